@@ -1,0 +1,259 @@
+// Package batch groups what concurrent callers want from one place into few trips to it: group commit without a timer.
+// It knows neither Redis nor locks, and nothing of time.
+package batch
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// ErrOverloaded reports that the backlog is full. The operation was not taken and will not be sent.
+var ErrOverloaded = errors.New("batch: too many operations are waiting")
+
+// ErrClosed reports that the pipeline was closed. The operation was not taken and will not be sent.
+var ErrClosed = errors.New("batch: pipeline is closed")
+
+// Config says what a Pipeline does with its operations. All of it is required.
+type Config[Op, Reply any] struct {
+	// Flush makes one trip with all of ops and sets replies[i] for ops[i]; the replies are zero before. It returns when
+	// the trip is over, however it ended. Up to Window calls run at the same time. It must not keep the slices.
+	Flush func(ops []Op, replies []Reply)
+	// Done is told the reply of each operation that was sent, exactly once, on the goroutine of its flush. It may
+	// enqueue more, but must not block.
+	Done func(op Op, reply Reply)
+	// Weight is how heavy an operation is for the other side, at least 1.
+	Weight func(op Op) int
+	// MaxFlush is the greatest weight of one flush; a single operation may be heavier. No flush starts beside others
+	// that have Window times as much already.
+	MaxFlush int
+	// Window is the most flushes that are under way at the same time.
+	Window int
+	// Beside is the weight that must wait before another flush starts beside one that is under way.
+	Beside int
+	// Limit is the most operations that wait, follow-ups not counted: more get ErrOverloaded.
+	Limit int
+}
+
+// Pipeline carries operations in flushes. An operation that finds nothing under way leaves at once; those that come
+// while a flush is under way wait and leave together in the next one. So an idle pipeline adds no delay and a busy one
+// fills its flushes by itself, and nothing has to be tuned by time.
+//
+// Invariants:
+//
+//  1. An operation that Enqueue took is either sent and answered by exactly one call of Done, or cancelled before it was sent.
+//  2. While operations wait, at least one flush is under way: there is no lost wake-up, because "is a drain running" and
+//     "is there work" are decided under the same lock.
+//  3. At most Window flushes are under way, each on a goroutine that ends when nothing waits: an idle pipeline has none.
+//  4. Flushes that are under way at the same time are in no order. Who needs an order between two operations enqueues
+//     the second after the first is done.
+//
+// Outline: Enqueue appends to the backlog and may start drain; drain takes what waits, marks it sent, calls Flush, calls
+// Done for each, and starts over until nothing waits.
+//
+// What lost: a timer that waits for more operations to come (it delays the idle case, and is worse than nothing under
+// load: what is under way is the better clock), and a channel of operations (a lock and a wake-up for each operation
+// instead of each flush).
+//
+// All methods are safe for concurrent use.
+type Pipeline[Op, Reply any] struct {
+	cfg Config[Op, Reply]
+
+	mu      sync.Mutex         // guards all below
+	backlog []*Call[Op]        // what waits, from head on
+	head    int                // where the backlog begins
+	weight  int                // of the backlog
+	aloft   int                // weight of the flushes under way
+	limited int                // how many of the backlog count towards Limit
+	running int                // drains under way
+	closed  bool               // Enqueue refuses
+	idle    chan struct{}      // closed by the last drain after Close; nil before Close
+	spare   []*trip[Op, Reply] // memory of drains that ended, at most Window
+}
+
+// trip is the memory of one drain, owned by its goroutine while it runs.
+type trip[Op, Reply any] struct {
+	weight  int // guarded by the pipeline's mu
+	calls   []*Call[Op]
+	ops     []Op
+	replies []Reply
+}
+
+// New returns a pipeline without goroutines: the first operation starts one.
+func New[Op, Reply any](cfg Config[Op, Reply]) *Pipeline[Op, Reply] {
+	return &Pipeline[Op, Reply]{cfg: cfg}
+}
+
+// Enqueue takes c for the next flush. An error, ErrOverloaded or ErrClosed, means that it was not taken. A call that was
+// answered may be enqueued again; one that waits, is under way or was cancelled may not.
+func (p *Pipeline[Op, Reply]) Enqueue(c *Call[Op]) error { return p.enqueue(c, false) }
+
+// EnqueueFollowUp is Enqueue for an operation that changes or undoes one that was taken before: those bound it already,
+// so it is never refused, neither for the number that wait nor after Close.
+func (p *Pipeline[Op, Reply]) EnqueueFollowUp(c *Call[Op]) { _ = p.enqueue(c, true) }
+
+func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
+	p.mu.Lock()
+	if !followUp {
+		if err := p.refusal(); err != nil {
+			p.mu.Unlock()
+			return err
+		}
+		p.limited++
+	}
+	c.limited = !followUp
+	c.state.Store(uint32(Queued))
+	p.backlog = append(p.backlog, c)
+	p.weight += p.cfg.Weight(c.Op)
+	start := p.running == 0 || (p.running < p.cfg.Window && p.weight >= p.cfg.Beside && p.aloft < p.mostAloft())
+	if !start {
+		p.mu.Unlock()
+		return nil
+	}
+	p.running++
+	t := p.trip()
+	p.mu.Unlock()
+	go p.drain(t)
+	return nil
+}
+
+// refusal tells why nothing is taken; mu is held.
+func (p *Pipeline[Op, Reply]) refusal() error {
+	switch {
+	case p.closed:
+		return ErrClosed
+	case p.limited >= p.cfg.Limit:
+		return ErrOverloaded
+	}
+	return nil
+}
+
+// drain carries flush after flush until nothing waits.
+func (p *Pipeline[Op, Reply]) drain(t *trip[Op, Reply]) {
+	for p.take(t) {
+		t.mark()
+		if len(t.ops) == 0 {
+			continue
+		}
+		p.cfg.Flush(t.ops, t.replies)
+		for i, c := range t.calls {
+			c.state.Store(uint32(Answered))
+			p.cfg.Done(t.ops[i], t.replies[i])
+		}
+		t.clear()
+	}
+}
+
+// mostAloft is the weight at which no further flush starts beside those under way.
+func (p *Pipeline[Op, Reply]) mostAloft() int { return p.cfg.Window * p.cfg.MaxFlush }
+
+// take moves what waits into t, or ends the drain where nothing does.
+func (p *Pipeline[Op, Reply]) take(t *trip[Op, Reply]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.aloft -= t.weight
+	from := p.portion()
+	t.weight = 0
+	for _, c := range from {
+		t.weight += p.cfg.Weight(c.Op)
+	}
+	p.aloft += t.weight
+	if len(from) == 0 {
+		p.running--
+		p.spare = append(p.spare, t)
+		if p.running == 0 && p.idle != nil {
+			close(p.idle)
+			p.idle = nil
+		}
+		return false
+	}
+	t.calls = append(t.calls[:0], from...)
+	clear(from)
+	p.head += len(from)
+	if p.head > len(p.backlog)/2 { // move the rest down, so that the slice never outgrows twice of what waits
+		rest := copy(p.backlog, p.backlog[p.head:])
+		clear(p.backlog[rest:])
+		p.backlog, p.head = p.backlog[:rest], 0
+	}
+	return true
+}
+
+// portion is the part of the backlog that the next flush takes; mu is held.
+func (p *Pipeline[Op, Reply]) portion() []*Call[Op] {
+	n, total := 0, 0
+	for _, c := range p.backlog[p.head:] {
+		weight := p.cfg.Weight(c.Op)
+		if n > 0 && total+weight > p.cfg.MaxFlush || p.aloft > 0 && p.aloft+total+weight > p.mostAloft() {
+			break // also none at all, beside flushes under way: the next of them that ends takes it
+		}
+		if c.limited {
+			p.limited--
+		}
+		total += weight
+		n++
+	}
+	p.weight -= total
+	return p.backlog[p.head : p.head+n]
+}
+
+// trip returns memory for a drain; mu is held.
+func (p *Pipeline[Op, Reply]) trip() *trip[Op, Reply] {
+	last := len(p.spare) - 1
+	if last < 0 {
+		return new(trip[Op, Reply])
+	}
+	t := p.spare[last]
+	p.spare = p.spare[:last]
+	return t
+}
+
+// mark claims the calls for this flush and leaves out those that were cancelled.
+func (t *trip[Op, Reply]) mark() {
+	kept := t.calls[:0]
+	for _, c := range t.calls {
+		if c.state.CompareAndSwap(uint32(Queued), uint32(Sent)) {
+			kept = append(kept, c)
+			t.ops = append(t.ops, c.Op)
+		}
+	}
+	clear(t.calls[len(kept):])
+	t.calls = kept
+	t.replies = append(t.replies, make([]Reply, len(kept))...)
+}
+
+// clear drops what the memory points to, so that a drained pipeline keeps nothing alive.
+func (t *trip[Op, Reply]) clear() {
+	clear(t.calls)
+	clear(t.ops)
+	clear(t.replies)
+	t.calls, t.ops, t.replies = t.calls[:0], t.ops[:0], t.replies[:0]
+}
+
+// Close refuses operations from now on and returns when those that were taken, and their follow-ups, are answered, or
+// with ctx's error when ctx ends; the rest goes on then, and a further Close may wait for it again.
+func (p *Pipeline[Op, Reply]) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	if p.running == 0 {
+		p.mu.Unlock()
+		return nil
+	}
+	if p.idle == nil {
+		p.idle = make(chan struct{})
+	}
+	idle := p.idle
+	p.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Waiting returns how many operations wait for a flush, cancelled ones included until the next flush leaves them out.
+func (p *Pipeline[Op, Reply]) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.backlog) - p.head
+}

@@ -1,0 +1,341 @@
+package batch
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// server is the other end of a pipeline: it answers each flush when the test says so.
+type server struct {
+	mu      sync.Mutex
+	flushes [][]int
+	done    map[int]int // how often each operation was answered
+	gate    chan struct{}
+}
+
+func newServer() *server { return &server{done: map[int]int{}, gate: make(chan struct{})} }
+
+func (s *server) flush(ops, replies []int) {
+	s.mu.Lock()
+	s.flushes = append(s.flushes, append([]int(nil), ops...))
+	s.mu.Unlock()
+	<-s.gate
+	for i, op := range ops {
+		replies[i] = -op
+	}
+}
+
+func (s *server) answered(op, reply int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if reply != -op {
+		panic("reply of another operation")
+	}
+	s.done[op]++
+}
+
+func (s *server) pipeline(change func(*Config[int, int])) *Pipeline[int, int] {
+	cfg := Config[int, int]{Flush: s.flush, Done: s.answered, Weight: func(int) int { return 1 }, MaxFlush: 1000, Window: 1, Beside: 1, Limit: 1000}
+	if change != nil {
+		change(&cfg)
+	}
+	return New(cfg)
+}
+
+func enqueue(t *testing.T, p *Pipeline[int, int], ops ...int) []*Call[int] {
+	t.Helper()
+	calls := make([]*Call[int], len(ops))
+	for i, op := range ops {
+		calls[i] = &Call[int]{Op: op}
+		require.NoError(t, p.Enqueue(calls[i]))
+	}
+	return calls
+}
+
+// The goal: what comes while a flush is under way leaves together in the next one; what comes alone leaves at once.
+func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(nil)
+		enqueue(t, p, 1)
+		synctest.Wait()
+		enqueue(t, p, 2, 3, 4)
+		synctest.Wait()
+		require.Equal(t, [][]int{{1}}, s.flushes)
+		s.gate <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, [][]int{{1}, {2, 3, 4}}, s.flushes)
+		s.gate <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, map[int]int{1: 1, 2: 1, 3: 1, 4: 1}, s.done)
+	})
+}
+
+// The goal: no more than Window flushes are under way, and a further one starts only for Beside operations.
+func TestFlushesUnderWayAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside = 2, 3 })
+		enqueue(t, p, 1)
+		synctest.Wait()
+		enqueue(t, p, 2, 3)
+		synctest.Wait()
+		require.Len(t, s.flushes, 1, "two waiting operations are too few for a second flush")
+		enqueue(t, p, 4)
+		synctest.Wait()
+		require.Equal(t, [][]int{{1}, {2, 3, 4}}, s.flushes)
+		enqueue(t, p, 5, 6, 7, 8)
+		synctest.Wait()
+		require.Len(t, s.flushes, 2, "the window is full")
+		close(s.gate)
+		synctest.Wait()
+		require.Len(t, s.done, 8)
+	})
+}
+
+// The goal: a flush never has more than MaxFlush operations, in order, and nothing is lost over many of them.
+func TestFlushesAreBoundedAndInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(func(c *Config[int, int]) { c.MaxFlush = 7 })
+		next := 0
+		for range 50 {
+			for range 5 {
+				next++
+				enqueue(t, p, next)
+			}
+			synctest.Wait()
+			s.gate <- struct{}{}
+			synctest.Wait()
+		}
+		close(s.gate)
+		synctest.Wait()
+		var all []int
+		for _, f := range s.flushes {
+			require.LessOrEqual(t, len(f), 7)
+			all = append(all, f...)
+		}
+		require.Len(t, all, next)
+		require.IsIncreasing(t, all)
+		require.Len(t, s.done, next)
+		require.LessOrEqual(t, cap(p.backlog), 1024, "the backlog's memory is bounded by what waited")
+		for _, c := range p.backlog[:cap(p.backlog)] {
+			require.Nil(t, c, "what was answered is kept alive")
+		}
+	})
+}
+
+// The goal: flushes are bounded by weight; what is heavier than a flush goes alone.
+func TestFlushesAreBoundedByWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(func(c *Config[int, int]) { c.Weight, c.MaxFlush = func(op int) int { return op }, 10 })
+		close(s.gate)
+		s.mu.Lock()
+		for _, op := range []int{1, 4, 5, 1, 50, 3, 7} {
+			require.NoError(t, p.Enqueue(&Call[int]{Op: op}))
+		}
+		s.mu.Unlock()
+		synctest.Wait()
+		var all []int
+		for _, f := range s.flushes {
+			sum := 0
+			for _, op := range f {
+				sum += op
+			}
+			require.True(t, sum <= 10 || len(f) == 1, "%v", f)
+			all = append(all, f...)
+		}
+		require.Equal(t, []int{1, 4, 5, 1, 50, 3, 7}, all)
+		require.Zero(t, p.weight)
+	})
+}
+
+// The goal: the three branches of a cancellation. Not sent: dropped, and Done is never called.
+func TestCancelBeforeSendingDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(nil)
+		enqueue(t, p, 1)
+		synctest.Wait()
+		calls := enqueue(t, p, 2, 3)
+		require.Equal(t, Cancelled, calls[0].Cancel())
+		require.Equal(t, Cancelled, calls[0].Cancel(), "cancelling again changes nothing")
+		close(s.gate)
+		synctest.Wait()
+		require.Equal(t, [][]int{{1}, {3}}, s.flushes)
+		require.Equal(t, map[int]int{1: 1, 3: 1}, s.done)
+	})
+}
+
+// The goal: answered first: the canceller is told that the answer is there.
+func TestCancelAfterTheAnswerIsTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(nil)
+		close(s.gate)
+		call := enqueue(t, p, 1)[0]
+		synctest.Wait()
+		require.Equal(t, Answered, call.Cancel())
+		require.Equal(t, 1, s.done[1])
+	})
+}
+
+// The goal: sent and the caller gone: the canceller is told that a late answer comes, and it does come.
+func TestCancelOfWhatIsSentStillGetsItsAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(nil)
+		call := enqueue(t, p, 1)[0]
+		synctest.Wait()
+		require.Equal(t, Sent, call.Cancel())
+		require.Empty(t, s.done)
+		close(s.gate)
+		synctest.Wait()
+		require.Equal(t, 1, s.done[1])
+	})
+}
+
+// The goal: a flush of which everything was cancelled is not made, and the pipeline goes on.
+func TestNothingIsSentWhereAllIsCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(nil)
+		enqueue(t, p, 1)
+		synctest.Wait()
+		for _, c := range enqueue(t, p, 2, 3) {
+			c.Cancel()
+		}
+		close(s.gate)
+		synctest.Wait()
+		require.Len(t, s.flushes, 1)
+		enqueue(t, p, 4)
+		synctest.Wait()
+		require.Equal(t, map[int]int{1: 1, 4: 1}, s.done)
+	})
+}
+
+// The goal: the backlog is bounded, follow-ups are never refused and do not use up the room, and what was taken is sent.
+func TestOverloadIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 2 })
+		enqueue(t, p, 1)
+		synctest.Wait()
+		for op := 10; op < 20; op++ {
+			p.EnqueueFollowUp(&Call[int]{Op: op})
+		}
+		enqueue(t, p, 2, 3)
+		late := &Call[int]{Op: 4}
+		require.ErrorIs(t, p.Enqueue(late), ErrOverloaded)
+		close(s.gate)
+		synctest.Wait()
+		require.Len(t, s.done, 13)
+		require.NoError(t, p.Enqueue(late), "there is room again")
+		synctest.Wait()
+		require.Equal(t, 1, s.done[4])
+	})
+}
+
+// The goal: Close refuses new operations, lets follow-ups through, and returns when everything is answered.
+func TestCloseWaitsForWhatWasTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(nil)
+		enqueue(t, p, 1, 2)
+		synctest.Wait()
+		closed := make(chan error)
+		go func() { closed <- p.Close(context.Background()) }()
+		synctest.Wait()
+		require.ErrorIs(t, p.Enqueue(&Call[int]{Op: 3}), ErrClosed)
+		p.EnqueueFollowUp(&Call[int]{Op: 4})
+		select {
+		case <-closed:
+			t.Fatal("closed while operations are under way")
+		default:
+		}
+		close(s.gate)
+		require.NoError(t, <-closed)
+		require.Equal(t, map[int]int{1: 1, 2: 1, 4: 1}, s.done)
+		require.NoError(t, p.Close(context.Background()))
+	})
+}
+
+// The goal: Close is bounded by its context, and what is under way is answered all the same.
+func TestCloseIsBoundedByItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(nil)
+		enqueue(t, p, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		require.ErrorIs(t, p.Close(ctx), context.DeadlineExceeded)
+		require.Equal(t, time.Second, time.Since(start))
+		close(s.gate)
+		require.NoError(t, p.Close(t.Context()))
+		require.Equal(t, 1, s.done[1])
+	})
+}
+
+// The goal: an idle pipeline has no goroutine, before the first operation and after the last.
+func TestAnIdlePipelineHasNoGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		before := runtime.NumGoroutine()
+		p := s.pipeline(func(c *Config[int, int]) { c.Window = 4 })
+		require.Equal(t, before, runtime.NumGoroutine())
+		enqueue(t, p, 1, 2, 3, 4, 5)
+		synctest.Wait()
+		require.Greater(t, runtime.NumGoroutine(), before)
+		close(s.gate)
+		synctest.Wait()
+		require.Equal(t, before, runtime.NumGoroutine())
+	})
+}
+
+// The goal: with everything at once, every operation that was taken is answered once or was cancelled before it was sent.
+func TestEveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
+	const callers, each = 8, 2000
+	s := newServer()
+	close(s.gate)
+	p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside, c.MaxFlush, c.Limit = 3, 5, 50, 100 })
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	cancelled, refused := map[int]bool{}, map[int]bool{}
+	for g := range callers {
+		all.Go(func() {
+			for i := range each {
+				op := g*each + i + 1
+				c := &Call[int]{Op: op}
+				if err := p.Enqueue(c); err != nil {
+					mu.Lock()
+					refused[op] = true
+					mu.Unlock()
+				} else if i%3 == 0 && c.Cancel() == Cancelled {
+					mu.Lock()
+					cancelled[op] = true
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, p.Close(t.Context()))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for op := 1; op <= callers*each; op++ {
+		want := 1
+		if cancelled[op] || refused[op] {
+			want = 0
+		}
+		require.Equal(t, want, s.done[op], "operation %d", op)
+	}
+	require.Zero(t, p.Waiting())
+}

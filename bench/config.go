@@ -1,0 +1,151 @@
+package bench
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Scenario is what each caller does again and again.
+type Scenario string
+
+const (
+	// Single tries to take one random key, without waiting for a holder.
+	Single Scenario = "single"
+	// Batch takes Config.Batch distinct random keys as one lease, and waits until none of them is held.
+	Batch Scenario = "batch"
+	// Each tries to take Config.Batch distinct random keys in one call, each with a lease of its own.
+	Each Scenario = "each"
+	// Hot waits for one random key out of very few, so that nearly every caller queues.
+	Hot Scenario = "hot"
+)
+
+const (
+	// maxCallers is as many calls as one Client is sure to take at once.
+	maxCallers = 16384
+	// maxKeys bounds the memory for key names and holders: about 60 bytes a key.
+	maxKeys = 10_000_000
+	// maxDuration is far inside what a holder's time can express.
+	maxDuration = 1000 * time.Hour
+	// minTTL and maxTTL are what a Client with the default MaxTTL accepts.
+	minTTL = 10 * time.Millisecond
+	maxTTL = 60 * time.Second
+)
+
+// Config says what to run. Default gives one to start from; Run refuses a Config that Validate refuses.
+type Config struct {
+	// Nodes is "local:N" (N redis-servers are started for the run, or nodes in this process where there is no
+	// redis-server), "inprocess:N" (nodes in this process), or the comma-separated URLs of nodes that are there already.
+	Nodes string
+	// Scenario is what each caller does.
+	Scenario Scenario
+	// Callers is how many goroutines call at once, in total.
+	Callers int
+	// Clients is how many independent Clients share the callers, as separate processes would.
+	Clients int
+	// Duration is how long to start new calls.
+	Duration time.Duration
+	// Rate is 0 for a closed loop: each caller calls again as soon as it is done. Otherwise it is how many calls a second
+	// become due, whatever the nodes do; the latency of a call then counts from when it was due.
+	Rate float64
+	// Keys is the size of the key space.
+	Keys int
+	// Batch is the number of keys a call, in the scenarios Batch and Each.
+	Batch int
+	// Hold is how long a caller keeps what it was granted.
+	Hold time.Duration
+	// TTL is the lease time.
+	TTL time.Duration
+	// Seed makes the callers' choice of keys repeatable.
+	Seed uint64
+	// Prefix starts every key of the run; "" stands for one that no other run has. No other client may use it meanwhile.
+	Prefix string
+	// Progress, where set, is called now and then while the run lasts, by one goroutine, with the time since the start
+	// and the number of locks acquired in it.
+	Progress func(elapsed time.Duration, locks uint64)
+}
+
+// Default returns the usual Config of a scenario, with seed 0.
+func Default(s Scenario) Config {
+	cfg := Config{
+		Nodes:    "local:5",
+		Scenario: s,
+		Callers:  256,
+		Clients:  1,
+		Duration: 10 * time.Second,
+		Keys:     100_000,
+		Batch:    1,
+		TTL:      10 * time.Second,
+	}
+	switch s {
+	case Hot:
+		cfg.Keys = 1
+	case Batch:
+		// With a smaller key space nearly every call would overlap with another.
+		cfg.Batch, cfg.Keys = 100, 1_000_000
+	case Each:
+		cfg.Batch = 100
+	}
+	return cfg
+}
+
+// ConfigError is a Config that cannot be run. Its text never holds a node's user or password.
+type ConfigError struct {
+	// Field is the name of the field of Config.
+	Field string
+	// Value is what the field holds.
+	Value string
+	// Remedy says what the field should hold.
+	Remedy string
+}
+
+// Error names the field, its value and the remedy.
+func (e *ConfigError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Remedy) }
+
+// Validate returns nil or a *ConfigError for the first field that cannot be used.
+func (c Config) Validate() error {
+	if _, err := parseNodes(c.Nodes); err != nil {
+		return err
+	}
+	for _, check := range []struct {
+		ok            bool
+		field, remedy string
+		value         any
+	}{
+		{c.Scenario.known(), "Scenario", "choose single, batch, each or hot", string(c.Scenario)},
+		{c.Callers >= 1 && c.Callers <= maxCallers, "Callers", fmt.Sprintf("give 1 to %d callers", maxCallers), c.Callers},
+		{c.Clients >= 1, "Clients", "give at least 1", c.Clients},
+		{c.Clients <= c.Callers, "Clients", fmt.Sprintf("give at most one for each of the %d callers", c.Callers), c.Clients},
+		{c.Duration > 0 && c.Duration <= maxDuration, "Duration", "give a time above 0 such as 10s, at most 1000h", c.Duration},
+		{c.Rate >= 0 && c.Rate <= 1e9, "Rate", "give calls per second, or 0 for a closed loop", c.Rate},
+		{c.Keys >= 1 && c.Keys <= maxKeys, "Keys", fmt.Sprintf("give 1 to %d keys", maxKeys), c.Keys},
+		{c.Batch >= 1, "Batch", "give at least 1 key a call", c.Batch},
+		{c.Batch <= c.Keys, "Batch", fmt.Sprintf("give at most the %d keys of the key space, or a larger one", c.Keys), c.Batch},
+		{c.Hold >= 0, "Hold", "give 0 or a time such as 5ms", c.Hold},
+		{c.TTL >= minTTL && c.TTL <= maxTTL, "TTL", fmt.Sprintf("give a time from %v to %v", minTTL, maxTTL), c.TTL},
+	} {
+		if !check.ok {
+			return &ConfigError{Field: check.field, Value: fmt.Sprint(check.value), Remedy: check.remedy}
+		}
+	}
+	return nil
+}
+
+func (s Scenario) known() bool { return s == Single || s == Batch || s == Each || s == Hot }
+
+// perCall is the number of keys that one call asks for.
+func (c Config) perCall() int {
+	if c.Scenario == Batch || c.Scenario == Each {
+		return c.Batch
+	}
+	return 1
+}
+
+// names returns the names of all keys.
+func (c Config) names(prefix string) []string {
+	names := make([]string, c.Keys)
+	for i := range names {
+		names[i] = prefix + strconv.Itoa(i)
+	}
+	return names
+}

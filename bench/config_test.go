@@ -1,0 +1,59 @@
+package bench
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What Default gives can be run, in every scenario.
+func TestDefaultsAreValid(t *testing.T) {
+	for _, s := range []Scenario{Single, Batch, Each, Hot} {
+		require.NoError(t, Default(s).Validate(), s)
+	}
+	require.Equal(t, 1, Default(Hot).Keys)
+	require.Equal(t, 100, Default(Each).perCall())
+	require.Equal(t, 1, Default(Single).perCall())
+}
+
+// Each value that cannot be used is refused under the name of its field, and with its value.
+func TestValidateNamesTheField(t *testing.T) {
+	for _, tc := range []struct {
+		field, value string
+		set          func(*Config)
+	}{
+		{"Scenario", "warm", func(c *Config) { c.Scenario = "warm" }},
+		{"Scenario", "", func(c *Config) { c.Scenario = "" }},
+		{"Callers", "-1", func(c *Config) { c.Callers = -1 }},
+		{"Callers", "0", func(c *Config) { c.Callers = 0 }},
+		{"Callers", "100000", func(c *Config) { c.Callers = 100_000 }},
+		{"Clients", "0", func(c *Config) { c.Clients = 0 }},
+		{"Clients", "300", func(c *Config) { c.Clients = 300 }},
+		{"Duration", "0s", func(c *Config) { c.Duration = 0 }},
+		{"Rate", "-1", func(c *Config) { c.Rate = -1 }},
+		{"Rate", "NaN", func(c *Config) { c.Rate = math.NaN() }},
+		{"Keys", "0", func(c *Config) { c.Keys = 0 }},
+		{"Batch", "0", func(c *Config) { c.Batch = 0 }},
+		{"Batch", "20", func(c *Config) { c.Batch, c.Keys = 20, 19 }},
+		{"Hold", "-1s", func(c *Config) { c.Hold = -time.Second }},
+		{"TTL", "9ms", func(c *Config) { c.TTL = 9 * time.Millisecond }},
+		{"TTL", "1m1s", func(c *Config) { c.TTL = 61 * time.Second }},
+		{"Nodes", "", func(c *Config) { c.Nodes = "" }},
+		{"Nodes", "local:0", func(c *Config) { c.Nodes = "local:0" }},
+		{"Nodes", "local:x", func(c *Config) { c.Nodes = "local:x" }},
+		{"Nodes", "inprocess:99", func(c *Config) { c.Nodes = "inprocess:99" }},
+		{"Nodes", "http://b", func(c *Config) { c.Nodes = "a:1,http://b" }},
+	} {
+		cfg := Default(Single)
+		tc.set(&cfg)
+		var wrong *ConfigError
+		require.ErrorAs(t, cfg.Validate(), &wrong, "%s %s", tc.field, tc.value)
+		require.Equal(t, tc.field, wrong.Field)
+		require.Equal(t, tc.value, wrong.Value)
+		require.NotEmpty(t, wrong.Remedy)
+		_, err := Run(t.Context(), cfg)
+		require.ErrorAs(t, err, &wrong, "Run refuses it as well")
+	}
+}

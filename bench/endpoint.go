@@ -1,0 +1,88 @@
+package bench
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// endpoint is one node as the scan after a run reaches it. It reads URLs as the Client does.
+type endpoint struct {
+	network, address   string
+	username, password string
+	db                 int
+	tls                *tls.Config // nil: no TLS
+}
+
+// parseEndpoint reads redis://user:password@host:port/db, rediss://, unix:///path?db=1 or host:port. Its errors hold
+// neither user nor password.
+func parseEndpoint(text string) (endpoint, error) {
+	if !strings.Contains(text, "://") {
+		text = "redis://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return endpoint{}, errors.New("not a URL") // err quotes pieces of it
+	}
+	e := endpoint{username: u.User.Username()}
+	e.password, _ = u.User.Password()
+	db := u.Query().Get("db")
+	switch u.Scheme {
+	case "unix":
+		e.network, e.address = "unix", u.Path
+		if u.Path == "" {
+			return endpoint{}, errors.New("no path to a socket")
+		}
+	case "redis", "rediss", "valkey", "valkeys":
+		if e.network = "tcp"; u.Host == "" {
+			return endpoint{}, errors.New("no host")
+		}
+		e.address = net.JoinHostPort(orDefault(u.Hostname(), "localhost"), orDefault(u.Port(), "6379"))
+		db = orDefault(db, strings.TrimPrefix(u.Path, "/"))
+	default:
+		return endpoint{}, fmt.Errorf("unknown scheme %q", u.Scheme)
+	}
+	if db != "" {
+		if e.db, err = strconv.Atoi(db); err != nil || e.db < 0 {
+			return endpoint{}, errors.New("the database is not a number")
+		}
+	}
+	if u.Scheme == "rediss" || u.Scheme == "valkeys" {
+		e.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname(), InsecureSkipVerify: skipVerify(u)}
+	}
+	return e, nil
+}
+
+// skipVerify tells whether the URL waives the check of the server's certificate.
+func skipVerify(u *url.URL) bool {
+	if !u.Query().Has("skip_verify") {
+		return false
+	}
+	text := u.Query().Get("skip_verify")
+	skip, _ := strconv.ParseBool(text)
+	return skip || text == ""
+}
+
+func orDefault(text, fallback string) string {
+	if text == "" {
+		return fallback
+	}
+	return text
+}
+
+// redacted is a node's URL without what stands before the host: it may be a password, even where it is no valid URL.
+func redacted(text string) string {
+	at := strings.LastIndex(text, "@")
+	if at < 0 {
+		return text
+	}
+	scheme, _, ok := strings.Cut(text[:at], "://")
+	if !ok {
+		return "***" + text[at:]
+	}
+	return scheme + "://***" + text[at:]
+}

@@ -1,0 +1,29 @@
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockpipe/lockpipe/bench"
+)
+
+// Run a scenario for a moment and look at what must always hold.
+func ExampleRun() {
+	cfg := bench.Default(bench.Batch)
+	cfg.Nodes = "inprocess:3"
+	cfg.Callers, cfg.Keys, cfg.Batch = 4, 1000, 5
+	cfg.Duration = 50 * time.Millisecond
+	report, err := bench.Run(context.Background(), cfg)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("locks were taken:", report.Acquired > 0)
+	fmt.Println("violations:", report.Violations)
+	fmt.Println("leftover keys:", report.LeftoverKeys)
+	// Output:
+	// locks were taken: true
+	// violations: 0
+	// leftover keys: 0
+}

@@ -1,0 +1,31 @@
+package bench
+
+import (
+	"math"
+	"time"
+)
+
+// pacer is the timetable of an open loop: how many calls a second become due. It is pure; what it says depends on
+// nothing that happens in the run.
+type pacer float64
+
+// due returns when call n, counted from 0, is due after the start.
+func (p pacer) due(n uint64) time.Duration {
+	return time.Duration(float64(n) / float64(p) * float64(time.Second))
+}
+
+// count returns how many calls are due before d: those n for which due(n) < d.
+func (p pacer) count(d time.Duration) uint64 {
+	if d <= 0 {
+		return 0
+	}
+	n := uint64(math.Ceil(d.Seconds() * float64(p)))
+	// Rounding may be one call off either way.
+	for n > 0 && p.due(n-1) >= d {
+		n--
+	}
+	for p.due(n) < d {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,44 @@
+package bench
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The timetable is evenly spaced from the start, at any rate.
+func TestPacerDue(t *testing.T) {
+	for _, tc := range []struct {
+		rate pacer
+		call uint64
+		due  time.Duration
+	}{
+		{1000, 0, 0},
+		{1000, 1, time.Millisecond},
+		{1000, 2500, 2500 * time.Millisecond},
+		{0.5, 3, 6 * time.Second},
+		{3, 3, time.Second},
+		{1e9, 7, 7},
+	} {
+		require.Equal(t, tc.due, tc.rate.due(tc.call), "call %d at %g/s", tc.call, float64(tc.rate))
+	}
+}
+
+// count agrees with counting the calls that due names, one by one.
+func TestPacerCountIsTheNumberOfCallsDueBefore(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		p := pacer(random.ExpFloat64() * 500)
+		d := time.Duration(random.Int64N(int64(time.Second)))
+		want := uint64(0)
+		for p.due(want) < d {
+			want++
+		}
+		require.Equal(t, want, p.count(d), "%g/s for %v", float64(p), d)
+	}
+	require.Zero(t, pacer(100).count(0))
+	require.EqualValues(t, 100, pacer(100).count(time.Second))
+	require.EqualValues(t, 101, pacer(100).count(time.Second+1))
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// startNodes starts three masters, and says so loudly where they are no real ones.
+func startNodes(t *testing.T) *nodes {
+	t.Helper()
+	n, err := openNodes(t.Context(), "local:3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.close)
+	if n.backend != "redis-server" {
+		if os.Getenv("LOCKPIPE_REQUIRE_REDIS") != "" {
+			t.Fatal("no redis-server on the PATH")
+		}
+		t.Logf("NO REDIS-SERVER ON THE PATH: tested against %s nodes only", n.backend)
+	}
+	return n
+}
+
+// Each contender of the registry is a lock, works under a little load without an error, and leaves nothing behind.
+func TestEveryContenderLocks(t *testing.T) {
+	n := startNodes(t)
+	for i, e := range registry {
+		t.Run(e.name, func(t *testing.T) {
+			fields, err := openAll(t.Context(), []entry{e}, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closeAll(fields)
+			if got := fields[0].Contender.Name(); got != e.name {
+				t.Errorf("it calls itself %q", got)
+			}
+			c := contestant{label: e.name, tag: "t" + string(rune('a'+i)), contender: fields[0].Contender}
+			set := settings{rounds: 1, window: 100 * time.Millisecond, warmup: 20 * time.Millisecond}
+			for _, s := range []scenario{{"single", 4, 1, ""}, {"many", 2, 10, ""}} {
+				r := measure(t.Context(), s, c, set)
+				if r.Locks == 0 || r.Errors > 0 || r.P50 <= 0 || r.P99 < r.P50 || r.Max < r.P99 {
+					t.Errorf("%s: %+v", s.name, r)
+				}
+			}
+			left, err := n.left(t.Context(), c.tag)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Late keys are what failfast is known for.
+			if left > 0 && e.name != "redsync-rueidis-failfast" {
+				t.Errorf("it left %d keys behind", left)
+			}
+		})
+	}
+}
+
+// fake is a contender made of one function.
+type fake func(ctx context.Context, keys []string) error
+
+func (f fake) Name() string                                         { return "fake" }
+func (f fake) Close()                                               {}
+func (f fake) LockUnlock(ctx context.Context, key string) error     { return f(ctx, []string{key}) }
+func (f fake) LockUnlockMany(ctx context.Context, k []string) error { return f(ctx, k) }
+
+// What is no lock must not get into the table: it would be the fastest.
+func TestVerifyRefusesWhatIsNoLock(t *testing.T) {
+	n := startNodes(t)
+	take := func(ctx context.Context, k []string) error { return n.each(ctx, k, "SET", "me", "NX", "PX", ttlMillis) }
+	for name, c := range map[string]fake{
+		"never locks":        func(context.Context, []string) error { return nil },
+		"always fails":       func(context.Context, []string) error { return errors.New("no") },
+		"takes what is held": func(ctx context.Context, k []string) error { return n.each(ctx, k, "DEL") },
+		"never releases":     take,
+		"deletes what is held": func(ctx context.Context, k []string) error {
+			return errors.Join(take(ctx, k), n.each(ctx, k, "DEL"))
+		},
+	} {
+		if err := verify(t.Context(), c, n); err == nil {
+			t.Errorf("a contender that %s passed", name)
+		} else {
+			t.Logf("%s: %v", name, err)
+		}
+		if err := n.each(t.Context(), []string{keyPrefix("vv") + "fake"}, "DEL"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A call that fails counts as an error and never as a lock, and one that is under way at the end shows in Max.
+func TestMeasureCountsErrorsAndStragglers(t *testing.T) {
+	synctest.Test(t, measureCountsErrorsAndStragglers)
+}
+
+func measureCountsErrorsAndStragglers(t *testing.T) {
+	calls := 0
+	c := contestant{tag: "zz", contender: fake(func(context.Context, []string) error {
+		if calls++; calls%2 == 0 {
+			return errors.New("every second one")
+		}
+		time.Sleep(time.Millisecond)
+		return nil
+	})}
+	s := scenario{callers: 1, keys: 5}
+	r := measure(t.Context(), s, c, settings{window: 30 * time.Millisecond})
+	if r.Locks == 0 || r.Errors == 0 || r.AnError != "every second one" {
+		t.Errorf("half the calls fail: %+v", r)
+	}
+	c.contender = fake(func(context.Context, []string) error { time.Sleep(60 * time.Millisecond); return nil })
+	r = measure(t.Context(), s, c, settings{window: 10 * time.Millisecond})
+	if r.Locks > 2 || r.Max < 60*time.Millisecond {
+		t.Errorf("one call longer than the window: %+v", r)
+	}
+}
+
+// The command runs every scenario and writes what it printed as JSON.
+func TestRunPrintsATableAndWritesJSON(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "peers.json")
+	var out bytes.Buffer
+	real := startNodes(t).backend == "redis-server"
+	err := run(t.Context(), []string{
+		"-nodes", "local:3", "-contenders", "lockpipe,redsync-rueidis,redislock",
+		"-scenario", "one,batch,frozen", "-rounds", "2", "-d", "50ms", "-warmup", "20ms", "-json", file,
+	}, &out, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("\n" + out.String())
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rep report
+	if err := json.Unmarshal(text, &rep); err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Tables) != 3 || len(rep.Tables[0].Lines) != 3 || len(rep.Tables[2].Lines) != 2 {
+		t.Fatalf("want 3 tables of 3, 3 and 2 lines: %s", text)
+	}
+	for _, table := range rep.Tables {
+		for _, s := range table.Lines {
+			// In-process nodes are slower than lockpipe's default patience with a node.
+			if s.PerSecond <= 0 || s.Errors > 0 && real || s.Left != 0 || len(s.Rounds) != 2 {
+				t.Errorf("%s, %s: %+v", table.Scenario, s.Contender, s)
+			}
+		}
+	}
+	for _, want := range []string{onOne, "ratio against redsync-rueidis", "1 of 3 frozen"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output does not say %q", want)
+		}
+	}
+}
+
+func TestBadFlagsAreRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"-scenario", "nope"}, {"-contenders", "nope"}, {"-rounds", "0"}, {"-d", "0s"}, {"extra"}, {"-nodes", "local:0"},
+	} {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%v was taken", args)
+		}
+	}
+}

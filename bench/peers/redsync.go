@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+)
+
+// redsyncContender is redsync over either client library: one pool per node, one try, everything else as it comes.
+type redsyncContender struct {
+	name     string
+	rs       *redsync.Redsync
+	options  []redsync.Option
+	parallel bool
+	close    func()
+}
+
+func newRedsync(name string, pools []redsyncredis.Pool, closePools func()) *redsyncContender {
+	return &redsyncContender{
+		name:    name,
+		rs:      redsync.New(pools...),
+		options: []redsync.Option{redsync.WithExpiry(ttl), redsync.WithTries(1)},
+		close:   closePools,
+	}
+}
+
+func (c *redsyncContender) Name() string { return c.name }
+
+func (c *redsyncContender) Close() { c.close() }
+
+// errNotReleased stands for redsync's (false, nil).
+var errNotReleased = errors.New("not released on a quorum")
+
+// lock makes a Mutex per lock, as redsync wants it: a Mutex holds the value of one acquisition.
+func (c *redsyncContender) lock(ctx context.Context, key string) (func() error, error) {
+	m := c.rs.NewMutex(key, c.options...)
+	if err := m.LockContext(ctx); err != nil {
+		return nil, err
+	}
+	return func() error {
+		ok, err := m.UnlockContext(ctx)
+		if err == nil && !ok {
+			err = errNotReleased
+		}
+		if ok {
+			// A minority that did not answer is no failure of a quorum lock.
+			err = nil
+		}
+		return err
+	}, nil
+}
+
+func (c *redsyncContender) LockUnlock(ctx context.Context, key string) error {
+	unlock, err := c.lock(ctx, key)
+	if err != nil {
+		return err
+	}
+	return unlock()
+}
+
+func (c *redsyncContender) LockUnlockMany(ctx context.Context, keys []string) error {
+	lock := func(key string) (func() error, error) { return c.lock(ctx, key) }
+	if !c.parallel {
+		return eachKey(keys, lock)
+	}
+	unlocks := make([]func() error, len(keys))
+	failed := together(len(keys), func(i int) (err error) {
+		unlocks[i], err = lock(keys[i])
+		return err
+	})
+	return errors.Join(failed, together(len(keys), func(i int) error {
+		if unlocks[i] == nil {
+			return nil
+		}
+		return unlocks[i]()
+	}))
+}
+
+// together runs do(0) to do(n-1) at the same time and returns one of their errors.
+func together(n int, do func(i int) error) error {
+	var (
+		wg     sync.WaitGroup
+		once   sync.Once
+		failed error
+	)
+	for i := range n {
+		wg.Go(func() {
+			if err := do(i); err != nil {
+				once.Do(func() { failed = err })
+			}
+		})
+	}
+	wg.Wait()
+	return failed
+}

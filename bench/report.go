@@ -1,0 +1,132 @@
+package bench
+
+import "time"
+
+// Report is what a run came to. Locks are counted in keys: a lease over 100 keys is 100 acquired and 100 released.
+// Acquired = Released + Expired + Lost + those of Errors that are releases. Calls that the end of the run cut off while
+// they waited are in none of the counts.
+type Report struct {
+	// Version is that of lockpipe, as the build recorded it.
+	Version string `json:"version"`
+	// Scenario is what each caller did.
+	Scenario Scenario `json:"scenario"`
+	// Backend is "redis-server", "in-process" or "external".
+	Backend string `json:"backend"`
+	// Nodes is how many masters the locks were taken on.
+	Nodes int `json:"nodes"`
+	// Config is what was asked for.
+	Config ReportConfig `json:"config"`
+	// DurationS is the time in seconds from the first call until the last release.
+	DurationS float64 `json:"duration_s"`
+	// Acquired is how many keys were granted.
+	Acquired uint64 `json:"acquired"`
+	// Released is how many of them a quorum confirmed as released.
+	Released uint64 `json:"released"`
+	// Refused is how many keys were asked for and held by another.
+	Refused uint64 `json:"refused"`
+	// NoQuorum is how many keys were asked for and not granted for any other reason than that somebody held them.
+	NoQuorum uint64 `json:"no_quorum"`
+	// Expired is how many keys were granted for a time that had run out when they were to be released.
+	Expired uint64 `json:"expired"`
+	// Lost is how many keys were granted and then found gone before their time had run out.
+	Lost uint64 `json:"lost"`
+	// Errors is how many keys were in calls that failed in another way, and in releases that were not confirmed.
+	Errors uint64 `json:"errors"`
+	// FirstError is the text of one of them.
+	FirstError string `json:"first_error,omitempty"`
+	// Unserved is how many calls of an open loop were due and found no caller free before the end.
+	Unserved uint64 `json:"unserved"`
+	// Violations is how often a key was granted to a caller while another caller's lease on it was valid and not released.
+	Violations uint64 `json:"violations"`
+	// LeftoverKeys is how many keys of this run the nodes still had after the Clients were closed, added up over the nodes.
+	LeftoverKeys int `json:"leftover_keys"`
+	// LocksPerS is Acquired per second of DurationS.
+	LocksPerS float64 `json:"locks_per_s"`
+	// AcquireMs is how long the calls took that were granted at least one key, in an open loop from when they were due.
+	AcquireMs Latency `json:"acquire_ms"`
+	// ReleaseMs is how long their releases took, in an open loop too.
+	ReleaseMs Latency `json:"release_ms"`
+	// ClientCPUUsPerLock is the CPU time in microseconds that this process spent from the first call until the last
+	// release, per key acquired. Choosing keys and keeping the books is in it, and with backend "in-process" so are the nodes.
+	ClientCPUUsPerLock float64 `json:"client_cpu_us_per_lock"`
+	// AllocsPerLock is the number of allocations in the same time, of the same work, per key acquired.
+	AllocsPerLock float64 `json:"allocs_per_lock"`
+	// OpsPerFlush is how many lock operations shared one trip to a node, on average over the nodes.
+	OpsPerFlush float64 `json:"ops_per_flush"`
+}
+
+// ReportConfig is the Config of a run, as far as it can be repeated. Nodes has neither users nor passwords.
+type ReportConfig struct {
+	// Nodes is "local:N", "inprocess:N", or the addresses of external nodes with commas between them.
+	Nodes string `json:"nodes"`
+	// Callers is how many goroutines called at once.
+	Callers int `json:"callers"`
+	// Clients is how many Clients shared the callers.
+	Clients int `json:"clients"`
+	// DurationS is how long the run was to last, in seconds.
+	DurationS float64 `json:"duration_s"`
+	// Rate is calls a second, or 0 for a closed loop.
+	Rate float64 `json:"rate"`
+	// Keys is the size of the key space.
+	Keys int `json:"keys"`
+	// Batch is the number of keys a call: 1 in the scenarios Single and Hot.
+	Batch int `json:"batch"`
+	// HoldMs is how long a caller kept what it was granted, in milliseconds.
+	HoldMs float64 `json:"hold_ms"`
+	// TTLMs is the lease time in milliseconds.
+	TTLMs float64 `json:"ttl_ms"`
+	// Seed is what the choice of keys started from.
+	Seed uint64 `json:"seed"`
+	// Prefix is what every key of the run started with.
+	Prefix string `json:"prefix"`
+}
+
+// Safe reports whether the run showed neither two holders of one key at once nor a key that was left behind.
+func (r *Report) Safe() bool { return r.Violations == 0 && r.LeftoverKeys == 0 }
+
+func reportConfig(cfg Config, plan nodePlan, prefix string) ReportConfig {
+	return ReportConfig{
+		Nodes:     plan.describe(),
+		Callers:   cfg.Callers,
+		Clients:   cfg.Clients,
+		DurationS: cfg.Duration.Seconds(),
+		Rate:      cfg.Rate,
+		Keys:      cfg.Keys,
+		Batch:     cfg.perCall(),
+		HoldMs:    milliseconds(cfg.Hold),
+		TTLMs:     milliseconds(cfg.TTL),
+		Seed:      cfg.Seed,
+		Prefix:    prefix,
+	}
+}
+
+// fill enters what was measured.
+func (r *Report) fill(m measured) {
+	r.DurationS = m.elapsed.Seconds()
+	r.Acquired = m.acquired
+	r.Released = m.counts.released
+	r.Refused = m.counts.refused
+	r.NoQuorum = m.counts.noQuorum
+	r.Expired = m.counts.expired
+	r.Lost = m.counts.lost
+	r.Errors = m.counts.errors
+	if m.counts.firstError != nil {
+		r.FirstError = m.counts.firstError.Error()
+	}
+	r.Unserved = m.unserved
+	r.Violations = m.violated
+	r.AcquireMs, r.ReleaseMs = m.acquire, m.release
+	r.LocksPerS = per(float64(m.acquired), r.DurationS)
+	r.ClientCPUUsPerLock = per(float64(m.cost.cpu)/float64(time.Microsecond), float64(m.acquired))
+	r.AllocsPerLock = per(float64(m.cost.allocs), float64(m.acquired))
+}
+
+// per is a quotient that is 0 where there is nothing to divide by.
+func per(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

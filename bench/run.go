@@ -1,0 +1,158 @@
+// Package bench puts load on lockpipe and checks what comes of it: Run takes a Config and returns a Report; it prints
+// nothing. The command loadgen is its face. The package's own benchmarks are for `go test -bench . ./bench`.
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+)
+
+const (
+	// readyTimeout is how long a run waits until each Client was granted its first lock.
+	readyTimeout = 5 * time.Second
+	// abandonTimeout is how long a run that cannot start waits for its Clients' releases.
+	abandonTimeout = time.Second
+	// closeGrace is added to the TTL, after which there is nothing left for a Client to clean up.
+	closeGrace = 5 * time.Second
+	// scanTimeout bounds the search for leftover keys.
+	scanTimeout = time.Minute
+)
+
+// Run starts or connects to the nodes, lets the callers call for Config.Duration or until ctx ends, releases
+// everything, and looks for what was left behind. When ctx ends early, that is no error.
+//
+// An error without a Report means that no call was made: a *ConfigError, or nodes that could not be started or did not
+// grant a first lock. An error beside a Report means that its LeftoverKeys is not the whole truth, because a Client could
+// not finish its releases or a node could not be searched, or that a node it started did not stop.
+func Run(ctx context.Context, cfg Config) (r *Report, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	plan, err := parseNodes(cfg.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	plan, backend, stop, err := plan.open()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+
+	prefix := cfg.Prefix
+	if prefix == "" {
+		prefix = "loadgen:" + strings.ToLower(rand.Text()[:12]) + ":"
+	}
+	clients, err := connect(ctx, cfg, plan.urls, prefix)
+	if err != nil {
+		return nil, err
+	}
+	before := sumStats(clients)
+	l := newLoad(cfg, prefix, func(worker int) taker { return newTaker(cfg.Scenario, clients[worker%len(clients)]) })
+	m := l.run(ctx)
+	after := sumStats(clients)
+
+	// From here on an end of ctx changes nothing: what was taken is given back.
+	ctx = context.WithoutCancel(ctx)
+	closeErr := closeClients(ctx, clients, cfg.TTL+closeGrace)
+	leftover, scanErr := leftoverKeys(ctx, plan.endpoints, prefix)
+	r = &Report{
+		Version:      version(),
+		Scenario:     cfg.Scenario,
+		Backend:      backend,
+		Nodes:        len(plan.urls),
+		Config:       reportConfig(cfg, plan, prefix),
+		LeftoverKeys: leftover,
+		OpsPerFlush:  per(float64(after.Operations-before.Operations), float64(after.Flushes-before.Flushes)),
+	}
+	r.fill(m)
+	return r, errors.Join(closeErr, scanErr)
+}
+
+// connect makes the Clients and has each take and release one lock, so that connecting is not measured, and nodes that
+// cannot be used are found at once. The prefix is part of the keys' names and not of the Clients' configuration: so runs
+// leave no companion keys of their own on external nodes.
+func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*lockpipe.Client, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	var clients []*lockpipe.Client
+	fail := func(err error) ([]*lockpipe.Client, error) {
+		_ = closeClients(context.WithoutCancel(ctx), clients, abandonTimeout) // err says what is wrong
+		return nil, err
+	}
+	for range cfg.Clients {
+		client, err := lockpipe.New(lockpipe.Config{Nodes: urls, TTL: cfg.TTL, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return fail(&ConfigError{Field: "Nodes", Value: redactedAll(urls), Remedy: err.Error()})
+		}
+		clients = append(clients, client)
+	}
+	for _, client := range clients {
+		lease, err := client.Acquire(ctx, prefix+"ready")
+		if err != nil {
+			return fail(fmt.Errorf("the nodes grant no lock: %w", err))
+		}
+		if err := lease.Release(ctx); err != nil {
+			return fail(fmt.Errorf("the nodes release no lock: %w", err))
+		}
+	}
+	return clients, nil
+}
+
+// closeClients closes all at once, so that each has the whole time for its releases.
+func closeClients(ctx context.Context, clients []*lockpipe.Client, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	errs := make([]error, len(clients))
+	var closing sync.WaitGroup
+	for i, client := range clients {
+		closing.Go(func() {
+			if err := client.Close(ctx); err != nil {
+				errs[i] = fmt.Errorf("close client %d: %w", i, err)
+			}
+		})
+	}
+	closing.Wait()
+	return errors.Join(errs...)
+}
+
+func sumStats(clients []*lockpipe.Client) (sum lockpipe.Stats) {
+	for _, client := range clients {
+		s := client.Stats()
+		sum.Flushes += s.Flushes
+		sum.Operations += s.Operations
+	}
+	return sum
+}
+
+// leftoverKeys counts the keys with the prefix on all nodes. Where a node could not be searched, the error says so and
+// the count is that of the others.
+func leftoverKeys(ctx context.Context, nodes []endpoint, prefix string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
+	defer cancel()
+	total := 0
+	var errs []error
+	for _, node := range nodes {
+		n, err := countKeys(ctx, node, prefix)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("search %s for leftover keys: %w", node.address, err))
+		}
+		total += n
+	}
+	return total, errors.Join(errs...)
+}
+
+func redactedAll(urls []string) string {
+	shown := make([]string, len(urls))
+	for i, url := range urls {
+		shown[i] = redacted(url)
+	}
+	return strings.Join(shown, ",")
+}

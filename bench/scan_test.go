@@ -1,0 +1,189 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
+)
+
+// endpointOf reads a URL that is known to be good.
+func endpointOf(t *testing.T, url string) endpoint {
+	t.Helper()
+	node, err := parseEndpoint(url)
+	require.NoError(t, err)
+	return node
+}
+
+// The scan finds exactly the keys with the prefix, however many there are and whatever characters they are made of.
+func TestCountKeysFindsThePrefixOnly(t *testing.T) {
+	nodes := lockpipetest.StartT(t, 1)
+	node := endpointOf(t, nodes.URLs()[0])
+	args := []string{"MSET"}
+	for _, key := range []string{"run*:1", "run*:2", "runx:3", "run*", "other", `we[i]r\d?:1`, `weird:1`} {
+		args = append(args, key, "x")
+	}
+	_, err := nodes.Do(0, args...)
+	require.NoError(t, err)
+	for prefix, want := range map[string]int{"run*:": 2, "run": 4, "none:": 0, `we[i]r\d?:`: 1, "": 7} {
+		n, err := countKeys(t.Context(), node, prefix)
+		require.NoError(t, err)
+		require.Equal(t, want, n, prefix)
+	}
+}
+
+// A key space of many SCAN pages is walked to its end.
+func TestCountKeysWalksAllPages(t *testing.T) {
+	nodes := lockpipetest.StartT(t, 1)
+	cfg := Default(Single)
+	cfg.Keys = 5000
+	args := []string{"MSET"}
+	for _, name := range cfg.names("run:") {
+		args = append(args, name, "x")
+	}
+	_, err := nodes.Do(0, args...)
+	require.NoError(t, err)
+	n, err := countKeys(t.Context(), endpointOf(t, nodes.URLs()[0]), "run:")
+	require.NoError(t, err)
+	require.Equal(t, 5000, n)
+}
+
+// Only the database of the URL is searched.
+func TestCountKeysSelectsTheDatabase(t *testing.T) {
+	nodes := lockpipetest.StartT(t, 1)
+	_, err := nodes.Do(0, "SET", "run:1", "x")
+	require.NoError(t, err)
+	node := endpointOf(t, nodes.URLs()[0])
+	node.db = 2
+	n, err := countKeys(t.Context(), node, "run:")
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+// fakeNode answers every connection's commands as a Redis with a password and one matching key would, and returns the
+// commands of the first connection when that is closed.
+func fakeNode(listener net.Listener) <-chan []string {
+	seen := make(chan []string, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		c := &nodeConn{conn: conn, in: bufio.NewReader(conn)}
+		var commands []string
+		for {
+			command, err := c.read()
+			if err != nil {
+				seen <- commands
+				return
+			}
+			var words []string
+			for _, word := range command.([]any) {
+				words = append(words, word.(string))
+			}
+			commands = append(commands, strings.Join(words, " "))
+			reply := "+OK\r\n"
+			if words[0] == "SCAN" {
+				reply = "*2\r\n$1\r\n0\r\n*2\r\n$5\r\nrun:1\r\n$5\r\nrun:1\r\n"
+			}
+			if _, err := conn.Write([]byte(reply)); err != nil {
+				return
+			}
+		}
+	}()
+	return seen
+}
+
+// Every kind of URL that a Client takes can be searched: TCP and unix sockets, TLS, with user, password and database.
+func TestCountKeysSpeaksToEveryKindOfNode(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
+	for _, tc := range []struct {
+		network, address, url string
+		commands              []string
+		secure                bool
+	}{
+		{"tcp", "127.0.0.1:0", "redis://:pw@ADDRESS/3", []string{"AUTH pw", "SELECT 3"}, false},
+		{"tcp", "127.0.0.1:0", "ADDRESS", nil, false},
+		{"tcp", "127.0.0.1:0", "rediss://me:pw@ADDRESS?skip_verify=1", []string{"AUTH me pw"}, true},
+		{"unix", socket, "unix://me:pw@ADDRESS?db=1", []string{"AUTH me pw", "SELECT 1"}, false},
+	} {
+		t.Run(tc.url, func(t *testing.T) {
+			listener, err := net.Listen(tc.network, tc.address)
+			require.NoError(t, err)
+			defer listener.Close()
+			url := strings.ReplaceAll(tc.url, "ADDRESS", listener.Addr().String())
+			if tc.secure {
+				listener = tls.NewListener(listener, certified.TLS)
+			}
+			seen := fakeNode(listener)
+			n, err := countKeys(t.Context(), endpointOf(t, url), "run:")
+			require.NoError(t, err)
+			require.Equal(t, 1, n, "a key told twice is one key")
+			require.Equal(t, append(tc.commands, "SCAN 0 MATCH run:* COUNT 1000"), <-seen)
+		})
+	}
+}
+
+// A node that cannot be searched is an error, and never a node without leftover keys.
+func TestLeftoverKeysReportsWhatItCannotSearch(t *testing.T) {
+	nodes := lockpipetest.StartT(t, 2)
+	for i := range 2 {
+		_, err := nodes.Do(i, "SET", "run:1", "x")
+		require.NoError(t, err)
+	}
+	endpoints := []endpoint{endpointOf(t, nodes.URLs()[0]), endpointOf(t, nodes.URLs()[1])}
+	total, err := leftoverKeys(t.Context(), endpoints, "run:")
+	require.NoError(t, err)
+	require.Equal(t, 2, total, "added up over the nodes")
+
+	require.NoError(t, nodes.Kill(0))
+	total, err = leftoverKeys(t.Context(), endpoints, "run:")
+	require.ErrorContains(t, err, endpoints[0].address)
+	require.Equal(t, 1, total, "the other node is searched all the same")
+}
+
+// A node that never answers does not hold the scan up beyond its context.
+func TestCountKeysEndsWithItsContext(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = bufio.NewReader(conn).ReadString('\n') // the command is there
+		cancel()
+		_, _ = conn.Read(make([]byte, 1<<10)) // and is not answered
+		<-t.Context().Done()
+	}()
+	_, err = countKeys(ctx, endpointOf(t, listener.Addr().String()), "run:")
+	require.Error(t, err)
+}
+
+// Whatever a server answers, the scan returns.
+func TestOddRepliesAreErrors(t *testing.T) {
+	for _, reply := range []string{"", "\r\n", "?\r\n", "$x\r\n", "$5\r\nab", "*99999999999\r\n", "-ERR no\r\n", "*1\r\n$1\r\n0\r\n", ":1\r\n", "$-1\r\n"} {
+		client, server := net.Pipe()
+		go func() {
+			defer server.Close()
+			_, _ = server.Read(make([]byte, 1<<10))
+			_, _ = server.Write([]byte(reply))
+		}()
+		c := &nodeConn{conn: client, in: bufio.NewReader(client)}
+		_, err := c.scan("run:")
+		require.Error(t, err, "%q", reply)
+	}
+}

@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+)
+
+// taker is one caller's way to take keys and give them back. A scenario is a taker; tests have others. It is owned by
+// one worker.
+type taker interface {
+	// take asks for the keys in one call and answers for all of them, in order. The answer is valid until the next take.
+	take(ctx context.Context, names []string) []grant
+	// give releases what the last take was granted, in one call, and sets err of each of those grants to how it ended:
+	// nil is released. After an ErrNoQuorum it may be called again, to learn of a release that was confirmed since.
+	give(ctx context.Context)
+}
+
+// grant is the answer for the next keys of a call.
+type grant struct {
+	keys  int // how many of the call's keys it is about
+	held  bool
+	until time.Time // end of validity, where held
+	err   error     // why not held; after give: how it ended
+}
+
+// newTaker returns a caller of one of the scenarios.
+func newTaker(s Scenario, client *lockpipe.Client) taker {
+	switch s {
+	case Each:
+		return &eachTaker{client: client}
+	case Batch:
+		return &wholeTaker{acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+			return client.AcquireAll(ctx, names)
+		}}
+	case Hot:
+		return &wholeTaker{acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+			return client.Acquire(ctx, names[0])
+		}}
+	default:
+		return &wholeTaker{acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+			return client.TryAcquire(ctx, names[0])
+		}}
+	}
+}
+
+// wholeTaker takes all keys of a call as one lease.
+type wholeTaker struct {
+	acquire func(ctx context.Context, names []string) (*lockpipe.Lease, error)
+	lease   *lockpipe.Lease // of the last take; nil where it failed
+	answer  [1]grant
+}
+
+func (t *wholeTaker) take(ctx context.Context, names []string) []grant {
+	lease, err := t.acquire(ctx, names)
+	t.lease, t.answer[0] = lease, grant{keys: len(names), err: err}
+	if err == nil {
+		t.answer[0].held, t.answer[0].until = true, lease.Until()
+	}
+	return t.answer[:]
+}
+
+func (t *wholeTaker) give(ctx context.Context) {
+	if t.answer[0].held {
+		t.answer[0].err = t.lease.Release(ctx)
+	}
+}
+
+// eachTaker takes each key of a call as a lease of its own.
+type eachTaker struct {
+	client *lockpipe.Client
+	leases []*lockpipe.Lease // one for each grant; nil where it is not held
+	held   []*lockpipe.Lease // those that are not nil
+	answer []grant
+}
+
+func (t *eachTaker) take(ctx context.Context, names []string) []grant {
+	t.leases, t.held, t.answer = t.leases[:0], t.held[:0], t.answer[:0]
+	for _, r := range t.client.TryAcquireEach(ctx, names) {
+		g := grant{keys: 1, err: r.Err}
+		if r.Err == nil {
+			g.held, g.until = true, r.Lease.Until()
+			t.held = append(t.held, r.Lease)
+		}
+		t.leases = append(t.leases, r.Lease)
+		t.answer = append(t.answer, g)
+	}
+	return t.answer
+}
+
+func (t *eachTaker) give(ctx context.Context) {
+	err := t.client.ReleaseAll(ctx, t.held...)
+	unknown := unlessOver(err)
+	for i, lease := range t.leases {
+		if !t.answer[i].held {
+			continue
+		}
+		t.answer[i].err = unknown
+		if err == nil {
+			continue
+		}
+		if end := lease.Err(); isOver(end) {
+			t.answer[i].err = end
+		}
+	}
+}
+
+// isOver tells that a lease had ended before its release.
+func isOver(err error) bool {
+	return errors.Is(err, lockpipe.ErrExpired) || errors.Is(err, lockpipe.ErrLost)
+}
+
+// unlessOver returns the first of the joined errors that says something else than that a lease was over. ReleaseAll does
+// not tell which lease an error is about in a form for programs, so it is taken for all that were not over.
+func unlessOver(err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	for _, one := range joined.Unwrap() {
+		if !isOver(one) {
+			return one
+		}
+	}
+	return nil
+}

@@ -1,0 +1,310 @@
+// Package lockpipe takes distributed locks on N independent Redis or Valkey masters by the Redlock algorithm, at the
+// speed of a pipeline: one socket to each master, the operations of all concurrent callers grouped into few commands, and
+// many keys in one round trip.
+//
+// A caller holds a Lease on one or more keys. A lease is granted by a quorum of the masters, N/2+1, and it ends: by Release, or
+// when its time runs out on the local clock, which its Context tells. Package lockpipetest starts masters for tests.
+package lockpipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Client takes leases on one group of masters. It is made by New, and all methods are safe for concurrent use; one Client
+// serves a whole process best, because its callers share their round trips.
+type Client struct {
+	cfg    Config
+	mux    *multiplex.Mux
+	leases *lease.Manager
+	tokens sync.Pool // of *tokenSource
+
+	calls  atomic.Int64  // acquiring and releasing calls under way; closedBit as well once Close began
+	closed chan struct{} // closed when Close begins
+	idle   chan struct{} // closed when Close began and none of these calls is under way
+	once   sync.Once     // of closing idle
+	ended  chan struct{} // closed when Close is over
+}
+
+// closedBit marks Client.calls when nothing more is let in.
+const closedBit = 1 << 62
+
+// New returns a client of the masters in cfg. It does not wait for them: they are dialled in the background, also if all of
+// them are down, and a call that comes before a node is connected waits for it as for an answer. An error is ErrInvalid
+// and names the field of cfg.
+func New(cfg Config) (*Client, error) {
+	cfg, err := cfg.validated()
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}), ended: make(chan struct{})}
+	c.leases = lease.NewManager(func(owner any) { owner.(*Lease).expired() })
+	c.mux, err = multiplex.New(multiplex.Config{
+		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
+	})
+	if err != nil {
+		return nil, invalid("Config.Nodes%w", err)
+	}
+	return c, nil
+}
+
+// TryAcquire takes key, if nobody holds it, in one attempt of one round trip, and never waits for a holder. The error is
+// ErrHeld, ErrNoQuorum, ErrOverloaded, ErrClosed or ErrInvalid; where ctx ended first, its error is found too. After any
+// error nothing is held.
+func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	keys := [1]string{key}
+	return c.try(ctx, keys[:], opts)
+}
+
+// TryAcquireAll is TryAcquire for many keys: all of them under one lease, or none. A key given twice counts once.
+func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
+	return c.try(ctx, keys, opts)
+}
+
+// Acquire takes key and waits for it while another holds it or no quorum can be reached, until ctx ends. Then the error
+// is ctx's error, and the reason of the last attempt, ErrHeld or ErrNoQuorum, is found as well. ErrOverloaded, ErrClosed and
+// ErrInvalid come at once. After any error nothing is held.
+func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	keys := [1]string{key}
+	return c.wait(ctx, keys[:], opts)
+}
+
+// AcquireAll is Acquire for many keys: all of them under one lease, or none. While it waits it holds none of them, so
+// calls whose keys overlap do not block each other for good. A key given twice counts once.
+func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
+	return c.wait(ctx, keys, opts)
+}
+
+func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+	keys, o, err := c.prepare(keys, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.enter(); err != nil {
+		return nil, err
+	}
+	defer c.leave()
+	return c.attempt(ctx, keys, o)
+}
+
+func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+	keys, o, err := c.prepare(keys, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.enter(); err != nil {
+		return nil, err
+	}
+	defer c.leave()
+	start := time.Now()
+	var reason error // of the last attempt that was decided
+	for n := 1; ; n++ {
+		l, err := c.attempt(ctx, keys, o)
+		if err != nil && reason != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			err = reason // the end of ctx cut the attempt short: it is no news about the keys
+		}
+		if err == nil || !retryable(err) {
+			return l, err
+		}
+		reason = err
+		if n != o.maxAttempts {
+			err = c.pause(ctx, o, err)
+		} else {
+			err = withCause(ctx, err)
+		}
+		if err != nil {
+			return nil, waited(start, keys, err)
+		}
+	}
+}
+
+// pause returns nil after a random delay if there may be a further attempt, or else why not, with the reason of the last one.
+func (c *Client) pause(ctx context.Context, o call, reason error) error {
+	d := o.minDelay
+	if spread := o.maxDelay - o.minDelay; spread > 0 {
+		d += rand.N(spread)
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-c.closed:
+		return fmt.Errorf("%w: %w", reason, ErrClosed)
+	}
+	if ctx.Err() == nil {
+		return nil
+	}
+	return withCause(ctx, reason)
+}
+
+// withCause adds ctx's error, if it has ended, to the reason of the last attempt.
+func withCause(ctx context.Context, reason error) error {
+	if err := ctx.Err(); err != nil && !errors.Is(reason, err) {
+		return fmt.Errorf("%w: %w", reason, err)
+	}
+	return reason
+}
+
+// waited tells how long a call waited, and for what.
+func waited(start time.Time, keys []string, err error) error {
+	more := ""
+	if len(keys) > 1 {
+		more = fmt.Sprintf(" and %d more", len(keys)-1)
+	}
+	return fmt.Errorf("waited %v for %.64q%s: %w", time.Since(start).Round(time.Millisecond), keys[0], more, err)
+}
+
+// attempt is one try over all nodes, with a token of its own.
+func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	l := c.newLease(keys)
+	return c.granted(ctx, l, c.mux.Acquire(&l.claim, o.ttl, len(keys)), o.ttl, time.Time{})
+}
+
+// granted waits for the decision on a lease, and begins its term; began is as in Attempt.Wait.
+func (c *Client) granted(ctx context.Context, l *Lease, a *multiplex.Attempt, ttl time.Duration, began time.Time) (*Lease, error) {
+	if err := a.Wait(ctx, began); err != nil {
+		select {
+		case <-c.closed:
+			err = fmt.Errorf("%w: %w", ErrClosed, err)
+		default:
+		}
+		return nil, err
+	}
+	err := c.leases.Hold(&l.term, l, validUntil(a.Sent(), ttl))
+	if err == nil {
+		return l, nil
+	}
+	c.mux.Release(&l.claim, l.claim.Len())
+	if err == ErrExpired {
+		err = fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, time.Since(a.Sent()), ttl)
+	}
+	return nil, err
+}
+
+// validUntil is the end of validity of what was asked for at sent: Redlock's "elapsed time" and "clock drift" taken off. The drift
+// is 1 % of the TTL for clocks that run at different rates, and 2 ms for the servers' way of expiring in whole milliseconds
+// (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/).
+func validUntil(sent time.Time, ttl time.Duration) time.Time {
+	return sent.Add(ttl - ttl/100 - 2*time.Millisecond)
+}
+
+// enter lets an acquiring call in.
+func (c *Client) enter() error {
+	n := c.calls.Add(1)
+	switch {
+	case n&closedBit != 0:
+		c.leave()
+		return ErrClosed
+	case n > maxPending:
+		c.leave()
+		return ErrOverloaded
+	}
+	return nil
+}
+
+func (c *Client) leave() {
+	if c.calls.Add(-1) == closedBit {
+		c.once.Do(func() { close(c.idle) })
+	}
+}
+
+// Nodes returns what is known of each node, in the order of Config.Nodes.
+func (c *Client) Nodes() []NodeStatus { return c.mux.Nodes() }
+
+// Stats returns how the work was grouped since New.
+func (c *Client) Stats() Stats {
+	var s Stats
+	s.Flushes, s.Operations = c.mux.Stats()
+	return s
+}
+
+// Stats counts the trips to all nodes together.
+type Stats struct {
+	// Flushes is the number of trips made to nodes.
+	Flushes uint64
+	// Operations is the number of operations that they carried: an acquire on five nodes counts five times.
+	Operations uint64
+}
+
+// NodeStatus is what is known of one node.
+type NodeStatus = multiplex.NodeStatus
+
+// NodeState is whether a node can vote.
+type NodeState = multiplex.NodeState
+
+// The states of a node.
+const (
+	NodeConnecting  = multiplex.NodeConnecting
+	NodeUp          = multiplex.NodeUp
+	NodeQuarantined = multiplex.NodeQuarantined
+	NodeDown        = multiplex.NodeDown
+)
+
+// Close lets nobody in any more, releases everything that is held, and closes the connections. Leases end with ErrClosed, waiting
+// calls fail with it. Close returns when the nodes have answered, or when ctx ends: then the error tells what could not
+// be confirmed as released, and the rest is cut off in the background, within about
+// three seconds where a node hangs. A second Close waits for the first and is nil.
+func (c *Client) Close(ctx context.Context) error {
+	for {
+		n := c.calls.Load()
+		if n&closedBit != 0 {
+			select {
+			case <-c.ended:
+			case <-ctx.Done():
+			}
+			return nil
+		}
+		if c.calls.CompareAndSwap(n, (n|closedBit)+1) { // one more: idle is not closed before every term has ended
+			break
+		}
+	}
+	defer close(c.ended)
+	close(c.closed)
+	held := c.leases.Close()
+	c.leave()
+	attempts := make([]*multiplex.Attempt, len(held))
+	keys := 0
+	for _, owner := range held {
+		keys += owner.(*Lease).claim.Len()
+	}
+	for i, owner := range held {
+		attempts[i] = c.mux.Release(&owner.(*Lease).claim, keys)
+	}
+	failed := make([]error, 0)
+	began := time.Now()
+	for i, a := range attempts {
+		if err := a.Wait(ctx, began); err != nil {
+			failed = append(failed, fmt.Errorf("release of %.64q not confirmed: %w", held[i].(*Lease).Key(), err))
+		}
+	}
+	select { // a call that is under way ends within NodeTimeout, and releases what it got
+	case <-c.idle:
+	case <-ctx.Done():
+	}
+	err := c.mux.Close(ctx)
+	return closeError(failed, len(held), err)
+}
+
+// closeError names a few of the leases that could not be released.
+func closeError(failed []error, held int, err error) error {
+	const shown = 3
+	switch {
+	case len(failed) > shown:
+		return fmt.Errorf("%d of %d leases, such as: %w; %w; %w", len(failed), held, failed[0], failed[1], failed[2])
+	case len(failed) > 0:
+		return fmt.Errorf("%d of %d leases: %w", len(failed), held, errors.Join(failed...))
+	}
+	return err
+}

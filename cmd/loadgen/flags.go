@@ -1,0 +1,111 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/lockpipe/lockpipe/bench"
+)
+
+// options is the command line, understood.
+type options struct {
+	config bench.Config
+	json   string // a file name, "-" for stdout, "" for none
+}
+
+// fields tells which flag sets which field of bench.Config.
+var fields = map[string]string{
+	"Nodes":    "nodes",
+	"Scenario": "scenario",
+	"Callers":  "c",
+	"Clients":  "clients",
+	"Duration": "d",
+	"Rate":     "rate",
+	"Keys":     "keys",
+	"Batch":    "batch",
+	"Hold":     "hold",
+	"TTL":      "ttl",
+}
+
+// flags returns the flags, which set o when they are parsed.
+func flags(o *options) *flag.FlagSet {
+	set := flag.NewFlagSet("loadgen", flag.ContinueOnError)
+	set.SetOutput(io.Discard) // run prints errors, in its own form
+	c := &o.config
+	set.StringVar(&c.Nodes, "nodes", c.Nodes,
+		"`URLs` of the nodes with commas between them,\nlocal:N to start N redis-servers, or inprocess:N")
+	set.StringVar((*string)(&c.Scenario), "scenario", string(c.Scenario),
+		"what each caller does: the `name` of\nsingle: try one random key\nbatch: wait for -batch keys as one lease\n"+
+			"each: try -batch keys, a lease for each\nhot: wait for one of very few keys\n")
+	set.IntVar(&c.Callers, "c", c.Callers, "`number` of callers at once")
+	set.DurationVar(&c.Duration, "d", c.Duration, "`time` to run")
+	set.Float64Var(&c.Rate, "rate", c.Rate,
+		"`calls` a second, with latency counted from when a call was due;\n0: each caller calls again when it is done")
+	set.IntVar(&c.Keys, "keys", c.Keys, "`number` of keys to choose from; unless given\nit is 1 in scenario hot and 1000000 in batch")
+	set.IntVar(&c.Batch, "batch", c.Batch,
+		"`keys` a call in scenarios batch and each, where it is 100 unless given")
+	set.DurationVar(&c.Hold, "hold", c.Hold, "`time` to keep what was granted")
+	set.DurationVar(&c.TTL, "ttl", c.TTL, "lease `time`")
+	set.IntVar(&c.Clients, "clients", c.Clients, "`number` of independent Clients that share the callers, as processes would")
+	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; random unless given")
+	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead of the table")
+	return set
+}
+
+// parse reads the command line. Its error says what is wrong, or is flag.ErrHelp.
+func parse(args []string) (options, error) {
+	o := options{config: bench.Default(bench.Single)}
+	set := flags(&o)
+	if err := set.Parse(args); err != nil {
+		return options{}, err
+	}
+	if set.NArg() > 0 {
+		return options{}, fmt.Errorf("%q: loadgen takes flags only; give each one as -name value", set.Arg(0))
+	}
+	given := make(map[string]bool)
+	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	usual := bench.Default(o.config.Scenario)
+	if !given["c"] {
+		o.config.Callers = usual.Callers
+	}
+	if !given["keys"] {
+		o.config.Keys = usual.Keys
+	}
+	if !given["batch"] {
+		o.config.Batch = max(1, min(usual.Batch, o.config.Keys))
+	}
+	if !given["seed"] {
+		o.config.Seed = uint64(rand.Uint32())
+	}
+	if err := o.config.Validate(); err != nil {
+		return options{}, flagError(err)
+	}
+	return o, nil
+}
+
+// flagError says a *bench.ConfigError in terms of flags.
+func flagError(err error) error {
+	var wrong *bench.ConfigError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	return fmt.Errorf("-%s %q: %s", fields[wrong.Field], wrong.Value, wrong.Remedy)
+}
+
+// usage is the text of -h.
+func usage() string {
+	var b strings.Builder
+	b.WriteString("loadgen puts load on lockpipe and checks that no key has two holders and nothing is left behind.\n\n" +
+		"Usage: loadgen [flags]\n\n")
+	o := options{config: bench.Default(bench.Single)}
+	set := flags(&o)
+	set.SetOutput(&b)
+	set.PrintDefaults()
+	b.WriteString("\nCtrl-C ends the run early; it still releases everything and prints.\n" +
+		"Exit code: 0 without violations and leftover keys, 2 for wrong usage, else 1.\n")
+	return b.String()
+}

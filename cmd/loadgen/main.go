@@ -1,0 +1,86 @@
+// Command loadgen puts load on lockpipe, checks that no key ever has two holders and that nothing is left behind, and
+// prints what it found. Without any flag it starts five nodes and runs for ten seconds. See loadgen -h.
+//
+// It exits with 0 if there was no violation and no leftover key, with 2 if it was called in a wrong way, else with 1.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/lockpipe/lockpipe/bench"
+)
+
+const (
+	exitSafe   = 0
+	exitUnsafe = 1 // or not known to be safe
+	exitUsage  = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal ends the run; a second one ends the program.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the whole program but for its surroundings. It returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	opts, err := parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(stdout, usage())
+		return exitSafe
+	case err != nil:
+		fmt.Fprintf(stderr, "loadgen: %v\nRun loadgen -h to see all flags.\n", err)
+		return exitUsage
+	}
+	out, err := openJSON(opts.json, stdout)
+	if err != nil {
+		fmt.Fprintf(stderr, "loadgen: -json %q: %v; give a file that can be written, or -\n", opts.json, err)
+		return exitUsage
+	}
+	bar := newBar(stderr, opts.config.Duration)
+	opts.config.Progress = bar.update
+	report, err := bench.Run(ctx, opts.config)
+	bar.close()
+
+	var wrong *bench.ConfigError
+	switch {
+	case errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "loadgen: %v\nRun loadgen -h to see all flags.\n", flagError(wrong))
+		return exitUsage
+	case report == nil && ctx.Err() != nil:
+		fmt.Fprintln(stderr, "loadgen: interrupted before the first call")
+		return exitUnsafe
+	case err != nil:
+		fmt.Fprintf(stderr, "loadgen: %v\n", err)
+	}
+	if report == nil {
+		return exitUnsafe
+	}
+	return finish(report, err, opts.json, out, stdout, stderr)
+}
+
+// finish prints the report, as JSON to out where that is not nil, and returns the exit code.
+func finish(r *bench.Report, runErr error, json string, out io.WriteCloser, stdout, stderr io.Writer) int {
+	if json != "-" {
+		printTable(stdout, r)
+	}
+	if out != nil {
+		if err := writeJSON(out, r); err != nil {
+			fmt.Fprintf(stderr, "loadgen: -json %q: %v\n", json, err)
+			return exitUnsafe
+		}
+	}
+	if runErr != nil || !r.Safe() {
+		return exitUnsafe
+	}
+	return exitSafe
+}

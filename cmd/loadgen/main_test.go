@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+)
+
+// loadgen runs the program and returns its exit code and what it printed.
+func loadgen(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	code = run(ctx, args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+// Wrong usage ends with 2 and one message that names the flag and its value, before anything is started.
+func TestWrongUsage(t *testing.T) {
+	for _, tc := range []struct{ args, want string }{
+		{"-c -1", `-c "-1": give`},
+		{"-c 0", `-c "0": give`},
+		{"-c many", `"many"`},
+		{"-scenario warm", `-scenario "warm": choose`},
+		{"-nodes local:none", `-nodes "local:none": give`},
+		{"-nodes ftp://h", `-nodes "ftp://h":`},
+		{"-nodes redis://me:secret@h:port", `-nodes "redis://***@h:port":`},
+		{"-batch 10 -keys 5", `-batch "10": give`},
+		{"-scenario batch -batch 10 -keys 5", `-batch "10": give`},
+		{"-scenario each -batch 0", `-batch "0": give`},
+		{"-rate -1", `-rate "-1": give`},
+		{"-d 0s", `-d "0s": give`},
+		{"-d 10", `"10"`},
+		{"-keys 0", `-keys "0": give`},
+		{"-scenario batch -keys 0", `-keys "0": give`},
+		{"-hold -1s", `-hold "-1s": give`},
+		{"-ttl 1ms", `-ttl "1ms": give`},
+		{"-clients 0", `-clients "0": give`},
+		{"-clients 9 -c 8", `-clients "9": give`},
+		{"-nosuch", "-nosuch"},
+		{"extra", `"extra"`},
+		{"-json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
+	} {
+		code, stdout, stderr := loadgen(t.Context(), strings.Fields(tc.args)...)
+		require.Equal(t, exitUsage, code, tc.args)
+		require.Empty(t, stdout, tc.args)
+		require.Contains(t, stderr, tc.want)
+		require.NotContains(t, stderr, "secret")
+	}
+}
+
+// Every field that bench refuses has a flag to name.
+func TestEveryFieldHasAFlag(t *testing.T) {
+	o := options{config: bench.Default(bench.Single)}
+	set := flags(&o)
+	for field, name := range fields {
+		require.NotNil(t, set.Lookup(name), field)
+	}
+	require.Error(t, flagError(&bench.ConfigError{Field: "Nodes"}))
+}
+
+// The defaults are those of the scenario, and what is given stands in any scenario.
+func TestDefaultsFollowTheScenario(t *testing.T) {
+	for args, want := range map[string]func(*bench.Config){
+		"":                                     func(c *bench.Config) { *c = bench.Default(bench.Single) },
+		"-scenario hot":                        func(c *bench.Config) { *c = bench.Default(bench.Hot) },
+		"-scenario batch":                      func(c *bench.Config) { *c = bench.Default(bench.Batch) },
+		"-scenario each -keys 30":              func(c *bench.Config) { *c = bench.Default(bench.Each); c.Keys, c.Batch = 30, 30 },
+		"-keys 7 -scenario hot -batch 2 -c 99": func(c *bench.Config) { *c = bench.Default(bench.Hot); c.Keys, c.Batch, c.Callers = 7, 2, 99 },
+	} {
+		o, err := parse(append(strings.Fields(args), "-seed", "0"))
+		require.NoError(t, err)
+		expected := bench.Config{}
+		want(&expected)
+		require.Equal(t, expected, o.config, args)
+	}
+	first, err := parse(nil)
+	require.NoError(t, err)
+	second, err := parse(nil)
+	require.NoError(t, err)
+	require.NotEqual(t, first.config.Seed, second.config.Seed, "random unless given")
+}
+
+// -h explains every flag on stdout, and is no failure.
+func TestHelp(t *testing.T) {
+	code, stdout, stderr := loadgen(t.Context(), "-h")
+	require.Equal(t, exitSafe, code)
+	require.Empty(t, stderr)
+	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-batch", "-hold", "-ttl", "-clients", "-seed", "-json", "Ctrl-C"} {
+		require.Contains(t, stdout, name)
+	}
+}
+
+// Away from a terminal there is the table on stdout and nothing else, and the seed is in it.
+func TestTableOnStdout(t *testing.T) {
+	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:3", "-c", "4", "-seed", "4711")
+	require.Equal(t, exitSafe, code, stderr)
+	require.Empty(t, stderr)
+	require.Contains(t, stdout, "seed 4711")
+	require.Contains(t, stdout, "violations: 0   leftover keys: 0\n")
+	require.NotContains(t, stdout, "\x1b", "no terminal codes")
+}
+
+// -json - prints one JSON object and no table; -json FILE writes the object, beside the table.
+func TestJSON(t *testing.T) {
+	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2", "-json", "-")
+	require.Equal(t, exitSafe, code, stderr)
+	require.Empty(t, stderr)
+	var r bench.Report
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.NotZero(t, r.Acquired)
+	require.Equal(t, "local:1", r.Config.Nodes)
+
+	file := filepath.Join(t.TempDir(), "result.json")
+	code, stdout, stderr = loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2", "-scenario", "each", "-batch", "3", "-json", file)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "scenario each")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &r))
+	require.Equal(t, bench.Each, r.Scenario)
+	require.Equal(t, 3, r.Config.Batch)
+}
+
+// An interrupt ends the run, and it still releases everything, prints, and is no failure.
+func TestInterruptStillPrints(t *testing.T) {
+	nodes := lockpipetest.StartT(t, 1)
+	ctx, interrupt := context.WithCancel(t.Context())
+	go func() {
+		defer interrupt()
+		for ctx.Err() == nil {
+			keys, err := nodes.Keys(0, "loadgen:")
+			if err != nil || len(keys) == 2 { // both callers hold a lock
+				return
+			}
+		}
+	}()
+	code, stdout, stderr := loadgen(ctx, "-nodes", nodes.URLs()[0], "-c", "2", "-d", "1h", "-hold", "1h")
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "violations: 0   leftover keys: 0\n")
+	require.Contains(t, stdout, "(external)")
+	keys, err := nodes.Keys(0, "loadgen:")
+	require.NoError(t, err)
+	require.Empty(t, keys)
+}
+
+// An interrupt before the first call leaves nothing to print.
+func TestInterruptBeforeTheStart(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	code, stdout, stderr := loadgen(ctx, "-nodes", "local:1")
+	require.Equal(t, exitUnsafe, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "interrupted")
+}
+
+// Only a report that is safe, and whole, ends with 0.
+func TestExitCode(t *testing.T) {
+	exit := func(r bench.Report, err error) int {
+		return finish(&r, err, "", nil, &bytes.Buffer{}, &bytes.Buffer{})
+	}
+	require.Equal(t, exitSafe, exit(bench.Report{}, nil))
+	require.Equal(t, exitUnsafe, exit(bench.Report{Violations: 1}, nil))
+	require.Equal(t, exitUnsafe, exit(bench.Report{LeftoverKeys: 1}, nil))
+	require.Equal(t, exitUnsafe, exit(bench.Report{}, os.ErrDeadlineExceeded))
+}
+
+// The table shows every number a reader needs, grouped, and the odd ones only when there are any.
+func TestTable(t *testing.T) {
+	r := &bench.Report{
+		Scenario: bench.Hot, Nodes: 1, Backend: "external", Acquired: 1234567, LocksPerS: 999, Violations: 1000, LeftoverKeys: 2,
+		AcquireMs: bench.Latency{P50: 1.5}, Config: bench.ReportConfig{Callers: 1, Clients: 2, Keys: 3, Batch: 1, Rate: 50},
+	}
+	var out bytes.Buffer
+	printTable(&out, r)
+	for _, want := range []string{
+		"1,234,567", " 999 ", "1.500", "violations: 1,000   leftover keys: 2", "1 caller on 2 clients", "open loop at 50 calls/s", "1 node: ",
+	} {
+		require.Contains(t, out.String(), want)
+	}
+	require.NotContains(t, out.String(), "first error")
+	require.NotContains(t, out.String(), "due")
+
+	r.FirstError, r.Unserved = "broken", 3
+	out.Reset()
+	printTable(&out, r)
+	require.Contains(t, out.String(), "first error: broken\n")
+	require.Contains(t, out.String(), "3 calls that were due")
+}
+
+// A bar on something that is no terminal is none at all.
+func TestNoBarAwayFromATerminal(t *testing.T) {
+	require.Nil(t, newBar(&bytes.Buffer{}, time.Second))
+	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	require.NoError(t, err)
+	defer file.Close()
+	b := newBar(file, time.Second)
+	require.Nil(t, b)
+	b.update(time.Second, 1)
+	b.close()
+}

@@ -1,0 +1,97 @@
+package lockpipe
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+const (
+	defaultTTL         = 10 * time.Second
+	defaultNodeTimeout = 50 * time.Millisecond
+	defaultMaxTTL      = time.Minute
+	// minTTL leaves something after drift and a trip.
+	minTTL = 10 * time.Millisecond
+	// A caller that waits tries again after a random time between these.
+	defaultMinDelay = 10 * time.Millisecond
+	defaultMaxDelay = 60 * time.Millisecond
+	// maxKeys and maxKeyLength bound one call: together with a token of the usual length the largest still fits into
+	// what servers accept.
+	maxKeys      = 1 << 16
+	maxKeyLength = 1 << 20
+	// maxPending is the most acquiring calls that are pending in one Client.
+	maxPending = 1 << 16
+)
+
+// Config says which masters a Client uses, and how. The zero value of everything but Nodes is a good default.
+type Config struct {
+	// Nodes has one URL for each independent master, in an odd number such as 3 or 5: redis://user:pass@host:6379/0,
+	// rediss:// for TLS, unix:///path, or host:port. At most 64.
+	Nodes []string
+	// TTL is the lease time where a call names none: 10 s, or MaxTTL if that is less. At least 10 ms, in whole
+	// milliseconds, rounded down.
+	TTL time.Duration
+	// NodeTimeout is how long one attempt waits for any one node: 50 ms, or TTL if that is less. A call for more than
+	// 1,000 keys waits so long for each 1,000. An attempt never waits longer than half of its TTL.
+	NodeTimeout time.Duration
+	// MaxTTL is the longest TTL that any client of these nodes uses: 60 s. Calls with a longer one are refused.
+	MaxTTL time.Duration
+	// Prefix is put before every key on the nodes.
+	Prefix string
+	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's roots for rediss:// and
+	// no TLS for host:port.
+	TLS *tls.Config
+	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. ctx ends after a second. network is tcp
+	// or unix. It is called again, from a goroutine of the Client, after every loss of a connection.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Logger is told when a node is lost and when it is back; nil for slog.Default.
+	Logger *slog.Logger
+}
+
+// validated returns cfg with its defaults, or an error that is ErrInvalid and names the field. The nodes are checked where
+// they are used.
+func (cfg Config) validated() (Config, error) {
+	var err error
+	positive := func(name string, value *time.Duration, standard time.Duration) {
+		switch {
+		case *value < 0:
+			err = invalid("Config.%s is %v: give a positive time, or 0 for the default", name, *value)
+		case *value == 0:
+			*value = standard
+		}
+	}
+	positive("MaxTTL", &cfg.MaxTTL, defaultMaxTTL)
+	positive("TTL", &cfg.TTL, min(defaultTTL, cfg.MaxTTL))
+	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond) // what is sent
+	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
+	switch {
+	case err != nil:
+		return cfg, err
+	case len(cfg.Nodes) == 0:
+		return cfg, invalid("Config.Nodes is empty: give one URL for each master")
+	case len(cfg.Nodes) > multiplex.MaxNodes:
+		return cfg, invalid("Config.Nodes has %d entries: give at most %d", len(cfg.Nodes), multiplex.MaxNodes)
+	case cfg.MaxTTL < minTTL:
+		return cfg, invalid("Config.MaxTTL is %v: give at least %v", cfg.MaxTTL, minTTL)
+	case cfg.TTL < minTTL:
+		return cfg, invalid("Config.TTL is %v: give at least %v", cfg.TTL, minTTL)
+	case cfg.TTL > cfg.MaxTTL:
+		return cfg, invalid("Config.TTL is %v, above MaxTTL (%v): lower it, or raise MaxTTL in every client", cfg.TTL, cfg.MaxTTL)
+	case cfg.NodeTimeout > cfg.TTL:
+		return cfg, invalid("Config.NodeTimeout is %v, above TTL (%v): an attempt would outlive its lease", cfg.NodeTimeout, cfg.TTL)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return cfg, nil
+}
+
+// invalid is an error that is ErrInvalid.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+}

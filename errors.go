@@ -1,0 +1,48 @@
+package lockpipe
+
+import (
+	"errors"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Errors for errors.Is. What each allows to assume about the lock stands with it.
+var (
+	// ErrHeld: another token holds a key on so many nodes that a quorum was impossible. The attempt holds nothing. Trying
+	// again later may help.
+	ErrHeld = multiplex.ErrHeld
+	// ErrNoQuorum: too few nodes granted, for other reasons than ErrHeld. An acquiring call holds nothing; what it may have left on
+	// nodes is being deleted. After Extend the lease lasts until its Until. Trying again may help.
+	ErrNoQuorum = multiplex.ErrNoQuorum
+	// ErrLost: the lease was found gone before its time ran out. Another may hold the keys.
+	ErrLost = lease.ErrLost
+	// ErrExpired: the lease's time ran out. Another may hold the keys.
+	ErrExpired = lease.ErrExpired
+	// ErrReleased: the lease was released by its holder.
+	ErrReleased = lease.ErrReleased
+	// ErrClosed: the client is closed, and has released what it held.
+	ErrClosed = lease.ErrClosed
+	// ErrOverloaded: so many calls are pending that this one was refused at once. Nothing was sent to the nodes that
+	// report it.
+	ErrOverloaded = batch.ErrOverloaded
+	// ErrInvalid: an argument or a Config field makes no sense; the text names it, its value and the remedy. Nothing was
+	// sent.
+	ErrInvalid = errors.New("invalid")
+)
+
+// Errors for errors.As.
+type (
+	// HeldError tells which keys were found held, and by how many nodes. It is ErrHeld.
+	HeldError = multiplex.HeldError
+	// QuorumError tells how the nodes voted and what was wrong with each whose vote is unknown. It is ErrNoQuorum.
+	QuorumError = multiplex.QuorumError
+	// NodeError is what was wrong with one node.
+	NodeError = multiplex.NodeError
+)
+
+// retryable reports whether a further attempt may succeed where err was the last one's.
+func retryable(err error) bool {
+	return (errors.Is(err, ErrHeld) || errors.Is(err, ErrNoQuorum)) && !errors.Is(err, ErrOverloaded)
+}

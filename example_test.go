@@ -1,0 +1,143 @@
+package lockpipe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+)
+
+// exampleClient is a client of three masters of its own; end closes both.
+func exampleClient() (client *lockpipe.Client, end func()) {
+	nodes, err := lockpipetest.Start(3)
+	if err != nil {
+		panic(err)
+	}
+	client, err = lockpipe.New(lockpipe.Config{
+		Nodes:       nodes.URLs(),
+		NodeTimeout: time.Second, // examples also run on busy machines
+		Logger:      slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		panic(err)
+	}
+	return client, func() {
+		_ = client.Close(context.Background())
+		_ = nodes.Close()
+	}
+}
+
+func Example() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(5*time.Second))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("holding", lease.Key(), "for more than 4 s:", time.Until(lease.Until()) > 4*time.Second)
+
+	_, err = client.TryAcquire(ctx, "sku:42")
+	fmt.Println("a second holder:", errors.Is(err, lockpipe.ErrHeld))
+
+	fmt.Println("release:", lease.Release(ctx))
+	fmt.Println("ended by:", context.Cause(lease.Context()))
+	// Output:
+	// holding sku:42 for more than 4 s: true
+	// a second holder: true
+	// release: <nil>
+	// ended by: lease was released
+}
+
+// All keys of an order under one lease, or none.
+func ExampleClient_AcquireAll() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.AcquireAll(ctx, []string{"sku:1", "sku:2", "sku:3"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(lease.Keys())
+
+	_, err = client.TryAcquireAll(ctx, []string{"sku:9", "sku:2"})
+	var held *lockpipe.HeldError
+	if errors.As(err, &held) {
+		fmt.Println("held:", held.Keys)
+	}
+	fmt.Println("release:", lease.Release(ctx))
+	// Output:
+	// [sku:1 sku:2 sku:3]
+	// held: [sku:2]
+	// release: <nil>
+}
+
+// Many keys that have nothing to do with each other, in one round trip to each master.
+func ExampleClient_TryAcquireEach() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	other, err := client.Acquire(ctx, "b")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var mine []*lockpipe.Lease
+	for _, r := range client.TryAcquireEach(ctx, []string{"a", "b", "c"}) {
+		fmt.Println(r.Key, "granted:", r.Err == nil)
+		if r.Lease != nil {
+			mine = append(mine, r.Lease)
+		}
+	}
+	fmt.Println("release:", client.ReleaseAll(ctx, append(mine, other)...))
+	// Output:
+	// a granted: true
+	// b granted: false
+	// c granted: true
+	// release: <nil>
+}
+
+// The context of the work is cancelled when the lease ends, and the key is free when Do returns.
+func ExampleClient_Do() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	err := client.Do(ctx, "report:daily", func(ctx context.Context) error {
+		fmt.Println("at work:", ctx.Err() == nil)
+		return nil
+	})
+	fmt.Println("done:", err)
+	// Output:
+	// at work: true
+	// done: <nil>
+}
+
+// A lease that is needed for longer is extended; one that is over says how it ended.
+func ExampleLease_Extend() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(time.Second))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("extend:", lease.Extend(ctx, 30*time.Second), time.Until(lease.Until()) > 20*time.Second)
+	fmt.Println("release:", lease.Release(ctx))
+	fmt.Println("extend:", lease.Extend(ctx, time.Second))
+	// Output:
+	// extend: <nil> true
+	// release: <nil>
+	// extend: lease was released
+}

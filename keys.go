@@ -1,0 +1,75 @@
+package lockpipe
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	mathrand "math/rand/v2"
+)
+
+// prepare checks keys and options before anything is sent, and drops keys that are repeated. Keys are told by their place,
+// since they may be long or secret.
+func (c *Client) prepare(keys []string, opts []Option) ([]string, call, error) {
+	o, err := c.call(opts)
+	if err != nil {
+		return nil, o, err
+	}
+	switch {
+	case len(keys) == 0:
+		return nil, o, invalid("no keys: give at least one")
+	case len(keys) > maxKeys:
+		return nil, o, invalid("%d keys in one call: give at most %d", len(keys), maxKeys)
+	}
+	for i, k := range keys {
+		switch {
+		case k == "":
+			return nil, o, invalid("key %d of %d is empty", i+1, len(keys))
+		case len(c.cfg.Prefix)+len(k) > maxKeyLength:
+			return nil, o, invalid("key %d of %d has %d bytes: give at most %d, with the prefix", i+1, len(keys), len(k), maxKeyLength)
+		}
+	}
+	return unique(keys), o, nil
+}
+
+// unique returns keys without repetitions, in order; it is keys itself where there are none.
+func unique(keys []string) []string {
+	if len(keys) == 1 {
+		return keys
+	}
+	seen := make(map[string]struct{}, len(keys))
+	for i, k := range keys {
+		if seen[k] = struct{}{}; len(seen) == i+1 {
+			continue
+		}
+		once := append([]string(nil), keys[:i]...) // the first repetition is at i
+		for _, k := range keys[i+1:] {
+			if _, twice := seen[k]; !twice {
+				seen[k] = struct{}{}
+				once = append(once, k)
+			}
+		}
+		return once
+	}
+	return keys
+}
+
+// tokenSource makes tokens; one goroutine uses it at a time.
+type tokenSource struct{ random *mathrand.ChaCha8 }
+
+// tokenBytes is 160 bits, as the Redlock description asks for.
+const tokenBytes = 20
+
+// token returns a token that nobody ever had: 160 bits of ChaCha8, seeded from the operating system, as 27 characters.
+func (c *Client) token() string {
+	s, _ := c.tokens.Get().(*tokenSource)
+	if s == nil {
+		var seed [32]byte
+		_, _ = rand.Read(seed[:]) // never fails
+		s = &tokenSource{mathrand.NewChaCha8(seed)}
+	}
+	var raw [tokenBytes]byte
+	_, _ = s.random.Read(raw[:]) // never fails
+	c.tokens.Put(s)
+	var text [27]byte
+	base64.RawURLEncoding.Encode(text[:], raw[:])
+	return string(text[:])
+}

@@ -1,0 +1,70 @@
+package lockpipetest
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDoReturnsGoValues(t *testing.T) {
+	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
+		binary := "a\r\nb\x00\xff"
+		require.Equal(t, "OK", do(t, nodes, 0, "SET", "bin", binary))
+		require.Equal(t, binary, do(t, nodes, 0, "GET", "bin"))
+		require.Equal(t, int64(1), do(t, nodes, 0, "DEL", "bin"))
+		require.Nil(t, do(t, nodes, 0, "GET", "bin"))
+		require.Equal(t, int64(-2), do(t, nodes, 0, "PTTL", "bin"))
+		require.Equal(t, "", do(t, nodes, 0, "ECHO", ""))
+		require.Equal(t, []any{int64(1), "a", nil, []any{"b"}},
+			do(t, nodes, 0, "EVAL", "return {1, 'a', false, {ARGV[1]}}", "0", "b"))
+	})
+}
+
+func TestDoReturnsErrorReplyAsError(t *testing.T) {
+	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
+		do(t, nodes, 0, "RPUSH", "list", "v")
+		_, err := nodes.Do(0, "get", "list")
+		require.ErrorContains(t, err, "GET to node 0: WRONGTYPE Operation")
+	})
+}
+
+func TestKeysTakesPrefixLiterally(t *testing.T) {
+	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
+		none, err := nodes.Keys(0, "")
+		require.NoError(t, err)
+		require.Empty(t, none)
+
+		want := []string{`a*[x]?\1`, `a*[x]?\2`}
+		for _, key := range append(slices.Clone(want), `abx?\1`, "b") {
+			do(t, nodes, 0, "SET", key, "v")
+		}
+		got, err := nodes.Keys(0, `a*[x]?\`)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	})
+}
+
+func TestKeysReadsManyPages(t *testing.T) {
+	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
+		args := []string{"MSET"}
+		want := []string{}
+		for i := range 3500 {
+			key := fmt.Sprintf("k:%04d", i)
+			want = append(want, key)
+			args = append(args, key, "v")
+		}
+		do(t, nodes, 0, args...)
+		got, err := nodes.Keys(0, "k:")
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	})
+}
+
+func TestScanPageRefusesOtherReplies(t *testing.T) {
+	for _, reply := range []any{nil, "0", []any{}, []any{"0"}, []any{int64(0), []any{}}, []any{"", []any{}}, []any{"0", nil}} {
+		_, _, err := scanPage(reply)
+		require.Error(t, err, "%v", reply)
+	}
+}

@@ -1,0 +1,181 @@
+package lockpipetest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	readyTimeout = 20 * time.Second       // from the start of a child to its first answer; about 30 ms on an idle machine
+	probeTimeout = time.Second            // for one question whether it is ready
+	probePause   = 2 * time.Millisecond   // between two of them
+	outputWait   = 500 * time.Millisecond // for a dead child's output, in case a process of its own still holds the pipe
+)
+
+// child is a redis-server process.
+type child struct {
+	// Set once.
+	cmd    *exec.Cmd
+	output *head         // what it printed
+	exited chan struct{} // closed when the process is gone and has been waited for
+}
+
+// bootRedis returns the bootFunc of real servers; path is the program.
+func bootRedis(s *spawner, path string, debugGuarded bool) bootFunc {
+	return func(addr string) (server, error) {
+		args, err := redisArgs(addr, debugGuarded)
+		if err != nil {
+			return nil, err
+		}
+		c := &child{cmd: exec.Command(path, args...), output: &head{}, exited: make(chan struct{})}
+		c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
+		c.cmd.WaitDelay = outputWait
+		c.cmd.SysProcAttr = childAttr()
+		if err := s.start(c.cmd); err != nil {
+			return nil, fmt.Errorf("start %s: %w", path, err)
+		}
+		go c.reap()
+		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+		defer cancel()
+		if err := c.awaitReady(ctx, addr); err != nil {
+			return nil, errors.Join(err, c.kill())
+		}
+		return c, nil
+	}
+}
+
+// reap waits for the process to end; how it ended is in cmd.ProcessState. Wait also tells of a bad exit status and of an abandoned output
+// pipe, and neither matters here.
+func (c *child) reap() {
+	_ = c.cmd.Wait()
+	close(c.exited)
+}
+
+// awaitReady returns when this child, and no stray server on the same port, answers at addr; or when it has exited, or ctx ends.
+func (c *child) awaitReady(ctx context.Context, addr string) error {
+	pause := time.NewTicker(probePause)
+	defer pause.Stop()
+	for {
+		err := c.probe(addr)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-c.exited:
+			return fmt.Errorf("%s at %s ended before it was ready (%v): %s", c.cmd.Path, addr, c.cmd.ProcessState, c.output)
+		case <-ctx.Done():
+			return fmt.Errorf("%s at %s is not ready (%w): %w", c.cmd.Path, addr, err, ctx.Err())
+		case <-pause.C:
+		}
+	}
+}
+
+// probe asks the server at addr who it is. A server that was there before would answer a mere PING as well as the child does, and it
+// would answer in its place: the child could not bind the port and is about to exit.
+func (c *child) probe(addr string) error {
+	reply, err := ask(addr, probeTimeout, "INFO", "server")
+	if err != nil {
+		return err
+	}
+	info, _ := reply.(string)
+	for line := range strings.Lines(info) {
+		if pid, ok := strings.CutPrefix(line, "process_id:"); ok {
+			if pid = strings.TrimSpace(pid); pid != strconv.Itoa(c.cmd.Process.Pid) {
+				return fmt.Errorf("process %s answers there instead of %d", pid, c.cmd.Process.Pid)
+			}
+			return nil
+		}
+	}
+	return errors.New("the server there does not tell its process id")
+}
+
+func (c *child) freeze() error {
+	if c.gone() {
+		return errNotRunning
+	}
+	err := stopProcess(c.cmd.Process)
+	if errors.Is(err, errNotRunning) {
+		<-c.exited // it was ending: from now on all agree that it is dead
+	}
+	return err
+}
+
+func (c *child) thaw() error {
+	if c.gone() {
+		return errNotRunning
+	}
+	return continueProcess(c.cmd.Process)
+}
+
+// kill needs no thaw first: SIGKILL ends a stopped process too.
+func (c *child) kill() error {
+	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-c.exited
+	return nil
+}
+
+func (c *child) gone() bool {
+	select {
+	case <-c.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// redisArgs are the flags of a server that keeps nothing, starts empty, and lets tests do what they like with it.
+func redisArgs(addr string, debugGuarded bool) ([]string, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	args := []string{
+		"--port", port,
+		"--bind", host,
+		"--daemonize", "no",
+		"--loglevel", "warning",
+		// Nothing is written, so no directory is needed: it would outlive a killed parent. A server still LOADS a dump file that it
+		// finds at its start, hence a name that nobody has used.
+		"--save", "",
+		"--appendonly", "no",
+		"--dir", scratchDir(),
+		"--dbfilename", "lockpipetest-" + rand.Text() + ".rdb",
+		// A test may make one node the replica of another; that goes without files too.
+		"--repl-diskless-sync", "yes",
+		"--repl-diskless-sync-delay", "0",
+		"--repl-diskless-load", "swapdb",
+	}
+	if debugGuarded {
+		// DEBUG SLEEP, and CONFIG SET dir for a test that wants persistence in a directory of its own.
+		args = append(args, "--enable-debug-command", "local", "--enable-protected-configs", "local")
+	}
+	return args, nil
+}
+
+var versionPattern = regexp.MustCompile(`\bv=(\d+)\.`)
+
+// guardsDebug tells whether this server has the enable-... settings: since 7.0. Older ones refuse to start with a setting they do not
+// know, and have the commands enabled anyway.
+func guardsDebug(path string) bool {
+	out, err := exec.Command(path, "--version").Output()
+	if err != nil {
+		return true
+	}
+	match := versionPattern.FindSubmatch(out)
+	if match == nil {
+		return true
+	}
+	major, err := strconv.Atoi(string(match[1]))
+	return err != nil || major >= 7
+}

@@ -1,0 +1,170 @@
+//go:build unix
+
+package lockpipetest
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fakeRedis puts a shell script in the place of redis-server, and returns the path of the real one.
+func fakeRedis(t *testing.T, script string) (dir string) {
+	t.Helper()
+	RequireRedis(t)
+	path, err := findRedisServer()
+	require.NoError(t, err)
+	dir = t.TempDir()
+	script = "#!/bin/sh\ncase \"$1\" in --version) echo 'Redis server v=7.0.15 sha=0'; exit;; esac\n" + script
+	script = strings.NewReplacer("REAL", path, "DIR", dir).Replace(script)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700))
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	return dir
+}
+
+func processID(t *testing.T, nodes *Nodes, i int) int {
+	t.Helper()
+	for line := range strings.Lines(do(t, nodes, i, "INFO", "server").(string)) {
+		if pid, ok := strings.CutPrefix(line, "process_id:"); ok {
+			n, err := strconv.Atoi(strings.TrimSpace(pid))
+			require.NoError(t, err)
+			return n
+		}
+	}
+	t.Fatal("no process_id")
+	return 0
+}
+
+// A port can be lost to another program in the moment between the choice and the bind. That is what the second try is for.
+func TestEarlyExitIsTriedAgain(t *testing.T) {
+	fakeRedis(t, "mkdir DIR/first 2>/dev/null && exit 1\nexec REAL \"$@\"\n")
+	nodes := StartRealT(t, 1)
+	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
+
+	require.NoError(t, os.Remove(filepath.Join(strings.Split(os.Getenv("PATH"), string(os.PathListSeparator))[0], "first")))
+	require.NoError(t, nodes.Restart(0))
+	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
+}
+
+// The reason must be in the error: nothing else tells the user.
+func TestServerThatNeverStartsIsAnError(t *testing.T) {
+	dir := fakeRedis(t, "echo x >>DIR/tries; echo 'out of luck' >&2; exit 7\n")
+	_, err := Start(1)
+	require.ErrorContains(t, err, "out of luck")
+	require.ErrorContains(t, err, "exit status 7")
+	tries, err := os.ReadFile(filepath.Join(dir, "tries"))
+	require.NoError(t, err)
+	require.Len(t, strings.Fields(string(tries)), bootAttempts)
+}
+
+// A stray server on the port answers in place of the child, which could not bind it. The child here lives long enough to be asked.
+func TestStrayServerIsNotTakenForTheChild(t *testing.T) {
+	stray := StartRealT(t, 1)
+	addr := stray.nodes[0].port.addr
+	fakeRedis(t, "sleep 0.2; exit 1\n")
+	path, err := findRedisServer()
+	require.NoError(t, err)
+	s := newSpawner()
+	defer s.close()
+	_, err = bootRedis(s, path, true)(addr)
+	require.ErrorContains(t, err, "ended before it was ready")
+	require.Equal(t, "PONG", do(t, stray, 0, "PING"), "the stray is not ours to kill")
+}
+
+func TestRealChildFailsOnTakenPort(t *testing.T) {
+	stray := StartRealT(t, 1)
+	_, err := bootRedis(stray.spawner, must(findRedisServer()), true)(stray.nodes[0].port.addr)
+	require.ErrorContains(t, err, "ended before it was ready")
+	require.ErrorContains(t, err, "in use")
+}
+
+func TestOldServerIsStartedWithoutNewSettings(t *testing.T) {
+	for version, want := range map[string]bool{
+		"Redis server v=6.2.14 sha=00000000:0": false,
+		"Redis server v=7.0.15 sha=00000000:0": true,
+		"Valkey server v=8.1.0 sha=00000000:0": true,
+		"Redis server v=10.0.0 sha=00000000:0": true,
+		"something else":                       true,
+	} {
+		path := filepath.Join(t.TempDir(), "redis-server")
+		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho '"+version+"'\n"), 0o700))
+		require.Equal(t, want, guardsDebug(path), version)
+		args := must(redisArgs("127.0.0.1:1", guardsDebug(path)))
+		require.Equal(t, want, strings.Contains(strings.Join(args, " "), "--enable-debug-command"), version)
+	}
+	require.True(t, guardsDebug(filepath.Join(t.TempDir(), "missing")))
+}
+
+func TestRestartIsAnotherServer(t *testing.T) {
+	nodes := StartRealT(t, 1)
+	do(t, nodes, 0, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	before := processID(t, nodes, 0)
+	require.NoError(t, nodes.Restart(0))
+	require.NotEqual(t, before, processID(t, nodes, 0))
+	require.Equal(t, []any{"maxmemory-policy", "noeviction"}, do(t, nodes, 0, "CONFIG", "GET", "maxmemory-policy"))
+}
+
+// A server that a test shuts down by a command is dead like a killed one.
+func TestServerThatEndedByItselfCanBeRestarted(t *testing.T) {
+	nodes := StartRealT(t, 1)
+	_, err := nodes.Do(0, "SHUTDOWN", "NOSAVE")
+	require.Error(t, err, "the connection breaks")
+	<-nodes.nodes[0].server.(*child).exited
+	require.ErrorIs(t, nodes.Freeze(0), errNotRunning)
+	require.ErrorIs(t, nodes.Thaw(0), errNotRunning)
+	require.NoError(t, nodes.Restart(0))
+	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
+}
+
+func TestDebugCommandsAreEnabled(t *testing.T) {
+	nodes := StartRealT(t, 1)
+	require.Equal(t, "OK", do(t, nodes, 0, "DEBUG", "SLEEP", "0"))
+}
+
+// Replication and persistence must work for tests that ask for them, although the nodes themselves use no file.
+func TestNodeCanBecomeReplica(t *testing.T) {
+	nodes := StartRealT(t, 2)
+	do(t, nodes, 0, "SET", "k", "v")
+	host, port, _ := strings.Cut(nodes.nodes[0].port.addr, ":")
+	do(t, nodes, 1, "REPLICAOF", host, port)
+	require.Eventually(t, func() bool {
+		v, err := nodes.Do(1, "GET", "k")
+		return err == nil && v == "v"
+	}, eventually, pollEvery)
+}
+
+func TestNodeCanBeMadeDurableInDirectoryOfTest(t *testing.T) {
+	nodes := StartRealT(t, 1)
+	dir := t.TempDir()
+	do(t, nodes, 0, "CONFIG", "SET", "dir", dir)
+	do(t, nodes, 0, "CONFIG", "SET", "appendonly", "yes")
+	do(t, nodes, 0, "CONFIG", "SET", "appendfsync", "always")
+	do(t, nodes, 0, "SET", "k", "v")
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	require.NoError(t, nodes.Restart(0))
+	require.Nil(t, do(t, nodes, 0, "GET", "k"), "a restarted node is empty all the same")
+}
+
+func TestHeadKeepsTheBeginning(t *testing.T) {
+	var h head
+	for _, s := range []string{"first\n", strings.Repeat("x", headLimit), "last"} {
+		n, err := h.Write([]byte(s))
+		require.NoError(t, err)
+		require.Equal(t, len(s), n)
+	}
+	require.Len(t, h.String(), headLimit)
+	require.True(t, strings.HasPrefix(h.String(), "first\n"))
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

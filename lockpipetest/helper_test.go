@@ -1,0 +1,40 @@
+package lockpipetest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// helperMain starts nodes, prints their process ids on one line, and goes on until it is killed (or its standard input ends, should the
+// test die first). It leaves its nodes in the worst state: one is frozen, one was restarted.
+func helperMain() {
+	nodes, err := startHelperNodes()
+	if err != nil {
+		fmt.Println("failed:", err)
+		os.Exit(1)
+	}
+	fmt.Println(strings.Join(nodes, " "))
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+func startHelperNodes() (pids []string, err error) {
+	nodes, err := Start(4)
+	if err != nil {
+		return nil, err
+	}
+	if err := nodes.Restart(1); err != nil {
+		return nil, err
+	}
+	for i := range nodes.Len() {
+		info, err := nodes.Do(i, "INFO", "server")
+		if err != nil {
+			return nil, err
+		}
+		_, pid, _ := strings.Cut(info.(string), "process_id:")
+		pid, _, _ = strings.Cut(pid, "\r\n")
+		pids = append(pids, pid)
+	}
+	return pids, nodes.Freeze(2)
+}

@@ -1,0 +1,96 @@
+package lockpipetest
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// helperVar turns the test binary into the program that TestKilledParentLeavesNothingBehind kills.
+const helperVar = "LOCKPIPETEST_HELPER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(helperVar) != "" {
+		helperMain()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// eventually bounds the wait for something that is certain to happen.
+const eventually = 20 * time.Second
+
+// onBothBackends runs a test on n nodes of each kind.
+func onBothBackends(t *testing.T, n int, test func(t *testing.T, nodes *Nodes)) {
+	t.Run("redis-server", func(t *testing.T) {
+		nodes := StartRealT(t, n)
+		require.Equal(t, "redis-server", nodes.Backend())
+		test(t, nodes)
+	})
+	t.Run("in-process", func(t *testing.T) {
+		nodes := startFor(t, n, StartInProcess)
+		require.Equal(t, "in-process", nodes.Backend())
+		test(t, nodes)
+	})
+}
+
+func do(t *testing.T, nodes *Nodes, i int, args ...string) any {
+	t.Helper()
+	reply, err := nodes.Do(i, args...)
+	require.NoError(t, err)
+	return reply
+}
+
+// client is a connection that outlives its commands, as that of a real client does.
+type client struct {
+	*talk
+	t *testing.T
+}
+
+func dialNode(t *testing.T, nodes *Nodes, i int) client {
+	t.Helper()
+	conn, err := dialTalk(nodes.nodes[i].port.addr, eventually)
+	require.NoError(t, err)
+	t.Cleanup(conn.close)
+	return client{conn, t}
+}
+
+func (c client) send(args ...string) {
+	c.t.Helper()
+	_, err := c.conn.Write(appendRequest(nil, args))
+	require.NoError(c.t, err)
+}
+
+func (c client) receive() (any, error) { return readReply(c.r, maxDepth) }
+
+// hearsNothing holds if the server has not answered for a while. It can miss an answer, but never takes silence for one.
+func (c client) hearsNothing() {
+	c.t.Helper()
+	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+	_, err := bufio.NewReader(c.conn).Peek(1)
+	var timeout net.Error
+	require.ErrorAs(c.t, err, &timeout)
+	require.True(c.t, timeout.Timeout(), "%v", err)
+	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(eventually)))
+}
+
+// pollEvery is the pause between two looks at something that will happen.
+const pollEvery = 5 * time.Millisecond
+
+// requireRefused holds if err is a refused connection, not, say, a timeout.
+func requireRefused(t *testing.T, err error) {
+	t.Helper()
+	var op *net.OpError
+	require.ErrorAs(t, err, &op)
+	require.Equal(t, "dial", op.Op)
+	if runtime.GOOS != "windows" { // its error number is another one
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	}
+}

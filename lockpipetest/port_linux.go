@@ -1,0 +1,52 @@
+package lockpipetest
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// port is a TCP port of 127.0.0.1 that is kept for one node, also while no server listens there.
+//
+// It is held by a socket that is bound but does not listen, so connections are refused. The socket allows address reuse from AFTER its own
+// bind: the bind itself thereby fails on a port that anyone else has, while a server, which always asks for reuse, can listen beside it.
+// The kernel gives such a port to nobody who asks for just any port, be it to listen or for the near end of a connection.
+type port struct {
+	addr string // 127.0.0.1:port
+	fd   int
+}
+
+func reservePort() (*port, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socket", err)
+	}
+	number, err := bindLoopback(fd, 0)
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return &port{addr: fmt.Sprintf("127.0.0.1:%d", number), fd: fd}, nil
+}
+
+// bindLoopback binds fd to a port that nobody has and returns its number; want 0 leaves the choice to the kernel.
+func bindLoopback(fd, want int) (int, error) {
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: want, Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, os.NewSyscallError("bind", err)
+	}
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
+		return 0, os.NewSyscallError("setsockopt", err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, os.NewSyscallError("getsockname", err)
+	}
+	inet, ok := name.(*unix.SockaddrInet4)
+	if !ok {
+		return 0, fmt.Errorf("bound to %T instead of an IPv4 address", name)
+	}
+	return inet.Port, nil
+}
+
+func (p *port) release() error { return os.NewSyscallError("close", unix.Close(p.fd)) }

@@ -1,0 +1,46 @@
+package lockpipetest
+
+import (
+	"net"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// While a node is dead nobody else gets its port, neither another group of nodes nor a client's near end. So Restart finds it free.
+func TestPortOfDeadNodeIsHeld(t *testing.T) {
+	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
+		require.NoError(t, nodes.Kill(0))
+		requirePortHeld(t, nodes.nodes[0].port.addr)
+		require.NoError(t, nodes.Restart(0))
+		require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
+	})
+}
+
+func requirePortHeld(t *testing.T, addr string) {
+	t.Helper()
+	_, text, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	number, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	_, err = bindLoopback(fd, number)
+	require.ErrorIs(t, err, unix.EADDRINUSE)
+}
+
+// A held port refuses, it does not hang; and it is free after release.
+func TestHeldPortRefusesAndIsFreeAfterRelease(t *testing.T) {
+	p, err := reservePort()
+	require.NoError(t, err)
+	_, err = net.Dial("tcp", p.addr)
+	requireRefused(t, err)
+	l, err := net.Listen("tcp4", p.addr)
+	require.NoError(t, err, "a server can listen beside it")
+	require.NoError(t, l.Close())
+	require.NoError(t, p.release())
+	require.Error(t, p.release(), "released once")
+}

@@ -1,0 +1,45 @@
+package lockpipetest
+
+import (
+	"os/exec"
+	"runtime"
+)
+
+// spawner starts child processes from one OS thread that lives until close.
+//
+// Linux sends a child its parent-death signal when the THREAD that created it ends, not when the process does. The Go runtime ends a
+// thread when a goroutine returns without unlocking it, so a child started on whatever thread the caller happens to run on may be killed
+// at any moment. Hence one goroutine locks a thread and creates all children there; it goes on until the children are gone, and then
+// hands the thread back unharmed. It is a goroutine per Nodes and not one for the whole process, so that none is left after Close.
+type spawner struct {
+	jobs chan func()
+	done chan struct{}
+}
+
+func newSpawner() *spawner {
+	s := &spawner{jobs: make(chan func()), done: make(chan struct{})}
+	go s.run()
+	return s
+}
+
+func (s *spawner) run() {
+	defer close(s.done)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for job := range s.jobs {
+		job()
+	}
+}
+
+// start runs cmd.Start on the spawner's thread. It must not be called after close.
+func (s *spawner) start(cmd *exec.Cmd) error {
+	result := make(chan error, 1)
+	s.jobs <- func() { result <- cmd.Start() }
+	return <-result
+}
+
+// close ends the goroutine. Children that are still alive may die with it.
+func (s *spawner) close() {
+	close(s.jobs)
+	<-s.done
+}

@@ -1,0 +1,108 @@
+package lockpipetest
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// recorder is a test that notes what was done to it.
+type recorder struct {
+	testing.TB // nil: a method that is not overridden panics
+	said       []string
+	cleanups   []func()
+}
+
+func (r *recorder) Helper()          {}
+func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
+func (r *recorder) Logf(f string, args ...any) {
+	r.said = append(r.said, "log: "+fmt.Sprintf(f, args...))
+}
+
+func (r *recorder) Error(args ...any)         { r.said = append(r.said, "error: "+fmt.Sprint(args...)) }
+func (r *recorder) Fatal(args ...any)         { r.end("fatal: " + fmt.Sprint(args...)) }
+func (r *recorder) Fatalf(f string, a ...any) { r.end("fatal: " + fmt.Sprintf(f, a...)) }
+func (r *recorder) Skipf(f string, a ...any)  { r.end("skip: " + fmt.Sprintf(f, a...)) }
+
+func (r *recorder) end(what string) {
+	r.said = append(r.said, what)
+	runtime.Goexit()
+}
+
+// run runs a test function to its end, as the testing package does.
+func (r *recorder) run(test func(t testing.TB)) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		test(r)
+	}()
+	<-done
+	for _, f := range r.cleanups {
+		f()
+	}
+}
+
+// withoutRedis hides redis-server, and makes StartT speak again.
+func withoutRedis(t *testing.T, require string) {
+	t.Helper()
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(requireVar, require)
+	inProcessTold = sync.Once{}
+	t.Cleanup(func() { inProcessTold = sync.Once{} })
+}
+
+func TestStartTWithoutRedisSaysSoOnce(t *testing.T) {
+	for _, unset := range []string{"", "0"} {
+		withoutRedis(t, unset)
+		var r recorder
+		r.run(func(tb testing.TB) {
+			for range 2 {
+				nodes := StartT(tb, 2)
+				require.Equal(t, "in-process", nodes.Backend())
+				require.Equal(t, "PONG", do(t, nodes, 1, "PING"))
+			}
+		})
+		require.Len(t, r.said, 1)
+		require.Contains(t, r.said[0], "log: === NO REDIS-SERVER")
+	}
+}
+
+func TestStartTWithoutRequiredRedisFails(t *testing.T) {
+	withoutRedis(t, "1")
+	for _, start := range []func(testing.TB, int) *Nodes{StartT, StartRealT} {
+		var r recorder
+		r.run(func(tb testing.TB) { start(tb, 1) })
+		require.Len(t, r.said, 1)
+		require.Contains(t, r.said[0], "fatal: lockpipetest: LOCKPIPE_REQUIRE_REDIS is set")
+	}
+}
+
+func TestStartRealTWithoutRedisSkipsLoudly(t *testing.T) {
+	withoutRedis(t, "")
+	var r recorder
+	r.run(func(tb testing.TB) { StartRealT(tb, 1) })
+	require.Len(t, r.said, 1)
+	require.Contains(t, r.said[0], "skip: === SKIPPED")
+}
+
+func TestStartTClosesAtTheEndOfTheTest(t *testing.T) {
+	var nodes *Nodes
+	var r recorder
+	r.run(func(tb testing.TB) {
+		nodes = startFor(tb, 1, StartInProcess)
+		require.NoError(t, nodes.Freeze(0))
+	})
+	require.Empty(t, r.said)
+	_, err := nodes.Do(0, "PING")
+	require.ErrorIs(t, err, errClosed)
+}
+
+func TestStartTOfNoNodesFails(t *testing.T) {
+	var r recorder
+	r.run(func(tb testing.TB) { startFor(tb, 0, StartInProcess) })
+	require.Len(t, r.said, 1)
+	require.Contains(t, r.said[0], "fatal:")
+}

@@ -1,0 +1,99 @@
+package lockpipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Result is the outcome of one key of TryAcquireEach. Lease is nil exactly where Err is not.
+type Result struct {
+	Key   string
+	Lease *Lease
+	Err   error
+}
+
+// TryAcquireEach is TryAcquire for many keys that have nothing to do with each other: each gets a lease of its own or an
+// error of its own, together in one round trip to each node. The results are in the order of keys; a key given twice
+// has one lease, which both results name. The errors are those of TryAcquire; those about the call as a whole stand in every result.
+func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
+	results := make([]Result, len(keys))
+	fail := func(err error) []Result {
+		for i, k := range keys {
+			results[i] = Result{Key: k, Err: err}
+		}
+		return results
+	}
+	once, o, err := c.prepare(keys, opts)
+	if len(keys) == 0 {
+		return nil
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if err := c.enter(); err != nil {
+		return fail(err)
+	}
+	defer c.leave()
+	leases := make([]*Lease, len(once))
+	attempts := make([]*multiplex.Attempt, len(once))
+	began := time.Now()
+	for i := range once {
+		leases[i] = c.newLease(once[i : i+1])
+		attempts[i] = c.mux.Acquire(&leases[i].claim, o.ttl, len(once))
+	}
+	for i, k := range once {
+		results[i].Key = k
+		results[i].Lease, results[i].Err = c.granted(ctx, leases[i], attempts[i], o.ttl, began)
+	}
+	if len(once) < len(keys) {
+		spread(results, keys, len(once))
+	}
+	return results
+}
+
+// spread gives the results of the first n, which are of different keys, to all entries of keys.
+func spread(results []Result, keys []string, n int) {
+	of := make(map[string]Result, n)
+	for _, r := range results[:n] {
+		of[r.Key] = r
+	}
+	for i, k := range keys {
+		results[i] = of[k]
+	}
+}
+
+// ReleaseAll is Release for many leases, in one round trip to each node. The error joins those of the leases that
+// Release would have returned, each with its key; a nil Lease is left out.
+func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
+	attempts := make([]*multiplex.Attempt, len(leases))
+	errs := make([]error, len(leases))
+	keys := 0
+	for _, l := range leases {
+		if l != nil {
+			keys += l.claim.Len()
+		}
+	}
+	for i, l := range leases {
+		if l != nil {
+			attempts[i], errs[i] = l.startRelease(keys)
+		}
+	}
+	began := time.Now()
+	var failed []error
+	for i, a := range attempts {
+		if a != nil {
+			errs[i] = a.Wait(ctx, began)
+		}
+		if errs[i] != nil {
+			failed = append(failed, fmt.Errorf("%.64q: %w", leases[i].Key(), errs[i]))
+		}
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,384 @@
+package multiplex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lockpipe/lockpipe/batch"
+)
+
+var (
+	// errSuperseded is the vote of a node to which an attempt was not sent because a newer one came first.
+	errSuperseded = errors.New("not sent: a later release or extension took its place")
+	// errLate is the vote of a node that can't be trusted with an extension any more.
+	errLate = errors.New("a shorter TTL was sent on a connection that broke, and may still take effect")
+	// errUnheard is the error of a node whose vote could not change the outcome any more.
+	errUnheard = errors.New("not waited for: the outcome was certain without it")
+	// errLeft is the error of a node that had not answered when the caller left.
+	errLeft = errors.New("no answer before the caller left")
+	// errStale is the vote of a node that had work for longer than the attempt waits.
+	errStale = errors.New("not sent in time")
+)
+
+// kind is what an attempt wants of the nodes.
+type kind uint8
+
+const (
+	acquire kind = iota
+	extend
+	release
+)
+
+// answer is what became of an attempt on one node. The zero value is an unknown vote.
+type answer struct {
+	vote vote
+	// nothing: the attempt left nothing on the node, for certain.
+	nothing bool
+	// broken: it was sent, and the connection broke before the answer.
+	broken bool
+	// replied: the node answered, if only with an error.
+	replied bool
+	// key is the place of the key that another token holds, where vote is refused; negative where no key is to blame.
+	key int32
+	// err says why, where vote is unknown.
+	err error
+}
+
+// Attempt is one try over all nodes: to acquire, extend or release one claim. It was handed to every node that
+// concerns it when it is returned; Wait tells the decision.
+type Attempt struct {
+	mux   *Mux
+	claim *Claim
+	kind  kind
+	ttl   time.Duration // 0 for a release
+	text  string        // ttl in milliseconds
+	sent  time.Time     // before the first byte
+	limit time.Duration // how long Wait waits for the answer of a node
+	worth time.Duration // how long, from sent, its outcome is of any use
+
+	calls  []batch.Call[*Attempt]  // one for each node, in configuration order
+	memory [5]batch.Call[*Attempt] // of calls, up to the usual number
+
+	// Guarded by claim.mu:
+	granted, refused, unknown nodeSet // the votes; the other nodes' are open
+	absent                    nodeSet // nodes that a release need not ask: they can't have the token
+	waiting                   nodeSet // nodes that it waits for because their lane is busy
+	fresh                     nodeSet // nodes that may hold the token only because of this attempt
+	decision                  decision
+	told                      bool    // Wait told that a release is not confirmed yet
+	notes                     []note  // why votes are refused or unknown; nil until the first such vote
+	waiters                   *waiter // goroutines in Wait
+}
+
+// note is the detail of one node's vote.
+type note struct {
+	key int32
+	err error
+	// expiry is when the keys of a release that the node could not answer have expired.
+	expiry time.Time
+}
+
+// waiter is one goroutine in Wait, and the memory for it, which is used again.
+type waiter struct {
+	wake  chan struct{} // of capacity 1; filled by the decision and by the timer
+	timer *time.Timer
+	next  *waiter // guarded by claim.mu
+}
+
+func (m *Mux) newAttempt(c *Claim, k kind, ttl, limit, worth time.Duration) *Attempt {
+	a := &Attempt{mux: m, claim: c, kind: k, ttl: ttl, limit: min(limit, worth), worth: worth, sent: time.Now()}
+	if k != release {
+		a.text = m.milliseconds(ttl)
+	}
+	if n := len(m.nodes); n <= len(a.memory) {
+		a.calls = a.memory[:n]
+	} else {
+		a.calls = make([]batch.Call[*Attempt], n)
+	}
+	for i := range a.calls {
+		a.calls[i].Op = a
+	}
+	return a
+}
+
+// milliseconds spares the allocation for the TTL that most calls have.
+func (m *Mux) milliseconds(ttl time.Duration) string {
+	if ttl == m.cfg.TTL {
+		return m.ttlText
+	}
+	return strconv.FormatInt(ttl.Milliseconds(), 10)
+}
+
+// Sent returns the time from which the validity of what the attempt obtained counts: before the first byte was sent.
+func (a *Attempt) Sent() time.Time { return a.sent }
+
+// begin takes a free lane; false means that there is nothing to do on it. claim.mu is held.
+func (a *Attempt) begin(lane nodeSet) bool {
+	c := a.claim
+	if c.maybe&lane == 0 {
+		if a.kind == release {
+			a.absent |= lane
+			return false
+		}
+		a.fresh |= lane
+		c.maybe |= lane
+	}
+	c.busy |= lane
+	return true
+}
+
+// unsend takes back what begin did: the attempt left nothing on the node. claim.mu is held.
+func (a *Attempt) unsend(lane nodeSet) {
+	a.claim.busy &^= lane
+	a.claim.maybe &^= a.fresh & lane
+}
+
+// drop counts lanes as unknown because the attempt is not sent there any more. claim.mu is held.
+func (a *Attempt) drop(lanes nodeSet, err error) {
+	a.waiting &^= lanes
+	for s := lanes; s != 0; s &= s - 1 {
+		i := s.first()
+		a.count(i, answer{err: err})
+	}
+}
+
+// count takes one vote. What comes after the decision changes nothing of it, but makes the error more complete; a
+// release may still win when nodes that could not be reached answer later. claim.mu is held.
+func (a *Attempt) count(i int, r answer) {
+	if a.decision == won {
+		return
+	}
+	lane := one(i)
+	a.unknown &^= lane
+	switch r.vote {
+	case granted:
+		a.granted |= lane
+	case refused:
+		a.refused |= lane
+	default:
+		a.unknown |= lane
+	}
+	if r.vote != granted {
+		n := a.note(i)
+		n.key, n.err = r.key, r.err
+	}
+	if a.decision == pending || a.kind == release {
+		a.conclude()
+	}
+}
+
+// note returns the detail of one node's vote. claim.mu is held.
+func (a *Attempt) note(i int) *note {
+	if a.notes == nil {
+		a.notes = make([]note, len(a.calls))
+	}
+	return &a.notes[i]
+}
+
+// conclude decides if the votes allow it, and wakes who waits. claim.mu is held.
+func (a *Attempt) conclude() {
+	d := a.decide(a.unknown)
+	if d == pending || d == a.decision {
+		return
+	}
+	a.decision = d
+	for w := a.waiters; w != nil; w = w.next {
+		signal(w.wake)
+	}
+	a.waiters = nil
+}
+
+// decide is the decision if these nodes' votes are unknown. claim.mu is held.
+func (a *Attempt) decide(unknown nodeSet) decision {
+	n := len(a.calls)
+	switch a.kind {
+	case release:
+		return decideRelease(n, a.absent.count(), a.granted.count(), unknown.count())
+	case extend:
+		// The lease is lost when another token can have had a quorum: on nodes that refused, now or before they were refilled.
+		return decide(n, quorum(n), a.granted.count(), a.refused.count(), unknown.count())
+	}
+	return decide(n, n-quorum(n)+1, a.granted.count(), a.refused.count(), unknown.count())
+}
+
+// silent are the nodes whose votes are open. claim.mu is held.
+func (a *Attempt) silent() nodeSet {
+	return firstNodes(len(a.calls)) &^ (a.granted | a.refused | a.unknown | a.absent)
+}
+
+// Wait returns nil when a quorum granted. Otherwise the error is a *HeldError or a *QuorumError; where ctx ended
+// before the decision, ctx's error is found in it as well. It waits at most NodeTimeout for nodes that owe an answer for that long,
+// and longer only for those that keep answering what is queued before this attempt, as long as its outcome is of any use. An acquire that
+// failed is released on every node that may have heard of it, in the background; an acquire whose answer came before ctx
+// ended is granted. A release goes on after Wait failed, and Wait may be called again for it; began is when the caller began
+// to wait, where it waits for several attempts one after another, and else zero.
+func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
+	c := a.claim
+	c.mu.Lock()
+	var ended error
+	if a.decision == pending || a.told && a.decision != won {
+		ended = a.await(ctx, began)
+	}
+	err := a.outcome(ended)
+	a.told = err != nil && a.kind == release
+	c.mu.Unlock()
+	if err == nil {
+		return nil
+	}
+	if a.kind == acquire {
+		a.mux.Release(c, c.Len())
+	}
+	if ended != nil {
+		err = fmt.Errorf("%w: %w", err, ended)
+	}
+	return err
+}
+
+// await returns at the decision, with ctx's error, or when no node deserves more patience. claim.mu is held, and given up
+// meanwhile.
+func (a *Attempt) await(ctx context.Context, began time.Time) error {
+	c := a.claim
+	before, rest := a.decision, a.limit
+	if !began.IsZero() {
+		rest -= time.Since(began)
+	}
+	w := a.mux.waiter(rest)
+	w.next, a.waiters = a.waiters, w
+	var ended error
+	for {
+		c.mu.Unlock()
+		ended = w.wait(ctx)
+		c.mu.Lock()
+		if a.decision != before {
+			ended = nil // the answer came first
+			break
+		}
+		if rest = a.patience(began); ended != nil || rest <= 0 {
+			break
+		}
+		w.timer.Reset(rest)
+	}
+	w.timer.Stop()
+	a.forget(w)
+	a.mux.waiterPool.Put(w)
+	return ended
+}
+
+// patience is how much longer the attempt is waited for: until its limit, and then as long as nodes that have not answered
+// deserve it. claim.mu is held.
+func (a *Attempt) patience(began time.Time) (rest time.Duration) {
+	if began.Before(a.sent) {
+		began = a.sent
+	}
+	if rest = a.limit - time.Since(began); rest > 0 {
+		return rest // a timer of an earlier use of the waiter fired
+	}
+	for s := a.silent(); s != 0; s &= s - 1 {
+		i := s.first()
+		rest = max(rest, a.limit-a.mux.nodes[i].progress.idleFor())
+	}
+	return min(rest, a.worth-time.Since(a.sent))
+}
+
+// waiter returns a waiter that is woken after d.
+func (m *Mux) waiter(d time.Duration) *waiter {
+	w, _ := m.waiterPool.Get().(*waiter)
+	if w == nil {
+		w = &waiter{wake: make(chan struct{}, 1)}
+		w.timer = time.AfterFunc(d, func() { signal(w.wake) })
+		return w
+	}
+	w.timer.Reset(d)
+	return w
+}
+
+// wait returns when it is woken, or with ctx's error. One channel for the decision and the timer makes the usual wait a
+// plain receive.
+func (w *waiter) wait(ctx context.Context) error {
+	done := ctx.Done()
+	if done == nil {
+		<-w.wake
+		return nil
+	}
+	select {
+	case <-w.wake:
+	case <-done:
+		return ctx.Err()
+	}
+	return nil
+}
+
+// forget takes w off the list, or takes the wake-up that came too late for it. claim.mu is held.
+func (a *Attempt) forget(w *waiter) {
+	for p := &a.waiters; *p != nil; p = &(*p).next {
+		if *p == w {
+			*p = w.next
+			break
+		}
+	}
+	w.next = nil
+	select {
+	case <-w.wake:
+	default:
+	}
+}
+
+// outcome is the decision as an error; ended is why ctx ended the wait, if it did. Votes that are still open count as
+// unknown from now on, but for a release they stay open. claim.mu is held.
+func (a *Attempt) outcome(ended error) error {
+	d, silence := a.decision, errUnheard
+	if d == pending {
+		if silence = fmt.Errorf("no answer within %v", a.limit); ended != nil {
+			silence = errLeft
+		}
+		if silent := a.silent(); a.kind == release {
+			d = a.decide(a.unknown | silent)
+		} else {
+			a.drop(silent, silence)
+			d = a.decision
+		}
+	}
+	a.claim.outlast = a.claim.outlast || a.kind == extend && d != won
+	switch d {
+	case won:
+		return nil
+	case held:
+		return a.heldError()
+	}
+	return a.quorumError(silence)
+}
+
+// quorumError names each node without a vote; silence is the error of those that have said nothing. claim.mu is held.
+func (a *Attempt) quorumError(silence error) *QuorumError {
+	e := &QuorumError{Need: quorum(len(a.calls)), Refused: a.refused.count(), Granted: (a.granted | a.absent).count()}
+	e.Unknown = len(a.calls) - e.Granted - e.Refused
+	for s := a.silent() | a.unknown; s != 0; s &= s - 1 {
+		i := s.first()
+		n := &NodeError{Node: a.mux.nodes[i].addr, Err: silence}
+		if a.unknown.has(i) {
+			n.Err = a.notes[i].err
+		}
+		e.Nodes = append(e.Nodes, n)
+	}
+	return e
+}
+
+// heldError names who refused. claim.mu is held.
+func (a *Attempt) heldError() *HeldError {
+	e := &HeldError{}
+	told := make(map[int32]bool)
+	for i, n := range a.notes {
+		if !a.refused.has(i) {
+			continue
+		}
+		e.Nodes = append(e.Nodes, a.mux.nodes[i].addr)
+		if n.key >= 0 && !told[n.key] {
+			told[n.key] = true
+			e.Keys = append(e.Keys, a.claim.Key(int(n.key)))
+		}
+	}
+	return e
+}

@@ -1,0 +1,172 @@
+package multiplex
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/redis/rueidis"
+)
+
+// plainAcquires is up to how many single keys in one flush are taken by a SET NX PX each instead of by the script.
+const plainAcquires = 16
+
+// flight is the memory of one flush, used again by later ones.
+type flight struct {
+	releases, extensions, acquires script.Plan
+	single                         []int // places of attempts for one key
+	commands                       []rueidis.Completed
+	parts                          []part
+	again                          []part
+	refusals                       []script.Refusal
+	numbers                        []int64
+}
+
+// part is what one command carries: a script call with its sets, or one acquire as a plain SET.
+type part struct {
+	script *script.Script // nil for a plain SET
+	call   script.Call
+	place  int // of the attempt, for a plain SET
+}
+
+// flush makes one trip to the node: releases first, because they free keys that the acquires behind them may want. The
+// order is free, since a flush never has two attempts of one claim.
+func (n *node) flush(attempts []*Attempt, answers []answer) {
+	if err := n.await(); err != nil {
+		for i := range answers {
+			answers[i] = answer{nothing: true, err: err}
+		}
+		return
+	}
+	n.flushes.Add(1)
+	n.operations.Add(uint64(len(attempts)))
+	flight := n.progress.begin()
+	n.trip(attempts, answers)
+	n.progress.end(flight)
+}
+
+// exchange is the trip of a node with a rueidis client.
+func (n *node) exchange(attempts []*Attempt, answers []answer) {
+	f, _ := n.mux.flightPool.Get().(*flight)
+	if f == nil {
+		f = new(flight)
+	}
+	f.plan(attempts, answers)
+	if n.execute(f, attempts, answers) {
+		f.clear()
+		n.mux.flightPool.Put(f)
+	}
+}
+
+// plan sorts the attempts into commands, and answers those whose time has passed.
+func (f *flight) plan(attempts []*Attempt, answers []answer) {
+	f.releases.Reset(script.Release)
+	f.extensions.Reset(script.Extend)
+	f.acquires.Reset(script.Acquire)
+	now := time.Now()
+	for i, a := range attempts {
+		// A grant, until one of the parts that carry it says otherwise.
+		answers[i] = answer{vote: granted, replied: true, key: -1}
+		set := script.Set{Keys: a.claim.keys, Token: a.claim.token, TTL: a.text}
+		switch {
+		case a.kind == release:
+			f.releases.Add(i, set)
+		case now.Sub(a.sent) > a.worth:
+			answers[i] = answer{nothing: true, err: errStale}
+		case a.kind == extend:
+			f.extensions.Add(i, set)
+		case len(set.Keys) == 1:
+			f.single = append(f.single, i)
+		default:
+			f.acquires.Add(i, set)
+		}
+	}
+	f.parts = appendCalls(f.parts, &f.releases)
+	f.parts = appendCalls(f.parts, &f.extensions)
+	if len(f.single) <= plainAcquires {
+		for _, i := range f.single {
+			f.parts = append(f.parts, part{place: i})
+		}
+	} else {
+		for _, i := range f.single {
+			c := attempts[i].claim
+			f.acquires.Add(i, script.Set{Keys: c.keys, Token: c.token, TTL: attempts[i].text})
+		}
+	}
+	f.parts = appendCalls(f.parts, &f.acquires)
+}
+
+func appendCalls(parts []part, p *script.Plan) []part {
+	for _, c := range p.Calls() {
+		parts = append(parts, part{script: p.Script(), call: c})
+	}
+	return parts
+}
+
+// clear drops what the memory points to.
+func (f *flight) clear() {
+	clear(f.parts)
+	clear(f.again)
+	clear(f.commands)
+	f.single, f.parts, f.again, f.commands = f.single[:0], f.parts[:0], f.again[:0], f.commands[:0]
+}
+
+// execute sends the parts and reads their answers. Parts that were not executed for a reason that a second try removes
+// are sent once more. It reports whether the memory may be used again: after a broken connection rueidis may still read it.
+func (n *node) execute(f *flight, attempts []*Attempt, answers []answer) (reusable bool) {
+	reusable = n.send(f, attempts, answers, false)
+	if len(f.again) == 0 {
+		return reusable
+	}
+	f.parts, f.again, f.commands = f.again, nil, nil
+	return n.send(f, attempts, answers, true) && reusable
+}
+
+// send makes one pipeline of the parts. On the first one, what is to be sent once more is gathered in f.again.
+func (n *node) send(f *flight, attempts []*Attempt, answers []answer, repeat bool) (reusable bool) {
+	if repeat {
+		f.commands = n.loads(f.commands, f.parts)
+	}
+	loads := len(f.commands)
+	for i := range f.parts {
+		f.commands = append(f.commands, n.command(&f.parts[i], attempts))
+	}
+	reusable = true
+	for i, r := range n.client.DoMulti(context.Background(), f.commands...)[loads:] {
+		p := &f.parts[i]
+		message, err := r.ToMessage()
+		switch {
+		case err == nil || rueidis.IsRedisNil(err):
+			f.read(p, &message, err != nil, attempts, answers)
+		case !repeat && p.repeatable(err):
+			f.again = p.repeat(f.again, err)
+		default:
+			failure := failed(r)
+			reusable = reusable && failure.replied
+			p.spread(failure, attempts, answers)
+		}
+	}
+	return reusable
+}
+
+// loads appends the commands that load the scripts of parts.
+func (n *node) loads(commands []rueidis.Completed, parts []part) []rueidis.Completed {
+	for _, s := range script.All() {
+		if slices.ContainsFunc(parts, func(p part) bool { return p.script == s }) {
+			commands = append(commands, n.client.B().ScriptLoad().Script(s.Source).Build())
+		}
+	}
+	return commands
+}
+
+// command builds one part's command.
+func (n *node) command(p *part, attempts []*Attempt) rueidis.Completed {
+	if p.script == nil {
+		a := attempts[p.place]
+		return n.client.B().Arbitrary("SET").Keys(a.claim.keys[0]).Args(a.claim.token, "NX", "PX", a.text).Build()
+	}
+	return n.client.B().Arbitrary("EVALSHA", p.script.SHA, strconv.Itoa(len(p.call.Keys))).
+		Keys(p.call.Keys...).Args(p.call.Args...).Build()
+}

@@ -1,0 +1,414 @@
+package multiplex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/stretchr/testify/require"
+)
+
+// store is a node's server in memory: it does what the scripts do, without expiry, and loses what the test wants.
+type store struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	keys   map[string]string
+	faults float64
+}
+
+var errBroken = errors.New("connection broke")
+
+// trip answers each attempt, or breaks the connection before or after it was executed, or refuses to execute it.
+func (s *store) trip(attempts []*Attempt, answers []answer) {
+	s.mu.Lock()
+	pause := time.Duration(s.random.IntN(3000)) * time.Microsecond
+	s.mu.Unlock()
+	time.Sleep(pause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	broken := s.random.Float64() < s.faults
+	for i, a := range attempts {
+		switch {
+		case a.kind != release && time.Since(a.sent) > a.limit:
+			answers[i] = answer{nothing: true, err: errStale}
+		case broken:
+			answers[i] = answer{broken: true, err: errBroken}
+			if s.random.IntN(2) == 0 {
+				s.execute(a)
+			}
+		case s.random.Float64() < s.faults:
+			answers[i] = answer{nothing: true, replied: true, err: errors.New("READONLY")}
+		default:
+			answers[i] = s.execute(a)
+		}
+	}
+}
+
+func (s *store) fail(rate float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = rate
+}
+
+func (s *store) left() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.keys)
+}
+
+func (s *store) execute(a *Attempt) answer {
+	token, keys := a.claim.token, a.claim.keys
+	foreign, missing := false, false
+	for _, k := range keys {
+		v, ok := s.keys[k]
+		foreign = foreign || ok && v != token
+		missing = missing || !ok
+	}
+	switch {
+	case a.kind == release:
+		for _, k := range keys {
+			if s.keys[k] == token {
+				delete(s.keys, k)
+			}
+		}
+		return answer{vote: granted, replied: true}
+	case foreign, a.kind == acquire && !missing:
+		return answer{vote: refused, nothing: a.kind == acquire, replied: true}
+	}
+	for _, k := range keys {
+		s.keys[k] = token
+	}
+	if a.kind == extend && missing {
+		return answer{vote: refused, replied: true, key: -1}
+	}
+	return answer{vote: granted, replied: true}
+}
+
+func wait(a *Attempt, ctx context.Context) error { return a.Wait(ctx, time.Time{}) }
+
+// simulated returns a Mux over n stores, and a function that ends its keepers.
+func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
+	m := &Mux{cfg: Config{NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler)}}
+	stores := make([]*store, n)
+	ctx, stop := context.WithCancel(context.Background())
+	for i := range n {
+		s := &store{random: rand.New(rand.NewPCG(seed, uint64(i))), keys: map[string]string{}, faults: faults}
+		nd := &node{addr: fmt.Sprint("node", i), mux: m, index: i, trip: s.trip}
+		nd.lost, nd.kept, nd.settled = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+		close(nd.settled)
+		nd.progress.epoch = time.Now()
+		nd.state.Store(int32(NodeUp))
+		nd.pipe = nd.newPipe()
+		m.nodes, stores[i] = append(m.nodes, nd), s
+		m.keepers.Go(func() { nd.serve(ctx) })
+	}
+	return m, stores, func() { stop(); m.keepers.Wait() }
+}
+
+// The goal: with attempts that break, get lost or come late in any order, two claims never hold a key at once, every call
+// ends within its limit, and when all is released nothing is left on any node.
+func TestLanesKeepTheOrderOfEachClaim(t *testing.T) {
+	for seed := range uint64(40) {
+		for _, n := range []int{1, 2, 3, 4, 5} {
+			synctest.Test(t, func(t *testing.T) { simulate(t, n, seed) })
+		}
+	}
+}
+
+func simulate(t *testing.T, n int, seed uint64) {
+	m, stores, stop := simulated(n, seed, []float64{0, 0.02, 0.2}[seed%3])
+	var mu sync.Mutex
+	holder := map[string]string{}
+	change := func(c *Claim, from, to string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, k := range c.keys {
+			require.Equal(t, from, holder[k], "seed %d, %d nodes, key %s", seed, n, k)
+			holder[k] = to
+		}
+	}
+	var callers sync.WaitGroup
+	for caller := range 6 {
+		random := rand.New(rand.NewPCG(seed, uint64(100+caller)))
+		callers.Go(func() {
+			for i := range 40 {
+				c := new(Claim)
+				keys := []string{fmt.Sprint("k", random.IntN(3))}
+				if random.IntN(3) == 0 {
+					keys = []string{"k0", "k1", "k2"}
+				}
+				c.Init("", keys, fmt.Sprint(caller, "/", i))
+				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(30000))*time.Microsecond)
+				start := time.Now()
+				err := wait(m.Acquire(c, time.Minute, 1), ctx)
+				cancel()
+				require.LessOrEqual(t, time.Since(start), 2*m.cfg.NodeTimeout)
+				if err != nil {
+					continue
+				}
+				change(c, "", c.token)
+				for range random.IntN(3) {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(20000))*time.Microsecond)
+					err := wait(m.Extend(c, time.Minute, time.Minute), ctx)
+					cancel()
+					require.NotErrorIs(t, err, ErrHeld, "nobody took it away")
+				}
+				change(c, c.token, "")
+				_ = wait(m.Release(c, 1), context.Background())
+			}
+		})
+	}
+	callers.Wait()
+	for _, s := range stores {
+		s.fail(0)
+	}
+	time.Sleep(time.Second) // the keepers' pauses pass in virtual time
+	for i, s := range stores {
+		require.Empty(t, s.left(), "seed %d: left on node %d of %d", seed, i, n)
+		require.Zero(t, m.nodes[i].pipe.Waiting())
+		require.Zero(t, m.Nodes()[i].Unreleased)
+	}
+	stop()
+}
+
+// The goal: a claim that is released takes no further extension, whoever comes first to the lock.
+func TestNothingFollowsARelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		c := new(Claim)
+		c.Init("p:", []string{"k"}, "token")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		first := m.Release(c, 1)
+		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Minute), t.Context()), ErrNoQuorum)
+		require.Same(t, first, m.Release(c, 1))
+		require.NoError(t, wait(first, t.Context()))
+		require.NoError(t, wait(first, t.Context()))
+		time.Sleep(time.Second)
+		for _, s := range stores {
+			require.Empty(t, s.left())
+		}
+		stop()
+	})
+}
+
+// The goal: the three branches of a caller that leaves. Not sent yet: never sent.
+func TestACallerThatLeavesBeforeSendingLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(1, 1, 0)
+		blocker, c := new(Claim), new(Claim)
+		blocker.Init("", []string{"a"}, "blocker")
+		c.Init("", []string{"b"}, "token")
+		m.Acquire(blocker, time.Minute, 1)
+		synctest.Wait()
+		a := m.Acquire(c, time.Minute, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, wait(a, ctx), context.Canceled)
+		require.Equal(t, nodeSet(0), c.busy|c.maybe, "the lane is free, and nothing can be there")
+		time.Sleep(time.Second)
+		require.Equal(t, map[string]string{"a": "blocker"}, stores[0].left())
+		stop()
+	})
+}
+
+// Answered first: the answer is returned, although ctx has ended.
+func TestAnAnswerThatCameFirstIsReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		c := new(Claim)
+		c.Init("", []string{"k"}, "token")
+		a := m.Acquire(c, time.Minute, 1)
+		time.Sleep(10 * time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, wait(a, ctx))
+		stop()
+	})
+}
+
+// Sent and the caller gone: the late grant is released.
+func TestALateGrantIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		c := new(Claim)
+		c.Init("", []string{"k"}, "token")
+		a := m.Acquire(c, time.Minute, 1)
+		synctest.Wait() // the flushes are under way
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := wait(a, ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		time.Sleep(time.Second)
+		for _, s := range stores {
+			require.Empty(t, s.left())
+		}
+		stop()
+	})
+}
+
+// The goal: what a node can't answer is kept within bounds, and the oldest is given up first.
+func TestKeptReleasesAreBounded(t *testing.T) {
+	n := &node{kept: make(chan struct{}, 1)}
+	keys := make([]string, 1<<14)
+	for i := range keys {
+		keys[i] = fmt.Sprint(i)
+	}
+	m := &Mux{nodes: []*node{n}}
+	var last *Attempt
+	for range 100 {
+		c := new(Claim)
+		c.Init("", keys, "t")
+		last = m.newAttempt(c, release, 0, time.Second, time.Second)
+		n.keep(last)
+		require.LessOrEqual(t, n.keys, maxUnreleased)
+	}
+	require.Same(t, last, n.list[len(n.list)-1].attempt)
+	require.Equal(t, uint64(100), n.dropped+uint64(len(n.list)))
+}
+
+// The goal: a node that may still execute a shorter TTL, from a connection that broke, does not count for an extension.
+func TestANodeThatMayStillShortenDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		c := new(Claim)
+		c.Init("", []string{"k"}, "token")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		time.Sleep(time.Second)
+		for _, s := range stores[:2] {
+			s.fail(1)
+		}
+		require.ErrorIs(t, wait(m.Extend(c, time.Second, time.Minute), t.Context()), ErrNoQuorum)
+		time.Sleep(time.Second)
+		for _, s := range stores[:2] {
+			s.fail(0)
+		}
+		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Minute), t.Context()), ErrNoQuorum)
+		stop()
+	})
+}
+
+// The goal: a node that comes up between two looks at its state neither loses an attempt nor keeps its lane busy.
+func TestAnAttemptIsNotLostWhenItsNodeComesUp(t *testing.T) {
+	m, _, stop := simulated(1, 1, 0)
+	defer stop()
+	n := m.nodes[0]
+	n.trip = func(_ []*Attempt, answers []answer) {
+		for i := range answers {
+			answers[i] = answer{vote: granted, replied: true}
+		}
+	}
+	over := make(chan struct{})
+	var flipping sync.WaitGroup
+	flipping.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				n.become(NodeDown, errBroken)
+				n.become(NodeUp, nil)
+			}
+		}
+	})
+	for i := range 50000 {
+		a := m.Acquire(claim("k", fmt.Sprint(i)), time.Minute, 1)
+		a.claim.mu.Lock()
+		lost := a.claim.busy != 0 && a.calls[0].Cancel() == batch.Fresh
+		a.claim.mu.Unlock()
+		require.False(t, lost, "attempt %d was handed to nobody", i)
+	}
+	close(over)
+	flipping.Wait()
+	require.NoError(t, n.pipe.Close(t.Context()))
+}
+
+// The goal: a release that was confirmed in the background is told at once when it is asked for again.
+func TestAConfirmedReleaseIsToldAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(1, 1, 0)
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		stores[0].fail(1)
+		release := m.Release(c, 1)
+		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
+		stores[0].fail(0)
+		time.Sleep(time.Second)
+		start := time.Now()
+		require.NoError(t, release.Wait(t.Context(), time.Now()))
+		require.Zero(t, time.Since(start))
+		stop()
+	})
+}
+
+// The goal: releases that are kept again and again do not put off the one that can be answered.
+func TestNewlyKeptReleasesDoNotPutOffOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(1, 1, 0)
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		stores[0].fail(1)
+		release := m.Release(c, 1)
+		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
+		stores[0].fail(0)
+		start := time.Now()
+		for len(stores[0].left()) > 0 {
+			require.Less(t, time.Since(start), 3*resendPause)
+			signal(m.nodes[0].kept)
+			time.Sleep(resendPause / 4)
+		}
+		stop()
+	})
+}
+
+// The goal: a release whose keys have expired by themselves is confirmed by that.
+func TestAKeptReleaseIsConfirmedByTheExpiryOfItsKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(1, 1, 0)
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Second, 1), t.Context()))
+		m.nodes[0].trip = func(_ []*Attempt, answers []answer) {
+			for i := range answers {
+				answers[i] = answer{replied: true, nothing: true, err: errBroken}
+			}
+		}
+		release := m.Release(c, 1)
+		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
+		time.Sleep(2 * time.Second)
+		require.NoError(t, release.Wait(t.Context(), time.Now()))
+		require.Equal(t, uint64(1), m.Nodes()[0].GivenUp)
+		require.NotEmpty(t, stores[0].left(), "it was the clock that said so")
+		stop()
+	})
+}
+
+// The goal: that holds also where the broken extension was not shorter than what was sent before, but is than what comes after.
+func TestANodeThatMayStillExtendLessDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		c := claim("k", "token")
+		require.NoError(t, wait(m.Acquire(c, 2*time.Second, 1), t.Context()))
+		time.Sleep(time.Second)
+		for _, s := range stores[:2] {
+			s.fail(1)
+		}
+		require.ErrorIs(t, wait(m.Extend(c, 2*time.Second, time.Minute), t.Context()), ErrNoQuorum)
+		time.Sleep(time.Second)
+		for _, s := range stores[:2] {
+			s.fail(0)
+		}
+		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Minute), t.Context()), ErrNoQuorum)
+		time.Sleep(time.Second)
+		require.NoError(t, wait(m.Extend(c, 2*time.Second, time.Minute), t.Context()), "the same TTL does no harm")
+		time.Sleep(time.Second)
+		stop()
+	})
+}

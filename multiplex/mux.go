@@ -1,0 +1,234 @@
+// Package multiplex carries the attempts of many callers to N independent masters over exactly one socket each, and
+// decides each attempt by the votes of the nodes. It is the only package that knows rueidis.
+package multiplex
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Config says which masters a Mux works with. The caller has checked the durations.
+type Config struct {
+	// Nodes has one URL for each master, 1 to MaxNodes: redis://user:pass@host:6379/0, rediss://, unix://, or host:port.
+	Nodes []string
+	// NodeTimeout is how long an attempt waits for any one node, at most.
+	NodeTimeout time.Duration
+	// TTL is the usual one; it only spares work.
+	TTL time.Duration
+	// MaxTTL is the longest: a release is of no more use after it.
+	MaxTTL time.Duration
+	// TLS is for rediss:// and for nodes given without a scheme; nil for the default of rediss://.
+	TLS *tls.Config
+	// Dial opens connections; nil for a net.Dialer.
+	Dial DialFunc
+	// Logger is told of changes of the nodes' states. It is required.
+	Logger *slog.Logger
+}
+
+// Mux hands each attempt to all nodes at once and counts their votes.
+//
+// Invariants:
+//
+//  1. There is one socket to each node, and only its keeper opens it.
+//  2. Every attempt that a node was handed is answered exactly once there: with a vote, or with an unknown that tells
+//     whether something may be left behind. So every lane becomes free again.
+//  3. An attempt is decided once, as soon as the open votes cannot change the outcome, and at the latest when no node
+//     deserves more patience. Nothing that a node does later changes an acquire or an extension.
+//  4. The flushes run on no caller's context: a caller that leaves affects nobody else.
+//  5. A node that may hold a token that nobody wants any more is sent its release until it has answered it, or until the
+//     key has expired there.
+//
+// Outline: Acquire, Extend and Release make an Attempt, put it on the claim's lanes (Claim.admit) and hand it to the
+// nodes' pipelines (node.enqueue). A pipeline's flush (node.flush) makes commands of the attempts and answers of the replies.
+// Each answer is settled on its lane (Claim.settle), which counts the vote, wakes the caller at the decision, and
+// hands on the attempt that waited for the lane.
+//
+// What lost: one lock for all attempts (it is the only thing that callers on different keys would share); a goroutine or
+// a context for each node and attempt (most of the cost of a naive client); relying on the order of the wire instead of
+// lanes (rueidis gives no order to flushes that are under way together, and a connection that breaks has none at all).
+//
+// All methods are safe for concurrent use.
+type Mux struct {
+	cfg     Config
+	ttlText string
+	nodes   []*node
+
+	stop    context.CancelFunc // ends the keepers
+	keepers sync.WaitGroup
+
+	waiterPool sync.Pool // of *waiter; of this Mux, because timers and channels belong to one synctest bubble
+	flightPool sync.Pool // of *flight
+}
+
+// New returns a Mux whose nodes are being dialled in the background. The error is about cfg.Nodes alone, and begins with the
+// place of the node in brackets.
+func New(cfg Config) (*Mux, error) {
+	endpoints := make([]endpoint, len(cfg.Nodes))
+	places := map[string]int{}
+	for i, text := range cfg.Nodes {
+		e, err := parse(text, cfg.TLS)
+		if err != nil {
+			return nil, fmt.Errorf("[%d] %w", i, err)
+		}
+		if first, twice := places[e.address]; twice {
+			return nil, fmt.Errorf("[%d] is the same master as Nodes[%d] (%s): list each once", i, first, e.address)
+		}
+		places[e.address] = i
+		endpoints[i] = e
+	}
+	m := &Mux{cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10)}
+	for i, e := range endpoints {
+		n, err := newNode(m, i, e)
+		if err != nil {
+			for _, n := range m.nodes {
+				n.client.Close()
+			}
+			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
+		}
+		m.nodes = append(m.nodes, n)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	m.stop = stop
+	for _, n := range m.nodes {
+		m.keepers.Go(func() { n.connecting(ctx) })
+	}
+	return m, nil
+}
+
+// keysPerTimeout is for how many keys NodeTimeout is meant: about a fiftieth of what a node does in the usual one, alone.
+const keysPerTimeout = 1000
+
+// patience is how long an attempt waits for a node that was given so many keys at once.
+func (m *Mux) patience(keys int) time.Duration {
+	return m.cfg.NodeTimeout * time.Duration(1+(keys-1)/keysPerTimeout)
+}
+
+// Acquire starts one attempt to take all keys of a new claim on a quorum of nodes for ttl. together is the number of keys
+// of all attempts that are started at the same time with it, its own included.
+func (m *Mux) Acquire(c *Claim, ttl time.Duration, together int) *Attempt {
+	return m.submit(m.newAttempt(c, acquire, ttl, m.patience(together), ttl/2))
+}
+
+// Extend starts one attempt to let all keys of the claim end ttl from now, longer or shorter. Nodes that lack some of
+// the keys are given them again, but do not count for this attempt. valid is how long the lease is still valid: the
+// attempt is not sent later than that, and the caller counts it only if the lease is still valid when Wait returns. A
+// *HeldError says that the lease is lost.
+func (m *Mux) Extend(c *Claim, ttl, valid time.Duration) *Attempt {
+	return m.submit(m.newAttempt(c, extend, ttl, m.patience(c.Len()), min(ttl/2, valid)))
+}
+
+// Release starts deleting the claim's keys where they still hold its token: on every node that may have heard of it, behind
+// whatever is under way there. It is the claim's last attempt; releasing again returns the same one. Wait is nil when a
+// quorum of nodes is known not to hold the token. together is as in Acquire.
+func (m *Mux) Release(c *Claim, together int) *Attempt {
+	c.mu.Lock()
+	last := c.last
+	c.mu.Unlock()
+	if last != nil && last.kind == release {
+		return last
+	}
+	return m.submit(m.newAttempt(c, release, 0, m.patience(together), m.cfg.MaxTTL))
+}
+
+// submit puts an attempt on its lanes and hands it to the nodes whose lanes were free.
+func (m *Mux) submit(a *Attempt) *Attempt {
+	c := a.claim
+	c.mu.Lock()
+	if last := c.last; last != nil && last.kind == release { // by another goroutine meanwhile: nothing may follow a release
+		if a.kind != release {
+			a.drop(firstNodes(len(a.calls)), errSuperseded)
+			last = a
+		}
+		c.mu.Unlock()
+		return last
+	}
+	start := c.admit(a)
+	c.mu.Unlock()
+	for ; start != 0; start &= start - 1 {
+		i := start.first()
+		m.hand(a, i)
+	}
+	return a
+}
+
+// hand gives an attempt to a node, and if the node does not take it, the one that waits for the same lane.
+func (m *Mux) hand(a *Attempt, i int) {
+	if err := m.nodes[i].enqueue(a); err != nil {
+		m.answered(a, i, answer{nothing: true, err: err})
+	}
+}
+
+// answered settles the answer of one node.
+func (m *Mux) answered(a *Attempt, i int, r answer) {
+	c := a.claim
+	c.mu.Lock()
+	next := c.settle(a, i, r)
+	c.mu.Unlock()
+	if a.kind == release && r.vote != granted {
+		m.nodes[i].keep(a)
+	}
+	if next != nil {
+		m.hand(next, i)
+	}
+}
+
+// Nodes returns the state of each node, in configuration order.
+func (m *Mux) Nodes() []NodeStatus {
+	all := make([]NodeStatus, len(m.nodes))
+	for i, n := range m.nodes {
+		all[i] = n.status()
+	}
+	return all
+}
+
+// Stats counts the trips made to all nodes together, and the attempts that they carried: each attempt counts once for each
+// node that it was sent to.
+func (m *Mux) Stats() (flushes, operations uint64) {
+	for _, n := range m.nodes {
+		flushes += n.flushes.Load()
+		operations += n.operations.Load()
+	}
+	return flushes, operations
+}
+
+// Close refuses further attempts but releases, waits until the nodes have answered what is under way, and closes the
+// sockets. Where ctx ends before that it returns ctx's error, and the rest is cut off in the background, within about three seconds
+// where a node hangs.
+// It is to be called once.
+func (m *Mux) Close(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.shut(ctx)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// shut is the order of things in Close: the keepers end before the clients are closed, because rueidis comes to life again
+// when a dial ends after its Close.
+func (m *Mux) shut(ctx context.Context) {
+	var nodes sync.WaitGroup
+	for _, n := range m.nodes {
+		nodes.Go(func() { _ = n.pipe.Close(ctx) })
+	}
+	nodes.Wait()
+	m.stop()
+	m.keepers.Wait()
+	for _, n := range m.nodes {
+		nodes.Go(func() {
+			n.client.Close()
+			_ = n.pipe.Close(context.Background()) // what was cut off ends now
+		})
+	}
+	nodes.Wait()
+}

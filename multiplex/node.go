@@ -1,0 +1,187 @@
+package multiplex
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/redis/rueidis"
+)
+
+const (
+	// maxFlush is the most keys in one flush: enough that the cost of the trip no longer shows, and little enough of a
+	// server's time that the whole window is answered well within the usual NodeTimeout.
+	maxFlush = 512
+	// beside is how many keys must wait before they leave beside a flush that is under way. Fewer wait for it.
+	beside = 64
+	// maxPending is the most acquires that wait for one node: far more than its answer time can gather, and about a
+	// hundred megabytes.
+	maxPending = 1 << 18
+)
+
+// NodeState is whether a node can vote.
+type NodeState int
+
+const (
+	// NodeConnecting: the first connection, or the one after a loss, is being made; attempts wait for it, each within its limit.
+	NodeConnecting NodeState = iota
+	// NodeUp: connected.
+	NodeUp
+	// NodeQuarantined: connected, but it does not vote until locks that it may have forgotten have expired.
+	NodeQuarantined
+	// NodeDown: the last try to connect failed; further ones go on in the background. Its vote is unknown at once.
+	NodeDown
+)
+
+// String returns the state as one lower-case word.
+func (s NodeState) String() string {
+	names := [...]string{"connecting", "up", "quarantined", "down"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("NodeState(%d)", int(s))
+	}
+	return names[s]
+}
+
+// NodeStatus is what is known of one node.
+type NodeStatus struct {
+	// Addr is host:port or the path of a socket, without user and password.
+	Addr  string
+	State NodeState
+	// Until is when a quarantine ends; zero in every other state.
+	Until time.Time
+	// Err is why the node is down; nil in every other state.
+	Err error
+	// Pending is how many attempts wait to be sent to it.
+	Pending int
+	// Unreleased is how many releases are kept for it until it can answer them.
+	Unreleased int
+	// GivenUp counts releases that were kept for it and dropped, because their keys have expired or too many were kept.
+	GivenUp uint64
+}
+
+// node is one master: one rueidis client with one socket, the pipeline of its attempts, and the keeper that connects.
+type node struct {
+	addr     string
+	password string // which a server's error must not repeat
+	mux      *Mux
+	index    int
+	client   rueidis.Client
+	pipe     *batch.Pipeline[*Attempt, answer]
+	// trip carries attempts to the server and back, on whatever connection there is.
+	trip func(attempts []*Attempt, answers []answer)
+
+	lost chan struct{} // of capacity 1: the connection was closed
+	kept chan struct{} // of capacity 1: releases were kept
+
+	state               atomic.Int32  // a NodeState; written under mu
+	flushes, operations atomic.Uint64 // made, and carried by them
+	progress            progress
+
+	mu      sync.Mutex    // guards all below; a leaf
+	err     error         // why it is down
+	settled chan struct{} // open while connecting
+	unreleased
+}
+
+func newNode(m *Mux, index int, e endpoint) (*node, error) {
+	n := &node{addr: e.address, password: e.option.Password, mux: m, index: index, settled: make(chan struct{})}
+	n.lost, n.kept = make(chan struct{}, 1), make(chan struct{}, 1)
+	n.progress.epoch = time.Now()
+	n.trip = n.exchange
+	n.pipe = n.newPipe()
+	g := &gate{endpoint: &e, dialer: m.cfg.Dial, closed: func() { signal(n.lost) }}
+	var err error
+	n.client, err = g.client()
+	return n, err
+}
+
+func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
+	return batch.New(batch.Config[*Attempt, answer]{
+		Flush:    n.flush,
+		Done:     func(a *Attempt, r answer) { n.mux.answered(a, n.index, r) },
+		Weight:   func(a *Attempt) int { return len(a.claim.keys) },
+		MaxFlush: maxFlush, Window: window, Beside: beside, Limit: maxPending,
+	})
+}
+
+// signal leaves a mark for somebody who waits, unless one is there.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// enqueue hands one attempt to the node. An error means that it was not sent and will not be.
+func (n *node) enqueue(a *Attempt) error {
+	if why, down := n.down(); down {
+		return why
+	}
+	if a.kind == acquire {
+		return n.pipe.Enqueue(&a.calls[n.index])
+	}
+	n.pipe.EnqueueFollowUp(&a.calls[n.index])
+	return nil
+}
+
+// down returns whether the node is down, and why.
+func (n *node) down() (why error, down bool) {
+	if NodeState(n.state.Load()) != NodeDown {
+		return nil, false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.err, NodeState(n.state.Load()) == NodeDown // it may have come up meanwhile
+}
+
+// await returns nil when the node is up, at once or after the connecting that is under way, else why it is down.
+func (n *node) await() error {
+	for NodeState(n.state.Load()) != NodeUp {
+		n.mu.Lock()
+		settled := n.settled
+		n.mu.Unlock()
+		<-settled
+		if why, down := n.down(); down {
+			return why
+		}
+	}
+	return nil
+}
+
+// become changes the state and says so in the log.
+func (n *node) become(s NodeState, err error) {
+	n.mu.Lock()
+	before, same := NodeState(n.state.Load()), n.err != nil && err != nil && n.err.Error() == err.Error()
+	n.state.Store(int32(s))
+	n.err = err
+	switch {
+	case s == NodeConnecting:
+		n.settled = make(chan struct{})
+	case before == NodeConnecting:
+		close(n.settled)
+	}
+	n.mu.Unlock()
+	log := n.mux.cfg.Logger.With(slog.String("node", n.addr))
+	switch {
+	case s == NodeUp:
+		log.Info("lockpipe: node is up")
+	case s == NodeConnecting:
+		log.Warn("lockpipe: connection to node lost")
+	case !same && !errors.Is(err, ErrClosed):
+		log.Warn("lockpipe: node is down", slog.Any("error", err))
+	}
+}
+
+func (n *node) status() NodeStatus {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s := NodeStatus{Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(), Unreleased: len(n.list), GivenUp: n.dropped}
+	if s.State == NodeDown {
+		s.Err = n.err
+	}
+	return s
+}

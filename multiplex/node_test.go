@@ -1,0 +1,181 @@
+package multiplex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+func start(t *testing.T, urls []string, change func(*Config)) *Mux {
+	t.Helper()
+	cfg := Config{Nodes: urls, NodeTimeout: 2 * time.Second, TTL: time.Minute, MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&cfg)
+	}
+	m, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = m.Close(ctx)
+	})
+	return m
+}
+
+func claim(key, token string) *Claim {
+	c := new(Claim)
+	c.Init("", []string{key}, token)
+	return c
+}
+
+// others counts the connections of a server but for the one that asks.
+func others(t *testing.T, nodes *lockpipetest.Nodes, i int) int {
+	t.Helper()
+	reply, err := nodes.Do(i, "CLIENT", "LIST")
+	require.NoError(t, err)
+	return strings.Count(reply.(string), "id=") - 1
+}
+
+// The goal: one socket to each master, idle, under load with large and small calls, and after a reconnect.
+func TestThereIsOneSocketToEachMaster(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	m := start(t, nodes.URLs(), nil)
+	check := func() {
+		for i := range nodes.Len() {
+			require.Equal(t, 1, others(t, nodes, i))
+		}
+	}
+	load := func() {
+		var callers sync.WaitGroup
+		for g := range 16 {
+			callers.Go(func() {
+				for i := range 8 {
+					c := new(Claim)
+					keys := make([]string, 1+i*100)
+					for k := range keys {
+						keys[k] = fmt.Sprint(g, "/", i, "/", k)
+					}
+					c.Init("", keys, fmt.Sprint("t", g, i))
+					if err := wait(m.Acquire(c, time.Minute, len(keys)), context.Background()); err != nil {
+						t.Error(err)
+					}
+					if err := wait(m.Release(c, len(keys)), context.Background()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		callers.Wait()
+	}
+	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
+	check()
+	load()
+	check()
+	_, err := nodes.Do(0, "CLIENT", "KILL", "TYPE", "normal")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp && others(t, nodes, 0) == 1 }, 5*time.Second, time.Millisecond)
+	load()
+	check()
+}
+
+// The goal: callers never dial; a node that is down is dialled by its keeper alone, at growing intervals, whatever the load.
+func TestOnlyTheKeeperDials(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		m := start(t, []string{"127.0.0.1:1"}, func(c *Config) {
+			c.Dial = func(context.Context, string, string) (net.Conn, error) {
+				dials.Add(1)
+				return nil, errors.New("refused")
+			}
+		})
+		begin := time.Now()
+		for i := range 10000 {
+			require.ErrorIs(t, wait(m.Acquire(claim("k", fmt.Sprint(i)), time.Minute, 1), t.Context()), ErrNoQuorum)
+			time.Sleep(time.Millisecond)
+		}
+		require.LessOrEqual(t, int(dials.Load()), 10+int(time.Since(begin)/(lastPause/2)))
+		require.GreaterOrEqual(t, int(dials.Load()), 10)
+		require.NoError(t, m.Close(t.Context()))
+	})
+}
+
+// The goal: a frozen node gathers neither goroutines nor work that nobody wants any more, and when it goes on, nothing
+// is left on it.
+func TestAFrozenNodeGathersNothing(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	m := start(t, nodes.URLs(), nil)
+	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
+	require.Eventually(t, func() bool { return m.Nodes()[2].State == NodeUp }, 5*time.Second, time.Millisecond)
+	before := runtime.NumGoroutine()
+	require.NoError(t, nodes.Freeze(2))
+	for i := range 5000 {
+		c := claim(fmt.Sprint("k", i), "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		require.NoError(t, wait(m.Release(c, 1), t.Context()))
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), before+2*window+8)
+	require.NoError(t, nodes.Thaw(2))
+	require.Eventually(t, func() bool {
+		keys, err := nodes.Keys(2, "k")
+		return err == nil && len(keys) == 0 && m.nodes[2].pipe.Waiting() == 0
+	}, 10*time.Second, time.Millisecond)
+}
+
+// The goal: after a reconnect the kept releases go before anything else, so that nobody is refused by a key that only waits
+// to be deleted.
+func TestKeptReleasesGoBeforeWaitingAcquires(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 1)
+	var shut atomic.Bool
+	m := start(t, nodes.URLs(), func(c *Config) {
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if shut.Load() {
+				return nil, errors.New("shut")
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}
+	})
+	for round := range 20 {
+		old := claim("k", fmt.Sprint("old", round))
+		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, 5*time.Second, time.Millisecond)
+		require.NoError(t, wait(m.Acquire(old, time.Minute, 1), t.Context()))
+		shut.Store(true)
+		_, err := nodes.Do(0, "CLIENT", "KILL", "TYPE", "normal")
+		require.NoError(t, err)
+		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeDown }, 5*time.Second, time.Millisecond)
+		require.ErrorIs(t, wait(m.Release(old, 1), t.Context()), ErrNoQuorum)
+		shut.Store(false)
+		require.Eventually(t, func() bool {
+			c := claim("k", fmt.Sprint("new", round))
+			err := wait(m.Acquire(c, time.Minute, 1), t.Context())
+			require.NotErrorIs(t, err, ErrHeld, "refused by our own key")
+			return err == nil && wait(m.Release(c, 1), t.Context()) == nil
+		}, 5*time.Second, time.Millisecond)
+	}
+}
+
+// The goal: a release that was told as not confirmed is confirmed when the node can answer again.
+func TestAReleaseGoesOnUntilItIsConfirmed(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 1)
+	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = 30 * time.Millisecond })
+	c := claim("k", "t")
+	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, 5*time.Second, time.Millisecond)
+	require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+	require.NoError(t, nodes.Freeze(0))
+	release := m.Release(c, 1)
+	require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
+	require.ErrorIs(t, release.Wait(t.Context(), time.Now()), ErrNoQuorum)
+	require.NoError(t, nodes.Thaw(0))
+	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil }, 10*time.Second, time.Millisecond)
+}

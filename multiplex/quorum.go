@@ -1,0 +1,82 @@
+package multiplex
+
+import "math/bits"
+
+// vote is one node's answer to an attempt. The zero value never grants.
+type vote uint8
+
+const (
+	// unknown: no answer, a broken connection or an error: it counts for nothing, but the node may have done it.
+	unknown vote = iota
+	// granted: the node did it for the whole set of keys.
+	granted
+	// refused: the node did not, because another token holds a key (or, for an extension, because ours was gone).
+	refused
+)
+
+// decision is what the votes so far amount to. The zero value decides nothing.
+type decision uint8
+
+const (
+	// pending: the votes that are open can still change the outcome.
+	pending decision = iota
+	// won: a quorum granted.
+	won
+	// held: so many refused that a quorum is impossible.
+	held
+	// noQuorum: a quorum is impossible, and it can no longer become a held.
+	noQuorum
+)
+
+// nodeSet is a set of nodes by their number, so that votes are counted without a loop. It bounds the number of nodes.
+type nodeSet uint64
+
+// MaxNodes is the most nodes that a Mux takes.
+const MaxNodes = 64
+
+func one(i int) nodeSet          { return 1 << i }
+func (s nodeSet) has(i int) bool { return s>>i&1 == 1 }
+func (s nodeSet) count() int     { return bits.OnesCount64(uint64(s)) }
+func firstNodes(n int) nodeSet   { return nodeSet(^uint64(0) >> (64 - n)) }
+func (s nodeSet) first() int     { return bits.TrailingZeros64(uint64(s)) }
+
+// quorum returns how many of n nodes must grant: any two quorums share a node.
+func quorum(n int) int { return n/2 + 1 }
+
+// decide counts votes of n nodes, as soon as the open ones cannot change the outcome any more; lose refusals are a
+// held. No nodes never win.
+func decide(n, lose, granted, refused, unknown int) decision {
+	need := quorum(n)
+	open := n - granted - refused - unknown
+	switch {
+	case n <= 0:
+		return noQuorum
+	case granted >= need:
+		return won
+	case refused >= lose:
+		return held
+	case granted+open >= need, refused+open >= lose:
+		return pending
+	}
+	return noQuorum
+}
+
+// decideRelease counts the votes on a release. absent nodes never had the token, and were not asked. It wins when a
+// quorum confirmed, or all that were asked; and where some of them can't confirm, when those that did and the absent
+// ones make a quorum together. It prefers the former so that whoever acquires next finds the nodes free, not only enough
+// of them.
+func decideRelease(n, absent, confirmed, unknown int) decision {
+	need := quorum(n)
+	open := n - absent - confirmed - unknown
+	switch {
+	case n <= 0:
+		return noQuorum
+	case confirmed >= need, confirmed+absent == n:
+		return won
+	case open > 0 && confirmed+absent+open >= need:
+		return pending
+	case confirmed+absent >= need:
+		return won
+	}
+	return noQuorum
+}

@@ -1,0 +1,136 @@
+package multiplex
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/redis/rueidis"
+)
+
+// notExecuted are the first words of errors that a server gives before it executes anything of a command. All of them
+// depend on a state of the server that does not change while a script runs, so a script that meets one has written
+// nothing.
+var notExecuted = map[string]bool{
+	"READONLY": true, "OOM": true, "MISCONF": true, "NOREPLICAS": true, "MASTERDOWN": true, "BUSY": true,
+	"LOADING": true, "NOAUTH": true, "NOPERM": true, "NOSCRIPT": true, "CLUSTERDOWN": true, "MOVED": true, "TRYAGAIN": true,
+}
+
+// insideScript is in the text of errors that came up while a script ran.
+const insideScript = "script: "
+
+// failed is the answer that a result with an error stands for.
+func failed(r rueidis.RedisResult) answer {
+	if err := r.NonRedisError(); err != nil { // also the server's answer to a connection that it did not accept
+		var dial *dialError
+		unsent := errors.Is(err, errGate) || errors.As(err, &dial)
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+			// Of the keeper's dial, which the flush was waiting for: a flush has no context of its own.
+			unsent, err = true, errors.New("connecting took too long")
+		}
+		return answer{nothing: unsent, broken: !unsent, err: err}
+	}
+	text := r.Error().Error()
+	code, _, _ := strings.Cut(text, " ")
+	// Some servers say NOPERM also of a command inside a script, which may have written before.
+	nothing := notExecuted[code] && (code != "NOPERM" || !strings.Contains(text, insideScript))
+	return answer{nothing: nothing, replied: true, err: errors.New(text)}
+}
+
+// read takes the reply to one part. null is a reply without a value.
+func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*Attempt, answers []answer) {
+	if p.script == nil {
+		if null {
+			answers[p.place] = answer{vote: refused, nothing: true, replied: true}
+		}
+		return
+	}
+	refusals, err := f.decode(p, m)
+	if err != nil {
+		p.spread(answer{replied: true, err: err}, attempts, answers)
+		return
+	}
+	for _, r := range refusals {
+		place := p.call.Owners[r.Set]
+		// Of a set that fits into one call nothing was taken; of a larger one other parts may have been.
+		nothing := p.script == script.Acquire && !attempts[place].split()
+		key := int32(-1)
+		if r.Key != script.Refilled {
+			key = int32(p.call.From[r.Set] + r.Key)
+		}
+		answers[place] = answer{vote: refused, nothing: nothing, replied: true, key: key}
+	}
+}
+
+// decode returns the sets that a script refused. An error leaves the whole call unknown.
+func (f *flight) decode(p *part, m *rueidis.RedisMessage) ([]script.Refusal, error) {
+	f.refusals, f.numbers = f.refusals[:0], f.numbers[:0]
+	switch {
+	case m.IsInt64() && p.script == script.Release:
+		return nil, nil
+	case m.IsInt64():
+		n, _ := m.ToInt64()
+		return nil, script.DecodeCount(n, len(p.call.Owners))
+	case m.IsArray() && p.script != script.Release:
+		list, err := m.ToArray()
+		for i := range list {
+			n, bad := list[i].ToInt64()
+			err = errors.Join(err, bad)
+			f.numbers = append(f.numbers, n)
+		}
+		if err != nil {
+			return nil, err
+		}
+		f.refusals, err = script.DecodeList(f.refusals, f.numbers, &p.call)
+		return f.refusals, err
+	}
+	return nil, errors.New("script replied with neither a number nor a list")
+}
+
+// spread gives every attempt of a part that failed the same answer. A node that refused a part of a set has refused it.
+func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
+	owners := p.call.Owners
+	if p.script == nil {
+		owners = []int{p.place}
+	}
+	for _, place := range owners {
+		if answers[place].vote == refused {
+			answers[place].broken = answers[place].broken || r.broken
+			continue
+		}
+		own := r
+		own.nothing = r.nothing && !attempts[place].split()
+		answers[place] = own
+	}
+}
+
+// split reports whether the attempt's keys need more than one call.
+func (a *Attempt) split() bool { return len(a.claim.keys) > script.MaxKeys }
+
+// repeatable reports whether a part was not executed for a reason that a second try removes: the script was not loaded, or
+// one of several callers' keys is forbidden, which must not fail the others.
+func (p *part) repeatable(err error) bool {
+	reply, ok := rueidis.IsRedisErr(err)
+	if !ok || p.script == nil {
+		return false
+	}
+	return reply.IsNoScript() || p.forbidden(err)
+}
+
+// forbidden reports whether the server refused the call for one of its keys before it ran the script.
+func (p *part) forbidden(err error) bool {
+	text := err.Error()
+	return len(p.call.Owners) > 1 && strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, insideScript)
+}
+
+// repeat appends what is to be sent once more: the same call where its script was missing, else each set alone.
+func (p *part) repeat(parts []part, err error) []part {
+	if !p.forbidden(err) {
+		return append(parts, *p)
+	}
+	for _, c := range p.call.Split() {
+		parts = append(parts, part{script: p.script, call: c})
+	}
+	return parts
+}

@@ -1,0 +1,98 @@
+package multiplex
+
+import "time"
+
+// maxUnreleased is the most keys whose releases are kept for one node that can't answer them. The oldest are given up
+// beyond it: their keys end with their TTL.
+const maxUnreleased = 1 << 18
+
+// unreleased are the releases that one node could not answer: it was down, the connection broke, or it answered
+// with an error. The keeper sends them again. Guarded by node.mu.
+type unreleased struct {
+	list    []kept // oldest first
+	keys    int    // of all in list
+	dropped uint64 // releases given up, because their keys expired or because of maxUnreleased
+}
+
+type kept struct {
+	attempt *Attempt
+	until   time.Time // when the keys have expired by themselves; zero: not known
+}
+
+// keep holds a release until the node can answer it.
+func (n *node) keep(a *Attempt) {
+	until := a.claim.keepUntil(a, n.index, time.Now())
+	n.mu.Lock()
+	n.list = append(n.list, kept{a, until})
+	n.keys += a.claim.Len()
+	if n.keys > maxUnreleased {
+		oldest := 0
+		for ; n.keys > maxUnreleased*3/4 && oldest < len(n.list)-1; oldest++ {
+			n.keys -= n.list[oldest].attempt.claim.Len()
+		}
+		n.dropped += uint64(oldest)
+		n.list = append([]kept(nil), n.list[oldest:]...)
+	}
+	n.mu.Unlock()
+	signal(n.kept)
+}
+
+// discard gives up releases whose keys have expired: that is as good as an answer.
+func (n *node) discard() {
+	for _, a := range n.expired(time.Now()) {
+		n.mux.answered(a, n.index, answer{vote: granted})
+	}
+}
+
+// expired takes the releases whose keys have expired.
+func (n *node) expired(now time.Time) (over []*Attempt) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	rest := n.list[:0]
+	for _, k := range n.list {
+		if k.until.IsZero() || now.Before(k.until) {
+			rest = append(rest, k)
+		} else {
+			n.keys -= k.attempt.claim.Len()
+			over = append(over, k.attempt)
+		}
+	}
+	n.dropped += uint64(len(over))
+	clear(n.list[len(rest):])
+	n.list = rest
+	return over
+}
+
+// takeKept returns what is kept, and forgets it.
+func (n *node) takeKept() []*Attempt {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	attempts := make([]*Attempt, len(n.list))
+	for i, k := range n.list {
+		attempts[i] = k.attempt
+	}
+	n.list, n.keys = nil, 0
+	return attempts
+}
+
+// resend sends what is kept, a flush at a time so that the node has time for others. What it can't answer is kept again.
+// It runs on the keeper, past the pipeline: on a new connection the releases go before anything else, so that an acquire is not
+// refused by a key that is only waiting to be deleted.
+func (n *node) resend() {
+	n.discard()
+	attempts := n.takeKept()
+	for len(attempts) > 0 {
+		count, keys := 1, attempts[0].claim.Len()
+		for count < len(attempts) && keys+attempts[count].claim.Len() <= maxFlush {
+			keys += attempts[count].claim.Len()
+			count++
+		}
+		some := attempts[:count]
+		attempts = attempts[count:]
+		answers := make([]answer, len(some))
+		n.trip(some, answers)
+		for i, a := range some {
+			n.mux.answered(a, n.index, answers[i])
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package lockpipe
+
+import "time"
+
+// Option changes one call. Options are values without memory of their own: they may be kept and used by many goroutines.
+type Option struct {
+	kind     optionKind
+	min, max time.Duration
+	n        int
+}
+
+type optionKind uint8
+
+const (
+	optionTTL optionKind = iota + 1
+	optionAttempts
+	optionDelay
+)
+
+// WithTTL lets the lease last for ttl instead of Config.TTL: at least 10 ms, at most Config.MaxTTL. It is sent in whole
+// milliseconds, rounded down.
+func WithTTL(ttl time.Duration) Option { return Option{kind: optionTTL, min: ttl} }
+
+// WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means until ctx ends. It has no
+// effect on the Try calls, which make one.
+func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
+
+// WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by default.
+func WithRetryDelay(shortest, longest time.Duration) Option {
+	return Option{kind: optionDelay, min: shortest, max: longest}
+}
+
+// call is what the options of one call amount to.
+type call struct {
+	ttl                time.Duration
+	maxAttempts        int
+	minDelay, maxDelay time.Duration
+}
+
+// call applies opts to the defaults and checks the result.
+func (c *Client) call(opts []Option) (call, error) {
+	o := call{ttl: c.cfg.TTL, minDelay: defaultMinDelay, maxDelay: defaultMaxDelay}
+	for _, opt := range opts {
+		switch opt.kind {
+		case optionTTL:
+			o.ttl = opt.min.Truncate(time.Millisecond)
+			if err := c.checkTTL("WithTTL", opt.min); err != nil {
+				return o, err
+			}
+		case optionAttempts:
+			if o.maxAttempts = opt.n; opt.n < 0 {
+				return o, invalid("WithMaxAttempts(%d): give a positive number, or 0 for until ctx ends", opt.n)
+			}
+		case optionDelay:
+			if o.minDelay, o.maxDelay = opt.min, opt.max; opt.min < 0 || opt.min > opt.max {
+				return o, invalid("WithRetryDelay(%v, %v): give 0 <= shortest <= longest", opt.min, opt.max)
+			}
+		default:
+			return o, invalid("an Option that no function of this package made")
+		}
+	}
+	return o, nil
+}
+
+// checkTTL refuses a TTL that cannot be granted; name is where it was given.
+func (c *Client) checkTTL(name string, ttl time.Duration) error {
+	switch {
+	case ttl < minTTL:
+		return invalid("%s(%v): a lease lasts at least %v", name, ttl, minTTL)
+	case ttl > c.cfg.MaxTTL:
+		return invalid("%s(%v): above Config.MaxTTL (%v)", name, ttl, c.cfg.MaxTTL)
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+-- KEYS and ARGV: as in acquire.lua.
+-- Where every key of a set holds its token, the set is extended and granted. Where some are missing and none is
+-- another's, the missing ones are set again (SET NX PX) and the rest extended, but the set is not granted: somebody
+-- else may have held it in between. Where one is another's, nothing of the set is touched. The refills come last and
+-- may fail, as they do when memory is full: the other sets of the call do not suffer for it.
+-- Reply: as in acquire.lua; the place of the key is 0 for a set that was refilled.
+local shared = ARGV[1] ~= ''
+local values = redis.call('MGET', unpack(KEYS))
+local granted, last, refused, refills = 0, 0, nil, {}
+for set = 1, shared and #KEYS or (#ARGV - 1) / 3 do
+  local count, token, ttl = 1, ARGV[set + 1], ARGV[1]
+  if not shared then
+    count, token, ttl = tonumber(ARGV[3 * set - 1]), ARGV[3 * set], ARGV[3 * set + 1]
+  end
+  local first = last + 1
+  last = last + count
+  local missing, foreign = false, 0
+  for k = first, last do
+    if values[k] ~= token then
+      -- A key of another type reads as missing in MGET.
+      if values[k] or redis.call('EXISTS', KEYS[k]) == 1 then
+        foreign = k - first + 1
+        break
+      end
+      missing = true
+    end
+  end
+  if foreign == 0 then
+    for k = first, last do
+      if values[k] then
+        redis.call('PEXPIRE', KEYS[k], ttl)
+      else
+        refills[#refills + 1] = { KEYS[k], token, ttl }
+      end
+    end
+  end
+  if foreign == 0 and not missing then
+    granted = granted + 1
+  else
+    refused = refused or { 0 }
+    refused[#refused + 1] = set
+    refused[#refused + 1] = foreign
+  end
+end
+for _, r in ipairs(refills) do redis.pcall('SET', r[1], r[2], 'NX', 'PX', r[3]) end
+if not refused then return granted end
+refused[1] = granted
+return refused

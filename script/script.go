@@ -1,0 +1,49 @@
+// Package script holds the Lua scripts that run on the masters and the Go half of each one's contract: the order of
+// KEYS and ARGV, and the meaning of the reply. The Lua files are the other half; each begins with the same contract.
+//
+// The scripts run on Redis 6.2 and later, Valkey and miniredis: no shebang, no bit, struct or cmsgpack, every key that
+// is touched is in KEYS, and nothing depends on the text of an error.
+package script
+
+import (
+	"crypto/sha1"
+	_ "embed"
+	"encoding/hex"
+)
+
+// Script is one Lua script. It is immutable after package initialisation.
+type Script struct {
+	// Name is the file's name without its ending.
+	Name string
+	// Source is the text for SCRIPT LOAD.
+	Source string
+	// SHA is the SHA-1 of Source in lower-case hexadecimal: the name by which EVALSHA calls it.
+	SHA string
+}
+
+//go:embed acquire.lua
+var acquireSource string
+
+//go:embed extend.lua
+var extendSource string
+
+//go:embed release.lua
+var releaseSource string
+
+var (
+	// Acquire takes sets of keys, each as a whole or not at all.
+	Acquire = load("acquire", acquireSource)
+	// Extend moves the end of sets of keys that still hold their tokens, and sets missing keys again.
+	Extend = load("extend", extendSource)
+	// Release deletes the keys that still hold their tokens.
+	Release = load("release", releaseSource)
+)
+
+// All lists every script, for loading them at once.
+func All() []*Script { return []*Script{Acquire, Extend, Release} }
+
+func load(name, source string) *Script {
+	// SHA-1 is what the EVALSHA command names a script by; nothing is protected with it.
+	sum := sha1.Sum([]byte(source))
+	return &Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:])}
+}
