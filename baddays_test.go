@@ -3,19 +3,14 @@ package lockpipe_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/lockpipetest"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -554,50 +549,6 @@ func TestAnExtensionRefillsANodeThatRestarted(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// virtual is a group of in-memory nodes in a synctest bubble, some of which never answer a lock command.
-type virtual struct {
-	urls  []string
-	nodes map[string]*miniredis.Miniredis
-	done  chan struct{} // closed at the end, so that the silent nodes' goroutines end
-}
-
-func newVirtual(t *testing.T, n int, silent ...int) *virtual {
-	t.Helper()
-	v := &virtual{nodes: map[string]*miniredis.Miniredis{}, done: make(chan struct{})}
-	for i := range n {
-		m := miniredis.NewMiniRedis()
-		m.ClockTTL(true)
-		conn, err := m.Dial() // starts it
-		require.NoError(t, err)
-		require.NoError(t, conn.Close())
-		addr := fmt.Sprintf("node-%d:6379", i)
-		v.nodes[addr] = m
-		v.urls = append(v.urls, addr)
-		for _, s := range silent {
-			if s == i {
-				m.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
-					if command == "SET" || command == "EVALSHA" {
-						<-v.done
-					}
-					return false
-				})
-			}
-		}
-	}
-	return v
-}
-
-func (v *virtual) dial(_ context.Context, _, addr string) (net.Conn, error) {
-	return v.nodes[addr].Dial()
-}
-
-func (v *virtual) close() {
-	close(v.done)
-	for _, m := range v.nodes {
-		m.Close()
-	}
-}
-
 // Goal: any number of nodes decides as soon as the silent ones cannot change the outcome, without waiting for them at all. Time is
 // virtual, so no time at all may pass; and where they can change it, it is the node timeout that passes.
 func TestADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
@@ -630,18 +581,14 @@ func TestADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				v := newVirtual(t, test.nodes, span(test.nodes-test.silent, test.nodes)...)
+			const limit = 200 * time.Millisecond
+			inBubble(t, test.nodes, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+				v.silence(span(test.nodes-test.silent, test.nodes)...)
 				for i := range test.held {
-					require.NoError(t, v.nodes[v.urls[i]].Set(prefix+"k", "another"))
+					v.set(t, i, "k", "another")
 				}
-				const limit = 200 * time.Millisecond
-				c, err := lockpipe.New(lockpipe.Config{Nodes: v.urls, Dial: v.dial, Prefix: prefix, NodeTimeout: limit, TTL: time.Second})
-				require.NoError(t, err)
-				synctest.Wait()
 				begin := time.Now()
-				var l *lockpipe.Lease
-				assert.NotPanics(t, func() { l, err = c.TryAcquire(t.Context(), "k") })
+				l, err := c.TryAcquire(t.Context(), "k")
 				require.ErrorIs(t, err, test.want)
 				require.Equal(t, err == nil, l != nil)
 				if test.waits {
@@ -649,11 +596,7 @@ func TestADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
 				} else {
 					require.Zero(t, time.Since(begin))
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_ = c.Close(ctx)
-				v.close()
-			})
+			}, timeout(limit))
 		})
 	}
 }
@@ -661,22 +604,15 @@ func TestADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
 // Goal: the lease ends for its holder before its keys can expire on any node, by the local clock, though nobody asks.
 func TestALeaseEndsForItsHolderBeforeItDoesOnTheNodes(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := newVirtual(t, 3)
-		defer v.close()
-		c, err := lockpipe.New(lockpipe.Config{Nodes: v.urls, Dial: v.dial, Prefix: prefix})
-		require.NoError(t, err)
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		begin := time.Now()
-		var l *lockpipe.Lease
-		assert.NotPanics(t, func() { l, err = c.TryAcquire(t.Context(), "k", lockpipe.WithTTL(10*time.Second)) })
-		require.NoError(t, err)
+		l := try(t, c, "k", lockpipe.WithTTL(10*time.Second))
 		require.Equal(t, begin.Add(10*time.Second-100*time.Millisecond-2*time.Millisecond), l.Until().Round(0))
 		<-l.Done()
 		require.Equal(t, 9898*time.Millisecond, time.Since(begin))
 		over(t, l, lockpipe.ErrExpired)
-		require.True(t, v.nodes[v.urls[0]].Exists(prefix+"k"), "the node let go first")
+		require.Equal(t, 102*time.Millisecond, v.ttl(0, "k"), "the node let go first")
 		require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrExpired)
-		require.NoError(t, c.Close(t.Context()))
 	})
 }
 

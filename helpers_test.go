@@ -31,12 +31,7 @@ const (
 // newClient returns a client of the nodes whose calls never fail for being slow, unless change says so. It is closed with the test.
 func newClient(t *testing.T, nodes *lockpipetest.Nodes, change ...func(*lockpipe.Config)) *lockpipe.Client {
 	t.Helper()
-	cfg := lockpipe.Config{
-		Nodes: nodes.URLs(), Prefix: prefix, TTL: longTTL, NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
-	}
-	for _, f := range change {
-		f(&cfg)
-	}
+	cfg := config(nodes.URLs(), change)
 	c, err := lockpipe.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -45,6 +40,17 @@ func newClient(t *testing.T, nodes *lockpipetest.Nodes, change ...func(*lockpipe
 		_ = c.Close(ctx) // the nodes may be in any state by now
 	})
 	return c
+}
+
+// config is for calls that never fail for being slow, unless change says so.
+func config(urls []string, change []func(*lockpipe.Config)) lockpipe.Config {
+	cfg := lockpipe.Config{
+		Nodes: urls, Prefix: prefix, TTL: longTTL, NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	return cfg
 }
 
 // timeout changes how long an attempt waits for a node.

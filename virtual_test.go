@@ -1,0 +1,259 @@
+package lockpipe_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/lockpipe/lockpipe"
+	"github.com/stretchr/testify/require"
+)
+
+// virtual is a group of in-memory nodes in a synctest bubble. Time passes there only while everybody waits, so a machine that stalls
+// cannot make a test miss anything, and times are exact. Keys are given without the prefix, as to a client.
+type virtual struct {
+	urls  []string
+	nodes []*virtualNode
+}
+
+// inBubble runs a test in a bubble of its own, with n nodes and a client that is connected to all of them. Everything is closed when
+// the test ends, whatever state the nodes are in then.
+func inBubble(t *testing.T, n int, test func(t *testing.T, v *virtual, c *lockpipe.Client), change ...func(*lockpipe.Config)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, n)
+		test(t, v, v.client(t, change...))
+	})
+}
+
+// newVirtual is called in the bubble.
+func newVirtual(t *testing.T, n int) *virtual {
+	t.Helper()
+	v := &virtual{}
+	for i := range n {
+		v.urls = append(v.urls, fmt.Sprintf("node-%d:6379", i))
+		v.nodes = append(v.nodes, newVirtualNode(t))
+	}
+	return v
+}
+
+// client returns a further client of the nodes, connected.
+func (v *virtual) client(t *testing.T, change ...func(*lockpipe.Config)) *lockpipe.Client {
+	t.Helper()
+	cfg := config(v.urls, change)
+	cfg.Dial = v.dial
+	c, err := lockpipe.New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		// Time stands still after the clean-up, so nothing may be left that only time would end.
+		v.heal(span(0, len(v.nodes))...)
+		v.speak(span(0, len(v.nodes))...)
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		_ = c.Close(ctx)
+	})
+	synctest.Wait()
+	require.True(t, allUp(c), "a node does not come up")
+	return c
+}
+
+func (v *virtual) dial(_ context.Context, _, addr string) (net.Conn, error) {
+	for i, url := range v.urls {
+		if url == addr {
+			return v.nodes[i].dial(), nil
+		}
+	}
+	return nil, fmt.Errorf("no node %s", addr)
+}
+
+// silence lets the nodes stop before the next lock command: on each connection it hangs, and what comes behind it. Other commands
+// are answered on a connection where none hangs, so a client that gave up connects again.
+func (v *virtual) silence(which ...int) {
+	for _, i := range which {
+		v.nodes[i].silence()
+	}
+}
+
+// speak lets silent nodes go on with what hangs, in the order in which it came, also where the client has given up the connection.
+// When it returns, that was executed, and everybody has done what follows from it.
+func (v *virtual) speak(which ...int) {
+	for _, i := range which {
+		for _, resume := range v.nodes[i].speak() {
+			close(resume)
+			synctest.Wait() // what an older connection brought comes before what a newer one did
+		}
+	}
+}
+
+// hanging is how many connections of a silent node have a lock command that hangs.
+func (v *virtual) hanging(i int) int {
+	n := v.nodes[i]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.hung)
+}
+
+// fail lets node i answer lock commands with an error such as "READONLY no writes here" instead of executing them.
+func (v *virtual) fail(i int, message string) { v.nodes[i].fail(message) }
+
+// heal lets failing nodes execute lock commands again.
+func (v *virtual) heal(which ...int) {
+	for _, i := range which {
+		v.nodes[i].fail("")
+	}
+}
+
+// executed is how many commands of this name, SET or EVALSHA, node i has executed for clients. What a script calls does not count.
+func (v *virtual) executed(i int, command string) int {
+	n := v.nodes[i]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.executed[command]
+}
+
+// get is what the key has on node i; "" where it is not set.
+func (v *virtual) get(i int, key string) string {
+	value, _ := v.nodes[i].redis.Get(prefix + key) // an error says that it is not set
+	return value
+}
+
+// ttl is how long node i will keep the key; 0 where it is not set, or has no end.
+func (v *virtual) ttl(i int, key string) time.Duration { return v.nodes[i].redis.TTL(prefix + key) }
+
+// set gives the key a value on node i, without an end.
+func (v *virtual) set(t *testing.T, i int, key, value string) {
+	t.Helper()
+	require.NoError(t, v.nodes[i].redis.Set(prefix+key, value))
+}
+
+// del takes the key off node i.
+func (v *virtual) del(i int, key string) { v.nodes[i].redis.Del(prefix + key) }
+
+// keys is what is left on node i, with the prefix.
+func (v *virtual) keys(i int) []string { return v.nodes[i].redis.Keys() }
+
+// nothingLeft lets everybody finish what is under way, and wants no key on any node then.
+func (v *virtual) nothingLeft(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	for i := range v.nodes {
+		require.Empty(t, v.keys(i), "node %d", i)
+	}
+}
+
+// virtualNode is one of them.
+type virtualNode struct {
+	redis *miniredis.Miniredis
+
+	mu       sync.Mutex            // guards all below; never held while a command hangs
+	clients  map[*server.Peer]bool // connections of clients
+	silent   bool
+	hung     []chan struct{} // what hangs, oldest first; closed to go on
+	failure  string          // the error that lock commands are answered with; "" for none
+	executed map[string]int
+}
+
+func newVirtualNode(t *testing.T) *virtualNode {
+	t.Helper()
+	n := &virtualNode{redis: miniredis.NewMiniRedis(), clients: map[*server.Peer]bool{}, executed: map[string]int{}}
+	n.redis.ClockTTL(true)
+	conn, err := n.redis.Dial() // starts it
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	n.redis.Server().SetPreHook(n.before)
+	t.Cleanup(n.redis.Close)
+	return n
+}
+
+// before is called before every command, also before those that a script calls: then the node is locked, so nothing may hang. A script
+// calls from a peer of its own, which never said HELLO as each connection does first.
+func (n *virtualNode) before(peer *server.Peer, command string, _ ...string) (answered bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if command == "HELLO" {
+		n.clients[peer] = true
+	}
+	if !n.clients[peer] || command != "SET" && command != "EVALSHA" {
+		return false
+	}
+	if n.silent {
+		resume := make(chan struct{})
+		n.hung = append(n.hung, resume)
+		n.mu.Unlock()
+		<-resume
+		n.mu.Lock()
+	}
+	if n.failure != "" {
+		peer.WriteError(n.failure)
+		return true
+	}
+	n.executed[command]++
+	return false
+}
+
+func (n *virtualNode) silence() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.silent = true
+}
+
+// speak returns what hangs.
+func (n *virtualNode) speak() (hung []chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	hung, n.hung, n.silent = n.hung, nil, false
+	return hung
+}
+
+func (n *virtualNode) fail(message string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.failure = message
+}
+
+func (n *virtualNode) dial() net.Conn {
+	client, conn := net.Pipe()
+	b := &bufferedConn{Conn: conn, received: make(chan []byte, 1024)}
+	go b.receive()
+	n.redis.Server().ServeConn(b)
+	return client
+}
+
+// bufferedConn receives what a server has not read yet, as a kernel does: a net.Pipe alone would hold up who writes to a silent node,
+// and lose what was written when he closes.
+type bufferedConn struct {
+	net.Conn
+	received chan []byte // closed at the end of the connection
+	rest     []byte      // of what was received, owned by Read
+}
+
+func (b *bufferedConn) receive() {
+	defer close(b.received)
+	for {
+		p := make([]byte, 4096)
+		n, err := b.Conn.Read(p)
+		if err != nil {
+			return
+		}
+		b.received <- p[:n]
+	}
+}
+
+func (b *bufferedConn) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		b.rest = <-b.received
+	}
+	if len(b.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
