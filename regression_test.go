@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -51,89 +52,81 @@ func TestAReleaseBesideCloseLeavesNothing(t *testing.T) {
 
 // The goal: a shorter extension that was not confirmed does not leave the keys of the others for their longer TTL.
 func TestAnUnconfirmedShorteningIsReleasedAtItsEnd(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := newClient(t, nodes, timeout(5*time.Second))
-	connected(t, c)
-	l := try(t, c, "k", lockpipe.WithTTL(50*time.Second))
-	for i := range 2 {
-		do(t, nodes, i, "REPLICAOF", "127.0.0.1", "1")
-	}
-	require.ErrorIs(t, l.Extend(t.Context(), 500*time.Millisecond), lockpipe.ErrNoQuorum)
-	for i := range 2 {
-		do(t, nodes, i, "REPLICAOF", "NO", "ONE")
-	}
-	<-l.Done()
-	require.ErrorIs(t, l.Err(), lockpipe.ErrExpired)
-	nothingLeft(t, nodes, 0, 1, 2)
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		l := v.hold(t, c, "k", lockpipe.WithTTL(50*time.Second))
+		begin := time.Now()
+		v.fail(0, readOnly)
+		v.fail(1, readOnly)
+		require.ErrorIs(t, l.Extend(t.Context(), 500*time.Millisecond), lockpipe.ErrNoQuorum)
+		v.heal(0, 1)
+		<-l.Done()
+		require.ErrorIs(t, l.Err(), lockpipe.ErrExpired)
+		require.Equal(t, 493*time.Millisecond, time.Since(begin))
+		require.Equal(t, l.Token(), v.get(0, "k"))
+		require.Greater(t, v.ttl(0, "k"), 49*time.Second)
+		time.Sleep(time.Second)
+		v.nothingLeft(t)
+	})
 }
 
 // The goal: a call that waited for a held key says so, also where the end of ctx fell into an attempt that nobody answered.
 func TestAWaitingCallTellsTheLastDecidedReason(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := newClient(t, nodes, timeout(10*time.Second))
-	connected(t, c)
-	try(t, c, "k", lockpipe.WithTTL(time.Minute))
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		err := cutOffInTheSecondAttempt(t, v, c)
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
+	})
+}
+
+// The goal: the error of ctx is found also where it cut off the last attempt that was allowed.
+func TestTheLastAttemptTellsTheEndOfCtx(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		err := cutOffInTheSecondAttempt(t, v, c, lockpipe.WithMaxAttempts(2))
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
+	})
+}
+
+// cutOffInTheSecondAttempt is the error of an Acquire whose first attempt was refused, and whose ctx ended when the second one was with
+// every node.
+func cutOffInTheSecondAttempt(t *testing.T, v *virtual, c *lockpipe.Client, opts ...lockpipe.Option) error {
+	t.Helper()
+	v.hold(t, c, "k")
+	before := v.executedOnAll("SET")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	before := c.Stats().Operations
 	ended := later(func() error {
-		_, err := c.Acquire(ctx, "k", lockpipe.WithRetryDelay(0, time.Millisecond), lockpipe.WithTTL(time.Minute))
+		_, err := c.Acquire(ctx, "k", append(opts, lockpipe.WithRetryDelay(time.Second, time.Second))...)
 		return err
 	})
-	eventually(t, func() bool { return c.Stats().Operations >= before+6 }, "no attempt was refused")
-	for i := range nodes.Len() {
-		require.NoError(t, nodes.Freeze(i))
+	synctest.Wait()
+	require.GreaterOrEqual(t, v.executedOnAll("SET"), before+2, "a quorum refuses the first attempt")
+	v.silence(0, 1, 2)
+	time.Sleep(time.Second)
+	synctest.Wait()
+	for i := range v.nodes {
+		require.Equal(t, 1, v.hanging(i), "the second attempt")
 	}
 	cancel()
-	err := receive(t, ended, "Acquire goes on")
-	require.ErrorIs(t, err, lockpipe.ErrHeld)
-	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
-	for i := range nodes.Len() {
-		require.NoError(t, nodes.Thaw(i))
-	}
+	return receive(t, ended, "Acquire goes on")
 }
 
 // The goal: an extension that failed for the caller, but took effect on nodes, does not keep the keys for its TTL when the lease
 // has run out.
 func TestAnUnconfirmedExtensionIsReleasedAtTheEnd(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes, timeout(100*time.Millisecond)))
-	l := try(t, c, "k", lockpipe.WithTTL(1500*time.Millisecond))
-	for i := range 2 {
-		require.NoError(t, nodes.Freeze(i))
-	}
-	require.ErrorIs(t, l.Extend(t.Context(), 50*time.Second), lockpipe.ErrNoQuorum)
-	for i := range 2 {
-		require.NoError(t, nodes.Thaw(i))
-	}
-	<-l.Done()
-	nothingLeft(t, nodes, 0, 1, 2)
-}
-
-// The goal: the error of ctx is found also where it cut off the last attempt that was allowed.
-func TestTheLastAttemptTellsTheEndOfCtx(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes, timeout(20*time.Second)))
-	try(t, c, "k", lockpipe.WithTTL(50*time.Second))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	before := c.Stats().Operations
-	ended := later(func() error {
-		_, err := c.Acquire(ctx, "k", lockpipe.WithMaxAttempts(2), lockpipe.WithRetryDelay(time.Second, time.Second), lockpipe.WithTTL(50*time.Second))
-		return err
-	})
-	eventually(t, func() bool { return c.Stats().Operations >= before+3 }, "no attempt was refused")
-	for i := range nodes.Len() {
-		require.NoError(t, nodes.Freeze(i))
-	}
-	now := c.Stats().Operations
-	eventually(t, func() bool { return c.Stats().Operations > now }, "no second attempt")
-	cancel()
-	err := receive(t, ended, "Acquire goes on")
-	require.ErrorIs(t, err, lockpipe.ErrHeld)
-	require.ErrorIs(t, err, context.Canceled)
-	for i := range nodes.Len() {
-		require.NoError(t, nodes.Thaw(i))
-	}
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		l := v.hold(t, c, "k", lockpipe.WithTTL(1500*time.Millisecond))
+		v.silence(0, 1)
+		require.ErrorIs(t, l.Extend(t.Context(), 50*time.Second), lockpipe.ErrNoQuorum)
+		v.speak(0, 1)
+		for i := range v.nodes {
+			require.Greater(t, v.ttl(i, "k"), 49*time.Second, "node %d did not do it", i)
+		}
+		<-l.Done()
+		require.ErrorIs(t, l.Err(), lockpipe.ErrExpired)
+		time.Sleep(time.Second)
+		v.nothingLeft(t)
+	}, timeout(100*time.Millisecond))
 }

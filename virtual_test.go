@@ -16,6 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// readOnly is what a replica answers; nothing was executed then.
+const readOnly = "READONLY You can't write against a read only replica."
+
 // virtual is a group of in-memory nodes in a synctest bubble. Time passes there only while everybody waits, so a machine that stalls
 // cannot make a test miss anything, and times are exact. Keys are given without the prefix, as to a client.
 type virtual struct {
@@ -73,6 +76,17 @@ func (v *virtual) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	return nil, fmt.Errorf("no node %s", addr)
 }
 
+// hold is a lease that every node has granted: a call returns when a quorum has, and what follows could overtake the rest.
+func (v *virtual) hold(t *testing.T, c *lockpipe.Client, key string, opts ...lockpipe.Option) *lockpipe.Lease {
+	t.Helper()
+	l := try(t, c, key, opts...)
+	synctest.Wait()
+	for i := range v.nodes {
+		require.Equal(t, l.Token(), v.get(i, key), "node %d", i)
+	}
+	return l
+}
+
 // silence lets the nodes stop before the next lock command: on each connection it hangs, and what comes behind it. Other commands
 // are answered on a connection where none hangs, so a client that gave up connects again.
 func (v *virtual) silence(which ...int) {
@@ -116,6 +130,14 @@ func (v *virtual) executed(i int, command string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.executed[command]
+}
+
+// executedOnAll is the sum of executed for all nodes. An operation that is decided may not be sent to the rest of them.
+func (v *virtual) executedOnAll(command string) (sum int) {
+	for i := range v.nodes {
+		sum += v.executed(i, command)
+	}
+	return sum
 }
 
 // get is what the key has on node i; "" where it is not set.
