@@ -279,3 +279,25 @@ func (b *bufferedConn) Read(p []byte) (int, error) {
 	b.rest = b.rest[n:]
 	return n, nil
 }
+
+// The goal: a silent virtual node is like a frozen server: it executes what it was sent when it goes on, in the order in which it
+// came, also what came on a connection that the client gave up.
+func TestASilentVirtualNodeExecutesWhatItWasSent(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		v.silence(0)
+		leases := []*lockpipe.Lease{try(t, c, "a"), try(t, c, "b"), try(t, c, "c")}
+		all, err := c.TryAcquireAll(t.Context(), []string{"x", "y"})
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second) // several connections
+		require.NoError(t, c.ReleaseAll(t.Context(), append(leases, all)...))
+		synctest.Wait()
+		require.Zero(t, v.executed(0, "SET")+v.executed(0, "EVALSHA"))
+		require.Equal(t, 3, v.executed(1, "SET"), "what a script calls is not counted")
+		require.Greater(t, v.hanging(0), 1)
+		v.speak(0)
+		require.Zero(t, v.hanging(0))
+		require.Positive(t, v.executed(0, "SET"))
+		time.Sleep(time.Second)
+		v.nothingLeft(t)
+	})
+}
