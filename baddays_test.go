@@ -220,7 +220,7 @@ func majorityFails(t *testing.T, f fault, n int) {
 		limit = 300 * time.Millisecond
 	}
 	c := connected(t, newClient(t, nodes, timeout(limit)))
-	held := try(t, c, "held")
+	held := take(t, c, "held")
 	onEvery(t, nodes, span(0, n), "held", held.Token())
 	broken := span(0, n/2+1)
 	f.strikes(t, c, nodes, broken)

@@ -164,15 +164,15 @@ func TestOptionsAtTheEdgeAreTaken(t *testing.T) {
 // Goal: the longest possible delay between two attempts does not make the sum overflow, and the wait still ends with its ctx.
 func TestAHugeRetryDelayWaitsInsteadOfPanicking(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
-	c := connected(t, newClient(t, nodes))
-	try(t, c, "k")
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	var err error
-	require.NotPanics(t, func() { _, err = c.Acquire(ctx, "k", lockpipe.WithRetryDelay(0, 1<<63-1)) })
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, lockpipe.ErrHeld)
+	inBubble(t, 1, func(t *testing.T, _ *virtual, c *lockpipe.Client) {
+		try(t, c, "k")
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		var err error
+		require.NotPanics(t, func() { _, err = c.Acquire(ctx, "k", lockpipe.WithRetryDelay(0, 1<<63-1)) })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+	})
 }
 
 // Goal: Extend with a TTL that makes no sense is ErrInvalid with the value, nothing was sent, and the lease is as it was.

@@ -19,7 +19,7 @@ func exampleClient() (client *lockpipe.Client, end func()) {
 	}
 	client, err = lockpipe.New(lockpipe.Config{
 		Nodes:       nodes.URLs(),
-		NodeTimeout: time.Second, // examples also run on busy machines
+		NodeTimeout: 10 * time.Second, // examples also run on busy machines
 		Logger:      slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -36,12 +36,12 @@ func Example() {
 	defer end()
 	ctx := context.Background()
 
-	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(5*time.Second))
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(30*time.Second))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("holding", lease.Key(), "for more than 4 s:", time.Until(lease.Until()) > 4*time.Second)
+	fmt.Println("holding", lease.Key(), "for more than 20 s:", time.Until(lease.Until()) > 20*time.Second)
 
 	_, err = client.TryAcquire(ctx, "sku:42")
 	fmt.Println("a second holder:", errors.Is(err, lockpipe.ErrHeld))
@@ -49,7 +49,7 @@ func Example() {
 	fmt.Println("release:", lease.Release(ctx))
 	fmt.Println("ended by:", context.Cause(lease.Context()))
 	// Output:
-	// holding sku:42 for more than 4 s: true
+	// holding sku:42 for more than 20 s: true
 	// a second holder: true
 	// release: <nil>
 	// ended by: lease was released
@@ -128,7 +128,7 @@ func ExampleLease_Extend() {
 	defer end()
 	ctx := context.Background()
 
-	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(time.Second))
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(10*time.Second))
 	if err != nil {
 		fmt.Println(err)
 		return
