@@ -722,6 +722,22 @@ func TestExtendRefillsAMinority(t *testing.T) {
 	nothingOfOurs(t, nodes, []int{1}, "c")
 }
 
+// Goal: a key that an extension refills lasts there as long as the extension, and not as the acquire asked for.
+func TestARefillLastsAsLongAsTheExtension(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		l := v.hold(t, c, "k")
+		v.del(0, "k")
+		time.Sleep(time.Second)
+		require.NoError(t, l.Extend(t.Context(), 20*time.Second))
+		synctest.Wait()
+		for i := range v.nodes {
+			require.Equal(t, l.Token(), v.get(i, "k"))
+			require.Equal(t, 20*time.Second, v.ttl(i, "k"), "node %d", i)
+		}
+	})
+}
+
 // Goal: a lease whose keys are gone from a majority is lost: the holder is told by Extend and by its context, what others have
 // got there is theirs, and nothing of ours is left.
 func TestExtendFindsALeaseLost(t *testing.T) {
