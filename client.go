@@ -27,6 +27,9 @@ type Client struct {
 	leases *lease.Manager
 	tokens sync.Pool // of *tokenSource
 
+	callbacks callbacks
+	losses    losses
+
 	calls  atomic.Int64  // acquiring and releasing calls under way; closedBit as well once Close began
 	closed chan struct{} // closed when Close begins
 	idle   chan struct{} // closed when Close began and none of these calls is under way
@@ -46,7 +49,12 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}), ended: make(chan struct{})}
-	c.leases = lease.NewManager(func(owner any) { owner.(*Lease).expired() })
+	c.callbacks.logger, c.losses.logger = cfg.Logger, cfg.Logger
+	c.leases = lease.NewManager(lease.Config{
+		Extend: c.extend,
+		Ready:  func() bool { return c.mux.Reachable() },
+		Ended:  func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
+	})
 	c.mux, err = multiplex.New(multiplex.Config{
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 	})
@@ -169,11 +177,11 @@ func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, er
 		return nil, err
 	}
 	l := c.newLease(keys)
-	return c.granted(ctx, l, c.mux.Acquire(&l.claim, o.ttl, len(keys)), o.ttl, time.Time{})
+	return c.granted(ctx, l, c.mux.Acquire(&l.claim, o.ttl, len(keys)), o, time.Time{})
 }
 
 // granted waits for the decision on a lease, and begins its term; began is as in Attempt.Wait.
-func (c *Client) granted(ctx context.Context, l *Lease, a *multiplex.Attempt, ttl time.Duration, began time.Time) (*Lease, error) {
+func (c *Client) granted(ctx context.Context, l *Lease, a *multiplex.Attempt, o call, began time.Time) (*Lease, error) {
 	if err := a.Wait(ctx, began); err != nil {
 		select {
 		case <-c.closed:
@@ -182,22 +190,15 @@ func (c *Client) granted(ctx context.Context, l *Lease, a *multiplex.Attempt, tt
 		}
 		return nil, err
 	}
-	err := c.leases.Hold(&l.term, l, validUntil(a.Sent(), ttl))
+	err := c.leases.Hold(&l.term, l, a.Sent(), o.ttl, o.maxHold)
 	if err == nil {
 		return l, nil
 	}
 	c.mux.Release(&l.claim, l.claim.Len())
 	if err == ErrExpired {
-		err = fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, time.Since(a.Sent()), ttl)
+		err = fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, time.Since(a.Sent()), o.ttl)
 	}
 	return nil, err
-}
-
-// validUntil is the end of validity of what was asked for at sent: Redlock's "elapsed time" and "clock drift" taken off. The drift
-// is 1 % of the TTL for clocks that run at different rates, and 2 ms for the servers' way of expiring in whole milliseconds
-// (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/).
-func validUntil(sent time.Time, ttl time.Duration) time.Time {
-	return sent.Add(ttl - ttl/100 - 2*time.Millisecond)
 }
 
 // enter lets an acquiring call in.
@@ -223,21 +224,6 @@ func (c *Client) leave() {
 // Nodes returns what is known of each node, in the order of Config.Nodes.
 func (c *Client) Nodes() []NodeStatus { return c.mux.Nodes() }
 
-// Stats returns how the work was grouped since New.
-func (c *Client) Stats() Stats {
-	var s Stats
-	s.Flushes, s.Operations = c.mux.Stats()
-	return s
-}
-
-// Stats counts the trips to all nodes together.
-type Stats struct {
-	// Flushes is the number of trips made to nodes.
-	Flushes uint64
-	// Operations is the number of operations that they carried: an acquire on five nodes counts five times.
-	Operations uint64
-}
-
 // NodeStatus is what is known of one node.
 type NodeStatus = multiplex.NodeStatus
 
@@ -253,7 +239,7 @@ const (
 )
 
 // Close lets nobody in any more, releases everything that is held, and closes the connections. Leases end with ErrClosed, waiting
-// calls fail with it. Close returns when the nodes have answered, or when ctx ends: then the error tells what could not
+// calls fail with it. OnLost may still be told of leases that had ended before. Close returns when the nodes have answered, or when ctx ends: then the error tells what could not
 // be confirmed as released, and the rest is cut off in the background, within about
 // three seconds where a node hangs. A second Close waits for the first and is nil.
 func (c *Client) Close(ctx context.Context) error {
@@ -294,6 +280,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	err := c.mux.Close(ctx)
+	c.callbacks.close()
 	return closeError(failed, len(held), err)
 }
 

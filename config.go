@@ -49,8 +49,13 @@ type Config struct {
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. ctx ends after a second. network is tcp
 	// or unix. It is called again, from a goroutine of the Client, after every loss of a connection.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger is told when a node is lost and when it is back; nil for slog.Default.
+	// Logger is told when a node is lost and when it is back, and when leases are lost; nil for slog.Default.
 	Logger *slog.Logger
+	// OnLost is called once for each lease that ended by ErrLost or ErrExpired before Release or Close, with how it ended;
+	// that may be before the call that acquired it has returned it. Up to 64 calls run at the same time, on goroutines of the Client;
+	// while one blocks the others go on, and while all do, up to a million more wait. A panic is logged with its stack. It may use
+	// the Client, also to close it; Close does not wait for it.
+	OnLost func(*Lease, error)
 }
 
 // validated returns cfg with its defaults, or an error that is ErrInvalid and names the field. The nodes are checked where

@@ -15,7 +15,8 @@ import (
 func TestTheContextOfDoAsksTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(Lease)
-		require.NoError(t, lease.NewManager(func(any) {}).Hold(&l.term, l, time.Now().Add(time.Second)))
+		leases := lease.NewManager(lease.Config{Ended: func(any, error) {}})
+		require.NoError(t, leases.Hold(&l.term, l, time.Now(), time.Second, 0))
 		inner, cancel := context.WithCancelCause(t.Context())
 		held := &heldContext{inner, l, cancel}
 		require.NoError(t, held.Err())

@@ -3,7 +3,6 @@ package lockpipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/lockpipe/lockpipe/lease"
@@ -16,7 +15,6 @@ type Lease struct {
 	client *Client
 	term   lease.Term
 	claim  multiplex.Claim
-	extend turn
 }
 
 func (c *Client) newLease(keys []string) *Lease {
@@ -84,70 +82,6 @@ func (l *Lease) Context() context.Context {
 // Done returns the channel of Context, which is closed when the lease ends.
 func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 
-// Extend lets the lease end ttl from now, later or earlier than it would have. Nodes that lost the keys, or never had them,
-// are given them again, but do not count this time. Concurrent calls on one lease go one after another. With nil the lease is valid until
-// Until. ErrNoQuorum: not confirmed, the lease is valid until Until, which a shorter ttl may have brought nearer; try
-// again. ErrLost: a quorum has not got the lease any more, and it is over. ErrExpired, ErrReleased, ErrClosed: it was
-// over before. ErrInvalid: ttl is below 10 ms or above Config.MaxTTL. Where ctx ended first, its error is found too.
-func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	if l == nil {
-		return ErrReleased
-	}
-	if err := l.client.checkTTL("Extend", ttl); err != nil {
-		return err
-	}
-	if err := l.extend.take(ctx, l.term.Context); err != nil {
-		return l.over(err)
-	}
-	defer l.extend.give()
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	ttl = ttl.Truncate(time.Millisecond)
-	// A shorter time may take effect without an answer, so it counts from before it is sent.
-	until := l.term.Until()
-	if until.IsZero() {
-		return l.term.Err()
-	}
-	l.client.leases.Shorten(&l.term, validUntil(time.Now(), ttl))
-	a := l.client.mux.Extend(&l.claim, ttl, time.Until(until))
-	err := a.Wait(ctx, time.Time{})
-	if err == nil {
-		err = l.term.Extend(validUntil(a.Sent(), ttl))
-	}
-	return l.extended(err)
-}
-
-// extended is what the outcome of an extension means for the lease.
-func (l *Lease) extended(err error) error {
-	var held *HeldError
-	if errors.As(err, &held) {
-		if end := l.term.End(ErrLost); end != ErrLost {
-			return end
-		}
-		l.letGo()
-		return fmt.Errorf("%w: %w", ErrLost, &goneError{held})
-	}
-	return l.over(err)
-}
-
-// over returns how the lease ended instead of err, if it has: and lets go of what an extension may have left.
-func (l *Lease) over(err error) error {
-	end := l.term.Err()
-	if err == nil || end == nil {
-		return err
-	}
-	l.letGo()
-	return end
-}
-
-// goneError says how many nodes have the lease no more, without being an ErrHeld: the caller's attempt was to keep it.
-type goneError struct{ held *HeldError }
-
-func (e *goneError) Error() string {
-	return fmt.Sprintf("%d nodes do not hold it any more: %v", len(e.held.Nodes), e.held.Nodes)
-}
-
 // Release gives the keys back: on every node that may hold the lease's token, and only where it does. It returns nil when a
 // quorum of nodes is known not to hold it any more, also if it was released before. ErrExpired or ErrLost: the lease was
 // over already, and another may hold the keys; returned at once. ErrNoQuorum, or ctx's error: not confirmed yet; it goes on in
@@ -169,23 +103,12 @@ func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
 	l.client.calls.Add(1)
 	defer l.client.leave()
 	end := l.term.End(ErrReleased)
-	l.client.leases.Forget(&l.term)
 	a := l.client.mux.Release(&l.claim, keys)
-	if end != ErrReleased {
+	if !errors.Is(end, ErrReleased) {
 		return nil, end
 	}
 	return a, nil
 }
 
 // letGo deletes what the nodes have of the lease, in the background.
-func (l *Lease) letGo() {
-	l.client.leases.Forget(&l.term)
-	l.client.mux.Release(&l.claim, l.claim.Len())
-}
-
-// expired is told by the manager some time after the lease ran out.
-func (l *Lease) expired() {
-	if l.claim.Unsettled() {
-		l.letGo()
-	}
-}
+func (l *Lease) letGo() { l.client.mux.Release(&l.claim, l.claim.Len()) }

@@ -1,6 +1,10 @@
 package lockpipe
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockpipe/lockpipe/lease"
+)
 
 // Option changes one call. Options are values without memory of their own: they may be kept and used by many goroutines.
 type Option struct {
@@ -15,11 +19,21 @@ const (
 	optionTTL optionKind = iota + 1
 	optionAttempts
 	optionDelay
+	optionAutoExtend
 )
 
 // WithTTL lets the lease last for ttl instead of Config.TTL: at least 10 ms, at most Config.MaxTTL. It is sent in whole
 // milliseconds, rounded down.
 func WithTTL(ttl time.Duration) Option { return Option{kind: optionTTL, min: ttl} }
+
+// WithAutoExtend lets the Client extend the lease in the background, each time by its TTL, until it is released or maxHold after
+// it was asked for. Then it ends by ErrExpired. If no extension can be confirmed in time, it ends by ErrLost. Each extension begins
+// when between three quarters and half of the TTL are left, and is tried again until none of it is: with TTLs below
+// some 20 round trips there is little time for that. maxHold is at least 10 ms. It is the bound for a holder that
+// hangs: make it the longest time that the work can take.
+func WithAutoExtend(maxHold time.Duration) Option {
+	return Option{kind: optionAutoExtend, min: maxHold}
+}
 
 // WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means until ctx ends. It has no
 // effect on the Try calls, which make one.
@@ -33,6 +47,7 @@ func WithRetryDelay(shortest, longest time.Duration) Option {
 // call is what the options of one call amount to.
 type call struct {
 	ttl                time.Duration
+	maxHold            time.Duration // 0: no automatic extension
 	maxAttempts        int
 	minDelay, maxDelay time.Duration
 }
@@ -55,9 +70,16 @@ func (c *Client) call(opts []Option) (call, error) {
 			if o.minDelay, o.maxDelay = opt.min, opt.max; opt.min < 0 || opt.min > opt.max {
 				return o, invalid("WithRetryDelay(%v, %v): give 0 <= shortest <= longest", opt.min, opt.max)
 			}
+		case optionAutoExtend:
+			if o.maxHold = opt.min; opt.min < minTTL {
+				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, at least %v", opt.min, minTTL)
+			}
 		default:
 			return o, invalid("an Option that no function of this package made")
 		}
+	}
+	if o.maxHold > 0 {
+		o.ttl = min(o.ttl, lease.TTLFor(o.maxHold))
 	}
 	return o, nil
 }

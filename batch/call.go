@@ -27,13 +27,3 @@ const (
 	// Cancelled: it was not sent and never will be, and Done is never called.
 	Cancelled
 )
-
-// Cancel stops the call if it still waits, and tells what became of it: Cancelled if it was stopped now or before; Sent
-// if it is too late, and Done will be called with an answer that the canceller may have to undo; Answered if Done has
-// it already.
-func (c *Call[Op]) Cancel() Stage {
-	if c.state.CompareAndSwap(uint32(Queued), uint32(Cancelled)) {
-		return Cancelled
-	}
-	return Stage(c.state.Load())
-}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 // ErrOverloaded reports that the backlog is full. The operation was not taken and will not be sent.
@@ -69,6 +70,8 @@ type Pipeline[Op, Reply any] struct {
 	closed  bool               // Enqueue refuses
 	idle    chan struct{}      // closed by the last drain after Close; nil before Close
 	spare   []*trip[Op, Reply] // memory of drains that ended, at most Window
+
+	cancelled atomic.Int64 // how many of the backlog were cancelled
 }
 
 // trip is the memory of one drain, owned by its goroutine while it runs.
@@ -103,6 +106,9 @@ func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 	}
 	c.limited = !followUp
 	c.state.Store(uint32(Queued))
+	if n := p.cancelled.Load(); n > compactFrom && int(n) > (len(p.backlog)-p.head)/2 {
+		p.compact()
+	}
 	p.backlog = append(p.backlog, c)
 	p.weight += p.cfg.Weight(c.Op)
 	start := p.running == 0 || (p.running < p.cfg.Window && p.weight >= p.cfg.Beside && p.aloft < p.mostAloft())
@@ -115,6 +121,44 @@ func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 	p.mu.Unlock()
 	go p.drain(t)
 	return nil
+}
+
+// compactFrom is how many cancelled operations are worth a look at the whole backlog.
+const compactFrom = 1024
+
+// compact takes the cancelled operations out of the backlog: where a flush hangs, they must not pile up behind it. mu is
+// held.
+func (p *Pipeline[Op, Reply]) compact() {
+	rest := p.backlog[:0]
+	for _, c := range p.backlog[p.head:] {
+		if Stage(c.state.Load()) != Cancelled {
+			rest = append(rest, c)
+			continue
+		}
+		p.drop(c)
+	}
+	clear(p.backlog[len(rest):])
+	p.backlog, p.head = rest, 0
+}
+
+// drop takes a cancelled operation, which leaves the backlog, off the books; mu is held.
+func (p *Pipeline[Op, Reply]) drop(c *Call[Op]) {
+	p.cancelled.Add(-1)
+	p.weight -= p.cfg.Weight(c.Op)
+	if c.limited {
+		p.limited--
+	}
+}
+
+// Cancel stops the call if it still waits, and tells what became of it: Cancelled if it was stopped now or before; Sent
+// if it is too late, and Done will be called with an answer that the canceller may have to undo; Answered if Done has
+// it already.
+func (p *Pipeline[Op, Reply]) Cancel(c *Call[Op]) Stage {
+	if c.state.CompareAndSwap(uint32(Queued), uint32(Cancelled)) {
+		p.cancelled.Add(1)
+		return Cancelled
+	}
+	return Stage(c.state.Load())
 }
 
 // refusal tells why nothing is taken; mu is held.
@@ -131,7 +175,7 @@ func (p *Pipeline[Op, Reply]) refusal() error {
 // drain carries flush after flush until nothing waits.
 func (p *Pipeline[Op, Reply]) drain(t *trip[Op, Reply]) {
 	for p.take(t) {
-		t.mark()
+		p.mark(t)
 		if len(t.ops) == 0 {
 			continue
 		}
@@ -208,13 +252,15 @@ func (p *Pipeline[Op, Reply]) trip() *trip[Op, Reply] {
 }
 
 // mark claims the calls for this flush and leaves out those that were cancelled.
-func (t *trip[Op, Reply]) mark() {
+func (p *Pipeline[Op, Reply]) mark(t *trip[Op, Reply]) {
 	kept := t.calls[:0]
 	for _, c := range t.calls {
-		if c.state.CompareAndSwap(uint32(Queued), uint32(Sent)) {
-			kept = append(kept, c)
-			t.ops = append(t.ops, c.Op)
+		if !c.state.CompareAndSwap(uint32(Queued), uint32(Sent)) {
+			p.cancelled.Add(-1)
+			continue
 		}
+		kept = append(kept, c)
+		t.ops = append(t.ops, c.Op)
 	}
 	clear(t.calls[len(kept):])
 	t.calls = kept

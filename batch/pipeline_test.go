@@ -165,8 +165,8 @@ func TestCancelBeforeSendingDrops(t *testing.T) {
 		enqueue(t, p, 1)
 		synctest.Wait()
 		calls := enqueue(t, p, 2, 3)
-		require.Equal(t, Cancelled, calls[0].Cancel())
-		require.Equal(t, Cancelled, calls[0].Cancel(), "cancelling again changes nothing")
+		require.Equal(t, Cancelled, p.Cancel(calls[0]))
+		require.Equal(t, Cancelled, p.Cancel(calls[0]), "cancelling again changes nothing")
 		close(s.gate)
 		synctest.Wait()
 		require.Equal(t, [][]int{{1}, {3}}, s.flushes)
@@ -182,7 +182,7 @@ func TestCancelAfterTheAnswerIsTooLate(t *testing.T) {
 		close(s.gate)
 		call := enqueue(t, p, 1)[0]
 		synctest.Wait()
-		require.Equal(t, Answered, call.Cancel())
+		require.Equal(t, Answered, p.Cancel(call))
 		require.Equal(t, 1, s.done[1])
 	})
 }
@@ -194,7 +194,7 @@ func TestCancelOfWhatIsSentStillGetsItsAnswer(t *testing.T) {
 		p := s.pipeline(nil)
 		call := enqueue(t, p, 1)[0]
 		synctest.Wait()
-		require.Equal(t, Sent, call.Cancel())
+		require.Equal(t, Sent, p.Cancel(call))
 		require.Empty(t, s.done)
 		close(s.gate)
 		synctest.Wait()
@@ -210,7 +210,7 @@ func TestNothingIsSentWhereAllIsCancelled(t *testing.T) {
 		enqueue(t, p, 1)
 		synctest.Wait()
 		for _, c := range enqueue(t, p, 2, 3) {
-			c.Cancel()
+			p.Cancel(c)
 		}
 		close(s.gate)
 		synctest.Wait()
@@ -218,6 +218,29 @@ func TestNothingIsSentWhereAllIsCancelled(t *testing.T) {
 		enqueue(t, p, 4)
 		synctest.Wait()
 		require.Equal(t, map[int]int{1: 1, 4: 1}, s.done)
+	})
+}
+
+// The goal: what is cancelled behind a flush that hangs does not pile up, and does not use up the room of others.
+func TestCancelledOperationsDoNotPileUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 4 * compactFrom })
+		enqueue(t, p, 1)
+		synctest.Wait()
+		kept := enqueue(t, p, 2)
+		for i := range 50 * compactFrom {
+			p.Cancel(enqueue(t, p, i+3)[0])
+			require.LessOrEqual(t, p.Waiting(), 2*compactFrom+2)
+		}
+		close(s.gate)
+		synctest.Wait()
+		require.Equal(t, map[int]int{1: 1, 2: 1}, s.done)
+		require.Equal(t, Answered, p.Cancel(kept[0]))
+		require.Zero(t, p.Waiting())
+		require.Zero(t, p.weight)
+		require.Zero(t, p.limited)
+		require.Zero(t, p.cancelled.Load())
 	})
 }
 
@@ -318,7 +341,7 @@ func TestEveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
 					mu.Lock()
 					refused[op] = true
 					mu.Unlock()
-				} else if i%3 == 0 && c.Cancel() == Cancelled {
+				} else if i%3 == 0 && p.Cancel(c) == Cancelled {
 					mu.Lock()
 					cancelled[op] = true
 					mu.Unlock()

@@ -1,188 +1,300 @@
 package lease
 
 import (
+	"container/heap"
+	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 const (
-	// tick is how exactly the manager notices that a term is over of which nobody asked for the context: it only
-	// forgets it then. Contexts have timers of their own.
-	tick = 100 * time.Millisecond
-	// slots is the size of the wheel: terms that last longer than slots*tick are looked at once in a turn.
-	slots = 256
+	// maxBatch is the most leases that are extended in one go.
+	maxBatch = 256
+	// maxBatches is the most batches under way. While one hangs the others go on; when all do, what is due waits in the
+	// order of the deadlines.
+	maxBatches = 8
+	// recheck is how often Ready is asked again while leases are due and it says no.
+	recheck = 10 * time.Millisecond
+	// sweepAtOnce is how many events are handled under one lock, so that others are not kept waiting.
+	sweepAtOnce = 64
 )
 
-// Manager knows the terms that last, so that all of them can be ended together, and forgets those whose time ran out.
+// Config says what a Manager does with its leases. All of it is required.
+type Config struct {
+	// Extend makes all of these extensions, in one go, and finishes each one as soon as its outcome is known: those with the
+	// nearest deadline come first. It returns soon after ctx has ended.
+	Extend func(ctx context.Context, due []Extension)
+	// Ready reports whether an extension has any chance at present. While it has none, what is due waits, instead of trying in vain.
+	// It must not block.
+	Ready func() bool
+	// Ended is told once of each lease that ended by ErrExpired or ErrLost, and how. It must not block, and may be called
+	// from several goroutines at once.
+	Ended func(owner any, end error)
+}
+
+// Manager holds leases: it extends those that want it, tells of those whose time ran out, and ends all of them together.
 //
-// Terms lie in the slots of a timing wheel by the tick in which they end; a term that was extended meanwhile is moved on when its
-// slot comes. Holding and forgetting are each a few pointer writes under one lock, and one timer serves
-// all terms; it runs only while there are any. What lost: a timer for each lease (several times the memory), and a heap
-// (each extension would have to move its term at once).
+// Each term has one event in a heap: when it is due for an extension, or else when its time runs out. One timer, set for the
+// first event, serves all of them, so the end is told when it comes and not at some later tick. A term that was extended meanwhile
+// is found so when its event comes, and put back. What is due goes into a second heap by deadline, from which batches are
+// taken; batches under way are bounded.
+//
+// Lock order: Manager.mu, then Term.mu. Nothing else is called under either but the cancelling of a context.
 //
 // All methods are safe for concurrent use.
 type Manager struct {
-	expired func(owner any) // told of each term whose time ran out, on a timer's goroutine
-	epoch   time.Time       // from which ticks count
+	cfg      Config
+	epoch    time.Time // from which instants count
+	ctx      context.Context
+	cancel   context.CancelFunc // ends the batches under way
+	running  sync.WaitGroup     // batches and sweeps under way; added to under mu, while not closed
+	extended atomic.Uint64      // extensions confirmed
+	expired  atomic.Uint64      // leases ended by ErrExpired
+	lost     atomic.Uint64      // leases ended by ErrLost
 
-	mu     sync.Mutex // guards all below; a term's mu may be taken under it, and nothing else
-	wheel  [slots]place
-	count  int
-	next   int64 // the first tick that was not swept
-	timer  *time.Timer
-	closed bool
+	mu      sync.Mutex // guards all below
+	events  schedule   // every term held, by the time of its next event
+	ready   queue      // terms that are due, by deadline
+	batches int        // under way
+	timer   *time.Timer
+	armed   instant // when the timer fires; 0: it does not
+	closed  bool
 }
 
-// place is a term's place in a slot of the wheel, or the head of a slot. Guarded by Manager.mu.
-type place struct {
-	prev, next *place
-	term       *Term
-	owner      any
-}
-
-// NewManager returns a manager that tells of each term whose time ran out without another end. The callback must not
-// block, and may be called from several goroutines at once.
-func NewManager(expired func(owner any)) *Manager {
-	m := &Manager{expired: expired, epoch: time.Now()}
-	for i := range m.wheel {
-		m.wheel[i].prev, m.wheel[i].next = &m.wheel[i], &m.wheel[i]
-	}
+// NewManager returns a manager without leases; it has neither a goroutine nor a timer until there are some.
+func NewManager(cfg Config) *Manager {
+	m := &Manager{cfg: cfg, epoch: time.Now().Add(-1)} // no instant is 0
+	m.ctx, m.cancel = context.WithCancel(context.Background())
 	return m
 }
 
-// Hold begins a term that was not used before and lasts until then. It returns ErrClosed after Close, and ErrExpired if the time has
-// run out already; then the term is over and the manager does not know it.
-func (m *Manager) Hold(t *Term, owner any, until time.Time) error {
-	t.mu.Lock()
-	t.until = until
-	t.lapse()
-	end := t.end
-	t.mu.Unlock()
-	if end != nil {
-		return end
+// now is the present.
+func (m *Manager) now() instant { return m.at(time.Now()) }
+
+// at is an instant of the clock, time the reverse.
+func (m *Manager) at(t time.Time) instant   { return instant(t.Sub(m.epoch)) }
+func (m *Manager) time(i instant) time.Time { return m.epoch.Add(time.Duration(i)) }
+
+// maxHoldLimit keeps the sum of an instant and maxHold within 64 bits.
+const maxHoldLimit = 100 * 365 * 24 * time.Hour
+
+// Hold begins a term, which was not used before, of a lease that was asked for at sent for ttl. Where maxHold is above 0,
+// it is extended by itself, by ttl again and again until maxHold after sent. The error is ErrClosed after Close, and
+// ErrExpired if the time has run out already; then the term is over and Ended is not told.
+func (m *Manager) Hold(t *Term, owner any, sent time.Time, ttl, maxHold time.Duration) error {
+	t.manager, t.owner = m, owner
+	if maxHold > 0 {
+		t.ttl, t.bound = ttl, m.at(sent).after(min(maxHold, maxHoldLimit))
 	}
+	t.until = t.reach(m.at(sent), ttl)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.closed {
-		return t.End(ErrClosed)
-	}
-	t.place.term, t.place.owner = t, owner
-	if m.count == 0 {
-		m.next = m.ticks(time.Now())
-	}
-	m.link(&t.place, until)
-	if m.count++; m.count == 1 {
-		if m.timer == nil {
-			m.timer = time.AfterFunc(tick, m.sweep)
-		} else {
-			m.timer.Reset(tick)
-		}
+	switch now := m.now(); {
+	case m.closed:
+		return t.stop(ErrClosed)
+	case now >= t.until:
+		return t.stop(ErrExpired)
+	default:
+		heap.Push(&m.events, t)
+		m.arm(m.events[0].at)
 	}
 	return nil
 }
 
-// Shorten moves the end of a term to until if that is earlier. It comes before a shorter time is sent to anybody, since
-// it may take effect there without an answer.
-func (m *Manager) Shorten(t *Term, until time.Time) {
-	if !t.shorten(until) {
+// remove takes a term out, and reports whether it was in: that is so once for each.
+func (m *Manager) remove(t *Term) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t.place == 0 {
+		return false
+	}
+	heap.Remove(&m.events, int(t.place-1))
+	return true
+}
+
+// tell tells of a term that was taken out how it ended.
+func (m *Manager) tell(t *Term, end error) {
+	if !untold(end) {
 		return
 	}
+	if isLost(end) {
+		m.lost.Add(1)
+	} else {
+		m.expired.Add(1)
+	}
+	m.cfg.Ended(t.owner, end)
+}
+
+// reschedule sets the event of a term whose state has changed.
+func (m *Manager) reschedule(t *Term) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if p := &t.place; p.prev != nil {
-		p.prev.next, p.next.prev = p.next, p.prev
-		m.link(p, until)
+	if t.place == 0 {
+		return // over
+	}
+	m.events[t.place-1].at = t.wake()
+	heap.Fix(&m.events, int(t.place-1))
+	m.arm(m.events[0].at)
+}
+
+// arm sets the timer, unless it fires before that anyway; mu is held.
+func (m *Manager) arm(at instant) {
+	if m.armed != 0 && m.armed <= at {
+		return
+	}
+	m.armed = at
+	if d := time.Duration(at - m.now()); m.timer == nil {
+		m.timer = time.AfterFunc(d, m.sweep)
+	} else {
+		m.timer.Reset(d)
 	}
 }
 
-// Forget takes a term that is over off the manager. It may be called more than once.
-func (m *Manager) Forget(t *Term) {
+// sweep handles the events whose time has come, and sets the timer for those to come before it tells of any.
+func (m *Manager) sweep() {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.unlink(&t.place)
+	if m.closed {
+		m.mu.Unlock()
+		return
+	}
+	m.armed = 0
+	m.running.Add(1)
+	m.mu.Unlock()
+	defer m.running.Done()
+	var over []*Term
+	for more := true; more; {
+		told := len(over)
+		over, more = m.sweepSome(over)
+		for _, t := range over[told:] {
+			_ = t.Err() // ends it, and its context
+		}
+	}
+	for _, t := range over {
+		m.tell(t, t.Err())
+	}
 }
 
-// Close ends every term with ErrClosed and returns the owners of those that lasted until then. Hold fails from now on.
+// sweepSome handles a few events, and appends the terms that are over. After the last one it sets the timer again.
+func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	for n := 0; len(m.events) > 0 && m.events[0].at <= now; n++ {
+		if n == sweepAtOnce {
+			return over, true
+		}
+		t := m.events[0].term
+		next, ended, due := t.look(now)
+		if ended {
+			heap.Pop(&m.events)
+			over = append(over, t)
+			continue
+		}
+		m.events[0].at = next
+		heap.Fix(&m.events, 0)
+		if due {
+			heap.Push(&m.ready, t)
+		}
+	}
+	m.start(now)
+	if len(m.events) > 0 {
+		m.arm(m.events[0].at)
+	}
+	return over, false
+}
+
+// start starts as many batches as there is work for; mu is held.
+func (m *Manager) start(now instant) {
+	if m.closed || !m.able(now) {
+		return
+	}
+	for n := len(m.ready); n > 0 && m.batches < maxBatches; n -= maxBatch {
+		m.batches++
+		m.running.Go(m.extend)
+	}
+}
+
+// able reports whether there is anything to extend and a chance to do it; mu is held.
+func (m *Manager) able(now instant) bool {
+	switch {
+	case len(m.ready) == 0:
+		return false
+	case !m.cfg.Ready():
+		m.arm(now.after(recheck))
+		return false
+	}
+	return true
+}
+
+// extend makes one batch after the other until nothing is due.
+func (m *Manager) extend() {
+	for batch := m.batch(); len(batch) > 0; batch = m.batch() {
+		m.cfg.Extend(m.ctx, batch)
+	}
+}
+
+// batch takes the next batch, or none, and then the goroutine ends.
+func (m *Manager) batch() (batch []Extension) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	if !m.closed && m.able(now) {
+		batch = m.take(now)
+	}
+	if len(batch) == 0 {
+		m.batches--
+	}
+	return batch
+}
+
+// take takes a batch of what is ready; mu is held.
+func (m *Manager) take(now instant) (batch []Extension) {
+	for len(m.ready) > 0 && len(batch) < maxBatch {
+		t := heap.Pop(&m.ready).(*Term)
+		if e, ok := t.due(now); ok {
+			batch = append(batch, e)
+		}
+	}
+	return batch
+}
+
+// Close ends every term with ErrClosed and the extensions under way, and returns the owners of those terms that lasted until
+// then. Hold fails from now on.
 func (m *Manager) Close() (owners []any) {
 	m.mu.Lock()
 	m.closed = true
-	var terms []*Term
-	for i := range m.wheel {
-		for head := &m.wheel[i]; head.next != head; {
-			terms = append(terms, head.next.term)
-			owners = append(owners, head.next.owner)
-			m.unlink(head.next)
-		}
+	held := m.events
+	for _, e := range held {
+		e.term.place = 0
+	}
+	m.events, m.ready = nil, nil
+	if m.timer != nil {
+		m.timer.Stop()
 	}
 	m.mu.Unlock()
-	held := owners[:0]
-	for i, t := range terms {
-		if t.End(ErrClosed) == ErrClosed {
-			held = append(held, owners[i])
-		}
-	}
-	return held
-}
-
-func (m *Manager) ticks(t time.Time) int64 { return int64(t.Sub(m.epoch) / tick) }
-
-// link puts p into the slot of the tick after until, when its term is over for certain, or into the next slot that will be swept; m.mu
-// is held.
-func (m *Manager) link(p *place, until time.Time) {
-	head := &m.wheel[max(m.ticks(until)+1, m.next)%slots]
-	p.prev, p.next = head.prev, head
-	head.prev.next, head.prev = p, p
-}
-
-// unlink takes p out if it is in; m.mu is held.
-func (m *Manager) unlink(p *place) {
-	if p.prev == nil {
-		return
-	}
-	p.prev.next, p.next.prev = p.next, p.prev
-	p.prev, p.next, p.owner = nil, nil, nil
-	m.count--
-}
-
-// sweep looks at the slots whose time has come.
-func (m *Manager) sweep() {
-	var over []any
-	m.mu.Lock()
-	last := m.ticks(time.Now())
-	from := max(m.next, last-slots+1)
-	m.next = last + 1
-	for ; from <= last; from++ {
-		over = m.sweepSlot(&m.wheel[from%slots], over)
-	}
-	if m.count > 0 {
-		m.timer.Reset(tick)
-	}
-	m.mu.Unlock()
-	for _, owner := range over {
-		m.expired(owner)
-	}
-}
-
-// sweepSlot takes out what is over and moves what lasts longer; m.mu is held.
-func (m *Manager) sweepSlot(head *place, over []any) []any {
-	first := head.next
-	head.prev.next = nil // the slot's terms stand alone until they are linked again
-	head.prev, head.next = head, head
-	if first == head {
-		return over
-	}
-	for p := first; p != nil; {
-		next := p.next
-		if until := p.term.Until(); !until.IsZero() {
-			m.link(p, until)
+	for _, e := range held {
+		if end := e.term.stop(ErrClosed); end == ErrClosed {
+			owners = append(owners, e.term.owner)
 		} else {
-			if p.term.Err() == ErrExpired {
-				over = append(over, p.owner)
-			}
-			p.prev, p.next, p.owner = nil, nil, nil
-			m.count--
+			m.tell(e.term, end)
 		}
-		p = next
 	}
-	return over
+	m.cancel()
+	m.running.Wait()
+	return owners
+}
+
+// Stats is what a Manager has counted.
+type Stats struct {
+	Held                    int // leases held now
+	Extended, Expired, Lost uint64
+}
+
+// Stats returns the counts.
+func (m *Manager) Stats() Stats {
+	m.mu.Lock()
+	held := len(m.events)
+	m.mu.Unlock()
+	return Stats{held, m.extended.Load(), m.expired.Load(), m.lost.Load()}
 }

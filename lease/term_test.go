@@ -2,7 +2,6 @@ package lease
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,164 +9,191 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hold begins a term of d.
-func hold(t *testing.T, m *Manager, d time.Duration) *Term {
-	t.Helper()
-	term := new(Term)
-	require.NoError(t, m.Hold(term, term, time.Now().Add(d)))
-	return term
-}
-
-// pass lets time pass, and what is due then happen.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
-}
-
-func manager() (m *Manager, expired *[]any) {
-	expired = new([]any)
-	var mu sync.Mutex
-	return NewManager(func(owner any) {
-		mu.Lock()
-		defer mu.Unlock()
-		*expired = append(*expired, owner)
-	}), expired
-}
-
 // The goal: the context ends exactly at the deadline, by the local clock, and everything agrees then.
 func TestTheTermEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _ := manager()
-		term := hold(t, m, time.Minute)
+		m, s := manager(t)
+		start := time.Now()
+		term := hold(t, m, "k", usualTTL, never)
 		until := term.Until()
-		require.Equal(t, time.Minute, time.Until(until))
+		require.Equal(t, start.Add(Validity(usualTTL)), until)
 		<-term.Context().Done()
 		require.Equal(t, until, time.Now())
 		require.Equal(t, ErrExpired, context.Cause(term.Context()))
 		require.Equal(t, ErrExpired, term.Err())
 		require.Zero(t, term.Until())
-		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{"k: lease expired"}, s.told(), "told at the deadline, not at some later tick")
+		require.Equal(t, until, time.Now())
 	})
 }
 
-// The goal: each term ends once, by what came first.
+// The goal: each term ends once, by what came first, and Ended is told only of ends that the holder did not make.
 func TestTheFirstEndCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _ := manager()
-		released, expired := hold(t, m, time.Minute), hold(t, m, time.Second)
+		m, s := manager(t)
+		released, expired := hold(t, m, "released", time.Minute, never), hold(t, m, "expired", time.Second, never)
 		ctx := released.Context()
 		require.Equal(t, ErrReleased, released.End(ErrReleased))
 		require.Equal(t, ErrReleased, released.End(ErrLost))
 		require.Equal(t, ErrReleased, context.Cause(ctx))
-		require.Equal(t, ErrReleased, released.Extend(time.Now().Add(time.Hour)))
-		time.Sleep(time.Second)
+		require.Equal(t, ErrReleased, extend(t, released, time.Hour))
+		pass(time.Second)
 		require.Equal(t, ErrExpired, expired.End(ErrReleased))
-		require.Equal(t, ErrExpired, expired.Extend(time.Now().Add(time.Hour)), "nothing brings it back")
+		require.Equal(t, ErrExpired, extend(t, expired, time.Hour), "nothing brings it back")
 		require.Equal(t, ErrExpired, context.Cause(expired.Context()), "a context that is asked for later has ended, too")
-		m.Forget(released)
-		time.Sleep(time.Second)
+		pass(time.Hour)
+		require.Equal(t, []string{"expired: lease expired"}, s.told())
+	})
+}
+
+// The goal: an end that was the holder's first is told where the term is looked at before the manager looks, and once.
+func TestWhatEndsIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		term := hold(t, m, "k", time.Second, never)
+		time.Sleep(Validity(time.Second))
+		require.Equal(t, ErrExpired, term.Err())
+		require.Equal(t, ErrExpired, term.End(ErrReleased))
+		require.Equal(t, ErrExpired, term.End(ErrReleased))
+		pass(time.Minute)
+		require.Equal(t, []string{"k: lease expired"}, s.told())
+		require.Equal(t, uint64(1), m.Stats().Expired)
+
+		lost := hold(t, m, "l", time.Second, never)
+		e, err := lost.Begin(t.Context(), time.Second)
+		require.NoError(t, err)
+		e.Err = ErrLost
+		require.Equal(t, ErrLost, e.Finish())
+		require.Equal(t, ErrLost, lost.End(ErrReleased))
+		pass(time.Minute)
+		require.Equal(t, []string{"k: lease expired", "l: lease was lost"}, s.told())
+		require.Equal(t, uint64(1), m.Stats().Lost)
 	})
 }
 
 // The goal: after a stop of the process, the first look tells the loss, although no timer has run.
 func TestTheClockIsAskedBeforeAnyTimerHasRun(t *testing.T) {
+	for name, maxHold := range map[string]time.Duration{"expired": never, "lost": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, _ := manager(t)
+				term := hold(t, m, "k", time.Minute, maxHold)
+				ctx := term.Context()
+				child, cancel := context.WithCancel(ctx)
+				defer cancel()
+				m.timer.Stop() // as if the process had been stopped: time passes, timers do not run
+				time.Sleep(2 * time.Minute)
+				want := ErrExpired
+				if maxHold != never {
+					want = errUnextended
+				}
+				require.Zero(t, term.Until())
+				require.ErrorIs(t, ctx.Err(), context.Canceled)
+				require.Equal(t, want, context.Cause(ctx))
+				require.Error(t, child.Err())
+				require.Equal(t, want, context.Cause(child))
+			})
+		})
+	}
+}
+
+// The goal: an extension that was under way while the process was stopped beyond the deadline does not bring the lease back.
+func TestAConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _ := manager()
-		term := hold(t, m, time.Minute)
-		ctx := term.Context()
-		child, cancel := context.WithCancel(ctx)
-		defer cancel()
-		term.timer.Stop() // as if the process had been stopped: time passes, timers do not run
-		time.Sleep(2 * time.Minute)
-		require.ErrorIs(t, ctx.Err(), context.Canceled)
-		require.Equal(t, ErrExpired, context.Cause(ctx))
-		require.Error(t, child.Err())
-		require.Equal(t, ErrExpired, context.Cause(child))
+		m, _ := manager(t)
+		term := hold(t, m, "k", usualTTL, time.Hour)
+		e, err := term.Begin(t.Context(), usualTTL)
+		require.NoError(t, err)
+		e.Sent = time.Now()
+		m.timer.Stop()
+		time.Sleep(Validity(usualTTL))
+		require.ErrorIs(t, e.Finish(), ErrLost)
+		require.Zero(t, term.Until())
+		require.ErrorIs(t, term.Err(), ErrLost)
 	})
 }
 
 // The goal: an extension moves the deadline of the context, later and earlier; a shortening counts before it is confirmed.
 func TestExtensionsMoveTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, expired := manager()
+		m, s := manager(t)
 		start := time.Now()
-		term := hold(t, m, time.Minute)
+		term := hold(t, m, "k", time.Minute, never)
 		ctx := term.Context()
-		require.NoError(t, term.Extend(start.Add(2*time.Minute)))
+		require.NoError(t, extend(t, term, 2*time.Minute))
 		time.Sleep(90 * time.Second)
 		require.NoError(t, ctx.Err())
-		m.Shorten(term, start.Add(100*time.Second))
-		m.Shorten(term, start.Add(time.Hour)) // changes nothing
+		e, err := term.Begin(t.Context(), 10*time.Second)
+		require.NoError(t, err)
+		require.Equal(t, start.Add(90*time.Second+Validity(10*time.Second)), term.Until(), "before it is sent")
+		require.Equal(t, term.Until(), e.Before)
+		e.Err = errNodes
+		require.Equal(t, errNodes, e.Finish())
+		e, err = term.Begin(t.Context(), time.Hour)
+		require.NoError(t, err)
+		e.Err = errNodes
+		require.Equal(t, errNodes, e.Finish())
 		<-ctx.Done()
-		require.Equal(t, 100*time.Second, time.Since(start))
-		pass(2 * tick)
-		require.Equal(t, []any{term}, *expired, "the manager knows of the earlier end")
+		require.Equal(t, 90*time.Second+Validity(10*time.Second), time.Since(start), "what was not confirmed moves nothing")
+		synctest.Wait()
+		require.Equal(t, []string{"k: lease expired"}, s.told())
 	})
 }
 
-// The goal: the manager tells of each term that ran out, once, also if it was extended over many turns of the wheel, and then knows no
-// more and keeps no timer.
-func TestTheManagerForgetsWhatIsOver(t *testing.T) {
+// The goal: extensions of one lease go one after another; who waits for the turn leaves with ctx, or with the end of the lease.
+func TestOneExtensionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, expired := manager()
-		short, long, released := hold(t, m, time.Second), hold(t, m, time.Hour), hold(t, m, time.Minute)
-		require.NoError(t, short.Extend(time.Now().Add(2*time.Minute)))
-		released.End(ErrReleased)
-		m.Forget(released)
-		m.Forget(released)
-		pass(time.Minute)
-		require.Empty(t, *expired)
-		pass(time.Minute + tick*2)
-		require.Equal(t, []any{short}, *expired)
-		pass(time.Hour)
-		require.Equal(t, []any{short, long}, *expired)
-		require.Zero(t, m.count)
-		require.False(t, m.timer.Stop(), "no timer runs while nothing is held")
-		again := hold(t, m, time.Second)
-		pass(2 * time.Second)
-		require.Equal(t, []any{short, long, again}, *expired)
-	})
-}
-
-// The goal: Close ends what lasts, and what comes later does not begin.
-func TestCloseEndsEveryTerm(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, _ := manager()
-		first, over, second := hold(t, m, time.Minute), hold(t, m, time.Minute), hold(t, m, time.Hour)
-		over.End(ErrReleased)
-		ctx := first.Context()
-		require.ElementsMatch(t, []any{first, second}, m.Close())
-		require.Equal(t, ErrClosed, context.Cause(ctx))
-		require.Equal(t, ErrClosed, second.Err())
-		require.Equal(t, ErrReleased, over.Err())
-		late := new(Term)
-		require.Equal(t, ErrClosed, m.Hold(late, late, time.Now().Add(time.Minute)))
-		require.Equal(t, ErrClosed, late.Err())
-		require.Equal(t, ErrExpired, m.Hold(new(Term), nil, time.Now()))
-		require.Empty(t, m.Close())
-	})
-}
-
-// The goal: many terms of all lengths, extended and released at random, each end by the right cause at the right time.
-func TestManyTermsEndWhenTheyShould(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, expired := manager()
-		var released, lasting int
-		for i := range 5000 {
-			term := hold(t, m, time.Duration(i%997+1)*time.Second/10)
-			switch {
-			case i%3 == 0:
-				term.End(ErrReleased)
-				m.Forget(term)
-				released++
-			case i%7 == 0:
-				require.NoError(t, term.Extend(time.Now().Add(24*time.Hour)))
-				lasting++
-			}
+		m, _ := manager(t)
+		term := hold(t, m, "k", time.Minute, never)
+		first, err := term.Begin(t.Context(), time.Minute)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = term.Begin(ctx, time.Minute)
+		require.Equal(t, context.DeadlineExceeded, err)
+		begun := make(chan error, 2)
+		for range 2 {
+			go func() {
+				second, err := term.Begin(t.Context(), time.Minute)
+				begun <- err
+				if err == nil {
+					time.Sleep(time.Second)
+					second.Sent = time.Now()
+					_ = second.Finish()
+				}
+			}()
 		}
-		pass(100*time.Second + 2*tick)
-		require.Len(t, *expired, 5000-released-lasting)
-		require.Equal(t, lasting, m.count)
-		require.Len(t, m.Close(), lasting)
+		pass(time.Second)
+		require.Empty(t, begun)
+		first.Sent = time.Now()
+		require.NoError(t, first.Finish())
+		synctest.Wait()
+		require.Len(t, begun, 1)
+		pass(time.Second)
+		require.Len(t, begun, 2)
+		last, err := term.Begin(t.Context(), time.Minute)
+		require.NoError(t, err)
+		go func() {
+			_, err := term.Begin(t.Context(), time.Minute)
+			begun <- err
+		}()
+		synctest.Wait()
+		require.Equal(t, ErrReleased, term.End(ErrReleased))
+		synctest.Wait()
+		require.NoError(t, <-begun)
+		require.NoError(t, <-begun)
+		require.Equal(t, ErrReleased, <-begun)
+		require.Equal(t, ErrReleased, last.Finish())
 	})
+}
+
+// The goal: what the nodes are asked for is never valid for less than it is to be, and hardly for longer.
+func TestTheTTLForAValidity(t *testing.T) {
+	for _, d := range []time.Duration{1, time.Millisecond, 7900 * time.Microsecond, 99 * time.Millisecond, time.Second, 9898 * time.Millisecond, time.Hour, maxHoldLimit} {
+		ttl := TTLFor(d)
+		require.Zero(t, ttl%time.Millisecond)
+		require.GreaterOrEqual(t, Validity(ttl), d)
+		require.Less(t, Validity(ttl-2*time.Millisecond), d)
+	}
 }

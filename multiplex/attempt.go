@@ -185,6 +185,9 @@ func (a *Attempt) conclude() {
 		return
 	}
 	a.decision = d
+	if a.kind == extend && d == won && a.claim.doubts != nil {
+		a.claim.doubts.missed = 0
+	}
 	for w := a.waiters; w != nil; w = w.next {
 		signal(w.wake)
 	}
@@ -198,10 +201,9 @@ func (a *Attempt) decide(unknown nodeSet) decision {
 	case release:
 		return decideRelease(n, a.absent.count(), a.granted.count(), unknown.count())
 	case extend:
-		// The lease is lost when another token can have had a quorum: on nodes that refused, now or before they were refilled.
-		return decide(n, quorum(n), a.granted.count(), a.refused.count(), unknown.count())
+		return decideExtend(n, a.granted, a.refused, a.claim.missed(), unknown)
 	}
-	return decide(n, n-quorum(n)+1, a.granted.count(), a.refused.count(), unknown.count())
+	return decide(n, a.granted.count(), a.refused.count(), unknown.count())
 }
 
 // silent are the nodes whose votes are open. claim.mu is held.
@@ -369,15 +371,20 @@ func (a *Attempt) quorumError(silence error) *QuorumError {
 // heldError names who refused. claim.mu is held.
 func (a *Attempt) heldError() *HeldError {
 	e := &HeldError{}
+	refused := a.refused
+	if a.kind == extend {
+		refused |= a.claim.missed()
+	}
 	told := make(map[int32]bool)
-	for i, n := range a.notes {
-		if !a.refused.has(i) {
-			continue
-		}
+	for s := refused; s != 0; s &= s - 1 {
+		i := s.first()
 		e.Nodes = append(e.Nodes, a.mux.nodes[i].addr)
-		if n.key >= 0 && !told[n.key] {
-			told[n.key] = true
-			e.Keys = append(e.Keys, a.claim.Key(int(n.key)))
+		if !a.refused.has(i) {
+			continue // an earlier extension found it
+		}
+		if key := a.notes[i].key; key >= 0 && !told[key] {
+			told[key] = true
+			e.Keys = append(e.Keys, a.claim.Key(int(key)))
 		}
 	}
 	return e

@@ -15,72 +15,152 @@ import (
 // claim take effect in the order acquire, extend, release, although flushes that are under way together are in no
 // order. An attempt that still waits for a lane when a newer one comes is dropped there: the newer one stands for both.
 type Claim struct {
-	keys   []string  // with the prefix; set once
-	one    [1]string // memory of keys where there is one
-	prefix int       // length of the prefix of each key; set once
-	token  string    // set once
+	text   string    // the token, and behind it the only key, with the prefix; set once
+	one    [1]string // the only key; set once
+	many   *[]string // the keys, with the prefix, where there are several; set once
+	prefix int32     // length of the prefix of each key; set once
 
-	mu      sync.Mutex    // guards all below, and the votes of the claim's attempts; a leaf
-	busy    nodeSet       // lanes with an attempt that is queued, under way, or kept for a node that is down
-	maybe   nodeSet       // nodes that may hold the token
-	unsure  nodeSet       // nodes where something was sent and the connection broke before the answer
-	late    nodeSet       // of these, nodes where it was an extension, which may still take effect
-	longest time.Duration // the longest TTL that was ever sent
 	// outlast: a node may keep the token for longer than the lease lasts, because an extension failed that some of them
 	// may have done, or one to a shorter TTL that some may not.
 	outlast bool
+
+	mu      sync.Mutex    // guards outlast, all below, and the votes of the claim's attempts; a leaf
+	busy    nodeSet       // lanes with an attempt that is queued, under way, or kept for a node that is down
+	maybe   nodeSet       // nodes that may hold the token
+	longest time.Duration // the longest TTL that was ever sent
+	last    *Attempt      // the newest attempt; nil again when every lane is free, unless it is a release
+	doubts  *doubts       // nil while all goes well
+}
+
+// doubts are what a claim has to remember of nodes that failed it.
+type doubts struct {
+	unsure  nodeSet       // nodes where something was sent and the connection broke before the answer
+	late    nodeSet       // of these, nodes where it was an extension, which may still take effect
 	lateTTL time.Duration // the shortest TTL that may still take effect on a node of late
-	last    *Attempt      // the newest attempt
-	waiter  *Attempt      // the newest attempt that had to wait for a lane
+	// missed are the nodes that had lost the keys since the last extension that was confirmed, and may hold them again
+	// because they were refilled. Another may have held the keys there in between, whichever attempt found it out.
+	missed nodeSet
 }
 
 // Init gives the claim its keys, each behind prefix, and its token. The keys must differ from each other.
 func (c *Claim) Init(prefix string, keys []string, token string) {
-	c.keys, c.prefix, c.token = c.one[:0], len(prefix), token
-	if len(keys) > 1 {
-		c.keys = make([]string, 0, len(keys))
+	c.prefix = int32(len(prefix))
+	if len(keys) == 1 {
+		c.text = token + prefix + keys[0] // one piece of memory for both
+		c.one[0] = c.text[len(token):]
+		return
 	}
-	for _, k := range keys {
-		c.keys = append(c.keys, prefix+k)
+	c.text = token
+	many := make([]string, len(keys))
+	for i, k := range keys {
+		many[i] = prefix + k
 	}
+	c.many = &many
 }
 
 // Token returns the token.
-func (c *Claim) Token() string { return c.token }
+func (c *Claim) Token() string { return c.text[:len(c.text)-len(c.one[0])] }
+
+// keys returns the keys, with the prefix.
+func (c *Claim) keys() []string {
+	if c.many != nil {
+		return *c.many
+	}
+	return c.one[:]
+}
 
 // Len returns the number of keys.
-func (c *Claim) Len() int { return len(c.keys) }
+func (c *Claim) Len() int { return len(c.keys()) }
 
 // Key returns the key at i, without the prefix.
-func (c *Claim) Key(i int) string { return c.keys[i][c.prefix:] }
+func (c *Claim) Key(i int) string { return c.keys()[i][c.prefix:] }
 
 // Unsettled reports whether something of the claim may still take effect on a node, or last there longer than the lease,
 // so that letting it expire is not enough to leave nothing behind.
 func (c *Claim) Unsettled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.busy|c.unsure != 0 || c.outlast
+	return c.busy|c.unsure() != 0 || c.outlast
+}
+
+// doubt returns c.doubts, to be written to. mu is held.
+func (c *Claim) doubt() *doubts {
+	if c.doubts == nil {
+		c.doubts = new(doubts)
+	}
+	return c.doubts
+}
+
+// unsure are the nodes where a connection broke before the answer. mu is held.
+func (c *Claim) unsure() nodeSet {
+	if c.doubts == nil {
+		return 0
+	}
+	return c.doubts.unsure
+}
+
+// missed are the nodes that had lost the keys. mu is held.
+func (c *Claim) missed() nodeSet {
+	if c.doubts == nil {
+		return 0
+	}
+	return c.doubts.missed
+}
+
+// Trusted returns the longest TTL up to ttl for which every node counts: see errLate.
+func (c *Claim) Trusted(ttl time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.doubts != nil && c.doubts.late != 0 {
+		return min(ttl, c.doubts.lateTTL)
+	}
+	return ttl
+}
+
+// broke notes that the connection to a node broke before it answered a. mu is held.
+func (c *Claim) broke(a *Attempt, lane nodeSet) {
+	d := c.doubt()
+	d.unsure |= lane
+	if a.kind != extend {
+		return
+	}
+	if d.late == 0 || a.ttl < d.lateTTL {
+		d.lateTTL = a.ttl
+	}
+	d.late |= lane
+}
+
+// extended takes the vote of a node on an extension. mu is held.
+func (c *Claim) extended(a *Attempt, i int, r answer) {
+	lane := one(i)
+	if r.vote == refused && a.decision != won {
+		c.doubt().missed |= lane
+	}
+	if d := c.doubts; d != nil && r.vote == granted && d.late.has(i) && a.ttl > d.lateTTL {
+		// A stopped server may still read the shorter TTL from the connection that broke.
+		r = answer{err: errLate}
+	}
+	a.count(i, r)
 }
 
 // admit puts a new attempt on the lanes and returns the nodes that it is to be handed to now. mu is held.
 func (c *Claim) admit(a *Attempt) (start nodeSet) {
-	if w := c.waiter; w != nil && w.waiting != 0 {
-		w.drop(w.waiting, errSuperseded)
-	}
 	prev := c.last
+	if prev != nil {
+		prev.drop(prev.waiting, errSuperseded)
+	}
 	c.last = a
 	c.outlast = c.outlast || a.kind == extend && a.ttl < c.longest
 	c.longest = max(c.longest, a.ttl)
 	for i := range a.calls {
 		lane := one(i)
-		if c.busy&lane != 0 && prev.calls[i].Cancel() == batch.Cancelled {
+		if c.busy&lane != 0 && prev.mux.nodes[i].pipe.Cancel(&prev.calls[i]) == batch.Cancelled {
 			prev.unsend(lane)
 			prev.drop(lane, errSuperseded)
 		}
 		switch {
 		case c.busy&lane != 0:
 			a.waiting |= lane
-			c.waiter = a
 		case a.begin(lane):
 			start |= lane
 		}
@@ -95,15 +175,9 @@ func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt) {
 	lane := one(i)
 	switch {
 	case r.broken:
-		c.unsure |= lane
-		if a.kind == extend {
-			if c.late == 0 || a.ttl < c.lateTTL {
-				c.lateTTL = a.ttl
-			}
-			c.late |= lane
-		}
-	case r.replied: // on this connection, so nothing of an earlier one is still to come
-		c.unsure &^= lane
+		c.broke(a, lane)
+	case r.replied && c.doubts != nil: // on this connection, so nothing of an earlier one is still to come
+		c.doubts.unsure &^= lane
 	}
 	switch {
 	case a.kind == release && r.vote != granted:
@@ -117,19 +191,27 @@ func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt) {
 	default:
 		c.busy &^= lane
 	}
-	if a.kind == extend && r.vote == granted && c.late.has(i) && a.ttl > c.lateTTL {
-		// A stopped server may still read the shorter TTL from the connection that broke.
-		r = answer{err: errLate}
+	if a.kind == extend {
+		c.extended(a, i, r)
+	} else {
+		a.count(i, r)
 	}
-	a.count(i, r)
-	if w := c.waiter; w != nil && w.waiting&lane != 0 {
+	if w := c.last; w != nil && w.waiting&lane != 0 {
 		w.waiting &^= lane
 		if w.begin(lane) {
 			return w
 		}
 		w.conclude()
 	}
+	c.rest()
 	return nil
+}
+
+// rest drops the last attempt when nothing needs it any more: a lease that is only held should be small. mu is held.
+func (c *Claim) rest() {
+	if c.busy == 0 && c.last != nil && c.last.kind != release {
+		c.last = nil
+	}
 }
 
 // keepUntil tells how long a release that node i could not answer must be kept: as long as what was sent there can last.
@@ -138,7 +220,7 @@ func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt) {
 func (c *Claim) keepUntil(a *Attempt, i int, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unsure.has(i) {
+	if c.unsure().has(i) {
 		return time.Time{}
 	}
 	n := a.note(i)

@@ -69,7 +69,7 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 	for i, a := range attempts {
 		// A grant, until one of the parts that carry it says otherwise.
 		answers[i] = answer{vote: granted, replied: true, key: -1}
-		set := script.Set{Keys: a.claim.keys, Token: a.claim.token, TTL: a.text}
+		set := script.Set{Keys: a.claim.keys(), Token: a.claim.Token(), TTL: a.text}
 		switch {
 		case a.kind == release:
 			f.releases.Add(i, set)
@@ -92,7 +92,7 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 	} else {
 		for _, i := range f.single {
 			c := attempts[i].claim
-			f.acquires.Add(i, script.Set{Keys: c.keys, Token: c.token, TTL: attempts[i].text})
+			f.acquires.Add(i, script.Set{Keys: c.keys(), Token: c.Token(), TTL: attempts[i].text})
 		}
 	}
 	f.parts = appendCalls(f.parts, &f.acquires)
@@ -165,7 +165,7 @@ func (n *node) loads(commands []rueidis.Completed, parts []part) []rueidis.Compl
 func (n *node) command(p *part, attempts []*Attempt) rueidis.Completed {
 	if p.script == nil {
 		a := attempts[p.place]
-		return n.client.B().Arbitrary("SET").Keys(a.claim.keys[0]).Args(a.claim.token, "NX", "PX", a.text).Build()
+		return n.client.B().Arbitrary("SET").Keys(a.claim.keys()[0]).Args(a.claim.Token(), "NX", "PX", a.text).Build()
 	}
 	return n.client.B().Arbitrary("EVALSHA", p.script.SHA, strconv.Itoa(len(p.call.Keys))).
 		Keys(p.call.Keys...).Args(p.call.Args...).Build()

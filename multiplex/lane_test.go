@@ -65,7 +65,7 @@ func (s *store) left() map[string]string {
 }
 
 func (s *store) execute(a *Attempt) answer {
-	token, keys := a.claim.token, a.claim.keys
+	token, keys := a.claim.Token(), a.claim.keys()
 	foreign, missing := false, false
 	for _, k := range keys {
 		v, ok := s.keys[k]
@@ -130,7 +130,7 @@ func simulate(t *testing.T, n int, seed uint64) {
 	change := func(c *Claim, from, to string) {
 		mu.Lock()
 		defer mu.Unlock()
-		for _, k := range c.keys {
+		for _, k := range c.keys() {
 			require.Equal(t, from, holder[k], "seed %d, %d nodes, key %s", seed, n, k)
 			holder[k] = to
 		}
@@ -154,14 +154,14 @@ func simulate(t *testing.T, n int, seed uint64) {
 				if err != nil {
 					continue
 				}
-				change(c, "", c.token)
+				change(c, "", c.Token())
 				for range random.IntN(3) {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(20000))*time.Microsecond)
-					err := wait(m.Extend(c, time.Minute, time.Minute), ctx)
+					err := wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), ctx)
 					cancel()
 					require.NotErrorIs(t, err, ErrHeld, "nobody took it away")
 				}
-				change(c, c.token, "")
+				change(c, c.Token(), "")
 				_ = wait(m.Release(c, 1), context.Background())
 			}
 		})
@@ -187,7 +187,7 @@ func TestNothingFollowsARelease(t *testing.T) {
 		c.Init("p:", []string{"k"}, "token")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		first := m.Release(c, 1)
-		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Minute), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
 		require.Same(t, first, m.Release(c, 1))
 		require.NoError(t, wait(first, t.Context()))
 		require.NoError(t, wait(first, t.Context()))
@@ -286,12 +286,12 @@ func TestANodeThatMayStillShortenDoesNotCount(t *testing.T) {
 		for _, s := range stores[:2] {
 			s.fail(1)
 		}
-		require.ErrorIs(t, wait(m.Extend(c, time.Second, time.Minute), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, time.Second, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
 		time.Sleep(time.Second)
 		for _, s := range stores[:2] {
 			s.fail(0)
 		}
-		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Minute), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
 		stop()
 	})
 }
@@ -322,7 +322,7 @@ func TestAnAttemptIsNotLostWhenItsNodeComesUp(t *testing.T) {
 	for i := range 50000 {
 		a := m.Acquire(claim("k", fmt.Sprint(i)), time.Minute, 1)
 		a.claim.mu.Lock()
-		lost := a.claim.busy != 0 && a.calls[0].Cancel() == batch.Fresh
+		lost := a.claim.busy != 0 && a.mux.nodes[0].pipe.Cancel(&a.calls[0]) == batch.Fresh
 		a.claim.mu.Unlock()
 		require.False(t, lost, "attempt %d was handed to nobody", i)
 	}
@@ -400,14 +400,14 @@ func TestANodeThatMayStillExtendLessDoesNotCount(t *testing.T) {
 		for _, s := range stores[:2] {
 			s.fail(1)
 		}
-		require.ErrorIs(t, wait(m.Extend(c, 2*time.Second, time.Minute), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, 2*time.Second, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
 		time.Sleep(time.Second)
 		for _, s := range stores[:2] {
 			s.fail(0)
 		}
-		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Minute), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
 		time.Sleep(time.Second)
-		require.NoError(t, wait(m.Extend(c, 2*time.Second, time.Minute), t.Context()), "the same TTL does no harm")
+		require.NoError(t, wait(m.Extend(c, 2*time.Second, time.Now().Add(time.Minute), 0, 1), t.Context()), "the same TTL does no harm")
 		time.Sleep(time.Second)
 		stop()
 	})

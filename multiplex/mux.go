@@ -115,11 +115,14 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, together int) *Attempt {
 }
 
 // Extend starts one attempt to let all keys of the claim end ttl from now, longer or shorter. Nodes that lack some of
-// the keys are given them again, but do not count for this attempt. valid is how long the lease is still valid: the
-// attempt is not sent later than that, and the caller counts it only if the lease is still valid when Wait returns. A
-// *HeldError says that the lease is lost.
-func (m *Mux) Extend(c *Claim, ttl, valid time.Duration) *Attempt {
-	return m.submit(m.newAttempt(c, extend, ttl, m.patience(c.Len()), min(ttl/2, valid)))
+// the keys are given them again, but do not count for this attempt. It is not sent after before, when the lease may be over, and
+// the caller counts it only if the lease is still valid when Wait returns. Wait waits for NodeTimeout or for patience,
+// whichever is longer. A *HeldError says that the lease is lost. together is as in Acquire.
+func (m *Mux) Extend(c *Claim, ttl time.Duration, before time.Time, patience time.Duration, together int) *Attempt {
+	a := m.newAttempt(c, extend, ttl, max(m.patience(together), patience), ttl/2)
+	a.worth = min(a.worth, before.Sub(a.sent))
+	a.limit = min(a.limit, a.worth)
+	return m.submit(a)
 }
 
 // Release starts deleting the claim's keys where they still hold its token: on every node that may have heard of it, behind
@@ -175,6 +178,17 @@ func (m *Mux) answered(a *Attempt, i int, r answer) {
 	if next != nil {
 		m.hand(next, i)
 	}
+}
+
+// Reachable reports whether enough nodes are connected, or being connected, for a quorum.
+func (m *Mux) Reachable() bool {
+	n := 0
+	for _, node := range m.nodes {
+		if NodeState(node.state.Load()) != NodeDown {
+			n++
+		}
+	}
+	return n >= quorum(len(m.nodes))
 }
 
 // Nodes returns the state of each node, in configuration order.

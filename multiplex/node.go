@@ -103,7 +103,7 @@ func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
 	return batch.New(batch.Config[*Attempt, answer]{
 		Flush:    n.flush,
 		Done:     func(a *Attempt, r answer) { n.mux.answered(a, n.index, r) },
-		Weight:   func(a *Attempt) int { return len(a.claim.keys) },
+		Weight:   func(a *Attempt) int { return a.claim.Len() },
 		MaxFlush: maxFlush, Window: window, Beside: beside, Limit: maxPending,
 	})
 }

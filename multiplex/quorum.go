@@ -43,10 +43,10 @@ func (s nodeSet) first() int     { return bits.TrailingZeros64(uint64(s)) }
 // quorum returns how many of n nodes must grant: any two quorums share a node.
 func quorum(n int) int { return n/2 + 1 }
 
-// decide counts votes of n nodes, as soon as the open ones cannot change the outcome any more; lose refusals are a
-// held. No nodes never win.
-func decide(n, lose, granted, refused, unknown int) decision {
+// decide counts votes of n nodes on an acquire, as soon as the open ones cannot change the outcome any more. No nodes never win.
+func decide(n, granted, refused, unknown int) decision {
 	need := quorum(n)
+	lose := n - need + 1 // so many refusals make a quorum impossible
 	open := n - granted - refused - unknown
 	switch {
 	case n <= 0:
@@ -56,6 +56,28 @@ func decide(n, lose, granted, refused, unknown int) decision {
 	case refused >= lose:
 		return held
 	case granted+open >= need, refused+open >= lose:
+		return pending
+	}
+	return noQuorum
+}
+
+// decideExtend counts the votes on an extension. missed nodes had lost the keys when an earlier extension came, which
+// was not confirmed: their grants count only once it is certain that a quorum never was without the keys. It is held when another
+// can have had a quorum: on nodes that refuse, or were missed.
+func decideExtend(n int, granted, refused, missed, unknown nodeSet) decision {
+	need := quorum(n)
+	gone := refused | missed
+	open := firstNodes(n) &^ (granted | refused | unknown)
+	mayHold := (granted | open).count() >= need
+	mayLose := (gone | open).count() >= need
+	switch {
+	case (granted &^ missed).count() >= need:
+		return won
+	case gone.count() >= need:
+		return held
+	case granted.count() >= need && !mayLose:
+		return won
+	case open != 0 && (mayHold || mayLose):
 		return pending
 	}
 	return noQuorum

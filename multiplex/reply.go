@@ -106,7 +106,7 @@ func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
 }
 
 // split reports whether the attempt's keys need more than one call.
-func (a *Attempt) split() bool { return len(a.claim.keys) > script.MaxKeys }
+func (a *Attempt) split() bool { return a.claim.Len() > script.MaxKeys }
 
 // repeatable reports whether a part was not executed for a reason that a second try removes: the script was not loaded, or
 // one of several callers' keys is forbidden, which must not fail the others.

@@ -1,0 +1,116 @@
+package lockpipe
+
+import (
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/panjf2000/ants/v2"
+)
+
+const (
+	// maxCallbacks is the most callbacks that run at the same time: many more than there are cores, because they may wait.
+	maxCallbacks = 64
+	// maxNotices is the most callbacks that wait: eight megabytes of pointers.
+	maxNotices = 1 << 20
+)
+
+// callbacks runs the functions of the user, in order, on a pool of goroutines of its own, so that nothing else waits for
+// them. The pool is made when it is first needed.
+type callbacks struct {
+	logger  *slog.Logger
+	panics  atomic.Uint64
+	refused atomic.Uint64 // not run, because of maxNotices
+
+	mu      sync.Mutex // guards all below
+	pool    *ants.Pool
+	waiting []func() // from head on
+	head    int
+	running int  // goroutines of the pool at work
+	closed  bool // the pool is released when nothing is left
+}
+
+// run runs f soon.
+func (c *callbacks) run(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting)-c.head >= maxNotices {
+		if c.refused.Add(1) == 1 {
+			c.logger.Error("lockpipe: too many callbacks are waiting, some are not called", slog.Int("waiting", maxNotices))
+		}
+		return
+	}
+	c.waiting = append(c.waiting, f)
+	if c.running < maxCallbacks && c.start() == nil {
+		c.running++
+	}
+}
+
+// start starts one more goroutine; mu is held.
+func (c *callbacks) start() error {
+	if c.pool == nil {
+		pool, err := ants.NewPool(maxCallbacks, ants.WithNonblocking(true))
+		if err != nil {
+			return err
+		}
+		c.pool = pool
+	}
+	return c.pool.Submit(c.work)
+}
+
+// work runs callbacks until none is waiting.
+func (c *callbacks) work() {
+	for f := c.next(); f != nil; f = c.next() {
+		c.guard(f)
+	}
+}
+
+// next takes the callback that waits longest, or nil.
+func (c *callbacks) next() func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.head == len(c.waiting) {
+		c.waiting, c.head = nil, 0
+		if c.running--; c.running == 0 && c.closed {
+			c.release()
+		}
+		return nil
+	}
+	f := c.waiting[c.head]
+	c.waiting[c.head] = nil
+	if c.head++; c.head > len(c.waiting)/2 { // so that it never outgrows twice of what waits
+		c.waiting = append(c.waiting[:0], c.waiting[c.head:]...)
+		c.head = 0
+	}
+	return f
+}
+
+// guard runs f, whatever it does.
+func (c *callbacks) guard(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.panics.Add(1)
+			c.logger.Error("lockpipe: a callback panicked", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	f()
+}
+
+// close lets the goroutines end when nothing waits any more. It waits for none of them.
+func (c *callbacks) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.running == 0 {
+		c.release()
+	}
+}
+
+// release ends the pool; mu is held.
+func (c *callbacks) release() {
+	if c.pool != nil {
+		c.pool.Release()
+		c.pool = nil
+	}
+}

@@ -1,0 +1,45 @@
+package lease
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The ends of a lease. Each lease ends by exactly one of them, and it is the cause of its context.
+var (
+	// ErrReleased: the holder released it, and nothing is held any more.
+	ErrReleased = errors.New("lease was released")
+	// ErrExpired: its time ran out. Another may hold the keys now.
+	ErrExpired = errors.New("lease expired")
+	// ErrLost: it was found gone before its time ran out, or its automatic extension failed until then. Another may hold
+	// the keys now.
+	ErrLost = errors.New("lease was lost")
+	// ErrClosed: the client was closed, which released it.
+	ErrClosed = errors.New("client is closed")
+)
+
+// errBound is the end of a lease that was extended for as long as its holder wanted.
+var errBound = fmt.Errorf("%w: it was held for maxHold", ErrExpired)
+
+// errUnextended is the end of a lease whose extension came too late, although none failed: the process was stopped, for
+// instance.
+var errUnextended = fmt.Errorf("%w: it was not extended in time", ErrLost)
+
+// runOut is how a term ends whose time has run out. mu is held.
+func (t *Term) runOut() error {
+	switch {
+	case t.ttl == 0:
+		return ErrExpired
+	case t.until == t.bound:
+		return errBound
+	case t.failed():
+		// In words only: the failed tries are not how it ended.
+		return fmt.Errorf("%w: the last try: %s", errUnextended, t.extra.failure.Error())
+	}
+	return errUnextended
+}
+
+// untold reports whether the holder of a lease that ended so may not know it, because it was not the holder's doing.
+func untold(end error) bool { return isLost(end) || errors.Is(end, ErrExpired) }
+
+func isLost(end error) bool { return errors.Is(end, ErrLost) }

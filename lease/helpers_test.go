@@ -1,0 +1,143 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	usualTTL = 10 * time.Second
+	never    = 0 // for maxHold: no automatic extension
+)
+
+var (
+	errNodes = errors.New("no quorum")
+	errHangs = errors.New("confirmed when the gate is opened")
+)
+
+// masters stands for all that is behind the manager: it answers extensions as the test wants.
+type masters struct {
+	mu     sync.Mutex
+	tries  []try // in order
+	sizes  []int // of the batches
+	ended  []string
+	down   bool                     // Ready says no
+	answer func(e *Extension) error // nil: confirmed
+	gate   chan struct{}            // closed to let what hangs go on
+	busy   int                      // batches under way
+	most   int                      // the greatest number of them
+}
+
+type try struct {
+	at  time.Time
+	ttl time.Duration
+	who any
+}
+
+// manager returns a manager in front of masters that confirm everything.
+func manager(t *testing.T) (*Manager, *masters) {
+	t.Helper()
+	s := &masters{gate: make(chan struct{}), answer: func(*Extension) error { return nil }}
+	m := NewManager(Config{
+		Extend: s.extend,
+		Ready:  func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.down },
+		Ended: func(owner any, end error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.ended = append(s.ended, fmt.Sprint(owner, ": ", end))
+		},
+	})
+	t.Cleanup(func() { m.Close() })
+	return m, s
+}
+
+func (s *masters) extend(_ context.Context, due []Extension) {
+	s.mu.Lock()
+	s.sizes = append(s.sizes, len(due))
+	s.busy++
+	s.most = max(s.most, s.busy)
+	s.mu.Unlock()
+	var hanging sync.WaitGroup
+	for i := range due {
+		e := &due[i]
+		e.Sent = time.Now()
+		s.mu.Lock()
+		s.tries = append(s.tries, try{e.Sent, e.TTL, e.Owner})
+		answer := s.answer
+		s.mu.Unlock()
+		if e.Err = answer(e); e.Err == errHangs {
+			e.Err = nil
+			hanging.Go(func() {
+				<-s.gate
+				_ = e.Finish()
+			})
+			continue
+		}
+		_ = e.Finish()
+	}
+	hanging.Wait()
+	s.mu.Lock()
+	s.busy--
+	s.mu.Unlock()
+}
+
+// set changes how the masters answer.
+func (s *masters) set(answer func(e *Extension) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
+func (s *masters) setDown(down bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = down
+}
+
+// told returns what Ended was told so far.
+func (s *masters) told() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string{}, s.ended...)
+}
+
+// tried returns the tries so far.
+func (s *masters) tried() []try {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]try{}, s.tries...)
+}
+
+func fail(*Extension) error { return errNodes }
+
+// hold begins a term.
+func hold(t *testing.T, m *Manager, owner any, ttl, maxHold time.Duration) *Term {
+	t.Helper()
+	term := new(Term)
+	require.NoError(t, m.Hold(term, owner, time.Now(), ttl, maxHold))
+	return term
+}
+
+// extend lets a term end ttl from now, by hand, with a confirmation at once.
+func extend(t *testing.T, term *Term, ttl time.Duration) error {
+	t.Helper()
+	e, err := term.Begin(t.Context(), ttl)
+	if err != nil {
+		return err
+	}
+	e.Sent = time.Now()
+	return e.Finish()
+}
+
+// pass lets time pass, and what is due then happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

@@ -1,0 +1,309 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a lease is extended when between three quarters and half of its validity are left, for as long as maxHold lasts, and ends
+// then to the nanosecond; what was asked for of the nodes ends with it.
+func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		start := time.Now()
+		term := hold(t, m, "k", usualTTL, time.Minute)
+		ctx := term.Context()
+		<-ctx.Done()
+		require.Equal(t, time.Minute, time.Since(start))
+		require.ErrorIs(t, context.Cause(ctx), ErrExpired)
+		require.NotErrorIs(t, context.Cause(ctx), ErrLost)
+		require.ErrorContains(t, context.Cause(ctx), "maxHold")
+		synctest.Wait()
+		require.Equal(t, []string{"k: " + errBound.Error()}, s.told())
+
+		v, until := Validity(usualTTL), start.Add(Validity(usualTTL))
+		tries := s.tried()
+		for i, e := range tries {
+			left := until.Sub(e.at)
+			require.LessOrEqual(t, left, v*3/4+grid, "extension %d", i)
+			require.Greater(t, left, v/2-grid, "extension %d", i)
+			until = e.at.Add(Validity(e.ttl))
+			if i < len(tries)-1 {
+				require.Equal(t, usualTTL, e.ttl)
+			}
+		}
+		require.False(t, until.Before(start.Add(time.Minute)))
+		require.Less(t, until.Sub(start.Add(time.Minute)), 2*time.Millisecond)
+		require.Less(t, len(tries), 26) // 60 s in steps of a quarter at least
+	})
+}
+
+// The goal: a first TTL that reaches the bound needs no extension, and one that all but reaches it ends at the bound as well.
+func TestAShortMaxHold(t *testing.T) {
+	for _, ttl := range []time.Duration{TTLFor(time.Second), time.Second, 900 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			m, s := manager(t)
+			start := time.Now()
+			term := hold(t, m, "k", ttl, time.Second)
+			<-term.Context().Done()
+			require.Equal(t, time.Second, time.Since(start))
+			require.Equal(t, errBound, term.Err())
+			if Validity(ttl) >= time.Second {
+				require.Empty(t, s.tried())
+			}
+		})
+	}
+}
+
+// The goal: what fails is tried again until it succeeds, several times within what is left, more often towards the end, and
+// never after the deadline.
+func TestAFailedExtensionIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		start := time.Now()
+		s.set(fail)
+		term := hold(t, m, "k", usualTTL, time.Hour)
+		<-term.Context().Done()
+		require.Equal(t, Validity(usualTTL), time.Since(start))
+		require.ErrorIs(t, term.Err(), ErrLost)
+		require.ErrorContains(t, term.Err(), "no quorum")
+		require.NotErrorIs(t, term.Err(), errNodes, "it is not how the lease ended")
+		synctest.Wait()
+		require.Equal(t, []string{"k: " + term.Err().Error()}, s.told())
+		require.GreaterOrEqual(t, len(s.tried()), 16)
+		require.LessOrEqual(t, len(s.tried()), 100)
+		v := Validity(usualTTL)
+		for i, e := range s.tried() {
+			require.True(t, e.at.Before(start.Add(v)))
+			if i > 0 {
+				require.LessOrEqual(t, e.at.Sub(s.tried()[i-1].at), v/32)
+			}
+		}
+
+		again := hold(t, m, "again", usualTTL, time.Hour)
+		pass(Validity(usualTTL) - 20*time.Millisecond)
+		s.set(func(*Extension) error { return nil })
+		pass(time.Minute)
+		require.NoError(t, again.Err(), "the last moment is soon enough")
+	})
+}
+
+// The goal: an extension that hangs does not keep the loss from being told at the deadline, nor other leases from being extended.
+func TestAHungExtensionDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		s.set(func(e *Extension) error {
+			if e.Owner == "hung" {
+				return errHangs
+			}
+			return nil
+		})
+		start := time.Now()
+		hung := hold(t, m, "hung", usualTTL, time.Hour)
+		ctx := hung.Context()
+		var others []*Term
+		for i := range 3000 {
+			others = append(others, hold(t, m, i, usualTTL, time.Hour))
+		}
+		<-ctx.Done()
+		require.Equal(t, Validity(usualTTL), time.Since(start))
+		require.ErrorIs(t, context.Cause(ctx), ErrLost)
+		pass(time.Minute)
+		for _, other := range others {
+			require.NoError(t, other.Err())
+		}
+		close(s.gate)
+		synctest.Wait()
+		require.ErrorIs(t, hung.Err(), ErrLost, "the late confirmation does not bring it back")
+		require.Equal(t, []string{"hung: " + errUnextended.Error()}, s.told())
+	})
+}
+
+// The goal: leases that are due together share batches, and batches under way are bounded.
+func TestWhatIsDueTogetherSharesABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		s.set(func(*Extension) error { time.Sleep(time.Microsecond); return nil })
+		for i := range 20_000 {
+			hold(t, m, i, usualTTL, time.Hour)
+		}
+		pass(Validity(usualTTL) / 2)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		require.Len(t, s.tries, 20_000)
+		require.Less(t, len(s.sizes), 1000, "of about 80 at a time")
+		require.LessOrEqual(t, s.most, maxBatches)
+		require.Equal(t, uint64(20_000), m.Stats().Extended)
+	})
+}
+
+// The goal: after an outage that left everything due, the nearest deadlines go first.
+func TestTheNearestDeadlineGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		s.setDown(true)
+		for i := range 2000 {
+			hold(t, m, i, 40*time.Second, time.Hour)
+		}
+		pass(19 * time.Second)
+		short := hold(t, m, "short", time.Second, time.Hour)
+		pass(800 * time.Millisecond)
+		require.Empty(t, s.tried(), "nothing is tried in vain")
+		s.setDown(false)
+		pass(recheck)
+		require.NotEmpty(t, s.tried())
+		require.Equal(t, "short", s.tried()[0].who)
+		pass(10 * time.Second)
+		require.NoError(t, short.Err())
+		require.Empty(t, s.told())
+		require.Equal(t, 2001, m.Stats().Held)
+	})
+}
+
+// The goal: a lease that an extension finds gone is lost at once, and told of.
+func TestALeaseThatIsGoneIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		gone := errors.Join(ErrLost, errors.New("3 nodes do not hold it"))
+		s.set(func(*Extension) error { return gone })
+		start := time.Now()
+		term := hold(t, m, "k", usualTTL, time.Hour)
+		<-term.Context().Done()
+		require.LessOrEqual(t, time.Since(start), Validity(usualTTL)/2)
+		require.Equal(t, gone, context.Cause(term.Context()))
+		synctest.Wait()
+		require.Len(t, s.told(), 1)
+		require.Len(t, s.tried(), 1)
+		pass(time.Hour)
+		require.Len(t, s.told(), 1)
+		require.Zero(t, m.Stats().Held)
+	})
+}
+
+// The goal: an extension by hand keeps the automatic ones off while it is under way, sets the TTL that they go on with, and is no
+// reason for one that is not needed; after it failed they go on.
+func TestExtensionsByHandAndAutomaticOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		term := hold(t, m, "k", usualTTL, time.Hour)
+		e, err := term.Begin(t.Context(), usualTTL)
+		require.NoError(t, err)
+		pass(9 * time.Second)
+		require.Empty(t, s.tried(), "it has the turn")
+		e.Err = errNodes
+		require.Equal(t, errNodes, e.Finish())
+		pass(500 * time.Millisecond)
+		require.Len(t, s.tried(), 1)
+		require.NoError(t, extend(t, term, time.Minute))
+		pass(14 * time.Second)
+		require.Len(t, s.tried(), 1, "there is still much left")
+		pass(16 * time.Second)
+		require.Len(t, s.tried(), 2)
+		require.Equal(t, time.Minute, s.tried()[1].ttl)
+
+		// A shortening that is not confirmed leaves little time, and that is enough.
+		e, err = term.Begin(t.Context(), 100*time.Millisecond)
+		require.NoError(t, err)
+		e.Err = errNodes
+		require.Equal(t, errNodes, e.Finish())
+		pass(time.Hour - time.Minute)
+		require.NoError(t, term.Err())
+		require.NoError(t, extend(t, term, 2*time.Hour))
+		require.Equal(t, time.Unix(0, int64(term.bound)), time.Unix(0, int64(term.until)), "not beyond maxHold")
+		pass(time.Minute)
+		require.Equal(t, errBound, term.Err())
+	})
+}
+
+// The goal: Close ends what lasts and what is under way, what comes later does not begin, and what had ended before is told.
+func TestCloseEndsEveryTerm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		s.set(func(e *Extension) error { <-m.ctx.Done(); return m.ctx.Err() })
+		first, second := hold(t, m, "first", time.Minute, never), hold(t, m, "second", time.Hour, never)
+		released, expired := hold(t, m, "released", time.Minute, never), hold(t, m, "expired", usualTTL, never)
+		hung := hold(t, m, "hung", usualTTL, time.Hour)
+		released.End(ErrReleased)
+		ctx := first.Context()
+		time.Sleep(Validity(usualTTL) - time.Millisecond)
+		m.timer.Stop()
+		time.Sleep(time.Millisecond)
+		require.ElementsMatch(t, []any{"first", "second"}, m.Close())
+		require.Equal(t, ErrClosed, context.Cause(ctx))
+		require.Equal(t, ErrClosed, second.Err())
+		require.Equal(t, ErrReleased, released.Err())
+		require.Equal(t, ErrExpired, expired.Err())
+		require.Equal(t, errUnextended, hung.Err())
+		require.ElementsMatch(t, []string{"expired: lease expired", "hung: " + errUnextended.Error()}, s.told())
+		late := new(Term)
+		require.Equal(t, ErrClosed, m.Hold(late, "late", time.Now(), time.Minute, never))
+		require.Equal(t, ErrClosed, late.Err())
+		require.Empty(t, m.Close())
+		require.Zero(t, m.Stats().Held)
+	})
+}
+
+// The goal: a lease that was granted too late never begins.
+func TestALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		term := new(Term)
+		require.Equal(t, ErrExpired, m.Hold(term, "k", time.Now().Add(-Validity(usualTTL)), usualTTL, never))
+		require.Equal(t, ErrExpired, term.Err())
+		pass(time.Hour)
+		require.Empty(t, s.told())
+	})
+}
+
+// The goal: many leases of all lengths, extended by hand and by themselves, shortened and released at random, each end by the right
+// cause; then the manager knows no more, keeps no timer and gives its memory back.
+func TestManyLeasesEndAsTheyShould(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		want := map[error]int{}
+		var terms []*Term
+		for i := range 5000 {
+			ttl := time.Duration(i%997+1) * time.Second / 10
+			switch i % 5 {
+			case 0:
+				terms = append(terms, hold(t, m, i, ttl, never))
+				require.Equal(t, ErrReleased, terms[i].End(ErrReleased))
+				want[ErrReleased]++
+			case 1:
+				terms = append(terms, hold(t, m, i, ttl, never))
+				require.NoError(t, extend(t, terms[i], time.Hour))
+				want[ErrExpired]++
+			case 2:
+				terms = append(terms, hold(t, m, i, ttl, 2*time.Minute))
+				want[errBound]++
+			case 3:
+				terms = append(terms, hold(t, m, i, time.Hour, never))
+				require.NoError(t, extend(t, terms[i], ttl))
+				want[ErrExpired]++
+			default:
+				terms = append(terms, hold(t, m, i, ttl, never))
+				want[ErrExpired]++
+			}
+		}
+		pass(time.Hour)
+		got := map[error]int{}
+		for _, term := range terms {
+			got[term.Err()]++
+		}
+		require.Equal(t, want, got)
+		require.Len(t, s.told(), 4000)
+		require.Zero(t, m.Stats().Held)
+		require.Zero(t, m.armed)
+		require.False(t, m.timer.Stop(), "no timer runs while nothing is held")
+		require.LessOrEqual(t, cap(m.events), 2048)
+		require.LessOrEqual(t, cap(m.ready), 2048)
+		again := hold(t, m, "again", time.Second, never)
+		pass(time.Second)
+		require.Equal(t, ErrExpired, again.Err())
+	})
+}

@@ -1,0 +1,30 @@
+package lockpipe
+
+// Stats are counts since New, but for Held.
+type Stats struct {
+	// Flushes is the number of trips made to nodes.
+	Flushes uint64
+	// Operations is the number of operations that they carried: an acquire on five nodes counts five times.
+	Operations uint64
+	// Held is the number of leases that are held now.
+	Held int
+	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of Lease.Extend.
+	Extended uint64
+	// Expired and Lost are the numbers of leases that ended by ErrExpired and ErrLost.
+	Expired, Lost uint64
+	// Panics is the number of calls of OnLost that panicked.
+	Panics uint64
+	// Untold is the number of leases of which OnLost was not told, because too many calls of it were waiting.
+	Untold uint64
+}
+
+// Stats returns the counts.
+func (c *Client) Stats() Stats {
+	flushes, operations := c.mux.Stats()
+	leases := c.leases.Stats()
+	return Stats{
+		Flushes: flushes, Operations: operations,
+		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
+		Panics: c.callbacks.panics.Load(), Untold: c.callbacks.refused.Load(),
+	}
+}
