@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/lockpipe/lockpipe"
 )
 
 // Scenario is what each caller does again and again.
@@ -18,6 +20,8 @@ const (
 	Each Scenario = "each"
 	// Hot waits for one random key out of very few, so that nearly every caller queues.
 	Hot Scenario = "hot"
+	// Hold takes Config.Leases leases of one key each, once, and keeps them all for Config.Duration by automatic extension.
+	Hold Scenario = "hold"
 )
 
 const (
@@ -25,6 +29,8 @@ const (
 	maxCallers = 16384
 	// maxKeys bounds the memory for key names and holders: about 60 bytes a key.
 	maxKeys = 10_000_000
+	// maxLeases bounds the memory for leases, of which each costs more than a key.
+	maxLeases = 10_000_000
 	// maxDuration is far inside what a holder's time can express.
 	maxDuration = 1000 * time.Hour
 	// minTTL and maxTTL are what a Client with the default MaxTTL accepts.
@@ -39,21 +45,28 @@ type Config struct {
 	Nodes string
 	// Scenario is what each caller does.
 	Scenario Scenario
-	// Callers is how many goroutines call at once, in total.
+	// Callers is how many goroutines call at once, in total. The scenario Hold has a number of its own.
 	Callers int
 	// Clients is how many independent Clients share the callers, as separate processes would.
 	Clients int
-	// Duration is how long to start new calls.
+	// Duration is how long to start new calls, and in the scenario Hold how long to keep everything, counted from when it
+	// is held.
 	Duration time.Duration
 	// Rate is 0 for a closed loop: each caller calls again as soon as it is done. Otherwise it is how many calls a second
-	// become due, whatever the nodes do; the latency of a call then counts from when it was due.
+	// become due, whatever the nodes do; the latency of a call then counts from when it was due. The scenario Hold has none.
 	Rate float64
-	// Keys is the size of the key space.
+	// Keys is the size of the key space, except in the scenario Hold.
 	Keys int
 	// Batch is the number of keys a call, in the scenarios Batch and Each.
 	Batch int
-	// Hold is how long a caller keeps what it was granted.
+	// Hold is how long a caller keeps what it was granted, except in the scenario Hold.
 	Hold time.Duration
+	// Leases is how many leases the scenario Hold keeps at once.
+	Leases int
+	// AutoExtend is for how long, at most, the Client extends each lease by itself; 0 is not at all. The scenario Hold has a
+	// time of its own. The search for violations goes by the end that a lease had when it was granted, so two holders of
+	// one key may go unseen after its first TTL.
+	AutoExtend time.Duration
 	// TTL is the lease time.
 	TTL time.Duration
 	// Seed makes the callers' choice of keys repeatable.
@@ -75,6 +88,7 @@ func Default(s Scenario) Config {
 		Duration: 10 * time.Second,
 		Keys:     100_000,
 		Batch:    1,
+		Leases:   10_000,
 		TTL:      10 * time.Second,
 	}
 	switch s {
@@ -112,7 +126,7 @@ func (c Config) Validate() error {
 		field, remedy string
 		value         any
 	}{
-		{c.Scenario.known(), "Scenario", "choose single, batch, each or hot", string(c.Scenario)},
+		{c.Scenario.known(), "Scenario", "choose single, batch, each, hot or hold", string(c.Scenario)},
 		{c.Callers >= 1 && c.Callers <= maxCallers, "Callers", fmt.Sprintf("give 1 to %d callers", maxCallers), c.Callers},
 		{c.Clients >= 1, "Clients", "give at least 1", c.Clients},
 		{c.Clients <= c.Callers, "Clients", fmt.Sprintf("give at most one for each of the %d callers", c.Callers), c.Clients},
@@ -122,6 +136,11 @@ func (c Config) Validate() error {
 		{c.Batch >= 1, "Batch", "give at least 1 key a call", c.Batch},
 		{c.Batch <= c.Keys, "Batch", fmt.Sprintf("give at most the %d keys of the key space, or a larger one", c.Keys), c.Batch},
 		{c.Hold >= 0, "Hold", "give 0 or a time such as 5ms", c.Hold},
+		{c.Leases >= 1 && c.Leases <= maxLeases, "Leases", fmt.Sprintf("give 1 to %d leases", maxLeases), c.Leases},
+		{
+			c.AutoExtend >= 0 && c.AutoExtend <= maxDuration, "AutoExtend",
+			"give the longest time to extend a lease, such as 1m, at most 1000h, or 0 for no extension", c.AutoExtend,
+		},
 		{c.TTL >= minTTL && c.TTL <= maxTTL, "TTL", fmt.Sprintf("give a time from %v to %v", minTTL, maxTTL), c.TTL},
 	} {
 		if !check.ok {
@@ -131,14 +150,28 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (s Scenario) known() bool { return s == Single || s == Batch || s == Each || s == Hot }
+func (s Scenario) known() bool {
+	switch s {
+	case Single, Batch, Each, Hot, Hold:
+		return true
+	}
+	return false
+}
 
 // perCall is the number of keys that one call asks for.
 func (c Config) perCall() int {
-	if c.Scenario == Batch || c.Scenario == Each {
+	if c.Scenario == Batch || c.Scenario == Each || c.Scenario == Hold {
 		return c.Batch
 	}
 	return 1
+}
+
+// options are those of each acquiring call.
+func (c Config) options() []lockpipe.Option {
+	if c.AutoExtend == 0 {
+		return nil
+	}
+	return []lockpipe.Option{lockpipe.WithAutoExtend(c.AutoExtend)}
 }
 
 // names returns the names of all keys.

@@ -10,7 +10,7 @@ import (
 
 // What Default gives can be run, in every scenario.
 func TestDefaultsAreValid(t *testing.T) {
-	for _, s := range []Scenario{Single, Batch, Each, Hot} {
+	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
 		require.NoError(t, Default(s).Validate(), s)
 	}
 	require.Equal(t, 1, Default(Hot).Keys)
@@ -38,6 +38,10 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"Batch", "0", func(c *Config) { c.Batch = 0 }},
 		{"Batch", "20", func(c *Config) { c.Batch, c.Keys = 20, 19 }},
 		{"Hold", "-1s", func(c *Config) { c.Hold = -time.Second }},
+		{"Leases", "0", func(c *Config) { c.Leases = 0 }},
+		{"Leases", "10000001", func(c *Config) { c.Leases = 10_000_001 }},
+		{"AutoExtend", "-1s", func(c *Config) { c.AutoExtend = -time.Second }},
+		{"AutoExtend", "1001h0m0s", func(c *Config) { c.AutoExtend = 1001 * time.Hour }},
 		{"TTL", "9ms", func(c *Config) { c.TTL = 9 * time.Millisecond }},
 		{"TTL", "1m1s", func(c *Config) { c.TTL = 61 * time.Second }},
 		{"Nodes", "", func(c *Config) { c.Nodes = "" }},

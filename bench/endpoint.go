@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// endpoint is one node as the scan after a run reaches it. It reads URLs as the Client does.
+// endpoint is one node as the looks at its keys reach it. It reads URLs as the Client does.
 type endpoint struct {
 	network, address   string
 	username, password string

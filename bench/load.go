@@ -70,7 +70,7 @@ func (l *load) run(ctx context.Context) measured {
 	for _, w := range l.workers {
 		workers.Go(func() { w.run(ctx) })
 	}
-	stopProgress := l.progress()
+	stopProgress := l.cfg.progress(l.start, l.acquired)
 	<-ctx.Done()
 	offered := min(time.Since(l.start), l.cfg.Duration)
 	workers.Wait()
@@ -109,8 +109,8 @@ func (l *load) acquired() (locks uint64) {
 }
 
 // progress tells Config.Progress until the function that it returns is called, and once then.
-func (l *load) progress() (stop func()) {
-	if l.cfg.Progress == nil {
+func (c Config) progress(start time.Time, acquired func() uint64) (stop func()) {
+	if c.Progress == nil {
 		return func() {}
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
@@ -121,9 +121,9 @@ func (l *load) progress() (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				l.cfg.Progress(time.Since(l.start), l.acquired())
+				c.Progress(time.Since(start), acquired())
 			case <-done:
-				l.cfg.Progress(time.Since(l.start), l.acquired())
+				c.Progress(time.Since(start), acquired())
 				return
 			}
 		}

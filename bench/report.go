@@ -28,7 +28,8 @@ type Report struct {
 	NoQuorum uint64 `json:"no_quorum"`
 	// Expired is how many keys were granted for a time that had run out when they were to be released.
 	Expired uint64 `json:"expired"`
-	// Lost is how many keys were granted and then found gone before their time had run out.
+	// Lost is how many keys were granted and then found gone before their time had run out. In the scenario Hold it is how
+	// many leases ended before their release, by either way, and Expired is 0.
 	Lost uint64 `json:"lost"`
 	// Errors is how many keys were in calls that failed in another way, and in releases that were not confirmed.
 	Errors uint64 `json:"errors"`
@@ -53,6 +54,8 @@ type Report struct {
 	AllocsPerLock float64 `json:"allocs_per_lock"`
 	// OpsPerFlush is how many lock operations shared one trip to a node, on average over the nodes.
 	OpsPerFlush float64 `json:"ops_per_flush"`
+	// HoldReport is the rest of the report of the scenario Hold, and nil in others.
+	*HoldReport
 }
 
 // ReportConfig is the Config of a run, as far as it can be repeated. Nodes has neither users nor passwords.
@@ -67,12 +70,14 @@ type ReportConfig struct {
 	DurationS float64 `json:"duration_s"`
 	// Rate is calls a second, or 0 for a closed loop.
 	Rate float64 `json:"rate"`
-	// Keys is the size of the key space.
+	// Keys is the size of the key space: in the scenario Hold the number of leases.
 	Keys int `json:"keys"`
 	// Batch is the number of keys a call: 1 in the scenarios Single and Hot.
 	Batch int `json:"batch"`
-	// HoldMs is how long a caller kept what it was granted, in milliseconds.
+	// HoldMs is how long a caller kept what it was granted, in milliseconds: in the scenario Hold the duration.
 	HoldMs float64 `json:"hold_ms"`
+	// AutoExtendMs is for how long, at most, the Clients extended each lease by themselves, in milliseconds.
+	AutoExtendMs float64 `json:"auto_extend_ms"`
 	// TTLMs is the lease time in milliseconds.
 	TTLMs float64 `json:"ttl_ms"`
 	// Seed is what the choice of keys started from.
@@ -81,22 +86,28 @@ type ReportConfig struct {
 	Prefix string `json:"prefix"`
 }
 
-// Safe reports whether the run showed neither two holders of one key at once nor a key that was left behind.
-func (r *Report) Safe() bool { return r.Violations == 0 && r.LeftoverKeys == 0 }
+// Safe reports whether the run showed neither two holders of one key at once nor a key that was left behind, nor, in the
+// scenario Hold, a lease that was lost or dead.
+func (r *Report) Safe() bool {
+	kept := r.HoldReport == nil || r.Lost == 0 && r.Dead == 0
+	return kept && r.Violations == 0 && r.LeftoverKeys == 0
+}
 
+// reportConfig is about a Config as settled.
 func reportConfig(cfg Config, plan nodePlan, prefix string) ReportConfig {
 	return ReportConfig{
-		Nodes:     plan.describe(),
-		Callers:   cfg.Callers,
-		Clients:   cfg.Clients,
-		DurationS: cfg.Duration.Seconds(),
-		Rate:      cfg.Rate,
-		Keys:      cfg.Keys,
-		Batch:     cfg.perCall(),
-		HoldMs:    milliseconds(cfg.Hold),
-		TTLMs:     milliseconds(cfg.TTL),
-		Seed:      cfg.Seed,
-		Prefix:    prefix,
+		Nodes:        plan.describe(),
+		Callers:      cfg.Callers,
+		Clients:      cfg.Clients,
+		DurationS:    cfg.Duration.Seconds(),
+		Rate:         cfg.Rate,
+		Keys:         cfg.Keys,
+		Batch:        cfg.perCall(),
+		HoldMs:       milliseconds(cfg.Hold),
+		AutoExtendMs: milliseconds(cfg.AutoExtend),
+		TTLMs:        milliseconds(cfg.TTL),
+		Seed:         cfg.Seed,
+		Prefix:       prefix,
 	}
 }
 

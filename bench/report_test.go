@@ -21,11 +21,40 @@ func TestReportNames(t *testing.T) {
 		"expired", "lost", "errors", "first_error", "unserved", "violations", "leftover_keys", "locks_per_s", "acquire_ms",
 		"release_ms", "client_cpu_us_per_lock", "allocs_per_lock", "ops_per_flush",
 	}, slices.Collect(maps.Keys(report)))
+	require.Nil(t, Report{}.HoldReport)
 	for _, name := range []string{"acquire_ms", "release_ms"} {
 		latency, ok := report[name].(map[string]any)
 		require.True(t, ok)
 		require.ElementsMatch(t, []string{"p50", "p90", "p99", "p999", "max", "mean"}, slices.Collect(maps.Keys(latency)))
 	}
+}
+
+// The scenario Hold has more names, beside the others.
+func TestHoldReportNames(t *testing.T) {
+	r := Report{Lost: 3, HoldReport: &HoldReport{Leases: 4, ExtensionsPerS: 5, ClientRSSBytesPerLease: 6, ClientCPUCores: 7, FirstDead: "x"}}
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	var names map[string]any
+	require.NoError(t, json.Unmarshal(text, &names))
+	for name, want := range map[string]float64{
+		"leases": 4, "lost": 3, "extensions_per_s": 5, "client_rss_bytes_per_lease": 6, "client_cpu_cores": 7, "lost_expired": 0,
+		"samples": 0, "dead": 0, "unanswered": 0, "take_s": 0, "keep_s": 0, "give_s": 0, "acquired": 0, "leftover_keys": 0,
+	} {
+		require.InDelta(t, want, names[name], 0, name)
+	}
+	require.Equal(t, "x", names["first_dead"])
+	var back Report
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, r, back)
+}
+
+// A lease that was lost is what other scenarios may see, and what Hold is there to exclude.
+func TestHoldIsSafeWithoutLostAndDeadLeases(t *testing.T) {
+	require.True(t, (&Report{Lost: 1}).Safe())
+	require.True(t, (&Report{HoldReport: &HoldReport{}}).Safe())
+	require.False(t, (&Report{Lost: 1, HoldReport: &HoldReport{}}).Safe())
+	require.False(t, (&Report{HoldReport: &HoldReport{Dead: 1}}).Safe())
+	require.False(t, (&Report{LeftoverKeys: 1, HoldReport: &HoldReport{}}).Safe())
 }
 
 // Rates and costs are per lock; a run without any has zeros rather than no numbers.

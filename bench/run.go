@@ -31,11 +31,13 @@ const (
 //
 // An error without a Report means that no call was made: a *ConfigError, or nodes that could not be started or did not
 // grant a first lock. An error beside a Report means that its LeftoverKeys is not the whole truth, because a Client could
-// not finish its releases or a node could not be searched, or that a node it started did not stop.
+// not finish its releases or a node could not be searched, that a node it started did not stop, or that the scenario Hold
+// was not granted every lease, and so kept none.
 func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg = cfg.settled()
 	plan, err := parseNodes(cfg.Nodes)
 	if err != nil {
 		return nil, err
@@ -55,8 +57,7 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		return nil, err
 	}
 	before := sumStats(clients)
-	l := newLoad(cfg, prefix, func(worker int) taker { return newTaker(cfg.Scenario, clients[worker%len(clients)]) })
-	m := l.run(ctx)
+	m, hold, runErr := measure(ctx, cfg, prefix, clients, plan.endpoints)
 	after := sumStats(clients)
 
 	// From here on an end of ctx changes nothing: what was taken is given back.
@@ -73,7 +74,17 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		OpsPerFlush:  per(float64(after.Operations-before.Operations), float64(after.Flushes-before.Flushes)),
 	}
 	r.fill(m)
-	return r, errors.Join(closeErr, scanErr)
+	r.HoldReport = hold
+	return r, errors.Join(runErr, closeErr, scanErr)
+}
+
+// measure is the part of a run that its scenario makes.
+func measure(ctx context.Context, cfg Config, prefix string, clients []*lockpipe.Client, nodes []endpoint) (measured, *HoldReport, error) {
+	if cfg.Scenario == Hold {
+		return newHolding(cfg, prefix, clients, nodes).run(ctx)
+	}
+	l := newLoad(cfg, prefix, func(worker int) taker { return newTaker(cfg, clients[worker%len(clients)]) })
+	return l.run(ctx), nil, nil
 }
 
 // connect makes the Clients and has each take and release one lock, so that connecting is not measured, and nodes that
@@ -128,6 +139,7 @@ func sumStats(clients []*lockpipe.Client) (sum lockpipe.Stats) {
 		s := client.Stats()
 		sum.Flushes += s.Flushes
 		sum.Operations += s.Operations
+		sum.Extended += s.Extended
 	}
 	return sum
 }

@@ -20,6 +20,9 @@ func brief(s Scenario) Config {
 	if s == Hot {
 		cfg.Keys = 2
 	}
+	if s == Hold {
+		cfg.Leases = 50
+	}
 	if cfg.perCall() > 1 {
 		cfg.Keys, cfg.Batch = 1000, 10
 	}
@@ -41,7 +44,7 @@ func requireSound(t *testing.T, r *Report) {
 // nor goroutines.
 func TestRunIsSoundInEveryScenario(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	for _, s := range []Scenario{Single, Batch, Each, Hot} {
+	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
 		for _, clients := range []int{1, 3} {
 			cfg := brief(s)
 			cfg.Clients = clients
@@ -90,6 +93,20 @@ func TestRunHoldsBeyondTheTTL(t *testing.T) {
 	require.NoError(t, err)
 	requireSound(t, r)
 	require.NotZero(t, r.Expired)
+}
+
+// With automatic extension a lease outlives its TTL, in every scenario.
+func TestRunExtendsBeyondTheTTL(t *testing.T) {
+	for _, s := range []Scenario{Single, Batch, Each, Hot} {
+		cfg := brief(s)
+		cfg.TTL, cfg.Hold, cfg.AutoExtend = time.Second, 1300*time.Millisecond, time.Minute
+		cfg.Duration = 1400 * time.Millisecond // one whole round
+		r, err := Run(t.Context(), cfg)
+		require.NoError(t, err)
+		requireSound(t, r)
+		require.Zero(t, r.Expired, s)
+		require.InDelta(t, 60_000, r.Config.AutoExtendMs, 0)
+	}
 }
 
 // external starts nodes that a run is to use as if they were somebody else's.

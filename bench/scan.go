@@ -32,7 +32,7 @@ func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// nodeConn speaks just enough of the Redis protocol (RESP2) for SCAN. Looking for what a client left behind is better
+// nodeConn speaks just enough of the Redis protocol (RESP2) for looking at keys. Looking at what a client does is better
 // not done with that client.
 type nodeConn struct {
 	conn net.Conn

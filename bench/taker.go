@@ -22,26 +22,34 @@ type taker interface {
 type grant struct {
 	keys  int // how many of the call's keys it is about
 	held  bool
-	until time.Time // end of validity, where held
+	until time.Time // end of validity, where held; give moves it on to what extensions made of it
 	err   error     // why not held; after give: how it ended
 }
 
-// newTaker returns a caller of one of the scenarios.
-func newTaker(s Scenario, client *lockpipe.Client) taker {
-	switch s {
+// catchUp notes the end of validity that extensions have given the lease. One that is over keeps the last that was noted.
+func (g *grant) catchUp(lease *lockpipe.Lease) {
+	if until := lease.Until(); !until.IsZero() {
+		g.until = until
+	}
+}
+
+// newTaker returns a caller of one of the scenarios but Hold.
+func newTaker(cfg Config, client *lockpipe.Client) taker {
+	options, extends := cfg.options(), cfg.AutoExtend > 0
+	switch cfg.Scenario {
 	case Each:
-		return &eachTaker{client: client}
+		return &eachTaker{client: client, options: options}
 	case Batch:
-		return &wholeTaker{acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
-			return client.AcquireAll(ctx, names)
+		return &wholeTaker{extends: extends, acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+			return client.AcquireAll(ctx, names, options...)
 		}}
 	case Hot:
-		return &wholeTaker{acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
-			return client.Acquire(ctx, names[0])
+		return &wholeTaker{extends: extends, acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+			return client.Acquire(ctx, names[0], options...)
 		}}
 	default:
-		return &wholeTaker{acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
-			return client.TryAcquire(ctx, names[0])
+		return &wholeTaker{extends: extends, acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+			return client.TryAcquire(ctx, names[0], options...)
 		}}
 	}
 }
@@ -49,6 +57,7 @@ func newTaker(s Scenario, client *lockpipe.Client) taker {
 // wholeTaker takes all keys of a call as one lease.
 type wholeTaker struct {
 	acquire func(ctx context.Context, names []string) (*lockpipe.Lease, error)
+	extends bool            // whether the Client extends the leases by itself
 	lease   *lockpipe.Lease // of the last take; nil where it failed
 	answer  [1]grant
 }
@@ -64,21 +73,25 @@ func (t *wholeTaker) take(ctx context.Context, names []string) []grant {
 
 func (t *wholeTaker) give(ctx context.Context) {
 	if t.answer[0].held {
+		if t.extends {
+			t.answer[0].catchUp(t.lease)
+		}
 		t.answer[0].err = t.lease.Release(ctx)
 	}
 }
 
 // eachTaker takes each key of a call as a lease of its own.
 type eachTaker struct {
-	client *lockpipe.Client
-	leases []*lockpipe.Lease // one for each grant; nil where it is not held
-	held   []*lockpipe.Lease // those that are not nil
-	answer []grant
+	client  *lockpipe.Client
+	options []lockpipe.Option
+	leases  []*lockpipe.Lease // one for each grant; nil where it is not held
+	held    []*lockpipe.Lease // those that are not nil
+	answer  []grant
 }
 
 func (t *eachTaker) take(ctx context.Context, names []string) []grant {
 	t.leases, t.held, t.answer = t.leases[:0], t.held[:0], t.answer[:0]
-	for _, r := range t.client.TryAcquireEach(ctx, names) {
+	for _, r := range t.client.TryAcquireEach(ctx, names, t.options...) {
 		g := grant{keys: 1, err: r.Err}
 		if r.Err == nil {
 			g.held, g.until = true, r.Lease.Until()
@@ -91,6 +104,11 @@ func (t *eachTaker) take(ctx context.Context, names []string) []grant {
 }
 
 func (t *eachTaker) give(ctx context.Context) {
+	if len(t.options) > 0 {
+		for i, lease := range t.leases {
+			t.answer[i].catchUp(lease)
+		}
+	}
 	err := t.client.ReleaseAll(ctx, t.held...)
 	unknown := unlessOver(err)
 	for i, lease := range t.leases {

@@ -39,6 +39,32 @@ func TestEachTellsHowEachLeaseEnded(t *testing.T) {
 	require.ErrorIs(t, grants[2].err, lockpipe.ErrExpired)
 }
 
+// A release that is not confirmed is asked for again until the end that extensions have given the lease.
+func TestGiveKnowsOfExtensions(t *testing.T) {
+	nodes := lockpipetest.StartT(t, 1)
+	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close(t.Context())) }()
+	for _, s := range []Scenario{Single, Each} {
+		cfg := Default(s)
+		cfg.AutoExtend = time.Hour
+		caller := newTaker(cfg, client)
+		grants := caller.take(t.Context(), []string{string(s)})
+		require.True(t, grants[0].held)
+		switch caller := caller.(type) {
+		case *wholeTaker:
+			require.NoError(t, caller.lease.Extend(t.Context(), time.Minute))
+		case *eachTaker:
+			require.NoError(t, caller.leases[0].Extend(t.Context(), time.Minute))
+		}
+		for range 2 {
+			caller.give(t.Context())
+			require.NoError(t, grants[0].err)
+			require.Greater(t, time.Until(grants[0].until), 30*time.Second)
+		}
+	}
+}
+
 // What ReleaseAll says of leases that were not over is found among its errors, wherever it stands.
 func TestUnlessOver(t *testing.T) {
 	expired, lost := fmt.Errorf("a: %w", lockpipe.ErrExpired), fmt.Errorf("b: %w", lockpipe.ErrLost)

@@ -19,16 +19,18 @@ type options struct {
 
 // fields tells which flag sets which field of bench.Config.
 var fields = map[string]string{
-	"Nodes":    "nodes",
-	"Scenario": "scenario",
-	"Callers":  "c",
-	"Clients":  "clients",
-	"Duration": "d",
-	"Rate":     "rate",
-	"Keys":     "keys",
-	"Batch":    "batch",
-	"Hold":     "hold",
-	"TTL":      "ttl",
+	"Nodes":      "nodes",
+	"Scenario":   "scenario",
+	"Callers":    "c",
+	"Clients":    "clients",
+	"Duration":   "d",
+	"Rate":       "rate",
+	"Keys":       "keys",
+	"Batch":      "batch",
+	"Hold":       "hold",
+	"TTL":        "ttl",
+	"Leases":     "leases",
+	"AutoExtend": "autoextend",
 }
 
 // flags returns the flags, which set o when they are parsed.
@@ -40,7 +42,9 @@ func flags(o *options) *flag.FlagSet {
 		"`URLs` of the nodes with commas between them,\nlocal:N to start N redis-servers, or inprocess:N")
 	set.StringVar((*string)(&c.Scenario), "scenario", string(c.Scenario),
 		"what each caller does: the `name` of\nsingle: try one random key\nbatch: wait for -batch keys as one lease\n"+
-			"each: try -batch keys, a lease for each\nhot: wait for one of very few keys\n")
+			"each: try -batch keys, a lease for each\nhot: wait for one of very few keys\n"+
+			"hold: take -leases keys, a lease for each, and keep all for -d\n      by automatic extension (-c, -rate, -keys, -batch,\n"+
+			"      -hold and -autoextend have no effect)\n")
 	set.IntVar(&c.Callers, "c", c.Callers, "`number` of callers at once")
 	set.DurationVar(&c.Duration, "d", c.Duration, "`time` to run")
 	set.Float64Var(&c.Rate, "rate", c.Rate,
@@ -50,6 +54,9 @@ func flags(o *options) *flag.FlagSet {
 		"`keys` a call in scenarios batch and each, where it is 100 unless given")
 	set.DurationVar(&c.Hold, "hold", c.Hold, "`time` to keep what was granted")
 	set.DurationVar(&c.TTL, "ttl", c.TTL, "lease `time`")
+	set.IntVar(&c.Leases, "leases", c.Leases, "`number` of leases to keep at once in scenario hold")
+	set.DurationVar(&c.AutoExtend, "autoextend", c.AutoExtend,
+		"longest `time` for which lockpipe extends each lease by itself; 0: not at all")
 	set.IntVar(&c.Clients, "clients", c.Clients, "`number` of independent Clients that share the callers, as processes would")
 	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; random unless given")
 	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead of the table")
@@ -99,13 +106,14 @@ func flagError(err error) error {
 // usage is the text of -h.
 func usage() string {
 	var b strings.Builder
-	b.WriteString("loadgen puts load on lockpipe and checks that no key has two holders and nothing is left behind.\n\n" +
+	b.WriteString("loadgen puts load on lockpipe and checks that no key has two holders and nothing is left behind;\n" +
+		"in scenario hold, that every lease lives on the nodes for as long as it is held.\n\n" +
 		"Usage: loadgen [flags]\n\n")
 	o := options{config: bench.Default(bench.Single)}
 	set := flags(&o)
 	set.SetOutput(&b)
 	set.PrintDefaults()
 	b.WriteString("\nCtrl-C ends the run early; it still releases everything and prints.\n" +
-		"Exit code: 0 without violations and leftover keys, 2 for wrong usage, else 1.\n")
+		"Exit code: 0 without violations, leftover keys, and in scenario hold lost or dead leases; 2 for wrong usage; else 1.\n")
 	return b.String()
 }

@@ -1,7 +1,8 @@
 // Command loadgen puts load on lockpipe, checks that no key ever has two holders and that nothing is left behind, and
 // prints what it found. Without any flag it starts five nodes and runs for ten seconds. See loadgen -h.
 //
-// It exits with 0 if there was no violation and no leftover key, with 2 if it was called in a wrong way, else with 1.
+// It exits with 0 if there was no violation and no leftover key, and in the scenario hold no lease that was lost or dead, with
+// 2 if it was called in a wrong way, else with 1.
 package main
 
 import (

@@ -42,6 +42,10 @@ func TestWrongUsage(t *testing.T) {
 		{"-keys 0", `-keys "0": give`},
 		{"-scenario batch -keys 0", `-keys "0": give`},
 		{"-hold -1s", `-hold "-1s": give`},
+		{"-scenario hold -leases 0", `-leases "0": give`},
+		{"-scenario hold -leases 10000001", `-leases "10000001": give`},
+		{"-scenario hold -ttl 61s", `-ttl "1m1s": give`},
+		{"-autoextend -1s", `-autoextend "-1s": give`},
 		{"-ttl 1ms", `-ttl "1ms": give`},
 		{"-clients 0", `-clients "0": give`},
 		{"-clients 9 -c 8", `-clients "9": give`},
@@ -71,6 +75,8 @@ func TestEveryFieldHasAFlag(t *testing.T) {
 func TestDefaultsFollowTheScenario(t *testing.T) {
 	for args, want := range map[string]func(*bench.Config){
 		"":                                     func(c *bench.Config) { *c = bench.Default(bench.Single) },
+		"-scenario hold":                       func(c *bench.Config) { *c = bench.Default(bench.Hold) },
+		"-leases 5 -autoextend 1m":             func(c *bench.Config) { c.Leases, c.AutoExtend = 5, time.Minute },
 		"-scenario hot":                        func(c *bench.Config) { *c = bench.Default(bench.Hot) },
 		"-scenario batch":                      func(c *bench.Config) { *c = bench.Default(bench.Batch) },
 		"-scenario each -keys 30":              func(c *bench.Config) { *c = bench.Default(bench.Each); c.Keys, c.Batch = 30, 30 },
@@ -78,7 +84,7 @@ func TestDefaultsFollowTheScenario(t *testing.T) {
 	} {
 		o, err := parse(append(strings.Fields(args), "-seed", "0"))
 		require.NoError(t, err)
-		expected := bench.Config{}
+		expected := bench.Default(bench.Single)
 		want(&expected)
 		require.Equal(t, expected, o.config, args)
 	}
@@ -94,7 +100,7 @@ func TestHelp(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-h")
 	require.Equal(t, exitSafe, code)
 	require.Empty(t, stderr)
-	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-batch", "-hold", "-ttl", "-clients", "-seed", "-json", "Ctrl-C"} {
+	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-seed", "-json", "Ctrl-C"} {
 		require.Contains(t, stdout, name)
 	}
 }
@@ -128,6 +134,26 @@ func TestJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &r))
 	require.Equal(t, bench.Each, r.Scenario)
 	require.Equal(t, 3, r.Config.Batch)
+}
+
+// The JSON of scenario hold has its numbers beside the others, and its table shows them.
+func TestHold(t *testing.T) {
+	args := []string{"-scenario", "hold", "-d", "100ms", "-nodes", "inprocess:3", "-leases", "20"}
+	code, stdout, stderr := loadgen(t.Context(), append(args, "-json", "-")...)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Empty(t, stderr)
+	var r map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	for _, name := range []string{"leases", "lost", "extensions_per_s", "client_rss_bytes_per_lease", "client_cpu_cores"} {
+		require.IsType(t, 0.0, r[name], name)
+	}
+	require.EqualValues(t, 20, r["leases"])
+
+	code, stdout, stderr = loadgen(t.Context(), args...)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "bytes/lease")
+	require.Contains(t, stdout, "all taken in ")
+	require.NotContains(t, stdout, "first dead lease")
 }
 
 // An interrupt ends the run, and it still releases everything, prints, and is no failure.
@@ -170,6 +196,9 @@ func TestExitCode(t *testing.T) {
 	require.Equal(t, exitSafe, exit(bench.Report{}, nil))
 	require.Equal(t, exitUnsafe, exit(bench.Report{Violations: 1}, nil))
 	require.Equal(t, exitUnsafe, exit(bench.Report{LeftoverKeys: 1}, nil))
+	require.Equal(t, exitSafe, exit(bench.Report{HoldReport: &bench.HoldReport{}}, nil))
+	require.Equal(t, exitUnsafe, exit(bench.Report{HoldReport: &bench.HoldReport{Dead: 1}}, nil))
+	require.Equal(t, exitUnsafe, exit(bench.Report{HoldReport: &bench.HoldReport{}, Lost: 1}, nil))
 	require.Equal(t, exitUnsafe, exit(bench.Report{}, os.ErrDeadlineExceeded))
 }
 
@@ -194,6 +223,25 @@ func TestTable(t *testing.T) {
 	printTable(&out, r)
 	require.Contains(t, out.String(), "first error: broken\n")
 	require.Contains(t, out.String(), "3 calls that were due")
+}
+
+// The table of scenario hold shows what it is about.
+func TestHoldTable(t *testing.T) {
+	r := &bench.Report{Scenario: bench.Hold, Lost: 1001, HoldReport: &bench.HoldReport{
+		Leases: 1234567, LostExpired: 17, Samples: 8765, Dead: 2002, FirstDead: "key 5", ExtensionsPerS: 54321, ClientRSSBytesPerLease: 3210,
+		ClientCPUCores: 0.75, Unanswered: 33, TakeS: 1.25, KeepS: 2.5, GiveS: 3.75,
+	}}
+	var out bytes.Buffer
+	printTable(&out, r)
+	for _, want := range []string{
+		"1,234,567", "1,001", " 17 ", "8,765", "2,002", "54,321", "3,210", " 0.75", " 33 ", "first dead lease: key 5\n",
+		"taken in 1.25 s, held for 2.50 s, released in 3.75 s",
+	} {
+		require.Contains(t, out.String(), want)
+	}
+	out.Reset()
+	printTable(&out, &bench.Report{Scenario: bench.Single})
+	require.NotContains(t, out.String(), "leases")
 }
 
 // A bar on something that is no terminal is none at all.

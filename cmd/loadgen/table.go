@@ -15,6 +15,9 @@ func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "%s on %s, %s, %s\n", plural(r.Config.Callers, "caller"), plural(r.Config.Clients, "client"), loop(r), keySpace(r))
 	fmt.Fprintf(out, "%s: %s (%s)\n\n", plural(r.Nodes, "node"), r.Config.Nodes, r.Backend)
 
+	if r.HoldReport != nil {
+		printHold(out, r)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "locks/s\tacquired\treleased\trefused\tno quorum\texpired\tlost\terrors\t\n")
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n\n", thousands(uint64(r.LocksPerS)), thousands(r.Acquired), thousands(r.Released),
@@ -50,8 +53,12 @@ func loop(r *bench.Report) string {
 
 // keySpace says what a call asks for.
 func keySpace(r *bench.Report) string {
-	return fmt.Sprintf("%d of %s a call, held for %gms, TTL %gms",
+	text := fmt.Sprintf("%d of %s a call, held for %gms, TTL %gms",
 		r.Config.Batch, plural(r.Config.Keys, "key"), r.Config.HoldMs, r.Config.TTLMs)
+	if r.Config.AutoExtendMs > 0 {
+		text += fmt.Sprintf(", extended for up to %gms", r.Config.AutoExtendMs)
+	}
+	return text
 }
 
 func plural(n int, word string) string {
