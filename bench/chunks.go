@@ -110,18 +110,16 @@ func (h *holding) keepGranted(ctx context.Context, keys []int, results []lockpip
 }
 
 // give releases everything that was taken, and counts how each lease ended: in h.counts, where a lease that ended before its
-// release is lost. It returns how many of these expired.
-func (h *holding) give(ctx context.Context) (expired uint64) {
+// release is lost.
+func (h *holding) give(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.moving())
 	defer cancel()
 	_ = h.inChunks(func(c chunk) error { // nothing stops it half-way
 		h.giveChunk(ctx, c)
 		return nil
 	})
-	expired = h.counts.expired
-	h.counts.lost += expired
+	h.counts.lost += h.counts.expired
 	h.counts.expired = 0
-	return expired
 }
 
 // giveChunk releases in one call, and asks again where that was not confirmed, as long as the keys may still be there.

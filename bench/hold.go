@@ -72,7 +72,7 @@ func (h *holding) run(ctx context.Context) (measured, *HoldReport, error) {
 		h.keep(ctx, report, memory)
 	}
 	kept := time.Now()
-	report.LostExpired = h.give(context.WithoutCancel(ctx))
+	h.give(context.WithoutCancel(ctx))
 	report.GiveS = time.Since(kept).Seconds()
 	stopProgress()
 

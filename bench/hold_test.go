@@ -35,20 +35,20 @@ func atOnce(cfg *Config, do func()) {
 
 // All leases are held far beyond their TTL, live on the nodes all the time, and leave nothing behind.
 func TestHoldKeepsEveryLeaseAlive(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	cfg := briefHold()
-	cfg.Nodes, cfg.Clients, cfg.TTL, cfg.Duration = "inprocess:3", 3, 1500*time.Millisecond, 4*time.Second
+	cfg.Nodes, cfg.Clients, cfg.TTL, cfg.Duration = "inprocess:3", 3, 3*time.Second, 5*time.Second
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	requireSound(t, r)
 	require.EqualValues(t, 50, r.Acquired)
 	require.Equal(t, r.Acquired, r.Released)
 	require.Equal(t, 50, r.Leases)
-	require.Zero(t, r.Lost+r.LostExpired)
+	require.Zero(t, r.Lost)
 	require.Zero(t, r.Dead, r.FirstDead)
 	require.NotZero(t, r.Samples)
 	require.GreaterOrEqual(t, r.ExtensionsPerS*r.KeepS, 99.0, "each lease twice at least")
-	require.GreaterOrEqual(t, r.KeepS, 4.0)
+	require.GreaterOrEqual(t, r.KeepS, 5.0)
 	require.Positive(t, r.TakeS)
 	require.Positive(t, r.GiveS)
 	require.GreaterOrEqual(t, r.DurationS, r.TakeS+r.KeepS+r.GiveS)
@@ -189,26 +189,24 @@ func TestHoldFindsDeadLeases(t *testing.T) {
 // A lease that its Client finds gone is lost.
 func TestHoldCountsLostLeases(t *testing.T) {
 	nodes, cfg := external(t, briefHold())
-	cfg.TTL, cfg.Duration = 2*time.Second, 3*time.Second
+	cfg.TTL, cfg.Duration = 4*time.Second, 4*time.Second
 	atOnce(&cfg, func() { assert.NoError(t, onAll(nodes, "DEL", cfg.Prefix+"1")) })
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, r.Lost)
-	require.Zero(t, r.LostExpired)
 	require.Zero(t, r.Expired)
 	require.Equal(t, r.Acquired, r.Released+r.Lost)
 	require.False(t, r.Safe())
 }
 
 // Leases that run out because no quorum answers are lost as well, and neither the sampler nor the run waits for such nodes.
-func TestHoldCountsExpiredLeases(t *testing.T) {
+func TestHoldCountsLeasesThatNoQuorumExtends(t *testing.T) {
 	nodes, cfg := external(t, briefHold())
 	cfg.TTL, cfg.Duration = time.Second, 3*time.Second
 	atOnce(&cfg, func() { freezeMajority(t, nodes, 2*cfg.TTL) })
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.EqualValues(t, 50, r.Lost)
-	require.EqualValues(t, 50, r.LostExpired)
 	require.False(t, r.Safe())
 	require.Zero(t, r.LeftoverKeys)
 }

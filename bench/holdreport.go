@@ -5,8 +5,6 @@ package bench
 type HoldReport struct {
 	// Leases is how many leases were taken, and held at once.
 	Leases int `json:"leases"`
-	// LostExpired is how many of Report.Lost ended because their time ran out, and not because they were found gone.
-	LostExpired uint64 `json:"lost_expired"`
 	// ExtensionsPerS is how many extensions a second were confirmed while all leases were held.
 	ExtensionsPerS float64 `json:"extensions_per_s"`
 	// ClientRSSBytesPerLease is by how many bytes the resident set of this process grew from just before the first lease to

@@ -37,7 +37,7 @@ func TestHoldReportNames(t *testing.T) {
 	var names map[string]any
 	require.NoError(t, json.Unmarshal(text, &names))
 	for name, want := range map[string]float64{
-		"leases": 4, "lost": 3, "extensions_per_s": 5, "client_rss_bytes_per_lease": 6, "client_cpu_cores": 7, "lost_expired": 0,
+		"leases": 4, "lost": 3, "extensions_per_s": 5, "client_rss_bytes_per_lease": 6, "client_cpu_cores": 7,
 		"samples": 0, "dead": 0, "unanswered": 0, "take_s": 0, "keep_s": 0, "give_s": 0, "acquired": 0, "leftover_keys": 0,
 	} {
 		require.InDelta(t, want, names[name], 0, name)

@@ -43,7 +43,7 @@ func requireSound(t *testing.T, r *Report) {
 // Every scenario, with one Client and with several, takes locks, gives every one of them back, and leaves neither keys
 // nor goroutines.
 func TestRunIsSoundInEveryScenario(t *testing.T) {
-	defer goleak.VerifyNone(t)
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
 		for _, clients := range []int{1, 3} {
 			cfg := brief(s)
@@ -98,14 +98,17 @@ func TestRunHoldsBeyondTheTTL(t *testing.T) {
 // With automatic extension a lease outlives its TTL, in every scenario.
 func TestRunExtendsBeyondTheTTL(t *testing.T) {
 	for _, s := range []Scenario{Single, Batch, Each, Hot} {
-		cfg := brief(s)
-		cfg.TTL, cfg.Hold, cfg.AutoExtend = time.Second, 1300*time.Millisecond, time.Minute
-		cfg.Duration = 1400 * time.Millisecond // one whole round
-		r, err := Run(t.Context(), cfg)
-		require.NoError(t, err)
-		requireSound(t, r)
-		require.Zero(t, r.Expired, s)
-		require.InDelta(t, 60_000, r.Config.AutoExtendMs, 0)
+		t.Run(string(s), func(t *testing.T) {
+			t.Parallel()
+			cfg := brief(s)
+			cfg.TTL, cfg.Hold, cfg.AutoExtend = 3*time.Second, 3500*time.Millisecond, time.Minute
+			cfg.Duration = 3600 * time.Millisecond // one whole round
+			r, err := Run(t.Context(), cfg)
+			require.NoError(t, err)
+			requireSound(t, r)
+			require.Zero(t, r.Expired)
+			require.InDelta(t, 60_000, r.Config.AutoExtendMs, 0)
+		})
 	}
 }
 
