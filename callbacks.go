@@ -36,21 +36,25 @@ func (c *callbacks) run(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting)-c.head >= maxNotices {
-		if c.refused.Add(1) == 1 {
-			c.logger.Error("lockpipe: too many callbacks are waiting, some are not called", slog.Int("waiting", maxNotices))
-		}
+		c.refused.Add(1)
 		return
 	}
 	c.waiting = append(c.waiting, f)
+	c.grow()
+}
+
+// grow starts one more goroutine if there may be one; mu is held.
+func (c *callbacks) grow() {
 	if c.running < maxCallbacks && c.start() == nil {
 		c.running++
 	}
 }
 
-// start starts one more goroutine; mu is held.
+// start starts one more goroutine; mu is held. Where one has just run out of work, this waits until the pool has it back, which does not
+// take mu.
 func (c *callbacks) start() error {
 	if c.pool == nil {
-		pool, err := ants.NewPool(maxCallbacks, ants.WithNonblocking(true))
+		pool, err := ants.NewPool(maxCallbacks)
 		if err != nil {
 			return err
 		}
@@ -61,9 +65,27 @@ func (c *callbacks) start() error {
 
 // work runs callbacks until none is waiting.
 func (c *callbacks) work() {
+	over := false
+	defer func() {
+		if !over {
+			go c.replace() // not here, where it would wait for itself
+		}
+	}()
 	for f := c.next(); f != nil; f = c.next() {
 		c.guard(f)
 	}
+	over = true
+}
+
+// replace makes up for a goroutine that a callback has ended, as testing.T.FailNow does.
+func (c *callbacks) replace() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running--
+	if c.head < len(c.waiting) {
+		c.grow()
+	}
+	c.rest()
 }
 
 // next takes the callback that waits longest, or nil.
@@ -72,16 +94,16 @@ func (c *callbacks) next() func() {
 	defer c.mu.Unlock()
 	if c.head == len(c.waiting) {
 		c.waiting, c.head = nil, 0
-		if c.running--; c.running == 0 && c.closed {
-			c.release()
-		}
+		c.running--
+		c.rest()
 		return nil
 	}
 	f := c.waiting[c.head]
 	c.waiting[c.head] = nil
 	if c.head++; c.head > len(c.waiting)/2 { // so that it never outgrows twice of what waits
-		c.waiting = append(c.waiting[:0], c.waiting[c.head:]...)
-		c.head = 0
+		rest := copy(c.waiting, c.waiting[c.head:])
+		clear(c.waiting[rest:])
+		c.waiting, c.head = c.waiting[:rest], 0
 	}
 	return f
 }
@@ -102,14 +124,12 @@ func (c *callbacks) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	if c.running == 0 {
-		c.release()
-	}
+	c.rest()
 }
 
-// release ends the pool; mu is held.
-func (c *callbacks) release() {
-	if c.pool != nil {
+// rest ends the pool if it was closed and nothing is left; mu is held.
+func (c *callbacks) rest() {
+	if c.closed && c.running == 0 && c.pool != nil {
 		c.pool.Release()
 		c.pool = nil
 	}

@@ -49,7 +49,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}), ended: make(chan struct{})}
-	c.callbacks.logger, c.losses.logger = cfg.Logger, cfg.Logger
+	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
 	c.leases = lease.NewManager(lease.Config{
 		Extend: c.extend,
 		Ready:  func() bool { return c.mux.Reachable() },
@@ -280,6 +280,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	err := c.mux.Close(ctx)
+	c.losses.close()
 	c.callbacks.close()
 	return closeError(failed, len(held), err)
 }

@@ -52,7 +52,7 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		e.TTL = l.claim.Trusted(e.TTL)
+		e.TTL = max(c.mux.Trusted(&l.claim, e.TTL), e.Least)
 		attempts[i] = c.mux.Extend(&l.claim, e.TTL, e.Before, e.Patience, keys)
 	}
 	for i, a := range attempts {

@@ -13,8 +13,8 @@ func (c *Client) leaseEnded(l *Lease, end error) {
 	if end != ErrExpired || l.claim.Unsettled() {
 		l.letGo()
 	}
-	if errors.Is(end, ErrLost) && c.losses.add(l, end) {
-		c.callbacks.run(c.losses.log)
+	if errors.Is(end, ErrLost) {
+		c.losses.add(l, end)
 	}
 	if f := c.cfg.OnLost; f != nil {
 		c.callbacks.run(func() { f(l, end) })
@@ -24,36 +24,67 @@ func (c *Client) leaseEnded(l *Lease, end error) {
 // losses logs lost leases: one line for those that are lost in quick succession, which may be very many.
 type losses struct {
 	logger *slog.Logger
+	run    func(f func()) // runs f on a goroutine of its own, for a logger may block
 
 	mu      sync.Mutex // guards all below
 	count   int        // not yet logged
 	example string     // key of the first of them
 	err     error      // and how it ended
-	logged  time.Time  // when the last line was written
+	timer   *time.Timer
+	waiting bool // the timer runs
 }
 
 // logPause is the shortest time between two lines.
 const logPause = time.Second
 
-// add counts a lost lease, and reports whether log is to be called.
-func (s *losses) add(l *Lease, err error) bool {
+// add counts a lost lease. The first one is logged at once, and those that follow within logPause in one line.
+func (s *losses) add(l *Lease, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count++; s.count == 1 {
 		s.example, s.err = l.Key(), err
 	}
-	now := time.Now()
-	if !s.logged.IsZero() && now.Sub(s.logged) < logPause {
-		return false // the next line tells the number
+	if s.waiting {
+		return
 	}
-	s.logged = now
-	return true
+	s.waiting = true
+	s.run(s.log)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(logPause, s.resume)
+	} else {
+		s.timer.Reset(logPause)
+	}
 }
 
+// resume is what the timer does.
+func (s *losses) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waiting = s.count > 0; s.waiting {
+		s.run(s.log)
+		s.timer.Reset(logPause)
+	}
+}
+
+// log writes the line.
 func (s *losses) log() {
 	s.mu.Lock()
 	count, example, err := s.count, s.example, s.err
 	s.count, s.example, s.err = 0, "", nil
 	s.mu.Unlock()
-	s.logger.Warn("lockpipe: lease lost", slog.Int("leases", count), slog.String("key", example), slog.Any("error", err))
+	if count > 0 {
+		s.logger.Warn("lockpipe: lease lost", slog.Int("leases", count), slog.String("key", example), slog.Any("error", err))
+	}
+}
+
+// close stops the timer. What was not logged is logged now.
+func (s *losses) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+	if s.count > 0 {
+		s.run(s.log)
+	}
 }

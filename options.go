@@ -79,7 +79,7 @@ func (c *Client) call(opts []Option) (call, error) {
 		}
 	}
 	if o.maxHold > 0 {
-		o.ttl = min(o.ttl, lease.TTLFor(o.maxHold))
+		o.ttl = min(o.ttl, lease.TTLFor(min(o.maxHold, c.cfg.MaxTTL)))
 	}
 	return o, nil
 }

@@ -62,8 +62,6 @@ func TestAnUnconfirmedShorteningIsReleasedAtItsEnd(t *testing.T) {
 		<-l.Done()
 		require.ErrorIs(t, l.Err(), lockpipe.ErrExpired)
 		require.Equal(t, 493*time.Millisecond, time.Since(begin))
-		require.Equal(t, l.Token(), v.get(0, "k"))
-		require.Greater(t, v.ttl(0, "k"), 49*time.Second)
 		time.Sleep(time.Second)
 		v.nothingLeft(t)
 	})

@@ -97,6 +97,9 @@ func (p *Pipeline[Op, Reply]) EnqueueFollowUp(c *Call[Op]) { _ = p.enqueue(c, tr
 
 func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 	p.mu.Lock()
+	if n := p.cancelled.Load(); n > compactFrom && int(n) > (len(p.backlog)-p.head)/2 {
+		p.compact()
+	}
 	if !followUp {
 		if err := p.refusal(); err != nil {
 			p.mu.Unlock()
@@ -106,9 +109,6 @@ func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 	}
 	c.limited = !followUp
 	c.state.Store(uint32(Queued))
-	if n := p.cancelled.Load(); n > compactFrom && int(n) > (len(p.backlog)-p.head)/2 {
-		p.compact()
-	}
 	p.backlog = append(p.backlog, c)
 	p.weight += p.cfg.Weight(c.Op)
 	start := p.running == 0 || (p.running < p.cfg.Window && p.weight >= p.cfg.Beside && p.aloft < p.mostAloft())

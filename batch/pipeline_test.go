@@ -244,6 +244,26 @@ func TestCancelledOperationsDoNotPileUp(t *testing.T) {
 	})
 }
 
+// The goal: what was cancelled does not use up the room of others.
+func TestCancelledOperationsLeaveTheirRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 2 * compactFrom })
+		enqueue(t, p, 1)
+		synctest.Wait()
+		for i := range 2 * compactFrom {
+			c := enqueue(t, p, i+2)[0]
+			defer p.Cancel(c)
+			if i > 0 {
+				p.Cancel(c)
+			}
+		}
+		enqueue(t, p, 2*compactFrom+2)
+		close(s.gate)
+		synctest.Wait()
+	})
+}
+
 // The goal: the backlog is bounded, follow-ups are never refused and do not use up the room, and what was taken is sent.
 func TestOverloadIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

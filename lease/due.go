@@ -77,6 +77,13 @@ func (t *Term) look(now instant) (next instant, over, due bool) {
 	return t.next(now), false, due
 }
 
+// unqueue is told that the term is not among the ready ones any more.
+func (t *Term) unqueue() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.queued = false
+}
+
 // deadline is until, for the manager.
 func (t *Term) deadline() instant {
 	t.mu.Lock()

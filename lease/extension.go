@@ -13,6 +13,9 @@ type Extension struct {
 	Owner any
 	// TTL is how long the lease is to last, from when this is sent; in whole milliseconds.
 	TTL time.Duration
+	// Least is the shortest TTL that an automatic extension may be sent with: confirmed or not, it must not end the keys
+	// before the lease.
+	Least time.Duration
 	// Before is when it is too late to send it. The lease is valid until then, or longer.
 	Before time.Time
 	// Patience is how long it may take at least, before it is given up and tried again.
@@ -90,6 +93,7 @@ func (t *Term) due(now instant) (e Extension, ok bool) {
 	t.extending = true
 	e = t.ask(now, t.ttl)
 	left := time.Duration(t.until - now)
+	e.Least = TTLFor(left)
 	e.Before = t.manager.time(now.after(left / 2))
 	e.Patience = min(Validity(t.ttl)/patienceParts, left/2)
 	return e, true

@@ -141,3 +141,10 @@ func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
+
+// waiting is how many leases are due and not under way.
+func (m *Manager) waiting() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.ready)
+}

@@ -90,15 +90,14 @@ func (m *Manager) Hold(t *Term, owner any, sent time.Time, ttl, maxHold time.Dur
 	t.until = t.reach(m.at(sent), ttl)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch now := m.now(); {
+	switch {
 	case m.closed:
-		return t.stop(ErrClosed)
-	case now >= t.until:
-		return t.stop(ErrExpired)
-	default:
-		heap.Push(&m.events, t)
-		m.arm(m.events[0].at)
+		return t.refuse(ErrClosed)
+	case m.now() >= t.until:
+		return t.refuse(ErrExpired)
 	}
+	heap.Push(&m.events, t)
+	m.arm(m.events[0].at)
 	return nil
 }
 
@@ -133,6 +132,11 @@ func (m *Manager) reschedule(t *Term) {
 	if t.place == 0 {
 		return // over
 	}
+	m.update(t)
+}
+
+// update sets the event of a term that is held; mu is held.
+func (m *Manager) update(t *Term) {
 	m.events[t.place-1].at = t.wake()
 	heap.Fix(&m.events, int(t.place-1))
 	m.arm(m.events[0].at)
@@ -217,46 +221,55 @@ func (m *Manager) start(now instant) {
 
 // able reports whether there is anything to extend and a chance to do it; mu is held.
 func (m *Manager) able(now instant) bool {
-	switch {
-	case len(m.ready) == 0:
-		return false
-	case !m.cfg.Ready():
-		m.arm(now.after(recheck))
+	if len(m.ready) == 0 {
 		return false
 	}
-	return true
+	if m.cfg.Ready() {
+		return true
+	}
+	for n := 0; n < sweepAtOnce && len(m.ready) > 0 && m.ready[0].at <= now; n++ {
+		m.pass(heap.Pop(&m.ready).(*Term)) // most likely it is over
+	}
+	if len(m.ready) > 0 {
+		m.arm(now.after(recheck))
+	}
+	return false
+}
+
+// pass leaves out a term that was ready; mu is held.
+func (m *Manager) pass(t *Term) {
+	if t.unqueue(); t.place != 0 {
+		m.update(t)
+	}
 }
 
 // extend makes one batch after the other until nothing is due.
 func (m *Manager) extend() {
-	for batch := m.batch(); len(batch) > 0; batch = m.batch() {
-		m.cfg.Extend(m.ctx, batch)
+	for batch, more := m.batch(); more; batch, more = m.batch() {
+		if len(batch) > 0 {
+			m.cfg.Extend(m.ctx, batch)
+		}
 	}
 }
 
-// batch takes the next batch, or none, and then the goroutine ends.
-func (m *Manager) batch() (batch []Extension) {
+// batch takes the next batch. Where there is no more, the goroutine ends.
+func (m *Manager) batch() (batch []Extension, more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	if !m.closed && m.able(now) {
-		batch = m.take(now)
-	}
-	if len(batch) == 0 {
+	if m.closed || !m.able(now) {
 		m.batches--
+		return nil, false
 	}
-	return batch
-}
-
-// take takes a batch of what is ready; mu is held.
-func (m *Manager) take(now instant) (batch []Extension) {
-	for len(m.ready) > 0 && len(batch) < maxBatch {
+	for n := 0; n < maxBatch && len(m.ready) > 0; n++ {
 		t := heap.Pop(&m.ready).(*Term)
 		if e, ok := t.due(now); ok {
 			batch = append(batch, e)
+		} else {
+			m.pass(t)
 		}
 	}
-	return batch
+	return batch, true
 }
 
 // Close ends every term with ErrClosed and the extensions under way, and returns the owners of those terms that lasted until

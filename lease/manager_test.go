@@ -248,13 +248,40 @@ func TestCloseEndsEveryTerm(t *testing.T) {
 	})
 }
 
-// The goal: a lease that was granted too late never begins.
+// The goal: leases that end while nothing can be extended are forgotten, those that were extended by hand go on, and nobody keeps
+// asking when nothing is due.
+func TestAnOutageLeavesNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		s.setDown(true)
+		for i := range 1000 {
+			hold(t, m, i, usualTTL, time.Hour)
+		}
+		other := hold(t, m, "other", usualTTL, time.Hour)
+		pass(7 * time.Second)
+		require.NoError(t, extend(t, other, 40*time.Second))
+		pass(15 * time.Second)
+		require.Len(t, s.told(), 1000)
+		require.Zero(t, m.waiting())
+		s.setDown(false)
+		pass(time.Minute)
+		require.NoError(t, other.Err())
+		require.NotEmpty(t, s.tried())
+		other.End(ErrReleased)
+		pass(time.Minute)
+		require.False(t, m.timer.Stop(), "no timer runs")
+	})
+}
+
+// The goal: a lease that was granted too late never begins, and always says it the same way.
 func TestALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
-		term := new(Term)
-		require.Equal(t, ErrExpired, m.Hold(term, "k", time.Now().Add(-Validity(usualTTL)), usualTTL, never))
-		require.Equal(t, ErrExpired, term.Err())
+		for _, maxHold := range []time.Duration{never, time.Hour, 9 * time.Second} {
+			term := new(Term)
+			require.Equal(t, ErrExpired, m.Hold(term, "k", time.Now().Add(-Validity(usualTTL)), usualTTL, maxHold))
+			require.Equal(t, ErrExpired, term.Err())
+		}
 		pass(time.Hour)
 		require.Empty(t, s.told())
 	})
@@ -301,7 +328,7 @@ func TestManyLeasesEndAsTheyShould(t *testing.T) {
 		require.Zero(t, m.armed)
 		require.False(t, m.timer.Stop(), "no timer runs while nothing is held")
 		require.LessOrEqual(t, cap(m.events), 2048)
-		require.LessOrEqual(t, cap(m.ready), 2048)
+		require.Zero(t, m.waiting())
 		again := hold(t, m, "again", time.Second, never)
 		pass(time.Second)
 		require.Equal(t, ErrExpired, again.Err())

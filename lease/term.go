@@ -85,6 +85,14 @@ func (t *Term) stop(cause error) error {
 	return t.end
 }
 
+// refuse ends a term that does not begin.
+func (t *Term) refuse(cause error) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.finish(cause)
+	return cause
+}
+
 // Err returns nil while the term lasts, and then the cause that it ended by.
 func (t *Term) Err() error {
 	t.mu.Lock()

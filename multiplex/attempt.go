@@ -185,8 +185,8 @@ func (a *Attempt) conclude() {
 		return
 	}
 	a.decision = d
-	if a.kind == extend && d == won && a.claim.doubts != nil {
-		a.claim.doubts.missed = 0
+	if c := a.claim; a.kind == extend && c.doubts != nil && undivided(len(a.calls), a.granted&^c.doubts.missed) {
+		c.doubts.missed = 0
 	}
 	for w := a.waiters; w != nil; w = w.next {
 		signal(w.wake)

@@ -107,16 +107,6 @@ func (c *Claim) missed() nodeSet {
 	return c.doubts.missed
 }
 
-// Trusted returns the longest TTL up to ttl for which every node counts: see errLate.
-func (c *Claim) Trusted(ttl time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.doubts != nil && c.doubts.late != 0 {
-		return min(ttl, c.doubts.lateTTL)
-	}
-	return ttl
-}
-
 // broke notes that the connection to a node broke before it answered a. mu is held.
 func (c *Claim) broke(a *Attempt, lane nodeSet) {
 	d := c.doubt()

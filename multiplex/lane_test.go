@@ -412,3 +412,33 @@ func TestANodeThatMayStillExtendLessDoesNotCount(t *testing.T) {
 		stop()
 	})
 }
+
+// The goal: nodes that lost the keys at the same time cost the lease also where none of the extensions that found them was told of
+// all: an answer that comes too late for its own counts for the later ones.
+func TestALossThatNoSingleExtensionSawIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		gate := make(chan struct{})
+		c := claim("k", "token")
+		require.NoError(t, wait(m.Acquire(c, 10*time.Second, 1), t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		delete(stores[0].keys, "k")
+		delete(stores[2].keys, "k")
+		trip := m.nodes[2].trip
+		m.nodes[2].trip = func(attempts []*Attempt, answers []answer) {
+			<-gate
+			trip(attempts, answers)
+		}
+		extension := func() error {
+			return wait(m.Extend(c, 10*time.Second, time.Now().Add(9*time.Second), 0, 1), t.Context())
+		}
+		require.ErrorIs(t, extension(), ErrNoQuorum)
+		require.NoError(t, extension(), "a quorum has it, and nobody else is known to have had one")
+		close(gate)
+		time.Sleep(time.Second)
+		require.ErrorIs(t, extension(), ErrHeld)
+		_ = wait(m.Release(c, 1), t.Context())
+		time.Sleep(time.Minute)
+	})
+}

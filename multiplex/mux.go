@@ -125,6 +125,16 @@ func (m *Mux) Extend(c *Claim, ttl time.Duration, before time.Time, patience tim
 	return m.submit(a)
 }
 
+// Trusted returns the longest TTL up to ttl for which a quorum of nodes counts: see errLate.
+func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(m.nodes); c.doubts != nil && n-c.doubts.late.count() < quorum(n) {
+		return min(ttl, c.doubts.lateTTL)
+	}
+	return ttl
+}
+
 // Release starts deleting the claim's keys where they still hold its token: on every node that may have heard of it, behind
 // whatever is under way there. It is the claim's last attempt; releasing again returns the same one. Wait is nil when a
 // quorum of nodes is known not to hold the token. together is as in Acquire.

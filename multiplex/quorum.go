@@ -83,6 +83,9 @@ func decideExtend(n int, granted, refused, missed, unknown nodeSet) decision {
 	return noQuorum
 }
 
+// undivided reports whether these nodes, which had the keys all the time, are so many that no quorum can have been without.
+func undivided(n int, steady nodeSet) bool { return steady.count() > n-quorum(n) }
+
 // decideRelease counts the votes on a release. absent nodes never had the token, and were not asked. It wins when a
 // quorum confirmed, or all that were asked; and where some of them can't confirm, when those that did and the absent
 // ones make a quorum together. It prefers the former so that whoever acquires next finds the nodes free, not only enough

@@ -1,0 +1,92 @@
+package lockpipe_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: an automatic extension never ends the keys before the lease, also where it is executed and not confirmed, and a node is known
+// that may still execute a shorter one: nobody else gets the keys while the holder believes to have them.
+func TestAnAutomaticExtensionNeverShortens(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *virtual, rival *lockpipe.Client) {
+		var cut atomic.Bool
+		c := v.client(t, timeout(time.Second), func(cfg *lockpipe.Config) {
+			cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if cut.Load() && !strings.HasPrefix(addr, "node-0") {
+					return nil, errors.New("cut off")
+				}
+				return v.dial(ctx, network, addr)
+			}
+		})
+		l := v.hold(t, c, "k", lockpipe.WithTTL(10*time.Second), lockpipe.WithAutoExtend(time.Hour))
+		until := func(condition func() bool) {
+			for !condition() {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		v.silence(2)
+		until(func() bool { return v.hanging(2) > 0 })
+		time.Sleep(5 * time.Second) // the connection breaks
+		v.speak(2)
+		time.Sleep(time.Second)
+		require.NoError(t, l.Extend(t.Context(), 50*time.Second))
+		synctest.Wait()
+		v.silence(1, 2)
+		until(func() bool { return v.hanging(1) > 0 && v.hanging(2) > 0 })
+		cut.Store(true)
+		until(func() bool {
+			return c.Nodes()[1].State == lockpipe.NodeDown && c.Nodes()[2].State == lockpipe.NodeDown
+		})
+		v.speak(1, 2) // they execute what they were sent, and nobody is told
+		for l.Err() == nil {
+			_, err := rival.TryAcquire(t.Context(), "k")
+			if l.Err() == nil {
+				require.ErrorIs(t, err, lockpipe.ErrHeld)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		cut.Store(false)
+		time.Sleep(time.Minute)
+	})
+}
+
+// The goal: one node that may still execute a shorter extension does not keep the lease short.
+func TestOneLateNodeDoesNotShortenWhatFollows(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		l := v.hold(t, c, "k", lockpipe.WithTTL(10*time.Second), lockpipe.WithAutoExtend(time.Hour))
+		v.silence(4)
+		require.NoError(t, l.Extend(t.Context(), 50*time.Millisecond))
+		require.NoError(t, l.Extend(t.Context(), 10*time.Second))
+		time.Sleep(3 * time.Second)
+		v.speak(4)
+		synctest.Wait()
+		before := c.Stats().Extended
+		time.Sleep(time.Minute)
+		require.NoError(t, l.Err())
+		require.LessOrEqual(t, c.Stats().Extended-before, uint64(26))
+	}, timeout(time.Second))
+}
+
+// The goal: where most nodes may still execute a shorter one, the lease is kept by short extensions.
+func TestALeaseIsKeptByWhatCanBeTrusted(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		l := v.hold(t, c, "k", lockpipe.WithTTL(30*time.Second), lockpipe.WithAutoExtend(time.Hour))
+		v.silence(0, 1, 2)
+		require.ErrorIs(t, l.Extend(t.Context(), 8*time.Second), lockpipe.ErrNoQuorum)
+		time.Sleep(4 * time.Second) // the connections break
+		v.speak(0, 1, 2)
+		time.Sleep(time.Minute)
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Release(t.Context()))
+		v.nothingLeft(t)
+	}, timeout(time.Second))
+}
