@@ -17,6 +17,13 @@ import (
 // The goal: an automatic extension never ends the keys before the lease, also where it is executed and not confirmed, and a node is known
 // that may still execute a shorter one: nobody else gets the keys while the holder believes to have them.
 func TestAnAutomaticExtensionNeverShortens(t *testing.T) {
+	for _, broken := range []time.Duration{0, 4 * time.Second} {
+		t.Run(broken.String(), func(t *testing.T) { neverShortens(t, broken) })
+	}
+}
+
+// neverShortens cuts the holder off while its extensions hang; for so long, they hang on connections that break.
+func neverShortens(t *testing.T, broken time.Duration) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, rival *lockpipe.Client) {
 		var cut atomic.Bool
 		c := v.client(t, timeout(time.Second), func(cfg *lockpipe.Config) {
@@ -41,6 +48,8 @@ func TestAnAutomaticExtensionNeverShortens(t *testing.T) {
 		require.NoError(t, l.Extend(t.Context(), 50*time.Second))
 		synctest.Wait()
 		v.silence(1, 2)
+		until(func() bool { return v.hanging(1) > 0 })
+		time.Sleep(broken)
 		until(func() bool { return v.hanging(1) > 0 && v.hanging(2) > 0 })
 		cut.Store(true)
 		until(func() bool {

@@ -51,7 +51,9 @@ func newVirtual(t *testing.T, n int) *virtual {
 func (v *virtual) client(t *testing.T, change ...func(*lockpipe.Config)) *lockpipe.Client {
 	t.Helper()
 	cfg := config(v.urls, change)
-	cfg.Dial = v.dial
+	if cfg.Dial == nil {
+		cfg.Dial = v.dial
+	}
 	c, err := lockpipe.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
