@@ -54,7 +54,7 @@ func observe(l *lockpipe.Lease, ctx context.Context) string {
 			return fmt.Sprint(word(err), " ", until.IsZero(), " ", ctx.Err(), " ", word(context.Cause(ctx)))
 		case !until.IsZero() && !until.After(now):
 			return fmt.Sprintf("an Until that was over for %v", now.Sub(until))
-		case err != nil && now.Sub(last) < time.Millisecond:
+		case err != nil && time.Since(last) <= holderGap: // else it was stopped since now, and the next round tells
 			return fmt.Sprint("an end before the stop: ", err)
 		}
 		last = now
