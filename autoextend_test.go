@@ -352,10 +352,10 @@ const (
 func TestAReleaseIsTheLastWord(t *testing.T) {
 	t.Parallel()
 	tests := map[string]racing{
-		"one Extend, patient":    {1, 10 * time.Second, 40},
-		"one Extend, impatient":  {1, 40 * time.Millisecond, 10},
-		"two Extends, patient":   {2, 10 * time.Second, 40},
-		"two Extends, impatient": {2, 40 * time.Millisecond, 10},
+		"one Extend, patient":    {1, 10 * time.Second, 46},
+		"one Extend, impatient":  {1, 40 * time.Millisecond, 4},
+		"two Extends, patient":   {2, 10 * time.Second, 46},
+		"two Extends, impatient": {2, 40 * time.Millisecond, 4},
 	}
 	const together = 100 // 10,000 releases in all waves of all tests
 	for name, test := range tests {

@@ -341,7 +341,7 @@ func TestLeasesLostTogetherMakeOneLine(t *testing.T) {
 // The goal: Close releases all leases that are extended by themselves in few trips, they end as closed, and nothing is left.
 func TestCloseReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
 	t.Parallel()
-	const many = 1000
+	const many = 600
 	var told endings
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		leases := takeEach(t, c, "k", many, auto(30*time.Second, time.Hour)...)
