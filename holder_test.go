@@ -48,7 +48,7 @@ func holderMain(urls string) int {
 func observe(l *lockpipe.Lease, ctx context.Context) string {
 	for last := time.Now(); ; {
 		now := time.Now()
-		until, err := l.Until(), l.Err()
+		err, until := l.Err(), l.Until()
 		switch {
 		case now.Sub(last) > holderGap:
 			return fmt.Sprint(word(err), " ", until.IsZero(), " ", ctx.Err(), " ", word(context.Cause(ctx)))
