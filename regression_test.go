@@ -59,6 +59,9 @@ func TestAnUnconfirmedShorteningIsReleasedAtItsEnd(t *testing.T) {
 		v.fail(1, readOnly)
 		require.ErrorIs(t, l.Extend(t.Context(), 500*time.Millisecond), lockpipe.ErrNoQuorum)
 		v.heal(0, 1)
+		time.Sleep(time.Until(l.Until()) - 1) // it is released as soon as it has ended
+		require.Equal(t, l.Token(), v.get(0, "k"))
+		require.Greater(t, v.ttl(0, "k"), 49*time.Second)
 		<-l.Done()
 		require.ErrorIs(t, l.Err(), lockpipe.ErrExpired)
 		require.Equal(t, 493*time.Millisecond, time.Since(begin))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"testing"
@@ -64,6 +65,7 @@ func (v *virtual) client(t *testing.T, change ...func(*lockpipe.Config)) *lockpi
 		defer cancel()
 		_ = c.Close(ctx)
 	})
+	time.Sleep(20 * v.nodes[0].latency)
 	synctest.Wait()
 	require.True(t, allUp(c), "a node does not come up")
 	return c
@@ -126,6 +128,23 @@ func (v *virtual) heal(which ...int) {
 	}
 }
 
+// latency lets what clients send take a random time up to longest to a node, and the answers as much back. It is called before there
+// are clients.
+func (v *virtual) latency(longest time.Duration) {
+	for _, n := range v.nodes {
+		n.latency = longest
+	}
+}
+
+// watch is told of every command that node i is about to execute, also of those that a script calls. It must not use the nodes.
+func (v *virtual) watch(see func(i int, command string, args []string)) {
+	for i, n := range v.nodes {
+		n.mu.Lock()
+		n.watch = func(command string, args []string) { see(i, command, args) }
+		n.mu.Unlock()
+	}
+}
+
 // executed is how many commands of this name, SET or EVALSHA, node i has executed for clients. What a script calls does not count.
 func (v *virtual) executed(i int, command string) int {
 	n := v.nodes[i]
@@ -174,7 +193,8 @@ func (v *virtual) nothingLeft(t *testing.T) {
 
 // virtualNode is one of them.
 type virtualNode struct {
-	redis *miniredis.Miniredis
+	redis   *miniredis.Miniredis
+	latency time.Duration // the longest, one way
 
 	mu       sync.Mutex            // guards all below; never held while a command hangs
 	clients  map[*server.Peer]bool // connections of clients
@@ -182,6 +202,7 @@ type virtualNode struct {
 	hung     []chan struct{} // what hangs, oldest first; closed to go on
 	failure  string          // the error that lock commands are answered with; "" for none
 	executed map[string]int
+	watch    func(command string, args []string) // nil for none
 }
 
 func newVirtualNode(t *testing.T) *virtualNode {
@@ -198,15 +219,27 @@ func newVirtualNode(t *testing.T) *virtualNode {
 
 // before is called before every command, also before those that a script calls: then the node is locked, so nothing may hang. A script
 // calls from a peer of its own, which never said HELLO as each connection does first.
-func (n *virtualNode) before(peer *server.Peer, command string, _ ...string) (answered bool) {
+func (n *virtualNode) before(peer *server.Peer, command string, args ...string) (answered bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if command == "HELLO" {
 		n.clients[peer] = true
 	}
-	if !n.clients[peer] || command != "SET" && command != "EVALSHA" {
-		return false
+	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA")
+	if lock && n.refuse(peer) {
+		return true
 	}
+	if lock {
+		n.executed[command]++
+	}
+	if n.watch != nil {
+		n.watch(command, args)
+	}
+	return false
+}
+
+// refuse lets a lock command hang or fail, if it is to. mu is held, and given up while it hangs.
+func (n *virtualNode) refuse(peer *server.Peer) (answered bool) {
 	if n.silent {
 		resume := make(chan struct{})
 		n.hung = append(n.hung, resume)
@@ -218,7 +251,6 @@ func (n *virtualNode) before(peer *server.Peer, command string, _ ...string) (an
 		peer.WriteError(n.failure)
 		return true
 	}
-	n.executed[command]++
 	return false
 }
 
@@ -244,21 +276,34 @@ func (n *virtualNode) fail(message string) {
 
 func (n *virtualNode) dial() net.Conn {
 	client, conn := net.Pipe()
-	b := &bufferedConn{Conn: conn, received: make(chan []byte, 1024)}
-	go b.receive()
-	n.redis.Server().ServeConn(b)
-	return client
+	n.redis.Server().ServeConn(newBufferedConn(conn, n.latency))
+	if n.latency == 0 {
+		return client
+	}
+	return newBufferedConn(client, n.latency)
 }
 
-// bufferedConn receives what a server has not read yet, as a kernel does: a net.Pipe alone would hold up who writes to a silent node,
-// and lose what was written when he closes.
+// bufferedConn receives what its owner has not read yet, as a kernel does: a net.Pipe alone would hold up who writes to a silent node,
+// and lose what was written when he closes. Deadlines do not end its Read.
 type bufferedConn struct {
 	net.Conn
-	received chan []byte // closed at the end of the connection
-	rest     []byte      // of what was received, owned by Read
+	received chan piece // closed at the end of the connection
+	rest     []byte     // of what was received, owned by Read
 }
 
-func (b *bufferedConn) receive() {
+// piece is what was received at once, and when it may be read.
+type piece struct {
+	data []byte
+	due  time.Time
+}
+
+func newBufferedConn(conn net.Conn, latency time.Duration) *bufferedConn {
+	b := &bufferedConn{Conn: conn, received: make(chan piece, 1024)}
+	go b.receive(latency)
+	return b
+}
+
+func (b *bufferedConn) receive(latency time.Duration) {
 	defer close(b.received)
 	for {
 		p := make([]byte, 4096)
@@ -266,13 +311,15 @@ func (b *bufferedConn) receive() {
 		if err != nil {
 			return
 		}
-		b.received <- p[:n]
+		b.received <- piece{p[:n], time.Now().Add(rand.N(latency + 1))}
 	}
 }
 
 func (b *bufferedConn) Read(p []byte) (int, error) {
 	if len(b.rest) == 0 {
-		b.rest = <-b.received
+		next := <-b.received
+		b.rest = next.data
+		time.Sleep(time.Until(next.due))
 	}
 	if len(b.rest) == 0 {
 		return 0, io.EOF

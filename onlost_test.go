@@ -1,0 +1,390 @@
+package lockpipe_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// expireTogether takes n leases that run out at the same instant, and returns just after it.
+func expireTogether(t *testing.T, c *lockpipe.Client, name string, n int) []*lockpipe.Lease {
+	t.Helper()
+	leases := takeEach(t, c, name, n, lockpipe.WithTTL(time.Second))
+	<-leases[0].Done()
+	synctest.Wait()
+	return leases
+}
+
+// takeEach takes n leases in one call.
+func takeEach(t *testing.T, c *lockpipe.Client, name string, n int, opts ...lockpipe.Option) []*lockpipe.Lease {
+	t.Helper()
+	leases := make([]*lockpipe.Lease, n)
+	for i, r := range c.TryAcquireEach(t.Context(), keysOf(name, n), opts...) {
+		require.NoError(t, r.Err)
+		leases[i] = r.Lease
+	}
+	synctest.Wait()
+	return leases
+}
+
+// The goal: a callback that blocks for ever keeps no other from being called, no other lease from being extended, and not Close.
+func TestACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 3)
+		var told endings
+		gate := make(chan struct{})
+		defer close(gate)
+		c := v.client(t, onLost(func(l *lockpipe.Lease, err error) {
+			told.tell(l, err)
+			if l.Key() == "stuck" {
+				<-gate
+			}
+		}))
+		kept := v.hold(t, c, "kept", auto(autoTTL, time.Hour)...)
+		stuck := v.hold(t, c, "stuck", lockpipe.WithTTL(time.Second))
+		<-stuck.Done()
+		synctest.Wait()
+		require.Len(t, told.of(stuck), 1)
+		for round := range 10 {
+			for _, l := range expireTogether(t, c, fmt.Sprint(round), 30) {
+				require.Len(t, told.of(l), 1)
+			}
+		}
+		time.Sleep(10 * autoTTL)
+		heldEverywhere(t, v, kept)
+		require.NoError(t, c.Close(t.Context()))
+		over(t, kept, lockpipe.ErrClosed)
+		v.nothingLeft(t)
+		require.Len(t, told.all(), 301)
+		require.Equal(t, uint64(301), c.Stats().Expired)
+		require.Zero(t, c.Stats().Untold)
+	})
+}
+
+// The goal: 64 callbacks run at the same time, further ones wait, and each that ends lets the next one run, in order; also after Close.
+func TestTheSixtyFifthCallbackWaits(t *testing.T) {
+	t.Parallel()
+	for _, closed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			v := newVirtual(t, 3)
+			var told endings
+			gate := make(chan struct{})
+			c := v.client(t, onLost(func(l *lockpipe.Lease, err error) {
+				told.tell(l, err)
+				<-gate
+			}))
+			kept := v.hold(t, c, "kept", auto(autoTTL, time.Hour)...)
+			expireTogether(t, c, "blocking", 64)
+			require.Len(t, told.all(), 64)
+			var waiting []*lockpipe.Lease
+			for i := range 10 {
+				waiting = append(waiting, expireTogether(t, c, fmt.Sprint("waiting", i), 1)...)
+			}
+			time.Sleep(time.Minute)
+			require.Len(t, told.all(), 64)
+			heldEverywhere(t, v, kept)
+			if closed {
+				require.NoError(t, c.Close(t.Context()))
+				over(t, kept, lockpipe.ErrClosed)
+			}
+			for i, l := range waiting {
+				gate <- struct{}{}
+				synctest.Wait()
+				require.Len(t, told.all(), 65+i)
+				require.Equal(t, l, told.all()[64+i].lease)
+			}
+			close(gate)
+			synctest.Wait()
+			require.Len(t, told.all(), 74)
+		})
+	}
+}
+
+// The goal: a callback that panics is logged with its stack and counted, and costs nobody else the call.
+func TestAPanicInACallbackIsLoggedAndCounted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 3)
+		var told endings
+		var log lockedBuffer
+		c := v.client(t, onLost(func(l *lockpipe.Lease, err error) {
+			told.tell(l, err)
+			if strings.HasPrefix(l.Key(), "bad") {
+				panicOnPurpose(l.Key())
+			}
+		}), logTo(&log))
+		for round := range 100 { // more than there are goroutines for callbacks
+			expireTogether(t, c, fmt.Sprint("bad", round), 1)
+		}
+		for _, l := range expireTogether(t, c, "good", 100) {
+			require.Len(t, told.of(l), 1)
+		}
+		require.Len(t, told.all(), 200)
+		require.Equal(t, uint64(100), c.Stats().Panics)
+		lines := linesWith(&log, "a callback panicked")
+		require.Len(t, lines, 100)
+		for i, line := range lines {
+			require.Contains(t, line, "level=ERROR")
+			require.Contains(t, line, fmt.Sprintf("no good: bad%d", i))
+			require.Contains(t, line, "panicOnPurpose", "the stack")
+			require.Contains(t, line, "onlost_test.go", "the stack")
+		}
+	})
+}
+
+func panicOnPurpose(key string) { panic("no good: " + key) }
+
+func logTo(b *lockedBuffer) func(*lockpipe.Config) {
+	return func(cfg *lockpipe.Config) { cfg.Logger = slog.New(slog.NewTextHandler(b, nil)) }
+}
+
+func linesWith(b *lockedBuffer, text string) (found []string) {
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// The goal: a callback may use its lease, the client and its Close, whoever else does so at the same time.
+func TestACallbackMayUseEverything(t *testing.T) {
+	t.Parallel()
+	for _, nodes := range []string{"well", "silent"} {
+		t.Run(nodes, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				v := newVirtual(t, 3)
+				var c *lockpipe.Client
+				ended := make(chan []error, 10)
+				c = v.client(t, timeout(100*time.Millisecond), onLost(func(l *lockpipe.Lease, _ error) {
+					ctx := context.Background()
+					errs := []error{l.Extend(ctx, autoTTL), l.Release(ctx), c.ReleaseAll(ctx, l)}
+					_, err := c.TryAcquire(ctx, l.Key())
+					errs = append(errs, err)
+					closing, cancel := context.WithTimeout(ctx, time.Minute)
+					defer cancel()
+					_ = c.Close(closing) // an error is for the silent ones
+					_, err = c.TryAcquire(ctx, l.Key())
+					ended <- append(errs, err)
+				}))
+				kept := v.hold(t, c, "kept", auto(autoTTL, time.Hour)...)
+				first := takeEach(t, c, "first", 10, lockpipe.WithTTL(time.Second))
+				if nodes == "silent" {
+					v.silence(0, 1, 2)
+				}
+				for range first {
+					errs := <-ended
+					for _, err := range errs[:3] {
+						require.ErrorIs(t, err, lockpipe.ErrExpired)
+					}
+					require.ErrorIs(t, errs[4], lockpipe.ErrClosed)
+				}
+				require.NoError(t, c.Close(t.Context()))
+				over(t, kept, lockpipe.ErrClosed)
+				v.speak(0, 1, 2)
+				synctest.Wait()
+			})
+		})
+	}
+}
+
+// The goal: OnLost is called exactly once for each lease that ended by itself, however that was found out, and by nobody for one that was
+// released or closed.
+func TestOnLostIsCalledOnceWhereTheHolderMayNotKnow(t *testing.T) {
+	t.Parallel()
+	const many = 40
+	tests := map[string]struct {
+		opts []lockpipe.Option
+		end  func(t *testing.T, v *virtual, c *lockpipe.Client, leases []*lockpipe.Lease)
+		told error // nil: not called
+	}{
+		"released": {auto(autoTTL, time.Hour), func(t *testing.T, _ *virtual, c *lockpipe.Client, leases []*lockpipe.Lease) {
+			require.NoError(t, c.ReleaseAll(t.Context(), leases...))
+		}, nil},
+		"released, and not confirmed": {auto(autoTTL, time.Hour), func(t *testing.T, v *virtual, c *lockpipe.Client, leases []*lockpipe.Lease) {
+			v.fail(0, readOnly)
+			v.fail(1, readOnly)
+			require.ErrorIs(t, c.ReleaseAll(t.Context(), leases...), lockpipe.ErrNoQuorum)
+		}, nil},
+		"closed": {auto(autoTTL, time.Hour), func(t *testing.T, _ *virtual, c *lockpipe.Client, _ []*lockpipe.Lease) {
+			require.NoError(t, c.Close(t.Context()))
+		}, nil},
+		"expired":              {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, nil, lockpipe.ErrExpired},
+		"held for maxHold":     {auto(autoTTL, time.Minute), nil, lockpipe.ErrExpired},
+		"silent":               {auto(autoTTL, time.Hour), func(_ *testing.T, v *virtual, _ *lockpipe.Client, _ []*lockpipe.Lease) { v.silence(0, 1) }, lockpipe.ErrLost},
+		"found gone by itself": {auto(autoTTL, time.Hour), takeAway, lockpipe.ErrLost},
+		"found gone by Extend": {auto(autoTTL, time.Hour), func(t *testing.T, v *virtual, c *lockpipe.Client, leases []*lockpipe.Lease) {
+			takeAway(t, v, c, leases)
+			for _, l := range leases {
+				require.ErrorIs(t, l.Extend(t.Context(), autoTTL), lockpipe.ErrLost)
+				require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrLost)
+				require.ErrorIs(t, l.Extend(t.Context(), autoTTL), lockpipe.ErrLost)
+			}
+		}, lockpipe.ErrLost},
+		"found gone by Extend, without automatic extension": {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, func(t *testing.T, v *virtual, c *lockpipe.Client, leases []*lockpipe.Lease) {
+			takeAway(t, v, c, leases)
+			for _, l := range leases {
+				require.ErrorIs(t, l.Extend(t.Context(), autoTTL), lockpipe.ErrLost)
+			}
+		}, lockpipe.ErrLost},
+		"Release beside the end": {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, besideTheEnd((*lockpipe.Lease).Release), lockpipe.ErrExpired},
+		"Extend beside the end": {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, besideTheEnd(func(l *lockpipe.Lease, ctx context.Context) error {
+			return l.Extend(ctx, autoTTL)
+		}), lockpipe.ErrExpired},
+		"Err beside the end": {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, besideTheEnd(func(l *lockpipe.Lease, _ context.Context) error {
+			return l.Err()
+		}), lockpipe.ErrExpired},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told endings
+			inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+				leases := takeEach(t, c, "k", many, test.opts...)
+				if test.end != nil {
+					test.end(t, v, c, leases)
+				}
+				time.Sleep(2 * time.Minute)
+				v.speak(0, 1)
+				require.NoError(t, c.Close(t.Context()))
+				synctest.Wait()
+				if test.told == nil {
+					require.Empty(t, told.all())
+					return
+				}
+				require.Len(t, told.all(), many)
+				for _, l := range leases {
+					require.Len(t, told.of(l), 1)
+					require.ErrorIs(t, told.of(l)[0].err, test.told)
+					require.Equal(t, l.Err(), told.of(l)[0].err)
+				}
+				require.Equal(t, uint64(many), c.Stats().Lost+c.Stats().Expired)
+			}, onLost(told.tell), timeout(100*time.Millisecond))
+		})
+	}
+}
+
+// takeAway deletes the leases' keys on a majority.
+func takeAway(_ *testing.T, v *virtual, _ *lockpipe.Client, leases []*lockpipe.Lease) {
+	for _, l := range leases {
+		for i := range len(v.nodes)/2 + 1 {
+			v.del(i, l.Key())
+		}
+	}
+}
+
+// besideTheEnd makes a call for each lease at the very moment when its time is up, so that either finds out first.
+func besideTheEnd(call func(l *lockpipe.Lease, ctx context.Context) error) func(*testing.T, *virtual, *lockpipe.Client, []*lockpipe.Lease) {
+	return func(t *testing.T, _ *virtual, _ *lockpipe.Client, leases []*lockpipe.Lease) {
+		errs := make([]error, len(leases))
+		var calls sync.WaitGroup
+		for i, l := range leases {
+			calls.Go(func() {
+				time.Sleep(time.Until(l.Until()))
+				errs[i] = call(l, context.Background())
+			})
+		}
+		calls.Wait()
+		for _, err := range errs {
+			require.ErrorIs(t, err, lockpipe.ErrExpired)
+		}
+	}
+}
+
+// The goal: many leases that are lost together make one line in the log, and those that did not get into it are in the next one.
+func TestLeasesLostTogetherMakeOneLine(t *testing.T) {
+	t.Parallel()
+	var log lockedBuffer
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		const many = 300
+		for round := 1; round <= 3; round++ {
+			leases := takeEach(t, c, fmt.Sprint(round), many, auto(autoTTL, time.Hour)...)
+			v.silence(0, 1)
+			<-leases[0].Done()
+			synctest.Wait()
+			require.Equal(t, uint64(many*round), c.Stats().Lost)
+			v.speak(0, 1)
+			time.Sleep(time.Minute)
+			lines := linesWith(&log, "lease lost")
+			require.Len(t, lines, round)
+			require.Contains(t, lines[round-1], "level=WARN")
+			require.Contains(t, lines[round-1], "not extended in time")
+		}
+		last := v.hold(t, c, "last", auto(autoTTL, time.Hour)...)
+		takeAway(t, v, c, []*lockpipe.Lease{last})
+		<-last.Done()
+		synctest.Wait()
+		total := 0
+		for _, line := range linesWith(&log, "lease lost") {
+			_, rest, _ := strings.Cut(line, "leases=")
+			n := 0
+			_, err := fmt.Sscan(rest, &n)
+			require.NoError(t, err)
+			total += n
+		}
+		require.Equal(t, 3*many+1, total, "each is counted in one line: %s", log.String())
+	}, logTo(&log), timeout(100*time.Millisecond))
+}
+
+// The goal: Close releases all leases that are extended by themselves in few trips, they end as closed, and nothing is left.
+func TestCloseReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
+	t.Parallel()
+	const many = 600
+	var told endings
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		leases := takeEach(t, c, "k", many, auto(30*time.Second, time.Hour)...)
+		time.Sleep(25 * time.Second) // some extensions may be under way
+		before := c.Stats()
+		require.NoError(t, c.Close(t.Context()))
+		after := c.Stats()
+		require.Equal(t, uint64(many*3), after.Operations-before.Operations)
+		require.LessOrEqual(t, after.Flushes-before.Flushes, uint64(3*(many/512+1+8)))
+		for _, l := range leases {
+			over(t, l, lockpipe.ErrClosed)
+		}
+		require.Zero(t, after.Held)
+		v.nothingLeft(t)
+		time.Sleep(time.Hour)
+		v.nothingLeft(t)
+		require.Empty(t, told.all())
+	}, onLost(told.tell))
+}
+
+// The goal: after Close no goroutine is left of extensions and callbacks, but for the two of the pool that package ants makes for itself
+// when it is loaded. This test is not parallel, since it looks at all goroutines.
+func TestCloseLeavesNoGoroutineOfExtensionsAndCallbacks(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	before := goleak.IgnoreCurrent()
+	var told endings
+	c := connected(t, newClient(t, nodes, onLost(func(l *lockpipe.Lease, err error) {
+		told.tell(l, err)
+		if l.Key() == "panics" {
+			panic("on purpose")
+		}
+	})))
+	var leases []*lockpipe.Lease
+	for i := range 100 {
+		leases = append(leases, take(t, c, fmt.Sprint("k", i), auto(2*time.Second, time.Hour)...))
+		take(t, c, fmt.Sprint("short", i), lockpipe.WithTTL(time.Second))
+	}
+	take(t, c, "panics", lockpipe.WithTTL(time.Second))
+	eventually(t, func() bool { return len(told.all()) >= 101 && c.Stats().Extended >= 100 }, "not all is used")
+	require.NoError(t, c.Close(t.Context()))
+	for _, l := range leases {
+		require.Error(t, l.Err())
+	}
+	eventually(t, func() bool { return goleak.Find(before) == nil }, "goroutines are left: %v", goleak.Find(before))
+	nothingLeft(t, nodes)
+}
