@@ -21,7 +21,7 @@ func (c *Client) leaseEnded(l *Lease, end error) {
 	}
 }
 
-// losses logs lost leases: one line for those that are lost in quick succession, which may be very many.
+// losses logs lost leases: one line for all that are lost within a second, which may be very many.
 type losses struct {
 	logger *slog.Logger
 	run    func(f func()) // runs f on a goroutine of its own, for a logger may block
@@ -31,42 +31,30 @@ type losses struct {
 	example string     // key of the first of them
 	err     error      // and how it ended
 	timer   *time.Timer
-	waiting bool // the timer runs
 }
 
-// logPause is the shortest time between two lines.
-const logPause = time.Second
+// logDelay is how long after the first loss the line is written.
+const logDelay = time.Second
 
-// add counts a lost lease. The first one is logged at once, and those that follow within logPause in one line.
+// add counts a lost lease.
 func (s *losses) add(l *Lease, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.count++; s.count == 1 {
-		s.example, s.err = l.Key(), err
-	}
-	if s.waiting {
+	if s.count++; s.count > 1 {
 		return
 	}
-	s.waiting = true
-	s.run(s.log)
+	s.example, s.err = l.Key(), err
 	if s.timer == nil {
-		s.timer = time.AfterFunc(logPause, s.resume)
+		s.timer = time.AfterFunc(logDelay, s.flush)
 	} else {
-		s.timer.Reset(logPause)
+		s.timer.Reset(logDelay)
 	}
 }
 
-// resume is what the timer does.
-func (s *losses) resume() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting = s.count > 0; s.waiting {
-		s.run(s.log)
-		s.timer.Reset(logPause)
-	}
-}
+// flush has what was counted logged.
+func (s *losses) flush() { s.run(s.log) }
 
-// log writes the line.
+// log writes the line, if there is something to say.
 func (s *losses) log() {
 	s.mu.Lock()
 	count, example, err := s.count, s.example, s.err
@@ -77,14 +65,11 @@ func (s *losses) log() {
 	}
 }
 
-// close stops the timer. What was not logged is logged now.
+// close has the line written now.
 func (s *losses) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	if s.count > 0 {
-		s.run(s.log)
+	if s.timer != nil && s.timer.Stop() {
+		s.flush()
 	}
 }
