@@ -36,16 +36,17 @@ const (
 var allowedImports = map[string][]string{
 	"cmd/loadgen":  {"bench"},
 	"bench":        {".", "lockpipetest"},
-	".":            {"multiplex", "lease", "batch"},
+	".":            {"multiplex", "lease", "waitroom", "batch"},
 	"multiplex":    {"batch", "script"},
 	"batch":        {},
 	"lease":        {},
 	"script":       {},
+	"waitroom":     {},
 	"lockpipetest": {},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
-var standardLibraryOnly = []string{"batch", "lease", "script"}
+var standardLibraryOnly = []string{"batch", "lease", "script", "waitroom"}
 
 // meaninglessNames say nothing about what is in a package.
 var meaninglessNames = []string{

@@ -10,13 +10,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/lockpipe/lockpipe/waitroom"
 )
 
 // Client takes leases on one group of masters. It is made by New, and all methods are safe for concurrent use; one Client
@@ -27,6 +27,7 @@ type Client struct {
 	leases *lease.Manager
 	tokens sync.Pool // of *tokenSource
 
+	rooms     waitroom.Table
 	callbacks callbacks
 	losses    losses
 
@@ -103,81 +104,13 @@ func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease,
 	return c.attempt(ctx, keys, o)
 }
 
-func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(keys, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.enter(); err != nil {
-		return nil, err
-	}
-	defer c.leave()
-	start := time.Now()
-	var reason error // of the last attempt that was decided
-	for n := 1; ; n++ {
-		l, err := c.attempt(ctx, keys, o)
-		if err != nil && reason != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			err = reason // the end of ctx cut the attempt short: it is no news about the keys
-		}
-		if err == nil || !retryable(err) {
-			return l, err
-		}
-		reason = err
-		if n != o.maxAttempts {
-			err = c.pause(ctx, o, err)
-		} else {
-			err = withCause(ctx, err)
-		}
-		if err != nil {
-			return nil, waited(start, keys, err)
-		}
-	}
-}
-
-// pause returns nil after a random delay if there may be a further attempt, or else why not, with the reason of the last one.
-func (c *Client) pause(ctx context.Context, o call, reason error) error {
-	d := o.minDelay
-	if spread := o.maxDelay - o.minDelay; spread > 0 {
-		d += rand.N(spread)
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	case <-c.closed:
-		return fmt.Errorf("%w: %w", reason, ErrClosed)
-	}
-	if ctx.Err() == nil {
-		return nil
-	}
-	return withCause(ctx, reason)
-}
-
-// withCause adds ctx's error, if it has ended, to the reason of the last attempt.
-func withCause(ctx context.Context, reason error) error {
-	if err := ctx.Err(); err != nil && !errors.Is(reason, err) {
-		return fmt.Errorf("%w: %w", reason, err)
-	}
-	return reason
-}
-
-// waited tells how long a call waited, and for what.
-func waited(start time.Time, keys []string, err error) error {
-	more := ""
-	if len(keys) > 1 {
-		more = fmt.Sprintf(" and %d more", len(keys)-1)
-	}
-	return fmt.Errorf("waited %v for %.64q%s: %w", time.Since(start).Round(time.Millisecond), keys[0], more, err)
-}
-
 // attempt is one try over all nodes, with a token of its own.
 func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	l := c.newLease(keys)
-	return c.granted(ctx, l, c.mux.Acquire(&l.claim, o.ttl, len(keys)), o, time.Time{})
+	return c.granted(ctx, l, c.mux.Acquire(l.claim, o.ttl, len(keys)), o, time.Time{})
 }
 
 // granted waits for the decision on a lease, and begins its term; began is as in Attempt.Wait.
@@ -190,11 +123,11 @@ func (c *Client) granted(ctx context.Context, l *Lease, a *multiplex.Attempt, o 
 		}
 		return nil, err
 	}
-	err := c.leases.Hold(&l.term, l, a.Sent(), o.ttl, o.maxHold)
+	err := c.leases.Hold(&l.term, l, lease.Grant{Sent: a.Sent(), TTL: o.ttl, MaxHold: o.maxHold})
 	if err == nil {
 		return l, nil
 	}
-	c.mux.Release(&l.claim, l.claim.Len())
+	c.mux.Release(l.claim, l.claim.Len())
 	if err == ErrExpired {
 		err = fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, time.Since(a.Sent()), o.ttl)
 	}
@@ -266,7 +199,7 @@ func (c *Client) Close(ctx context.Context) error {
 		keys += owner.(*Lease).claim.Len()
 	}
 	for i, owner := range held {
-		attempts[i] = c.mux.Release(&owner.(*Lease).claim, keys)
+		attempts[i] = c.mux.Release(owner.(*Lease).claim, keys)
 	}
 	failed := make([]error, 0)
 	began := time.Now()

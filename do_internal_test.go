@@ -16,7 +16,7 @@ func TestTheContextOfDoAsksTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(Lease)
 		leases := lease.NewManager(lease.Config{Ended: func(any, error) {}})
-		require.NoError(t, leases.Hold(&l.term, l, time.Now(), time.Second, 0))
+		require.NoError(t, leases.Hold(&l.term, l, lease.Grant{Sent: time.Now(), TTL: time.Second}))
 		inner, cancel := context.WithCancelCause(t.Context())
 		held := &heldContext{inner, l, cancel}
 		require.NoError(t, held.Err())

@@ -33,7 +33,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	a := l.client.mux.Extend(&l.claim, e.TTL, e.Before, 0, l.claim.Len())
+	a := l.client.mux.Extend(l.claim, e.TTL, e.Before, 0, l.claim.Len())
 	e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, time.Time{}))
 	if err = e.Finish(); err != nil && l.Err() != nil {
 		l.letGo() // the nodes may have extended it
@@ -52,8 +52,8 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		e.TTL = max(c.mux.Trusted(&l.claim, e.TTL), e.Least)
-		attempts[i] = c.mux.Extend(&l.claim, e.TTL, e.Before, e.Patience, keys)
+		e.TTL = max(c.mux.Trusted(l.claim, e.TTL), e.Least)
+		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.Before, e.Patience, keys)
 	}
 	for i, a := range attempts {
 		e := &due[i]

@@ -58,8 +58,11 @@ type tokenSource struct{ random *mathrand.ChaCha8 }
 // tokenBytes is 160 bits, as the Redlock description asks for.
 const tokenBytes = 20
 
-// token returns a token that nobody ever had: 160 bits of ChaCha8, seeded from the operating system, as 27 characters.
-func (c *Client) token() string {
+// token is 160 bits as 27 characters.
+type token [27]byte
+
+// token returns a token that nobody ever had: from ChaCha8, seeded from the operating system.
+func (c *Client) token() (text token) {
 	s, _ := c.tokens.Get().(*tokenSource)
 	if s == nil {
 		var seed [32]byte
@@ -69,7 +72,6 @@ func (c *Client) token() string {
 	var raw [tokenBytes]byte
 	_, _ = s.random.Read(raw[:]) // never fails
 	c.tokens.Put(s)
-	var text [27]byte
 	base64.RawURLEncoding.Encode(text[:], raw[:])
-	return string(text[:])
+	return text
 }

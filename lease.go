@@ -14,13 +14,19 @@ import (
 type Lease struct {
 	client *Client
 	term   lease.Term
-	claim  multiplex.Claim
+	claim  *multiplex.Claim // what the nodes have; another lease's once the term was passed on
+	turns  *turns           // nil unless it was handed over
 }
 
 func (c *Client) newLease(keys []string) *Lease {
-	l := &Lease{client: c}
-	l.claim.Init(c.cfg.Prefix, keys, c.token())
-	return l
+	f := new(struct { // one piece of memory
+		lease Lease
+		claim multiplex.Claim
+	})
+	token := c.token()
+	f.claim.Init(c.cfg.Prefix, keys, string(token[:]))
+	f.lease.client, f.lease.claim = c, &f.claim
+	return &f.lease
 }
 
 // Key returns the first key, without the prefix.
@@ -43,7 +49,8 @@ func (l *Lease) Keys() []string {
 	return keys
 }
 
-// Token returns the value of the keys on the nodes, which no other lease ever has.
+// Token returns the value of the keys on the nodes, which no other lease has at the same time: one that was handed over within
+// the process keeps it.
 func (l *Lease) Token() string {
 	if l == nil {
 		return ""
@@ -91,19 +98,28 @@ func (l *Lease) Release(ctx context.Context) error {
 		return nil
 	}
 	a, err := l.startRelease(l.claim.Len())
-	if err != nil {
+	if a == nil {
 		return err
 	}
-	return a.Wait(ctx, time.Time{})
+	err = a.Wait(ctx, time.Time{})
+	l.client.freed(l)
+	return err
 }
 
-// startRelease ends the term and sends the release, together with that of so many keys.
+// startRelease ends the term and sends the release, together with that of so many keys. Without an attempt there is nothing to
+// wait for: it was handed over, or was over.
 func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
 	// Close waits for what is counted here, so that it does not shut the nodes before the release is on its way.
 	l.client.calls.Add(1)
 	defer l.client.leave()
+	if l.client.handOver(l) {
+		return nil, nil
+	}
 	end := l.term.End(ErrReleased)
-	a := l.client.mux.Release(&l.claim, keys)
+	if l.term.Passed() { // by another Release at the same time
+		return nil, nil
+	}
+	a := l.client.mux.Release(l.claim, keys)
 	if !errors.Is(end, ErrReleased) {
 		return nil, end
 	}
@@ -111,4 +127,10 @@ func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
 }
 
 // letGo deletes what the nodes have of the lease, in the background.
-func (l *Lease) letGo() { l.client.mux.Release(&l.claim, l.claim.Len()) }
+func (l *Lease) letGo() {
+	if l.term.Passed() {
+		return
+	}
+	l.client.mux.Release(l.claim, l.claim.Len())
+	l.client.freed(l)
+}

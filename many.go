@@ -46,7 +46,7 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	began := time.Now()
 	for i := range once {
 		leases[i] = c.newLease(once[i : i+1])
-		attempts[i] = c.mux.Acquire(&leases[i].claim, o.ttl, len(once))
+		attempts[i] = c.mux.Acquire(leases[i].claim, o.ttl, len(once))
 	}
 	for i, k := range once {
 		results[i].Key = k
@@ -90,6 +90,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	for i, a := range attempts {
 		if a != nil {
 			errs[i] = a.Wait(ctx, began)
+			leases[i].client.freed(leases[i])
 		}
 		if errs[i] != nil {
 			failed = append(failed, fmt.Errorf("%.64q: %w", leases[i].Key(), errs[i]))

@@ -19,7 +19,7 @@ func sampled(t *testing.T) (*lockpipetest.Nodes, *lockpipe.Client, *sampler) {
 	t.Helper()
 	nodes, err := lockpipetest.StartInProcess(3)
 	require.NoError(t, err)
-	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), TTL: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), TTL: time.Minute, NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	var endpoints []endpoint
 	for _, url := range nodes.URLs() {

@@ -121,7 +121,7 @@ func fail(*Extension) error { return errNodes }
 func hold(t *testing.T, m *Manager, owner any, ttl, maxHold time.Duration) *Term {
 	t.Helper()
 	term := new(Term)
-	require.NoError(t, m.Hold(term, owner, time.Now(), ttl, maxHold))
+	require.NoError(t, m.Hold(term, owner, Grant{Sent: time.Now(), TTL: ttl, MaxHold: maxHold}))
 	return term
 }
 

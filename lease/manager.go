@@ -79,15 +79,30 @@ func (m *Manager) time(i instant) time.Time { return m.epoch.Add(time.Duration(i
 // maxHoldLimit keeps the sum of an instant and maxHold within 64 bits.
 const maxHoldLimit = 100 * 365 * 24 * time.Hour
 
-// Hold begins a term, which was not used before, of a lease that was asked for at sent for ttl. Where maxHold is above 0,
-// it is extended by itself, by ttl again and again until maxHold after sent. The error is ErrClosed after Close, and
-// ErrExpired if the time has run out already; then the term is over and Ended is not told.
-func (m *Manager) Hold(t *Term, owner any, sent time.Time, ttl, maxHold time.Duration) error {
+// Grant is what a lease begins with.
+type Grant struct {
+	// Sent is when it was asked for, or earlier.
+	Sent time.Time
+	// TTL is what it was asked for with, from Sent on.
+	TTL time.Duration
+	// Until is when it ends at the latest, where that is earlier than TTL says; else zero.
+	Until time.Time
+	// MaxHold, where it is above 0, has the lease extended by itself, by TTL again and again until MaxHold after Sent.
+	MaxHold time.Duration
+}
+
+// Hold begins a term, which was not used before. The error is ErrClosed after Close, and ErrExpired if the time has run
+// out already; then the term is over and Ended is not told.
+func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	t.manager, t.owner = m, owner
-	if maxHold > 0 {
-		t.ttl, t.bound = ttl, m.at(sent).after(min(maxHold, maxHoldLimit))
+	sent := m.at(g.Sent)
+	if g.MaxHold > 0 {
+		t.ttl, t.bound = g.TTL, sent.after(min(g.MaxHold, maxHoldLimit))
 	}
-	t.until = t.reach(m.at(sent), ttl)
+	t.until = t.reach(sent, g.TTL)
+	if !g.Until.IsZero() {
+		t.until = min(t.until, m.at(g.Until))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {

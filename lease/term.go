@@ -26,6 +26,7 @@ type Term struct {
 	// Guarded by mu, as all below:
 	queued    bool // among the manager's ready terms
 	extending bool // somebody has the turn to extend it
+	passed    bool // PassOn ended it
 
 	mu    sync.Mutex    // may be taken under manager.mu, and nothing under it
 	until instant       // the end of validity; never later than the last confirmed one
@@ -83,6 +84,30 @@ func (t *Term) stop(cause error) error {
 		t.finish(cause)
 	}
 	return t.end
+}
+
+// PassOn ends the term by ErrReleased if take, which is told when it would have ended, takes over what it was about. That is not asked
+// when the term is over, or is being extended. It reports whether this or an earlier call has passed it on: then the lease is
+// another's, and nothing may be done to it any more. take must not block, nor use the term.
+func (t *Term) PassOn(take func(until time.Time) bool) bool {
+	t.mu.Lock()
+	if !t.lapse() && !t.extending && take(t.manager.time(t.until)) {
+		t.passed = true
+		t.finish(ErrReleased)
+	}
+	passed := t.passed
+	t.mu.Unlock()
+	if passed {
+		t.manager.remove(t)
+	}
+	return passed
+}
+
+// Passed reports whether PassOn ended the term.
+func (t *Term) Passed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.passed
 }
 
 // refuse ends a term that does not begin.

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -50,7 +51,7 @@ func (c *Claim) Init(prefix string, keys []string, token string) {
 		c.one[0] = c.text[len(token):]
 		return
 	}
-	c.text = token
+	c.text = strings.Clone(token) // token itself stays on the caller's stack
 	many := make([]string, len(keys))
 	for i, k := range keys {
 		many[i] = prefix + k
@@ -74,6 +75,20 @@ func (c *Claim) Len() int { return len(c.keys()) }
 
 // Key returns the key at i, without the prefix.
 func (c *Claim) Key(i int) string { return c.keys()[i][c.prefix:] }
+
+// Outlast notes that the nodes keep the token for longer than the lease is to last.
+func (c *Claim) Outlast() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.outlast = true
+}
+
+// Clean reports whether all that was sent for the claim was answered as it should, so that another lease can go on with it.
+func (c *Claim) Clean() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.outlast && c.doubts == nil
+}
 
 // Unsettled reports whether something of the claim may still take effect on a node, or last there longer than the lease,
 // so that letting it expire is not enough to leave nothing behind.

@@ -1,0 +1,103 @@
+package lockpipe
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+const (
+	// A lease is handed from holder to holder within the process for so long, and so often; then it is released, so that other
+	// processes get their turn.
+	maxTurns    = 50 * time.Millisecond
+	maxHandOver = 1000
+	// turnPause is how long the callers of this process stay away then: about what others need to notice and to take it.
+	turnPause = 1500 * time.Microsecond
+	// enough is how much of the validity that a waiter asked for must be left for it to be content, in quarters.
+	enough = 3
+)
+
+// turns is what leases have in common that were handed on without a release.
+type turns struct {
+	since time.Time // when the first of them was acquired, or handed over first
+	count int       // how often it was handed over
+}
+
+// gift is a lease on its way from one holder to the next.
+type gift struct {
+	claim *multiplex.Claim
+	until time.Time
+	turns *turns
+}
+
+// handOver passes the lease to the caller of this process that waits for the same keys, if there is one whose turn it is, and
+// reports whether it was passed on, now or before. At that moment the old lease is over, and no call on it can touch anything any more.
+func (c *Client) handOver(l *Lease) bool {
+	if c.rooms.Waiting() == 0 || l.turns.spent() || !l.claim.Clean() {
+		return l.turns != nil && l.term.Passed()
+	}
+	select {
+	case <-c.closed:
+		return l.term.Passed()
+	default:
+	}
+	keys := l.Keys()
+	return l.term.PassOn(func(until time.Time) bool {
+		return c.rooms.Give(keys, &gift{l.claim, until, l.turns.next()})
+	})
+}
+
+func (t *turns) spent() bool {
+	return t != nil && (t.count >= maxHandOver || time.Since(t.since) >= maxTurns)
+}
+
+func (t *turns) next() *turns {
+	if t == nil {
+		return &turns{time.Now(), 1}
+	}
+	return &turns{t.since, t.count + 1}
+}
+
+// accept makes a lease of a gift, or returns nil where it can't be kept: then it is being released.
+func (c *Client) accept(ctx context.Context, g *gift, o call) *Lease {
+	l := &Lease{client: c, claim: g.claim, turns: g.turns}
+	grant := lease.Grant{Sent: time.Now(), TTL: o.ttl, Until: g.until, MaxHold: o.maxHold}
+	switch left, asked := g.until.Sub(grant.Sent), lease.Validity(o.ttl); {
+	case left > asked:
+		g.claim.Outlast()
+	case left < asked*enough/4:
+		a := c.mux.Extend(g.claim, o.ttl, g.until, 0, g.claim.Len())
+		if a.Wait(ctx, time.Time{}) != nil || !time.Now().Before(g.until) {
+			c.mux.Release(g.claim, g.claim.Len())
+			return nil
+		}
+		grant.Sent, grant.Until = a.Sent(), time.Time{}
+	}
+	if c.leases.Hold(&l.term, l, grant) != nil {
+		c.mux.Release(g.claim, g.claim.Len())
+		return nil
+	}
+	return l
+}
+
+// dispose passes a gift on that its receiver does not want any more.
+func (c *Client) dispose(keys []string, g *gift) {
+	if !c.rooms.Give(keys, g) {
+		c.mux.Release(g.claim, g.claim.Len())
+		c.rooms.Nudge(keys, time.Time{})
+	}
+}
+
+// freed tells those who wait for the keys of a lease that was released.
+func (c *Client) freed(l *Lease) {
+	if c.rooms.Waiting() == 0 {
+		return
+	}
+	var stayAway time.Time
+	if l.turns.spent() {
+		stayAway = time.Now().Add(turnPause)
+	}
+	c.rooms.Nudge(l.Keys(), stayAway)
+}
