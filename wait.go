@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -42,15 +43,7 @@ func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease
 
 // awaited reports whether callers of this process wait for one of the keys: then it is their turn first.
 func (c *Client) awaited(keys []string) bool {
-	if c.rooms.Waiting() == 0 {
-		return false
-	}
-	for _, k := range keys {
-		if c.rooms.Waits(k) {
-			return true
-		}
-	}
-	return false
+	return c.rooms.Waiting() > 0 && slices.ContainsFunc(keys, c.rooms.Waits)
 }
 
 // seeker is one waiting call. Callers of one process queue for their keys, and the first one alone tries to get them from the
