@@ -106,7 +106,8 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 		close(nd.settled)
 		nd.progress.epoch = time.Now()
 		nd.state.Store(int32(NodeUp))
-		nd.pipe = nd.newPipe()
+		nd.pipe, nd.arms = nd.newPipe(), nd.newArms()
+		nd.look = s.look
 		m.nodes, stores[i] = append(m.nodes, nd), s
 		m.keepers.Go(func() { nd.serve(ctx) })
 	}
@@ -441,4 +442,17 @@ func TestALossThatNoSingleExtensionSawIsTold(t *testing.T) {
 		_ = wait(m.Release(c, 1), t.Context())
 		time.Sleep(time.Minute)
 	})
+}
+
+// look answers watches: a key that is held ends in a minute.
+func (s *store) look(arms []*arm, answers []remains) {
+	time.Sleep(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, a := range arms {
+		answers[i] = remains{known: true, told: true, until: time.Now()}
+		if _, held := s.keys[a.watch.key]; held {
+			answers[i].until = time.Now().Add(time.Minute)
+		}
+	}
 }

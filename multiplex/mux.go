@@ -242,7 +242,11 @@ func (m *Mux) Close(ctx context.Context) error {
 // when a dial ends after its Close.
 func (m *Mux) shut(ctx context.Context) {
 	var nodes sync.WaitGroup
+	over, end := context.WithCancel(ctx)
+	end()
 	for _, n := range m.nodes {
+		_ = n.arms.Close(over) // takes no more; what is under way ends with the client
+		n.watches.lost(true)
 		nodes.Go(func() { _ = n.pipe.Close(ctx) })
 	}
 	nodes.Wait()
@@ -252,6 +256,7 @@ func (m *Mux) shut(ctx context.Context) {
 		nodes.Go(func() {
 			n.client.Close()
 			_ = n.pipe.Close(context.Background()) // what was cut off ends now
+			_ = n.arms.Close(context.Background())
 		})
 	}
 	nodes.Wait()
