@@ -83,6 +83,7 @@ func TestTheJudgeGrantsAndAllAreAsked(t *testing.T) {
 			c := claim("k", "t")
 			a := m.Contend(c, time.Minute, n-1)
 			require.NoError(t, wait(a, t.Context()))
+			require.Less(t, time.Since(begin), m.cfg.NodeTimeout/2, "the others were asked at once")
 			require.Equal(t, begin, a.Sent())
 			time.Sleep(time.Second)
 			synctest.Wait()
