@@ -20,10 +20,10 @@ type Stats struct {
 
 // Stats returns the counts.
 func (c *Client) Stats() Stats {
-	flushes, operations := c.mux.Stats()
+	nodes := c.mux.Stats()
 	leases := c.leases.Stats()
 	return Stats{
-		Flushes: flushes, Operations: operations,
+		Flushes: nodes.Flushes, Operations: nodes.Operations,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
 		Panics: c.callbacks.panics.Load(), Untold: c.callbacks.refused.Load(),
 	}

@@ -19,6 +19,8 @@ var (
 	errUnheard = errors.New("not waited for: the outcome was certain without it")
 	// errLeft is the error of a node that had not answered when the caller left.
 	errLeft = errors.New("no answer before the caller left")
+	// errUnasked is the error of a node that was not asked, because another one was asked first and did not answer in time.
+	errUnasked = errors.New("not asked: the node that was asked first had not answered")
 	// errStale is the vote of a node that had work for longer than the attempt waits.
 	errStale = errors.New("not sent in time")
 )
@@ -66,9 +68,12 @@ type Attempt struct {
 	granted, refused, unknown nodeSet // the votes; the other nodes' are open
 	absent                    nodeSet // nodes that a release need not ask: they can't have the token
 	waiting                   nodeSet // nodes that it waits for because their lane is busy
+	later                     nodeSet // nodes that are asked only if the judge does not refuse: see Mux.Contend
 	fresh                     nodeSet // nodes that may hold the token only because of this attempt
 	decision                  decision
 	told                      bool    // Wait told that a release is not confirmed yet
+	divided                   bool    // it was counted as a split vote
+	opened                    uint32  // when the nodes of later were asked: in milliseconds from sent, rounded up; 0 where there were none
 	notes                     []note  // why votes are refused or unknown; nil until the first such vote
 	waiters                   *waiter // goroutines in Wait
 }
@@ -139,6 +144,7 @@ func (a *Attempt) unsend(lane nodeSet) {
 // drop counts lanes as unknown because the attempt is not sent there any more. claim.mu is held.
 func (a *Attempt) drop(lanes nodeSet, err error) {
 	a.waiting &^= lanes
+	a.later &^= lanes
 	for s := lanes; s != 0; s &= s - 1 {
 		i := s.first()
 		a.count(i, answer{err: err})
@@ -167,6 +173,9 @@ func (a *Attempt) count(i int, r answer) {
 	}
 	if a.decision == pending || a.kind == release {
 		a.conclude()
+	}
+	if a.kind == acquire && a.decision > won {
+		a.tally()
 	}
 }
 
@@ -203,12 +212,15 @@ func (a *Attempt) decide(unknown nodeSet) decision {
 	case extend:
 		return decideExtend(n, a.granted, a.refused, a.claim.missed(), unknown)
 	}
+	if a.later != 0 && a.refused != 0 {
+		return held // by the judge
+	}
 	return decide(n, a.granted.count(), a.refused.count(), unknown.count())
 }
 
-// silent are the nodes whose votes are open. claim.mu is held.
+// silent are the nodes that were asked and whose votes are open. claim.mu is held.
 func (a *Attempt) silent() nodeSet {
-	return firstNodes(len(a.calls)) &^ (a.granted | a.refused | a.unknown | a.absent)
+	return firstNodes(len(a.calls)) &^ (a.granted | a.refused | a.unknown | a.absent | a.later)
 }
 
 // Wait returns nil when a quorum granted. Otherwise the error is a *HeldError or a *QuorumError; where ctx ended
@@ -243,22 +255,29 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
 // meanwhile.
 func (a *Attempt) await(ctx context.Context, began time.Time) error {
 	c := a.claim
-	before, rest := a.decision, a.limit
+	before, rest := a.decision, a.limitNow()
 	if !began.IsZero() {
 		rest -= time.Since(began)
 	}
 	w := a.mux.waiter(rest)
 	w.next, a.waiters = a.waiters, w
 	var ended error
+	var start nodeSet
 	for {
 		c.mu.Unlock()
+		a.mux.handAll(a, start)
 		ended = w.wait(ctx)
 		c.mu.Lock()
 		if a.decision != before {
 			ended = nil // the answer came first
 			break
 		}
-		if rest = a.patience(began); ended != nil || rest <= 0 {
+		rest, start = a.patience(began), 0
+		if ended == nil && rest <= 0 { // the judge is silent
+			start = a.open()
+			rest = a.patience(began)
+		}
+		if ended != nil || rest <= 0 && start == 0 {
 			break
 		}
 		w.timer.Reset(rest)
@@ -272,15 +291,19 @@ func (a *Attempt) await(ctx context.Context, began time.Time) error {
 // patience is how much longer the attempt is waited for: until its limit, and then as long as nodes that have not answered
 // deserve it. claim.mu is held.
 func (a *Attempt) patience(began time.Time) (rest time.Duration) {
-	if began.Before(a.sent) {
-		began = a.sent
+	if from := a.sent.Add(time.Duration(a.opened) * time.Millisecond); began.Before(from) {
+		began = from
 	}
-	if rest = a.limit - time.Since(began); rest > 0 {
-		return rest // a timer of an earlier use of the waiter fired
+	limit := a.limitNow()
+	if rest = limit - time.Since(began); rest > 0 {
+		if a.opened > 0 { // after the judge, the time is worth less than the limit, maybe
+			rest = min(rest, a.worth-time.Since(a.sent))
+		}
+		return rest // a timer of an earlier use of the waiter fired, or that of an earlier phase
 	}
 	for s := a.silent(); s != 0; s &= s - 1 {
 		i := s.first()
-		rest = max(rest, a.limit-a.mux.nodes[i].progress.idleFor())
+		rest = max(rest, limit-a.mux.nodes[i].progress.idleFor())
 	}
 	return min(rest, a.worth-time.Since(a.sent))
 }
@@ -340,6 +363,7 @@ func (a *Attempt) outcome(ended error) error {
 			d = a.decide(a.unknown | silent)
 		} else {
 			a.drop(silent, silence)
+			a.drop(a.later, errUnasked)
 			d = a.decision
 		}
 	}

@@ -152,7 +152,7 @@ func (c *Claim) extended(a *Attempt, i int, r answer) {
 func (c *Claim) admit(a *Attempt) (start nodeSet) {
 	prev := c.last
 	if prev != nil {
-		prev.drop(prev.waiting, errSuperseded)
+		prev.drop(prev.waiting|prev.later, errSuperseded)
 	}
 	c.last = a
 	c.outlast = c.outlast || a.kind == extend && a.ttl < c.longest
@@ -164,6 +164,7 @@ func (c *Claim) admit(a *Attempt) (start nodeSet) {
 			prev.drop(lane, errSuperseded)
 		}
 		switch {
+		case a.later&lane != 0:
 		case c.busy&lane != 0:
 			a.waiting |= lane
 		case a.begin(lane):
@@ -174,9 +175,9 @@ func (c *Claim) admit(a *Attempt) (start nodeSet) {
 	return start
 }
 
-// settle records the answer of node i to a, and returns the attempt that waited for the lane if it is to be handed to
-// the node now. mu is held.
-func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt) {
+// settle records the answer of node i to a, and returns the attempt that is to be handed to some nodes now: the one that waited for
+// the lane, or a itself where this was its judge. mu is held.
+func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt, start nodeSet) {
 	lane := one(i)
 	switch {
 	case r.broken:
@@ -187,7 +188,7 @@ func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt) {
 	switch {
 	case a.kind == release && r.vote != granted:
 		a.count(i, r)
-		return nil // the node keeps the release, and the lane stays busy, until it is answered
+		return nil, 0 // the node keeps the release, and the lane stays busy, until it is answered
 	case a.kind == release:
 		c.maybe &^= lane
 		c.busy &^= lane
@@ -204,12 +205,15 @@ func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt) {
 	if w := c.last; w != nil && w.waiting&lane != 0 {
 		w.waiting &^= lane
 		if w.begin(lane) {
-			return w
+			return w, lane
 		}
 		w.conclude()
 	}
+	if a.later != 0 {
+		start = a.open()
+	}
 	c.rest()
-	return nil
+	return a, start
 }
 
 // rest drops the last attempt when nothing needs it any more: a lease that is only held should be small. mu is held.

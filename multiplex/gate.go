@@ -19,7 +19,8 @@ var errGate = errors.New("not connected")
 type gate struct {
 	endpoint *endpoint
 	dialer   DialFunc
-	closed   func() // told when an open connection is closed, by whomever
+	closed   func()                       // told when an open connection is closed, by whomever
+	changed  func([]rueidis.RedisMessage) // told of keys that were changed; nil for all
 }
 
 // dialError is the error of a connection that was never open: what should have used it was not sent.
@@ -74,6 +75,7 @@ func (c *watchedConn) Close() error {
 func (g *gate) client() (rueidis.Client, error) {
 	option := g.endpoint.option
 	option.DialCtxFn = g.open
+	option.OnInvalidations = g.changed
 	client, err := rueidis.NewClient(option)
 	if client == nil {
 		return nil, err

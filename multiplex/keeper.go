@@ -68,7 +68,7 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect makes a connection and loads the scripts. A server that answers at all is connected, also if with an error,
+// connect makes a connection, loads the scripts and lets the server tell of watched keys, if it can. A server that answers at all is connected, also if with an error,
 // such as LOADING: its votes say so.
 func (n *node) connect(ctx context.Context) error {
 	for {
@@ -82,6 +82,7 @@ func (n *node) connect(ctx context.Context) error {
 		for _, s := range script.All() {
 			commands = append(commands, n.client.B().ScriptLoad().Script(s.Source).Build())
 		}
+		commands = append(commands, n.tracking())
 		err := n.client.DoMulti(trying, commands...)[0].NonRedisError()
 		cancel()
 		switch {

@@ -58,6 +58,19 @@ func (s *store) fail(rate float64) {
 	s.faults = rate
 }
 
+// hold lets a key be another's.
+func (s *store) hold(key, token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys[key] = token
+}
+
+func (s *store) free(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.keys, key)
+}
+
 func (s *store) left() map[string]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +119,8 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 		close(nd.settled)
 		nd.progress.epoch = time.Now()
 		nd.state.Store(int32(NodeUp))
-		nd.pipe = nd.newPipe()
+		nd.pipe, nd.arms = nd.newPipe(), nd.newArms()
+		nd.look = s.look
 		m.nodes, stores[i] = append(m.nodes, nd), s
 		m.keepers.Go(func() { nd.serve(ctx) })
 	}
@@ -148,7 +162,11 @@ func simulate(t *testing.T, n int, seed uint64) {
 				c.Init("", keys, fmt.Sprint(caller, "/", i))
 				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(30000))*time.Microsecond)
 				start := time.Now()
-				err := wait(m.Acquire(c, time.Minute, 1), ctx)
+				attempt := m.Acquire
+				if judge := random.IntN(2*n) - n; judge >= 0 {
+					attempt = func(c *Claim, ttl time.Duration, _ int) *Attempt { return m.Contend(c, ttl, judge) }
+				}
+				err := wait(attempt(c, time.Minute, 1), ctx)
 				cancel()
 				require.LessOrEqual(t, time.Since(start), 2*m.cfg.NodeTimeout)
 				if err != nil {
@@ -441,4 +459,17 @@ func TestALossThatNoSingleExtensionSawIsTold(t *testing.T) {
 		_ = wait(m.Release(c, 1), t.Context())
 		time.Sleep(time.Minute)
 	})
+}
+
+// look answers watches: a key that is held ends in a minute.
+func (s *store) look(arms []*arm, answers []remains) {
+	time.Sleep(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, a := range arms {
+		answers[i] = remains{known: true, told: true, until: time.Now()}
+		if _, held := s.keys[a.watch.key]; held {
+			answers[i].until = time.Now().Add(time.Minute)
+		}
+	}
 }

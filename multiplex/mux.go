@@ -61,6 +61,8 @@ type Mux struct {
 	stop    context.CancelFunc // ends the keepers
 	keepers sync.WaitGroup
 
+	counts
+
 	waiterPool sync.Pool // of *waiter; of this Mux, because timers and channels belong to one synctest bubble
 	flightPool sync.Pool // of *flight
 }
@@ -111,6 +113,7 @@ func (m *Mux) patience(keys int) time.Duration {
 // Acquire starts one attempt to take all keys of a new claim on a quorum of nodes for ttl. together is the number of keys
 // of all attempts that are started at the same time with it, its own included.
 func (m *Mux) Acquire(c *Claim, ttl time.Duration, together int) *Attempt {
+	m.attempts.Add(1)
 	return m.submit(m.newAttempt(c, acquire, ttl, m.patience(together), ttl/2))
 }
 
@@ -162,11 +165,15 @@ func (m *Mux) submit(a *Attempt) *Attempt {
 	}
 	start := c.admit(a)
 	c.mu.Unlock()
-	for ; start != 0; start &= start - 1 {
-		i := start.first()
-		m.hand(a, i)
-	}
+	m.handAll(a, start)
 	return a
+}
+
+// handAll gives an attempt to these nodes.
+func (m *Mux) handAll(a *Attempt, start nodeSet) {
+	for ; start != 0; start &= start - 1 {
+		m.hand(a, start.first())
+	}
 }
 
 // hand gives an attempt to a node, and if the node does not take it, the one that waits for the same lane.
@@ -180,14 +187,12 @@ func (m *Mux) hand(a *Attempt, i int) {
 func (m *Mux) answered(a *Attempt, i int, r answer) {
 	c := a.claim
 	c.mu.Lock()
-	next := c.settle(a, i, r)
+	next, start := c.settle(a, i, r)
 	c.mu.Unlock()
 	if a.kind == release && r.vote != granted {
 		m.nodes[i].keep(a)
 	}
-	if next != nil {
-		m.hand(next, i)
-	}
+	m.handAll(next, start)
 }
 
 // Reachable reports whether enough nodes are connected, or being connected, for a quorum.
@@ -208,16 +213,6 @@ func (m *Mux) Nodes() []NodeStatus {
 		all[i] = n.status()
 	}
 	return all
-}
-
-// Stats counts the trips made to all nodes together, and the attempts that they carried: each attempt counts once for each
-// node that it was sent to.
-func (m *Mux) Stats() (flushes, operations uint64) {
-	for _, n := range m.nodes {
-		flushes += n.flushes.Load()
-		operations += n.operations.Load()
-	}
-	return flushes, operations
 }
 
 // Close refuses further attempts but releases, waits until the nodes have answered what is under way, and closes the
@@ -242,7 +237,11 @@ func (m *Mux) Close(ctx context.Context) error {
 // when a dial ends after its Close.
 func (m *Mux) shut(ctx context.Context) {
 	var nodes sync.WaitGroup
+	over, end := context.WithCancel(ctx)
+	end()
 	for _, n := range m.nodes {
+		_ = n.arms.Close(over) // takes no more; what is under way ends with the client
+		n.watches.lost(true)
 		nodes.Go(func() { _ = n.pipe.Close(ctx) })
 	}
 	nodes.Wait()
@@ -252,6 +251,7 @@ func (m *Mux) shut(ctx context.Context) {
 		nodes.Go(func() {
 			n.client.Close()
 			_ = n.pipe.Close(context.Background()) // what was cut off ends now
+			_ = n.arms.Close(context.Background())
 		})
 	}
 	nodes.Wait()

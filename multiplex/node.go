@@ -74,6 +74,10 @@ type node struct {
 	// trip carries attempts to the server and back, on whatever connection there is.
 	trip func(attempts []*Attempt, answers []answer)
 
+	arms    *batch.Pipeline[*arm, remains]
+	look    func(arms []*arm, answers []remains) // as trip, for watches
+	watches watches
+
 	lost chan struct{} // of capacity 1: the connection was closed
 	kept chan struct{} // of capacity 1: releases were kept
 
@@ -93,7 +97,9 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.progress.epoch = time.Now()
 	n.trip = n.exchange
 	n.pipe = n.newPipe()
-	g := &gate{endpoint: &e, dialer: m.cfg.Dial, closed: func() { signal(n.lost) }}
+	n.look = n.watchExchange
+	n.arms = n.newArms()
+	g := &gate{endpoint: &e, dialer: m.cfg.Dial, closed: func() { signal(n.lost) }, changed: n.invalidated}
 	var err error
 	n.client, err = g.client()
 	return n, err

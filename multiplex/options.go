@@ -134,6 +134,7 @@ func (e *endpoint) configure() {
 	// An acquire that was executed and sent again would find its own key and count it as another's.
 	o.DisableRetry = true
 	// The cache needs CLIENT TRACKING, and nothing here is cached.
+	// The keeper turns tracking on for watches: a server that refuses it is still of use.
 	o.DisableCache = true
 	// CLIENT SETINFO is not known before Redis 7.2.
 	o.ClientSetInfo = rueidis.DisableClientSetInfo

@@ -1,0 +1,88 @@
+package multiplex
+
+import (
+	"errors"
+	"slices"
+	"time"
+)
+
+// Contend is Acquire for a caller that knows of others who want the same keys. It asks the node judge first, a place of the
+// configuration, and the others only when that one granted, or its vote is unknown. Refused by the judge, the attempt is held at once; no
+// other node was asked then, and HeldError.Nodes names the judge alone. When all contenders use the same judge, one of them wins it,
+// and the votes of the others do not split the nodes between them.
+//
+// Validity counts from before the judge was asked. Wait gives the judge half of NodeTimeout, and then the others as long as Acquire does; where
+// nobody waits, a silent judge holds the attempt up. With a judge that is no node's place it is an Acquire.
+func (m *Mux) Contend(c *Claim, ttl time.Duration, judge int) *Attempt {
+	m.attempts.Add(1)
+	a := m.newAttempt(c, acquire, ttl, m.patience(c.Len()), ttl/2)
+	if judge >= 0 && judge < len(m.nodes) {
+		a.later = firstNodes(len(m.nodes)) &^ one(judge)
+	}
+	return m.submit(a)
+}
+
+// open lets the attempt ask the nodes that it has not asked because of its judge, and returns those whose lanes it took. It does
+// nothing where the attempt is decided, given up, or of no use any more. claim.mu is held.
+func (a *Attempt) open() (start nodeSet) {
+	if a.decision != pending || time.Since(a.sent) >= a.worth {
+		return 0
+	}
+	lanes := a.later
+	a.later = 0
+	a.opened = uint32(time.Since(a.sent)/time.Millisecond) + 1
+	for s := lanes; s != 0; s &= s - 1 {
+		lane := one(s.first())
+		switch {
+		case a.claim.busy&lane != 0: // not of a new claim
+			a.waiting |= lane
+		case a.begin(lane):
+			start |= lane
+		}
+	}
+	return start
+}
+
+// limitNow is how long a node may owe an answer in this phase: the judge alone is not waited for as long. claim.mu is held.
+func (a *Attempt) limitNow() time.Duration {
+	if a.later != 0 {
+		return a.limit / 2
+	}
+	return a.limit
+}
+
+// Judge chooses the node that those who were refused with err ask first next time: the place of one of the nodes that the *HeldError
+// in err names, or -1 where there is none. It depends on the claim's first key and the nodes' addresses alone, so that those who
+// see the same refusals choose the same node, and those who see others mostly do, whatever the order of their configuration.
+func (m *Mux) Judge(c *Claim, err error) int {
+	var h *HeldError
+	if !errors.As(err, &h) {
+		return -1
+	}
+	judge, highest := -1, uint64(0)
+	for i, n := range m.nodes {
+		if !slices.Contains(h.Nodes, n.addr) {
+			continue
+		}
+		if score := rank(c.keys()[0], n.addr); judge < 0 || score > highest {
+			judge, highest = i, score
+		}
+	}
+	return judge
+}
+
+// rank is how far in front a node is for a key: the same in every process.
+func rank(key, addr string) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	h := uint64(offset)
+	for _, text := range [...]string{key, "\x00", addr} {
+		for i := range len(text) {
+			h = (h ^ uint64(text[i])) * prime
+		}
+	}
+	h ^= h >> 33 // the last bytes alone would hardly change the order
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}

@@ -1,0 +1,310 @@
+package multiplex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asked counts, for each node, the acquires that reached it.
+func asked(m *Mux) []int {
+	counts := make([]int, len(m.nodes))
+	var mu sync.Mutex
+	for i, n := range m.nodes {
+		trip := n.trip
+		n.trip = func(attempts []*Attempt, answers []answer) {
+			mu.Lock()
+			for _, a := range attempts {
+				if a.kind == acquire {
+					counts[i]++
+				}
+			}
+			mu.Unlock()
+			trip(attempts, answers)
+		}
+	}
+	return counts
+}
+
+// hang lets a node answer nothing until the returned function is called.
+func hang(n *node) (resume func()) {
+	gate, trip := make(chan struct{}), n.trip
+	n.trip = func(attempts []*Attempt, answers []answer) { <-gate; trip(attempts, answers) }
+	return func() { close(gate) }
+}
+
+// nothingLeft waits until everything is released, and requires that no node has a key.
+func nothingLeft(t *testing.T, m *Mux, stores []*store) {
+	t.Helper()
+	time.Sleep(time.Second)
+	synctest.Wait()
+	for i, s := range stores {
+		require.Empty(t, s.left(), "node %d", i)
+		require.Zero(t, m.Nodes()[i].Unreleased)
+	}
+}
+
+// The goal: refused by the judge, nobody else is asked, and nothing is sent to release it.
+func TestTheJudgeAloneRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		stores[1].hold("k", "another")
+		counts := asked(m)
+		c := claim("k", "t")
+		err := wait(m.Contend(c, time.Minute, 1), t.Context())
+		var h *HeldError
+		require.ErrorAs(t, err, &h)
+		require.Equal(t, &HeldError{Keys: []string{"k"}, Nodes: []string{"node1"}}, h)
+		require.Equal(t, 1, m.Judge(c, fmt.Errorf("wrapped: %w", err)))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []int{0, 1, 0}, counts)
+		require.Equal(t, Stats{Flushes: 1, Operations: 1, Attempts: 1}, m.Stats())
+		require.Zero(t, c.busy|c.maybe)
+	})
+}
+
+// The goal: granted by the judge, all are asked, and validity counts from before the judge was.
+func TestTheJudgeGrantsAndAllAreAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, n := range []int{1, 2, 3, 4, 5} {
+			m, stores, stop := simulated(n, 1, 0)
+			counts := asked(m)
+			begin := time.Now()
+			c := claim("k", "t")
+			a := m.Contend(c, time.Minute, n-1)
+			require.NoError(t, wait(a, t.Context()))
+			require.Less(t, time.Since(begin), m.cfg.NodeTimeout/2, "the others were asked at once")
+			require.Equal(t, begin, a.Sent())
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for i := range n {
+				require.Equal(t, 1, counts[i])
+				require.Equal(t, map[string]string{"k": "t"}, stores[i].left())
+			}
+			require.NoError(t, wait(m.Release(c, 1), t.Context()))
+			nothingLeft(t, m, stores)
+			stop()
+		}
+	})
+}
+
+// The goal: without a vote of the judge, whyever, the others decide within the time for both, and nothing is left when they
+// refuse.
+func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
+	none := func() {}
+	for name, fail := range map[string]func(m *Mux, s *store) (mend func()){
+		"down":   func(m *Mux, _ *store) func() { m.nodes[1].become(NodeDown, errBroken); return none },
+		"silent": func(m *Mux, _ *store) func() { return hang(m.nodes[1]) },
+		"error": func(m *Mux, s *store) func() {
+			m.nodes[1].trip = func(_ []*Attempt, answers []answer) {
+				for i := range answers {
+					answers[i] = answer{replied: true, nothing: true, err: errors.New("READONLY")}
+				}
+			}
+			return func() { m.nodes[1].trip = s.trip }
+		},
+		"broken": func(_ *Mux, s *store) func() { s.fail(1); return func() { s.fail(0) } },
+	} {
+		for _, refuse := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, refuse), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m, stores, stop := simulated(3, 1, 0)
+					defer stop()
+					mend := fail(m, stores[1])
+					c, begin := claim("k", "t"), time.Now()
+					if refuse {
+						stores[0].hold("k", "another")
+						stores[2].hold("k", "another")
+					}
+					err := wait(m.Contend(c, time.Minute, 1), t.Context())
+					require.LessOrEqual(t, time.Since(begin), m.cfg.NodeTimeout*3/2)
+					if refuse {
+						require.ErrorIs(t, err, ErrHeld)
+						stores[0].free("k")
+						stores[2].free("k")
+					} else {
+						require.NoError(t, err)
+						m.Release(c, 1)
+					}
+					mend()
+					if name == "down" {
+						m.nodes[1].become(NodeUp, nil)
+						m.nodes[1].resend()
+					}
+					nothingLeft(t, m, stores)
+				})
+			})
+		}
+	}
+}
+
+// The goal: a caller that leaves while the judge is asked, or the others are, leaves nothing behind, and the error says who was asked.
+func TestLeavingInEitherPhaseLeavesNothing(t *testing.T) {
+	for phase, silent := range [][]int{{1}, {0, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			m, stores, stop := simulated(3, 1, 0)
+			defer stop()
+			counts := asked(m)
+			var resume []func()
+			for _, i := range silent {
+				resume = append(resume, hang(m.nodes[i]))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			defer cancel()
+			err := wait(m.Contend(claim("k", "t"), time.Minute, 1), ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			var q *QuorumError
+			require.ErrorAs(t, err, &q)
+			require.Equal(t, 3, q.Granted+q.Refused+q.Unknown)
+			require.Len(t, q.Nodes, q.Unknown)
+			for _, n := range q.Nodes {
+				want := errLeft
+				if phase == 0 && n.Node != "node1" {
+					want = errUnasked
+				}
+				require.ErrorIs(t, n.Err, want, n.Node)
+			}
+			for _, f := range resume {
+				f()
+			}
+			nothingLeft(t, m, stores)
+			if phase == 0 {
+				require.Equal(t, []int{0, 1, 0}, counts, "the late vote of the judge asks nobody")
+			}
+		})
+	}
+}
+
+// The goal: a release by another goroutine while the judge is asked is the end of it.
+func TestAReleaseBeforeTheJudgeHasVotedEndsTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		counts := asked(m)
+		resume := hang(m.nodes[1])
+		c := claim("k", "t")
+		a := m.Contend(c, time.Minute, 1)
+		synctest.Wait()
+		m.Release(c, 1)
+		resume()
+		require.ErrorIs(t, wait(a, t.Context()), ErrNoQuorum)
+		nothingLeft(t, m, stores)
+		require.Equal(t, []int{0, 1, 0}, counts)
+	})
+}
+
+// The goal: when all contenders have the same judge, one of them wins each round, and no votes are split.
+func TestOneOfManyContendersWins(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			const contenders, rounds = 16, 20
+			m, stores, stop := simulated(5, seed, 0)
+			m.cfg.NodeTimeout = time.Second
+			defer stop()
+			for round := range rounds {
+				var all sync.WaitGroup
+				won := make(chan *Claim, contenders)
+				for i := range contenders {
+					all.Go(func() {
+						c := claim("k", fmt.Sprint(round, "/", i))
+						if wait(m.Contend(c, time.Minute, round%5), t.Context()) == nil {
+							won <- c
+						}
+					})
+				}
+				all.Wait()
+				require.Len(t, won, 1, "seed %d, round %d", seed, round)
+				require.NoError(t, wait(m.Release(<-won, 1), t.Context()))
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.Zero(t, m.Stats().Splits)
+			require.Equal(t, uint64(contenders*rounds), m.Stats().Attempts)
+			nothingLeft(t, m, stores)
+		})
+	}
+}
+
+// The goal: a split vote is counted once, one that is lost to a single other or to nodes that fail is not.
+func TestSplitVotesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(5, 1, 0)
+		defer stop()
+		lose := func(held ...int) {
+			for i, s := range stores {
+				s.free("k")
+				if slices.Contains(held, i) {
+					s.hold("k", "another")
+				}
+			}
+			require.Error(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		lose(0, 1, 2, 3, 4)
+		require.Zero(t, m.Stats().Splits)
+		for _, n := range m.nodes[:3] {
+			n.trip = func(_ []*Attempt, answers []answer) {
+				for i := range answers {
+					answers[i] = answer{nothing: true, replied: true, err: errBroken}
+				}
+			}
+		}
+		lose(4)
+		require.Zero(t, m.Stats().Splits, "one granted, one refused, of three that are needed")
+		for i, s := range stores[:3] {
+			m.nodes[i].trip = s.trip
+		}
+		lose(0, 1, 2)
+		require.Equal(t, uint64(1), m.Stats().Splits)
+	})
+}
+
+// The goal: who sees the same refusals chooses the same judge, whatever the order of the nodes; keys are spread over them.
+func TestTheSameRefusalsChooseTheSameJudge(t *testing.T) {
+	m, _, stop := simulated(5, 1, 0)
+	defer stop()
+	turned := &Mux{nodes: []*node{m.nodes[4], m.nodes[3], m.nodes[2], m.nodes[1], m.nodes[0]}}
+	e := &HeldError{Nodes: []string{"node3", "node0", "node2"}}
+	chosen := map[int]int{}
+	for i := range 3000 {
+		c := claim(fmt.Sprint("sku:", i), fmt.Sprint(i))
+		judge := m.Judge(c, e)
+		require.Equal(t, judge, 4-turned.Judge(c, e))
+		chosen[judge]++
+	}
+	require.Len(t, chosen, 3)
+	for judge, times := range chosen {
+		require.InDelta(t, 1000, times, 150, "node %d", judge)
+	}
+	require.Equal(t, -1, m.Judge(claim("k", "t"), &QuorumError{}))
+	require.Equal(t, -1, m.Judge(claim("k", "t"), nil))
+	require.Equal(t, -1, m.Judge(claim("k", "t"), &HeldError{Nodes: []string{"elsewhere"}}))
+}
+
+// The goal: Close while judges are asked leaves no goroutine and no caller.
+func TestCloseEndsContenders(t *testing.T) {
+	m, _, stop := simulated(3, 1, 0)
+	before := runtime.NumGoroutine()
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() { _ = wait(m.Contend(claim("k", fmt.Sprint(i)), time.Minute, 1), context.Background()) })
+	}
+	for _, n := range m.nodes {
+		require.NoError(t, n.pipe.Close(t.Context()))
+	}
+	all.Wait()
+	for begin := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		require.Less(t, time.Since(begin), 10*time.Second, "goroutines are left")
+	}
+	stop()
+}

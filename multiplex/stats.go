@@ -1,0 +1,38 @@
+package multiplex
+
+import "sync/atomic"
+
+// Stats are counts since New.
+type Stats struct {
+	// Flushes is the number of trips made to all nodes together.
+	Flushes uint64
+	// Operations is the number of attempts and of armed watches that they carried: each counts once for each node that it was sent to.
+	Operations uint64
+	// Attempts is the number of acquires that were started, by Acquire and by Contend.
+	Attempts uint64
+	// Splits is the number of acquires without a quorum for which some nodes granted and some refused, together as many as a
+	// quorum: had those that contended agreed, one would have had it. A race that another won in spite of that counts as well.
+	Splits uint64
+}
+
+// counts are what the Mux counts itself.
+type counts struct{ attempts, splits atomic.Uint64 }
+
+// Stats returns the counts. They are not taken at one moment.
+func (m *Mux) Stats() Stats {
+	s := Stats{Attempts: m.attempts.Load(), Splits: m.splits.Load()}
+	for _, n := range m.nodes {
+		s.Flushes += n.flushes.Load()
+		s.Operations += n.operations.Load()
+	}
+	return s
+}
+
+// tally counts a split vote, once, as soon as the votes of an acquire that failed show it. claim.mu is held.
+func (a *Attempt) tally() {
+	if a.divided || a.granted == 0 || a.refused == 0 || (a.granted|a.refused).count() < quorum(len(a.calls)) {
+		return
+	}
+	a.divided = true
+	a.mux.splits.Add(1)
+}
