@@ -55,7 +55,7 @@ type Config struct {
 	// Rate is 0 for a closed loop: each caller calls again as soon as it is done. Otherwise it is how many calls a second
 	// become due, whatever the nodes do; the latency of a call then counts from when it was due. The scenario Hold has none.
 	Rate float64
-	// Keys is the size of the key space, except in the scenario Hold.
+	// Keys is the size of the key space, except in the scenario Hold: in Hot it is the number of hot keys.
 	Keys int
 	// Batch is the number of keys a call, in the scenarios Batch and Each.
 	Batch int

@@ -47,6 +47,7 @@ type measured struct {
 	acquire  Latency
 	release  Latency
 	violated uint64
+	hot      *HotReport // without what only the Clients know; nil but in the scenario Hot
 }
 
 // newLoad makes the workers; newTaker is asked for the caller of each.
@@ -98,6 +99,9 @@ func (l *load) sum() measured {
 		release.merge(w.release)
 	}
 	m.acquire, m.release = acquire.summary(), release.summary()
+	if l.cfg.Scenario == Hot {
+		m.hot = newHotReport(l.workers)
+	}
 	return m
 }
 

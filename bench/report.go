@@ -56,6 +56,8 @@ type Report struct {
 	OpsPerFlush float64 `json:"ops_per_flush"`
 	// HoldReport is the rest of the report of the scenario Hold, and nil in others.
 	*HoldReport
+	// HotReport is the rest of the report of the scenario Hot, and nil in others.
+	*HotReport
 }
 
 // ReportConfig is the Config of a run, as far as it can be repeated. Nodes has neither users nor passwords.
@@ -70,7 +72,7 @@ type ReportConfig struct {
 	DurationS float64 `json:"duration_s"`
 	// Rate is calls a second, or 0 for a closed loop.
 	Rate float64 `json:"rate"`
-	// Keys is the size of the key space: in the scenario Hold the number of leases.
+	// Keys is the size of the key space: in the scenario Hot the number of hot keys, in Hold that of leases.
 	Keys int `json:"keys"`
 	// Batch is the number of keys a call: 1 in the scenarios Single and Hot.
 	Batch int `json:"batch"`
@@ -126,6 +128,7 @@ func (r *Report) fill(m measured) {
 	}
 	r.Unserved = m.unserved
 	r.Violations = m.violated
+	r.HotReport = m.hot
 	r.AcquireMs, r.ReleaseMs = m.acquire, m.release
 	r.LocksPerS = per(float64(m.acquired), r.DurationS)
 	r.ClientCPUUsPerLock = per(float64(m.cost.cpu)/float64(time.Microsecond), float64(m.acquired))

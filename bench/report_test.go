@@ -22,6 +22,7 @@ func TestReportNames(t *testing.T) {
 		"release_ms", "client_cpu_us_per_lock", "allocs_per_lock", "ops_per_flush",
 	}, slices.Collect(maps.Keys(report)))
 	require.Nil(t, Report{}.HoldReport)
+	require.Nil(t, Report{}.HotReport)
 	for _, name := range []string{"acquire_ms", "release_ms"} {
 		latency, ok := report[name].(map[string]any)
 		require.True(t, ok)
@@ -43,6 +44,29 @@ func TestHoldReportNames(t *testing.T) {
 		require.InDelta(t, want, names[name], 0, name)
 	}
 	require.Equal(t, "x", names["first_dead"])
+	var back Report
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, r, back)
+}
+
+// The scenario Hot has more names too, beside the others.
+func TestHotReportNames(t *testing.T) {
+	r := Report{HotReport: &HotReport{
+		WaitMs: Latency{P50: 1, Max: 2}, MaxWaitMs: 3, Handovers: 4, SplitVotes: 5, AttemptsPerLock: 6, LocksPerCallerCV: 7, MinShare: 8,
+	}}
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	var names map[string]any
+	require.NoError(t, json.Unmarshal(text, &names))
+	for name, want := range map[string]float64{
+		"max_wait_ms": 3, "handovers": 4, "split_votes": 5, "attempts_per_lock": 6, "locks_per_caller_cv": 7, "min_share": 8,
+		"acquired": 0, "leftover_keys": 0,
+	} {
+		require.InDelta(t, want, names[name], 0, name)
+	}
+	wait, ok := names["wait_ms"].(map[string]any)
+	require.True(t, ok)
+	require.ElementsMatch(t, []string{"p50", "p90", "p99", "p999", "max", "mean"}, slices.Collect(maps.Keys(wait)))
 	var back Report
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, r, back)

@@ -75,6 +75,9 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	}
 	r.fill(m)
 	r.HoldReport = hold
+	if r.HotReport != nil {
+		r.count(before, after, m.acquired)
+	}
 	return r, errors.Join(runErr, closeErr, scanErr)
 }
 
@@ -140,6 +143,9 @@ func sumStats(clients []*lockpipe.Client) (sum lockpipe.Stats) {
 		sum.Flushes += s.Flushes
 		sum.Operations += s.Operations
 		sum.Extended += s.Extended
+		sum.Attempts += s.Attempts
+		sum.Splits += s.Splits
+		sum.Handovers += s.Handovers
 	}
 	return sum
 }

@@ -35,6 +35,7 @@ type worker struct {
 	counts  counts
 	acquire latency
 	release latency
+	waiting *waiting // nil but in the scenario Hot
 
 	// written by run, read at any time
 	acquired atomic.Uint64
@@ -44,7 +45,7 @@ func newWorker(l *load, number int, t taker) *worker {
 	perCall := l.cfg.perCall()
 	timer := time.NewTimer(0)
 	timer.Stop()
-	return &worker{
+	w := &worker{
 		load:    l,
 		holder:  uint32(number) + 1,
 		taker:   t,
@@ -56,6 +57,10 @@ func newWorker(l *load, number int, t taker) *worker {
 		acquire: newLatency(),
 		release: newLatency(),
 	}
+	if l.cfg.Scenario == Hot {
+		w.waiting = &waiting{granted: newLatency()}
+	}
+	return w
 }
 
 // run calls until ctx ends. What it was granted is released before it returns.
@@ -103,14 +108,16 @@ func (w *worker) sleep(ctx context.Context, d time.Duration) bool {
 // call is one round: take, hold, give. A take that the end of the run cut off does not count as anything.
 func (w *worker) call(ctx context.Context, due time.Time) {
 	w.choose()
+	called := time.Now()
 	grants := w.taker.take(ctx, w.names)
-	waited := time.Since(due)
+	returned := time.Now()
 	held := w.claim(ctx, grants)
+	w.waiting.note(returned.Sub(called), held > 0)
 	if held == 0 {
 		return
 	}
 	w.acquired.Add(held)
-	w.acquire.record(waited)
+	w.acquire.record(returned.Sub(due))
 	w.sleep(ctx, w.load.cfg.Hold)
 	w.drop()
 	before := time.Now()

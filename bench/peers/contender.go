@@ -49,30 +49,43 @@ type entry struct {
 	byDefault bool
 	// where says what a lock of this contender rests on: the reader must not take a lock on one server for a quorum.
 	where string
+	// waits says how it waits for a key that is held; empty where it can't.
+	waits string
 	open  func(n *nodes) (Contender, error)
 }
 
 const (
 	onQuorum = "quorum of all nodes"
 	onOne    = "ONE node by design"
+
+	lockpipeWaits    = "waits by its defaults"
+	redsyncWaits     = "tries again after its default of 50 to 250 ms, without a limit of tries, or after -retry"
+	redislockWaits   = "tries again every 16 ms, the least that its documentation recommends (it has no default), or after -retry"
+	rueidislockWaits = "is woken by the server"
 )
 
 // registry has the contenders in the order in which they are run and printed.
 var registry = []entry{
-	{"lockpipe", true, onQuorum, openLockpipe},
-	{"redsync-rueidis", true, onQuorum, openRedsyncRueidis},
-	{"redsync-goredis", true, onQuorum, openRedsyncGoredis},
-	{"pipeline", true, "quorum of all nodes; a yardstick: bare commands, no clean-up, no lease", openPipeline},
-	{"redislock", true, onOne, openRedislock},
-	{"rueidislock", true, onOne + ": as many keys there as there are nodes", openRueidislock},
+	{lockpipeName, true, onQuorum, lockpipeWaits, openLockpipe},
+	{"redsync-rueidis", true, onQuorum, redsyncWaits, openRedsyncRueidis},
+	{"redsync-goredis", true, onQuorum, redsyncWaits, openRedsyncGoredis},
+	{"pipeline", true, "quorum of all nodes; a yardstick: bare commands, no clean-up, no lease", "", openPipeline},
+	{"redislock", true, onOne, redislockWaits, openRedislock},
+	{"rueidislock", true, onOne + ": as many keys there as there are nodes", rueidislockWaits, openRueidislock},
 
 	{
-		"redsync-rueidis-failfast", false, onQuorum + "; returns at quorum, may leave late keys behind",
+		"redsync-rueidis-failfast", false, onQuorum + "; returns at quorum, may leave late keys behind", redsyncWaits,
 		openRedsyncFailFast,
 	},
-	{"redsync-rueidis-parallel", false, onQuorum + "; 100 mutexes at once, a goroutine each", openRedsyncParallel},
-	{"rueidislock-onekey", false, onOne + ": one key", openRueidislockOneKey},
+	{
+		"redsync-rueidis-parallel", false, onQuorum + "; 100 mutexes at once, a goroutine each", redsyncWaits,
+		openRedsyncParallel,
+	},
+	{"rueidislock-onekey", false, onOne + ": one key", rueidislockWaits, openRueidislockOneKey},
 }
+
+// lockpipeName is the contender that the hot scenarios compare with each of the others.
+const lockpipeName = "lockpipe"
 
 // baseline is the contender that the ratios are taken against.
 const baseline = "redsync-rueidis"
@@ -115,6 +128,7 @@ func names(entries []entry) []string {
 type field struct {
 	entry
 	Contender
+	crew []Contender // clients for callers that have one each; see openCrews
 }
 
 // Name settles which of the two names is meant: the entry's.
@@ -133,7 +147,7 @@ func openAll(ctx context.Context, entries []entry, n *nodes) (fields []field, er
 		if err != nil {
 			return fields, fmt.Errorf("open %s: %w", e.name, err)
 		}
-		fields = append(fields, field{e, c})
+		fields = append(fields, field{entry: e, Contender: c})
 		if s, ok := c.(settler); ok {
 			if err := s.Settle(ctx); err != nil {
 				return fields, fmt.Errorf("%s: %w", e.name, err)
@@ -149,6 +163,9 @@ func openAll(ctx context.Context, entries []entry, n *nodes) (fields []field, er
 func closeAll(fields []field) {
 	for _, f := range fields {
 		f.Close()
+		for _, c := range f.crew {
+			c.Close()
+		}
 	}
 }
 

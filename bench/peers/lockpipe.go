@@ -27,7 +27,7 @@ func openLockpipe(n *nodes) (Contender, error) {
 	return &lockpipeContender{client}, nil
 }
 
-func (c *lockpipeContender) Name() string { return "lockpipe" }
+func (c *lockpipeContender) Name() string { return lockpipeName }
 
 func (c *lockpipeContender) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -51,6 +51,15 @@ func (c *lockpipeContender) LockUnlockMany(ctx context.Context, keys []string) e
 		return err
 	}
 	return lease.Release(ctx)
+}
+
+// Wait implements waiter. It has its own way to wait, so retry has no effect.
+func (c *lockpipeContender) Wait(ctx context.Context, key string, _ time.Duration) (func() error, error) {
+	lease, err := c.client.Acquire(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return lease.Release(ctx) }, nil
 }
 
 // Settle implements settler: it waits until every node is up.

@@ -9,6 +9,13 @@
 // prints the medians over the rounds. One operation is an acquire and a release of distinct random keys with a TTL of
 // 30 s, so nobody waits for a holder: what is compared is the cost of locking, not the fairness of waiting.
 //
+// The scenarios hot and hot16 are about waiting: all callers want one and the same key. In hot they share one client, in
+// hot16 each of 16 callers has a client of its own, as processes have. There the latencies are how long the key was waited for,
+// and lockpipe's figures are divided by those of each other contender. Each library waits as its documentation says,
+// without a limit of tries; the footnotes tell how. For those that try again at intervals most of a wait is that interval:
+// -retry gives them a shorter one. Read p50 together with least/mean: where the caller that has just given the key back gets
+// it again, half of the waits are next to nothing and the other callers starve, which shows in p99, max and least/mean.
+//
 // Read the footnotes. A lock of redislock or rueidislock rests on one server, which makes it cheaper and another thing:
 // it is gone with that server. The column "errors" counts failed calls, and "left" the keys that were still on the
 // nodes after the last release; a contender is not fast where these are not zero.
@@ -53,7 +60,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var (
 		o          options
 		fs         = flag.NewFlagSet("peers", flag.ContinueOnError)
-		which      = fs.String("scenario", "all", "one, 64, 512, batch, frozen or all; or several, comma-separated")
+		which      = fs.String("scenario", "all", "one, 64, 512, batch, frozen, hot, hot16 or all; or several, comma-separated")
+		load       hotLoad
+		callers    int
 		contenders = fs.String("contenders", "default",
 			"default, all, or a comma-separated list of:\n"+strings.Join(names(registry), ", "))
 	)
@@ -61,6 +70,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.IntVar(&o.set.rounds, "rounds", 5, "how many times each contender runs in each scenario")
 	fs.DurationVar(&o.set.window, "d", 2*time.Second, "how long each round measures")
 	fs.DurationVar(&o.set.warmup, "warmup", 300*time.Millisecond, "how long each round runs before it measures")
+	fs.IntVar(&callers, "callers", defaultHotCallers, "how many callers wait for the key in scenario hot")
+	fs.DurationVar(&load.hold, "hold", 0, "how long they hold the key in scenarios hot and hot16, such as 1ms")
+	fs.DurationVar(&load.retry, "retry", 0,
+		"how long redsync and redislock wait between two tries in scenarios hot and hot16;\n0: as their documentation says")
 	fs.StringVar(&o.nodes, "nodes", "local:5",
 		"local:N starts N masters; else a comma-separated list of URLs of running ones")
 	fs.StringVar(&o.json, "json", "", "write everything, round by round, to this `file`")
@@ -75,6 +88,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		err = fmt.Errorf("-rounds %d: want at least 1", o.set.rounds)
 	case o.set.window <= 0 || o.set.warmup < 0:
 		err = errors.New("-d must be positive and -warmup not negative")
+	case callers < 1 || callers > maxHotCallers:
+		err = fmt.Errorf("-callers %d: want 1 to %d", callers, maxHotCallers)
+	case load.hold < 0 || load.hold > maxHold:
+		err = fmt.Errorf("-hold %v: want 0 or a time such as 1ms, at most %v", load.hold, maxHold)
+	case load.retry < 0 || load.retry > maxHold:
+		err = fmt.Errorf("-retry %v: want a time such as 5ms, at most %v, or 0 for what the documentation says", load.retry, maxHold)
 	}
 	if err != nil {
 		return o, err
@@ -82,6 +101,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if o.scenarios, err = chooseScenarios(*which); err != nil {
 		return o, err
 	}
+	o.scenarios = withHot(o.scenarios, callers, load)
 	o.entries, err = choose(*contenders)
 	return o, err
 }
@@ -117,6 +137,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 	defer closeAll(fields)
 
+	for _, s := range o.scenarios {
+		if s.hot != nil && s.hot.own {
+			if err := openCrews(ctx, fields, n, s.callers); err != nil {
+				return err
+			}
+			break
+		}
+	}
+
 	rep := newReport(n, o.set)
 	rep.heading(stdout)
 	for i, s := range o.scenarios {
@@ -148,6 +177,10 @@ func contestants(s scenario, number int, fields []field, n *nodes) (all []contes
 		c.contender, c.where = f.Contender, f.where+c.where
 		c.tag = fmt.Sprintf("%x%x", number, len(all))
 		all = append(all, c)
+	}
+	if s.hot != nil {
+		why = hotContestants(s, fields, add)
+		return all, why
 	}
 	if s.name != frozenName {
 		for _, f := range fields {
@@ -199,5 +232,9 @@ func runScenario(ctx context.Context, s scenario, all []contestant, set settings
 		t.Lines = append(t.Lines, summarize(c, rounds[i], left))
 	}
 	t.Baseline = compare(t.Lines, baseline)
+	if s.hot != nil {
+		t.hot, t.HoldMs, t.RetryMs = true, millis(s.hot.hold), millis(s.hot.retry)
+		t.Against = against(t.Lines, lockpipeName)
+	}
 	return t, nil
 }

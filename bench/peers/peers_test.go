@@ -46,7 +46,7 @@ func TestEveryContenderLocks(t *testing.T) {
 			}
 			c := contestant{label: e.name, tag: "t" + string(rune('a'+i)), contender: fields[0].Contender}
 			set := settings{rounds: 1, window: 100 * time.Millisecond, warmup: 20 * time.Millisecond}
-			for _, s := range []scenario{{"single", 4, 1, ""}, {"many", 2, 10, ""}} {
+			for _, s := range []scenario{{name: "single", callers: 4, keys: 1}, {name: "many", callers: 2, keys: 10}} {
 				r := measure(t.Context(), s, c, set)
 				if r.Locks == 0 || r.Errors > 0 || r.P50 <= 0 || r.P99 < r.P50 || r.Max < r.P99 {
 					t.Errorf("%s: %+v", s.name, r)
@@ -163,7 +163,18 @@ func TestRunPrintsATableAndWritesJSON(t *testing.T) {
 
 func TestBadFlagsAreRefused(t *testing.T) {
 	for _, args := range [][]string{
-		{"-scenario", "nope"}, {"-contenders", "nope"}, {"-rounds", "0"}, {"-d", "0s"}, {"extra"}, {"-nodes", "local:0"},
+		{"-scenario", "nope"},
+		{"-contenders", "nope"},
+		{"-rounds", "0"},
+		{"-d", "0s"},
+		{"extra"},
+		{"-nodes", "local:0"},
+		{"-callers", "0"},
+		{"-callers", "16385"},
+		{"-hold", "-1ms"},
+		{"-hold", "2s"},
+		{"-retry", "-1s"},
+		{"-retry", "1m"},
 	} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v was taken", args)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/bsm/redislock"
 	"github.com/redis/go-redis/v9"
@@ -32,6 +33,22 @@ func (c *redislockContender) LockUnlock(ctx context.Context, key string) error {
 		return err
 	}
 	return lock.Release(ctx)
+}
+
+// redislockRetry is the least that redislock's documentation recommends for its exponential back-off; its examples have 100
+// and 500 ms. By default it doesn't wait at all.
+const redislockRetry = 16 * time.Millisecond
+
+// Wait implements waiter.
+func (c *redislockContender) Wait(ctx context.Context, key string, retry time.Duration) (func() error, error) {
+	if retry == 0 {
+		retry = redislockRetry
+	}
+	lock, err := c.locker.Obtain(ctx, key, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(retry)})
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return lock.Release(ctx) }, nil
 }
 
 func (c *redislockContender) LockUnlockMany(ctx context.Context, keys []string) error {

@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-redsync/redsync/v4"
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
@@ -35,8 +38,8 @@ func (c *redsyncContender) Close() { c.close() }
 var errNotReleased = errors.New("not released on a quorum")
 
 // lock makes a Mutex per lock, as redsync wants it: a Mutex holds the value of one acquisition.
-func (c *redsyncContender) lock(ctx context.Context, key string) (func() error, error) {
-	m := c.rs.NewMutex(key, c.options...)
+func (c *redsyncContender) lock(ctx context.Context, key string, more ...redsync.Option) (func() error, error) {
+	m := c.rs.NewMutex(key, slices.Concat(c.options, more)...)
 	if err := m.LockContext(ctx); err != nil {
 		return nil, err
 	}
@@ -59,6 +62,16 @@ func (c *redsyncContender) LockUnlock(ctx context.Context, key string) error {
 		return err
 	}
 	return unlock()
+}
+
+// Wait implements waiter. By itself redsync gives up after 32 tries; here it never does, and between two tries it waits
+// for its own random time, 50 to 250 ms.
+func (c *redsyncContender) Wait(ctx context.Context, key string, retry time.Duration) (func() error, error) {
+	options := []redsync.Option{redsync.WithTries(math.MaxInt)}
+	if retry > 0 {
+		options = append(options, redsync.WithRetryDelay(retry))
+	}
+	return c.lock(ctx, key, options...)
 }
 
 func (c *redsyncContender) LockUnlockMany(ctx context.Context, keys []string) error {

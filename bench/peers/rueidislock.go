@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
@@ -65,6 +66,16 @@ func (c *rueidislockContender) LockUnlock(ctx context.Context, key string) error
 	}
 	unlock()
 	return nil
+}
+
+// Wait implements waiter. The server tells of each deleted key (client tracking), and one waiter of the locker tries then, so
+// retry has no effect. Without client tracking it would try again after TryNextAfter.
+func (c *rueidislockContender) Wait(ctx context.Context, key string, _ time.Duration) (func() error, error) {
+	_, unlock, err := c.locker.WithContext(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { unlock(); return nil }, nil
 }
 
 // LockUnlockMany is a loop. The library reports no outcome of a release.

@@ -18,17 +18,25 @@ type scenario struct {
 	// callers run at the same time, each one call after another, each call with so many keys of its own.
 	callers, keys int
 	about         string
+	hot           *hotLoad // nil: every call has keys of its own
 }
 
-// frozenName is the scenario in which lockpipe runs against itself, with and without a dead node.
-const frozenName = "frozen"
+const (
+	// frozenName is the scenario in which lockpipe runs against itself, with and without a dead node.
+	frozenName = "frozen"
+	// hotName is the scenario in which the callers of one client wait for one key.
+	hotName = "hot"
+)
 
 var scenarios = []scenario{
-	{"one", 1, 1, "1 caller, one key a call"},
-	{"64", 64, 1, "64 callers, one key a call"},
-	{"512", 512, 1, "512 callers, one key a call"},
-	{"batch", 8, 100, "8 callers, 100 keys a call"},
-	{frozenName, 64, 1, "64 callers, one key a call, one node stopped in every second round"},
+	{name: "one", callers: 1, keys: 1, about: "1 caller, one key a call"},
+	{name: "64", callers: 64, keys: 1, about: "64 callers, one key a call"},
+	{name: "512", callers: 512, keys: 1, about: "512 callers, one key a call"},
+	{name: "batch", callers: 8, keys: 100, about: "8 callers, 100 keys a call"},
+	{name: frozenName, callers: 64, keys: 1, about: "64 callers, one key a call, one node stopped in every second round"},
+	// The flags say how many callers hot has, and how long they hold the key.
+	{name: hotName, callers: defaultHotCallers, keys: 1, hot: &hotLoad{}},
+	{name: "hot16", callers: 16, keys: 1, hot: &hotLoad{own: true}},
 }
 
 // A contestant is what one line of a table stands for: a contender, and what is done to the nodes around its rounds.
@@ -37,6 +45,7 @@ type contestant struct {
 	// tag begins its keys, so that those it leaves behind can be told from the others'.
 	tag           string
 	contender     Contender
+	crew          []waiter // who waits in a hot scenario: caller i is one of crew[i], again from the start after the last
 	before, after func(ctx context.Context) error
 }
 
@@ -49,7 +58,8 @@ type settings struct {
 // round is what one contestant did in one window.
 type round struct {
 	// Locks were taken and given back within Window; a call over 100 keys is 100 locks. A call that began before it or
-	// ended after it counts with the part of its time that lies within.
+	// ended after it counts with the part of its time that lies within; but in the hot scenarios a lock counts whole where it
+	// was granted, and P50, P99 and Max are of the time that it was waited for.
 	Locks  float64       `json:"locks"`
 	Window time.Duration `json:"window_ns"`
 	CPU    time.Duration `json:"client_cpu_ns"`
@@ -58,6 +68,10 @@ type round struct {
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 	Max time.Duration `json:"max_ns"`
+	// MinShare is, in the hot scenarios, the locks of the caller that got the fewest over the mean of all: a caller that has
+	// just given the key back is the first to be there again, and where it gets it each time, most waits are short and the
+	// others get nothing.
+	MinShare float64 `json:"min_share,omitempty"`
 	// Errors counts failed calls, those of the warm-up too.
 	Errors  int    `json:"errors"`
 	AnError string `json:"an_error,omitempty"`
@@ -120,10 +134,14 @@ func measure(ctx context.Context, s scenario, c contestant, set settings) round 
 	var (
 		phase   atomic.Int32
 		wg      sync.WaitGroup
+		inside  atomic.Int32
 		callers = make([]caller, s.callers)
 	)
 	for i := range callers {
-		callers[i] = caller{scenario: s, contestant: c, phase: &phase, calls: make([]call, 0, 1024)}
+		callers[i] = caller{
+			scenario: s, contestant: c, number: i, limit: set.warmup + set.window + drain,
+			phase: &phase, inside: &inside, calls: make([]call, 0, 1024),
+		}
 		wg.Go(func() { callers[i].run(ctx) })
 	}
 	pause(ctx, set.warmup)
@@ -142,23 +160,27 @@ func measure(ctx context.Context, s scenario, c contestant, set settings) round 
 func total(callers []caller, begin, end time.Duration) round {
 	r := round{Window: end - begin}
 	var took []time.Duration
+	shares := make([]float64, len(callers))
 	for i := range callers {
 		k := &callers[i]
 		for _, c := range k.calls {
-			within := c.share(begin, end)
-			if within == 0 {
+			if c.share(begin, end) == 0 {
 				continue
 			}
-			r.Locks += within * float64(k.scenario.keys)
+			shares[i] += k.locks(c, begin, end)
 			r.Max = max(r.Max, c.took)
 			if c.begin+c.took <= end {
 				took = append(took, c.took)
 			}
 		}
+		r.Locks += shares[i]
 		r.Errors += k.errors
 		if k.err != nil && r.AnError == "" {
 			r.AnError = k.err.Error()
 		}
+	}
+	if len(callers) > 0 && callers[0].scenario.hot != nil {
+		r.MinShare = over(slices.Min(shares)*float64(len(shares)), r.Locks)
 	}
 	slices.Sort(took)
 	r.P50, r.P99 = percentile(took, 50), percentile(took, 99)
@@ -189,11 +211,15 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// caller is one of the goroutines that lock. It belongs to its goroutine until that has ended; only phase is shared.
+// caller is one of the goroutines that lock. It belongs to its goroutine until that has ended; only phase and inside are
+// shared.
 type caller struct {
 	scenario   scenario
 	contestant contestant
+	number     int
+	limit      time.Duration // how long a caller that waits for a key may go on, from its start
 	phase      *atomic.Int32
+	inside     *atomic.Int32 // how many callers hold the hot key
 
 	calls  []call
 	errors int
@@ -201,6 +227,10 @@ type caller struct {
 }
 
 func (k *caller) run(ctx context.Context) {
+	if k.scenario.hot != nil {
+		k.runHot(ctx)
+		return
+	}
 	// Each caller has a cancellable context of its own, as a request has. One context for all would make the libraries
 	// that derive from it meet at its mutex.
 	ctx, cancel := context.WithCancel(ctx)

@@ -41,6 +41,7 @@ type summary struct {
 	P99        float64 `json:"p99_us"`
 	Max        float64 `json:"max_us"`
 	CPUPerLock float64 `json:"client_cpu_us_per_lock"`
+	MinShare   float64 `json:"min_share,omitempty"`
 	Errors     int     `json:"errors"`
 	AnError    string  `json:"an_error,omitempty"`
 	// Left counts the keys that were still on the nodes some seconds after the last round; -1 where nobody looked.
@@ -49,7 +50,7 @@ type summary struct {
 }
 
 func summarize(c contestant, rounds []round, left int) summary {
-	over := func(f func(round) float64) []float64 {
+	each := func(f func(round) float64) []float64 {
 		values := make([]float64, len(rounds))
 		for i, r := range rounds {
 			values[i] = f(r)
@@ -58,12 +59,13 @@ func summarize(c contestant, rounds []round, left int) summary {
 	}
 	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	s := summary{Contender: c.label, Where: c.where, Left: left, Rounds: rounds}
-	if speeds := over(round.perSecond); len(speeds) > 0 {
+	if speeds := each(round.perSecond); len(speeds) > 0 {
 		s.PerSecond, s.Lowest, s.Highest = median(speeds), slices.Min(speeds), slices.Max(speeds)
 	}
-	s.P50 = median(over(func(r round) float64 { return micros(r.P50) }))
-	s.P99 = median(over(func(r round) float64 { return micros(r.P99) }))
-	s.CPUPerLock = median(over(round.cpuPerLock))
+	s.P50 = median(each(func(r round) float64 { return micros(r.P50) }))
+	s.P99 = median(each(func(r round) float64 { return micros(r.P99) }))
+	s.CPUPerLock = median(each(round.cpuPerLock))
+	s.MinShare = median(each(func(r round) float64 { return r.MinShare }))
 	for _, r := range rounds {
 		s.Max = max(s.Max, micros(r.Max))
 		s.Errors += r.Errors
@@ -89,3 +91,5 @@ func compare(lines []summary, base string) string {
 	}
 	return lines[i].Contender
 }
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -15,7 +15,11 @@ import (
 type options struct {
 	config bench.Config
 	json   string // a file name, "-" for stdout, "" for none
+	hot    int    // what -hot says; in scenario hot it is config.Keys
 }
+
+// hotKeys stands for the field Keys where -hot set it.
+const hotKeys = "Hot"
 
 // fields tells which flag sets which field of bench.Config.
 var fields = map[string]string{
@@ -26,6 +30,7 @@ var fields = map[string]string{
 	"Duration":   "d",
 	"Rate":       "rate",
 	"Keys":       "keys",
+	hotKeys:      "hot",
 	"Batch":      "batch",
 	"Hold":       "hold",
 	"TTL":        "ttl",
@@ -42,7 +47,7 @@ func flags(o *options) *flag.FlagSet {
 		"`URLs` of the nodes with commas between them,\nlocal:N to start N redis-servers, or inprocess:N")
 	set.StringVar((*string)(&c.Scenario), "scenario", string(c.Scenario),
 		"what each caller does: the `name` of\nsingle: try one random key\nbatch: wait for -batch keys as one lease\n"+
-			"each: try -batch keys, a lease for each\nhot: wait for one of very few keys\n"+
+			"each: try -batch keys, a lease for each\nhot: wait for one of -hot keys\n"+
 			"hold: take -leases keys, a lease for each, and keep all for -d\n      by automatic extension (-c, -rate, -keys, -batch,\n"+
 			"      -hold and -autoextend have no effect)\n")
 	set.IntVar(&c.Callers, "c", c.Callers, "`number` of callers at once")
@@ -50,6 +55,7 @@ func flags(o *options) *flag.FlagSet {
 	set.Float64Var(&c.Rate, "rate", c.Rate,
 		"`calls` a second, with latency counted from when a call was due;\n0: each caller calls again when it is done")
 	set.IntVar(&c.Keys, "keys", c.Keys, "`number` of keys to choose from; unless given\nit is 1 in scenario hot and 1000000 in batch")
+	set.IntVar(&o.hot, "hot", bench.Default(bench.Hot).Keys, "`number` of hot keys in scenario hot, in place of -keys")
 	set.IntVar(&c.Batch, "batch", c.Batch,
 		"`keys` a call in scenarios batch and each, where it is 100 unless given")
 	set.DurationVar(&c.Hold, "hold", c.Hold, "`time` to keep what was granted")
@@ -82,6 +88,10 @@ func parse(args []string) (options, error) {
 	if !given["keys"] {
 		o.config.Keys = usual.Keys
 	}
+	hot := given["hot"] && o.config.Scenario == bench.Hot
+	if hot {
+		o.config.Keys = o.hot
+	}
 	if !given["batch"] {
 		o.config.Batch = max(1, min(usual.Batch, o.config.Keys))
 	}
@@ -89,9 +99,24 @@ func parse(args []string) (options, error) {
 		o.config.Seed = uint64(rand.Uint32())
 	}
 	if err := o.config.Validate(); err != nil {
+		if hot {
+			err = asHot(err)
+		}
 		return options{}, flagError(err)
 	}
+	if given["hot"] && !hot {
+		return options{}, fmt.Errorf("-hot \"%d\": scenario %s has no hot keys; give -keys, or -scenario hot", o.hot, o.config.Scenario)
+	}
 	return o, nil
+}
+
+// asHot lets an error about Keys be about -hot.
+func asHot(err error) error {
+	var wrong *bench.ConfigError
+	if errors.As(err, &wrong) && wrong.Field == "Keys" {
+		return &bench.ConfigError{Field: hotKeys, Value: wrong.Value, Remedy: wrong.Remedy}
+	}
+	return err
 }
 
 // flagError says a *bench.ConfigError in terms of flags.

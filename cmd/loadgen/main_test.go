@@ -41,6 +41,13 @@ func TestWrongUsage(t *testing.T) {
 		{"-d 10", `"10"`},
 		{"-keys 0", `-keys "0": give`},
 		{"-scenario batch -keys 0", `-keys "0": give`},
+		{"-scenario hot -hot 0", `-hot "0": give 1 to`},
+		{"-scenario hot -hot -3 -keys 5", `-hot "-3": give 1 to`},
+		{"-scenario hot -hot 10000001", `-hot "10000001": give 1 to`},
+		{"-scenario hot -keys 0", `-keys "0": give`},
+		{"-scenario hot -hot many", `"many"`},
+		{"-hot 5", `-hot "5": scenario single has no hot keys; give -keys`},
+		{"-scenario batch -hot 5", `-hot "5": scenario batch has no hot keys; give -keys`},
 		{"-hold -1s", `-hold "-1s": give`},
 		{"-scenario hold -leases 0", `-leases "0": give`},
 		{"-scenario hold -leases 10000001", `-leases "10000001": give`},
@@ -80,6 +87,8 @@ func TestDefaultsFollowTheScenario(t *testing.T) {
 		"-scenario hot":                        func(c *bench.Config) { *c = bench.Default(bench.Hot) },
 		"-scenario batch":                      func(c *bench.Config) { *c = bench.Default(bench.Batch) },
 		"-scenario each -keys 30":              func(c *bench.Config) { *c = bench.Default(bench.Each); c.Keys, c.Batch = 30, 30 },
+		"-scenario hot -hot 5":                 func(c *bench.Config) { *c = bench.Default(bench.Hot); c.Keys = 5 },
+		"-hot 5 -keys 9 -scenario hot":         func(c *bench.Config) { *c = bench.Default(bench.Hot); c.Keys = 5 },
 		"-keys 7 -scenario hot -batch 2 -c 99": func(c *bench.Config) { *c = bench.Default(bench.Hot); c.Keys, c.Batch, c.Callers = 7, 2, 99 },
 	} {
 		o, err := parse(append(strings.Fields(args), "-seed", "0"))
@@ -100,7 +109,7 @@ func TestHelp(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-h")
 	require.Equal(t, exitSafe, code)
 	require.Empty(t, stderr)
-	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-seed", "-json", "Ctrl-C"} {
+	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-seed", "-json", "Ctrl-C"} {
 		require.Contains(t, stdout, name)
 	}
 }
@@ -154,6 +163,35 @@ func TestHold(t *testing.T) {
 	require.Contains(t, stdout, "bytes/lease")
 	require.Contains(t, stdout, "all taken in ")
 	require.NotContains(t, stdout, "first dead lease")
+}
+
+// The JSON of scenario hot has its numbers beside the others, and its table shows them.
+func TestHot(t *testing.T) {
+	args := []string{"-scenario", "hot", "-hot", "2", "-clients", "2", "-c", "6", "-hold", "1ms", "-d", "200ms", "-nodes", "inprocess:3"}
+	code, stdout, stderr := loadgen(t.Context(), append(args, "-json", "-")...)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Empty(t, stderr)
+	var r map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	for _, name := range []string{
+		"max_wait_ms", "handovers", "split_votes", "attempts_per_lock", "locks_per_caller_cv", "min_share", "violations", "leftover_keys",
+	} {
+		require.IsType(t, 0.0, r[name], name)
+	}
+	wait, ok := r["wait_ms"].(map[string]any)
+	require.True(t, ok)
+	for _, name := range []string{"p50", "p90", "p99", "p999", "max", "mean"} {
+		require.Positive(t, wait[name], name)
+	}
+	config, ok := r["config"].(map[string]any)
+	require.True(t, ok)
+	require.EqualValues(t, 2, config["keys"])
+	require.EqualValues(t, 2, config["clients"])
+
+	code, stdout, stderr = loadgen(t.Context(), args...)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "attempts/lock")
+	require.Contains(t, stdout, "1 of 2 keys a call, held for 1ms")
 }
 
 // An interrupt ends the run, and it still releases everything, prints, and is no failure.
@@ -242,6 +280,23 @@ func TestHoldTable(t *testing.T) {
 	out.Reset()
 	printTable(&out, &bench.Report{Scenario: bench.Single})
 	require.NotContains(t, out.String(), "leases")
+}
+
+// The table of scenario hot shows what it is about.
+func TestHotTable(t *testing.T) {
+	r := &bench.Report{Scenario: bench.Hot, HotReport: &bench.HotReport{
+		WaitMs: bench.Latency{P50: 12.5, Max: 77.25}, MaxWaitMs: 2345.678, Handovers: 1234567, SplitVotes: 8901, AttemptsPerLock: 0.123,
+		LocksPerCallerCV: 0.456, MinShare: 0.789,
+	}}
+	var out bytes.Buffer
+	printTable(&out, r)
+	for _, want := range []string{"wait", "12.500", "77.250", "2345.678", "1,234,567", "8,901", " 0.12 ", " 0.456 ", " 0.789\n"} {
+		require.Contains(t, out.String(), want)
+	}
+	out.Reset()
+	printTable(&out, &bench.Report{Scenario: bench.Single})
+	require.NotContains(t, out.String(), "wait")
+	require.NotContains(t, out.String(), "handovers")
 }
 
 // A bar on something that is no terminal is none at all.

@@ -18,6 +18,9 @@ func printTable(out io.Writer, r *bench.Report) {
 	if r.HoldReport != nil {
 		printHold(out, r)
 	}
+	if r.HotReport != nil {
+		printHot(out, r)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "locks/s\tacquired\treleased\trefused\tno quorum\texpired\tlost\terrors\t\n")
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n\n", thousands(uint64(r.LocksPerS)), thousands(r.Acquired), thousands(r.Released),
@@ -25,6 +28,9 @@ func printTable(out io.Writer, r *bench.Report) {
 	_ = w.Flush()
 	fmt.Fprintf(w, "ms\tp50\tp90\tp99\tp99.9\tmax\tmean\t\n")
 	printLatency(w, "acquire", r.AcquireMs)
+	if r.HotReport != nil {
+		printLatency(w, "wait", r.WaitMs)
+	}
 	printLatency(w, "release", r.ReleaseMs)
 	_ = w.Flush()
 

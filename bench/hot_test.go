@@ -1,0 +1,155 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockpipe/lockpipe"
+)
+
+// briefHot is a short run in which many callers queue for one key.
+func briefHot() Config {
+	cfg := brief(Hot)
+	cfg.Nodes, cfg.Keys, cfg.Hold = "inprocess:3", 1, time.Millisecond
+	return cfg
+}
+
+// queue is a lock service that serves first whoever came first.
+func queue() (grant, free func([]string) error) {
+	key := make(chan struct{}, 1)
+	return func([]string) error { key <- struct{}{}; return nil }, func([]string) error { <-key; return nil }
+}
+
+// Callers that queue for one key have waits, counts and shares in the report, with one Client and with one for each.
+func TestHotReportsWaitsAndShares(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	for _, clients := range []int{1, 8} {
+		cfg := briefHot()
+		cfg.Clients = clients
+		r, err := Run(t.Context(), cfg)
+		require.NoError(t, err)
+		requireSound(t, r)
+		require.Equal(t, 1, r.Config.Keys)
+		require.Equal(t, clients, r.Config.Clients)
+		require.NotNil(t, r.HotReport)
+		require.Positive(t, r.WaitMs.P50)
+		require.LessOrEqual(t, r.WaitMs.P99, r.WaitMs.Max)
+		require.LessOrEqual(t, r.WaitMs.Max, r.MaxWaitMs*1.001, "three digits")
+		require.LessOrEqual(t, r.MinShare, 1.0)
+		require.GreaterOrEqual(t, r.LocksPerCallerCV, 0.0)
+		require.GreaterOrEqual(t, r.AttemptsPerLock*float64(r.Acquired)+float64(r.Handovers)+0.5, float64(r.Acquired),
+			"a lock is granted by the nodes or handed over")
+		require.LessOrEqual(t, float64(r.SplitVotes), r.AttemptsPerLock*float64(r.Acquired)+0.5, "a split vote was an attempt")
+	}
+}
+
+// Several hot keys are several locks: what is reported is of all together.
+func TestHotHasSeveralKeys(t *testing.T) {
+	cfg := briefHot()
+	cfg.Keys, cfg.Clients = 3, 2
+	r, err := Run(t.Context(), cfg)
+	require.NoError(t, err)
+	requireSound(t, r)
+	require.Equal(t, 3, r.Config.Keys)
+}
+
+// Only Hot has this part of the report.
+func TestOtherScenariosHaveNoHotReport(t *testing.T) {
+	cfg := brief(Single)
+	cfg.Nodes = "inprocess:1"
+	r, err := Run(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Nil(t, r.HotReport)
+}
+
+// In a fair queue each caller waits for all others, and has the same share.
+func TestHotMeasuresAFairQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Default(Hot)
+		cfg.Callers, cfg.Duration, cfg.Hold = 4, 1995*time.Millisecond, 10*time.Millisecond
+		grant, free := queue()
+		m := newVirtualLoad(cfg, func(int) taker {
+			return &fakeTaker{ttl: time.Minute, grant: grant, free: free}
+		}).run(t.Context())
+		require.Zero(t, m.violated)
+		require.InEpsilon(t, 30, m.hot.WaitMs.P50, 0.002, "three others hold for 10 ms each")
+		require.InEpsilon(t, 30, m.hot.MaxWaitMs, 1e-9)
+		require.Less(t, m.hot.LocksPerCallerCV, 0.02)
+		require.Greater(t, m.hot.MinShare, 0.97)
+	})
+}
+
+// A caller that is never served is seen in the share and in the longest wait, though it was granted nothing.
+func TestHotShowsACallerThatStarves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Default(Hot)
+		cfg.Callers, cfg.Keys, cfg.Duration, cfg.Hold = 2, 1, time.Second, 10*time.Millisecond
+		m := newVirtualLoad(cfg, func(worker int) taker {
+			if worker == 0 {
+				return starving{}
+			}
+			return &fakeTaker{cost: time.Millisecond, ttl: time.Minute}
+		}).run(t.Context())
+		require.InDelta(t, 1000, m.hot.MaxWaitMs, 1e-9)
+		require.InEpsilon(t, 1, m.hot.WaitMs.Max, 0.002)
+		require.Zero(t, m.hot.MinShare)
+		require.InEpsilon(t, 1, m.hot.LocksPerCallerCV, 1e-9, "one of two has everything")
+		require.Equal(t, counts{released: m.acquired}, m.counts, "what is cut off is no failure")
+	})
+}
+
+// starving is a caller that waits until the run is over.
+type starving struct{}
+
+func (starving) take(ctx context.Context, names []string) []grant {
+	<-ctx.Done()
+	return []grant{{keys: len(names), err: fmt.Errorf("%w: %w", lockpipe.ErrHeld, ctx.Err())}}
+}
+
+func (starving) give(context.Context) {}
+
+// In an open loop a wait counts from the call, and not from when the call was due.
+func TestHotWaitCountsFromTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Default(Hot)
+		cfg.Callers, cfg.Rate, cfg.Duration = 1, 100, 995*time.Millisecond
+		m := newVirtualLoad(cfg, func(int) taker {
+			return &fakeTaker{cost: 10 * time.Millisecond, ttl: time.Minute}
+		}).run(t.Context())
+		require.InEpsilon(t, 10, m.hot.WaitMs.Max, 0.002)
+		require.Greater(t, m.acquire.Max, 400.0)
+	})
+}
+
+func TestFairness(t *testing.T) {
+	for _, tc := range []struct {
+		locks        []uint64
+		cv, minShare float64
+	}{
+		{nil, 0, 0},
+		{[]uint64{0, 0}, 0, 0},
+		{[]uint64{7}, 0, 1},
+		{[]uint64{5, 5, 5}, 0, 1},
+		{[]uint64{1, 3}, 0.5, 0.5},
+		{[]uint64{0, 0, 0, 4}, 1.7320508, 0},
+	} {
+		cv, minShare := fairness(tc.locks)
+		require.InDelta(t, tc.cv, cv, 1e-6, tc.locks)
+		require.InDelta(t, tc.minShare, minShare, 1e-6, tc.locks)
+	}
+}
+
+// What the Clients counted before the run, in making themselves ready, is not of the run.
+func TestHotCountsTheRunOnly(t *testing.T) {
+	var r HotReport
+	r.count(lockpipe.Stats{Attempts: 5, Splits: 1, Handovers: 2}, lockpipe.Stats{Attempts: 35, Splits: 4, Handovers: 92}, 120)
+	require.Equal(t, HotReport{Handovers: 90, SplitVotes: 3, AttemptsPerLock: 0.25}, r)
+	r.count(lockpipe.Stats{}, lockpipe.Stats{Attempts: 1}, 0)
+	require.Zero(t, r.AttemptsPerLock)
+}

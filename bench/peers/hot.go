@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A waiter can wait for a key until whoever holds it gives it back. Only waiters take part in the hot scenarios.
+type waiter interface {
+	// Wait takes key for ttl as soon as it can, or fails when ctx ends. Where the library tries again at intervals, retry is
+	// the time between two tries, and 0 stands for what its documentation gives.
+	Wait(ctx context.Context, key string, retry time.Duration) (unlock func() error, err error)
+}
+
+// hotLoad is what makes a scenario a hot one: all callers wait for one and the same key.
+type hotLoad struct {
+	// own gives each caller a client of its own, as if it were another process.
+	own bool
+	// hold is how long a caller keeps the key; retry is Wait's.
+	hold, retry time.Duration
+}
+
+// defaultHotCallers is how many callers wait for the key in the scenario hot.
+const defaultHotCallers = 64
+
+// maxHotCallers is as many calls as a client of lockpipe is sure to take at once; maxHold leaves time for others to have
+// the key too before drain is over.
+const (
+	maxHotCallers = 16384
+	maxHold       = time.Second
+)
+
+// drain is how long after the window the last waiters may still get the key. They are not cut off: redsync releases what
+// it has of a failed attempt with the context that it was given, so a cancelled call would leave keys to the next round.
+// It is so long that rueidislock, which shortens a lock's time to its context's, has no reason to.
+const drain = 2 * ttl
+
+// errTwoHolders is what no lock may ever show.
+var errTwoHolders = errors.New("two callers held the key at the same time")
+
+// withHot returns the scenarios with what the flags say of the hot ones.
+func withHot(all []scenario, callers int, load hotLoad) []scenario {
+	all = slices.Clone(all)
+	for i := range all {
+		s := &all[i]
+		if s.hot == nil {
+			continue
+		}
+		if s.name == hotName {
+			s.callers = callers
+		}
+		s.hot = &hotLoad{own: s.hot.own, hold: load.hold, retry: load.retry}
+		s.about = hotAbout(*s)
+	}
+	return all
+}
+
+// hotAbout says what a hot scenario does.
+func hotAbout(s scenario) string {
+	about := fmt.Sprintf("%d callers wait for ONE key and hold it for %v; they share one client", s.callers, s.hot.hold)
+	if s.hot.own {
+		about = fmt.Sprintf("%d callers wait for ONE key and hold it for %v; each has a client of its own", s.callers, s.hot.hold)
+	}
+	if s.hot.retry > 0 {
+		about += fmt.Sprintf("; redsync and redislock try again every %v", s.hot.retry)
+	}
+	return about
+}
+
+// hotKey is the key that all callers of a contestant wait for.
+func hotKey(tag string) string { return keyPrefix(tag) + "hot" }
+
+// runHot waits, holds and gives back until the window is over. A call is as long as it waited.
+func (k *caller) runHot(parent context.Context) {
+	ctx, cancel := context.WithTimeout(parent, k.limit)
+	defer cancel()
+	var (
+		load = k.scenario.hot
+		w    = k.contestant.crew[k.number%len(k.contestant.crew)]
+		key  = hotKey(k.contestant.tag)
+	)
+	for k.phase.Load() != stopping && ctx.Err() == nil {
+		begin := time.Since(epoch)
+		unlock, err := w.Wait(ctx, key, load.retry)
+		waited := time.Since(epoch) - begin
+		if err == nil {
+			err = k.holdOn(load.hold, unlock)
+		}
+		k.count(call{begin, waited}, err, parent.Err() != nil)
+	}
+}
+
+// holdOn keeps the key for a while and gives it back.
+func (k *caller) holdOn(d time.Duration, unlock func() error) error {
+	var failed error
+	if k.inside.Add(1) != 1 {
+		failed = errTwoHolders
+	}
+	if d > 0 {
+		time.Sleep(d)
+	}
+	k.inside.Add(-1)
+	return errors.Join(failed, unlock())
+}
+
+// locks is how many locks a call counts for in a window: where callers wait for one key, a lock belongs to the moment at
+// which it was granted, and to nothing before.
+func (k *caller) locks(c call, begin, end time.Duration) float64 {
+	if k.scenario.hot == nil {
+		return c.share(begin, end) * float64(k.scenario.keys)
+	}
+	if granted := c.begin + c.took; granted < begin || granted > end {
+		return 0
+	}
+	return 1
+}
+
+// openCrews opens so many clients of each contender that can wait, and uses each of them once. A crew that it has opened is
+// closed with the field.
+func openCrews(ctx context.Context, fields []field, n *nodes, size int) error {
+	for i := range fields {
+		f := &fields[i]
+		if _, ok := f.Contender.(waiter); !ok {
+			continue
+		}
+		for m := range size {
+			c, err := f.open(n)
+			if err != nil {
+				return fmt.Errorf("open %s, client %d of %d: %w", f.name, m+1, size, err)
+			}
+			f.crew = append(f.crew, c)
+			if s, ok := c.(settler); ok {
+				if err := s.Settle(ctx); err != nil {
+					return fmt.Errorf("%s: %w", f.name, err)
+				}
+			}
+			if err := c.LockUnlock(ctx, keyPrefix("vv")+f.name); err != nil {
+				return fmt.Errorf("%s, client %d of %d: %w", f.name, m+1, size, err)
+			}
+		}
+	}
+	return nil
+}
+
+// waiters returns those who wait for a contender in a hot scenario: its one client, or those of its crew; none where it
+// can't wait.
+func (f field) waiters(own bool) []waiter {
+	one, ok := f.Contender.(waiter)
+	if !ok {
+		return nil
+	}
+	if !own {
+		return []waiter{one}
+	}
+	crew := make([]waiter, len(f.crew))
+	for i, c := range f.crew {
+		crew[i] = c.(waiter)
+	}
+	return crew
+}
+
+// hotContestants returns the contenders that can wait, one line each.
+func hotContestants(s scenario, fields []field, add func(field, contestant)) (why string) {
+	found := false
+	for _, f := range fields {
+		if crew := f.waiters(s.hot.own); len(crew) > 0 {
+			add(f, contestant{label: f.Name(), crew: crew, where: "; " + f.waits})
+			found = true
+		}
+	}
+	if !found {
+		return "none of the contenders can wait"
+	}
+	return ""
+}
+
+// versus is how lockpipe compares with one other line of a hot table: its figure over theirs, medians all.
+type versus struct {
+	Contender string  `json:"contender"`
+	PerSecond float64 `json:"locks_per_second"`
+	P50       float64 `json:"wait_p50"`
+	P99       float64 `json:"wait_p99"`
+	Max       float64 `json:"wait_max"`
+}
+
+// against compares the line of one contender with each of the others. There is nothing to compare where it has no line.
+func against(lines []summary, name string) []versus {
+	i := slices.IndexFunc(lines, func(s summary) bool { return s.Contender == name })
+	if i < 0 {
+		return nil
+	}
+	var all []versus
+	ours := lines[i]
+	for k, theirs := range lines {
+		if k == i {
+			continue
+		}
+		all = append(all, versus{
+			Contender: theirs.Contender, PerSecond: over(ours.PerSecond, theirs.PerSecond),
+			P50: over(ours.P50, theirs.P50), P99: over(ours.P99, theirs.P99), Max: over(ours.Max, theirs.Max),
+		})
+	}
+	return all
+}
+
+// over is a quotient that is 0 where there is nothing to divide by.
+func over(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
