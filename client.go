@@ -28,6 +28,7 @@ type Client struct {
 	tokens sync.Pool // of *tokenSource
 
 	rooms     waitroom.Table
+	handovers atomic.Uint64
 	callbacks callbacks
 	losses    losses
 

@@ -79,6 +79,7 @@ func (c *Client) accept(ctx context.Context, g *gift, o call) *Lease {
 		c.mux.Release(g.claim, g.claim.Len())
 		return nil
 	}
+	c.handovers.Add(1)
 	return l
 }
 

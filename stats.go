@@ -6,6 +6,13 @@ type Stats struct {
 	Flushes uint64
 	// Operations is the number of operations that they carried: an acquire on five nodes counts five times.
 	Operations uint64
+	// Attempts is the number of attempts to acquire that were sent to the nodes.
+	Attempts uint64
+	// Splits is how many of them got no quorum although the nodes that granted it and those that refused it for another's sake were a
+	// quorum together: perhaps nobody got one.
+	Splits uint64
+	// Handovers is the number of leases that were handed to a waiting caller of this Client instead of being released.
+	Handovers uint64
 	// Held is the number of leases that are held now.
 	Held int
 	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of Lease.Extend.
@@ -23,7 +30,7 @@ func (c *Client) Stats() Stats {
 	nodes := c.mux.Stats()
 	leases := c.leases.Stats()
 	return Stats{
-		Flushes: nodes.Flushes, Operations: nodes.Operations,
+		Flushes: nodes.Flushes, Operations: nodes.Operations, Attempts: nodes.Attempts, Splits: nodes.Splits, Handovers: c.handovers.Load(),
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
 		Panics: c.callbacks.panics.Load(), Untold: c.callbacks.refused.Load(),
 	}

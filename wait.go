@@ -12,6 +12,13 @@ import (
 	"github.com/lockpipe/lockpipe/waitroom"
 )
 
+const (
+	// patientPauses is by how much longer the pauses between attempts are where a push tells when the keys are free.
+	patientPauses = 8
+	// maxVain is how often the judge is asked again at once where the key seems free each time and yet it refuses.
+	maxVain = 10
+)
+
 // forever is a time for a timer that is not to fire.
 const forever = time.Duration(1<<63 - 1)
 
@@ -35,7 +42,7 @@ func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease
 			return nil, waited(start, keys, withCause(ctx, err))
 		}
 		s := newSeeker(c, keys, o)
-		s.tried(err)
+		s.tried(err, true)
 		return s.seek(ctx, start)
 	}
 	return newSeeker(c, keys, o).seek(ctx, start)
@@ -46,8 +53,9 @@ func (c *Client) awaited(keys []string) bool {
 	return c.rooms.Waiting() > 0 && slices.ContainsFunc(keys, c.rooms.Waits)
 }
 
-// seeker is one waiting call. Callers of one process queue for their keys, and the first one alone tries to get them from the
-// masters, unless they are held in the process: then they are handed over, or it is told that they are free.
+// seeker is one waiting call. Callers of one process queue for their keys. While they are held in the process, the first of them is handed
+// the lease, or told that they are free. Otherwise it competes on the masters: it has one of those that refused it, the judge, tell
+// when the key is changed, and asks the judge first then; and it asks all of them now and then, in case nothing is told.
 type seeker struct {
 	client *Client
 	keys   []string
@@ -57,11 +65,17 @@ type seeker struct {
 
 	attempts int
 	reason   error     // of the last attempt that was decided; nil before the first
-	allAt    time.Time // when the masters are to be asked again
+	judge    int       // the node to ask first; -1: all at once
+	allAt    time.Time // when all are to be asked again, whatever the judge says
+	blocked  string    // the key that the judge has for another
+	watch    *multiplex.Watch
+	watched  string // its key
+	armed    bool   // the watch was armed since the last attempt
+	vain     int    // attempts in vain since the key was seen to be held
 }
 
 func newSeeker(c *Client, keys []string, o call) *seeker {
-	s := &seeker{client: c, keys: keys, o: o, wake: make(chan struct{}, 1)}
+	s := &seeker{client: c, keys: keys, o: o, judge: -1, wake: make(chan struct{}, 1)}
 	s.waiter.Wake = s.signal
 	return s
 }
@@ -85,7 +99,7 @@ func (s *seeker) seek(ctx context.Context, start time.Time) (*Lease, error) {
 		s.leave(l.Until())
 		return l, nil
 	}
-	s.leave(time.Time{})
+	s.leave(time.Time{}) // not what it was told: a release may have come in between
 	if !retryable(err) {
 		return nil, err
 	}
@@ -94,6 +108,9 @@ func (s *seeker) seek(ctx context.Context, start time.Time) (*Lease, error) {
 
 // leave makes room for the next one.
 func (s *seeker) leave(until time.Time) {
+	if s.watch != nil {
+		s.watch.Close()
+	}
 	if g, ok := s.client.rooms.Leave(&s.waiter, until).(*gift); ok {
 		s.client.dispose(s.keys, g)
 	}
@@ -145,6 +162,7 @@ func (s *seeker) step(ctx context.Context) (*Lease, time.Duration, error) {
 type try struct {
 	lease   *Lease
 	attempt *multiplex.Attempt
+	all     bool // all nodes were asked at once
 }
 
 // begin accepts what was handed over, or starts an attempt if it is time for one, or says how long to wait.
@@ -161,8 +179,12 @@ func (s *seeker) begin(ctx context.Context) (l *Lease, t try, pause time.Duratio
 	if pause := s.held(); pause > 0 {
 		return nil, t, pause
 	}
-	t.lease = c.newLease(s.keys)
-	t.attempt = c.mux.Acquire(t.lease.claim, s.o.ttl, len(s.keys))
+	t = try{lease: c.newLease(s.keys), all: s.judge < 0 || !time.Now().Before(s.allAt)}
+	if t.all {
+		t.attempt = c.mux.Acquire(t.lease.claim, s.o.ttl, len(s.keys))
+	} else { // where many want the keys, this keeps their votes from splitting
+		t.attempt = c.mux.Contend(t.lease.claim, s.o.ttl, s.judge)
+	}
 	return nil, t, 0
 }
 
@@ -178,7 +200,7 @@ func (s *seeker) end(ctx context.Context, t try, began time.Time) (l *Lease, pau
 		}
 		return nil, 0, s.cutOff(ctx.Err()) // the end of ctx cut the attempt short: it is no news about the keys
 	}
-	s.tried(err)
+	s.tried(err, t.all)
 	if s.attempts == s.o.maxAttempts {
 		return nil, 0, withCause(ctx, err)
 	}
@@ -191,16 +213,62 @@ func (s *seeker) held() time.Duration {
 	if hint := s.client.rooms.Hint(&s.waiter); hint.After(now) {
 		return hint.Sub(now) // in this process: it will be handed over
 	}
-	return max(s.allAt.Sub(now), 0)
+	pause := max(s.allAt.Sub(now), 0)
+	if s.judge < 0 || s.blocked == "" {
+		return pause
+	}
+	s.arm()
+	left, known := s.watch.Left()
+	switch {
+	case known && left > 0:
+		s.vain = 0
+		return min(pause, left)
+	case (known || !s.watch.Armed()) && s.vain < maxVain:
+		return 0 // the key is gone, or was changed
+	}
+	return pause
+}
+
+// arm asks the judge to tell when the key that is held there is changed, unless it was asked already.
+func (s *seeker) arm() {
+	if s.armed {
+		return
+	}
+	s.armed = true
+	if s.watch != nil && s.watched != s.blocked {
+		s.watch.Close()
+		s.watch = nil
+	}
+	if s.watch == nil {
+		s.watch, s.watched = s.client.mux.Watch(s.client.cfg.Prefix+s.blocked, s.waiter.Wake), s.blocked
+	}
+	s.watch.Arm(s.judge)
 }
 
 // tried notes that an attempt failed.
-func (s *seeker) tried(err error) {
+func (s *seeker) tried(err error, all bool) {
 	s.attempts++
+	s.vain++
 	s.reason = err
+	var held *HeldError
+	judge, blocked := -1, ""
+	if errors.As(err, &held) && len(held.Keys) > 0 {
+		judge, blocked = s.judge, held.Keys[0]
+		if all {
+			judge = s.client.mux.Judge(s.client.cfg.Prefix+blocked, err)
+		}
+	}
+	s.armed = s.armed && judge == s.judge && blocked == s.blocked && s.watch.Armed()
+	s.judge, s.blocked = judge, blocked
+	if !all && judge >= 0 {
+		return
+	}
 	pause := s.o.minDelay
 	if spread := s.o.maxDelay - s.o.minDelay; spread > 0 {
 		pause += rand.N(spread)
+	}
+	if s.watch != nil && s.watch.Told() {
+		pause *= patientPauses
 	}
 	s.allAt = time.Now().Add(pause)
 }

@@ -23,9 +23,9 @@ func (m *Mux) Contend(c *Claim, ttl time.Duration, judge int) *Attempt {
 }
 
 // open lets the attempt ask the nodes that it has not asked because of its judge, and returns those whose lanes it took. It does
-// nothing where the attempt is decided, given up, or of no use any more. claim.mu is held.
+// nothing where it has asked all, or is decided, given up, or of no use any more. claim.mu is held.
 func (a *Attempt) open() (start nodeSet) {
-	if a.decision != pending || time.Since(a.sent) >= a.worth {
+	if a.later == 0 || a.decision != pending || time.Since(a.sent) >= a.worth {
 		return 0
 	}
 	lanes := a.later
@@ -52,9 +52,9 @@ func (a *Attempt) limitNow() time.Duration {
 }
 
 // Judge chooses the node that those who were refused with err ask first next time: the place of one of the nodes that the *HeldError
-// in err names, or -1 where there is none. It depends on the claim's first key and the nodes' addresses alone, so that those who
+// in err names, or -1 where there is none. It depends on the key and the nodes' addresses alone, so that those who
 // see the same refusals choose the same node, and those who see others mostly do, whatever the order of their configuration.
-func (m *Mux) Judge(c *Claim, err error) int {
+func (m *Mux) Judge(key string, err error) int {
 	var h *HeldError
 	if !errors.As(err, &h) {
 		return -1
@@ -64,7 +64,7 @@ func (m *Mux) Judge(c *Claim, err error) int {
 		if !slices.Contains(h.Nodes, n.addr) {
 			continue
 		}
-		if score := rank(c.keys()[0], n.addr); judge < 0 || score > highest {
+		if score := rank(key, n.addr); judge < 0 || score > highest {
 			judge, highest = i, score
 		}
 	}

@@ -64,7 +64,7 @@ func TestTheJudgeAloneRefuses(t *testing.T) {
 		var h *HeldError
 		require.ErrorAs(t, err, &h)
 		require.Equal(t, &HeldError{Keys: []string{"k"}, Nodes: []string{"node1"}}, h)
-		require.Equal(t, 1, m.Judge(c, fmt.Errorf("wrapped: %w", err)))
+		require.Equal(t, 1, m.Judge("k", fmt.Errorf("wrapped: %w", err)))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, []int{0, 1, 0}, counts)
@@ -277,18 +277,18 @@ func TestTheSameRefusalsChooseTheSameJudge(t *testing.T) {
 	e := &HeldError{Nodes: []string{"node3", "node0", "node2"}}
 	chosen := map[int]int{}
 	for i := range 3000 {
-		c := claim(fmt.Sprint("sku:", i), fmt.Sprint(i))
-		judge := m.Judge(c, e)
-		require.Equal(t, judge, 4-turned.Judge(c, e))
+		key := fmt.Sprint("sku:", i)
+		judge := m.Judge(key, e)
+		require.Equal(t, judge, 4-turned.Judge(key, e))
 		chosen[judge]++
 	}
 	require.Len(t, chosen, 3)
 	for judge, times := range chosen {
 		require.InDelta(t, 1000, times, 150, "node %d", judge)
 	}
-	require.Equal(t, -1, m.Judge(claim("k", "t"), &QuorumError{}))
-	require.Equal(t, -1, m.Judge(claim("k", "t"), nil))
-	require.Equal(t, -1, m.Judge(claim("k", "t"), &HeldError{Nodes: []string{"elsewhere"}}))
+	require.Equal(t, -1, m.Judge("k", &QuorumError{}))
+	require.Equal(t, -1, m.Judge("k", nil))
+	require.Equal(t, -1, m.Judge("k", &HeldError{Nodes: []string{"elsewhere"}}))
 }
 
 // The goal: Close while judges are asked leaves no goroutine and no caller.

@@ -69,6 +69,12 @@ func (w *Watch) Left() (d time.Duration, known bool) {
 // does not support that or does not permit it, and the owner has to ask again from time to time.
 func (w *Watch) Told() bool { return w.remains().told }
 
+// Armed reports whether an answer is to come, or Left is known. When it is not so any more, the key may have been changed.
+func (w *Watch) Armed() bool {
+	node := w.node.Load()
+	return node != 0 && w.mux.nodes[node-1].watches.listed(w)
+}
+
 // remains is the answer to the last Arm while that stands.
 func (w *Watch) remains() remains {
 	node := w.node.Load()

@@ -73,6 +73,13 @@ func (s *watches) remains(w *Watch) remains {
 	return remains{}
 }
 
+// listed reports whether the watch is armed.
+func (s *watches) listed(w *Watch) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(w) != nil
+}
+
 // answered takes the node's answer. It reports whether the watch is to be told: not where it was struck off before, since then it
 // has been told already.
 func (s *watches) answered(a *arm, r remains) bool {
