@@ -15,8 +15,8 @@ import (
 const (
 	// patientPauses is by how much longer the pauses between attempts are where a push tells when the keys are free.
 	patientPauses = 8
-	// maxVain is how often the judge is asked again at once where the key seems free each time and yet it refuses.
-	maxVain = 10
+	// maxVain is how often one node is the judge where the key seems free there and yet is not to be had: another may know more.
+	maxVain = 4
 )
 
 // forever is a time for a timer that is not to fire.
@@ -223,7 +223,7 @@ func (s *seeker) held() time.Duration {
 	case known && left > 0:
 		s.vain = 0
 		return min(pause, left)
-	case (known || !s.watch.Armed()) && s.vain < maxVain:
+	case (known || !s.watch.Armed()) && s.vain < 3*maxVain: // beyond that it can't be told whether it is held
 		return 0 // the key is gone, or was changed
 	}
 	return pause
@@ -253,10 +253,8 @@ func (s *seeker) tried(err error, all bool) {
 	var held *HeldError
 	judge, blocked := -1, ""
 	if errors.As(err, &held) && len(held.Keys) > 0 {
-		judge, blocked = s.judge, held.Keys[0]
-		if all {
-			judge = s.client.mux.Judge(s.client.cfg.Prefix+blocked, err)
-		}
+		blocked = held.Keys[0]
+		judge = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.vain/maxVain)
 	}
 	s.armed = s.armed && judge == s.judge && blocked == s.blocked && s.watch.Armed()
 	s.judge, s.blocked = judge, blocked

@@ -1,7 +1,7 @@
 package multiplex
 
 import (
-	"errors"
+	"cmp"
 	"slices"
 	"time"
 )
@@ -51,24 +51,21 @@ func (a *Attempt) limitNow() time.Duration {
 	return a.limit
 }
 
-// Judge chooses the node that those who were refused with err ask first next time: the place of one of the nodes that the *HeldError
-// in err names, or -1 where there is none. It depends on the key and the nodes' addresses alone, so that those who
-// see the same refusals choose the same node, and those who see others mostly do, whatever the order of their configuration.
-func (m *Mux) Judge(key string, err error) int {
-	var h *HeldError
-	if !errors.As(err, &h) {
+// Judge chooses the node that those who compete for a key, given with its prefix, ask first: of the nodes that are connected, the one with the
+// highest rank for the key, or where that was of no use, one of those behind it: passed is how many to leave out. -1: none is connected.
+// It depends on the key and the nodes' addresses, so that all contenders choose the same one, whatever the order of their configuration.
+func (m *Mux) Judge(key string, passed int) int {
+	var up []int
+	for i, n := range m.nodes {
+		if NodeState(n.state.Load()) == NodeUp {
+			up = append(up, i)
+		}
+	}
+	if len(up) == 0 {
 		return -1
 	}
-	judge, highest := -1, uint64(0)
-	for i, n := range m.nodes {
-		if !slices.Contains(h.Nodes, n.addr) {
-			continue
-		}
-		if score := rank(key, n.addr); judge < 0 || score > highest {
-			judge, highest = i, score
-		}
-	}
-	return judge
+	slices.SortFunc(up, func(i, j int) int { return cmp.Compare(rank(key, m.nodes[j].addr), rank(key, m.nodes[i].addr)) })
+	return up[passed%len(up)]
 }
 
 // rank is how far in front a node is for a key: the same in every process.

@@ -64,7 +64,6 @@ func TestTheJudgeAloneRefuses(t *testing.T) {
 		var h *HeldError
 		require.ErrorAs(t, err, &h)
 		require.Equal(t, &HeldError{Keys: []string{"k"}, Nodes: []string{"node1"}}, h)
-		require.Equal(t, 1, m.Judge("k", fmt.Errorf("wrapped: %w", err)))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, []int{0, 1, 0}, counts)
@@ -269,26 +268,36 @@ func TestSplitVotesAreCounted(t *testing.T) {
 	})
 }
 
-// The goal: who sees the same refusals chooses the same judge, whatever the order of the nodes; keys are spread over them.
-func TestTheSameRefusalsChooseTheSameJudge(t *testing.T) {
+// The goal: all contenders for a key choose the same judge, whatever the order of the nodes; keys are spread over them; one that is of no use
+// is left out, and so is one that is not connected.
+func TestAllContendersChooseTheSameJudge(t *testing.T) {
 	m, _, stop := simulated(5, 1, 0)
 	defer stop()
 	turned := &Mux{nodes: []*node{m.nodes[4], m.nodes[3], m.nodes[2], m.nodes[1], m.nodes[0]}}
-	e := &HeldError{Nodes: []string{"node3", "node0", "node2"}}
 	chosen := map[int]int{}
 	for i := range 3000 {
 		key := fmt.Sprint("sku:", i)
-		judge := m.Judge(key, e)
-		require.Equal(t, judge, 4-turned.Judge(key, e))
+		judge := m.Judge(key, 0)
+		require.Equal(t, judge, 4-turned.Judge(key, 0))
 		chosen[judge]++
+		next := m.Judge(key, 1)
+		require.NotEqual(t, judge, next)
+		require.Equal(t, judge, m.Judge(key, 5))
+		m.nodes[judge].become(NodeDown, errBroken)
+		require.Equal(t, next, m.Judge(key, 0))
+		m.nodes[judge].become(NodeUp, nil)
 	}
-	require.Len(t, chosen, 3)
+	require.Len(t, chosen, 5)
 	for judge, times := range chosen {
-		require.InDelta(t, 1000, times, 150, "node %d", judge)
+		require.InDelta(t, 600, times, 120, "node %d", judge)
 	}
-	require.Equal(t, -1, m.Judge("k", &QuorumError{}))
-	require.Equal(t, -1, m.Judge("k", nil))
-	require.Equal(t, -1, m.Judge("k", &HeldError{Nodes: []string{"elsewhere"}}))
+	for _, n := range m.nodes {
+		n.become(NodeDown, errBroken)
+	}
+	require.Equal(t, -1, m.Judge("k", 0))
+	for _, n := range m.nodes {
+		n.become(NodeUp, nil)
+	}
 }
 
 // The goal: Close while judges are asked leaves no goroutine and no caller.
