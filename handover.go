@@ -43,9 +43,9 @@ func (c *Client) handOver(l *Lease) bool {
 		return l.term.Passed()
 	default:
 	}
-	keys := l.Keys()
+	room := [1]string{room(l.Keys())}
 	return l.term.PassOn(func(until time.Time) bool {
-		return c.rooms.Give(keys, &gift{l.claim, until, l.turns.next()})
+		return c.rooms.Give(room[:], &gift{l.claim, until, l.turns.next()})
 	})
 }
 
@@ -84,10 +84,10 @@ func (c *Client) accept(ctx context.Context, g *gift, o call) *Lease {
 }
 
 // dispose passes a gift on that its receiver does not want any more.
-func (c *Client) dispose(keys []string, g *gift) {
-	if !c.rooms.Give(keys, g) {
+func (c *Client) dispose(room []string, g *gift) {
+	if !c.rooms.Give(room, g) {
 		c.mux.Release(g.claim, g.claim.Len())
-		c.rooms.Nudge(keys, time.Time{})
+		c.rooms.Nudge(room, time.Now())
 	}
 }
 
@@ -96,9 +96,9 @@ func (c *Client) freed(l *Lease) {
 	if c.rooms.Waiting() == 0 {
 		return
 	}
-	var stayAway time.Time
+	from := time.Now()
 	if l.turns.spent() {
-		stayAway = time.Now().Add(turnPause)
+		from = from.Add(turnPause)
 	}
-	c.rooms.Nudge(l.Keys(), stayAway)
+	c.rooms.Nudge([]string{room(l.Keys())}, from)
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"strconv"
 	"time"
 
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -32,8 +32,11 @@ func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease
 		return nil, err
 	}
 	defer c.leave()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	start := time.Now()
-	if !c.awaited(keys) {
+	if o.maxAttempts > 0 || c.rooms.Waiting() == 0 || !c.rooms.Waits(room(keys)) {
 		l, err := c.attempt(ctx, keys, o)
 		if err == nil || !retryable(err) {
 			return l, err
@@ -48,20 +51,31 @@ func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease
 	return newSeeker(c, keys, o).seek(ctx, start)
 }
 
-// awaited reports whether callers of this process wait for one of the keys: then it is their turn first.
-func (c *Client) awaited(keys []string) bool {
-	return c.rooms.Waiting() > 0 && slices.ContainsFunc(keys, c.rooms.Waits)
+// room is the name of the queue for these keys: those who want the same keys, in the same order, are in one. Sets that overlap have
+// different ones: who waits for a and b must not keep from b who has a already.
+func room(keys []string) string {
+	if len(keys) == 1 {
+		return "1" + keys[0]
+	}
+	name := []byte("n")
+	for _, k := range keys {
+		name = strconv.AppendInt(name, int64(len(k)), 10)
+		name = append(append(name, ':'), k...)
+	}
+	return string(name)
 }
 
-// seeker is one waiting call. Callers of one process queue for their keys. While they are held in the process, the first of them is handed
+// seeker is one waiting call. Callers of one process queue for their keys, unless the number of their attempts is limited. While they are held in the process, the first of them is handed
 // the lease, or told that they are free. Otherwise it competes on the masters: it has one of those that refused it, the judge, tell
 // when the key is changed, and asks the judge first then; and it asks all of them now and then, in case nothing is told.
 type seeker struct {
 	client *Client
 	keys   []string
 	o      call
-	waiter waitroom.Waiter
-	wake   chan struct{} // of capacity 1
+	room   [1]string       // empty for a call that does not queue
+	waiter waitroom.Waiter // in the room
+	hint   time.Time       // of the room, when it was looked at last
+	wake   chan struct{}   // of capacity 1
 
 	attempts int
 	reason   error     // of the last attempt that was decided; nil before the first
@@ -77,6 +91,9 @@ type seeker struct {
 func newSeeker(c *Client, keys []string, o call) *seeker {
 	s := &seeker{client: c, keys: keys, o: o, judge: -1, wake: make(chan struct{}, 1)}
 	s.waiter.Wake = s.signal
+	if o.maxAttempts == 0 {
+		s.room[0] = room(keys)
+	}
 	return s
 }
 
@@ -91,28 +108,38 @@ func (s *seeker) signal() {
 // seek returns when the keys are granted, or the error that ends the call.
 func (s *seeker) seek(ctx context.Context, start time.Time) (*Lease, error) {
 	c := s.client
-	if !c.rooms.Enter(&s.waiter, s.keys, maxPending) {
+	if s.room[0] != "" && !c.rooms.Enter(&s.waiter, s.room[:], maxPending) {
 		return nil, ErrOverloaded
 	}
 	l, err := s.steps(ctx)
 	if err == nil {
-		s.leave(l.Until())
+		s.leave(l)
 		return l, nil
 	}
-	s.leave(time.Time{}) // not what it was told: a release may have come in between
+	s.leave(nil)
 	if !retryable(err) {
 		return nil, err
 	}
 	return nil, waited(start, s.keys, err)
 }
 
-// leave makes room for the next one.
-func (s *seeker) leave(until time.Time) {
+// leave makes room for the next one, and tells it until when the keys are held by l, if that was granted. Where it was not, nothing is told:
+// what this one was told may be over.
+func (s *seeker) leave(l *Lease) {
 	if s.watch != nil {
 		s.watch.Close()
 	}
-	if g, ok := s.client.rooms.Leave(&s.waiter, until).(*gift); ok {
-		s.client.dispose(s.keys, g)
+	var until time.Time
+	if l != nil {
+		until = l.Until()
+	}
+	g, ok := s.client.rooms.Leave(&s.waiter, until).(*gift)
+	switch {
+	case !ok:
+	case l == nil:
+		s.client.dispose(s.room[:], g)
+	default: // the masters granted the keys to l, so they had lost what is given
+		s.client.mux.Release(g.claim, g.claim.Len())
 	}
 }
 
@@ -172,8 +199,9 @@ func (s *seeker) begin(ctx context.Context) (l *Lease, t try, pause time.Duratio
 		if l := c.accept(ctx, g, s.o); l != nil {
 			return l, t, 0
 		}
+		c.rooms.Nudge(s.room[:], time.Now())
 	}
-	if !c.rooms.First(&s.waiter) {
+	if s.room[0] != "" && !c.rooms.First(&s.waiter) {
 		return nil, t, forever
 	}
 	if pause := s.held(); pause > 0 {
@@ -210,8 +238,15 @@ func (s *seeker) end(ctx context.Context, t try, began time.Time) (l *Lease, pau
 // held is for how long the keys are known to be held, if nobody says otherwise meanwhile.
 func (s *seeker) held() time.Duration {
 	now := time.Now()
-	if hint := s.client.rooms.Hint(&s.waiter); hint.After(now) {
-		return hint.Sub(now) // in this process: it will be handed over
+	hint := s.client.rooms.Hint(&s.waiter)
+	told := !hint.Equal(s.hint)
+	s.hint = hint
+	switch {
+	case hint.After(now):
+		s.hint = time.Time{} // when it is over, that is news
+		return hint.Sub(now) // held in this process: it will be handed over
+	case told:
+		return 0 // released in this process
 	}
 	pause := max(s.allAt.Sub(now), 0)
 	if s.judge < 0 || s.blocked == "" {
