@@ -17,7 +17,7 @@ func whileSilent(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes, ca
 	}
 	before := c.Stats().Operations
 	ended := later(call)
-	eventually(t, func() bool { return c.Stats().Operations == before+uint64(nodes.Len()) }, "nothing was sent")
+	eventually(t, func() bool { return c.Stats().Operations >= before+uint64(nodes.Len()) }, "nothing was sent")
 	between = time.Now()
 	for i := range nodes.Len() {
 		require.NoError(t, nodes.Thaw(i))
