@@ -35,8 +35,8 @@ func WithAutoExtend(maxHold time.Duration) Option {
 	return Option{kind: optionAutoExtend, min: maxHold}
 }
 
-// WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means until ctx ends. It has no
-// effect on the Try calls, which make one.
+// WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means until ctx ends. With a limit it does
+// not queue behind other callers of the process. It has no effect on the Try calls, which make one.
 func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 
 // WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by default. Where a master tells of changes
