@@ -65,8 +65,8 @@ func room(keys []string) string {
 	return string(name)
 }
 
-// seeker is one waiting call. Callers of one process queue for their keys, unless the number of their attempts is limited. While they are held in the process, the first of them is handed
-// the lease, or told that they are free. Otherwise it competes on the masters: it has one of those that refused it, the judge, tell
+// seeker is one waiting call. Callers of one process queue for their keys, unless the number of their attempts is limited.
+// While the keys are held in the process, the first of them is handed the lease, or told that they are free. Otherwise it competes on the masters: it has one of those that refused it, the judge, tell
 // when the key is changed, and asks the judge first then; and it asks all of them now and then, in case nothing is told.
 type seeker struct {
 	client *Client

@@ -68,8 +68,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect makes a connection, loads the scripts and lets the server tell of watched keys, if it can. A server that answers at all is connected, also if with an error,
-// such as LOADING: its votes say so.
+// connect makes a connection, loads the scripts and lets the server tell of watched keys, if it can. A server that answers
+// at all is connected, also if with an error, such as LOADING: its votes say so.
 func (n *node) connect(ctx context.Context) error {
 	for {
 		select { // whatever was lost before does not concern the connection to come
