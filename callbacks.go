@@ -31,7 +31,7 @@ type callbacks struct {
 	closed  bool // the pool is released when nothing is left
 }
 
-// run runs f soon.
+// run runs f soon, unless too many wait.
 func (c *callbacks) run(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -39,6 +39,18 @@ func (c *callbacks) run(f func()) {
 		c.refused.Add(1)
 		return
 	}
+	c.add(f)
+}
+
+// push runs f soon, for those that bound their number by themselves.
+func (c *callbacks) push(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(f)
+}
+
+// add puts f at the end; mu is held.
+func (c *callbacks) add(f func()) {
 	c.waiting = append(c.waiting, f)
 	c.grow()
 }

@@ -28,6 +28,7 @@ type Client struct {
 	tokens sync.Pool // of *tokenSource
 
 	rooms     waitroom.Table
+	asyncs    asyncs
 	handovers atomic.Uint64
 	callbacks callbacks
 	losses    losses
@@ -111,18 +112,19 @@ func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, er
 		return nil, err
 	}
 	l := c.newLease(keys)
-	return c.granted(ctx, l, c.mux.Acquire(l.claim, o.ttl, len(keys)), o, time.Time{})
+	a := c.mux.Acquire(l.claim, o.ttl, len(keys))
+	return c.granted(l, a, o, a.Wait(ctx, time.Time{}))
 }
 
-// granted waits for the decision on a lease, and begins its term; began is as in Attempt.Wait.
-func (c *Client) granted(ctx context.Context, l *Lease, a *multiplex.Attempt, o call, began time.Time) (*Lease, error) {
-	if err := a.Wait(ctx, began); err != nil {
+// granted begins the term of a lease where the outcome of its attempt is no error.
+func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) (*Lease, error) {
+	if outcome != nil {
 		select {
 		case <-c.closed:
-			err = fmt.Errorf("%w: %w", ErrClosed, err)
+			outcome = fmt.Errorf("%w: %w", ErrClosed, outcome)
 		default:
 		}
-		return nil, err
+		return nil, outcome
 	}
 	err := c.leases.Hold(&l.term, l, lease.Grant{Sent: a.Sent(), TTL: o.ttl, MaxHold: o.maxHold})
 	if err == nil {
@@ -192,6 +194,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	defer close(c.ended)
 	close(c.closed)
+	c.asyncs.signal()
 	held := c.leases.Close()
 	c.leave()
 	attempts := make([]*multiplex.Attempt, len(held))

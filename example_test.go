@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -140,4 +141,33 @@ func ExampleLease_Extend() {
 	// extend: <nil> true
 	// release: <nil>
 	// extend: lease was released
+}
+
+// Many waiting calls need no goroutine each: the function is called when the keys are granted.
+func ExampleClient_AcquireAsync() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	var work sync.WaitGroup
+	for order := range 3 {
+		work.Add(1)
+		err := client.AcquireAsync(ctx, []string{"sku:42"}, func(lease *lockpipe.Lease, err error) {
+			defer work.Done()
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			fmt.Println("order", order)
+			_ = lease.Release(ctx)
+		})
+		if err != nil { // then the function is never called
+			work.Done()
+		}
+	}
+	work.Wait()
+	// Output:
+	// order 0
+	// order 1
+	// order 2
 }

@@ -1,7 +1,6 @@
 package lockpipe
 
 import (
-	"context"
 	"time"
 
 	"github.com/lockpipe/lockpipe/lease"
@@ -60,27 +59,30 @@ func (t *turns) next() *turns {
 	return &turns{t.since, t.count + 1}
 }
 
-// accept makes a lease of a gift, or returns nil where it can't be kept: then it is being released.
-func (c *Client) accept(ctx context.Context, g *gift, o call) *Lease {
+// accept makes a lease of a gift. Where too little of its time is left, an extension is sent, which has to succeed first. Without a
+// lease it can't be kept.
+func (c *Client) accept(g *gift, o call) (*Lease, *multiplex.Attempt) {
 	l := &Lease{client: c, claim: g.claim, turns: g.turns}
 	grant := lease.Grant{Sent: time.Now(), TTL: o.ttl, Until: g.until, MaxHold: o.maxHold}
 	switch left, asked := g.until.Sub(grant.Sent), lease.Validity(o.ttl); {
 	case left > asked:
 		g.claim.Outlast()
 	case left < asked*enough/4:
-		a := c.mux.Extend(g.claim, o.ttl, g.until, 0, g.claim.Len())
-		if a.Wait(ctx, time.Time{}) != nil || !time.Now().Before(g.until) {
-			c.mux.Release(g.claim, g.claim.Len())
-			return nil
-		}
-		grant.Sent, grant.Until = a.Sent(), time.Time{}
+		return l, c.mux.Extend(g.claim, o.ttl, g.until, 0, g.claim.Len())
 	}
+	if !c.keep(l, grant) {
+		return nil, nil
+	}
+	return l, nil
+}
+
+// keep begins the term of a lease that was handed over, and reports whether it could.
+func (c *Client) keep(l *Lease, grant lease.Grant) bool {
 	if c.leases.Hold(&l.term, l, grant) != nil {
-		c.mux.Release(g.claim, g.claim.Len())
-		return nil
+		return false
 	}
 	c.handovers.Add(1)
-	return l
+	return true
 }
 
 // dispose passes a gift on that its receiver does not want any more.

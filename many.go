@@ -50,7 +50,7 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	}
 	for i, k := range once {
 		results[i].Key = k
-		results[i].Lease, results[i].Err = c.granted(ctx, leases[i], attempts[i], o, began)
+		results[i].Lease, results[i].Err = c.granted(leases[i], attempts[i], o, attempts[i].Wait(ctx, began))
 	}
 	if len(once) < len(keys) {
 		spread(results, keys, len(once))

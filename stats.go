@@ -19,7 +19,7 @@ type Stats struct {
 	Extended uint64
 	// Expired and Lost are the numbers of leases that ended by ErrExpired and ErrLost.
 	Expired, Lost uint64
-	// Panics is the number of calls of OnLost that panicked.
+	// Panics is the number of panics in OnLost and in functions given to AcquireAsync.
 	Panics uint64
 	// Untold is the number of leases of which OnLost was not told, because too many calls of it were waiting.
 	Untold uint64

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
 )
@@ -75,7 +76,7 @@ type seeker struct {
 	room   [1]string       // empty for a call that does not queue
 	waiter waitroom.Waiter // in the room
 	hint   time.Time       // of the room, when it was looked at last
-	wake   chan struct{}   // of capacity 1
+	wake   chan struct{}   // of capacity 1; nil for an asyncCall
 
 	attempts int
 	reason   error     // of the last attempt that was decided; nil before the first
@@ -89,12 +90,18 @@ type seeker struct {
 }
 
 func newSeeker(c *Client, keys []string, o call) *seeker {
-	s := &seeker{client: c, keys: keys, o: o, judge: -1, wake: make(chan struct{}, 1)}
-	s.waiter.Wake = s.signal
+	s := &seeker{wake: make(chan struct{}, 1)}
+	s.init(c, keys, o, s.signal)
+	return s
+}
+
+// init makes s ready; wake has its next step taken.
+func (s *seeker) init(c *Client, keys []string, o call, wake func()) {
+	s.client, s.keys, s.o, s.judge = c, keys, o, -1
+	s.waiter.Wake = wake
 	if o.maxAttempts == 0 {
 		s.room[0] = room(keys)
 	}
-	return s
 }
 
 // signal has the next step taken. It does not block.
@@ -178,28 +185,31 @@ func (s *seeker) cutOff(end error) error {
 
 // step does what can be done now, and returns the lease, or how long there is nothing to do unless it is woken.
 func (s *seeker) step(ctx context.Context) (*Lease, time.Duration, error) {
-	l, try, pause := s.begin(ctx)
-	if try.attempt == nil {
+	l, t, pause := s.begin()
+	if t.attempt == nil {
 		return l, pause, nil
 	}
-	return s.end(ctx, try, time.Time{})
+	return s.end(ctx, t, t.attempt.Wait(ctx, time.Time{}))
 }
 
 // try is one attempt of a seeker that is under way.
 type try struct {
 	lease   *Lease
 	attempt *multiplex.Attempt
-	all     bool // all nodes were asked at once
+	gift    *gift // which the attempt extends; nil for an acquire
+	all     bool  // all nodes were asked at once
 }
 
 // begin accepts what was handed over, or starts an attempt if it is time for one, or says how long to wait.
-func (s *seeker) begin(ctx context.Context) (l *Lease, t try, pause time.Duration) {
+func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 	c := s.client
 	if g, ok := c.rooms.Take(&s.waiter).(*gift); ok {
-		if l := c.accept(ctx, g, s.o); l != nil {
+		if l, a := c.accept(g, s.o); a != nil {
+			return nil, try{lease: l, attempt: a, gift: g}, 0
+		} else if l != nil {
 			return l, t, 0
 		}
-		c.rooms.Nudge(s.room[:], time.Now())
+		s.reject(g)
 	}
 	if s.room[0] != "" && !c.rooms.First(&s.waiter) {
 		return nil, t, forever
@@ -216,9 +226,23 @@ func (s *seeker) begin(ctx context.Context) (l *Lease, t try, pause time.Duratio
 	return nil, t, 0
 }
 
-// end waits for the outcome of an attempt; began is as in Attempt.Wait.
-func (s *seeker) end(ctx context.Context, t try, began time.Time) (l *Lease, pause time.Duration, err error) {
-	l, err = s.client.granted(ctx, t.lease, t.attempt, s.o, began)
+// reject releases what was handed over and can't be kept.
+func (s *seeker) reject(g *gift) {
+	s.client.mux.Release(g.claim, g.claim.Len())
+	s.client.rooms.Nudge(s.room[:], time.Now())
+}
+
+// end takes the outcome of an attempt.
+func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause time.Duration, err error) {
+	c := s.client
+	if t.gift != nil {
+		if outcome == nil && time.Now().Before(t.gift.until) && c.keep(t.lease, lease.Grant{Sent: t.attempt.Sent(), TTL: s.o.ttl, MaxHold: s.o.maxHold}) {
+			return t.lease, 0, nil
+		}
+		s.reject(t.gift)
+		return nil, 0, nil
+	}
+	l, err = c.granted(t.lease, t.attempt, s.o, outcome)
 	if err == nil || !retryable(err) {
 		return l, 0, err
 	}

@@ -302,8 +302,11 @@ func (h *holds) turn(t *testing.T, c *lockpipe.Client, who int) {
 		opts = append(opts, lockpipe.WithAutoExtend(ttl+rand.N(time.Second)))
 	}
 	acquire := c.AcquireAll
-	if rand.N(8) == 0 {
+	switch rand.N(8) {
+	case 0:
 		acquire = c.TryAcquireAll
+	case 1, 2, 3:
+		acquire = waitForAsync(c)
 	}
 	l, err := acquire(ctx, keys, opts...)
 	from := time.Now()

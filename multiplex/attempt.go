@@ -1,7 +1,6 @@
 package multiplex
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -75,7 +74,7 @@ type Attempt struct {
 	divided                   bool    // it was counted as a split vote
 	opened                    uint32  // when the nodes of later were asked: in milliseconds from sent, rounded up; 0 where there were none
 	notes                     []note  // why votes are refused or unknown; nil until the first such vote
-	waiters                   *waiter // goroutines in Wait
+	waiters                   *waiter // of Wait and Poll
 }
 
 // note is the detail of one node's vote.
@@ -84,13 +83,6 @@ type note struct {
 	err error
 	// expiry is when the keys of a release that the node could not answer have expired.
 	expiry time.Time
-}
-
-// waiter is one goroutine in Wait, and the memory for it, which is used again.
-type waiter struct {
-	wake  chan struct{} // of capacity 1; filled by the decision and by the timer
-	timer *time.Timer
-	next  *waiter // guarded by claim.mu
 }
 
 func (m *Mux) newAttempt(c *Claim, k kind, ttl, limit, worth time.Duration) *Attempt {
@@ -198,7 +190,7 @@ func (a *Attempt) conclude() {
 		c.doubts.missed = 0
 	}
 	for w := a.waiters; w != nil; w = w.next {
-		signal(w.wake)
+		w.tell()
 	}
 	a.waiters = nil
 }
@@ -221,134 +213,6 @@ func (a *Attempt) decide(unknown nodeSet) decision {
 // silent are the nodes that were asked and whose votes are open. claim.mu is held.
 func (a *Attempt) silent() nodeSet {
 	return firstNodes(len(a.calls)) &^ (a.granted | a.refused | a.unknown | a.absent | a.later)
-}
-
-// Wait returns nil when a quorum granted. Otherwise the error is a *HeldError or a *QuorumError; where ctx ended
-// before the decision, ctx's error is found in it as well. It waits at most NodeTimeout for nodes that owe an answer for that long,
-// and longer only for those that keep answering what is queued before this attempt, as long as its outcome is of any use. An acquire that
-// failed is released on every node that may have heard of it, in the background; an acquire whose answer came before ctx
-// ended is granted. A release goes on after Wait failed, and Wait may be called again for it; began is when the caller began
-// to wait, where it waits for several attempts one after another, and else zero.
-func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
-	c := a.claim
-	c.mu.Lock()
-	var ended error
-	if a.decision == pending || a.told && a.decision != won {
-		ended = a.await(ctx, began)
-	}
-	err := a.outcome(ended)
-	a.told = err != nil && a.kind == release
-	c.mu.Unlock()
-	if err == nil {
-		return nil
-	}
-	if a.kind == acquire {
-		a.mux.Release(c, c.Len())
-	}
-	if ended != nil {
-		err = fmt.Errorf("%w: %w", err, ended)
-	}
-	return err
-}
-
-// await returns at the decision, with ctx's error, or when no node deserves more patience. claim.mu is held, and given up
-// meanwhile.
-func (a *Attempt) await(ctx context.Context, began time.Time) error {
-	c := a.claim
-	before, rest := a.decision, a.limitNow()
-	if !began.IsZero() {
-		rest -= time.Since(began)
-	}
-	w := a.mux.waiter(rest)
-	w.next, a.waiters = a.waiters, w
-	var ended error
-	var start nodeSet
-	for {
-		c.mu.Unlock()
-		a.mux.handAll(a, start)
-		ended = w.wait(ctx)
-		c.mu.Lock()
-		if a.decision != before {
-			ended = nil // the answer came first
-			break
-		}
-		rest, start = a.patience(began), 0
-		if ended == nil && rest <= 0 { // the judge is silent
-			start = a.open()
-			rest = a.patience(began)
-		}
-		if ended != nil || rest <= 0 && start == 0 {
-			break
-		}
-		w.timer.Reset(rest)
-	}
-	w.timer.Stop()
-	a.forget(w)
-	a.mux.waiterPool.Put(w)
-	return ended
-}
-
-// patience is how much longer the attempt is waited for: until its limit, and then as long as nodes that have not answered
-// deserve it. claim.mu is held.
-func (a *Attempt) patience(began time.Time) (rest time.Duration) {
-	if from := a.sent.Add(time.Duration(a.opened) * time.Millisecond); began.Before(from) {
-		began = from
-	}
-	limit := a.limitNow()
-	if rest = limit - time.Since(began); rest > 0 {
-		if a.opened > 0 { // after the judge, the time is worth less than the limit, maybe
-			rest = min(rest, a.worth-time.Since(a.sent))
-		}
-		return rest // a timer of an earlier use of the waiter fired, or that of an earlier phase
-	}
-	for s := a.silent(); s != 0; s &= s - 1 {
-		i := s.first()
-		rest = max(rest, limit-a.mux.nodes[i].progress.idleFor())
-	}
-	return min(rest, a.worth-time.Since(a.sent))
-}
-
-// waiter returns a waiter that is woken after d.
-func (m *Mux) waiter(d time.Duration) *waiter {
-	w, _ := m.waiterPool.Get().(*waiter)
-	if w == nil {
-		w = &waiter{wake: make(chan struct{}, 1)}
-		w.timer = time.AfterFunc(d, func() { signal(w.wake) })
-		return w
-	}
-	w.timer.Reset(d)
-	return w
-}
-
-// wait returns when it is woken, or with ctx's error. One channel for the decision and the timer makes the usual wait a
-// plain receive.
-func (w *waiter) wait(ctx context.Context) error {
-	done := ctx.Done()
-	if done == nil {
-		<-w.wake
-		return nil
-	}
-	select {
-	case <-w.wake:
-	case <-done:
-		return ctx.Err()
-	}
-	return nil
-}
-
-// forget takes w off the list, or takes the wake-up that came too late for it. claim.mu is held.
-func (a *Attempt) forget(w *waiter) {
-	for p := &a.waiters; *p != nil; p = &(*p).next {
-		if *p == w {
-			*p = w.next
-			break
-		}
-	}
-	w.next = nil
-	select {
-	case <-w.wake:
-	default:
-	}
 }
 
 // outcome is the decision as an error; ended is why ctx ended the wait, if it did. Votes that are still open count as

@@ -52,6 +52,19 @@ func nothingLeft(t *testing.T, m *Mux, stores []*store) {
 	}
 }
 
+// polled is what Wait returns, by way of Poll.
+func polled(a *Attempt, ctx context.Context) error {
+	woken := make(chan struct{}, 1)
+	w := NewWaker(func() { signal(woken) })
+	defer context.AfterFunc(ctx, func() { signal(woken) })()
+	for {
+		if err, settled := a.Poll(ctx, w); settled {
+			return err
+		}
+		<-woken
+	}
+}
+
 // The goal: refused by the judge, nobody else is asked, and nothing is sent to release it.
 func TestTheJudgeAloneRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -114,8 +127,9 @@ func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
 		},
 		"broken": func(_ *Mux, s *store) func() { s.fail(1); return func() { s.fail(0) } },
 	} {
-		for _, refuse := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, refuse), func(t *testing.T) {
+		for i := range 4 {
+			refuse, wait := i%2 == 1, []func(*Attempt, context.Context) error{wait, polled}[i/2]
+			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m, stores, stop := simulated(3, 1, 0)
 					defer stop()
@@ -149,7 +163,9 @@ func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
 
 // The goal: a caller that leaves while the judge is asked, or the others are, leaves nothing behind, and the error says who was asked.
 func TestLeavingInEitherPhaseLeavesNothing(t *testing.T) {
-	for phase, silent := range [][]int{{1}, {0, 2}} {
+	for i := range 4 {
+		phase, wait := i%2, []func(*Attempt, context.Context) error{wait, polled}[i/2]
+		silent := [][]int{{1}, {0, 2}}[phase]
 		synctest.Test(t, func(t *testing.T) {
 			m, stores, stop := simulated(3, 1, 0)
 			defer stop()
