@@ -29,6 +29,7 @@ type Client struct {
 
 	rooms     waitroom.Table
 	asyncs    asyncs
+	rivals    rivals
 	handovers atomic.Uint64
 	callbacks callbacks
 	losses    losses

@@ -37,7 +37,7 @@ func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease
 		return nil, err
 	}
 	start := time.Now()
-	if o.maxAttempts > 0 || c.rooms.Waiting() == 0 || !c.rooms.Waits(room(keys)) {
+	if o.maxAttempts > 0 || !c.contended(keys) {
 		l, err := c.attempt(ctx, keys, o)
 		if err == nil || !retryable(err) {
 			return l, err
@@ -50,6 +50,15 @@ func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease
 		return s.seek(ctx, start)
 	}
 	return newSeeker(c, keys, o).seek(ctx, start)
+}
+
+// contended reports whether others want the same keys: of this process, or, not long ago, of another.
+func (c *Client) contended(keys []string) bool {
+	if c.rooms.Waiting() == 0 && !c.rivals.some.Load() {
+		return false
+	}
+	room := room(keys)
+	return c.rooms.Waits(room) || c.rivals.of(room).key != ""
 }
 
 // room is the name of the queue for these keys: those who want the same keys, in the same order, are in one. Sets that overlap have
@@ -86,7 +95,14 @@ type seeker struct {
 	watch    *multiplex.Watch
 	watched  string // its key
 	armed    bool   // the watch was armed since the last attempt
+	told     bool   // the judge tells of changes
 	vain     int    // attempts in vain since the key was seen to be held
+
+	since  time.Time // when it began to compete with other processes; zero: it does not yet
+	away   time.Time // until when it leaves the keys to them
+	polite bool      // it asks first whether the keys are free, because others are known to compete
+	seen   bool      // they were held, since
+	lost   int       // how often another was quicker, since
 }
 
 func newSeeker(c *Client, keys []string, o call) *seeker {
@@ -214,7 +230,7 @@ func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 	if s.room[0] != "" && !c.rooms.First(&s.waiter) {
 		return nil, t, forever
 	}
-	if pause := s.held(); pause > 0 {
+	if pause := s.pause(); pause > 0 {
 		return nil, t, pause
 	}
 	t = try{lease: c.newLease(s.keys), all: s.judge < 0 || !time.Now().Before(s.allAt)}
@@ -243,6 +259,9 @@ func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause
 		return nil, 0, nil
 	}
 	l, err = c.granted(t.lease, t.attempt, s.o, outcome)
+	if err == nil && s.told { // without being told of changes nobody comes in time, and a rest would only leave the keys unused
+		c.rivals.won(s.room[0], contest{s.blocked, time.Since(s.since), s.away.Sub(s.since), s.lost, !s.seen})
+	}
 	if err == nil || !retryable(err) {
 		return l, 0, err
 	}
@@ -256,31 +275,55 @@ func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause
 	if s.attempts == s.o.maxAttempts {
 		return nil, 0, withCause(ctx, err)
 	}
-	return nil, s.held(), nil
+	return nil, s.pause(), nil
 }
 
-// held is for how long the keys are known to be held, if nobody says otherwise meanwhile.
-func (s *seeker) held() time.Duration {
-	now := time.Now()
+// pause is how long there is nothing to try for, if nobody says otherwise meanwhile.
+func (s *seeker) pause() time.Duration {
 	hint := s.client.rooms.Hint(&s.waiter)
 	told := !hint.Equal(s.hint)
 	s.hint = hint
-	switch {
-	case hint.After(now):
+	now := time.Now()
+	if hint.After(now) {
 		s.hint = time.Time{} // when it is over, that is news
 		return hint.Sub(now) // held in this process: it will be handed over
-	case told:
-		return 0 // released in this process
 	}
+	if told || s.since.IsZero() {
+		s.compete(now)
+	}
+	switch away := s.away.Sub(now); {
+	case away > 0:
+		return away
+	case told && !s.polite:
+		return 0 // released in this process, and nobody else is known to want it
+	}
+	return s.held(now)
+}
+
+// compete begins the competition with other processes: with a rest, and a look at the judge, where any are known.
+func (s *seeker) compete(now time.Time) {
+	known := s.client.rivals.of(s.room[0])
+	s.since, s.away, s.lost, s.seen, s.polite = now, now.Add(known.rest), 0, false, known.key != ""
+	if s.polite {
+		s.refused(known.key)
+		s.allAt = s.away.Add(s.o.maxDelay)
+	}
+}
+
+// held is for how long the keys are known to be held by other processes.
+func (s *seeker) held(now time.Time) time.Duration {
 	pause := max(s.allAt.Sub(now), 0)
 	if s.judge < 0 || s.blocked == "" {
 		return pause
 	}
 	s.arm()
 	left, known := s.watch.Left()
+	if known {
+		s.told = s.watch.Told()
+	}
 	switch {
 	case known && left > 0:
-		s.vain = 0
+		s.vain, s.seen = 0, true
 		return min(pause, left)
 	case (known || !s.watch.Armed()) && s.vain < 3*maxVain: // beyond that it can't be told whether it is held
 		return 0 // the key is gone, or was changed
@@ -310,24 +353,35 @@ func (s *seeker) tried(err error, all bool) {
 	s.vain++
 	s.reason = err
 	var held *HeldError
-	judge, blocked := -1, ""
+	blocked := ""
 	if errors.As(err, &held) && len(held.Keys) > 0 {
 		blocked = held.Keys[0]
-		judge = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.vain/maxVain)
+		if !all && len(held.Nodes) == 1 {
+			s.lost++
+		}
 	}
-	s.armed = s.armed && judge == s.judge && blocked == s.blocked && s.watch.Armed()
-	s.judge, s.blocked = judge, blocked
-	if !all && judge >= 0 {
+	s.refused(blocked)
+	if !all && s.judge >= 0 && !s.told {
 		return
 	}
 	pause := s.o.minDelay
 	if spread := s.o.maxDelay - s.o.minDelay; spread > 0 {
 		pause += rand.N(spread)
 	}
-	if s.watch != nil && s.watch.Told() {
+	if s.told {
 		pause *= patientPauses
 	}
 	s.allAt = time.Now().Add(pause)
+}
+
+// refused chooses the judge for the key that another has, if one is to blame.
+func (s *seeker) refused(blocked string) {
+	judge := -1
+	if blocked != "" {
+		judge = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.vain/maxVain)
+	}
+	s.armed = s.armed && judge == s.judge && blocked == s.blocked && s.watch.Armed()
+	s.judge, s.blocked = judge, blocked
 }
 
 // withCause adds ctx's error, if it has ended, to the reason of the last attempt.
