@@ -11,12 +11,11 @@ import (
 
 // contender is a process of the simulated competition.
 type contender struct {
-	known  rivalry
-	since  time.Duration // when its wait began
-	lost   int
-	locks  int
-	tries  int
-	active bool // its rest is over
+	known rivalry
+	since time.Duration // when its wait began
+	lost  int
+	locks int
+	tries int
 }
 
 // compete lets n processes with nothing else to do take the keys in turn, for so many turns of a millisecond and half of one in between: at
