@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 )
 
@@ -21,16 +20,26 @@ const (
 	steady = time.Second
 	// A server that answers releases with errors is asked again after this.
 	resendPause = 100 * time.Millisecond
+	// A quarantined node is looked at again after these, with a random half: another client may have lifted the quarantine, and
+	// while it may be the first use the nodes have to meet.
+	firstLook = 500 * time.Millisecond
+	lastLook  = 2 * time.Second
+	// So long a lost connection may take to tell that it is over, before the next one is made.
+	farewellPatience = 20 * time.Millisecond
 )
 
 // errUnsteady is why a node is down whose connection was lost just after it was made.
 var errUnsteady = errors.New("the connection was lost at once")
 
+// errFlushed is why an answer does not count, or a connection is given up.
+var errFlushed = errors.New("the server was flushed, or the connection was made anew, before the answer")
+
 // connecting keeps the node connected until ctx ends. It is the node's keeper: the only goroutine that may dial.
 func (n *node) connecting(ctx context.Context) {
-	pause := firstPause
+	pause, look := firstPause, firstLook
 	for {
 		err := n.connect(ctx)
+		var q *quarantine
 		switch {
 		case ctx.Err() != nil:
 			n.become(NodeDown, ErrClosed)
@@ -40,15 +49,25 @@ func (n *node) connecting(ctx context.Context) {
 			n.become(NodeUp, nil)
 			up := time.Now()
 			n.serve(ctx)
+			n.admission.left()
 			if ctx.Err() != nil {
 				continue
 			}
+			look = firstLook
 			if time.Since(up) > steady {
 				pause = firstPause
 				n.become(NodeConnecting, nil)
 				continue
 			}
 			n.become(NodeDown, errUnsteady)
+		case errors.As(err, &q):
+			n.become(NodeQuarantined, q)
+			n.discard()
+			rest(ctx, min(look/2+rand.N(look/2), max(0, time.Until(q.until))))
+			if !n.mux.first.possible() {
+				look = min(2*look, lastLook)
+			}
+			continue
 		default:
 			n.become(NodeDown, err)
 			n.discard()
@@ -68,9 +87,9 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect makes a connection, loads the scripts and lets the server tell of watched keys, if it can. A server that answers
-// at all is connected, also if with an error, such as LOADING: its votes say so.
+// connect makes a connection that was admitted, and on which votes count. The handshake is made by the gate, while rueidis dials.
 func (n *node) connect(ctx context.Context) error {
+	n.parted(ctx)
 	for {
 		select { // whatever was lost before does not concern the connection to come
 		case <-n.lost:
@@ -78,12 +97,10 @@ func (n *node) connect(ctx context.Context) error {
 		}
 		t := &ticket{}
 		trying, cancel := context.WithTimeout(context.WithValue(ctx, ticketKey{}, t), dialTimeout)
-		commands := []rueidis.Completed{n.client.B().Ping().Build()}
-		for _, s := range script.All() {
-			commands = append(commands, n.client.B().ScriptLoad().Script(s.Source).Build())
+		err := n.client.Do(trying, n.client.B().Ping().Build()).NonRedisError()
+		if err == nil {
+			err = n.confirm(trying)
 		}
-		commands = append(commands, n.tracking())
-		err := n.client.DoMulti(trying, commands...)[0].NonRedisError()
 		cancel()
 		switch {
 		case err == nil:
@@ -96,6 +113,54 @@ func (n *node) connect(ctx context.Context) error {
 		// The connection that was lost answered instead: rueidis had not put it away yet.
 		rest(ctx, time.Millisecond)
 	}
+}
+
+// awaitsFarewell notes that rueidis will tell the end of the line by the same call that stands for a flush.
+func (n *node) awaitsFarewell() {
+	select {
+	case <-n.farewell:
+	default:
+	}
+	n.owed = true
+}
+
+// parted waits for that call, or the next line would be taken for flushed. A server that knows only RESP2 makes none.
+func (n *node) parted(ctx context.Context) {
+	if !n.owed {
+		return
+	}
+	n.owed = false
+	late := time.NewTimer(farewellPatience)
+	defer late.Stop()
+	select {
+	case <-n.farewell:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+}
+
+// confirm lets votes count on the connection, if the marker is still there: between the handshake and rueidis' first command a flush goes
+// unnoticed. From then on the server tells of it.
+func (n *node) confirm(ctx context.Context) error {
+	l := n.line.Load()
+	if l == nil {
+		return errGate
+	}
+	if l.runID != "" {
+		n.awaitsFarewell()
+		text, err := n.client.Do(ctx, n.client.B().Arbitrary("GET").Keys(n.admission.marker).Build()).ToString()
+		if err != nil || text != l.runID {
+			_ = l.Close()
+			if err == nil || rueidis.IsRedisNil(err) {
+				err = errFlushed
+			}
+			return err
+		}
+	}
+	if !l.state.CompareAndSwap(fresh, valid) {
+		return errFlushed
+	}
+	return nil
 }
 
 // withoutPassword hides the password where a server repeats the command that it did not understand.
