@@ -14,6 +14,12 @@ import (
 // expire. The application's keys must not have this name.
 const markerKey = "lockpipe:admitted"
 
+const (
+	// How long and how often a node without a marker is looked at, before it is quarantined, for the marker of another client.
+	markingPatience = 100 * time.Millisecond
+	markingPause    = 10 * time.Millisecond
+)
+
 var errReplica = errors.New("READONLY: it is a replica of another server; the nodes have to be independent masters")
 
 // admission decides for one node whether a connection may be used. Owned by the keeper, and by rueidis' dial hook, which runs for the
@@ -71,17 +77,40 @@ func (a *admission) examine(ctx context.Context, h *handshake) (runID string, er
 	if s.runID == a.memory.runID && a.memory.admitted {
 		former = a.former
 	}
-	v, m := assess(&s, a.memory, a.maxTTL, time.Now())
-	a.memory = m
-	if !v.admitted && (a.mode == GuardStrict || s.marked || !a.first.join(ctx, a.node)) {
+	v, err := a.decide(ctx, h, &s)
+	switch {
+	case err != nil:
+		return "", err
+	case !v.admitted:
 		return "", &quarantine{v.until, v.why}
 	}
-	if err := h.settle(former, a.marker, &s, v.mark || !v.admitted); err != nil {
+	if err := h.settle(former, a.marker, &s, v.mark); err != nil {
 		return "", err
 	}
 	a.first.ruleOut()
 	a.memory, a.former = a.memory.settled(), s.client
 	return s.runID, nil
+}
+
+// decide is assess, and the first use. Several clients may make that at the same moment: who finds the markers half written waits for the rest.
+func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict, error) {
+	firstSight := a.memory.runID != s.runID || a.memory.until.IsZero()
+	v, m := assess(s, a.memory, a.maxTTL, time.Now())
+	a.memory = m
+	if v.admitted || s.marked || a.mode != GuardAuto {
+		return v, nil
+	}
+	if a.first.join(ctx, a.node) {
+		return verdict{admitted: true, mark: true}, nil
+	}
+	for look := time.Duration(0); firstSight && look < markingPatience && !v.admitted; look += markingPause {
+		rest(ctx, markingPause)
+		if err := h.look(a.marker, s); err != nil {
+			return verdict{}, err
+		}
+		v, a.memory = assess(s, a.memory, a.maxTTL, time.Now())
+	}
+	return v, nil
 }
 
 // unguarded admits a server that can't be told from one that restarted, if the mode allows it.

@@ -151,15 +151,23 @@ func (s *sight) questions(all []question, marker string) []question {
 			s.promoted = f["role"] != "master" || f["master_replid2"] == "" || strings.Trim(f["master_replid2"], "0") != ""
 			return nil
 		}},
-		question{[]string{"GET", marker}, func(r reply) error {
-			s.marker, s.marked = r.value()
-			if err := r.failure(); err != nil {
-				return fmt.Errorf("the marker %q can't be read: %w", marker, err)
-			}
-			return nil
-		}},
+		s.mark(marker),
 	)
 }
+
+// mark asks for the marker.
+func (s *sight) mark(marker string) question {
+	return question{[]string{"GET", marker}, func(r reply) error {
+		s.marker, s.marked = r.value()
+		if err := r.failure(); err != nil {
+			return fmt.Errorf("the marker %q can't be read: %w", marker, err)
+		}
+		return nil
+	}}
+}
+
+// look reads the marker again.
+func (h *handshake) look(marker string, s *sight) error { return h.ask([]question{s.mark(marker)}) }
 
 // server takes the reply to INFO server. An error that is about this user or this moment does not mean that the server knows no INFO.
 func (s *sight) server(r reply) error {

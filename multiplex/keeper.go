@@ -20,9 +20,9 @@ const (
 	steady = time.Second
 	// A server that answers releases with errors is asked again after this.
 	resendPause = 100 * time.Millisecond
-	// A quarantined node is looked at again after these, with a random half: another client may have lifted the quarantine, and
-	// while it may be the first use the nodes have to meet.
-	firstLook = 500 * time.Millisecond
+	// A quarantined node is looked at again after these, with a random half: another client may lift the quarantine. While it may be
+	// the first use it stays at the first, so that the nodes meet in firstUse.join, which takes longer.
+	firstLook = 50 * time.Millisecond
 	lastLook  = 2 * time.Second
 	// So long a lost connection may take to tell that it is over, before the next one is made.
 	farewellPatience = 20 * time.Millisecond
