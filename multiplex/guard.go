@@ -64,8 +64,7 @@ type verdict struct {
 // assess decides by what a server shows now and by what is known of the node, and returns what is known from now on. It is the restart guard
 // without its first use, which is about all nodes. What it forgot, a server forgot
 //
-//   - never, when the marker is its own, or when it restarted with its durable memory, which the marker of its last run shows. Durable without
-//     a marker is a flush or an empty disk; and the memory of a promoted replica is not that of its master;
+//   - never, when the marker is its own, or when it restarted with its durable memory: see recovered;
 //   - at its start, when this client knew another server there and it was no replica since. The other server may have been there
 //     until it was seen last: a younger one may have waited beside it, and a clock that is set at the start makes it look older;
 //   - at some time before now, in all other cases.
@@ -78,7 +77,7 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 	switch {
 	case s.marked && s.marker == s.runID:
 		return verdict{admitted: true}, m
-	case s.marked && s.durable && !s.promoted:
+	case m.until.IsZero() && recovered(s, before):
 		return verdict{admitted: true, mark: true}, m
 	case m.until.IsZero(): // first sight
 		m.until, m.why = now.Add(maxTTL), reason(s, before)
@@ -90,6 +89,13 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 		return verdict{admitted: true, mark: true}, m
 	}
 	return verdict{until: m.until, why: m.why}, m
+}
+
+// recovered reports whether a server restarted with all that it knew: its memory is durable, and has the marker of the run before. Durable without
+// a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
+// run before, it has to be that one: in between there may have been a run that was not durable.
+func recovered(s *sight, before memory) bool {
+	return s.marked && s.durable && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
 }
 
 // started returns when a server forgot what its predecessor knew, at the latest, if its start was it.
