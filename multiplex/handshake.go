@@ -92,13 +92,12 @@ type sight struct {
 // introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, and selects the database. marker is the key
 // to read; "" where the guard is off. rueidis does some of it again.
 func (h *handshake) introduce(o *rueidis.ClientOption, marker string) (sight, error) {
-	var stranger error // why the server did not take the password: it may not want any
 	var questions []question
 	switch {
 	case o.Username != "":
-		questions = append(questions, question{[]string{"AUTH", o.Username, o.Password}, remember(&stranger)})
+		questions = append(questions, question{[]string{"AUTH", o.Username, o.Password}, reply.failure})
 	case o.Password != "":
-		questions = append(questions, question{[]string{"AUTH", o.Password}, remember(&stranger)})
+		questions = append(questions, question{[]string{"AUTH", o.Password}, wrongPassword})
 	}
 	if o.SelectDB != 0 {
 		questions = append(questions, question{[]string{"SELECT", strconv.Itoa(o.SelectDB)}, reply.failure})
@@ -113,17 +112,16 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker string) (sight, er
 		questions = s.questions(questions, marker)
 	}
 	err := h.ask(questions)
-	if err != nil && stranger != nil {
-		err = stranger
-	}
 	return s, err
 }
 
-func remember(err *error) func(reply) error {
-	return func(r reply) error {
-		*err = r.failure()
+// wrongPassword takes the reply to a password without a user. A server that wants none says so with a plain ERR, and is used without; from one
+// that wants another, what follows is NOAUTH.
+func wrongPassword(r reply) error {
+	if strings.HasPrefix(r.text, "ERR ") {
 		return nil
 	}
+	return r.failure()
 }
 
 // questions appends what the guard wants to know.
