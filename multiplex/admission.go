@@ -52,6 +52,8 @@ func (m *Mux) newAdmission(index int, e *endpoint) *admission {
 // admit makes the handshake on a new connection, before anything else can use it. It returns the run_id that the marker has from now on, or ""
 // where the node is not guarded. A *quarantine, or any other error, is why the connection must not be used.
 func (a *admission) admit(ctx context.Context, l *line) (runID string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	runID, err = a.examine(ctx, newHandshake(l))
 	if !stop() {
@@ -103,7 +105,7 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 	if a.first.join(ctx, a.node) {
 		return verdict{admitted: true, mark: true}, nil
 	}
-	for look := time.Duration(0); firstSight && look < markingPatience && !v.admitted; look += markingPause {
+	for end := time.Now().Add(markingPatience); firstSight && !v.admitted && time.Now().Before(end); {
 		rest(ctx, markingPause)
 		if err := h.look(a.marker, s); err != nil {
 			return verdict{}, err

@@ -43,7 +43,9 @@ func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 		return nil, errGate
 	}
 	t.used = true
-	conn, err := g.endpoint.dial(ctx, g.dialer)
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	conn, err := g.endpoint.dial(dialing, g.dialer)
+	cancel()
 	if err != nil {
 		return nil, &dialError{err}
 	}

@@ -96,11 +96,8 @@ func (n *node) connect(ctx context.Context) error {
 		default:
 		}
 		t := &ticket{}
-		trying, cancel := context.WithTimeout(context.WithValue(ctx, ticketKey{}, t), dialTimeout)
-		err := n.client.Do(trying, n.client.B().Ping().Build()).NonRedisError()
-		if err == nil {
-			err = n.confirm(trying)
-		}
+		trying, cancel := context.WithTimeout(context.WithValue(ctx, ticketKey{}, t), connectTimeout)
+		err := n.confirm(trying)
 		cancel()
 		switch {
 		case err == nil:
@@ -139,25 +136,27 @@ func (n *node) parted(ctx context.Context) {
 	}
 }
 
-// confirm lets votes count on the connection, if the marker is still there: between the handshake and rueidis' first command a flush goes
-// unnoticed. From then on the server tells of it.
+// confirm makes rueidis dial, and lets votes count on the connection, if the marker is still there: between the handshake and rueidis' first
+// command a flush goes unnoticed. From then on the server tells of it.
 func (n *node) confirm(ctx context.Context) error {
-	l := n.line.Load()
-	if l == nil {
-		return errGate
+	commands := []rueidis.Completed{n.client.B().Ping().Build()}
+	if marker := n.admission.marker; marker != "" {
+		commands = append(commands, n.client.B().Get().Key(marker).Build())
 	}
+	replies := n.client.DoMulti(ctx, commands...)
+	if err := replies[0].NonRedisError(); err != nil {
+		return err
+	}
+	l := n.line.Load()
 	if l.runID != "" {
 		n.awaitsFarewell()
-		text, err := n.client.Do(ctx, n.client.B().Arbitrary("GET").Keys(n.admission.marker).Build()).ToString()
-		if err != nil || text != l.runID {
+		if text, err := replies[1].ToString(); err != nil || text != l.runID {
 			_ = l.Close()
-			if err == nil || rueidis.IsRedisNil(err) {
-				err = errFlushed
-			}
-			return err
+			return errors.Join(errFlushed, replies[1].NonRedisError())
 		}
 	}
-	if !l.state.CompareAndSwap(fresh, valid) {
+	l.state.CompareAndSwap(fresh, valid)
+	if !l.counts() || l.over.Load() {
 		return errFlushed
 	}
 	return nil
