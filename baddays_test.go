@@ -65,7 +65,7 @@ var faults = []fault{
 		name: "NOPERM for the keys", says: "NOPERM",
 		strike: commands("ACL SETUSER default resetkeys ~elsewhere:*"), mend: commands("ACL SETUSER default allkeys"),
 	},
-	{name: "LOADING", says: "LOADING", strike: startLoading, mend: endLoading},
+	{name: "LOADING", says: "LOADING", noticed: true, strike: startLoading, mend: endLoading},
 	{name: "BUSY", says: "BUSY", strike: startScript, mend: endScript},
 	{
 		name: "refused", says: "refused", noticed: true,

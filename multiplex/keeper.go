@@ -16,7 +16,7 @@ const (
 	// clients do not dial a returning server at the same moment.
 	firstPause = 10 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
-	// A connection that lasted for this long is redialled without a pause.
+	// A connection that lasted for this long is redialled without a pause; also one that was given up here, for a flush.
 	steady = time.Second
 	// A server that answers releases with errors is asked again after this.
 	resendPause = 100 * time.Millisecond
@@ -54,7 +54,7 @@ func (n *node) connecting(ctx context.Context) {
 				continue
 			}
 			look = firstLook
-			if time.Since(up) > steady {
+			if time.Since(up) > steady || n.line.Load().state.Load() == void {
 				pause = firstPause
 				n.become(NodeConnecting, nil)
 				continue

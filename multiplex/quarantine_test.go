@@ -114,6 +114,21 @@ func TestOneMarkerIsNoFirstUse(t *testing.T) {
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 2, NodeQuarantined, "")
 	require.Empty(t, sets(t, nodes, 0))
+
+	ask(t, nodes, 1, "SET", markerKey, "another")
+	m = start(t, nodes.URLs(), nil)
+	becomes(t, m, 1, NodeQuarantined, "")
+	require.False(t, m.first.possible(), "also when that marker is gone later")
+}
+
+// The goal: a client whose nodes came up by waiting has admitted them as well: when they restart together, that is no first use.
+func TestAfterWaitingThereIsNoFirstUse(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 2)
+	require.NoError(t, nodes.Kill(1))
+	m := start(t, nodes.URLs(), func(c *Config) { c.MaxTTL, c.TTL = time.Second, time.Second })
+	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, m, 0, NodeUp, "")
+	require.False(t, m.first.possible())
 }
 
 // The goal: a client that had admitted the nodes knows that they lost everything together, though they look as before their first use; and
