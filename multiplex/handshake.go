@@ -47,7 +47,7 @@ func (h *handshake) ask(questions []question) error {
 		r, err := readReply(h.r)
 		if err != nil {
 			_ = h.conn.Close()
-			<-written
+			_ = <-written          // err says what was wrong first
 			if first.kind == '-' { // a server that turns clients away says why, and closes
 				return fmt.Errorf("%s: %w", first.text, err)
 			}

@@ -207,7 +207,8 @@ func (n *node) status() NodeStatus {
 	if s.State.mute() {
 		s.Err = n.err
 	}
-	if q, ok := n.err.(*quarantine); ok {
+	var q *quarantine
+	if errors.As(n.err, &q) {
 		s.Until = q.until
 	}
 	return s

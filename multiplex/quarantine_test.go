@@ -446,10 +446,13 @@ type lasting struct {
 	cmd  *exec.Cmd
 }
 
+// shortDir is for sockets: their names must be shorter than those in t.TempDir.
+func shortDir() (string, error) { return os.MkdirTemp("", "lockpipe") }
+
 func startLasting(t *testing.T, args ...string) *lasting {
 	t.Helper()
 	lockpipetest.RequireRedis(t)
-	dir, err := os.MkdirTemp("", "lockpipe") // the name of a socket must be short
+	dir, err := shortDir()
 	require.NoError(t, err)
 	s := &lasting{t: t, dir: dir, args: args}
 	t.Cleanup(func() {
