@@ -36,10 +36,11 @@ func (h *handshake) ask(questions []question) error {
 	for _, q := range questions {
 		request = appendCommand(request, q.command)
 	}
-	written := make(chan error, 1)
+	written := make(chan struct{})
+	var unwritten error
 	go func() { // beside the reading: a connection without a buffer takes the rest only when the first replies were read
-		_, err := h.conn.Write(request)
-		written <- err
+		defer close(written)
+		_, unwritten = h.conn.Write(request)
 	}()
 	var first reply
 	var refused error
@@ -47,7 +48,7 @@ func (h *handshake) ask(questions []question) error {
 		r, err := readReply(h.r)
 		if err != nil {
 			_ = h.conn.Close()
-			_ = <-written          // err says what was wrong first
+			<-written
 			if first.kind == '-' { // a server that turns clients away says why, and closes
 				return fmt.Errorf("%s: %w", first.text, err)
 			}
@@ -60,8 +61,8 @@ func (h *handshake) ask(questions []question) error {
 			refused = q.take(r)
 		}
 	}
-	if err := <-written; err != nil {
-		return err
+	if <-written; unwritten != nil {
+		return unwritten
 	}
 	if h.r.Buffered() > 0 {
 		return errNotRedis
