@@ -61,6 +61,7 @@ func New(cfg Config) (*Client, error) {
 	})
 	c.mux, err = multiplex.New(multiplex.Config{
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
+		Prefix: cfg.Prefix, Guard: cfg.RestartGuard,
 	})
 	if err != nil {
 		return nil, invalid("Config.Nodes%w", err)
@@ -173,6 +174,16 @@ const (
 	NodeUp          = multiplex.NodeUp
 	NodeQuarantined = multiplex.NodeQuarantined
 	NodeDown        = multiplex.NodeDown
+)
+
+// GuardMode is what the restart guard does: see Config.RestartGuard.
+type GuardMode = multiplex.GuardMode
+
+// The modes of the restart guard.
+const (
+	GuardAuto   = multiplex.GuardAuto
+	GuardStrict = multiplex.GuardStrict
+	GuardOff    = multiplex.GuardOff
 )
 
 // Close lets nobody in any more, releases everything that is held, and closes the connections. Leases end with ErrClosed, waiting

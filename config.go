@@ -41,6 +41,9 @@ type Config struct {
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: 60 s. Calls with a longer one are refused.
 	MaxTTL time.Duration
+	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
+	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.
+	RestartGuard GuardMode
 	// Prefix is put before every key on the nodes.
 	Prefix string
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's roots for rediss:// and
@@ -81,6 +84,8 @@ func (cfg Config) validated() (Config, error) {
 		return cfg, invalid("Config.Nodes is empty: give one URL for each master")
 	case len(cfg.Nodes) > multiplex.MaxNodes:
 		return cfg, invalid("Config.Nodes has %d entries: give at most %d", len(cfg.Nodes), multiplex.MaxNodes)
+	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
+		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff", cfg.RestartGuard)
 	case cfg.MaxTTL < minTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at least %v", cfg.MaxTTL, minTTL)
 	case cfg.TTL < minTTL:

@@ -210,6 +210,8 @@ func TestRunNeedsNodesThatGrant(t *testing.T) {
 // A node that cannot be searched after the run makes the result uncertain, and the run says so beside its report.
 func TestRunTellsOfANodeItCouldNotSearch(t *testing.T) {
 	nodes, cfg := external(t, brief(Single))
+	_, err := Run(t.Context(), cfg) // on their first use the nodes wait for each other
+	require.NoError(t, err)
 	require.NoError(t, nodes.Kill(2))
 	r, err := Run(t.Context(), cfg)
 	require.ErrorContains(t, err, "leftover keys")

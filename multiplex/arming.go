@@ -47,21 +47,20 @@ func (n *node) flushArms(arms []*arm, answers []remains) {
 	n.look(arms, answers)
 }
 
-// tracking is the command that lets a server tell of changes of the keys that were read behind CLIENT CACHING YES. No NOLOOP: the
-// releases of this process are told as well.
-func (n *node) tracking() rueidis.Completed {
-	return n.client.B().ClientTracking().On().Optin().Build()
-}
-
-// watchExchange is the trip of a node with a rueidis client. CLIENT CACHING is for the next command only, and nothing comes between the
+// watchExchange is the trip of a node with a rueidis client. The server tells of changes of the keys that were read behind CLIENT CACHING
+// YES, if it took the handshake's CLIENT TRACKING. CLIENT CACHING is for the next command only, and nothing comes between the
 // commands of one pipeline. A server without it answers with an error, and still tells the time left.
 func (n *node) watchExchange(arms []*arm, answers []remains) {
 	commands := make([]rueidis.Completed, 0, 2*len(arms))
 	for _, a := range arms {
 		commands = append(commands, n.client.B().ClientCaching().Yes().Build(), n.client.B().Pttl().Key(a.watch.key).Build())
 	}
+	line := n.sending()
 	replies := n.client.DoMulti(context.Background(), commands...)
 	now := time.Now()
+	if !n.counted(line) {
+		return
+	}
 	for i := range arms {
 		left, err := replies[2*i+1].ToInt64()
 		if err != nil {
@@ -82,6 +81,9 @@ func (n *node) watchExchange(arms []*arm, answers []remains) {
 // that reads from the node, so nothing in it may wait.
 func (n *node) invalidated(keys []rueidis.RedisMessage) {
 	if keys == nil {
+		if !n.flushed() {
+			signal(n.farewell)
+		}
 		n.watches.lost(false)
 		return
 	}

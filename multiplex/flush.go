@@ -54,9 +54,22 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 		f = new(flight)
 	}
 	f.plan(attempts, answers)
+	line := n.sending()
 	if n.execute(f, attempts, answers) {
 		f.clear()
 		n.mux.flightPool.Put(f)
+	}
+	if !n.counted(line) {
+		doubt(answers)
+	}
+}
+
+// doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said may have been about forgotten keys.
+func doubt(answers []answer) {
+	for i := range answers {
+		if answers[i].replied {
+			answers[i] = answer{broken: true, err: errFlushed}
+		}
 	}
 }
 

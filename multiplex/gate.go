@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"sync"
 
 	"github.com/redis/rueidis"
 )
@@ -13,14 +12,17 @@ import (
 // errGate is the error of a command that found no connection: it was not sent.
 var errGate = errors.New("not connected")
 
-// gate decides who may open a connection. rueidis dials when a command finds none, with the context of whoever came
+// gate decides who may open a connection, and which one may be used. rueidis dials when a command finds none, with the context of whoever came
 // first and without any delay between tries. Here only the keeper may dial, with a context that carries its ticket; every
-// other command fails at once with errGate, and was not sent.
+// other command fails at once with errGate, and was not sent. But commands that come while the keeper dials join it inside rueidis, so
+// the restart guard stands here as well, before rueidis has the connection.
 type gate struct {
-	endpoint *endpoint
-	dialer   DialFunc
-	closed   func()                       // told when an open connection is closed, by whomever
-	changed  func([]rueidis.RedisMessage) // told of keys that were changed; nil for all
+	endpoint  *endpoint
+	dialer    DialFunc
+	admission *admission
+	opened    func(*line)                  // told of each connection before rueidis has it
+	closed    func()                       // told when an open connection is closed, by whomever
+	changed   func([]rueidis.RedisMessage) // told of keys that were changed; nil for all
 }
 
 // dialError is the error of a connection that was never open: what should have used it was not sent.
@@ -41,34 +43,19 @@ func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 		return nil, errGate
 	}
 	t.used = true
-	conn, err := g.endpoint.dial(ctx, g.dialer)
+	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
+	conn, err := g.endpoint.dial(dialing, g.dialer)
+	cancel()
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	return &watchedConn{Conn: conn, closed: g.closed}, nil
-}
-
-// watchedConn tells when it is closed. rueidis closes a connection that broke before it tells anybody else.
-type watchedConn struct {
-	net.Conn
-	once   sync.Once
-	closed func()
-}
-
-// Close drops what was not sent yet: a command that was given up must not reach the server later, behind the release
-// that takes it back on the next connection. It also leaves out the farewell of TLS, which can block for seconds while
-// every caller waits.
-func (c *watchedConn) Close() error {
-	conn := c.Conn
-	if secure, ok := conn.(*tls.Conn); ok {
-		conn = secure.NetConn()
+	l := &line{Conn: conn, closed: g.closed}
+	if l.runID, err = g.admission.admit(ctx, l); err != nil {
+		_ = l.Close()
+		return nil, &dialError{err}
 	}
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	err := conn.Close()
-	c.once.Do(c.closed)
-	return err
+	g.opened(l)
+	return l, nil
 }
 
 // client returns a rueidis client without a connection.

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 )
 
@@ -17,20 +16,30 @@ const (
 	// clients do not dial a returning server at the same moment.
 	firstPause = 10 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
-	// A connection that lasted for this long is redialled without a pause.
+	// A connection that lasted for this long is redialled without a pause; also one that was given up here, for a flush.
 	steady = time.Second
 	// A server that answers releases with errors is asked again after this.
 	resendPause = 100 * time.Millisecond
+	// A quarantined node is looked at again after these, with a random half: another client may lift the quarantine. While it may be
+	// the first use it stays at the first, so that the nodes meet in firstUse.join, which takes longer.
+	firstLook = 50 * time.Millisecond
+	lastLook  = 2 * time.Second
+	// So long a lost connection may take to tell that it is over, before the next one is made.
+	farewellPatience = 20 * time.Millisecond
 )
 
 // errUnsteady is why a node is down whose connection was lost just after it was made.
 var errUnsteady = errors.New("the connection was lost at once")
 
+// errFlushed is why an answer does not count, or a connection is given up.
+var errFlushed = errors.New("the server was flushed, or the connection was made anew, before the answer")
+
 // connecting keeps the node connected until ctx ends. It is the node's keeper: the only goroutine that may dial.
 func (n *node) connecting(ctx context.Context) {
-	pause := firstPause
+	pause, look := firstPause, firstLook
 	for {
 		err := n.connect(ctx)
+		var q *quarantine
 		switch {
 		case ctx.Err() != nil:
 			n.become(NodeDown, ErrClosed)
@@ -40,15 +49,25 @@ func (n *node) connecting(ctx context.Context) {
 			n.become(NodeUp, nil)
 			up := time.Now()
 			n.serve(ctx)
+			n.admission.left()
 			if ctx.Err() != nil {
 				continue
 			}
-			if time.Since(up) > steady {
+			look = firstLook
+			if time.Since(up) > steady || n.line.Load().state.Load() == void {
 				pause = firstPause
 				n.become(NodeConnecting, nil)
 				continue
 			}
 			n.become(NodeDown, errUnsteady)
+		case errors.As(err, &q):
+			n.become(NodeQuarantined, q)
+			n.discard()
+			rest(ctx, min(look/2+rand.N(look/2), max(0, time.Until(q.until))))
+			if !n.mux.first.possible() {
+				look = min(2*look, lastLook)
+			}
+			continue
 		default:
 			n.become(NodeDown, err)
 			n.discard()
@@ -68,22 +87,17 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect makes a connection, loads the scripts and lets the server tell of watched keys, if it can. A server that answers
-// at all is connected, also if with an error, such as LOADING: its votes say so.
+// connect makes a connection that was admitted, and on which votes count. The handshake is made by the gate, while rueidis dials.
 func (n *node) connect(ctx context.Context) error {
+	n.parted(ctx)
 	for {
 		select { // whatever was lost before does not concern the connection to come
 		case <-n.lost:
 		default:
 		}
 		t := &ticket{}
-		trying, cancel := context.WithTimeout(context.WithValue(ctx, ticketKey{}, t), dialTimeout)
-		commands := []rueidis.Completed{n.client.B().Ping().Build()}
-		for _, s := range script.All() {
-			commands = append(commands, n.client.B().ScriptLoad().Script(s.Source).Build())
-		}
-		commands = append(commands, n.tracking())
-		err := n.client.DoMulti(trying, commands...)[0].NonRedisError()
+		trying, cancel := context.WithTimeout(context.WithValue(ctx, ticketKey{}, t), connectTimeout)
+		err := n.confirm(trying)
 		cancel()
 		switch {
 		case err == nil:
@@ -96,6 +110,56 @@ func (n *node) connect(ctx context.Context) error {
 		// The connection that was lost answered instead: rueidis had not put it away yet.
 		rest(ctx, time.Millisecond)
 	}
+}
+
+// awaitsFarewell notes that rueidis will tell the end of the line by the same call that stands for a flush.
+func (n *node) awaitsFarewell() {
+	select {
+	case <-n.farewell:
+	default:
+	}
+	n.owed = true
+}
+
+// parted waits for that call, or the next line would be taken for flushed. A server that knows only RESP2 makes none.
+func (n *node) parted(ctx context.Context) {
+	if !n.owed {
+		return
+	}
+	n.owed = false
+	late := time.NewTimer(farewellPatience)
+	defer late.Stop()
+	select {
+	case <-n.farewell:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+}
+
+// confirm makes rueidis dial, and lets votes count on the connection, if the marker is still there: between the handshake and rueidis' first
+// command a flush goes unnoticed. From then on the server tells of it.
+func (n *node) confirm(ctx context.Context) error {
+	commands := []rueidis.Completed{n.client.B().Ping().Build()}
+	if marker := n.admission.marker; marker != "" {
+		commands = append(commands, n.client.B().Get().Key(marker).Build())
+	}
+	replies := n.client.DoMulti(ctx, commands...)
+	if err := replies[0].NonRedisError(); err != nil {
+		return err
+	}
+	l := n.line.Load()
+	if l.runID != "" {
+		n.awaitsFarewell()
+		if text, err := replies[1].ToString(); err != nil || text != l.runID {
+			_ = l.Close()
+			return errors.Join(errFlushed, replies[1].NonRedisError())
+		}
+	}
+	l.state.CompareAndSwap(fresh, valid)
+	if !l.counts() || l.over.Load() {
+		return errFlushed
+	}
+	return nil
 }
 
 // withoutPassword hides the password where a server repeats the command that it did not understand.

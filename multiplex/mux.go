@@ -22,6 +22,10 @@ type Config struct {
 	TTL time.Duration
 	// MaxTTL is the longest: a release is of no more use after it.
 	MaxTTL time.Duration
+	// Prefix is put before the name of the key that the restart guard sets on each node; claims bring their own.
+	Prefix string
+	// Guard says which servers may vote.
+	Guard GuardMode
 	// TLS is for rediss:// and for nodes given without a scheme; nil for the default of rediss://.
 	TLS *tls.Config
 	// Dial opens connections; nil for a net.Dialer.
@@ -57,6 +61,7 @@ type Mux struct {
 	cfg     Config
 	ttlText string
 	nodes   []*node
+	first   *firstUse
 
 	stop    context.CancelFunc // ends the keepers
 	keepers sync.WaitGroup
@@ -83,7 +88,7 @@ func New(cfg Config) (*Mux, error) {
 		places[e.address] = i
 		endpoints[i] = e
 	}
-	m := &Mux{cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10)}
+	m := &Mux{cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10), first: newFirstUse(len(endpoints))}
 	for i, e := range endpoints {
 		n, err := newNode(m, i, e)
 		if err != nil {
@@ -199,7 +204,7 @@ func (m *Mux) answered(a *Attempt, i int, r answer) {
 func (m *Mux) Reachable() bool {
 	n := 0
 	for _, node := range m.nodes {
-		if NodeState(node.state.Load()) != NodeDown {
+		if !NodeState(node.state.Load()).mute() {
 			n++
 		}
 	}

@@ -31,7 +31,9 @@ const (
 	NodeConnecting NodeState = iota
 	// NodeUp: connected.
 	NodeUp
-	// NodeQuarantined: connected, but it does not vote until locks that it may have forgotten have expired.
+	// NodeQuarantined: it answers, but may have forgotten locks, because it has restarted, was replaced or was flushed. Until these have
+	// expired it has no connection but for a look now and then, nothing is sent to it, and its vote is unknown at once. See
+	// GuardMode.
 	NodeQuarantined
 	// NodeDown: the last try to connect failed; further ones go on in the background. Its vote is unknown at once.
 	NodeDown
@@ -51,9 +53,10 @@ type NodeStatus struct {
 	// Addr is host:port or the path of a socket, without user and password.
 	Addr  string
 	State NodeState
-	// Until is when a quarantine ends; zero in every other state.
+	// Until is when a quarantine ends, at the latest: it ends before that when another client, which saw the node earlier, lifts it. Zero in
+	// every other state.
 	Until time.Time
-	// Err is why the node is down; nil in every other state.
+	// Err is why the node is down or quarantined; nil in every other state.
 	Err error
 	// Pending is how many attempts wait to be sent to it.
 	Pending int
@@ -78,28 +81,38 @@ type node struct {
 	look    func(arms []*arm, answers []remains) // as trip, for watches
 	watches watches
 
-	lost chan struct{} // of capacity 1: the connection was closed
-	kept chan struct{} // of capacity 1: releases were kept
+	current
+	lost     chan struct{} // of capacity 1: the connection was closed
+	kept     chan struct{} // of capacity 1: releases were kept
+	farewell chan struct{} // of capacity 1: rueidis is done with a line
+
+	// Owned by the keeper:
+	admission *admission
+	owed      bool // the last line will say farewell
 
 	state               atomic.Int32  // a NodeState; written under mu
 	flushes, operations atomic.Uint64 // made, and carried by them
 	progress            progress
 
 	mu      sync.Mutex    // guards all below; a leaf
-	err     error         // why it is down
+	err     error         // why it is down or quarantined
 	settled chan struct{} // open while connecting
 	unreleased
 }
 
 func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n := &node{addr: e.address, password: e.option.Password, mux: m, index: index, settled: make(chan struct{})}
-	n.lost, n.kept = make(chan struct{}, 1), make(chan struct{}, 1)
+	n.lost, n.kept, n.farewell = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	n.admission = m.newAdmission(index, &e)
 	n.progress.epoch = time.Now()
 	n.trip = n.exchange
 	n.pipe = n.newPipe()
 	n.look = n.watchExchange
 	n.arms = n.newArms()
-	g := &gate{endpoint: &e, dialer: m.cfg.Dial, closed: func() { signal(n.lost) }, changed: n.invalidated}
+	g := &gate{
+		endpoint: &e, dialer: m.cfg.Dial, admission: n.admission,
+		opened: n.line.Store, closed: func() { signal(n.lost) }, changed: n.invalidated,
+	}
 	var err error
 	n.client, err = g.client()
 	return n, err
@@ -134,14 +147,17 @@ func (n *node) enqueue(a *Attempt) error {
 	return nil
 }
 
-// down returns whether the node is down, and why.
+// mute reports whether nothing is sent to a node in this state.
+func (s NodeState) mute() bool { return s == NodeDown || s == NodeQuarantined }
+
+// down returns whether the node is down or quarantined, and why.
 func (n *node) down() (why error, down bool) {
-	if NodeState(n.state.Load()) != NodeDown {
+	if !NodeState(n.state.Load()).mute() {
 		return nil, false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.err, NodeState(n.state.Load()) == NodeDown // it may have come up meanwhile
+	return n.err, NodeState(n.state.Load()).mute() // it may have come up meanwhile
 }
 
 // await returns nil when the node is up, at once or after the connecting that is under way, else why it is down.
@@ -177,6 +193,8 @@ func (n *node) become(s NodeState, err error) {
 		log.Info("lockpipe: node is up")
 	case s == NodeConnecting:
 		log.Warn("lockpipe: connection to node lost")
+	case s == NodeQuarantined && !same:
+		log.Warn("lockpipe: node is quarantined", slog.Any("error", err))
 	case !same && !errors.Is(err, ErrClosed):
 		log.Warn("lockpipe: node is down", slog.Any("error", err))
 	}
@@ -186,8 +204,12 @@ func (n *node) status() NodeStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := NodeStatus{Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(), Unreleased: len(n.list), GivenUp: n.dropped}
-	if s.State == NodeDown {
+	if s.State.mute() {
 		s.Err = n.err
+	}
+	var q *quarantine
+	if errors.As(n.err, &q) {
+		s.Until = q.until
 	}
 	return s
 }

@@ -19,8 +19,9 @@ const (
 	// ring, because rueidis blocks without regard to any context when its ring is full.
 	window    = 4
 	ringScale = 6 // a ring of 2^6 = 64
-	// dialTimeout bounds connecting with TLS, authentication and the first commands.
-	dialTimeout = time.Second
+	// dialTimeout bounds each part of connecting: dialling with TLS, the restart guard, and the first commands of rueidis.
+	dialTimeout    = time.Second
+	connectTimeout = 3 * dialTimeout
 	// A connection without any reply for silenceGap is probed, and given up when the probe is unanswered for
 	// probeTimeout: so a node that hangs is noticed after 1.5 to 2 seconds. Callers do not wait for that, since each attempt
 	// has its own limit; and a server that is busy for a second is not worth a reconnect.

@@ -66,7 +66,7 @@ func do(t *testing.T, nodes *lockpipetest.Nodes, args ...string) {
 // The goal: the answer is the time left, and a deletion or a renewal by another client is told once, until the watch is armed again.
 func TestAWatchIsToldOfChanges(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
-	m := start(t, nodes.URLs(), nil)
+	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff }) // which would not let the flushed node vote
 	up(t, m)
 	w := watching(m, "k")
 	defer w.Close()

@@ -1,0 +1,141 @@
+package multiplex
+
+import (
+	"fmt"
+	"time"
+)
+
+// GuardMode is what the restart guard does. Locks live in the masters' memory, so one that comes back without it must not vote until
+// every lock that it may have forgotten has expired.
+type GuardMode int
+
+const (
+	// GuardAuto: a node votes only when a key on it, the marker, shows that it has forgotten nothing since it was admitted, or when the longest
+	// TTL has passed. When no node has a marker and all of them answer, that is taken for the first use, and they are admitted
+	// at once. A server that has no run_id to compare is admitted with a warning.
+	GuardAuto GuardMode = iota
+	// GuardStrict is GuardAuto without these two exceptions: also before the first use the longest TTL passes, and a server without a run_id is
+	// down.
+	GuardStrict
+	// GuardOff: every server votes at once. The marker is neither read nor written.
+	GuardOff
+)
+
+// String returns the mode as one lower-case word.
+func (g GuardMode) String() string {
+	switch g {
+	case GuardAuto:
+		return "auto"
+	case GuardStrict:
+		return "strict"
+	case GuardOff:
+		return "off"
+	}
+	return fmt.Sprintf("GuardMode(%d)", int(g))
+}
+
+// Why a node is quarantined.
+const (
+	whyRestarted = "it has restarted, and may have forgotten locks"
+	whyReplaced  = "it is another server than before, and may have forgotten locks"
+	whyFlushed   = "its marker is gone, so it was flushed, and may have forgotten locks"
+	whyUnknown   = "it may have forgotten locks: its marker is not that of this server, or there is none"
+)
+
+// memory is what this client knows of a node's servers. The zero value knows nothing.
+type memory struct {
+	runID    string // of the server that was seen last; "" before the first
+	admitted bool   // that server was admitted by this client
+	// seen is when that server was certainly there.
+	seen time.Time
+	// until is when its quarantine ends; zero: it is in none.
+	until time.Time
+	why   string
+}
+
+// verdict is what becomes of a connection.
+type verdict struct {
+	admitted bool
+	mark     bool      // the marker is to be written first
+	until    time.Time // where it is not admitted: when it will be
+	why      string
+}
+
+// assess decides by what a server shows now and by what is known of the node, and returns what is known from now on. It is the restart guard
+// without its first use, which is about all nodes. What it forgot, a server forgot
+//
+//   - never, when the marker is its own, or when it restarted with its durable memory: see recovered;
+//   - at its start, when this client knew another server there and it was no replica since. The other server may have been there
+//     until it was seen last: a younger one may have waited beside it, and a clock that is set at the start makes it look older;
+//   - at some time before now, in all other cases.
+func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, memory) {
+	before := m
+	if m.runID != s.runID {
+		m = memory{runID: s.runID}
+	}
+	m.seen = now
+	switch {
+	case s.marked && s.marker == s.runID:
+		return verdict{admitted: true}, m
+	case m.until.IsZero() && recovered(s, before):
+		return verdict{admitted: true, mark: true}, m
+	case m.until.IsZero(): // first sight
+		m.until, m.why = now.Add(maxTTL), reason(s, before)
+		if start, known := started(s, before, maxTTL, now); known {
+			m.until = start.Add(maxTTL)
+		}
+	}
+	if !now.Before(m.until) {
+		return verdict{admitted: true, mark: true}, m
+	}
+	return verdict{until: m.until, why: m.why}, m
+}
+
+// recovered reports whether a server restarted with all that it knew: its memory is durable, and has the marker of the run before. Durable without
+// a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
+// run before, it has to be that one: in between there may have been a run that was not durable.
+func recovered(s *sight, before memory) bool {
+	return s.marked && s.durable && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
+}
+
+// started returns when a server forgot what its predecessor knew, at the latest, if its start was it.
+func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (start time.Time, known bool) {
+	if before.runID == "" || before.runID == s.runID || s.promoted || s.uptime < 0 || s.uptime >= maxTTL {
+		return time.Time{}, false
+	}
+	start = now.Add(-max(0, s.uptime-time.Second)) // the difference of two times without their fractions
+	if before.seen.After(start) {
+		start = before.seen
+	}
+	return start, true
+}
+
+func reason(s *sight, before memory) string {
+	switch {
+	case before.runID == "":
+		return whyUnknown
+	case before.runID != s.runID && s.promoted:
+		return whyReplaced
+	case before.runID != s.runID:
+		return whyRestarted
+	case before.admitted && !s.marked:
+		return whyFlushed
+	}
+	return whyUnknown
+}
+
+// settled is what is known after the server was admitted.
+func (m memory) settled() memory {
+	m.admitted, m.until, m.why = true, time.Time{}, ""
+	return m
+}
+
+// quarantine is why a node does not vote though its server answers.
+type quarantine struct {
+	until time.Time
+	why   string
+}
+
+func (q *quarantine) Error() string {
+	return fmt.Sprintf("quarantined until %s: %s", q.until.Format(time.RFC3339), q.why)
+}

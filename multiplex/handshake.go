@@ -1,0 +1,240 @@
+package multiplex
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/redis/rueidis"
+)
+
+// handshake talks to a server on a connection that rueidis does not have yet, in RESP2, which every server knows. It reads exactly
+// the replies to what it asked.
+type handshake struct {
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+func newHandshake(conn net.Conn) *handshake {
+	return &handshake{conn: conn, r: newReplyReader(conn)}
+}
+
+// question is one command of the handshake, and what its reply is good for. An error is why the server is of no use.
+type question struct {
+	command []string
+	take    func(reply) error // nil: whatever it replies
+}
+
+// ask sends the questions in one write and takes the replies. After an error the connection is closed or to be closed.
+func (h *handshake) ask(questions []question) error {
+	var request []byte
+	for _, q := range questions {
+		request = appendCommand(request, q.command)
+	}
+	written := make(chan struct{})
+	var unwritten error
+	go func() { // beside the reading: a connection without a buffer takes the rest only when the first replies were read
+		defer close(written)
+		_, unwritten = h.conn.Write(request)
+	}()
+	var first reply
+	var refused error
+	for i, q := range questions {
+		r, err := readReply(h.r)
+		if err != nil {
+			_ = h.conn.Close()
+			<-written
+			if first.kind == '-' { // a server that turns clients away says why, and closes
+				return fmt.Errorf("%s: %w", first.text, err)
+			}
+			return err
+		}
+		if i == 0 {
+			first = r
+		}
+		if q.take != nil && refused == nil {
+			refused = q.take(r)
+		}
+	}
+	if <-written; unwritten != nil {
+		return unwritten
+	}
+	if h.r.Buffered() > 0 {
+		return errNotRedis
+	}
+	return refused
+}
+
+// sight is what a server shows of itself.
+type sight struct {
+	// runID is drawn anew at each start of a server; "" where it does not tell, and silence is why.
+	runID   string
+	silence error
+	// uptime is in whole seconds, and may be a second too long; negative where the server does not tell.
+	uptime time.Duration
+	// durable: no answered write is lost at a restart.
+	durable bool
+	// replica: of another server at this moment.
+	replica bool
+	// promoted: it may have been a replica since its start, so what it forgot it may have forgotten later.
+	promoted bool
+	// marker is the run_id of the server that was admitted here last, where marked.
+	marker string
+	marked bool
+	// client is the server's number of this connection; "" where it does not tell.
+	client string
+}
+
+// introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, and selects the database. marker is the key
+// to read; "" where the guard is off. rueidis does some of it again.
+func (h *handshake) introduce(o *rueidis.ClientOption, marker string) (sight, error) {
+	var questions []question
+	switch {
+	case o.Username != "":
+		questions = append(questions, question{[]string{"AUTH", o.Username, o.Password}, reply.failure})
+	case o.Password != "":
+		questions = append(questions, question{[]string{"AUTH", o.Password}, wrongPassword})
+	}
+	if o.SelectDB != 0 {
+		questions = append(questions, question{[]string{"SELECT", strconv.Itoa(o.SelectDB)}, reply.failure})
+	}
+	for _, s := range script.All() {
+		questions = append(questions, question{[]string{"SCRIPT", "LOAD", s.Source}, nil})
+	}
+	// No NOLOOP: the releases of this process are told as well.
+	questions = append(questions, question{[]string{"CLIENT", "TRACKING", "ON", "OPTIN"}, nil})
+	s := sight{uptime: -1, promoted: true}
+	if marker != "" {
+		questions = s.questions(questions, marker)
+	}
+	err := h.ask(questions)
+	return s, err
+}
+
+// wrongPassword takes the reply to a password without a user. A server that wants none says so with a plain ERR, and is used without; from one
+// that wants another, what follows is NOAUTH.
+func wrongPassword(r reply) error {
+	if strings.HasPrefix(r.text, "ERR ") {
+		return nil
+	}
+	return r.failure()
+}
+
+// questions appends what the guard wants to know.
+func (s *sight) questions(all []question, marker string) []question {
+	return append(
+		all,
+		question{[]string{"CLIENT", "ID"}, func(r reply) error {
+			if r.kind == ':' {
+				s.client = r.text
+			}
+			return nil
+		}},
+		question{[]string{"INFO", "server"}, s.server},
+		question{[]string{"INFO", "persistence"}, func(r reply) error {
+			s.durable = fields(r.text)["aof_enabled"] == "1"
+			return nil
+		}},
+		question{[]string{"CONFIG", "GET", "*appendfsync*"}, func(r reply) error {
+			s.durable = s.durable && synced(r.items)
+			return nil
+		}},
+		question{[]string{"INFO", "replication"}, func(r reply) error {
+			f := fields(r.text)
+			s.replica = f["role"] == "slave" || f["role"] == "replica"
+			s.promoted = f["role"] != "master" || f["master_replid2"] == "" || strings.Trim(f["master_replid2"], "0") != ""
+			return nil
+		}},
+		s.mark(marker),
+	)
+}
+
+// mark asks for the marker.
+func (s *sight) mark(marker string) question {
+	return question{[]string{"GET", marker}, func(r reply) error {
+		s.marker, s.marked = r.value()
+		if err := r.failure(); err != nil {
+			return fmt.Errorf("the marker %q can't be read: %w", marker, err)
+		}
+		return nil
+	}}
+}
+
+// look reads the marker again.
+func (h *handshake) look(marker string, s *sight) error { return h.ask([]question{s.mark(marker)}) }
+
+// server takes the reply to INFO server. An error that is about this user or this moment does not mean that the server knows no INFO.
+func (s *sight) server(r reply) error {
+	if err := r.failure(); err != nil {
+		s.silence = err
+		if code, _, _ := strings.Cut(r.text, " "); notExecuted[code] {
+			return err
+		}
+		return nil
+	}
+	f := fields(r.text)
+	s.runID = f["run_id"]
+	if s.runID == "" {
+		s.silence = errors.New("INFO shows no run_id")
+	}
+	if seconds, err := strconv.ParseUint(f["uptime_in_seconds"], 10, 31); err == nil {
+		s.uptime = time.Duration(seconds) * time.Second
+	}
+	return nil
+}
+
+// fields are the lines of an INFO section.
+func fields(info string) map[string]string {
+	all := make(map[string]string)
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			all[name] = value
+		}
+	}
+	return all
+}
+
+// synced reports whether the append-only file is on the disk before a write is answered, also while it is being rewritten.
+func synced(config []reply) bool {
+	set := make(map[string]string)
+	for i := 0; i+1 < len(config); i += 2 {
+		set[config[i].text] = config[i+1].text
+	}
+	return set["appendfsync"] == "always" && set["no-appendfsync-on-rewrite"] == "no"
+}
+
+// settle is the end of the handshake with a server that is admitted: it ends the connection that the node had before on this same
+// server, if there was one, and writes the marker, if it is to be written.
+func (h *handshake) settle(former, marker string, s *sight, write bool) error {
+	var questions []question
+	if former != "" {
+		// What a stopped server has not read from it must not take effect behind the releases on the new one.
+		questions = append(questions, question{[]string{"CLIENT", "KILL", "ID", former}, nil})
+	}
+	if write {
+		set := []string{"SET", marker, s.runID}
+		if !s.marked {
+			set = append(set, "NX") // another client may be as far
+		}
+		questions = append(questions, question{set, func(r reply) error {
+			if err := r.failure(); err != nil {
+				return fmt.Errorf("the marker %q can't be written: %w", marker, err)
+			}
+			return nil
+		}}, question{[]string{"GET", marker}, func(r reply) error {
+			if text, ok := r.value(); !ok || text != s.runID {
+				return fmt.Errorf("the marker %q was written, and is not there or another one", marker)
+			}
+			return nil
+		}})
+	}
+	if len(questions) == 0 {
+		return nil
+	}
+	return h.ask(questions)
+}

@@ -1,0 +1,76 @@
+package multiplex
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+)
+
+// line is one connection to a node. Votes count only while it is valid, from before they were asked for until they were answered.
+//
+//	fresh --> valid     the keeper has found the marker again, through rueidis
+//	fresh, valid --> void     the server told that it was flushed
+//
+// A closed line may be valid: what was answered before counts.
+type line struct {
+	net.Conn
+	runID  string // the value of the marker; "" where the node is not guarded. Set before anybody else has the line
+	closed func()
+	once   sync.Once
+	over   atomic.Bool  // it was closed
+	state  atomic.Int32 // fresh, valid or void
+}
+
+const (
+	fresh int32 = iota
+	valid
+	void
+)
+
+// Close drops what was not sent yet: a command that was given up must not reach the server later, behind the release
+// that takes it back on the next connection. It also leaves out the farewell of TLS, which can block for seconds while
+// every caller waits. rueidis closes a connection that broke before it tells anybody else.
+func (l *line) Close() error {
+	l.over.Store(true)
+	conn := l.Conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	err := conn.Close()
+	l.once.Do(l.closed)
+	return err
+}
+
+// counts reports whether an answer counts that was asked for on the line when it was valid.
+func (l *line) counts() bool { return l != nil && l.state.Load() == valid }
+
+// current is the node's newest line. What is sent while the keeper makes a new one may go over that one already.
+type current struct{ line atomic.Pointer[line] }
+
+// sending returns the line to compare with in counted.
+func (c *current) sending() *line {
+	if l := c.line.Load(); l.counts() {
+		return l
+	}
+	return nil
+}
+
+// counted reports whether an answer counts: nothing has happened to the line since sending.
+func (c *current) counted(sent *line) bool { return sent.counts() && c.line.Load() == sent }
+
+// flushed voids the line, because the server told that it was flushed. It reports false where that was only the end of a line.
+func (c *current) flushed() bool {
+	l := c.line.Load()
+	if l == nil || l.over.Load() {
+		return false
+	}
+	if l.runID != "" {
+		l.state.Store(void)
+		_ = l.Close()
+	}
+	return true
+}

@@ -1,0 +1,84 @@
+package lockpipe_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// restarting takes a lease, lets a majority of the masters restart empty, and returns the lease and what another caller gets then for
+// the same key.
+func restarting(t *testing.T, mode lockpipe.GuardMode, ttl time.Duration, newcomer bool) (first, second *lockpipe.Lease) {
+	t.Helper()
+	nodes := lockpipetest.StartRealT(t, 3)
+	guarded := func(cfg *lockpipe.Config) {
+		cfg.RestartGuard, cfg.MaxTTL, cfg.TTL, cfg.NodeTimeout = mode, ttl, ttl, ttl/2
+	}
+	holder := connected(t, newClient(t, nodes, guarded))
+	other := holder
+	if !newcomer {
+		other = connected(t, newClient(t, nodes, guarded))
+	}
+	first = take(t, holder, "k")
+	for i := range 2 {
+		require.NoError(t, nodes.Kill(i))
+		require.NoError(t, nodes.Restart(i))
+	}
+	if newcomer {
+		other = newClient(t, nodes, guarded)
+	}
+	return first, take(t, other, "k")
+}
+
+// Goal: masters that were killed and came back empty do not give a lock to a second caller while the first may hold it; neither to a client that
+// knew them nor to a new one.
+func TestAMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T) {
+	t.Parallel()
+	for name, newcomer := range map[string]bool{"a client that knew them": false, "a new client": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, _ := restarting(t, lockpipe.GuardAuto, 4*time.Second, newcomer)
+			require.Error(t, first.Err(), "two hold the key")
+		})
+	}
+}
+
+// Goal: that is the guard's doing: without it both hold the key.
+func TestWithoutTheGuardAMajorityThatRestartsEmptyGrantsTwice(t *testing.T) {
+	t.Parallel()
+	first, second := restarting(t, lockpipe.GuardOff, longTTL, true)
+	lasting(t, first)
+	lasting(t, second)
+}
+
+// Goal: a quarantine is told with its end and its reason, in the status and in the error of a call; an extension and a minority go on as usual.
+func TestAQuarantineIsTold(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	held := take(t, c, "held")
+	onEvery(t, nodes, span(0, 3), "held", held.Token())
+	require.NoError(t, nodes.Flush(0))
+	eventually(t, func() bool { return c.Nodes()[0].State == lockpipe.NodeQuarantined }, "the flush is not noticed")
+	require.Equal(t, "quarantined", c.Nodes()[0].State.String())
+	require.NoError(t, held.Extend(t.Context(), longTTL))
+	require.NoError(t, take(t, c, "k").Release(t.Context()))
+
+	require.NoError(t, nodes.Flush(1))
+	eventually(t, func() bool { return c.Nodes()[1].State == lockpipe.NodeQuarantined }, "the flush is not noticed")
+	_, err := c.TryAcquire(t.Context(), "k")
+	blames(t, err, nodes, []int{0, 1}, "quarantined until ")
+	for _, n := range c.Nodes()[:2] {
+		require.ErrorContains(t, n.Err, "flushed")
+		require.WithinRange(t, n.Until, time.Now().Add(time.Second), time.Now().Add(time.Minute))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err = c.Acquire(ctx, "k")
+	require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
