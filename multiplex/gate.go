@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 )
@@ -29,8 +30,11 @@ type dialError struct{ err error }
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// ticket is the keeper's permission to dial, and tells whether it was used.
-type ticket struct{ used bool }
+// ticket is the keeper's permission to dial, and tells whether it was used and whether the connection broke the protocol.
+type ticket struct {
+	used  bool
+	fault atomic.Pointer[error]
+}
 
 type ticketKey struct{}
 
@@ -45,7 +49,7 @@ func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	return &watchedConn{Conn: conn, closed: g.closed}, nil
+	return newCheckedConn(&watchedConn{Conn: conn, closed: g.closed}, t), nil
 }
 
 // watchedConn tells when it is closed. rueidis closes a connection that broke before it tells anybody else.

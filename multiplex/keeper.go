@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,10 +46,10 @@ func (n *node) connecting(ctx context.Context) {
 			}
 			if time.Since(up) > steady {
 				pause = firstPause
-				n.become(NodeConnecting, nil)
+				n.become(NodeConnecting, n.fault())
 				continue
 			}
-			n.become(NodeDown, errUnsteady)
+			n.become(NodeDown, cmp.Or(n.fault(), errUnsteady))
 		default:
 			n.become(NodeDown, err)
 			n.discard()
@@ -77,6 +78,7 @@ func (n *node) connect(ctx context.Context) error {
 		default:
 		}
 		t := &ticket{}
+		n.ticket = t
 		trying, cancel := context.WithTimeout(context.WithValue(ctx, ticketKey{}, t), dialTimeout)
 		commands := []rueidis.Completed{n.client.B().Ping().Build()}
 		for _, s := range script.All() {
@@ -96,6 +98,14 @@ func (n *node) connect(ctx context.Context) error {
 		// The connection that was lost answered instead: rueidis had not put it away yet.
 		rest(ctx, time.Millisecond)
 	}
+}
+
+// fault is what the server did against the protocol when its connection was lost for that, else nil.
+func (n *node) fault() error {
+	if err := n.ticket.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // withoutPassword hides the password where a server repeats the command that it did not understand.

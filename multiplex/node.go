@@ -78,7 +78,8 @@ type node struct {
 	look    func(arms []*arm, answers []remains) // as trip, for watches
 	watches watches
 
-	lost chan struct{} // of capacity 1: the connection was closed
+	lost   chan struct{} // of capacity 1: the connection was closed
+	ticket *ticket       // of that connection; the keeper's own
 	kept chan struct{} // of capacity 1: releases were kept
 
 	state               atomic.Int32  // a NodeState; written under mu
@@ -86,7 +87,7 @@ type node struct {
 	progress            progress
 
 	mu      sync.Mutex    // guards all below; a leaf
-	err     error         // why it is down
+	err     error         // why it is down, or its connection was lost
 	settled chan struct{} // open while connecting
 	unreleased
 }
@@ -176,6 +177,9 @@ func (n *node) become(s NodeState, err error) {
 	case s == NodeUp:
 		log.Info("lockpipe: node is up")
 	case s == NodeConnecting:
+		if err != nil {
+			log = log.With(slog.Any("error", err))
+		}
 		log.Warn("lockpipe: connection to node lost")
 	case !same && !errors.Is(err, ErrClosed):
 		log.Warn("lockpipe: node is down", slog.Any("error", err))
