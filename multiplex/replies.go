@@ -1,8 +1,8 @@
 package multiplex
 
 import (
+	"bytes"
 	"fmt"
-	"strings"
 	"sync/atomic"
 )
 
@@ -261,8 +261,8 @@ func (r *replies) valueEnd() error {
 	r.at = atType
 	if r.naming {
 		r.naming = false
-		if name := string(r.name); strings.HasSuffix(name, "subscribe") || strings.HasSuffix(name, "message") {
-			return fault("a push %q, and nothing was subscribed to", name)
+		if bytes.HasSuffix(r.name, []byte("subscribe")) || bytes.HasSuffix(r.name, []byte("message")) {
+			return fault("a push %q, and nothing was subscribed to", r.name)
 		}
 	}
 	for r.depth > 0 {
