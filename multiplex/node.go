@@ -80,7 +80,7 @@ type node struct {
 
 	lost   chan struct{} // of capacity 1: the connection was closed
 	ticket *ticket       // of that connection; the keeper's own
-	kept chan struct{} // of capacity 1: releases were kept
+	kept   chan struct{} // of capacity 1: releases were kept
 
 	state               atomic.Int32  // a NodeState; written under mu
 	flushes, operations atomic.Uint64 // made, and carried by them
