@@ -21,10 +21,9 @@ import (
 
 // actor is a server in memory that grants everything and keeps nothing, and says something else where the test lets it.
 type actor struct {
-	mu       sync.Mutex        // guards all below
-	instead  map[string]string // the reply to a command, by its first word; nil for the usual ones
-	greeting string            // said before any command came
-	conn     net.Conn          // the newest
+	mu      sync.Mutex        // guards all below
+	instead map[string]string // the reply to a command, by its first word; nil for the usual ones
+	conn    net.Conn          // the newest
 }
 
 // usual are the replies by the book.
@@ -38,9 +37,6 @@ func (a *actor) dial() net.Conn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.conn = server
-	if a.greeting != "" {
-		go server.Write([]byte(a.greeting))
-	}
 	go a.serve(server)
 	return client
 }
@@ -265,21 +261,17 @@ func TestTheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 	}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 }
 
-// The goal: what a server that is full says before it closes the connection is shown.
+// The goal: what a server that is full says as soon as it is connected, whatever it is asked, is shown.
 func TestAServerThatSpeaksFirstIsHeard(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		actors[0].mu.Lock()
-		actors[0].greeting = "-ERR max number of clients reached\r\n"
-		actors[0].mu.Unlock()
+		actors[0].play(map[string]string{"HELLO": "-ERR max number of clients reached\r\n" + hello})
 		actors[0].cut()
 		time.Sleep(time.Second)
 		synctest.Wait()
 		status := m.Nodes()[0]
 		require.Equal(t, NodeDown, status.State)
 		require.ErrorContains(t, status.Err, "max number of clients reached")
-		actors[0].mu.Lock()
-		actors[0].greeting = ""
-		actors[0].mu.Unlock()
+		actors[0].play(nil)
 		time.Sleep(2 * lastPause)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	})

@@ -53,58 +53,74 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 		return n, err
 	}
 	c.fault = fault
-	c.ticket.fault.Store(&fault)
+	c.ticket.fault.Store(&c.fault)
 	return good, fault
 }
 
 // commands follows the framing of what is written: arrays of strings.
 type commands struct {
-	strings int64  // that the command under way still lacks
-	skip    int64  // bytes of the string under way, and the end of its line
-	header  byte   // the type of the header under way; 0 for none
-	number  number // of that header
+	strings int  // that the command under way still lacks
+	skip    int  // bytes of the string under way, and the end of its line
+	header  byte // the type of the header under way; 0 for none
+	length  int  // in that header, as far as it came
 }
 
-// count returns how many commands end in p.
+// maxLength is beyond what is ever sent.
+const maxLength = 1 << 30
+
+// count returns how many commands end in p. It runs for each string of each flush.
 func (c *commands) count(p []byte) (ended int64, ok bool) {
-	for i := 0; i < len(p); {
+	for len(p) > 0 {
 		if c.skip > 0 {
-			n := min(c.skip, int64(len(p)-i))
-			c.skip -= n
-			i += int(n)
-			if c.skip == 0 {
-				if c.strings--; c.strings == 0 {
-					ended++
-				}
+			n := min(c.skip, len(p))
+			p = p[n:]
+			if c.skip -= n; c.skip > 0 {
+				break
+			}
+			if c.strings--; c.strings == 0 {
+				ended++
 			}
 			continue
 		}
-		b := p[i]
-		i++
-		switch {
-		case c.header == 0 && (b == '$') == (c.strings > 0) && (b == '$' || b == '*'):
-			c.header, c.number = b, number{}
-		case c.header == 0:
-			return ended, false
-		case b == '\r':
-		case b != '\n':
-			if !c.number.add(b) {
+		if c.header == 0 {
+			if c.header = '*'; c.strings > 0 {
+				c.header = '$'
+			}
+			if p[0] != c.header {
+				return ended, false
+			}
+			c.length, p = 0, p[1:]
+		}
+		i, length := 0, c.length
+		for ; i < len(p) && p[i]-'0' <= 9 && length <= maxLength; i++ {
+			length = length*10 + int(p[i]-'0')
+		}
+		if c.length = length; i == len(p) {
+			break
+		}
+		switch p[i] {
+		case '\r':
+		case '\n':
+			if !c.headerEnd() {
 				return ended, false
 			}
 		default:
-			n, ok := c.number.int64()
-			if !ok || n < 0 || c.header == '*' && n == 0 {
-				return ended, false
-			}
-			if c.header == '*' {
-				c.strings = n
-			} else {
-				c.skip = n + 2
-			}
-			c.header = 0
+			return ended, false
 		}
+		p = p[i+1:]
 	}
 	return ended, true
+}
+
+// headerEnd takes the header under way, unless it makes no sense.
+func (c *commands) headerEnd() bool {
+	if c.header == '*' {
+		c.strings = c.length
+	} else {
+		c.skip = c.length + 2
+	}
+	c.header = 0
+	return c.strings > 0 && c.length <= maxLength
 }
 
 // number is a decimal that comes digit by digit.
