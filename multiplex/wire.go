@@ -70,15 +70,14 @@ const maxLength = 1 << 30
 
 // count returns how many commands end in p. It runs for each string of each flush.
 func (c *commands) count(p []byte) (ended int64, ok bool) {
-	for len(p) > 0 {
+	for i := 0; i < len(p); {
 		if c.skip > 0 {
-			n := min(c.skip, len(p))
-			p = p[n:]
-			if c.skip -= n; c.skip > 0 {
-				break
-			}
-			if c.strings--; c.strings == 0 {
-				ended++
+			n := min(c.skip, len(p)-i)
+			i += n
+			if c.skip -= n; c.skip == 0 {
+				if c.strings--; c.strings == 0 {
+					ended++
+				}
 			}
 			continue
 		}
@@ -86,28 +85,27 @@ func (c *commands) count(p []byte) (ended int64, ok bool) {
 			if c.header = '*'; c.strings > 0 {
 				c.header = '$'
 			}
-			if p[0] != c.header {
+			if p[i] != c.header {
 				return ended, false
 			}
-			c.length, p = 0, p[1:]
+			c.length = 0
+			i++
 		}
-		i, length := 0, c.length
-		for ; i < len(p) && p[i]-'0' <= 9 && length <= maxLength; i++ {
+		length := c.length
+		for i < len(p) && p[i]-'0' <= 9 && length <= maxLength {
 			length = length*10 + int(p[i]-'0')
+			i++
 		}
-		if c.length = length; i == len(p) {
-			break
+		c.length = length
+		if i < len(p) && p[i] == '\r' {
+			i++
 		}
-		switch p[i] {
-		case '\r':
-		case '\n':
-			if !c.headerEnd() {
+		if i < len(p) {
+			if p[i] != '\n' || !c.headerEnd() {
 				return ended, false
 			}
-		default:
-			return ended, false
+			i++
 		}
-		p = p[i+1:]
 	}
 	return ended, true
 }
