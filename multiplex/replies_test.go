@@ -19,6 +19,11 @@ var (
 	errIncomplete = errors.New("incomplete")
 )
 
+var (
+	decimal    = regexp.MustCompile(`^-?[0-9]{1,19}$`)
+	subscribed = regexp.MustCompile(`(subscribe|message)$`)
+)
+
 // wholeParser is the deliberately dumb version of replies: it has the whole stream, and calls itself for what is nested.
 type wholeParser struct {
 	data  []byte
@@ -79,7 +84,7 @@ func (p *wholeParser) value(depth int) (typ byte, text string, err error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
-	case err != nil || !regexp.MustCompile(`^-?[0-9]{1,19}$`).MatchString(text):
+	case err != nil || !decimal.MatchString(text):
 		return typ, "", errMalformed
 	case typ == ':' || n == -1 && (typ == '$' || typ == '*'):
 		return typ, "", nil
@@ -125,7 +130,7 @@ func (p *wholeParser) list(typ byte, n int64, depth int) error {
 		if typ == '>' && !named {
 			named = true
 			null := inner == '$' && bytes.HasSuffix(p.data[:p.at], []byte("$-1\r\n")) && text == ""
-			if inner != '$' && inner != '+' || null || len(text) <= longestName && regexp.MustCompile("(?s)(subscribe|message)$").MatchString(text) {
+			if inner != '$' && inner != '+' || null || len(text) <= longestName && subscribed.MatchString(text) {
 				return errMalformed
 			}
 		}
