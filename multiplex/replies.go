@@ -261,7 +261,8 @@ func (r *replies) valueEnd() error {
 	r.at = atType
 	if r.naming {
 		r.naming = false
-		if bytes.HasSuffix(r.name, []byte("subscribe")) || bytes.HasSuffix(r.name, []byte("message")) {
+		whole := len(r.name) <= longestName
+		if whole && (bytes.HasSuffix(r.name, []byte("subscribe")) || bytes.HasSuffix(r.name, []byte("message"))) {
 			return fault("a push %q, and nothing was subscribed to", r.name)
 		}
 	}

@@ -220,6 +220,7 @@ const hello = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.1
 
 // ordinary are streams that servers send, each with the number of commands that ask for it.
 var ordinary = map[string]int{
+	">1\r\n$17\r\nabcdefghsubscribe\r\n>1\r\n+abcdefghsubscribe and more\r\n": 0,
 	hello:                             1,
 	"+OK\r\n:128\r\n$-1\r\n_\r\n":     4,
 	"*3\r\n:1\r\n:2\r\n:1\r\n*-1\r\n": 2,
