@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 )
@@ -31,8 +32,11 @@ type dialError struct{ err error }
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// ticket is the keeper's permission to dial, and tells whether it was used.
-type ticket struct{ used bool }
+// ticket is the keeper's permission to dial, and tells whether it was used and whether the connection broke the protocol.
+type ticket struct {
+	used  bool
+	fault atomic.Pointer[error]
+}
 
 type ticketKey struct{}
 
@@ -55,7 +59,7 @@ func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 		return nil, &dialError{err}
 	}
 	g.opened(l)
-	return l, nil
+	return newCheckedConn(l, t), nil
 }
 
 // client returns a rueidis client without a connection.

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,10 @@ func (n *node) connecting(ctx context.Context) {
 			look = firstLook
 			if time.Since(up) > steady || n.line.Load().state.Load() == void {
 				pause = firstPause
-				n.become(NodeConnecting, nil)
+				n.become(NodeConnecting, n.fault())
 				continue
 			}
-			n.become(NodeDown, errUnsteady)
+			n.become(NodeDown, cmp.Or(n.fault(), errUnsteady))
 		case errors.As(err, &q):
 			n.become(NodeQuarantined, q)
 			n.discard()
@@ -96,6 +97,7 @@ func (n *node) connect(ctx context.Context) error {
 		default:
 		}
 		t := &ticket{}
+		n.ticket = t
 		trying, cancel := context.WithTimeout(context.WithValue(ctx, ticketKey{}, t), connectTimeout)
 		err := n.confirm(trying)
 		cancel()
@@ -158,6 +160,14 @@ func (n *node) confirm(ctx context.Context) error {
 	l.state.CompareAndSwap(fresh, valid)
 	if !l.counts() || l.over.Load() {
 		return errFlushed
+	}
+	return nil
+}
+
+// fault is what the server did against the protocol when its connection was lost for that, else nil.
+func (n *node) fault() error {
+	if err := n.ticket.fault.Load(); err != nil {
+		return *err
 	}
 	return nil
 }

@@ -88,14 +88,15 @@ type node struct {
 
 	// Owned by the keeper:
 	admission *admission
-	owed      bool // the last line will say farewell
+	ticket    *ticket // of the last connection
+	owed      bool    // the last line will say farewell
 
 	state               atomic.Int32  // a NodeState; written under mu
 	flushes, operations atomic.Uint64 // made, and carried by them
 	progress            progress
 
 	mu      sync.Mutex    // guards all below; a leaf
-	err     error         // why it is down or quarantined
+	err     error         // why it is down or quarantined, or its connection was lost
 	settled chan struct{} // open while connecting
 	unreleased
 }
@@ -192,6 +193,9 @@ func (n *node) become(s NodeState, err error) {
 	case s == NodeUp:
 		log.Info("lockpipe: node is up")
 	case s == NodeConnecting:
+		if err != nil {
+			log = log.With(slog.Any("error", err))
+		}
 		log.Warn("lockpipe: connection to node lost")
 	case s == NodeQuarantined && !same:
 		log.Warn("lockpipe: node is quarantined", slog.Any("error", err))

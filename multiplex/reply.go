@@ -38,11 +38,16 @@ func failed(r rueidis.RedisResult) answer {
 	return answer{nothing: nothing, replied: true, err: errors.New(text)}
 }
 
+// errNoReplyToSet is the error of a reply that is neither of the two that SET NX has.
+var errNoReplyToSet = errors.New("SET replied with neither OK nor null")
+
 // read takes the reply to one part. null is a reply without a value.
 func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*Attempt, answers []answer) {
 	if p.script == nil {
 		if null {
 			answers[p.place] = answer{vote: refused, nothing: true, replied: true}
+		} else if text, err := m.ToString(); err != nil || text != "OK" {
+			answers[p.place] = answer{replied: true, err: errNoReplyToSet}
 		}
 		return
 	}

@@ -42,7 +42,7 @@ func TestBadRepliesAreErrors(t *testing.T) {
 
 // The goal: whatever a server sends, the reader neither panics nor takes more memory than the limits allow, and what it accepts it has read
 // as it stands there.
-func FuzzReplies(f *testing.F) {
+func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{"+OK\r\n", "-ERR x\r\n", ":1\r\n", "$3\r\nabc\r\n", "*2\r\n$1\r\na\r\n:1\r\n", "*-1\r\n", "$-1\r\n", "*1\r\n*1\r\n", "$70000\r\n"} {
 		f.Add([]byte(seed))
 	}

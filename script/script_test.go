@@ -249,30 +249,6 @@ func TestRepliesThatDoNotAddUpAreErrors(t *testing.T) {
 	require.Equal(t, []script.Refusal{{Set: 0, Key: 0}, {Set: 1, Key: script.Refilled}}, refusals)
 }
 
-// FuzzDecodeList: whatever a server sends, the sets that are refused are sets of the call, and none is told twice.
-func FuzzDecodeList(f *testing.F) {
-	f.Add([]byte{0, 1, 1, 2, 0})
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		c := plan(script.Acquire, set("a", "w", "x"), set("b", "y", "z"), set("c", "q", "r"))[0]
-		var list []int64
-		for _, b := range raw {
-			list = append(list, int64(int8(b)))
-		}
-		refusals, err := script.DecodeList(nil, list, &c)
-		if err != nil {
-			return
-		}
-		seen := map[int]bool{}
-		for _, r := range refusals {
-			require.False(t, seen[r.Set])
-			seen[r.Set] = true
-			require.Less(t, r.Set, len(c.Owners))
-			require.Less(t, r.Key, c.Sizes[r.Set])
-			require.GreaterOrEqual(t, r.Set, 0)
-		}
-	})
-}
-
 // The goal: the name by which EVALSHA calls a script is the server's own.
 func TestTheServerNamesTheScriptsAlike(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {

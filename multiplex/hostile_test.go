@@ -1,0 +1,282 @@
+package multiplex
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// actor is a server in memory that grants everything and keeps nothing, and says something else where the test lets it.
+type actor struct {
+	mu      sync.Mutex        // guards all below
+	instead map[string]string // the reply to a command, by its first word; nil for the usual ones
+	conn    net.Conn          // the newest
+}
+
+// usual are the replies by the book.
+var usual = map[string]string{
+	"HELLO": hello, "PING": "+PONG\r\n", "SCRIPT": "$40\r\n" + strings.Repeat("0", 40) + "\r\n", "CLIENT": "+OK\r\n",
+	"SET": "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
+}
+
+func (a *actor) dial() net.Conn {
+	client, server := net.Pipe()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.conn = server
+	go a.serve(server)
+	return client
+}
+
+func (a *actor) serve(conn net.Conn) {
+	defer conn.Close()
+	r := bufio.NewReader(conn)
+	for {
+		command, err := readCommand(r)
+		if err != nil {
+			return
+		}
+		if _, err := io.WriteString(conn, a.reply(command)); err != nil {
+			return
+		}
+	}
+}
+
+func (a *actor) reply(command string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if text, ok := a.instead[command]; ok {
+		return text
+	}
+	if text, ok := usual[command]; ok {
+		return text
+	}
+	return "-ERR unknown command '" + command + "'\r\n"
+}
+
+// play sets what the server says instead of the usual.
+func (a *actor) play(instead map[string]string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.instead = instead
+}
+
+// cut ends the connection.
+func (a *actor) cut() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.conn.Close()
+}
+
+// readCommand reads one command and returns its first word.
+func readCommand(r *bufio.Reader) (string, error) {
+	count := func() (int, error) {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return 0, err
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
+	}
+	n, err := count()
+	first := ""
+	for i := 0; i < n && err == nil; i++ {
+		var size int
+		if size, err = count(); err != nil {
+			break
+		}
+		word := make([]byte, size+2)
+		if _, err = io.ReadFull(r, word); i == 0 {
+			first = string(word[:size])
+		}
+	}
+	return first, err
+}
+
+// onStage runs a test in a bubble with n actors, all of them up.
+func onStage(t *testing.T, n int, test func(t *testing.T, m *Mux, actors []*actor), change ...func(*Config)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		actors, urls := make([]*actor, n), make([]string, n)
+		for i := range actors {
+			actors[i], urls[i] = &actor{}, fmt.Sprintf("node-%d", i)
+		}
+		m := start(t, urls, func(c *Config) {
+			c.Dial = func(_ context.Context, _, address string) (net.Conn, error) {
+				for i, url := range urls {
+					if address == url+":6379" {
+						return actors[i].dial(), nil
+					}
+				}
+				return nil, errors.New("nobody")
+			}
+			for _, f := range change {
+				f(c)
+			}
+		})
+		up(t, m)
+		test(t, m, actors)
+		require.NoError(t, m.Close(t.Context()))
+	})
+}
+
+// work sends every kind of command once, and requires that a quorum answers.
+func work(t *testing.T, m *Mux, round int) {
+	t.Helper()
+	one, many := claim(fmt.Sprint("k", round), fmt.Sprint("t", round)), trio()
+	w := m.Watch("k", func() {})
+	defer w.Close()
+	w.Arm(len(m.nodes) - 1)
+	for _, c := range []*Claim{one, many} {
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()))
+		require.NoError(t, wait(m.Release(c, 1), t.Context()))
+	}
+	time.Sleep(100 * time.Millisecond)
+}
+
+// commandsUsed are all that a node is sent.
+var commandsUsed = []string{"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "PTTL"}
+
+// asConnecting are those that an idle connection hardly sees.
+var asConnecting = []string{"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET"}
+
+// The goal: whatever a server sends against the protocol and in answer to whatever, it loses its connection and its vote, with the
+// reason in its status; the others go on, and it is back as soon as it behaves.
+func TestAServerThatBreaksTheProtocolLosesOnlyItsOwnVote(t *testing.T) {
+	for _, victim := range commandsUsed {
+		onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+			for stream := range hostile {
+				actors[2].play(map[string]string{victim: stream})
+				if slices.Contains(asConnecting, victim) {
+					actors[2].cut()
+				}
+				for round := 0; !toldOfAFault(m.Nodes()[2], victim); round++ {
+					require.Less(t, round, 100, "%s: %.60q: %v", victim, stream, m.Nodes()[2])
+					work(t, m, round)
+				}
+				actors[2].play(nil)
+				time.Sleep(2 * lastPause)
+				work(t, m, 1000)
+				require.Equal(t, NodeUp, m.Nodes()[2].State, "%s: %.60q", victim, stream)
+			}
+		})
+	}
+}
+
+// toldOfAFault reports whether a node is down for what its server says. Of what comes while connecting a part may be a whole reply, and
+// refused as such before the rest is looked at, or awaited in vain.
+func toldOfAFault(s NodeStatus, victim string) bool {
+	return s.State == NodeDown && (slices.Contains(asConnecting, victim) || strings.Contains(s.Err.Error(), "protocol error: "))
+}
+
+// wellFramed are replies in order of which most are none that any of our commands has.
+var wellFramed = []string{
+	":0\r\n", ":7\r\n", ":-1\r\n", ":9223372036854775807\r\n", "+\r\n", "+QUEUED\r\n", "+OK\r\n", "$0\r\n\r\n", "$-1\r\n", "_\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:1\r\n",
+	"*2\r\n:1\r\n:1\r\n", "*3\r\n:0\r\n:1\r\n:9\r\n", "*3\r\n:9223372036854775807\r\n:1\r\n:1\r\n", "*3\r\n:0\r\n:-1\r\n:0\r\n", "*3\r\n:0\r\n$1\r\n1\r\n_\r\n",
+	"*1\r\n*1\r\n*0\r\n", "%0\r\n", "%1\r\n:1\r\n:2\r\n", "%1\r\n*0\r\n+x\r\n", "%1\r\n+proto\r\n*3\r\n:1\r\n:2\r\n:3\r\n", "%2\r\n+proto\r\n:3\r\n+version\r\n*0\r\n",
+	"%2\r\n+proto\r\n:3\r\n+version\r\n:6\r\n", "~2\r\n+a\r\n+a\r\n", "#t\r\n", "#f\r\n", ",1.5\r\n", ",nan\r\n", "(12345678901234567890\r\n", "=5\r\ntxt:x\r\n", "!7\r\nERR odd\r\n",
+	"-\r\n", "-ERR\r\n", "-MOVED\r\n", "-MOVED 1\r\n", "-ASK\r\n", "-REDIRECT\r\n", "-LOADING\r\n", "-NOSCRIPT\r\n", "-NOPERM\r\n", "-BUSY\r\n",
+	"-ERR unknown command 'HELLO'\r\n", "|1\r\n+a\r\n*0\r\n%0\r\n", "*2\r\n-ERR inside\r\n!3\r\nERR\r\n",
+}
+
+// The goal: a reply in order that makes no sense ends no process, and the node is back as soon as it behaves.
+func TestAReplyOfAnotherShapeHarmsNobodyElse(t *testing.T) {
+	for _, victim := range commandsUsed {
+		onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+			for _, stream := range append(wellFramed, "%2\r\n+proto\r\n:3\r\n+version\r\n+6\r\n") {
+				actors[2].play(map[string]string{victim: stream})
+				work(t, m, 1)
+				actors[2].cut()
+				work(t, m, 2)
+				actors[2].play(nil)
+				actors[2].cut()
+				time.Sleep(2 * lastPause)
+				work(t, m, 3)
+				require.Equal(t, NodeUp, m.Nodes()[2].State, "%s: %q", victim, stream)
+			}
+		})
+	}
+}
+
+// The goal: only the replies of the contract grant, and only null or a list that adds up refuses.
+func TestAReplyOfAnotherShapeIsNoVote(t *testing.T) {
+	for _, command := range []string{"SET", "EVALSHA"} {
+		for _, stream := range wellFramed {
+			c, granting, refusing := claim("k", "t"), stream == "+OK\r\n", map[string]bool{"$-1\r\n": true, "_\r\n": true, "*-1\r\n": true}[stream]
+			if command == "EVALSHA" {
+				c, granting, refusing = trio(), stream == "*1\r\n:1\r\n", false
+			}
+			onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+				actors[0].play(map[string]string{command: stream})
+				err := wait(m.Acquire(c, time.Minute, 1), t.Context())
+				switch {
+				case granting:
+					require.NoError(t, err)
+				case refusing:
+					require.ErrorIs(t, err, ErrHeld, "%s %q", command, stream)
+				default:
+					require.ErrorIs(t, err, ErrNoQuorum, "%s %q", command, stream)
+				}
+				actors[0].play(nil)
+			})
+		}
+	}
+}
+
+// The goal: a push that makes no sense is ignored.
+func TestAnOddPushIsIgnored(t *testing.T) {
+	for _, stream := range wellFramed {
+		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+			actors[0].play(map[string]string{"SET": "+OK\r\n>2\r\n$10\r\ninvalidate\r\n" + stream + ">1\r\n+invalidate\r\n>3\r\n+a\r\n" + stream + stream})
+			conn := actors[0].conn
+			for round := range 5 {
+				work(t, m, round)
+			}
+			require.Equal(t, NodeUp, m.Nodes()[0].State)
+			require.Same(t, conn, actors[0].conn, "%q", stream)
+		})
+	}
+}
+
+// The goal: what a server says by itself, on a connection that has been good for long, is in the log, and it is connected again at once.
+func TestTheLogSaysWhyALongConnectionWasLost(t *testing.T) {
+	var log bytes.Buffer
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		time.Sleep(2*steady + silenceGap/2) // between two probes
+		_, err := io.WriteString(actors[0].conn, "-ERR surprise\r\n")
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Contains(t, log.String(), `msg="lockpipe: connection to node lost" node=node-0:6379 error="protocol error: a reply of type '-' that no command asked for"`)
+		require.Equal(t, NodeUp, m.Nodes()[0].State)
+	}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+}
+
+// The goal: what a server that is full says as soon as it is connected, whatever it is asked, is shown.
+func TestAServerThatSpeaksFirstIsHeard(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		actors[0].play(map[string]string{"HELLO": "-ERR max number of clients reached\r\n" + hello})
+		actors[0].cut()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		status := m.Nodes()[0]
+		require.Equal(t, NodeDown, status.State)
+		require.ErrorContains(t, status.Err, "max number of clients reached")
+		actors[0].play(nil)
+		time.Sleep(2 * lastPause)
+		require.Equal(t, NodeUp, m.Nodes()[0].State)
+	})
+}
