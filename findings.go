@@ -106,11 +106,14 @@ func (f *findings) judgeRefusal(r multiplex.Refusal) {
 		"CONFIG GET": {"whether its locks outlast a restart", "+config|get (before Redis 7: +config)"},
 		"TIME":       {"the rate of its clock", "+time"},
 	}[r.Command]
-	if strings.HasPrefix(r.Text, "NOPERM") {
+	switch {
+	case strings.HasPrefix(r.Text, "NOPERM"):
 		f.add(SeverityInfo, "does not permit %s, so %s could not be checked: give the user %s", r.Command, unknown.what, unknown.permission)
-		return
+	case strings.HasPrefix(r.Text, "unknown command"):
+		f.add(SeverityInfo, "does not know %s, so %s could not be checked", r.Command, unknown.what)
+	default:
+		f.add(SeverityInfo, "answers %s with %.100q, so %s could not be checked", r.Command, r.Text, unknown.what)
 	}
-	f.add(SeverityInfo, "answers %s with %.100q, so %s could not be checked", r.Command, r.Text, unknown.what)
 }
 
 // judgeRole is about servers that refuse to write.
@@ -151,7 +154,7 @@ func (f *findings) judgeMemory(node *multiplex.Facts) {
 func size(bytes uint64) string {
 	const step = 1024
 	value, unit := float64(bytes), "bytes"
-	for _, larger := range []string{"KiB", "MiB", "GiB"} {
+	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
 		if value < step {
 			break
 		}
