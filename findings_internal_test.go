@@ -73,19 +73,21 @@ func TestEachFaultIsFound(t *testing.T) {
 		"limited": {
 			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 3<<20, 12<<20 }, SeverityWarning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
-		"loading":       {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
-		"disk":          {func(f *multiplex.Facts) { f.Unwritten = true }, SeverityWarning, "MISCONF"},
-		"full":          {func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 }, SeverityWarning, "90 of at most 100 clients"},
-		"slow":          {func(f *multiplex.Facts) { f.Samples[3].Received = f.Samples[3].Sent.Add(26 * time.Millisecond) }, SeverityWarning, "took 26ms for one of 11"},
-		"fast clock":    {func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) }, SeverityError, "3.0 % too fast"},
-		"slow clock":    {func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) }, SeverityError, "3.0 % too slow"},
-		"far away":      {func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) }, SeverityInfo, "could not be checked"},
-		"stopped":       {func(f *multiplex.Facts) { f.Err = errors.New("it broke") }, SeverityError, "can't be reached and has no vote (it broke)"},
-		"same server":   {func(f *multiplex.Facts) { f.RunID = "run b" }, SeverityError, "is the same server as b:6379 (run_id run b)"},
-		"same data":     {func(f *multiplex.Facts) { f.DataSet = "data a" }, SeverityError, "has the same data as a:6379"},
-		"silent policy": {func(f *multiplex.Facts) { f.Refused = refusals("CONFIG GET", "NOPERM x") }, SeverityInfo, "give the user +config|get"},
-		"renamed":       {func(f *multiplex.Facts) { f.Refused = refusals("TIME", "unknown command 'TIME'") }, SeverityInfo, "does not know TIME"},
-		"busy":          {func(f *multiplex.Facts) { f.Refused = refusals("INFO", "BUSY with a script") }, SeverityInfo, `"BUSY with a script"`},
+		"loading":     {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
+		"disk":        {func(f *multiplex.Facts) { f.Unwritten = true }, SeverityWarning, "MISCONF"},
+		"full":        {func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 }, SeverityWarning, "90 of at most 100 clients"},
+		"slow":        {func(f *multiplex.Facts) { f.Samples[3].Received = f.Samples[3].Sent.Add(26 * time.Millisecond) }, SeverityWarning, "took 26ms for one of 11"},
+		"fast clock":  {func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) }, SeverityError, "3.0 % too fast"},
+		"slow clock":  {func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) }, SeverityError, "3.0 % too slow"},
+		"far away":    {func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) }, SeverityInfo, "could not be checked"},
+		"stopped":     {func(f *multiplex.Facts) { f.Err = errors.New("it broke") }, SeverityError, "can't be reached and has no vote (it broke)"},
+		"same server": {func(f *multiplex.Facts) { f.RunID = "run b" }, SeverityError, "is the same server as b:6379 (run_id run b)"},
+		"same data":   {func(f *multiplex.Facts) { f.DataSet = "data a" }, SeverityError, "has the same data as a:6379"},
+		"silent policy": {func(f *multiplex.Facts) {
+			f.Refused = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
+		}, SeverityInfo, "give the user +config|get"},
+		"renamed": {func(f *multiplex.Facts) { f.Refused = refusals("TIME", "unknown command 'TIME'") }, SeverityInfo, "does not know TIME"},
+		"busy":    {func(f *multiplex.Facts) { f.Refused = refusals("INFO", "BUSY with a script") }, SeverityInfo, `"BUSY with a script"`},
 	} {
 		all := judgedOf(tc.change)
 		var matching Inspection
@@ -96,6 +98,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		}
 		require.Len(t, matching, 1, name)
 		require.Equal(t, tc.severity, matching[0].Severity, name)
+		require.NotContains(t, matching[0].Text, "somebody", "the name of a user")
 		require.Equal(t, healthy(2).Node, matching[0].Node, name)
 		require.Equal(t, tc.severity, all.Worst(), name)
 		lines := 7
@@ -116,7 +119,7 @@ func TestWhatIsGoodEnoughIsNotFound(t *testing.T) {
 		"6.2":            func(f *multiplex.Facts) { f.Compatible = "6.2.0" },
 		"10.0":           func(f *multiplex.Facts) { f.Compatible = "10.0" },
 		"odd version":    func(f *multiplex.Facts) { f.Compatible = "next" },
-		"drift":          func(f *multiplex.Facts) { f.Samples = samples(11, 1.008, time.Millisecond) },
+		"drift":          func(f *multiplex.Facts) { f.Samples = samples(11, 1.0095, time.Millisecond) },
 		"half":           func(f *multiplex.Facts) { f.Samples[0].Received = f.Samples[0].Sent.Add(25 * time.Millisecond) },
 		"clients":        func(f *multiplex.Facts) { f.Clients, f.MaxClients = 89, 100 },
 		"not told":       func(f *multiplex.Facts) { f.RunID, f.DataSet, f.MaxClients = "", "", 0 },

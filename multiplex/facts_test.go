@@ -47,6 +47,7 @@ cluster_enabled:0`, Facts{
 			Server: "Dragonfly", Version: "df-v1.20", Compatible: "7.2.0", Cluster: true, Unwritten: true,
 		}},
 		{"of cluster_enabled alone", "cluster_enabled:1", Facts{Cluster: true}},
+		{"no headings", "txt:redis_version:6.2.0\nrun_id:x", Facts{Server: "Redis", Version: "6.2.0", Compatible: "6.2.0", RunID: "x"}},
 		{"nonsense", "# Odd\n\n:\nredis_version\nmaxmemory:much\nmaxclients:-1", Facts{}},
 		{"nothing", "", Facts{}},
 	} {

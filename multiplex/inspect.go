@@ -11,7 +11,7 @@ import (
 
 const (
 	// inspectTimeout is how long one look at the nodes lasts at most. A node that hangs is given up before, when its connection is.
-	inspectTimeout = 5 * time.Second
+	inspectTimeout = 4 * time.Second
 	// The time is asked for again and again over sampleSpan: so long that a round trip of some milliseconds is little of it.
 	sampleSpan = time.Second
 	sampleGap  = 100 * time.Millisecond
@@ -40,7 +40,7 @@ type inspection struct {
 }
 
 // Inspect asks every node what it is and how it does, over its usual connection. The facts are in configuration order. A node that can not
-// be asked is one of them. It takes a second, two or three where a node hangs, and never more than about five. Who asks while another does shares its facts, and must not
+// be asked is one of them. It takes a second, two or three where a node hangs, and never more than about four. Who asks while another does shares its facts, and must not
 // change them. The error is ErrClosed or ctx's.
 func (m *Mux) Inspect(ctx context.Context) ([]Facts, error) {
 	if err := ctx.Err(); err != nil {
