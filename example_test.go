@@ -123,6 +123,26 @@ func ExampleClient_Do() {
 	// done: <nil>
 }
 
+// Before the first lock: are these masters what they should be?
+func ExampleClient_Inspect() {
+	client, end := exampleClient()
+	defer end()
+
+	found, err := client.Inspect(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, f := range found {
+		if f.Severity > lockpipe.SeverityInfo {
+			fmt.Println(f.Severity, f.Node, f.Text)
+		}
+	}
+	fmt.Println("fit for locks:", found.Worst() < lockpipe.SeverityError)
+	// Output:
+	// fit for locks: true
+}
+
 // A lease that is needed for longer is extended; one that is over says how it ended.
 func ExampleLease_Extend() {
 	client, end := exampleClient()

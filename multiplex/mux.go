@@ -67,6 +67,7 @@ type Mux struct {
 	keepers sync.WaitGroup
 
 	counts
+	inspections inspections
 
 	waiterPool sync.Pool // of *waiter; of this Mux, because timers and channels belong to one synctest bubble
 	flightPool sync.Pool // of *flight
@@ -250,6 +251,7 @@ func (m *Mux) shut(ctx context.Context) {
 		nodes.Go(func() { _ = n.pipe.Close(ctx) })
 	}
 	nodes.Wait()
+	m.inspections.close()
 	m.stop()
 	m.keepers.Wait()
 	for _, n := range m.nodes {

@@ -13,9 +13,10 @@ import (
 
 // options is the command line, understood.
 type options struct {
-	config bench.Config
-	json   string // a file name, "-" for stdout, "" for none
-	hot    int    // what -hot says; in scenario hot it is config.Keys
+	config  bench.Config
+	inspect bool   // look at the nodes, and put no load on them
+	json    string // a file name, "-" for stdout, "" for none
+	hot     int    // what -hot says; in scenario hot it is config.Keys
 }
 
 // hotKeys stands for the field Keys where -hot set it.
@@ -65,6 +66,8 @@ func flags(o *options) *flag.FlagSet {
 		"longest `time` for which lockpipe extends each lease by itself; 0: not at all")
 	set.IntVar(&c.Clients, "clients", c.Clients, "`number` of independent Clients that share the callers, as processes would")
 	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; random unless given")
+	set.BoolVar(&o.inspect, "inspect", o.inspect,
+		"look at the nodes for what would spoil locks, print the findings and exit:\nno load, and of the other flags only -nodes, -ttl and -json have an effect")
 	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead of the table")
 	return set
 }
@@ -139,6 +142,7 @@ func usage() string {
 	set.SetOutput(&b)
 	set.PrintDefaults()
 	b.WriteString("\nCtrl-C ends the run early; it still releases everything and prints.\n" +
-		"Exit code: 0 without violations, leftover keys, and in scenario hold lost or dead leases; 2 for wrong usage; else 1.\n")
+		"Exit code: 0 without violations, leftover keys, and in scenario hold lost or dead leases,\n" +
+		"and with -inspect without findings that are errors; 2 for wrong usage; else 1.\n")
 	return b.String()
 }

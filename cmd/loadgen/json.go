@@ -3,10 +3,9 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
-
-	"github.com/lockpipe/lockpipe/bench"
 )
 
 // openJSON opens what -json names, before the run, so that a wrong name costs no time: nil for "", stdout for "-".
@@ -25,8 +24,16 @@ type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }
 
-func writeJSON(out io.WriteCloser, r *bench.Report) error {
+// wroteJSON writes what was found to out, where that is not nil, and reports whether that went well; if not it says so.
+func wroteJSON(found any, name string, out io.WriteCloser, stderr io.Writer) bool {
+	if out == nil {
+		return true
+	}
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")
-	return errors.Join(encoder.Encode(r), out.Close())
+	if err := errors.Join(encoder.Encode(found), out.Close()); err != nil {
+		fmt.Fprintf(stderr, "loadgen: -json %q: %v\n", name, err)
+		return false
+	}
+	return true
 }

@@ -1,8 +1,10 @@
 // Command loadgen puts load on lockpipe, checks that no key ever has two holders and that nothing is left behind, and
 // prints what it found. Without any flag it starts five nodes and runs for ten seconds. See loadgen -h.
 //
-// It exits with 0 if there was no violation and no leftover key, and in the scenario hold no lease that was lost or dead, with
-// 2 if it was called in a wrong way, else with 1.
+// With -inspect it puts no load on the nodes, but looks at them and prints what it found.
+//
+// It exits with 0 if there was no violation and no leftover key, and in the scenario hold no lease that was lost or dead, nor with
+// -inspect an error among the findings; with 2 if it was called in a wrong way, else with 1.
 package main
 
 import (
@@ -39,13 +41,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, usage())
 		return exitSafe
 	case err != nil:
-		fmt.Fprintf(stderr, "loadgen: %v\nRun loadgen -h to see all flags.\n", err)
-		return exitUsage
+		return misused(stderr, err)
 	}
 	out, err := openJSON(opts.json, stdout)
 	if err != nil {
 		fmt.Fprintf(stderr, "loadgen: -json %q: %v; give a file that can be written, or -\n", opts.json, err)
 		return exitUsage
+	}
+	if opts.inspect {
+		return inspect(ctx, opts, out, stdout, stderr)
 	}
 	bar := newBar(stderr, opts.config.Duration)
 	opts.config.Progress = bar.update
@@ -55,8 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var wrong *bench.ConfigError
 	switch {
 	case errors.As(err, &wrong):
-		fmt.Fprintf(stderr, "loadgen: %v\nRun loadgen -h to see all flags.\n", flagError(wrong))
-		return exitUsage
+		return misused(stderr, wrong)
 	case report == nil && ctx.Err() != nil:
 		fmt.Fprintln(stderr, "loadgen: interrupted before the first call")
 		return exitUnsafe
@@ -69,16 +72,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return finish(report, err, opts.json, out, stdout, stderr)
 }
 
+// misused prints what is wrong with the command line, and returns the exit code.
+func misused(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "loadgen: %v\nRun loadgen -h to see all flags.\n", flagError(err))
+	return exitUsage
+}
+
 // finish prints the report, as JSON to out where that is not nil, and returns the exit code.
 func finish(r *bench.Report, runErr error, json string, out io.WriteCloser, stdout, stderr io.Writer) int {
 	if json != "-" {
 		printTable(stdout, r)
 	}
-	if out != nil {
-		if err := writeJSON(out, r); err != nil {
-			fmt.Fprintf(stderr, "loadgen: -json %q: %v\n", json, err)
-			return exitUnsafe
-		}
+	if !wroteJSON(r, json, out, stderr) {
+		return exitUnsafe
 	}
 	if runErr != nil || !r.Safe() {
 		return exitUnsafe

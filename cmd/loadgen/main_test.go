@@ -58,6 +58,9 @@ func TestWrongUsage(t *testing.T) {
 		{"-clients 9 -c 8", `-clients "9": give`},
 		{"-nosuch", "-nosuch"},
 		{"extra", `"extra"`},
+		{"-inspect -nodes redis://me:secret@h:port", `-nodes "redis://***@h:port":`},
+		{"-inspect -nodes h:1,h:1", `-nodes "h:1,h:1":`},
+		{"-inspect -json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
 		{"-json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
 	} {
 		code, stdout, stderr := loadgen(t.Context(), strings.Fields(tc.args)...)
@@ -109,7 +112,7 @@ func TestHelp(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-h")
 	require.Equal(t, exitSafe, code)
 	require.Empty(t, stderr)
-	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-seed", "-json", "Ctrl-C"} {
+	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-seed", "-inspect", "-json", "Ctrl-C"} {
 		require.Contains(t, stdout, name)
 	}
 }

@@ -1,0 +1,54 @@
+package bench_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench"
+	"github.com/stretchr/testify/require"
+)
+
+// inspect looks at nodes.
+func inspect(ctx context.Context, nodes string) (*bench.Findings, error) {
+	cfg := bench.Default(bench.Single)
+	cfg.Nodes = nodes
+	return bench.Inspect(ctx, cfg)
+}
+
+// The goal: nodes that are started for it are looked at, and where they came from is told.
+func TestInspectStartsNodes(t *testing.T) {
+	f, err := inspect(t.Context(), "inprocess:4")
+	require.NoError(t, err)
+	require.Equal(t, "in-process", f.Backend)
+	require.Equal(t, "inprocess:4", f.Nodes)
+	require.NotEmpty(t, f.Version)
+	require.NotEmpty(t, f.Findings)
+	require.NotEqual(t, lockpipe.SeverityError, f.Findings.Worst())
+	require.True(t, f.Safe())
+}
+
+// The goal: nodes that are not there are a finding that is not safe, and no error.
+func TestInspectOfNodesThatAreNotThere(t *testing.T) {
+	f, err := inspect(t.Context(), "redis://me:secret@127.0.0.1:1")
+	require.NoError(t, err)
+	require.False(t, f.Safe())
+	require.Equal(t, "127.0.0.1:1", f.Nodes)
+	require.Equal(t, "external", f.Backend)
+}
+
+// The goal: an interrupt ends it, and a Config that cannot be used is named.
+func TestInspectThatCannotBe(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	f, err := inspect(ctx, "inprocess:1")
+	require.ErrorIs(t, err, context.Canceled)
+	require.Nil(t, f)
+	var wrong *bench.ConfigError
+	_, err = inspect(t.Context(), "local:none")
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, "Nodes", wrong.Field)
+	_, err = inspect(t.Context(), "h:1,h:1")
+	require.ErrorAs(t, err, &wrong)
+	require.Equal(t, "Nodes", wrong.Field)
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/lockpipe/lockpipe/bench"
+)
+
+// inspect looks at the nodes instead of putting load on them, prints what it found, as JSON to out where that is not nil, and
+// returns the exit code.
+func inspect(ctx context.Context, opts options, out io.WriteCloser, stdout, stderr io.Writer) int {
+	found, err := bench.Inspect(ctx, opts.config)
+	var wrong *bench.ConfigError
+	switch {
+	case errors.As(err, &wrong):
+		return misused(stderr, wrong)
+	case found == nil && ctx.Err() != nil:
+		fmt.Fprintln(stderr, "loadgen: interrupted before the nodes had answered")
+		return exitUnsafe
+	case err != nil:
+		fmt.Fprintf(stderr, "loadgen: %v\n", err)
+	}
+	if found == nil {
+		return exitUnsafe
+	}
+	if opts.json != "-" {
+		printFindings(stdout, found)
+	}
+	if !wroteJSON(found, opts.json, out, stderr) || err != nil || !found.Safe() {
+		return exitUnsafe
+	}
+	return exitSafe
+}
+
+// printFindings prints for people what is in the JSON as well.
+func printFindings(out io.Writer, found *bench.Findings) {
+	fmt.Fprintf(out, "loadgen %s, inspection of %s (%s)\n\n", found.Version, found.Nodes, found.Backend)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range found.Findings {
+		node := f.Node
+		if node == "" {
+			node = "all nodes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Severity, node, f.Text)
+	}
+	_ = w.Flush()
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: -inspect prints a line for each finding and no load, and is no failure where nothing is wrong.
+func TestInspect(t *testing.T) {
+	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", "inprocess:4")
+	require.Equal(t, exitSafe, code, stderr)
+	require.Empty(t, stderr)
+	require.Contains(t, stdout, "inspection of inprocess:4 (in-process)\n\n")
+	require.Equal(t, 4, strings.Count(stdout, "the server answers within"))
+	require.Contains(t, stdout, "\ninfo  all nodes        4 nodes tolerate")
+	require.NotContains(t, stdout, "locks/s")
+}
+
+// The goal: a finding that is an error is a failure, with the table as usual, and no password is shown.
+func TestInspectFindsErrors(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	for name, value := range map[string]string{"maxmemory-policy": "allkeys-lru", "maxmemory": "1gb"} {
+		_, err := nodes.Do(2, "CONFIG", "SET", name, value)
+		require.NoError(t, err)
+	}
+	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", strings.Join(nodes.URLs(), ","))
+	require.Equal(t, exitUnsafe, code)
+	require.Empty(t, stderr)
+	require.Contains(t, stdout, "maxmemory-policy allkeys-lru")
+
+	code, stdout, stderr = loadgen(t.Context(), "-inspect", "-nodes", "redis://me:secret@127.0.0.1:1")
+	require.Equal(t, exitUnsafe, code)
+	require.Empty(t, stderr)
+	require.Contains(t, stdout, "\nerror    127.0.0.1:1  can't be reached")
+	require.NotContains(t, stdout, "secret")
+}
+
+// The goal: -json has the same findings, in place of the table or beside it.
+func TestInspectAsJSON(t *testing.T) {
+	type findings struct {
+		Version, Backend, Nodes string
+		Findings                []struct{ Node, Severity, Text string }
+	}
+	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", "127.0.0.1:1", "-json", "-")
+	require.Equal(t, exitUnsafe, code)
+	require.Empty(t, stderr)
+	var f findings
+	require.NoError(t, json.Unmarshal([]byte(stdout), &f))
+	require.Equal(t, "127.0.0.1:1", f.Nodes)
+	require.Equal(t, "external", f.Backend)
+	require.NotEmpty(t, f.Version)
+	require.Len(t, f.Findings, 2)
+	require.Equal(t, "error", f.Findings[0].Severity)
+	require.Equal(t, "127.0.0.1:1", f.Findings[0].Node)
+	require.Equal(t, "warning", f.Findings[1].Severity)
+	require.Empty(t, f.Findings[1].Node)
+
+	file := filepath.Join(t.TempDir(), "findings.json")
+	code, stdout, stderr = loadgen(t.Context(), "-inspect", "-nodes", "inprocess:1", "-json", file)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "warning  all nodes")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &f))
+	require.Equal(t, "inprocess:1", f.Nodes)
+}
+
+// The goal: an interrupt ends -inspect without a table.
+func TestInspectInterrupted(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	code, stdout, stderr := loadgen(ctx, "-inspect", "-nodes", "inprocess:1")
+	require.Equal(t, exitUnsafe, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "interrupted before the nodes had answered")
+}

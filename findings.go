@@ -1,0 +1,256 @@
+package lockpipe
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+const (
+	// The oldest Redis that has what the scripts and commands need.
+	oldestMajor, oldestMinor = 6, 2
+	// nearlyAll is the share of a server's connections from which on new clients may soon be refused, in percent.
+	nearlyAll = 90
+	percent   = 100
+)
+
+// judged says what the facts mean for locks. It asks nobody.
+func (cfg Config) judged(facts []multiplex.Facts) Inspection {
+	var all Inspection
+	for i := range facts {
+		f := &findings{cfg: cfg, node: facts[i].Node}
+		f.judge(&facts[i])
+		all = append(all, f.all...)
+	}
+	f := &findings{cfg: cfg}
+	f.judgePairs(facts)
+	f.judgeNumber(len(facts))
+	return append(all, f.all...)
+}
+
+// findings gathers those about one node, or about all.
+type findings struct {
+	cfg  Config
+	node string
+	all  Inspection
+}
+
+func (f *findings) add(s Severity, format string, args ...any) {
+	f.all = append(f.all, Finding{Node: f.node, Severity: s, Text: fmt.Sprintf(format, args...)})
+}
+
+// judge is about one node. What it did not tell gives no finding but that it did not.
+func (f *findings) judge(node *multiplex.Facts) {
+	if node.Err != nil {
+		f.add(SeverityError, "can't be reached and has no vote (%v): start it, or correct its URL", node.Err)
+	}
+	f.judgeServer(node)
+	for _, r := range node.Refused {
+		f.judgeRefusal(r)
+	}
+	if node.Version != "" {
+		f.judgeRole(node)
+		f.judgeMemory(node)
+		f.judgePersistence(node)
+	}
+	f.judgeLatency(node.Samples)
+	f.judgeClock(node.Samples)
+}
+
+// judgeServer says what it is, and how fast.
+func (f *findings) judgeServer(node *multiplex.Facts) {
+	if node.Version == "" && node.Err == nil && !refuses(node, "INFO") {
+		f.add(SeverityInfo, "is no Redis or Valkey that tells its version (INFO), so its role, memory, persistence and identity could not be checked")
+	}
+	if n := len(node.Samples); n > 0 {
+		name := strings.TrimSpace(node.Server + " " + node.Version)
+		if name == "" {
+			name = "the server"
+		}
+		median, longest := roundTrips(node.Samples)
+		f.add(SeverityInfo, "%s answers within %v (median of %d; the slowest took %v)", name, median, n, longest)
+	}
+	if !recent(node.Compatible) {
+		f.add(SeverityError, "runs %s %s like Redis %s, which lacks what lockpipe needs: upgrade it to Redis %d.%d or later, or to Valkey",
+			node.Server, node.Version, node.Compatible, oldestMajor, oldestMinor)
+	}
+}
+
+// refuses reports whether the node answered a command with an error.
+func refuses(node *multiplex.Facts, command string) bool {
+	return slices.ContainsFunc(node.Refused, func(r multiplex.Refusal) bool { return r.Command == command })
+}
+
+// recent reports whether a version of Redis is new enough, also where it is no version.
+func recent(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return true
+	}
+	major, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return true
+	}
+	minor, err := strconv.Atoi(parts[1])
+	return err != nil || major > oldestMajor || major == oldestMajor && minor >= oldestMinor
+}
+
+// judgeRefusal says what is not known, and what permission would tell it. The server's text may name the user.
+func (f *findings) judgeRefusal(r multiplex.Refusal) {
+	unknown := map[string]struct{ what, permission string }{
+		"INFO":       {"its version, role, memory, persistence and identity", "+info"},
+		"CONFIG GET": {"whether its locks outlast a restart", "+config|get (before Redis 7: +config)"},
+		"TIME":       {"the rate of its clock", "+time"},
+	}[r.Command]
+	switch {
+	case strings.HasPrefix(r.Text, "NOPERM"):
+		f.add(SeverityInfo, "does not permit %s, so %s could not be checked: give the user %s", r.Command, unknown.what, unknown.permission)
+	case strings.HasPrefix(r.Text, "unknown command"):
+		f.add(SeverityInfo, "does not know %s, so %s could not be checked", r.Command, unknown.what)
+	default:
+		f.add(SeverityInfo, "answers %s with %.100q, so %s could not be checked", r.Command, r.Text, unknown.what)
+	}
+}
+
+// judgeRole is about servers that refuse to write.
+func (f *findings) judgeRole(node *multiplex.Facts) {
+	if node.Replica {
+		f.add(SeverityError, "is a replica of %s and refuses locks: list a master of its own in its place", node.Master)
+	}
+	if node.Cluster {
+		f.add(SeverityError, "runs in cluster mode, which refuses calls whose keys lie in different slots: use a server with cluster-enabled no")
+	}
+	if node.Loading {
+		f.add(SeverityWarning, "is loading its data and refuses locks until that is done")
+	}
+	if node.Unwritten {
+		f.add(SeverityWarning, "could not write its data to disk and may refuse locks (MISCONF): look at its disk and its log")
+	}
+	if node.MaxClients > 0 && node.Clients >= node.MaxClients*nearlyAll/percent {
+		f.add(SeverityWarning, "has %d of at most %d clients and soon refuses connections: raise maxclients", node.Clients, node.MaxClients)
+	}
+}
+
+// judgeMemory is about what happens to locks when memory is full.
+func (f *findings) judgeMemory(node *multiplex.Facts) {
+	evicts := strings.HasPrefix(node.Policy, "allkeys-") || strings.HasPrefix(node.Policy, "volatile-")
+	switch {
+	case evicts && node.MaxMemory > 0:
+		f.add(SeverityError, "evicts keys when its memory is full (maxmemory-policy %s), and locks with them while they are held: set maxmemory-policy noeviction",
+			node.Policy)
+	case evicts:
+		f.add(SeverityWarning, "would evict locks with maxmemory-policy %s as soon as it had a maxmemory: set maxmemory-policy noeviction", node.Policy)
+	case node.MaxMemory > 0:
+		f.add(SeverityWarning, "refuses locks when it uses the %s of its maxmemory (now %s, %d %%): keep other data off it, or raise maxmemory",
+			size(node.MaxMemory), size(node.Memory), uint64(float64(node.Memory)/float64(node.MaxMemory)*percent))
+	}
+}
+
+// size shows a number of bytes for people.
+func size(bytes uint64) string {
+	const step = 1024
+	value, unit := float64(bytes), "bytes"
+	for _, larger := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if value < step {
+			break
+		}
+		value, unit = value/step, larger
+	}
+	return fmt.Sprintf("%.4g %s", value, unit)
+}
+
+// judgePersistence says what a restart does to the locks.
+func (f *findings) judgePersistence(node *multiplex.Facts) {
+	switch {
+	case node.AOF && refuses(node, "CONFIG GET"): // which is a finding already
+	case node.AOF && node.Fsync == "always" && !node.Rewriting:
+		f.add(SeverityInfo, "writes each lock to disk before it answers (AOF, appendfsync always): a restart keeps them, and it may vote at once")
+	case node.AOF && node.Fsync == "always":
+		f.add(SeverityInfo, "writes its AOF at once, but not during rewrites: a restart may forget the latest locks, so %s; no-appendfsync-on-rewrite no would keep them",
+			f.afterRestart())
+	case node.AOF:
+		f.add(SeverityInfo, "writes its AOF late (appendfsync %s): a restart may forget the latest locks, so %s; appendfsync always would keep them",
+			node.Fsync, f.afterRestart())
+	case node.Snapshots != "":
+		f.add(SeverityInfo, "writes snapshots only: a restart forgets locks, so %s; AOF with appendfsync always would keep them", f.afterRestart())
+	default:
+		f.add(SeverityInfo, "has no AOF: a restart forgets locks, so %s; AOF with appendfsync always would keep them", f.afterRestart())
+	}
+}
+
+// afterRestart is what a node needs that may have forgotten locks.
+func (f *findings) afterRestart() string {
+	return fmt.Sprintf("after one it must not vote for MaxTTL (%v)", f.cfg.MaxTTL)
+}
+
+// judgeLatency compares with the time that an attempt waits.
+func (f *findings) judgeLatency(samples []multiplex.Sample) {
+	if len(samples) == 0 {
+		return
+	}
+	if _, longest := roundTrips(samples); longest > f.cfg.NodeTimeout/2 {
+		f.add(SeverityWarning, "took %v for one of %d answers, more than half of NodeTimeout (%v), so votes may come too late: raise NodeTimeout, or find what delays it",
+			longest, len(samples), f.cfg.NodeTimeout)
+	}
+}
+
+// roundTrips returns the median and the longest, of at least one.
+func roundTrips(samples []multiplex.Sample) (median, longest time.Duration) {
+	all := make([]time.Duration, len(samples))
+	for i, s := range samples {
+		all[i] = s.RoundTrip().Round(10 * time.Microsecond)
+	}
+	slices.Sort(all)
+	return all[len(all)/2], all[len(all)-1]
+}
+
+// judgePairs is about nodes that are not independent: their votes are one. Each node is held against those before it, once.
+func (f *findings) judgePairs(facts []multiplex.Facts) {
+	for j := range facts {
+		for i := range j {
+			if f.judgePair(&facts[i], &facts[j]) {
+				break
+			}
+		}
+	}
+}
+
+// judgePair reports whether it has found something. Two servers know each other's addresses in the network where they are, which may not be ours,
+// so the identity of their data tells as well.
+func (f *findings) judgePair(a, b *multiplex.Facts) bool {
+	const advice = "their votes are not independent; list masters only"
+	switch {
+	case a.RunID != "" && a.RunID == b.RunID:
+		f.node = b.Node
+		f.add(SeverityError, "is the same server as %s (run_id %s), which is listed as well and would vote twice: list it once", a.Node, a.RunID)
+	case b.Replica && b.Master == a.Node:
+		f.node = b.Node
+		f.add(SeverityError, "is a replica of %s, which is listed as well: %s", a.Node, advice)
+	case a.Replica && a.Master == b.Node:
+		f.node = a.Node
+		f.add(SeverityError, "is a replica of %s, which is listed as well: %s", b.Node, advice)
+	case a.DataSet != "" && a.DataSet == b.DataSet:
+		f.node = b.Node
+		f.add(SeverityError, "has the same data as %s (master_replid), so one is a replica of the other, or both of a third: %s", a.Node, advice)
+	default:
+		return false
+	}
+	return true
+}
+
+// judgeNumber is about how many nodes there are.
+func (f *findings) judgeNumber(n int) {
+	f.node = ""
+	switch {
+	case n == 1:
+		f.add(SeverityWarning, "one node is all there is: without it nobody gets a lock; use three or five masters")
+	case n == 2:
+		f.add(SeverityWarning, "two nodes make a quorum only together: when one fails nobody gets a lock; use three or five masters")
+	case n%2 == 0:
+		f.add(SeverityInfo, "%d nodes tolerate as many failures as %d would (%d): one more would tolerate another", n, n-1, (n-1)/2)
+	}
+}

@@ -1,0 +1,276 @@
+package lockpipe
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// healthy is a node as it should be; n tells nodes apart.
+func healthy(n int) multiplex.Facts {
+	name := string(rune('a' + n))
+	return multiplex.Facts{
+		Node: name + ":6379", Server: "Redis", Version: "7.2.5", Compatible: "7.2.5", RunID: "run " + name, DataSet: "data " + name,
+		Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true, Fsync: "always", Samples: samples(11, 1, time.Millisecond),
+	}
+}
+
+// samples are n questions within a second, each answered after trip by a clock with this rate.
+func samples(n int, rate float64, trip time.Duration) []multiplex.Sample {
+	ours, theirs := time.Now(), time.Unix(1e9, 0) // how far the clocks are apart does not matter
+	all := make([]multiplex.Sample, n)
+	for i := range all {
+		at := time.Second * time.Duration(i) / time.Duration(max(1, n-1))
+		all[i] = multiplex.Sample{Sent: ours.Add(at), Received: ours.Add(at + trip), Server: theirs.Add(time.Duration(rate * float64(at+trip/2)))}
+	}
+	return all
+}
+
+// judgedOf is what is found of three nodes when the last of them is changed.
+func judgedOf(change func(*multiplex.Facts)) Inspection {
+	facts := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+	change(&facts[2])
+	cfg := Config{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}
+	return cfg.judged(facts)
+}
+
+// The goal: healthy nodes give two lines each, and nothing to do.
+func TestHealthyNodesGiveLittleToRead(t *testing.T) {
+	all := judgedOf(func(*multiplex.Facts) {})
+	require.Len(t, all, 6)
+	require.Equal(t, SeverityInfo, all.Worst())
+	for i, f := range all {
+		require.Equal(t, healthy(i/2).Node, f.Node)
+		want := "Redis 7.2.5 answers within 1ms (median of 11; the slowest took 1ms)"
+		if i%2 == 1 {
+			want = "a restart keeps them, and it may vote at once"
+		}
+		require.Contains(t, f.Text, want)
+	}
+}
+
+// The goal: each thing that spoils locks gives one finding more than healthy nodes do, of the right severity, that names it.
+func TestEachFaultIsFound(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change   func(*multiplex.Facts)
+		severity Severity
+		says     string
+	}{
+		"too old": {func(f *multiplex.Facts) { f.Version, f.Compatible = "6.0.16", "6.0.16" }, SeverityError, "runs Redis 6.0.16"},
+		"replica": {func(f *multiplex.Facts) { f.Replica, f.Master = true, "x:1" }, SeverityError, "is a replica of x:1"},
+		"cluster": {func(f *multiplex.Facts) { f.Cluster = true }, SeverityError, "cluster mode"},
+		"evicts all": {
+			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "allkeys-lru", 1 }, SeverityError, "evicts keys when its memory is full (maxmemory-policy allkeys-lru)",
+		},
+		"evicts with TTL": {func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "volatile-ttl", 1 }, SeverityError, "volatile-ttl"},
+		"would evict":     {func(f *multiplex.Facts) { f.Policy = "allkeys-random" }, SeverityWarning, "would evict locks"},
+		"limited": {
+			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 3<<20, 12<<20 }, SeverityWarning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
+		},
+		"loading":     {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
+		"disk":        {func(f *multiplex.Facts) { f.Unwritten = true }, SeverityWarning, "MISCONF"},
+		"full":        {func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 }, SeverityWarning, "90 of at most 100 clients"},
+		"slow":        {func(f *multiplex.Facts) { f.Samples[3].Received = f.Samples[3].Sent.Add(26 * time.Millisecond) }, SeverityWarning, "took 26ms for one of 11"},
+		"fast clock":  {func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) }, SeverityError, "3.0 % too fast"},
+		"slow clock":  {func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) }, SeverityError, "3.0 % too slow"},
+		"far away":    {func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) }, SeverityInfo, "could not be checked"},
+		"stopped":     {func(f *multiplex.Facts) { f.Err = errors.New("it broke") }, SeverityError, "can't be reached and has no vote (it broke)"},
+		"same server": {func(f *multiplex.Facts) { f.RunID = "run b" }, SeverityError, "is the same server as b:6379 (run_id run b)"},
+		"same data":   {func(f *multiplex.Facts) { f.DataSet = "data a" }, SeverityError, "has the same data as a:6379"},
+		"silent policy": {func(f *multiplex.Facts) {
+			f.Refused = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
+		}, SeverityInfo, "give the user +config|get"},
+		"renamed": {func(f *multiplex.Facts) { f.Refused = refusals("TIME", "unknown command 'TIME'") }, SeverityInfo, "does not know TIME"},
+		"busy":    {func(f *multiplex.Facts) { f.Refused = refusals("INFO", "BUSY with a script") }, SeverityInfo, `"BUSY with a script"`},
+	} {
+		all := judgedOf(tc.change)
+		var matching Inspection
+		for _, f := range all {
+			if strings.Contains(f.Text, tc.says) {
+				matching = append(matching, f)
+			}
+		}
+		require.Len(t, matching, 1, name)
+		require.Equal(t, tc.severity, matching[0].Severity, name)
+		require.NotContains(t, matching[0].Text, "somebody", "the name of a user")
+		require.Equal(t, healthy(2).Node, matching[0].Node, name)
+		require.Equal(t, tc.severity, all.Worst(), name)
+		lines := 7
+		if name == "silent policy" { // in place of what it would have told
+			lines = 6
+		}
+		require.Len(t, all, lines, name)
+	}
+}
+
+func refusals(command, text string) []multiplex.Refusal {
+	return []multiplex.Refusal{{Command: command, Text: text}}
+}
+
+// The goal: what is just good enough is not found wanting.
+func TestWhatIsGoodEnoughIsNotFound(t *testing.T) {
+	for name, change := range map[string]func(*multiplex.Facts){
+		"6.2":            func(f *multiplex.Facts) { f.Compatible = "6.2.0" },
+		"10.0":           func(f *multiplex.Facts) { f.Compatible = "10.0" },
+		"odd version":    func(f *multiplex.Facts) { f.Compatible = "next" },
+		"drift":          func(f *multiplex.Facts) { f.Samples = samples(11, 1.0095, time.Millisecond) },
+		"half":           func(f *multiplex.Facts) { f.Samples[0].Received = f.Samples[0].Sent.Add(25 * time.Millisecond) },
+		"clients":        func(f *multiplex.Facts) { f.Clients, f.MaxClients = 89, 100 },
+		"not told":       func(f *multiplex.Facts) { f.RunID, f.DataSet, f.MaxClients = "", "", 0 },
+		"no clock":       func(f *multiplex.Facts) { f.Samples[9].Server, f.Samples[10].Server = time.Time{}, time.Time{} },
+		"a single trip":  func(f *multiplex.Facts) { f.Samples = f.Samples[:1] },
+		"other policies": func(f *multiplex.Facts) { f.Policy = "" },
+	} {
+		all := judgedOf(change)
+		require.Len(t, all, 6, name)
+		require.Equal(t, SeverityInfo, all.Worst(), name)
+	}
+}
+
+// The goal: a restart means for locks what the server's persistence lets it mean.
+func TestPersistenceSaysWhatARestartMeans(t *testing.T) {
+	const wait = "after one it must not vote for MaxTTL (1m0s)"
+	for _, tc := range []struct {
+		change func(*multiplex.Facts)
+		says   string
+		waits  bool
+	}{
+		{func(*multiplex.Facts) {}, "may vote at once", false},
+		{func(f *multiplex.Facts) { f.Rewriting = true }, "no-appendfsync-on-rewrite no would keep them", true},
+		{func(f *multiplex.Facts) { f.Fsync = "everysec" }, "appendfsync everysec", true},
+		{func(f *multiplex.Facts) { f.AOF, f.Snapshots = false, "60 1" }, "snapshots only", true},
+		{func(f *multiplex.Facts) { f.AOF = false }, "has no AOF", true},
+	} {
+		all := judgedOf(tc.change)
+		require.Len(t, all, 6)
+		require.Equal(t, SeverityInfo, all.Worst())
+		require.Contains(t, all[5].Text, tc.says)
+		require.Equal(t, tc.waits, strings.Contains(all[5].Text, wait), all[5].Text)
+	}
+}
+
+// The goal: a node that tells nothing gives one line about it, and none that only a told fact allows.
+func TestANodeThatTellsNothing(t *testing.T) {
+	all := judgedOf(func(f *multiplex.Facts) { *f = multiplex.Facts{Node: f.Node, Samples: f.Samples} })
+	require.Len(t, all, 6)
+	require.Contains(t, all[4].Text, "no Redis or Valkey that tells its version")
+	require.Contains(t, all[5].Text, "the server answers within")
+	all = judgedOf(func(f *multiplex.Facts) { *f = multiplex.Facts{Node: f.Node, Err: errors.New("refused")} })
+	require.Len(t, all, 5)
+	require.Contains(t, all[4].Text, "can't be reached")
+}
+
+// The goal: two nodes that are not independent are found in either order, each one once, behind all that is about single nodes.
+func TestNodesThatAreNotIndependentAreFound(t *testing.T) {
+	replica := func(of multiplex.Facts) func(*multiplex.Facts) {
+		return func(f *multiplex.Facts) { f.Replica, f.Master, f.DataSet = true, of.Node, of.DataSet }
+	}
+	same := func(of multiplex.Facts) func(*multiplex.Facts) {
+		return func(f *multiplex.Facts) { f.RunID, f.DataSet = of.RunID, of.DataSet }
+	}
+	change := func(facts []multiplex.Facts, i int, how func(*multiplex.Facts)) { how(&facts[i]) }
+	for name, tc := range map[string]struct {
+		change func(facts []multiplex.Facts)
+		want   []string
+	}{
+		"replica behind its master": {
+			func(f []multiplex.Facts) { change(f, 2, replica(f[0])) }, []string{"c:6379 is a replica of a:6379, which is listed as well"},
+		},
+		"replica before its master": {
+			func(f []multiplex.Facts) { change(f, 0, replica(f[2])) }, []string{"a:6379 is a replica of c:6379, which is listed as well"},
+		},
+		"two replicas": {
+			func(f []multiplex.Facts) { change(f, 1, replica(f[0])); change(f, 2, replica(f[0])) },
+			[]string{"b:6379 is a replica of a:6379, which is", "c:6379 is a replica of a:6379, which is"},
+		},
+		"replica under another name": {
+			func(f []multiplex.Facts) { change(f, 2, replica(f[0])); f[2].Master = "inside:6379" }, []string{"c:6379 has the same data as a:6379"},
+		},
+		"three times the same": {
+			func(f []multiplex.Facts) { change(f, 1, same(f[0])); change(f, 2, same(f[0])) },
+			[]string{"b:6379 is the same server as a:6379", "c:6379 is the same server as a:6379"},
+		},
+	} {
+		facts := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+		tc.change(facts)
+		all := Config{NodeTimeout: time.Second}.judged(facts)
+		last := all[len(all)-len(tc.want):]
+		for i, want := range tc.want {
+			require.Contains(t, last[i].Node+" "+last[i].Text, want, name)
+			require.Equal(t, SeverityError, last[i].Severity, name)
+		}
+		for _, f := range all[:len(all)-len(tc.want)] {
+			require.NotContains(t, f.Text, "listed as well", name)
+			require.NotContains(t, f.Text, "same", name)
+		}
+	}
+}
+
+// The goal: the number of nodes is told where another one would be better, as a finding about all of them.
+func TestTheNumberOfNodesIsJudged(t *testing.T) {
+	for n, want := range map[int]*Finding{
+		1: {"", SeverityWarning, "one node is all there is"}, 2: {"", SeverityWarning, "only together"}, 3: nil,
+		4: {"", SeverityInfo, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil, 6: {"", SeverityInfo, "as 5 would (2)"},
+	} {
+		var facts []multiplex.Facts
+		for i := range n {
+			facts = append(facts, healthy(i))
+		}
+		all := Config{NodeTimeout: time.Second}.judged(facts)
+		if want == nil {
+			require.Len(t, all, 2*n)
+			continue
+		}
+		require.Len(t, all, 2*n+1)
+		last := all[2*n]
+		require.Equal(t, want.Node, last.Node)
+		require.Equal(t, want.Severity, last.Severity)
+		require.Contains(t, last.Text, want.Text)
+	}
+}
+
+// The goal: whatever the answers' ways take there and back, the true drift is no further from the measured one than it says.
+func TestTheDriftIsWithinItsBounds(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		rate := 0.9 + 0.2*random.Float64()
+		began, clock := time.Now(), time.Unix(random.Int64N(2e9), 0)
+		var all []multiplex.Sample
+		at := time.Duration(0)
+		for range 2 + random.IntN(20) {
+			there, back := time.Duration(random.Int64N(5e7)), time.Duration(random.Int64N(5e7))
+			all = append(all, multiplex.Sample{
+				Sent: began.Add(at), Received: began.Add(at + there + back),
+				Server: clock.Add(time.Duration(rate * float64(at+there))).Truncate(time.Microsecond),
+			})
+			at += there + back + time.Duration(random.Int64N(1e8))
+		}
+		drift, uncertain, ok := clockDrift(all)
+		require.True(t, ok)
+		require.InDelta(t, rate-1, drift, uncertain*1.1+1e-6) // the bound is for trips on our clock, and theirs is up to a tenth off
+	}
+}
+
+// The goal: sizes are for people.
+func TestSize(t *testing.T) {
+	for bytes, want := range map[uint64]string{0: "0 bytes", 1023: "1023 bytes", 1536: "1.5 KiB", 5 << 30: "5 GiB", 2000 << 40: "2000 TiB"} {
+		require.Equal(t, want, size(bytes))
+	}
+}
+
+// The goal: severities have names, also in JSON, and are in order.
+func TestSeverity(t *testing.T) {
+	require.Equal(t, "info warning error", SeverityInfo.String()+" "+SeverityWarning.String()+" "+SeverityError.String())
+	require.Equal(t, "Severity(3)", Severity(3).String())
+	text, err := SeverityWarning.MarshalText()
+	require.NoError(t, err)
+	require.Equal(t, "warning", string(text))
+	require.Equal(t, SeverityInfo, Inspection(nil).Worst())
+	require.Equal(t, SeverityError, Inspection{{Severity: SeverityError}, {Severity: SeverityWarning}}.Worst())
+}

@@ -1,0 +1,76 @@
+package lockpipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Severity is how much a Finding matters.
+type Severity int
+
+const (
+	// SeverityInfo: good to know; nothing has to be done.
+	SeverityInfo Severity = iota
+	// SeverityWarning: locks hold, but calls may fail or take long.
+	SeverityWarning
+	// SeverityError: the node does not vote, or locks may fail to exclude each other.
+	SeverityError
+)
+
+// String returns the severity as one lower-case word.
+func (s Severity) String() string {
+	names := [...]string{"info", "warning", "error"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("Severity(%d)", int(s))
+	}
+	return names[s]
+}
+
+// MarshalText returns String. There is never an error.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Finding is one fact about the nodes that matters for locks.
+type Finding struct {
+	// Node is the address of the node, without user and password. Of two nodes that should not be listed together it is one, and the text
+	// names the other. It is empty where the finding is about all nodes.
+	Node     string   `json:"node"`
+	Severity Severity `json:"severity"`
+	// Text is one sentence: the fact, and the advice where something should be done. It is for people and may change.
+	Text string `json:"text"`
+}
+
+// Inspection is what Inspect has found: the findings about each node, in the order of Config.Nodes, then those about several.
+type Inspection []Finding
+
+// Worst returns the highest severity among the findings; SeverityInfo if there are none.
+func (i Inspection) Worst() Severity {
+	worst := SeverityInfo
+	for _, f := range i {
+		worst = max(worst, f.Severity)
+	}
+	return worst
+}
+
+// Inspect looks at all nodes, over the usual connections, for what would spoil locks: whether each is reachable, a master and new enough; whether
+// it may evict keys or run out of memory; what a restart does to its locks; how long it takes to answer, and whether its clock runs as ours does; and
+// whether the nodes are different servers and none a replica of another. It is meant for the start of a program, or for a person. It takes about a second, or two or
+// three where a node hangs, at most about four, and may be called at any time; calls at the same time share one look. What the user of a node may not ask is a
+// finding that names the permission, and a node that can't be reached is one too. The error is ErrClosed or ctx's.
+func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
+	select {
+	case <-c.closed:
+		return nil, ErrClosed
+	default:
+	}
+	facts, err := c.mux.Inspect(ctx)
+	switch {
+	case errors.Is(err, multiplex.ErrClosed):
+		return nil, ErrClosed
+	case err != nil:
+		return nil, err
+	}
+	return c.cfg.judged(facts), nil
+}

@@ -1,0 +1,359 @@
+package lockpipe_test
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+)
+
+// inspected is what is found, of nodes that are all up or known to be down.
+func inspected(t *testing.T, c *lockpipe.Client) lockpipe.Inspection {
+	t.Helper()
+	eventually(t, func() bool {
+		for _, n := range c.Nodes() {
+			if n.State == lockpipe.NodeConnecting {
+				return false
+			}
+		}
+		return true
+	}, "a node is neither up nor down")
+	all, err := c.Inspect(t.Context())
+	require.NoError(t, err)
+	return all
+}
+
+// about is the findings about one node, or about all for "".
+func about(all lockpipe.Inspection, node string) lockpipe.Inspection {
+	var found lockpipe.Inspection
+	for _, f := range all {
+		if f.Node == node {
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+// finds wants exactly one finding about the node that says this, and of this severity.
+func finds(t *testing.T, all lockpipe.Inspection, node string, severity lockpipe.Severity, says string) {
+	t.Helper()
+	var matching lockpipe.Inspection
+	for _, f := range about(all, node) {
+		if strings.Contains(f.Text, says) {
+			matching = append(matching, f)
+		}
+	}
+	require.Len(t, matching, 1, "%q about %s in %v", says, node, all)
+	require.Equal(t, severity, matching[0].Severity, says)
+}
+
+// withoutClock lets the tests ignore how busy this machine is: then a trip may take too long to tell the rate of a clock.
+func withoutClock(all lockpipe.Inspection) lockpipe.Inspection {
+	var rest lockpipe.Inspection
+	for _, f := range all {
+		if !strings.Contains(f.Text, "its answers took too long") {
+			rest = append(rest, f)
+		}
+	}
+	return rest
+}
+
+// The goal: real masters as they should be give two lines of information each, in the order of the configuration, and nothing else.
+func TestInspectOfHealthyMasters(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	all := withoutClock(inspected(t, connected(t, newClient(t, nodes))))
+	require.Len(t, all, 6)
+	require.Equal(t, lockpipe.SeverityInfo, all.Worst())
+	for i, f := range all {
+		require.Equal(t, address(nodes, i/2), f.Node)
+	}
+	finds(t, all, address(nodes, 0), lockpipe.SeverityInfo, "answers within")
+	finds(t, all, address(nodes, 2), lockpipe.SeverityInfo, "has no AOF: a restart forgets locks")
+	text, err := json.Marshal(all[:1])
+	require.NoError(t, err)
+	require.Contains(t, string(text), `[{"node":"`+address(nodes, 0)+`","severity":"info","text":"`)
+}
+
+// The goal: each odd configuration of a real master is found, on that node.
+func TestInspectOfOddMasters(t *testing.T) {
+	dir := t.TempDir() // before the nodes, so that it outlasts them
+	nodes := lockpipetest.StartRealT(t, 7)
+	set := func(i int, name, value string) { do(t, nodes, i, "CONFIG", "SET", name, value) }
+	set(1, "maxmemory-policy", "allkeys-lru")
+	set(1, "maxmemory", "1gb")
+	set(2, "maxmemory", "1gb")
+	set(3, "dir", dir)
+	set(3, "appendfsync", "always")
+	set(3, "appendonly", "yes")
+	eventually(t, func() bool {
+		info, _ := do(t, nodes, 3, "INFO", "persistence").(string)
+		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0")
+	}, "the AOF is not written")
+	host, port, _ := strings.Cut(address(nodes, 0), ":")
+	do(t, nodes, 4, "REPLICAOF", host, port)
+	do(t, nodes, 5, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info", "-config", "-time")
+	c := newClient(t, nodes, func(cfg *lockpipe.Config) {
+		cfg.Nodes[5] = "redis://me:secret@" + address(nodes, 5)
+		cfg.Nodes[6] = "redis://me:secret@" + address(nodes, 6)
+	})
+	eventually(t, func() bool {
+		up := 0
+		for _, n := range c.Nodes() {
+			if n.State == lockpipe.NodeUp {
+				up++
+			}
+		}
+		return up == 6
+	}, "a node does not come up")
+	all := inspected(t, c)
+	finds(t, all, address(nodes, 1), lockpipe.SeverityError, "maxmemory-policy allkeys-lru")
+	finds(t, all, address(nodes, 2), lockpipe.SeverityWarning, "refuses locks when it uses the 1 GiB")
+	finds(t, all, address(nodes, 3), lockpipe.SeverityInfo, "a restart keeps them")
+	finds(t, all, address(nodes, 4), lockpipe.SeverityError, "is a replica of "+address(nodes, 0)+" and refuses locks")
+	finds(t, all, address(nodes, 4), lockpipe.SeverityError, "is a replica of "+address(nodes, 0)+", which is listed as well")
+	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "give the user +info")
+	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "give the user +config|get")
+	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "give the user +time")
+	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "the server answers within")
+	finds(t, all, address(nodes, 6), lockpipe.SeverityError, "can't be reached and has no vote (WRONGPASS")
+	require.Len(t, about(withoutClock(all), address(nodes, 5)), 4)
+	for _, f := range all {
+		require.NotContains(t, f.Text, "secret")
+		require.NotContains(t, f.Node, "@")
+	}
+}
+
+// The goal: one server under two names is found.
+func TestInspectFindsTheSameServerTwice(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 2)
+	twice := strings.Replace(address(nodes, 0), "127.0.0.1", "localhost", 1)
+	c := newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.Nodes = append(cfg.Nodes, twice) })
+	all := inspected(t, connected(t, c))
+	finds(t, all, twice, lockpipe.SeverityError, "is the same server as "+address(nodes, 0))
+	require.Equal(t, twice, all[len(all)-1].Node, "behind what is about single nodes")
+}
+
+// The goal: a node that is dead and one that was stopped are findings, and do not spoil the others.
+func TestInspectOfNodesThatDoNotAnswer(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	require.NoError(t, nodes.Kill(0))
+	down(t, c, 0, "refused")
+	require.NoError(t, nodes.Freeze(1))
+	all := inspected(t, c)
+	finds(t, all, address(nodes, 0), lockpipe.SeverityError, "connection refused")
+	finds(t, all, address(nodes, 1), lockpipe.SeverityError, "can't be reached")
+	finds(t, all, address(nodes, 2), lockpipe.SeverityInfo, "answers within")
+	require.Equal(t, lockpipe.SeverityInfo, about(all, address(nodes, 2)).Worst())
+}
+
+// The goal: servers that know little of INFO are looked at as far as possible.
+func TestInspectOfServersThatTellLittle(t *testing.T) {
+	inBubble(t, 4, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		began := time.Now()
+		all, err := c.Inspect(t.Context())
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), 2*time.Second)
+		require.Equal(t, lockpipe.SeverityInfo, all.Worst())
+		for _, node := range v.urls {
+			require.Len(t, about(all, node), 3)
+			finds(t, all, node, lockpipe.SeverityInfo, "no Redis or Valkey that tells its version")
+			finds(t, all, node, lockpipe.SeverityInfo, "the server answers within 0s")
+			finds(t, all, node, lockpipe.SeverityInfo, "does not know CONFIG GET")
+		}
+		finds(t, all, "", lockpipe.SeverityInfo, "4 nodes tolerate as many failures as 3 would")
+	})
+}
+
+// intercept answers commands at node i as answer does, or in the usual way where that is false.
+func (v *virtual) intercept(i int, answer func(peer *server.Peer, command string) bool) {
+	n := v.nodes[i]
+	n.redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
+		return answer(peer, command) || n.before(peer, command, args...)
+	})
+}
+
+// The goal: a server whose clock runs faster or slower than the drift allowance is found, one within it is not, whatever its time.
+func TestInspectFindsAClockThatRunsWrong(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		began := time.Now()
+		for i, rate := range []float64{1.02, 0.98, 1.009} {
+			v.intercept(i, func(peer *server.Peer, command string) bool {
+				if command != "TIME" {
+					return false
+				}
+				micros := 1e15 + int64(rate*float64(time.Since(began).Microseconds()))
+				peer.WriteLen(2)
+				peer.WriteBulk(strconv.FormatInt(micros/1e6, 10))
+				peer.WriteBulk(strconv.FormatInt(micros%1e6, 10))
+				return true
+			})
+		}
+		all, err := c.Inspect(t.Context())
+		require.NoError(t, err)
+		finds(t, all, v.urls[0], lockpipe.SeverityError, "its clock ran 2.0 % too fast")
+		finds(t, all, v.urls[1], lockpipe.SeverityError, "its clock ran 2.0 % too slow")
+		require.Equal(t, lockpipe.SeverityInfo, about(all, v.urls[2]).Worst())
+		require.Len(t, about(all, v.urls[2]), 3)
+	})
+}
+
+// hang lets commands of this name hang at node i until the returned function is called.
+func (v *virtual) hang(i int, command string) (resume func()) {
+	hung := make(chan struct{})
+	v.intercept(i, func(_ *server.Peer, asked string) bool {
+		if asked == command {
+			<-hung
+		}
+		return false
+	})
+	return func() {
+		close(hung)
+		synctest.Wait() // what hung is over before the node ends
+	}
+}
+
+// The goal: nodes that hang are waited for at the same time and not for long, wherever in the inspection they hang.
+func TestInspectDoesNotWaitLongForNodesThatHang(t *testing.T) {
+	for _, command := range []string{"INFO", "TIME"} {
+		inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+			for i := range 4 {
+				defer v.hang(i, command)()
+			}
+			began := time.Now()
+			all, err := c.Inspect(t.Context())
+			require.NoError(t, err)
+			require.LessOrEqual(t, time.Since(began), 4*time.Second)
+			for i := range 4 {
+				finds(t, all, v.urls[i], lockpipe.SeverityError, "can't be reached")
+			}
+			require.Equal(t, lockpipe.SeverityInfo, about(all, v.urls[4]).Worst())
+		})
+	}
+}
+
+// The goal: four seconds are the end, also for a node that is slow in everything, and only just not given up before.
+func TestInspectGivesUpANodeThatIsSlowInEverything(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 3)
+		var asked time.Time
+		hung := make(chan struct{})
+		v.intercept(0, func(_ *server.Peer, command string) bool {
+			switch {
+			case command == "INFO":
+				time.Sleep(1400 * time.Millisecond)
+			case command == "TIME" && asked.IsZero():
+				asked = time.Now()
+			case command == "TIME" && time.Since(asked) > 950*time.Millisecond:
+				<-hung
+			}
+			return false
+		})
+		c, err := lockpipe.New(config(v.urls, []func(*lockpipe.Config){func(cfg *lockpipe.Config) {
+			cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if addr == v.urls[0] {
+					time.Sleep(900 * time.Millisecond)
+				}
+				return v.dial(ctx, network, addr)
+			}
+		}}))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, c.Close(t.Context())) }()
+		defer func() { close(hung); synctest.Wait() }()
+		began := time.Now()
+		all, err := c.Inspect(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 4*time.Second, time.Since(began))
+		finds(t, all, v.urls[0], lockpipe.SeverityError, "can't be reached and has no vote (no answer in time)")
+		require.Equal(t, lockpipe.SeverityInfo, about(all, v.urls[1]).Worst())
+	})
+}
+
+// The goal: calls at the same time share one look, the caller who started it may leave, and a later call looks again.
+func TestInspectionsAtTheSameTimeAreOne(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		asked := make(chan int, 1000)
+		v.watch(func(i int, command string, _ []string) {
+			if command == "INFO" {
+				asked <- i
+			}
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		first := later(func() error { _, err := c.Inspect(ctx); return err })
+		synctest.Wait()
+		var others []<-chan lockpipe.Inspection
+		for range 50 {
+			others = append(others, later(func() lockpipe.Inspection { all, _ := c.Inspect(t.Context()); return all }))
+		}
+		synctest.Wait()
+		began := time.Now()
+		leave()
+		require.ErrorIs(t, <-first, context.Canceled)
+		require.Zero(t, time.Since(began), "who leaves does not wait")
+		for _, other := range others {
+			require.Len(t, <-other, 9)
+		}
+		require.Len(t, asked, 3)
+		_, err := c.Inspect(t.Context())
+		require.NoError(t, err)
+		require.Len(t, asked, 6)
+	})
+}
+
+// The goal: Close ends an inspection that is under way, also where nodes hang, and leaves nothing of it; a closed client inspects nothing.
+func TestInspectOfAClosedClient(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		defer v.hang(0, "INFO")()
+		asking := later(func() error { _, err := c.Inspect(t.Context()); return err })
+		synctest.Wait()
+		require.NoError(t, c.Close(t.Context()))
+		require.Equal(t, lockpipe.ErrClosed, <-asking)
+		began := time.Now()
+		_, err := c.Inspect(t.Context())
+		require.Equal(t, lockpipe.ErrClosed, err)
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// The goal: a ctx that is over asks nobody.
+func TestInspectWithAnEndedContext(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		v.watch(func(_ int, command string, _ []string) {
+			if command == "INFO" {
+				t.Error("asked")
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := c.Inspect(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		synctest.Wait()
+	})
+}
+
+// The goal: looking at the nodes does not disturb who takes locks: nobody waits for it, and nothing is left on the nodes.
+func TestInspectLeavesLocksAlone(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		held := v.hold(t, c, "held")
+		looking := later(func() error { _, err := c.Inspect(t.Context()); return err })
+		synctest.Wait()
+		began := time.Now()
+		l := try(t, c, "free")
+		require.NoError(t, l.Release(t.Context()))
+		require.Zero(t, time.Since(began))
+		require.NoError(t, <-looking)
+		lasting(t, held)
+		require.NoError(t, held.Release(t.Context()))
+		v.nothingLeft(t)
+	})
+}

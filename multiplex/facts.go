@@ -1,0 +1,128 @@
+package multiplex
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Facts is what one look at a node has found out. What the server did not tell has its zero value.
+type Facts struct {
+	// Node is its address, without user and password.
+	Node string
+	// Err is why the node could not be asked, or not to the end; nil where it could.
+	Err error
+	// Refused has the commands that the server answered with an error.
+	Refused []Refusal
+
+	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are empty where it does not tell.
+	Server, Version string
+	// Compatible is the version of Redis that it claims to be like; that of Redis itself is the same as Version.
+	Compatible string
+	// RunID is new at each start of a server, and no two servers have the same.
+	RunID string
+	// Replica says that it copies another server, at Master: host:port.
+	Replica bool
+	Master  string
+	// DataSet is the same for a master and all its replicas.
+	DataSet string
+	// Cluster says that it runs in cluster mode, Loading that it still reads its data.
+	Cluster, Loading bool
+	// Memory and MaxMemory are in bytes; 0 for MaxMemory is no limit. Policy is what it does at the limit.
+	Memory, MaxMemory uint64
+	Policy            string
+	// Clients are connected, of at most MaxClients; 0 where it does not tell.
+	Clients, MaxClients uint64
+	// AOF says that it writes an append-only file; Fsync is when that reaches the disk: always, everysec or no.
+	AOF   bool
+	Fsync string
+	// Rewriting says that a rewrite of that file suspends Fsync.
+	Rewriting bool
+	// Snapshots says when it writes its data to disk as a whole.
+	Snapshots string
+	// Unwritten says that the last write to disk failed, of the file or of a snapshot.
+	Unwritten bool
+
+	// Samples are questions for the time, in the order in which they were asked.
+	Samples []Sample
+}
+
+// Refusal is a command that a server answered with an error.
+type Refusal struct {
+	Command string
+	// Text is the error, without the password.
+	Text string
+}
+
+// Sample is one question for a server's time.
+type Sample struct {
+	// Sent and Received are on our clock.
+	Sent, Received time.Time
+	// Server is what it answered, on its own clock; zero where that was an error.
+	Server time.Time
+}
+
+// RoundTrip is how long the answer took.
+func (s Sample) RoundTrip() time.Duration { return s.Received.Sub(s.Sent) }
+
+// readInfo takes the text of INFO.
+func (f *Facts) readInfo(text string) {
+	fields := make(map[string]string)
+	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // the type of a verbatim string
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 is not told
+		return n
+	}
+	f.Compatible = fields["redis_version"]
+	for _, is := range []struct{ server, version string }{
+		{"Valkey", fields["valkey_version"]}, {"Dragonfly", fields["dragonfly_version"]}, {"Redis", f.Compatible},
+	} {
+		if is.version != "" {
+			f.Server, f.Version = is.server, is.version
+			break
+		}
+	}
+	f.RunID, f.DataSet = fields["run_id"], fields["master_replid"]
+	if role := fields["role"]; role == "slave" || role == "replica" {
+		f.Replica, f.Master = true, net.JoinHostPort(fields["master_host"], fields["master_port"])
+	}
+	f.Cluster = fields["cluster_enabled"] == "1" || fields["redis_mode"] == "cluster"
+	f.Loading = fields["loading"] == "1" || fields["async_loading"] == "1"
+	f.Memory, f.MaxMemory, f.Policy = number("used_memory"), number("maxmemory"), fields["maxmemory_policy"]
+	f.Clients, f.MaxClients = number("connected_clients"), number("maxclients")
+	f.AOF = fields["aof_enabled"] == "1"
+	f.Unwritten = fields["aof_last_write_status"] == "err" || fields["rdb_last_bgsave_status"] == "err"
+}
+
+// readConfig takes settings as CONFIG GET tells them.
+func (f *Facts) readConfig(settings map[string]string) {
+	for name, value := range settings {
+		switch name {
+		case "appendfsync":
+			f.Fsync = value
+		case "no-appendfsync-on-rewrite":
+			f.Rewriting = value == "yes"
+		case "save":
+			f.Snapshots = value
+		}
+	}
+}
+
+// readTime takes the answer to TIME: seconds and microseconds.
+func readTime(r rueidis.RedisResult) (time.Time, error) {
+	parts, err := r.AsIntSlice()
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(parts) != 2 {
+		return time.Time{}, errUnexpected
+	}
+	return time.Unix(parts[0], parts[1]*int64(time.Microsecond)), nil
+}
