@@ -47,8 +47,9 @@ func (p faultPlan) schedule(cfg Config, nodes int) []fault {
 	return all
 }
 
-// next draws the fault that begins at a time: a kill comes with its restart. There is none where all nodes are out.
+// next draws the fault that begins at a time: a kill comes with its restart. Forgotten scripts are no outage, so there is always one.
 func (d *draw) next(at time.Duration) []fault {
+	d.outages = slices.DeleteFunc(d.outages, func(o outage) bool { return o.to < at })
 	for _, i := range d.random.Perm(len(actions)) {
 		f := fault{action: actions[i], at: at}
 		length := shortestFault + time.Duration(d.random.Int64N(int64(longestFault-shortestFault)))
@@ -80,14 +81,14 @@ func (d *draw) fits(drawn []fault) bool {
 	o := d.outage(drawn[0], drawn[1:])
 	out := make(map[int]bool)
 	for _, other := range d.outages {
-		if other.from < o.to && o.from < other.to {
+		if other.from <= o.to && o.from <= other.to {
 			out[other.node] = true
 		}
 	}
 	if out[o.node] {
 		return false
 	}
-	minority := d.nodes - (d.nodes/2 + 1)
+	minority := (d.nodes - 1) / 2
 	return drawn[0].action == scriptFlush || len(out) < minority
 }
 
@@ -95,7 +96,10 @@ func (d *draw) note(f fault, all []fault) { d.outages = append(d.outages, d.outa
 
 // outage is that of a fault; among all faults may be the restart after a kill.
 func (d *draw) outage(f fault, all []fault) outage {
-	o := outage{node: f.node, from: f.at, to: f.end() + recovery}
+	o := outage{node: f.node, from: f.at, to: f.end()}
+	if f.action != scriptFlush {
+		o.to += recovery
+	}
 	if f.action == kill {
 		o.to = d.duration
 		for _, r := range all {

@@ -52,14 +52,17 @@ func (k *kinds) add(from kinds) {
 	}
 }
 
-// kind is an error without what differs from one node or moment to another: the first word of a server's answer, or a text up to
-// the first number or detail.
+// kind is an error without what differs from one node or moment to another: the first word of a server's answer, or the innermost
+// text up to the first number or detail.
 func kind(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "connection refused"
-	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case broken(err):
 		return "connection broken"
+	}
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
+		err = inner
 	}
 	text := err.Error()
 	if word, _, _ := strings.Cut(text, " "); len(word) > 1 && word == strings.ToUpper(word) {
@@ -69,4 +72,9 @@ func kind(err error) string {
 		text = text[:i]
 	}
 	return strings.TrimSpace(text)
+}
+
+// broken tells that a connection was there and has ended.
+func broken(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -55,7 +55,7 @@ type Report struct {
 	// OpsPerFlush is how many lock operations shared one trip to a node, on average over the nodes.
 	OpsPerFlush float64 `json:"ops_per_flush"`
 	// ErrorsByKind counts calls, releases included, that failed for another reason than a holder, by what was wrong: the first word of
-	// a node's answer, or a short text. A call counts once for each kind that its nodes told of. The scenario Hold counts none.
+	// a node's answer, or a short text. A call counts once for each kind that its nodes told of.
 	ErrorsByKind map[string]uint64 `json:"errors_by_kind,omitempty"`
 	// GoroutinesBefore is how many goroutines there were before the Clients were made, GoroutinesMost the most at once during the load,
 	// callers included, and GoroutinesAfter how many there were after the Clients were closed.
