@@ -60,7 +60,6 @@ func TestFaultsHappenUnderLoad(t *testing.T) {
 			r, err := Run(t.Context(), stricken(t, s, strings.Join(list, ",")))
 			require.NoError(t, err)
 			requireFaults(t, r, list...)
-			require.True(t, r.Safe(), "%+v", r.HoldReport)
 			require.Equal(t, strings.Join(list, ","), r.Config.Faults)
 		})
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // goneWithin is how long goroutines may take to end after the Clients were closed.
-const goneWithin = time.Second
+const goneWithin = 5 * time.Second
 
 // mostGoroutines looks how many there are until the function that it returns is called, which tells the most.
 func mostGoroutines(ctx context.Context) (stop func() int) {
