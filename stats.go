@@ -1,6 +1,6 @@
 package lockpipe
 
-// Stats are counts since New, but for Held.
+// Stats are counts since New, but for Held and Unreleased.
 type Stats struct {
 	// Flushes is the number of trips made to nodes.
 	Flushes uint64
@@ -11,6 +11,10 @@ type Stats struct {
 	// Splits is how many of them got no quorum although the nodes that granted it and those that refused it for another's sake were a
 	// quorum together: perhaps nobody got one.
 	Splits uint64
+	// Unreleased is the number of releases that are kept now for nodes that could not answer them, added up over the nodes.
+	Unreleased int
+	// GivenUp is the number of releases that were kept and dropped, because their keys have expired or too many were kept for a node.
+	GivenUp uint64
 	// Handovers is the number of leases that were handed to a waiting caller of this Client instead of being released.
 	Handovers uint64
 	// Held is the number of leases that are held now.
@@ -31,6 +35,7 @@ func (c *Client) Stats() Stats {
 	leases := c.leases.Stats()
 	return Stats{
 		Flushes: nodes.Flushes, Operations: nodes.Operations, Attempts: nodes.Attempts, Splits: nodes.Splits, Handovers: c.handovers.Load(),
+		Unreleased: nodes.Unreleased, GivenUp: nodes.GivenUp,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
 		Panics: c.callbacks.panics.Load(), Untold: c.callbacks.refused.Load(),
 	}

@@ -71,6 +71,14 @@ type Config struct {
 	TTL time.Duration
 	// Seed makes the callers' choice of keys repeatable.
 	Seed uint64
+	// Faults is what happens to nodes that the run starts as redis-servers: items such as freeze:1@2s+3s with commas between them,
+	// each an action, a node from 1, a time since the first call and, where it lasts, a duration. The actions are freeze (SIGSTOP),
+	// readonly, oom and busy (a script that never ends), with a duration; kill, restart (empty), flush, scriptflush and reset (all
+	// connections are cut) without. A node has one fault at a time. every:1s is a random fault at each interval, with less than a
+	// quorum of the nodes out at the same time. All is mended when Duration is over. MaxTTL of the Clients is TTL then.
+	Faults string
+	// FaultSeed makes the random ones repeatable.
+	FaultSeed uint64
 	// Prefix starts every key of the run; "" stands for one that no other run has. No other client may use it meanwhile.
 	Prefix string
 	// Progress, where set, is called now and then while the run lasts, by one goroutine, with the time since the start
@@ -118,7 +126,8 @@ func (e *ConfigError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, 
 
 // Validate returns nil or a *ConfigError for the first field that cannot be used.
 func (c Config) Validate() error {
-	if _, err := parseNodes(c.Nodes); err != nil {
+	plan, err := parseNodes(c.Nodes)
+	if err != nil {
 		return err
 	}
 	for _, check := range []struct {
@@ -147,7 +156,12 @@ func (c Config) Validate() error {
 			return &ConfigError{Field: check.field, Value: fmt.Sprint(check.value), Remedy: check.remedy}
 		}
 	}
-	return nil
+	if c.Faults != "" && (plan.start == 0 || plan.inProcess) {
+		remedy := "faults happen only to redis-servers that the run starts; give local:5 as the nodes"
+		return &ConfigError{Field: "Faults", Value: c.Faults, Remedy: remedy}
+	}
+	_, err = parseFaults(c.Faults, plan.size(), c.Duration)
+	return err
 }
 
 func (s Scenario) known() bool {
@@ -164,6 +178,15 @@ func (c Config) perCall() int {
 		return c.Batch
 	}
 	return 1
+}
+
+// longestTTL is what the Clients are told as the longest that any of them uses; 0 is the default. Nodes that lost their keys may
+// be mistrusted for so long, which must fit into a run.
+func (c Config) longestTTL() time.Duration {
+	if c.Faults == "" {
+		return 0
+	}
+	return c.TTL
 }
 
 // options are those of each acquiring call.

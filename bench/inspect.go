@@ -30,11 +30,10 @@ func Inspect(ctx context.Context, cfg Config) (f *Findings, err error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, backend, stop, err := plan.open()
-	if err != nil {
+	if plan, err = plan.open(); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, plan.close()) }()
 	client, err := lockpipe.New(lockpipe.Config{Nodes: plan.urls, TTL: cfg.TTL, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, &ConfigError{Field: "Nodes", Value: redactedAll(plan.urls), Remedy: err.Error()}
@@ -46,5 +45,5 @@ func Inspect(ctx context.Context, cfg Config) (f *Findings, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Findings{Version: version(), Backend: backend, Nodes: plan.describe(), Findings: found}, nil
+	return &Findings{Version: version(), Backend: plan.backend(), Nodes: plan.describe(), Findings: found}, nil
 }

@@ -233,7 +233,7 @@ func TestUnconfirmedReleaseEndsWithTheLease(t *testing.T) {
 		m := newVirtualLoad(cfg, func(int) taker {
 			return &fakeTaker{cost: time.Millisecond, ttl: time.Second, free: func([]string) error { return lockpipe.ErrNoQuorum }}
 		}).run(t.Context())
-		require.Equal(t, counts{errors: 1, firstError: lockpipe.ErrNoQuorum}, m.counts)
+		require.Equal(t, counts{errors: 1, firstError: lockpipe.ErrNoQuorum, kinds: kinds{"no quorum": 1}}, m.counts)
 		require.InDelta(t, time.Second, m.elapsed, float64(2*releasePause))
 	})
 }
@@ -250,5 +250,6 @@ func TestOutcomesAreCountedInKeys(t *testing.T) {
 	}
 	require.ErrorIs(t, c.firstError, unknown)
 	c.firstError = nil
-	require.Equal(t, counts{released: 5, refused: 3, noQuorum: 3, expired: 5, lost: 5, errors: 3 + 5}, c)
+	want := kinds{"no quorum": 2, "no such thing": 1} // of calls, not of keys
+	require.Equal(t, counts{released: 5, refused: 3, noQuorum: 3, expired: 5, lost: 5, errors: 3 + 5, kinds: want}, c)
 }

@@ -18,6 +18,7 @@ type nodePlan struct {
 	inProcess bool
 	urls      []string
 	endpoints []endpoint
+	started   *lockpipetest.Nodes // nil where there is nothing to stop
 }
 
 // parseNodes reads Config.Nodes. Its error is a *ConfigError.
@@ -48,6 +49,9 @@ func parseNodes(text string) (nodePlan, error) {
 	return plan, nil
 }
 
+// size is how many nodes there will be.
+func (p nodePlan) size() int { return max(p.start, len(p.urls)) }
+
 // describe is the nodes as a report may show them: without users and passwords.
 func (p nodePlan) describe() string {
 	switch {
@@ -63,27 +67,42 @@ func (p nodePlan) describe() string {
 	return strings.Join(addresses, ",")
 }
 
-// open starts the nodes that the plan says to start, and returns the plan with their URLs, what they are ("redis-server",
-// "in-process" or "external"), and what stops them.
-func (p nodePlan) open() (opened nodePlan, backend string, stop func() error, err error) {
+// open starts the nodes that the plan says to start, and returns the plan with them and their URLs.
+func (p nodePlan) open() (nodePlan, error) {
 	if p.start == 0 {
-		return p, "external", func() error { return nil }, nil
+		return p, nil
 	}
 	start := lockpipetest.Start
 	if p.inProcess {
 		start = lockpipetest.StartInProcess
 	}
-	nodes, err := start(p.start)
-	if err != nil {
-		return nodePlan{}, "", nil, fmt.Errorf("start nodes: %w", err)
+	var err error
+	if p.started, err = start(p.start); err != nil {
+		return nodePlan{}, fmt.Errorf("start nodes: %w", err)
 	}
-	for _, url := range nodes.URLs() {
+	for _, url := range p.started.URLs() {
 		node, err := parseEndpoint(url)
 		if err != nil {
-			return nodePlan{}, "", nil, errors.Join(fmt.Errorf("started node %s: %w", url, err), nodes.Close())
+			return nodePlan{}, errors.Join(fmt.Errorf("started node %s: %w", url, err), p.close())
 		}
 		p.urls = append(p.urls, url)
 		p.endpoints = append(p.endpoints, node)
 	}
-	return p, nodes.Backend(), nodes.Close, nil
+	return p, nil
+}
+
+// backend is what the nodes are: "redis-server", "in-process" or "external".
+func (p nodePlan) backend() string {
+	if p.started == nil {
+		return "external"
+	}
+	return p.started.Backend()
+}
+
+// close stops what open started.
+func (p nodePlan) close() error {
+	if p.started == nil {
+		return nil
+	}
+	return p.started.Close()
 }

@@ -81,6 +81,10 @@ func (p *prober) answer(ctx context.Context, q question) answer {
 		return a
 	}
 	found, err := p.look(ctx, q)
+	if broken(err) {
+		p.drop() // a connection that was cut says nothing about the node
+		found, err = p.look(ctx, q)
+	}
 	if err != nil {
 		p.drop()
 		p.away, p.why = time.Now().Add(awayPause), err

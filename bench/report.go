@@ -54,6 +54,16 @@ type Report struct {
 	AllocsPerLock float64 `json:"allocs_per_lock"`
 	// OpsPerFlush is how many lock operations shared one trip to a node, on average over the nodes.
 	OpsPerFlush float64 `json:"ops_per_flush"`
+	// ErrorsByKind counts calls, releases included, that failed for another reason than a holder, by what was wrong: the first word of
+	// a node's answer, or a short text. A call counts once for each kind that its nodes told of.
+	ErrorsByKind map[string]uint64 `json:"errors_by_kind,omitempty"`
+	// GoroutinesBefore is how many goroutines there were before the Clients were made, GoroutinesMost the most at once during the load,
+	// callers included, and GoroutinesAfter how many there were after the Clients were closed.
+	GoroutinesBefore int `json:"goroutines_before"`
+	GoroutinesMost   int `json:"goroutines_most"`
+	GoroutinesAfter  int `json:"goroutines_after"`
+	// FaultReport is the rest of the report of a run with faults, and nil in others.
+	*FaultReport
 	// HoldReport is the rest of the report of the scenario Hold, and nil in others.
 	*HoldReport
 	// HotReport is the rest of the report of the scenario Hot, and nil in others.
@@ -84,6 +94,9 @@ type ReportConfig struct {
 	TTLMs float64 `json:"ttl_ms"`
 	// Seed is what the choice of keys started from.
 	Seed uint64 `json:"seed"`
+	// Faults is what was to happen to nodes, and FaultSeed what the random ones started from.
+	Faults    string `json:"faults,omitempty"`
+	FaultSeed uint64 `json:"fault_seed,omitempty"`
 	// Prefix is what every key of the run started with.
 	Prefix string `json:"prefix"`
 }
@@ -109,6 +122,8 @@ func reportConfig(cfg Config, plan nodePlan, prefix string) ReportConfig {
 		AutoExtendMs: milliseconds(cfg.AutoExtend),
 		TTLMs:        milliseconds(cfg.TTL),
 		Seed:         cfg.Seed,
+		Faults:       cfg.Faults,
+		FaultSeed:    cfg.FaultSeed,
 		Prefix:       prefix,
 	}
 }
@@ -126,6 +141,7 @@ func (r *Report) fill(m measured) {
 	if m.counts.firstError != nil {
 		r.FirstError = m.counts.firstError.Error()
 	}
+	r.ErrorsByKind = m.counts.kinds
 	r.Unserved = m.unserved
 	r.Violations = m.violated
 	r.HotReport = m.hot

@@ -19,10 +19,12 @@ func TestReportNames(t *testing.T) {
 	require.ElementsMatch(t, []string{
 		"version", "scenario", "backend", "nodes", "config", "duration_s", "acquired", "released", "refused", "no_quorum",
 		"expired", "lost", "errors", "first_error", "unserved", "violations", "leftover_keys", "locks_per_s", "acquire_ms",
-		"release_ms", "client_cpu_us_per_lock", "allocs_per_lock", "ops_per_flush",
+		"release_ms", "client_cpu_us_per_lock", "allocs_per_lock", "ops_per_flush", "goroutines_before", "goroutines_most",
+		"goroutines_after",
 	}, slices.Collect(maps.Keys(report)))
 	require.Nil(t, Report{}.HoldReport)
 	require.Nil(t, Report{}.HotReport)
+	require.Nil(t, Report{}.FaultReport)
 	for _, name := range []string{"acquire_ms", "release_ms"} {
 		latency, ok := report[name].(map[string]any)
 		require.True(t, ok)
@@ -97,4 +99,21 @@ func TestReportFill(t *testing.T) {
 	require.True(t, r.Safe())
 	r.LeftoverKeys = 1
 	require.False(t, r.Safe())
+}
+
+// A run with faults has more names too, beside the others.
+func TestFaultReportNames(t *testing.T) {
+	r := Report{ErrorsByKind: map[string]uint64{"OOM": 3}, FaultReport: &FaultReport{
+		Faults: []FaultResult{{Fault: "oom:1@2s+3s", FromS: 2, UntilS: 5, Error: "x"}}, KeysAtClose: 4,
+	}}
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	var names map[string]any
+	require.NoError(t, json.Unmarshal(text, &names))
+	require.Equal(t, map[string]any{"OOM": 3.0}, names["errors_by_kind"])
+	require.Equal(t, []any{map[string]any{"fault": "oom:1@2s+3s", "from_s": 2.0, "until_s": 5.0, "error": "x"}}, names["faults"])
+	require.InDelta(t, 4, names["keys_at_close"], 0)
+	var back Report
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, r, back)
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -31,7 +32,7 @@ const (
 //
 // An error without a Report means that no call was made: a *ConfigError, or nodes that could not be started or did not
 // grant a first lock. An error beside a Report means that its LeftoverKeys is not the whole truth, because a Client could
-// not finish its releases or a node could not be searched, that a node it started did not stop, or that the scenario Hold
+// not finish its releases or a node could not be searched, that a node it started did not stop, that a fault could not happen, or that the scenario Hold
 // was not granted every lease, and so kept none.
 func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err := cfg.Validate(); err != nil {
@@ -42,43 +43,73 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, backend, stop, err := plan.open()
-	if err != nil {
+	if plan, err = plan.open(); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
+	defer func() { err = errors.Join(err, plan.close()) }()
+	if cfg.Faults != "" && plan.backend() != "redis-server" {
+		return nil, &ConfigError{Field: "Faults", Value: cfg.Faults, Remedy: "faults need a redis-server on the PATH; install it"}
+	}
 
 	prefix := cfg.Prefix
 	if prefix == "" {
 		prefix = "loadgen:" + strings.ToLower(rand.Text()[:12]) + ":"
 	}
+	goroutines := runtime.NumGoroutine()
 	clients, err := connect(ctx, cfg, plan.urls, prefix)
 	if err != nil {
 		return nil, err
 	}
-	before := sumStats(clients)
-	m, hold, runErr := measure(ctx, cfg, prefix, clients, plan.endpoints)
-	after := sumStats(clients)
+	r = &Report{
+		Version:          version(),
+		Scenario:         cfg.Scenario,
+		Backend:          plan.backend(),
+		Nodes:            len(plan.urls),
+		Config:           reportConfig(cfg, plan, prefix),
+		GoroutinesBefore: goroutines,
+	}
+	runErr := r.observe(ctx, cfg, clients, plan)
 
 	// From here on an end of ctx changes nothing: what was taken is given back.
 	ctx = context.WithoutCancel(ctx)
 	closeErr := closeClients(ctx, clients, cfg.TTL+closeGrace)
-	leftover, scanErr := leftoverKeys(ctx, plan.endpoints, prefix)
-	r = &Report{
-		Version:      version(),
-		Scenario:     cfg.Scenario,
-		Backend:      backend,
-		Nodes:        len(plan.urls),
-		Config:       reportConfig(cfg, plan, prefix),
-		LeftoverKeys: leftover,
-		OpsPerFlush:  per(float64(after.Operations-before.Operations), float64(after.Flushes-before.Flushes)),
+	r.GoroutinesAfter = goroutinesLeft(goroutines)
+	return r, errors.Join(runErr, closeErr, r.search(ctx, cfg, plan.endpoints))
+}
+
+// observe makes the load, and the faults beside it, and enters what came of them.
+func (r *Report) observe(ctx context.Context, cfg Config, clients []*lockpipe.Client, plan nodePlan) error {
+	endFaults, err := cfg.startFaults(ctx, plan)
+	if err != nil {
+		return err
 	}
+	before, most := sumStats(clients), mostGoroutines(ctx)
+	m, hold, runErr := measure(ctx, cfg, r.Config.Prefix, clients, plan.endpoints)
+	r.GoroutinesMost = most()
+	var faultErr error
+	r.FaultReport, faultErr = endFaults()
+	after := sumStats(clients)
+	r.OpsPerFlush = per(float64(after.Operations-before.Operations), float64(after.Flushes-before.Flushes))
 	r.fill(m)
 	r.HoldReport = hold
 	if r.HotReport != nil {
 		r.count(before, after, m.acquired)
 	}
-	return r, errors.Join(runErr, closeErr, scanErr)
+	return errors.Join(runErr, faultErr)
+}
+
+// search counts what the run has left on the nodes. Where there were faults and something is found, it is looked for
+// again a second after the longest TTL: Clients may give up releases that nodes could not answer, but nothing may outlive that.
+func (r *Report) search(ctx context.Context, cfg Config, nodes []endpoint) (err error) {
+	r.LeftoverKeys, err = leftoverKeys(ctx, nodes, r.Config.Prefix)
+	if r.FaultReport == nil {
+		return err
+	}
+	if r.KeysAtClose = r.LeftoverKeys; err == nil && r.KeysAtClose > 0 {
+		time.Sleep(cfg.TTL + time.Second)
+		r.LeftoverKeys, err = leftoverKeys(ctx, nodes, r.Config.Prefix)
+	}
+	return err
 }
 
 // measure is the part of a run that its scenario makes.
@@ -102,7 +133,7 @@ func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*
 		return nil, err
 	}
 	for range cfg.Clients {
-		client, err := lockpipe.New(lockpipe.Config{Nodes: urls, TTL: cfg.TTL, Logger: slog.New(slog.DiscardHandler)})
+		client, err := lockpipe.New(lockpipe.Config{Nodes: urls, TTL: cfg.TTL, MaxTTL: cfg.longestTTL(), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return fail(&ConfigError{Field: "Nodes", Value: redactedAll(urls), Remedy: err.Error()})
 		}

@@ -16,7 +16,10 @@ import (
 // scanStep is how many keys a node looks at in one SCAN: well below a millisecond of its time.
 const scanStep = "1000"
 
-// countKeys returns how many keys of one node start with the prefix. It walks the whole key space with SCAN, which does
+// companions starts, after the prefix, the names of what Clients keep beside their locks, on purpose and beyond their end.
+const companions = "lockpipe:"
+
+// countKeys returns how many keys of one node start with the prefix, companions excepted. It walks the whole key space with SCAN, which does
 // not block the node.
 func countKeys(ctx context.Context, node endpoint, prefix string) (int, error) {
 	c, err := dialNode(ctx, node)
@@ -95,7 +98,7 @@ func (c *nodeConn) scan(prefix string) (int, error) {
 		}
 		keys, _ := page[1].([]any)
 		for _, key := range keys {
-			if name, ok := key.(string); ok && strings.HasPrefix(name, prefix) {
+			if name, ok := key.(string); ok && strings.HasPrefix(name, prefix) && !strings.HasPrefix(name[len(prefix):], companions) {
 				found[name] = struct{}{}
 			}
 		}

@@ -23,17 +23,17 @@ func endpointOf(t *testing.T, url string) endpoint {
 	return node
 }
 
-// The scan finds exactly the keys with the prefix, however many there are and whatever characters they are made of.
+// The scan finds exactly the keys with the prefix but for companions of the locks, however many there are and whatever characters they are made of.
 func TestCountKeysFindsThePrefixOnly(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 1)
 	node := endpointOf(t, nodes.URLs()[0])
 	args := []string{"MSET"}
-	for _, key := range []string{"run*:1", "run*:2", "runx:3", "run*", "other", `we[i]r\d?:1`, `weird:1`} {
+	for _, key := range []string{"run*:1", "run*:2", "runx:3", "run*", "other", `we[i]r\d?:1`, `weird:1`, "run*:lockpipe:admitted"} {
 		args = append(args, key, "x")
 	}
 	_, err := nodes.Do(0, args...)
 	require.NoError(t, err)
-	for prefix, want := range map[string]int{"run*:": 2, "run": 4, "none:": 0, `we[i]r\d?:`: 1, "": 7} {
+	for prefix, want := range map[string]int{"run*:": 2, "run": 5, "none:": 0, `we[i]r\d?:`: 1, "run*:lockpipe:": 1, "": 8} {
 		n, err := countKeys(t.Context(), node, prefix)
 		require.NoError(t, err)
 		require.Equal(t, want, n, prefix)

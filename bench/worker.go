@@ -17,6 +17,7 @@ const releasePause = 10 * time.Millisecond
 type counts struct {
 	released, refused, noQuorum, expired, lost, errors uint64
 	firstError                                         error
+	kinds                                              kinds // of calls, refused ones excepted
 }
 
 // worker is one caller: it takes keys, holds them, gives them back, and notes what happened.
@@ -190,6 +191,7 @@ func (c *counts) fail(g grant) {
 		c.refused += uint64(g.keys)
 	case errors.Is(g.err, lockpipe.ErrNoQuorum):
 		c.noQuorum += uint64(g.keys)
+		c.kinds.note(g.err)
 	default:
 		c.other(g)
 	}
@@ -211,6 +213,7 @@ func (c *counts) end(g grant) {
 
 func (c *counts) other(g grant) {
 	c.errors += uint64(g.keys)
+	c.kinds.note(g.err)
 	if c.firstError == nil {
 		c.firstError = g.err
 	}
@@ -223,6 +226,7 @@ func (c *counts) add(from counts) {
 	c.expired += from.expired
 	c.lost += from.lost
 	c.errors += from.errors
+	c.kinds.add(from.kinds)
 	if c.firstError == nil {
 		c.firstError = from.firstError
 	}

@@ -2,8 +2,10 @@ package multiplex
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/script"
@@ -147,7 +149,8 @@ func (n *node) send(f *flight, attempts []*Attempt, answers []answer, repeat boo
 		f.commands = append(f.commands, n.command(&f.parts[i], attempts))
 	}
 	reusable = true
-	for i, r := range n.client.DoMulti(context.Background(), f.commands...)[loads:] {
+	results := n.client.DoMulti(context.Background(), f.commands...)
+	for i, r := range results[loads:] {
 		p := &f.parts[i]
 		message, err := r.ToMessage()
 		switch {
@@ -156,12 +159,25 @@ func (n *node) send(f *flight, attempts []*Attempt, answers []answer, repeat boo
 		case !repeat && p.repeatable(err):
 			f.again = p.repeat(f.again, err)
 		default:
-			failure := failed(r)
+			failure := explained(failed(r), results[:loads])
 			reusable = reusable && failure.replied
 			p.spread(failure, attempts, answers)
 		}
 	}
 	return reusable
+}
+
+// explained is the failure of a call whose script is missing, with the reason why it could not be loaded.
+func explained(failure answer, loads []rueidis.RedisResult) answer {
+	if !failure.replied || !strings.HasPrefix(failure.err.Error(), "NOSCRIPT") {
+		return failure
+	}
+	for _, l := range loads {
+		if err := l.Error(); err != nil {
+			failure.err = errors.New(err.Error())
+		}
+	}
+	return failure
 }
 
 // loads appends the commands that load the scripts of parts.

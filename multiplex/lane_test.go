@@ -291,6 +291,7 @@ func TestKeptReleasesAreBounded(t *testing.T) {
 	}
 	require.Same(t, last, n.list[len(n.list)-1].attempt)
 	require.Equal(t, uint64(100), n.dropped+uint64(len(n.list)))
+	require.Equal(t, Stats{GivenUp: n.dropped, Unreleased: len(n.list)}, m.Stats())
 }
 
 // The goal: a node that may still execute a shorter TTL, from a connection that broke, does not count for an extension.
@@ -403,6 +404,8 @@ func TestAKeptReleaseIsConfirmedByTheExpiryOfItsKeys(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.NoError(t, release.Wait(t.Context(), time.Now()))
 		require.Equal(t, uint64(1), m.Nodes()[0].GivenUp)
+		require.Equal(t, uint64(1), m.Stats().GivenUp)
+		require.Zero(t, m.Stats().Unreleased)
 		require.NotEmpty(t, stores[0].left(), "it was the clock that said so")
 		stop()
 	})

@@ -2,7 +2,7 @@ package multiplex
 
 import "sync/atomic"
 
-// Stats are counts since New.
+// Stats are counts since New, but for Unreleased.
 type Stats struct {
 	// Flushes is the number of trips made to all nodes together.
 	Flushes uint64
@@ -13,6 +13,10 @@ type Stats struct {
 	// Splits is the number of acquires without a quorum for which some nodes granted and some refused, together as many as a
 	// quorum: had those that contended agreed, one would have had it. A race that another won in spite of that counts as well.
 	Splits uint64
+	// Unreleased is the number of releases that are kept now for nodes that could not answer them, added up over the nodes.
+	Unreleased int
+	// GivenUp is the number of releases that were kept and dropped, because their keys have expired or too many were kept.
+	GivenUp uint64
 }
 
 // counts are what the Mux counts itself.
@@ -24,6 +28,10 @@ func (m *Mux) Stats() Stats {
 	for _, n := range m.nodes {
 		s.Flushes += n.flushes.Load()
 		s.Operations += n.operations.Load()
+		n.mu.Lock()
+		s.Unreleased += len(n.list)
+		s.GivenUp += n.dropped
+		n.mu.Unlock()
 	}
 	return s
 }

@@ -37,6 +37,7 @@ var fields = map[string]string{
 	"TTL":        "ttl",
 	"Leases":     "leases",
 	"AutoExtend": "autoextend",
+	"Faults":     "faults",
 }
 
 // flags returns the flags, which set o when they are parsed.
@@ -68,6 +69,11 @@ func flags(o *options) *flag.FlagSet {
 	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; random unless given")
 	set.BoolVar(&o.inspect, "inspect", o.inspect,
 		"look at the nodes for what would spoil locks, print the findings and exit:\nno load, and of the other flags only -nodes, -ttl and -json have an effect")
+	set.StringVar(&c.Faults, "faults", c.Faults,
+		"`list` of what happens to nodes of local:N while the load runs, such as\nfreeze:1@2s+3s,kill:2@4s,restart:2@6s: action:node@time[+duration], with\n"+
+			"freeze, readonly, oom, busy (a duration is needed),\nkill, restart (empty), flush, scriptflush, reset (connections are cut);\n"+
+			"every:1s is a random one each second, never on a majority at once")
+	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start from; that of -seed unless given")
 	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead of the table")
 	return set
 }
@@ -100,6 +106,9 @@ func parse(args []string) (options, error) {
 	}
 	if !given["seed"] {
 		o.config.Seed = uint64(rand.Uint32())
+	}
+	if o.config.Faults != "" && !given["fault-seed"] {
+		o.config.FaultSeed = o.config.Seed
 	}
 	if err := o.config.Validate(); err != nil {
 		if hot {

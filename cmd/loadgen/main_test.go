@@ -53,6 +53,9 @@ func TestWrongUsage(t *testing.T) {
 		{"-scenario hold -leases 10000001", `-leases "10000001": give`},
 		{"-scenario hold -ttl 61s", `-ttl "1m1s": give`},
 		{"-autoextend -1s", `-autoextend "-1s": give`},
+		{"-faults flush:1@1s -nodes inprocess:3", `-faults "flush:1@1s": faults happen only to redis-servers that the run starts`},
+		{"-faults flush:1@1s -nodes a:1,b:2,c:3", `-faults "flush:1@1s": faults happen only to redis-servers that the run starts`},
+		{"-faults flush:1@1s,melt:2@1s", `-faults "melt:2@1s": fault 2: no action is called "melt"; choose`},
 		{"-ttl 1ms", `-ttl "1ms": give`},
 		{"-clients 0", `-clients "0": give`},
 		{"-clients 9 -c 8", `-clients "9": give`},
@@ -112,7 +115,7 @@ func TestHelp(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-h")
 	require.Equal(t, exitSafe, code)
 	require.Empty(t, stderr)
-	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-seed", "-inspect", "-json", "Ctrl-C"} {
+	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults", "-fault-seed", "-seed", "-inspect", "-json", "Ctrl-C"} {
 		require.Contains(t, stdout, name)
 	}
 }
@@ -195,6 +198,19 @@ func TestHot(t *testing.T) {
 	require.Equal(t, exitSafe, code, stderr)
 	require.Contains(t, stdout, "attempts/lock")
 	require.Contains(t, stdout, "1 of 2 keys a call, held for 1ms")
+}
+
+// Faults are listed with their times and the seed that repeats the random ones, which is that of the run unless given.
+func TestFaults(t *testing.T) {
+	lockpipetest.RequireRedis(t)
+	args := []string{"-d", "500ms", "-c", "4", "-seed", "4711", "-faults", "freeze:1@100ms+200ms,every:200ms"}
+	code, stdout, stderr := loadgen(t.Context(), args...)
+	require.Equal(t, exitSafe, code, stdout+stderr)
+	require.Contains(t, stdout, "\nfreeze:1@100ms+200ms  ")
+	require.Contains(t, stdout, "fault seed 4711, 0 keys when the clients were closed\n")
+	require.Contains(t, stdout, "goroutines: ")
+	_, stdout, _ = loadgen(t.Context(), append(args, "-fault-seed", "42")...)
+	require.Contains(t, stdout, "fault seed 42,")
 }
 
 // An interrupt ends the run, and it still releases everything, prints, and is no failure.

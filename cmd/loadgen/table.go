@@ -15,6 +15,9 @@ func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "%s on %s, %s, %s\n", plural(r.Config.Callers, "caller"), plural(r.Config.Clients, "client"), loop(r), keySpace(r))
 	fmt.Fprintf(out, "%s: %s (%s)\n\n", plural(r.Nodes, "node"), r.Config.Nodes, r.Backend)
 
+	if r.FaultReport != nil {
+		printFaults(out, r)
+	}
 	if r.HoldReport != nil {
 		printHold(out, r)
 	}
@@ -42,6 +45,8 @@ func printTable(out io.Writer, r *bench.Report) {
 	if r.FirstError != "" {
 		fmt.Fprintf(out, "first error: %s\n", r.FirstError)
 	}
+	printKinds(out, r)
+	fmt.Fprintf(out, "goroutines: %d before, at most %d, %d after\n", r.GoroutinesBefore, r.GoroutinesMost, r.GoroutinesAfter)
 	fmt.Fprintf(out, "violations: %s   leftover keys: %s\n", thousands(r.Violations), thousands(uint64(r.LeftoverKeys)))
 }
 

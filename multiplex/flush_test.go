@@ -1,0 +1,86 @@
+package multiplex
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: an acquire or extension that waited until its outcome was of no use is not sent, and left nothing; a release is always sent, as are
+// those that are in time.
+func TestWhatIsStaleIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		attempt := func(k kind, name string, worth time.Duration) *Attempt {
+			return m.newAttempt(claim(name, "t"), k, time.Minute, time.Second, worth)
+		}
+		attempts := []*Attempt{
+			attempt(acquire, "stale", time.Second), attempt(extend, "stale extension", time.Second), attempt(release, "release", time.Second),
+			attempt(acquire, "wanted", 2*time.Second), attempt(extend, "wanted extension", 2*time.Second),
+		}
+		for i := range 2 * plainAcquires { // so that acquires go by the script
+			attempts = append(attempts, attempt(acquire, fmt.Sprint("stale:", i), time.Second))
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		f, answers := new(flight), make([]answer, len(attempts))
+		f.plan(attempts, answers)
+		sent := map[string]bool{}
+		for _, p := range f.parts {
+			if p.script == nil {
+				sent[attempts[p.place].claim.keys()[0]] = true
+			}
+			for _, key := range p.call.Keys {
+				sent[key] = true
+			}
+		}
+		require.Equal(t, map[string]bool{"release": true, "wanted": true, "wanted extension": true}, sent)
+		for i, a := range attempts {
+			if !sent[a.claim.keys()[0]] {
+				require.Equal(t, answer{nothing: true, err: errStale}, answers[i], a.claim.keys()[0])
+			}
+		}
+	})
+}
+
+// The goal: behind a node that hangs, calls that have given up leave the queue, so that it does not grow with the calls; when the node goes
+// on, it is sent no more than was under way.
+func TestCallsThatGaveUpLeaveTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		hang := make(chan struct{})
+		var sent atomic.Int64
+		m.nodes[0].trip = func(attempts []*Attempt, answers []answer) {
+			<-hang
+			for i := range attempts {
+				answers[i] = answer{vote: granted, replied: true}
+			}
+			sent.Add(int64(len(attempts)))
+		}
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		first := m.Acquire(claim("first", "t"), time.Minute, 1)
+		synctest.Wait()
+		for i := range 5000 {
+			a := m.Acquire(claim(fmt.Sprint("k", i), "t"), time.Minute, 1)
+			if i%1000 == 0 {
+				require.ErrorIs(t, wait(a, t.Context()), ErrNoQuorum)
+				continue
+			}
+			_ = wait(a, left)
+			require.LessOrEqual(t, m.Nodes()[0].Pending, 1100)
+		}
+		close(hang)
+		require.NoError(t, wait(first, t.Context()))
+		synctest.Wait()
+		require.LessOrEqual(t, sent.Load(), int64(2*window), "one acquire in each flush that was under way, and their releases")
+		require.Zero(t, m.Nodes()[0].Unreleased)
+		_ = wait(m.Release(first.claim, 1), t.Context())
+	})
+}
