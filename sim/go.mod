@@ -1,0 +1,17 @@
+module github.com/lockpipe/lockpipe/sim
+
+go 1.26.0
+
+replace github.com/lockpipe/lockpipe => ../
+
+require (
+	github.com/anishathalye/porcupine v1.3.1
+	github.com/lockpipe/lockpipe v0.0.0
+)
+
+require (
+	github.com/panjf2000/ants/v2 v2.12.1 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
+	golang.org/x/sync v0.11.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)
