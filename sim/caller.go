@@ -19,7 +19,7 @@ type caller struct {
 
 func (c *caller) live() {
 	for c.run.pause(around(c.rng, c.run.plan.think)) {
-		c.process.react()
+		c.process.react(c.rng)
 		c.turn()
 	}
 }
@@ -80,7 +80,7 @@ func (c *caller) turn() {
 		return
 	}
 	if h := c.acquired(l, err, called, auto); h != nil {
-		c.process.react()
+		c.process.react(c.rng)
 		c.hold(h)
 		c.release(h)
 	}
@@ -103,7 +103,7 @@ func (c *caller) each(ctx context.Context, client *lockpipe.Client, auto bool, o
 	if len(holds) == 0 {
 		return
 	}
-	c.process.react()
+	c.process.react(c.rng)
 	c.hold(holds[0])
 	leases := make([]*lockpipe.Lease, len(holds))
 	for i, h := range holds {
@@ -128,6 +128,10 @@ func (c *caller) acquired(l *lockpipe.Lease, err error, called time.Time, auto b
 	if l == nil {
 		return nil
 	}
+	if l.Err() != nil { // over already: the call went on for other keys, or the client was closed meanwhile
+		_ = l.Release(context.Background())
+		return nil
+	}
 	h := c.run.history.begin(c.name, l, called, auto)
 	c.run.backed(h)
 	return h
@@ -143,7 +147,7 @@ func (c *caller) hold(h *hold) {
 		ctx, cancel := context.WithTimeout(h.lease.Context(), d)
 		<-ctx.Done()
 		cancel()
-		c.process.react()
+		c.process.react(c.rng)
 		if c.chance(50) {
 			c.extend(h)
 		}
@@ -161,7 +165,7 @@ func (c *caller) extend(h *hold) {
 	c.note("extend", h.keys, c.run.name(err, extending))
 	h.extended(called, time.Now(), err == nil)
 	c.run.backed(h)
-	c.process.react()
+	c.process.react(c.rng)
 }
 
 // release ends a hold; now and then by two calls, the first without patience.
@@ -174,11 +178,12 @@ func (c *caller) release(h *hold) {
 		err := h.lease.Release(short)
 		cut()
 		c.note("release", h.keys, c.run.name(err, releasing))
-		c.process.react()
+		c.process.react(c.rng)
 	}
 	err := h.lease.Release(ctx)
 	c.note("release", h.keys, c.run.name(err, releasing))
 	h.freed(time.Now())
+	c.process.react(c.rng)
 	if err == nil && h.lease.Release(ctx) != nil {
 		c.run.history.violation("%s: a second release of %v fails after the first did not", c.name, h.keys)
 	}

@@ -54,7 +54,7 @@ func newPlan(rng *rand.Rand, mix Mix) *Plan {
 		spike:   one(10*time.Millisecond, 60*time.Millisecond, 150*time.Millisecond),
 		think:   one(5*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
 		faults:  one(0, 100*time.Millisecond, 500*time.Millisecond, 2*time.Second),
-		restart: one(0, 3*time.Second, 10*time.Second),
+		restart: one(0, 0, 3*time.Second, 10*time.Second),
 		crossed: rng.IntN(4) == 0,
 	}
 	p.minTTL = one(10*time.Millisecond, 60*time.Millisecond, 200*time.Millisecond, time.Second)

@@ -60,14 +60,19 @@ func (p *process) restarts() {
 		ctx, cancel := context.WithTimeout(context.Background(), around(p.rng, 200*time.Millisecond))
 		err := p.current().Close(ctx)
 		cancel()
+		if err != nil {
+			p.run.hasty.Store(true)
+		}
 		p.run.history.note(fmt.Sprint("client ", p.number), "closed: "+p.run.name(err, closing))
 		p.begin()
 	}
 }
 
-// react returns when a process that is stopped goes on: before that its callers do nothing.
-func (p *process) react() {
+// react is the time that a caller takes between two calls: some hundred nanoseconds, so that what one event caused does not happen at one
+// instant, and in a process that is stopped, until it goes on.
+func (p *process) react(rng *rand.Rand) {
 	if p.paused.ahead() {
 		time.Sleep(time.Until(p.paused.get()))
 	}
+	time.Sleep(1 + below(rng, time.Microsecond))
 }

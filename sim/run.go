@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,6 +41,7 @@ type run struct {
 	frozen    []*moment // until when each node is
 	processes []*process
 	history   *history
+	hasty     atomic.Bool // a client was closed without enough patience
 }
 
 // Run simulates what the seed says.
@@ -139,11 +141,17 @@ func (r *run) finish() {
 		cancel()
 	}
 	time.Sleep(drifting)
-	if !r.plan.crossed { // else what was overtaken may stay for its TTL
+	if r.tidy() {
 		r.free("soon after Close")
 	}
 	time.Sleep(maxTTL + drifting)
 	r.free("after the longest TTL")
+}
+
+// tidy reports whether nothing may be left for its TTL: by a client that was closed when it could not reach every node, or whose Close was
+// not waited for; or because something was overtaken by the release that takes it back.
+func (r *run) tidy() bool {
+	return !r.plan.crossed && (r.plan.restart == 0 || r.plan.faults == 0 && !r.hasty.Load())
 }
 
 // free wants no keys on any node.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"os"
+	"runtime/debug"
 	"strconv"
 	"testing"
 	"time"
@@ -27,4 +28,18 @@ func TestTry(t *testing.T) {
 		}
 	}
 	t.Logf("%v real, %v virtual client time, %d calls", time.Since(began), virtual, calls)
+}
+
+func TestRep(t *testing.T) {
+	if os.Getenv("NOGC") != "" {
+		debug.SetGCPercent(-1)
+	}
+	same := 0
+	for s := range 30 {
+		a, b := Run(t, uint64(s), Mix{}), Run(t, uint64(s), Mix{})
+		if a.Hash == b.Hash {
+			same++
+		}
+	}
+	t.Log(same, "of 30")
 }
