@@ -54,7 +54,7 @@ func (c *caller) turn() {
 	client, ttl := c.process.current(), c.run.plan.ttl(c.rng)
 	opts := []lockpipe.Option{lockpipe.WithTTL(ttl)}
 	if c.chance(20) {
-		opts = append(opts, lockpipe.WithRetryDelay(0, around(c.rng, 10*time.Millisecond)))
+		opts = append(opts, lockpipe.WithRetryDelay(0, time.Millisecond+around(c.rng, 10*time.Millisecond)))
 	}
 	if c.chance(20) {
 		opts = append(opts, lockpipe.WithMaxAttempts(1+c.rng.IntN(5)))

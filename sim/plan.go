@@ -19,6 +19,8 @@ type Mix struct {
 	// Admitting leaves it to other runs to look whether leases are disjoint and backed by a quorum, which can't be without memory: what
 	// is still looked at is that no extension is confirmed when another has held the key meanwhile.
 	Admitting bool
+	// Long makes leases long and lets clients last, so that what is left behind can be seen.
+	Long bool
 }
 
 // Plan is what a seed makes of a run.
@@ -59,6 +61,10 @@ func newPlan(rng *rand.Rand, mix Mix) *Plan {
 	}
 	p.minTTL = one(10*time.Millisecond, 60*time.Millisecond, 200*time.Millisecond, time.Second)
 	p.maxTTL = max(p.minTTL, one(200*time.Millisecond, time.Second, 5*time.Second, maxTTL))
+	if mix.Long {
+		p.restart, p.crossed, p.faults = 0, false, 500*time.Millisecond
+		p.minTTL, p.maxTTL = maxTTL/2, maxTTL
+	}
 	return p
 }
 
