@@ -19,6 +19,8 @@ type Mix struct {
 	// Admitting leaves it to other runs to look whether leases are disjoint and backed by a quorum, which can't be without memory: what
 	// is still looked at is that no extension is confirmed when another has held the key meanwhile.
 	Admitting bool
+	// Blind does not look into the nodes while leases are held: what is wrong has to show in what callers see.
+	Blind bool
 	// Long makes leases long and lets clients last, so that what is left behind can be seen.
 	Long bool
 }

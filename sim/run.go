@@ -182,7 +182,7 @@ func (r *run) judge() {
 // backed wants a quorum of nodes to keep the keys of a lease for longer than it lasts.
 func (r *run) backed(h *hold) {
 	until, token := h.lease.Until(), h.lease.Token()
-	if until.IsZero() || r.plan.mix.Forgetful {
+	if until.IsZero() || r.plan.mix.Forgetful || r.plan.mix.Blind {
 		return
 	}
 	for _, key := range h.keys {

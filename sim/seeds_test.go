@@ -20,7 +20,7 @@ var (
 	fresh  = flag.Duration("sim.for", 0, "how long seeds that nobody has tried are run: 10 s, or 3 s with -short")
 	first  = flag.Uint64("sim.seed", 0, "the first seed; 0: a random one for TestSimulation")
 	count  = flag.Int("sim.count", 0, "how many seeds are run; 0: as many as -sim.for allows")
-	mixed  = flag.String("sim.mix", "", "the words of Mix that hold: forgetful, admitting, long")
+	mixed  = flag.String("sim.mix", "", "the words of Mix that hold: forgetful, admitting, blind, long")
 	broken = flag.String("sim.broken", "", "the rule that is broken, in a build for that")
 )
 
@@ -73,12 +73,13 @@ func TestSeeds(t *testing.T) {
 		t.Skip("it is run by TestSimulation")
 	}
 	has := func(word string) bool { return strings.Contains(*mixed, word) }
-	mix := Mix{Forgetful: has("forgetful"), Admitting: has("admitting"), Long: has("long")}
+	mix := Mix{Forgetful: has("forgetful"), Admitting: has("admitting"), Long: has("long"), Blind: has("blind")}
 	began := time.Now()
 	total := Report{}
 	runs := 0
-	for ; *count > 0 && runs < *count || *count == 0 && time.Since(began) < *fresh; runs++ {
+	for *count > 0 && runs < *count || *count == 0 && time.Since(began) < *fresh {
 		r := Run(t, *first+uint64(runs), mix)
+		runs++
 		total.Holds, total.Calls, total.Clients = total.Holds+r.Holds, total.Calls+r.Calls, total.Clients+r.Clients
 		if len(r.Violations) > 0 {
 			tell(t, r, mix)
