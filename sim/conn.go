@@ -145,8 +145,12 @@ func (c *conn) silence() {
 	c.mute = true
 }
 
-// snap breaks the connection for both. What was under way to the node is lost, or not.
+// snap breaks the connection for both. What was under way to the node is lost, or not; then it may take long, where newer connections
+// may overtake it.
 func (c *conn) snap(lost bool) {
+	if plan := c.link.plan; plan.crossed {
+		c.up.held.set(time.Now().Add(4 * plan.spike))
+	}
 	c.mu.Lock()
 	c.cut = lost
 	c.mu.Unlock()

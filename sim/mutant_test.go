@@ -68,7 +68,7 @@ var brokenRules = []mutant{
 		edit: edit{"lease/extension.go", "\tif shortened {\n\t\tt.until = until\n", "\tif shortened && !dice.Broken(\"shortened\") {\n\t\tt.until = until\n"},
 	},
 	{
-		name: "late", rule: "3: a node counts that may still execute a shorter TTL", finds: "nodes keep it as long",
+		name: "late", rule: "3: a node counts that may still execute a shorter TTL", mix: "rough", finds: "nodes keep it as long",
 		edit: edit{"multiplex/claim.go", "r.vote == granted && d.late.has(i) &&", "r.vote == granted && !dice.Broken(\"late\") && d.late.has(i) &&"},
 	},
 	{

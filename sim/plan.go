@@ -23,6 +23,9 @@ type Mix struct {
 	Blind bool
 	// Long makes leases long and lets clients last, so that what is left behind can be seen.
 	Long bool
+	// Rough lets connections break often while messages are slow, so that much of what was sent is in doubt and arrives late. Some seeds
+	// do so anyway.
+	Rough bool
 }
 
 // Plan is what a seed makes of a run.
@@ -63,6 +66,11 @@ func newPlan(rng *rand.Rand, mix Mix) *Plan {
 	}
 	p.minTTL = one(10*time.Millisecond, 60*time.Millisecond, 200*time.Millisecond, time.Second)
 	p.maxTTL = max(p.minTTL, one(200*time.Millisecond, time.Second, 5*time.Second, maxTTL))
+	if mix.Rough || rng.IntN(8) == 0 {
+		p.restart, p.crossed, p.faults = 0, true, 100*time.Millisecond
+		p.latency, p.spike, p.timeout = 20*time.Millisecond, 150*time.Millisecond, 100*time.Millisecond
+		p.minTTL, p.maxTTL = 200*time.Millisecond, 5*time.Second
+	}
 	if mix.Long {
 		p.restart, p.crossed, p.faults = 0, false, 500*time.Millisecond
 		p.minTTL, p.maxTTL = maxTTL/2, maxTTL

@@ -10,6 +10,7 @@ import (
 // receiver is stopped.
 type way struct {
 	stopped *moment       // until when the receiver is
+	held    moment        // until when nothing arrives whoever receives it
 	offset  time.Duration // of this way: receivers that go on do not find all ways at the same instant
 
 	mu      sync.Mutex // guards all below; not held while something is delivered
@@ -60,6 +61,9 @@ func (w *way) arm() {
 // next is when the first piece arrives. mu is held.
 func (w *way) next() time.Time {
 	due := w.queue[0].due
+	if held := w.held.get(); held.After(due) {
+		due = held
+	}
 	if from := w.stopped.get().Add(w.offset); from.After(due) {
 		return from
 	}

@@ -27,9 +27,9 @@ func (w *weather) fault() string {
 	process, node := w.rng.IntN(w.run.plan.clients), w.rng.IntN(nodes)
 	l := w.run.processes[process].links[node]
 	short, long := around(w.rng, 100*time.Millisecond), around(w.rng, time.Second)
-	kinds := 9
+	kinds := 10
 	if w.run.plan.mix.Forgetful {
-		kinds = 12
+		kinds = 14
 	}
 	kind := w.rng.IntN(kinds)
 	lost := w.rng.IntN(2) == 0
@@ -59,8 +59,18 @@ func (w *weather) fault() string {
 		}
 	case 8:
 		w.split(process, node, long)
-	case 9, 10:
+	case 9:
+		for _, l := range w.run.processes[process].links {
+			if c := l.current(); c != nil {
+				c.snap(lost)
+			}
+		}
+	case 10, 11:
 		w.run.nodes[node].restart()
+	case 12:
+		for i := range nodes/2 + 1 {
+			w.run.nodes[(node+i)%nodes].restart()
+		}
 	default:
 		w.run.nodes[node].flush()
 	}
