@@ -148,8 +148,8 @@ func (c *caller) hold(h *hold) {
 		<-ctx.Done()
 		cancel()
 		c.process.react(c.rng)
-		if c.chance(50) {
-			c.extend(h)
+		if c.chance(50) && !c.extend(h, c.run.plan.ttl(c.rng)) {
+			c.insist(h)
 		}
 	}
 	if c.chance(10) {
@@ -157,15 +157,24 @@ func (c *caller) hold(h *hold) {
 	}
 }
 
-func (c *caller) extend(h *hold) {
+// insist tries for a long extension after one that was not confirmed.
+func (c *caller) insist(h *hold) {
+	for tries := c.rng.IntN(6); tries > 0 && h.lease.Err() == nil && !c.extend(h, c.run.plan.maxTTL); tries-- {
+		time.Sleep(around(c.rng, 100*time.Millisecond))
+	}
+}
+
+// extend reports whether the extension was confirmed.
+func (c *caller) extend(h *hold, ttl time.Duration) bool {
 	ctx, cancel := c.patience()
 	defer cancel()
 	called := time.Now()
-	err := h.lease.Extend(ctx, c.run.plan.ttl(c.rng))
+	err := h.lease.Extend(ctx, ttl)
 	c.note("extend", h.keys, c.run.name(err, extending))
 	h.extended(called, time.Now(), err == nil)
 	c.run.backed(h)
 	c.process.react(c.rng)
+	return err == nil
 }
 
 // release ends a hold; now and then by two calls, the first without patience.
