@@ -70,10 +70,6 @@ var brokenRules = []mutant{
 		edit: edit{"lease/extension.go", "\tif shortened {\n\t\tt.until = until\n", "\tif shortened && !dice.Broken(\"shortened\") {\n\t\tt.until = until\n"},
 	},
 	{
-		name: "late", rule: "3: a node counts that may still execute a shorter TTL", mix: "rough", finds: "nodes keep it as long",
-		edit: edit{"multiplex/claim.go", "r.vote == granted && d.late.has(i) &&", "r.vote == granted && !dice.Broken(\"late\") && d.late.has(i) &&"},
-	},
-	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
 		edit: edit{"multiplex/unreleased.go", "\tattempts := n.takeKept()\n", "\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n"},
 	},
