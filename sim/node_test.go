@@ -190,6 +190,8 @@ func TestAConnectionThatLostSomethingIsDead(t *testing.T) {
 			require.NoError(t, c.Close())
 		}
 		time.Sleep(time.Second)
+		n.mu.Lock()
+		defer n.mu.Unlock()
 		require.Empty(t, n.sessions, "the node has been told")
 	})
 }
