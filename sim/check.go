@@ -1,0 +1,99 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// disjoint finds holds of one key that overlap in true time. When one ends at the instant at which the other begins, they do not.
+func (h *history) disjoint() {
+	for key, holds := range h.byKey() {
+		slices.SortFunc(holds, func(a, b *hold) int { return cmp.Or(a.from.Compare(b.from), a.end.Compare(b.end)) })
+		for i, last := 1, holds[0]; i < len(holds); i++ {
+			if next := holds[i]; last.end.After(next.from) {
+				h.violation("%s and %s both hold %s: since %v, since %v, for %v together", last.who, next.who, key,
+					last.from.Sub(h.start), next.from.Sub(h.start), min(last.end.Sub(next.from), next.end.Sub(next.from)))
+			}
+			if holds[i].end.After(last.end) {
+				last = holds[i]
+			}
+		}
+	}
+}
+
+// unconfirmable finds extensions that were confirmed although another has held the key since the lease was acquired.
+func (h *history) unconfirmable() {
+	for key, holds := range h.byKey() {
+		for _, mine := range holds {
+			for _, e := range mine.extension {
+				for _, other := range holds {
+					if other.from.After(mine.from) && other.from.Before(e.called) {
+						h.violation("%s has an extension of %s confirmed, and %s has held it since %v", mine.who, key, other.who, other.from.Sub(h.start))
+					}
+				}
+			}
+		}
+	}
+}
+
+func (h *history) byKey() map[string][]*hold {
+	all := map[string][]*hold{}
+	for _, b := range h.holds {
+		for _, key := range b.keys {
+			all[key] = append(all[key], b)
+		}
+	}
+	return all
+}
+
+// What porcupine sees of a key: the three things that happen to a lock.
+type (
+	acquires struct{ hold *hold }
+	extends  struct{ hold *hold }
+	ends     struct{ hold *hold }
+)
+
+// model is a lock: nobody's (nil) or one hold's.
+var model = porcupine.Model{
+	Init: func() any { return (*hold)(nil) },
+	Step: func(state, input, _ any) (bool, any) {
+		holder := state.(*hold)
+		switch in := input.(type) {
+		case acquires:
+			return holder == nil, in.hold
+		case extends:
+			return holder == in.hold, holder
+		default:
+			return holder == input.(ends).hold, (*hold)(nil)
+		}
+	},
+}
+
+// linearizable asks porcupine whether the history of each key is one of a lock.
+func (h *history) linearizable() {
+	for key, holds := range h.byKey() {
+		var ops []porcupine.Operation
+		add := func(input any, called, returned time.Time) {
+			ops = append(ops, porcupine.Operation{Input: input, Call: int64(called.Sub(h.start)), Return: int64(returned.Sub(h.start))})
+		}
+		for _, b := range holds {
+			add(acquires{b}, b.called, b.from)
+			for _, e := range b.extension {
+				if !e.returned.After(b.end) { // else it was over before the answer was looked at
+					add(extends{b}, e.called, e.returned)
+				}
+			}
+			end := b.end
+			if b.released.After(end) {
+				end = b.released
+			}
+			add(ends{b}, b.end, end)
+		}
+		if porcupine.CheckOperationsTimeout(model, ops, time.Minute) == porcupine.Illegal {
+			h.violation("porcupine: the history of %s is not one of a lock", key)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package sim
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mutant is one rule that is broken on purpose, in a build where dice.Broken says so. Production code has no place for that.
+type mutant struct {
+	name  string
+	rule  string
+	mix   string
+	edit  edit
+	finds string // the violation, or a part of it
+	from  int    // the first seed, where it takes many; else 1
+}
+
+var brokenRules = []mutant{
+	{
+		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold",
+		edit: edit{
+			"keys.go", "\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
+			"\tif dice.Broken(\"token\") {\n\t\traw = [tokenBytes]byte{dice.Number(c)}\n\t}\n\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
+		},
+	},
+	{
+		name: "unreleased", rule: "5: an unknown node is not sent the release", finds: "soon after Close", mix: "long",
+		edit: edit{"multiplex/claim.go", "\tcase r.nothing:\n", "\tcase r.nothing || dice.Broken(\"unreleased\") && a.kind == acquire && r.vote == unknown:\n"},
+	},
+	{
+		name: "reply", rule: "3: validity counts from the reply", mix: "blind", finds: "both hold",
+		edit: edit{"client.go", "lease.Grant{Sent: a.Sent(), ", "lease.Grant{Sent: map[bool]time.Time{false: a.Sent(), true: time.Now()}[dice.Broken(\"reply\")], "},
+	},
+	{
+		name: "drift", rule: "3: drift is forgotten", mix: "blind", finds: "both hold",
+		edit: edit{
+			"lease/validity.go", "func Validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - rounding }",
+			"func Validity(ttl time.Duration) time.Duration {\n\tif dice.Broken(\"drift\") {\n\t\treturn ttl\n\t}\n\treturn ttl - ttl/100 - rounding\n}",
+		},
+	},
+	{
+		name: "refilled", rule: "8: a refilled node counts", mix: "forgetful,admitting", finds: "confirmed",
+		edit: edit{
+			"multiplex/reply.go", "\tfor _, r := range refusals {\n",
+			"\tfor _, r := range refusals {\n\t\tif dice.Broken(\"refilled\") && r.Key == script.Refilled {\n\t\t\tcontinue\n\t\t}\n",
+		},
+	},
+	{
+		name: "missed", rule: "8: a node that was refilled by an extension that failed counts for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 80,
+		edit: edit{"multiplex/claim.go", "\tif r.vote == refused && a.decision != won {\n", "\tif r.vote == refused && a.decision != won && !dice.Broken(\"missed\") {\n"},
+	},
+	{
+		name: "quorum", rule: "1: half of the nodes are enough", mix: "blind", finds: "both hold",
+		edit: edit{
+			"multiplex/quorum.go", "func quorum(n int) int { return n/2 + 1 }",
+			"func quorum(n int) int {\n\tif dice.Broken(\"quorum\") {\n\t\treturn n / 2\n\t}\n\treturn n/2 + 1\n}",
+		},
+	},
+	{
+		name: "told", rule: "7: the holder is told late", finds: "late that its lease",
+		edit: edit{
+			"lease/manager.go", "\tif d := time.Duration(at - m.now()); m.timer == nil {\n",
+			"\td := time.Duration(at - m.now())\n\tif dice.Broken(\"told\") {\n\t\td += time.Millisecond\n\t}\n\tif m.timer == nil {\n",
+		},
+	},
+	{
+		name: "shortened", rule: "3: an extension to a shorter time counts when it is answered", mix: "blind", finds: "both hold",
+		edit: edit{"lease/extension.go", "\tif shortened {\n\t\tt.until = until\n", "\tif shortened && !dice.Broken(\"shortened\") {\n\t\tt.until = until\n"},
+	},
+	{
+		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
+		edit: edit{"multiplex/unreleased.go", "\tattempts := n.takeKept()\n", "\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n"},
+	},
+	{name: "drift", rule: "3: as above, for those who look into the nodes", finds: "nodes keep it as long"},
+	{name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold"},
+}
+
+// The goal: the simulation finds what it looks for. Each rule of lockpipe, broken in a few words, becomes a violation.
+func TestEachBrokenRuleIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a build and some hundred runs")
+	}
+	edits := seeded()
+	for _, m := range brokenRules {
+		if m.edit.file != "" {
+			edits = append(edits, m.edit)
+		}
+	}
+	binary := build(t, edits)
+	for _, m := range brokenRules {
+		t.Run(m.name+" "+m.mix, func(t *testing.T) {
+			out, err := start(t, binary, "-sim.broken="+m.name, "-sim.mix="+m.mix, fmt.Sprint("-sim.seed=", max(1, m.from)), "-sim.count=150")
+			require.Error(t, err, "rule %s, and nothing is found\n%.2000s", m.rule, out)
+			require.Contains(t, out, m.finds, "rule %s", m.rule)
+			t.Logf("%.3000s", out)
+		})
+	}
+}

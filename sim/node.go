@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// node is a Redis master in memory, as far as lockpipe can tell. It has a clock of its own rate, and keys of type string only. Commands are
+// executed at one instant; what takes time is the way to it and back.
+type node struct {
+	id    int
+	rate  float64   // of its clock, against the true one
+	epoch time.Time // when its clock began
+
+	mu       sync.Mutex // guards all below, and the sessions; a leaf but for the ways
+	keys     map[string]entry
+	scripts  map[string]bool // by SHA-1
+	tracked  map[string]map[*session]bool
+	sessions map[*session]bool
+	pushes   []*session // that have something to be told
+	ids      int64      // of sessions
+	starts   int
+	started  time.Time
+}
+
+// entry is the value of one key.
+type entry struct {
+	value string
+	end   int64 // in milliseconds of the node's clock; 0: never
+}
+
+func newNode(id int, rate float64) *node {
+	n := &node{id: id, rate: rate, epoch: time.Now(), sessions: map[*session]bool{}}
+	n.boot()
+	return n
+}
+
+// boot begins with an empty memory. mu is held, or not needed yet.
+func (n *node) boot() {
+	n.keys, n.scripts, n.tracked = map[string]entry{}, map[string]bool{}, map[string]map[*session]bool{}
+	n.starts++
+	n.started = time.Now()
+}
+
+// restart is a crash: everything in memory is lost, and all connections break.
+func (n *node) restart() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, s := range n.inOrder(n.sessions) {
+		n.drop(s)
+		s.hangUp()
+	}
+	n.boot()
+}
+
+// flush loses the keys and tells who tracks any.
+func (n *node) flush() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.flushAll()
+	n.tell(nil)
+}
+
+// flushAll is flush for a command. mu is held.
+func (n *node) flushAll() {
+	n.keys, n.tracked = map[string]entry{}, map[string]map[*session]bool{}
+	for _, s := range n.inOrder(n.sessions) {
+		if s.tracking && s.resp3 {
+			s.push = append(s.push, ">2\r\n$10\r\ninvalidate\r\n_\r\n"...)
+			n.pushes = append(n.pushes, s)
+		}
+	}
+}
+
+// inOrder returns sessions, the oldest first, so that what is done to them does not depend on a map's order.
+func (*node) inOrder(sessions map[*session]bool) []*session {
+	return slices.SortedFunc(maps.Keys(sessions), func(a, b *session) int { return int(a.id - b.id) })
+}
+
+// open begins a session with a client.
+func (n *node) open(reply func([]byte), hangUp func()) *session {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ids++
+	s := &session{node: n, id: n.ids, reply: reply, hangUp: hangUp}
+	n.sessions[s] = true
+	return s
+}
+
+// drop ends a session. mu is held.
+func (n *node) drop(s *session) {
+	s.over = true
+	delete(n.sessions, s)
+	for _, who := range n.tracked {
+		delete(who, s)
+	}
+}
+
+// now is the node's clock in milliseconds. Redis keeps a key for some of a millisecond longer than asked for; this node, because it cuts off
+// the fraction and expires at the end, for some less. That is the worst that the clock drift allows for.
+func (n *node) now() int64 {
+	return int64(float64(time.Since(n.epoch))*n.rate) / int64(time.Millisecond)
+}
+
+// get returns the value of a key that has not expired. mu is held.
+func (n *node) get(key string) (value string, ok bool) {
+	e, ok := n.keys[key]
+	if ok && e.end != 0 && n.now() >= e.end {
+		n.del(key)
+		return "", false
+	}
+	return e.value, ok
+}
+
+// set gives a key a value for ttl milliseconds; 0: without an end. mu is held.
+func (n *node) set(key, value string, ttl int64) {
+	e := entry{value: value}
+	if ttl != 0 {
+		e.end = n.now() + ttl
+	}
+	n.keys[key] = e
+	n.changed(key)
+}
+
+// del removes a key, if it is there. mu is held.
+func (n *node) del(key string) {
+	if _, ok := n.keys[key]; ok {
+		delete(n.keys, key)
+		n.changed(key)
+	}
+}
+
+// changed tells those who track the key; each is told once. mu is held.
+func (n *node) changed(key string) {
+	for _, s := range n.inOrder(n.tracked[key]) {
+		s.push = fmt.Appendf(s.push, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$%d\r\n%s\r\n", len(key), key)
+		n.pushes = append(n.pushes, s)
+	}
+	delete(n.tracked, key)
+}
+
+// tell sends what sessions are to be told; self is the one whose reply is being made. mu is held.
+func (n *node) tell(self *session) {
+	for _, s := range n.pushes {
+		switch {
+		case s == self:
+			s.out = append(s.out, s.push...)
+		case len(s.push) > 0 && !s.over:
+			s.reply(s.push)
+		}
+		s.push = nil
+	}
+	n.pushes = n.pushes[:0]
+}
+
+// until returns when the node will have forgotten the token of a key, by the true clock; the zero time where it has another value or none.
+func (n *node) until(key, token string) time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if value, ok := n.get(key); !ok || value != token {
+		return time.Time{}
+	}
+	return n.epoch.Add(time.Duration(float64(n.keys[key].end*int64(time.Millisecond)) / n.rate))
+}
+
+// left returns the keys that the node has.
+func (n *node) left() (keys []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
+		if _, ok := n.get(key); ok {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

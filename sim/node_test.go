@@ -1,0 +1,197 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
+)
+
+// ask sends a command to a node and returns what it answers.
+func ask(t *testing.T, n *node, args ...string) string {
+	t.Helper()
+	reply := ""
+	s := n.open(func(b []byte) { reply += string(b) }, func() {})
+	defer s.end()
+	s.receive(command(args...))
+	return reply
+}
+
+func command(args ...string) []byte {
+	b := fmt.Appendf(nil, "*%d\r\n", len(args))
+	for _, a := range args {
+		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return b
+}
+
+// text writes a reply of a server as RESP does.
+func text(reply any) string {
+	switch r := reply.(type) {
+	case nil:
+		return "$-1\r\n"
+	case int64:
+		return fmt.Sprintf(":%d\r\n", r)
+	case string:
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(r), r)
+	case []any:
+		s := fmt.Sprintf("*%d\r\n", len(r))
+		for _, v := range r {
+			s += text(v)
+		}
+		return s
+	}
+	return fmt.Sprint(reply)
+}
+
+// The goal: the scripts in Go do what the Lua does on servers, with whatever keys, tokens and TTLs, and leave the same behind.
+func TestTwinsDoWhatTheScriptsDo(t *testing.T) {
+	t.Run("redis-server", func(t *testing.T) { compare(t, lockpipetest.StartRealT(t, 1)) })
+	t.Run("in-process", func(t *testing.T) {
+		n, err := lockpipetest.StartInProcess(1)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = n.Close() })
+		compare(t, n)
+	})
+}
+
+func compare(t *testing.T, server *lockpipetest.Nodes) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	n := newNode(0, 1)
+	for range 600 {
+		s := script.All()[rng.IntN(3)]
+		var plan script.Plan
+		plan.Reset(s)
+		perm := rng.Perm(12)
+		for i := 0; len(perm) > 0 && i < 5; i++ {
+			size := min(len(perm), 1+rng.IntN(3)*rng.IntN(2))
+			set := script.Set{Token: fmt.Sprint("t", rng.IntN(3)), TTL: strconv.Itoa(100000 * (1 + rng.IntN(2)))}
+			for _, k := range perm[:size] {
+				set.Keys = append(set.Keys, fmt.Sprint("k", k))
+			}
+			perm = perm[size:]
+			plan.Add(i, set)
+		}
+		for _, c := range plan.Calls() {
+			args := append([]string{"EVAL", s.Source, strconv.Itoa(len(c.Keys))}, c.Keys...)
+			args = append(args, c.Args...)
+			want, err := server.Do(0, args...)
+			require.NoError(t, err)
+			require.Equal(t, text(want), ask(t, n, args...), "%s %v %v", s.Name, c.Keys, c.Args)
+		}
+	}
+	for k := range 12 {
+		key := fmt.Sprint("k", k)
+		want, err := server.Do(0, "GET", key)
+		require.NoError(t, err)
+		require.Equal(t, text(want), ask(t, n, "GET", key))
+		left, err := server.Do(0, "PTTL", key)
+		require.NoError(t, err)
+		require.InDelta(t, left, n.pttl(key), 60000, "%s was given its TTL at another time", key)
+	}
+}
+
+// The goal: the commands of a handshake are answered as a server answers them, so that a restart can be told from them.
+func TestANodeTellsWhoItIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(3, 1)
+		require.Equal(t, "+OK\r\n", ask(t, n, "AUTH", "user", "password"))
+		require.Equal(t, ":2\r\n", ask(t, n, "CLIENT", "ID"))
+		require.Equal(t, "*2\r\n$11\r\nappendfsync\r\n$8\r\neverysec\r\n", ask(t, n, "CONFIG", "GET", "appendfsync"))
+		require.Equal(t, "$40\r\n"+script.Extend.SHA+"\r\n", ask(t, n, "SCRIPT", "LOAD", script.Extend.Source))
+		require.Equal(t, "+OK\r\n", ask(t, n, "SET", "marker", "x"))
+		before := ask(t, n, "INFO", "server")
+		time.Sleep(90 * time.Second)
+		require.Contains(t, ask(t, n, "INFO", "server"), "uptime_in_seconds:90\r\n")
+		gone := 0
+		n.open(func([]byte) {}, func() { gone++ })
+		n.restart()
+		after := ask(t, n, "INFO", "persistence")
+		require.Equal(t, 1, gone, "connections end")
+		require.Contains(t, after, "uptime_in_seconds:0\r\n")
+		require.Contains(t, after, "aof_enabled:0\r\n")
+		require.NotEqual(t, before[:len(before)/2], after[:len(after)/2], "the run_id is another one")
+		require.Equal(t, "$-1\r\n", ask(t, n, "GET", "marker"))
+		require.Contains(t, ask(t, n, "EVALSHA", script.Extend.SHA, "1", "k", "1000", "t"), "-NOSCRIPT")
+	})
+}
+
+// The goal: a client that tracks a key is told once of its next change, and of FLUSHALL; one that has not asked is not.
+func TestANodeTellsOfChanges(t *testing.T) {
+	n := newNode(0, 1)
+	told := ""
+	s := n.open(func(b []byte) { told += string(b) }, func() {})
+	s.receive(command("HELLO", "3"))
+	s.receive(command("CLIENT", "TRACKING", "ON", "OPTIN"))
+	s.receive(append(command("CLIENT", "CACHING", "YES"), command("PTTL", "a")...))
+	s.receive(command("PTTL", "b"))
+	told = ""
+	for range 2 {
+		ask(t, n, "SET", "a", "x")
+		ask(t, n, "SET", "b", "x")
+	}
+	require.Equal(t, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", told)
+	told = ""
+	n.flush()
+	require.Equal(t, ">2\r\n$10\r\ninvalidate\r\n_\r\n", told)
+}
+
+// The goal: a key lives for its TTL by the node's own clock, and up to a millisecond less.
+func TestAKeyLivesByTheNodesClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, rate := range []float64{0.99, 1, 1.01} {
+			n := newNode(0, rate)
+			time.Sleep(333333 * time.Nanosecond)
+			ask(t, n, "SET", "k", "token", "NX", "PX", "10000")
+			began := time.Now()
+			life := n.until("k", "token").Sub(began).Seconds() * rate
+			require.LessOrEqual(t, life, 10.0)
+			require.Greater(t, life, 9.999)
+			time.Sleep(time.Until(n.until("k", "token")) - 2*time.Microsecond)
+			require.Equal(t, "$5\r\ntoken\r\n", ask(t, n, "GET", "k"))
+			time.Sleep(4 * time.Microsecond)
+			require.Equal(t, "$-1\r\n", ask(t, n, "GET", "k"))
+			require.Zero(t, n.until("k", "token"))
+		}
+	})
+}
+
+// The goal: a connection that has lost something never says anything again, and what breaks it is told to the client.
+func TestAConnectionThatLostSomethingIsDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		plan := &Plan{latency: time.Millisecond, spike: 1}
+		n := newNode(0, 1)
+		for name, lose := range map[string]func(*conn){"request": (*conn).deafen, "reply": (*conn).silence} {
+			l := newLink(1, plan, n, &moment{}, &moment{})
+			c, err := l.dial(t.Context())
+			require.NoError(t, err)
+			answered := func() bool {
+				_, err := c.Write(command("PING"))
+				require.NoError(t, err)
+				require.NoError(t, c.SetDeadline(time.Now().Add(time.Second)))
+				read, _ := c.Read(make([]byte, 100))
+				return read > 0
+			}
+			require.True(t, answered(), name)
+			lose(l.current())
+			require.False(t, answered(), name)
+			require.False(t, answered(), name)
+			l.heal()
+			_, err = c.Read(make([]byte, 100))
+			require.Error(t, err, name)
+			require.NotErrorIs(t, err, net.ErrClosed, name)
+			require.NoError(t, c.Close())
+		}
+		time.Sleep(time.Second)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		require.Empty(t, n.sessions, "the node has been told")
+	})
+}

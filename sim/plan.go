@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+const (
+	nodes = 5
+	// maxTTL is long enough that a key that should have been deleted is still there when the run looks.
+	maxTTL = 15 * time.Second
+	prefix = "sim:"
+)
+
+// Mix says what may happen in a run besides the usual faults.
+type Mix struct {
+	// Forgetful lets nodes restart without memory and lose their keys by FLUSHALL. Nothing keeps leases disjoint then without a restart guard.
+	Forgetful bool
+	// Admitting leaves it to other runs to look whether leases are disjoint and backed by a quorum, which can't be without memory: what
+	// is still looked at is that no extension is confirmed when another has held the key meanwhile.
+	Admitting bool
+	// Blind does not look into the nodes while leases are held: what is wrong has to show in what callers see.
+	Blind bool
+	// Long makes leases long and lets clients last, so that what is left behind can be seen.
+	Long bool
+	// Rough lets connections break often while messages are slow, so that much of what was sent is in doubt and arrives late. Some seeds
+	// do so anyway.
+	Rough bool
+}
+
+// Plan is what a seed makes of a run.
+type Plan struct {
+	mix     Mix
+	clients int
+	callers int // of each client
+	keys    int
+	length  time.Duration
+	minTTL  time.Duration
+	maxTTL  time.Duration
+	timeout time.Duration // NodeTimeout
+	latency time.Duration // one way, about
+	spikes  uint64        // of 100 messages take up to spike longer
+	spike   time.Duration
+	think   time.Duration // between two calls of one caller, on average
+	faults  time.Duration // between two faults, on average; 0: there are none
+	restart time.Duration // between two ends of a client, on average; 0: it lasts
+	crossed bool          // what was sent on an old connection may be overtaken by what is sent on a newer one
+}
+
+func newPlan(rng *rand.Rand, mix Mix) *Plan {
+	one := func(choices ...time.Duration) time.Duration { return choices[rng.IntN(len(choices))] }
+	p := &Plan{
+		mix:     mix,
+		clients: 2 + rng.IntN(3),
+		callers: 1 + rng.IntN(4),
+		keys:    1 + rng.IntN(4),
+		length:  5*time.Second + below(rng, 20*time.Second),
+		timeout: one(20*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond),
+		latency: one(100*time.Microsecond, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
+		spikes:  uint64(rng.IntN(10)),
+		spike:   one(10*time.Millisecond, 60*time.Millisecond, 150*time.Millisecond),
+		think:   one(5*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
+		faults:  one(0, 100*time.Millisecond, 500*time.Millisecond, 2*time.Second),
+		restart: one(0, 0, 3*time.Second, 10*time.Second),
+		crossed: rng.IntN(4) == 0,
+	}
+	p.minTTL = one(10*time.Millisecond, 60*time.Millisecond, 200*time.Millisecond, time.Second)
+	p.maxTTL = max(p.minTTL, one(200*time.Millisecond, time.Second, 5*time.Second, maxTTL))
+	if mix.Rough || rng.IntN(8) == 0 {
+		p.restart, p.crossed, p.faults = 0, true, 100*time.Millisecond
+		p.latency, p.spike, p.timeout = 20*time.Millisecond, 150*time.Millisecond, 100*time.Millisecond
+		p.minTTL, p.maxTTL = 200*time.Millisecond, 5*time.Second
+	}
+	if mix.Long {
+		p.restart, p.crossed, p.faults = 0, false, 500*time.Millisecond
+		p.minTTL, p.maxTTL = maxTTL/2, maxTTL
+	}
+	return p
+}
+
+// below is a random time below d.
+func below(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+
+// around is a random time that is d on average; short ones are more likely.
+func around(rng *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(min(rng.ExpFloat64(), 8)*float64(d)) + 1
+}
+
+// ttl is a TTL for a lease.
+func (p *Plan) ttl(rng *rand.Rand) time.Duration {
+	return p.minTTL + time.Duration(rng.Int64N(int64(p.maxTTL-p.minTTL)+1))
+}

@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+)
+
+// process is what uses one client at a time. When that was closed there is a new one.
+type process struct {
+	run    *run
+	number int
+	rng    *rand.Rand // of its ends
+	links  []*link    // to each node
+	paused moment     // until when it is stopped
+
+	mu     sync.Mutex // guards client
+	client *lockpipe.Client
+}
+
+// begin makes a client.
+func (p *process) begin() {
+	c, err := lockpipe.New(lockpipe.Config{
+		Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout, TTL: maxTTL, MaxTTL: maxTTL,
+		Dial: p.dial, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		panic(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.client = c
+}
+
+func (p *process) dial(ctx context.Context, _, address string) (net.Conn, error) {
+	return p.links[slices.Index(p.run.addresses, address)].dial(ctx)
+}
+
+// current is the client of the moment.
+func (p *process) current() *lockpipe.Client {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.client
+}
+
+// restarts closes the client now and then, with little patience, and makes a new one.
+func (p *process) restarts() {
+	mean := p.run.plan.restart
+	if mean == 0 {
+		return
+	}
+	for p.run.pause(around(p.rng, mean)) {
+		ctx, cancel := context.WithTimeout(context.Background(), around(p.rng, 200*time.Millisecond))
+		err := p.current().Close(ctx)
+		cancel()
+		if err != nil {
+			p.run.hasty.Store(true)
+		}
+		p.run.history.note(fmt.Sprint("client ", p.number), "closed: "+p.run.name(err, closing))
+		p.begin()
+	}
+}
+
+// react is the time that a caller takes between two calls: some hundred nanoseconds, so that what one event caused does not happen at one
+// instant, and in a process that is stopped, until it goes on.
+func (p *process) react(rng *rand.Rand) {
+	if p.paused.ahead() {
+		time.Sleep(time.Until(p.paused.get()))
+	}
+	time.Sleep(1 + below(rng, time.Microsecond))
+}

@@ -1,0 +1,311 @@
+package sim
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// session is one connection as the node sees it. It speaks RESP2, and RESP3 after HELLO 3. Guarded by node.mu.
+type session struct {
+	node   *node
+	id     int64
+	reply  func([]byte) // sends to the client; set once
+	hangUp func()       // ends the connection; set once
+
+	in       []byte // not executed yet
+	out      []byte // the replies being made
+	push     []byte // what it is to be told beside replies
+	resp3    bool
+	tracking bool // OPTIN
+	caching  bool // the keys of the next command are tracked
+	over     bool
+}
+
+// receive executes what the client sent, as far as it is complete, and sends the replies.
+func (s *session) receive(data []byte) {
+	n := s.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	s.in = append(s.in, data...)
+	for !s.over {
+		args, size := parse(s.in)
+		if args == nil {
+			break
+		}
+		s.in = s.in[size:]
+		s.execute(args)
+		n.tell(s)
+	}
+	if len(s.out) > 0 {
+		s.reply(s.out)
+		s.out = nil
+	}
+}
+
+// end is told that the client is gone.
+func (s *session) end() {
+	s.node.mu.Lock()
+	defer s.node.mu.Unlock()
+	s.node.drop(s)
+}
+
+// parse returns the first command of b and its size, nil if it is not complete.
+func parse(b []byte) (args []string, size int) {
+	count, size := header(b, '*')
+	for range count {
+		length, head := header(b[size:], '$')
+		end := size + head + length
+		if head == 0 || len(b) < end+2 {
+			return nil, 0
+		}
+		args = append(args, string(b[size+head:end]))
+		size = end + 2
+	}
+	return args, size
+}
+
+// header reads a line such as *3 and returns its number and size; 0 if it is not complete.
+func header(b []byte, kind byte) (number, size int) {
+	end := bytes.Index(b, []byte("\r\n"))
+	if end < 0 {
+		return 0, 0
+	}
+	number, err := strconv.Atoi(string(b[1:end]))
+	if b[0] != kind || err != nil {
+		panic(fmt.Sprintf("sim: a node was sent %.40q", b))
+	}
+	return number, end + 2
+}
+
+func (s *session) status(text string) { s.out = fmt.Appendf(s.out, "+%s\r\n", text) }
+func (s *session) fail(text string)   { s.out = fmt.Appendf(s.out, "-%s\r\n", text) }
+func (s *session) number(n int64)     { s.out = fmt.Appendf(s.out, ":%d\r\n", n) }
+func (s *session) text(text string)   { s.out = fmt.Appendf(s.out, "$%d\r\n%s\r\n", len(text), text) }
+
+func (s *session) null() {
+	if s.resp3 {
+		s.out = append(s.out, "_\r\n"...)
+	} else {
+		s.out = append(s.out, "$-1\r\n"...)
+	}
+}
+
+// pairs begins a map of n pairs.
+func (s *session) pairs(n int) {
+	if s.resp3 {
+		s.out = fmt.Appendf(s.out, "%%%d\r\n", n)
+	} else {
+		s.out = fmt.Appendf(s.out, "*%d\r\n", 2*n)
+	}
+}
+
+// execute makes the reply to one command.
+func (s *session) execute(args []string) {
+	n, caching := s.node, s.caching
+	s.caching = false
+	switch name := strings.ToUpper(args[0]); {
+	case name == "PING":
+		s.status("PONG")
+	case name == "AUTH", name == "SELECT":
+		s.status("OK")
+	case name == "HELLO":
+		s.hello(args[1:])
+	case name == "CLIENT" && len(args) > 1:
+		s.client(args[1:])
+	case name == "SET" && len(args) > 2:
+		s.set(args[1], args[2], args[3:])
+	case name == "GET" && len(args) == 2:
+		s.track(args[1], caching)
+		if value, ok := n.get(args[1]); ok {
+			s.text(value)
+		} else {
+			s.null()
+		}
+	case name == "PTTL" && len(args) == 2:
+		s.track(args[1], caching)
+		s.number(n.pttl(args[1]))
+	case name == "DEL":
+		s.del(args[1:])
+	case name == "FLUSHALL":
+		n.flushAll()
+		s.status("OK")
+	case name == "SCRIPT" && len(args) == 3 && strings.EqualFold(args[1], "LOAD"):
+		s.text(n.load(args[2]))
+	case name == "EVAL" && len(args) > 2:
+		s.call(n.load(args[1]), args[2:])
+	case name == "EVALSHA" && len(args) > 2:
+		s.call(args[1], args[2:])
+	case name == "INFO":
+		s.text(n.info())
+	case name == "CONFIG" && len(args) == 3 && strings.EqualFold(args[1], "GET"):
+		s.config(args[2])
+	default:
+		s.fail(fmt.Sprintf("ERR unknown command '%s'", strings.Join(args[:min(len(args), 3)], " ")))
+	}
+}
+
+func (s *session) hello(args []string) {
+	if len(args) > 0 && args[0] != "2" && args[0] != "3" {
+		s.fail("NOPROTO unsupported protocol version")
+		return
+	}
+	proto := int64(2)
+	if len(args) > 0 {
+		s.resp3 = args[0] == "3"
+	}
+	if s.resp3 {
+		proto = 3
+	}
+	s.pairs(6)
+	for _, pair := range [][2]string{{"server", "redis"}, {"version", "7.0.15"}, {"mode", "standalone"}, {"role", "master"}} {
+		s.text(pair[0])
+		s.text(pair[1])
+	}
+	s.text("proto")
+	s.number(proto)
+	s.text("id")
+	s.number(s.id)
+}
+
+func (s *session) client(args []string) {
+	n := s.node
+	switch name := strings.ToUpper(args[0]); {
+	case name == "ID":
+		s.number(s.id)
+	case name == "SETNAME", name == "SETINFO":
+		s.status("OK")
+	case name == "TRACKING":
+		s.tracking = strings.EqualFold(args[1], "ON")
+		s.status("OK")
+	case name == "CACHING" && !s.tracking:
+		s.fail("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+	case name == "CACHING":
+		s.caching = strings.EqualFold(args[1], "YES")
+		s.status("OK")
+	case name == "KILL" && len(args) == 3 && strings.EqualFold(args[1], "ID"):
+		s.number(n.kill(args[2]))
+	default:
+		s.fail(fmt.Sprintf("ERR unknown subcommand '%s'", args[0]))
+	}
+}
+
+// kill ends the session with this id, and returns how many there were. mu is held.
+func (n *node) kill(id string) (killed int64) {
+	for s := range n.sessions {
+		if strconv.FormatInt(s.id, 10) == id {
+			n.drop(s)
+			s.hangUp()
+			killed++
+		}
+	}
+	return killed
+}
+
+// track lets the session be told of the next change of a key.
+func (s *session) track(key string, caching bool) {
+	if !caching || !s.tracking || !s.resp3 {
+		return
+	}
+	if s.node.tracked[key] == nil {
+		s.node.tracked[key] = map[*session]bool{}
+	}
+	s.node.tracked[key][s] = true
+}
+
+func (s *session) set(key, value string, options []string) {
+	var ttl int64
+	for i := 0; i < len(options); i++ {
+		switch option := strings.ToUpper(options[i]); {
+		case option == "NX":
+			if _, ok := s.node.get(key); ok {
+				s.null()
+				return
+			}
+		case option == "PX" && i+1 < len(options):
+			i++
+			ttl, _ = strconv.ParseInt(options[i], 10, 64)
+		default:
+			s.fail("ERR syntax error")
+			return
+		}
+	}
+	s.node.set(key, value, ttl)
+	s.status("OK")
+}
+
+func (s *session) del(keys []string) {
+	deleted := int64(0)
+	for _, key := range keys {
+		if _, ok := s.node.get(key); ok {
+			s.node.del(key)
+			deleted++
+		}
+	}
+	s.number(deleted)
+}
+
+// pttl is how many milliseconds a key has left; -1: no end, -2: it is not there. mu is held.
+func (n *node) pttl(key string) int64 {
+	if _, ok := n.get(key); !ok {
+		return -2
+	}
+	if end := n.keys[key].end; end != 0 {
+		return end - n.now()
+	}
+	return -1
+}
+
+// load keeps a script and returns its name. mu is held.
+func (n *node) load(source string) string {
+	sum := sha1.Sum([]byte(source))
+	name := hex.EncodeToString(sum[:])
+	n.scripts[name] = true
+	return name
+}
+
+// call runs a script; args are the number of keys, the keys, and the rest.
+func (s *session) call(name string, args []string) {
+	if !s.node.scripts[name] {
+		s.fail("NOSCRIPT No matching script. Please use EVAL.")
+		return
+	}
+	twin := twins[name]
+	keys, err := strconv.Atoi(args[0])
+	if twin == nil || err != nil || keys >= len(args) {
+		s.fail("ERR a script that the simulation does not know")
+		return
+	}
+	list := twin(s.node, args[1:1+keys], args[1+keys:])
+	if len(list) == 1 {
+		s.number(list[0])
+		return
+	}
+	s.out = fmt.Appendf(s.out, "*%d\r\n", len(list))
+	for _, v := range list {
+		s.number(v)
+	}
+}
+
+// info has the fields of the sections server, persistence and replication by which a restart is recognised. mu is held.
+func (n *node) info() string {
+	uptime := int64(time.Since(n.started).Seconds() * n.rate)
+	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%020x%020x\r\nuptime_in_seconds:%d\r\n"+
+		"# Persistence\r\nloading:0\r\naof_enabled:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n", n.id+1, n.starts, uptime)
+}
+
+func (s *session) config(name string) {
+	values := map[string]string{"appendfsync": "everysec", "appendonly": "no"}
+	value, ok := values[strings.ToLower(name)]
+	if !ok {
+		s.pairs(0)
+		return
+	}
+	s.pairs(1)
+	s.text(name)
+	s.text(value)
+}

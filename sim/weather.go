@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// weather lets things go wrong, until the run's end.
+type weather struct {
+	run *run
+	rng *rand.Rand
+}
+
+func (w *weather) blow() {
+	plan := w.run.plan
+	if plan.faults == 0 {
+		return
+	}
+	for w.run.pause(around(w.rng, plan.faults)) {
+		w.run.history.note("weather", w.fault())
+	}
+}
+
+// fault does one bad thing, and tells which.
+func (w *weather) fault() string {
+	process, node := w.rng.IntN(w.run.plan.clients), w.rng.IntN(nodes)
+	l := w.run.processes[process].links[node]
+	short, long := around(w.rng, 100*time.Millisecond), around(w.rng, time.Second)
+	kinds := 10
+	if w.run.plan.mix.Forgetful {
+		kinds = 14
+	}
+	kind := w.rng.IntN(kinds)
+	lost := w.rng.IntN(2) == 0
+	switch c := l.current(); kind {
+	case 0, 1, 2:
+		switch {
+		case c == nil:
+		case kind == 0:
+			c.snap(lost)
+		case kind == 1:
+			c.deafen()
+		default:
+			c.silence()
+		}
+	case 3:
+		w.run.frozen[node].set(time.Now().Add(long))
+	case 4:
+		w.run.processes[process].paused.set(time.Now().Add(short))
+	case 5:
+		l.part(long)
+	case 6:
+		l.slow.set(time.Now().Add(long))
+	case 7:
+		l.refusing.set(time.Now().Add(long))
+		if c != nil {
+			c.snap(lost)
+		}
+	case 8:
+		w.split(process, node, long)
+	case 9:
+		for _, l := range w.run.processes[process].links {
+			if c := l.current(); c != nil {
+				c.snap(lost)
+			}
+		}
+	case 10, 11:
+		w.run.nodes[node].restart()
+	case 12:
+		for i := range nodes/2 + 1 {
+			w.run.nodes[(node+i)%nodes].restart()
+		}
+	default:
+		w.run.nodes[node].flush()
+	}
+	return fmt.Sprint("fault ", kind, " client ", process, " node ", node, " ", short, " ", long)
+}
+
+// split parts one client from some nodes, or one node from all clients.
+func (w *weather) split(process, node int, d time.Duration) {
+	if w.rng.IntN(2) == 0 {
+		for _, p := range w.run.processes {
+			p.links[node].part(d)
+		}
+		return
+	}
+	for _, l := range w.run.processes[process].links {
+		if w.rng.IntN(2) == 0 {
+			l.part(d)
+		}
+	}
+}
