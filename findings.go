@@ -45,8 +45,11 @@ func (f *findings) add(s Severity, format string, args ...any) {
 
 // judge is about one node. What it did not tell gives no finding but that it did not.
 func (f *findings) judge(node *multiplex.Facts) {
-	if node.Err != nil {
-		f.add(SeverityError, "can't be reached and has no vote (%v): start it, or correct its URL", node.Err)
+	switch {
+	case node.Quarantined:
+		f.add(SeverityError, "has no vote: %v", node.Err)
+	case node.Err != nil:
+		f.add(SeverityError, "can't be used and has no vote (%v): start it, or correct its URL or what is wrong with it", node.Err)
 	}
 	f.judgeServer(node)
 	for _, r := range node.Refused {
@@ -170,21 +173,33 @@ func (f *findings) judgePersistence(node *multiplex.Facts) {
 	case node.AOF && node.Fsync == "always" && !node.Rewriting:
 		f.add(SeverityInfo, "writes each lock to disk before it answers (AOF, appendfsync always): a restart keeps them, and it may vote at once")
 	case node.AOF && node.Fsync == "always":
-		f.add(SeverityInfo, "writes its AOF at once, but not during rewrites: a restart may forget the latest locks, so %s; no-appendfsync-on-rewrite no would keep them",
+		f.forgets("writes its AOF at once, but not during rewrites: a restart may forget the latest locks, so %s; no-appendfsync-on-rewrite no would keep them",
 			f.afterRestart())
 	case node.AOF:
-		f.add(SeverityInfo, "writes its AOF late (appendfsync %s): a restart may forget the latest locks, so %s; appendfsync always would keep them",
+		f.forgets("writes its AOF late (appendfsync %s): a restart may forget the latest locks, so %s; appendfsync always would keep them",
 			node.Fsync, f.afterRestart())
 	case node.Snapshots != "":
-		f.add(SeverityInfo, "writes snapshots only: a restart forgets locks, so %s; AOF with appendfsync always would keep them", f.afterRestart())
+		f.forgets("writes snapshots only: a restart forgets locks, so %s; AOF with appendfsync always would keep them", f.afterRestart())
 	default:
-		f.add(SeverityInfo, "has no AOF: a restart forgets locks, so %s; AOF with appendfsync always would keep them", f.afterRestart())
+		f.forgets("has no AOF: a restart forgets locks, so %s; AOF with appendfsync always would keep them", f.afterRestart())
 	}
 }
 
-// afterRestart is what a node needs that may have forgotten locks.
+// forgets adds what a restart does to the locks of a node that forgets them.
+func (f *findings) forgets(format string, args ...any) {
+	severity := SeverityInfo
+	if f.cfg.RestartGuard == GuardOff {
+		severity = SeverityWarning
+	}
+	f.add(severity, format, args...)
+}
+
+// afterRestart is what becomes of a node that may have forgotten locks.
 func (f *findings) afterRestart() string {
-	return fmt.Sprintf("after one it must not vote for MaxTTL (%v)", f.cfg.MaxTTL)
+	if f.cfg.RestartGuard == GuardOff {
+		return "two callers may hold the same lock after one, because RestartGuard is off"
+	}
+	return fmt.Sprintf("after one it does not vote for MaxTTL (%v)", f.cfg.MaxTTL)
 }
 
 // judgeLatency compares with the time that an attempt waits.

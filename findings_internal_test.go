@@ -80,7 +80,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		"fast clock":  {func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) }, SeverityError, "3.0 % too fast"},
 		"slow clock":  {func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) }, SeverityError, "3.0 % too slow"},
 		"far away":    {func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) }, SeverityInfo, "could not be checked"},
-		"stopped":     {func(f *multiplex.Facts) { f.Err = errors.New("it broke") }, SeverityError, "can't be reached and has no vote (it broke)"},
+		"stopped":     {func(f *multiplex.Facts) { f.Err = errors.New("it broke") }, SeverityError, "can't be used and has no vote (it broke)"},
 		"same server": {func(f *multiplex.Facts) { f.RunID = "run b" }, SeverityError, "is the same server as b:6379 (run_id run b)"},
 		"same data":   {func(f *multiplex.Facts) { f.DataSet = "data a" }, SeverityError, "has the same data as a:6379"},
 		"silent policy": {func(f *multiplex.Facts) {

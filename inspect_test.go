@@ -105,6 +105,7 @@ func TestInspectOfOddMasters(t *testing.T) {
 	c := newClient(t, nodes, func(cfg *lockpipe.Config) {
 		cfg.Nodes[5] = "redis://me:secret@" + address(nodes, 5)
 		cfg.Nodes[6] = "redis://me:secret@" + address(nodes, 6)
+		cfg.RestartGuard = lockpipe.GuardOff // which would admit neither a replica nor a server without INFO
 	})
 	eventually(t, func() bool {
 		up := 0
@@ -125,7 +126,7 @@ func TestInspectOfOddMasters(t *testing.T) {
 	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "give the user +config|get")
 	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "give the user +time")
 	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "the server answers within")
-	finds(t, all, address(nodes, 6), lockpipe.SeverityError, "can't be reached and has no vote (WRONGPASS")
+	finds(t, all, address(nodes, 6), lockpipe.SeverityError, "can't be used and has no vote (WRONGPASS")
 	require.Len(t, about(withoutClock(all), address(nodes, 5)), 4)
 	for _, f := range all {
 		require.NotContains(t, f.Text, "secret")
@@ -152,7 +153,7 @@ func TestInspectOfNodesThatDoNotAnswer(t *testing.T) {
 	require.NoError(t, nodes.Freeze(1))
 	all := inspected(t, c)
 	finds(t, all, address(nodes, 0), lockpipe.SeverityError, "connection refused")
-	finds(t, all, address(nodes, 1), lockpipe.SeverityError, "can't be reached")
+	finds(t, all, address(nodes, 1), lockpipe.SeverityError, "can't be used")
 	finds(t, all, address(nodes, 2), lockpipe.SeverityInfo, "answers within")
 	require.Equal(t, lockpipe.SeverityInfo, about(all, address(nodes, 2)).Worst())
 }
@@ -223,6 +224,19 @@ func (v *virtual) hang(i int, command string) (resume func()) {
 	}
 }
 
+// The goal: a node that the restart guard does not admit is an error that says why.
+func TestInspectOfNodesThatAreNotAdmitted(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	for i := range 2 {
+		do(t, nodes, i, "SET", prefix+"lockpipe:admitted", "another server")
+	}
+	host, port, _ := strings.Cut(address(nodes, 0), ":")
+	do(t, nodes, 2, "REPLICAOF", host, port)
+	all := inspected(t, newClient(t, nodes))
+	finds(t, all, address(nodes, 0), lockpipe.SeverityError, "has no vote: quarantined until")
+	finds(t, all, address(nodes, 2), lockpipe.SeverityError, "READONLY: it is a replica")
+}
+
 // The goal: nodes that hang are waited for at the same time and not for long, wherever in the inspection they hang.
 func TestInspectDoesNotWaitLongForNodesThatHang(t *testing.T) {
 	for _, command := range []string{"INFO", "TIME"} {
@@ -235,7 +249,7 @@ func TestInspectDoesNotWaitLongForNodesThatHang(t *testing.T) {
 			require.NoError(t, err)
 			require.LessOrEqual(t, time.Since(began), 4*time.Second)
 			for i := range 4 {
-				finds(t, all, v.urls[i], lockpipe.SeverityError, "can't be reached")
+				finds(t, all, v.urls[i], lockpipe.SeverityError, "can't be used")
 			}
 			require.Equal(t, lockpipe.SeverityInfo, about(all, v.urls[4]).Worst())
 		})
@@ -260,6 +274,7 @@ func TestInspectGivesUpANodeThatIsSlowInEverything(t *testing.T) {
 			return false
 		})
 		c, err := lockpipe.New(config(v.urls, []func(*lockpipe.Config){func(cfg *lockpipe.Config) {
+			cfg.RestartGuard = lockpipe.GuardOff // which asks for INFO as well
 			cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if addr == v.urls[0] {
 					time.Sleep(900 * time.Millisecond)
@@ -274,7 +289,7 @@ func TestInspectGivesUpANodeThatIsSlowInEverything(t *testing.T) {
 		all, err := c.Inspect(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 4*time.Second, time.Since(began))
-		finds(t, all, v.urls[0], lockpipe.SeverityError, "can't be reached and has no vote (no answer in time)")
+		finds(t, all, v.urls[0], lockpipe.SeverityError, "can't be used and has no vote (no answer in time)")
 		require.Equal(t, lockpipe.SeverityInfo, about(all, v.urls[1]).Worst())
 	})
 }

@@ -144,11 +144,20 @@ func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*
 		if err != nil {
 			return fail(fmt.Errorf("the nodes grant no lock: %w", err))
 		}
-		if err := lease.Release(ctx); err != nil {
+		if err := confirmed(ctx, lease); err != nil {
 			return fail(fmt.Errorf("the nodes release no lock: %w", err))
 		}
 	}
 	return clients, nil
+}
+
+// confirmed releases a lease, and waits longer than one attempt does for nodes that are slow to say so.
+func confirmed(ctx context.Context, lease *lockpipe.Lease) error {
+	for {
+		if err := lease.Release(ctx); !errors.Is(err, lockpipe.ErrNoQuorum) || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 // closeClients closes all at once, so that each has the whole time for its releases.

@@ -15,6 +15,8 @@ type Facts struct {
 	Node string
 	// Err is why the node could not be asked, or not to the end; nil where it could.
 	Err error
+	// Quarantined: the server answers, but the restart guard lets nobody use it yet; Err says until when, and why.
+	Quarantined bool
 	// Refused has the commands that the server answered with an error.
 	Refused []Refusal
 

@@ -116,12 +116,13 @@ func (n *node) inspect(ctx context.Context) Facts {
 	case errors.Is(f.Err, context.DeadlineExceeded):
 		f.Err = errSilent
 	case f.Err != nil:
+		f.Quarantined = NodeState(n.state.Load()) == NodeQuarantined
 		f.Err = withoutPassword(f.Err, n.password)
 	}
 	return f
 }
 
-// connected waits for the connecting that is under way, and returns why the node is down, if it is.
+// connected waits for the connecting that is under way, and returns why the node is down or quarantined, if it is.
 func (n *node) connected(ctx context.Context) error {
 	for NodeState(n.state.Load()) == NodeConnecting {
 		n.mu.Lock()

@@ -54,7 +54,7 @@ func TestInspectTellsWhatIsRefused(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	_, err := nodes.Do(0, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info", "-config", "-time")
 	require.NoError(t, err)
-	m := start(t, []string{"redis://me:secret@" + nodes.URLs()[0][len("redis://"):]}, nil)
+	m := start(t, []string{"redis://me:secret@" + nodes.URLs()[0][len("redis://"):]}, func(c *Config) { c.Guard = GuardOff })
 	up(t, m)
 	all, err := m.Inspect(t.Context())
 	require.NoError(t, err)

@@ -38,7 +38,7 @@ func TestInspectFindsErrors(t *testing.T) {
 	code, stdout, stderr = loadgen(t.Context(), "-inspect", "-nodes", "redis://me:secret@127.0.0.1:1")
 	require.Equal(t, exitUnsafe, code)
 	require.Empty(t, stderr)
-	require.Contains(t, stdout, "\nerror    127.0.0.1:1  can't be reached")
+	require.Contains(t, stdout, "\nerror    127.0.0.1:1  can't be used")
 	require.NotContains(t, stdout, "secret")
 }
 
