@@ -140,15 +140,30 @@ func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*
 		clients = append(clients, client)
 	}
 	for _, client := range clients {
-		lease, err := client.Acquire(ctx, prefix+"ready")
-		if err != nil {
-			return fail(fmt.Errorf("the nodes grant no lock: %w", err))
-		}
-		if err := lease.Release(ctx); err != nil {
-			return fail(fmt.Errorf("the nodes release no lock: %w", err))
+		if err := takeOne(ctx, client, prefix+"ready"); err != nil {
+			return fail(err)
 		}
 	}
 	return clients, nil
+}
+
+// takeOne takes and releases one lock. As an acquire is tried again until ctx ends, a release is asked for again: that nodes were late
+// once does not say that they can't be used. What has run out meanwhile needs no release.
+func takeOne(ctx context.Context, client *lockpipe.Client, key string) error {
+	lease, err := client.Acquire(ctx, key)
+	if err != nil {
+		return fmt.Errorf("the nodes grant no lock: %w", err)
+	}
+	for {
+		err := lease.Release(ctx)
+		if err == nil || errors.Is(err, lockpipe.ErrExpired) {
+			return nil
+		}
+		if ctx.Err() != nil || !errors.Is(err, lockpipe.ErrNoQuorum) {
+			return fmt.Errorf("the nodes release no lock: %w", err)
+		}
+		time.Sleep(releasePause)
+	}
 }
 
 // closeClients closes all at once, so that each has the whole time for its releases.
