@@ -25,7 +25,7 @@ func up(t *testing.T, m *Mux) {
 			}
 		}
 		return true
-	}, 10*time.Second, time.Millisecond)
+	}, patient, time.Millisecond)
 }
 
 // owner is a watch and what it was told.
@@ -114,14 +114,14 @@ func TestALostConnectionWakesAndAWatchIsArmedAgain(t *testing.T) {
 	do(t, nodes, "SET", "k", "v", "PX", "60000")
 	w := watching(m, "k")
 	for range 3 {
-		require.Eventually(t, func() bool { _, known := w.arm(t, 0); return known && len(w.woken) == 0 }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { _, known := w.arm(t, 0); return known && len(w.woken) == 0 }, patient, time.Millisecond)
 		do(t, nodes, "CLIENT", "KILL", "TYPE", "normal")
 		w.await(t)
 		_, known := w.Left()
 		require.False(t, known)
 		up(t, m)
 	}
-	require.Eventually(t, func() bool { _, known := w.arm(t, 0); return known && len(w.woken) == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { _, known := w.arm(t, 0); return known && len(w.woken) == 0 }, patient, time.Millisecond)
 	do(t, nodes, "DEL", "k")
 	w.await(t)
 }
