@@ -22,8 +22,9 @@ type node struct {
 	sessions map[*session]bool
 	pushes   []*session // that have something to be told
 	ids      int64      // of sessions
-	starts   int
-	started  time.Time
+	servers  int        // how many there have been at this address, this one included
+	started  int64      // when this one began, by the node's clock
+	promoted bool       // this one was a replica
 }
 
 // entry is the value of one key.
@@ -41,14 +42,28 @@ func newNode(id int, rate float64) *node {
 // boot begins with an empty memory. mu is held, or not needed yet.
 func (n *node) boot() {
 	n.keys, n.scripts, n.tracked = map[string]entry{}, map[string]bool{}, map[string]map[*session]bool{}
-	n.starts++
-	n.started = time.Now()
+	n.servers++
+	n.started, n.promoted = n.now(), false
 }
 
 // restart is a crash: everything in memory is lost, and all connections break.
 func (n *node) restart() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.crash()
+}
+
+// failover is a crash after which a replica takes the place that has replicated nothing, and began when the server did that crashed.
+func (n *node) failover() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	started := n.started
+	n.crash()
+	n.started, n.promoted = started, true
+}
+
+// crash is restart with mu held.
+func (n *node) crash() {
 	for _, s := range n.inOrder(n.sessions) {
 		n.drop(s)
 		s.hangUp()

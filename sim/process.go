@@ -28,8 +28,9 @@ type process struct {
 // begin makes a client.
 func (p *process) begin() {
 	c, err := lockpipe.New(lockpipe.Config{
-		Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout, TTL: maxTTL, MaxTTL: maxTTL,
-		Dial: p.dial, Logger: slog.New(slog.DiscardHandler),
+		Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout, TTL: p.run.plan.longest, MaxTTL: p.run.plan.longest,
+		RestartGuard: p.run.plan.guard,
+		Dial:         p.dial, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		panic(err)

@@ -113,15 +113,16 @@ func (r *run) live(seed uint64) {
 	}
 	w := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 1))}
 	all.Go(w.blow)
+	forgetting := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 2))}
+	all.Go(forgetting.forget)
 	all.Wait()
 }
 
-const (
-	// recovering is how long a client may need to reach a node again that is well, and to send it what was kept for it.
-	recovering = 2500 * time.Millisecond
-	// drifting is by how much nodes may keep a key longer than its lease lasts.
-	drifting = 2*maxTTL/100 + 10*time.Millisecond
-)
+// recovering is how long a client may need to reach a node again that is well, and to send it what was kept for it.
+const recovering = 2500 * time.Millisecond
+
+// drifting is by how much nodes may keep a key longer than its lease lasts.
+func (p *Plan) drifting() time.Duration { return 2*p.longest/100 + 10*time.Millisecond }
 
 // finish heals everything, closes the clients, and looks whether keys are left.
 func (r *run) finish() {
@@ -133,6 +134,9 @@ func (r *run) finish() {
 		}
 	}
 	time.Sleep(recovering)
+	if r.plan.forget > 0 {
+		time.Sleep(r.plan.longest) // a client whose nodes are in quarantine can't confirm that it released everything
+	}
 	for _, p := range r.processes {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		if err := p.current().Close(ctx); err != nil {
@@ -140,11 +144,11 @@ func (r *run) finish() {
 		}
 		cancel()
 	}
-	time.Sleep(drifting)
+	time.Sleep(r.plan.drifting())
 	if r.tidy() {
 		r.free("soon after Close")
 	}
-	time.Sleep(maxTTL + drifting)
+	time.Sleep(r.plan.longest + r.plan.drifting())
 	r.free("after the longest TTL")
 }
 
@@ -182,7 +186,7 @@ func (r *run) judge() {
 // backed wants a quorum of nodes to keep the keys of a lease for longer than it lasts.
 func (r *run) backed(h *hold) {
 	until, token := h.lease.Until(), h.lease.Token()
-	if until.IsZero() || r.plan.mix.Forgetful || r.plan.mix.Blind {
+	if until.IsZero() || r.plan.forget > 0 || r.plan.mix.Blind {
 		return
 	}
 	for _, key := range h.keys {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // session is one connection as the node sees it. It speaks RESP2, and RESP3 after HELLO 3. Guarded by node.mu.
@@ -293,9 +292,13 @@ func (s *session) call(name string, args []string) {
 
 // info has the fields of the sections server, persistence and replication by which a restart is recognised. mu is held.
 func (n *node) info() string {
-	uptime := int64(time.Since(n.started).Seconds() * n.rate)
+	uptime := n.now()/1000 - n.started/1000 // as Redis does it: up to a second too long
+	former := strings.Repeat("0", 40)
+	if n.promoted {
+		former = strings.Repeat("1", 40)
+	}
 	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%020x%020x\r\nuptime_in_seconds:%d\r\n"+
-		"# Persistence\r\nloading:0\r\naof_enabled:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n", n.id+1, n.starts, uptime)
+		"# Persistence\r\nloading:0\r\naof_enabled:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid2:%s\r\n", n.id+1, n.servers, uptime, former)
 }
 
 func (s *session) config(name string) {

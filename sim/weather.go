@@ -3,7 +3,10 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"github.com/lockpipe/lockpipe"
 )
 
 // weather lets things go wrong, until the run's end.
@@ -27,11 +30,7 @@ func (w *weather) fault() string {
 	process, node := w.rng.IntN(w.run.plan.clients), w.rng.IntN(nodes)
 	l := w.run.processes[process].links[node]
 	short, long := around(w.rng, 100*time.Millisecond), around(w.rng, time.Second)
-	kinds := 10
-	if w.run.plan.mix.Forgetful {
-		kinds = 14
-	}
-	kind := w.rng.IntN(kinds)
+	kind := w.rng.IntN(10)
 	lost := w.rng.IntN(2) == 0
 	switch c := l.current(); kind {
 	case 0, 1, 2:
@@ -59,22 +58,61 @@ func (w *weather) fault() string {
 		}
 	case 8:
 		w.split(process, node, long)
-	case 9:
+	default:
 		for _, l := range w.run.processes[process].links {
 			if c := l.current(); c != nil {
 				c.snap(lost)
 			}
 		}
-	case 10, 11:
-		w.run.nodes[node].restart()
-	case 12:
-		for i := range nodes/2 + 1 {
-			w.run.nodes[(node+i)%nodes].restart()
-		}
-	default:
-		w.run.nodes[node].flush()
 	}
 	return fmt.Sprint("fault ", kind, " client ", process, " node ", node, " ", short, " ", long)
+}
+
+// forget lets nodes lose their memory, until the run's end. It begins when every client has got to know a node: one that has not would take nodes that
+// all forgot for new ones.
+func (w *weather) forget() {
+	plan := w.run.plan
+	if plan.forget == 0 {
+		return
+	}
+	for !w.known() {
+		if !w.run.pause(50 * time.Millisecond) {
+			return
+		}
+	}
+	for w.run.pause(around(w.rng, plan.forget)) {
+		w.run.history.note("weather", w.loss())
+	}
+}
+
+// known reports whether every client has a node that is up. Clients that are strict get to know their nodes late, and need not.
+func (w *weather) known() bool {
+	up := func(n lockpipe.NodeStatus) bool { return n.State == lockpipe.NodeUp }
+	for _, p := range w.run.processes {
+		if w.run.plan.guard == lockpipe.GuardAuto && !slices.ContainsFunc(p.current().Nodes(), up) {
+			return false
+		}
+	}
+	return true
+}
+
+// loss takes the memory from one node, or from a quorum, and tells how.
+func (w *weather) loss() string {
+	some := w.run.nodes[w.run.plan.spare:]
+	from, kind := w.rng.IntN(len(some)), w.rng.IntN(5)
+	switch n := some[from]; kind {
+	case 0, 1:
+		n.restart()
+	case 2:
+		for i := range nodes/2 + 1 {
+			some[(from+i)%len(some)].restart()
+		}
+	case 3:
+		n.failover()
+	default:
+		n.flush()
+	}
+	return fmt.Sprint("loss ", kind, " from node ", some[from].id)
 }
 
 // split parts one client from some nodes, or one node from all clients.
