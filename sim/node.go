@@ -20,11 +20,13 @@ type node struct {
 	scripts  map[string]bool // by SHA-1
 	tracked  map[string]map[*session]bool
 	sessions map[*session]bool
-	pushes   []*session // that have something to be told
-	ids      int64      // of sessions
-	servers  int        // how many there have been at this address, this one included
-	started  int64      // when this one began, by the node's clock
-	promoted bool       // this one was a replica
+	pushes   []*session       // that have something to be told
+	ids      int64            // of sessions
+	saved    map[string]entry // the keys as a snapshot has them
+	durable  bool             // whatever was written outlives a crash; set before anybody else has the node
+	servers  int              // how many there have been at this address, this one included
+	started  int64            // when this one began, by the node's clock
+	promoted bool             // this one was a replica
 }
 
 // entry is the value of one key.
@@ -34,47 +36,61 @@ type entry struct {
 }
 
 func newNode(id int, rate float64) *node {
-	n := &node{id: id, rate: rate, epoch: time.Now(), sessions: map[*session]bool{}}
-	n.boot()
+	n := &node{id: id, rate: rate, epoch: time.Now(), sessions: map[*session]bool{}, saved: map[string]entry{}}
+	n.boot(map[string]entry{})
 	return n
 }
 
-// boot begins with an empty memory. mu is held, or not needed yet.
-func (n *node) boot() {
-	n.keys, n.scripts, n.tracked = map[string]entry{}, map[string]bool{}, map[string]map[*session]bool{}
+// boot begins with these keys. mu is held, or not needed yet.
+func (n *node) boot(keys map[string]entry) {
+	n.keys, n.scripts, n.tracked = keys, map[string]bool{}, map[string]map[*session]bool{}
 	n.servers++
-	n.started, n.promoted = n.now(), false
+	n.started = n.now()
+	n.promoted = n.promoted && n.durable // it keeps what the replica had: docs/restart-guard.md says that nobody could notice
 }
 
-// restart is a crash: everything in memory is lost, and all connections break.
+// save makes a snapshot.
+func (n *node) save() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.saved = maps.Clone(n.keys)
+}
+
+// restart is a crash: all connections break, and what came after the snapshot is lost, unless the node is durable.
 func (n *node) restart() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.crash()
+	n.hangUp()
+	if n.durable {
+		n.boot(n.keys)
+	} else {
+		n.boot(maps.Clone(n.saved))
+	}
 }
 
-// failover is a crash after which a replica takes the place that has replicated nothing, and began when the server did that crashed.
+// failover is a crash after which a replica takes the place. It has what the snapshot has, and began when the server did that crashed.
 func (n *node) failover() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	started := n.started
-	n.crash()
+	n.hangUp()
+	n.boot(maps.Clone(n.saved))
 	n.started, n.promoted = started, true
 }
 
-// crash is restart with mu held.
-func (n *node) crash() {
+// hangUp ends all connections. mu is held.
+func (n *node) hangUp() {
 	for _, s := range n.inOrder(n.sessions) {
 		n.drop(s)
 		s.hangUp()
 	}
-	n.boot()
 }
 
 // flush loses the keys and tells who tracks any.
 func (n *node) flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.saved = map[string]entry{}
 	n.flushAll()
 	n.tell(nil)
 }
@@ -179,6 +195,14 @@ func (n *node) until(key, token string) time.Time {
 		return time.Time{}
 	}
 	return n.epoch.Add(time.Duration(float64(n.keys[key].end*int64(time.Millisecond)) / n.rate))
+}
+
+// marked reports whether the node has the marker of its own server.
+func (n *node) marked() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	value, ok := n.get(prefix + "lockpipe:admitted")
+	return ok && value == n.runID()
 }
 
 // left returns the keys that the node has.

@@ -51,7 +51,7 @@ type Plan struct {
 	longest time.Duration // MaxTTL, and so how long a node that forgot is quarantined
 	guard   lockpipe.GuardMode
 	forget  time.Duration // between two losses of a node's memory, on average; 0: there are none
-	spare   int           // how many nodes keep their memory
+	durable int           // how many nodes keep their memory when they restart
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -103,12 +103,10 @@ func (p *Plan) forgetting(rng *rand.Rand, one func(...time.Duration) time.Durati
 	if rng.IntN(2) == 0 {
 		p.minTTL = p.longest / 2
 	}
-	switch {
-	case rng.IntN(3) == 0:
+	if rng.IntN(3) == 0 {
 		p.guard = lockpipe.GuardStrict
-	case p.restart > 0: // a new client would take nodes that all forgot lately for new ones
-		p.spare = 1
 	}
+	p.durable = rng.IntN(3)
 }
 
 // below is a random time below d.

@@ -11,12 +11,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/sim/dice"
 )
 
@@ -75,7 +77,9 @@ func newRun(seed uint64, plan *Plan) *run {
 	for i := range nodes {
 		rate := 1 + float64(int64(dice.Mix(seed, 1, uint64(i))%5)-2)/200 // 1 % slow to 1 % fast: all that the drift allows for
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
-		r.nodes = append(r.nodes, newNode(i, rate))
+		n := newNode(i, rate)
+		n.durable = i < plan.durable
+		r.nodes = append(r.nodes, n)
 		r.frozen = append(r.frozen, &moment{})
 	}
 	for i := range plan.clients {
@@ -96,6 +100,28 @@ func (r *run) pause(d time.Duration) bool {
 		return false
 	}
 	time.Sleep(d)
+	return true
+}
+
+// What GuardAuto can't notice is that all nodes have forgotten, for a client that has never met one before: it takes them for new ones. So no
+// client begins when there is no marker, and no memory is lost while there is such a client. Both return false when the run is over before.
+
+// known waits until every client has met a node.
+func (r *run) known() bool {
+	return r.when(func() bool { return !slices.ContainsFunc(r.processes, func(p *process) bool { return !p.knows() }) })
+}
+
+// marked waits until a node has its marker.
+func (r *run) marked() bool {
+	return r.when(func() bool { return slices.ContainsFunc(r.nodes, (*node).marked) })
+}
+
+func (r *run) when(met func() bool) bool {
+	for r.plan.forget > 0 && r.plan.guard == lockpipe.GuardAuto && !met() {
+		if !r.pause(10 * time.Millisecond) {
+			return false
+		}
+	}
 	return true
 }
 

@@ -3,10 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
-
-	"github.com/lockpipe/lockpipe"
 )
 
 // weather lets things go wrong, until the run's end.
@@ -68,51 +65,35 @@ func (w *weather) fault() string {
 	return fmt.Sprint("fault ", kind, " client ", process, " node ", node, " ", short, " ", long)
 }
 
-// forget lets nodes lose their memory, until the run's end. It begins when every client has got to know a node: one that has not would take nodes that
-// all forgot for new ones.
+// forget lets nodes lose their memory, until the run's end.
 func (w *weather) forget() {
 	plan := w.run.plan
 	if plan.forget == 0 {
 		return
 	}
-	for !w.known() {
-		if !w.run.pause(50 * time.Millisecond) {
-			return
-		}
-	}
-	for w.run.pause(around(w.rng, plan.forget)) {
+	for w.run.pause(around(w.rng, plan.forget)) && w.run.known() {
 		w.run.history.note("weather", w.loss())
 	}
 }
 
-// known reports whether every client has a node that is up. Clients that are strict get to know their nodes late, and need not.
-func (w *weather) known() bool {
-	up := func(n lockpipe.NodeStatus) bool { return n.State == lockpipe.NodeUp }
-	for _, p := range w.run.processes {
-		if w.run.plan.guard == lockpipe.GuardAuto && !slices.ContainsFunc(p.current().Nodes(), up) {
-			return false
-		}
-	}
-	return true
-}
-
 // loss takes the memory from one node, or from a quorum, and tells how.
 func (w *weather) loss() string {
-	some := w.run.nodes[w.run.plan.spare:]
-	from, kind := w.rng.IntN(len(some)), w.rng.IntN(5)
-	switch n := some[from]; kind {
+	node, kind := w.rng.IntN(nodes), w.rng.IntN(6)
+	switch n := w.run.nodes[node]; kind {
 	case 0, 1:
 		n.restart()
 	case 2:
 		for i := range nodes/2 + 1 {
-			some[(from+i)%len(some)].restart()
+			w.run.nodes[(node+i)%nodes].restart()
 		}
 	case 3:
 		n.failover()
-	default:
+	case 4:
 		n.flush()
+	default:
+		n.save()
 	}
-	return fmt.Sprint("loss ", kind, " from node ", some[from].id)
+	return fmt.Sprint("loss ", kind, " node ", node)
 }
 
 // split parts one client from some nodes, or one node from all clients.
