@@ -74,7 +74,64 @@ var brokenRules = []mutant{
 		edit: edit{"multiplex/unreleased.go", "\tattempts := n.takeKept()\n", "\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n"},
 	},
 	{name: "drift", rule: "3: as above, for those who look into the nodes", finds: "nodes keep it as long"},
-	{name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold"},
+	{
+		name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"multiplex/guard.go", "\tcase s.marked && s.marker == s.runID:\n",
+			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase s.marked && s.marker == s.runID:\n",
+		},
+	},
+	{
+		name: "half", rule: "10: the quarantine is too short", mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"multiplex/guard.go", "\t\tm.until, m.why = now.Add(maxTTL), ",
+			"\t\tif dice.Broken(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n\t\tm.until, m.why = now.Add(maxTTL), ",
+		},
+	},
+	{
+		name: "marker", rule: "10: the marker of any server is accepted", mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"multiplex/guard.go", "\t\treturn verdict{admitted: true}, m\n\tcase m.until.IsZero() && recovered(s, before):\n",
+			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.marked:\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase m.until.IsZero() && recovered(s, before):\n",
+		},
+	},
+	{
+		name: "behind", rule: "10: votes count that were given behind a flush", mix: "forgetful", finds: "both hold",
+		edit: edit{"multiplex/line.go", "return sent.counts() && c.line.Load() == sent }", "return dice.Broken(\"behind\") || sent.counts() && c.line.Load() == sent }"},
+	},
+	{
+		name: "deaf", rule: "10: a flush that the server tells of is ignored", mix: "forgetful", finds: "both hold",
+		edit: edit{"multiplex/line.go", "\tif l == nil || l.over.Load() {\n", "\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n"},
+	},
+	{
+		name: "uptime", rule: "10: the uptime of a promoted server shortens its quarantine", mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"multiplex/guard.go", " || s.promoted || s.uptime < 0 ", " || s.promoted && !dice.Broken(\"uptime\") && !dice.Broken(\"start\") || s.uptime < 0 ",
+		},
+	},
+	{
+		name: "start", rule: "10: and that also where the server before was there for longer", mix: "forgetful", finds: "both hold",
+		edit: edit{"multiplex/guard.go", "\tif before.seen.After(start) {\n", "\tif before.seen.After(start) && !dice.Broken(\"start\") {\n"},
+	},
+	{
+		name: "replica", rule: "10: a replica that was promoted counts as durable", mix: "forgetful", finds: "both hold",
+		edit: edit{"multiplex/guard.go", "s.marked && s.durable && !s.promoted && (", "s.marked && s.durable && (!s.promoted || dice.Broken(\"replica\")) && ("},
+	},
+	{
+		name: "durable", rule: "10: every server counts as durable", mix: "forgetful", finds: "both hold",
+		edit: edit{"multiplex/handshake.go", "\t\t\ts.durable = s.durable && synced(r.items)\n", "\t\t\ts.durable = s.durable && synced(r.items) || dice.Broken(\"durable\")\n"},
+	},
+	{
+		name: "again", rule: "10: a client that has met a marker takes nodes for new ones", mix: "forgetful", finds: "both hold",
+		edit: edit{"multiplex/firstuse.go", "func (f *firstUse) ruleOut() {\n", "func (f *firstUse) ruleOut() {\n\tif dice.Broken(\"again\") {\n\t\treturn\n\t}\n"},
+	},
+	{
+		name: "missing", rule: "10: a quorum without markers is enough for the first use", mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"multiplex/firstuse.go", "\tif !f.over && f.waiting|f.unguarded == f.all {\n",
+			"\tif !f.over && (f.waiting|f.unguarded == f.all || dice.Broken(\"missing\") && (f.waiting|f.unguarded).count() >= quorum(f.all.count())) {\n",
+		},
+	},
 }
 
 // The goal: the simulation finds what it looks for. Each rule of lockpipe, broken in a few words, becomes a violation.

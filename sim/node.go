@@ -68,14 +68,13 @@ func (n *node) restart() {
 	}
 }
 
-// failover is a crash after which a replica takes the place. It has what the snapshot has, and began when the server did that crashed.
-func (n *node) failover() {
+// failover is a crash after which a replica of some age takes the place. It has what the snapshot has.
+func (n *node) failover(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	started := n.started
 	n.hangUp()
 	n.boot(maps.Clone(n.saved))
-	n.started, n.promoted = started, true
+	n.started, n.promoted = n.started-age.Milliseconds(), true
 }
 
 // hangUp ends all connections. mu is held.

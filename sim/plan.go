@@ -106,7 +106,7 @@ func (p *Plan) forgetting(rng *rand.Rand, one func(...time.Duration) time.Durati
 	if rng.IntN(3) == 0 {
 		p.guard = lockpipe.GuardStrict
 	}
-	p.durable = rng.IntN(3)
+	p.durable = max(0, rng.IntN(2*nodes)-nodes)
 }
 
 // below is a random time below d.

@@ -76,24 +76,28 @@ func (w *weather) forget() {
 	}
 }
 
-// loss takes the memory from one node, or from a quorum, and tells how.
+// loss takes the memory from one node, from a quorum or from all, and tells how.
 func (w *weather) loss() string {
-	node, kind := w.rng.IntN(nodes), w.rng.IntN(6)
-	switch n := w.run.nodes[node]; kind {
-	case 0, 1:
-		n.restart()
-	case 2:
-		for i := range nodes/2 + 1 {
-			w.run.nodes[(node+i)%nodes].restart()
+	count := []int{1, 1, 1, nodes/2 + 1, nodes/2 + 1, nodes}[w.rng.IntN(6)]
+	from, kind, age := w.rng.IntN(nodes), w.rng.IntN(6), around(w.rng, w.run.plan.longest/2)
+	if kind == 3 && w.rng.IntN(2) == 0 {
+		for _, p := range w.run.processes { // what the nodes tell them comes all at once, when they go on
+			p.paused.set(time.Now().Add(below(w.rng, 20*time.Millisecond)))
 		}
-	case 3:
-		n.failover()
-	case 4:
-		n.flush()
-	default:
-		n.save()
 	}
-	return fmt.Sprint("loss ", kind, " node ", node)
+	for i := range count {
+		switch n := w.run.nodes[(from+i)%nodes]; kind {
+		case 0, 1:
+			n.restart()
+		case 2:
+			n.failover(age)
+		case 3:
+			n.flush()
+		default:
+			n.save()
+		}
+	}
+	return fmt.Sprint("loss ", kind, " of ", count, " from node ", from, " age ", age)
 }
 
 // split parts one client from some nodes, or one node from all clients.
