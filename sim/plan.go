@@ -96,9 +96,9 @@ func (p *Plan) forgetting(rng *rand.Rand, one func(...time.Duration) time.Durati
 		p.guard, p.forget = lockpipe.GuardOff, one(300*time.Millisecond, 1500*time.Millisecond)
 		return
 	}
-	p.longest = one(500*time.Millisecond, 2*time.Second, 5*time.Second)
-	p.forget = one(p.longest/4, p.longest/2, p.longest*2)
-	p.length += p.longest + 5*time.Second
+	p.longest = one(500*time.Millisecond, time.Second, 3*time.Second)
+	p.forget = one(p.longest/2, p.longest, 3*p.longest)
+	p.length += p.longest
 	p.minTTL, p.maxTTL = min(p.minTTL, p.longest/2), p.longest
 	if rng.IntN(2) == 0 {
 		p.minTTL = p.longest / 2
