@@ -73,7 +73,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 }
 
 func newRun(seed uint64, plan *Plan) *run {
-	r := &run{plan: plan, end: time.Now().Add(plan.length), history: &history{start: time.Now()}}
+	r := &run{plan: plan, end: time.Now().Add(plan.length), history: newHistory()}
 	for i := range nodes {
 		rate := 1 + float64(int64(dice.Mix(seed, 1, uint64(i))%5)-2)/200 // 1 % slow to 1 % fast: all that the drift allows for
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
@@ -85,7 +85,9 @@ func newRun(seed uint64, plan *Plan) *run {
 	for i := range plan.clients {
 		p := &process{run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i)))}
 		for j, n := range r.nodes {
-			p.links = append(p.links, newLink(dice.Mix(seed, 2, uint64(i), uint64(j)), plan, n, &p.paused, r.frozen[j]))
+			l := newLink(dice.Mix(seed, 2, uint64(i), uint64(j)), plan, n, &p.paused, r.frozen[j])
+			l.sends = r.history.leaving
+			p.links = append(p.links, l)
 		}
 		r.processes = append(r.processes, p)
 	}
