@@ -20,7 +20,7 @@ type mutant struct {
 
 var brokenRules = []mutant{
 	{
-		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold", from: 18,
+		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold", from: 21,
 		edit: edit{
 			"keys.go", "\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
 			"\tif dice.Broken(\"token\") {\n\t\traw = [tokenBytes]byte{dice.Number(c)}\n\t}\n\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
