@@ -109,10 +109,6 @@ var brokenRules = []mutant{
 		edit: edit{"multiplex/line.go", "\tif l == nil || l.over.Load() {\n", "\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n"},
 	},
 	{
-		name: "replica", rule: "10: a replica that was promoted counts as durable", mix: "forgetful", finds: "both hold", from: 38,
-		edit: edit{"multiplex/guard.go", "s.marked && s.durable && !s.promoted && (", "s.marked && s.durable && (!s.promoted || dice.Broken(\"replica\")) && ("},
-	},
-	{
 		name: "durable", rule: "10: every server counts as durable", mix: "forgetful", finds: "both hold", from: 22,
 		edit: edit{"multiplex/handshake.go", "\t\t\ts.durable = s.durable && synced(r.items)\n", "\t\t\ts.durable = s.durable && synced(r.items) || dice.Broken(\"durable\")\n"},
 	},
