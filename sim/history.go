@@ -98,8 +98,8 @@ func (h *history) leaving(data []byte) {
 	}
 }
 
-// late makes a violation of an extension that is sent now, where the lease of the token has run out or was lost before. One that was
-// released goes on, with its token, with whoever it was handed to.
+// late makes a violation of an extension that is sent now, where the lease of the token has run out before. One that was released goes on,
+// with its token, with whoever it was handed to; and one that was found lost may have been about to be sent within its time: its release follows.
 func (h *history) late(token string) {
 	h.mu.Lock()
 	b := h.newest[token]
@@ -108,7 +108,7 @@ func (h *history) late(token string) {
 		late = time.Since(b.end)
 	}
 	h.mu.Unlock()
-	if late > 0 && (errors.Is(b.lease.Err(), lockpipe.ErrExpired) || errors.Is(b.lease.Err(), lockpipe.ErrLost)) {
+	if late > 0 && errors.Is(b.lease.Err(), lockpipe.ErrExpired) {
 		h.violation("an extension of %s on %v is sent %v after it ended", b.who, b.keys, late)
 	}
 }
