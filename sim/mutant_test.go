@@ -116,13 +116,6 @@ var brokenRules = []mutant{
 		name: "again", rule: "10: a client that has met a marker takes nodes for new ones", mix: "forgetful", finds: "both hold", from: 14,
 		edit: edit{"multiplex/firstuse.go", "func (f *firstUse) ruleOut() {\n", "func (f *firstUse) ruleOut() {\n\tif dice.Broken(\"again\") {\n\t\treturn\n\t}\n"},
 	},
-	{
-		name: "missing", rule: "10: a quorum without markers is enough for the first use", mix: "forgetful", finds: "both hold", from: 19,
-		edit: edit{
-			"multiplex/firstuse.go", "\tif !f.over && f.waiting|f.unguarded == f.all {\n",
-			"\tif !f.over && (f.waiting|f.unguarded == f.all || dice.Broken(\"missing\") && (f.waiting|f.unguarded).count() >= quorum(f.all.count())) {\n",
-		},
-	},
 }
 
 // The goal: the simulation finds what it looks for. Each rule of lockpipe, broken in a few words, becomes a violation.
