@@ -14,9 +14,6 @@ import (
 // expire. The application's keys must not have this name.
 const markerKey = "lockpipe:admitted"
 
-// lostMarker is the value that says: this node was in use, and has forgotten locks. It expires with the quarantine.
-const lostMarker = "lost"
-
 const (
 	// How long and how often a node without a marker is looked at, before it is quarantined, for the marker of another client.
 	markingPatience = 100 * time.Millisecond
@@ -89,9 +86,6 @@ func (a *admission) examine(ctx context.Context, h *handshake) (runID string, er
 	case err != nil:
 		return "", err
 	case !v.admitted:
-		if a.memory.known && !s.marked {
-			h.warn(a.marker, time.Until(v.until))
-		}
 		return "", &quarantine{v.until, v.why}
 	}
 	if err := h.settle(former, a.marker, &s, v.mark); err != nil {

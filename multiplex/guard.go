@@ -52,7 +52,7 @@ type memory struct {
 	// until is when its quarantine ends; zero: it is in none.
 	until time.Time
 	why   string
-	// marked: it had a server's marker at the last look. One that has none later was flushed in between.
+	// marked: it had some marker at the last look. One that has none later was flushed in between.
 	marked bool
 }
 
@@ -76,10 +76,10 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 	if m.runID != s.runID {
 		m = memory{runID: s.runID, known: m.known}
 	}
-	if m.marked && !s.served() { // flushed since: another client may have admitted it before
+	if m.marked && !s.marked { // flushed since: another client may have admitted it before
 		m.until = time.Time{}
 	}
-	m.seen, m.marked = now, s.served()
+	m.seen, m.marked = now, s.marked
 	switch {
 	case s.marked && s.marker == s.runID:
 		return verdict{admitted: true}, m
@@ -101,7 +101,7 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 // a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
 // run before, it has to be that one: in between there may have been a run that was not durable.
 func recovered(s *sight, before memory) bool {
-	return s.served() && s.durable && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
+	return s.marked && s.durable && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
 }
 
 // started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its

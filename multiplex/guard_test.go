@@ -24,7 +24,6 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		return s
 	}
 	other := func(s *sight) { s.marker, s.marked = "old", true }
-	lost := func(s *sight) { s.marker, s.marked, s.durable = lostMarker, true, true }
 	knew := memory{runID: "old", admitted: true, seen: at(980)}
 	for _, test := range []struct {
 		name  string
@@ -51,8 +50,6 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "the old server was there until 999", s: unmarked, m: memory{runID: "old", seen: at(999)}, until: 1059, why: whyRestarted},
 		{name: "restarted this second", s: change(func(s *sight) { s.uptime = 0 }), m: knew, until: 1060, why: whyRestarted},
 		{name: "durable, so its start was not the loss", s: change(func(s *sight) { s.durable = true }), m: knew, until: 1060, why: whyRestarted},
-		{name: "another client knows of a loss", s: change(lost), until: 1060, why: whyUnknown},
-		{name: "that mark has expired", s: unmarked, m: memory{runID: "new", seen: at(999), until: at(1000)}, mark: true},
 		{name: "flushed while it waits", s: unmarked, m: memory{runID: "new", seen: at(999), until: at(1000), marked: true}, until: 1060, why: whyUnknown},
 		{name: "promoted", s: change(func(s *sight) { s.promoted = true }), m: knew, until: 1060, why: whyReplaced},
 		{name: "an old server", s: change(func(s *sight) { s.uptime = time.Minute }), m: knew, until: 1060, why: whyRestarted},

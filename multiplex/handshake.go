@@ -90,9 +90,6 @@ type sight struct {
 	client string
 }
 
-// served reports whether the marker is that of a server.
-func (s *sight) served() bool { return s.marked && s.marker != lostMarker }
-
 // introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, and selects the database. marker is the key
 // to read; "" where the guard is off. rueidis does some of it again.
 func (h *handshake) introduce(o *rueidis.ClientOption, marker string) (sight, error) {
@@ -221,13 +218,6 @@ func synced(config []reply) bool {
 		set[config[i].text] = config[i+1].text
 	}
 	return set["appendfsync"] == "always" && set["no-appendfsync-on-rewrite"] == "no"
-}
-
-// warn leaves a marker that is no server's on a server that has lost its own, so that a client which knows less does not take the
-// node for one that was never used. Whether that succeeds makes no difference to this client.
-func (h *handshake) warn(marker string, rest time.Duration) {
-	expiry := strconv.FormatInt(max(1, rest.Milliseconds()), 10)
-	_ = h.ask([]question{{[]string{"SET", marker, lostMarker, "NX", "PX", expiry}, nil}})
 }
 
 // settle is the end of the handshake with a server that is admitted: it ends the connection that the node had before on this same
