@@ -15,6 +15,8 @@
  *   ALLOWANCE=0     nothing is taken off for the drift of clocks              (rule 3)
  *   FENCE_MAX       the fence is the largest of INCRs on the nodes            (rule 11)
  *   REFILL_COUNTS   a node that had to be given the key again counts at once  (rule 8)
+ *
+ * Counterexamples are easier to read with UNSORTED: without it the nodes change places.
  */
 
 #define NODES 3
@@ -102,14 +104,16 @@ byte proposal[ATTEMPTS + 1]; /* the fence of each attempt */
 /* What nobody knows. */
 byte highest;         /* the largest fence that any holder had */
 bool robbed[CLIENTS]; /* another one has become a holder meanwhile */
+bool before[CLIENTS]; /* before the extension was sent */
 byte ticks;           /* since the beginning, where clients propose the time */
 
 /* THE PROPERTIES */
 
-/* Where nodes forget without a guard, there is no exclusion. But who was robbed is told so: its extension is not confirmed. */
+/* Where nodes forget without a guard, there is no exclusion. But if all nodes answer in time, who was robbed is told so: the next
+   extension is not confirmed (TOLD). */
 #if defined(TOLD)
 #define exclusive(c) true
-#define notRobbed(c) (!robbed[c])
+#define notRobbed(c) (!before[c])
 #else
 #define exclusive(c) (holds[0] + holds[1] + THIRD - holds[c] == 0)
 #define notRobbed(c) true
@@ -286,11 +290,11 @@ inline ask(c) {
 #endif
 	each(ADD, acquires, current[c]);
 #if defined(SKEW)
-	select(number : 0..SKEW);
+	select(number : 0 .. SKEW);
 	proposal[current[c]] = 1 + ticks + number;
 	number = 0
 #elif FENCES > 0 && !defined(FENCE_MAX)
-	select(number : 1..FENCES);
+	select(number : 1 .. FENCES);
 	proposal[current[c]] = number;
 	number = 0
 #endif
@@ -317,19 +321,22 @@ inline beginExtension(c) {
 	rounds[c]++;
 	endExtension(c);
 	renewed[c] = VALIDITY;
+	before[c] = robbed[c];
 	late[0] = late[0] | has(extends[0], current[c]) << c;
 	late[1] = late[1] | has(extends[1], current[c]) << c;
 	late[2] = late[2] | has(extends[2], current[c]) << c;
 	each(ADD, extends, current[c])
 }
 
-/* decideExtend of multiplex/quorum.go. Votes that are open may be given up at any time, but not where TOLD wants all answers. */
+/* decideExtend of multiplex/quorum.go. Votes that are open may be given up at any time. Where TOLD is asked for, nothing is late. */
 #ifdef TOLD
-#define undecided(c) (count(ANSWERED, c) < NODES)
+#define answered(c) (count(ANSWERED, c) == NODES)
+#define prompt(c) (!has(acquires[0] | acquires[1] | acquires[2], current[c]))
 #else
-#define undecided(c) false
+#define answered(c) true
+#define prompt(c) true
 #endif
-#define confirmed(c) (count(STEADY, c) >= QUORUM || count(KEPT, c) >= QUORUM && count(GONE, c) < QUORUM && !undecided(c))
+#define confirmed(c) (answered(c) && (count(STEADY, c) >= QUORUM || count(KEPT, c) >= QUORUM && count(GONE, c) < QUORUM))
 
 inline confirm(c) {
 	assert(exclusive(c));
@@ -344,6 +351,7 @@ inline confirm(c) {
 
 inline endExtension(c) {
 	renewed[c] = 0;
+	before[c] = false;
 	each(TAKE, kept, c);
 	each(TAKE, refused, c)
 }
@@ -364,7 +372,7 @@ proctype Client(byte c) {
 	byte was, number;
 	do
 	:: atomic { !open[c] && begun < ATTEMPTS && c <= begun -> ask(c); settle() }
-	:: atomic { open[c] && !holds[c] && count(GRANTED, c) >= QUORUM -> win(c); settle() }
+	:: atomic { open[c] && !holds[c] && count(GRANTED, c) >= QUORUM && prompt(c) -> win(c); settle() }
 	:: atomic { holds[c] && rounds[c] < EXTENSIONS -> beginExtension(c); settle() }
 	:: atomic { holds[c] && renewed[c] > 0 && confirmed(c) -> confirm(c); settle() }
 	:: atomic { open[c] -> finish(c); settle() } /* given up or released */
