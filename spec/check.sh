@@ -55,19 +55,18 @@ fails() {
   printf '%-22s fails, as it should: %s states, %d s\n' "$name" "$(states "$out")" "$((SECONDS - from))"
 }
 
-readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='before'
+readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest'
 
 holds_small() {
   holds attempts
   holds guard -DATTEMPTS=2 -DCRASHES=2
   holds extension -DATTEMPTS=2 -DEXTENSIONS=1
   holds fence -DATTEMPTS=2 -DFENCES=2
-  holds told -DATTEMPTS=2 -DCRASHES=1 -DEXTENSIONS=1 -DNO_GUARD -DTOLD
 }
 
 holds_full() {
   holds_small
-  holds everything -DATTEMPTS=2 -DEXTENSIONS=1 -DCRASHES=1 -DFENCES=0 -DTTL=3
+  holds extension-forgotten -DATTEMPTS=2 -DEXTENSIONS=1 -DCRASHES=1
   holds guard-long -DCRASHES=1
 }
 
@@ -85,7 +84,6 @@ fails_small() {
   fails fence-by-max "$monotonic" -DFENCES=1 -DFENCE_MAX
   fails fence-forgotten "$monotonic" -DATTEMPTS=2 -DCRASHES=1 -DFENCES=2
   fails fence-clocks-apart "$monotonic" -DATTEMPTS=2 -DCRASHES=1 -DSKEW=2
-  fails refill-counts "$told" -DATTEMPTS=2 -DCRASHES=1 -DEXTENSIONS=1 -DNO_GUARD -DTOLD -DREFILL_COUNTS
 }
 
 case $size in

@@ -14,7 +14,6 @@
  *   FROM_REPLY      validity counts from the reply instead of the sending     (rule 3)
  *   ALLOWANCE=0     nothing is taken off for the drift of clocks              (rule 3)
  *   FENCE_MAX       the fence is the largest of INCRs on the nodes            (rule 11)
- *   REFILL_COUNTS   a node that had to be given the key again counts at once  (rule 8)
  *
  * Counterexamples are easier to read with UNSORTED: without it the nodes change places.
  */
@@ -103,21 +102,11 @@ byte proposal[ATTEMPTS + 1]; /* the fence of each attempt */
 
 /* What nobody knows. */
 byte highest;         /* the largest fence that any holder had */
-bool robbed[CLIENTS]; /* another one has become a holder meanwhile */
-bool before[CLIENTS]; /* before the extension was sent */
 byte ticks;           /* since the beginning, where clients propose the time */
 
 /* THE PROPERTIES */
 
-/* Where nodes forget without a guard, there is no exclusion. But if all nodes answer in time, who was robbed is told so: the next
-   extension is not confirmed (TOLD). */
-#if defined(TOLD)
-#define exclusive(c) true
-#define notRobbed(c) (!before[c])
-#else
 #define exclusive(c) (holds[0] + holds[1] + THIRD - holds[c] == 0)
-#define notRobbed(c) true
-#endif
 #if CLIENTS > 2
 #define THIRD holds[2]
 #else
@@ -198,10 +187,7 @@ inline extend(n, t) {
 	:: value[n] == token(t) -> expiry[n] = TTL; steady = true
 	:: value[n] == 0 ->
 		value[n] = token(t);
-		expiry[n] = TTL;
-#ifdef REFILL_COUNTS
-		steady = true
-#endif
+		expiry[n] = TTL
 	:: else
 	fi;
 	if
@@ -224,9 +210,7 @@ inline voteOnExtension(n, t, c) {
 		refused[n] = refused[n] | !steady << c;
 		gone[n] = gone[n] | !steady << c
 	:: !has(late[n], c) && renewed[c] == 0
-#ifndef TOLD
 	:: late[n] = without(late[n], c)
-#endif
 	fi
 }
 
@@ -306,10 +290,6 @@ inline win(c) {
 	assert(monotonic(proposal[current[c]]));
 	highest = proposal[current[c]];
 #endif
-#ifdef TOLD
-	robbed[0] = robbed[0] || (c != 0 && holds[0]);
-	robbed[1] = robbed[1] || (c != 1 && holds[1]);
-#endif
 	holds[c] = true;
 	each(TAKE, granted, c);
 #ifdef FROM_REPLY
@@ -321,26 +301,17 @@ inline beginExtension(c) {
 	rounds[c]++;
 	endExtension(c);
 	renewed[c] = VALIDITY;
-	before[c] = robbed[c];
 	late[0] = late[0] | has(extends[0], current[c]) << c;
 	late[1] = late[1] | has(extends[1], current[c]) << c;
 	late[2] = late[2] | has(extends[2], current[c]) << c;
 	each(ADD, extends, current[c])
 }
 
-/* decideExtend of multiplex/quorum.go. Votes that are open may be given up at any time. Where TOLD is asked for, nothing is late. */
-#ifdef TOLD
-#define answered(c) (count(ANSWERED, c) == NODES)
-#define prompt(c) (!has(acquires[0] | acquires[1] | acquires[2], current[c]))
-#else
-#define answered(c) true
-#define prompt(c) true
-#endif
-#define confirmed(c) (answered(c) && (count(STEADY, c) >= QUORUM || count(KEPT, c) >= QUORUM && count(GONE, c) < QUORUM))
+/* decideExtend of multiplex/quorum.go. Votes that are open may be given up at any time. */
+#define confirmed(c) (count(STEADY, c) >= QUORUM || count(KEPT, c) >= QUORUM && count(GONE, c) < QUORUM)
 
 inline confirm(c) {
 	assert(exclusive(c));
-	assert(notRobbed(c));
 	left[c] = renewed[c];
 	if
 	:: count(STEADY, c) >= QUORUM -> each(TAKE, gone, c)
@@ -351,7 +322,6 @@ inline confirm(c) {
 
 inline endExtension(c) {
 	renewed[c] = 0;
-	before[c] = false;
 	each(TAKE, kept, c);
 	each(TAKE, refused, c)
 }
@@ -362,7 +332,6 @@ inline finish(c) {
 	holds[c] = false;
 	left[c] = 0;
 	rounds[c] = 0;
-	robbed[c] = false;
 	each(TAKE, granted, c);
 	each(TAKE, gone, c);
 	each(TAKE, late, c)
@@ -372,7 +341,7 @@ proctype Client(byte c) {
 	byte was, number;
 	do
 	:: atomic { !open[c] && begun < ATTEMPTS && c <= begun -> ask(c); settle() }
-	:: atomic { open[c] && !holds[c] && count(GRANTED, c) >= QUORUM && prompt(c) -> win(c); settle() }
+	:: atomic { open[c] && !holds[c] && count(GRANTED, c) >= QUORUM -> win(c); settle() }
 	:: atomic { holds[c] && rounds[c] < EXTENSIONS -> beginExtension(c); settle() }
 	:: atomic { holds[c] && renewed[c] > 0 && confirmed(c) -> confirm(c); settle() }
 	:: atomic { open[c] -> finish(c); settle() } /* given up or released */
