@@ -71,7 +71,6 @@ holds_full() {
 }
 
 holds_more() {
-  holds fence-long -DFENCES=3
   holds fence-by-clock -DATTEMPTS=2 -DCRASHES=1 -DSKEW=1
   holds clients -DCLIENTS=3
 }
