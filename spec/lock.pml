@@ -9,17 +9,28 @@
  * any time. For that, validity is shorter than the TTL by ALLOWANCE.
  *
  * A variant breaks one rule, and spin must find out:
- *   NO_GUARD        a node votes again at once after it has lost its memory   (rule 10)
- *   REUSED_TOKEN    all attempts of a client have the same token              (rule 2)
- *   FROM_REPLY      validity counts from the reply instead of the sending     (rule 3)
- *   ALLOWANCE=0     nothing is taken off for the drift of clocks              (rule 3)
- *   FENCE_MAX       the fence is the largest of INCRs on the nodes            (rule 11)
+ *   QUORUM=1          one node is enough                                        (rule 1)
+ *   REUSED_TOKEN      all attempts of a client have the same token              (rule 2)
+ *   FROM_REPLY        validity counts from the reply instead of the sending     (rule 3)
+ *   ALLOWANCE=0       nothing is taken off for the drift of clocks              (rule 3)
+ *   OUTLIVES          an extension under way keeps a lease that has run out     (rules 7, 8)
+ *   REFILLED_COUNTS   a refill is a vote for the extension that did it          (rule 8; shows with TOLD)
+ *   FOREIGN_RELEASE   a release deletes any token                               (rule 9)
+ *   NO_GUARD          a node votes again at once after it has lost its memory   (rule 10)
+ *   QUARANTINE=1      it waits for less than a TTL                              (rule 10)
+ *   FENCE_MAX         the fence is the largest of INCRs on the nodes            (rule 11)
+ * And one adds what is known to be a hole:
+ *   FIRST_USE         a new client takes masters that have all forgotten for masters that are used for the first time
  *
- * Counterexamples are easier to read with UNSORTED: without it the nodes change places.
+ * TOLD asks for something else than exclusion, for when that is broken already: see THE PROPERTIES.
+ *
+ * With STORY a counterexample tells what happens, and the nodes keep their places.
  */
 
 #define NODES 3
+#ifndef QUORUM
 #define QUORUM 2
+#endif
 
 #ifndef CLIENTS
 #define CLIENTS 2
@@ -55,7 +66,8 @@
 #define VALIDITY (TTL - ALLOWANCE + DRIFT) /* in ticks of the masters */
 #ifdef NO_GUARD
 #define QUARANTINE 0
-#else
+#endif
+#ifndef QUARANTINE
 #define QUARANTINE TTL /* MaxTTL: there is no longer one */
 #endif
 
@@ -114,6 +126,50 @@ byte ticks;           /* since the beginning, where clients propose the time */
 #endif
 #define monotonic(number) (number > highest)
 
+/* Without a guard exclusion can't be kept. What is left is that the holder is told by its next extension: it is not confirmed if another
+   client came after the lease had begun and got the key. (One that came before may have had votes of nodes that forgot them.) */
+#ifdef TOLD
+byte since[CLIENTS];  /* the attempts that had begun when the client won */
+bool robbed[CLIENTS]; /* somebody else has got the lease that it holds */
+#define robs(thief, c) (holds[c] && rounds[c] == 0 && current[thief] > since[c])
+#endif
+
+inline assertAlone(c) {
+#ifndef TOLD
+	assert(exclusive(c))
+#else
+	skip
+#endif
+}
+
+/* A model in which nothing happens keeps all of its promises. So that this is none, each of these must be found to happen: spin has to
+   find the assertion violated that has its name. None is ever true. */
+#ifdef WITNESS
+bool succession; /* one client had a lease, and then another one */
+bool extension;  /* an extension was confirmed */
+bool refill;     /* a node that had lost the key of a lease got it again */
+bool counted;    /* a node that was refilled counted for a later extension */
+bool belated;    /* a node granted an attempt that was over */
+bool forgotten;  /* a node lost its memory, with the key of a lease */
+bool rejoined;   /* one that had, was quarantined, and granted again */
+bool stale;      /* a fence was refused */
+bool fenced;     /* a holder had a fence, and one after it */
+byte last;           /* who had a lease last, from 1 */
+bool forgot[NODES];  /* the node has lost its memory */
+bool filled[NODES];  /* the key that it has is a refill */
+#define witness(event, name) if :: event -> assert(name) :: else fi
+#define note(statement) statement
+#else
+#define witness(event, name) skip
+#define note(statement) skip
+#endif
+
+#ifdef STORY
+#define say(text, a, b) printf(text, a, b)
+#else
+#define say(text, a, b) skip
+#endif
+
 /* THE ORDER OF THE NODES */
 
 /* What holds for one order of the nodes holds for any, so after each step they are sorted: that leaves a sixth of the states. */
@@ -134,13 +190,15 @@ inline sort(a, b) {
 		swap(a, b, refused);
 		swap(a, b, gone);
 		swap(a, b, late);
+		note(swap(a, b, forgot));
+		note(swap(a, b, filled));
 		was = 0
 	:: else
 	fi
 }
 
 inline settle() {
-#ifndef UNSORTED
+#ifndef STORY
 	d_step {
 		sort(0, 1);
 		sort(1, 2);
@@ -159,11 +217,15 @@ inline settle() {
    next is free, since rule 11 rests on what nodes grant, not on what clients know. */
 inline acquire(n, t) {
 	acquires[n] = without(acquires[n], t);
+#if FENCES > 0
+	witness(value[n] == 0 && proposal[t] <= fence[n], stale);
+#endif
 	if
 #ifdef FENCE_MAX
 	:: value[n] == 0 ->
 		fence[n]++;
 		proposal[t] = (fence[n] > proposal[t] -> fence[n] : proposal[t]);
+		say("node %d counts %d\n", n, fence[n]);
 #elif FENCES > 0
 	:: value[n] == 0 && proposal[t] > fence[n] ->
 		fence[n] = proposal[t];
@@ -172,6 +234,10 @@ inline acquire(n, t) {
 #endif
 		value[n] = token(t);
 		expiry[n] = TTL;
+		say("node %d grants attempt %d\n", n, t);
+		witness(!present(t), belated);
+		witness(forgot[n] && present(t), rejoined);
+		note(filled[n] = false);
 		if
 		:: present(t) && !holds[by[t]] -> granted[n] = with(granted[n], by[t])
 		:: else
@@ -180,14 +246,26 @@ inline acquire(n, t) {
 	fi
 }
 
-/* A refill is SET NX. */
+/* A refill is SET NX, and takes the fence with it. */
 inline extend(n, t) {
 	extends[n] = without(extends[n], t);
 	if
-	:: value[n] == token(t) -> expiry[n] = TTL; steady = true
+	:: value[n] == token(t) ->
+		expiry[n] = TTL;
+		steady = true;
+		say("node %d extends lease %d\n", n, t)
 	:: value[n] == 0 ->
 		value[n] = token(t);
-		expiry[n] = TTL
+		expiry[n] = TTL;
+#if FENCES > 0
+		fence[n] = (proposal[t] > fence[n] -> proposal[t] : fence[n]);
+#endif
+#ifdef REFILLED_COUNTS
+		steady = true;
+#endif
+		say("node %d is refilled with lease %d\n", n, t);
+		note(filled[n] = true);
+		witness(present(t) && holds[by[t]], refill)
 	:: else
 	fi;
 	if
@@ -198,7 +276,7 @@ inline extend(n, t) {
 }
 
 /* The vote may be lost. One on an extension that was given up tells no more than that the key was missing; the next one leaves behind
-   it. One that comes after the decision tells nothing. */
+   it, also where the vote was lost. One that comes after the decision tells nothing. */
 inline voteOnExtension(n, t, c) {
 	if
 	:: has(late[n], c) ->
@@ -210,6 +288,9 @@ inline voteOnExtension(n, t, c) {
 		refused[n] = refused[n] | !steady << c;
 		gone[n] = gone[n] | !steady << c
 	:: !has(late[n], c) && renewed[c] == 0
+	:: has(late[n], c) ->
+		late[n] = without(late[n], c);
+		extends[n] = with(extends[n], t)
 	:: late[n] = without(late[n], c)
 	fi
 }
@@ -217,6 +298,9 @@ inline voteOnExtension(n, t, c) {
 /* Memory and connections end with the server. */
 inline crash(n) {
 	crashes++;
+	witness(value[n] > 0 && present(value[n]) && holds[by[value[n]]], forgotten);
+	note(forgot[n] = true);
+	say("node %d forgets attempt %d\n", n, value[n]);
 	value[n] = 0;
 	expiry[n] = 0;
 	fence[n] = 0;
@@ -228,17 +312,24 @@ inline crash(n) {
 
 /* A release is repeated for ever, which covers that it is late. */
 #define ended(t) (begun >= t && !present(t))
+#ifdef FOREIGN_RELEASE
+#define mine(n, t) (value[n] != 0)
+#else
+#define mine(n, t) (value[n] == token(t))
+#endif
 #define MESSAGES(t) \
-	:: atomic { has(acquires[n], t) -> acquire(n, t); settle() } \
-	:: atomic { has(extends[n], t) -> extend(n, t); settle() } \
-	:: atomic { value[n] == token(t) && ended(t) -> value[n] = 0; expiry[n] = 0; settle() }
+	:: atomic { up(n) && has(acquires[n], t) -> acquire(n, t); settle() } \
+	:: atomic { up(n) && has(extends[n], t) -> extend(n, t); settle() } \
+	:: atomic { mine(n, t) && ended(t) -> say("node %d deletes, for attempt %d\n", n, t); value[n] = 0; expiry[n] = 0; settle() }
 
 proctype Node(byte n) {
 	byte was;
 	bool steady;
 end:	do
 	MESSAGES(1)
+#if ATTEMPTS > 1
 	MESSAGES(2)
+#endif
 #if ATTEMPTS > 2
 	MESSAGES(3)
 #endif
@@ -257,37 +348,54 @@ end:	do
 #define KEPT(n) kept[n]
 #define STEADY(n) (kept[n] & ~gone[n])
 #define GONE(n) gone[n]
-#define ANSWERED(n) (kept[n] | refused[n])
 
 /* Sets the bit i for, or takes it from, each node. */
 #define each(action, set, i) action(set, 0, i); action(set, 1, i); action(set, 2, i)
-#define ADD(set, n, i) set[n] = (up(n) -> with(set[n], i) : set[n])
+#define ADD(set, n, i) set[n] = with(set[n], i)
+/* What is sent waits for a node that is quarantined. But a client's clock says what it proposes to a node that it can reach. */
+#ifdef SKEW
+#define SEND(set, n, i) set[n] = (up(n) -> with(set[n], i) : set[n])
+#else
+#define SEND ADD
+#endif
 #define TAKE(set, n, i) set[n] = without(set[n], i)
 
 inline ask(c) {
 	begun++;
 	by[begun] = c;
 	current[c] = begun;
+	say("client %d begins attempt %d\n", c, begun);
 	open[c] = true;
 #ifndef FROM_REPLY
 	left[c] = VALIDITY;
 #endif
-	each(ADD, acquires, current[c]);
+	each(SEND, acquires, current[c]);
 #if defined(SKEW)
 	select(number : 0 .. SKEW);
 	proposal[current[c]] = 1 + ticks + number;
+	say("client %d proposes %d\n", c, proposal[current[c]]);
 	number = 0
 #elif FENCES > 0 && !defined(FENCE_MAX)
 	select(number : 1 .. FENCES);
 	proposal[current[c]] = number;
+	say("client %d proposes %d\n", c, proposal[current[c]]);
 	number = 0
 #endif
 }
 
 inline win(c) {
-	assert(exclusive(c));
+	say("client %d has lease %d\n", c, current[c]);
+	assertAlone(c);
+	witness(last > 0 && last != c + 1, succession);
+	note(last = c + 1);
+#ifdef TOLD
+	robbed[0] = robbed[0] || robs(c, 0);
+	robbed[1] = robbed[1] || robs(c, 1);
+	since[c] = begun;
+#endif
 #if FENCES > 0
 	assert(monotonic(proposal[current[c]]));
+	witness(highest > 0, fenced);
 	highest = proposal[current[c]];
 #endif
 	holds[c] = true;
@@ -299,19 +407,27 @@ inline win(c) {
 
 inline beginExtension(c) {
 	rounds[c]++;
+	say("client %d begins to extend lease %d\n", c, current[c]);
 	endExtension(c);
 	renewed[c] = VALIDITY;
 	late[0] = late[0] | has(extends[0], current[c]) << c;
 	late[1] = late[1] | has(extends[1], current[c]) << c;
 	late[2] = late[2] | has(extends[2], current[c]) << c;
-	each(ADD, extends, current[c])
+	each(SEND, extends, current[c])
 }
 
 /* decideExtend of multiplex/quorum.go. Votes that are open may be given up at any time. */
 #define confirmed(c) (count(STEADY, c) >= QUORUM || count(KEPT, c) >= QUORUM && count(GONE, c) < QUORUM)
 
+#define COUNTED(n) (kept[n] & filled[n] << c)
 inline confirm(c) {
-	assert(exclusive(c));
+	say("client %d has extended lease %d\n", c, current[c]);
+	assertAlone(c);
+	witness(true, extension);
+	witness(count(COUNTED, c) > 0, counted);
+#ifdef TOLD
+	assert(!robbed[c]);
+#endif
 	left[c] = renewed[c];
 	if
 	:: count(STEADY, c) >= QUORUM -> each(TAKE, gone, c)
@@ -327,21 +443,34 @@ inline endExtension(c) {
 }
 
 inline finish(c) {
+	say("client %d ends attempt %d\n", c, current[c]);
 	endExtension(c);
 	open[c] = false;
 	holds[c] = false;
 	left[c] = 0;
 	rounds[c] = 0;
+#ifdef TOLD
+	since[c] = 0;
+	robbed[c] = false;
+#endif
 	each(TAKE, granted, c);
 	each(TAKE, gone, c);
 	each(TAKE, late, c)
 }
 
+/* With TOLD all nodes have answered: one that grants later, when another one had it meanwhile, would look like one that always did. */
+#ifdef TOLD
+#define WAITING(n) acquires[n]
+#define answered(c) (count(WAITING, current[c]) == 0)
+#else
+#define answered(c) true
+#endif
+
 proctype Client(byte c) {
 	byte was, number;
 	do
 	:: atomic { !open[c] && begun < ATTEMPTS && c <= begun -> ask(c); settle() }
-	:: atomic { open[c] && !holds[c] && count(GRANTED, c) >= QUORUM -> win(c); settle() }
+	:: atomic { open[c] && !holds[c] && count(GRANTED, c) >= QUORUM && answered(c) -> win(c); settle() }
 	:: atomic { holds[c] && rounds[c] < EXTENSIONS -> beginExtension(c); settle() }
 	:: atomic { holds[c] && renewed[c] > 0 && confirmed(c) -> confirm(c); settle() }
 	:: atomic { open[c] -> finish(c); settle() } /* given up or released */
@@ -359,6 +488,13 @@ proctype Client(byte c) {
 #define LEFT 0
 #endif
 
+/* A lease ends by its holder's clock, and an attempt that is no lease by then was in vain. */
+#ifdef OUTLIVES
+#define over(c) (open[c] && left[c] <= 1 && renewed[c] == 0)
+#else
+#define over(c) (left[c] == 1)
+#endif
+
 proctype Clock() {
 	byte i, was;
 end:	do
@@ -372,6 +508,7 @@ end:	do
 			i++
 		:: else -> break
 		od;
+		say("a tick passes, the clients' validity is %d and %d\n", left[0], left[1]);
 #ifdef SKEW
 		ticks++;
 #endif
@@ -380,7 +517,7 @@ end:	do
 		:: i < CLIENTS ->
 			passes(renewed[i]);
 			if
-			:: left[i] == 1 -> finish(i) /* in vain, or run out */
+			:: over(i) -> finish(i)
 			:: else -> passes(left[i])
 			fi;
 			i++
@@ -391,6 +528,19 @@ end:	do
 	}
 	od
 }
+
+/* A NEW CLIENT */
+
+/* It finds no marker on any node. */
+#ifdef FIRST_USE
+active proctype Newcomer() {
+end:	atomic {
+		!up(0) && !up(1) && !up(2);
+		say("a new client finds %d of %d nodes marked, and admits all\n", 0, NODES);
+		quarantine[0] = 0; quarantine[1] = 0; quarantine[2] = 0
+	}
+}
+#endif
 
 init {
 	byte i;
