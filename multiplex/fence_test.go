@@ -1,0 +1,48 @@
+package multiplex
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: of the parts of a large set the highest companion counts, and a part that was refused or failed is what the node said, whichever
+// comes first.
+func TestAStaleAnswerMeetsThoseOfOtherParts(t *testing.T) {
+	grant := answer{vote: granted, replied: true, key: -1}
+	r := grant
+	r.stale(5, true)
+	require.Equal(t, answer{nothing: true, replied: true, err: &staleError{5}}, r, "no vote, and nothing is left")
+	r.stale(9, true)
+	r.stale(7, true)
+	require.Equal(t, &staleError{9}, r.err)
+
+	refusal := answer{vote: refused, replied: true, key: 3}
+	r = refusal
+	r.stale(5, false)
+	require.Equal(t, refusal, r)
+	failure := answer{broken: true, err: errors.New("broken")}
+	r = failure
+	r.stale(5, false)
+	require.Equal(t, failure, r)
+}
+
+// The goal: companions stand behind the prefix, the keys stay what they are, and Lua counts the numbers in ones.
+func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
+	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
+		var c Claim
+		c.Init("app:", keys, "token")
+		first, last := c.Fences()
+		require.Equal(t, []int64{0, 0}, []int64{first, last})
+		c.Fence(5, script.MaxFence)
+		first, last = c.Fences()
+		require.Equal(t, []int64{5, script.MaxFence}, []int64{first, last})
+		require.Equal(t, []string{"5", "9007199254740991"}, []string{c.fence().First, c.fence().Last})
+		for i, k := range keys {
+			require.Equal(t, k, c.Key(i))
+			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().Companions[i])
+		}
+	}
+}
