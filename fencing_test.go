@@ -198,9 +198,16 @@ func TestACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		inBubble(t, n, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 			for i := range n / 2 {
-				v.set(t, i, companion("k"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+				v.set(t, i, companion("k:0"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
 			}
-			l := try(t, c, "k", lockpipe.WithFencing())
+			v.silence(span(n/2, n)...) // what they grant late would be in the way
+			taken := later(func() outcome {
+				l, err := c.TryAcquireAll(t.Context(), keysOf("k", 100), lockpipe.WithFencing()) // enough to leave beside a flush under way
+				return outcome{lease: l, err: err}
+			})
+			synctest.Wait()
+			v.speak(span(n/2, n)...)
+			l := granted(t, taken)
 			require.Greater(t, l.Fence(), time.Now().Add(time.Hour).UnixMicro())
 			require.Equal(t, uint64(2), c.Stats().Attempts)
 			release(t, l)
