@@ -62,11 +62,11 @@ func (c *callbacks) grow() {
 	}
 }
 
-// start starts one more goroutine; mu is held. Where one has just run out of work, this waits until the pool has it back, which does not
-// take mu.
+// start starts one more goroutine; mu is held. The pool has no limit of its own, so this never waits: in a full pool it can miss that a goroutine
+// was ended by its callback, and would wait for ever.
 func (c *callbacks) start() error {
 	if c.pool == nil {
-		pool, err := ants.NewPool(maxCallbacks)
+		pool, err := ants.NewPool(-1)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (c *callbacks) work() {
 	over := false
 	defer func() {
 		if !over {
-			go c.replace() // not here, where it would wait for itself
+			c.replace()
 		}
 	}()
 	for f := c.next(); f != nil; f = c.next() {

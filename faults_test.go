@@ -130,8 +130,8 @@ func answersAreLost(t *testing.T, deaf int, operate operation, confirmed bool) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a node that forgets all its keys under load, again and again, costs at most leases that had no more than a quorum yet; they are
-// told as lost, nothing else fails, and nothing is left.
+// Goal: a node that forgets all its keys under load, again and again, costs at most leases that had no more than a quorum yet: their extensions
+// find them lost, or get no quorum because the node does not vote any more. Nothing else fails, and nothing is left.
 func TestANodeThatForgetsAllKeysUnderLoad(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -142,7 +142,7 @@ func TestANodeThatForgetsAllKeysUnderLoad(t *testing.T) {
 		require.NoError(t, nodes.Flush(0))
 	}
 	for _, err := range load.stop() {
-		require.ErrorIs(t, err, lockpipe.ErrLost)
+		require.True(t, anyOf(err, lockpipe.ErrLost, lockpipe.ErrNoQuorum), "%v", err)
 	}
 	nothingLeft(t, nodes)
 }
@@ -159,7 +159,7 @@ func TestAFlushedMajorityIsALoss(t *testing.T) {
 	err := l.Extend(t.Context(), longTTL)
 	require.True(t, anyOf(err, lockpipe.ErrLost, lockpipe.ErrNoQuorum), "%v", err) // by whether the nodes still vote
 	_ = l.Release(t.Context())
-	nothingLeft(t, nodes)
+	nothingLeft(t, nodes, 2) // the others are quarantined; what an extension has put there ends with its TTL
 }
 
 // Goal: a password that is changed on a running server costs nothing while the connection lasts. After a reconnect the node is down and

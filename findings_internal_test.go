@@ -135,7 +135,7 @@ func TestWhatIsGoodEnoughIsNotFound(t *testing.T) {
 
 // The goal: a restart means for locks what the server's persistence lets it mean.
 func TestPersistenceSaysWhatARestartMeans(t *testing.T) {
-	const wait = "after one it must not vote for MaxTTL (1m0s)"
+	const wait = "after one it does not vote for MaxTTL (1m0s)"
 	for _, tc := range []struct {
 		change func(*multiplex.Facts)
 		says   string
@@ -163,7 +163,7 @@ func TestANodeThatTellsNothing(t *testing.T) {
 	require.Contains(t, all[5].Text, "the server answers within")
 	all = judgedOf(func(f *multiplex.Facts) { *f = multiplex.Facts{Node: f.Node, Err: errors.New("refused")} })
 	require.Len(t, all, 5)
-	require.Contains(t, all[4].Text, "can't be reached")
+	require.Contains(t, all[4].Text, "can't be used")
 }
 
 // The goal: two nodes that are not independent are found in either order, each one once, behind all that is about single nodes.

@@ -19,6 +19,7 @@ type Result struct {
 // TryAcquireEach is TryAcquire for many keys that have nothing to do with each other: each gets a lease of its own or an
 // error of its own, together in one round trip to each node. The results are in the order of keys; a key given twice
 // has one lease, which both results name. The errors are those of TryAcquire; those about the call as a whole stand in every result.
+// A lease may be over already when the call returns, if it was short and the others took long: Lease.Err tells.
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	results := make([]Result, len(keys))
 	fail := func(err error) []Result {

@@ -47,7 +47,8 @@ func WithFencing() Option { return Option{kind: optionFencing} }
 func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 
 // WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by default. Where a master tells of changes
-// of the key, it is woken by that, and the time is eight times as long.
+// of the key, it is woken by that, and the time is eight times as long. It is at least a millisecond where no quorum
+// can be reached.
 func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }

@@ -64,9 +64,9 @@ func (r *rivals) of(room string) rivalry {
 	return known
 }
 
-// won notes how the keys of a room were won.
+// won notes how the keys of a room were won. A call without a room does not queue, and takes no part.
 func (r *rivals) won(room string, c contest) {
-	if c.key == "" {
+	if room == "" || c.key == "" {
 		return
 	}
 	now := time.Now()

@@ -18,6 +18,10 @@ const (
 	patientPauses = 8
 	// maxVain is how often one node is the judge where the key seems free there and yet is not to be had: another may know more.
 	maxVain = 4
+	// maxBlind is for how long the judge alone is asked at most, however often it tells of something new: another may hold the keys only there.
+	maxBlind = 2 * time.Second
+	// minPause is the shortest pause where nobody is known to hold the keys: such an attempt may have failed without a trip, in no time.
+	minPause = time.Millisecond
 )
 
 // forever is a time for a timer that is not to fire.
@@ -91,6 +95,7 @@ type seeker struct {
 	reason   error     // of the last attempt that was decided; nil before the first
 	judge    int       // the node to ask first; -1: all at once
 	allAt    time.Time // when all are to be asked again, whatever the judge says
+	allBy    time.Time // until when that can be put off; zero: it was not put off yet
 	blocked  string    // the key that the judge has for another
 	watch    *multiplex.Watch
 	watched  string // its key
@@ -314,7 +319,7 @@ func (s *seeker) compete(now time.Time) {
 	s.since, s.away, s.lost, s.seen, s.polite = now, now.Add(known.rest), 0, false, known.key != ""
 	if s.polite {
 		s.refused(known.key)
-		s.allAt = s.away.Add(s.o.maxDelay)
+		s.allAt, s.allBy = s.away.Add(s.o.maxDelay), time.Time{}
 	}
 }
 
@@ -379,7 +384,22 @@ func (s *seeker) tried(err error, all bool) {
 	if s.told {
 		pause *= patientPauses
 	}
-	s.allAt = time.Now().Add(pause)
+	if blocked == "" {
+		pause = max(pause, minPause)
+	}
+	s.putOff(pause, all)
+}
+
+// putOff has all nodes asked again after the pause. Where they were not asked now, it is put off no further than allBy.
+func (s *seeker) putOff(pause time.Duration, asked bool) {
+	now := time.Now()
+	if asked || s.allBy.IsZero() {
+		s.allBy = now.Add(max(pause, maxBlind))
+	}
+	s.allAt = now.Add(pause)
+	if s.allAt.After(s.allBy) {
+		s.allAt = s.allBy
+	}
 }
 
 // refused chooses the judge for the key that another has, if one is to blame.

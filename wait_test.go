@@ -357,7 +357,7 @@ func (h *holds) turn(t *testing.T, c *lockpipe.Client, who int) {
 // The goal: whatever callers of two clients do, the times for which they may rely on a key never overlap, everybody comes to an end,
 // and no key and no goroutine is left; also while one node after the other stops for a while.
 func TestHoldsNeverOverlap(t *testing.T) {
-	rounds := 60
+	rounds := 30
 	if testing.Short() {
 		rounds = 15
 	}
@@ -392,6 +392,8 @@ func TestHoldsNeverOverlap(t *testing.T) {
 				time.Sleep(15 * time.Second) // also what was kept for a node that stopped
 				for _, c := range clients {
 					require.Zero(t, c.Stats().Held)
+					require.Positive(t, c.Stats().Extended)
+					require.Positive(t, c.Stats().Handovers)
 				}
 				v.nothingLeft(t)
 				require.Greater(t, h.disjoint(t), rounds)

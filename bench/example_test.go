@@ -19,11 +19,11 @@ func ExampleRun() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("locks were taken:", report.Acquired > 0)
+	fmt.Println("all were released:", report.Released == report.Acquired)
 	fmt.Println("violations:", report.Violations)
 	fmt.Println("leftover keys:", report.LeftoverKeys)
 	// Output:
-	// locks were taken: true
+	// all were released: true
 	// violations: 0
 	// leftover keys: 0
 }

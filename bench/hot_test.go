@@ -32,7 +32,7 @@ func TestHotReportsWaitsAndShares(t *testing.T) {
 	for _, clients := range []int{1, 8} {
 		cfg := briefHot()
 		cfg.Clients = clients
-		r, err := Run(t.Context(), cfg)
+		r, err := runUntil(t, 20, cfg)
 		require.NoError(t, err)
 		requireSound(t, r)
 		require.Equal(t, 1, r.Config.Keys)
@@ -53,7 +53,7 @@ func TestHotReportsWaitsAndShares(t *testing.T) {
 func TestHotHasSeveralKeys(t *testing.T) {
 	cfg := briefHot()
 	cfg.Keys, cfg.Clients = 3, 2
-	r, err := Run(t.Context(), cfg)
+	r, err := runUntil(t, 20, cfg)
 	require.NoError(t, err)
 	requireSound(t, r)
 	require.Equal(t, 3, r.Config.Keys)

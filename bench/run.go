@@ -17,8 +17,9 @@ import (
 )
 
 const (
-	// readyTimeout is how long a run waits until each Client was granted its first lock.
-	readyTimeout = 5 * time.Second
+	// readyTimeout is how long a run waits for each Client until it was granted its first lock: long enough for a machine that is busy with
+	// other things.
+	readyTimeout = 15 * time.Second
 	// abandonTimeout is how long a run that cannot start waits for its Clients' releases.
 	abandonTimeout = time.Second
 	// closeGrace is added to the TTL, after which there is nothing left for a Client to clean up.
@@ -125,8 +126,6 @@ func measure(ctx context.Context, cfg Config, prefix string, clients []*lockpipe
 // cannot be used are found at once. The prefix is part of the keys' names and not of the Clients' configuration: so runs
 // leave no companion keys of their own on external nodes, but with fencing.
 func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*lockpipe.Client, error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
 	var clients []*lockpipe.Client
 	fail := func(err error) ([]*lockpipe.Client, error) {
 		_ = closeClients(context.WithoutCancel(ctx), clients, abandonTimeout) // err says what is wrong
@@ -140,23 +139,31 @@ func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*
 		clients = append(clients, client)
 	}
 	for _, client := range clients {
-		lease, err := client.Acquire(ctx, prefix+"ready")
-		if err != nil {
-			return fail(fmt.Errorf("the nodes grant no lock: %w", err))
-		}
-		if err := confirmed(ctx, lease); err != nil {
-			return fail(fmt.Errorf("the nodes release no lock: %w", err))
+		if err := takeOne(ctx, client, prefix+"ready"); err != nil {
+			return fail(err)
 		}
 	}
 	return clients, nil
 }
 
-// confirmed releases a lease, and waits longer than one attempt does for nodes that are slow to say so.
-func confirmed(ctx context.Context, lease *lockpipe.Lease) error {
+// takeOne takes and releases one lock. As an acquire is tried again until ctx ends, a release is asked for again: that nodes were late
+// once does not say that they can't be used. What has run out meanwhile needs no release.
+func takeOne(ctx context.Context, client *lockpipe.Client, key string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	lease, err := client.Acquire(ctx, key)
+	if err != nil {
+		return fmt.Errorf("the nodes grant no lock: %w", err)
+	}
 	for {
-		if err := lease.Release(ctx); !errors.Is(err, lockpipe.ErrNoQuorum) || ctx.Err() != nil {
-			return err
+		err := lease.Release(ctx)
+		if err == nil || errors.Is(err, lockpipe.ErrExpired) {
+			return nil
 		}
+		if ctx.Err() != nil || !errors.Is(err, lockpipe.ErrNoQuorum) {
+			return fmt.Errorf("the nodes release no lock: %w", err)
+		}
+		time.Sleep(releasePause)
 	}
 }
 

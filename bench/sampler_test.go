@@ -95,7 +95,7 @@ func TestSamplerLeavesEndedLeasesAlone(t *testing.T) {
 	require.NoError(t, released.Release(t.Context()))
 	s.sample(t.Context(), released)
 
-	short, err := client.TryAcquire(t.Context(), "short", lockpipe.WithTTL(500*time.Millisecond))
+	short, err := client.Acquire(t.Context(), "short", lockpipe.WithTTL(500*time.Millisecond))
 	require.NoError(t, err)
 	require.NoError(t, nodes.Freeze(0))
 	require.NoError(t, nodes.Freeze(1))

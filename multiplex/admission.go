@@ -67,6 +67,8 @@ func (a *admission) examine(ctx context.Context, h *handshake) (runID string, er
 	switch {
 	case err != nil || a.mode == GuardOff:
 		return "", err
+	case s.runID == "" && a.memory.known:
+		return "", fmt.Errorf("it does not show a run_id any more: %w", s.silence)
 	case s.runID == "":
 		return "", a.unguarded(s.silence)
 	case s.replica:

@@ -46,11 +46,14 @@ const (
 type memory struct {
 	runID    string // of the server that was seen last; "" before the first
 	admitted bool   // that server was admitted by this client
+	known    bool   // a server of this node was
 	// seen is when that server was certainly there.
 	seen time.Time
 	// until is when its quarantine ends; zero: it is in none.
 	until time.Time
 	why   string
+	// marked: it had some marker at the last look. One that has none later was flushed in between.
+	marked bool
 }
 
 // verdict is what becomes of a connection.
@@ -71,9 +74,12 @@ type verdict struct {
 func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, memory) {
 	before := m
 	if m.runID != s.runID {
-		m = memory{runID: s.runID}
+		m = memory{runID: s.runID, known: m.known}
 	}
-	m.seen = now
+	if m.marked && !s.marked { // flushed since: another client may have admitted it before
+		m.until = time.Time{}
+	}
+	m.seen, m.marked = now, s.marked
 	switch {
 	case s.marked && s.marker == s.runID:
 		return verdict{admitted: true}, m
@@ -98,9 +104,10 @@ func recovered(s *sight, before memory) bool {
 	return s.marked && s.durable && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
 }
 
-// started returns when a server forgot what its predecessor knew, at the latest, if its start was it.
+// started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its
+// marker at its start.
 func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (start time.Time, known bool) {
-	if before.runID == "" || before.runID == s.runID || s.promoted || s.uptime < 0 || s.uptime >= maxTTL {
+	if before.runID == "" || before.runID == s.runID || s.promoted || s.durable && !s.marked || s.uptime < 0 || s.uptime >= maxTTL {
 		return time.Time{}, false
 	}
 	start = now.Add(-max(0, s.uptime-time.Second)) // the difference of two times without their fractions
@@ -126,7 +133,8 @@ func reason(s *sight, before memory) string {
 
 // settled is what is known after the server was admitted.
 func (m memory) settled() memory {
-	m.admitted, m.until, m.why = true, time.Time{}, ""
+	m.admitted, m.known, m.marked = true, true, true
+	m.until, m.why = time.Time{}, ""
 	return m
 }
 

@@ -49,6 +49,8 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "restarted empty", s: unmarked, m: knew, until: 1056, why: whyRestarted},
 		{name: "the old server was there until 999", s: unmarked, m: memory{runID: "old", seen: at(999)}, until: 1059, why: whyRestarted},
 		{name: "restarted this second", s: change(func(s *sight) { s.uptime = 0 }), m: knew, until: 1060, why: whyRestarted},
+		{name: "durable, so its start was not the loss", s: change(func(s *sight) { s.durable = true }), m: knew, until: 1060, why: whyRestarted},
+		{name: "flushed while it waits", s: unmarked, m: memory{runID: "new", seen: at(999), until: at(1000), marked: true}, until: 1060, why: whyUnknown},
 		{name: "promoted", s: change(func(s *sight) { s.promoted = true }), m: knew, until: 1060, why: whyReplaced},
 		{name: "an old server", s: change(func(s *sight) { s.uptime = time.Minute }), m: knew, until: 1060, why: whyRestarted},
 		{name: "of unknown age", s: change(func(s *sight) { s.uptime = -1 }), m: knew, until: 1060, why: whyRestarted},

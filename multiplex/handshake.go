@@ -107,7 +107,7 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker string) (sight, er
 		questions = append(questions, question{[]string{"SCRIPT", "LOAD", s.Source}, nil})
 	}
 	// No NOLOOP: the releases of this process are told as well.
-	questions = append(questions, question{[]string{"CLIENT", "TRACKING", "ON", "OPTIN"}, nil})
+	questions = append(questions, question{[]string{"CLIENT", "TRACKING", "ON", "OPTIN"}, busy})
 	s := sight{uptime: -1, promoted: true}
 	if marker != "" {
 		questions = s.questions(questions, marker)
@@ -123,6 +123,14 @@ func wrongPassword(r reply) error {
 		return nil
 	}
 	return r.failure()
+}
+
+// busy takes the reply to what is asked for once on a connection: a server that is busy for the moment is to be asked again, on another one.
+func busy(r reply) error {
+	if strings.HasPrefix(r.text, "BUSY ") {
+		return r.failure()
+	}
+	return nil
 }
 
 // questions appends what the guard wants to know.
@@ -177,7 +185,11 @@ func (s *sight) server(r reply) error {
 		}
 		return nil
 	}
-	f := fields(r.text)
+	text, ok := r.value()
+	if !ok { // not even one without a run_id
+		return errNotRedis
+	}
+	f := fields(text)
 	s.runID = f["run_id"]
 	if s.runID == "" {
 		s.silence = errors.New("INFO shows no run_id")

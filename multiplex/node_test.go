@@ -85,7 +85,7 @@ func TestThereIsOneSocketToEachMaster(t *testing.T) {
 	check()
 	_, err := nodes.Do(0, "CLIENT", "KILL", "TYPE", "normal")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp && others(t, nodes, 0) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp && others(t, nodes, 0) == 1 }, patient, time.Millisecond)
 	load()
 	check()
 }
@@ -117,7 +117,7 @@ func TestAFrozenNodeGathersNothing(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
-	require.Eventually(t, func() bool { return m.Nodes()[2].State == NodeUp }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Nodes()[2].State == NodeUp }, patient, time.Millisecond)
 	before := runtime.NumGoroutine()
 	require.NoError(t, nodes.Freeze(2))
 	for i := range 5000 {
@@ -130,7 +130,7 @@ func TestAFrozenNodeGathersNothing(t *testing.T) {
 	require.Eventually(t, func() bool {
 		keys, err := nodes.Keys(2, "k")
 		return err == nil && len(keys) == 0 && m.nodes[2].pipe.Waiting() == 0
-	}, 10*time.Second, time.Millisecond)
+	}, patient, time.Millisecond)
 }
 
 // The goal: after a reconnect the kept releases go before anything else, so that nobody is refused by a key that only waits
@@ -148,12 +148,12 @@ func TestKeptReleasesGoBeforeWaitingAcquires(t *testing.T) {
 	})
 	for round := range 20 {
 		old := claim("k", fmt.Sprint("old", round))
-		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient, time.Millisecond)
 		require.NoError(t, wait(m.Acquire(old, time.Minute, 1), t.Context()))
 		shut.Store(true)
 		_, err := nodes.Do(0, "CLIENT", "KILL", "TYPE", "normal")
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeDown }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeDown }, patient, time.Millisecond)
 		require.ErrorIs(t, wait(m.Release(old, 1), t.Context()), ErrNoQuorum)
 		shut.Store(false)
 		require.Eventually(t, func() bool {
@@ -161,21 +161,21 @@ func TestKeptReleasesGoBeforeWaitingAcquires(t *testing.T) {
 			err := wait(m.Acquire(c, time.Minute, 1), t.Context())
 			require.NotErrorIs(t, err, ErrHeld, "refused by our own key")
 			return err == nil && wait(m.Release(c, 1), t.Context()) == nil
-		}, 5*time.Second, time.Millisecond)
+		}, patient, time.Millisecond)
 	}
 }
 
 // The goal: a release that was told as not confirmed is confirmed when the node can answer again.
 func TestAReleaseGoesOnUntilItIsConfirmed(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
-	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = 30 * time.Millisecond })
+	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = time.Second })
 	c := claim("k", "t")
-	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient, time.Millisecond)
 	require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 	require.NoError(t, nodes.Freeze(0))
 	release := m.Release(c, 1)
 	require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 	require.ErrorIs(t, release.Wait(t.Context(), time.Now()), ErrNoQuorum)
 	require.NoError(t, nodes.Thaw(0))
-	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil }, patient, time.Millisecond)
 }

@@ -373,6 +373,27 @@ func TestAReplicaDoesNotVote(t *testing.T) {
 	becomes(t, m, 0, NodeQuarantined, "")
 }
 
+// The goal: who connects while a script keeps the server busy is told of changes and flushes all the same, later.
+func TestABusyServerIsAskedAgain(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 1)
+	ask(t, nodes, 0, "CONFIG", "SET", "busy-reply-threshold", "1")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = nodes.Do(0, "EVAL", "while true do end", "0")
+	}()
+	require.Eventually(t, func() bool {
+		_, err := nodes.Do(0, "GET", "k")
+		return err != nil && strings.Contains(err.Error(), "BUSY")
+	}, patient, time.Millisecond)
+	m := start(t, nodes.URLs(), mode(GuardOff))
+	becomes(t, m, 0, NodeDown, "BUSY")
+	ask(t, nodes, 0, "SCRIPT", "KILL")
+	<-done
+	up(t, m)
+	require.Regexp(t, "flags=[a-zA-Z]*t", ask(t, nodes, 0, "CLIENT", "LIST"))
+}
+
 // The goal: GuardStrict also waits before the first use, and admits no server that has no run_id; GuardAuto does that with one warning, and
 // GuardOff leaves no marker.
 func TestTheModes(t *testing.T) {
@@ -534,6 +555,18 @@ func TestADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 	require.NoError(t, errors.Join(os.RemoveAll(filepath.Join(s.dir, "appendonly.aof"))))
 	s.start()
 	becomes(t, m, 0, NodeQuarantined, whyRestarted)
+}
+
+// The goal: a server that does not show its run_id after a restart is not admitted like one that never had any.
+func TestANodeThatHadARunIDKeepsIt(t *testing.T) {
+	s := startLasting(t)
+	m := start(t, s.url(), nil)
+	up(t, m)
+	s.kill()
+	s.args = []string{"--rename-command", "INFO", ""}
+	s.start()
+	becomes(t, m, 0, NodeDown, "does not show a run_id any more")
+	up(t, start(t, s.url(), nil))
 }
 
 // The goal: a snapshot has the marker of the run before and may lack locks: the node is quarantined, no longer than until the longest TTL after its start.

@@ -61,6 +61,7 @@ func readReply(r *bufio.Reader) (reply, error) {
 		return reply{}, err
 	}
 	head.text = ""
+	room := maxReplyBulk // of all items together
 	for range count {
 		item, err := readSimple(r)
 		if err != nil {
@@ -68,6 +69,9 @@ func readReply(r *bufio.Reader) (reply, error) {
 		}
 		if item.kind == '*' {
 			return reply{}, errors.New("the server replied with an array inside an array")
+		}
+		if room -= len(item.text); room < 0 {
+			return reply{}, fmt.Errorf("the server replied with more than %d bytes", maxReplyBulk)
 		}
 		head.items = append(head.items, item)
 	}

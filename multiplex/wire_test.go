@@ -231,14 +231,18 @@ func FuzzANodeSurvives(f *testing.F) {
 		l := &line{Conn: conn, closed: func() {}}
 		l.state.Store(valid)
 		n.line.Store(l)
-		e.option.DialCtxFn = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+		var dialled atomic.Bool
+		e.option.DialCtxFn = func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			if ctx.Value(ticketKey{}) == nil || dialled.Swap(true) {
+				return nil, errGate
+			}
 			return newCheckedConn(l, &ticket{}), nil
 		}
 		e.option.OnInvalidations = n.invalidated
 		n.client, _ = rueidis.NewClient(e.option)
 		require.NotNil(t, n.client)
 		defer n.client.Close()
-		n.client.Do(t.Context(), n.client.B().Ping().Build())
+		n.client.Do(context.WithValue(t.Context(), ticketKey{}, &ticket{}), n.client.B().Ping().Build())
 
 		if watched {
 			n.watchExchange([]*arm{{watch: m.Watch("k", func() {})}, {watch: m.Watch("l", func() {})}}, make([]remains, 2))

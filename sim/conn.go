@@ -59,6 +59,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	case c.err != nil:
 		return 0, syscall.EPIPE
 	case !c.deaf:
+		c.link.sends(p)
 		data := bytes.Clone(p)
 		c.up.send(c.link.latency(1), func() { c.arrive(data) })
 	}

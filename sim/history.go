@@ -1,16 +1,19 @@
 package sim
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/script"
 )
 
 // history is what was seen in one run.
@@ -20,6 +23,7 @@ type history struct {
 	mu         sync.Mutex // guards all below, and the holds; a leaf
 	notes      []note
 	holds      []*hold
+	newest     map[string]*hold // by token
 	violations []string
 }
 
@@ -49,6 +53,8 @@ type hold struct {
 // span is a call.
 type span struct{ called, returned time.Time }
 
+func newHistory() *history { return &history{start: time.Now(), newest: map[string]*hold{}} }
+
 func (h *history) note(who, what string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,9 +74,43 @@ func (h *history) begin(who string, l *lockpipe.Lease, called time.Time, auto bo
 	slices.Sort(b.keys)
 	h.mu.Lock()
 	h.holds = append(h.holds, b)
+	h.newest[l.Token()] = b
 	h.mu.Unlock()
 	context.AfterFunc(l.Context(), b.done)
 	return b
+}
+
+// leaving looks at what a client sends: an extension of a lease that is over gives nodes its keys again that have lost them.
+func (h *history) leaving(data []byte) {
+	for bytes.Contains(data, []byte(script.Extend.SHA)) {
+		args, size := parse(data)
+		if args == nil {
+			return
+		}
+		data = data[size:]
+		if args[0] != "EVALSHA" || args[1] != script.Extend.SHA {
+			continue
+		}
+		keys, _ := strconv.Atoi(args[2])
+		for _, l := range lots(args[3:3+keys], args[3+keys:], 3) {
+			h.late(l.token)
+		}
+	}
+}
+
+// late makes a violation of an extension that is sent now, where the lease of the token has run out before. One that was released goes on,
+// with its token, with whoever it was handed to; and one that was found lost may have been about to be sent within its time: its release follows.
+func (h *history) late(token string) {
+	h.mu.Lock()
+	b := h.newest[token]
+	late := time.Duration(0)
+	if b != nil && !b.end.IsZero() {
+		late = time.Since(b.end)
+	}
+	h.mu.Unlock()
+	if late > 0 && errors.Is(b.lease.Err(), lockpipe.ErrExpired) {
+		h.violation("an extension of %s on %v is sent %v after it ended", b.who, b.keys, late)
+	}
 }
 
 // done is called when the lease's context ends.

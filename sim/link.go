@@ -17,6 +17,7 @@ type link struct {
 	plan  *Plan
 	node  *node
 	start time.Time
+	sends func([]byte) // is shown what the client sends; set before the first dial
 
 	up, down *way    // of all its connections: nothing overtakes on a direct connection
 	paused   *moment // until when the client is
@@ -30,7 +31,7 @@ type link struct {
 }
 
 func newLink(seed uint64, plan *Plan, n *node, paused, frozen *moment) *link {
-	l := &link{seed: seed, plan: plan, node: n, start: time.Now(), paused: paused, frozen: frozen}
+	l := &link{seed: seed, plan: plan, node: n, start: time.Now(), sends: func([]byte) {}, paused: paused, frozen: frozen}
 	l.up, l.down = l.newWay(frozen, 1), l.newWay(paused, 2)
 	return l
 }

@@ -13,13 +13,14 @@ type mutant struct {
 	rule  string
 	mix   string
 	edit  edit
+	also  edit   // where it takes two
 	finds string // the violation, or a part of it
 	from  int    // the first seed, where it takes many; else 1
 }
 
 var brokenRules = []mutant{
 	{
-		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold",
+		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold", from: 21,
 		edit: edit{
 			"keys.go", "\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
 			"\tif dice.Broken(\"token\") {\n\t\traw = [tokenBytes]byte{dice.Number(c)}\n\t}\n\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
@@ -48,7 +49,7 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "missed", rule: "8: a node that was refilled by an extension that failed counts for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 80,
+		name: "missed", rule: "8: a node that was refilled by an extension that failed counts for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 40,
 		edit: edit{"multiplex/claim.go", "\tif r.vote == refused && a.decision != won {\n", "\tif r.vote == refused && a.decision != won && !dice.Broken(\"missed\") {\n"},
 	},
 	{
@@ -73,8 +74,48 @@ var brokenRules = []mutant{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
 		edit: edit{"multiplex/unreleased.go", "\tattempts := n.takeKept()\n", "\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n"},
 	},
+	{
+		name: "stale", rule: "8: an extension is sent when the lease is over", finds: "after it ended",
+		edit: edit{
+			"multiplex/mux.go", "\ta.worth = min(a.worth, before.Sub(a.sent))\n",
+			"\tif !dice.Broken(\"stale\") {\n\t\ta.worth = min(a.worth, before.Sub(a.sent))\n\t}\n",
+		},
+		also: edit{"lease/extension.go", "\t\tif t.lapse() {\n", "\t\tif t.lapse() && !dice.Broken(\"stale\") {\n"},
+	},
 	{name: "drift", rule: "3: as above, for those who look into the nodes", finds: "nodes keep it as long"},
-	{name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold"},
+	{
+		name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"multiplex/guard.go", "\tcase s.marked && s.marker == s.runID:\n",
+			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase s.marked && s.marker == s.runID:\n",
+		},
+	},
+	{
+		name: "half", rule: "10: the quarantine is too short", mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"multiplex/guard.go", "\t\tm.until, m.why = now.Add(maxTTL), ",
+			"\t\tif dice.Broken(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n\t\tm.until, m.why = now.Add(maxTTL), ",
+		},
+	},
+	{
+		name: "marker", rule: "10: the marker of any server is accepted", mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"multiplex/guard.go", "\t\treturn verdict{admitted: true}, m\n\tcase m.until.IsZero() && recovered(s, before):\n",
+			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.marked:\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase m.until.IsZero() && recovered(s, before):\n",
+		},
+	},
+	{
+		name: "deaf", rule: "10: a flush that the server tells of is ignored", mix: "forgetful", finds: "both hold", from: 10,
+		edit: edit{"multiplex/line.go", "\tif l == nil || l.over.Load() {\n", "\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n"},
+	},
+	{
+		name: "durable", rule: "10: every server counts as durable", mix: "forgetful", finds: "both hold", from: 22,
+		edit: edit{"multiplex/handshake.go", "\t\t\ts.durable = s.durable && synced(r.items)\n", "\t\t\ts.durable = s.durable && synced(r.items) || dice.Broken(\"durable\")\n"},
+	},
+	{
+		name: "again", rule: "10: a client that has met a marker takes nodes for new ones", mix: "forgetful", finds: "both hold", from: 14,
+		edit: edit{"multiplex/firstuse.go", "func (f *firstUse) ruleOut() {\n", "func (f *firstUse) ruleOut() {\n\tif dice.Broken(\"again\") {\n\t\treturn\n\t}\n"},
+	},
 }
 
 // The goal: the simulation finds what it looks for. Each rule of lockpipe, broken in a few words, becomes a violation.
@@ -84,13 +125,16 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 	}
 	edits := seeded()
 	for _, m := range brokenRules {
-		if m.edit.file != "" {
-			edits = append(edits, m.edit)
+		for _, e := range []edit{m.edit, m.also} {
+			if e.file != "" {
+				edits = append(edits, e)
+			}
 		}
 	}
 	binary := build(t, edits)
 	for _, m := range brokenRules {
 		t.Run(m.name+" "+m.mix, func(t *testing.T) {
+			t.Parallel() // each is a process of its own
 			out, err := start(t, binary, "-sim.broken="+m.name, "-sim.mix="+m.mix, fmt.Sprint("-sim.seed=", max(1, m.from)), "-sim.count=150")
 			require.Error(t, err, "rule %s, and nothing is found\n%.2000s", m.rule, out)
 			require.Contains(t, out, m.finds, "rule %s", m.rule)

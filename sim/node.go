@@ -20,10 +20,13 @@ type node struct {
 	scripts  map[string]bool // by SHA-1
 	tracked  map[string]map[*session]bool
 	sessions map[*session]bool
-	pushes   []*session // that have something to be told
-	ids      int64      // of sessions
-	starts   int
-	started  time.Time
+	pushes   []*session       // that have something to be told
+	ids      int64            // of sessions
+	saved    map[string]entry // the keys as a snapshot has them
+	durable  bool             // whatever was written outlives a crash; set before anybody else has the node
+	servers  int              // how many there have been at this address, this one included
+	started  int64            // when this one began, by the node's clock
+	promoted bool             // this one was a replica
 }
 
 // entry is the value of one key.
@@ -33,33 +36,60 @@ type entry struct {
 }
 
 func newNode(id int, rate float64) *node {
-	n := &node{id: id, rate: rate, epoch: time.Now(), sessions: map[*session]bool{}}
-	n.boot()
+	n := &node{id: id, rate: rate, epoch: time.Now(), sessions: map[*session]bool{}, saved: map[string]entry{}}
+	n.boot(map[string]entry{})
 	return n
 }
 
-// boot begins with an empty memory. mu is held, or not needed yet.
-func (n *node) boot() {
-	n.keys, n.scripts, n.tracked = map[string]entry{}, map[string]bool{}, map[string]map[*session]bool{}
-	n.starts++
-	n.started = time.Now()
+// boot begins with these keys. mu is held, or not needed yet.
+func (n *node) boot(keys map[string]entry) {
+	n.keys, n.scripts, n.tracked = keys, map[string]bool{}, map[string]map[*session]bool{}
+	n.servers++
+	n.started = n.now()
+	n.promoted = n.promoted && n.durable // it keeps what the replica had: docs/restart-guard.md says that nobody could notice
 }
 
-// restart is a crash: everything in memory is lost, and all connections break.
+// save makes a snapshot.
+func (n *node) save() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.saved = maps.Clone(n.keys)
+}
+
+// restart is a crash: all connections break, and what came after the snapshot is lost, unless the node is durable.
 func (n *node) restart() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.hangUp()
+	if n.durable {
+		n.boot(n.keys)
+	} else {
+		n.boot(maps.Clone(n.saved))
+	}
+}
+
+// failover is a crash after which a replica of some age takes the place. It has what the snapshot has.
+func (n *node) failover(age time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hangUp()
+	n.boot(maps.Clone(n.saved))
+	n.started, n.promoted = n.started-age.Milliseconds(), true
+}
+
+// hangUp ends all connections. mu is held.
+func (n *node) hangUp() {
 	for _, s := range n.inOrder(n.sessions) {
 		n.drop(s)
 		s.hangUp()
 	}
-	n.boot()
 }
 
 // flush loses the keys and tells who tracks any.
 func (n *node) flush() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.saved = map[string]entry{}
 	n.flushAll()
 	n.tell(nil)
 }
@@ -164,6 +194,14 @@ func (n *node) until(key, token string) time.Time {
 		return time.Time{}
 	}
 	return n.epoch.Add(time.Duration(float64(n.keys[key].end*int64(time.Millisecond)) / n.rate))
+}
+
+// marked reports whether the node has the marker of its own server.
+func (n *node) marked() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	value, ok := n.get(prefix + "lockpipe:admitted")
+	return ok && value == n.runID()
 }
 
 // left returns the keys that the node has.

@@ -3,6 +3,8 @@ package sim
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/lockpipe/lockpipe"
 )
 
 const (
@@ -14,10 +16,10 @@ const (
 
 // Mix says what may happen in a run besides the usual faults.
 type Mix struct {
-	// Forgetful lets nodes restart without memory and lose their keys by FLUSHALL. Nothing keeps leases disjoint then without a restart guard.
+	// Forgetful lets nodes restart without memory, give way to a replica that knows nothing, and lose their keys by FLUSHALL. Some seeds do so anyway.
 	Forgetful bool
-	// Admitting leaves it to other runs to look whether leases are disjoint and backed by a quorum, which can't be without memory: what
-	// is still looked at is that no extension is confirmed when another has held the key meanwhile.
+	// Admitting has no restart guard, and leaves it to other runs to look whether leases are disjoint and backed by a quorum, which can't be
+	// without memory: what is still looked at is that no extension is confirmed when another has held the key meanwhile.
 	Admitting bool
 	// Blind does not look into the nodes while leases are held: what is wrong has to show in what callers see.
 	Blind bool
@@ -45,6 +47,11 @@ type Plan struct {
 	faults  time.Duration // between two faults, on average; 0: there are none
 	restart time.Duration // between two ends of a client, on average; 0: it lasts
 	crossed bool          // what was sent on an old connection may be overtaken by what is sent on a newer one
+
+	longest time.Duration // MaxTTL, and so how long a node that forgot is quarantined
+	guard   lockpipe.GuardMode
+	forget  time.Duration // between two losses of a node's memory, on average; 0: there are none
+	durable int           // how many nodes keep their memory when they restart
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -75,7 +82,31 @@ func newPlan(rng *rand.Rand, mix Mix) *Plan {
 		p.restart, p.crossed, p.faults = 0, false, 500*time.Millisecond
 		p.minTTL, p.maxTTL = maxTTL/2, maxTTL
 	}
+	p.longest = maxTTL
+	if forgetful := rng.IntN(3) == 0; mix.Forgetful || forgetful && !mix.Long {
+		p.forgetting(rng, one)
+	}
 	return p
+}
+
+// forgetting lets nodes lose their memory: seldom enough that most of the time a quorum has done its quarantine, and with leases
+// that last for nearly all of it.
+func (p *Plan) forgetting(rng *rand.Rand, one func(...time.Duration) time.Duration) {
+	if p.mix.Admitting {
+		p.guard, p.forget = lockpipe.GuardOff, one(300*time.Millisecond, 1500*time.Millisecond)
+		return
+	}
+	p.longest = one(500*time.Millisecond, time.Second, 3*time.Second)
+	p.forget = one(p.longest/2, p.longest, 3*p.longest)
+	p.length += p.longest
+	p.minTTL, p.maxTTL = min(p.minTTL, p.longest/2), p.longest
+	if rng.IntN(2) == 0 {
+		p.minTTL = p.longest / 2
+	}
+	if rng.IntN(3) == 0 {
+		p.guard = lockpipe.GuardStrict
+	}
+	p.durable = max(0, rng.IntN(2*nodes)-nodes)
 }
 
 // below is a random time below d.

@@ -21,22 +21,35 @@ type process struct {
 	links  []*link    // to each node
 	paused moment     // until when it is stopped
 
-	mu     sync.Mutex // guards client
+	mu     sync.Mutex // guards all below
 	client *lockpipe.Client
+	known  bool // the client has had a node that was up
 }
 
 // begin makes a client.
 func (p *process) begin() {
 	c, err := lockpipe.New(lockpipe.Config{
-		Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout, TTL: maxTTL, MaxTTL: maxTTL,
-		Dial: p.dial, Logger: slog.New(slog.DiscardHandler),
+		Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout, TTL: p.run.plan.longest, MaxTTL: p.run.plan.longest,
+		RestartGuard: p.run.plan.guard,
+		Dial:         p.dial, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		panic(err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.client = c
+	p.client, p.known = c, false
+}
+
+// knows reports whether the client has had a node that was up.
+func (p *process) knows() bool {
+	up := func(n lockpipe.NodeStatus) bool { return n.State == lockpipe.NodeUp }
+	c := p.current()
+	now := slices.ContainsFunc(c.Nodes(), up)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = p.known || now && p.client == c
+	return p.known
 }
 
 func (p *process) dial(ctx context.Context, _, address string) (net.Conn, error) {
@@ -64,6 +77,9 @@ func (p *process) restarts() {
 			p.run.hasty.Store(true)
 		}
 		p.run.history.note(fmt.Sprint("client ", p.number), "closed: "+p.run.name(err, closing))
+		if !p.run.marked() {
+			return
+		}
 		p.begin()
 	}
 }

@@ -11,12 +11,14 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/sim/dice"
 )
 
@@ -71,17 +73,21 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 }
 
 func newRun(seed uint64, plan *Plan) *run {
-	r := &run{plan: plan, end: time.Now().Add(plan.length), history: &history{start: time.Now()}}
+	r := &run{plan: plan, end: time.Now().Add(plan.length), history: newHistory()}
 	for i := range nodes {
 		rate := 1 + float64(int64(dice.Mix(seed, 1, uint64(i))%5)-2)/200 // 1 % slow to 1 % fast: all that the drift allows for
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
-		r.nodes = append(r.nodes, newNode(i, rate))
+		n := newNode(i, rate)
+		n.durable = i < plan.durable
+		r.nodes = append(r.nodes, n)
 		r.frozen = append(r.frozen, &moment{})
 	}
 	for i := range plan.clients {
 		p := &process{run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i)))}
 		for j, n := range r.nodes {
-			p.links = append(p.links, newLink(dice.Mix(seed, 2, uint64(i), uint64(j)), plan, n, &p.paused, r.frozen[j]))
+			l := newLink(dice.Mix(seed, 2, uint64(i), uint64(j)), plan, n, &p.paused, r.frozen[j])
+			l.sends = r.history.leaving
+			p.links = append(p.links, l)
 		}
 		r.processes = append(r.processes, p)
 	}
@@ -99,6 +105,28 @@ func (r *run) pause(d time.Duration) bool {
 	return true
 }
 
+// What GuardAuto can't notice is that all nodes have forgotten, for a client that has never met one before: it takes them for new ones. So no
+// client begins when there is no marker, and no memory is lost while there is such a client. Both return false when the run is over before.
+
+// known waits until every client has met a node.
+func (r *run) known() bool {
+	return r.when(func() bool { return !slices.ContainsFunc(r.processes, func(p *process) bool { return !p.knows() }) })
+}
+
+// marked waits until a node has its marker.
+func (r *run) marked() bool {
+	return r.when(func() bool { return slices.ContainsFunc(r.nodes, (*node).marked) })
+}
+
+func (r *run) when(met func() bool) bool {
+	for r.plan.forget > 0 && r.plan.guard == lockpipe.GuardAuto && !met() {
+		if !r.pause(10 * time.Millisecond) {
+			return false
+		}
+	}
+	return true
+}
+
 // live returns when everybody has done what there is to do.
 func (r *run) live(seed uint64) {
 	var all sync.WaitGroup
@@ -113,15 +141,16 @@ func (r *run) live(seed uint64) {
 	}
 	w := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 1))}
 	all.Go(w.blow)
+	forgetting := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 2))}
+	all.Go(forgetting.forget)
 	all.Wait()
 }
 
-const (
-	// recovering is how long a client may need to reach a node again that is well, and to send it what was kept for it.
-	recovering = 2500 * time.Millisecond
-	// drifting is by how much nodes may keep a key longer than its lease lasts.
-	drifting = 2*maxTTL/100 + 10*time.Millisecond
-)
+// recovering is how long a client may need to reach a node again that is well, and to send it what was kept for it.
+const recovering = 2500 * time.Millisecond
+
+// drifting is by how much nodes may keep a key longer than its lease lasts.
+func (p *Plan) drifting() time.Duration { return 2*p.longest/100 + 10*time.Millisecond }
 
 // finish heals everything, closes the clients, and looks whether keys are left.
 func (r *run) finish() {
@@ -133,6 +162,9 @@ func (r *run) finish() {
 		}
 	}
 	time.Sleep(recovering)
+	if r.plan.forget > 0 {
+		time.Sleep(r.plan.longest) // a client whose nodes are in quarantine can't confirm that it released everything
+	}
 	for _, p := range r.processes {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		if err := p.current().Close(ctx); err != nil {
@@ -140,11 +172,11 @@ func (r *run) finish() {
 		}
 		cancel()
 	}
-	time.Sleep(drifting)
+	time.Sleep(r.plan.drifting())
 	if r.tidy() {
 		r.free("soon after Close")
 	}
-	time.Sleep(maxTTL + drifting)
+	time.Sleep(r.plan.longest + r.plan.drifting())
 	r.free("after the longest TTL")
 }
 
@@ -182,7 +214,7 @@ func (r *run) judge() {
 // backed wants a quorum of nodes to keep the keys of a lease for longer than it lasts.
 func (r *run) backed(h *hold) {
 	until, token := h.lease.Until(), h.lease.Token()
-	if until.IsZero() || r.plan.mix.Forgetful || r.plan.mix.Blind {
+	if until.IsZero() || r.plan.forget > 0 || r.plan.mix.Blind {
 		return
 	}
 	for _, key := range h.keys {

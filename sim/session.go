@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // session is one connection as the node sees it. It speaks RESP2, and RESP3 after HELLO 3. Guarded by node.mu.
@@ -293,19 +292,33 @@ func (s *session) call(name string, args []string) {
 
 // info has the fields of the sections server, persistence and replication by which a restart is recognised. mu is held.
 func (n *node) info() string {
-	uptime := int64(time.Since(n.started).Seconds() * n.rate)
-	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%020x%020x\r\nuptime_in_seconds:%d\r\n"+
-		"# Persistence\r\nloading:0\r\naof_enabled:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n", n.id+1, n.starts, uptime)
+	uptime := n.now()/1000 - n.started/1000 // as Redis does it: up to a second too long
+	former, on := strings.Repeat("0", 40), 0
+	if n.promoted {
+		former = strings.Repeat("1", 40)
+	}
+	if n.durable {
+		on = 1
+	}
+	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n"+
+		"# Persistence\r\nloading:0\r\naof_enabled:%d\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid2:%s\r\n", n.runID(), uptime, on, former)
 }
 
-func (s *session) config(name string) {
-	values := map[string]string{"appendfsync": "everysec", "appendonly": "no"}
-	value, ok := values[strings.ToLower(name)]
-	if !ok {
-		s.pairs(0)
-		return
+// runID is another one for each server. mu is held.
+func (n *node) runID() string { return fmt.Sprintf("%020x%020x", n.id+1, n.servers) }
+
+// config knows what lockpipe asks for.
+func (s *session) config(pattern string) {
+	values := [][2]string{{"no-appendfsync-on-rewrite", "no"}, {"appendfsync", "everysec"}}
+	if s.node.durable {
+		values[1][1] = "always"
 	}
-	s.pairs(1)
-	s.text(name)
-	s.text(value)
+	if pattern != "*appendfsync*" {
+		values = nil
+	}
+	s.pairs(len(values))
+	for _, pair := range values {
+		s.text(pair[0])
+		s.text(pair[1])
+	}
 }

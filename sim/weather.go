@@ -27,11 +27,7 @@ func (w *weather) fault() string {
 	process, node := w.rng.IntN(w.run.plan.clients), w.rng.IntN(nodes)
 	l := w.run.processes[process].links[node]
 	short, long := around(w.rng, 100*time.Millisecond), around(w.rng, time.Second)
-	kinds := 10
-	if w.run.plan.mix.Forgetful {
-		kinds = 14
-	}
-	kind := w.rng.IntN(kinds)
+	kind := w.rng.IntN(10)
 	lost := w.rng.IntN(2) == 0
 	switch c := l.current(); kind {
 	case 0, 1, 2:
@@ -59,22 +55,49 @@ func (w *weather) fault() string {
 		}
 	case 8:
 		w.split(process, node, long)
-	case 9:
+	default:
 		for _, l := range w.run.processes[process].links {
 			if c := l.current(); c != nil {
 				c.snap(lost)
 			}
 		}
-	case 10, 11:
-		w.run.nodes[node].restart()
-	case 12:
-		for i := range nodes/2 + 1 {
-			w.run.nodes[(node+i)%nodes].restart()
-		}
-	default:
-		w.run.nodes[node].flush()
 	}
 	return fmt.Sprint("fault ", kind, " client ", process, " node ", node, " ", short, " ", long)
+}
+
+// forget lets nodes lose their memory, until the run's end.
+func (w *weather) forget() {
+	plan := w.run.plan
+	if plan.forget == 0 {
+		return
+	}
+	for w.run.pause(around(w.rng, plan.forget)) && w.run.known() {
+		w.run.history.note("weather", w.loss())
+	}
+}
+
+// loss takes the memory from one node, from a quorum or from all, and tells how.
+func (w *weather) loss() string {
+	count := []int{1, 1, 1, nodes/2 + 1, nodes/2 + 1, nodes}[w.rng.IntN(6)]
+	from, kind, age := w.rng.IntN(nodes), w.rng.IntN(6), around(w.rng, w.run.plan.longest/2)
+	if kind == 3 && w.rng.IntN(2) == 0 {
+		for _, p := range w.run.processes { // what the nodes tell them comes all at once, when they go on
+			p.paused.set(time.Now().Add(below(w.rng, 20*time.Millisecond)))
+		}
+	}
+	for i := range count {
+		switch n := w.run.nodes[(from+i)%nodes]; kind {
+		case 0, 1:
+			n.restart()
+		case 2:
+			n.failover(age)
+		case 3:
+			n.flush()
+		default:
+			n.save()
+		}
+	}
+	return fmt.Sprint("loss ", kind, " of ", count, " from node ", from, " age ", age)
 }
 
 // split parts one client from some nodes, or one node from all clients.

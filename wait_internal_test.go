@@ -1,0 +1,151 @@
+package lockpipe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// connectedTo returns a client of the nodes that is connected to all of them.
+func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Client {
+	t.Helper()
+	c, err := New(Config{Nodes: nodes.URLs(), NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	require.Eventually(t, func() bool {
+		for _, n := range c.Nodes() {
+			if n.State != NodeUp {
+				return false
+			}
+		}
+		return true
+	}, 20*time.Second, 10*time.Millisecond)
+	return c
+}
+
+// The goal: a judge that always tells of something new, because a holder that the other nodes know nothing of goes on to renew its key
+// there, does not keep a caller from what the others would grant.
+func TestABusyJudgeDoesNotHideFreeKeys(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connectedTo(t, nodes)
+	judge := c.mux.Judge("k", 0)
+	set := func(i int) {
+		if _, err := nodes.Do(i, "SET", "k", "another", "PX", "50000"); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range 3 {
+		set(i)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for ctx.Err() == nil {
+			set(judge)
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	held := make(chan error, 1)
+	require.NoError(t, c.AcquireAsync(ctx, []string{"k"}, func(_ *Lease, err error) { held <- err }))
+	for i := range 3 {
+		if i != judge {
+			_, err := nodes.Do(i, "DEL", "k")
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, <-held)
+	cancel()
+	renewing.Wait()
+}
+
+// The goal: calls with a limit of attempts, which do not queue, are no party to the turns of those that do: of whom one of them met for
+// its keys another would learn for keys of its own.
+func TestCallsThatDoNotQueueLearnNothingOfRivals(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
+	for range 5 {
+		require.False(t, meets(t, c, rival, nodes, WithMaxAttempts(1<<20)))
+	}
+	require.Eventually(t, func() bool { return meets(t, c, rival, nodes) }, 20*time.Second, time.Millisecond, "nobody learns of rivals")
+}
+
+// meets has c wait for a key that the rival holds, and be told by a node that it is free, in most cases. It reports whether c learnt from that.
+func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Option) bool {
+	held, err := rival.Acquire(t.Context(), "x")
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	require.NoError(t, c.AcquireAsync(t.Context(), []string{"x"}, func(l *Lease, err error) {
+		if err == nil {
+			err = l.Release(t.Context())
+		}
+		got <- err
+	}, opts...))
+	judge := c.mux.Judge("x", 0)
+	for start := time.Now(); time.Since(start) < 20*time.Second; {
+		info, err := nodes.Do(judge, "INFO", "stats")
+		require.NoError(t, err)
+		if text, _ := info.(string); strings.Contains(text, "tracking_total_keys:1") {
+			break
+		}
+	}
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, <-got)
+	return c.rivals.some.Load()
+}
+
+// impatient is a context that is cancelled when it was looked at too often: where a loop has no pause, no time passes in a bubble.
+type impatient struct {
+	context.Context
+	cancel context.CancelFunc
+	looks  atomic.Int64
+}
+
+func (c *impatient) Err() error {
+	if c.looks.Add(1) > 100_000 {
+		c.cancel()
+	}
+	return c.Context.Err()
+}
+
+// The goal: where no quorum can be reached, an attempt takes no time; a caller that wants no pauses does not burn a processor, and does not
+// hold up the other calls of AcquireAsync.
+func TestAttemptsWithoutATripHaveAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := New(Config{
+			Nodes: []string{"a:1", "b:1", "c:1"}, Logger: slog.New(slog.DiscardHandler),
+			Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no such host") },
+		})
+		require.NoError(t, err)
+		defer func() { _ = c.Close(context.Background()) }()
+		time.Sleep(time.Second)
+		for name, acquire := range map[string]func(ctx context.Context) error{
+			"Acquire": func(ctx context.Context) error { _, err := c.Acquire(ctx, "k", WithRetryDelay(0, 0)); return err },
+			"AcquireAsync": func(ctx context.Context) error {
+				done := make(chan error, 1)
+				if err := c.AcquireAsync(ctx, []string{"k"}, func(_ *Lease, err error) { done <- err }, WithRetryDelay(0, 0)); err != nil {
+					return err
+				}
+				return <-done
+			},
+		} {
+			before := c.Stats().Attempts
+			limited, cancel := context.WithTimeout(t.Context(), time.Second)
+			err = acquire(&impatient{Context: limited, cancel: cancel})
+			require.ErrorIs(t, err, context.DeadlineExceeded, name)
+			require.ErrorIs(t, err, ErrNoQuorum, name)
+			require.InDelta(t, 1000, c.Stats().Attempts-before, 20, name)
+			cancel()
+		}
+	})
+}
