@@ -282,6 +282,7 @@ func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause
 		return nil, 0, s.cutOff(ctx.Err()) // the end of ctx cut the attempt short: it is no news about the keys
 	}
 	if s.o.fencing && s.catchUp(t) {
+		s.reason = err // should ctx end now, the keys were not held
 		return nil, 0, nil
 	}
 	s.tried(err, t.all)

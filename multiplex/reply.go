@@ -100,10 +100,11 @@ func (f *flight) decode(p *part, m *rueidis.RedisMessage) ([]script.Refusal, err
 	return nil, errors.New("script replied with neither a number nor a list")
 }
 
-// spread gives every attempt of a part that failed the same answer. A node that refused a part of a set has refused it. Whether companions
-// were raised is no vote: the extension behind tells.
+// spread gives every attempt of a part that failed the same answer. A node that refused a part of a set has refused it. What a server says
+// against raising companions is no vote: the extension behind tells. But where the connection broke first, that may have been granted already,
+// because only its script was loaded, and must not count.
 func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
-	if p.script == script.Raise {
+	if p.script == script.Raise && !r.broken {
 		return
 	}
 	owners := p.call.Owners

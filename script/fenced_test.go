@@ -107,6 +107,11 @@ func TestRaiseNeverLowers(t *testing.T) {
 			do(t, n, "MGET", "low", "same", "high", "missing", "odd", "new"))
 		require.InDelta(t, 86400000, do(t, n, "PTTL", "low"), 30000)
 		require.Equal(t, int64(-1), do(t, n, "PTTL", "same"))
+
+		do(t, n, "LPUSH", "list", "x")
+		_, raised = run(t, n, script.Raise, set("9", "twice"), set("8", "twice"), set("8", "list"))
+		require.Equal(t, int64(2), raised)
+		require.Equal(t, []any{"9", "8"}, do(t, n, "MGET", "twice", "list"))
 	})
 }
 

@@ -4,7 +4,6 @@
 -- when the lease is over that it has again. A companion that is no number is left alone.
 -- Reply: how many companions were raised.
 local shared = ARGV[1] ~= ''
-local values = redis.call('MGET', unpack(KEYS))
 local raised, last = 0, 0
 for set = 1, shared and #KEYS or (#ARGV - 1) / 2 do
   local count, reserved = 1, ARGV[set + 1]
@@ -12,7 +11,8 @@ for set = 1, shared and #KEYS or (#ARGV - 1) / 2 do
   local first = last + 1
   last = last + count
   for k = first, last do
-    local number = tonumber(values[k] or 0)
+    -- One by one: a companion may be there twice. MGET reads a key of another type as missing.
+    local number = tonumber(redis.call('MGET', KEYS[k])[1] or 0)
     if number and number < tonumber(reserved) then
       redis.call('SET', KEYS[k], reserved, 'PX', 86400000)
       raised = raised + 1
