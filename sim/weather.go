@@ -92,7 +92,11 @@ func (w *weather) loss() string {
 		case 2:
 			n.failover(age)
 		case 3:
-			n.flush()
+			if w.run.unnoticed(n) {
+				n.restart()
+			} else {
+				n.flush()
+			}
 		default:
 			n.save()
 		}
