@@ -2,7 +2,11 @@ package multiplex
 
 import (
 	"errors"
+	"io"
 	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
 
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
@@ -45,4 +49,27 @@ func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
 			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().Companions[i])
 		}
 	}
+}
+
+// The goal: who does not ask for a fence has no memory for one.
+func TestAClaimWithoutAFenceIsSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(Claim{}), uintptr(96))
+	require.Nil(t, claim("k", "t").extra)
+}
+
+// The goal: an extension that was granted is in doubt where the connection broke before the companions were raised, as when only its own script
+// was loaded; an error of the server, which has left the companions as they were, is no vote.
+func TestAnExtensionNeedsItsCompanions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		attempts := []*Attempt{m.newAttempt(claim("k", "t"), extend, time.Minute, time.Second, time.Second)}
+		grant := answer{vote: granted, replied: true, key: -1}
+		answers := []answer{grant}
+		p := part{script: script.Raise, call: script.Call{Owners: []int{0}}}
+		p.spread(answer{nothing: true, replied: true, err: errors.New("OOM")}, attempts, answers)
+		require.Equal(t, grant, answers[0])
+		p.spread(answer{broken: true, err: io.EOF}, attempts, answers)
+		require.Equal(t, answer{broken: true, err: io.EOF}, answers[0])
+	})
 }
