@@ -129,10 +129,6 @@ var brokenRules = []mutant{
 		edit: edit{"fencing.go", "\treturn n, n <= last\n", "\treturn n, n <= last || dice.Broken(\"numbers\")\n"},
 	},
 	{
-		name: "raise", rule: "11: an extension does not bring the fence back", mix: "forgetful,fenced", finds: "which is not above",
-		edit: edit{"multiplex/flush.go", "if fence := a.claim.fence(); fence != nil {\n", "if fence := a.claim.fence(); fence != nil && !dice.Broken(\"raise\") {\n"},
-	},
-	{
 		name: "clocks", rule: "what docs/fencing.md asks of clocks where nodes forget is needed", mix: "forgetful,fenced", finds: "which is not above",
 		edit: edit{"sim/plan.go", "p.longest*3/4 - 1}\n", "p.longest*3/4 - 1}\n\t\tif dice.Broken(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.longest}\n\t\t}\n"},
 	},

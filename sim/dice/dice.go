@@ -49,12 +49,12 @@ var shifting struct {
 	by time.Duration
 }
 
-// Shifted calls make, for whose client Clock is off by d.
-func Shifted(d time.Duration, make func()) {
+// Shifted calls do, for whose client Clock is off by d.
+func Shifted(d time.Duration, do func()) {
 	shifting.Lock()
 	defer shifting.Unlock()
 	shifting.by = d
-	make()
+	do()
 }
 
 // Clock is the wall clock of the client that is being made.
