@@ -73,3 +73,24 @@ func TestAnExtensionNeedsItsCompanions(t *testing.T) {
 		require.Equal(t, answer{broken: true, err: io.EOF}, answers[0])
 	})
 }
+
+// The goal: companions are raised before an extension can give a node its keys back, and only those of leases with a fence.
+func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		fenced := claim("fenced", "t")
+		fenced.Fence(5, 9)
+		var attempts []*Attempt
+		for _, c := range []*Claim{claim("plain", "t"), fenced} {
+			attempts = append(attempts, m.newAttempt(c, extend, time.Minute, time.Second, time.Second))
+		}
+		f := new(flight)
+		f.plan(attempts, make([]answer, len(attempts)))
+		require.Len(t, f.parts, 2)
+		require.Equal(t, []*script.Script{script.Raise, script.Extend}, []*script.Script{f.parts[0].script, f.parts[1].script})
+		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.parts[0].call.Keys)
+		require.Equal(t, []string{"1", "9"}, f.parts[0].call.Args)
+		require.Equal(t, []string{"plain", "fenced"}, f.parts[1].call.Keys)
+	})
+}
