@@ -94,3 +94,39 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 		require.Equal(t, []string{"plain", "fenced"}, f.parts[1].call.Keys)
 	})
 }
+
+// The goal: an attempt is worth another one at once where a quorum was stale and nothing is left, after its release where those that were stale and
+// those that granted, or may grant, are a quorum, and else not; of a large set, parts may be left on nodes that were stale.
+func TestWhatAStaleAttemptIsWorth(t *testing.T) {
+	g, s, e := answer{vote: granted, replied: true, key: -1}, answer{err: &staleError{7}}, answer{err: errors.New("LOADING")}
+	r := answer{vote: refused, replied: true}
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		for i, c := range []struct {
+			keys          int
+			votes         []answer
+			seen          int64
+			again, atOnce bool
+		}{
+			{1, []answer{s, s, s}, 7, true, true},
+			{125, []answer{s, s, g}, 7, true, true},
+			{126, []answer{s, s, s}, 7, true, false},
+			{1, []answer{s, e, g}, 7, true, false},
+			{1, []answer{e, s, e}, 7, false, false},
+			{1, []answer{r, s, r}, 7, false, false},
+			{1, []answer{e, e, g}, 0, false, false},
+			{1, []answer{s, g, g}, 7, false, false},
+		} {
+			var claim Claim
+			claim.Init("", make([]string, c.keys), "t")
+			claim.Fence(5, 5)
+			a := m.newAttempt(&claim, acquire, time.Minute, time.Second, time.Second)
+			for i, v := range c.votes {
+				a.count(i, v)
+			}
+			seen, again, atOnce := a.Stale()
+			require.Equal(t, []any{c.seen, c.again, c.atOnce}, []any{seen, again, atOnce}, i)
+		}
+	})
+}
