@@ -14,6 +14,10 @@ import (
 // expire. The application's keys must not have this name.
 const markerKey = "lockpipe:admitted"
 
+// lostPrefix begins the marker of a server that has forgotten locks, until it is admitted. It keeps others from taking that for the first use, and
+// as long as it stays the same, nobody has admitted or flushed the server.
+const lostPrefix = "lost:"
+
 const (
 	// How long and how often a node without a marker is looked at, before it is quarantined, for the marker of another client.
 	markingPatience = 100 * time.Millisecond
@@ -74,7 +78,7 @@ func (a *admission) examine(ctx context.Context, h *handshake) (runID string, er
 	case s.replica:
 		return "", errReplica
 	}
-	if s.marked {
+	if s.marker != "" {
 		a.first.ruleOut()
 	}
 	former := ""
@@ -96,25 +100,54 @@ func (a *admission) examine(ctx context.Context, h *handshake) (runID string, er
 	return s.runID, nil
 }
 
-// decide is assess, and the first use. Several clients may make that at the same moment: who finds the markers half written waits for the rest.
+// decide is assess, and the first use. A node that lost its marker is told from one that never had any by a marker that says so, which is left
+// there unless this may still turn out to be the first use.
 func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict, error) {
 	firstSight := a.memory.runID != s.runID || a.memory.until.IsZero()
-	v, m := assess(s, a.memory, a.maxTTL, time.Now())
-	a.memory = m
-	if v.admitted || s.marked || a.mode != GuardAuto {
+	v := a.assess(s)
+	if a.mode == GuardAuto && !v.admitted && s.marker == "" {
+		if a.first.join(ctx, a.node) {
+			return verdict{admitted: true, mark: true}, nil
+		}
+		if firstSight {
+			if err := a.await(ctx, h, s); err != nil {
+				return verdict{}, err
+			}
+			v = a.again(s)
+		}
+	}
+	if v.admitted || s.marker != "" || a.mode == GuardAuto && a.first.possible() {
 		return v, nil
 	}
-	if a.first.join(ctx, a.node) {
-		return verdict{admitted: true, mark: true}, nil
+	if err := h.lost(a.marker, s); err != nil {
+		return verdict{}, err
 	}
-	for end := time.Now().Add(markingPatience); firstSight && !v.admitted && time.Now().Before(end); {
+	if firstSight {
+		return a.again(s), nil
+	}
+	return a.assess(s), nil
+}
+
+// await waits for a marker. Several clients may make the first use at the same moment: who finds the markers half written waits for the rest.
+func (a *admission) await(ctx context.Context, h *handshake, s *sight) error {
+	for end := time.Now().Add(markingPatience); s.marker == "" && time.Now().Before(end); {
 		rest(ctx, markingPause)
 		if err := h.look(a.marker, s); err != nil {
-			return verdict{}, err
+			return err
 		}
-		v, a.memory = assess(s, a.memory, a.maxTTL, time.Now())
 	}
-	return v, nil
+	return nil
+}
+
+func (a *admission) assess(s *sight) (v verdict) {
+	v, a.memory = assess(s, a.memory, a.maxTTL, time.Now())
+	return v
+}
+
+// again is assess for a marker that came after the first sight on the same connection, which would have told of a flush.
+func (a *admission) again(s *sight) verdict {
+	a.memory.marker = s.marker
+	return a.assess(s)
 }
 
 // unguarded admits a server that can't be told from one that restarted, if the mode allows it.

@@ -52,8 +52,8 @@ type memory struct {
 	// until is when its quarantine ends; zero: it is in none.
 	until time.Time
 	why   string
-	// marked: it had some marker at the last look. One that has none later was flushed in between.
-	marked bool
+	// marker is what it had at the last look; "" for none.
+	marker string
 }
 
 // verdict is what becomes of a connection.
@@ -76,12 +76,12 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 	if m.runID != s.runID {
 		m = memory{runID: s.runID, known: m.known}
 	}
-	if m.marked && !s.marked { // flushed since: another client may have admitted it before
+	if m.marker != s.marker { // since then it was flushed or admitted, and perhaps both: another client may have had locks on it
 		m.until = time.Time{}
 	}
-	m.seen, m.marked = now, s.marked
+	m.seen, m.marker = now, s.marker
 	switch {
-	case s.marked && s.marker == s.runID:
+	case s.marker == s.runID:
 		return verdict{admitted: true}, m
 	case m.until.IsZero() && recovered(s, before):
 		return verdict{admitted: true, mark: true}, m
@@ -101,13 +101,13 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 // a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
 // run before, it has to be that one: in between there may have been a run that was not durable.
 func recovered(s *sight, before memory) bool {
-	return s.marked && s.durable && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
+	return s.served() && s.durable && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
 }
 
 // started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its
 // marker at its start.
 func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (start time.Time, known bool) {
-	if before.runID == "" || before.runID == s.runID || s.promoted || s.durable && !s.marked || s.uptime < 0 || s.uptime >= maxTTL {
+	if before.runID == "" || before.runID == s.runID || s.promoted || s.durable && !s.served() || s.uptime < 0 || s.uptime >= maxTTL {
 		return time.Time{}, false
 	}
 	start = now.Add(-max(0, s.uptime-time.Second)) // the difference of two times without their fractions
@@ -125,7 +125,7 @@ func reason(s *sight, before memory) string {
 		return whyReplaced
 	case before.runID != s.runID:
 		return whyRestarted
-	case before.admitted && !s.marked:
+	case before.admitted && !s.served():
 		return whyFlushed
 	}
 	return whyUnknown
@@ -133,7 +133,7 @@ func reason(s *sight, before memory) string {
 
 // settled is what is known after the server was admitted.
 func (m memory) settled() memory {
-	m.admitted, m.known, m.marked = true, true, true
+	m.admitted, m.known, m.marker = true, true, m.runID
 	m.until, m.why = time.Time{}, ""
 	return m
 }

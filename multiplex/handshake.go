@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"bufio"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -83,9 +84,9 @@ type sight struct {
 	replica bool
 	// promoted: it may have been a replica since its start, so what it forgot it may have forgotten later.
 	promoted bool
-	// marker is the run_id of the server that was admitted here last, where marked.
+	// marker is the run_id of the server that was admitted here last, or behind lostPrefix what tells one loss from another; "" where there is
+	// none.
 	marker string
-	marked bool
 	// client is the server's number of this connection; "" where it does not tell.
 	client string
 }
@@ -158,14 +159,17 @@ func (s *sight) questions(all []question, marker string) []question {
 			s.promoted = f["role"] != "master" || f["master_replid2"] == "" || strings.Trim(f["master_replid2"], "0") != ""
 			return nil
 		}},
-		s.mark(marker),
+		s.get(marker),
 	)
 }
 
-// mark asks for the marker.
-func (s *sight) mark(marker string) question {
+// served reports whether the marker is that of a server.
+func (s *sight) served() bool { return s.marker != "" && !strings.HasPrefix(s.marker, lostPrefix) }
+
+// get asks for the marker.
+func (s *sight) get(marker string) question {
 	return question{[]string{"GET", marker}, func(r reply) error {
-		s.marker, s.marked = r.value()
+		s.marker, _ = r.value()
 		if err := r.failure(); err != nil {
 			return fmt.Errorf("the marker %q can't be read: %w", marker, err)
 		}
@@ -174,7 +178,13 @@ func (s *sight) mark(marker string) question {
 }
 
 // look reads the marker again.
-func (h *handshake) look(marker string, s *sight) error { return h.ask([]question{s.mark(marker)}) }
+func (h *handshake) look(marker string, s *sight) error { return h.ask([]question{s.get(marker)}) }
+
+// lost leaves a marker that says so on a server without one, and reads what is there then. Whether it could be written makes no difference to
+// this client.
+func (h *handshake) lost(marker string, s *sight) error {
+	return h.ask([]question{{[]string{"SET", marker, lostPrefix + rand.Text(), "NX"}, nil}, s.get(marker)})
+}
 
 // server takes the reply to INFO server. An error that is about this user or this moment does not mean that the server knows no INFO.
 func (s *sight) server(r reply) error {
@@ -230,7 +240,7 @@ func (h *handshake) settle(former, marker string, s *sight, write bool) error {
 	}
 	if write {
 		set := []string{"SET", marker, s.runID}
-		if !s.marked {
+		if s.marker == "" {
 			set = append(set, "NX") // another client may be as far
 		}
 		questions = append(questions, question{set, func(r reply) error {

@@ -113,7 +113,7 @@ func TestOneMarkerIsNoFirstUse(t *testing.T) {
 	becomes(t, m, 1, NodeUp, "")
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 2, NodeQuarantined, "")
-	require.Empty(t, sets(t, nodes, 0))
+	require.Regexp(t, "^lost:", ask(t, nodes, 0, "GET", markerKey))
 
 	ask(t, nodes, 1, "SET", markerKey, "another")
 	m = start(t, nodes.URLs(), nil)
@@ -155,6 +155,52 @@ func TestAllNodesThatRestartTogetherWait(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(restarted), 3*time.Second)
 }
 
+// The goal: a client that knows of the loss keeps one that knows nothing from taking it for the first use, until the quarantine is over.
+func TestWhoKnowsOfALossKeepsOthersFromTheFirstUse(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	knowing := start(t, nodes.URLs(), func(c *Config) { c.MaxTTL, c.TTL = 5*time.Second, 5*time.Second })
+	up(t, knowing)
+	for i := range nodes.Len() {
+		require.NoError(t, nodes.Kill(i))
+	}
+	restarted := time.Now()
+	for i := range nodes.Len() {
+		require.NoError(t, nodes.Restart(i))
+		becomes(t, knowing, i, NodeQuarantined, whyRestarted)
+		require.Regexp(t, "^lost:", ask(t, nodes, i, "GET", markerKey))
+	}
+	late := start(t, nodes.URLs(), nil) // it would wait for a minute by itself
+	for i := range nodes.Len() {
+		becomes(t, late, i, NodeQuarantined, whyUnknown)
+	}
+	up(t, knowing)
+	up(t, late)
+	require.GreaterOrEqual(t, time.Since(restarted), 5*time.Second)
+}
+
+// The goal: one that found no marker anywhere, and then one that says so, makes no first use of what it saw before.
+func TestALossThatIsMarkedWhileOthersWaitForTheFirstUseEndsIt(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	var once sync.Once
+	m := start(t, nodes.URLs(), func(c *Config) {
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return &spy{Conn: conn, wrote: func(p []byte) {
+				if bytes.Contains(p, []byte("NX")) { // the end of the first use
+					once.Do(func() {
+						for i := range nodes.Len() {
+							_, _ = nodes.Do(i, "SET", markerKey, lostPrefix+"1", "NX")
+						}
+					})
+				}
+			}}, err
+		}
+	})
+	for i := range nodes.Len() {
+		becomes(t, m, i, NodeQuarantined, whyUnknown)
+	}
+}
+
 // The goal: a client that keeps looking sees that another has lifted the quarantine, or an operator.
 func TestAnotherClientLiftsTheQuarantine(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
@@ -184,7 +230,7 @@ func TestAQuarantinedNodeIsOwedItsReleasesOnlyUntilTheyHaveExpired(t *testing.T)
 	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil }, patient, time.Millisecond)
 	require.EqualValues(t, 1, m.Nodes()[0].GivenUp)
 	require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
-	require.Empty(t, sets(t, nodes, 0))
+	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"), "a lock command reached a quarantined node")
 }
 
 // The goal: a flush that the server tells of quarantines the node at once; and what it answers behind the flush, in the same breath, is no vote.
@@ -219,7 +265,7 @@ func TestAFlushedNodeDoesNotVote(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		_ = m.Close(ctx)
 		cancel()
-		ask(t, nodes, 0, "DEL", "k")
+		ask(t, nodes, 0, "DEL", "k", markerKey) // the next round is a first use
 	}
 }
 

@@ -86,8 +86,8 @@ var brokenRules = []mutant{
 	{
 		name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go", "\tcase s.marked && s.marker == s.runID:\n",
-			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase s.marked && s.marker == s.runID:\n",
+			"multiplex/guard.go", "\tcase s.marker == s.runID:\n",
+			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase s.marker == s.runID:\n",
 		},
 	},
 	{
@@ -101,7 +101,7 @@ var brokenRules = []mutant{
 		name: "marker", rule: "10: the marker of any server is accepted", mix: "forgetful", finds: "both hold",
 		edit: edit{
 			"multiplex/guard.go", "\t\treturn verdict{admitted: true}, m\n\tcase m.until.IsZero() && recovered(s, before):\n",
-			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.marked:\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase m.until.IsZero() && recovered(s, before):\n",
+			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.served():\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase m.until.IsZero() && recovered(s, before):\n",
 		},
 	},
 	{
@@ -151,7 +151,8 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 	for _, m := range brokenRules {
 		t.Run(m.name+" "+m.mix, func(t *testing.T) {
 			t.Parallel() // each is a process of its own
-			out, err := start(t, binary, "-sim.broken="+m.name, "-sim.mix="+m.mix, fmt.Sprint("-sim.seed=", max(1, m.from)), "-sim.count=150")
+			out, err := start(t, binary, "-sim.broken="+m.name, "-sim.mix="+m.mix, fmt.Sprint("-sim.seed=", max(1, m.from)), "-sim.count=300",
+				"-sim.finds="+m.finds)
 			require.Error(t, err, "rule %s, and nothing is found\n%.2000s", m.rule, out)
 			require.Contains(t, out, m.finds, "rule %s", m.rule)
 			t.Logf("%.3000s", out)

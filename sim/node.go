@@ -196,12 +196,12 @@ func (n *node) until(key, token string) time.Time {
 	return n.epoch.Add(time.Duration(float64(n.keys[key].end*int64(time.Millisecond)) / n.rate))
 }
 
-// marked reports whether the node has the marker of its own server.
+// marked reports whether the node has a marker: of its own server, or of one that was there before, or of a loss.
 func (n *node) marked() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	value, ok := n.get(prefix + "lockpipe:admitted")
-	return ok && value == n.runID()
+	_, ok := n.get(prefix + "lockpipe:admitted")
+	return ok
 }
 
 // left returns the keys that the node has.

@@ -121,12 +121,6 @@ func (r *run) marked() bool {
 	return r.when(func() bool { return slices.ContainsFunc(r.nodes, (*node).marked) })
 }
 
-// Nor can it notice that a node was flushed which another client had admitted, while a client waits for it that has seen it without a marker: to
-// that one nothing has changed. So a node that not every client has is not flushed then. unnoticed reports whether that could be.
-func (r *run) unnoticed(n *node) bool {
-	return n.marked() && slices.ContainsFunc(r.processes, func(p *process) bool { return p.current().Nodes()[n.id].State != lockpipe.NodeUp })
-}
-
 func (r *run) when(met func() bool) bool {
 	for r.plan.forget > 0 && r.plan.guard == lockpipe.GuardAuto && !met() {
 		if !r.pause(10 * time.Millisecond) {

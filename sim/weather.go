@@ -92,11 +92,7 @@ func (w *weather) loss() string {
 		case 2:
 			n.failover(age)
 		case 3:
-			if w.run.unnoticed(n) {
-				n.restart()
-			} else {
-				n.flush()
-			}
+			n.flush()
 		default:
 			n.save()
 		}
