@@ -55,6 +55,17 @@ func TestHealthyNodesGiveLittleToRead(t *testing.T) {
 	}
 }
 
+// The goal: that a restart forgets locks is worth a note with the restart guard, and a warning without.
+func TestForgettingIsWorseWithoutTheGuard(t *testing.T) {
+	for mode, want := range map[GuardMode]Severity{GuardAuto: SeverityInfo, GuardStrict: SeverityInfo, GuardOff: SeverityWarning} {
+		nodes := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+		nodes[2].AOF = false
+		cfg := Config{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, RestartGuard: mode}
+		all := cfg.judged(nodes)
+		require.Equal(t, want, all.Worst(), "%v: %v", mode, all)
+	}
+}
+
 // The goal: each thing that spoils locks gives one finding more than healthy nodes do, of the right severity, that names it.
 func TestEachFaultIsFound(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -18,6 +18,9 @@ const markerKey = "lockpipe:admitted"
 // as long as it stays the same, nobody has admitted or flushed the server.
 const lostPrefix = "lost:"
 
+// noneKey, behind the prefix, is never there: with it the handshake finds out what the user may do.
+const noneKey = "lockpipe:none"
+
 const (
 	// How long and how often a node without a marker is looked at, before it is quarantined, for the marker of another client.
 	markingPatience = 100 * time.Millisecond
@@ -34,6 +37,7 @@ type admission struct {
 	mode   GuardMode
 	maxTTL time.Duration
 	marker string // "" where the guard is off
+	none   string
 	first  *firstUse
 	option *rueidis.ClientOption
 	logger *slog.Logger
@@ -46,6 +50,7 @@ type admission struct {
 func (m *Mux) newAdmission(index int, e *endpoint) *admission {
 	a := &admission{
 		node: index, addr: e.address, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first, option: &e.option, logger: m.cfg.Logger,
+		none: m.cfg.Prefix + noneKey,
 	}
 	if a.mode != GuardOff {
 		a.marker = m.cfg.Prefix + markerKey
@@ -67,7 +72,7 @@ func (a *admission) admit(ctx context.Context, l *line) (runID string, err error
 }
 
 func (a *admission) examine(ctx context.Context, h *handshake) (runID string, err error) {
-	s, err := h.introduce(a.option, a.marker)
+	s, err := h.introduce(a.option, a.marker, a.none)
 	switch {
 	case err != nil || a.mode == GuardOff:
 		return "", err

@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -91,9 +92,9 @@ type sight struct {
 	client string
 }
 
-// introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, and selects the database. marker is the key
-// to read; "" where the guard is off. rueidis does some of it again.
-func (h *handshake) introduce(o *rueidis.ClientOption, marker string) (sight, error) {
+// introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, selects the database, and wants to be allowed to
+// delete, with the key of that name, which is not there. marker is the key to read; "" where the guard is off. rueidis does some of it again.
+func (h *handshake) introduce(o *rueidis.ClientOption, marker, none string) (sight, error) {
 	var questions []question
 	switch {
 	case o.Username != "":
@@ -104,9 +105,7 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker string) (sight, er
 	if o.SelectDB != 0 {
 		questions = append(questions, question{[]string{"SELECT", strconv.Itoa(o.SelectDB)}, reply.failure})
 	}
-	for _, s := range script.All() {
-		questions = append(questions, question{[]string{"SCRIPT", "LOAD", s.Source}, nil})
-	}
+	questions = append(questions, permitted(none)...)
 	// No NOLOOP: the releases of this process are told as well.
 	questions = append(questions, question{[]string{"CLIENT", "TRACKING", "ON", "OPTIN"}, busy})
 	s := sight{uptime: -1, promoted: true}
@@ -115,6 +114,36 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker string) (sight, er
 	}
 	err := h.ask(questions)
 	return s, err
+}
+
+// permitted loads the scripts and asks whether a lock could be released: by a user who may set locks and not delete them, they would stay
+// for their TTL.
+func permitted(none string) (questions []question) {
+	var unloaded error
+	for _, s := range script.All() {
+		questions = append(questions, question{[]string{"SCRIPT", "LOAD", s.Source}, func(r reply) error {
+			unloaded = cmp.Or(unloaded, r.failure())
+			return nil
+		}})
+	}
+	return append(
+		questions,
+		question{[]string{"EVALSHA", script.Release.SHA, "1", none, "1", "none"}, func(r reply) error {
+			if strings.HasPrefix(r.text, "NOSCRIPT") {
+				return unloaded
+			}
+			return forbidden(r)
+		}},
+		question{[]string{"DEL", none}, forbidden},
+	)
+}
+
+// forbidden takes the reply to what the user may not be allowed to do; another error may be that of the moment.
+func forbidden(r reply) error {
+	if err := r.failure(); err != nil && (strings.HasPrefix(r.text, "NOPERM") || strings.Contains(r.text, insideScript)) {
+		return err
+	}
+	return nil
 }
 
 // wrongPassword takes the reply to a password without a user. A server that wants none says so with a plain ERR, and is used without; from one

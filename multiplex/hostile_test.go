@@ -31,6 +31,7 @@ type actor struct {
 var usual = map[string]string{
 	"HELLO": hello, "PING": "+PONG\r\n", "SCRIPT": "$40\r\n" + strings.Repeat("0", 40) + "\r\n", "CLIENT": "+OK\r\n",
 	"SET": "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
+	"EVALSHA " + noneKey: ":0\r\n", "DEL " + noneKey: ":0\r\n",
 }
 
 func (a *actor) dial() net.Conn {
@@ -82,7 +83,7 @@ func (a *actor) cut() {
 	a.conn.Close()
 }
 
-// readCommand reads one command and returns its first word.
+// readCommand reads one command and returns its first word, and noneKey where that is among the others.
 func readCommand(r *bufio.Reader) (string, error) {
 	count := func() (int, error) {
 		line, err := r.ReadString('\n')
@@ -92,18 +93,22 @@ func readCommand(r *bufio.Reader) (string, error) {
 		return strconv.Atoi(strings.TrimSpace(line[1:]))
 	}
 	n, err := count()
-	first := ""
+	first, none := "", ""
 	for i := 0; i < n && err == nil; i++ {
 		var size int
 		if size, err = count(); err != nil {
 			break
 		}
 		word := make([]byte, size+2)
-		if _, err = io.ReadFull(r, word); i == 0 {
-			first = string(word[:size])
+		_, err = io.ReadFull(r, word)
+		switch text := string(word[:size]); {
+		case i == 0:
+			first = text
+		case text == noneKey:
+			none = " " + text
 		}
 	}
-	return first, err
+	return first + none, err
 }
 
 // onStage runs a test in a bubble with n actors, all of them up.
@@ -149,10 +154,10 @@ func work(t *testing.T, m *Mux, round int) {
 }
 
 // commandsUsed are all that a node is sent.
-var commandsUsed = []string{"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "PTTL"}
+var commandsUsed = []string{"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "PTTL", "EVALSHA " + noneKey, "DEL " + noneKey}
 
 // asConnecting are those that an idle connection hardly sees.
-var asConnecting = []string{"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET"}
+var asConnecting = []string{"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "EVALSHA " + noneKey, "DEL " + noneKey}
 
 // The goal: whatever a server sends against the protocol and in answer to whatever, it loses its connection and its vote, with the
 // reason in its status; the others go on, and it is back as soon as it behaves.

@@ -361,7 +361,10 @@ func TestWhatTheGuardIsDeniedIsToldWithTheServersWords(t *testing.T) {
 	for name, test := range map[string]struct{ rules, url, says string }{
 		"no write":       {"on >pw ~* +@all -set", "u:pw@", "can't be written: NOPERM"},
 		"no read":        {"on >pw ~* +@all -get", "u:pw@", "can't be read: NOPERM"},
-		"not its key":    {"on >pw ~k* +@all", "u:pw@", "can't be read: NOPERM"},
+		"not its key":    {"on >pw ~k* +@all", "u:pw@", "NOPERM"},
+		"no scripts":     {"on >pw ~* +@all -evalsha", "u:pw@", "NOPERM"},
+		"no MGET":        {"on >pw ~* +@all -mget", "u:pw@", "can't run this command"},
+		"no DEL":         {"on >pw ~* +@all -del", "u:pw@", "NOPERM"},
 		"no INFO":        {"on >pw ~* +@all -info", "u:pw@", "NOPERM"},
 		"wrong password": {"on >pw ~* +@all", "u:secret@", "WRONGPASS"},
 		"unknown user":   {"on >pw ~* +@all", "v:secret@", "WRONGPASS"},
