@@ -35,10 +35,11 @@ const (
 // allowedImports says which packages of this module each package may import, by their directories.
 var allowedImports = map[string][]string{
 	"cmd/loadgen":  {"bench"},
-	"bench":        {".", "lockpipetest"},
+	"bench":        {".", "lockpipetest", "fence"},
 	".":            {"multiplex", "lease", "waitroom", "batch"},
 	"multiplex":    {"batch", "script"},
 	"batch":        {},
+	"fence":        {},
 	"lease":        {},
 	"script":       {},
 	"waitroom":     {},
@@ -46,7 +47,7 @@ var allowedImports = map[string][]string{
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
-var standardLibraryOnly = []string{"batch", "lease", "script", "waitroom"}
+var standardLibraryOnly = []string{"batch", "fence", "lease", "script", "waitroom"}
 
 // meaninglessNames say nothing about what is in a package.
 var meaninglessNames = []string{

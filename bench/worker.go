@@ -37,6 +37,8 @@ type worker struct {
 	acquire latency
 	release latency
 	waiting *waiting // nil but in the scenario Hot
+	// backward counts keys whose fence was not above those of earlier leases on them.
+	backward uint64
 
 	// written by run, read at any time
 	acquired atomic.Uint64
@@ -112,6 +114,7 @@ func (w *worker) call(ctx context.Context, due time.Time) {
 	called := time.Now()
 	grants := w.taker.take(ctx, w.names)
 	returned := time.Now()
+	w.checkFences(grants)
 	held := w.claim(ctx, grants)
 	w.waiting.note(returned.Sub(called), held > 0)
 	if held == 0 {
@@ -171,6 +174,20 @@ func (w *worker) claim(ctx context.Context, grants []grant) (held uint64) {
 		}
 	}
 	return held
+}
+
+// checkFences compares the fences of what was granted with those before them, if there are any. What counts was valid still when it was
+// compared: who comes later may be overtaken, which is what fences are for.
+func (w *worker) checkFences(grants []grant) {
+	next := 0
+	for _, g := range grants {
+		for _, k := range w.chosen[next : next+g.keys] {
+			if g.held && w.load.fences != nil && !w.load.fences.Allow(w.load.names[k], g.fence) && time.Now().Before(g.until) {
+				w.backward++
+			}
+		}
+		next += g.keys
+	}
 }
 
 func (w *worker) drop() {
