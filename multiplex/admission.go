@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,12 +15,16 @@ import (
 // expire. The application's keys must not have this name.
 const markerKey = "lockpipe:admitted"
 
-// lostPrefix begins the marker of a server that has forgotten locks, until it is admitted. It keeps others from taking that for the first use, and
-// as long as it stays the same, nobody has admitted or flushed the server.
-const lostPrefix = "lost:"
+const (
+	// lostPrefix begins the marker of a server that has forgotten locks, until it is admitted. It keeps others from taking that for the first
+	// use, and as long as it stays the same, nobody has admitted or flushed the server.
+	lostPrefix = "lost:"
+	// flushedPrefix is lostPrefix where the server was flushed since it was admitted.
+	flushedPrefix = lostPrefix + "flushed:"
+)
 
-// noneKey, behind the prefix, is never there: with it the handshake finds out what the user may do.
-const noneKey = "lockpipe:none"
+// noneKey, behind the prefix and in front of random characters, is never there: with it the handshake finds out what the user may do.
+const noneKey = "lockpipe:none:"
 
 const (
 	// How long and how often a node without a marker is looked at, before it is quarantined, for the marker of another client.
@@ -37,7 +42,7 @@ type admission struct {
 	mode   GuardMode
 	maxTTL time.Duration
 	marker string // "" where the guard is off
-	none   string
+	none   string // noneKey, behind the prefix
 	first  *firstUse
 	option *rueidis.ClientOption
 	logger *slog.Logger
@@ -72,7 +77,7 @@ func (a *admission) admit(ctx context.Context, l *line) (runID string, err error
 }
 
 func (a *admission) examine(ctx context.Context, h *handshake) (runID string, err error) {
-	s, err := h.introduce(a.option, a.marker, a.none)
+	s, err := h.introduce(a.option, a.marker, a.none+rand.Text())
 	switch {
 	case err != nil || a.mode == GuardOff:
 		return "", err
@@ -105,32 +110,56 @@ func (a *admission) examine(ctx context.Context, h *handshake) (runID string, er
 	return s.runID, nil
 }
 
-// decide is assess, and the first use. A node that lost its marker is told from one that never had any by a marker that says so, which is left
-// there unless this may still turn out to be the first use.
+// decide is assess, and the first use. A node that lost its marker is told from one that never had any by a marker that says so: see marks.
 func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict, error) {
-	firstSight := a.memory.runID != s.runID || a.memory.until.IsZero()
-	v := a.assess(s)
-	if a.mode == GuardAuto && !v.admitted && s.marker == "" {
-		if a.first.join(ctx, a.node) {
+	before := a.memory
+	firstSight := before.runID != s.runID || before.until.IsZero()
+	v := a.assess(s, before)
+	if a.mode == GuardAuto && !v.admitted && s.marker == "" && !before.known {
+		first, err := a.first.join(ctx, a.node, func() (bool, error) {
+			err := h.look(a.marker, s)
+			return s.marker == "", err
+		})
+		if err == nil && first {
 			return verdict{admitted: true, mark: true}, nil
 		}
-		if firstSight {
-			if err := a.await(ctx, h, s); err != nil {
-				return verdict{}, err
-			}
-			v = a.again(s)
+		if err == nil && firstSight {
+			err = a.await(ctx, h, s)
 		}
+		if err != nil {
+			return verdict{}, err
+		}
+		v = a.assess(s, a.memory)
 	}
-	if v.admitted || s.marker != "" || a.mode == GuardAuto && a.first.possible() {
+	if v.admitted || s.marker != "" || !a.marks() {
 		return v, nil
 	}
-	if err := h.lost(a.marker, s); err != nil {
+	return a.mark(h, s, v, before, firstSight)
+}
+
+// marks reports whether this client leaves a marker of a loss where it finds none. It must not be the first use, of this client or of another
+// one that has just begun it and whose markers are on their way.
+func (a *admission) marks() bool {
+	return a.memory.known || a.mode == GuardStrict || a.first.overFor() > connectTimeout
+}
+
+// mark leaves a marker of a loss. A wait begins behind it, so that nothing can happen unseen in between. Where a client could not
+// leave it at first sight, its wait goes on.
+func (a *admission) mark(h *handshake, s *sight, v verdict, before memory, firstSight bool) (verdict, error) {
+	prefix := lostPrefix
+	if v.why == whyFlushed {
+		prefix = flushedPrefix
+	}
+	own, err := h.lost(a.marker, prefix, 2*a.maxTTL, s)
+	switch {
+	case err != nil:
 		return verdict{}, err
+	case firstSight:
+		return a.assess(s, before), nil
+	case own:
+		a.memory.marker = s.marker
 	}
-	if firstSight {
-		return a.again(s), nil
-	}
-	return a.assess(s), nil
+	return a.assess(s, a.memory), nil
 }
 
 // await waits for a marker. Several clients may make the first use at the same moment: who finds the markers half written waits for the rest.
@@ -144,15 +173,10 @@ func (a *admission) await(ctx context.Context, h *handshake, s *sight) error {
 	return nil
 }
 
-func (a *admission) assess(s *sight) (v verdict) {
-	v, a.memory = assess(s, a.memory, a.maxTTL, time.Now())
+// assess judges what the server shows by what was known before, and keeps what is known then.
+func (a *admission) assess(s *sight, before memory) (v verdict) {
+	v, a.memory = assess(s, before, a.maxTTL, time.Now())
 	return v
-}
-
-// again is assess for a marker that came after the first sight on the same connection, which would have told of a flush.
-func (a *admission) again(s *sight) verdict {
-	a.memory.marker = s.marker
-	return a.assess(s)
 }
 
 // unguarded admits a server that can't be told from one that restarted, if the mode allows it.

@@ -10,45 +10,106 @@ import (
 const firstUsePatience = 500 * time.Millisecond
 
 // firstUse finds out whether these masters are used for the first time: all of them answer and none has a marker, all at the same
-// moment, each on a connection that is open. That can happen once in the life of a Mux, and not after it has seen a marker or admitted a
-// node: then all nodes without a marker have lost it together.
+// moment, each on a connection that is open. When all have met, each looks again, since the first look of some may be old by then. That
+// can happen once in the life of a Mux, and not after it has seen a marker or admitted a node: then all nodes without a marker have lost
+// it together.
 type firstUse struct {
 	mu        sync.Mutex // guards all below; a leaf
 	all       nodeSet
 	waiting   nodeSet       // nodes without a marker whose connection waits
+	confirmed nodeSet       // of these, nodes that had none either after all had met
+	meeting   int           // how often a node has left
 	unguarded nodeSet       // nodes that can't have one
-	over      bool          // it is decided, for good
+	over      time.Time     // when it was decided, for good
 	granted   nodeSet       // nodes that waited when it turned out to be the first use, and have not been told
-	decided   chan struct{} // closed when over
+	changed   chan struct{} // closed when any of this changes
 }
 
 func newFirstUse(nodes int) *firstUse {
-	return &firstUse{all: firstNodes(nodes), decided: make(chan struct{})}
+	return &firstUse{all: firstNodes(nodes), changed: make(chan struct{})}
 }
 
-// join waits with the connection of one node for those of all others. It reports whether this is the first use.
-func (f *firstUse) join(ctx context.Context, node int) bool {
-	f.mu.Lock()
-	f.waiting |= one(node)
-	f.complete()
-	f.mu.Unlock()
+// join waits with the connection of one node for those of all others. It reports whether this is the first use. look reports whether the node
+// still has no marker.
+func (f *firstUse) join(ctx context.Context, node int, look func() (unmarked bool, err error)) (first bool, err error) {
 	patience := firstUsePatience
 	if end, ok := ctx.Deadline(); ok { // what comes after the waiting needs time as well
 		patience = min(patience, time.Until(end)/2)
 	}
 	t := time.NewTimer(patience)
 	defer t.Stop()
-	select {
-	case <-f.decided:
-	case <-t.C:
-	case <-ctx.Done():
+	f.enter(node)
+	defer f.leave(node)
+	for {
+		decided, first, meeting, changed := f.state(node)
+		switch {
+		case decided:
+			return first, nil
+		case meeting >= 0:
+			unmarked, err := look()
+			if err != nil {
+				return false, err
+			}
+			if !unmarked {
+				f.ruleOut()
+				return false, nil
+			}
+			f.confirm(node, meeting)
+			continue
+		}
+		select {
+		case <-changed:
+		case <-t.C:
+			return false, nil
+		case <-ctx.Done():
+			return false, nil
+		}
 	}
+}
+
+func (f *firstUse) enter(node int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	first := f.granted.has(node) // a later connection of this node has another reason to lack the marker
+	f.waiting |= one(node)
+	f.tell()
+}
+
+// leave ends the waiting of a node. If the others have met with it, they have to meet again.
+func (f *firstUse) leave(node int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.waiting &^= one(node)
 	f.granted &^= one(node)
-	return first
+	f.confirmed = 0
+	f.meeting++
+	f.tell()
+}
+
+// state is what a waiting node needs to know: whether all is decided, and how for it; the number of the meeting that it is to look again for, or -1;
+// and what is closed when that changes.
+func (f *firstUse) state(node int) (decided, first bool, meeting int, changed chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	meeting = -1
+	if f.waiting|f.unguarded == f.all && !f.confirmed.has(node) {
+		meeting = f.meeting
+	}
+	return !f.over.IsZero(), f.granted.has(node), meeting, f.changed
+}
+
+// confirm notes that a node had no marker when all had met.
+func (f *firstUse) confirm(node, meeting int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if meeting != f.meeting || !f.over.IsZero() {
+		return
+	}
+	f.confirmed |= one(node)
+	if f.confirmed|f.unguarded == f.all {
+		f.granted = f.confirmed
+		f.over = time.Now()
+		f.tell()
+	}
 }
 
 // exempt counts a node without a marker as there.
@@ -56,35 +117,34 @@ func (f *firstUse) exempt(node int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.unguarded |= one(node)
-	f.complete()
-}
-
-// complete decides when all are there. mu is held.
-func (f *firstUse) complete() {
-	if !f.over && f.waiting|f.unguarded == f.all {
-		f.granted = f.waiting
-		f.end()
-	}
+	f.tell()
 }
 
 // ruleOut: it is not the first use any more.
 func (f *firstUse) ruleOut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.end()
-}
-
-// end is called with mu held.
-func (f *firstUse) end() {
-	if !f.over {
-		f.over = true
-		close(f.decided)
+	if f.over.IsZero() {
+		f.over = time.Now()
+		f.tell()
 	}
 }
 
+// tell wakes all that wait. mu is held.
+func (f *firstUse) tell() {
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
 // possible reports whether it may still turn out to be the first use.
-func (f *firstUse) possible() bool {
+func (f *firstUse) possible() bool { return f.overFor() == 0 }
+
+// overFor is for how long it has been impossible; 0 while it is possible.
+func (f *firstUse) overFor() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return !f.over
+	if f.over.IsZero() {
+		return 0
+	}
+	return max(1, time.Since(f.over))
 }

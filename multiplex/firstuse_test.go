@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,12 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// unmarked is the second look at a node that is as it was.
+func unmarked() (bool, error) { return true, nil }
+
+// joins is join where only the decision matters.
+func joins(ctx context.Context, f *firstUse, node int) bool {
+	first, err := f.join(ctx, node, unmarked)
+	return first && err == nil
+}
+
 // joining lets these nodes join, and gives what each is told.
 func joining(f *firstUse, nodes ...int) []chan bool {
 	told := make([]chan bool, len(nodes))
 	for k, i := range nodes {
 		told[k] = make(chan bool, 1)
-		go func() { told[k] <- f.join(context.Background(), i) }()
+		go func() { told[k] <- joins(context.Background(), f, i) }()
 	}
 	synctest.Wait()
 	return told
@@ -34,7 +44,7 @@ func TestTheFirstUseIsWhenAllNodesMeet(t *testing.T) {
 		require.True(t, <-last[0])
 		require.Equal(t, begin, time.Now())
 		require.False(t, f.possible())
-		require.False(t, f.join(t.Context(), 1))
+		require.False(t, joins(t.Context(), f, 1))
 		require.Equal(t, begin, time.Now(), "nobody waits for what is decided")
 	})
 }
@@ -44,13 +54,13 @@ func TestNodesThatDoNotMeetAreNoFirstUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(2)
 		begin := time.Now()
-		require.False(t, f.join(t.Context(), 0))
+		require.False(t, joins(t.Context(), f, 0))
 		require.Equal(t, firstUsePatience, time.Since(begin))
-		require.False(t, f.join(t.Context(), 1))
+		require.False(t, joins(t.Context(), f, 1))
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		begin = time.Now()
-		require.False(t, f.join(ctx, 1))
+		require.False(t, joins(ctx, f, 1))
 		require.Less(t, time.Since(begin), 100*time.Millisecond, "time is left for the rest")
 		require.True(t, f.possible())
 		told := joining(f, 0, 1)
@@ -67,7 +77,7 @@ func TestAMarkerRulesOutTheFirstUse(t *testing.T) {
 		f.ruleOut()
 		f.ruleOut()
 		require.False(t, <-told[0] || <-told[1])
-		require.False(t, f.join(t.Context(), 2))
+		require.False(t, joins(t.Context(), f, 2))
 		require.Equal(t, begin, time.Now())
 	})
 }
@@ -83,5 +93,52 @@ func TestAnUnguardedNodeCountsAsThere(t *testing.T) {
 		told = joining(f, 0)
 		f.exempt(1)
 		require.True(t, <-told[0])
+	})
+}
+
+// The goal: what was seen before all met does not count. A marker that is there by then ends the chance for all; a node that breaks then only
+// lets the others wait for its next connection.
+func TestAllNodesLookAgainWhenTheyHaveMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFirstUse(3)
+		told := joining(f, 0, 1)
+		first, err := f.join(t.Context(), 2, func() (bool, error) { return false, nil })
+		require.NoError(t, err)
+		require.False(t, first || <-told[0] || <-told[1])
+		require.False(t, f.possible())
+
+		f = newFirstUse(3)
+		told = joining(f, 0, 1)
+		broke := errors.New("it broke")
+		_, err = f.join(t.Context(), 2, func() (bool, error) { return false, broke })
+		require.ErrorIs(t, err, broke)
+		require.True(t, f.possible())
+		require.True(t, joins(t.Context(), f, 2))
+		require.True(t, <-told[0] && <-told[1])
+	})
+}
+
+// The goal: who looked again in vain, because another has left since, looks once more when all meet the next time.
+func TestASecondLookIsWorthNothingWhenAnotherHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFirstUse(2)
+		looks := 0
+		first := make(chan bool, 1)
+		go func() {
+			ok, _ := f.join(context.Background(), 0, func() (bool, error) {
+				looks++
+				time.Sleep(10 * time.Millisecond)
+				return true, nil
+			})
+			first <- ok
+		}()
+		ctx, leave := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer leave()
+		_, _ = f.join(ctx, 1, func() (bool, error) { return true, ctx.Err() })
+		time.Sleep(20 * time.Millisecond)
+		require.Empty(t, first)
+		require.True(t, joins(t.Context(), f, 1))
+		require.True(t, <-first)
+		require.Equal(t, 2, looks)
 	})
 }

@@ -90,6 +90,8 @@ type sight struct {
 	marker string
 	// client is the server's number of this connection; "" where it does not tell.
 	client string
+	// asked is before the marker was asked for: the process may stop before it has the reply.
+	asked time.Time
 }
 
 // introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, selects the database, and wants to be allowed to
@@ -108,7 +110,7 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, none string) (sig
 	questions = append(questions, permitted(none)...)
 	// No NOLOOP: the releases of this process are told as well.
 	questions = append(questions, question{[]string{"CLIENT", "TRACKING", "ON", "OPTIN"}, busy})
-	s := sight{uptime: -1, promoted: true}
+	s := sight{uptime: -1, promoted: true, asked: time.Now()}
 	if marker != "" {
 		questions = s.questions(questions, marker)
 	}
@@ -138,9 +140,11 @@ func permitted(none string) (questions []question) {
 	)
 }
 
-// forbidden takes the reply to what the user may not be allowed to do; another error may be that of the moment.
+// forbidden takes the reply to a command that the user may not, or nobody can, use. What is said about the key of that name need not hold for
+// those of locks, and another error may be that of the moment.
 func forbidden(r reply) error {
-	if err := r.failure(); err != nil && (strings.HasPrefix(r.text, "NOPERM") || strings.Contains(r.text, insideScript)) {
+	code, text, _ := strings.Cut(r.text, " ")
+	if err := r.failure(); err != nil && (code == "NOPERM" || code == "ERR") && strings.Contains(text, "command") {
 		return err
 	}
 	return nil
@@ -195,6 +199,9 @@ func (s *sight) questions(all []question, marker string) []question {
 // served reports whether the marker is that of a server.
 func (s *sight) served() bool { return s.marker != "" && !strings.HasPrefix(s.marker, lostPrefix) }
 
+// flushed reports whether the marker says that the server itself was flushed, after it was admitted.
+func (s *sight) flushed() bool { return strings.HasPrefix(s.marker, flushedPrefix) }
+
 // get asks for the marker.
 func (s *sight) get(marker string) question {
 	return question{[]string{"GET", marker}, func(r reply) error {
@@ -207,12 +214,18 @@ func (s *sight) get(marker string) question {
 }
 
 // look reads the marker again.
-func (h *handshake) look(marker string, s *sight) error { return h.ask([]question{s.get(marker)}) }
+func (h *handshake) look(marker string, s *sight) error {
+	s.asked = time.Now()
+	return h.ask([]question{s.get(marker)})
+}
 
-// lost leaves a marker that says so on a server without one, and reads what is there then. Whether it could be written makes no difference to
-// this client.
-func (h *handshake) lost(marker string, s *sight) error {
-	return h.ask([]question{{[]string{"SET", marker, lostPrefix + rand.Text(), "NX"}, nil}, s.get(marker)})
+// lost leaves a marker that says so on a server without one, and reads what is there then. It ends when the locks that were lost have ended long
+// since, should nobody be there to admit the server. own reports whether it was written. Why not makes no difference to this client.
+func (h *handshake) lost(marker, prefix string, expiry time.Duration, s *sight) (own bool, err error) {
+	value := prefix + rand.Text()
+	s.asked = time.Now()
+	err = h.ask([]question{{[]string{"SET", marker, value, "NX", "PX", strconv.FormatInt(expiry.Milliseconds(), 10)}, nil}, s.get(marker)})
+	return s.marker == value, err
 }
 
 // server takes the reply to INFO server. An error that is about this user or this moment does not mean that the server knows no INFO.
@@ -260,7 +273,8 @@ func synced(config []reply) bool {
 }
 
 // settle is the end of the handshake with a server that is admitted: it ends the connection that the node had before on this same
-// server, if there was one, and writes the marker, if it is to be written.
+// server, if there was one, and writes the marker, if it is to be written and still what was seen: another client may have admitted the
+// server meanwhile, and it may have been flushed.
 func (h *handshake) settle(former, marker string, s *sight, write bool) error {
 	var questions []question
 	if former != "" {
@@ -268,18 +282,12 @@ func (h *handshake) settle(former, marker string, s *sight, write bool) error {
 		questions = append(questions, question{[]string{"CLIENT", "KILL", "ID", former}, nil})
 	}
 	if write {
-		set := []string{"SET", marker, s.runID}
-		if s.marker == "" {
-			set = append(set, "NX") // another client may be as far
-		}
-		questions = append(questions, question{set, func(r reply) error {
+		questions = append(questions, question{[]string{"EVALSHA", script.Admit.SHA, "1", marker, s.marker, s.runID}, func(r reply) error {
 			if err := r.failure(); err != nil {
 				return fmt.Errorf("the marker %q can't be written: %w", marker, err)
 			}
-			return nil
-		}}, question{[]string{"GET", marker}, func(r reply) error {
-			if text, ok := r.value(); !ok || text != s.runID {
-				return fmt.Errorf("the marker %q was written, and is not there or another one", marker)
+			if r.text != "1" {
+				return fmt.Errorf("the marker %q has changed since it was looked at", marker)
 			}
 			return nil
 		}})

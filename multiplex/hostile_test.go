@@ -104,8 +104,8 @@ func readCommand(r *bufio.Reader) (string, error) {
 		switch text := string(word[:size]); {
 		case i == 0:
 			first = text
-		case text == noneKey:
-			none = " " + text
+		case strings.HasPrefix(text, noneKey):
+			none = " " + noneKey
 		}
 	}
 	return first + none, err

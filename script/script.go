@@ -27,6 +27,9 @@ var acquireSource string
 //go:embed acquire_fenced.lua
 var acquireFencedSource string
 
+//go:embed admit.lua
+var admitSource string
+
 //go:embed raise.lua
 var raiseSource string
 
@@ -48,10 +51,12 @@ var (
 	// Raise lets the companions of sets have at least the numbers of their fences. The sets have companions as their Keys, and the number as
 	// their Token.
 	Raise = load("raise", raiseSource)
+	// Admit writes the marker of the restart guard, if it is what was seen. It takes no sets.
+	Admit = load("admit", admitSource)
 )
 
 // All lists every script, for loading them at once.
-func All() []*Script { return []*Script{Acquire, Extend, Release, AcquireFenced, Raise} }
+func All() []*Script { return []*Script{Acquire, Extend, Release, AcquireFenced, Raise, Admit} }
 
 // MaxSet is the most keys of a set that one call takes.
 func (s *Script) MaxSet() int { return MaxKeys / s.perKey() }

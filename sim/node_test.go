@@ -88,7 +88,14 @@ func compare(t *testing.T, server *lockpipetest.Nodes) {
 			require.NoError(t, err)
 			ask(t, n, "SET", key, value, "PX", "86400000")
 		}
-		s := script.All()[rng.IntN(len(script.All()))]
+		if rng.IntN(5) == 0 {
+			marker := []string{"", "a", "b", "lost:1"}
+			args := []string{"EVAL", script.Admit.Source, "1", "marker", marker[rng.IntN(4)], marker[1+rng.IntN(3)]}
+			want, err := server.Do(0, args...)
+			require.NoError(t, err)
+			require.Equal(t, text(want), ask(t, n, args...))
+		}
+		s := script.All()[rng.IntN(len(script.All())-1)] // the last one takes no sets
 		var plan script.Plan
 		plan.Reset(s)
 		perm := rng.Perm(12)

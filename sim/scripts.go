@@ -10,6 +10,7 @@ import (
 // is tested against servers.
 var twins = map[string]func(n *node, keys, args []string) []int64{
 	script.Acquire.SHA:       acquireTwin,
+	script.Admit.SHA:         admitTwin,
 	script.AcquireFenced.SHA: acquireFencedTwin,
 	script.Extend.SHA:        extendTwin,
 	script.Raise.SHA:         raiseTwin,
@@ -128,6 +129,14 @@ func extendTwin(n *node, keys, args []string) []int64 {
 		}
 	}
 	return v.reply()
+}
+
+func admitTwin(n *node, keys, args []string) []int64 {
+	if now, _ := n.get(keys[0]); now != args[0] && now != args[1] {
+		return []int64{0}
+	}
+	n.set(keys[0], args[1], 0)
+	return []int64{1}
 }
 
 func releaseTwin(n *node, keys, args []string) []int64 {
