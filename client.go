@@ -34,6 +34,7 @@ type Client struct {
 	handovers atomic.Uint64
 	callbacks callbacks
 	losses    losses
+	meters    meters
 
 	calls  atomic.Int64  // acquiring and releasing calls under way; closedBit as well once Close began
 	closed chan struct{} // closed when Close begins
@@ -58,6 +59,7 @@ func New(cfg Config) (*Client, error) {
 	c.leases = lease.NewManager(lease.Config{
 		Extend: c.extend,
 		Ready:  func() bool { return c.mux.Reachable() },
+		Over:   c.meters.ended,
 		Ended:  func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
 	})
 	c.mux, err = multiplex.New(multiplex.Config{
@@ -98,7 +100,15 @@ func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) 
 }
 
 func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(keys, opts)
+	l, err := c.tryOnce(ctx, keys, opts)
+	if err != nil {
+		c.meters.failed(callTry, err, 1)
+	}
+	return l, err
+}
+
+func (c *Client) tryOnce(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+	keys, o, err := c.prepare(callTry, keys, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -127,17 +137,21 @@ func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) 
 			outcome = fmt.Errorf("%w: %w", ErrClosed, outcome)
 		default:
 		}
+		c.meters.attempt(outcomeOf(outcome), time.Since(a.Sent()))
 		return nil, outcome
 	}
 	err := c.leases.Hold(&l.term, l, lease.Grant{Sent: a.Sent(), TTL: o.ttl, MaxHold: o.maxHold})
 	if err == nil {
+		c.meters.granted(&o, l.term.Began(), a.Sent())
 		return l, nil
 	}
 	c.mux.Release(l.claim, l.claim.Len())
-	if err == ErrExpired {
-		err = fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, time.Since(a.Sent()), o.ttl)
+	if err != ErrExpired {
+		c.meters.attempt(outcomeOf(err), time.Since(a.Sent()))
+		return nil, err
 	}
-	return nil, err
+	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
+	return nil, fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, time.Since(a.Sent()), o.ttl)
 }
 
 // enter lets an acquiring call in.

@@ -23,12 +23,13 @@ type Result struct {
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	results := make([]Result, len(keys))
 	fail := func(err error) []Result {
+		c.meters.failed(callEach, err, len(unique(keys)))
 		for i, k := range keys {
 			results[i] = Result{Key: k, Err: err}
 		}
 		return results
 	}
-	once, o, err := c.prepare(keys, opts)
+	once, o, err := c.prepare(callEach, keys, opts)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -52,6 +53,9 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	for i, k := range once {
 		results[i].Key = k
 		results[i].Lease, results[i].Err = c.granted(leases[i], attempts[i], o, attempts[i].Wait(ctx, began))
+		if err := results[i].Err; err != nil {
+			c.meters.failed(callEach, err, 1)
+		}
 	}
 	if len(once) < len(keys) {
 		spread(results, keys, len(once))
@@ -91,6 +95,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	for i, a := range attempts {
 		if a != nil {
 			errs[i] = a.Wait(ctx, began)
+			leases[i].client.meters.released(errs[i])
 			leases[i].client.freed(leases[i])
 		}
 		if errs[i] != nil {

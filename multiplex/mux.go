@@ -213,6 +213,17 @@ func (m *Mux) Reachable() bool {
 	return n >= quorum(len(m.nodes))
 }
 
+// Spare is how many nodes are up beyond a quorum; below 0 none can be reached now.
+func (m *Mux) Spare() int {
+	n := 0
+	for _, node := range m.nodes {
+		if NodeState(node.state.Load()) == NodeUp {
+			n++
+		}
+	}
+	return n - quorum(len(m.nodes))
+}
+
 // Nodes returns the state of each node, in configuration order.
 func (m *Mux) Nodes() []NodeStatus {
 	all := make([]NodeStatus, len(m.nodes))
