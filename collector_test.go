@@ -19,7 +19,7 @@ import (
 )
 
 // scrape gathers the metrics through a registry that checks all that can be checked. A sample is named as in PromQL, labels in the order
-// of their names; of a histogram there are the samples _count and _sum.
+// of their names; of a histogram there are the samples _count and _sum, and _bucket for the last bound, 10 s.
 func scrape(t *testing.T, collectors ...prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -47,6 +47,8 @@ func addSamples(samples map[string]float64, name string, m *dto.Metric) {
 	}
 	if h := m.GetHistogram(); h != nil {
 		samples[name+"_count"+labels], samples[name+"_sum"+labels] = float64(h.GetSampleCount()), h.GetSampleSum()
+		last := h.GetBucket()[len(h.GetBucket())-1]
+		samples[name+"_bucket"+labels] = float64(last.GetCumulativeCount())
 		return
 	}
 	samples[name+labels] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
@@ -113,6 +115,11 @@ func TestMetricsAreExact(t *testing.T) {
 		require.ErrorIs(t, short.Release(t.Context()), lockpipe.ErrExpired)
 		require.NoError(t, c.AcquireAsync(t.Context(), []string{"a"}, func(l *lockpipe.Lease, _ error) { waited <- l }))
 		require.NotNil(t, <-waited)
+		left, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		require.NoError(t, c.AcquireAsync(left, []string{"a"}, func(l *lockpipe.Lease, _ error) { waited <- l }))
+		require.Nil(t, <-waited)
+		require.ErrorIs(t, c.AcquireAsync(left, []string{"a"}, func(*lockpipe.Lease, error) {}), context.DeadlineExceeded)
 		for _, r := range c.TryAcquireEach(t.Context(), []string{"x", "y", "a"}) {
 			require.Equal(t, r.Key == "a", errors.Is(r.Err, lockpipe.ErrHeld))
 		}
@@ -124,6 +131,7 @@ func TestMetricsAreExact(t *testing.T) {
 			`lockpipe_calls_total{kind="try",outcome="held"}`:       1,
 			`lockpipe_calls_total{kind="try",outcome="invalid"}`:    1,
 			`lockpipe_calls_total{kind="wait",outcome="granted"}`:   2,
+			`lockpipe_calls_total{kind="async",outcome="canceled"}`: 2,
 			`lockpipe_calls_total{kind="async",outcome="granted"}`:  1,
 			`lockpipe_calls_total{kind="each",outcome="granted"}`:   2,
 			`lockpipe_calls_total{kind="each",outcome="held"}`:      1,
@@ -152,9 +160,10 @@ func TestMetricsAreExact(t *testing.T) {
 			require.Contains(t, got, sample)
 			require.InDelta(t, want, got[sample], 0, sample)
 		}
+		require.InDelta(t, got["lockpipe_hold_duration_seconds_count"], got["lockpipe_hold_duration_seconds_bucket"], 0, "none took longer than 10 s")
 		latency := 0.1 // of all that the nodes were asked for, by far
 		require.InDelta(t, held.Seconds(), got[`lockpipe_acquire_duration_seconds_sum{kind="wait"}`], latency)
-		require.InDelta(t, (held + 3*time.Second + 990*time.Millisecond).Seconds(), got["lockpipe_hold_duration_seconds_sum"], latency)
+		require.InDelta(t, (held + 4*time.Second + 990*time.Millisecond).Seconds(), got["lockpipe_hold_duration_seconds_sum"], latency)
 		for i := range 3 {
 			node := fmt.Sprintf(`{node="node-%d:6379"}`, i)
 			require.InDelta(t, got["lockpipe_node_flushes_total"+node], got["lockpipe_node_flush_duration_seconds_count"+node], 0)
