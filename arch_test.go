@@ -36,18 +36,19 @@ const (
 var allowedImports = map[string][]string{
 	"cmd/loadgen":  {"bench"},
 	"bench":        {".", "lockpipetest", "fence"},
-	".":            {"multiplex", "lease", "waitroom", "batch"},
-	"multiplex":    {"batch", "script"},
+	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
+	"multiplex":    {"batch", "script", "latency"},
 	"batch":        {},
 	"fence":        {},
 	"lease":        {},
+	"latency":      {},
 	"script":       {},
 	"waitroom":     {},
 	"lockpipetest": {},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
-var standardLibraryOnly = []string{"batch", "fence", "lease", "script", "waitroom"}
+var standardLibraryOnly = []string{"batch", "fence", "latency", "lease", "script", "waitroom"}
 
 // meaninglessNames say nothing about what is in a package.
 var meaninglessNames = []string{

@@ -19,10 +19,18 @@ import (
 // are pending or wait for their done. A pending call takes about a kilobyte, some three where it is the first for its keys, and no goroutine
 // unless ctx is of a type of its own.
 func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lease, error), opts ...Option) error {
+	err := c.acquireAsync(ctx, keys, done, opts)
+	if err != nil {
+		c.meters.failed(callAsync, err, 1)
+	}
+	return err
+}
+
+func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lease, error), opts []Option) error {
 	if done == nil {
 		return invalid("done is nil: give the function that takes the lease")
 	}
-	keys, o, err := c.prepare(slices.Clone(keys), opts)
+	keys, o, err := c.prepare(callAsync, slices.Clone(keys), opts)
 	if err != nil {
 		return err
 	}
@@ -38,7 +46,8 @@ func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lea
 		c.leave()
 		return ErrOverloaded
 	}
-	a := &asyncCall{ctx: ctx, done: done, start: time.Now()}
+	o.start = time.Now()
+	a := &asyncCall{ctx: ctx, done: done}
 	a.init(c, keys, o, a.signal)
 	a.waker = multiplex.NewWaker(a.signal)
 	if a.room[0] != "" && !c.rooms.Enter(&a.waiter, a.room[:], maxPending) {
@@ -60,7 +69,6 @@ type asyncCall struct {
 	seeker
 	ctx    context.Context
 	done   func(*Lease, error)
-	start  time.Time
 	unhook func() bool // stops the signal of ctx; nil where that never ends
 
 	// Owned by the worker:
@@ -142,7 +150,10 @@ func (a *asyncCall) finish(l *Lease, err error) {
 	a.leave(l)
 	c.asyncs.remove(a)
 	if err != nil && retryable(err) {
-		err = waited(a.start, a.keys, err)
+		err = waited(a.o.start, a.keys, err)
+	}
+	if err != nil {
+		c.meters.failed(callAsync, err, 1)
 	}
 	done := a.done
 	c.callbacks.push(func() {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/latency"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
@@ -34,6 +35,7 @@ type Client struct {
 	handovers atomic.Uint64
 	callbacks callbacks
 	losses    losses
+	meters    meters
 
 	calls  atomic.Int64  // acquiring and releasing calls under way; closedBit as well once Close began
 	closed chan struct{} // closed when Close begins
@@ -59,6 +61,7 @@ func New(cfg Config) (*Client, error) {
 	c.leases = lease.NewManager(lease.Config{
 		Extend: c.extend,
 		Ready:  func() bool { return c.mux.Reachable() },
+		Over:   c.meters.ended,
 		Ended:  func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
 	})
 	c.mux, err = multiplex.New(multiplex.Config{
@@ -99,7 +102,15 @@ func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) 
 }
 
 func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(keys, opts)
+	l, err := c.tryOnce(ctx, keys, opts)
+	if err != nil {
+		c.meters.failed(callTry, err, 1)
+	}
+	return l, err
+}
+
+func (c *Client) tryOnce(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+	keys, o, err := c.prepare(callTry, keys, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -133,17 +144,21 @@ func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) 
 			outcome = fmt.Errorf("%w: %w", ErrClosed, outcome)
 		default:
 		}
+		c.meters.attempt(outcomeOf(outcome), time.Since(a.Sent()))
 		return nil, outcome
 	}
 	err := c.leases.Hold(&l.term, l, lease.Grant{Sent: a.Sent(), TTL: o.ttl, MaxHold: o.maxHold})
 	if err == nil {
+		c.meters.granted(&o, l.term.Began(), a.Sent())
 		return l, nil
 	}
 	c.mux.Release(l.claim, l.claim.Len())
-	if err == ErrExpired {
-		err = fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, time.Since(a.Sent()), o.ttl)
+	if err != ErrExpired {
+		c.meters.attempt(outcomeOf(err), time.Since(a.Sent()))
+		return nil, err
 	}
-	return nil, err
+	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
+	return nil, fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, time.Since(a.Sent()), o.ttl)
 }
 
 // enter lets an acquiring call in.
@@ -172,6 +187,12 @@ func (c *Client) Nodes() []NodeStatus { return c.mux.Nodes() }
 // NodeStatus is what is known of one node.
 type NodeStatus = multiplex.NodeStatus
 
+// NodeStats are counts about one node, for NodeStatus: trips, how long they took, failures by their reason, connections.
+type NodeStats = multiplex.NodeStats
+
+// NodeFailures are numbers of operations for which a node has not voted, by the reason.
+type NodeFailures = multiplex.NodeFailures
+
 // NodeState is whether a node can vote.
 type NodeState = multiplex.NodeState
 
@@ -182,6 +203,9 @@ const (
 	NodeQuarantined = multiplex.NodeQuarantined
 	NodeDown        = multiplex.NodeDown
 )
+
+// Latency counts how long things took, in classes: NodeStats.Latency.
+type Latency = latency.Counts
 
 // GuardMode is what the restart guard does: see Config.RestartGuard.
 type GuardMode = multiplex.GuardMode

@@ -15,7 +15,7 @@ import (
 func TestTheContextOfDoAsksTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(Lease)
-		leases := lease.NewManager(lease.Config{Ended: func(any, error) {}})
+		leases := lease.NewManager(lease.Config{Over: func(error, time.Duration) {}, Ended: func(any, error) {}})
 		require.NoError(t, leases.Hold(&l.term, l, lease.Grant{Sent: time.Now(), TTL: time.Second}))
 		inner, cancel := context.WithCancelCause(t.Context())
 		held := &heldContext{inner, l, cancel}

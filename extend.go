@@ -35,7 +35,9 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	a := l.client.mux.Extend(l.claim, e.TTL, e.Before, 0, l.claim.Len())
 	e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, time.Time{}))
-	if err = e.Finish(); err != nil && l.Err() != nil {
+	err = e.Finish()
+	l.client.meters.extended(err)
+	if err != nil && l.Err() != nil {
 		l.letGo() // the nodes may have extended it
 	}
 	return err
@@ -58,7 +60,7 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 	for i, a := range attempts {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, began))
-		_ = e.Finish() // leaseEnded is told if it is over
+		c.meters.extended(e.Finish()) // leaseEnded is told if it is over
 	}
 }
 

@@ -79,18 +79,19 @@ func (c *Client) accept(g *gift, o call) (*Lease, *multiplex.Attempt) {
 	case left < asked*enough/4:
 		return l, c.mux.Extend(g.claim, o.ttl, g.until, 0, g.claim.Len())
 	}
-	if !c.keep(l, grant) {
+	if !c.keep(l, &o, grant) {
 		return nil, nil
 	}
 	return l, nil
 }
 
 // keep begins the term of a lease that was handed over, and reports whether it could.
-func (c *Client) keep(l *Lease, grant lease.Grant) bool {
+func (c *Client) keep(l *Lease, o *call, grant lease.Grant) bool {
 	if c.leases.Hold(&l.term, l, grant) != nil {
 		return false
 	}
 	c.handovers.Add(1)
+	c.meters.grant(o, l.term.Began())
 	return true
 }
 

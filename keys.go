@@ -8,8 +8,9 @@ import (
 
 // prepare checks keys and options before anything is sent, and drops keys that are repeated. Keys are told by their place,
 // since they may be long or secret.
-func (c *Client) prepare(keys []string, opts []Option) ([]string, call, error) {
+func (c *Client) prepare(kind callKind, keys []string, opts []Option) ([]string, call, error) {
 	o, err := c.call(opts)
+	o.kind = kind
 	if err != nil {
 		return nil, o, err
 	}

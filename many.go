@@ -23,12 +23,13 @@ type Result struct {
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	results := make([]Result, len(keys))
 	fail := func(err error) []Result {
+		c.meters.failed(callEach, err, len(unique(keys)))
 		for i, k := range keys {
 			results[i] = Result{Key: k, Err: err}
 		}
 		return results
 	}
-	once, o, err := c.prepare(keys, opts)
+	once, o, err := c.prepare(callEach, keys, opts)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -45,6 +46,11 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	behind := c.each(ctx, once, o, results)
 	for stale := 0; len(behind) > 0 && stale < maxCatchUps; stale++ {
 		behind = c.eachAgain(ctx, behind, o, results)
+	}
+	for i := range once {
+		if err := results[i].Err; err != nil {
+			c.meters.failed(callEach, err, 1)
+		}
 	}
 	if len(once) < len(keys) {
 		spread(results, keys, len(once))
@@ -120,6 +126,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	for i, a := range attempts {
 		if a != nil {
 			errs[i] = a.Wait(ctx, began)
+			leases[i].client.meters.released(errs[i])
 			leases[i].client.freed(leases[i])
 		}
 		if errs[i] != nil {

@@ -55,6 +55,8 @@ func WithRetryDelay(shortest, longest time.Duration) Option {
 
 // call is what the options of one call amount to.
 type call struct {
+	kind               callKind
+	start              time.Time // of a call that may wait; else zero, and it begins with its only attempt
 	ttl                time.Duration
 	maxHold            time.Duration // 0: no automatic extension
 	maxAttempts        int

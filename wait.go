@@ -29,7 +29,15 @@ const forever = time.Duration(1<<63 - 1)
 
 // wait is a call that waits until it is granted its keys.
 func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(keys, opts)
+	l, err := c.patiently(ctx, keys, opts)
+	if err != nil {
+		c.meters.failed(callWait, err, 1)
+	}
+	return l, err
+}
+
+func (c *Client) patiently(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+	keys, o, err := c.prepare(callWait, keys, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -40,20 +48,20 @@ func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	start := time.Now()
+	o.start = time.Now()
 	if o.maxAttempts > 0 || !c.contended(keys) {
 		l, err := c.attempt(ctx, keys, o)
 		if err == nil || !retryable(err) {
 			return l, err
 		}
 		if o.maxAttempts == 1 {
-			return nil, waited(start, keys, withCause(ctx, err))
+			return nil, waited(o.start, keys, withCause(ctx, err))
 		}
 		s := newSeeker(c, keys, o)
 		s.tried(err, true)
-		return s.seek(ctx, start)
+		return s.seek(ctx)
 	}
-	return newSeeker(c, keys, o).seek(ctx, start)
+	return newSeeker(c, keys, o).seek(ctx)
 }
 
 // contended reports whether others want the same keys: of this process, or, not long ago, of another.
@@ -136,7 +144,7 @@ func (s *seeker) signal() {
 }
 
 // seek returns when the keys are granted, or the error that ends the call.
-func (s *seeker) seek(ctx context.Context, start time.Time) (*Lease, error) {
+func (s *seeker) seek(ctx context.Context) (*Lease, error) {
 	c := s.client
 	if s.room[0] != "" && !c.rooms.Enter(&s.waiter, s.room[:], maxPending) {
 		return nil, ErrOverloaded
@@ -150,7 +158,7 @@ func (s *seeker) seek(ctx context.Context, start time.Time) (*Lease, error) {
 	if !retryable(err) {
 		return nil, err
 	}
-	return nil, waited(start, s.keys, err)
+	return nil, waited(s.o.start, s.keys, err)
 }
 
 // leave makes room for the next one, and tells it until when the keys are held by l, if that was granted. Where it was not, nothing is told:
@@ -262,7 +270,7 @@ func (s *seeker) reject(g *gift) {
 func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause time.Duration, err error) {
 	c := s.client
 	if t.gift != nil {
-		if outcome == nil && time.Now().Before(t.gift.until) && c.keep(t.lease, lease.Grant{Sent: t.attempt.Sent(), TTL: s.o.ttl, MaxHold: s.o.maxHold}) {
+		if outcome == nil && time.Now().Before(t.gift.until) && c.keep(t.lease, &s.o, lease.Grant{Sent: t.attempt.Sent(), TTL: s.o.ttl, MaxHold: s.o.maxHold}) {
 			return t.lease, 0, nil
 		}
 		s.reject(t.gift)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Scenario is what each caller does again and again.
@@ -84,6 +85,8 @@ type Config struct {
 	FaultSeed uint64
 	// Prefix starts every key of the run; "" stands for one that no other run has. No other client may use it meanwhile.
 	Prefix string
+	// Metrics, where set, has each Client registered with it for the time of the run and afterwards, with its number as the label client.
+	Metrics prometheus.Registerer
 	// Progress, where set, is called now and then while the run lasts, by one goroutine, with the time since the start
 	// and the number of locks acquired in it.
 	Progress func(elapsed time.Duration, locks uint64)

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 const (
@@ -131,12 +133,15 @@ func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*
 		_ = closeClients(context.WithoutCancel(ctx), clients, abandonTimeout) // err says what is wrong
 		return nil, err
 	}
-	for range cfg.Clients {
+	for i := range cfg.Clients {
 		client, err := lockpipe.New(lockpipe.Config{Nodes: urls, TTL: cfg.TTL, MaxTTL: cfg.longestTTL(), Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return fail(&ConfigError{Field: "Nodes", Value: redactedAll(urls), Remedy: err.Error()})
 		}
 		clients = append(clients, client)
+		if err := cfg.register(client, i); err != nil {
+			return fail(err)
+		}
 	}
 	for _, client := range clients {
 		if err := takeOne(ctx, client, prefix+"ready"); err != nil {
@@ -144,6 +149,18 @@ func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*
 		}
 	}
 	return clients, nil
+}
+
+// register has the metrics of a Client collected, where that is asked for.
+func (c Config) register(client *lockpipe.Client, number int) error {
+	if c.Metrics == nil {
+		return nil
+	}
+	labels := prometheus.Labels{"client": strconv.Itoa(number)}
+	if err := prometheus.WrapRegistererWith(labels, c.Metrics).Register(client); err != nil {
+		return fmt.Errorf("metrics of Client %d: %w", number, err)
+	}
+	return nil
 }
 
 // takeOne takes and releases one lock. As an acquire is tried again until ctx ends, a release is asked for again: that nodes were late

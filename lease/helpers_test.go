@@ -28,6 +28,7 @@ type masters struct {
 	tries  []try // in order
 	sizes  []int // of the batches
 	ended  []string
+	held   []time.Duration          // how long each was, that is over
 	down   bool                     // Ready says no
 	answer func(e *Extension) error // nil: confirmed
 	gate   chan struct{}            // closed to let what hangs go on
@@ -48,6 +49,11 @@ func manager(t *testing.T) (*Manager, *masters) {
 	m := NewManager(Config{
 		Extend: s.extend,
 		Ready:  func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.down },
+		Over: func(_ error, held time.Duration) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.held = append(s.held, held)
+		},
 		Ended: func(owner any, end error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()

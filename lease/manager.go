@@ -28,6 +28,9 @@ type Config struct {
 	// Ready reports whether an extension has any chance at present. While it has none, what is due waits, instead of trying in vain.
 	// It must not block.
 	Ready func() bool
+	// Over is told once of each term that had begun how it ended, and for how long it was held. It must not block, and may be called from
+	// several goroutines at once.
+	Over func(end error, held time.Duration)
 	// Ended is told once of each lease that ended by ErrExpired or ErrLost, and how. It must not block, and may be called
 	// from several goroutines at once.
 	Ended func(owner any, end error)
@@ -105,10 +108,11 @@ func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	t.began = m.now()
 	switch {
 	case m.closed:
 		return t.refuse(ErrClosed)
-	case m.now() >= t.until:
+	case t.began >= t.until:
 		return t.refuse(ErrExpired)
 	}
 	heap.Push(&m.events, t)
@@ -129,6 +133,7 @@ func (m *Manager) remove(t *Term) bool {
 
 // tell tells of a term that was taken out how it ended.
 func (m *Manager) tell(t *Term, end error) {
+	m.cfg.Over(end, time.Duration(t.over-t.began))
 	if !untold(end) {
 		return
 	}
@@ -302,10 +307,9 @@ func (m *Manager) Close() (owners []any) {
 	}
 	m.mu.Unlock()
 	for _, e := range held {
-		if end := e.term.stop(ErrClosed); end == ErrClosed {
+		end := e.term.stop(ErrClosed)
+		if m.tell(e.term, end); end == ErrClosed {
 			owners = append(owners, e.term.owner)
-		} else {
-			m.tell(e.term, end)
 		}
 	}
 	m.cancel()

@@ -21,7 +21,8 @@ type Term struct {
 	manager *Manager
 	owner   any
 
-	place int32 // among the manager's events, from 1; 0: not there. Guarded by manager.mu
+	began instant // set once, by Manager.Hold
+	place int32   // among the manager's events, from 1; 0: not there. Guarded by manager.mu
 
 	// Guarded by mu, as all below:
 	queued    bool // among the manager's ready terms
@@ -33,6 +34,7 @@ type Term struct {
 	ttl   time.Duration // of automatic extensions; 0: there are none
 	bound instant       // the end of automatic extension; 0: there is none. Set once
 	end   error         // nil while held
+	over  instant       // when it ended
 	extra *extra        // what few terms need; nil until they do
 }
 
@@ -53,15 +55,20 @@ func (t *Term) need() *extra {
 
 // lapse ends the term if its time has run out, and reports whether it is over. mu is held.
 func (t *Term) lapse() (over bool) {
-	if t.end == nil && t.manager.now() >= t.until {
-		t.finish(t.runOut())
+	return t.end != nil || t.lapsed(t.manager.now())
+}
+
+// lapsed is lapse for a term that has not ended before now. mu is held.
+func (t *Term) lapsed(now instant) (over bool) {
+	if over = now >= t.until; over {
+		t.finish(t.runOut(), t.until)
 	}
-	return t.end != nil
+	return over
 }
 
 // finish ends the term. mu is held.
-func (t *Term) finish(cause error) {
-	t.end = cause
+func (t *Term) finish(cause error, at instant) {
+	t.end, t.over = cause, at
 	if t.extra != nil && t.extra.cancel != nil {
 		t.extra.cancel(cause)
 	}
@@ -80,8 +87,8 @@ func (t *Term) End(cause error) error {
 func (t *Term) stop(cause error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.lapse() {
-		t.finish(cause)
+	if now := t.manager.now(); t.end == nil && !t.lapsed(now) {
+		t.finish(cause, now)
 	}
 	return t.end
 }
@@ -91,14 +98,15 @@ func (t *Term) stop(cause error) error {
 // another's, and nothing may be done to it any more. take must not block, nor use the term.
 func (t *Term) PassOn(take func(until time.Time) bool) bool {
 	t.mu.Lock()
-	if !t.lapse() && !t.extending && take(t.manager.time(t.until)) {
+	now := t.manager.now()
+	if t.end == nil && !t.lapsed(now) && !t.extending && take(t.manager.time(t.until)) {
 		t.passed = true
-		t.finish(ErrReleased)
+		t.finish(ErrReleased, now)
 	}
 	passed := t.passed
 	t.mu.Unlock()
-	if passed {
-		t.manager.remove(t)
+	if passed && t.manager.remove(t) {
+		t.manager.tell(t, ErrReleased)
 	}
 	return passed
 }
@@ -114,9 +122,12 @@ func (t *Term) Passed() bool {
 func (t *Term) refuse(cause error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.finish(cause)
+	t.finish(cause, t.began)
 	return cause
 }
+
+// Began returns when Manager.Hold began the term.
+func (t *Term) Began() time.Time { return t.manager.time(t.began) }
 
 // Err returns nil while the term lasts, and then the cause that it ended by.
 func (t *Term) Err() error {

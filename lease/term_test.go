@@ -9,6 +9,36 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// The goal: of each term that began it is told once how long it was held: until it ended, however that came, and not until somebody noticed.
+func TestHowLongEachTermWasHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		released, passed := hold(t, m, "released", time.Minute, never), hold(t, m, "passed", time.Minute, never)
+		hold(t, m, "expired", 10*time.Second, never)
+		lost := hold(t, m, "lost", time.Minute, never)
+		hold(t, m, "closed", time.Minute, never)
+		held := func() []time.Duration {
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.held
+		}
+		time.Sleep(time.Second)
+		_ = released.End(ErrReleased)
+		_ = released.End(ErrReleased)
+		time.Sleep(time.Second)
+		require.True(t, passed.PassOn(func(time.Time) bool { return true }))
+		require.True(t, passed.PassOn(func(time.Time) bool { return true }))
+		time.Sleep(time.Second)
+		_ = lost.End(ErrLost)
+		time.Sleep(20 * time.Second)
+		m.Close()
+		require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, Validity(10 * time.Second), 23 * time.Second}, held())
+		require.Equal(t, ErrClosed, m.Hold(new(Term), "late", Grant{Sent: time.Now(), TTL: time.Minute}))
+		require.Len(t, held(), 5, "one that did not begin")
+	})
+}
+
 // The goal: the context ends exactly at the deadline, by the local clock, and everything agrees then.
 func TestTheTermEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

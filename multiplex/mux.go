@@ -185,6 +185,7 @@ func (m *Mux) handAll(a *Attempt, start nodeSet) {
 // hand gives an attempt to a node, and if the node does not take it, the one that waits for the same lane.
 func (m *Mux) hand(a *Attempt, i int) {
 	if err := m.nodes[i].enqueue(a); err != nil {
+		m.nodes[i].unsent(err, 1)
 		m.answered(a, i, answer{nothing: true, err: err})
 	}
 }
@@ -210,6 +211,17 @@ func (m *Mux) Reachable() bool {
 		}
 	}
 	return n >= quorum(len(m.nodes))
+}
+
+// Spare is how many nodes are up beyond a quorum; below 0 none can be reached now.
+func (m *Mux) Spare() int {
+	n := 0
+	for _, node := range m.nodes {
+		if NodeState(node.state.Load()) == NodeUp {
+			n++
+		}
+	}
+	return n - quorum(len(m.nodes))
 }
 
 // Nodes returns the state of each node, in configuration order.

@@ -15,6 +15,7 @@ import (
 type options struct {
 	config  bench.Config
 	inspect bool   // look at the nodes, and put no load on them
+	metrics string // the address to serve metrics on; "" for none
 	json    string // a file name, "-" for stdout, "" for none
 	hot     int    // what -hot says; in scenario hot it is config.Keys
 }
@@ -76,6 +77,7 @@ func flags(o *options) *flag.FlagSet {
 			"freeze, readonly, oom, busy (a duration is needed),\nkill, restart (empty), flush, scriptflush, reset (connections are cut);\n"+
 			"every:1s is a random one each second, never on a majority at once")
 	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start from; that of -seed unless given")
+	set.StringVar(&o.metrics, "metrics", o.metrics, "`address` to serve the Clients' metrics on for Prometheus while it runs, such as :2112")
 	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead of the table")
 	return set
 }

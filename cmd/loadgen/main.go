@@ -51,6 +51,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if opts.inspect {
 		return inspect(ctx, opts, out, stdout, stderr)
 	}
+	stop, err := serveMetrics(opts.metrics, &opts.config)
+	if err != nil {
+		fmt.Fprintf(stderr, "loadgen: -metrics %q: %v; give an address such as :2112\n", opts.metrics, err)
+		return exitUsage
+	}
+	defer stop()
 	bar := newBar(stderr, opts.config.Duration)
 	opts.config.Progress = bar.update
 	report, err := bench.Run(ctx, opts.config)

@@ -65,6 +65,7 @@ func TestWrongUsage(t *testing.T) {
 		{"-inspect -nodes h:1,h:1", `-nodes "h:1,h:1":`},
 		{"-inspect -json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
 		{"-json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
+		{"-metrics nowhere:port", `-metrics "nowhere:port"`},
 	} {
 		code, stdout, stderr := loadgen(t.Context(), strings.Fields(tc.args)...)
 		require.Equal(t, exitUsage, code, tc.args)

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: while a run lasts, Prometheus can read what its Clients do; afterwards the address is free again.
+func TestMetricsAreServedWhileItRuns(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := free.Addr().String()
+	require.NoError(t, free.Close())
+	over := make(chan int, 1)
+	go func() {
+		code, _, _ := loadgen(t.Context(), strings.Fields("-nodes inprocess:3 -c 4 -clients 2 -d 2s -metrics "+address)...)
+		over <- code
+	}()
+	require.Eventually(t, func() bool {
+		text := page("http://" + address + "/metrics")
+		return strings.Contains(text, `lockpipe_node_state{client="1",node=`) && strings.Contains(text, "\ngo_goroutines ") &&
+			strings.Contains(text, `lockpipe_calls_total{client="0",kind="wait",outcome="granted"} 1`)
+	}, 30*time.Second, 5*time.Millisecond)
+	require.Equal(t, exitSafe, <-over)
+	again, err := net.Listen("tcp", address)
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+// page is what a web page says; "" where it does not.
+func page(url string) string {
+	r, err := http.Get(url)
+	if err != nil {
+		return ""
+	}
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	return string(text)
+}

@@ -1,0 +1,158 @@
+package lockpipe_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+var metricName = regexp.MustCompile(`\blockpipe_[a-z_]+\b`)
+
+// mentioned are the metrics that a file speaks of, a histogram's samples by the name of the histogram.
+func mentioned(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	names := make(map[string]bool)
+	for _, name := range metricName.FindAllString(string(text), -1) {
+		names[family(name)] = true
+	}
+	require.NotEmpty(t, names, file)
+	return names
+}
+
+// family is the name of the metric that a sample belongs to.
+func family(sample string) string {
+	sample, _, _ = strings.Cut(sample, "{")
+	for _, suffix := range []string{"_seconds_bucket", "_seconds_count", "_seconds_sum"} {
+		if name, ok := strings.CutSuffix(sample, suffix); ok {
+			return name + "_seconds"
+		}
+	}
+	return sample
+}
+
+// The goal: the dashboard, the alerts and the documentation speak of metrics that there are, and the dashboard and the documentation of all.
+func TestWhatIsDeployedKnowsTheMetrics(t *testing.T) {
+	c := connected(t, newClient(t, lockpipetest.StartT(t, 3)))
+	told := make(map[string]bool)
+	for sample := range scrape(t, c) {
+		told[family(sample)] = true
+	}
+	for file, all := range map[string]bool{"deploy/alerts.yml": false, "deploy/grafana/dashboards/lockpipe.json": true, "docs/operations.md": true} {
+		names := mentioned(t, file)
+		for name := range names {
+			require.Contains(t, told, name, "%s: there is no such metric", file)
+		}
+		for name := range told {
+			require.True(t, names[name] || !all, "%s: %s is missing", file, name)
+		}
+	}
+}
+
+// The goal: each alert says when it fires, how much it matters and what it is about, and the documentation says what to do.
+func TestAlertsAreWhole(t *testing.T) {
+	text, err := os.ReadFile("deploy/alerts.yml")
+	require.NoError(t, err)
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, Expr         string
+				Labels, Annotations map[string]string
+			}
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(text, &file))
+	manual, err := os.ReadFile("docs/operations.md")
+	require.NoError(t, err)
+	require.NotEmpty(t, file.Groups)
+	for _, r := range file.Groups[0].Rules {
+		require.NotEmpty(t, r.Expr, r.Alert)
+		require.Contains(t, []string{"warning", "critical"}, r.Labels["severity"], r.Alert)
+		require.NotEmpty(t, r.Annotations["summary"], r.Alert)
+		require.Contains(t, string(manual), "`"+r.Alert+"`")
+	}
+}
+
+// The goal: Prometheus takes the rules, and they fire when they should. It needs promtool.
+func TestAlertsFire(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed: whether Prometheus takes the alert rules was not tested")
+	}
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}, {"check", "config", "prometheus.yml"}} {
+		cmd := exec.Command(promtool, args...)
+		cmd.Dir = "deploy"
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: %s", args, out)
+	}
+}
+
+// The goal: Prometheus understands what the dashboard asks. It needs promtool.
+func TestTheDashboardsQueriesAreValid(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed: whether Prometheus understands the dashboard was not tested")
+	}
+	var rules []map[string]string
+	for _, p := range dashboard(t).Panels {
+		for _, q := range p.Targets {
+			expr := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*").Replace(q.Expr)
+			rules = append(rules, map[string]string{"record": fmt.Sprint("panel:", len(rules)), "expr": expr})
+		}
+	}
+	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "rules.yml") // JSON is YAML
+	require.NoError(t, os.WriteFile(file, text, 0o600))
+	out, err := exec.Command(promtool, "check", "rules", file).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+// The goal: Grafana can show the dashboard: it is valid JSON, each panel asks something, and no two overlap.
+func TestTheDashboardIsWhole(t *testing.T) {
+	taken, ids := make(map[[2]int]string), make(map[int]bool)
+	for _, p := range dashboard(t).Panels {
+		require.False(t, ids[p.ID], "%s: its number is another's", p.Title)
+		ids[p.ID] = true
+		require.Equal(t, p.Type == "row", len(p.Targets) == 0, p.Title)
+		for _, q := range p.Targets {
+			require.NotEmpty(t, q.Expr, p.Title)
+		}
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				require.Empty(t, taken[[2]int{x, y}], "%s is in its way", p.Title)
+				taken[[2]int{x, y}] = p.Title
+				require.Less(t, x, 24, p.Title)
+			}
+		}
+	}
+}
+
+// panels are what a Grafana dashboard shows.
+type panels struct {
+	Panels []struct {
+		ID          int
+		Type, Title string
+		GridPos     struct{ H, W, X, Y int }
+		Targets     []struct{ Expr string }
+	}
+}
+
+func dashboard(t *testing.T) (d panels) {
+	t.Helper()
+	text, err := os.ReadFile("deploy/grafana/dashboards/lockpipe.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &d))
+	require.NotEmpty(t, d.Panels)
+	return d
+}
