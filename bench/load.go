@@ -17,6 +17,7 @@ type load struct {
 	cfg     Config
 	names   []string
 	holders *holders
+	series  *series
 	start   time.Time
 	workers []*worker
 	nap     func(time.Duration) // sleeps precisely, for at most coarse
@@ -39,6 +40,7 @@ func costNow() cost {
 
 // measured is what a load came to.
 type measured struct {
+	started  time.Time
 	elapsed  time.Duration
 	cost     cost
 	acquired uint64
@@ -47,12 +49,13 @@ type measured struct {
 	acquire  Latency
 	release  Latency
 	violated uint64
+	series   *Series
 	hot      *HotReport // without what only the Clients know; nil but in the scenario Hot
 }
 
 // newLoad makes the workers; newTaker is asked for the caller of each.
 func newLoad(cfg Config, prefix string, newTaker func(worker int) taker) *load {
-	l := &load{cfg: cfg, names: cfg.names(prefix), nap: nap}
+	l := &load{cfg: cfg, names: cfg.names(prefix), series: newSeries(), nap: nap}
 	for i := range cfg.Callers {
 		l.workers = append(l.workers, newWorker(l, i, newTaker(i)))
 	}
@@ -63,6 +66,7 @@ func newLoad(cfg Config, prefix string, newTaker func(worker int) taker) *load {
 func (l *load) run(ctx context.Context) measured {
 	before := costNow()
 	l.start = time.Now()
+	l.series.start = l.start
 	l.holders = newHolders(len(l.names), l.start)
 	ctx, cancel := context.WithDeadline(ctx, l.start.Add(l.cfg.Duration))
 	defer cancel()
@@ -80,7 +84,7 @@ func (l *load) run(ctx context.Context) measured {
 	stopProgress()
 
 	m := l.sum()
-	m.elapsed = elapsed
+	m.started, m.elapsed, m.series = l.start, elapsed, l.series.report(elapsed)
 	m.cost = cost{cpu: after.cpu - before.cpu, allocs: after.allocs - before.allocs}
 	if l.cfg.Rate > 0 {
 		due := pacer(l.cfg.Rate).count(offered)
@@ -97,6 +101,7 @@ func (l *load) sum() measured {
 		m.counts.add(w.counts)
 		acquire.merge(w.acquire)
 		release.merge(w.release)
+		w.tab.hand()
 	}
 	m.acquire, m.release = acquire.summary(), release.summary()
 	if l.cfg.Scenario == Hot {

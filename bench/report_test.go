@@ -104,14 +104,14 @@ func TestReportFill(t *testing.T) {
 // A run with faults has more names too, beside the others.
 func TestFaultReportNames(t *testing.T) {
 	r := Report{ErrorsByKind: map[string]uint64{"OOM": 3}, FaultReport: &FaultReport{
-		Faults: []FaultResult{{Fault: "oom:1@2s+3s", FromS: 2, UntilS: 5, Error: "x"}}, KeysAtClose: 4,
+		Faults: []FaultResult{{Fault: "oom:1@2s+3s", Action: "oom", Node: 1, FromS: 2, UntilS: 5, Error: "x"}}, KeysAtClose: 4,
 	}}
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	var names map[string]any
 	require.NoError(t, json.Unmarshal(text, &names))
 	require.Equal(t, map[string]any{"OOM": 3.0}, names["errors_by_kind"])
-	require.Equal(t, []any{map[string]any{"fault": "oom:1@2s+3s", "from_s": 2.0, "until_s": 5.0, "error": "x"}}, names["faults"])
+	require.Equal(t, []any{map[string]any{"fault": "oom:1@2s+3s", "action": "oom", "node": 1.0, "from_s": 2.0, "until_s": 5.0, "error": "x"}}, names["faults"])
 	require.InDelta(t, 4, names["keys_at_close"], 0)
 	var back Report
 	require.NoError(t, json.Unmarshal(text, &back))
