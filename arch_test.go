@@ -36,17 +36,18 @@ const (
 var allowedImports = map[string][]string{
 	"cmd/loadgen":  {"bench"},
 	"bench":        {".", "lockpipetest"},
-	".":            {"multiplex", "lease", "waitroom", "batch"},
-	"multiplex":    {"batch", "script"},
+	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
+	"multiplex":    {"batch", "script", "latency"},
 	"batch":        {},
 	"lease":        {},
+	"latency":      {},
 	"script":       {},
 	"waitroom":     {},
 	"lockpipetest": {},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
-var standardLibraryOnly = []string{"batch", "lease", "script", "waitroom"}
+var standardLibraryOnly = []string{"batch", "latency", "lease", "script", "waitroom"}
 
 // meaninglessNames say nothing about what is in a package.
 var meaninglessNames = []string{

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/latency"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
@@ -165,6 +166,12 @@ func (c *Client) Nodes() []NodeStatus { return c.mux.Nodes() }
 // NodeStatus is what is known of one node.
 type NodeStatus = multiplex.NodeStatus
 
+// NodeStats are counts about one node, for NodeStatus: trips, how long they took, failures by their reason, connections.
+type NodeStats = multiplex.NodeStats
+
+// NodeFailures are numbers of operations for which a node has not voted, by the reason.
+type NodeFailures = multiplex.NodeFailures
+
 // NodeState is whether a node can vote.
 type NodeState = multiplex.NodeState
 
@@ -175,6 +182,9 @@ const (
 	NodeQuarantined = multiplex.NodeQuarantined
 	NodeDown        = multiplex.NodeDown
 )
+
+// Latency counts how long things took, in classes: NodeStats.Latency.
+type Latency = latency.Counts
 
 // GuardMode is what the restart guard does: see Config.RestartGuard.
 type GuardMode = multiplex.GuardMode

@@ -42,9 +42,9 @@ func (n *node) flushArms(arms []*arm, answers []remains) {
 	if n.await() != nil {
 		return
 	}
-	n.flushes.Add(1)
-	n.operations.Add(uint64(len(arms)))
+	sent := n.leaves(len(arms))
 	n.look(arms, answers)
+	n.trips.Observe(time.Since(sent))
 }
 
 // watchExchange is the trip of a node with a rueidis client. The server tells of changes of the keys that were read behind CLIENT CACHING

@@ -215,6 +215,13 @@ func (a *Attempt) silent() nodeSet {
 	return firstNodes(len(a.calls)) &^ (a.granted | a.refused | a.unknown | a.absent | a.later)
 }
 
+// timedOut counts the nodes that are not waited for any longer. claim.mu is held.
+func (a *Attempt) timedOut() {
+	for s := a.silent(); s != 0; s &= s - 1 {
+		a.mux.nodes[s.first()].fail(failedTimeout, 1)
+	}
+}
+
 // outcome is the decision as an error; ended is why ctx ended the wait, if it did. Votes that are still open count as
 // unknown from now on, but for a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) error {
@@ -222,6 +229,8 @@ func (a *Attempt) outcome(ended error) error {
 	if d == pending {
 		if silence = fmt.Errorf("no answer within %v", a.limit); ended != nil {
 			silence = errLeft
+		} else {
+			a.timedOut()
 		}
 		if silent := a.silent(); a.kind == release {
 			d = a.decide(a.unknown | silent)

@@ -40,13 +40,15 @@ func (n *node) flush(attempts []*Attempt, answers []answer) {
 		for i := range answers {
 			answers[i] = answer{nothing: true, err: err}
 		}
+		n.unsent(err, len(attempts))
 		return
 	}
-	n.flushes.Add(1)
-	n.operations.Add(uint64(len(attempts)))
+	sent := n.leaves(len(attempts))
 	flight := n.progress.begin()
 	n.trip(attempts, answers)
 	n.progress.end(flight)
+	n.trips.Observe(time.Since(sent))
+	n.count(answers)
 }
 
 // exchange is the trip of a node with a rueidis client.

@@ -185,6 +185,7 @@ func (m *Mux) handAll(a *Attempt, start nodeSet) {
 // hand gives an attempt to a node, and if the node does not take it, the one that waits for the same lane.
 func (m *Mux) hand(a *Attempt, i int) {
 	if err := m.nodes[i].enqueue(a); err != nil {
+		m.nodes[i].unsent(err, 1)
 		m.answered(a, i, answer{nothing: true, err: err})
 	}
 }

@@ -64,6 +64,8 @@ type NodeStatus struct {
 	Unreleased int
 	// GivenUp counts releases that were kept for it and dropped, because their keys have expired or too many were kept.
 	GivenUp uint64
+	// Stats are counts since New.
+	Stats NodeStats
 }
 
 // node is one master: one rueidis client with one socket, the pipeline of its attempts, and the keeper that connects.
@@ -91,9 +93,9 @@ type node struct {
 	ticket    *ticket // of the last connection
 	owed      bool    // the last line will say farewell
 
-	state               atomic.Int32  // a NodeState; written under mu
-	flushes, operations atomic.Uint64 // made, and carried by them
-	progress            progress
+	state    atomic.Int32 // a NodeState; written under mu
+	progress progress
+	meters
 
 	mu      sync.Mutex    // guards all below; a leaf
 	err     error         // why it is down or quarantined, or its connection was lost
@@ -181,6 +183,7 @@ func (n *node) become(s NodeState, err error) {
 	before, same := NodeState(n.state.Load()), n.err != nil && err != nil && n.err.Error() == err.Error()
 	n.state.Store(int32(s))
 	n.err = err
+	n.moved(before, s)
 	switch {
 	case s == NodeConnecting:
 		n.settled = make(chan struct{})
@@ -207,7 +210,10 @@ func (n *node) become(s NodeState, err error) {
 func (n *node) status() NodeStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := NodeStatus{Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(), Unreleased: len(n.list), GivenUp: n.dropped}
+	s := NodeStatus{
+		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(), Unreleased: len(n.list), GivenUp: n.dropped,
+		Stats: n.stats(),
+	}
 	if s.State.mute() {
 		s.Err = n.err
 	}

@@ -76,7 +76,9 @@ var shapes = [256]shape{
 // errHalfEnd is the fault of a line that ends with a carriage return or a line feed alone.
 var errHalfEnd = fault("a line without its whole end")
 
-func fault(format string, args ...any) error { return fmt.Errorf("protocol error: "+format, args...) }
+func fault(format string, args ...any) error {
+	return protocolError{fmt.Errorf("protocol error: "+format, args...)}
+}
 
 // check follows p, and returns how much of it may be passed on, and what is wrong with the rest.
 func (r *replies) check(p []byte) (good int, err error) {

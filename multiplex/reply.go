@@ -39,7 +39,10 @@ func failed(r rueidis.RedisResult) answer {
 }
 
 // errNoReplyToSet is the error of a reply that is neither of the two that SET NX has.
-var errNoReplyToSet = errors.New("SET replied with neither OK nor null")
+var errNoReplyToSet = protocolError{errors.New("SET replied with neither OK nor null")}
+
+// protocolError is a reply that no Redis server gives to what it was asked.
+type protocolError struct{ error }
 
 // read takes the reply to one part. null is a reply without a value.
 func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*Attempt, answers []answer) {
@@ -53,7 +56,7 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 	}
 	refusals, err := f.decode(p, m)
 	if err != nil {
-		p.spread(answer{replied: true, err: err}, attempts, answers)
+		p.spread(answer{replied: true, err: protocolError{err}}, attempts, answers)
 		return
 	}
 	for _, r := range refusals {

@@ -91,6 +91,7 @@ func (n *node) resend() {
 		attempts = attempts[count:]
 		answers := make([]answer, len(some))
 		n.trip(some, answers)
+		n.count(answers)
 		for i, a := range some {
 			n.mux.answered(a, n.index, answers[i])
 		}
