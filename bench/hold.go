@@ -68,7 +68,7 @@ func newHolding(cfg Config, prefix string, clients []*lockpipe.Client, nodes []e
 func (h *holding) run(ctx context.Context) (measured, *HoldReport, error) {
 	before, memory, start := costNow(), residentBytes(), time.Now()
 	h.tab.series.start = start
-	stopProgress := h.cfg.progress(start, h.acquired.Load)
+	stopProgress, stopLooking := h.cfg.progress(start, h.acquired.Load), h.tab.series.follow(lookAt(h.clients))
 	err := h.take(ctx)
 	taken := time.Now()
 	report := &HoldReport{Leases: int(h.acquired.Load()), TakeS: taken.Sub(start).Seconds()}
@@ -79,6 +79,7 @@ func (h *holding) run(ctx context.Context) (measured, *HoldReport, error) {
 	h.give(context.WithoutCancel(ctx))
 	report.GiveS = time.Since(kept).Seconds()
 	stopProgress()
+	stopLooking()
 
 	after := costNow()
 	h.tab.hand()

@@ -21,6 +21,7 @@ type load struct {
 	start   time.Time
 	workers []*worker
 	nap     func(time.Duration) // sleeps precisely, for at most coarse
+	look    func() look         // at the Clients; nil where there are none
 
 	// taken is how many calls of the open loop's timetable have found a worker.
 	taken atomic.Int64
@@ -75,13 +76,14 @@ func (l *load) run(ctx context.Context) measured {
 	for _, w := range l.workers {
 		workers.Go(func() { w.run(ctx) })
 	}
-	stopProgress := l.cfg.progress(l.start, l.acquired)
+	stopProgress, stopLooking := l.cfg.progress(l.start, l.acquired), l.series.follow(l.look)
 	<-ctx.Done()
 	offered := min(time.Since(l.start), l.cfg.Duration)
 	workers.Wait()
 	elapsed := time.Since(l.start)
 	after := costNow()
 	stopProgress()
+	stopLooking()
 
 	m := l.sum()
 	m.started, m.elapsed, m.series = l.start, elapsed, l.series.report(elapsed)

@@ -119,6 +119,7 @@ func measure(ctx context.Context, cfg Config, prefix string, clients []*lockpipe
 		return newHolding(cfg, prefix, clients, nodes).run(ctx)
 	}
 	l := newLoad(cfg, prefix, func(worker int) taker { return newTaker(cfg, clients[worker%len(clients)]) })
+	l.look = lookAt(clients)
 	return l.run(ctx), nil, nil
 }
 

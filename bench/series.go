@@ -32,6 +32,7 @@ type series struct {
 type span struct {
 	tally                  Tally
 	acquire, wait, release *strip
+	nodes                  []nodeLook // in the order of the configuration; nil where nobody looked
 }
 
 func newSeries() *series {
@@ -77,6 +78,7 @@ func (s *series) coarsen() {
 
 func (p *span) merge(other *span) {
 	p.tally.add(other.tally)
+	p.addNodes(other.nodes)
 	for _, pair := range []struct{ to, from **strip }{
 		{&p.acquire, &other.acquire},
 		{&p.wait, &other.wait},
@@ -99,17 +101,23 @@ func gather(to **strip, from *strip) {
 	(*to).merge(from)
 }
 
+// end is the end of the last interval. A rate over a few milliseconds says nothing, so what is shorter than half a step goes to the
+// interval before.
+func (s *series) end(elapsed time.Duration) {
+	s.at(elapsed)
+	last, step := len(s.intervals)-1, steps[s.level]
+	if last > 0 && elapsed-time.Duration(last)*step < step/2 {
+		s.intervals[last-1].merge(s.intervals[last])
+		s.intervals = s.intervals[:last]
+	}
+}
+
 // report tells everything, of a run that lasted so long. Nothing is noted any more.
 func (s *series) report(elapsed time.Duration) *Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at(elapsed)
+	s.end(elapsed)
 	step := steps[s.level]
-	if last := len(s.intervals) - 1; last > 0 && elapsed-time.Duration(last)*step < step/2 {
-		// A rate over a few milliseconds says nothing.
-		s.intervals[last-1].merge(s.intervals[last])
-		s.intervals = s.intervals[:last]
-	}
 	r := &Series{StepS: step.Seconds()}
 	var whole span
 	for i, p := range s.intervals {
@@ -123,5 +131,6 @@ func (s *series) report(elapsed time.Duration) *Series {
 		whole.merge(p)
 	}
 	r.AcquireHistogram, r.WaitHistogram, r.ReleaseHistogram = whole.acquire.buckets(), whole.wait.buckets(), whole.release.buckets()
+	r.Nodes = s.nodes()
 	return r
 }

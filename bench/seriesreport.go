@@ -12,6 +12,30 @@ type Series struct {
 	AcquireHistogram []Bucket `json:"acquire_histogram,omitempty"`
 	WaitHistogram    []Bucket `json:"wait_histogram,omitempty"`
 	ReleaseHistogram []Bucket `json:"release_histogram,omitempty"`
+	// Nodes is what each node did, in the order of the configuration, as all Clients together have seen it.
+	Nodes []NodeSeries `json:"nodes,omitempty"`
+}
+
+// NodeSeries is what one node did during a run: from the first call until the last release.
+type NodeSeries struct {
+	// Node is its address.
+	Node string `json:"node"`
+	// Flushes is how many trips were made to it, Operations what they carried, Connects how often it came up, and Disconnects how often
+	// it did not stay so.
+	Flushes     uint64 `json:"flushes"`
+	Operations  uint64 `json:"operations"`
+	Connects    uint64 `json:"connects"`
+	Disconnects uint64 `json:"disconnects"`
+	// FlushMs is how long the trips took, as nearly as lockpipe.NodeStats tells; Max is an upper bound, of at most 10 s.
+	FlushMs Spread `json:"flush_ms"`
+	// Failures is how many operations it had no vote for, by the reason, as lockpipe.NodeFailures has them; reasons without any are left out.
+	Failures map[string]uint64 `json:"failures,omitempty"`
+	// FlushesEach, FlushP50MsEach, FlushP99MsEach and FailuresEach are the trips, how long they took, and the failures in each of the intervals
+	// of the Series.
+	FlushesEach    []uint64  `json:"flushes_each"`
+	FlushP50MsEach []float64 `json:"flush_p50_ms_each"`
+	FlushP99MsEach []float64 `json:"flush_p99_ms_each"`
+	FailuresEach   []uint64  `json:"failures_each"`
 }
 
 // Interval is what happened in one part of a run. Counts are of keys, as in Report, at the moment when a call returned.

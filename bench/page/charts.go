@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lockpipe/lockpipe/bench"
 )
@@ -128,7 +129,7 @@ func overTime(t *timeline, l measure) chart {
 		{"p99", func(s bench.Spread) float64 { return s.P99 }},
 		{"max", func(s bench.Spread) float64 { return s.Max }},
 	} {
-		curves = append(curves, curve{one.name, fmt.Sprintf("s%d", i+1), func(i bench.Interval) (float64, bool) {
+		curves = append(curves, curve{one.name, fmt.Sprintf("q%d", i+1), func(i bench.Interval) (float64, bool) {
 			return one.of(l.each(i)), l.each(i).Calls > 0
 		}})
 	}
@@ -137,7 +138,7 @@ func overTime(t *timeline, l measure) chart {
 		c.Empty = nothingMeasured
 		return c
 	}
-	y, ticks := logarithmic(lowest, highest)
+	y, ticks := logarithmic(lowest, highest, maxLogTicks)
 	c.YLabel = "latency, logarithmic"
 	c.yAxis(y, ticks, duration)
 	t.draw(&c, y, curves, duration)
@@ -159,10 +160,10 @@ func histogram(l measure) chart {
 		c.Empty = nothingMeasured
 		return c
 	}
-	x, xTicks := logarithmic(max(l.histogram[0].FromMs, 0.001), l.histogram[len(l.histogram)-1].ToMs)
-	y, yTicks := logarithmic(0.5, float64(most))
+	x, xTicks := between(max(l.histogram[0].FromMs, 0.001), l.histogram[len(l.histogram)-1].ToMs, maxXTicks)
+	y, yTicks := logarithmic(0.5, float64(most), maxLogTicks)
 	c.xAxis(x, xTicks, duration)
-	c.yAxis(y, thin(yTicks), short)
+	c.yAxis(y, slices.DeleteFunc(yTicks, func(calls float64) bool { return calls < 1 }), short)
 	c.YLabel, c.XLabel = "calls, logarithmic", "latency, logarithmic"
 	for _, b := range l.histogram {
 		if b.Calls == 0 {
@@ -181,30 +182,18 @@ func histogram(l measure) chart {
 		ms   float64
 	}{{"p50", l.total.P50}, {"p99", l.total.P99}, {"p99.9", l.total.P999}} {
 		if p.ms > 0 {
-			c.Notes = append(c.Notes, beside(x.at(p.ms), 11+13*float64(i), p.name+" "+duration(p.ms)))
+			c.Notes = append(c.Notes, beside(x.at(p.ms), 13*float64(i-3), p.name))
+			c.Said = append(c.Said, p.name+" "+duration(p.ms))
 		}
 	}
 	return c
 }
 
-// thin leaves out the first tick, which is below one call, and every other one where there are many.
-func thin(ticks []float64) []float64 {
-	ticks = ticks[1:]
-	if len(ticks) <= maxYTicks+1 {
-		return ticks
-	}
-	var kept []float64
-	for i := 0; i < len(ticks); i += 2 {
-		kept = append(kept, ticks[i])
-	}
-	return kept
-}
-
-// beside is a note on the side of its line that has room.
+// beside is a note above the chart, on the side of its line that has room.
 func beside(part, y float64, text string) note {
 	anchor := "start"
-	if part > 0.6 {
+	if part > 0.85 {
 		anchor = "end"
 	}
-	return note{percent(part), pixels(y), anchor, text}
+	return note{X: percent(part), Y: pixels(y), Text: pixels(y + 10), Anchor: anchor, Word: text}
 }

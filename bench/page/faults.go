@@ -66,13 +66,18 @@ func (t *timeline) said(f bench.FaultResult) string {
 	return text
 }
 
-// faults is when nodes were hurt.
-func (t *timeline) faults() (bands []band) {
-	list := t.happened()
-	if len(list) > maxBands {
-		return nil
-	}
-	for _, f := range list {
+// everyNode stands for a node's number where all are meant.
+const everyNode = 0
+
+// faults is when a node was hurt, or any. Too many to be told apart are none.
+func (t *timeline) faults(node int) (bands []band) {
+	for _, f := range t.happened() {
+		if node != everyNode && f.Node != node {
+			continue
+		}
+		if len(bands) == maxBands {
+			return nil
+		}
 		bands = append(bands, t.band(f.FromS, f.UntilS, t.said(f)))
 	}
 	return bands
@@ -130,12 +135,20 @@ func (t *timeline) marks(list []bench.FaultResult, number int) (marks []mark) {
 
 // faultTable is all of them as text.
 func faultTable(r *bench.Report) table {
-	tab := table{Title: "Faults", Head: []string{"fault", "from", "until", "failed"}}
+	tab := table{Title: "Faults", Head: []string{"fault", "from s", "until s"}}
 	if r.FaultReport == nil {
 		return tab
 	}
+	failed := slices.ContainsFunc(r.Faults, func(f bench.FaultResult) bool { return f.Error != "" })
+	if failed {
+		tab.Head = append(tab.Head, "failed")
+	}
 	for _, f := range r.Faults {
-		tab.Rows = append(tab.Rows, []string{f.Fault, fmt.Sprintf("%.3f s", f.FromS), fmt.Sprintf("%.3f s", f.UntilS), f.Error})
+		row := []string{f.Fault, fmt.Sprintf("%.3f", f.FromS), fmt.Sprintf("%.3f", f.UntilS)}
+		if failed {
+			row = append(row, f.Error)
+		}
+		tab.Rows = append(tab.Rows, row)
 	}
 	return tab
 }

@@ -21,6 +21,7 @@ type content struct {
 	Verdict verdict
 	Tiles   []tile
 	Charts  []chart
+	Nodes   []chart
 	Tables  []table
 	Version string
 	Started string
@@ -32,6 +33,7 @@ type tile struct{ Name, Value, Unit string }
 // table is numbers as text, under a heading each. The first cell of each row says what the row is about.
 type table struct {
 	Title string
+	Wide  bool
 	Head  []string
 	Rows  [][]string
 }
@@ -45,7 +47,8 @@ func Write(w io.Writer, r *bench.Report, runErr error) error {
 		Verdict: judge(r, runErr),
 		Tiles:   tiles(r),
 		Charts:  charts(r),
-		Tables:  []table{percentiles(r), rest(r), kinds(r), faultTable(r), configuration(r)},
+		Nodes:   nodeCharts(r),
+		Tables:  []table{nodeTable(r), percentiles(r), rest(r), kinds(r), faultTable(r), configuration(r)},
 		Version: r.Version,
 	}
 	if !r.Started.IsZero() {

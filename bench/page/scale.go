@@ -60,17 +60,45 @@ func roundStep(v float64) float64 {
 	return 10 * power
 }
 
-// logarithmic is from one power of ten to another, around all values, which are above 0. The powers are the ticks.
-func logarithmic(lowest, highest float64) (scale, []float64) {
-	from, to := math.Floor(math.Log10(lowest)+1e-9), math.Ceil(math.Log10(highest)-1e-9)
-	if to <= from {
-		to = from + 1
+// logarithmic is from a round number to another, around all values, which are above 0. The ticks are round numbers: powers of ten where
+// others would be too many.
+func logarithmic(lowest, highest float64, most int) (scale, []float64) {
+	low, high := roundStep(lowest), roundStep(highest)
+	if low > lowest*(1+1e-9) {
+		low = roundStep(low / 2.5) // the one before: they are 2 or 2.5 apart
 	}
+	if high <= low {
+		high = roundStep(low * 1.5)
+	}
+	return between(low, high, most)
+}
+
+// between is a logarithmic scale with exactly these ends.
+func between(low, high float64, most int) (scale, []float64) {
 	var ticks []float64
-	for p := from; p <= to; p++ {
-		ticks = append(ticks, math.Pow(10, p))
+	for _, steps := range [][]float64{{1, 2, 5}, {1, 3}, {1}} {
+		ticks = ticks[:0]
+		for power := math.Floor(math.Log10(low)); math.Pow(10, power) <= high; power++ {
+			for _, m := range steps {
+				if v := m * math.Pow(10, power); v >= low*(1-1e-9) && v <= high*(1+1e-9) {
+					ticks = append(ticks, v)
+				}
+			}
+		}
+		if len(ticks) <= most {
+			break
+		}
 	}
-	return scale{low: math.Pow(10, from), high: math.Pow(10, to), log: true}, ticks
+	return scale{low: low, high: high, log: true}, thinned(ticks, most)
+}
+
+// thinned leaves out as many ticks between others as are above the most.
+func thinned(ticks []float64, most int) (kept []float64) {
+	each := (len(ticks) + most - 1) / most
+	for i := 0; i < len(ticks); i += each {
+		kept = append(kept, ticks[i])
+	}
+	return kept
 }
 
 // percent is a part of an axis as SVG wants it.

@@ -46,19 +46,22 @@ func roundTo(v float64, digits int) float64 {
 	return math.Round(v*power) / power
 }
 
+// space is one that never ends a line.
+const space = "\u00a0"
+
 // duration is milliseconds in the unit that fits.
 func duration(ms float64) string {
 	switch {
 	case ms == 0:
 		return "0"
 	case ms < 0.9995:
-		return trimmed(ms*1000) + " µs"
+		return trimmed(ms*1000) + space + "µs"
 	case ms < 999.5:
-		return trimmed(ms) + " ms"
+		return trimmed(ms) + space + "ms"
 	case ms < 120_000:
-		return trimmed(ms/1000) + " s"
+		return trimmed(ms/1000) + space + "s"
 	}
-	return trimmed(ms/60_000) + " min"
+	return trimmed(ms/60_000) + space + "min"
 }
 
 // known is a duration, or a dash where nothing was measured.
@@ -96,5 +99,5 @@ func clockFor(seconds float64) clock {
 
 // at is a moment: 12.3 s.
 func (c clock) at(seconds float64) string {
-	return strconv.FormatFloat(math.Round(seconds/c.seconds*1000)/1000, 'f', -1, 64) + " " + c.name
+	return strconv.FormatFloat(math.Round(seconds/c.seconds*1000)/1000, 'f', -1, 64) + space + c.name
 }

@@ -78,11 +78,11 @@ func tiles(r *bench.Report) []tile {
 	}
 	if h := r.HotReport; h != nil {
 		list = append(list, tile{"longest wait", duration(h.MaxWaitMs), ""}, tile{"attempts", trimmed(h.AttemptsPerLock), "per lock"},
-			tile{"least served", trimmed(h.MinShare), "of the mean"})
+			tile{"least served", trimmed(h.MinShare), "× mean"})
 	}
 	if h := r.HoldReport; h != nil {
 		list = append(list, tile{"leases held", count(uint64(max(h.Leases, 0))), ""}, tile{"extensions", count(uint64(h.ExtensionsPerS)), "per s"},
-			tile{"memory", short(h.ClientRSSBytesPerLease), "bytes/lease"})
+			tile{"memory", short(h.ClientRSSBytesPerLease), "B/lease"})
 	}
 	return append(
 		list,
@@ -154,14 +154,26 @@ func rest(r *bench.Report) table {
 
 // percentiles is each latency of the whole run.
 func percentiles(r *bench.Report) table {
-	tab := table{Title: "Latency, whole run", Head: []string{"of", "p50", "p90", "p99", "p99.9", "max", "mean"}}
-	for _, m := range latencies(r) {
-		l := m.total
-		row := []string{m.id}
-		for _, ms := range []float64{l.P50, l.P90, l.P99, l.P999, l.Max, l.Mean} {
-			row = append(row, duration(ms))
+	tab := table{Title: "Latency, whole run", Head: []string{"percentile"}}
+	for _, row := range []struct {
+		name string
+		of   func(bench.Latency) float64
+	}{
+		{"p50", func(l bench.Latency) float64 { return l.P50 }},
+		{"p90", func(l bench.Latency) float64 { return l.P90 }},
+		{"p99", func(l bench.Latency) float64 { return l.P99 }},
+		{"p99.9", func(l bench.Latency) float64 { return l.P999 }},
+		{"max", func(l bench.Latency) float64 { return l.Max }},
+		{"mean", func(l bench.Latency) float64 { return l.Mean }},
+	} {
+		cells := []string{row.name}
+		for _, m := range latencies(r) {
+			cells = append(cells, duration(row.of(m.total)))
 		}
-		tab.Rows = append(tab.Rows, row)
+		tab.Rows = append(tab.Rows, cells)
+	}
+	for _, m := range latencies(r) {
+		tab.Head = append(tab.Head, m.id)
 	}
 	return tab
 }

@@ -16,6 +16,7 @@ type options struct {
 	config  bench.Config
 	inspect bool   // look at the nodes, and put no load on them
 	json    string // a file name, "-" for stdout, "" for none
+	html    string // a file name, "" for none
 	hot     int    // what -hot says; in scenario hot it is config.Keys
 }
 
@@ -75,6 +76,7 @@ func flags(o *options) *flag.FlagSet {
 			"every:1s is a random one each second, never on a majority at once")
 	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start from; that of -seed unless given")
 	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead of the table")
+	set.StringVar(&o.html, "html", o.html, "`file` for the result as a page with charts, for any browser; it needs no network")
 	return set
 }
 

@@ -39,7 +39,7 @@ func (t *timeline) frame(id, title string) chart {
 	c := frame(id, title, plotHeight)
 	c.XLabel = "time since the first call"
 	c.xAxis(t.x, t.ticks, t.clock.at)
-	c.Bands = t.faults()
+	c.Bands = t.faults(everyNode)
 	return c
 }
 
@@ -68,7 +68,7 @@ func (t *timeline) draw(c *chart, y scale, curves []curve, text func(float64) st
 			v, there := curve.value(i)
 			points = append(points, point{t.across(i.AtS + i.LengthS/2), v, there})
 		}
-		c.Lines = append(c.Lines, line{curve.class, path(points, y)})
+		c.Lines = append(c.Lines, join(curve.class, points, y, c.height))
 		c.Legend = append(c.Legend, key{curve.class, curve.name})
 		c.Table.Head = append(c.Table.Head, curve.name)
 	}
