@@ -36,10 +36,11 @@ const (
 var allowedImports = map[string][]string{
 	"cmd/loadgen":  {"bench", "bench/page"},
 	"bench/page":   {"bench"},
-	"bench":        {".", "lockpipetest"},
+	"bench":        {".", "lockpipetest", "fence"},
 	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
 	"multiplex":    {"batch", "script", "latency"},
 	"batch":        {},
+	"fence":        {},
 	"lease":        {},
 	"latency":      {},
 	"script":       {},
@@ -48,7 +49,7 @@ var allowedImports = map[string][]string{
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
-var standardLibraryOnly = []string{"batch", "latency", "lease", "script", "waitroom"}
+var standardLibraryOnly = []string{"batch", "fence", "latency", "lease", "script", "waitroom"}
 
 // meaninglessNames say nothing about what is in a package.
 var meaninglessNames = []string{

@@ -31,6 +31,7 @@ type Client struct {
 	rooms     waitroom.Table
 	asyncs    asyncs
 	rivals    rivals
+	fences    fences
 	handovers atomic.Uint64
 	callbacks callbacks
 	losses    losses
@@ -54,6 +55,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}), ended: make(chan struct{})}
+	c.fences.wall, c.fences.lead = time.Now, (cfg.MaxTTL / leadParts).Microseconds()
 	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
 	c.leases = lease.NewManager(lease.Config{
 		Extend: c.extend,
@@ -109,14 +111,19 @@ func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease,
 	return c.attempt(ctx, keys, o)
 }
 
-// attempt is one try over all nodes, with a token of its own.
+// attempt is one try over all nodes, with a token of its own; with fencing, as many as the clock needs to catch up.
 func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	l := c.newLease(keys)
-	a := c.mux.Acquire(l.claim, o.ttl, len(keys))
-	return c.granted(l, a, o, a.Wait(ctx, time.Time{}))
+	for stale := 0; ; stale++ {
+		l := c.newLease(keys, o.numbers(c.awaited(keys, o)))
+		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
+		held, err := c.granted(l, a, o, a.Wait(ctx, time.Time{}))
+		if err == nil || !o.fencing || stale == maxCatchUps || !c.catchUp(ctx, l, a) {
+			return held, err
+		}
+	}
 }
 
 // granted begins the term of a lease where the outcome of its attempt is no error.

@@ -44,7 +44,7 @@ type Config struct {
 	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
 	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.
 	RestartGuard GuardMode
-	// Prefix is put before every key on the nodes.
+	// Prefix is put before every key on the nodes. Keys that begin with "lockpipe:" behind it are the Client's own.
 	Prefix string
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's roots for rediss:// and
 	// no TLS for host:port.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/fence"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -190,4 +191,31 @@ func ExampleClient_AcquireAsync() {
 	// order 0
 	// order 1
 	// order 2
+}
+
+// The resource compares the fences of those who write, and refuses who comes too late.
+func ExampleWithFencing() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+	var stock fence.Checker // a database compares in the statement that writes: see docs/fencing.md
+
+	var late *lockpipe.Lease
+	for range 2 {
+		lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithFencing())
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		if late == nil { // it was paused before its write, and its lease ends
+			late = lease
+		} else {
+			fmt.Println("in time:", stock.Allow("sku:42", lease.Fence()))
+		}
+		_ = lease.Release(ctx)
+	}
+	fmt.Println("too late:", stock.Allow("sku:42", late.Fence()))
+	// Output:
+	// in time: true
+	// too late: false
 }

@@ -20,8 +20,10 @@ const (
 
 // turns is what leases have in common that were handed on without a release.
 type turns struct {
-	since time.Time // when the first of them was acquired, or handed over first
-	count int       // how often it was handed over
+	since  time.Time // when the first of them was acquired, or handed over first
+	count  int       // how often it was handed over
+	number int64     // of the last of them, among those that the claim reserved; 0 where there are none
+	fenced bool      // whether the last of them asked for it; set by its receiver
 }
 
 // gift is a lease on its way from one holder to the next.
@@ -37,6 +39,10 @@ func (c *Client) handOver(l *Lease) bool {
 	if c.rooms.Waiting() == 0 || l.turns.spent() || !l.claim.Clean() {
 		return l.turns != nil && l.term.Passed()
 	}
+	number, left := l.nextNumber()
+	if !left {
+		return l.term.Passed()
+	}
 	select {
 	case <-c.closed:
 		return l.term.Passed()
@@ -44,7 +50,7 @@ func (c *Client) handOver(l *Lease) bool {
 	}
 	room := [1]string{room(l.Keys())}
 	return l.term.PassOn(func(until time.Time) bool {
-		return c.rooms.Give(room[:], &gift{l.claim, until, l.turns.next()})
+		return c.rooms.Give(room[:], &gift{l.claim, until, l.turns.next(number)})
 	})
 }
 
@@ -52,16 +58,19 @@ func (t *turns) spent() bool {
 	return t != nil && (t.count >= maxHandOver || time.Since(t.since) >= maxTurns)
 }
 
-func (t *turns) next() *turns {
+func (t *turns) next(number int64) *turns {
 	if t == nil {
-		return &turns{time.Now(), 1}
+		return &turns{since: time.Now(), count: 1, number: number}
 	}
-	return &turns{t.since, t.count + 1}
+	return &turns{since: t.since, count: t.count + 1, number: number}
 }
 
 // accept makes a lease of a gift. Where too little of its time is left, an extension is sent, which has to succeed first. Without a
-// lease it can't be kept.
+// lease it can't be kept, as where the nodes know of no fence for it and it is to have one.
 func (c *Client) accept(g *gift, o call) (*Lease, *multiplex.Attempt) {
+	if g.turns.fenced = o.fencing; o.fencing && g.turns.number == 0 {
+		return nil, nil
+	}
 	l := &Lease{client: c, claim: g.claim, turns: g.turns}
 	grant := lease.Grant{Sent: time.Now(), TTL: o.ttl, Until: g.until, MaxHold: o.maxHold}
 	switch left, asked := g.until.Sub(grant.Sent), lease.Validity(o.ttl); {

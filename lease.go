@@ -18,13 +18,17 @@ type Lease struct {
 	turns  *turns           // nil unless it was handed over
 }
 
-func (c *Client) newLease(keys []string) *Lease {
+// newLease returns a lease that is to be granted yet, with up to so many fences; 0 without fencing.
+func (c *Client) newLease(keys []string, fences int64) *Lease {
 	f := new(struct { // one piece of memory
 		lease Lease
 		claim multiplex.Claim
 	})
 	token := c.token()
 	f.claim.Init(c.cfg.Prefix, keys, string(token[:]))
+	if fences > 0 {
+		f.claim.Fence(c.fences.take(fences))
+	}
 	f.lease.client, f.lease.claim = c, &f.claim
 	return &f.lease
 }

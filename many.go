@@ -42,21 +42,50 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 		return fail(err)
 	}
 	defer c.leave()
-	leases := make([]*Lease, len(once))
-	attempts := make([]*multiplex.Attempt, len(once))
-	began := time.Now()
-	for i := range once {
-		leases[i] = c.newLease(once[i : i+1])
-		attempts[i] = c.mux.Acquire(leases[i].claim, o.ttl, len(once))
-	}
-	for i, k := range once {
-		results[i].Key = k
-		results[i].Lease, results[i].Err = c.granted(leases[i], attempts[i], o, attempts[i].Wait(ctx, began))
+	behind := c.each(ctx, once, o, results)
+	for stale := 0; len(behind) > 0 && stale < maxCatchUps; stale++ {
+		behind = c.eachAgain(ctx, behind, o, results)
 	}
 	if len(once) < len(keys) {
 		spread(results, keys, len(once))
 	}
 	return results
+}
+
+// each makes one attempt for each key. It returns the places of those that are worth another one at once.
+func (c *Client) each(ctx context.Context, keys []string, o call, results []Result) (behind []int) {
+	leases := make([]*Lease, len(keys))
+	attempts := make([]*multiplex.Attempt, len(keys))
+	began := time.Now()
+	for i := range keys {
+		key := keys[i : i+1]
+		leases[i] = c.newLease(key, o.numbers(c.awaited(key, o)))
+		attempts[i] = c.mux.Acquire(leases[i].claim, o.ttl, len(keys))
+	}
+	for i, k := range keys {
+		results[i].Key = k
+		results[i].Lease, results[i].Err = c.granted(leases[i], attempts[i], o, attempts[i].Wait(ctx, began))
+		if results[i].Err != nil && o.fencing && c.catchUp(ctx, leases[i], attempts[i]) {
+			behind = append(behind, i)
+		}
+	}
+	return behind
+}
+
+// eachAgain is each for some of the results, by their places.
+func (c *Client) eachAgain(ctx context.Context, some []int, o call, results []Result) (behind []int) {
+	keys := make([]string, len(some))
+	for i, place := range some {
+		keys[i] = results[place].Key
+	}
+	news := make([]Result, len(some))
+	for _, i := range c.each(ctx, keys, o, news) {
+		behind = append(behind, some[i])
+	}
+	for i, place := range some {
+		results[place] = news[i]
+	}
+	return behind
 }
 
 // spread gives the results of the first n, which are of different keys, to all entries of keys.

@@ -20,6 +20,7 @@ const (
 	optionAttempts
 	optionDelay
 	optionAutoExtend
+	optionFencing
 )
 
 // WithTTL lets the lease last for ttl instead of Config.TTL: at least 10 ms, at most Config.MaxTTL. It is sent in whole
@@ -34,6 +35,12 @@ func WithTTL(ttl time.Duration) Option { return Option{kind: optionTTL, min: ttl
 func WithAutoExtend(maxHold time.Duration) Option {
 	return Option{kind: optionAutoExtend, min: maxHold}
 }
+
+// WithFencing gives the lease a fence: Lease.Fence is a number above those of all earlier leases with fencing on any of its keys, whichever client
+// took them, for the resource to refuse who comes too late with a lower one. It costs no round trip, but some work on the nodes, and a second key beside each
+// key, for a day. Where the clock of another client was ahead, one round trip more, which does not count for WithMaxAttempts. See docs/fencing.md
+// for what it depends on.
+func WithFencing() Option { return Option{kind: optionFencing} }
 
 // WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means until ctx ends. With a limit it does
 // not queue behind other callers of the process. It has no effect on the Try calls, which make one.
@@ -52,6 +59,7 @@ type call struct {
 	maxHold            time.Duration // 0: no automatic extension
 	maxAttempts        int
 	minDelay, maxDelay time.Duration
+	fencing            bool
 }
 
 // call applies opts to the defaults and checks the result.
@@ -76,6 +84,8 @@ func (c *Client) call(opts []Option) (call, error) {
 			if o.maxHold = opt.min; opt.min < minTTL {
 				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, at least %v", opt.min, minTTL)
 			}
+		case optionFencing:
+			o.fencing = true
 		default:
 			return o, invalid("an Option that no function of this package made")
 		}

@@ -102,6 +102,8 @@ type seeker struct {
 	armed    bool   // the watch was armed since the last attempt
 	told     bool   // the judge tells of changes
 	vain     int    // attempts in vain since the key was seen to be held
+	stale    int    // attempts in a row that failed for their fence alone
+	again    bool   // the last one did, and the next one is made at once
 
 	since  time.Time // when it began to compete with other processes; zero: it does not yet
 	away   time.Time // until when it leaves the keys to them
@@ -235,10 +237,13 @@ func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 	if s.room[0] != "" && !c.rooms.First(&s.waiter) {
 		return nil, t, forever
 	}
-	if pause := s.pause(); pause > 0 {
+	if s.again {
+		s.again = false
+	} else if pause := s.pause(); pause > 0 {
 		return nil, t, pause
 	}
-	t = try{lease: c.newLease(s.keys), all: s.judge < 0 || !time.Now().Before(s.allAt)}
+	shared := s.o.fencing && s.room[0] != "" && (s.attempts > 0 || c.rooms.Followed(&s.waiter))
+	t = try{lease: c.newLease(s.keys, s.o.numbers(shared)), all: s.judge < 0 || !time.Now().Before(s.allAt)}
 	if t.all {
 		t.attempt = c.mux.Acquire(t.lease.claim, s.o.ttl, len(s.keys))
 	} else { // where many want the keys, this keeps their votes from splitting
@@ -275,6 +280,10 @@ func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause
 			s.reason = err
 		}
 		return nil, 0, s.cutOff(ctx.Err()) // the end of ctx cut the attempt short: it is no news about the keys
+	}
+	if s.o.fencing && s.catchUp(t) {
+		s.reason = err // should ctx end now, the keys were not held
+		return nil, 0, nil
 	}
 	s.tried(err, t.all)
 	if s.attempts == s.o.maxAttempts {

@@ -67,6 +67,9 @@ type Config struct {
 	// time of its own. The search for violations goes by the end that a lease had when it was granted, so two holders of
 	// one key may go unseen after its first TTL.
 	AutoExtend time.Duration
+	// Fencing is whether every lock is taken with fencing, and its fence compared with those before it. Nodes that are there already keep
+	// a companion of each key for a day then.
+	Fencing bool
 	// TTL is the lease time.
 	TTL time.Duration
 	// Seed makes the callers' choice of keys repeatable.
@@ -191,10 +194,14 @@ func (c Config) longestTTL() time.Duration {
 
 // options are those of each acquiring call.
 func (c Config) options() []lockpipe.Option {
-	if c.AutoExtend == 0 {
-		return nil
+	var all []lockpipe.Option
+	if c.AutoExtend > 0 {
+		all = append(all, lockpipe.WithAutoExtend(c.AutoExtend))
 	}
-	return []lockpipe.Option{lockpipe.WithAutoExtend(c.AutoExtend)}
+	if c.Fencing {
+		all = append(all, lockpipe.WithFencing())
+	}
+	return all
 }
 
 // names returns the names of all keys.

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockpipe/lockpipe/fence"
 )
 
 // progressStep is how often Config.Progress is told.
@@ -22,6 +24,7 @@ type load struct {
 	workers []*worker
 	nap     func(time.Duration) // sleeps precisely, for at most coarse
 	look    func() look         // at the Clients; nil where there are none
+	fences  *fence.Checker      // nil without fencing
 
 	// taken is how many calls of the open loop's timetable have found a worker.
 	taken atomic.Int64
@@ -51,12 +54,16 @@ type measured struct {
 	release  Latency
 	violated uint64
 	series   *Series
+	backward uint64     // fences that were not above those before them
 	hot      *HotReport // without what only the Clients know; nil but in the scenario Hot
 }
 
 // newLoad makes the workers; newTaker is asked for the caller of each.
 func newLoad(cfg Config, prefix string, newTaker func(worker int) taker) *load {
 	l := &load{cfg: cfg, names: cfg.names(prefix), series: newSeries(), nap: nap}
+	if cfg.Fencing {
+		l.fences = new(fence.Checker)
+	}
 	for i := range cfg.Callers {
 		l.workers = append(l.workers, newWorker(l, i, newTaker(i)))
 	}
@@ -101,6 +108,7 @@ func (l *load) sum() measured {
 	acquire, release := newLatency(), newLatency()
 	for _, w := range l.workers {
 		m.counts.add(w.counts)
+		m.backward += w.backward
 		acquire.merge(w.acquire)
 		release.merge(w.release)
 		w.tab.hand()

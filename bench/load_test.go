@@ -20,6 +20,7 @@ type fakeTaker struct {
 	grant func(names []string) error // nil: everything is granted
 	free  func(names []string) error // nil: everything is released
 	ttl   time.Duration
+	fence func() int64 // nil: there are none
 
 	names  []string
 	answer [1]grant
@@ -28,6 +29,9 @@ type fakeTaker struct {
 func (t *fakeTaker) take(_ context.Context, names []string) []grant {
 	pass(t.cost)
 	t.names, t.answer[0] = names, grant{keys: len(names), held: true, until: time.Now().Add(t.ttl)}
+	if t.fence != nil {
+		t.answer[0].fence = t.fence()
+	}
 	if t.grant != nil {
 		if err := t.grant(names); err != nil {
 			t.answer[0] = grant{keys: len(names), err: err}
@@ -252,4 +256,35 @@ func TestOutcomesAreCountedInKeys(t *testing.T) {
 	c.firstError = nil
 	want := kinds{"no quorum": 2, "no such thing": 1} // of calls, not of keys
 	require.Equal(t, counts{released: 5, refused: 3, noQuorum: 3, expired: 5, lost: 5, errors: 3 + 5, kinds: want}, c)
+}
+
+// A fence that is not above those before it is counted, for each key, unless its lease is over by then.
+func TestFencesThatGoBackAreCounted(t *testing.T) {
+	for _, c := range []struct {
+		ttl    time.Duration
+		fences []int64
+		want   uint64
+	}{
+		{time.Hour, []int64{1, 2, 3, 7, 8}, 0},
+		{time.Hour, []int64{5, 4, 6, 6, 7}, 4},
+		{time.Hour, []int64{0, 1, 2, 3, 4}, 2},
+		{0, []int64{5, 4, 3, 2, 1}, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := Default(Batch)
+			cfg.Callers, cfg.Keys, cfg.Batch, cfg.Fencing, cfg.Duration = 1, 2, 2, true, 10*time.Second
+			l := newVirtualLoad(cfg, func(int) taker {
+				next := 0
+				return &fakeTaker{cost: time.Second, ttl: c.ttl, fence: func() int64 {
+					next++
+					return c.fences[(next-1)%len(c.fences)] + int64((next-1)/len(c.fences))*1000
+				}}
+			})
+			m := l.run(t.Context())
+			var r Report
+			r.fill(m)
+			require.Equal(t, c.want, r.FenceRegressions)
+			require.Equal(t, c.want == 0, r.Safe())
+		})
+	}
 }

@@ -39,6 +39,8 @@ type Report struct {
 	Unserved uint64 `json:"unserved"`
 	// Violations is how often a key was granted to a caller while another caller's lease on it was valid and not released.
 	Violations uint64 `json:"violations"`
+	// FenceRegressions is, with fencing, how often a valid lease on a key had a fence that was not above those of all leases on it before.
+	FenceRegressions uint64 `json:"fence_regressions"`
 	// LeftoverKeys is how many keys of this run the nodes still had after the Clients were closed, added up over the nodes.
 	LeftoverKeys int `json:"leftover_keys"`
 	// LocksPerS is Acquired per second of DurationS.
@@ -94,6 +96,8 @@ type ReportConfig struct {
 	HoldMs float64 `json:"hold_ms"`
 	// AutoExtendMs is for how long, at most, the Clients extended each lease by themselves, in milliseconds.
 	AutoExtendMs float64 `json:"auto_extend_ms"`
+	// Fencing is whether every lock was taken with fencing.
+	Fencing bool `json:"fencing,omitempty"`
 	// TTLMs is the lease time in milliseconds.
 	TTLMs float64 `json:"ttl_ms"`
 	// Seed is what the choice of keys started from.
@@ -105,11 +109,11 @@ type ReportConfig struct {
 	Prefix string `json:"prefix"`
 }
 
-// Safe reports whether the run showed neither two holders of one key at once nor a key that was left behind, nor, in the
-// scenario Hold, a lease that was lost or dead.
+// Safe reports whether the run showed neither two holders of one key at once nor a key that was left behind, nor a fence that was not
+// above those before it, nor, in the scenario Hold, a lease that was lost or dead.
 func (r *Report) Safe() bool {
 	kept := r.HoldReport == nil || r.Lost == 0 && r.Dead == 0
-	return kept && r.Violations == 0 && r.LeftoverKeys == 0
+	return kept && r.Violations == 0 && r.FenceRegressions == 0 && r.LeftoverKeys == 0
 }
 
 // reportConfig is about a Config as settled.
@@ -124,6 +128,7 @@ func reportConfig(cfg Config, plan nodePlan, prefix string) ReportConfig {
 		Batch:        cfg.perCall(),
 		HoldMs:       milliseconds(cfg.Hold),
 		AutoExtendMs: milliseconds(cfg.AutoExtend),
+		Fencing:      cfg.Fencing,
 		TTLMs:        milliseconds(cfg.TTL),
 		Seed:         cfg.Seed,
 		Faults:       cfg.Faults,
@@ -147,7 +152,7 @@ func (r *Report) fill(m measured) {
 	}
 	r.ErrorsByKind = m.counts.kinds
 	r.Unserved = m.unserved
-	r.Violations = m.violated
+	r.Violations, r.FenceRegressions = m.violated, m.backward
 	r.HotReport = m.hot
 	r.AcquireMs, r.ReleaseMs = m.acquire, m.release
 	r.LocksPerS = per(float64(m.acquired), r.DurationS)

@@ -18,7 +18,7 @@ func TestReportNames(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &report))
 	require.ElementsMatch(t, []string{
 		"version", "scenario", "backend", "nodes", "config", "duration_s", "acquired", "released", "refused", "no_quorum",
-		"expired", "lost", "errors", "first_error", "unserved", "violations", "leftover_keys", "locks_per_s", "acquire_ms",
+		"expired", "lost", "errors", "first_error", "unserved", "violations", "fence_regressions", "leftover_keys", "locks_per_s", "acquire_ms",
 		"release_ms", "client_cpu_us_per_lock", "allocs_per_lock", "ops_per_flush", "goroutines_before", "goroutines_most",
 		"goroutines_after",
 	}, slices.Collect(maps.Keys(report)))

@@ -233,3 +233,19 @@ func TestRunTellsOfANodeItCouldNotSearch(t *testing.T) {
 	require.NotZero(t, r.Acquired)
 	require.Zero(t, r.Violations)
 }
+
+// With fencing every scenario is as sound, and every lock has a fence.
+func TestRunWithFencing(t *testing.T) {
+	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
+		nodes, cfg := external(t, brief(s))
+		cfg.Clients, cfg.Fencing = 2, true
+		r, err := Run(t.Context(), cfg)
+		require.NoError(t, err)
+		requireSound(t, r)
+		require.Zero(t, r.FenceRegressions)
+		require.True(t, r.Config.Fencing)
+		fences, err := nodes.Keys(0, "lockpipe:fence:"+cfg.Prefix)
+		require.NoError(t, err)
+		require.NotEmpty(t, fences, "%s", s)
+	}
+}

@@ -23,6 +23,7 @@ type grant struct {
 	keys  int // how many of the call's keys it is about
 	held  bool
 	until time.Time // end of validity, where held; give moves it on to what extensions made of it
+	fence int64     // where held with fencing
 	err   error     // why not held; after give: how it ended
 }
 
@@ -38,7 +39,7 @@ func newTaker(cfg Config, client *lockpipe.Client) taker {
 	options, extends := cfg.options(), cfg.AutoExtend > 0
 	switch cfg.Scenario {
 	case Each:
-		return &eachTaker{client: client, options: options}
+		return &eachTaker{client: client, options: options, extends: extends}
 	case Batch:
 		return &wholeTaker{extends: extends, acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
 			return client.AcquireAll(ctx, names, options...)
@@ -66,7 +67,7 @@ func (t *wholeTaker) take(ctx context.Context, names []string) []grant {
 	lease, err := t.acquire(ctx, names)
 	t.lease, t.answer[0] = lease, grant{keys: len(names), err: err}
 	if err == nil {
-		t.answer[0].held, t.answer[0].until = true, lease.Until()
+		t.answer[0].held, t.answer[0].until, t.answer[0].fence = true, lease.Until(), lease.Fence()
 	}
 	return t.answer[:]
 }
@@ -84,6 +85,7 @@ func (t *wholeTaker) give(ctx context.Context) {
 type eachTaker struct {
 	client  *lockpipe.Client
 	options []lockpipe.Option
+	extends bool              // whether the Client extends the leases by itself
 	leases  []*lockpipe.Lease // one for each grant; nil where it is not held
 	held    []*lockpipe.Lease // those that are not nil
 	answer  []grant
@@ -94,7 +96,7 @@ func (t *eachTaker) take(ctx context.Context, names []string) []grant {
 	for _, r := range t.client.TryAcquireEach(ctx, names, t.options...) {
 		g := grant{keys: 1, err: r.Err}
 		if r.Err == nil {
-			g.held, g.until = true, r.Lease.Until()
+			g.held, g.until, g.fence = true, r.Lease.Until(), r.Lease.Fence()
 			t.held = append(t.held, r.Lease)
 		}
 		t.leases = append(t.leases, r.Lease)
@@ -104,7 +106,7 @@ func (t *eachTaker) take(ctx context.Context, names []string) []grant {
 }
 
 func (t *eachTaker) give(ctx context.Context) {
-	if len(t.options) > 0 {
+	if t.extends {
 		for i, lease := range t.leases {
 			t.answer[i].catchUp(lease)
 		}

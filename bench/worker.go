@@ -38,6 +38,8 @@ type worker struct {
 	release latency
 	waiting *waiting // nil but in the scenario Hot
 	tab     tab
+	// backward counts keys whose fence was not above those of earlier leases on them.
+	backward uint64
 
 	// written by run, read at any time
 	acquired atomic.Uint64
@@ -115,6 +117,7 @@ func (w *worker) call(ctx context.Context, due time.Time) {
 	grants := w.taker.take(ctx, w.names)
 	returned := time.Now()
 	w.tab.turn(returned)
+	w.checkFences(grants)
 	held := w.claim(ctx, grants)
 	w.wait(returned.Sub(called), held > 0)
 	if held == 0 {
@@ -189,6 +192,20 @@ func (w *worker) claim(ctx context.Context, grants []grant) (held uint64) {
 		}
 	}
 	return held
+}
+
+// checkFences compares the fences of what was granted with those before them, if there are any. What counts was valid still when it was
+// compared: who comes later may be overtaken, which is what fences are for.
+func (w *worker) checkFences(grants []grant) {
+	next := 0
+	for _, g := range grants {
+		for _, k := range w.chosen[next : next+g.keys] {
+			if g.held && w.load.fences != nil && !w.load.fences.Allow(w.load.names[k], g.fence) && time.Now().Before(g.until) {
+				w.backward++
+			}
+		}
+		next += g.keys
+	}
 }
 
 func (w *worker) drop() {

@@ -18,7 +18,7 @@ import (
 type Claim struct {
 	text   string    // the token, and behind it the only key, with the prefix; set once
 	one    [1]string // the only key; set once
-	many   *[]string // the keys, with the prefix, where there are several; set once
+	extra  *extra    // set once
 	prefix int32     // length of the prefix of each key; set once
 
 	// outlast: a node may keep the token for longer than the lease lasts, because an extension failed that some of them
@@ -43,6 +43,12 @@ type doubts struct {
 	missed nodeSet
 }
 
+// extra is what the claim of a single key without a fence has no need of.
+type extra struct {
+	keys  []string // with the prefix, where there are several
+	fence *fence   // nil without one
+}
+
 // Init gives the claim its keys, each behind prefix, and its token. The keys must differ from each other.
 func (c *Claim) Init(prefix string, keys []string, token string) {
 	c.prefix = int32(len(prefix))
@@ -52,11 +58,10 @@ func (c *Claim) Init(prefix string, keys []string, token string) {
 		return
 	}
 	c.text = strings.Clone(token) // token itself stays on the caller's stack
-	many := make([]string, len(keys))
+	c.extra = &extra{keys: make([]string, len(keys))}
 	for i, k := range keys {
-		many[i] = prefix + k
+		c.extra.keys[i] = prefix + k
 	}
-	c.many = &many
 }
 
 // Token returns the token.
@@ -64,8 +69,8 @@ func (c *Claim) Token() string { return c.text[:len(c.text)-len(c.one[0])] }
 
 // keys returns the keys, with the prefix.
 func (c *Claim) keys() []string {
-	if c.many != nil {
-		return *c.many
+	if c.extra != nil && c.extra.keys != nil {
+		return c.extra.keys
 	}
 	return c.one[:]
 }

@@ -18,6 +18,7 @@ const plainAcquires = 16
 // flight is the memory of one flush, used again by later ones.
 type flight struct {
 	releases, extensions, acquires script.Plan
+	raises, fenced                 script.Plan
 	single                         []int // places of attempts for one key
 	commands                       []rueidis.Completed
 	parts                          []part
@@ -82,6 +83,8 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 	f.releases.Reset(script.Release)
 	f.extensions.Reset(script.Extend)
 	f.acquires.Reset(script.Acquire)
+	f.raises.Reset(script.Raise)
+	f.fenced.Reset(script.AcquireFenced)
 	now := time.Now()
 	for i, a := range attempts {
 		// A grant, until one of the parts that carry it says otherwise.
@@ -94,6 +97,12 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 			answers[i] = answer{nothing: true, err: errStale}
 		case a.kind == extend:
 			f.extensions.Add(i, set)
+			if fence := a.claim.fence(); fence != nil {
+				f.raises.Add(i, script.Set{Keys: fence.Companions, Token: fence.Last})
+			}
+		case a.claim.fence() != nil:
+			set.Fence = &a.claim.fence().Fence
+			f.fenced.Add(i, set)
 		case len(set.Keys) == 1:
 			f.single = append(f.single, i)
 		default:
@@ -101,6 +110,7 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 		}
 	}
 	f.parts = appendCalls(f.parts, &f.releases)
+	f.parts = appendCalls(f.parts, &f.raises) // before the nodes get back what they lack
 	f.parts = appendCalls(f.parts, &f.extensions)
 	if len(f.single) <= plainAcquires {
 		for _, i := range f.single {
@@ -113,6 +123,7 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 		}
 	}
 	f.parts = appendCalls(f.parts, &f.acquires)
+	f.parts = appendCalls(f.parts, &f.fenced)
 }
 
 func appendCalls(parts []part, p *script.Plan) []part {

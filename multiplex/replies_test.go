@@ -319,7 +319,8 @@ func TestRepliesPassOnlyWhatIsInOrder(t *testing.T) {
 // The goal: the largest replies that the scripts, INFO and errors have stay far below the limits.
 func TestLimitsLeaveRoom(t *testing.T) {
 	list := "*501\r\n:0\r\n" + strings.Repeat(":250\r\n:250\r\n", 250)
-	for _, stream := range []string{list, filled(12 << 10), "-ERR " + strings.Repeat("x", 1600) + "\r\n"} {
+	fences := "*501\r\n:0\r\n" + strings.Repeat(":125\r\n:-9007199254740991\r\n", 250)
+	for _, stream := range []string{list, fences, filled(12 << 10), "-ERR " + strings.Repeat("x", 1600) + "\r\n"} {
 		_, err := follow([]byte(strings.Repeat(stream, 500)), 500, func() int { return 1 << 17 })
 		require.NoError(t, err)
 		require.Less(t, len(stream), maxReply/10)

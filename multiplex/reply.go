@@ -54,6 +54,9 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 		}
 		return
 	}
+	if p.script == script.Raise {
+		return
+	}
 	refusals, err := f.decode(p, m)
 	if err != nil {
 		p.spread(answer{replied: true, err: protocolError{err}}, attempts, answers)
@@ -62,7 +65,11 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 	for _, r := range refusals {
 		place := p.call.Owners[r.Set]
 		// Of a set that fits into one call nothing was taken; of a larger one other parts may have been.
-		nothing := p.script == script.Acquire && !attempts[place].split()
+		nothing := p.script != script.Extend && !attempts[place].split()
+		if r.Seen > 0 {
+			answers[place].stale(r.Seen, nothing)
+			continue
+		}
 		key := int32(-1)
 		if r.Key != script.Refilled {
 			key = int32(p.call.From[r.Set] + r.Key)
@@ -96,8 +103,13 @@ func (f *flight) decode(p *part, m *rueidis.RedisMessage) ([]script.Refusal, err
 	return nil, errors.New("script replied with neither a number nor a list")
 }
 
-// spread gives every attempt of a part that failed the same answer. A node that refused a part of a set has refused it.
+// spread gives every attempt of a part that failed the same answer. A node that refused a part of a set has refused it. What a server says
+// against raising companions is no vote: the extension behind tells. But where the connection broke first, that may have been granted already,
+// because only its script was loaded, and must not count.
 func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
+	if p.script == script.Raise && !r.broken {
+		return
+	}
 	owners := p.call.Owners
 	if p.script == nil {
 		owners = []int{p.place}
@@ -114,7 +126,13 @@ func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
 }
 
 // split reports whether the attempt's keys need more than one call.
-func (a *Attempt) split() bool { return a.claim.Len() > script.MaxKeys }
+func (a *Attempt) split() bool {
+	most := script.MaxKeys
+	if a.kind == acquire && a.claim.fence() != nil {
+		most = script.AcquireFenced.MaxSet()
+	}
+	return a.claim.Len() > most
+}
 
 // repeatable reports whether a part was not executed for a reason that a second try removes: the script was not loaded, or
 // one of several callers' keys is forbidden, which must not fail the others.

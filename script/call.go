@@ -10,8 +10,18 @@ const MaxKeys = 250
 type Set struct {
 	Keys  []string
 	Token string
-	// TTL is in milliseconds, as decimal text; Release does not look at it.
+	// TTL is in milliseconds, as decimal text; Release and Raise do not look at it.
 	TTL string
+	// Fence is for AcquireFenced; nil for the others.
+	Fence *Fence
+}
+
+// Fence is what stands beside the keys of a set that is taken with fencing.
+type Fence struct {
+	// Companions are the keys that have the highest fence of each of the set's keys.
+	Companions []string
+	// First and Last are the numbers that are asked for, as decimal text.
+	First, Last string
 }
 
 // Call is one EVALSHA: the sets that it carries, of at most MaxKeys keys together.
@@ -24,6 +34,8 @@ type Call struct {
 	From []int
 	// Keys and Args are KEYS and ARGV.
 	Keys, Args []string
+
+	script *Script
 }
 
 // form is one of the two forms of ARGV.
@@ -58,12 +70,12 @@ func (p *Plan) Reset(s *Script) {
 	p.open = [forms]int{}
 }
 
-// Add puts a set into the plan under a number of the caller's. A set of up to MaxKeys keys stays in one call, so that
+// Add puts a set into the plan under a number of the caller's. A set of up to Script.MaxSet keys stays in one call, so that
 // the node grants or refuses it as a whole; a larger one is spread over several calls.
 func (p *Plan) Add(owner int, s Set) {
-	from, keys := 0, s.Keys
-	for ; len(keys)-from > MaxKeys; from += MaxKeys {
-		s.Keys = keys[from : from+MaxKeys]
+	from, keys, most := 0, s.Keys, p.script.MaxSet()
+	for ; len(keys)-from > most; from += most {
+		s.Keys = keys[from : from+most]
 		p.add(owner, from, s)
 	}
 	s.Keys = keys[from:]
@@ -81,15 +93,21 @@ func (p *Plan) add(owner, from int, s Set) {
 	if len(s.Keys) == 1 && p.shares(s.TTL) {
 		f = shared
 	}
-	c := p.call(f, len(s.Keys), s.TTL)
+	c := p.call(f, len(s.Keys)*p.script.perKey(), s.TTL)
 	c.Owners = append(c.Owners, owner)
 	c.Sizes = append(c.Sizes, len(s.Keys))
 	c.From = append(c.From, from)
 	c.Keys = append(c.Keys, s.Keys...)
 	switch {
+	case p.script == AcquireFenced:
+		c.Keys = append(c.Keys, s.Fence.Companions[from:from+len(s.Keys)]...)
+		if f == general {
+			c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.TTL)
+		}
+		c.Args = append(c.Args, s.Token, s.Fence.First, s.Fence.Last)
 	case f == shared:
 		c.Args = append(c.Args, s.Token)
-	case p.script == Release:
+	case !p.script.timed():
 		c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.Token)
 	default:
 		c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.Token, s.TTL)
@@ -99,7 +117,7 @@ func (p *Plan) add(owner, from int, s Set) {
 // shares reports whether a set of one key fits into the short form.
 func (p *Plan) shares(ttl string) bool {
 	open := p.open[shared]
-	return p.script == Release || open == 0 || p.calls[open-1].Args[0] == ttl
+	return !p.script.timed() || open == 0 || p.calls[open-1].Args[0] == ttl
 }
 
 // call returns the call of a form that has room for so many more keys.
@@ -113,9 +131,10 @@ func (p *Plan) call(f form, keys int, ttl string) *Call {
 	c := &p.calls[p.used]
 	p.used++
 	p.open[f] = p.used
+	c.script = p.script
 	head := ""
 	if f == shared {
-		if head = ttl; p.script == Release {
+		if head = ttl; !p.script.timed() {
 			head = "1"
 		}
 	}
@@ -130,9 +149,10 @@ func (c *Call) Split() []Call {
 	calls := make([]Call, len(c.Owners))
 	first := 0
 	for i, n := range c.Sizes {
+		n *= c.script.perKey()
 		calls[i] = Call{
 			Owners: c.Owners[i : i+1], Sizes: c.Sizes[i : i+1], From: c.From[i : i+1],
-			Keys: c.Keys[first : first+n], Args: append(head, rest[i*stride:(i+1)*stride]...),
+			Keys: c.Keys[first : first+n], Args: append(head, rest[i*stride:(i+1)*stride]...), script: c.script,
 		}
 		first += n
 	}

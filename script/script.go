@@ -24,6 +24,12 @@ type Script struct {
 //go:embed acquire.lua
 var acquireSource string
 
+//go:embed acquire_fenced.lua
+var acquireFencedSource string
+
+//go:embed raise.lua
+var raiseSource string
+
 //go:embed extend.lua
 var extendSource string
 
@@ -37,10 +43,29 @@ var (
 	Extend = load("extend", extendSource)
 	// Release deletes the keys that still hold their tokens.
 	Release = load("release", releaseSource)
+	// AcquireFenced is Acquire of sets with a Fence.
+	AcquireFenced = load("acquire_fenced", acquireFencedSource)
+	// Raise lets the companions of sets have at least the numbers of their fences. The sets have companions as their Keys, and the number as
+	// their Token.
+	Raise = load("raise", raiseSource)
 )
 
 // All lists every script, for loading them at once.
-func All() []*Script { return []*Script{Acquire, Extend, Release} }
+func All() []*Script { return []*Script{Acquire, Extend, Release, AcquireFenced, Raise} }
+
+// MaxSet is the most keys of a set that one call takes.
+func (s *Script) MaxSet() int { return MaxKeys / s.perKey() }
+
+// perKey is how many names KEYS has for each key of a set.
+func (s *Script) perKey() int {
+	if s == AcquireFenced {
+		return 2
+	}
+	return 1
+}
+
+// timed reports whether ARGV has a TTL.
+func (s *Script) timed() bool { return s != Release && s != Raise }
 
 func load(name, source string) *Script {
 	// SHA-1 is what the EVALSHA command names a script by; nothing is protected with it.

@@ -41,14 +41,14 @@ func plan(s *script.Script, sets ...script.Set) []script.Call {
 }
 
 // run makes the calls and returns the refusals by owner: the place of the key, or script.Refilled.
-func run(t *testing.T, n *lockpipetest.Nodes, s *script.Script, sets ...script.Set) (refused map[int]int, deleted int64) {
+func run(t *testing.T, n *lockpipetest.Nodes, s *script.Script, sets ...script.Set) (refused map[int]int, changed int64) {
 	t.Helper()
 	refused = map[int]int{}
 	for _, c := range plan(s, sets...) {
 		args := append([]string{"EVAL", s.Source, strconv.Itoa(len(c.Keys))}, c.Keys...)
 		switch reply := do(t, n, append(args, c.Args...)...).(type) {
 		case int64:
-			if deleted += reply; s != script.Release {
+			if changed += reply; s != script.Release && s != script.Raise {
 				require.NoError(t, script.DecodeCount(reply, len(c.Owners)))
 			}
 		case []any:
@@ -65,7 +65,7 @@ func run(t *testing.T, n *lockpipetest.Nodes, s *script.Script, sets ...script.S
 			t.Fatalf("reply %v", reply)
 		}
 	}
-	return refused, deleted
+	return refused, changed
 }
 
 func set(token string, keys ...string) script.Set {

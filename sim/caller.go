@@ -15,6 +15,9 @@ type caller struct {
 	run     *run
 	name    string
 	rng     *rand.Rand
+	fences  *rand.Rand // of whether it asks for one
+
+	fenced bool // its last call that acquires did
 }
 
 func (c *caller) live() {
@@ -58,6 +61,9 @@ func (c *caller) turn() {
 	}
 	if c.chance(20) {
 		opts = append(opts, lockpipe.WithMaxAttempts(1+c.rng.IntN(5)))
+	}
+	if c.fenced = c.fences.IntN(100) < c.run.plan.fenced; c.fenced {
+		opts = append(opts, lockpipe.WithFencing())
 	}
 	kind, auto := c.rng.IntN(10), c.chance(25)
 	if auto {
@@ -127,6 +133,9 @@ func (c *caller) acquired(l *lockpipe.Lease, err error, called time.Time, auto b
 	c.note("acquire", l.Keys(), c.run.name(err, acquiring))
 	if l == nil {
 		return nil
+	}
+	if (l.Fence() > 0) != c.fenced {
+		c.run.history.violation("%s: asked for a fence: %v, and has %d", c.name, c.fenced, l.Fence())
 	}
 	if l.Err() != nil { // over already: the call went on for other keys, or the client was closed meanwhile
 		_ = l.Release(context.Background())

@@ -39,6 +39,24 @@ func (h *history) unconfirmable() {
 	}
 }
 
+// rising finds fences that are not above those of all earlier holds of the key.
+func (h *history) rising() {
+	for key, holds := range h.byKey() {
+		slices.SortFunc(holds, func(a, b *hold) int { return cmp.Or(a.from.Compare(b.from), a.end.Compare(b.end)) })
+		highest := &hold{}
+		for _, b := range holds {
+			switch {
+			case b.fence == 0:
+			case b.fence > highest.fence:
+				highest = b
+			default:
+				h.violation("%s has a fence of %d for %s since %v, which is not above the %d that %s had since %v", b.who, b.fence, key,
+					b.from.Sub(h.start), highest.fence, highest.who, highest.from.Sub(h.start))
+			}
+		}
+	}
+}
+
 func (h *history) byKey() map[string][]*hold {
 	all := map[string][]*hold{}
 	for _, b := range h.holds {

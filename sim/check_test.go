@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,6 +40,29 @@ func TestOverlapsAreFound(t *testing.T) {
 		h.violations = nil
 		h.linearizable()
 		require.Equal(t, c.found, len(h.violations) > 0, "porcupine: %v", c.times)
+	}
+}
+
+// The goal: a fence is found that is the same as an earlier one or below it, whatever came between and whatever the order of the notes.
+func TestFencesThatDoNotRiseAreFound(t *testing.T) {
+	for _, c := range []struct {
+		fences []int64
+		found  bool
+	}{
+		{[]int64{5, 6, 9}, false},
+		{[]int64{5, 0, 6, 0}, false},
+		{[]int64{5, 5}, true},
+		{[]int64{5, 0, 4}, true},
+		{[]int64{5, 9, 7}, true},
+		{[]int64{9, 5, 6}, true},
+	} {
+		h := &history{start: time.Now()}
+		for i, f := range c.fences {
+			held(h, fmt.Sprint(i), float64(i), float64(i+1)).fence = f
+		}
+		slices.Reverse(h.holds)
+		h.rising()
+		require.Equal(t, c.found, len(h.violations) > 0, "%v", c.fences)
 	}
 }
 

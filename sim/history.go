@@ -40,6 +40,7 @@ type hold struct {
 	keys    []string
 	lease   *lockpipe.Lease
 	auto    bool // it is extended by itself
+	fence   int64
 	called  time.Time
 	from    time.Time
 
@@ -70,7 +71,7 @@ func (h *history) violation(format string, args ...any) {
 // begin notes that a lease was acquired.
 func (h *history) begin(who string, l *lockpipe.Lease, called time.Time, auto bool) *hold {
 	now := time.Now()
-	b := &hold{history: h, who: who, keys: l.Keys(), lease: l, auto: auto, called: called, from: now, until: l.Until()}
+	b := &hold{history: h, who: who, keys: l.Keys(), lease: l, auto: auto, fence: l.Fence(), called: called, from: now, until: l.Until()}
 	slices.Sort(b.keys)
 	h.mu.Lock()
 	h.holds = append(h.holds, b)

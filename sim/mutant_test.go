@@ -116,6 +116,22 @@ var brokenRules = []mutant{
 		name: "again", rule: "10: a client that has met a marker takes nodes for new ones", mix: "forgetful", finds: "both hold", from: 14,
 		edit: edit{"multiplex/firstuse.go", "func (f *firstUse) ruleOut() {\n", "func (f *firstUse) ruleOut() {\n\tif dice.Broken(\"again\") {\n\t\treturn\n\t}\n"},
 	},
+	{
+		name: "companion", rule: "11: a node does not remember the fence that it granted", mix: "fenced", finds: "which is not above",
+		edit: edit{"sim/fences.go", "\t\t\tn.set(l.companions[k], l.last, companionLife)\n", "\t\t\tif !dice.Broken(\"companion\") {\n\t\t\t\tn.set(l.companions[k], l.last, companionLife)\n\t\t\t}\n"},
+	},
+	{
+		name: "range", rule: "11: the numbers that are reserved for hand-overs are not recorded", mix: "fenced", finds: "which is not above",
+		edit: edit{"multiplex/fence.go", "\tf := &fence{first: first, last: last}\n", "\tf := &fence{first: first, last: last}\n\tif dice.Broken(\"range\") {\n\t\tlast = first\n\t}\n"},
+	},
+	{
+		name: "numbers", rule: "11: a lease is handed over without a number left", mix: "fenced", finds: "which is not above",
+		edit: edit{"fencing.go", "\treturn n, n <= last\n", "\treturn n, n <= last || dice.Broken(\"numbers\")\n"},
+	},
+	{
+		name: "clocks", rule: "what docs/fencing.md asks of clocks where nodes forget is needed", mix: "forgetful,fenced", finds: "which is not above",
+		edit: edit{"sim/plan.go", "p.longest*3/4 - 1}\n", "p.longest*3/4 - 1}\n\t\tif dice.Broken(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.longest}\n\t\t}\n"},
+	},
 }
 
 // The goal: the simulation finds what it looks for. Each rule of lockpipe, broken in a few words, becomes a violation.

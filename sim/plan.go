@@ -28,6 +28,8 @@ type Mix struct {
 	// Rough lets connections break often while messages are slow, so that much of what was sent is in doubt and arrives late. Some seeds
 	// do so anyway.
 	Rough bool
+	// Fenced lets callers ask for fences, and clocks differ. Half of the seeds do so anyway.
+	Fenced bool
 }
 
 // Plan is what a seed makes of a run.
@@ -52,6 +54,9 @@ type Plan struct {
 	guard   lockpipe.GuardMode
 	forget  time.Duration // between two losses of a node's memory, on average; 0: there are none
 	durable int           // how many nodes keep their memory when they restart
+
+	fenced int           // of 100 calls that acquire, how many ask for a fence
+	skew   time.Duration // by how much the wall clocks of clients may differ
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -107,6 +112,20 @@ func (p *Plan) forgetting(rng *rand.Rand, one func(...time.Duration) time.Durati
 		p.guard = lockpipe.GuardStrict
 	}
 	p.durable = max(0, rng.IntN(2*nodes)-nodes)
+}
+
+// fencing lets callers ask for fences. Where nodes forget, and with them what fences there were, only clocks keep the order: docs/fencing.md says
+// how far they may differ. Without the restart guard they may hardly do so.
+func (p *Plan) fencing(rng *rand.Rand) {
+	if chosen := rng.IntN(2) == 0; p.mix.Admitting || !chosen && !p.mix.Fenced {
+		return
+	}
+	p.fenced = []int{30, 70, 100}[rng.IntN(3)]
+	skews := []time.Duration{0, time.Millisecond, time.Second, 10 * time.Minute}
+	if p.forget > 0 {
+		skews = []time.Duration{0, time.Millisecond, p.longest / 4, p.longest*3/4 - 1}
+	}
+	p.skew = skews[rng.IntN(len(skews))]
 }
 
 // below is a random time below d.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/sim/dice"
 )
 
 // process is what uses one client at a time. When that was closed there is a new one.
@@ -18,6 +19,7 @@ type process struct {
 	run    *run
 	number int
 	rng    *rand.Rand // of its ends
+	clocks *rand.Rand // of its clients' wall clocks
 	links  []*link    // to each node
 	paused moment     // until when it is stopped
 
@@ -26,16 +28,20 @@ type process struct {
 	known  bool // the client has had a node that was up
 }
 
-// begin makes a client.
+// begin makes a client, with a wall clock of its own.
 func (p *process) begin() {
-	c, err := lockpipe.New(lockpipe.Config{
-		Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout, TTL: p.run.plan.longest, MaxTTL: p.run.plan.longest,
-		RestartGuard: p.run.plan.guard,
-		Dial:         p.dial, Logger: slog.New(slog.DiscardHandler),
+	var c *lockpipe.Client
+	dice.Shifted(below(p.clocks, p.run.plan.skew+1), func() {
+		var err error
+		c, err = lockpipe.New(lockpipe.Config{
+			Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout, TTL: p.run.plan.longest, MaxTTL: p.run.plan.longest,
+			RestartGuard: p.run.plan.guard,
+			Dial:         p.dial, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			panic(err)
+		}
 	})
-	if err != nil {
-		panic(err)
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.client, p.known = c, false

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,7 +57,9 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 	}()
 	synctest.Test(t, func(*testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		r := newRun(seed, newPlan(rng, mix))
+		plan := newPlan(rng, mix)
+		plan.fencing(rand.New(rand.NewPCG(seed, 3)))
+		r := newRun(seed, plan)
 		r.live(seed)
 		r.finish()
 		r.judge()
@@ -83,7 +86,7 @@ func newRun(seed uint64, plan *Plan) *run {
 		r.frozen = append(r.frozen, &moment{})
 	}
 	for i := range plan.clients {
-		p := &process{run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i)))}
+		p := &process{run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))), clocks: rand.New(rand.NewPCG(seed, uint64(200+i)))}
 		for j, n := range r.nodes {
 			l := newLink(dice.Mix(seed, 2, uint64(i), uint64(j)), plan, n, &p.paused, r.frozen[j])
 			l.sends = r.history.leaving
@@ -135,7 +138,10 @@ func (r *run) live(seed uint64) {
 		all.Go(p.restarts)
 		for j := range r.plan.callers {
 			number := uint64(1000 + 100*i + j)
-			c := &caller{process: p, run: r, name: fmt.Sprint(i, "/", j), rng: rand.New(rand.NewPCG(seed, number))}
+			c := &caller{
+				process: p, run: r, name: fmt.Sprint(i, "/", j),
+				rng: rand.New(rand.NewPCG(seed, number)), fences: rand.New(rand.NewPCG(seed, 10000+number)),
+			}
 			all.Go(c.live)
 		}
 	}
@@ -186,11 +192,11 @@ func (r *run) tidy() bool {
 	return !r.plan.crossed && (r.plan.restart == 0 || r.plan.faults == 0 && !r.hasty.Load())
 }
 
-// free wants no keys on any node.
+// free wants no keys on any node, but what stands beside them for longer.
 func (r *run) free(when string) {
 	for i, n := range r.nodes {
 		for _, key := range n.left() {
-			if key != prefix+"lockpipe:admitted" {
+			if !strings.HasPrefix(key, prefix+"lockpipe:") {
 				r.history.violation("node %d has %s %s", i, key, when)
 			}
 		}
@@ -207,6 +213,7 @@ func (r *run) judge() {
 	if !r.plan.mix.Admitting {
 		r.history.disjoint()
 		r.history.linearizable()
+		r.history.rising()
 	}
 	r.history.unconfirmable()
 }

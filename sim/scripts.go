@@ -9,9 +9,11 @@ import (
 // twins are the project's scripts in Go, by the SHA-1 of the Lua: a server's Lua would take most of a simulation's time. That they do the same
 // is tested against servers.
 var twins = map[string]func(n *node, keys, args []string) []int64{
-	script.Acquire.SHA: acquireTwin,
-	script.Extend.SHA:  extendTwin,
-	script.Release.SHA: releaseTwin,
+	script.Acquire.SHA:       acquireTwin,
+	script.AcquireFenced.SHA: acquireFencedTwin,
+	script.Extend.SHA:        extendTwin,
+	script.Raise.SHA:         raiseTwin,
+	script.Release.SHA:       releaseTwin,
 }
 
 // lot is one set of keys of a script call.

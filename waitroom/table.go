@@ -198,6 +198,17 @@ func (t *Table) shrink() {
 	t.rooms, t.peak = rooms, len(rooms)
 }
 
+// Followed reports whether somebody stands behind w, which waits, in the queue of its first key.
+func (t *Table) Followed(w *Waiter) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w.places == nil {
+		return false
+	}
+	p := &w.places[0]
+	return p.next != t.rooms[p.key]
+}
+
 // Hint returns until when the keys of w, which is first, are held in this process at most, as the Leave that made it first said. Of
 // several that left before w the latest until counts. Zero: nothing is known, so it is worth a try; that is so also if w was first from
 // the beginning, if the last of those that left said zero, and after Nudge.

@@ -406,3 +406,17 @@ func TestWaitingIsCheap(t *testing.T) {
 		})), c.keys)
 	}
 }
+
+// The goal: who has somebody behind it knows.
+func TestFollowedTellsOfWaitersBehind(t *testing.T) {
+	var table Table
+	first, second := &Waiter{Wake: func() {}}, &Waiter{Wake: func() {}}
+	require.False(t, table.Followed(first), "it does not wait")
+	require.True(t, table.Enter(first, []string{"k"}, 10))
+	require.False(t, table.Followed(first))
+	require.True(t, table.Enter(second, []string{"k"}, 10))
+	require.True(t, table.Followed(first))
+	require.False(t, table.Followed(second))
+	table.Leave(first, time.Time{})
+	require.False(t, table.Followed(second))
+}

@@ -35,6 +35,9 @@ func judge(r *bench.Report, runErr error) verdict {
 		v.Word = "Not known to be safe"
 	}
 	v.Lines = append(v.Lines, none(r.Violations, "violations: two holders of one key at once"))
+	if r.Config.Fencing || r.FenceRegressions > 0 {
+		v.Lines = append(v.Lines, none(r.FenceRegressions, "fence regressions: a fence that was not above those before it"))
+	}
 	v.Lines = append(v.Lines, none(uint64(max(r.LeftoverKeys, 0)), "keys left behind on the nodes"))
 	if r.HoldReport != nil {
 		v.Lines = append(v.Lines, none(r.Lost, "leases lost before their release"), none(r.Dead, "dead leases among "+count(r.Samples)+" samples"))
@@ -121,6 +124,9 @@ func configuration(r *bench.Report) table {
 	}}
 	if c.Rate > 0 {
 		tab.Rows[6][1] = fmt.Sprintf("%g calls/s", c.Rate)
+	}
+	if c.Fencing {
+		tab.Rows = append(tab.Rows, []string{"fencing", "every lock"})
 	}
 	if c.Faults != "" {
 		tab.Rows = append(tab.Rows, []string{"faults", strings.ReplaceAll(c.Faults, ",", ", ")}, []string{"fault seed", fmt.Sprint(c.FaultSeed)})

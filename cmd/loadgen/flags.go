@@ -66,6 +66,8 @@ func flags(o *options) *flag.FlagSet {
 	set.IntVar(&c.Leases, "leases", c.Leases, "`number` of leases to keep at once in scenario hold")
 	set.DurationVar(&c.AutoExtend, "autoextend", c.AutoExtend,
 		"longest `time` for which lockpipe extends each lease by itself; 0: not at all")
+	set.BoolVar(&c.Fencing, "fencing", c.Fencing,
+		"take every lock with fencing, and check that no fence is below one before it\n(in scenario hold: take it, no more); nodes given as URLs keep a second key\nfor each of -keys for a day")
 	set.IntVar(&c.Clients, "clients", c.Clients, "`number` of independent Clients that share the callers, as processes would")
 	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; random unless given")
 	set.BoolVar(&o.inspect, "inspect", o.inspect,
@@ -153,7 +155,7 @@ func usage() string {
 	set.SetOutput(&b)
 	set.PrintDefaults()
 	b.WriteString("\nCtrl-C ends the run early; it still releases everything and prints.\n" +
-		"Exit code: 0 without violations, leftover keys, and in scenario hold lost or dead leases,\n" +
+		"Exit code: 0 without violations, fences that go back, leftover keys, and in scenario hold lost or dead leases,\n" +
 		"and with -inspect without findings that are errors; 2 for wrong usage; else 1.\n")
 	return b.String()
 }

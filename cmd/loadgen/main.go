@@ -3,7 +3,7 @@
 //
 // With -inspect it puts no load on the nodes, but looks at them and prints what it found.
 //
-// It exits with 0 if there was no violation and no leftover key, and in the scenario hold no lease that was lost or dead, nor with
+// It exits with 0 if there was no violation, no fence that went back and no leftover key, and in the scenario hold no lease that was lost or dead, nor with
 // -inspect an error among the findings; with 2 if it was called in a wrong way, else with 1.
 package main
 

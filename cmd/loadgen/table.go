@@ -47,7 +47,11 @@ func printTable(out io.Writer, r *bench.Report) {
 	}
 	printKinds(out, r)
 	fmt.Fprintf(out, "goroutines: %d before, at most %d, %d after\n", r.GoroutinesBefore, r.GoroutinesMost, r.GoroutinesAfter)
-	fmt.Fprintf(out, "violations: %s   leftover keys: %s\n", thousands(r.Violations), thousands(uint64(r.LeftoverKeys)))
+	fmt.Fprintf(out, "violations: %s   leftover keys: %s", thousands(r.Violations), thousands(uint64(r.LeftoverKeys)))
+	if r.Config.Fencing {
+		fmt.Fprintf(out, "   fence regressions: %s", thousands(r.FenceRegressions))
+	}
+	fmt.Fprintln(out)
 }
 
 func printLatency(w io.Writer, name string, l bench.Latency) {
@@ -68,6 +72,9 @@ func keySpace(r *bench.Report) string {
 		r.Config.Batch, plural(r.Config.Keys, "key"), r.Config.HoldMs, r.Config.TTLMs)
 	if r.Config.AutoExtendMs > 0 {
 		text += fmt.Sprintf(", extended for up to %gms", r.Config.AutoExtendMs)
+	}
+	if r.Config.Fencing {
+		text += ", with fencing"
 	}
 	return text
 }

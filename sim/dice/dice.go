@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Thrown: the pauses of lockpipe come from here, and not from math/rand/v2, which has no seed. The simulation's tests build it so.
+// Thrown: the pauses of lockpipe come from here, and not from math/rand/v2, which has no seed, and so do the wall clocks. The simulation's tests build it so.
 const Thrown = false
 
 var (
@@ -42,6 +42,25 @@ func Number(what any) byte {
 		number, _ = numbers.LoadOrStore(what, byte(last.Add(1)))
 	}
 	return number.(byte)
+}
+
+var shifting struct {
+	sync.Mutex
+	by time.Duration
+}
+
+// Shifted calls do, for whose client Clock is off by d.
+func Shifted(d time.Duration, do func()) {
+	shifting.Lock()
+	defer shifting.Unlock()
+	shifting.by = d
+	do()
+}
+
+// Clock is the wall clock of the client that is being made.
+func Clock() func() time.Time {
+	d := shifting.by
+	return func() time.Time { return time.Now().Add(d) }
 }
 
 // Mix returns 64 bits that look random and depend on all parts.

@@ -1,0 +1,132 @@
+package multiplex
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: of the parts of a large set the highest companion counts, and a part that was refused or failed is what the node said, whichever
+// comes first.
+func TestAStaleAnswerMeetsThoseOfOtherParts(t *testing.T) {
+	grant := answer{vote: granted, replied: true, key: -1}
+	r := grant
+	r.stale(5, true)
+	require.Equal(t, answer{nothing: true, replied: true, err: &staleError{5}}, r, "no vote, and nothing is left")
+	r.stale(9, true)
+	r.stale(7, true)
+	require.Equal(t, &staleError{9}, r.err)
+
+	refusal := answer{vote: refused, replied: true, key: 3}
+	r = refusal
+	r.stale(5, false)
+	require.Equal(t, refusal, r)
+	failure := answer{broken: true, err: errors.New("broken")}
+	r = failure
+	r.stale(5, false)
+	require.Equal(t, failure, r)
+}
+
+// The goal: companions stand behind the prefix, the keys stay what they are, and Lua counts the numbers in ones.
+func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
+	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
+		var c Claim
+		c.Init("app:", keys, "token")
+		first, last := c.Fences()
+		require.Equal(t, []int64{0, 0}, []int64{first, last})
+		c.Fence(5, script.MaxFence)
+		first, last = c.Fences()
+		require.Equal(t, []int64{5, script.MaxFence}, []int64{first, last})
+		require.Equal(t, []string{"5", "9007199254740991"}, []string{c.fence().First, c.fence().Last})
+		for i, k := range keys {
+			require.Equal(t, k, c.Key(i))
+			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().Companions[i])
+		}
+	}
+}
+
+// The goal: who does not ask for a fence has no memory for one.
+func TestAClaimWithoutAFenceIsSmall(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(Claim{}), uintptr(96))
+	require.Nil(t, claim("k", "t").extra)
+}
+
+// The goal: an extension that was granted is in doubt where the connection broke before the companions were raised, as when only its own script
+// was loaded; an error of the server, which has left the companions as they were, is no vote.
+func TestAnExtensionNeedsItsCompanions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		attempts := []*Attempt{m.newAttempt(claim("k", "t"), extend, time.Minute, time.Second, time.Second)}
+		grant := answer{vote: granted, replied: true, key: -1}
+		answers := []answer{grant}
+		p := part{script: script.Raise, call: script.Call{Owners: []int{0}}}
+		p.spread(answer{nothing: true, replied: true, err: errors.New("OOM")}, attempts, answers)
+		require.Equal(t, grant, answers[0])
+		p.spread(answer{broken: true, err: io.EOF}, attempts, answers)
+		require.Equal(t, answer{broken: true, err: io.EOF}, answers[0])
+	})
+}
+
+// The goal: companions are raised before an extension can give a node its keys back, and only those of leases with a fence.
+func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		fenced := claim("fenced", "t")
+		fenced.Fence(5, 9)
+		var attempts []*Attempt
+		for _, c := range []*Claim{claim("plain", "t"), fenced} {
+			attempts = append(attempts, m.newAttempt(c, extend, time.Minute, time.Second, time.Second))
+		}
+		f := new(flight)
+		f.plan(attempts, make([]answer, len(attempts)))
+		require.Len(t, f.parts, 2)
+		require.Equal(t, []*script.Script{script.Raise, script.Extend}, []*script.Script{f.parts[0].script, f.parts[1].script})
+		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.parts[0].call.Keys)
+		require.Equal(t, []string{"1", "9"}, f.parts[0].call.Args)
+		require.Equal(t, []string{"plain", "fenced"}, f.parts[1].call.Keys)
+	})
+}
+
+// The goal: an attempt is worth another one at once where a quorum was stale and nothing is left, after its release where those that were stale and
+// those that granted, or may grant, are a quorum, and else not; of a large set, parts may be left on nodes that were stale.
+func TestWhatAStaleAttemptIsWorth(t *testing.T) {
+	g, s, e := answer{vote: granted, replied: true, key: -1}, answer{err: &staleError{7}}, answer{err: errors.New("LOADING")}
+	r := answer{vote: refused, replied: true}
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		for i, c := range []struct {
+			keys          int
+			votes         []answer
+			seen          int64
+			again, atOnce bool
+		}{
+			{1, []answer{s, s, s}, 7, true, true},
+			{125, []answer{s, s, g}, 7, true, true},
+			{126, []answer{s, s, s}, 7, true, false},
+			{1, []answer{s, e, g}, 7, true, false},
+			{1, []answer{e, s, e}, 7, false, false},
+			{1, []answer{r, s, r}, 7, false, false},
+			{1, []answer{e, e, g}, 0, false, false},
+			{1, []answer{s, g, g}, 7, false, false},
+		} {
+			var claim Claim
+			claim.Init("", make([]string, c.keys), "t")
+			claim.Fence(5, 5)
+			a := m.newAttempt(&claim, acquire, time.Minute, time.Second, time.Second)
+			for i, v := range c.votes {
+				a.count(i, v)
+			}
+			seen, again, atOnce := a.Stale()
+			require.Equal(t, []any{c.seen, c.again, c.atOnce}, []any{seen, again, atOnce}, i)
+		}
+	})
+}

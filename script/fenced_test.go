@@ -1,0 +1,157 @@
+package script_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
+)
+
+// fenced is a set that asks for the numbers from first to last.
+func fenced(token string, first, last int64, keys ...string) script.Set {
+	s := set(token, keys...)
+	s.Fence = &script.Fence{First: strconv.FormatInt(first, 10), Last: strconv.FormatInt(last, 10)}
+	for _, k := range keys {
+		s.Fence.Companions = append(s.Fence.Companions, "f:"+k)
+	}
+	return s
+}
+
+// runFenced makes the calls of AcquireFenced and returns the refusals by owner.
+func runFenced(t *testing.T, n *lockpipetest.Nodes, sets ...script.Set) map[int]script.Refusal {
+	t.Helper()
+	refused := map[int]script.Refusal{}
+	for _, c := range plan(script.AcquireFenced, sets...) {
+		args := append([]string{"EVAL", script.AcquireFenced.Source, strconv.Itoa(len(c.Keys))}, c.Keys...)
+		switch reply := do(t, n, append(args, c.Args...)...).(type) {
+		case int64:
+			require.NoError(t, script.DecodeCount(reply, len(c.Owners)))
+		case []any:
+			var numbers []int64
+			for _, v := range reply {
+				numbers = append(numbers, v.(int64))
+			}
+			refusals, err := script.DecodeList(nil, numbers, &c)
+			require.NoError(t, err)
+			for _, r := range refusals {
+				owner := c.Owners[r.Set]
+				r.Set = 0
+				refused[owner] = r
+			}
+		}
+	}
+	return refused
+}
+
+// The goal: a set is granted only where its fence is above all companions, which have its last number then, for a day; else it is left
+// alone as a whole, and the highest companion, or the key that is held, is told.
+func TestAFencedSetIsGrantedOnlyAboveItsCompanions(t *testing.T) {
+	const highest = 1<<53 - 1
+	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
+		do(t, n, "MSET", "f:low", "1763743207000000", "f:same", "1763743207000001", "f:high", "1763743207000009", "f:top", strconv.Itoa(highest),
+			"f:endless", "99999999999999999", "f:odd", "a token", "held", "other", "f:held", "9000000000000000")
+		do(t, n, "LPUSH", "f:list", "x")
+		const first, last = 1763743207000001, 1763743207000005
+		names := [][]string{
+			{"low"},
+			{"same"},
+			{"high"},
+			{"top"},
+			{"endless"},
+			{"odd"},
+			{"held"},
+			{"new"},
+			{"list"},
+			{"a", "low2"},
+			{"b", "high", "same"},
+			{"c", "held"},
+			{"d", "odd"},
+			{"e", "f"},
+		}
+		var sets []script.Set
+		for i, keys := range names {
+			sets = append(sets, fenced(fmt.Sprint("t", i), first, last, keys...))
+		}
+		stale := func(seen int64) script.Refusal { return script.Refusal{Seen: seen} }
+		require.Equal(t, map[int]script.Refusal{
+			1: stale(first), 2: stale(1763743207000009), 3: stale(highest), 4: stale(highest), 5: {Key: 0}, 6: {Key: 0},
+			10: stale(1763743207000009), 11: {Key: 1}, 12: {Key: 1},
+		}, runFenced(t, n, sets...))
+		for key, want := range map[string]any{
+			"low": "t0", "same": nil, "high": nil, "top": nil, "odd": nil, "held": "other", "new": "t7", "list": "t8", "a": "t9", "low2": "t9",
+			"b": nil, "c": nil, "d": nil, "e": "t13", "f": "t13",
+			"f:low": "1763743207000005", "f:same": "1763743207000001", "f:new": "1763743207000005", "f:list": "1763743207000005",
+			"f:f": "1763743207000005", "f:b": nil, "f:c": nil, "f:odd": "a token",
+		} {
+			require.Equal(t, want, do(t, n, "GET", key), key)
+		}
+		for _, key := range []string{"f:low", "f:new", "f:e"} {
+			require.InDelta(t, 86400000, do(t, n, "PTTL", key), 30000, key)
+		}
+		for _, key := range []string{"low", "new", "e"} {
+			require.InDelta(t, 60000, do(t, n, "PTTL", key), 30000, key)
+		}
+	})
+}
+
+// The goal: a companion is raised to at least the number, and never lowered.
+func TestRaiseNeverLowers(t *testing.T) {
+	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
+		do(t, n, "MSET", "low", "999999999999999", "same", "1000000000000000", "high", "1000000000000001", "odd", "a token")
+		_, raised := run(t, n, script.Raise, set("1000000000000000", "low"), set("1000000000000000", "same", "high", "missing", "odd"), set("7", "new"))
+		require.Equal(t, int64(3), raised)
+		require.Equal(t, []any{"1000000000000000", "1000000000000000", "1000000000000001", "1000000000000000", "a token", "7"},
+			do(t, n, "MGET", "low", "same", "high", "missing", "odd", "new"))
+		require.InDelta(t, 86400000, do(t, n, "PTTL", "low"), 30000)
+		require.Equal(t, int64(-1), do(t, n, "PTTL", "same"))
+
+		do(t, n, "LPUSH", "list", "x")
+		_, raised = run(t, n, script.Raise, set("9", "twice"), set("8", "twice"), set("8", "list"))
+		require.Equal(t, int64(2), raised)
+		require.Equal(t, []any{"9", "8"}, do(t, n, "MGET", "twice", "list"))
+	})
+}
+
+// The goal: a call names no more keys with fencing than without, companions counted, and what is split or spread finds its companions.
+func TestFencedCallsAreBounded(t *testing.T) {
+	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
+		keys := make([]string, 2*script.AcquireFenced.MaxSet()+10)
+		for i := range keys {
+			keys[i] = "k" + strconv.Itoa(i)
+		}
+		sets := []script.Set{fenced("a", 5, 9, keys...), fenced("b", 5, 5, "x", "y"), fenced("c", 6, 6, "z"), fenced("d", 7, 7, "w")}
+		for _, c := range plan(script.AcquireFenced, sets...) {
+			require.LessOrEqual(t, len(c.Keys), script.MaxKeys)
+			for _, part := range c.Split() {
+				require.Len(t, part.Keys, 2*part.Sizes[0])
+				args := append([]string{"EVAL", script.AcquireFenced.Source, strconv.Itoa(len(part.Keys))}, part.Keys...)
+				require.Equal(t, int64(1), do(t, n, append(args, part.Args...)...))
+			}
+		}
+		for _, k := range keys {
+			require.Equal(t, []any{"a", "9"}, do(t, n, "MGET", k, "f:"+k))
+		}
+		require.Equal(t, []any{"b", "5", "b", "5", "c", "6", "d", "7"}, do(t, n, "MGET", "x", "f:x", "y", "f:y", "z", "f:z", "w", "f:w"))
+		do(t, n, "DEL", "k130")
+		refused := runFenced(t, n, fenced("e", 9, 9, keys[130:131]...), fenced("f", 10, 10, "x"))
+		require.Equal(t, map[int]script.Refusal{0: {Seen: 9}, 1: {Key: 0}}, refused)
+	})
+}
+
+// The goal: what companions have is read only from a script that tells it, and only up to the highest number there is.
+func TestNumbersOfCompanionsAreChecked(t *testing.T) {
+	c := plan(script.AcquireFenced, fenced("a", 1, 1, "x"))[0]
+	refusals, err := script.DecodeList(nil, []int64{0, 1, -script.MaxFence}, &c)
+	require.NoError(t, err)
+	require.Equal(t, []script.Refusal{{Seen: script.MaxFence}}, refusals)
+	for _, n := range []int64{-script.MaxFence - 1, -1 << 63} {
+		_, err := script.DecodeList(nil, []int64{0, 1, n}, &c)
+		require.Error(t, err)
+	}
+	c = plan(script.Acquire, set("a", "x"))[0]
+	_, err = script.DecodeList(nil, []int64{0, 1, -5}, &c)
+	require.Error(t, err)
+}

@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# Checks the model with spin: bash spec/check.sh [small|full]
+#
+# What should hold must be searched to the end without an error. What should fail must fail, and by the assertion that is named; and
+# what should happen must happen: a model that can't fail, or in which nothing happens, shows nothing. It needs spin and gcc, and keeps
+# nothing.
+set -euo pipefail
+
+readonly size=${1:-full}
+readonly seconds=${SPEC_SECONDS:-900}      # for one search
+readonly megabytes=${SPEC_MEGABYTES:-2048} # for one search; two run at a time
+readonly depth=${SPEC_DEPTH:-100000}       # of one search
+
+model=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/lock.pml
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+trap 'exit 143' TERM INT
+
+# search NAME COMPILING RUNNING FLAG... explores the model with these definitions, options of gcc and of pan. What pan says goes to
+# $scratch/NAME/out, each error once.
+search() {
+  local name=$1 compiling=$2 running=$3
+  shift 3
+  mkdir "$scratch/$name"
+  cd "$scratch/$name"
+  cp "$model" .
+  { spin "$@" -a lock.pml && gcc -w -DSAFETY "-DMEMLIM=$megabytes" $compiling -o pan pan.c; } >out 2>&1 || return 0
+  { timeout --foreground --kill-after=5 "$seconds" ./pan "-m$depth" -w22 -n $running 2>&1 || true; } |
+    sed -E 's/^pan:[0-9]+: /pan: /; s/ \(at depth [0-9]+\)$//' | awk '!/^pan: / || !said[$0]++' >>out
+}
+
+# bad NAME TEXT tells what pan said and ends everything.
+bad() {
+  printf '%s: %s\n' "$1" "$2" >&2
+  head -n 30 "$scratch/$1/out" >&2
+  exit 1
+}
+
+# finished NAME: the search came to its end, nothing was left out, and there was no error but (in a search that goes on behind errors)
+# what is said to have happened.
+finished() {
+  local out=$scratch/$1/out
+  grep -q '^Full statespace search for:' "$out" && grep -q 'states, stored' "$out" || bad "$1" 'was not searched'
+  ! grep -qiE 'not completed|truncated|too small|too large|out of memory|memlim|interrupted|aborting|error:' "$out" ||
+    bad "$1" 'was not searched to the end'
+}
+
+# tell NAME FROM TEXT
+tell() { printf '%-20s %s: %s states, %d s\n' "$1" "$3" "$(awk '/states, stored/ { print $1; exit }' "$scratch/$1/out")" "$((SECONDS - $2))"; }
+
+# holds NAME FLAG... wants no error in all that can be reached. COLLAPSE keeps states in a smaller form and loses none.
+holds() {
+  local name=$1 from=$SECONDS
+  shift
+  (search "$name" '-O1 -DCOLLAPSE' '' "$@")
+  grep -q 'errors: 0$' "$scratch/$name/out" || bad "$name" 'does not hold, or was not searched'
+  finished "$name"
+  tell "$name" "$from" holds
+}
+
+# happens NAME EVENTS FLAG... wants exactly these events, and no other assertion violated. pan goes on behind errors.
+happens() {
+  local name=$1 events=$2 from=$SECONDS
+  shift 2
+  (search "$name" '-O0 -DCOLLAPSE' -c0 -DWITNESS "$@")
+  finished "$name"
+  [[ $(sed -n 's/^pan: assertion violated //p' "$scratch/$name/out" | LC_ALL=C sort | xargs) == "$events" ]] ||
+    bad "$name" "what happens is something else than: $events"
+  tell "$name" "$from" "happens ($events)"
+}
+
+# fails NAME ASSERTION FLAG... wants a counterexample against the assertion, which is a pattern for what pan calls it. breadth looks for
+# the shortest one, which is sometimes faster.
+fails() { fails_in '-O0 -DCOLLAPSE' "$@"; }
+breadth_fails() { fails_in '-O0 -DBFS' "$@"; }
+
+fails_in() {
+  local compiling=$1 name=$2 assertion=$3 from=$SECONDS
+  shift 3
+  (search "$name" "$compiling" '' "$@")
+  grep -qE "^pan: assertion violated .*$assertion" "$scratch/$name/out" || bad "$name" "spin found nothing against $assertion"
+  tell "$name" "$from" 'fails, as it should'
+}
+
+readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='robbed'
+
+# Whatever happens in these happens in the searches below, which allow more.
+happens_all() {
+  happens guard-at-work 'belated forgotten rejoined succession' -DATTEMPTS=2 -DCRASHES=1
+  happens extension-at-work 'belated counted extension refill' -DATTEMPTS=1 -DEXTENSIONS=2
+  happens fence-at-work 'belated fenced stale succession' -DATTEMPTS=2 -DFENCES=2
+}
+
+holds_small() {
+  holds attempts
+  holds guard -DATTEMPTS=2 -DCRASHES=3
+  holds extension -DATTEMPTS=2 -DEXTENSIONS=1
+  holds fence -DATTEMPTS=2 -DFENCES=2
+}
+
+holds_told() {
+  holds told -DATTEMPTS=2 -DEXTENSIONS=1 -DCRASHES=2 -DNO_GUARD -DTOLD
+}
+
+holds_full() {
+  holds_small
+  holds extension-forgotten -DATTEMPTS=2 -DEXTENSIONS=1 -DCRASHES=1
+  holds extension-twice -DATTEMPTS=2 -DEXTENSIONS=2
+  holds guard-long -DCRASHES=1
+}
+
+holds_more() {
+  holds_told
+  holds fence-extended -DATTEMPTS=2 -DEXTENSIONS=1 -DFENCES=2
+  holds fence-by-clock -DATTEMPTS=2 -DCRASHES=1 -DSKEW=1
+  holds clients -DCLIENTS=3
+}
+
+# Fences do not depend on time, so that the searches for two of them have less of it.
+fails_all() {
+  fails no-quorum "$exclusion" -DATTEMPTS=2 -DQUORUM=1
+  fails reused-token "$exclusion" -DREUSED_TOKEN
+  fails from-reply "$exclusion" -DATTEMPTS=2 -DFROM_REPLY
+  fails drift-forgotten "$exclusion" -DATTEMPTS=2 -DALLOWANCE=0
+  breadth_fails outlives "$exclusion" -DATTEMPTS=2 -DEXTENSIONS=1 -DOUTLIVES
+  fails refilled-counts "$told" -DATTEMPTS=2 -DEXTENSIONS=1 -DCRASHES=2 -DNO_GUARD -DTOLD -DREFILLED_COUNTS
+  fails foreign-release "$exclusion" -DFOREIGN_RELEASE
+  fails no-guard "$exclusion" -DATTEMPTS=2 -DCRASHES=1 -DNO_GUARD
+  fails short-guard "$exclusion" -DATTEMPTS=2 -DCRASHES=1 -DQUARANTINE=1
+  fails first-use "$exclusion" -DATTEMPTS=2 -DCRASHES=3 -DFIRST_USE
+  fails fence-by-max "$monotonic" -DFENCES=1 -DFENCE_MAX -DTTL=1 -DALLOWANCE=0 -DDRIFT=0
+  fails fence-forgotten "$monotonic" -DATTEMPTS=2 -DCRASHES=1 -DFENCES=2
+  fails fence-clocks-apart "$monotonic" -DATTEMPTS=2 -DCRASHES=1 -DSKEW=1 -DTTL=1 -DALLOWANCE=0 -DDRIFT=0
+}
+
+# both ONE OTHER runs two lists at the same time, and fails if one of them does.
+both() {
+  local one other status=0
+  $1 &
+  one=$!
+  $2 &
+  other=$!
+  wait "$one" || status=$?
+  wait "$other" || status=$?
+  return "$status"
+}
+
+small_one() { holds_small; happens_all; }
+small_other() { holds_told; fails_all; }
+full_one() { holds_full; happens_all; }
+full_other() { holds_more; fails_all; }
+
+case $size in
+small) both small_one small_other ;;
+full) both full_one full_other ;;
+*)
+  echo "usage: $0 [small|full]" >&2
+  exit 2
+  ;;
+esac
