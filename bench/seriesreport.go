@@ -26,7 +26,7 @@ type NodeSeries struct {
 	Operations  uint64 `json:"operations"`
 	Connects    uint64 `json:"connects"`
 	Disconnects uint64 `json:"disconnects"`
-	// FlushMs is how long the trips took, as nearly as lockpipe.NodeStats tells; Max is an upper bound, of at most 10 s.
+	// FlushMs is how long the trips took that ended, as nearly as lockpipe.NodeStats tells; Max is an upper bound, of at most 10 s.
 	FlushMs Spread `json:"flush_ms"`
 	// Failures is how many operations it had no vote for, by the reason, as lockpipe.NodeFailures has them; reasons without any are left out.
 	Failures map[string]uint64 `json:"failures,omitempty"`
@@ -59,7 +59,7 @@ type Tally struct {
 	Expired  uint64 `json:"expired,omitempty"`
 	Lost     uint64 `json:"lost,omitempty"`
 	Errors   uint64 `json:"errors,omitempty"`
-	// Extended is how many extensions the Clients counted, automatic ones.
+	// Extended is how many extensions a quorum confirmed.
 	Extended uint64 `json:"extended,omitempty"`
 }
 
