@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
 // requireSum requires that a series is gapless, bounded, and adds up to the totals of its report.
@@ -22,6 +24,7 @@ func requireSum(t *testing.T, r *Report) {
 	end, acquires, releases := 0.0, uint64(0), uint64(0)
 	for _, i := range r.Series.Intervals {
 		require.InDelta(t, end, i.AtS, 1e-6)
+		require.LessOrEqual(t, i.LengthS, 1.5*r.Series.StepS+1e-6)
 		sum.add(i.Tally)
 		end = i.AtS + i.LengthS
 		acquires, releases = acquires+i.AcquireMs.Calls, releases+i.ReleaseMs.Calls
@@ -190,4 +193,39 @@ func TestSeriesFollowsTheClients(t *testing.T) {
 		}
 		require.Equal(t, map[string]uint64{"timeout": 16}, told.Nodes[0].Failures)
 	})
+}
+
+// A look is at all Clients, node by node, and what came of it since an earlier look is told.
+func TestLooksAddUpTheClients(t *testing.T) {
+	nodes := lockpipetest.StartT(t, 3)
+	var clients []*lockpipe.Client
+	for range 2 {
+		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), NodeTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		clients = append(clients, client)
+		require.NoError(t, takeOne(t.Context(), client, "key"))
+	}
+	first := lookAt(clients)()
+	for _, client := range clients {
+		lease, err := client.Acquire(t.Context(), "key")
+		require.NoError(t, err)
+		require.NoError(t, lease.Extend(t.Context(), 20*time.Second))
+		require.NoError(t, lease.Release(t.Context()))
+	}
+	require.NoError(t, closeClients(t.Context(), clients, time.Minute)) // nothing is counted any more
+	now := lookAt(clients)()
+	require.EqualValues(t, 2, now.extended-first.extended)
+	require.Len(t, now.nodes, 3)
+	for i, n := range now.nodes {
+		a, b := clients[0].Nodes()[i], clients[1].Nodes()[i]
+		require.Equal(t, a.Addr, n.address)
+		require.NotZero(t, b.Stats.Flushes)
+		require.Equal(t, a.Stats.Flushes+b.Stats.Flushes, n.flushes)
+		require.Equal(t, a.Stats.Operations+b.Stats.Operations, n.operations)
+		require.Equal(t, a.Stats.Connects+b.Stats.Connects, n.connects)
+		require.Equal(t, a.Stats.Latency.Plus(b.Stats.Latency), n.trips)
+		since := n.since(first.nodes[i])
+		require.Equal(t, n.flushes-first.nodes[i].flushes, since.flushes)
+		require.Equal(t, n.trips, since.trips.Plus(first.nodes[i].trips))
+	}
 }

@@ -11,11 +11,11 @@ type scale struct {
 	log       bool
 }
 
-// at is where a value is; what lies outside is at the nearer end.
+// at is where a value is, which is not below 0; what lies outside is at the nearer end.
 func (s scale) at(v float64) float64 {
 	low, high := s.low, s.high
 	if s.log {
-		low, high, v = math.Log(low), math.Log(high), math.Log(max(v, s.low))
+		low, high, v = math.Log(low), math.Log(high), math.Log(v)
 	}
 	if high <= low {
 		return 0
