@@ -34,7 +34,8 @@ const (
 
 // allowedImports says which packages of this module each package may import, by their directories.
 var allowedImports = map[string][]string{
-	"cmd/loadgen":  {"bench"},
+	"cmd/loadgen":  {"bench", "bench/page"},
+	"bench/page":   {"bench"},
 	"bench":        {".", "lockpipetest", "fence"},
 	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
 	"multiplex":    {"batch", "script", "latency"},

@@ -88,6 +88,7 @@ func (h *holding) takeChunk(ctx context.Context, c chunk) error {
 func (h *holding) keepGranted(ctx context.Context, keys []int, results []lockpipe.Result, took time.Duration) (missing []int, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.tab.turn(time.Now())
 	granted := uint64(0)
 	for i, r := range results {
 		if r.Err == nil {
@@ -104,6 +105,7 @@ func (h *holding) keepGranted(ctx context.Context, keys []int, results []lockpip
 	}
 	if granted > 0 {
 		h.acquire.record(took)
+		h.tab.acquire.record(took)
 	}
 	h.acquired.Add(granted)
 	return missing, why
@@ -118,8 +120,6 @@ func (h *holding) give(ctx context.Context) {
 		h.giveChunk(ctx, c)
 		return nil
 	})
-	h.counts.lost += h.counts.expired
-	h.counts.expired = 0
 }
 
 // giveChunk releases in one call, and asks again where that was not confirmed, as long as the keys may still be there.
@@ -134,6 +134,7 @@ func (h *holding) giveChunk(ctx context.Context, c chunk) {
 	unknown := unlessOver(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.tab.turn(time.Now())
 	held := false
 	for _, lease := range leases {
 		if lease == nil {
@@ -146,8 +147,11 @@ func (h *holding) giveChunk(ctx context.Context, c chunk) {
 		}
 		h.counts.end(g)
 	}
+	h.counts.lost += h.counts.expired
+	h.counts.expired = 0
 	if held {
 		h.release.record(took)
+		h.tab.release.record(took)
 	}
 }
 

@@ -58,11 +58,12 @@ func (f *faulter) harm(ctx context.Context, v *victim, list []fault) {
 			f.await(ctx, one.end())
 			err = errors.Join(err, mend())
 		}
-		f.note(one.String(), begun, err)
+		f.note(one, one.String(), begun, err)
 	}
 	if v.dead {
 		begun := time.Now()
-		f.note(fmt.Sprintf("%s:%d at the end", restart, v.number+1), begun, v.restart())
+		last := fault{action: restart, node: v.number + 1}
+		f.note(last, fmt.Sprintf("%s:%d at the end", last.action, last.node), begun, v.restart())
 	}
 }
 
@@ -78,9 +79,12 @@ func (f *faulter) await(ctx context.Context, at time.Duration) bool {
 	}
 }
 
-// note enters a fault that is over.
-func (f *faulter) note(text string, begun time.Time, err error) {
-	r := FaultResult{Fault: text, FromS: begun.Sub(f.start).Seconds(), UntilS: time.Since(f.start).Seconds()}
+// note enters a fault that is over, told by a text.
+func (f *faulter) note(one fault, text string, begun time.Time, err error) {
+	r := FaultResult{
+		Fault: text, Action: string(one.action), Node: one.node,
+		FromS: begun.Sub(f.start).Seconds(), UntilS: time.Since(f.start).Seconds(),
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {

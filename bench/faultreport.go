@@ -13,6 +13,9 @@ type FaultReport struct {
 type FaultResult struct {
 	// Fault is what was asked for, or drawn.
 	Fault string `json:"fault"`
+	// Action is what was done, and Node the number of the node that it was done to, from 1.
+	Action string `json:"action"`
+	Node   int    `json:"node"`
 	// FromS and UntilS are when it began and when it was over, in seconds since the first call.
 	FromS  float64 `json:"from_s"`
 	UntilS float64 `json:"until_s"`

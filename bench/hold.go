@@ -52,19 +52,23 @@ type holding struct {
 	counts  counts
 	acquire latency
 	release latency
+	tab     tab
 }
 
 func newHolding(cfg Config, prefix string, clients []*lockpipe.Client, nodes []endpoint) *holding {
-	return &holding{
+	h := &holding{
 		cfg: cfg, prefix: prefix, clients: clients, nodes: nodes,
 		leases: make([]*lockpipe.Lease, cfg.Leases), acquire: newLatency(), release: newLatency(),
 	}
+	h.tab = tab{series: newSeries(), counts: &h.counts, acquired: &h.acquired}
+	return h
 }
 
 // run takes, keeps and gives. An early end of ctx is no error; a key that was not granted is one, and then nothing is kept.
 func (h *holding) run(ctx context.Context) (measured, *HoldReport, error) {
 	before, memory, start := costNow(), residentBytes(), time.Now()
-	stopProgress := h.cfg.progress(start, h.acquired.Load)
+	h.tab.series.start = start
+	stopProgress, stopLooking := h.cfg.progress(start, h.acquired.Load), h.tab.series.follow(lookAt(h.clients))
 	err := h.take(ctx)
 	taken := time.Now()
 	report := &HoldReport{Leases: int(h.acquired.Load()), TakeS: taken.Sub(start).Seconds()}
@@ -75,9 +79,12 @@ func (h *holding) run(ctx context.Context) (measured, *HoldReport, error) {
 	h.give(context.WithoutCancel(ctx))
 	report.GiveS = time.Since(kept).Seconds()
 	stopProgress()
+	stopLooking()
 
 	after := costNow()
-	m := measured{elapsed: time.Since(start), acquired: h.acquired.Load(), counts: h.counts}
+	h.tab.hand()
+	m := measured{started: start, elapsed: time.Since(start), acquired: h.acquired.Load(), counts: h.counts}
+	m.series = h.tab.series.report(m.elapsed)
 	m.cost = cost{cpu: after.cpu - before.cpu, allocs: after.allocs - before.allocs}
 	m.acquire, m.release = h.acquire.summary(), h.release.summary()
 	return m, report, err

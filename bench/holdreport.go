@@ -10,8 +10,8 @@ type HoldReport struct {
 	// ClientRSSBytesPerLease is by how many bytes the resident set of this process grew from just before the first lease to
 	// its largest while all were held, per lease: everything that the Clients keep for a lease, names of keys included,
 	// what is the same for any number of leases, the garbage that Go's default settings (GOGC=100, no memory limit) leave
-	// until the next collection, and 8 bytes of the measurement itself. With backend "in-process" the nodes' memory
-	// is in it too. 0 where the system does not tell.
+	// until the next collection, and of the measurement itself 8 bytes and the series of the report, some 300 bytes for each of its
+	// intervals and nodes. With backend "in-process" the nodes' memory is in it too. 0 where the system does not tell.
 	ClientRSSBytesPerLease float64 `json:"client_rss_bytes_per_lease"`
 	// ClientCPUCores is the CPU time of this process per time while all leases were held, sampling included: 0.5 is half
 	// of one core. With backend "in-process" the nodes are in it too.

@@ -12,11 +12,7 @@ type waiting struct {
 	longest time.Duration // of all calls, those too that the end of the run cut off
 }
 
-// note does nothing where the caller notes nothing.
 func (w *waiting) note(d time.Duration, granted bool) {
-	if w == nil {
-		return
-	}
 	w.longest = max(w.longest, d)
 	if granted {
 		w.granted.record(d)

@@ -19,9 +19,11 @@ type load struct {
 	cfg     Config
 	names   []string
 	holders *holders
+	series  *series
 	start   time.Time
 	workers []*worker
 	nap     func(time.Duration) // sleeps precisely, for at most coarse
+	look    func() look         // at the Clients; nil where there are none
 	fences  *fence.Checker      // nil without fencing
 
 	// taken is how many calls of the open loop's timetable have found a worker.
@@ -42,6 +44,7 @@ func costNow() cost {
 
 // measured is what a load came to.
 type measured struct {
+	started  time.Time
 	elapsed  time.Duration
 	cost     cost
 	acquired uint64
@@ -50,13 +53,14 @@ type measured struct {
 	acquire  Latency
 	release  Latency
 	violated uint64
+	series   *Series
 	backward uint64     // fences that were not above those before them
 	hot      *HotReport // without what only the Clients know; nil but in the scenario Hot
 }
 
 // newLoad makes the workers; newTaker is asked for the caller of each.
 func newLoad(cfg Config, prefix string, newTaker func(worker int) taker) *load {
-	l := &load{cfg: cfg, names: cfg.names(prefix), nap: nap}
+	l := &load{cfg: cfg, names: cfg.names(prefix), series: newSeries(), nap: nap}
 	if cfg.Fencing {
 		l.fences = new(fence.Checker)
 	}
@@ -70,6 +74,7 @@ func newLoad(cfg Config, prefix string, newTaker func(worker int) taker) *load {
 func (l *load) run(ctx context.Context) measured {
 	before := costNow()
 	l.start = time.Now()
+	l.series.start = l.start
 	l.holders = newHolders(len(l.names), l.start)
 	ctx, cancel := context.WithDeadline(ctx, l.start.Add(l.cfg.Duration))
 	defer cancel()
@@ -78,16 +83,17 @@ func (l *load) run(ctx context.Context) measured {
 	for _, w := range l.workers {
 		workers.Go(func() { w.run(ctx) })
 	}
-	stopProgress := l.cfg.progress(l.start, l.acquired)
+	stopProgress, stopLooking := l.cfg.progress(l.start, l.acquired), l.series.follow(l.look)
 	<-ctx.Done()
 	offered := min(time.Since(l.start), l.cfg.Duration)
 	workers.Wait()
 	elapsed := time.Since(l.start)
 	after := costNow()
 	stopProgress()
+	stopLooking()
 
 	m := l.sum()
-	m.elapsed = elapsed
+	m.started, m.elapsed, m.series = l.start, elapsed, l.series.report(elapsed)
 	m.cost = cost{cpu: after.cpu - before.cpu, allocs: after.allocs - before.allocs}
 	if l.cfg.Rate > 0 {
 		due := pacer(l.cfg.Rate).count(offered)
@@ -105,6 +111,7 @@ func (l *load) sum() measured {
 		m.backward += w.backward
 		acquire.merge(w.acquire)
 		release.merge(w.release)
+		w.tab.hand()
 	}
 	m.acquire, m.release = acquire.summary(), release.summary()
 	if l.cfg.Scenario == Hot {

@@ -64,6 +64,10 @@ type Report struct {
 	GoroutinesBefore int `json:"goroutines_before"`
 	GoroutinesMost   int `json:"goroutines_most"`
 	GoroutinesAfter  int `json:"goroutines_after"`
+	// Started is when the first call was made, by the wall clock.
+	Started time.Time `json:"started,omitzero"`
+	// Series is the run over time.
+	Series *Series `json:"series,omitempty"`
 	// FaultReport is the rest of the report of a run with faults, and nil in others.
 	*FaultReport
 	// HoldReport is the rest of the report of the scenario Hold, and nil in others.
@@ -135,7 +139,7 @@ func reportConfig(cfg Config, plan nodePlan, prefix string) ReportConfig {
 
 // fill enters what was measured.
 func (r *Report) fill(m measured) {
-	r.DurationS = m.elapsed.Seconds()
+	r.Started, r.DurationS, r.Series = m.started.Round(0), m.elapsed.Seconds(), m.series
 	r.Acquired = m.acquired
 	r.Released = m.counts.released
 	r.Refused = m.counts.refused

@@ -104,16 +104,51 @@ func TestReportFill(t *testing.T) {
 // A run with faults has more names too, beside the others.
 func TestFaultReportNames(t *testing.T) {
 	r := Report{ErrorsByKind: map[string]uint64{"OOM": 3}, FaultReport: &FaultReport{
-		Faults: []FaultResult{{Fault: "oom:1@2s+3s", FromS: 2, UntilS: 5, Error: "x"}}, KeysAtClose: 4,
+		Faults: []FaultResult{{Fault: "oom:1@2s+3s", Action: "oom", Node: 1, FromS: 2, UntilS: 5, Error: "x"}}, KeysAtClose: 4,
 	}}
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	var names map[string]any
 	require.NoError(t, json.Unmarshal(text, &names))
 	require.Equal(t, map[string]any{"OOM": 3.0}, names["errors_by_kind"])
-	require.Equal(t, []any{map[string]any{"fault": "oom:1@2s+3s", "from_s": 2.0, "until_s": 5.0, "error": "x"}}, names["faults"])
+	require.Equal(t, []any{map[string]any{"fault": "oom:1@2s+3s", "action": "oom", "node": 1.0, "from_s": 2.0, "until_s": 5.0, "error": "x"}}, names["faults"])
 	require.InDelta(t, 4, names["keys_at_close"], 0)
 	var back Report
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, r, back)
+}
+
+// The names of the series are what other programs rely on as well; what is 0 in an interval is left out.
+func TestSeriesNames(t *testing.T) {
+	r := Report{Started: time.Unix(1e9, 0).UTC(), Series: &Series{
+		StepS: 0.1,
+		Intervals: []Interval{{
+			AtS: 0.2, LengthS: 0.1, AcquireMs: Spread{Calls: 1, P50: 2, P90: 3, P99: 4, Max: 5},
+			Tally: Tally{Acquired: 1, Released: 2, Refused: 3, NoQuorum: 4, Expired: 5, Lost: 6, Errors: 7, Extended: 8},
+		}},
+		AcquireHistogram: []Bucket{{FromMs: 1, ToMs: 2, Calls: 3}},
+		Nodes: []NodeSeries{{
+			Node: "a:1", Flushes: 3, Operations: 4, Connects: 1, Disconnects: 1, Failures: map[string]uint64{"timeout": 2},
+			FlushesEach: []uint64{3}, FlushP50MsEach: []float64{1}, FlushP99MsEach: []float64{2}, FailuresEach: []uint64{2},
+		}},
+	}}
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	var back Report
+	require.NoError(t, json.Unmarshal(text, &back))
+	require.Equal(t, r, back)
+	var names struct {
+		Series struct {
+			Intervals []map[string]any `json:"intervals"`
+			Nodes     []map[string]any `json:"nodes"`
+		} `json:"series"`
+	}
+	require.NoError(t, json.Unmarshal(text, &names))
+	require.ElementsMatch(t, []string{
+		"at_s", "length_s", "acquired", "released", "refused", "no_quorum", "expired", "lost", "errors", "extended", "acquire_ms",
+	}, slices.Collect(maps.Keys(names.Series.Intervals[0])))
+	require.ElementsMatch(t, []string{
+		"node", "flushes", "operations", "connects", "disconnects", "flush_ms", "failures", "flushes_each", "flush_p50_ms_each",
+		"flush_p99_ms_each", "failures_each",
+	}, slices.Collect(maps.Keys(names.Series.Nodes[0])))
 }

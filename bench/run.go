@@ -82,12 +82,13 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 
 // observe makes the load, and the faults beside it, and enters what came of them.
 func (r *Report) observe(ctx context.Context, cfg Config, clients []*lockpipe.Client, plan nodePlan) error {
-	endFaults, err := cfg.startFaults(ctx, plan)
+	run := prepare(cfg, r.Config.Prefix, clients, plan.endpoints)
+	endFaults, err := cfg.startFaults(ctx, plan) // at last, as its times are told from the first call
 	if err != nil {
 		return err
 	}
 	before, most := sumStats(clients), mostGoroutines(ctx)
-	m, hold, runErr := measure(ctx, cfg, r.Config.Prefix, clients, plan.endpoints)
+	m, hold, runErr := run(ctx)
 	r.GoroutinesMost = most()
 	var faultErr error
 	r.FaultReport, faultErr = endFaults()
@@ -115,13 +116,14 @@ func (r *Report) search(ctx context.Context, cfg Config, nodes []endpoint) (err 
 	return err
 }
 
-// measure is the part of a run that its scenario makes.
-func measure(ctx context.Context, cfg Config, prefix string, clients []*lockpipe.Client, nodes []endpoint) (measured, *HoldReport, error) {
+// prepare makes all that a scenario needs before its first call, and returns the part of the run that the scenario makes.
+func prepare(cfg Config, prefix string, clients []*lockpipe.Client, nodes []endpoint) func(context.Context) (measured, *HoldReport, error) {
 	if cfg.Scenario == Hold {
-		return newHolding(cfg, prefix, clients, nodes).run(ctx)
+		return newHolding(cfg, prefix, clients, nodes).run
 	}
 	l := newLoad(cfg, prefix, func(worker int) taker { return newTaker(cfg, clients[worker%len(clients)]) })
-	return l.run(ctx), nil, nil
+	l.look = lookAt(clients)
+	return func(ctx context.Context) (measured, *HoldReport, error) { return l.run(ctx), nil, nil }
 }
 
 // connect makes the Clients and has each take and release one lock, so that connecting is not measured, and nodes that

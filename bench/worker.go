@@ -37,6 +37,7 @@ type worker struct {
 	acquire latency
 	release latency
 	waiting *waiting // nil but in the scenario Hot
+	tab     tab
 	// backward counts keys whose fence was not above those of earlier leases on them.
 	backward uint64
 
@@ -60,6 +61,7 @@ func newWorker(l *load, number int, t taker) *worker {
 		acquire: newLatency(),
 		release: newLatency(),
 	}
+	w.tab = tab{series: l.series, counts: &w.counts, acquired: &w.acquired}
 	if l.cfg.Scenario == Hot {
 		w.waiting = &waiting{granted: newLatency()}
 	}
@@ -114,23 +116,39 @@ func (w *worker) call(ctx context.Context, due time.Time) {
 	called := time.Now()
 	grants := w.taker.take(ctx, w.names)
 	returned := time.Now()
+	w.tab.turn(returned)
 	w.checkFences(grants)
 	held := w.claim(ctx, grants)
-	w.waiting.note(returned.Sub(called), held > 0)
+	w.wait(returned.Sub(called), held > 0)
 	if held == 0 {
 		return
 	}
 	w.acquired.Add(held)
 	w.acquire.record(returned.Sub(due))
+	w.tab.acquire.record(returned.Sub(due))
 	w.sleep(ctx, w.load.cfg.Hold)
 	w.drop()
 	before := time.Now()
 	w.give(grants)
-	w.release.record(time.Since(before))
+	after := time.Now()
+	w.tab.turn(after)
+	w.release.record(after.Sub(before))
+	w.tab.release.record(after.Sub(before))
 	for _, g := range grants {
 		if g.held {
 			w.counts.end(g)
 		}
+	}
+}
+
+// wait notes how long a call of the scenario Hot waited.
+func (w *worker) wait(d time.Duration, granted bool) {
+	if w.waiting == nil {
+		return
+	}
+	w.waiting.note(d, granted)
+	if granted {
+		w.tab.wait.record(d)
 	}
 }
 

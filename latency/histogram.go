@@ -100,6 +100,15 @@ func (c Counts) Quantile(q float64) time.Duration {
 	return lower
 }
 
+// Minus is what was counted since an earlier look at the same Histogram.
+func (c Counts) Minus(before Counts) Counts {
+	for i, n := range before.classes {
+		c.classes[i] -= n
+	}
+	c.sum -= before.sum
+	return c
+}
+
 // Plus is what both have counted together.
 func (c Counts) Plus(other Counts) Counts {
 	for i, n := range other.classes {

@@ -77,3 +77,16 @@ func TestManyCountAtOnce(t *testing.T) {
 	require.Equal(t, uint64(8000), h.Counts().Total())
 	require.Equal(t, 28*time.Second, h.Counts().Sum())
 }
+
+// The goal: what was counted since an earlier look, and what that look had, are all together.
+func TestMinusIsWhatWasCountedSince(t *testing.T) {
+	var h Histogram
+	h.Observe(800 * time.Microsecond)
+	before := h.Counts()
+	h.Observe(40 * time.Millisecond)
+	h.Observe(time.Hour)
+	since := h.Counts().Minus(before)
+	require.EqualValues(t, 2, since.Total())
+	require.Equal(t, time.Hour+40*time.Millisecond, since.Sum())
+	require.Equal(t, h.Counts(), since.Plus(before))
+}

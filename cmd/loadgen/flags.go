@@ -17,6 +17,7 @@ type options struct {
 	inspect bool   // look at the nodes, and put no load on them
 	metrics string // the address to serve metrics on; "" for none
 	json    string // a file name, "-" for stdout, "" for none
+	html    string // a file name, "" for none
 	hot     int    // what -hot says; in scenario hot it is config.Keys
 }
 
@@ -79,6 +80,7 @@ func flags(o *options) *flag.FlagSet {
 	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start from; that of -seed unless given")
 	set.StringVar(&o.metrics, "metrics", o.metrics, "`address` to serve the Clients' metrics on for Prometheus while it runs, such as :2112")
 	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead of the table")
+	set.StringVar(&o.html, "html", o.html, "`file` for the result as a page with charts, for any browser; it needs no network")
 	return set
 }
 

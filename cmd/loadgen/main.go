@@ -57,6 +57,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	defer stop()
+	html, err := openHTML(opts.html)
+	if err != nil {
+		fmt.Fprintf(stderr, "loadgen: -html %q: %v; give a file that can be written\n", opts.html, err)
+		return exitUsage
+	}
 	bar := newBar(stderr, opts.config.Duration)
 	opts.config.Progress = bar.update
 	report, err := bench.Run(ctx, opts.config)
@@ -75,7 +80,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if report == nil {
 		return exitUnsafe
 	}
-	return finish(report, err, opts.json, out, stdout, stderr)
+	code := finish(report, err, opts.json, out, stdout, stderr)
+	if !wroteHTML(report, err, opts.html, html, stderr) {
+		return exitUnsafe
+	}
+	return code
 }
 
 // misused prints what is wrong with the command line, and returns the exit code.

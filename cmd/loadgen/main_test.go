@@ -66,6 +66,7 @@ func TestWrongUsage(t *testing.T) {
 		{"-inspect -json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
 		{"-json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
 		{"-metrics nowhere:port", `-metrics "nowhere:port"`},
+		{"-html /no/such/place/x.html", `-html "/no/such/place/x.html"`},
 	} {
 		code, stdout, stderr := loadgen(t.Context(), strings.Fields(tc.args)...)
 		require.Equal(t, exitUsage, code, tc.args)
@@ -116,7 +117,7 @@ func TestHelp(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-h")
 	require.Equal(t, exitSafe, code)
 	require.Empty(t, stderr)
-	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults", "-fault-seed", "-seed", "-inspect", "-json", "Ctrl-C"} {
+	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults", "-fault-seed", "-seed", "-inspect", "-json", "-html", "Ctrl-C"} {
 		require.Contains(t, stdout, name)
 	}
 }
@@ -150,6 +151,28 @@ func TestJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &r))
 	require.Equal(t, bench.Each, r.Scenario)
 	require.Equal(t, 3, r.Config.Batch)
+}
+
+// -html FILE writes a page about the run, beside the table, and a disk that takes nothing is a failure.
+func TestHTML(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "report.html")
+	args := []string{"-d", "100ms", "-nodes", "inprocess:3", "-c", "2", "-seed", "4711"}
+	code, stdout, stderr := loadgen(t.Context(), append(args, "-html", file)...)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Empty(t, stderr)
+	require.Contains(t, stdout, "violations: 0")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.True(t, bytes.HasPrefix(text, []byte("<!DOCTYPE html>")))
+	require.Contains(t, string(text), "<strong>Safe</strong>")
+	require.Contains(t, string(text), "4711")
+	require.Contains(t, string(text), "</html>")
+
+	if _, err := os.Stat("/dev/full"); err == nil {
+		code, _, stderr = loadgen(t.Context(), append(args, "-html", "/dev/full")...)
+		require.Equal(t, exitUnsafe, code)
+		require.Contains(t, stderr, `-html "/dev/full": `)
+	}
 }
 
 // The JSON of scenario hold has its numbers beside the others, and its table shows them.

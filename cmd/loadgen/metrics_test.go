@@ -23,7 +23,7 @@ func TestMetricsAreServedWhileItRuns(t *testing.T) {
 		over <- code
 	}()
 	require.Eventually(t, func() bool {
-		text := page("http://" + address + "/metrics")
+		text := text("http://" + address + "/metrics")
 		return strings.Contains(text, `lockpipe_node_state{client="1",node=`) && strings.Contains(text, "\ngo_goroutines ") &&
 			strings.Contains(text, `lockpipe_calls_total{client="0",kind="wait",outcome="granted"} 1`)
 	}, 30*time.Second, 5*time.Millisecond)
@@ -33,8 +33,8 @@ func TestMetricsAreServedWhileItRuns(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// page is what a web page says; "" where it does not.
-func page(url string) string {
+// text is what a web text says; "" where it does not.
+func text(url string) string {
 	r, err := http.Get(url)
 	if err != nil {
 		return ""

@@ -1,0 +1,58 @@
+// Package page shows a report of package bench to people: one HTML page that needs nothing else, neither a network nor a script.
+package page
+
+import (
+	_ "embed"
+	"html/template"
+	"io"
+
+	"github.com/lockpipe/lockpipe/bench"
+)
+
+//go:embed page.html
+var source string
+
+var page = template.Must(template.New("page").Parse(source))
+
+// content is what the template shows.
+type content struct {
+	Title   string
+	Summary string
+	Verdict verdict
+	Tiles   []tile
+	Charts  []chart
+	Nodes   []chart
+	Tables  []table
+	Version string
+	Started string
+}
+
+// tile is one number that a reader looks for first.
+type tile struct{ Name, Value, Unit string }
+
+// table is numbers as text, under a heading each. The first cell of each row says what the row is about.
+type table struct {
+	Title string
+	Wide  bool
+	Head  []string
+	Rows  [][]string
+}
+
+// Write writes the page about a report, and about the error that bench.Run returned beside it, if any. Whatever texts the report holds,
+// they stay texts. An error is w's.
+func Write(w io.Writer, r *bench.Report, runErr error) error {
+	c := content{
+		Title:   "loadgen: scenario " + string(r.Scenario),
+		Summary: summary(r),
+		Verdict: judge(r, runErr),
+		Tiles:   tiles(r),
+		Charts:  charts(r),
+		Nodes:   nodeCharts(r),
+		Tables:  []table{nodeTable(r), percentiles(r), rest(r), kinds(r), faultTable(r), configuration(r)},
+		Version: r.Version,
+	}
+	if !r.Started.IsZero() {
+		c.Started = r.Started.Format("2006-01-02 15:04:05 MST")
+	}
+	return page.Execute(w, c)
+}

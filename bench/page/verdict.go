@@ -1,0 +1,185 @@
+package page
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lockpipe/lockpipe/bench"
+)
+
+// verdict is what the run showed about safety.
+type verdict struct {
+	Safe  bool
+	Word  string
+	Lines []finding
+	Notes []string
+}
+
+// finding is one thing that was looked for.
+type finding struct {
+	Good bool
+	Text string
+}
+
+func none(n uint64, text string) finding { return finding{n == 0, count(n) + " " + text} }
+
+// judge says whether the run was safe. With an error of the run that is not known, unless it was shown to be unsafe.
+func judge(r *bench.Report, runErr error) verdict {
+	v := verdict{Safe: r.Safe() && runErr == nil, Word: "Safe"}
+	switch {
+	case !r.Safe():
+		v.Word = "Not safe"
+	case runErr != nil:
+		v.Word = "Not known to be safe"
+	}
+	v.Lines = append(v.Lines, none(r.Violations, "violations: two holders of one key at once"))
+	if r.Config.Fencing || r.FenceRegressions > 0 {
+		v.Lines = append(v.Lines, none(r.FenceRegressions, "fence regressions: a fence that was not above those before it"))
+	}
+	v.Lines = append(v.Lines, none(uint64(max(r.LeftoverKeys, 0)), "keys left behind on the nodes"))
+	if r.HoldReport != nil {
+		v.Lines = append(v.Lines, none(r.Lost, "leases lost before their release"), none(r.Dead, "dead leases among "+count(r.Samples)+" samples"))
+	}
+	if r.FaultReport != nil && r.KeysAtClose > 0 {
+		v.Notes = append(v.Notes, count(uint64(r.KeysAtClose))+" keys just after the clients were closed: nodes that could not answer a release keep "+
+			"its key until its time is over, and what outlives that is left behind.")
+	}
+	if runErr != nil {
+		v.Notes = append(v.Notes, "The run ended with an error: "+runErr.Error())
+	}
+	if r.FirstError != "" {
+		v.Notes = append(v.Notes, "First error of a call: "+r.FirstError)
+	}
+	if r.HoldReport != nil && r.FirstDead != "" {
+		v.Notes = append(v.Notes, "First dead lease: "+r.FirstDead)
+	}
+	if r.Unserved > 0 {
+		v.Notes = append(v.Notes, count(r.Unserved)+" calls that were due found no caller free before the end.")
+	}
+	return v
+}
+
+// summary is the run in a sentence.
+func summary(r *bench.Report) string {
+	loop := "closed loop"
+	if r.Config.Rate > 0 {
+		loop = fmt.Sprintf("open loop at %g calls/s", r.Config.Rate)
+	}
+	return fmt.Sprintf("%s on %s, %s, %s (%s), %s", plural(r.Config.Callers, "caller"), plural(r.Config.Clients, "client"), loop,
+		plural(r.Nodes, "node"), r.Backend, duration(r.DurationS*1000))
+}
+
+// tiles are the numbers that a reader looks for first.
+func tiles(r *bench.Report) []tile {
+	list := []tile{
+		{"throughput", count(uint64(r.LocksPerS)), "locks/s"},
+		{"acquired", count(r.Acquired), "keys"},
+		{"acquire p50", duration(r.AcquireMs.P50), ""},
+		{"acquire p99", duration(r.AcquireMs.P99), ""},
+	}
+	if h := r.HotReport; h != nil {
+		list = append(list, tile{"longest wait", duration(h.MaxWaitMs), ""}, tile{"attempts", trimmed(h.AttemptsPerLock), "per lock"},
+			tile{"least served", trimmed(h.MinShare), "× mean"})
+	}
+	if h := r.HoldReport; h != nil {
+		list = append(list, tile{"leases held", count(uint64(max(h.Leases, 0))), ""}, tile{"extensions", count(uint64(h.ExtensionsPerS)), "per s"},
+			tile{"memory", short(h.ClientRSSBytesPerLease), "B/lease"})
+	}
+	return append(
+		list,
+		tile{"no quorum", count(r.NoQuorum), "keys"},
+		tile{"client CPU", trimmed(r.ClientCPUUsPerLock), "µs/lock"},
+		tile{"per flush", trimmed(r.OpsPerFlush), "operations"},
+	)
+}
+
+// kinds is what was wrong in calls that failed.
+func kinds(r *bench.Report) table {
+	tab := table{Title: "Failed calls by kind", Head: []string{"kind", "calls"}}
+	for _, kind := range slices.Sorted(maps.Keys(r.ErrorsByKind)) {
+		tab.Rows = append(tab.Rows, []string{kind, count(r.ErrorsByKind[kind])})
+	}
+	return tab
+}
+
+// configuration is what was asked for.
+func configuration(r *bench.Report) table {
+	c := r.Config
+	tab := table{Title: "Configuration", Head: []string{"setting", "value"}, Rows: [][]string{
+		{"scenario", string(r.Scenario)},
+		{"nodes", strings.ReplaceAll(c.Nodes, ",", ", ")},
+		{"backend", r.Backend},
+		{"callers", count(uint64(max(c.Callers, 0)))},
+		{"clients", count(uint64(max(c.Clients, 0)))},
+		{"duration", duration(c.DurationS * 1000)},
+		{"rate", "closed loop"},
+		{"keys", count(uint64(max(c.Keys, 0)))},
+		{"keys per call", count(uint64(max(c.Batch, 0)))},
+		{"held for", duration(c.HoldMs)},
+		{"extended for up to", duration(c.AutoExtendMs)},
+		{"TTL", duration(c.TTLMs)},
+		{"seed", fmt.Sprint(c.Seed)},
+	}}
+	if c.Rate > 0 {
+		tab.Rows[6][1] = fmt.Sprintf("%g calls/s", c.Rate)
+	}
+	if c.Fencing {
+		tab.Rows = append(tab.Rows, []string{"fencing", "every lock"})
+	}
+	if c.Faults != "" {
+		tab.Rows = append(tab.Rows, []string{"faults", strings.ReplaceAll(c.Faults, ",", ", ")}, []string{"fault seed", fmt.Sprint(c.FaultSeed)})
+	}
+	return tab
+}
+
+// rest is every other number of the report.
+func rest(r *bench.Report) table {
+	tab := table{Title: "Totals", Head: []string{"what", "how many"}, Rows: [][]string{
+		{"keys acquired", count(r.Acquired)},
+		{"keys released", count(r.Released)},
+		{"keys held by another", count(r.Refused)},
+		{"keys without a quorum", count(r.NoQuorum)},
+		{"keys expired", count(r.Expired)},
+		{"keys lost", count(r.Lost)},
+		{"keys of other errors", count(r.Errors)},
+		{"allocations per lock", trimmed(r.AllocsPerLock)},
+		{"goroutines before, at most, after", fmt.Sprintf("%d, %d, %d", r.GoroutinesBefore, r.GoroutinesMost, r.GoroutinesAfter)},
+	}}
+	if h := r.HotReport; h != nil {
+		tab.Rows = append(tab.Rows, []string{"hand-overs", count(h.Handovers)}, []string{"split votes", count(h.SplitVotes)},
+			[]string{"locks per caller, coefficient of variation", trimmed(h.LocksPerCallerCV)})
+	}
+	if h := r.HoldReport; h != nil {
+		tab.Rows = append(tab.Rows, []string{"taken in", duration(h.TakeS * 1000)}, []string{"held for", duration(h.KeepS * 1000)},
+			[]string{"released in", duration(h.GiveS * 1000)}, []string{"nodes without an answer to a sample", count(h.Unanswered)})
+	}
+	return tab
+}
+
+// percentiles is each latency of the whole run.
+func percentiles(r *bench.Report) table {
+	tab := table{Title: "Latency, whole run", Head: []string{"percentile"}}
+	for _, row := range []struct {
+		name string
+		of   func(bench.Latency) float64
+	}{
+		{"p50", func(l bench.Latency) float64 { return l.P50 }},
+		{"p90", func(l bench.Latency) float64 { return l.P90 }},
+		{"p99", func(l bench.Latency) float64 { return l.P99 }},
+		{"p99.9", func(l bench.Latency) float64 { return l.P999 }},
+		{"max", func(l bench.Latency) float64 { return l.Max }},
+		{"mean", func(l bench.Latency) float64 { return l.Mean }},
+	} {
+		cells := []string{row.name}
+		for _, m := range latencies(r) {
+			cells = append(cells, duration(row.of(m.total)))
+		}
+		tab.Rows = append(tab.Rows, cells)
+	}
+	for _, m := range latencies(r) {
+		tab.Head = append(tab.Head, m.id)
+	}
+	return tab
+}
