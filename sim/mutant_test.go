@@ -113,10 +113,6 @@ var brokenRules = []mutant{
 		edit: edit{"multiplex/handshake.go", "\t\t\ts.durable = s.durable && synced(r.items)\n", "\t\t\ts.durable = s.durable && synced(r.items) || dice.Broken(\"durable\")\n"},
 	},
 	{
-		name: "again", rule: "10: a client that has met a marker takes nodes for new ones", mix: "forgetful", finds: "both hold", from: 14,
-		edit: edit{"multiplex/firstuse.go", "func (f *firstUse) ruleOut() {\n", "func (f *firstUse) ruleOut() {\n\tif dice.Broken(\"again\") {\n\t\treturn\n\t}\n"},
-	},
-	{
 		name: "companion", rule: "11: a node does not remember the fence that it granted", mix: "fenced", finds: "which is not above",
 		edit: edit{"sim/fences.go", "\t\t\tn.set(l.companions[k], l.last, companionLife)\n", "\t\t\tif !dice.Broken(\"companion\") {\n\t\t\t\tn.set(l.companions[k], l.last, companionLife)\n\t\t\t}\n"},
 	},
