@@ -3,7 +3,7 @@
 -- set has one key and all have the same TTL; else an empty string and then five values for each set: how many keys it has, its
 -- TTL, its token, its fence and the last number.
 -- A set is granted as in acquire.lua, but only if its fence is above what all of its companions have; they have its last number
--- then, for a day. A companion that is no number is somebody's key by mistake: it counts as one that is held.
+-- then, for a day. A companion that is no number, or NaN, is somebody's key by mistake: it counts as one that is held.
 -- Reply: as in acquire.lua; instead of the place of a key stands, negative, the highest number of the companions where that is not
 -- below the fence.
 local shared = ARGV[1] ~= ''
@@ -28,7 +28,7 @@ for set = 1, (#ARGV - 1) / values do
     local companions = redis.call('MGET', unpack(KEYS, beside + 1, last))
     for i = 1, count do
       local number = tonumber(companions[i] or 0)
-      if not number then
+      if not number or number ~= number then
         found = i
       elseif number >= fence then
         highest = math.max(highest, number)

@@ -13,7 +13,7 @@ for set = 1, shared and #KEYS or (#ARGV - 1) / 2 do
   for k = first, last do
     -- One by one: a companion may be there twice. MGET reads a key of another type as missing.
     local number = tonumber(redis.call('MGET', KEYS[k])[1] or 0)
-    if number and number < tonumber(reserved) then
+    if number and number == number and number < tonumber(reserved) then
       redis.call('SET', KEYS[k], reserved, 'PX', 86400000)
       raised = raised + 1
     end
