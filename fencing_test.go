@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -257,7 +258,12 @@ func TestAPauseBehindTheClockGivesNoOldFence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 				paused := v.client(t)
-				lockpipe.PauseInClock(paused, 3*time.Minute)
+				var once atomic.Bool
+				lockpipe.BehindClock(paused, func() {
+					if !once.Swap(true) {
+						time.Sleep(3 * time.Minute)
+					}
+				})
 				got := later(func() outcome {
 					l, err := call(t.Context(), paused)
 					return outcome{lease: l, err: err}
@@ -304,6 +310,47 @@ func TestManyStaleKeysWaitTogether(t *testing.T) {
 		require.LessOrEqual(t, timed(keys, lockpipe.WithFencing()), timed(others)+50*time.Millisecond)
 		require.LessOrEqual(t, c.Stats().Attempts, before+300)
 	}, timeout(50*time.Millisecond))
+}
+
+// The goal: where others with a faster clock take the keys again and again, a call that has to wait for its own release does so once, and one that
+// has not tries again at once three times.
+func TestACallThatStaysBehindGivesUp(t *testing.T) {
+	for stale, attempts := range map[int]uint64{1: 2, 2: 4} {
+		inBubble(t, 2, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+			higher := time.Now().Add(time.Hour).UnixMicro()
+			lockpipe.BehindClock(c, func() {
+				higher += 10
+				for i := range stale {
+					v.set(t, i, companion("k"), strconv.FormatInt(higher, 10))
+					v.set(t, i, companion("other"), strconv.FormatInt(higher, 10))
+				}
+			})
+			_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
+			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+			require.Equal(t, attempts, c.Stats().Attempts)
+			err = c.TryAcquireEach(t.Context(), []string{"other"}, lockpipe.WithFencing())[0].Err
+			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+			require.Equal(t, 2*attempts, c.Stats().Attempts)
+			v.onlyCompanions(t)
+		})
+	}
+}
+
+// The goal: a fence that one node has seen does not drag a waiting call's along that another's lease is in the way of.
+func TestAStaleMinorityDoesNotDragWhoWaits(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		held := v.hold(t, v.client(t), "k", lockpipe.WithFencing())
+		v.del(0, "k")
+		v.set(t, 0, companion("k"), "4102444800000000")
+		waiting := queue(t, c, "k", lockpipe.WithFencing())
+		time.Sleep(10 * time.Second)
+		release(t, held)
+		time.Sleep(10 * time.Second)
+		l := granted(t, waiting)
+		require.Less(t, l.Fence(), time.Now().UnixMicro())
+		release(t, l)
+		v.onlyCompanions(t)
+	})
 }
 
 // The goal: TryAcquireEach takes keys that only the release of its own first attempt is in the way of, too, each with a fence of its own.
@@ -384,6 +431,26 @@ func TestACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 		require.Greater(t, l.Fence(), time.Now().Add(time.Hour).UnixMicro())
 		require.Equal(t, uint64(2), c.Stats().Attempts)
 		release(t, l)
+		v.onlyCompanions(t)
+	})
+	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		keys := keysOf("k", 100)
+		for _, k := range keys {
+			for i := range 2 {
+				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+			}
+		}
+		v.fail(2, readOnly)
+		v.silence(3, 4)
+		taken := later(func() []lockpipe.Result { return c.TryAcquireEach(t.Context(), keys, lockpipe.WithFencing()) })
+		synctest.Wait()
+		require.Equal(t, uint64(100), c.Stats().Attempts)
+		v.speak(3, 4)
+		for _, r := range <-taken {
+			require.NoError(t, r.Err)
+			release(t, r.Lease)
+		}
+		require.Equal(t, uint64(200), c.Stats().Attempts)
 		v.onlyCompanions(t)
 	})
 }
