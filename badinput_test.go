@@ -68,6 +68,8 @@ func TestKeysThatMakeNoSenseAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		"more than a MiB":              {[]string{strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
 		"a MiB, and the prefix":        {[]string{"a", strings.Repeat("x", 1<<20)}, "key 2 of 2"},
 		"more than a call takes":       {many, "65537 keys"},
+		"our own":                      {[]string{"lockpipe:fence:k"}, `key 1 of 1, "lockpipe:fence:k", begins with "lockpipe:"`},
+		"our own among others":         {[]string{"a", "lockpipe:"}, `key 2 of 2, "lockpipe:", begins with "lockpipe:"`},
 		"none":                         {[]string{}, "no keys"},
 		"nil":                          {nil, "no keys"},
 		"empty, given again and again": {[]string{"", "", ""}, "key 1 of 3 is empty"},
@@ -86,6 +88,7 @@ func TestKeysThatMakeNoSenseAreRefusedBeforeAnythingIsSent(t *testing.T) {
 			})
 		}
 	}
+	require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"lockpipe:admitted"}, func(*lockpipe.Lease, error) {}), lockpipe.ErrInvalid)
 	require.Empty(t, c.TryAcquireEach(t.Context(), nil))
 	require.Empty(t, c.TryAcquireEach(t.Context(), []string{}))
 	require.Equal(t, before, traffic(t, nodes), "something was sent")
@@ -392,8 +395,9 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 			lockpipe.Config{Nodes: one, NodeTimeout: 2 * time.Second, MaxTTL: time.Second},
 			[]string{"Config.NodeTimeout", "2s", "TTL", "1s"},
 		},
-		"no nodes":    {lockpipe.Config{}, []string{"Config.Nodes", "empty"}},
-		"empty nodes": {lockpipe.Config{Nodes: []string{}}, []string{"Config.Nodes", "empty"}},
+		"Prefix of our own names": {lockpipe.Config{Nodes: one, Prefix: "lockpipe:app:"}, []string{"Config.Prefix", `"lockpipe:app:"`}},
+		"no nodes":                {lockpipe.Config{}, []string{"Config.Nodes", "empty"}},
+		"empty nodes":             {lockpipe.Config{Nodes: []string{}}, []string{"Config.Nodes", "empty"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { refusedConfig(t, test.cfg, test.says...) })

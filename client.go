@@ -56,7 +56,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}), ended: make(chan struct{})}
-	c.fences.wall, c.fences.lead = time.Now, (cfg.MaxTTL / leadParts).Microseconds()
+	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
 	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
 	c.leases = lease.NewManager(lease.Config{
 		Extend: c.extend,
@@ -126,12 +126,19 @@ func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, er
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	for stale := 0; ; stale++ {
-		l := c.newLease(keys, o.numbers(c.awaited(keys, o)))
+	for behind := (lag{}); ; {
+		l := c.newLease(keys, behind.floor, o.numbers(c.awaited(keys, o)))
 		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
 		held, err := c.granted(l, a, o, a.Wait(ctx, time.Time{}))
-		if err == nil || !o.fencing || stale == maxCatchUps || !c.catchUp(ctx, l, a) {
+		if err == nil || !o.fencing {
 			return held, err
+		}
+		again, wait := behind.after(a)
+		if wait {
+			_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{}) // unconfirmed, it is in the way at most
+		}
+		if !again || ctx.Err() != nil {
+			return nil, err
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -44,7 +45,8 @@ type Config struct {
 	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
 	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.
 	RestartGuard GuardMode
-	// Prefix is put before every key on the nodes. Keys that begin with "lockpipe:" behind it are the Client's own.
+	// Prefix is put before every key on the nodes. What begins with "lockpipe:" behind it is the Client's own: calls with such keys are refused, as
+	// is such a Prefix, which could be among those of a Client without one.
 	Prefix string
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's roots for rediss:// and
 	// no TLS for host:port.
@@ -86,6 +88,8 @@ func (cfg Config) validated() (Config, error) {
 		return cfg, invalid("Config.Nodes has %d entries: give at most %d", len(cfg.Nodes), multiplex.MaxNodes)
 	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
 		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff", cfg.RestartGuard)
+	case strings.HasPrefix(cfg.Prefix, reserved):
+		return cfg, invalid("Config.Prefix is %.64q, and %q is the Client's own: give one that begins otherwise", cfg.Prefix, reserved)
 	case cfg.MaxTTL < minTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at least %v", cfg.MaxTTL, minTTL)
 	case cfg.TTL < minTTL:

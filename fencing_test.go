@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,7 +157,7 @@ func TestAClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
 	}
 }
 
-// The goal: where a quorum has seen fences that nobody can top, the call fails after a few attempts, not as held, and leaves nothing.
+// The goal: where a quorum has seen fences that nobody can top, the call fails after one attempt, not as held, and leaves nothing.
 func TestAFenceThatCannotBeToppedIsNotHeld(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		for i := range 3 {
@@ -167,11 +168,205 @@ func TestAFenceThatCannotBeToppedIsNotHeld(t *testing.T) {
 		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
 		require.NotErrorIs(t, err, lockpipe.ErrHeld)
 		require.ErrorContains(t, err, "a fence of 9007199254740991 was granted before")
-		require.Equal(t, before+4, c.Stats().Attempts)
+		require.ErrorContains(t, err, "until its companion is deleted")
+		require.Equal(t, before+1, c.Stats().Attempts)
 		v.onlyCompanions(t)
 
 		_, err = c.Acquire(t.Context(), "k", lockpipe.WithFencing(), lockpipe.WithMaxAttempts(3), lockpipe.WithRetryDelay(time.Second, time.Second))
 		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+		v.onlyCompanions(t)
+	})
+}
+
+// The goal: whatever stands in a companion, and however high, matters for its own key alone: all others are taken at the first try, with fences
+// of the time, and handed over; and its own is taken again where the number can be topped, and refused else.
+func TestAHighCompanionIsOfItsKeyAlone(t *testing.T) {
+	for text, ok := range map[string]bool{"9007199254740991": false, "99999999999999999": false, "9007199254740989": true, "4102444800000000": true} {
+		inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+			var seen fence.Checker
+			for i := range 3 {
+				v.set(t, i, companion("bad"), text)
+			}
+			for range 2 {
+				before := c.Stats().Attempts
+				results := c.TryAcquireEach(t.Context(), []string{"bad", "good"}, lockpipe.WithFencing())
+				require.NoError(t, results[1].Err)
+				require.Less(t, passed(t, &seen, results[1].Lease), time.Now().UnixMicro()+10)
+				if bad := results[0]; ok {
+					require.NoError(t, bad.Err)
+					passed(t, &seen, bad.Lease)
+					require.Equal(t, before+3, c.Stats().Attempts, "the price of this key")
+				} else {
+					require.ErrorIs(t, bad.Err, lockpipe.ErrNoQuorum)
+					require.ErrorContains(t, bad.Err, "until its companion is deleted")
+					require.Equal(t, before+2, c.Stats().Attempts)
+				}
+			}
+			l := try(t, c, "handed", lockpipe.WithFencing())
+			var all []<-chan outcome
+			for range 5 {
+				all = append(all, queue(t, c, "handed", lockpipe.WithFencing()))
+			}
+			for _, next := range all {
+				passed(t, &seen, l)
+				l = granted(t, next)
+			}
+			passed(t, &seen, l)
+			require.Equal(t, uint64(4), c.Stats().Handovers)
+			v.onlyCompanions(t)
+		})
+	}
+}
+
+// The goal: a node of a minority that has the highest fence there is does not drag others along that are only ahead, whoever answers first.
+func TestOneNodeAtTheEndDoesNotDragItsKeyThere(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		ahead := time.Now().Add(time.Minute).UnixMicro()
+		v.set(t, 0, companion("k"), "9007199254740991")
+		for i := 1; i < 5; i++ {
+			v.set(t, i, companion("k"), strconv.FormatInt(ahead, 10))
+		}
+		for range 10 {
+			l := try(t, c, "k", lockpipe.WithFencing())
+			require.Greater(t, l.Fence(), ahead)
+			require.Less(t, l.Fence(), ahead+100)
+			release(t, l)
+			v.onlyCompanions(t)
+		}
+	})
+}
+
+// The goal: a process that is paused after it has taken its number comes with a lower one than those that were granted meanwhile. It gets no lease
+// with it, also where all nodes have forgotten these: the time of a lease runs since before its number was taken.
+func TestAPauseBehindTheClockGivesNoOldFence(t *testing.T) {
+	calls := map[string]func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error){
+		"try": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
+			return c.TryAcquire(ctx, "k", lockpipe.WithFencing())
+		},
+		"each": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
+			r := c.TryAcquireEach(ctx, []string{"k"}, lockpipe.WithFencing())[0]
+			return r.Lease, r.Err
+		},
+		"wait": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
+			return c.Acquire(ctx, "k", lockpipe.WithFencing())
+		},
+		"async": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
+			return waitForAsync(c)(ctx, []string{"k"}, lockpipe.WithFencing())
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+				paused := v.client(t)
+				var once atomic.Bool
+				lockpipe.BehindClock(paused, func() {
+					if !once.Swap(true) {
+						time.Sleep(3 * time.Minute)
+					}
+				})
+				got := later(func() outcome {
+					l, err := call(t.Context(), paused)
+					return outcome{lease: l, err: err}
+				})
+				time.Sleep(time.Second)
+				l := v.hold(t, c, "k", lockpipe.WithFencing())
+				release(t, l)
+				synctest.Wait()
+				for i := range v.nodes {
+					v.del(i, companion("k"))
+				}
+				o := <-got
+				if o.err != nil {
+					require.ErrorIs(t, o.err, lockpipe.ErrNoQuorum)
+					return
+				}
+				require.Greater(t, o.lease.Fence(), l.Fence())
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
+// The goal: where what was granted with too low a fence has to be deleted first, and nodes hang, TryAcquireEach waits for that once for all of its
+// keys, and makes one attempt more.
+func TestManyStaleKeysWaitTogether(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		keys, others := keysOf("k", 100), keysOf("other", 100)
+		for _, k := range keys {
+			for i := range 2 {
+				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+			}
+		}
+		v.fail(2, readOnly)
+		v.silence(3, 4)
+		timed := func(keys []string, opts ...lockpipe.Option) time.Duration {
+			began := time.Now()
+			for _, r := range c.TryAcquireEach(t.Context(), keys, opts...) {
+				require.ErrorIs(t, r.Err, lockpipe.ErrNoQuorum)
+			}
+			return time.Since(began)
+		}
+		before := c.Stats().Attempts
+		require.LessOrEqual(t, timed(keys, lockpipe.WithFencing()), timed(others)+50*time.Millisecond)
+		require.LessOrEqual(t, c.Stats().Attempts, before+300)
+	}, timeout(50*time.Millisecond))
+}
+
+// The goal: where others with a faster clock take the keys again and again, a call that has to wait for its own release does so once, and one that
+// has not tries again at once three times.
+func TestACallThatStaysBehindGivesUp(t *testing.T) {
+	for stale, attempts := range map[int]uint64{1: 2, 2: 4} {
+		inBubble(t, 2, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+			higher := time.Now().Add(time.Hour).UnixMicro()
+			lockpipe.BehindClock(c, func() {
+				higher += 10
+				for i := range stale {
+					v.set(t, i, companion("k"), strconv.FormatInt(higher, 10))
+					v.set(t, i, companion("other"), strconv.FormatInt(higher, 10))
+				}
+			})
+			_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
+			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+			require.Equal(t, attempts, c.Stats().Attempts)
+			err = c.TryAcquireEach(t.Context(), []string{"other"}, lockpipe.WithFencing())[0].Err
+			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+			require.Equal(t, 2*attempts, c.Stats().Attempts)
+			v.onlyCompanions(t)
+		})
+	}
+}
+
+// The goal: a fence that one node has seen does not drag a waiting call's along that another's lease is in the way of.
+func TestAStaleMinorityDoesNotDragWhoWaits(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		held := v.hold(t, v.client(t), "k", lockpipe.WithFencing())
+		v.del(0, "k")
+		v.set(t, 0, companion("k"), "4102444800000000")
+		waiting := queue(t, c, "k", lockpipe.WithFencing())
+		time.Sleep(10 * time.Second)
+		release(t, held)
+		time.Sleep(10 * time.Second)
+		l := granted(t, waiting)
+		require.Less(t, l.Fence(), time.Now().UnixMicro())
+		release(t, l)
+		v.onlyCompanions(t)
+	})
+}
+
+// The goal: TryAcquireEach takes keys that only the release of its own first attempt is in the way of, too, each with a fence of its own.
+func TestManyKeysOfWhichHalfTheNodesAreStale(t *testing.T) {
+	inBubble(t, 2, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		keys := keysOf("k", 100)
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		for i, k := range keys {
+			v.set(t, i%2, companion(k), strconv.FormatInt(ahead+int64(1000*i), 10))
+		}
+		for i, r := range c.TryAcquireEach(t.Context(), keys, lockpipe.WithFencing()) {
+			require.NoError(t, r.Err)
+			require.Equal(t, ahead+int64(1000*i)+1, r.Lease.Fence())
+			release(t, r.Lease)
+		}
+		require.Equal(t, uint64(200), c.Stats().Attempts)
 		v.onlyCompanions(t)
 	})
 }
@@ -236,6 +431,26 @@ func TestACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 		require.Greater(t, l.Fence(), time.Now().Add(time.Hour).UnixMicro())
 		require.Equal(t, uint64(2), c.Stats().Attempts)
 		release(t, l)
+		v.onlyCompanions(t)
+	})
+	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		keys := keysOf("k", 100)
+		for _, k := range keys {
+			for i := range 2 {
+				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+			}
+		}
+		v.fail(2, readOnly)
+		v.silence(3, 4)
+		taken := later(func() []lockpipe.Result { return c.TryAcquireEach(t.Context(), keys, lockpipe.WithFencing()) })
+		synctest.Wait()
+		require.Equal(t, uint64(100), c.Stats().Attempts)
+		v.speak(3, 4)
+		for _, r := range <-taken {
+			require.NoError(t, r.Err)
+			release(t, r.Lease)
+		}
+		require.Equal(t, uint64(200), c.Stats().Attempts)
 		v.onlyCompanions(t)
 	})
 }

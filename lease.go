@@ -18,8 +18,8 @@ type Lease struct {
 	turns  *turns           // nil unless it was handed over
 }
 
-// newLease returns a lease that is to be granted yet, with up to so many fences; 0 without fencing.
-func (c *Client) newLease(keys []string, fences int64) *Lease {
+// newLease returns a lease that is to be granted yet, with up to so many fences above floor; 0 without fencing.
+func (c *Client) newLease(keys []string, floor, fences int64) *Lease {
 	f := new(struct { // one piece of memory
 		lease Lease
 		claim multiplex.Claim
@@ -27,7 +27,9 @@ func (c *Client) newLease(keys []string, fences int64) *Lease {
 	token := c.token()
 	f.claim.Init(c.cfg.Prefix, keys, string(token[:]))
 	if fences > 0 {
-		f.claim.Fence(c.fences.take(fences))
+		now := time.Now()
+		first, last := c.fences.take(floor, fences)
+		f.claim.Fence(now, first, last)
 	}
 	f.lease.client, f.lease.claim = c, &f.claim
 	return &f.lease

@@ -43,9 +43,12 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 		return fail(err)
 	}
 	defer c.leave()
-	behind := c.each(ctx, once, o, results)
-	for stale := 0; len(behind) > 0 && stale < maxCatchUps; stale++ {
-		behind = c.eachAgain(ctx, behind, o, results)
+	all := make([]single, len(once))
+	for i := range all {
+		all[i].place = i
+	}
+	for some := all; len(some) > 0; {
+		some = c.each(ctx, once, o, some, results)
 	}
 	for i := range once {
 		if err := results[i].Err; err != nil {
@@ -58,40 +61,51 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	return results
 }
 
-// each makes one attempt for each key. It returns the places of those that are worth another one at once.
-func (c *Client) each(ctx context.Context, keys []string, o call, results []Result) (behind []int) {
-	leases := make([]*Lease, len(keys))
-	attempts := make([]*multiplex.Attempt, len(keys))
-	began := time.Now()
-	for i := range keys {
-		key := keys[i : i+1]
-		leases[i] = c.newLease(key, o.numbers(c.awaited(key, o)))
-		attempts[i] = c.mux.Acquire(leases[i].claim, o.ttl, len(keys))
-	}
-	for i, k := range keys {
-		results[i].Key = k
-		results[i].Lease, results[i].Err = c.granted(leases[i], attempts[i], o, attempts[i].Wait(ctx, began))
-		if results[i].Err != nil && o.fencing && c.catchUp(ctx, leases[i], attempts[i]) {
-			behind = append(behind, i)
-		}
-	}
-	return behind
+// single is one key of a TryAcquireEach.
+type single struct {
+	place   int // among the keys, and of its result
+	behind  lag
+	lease   *Lease
+	attempt *multiplex.Attempt
 }
 
-// eachAgain is each for some of the results, by their places.
-func (c *Client) eachAgain(ctx context.Context, some []int, o call, results []Result) (behind []int) {
-	keys := make([]string, len(some))
-	for i, place := range some {
-		keys[i] = results[place].Key
+// each makes one attempt for each of some keys. It returns those that are worth another one at once, in the memory of some.
+func (c *Client) each(ctx context.Context, keys []string, o call, some []single, results []Result) (again []single) {
+	began := time.Now()
+	for i := range some {
+		s := &some[i]
+		key := keys[s.place : s.place+1]
+		s.lease = c.newLease(key, s.behind.floor, o.numbers(c.awaited(key, o)))
+		s.attempt = c.mux.Acquire(s.lease.claim, o.ttl, len(some))
 	}
-	news := make([]Result, len(some))
-	for _, i := range c.each(ctx, keys, o, news) {
-		behind = append(behind, some[i])
+	again = some[:0]
+	var releases []*multiplex.Attempt
+	for _, s := range some {
+		r := &results[s.place]
+		r.Key = keys[s.place]
+		r.Lease, r.Err = c.granted(s.lease, s.attempt, o, s.attempt.Wait(ctx, began))
+		if r.Err == nil || !o.fencing {
+			continue
+		}
+		worth, wait := s.behind.after(s.attempt)
+		if wait {
+			releases = append(releases, c.mux.Release(s.lease.claim, len(some)))
+		}
+		if worth {
+			again = append(again, s)
+		}
 	}
-	for i, place := range some {
-		results[place] = news[i]
+	began = time.Now()
+	for _, r := range releases {
+		_ = r.Wait(ctx, began) // unconfirmed, it is in the way at most
 	}
-	return behind
+	for i := range again { // all of them wait once together
+		again[i].behind.waited = again[i].behind.waited || len(releases) > 0
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return again
 }
 
 // spread gives the results of the first n, which are of different keys, to all entries of keys.

@@ -38,8 +38,8 @@ func WithAutoExtend(maxHold time.Duration) Option {
 
 // WithFencing gives the lease a fence: Lease.Fence is a number above those of all earlier leases with fencing on any of its keys, whichever client
 // took them, for the resource to refuse who comes too late with a lower one. It costs no round trip, but some work on the nodes, and a second key beside each
-// key, for a day. Where the clock of another client was ahead, one round trip more, which does not count for WithMaxAttempts. See docs/fencing.md
-// for what it depends on.
+// key, for a day. Where the clock of another client was ahead, one round trip more, which does not count for WithMaxAttempts; a clock that is
+// wrong by more than ten minutes harms only the keys that it touched. See docs/fencing.md for what it depends on.
 func WithFencing() Option { return Option{kind: optionFencing} }
 
 // WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means until ctx ends. With a limit it does

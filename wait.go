@@ -110,7 +110,7 @@ type seeker struct {
 	armed    bool   // the watch was armed since the last attempt
 	told     bool   // the judge tells of changes
 	vain     int    // attempts in vain since the key was seen to be held
-	stale    int    // attempts in a row that failed for their fence alone
+	behind   lag    // attempts that failed for their fence alone
 	again    bool   // the last one did, and the next one is made at once
 
 	since  time.Time // when it began to compete with other processes; zero: it does not yet
@@ -245,13 +245,17 @@ func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 	if s.room[0] != "" && !c.rooms.First(&s.waiter) {
 		return nil, t, forever
 	}
-	if s.again {
-		s.again = false
-	} else if pause := s.pause(); pause > 0 {
-		return nil, t, pause
+	again := s.again
+	s.again = false
+	if !again {
+		if pause := s.pause(); pause > 0 {
+			return nil, t, pause
+		}
 	}
 	shared := s.o.fencing && s.room[0] != "" && (s.attempts > 0 || c.rooms.Followed(&s.waiter))
-	t = try{lease: c.newLease(s.keys, s.o.numbers(shared)), all: s.judge < 0 || !time.Now().Before(s.allAt)}
+	t = try{lease: c.newLease(s.keys, s.behind.floor, s.o.numbers(shared))}
+	// The judge may have granted the attempt that was too low, and be the last to hear of its release: it alone must not refuse this one.
+	t.all = again || s.judge < 0 || !time.Now().Before(s.allAt)
 	if t.all {
 		t.attempt = c.mux.Acquire(t.lease.claim, s.o.ttl, len(s.keys))
 	} else { // where many want the keys, this keeps their votes from splitting

@@ -86,7 +86,7 @@ type note struct {
 }
 
 func (m *Mux) newAttempt(c *Claim, k kind, ttl, limit, worth time.Duration) *Attempt {
-	a := &Attempt{mux: m, claim: c, kind: k, ttl: ttl, limit: min(limit, worth), worth: worth, sent: time.Now()}
+	a := &Attempt{mux: m, claim: c, kind: k, ttl: ttl, limit: min(limit, worth), worth: worth, sent: c.from(k)}
 	if k != release {
 		a.text = m.milliseconds(ttl)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -24,12 +25,14 @@ const companionKey = "lockpipe:fence:"
 type fence struct {
 	script.Fence
 	first, last int64
+	before      time.Time // the numbers were taken
 }
 
-// Fence has the claim ask for the numbers from first to last, above 0 and up to MaxFence. It comes after Init, and before the first
-// attempt.
-func (c *Claim) Fence(first, last int64) {
-	f := &fence{first: first, last: last}
+// Fence has the claim ask for the numbers from first to last, above 0 and up to MaxFence. It comes after Init, and before the one attempt to
+// acquire, whose validity counts from before: a time before the numbers were taken. So no lease begins long after the time that its numbers
+// stand for, however long the process is paused in between.
+func (c *Claim) Fence(before time.Time, first, last int64) {
+	f := &fence{first: first, last: last, before: before}
 	f.First, f.Last = strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)
 	f.Companions = make([]string, c.Len())
 	for i, key := range c.keys() {
@@ -57,6 +60,14 @@ func (c *Claim) fence() *fence {
 	return c.extra.fence
 }
 
+// from is the time from which the validity of a new attempt counts.
+func (c *Claim) from(k kind) time.Time {
+	if f := c.fence(); f != nil && k == acquire {
+		return f.before
+	}
+	return time.Now()
+}
+
 // MaxFence is the highest number of a fence.
 const MaxFence = script.MaxFence
 
@@ -65,6 +76,9 @@ const MaxFence = script.MaxFence
 type staleError struct{ seen int64 }
 
 func (e *staleError) Error() string {
+	if e.seen >= MaxFence {
+		return fmt.Sprintf("a fence of %d was granted before, and there is none above it: the key can't be taken with fencing until its companion is deleted, or expires", e.seen)
+	}
 	return fmt.Sprintf("a fence of %d was granted before, which is not below that of this attempt", e.seen)
 }
 
@@ -79,9 +93,9 @@ func (r *answer) stale(seen int64, nothing bool) {
 	}
 }
 
-// Stale tells of an acquire with a fence, after Wait, the highest number that was in its way on any node so far; 0: none. again: that is why it
-// failed, or may be, and a higher fence may be granted. at once: the nodes that said so are a quorum, and nothing of this attempt is on them; else its
-// release is worth waiting for.
+// Stale tells of an acquire with a fence, after Wait, the highest number that was in its way on any node so far and can be topped; 0: none. again: that
+// is why it failed, or may be, and a higher fence may be granted. at once: the nodes that said so are a quorum, and nothing of this attempt is on them; else
+// its release is worth waiting for.
 func (a *Attempt) Stale() (seen int64, again, atOnce bool) {
 	if a.claim.fence() == nil {
 		return 0, false, false
@@ -94,7 +108,7 @@ func (a *Attempt) Stale() (seen int64, again, atOnce bool) {
 		i := s.first()
 		var e *staleError
 		switch err := a.notes[i].err; {
-		case errors.As(err, &e):
+		case errors.As(err, &e) && e.seen < MaxFence:
 			behind |= one(i)
 			seen = max(seen, e.seen)
 		case err == errSuperseded: // by the release

@@ -40,7 +40,7 @@ func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
 		c.Init("app:", keys, "token")
 		first, last := c.Fences()
 		require.Equal(t, []int64{0, 0}, []int64{first, last})
-		c.Fence(5, script.MaxFence)
+		c.Fence(time.Now(), 5, script.MaxFence)
 		first, last = c.Fences()
 		require.Equal(t, []int64{5, script.MaxFence}, []int64{first, last})
 		require.Equal(t, []string{"5", "9007199254740991"}, []string{c.fence().First, c.fence().Last})
@@ -80,7 +80,7 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		fenced := claim("fenced", "t")
-		fenced.Fence(5, 9)
+		fenced.Fence(time.Now(), 5, 9)
 		var attempts []*Attempt
 		for _, c := range []*Claim{claim("plain", "t"), fenced} {
 			attempts = append(attempts, m.newAttempt(c, extend, time.Minute, time.Second, time.Second))
@@ -99,7 +99,7 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 // those that granted, or may grant, are a quorum, and else not; of a large set, parts may be left on nodes that were stale.
 func TestWhatAStaleAttemptIsWorth(t *testing.T) {
 	g, s, e := answer{vote: granted, replied: true, key: -1}, answer{err: &staleError{7}}, answer{err: errors.New("LOADING")}
-	r := answer{vote: refused, replied: true}
+	r, top := answer{vote: refused, replied: true}, answer{err: &staleError{script.MaxFence}}
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
@@ -117,10 +117,14 @@ func TestWhatAStaleAttemptIsWorth(t *testing.T) {
 			{1, []answer{r, s, r}, 7, false, false},
 			{1, []answer{e, e, g}, 0, false, false},
 			{1, []answer{s, g, g}, 7, false, false},
+			{1, []answer{s, s, top}, 7, true, true},
+			{1, []answer{s, top, g}, 7, true, false},
+			{1, []answer{s, top, e}, 7, false, false},
+			{1, []answer{top, top, top}, 0, false, false},
 		} {
 			var claim Claim
 			claim.Init("", make([]string, c.keys), "t")
-			claim.Fence(5, 5)
+			claim.Fence(time.Now(), 5, 5)
 			a := m.newAttempt(&claim, acquire, time.Minute, time.Second, time.Second)
 			for i, v := range c.votes {
 				a.count(i, v)
@@ -128,5 +132,28 @@ func TestWhatAStaleAttemptIsWorth(t *testing.T) {
 			seen, again, atOnce := a.Stale()
 			require.Equal(t, []any{c.seen, c.again, c.atOnce}, []any{seen, again, atOnce}, i)
 		}
+	})
+}
+
+// The goal: the validity of an attempt to acquire with a fence counts from before its numbers were taken, and that of no other from then.
+func TestValidityCountsFromBeforeTheFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		for _, begin := range []func(c *Claim) *Attempt{
+			func(c *Claim) *Attempt { return m.Acquire(c, time.Minute, 1) },
+			func(c *Claim) *Attempt { return m.Contend(c, time.Minute, 1) },
+		} {
+			c := claim("k", "t")
+			before := time.Now()
+			c.Fence(before, 5, 9)
+			time.Sleep(time.Second)
+			require.Equal(t, before, begin(c).Sent())
+			now := time.Now()
+			require.Equal(t, now, m.Extend(c, time.Minute, now.Add(time.Minute), 0, 1).Sent())
+			require.Equal(t, now, m.Release(c, 1).Sent())
+		}
+		require.Equal(t, time.Now(), m.Acquire(claim("plain", "t"), time.Minute, 1).Sent())
+		time.Sleep(time.Second)
 	})
 }

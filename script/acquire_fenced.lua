@@ -3,11 +3,14 @@
 -- set has one key and all have the same TTL; else an empty string and then five values for each set: how many keys it has, its
 -- TTL, its token, its fence and the last number.
 -- A set is granted as in acquire.lua, but only if its fence is above what all of its companions have; they have its last number
--- then, for a day. A companion that is no number is somebody's key by mistake: it counts as one that is held.
+-- then, for a day. A companion that is no number, or NaN, is somebody's key by mistake: it counts as one that is held.
 -- Reply: as in acquire.lua; instead of the place of a key stands, negative, the highest number of the companions where that is not
 -- below the fence.
+local KEYS, ARGV, call = KEYS, ARGV, redis.call
 local shared = ARGV[1] ~= ''
 local values = shared and 3 or 5
+-- What a set of this call changes of this is behind a key that is held then.
+local seen = call('MGET', unpack(KEYS))
 local granted, last, refused = 0, 0, nil
 for set = 1, (#ARGV - 1) / values do
   local at = values * (set - 1) + 2
@@ -21,14 +24,16 @@ for set = 1, (#ARGV - 1) / values do
   local beside = last + count
   last = beside + count
   local found, highest = 0, 0
-  if redis.call('EXISTS', unpack(KEYS, first, beside)) > 0 then
+  if count == 1 then
+    if seen[first] then found = 1 end
+  elseif call('EXISTS', unpack(KEYS, first, beside)) > 0 then
     found = 1
-    while redis.call('EXISTS', KEYS[first + found - 1]) == 0 do found = found + 1 end
-  else
-    local companions = redis.call('MGET', unpack(KEYS, beside + 1, last))
+    while call('EXISTS', KEYS[first + found - 1]) == 0 do found = found + 1 end
+  end
+  if found == 0 then
     for i = 1, count do
-      local number = tonumber(companions[i] or 0)
-      if not number then
+      local number = tonumber(seen[beside + i] or 0)
+      if not number or number ~= number then
         found = i
       elseif number >= fence then
         highest = math.max(highest, number)
@@ -36,10 +41,11 @@ for set = 1, (#ARGV - 1) / values do
     end
     if found == 0 and highest > 0 then found = -math.min(highest, 9007199254740991) end
   end
+  if found == 0 and count == 1 and not call('SET', KEYS[first], token, 'NX', 'PX', ttl) then found = 1 end
   if found == 0 then
     for k = first, beside do
-      redis.call('SET', KEYS[k], token, 'NX', 'PX', ttl)
-      redis.call('SET', KEYS[k + count], reserved, 'PX', 86400000)
+      if count > 1 then call('SET', KEYS[k], token, 'NX', 'PX', ttl) end
+      call('SET', KEYS[k + count], reserved, 'PX', 86400000)
     end
     granted = granted + 1
   else

@@ -52,7 +52,7 @@ func TestAFencedSetIsGrantedOnlyAboveItsCompanions(t *testing.T) {
 	const highest = 1<<53 - 1
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		do(t, n, "MSET", "f:low", "1763743207000000", "f:same", "1763743207000001", "f:high", "1763743207000009", "f:top", strconv.Itoa(highest),
-			"f:endless", "99999999999999999", "f:odd", "a token", "held", "other", "f:held", "9000000000000000")
+			"f:endless", "99999999999999999", "f:odd", "a token", "f:nan", "nan", "held", "other", "f:held", "9000000000000000")
 		do(t, n, "LPUSH", "f:list", "x")
 		const first, last = 1763743207000001, 1763743207000005
 		names := [][]string{
@@ -70,6 +70,8 @@ func TestAFencedSetIsGrantedOnlyAboveItsCompanions(t *testing.T) {
 			{"c", "held"},
 			{"d", "odd"},
 			{"e", "f"},
+			{"nan"},
+			{"g", "nan", "high"},
 		}
 		var sets []script.Set
 		for i, keys := range names {
@@ -78,13 +80,14 @@ func TestAFencedSetIsGrantedOnlyAboveItsCompanions(t *testing.T) {
 		stale := func(seen int64) script.Refusal { return script.Refusal{Seen: seen} }
 		require.Equal(t, map[int]script.Refusal{
 			1: stale(first), 2: stale(1763743207000009), 3: stale(highest), 4: stale(highest), 5: {Key: 0}, 6: {Key: 0},
-			10: stale(1763743207000009), 11: {Key: 1}, 12: {Key: 1},
+			10: stale(1763743207000009), 11: {Key: 1}, 12: {Key: 1}, 14: {Key: 0}, 15: {Key: 1},
 		}, runFenced(t, n, sets...))
 		for key, want := range map[string]any{
 			"low": "t0", "same": nil, "high": nil, "top": nil, "odd": nil, "held": "other", "new": "t7", "list": "t8", "a": "t9", "low2": "t9",
 			"b": nil, "c": nil, "d": nil, "e": "t13", "f": "t13",
 			"f:low": "1763743207000005", "f:same": "1763743207000001", "f:new": "1763743207000005", "f:list": "1763743207000005",
 			"f:f": "1763743207000005", "f:b": nil, "f:c": nil, "f:odd": "a token",
+			"nan": nil, "g": nil, "f:nan": "nan",
 		} {
 			require.Equal(t, want, do(t, n, "GET", key), key)
 		}
@@ -100,11 +103,11 @@ func TestAFencedSetIsGrantedOnlyAboveItsCompanions(t *testing.T) {
 // The goal: a companion is raised to at least the number, and never lowered.
 func TestRaiseNeverLowers(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		do(t, n, "MSET", "low", "999999999999999", "same", "1000000000000000", "high", "1000000000000001", "odd", "a token")
-		_, raised := run(t, n, script.Raise, set("1000000000000000", "low"), set("1000000000000000", "same", "high", "missing", "odd"), set("7", "new"))
+		do(t, n, "MSET", "low", "999999999999999", "same", "1000000000000000", "high", "1000000000000001", "odd", "a token", "nan", "nan")
+		_, raised := run(t, n, script.Raise, set("1000000000000000", "low"), set("1000000000000000", "same", "high", "missing", "odd", "nan"), set("7", "new"))
 		require.Equal(t, int64(3), raised)
-		require.Equal(t, []any{"1000000000000000", "1000000000000000", "1000000000000001", "1000000000000000", "a token", "7"},
-			do(t, n, "MGET", "low", "same", "high", "missing", "odd", "new"))
+		require.Equal(t, []any{"1000000000000000", "1000000000000000", "1000000000000001", "1000000000000000", "a token", "nan", "7"},
+			do(t, n, "MGET", "low", "same", "high", "missing", "odd", "nan", "new"))
 		require.InDelta(t, 86400000, do(t, n, "PTTL", "low"), 30000)
 		require.Equal(t, int64(-1), do(t, n, "PTTL", "same"))
 
@@ -154,4 +157,20 @@ func TestNumbersOfCompanionsAreChecked(t *testing.T) {
 	c = plan(script.Acquire, set("a", "x"))[0]
 	_, err = script.DecodeList(nil, []int64{0, 1, -5}, &c)
 	require.Error(t, err)
+}
+
+// The goal: of two sets of one call that have a key in common the first is granted, and the second refused as held, though nothing of that was
+// there when the call began; and the companion keeps the number of the first.
+func TestFencedSetsOfOneCallSeeEachOther(t *testing.T) {
+	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
+		refused := runFenced(t, n, fenced("t1", 10, 15, "a"), fenced("t2", 20, 20, "a"))
+		require.Equal(t, map[int]script.Refusal{1: {}}, refused)
+		refused = runFenced(t, n, fenced("t3", 30, 30, "b"), fenced("t4", 40, 40, "c", "b"), fenced("t5", 50, 50, "c", "d"), fenced("t6", 60, 60, "d"))
+		require.Equal(t, map[int]script.Refusal{1: {Key: 1}, 3: {}}, refused)
+		for key, want := range map[string]any{
+			"a": "t1", "b": "t3", "c": "t5", "d": "t5", "f:a": "15", "f:b": "30", "f:c": "50", "f:d": "50",
+		} {
+			require.Equal(t, want, do(t, n, "GET", key), key)
+		}
+	})
 }

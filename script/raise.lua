@@ -1,7 +1,7 @@
 -- KEYS: the companions of the keys of all sets, one set after another.
 -- ARGV: as in release.lua, with the last number that a set reserves in place of its token.
 -- Lets each companion have at least that number, for a day: a node that forgot it, or never had it, must not grant a lower fence
--- when the lease is over that it has again. A companion that is no number is left alone.
+-- when the lease is over that it has again. A companion that is no number is left alone, as is NaN, which is below nothing.
 -- Reply: how many companions were raised.
 local shared = ARGV[1] ~= ''
 local raised, last = 0, 0

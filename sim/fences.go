@@ -1,6 +1,9 @@
 package sim
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 const (
 	// companionLife is how long a node remembers a fence, in milliseconds.
@@ -38,7 +41,7 @@ func (n *node) fence(companion string) (number float64, ok bool) {
 		return 0, true
 	}
 	number, err := strconv.ParseFloat(value, 64) // as Lua reads it
-	return number, err == nil
+	return number, err == nil && !math.IsNaN(number)
 }
 
 // obstacle is what the reply says of a set that is not granted: the place of a key, or below 0 the highest fence; else 0.

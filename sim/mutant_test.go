@@ -118,7 +118,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "range", rule: "11: the numbers that are reserved for hand-overs are not recorded", mix: "fenced", finds: "which is not above",
-		edit: edit{"multiplex/fence.go", "\tf := &fence{first: first, last: last}\n", "\tf := &fence{first: first, last: last}\n\tif dice.Broken(\"range\") {\n\t\tlast = first\n\t}\n"},
+		edit: edit{"multiplex/fence.go", "\tf := &fence{first: first, last: last, before: before}\n", "\tf := &fence{first: first, last: last, before: before}\n\tif dice.Broken(\"range\") {\n\t\tlast = first\n\t}\n"},
 	},
 	{
 		name: "numbers", rule: "11: a lease is handed over without a number left", mix: "fenced", finds: "which is not above",

@@ -83,7 +83,7 @@ func compare(t *testing.T, server *lockpipetest.Nodes) {
 	n := newNode(0, 1)
 	for range 1000 {
 		if rng.IntN(50) == 0 { // by a mistake, or what nobody can top
-			key, value := fmt.Sprint("f:k", rng.IntN(12)), []string{"odd", "9007199254740993", "7"}[rng.IntN(3)]
+			key, value := fmt.Sprint("f:k", rng.IntN(12)), []string{"odd", "9007199254740993", "7", "nan"}[rng.IntN(4)]
 			_, err := server.Do(0, "SET", key, value, "PX", "86400000")
 			require.NoError(t, err)
 			ask(t, n, "SET", key, value, "PX", "86400000")
