@@ -165,7 +165,7 @@ func TestFencedSetsOfOneCallSeeEachOther(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		refused := runFenced(t, n, fenced("t1", 10, 15, "a"), fenced("t2", 20, 20, "a"))
 		require.Equal(t, map[int]script.Refusal{1: {}}, refused)
-		refused = runFenced(t, n, fenced("t3", 30, 30, "b"), fenced("t4", 40, 40, "c", "b"), fenced("t5", 50, 50, "c", "d"), fenced("t6", 60, 60, "d"))
+		refused = runFenced(t, n, fenced("t3", 30, 30, "b", "x"), fenced("t4", 40, 40, "c", "b"), fenced("t5", 50, 50, "c", "d"), fenced("t6", 60, 60, "d", "y"))
 		require.Equal(t, map[int]script.Refusal{1: {Key: 1}, 3: {}}, refused)
 		for key, want := range map[string]any{
 			"a": "t1", "b": "t3", "c": "t5", "d": "t5", "f:a": "15", "f:b": "30", "f:c": "50", "f:d": "50",
