@@ -24,15 +24,34 @@ func withEach(t *testing.T, test func(t *testing.T, nodes *lockpipetest.Nodes, t
 	}
 }
 
-// inBothOrders runs test with each of our lockers as the first and their one as the second, and the other way round, each time with
-// a key of its own. Ours are opened for each run, theirs once.
-func inBothOrders(t *testing.T, nodes *lockpipetest.Nodes, their library, test func(t *testing.T, first, second locker, key string)) {
+// pair is a meeting of one of our lockers and one of theirs, on a key of its own.
+type pair struct {
+	name          string
+	first, second locker
+	key           string
+}
+
+// pairs returns each of our lockers as the first and their one as the second, and the other way round. Ours are opened for each pair,
+// theirs once.
+func pairs(t *testing.T, nodes *lockpipetest.Nodes, their library) []pair {
+	t.Helper()
 	other := their.open(t, nodes.URLs())
+	var all []pair
 	for _, our := range ours {
-		name := our.name + ", then " + their.name
-		t.Run(name, func(t *testing.T) { test(t, our.open(t, nodes.URLs()), other, prefix+t.Name()) })
-		name = their.name + ", then " + our.name
-		t.Run(name, func(t *testing.T) { test(t, other, our.open(t, nodes.URLs()), prefix+t.Name()) })
+		all = append(all,
+			pair{name: our.name + ", then " + their.name, first: our.open(t, nodes.URLs()), second: other},
+			pair{name: their.name + ", then " + our.name, first: other, second: our.open(t, nodes.URLs())})
+	}
+	for i := range all {
+		all[i].key = prefix + t.Name() + "/" + all[i].name
+	}
+	return all
+}
+
+// eachPair runs test for each pair, one after another.
+func eachPair(t *testing.T, nodes *lockpipetest.Nodes, their library, test func(t *testing.T, p pair)) {
+	for _, p := range pairs(t, nodes, their) {
+		t.Run(p.name, func(t *testing.T) { test(t, p) })
 	}
 }
 
@@ -84,23 +103,23 @@ func requireTaken(t *testing.T, l locker, key string) {
 // attempt; and of all that nothing stays on any master.
 func TestEachExcludesTheOtherUntilTheRelease(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
-		inBothOrders(t, nodes, their, func(t *testing.T, first, second locker, key string) {
-			for _, turn := range [][2]locker{{first, second}, {second, first}} {
-				held := take(t, turn[0], key, longTTL)
-				requireTaken(t, turn[1], key)
-				requireQuorum(t, nodes, key, held.value)
+		eachPair(t, nodes, their, func(t *testing.T, p pair) {
+			for _, turn := range [][2]locker{{p.first, p.second}, {p.second, p.first}} {
+				held := take(t, turn[0], p.key, longTTL)
+				requireTaken(t, turn[1], p.key)
+				requireQuorum(t, nodes, p.key, held.value)
 
 				for i := range nodes.Len() { // as if most of the time had passed
-					nodes.Do(i, "PEXPIRE", key, fmt.Sprint((longTTL / 4).Milliseconds()))
+					nodes.Do(i, "PEXPIRE", p.key, fmt.Sprint((longTTL / 4).Milliseconds()))
 				}
 				require.NoError(t, held.extend(t.Context()))
-				requireTTL(t, nodes, key, longTTL/2)
-				requireTaken(t, turn[1], key)
-				requireQuorum(t, nodes, key, held.value)
+				requireTTL(t, nodes, p.key, longTTL/2)
+				requireTaken(t, turn[1], p.key)
+				requireQuorum(t, nodes, p.key, held.value)
 				require.NoError(t, held.release(t.Context()))
 			}
-			closeOurs(t, first, second)
-			require.Equal(t, make([]string, nodes.Len()), onMasters(t, nodes, key))
+			closeOurs(t, p.first, p.second)
+			require.Equal(t, make([]string, nodes.Len()), onMasters(t, nodes, p.key))
 		})
 	})
 }
@@ -134,50 +153,55 @@ func requireTTL(t *testing.T, nodes *lockpipetest.Nodes, key string, least time.
 func TestEachGetsWhatTheOtherLetExpire(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		t.Parallel()
-		inBothOrders(t, nodes, their, func(t *testing.T, first, second locker, key string) {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			late := take(t, first, key, shortTTL)
-			requireTaken(t, second, key)
-			held, err := second.wait(ctx, key, longTTL)
-			require.NoError(t, err)
-			require.False(t, time.Now().Before(late.until), "it got the lock before the other's time was over")
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		late := make(map[string]*lock)
+		all := pairs(t, nodes, their)
+		for _, p := range all { // all of them first: they expire at the same time
+			late[p.key] = take(t, p.first, p.key, shortTTL)
+		}
+		for _, p := range all {
+			t.Run(p.name, func(t *testing.T) {
+				held, err := p.second.wait(ctx, p.key, longTTL)
+				require.NoError(t, err)
+				require.False(t, time.Now().Before(late[p.key].until), "it got the lock before the other's time was over")
 
-			before := onMasters(t, nodes, key)
-			err = late.release(ctx)
-			require.Error(t, err)
-			if _, is := first.(*lockpipeLocker); is {
-				require.ErrorIs(t, err, lockpipe.ErrExpired)
-			}
-			closeOurs(t, first)
-			requireKept(t, nodes, key, held.value, before)
-			require.NoError(t, held.extend(ctx))
-			require.NoError(t, held.release(ctx))
-		})
+				before := onMasters(t, nodes, p.key)
+				err = late[p.key].release(ctx)
+				require.Error(t, err)
+				if _, is := p.first.(*lockpipeLocker); is {
+					require.ErrorIs(t, err, lockpipe.ErrExpired)
+				}
+				closeOurs(t, p.first)
+				requireKept(t, nodes, p.key, held.value, before)
+				require.NoError(t, held.extend(ctx))
+				require.NoError(t, held.release(ctx))
+			})
+		}
 	})
 }
 
 // The goal: a lock that the masters forgot, and that the other has got since, is neither extended nor deleted by the one who had it.
 func TestNeitherTouchesWhatTheOtherHasNow(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
-		inBothOrders(t, nodes, their, func(t *testing.T, first, second locker, key string) {
-			lost := take(t, first, key, longTTL)
+		eachPair(t, nodes, their, func(t *testing.T, p pair) {
+			lost := take(t, p.first, p.key, longTTL)
 			for i := range nodes.Len() {
-				_, err := nodes.Do(i, "DEL", key)
+				_, err := nodes.Do(i, "DEL", p.key)
 				require.NoError(t, err)
 			}
-			held := take(t, second, key, longTTL)
-			requireQuorum(t, nodes, key, held.value)
-			before := onMasters(t, nodes, key)
+			held := take(t, p.second, p.key, longTTL)
+			requireQuorum(t, nodes, p.key, held.value)
+			before := onMasters(t, nodes, p.key)
 
 			err := lost.extend(t.Context())
 			require.Error(t, err)
 			require.Error(t, lost.release(t.Context()))
-			if _, is := first.(*lockpipeLocker); is {
+			if _, is := p.first.(*lockpipeLocker); is {
 				require.ErrorIs(t, err, lockpipe.ErrLost)
 			}
-			closeOurs(t, first)
-			requireKept(t, nodes, key, held.value, before)
+			closeOurs(t, p.first)
+			requireKept(t, nodes, p.key, held.value, before)
 			require.NoError(t, held.extend(t.Context()))
 			require.NoError(t, held.release(t.Context()))
 		})

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -32,6 +33,10 @@ func newLockpipe(t *testing.T, urls []string, options ...lockpipe.Option) *lockp
 	require.NoError(t, err)
 	l := &lockpipeLocker{client, options}
 	t.Cleanup(func() { l.close(t) })
+	// Its connections are made now, at the cost of no short TTL.
+	lease, err := client.TryAcquire(t.Context(), "warm:"+rand.Text())
+	require.NoError(t, err)
+	require.NoError(t, lease.Release(t.Context()))
 	return l
 }
 
