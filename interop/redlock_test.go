@@ -25,6 +25,7 @@ type redlockLocker struct {
 	answers  *json.Decoder
 	said     *bytes.Buffer // what it printed on stderr; to be read when it has ended
 	finish   func() error  // ends the process and waits for it
+	kill     func()
 }
 
 type redlockRequest struct {
@@ -52,7 +53,7 @@ func startRedlock(t *testing.T, module string, urls []string) *redlockLocker {
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	l := &redlockLocker{requests: json.NewEncoder(stdin), answers: json.NewDecoder(stdout), said: new(bytes.Buffer)}
+	l := &redlockLocker{requests: json.NewEncoder(stdin), answers: json.NewDecoder(stdout), said: new(bytes.Buffer), kill: cancel}
 	cmd.Stderr = l.said
 	require.NoError(t, cmd.Start())
 	l.finish = sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })
@@ -87,22 +88,23 @@ func (l *redlockLocker) wait(ctx context.Context, key string, ttl time.Duration)
 	return l.take(ctx, "wait", key, ttl)
 }
 
-func (l *redlockLocker) take(_ context.Context, op, key string, ttl time.Duration) (*lock, error) {
-	got, err := l.ask(op, key, ttl)
+func (l *redlockLocker) take(ctx context.Context, op, key string, ttl time.Duration) (*lock, error) {
+	got, err := l.ask(ctx, op, key, ttl)
 	if err != nil {
 		return nil, err
 	}
 	ask := func(op string) func(context.Context) error {
-		return func(context.Context) error {
-			_, err := l.ask(op, key, ttl)
+		return func(ctx context.Context) error {
+			_, err := l.ask(ctx, op, key, ttl)
 			return err
 		}
 	}
 	return &lock{value: got.Value, until: time.UnixMilli(got.Until), extend: ask("extend"), release: ask("release")}, nil
 }
 
-// ask needs no context: the process is killed when the test has lasted too long.
-func (l *redlockLocker) ask(op, key string, ttl time.Duration) (redlockAnswer, error) {
+// ask kills the process when ctx ends: redlock can't be told to give up.
+func (l *redlockLocker) ask(ctx context.Context, op, key string, ttl time.Duration) (redlockAnswer, error) {
+	defer context.AfterFunc(ctx, l.kill)()
 	var got redlockAnswer
 	err := l.requests.Encode(redlockRequest{op, key, ttl.Milliseconds()})
 	if err == nil {
