@@ -1,10 +1,15 @@
 D ?= 1m
 
-.PHONY: ci sim spec test
+.PHONY: ci interop sim spec test
 
 # All checks, as before a merge.
 ci:
 	bash .ci/run
+
+# lockpipe and other Redlock clients on the same masters: needs redis-server, node and npm.
+interop:
+	cd interop && npm ci --ignore-scripts --no-audit --no-fund
+	cd interop && LOCKPIPE_REQUIRE_REDIS=1 LOCKPIPE_REQUIRE_NODE=1 go test -count=1 -timeout=10m ./...
 
 # The simulation with seeds that nobody has tried, for so long: make sim D=10m
 sim:
@@ -17,3 +22,4 @@ spec:
 test:
 	go test ./...
 	cd sim && go test ./...
+	cd interop && go test ./...
