@@ -3,6 +3,7 @@ package multiplex
 import (
 	"context"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -180,6 +181,13 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 	}
 }
 
+// The goal: the documentation gives the user just that.
+func TestThePermissionsAreDocumented(t *testing.T) {
+	manual, err := os.ReadFile("../docs/production.md")
+	require.NoError(t, err)
+	require.Contains(t, string(manual), "\nACL SETUSER lockpipe reset on >PASSWORD "+needed+"\n")
+}
+
 // The goal: a database other than 0 needs SELECT, a name for the connection needs nothing, and a user who may not load scripts can use those that
 // are there.
 func TestWhatElseNeedsAPermission(t *testing.T) {
@@ -197,6 +205,22 @@ func TestWhatElseNeedsAPermission(t *testing.T) {
 		t.Parallel()
 		s, url := asUser(t, needed, "?client_name=orders")
 		require.Empty(t, lacks(t, s, url))
+	})
+	t.Run("without the guard", func(t *testing.T) {
+		t.Parallel()
+		rules := needed
+		for _, one := range []string{"+get", "+info", "+config|get", "+client|id", "+client|kill", "+time"} {
+			rules = without(t, rules, one)
+		}
+		_, url := asUser(t, rules, "")
+		m := start(t, []string{url}, func(c *Config) { c.Prefix, c.Guard = "app:", GuardOff })
+		up(t, m)
+		c := new(Claim)
+		c.Init("app:", []string{"a", "b"}, "token")
+		c.Fence(5, 9)
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), time.Second, 1), t.Context()))
+		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 	})
 	t.Run("scripts", func(t *testing.T) {
 		t.Parallel()
