@@ -30,7 +30,9 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t}
-	template := a.template(func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign })
+	template := a.template(func(c *x509.Certificate) {
+		c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
+	})
 	a.key = a.newKey()
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
 	require.NoError(t, err)
@@ -75,7 +77,9 @@ func (a *authority) issue(change func(*x509.Certificate)) (cert, key []byte) {
 	return encoded("CERTIFICATE", der), encoded("PRIVATE KEY", pkcs8)
 }
 
-func encoded(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
+func encoded(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
 
 // client is the TLS of a client that trusts the authority and has a certificate of its own.
 func (a *authority) client(change func(*x509.Certificate)) *tls.Config {

@@ -46,10 +46,20 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 		escaped := url.UserPassword("me", p).String()
 		for _, shape := range []string{"redis://me:" + p + "@127.0.0.1:1", "redis://" + escaped + "@127.0.0.1:1", "me:" + p + "@127.0.0.1:1"} {
 			for _, args := range [][]string{
-				{shape}, {"-inspect", shape}, {"-inspect=" + shape}, {"-c", shape}, {"-" + shape}, {"-d", shape}, {"-scenario", "hold", shape},
-				{"-inspect", "-nodes", shape + ":x"}, {"-inspect", "-nodes", shape + "/x"}, {"-inspect", "-nodes", shape + "?max=1"},
-				{"-inspect", "-nodes", "redis://127.0.0.1:1," + shape + ":x"}, {"-inspect", "-nodes", "reddis://" + shape},
-				{"-inspect", "-nodes", "redis://127.0.0.1:1?password=" + p}, {"-inspect", "-nodes", shape, "-json", "-"},
+				{shape},
+				{"-inspect", shape},
+				{"-inspect=" + shape},
+				{"-c", shape},
+				{"-" + shape},
+				{"-d", shape},
+				{"-scenario", "hold", shape},
+				{"-inspect", "-nodes", shape + ":x"},
+				{"-inspect", "-nodes", shape + "/x"},
+				{"-inspect", "-nodes", shape + "?max=1"},
+				{"-inspect", "-nodes", "redis://127.0.0.1:1," + shape + ":x"},
+				{"-inspect", "-nodes", "reddis://" + shape},
+				{"-inspect", "-nodes", "redis://127.0.0.1:1?password=" + p},
+				{"-inspect", "-nodes", shape, "-json", "-"},
 			} {
 				code, stdout, stderr := loadgen(t.Context(), args...)
 				require.NotEqual(t, exitSafe, code, args)
