@@ -60,6 +60,17 @@ func TestAServerThatRepeatsAPasswordDoesNotTellIt(t *testing.T) {
 	}
 }
 
+// The goal: nor does the error of a call tell what a server repeats of it, such as the token, with which anybody could release the lock.
+func TestAServerThatRepeatsATokenDoesNotTellIt(t *testing.T) {
+	t.Parallel()
+	s := startLasting(t, "--rename-command", "SET", "")
+	m := start(t, s.url(), mode(GuardOff))
+	up(t, m)
+	err := wait(m.Acquire(claim("k", "t0ken"), time.Minute, 1), t.Context())
+	require.ErrorContains(t, err, "unknown command 'SET'")
+	require.NotContains(t, err.Error(), "t0ken")
+}
+
 // The goal: a password that happens to be in what we say ourselves does not make a node in quarantine one that is down.
 func TestAQuarantineIsOneWhateverThePasswordIs(t *testing.T) {
 	t.Parallel()
