@@ -231,8 +231,7 @@ func TestTLSThatIsNotGoodIsNoVote(t *testing.T) {
 				return
 			}
 			require.ErrorIs(t, got, ErrNoQuorum)
-			status := becomes(t, m, 0, NodeDown, "")
-			require.ErrorContains(t, status.Err, test.says)
+			becomes(t, m, 0, NodeDown, test.says) // at a later try where this machine was slow
 			stats, err := s.do("INFO", "commandstats")
 			require.NoError(t, err)
 			require.NotContains(t, stats.text, "cmdstat_set")
