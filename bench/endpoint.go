@@ -74,15 +74,20 @@ func orDefault(text, fallback string) string {
 	return text
 }
 
-// redacted is a node's URL without what stands before the host: it may be a password, even where it is no valid URL.
+// redacted is a node's URL without what stands before the host, and without parameters: either may be a password, even where it is no valid
+// URL.
 func redacted(text string) string {
-	at := strings.LastIndex(text, "@")
-	if at < 0 {
-		return text
+	if at := strings.LastIndex(text, "@"); at >= 0 {
+		scheme, _, ok := strings.Cut(text[:at], "://")
+		if ok {
+			scheme += "://"
+		} else {
+			scheme = ""
+		}
+		text = scheme + "***" + text[at:]
 	}
-	scheme, _, ok := strings.Cut(text[:at], "://")
-	if !ok {
-		return "***" + text[at:]
+	if end := strings.IndexAny(text, "?#"); end >= 0 {
+		text = text[:end] + "?***"
 	}
-	return scheme + "://***" + text[at:]
+	return text
 }

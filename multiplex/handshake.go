@@ -6,9 +6,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/lockpipe/lockpipe/script"
@@ -32,6 +34,9 @@ type question struct {
 	take    func(reply) error // nil: whatever it replies
 }
 
+// errUnanswered: the server, or what stands before it, has hung up.
+var errUnanswered = errors.New("the connection was closed before any answer")
+
 // ask sends the questions in one write and takes the replies. After an error the connection is closed or to be closed.
 func (h *handshake) ask(questions []question) error {
 	var request []byte
@@ -53,6 +58,9 @@ func (h *handshake) ask(questions []question) error {
 			<-written
 			if first.kind == '-' { // a server that turns clients away says why, and closes
 				return fmt.Errorf("%s: %w", first.text, err)
+			}
+			if i == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+				return fmt.Errorf("%w: %w", errUnanswered, err)
 			}
 			return err
 		}
@@ -115,6 +123,9 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, none string) (sig
 		questions = s.questions(questions, marker)
 	}
 	err := h.ask(questions)
+	if errors.Is(err, errUnanswered) && o.TLSConfig == nil {
+		err = fmt.Errorf("%w; we came without TLS, and a server that wants it does that", err)
+	}
 	return s, err
 }
 
@@ -145,7 +156,7 @@ func permitted(none string) (questions []question) {
 func forbidden(r reply) error {
 	code, text, _ := strings.Cut(r.text, " ")
 	if err := r.failure(); err != nil && (code == "NOPERM" || code == "ERR") && strings.Contains(text, "command") {
-		return err
+		return fmt.Errorf("locks could not be released: %w", err)
 	}
 	return nil
 }

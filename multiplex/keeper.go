@@ -172,12 +172,24 @@ func (n *node) fault() error {
 	return nil
 }
 
-// withoutPassword hides the password where a server repeats the command that it did not understand.
+// arguments is how a server begins to repeat those of a command that it does not know, AUTH with a long password as far as it has room.
+const arguments = ", with args beginning with"
+
+// withoutPassword hides the password where a server repeats what it did not understand. A quarantine is in our own words, and stays one.
 func withoutPassword(err error, password string) error {
-	if password == "" || !strings.Contains(err.Error(), password) {
+	var own *quarantine
+	if errors.As(err, &own) {
 		return err
 	}
-	return errors.New(strings.ReplaceAll(err.Error(), password, "..."))
+	text := err.Error()
+	shown, _, _ := strings.Cut(text, arguments)
+	if password != "" {
+		shown = strings.ReplaceAll(shown, password, "...")
+	}
+	if shown == text {
+		return err
+	}
+	return errors.New(shown)
 }
 
 // serve returns when the connection is lost or ctx ends, and meanwhile sends again what the server answered with errors.

@@ -149,6 +149,9 @@ func (e *endpoint) configure() {
 	// groups by itself.
 }
 
+// errNoTLS is about a server that waits for the rest of a command, which it takes the beginning of TLS for, or that hangs.
+var errNoTLS = fmt.Errorf("connected, but no answer to TLS within %v: the server may speak none", dialTimeout)
+
 // DialFunc opens a connection to a node. ctx ends when the node is given up.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -164,6 +167,9 @@ func (e *endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
 	secure := tls.Client(conn, e.option.TLSConfig)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, errNoTLS
+		}
 		return nil, err
 	}
 	return secure, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 
 	"github.com/lockpipe/lockpipe/bench"
@@ -89,10 +90,10 @@ func parse(args []string) (options, error) {
 	o := options{config: bench.Default(bench.Single)}
 	set := flags(&o)
 	if err := set.Parse(args); err != nil {
-		return options{}, err
+		return options{}, unsigned(err)
 	}
 	if set.NArg() > 0 {
-		return options{}, fmt.Errorf("%q: loadgen takes flags only; give each one as -name value", set.Arg(0))
+		return options{}, unsigned(fmt.Errorf("%q: loadgen takes flags only; give each one as -name value", set.Arg(0)))
 	}
 	given := make(map[string]bool)
 	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -126,6 +127,17 @@ func parse(args []string) (options, error) {
 		return options{}, fmt.Errorf("-hot \"%d\": scenario %s has no hot keys; give -keys, or -scenario hot", o.hot, o.config.Scenario)
 	}
 	return o, nil
+}
+
+// userinfo is what may be a user and password in a URL that stands in the wrong place.
+var userinfo = regexp.MustCompile(`(?s)(["-]).*@`)
+
+// unsigned is an error about what was given without what may be a password in it.
+func unsigned(err error) error {
+	if text := err.Error(); strings.Contains(text, "@") {
+		return errors.New(userinfo.ReplaceAllString(text, "$1***@"))
+	}
+	return err
 }
 
 // asHot lets an error about Keys be about -hot.

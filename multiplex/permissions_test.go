@@ -1,0 +1,251 @@
+package multiplex
+
+import (
+	"context"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
+)
+
+// needed is what docs/production.md gives a user, with keys behind app:. Each entry is taken away in TestEachPermissionIsNeeded.
+const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +evalsha +script|load +info +config|get " +
+	"+client|id +client|kill +client|tracking +client|caching +ping +time"
+
+// What a user can lack.
+const (
+	lacksSingle   = "one key"
+	lacksSet      = "several keys"
+	lacksExtend   = "extension"
+	lacksRelease  = "release"
+	lacksFence    = "fencing"
+	lacksLeft     = "time left"
+	lacksTold     = "told of changes"
+	lacksFarewell = "end of the connection before"
+	lacksFlush    = "notice of a flush"
+	lacksDurable  = "durable"
+)
+
+// lacks makes use of all that a node is for, as the user of url, and returns what does not work; for a node that is down that is the reason alone.
+// The server has an append-only file, so that its memory is durable where the user may see that.
+func lacks(t *testing.T, s *lasting, url string) (all []string) {
+	t.Helper()
+	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })
+	var status NodeStatus
+	require.Eventually(t, func() bool { status = m.Nodes()[0]; return status.State != NodeConnecting }, patient, time.Millisecond)
+	if status.State != NodeUp {
+		return []string{status.Err.Error()}
+	}
+	check := func(what string, works bool) {
+		if !works {
+			all = append(all, what)
+		}
+	}
+	granted := func(a *Attempt) bool { return wait(a, t.Context()) == nil }
+	named := func(keys ...string) *Claim {
+		c := new(Claim)
+		c.Init("app:", keys, "token")
+		return c
+	}
+	single, set, fenced := named("k1"), named("k2", "k3"), named("k4")
+	fenced.Fence(5, 9)
+	check(lacksSingle, granted(m.Acquire(single, time.Minute, 1)))
+	check(lacksSet, granted(m.Acquire(set, time.Minute, 1)))
+	check(lacksFence, granted(m.Acquire(fenced, time.Minute, 1)))
+	check(lacksExtend, granted(m.Extend(single, time.Minute, time.Now().Add(time.Minute), time.Second, 1)))
+	o := watching(m, "app:k1")
+	o.arm(t, 0)
+	_, known := o.Left()
+	check(lacksLeft, known)
+	check(lacksTold, !known || o.Told())
+	o.Close()
+	check(lacksRelease, granted(m.Release(single, 1)))
+	check(lacksDurable, durable(t, url))
+	all = append(all, unasked(t, m)...)
+	check(lacksFarewell, saysFarewell(t, s, m))
+	_, err := s.do("FLUSHALL")
+	require.NoError(t, err)
+	check(lacksFlush, !granted(m.Acquire(named("k5"), time.Minute, 1))) // told before the reply
+	return all
+}
+
+// durable is whether the handshake finds that the server loses nothing.
+func durable(t *testing.T, url string) bool {
+	t.Helper()
+	e, err := parse(url, nil)
+	require.NoError(t, err)
+	conn, err := net.Dial(e.network, e.address)
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+noneKey+"x")
+	require.NoError(t, err)
+	return seen.durable
+}
+
+// unasked is what Inspect may not ask.
+func unasked(t *testing.T, m *Mux) (all []string) {
+	t.Helper()
+	facts, err := m.Inspect(t.Context())
+	require.NoError(t, err)
+	for _, r := range facts[0].Refused {
+		require.Contains(t, r.Text, "NOPERM")
+		all = append(all, "Inspect: "+r.Command)
+	}
+	return all
+}
+
+// saysFarewell reports whether a new connection ends the one before on the server.
+func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
+	t.Helper()
+	before := m.nodes[0].line.Load()
+	require.NoError(t, before.Close())
+	require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient, time.Millisecond)
+	up(t, m)
+	stats, err := s.do("INFO", "commandstats")
+	require.NoError(t, err)
+	kills, called := fields(stats.text)["cmdstat_client|kill"]
+	return called && !strings.HasPrefix(kills, "calls=0,")
+}
+
+// asUser starts a server with a user of these rules, and returns the URL.
+func asUser(t *testing.T, rules, parameters string) (s *lasting, url string) {
+	t.Helper()
+	s = startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
+	_, err := s.do(append([]string{"ACL", "SETUSER", "u", "on", ">pw", "resetkeys"}, strings.Fields(rules)...)...)
+	require.NoError(t, err)
+	return s, "unix://u:pw@" + s.socket() + parameters
+}
+
+// without is the rules but for one.
+func without(t *testing.T, rules, one string) string {
+	t.Helper()
+	all := strings.Fields(rules)
+	rest := slices.DeleteFunc(slices.Clone(all), func(r string) bool { return r == one })
+	require.Len(t, rest, len(all)-1)
+	return strings.Join(rest, " ")
+}
+
+// The goal: the permissions that are documented are all that is needed, and each of them is: without it goes exactly what is documented, with
+// the server's words where that is the node.
+func TestEachPermissionIsNeeded(t *testing.T) {
+	t.Parallel()
+	everyKey := []string{lacksSingle, lacksSet, lacksFence, lacksExtend, lacksLeft} // and nothing to release
+	for missing, want := range map[string][]string{
+		"":                 nil,
+		"+set":             {"can't be written: ERR"},
+		"+get":             {"can't be read: NOPERM"},
+		"+del":             {"could not be released: NOPERM"},
+		"+mget":            {"could not be released: ERR"},
+		"+evalsha":         {"'evalsha'"},
+		"+script|load":     {"'script|load'"},
+		"+info":            {"'info'"},
+		"+exists":          {lacksSet, lacksFence},
+		"+pexpire":         {lacksExtend},
+		"+pttl":            {lacksLeft},
+		"+config|get":      {lacksDurable, "Inspect: CONFIG GET"},
+		"+client|id":       {lacksFarewell},
+		"+client|kill":     {lacksFarewell},
+		"+client|tracking": {lacksTold, lacksFlush},
+		"+client|caching":  {lacksTold},
+		"+ping":            nil, // but for the server's ACL LOG
+		"+time":            {"Inspect: TIME"},
+		"~app:*":           {"can't be read: NOPERM"},
+		"~app:k*":          everyKey,
+		"~app:lockpipe:admitted": {
+			"can't be read: NOPERM",
+		},
+		"~app:lockpipe:fence:*": {lacksFence},
+		"~app:lockpipe:none:*":  nil,
+	} {
+		t.Run("without "+missing, func(t *testing.T) {
+			t.Parallel()
+			rules := needed
+			if strings.HasPrefix(missing, "~app:") && missing != "~app:*" { // the patterns one by one
+				rules = strings.Replace(rules, "~app:*", "~app:k* ~app:lockpipe:admitted ~app:lockpipe:fence:* ~app:lockpipe:none:*", 1)
+			}
+			if missing != "" {
+				rules = without(t, rules, missing)
+			}
+			s, url := asUser(t, rules, "")
+			got := lacks(t, s, url)
+			if len(want) == 1 && len(got) == 1 && strings.Contains(got[0], want[0]) {
+				return
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
+
+// The goal: the documentation gives the user just that.
+func TestThePermissionsAreDocumented(t *testing.T) {
+	manual, err := os.ReadFile("../docs/production.md")
+	require.NoError(t, err)
+	require.Contains(t, string(manual), "\nACL SETUSER lockpipe reset on >PASSWORD "+needed+"\n")
+}
+
+// The goal: a database other than 0 needs SELECT, a name for the connection needs nothing, and a user who may not load scripts can use those that
+// are there.
+func TestWhatElseNeedsAPermission(t *testing.T) {
+	t.Parallel()
+	t.Run("database", func(t *testing.T) {
+		t.Parallel()
+		s, url := asUser(t, needed, "?db=1")
+		got := lacks(t, s, url)
+		require.Len(t, got, 1)
+		require.Contains(t, got[0], "'select'")
+		s, url = asUser(t, needed+" +select", "?db=1")
+		require.Empty(t, lacks(t, s, url))
+	})
+	t.Run("name", func(t *testing.T) {
+		t.Parallel()
+		s, url := asUser(t, needed, "?client_name=orders")
+		require.Empty(t, lacks(t, s, url))
+	})
+	t.Run("without the guard", func(t *testing.T) {
+		t.Parallel()
+		rules := needed
+		for _, one := range []string{"+get", "+info", "+config|get", "+client|id", "+client|kill", "+time"} {
+			rules = without(t, rules, one)
+		}
+		_, url := asUser(t, rules, "")
+		m := start(t, []string{url}, func(c *Config) { c.Prefix, c.Guard = "app:", GuardOff })
+		up(t, m)
+		c := new(Claim)
+		c.Init("app:", []string{"a", "b"}, "token")
+		c.Fence(5, 9)
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), time.Second, 1), t.Context()))
+		require.NoError(t, wait(m.Release(c, 1), t.Context()))
+	})
+	t.Run("scripts", func(t *testing.T) {
+		t.Parallel()
+		s, url := asUser(t, without(t, needed, "+script|load"), "")
+		for _, sc := range script.All() {
+			_, err := s.do("SCRIPT", "LOAD", sc.Source)
+			require.NoError(t, err)
+		}
+		require.Empty(t, lacks(t, s, url))
+	})
+}
+
+// The goal: what a user may not do costs only the caller who asks for it: nothing is left behind, and others of the same flush go on.
+func TestWhatIsNotPermittedLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	s, url := asUser(t, without(t, needed, "+exists"), "")
+	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })
+	up(t, m)
+	set := new(Claim)
+	set.Init("app:", []string{"a", "b"}, "token")
+	err := wait(m.Acquire(set, time.Minute, 1), t.Context())
+	require.ErrorIs(t, err, ErrNoQuorum)
+	require.ErrorContains(t, err, "can't run this command")
+	require.NoError(t, wait(m.Release(set, 1), context.Background()))
+	keys, err := s.do("KEYS", "app:?")
+	require.NoError(t, err)
+	require.Empty(t, keys.items)
+}

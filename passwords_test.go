@@ -1,0 +1,170 @@
+package lockpipe_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+)
+
+// secretWord is in every word of the passwords: no piece of one may come out either.
+const secretWord = "s3cret"
+
+// outpour gathers all that comes out of clients.
+type outpour struct {
+	t *testing.T
+	lockedBuffer
+}
+
+// add takes values as programs print them, and errors also one by one.
+func (o *outpour) add(values ...any) {
+	for _, v := range values {
+		fmt.Fprintf(o, "%v\n%+v\n%#v\n", v, v, v)
+		text, _ := json.Marshal(v)
+		_, _ = o.Write(text)
+		switch err := v.(type) {
+		case interface{ Unwrap() error }:
+			o.add(err.Unwrap())
+		case interface{ Unwrap() []error }:
+			for _, e := range err.Unwrap() {
+				o.add(e)
+			}
+		}
+	}
+}
+
+// client is one whose log pours out.
+func (o *outpour) client(urls []string, change func(*lockpipe.Config)) (*lockpipe.Client, error) {
+	cfg := config(urls, nil)
+	cfg.NodeTimeout, cfg.Logger = time.Second, slog.New(slog.NewJSONHandler(o, nil))
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := lockpipe.New(cfg)
+	if err == nil {
+		o.t.Cleanup(func() { _ = c.Close(context.Background()) })
+	}
+	return c, err
+}
+
+// all takes all that a client tells.
+func (o *outpour) all(c *lockpipe.Client) {
+	o.t.Helper()
+	ctx, cancel := context.WithTimeout(o.t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, waited := c.Acquire(ctx, "k2")
+	_, failed := c.TryAcquireAll(o.t.Context(), []string{"k1", "k2"})
+	found, err := c.Inspect(o.t.Context())
+	o.add(waited, failed, found, err, c.Stats())
+	for _, n := range c.Nodes() {
+		o.add(n, n.Err)
+	}
+	registry := prometheus.NewRegistry()
+	require.NoError(o.t, registry.Register(c))
+	families, err := registry.Gather()
+	require.NoError(o.t, err)
+	for _, f := range families {
+		_, _ = fmt.Fprintln(o, f)
+	}
+}
+
+// holds fails where a password came out, in any form.
+func (o *outpour) holds(says ...string) {
+	o.t.Helper()
+	text := o.String()
+	for _, s := range says {
+		require.Contains(o.t, text, s)
+	}
+	if at := strings.Index(text, secretWord); at >= 0 {
+		require.Fail(o.t, "a password came out", "%s", text[max(0, at-200):min(len(text), at+100)])
+	}
+	for _, p := range oddPasswords {
+		for _, form := range []string{p, url.QueryEscape(p), url.PathEscape(p), strings.TrimPrefix(url.UserPassword("", p).String(), ":"), html.EscapeString(p)} {
+			require.NotContains(o.t, text, form)
+		}
+	}
+}
+
+var oddPasswords = []string{secretWord, "p@" + secretWord + ":w/rd%", `?` + secretWord + `#"b c'&` + secretWord + "=+,", "ü" + secretWord + "\t"}
+
+// Goal: no password comes out of a Client, in no form and no piece, by the log, errors, Nodes, Stats, Inspect or metrics, whatever goes wrong: the
+// password itself, one that changed, a permission, the connection, TLS.
+func TestNoPasswordComesOutOfAClient(t *testing.T) {
+	t.Parallel()
+	for i, password := range oddPasswords {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			nodes := lockpipetest.StartRealT(t, 7)
+			user := func(i int, password string) string {
+				return strings.Replace(nodes.URLs()[i], "://", "://"+url.UserPassword("me", password).String()+"@", 1)
+			}
+			urls := []string{user(0, password), user(1, password), user(2, password), user(3, password), user(4, password+"wrong"), nodes.URLs()[5]}
+			urls = append(urls, strings.Replace(user(6, password), "redis://", "rediss://", 1))
+			for i := range nodes.Len() {
+				do(t, nodes, i, "ACL", "SETUSER", "me", "on", ">"+password, "~*", "+@all")
+			}
+			o := &outpour{t: t}
+			c, err := o.client(urls, func(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardOff })
+			require.NoError(t, err)
+			for i := range 4 {
+				eventually(t, func() bool { return c.Nodes()[i].State == lockpipe.NodeUp }, "node %d is not up", i)
+			}
+			down(t, c, 6, "TLS")
+			o.all(c)
+			do(t, nodes, 2, "ACL", "SETUSER", "me", "-@all")
+			do(t, nodes, 3, "ACL", "SETUSER", "me", "resetkeys")
+			o.all(c)
+			require.NoError(t, nodes.Kill(0))
+			do(t, nodes, 1, "ACL", "SETUSER", "me", "resetpass", ">another")
+			do(t, nodes, 1, "CLIENT", "KILL", "TYPE", "normal")
+			converse(t, nodes, 5, "CONFIG SET requirepass "+secretWord, "CLIENT KILL TYPE normal")
+			down(t, c, 0, "refused")
+			down(t, c, 1, "WRONGPASS")
+			down(t, c, 5, "NOAUTH")
+			o.all(c)
+			o.holds("refused", "WRONGPASS", "NOAUTH", "NOPERM", "TLS", "lockpipe_node_state")
+		})
+	}
+}
+
+// Goal: where nothing can be dialled, or a URL can't be understood, no password comes out either.
+func TestNoPasswordComesOutOfWhatCanNotBeDialled(t *testing.T) {
+	t.Parallel()
+	for _, password := range oddPasswords {
+		o := &outpour{t: t}
+		escaped := url.UserPassword("me", password).String() + "@127.0.0.1:"
+		c, err := o.client([]string{"redis://" + escaped + "1", escaped + "2", "rediss://" + escaped + "3"}, func(cfg *lockpipe.Config) {
+			cfg.Dial = func(_ context.Context, network, address string) (net.Conn, error) {
+				return nil, fmt.Errorf("no way to %s %s: %w", network, address, net.ErrClosed)
+			}
+		})
+		require.NoError(t, err)
+		down(t, c, 0, "no way to")
+		o.all(c)
+		plain := "me:" + password + "@127.0.0.1:1"
+		for _, text := range []string{
+			"redis://" + plain, plain, "reddis://" + escaped + "1", "redis://" + escaped + "x", "redis://" + escaped + "1/first", "redis://" + escaped + "1?max=1",
+			"redis://127.0.0.1:1?password=" + password, "redis://127.0.0.1:1#" + password, "unix://me:" + password + "@", "redis://" + plain + "\n", "%" + plain,
+		} {
+			c, err := o.client([]string{"127.0.0.1:2", text}, nil)
+			o.add(err)
+			if err == nil { // it is understood, rightly or not
+				o.add(c.Nodes())
+			}
+			require.True(t, err == nil || errors.Is(err, lockpipe.ErrInvalid), err)
+		}
+		o.holds("no way to")
+	}
+}
