@@ -53,7 +53,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 		return c
 	}
 	single, set, fenced := named("k1"), named("k2", "k3"), named("k4")
-	fenced.Fence(5, 9)
+	fenced.Fence(time.Now(), 5, 9)
 	check(lacksSingle, granted(m.Acquire(single, time.Minute, 1)))
 	check(lacksSet, granted(m.Acquire(set, time.Minute, 1)))
 	check(lacksFence, granted(m.Acquire(fenced, time.Minute, 1)))
