@@ -144,7 +144,7 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 		"+evalsha":         {"'evalsha'"},
 		"+script|load":     {"'script|load'"},
 		"+info":            {"'info'"},
-		"+exists":          {lacksSet, lacksFence},
+		"+exists":          {lacksSet},
 		"+pexpire":         {lacksExtend},
 		"+pttl":            {lacksLeft},
 		"+config|get":      {lacksDurable, "Inspect: CONFIG GET"},
@@ -217,7 +217,7 @@ func TestWhatElseNeedsAPermission(t *testing.T) {
 		up(t, m)
 		c := new(Claim)
 		c.Init("app:", []string{"a", "b"}, "token")
-		c.Fence(5, 9)
+		c.Fence(time.Now(), 5, 9)
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), time.Second, 1), t.Context()))
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
