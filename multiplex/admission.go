@@ -78,6 +78,9 @@ func (a *admission) admit(ctx context.Context, l *line) (runID string, err error
 
 func (a *admission) examine(ctx context.Context, h *handshake) (runID string, err error) {
 	s, err := h.introduce(a.option, a.marker, a.none+rand.Text())
+	if s.marker != "" {
+		a.first.ruleOut()
+	}
 	switch {
 	case err != nil || a.mode == GuardOff:
 		return "", err
@@ -87,9 +90,6 @@ func (a *admission) examine(ctx context.Context, h *handshake) (runID string, er
 		return "", a.unguarded(s.silence)
 	case s.replica:
 		return "", errReplica
-	}
-	if s.marker != "" {
-		a.first.ruleOut()
 	}
 	former := ""
 	if s.runID == a.memory.runID && a.memory.admitted {
@@ -113,8 +113,8 @@ func (a *admission) examine(ctx context.Context, h *handshake) (runID string, er
 // decide is assess, and the first use. A node that lost its marker is told from one that never had any by a marker that says so: see marks.
 func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict, error) {
 	before := a.memory
-	firstSight := before.runID != s.runID || before.until.IsZero()
 	v := a.assess(s, before)
+	firstSight := before.runID != s.runID || !v.until.Equal(before.until) // a wait begins now
 	if a.mode == GuardAuto && !v.admitted && s.marker == "" && !before.known {
 		first, err := a.first.join(ctx, a.node, func() (bool, error) {
 			err := h.look(a.marker, s)

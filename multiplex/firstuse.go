@@ -39,7 +39,7 @@ func (f *firstUse) join(ctx context.Context, node int, look func() (unmarked boo
 	t := time.NewTimer(patience)
 	defer t.Stop()
 	f.enter(node)
-	defer f.leave(node)
+	defer func() { first = f.leave(node) || first }()
 	for {
 		decided, first, meeting, changed := f.state(node)
 		switch {
@@ -74,15 +74,18 @@ func (f *firstUse) enter(node int) {
 	f.tell()
 }
 
-// leave ends the waiting of a node. If the others have met with it, they have to meet again.
-func (f *firstUse) leave(node int) {
+// leave ends the waiting of a node, and tells whether it was granted the first use meanwhile. If the others have met with it and that is not
+// decided, they have to meet again.
+func (f *firstUse) leave(node int) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	first = f.granted.has(node)
 	f.waiting &^= one(node)
 	f.granted &^= one(node)
 	f.confirmed = 0
 	f.meeting++
 	f.tell()
+	return first
 }
 
 // state is what a waiting node needs to know: whether all is decided, and how for it; the number of the meeting that it is to look again for, or -1;

@@ -142,3 +142,20 @@ func TestASecondLookIsWorthNothingWhenAnotherHasLeft(t *testing.T) {
 		require.Equal(t, 2, looks)
 	})
 }
+
+// The goal: all that have confirmed are granted the first use, also one whose patience ends at that moment.
+func TestTheFirstUseIsGrantedToAllOrNone(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFirstUse(2)
+			told := joining(f, 0)
+			time.Sleep(firstUsePatience - time.Millisecond)
+			second, err := f.join(t.Context(), 1, func() (bool, error) {
+				time.Sleep(time.Millisecond) // until the patience of the other is over
+				return true, nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, second, <-told[0])
+		})
+	}
+}

@@ -107,7 +107,8 @@ func recovered(s *sight, before memory) bool {
 // started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its
 // marker at its start, and one that was flushed has forgotten later.
 func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (start time.Time, known bool) {
-	if before.runID == "" || before.runID == s.runID || s.promoted || s.durable && !s.served() || s.flushed() || s.uptime < 0 || s.uptime >= maxTTL {
+	other := before.runID != "" && before.runID != s.runID && !s.promoted
+	if !other || s.durable && !s.served() || s.flushed() || s.uptime < 0 || s.uptime+now.Sub(s.introduced) >= maxTTL {
 		return time.Time{}, false
 	}
 	start = now.Add(-max(0, s.uptime-time.Second)) // the difference of two times without their fractions

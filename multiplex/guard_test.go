@@ -17,7 +17,7 @@ func at(seconds float64) time.Time { return moment.Add(time.Duration(seconds * f
 // The goal: each way in which a server may have forgotten locks is judged against this client, and only that. Times are in seconds, now is
 // 1000 and the longest TTL 60; admitted is 0.
 func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
-	unmarked := sight{runID: "new", uptime: 5 * time.Second, asked: at(1000)}
+	unmarked := sight{runID: "new", uptime: 5 * time.Second, introduced: at(1000), asked: at(1000)}
 	change := func(f func(*sight)) sight {
 		s := unmarked
 		f(&s)
@@ -58,6 +58,7 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "waited long enough for that loss", s: change(lost), m: memory{runID: "new", until: at(1000), marker: lostPrefix + "1"}, mark: true},
 		{name: "flushed, which another client saw, after its start", s: change(func(s *sight) { s.marker = flushedPrefix + "1" }), m: knew, until: 1060, why: whyRestarted},
 		{name: "stopped since it asked", s: change(func(s *sight) { s.asked = at(999) }), m: memory{runID: "new", until: at(1000), why: "w"}, until: 1000, why: "w"},
+		{name: "an old server since it was asked", s: change(func(s *sight) { s.uptime, s.introduced = 59*time.Second, at(998) }), m: knew, until: 1060, why: whyRestarted},
 		{name: "promoted", s: change(func(s *sight) { s.promoted = true }), m: knew, until: 1060, why: whyReplaced},
 		{name: "an old server", s: change(func(s *sight) { s.uptime = time.Minute }), m: knew, until: 1060, why: whyRestarted},
 		{name: "of unknown age", s: change(func(s *sight) { s.uptime = -1 }), m: knew, until: 1060, why: whyRestarted},
@@ -120,7 +121,7 @@ func (w *world) step(r *rand.Rand) {
 func (w *world) sight() sight {
 	return sight{
 		runID: fmt.Sprint(w.run), uptime: time.Duration(int(w.now)-int(w.started)) * time.Second,
-		marker: w.marker, durable: w.durable, promoted: w.promoted, asked: at(w.now),
+		marker: w.marker, durable: w.durable, promoted: w.promoted, introduced: at(w.now), asked: at(w.now),
 	}
 }
 

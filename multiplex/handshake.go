@@ -85,8 +85,9 @@ type sight struct {
 	// runID is drawn anew at each start of a server; "" where it does not tell, and silence is why.
 	runID   string
 	silence error
-	// uptime is in whole seconds, and may be a second too long; negative where the server does not tell.
-	uptime time.Duration
+	// uptime is in whole seconds, and may be a second too long; negative where the server does not tell. It was asked for at introduced.
+	uptime     time.Duration
+	introduced time.Time
 	// durable: no answered write is lost at a restart.
 	durable bool
 	// replica: of another server at this moment.
@@ -115,10 +116,11 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, none string) (sig
 	if o.SelectDB != 0 {
 		questions = append(questions, question{[]string{"SELECT", strconv.Itoa(o.SelectDB)}, reply.failure})
 	}
-	questions = append(questions, permitted(none)...)
+	questions = append(questions, permitted(none, marker != "")...)
 	// No NOLOOP: the releases of this process are told as well.
 	questions = append(questions, question{[]string{"CLIENT", "TRACKING", "ON", "OPTIN"}, busy})
-	s := sight{uptime: -1, promoted: true, asked: time.Now()}
+	now := time.Now()
+	s := sight{uptime: -1, promoted: true, introduced: now, asked: now}
 	if marker != "" {
 		questions = s.questions(questions, marker)
 	}
@@ -130,8 +132,8 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, none string) (sig
 }
 
 // permitted loads the scripts and asks whether a lock could be released: by a user who may set locks and not delete them, they would stay
-// for their TTL.
-func permitted(none string) (questions []question) {
+// for their TTL. guarded: the script for the marker is needed as well.
+func permitted(none string, guarded bool) (questions []question) {
 	var unloaded error
 	for _, s := range script.All() {
 		questions = append(questions, question{[]string{"SCRIPT", "LOAD", s.Source}, func(r reply) error {
@@ -139,16 +141,24 @@ func permitted(none string) (questions []question) {
 			return nil
 		}})
 	}
-	return append(
+	missing := func(r reply) error {
+		if strings.HasPrefix(r.text, "NOSCRIPT") {
+			return unloaded
+		}
+		return nil
+	}
+	questions = append(
 		questions,
 		question{[]string{"EVALSHA", script.Release.SHA, "1", none, "1", "none"}, func(r reply) error {
-			if strings.HasPrefix(r.text, "NOSCRIPT") {
-				return unloaded
-			}
-			return forbidden(r)
+			return cmp.Or(missing(r), forbidden(r))
 		}},
+		question{[]string{"MGET", none}, forbidden}, // where the key of that name is not allowed, the script did not get so far
 		question{[]string{"DEL", none}, forbidden},
 	)
+	if guarded {
+		questions = append(questions, question{[]string{"EVALSHA", script.Admit.SHA, "1", none, "seen", "wanted"}, missing}) // writes nothing
+	}
+	return questions
 }
 
 // forbidden takes the reply to a command that the user may not, or nobody can, use. What is said about the key of that name need not hold for
