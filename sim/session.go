@@ -125,6 +125,13 @@ func (s *session) execute(args []string) {
 		} else {
 			s.null()
 		}
+	case name == "MGET" && len(args) == 2:
+		s.out = append(s.out, "*1\r\n"...)
+		if value, ok := n.get(args[1]); ok {
+			s.text(value)
+		} else {
+			s.null()
+		}
 	case name == "PTTL" && len(args) == 2:
 		s.track(args[1], caching)
 		s.number(n.pttl(args[1]))
