@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// markerKey, behind the prefix, is the admission marker: its value is the run_id of the server that was admitted last, and it does not
-// expire. The application's keys must not have this name.
+// markerKey, behind the prefix, is the admission marker: its value is the run_id of the server that was admitted last, and that does not
+// expire; or it tells of a loss: see lostPrefix. Keys of the application can't have this name.
 const markerKey = "lockpipe:admitted"
 
 const (
