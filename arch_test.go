@@ -319,10 +319,10 @@ func (w *apiWalk) on(step string, t types.Type) bool {
 	return false
 }
 
-// compiled returns the files with the compiled form of this module's packages and all they import, by import path.
-func compiled(t *testing.T) map[string]string {
+// compiled returns the files with the compiled form of this module's packages, of others that are named, and of all they import, by import path.
+func compiled(t *testing.T, others ...string) map[string]string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export", "./...")
+	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Export", "./..."}, others...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
