@@ -5,6 +5,7 @@ go 1.26.0
 replace github.com/lockpipe/lockpipe => ../
 
 require (
+	github.com/bsm/redislock v0.10.0
 	github.com/go-redsync/redsync/v4 v4.18.0
 	github.com/lockpipe/lockpipe v0.0.0
 	github.com/redis/go-redis/v9 v9.22.0
