@@ -1,6 +1,7 @@
 package lockpipe_test
 
 import (
+	"errors"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -77,7 +78,8 @@ func (b goBlock) check(fset *token.FileSet, imports types.Importer) (wrong []err
 		return []error{err}
 	}
 	cfg := types.Config{Importer: imports, Error: func(err error) {
-		if b.whole() || !leftOut(err.(types.Error).Msg) {
+		var e types.Error
+		if b.whole() || !errors.As(err, &e) || !leftOut(e.Msg) {
 			wrong = append(wrong, err)
 		}
 	}}
