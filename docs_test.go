@@ -33,9 +33,9 @@ var shown = []string{
 func TestWhatTheDocumentsShowCompiles(t *testing.T) {
 	files, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
-	packages := compiled(t, shown...)
+	exports := compiled(t, shown...)
 	fset := token.NewFileSet()
-	imports := importer.ForCompiler(fset, "gc", func(importPath string) (io.ReadCloser, error) { return os.Open(packages[importPath]) })
+	imports := importer.ForCompiler(fset, "gc", func(importPath string) (io.ReadCloser, error) { return os.Open(exports[importPath]) })
 	whole := 0
 	for _, file := range append(files, "README.md") {
 		for _, b := range goBlocks(t, file) {
