@@ -4,8 +4,9 @@
 -- else may have held it in between. Where one is another's, nothing of the set is touched. The refills come last and
 -- may fail, as they do when memory is full: the other sets of the call do not suffer for it.
 -- Reply: as in acquire.lua; the place of the key is 0 for a set that was refilled.
+local KEYS, ARGV, call = KEYS, ARGV, redis.call -- locals are read faster
 local shared = ARGV[1] ~= ''
-local values = redis.call('MGET', unpack(KEYS))
+local values = call('MGET', unpack(KEYS))
 local granted, last, refused, refills = 0, 0, nil, {}
 for set = 1, shared and #KEYS or (#ARGV - 1) / 3 do
   local count, token, ttl = 1, ARGV[set + 1], ARGV[1]
@@ -18,7 +19,7 @@ for set = 1, shared and #KEYS or (#ARGV - 1) / 3 do
   for k = first, last do
     if values[k] ~= token then
       -- A key of another type reads as missing in MGET.
-      if values[k] or redis.call('EXISTS', KEYS[k]) == 1 then
+      if values[k] or call('EXISTS', KEYS[k]) == 1 then
         foreign = k - first + 1
         break
       end
@@ -28,7 +29,7 @@ for set = 1, shared and #KEYS or (#ARGV - 1) / 3 do
   if foreign == 0 then
     for k = first, last do
       if values[k] then
-        redis.call('PEXPIRE', KEYS[k], ttl)
+        call('PEXPIRE', KEYS[k], ttl)
       else
         refills[#refills + 1] = { KEYS[k], token, ttl }
       end

@@ -3,6 +3,7 @@
 -- set: how many keys it has, and its token.
 -- Deletes each key that still holds its set's token and touches no other.
 -- Reply: the number of keys deleted.
+local KEYS, ARGV = KEYS, ARGV -- locals are read faster
 local shared = ARGV[1] ~= ''
 local values = redis.call('MGET', unpack(KEYS))
 local last, mine = 0, {}
