@@ -30,8 +30,9 @@ type Config[Op, Reply any] struct {
 	MaxFlush int
 	// Window is the most flushes that are under way at the same time.
 	Window int
-	// Beside is the weight that must wait before another flush starts beside one that is under way.
-	Beside int
+	// Beside is the weight that must wait before a flush starts beside one that is under way; beside two it is twice that, beside
+	// three four times. It is asked each time and must not block.
+	Beside func() int
 	// Limit is the most operations that wait, follow-ups not counted: more get ErrOverloaded.
 	Limit int
 }
@@ -111,7 +112,7 @@ func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 	c.state.Store(uint32(Queued))
 	p.backlog = append(p.backlog, c)
 	p.weight += p.cfg.Weight(c.Op)
-	start := p.running == 0 || (p.running < p.cfg.Window && p.weight >= p.cfg.Beside && p.aloft < p.mostAloft())
+	start := p.running == 0 || (p.running < p.cfg.Window && p.weight >= p.cfg.Beside()<<(p.running-1) && p.aloft < p.mostAloft())
 	if !start {
 		p.mu.Unlock()
 		return nil

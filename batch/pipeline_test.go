@@ -43,12 +43,14 @@ func (s *server) answered(op, reply int) {
 }
 
 func (s *server) pipeline(change func(*Config[int, int])) *Pipeline[int, int] {
-	cfg := Config[int, int]{Flush: s.flush, Done: s.answered, Weight: func(int) int { return 1 }, MaxFlush: 1000, Window: 1, Beside: 1, Limit: 1000}
+	cfg := Config[int, int]{Flush: s.flush, Done: s.answered, Weight: func(int) int { return 1 }, MaxFlush: 1000, Window: 1, Beside: few(1), Limit: 1000}
 	if change != nil {
 		change(&cfg)
 	}
 	return New(cfg)
 }
+
+func few(n int) func() int { return func() int { return n } }
 
 func enqueue(t *testing.T, p *Pipeline[int, int], ops ...int) []*Call[int] {
 	t.Helper()
@@ -79,25 +81,31 @@ func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
 	})
 }
 
-// The goal: no more than Window flushes are under way, and a further one starts only for Beside operations.
+// The goal: no more than Window flushes are under way, and a further one starts only for Beside operations, or twice as many beside two.
 func TestFlushesUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside = 2, 3 })
+		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside = 3, few(2) })
 		enqueue(t, p, 1)
 		synctest.Wait()
-		enqueue(t, p, 2, 3)
+		enqueue(t, p, 2)
 		synctest.Wait()
-		require.Len(t, s.flushes, 1, "two waiting operations are too few for a second flush")
-		enqueue(t, p, 4)
+		require.Len(t, s.flushes, 1, "one waiting operation is too few for a second flush")
+		enqueue(t, p, 3)
 		synctest.Wait()
-		require.Equal(t, [][]int{{1}, {2, 3, 4}}, s.flushes)
-		enqueue(t, p, 5, 6, 7, 8)
+		require.Equal(t, [][]int{{1}, {2, 3}}, s.flushes)
+		enqueue(t, p, 4, 5, 6)
 		synctest.Wait()
-		require.Len(t, s.flushes, 2, "the window is full")
+		require.Len(t, s.flushes, 2, "three are too few for a third one")
+		enqueue(t, p, 7)
+		synctest.Wait()
+		require.Equal(t, [][]int{{1}, {2, 3}, {4, 5, 6, 7}}, s.flushes)
+		enqueue(t, p, 8, 9, 10, 11, 12, 13, 14, 15, 16)
+		synctest.Wait()
+		require.Len(t, s.flushes, 3, "the window is full")
 		close(s.gate)
 		synctest.Wait()
-		require.Len(t, s.done, 8)
+		require.Len(t, s.done, 16)
 	})
 }
 
@@ -358,7 +366,7 @@ func TestEveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
 	const callers, each = 8, 2000
 	s := newServer()
 	close(s.gate)
-	p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside, c.MaxFlush, c.Limit = 3, 5, 50, 100 })
+	p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside, c.MaxFlush, c.Limit = 3, few(5), 50, 100 })
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	cancelled, refused := map[int]bool{}, map[int]bool{}

@@ -25,7 +25,7 @@ func (n *node) newArms() *batch.Pipeline[*arm, remains] {
 			}
 		},
 		Weight:   func(*arm) int { return 1 },
-		MaxFlush: maxArms, Window: 1, Beside: maxArms, Limit: maxArming,
+		MaxFlush: maxArms, Window: 1, Beside: func() int { return maxArms }, Limit: maxArming,
 	})
 }
 

@@ -48,7 +48,9 @@ func (n *node) flush(attempts []*Attempt, answers []answer) {
 	flight := n.progress.begin()
 	n.trip(attempts, answers)
 	n.progress.end(flight)
-	n.trips.Observe(time.Since(sent))
+	took := time.Since(sent)
+	n.trips.Observe(took)
+	n.travelled(took)
 	n.count(answers)
 }
 

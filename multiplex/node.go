@@ -16,8 +16,6 @@ const (
 	// maxFlush is the most keys in one flush: enough that the cost of the trip no longer shows, and little enough of a
 	// server's time that the whole window is answered well within the usual NodeTimeout.
 	maxFlush = 512
-	// beside is how many keys must wait before they leave beside a flush that is under way. Fewer wait for it.
-	beside = 64
 	// maxPending is the most acquires that wait for one node: far more than its answer time can gather, and about a
 	// hundred megabytes.
 	maxPending = 1 << 18
@@ -95,6 +93,7 @@ type node struct {
 
 	state    atomic.Int32 // a NodeState; written under mu
 	progress progress
+	distance
 	meters
 
 	mu      sync.Mutex    // guards all below; a leaf
@@ -126,7 +125,7 @@ func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
 		Flush:    n.flush,
 		Done:     func(a *Attempt, r answer) { n.mux.answered(a, n.index, r) },
 		Weight:   func(a *Attempt) int { return a.claim.Len() },
-		MaxFlush: maxFlush, Window: window, Beside: beside, Limit: maxPending,
+		MaxFlush: maxFlush, Window: window, Beside: n.beside, Limit: maxPending,
 	})
 }
 
@@ -183,6 +182,9 @@ func (n *node) become(s NodeState, err error) {
 	before, same := NodeState(n.state.Load()), n.err != nil && err != nil && n.err.Error() == err.Error()
 	n.state.Store(int32(s))
 	n.err = err
+	if s == NodeUp {
+		n.forgetDistance()
+	}
 	n.moved(before, s)
 	switch {
 	case s == NodeConnecting:
