@@ -297,6 +297,19 @@ func TestAReleaseThatIsDeclinedTwiceFailsAlone(t *testing.T) {
 	}, redis84)
 }
 
+// The goal: a release whose connection breaks is unknown, and the flush does not send it once more: there is nothing to send it on.
+func TestAReleaseWhoseConnectionBreaksIsUnknown(t *testing.T) {
+	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+		l := all[0]
+		l.learn(dialect{"DELEX": hangsUp})
+		a := flushed(m, l.let(t, m, "k", 1))[0]
+		require.Equal(t, unknown, a.vote)
+		require.True(t, a.broken)
+		require.False(t, a.nothing || a.replied)
+		require.Equal(t, []string{"DELEX"}, l.releases())
+	}, redis84)
+}
+
 // The goal: a release whose connection breaks goes again as the server behind the next one wants it, whether that is older or newer.
 func TestAKeptReleaseGoesAsTheNextServerWantsIt(t *testing.T) {
 	for _, change := range []struct {
