@@ -136,7 +136,7 @@ func TestAMaxHoldThatMakesNoSenseIsRefusedBeforeAnythingIsSent(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Zero(t, c.Stats().Operations)
-		require.Zero(t, v.executedOnAll("SET")+v.executedOnAll("EVALSHA"))
+		require.Zero(t, v.executedOnAll("SET")+v.executedOnAll("EVALSHA")+v.executedOnAll("DELEX"))
 		for _, maxHold := range []time.Duration{10 * time.Millisecond, math.MaxInt64} {
 			l := v.hold(t, c, "k", auto(autoTTL, maxHold)...)
 			require.NoError(t, l.Release(t.Context()))
@@ -301,6 +301,8 @@ func (f *lifelines) see(i int, command string, args []string) {
 		for _, key := range args {
 			f.at(key, i).deleted = true
 		}
+	case "DELEX":
+		f.at(args[0], i).deleted = true
 	case "SET", "PEXPIRE":
 		on := f.at(args[0], i)
 		on.moves++

@@ -44,6 +44,7 @@ func newVirtual(t *testing.T, n int) *virtual {
 	for i := range n {
 		v.urls = append(v.urls, fmt.Sprintf("node-%d:6379", i))
 		v.nodes = append(v.nodes, newVirtualNode(t))
+		v.nodes[i].older = i%2 == 0
 	}
 	return v
 }
@@ -145,7 +146,7 @@ func (v *virtual) watch(see func(i int, command string, args []string)) {
 	}
 }
 
-// executed is how many commands of this name, SET or EVALSHA, node i has executed for clients. What a script calls does not count.
+// executed is how many commands of this name, SET, EVALSHA or DELEX, node i has executed for clients. What a script calls does not count.
 func (v *virtual) executed(i int, command string) int {
 	n := v.nodes[i]
 	n.mu.Lock()
@@ -195,6 +196,7 @@ func (v *virtual) nothingLeft(t *testing.T) {
 type virtualNode struct {
 	redis   *miniredis.Miniredis
 	latency time.Duration // the longest, one way
+	older   bool          // it does not know DELEX; set before there are clients
 
 	mu       sync.Mutex            // guards all below; never held while a command hangs
 	clients  map[*server.Peer]bool // connections of clients
@@ -225,7 +227,11 @@ func (n *virtualNode) before(peer *server.Peer, command string, args ...string) 
 	if command == "HELLO" {
 		n.clients[peer] = true
 	}
-	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA")
+	if command == "DELEX" && n.older {
+		peer.WriteError("ERR unknown command 'DELEX'")
+		return true
+	}
+	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA" || command == "DELEX")
 	if lock && n.refuse(peer) {
 		return true
 	}

@@ -69,15 +69,17 @@ func (a *admission) admit(ctx context.Context, l *line) (runID string, err error
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
-	runID, err = a.examine(ctx, newHandshake(l))
+	runID, err = a.examine(ctx, l)
 	if !stop() {
 		return "", ctx.Err()
 	}
 	return runID, err
 }
 
-func (a *admission) examine(ctx context.Context, h *handshake) (runID string, err error) {
+func (a *admission) examine(ctx context.Context, l *line) (runID string, err error) {
+	h := newHandshake(l)
 	s, err := h.introduce(a.option, a.marker, a.none+rand.Text())
+	l.deletion.Store(int32(s.deletion))
 	if s.marker != "" {
 		a.first.ruleOut()
 	}

@@ -19,7 +19,9 @@ const plainAcquires = 16
 type flight struct {
 	releases, extensions, acquires script.Plan
 	raises, fenced                 script.Plan
-	single                         []int // places of attempts for one key
+	declined                       script.Plan // releases that the server's own command was of no use for
+	deletion                       deletion    // how keys are released where they are few
+	freed, single                  []int       // places of releases and of acquires of one key
 	commands                       []rueidis.Completed
 	parts                          []part
 	again                          []part
@@ -27,11 +29,12 @@ type flight struct {
 	numbers                        []int64
 }
 
-// part is what one command carries: a script call with its sets, or one acquire as a plain SET.
+// part is what one command carries: a script call with its sets, or one key's release or acquire as a command of its own.
 type part struct {
-	script *script.Script // nil for a plain SET
-	call   script.Call
-	place  int // of the attempt, for a plain SET
+	script   *script.Script // nil for a command of its own
+	call     script.Call
+	place    int      // of the attempt, for a command of its own
+	deletion deletion // for a release as a command of its own; byScript for a plain SET
 }
 
 // flush makes one trip to the node: releases first, because they free keys that the acquires behind them may want. The
@@ -60,9 +63,14 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 	if f == nil {
 		f = new(flight)
 	}
-	f.plan(attempts, answers)
 	line := n.sending()
-	if n.execute(f, attempts, answers) {
+	f.deletion = line.deletes()
+	f.plan(attempts, answers)
+	reusable := n.execute(f, attempts, answers)
+	if len(f.declined.Calls()) > 0 {
+		line.deletion.Store(int32(byScript))
+	}
+	if reusable {
 		f.clear()
 		n.mux.flightPool.Put(f)
 	}
@@ -83,6 +91,7 @@ func doubt(answers []answer) {
 // plan sorts the attempts into commands, and answers those whose time has passed.
 func (f *flight) plan(attempts []*Attempt, answers []answer) {
 	f.releases.Reset(script.Release)
+	f.declined.Reset(script.Release)
 	f.extensions.Reset(script.Extend)
 	f.acquires.Reset(script.Acquire)
 	f.raises.Reset(script.Raise)
@@ -91,8 +100,10 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 	for i, a := range attempts {
 		// A grant, until one of the parts that carry it says otherwise.
 		answers[i] = answer{vote: granted, replied: true, key: -1}
-		set := script.Set{Keys: a.claim.keys(), Token: a.claim.Token(), TTL: a.text}
+		set := a.set()
 		switch {
+		case a.kind == release && len(set.Keys) == 1 && f.deletion != byScript:
+			f.freed = append(f.freed, i)
 		case a.kind == release:
 			f.releases.Add(i, set)
 		case now.Sub(a.sent) > a.worth:
@@ -111,21 +122,29 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 			f.acquires.Add(i, set)
 		}
 	}
+	f.alone(f.freed, nativeReleases, part{deletion: f.deletion}, &f.releases, attempts)
 	f.parts = appendCalls(f.parts, &f.releases)
 	f.parts = appendCalls(f.parts, &f.raises) // before the nodes get back what they lack
 	f.parts = appendCalls(f.parts, &f.extensions)
-	if len(f.single) <= plainAcquires {
-		for _, i := range f.single {
-			f.parts = append(f.parts, part{place: i})
-		}
-	} else {
-		for _, i := range f.single {
-			c := attempts[i].claim
-			f.acquires.Add(i, script.Set{Keys: c.keys(), Token: c.Token(), TTL: attempts[i].text})
-		}
-	}
+	f.alone(f.single, plainAcquires, part{}, &f.acquires, attempts)
 	f.parts = appendCalls(f.parts, &f.acquires)
 	f.parts = appendCalls(f.parts, &f.fenced)
+}
+
+// set is the attempt's keys for a script.
+func (a *Attempt) set() script.Set {
+	return script.Set{Keys: a.claim.keys(), Token: a.claim.Token(), TTL: a.text}
+}
+
+// alone makes a part like p of each attempt for one key, where these are few; else they go by the script.
+func (f *flight) alone(places []int, few int, p part, plan *script.Plan, attempts []*Attempt) {
+	for _, p.place = range places {
+		if len(places) <= few {
+			f.parts = append(f.parts, p)
+		} else {
+			plan.Add(p.place, attempts[p.place].set())
+		}
+	}
 }
 
 func appendCalls(parts []part, p *script.Plan) []part {
@@ -140,13 +159,15 @@ func (f *flight) clear() {
 	clear(f.parts)
 	clear(f.again)
 	clear(f.commands)
-	f.single, f.parts, f.again, f.commands = f.single[:0], f.parts[:0], f.again[:0], f.commands[:0]
+	f.freed, f.single = f.freed[:0], f.single[:0]
+	f.parts, f.again, f.commands = f.parts[:0], f.again[:0], f.commands[:0]
 }
 
 // execute sends the parts and reads their answers. Parts that were not executed for a reason that a second try removes
 // are sent once more. It reports whether the memory may be used again: after a broken connection rueidis may still read it.
 func (n *node) execute(f *flight, attempts []*Attempt, answers []answer) (reusable bool) {
 	reusable = n.send(f, attempts, answers, false)
+	f.again = declined(f.again, &f.declined)
 	if len(f.again) == 0 {
 		return reusable
 	}
@@ -169,6 +190,10 @@ func (n *node) send(f *flight, attempts []*Attempt, answers []answer, repeat boo
 		p := &f.parts[i]
 		message, err := r.ToMessage()
 		switch {
+		case p.deletion != byScript && r.NonRedisError() == nil:
+			if !deleted(r) {
+				f.declined.Add(p.place, attempts[p.place].set())
+			}
 		case err == nil || rueidis.IsRedisNil(err):
 			f.read(p, &message, err != nil, attempts, answers)
 		case !repeat && p.repeatable(err):
@@ -210,6 +235,9 @@ func (n *node) loads(commands []rueidis.Completed, parts []part) []rueidis.Compl
 func (n *node) command(p *part, attempts []*Attempt) rueidis.Completed {
 	if p.script == nil {
 		a := attempts[p.place]
+		if p.deletion != byScript {
+			return p.deletion.command(n.client.B(), a.claim.keys()[0], a.claim.Token())
+		}
 		return n.client.B().Arbitrary("SET").Keys(a.claim.keys()[0]).Args(a.claim.Token(), "NX", "PX", a.text).Build()
 	}
 	return n.client.B().Arbitrary("EVALSHA", p.script.SHA, strconv.Itoa(len(p.call.Keys))).

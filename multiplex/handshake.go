@@ -97,6 +97,8 @@ type sight struct {
 	// marker is the run_id of the server that was admitted here last, or behind lostPrefix what tells one loss from another; "" where there is
 	// none.
 	marker string
+	// deletion is which command it has for releases.
+	deletion deletion
 	// client is the server's number of this connection; "" where it does not tell.
 	client string
 	// asked is before the marker was asked for: the process may stop before it has the reply.
@@ -117,10 +119,12 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, none string) (sig
 		questions = append(questions, question{[]string{"SELECT", strconv.Itoa(o.SelectDB)}, reply.failure})
 	}
 	questions = append(questions, permitted(none, marker != "")...)
+	s := sight{uptime: -1, promoted: true}
+	questions = append(questions, s.deletions(none)...)
 	// No NOLOOP: the releases of this process are told as well.
 	questions = append(questions, question{[]string{"CLIENT", "TRACKING", "ON", "OPTIN"}, busy})
-	now := time.Now()
-	s := sight{uptime: -1, promoted: true, introduced: now, asked: now}
+	s.introduced = time.Now()
+	s.asked = s.introduced
 	if marker != "" {
 		questions = s.questions(questions, marker)
 	}

@@ -32,7 +32,7 @@ var usual = map[string]string{
 	"HELLO": hello, "PING": "+PONG\r\n", "SCRIPT": "$40\r\n" + strings.Repeat("0", 40) + "\r\n", "CLIENT": "+OK\r\n",
 	"SET": "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
 	"EVALSHA " + noneKey: ":0\r\n", "DEL " + noneKey: ":0\r\n",
-	"MGET " + noneKey: "*1\r\n$-1\r\n",
+	"MGET " + noneKey: "*1\r\n$-1\r\n", "DELEX " + noneKey: ":0\r\n", "DELEX": ":1\r\n",
 }
 
 func (a *actor) dial() net.Conn {
@@ -155,10 +155,13 @@ func work(t *testing.T, m *Mux, round int) {
 }
 
 // commandsUsed are all that a node is sent.
-var commandsUsed = []string{"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "PTTL", "EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey}
+var commandsUsed = []string{
+	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "DELEX", "PTTL",
+	"EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey, "DELEX " + noneKey, "DELIFEQ " + noneKey,
+}
 
 // asConnecting are those that an idle connection hardly sees.
-var asConnecting = []string{"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey}
+var asConnecting = []string{"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey, "DELEX " + noneKey, "DELIFEQ " + noneKey}
 
 // The goal: whatever a server sends against the protocol and in answer to whatever, it loses its connection and its vote, with the
 // reason in its status; the others go on, and it is back as soon as it behaves.

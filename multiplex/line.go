@@ -20,6 +20,8 @@ type line struct {
 	once   sync.Once
 	over   atomic.Bool  // it was closed
 	state  atomic.Int32 // fresh, valid or void
+	// deletion is what the handshake found, until the server declines it.
+	deletion atomic.Int32
 }
 
 const (
@@ -47,6 +49,14 @@ func (l *line) Close() error {
 
 // counts reports whether an answer counts that was asked for on the line when it was valid.
 func (l *line) counts() bool { return l != nil && l.state.Load() == valid }
+
+// deletes is how what goes over the line is released.
+func (l *line) deletes() deletion {
+	if l == nil {
+		return byScript
+	}
+	return deletion(l.deletion.Load())
+}
 
 // current is the node's newest line. What is sent while the keeper makes a new one may go over that one already.
 type current struct{ line atomic.Pointer[line] }

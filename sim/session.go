@@ -137,6 +137,10 @@ func (s *session) execute(args []string) {
 		s.number(n.pttl(args[1]))
 	case name == "DEL":
 		s.del(args[1:])
+	case name == "DELEX" && len(args) == 4 && args[2] == "IFEQ" && n.release() == name:
+		s.delIfEqual(args[1], args[3])
+	case name == "DELIFEQ" && len(args) == 3 && n.release() == name:
+		s.delIfEqual(args[1], args[2])
 	case name == "FLUSHALL":
 		n.flushAll()
 		s.status("OK")
@@ -253,6 +257,17 @@ func (s *session) del(keys []string) {
 		}
 	}
 	s.number(deleted)
+}
+
+// release is the command that the server has for releases, besides the script; "" for none. The next one at this address has another. mu is held.
+func (n *node) release() string { return [...]string{"", "DELEX", "DELIFEQ"}[(n.id+n.servers)%3] }
+
+func (s *session) delIfEqual(key, value string) {
+	if was, ok := s.node.get(key); !ok || was != value {
+		s.number(0)
+		return
+	}
+	s.del([]string{key})
 }
 
 // pttl is how many milliseconds a key has left; -1: no end, -2: it is not there. mu is held.

@@ -1,0 +1,386 @@
+package multiplex
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
+)
+
+// dialect is what a server says to DELEX and DELIFEQ, as RESP. It does not know what is not in it.
+type dialect map[string]string
+
+const (
+	does    = "does what it is asked for"
+	hangsUp = "ends the connection"
+)
+
+var (
+	redis84  = dialect{"DELEX": does}
+	valkey90 = dialect{"DELIFEQ": does}
+	redis70  = dialect{}
+)
+
+// linguist is a server in memory whose dialect can change.
+type linguist struct {
+	redis *miniredis.Miniredis
+
+	mu      sync.Mutex // guards all below
+	speaks  dialect
+	next    dialect  // what it speaks after it has ended a connection
+	noKey   string   // the script may not touch it
+	heard   []string // the releases, each as its command; EVALSHA with the number of keys
+	current net.Conn
+}
+
+// linguists are servers with these dialects, and a client that is connected to all of them, in a bubble.
+func linguists(t *testing.T, test func(t *testing.T, m *Mux, all []*linguist), dialects ...dialect) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		all, urls := map[string]*linguist{}, make([]string, len(dialects))
+		inOrder := make([]*linguist, len(dialects))
+		for i, d := range dialects {
+			l := &linguist{redis: miniredis.NewMiniRedis(), speaks: d, next: d}
+			conn, err := l.redis.Dial() // starts it
+			require.NoError(t, err)
+			require.NoError(t, conn.Close())
+			l.redis.Server().SetPreHook(l.before)
+			t.Cleanup(l.redis.Close)
+			urls[i] = fmt.Sprintf("node-%d:6379", i)
+			all[urls[i]], inOrder[i] = l, l
+		}
+		m := start(t, urls, func(c *Config) {
+			c.Guard = GuardOff
+			c.Dial = func(_ context.Context, _, address string) (net.Conn, error) { return all[address].dial(), nil }
+		})
+		up(t, m)
+		test(t, m, inOrder)
+		require.NoError(t, m.Close(t.Context()))
+	})
+}
+
+func (l *linguist) dial() net.Conn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	client, conn := net.Pipe()
+	l.current = conn
+	l.redis.Server().ServeConn(conn)
+	return client
+}
+
+// cut ends the connection.
+func (l *linguist) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_ = l.current.Close()
+}
+
+// learn gives it another dialect.
+func (l *linguist) learn(d dialect) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.speaks, l.next = d, d
+}
+
+// releases is what it has heard since it was asked last.
+func (l *linguist) releases() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.heard
+	l.heard = nil
+	return all
+}
+
+// before is called before every command.
+func (l *linguist) before(peer *server.Peer, command string, args ...string) (answered bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked := strings.Contains(strings.Join(args, " "), noneKey)
+	switch {
+	case command == "EVALSHA" && args[0] == script.Release.SHA && !asked:
+		l.heard = append(l.heard, "EVALSHA "+args[1])
+		if l.noKey != "" && strings.Contains(strings.Join(args, " "), l.noKey) {
+			peer.WriteError("NOPERM No permissions to access a key")
+			return true
+		}
+		return false
+	case command != "DELEX" && command != "DELIFEQ":
+		return false
+	case !asked:
+		l.heard = append(l.heard, command)
+	}
+	says, known := l.speaks[command]
+	switch {
+	case !known:
+		peer.WriteError(fmt.Sprintf("ERR unknown command '%s', with args beginning with: '%s' ", command, args[0]))
+	case says == does && command == "DELEX":
+		return false
+	case says == does:
+		l.delIfEqual(peer, args[0], args[1])
+	case says == hangsUp:
+		l.speaks = l.next
+		_ = l.current.Close()
+	default:
+		peer.WriteRaw(says)
+	}
+	return true
+}
+
+// delIfEqual does what Valkey's DELIFEQ does.
+func (l *linguist) delIfEqual(peer *server.Peer, key, value string) {
+	was, err := l.redis.Get(key)
+	switch {
+	case !l.redis.Exists(key):
+		peer.WriteInt(0)
+	case err != nil:
+		peer.WriteError("WRONGTYPE Operation against a key holding the wrong kind of value")
+	case was != value:
+		peer.WriteInt(0)
+	default:
+		l.redis.Del(key)
+		peer.WriteInt(1)
+	}
+}
+
+// let has the server keep n keys of that name for tokens of that name, and returns what releases them.
+func (l *linguist) let(t *testing.T, m *Mux, name string, n int) (attempts []*Attempt) {
+	t.Helper()
+	for i := range n {
+		key := fmt.Sprint(name, i)
+		require.NoError(t, l.redis.Set(key, key))
+		attempts = append(attempts, m.newAttempt(claim(key, key), release, time.Minute, time.Second, time.Minute))
+	}
+	return attempts
+}
+
+// flushed makes one flush to the only node of m.
+func flushed(m *Mux, attempts []*Attempt) []answer {
+	answers := make([]answer, len(attempts))
+	m.nodes[0].exchange(attempts, answers)
+	return answers
+}
+
+var done = answer{vote: granted, replied: true, key: -1}
+
+func several[T any](n int, one T) (all []T) {
+	for range n {
+		all = append(all, one)
+	}
+	return all
+}
+
+// The goal: a server's own command is used where its answer in the handshake shows that it is there and permitted, and the script where it answers
+// anything else; that never keeps the node from being up.
+func TestReleasesUseWhatTheServerShowsToHave(t *testing.T) {
+	byScript := []string{"EVALSHA 3"}
+	type server struct {
+		speaks dialect
+		want   []string
+	}
+	servers := map[string]server{
+		"Redis 8.4":  {redis84, several(3, "DELEX")},
+		"Valkey 9.0": {valkey90, several(3, "DELIFEQ")},
+		"both":       {dialect{"DELEX": does, "DELIFEQ": does}, several(3, "DELIFEQ")},
+		"Redis 7.0":  {redis70, byScript},
+		"one is not permitted": {
+			dialect{"DELEX": does, "DELIFEQ": "-NOPERM User u has no permissions to run the 'delifeq' command\r\n"}, several(3, "DELEX"),
+		},
+	}
+	for _, odd := range []string{
+		"-NOPERM User u has no permissions to run the 'delex' command\r\n", "-NOPERM No permissions to access a key\r\n",
+		"-ERR syntax error\r\n", "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE\r\n", "-ERR wrong number of arguments for 'delex' command\r\n",
+		"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "-READONLY You can't write against a read only replica.\r\n",
+		"-BUSY Redis is busy running a script.\r\n", "+OK\r\n", "+0\r\n", "$1\r\n0\r\n", "$-1\r\n", ":1\r\n", ":-1\r\n", ":2\r\n", "*0\r\n", "*1\r\n:0\r\n",
+	} {
+		servers[fmt.Sprintf("%q", odd)] = server{dialect{"DELEX": odd, "DELIFEQ": odd}, byScript}
+	}
+	for name, s := range servers {
+		t.Run(name, func(t *testing.T) {
+			linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+				require.Equal(t, several(3, done), flushed(m, all[0].let(t, m, "k", 3)))
+				require.Equal(t, s.want, all[0].releases())
+				require.Empty(t, all[0].redis.Keys())
+			}, s.speaks)
+		})
+	}
+}
+
+// The goal: each node is sent what it knows.
+func TestEachNodeReleasesInItsOwnWay(t *testing.T) {
+	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		synctest.Wait()
+		require.NoError(t, wait(m.Release(c, 1), t.Context()))
+		synctest.Wait()
+		for i, want := range []string{"DELEX", "DELIFEQ", "EVALSHA 1"} {
+			require.Equal(t, []string{want}, all[i].releases())
+			require.Empty(t, all[i].redis.Keys())
+		}
+	}, redis84, valkey90, redis70)
+}
+
+// The goal: whatever the key is, a release deletes what is ours and nothing else, and is done, in whichever way.
+func TestAReleaseDeletesOnlyOurTokenInEveryWay(t *testing.T) {
+	for name, d := range map[string]dialect{"DELEX": redis84, "DELIFEQ": valkey90, "script": redis70} {
+		t.Run(name, func(t *testing.T) {
+			linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+				l := all[0]
+				attempts := l.let(t, m, "k", 5)
+				require.NoError(t, l.redis.Set("k1", "another's"))
+				l.redis.Del("k2")
+				l.redis.Del("k3")
+				_, err := l.redis.Push("k3", "k3")
+				require.NoError(t, err)
+				for range 2 { // the second time nothing is ours
+					require.Equal(t, several(5, done), flushed(m, attempts))
+					require.Equal(t, []string{"k1", "k3"}, l.redis.Keys())
+				}
+				value, err := l.redis.Get("k1")
+				require.NoError(t, err)
+				require.Equal(t, "another's", value)
+				list, err := l.redis.List("k3")
+				require.NoError(t, err)
+				require.Equal(t, []string{"k3"}, list)
+			}, d)
+		})
+	}
+}
+
+// The goal: where the command is of no use any more, or says what it can't say, the script releases at once, and from then on until the
+// connection is another one. Nobody notices.
+func TestACommandThatIsOfNoUseAnyMoreIsReplacedByTheScript(t *testing.T) {
+	for _, reply := range []string{
+		"-NOPERM User u has no permissions to run the 'delex' command\r\n", "-ERR unknown command 'DELEX'\r\n", "-ERR syntax error\r\n", "-LOADING\r\n",
+		"-ERR Key should be of string type if conditions are specified\r\n", "+OK\r\n", "$-1\r\n", "_\r\n", ":2\r\n", ":-1\r\n", "$1\r\n1\r\n", "*0\r\n", "#t\r\n",
+	} {
+		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+			l := all[0]
+			l.learn(dialect{"DELEX": reply})
+			require.Equal(t, several(3, done), flushed(m, l.let(t, m, "k", 3)), reply)
+			require.Equal(t, append(several(3, "DELEX"), several(3, "EVALSHA 1")...), l.releases(), reply)
+			require.Empty(t, l.redis.Keys())
+			require.Equal(t, several(3, done), flushed(m, l.let(t, m, "k", 3)), reply)
+			require.Equal(t, []string{"EVALSHA 3"}, l.releases(), reply)
+			require.Empty(t, l.redis.Keys())
+			l.learn(redis84)
+			l.cut()
+			time.Sleep(time.Second)
+			up(t, m)
+			require.Equal(t, several(3, done), flushed(m, l.let(t, m, "k", 3)), reply)
+			require.Equal(t, several(3, "DELEX"), l.releases(), reply)
+		}, redis84)
+	}
+}
+
+// The goal: a release that the server declines in both ways fails alone.
+func TestAReleaseThatIsDeclinedTwiceFailsAlone(t *testing.T) {
+	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+		l := all[0]
+		l.learn(redis70)
+		l.noKey = "k1"
+		answers := flushed(m, l.let(t, m, "k", 3))
+		require.Equal(t, done, answers[0])
+		require.Equal(t, unknown, answers[1].vote)
+		require.ErrorContains(t, answers[1].err, "NOPERM")
+		require.Equal(t, done, answers[2])
+		require.Equal(t, []string{"k1"}, l.redis.Keys())
+	}, redis84)
+}
+
+// The goal: a release whose connection breaks is unknown, and the flush does not send it once more: there is nothing to send it on.
+func TestAReleaseWhoseConnectionBreaksIsUnknown(t *testing.T) {
+	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+		l := all[0]
+		l.learn(dialect{"DELEX": hangsUp})
+		a := flushed(m, l.let(t, m, "k", 1))[0]
+		require.Equal(t, unknown, a.vote)
+		require.True(t, a.broken)
+		require.False(t, a.nothing || a.replied)
+		require.Equal(t, []string{"DELEX"}, l.releases())
+	}, redis84)
+}
+
+// The goal: a release whose connection breaks goes again as the server behind the next one wants it, whether that is older or newer.
+func TestAKeptReleaseGoesAsTheNextServerWantsIt(t *testing.T) {
+	for _, change := range []struct {
+		before, after dialect
+		want          []string
+	}{
+		{redis84, redis70, []string{"DELEX", "EVALSHA 1", "EVALSHA 1"}},
+		{redis84, valkey90, []string{"DELEX", "DELIFEQ", "DELIFEQ"}},
+		{valkey90, redis84, []string{"DELIFEQ", "DELEX", "DELEX"}},
+	} {
+		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+			l, c := all[0], claim("k", "t")
+			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+			l.learn(dialect{"DELEX": hangsUp, "DELIFEQ": hangsUp})
+			l.next = change.after
+			_ = wait(m.Release(c, 1), t.Context())
+			time.Sleep(time.Second)
+			require.Empty(t, l.redis.Keys())
+			up(t, m)
+			c = claim("k", "t2")
+			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+			require.NoError(t, wait(m.Release(c, 1), t.Context()))
+			require.Equal(t, change.want, l.releases())
+			require.Empty(t, l.redis.Keys())
+		}, change.before)
+	}
+}
+
+// The goal: a few single keys go by commands, as many as a script serves better go by the script, and so do sets in either case; acquires of the
+// same flush come behind.
+func TestFewSingleKeysAreReleasedByCommands(t *testing.T) {
+	for few, want := range map[int][]string{
+		0: {"EVALSHA 6"}, 1: {"DELEX", "EVALSHA 6"}, nativeReleases: append(several(nativeReleases, "DELEX"), "EVALSHA 6"),
+		nativeReleases + 1: {"EVALSHA 6", fmt.Sprint("EVALSHA ", nativeReleases+1)},
+	} {
+		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+			l := all[0]
+			attempts := l.let(t, m, "k", few)
+			for i := range 2 {
+				c, keys := new(Claim), []string{fmt.Sprint("s", i), fmt.Sprint("t", i), fmt.Sprint("u", i)}
+				c.Init("", keys, "set")
+				for _, key := range keys {
+					require.NoError(t, l.redis.Set(key, "set"))
+				}
+				attempts = append(attempts, m.newAttempt(c, release, time.Minute, time.Second, time.Minute))
+			}
+			for i := range few { // each wants a key that is released
+				attempts = append(attempts, m.newAttempt(claim(fmt.Sprint("k", i), "next"), acquire, time.Minute, time.Second, time.Minute))
+			}
+			require.Equal(t, several(2*few+2, done), flushed(m, attempts))
+			require.Equal(t, want, l.releases())
+			require.Len(t, l.redis.Keys(), few)
+			for _, key := range l.redis.Keys() {
+				value, err := l.redis.Get(key)
+				require.NoError(t, err)
+				require.Equal(t, "next", value)
+			}
+		}, redis84)
+	}
+}
+
+// The goal: on a line that does not count, or none, nothing is taken for granted about the server.
+func TestALineThatDoesNotCountReleasesByScript(t *testing.T) {
+	var c current
+	require.Equal(t, byScript, c.sending().deletes())
+	l := new(line)
+	l.deletion.Store(int32(byDELEX))
+	c.line.Store(l)
+	require.Equal(t, byScript, c.sending().deletes())
+	l.state.Store(valid)
+	require.Equal(t, byDELEX, c.sending().deletes())
+	l.state.Store(void)
+	require.Equal(t, byScript, c.sending().deletes())
+}
