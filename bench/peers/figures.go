@@ -12,15 +12,24 @@ func figure(v float64) string {
 		return "0"
 	}
 	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
-	if digits < 0 {
+	if digits <= 0 {
 		power := math.Pow(10, float64(-digits))
-		return commas(int(math.Round(v/power) * power))
+		return commas(int(math.Round(math.Round(v/power) * power)))
 	}
 	text := strconv.FormatFloat(v, 'f', digits, 64)
 	if strings.Contains(text, ".") {
 		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
 	}
 	return text
+}
+
+// times writes a ratio, with a digit less than a figure.
+func times(v float64) string {
+	digits := 2
+	if v >= 10 {
+		digits = 1
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
 // commas writes a whole number with commas between thousands.

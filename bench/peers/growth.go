@@ -121,7 +121,7 @@ func (k *cast) addGrowth(ctx context.Context) ([]scenario, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.add(field{entry: lockpipeEntry(), Contender: c}, contestant{label: fmt.Sprintf("%d %s", size, g.axis)})
+		k.add(field{entry: lockpipeEntry(), Contender: c}, contestant{label: commas(size) + " " + g.axis})
 		loads = append(loads, load)
 	}
 	return loads, nil

@@ -39,8 +39,8 @@ func withHeld(all []scenario, load heldLoad) []scenario {
 		}
 		s.held = &load
 		if s.name != growthHeldName {
-			s.about = fmt.Sprintf("%d callers, one key a call, together %d times a second, beside %d held leases of %v and without them",
-				s.callers, heldRate, load.leases, load.ttl)
+			s.about = fmt.Sprintf("%d callers, one key a call, together %s times a second, beside %s held leases of %v and without",
+				s.callers, commas(heldRate), commas(load.leases), load.ttl)
 		}
 	}
 	return all
@@ -65,7 +65,7 @@ func (k *cast) addHeld(fields []field) (why string) {
 		prefix := keyPrefix(k.tag(len(k.all))) + "held:"
 		var held holding
 		k.add(f, contestant{
-			label: fmt.Sprintf("%s, %d held", f.name, load.leases), pace: even,
+			label: fmt.Sprintf("%s, %s held", f.name, commas(load.leases)), pace: even,
 			before: func(ctx context.Context) (err error) {
 				if held, err = h.Hold(ctx, prefix, load.leases, load.ttl); err == nil {
 					pause(ctx, part(load.ttl, heldSettle))

@@ -63,7 +63,7 @@ func (c lineChart) draw(d *drawing, x float64) {
 		points := make([]place, len(one.values))
 		for i, v := range one.values {
 			points[i] = place{at(i), s.at(v.value)}
-			d.line(at(i), s.at(v.low), at(i), s.at(v.high), "whisker "+one.class)
+			d.line(at(i), s.at(v.low), at(i), s.at(v.high), one.class)
 		}
 		d.curve(points, one.class)
 		for i, p := range points {

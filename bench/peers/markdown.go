@@ -56,20 +56,27 @@ func (c circumstances) markdown(b *strings.Builder) {
 func (t table) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "### %s: %s\n\n", t.Scenario, t.About)
 	apart := slices.ContainsFunc(t.Lines, func(s summary) bool { return s.ReleaseP50 > 0 })
+	hot := slices.ContainsFunc(t.Lines, func(s summary) bool { return s.MinShare > 0 })
 	heads := []string{"", "locks/s", "ratio", "p50", "p99"}
-	if apart {
+	switch {
+	case apart:
 		heads = []string{"", "locks/s", "ratio", "acquire p50", "acquire p99", "release p50"}
+	case hot:
+		heads = []string{"", "locks/s", "ratio", "wait p50", "wait p99", "longest", "least caller / mean"}
 	}
 	row(b, true, append(heads, "client CPU per lock", "allocations per lock", "client cores", "server cores", "errors", "keys left")...)
 	for _, s := range t.Lines {
-		cells := []string{title(s.Contender), figure(s.PerSecond), figure(s.Ratio), clock(s.P50), clock(s.P99)}
-		if apart {
+		cells := []string{title(s.Contender), figure(s.PerSecond), times(s.Ratio), clock(s.P50), clock(s.P99)}
+		switch {
+		case apart:
 			cells = append(cells, clock(s.ReleaseP50))
+		case hot:
+			cells = append(cells, clock(s.Max), times(s.MinShare))
 		}
 		row(b, false, append(cells, s.costs()...)...)
 	}
 	if t.HeldP99 > 0 {
-		fmt.Fprintf(b, "\np99 of the acquire beside held leases: %s times that without.\n", figure(t.HeldP99))
+		fmt.Fprintf(b, "\np99 of the acquire beside held leases: %s times that without.\n", times(t.HeldP99))
 	}
 	b.WriteString("\n")
 }

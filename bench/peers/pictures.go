@@ -50,7 +50,7 @@ func title(label string) string {
 // peers is what compares the contenders' throughput.
 func (r *report) peers() bars {
 	p := bars{
-		title: "Locks per second on five masters, and times those of the baseline",
+		title: "Locks per second, and how many times those of " + title(baseline),
 		note:  "Acquire and release of distinct keys; medians of interleaved rounds. Grey: others; light: a lock on one master only",
 	}
 	for _, name := range []string{"one", "64", "512", "batch"} {
@@ -70,7 +70,7 @@ func (r *report) peers() bars {
 			case strings.HasPrefix(s.Where, onOne):
 				class = faint
 			}
-			c.bars = append(c.bars, bar{title(s.Contender), class, s.PerSecond, fmt.Sprintf("%s  %s×", figure(s.PerSecond), figure(s.Ratio))})
+			c.bars = append(c.bars, bar{title(s.Contender), class, s.PerSecond, fmt.Sprintf("%s · %s×", figure(s.PerSecond), times(s.Ratio))})
 		}
 		p.charts = append(p.charts, c)
 	}
@@ -103,7 +103,11 @@ func (c curve) lines() lines {
 	price := lineChart{title: "Client CPU per " + c.Unit + " in microseconds", axis: c.label()}
 	speed := lineChart{title: strings.ToUpper(c.Unit[:1]) + c.Unit[1:] + "s per second", axis: c.label()}
 	var costs, speeds []spread
+	note := c.About + "; medians, with the lowest and highest of the rounds"
 	for _, p := range c.Points {
+		if p.Errors > 0 {
+			note += fmt.Sprintf("; %s calls failed at %s", commas(p.Errors), commas(p.Size))
+		}
 		price.sizes = append(price.sizes, commas(p.Size))
 		costs = append(costs, spreadOf(p.Rounds, round.cpuPerLock))
 		speeds = append(speeds, spread{p.Lowest, p.PerSecond, p.Highest})
@@ -112,7 +116,7 @@ func (c curve) lines() lines {
 	price.series = []series{{"client CPU", first, costs}}
 	speed.series = []series{{"throughput", first, speeds}}
 	return lines{
-		title: "lockpipe with more and more " + c.label(), note: c.About + "; medians, with the lowest and highest of the rounds",
+		title: "lockpipe with more and more " + c.label(), note: note,
 		charts: []lineChart{price, speed},
 	}
 }

@@ -84,6 +84,7 @@ func readReports(files []string) (*report, error) {
 		}
 		all.merge(part)
 	}
+	all.sort()
 	return all, nil
 }
 
@@ -104,6 +105,17 @@ func (r *report) merge(part report) {
 	if part.Held != nil {
 		r.Held = part.Held
 	}
+}
+
+// sort puts everything in the order of the scenarios, in whichever order the files came.
+func (r *report) sort() {
+	place := func(name string) int { return slices.Index(scenarioNames(), name) }
+	slices.SortStableFunc(r.Tables, func(a, b table) int { return place(a.Scenario) - place(b.Scenario) })
+	slices.SortStableFunc(r.Growth, func(a, b curve) int { return place(a.Scenario) - place(b.Scenario) })
+	for _, c := range r.Runs {
+		slices.SortFunc(c.Scenarios, func(a, b string) int { return place(a) - place(b) })
+	}
+	slices.SortStableFunc(r.Runs, func(a, b circumstances) int { return place(a.Scenarios[0]) - place(b.Scenarios[0]) })
 }
 
 // replace puts one in the place of that with the same name, or at the end.

@@ -30,12 +30,12 @@ const style = `text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helve
 .bg{fill:#ffffff}.ink{fill:#1f2328}.soft{fill:#59636e}.grid{stroke:#d8dee4;stroke-width:1}
 .first{fill:#1f6feb;stroke:#1f6feb}.second{fill:#bf5b04;stroke:#bf5b04}.third{fill:#1a7f37;stroke:#1a7f37}
 .rest{fill:#8c959f;stroke:#8c959f}.faint{fill:#d0d7de;stroke:#d0d7de}
-.bold{font-weight:600;font-size:14px}.bar{stroke:none}.curve{fill:none;stroke-width:2}.whisker{stroke-width:1}
 @media (prefers-color-scheme:dark){
 .bg{fill:#0d1117}.ink{fill:#e6edf3}.soft{fill:#9198a1}.grid{stroke:#30363d}
 .first{fill:#58a6ff;stroke:#58a6ff}.second{fill:#e3912d;stroke:#e3912d}.third{fill:#56d364;stroke:#56d364}
 .rest{fill:#7d8590;stroke:#7d8590}.faint{fill:#3d444d;stroke:#3d444d}
-}`
+}
+.bold{font-weight:600;font-size:14px}.bar{stroke:none}.curve{fill:none;stroke-width:2}`
 
 func newDrawing(width, height int, title string) *drawing {
 	return &drawing{width: width, height: height, title: title}
