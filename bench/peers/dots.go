@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // dots is a picture of times: a row for each of several loads, a dot for each of its times, on one logarithmic scale for all.
 type dots struct {
 	title, note string
@@ -78,9 +80,9 @@ func (r dotRow) draw(d *drawing, s scale, y float64) {
 		text += clock(t)
 	}
 	// The last one first: the first is what matters, and may lie on the others.
-	for i := len(r.times) - 1; i >= 0; i-- {
-		if r.times[i] > 0 {
-			d.dot(s.at(r.times[i]), y, dotClasses[i])
+	for i, t := range slices.Backward(r.times) {
+		if t > 0 {
+			d.dot(s.at(t), y, dotClasses[i])
 		}
 	}
 	d.text(dotsRight+16, y+4, ink, toTheRight, text)

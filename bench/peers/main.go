@@ -3,6 +3,7 @@
 //	cd bench/peers && go run .                                  every scenario, every default contender
 //	go run . -scenario 512 -contenders lockpipe,redsync-rueidis  one question
 //	go run . -rounds 2 -d 300ms                                  a look
+//	go run . -render a.json,b.json -out dir                      results as tables and pictures; see make bench-peers
 //
 // It starts five masters, opens a client of each library and keeps all of them open, checks from outside that each is a
 // lock at all, and then lets them take turns: in every round each contender once, with a warm-up, A B C A B C. It
@@ -15,6 +16,9 @@
 // without a limit of tries; the footnotes tell how. For those that try again at intervals most of a wait is that interval:
 // -retry gives them a shorter one. Read p50 together with least/mean: where the caller that has just given the key back gets
 // it again, half of the waits are next to nothing and the other callers starve, which shows in p99, max and least/mean.
+//
+// In far and mixed the nodes are at a distance, and in held the client holds many leases beside; there acquire and release are told apart. The
+// scenarios of growth are of lockpipe alone: what a lock costs with more callers, nodes, keys a call, and a held lease with more of them.
 //
 // Read the footnotes. A lock of redislock or rueidislock rests on one server, which makes it cheaper and another thing:
 // it is gone with that server. The column "errors" counts failed calls, and "left" the keys that were still on the

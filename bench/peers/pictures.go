@@ -103,10 +103,10 @@ func (c curve) lines() lines {
 	price := lineChart{title: "Client CPU per " + c.Unit + " in microseconds", axis: c.label()}
 	speed := lineChart{title: strings.ToUpper(c.Unit[:1]) + c.Unit[1:] + "s per second", axis: c.label()}
 	var costs, speeds []spread
-	note := c.About + "; medians, with the lowest and highest of the rounds"
+	notes := []string{c.About, "medians, with the lowest and highest of the rounds"}
 	for _, p := range c.Points {
 		if p.Errors > 0 {
-			note += fmt.Sprintf("; %s calls failed at %s", commas(p.Errors), commas(p.Size))
+			notes = append(notes, fmt.Sprintf("%s calls failed at %s", commas(p.Errors), commas(p.Size)))
 		}
 		price.sizes = append(price.sizes, commas(p.Size))
 		costs = append(costs, spreadOf(p.Rounds, round.cpuPerLock))
@@ -116,7 +116,7 @@ func (c curve) lines() lines {
 	price.series = []series{{"client CPU", first, costs}}
 	speed.series = []series{{"throughput", first, speeds}}
 	return lines{
-		title: "lockpipe with more and more " + c.label(), note: note,
+		title: "lockpipe with more and more " + c.label(), note: strings.Join(notes, "; "),
 		charts: []lineChart{price, speed},
 	}
 }
