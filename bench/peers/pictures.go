@@ -51,7 +51,7 @@ func title(label string) string {
 func (r *report) peers() bars {
 	p := bars{
 		title: "Locks per second, and how many times those of " + title(baseline),
-		note:  "Acquire and release of distinct keys; medians of interleaved rounds. Grey: others; light: a lock on one master only",
+		note:  "Acquire and release of distinct keys; medians of interleaved rounds. Grey: others; faint: a lock on one master only",
 	}
 	for _, name := range []string{"one", "64", "512", "batch"} {
 		t, found := r.table(name)

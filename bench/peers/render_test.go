@@ -34,7 +34,7 @@ func sample() *report {
 	for _, name := range []string{"far", "mixed", "held"} {
 		thinking, held := line("lockpipe, "+name+" thinking", 10), line("redsync-rueidis, "+name+" loop", 20)
 		thinking.ReleaseP50, held.ReleaseP50 = 3333, 4444
-		r.Tables = append(r.Tables, table{Scenario: name, About: name + " about", Keys: 1, Lines: []summary{thinking, held}, HeldP99: 1.25})
+		r.Tables = append(r.Tables, table{Scenario: name, About: name + " about <5 ms & more", Keys: 1, Lines: []summary{thinking, held}, HeldP99: 1.25})
 	}
 	for _, g := range []*growth{growthCallers, growthNodes, growthKeys} {
 		c := curve{Scenario: "growth-" + g.axis, Axis: g.axis, Unit: g.unit}
