@@ -1,6 +1,7 @@
 D ?= 1m
+ROUNDS ?= 5
 
-.PHONY: ci interop sim spec test
+.PHONY: ci interop sim spec test bench-peers bench-build bench-render
 
 # All checks, as before a merge.
 ci:
@@ -10,6 +11,32 @@ ci:
 interop:
 	cd interop && npm ci --ignore-scripts --no-audit --no-fund
 	cd interop && LOCKPIPE_REQUIRE_REDIS=1 LOCKPIPE_REQUIRE_NODE=1 go test -count=1 -timeout=10m ./...
+
+# Everything that docs/benchmarks.md tells of other libraries, of distance and of growth, with ROUNDS rounds: some 12 minutes on a machine with
+# nothing else to do. Each part alone is make bench-libraries and so on, and then make bench-render. Needs redis-server.
+comma = ,
+space = $() $()
+BENCH_PARTS = libraries hot distance held growth
+bench-peers: $(addprefix bench-,$(BENCH_PARTS))
+	$(MAKE) bench-render
+
+bench-libraries: BENCH_ARGS = -scenario one,64,512,batch,frozen -rounds $(ROUNDS)
+bench-hot: BENCH_ARGS = -scenario hot,hot16 -contenders lockpipe,redsync-rueidis,redislock,rueidislock -rounds $(ROUNDS)
+bench-distance: BENCH_ARGS = -scenario far,mixed -contenders lockpipe,redsync-rueidis -rounds $(ROUNDS)
+bench-held: BENCH_ARGS = -scenario held -contenders lockpipe -rounds $(ROUNDS)
+bench-growth: BENCH_ARGS = -scenario growth -contenders lockpipe -rounds 3 -d 1500ms
+
+.NOTPARALLEL: bench-peers
+.PHONY: $(addprefix bench-,$(BENCH_PARTS))
+$(addprefix bench-,$(BENCH_PARTS)): bench-%: bench-build
+	mkdir -p bench/peers/parts
+	bench/peers/peers $(BENCH_ARGS) -json bench/peers/parts/$*.json
+
+bench-build:
+	cd bench/peers && go build -o peers .
+
+bench-render: bench-build
+	bench/peers/peers -out docs/benchmarks -render $(subst $(space),$(comma),$(strip $(wildcard $(BENCH_PARTS:%=bench/peers/parts/%.json))))
 
 # The simulation with seeds that nobody has tried, for so long: make sim D=10m
 sim:

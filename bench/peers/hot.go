@@ -106,10 +106,10 @@ func (k *caller) holdOn(d time.Duration, unlock func() error) error {
 	return errors.Join(failed, unlock())
 }
 
-// locks is how many locks a call counts for in a window: where callers wait for one key, a lock belongs to the moment at
+// locks is how many locks a call counts for in a window: where a call is only the acquire, a lock belongs to the moment at
 // which it was granted, and to nothing before.
 func (k *caller) locks(c call, begin, end time.Duration) float64 {
-	if k.scenario.hot == nil {
+	if k.scenario.hot == nil && k.contestant.pace == nil {
 		return c.share(begin, end) * float64(k.scenario.keys)
 	}
 	if granted := c.begin + c.took; granted < begin || granted > end {
@@ -162,12 +162,12 @@ func (f field) waiters(own bool) []waiter {
 	return crew
 }
 
-// hotContestants returns the contenders that can wait, one line each.
-func hotContestants(s scenario, fields []field, add func(field, contestant)) (why string) {
+// addHot adds the contenders that can wait, one line each.
+func (k *cast) addHot(fields []field) (why string) {
 	found := false
 	for _, f := range fields {
-		if crew := f.waiters(s.hot.own); len(crew) > 0 {
-			add(f, contestant{label: f.Name(), crew: crew, where: "; " + f.waits})
+		if crew := f.waiters(k.scenario.hot.own); len(crew) > 0 {
+			k.add(f, contestant{label: f.Name(), crew: crew, where: "; " + f.waits})
 			found = true
 		}
 	}

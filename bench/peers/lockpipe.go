@@ -18,6 +18,7 @@ func openLockpipe(n *nodes) (Contender, error) {
 	client, err := lockpipe.New(lockpipe.Config{
 		Nodes: n.urls,
 		TTL:   ttl,
+		Dial:  n.dialer(),
 		// The frozen scenario loses and regains a node on purpose; its log lines would run through the table.
 		Logger: slog.New(slog.DiscardHandler),
 	})
@@ -51,6 +52,15 @@ func (c *lockpipeContender) LockUnlockMany(ctx context.Context, keys []string) e
 		return err
 	}
 	return lease.Release(ctx)
+}
+
+// Take implements taker.
+func (c *lockpipeContender) Take(ctx context.Context, key string) (func() error, error) {
+	lease, err := c.client.TryAcquire(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return func() error { return lease.Release(ctx) }, nil
 }
 
 // Wait implements waiter. It has its own way to wait, so retry has no effect.

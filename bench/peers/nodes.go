@@ -21,6 +21,10 @@ type nodes struct {
 	// local is nil where the user named running servers.
 	local *lockpipetest.Nodes
 	admin []rueidis.Client
+	// version is what the first node says of itself.
+	version string
+	// delays are what dial adds to what a node says, by address; nil for none.
+	delays map[string]time.Duration
 
 	// tracking: the first node can tell clients of changed keys. noloop: it is safe to spare them their own changes.
 	tracking, noloop bool
@@ -44,7 +48,7 @@ func openNodes(ctx context.Context, spec string) (*nodes, error) {
 		}
 	}
 	var err error
-	if n.admin, err = rueidisClients(n.urls); err != nil {
+	if n.admin, err = rueidisClients(n); err != nil {
 		n.close()
 		return nil, fmt.Errorf("connect to %s: %w", spec, err)
 	}
@@ -76,6 +80,8 @@ func (n *nodes) probe(ctx context.Context) {
 		return
 	}
 	_, version, _ := strings.Cut(info, "redis_version:")
+	version, _, _ = strings.Cut(version, "\r\n")
+	n.version = version
 	var major, minor, patch int
 	_, _ = fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
 	n.noloop = major > 7 || major == 7 && (minor > 0 || patch >= 5)

@@ -174,6 +174,11 @@ func TestBadFlagsAreRefused(t *testing.T) {
 		{"-hold", "2s"},
 		{"-retry", "-1s"},
 		{"-retry", "1m"},
+		{"-leases", "0"},
+		{"-leases", "2000000"},
+		{"-ttl", "100ms"},
+		{"-ttl", "2m"},
+		{"-render", "/nonexistent/part.json", "-out", "/nonexistent"},
 	} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%v was taken", args)

@@ -23,7 +23,7 @@ const releaseScript = `if redis.call("GET",KEYS[1])==ARGV[1] then return redis.c
 var ttlMillis = strconv.FormatInt(int64(ttl/time.Millisecond), 10)
 
 func openPipeline(n *nodes) (Contender, error) {
-	clients, err := rueidisClients(n.urls)
+	clients, err := rueidisClients(n)
 	if err != nil {
 		return nil, err
 	}

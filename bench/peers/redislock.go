@@ -16,7 +16,7 @@ type redislockContender struct {
 }
 
 func openRedislock(n *nodes) (Contender, error) {
-	client, err := goredisClient(n.urls[0])
+	client, err := goredisClient(n, n.urls[0])
 	if err != nil {
 		return nil, err
 	}

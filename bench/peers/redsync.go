@@ -64,6 +64,11 @@ func (c *redsyncContender) LockUnlock(ctx context.Context, key string) error {
 	return unlock()
 }
 
+// Take implements taker.
+func (c *redsyncContender) Take(ctx context.Context, key string) (func() error, error) {
+	return c.lock(ctx, key)
+}
+
 // Wait implements waiter. By itself redsync gives up after 32 tries; here it never does, and between two tries it waits
 // for its own random time, 50 to 250 ms.
 func (c *redsyncContender) Wait(ctx context.Context, key string, retry time.Duration) (func() error, error) {

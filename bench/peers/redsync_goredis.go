@@ -16,7 +16,7 @@ func openRedsyncGoredis(n *nodes) (Contender, error) {
 	}
 	pools := make([]redsyncredis.Pool, 0, len(n.urls))
 	for _, url := range n.urls {
-		c, err := goredisClient(url)
+		c, err := goredisClient(n, url)
 		if err != nil {
 			closePools()
 			return nil, err
@@ -28,7 +28,7 @@ func openRedsyncGoredis(n *nodes) (Contender, error) {
 }
 
 // goredisClient opens go-redis with its own pool size, ten connections per CPU.
-func goredisClient(url string) (*redis.Client, error) {
+func goredisClient(n *nodes, url string) (*redis.Client, error) {
 	opt, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, err
@@ -37,5 +37,8 @@ func goredisClient(url string) (*redis.Client, error) {
 	opt.ContextTimeoutEnabled = true
 	// Only hosted services know the command; plain servers refuse it once per connection.
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	if n.delays != nil {
+		opt.Dialer = n.dial
+	}
 	return redis.NewClient(opt), nil
 }

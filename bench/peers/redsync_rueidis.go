@@ -1,6 +1,10 @@
 package main
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
+
 	"github.com/go-redsync/redsync/v4"
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 	pool "github.com/go-redsync/redsync/v4/redis/rueidis"
@@ -34,7 +38,7 @@ func openRedsyncParallel(n *nodes) (Contender, error) {
 }
 
 func newRedsyncRueidis(name string, n *nodes) (*redsyncContender, error) {
-	clients, err := rueidisClients(n.urls)
+	clients, err := rueidisClients(n)
 	if err != nil {
 		return nil, err
 	}
@@ -47,9 +51,9 @@ func newRedsyncRueidis(name string, n *nodes) (*redsyncContender, error) {
 
 // rueidisClients opens a client per node with rueidis' own defaults, which pipeline the commands of concurrent callers
 // by themselves. Only what a lock has no use for is switched off: client-side caching and the probe for a cluster.
-func rueidisClients(urls []string) ([]rueidis.Client, error) {
-	clients := make([]rueidis.Client, 0, len(urls))
-	for _, url := range urls {
+func rueidisClients(n *nodes) ([]rueidis.Client, error) {
+	clients := make([]rueidis.Client, 0, len(n.urls))
+	for _, url := range n.urls {
 		opt, err := rueidis.ParseURL(url)
 		if err != nil {
 			closeClients(clients)
@@ -57,6 +61,11 @@ func rueidisClients(urls []string) ([]rueidis.Client, error) {
 		}
 		opt.DisableCache = true
 		opt.ForceSingleClient = true
+		if n.delays != nil {
+			opt.DialCtxFn = func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				return n.dial(ctx, "tcp", address)
+			}
+		}
 		c, err := rueidis.NewClient(opt)
 		if err != nil {
 			if c != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
@@ -19,6 +20,12 @@ type scenario struct {
 	callers, keys int
 	about         string
 	hot           *hotLoad // nil: every call has keys of its own
+	// delays are added to what the nodes say, to that of node i the one at i, and after the last again the first.
+	delays []time.Duration
+	held   *heldLoad // nil: no leases are held meanwhile
+	growth *growth   // nil: it is a table of contenders
+	// level lets the recorded calls of any number of callers take the same memory, since more of it makes garbage collections rarer.
+	level bool
 }
 
 const (
@@ -37,6 +44,13 @@ var scenarios = []scenario{
 	// The flags say how many callers hot has, and how long they hold the key.
 	{name: hotName, callers: defaultHotCallers, keys: 1, hot: &hotLoad{}},
 	{name: "hot16", callers: 16, keys: 1, hot: &hotLoad{own: true}},
+	{name: "far", callers: farCallers, keys: 1, delays: allNear, about: "512 callers, one key a call, 1 ms added to each node"},
+	{name: "mixed", callers: farCallers, keys: 1, delays: someFar, about: "512 callers, one key a call, 1 ms added to three nodes of five, 5 ms to two"},
+	{name: "held", callers: 64, keys: 1, held: &heldLoad{}},
+	{name: "growth-callers", growth: growthCallers, about: "one key a call"},
+	{name: "growth-nodes", growth: growthNodes, about: "64 callers, one key a call"},
+	{name: "growth-keys", growth: growthKeys, about: "8 callers"},
+	{name: growthHeldName, held: &heldLoad{}, about: "leases that are held by automatic extension, nothing else"},
 }
 
 // A contestant is what one line of a table stands for: a contender, and what is done to the nodes around its rounds.
@@ -46,6 +60,8 @@ type contestant struct {
 	tag           string
 	contender     Contender
 	crew          []waiter // who waits in a hot scenario: caller i is one of crew[i], again from the start after the last
+	pace          *pace    // nil: a closed loop of acquire and release together
+	nodes         *nodes   // whose CPU time is looked at; nil where one of them can't tell
 	before, after func(ctx context.Context) error
 }
 
@@ -63,11 +79,18 @@ type round struct {
 	Locks  float64       `json:"locks"`
 	Window time.Duration `json:"window_ns"`
 	CPU    time.Duration `json:"client_cpu_ns"`
+	// ServerCPU is that of all nodes together, 0 where they don't tell.
+	ServerCPU time.Duration `json:"server_cpu_ns,omitempty"`
+	// Mallocs are the allocations of this process.
+	Mallocs uint64 `json:"mallocs"`
 	// P50 and P99 are over the calls that ended in the window. Max also knows those that were still under way at its
 	// end: a call that hangs must not vanish.
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 	Max time.Duration `json:"max_ns"`
+	// Where acquire and release are told apart, all three are of the acquire, and these of the release.
+	ReleaseP50 time.Duration `json:"release_p50_ns,omitempty"`
+	ReleaseP99 time.Duration `json:"release_p99_ns,omitempty"`
 	// MinShare is, in the hot scenarios, the locks of the caller that got the fewest over the mean of all: a caller that has
 	// just given the key back is the first to be there again, and where it gets it each time, most waits are short and the
 	// others get nothing.
@@ -92,6 +115,14 @@ func (r round) cpuPerLock() float64 {
 	}
 	return float64(r.CPU) / float64(time.Microsecond) / r.Locks
 }
+
+// mallocsPerLock is the client's allocations per lock, of which one is the key's name.
+func (r round) mallocsPerLock() float64 { return over(float64(r.Mallocs), r.Locks) }
+
+// clientCores and serverCores are how many processors were at work on average.
+func (r round) clientCores() float64 { return over(r.CPU.Seconds(), r.Window.Seconds()) }
+
+func (r round) serverCores() float64 { return over(r.ServerCPU.Seconds(), r.Window.Seconds()) }
 
 // play runs the rounds of one scenario: in every round each contestant once, A B C A B C ..., so that whatever else the
 // machine does in the meantime falls on all of them.
@@ -140,26 +171,36 @@ func measure(ctx context.Context, s scenario, c contestant, set settings) round 
 	for i := range callers {
 		callers[i] = caller{
 			scenario: s, contestant: c, number: i, limit: set.warmup + set.window + drain,
-			phase: &phase, inside: &inside, calls: make([]call, 0, 1024),
+			phase: &phase, inside: &inside, calls: make([]call, 0, s.room()),
 		}
 		wg.Go(func() { callers[i].run(ctx) })
 	}
 	pause(ctx, set.warmup)
-	begin, cpu := time.Since(epoch), processCPU()
+	begin := usageNow()
 	phase.Store(measuring)
+	begin.servers, begin.known = c.nodes.cpu(ctx)
 	pause(ctx, set.window)
-	end, used := time.Since(epoch), processCPU()-cpu
+	end := usageNow()
+	end.servers, end.known = c.nodes.cpu(ctx)
 	phase.Store(stopping)
 	wg.Wait()
-	r := total(callers, begin, end)
-	r.CPU = used
+	r := total(callers, begin.at, end.at)
+	r.spent(begin, end)
 	return r
+}
+
+// room is how many calls a caller has memory for from the start.
+func (s scenario) room() int {
+	if s.level {
+		return (1 << 20) / s.callers
+	}
+	return 1024
 }
 
 // total adds the callers' calls up to one round, which lasted from begin to end.
 func total(callers []caller, begin, end time.Duration) round {
 	r := round{Window: end - begin}
-	var took []time.Duration
+	var took, released []time.Duration
 	shares := make([]float64, len(callers))
 	for i := range callers {
 		k := &callers[i]
@@ -173,6 +214,11 @@ func total(callers []caller, begin, end time.Duration) round {
 				took = append(took, c.took)
 			}
 		}
+		for _, c := range k.releases {
+			if done := c.begin + c.took; done > begin && done <= end {
+				released = append(released, c.took)
+			}
+		}
 		r.Locks += shares[i]
 		r.Errors += k.errors
 		if k.err != nil && r.AnError == "" {
@@ -183,7 +229,9 @@ func total(callers []caller, begin, end time.Duration) round {
 		r.MinShare = over(slices.Min(shares)*float64(len(shares)), r.Locks)
 	}
 	slices.Sort(took)
+	slices.Sort(released)
 	r.P50, r.P99 = percentile(took, 50), percentile(took, 99)
+	r.ReleaseP50, r.ReleaseP99 = percentile(released, 50), percentile(released, 99)
 	return r
 }
 
@@ -221,14 +269,19 @@ type caller struct {
 	phase      *atomic.Int32
 	inside     *atomic.Int32 // how many callers hold the hot key
 
-	calls  []call
-	errors int
-	err    error
+	calls    []call
+	releases []call // where they are told apart from the acquires
+	errors   int
+	err      error
 }
 
 func (k *caller) run(ctx context.Context) {
-	if k.scenario.hot != nil {
+	switch {
+	case k.scenario.hot != nil:
 		k.runHot(ctx)
+		return
+	case k.contestant.pace != nil:
+		k.runPaced(ctx)
 		return
 	}
 	// Each caller has a cancellable context of its own, as a request has. One context for all would make the libraries
@@ -237,18 +290,21 @@ func (k *caller) run(ctx context.Context) {
 	defer cancel()
 	keys := newKeys(k.contestant.tag)
 	for k.phase.Load() != stopping && ctx.Err() == nil {
-		names := keys.next(k.scenario.keys)
-		begin := time.Since(epoch)
-		err := k.lockUnlock(ctx, names)
+		begin, err := k.lockUnlock(ctx, keys)
 		k.count(call{begin, time.Since(epoch) - begin}, err, ctx.Err() != nil)
 	}
 }
 
-func (k *caller) lockUnlock(ctx context.Context, keys []string) error {
-	if len(keys) == 1 {
-		return k.contestant.contender.LockUnlock(ctx, keys[0])
+// lockUnlock makes one call, and says when that began: with its keys made.
+func (k *caller) lockUnlock(ctx context.Context, keys *keys) (begin time.Duration, err error) {
+	if k.scenario.keys == 1 {
+		key := keys.one()
+		begin = time.Since(epoch)
+		return begin, k.contestant.contender.LockUnlock(ctx, key)
 	}
-	return k.contestant.contender.LockUnlockMany(ctx, keys)
+	names := keys.next(k.scenario.keys)
+	begin = time.Since(epoch)
+	return begin, k.contestant.contender.LockUnlockMany(ctx, names)
 }
 
 func (k *caller) count(c call, err error, interrupted bool) {
@@ -268,6 +324,7 @@ func (k *caller) count(c call, err error, interrupted bool) {
 type keys struct {
 	prefix string
 	random *rand.ChaCha8
+	text   []byte // what the next names are written to
 }
 
 func newKeys(tag string) *keys {
@@ -275,25 +332,37 @@ func newKeys(tag string) *keys {
 	for i := range seed {
 		seed[i] = byte(rand.Uint32())
 	}
-	return &keys{keyPrefix(tag), rand.NewChaCha8(seed)}
+	return &keys{prefix: keyPrefix(tag), random: rand.NewChaCha8(seed)}
+}
+
+// one returns one fresh key. It costs one allocation, the key.
+func (k *keys) one() string {
+	k.text = k.text[:0]
+	k.write()
+	return string(k.text)
 }
 
 // next returns n fresh keys: 64 random bits each. The slice is the contender's to keep.
 func (k *keys) next(n int) []string {
 	var (
 		size = len(k.prefix) + 16
-		all  = make([]byte, 0, n*size)
 		out  = make([]string, n)
-		bits [8]byte
 	)
+	k.text = k.text[:0]
 	for range n {
-		_, _ = k.random.Read(bits[:])
-		all = append(all, k.prefix...)
-		all = hex.AppendEncode(all, bits[:])
+		k.write()
 	}
-	text := string(all)
+	text := string(k.text)
 	for i := range out {
 		out[i] = text[i*size : (i+1)*size]
 	}
 	return out
+}
+
+// write adds a fresh key to the text.
+func (k *keys) write() {
+	var bits [8]byte
+	binary.LittleEndian.PutUint64(bits[:], k.random.Uint64())
+	k.text = append(k.text, k.prefix...)
+	k.text = hex.AppendEncode(k.text, bits[:])
 }

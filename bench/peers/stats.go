@@ -41,9 +41,16 @@ type summary struct {
 	P99        float64 `json:"p99_us"`
 	Max        float64 `json:"max_us"`
 	CPUPerLock float64 `json:"client_cpu_us_per_lock"`
+	ReleaseP50 float64 `json:"release_p50_us,omitempty"`
+	ReleaseP99 float64 `json:"release_p99_us,omitempty"`
 	MinShare   float64 `json:"min_share,omitempty"`
-	Errors     int     `json:"errors"`
-	AnError    string  `json:"an_error,omitempty"`
+	// MallocsPerLock counts the client's allocations; one of them is the key's name.
+	MallocsPerLock float64 `json:"allocs_per_lock"`
+	// ClientCores and ServerCores are how many processors the client and all nodes together kept busy, 0 where nodes don't tell.
+	ClientCores float64 `json:"client_cores"`
+	ServerCores float64 `json:"server_cores"`
+	Errors      int     `json:"errors"`
+	AnError     string  `json:"an_error,omitempty"`
 	// Left counts the keys that were still on the nodes some seconds after the last round; -1 where nobody looked.
 	Left   int     `json:"keys_left"`
 	Rounds []round `json:"rounds"`
@@ -65,6 +72,10 @@ func summarize(c contestant, rounds []round, left int) summary {
 	s.P50 = median(each(func(r round) float64 { return micros(r.P50) }))
 	s.P99 = median(each(func(r round) float64 { return micros(r.P99) }))
 	s.CPUPerLock = median(each(round.cpuPerLock))
+	s.ReleaseP50 = median(each(func(r round) float64 { return micros(r.ReleaseP50) }))
+	s.ReleaseP99 = median(each(func(r round) float64 { return micros(r.ReleaseP99) }))
+	s.MallocsPerLock = median(each(round.mallocsPerLock))
+	s.ClientCores, s.ServerCores = median(each(round.clientCores)), median(each(round.serverCores))
 	s.MinShare = median(each(func(r round) float64 { return r.MinShare }))
 	for _, r := range rounds {
 		s.Max = max(s.Max, micros(r.Max))
