@@ -32,13 +32,13 @@ const (
 // Config says which masters a Client uses, and how. The zero value of everything but Nodes is a good default.
 type Config struct {
 	// Nodes has one URL for each independent master, in an odd number such as 3 or 5: redis://user:pass@host:6379/0,
-	// rediss:// for TLS, unix:///path, or host:port. At most 64.
+	// rediss:// for TLS, unix:///path, or host:port. At most 64. docs/production.md tells what else a URL may say.
 	Nodes []string
 	// TTL is the lease time where a call names none: 10 s, or MaxTTL if that is less. At least 10 ms, in whole
 	// milliseconds, rounded down.
 	TTL time.Duration
-	// NodeTimeout is how long one attempt waits for any one node: 50 ms, or TTL if that is less. A call for more than
-	// 1,000 keys waits so long for each 1,000. An attempt never waits longer than half of its TTL.
+	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half of its TTL. A call for more than
+	// 1,000 keys waits so long for each 1,000.
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: 60 s. Calls with a longer one are refused.
 	MaxTTL time.Duration
@@ -54,7 +54,7 @@ type Config struct {
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. ctx ends after a second. network is tcp
 	// or unix. It is called again, from a goroutine of the Client, after every loss of a connection.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger is told when a node is lost and when it is back, and when leases are lost; nil for slog.Default.
+	// Logger is told when a node is lost, quarantined or back, and when leases are lost; nil for slog.Default.
 	Logger *slog.Logger
 	// OnLost is called once for each lease that ended by ErrLost or ErrExpired before Release or Close, with how it ended;
 	// that may be before the call that acquired it has returned it. Up to 64 calls run at the same time, on goroutines of the Client;

@@ -208,10 +208,27 @@ func (s *seeker) cutOff(end error) error {
 	if reason == nil { // those before it had the keys all the time
 		reason = &HeldError{Keys: s.keys[:1]}
 	}
+	var held *HeldError
+	if errors.As(reason, &held) {
+		held.RetryAfter = s.left(time.Now())
+	}
 	if errors.Is(reason, end) {
 		return reason
 	}
 	return fmt.Errorf("%w: %w", reason, end)
+}
+
+// left is for how long the keys are known to be held yet, at most; 0 where that is not known.
+func (s *seeker) left(now time.Time) time.Duration {
+	if left := s.client.rooms.Hint(&s.waiter).Sub(now); left > 0 {
+		return left // by a caller of this client
+	}
+	if s.watch != nil {
+		if left, known := s.watch.Left(); known && left != multiplex.Forever {
+			return left
+		}
+	}
+	return 0
 }
 
 // step does what can be done now, and returns the lease, or how long there is nothing to do unless it is woken.

@@ -401,3 +401,50 @@ func TestHoldsNeverOverlap(t *testing.T) {
 		})
 	}
 }
+
+// The goal: a waiting call that is cut off tells how long the keys are held yet, where that is known: from the lease that a caller of the same
+// client has, or from the master that tells of changes.
+func TestACallThatIsCutOffTellsHowLongTheKeysAreHeld(t *testing.T) {
+	retryAfter := func(t *testing.T, next <-chan outcome) (time.Duration, error) {
+		t.Helper()
+		o := <-next
+		var held *lockpipe.HeldError
+		require.ErrorAs(t, o.err, &held)
+		require.Equal(t, []string{"k"}, held.Keys)
+		return held.RetryAfter, o.err
+	}
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		third := queueFor(ctx, c, []string{"k"})
+		after, err := retryAfter(t, third)
+		require.Zero(t, after, "others are before it")
+		require.ErrorContains(t, err, "held by another caller of this client")
+		release(t, l)
+		release(t, granted(t, next))
+
+		l = v.hold(t, v.client(t), "k", lockpipe.WithTTL(10*time.Second))
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		after, err = retryAfter(t, queueFor(ctx, c, []string{"k"}))
+		require.InDelta(t, 9*time.Second, after, float64(5*time.Millisecond))
+		require.ErrorContains(t, err, "held by another on ")
+		release(t, l)
+	})
+	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		before, err := c.TryAcquireAll(t.Context(), []string{"k", "beside k"})
+		require.NoError(t, err)
+		first := queueFor(t.Context(), c, []string{"k"}, lockpipe.WithTTL(10*time.Second))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		second := queueFor(ctx, c, []string{"k"})
+		release(t, before)
+		time.Sleep(60 * time.Millisecond)
+		l := granted(t, first)
+		after, _ := retryAfter(t, second)
+		require.Equal(t, time.Until(l.Until()), after)
+		release(t, l)
+		v.nothingLeft(t)
+	})
+}

@@ -22,9 +22,11 @@ var ErrClosed = errors.New("closed")
 type HeldError struct {
 	// Keys are the keys that were found held, one for each node that refused, each told once, without the prefix.
 	Keys []string
-	// Nodes are the addresses of the nodes that refused.
+	// Nodes are the addresses of the nodes that refused; empty where none was asked, because other callers of the same client had the keys
+	// or were before this one all the time.
 	Nodes []string
-	// RetryAfter is how long the holder's lease may still last; 0 where it is not known.
+	// RetryAfter is how long the holder's lease still lasts unless it is extended or released. 0: not known, as for all calls that do not
+	// wait, and where another caller of the same client waits before this one.
 	RetryAfter time.Duration
 }
 
@@ -35,7 +37,11 @@ func (e *HeldError) Error() string {
 		shown = shown[:3]
 	}
 	text := fmt.Sprintf("%.64q", shown)
-	return fmt.Sprintf("%s held by another on %d nodes", text[1:len(text)-1], len(e.Nodes))
+	text = text[1 : len(text)-1]
+	if len(e.Nodes) == 0 {
+		return text + " held by another caller of this client"
+	}
+	return fmt.Sprintf("%s held by another on %d nodes", text, len(e.Nodes))
 }
 
 // Is reports whether target is ErrHeld.
