@@ -1,6 +1,10 @@
 D ?= 1m
 
-.PHONY: ci interop sim spec test
+.PHONY: api ci interop sim spec test
+
+# Records the public API in api/, after it was changed on purpose.
+api:
+	go test -run '^TestThePublicAPIIsAsRecorded$$' . -args -api.update
 
 # All checks, as before a merge.
 ci:
