@@ -1,11 +1,20 @@
 D ?= 1m
 ROUNDS ?= 5
 
-.PHONY: ci interop sim spec test bench-peers bench-build bench-render
+.PHONY: api ci cover interop sim spec test bench-peers bench-build bench-render
+
+# Records the public API in api/, after it was changed on purpose.
+api:
+	go test -run '^TestThePublicAPIIsAsRecorded$$' . -args -api.update
 
 # All checks, as before a merge.
 ci:
 	bash .ci/run
+
+# How much of each package all tests together run; without the race detector, whose findings the counters hide.
+cover:
+	go test -timeout=10m -coverpkg=./... -coverprofile=cover.out ./...
+	awk -v floor=90 -f .ci/coverage.awk cover.out
 
 # lockpipe and other Redlock clients on the same masters: needs redis-server, node and npm.
 interop:

@@ -184,13 +184,25 @@ func TestEveryExportedIdentifierIsDocumented(t *testing.T) {
 // Users of the API must be free of the Redis client that is used today. Types are looked at as the compiler sees them, so
 // also those that are only inferred or promoted by embedding.
 func TestNoExportedAPINamesARueidisType(t *testing.T) {
-	packages := compiled(t)
-	fset := token.NewFileSet()
-	imports := importer.ForCompiler(fset, "gc", func(importPath string) (io.ReadCloser, error) {
-		return os.Open(packages[importPath])
+	for _, p := range packages(t) {
+		for _, name := range p.Scope().Names() {
+			w := &apiWalk{seen: make(map[types.Type]bool)}
+			if o := p.Scope().Lookup(name); o.Exported() && w.on(p.Name()+"."+name, o.Type()) {
+				t.Errorf("%s lets users see %s: use a type of the standard library or of multiplex instead", strings.Join(w.way, ", "), w.found)
+			}
+		}
+	}
+}
+
+// packages reads the compiled form of all packages of this module, by import path.
+func packages(t *testing.T) map[string]*types.Package {
+	t.Helper()
+	files := compiled(t)
+	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(importPath string) (io.ReadCloser, error) {
+		return os.Open(files[importPath])
 	})
-	seen := 0
-	for _, importPath := range slices.Sorted(maps.Keys(packages)) {
+	found := make(map[string]*types.Package)
+	for importPath := range files {
 		if _, ours := inThisModule(importPath); !ours {
 			continue
 		}
@@ -198,18 +210,12 @@ func TestNoExportedAPINamesARueidisType(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: its compiled form cannot be read: %v", importPath, err)
 		}
-		seen++
-		for _, name := range p.Scope().Names() {
-			w := &apiWalk{seen: make(map[types.Type]bool)}
-			if o := p.Scope().Lookup(name); o.Exported() && w.on(p.Name()+"."+name, o.Type()) {
-				t.Errorf("%s: %s lets users see %s: use a type of the standard library or of multiplex instead", fset.Position(o.Pos()),
-					strings.Join(w.way, ", "), w.found)
-			}
-		}
+		found[importPath] = p
 	}
-	if seen < len(allowedImports) {
-		t.Errorf("only %d packages were looked at, and allowedImports has %d: see what go list returns", seen, len(allowedImports))
+	if len(found) < len(allowedImports) {
+		t.Fatalf("only %d packages were found, and allowedImports has %d: see what go list returns", len(found), len(allowedImports))
 	}
+	return found
 }
 
 // apiWalk looks for a rueidis type in what users of a type can name or call.
@@ -328,15 +334,15 @@ func compiled(t *testing.T, others ...string) map[string]string {
 	if err != nil {
 		t.Fatalf("%s: %v", cmd, err)
 	}
-	packages := make(map[string]string)
+	files := make(map[string]string)
 	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p struct{ ImportPath, Export string }
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return packages
+			return files
 		} else if err != nil {
 			t.Fatalf("%s: %v", cmd, err)
 		}
-		packages[p.ImportPath] = p.Export
+		files[p.ImportPath] = p.Export
 	}
 }
 

@@ -49,7 +49,7 @@ const closedBit = 1 << 62
 
 // New returns a client of the masters in cfg. It does not wait for them: they are dialled in the background, also if all of
 // them are down, and a call that comes before a node is connected waits for it as for an answer. An error is ErrInvalid
-// and names the field of cfg.
+// and names the field of cfg. Close ends the client, and the goroutines and connections that it has.
 func New(cfg Config) (*Client, error) {
 	cfg, err := cfg.validated()
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *Client) leave() {
 	}
 }
 
-// Nodes returns what is known of each node, in the order of Config.Nodes.
+// Nodes returns what is known of each node now, in the order of Config.Nodes. It asks none of them, and does not block.
 func (c *Client) Nodes() []NodeStatus { return c.mux.Nodes() }
 
 // NodeStatus is what is known of one node.
@@ -203,7 +203,9 @@ type NodeFailures = multiplex.NodeFailures
 // NodeState is whether a node can vote.
 type NodeState = multiplex.NodeState
 
-// The states of a node.
+// The states of a node. NodeConnecting: a connection is being made, and attempts wait for it, each within its limit. NodeUp: it votes.
+// NodeQuarantined: it answers, but may have forgotten locks, and does not vote before NodeStatus.Until at the latest. NodeDown: the last try to
+// connect failed, and further ones go on; attempts do not wait for it.
 const (
 	NodeConnecting  = multiplex.NodeConnecting
 	NodeUp          = multiplex.NodeUp
@@ -217,7 +219,9 @@ type Latency = latency.Counts
 // GuardMode is what the restart guard does: see Config.RestartGuard.
 type GuardMode = multiplex.GuardMode
 
-// The modes of the restart guard.
+// The modes of the restart guard. GuardAuto: a node votes when a key on it, the marker, shows that it has forgotten nothing, or when MaxTTL has
+// passed; masters that are all there and all without a marker are used for the first time, and vote at once. GuardStrict: these too wait for
+// MaxTTL, and a server that does not tell its run_id is down. GuardOff: every server votes at once.
 const (
 	GuardAuto   = multiplex.GuardAuto
 	GuardStrict = multiplex.GuardStrict

@@ -16,7 +16,8 @@ var (
 	// ErrNoQuorum: too few nodes granted, for other reasons than ErrHeld. An acquiring call holds nothing; what it may have left on
 	// nodes is being deleted. After Extend the lease lasts until its Until. Trying again may help.
 	ErrNoQuorum = multiplex.ErrNoQuorum
-	// ErrLost: the lease was found gone before its time ran out. Another may hold the keys.
+	// ErrLost: the lease was found gone before its time ran out, or its automatic extension was not confirmed in time. Another may hold
+	// the keys.
 	ErrLost = lease.ErrLost
 	// ErrExpired: the lease's time ran out. Another may hold the keys.
 	ErrExpired = lease.ErrExpired
@@ -34,11 +35,12 @@ var (
 
 // Errors for errors.As.
 type (
-	// HeldError tells which keys were found held, and by how many nodes. It is ErrHeld.
+	// HeldError tells which Keys were found held, each once and without the prefix, and by which Nodes, by their addresses. It is ErrHeld.
 	HeldError = multiplex.HeldError
-	// QuorumError tells how the nodes voted and what was wrong with each whose vote is unknown. It is ErrNoQuorum.
+	// QuorumError tells how many nodes were needed (Need) and how they voted (Granted, Refused, Unknown), and in Nodes what was wrong with each
+	// whose vote is unknown; errors.Is finds these errors too. It is ErrNoQuorum.
 	QuorumError = multiplex.QuorumError
-	// NodeError is what was wrong with one node.
+	// NodeError is what was wrong (Err) with one node (Node, its address without user and password).
 	NodeError = multiplex.NodeError
 )
 

@@ -15,6 +15,12 @@ import (
 
 // exampleClient is a client of three masters of its own; end closes both.
 func exampleClient() (client *lockpipe.Client, end func()) {
+	client, _, end = exampleClientAndNodes()
+	return client, end
+}
+
+// exampleClientAndNodes is exampleClient for who breaks the masters.
+func exampleClientAndNodes() (client *lockpipe.Client, nodes *lockpipetest.Nodes, end func()) {
 	nodes, err := lockpipetest.Start(3)
 	if err != nil {
 		panic(err)
@@ -27,7 +33,7 @@ func exampleClient() (client *lockpipe.Client, end func()) {
 	if err != nil {
 		panic(err)
 	}
-	return client, func() {
+	return client, nodes, func() {
 		_ = client.Close(context.Background())
 		_ = nodes.Close()
 	}

@@ -82,7 +82,8 @@ func (l *Lease) Err() error {
 }
 
 // Context returns a context that is cancelled when the lease ends, whatever the network does; context.Cause tells how, as Err
-// does. Work that must not go on without the lock runs under it.
+// does. Work that must not go on without the lock runs under it. It comes from no other context: that of the call that acquired the lease neither
+// ends it nor gives it values.
 func (l *Lease) Context() context.Context {
 	if l == nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -96,7 +97,7 @@ func (l *Lease) Context() context.Context {
 func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 
 // Release gives the keys back: on every node that may hold the lease's token, and only where it does. It returns nil when a
-// quorum of nodes is known not to hold it any more, also if it was released before. ErrExpired or ErrLost: the lease was
+// quorum of nodes is known not to hold it any more, also if it was released before. ErrExpired, ErrLost or ErrClosed: the lease was
 // over already, and another may hold the keys; returned at once. ErrNoQuorum, or ctx's error: not confirmed yet; it goes on in
 // the background, and Release may be called again to wait for it. The lease is over in every case.
 func (l *Lease) Release(ctx context.Context) error {

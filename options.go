@@ -6,7 +6,8 @@ import (
 	"github.com/lockpipe/lockpipe/lease"
 )
 
-// Option changes one call. Options are values without memory of their own: they may be kept and used by many goroutines.
+// Option changes one call. Options are values without memory of their own: they may be kept and used by many goroutines. Of two of
+// one kind the last counts. A value that makes no sense is the ErrInvalid of the call that it is given to.
 type Option struct {
 	kind     optionKind
 	min, max time.Duration

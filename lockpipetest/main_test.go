@@ -21,7 +21,9 @@ func TestMain(m *testing.M) {
 		helperMain()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, // the examples import lockpipe, and with it a pool that starts these two
+		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
+		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
 }
 
 // eventually bounds the wait for something that is certain to happen.

@@ -74,7 +74,7 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 		if r.Key != script.Refilled {
 			key = int32(p.call.From[r.Set] + r.Key)
 		}
-		answers[place] = answer{vote: refused, nothing: nothing, replied: true, key: key}
+		answers[place] = answer{vote: refused, nothing: nothing, replied: true, broken: answers[place].broken, key: key}
 	}
 }
 
@@ -103,7 +103,8 @@ func (f *flight) decode(p *part, m *rueidis.RedisMessage) ([]script.Refusal, err
 	return nil, errors.New("script replied with neither a number nor a list")
 }
 
-// spread gives every attempt of a part that failed the same answer. A node that refused a part of a set has refused it. What a server says
+// spread gives every attempt of a part that failed the same answer. A node that refused a part of a set has refused it, and one whose connection broke
+// under a part may still do that part, whatever becomes of the others: of those that are sent again, for instance. What a server says
 // against raising companions is no vote: the extension behind tells. But where the connection broke first, that may have been granted already,
 // because only its script was loaded, and must not count.
 func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
@@ -115,12 +116,13 @@ func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
 		owners = []int{p.place}
 	}
 	for _, place := range owners {
+		broken := r.broken || answers[place].broken
 		if answers[place].vote == refused {
-			answers[place].broken = answers[place].broken || r.broken
+			answers[place].broken = broken
 			continue
 		}
 		own := r
-		own.nothing = r.nothing && !attempts[place].split()
+		own.nothing, own.broken = r.nothing && !attempts[place].split(), broken
 		answers[place] = own
 	}
 }

@@ -1,0 +1,105 @@
+package lockpipe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+)
+
+// Work that may take longer than a TTL should: the Client extends the lease until it is released.
+func ExampleWithAutoExtend() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithAutoExtend(10*time.Minute)) // no work takes longer than that
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	recount := func(ctx context.Context) error { return ctx.Err() } // it looks at its context: that ends with the lease
+	fmt.Println("recount:", recount(lease.Context()))
+	fmt.Println("release:", lease.Release(context.WithoutCancel(ctx)))
+	// Output:
+	// recount: <nil>
+	// release: <nil>
+}
+
+// A holder that hangs does not keep the key for ever: the lease ends after maxHold, and its context says so.
+func ExampleWithAutoExtend_maxHold() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithAutoExtend(100*time.Millisecond))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	<-lease.Done() // where it hangs
+	fmt.Println("expired:", errors.Is(context.Cause(lease.Context()), lockpipe.ErrExpired))
+	fmt.Println("too late to release:", errors.Is(lease.Release(ctx), lockpipe.ErrExpired))
+	// Output:
+	// expired: true
+	// too late to release: true
+}
+
+// The keys are gone from the masters before their time: the next extension finds that out, and the work is told through its context.
+func ExampleLease_Context() {
+	client, nodes, end := exampleClientAndNodes()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(time.Second), lockpipe.WithAutoExtend(time.Minute))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+
+	for i := range nodes.Len() { // somebody's mistake
+		if _, err := nodes.Do(i, "DEL", "sku:42"); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	<-lease.Context().Done() // where the work is
+	fmt.Println("lost:", errors.Is(context.Cause(lease.Context()), lockpipe.ErrLost))
+	// Output:
+	// lost: true
+}
+
+// One place that is told of every lease that ended before its holder released it.
+func ExampleConfig_onLost() {
+	nodes, err := lockpipetest.Start(3)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer nodes.Close()
+
+	told := make(chan string, 1)
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes:  nodes.URLs(),
+		Logger: slog.New(slog.DiscardHandler),
+		OnLost: func(lease *lockpipe.Lease, end error) { told <- fmt.Sprint(lease.Key(), ": ", end) },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer client.Close(context.Background())
+
+	if _, err := client.Acquire(context.Background(), "sku:42", lockpipe.WithTTL(200*time.Millisecond)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(<-told) // nobody extended it, nor released it
+	// Output:
+	// sku:42: lease expired
+}
