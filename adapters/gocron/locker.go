@@ -76,7 +76,7 @@ func (l *Locker) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	hold := lockpipe.WithAutoExtend(l.cfg.MaxHold)
 	lease, err := l.client.TryAcquire(ctx, key, hold) // NodeTimeout bounds it, however short MinHold is
 	if errors.Is(err, lockpipe.ErrHeld) || errors.Is(err, lockpipe.ErrNoQuorum) {
-		again := error(nil)
+		var again error
 		if lease, again = l.client.Acquire(patient, key, hold); again == nil || errors.Is(again, lockpipe.ErrHeld) {
 			err = again
 		}

@@ -94,13 +94,14 @@ func (m *Mutex) wait(ctx context.Context, err error) (*lockpipe.Lease, error) {
 func (m *Mutex) patience(ctx context.Context) (patient context.Context, stop func()) {
 	patient, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
+	ended := patient.Done()
 	go func() {
 		defer close(done)
 		defer cancel()
 		for tries := 1; tries < m.tries; tries++ {
 			select {
 			case <-time.After(max(m.delay(tries), shortestTry)):
-			case <-patient.Done():
+			case <-ended:
 				return
 			}
 		}

@@ -2,7 +2,6 @@ package redsync_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"testing"
@@ -77,7 +76,7 @@ func TestErrorsAreBothLibrariesOwn(t *testing.T) {
 
 	err = rs.NewMutex("k", redsync.WithExpiry(time.Hour)).Lock()
 	require.ErrorIs(t, err, lockpipe.ErrInvalid)
-	require.False(t, errors.As(err, new(*redsync.ErrTaken)))
+	require.NotErrorAs(t, err, new(*redsync.ErrTaken))
 	require.ErrorIs(t, rs.NewMutex("k", redsync.WithTries(0)).Lock(), redsync.ErrFailed)
 	require.ErrorIs(t, fmt.Errorf("%w", redsync.RedisError{Err: io.EOF}), io.EOF)
 }
@@ -95,6 +94,20 @@ func TestTheEndOfTheTriesIsNoContextsEnd(t *testing.T) {
 	err = rs.NewMutex("k").LockContext(ctx)
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// The goal: the first try has its time, however little the delays behind it amount to.
+func TestTheFirstTryIsNotHurried(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	m := redsync.New(newClient(t, nodes)).NewMutex(t.Name(), redsync.WithTries(2), redsync.WithRetryDelay(0))
+	require.NoError(t, nodes.Freeze(0))
+	require.NoError(t, nodes.Freeze(1))
+	thawed := time.AfterFunc(50*time.Millisecond, func() { _ = nodes.Thaw(0) })
+	defer thawed.Stop()
+	require.NoError(t, m.Lock())
+	require.NoError(t, nodes.Thaw(1))
+	ok, err := m.Unlock()
+	require.True(t, ok, "%v", err)
 }
 
 // The goal: who waits is woken by Unlock, instead of sleeping for the rest of its delay.
