@@ -1,0 +1,201 @@
+package redsync_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	original "github.com/go-redsync/redsync/v4"
+	originalredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/adapters/redsync"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	// long outlasts every test; brief is waited for, and is time enough for a try on a busy machine.
+	long  = time.Minute
+	brief = 2 * time.Second
+	// patience bounds what is waited for.
+	patience = time.Minute
+)
+
+// mutex is what users of redsync call.
+type mutex interface {
+	Name() string
+	Value() string
+	Until() time.Time
+	Lock() error
+	LockContext(ctx context.Context) error
+	TryLock() error
+	TryLockContext(ctx context.Context) error
+	Unlock() (bool, error)
+	UnlockContext(ctx context.Context) (bool, error)
+	Extend() (bool, error)
+	ExtendContext(ctx context.Context) (bool, error)
+	Valid() (bool, error)
+	ValidContext(ctx context.Context) (bool, error)
+}
+
+// settings are those options of redsync that change what both do. The zero value means the default.
+type settings struct {
+	expiry time.Duration
+	tries  int
+	delays func(tries int) time.Duration
+	setNX  bool
+}
+
+// library is redsync or what is here, on some masters.
+type library struct {
+	newMutex func(name string, s settings) mutex
+	taken    func(error) bool // errors.As with its *ErrTaken
+	expired  error            // its ErrLockAlreadyExpired
+	ours     bool
+}
+
+// open makes a library for some masters; it is closed at the end of the test.
+type open func(t *testing.T, nodes *lockpipetest.Nodes) library
+
+var libraries = map[string]open{"redsync": openOriginal, "lockpipe": openOurs}
+
+// withEach runs the test for both libraries, on masters that they share.
+func withEach(t *testing.T, masters int, test func(t *testing.T, nodes *lockpipetest.Nodes, lib library)) {
+	t.Helper()
+	nodes := lockpipetest.StartRealT(t, masters)
+	for name, open := range libraries {
+		t.Run(name, func(t *testing.T) { test(t, nodes, open(t, nodes)) })
+	}
+}
+
+func openOriginal(t *testing.T, nodes *lockpipetest.Nodes) library {
+	t.Helper()
+	var pools []originalredis.Pool
+	for _, url := range nodes.URLs() {
+		opt, err := redis.ParseURL(url)
+		require.NoError(t, err)
+		// Only hosted services know the command; plain servers refuse it once per connection.
+		opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		client := redis.NewClient(opt)
+		t.Cleanup(func() { client.Close() })
+		pools = append(pools, goredis.NewPool(client))
+	}
+	rs := original.New(pools...)
+	return library{
+		newMutex: func(name string, s settings) mutex {
+			// Half of the time for a master's answer, instead of a twentieth: the machine may be busy.
+			options := []original.Option{original.WithTimeoutFactor(0.5)}
+			if s.expiry > 0 {
+				options = append(options, original.WithExpiry(s.expiry))
+			}
+			if s.tries > 0 {
+				options = append(options, original.WithTries(s.tries))
+			}
+			if s.delays != nil {
+				options = append(options, original.WithRetryDelayFunc(s.delays))
+			}
+			if s.setNX {
+				options = append(options, original.WithSetNXOnExtend())
+			}
+			return rs.NewMutex(name, options...)
+		},
+		taken:   func(err error) bool { return errors.As(err, new(*original.ErrTaken)) },
+		expired: original.ErrLockAlreadyExpired,
+	}
+}
+
+func openOurs(t *testing.T, nodes *lockpipetest.Nodes) library {
+	t.Helper()
+	rs := redsync.New(newClient(t, nodes))
+	return library{
+		newMutex: func(name string, s settings) mutex {
+			var options []redsync.Option
+			if s.expiry > 0 {
+				options = append(options, redsync.WithExpiry(s.expiry))
+			}
+			if s.tries > 0 {
+				options = append(options, redsync.WithTries(s.tries))
+			}
+			if s.delays != nil {
+				options = append(options, redsync.WithRetryDelayFunc(s.delays))
+			}
+			if s.setNX {
+				options = append(options, redsync.WithSetNXOnExtend())
+			}
+			return rs.NewMutex(name, options...)
+		},
+		taken:   func(err error) bool { return errors.As(err, new(*redsync.ErrTaken)) },
+		expired: redsync.ErrLockAlreadyExpired,
+		ours:    true,
+	}
+}
+
+// newClient returns a client for which no answer of a master is late.
+func newClient(t *testing.T, nodes *lockpipetest.Nodes) *lockpipe.Client {
+	t.Helper()
+	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), TTL: long, NodeTimeout: long / 4})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = client.Close(ctx) // an error where a test left dead masters
+	})
+	// Its connections are made now, at the cost of no short expiry.
+	require.NoError(t, client.Do(t.Context(), "warm:"+t.Name(), func(context.Context) error { return nil }))
+	return client
+}
+
+// values returns what each master has for the key, "" where it has nothing.
+func values(t *testing.T, nodes *lockpipetest.Nodes, key string) []string {
+	t.Helper()
+	all := make([]string, nodes.Len())
+	for i := range all {
+		reply, err := nodes.Do(i, "GET", key)
+		require.NoError(t, err)
+		all[i], _ = reply.(string)
+	}
+	return all
+}
+
+// holders is how many masters have that value, which may be "" for none, for the key.
+func holders(t *testing.T, nodes *lockpipetest.Nodes, key, value string) (n int) {
+	t.Helper()
+	for _, v := range values(t, nodes, key) {
+		if v == value {
+			n++
+		}
+	}
+	return n
+}
+
+// requireHeld fails unless a majority of the masters has the value of m.
+func requireHeld(t *testing.T, nodes *lockpipetest.Nodes, m mutex) {
+	t.Helper()
+	require.NotEmpty(t, m.Value())
+	require.Greater(t, 2*holders(t, nodes, m.Name(), m.Value()), nodes.Len())
+}
+
+// letExpire returns when m's time is over, for itself and for all masters.
+func letExpire(t *testing.T, nodes *lockpipetest.Nodes, m mutex) {
+	t.Helper()
+	time.Sleep(time.Until(m.Until()))
+	waitUntilFree(t, nodes, m.Name())
+}
+
+func waitUntilFree(t *testing.T, nodes *lockpipetest.Nodes, key string) {
+	t.Helper()
+	require.Eventually(t, func() bool { return holders(t, nodes, key, "") == nodes.Len() }, patience, time.Millisecond)
+}
+
+// onAll does the same on all masters.
+func onAll(t *testing.T, nodes *lockpipetest.Nodes, args ...string) {
+	t.Helper()
+	for i := range nodes.Len() {
+		_, err := nodes.Do(i, args...)
+		require.NoError(t, err)
+	}
+}
