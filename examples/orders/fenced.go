@@ -22,7 +22,7 @@ func (s Fenced) Place(ctx context.Context, o Order) error {
 	if err != nil {
 		return err
 	}
-	defer lease.Release(context.WithoutCancel(ctx))
+	defer release(ctx, lease)
 	held, fence := lease.Context(), lease.Fence()
 	late := s.Store.raise(held, o, fence)
 	if late != nil && !errors.Is(late, ErrLate) {

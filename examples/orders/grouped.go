@@ -57,19 +57,19 @@ func (s *Grouped) Place(ctx context.Context, o Order) error {
 	if err != nil {
 		return err
 	}
-	defer lease.Release(context.WithoutCancel(ctx))
+	defer release(ctx, lease)
 	held := lease.Context()
-	if err := send(s.looks, held, o); err != nil {
+	if err := send(held, o, s.looks); err != nil {
 		return err
 	}
 	if err := s.pay(held, o); err != nil {
 		return err
 	}
-	return send(s.sales, held, o)
+	return send(held, o, s.sales)
 }
 
 // send waits for the answer, which comes within groupPatience; the lease holds until then, or the trip is not begun.
-func send(to *batch.Pipeline[*visit, error], held context.Context, o Order) error {
+func send(held context.Context, o Order, to *batch.Pipeline[*visit, error]) error {
 	v := &visit{order: o, held: held, reply: make(chan error, 1)}
 	v.Op = v
 	if err := to.Enqueue(&v.Call); err != nil {

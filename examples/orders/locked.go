@@ -20,7 +20,7 @@ func (s Locked) Place(ctx context.Context, o Order) error {
 	if err != nil {
 		return err
 	}
-	defer lease.Release(context.WithoutCancel(ctx))
+	defer release(ctx, lease)
 	held := lease.Context() // nothing is begun when the lease is over
 	found, err := s.Store.look(held, o.Products)
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/lockpipe/lockpipe"
 )
 
 // Order asks for one piece of each of its products.
@@ -53,3 +55,7 @@ func keys(o Order) []string {
 	}
 	return names
 }
+
+// release lets go of the locks, also for a caller who has left. Where masters do not answer it goes on in the background, and so its error
+// is nothing that a customer has to know.
+func release(ctx context.Context, lease *lockpipe.Lease) { _ = lease.Release(context.WithoutCancel(ctx)) }

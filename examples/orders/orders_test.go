@@ -61,14 +61,14 @@ func (s *shop) client() *lockpipe.Client {
 
 // onEach runs test on each database that is installed.
 func onEach(t *testing.T, test func(s *shop)) {
-	for kind, make := range map[*database.Kind]func(*database.Server) *Store{
+	for kind, open := range map[*database.Kind]func(*database.Server) *Store{
 		database.Postgres: func(s *database.Server) *Store { return NewPostgres(s.DB) },
 		database.MariaDB:  func(s *database.Server) *Store { return NewMariaDB(s.DB) },
 	} {
 		t.Run(kind.Name, func(t *testing.T) {
 			server, err := started[kind]()
 			database.Require(t, err)
-			test(&shop{t, make(server), lockpipetest.StartT(t, 5)})
+			test(&shop{t, open(server), lockpipetest.StartT(t, 5)})
 		})
 	}
 }
@@ -93,7 +93,7 @@ func (s *shop) place(way Shop, count int, products func(i int) []int) (placed, s
 			for i := caller; i < count; i += 16 {
 				err := way.Place(s.Context(), NewOrder(i, products(i)...))
 				mu.Lock()
-				switch err { //nolint:errorlint // a Shop returns it bare
+				switch err {
 				case nil:
 					placed++
 				case ErrSoldOut:

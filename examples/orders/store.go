@@ -146,7 +146,7 @@ func (s *Store) ids(ctx context.Context, q querier, query string, products []int
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer rows.Close() //nolint:errcheck // Err tells
 	found := make(there, len(products))
 	for rows.Next() {
 		var id int

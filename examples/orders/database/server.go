@@ -91,7 +91,7 @@ func (s *Server) start(k *Kind) error {
 	if err != nil {
 		return err
 	}
-	defer output.Close()
+	defer output.Close() //nolint:errcheck // nothing is written here
 	command := func(words []string) *exec.Cmd {
 		cmd := exec.Command(words[0], s.in(words[1:])...)
 		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, output, output, attributes

@@ -25,7 +25,7 @@ func TestNothingIsLeftBehind(t *testing.T) {
 
 // The goal: a program that is missing is named, with what to install; one that does not work is an error that shows what it said. Both leave nothing.
 func TestAStartThatFailsSaysWhy(t *testing.T) {
-	temp, err := os.MkdirTemp("", "orders-test-") // unlike t.TempDir one in which nobody can get
+	temp, err := os.MkdirTemp("", "orders-test-") //nolint:usetesting // nobody can get into t.TempDir
 	require.NoError(t, err)
 	defer os.Remove(temp)
 	require.NoError(t, os.Chmod(temp, 0o755))

@@ -55,7 +55,7 @@ func compare(ctx context.Context, names []string, pool int, pay time.Duration, l
 	if err != nil {
 		return err
 	}
-	defer nodes.Close()
+	defer nodes.Close() //nolint:errcheck // what was measured is printed
 	fmt.Printf("%d masters (%s); %d callers on the hot product, %d on others of %d; %d products an order; %d connections; a payment of %v\n",
 		masters, nodes.Backend(), l.hot, l.cold, l.products, l.items, pool, pay)
 	for _, name := range names {
@@ -81,14 +81,14 @@ func on(ctx context.Context, kind *database.Kind, nodes *lockpipetest.Nodes, poo
 	if err != nil {
 		return err
 	}
-	defer server.Close()
+	defer server.Close() //nolint:errcheck // as above
 	server.DB.SetMaxOpenConns(pool)
 	server.DB.SetMaxIdleConns(pool)
 	locks, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
-	defer locks.Close(context.WithoutCancel(ctx))
+	defer locks.Close(context.WithoutCancel(ctx)) //nolint:errcheck // as above
 	store := orders.NewMariaDB(server.DB)
 	if kind == database.Postgres {
 		store = orders.NewPostgres(server.DB)
