@@ -52,7 +52,24 @@ func TestAWriterThatIsLateIsRefused(t *testing.T) {
 	})
 }
 
-// The goal: the test above is about a real danger, and Audit finds what comes of it: without fences the last piece is sold twice.
+// The goal: the database takes a fence only if it is above the last one, and what belongs to a lower one not even in part.
+func TestALowerFenceIsRefusedAsAWhole(t *testing.T) {
+	onEach(t, func(s *shop) {
+		require.NoError(s, s.store.Create(s.Context(), 3, 5))
+		o := NewOrder(1, 0, 1)
+		require.NoError(s, s.store.raise(s.Context(), o, 7))
+		require.Equal(s, ErrLate, s.store.raise(s.Context(), o, 6))
+		require.Equal(s, ErrLate, s.store.raise(s.Context(), o, 7))
+		require.Equal(s, ErrLate, s.store.sellFenced(s.Context(), o, 6))
+		require.NoError(s, s.store.raise(s.Context(), NewOrder(2, 1, 2), 8))
+		require.Equal(s, ErrLate, s.store.sellFenced(s.Context(), o, 7))
+		require.NoError(s, s.store.Audit(s.Context(), 5, 0))
+		require.NoError(s, s.store.sellFenced(s.Context(), NewOrder(2, 1, 2), 8))
+		require.NoError(s, s.store.Audit(s.Context(), 5, 1))
+	})
+}
+
+// The goal: being late is a real danger, and Audit finds what comes of it: without fences the last piece is sold twice.
 func TestWithoutFencesALateWriterSellsTwice(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for _, way := range []string{"lockpipe", "grouped"} {

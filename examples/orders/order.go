@@ -16,7 +16,7 @@ import (
 // Order asks for one piece of each of its products.
 type Order struct {
 	ID       int   // chosen by who orders: an order that comes twice violates the primary key
-	Products []int // in ascending order, each once: rows and keys are locked in this order, so that no two orders wait for each other
+	Products []int // in ascending order, each once: who wants the same ones queues for the same keys, and rows are locked in this order
 }
 
 // NewOrder sorts the products, and drops those that are named twice.
@@ -58,4 +58,6 @@ func keys(o Order) []string {
 
 // release lets go of the locks, also for a caller who has left. Where masters do not answer it goes on in the background, and so its error
 // is nothing that a customer has to know.
-func release(ctx context.Context, lease *lockpipe.Lease) { _ = lease.Release(context.WithoutCancel(ctx)) }
+func release(ctx context.Context, lease *lockpipe.Lease) {
+	_ = lease.Release(context.WithoutCancel(ctx))
+}

@@ -27,6 +27,9 @@ func (t table) print(database string, d time.Duration) {
 	_ = w.Flush() // as for every other line
 	base := t[0]
 	for _, r := range t[1:] {
+		if len(base.hot) == 0 || len(base.cold) == 0 {
+			break
+		}
 		fmt.Printf("%s: hot %.2f and cold %.0f times as many as with %s, cold p99 %.3f of it\n", r.name, rate(r.hot, d)/rate(base.hot, d),
 			rate(r.cold, d)/rate(base.cold, d), base.name, float64(at(r.cold, 99))/float64(at(base.cold, 99)))
 	}
