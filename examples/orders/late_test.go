@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,10 +13,11 @@ import (
 func (s *shop) late(way string, whilePaying bool) (first, second error) {
 	s.Helper()
 	require.NoError(s, s.store.Create(s.Context(), 2, 1))
-	goOn, ended, placed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	may, ended, placed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	goOn := sync.OnceFunc(func() { close(may) })
 	other := ways[way](s.store, s.client(), func(context.Context, Order) error {
 		if whilePaying {
-			close(goOn)
+			goOn()
 			<-ended
 		}
 		return nil
@@ -28,11 +30,9 @@ func (s *shop) late(way string, whilePaying bool) (first, second error) {
 		}
 		go func() {
 			placed <- other.Place(s.Context(), NewOrder(2, 0))
-			if !whilePaying {
-				close(goOn)
-			}
+			goOn()
 		}()
-		<-goOn
+		<-may
 		return nil
 	})
 	first = one.Place(s.Context(), NewOrder(1, 0, 1))
