@@ -1,5 +1,5 @@
-// Package orders is a small order service, written three times: with row locks in the database, with lockpipe's locks outside of it, and with
-// these and fences. Each order takes one piece of several products, and has something to do outside of the database, a payment, between the
+// Package orders is a small order service, written four times: with row locks in the database (RowLocks), with lockpipe's locks outside of it
+// (Locked), with these and few statements (Grouped), and with fences (Fenced). Each order takes one piece of several products, and has something to do outside of the database, a payment, between the
 // look at the stock and the change of it. Nobody else may sell the last piece meanwhile.
 package orders
 
@@ -32,8 +32,8 @@ type Pay func(ctx context.Context, o Order) error
 // Shop is one way to place orders.
 type Shop interface {
 	// Place returns nil when the order is paid and in the database. It is ErrSoldOut where a product has run out, and nothing was paid then; ErrLate
-	// where a later lease was there first; the lease's end (lockpipe.ErrExpired, ErrLost) where that came first; and else an error of the
-	// database or of the masters. All but nil leave the stock as it was, unless it is the answer to a commit that was lost.
+	// where a later lease was there first; context.Canceled, or how the lease ended (lockpipe.ErrExpired, ErrLost), where that
+	// came first; and else an error of the database or of the masters. All but nil leave the stock as it was, unless it is the answer to a commit that was lost.
 	Place(ctx context.Context, o Order) error
 }
 
