@@ -1,7 +1,7 @@
 D ?= 1m
 ROUNDS ?= 5
 
-.PHONY: api ci cover interop sim spec test bench-peers bench-build bench-render
+.PHONY: api ci cover interop orders sim spec test bench-peers bench-build bench-render
 
 # Records the public API in api/, after it was changed on purpose.
 api:
@@ -46,6 +46,9 @@ bench-build:
 
 bench-render: bench-build
 	bench/peers/peers -out docs/benchmarks -render $(subst $(space),$(comma),$(strip $(wildcard $(BENCH_PARTS:%=bench/peers/parts/%.json))))
+# Orders with row locks and with locks outside of the database, on PostgreSQL and MariaDB: make orders ARGS='-db postgres -items 1'
+orders:
+	cd examples/orders && go run ./cmd/compare $(ARGS)
 
 # The simulation with seeds that nobody has tried, for so long: make sim D=10m
 sim:
@@ -59,3 +62,4 @@ test:
 	go test ./...
 	cd sim && go test ./...
 	cd interop && go test ./...
+	cd examples/orders && go test ./...

@@ -1,0 +1,163 @@
+// Package database starts a PostgreSQL and a MariaDB for tests and comparisons, in a temporary directory and without a network, and stops them.
+package database
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+)
+
+const readyTimeout = 30 * time.Second
+
+// ErrMissing means that a program is not on the PATH; the text says what to install.
+var ErrMissing = errors.New("is missing")
+
+// Kind is a database that can be started.
+type Kind struct {
+	Name           string
+	driver, source string // of database/sql; %s is the directory of the socket
+	hint           string // what to install
+	stop           os.Signal
+	initialize     []string // the program that makes the data directory, and its arguments; %s is the directory
+	serve          []string
+}
+
+// Postgres and MariaDB, which write to the disk when they like: what is in them is thrown away, and a slow disk would be the same to all.
+var (
+	Postgres = &Kind{
+		Name: "postgres", driver: "pgx", source: "host=%s user=postgres database=postgres sslmode=disable",
+		hint: "apt-get install --no-install-recommends postgresql, and put initdb and postgres on the PATH", stop: syscall.SIGINT,
+		initialize: []string{"initdb", "-D", "%s/data", "-A", "trust", "-U", "postgres", "--no-sync", "--no-locale", "-E", "UTF8"},
+		serve:      []string{"postgres", "-D", "%s/data", "-k", "%s", "-c", "listen_addresses=", "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"},
+	}
+	MariaDB = &Kind{
+		Name: "mariadb", driver: "mysql", source: "root@unix(%s/socket)/test?interpolateParams=true",
+		hint: "apt-get install --no-install-recommends mariadb-server", stop: syscall.SIGTERM,
+		initialize: []string{
+			"mariadb-install-db", "--no-defaults", "--datadir=%s/data", "--auth-root-authentication-method=normal", "--skip-name-resolve",
+		},
+		serve: []string{
+			"mariadbd", "--no-defaults", "--datadir=%s/data", "--socket=%s/socket", "--pid-file=%s/pid", "--skip-networking",
+			"--skip-log-bin", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=128M",
+		},
+	}
+)
+
+// Server is a database of our own.
+type Server struct {
+	DB     *sql.DB
+	dir    string
+	stop   os.Signal
+	serve  *exec.Cmd     // nil: it was not started
+	exited chan struct{} // closed when it is gone
+}
+
+// Start returns a database that answers, to be ended with Close. It is ErrMissing where its programs are not installed.
+func (k *Kind) Start() (*Server, error) {
+	for _, program := range []string{k.initialize[0], k.serve[0]} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("%s %w: %s", program, ErrMissing, k.hint)
+		}
+	}
+	dir, err := os.MkdirTemp("", "orders-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{dir: dir, stop: k.stop, exited: make(chan struct{})}
+	if err := s.start(k); err != nil {
+		output, _ := os.ReadFile(filepath.Join(dir, "output"))
+		return nil, errors.Join(fmt.Errorf("%s: %w: %.4000s", k.Name, err, output), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) start(k *Kind) error {
+	attributes, err := give(s.dir)
+	if err != nil {
+		return err
+	}
+	output, err := os.Create(filepath.Join(s.dir, "output"))
+	if err != nil {
+		return err
+	}
+	defer output.Close() //nolint:errcheck // nothing is written here
+	command := func(words []string) *exec.Cmd {
+		cmd := exec.Command(words[0], s.in(words[1:])...)
+		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, output, output, attributes
+		return cmd
+	}
+	if s.DB, err = sql.Open(k.driver, s.in([]string{k.source})[0]); err != nil {
+		return err
+	}
+	if err := command(k.initialize).Run(); err != nil {
+		return err
+	}
+	serve := command(k.serve)
+	started := make(chan error)
+	go func() { // the thread that starts a child has to live as long as it does: see attributes
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		defer close(s.exited)
+		err := serve.Start()
+		started <- err
+		if err == nil {
+			_ = serve.Wait() // how it ended is of no interest
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.serve = serve
+	return s.awaitReady()
+}
+
+// in puts the directory into words.
+func (s *Server) in(words []string) []string {
+	var filled []string
+	for _, w := range words {
+		filled = append(filled, strings.ReplaceAll(w, "%s", s.dir))
+	}
+	return filled
+}
+
+func (s *Server) awaitReady() error {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	for {
+		err := s.DB.PingContext(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.exited:
+			return errors.New("it ended before it was ready")
+		case <-ctx.Done():
+			return err
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Close stops the database and removes all that it left.
+func (s *Server) Close() error {
+	var err error
+	if s.DB != nil {
+		err = s.DB.Close()
+	}
+	if s.serve != nil {
+		_ = s.serve.Process.Signal(s.stop) // it may have ended by itself
+		<-s.exited
+	}
+	return errors.Join(err, os.RemoveAll(s.dir))
+}

@@ -1,0 +1,49 @@
+package database
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a database answers after Start, and after Close neither it nor its directory is left.
+func TestNothingIsLeftBehind(t *testing.T) {
+	for _, kind := range []*Kind{Postgres, MariaDB} {
+		t.Run(kind.Name, func(t *testing.T) {
+			server, err := kind.Start()
+			Require(t, err)
+			var one int
+			require.NoError(t, server.DB.QueryRowContext(t.Context(), "SELECT 1").Scan(&one))
+			require.NoError(t, server.Close())
+			require.NotNil(t, server.serve.ProcessState)
+			require.NoDirExists(t, server.dir)
+		})
+	}
+}
+
+// The goal: a program that is missing is named, with what to install; one that does not work is an error that shows what it said. Both leave nothing.
+func TestAStartThatFailsSaysWhy(t *testing.T) {
+	temp, err := os.MkdirTemp("", "orders-test-") //nolint:usetesting // nobody can get into t.TempDir
+	require.NoError(t, err)
+	defer os.Remove(temp)
+	require.NoError(t, os.Chmod(temp, 0o755))
+	t.Setenv("TMPDIR", temp)
+	missing := *Postgres
+	missing.serve = []string{"no-such-program"}
+	if _, err := exec.LookPath(missing.initialize[0]); err != nil {
+		missing.initialize = missing.serve
+	}
+	_, err = missing.Start()
+	require.ErrorIs(t, err, ErrMissing)
+	require.ErrorContains(t, err, "no-such-program is missing: apt-get install")
+
+	broken := Kind{Name: "broken", driver: "pgx", source: "host=%s", stop: os.Interrupt, initialize: []string{"true"}, serve: []string{"sh", "-c", "echo out of order"}}
+	_, err = broken.Start()
+	require.ErrorContains(t, err, "broken: it ended before it was ready: out of order")
+
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
