@@ -23,7 +23,7 @@ const (
 
 	// The callers of the scenario held call by a timetable, together so many times a second on average: well below what the machine can do, or
 	// they would measure that there is less of it.
-	heldRate = 6400
+	heldRate = 2000
 	// Held leases are extended when between three quarters and half of their TTL are left. So this part of it has each extended at least once,
 	// and the part before it spreads those that were taken together.
 	heldWindow = 0.5
