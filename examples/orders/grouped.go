@@ -55,7 +55,7 @@ func pipeline(flush func(ctx context.Context, group []*visit, replies []error)) 
 		},
 		Done:     func(v *visit, err error) { v.reply <- err },
 		Weight:   func(*visit) int { return 1 },
-		MaxFlush: groupSize, Window: groupTrips, Beside: groupSize, Limit: groupWaiting,
+		MaxFlush: groupSize, Window: groupTrips, Beside: func() int { return groupSize }, Limit: groupWaiting,
 	})
 }
 
