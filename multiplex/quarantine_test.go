@@ -716,7 +716,7 @@ func TestAQuarantinedNodeKeepsItsRunID(t *testing.T) {
 }
 
 // The goal: a server that restarted from a snapshot, and writes an append-only file only since then, has not kept what it knew before: also a
-// client that comes later does not take its start for one with a durable memory. When it restarts with that file, it may.
+// client that comes later does not take its start for one with a durable memory.
 func TestADurableNodeWasDurableAtItsStart(t *testing.T) {
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
