@@ -83,6 +83,9 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 	if m.marker != s.marker { // since then it was flushed or admitted, and perhaps both: another client may have had locks on it
 		m.until = time.Time{}
 	}
+	if s.marker != s.runID { // who makes it that has admitted the server since it was a replica
+		m.replica = ""
+	}
 	m.seen, m.marker = now, s.marker
 	switch {
 	case s.marker == s.runID && m.replica != s.runID:

@@ -89,6 +89,16 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 	}
 }
 
+// The goal: who saw a replica, and then that it had not its own marker as a master, admits it when another client has.
+func TestAFormerReplicaIsAdmittedByAnothersMarker(t *testing.T) {
+	s := sight{runID: "new", marker: "old", promoted: true, uptime: time.Hour, introduced: at(1000), asked: at(1000)}
+	v, m := assess(&s, memory{replica: "new"}, time.Minute, at(1000))
+	require.Equal(t, verdict{until: at(1060), why: whyDemoted}, v)
+	s.marker = "new"
+	v, _ = assess(&s, m, time.Minute, at(1001))
+	require.True(t, v.admitted)
+}
+
 // world is a node's history as only its servers know it: for each moment when locks were forgotten. It is the dumb version of the guard.
 type world struct {
 	now, forgot float64 // when locks were forgotten last; everything before is gone
