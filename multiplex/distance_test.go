@@ -27,7 +27,7 @@ func TestOnlyToAFarNodeDoFewKeysLeaveBesideAFlush(t *testing.T) {
 	require.Equal(t, besideFar, d.beside(), "another connection may have another way")
 }
 
-// The goal: how far a node is is told by trips that it answered, not by those that did not leave.
+// The goal: the distance of a node is told by trips that it answered, not by those that did not leave.
 func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
