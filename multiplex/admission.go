@@ -86,11 +86,12 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 	switch {
 	case err != nil || a.mode == GuardOff:
 		return "", err
-	case s.runID == "" && a.memory.known:
+	case s.runID == "" && a.memory.runID != "":
 		return "", fmt.Errorf("it does not show a run_id any more: %w", s.silence)
 	case s.runID == "":
 		return "", a.unguarded(s.silence)
 	case s.replica:
+		a.memory.replica = s.runID
 		return "", errReplica
 	}
 	former := ""

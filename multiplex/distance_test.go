@@ -1,7 +1,9 @@
 package multiplex
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,4 +25,21 @@ func TestOnlyToAFarNodeDoFewKeysLeaveBesideAFlush(t *testing.T) {
 	d.forgetDistance()
 	d.travelled(time.Second)
 	require.Equal(t, besideFar, d.beside(), "another connection may have another way")
+}
+
+// The goal: the distance of a node is told by trips that it answered, not by those that did not leave.
+func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		n := m.nodes[0]
+		n.travelled(3 * time.Millisecond)
+		n.trip = func(_ []*Attempt, answers []answer) {
+			for i := range answers {
+				answers[i] = answer{nothing: true, err: errStale}
+			}
+		}
+		require.Error(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), context.Background()))
+		require.Equal(t, besideFar, n.beside())
+	})
 }

@@ -53,7 +53,9 @@ func (n *node) flush(attempts []*Attempt, answers []answer) {
 	n.progress.end(flight)
 	took := time.Since(sent)
 	n.trips.Observe(took)
-	n.travelled(took)
+	if slices.ContainsFunc(answers, func(r answer) bool { return r.replied }) { // else it may not have left
+		n.travelled(took)
+	}
 	n.count(answers)
 }
 

@@ -39,6 +39,7 @@ const (
 	whyRestarted = "it has restarted, and may have forgotten locks"
 	whyReplaced  = "it is another server than before, and may have forgotten locks"
 	whyFlushed   = "its marker is gone, so it was flushed, and may have forgotten locks"
+	whyDemoted   = "it was a replica, and may have forgotten locks"
 	whyUnknown   = "it may have forgotten locks: its marker is not that of this server, or there is none"
 )
 
@@ -54,6 +55,9 @@ type memory struct {
 	why   string
 	// marker is what it had at the last look; "" for none.
 	marker string
+	// replica is the runID of a server that was seen as a replica, until it is admitted: it may have got another server's keys in place of its own,
+	// and its own marker among them.
+	replica string
 }
 
 // verdict is what becomes of a connection.
@@ -67,21 +71,24 @@ type verdict struct {
 // assess decides by what a server shows now and by what is known of the node, and returns what is known from now on. It is the restart guard
 // without its first use, which is about all nodes. What it forgot, a server forgot
 //
-//   - never, when the marker is its own, or when it restarted with its durable memory: see recovered;
+//   - never, when the marker is its own and it was not seen as a replica, or when it restarted with its durable memory: see recovered;
 //   - at its start, when this client knew another server there and it was no replica since. The other server may have been there
 //     until it was seen last: a younger one may have waited beside it, and a clock that is set at the start makes it look older;
 //   - at some time before now, in all other cases.
 func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, memory) {
 	before := m
 	if m.runID != s.runID {
-		m = memory{runID: s.runID, known: m.known}
+		m = memory{runID: s.runID, known: m.known, replica: m.replica}
 	}
 	if m.marker != s.marker { // since then it was flushed or admitted, and perhaps both: another client may have had locks on it
 		m.until = time.Time{}
 	}
+	if s.marker != s.runID { // who makes it that has admitted the server since it was a replica
+		m.replica = ""
+	}
 	m.seen, m.marker = now, s.marker
 	switch {
-	case s.marker == s.runID:
+	case s.marker == s.runID && m.replica != s.runID:
 		return verdict{admitted: true}, m
 	case m.until.IsZero() && recovered(s, before):
 		return verdict{admitted: true, mark: true}, m
@@ -97,18 +104,21 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 	return verdict{until: m.until, why: m.why}, m
 }
 
-// recovered reports whether a server restarted with all that it knew: its memory is durable, and has the marker of the run before. Durable without
-// a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
+// recovered reports whether a server restarted with all that it knew: its memory is durable, was so at its start as far as one can see, and has the
+// marker of the run before. Durable without a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
 // run before, it has to be that one: in between there may have been a run that was not durable.
 func recovered(s *sight, before memory) bool {
-	return s.served() && s.durable && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
+	return s.served() && s.durable && !s.rewritten && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
 }
 
 // started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its
 // marker at its start, and one that was flushed has forgotten later.
 func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (start time.Time, known bool) {
 	other := before.runID != "" && before.runID != s.runID && !s.promoted
-	if !other || s.durable && !s.served() || s.flushed() || s.uptime < 0 || s.uptime+now.Sub(s.introduced) >= maxTTL {
+	if !other || s.durable && !s.served() || s.flushed() || s.uptime < 0 {
+		return time.Time{}, false
+	}
+	if s.uptime+time.Second+now.Sub(s.introduced) > maxTTL { // perhaps another client has admitted it since, and it was flushed then
 		return time.Time{}, false
 	}
 	start = now.Add(-max(0, s.uptime-time.Second)) // the difference of two times without their fractions
@@ -120,6 +130,8 @@ func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (star
 
 func reason(s *sight, before memory) string {
 	switch {
+	case before.replica == s.runID:
+		return whyDemoted
 	case before.runID == "":
 		return whyUnknown
 	case before.runID != s.runID && s.promoted:
@@ -135,7 +147,7 @@ func reason(s *sight, before memory) string {
 // settled is what is known after the server was admitted.
 func (m memory) settled() memory {
 	m.admitted, m.known, m.marker = true, true, m.runID
-	m.until, m.why = time.Time{}, ""
+	m.until, m.why, m.replica = time.Time{}, "", ""
 	return m
 }
 

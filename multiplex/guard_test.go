@@ -45,6 +45,8 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "durable since it was quarantined", s: change(func(s *sight) { other(s); s.durable = true }), m: memory{runID: "new", marker: "old", until: at(1001), why: "w"}, until: 1001, why: "w"},
 		{name: "durable restart of a run that was never admitted", s: change(func(s *sight) { other(s); s.durable = true }), m: memory{runID: "between", until: at(1001)}, until: 1056, why: whyRestarted},
 		{name: "durable without a marker", s: change(func(s *sight) { s.durable = true }), until: 1060, why: whyUnknown},
+		{name: "durable, perhaps only since its start", s: change(func(s *sight) { other(s); s.durable, s.rewritten = true, true }), until: 1060, why: whyUnknown},
+		{name: "durable without a marker, rewritten", s: change(func(s *sight) { s.durable, s.rewritten = true, true }), m: knew, until: 1060, why: whyRestarted},
 		{name: "durable, but promoted", s: change(func(s *sight) { other(s); s.durable, s.promoted = true, true }), m: knew, until: 1060, why: whyReplaced},
 		{name: "restarted at 996 at the latest", s: change(other), m: knew, until: 1056, why: whyRestarted},
 		{name: "restarted empty", s: unmarked, m: knew, until: 1056, why: whyRestarted},
@@ -61,6 +63,12 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "an old server since it was asked", s: change(func(s *sight) { s.uptime, s.introduced = 59*time.Second, at(998) }), m: knew, until: 1060, why: whyRestarted},
 		{name: "promoted", s: change(func(s *sight) { s.promoted = true }), m: knew, until: 1060, why: whyReplaced},
 		{name: "an old server", s: change(func(s *sight) { s.uptime = time.Minute }), m: knew, until: 1060, why: whyRestarted},
+		{name: "old within this second", s: change(func(s *sight) { s.uptime, s.introduced = 59*time.Second, at(999.9) }), m: knew, until: 1060, why: whyRestarted},
+		{name: "not old yet", s: change(func(s *sight) { s.uptime = 59 * time.Second }), m: memory{runID: "old", seen: at(900)}, until: 1002, why: whyRestarted},
+		{name: "a replica since it was admitted", s: change(func(s *sight) { s.marker, s.promoted = "new", true }), m: memory{runID: "new", admitted: true, replica: "new"}, until: 1060, why: whyDemoted},
+		{name: "a replica, seen by a new client", s: change(func(s *sight) { s.marker, s.promoted = "new", true }), m: memory{replica: "new"}, until: 1060, why: whyDemoted},
+		{name: "another one was a replica", s: change(func(s *sight) { s.marker = "new" }), m: memory{runID: "old", admitted: true, replica: "between"}},
+		{name: "waited long enough as a master", s: change(func(s *sight) { s.marker, s.promoted = "new", true }), m: memory{runID: "new", marker: "new", replica: "new", until: at(1000), why: "w"}, mark: true},
 		{name: "of unknown age", s: change(func(s *sight) { s.uptime = -1 }), m: knew, until: 1060, why: whyRestarted},
 		{name: "waiting", s: unmarked, m: memory{runID: "new", until: at(1001), why: "w"}, until: 1001, why: "w"},
 		{name: "waited long enough", s: unmarked, m: memory{runID: "new", until: at(1000), why: "w"}, mark: true},
@@ -75,9 +83,20 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 			}
 			require.Equal(t, want, v)
 			require.Equal(t, "new", m.runID)
+			require.Empty(t, m.settled().replica)
 			require.Equal(t, at(1000), m.seen)
 		})
 	}
+}
+
+// The goal: who saw a replica, and then that it had not its own marker as a master, admits it when another client has.
+func TestAFormerReplicaIsAdmittedByAnothersMarker(t *testing.T) {
+	s := sight{runID: "new", marker: "old", promoted: true, uptime: time.Hour, introduced: at(1000), asked: at(1000)}
+	v, m := assess(&s, memory{replica: "new"}, time.Minute, at(1000))
+	require.Equal(t, verdict{until: at(1060), why: whyDemoted}, v)
+	s.marker = "new"
+	v, _ = assess(&s, m, time.Minute, at(1001))
+	require.True(t, v.admitted)
 }
 
 // world is a node's history as only its servers know it: for each moment when locks were forgotten. It is the dumb version of the guard.
@@ -151,7 +170,7 @@ func (w *world) look(m memory, longest time.Duration) (verdict, memory) {
 // What no client can know is left out: when another server took the node's place while the client was away; and that a durable server was a
 // replica before its last restart.
 func TestTheGuardAdmitsOnlyWhatHasForgottenNothing(t *testing.T) {
-	const longest = 10
+	const longest, maxTTL = 10.5, 10500 * time.Millisecond
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		w := world{now: 100, run: 1, started: 50, forgot: 50, marker: "1"}
@@ -169,7 +188,7 @@ func TestTheGuardAdmitsOnlyWhatHasForgottenNothing(t *testing.T) {
 				} else if r.IntN(4) > 0 {
 					continue
 				}
-				v, after := w.look(m, longest*time.Second)
+				v, after := w.look(m, maxTTL)
 				clients[i] = after
 				if !v.admitted {
 					if !v.until.After(at(w.now)) || v.until.After(at(w.now+longest)) {

@@ -85,11 +85,13 @@ type sight struct {
 	// runID is drawn anew at each start of a server; "" where it does not tell, and silence is why.
 	runID   string
 	silence error
-	// uptime is in whole seconds, and may be a second too long; negative where the server does not tell. It was asked for at introduced.
+	// uptime is in whole seconds, and may be a second too long or too short; negative where the server does not tell. It was asked for at introduced.
 	uptime     time.Duration
 	introduced time.Time
 	// durable: no answered write is lost at a restart.
 	durable bool
+	// rewritten: the append-only file was written anew since the server's start, as it is when it is switched on after that.
+	rewritten bool
 	// replica: of another server at this moment.
 	replica bool
 	// promoted: it may have been a replica since its start, so what it forgot it may have forgotten later.
@@ -204,7 +206,9 @@ func (s *sight) questions(all []question, marker string) []question {
 		}},
 		question{[]string{"INFO", "server"}, s.server},
 		question{[]string{"INFO", "persistence"}, func(r reply) error {
-			s.durable = fields(r.text)["aof_enabled"] == "1"
+			f := fields(r.text)
+			s.durable = f["aof_enabled"] == "1"
+			s.rewritten = f["aof_last_rewrite_time_sec"] != "-1" || f["aof_rewrite_in_progress"] != "0" || f["aof_rewrite_scheduled"] != "0"
 			return nil
 		}},
 		question{[]string{"CONFIG", "GET", "*appendfsync*"}, func(r reply) error {

@@ -701,3 +701,61 @@ func TestANodeThatRestartsFromASnapshotIsQuarantined(t *testing.T) {
 	require.NotEmpty(t, marker.text, "the snapshot was not loaded")
 	require.False(t, status.Until.Before(began.Add(time.Minute)))
 }
+
+// The goal: a quarantine does not end because the server does not show its run_id any more, also for a client that never admitted it.
+func TestAQuarantinedNodeKeepsItsRunID(t *testing.T) {
+	s := startLasting(t)
+	_, err := s.do("SET", markerKey, lostPrefix+"x")
+	require.NoError(t, err)
+	m := start(t, s.url(), nil)
+	becomes(t, m, 0, NodeQuarantined, "")
+	s.kill()
+	s.args = []string{"--rename-command", "INFO", ""}
+	s.start()
+	becomes(t, m, 0, NodeDown, "does not show a run_id any more")
+}
+
+// The goal: a server that restarted from a snapshot, and writes an append-only file only since then, has not kept what it knew before: also a
+// client that comes later does not take its start for one with a durable memory.
+func TestADurableNodeWasDurableAtItsStart(t *testing.T) {
+	s := startLasting(t)
+	m := start(t, s.url(), nil)
+	up(t, m)
+	_, err := s.do("SAVE")
+	require.NoError(t, err)
+	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
+	s.kill()
+	s.start()
+	becomes(t, m, 0, NodeQuarantined, whyRestarted)
+	for _, change := range []string{"CONFIG SET appendonly yes", "CONFIG SET appendfsync always"} {
+		_, err := s.do(strings.Fields(change)...)
+		require.NoError(t, err)
+	}
+	late := start(t, s.url(), nil)
+	becomes(t, late, 0, NodeQuarantined, "")
+	require.ErrorIs(t, wait(late.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
+}
+
+// The goal: a master that was a replica for a while has the keys of the other one, and its own marker among them, but not the locks that the
+// other one missed. Who saw that waits.
+func TestAMasterThatWasAReplicaWaitsInSpiteOfItsMarker(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 2)
+	m := start(t, nodes.URLs()[:1], nil)
+	up(t, m)
+	follow := func(i, of int) {
+		ask(t, nodes, i, append([]string{"REPLICAOF"}, strings.Split(strings.TrimPrefix(nodes.URLs()[of], "redis://"), ":")...)...)
+		require.Eventually(t, func() bool {
+			return fields(ask(t, nodes, i, "INFO", "replication").(string))["master_link_status"] == "up"
+		}, patient, time.Millisecond)
+	}
+	follow(1, 0)
+	ask(t, nodes, 1, "REPLICAOF", "NO", "ONE") // a failover: it takes over, and misses what comes now
+	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
+	follow(0, 1)
+	becomes(t, m, 0, NodeDown, "READONLY: it is a replica")
+	ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
+	require.Equal(t, runID(t, nodes, 0), ask(t, nodes, 0, "GET", markerKey))
+	require.Nil(t, ask(t, nodes, 0, "GET", "k"))
+	becomes(t, m, 0, NodeQuarantined, whyDemoted)
+	require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
+}

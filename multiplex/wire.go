@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"context"
 	"errors"
 	"net"
 	"sync/atomic"
@@ -32,14 +33,24 @@ var errCommand = errors.New("a command that is not an array of strings")
 
 // Write counts the commands in p and sends it.
 func (c *checkedConn) Write(p []byte) (int, error) {
-	n, ok := c.written.count(p)
+	ended, ok := c.written.count(p)
 	if !ok {
 		return 0, errCommand
 	}
-	if n > 0 {
-		c.sent.Add(n)
+	if ended > 0 {
+		c.sent.Add(ended)
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	return n, ofConn(err)
+}
+
+// ofConn hides an error of a context: some connections that users dial end with one, and it must not look like that of a dial, before which nothing
+// was sent. See failed.
+func ofConn(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // Read returns what came up to the first byte that is at fault.
@@ -50,7 +61,7 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	good, fault := c.read.check(p[:n])
 	if fault == nil {
-		return n, err
+		return n, ofConn(err)
 	}
 	c.fault = fault
 	c.ticket.fault.Store(&c.fault)

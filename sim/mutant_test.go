@@ -86,8 +86,8 @@ var brokenRules = []mutant{
 	{
 		name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go", "\tcase s.marker == s.runID:\n",
-			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase s.marker == s.runID:\n",
+			"multiplex/guard.go", "\tcase s.marker == s.runID && m.replica != s.runID:\n",
+			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase s.marker == s.runID && m.replica != s.runID:\n",
 		},
 	},
 	{
