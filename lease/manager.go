@@ -59,7 +59,6 @@ type Manager struct {
 	mu      sync.Mutex // guards all below
 	events  schedule   // every term held, by the time of its next event
 	ready   queue      // terms that are due, by deadline
-	since   instant    // since when there are any
 	batches int        // under way
 	timer   *time.Timer
 	armed   instant // when the timer fires; 0: it does not
@@ -219,9 +218,6 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 		m.events[0].at = next
 		heap.Fix(&m.events, 0)
 		if due {
-			if len(m.ready) == 0 {
-				m.since = now
-			}
 			heap.Push(&m.ready, t)
 		}
 	}
@@ -237,13 +233,9 @@ func (m *Manager) start(now instant) {
 	if m.closed || !m.able(now) {
 		return
 	}
-	batches, leases := m.pace(now)
-	for n := len(m.ready); n > 0 && m.batches < batches; n -= leases {
+	for n := len(m.ready); n > 0 && m.batches < maxBatches; n -= maxBatch {
 		m.batches++
 		m.running.Go(m.extend)
-	}
-	if batches < maxBatches {
-		m.arm(m.since.after(calm)) // the one under way may hang
 	}
 }
 
@@ -289,12 +281,7 @@ func (m *Manager) batch() (batch []Extension, more bool) {
 		m.batches--
 		return nil, false
 	}
-	batches, leases := m.pace(now)
-	if m.batches > batches {
-		m.batches--
-		return nil, false
-	}
-	for n := 0; n < leases && len(m.ready) > 0; n++ {
+	for n := 0; n < maxBatch && len(m.ready) > 0; n++ {
 		t := heap.Pop(&m.ready).(*Term)
 		if e, ok := t.due(now); ok {
 			batch = append(batch, e)

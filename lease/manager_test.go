@@ -3,9 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,74 +143,6 @@ func TestWhatIsDueTogetherSharesABatch(t *testing.T) {
 		require.Less(t, len(s.sizes), 1000, "of about 80 at a time")
 		require.LessOrEqual(t, s.most, maxBatches)
 	})
-}
-
-// The goal: where there is time, leases that are due together go a few at a time, one batch after another; where the deadlines are near they
-// go at once.
-func TestLeasesThatHaveTimeGoAFewAtATime(t *testing.T) {
-	batches := func(ttl time.Duration, leases int) (most, largest int) {
-		synctest.Test(t, func(t *testing.T) {
-			m, s := manager(t)
-			s.set(func(*Extension) error { time.Sleep(time.Microsecond); return nil })
-			for i := range leases {
-				hold(t, m, i, ttl, time.Hour)
-			}
-			pass(Validity(ttl) / 2)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			most, largest = s.most, slices.Max(s.sizes)
-		})
-		return most, largest
-	}
-	most, largest := batches(usualTTL, 30_000) // 120 at a time
-	require.Equal(t, 1, most)
-	require.Equal(t, fewLeases, largest)
-	most, largest = batches(time.Second, 10_000) // 400 at a time
-	require.Greater(t, most, 1)
-	require.Equal(t, maxBatch, largest)
-}
-
-// The goal: leases that are due behind a batch that hangs go soon, and those behind more than goes in a moment too.
-func TestLeasesThatHaveTimeAreNotHeldUpForLong(t *testing.T) {
-	for name, answer := range map[string]func(n int) error{
-		"hangs": func(n int) error {
-			if n <= fewLeases {
-				return errHangs
-			}
-			return nil
-		},
-		"too many": func(int) error { time.Sleep(200 * time.Microsecond); return nil },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			m, s := manager(t)
-			var mu sync.Mutex
-			n := 0
-			s.set(func(*Extension) error {
-				mu.Lock()
-				n++
-				now := n
-				mu.Unlock()
-				return answer(now)
-			})
-			start := time.Now()
-			for i := range 20_000 {
-				hold(t, m, i, usualTTL, time.Hour)
-			}
-			pass(Validity(usualTTL))
-			s.mu.Lock()
-			first := map[any]time.Duration{}
-			for _, e := range s.tries {
-				if _, again := first[e.who]; !again {
-					first[e.who] = e.at.Sub(start)
-				}
-			}
-			s.mu.Unlock()
-			require.Equal(t, 20_000, len(first), name) //nolint:testifylint // Len would print all of them
-			latest := slices.Max(slices.Collect(maps.Values(first)))
-			require.LessOrEqual(t, latest, Validity(usualTTL)/2+2*calm, name)
-			close(s.gate)
-		})
-	}
 }
 
 // The goal: after an outage that left everything due, the nearest deadlines go first.
