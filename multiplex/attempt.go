@@ -127,6 +127,13 @@ func (a *Attempt) begin(lane nodeSet) bool {
 	return true
 }
 
+// superseded reports whether a later attempt of the claim began.
+func (a *Attempt) superseded() bool {
+	a.claim.mu.Lock()
+	defer a.claim.mu.Unlock()
+	return a.claim.last != a
+}
+
 // unsend takes back what begin did: the attempt left nothing on the node. claim.mu is held.
 func (a *Attempt) unsend(lane nodeSet) {
 	a.claim.busy &^= lane

@@ -110,6 +110,8 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 			f.releases.Add(i, set)
 		case now.Sub(a.sent) > a.worth:
 			answers[i] = answer{nothing: true, err: errStale}
+		case a.kind == extend && a.superseded(): // while the flush waited for a connection
+			answers[i] = answer{nothing: true, err: errSuperseded}
 		case a.kind == extend:
 			f.extensions.Add(i, set)
 			if fence := a.claim.fence(); fence != nil {

@@ -18,7 +18,9 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		attempt := func(k kind, name string, worth time.Duration) *Attempt {
-			return m.newAttempt(claim(name, "t"), k, time.Minute, time.Second, worth)
+			a := m.newAttempt(claim(name, "t"), k, time.Minute, time.Second, worth)
+			a.claim.last = a
+			return a
 		}
 		attempts := []*Attempt{
 			attempt(acquire, "stale", time.Second), attempt(extend, "stale extension", time.Second), attempt(release, "release", time.Second),
@@ -45,6 +47,28 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 				require.Equal(t, answer{nothing: true, err: errStale}, answers[i], a.claim.keys()[0])
 			}
 		}
+	})
+}
+
+// The goal: an extension whose flush waited for a connection until the lease was being released is not sent: it would give the node keys of a
+// lease that is over. The seed in sim/testdata/seeds shows it with whole clients.
+func TestAnExtensionIsNotSentOnceItsLeaseIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Minute)
+		plan := func(last *Attempt) (sent int, r answer) {
+			c.last = last
+			f, answers := new(flight), make([]answer, 1)
+			f.plan([]*Attempt{e}, answers)
+			return len(f.parts), answers[0]
+		}
+		sent, _ := plan(e)
+		require.Equal(t, 1, sent)
+		sent, r := plan(m.newAttempt(c, release, 0, time.Second, time.Minute))
+		require.Zero(t, sent)
+		require.Equal(t, answer{nothing: true, err: errSuperseded}, r)
 	})
 }
 
