@@ -327,6 +327,27 @@ func (g *ledger) use(ctx context.Context, c *lockpipe.Client, random *rand.Rand)
 	g.add(fmt.Sprintf("lockpipe_releases_total{outcome=%q}", seen(err, "confirmed")))
 }
 
+// lose takes a lease that all nodes forget, and extends it: whether one is lost must not depend on chance.
+func (g *ledger) lose(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) {
+	for {
+		l, err := c.TryAcquire(t.Context(), "lost")
+		g.add(fmt.Sprintf("lockpipe_calls_total{kind=%q,outcome=%q}", "try", seen(err, "granted")))
+		if err != nil {
+			continue // of an earlier one that ran out meanwhile, perhaps
+		}
+		g.leases = append(g.leases, l)
+		for i := range nodes.Len() {
+			require.NoError(t, nodes.Flush(i))
+		}
+		if err := l.Extend(t.Context(), 300*time.Millisecond); errors.Is(err, lockpipe.ErrLost) {
+			g.add(`lockpipe_extensions_total{outcome="lost"}`)
+			return
+		} else if l.Err() == nil {
+			g.add(fmt.Sprintf("lockpipe_extensions_total{outcome=%q}", seen(err, "confirmed")))
+		}
+	}
+}
+
 // ends notes how the leases ended, when all have.
 func (g *ledger) ends(t *testing.T) {
 	for _, l := range g.leases {
@@ -393,8 +414,9 @@ func TestMetricsAgreeWithWhatCallersSaw(t *testing.T) {
 	}
 	hurt(faulty, t, nodes)
 	working.Wait()
-	g.ends(t)
 	connected(t, c)
+	g.lose(t, c, nodes)
+	g.ends(t)
 	eventually(t, func() bool { return c.Stats().Unreleased == 0 }, "releases are kept for nodes that are well")
 
 	got := scrape(t, c)

@@ -127,6 +127,19 @@ func (a *Attempt) begin(lane nodeSet) bool {
 	return true
 }
 
+// pointless is why it is of no use to send the attempt now: nil where it is, as a release always is.
+func (a *Attempt) pointless(now time.Time) error {
+	switch {
+	case a.kind == release:
+		return nil
+	case now.Sub(a.sent) > a.worth:
+		return errStale
+	case a.kind == extend && a.superseded(): // it would give the node keys of a lease that is being released
+		return errSuperseded
+	}
+	return nil
+}
+
 // superseded reports whether a later attempt of the claim began.
 func (a *Attempt) superseded() bool {
 	a.claim.mu.Lock()

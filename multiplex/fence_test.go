@@ -83,7 +83,8 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 		fenced.Fence(time.Now(), 5, 9)
 		var attempts []*Attempt
 		for _, c := range []*Claim{claim("plain", "t"), fenced} {
-			attempts = append(attempts, m.newAttempt(c, extend, time.Minute, time.Second, time.Second))
+			c.last = m.newAttempt(c, extend, time.Minute, time.Second, time.Second)
+			attempts = append(attempts, c.last)
 		}
 		f := new(flight)
 		f.plan(attempts, make([]answer, len(attempts)))

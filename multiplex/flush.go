@@ -103,15 +103,13 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 		// A grant, until one of the parts that carry it says otherwise.
 		answers[i] = answer{vote: granted, replied: true, key: -1}
 		set := a.set()
-		switch {
+		switch why := a.pointless(now); {
 		case a.kind == release && len(set.Keys) == 1 && f.deletion != byScript:
 			f.freed = append(f.freed, i)
 		case a.kind == release:
 			f.releases.Add(i, set)
-		case now.Sub(a.sent) > a.worth:
-			answers[i] = answer{nothing: true, err: errStale}
-		case a.kind == extend && a.superseded(): // while the flush waited for a connection
-			answers[i] = answer{nothing: true, err: errSuperseded}
+		case why != nil: // since the flush waited for a connection
+			answers[i] = answer{nothing: true, err: why}
 		case a.kind == extend:
 			f.extensions.Add(i, set)
 			if fence := a.claim.fence(); fence != nil {
@@ -171,11 +169,11 @@ func (f *flight) clear() {
 // are sent once more. It reports whether the memory may be used again: after a broken connection rueidis may still read it.
 func (n *node) execute(f *flight, attempts []*Attempt, answers []answer) (reusable bool) {
 	reusable = n.send(f, attempts, answers, false)
-	f.again = declined(f.again, &f.declined)
-	if len(f.again) == 0 {
+	again := declined(wanted(f.again, attempts, answers), &f.declined)
+	if len(again) == 0 {
 		return reusable
 	}
-	f.parts, f.again, f.commands = f.again, nil, nil
+	f.parts, f.again, f.commands = again, nil, nil
 	return n.send(f, attempts, answers, true) && reusable
 }
 

@@ -72,6 +72,39 @@ func TestAnExtensionIsNotSentOnceItsLeaseIsReleased(t *testing.T) {
 	})
 }
 
+// The goal: what is sent once more, because its script was missing, is looked at again: what is stale by then is not sent and left nothing, the
+// rest is.
+func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		var attempts []*Attempt
+		for i, worth := range []time.Duration{2 * time.Second, time.Second, 2 * time.Second} {
+			for _, k := range []kind{extend, release} {
+				a := m.newAttempt(claim(fmt.Sprint(k, i), "t"), k, time.Minute, time.Second, worth)
+				a.claim.last = a
+				attempts = append(attempts, a)
+			}
+		}
+		f, answers := new(flight), make([]answer, len(attempts))
+		f.plan(attempts, answers)
+		require.Equal(t, f.parts, wanted(f.parts, attempts, answers), "it is in time")
+		time.Sleep(time.Second + time.Millisecond)
+		var sent []string
+		for _, p := range wanted(f.parts, attempts, answers) {
+			sent = append(sent, p.call.Keys...)
+		}
+		require.ElementsMatch(t, []string{"1 0", "1 2", "2 0", "2 1", "2 2"}, sent)
+		for i, a := range attempts {
+			if a.claim.keys()[0] == "1 1" {
+				require.Equal(t, answer{nothing: true, err: errStale}, answers[i])
+			} else {
+				require.NoError(t, answers[i].err)
+			}
+		}
+	})
+}
+
 // The goal: behind a node that hangs, calls that have given up leave the queue, so that it does not grow with the calls; when the node goes
 // on, it is sent no more than was under way.
 func TestCallsThatGaveUpLeaveTheQueue(t *testing.T) {

@@ -3,7 +3,9 @@ package multiplex
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
@@ -161,4 +163,26 @@ func (p *part) repeat(parts []part, err error) []part {
 		parts = append(parts, part{script: p.script, call: c})
 	}
 	return parts
+}
+
+// wanted leaves out what is of no use any more to be sent once more, and answers it.
+func wanted(parts []part, attempts []*Attempt, answers []answer) []part {
+	var kept []part
+	now := time.Now()
+	pointless := func(place int) bool { return attempts[place].pointless(now) != nil }
+	for _, p := range parts {
+		if !slices.ContainsFunc(p.call.Owners, pointless) {
+			kept = append(kept, p)
+			continue
+		}
+		for _, c := range p.call.Split() {
+			alone := part{script: p.script, call: c}
+			if why := attempts[c.Owners[0]].pointless(now); why != nil {
+				alone.spread(answer{nothing: true, err: why}, attempts, answers)
+			} else {
+				kept = append(kept, alone)
+			}
+		}
+	}
+	return kept
 }
