@@ -169,7 +169,7 @@ func (f *flight) clear() {
 // are sent once more. It reports whether the memory may be used again: after a broken connection rueidis may still read it.
 func (n *node) execute(f *flight, attempts []*Attempt, answers []answer) (reusable bool) {
 	reusable = n.send(f, attempts, answers, false)
-	again := declined(wanted(f.again, attempts, answers), &f.declined)
+	again := declined(useful(f.again, attempts, answers), &f.declined)
 	if len(again) == 0 {
 		return reusable
 	}

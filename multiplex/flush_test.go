@@ -88,10 +88,10 @@ func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 		}
 		f, answers := new(flight), make([]answer, len(attempts))
 		f.plan(attempts, answers)
-		require.Equal(t, f.parts, wanted(f.parts, attempts, answers), "it is in time")
+		require.Equal(t, f.parts, useful(f.parts, attempts, answers), "it is in time")
 		time.Sleep(time.Second + time.Millisecond)
 		var sent []string
-		for _, p := range wanted(f.parts, attempts, answers) {
+		for _, p := range useful(f.parts, attempts, answers) {
 			sent = append(sent, p.call.Keys...)
 		}
 		require.ElementsMatch(t, []string{"1 0", "1 2", "2 0", "2 1", "2 2"}, sent)

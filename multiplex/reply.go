@@ -165,8 +165,8 @@ func (p *part) repeat(parts []part, err error) []part {
 	return parts
 }
 
-// wanted leaves out what is of no use any more to be sent once more, and answers it.
-func wanted(parts []part, attempts []*Attempt, answers []answer) []part {
+// useful leaves out what is of no use any more to be sent once more, and answers it.
+func useful(parts []part, attempts []*Attempt, answers []answer) []part {
 	var kept []part
 	now := time.Now()
 	pointless := func(place int) bool { return attempts[place].pointless(now) != nil }
