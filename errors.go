@@ -35,7 +35,8 @@ var (
 
 // Errors for errors.As.
 type (
-	// HeldError tells which Keys were found held, each once and without the prefix, and by which Nodes, by their addresses. It is ErrHeld.
+	// HeldError tells which Keys were found held, each once and without the prefix, by which Nodes, by their addresses, and in RetryAfter for how
+	// long yet, where a waiting call knows; else 0. It is ErrHeld.
 	HeldError = multiplex.HeldError
 	// QuorumError tells how many nodes were needed (Need) and how they voted (Granted, Refused, Unknown), and in Nodes what was wrong with each
 	// whose vote is unknown; errors.Is finds these errors too. It is ErrNoQuorum.
