@@ -76,9 +76,14 @@ func TestAQuarantineIsTold(t *testing.T) {
 		require.ErrorContains(t, n.Err, "flushed")
 		require.WithinRange(t, n.Until, time.Now().Add(time.Second), time.Now().Add(time.Minute))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err = c.Acquire(ctx, "k")
+	ctx, tried := &endingContext{t.Context(), make(chan struct{}), context.DeadlineExceeded}, c.Stats().Attempts
+	waited := later(func() error {
+		_, err := c.Acquire(ctx, "k")
+		return err
+	})
+	eventually(t, func() bool { return c.Stats().Attempts > tried }, "the call does not try")
+	close(ctx.done)
+	err = receive(t, waited, "the call does not end")
 	require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

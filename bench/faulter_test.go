@@ -91,7 +91,9 @@ func TestFaultsAreMendedAtTheEnd(t *testing.T) {
 
 // A majority of faulty nodes is told by what was wrong on them.
 func TestFailedCallsAreToldByKind(t *testing.T) {
-	r, err := Run(t.Context(), stricken(t, Single, "readonly:1@0s+1s,readonly:2@0s+1s,readonly:3@0s+1s"))
+	cfg := stricken(t, Single, "readonly:1@0s+2s,readonly:2@0s+2s,readonly:3@0s+2s")
+	cfg.Duration = 2500 * time.Millisecond // time enough for calls while it lasts
+	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.NotZero(t, r.NoQuorum)
 	require.NotZero(t, r.ErrorsByKind["READONLY"])

@@ -214,7 +214,7 @@ func TestRunNeedsNodesThatGrant(t *testing.T) {
 	nodes, cfg := external(t, brief(Single))
 	require.NoError(t, nodes.Kill(0))
 	require.NoError(t, nodes.Kill(1))
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // instead of readyTimeout
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // instead of readyTimeout, and time for a try
 	defer cancel()
 	r, err := Run(ctx, cfg)
 	require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
@@ -239,7 +239,7 @@ func TestRunWithFencing(t *testing.T) {
 	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
 		nodes, cfg := external(t, brief(s))
 		cfg.Clients, cfg.Fencing = 2, true
-		r, err := Run(t.Context(), cfg)
+		r, err := runUntil(t, 50, cfg)
 		require.NoError(t, err)
 		requireSound(t, r)
 		require.Zero(t, r.FenceRegressions)

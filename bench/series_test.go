@@ -1,13 +1,17 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
@@ -66,16 +70,43 @@ func callsIn(list []Bucket) (calls uint64) {
 	return calls
 }
 
+// runUntilExtended runs for some intervals until so many locks were granted, and in the scenario Hold until leases were extended, however long
+// that takes.
+func runUntilExtended(t *testing.T, cfg Config) (*Report, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	registry := prometheus.NewRegistry()
+	cfg.Duration, cfg.Metrics = time.Hour, registry
+	cfg.Progress = func(elapsed time.Duration, granted uint64) {
+		if elapsed > 3*steps[0] && granted >= 50 && (cfg.Scenario != Hold || extensions(t, registry) > 0) {
+			cancel()
+		}
+	}
+	return Run(ctx, cfg)
+}
+
+// extensions is how many were confirmed.
+func extensions(t *testing.T, registry *prometheus.Registry) (sum float64) {
+	families, err := registry.Gather()
+	assert.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "lockpipe_extensions_total" && strings.Contains(m.String(), "confirmed") {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
 // In every scenario the intervals add up to what the report says of the whole run, and so does what each node did.
 func TestSeriesAddsUpInEveryScenario(t *testing.T) {
 	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
 		t.Run(string(s), func(t *testing.T) {
 			cfg := brief(s)
-			cfg.Clients, cfg.Duration = 2, 350*time.Millisecond
-			if s == Hold {
-				cfg.TTL = 200 * time.Millisecond // so that leases are extended
-			}
-			r, err := Run(t.Context(), cfg)
+			cfg.Clients, cfg.TTL = 2, 3*time.Second
+			r, err := runUntilExtended(t, cfg)
 			require.NoError(t, err)
 			require.WithinDuration(t, time.Now(), r.Started, time.Minute)
 			requireSum(t, r)
@@ -93,7 +124,9 @@ func TestSeriesAddsUpInEveryScenario(t *testing.T) {
 
 // A node that refuses everything is told with its failures, and the others without any of that kind.
 func TestSeriesTellsWhichNodeFailed(t *testing.T) {
-	r, err := Run(t.Context(), stricken(t, Single, "oom:2@300ms+600ms"))
+	cfg := stricken(t, Single, "oom:2@300ms+2s")
+	cfg.Duration = 2500 * time.Millisecond // time enough for calls while it lasts
+	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	requireSum(t, r)
 	require.Equal(t, "oom", r.Faults[0].Action)
@@ -200,7 +233,7 @@ func TestLooksAddUpTheClients(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 3)
 	var clients []*lockpipe.Client
 	for range 2 {
-		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), NodeTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), NodeTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		clients = append(clients, client)
 		require.NoError(t, takeOne(t.Context(), client, "key"))

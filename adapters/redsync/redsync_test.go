@@ -89,11 +89,30 @@ func TestTheEndOfTheTriesIsNoContextsEnd(t *testing.T) {
 	err := rs.NewMutex("k", redsync.WithTries(3), redsync.WithRetryDelay(10*time.Millisecond)).Lock()
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
 	require.NotErrorIs(t, err, context.Canceled)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	err = rs.NewMutex("k").LockContext(ctx)
+	ctx := pastDeadline{t.Context(), make(chan struct{})}
+	err = rs.NewMutex("k", redsync.WithRetryDelayFunc(func(int) time.Duration {
+		close(ctx.done) // behind the first try, however long that took
+		return time.Hour
+	})).LockContext(ctx)
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// pastDeadline is a context whose deadline is over when done is closed.
+type pastDeadline struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c pastDeadline) Done() <-chan struct{} { return c.done }
+
+func (c pastDeadline) Err() error {
+	select {
+	case <-c.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
 }
 
 // The goal: the first try has its time, however little the delays behind it amount to.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"html"
 	"net"
 	"net/url"
@@ -91,15 +92,18 @@ func TestNoPasswordIsReported(t *testing.T) {
 	address := free.Addr().String()
 	require.NoError(t, free.Close())
 	printed := make(chan string, 1)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
 	go func() {
-		_, stdout, stderr := loadgen(t.Context(), "-nodes", strings.Join(urls, ","), "-c", "4", "-d", "2s", "-json", json, "-html", page, "-metrics", address)
+		_, stdout, stderr := loadgen(ctx, "-nodes", strings.Join(urls, ","), "-c", "4", "-d", "1h", "-json", json, "-html", page, "-metrics", address)
 		printed <- stdout + stderr
 	}()
 	var metrics string
 	require.Eventually(t, func() bool {
 		metrics = text("http://" + address + "/metrics")
-		return strings.Contains(metrics, "lockpipe_node_state")
+		return strings.Contains(metrics, "lockpipe_node_state") && calling.MatchString(metrics)
 	}, 30*time.Second, 5*time.Millisecond)
+	interrupt()
 	stdout = <-printed
 	require.Contains(t, stdout, "single")
 	for _, file := range []string{json, page} {
