@@ -61,6 +61,9 @@ func sets(t *testing.T, nodes *lockpipetest.Nodes, i int) string {
 
 func mode(g GuardMode) func(*Config) { return func(c *Config) { c.Guard = g } }
 
+// waits lets a quarantine last for so long: several seconds, or a test on a busy machine could look when it is over already.
+func waits(d time.Duration) func(*Config) { return func(c *Config) { c.MaxTTL, c.TTL = d, d } }
+
 // The goal: masters that are used for the first time vote at once, and have the marker; also when several clients come at the same moment,
 // and for a client that comes later.
 func TestTheFirstUseIsAtOnceForAllClients(t *testing.T) {
@@ -124,9 +127,10 @@ func TestOneMarkerIsNoFirstUse(t *testing.T) {
 
 // The goal: a client whose nodes came up by waiting has admitted them as well: when they restart together, that is no first use.
 func TestAfterWaitingThereIsNoFirstUse(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	require.NoError(t, nodes.Kill(1))
-	m := start(t, nodes.URLs(), func(c *Config) { c.MaxTTL, c.TTL = time.Second, time.Second })
+	m := start(t, nodes.URLs(), waits(4*time.Second))
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 0, NodeUp, "")
 	require.False(t, m.first.possible())
@@ -135,8 +139,9 @@ func TestAfterWaitingThereIsNoFirstUse(t *testing.T) {
 // The goal: a client that had admitted the nodes knows that they lost everything together, though they look as before their first use; and
 // it votes again with them after the longest TTL, not before.
 func TestAllNodesThatRestartTogetherWait(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
-	m := start(t, nodes.URLs(), func(c *Config) { c.MaxTTL, c.TTL = 3*time.Second, 3*time.Second })
+	m := start(t, nodes.URLs(), waits(6*time.Second))
 	up(t, m)
 	var restarted time.Time
 	for i := range nodes.Len() {
@@ -153,13 +158,14 @@ func TestAllNodesThatRestartTogetherWait(t *testing.T) {
 		becomes(t, m, i, NodeUp, "")
 		require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", markerKey))
 	}
-	require.GreaterOrEqual(t, time.Since(restarted), 3*time.Second)
+	require.GreaterOrEqual(t, time.Since(restarted), 6*time.Second)
 }
 
 // The goal: a client that knows of the loss keeps one that knows nothing from taking it for the first use, until the quarantine is over.
 func TestWhoKnowsOfALossKeepsOthersFromTheFirstUse(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
-	knowing := start(t, nodes.URLs(), func(c *Config) { c.MaxTTL, c.TTL = 5*time.Second, 5*time.Second })
+	knowing := start(t, nodes.URLs(), waits(5*time.Second))
 	up(t, knowing)
 	for i := range nodes.Len() {
 		require.NoError(t, nodes.Kill(i))
@@ -181,9 +187,10 @@ func TestWhoKnowsOfALossKeepsOthersFromTheFirstUse(t *testing.T) {
 
 // The goal: a wait that began while it could be the first use lasts no longer when the wait of another node has ended that.
 func TestAWaitIsNotBegunAnew(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	require.NoError(t, nodes.Kill(2))
-	m := start(t, nodes.URLs(), func(c *Config) { c.MaxTTL, c.TTL = 5*time.Second, 5*time.Second })
+	m := start(t, nodes.URLs(), waits(5*time.Second))
 	until := []time.Time{becomes(t, m, 0, NodeQuarantined, "").Until, becomes(t, m, 1, NodeQuarantined, "").Until}
 	require.Eventually(t, func() bool {
 		up := 0
@@ -207,14 +214,15 @@ func settles(p []byte) bool {
 // The goal: the marker is written only where it still is what was seen: another client may have admitted the server meanwhile, and it may have
 // been flushed again.
 func TestAMarkerThatHasChangedIsNotOverwritten(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
-	knowing := start(t, nodes.URLs(), func(c *Config) { c.MaxTTL, c.TTL = time.Second, time.Second })
+	knowing := start(t, nodes.URLs(), waits(4*time.Second))
 	up(t, knowing)
 	require.NoError(t, knowing.Close(t.Context()))
 	ask(t, nodes, 0, "SET", markerKey, lostPrefix+"1")
 	var once sync.Once
 	m := start(t, nodes.URLs(), func(c *Config) {
-		c.MaxTTL, c.TTL = time.Second, time.Second
+		waits(4 * time.Second)(c)
 		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			return &spy{Conn: conn, wrote: func(p []byte) {
@@ -513,12 +521,13 @@ func TestABusyServerIsAskedAgain(t *testing.T) {
 // The goal: GuardStrict also waits before the first use, and admits no server that has no run_id; GuardAuto does that with one warning, and
 // GuardOff leaves no marker.
 func TestTheModes(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	begin := time.Now()
-	strict := start(t, nodes.URLs(), func(c *Config) { c.Guard, c.MaxTTL = GuardStrict, time.Second })
+	strict := start(t, nodes.URLs(), func(c *Config) { c.Guard, c.MaxTTL = GuardStrict, 4*time.Second })
 	becomes(t, strict, 0, NodeQuarantined, whyUnknown)
 	becomes(t, strict, 0, NodeUp, "")
-	require.GreaterOrEqual(t, time.Since(begin), time.Second)
+	require.GreaterOrEqual(t, time.Since(begin), 4*time.Second)
 	require.NoError(t, strict.Close(t.Context()))
 	ask(t, nodes, 0, "DEL", markerKey)
 	off := start(t, nodes.URLs(), mode(GuardOff))
