@@ -147,6 +147,10 @@ func TestNodeCanBeMadeDurableInDirectoryOfTest(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
+	require.Eventually(t, func() bool { // the process that writes the first file would outlive the server, and write into a directory that is being removed
+		info, _ := do(t, nodes, 0, "INFO", "persistence").(string)
+		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0")
+	}, eventually, pollEvery)
 	require.NoError(t, nodes.Restart(0))
 	require.Nil(t, do(t, nodes, 0, "GET", "k"), "a restarted node is empty all the same")
 }

@@ -743,6 +743,11 @@ func TestADurableNodeWasDurableAtItsStart(t *testing.T) {
 	late := start(t, s.url(), nil)
 	becomes(t, late, 0, NodeQuarantined, "")
 	require.ErrorIs(t, wait(late.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
+	require.Eventually(t, func() bool { // the process that writes the first file would outlive the server, and write into a directory that is being removed
+		info, err := s.do("INFO", "persistence")
+		state := fields(info.text)
+		return err == nil && state["aof_rewrite_in_progress"] == "0" && state["aof_rewrite_scheduled"] == "0"
+	}, patient, time.Millisecond)
 }
 
 // The goal: a master that was a replica for a while has the keys of the other one, and its own marker among them, but not the locks that the
