@@ -147,6 +147,20 @@ func TestAStaleAnswerIsNoRival(t *testing.T) {
 	require.Zero(t, pause)
 	require.Equal(t, []int{0, 0, 0, judge}, []int{s.lost, s.attempts, s.vain, s.judge})
 
+	g := lag{}
+	for range 2 {
+		for range maxCatchUps {
+			again, wait := g.after(stale.attempt)
+			require.True(t, again && !wait)
+		}
+		again, _ := g.after(stale.attempt)
+		require.False(t, again, "a call does not hurry for ever after clocks that run faster")
+	}
+	require.Equal(t, ahead, g.floor)
+	g.floor = ahead + 1
+	_, _ = g.after(stale.attempt)
+	require.Equal(t, ahead+1, g.floor, "and never goes back")
+
 	_, next, _ := s.begin()
 	require.NotNil(t, next.attempt, "at once")
 	require.True(t, next.all)

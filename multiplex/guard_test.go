@@ -86,6 +86,7 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 			require.Equal(t, want, v)
 			require.Equal(t, "new", m.runID)
 			require.True(t, m.known, "of whatever server")
+			m.known = false
 			require.Equal(t, memory{runID: "new", marker: "new", admitted: true, known: true, seen: at(1000)}, m.settled())
 			require.Equal(t, at(1000), m.seen)
 		})
