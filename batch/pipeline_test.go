@@ -200,10 +200,11 @@ func TestTheWeightUnderWayIsBounded(t *testing.T) {
 			c.Weight, c.MaxFlush, c.Window = func(op int) int { return op }, 10, 3
 		})
 		next := func(ops ...int) [][]int {
-			s.flushes = nil
 			enqueue(t, p, ops...)
 			synctest.Wait()
-			return s.flushes
+			flushes := s.flushes
+			s.flushes = nil
+			return flushes
 		}
 		require.Equal(t, [][]int{{24}}, next(24))
 		require.Empty(t, next(7), "31 of 30")
