@@ -32,11 +32,11 @@ func TestFencesRiseWithTheWallClockAndWithout(t *testing.T) {
 	take(0, 8001, 8001)
 }
 
-// The goal: what a call has seen beyond minutes ahead of the wall clock is topped by this call alone; up to there all further numbers are above it.
+// The goal: what a call has seen beyond ten minutes ahead of the wall clock is topped by this call alone; up to there all further numbers are above it.
 func TestWhatIsFarAheadOfTheWallClockStaysWithItsCall(t *testing.T) {
 	wall := time.UnixMicro(1 << 50)
 	f := fences{wall: func() time.Time { return wall }, lead: 15_000_000}
-	furthest := wall.Add(maxFollow).UnixMicro()
+	furthest := wall.Add(10 * time.Minute).UnixMicro() // as docs/fencing.md says
 	for _, floor := range []int64{furthest, furthest + 1, wall.Add(time.Hour).UnixMicro(), 1 << 52, multiplex.MaxFence - 1} {
 		first, last := f.take(floor, 1+maxHandOver)
 		require.Equal(t, []int64{floor + 1, floor + 1}, []int64{first, last})
@@ -146,6 +146,20 @@ func TestAStaleAnswerIsNoRival(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, pause)
 	require.Equal(t, []int{0, 0, 0, judge}, []int{s.lost, s.attempts, s.vain, s.judge})
+
+	g := lag{}
+	for range 2 {
+		for range maxCatchUps {
+			again, wait := g.after(stale.attempt)
+			require.True(t, again && !wait)
+		}
+		again, _ := g.after(stale.attempt)
+		require.False(t, again, "a call does not hurry for ever after clocks that run faster")
+	}
+	require.Equal(t, ahead, g.floor)
+	g.floor = ahead + 1
+	_, _ = g.after(stale.attempt)
+	require.Equal(t, ahead+1, g.floor, "and never goes back")
 
 	_, next, _ := s.begin()
 	require.NotNil(t, next.attempt, "at once")

@@ -431,6 +431,16 @@ func TestACallThatIsCutOffTellsHowLongTheKeysAreHeld(t *testing.T) {
 		require.InDelta(t, 9*time.Second, after, float64(5*time.Millisecond))
 		require.ErrorContains(t, err, "held by another on ")
 		release(t, l)
+
+		for i := range v.nodes { // somebody who never gives it back
+			v.set(t, i, "k", "another's")
+			defer v.del(i, "k")
+		}
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		after, err = retryAfter(t, queueFor(ctx, c, []string{"k"}))
+		require.Zero(t, after, "until nobody knows when")
+		require.ErrorContains(t, err, "held by another on ")
 	})
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		before, err := c.TryAcquireAll(t.Context(), []string{"k", "beside k"})

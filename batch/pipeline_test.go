@@ -81,11 +81,12 @@ func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
 	})
 }
 
-// The goal: no more than Window flushes are under way, and a further one starts only for Beside operations, or twice as many beside two.
+// The goal: no more than Window flushes are under way, and a further one starts only for Beside operations, or twice as many beside two, and
+// four times as many beside three.
 func TestFlushesUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside = 3, few(2) })
+		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside = 4, few(2) })
 		enqueue(t, p, 1)
 		synctest.Wait()
 		enqueue(t, p, 2)
@@ -100,12 +101,21 @@ func TestFlushesUnderWayAreBounded(t *testing.T) {
 		enqueue(t, p, 7)
 		synctest.Wait()
 		require.Equal(t, [][]int{{1}, {2, 3}, {4, 5, 6, 7}}, s.flushes)
-		enqueue(t, p, 8, 9, 10, 11, 12, 13, 14, 15, 16)
+		enqueue(t, p, 8, 9, 10, 11, 12, 13, 14)
 		synctest.Wait()
-		require.Len(t, s.flushes, 3, "the window is full")
+		require.Len(t, s.flushes, 3, "seven are too few for a fourth one")
+		enqueue(t, p, 15)
+		synctest.Wait()
+		require.Len(t, s.flushes, 4)
+		require.Len(t, s.flushes[3], 8)
+		for op := range 40 {
+			enqueue(t, p, op+16)
+		}
+		synctest.Wait()
+		require.Len(t, s.flushes, 4, "the window is full")
 		close(s.gate)
 		synctest.Wait()
-		require.Len(t, s.done, 16)
+		require.Len(t, s.done, 55)
 	})
 }
 
@@ -115,7 +125,7 @@ func TestFlushesAreBoundedAndInOrder(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) { c.MaxFlush = 7 })
 		next := 0
-		for range 50 {
+		for range 500 {
 			for range 5 {
 				next++
 				enqueue(t, p, next)
@@ -134,10 +144,24 @@ func TestFlushesAreBoundedAndInOrder(t *testing.T) {
 		require.Len(t, all, next)
 		require.IsIncreasing(t, all)
 		require.Len(t, s.done, next)
-		require.LessOrEqual(t, cap(p.backlog), 1024, "the backlog's memory is bounded by what waited")
+		require.LessOrEqual(t, cap(p.backlog), 64, "the backlog's memory is bounded by what waited")
 		for _, c := range p.backlog[:cap(p.backlog)] {
 			require.Nil(t, c, "what was answered is kept alive")
 		}
+	})
+}
+
+// The goal: a flush takes all that it may.
+func TestAFlushIsFilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(func(c *Config[int, int]) { c.Weight, c.MaxFlush = func(op int) int { return op }, 10 })
+		enqueue(t, p, 20)
+		synctest.Wait()
+		enqueue(t, p, 4, 6, 1)
+		close(s.gate)
+		synctest.Wait()
+		require.Equal(t, [][]int{{20}, {4, 6}, {1}}, s.flushes)
 	})
 }
 
@@ -164,6 +188,37 @@ func TestFlushesAreBoundedByWeight(t *testing.T) {
 		}
 		require.Equal(t, []int{1, 4, 5, 1, 50, 3, 7}, all)
 		require.Zero(t, p.weight)
+	})
+}
+
+// The goal: beside one flush that is heavier than usual the others start only up to the weight of a full window; what is more waits until one of
+// them ends.
+func TestTheWeightUnderWayIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		p := s.pipeline(func(c *Config[int, int]) {
+			c.Weight, c.MaxFlush, c.Window = func(op int) int { return op }, 10, 3
+		})
+		next := func(ops ...int) [][]int {
+			enqueue(t, p, ops...)
+			synctest.Wait()
+			flushes := s.flushes
+			s.flushes = nil
+			return flushes
+		}
+		require.Equal(t, [][]int{{24}}, next(24))
+		require.Empty(t, next(7), "31 of 30")
+		s.gate <- struct{}{} // for the 24
+		require.Equal(t, [][]int{{7}}, next())
+		require.Equal(t, [][]int{{23}}, next(23), "just 30")
+		require.Empty(t, next(1, 3, 6))
+		s.gate <- struct{}{} // for the 7
+		require.Equal(t, [][]int{{1, 3}}, next())
+		s.gate <- struct{}{} // for the 23
+		close(s.gate)
+		require.Equal(t, [][]int{{6}}, next())
+		require.Len(t, s.done, 6)
+		require.Zero(t, p.aloft)
 	})
 }
 

@@ -40,6 +40,7 @@ type try struct {
 	at  time.Time
 	ttl time.Duration
 	who any
+	ask Extension
 }
 
 // manager returns a manager in front of masters that confirm everything.
@@ -75,7 +76,7 @@ func (s *masters) extend(_ context.Context, due []Extension) {
 		e := &due[i]
 		e.Sent = time.Now()
 		s.mu.Lock()
-		s.tries = append(s.tries, try{e.Sent, e.TTL, e.Owner})
+		s.tries = append(s.tries, try{e.Sent, e.TTL, e.Owner, *e})
 		answer := s.answer
 		s.mu.Unlock()
 		if e.Err = answer(e); e.Err == errHangs {

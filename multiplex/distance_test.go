@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,5 +42,53 @@ func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 		}
 		require.Error(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), context.Background()))
 		require.Equal(t, besideFar, n.beside())
+		n.trip = func(_ []*Attempt, answers []answer) {
+			time.Sleep(50 * time.Microsecond)
+			for i := range answers {
+				answers[i] = answer{replied: true, nothing: true, err: errStale}
+			}
+		}
+		require.Error(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), context.Background()))
+		require.Equal(t, besideNear, n.beside())
 	})
+}
+
+// The goal: beside a flush that is under way to a far node a further one leaves with few keys, and to a near one with many; after a new connection it
+// is not known any more that the node is far.
+func TestHowManyKeysLeaveBesideAFlushToANode(t *testing.T) {
+	for trip, few := range map[time.Duration]int{3 * time.Millisecond: besideFar, 50 * time.Microsecond: besideNear} {
+		synctest.Test(t, func(t *testing.T) {
+			m, _, stop := simulated(1, 1, 0)
+			defer stop()
+			n, gate, flushes := m.nodes[0], make(chan struct{}), 0
+			n.trip = func(_ []*Attempt, answers []answer) {
+				flushes++ // one after the other begins
+				<-gate
+				for i := range answers {
+					answers[i] = answer{vote: granted, replied: true}
+				}
+			}
+			n.travelled(trip)
+			add := func(keys int) int {
+				c, all := new(Claim), make([]string, keys)
+				for i := range all {
+					all[i] = fmt.Sprint(keys, " ", i)
+				}
+				c.Init("", all, "t")
+				m.Acquire(c, time.Minute, keys)
+				synctest.Wait()
+				return flushes
+			}
+			require.Equal(t, 1, add(2))
+			require.Equal(t, 1, add(few-1))
+			require.Equal(t, 2, add(1))
+			close(gate)
+			synctest.Wait()
+			n.travelled(3 * time.Millisecond) // in the bubble the others took no time, as if there had been none
+			require.Equal(t, besideFar, n.beside())
+			n.become(NodeDown, errBroken)
+			n.become(NodeUp, nil)
+			require.Equal(t, besideNear, n.beside())
+		})
+	}
 }

@@ -62,6 +62,11 @@ func TestNodesThatDoNotMeetAreNoFirstUse(t *testing.T) {
 		begin = time.Now()
 		require.False(t, joins(ctx, f, 1))
 		require.Less(t, time.Since(begin), 100*time.Millisecond, "time is left for the rest")
+		ended, end := context.WithCancel(t.Context())
+		end()
+		require.False(t, joins(ended, f, 1))
+		_, err := f.join(t.Context(), 1, func() (bool, error) { return false, errors.New("a look, and the other has left") })
+		require.NoError(t, err)
 		require.True(t, f.possible())
 		told := joining(f, 0, 1)
 		require.True(t, <-told[0] && <-told[1])
@@ -79,6 +84,14 @@ func TestAMarkerRulesOutTheFirstUse(t *testing.T) {
 		require.False(t, <-told[0] || <-told[1])
 		require.False(t, joins(t.Context(), f, 2))
 		require.Equal(t, begin, time.Now())
+		time.Sleep(time.Second)
+		f.ruleOut()
+		require.Equal(t, time.Second, f.overFor(), "since the first time")
+
+		f = newFirstUse(1)
+		first, err := f.join(t.Context(), 0, func() (bool, error) { f.ruleOut(); return true, nil })
+		require.NoError(t, err)
+		require.False(t, first, "it was ruled out while the last one looked")
 	})
 }
 
@@ -108,13 +121,20 @@ func TestAllNodesLookAgainWhenTheyHaveMet(t *testing.T) {
 		require.False(t, f.possible())
 
 		f = newFirstUse(3)
-		told = joining(f, 0, 1)
+		told = joining(f, 0)
+		looks, second := 0, make(chan bool, 1)
+		go func() {
+			first, _ := f.join(context.Background(), 1, func() (bool, error) { looks++; return true, nil })
+			second <- first
+		}()
 		broke := errors.New("it broke")
-		_, err = f.join(t.Context(), 2, func() (bool, error) { return false, broke })
+		_, err = f.join(t.Context(), 2, func() (bool, error) { synctest.Wait(); return false, broke })
 		require.ErrorIs(t, err, broke)
 		require.True(t, f.possible())
+		require.Equal(t, 1, looks)
 		require.True(t, joins(t.Context(), f, 2))
-		require.True(t, <-told[0] && <-told[1])
+		require.True(t, <-told[0] && <-second)
+		require.Equal(t, 2, looks, "the first one was before the other came again")
 	})
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
 
@@ -103,6 +105,38 @@ func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The goal: an extension whose script the server had forgotten is not sent again when the lease was released meanwhile, though it was in time.
+func TestAnExtensionIsNotSentOnceMoreWhenItsLeaseIsReleased(t *testing.T) {
+	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+		c := claim("k", "t")
+		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Minute)
+		c.last = e
+		sent := 0
+		all[0].redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
+			if command != "EVALSHA" || args[0] != script.Extend.SHA {
+				return all[0].before(peer, command, args...)
+			}
+			sent++
+			c.mu.Lock()
+			c.last = nil
+			c.mu.Unlock()
+			peer.WriteError("NOSCRIPT No matching script. Please use EVAL.")
+			return true
+		})
+		require.Equal(t, []answer{{nothing: true, err: errSuperseded}}, flushed(m, []*Attempt{e}))
+		require.Equal(t, 1, sent)
+	}, redis84)
+}
+
+// The goal: where votes do not count, what was not sent left nothing all the same, and what was answered is in doubt.
+func TestOnlyWhatWasAnsweredIsInDoubt(t *testing.T) {
+	unsent, broke := answer{nothing: true, err: errGate}, answer{broken: true, err: errBroken}
+	answers := []answer{unsent, broke, done, {vote: refused, nothing: true, replied: true}}
+	doubt(answers)
+	doubtful := answer{broken: true, err: errFlushed}
+	require.Equal(t, []answer{unsent, broke, doubtful, doubtful}, answers)
 }
 
 // The goal: behind a node that hangs, calls that have given up leave the queue, so that it does not grow with the calls; when the node goes

@@ -39,6 +39,7 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "unknown, no marker", s: unmarked, until: 1060, why: whyUnknown},
 		{name: "unknown, another marker", s: change(other), until: 1060, why: whyUnknown},
 		{name: "known server, no marker: flushed now", s: unmarked, m: memory{runID: "new", admitted: true}, until: 1060, why: whyFlushed},
+		{name: "known server, another's marker", s: change(other), m: memory{runID: "new", admitted: true}, until: 1060, why: whyUnknown},
 		{name: "durable restart", s: change(func(s *sight) { other(s); s.durable = true }), m: knew, mark: true},
 		{name: "durable restart, new client", s: change(func(s *sight) { other(s); s.durable = true }), mark: true},
 		{name: "durable restart, not marked yet", s: change(func(s *sight) { other(s); s.durable = true }), m: memory{runID: "new"}, mark: true},
@@ -75,6 +76,7 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "restarted while waiting", s: unmarked, m: memory{runID: "old", seen: at(990), until: at(1001)}, until: 1056, why: whyRestarted},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			test.m.known = true
 			v, m := assess(&test.s, test.m, time.Minute, at(1000))
 			want := verdict{admitted: test.until == 0, mark: test.mark}
 			if test.until > 0 {
@@ -83,7 +85,9 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 			}
 			require.Equal(t, want, v)
 			require.Equal(t, "new", m.runID)
-			require.Empty(t, m.settled().replica)
+			require.True(t, m.known, "of whatever server")
+			m.known = false
+			require.Equal(t, memory{runID: "new", marker: "new", admitted: true, known: true, seen: at(1000)}, m.settled())
 			require.Equal(t, at(1000), m.seen)
 		})
 	}

@@ -1,0 +1,97 @@
+package multiplex
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shown is what the guard sees of a server that answers each question with this text, one that is not in it with an error, and CONFIG by words.
+func shown(t *testing.T, answers map[string]string) sight {
+	t.Helper()
+	s := sight{uptime: -1, promoted: true}
+	for _, q := range s.questions(nil, "marker") {
+		text, known := answers[strings.Join(q.command[:2], " ")]
+		r := reply{kind: '$', text: text}
+		switch {
+		case !known:
+			r = reply{kind: '-', text: "ERR unknown command"}
+		case q.command[0] == "CONFIG":
+			r = reply{kind: '*'}
+			for word := range strings.FieldsSeq(text) {
+				r.items = append(r.items, reply{kind: '$', text: word})
+			}
+		}
+		if err := q.take(r); known {
+			require.NoError(t, err)
+		}
+	}
+	return s
+}
+
+// The goal: what a server shows is taken for good only where it says all of what that needs: that it answers no write before it is on the disk, and
+// has done so since its start; that it was no replica since then; and how old it is. What is missing counts against it.
+func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
+	best := map[string]string{
+		"INFO server":      "# Server\r\nrun_id:r\r\nuptime_in_seconds:5\r\n",
+		"INFO persistence": "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n",
+		"INFO replication": "role:master\r\nmaster_replid2:0000000000000000000000000000000000000000\r\n",
+		"CONFIG GET":       "appendfsync always no-appendfsync-on-rewrite no",
+		"GET marker":       "r",
+	}
+	good := sight{runID: "r", uptime: 5 * time.Second, durable: true, marker: "r"}
+	require.Equal(t, good, shown(t, best))
+
+	volatile := func(s *sight) { s.durable = false }
+	rewritten := func(s *sight) { s.rewritten = true }
+	promoted := func(s *sight) { s.promoted = true }
+	replica := func(s *sight) { s.replica, s.promoted = true, true }
+	ageless := func(s *sight) { s.uptime = -1 }
+	for _, test := range []struct {
+		where, text, instead string
+		want                 func(*sight)
+	}{
+		{"INFO persistence", "aof_enabled:1", "aof_enabled:0", volatile},
+		{"INFO persistence", "aof_enabled:1", "", volatile},
+		{"INFO persistence", "sec:-1", "sec:0", rewritten},
+		{"INFO persistence", "aof_last_rewrite_time_sec:-1", "", rewritten},
+		{"INFO persistence", "in_progress:0", "in_progress:1", rewritten},
+		{"INFO persistence", "aof_rewrite_in_progress:0", "", rewritten},
+		{"INFO persistence", "scheduled:0", "scheduled:1", rewritten},
+		{"INFO persistence", "aof_rewrite_scheduled:0", "", rewritten},
+		{"CONFIG GET", "always", "everysec", volatile},
+		{"CONFIG GET", "rewrite no", "rewrite yes", volatile},
+		{"CONFIG GET", "appendfsync always ", "", volatile},
+		{"CONFIG GET", "no-appendfsync-on-rewrite no", "", volatile},
+		{"INFO replication", "role:master", "role:slave", replica},
+		{"INFO replication", "role:master", "role:replica", replica},
+		{"INFO replication", "role:master", "role:sentinel", promoted},
+		{"INFO replication", "role:master", "", promoted},
+		{"INFO replication", "replid2:0", "replid2:8", promoted},
+		{"INFO replication", "master_replid2", "another", promoted},
+		{"INFO server", "seconds:5", "seconds:-5", ageless},
+		{"INFO server", "seconds:5", "seconds:?", ageless},
+		{"INFO server", "uptime_in_seconds:5", "", ageless},
+	} {
+		answers, want := maps.Clone(best), good
+		answers[test.where] = strings.Replace(best[test.where], test.text, test.instead, 1)
+		require.NotEqual(t, best, answers)
+		test.want(&want)
+		require.Equal(t, want, shown(t, answers), "%q instead of %q", test.instead, test.text)
+	}
+	for where, want := range map[string]func(*sight){
+		"INFO persistence": func(s *sight) { s.durable, s.rewritten = false, true }, "CONFIG GET": volatile, "INFO replication": promoted,
+	} {
+		answers, expected := maps.Clone(best), good
+		delete(answers, where)
+		want(&expected)
+		require.Equal(t, expected, shown(t, answers), "no %s", where)
+	}
+
+	nameless := shown(t, map[string]string{"INFO server": "uptime_in_seconds:5", "GET marker": "r"})
+	require.Empty(t, nameless.runID)
+	require.ErrorContains(t, nameless.silence, "no run_id")
+}
