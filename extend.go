@@ -35,6 +35,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	a := l.client.mux.Extend(l.claim, e.TTL, e.Before, 0, l.claim.Len())
 	e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, time.Time{}))
+	a.Forget()
 	err = e.Finish()
 	l.client.meters.extended(err)
 	if err != nil && l.Err() != nil {
@@ -60,6 +61,7 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 	for i, a := range attempts {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, began))
+		a.Forget()
 		c.meters.extended(e.Finish()) // leaseEnded is told if it is over
 	}
 }

@@ -20,12 +20,15 @@ const (
 	pauseParts    = 32
 	// shortest is the shortest pause.
 	shortest = time.Millisecond
-	// grid is what the moments are rounded down to, so that those near each other share a batch; for a short V a part of it.
-	grid = 10 * time.Millisecond
+	// tick is what the moments are rounded down to, so that the timer does not fire for each; for a short V a part of it.
+	tick = time.Millisecond
+	// linger is how long a term that is due waits for others, so that they share a batch; for a short V a part of it. The moment is
+	// earlier by as much.
+	linger = 10 * time.Millisecond
 )
 
-// raster is the grid for a validity.
-func raster(v time.Duration) time.Duration { return max(min(grid, v/pauseParts), 1) }
+// part is d, or for a short validity so much of it that pauses hardly change.
+func part(d, v time.Duration) time.Duration { return max(min(d, v/pauseParts), 1) }
 
 // pause is the time before the next try, where so much is left.
 func pause(v, left time.Duration) time.Duration {
@@ -54,7 +57,8 @@ func (t *Term) next(now instant) instant {
 	if at <= now || t.failed() {
 		at = max(early, now.after(pause(v, time.Duration(t.until-now))))
 	} else {
-		at -= at % instant(raster(v))
+		at = at.after(-part(linger, v))
+		at -= at % instant(part(tick, v))
 	}
 	return min(at, t.until)
 }
@@ -62,19 +66,22 @@ func (t *Term) next(now instant) instant {
 // failed reports whether the last extension failed. mu is held.
 func (t *Term) failed() bool { return t.extra != nil && t.extra.failure != nil }
 
-// look is what the manager asks when the time of a term's event has come: whether it is over, or due for an extension, and
-// when to look again.
-func (t *Term) look(now instant) (next instant, over, due bool) {
+// look is what the manager asks when the time of a term's event has come: whether it is over, or due for an extension, when that has to begin
+// at the latest (0: it is not due), and when to look again. What failed before, or is late, does not linger.
+func (t *Term) look(now instant) (next, latest instant, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.end != nil || now >= t.until {
-		return 0, true, false
+		return 0, 0, true
 	}
-	v := Validity(t.ttl)
-	if t.extendable() && time.Duration(t.until-now) <= v*dueEarly/dueParts+raster(v) {
-		t.queued, due = true, true
+	v, left := Validity(t.ttl), time.Duration(t.until-now)
+	if t.extendable() && left <= v*dueEarly/dueParts+part(linger, v)+part(tick, v) {
+		t.queued, latest = true, now
+		if left > v*dueLate/dueParts && !t.failed() {
+			latest = now.after(part(linger, v))
+		}
 	}
-	return t.next(now), false, due
+	return t.next(now), latest, false
 }
 
 // unqueue is told that the term is not among the ready ones any more.

@@ -11,6 +11,8 @@ import (
 const (
 	// maxBatch is the most leases that are extended in one go.
 	maxBatch = 256
+	// enough is how many due leases do not linger for more: larger batches cost hardly less, and whoever acquires waits behind them.
+	enough = 24
 	// maxBatches is the most batches under way. While one hangs the others go on; when all do, what is due waits in the
 	// order of the deadlines.
 	maxBatches = 8
@@ -23,7 +25,7 @@ const (
 // Config says what a Manager does with its leases. All of it is required.
 type Config struct {
 	// Extend makes all of these extensions, in one go, and finishes each one as soon as its outcome is known: those with the
-	// nearest deadline come first. It returns soon after ctx has ended.
+	// nearest deadline come first. It returns soon after ctx has ended, and keeps none of them.
 	Extend func(ctx context.Context, due []Extension)
 	// Ready reports whether an extension has any chance at present. While it has none, what is due waits, instead of trying in vain.
 	// It must not block.
@@ -41,7 +43,7 @@ type Config struct {
 // Each term has one event in a heap: when it is due for an extension, or else when its time runs out. One timer, set for the
 // first event, serves all of them, so the end is told when it comes and not at some later tick. A term that was extended meanwhile
 // is found so when its event comes, and put back. What is due goes into a second heap by deadline, from which batches are
-// taken; batches under way are bounded.
+// taken, when there are enough of them or they have lingered for long enough; batches under way are bounded.
 //
 // Lock order: Manager.mu, then Term.mu. Nothing else is called under either but the cancelling of a context.
 //
@@ -56,10 +58,12 @@ type Manager struct {
 	expired  atomic.Uint64      // leases ended by ErrExpired
 	lost     atomic.Uint64      // leases ended by ErrLost
 
-	mu      sync.Mutex // guards all below
-	events  schedule   // every term held, by the time of its next event
-	ready   queue      // terms that are due, by deadline
-	batches int        // under way
+	mu      sync.Mutex    // guards all below
+	events  schedule      // every term held, by the time of its next event
+	ready   queue         // terms that are due, by deadline
+	latest  instant       // when the ready ones linger no more
+	batches int           // under way
+	spare   [][]Extension // memory of batches, at most maxBatches; an extension is large, and there may be ten thousands a second
 	timer   *time.Timer
 	armed   instant // when the timer fires; 0: it does not
 	closed  bool
@@ -209,7 +213,7 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 			return over, true
 		}
 		t := m.events[0].term
-		next, ended, due := t.look(now)
+		next, latest, ended := t.look(now)
 		if ended {
 			heap.Pop(&m.events)
 			over = append(over, t)
@@ -217,9 +221,13 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 		}
 		m.events[0].at = next
 		heap.Fix(&m.events, 0)
-		if due {
-			heap.Push(&m.ready, t)
+		if latest == 0 {
+			continue
 		}
+		if len(m.ready) == 0 || latest < m.latest {
+			m.latest = latest
+		}
+		heap.Push(&m.ready, t)
 	}
 	m.start(now)
 	if len(m.events) > 0 {
@@ -239,9 +247,13 @@ func (m *Manager) start(now instant) {
 	}
 }
 
-// able reports whether there is anything to extend and a chance to do it; mu is held.
+// able reports whether there is anything to extend now and a chance to do it; mu is held.
 func (m *Manager) able(now instant) bool {
 	if len(m.ready) == 0 {
+		return false
+	}
+	if len(m.ready) < enough && now < m.latest {
+		m.arm(m.latest)
 		return false
 	}
 	if m.cfg.Ready() {
@@ -265,21 +277,29 @@ func (m *Manager) pass(t *Term) {
 
 // extend makes one batch after the other until nothing is due.
 func (m *Manager) extend() {
-	for batch, more := m.batch(); more; batch, more = m.batch() {
+	for batch, more := m.batch(nil); more; batch, more = m.batch(batch) {
 		if len(batch) > 0 {
 			m.cfg.Extend(m.ctx, batch)
 		}
 	}
 }
 
-// batch takes the next batch. Where there is no more, the goroutine ends.
-func (m *Manager) batch() (batch []Extension, more bool) {
+// batch takes the next batch, in the memory of the one before, if there was one. Where there is no more, the goroutine ends.
+func (m *Manager) batch(before []Extension) (batch []Extension, more bool) {
+	clear(before)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
 	if m.closed || !m.able(now) {
 		m.batches--
+		if before != nil {
+			m.spare = append(m.spare, before)
+		}
 		return nil, false
+	}
+	if batch = before[:0]; batch == nil && len(m.spare) > 0 {
+		last := len(m.spare) - 1
+		batch, m.spare = m.spare[last][:0], m.spare[:last]
 	}
 	for n := 0; n < maxBatch && len(m.ready) > 0; n++ {
 		t := heap.Pop(&m.ready).(*Term)

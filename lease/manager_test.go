@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,8 +31,8 @@ func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
 		tries := s.tried()
 		for i, e := range tries {
 			left := until.Sub(e.at)
-			require.LessOrEqual(t, left, v*3/4+grid, "extension %d", i)
-			require.Greater(t, left, v/2-grid, "extension %d", i)
+			require.LessOrEqual(t, left, v*3/4+linger+tick, "extension %d", i)
+			require.Greater(t, left, v/2, "extension %d", i)
 			until = e.at.Add(Validity(e.ttl))
 			if i < len(tries)-1 {
 				require.Equal(t, usualTTL, e.ttl)
@@ -124,25 +125,87 @@ func TestAHungExtensionDelaysNobody(t *testing.T) {
 	})
 }
 
-// The goal: leases that are due together share batches, and batches under way are bounded.
+// holdMany begins terms, lets each become due once, and returns the sizes of the batches.
+func holdMany(t *testing.T, m *Manager, s *masters, count int) []int {
+	t.Helper()
+	s.set(func(*Extension) error { time.Sleep(time.Microsecond); return nil })
+	for i := range count {
+		hold(t, m, i, usualTTL, time.Hour)
+	}
+	pass(Validity(usualTTL) / 2)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	who := map[any]bool{}
+	for _, e := range s.tries {
+		who[e.who] = true
+	}
+	require.Equal(t, count, len(who), "each once") //nolint:testifylint // Len would print all of them
+	require.LessOrEqual(t, s.most, maxBatches)
+	return s.sizes
+}
+
+// The goal: leases that are due together share batches, which are not large unless they have to be: whoever acquires waits behind them; and
+// batches under way are bounded.
 func TestWhatIsDueTogetherSharesABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
-		s.set(func(*Extension) error { time.Sleep(time.Microsecond); return nil })
-		for i := range 20_000 {
+		sizes := holdMany(t, m, s, 20_000)
+		require.Less(t, len(sizes), 1000, "of at least 24, in 2.5 s")
+		large := slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n <= 48 })
+		require.Less(t, len(large), len(sizes)/20, "%v", large)
+	})
+}
+
+// The goal: a few leases wait for each other a little, and none beyond half of its validity.
+func TestAFewThatAreDueLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		start := time.Now()
+		sizes := holdMany(t, m, s, 1000)
+		require.Less(t, len(sizes), 260, "one each 10 ms in 2.5 s")
+		for _, e := range s.tried() {
+			require.LessOrEqual(t, e.at.Sub(start), Validity(usualTTL)/2)
+		}
+	})
+}
+
+// The goal: a lease with a short TTL does not linger as long as those with long ones that it waits with.
+func TestAShortLeaseAmongLongOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 64 * time.Millisecond
+		m, s := manager(t)
+		for i := range 400 { // due every 9 ms
 			hold(t, m, i, usualTTL, time.Hour)
 		}
-		pass(Validity(usualTTL) / 2)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		who := map[any]bool{}
-		for _, e := range s.tries {
-			who[e.who] = true
+		pass(5 * time.Second)
+		v, until := Validity(ttl), time.Now().Add(Validity(ttl))
+		hold(t, m, "short", ttl, time.Hour)
+		pass(20 * time.Second)
+		for _, e := range s.tried() {
+			if e.who == "short" {
+				require.GreaterOrEqual(t, until.Sub(e.at), v/2)
+				until = e.at.Add(v)
+			}
 		}
-		require.Equal(t, 20_000, len(who), "each once") //nolint:testifylint // Len would print all of them
-		require.Less(t, len(s.sizes), 1000, "of about 80 at a time")
-		require.LessOrEqual(t, s.most, maxBatches)
+		require.True(t, until.After(time.Now()))
 	})
+}
+
+// The goal: an extension that is tried again does not linger: of a short lease as many tries fit as of a long one.
+func TestTriesOfAShortLease(t *testing.T) {
+	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, usualTTL} {
+		synctest.Test(t, func(t *testing.T) {
+			m, s := manager(t)
+			s.set(fail)
+			term := hold(t, m, "k", ttl, time.Hour)
+			<-term.Context().Done()
+			tries, v := s.tried(), Validity(ttl)
+			require.GreaterOrEqual(t, len(tries), 16)
+			for i := range tries[1:] {
+				require.LessOrEqual(t, tries[i+1].at.Sub(tries[i].at), v/pauseParts, "try %d of %d", i+1, len(tries))
+			}
+		})
+	}
 }
 
 // The goal: after an outage that left everything due, the nearest deadlines go first.

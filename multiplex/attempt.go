@@ -69,9 +69,11 @@ type Attempt struct {
 	waiting                   nodeSet // nodes that it waits for because their lane is busy
 	later                     nodeSet // nodes that are asked only if the judge does not refuse: see Mux.Contend
 	fresh                     nodeSet // nodes that may hold the token only because of this attempt
+	settled                   nodeSet // nodes that have answered, or whose pipeline did not take it
 	decision                  decision
 	told                      bool    // Wait told that a release is not confirmed yet
 	divided                   bool    // it was counted as a split vote
+	forgotten                 bool    // the caller has done with it: see Forget
 	opened                    uint32  // when the nodes of later were asked: in milliseconds from sent, rounded up; 0 where there were none
 	notes                     []note  // why votes are refused or unknown; nil until the first such vote
 	waiters                   *waiter // of Wait and Poll
@@ -86,7 +88,8 @@ type note struct {
 }
 
 func (m *Mux) newAttempt(c *Claim, k kind, ttl, limit, worth time.Duration) *Attempt {
-	a := &Attempt{mux: m, claim: c, kind: k, ttl: ttl, limit: min(limit, worth), worth: worth, sent: c.from(k)}
+	a := m.memory(k)
+	a.mux, a.claim, a.kind, a.ttl, a.limit, a.worth, a.sent = m, c, k, ttl, min(limit, worth), worth, c.from(k)
 	if k != release {
 		a.text = m.milliseconds(ttl)
 	}

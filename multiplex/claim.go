@@ -184,6 +184,7 @@ func (c *Claim) admit(a *Attempt) (start nodeSet) {
 // the lane, or a itself where this was its judge. mu is held.
 func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt, start nodeSet) {
 	lane := one(i)
+	a.settled |= lane
 	switch {
 	case r.broken:
 		c.broke(a, lane)

@@ -175,7 +175,9 @@ func simulate(t *testing.T, n int, seed uint64) {
 				change(c, "", c.Token())
 				for range random.IntN(3) {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(20000))*time.Microsecond)
-					err := wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), ctx)
+					extension := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+					err := wait(extension, ctx)
+					extension.Forget()
 					cancel()
 					require.NotErrorIs(t, err, ErrHeld, "nobody took it away")
 				}

@@ -69,8 +69,9 @@ type Mux struct {
 	counts
 	inspections inspections
 
-	waiterPool sync.Pool // of *waiter; of this Mux, because timers and channels belong to one synctest bubble
-	flightPool sync.Pool // of *flight
+	waiterPool  sync.Pool // of *waiter; of this Mux, because timers and channels belong to one synctest bubble
+	flightPool  sync.Pool // of *flight
+	attemptPool sync.Pool // of *Attempt: extensions that are spent
 }
 
 // New returns a Mux whose nodes are being dialled in the background. The error is about cfg.Nodes alone, and begins with the
@@ -192,14 +193,18 @@ func (m *Mux) hand(a *Attempt, i int) {
 
 // answered settles the answer of one node.
 func (m *Mux) answered(a *Attempt, i int, r answer) {
-	c := a.claim
+	c, keep := a.claim, a.kind == release && r.vote != granted
 	c.mu.Lock()
 	next, start := c.settle(a, i, r)
-	c.mu.Unlock()
-	if a.kind == release && r.vote != granted {
+	spent := a.spent()
+	c.mu.Unlock() // from here on a may be somebody else's, unless it is kept or handed on
+	if keep {
 		m.nodes[i].keep(a)
 	}
 	m.handAll(next, start)
+	if spent {
+		m.recycle(a)
+	}
 }
 
 // Reachable reports whether enough nodes are connected, or being connected, for a quorum.

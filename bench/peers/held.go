@@ -25,9 +25,9 @@ const (
 	// they would measure that there is less of it.
 	heldRate = 2000
 	// Held leases are extended when between three quarters and half of their TTL are left. So this part of it has each extended at least once,
-	// and the part before it spreads those that were taken together.
+	// and the time before it spreads those that were taken together: until then they come in waves, half as many again and then none.
 	heldWindow = 0.5
-	heldSettle = 0.3
+	heldSettle = 1.5
 )
 
 // withHeld returns the scenarios with what the flags say of held leases.

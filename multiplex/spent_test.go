@@ -1,0 +1,129 @@
+package multiplex
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// stopped lets node i hold back what it is sent until the returned function is called.
+func stopped(m *Mux, i int) (goOn func()) {
+	gate, trip := make(chan struct{}), m.nodes[i].trip
+	m.nodes[i].trip = func(attempts []*Attempt, answers []answer) {
+		<-gate
+		trip(attempts, answers)
+	}
+	return func() { close(gate) }
+}
+
+// extending returns an extension of a claim that is held, of which a quorum has told, and which node 2 of three holds back.
+func extending(t *testing.T, m *Mux) (c *Claim, e *Attempt, goOn func()) {
+	t.Helper()
+	c = claim("k", "token")
+	require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+	time.Sleep(10 * time.Millisecond) // every node has answered
+	goOn = stopped(m, 2)
+	e = m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+	require.NoError(t, wait(e, t.Context()))
+	synctest.Wait()
+	return c, e, goOn
+}
+
+// used reports whether somebody may still refer to the attempt.
+func used(e *Attempt) bool {
+	synctest.Wait()
+	return e.claim != nil
+}
+
+// The goal: the memory of an extension is not used again while a node has not answered, or its caller has not done with it, whichever comes
+// last: else the answer would count as a vote for another lease.
+func TestAnExtensionIsUsedUntilTheLastAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		_, e, goOn := extending(t, m)
+		e.Forget()
+		require.True(t, used(e), "a node has not answered")
+		goOn()
+		time.Sleep(10 * time.Millisecond)
+		require.False(t, used(e))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		_, e, goOn := extending(t, m)
+		goOn()
+		time.Sleep(10 * time.Millisecond)
+		require.True(t, used(e), "the caller has not done with it")
+		e.Forget()
+		require.False(t, used(e))
+	})
+}
+
+// The goal: what was cancelled in a backlog is never used again, since the backlog still has it.
+func TestACancelledExtensionIsNotUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		c, other := claim("k", "token"), claim("other", "other")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		goOn := stopped(m, 2)
+		m.Acquire(other, time.Minute, 1)
+		synctest.Wait() // node 2 has a flush under way, behind which the extension waits
+		e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+		require.NoError(t, wait(e, t.Context()))
+		released := m.Release(c, 1)
+		e.Forget()
+		require.True(t, used(e))
+		goOn()
+		require.NoError(t, wait(released, t.Context()))
+		time.Sleep(time.Second)
+		require.True(t, used(e))
+		require.Equal(t, map[string]string{"other": "other"}, stores[2].left())
+	})
+}
+
+// The goal: an extension that came behind the release was given to no node, so nothing tells that it is spent, and the release stays.
+func TestAnExtensionThatCameTooLateIsNotUsedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		c := claim("k", "token")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		released := m.Release(c, 1)
+		e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+		require.ErrorIs(t, wait(e, t.Context()), ErrNoQuorum)
+		e.Forget()
+		require.NoError(t, wait(released, t.Context()))
+		time.Sleep(time.Second)
+		require.True(t, used(e))
+		require.Same(t, released, m.Release(c, 1))
+	})
+}
+
+// The goal: extensions cost no memory of their own: a hundred thousand held leases must not keep the garbage collector busy.
+func TestAnExtensionUsesTheMemoryOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		c := claim("k", "token")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		again := 0
+		seen := map[*Attempt]bool{}
+		for range 100 {
+			time.Sleep(10 * time.Millisecond)
+			e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+			require.NoError(t, wait(e, t.Context()))
+			if seen[e] {
+				again++
+			}
+			seen[e] = true
+			e.Forget()
+		}
+		time.Sleep(10 * time.Millisecond)
+		require.Greater(t, again, 20, "of 100; with the race detector a pool drops a quarter of what it is given")
+	})
+}
