@@ -12,7 +12,7 @@ const (
 	// maxBatch is the most leases that are extended in one go.
 	maxBatch = 256
 	// enough is how many due leases do not linger for more: larger batches cost hardly less, and whoever acquires waits behind them.
-	enough = 24
+	enough = 32
 	// maxBatches is the most batches under way. While one hangs the others go on; when all do, what is due waits in the
 	// order of the deadlines.
 	maxBatches = 8

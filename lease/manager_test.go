@@ -150,7 +150,7 @@ func TestWhatIsDueTogetherSharesABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		sizes := holdMany(t, m, s, 20_000)
-		require.Less(t, len(sizes), 1000, "of at least 24, in 2.5 s")
+		require.Less(t, len(sizes), 1000, "of at least 32, in 2.5 s")
 		large := slices.DeleteFunc(slices.Clone(sizes), func(n int) bool { return n <= 48 })
 		require.Less(t, len(large), len(sizes)/20, "%v", large)
 	})

@@ -123,10 +123,12 @@ func (r *report) add(ctx context.Context, s scenario, number int, set settings, 
 			fmt.Fprintf(stdout, "\n%s: skipped, %s\n", s.name, why)
 			return nil
 		}
+		turn := set.warmup + set.window
 		if s.held != nil {
 			set.window = s.held.window(set.window)
+			turn = set.warmup + set.window + part(s.held.ttl, heldSettle)/2 // every second turn has leases that settle
 		}
-		fmt.Fprintf(stderr, "%s: about %.0f s ...\n", s.name, float64(set.rounds*len(k.all))*(set.warmup+set.window).Seconds())
+		fmt.Fprintf(stderr, "%s: about %.0f s ...\n", s.name, float64(set.rounds*len(k.all))*turn.Seconds())
 		t, err := runScenario(ctx, s, k.all, set, n)
 		if err != nil {
 			return err
