@@ -151,8 +151,9 @@ func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
 func (m *Mux) Release(c *Claim, together int) *Attempt {
 	c.mu.Lock()
 	last := c.last
+	released := last != nil && last.kind == release // an extension may be somebody else's when the lock is given up
 	c.mu.Unlock()
-	if last != nil && last.kind == release {
+	if released {
 		return last
 	}
 	return m.submit(m.newAttempt(c, release, 0, m.patience(together), m.cfg.MaxTTL))

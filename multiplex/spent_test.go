@@ -127,3 +127,38 @@ func TestAnExtensionUsesTheMemoryOfOthers(t *testing.T) {
 		require.Greater(t, again, 20, "of 100; with the race detector a pool drops a quarter of what it is given")
 	})
 }
+
+// The goal: a release that comes while an extension gets its last answer does not look at what is somebody else's then. It is for the race
+// detector: what it has to find is a moment between two locks.
+func TestAReleaseBesideTheLastAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		for _, nd := range m.nodes {
+			nd.trip = func(_ []*Attempt, answers []answer) {
+				for i := range answers {
+					answers[i] = answer{vote: granted, replied: true}
+				}
+			}
+		}
+		last := m.nodes[2].trip
+		for range 3000 {
+			c := claim("k", "token")
+			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+			synctest.Wait()
+			gate := make(chan struct{})
+			m.nodes[2].trip = func(attempts []*Attempt, answers []answer) {
+				<-gate
+				last(attempts, answers)
+			}
+			e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+			require.NoError(t, wait(e, t.Context()))
+			e.Forget()
+			synctest.Wait()
+			m.nodes[2].trip = last
+			close(gate)
+			require.NoError(t, wait(m.Release(c, 1), t.Context()))
+			synctest.Wait()
+		}
+	})
+}
