@@ -21,7 +21,7 @@ interop:
 	cd interop && npm ci --ignore-scripts --no-audit --no-fund
 	cd interop && LOCKPIPE_REQUIRE_REDIS=1 LOCKPIPE_REQUIRE_NODE=1 go test -count=1 -timeout=10m ./...
 
-# Everything that docs/benchmarks.md tells of other libraries, of distance and of growth, with ROUNDS rounds: some 12 minutes on a machine with
+# Everything that docs/benchmarks.md tells of other libraries, of distance and of growth, with ROUNDS rounds: some 16 minutes on a machine with
 # nothing else to do. Each part alone is make bench-libraries and so on, and then make bench-render. Needs redis-server.
 comma = ,
 space = $() $()
