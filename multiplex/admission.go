@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -30,6 +31,9 @@ const (
 	// How long and how often a node without a marker is looked at, before it is quarantined, for the marker of another client.
 	markingPatience = 100 * time.Millisecond
 	markingPause    = 10 * time.Millisecond
+	// How long and how often a server that restarted with its disk waits for other nodes to vouch for it, each time that it is looked at.
+	vouchPatience = 300 * time.Millisecond
+	vouchPause    = 20 * time.Millisecond
 )
 
 var errReplica = errors.New("READONLY: it is a replica of another server; the nodes have to be independent masters")
@@ -42,21 +46,29 @@ type admission struct {
 	mode   GuardMode
 	maxTTL time.Duration
 	marker string // "" where the guard is off
-	none   string // noneKey, behind the prefix
-	first  *firstUse
-	option *rueidis.ClientOption
-	logger *slog.Logger
+	// generations is generationsKey, behind the prefix; known is shared by all nodes.
+	generations string
+	known       *generations
+	none        string // noneKey, behind the prefix
+	probe       string // the key that this node alone sets: see node.tellApart
+	first       *firstUse
+	// servers is shared by all nodes.
+	servers *servers
+	option  *rueidis.ClientOption
+	logger  *slog.Logger
 
 	memory memory
-	former string // the server's number of the last connection that was admitted; "" where it does not tell
-	warned bool   // that the node can't be guarded
+	warned bool // that the node can't be guarded
+	// warnedSame: that it may be the same server as another node.
+	warnedSame bool
 }
 
 func (m *Mux) newAdmission(index int, e *endpoint) *admission {
 	a := &admission{
-		node: index, addr: e.address, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first, option: &e.option, logger: m.cfg.Logger,
-		none: m.cfg.Prefix + noneKey,
+		node: index, addr: e.address, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first, servers: m.servers, option: &e.option, logger: m.cfg.Logger,
+		none: m.cfg.Prefix + noneKey, generations: m.cfg.Prefix + generationsKey, known: m.generations,
 	}
+	a.probe = a.none + rand.Text()
 	if a.mode != GuardOff {
 		a.marker = m.cfg.Prefix + markerKey
 	}
@@ -78,10 +90,14 @@ func (a *admission) admit(ctx context.Context, l *line) (runID string, err error
 
 func (a *admission) examine(ctx context.Context, l *line) (runID string, err error) {
 	h := newHandshake(l)
-	s, err := h.introduce(a.option, a.marker, a.none+rand.Text())
+	s, err := h.introduce(a.option, a.marker, a.generations, a.none+rand.Text())
 	l.deletion.Store(int32(s.deletion))
 	if s.marker != "" {
 		a.first.ruleOut()
+	}
+	var former string
+	if err == nil {
+		l.changed, former, err = a.servers.claim(s.runID, a.node, l)
 	}
 	switch {
 	case err != nil || a.mode == GuardOff:
@@ -94,29 +110,48 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 		a.memory.replica = s.runID
 		return "", errReplica
 	}
-	former := ""
-	if s.runID == a.memory.runID && a.memory.admitted {
-		former = a.former
-	}
 	v, err := a.decide(ctx, h, &s)
 	switch {
 	case err != nil:
 		return "", err
 	case !v.admitted:
+		a.servers.quarantined(l)
 		return "", &quarantine{v.until, v.why}
 	}
-	if err := h.settle(former, a.marker, &s, v.mark); err != nil {
+	var questions []question
+	if former != "" {
+		questions = append(questions, end(former))
+	}
+	if v.mark {
+		generation := ""
+		if !v.whole {
+			generation = s.beginGeneration()
+		}
+		questions = append(questions, s.admission(a.marker, a.generations, generation))
+	}
+	if err := h.ask(questions); err != nil {
 		return "", err
 	}
+	l.durable = s.durable
+	a.known.confirmed(a.node, s.own)
+	a.known.heard(a.node, s.others, s.asked)
 	a.first.ruleOut()
-	a.memory, a.former = a.memory.settled(), s.client
+	a.memory = a.memory.settled()
+	a.servers.admitted(l, s.client)
 	return s.runID, nil
 }
 
 // decide is assess, and the first use. A node that lost its marker is told from one that never had any by a marker that says so: see marks.
 func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict, error) {
 	before := a.memory
+	s.forgot = a.known.forgot(s.own)
 	v := a.assess(s, before)
+	if a.memory.recovering {
+		if err := a.vouch(ctx, h, s); err != nil {
+			return verdict{}, err
+		}
+		v = a.assess(s, a.memory)
+	}
 	firstSight := before.runID != s.runID || !v.until.Equal(before.until) // a wait begins now
 	if a.mode == GuardAuto && !v.admitted && s.marker == "" && !before.known {
 		first, err := a.first.join(ctx, a.node, func() (bool, error) {
@@ -134,10 +169,29 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 		}
 		v = a.assess(s, a.memory)
 	}
-	if v.admitted || s.marker != "" || !a.marks() {
+	if v.admitted || !(s.marker == "" && a.marks() || s.served() && s.forgot) {
 		return v, nil
 	}
 	return a.mark(h, s, v, before, firstSight)
+}
+
+// vouch waits a moment for other nodes to show whether a server restarted with its whole memory. Meanwhile it keeps what
+// its own node knows of the others up to date, because they may have restarted with it.
+func (a *admission) vouch(ctx context.Context, h *handshake, s *sight) error {
+	a.known.renewOthers(a.node)
+	for end := time.Now().Add(vouchPatience); ; {
+		s.forgot = a.known.forgot(s.own)
+		s.vouched = !s.forgot && a.known.vouch(a.node, s.own, a.memory.sighted, a.mode)
+		if s.vouched || s.forgot || !time.Now().Before(end) {
+			return nil
+		}
+		rest(ctx, vouchPause)
+		asked := time.Now()
+		if err := h.ask([]question{s.readGenerations(a.generations)}); err != nil {
+			return err
+		}
+		a.known.heard(a.node, s.others, asked)
+	}
 }
 
 // marks reports whether this client leaves a marker of a loss where it finds none. It must not be the first use, of this client or of another
@@ -153,7 +207,7 @@ func (a *admission) mark(h *handshake, s *sight, v verdict, before memory, first
 	if v.why == whyFlushed {
 		prefix = flushedPrefix
 	}
-	own, err := h.lost(a.marker, prefix, 2*a.maxTTL, s)
+	own, err := h.lost(a.marker, a.generations, prefix, a.lossTTL(), s)
 	switch {
 	case err != nil:
 		return verdict{}, err
@@ -164,6 +218,10 @@ func (a *admission) mark(h *handshake, s *sight, v verdict, before memory, first
 	}
 	return a.assess(s, a.memory), nil
 }
+
+// lossTTL is how many milliseconds the marker of a loss lasts: it ends when the locks that were lost have ended long since,
+// should nobody be there to admit the server.
+func (a *admission) lossTTL() string { return strconv.FormatInt(2*a.maxTTL.Milliseconds(), 10) }
 
 // await waits for a marker. Several clients may make the first use at the same moment: who finds the markers half written waits for the rest.
 func (a *admission) await(ctx context.Context, h *handshake, s *sight) error {

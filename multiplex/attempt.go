@@ -42,6 +42,8 @@ type answer struct {
 	broken bool
 	// replied: the node answered, if only with an error.
 	replied bool
+	// line is what an extension was sent on; nil where votes on that do not count.
+	line *line
 	// key is the place of the key that another token holds, where vote is refused; negative where no key is to blame.
 	key int32
 	// err says why, where vote is unknown.

@@ -38,6 +38,7 @@ type doubts struct {
 	unsure  nodeSet       // nodes where something was sent and the connection broke before the answer
 	late    nodeSet       // of these, nodes where it was an extension, which may still take effect
 	lateTTL time.Duration // the shortest TTL that may still take effect on a node of late
+	lateAt  time.Time     // when the first of these extensions was sent
 	// missed are the nodes that had lost the keys since the last extension that was confirmed, and may hold them again
 	// because they were refilled. Another may have held the keys there in between, whichever attempt found it out.
 	missed nodeSet
@@ -137,6 +138,9 @@ func (c *Claim) broke(a *Attempt, lane nodeSet) {
 	if d.late == 0 || a.ttl < d.lateTTL {
 		d.lateTTL = a.ttl
 	}
+	if d.late == 0 || a.sent.Before(d.lateAt) {
+		d.lateAt = a.sent
+	}
 	d.late |= lane
 }
 
@@ -146,8 +150,8 @@ func (c *Claim) extended(a *Attempt, i int, r answer) {
 	if r.vote == refused && a.decision != won {
 		c.doubt().missed |= lane
 	}
-	if d := c.doubts; d != nil && r.vote == granted && d.late.has(i) && a.ttl > d.lateTTL {
-		// A stopped server may still read the shorter TTL from the connection that broke.
+	if d := c.doubts; d != nil && r.vote == granted && d.late != 0 && a.ttl > d.lateTTL && (d.late.has(i) || r.line.mayRepeat(d.lateAt)) {
+		// A stopped server may still read the shorter TTL from the connection that broke, this node's or another's.
 		r = answer{err: errLate}
 	}
 	a.count(i, r)

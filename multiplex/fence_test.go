@@ -87,7 +87,7 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 			attempts = append(attempts, c.last)
 		}
 		f := new(flight)
-		f.plan(attempts, make([]answer, len(attempts)))
+		f.plan(nil, attempts, make([]answer, len(attempts)))
 		require.Len(t, f.parts, 2)
 		require.Equal(t, []*script.Script{script.Raise, script.Extend}, []*script.Script{f.parts[0].script, f.parts[1].script})
 		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.parts[0].call.Keys)

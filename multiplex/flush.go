@@ -67,7 +67,7 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 	}
 	line := n.sending()
 	f.deletion = line.deletes()
-	f.plan(attempts, answers)
+	f.plan(line, attempts, answers)
 	reusable := n.execute(f, attempts, answers)
 	if len(f.declined.Calls()) > 0 {
 		line.deletion.Store(int32(byScript))
@@ -90,8 +90,8 @@ func doubt(answers []answer) {
 	}
 }
 
-// plan sorts the attempts into commands, and answers those whose time has passed.
-func (f *flight) plan(attempts []*Attempt, answers []answer) {
+// plan sorts the attempts into commands, and answers those that are not to be sent on the line.
+func (f *flight) plan(on *line, attempts []*Attempt, answers []answer) {
 	f.releases.Reset(script.Release)
 	f.declined.Reset(script.Release)
 	f.extensions.Reset(script.Extend)
@@ -110,7 +110,10 @@ func (f *flight) plan(attempts []*Attempt, answers []answer) {
 			f.releases.Add(i, set)
 		case why != nil: // since the flush waited for a connection
 			answers[i] = answer{nothing: true, err: why}
+		case a.kind == extend && on.mayRepeat(a.sent):
+			answers[i] = answer{nothing: true, err: errMoved}
 		case a.kind == extend:
+			answers[i].line = on
 			f.extensions.Add(i, set)
 			if fence := a.claim.fence(); fence != nil {
 				f.raises.Add(i, script.Set{Keys: fence.Companions, Token: fence.Last})

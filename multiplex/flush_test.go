@@ -33,7 +33,7 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 		}
 		time.Sleep(time.Second + time.Millisecond)
 		f, answers := new(flight), make([]answer, len(attempts))
-		f.plan(attempts, answers)
+		f.plan(nil, attempts, answers)
 		sent := map[string]bool{}
 		for _, p := range f.parts {
 			if p.script == nil {
@@ -63,7 +63,7 @@ func TestAnExtensionIsNotSentOnceItsLeaseIsReleased(t *testing.T) {
 		plan := func(last *Attempt) (sent int, r answer) {
 			c.last = last
 			f, answers := new(flight), make([]answer, 1)
-			f.plan([]*Attempt{e}, answers)
+			f.plan(nil, []*Attempt{e}, answers)
 			return len(f.parts), answers[0]
 		}
 		sent, _ := plan(e)
@@ -89,7 +89,7 @@ func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 			}
 		}
 		f, answers := new(flight), make([]answer, len(attempts))
-		f.plan(attempts, answers)
+		f.plan(nil, attempts, answers)
 		require.Equal(t, f.parts, useful(f.parts, attempts, answers), "it is in time")
 		time.Sleep(time.Second + time.Millisecond)
 		var sent []string

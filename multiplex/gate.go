@@ -53,7 +53,11 @@ func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	l := &line{Conn: conn, closed: g.closed}
+	l := &line{Conn: conn}
+	l.closed = func() {
+		g.admission.servers.close(l)
+		g.closed()
+	}
 	if l.runID, err = g.admission.admit(ctx, l); err != nil {
 		_ = l.Close()
 		return nil, &dialError{err}

@@ -40,6 +40,8 @@ const (
 	whyReplaced  = "it is another server than before, and may have forgotten locks"
 	whyFlushed   = "its marker is gone, so it was flushed, and may have forgotten locks"
 	whyDemoted   = "it was a replica, and may have forgotten locks"
+	whyRestored  = "its disk or its memory was put back from an older copy, and has forgotten locks"
+	whyUnvouched = "it has restarted with its disk, and too few other nodes answer to show that it is not an older copy"
 	whyUnknown   = "it may have forgotten locks: its marker is not that of this server, or there is none"
 )
 
@@ -55,6 +57,9 @@ type memory struct {
 	why   string
 	// marker is what it had at the last look; "" for none.
 	marker string
+	// recovering: it restarted with the disk of the run before, and is admitted when other nodes vouch for its memory. sighted is when that was seen.
+	recovering bool
+	sighted    time.Time
 	// replica is the runID of a server that was seen as a replica, until it is admitted: it may have got another server's keys in place of its own,
 	// and its own marker among them.
 	replica string
@@ -64,6 +69,7 @@ type memory struct {
 type verdict struct {
 	admitted bool
 	mark     bool      // the marker is to be written first
+	whole    bool      // it has the memory of the run before
 	until    time.Time // where it is not admitted: when it will be
 	why      string
 }
@@ -88,15 +94,20 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 	}
 	m.seen, m.marker = now, s.marker
 	switch {
-	case s.marker == s.runID && m.replica != s.runID:
+	case s.marker == s.runID && m.replica != s.runID && !s.forgot:
 		return verdict{admitted: true}, m
-	case m.until.IsZero() && recovered(s, before):
-		return verdict{admitted: true, mark: true}, m
 	case m.until.IsZero(): // first sight
-		m.until, m.why = now.Add(maxTTL), reason(s, before)
+		m.recovering, m.sighted = recovered(s, before), now
+		m.until, m.why = now.Add(maxTTL), reason(s, before, m.recovering)
 		if start, known := started(s, before, maxTTL, now); known {
 			m.until = start.Add(maxTTL)
 		}
+	}
+	if s.forgot {
+		m.recovering, m.why = false, whyRestored
+	}
+	if m.recovering && s.vouched {
+		return verdict{admitted: true, mark: true, whole: true}, m
 	}
 	if !s.asked.Before(m.until) {
 		return verdict{admitted: true, mark: true}, m
@@ -106,9 +117,10 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 
 // recovered reports whether a server restarted with all that it knew: its memory is durable, was so at its start as far as one can see, and has the
 // marker of the run before. Durable without a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
-// run before, it has to be that one: in between there may have been a run that was not durable.
+// run before, it has to be that one: in between there may have been a run that was not durable. Its disk may have been put back from a copy, so
+// other nodes have to vouch for it.
 func recovered(s *sight, before memory) bool {
-	return s.served() && s.durable && !s.rewritten && !s.promoted && (before.runID == "" || before.runID == s.runID || before.runID == s.marker)
+	return s.served() && s.marker != s.runID && s.durable && !s.rewritten && !s.promoted && (before.runID == "" || before.runID == s.marker)
 }
 
 // started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its
@@ -128,8 +140,10 @@ func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (star
 	return start, true
 }
 
-func reason(s *sight, before memory) string {
+func reason(s *sight, before memory, recovering bool) string {
 	switch {
+	case recovering:
+		return whyUnvouched
 	case before.replica == s.runID:
 		return whyDemoted
 	case before.runID == "":
@@ -148,6 +162,7 @@ func reason(s *sight, before memory) string {
 func (m memory) settled() memory {
 	m.admitted, m.known, m.marker = true, true, m.runID
 	m.until, m.why, m.replica = time.Time{}, "", ""
+	m.recovering, m.sighted = false, time.Time{}
 	return m
 }
 

@@ -25,6 +25,7 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 	}
 	other := func(s *sight) { s.marker = "old" }
 	lost := func(s *sight) { s.marker, s.durable = lostPrefix+"1", true }
+	vouched := func(s *sight) { s.marker, s.durable, s.vouched = "old", true, true }
 	knew := memory{runID: "old", admitted: true, seen: at(980)}
 	for _, test := range []struct {
 		name  string
@@ -33,6 +34,7 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		until float64 // 0: admitted
 		mark  bool
 		why   string
+		whole bool // with mark
 	}{
 		{name: "its own marker", s: change(func(s *sight) { s.marker = "new" })},
 		{name: "its own marker ends a quarantine", s: change(func(s *sight) { s.marker = "new" }), m: memory{runID: "new", until: at(1030)}},
@@ -40,9 +42,17 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "unknown, another marker", s: change(other), until: 1060, why: whyUnknown},
 		{name: "known server, no marker: flushed now", s: unmarked, m: memory{runID: "new", admitted: true}, until: 1060, why: whyFlushed},
 		{name: "known server, another's marker", s: change(other), m: memory{runID: "new", admitted: true}, until: 1060, why: whyUnknown},
-		{name: "durable restart", s: change(func(s *sight) { other(s); s.durable = true }), m: knew, mark: true},
-		{name: "durable restart, new client", s: change(func(s *sight) { other(s); s.durable = true }), mark: true},
-		{name: "durable restart, not marked yet", s: change(func(s *sight) { other(s); s.durable = true }), m: memory{runID: "new"}, mark: true},
+		{name: "durable restart", s: change(vouched), m: knew, mark: true, whole: true},
+		{name: "durable restart, new client", s: change(vouched), mark: true, whole: true},
+		{name: "durable restart, not vouched for", s: change(func(s *sight) { other(s); s.durable = true }), m: knew, until: 1056, why: whyUnvouched},
+		{name: "durable restart, vouched for later", s: change(vouched), m: memory{runID: "new", marker: "old", until: at(1056), recovering: true, why: "w"}, mark: true, whole: true},
+		{name: "another run since it was first seen", s: change(vouched), m: memory{runID: "new", marker: "old", until: at(1056), why: "w"}, until: 1056, why: "w"},
+		{name: "disk put back", s: change(func(s *sight) { other(s); s.durable, s.forgot = true, true }), m: knew, until: 1056, why: whyRestored},
+		{name: "disk put back, new client", s: change(func(s *sight) { other(s); s.durable, s.forgot = true, true }), until: 1060, why: whyRestored},
+		{name: "disk put back, found out later", s: change(func(s *sight) { other(s); s.durable, s.forgot = true, true }), m: memory{runID: "new", marker: "old", until: at(1056), recovering: true, why: "w"}, until: 1056, why: whyRestored},
+		{name: "disk put back, and admitted by another client", s: change(func(s *sight) { s.marker, s.durable, s.forgot = "new", true, true }), m: knew, until: 1056, why: whyRestored},
+		{name: "memory put back", s: change(func(s *sight) { s.marker, s.durable, s.forgot = "new", true, true }), m: memory{runID: "new", admitted: true}, until: 1060, why: whyRestored},
+		{name: "waited long enough for what was put back", s: change(func(s *sight) { s.marker, s.forgot = lostPrefix+"1", true }), m: memory{runID: "new", until: at(1000), marker: lostPrefix + "1"}, mark: true},
 		{name: "durable since it was quarantined", s: change(func(s *sight) { other(s); s.durable = true }), m: memory{runID: "new", marker: "old", until: at(1001), why: "w"}, until: 1001, why: "w"},
 		{name: "durable restart of a run that was never admitted", s: change(func(s *sight) { other(s); s.durable = true }), m: memory{runID: "between", until: at(1001)}, until: 1056, why: whyRestarted},
 		{name: "durable without a marker", s: change(func(s *sight) { s.durable = true }), until: 1060, why: whyUnknown},
@@ -78,7 +88,7 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.m.known = true
 			v, m := assess(&test.s, test.m, time.Minute, at(1000))
-			want := verdict{admitted: test.until == 0, mark: test.mark}
+			want := verdict{admitted: test.until == 0, mark: test.mark, whole: test.whole}
 			if test.until > 0 {
 				want.until, want.why = at(test.until), test.why
 				require.Equal(t, want.until, m.until, "and stays so")
@@ -112,7 +122,10 @@ type world struct {
 	losses      int // that were marked
 	durable     bool
 	promoted    bool
-	replaced    bool // in the last step, by a server that is older than that
+	disk        generation
+	known       map[string]int64 // the highest number of each id, as other nodes keep it
+	saved       *world           // a copy of the disk
+	replaced    bool             // in the last step, by a server that is older than that
 }
 
 func (w *world) served() bool { s := w.sight(); return s.served() }
@@ -121,9 +134,9 @@ func (w *world) served() bool { s := w.sight(); return s.served() }
 func (w *world) step(r *rand.Rand) {
 	w.now += r.Float64()
 	w.replaced = false
-	switch r.IntN(120) {
+	switch r.IntN(140) {
 	case 0: // it restarts empty
-		*w = world{now: w.now, forgot: w.now, run: w.run + 1, started: w.now, losses: w.losses, durable: r.IntN(3) == 0}
+		w.begin(world{started: w.now, durable: r.IntN(3) == 0})
 	case 1: // it restarts, from an old file where it is not durable
 		if !w.durable {
 			w.forgot = w.now
@@ -133,16 +146,47 @@ func (w *world) step(r *rand.Rand) {
 		if w.marker == fmt.Sprint(w.run) || w.durable && w.served() {
 			w.forgot = w.now
 		}
-		w.marker = ""
+		w.marker, w.disk = "", generation{}
 	case 3: // a replica takes its place
 		w.run, w.forgot, w.promoted, w.started, w.durable = w.run+1, w.now, true, w.now-20*r.Float64(), false
 	case 4: // an empty server that had waited beside it takes its place
-		*w = world{now: w.now, forgot: w.now, run: w.run + 1, started: w.now - 20*r.Float64(), losses: w.losses, replaced: true}
+		w.begin(world{started: w.now - 20*r.Float64(), replaced: true})
+	case 5, 6: // its disk is copied
+		saved := *w
+		w.saved = &saved
+	case 7, 8: // it restarts with the copy, if that is old enough to be noticed
+		if s := w.saved; s != nil && w.durable && s.durable && s.disk.number < w.known[s.disk.id] {
+			w.begin(world{started: w.now, durable: true, marker: s.marker, disk: s.disk})
+		}
+	}
+}
+
+// begin is the start of another server, which has none of the locks.
+func (w *world) begin(server world) {
+	server.now, server.forgot, server.run = w.now, w.now, w.run+1
+	server.losses, server.known, server.saved = w.losses, w.known, w.saved
+	*w = server
+}
+
+// admitted is what follows when a client was admitted: a new generation begins, or the number rises.
+func (w *world) admitted(v verdict) {
+	if v.mark && !v.whole {
+		w.known[w.disk.id] = endedGeneration
+		w.disk = generation{}
+		if w.durable {
+			w.disk = generation{fmt.Sprint("id", w.now), 0}
+		}
+	}
+	if w.disk.id != "" {
+		w.disk.number++
+		w.known[w.disk.id] = w.disk.number
 	}
 }
 
 func (w *world) sight() sight {
+	forgot := w.disk.id != "" && w.known[w.disk.id] > w.disk.number
 	return sight{
+		own: w.disk, forgot: forgot, vouched: w.disk.id != "" && !forgot,
 		runID: fmt.Sprint(w.run), uptime: time.Duration(int(w.now)-int(w.started)) * time.Second,
 		marker: w.marker, durable: w.durable, promoted: w.promoted, introduced: at(w.now), asked: at(w.now),
 	}
@@ -152,7 +196,7 @@ func (w *world) sight() sight {
 func (w *world) look(m memory, longest time.Duration) (verdict, memory) {
 	s := w.sight()
 	v, after := assess(&s, m, longest, at(w.now))
-	if !v.admitted && w.marker == "" {
+	if !v.admitted && (w.marker == "" || s.served() && s.forgot) {
 		w.losses++
 		w.marker = fmt.Sprint(lostPrefix, w.losses)
 		s = w.sight()
@@ -163,6 +207,7 @@ func (w *world) look(m memory, longest time.Duration) (verdict, memory) {
 	}
 	if v.admitted {
 		after = after.settled()
+		w.admitted(v)
 	}
 	return v, after
 }
@@ -177,7 +222,7 @@ func TestTheGuardAdmitsOnlyWhatHasForgottenNothing(t *testing.T) {
 	const longest, maxTTL = 10.5, 10500 * time.Millisecond
 	for seed := range uint64(15) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		w := world{now: 100, run: 1, started: 50, forgot: 50, marker: "1"}
+		w := world{now: 100, run: 1, started: 50, forgot: 50, marker: "1", known: map[string]int64{}}
 		clients := make([]memory, 3)
 		admitted := 0
 		for range 2000 {

@@ -39,6 +39,9 @@ var errUnanswered = errors.New("the connection was closed before any answer")
 
 // ask sends the questions in one write and takes the replies. After an error the connection is closed or to be closed.
 func (h *handshake) ask(questions []question) error {
+	if len(questions) == 0 {
+		return nil
+	}
 	var request []byte
 	for _, q := range questions {
 		request = appendCommand(request, q.command)
@@ -105,11 +108,16 @@ type sight struct {
 	client string
 	// asked is before the marker was asked for: the process may stop before it has the reply.
 	asked time.Time
+	// own is the node's generation, and others are those that it keeps of other nodes.
+	own    generation
+	others map[string]int64
+	// forgot: a later generation of the node is known. vouched: other nodes show that there is none.
+	forgot, vouched bool
 }
 
 // introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, selects the database, and wants to be allowed to
-// delete, with the key of that name, which is not there. marker is the key to read; "" where the guard is off. rueidis does some of it again.
-func (h *handshake) introduce(o *rueidis.ClientOption, marker, none string) (sight, error) {
+// delete, with the key of that name, which is not there. marker and generations are the keys to read; marker is "" where the guard is off. rueidis does some of it again.
+func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none string) (sight, error) {
 	var questions []question
 	switch {
 	case o.Username != "":
@@ -128,7 +136,12 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, none string) (sig
 	s.introduced = time.Now()
 	s.asked = s.introduced
 	if marker != "" {
-		questions = s.questions(questions, marker)
+		questions = append(s.questions(questions, marker), s.readGenerations(generations)) // behind the marker: what was written for a new one is no fall
+	} else { // the run_id is of use, if it is shown
+		questions = append(questions, question{[]string{"INFO", "server"}, func(r reply) error {
+			_ = s.server(r)
+			return nil
+		}})
 	}
 	err := h.ask(questions)
 	if errors.Is(err, errUnanswered) && o.TLSConfig == nil {
@@ -162,7 +175,7 @@ func permitted(none string, guarded bool) (questions []question) {
 		question{[]string{"DEL", none}, forbidden},
 	)
 	if guarded {
-		questions = append(questions, question{[]string{"EVALSHA", script.Admit.SHA, "1", none, "seen", "wanted"}, missing}) // writes nothing
+		questions = append(questions, question{[]string{"EVALSHA", script.Admit.SHA, "2", none, none, "seen", "wanted", "", ""}, missing}) // writes nothing
 	}
 	return questions
 }
@@ -248,12 +261,37 @@ func (h *handshake) look(marker string, s *sight) error {
 	return h.ask([]question{s.get(marker)})
 }
 
-// lost leaves a marker that says so on a server without one, and reads what is there then. It ends when the locks that were lost have ended long
-// since, should nobody be there to admit the server. own reports whether it was written. Why not makes no difference to this client.
-func (h *handshake) lost(marker, prefix string, expiry time.Duration, s *sight) (own bool, err error) {
+// readGenerations asks for the node's generation, and those that it keeps. A server that does not tell has none.
+func (s *sight) readGenerations(key string) question {
+	return question{[]string{"GET", key}, func(r reply) error {
+		text, _ := r.value()
+		s.own, s.others = readGenerations(text)
+		return nil
+	}}
+}
+
+// beginGeneration gives the node a new generation, if it is durable, and else none. It returns what the node is to keep; empty to leave it
+// without any.
+func (s *sight) beginGeneration() (text string) {
+	had := s.own.id != ""
+	s.own, s.others = generation{}, nil
+	switch {
+	case s.durable:
+		s.own = generation{newGenerationID(), 1}
+		return s.own.id + "=1"
+	case had:
+		return "-=0"
+	}
+	return ""
+}
+
+// lost puts a marker of a loss in the place of the one that was seen, and reads what is there then. own reports whether it was written. Why not
+// makes no difference to this client.
+func (h *handshake) lost(marker, generations, prefix, expiry string, s *sight) (own bool, err error) {
 	value := prefix + rand.Text()
 	s.asked = time.Now()
-	err = h.ask([]question{{[]string{"SET", marker, value, "NX", "PX", strconv.FormatInt(expiry.Milliseconds(), 10)}, nil}, s.get(marker)})
+	write := []string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, value, expiry, ""}
+	err = h.ask([]question{{write, nil}, s.get(marker)})
 	return s.marker == value, err
 }
 
@@ -301,28 +339,21 @@ func synced(config []reply) bool {
 	return set["appendfsync"] == "always" && set["no-appendfsync-on-rewrite"] == "no"
 }
 
-// settle is the end of the handshake with a server that is admitted: it ends the connection that the node had before on this same
-// server, if there was one, and writes the marker, if it is to be written and still what was seen: another client may have admitted the
+// end ends the connection that the Mux had before on this same server. What a stopped server has not read from it must
+// not take effect behind the releases on the new one.
+func end(former string) question { return question{[]string{"CLIENT", "KILL", "ID", former}, nil} }
+
+// admission writes the marker, and the generation if there is one, if the marker is still what was seen: another client may have admitted the
 // server meanwhile, and it may have been flushed.
-func (h *handshake) settle(former, marker string, s *sight, write bool) error {
-	var questions []question
-	if former != "" {
-		// What a stopped server has not read from it must not take effect behind the releases on the new one.
-		questions = append(questions, question{[]string{"CLIENT", "KILL", "ID", former}, nil})
-	}
-	if write {
-		questions = append(questions, question{[]string{"EVALSHA", script.Admit.SHA, "1", marker, s.marker, s.runID}, func(r reply) error {
-			if err := r.failure(); err != nil {
-				return fmt.Errorf("the marker %q can't be written: %w", marker, err)
-			}
-			if r.text != "1" {
-				return fmt.Errorf("the marker %q has changed since it was looked at", marker)
-			}
-			return nil
-		}})
-	}
-	if len(questions) == 0 {
+func (s *sight) admission(marker, generations, generation string) question {
+	command := []string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, s.runID, "", generation}
+	return question{command, func(r reply) error {
+		if err := r.failure(); err != nil {
+			return fmt.Errorf("the marker %q can't be written: %w", marker, err)
+		}
+		if r.text != "1" {
+			return fmt.Errorf("the marker %q has changed since it was looked at", marker)
+		}
 		return nil
-	}
-	return h.ask(questions)
+	}}
 }

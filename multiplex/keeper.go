@@ -70,6 +70,7 @@ func (n *node) connecting(ctx context.Context) {
 			}
 			continue
 		default:
+			n.mux.servers.leave(n.index)
 			n.become(NodeDown, err)
 			n.discard()
 		}
@@ -157,6 +158,10 @@ func (n *node) confirm(ctx context.Context) error {
 			return errors.Join(errFlushed, replies[1].NonRedisError())
 		}
 	}
+	if err := n.tellApart(ctx, l); err != nil {
+		_ = l.Close()
+		return err
+	}
 	l.state.CompareAndSwap(fresh, valid)
 	if !l.counts() || l.over.Load() {
 		return errFlushed
@@ -194,8 +199,9 @@ func withoutPassword(err error, password string) error {
 
 // serve returns when the connection is lost or ctx ends, and meanwhile sends again what the server answered with errors.
 func (n *node) serve(ctx context.Context) {
-	pause := time.NewTimer(resendPause)
+	pause, renewal := time.NewTimer(resendPause), time.NewTimer(untilRenewal())
 	defer pause.Stop()
+	defer renewal.Stop()
 	armed := true
 	for {
 		select {
@@ -207,6 +213,11 @@ func (n *node) serve(ctx context.Context) {
 		case <-pause.C:
 			armed = false
 			n.resend()
+		case <-renewal.C:
+			n.renew(ctx)
+			renewal.Reset(untilRenewal())
+		case <-n.mux.generations.renewal[n.index]:
+			n.renew(ctx)
 		case <-n.lost:
 			return
 		case <-ctx.Done():

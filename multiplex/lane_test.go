@@ -109,7 +109,7 @@ func wait(a *Attempt, ctx context.Context) error { return a.Wait(ctx, time.Time{
 
 // simulated returns a Mux over n stores, and a function that ends its keepers.
 func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
-	m := &Mux{cfg: Config{NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler)}}
+	m := &Mux{cfg: Config{NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler)}, generations: newGenerations(n)}
 	stores := make([]*store, n)
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {

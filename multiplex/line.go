@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // line is one connection to a node. Votes count only while it is valid, from before they were asked for until they were answered.
@@ -15,11 +16,14 @@ import (
 // A closed line may be valid: what was answered before counts.
 type line struct {
 	net.Conn
-	runID  string // the value of the marker; "" where the node is not guarded. Set before anybody else has the line
-	closed func()
-	once   sync.Once
-	over   atomic.Bool  // it was closed
-	state  atomic.Int32 // fresh, valid or void
+	runID   string // the value of the marker; "" where the node is not guarded. Set before anybody else has the line
+	durable bool   // what the server has answered outlives its restart. Set before anybody else has the line
+	closed  func()
+	once    sync.Once
+	// changed is when the node got this server, if it may have been another's before. Set before anybody else has the line.
+	changed time.Time
+	over    atomic.Bool  // it was closed
+	state   atomic.Int32 // fresh, valid or void
 	// deletion is what the handshake found, until the server declines it.
 	deletion atomic.Int32
 }
@@ -58,6 +62,11 @@ func (l *line) deletes() deletion {
 	return deletion(l.deletion.Load())
 }
 
+// mayRepeat reports whether the server may have seen, as another node, what was sent at this time: see servers.
+func (l *line) mayRepeat(sent time.Time) bool {
+	return l != nil && !l.changed.IsZero() && !sent.After(l.changed)
+}
+
 // current is the node's newest line. What is sent while the keeper makes a new one may go over that one already.
 type current struct{ line atomic.Pointer[line] }
 
@@ -79,8 +88,13 @@ func (c *current) flushed() bool {
 		return false
 	}
 	if l.runID != "" {
-		l.state.Store(void)
-		_ = l.Close()
+		l.void()
 	}
 	return true
+}
+
+// void gives the line up, because the server has forgotten something. Votes on it count no longer.
+func (l *line) void() {
+	l.state.Store(void)
+	_ = l.Close()
 }

@@ -36,7 +36,7 @@ func marking(t *testing.T, before memory, set string, found func(set []string) s
 		}
 		_, _ = server.Write([]byte(set + "\r\n" + got))
 	}()
-	a = &admission{maxTTL: time.Minute, marker: "marker", memory: before, mode: GuardStrict}
+	a = &admission{maxTTL: time.Minute, marker: "marker", generations: "generations", known: newGenerations(1), memory: before, mode: GuardStrict}
 	began = time.Now()
 	v, err := a.decide(t.Context(), newHandshake(client), &sight{runID: "new", uptime: time.Hour, introduced: began, asked: began})
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func marking(t *testing.T, before memory, set string, found func(set []string) s
 // The goal: a wait begins behind the mark that a loss leaves on the server. One that began before, because the mark could not be left, goes on when it is
 // left later; but not where another's is found then: the server may have been admitted and flushed in between.
 func TestAMarkThatCouldNotBeLeft(t *testing.T) {
-	own := func(set []string) string { return set[2] }
+	own := func(set []string) string { return set[6] }
 	none := func([]string) string { return "" }
 	others := func([]string) string { return lostPrefix + "another's" }
 	synctest.Test(t, func(t *testing.T) {
@@ -73,14 +73,14 @@ func TestAMarkThatCouldNotBeLeft(t *testing.T) {
 func TestWhatAMarkSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for before, want := range map[memory]string{
-			{runID: "old", admitted: true, known: true}: "^SET marker lost:[A-Z2-7]{26} NX PX 120000$",
-			{runID: "new", admitted: true, known: true}: "^SET marker lost:flushed:[A-Z2-7]{26} NX PX 120000$",
+			{runID: "old", admitted: true, known: true}: " 2 marker generations  lost:[A-Z2-7]{26} 120000 $",
+			{runID: "new", admitted: true, known: true}: " 2 marker generations  lost:flushed:[A-Z2-7]{26} 120000 $",
 		} {
 			said := map[string]bool{}
 			for range 2 {
 				marking(t, before, "+OK", func(set []string) string {
 					said[strings.Join(set, " ")] = true
-					return set[2]
+					return set[6]
 				})
 			}
 			require.Len(t, said, 2)

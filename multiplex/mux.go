@@ -58,10 +58,12 @@ type Config struct {
 //
 // All methods are safe for concurrent use.
 type Mux struct {
-	cfg     Config
-	ttlText string
-	nodes   []*node
-	first   *firstUse
+	cfg         Config
+	ttlText     string
+	nodes       []*node
+	first       *firstUse
+	servers     *servers
+	generations *generations
 
 	stop    context.CancelFunc // ends the keepers
 	keepers sync.WaitGroup
@@ -91,6 +93,7 @@ func New(cfg Config) (*Mux, error) {
 		endpoints[i] = e
 	}
 	m := &Mux{cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10), first: newFirstUse(len(endpoints))}
+	m.servers, m.generations = newServers(endpoints), newGenerations(len(endpoints))
 	for i, e := range endpoints {
 		n, err := newNode(m, i, e)
 		if err != nil {

@@ -82,7 +82,7 @@ func durable(t *testing.T, url string) bool {
 	conn, err := net.Dial(e.network, e.address)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+noneKey+"x")
+	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+generationsKey, "app:"+noneKey+"x")
 	require.NoError(t, err)
 	return seen.durable
 }
@@ -159,14 +159,15 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 		"~app:lockpipe:admitted": {
 			"can't be read: NOPERM",
 		},
-		"~app:lockpipe:fence:*": {lacksFence},
-		"~app:lockpipe:none:*":  nil,
+		"~app:lockpipe:generations": {"can't be written: NOPERM"},
+		"~app:lockpipe:fence:*":     {lacksFence},
+		"~app:lockpipe:none:*":      nil,
 	} {
 		t.Run("without "+missing, func(t *testing.T) {
 			t.Parallel()
 			rules := needed
 			if strings.HasPrefix(missing, "~app:") && missing != "~app:*" { // the patterns one by one
-				rules = strings.Replace(rules, "~app:*", "~app:k* ~app:lockpipe:admitted ~app:lockpipe:fence:* ~app:lockpipe:none:*", 1)
+				rules = strings.Replace(rules, "~app:*", "~app:k* ~app:lockpipe:admitted ~app:lockpipe:generations ~app:lockpipe:fence:* ~app:lockpipe:none:*", 1)
 			}
 			if missing != "" {
 				rules = without(t, rules, missing)

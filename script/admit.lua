@@ -1,8 +1,17 @@
--- KEYS: the marker of the restart guard.
--- ARGV: what it was when the server was looked at, empty where it was not there; and what it is to be.
--- Writes the marker, without an end, where it is still that, or is already what it is to be.
--- Reply: 1 if it was written, else 0.
+-- KEYS: the marker of the restart guard, and the key of the generations.
+-- ARGV: the marker as it was seen, empty if there was none; what it is to be; after how many milliseconds it ends, empty
+-- for never; and what the generations are to be, empty to leave them.
+-- Writes both if the marker is still what was seen. If it is already what it is to be, another client wrote both.
+-- Reply: 1 if the marker is what it is to be, else 0.
 local now = redis.call('GET', KEYS[1]) or ''
-if now ~= ARGV[1] and now ~= ARGV[2] then return 0 end
-redis.call('SET', KEYS[1], ARGV[2])
+if now ~= ARGV[1] then
+  if now == ARGV[2] then return 1 end
+  return 0
+end
+if ARGV[3] == '' then
+  redis.call('SET', KEYS[1], ARGV[2])
+else
+  redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+end
+if ARGV[4] ~= '' then redis.call('SET', KEYS[2], ARGV[4]) end
 return 1

@@ -33,6 +33,9 @@ var admitSource string
 //go:embed raise.lua
 var raiseSource string
 
+//go:embed renew.lua
+var renewSource string
+
 //go:embed extend.lua
 var extendSource string
 
@@ -53,10 +56,12 @@ var (
 	Raise = load("raise", raiseSource)
 	// Admit writes the marker of the restart guard, if it is what was seen. It takes no sets.
 	Admit = load("admit", admitSource)
+	// Renew raises the generation of a node, and keeps those of others. It takes no sets.
+	Renew = load("renew", renewSource)
 )
 
 // All lists every script, for loading them at once.
-func All() []*Script { return []*Script{Acquire, Extend, Release, AcquireFenced, Raise, Admit} }
+func All() []*Script { return []*Script{Acquire, Extend, Release, AcquireFenced, Raise, Admit, Renew} }
 
 // MaxSet is the most keys of a set that one call takes.
 func (s *Script) MaxSet() int { return MaxKeys / s.perKey() }

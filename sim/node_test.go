@@ -78,6 +78,27 @@ func withFence(set *script.Set, s *script.Script, rng *rand.Rand) {
 	}
 }
 
+// guardCall is a call of one of the restart guard's scripts.
+func guardCall(rng *rand.Rand) []string {
+	one := func(texts ...string) string { return texts[rng.IntN(len(texts))] }
+	number := func() string { return strconv.Itoa(rng.IntN(4)) }
+	if rng.IntN(3) == 0 {
+		generation := one("", "x=1", "-=0", "x=2 y=3 y=1 z=12345678901234 odd = =7 w=", "x=1 y=1 y=2 v=9")
+		return []string{
+			"EVAL", script.Admit.Source, "2", "marker", "generations",
+			one("", "a", "b", "lost:1"), one("a", "b", "lost:1"), one("", "86400000"), generation,
+		}
+	}
+	args := []string{
+		"EVAL", script.Renew.Source, "2", "marker", "generations",
+		one("a", "b"), one("", "x", "y"), number(), one("", "x", "n"), "lost:2", "86400000",
+	}
+	for range rng.IntN(3) * rng.IntN(50) { // more than are kept, now and then
+		args = append(args, fmt.Sprint(one("x", "y", "o"), rng.IntN(40)), number())
+	}
+	return append(args, one("x", "y", "v"), one(number(), "9999999999999"))
+}
+
 func compare(t *testing.T, server *lockpipetest.Nodes) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := newNode(0, 1)
@@ -89,13 +110,15 @@ func compare(t *testing.T, server *lockpipetest.Nodes) {
 			ask(t, n, "SET", key, value, "PX", "86400000")
 		}
 		if rng.IntN(5) == 0 {
-			marker := []string{"", "a", "b", "lost:1"}
-			args := []string{"EVAL", script.Admit.Source, "1", "marker", marker[rng.IntN(4)], marker[1+rng.IntN(3)]}
+			args := guardCall(rng)
 			want, err := server.Do(0, args...)
 			require.NoError(t, err)
-			require.Equal(t, text(want), ask(t, n, args...))
+			require.Equal(t, text(want), ask(t, n, args...), args[4:])
+			kept, err := server.Do(0, "GET", "generations")
+			require.NoError(t, err)
+			require.Equal(t, text(kept), ask(t, n, "GET", "generations"), args[4:])
 		}
-		s := script.All()[rng.IntN(len(script.All())-1)] // the last one takes no sets
+		s := script.All()[rng.IntN(len(script.All())-2)] // the last two take no sets
 		var plan script.Plan
 		plan.Reset(s)
 		perm := rng.Perm(12)

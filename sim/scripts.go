@@ -1,7 +1,11 @@
 package sim
 
 import (
+	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -11,6 +15,7 @@ import (
 var twins = map[string]func(n *node, keys, args []string) []int64{
 	script.Acquire.SHA:       acquireTwin,
 	script.Admit.SHA:         admitTwin,
+	script.Renew.SHA:         renewTwin,
 	script.AcquireFenced.SHA: acquireFencedTwin,
 	script.Extend.SHA:        extendTwin,
 	script.Raise.SHA:         raiseTwin,
@@ -132,10 +137,71 @@ func extendTwin(n *node, keys, args []string) []int64 {
 }
 
 func admitTwin(n *node, keys, args []string) []int64 {
-	if now, _ := n.get(keys[0]); now != args[0] && now != args[1] {
+	switch now, _ := n.get(keys[0]); {
+	case now == args[0]:
+	case now == args[1]:
+		return []int64{1}
+	default:
 		return []int64{0}
 	}
-	n.set(keys[0], args[1], 0)
+	ttl, _ := strconv.ParseInt(args[2], 10, 64)
+	n.set(keys[0], args[1], ttl)
+	if args[3] != "" {
+		n.set(keys[1], args[3], 0)
+	}
+	return []int64{1}
+}
+
+// entryPattern is what renew.lua takes for a generation.
+var entryPattern = regexp.MustCompile(`([0-9A-Za-z-]+)=(\d+)`)
+
+func renewTwin(n *node, keys, args []string) []int64 {
+	if marker, _ := n.get(keys[0]); marker != args[0] {
+		return []int64{0}
+	}
+	before, _ := n.get(keys[1])
+	var ids []string
+	number := map[string]int64{}
+	for _, entry := range entryPattern.FindAllStringSubmatch(before, -1) {
+		if _, twice := number[entry[1]]; len(entry[2]) <= 13 && !twice {
+			ids = append(ids, entry[1])
+			number[entry[1]], _ = strconv.ParseInt(entry[2], 10, 64)
+		}
+	}
+	if len(ids) == 0 {
+		ids = []string{"-"}
+	}
+	known, _ := strconv.ParseInt(args[2], 10, 64)
+	switch durable := args[3] != ""; {
+	case durable && ids[0] == "-":
+		ids[0] = args[3]
+		number[ids[0]] = 1
+	case durable && ids[0] == args[1] && number[ids[0]] < known:
+		ttl, _ := strconv.ParseInt(args[5], 10, 64)
+		n.set(keys[0], args[4], ttl)
+		return []int64{-1}
+	case durable && ids[0] == args[1] && number[ids[0]] == known:
+		number[ids[0]]++
+	}
+	for i := 6; i < len(args); i += 2 {
+		id := args[i]
+		if _, kept := number[id]; !kept && id != ids[0] {
+			ids = append(ids, id)
+		}
+		if other, _ := strconv.ParseInt(args[i+1], 10, 64); id != ids[0] {
+			number[id] = max(number[id], other)
+		}
+	}
+	if more := len(ids) - 64; more > 0 {
+		ids = slices.Delete(ids, 1, 1+more)
+	}
+	var text []string
+	for _, id := range ids {
+		text = append(text, fmt.Sprint(id, "=", number[id]))
+	}
+	if after := strings.Join(text, " "); after != before {
+		n.set(keys[1], after, 0)
+	}
 	return []int64{1}
 }
 

@@ -1,0 +1,167 @@
+package multiplex
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// generationsKey, behind the prefix, has the generation of a node and what the node keeps of others: see script.Renew.
+const generationsKey = "lockpipe:generations"
+
+const (
+	// maxGenerations is how many a node keeps.
+	maxGenerations = 64
+	// generationDigits is how long a number can be, so that a script can count with it.
+	generationDigits = 13
+	// endedGeneration is the number of an id that no node has any more: whatever shows it is an older copy.
+	endedGeneration = 9_999_999_999_999
+)
+
+// generation is how far the memory of a node has come. While a client is connected to a durable node, the number rises
+// every few seconds. The id is drawn when the node is admitted after it has forgotten something. So a lower number of the
+// same id is an older copy of the node's memory, whatever server shows it.
+type generation struct {
+	id     string // "" for a node that has none
+	number int64
+}
+
+// readGenerations reads what a node has: its own generation, and the numbers that it keeps of others. What is not of
+// that form is left out.
+func readGenerations(text string) (own generation, others map[string]int64) {
+	others = make(map[string]int64)
+	for i, entry := range strings.Fields(text) {
+		id, digits, _ := strings.Cut(entry, "=")
+		number, err := strconv.ParseInt(digits, 10, 64)
+		switch {
+		case i >= maxGenerations:
+			return own, others
+		case err != nil || number < 0 || len(digits) > generationDigits || id == "-":
+		case i == 0:
+			own = generation{id, number}
+		default:
+			others[id] = number
+		}
+	}
+	return own, others
+}
+
+// generations is what this client knows of the nodes' generations. It tells a durable node that restarted with its whole
+// memory from one whose disk was put back from a copy:
+//
+//  1. A number that this client got from a node, or another node keeps of it, is never above the true one. The node had
+//     written it to its disk before it answered.
+//  2. So a node with a lower number of the same id has forgotten something: see known.
+//  3. A holder of a lease is connected to a quorum, and each node of it is told the others' numbers every few seconds. So
+//     any nodes that are more than the others of a quorum leave out keep the number of that time: see vouch.
+type generations struct {
+	renewal []chan struct{} // of capacity 1, for each node: its generations are to be renewed now
+
+	mu    sync.Mutex // guards all below; a leaf
+	nodes []keptGenerations
+}
+
+// keptGenerations is what is known from one node.
+type keptGenerations struct {
+	own    generation       // its own, as it was confirmed to this client
+	former string           // the id that it had before
+	others map[string]int64 // what it keeps
+	asked  time.Time        // before that was asked for
+}
+
+func newGenerations(nodes int) *generations {
+	g := &generations{nodes: make([]keptGenerations, nodes)}
+	for range nodes {
+		g.renewal = append(g.renewal, make(chan struct{}, 1))
+	}
+	return g
+}
+
+// confirmed notes a node's own generation, which it keeps.
+func (g *generations) confirmed(node int, own generation) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := &g.nodes[node]
+	if n.own.id != own.id && n.own.id != "" {
+		n.former = n.own.id
+	}
+	n.own = own
+}
+
+// heard notes what a node keeps of others, if it has forgotten nothing.
+func (g *generations) heard(node int, others map[string]int64, asked time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.nodes[node].others, g.nodes[node].asked = others, asked
+}
+
+// own is a node's own generation, as it was confirmed to this client last.
+func (g *generations) own(node int) generation {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.nodes[node].own
+}
+
+// except is what a node is to keep: the generations of the others, and that those before them have ended.
+func (g *generations) except(node int) (others []generation) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i, n := range g.nodes {
+		if i == node {
+			continue
+		}
+		if n.own.id != "" {
+			others = append(others, n.own)
+		}
+		if n.former != "" {
+			others = append(others, generation{n.former, endedGeneration})
+		}
+	}
+	return others
+}
+
+// forgot reports whether a higher number of the same id is known.
+func (g *generations) forgot(own generation) bool {
+	if own.id == "" {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, n := range g.nodes {
+		if n.own.id == own.id && n.own.number > own.number || n.former == own.id || n.others[own.id] > own.number {
+			return true
+		}
+	}
+	return false
+}
+
+// vouch reports whether enough other nodes that have forgotten nothing were asked since, and one of them keeps the
+// generation of the node: then a higher number would be known. A single node has none to ask. Only a client that knows
+// its generation can vouch for it; with GuardAuto so can one that knows nothing of it.
+func (g *generations) vouch(node int, own generation, since time.Time, mode GuardMode) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.nodes) == 1 {
+		return mode == GuardAuto || own.id != "" && g.nodes[0].own.id == own.id
+	}
+	asked, kept := 0, false
+	for i, n := range g.nodes {
+		if i == node || !n.asked.After(since) {
+			continue
+		}
+		asked++
+		_, has := n.others[own.id]
+		kept = kept || has
+	}
+	return kept && asked > len(g.nodes)-quorum(len(g.nodes))
+}
+
+// renewOthers has the other nodes asked soon.
+func (g *generations) renewOthers(node int) {
+	for i, c := range g.renewal {
+		if i != node {
+			signal(c)
+		}
+	}
+}
