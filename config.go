@@ -18,9 +18,16 @@ const (
 	defaultMaxTTL      = time.Minute
 	// minTTL leaves something after drift and a trip.
 	minTTL = 10 * time.Millisecond
+	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer. Twice MaxTTL is
+	// far from 64 bits of nanoseconds. An attempt counts up to half of its TTL in milliseconds, in
+	// 32 bits. No lock needs more: a master that forgot its locks does not vote for MaxTTL.
+	maxMaxTTL = 90 * 24 * time.Hour
 	// A caller that waits tries again after a random time between these.
 	defaultMinDelay = 10 * time.Millisecond
 	defaultMaxDelay = 60 * time.Millisecond
+	// longestDelay is used instead of every longer time between two attempts. Eight times as much
+	// fits into 64 bits.
+	longestDelay = 10 * 365 * 24 * time.Hour
 	// maxKeys and maxKeyLength bound one call: together with a token of the usual length the largest still fits into
 	// what servers accept.
 	maxKeys      = 1 << 16
@@ -41,6 +48,7 @@ type Config struct {
 	// 1,000 keys waits so long for each 1,000.
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: 60 s. Calls with a longer one are refused.
+	// It is at most 90 days.
 	MaxTTL time.Duration
 	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
 	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.
@@ -92,6 +100,9 @@ func (cfg Config) validated() (Config, error) {
 		return cfg, invalid("Config.Prefix is %.64q, and %q is the Client's own: give one that begins otherwise", cfg.Prefix, reserved)
 	case cfg.MaxTTL < minTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at least %v", cfg.MaxTTL, minTTL)
+	case cfg.MaxTTL > maxMaxTTL:
+		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with WithAutoExtend",
+			cfg.MaxTTL, maxMaxTTL)
 	case cfg.TTL < minTTL:
 		return cfg, invalid("Config.TTL is %v: give at least %v", cfg.TTL, minTTL)
 	case cfg.TTL > cfg.MaxTTL:
