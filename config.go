@@ -53,8 +53,10 @@ type Config struct {
 	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
 	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.
 	RestartGuard GuardMode
-	// Prefix is put before every key on the nodes. What begins with "lockpipe:" behind it is the Client's own: calls with such keys are refused, as
-	// is such a Prefix, which could be among those of a Client without one.
+	// Prefix is put before every key on the nodes. Neither it nor a key may begin with "lockpipe:".
+	// Such names, behind the Prefix, are the Client's own. Prefix and key together may not contain
+	// such a name of another Prefix: "lockpipe:admitted", "lockpipe:fence:",
+	// "lockpipe:generations" or "lockpipe:none:".
 	Prefix string
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's roots for rediss:// and
 	// no TLS for host:port.
@@ -87,6 +89,7 @@ func (cfg Config) validated() (Config, error) {
 	positive("TTL", &cfg.TTL, min(defaultTTL, cfg.MaxTTL))
 	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond) // what is sent
 	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
+	unprefixed := multiplex.NewReserved("")
 	switch {
 	case err != nil:
 		return cfg, err
@@ -96,8 +99,12 @@ func (cfg Config) validated() (Config, error) {
 		return cfg, invalid("Config.Nodes has %d entries: give at most %d", len(cfg.Nodes), multiplex.MaxNodes)
 	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
 		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff", cfg.RestartGuard)
-	case strings.HasPrefix(cfg.Prefix, reserved):
-		return cfg, invalid("Config.Prefix is %.64q, and %q is the Client's own: give one that begins otherwise", cfg.Prefix, reserved)
+	case strings.HasPrefix(cfg.Prefix, multiplex.OwnNames):
+		return cfg, invalid("Config.Prefix is %.64q, and %q is the Client's own: "+
+			"give one that begins otherwise", cfg.Prefix, multiplex.OwnNames)
+	case unprefixed.In(cfg.Prefix) != "":
+		return cfg, invalid("Config.Prefix is %.64q, and clients keep %q for themselves: "+
+			"give one without it", cfg.Prefix, unprefixed.In(cfg.Prefix))
 	case cfg.MaxTTL < minTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at least %v", cfg.MaxTTL, minTTL)
 	case cfg.MaxTTL > maxMaxTTL:
