@@ -61,8 +61,13 @@ type Config struct {
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's roots for rediss:// and
 	// no TLS for host:port.
 	TLS *tls.Config
-	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. ctx ends after a second. network is tcp
-	// or unix. It is called again, from a goroutine of the Client, after every loss of a connection.
+	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
+	// unix. The Client calls it on a goroutine, and again after every loss of a connection. ctx ends
+	// after a second, or when Close ends the connections, and Dial should return then. If it does
+	// not, the node is down, NodeStatus.Err says why, and Dial is not called again for this node
+	// before it has returned. Close does not wait for such a call, so the goroutine may outlive the
+	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
+	// each node.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger is told when a node is lost, quarantined or back, and when leases are lost; nil for slog.Default.
 	Logger *slog.Logger

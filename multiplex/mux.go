@@ -28,7 +28,7 @@ type Config struct {
 	Guard GuardMode
 	// TLS is for rediss:// and for nodes given without a scheme; nil for the default of rediss://.
 	TLS *tls.Config
-	// Dial opens connections; nil for a net.Dialer.
+	// Dial opens connections; nil for a net.Dialer. See DialFunc.
 	Dial DialFunc
 	// Logger is told of changes of the nodes' states. It is required.
 	Logger *slog.Logger
