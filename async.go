@@ -13,7 +13,8 @@ import (
 // AcquireAsync is AcquireAll without a goroutine that waits: it returns at once, and done is called once, with the lease or with the
 // error that AcquireAll would have returned. Calls for the same keys, in the same order and without a limit of attempts, are granted in the order
 // in which they were made, and done is called in the order of the grants, on the goroutines that OnLost is called on: it may block, but 64 that
-// do hold up all others. The time of the lease runs while done waits for its turn.
+// do hold up all others. The time of the lease runs while done waits for its turn. The caller may change keys
+// as soon as AcquireAsync has returned.
 //
 // The error of AcquireAsync itself means that done is never called. It is ErrInvalid, ErrClosed, ctx's error, or ErrOverloaded while 65,536 calls
 // are pending or wait for their done. A pending call takes about a kilobyte, some three where it is the first for its keys, and no goroutine

@@ -94,6 +94,55 @@ func TestKeysThatMakeNoSenseAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	require.Equal(t, before, traffic(t, nodes), "something was sent")
 }
 
+// Goal: every call refuses a key that has, with its Prefix, a name that a client of another Prefix
+// uses for itself. New refuses a Prefix that has one. What only looks alike is a key like any other.
+func TestNamesOfOtherClientsAreRefused(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 1)
+	const reserved, ours = "which clients keep for themselves", `begins with "lockpipe:"`
+	for _, test := range []struct{ prefix, key, name, says string }{
+		{"lock", "pipe:fence:sku", "lockpipe:fence:", reserved},
+		{"lock", "pipe:admitted", "lockpipe:admitted", reserved},
+		{"", "app:lockpipe:fence:sku", "lockpipe:fence:", reserved},
+		{"", "app:lockpipe:admitted", "lockpipe:admitted", reserved},
+		{"", "app:lockpipe:none:x", "lockpipe:none:", reserved},
+		{"", "app:lockpipe:generations", "lockpipe:generations", reserved},
+		{"a", "pp:lockpipe:fence:sku", "lockpipe:fence:", reserved},
+		{"app:lockpipe", ":fence:sku", "lockpipe:fence:", reserved},
+		{"app:lockpipe:", "fence:sku", "lockpipe:fence:", reserved},
+		{"app:lockpipe:fence", ":", "lockpipe:fence:", reserved},
+		{"app:lockpipe:generation", "s:1", "lockpipe:generations", reserved},
+		{"app:", "lockpipe:x", "", ours},
+		{"app:", "lockpipe:fence:x", "", ours},
+		{"app:", "lockpipe", "", ""},
+		{"lock", "pipe:x", "", ""},
+		{"", "app:lockpipe:x", "", ""},
+		{"app:lockpipe:", "sku", "", ""},
+		{"app:lockpipe:fence", "sku", "", ""},
+		{"", "app:Lockpipe:fence:sku", "", ""},
+	} {
+		behind := func(cfg *lockpipe.Config) { cfg.Prefix = test.prefix }
+		c := connected(t, newClient(t, nodes, behind))
+		if test.says == "" {
+			require.NoError(t, try(t, c, test.key).Release(t.Context()), "%+v", test)
+			continue
+		}
+		for call, acquire := range acquiring {
+			err := acquire(t.Context(), c, []string{test.key})
+			require.ErrorIs(t, err, lockpipe.ErrInvalid, "%+v %s", test, call)
+			require.ErrorContains(t, err, "key 1 of 1")
+			require.ErrorContains(t, err, test.says)
+			require.ErrorContains(t, err, test.name)
+			require.ErrorContains(t, err, "name it otherwise")
+		}
+	}
+	one := []string{"127.0.0.1:1"}
+	for _, name := range []string{"admitted", "none:", "fence:", "generations"} {
+		cfg := lockpipe.Config{Nodes: one, Prefix: "app:lockpipe:" + name + "x:"}
+		refusedConfig(t, cfg, "Config.Prefix", `"lockpipe:`+name+`"`, "one without it")
+	}
+}
+
 // Goal: the text of a refused key does not carry the key, which may be long or secret.
 func TestAKeyThatIsRefusedIsNotRepeatedInTheError(t *testing.T) {
 	t.Parallel()

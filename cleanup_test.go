@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -1019,6 +1020,53 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 			pending.Wait()
 			eventually(t, func() bool { return goleak.Find(before) == nil }, "goroutines are left: %v", goleak.Find(before))
 			require.NoError(t, c.Close(context.Background()))
+		})
+	}
+}
+
+// Goal: a Config.Dial that ignores its context does not hold up Close: neither while a lease waits
+// for the node nor later. The connection that it returns after Close is closed.
+func TestCloseDoesNotWaitForADialThatHangs(t *testing.T) {
+	waits := map[string]time.Duration{"while it dials": 0, "when it is down": time.Minute}
+	for name, wait := range waits {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVirtual(t, 3)
+				hung := make(chan net.Conn)
+				defer close(hung)
+				cfg := config(v.urls, nil)
+				cfg.RestartGuard = lockpipe.GuardOff // a node is missing from the first use
+				cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if addr == v.urls[2] {
+						if conn := <-hung; conn != nil {
+							return conn, nil
+						}
+						return nil, errors.New("the test is over")
+					}
+					return v.dial(ctx, network, addr)
+				}
+				c, err := lockpipe.New(cfg)
+				require.NoError(t, err)
+				time.Sleep(wait + time.Millisecond)
+				l := take(t, c, "k", lockpipe.WithAutoExtend(time.Hour))
+				if wait > 0 {
+					require.Equal(t, lockpipe.NodeDown, c.Nodes()[2].State)
+					require.ErrorContains(t, c.Nodes()[2].Err, "Config.Dial has not returned")
+				}
+				begin := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				require.NoError(t, c.Close(ctx))
+				require.LessOrEqual(t, time.Since(begin), 1200*time.Millisecond)
+				over(t, l, lockpipe.ErrClosed)
+				for i := range v.nodes {
+					require.Empty(t, v.get(i, "k"))
+				}
+				ours, theirs := net.Pipe()
+				hung <- theirs
+				_, err = ours.Read(make([]byte, 1))
+				require.ErrorIs(t, err, io.EOF, "it is not closed")
+			})
 		})
 	}
 }

@@ -23,10 +23,11 @@ import (
 // Client takes leases on one group of masters. It is made by New, and all methods are safe for concurrent use; one Client
 // serves a whole process best, because its callers share their round trips.
 type Client struct {
-	cfg    Config
-	mux    *multiplex.Mux
-	leases *lease.Manager
-	tokens sync.Pool // of *tokenSource
+	cfg      Config
+	reserved multiplex.Reserved // behind cfg.Prefix; set once
+	mux      *multiplex.Mux
+	leases   *lease.Manager
+	tokens   sync.Pool // of *tokenSource
 
 	rooms     waitroom.Table
 	asyncs    asyncs
@@ -56,6 +57,7 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}), ended: make(chan struct{})}
+	c.reserved = multiplex.NewReserved(cfg.Prefix)
 	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
 	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
 	c.leases = lease.NewManager(lease.Config{

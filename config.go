@@ -18,9 +18,16 @@ const (
 	defaultMaxTTL      = time.Minute
 	// minTTL leaves something after drift and a trip.
 	minTTL = 10 * time.Millisecond
+	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer. Twice MaxTTL is
+	// far from 64 bits of nanoseconds. An attempt counts up to half of its TTL in milliseconds, in
+	// 32 bits. No lock needs more: a master that forgot its locks does not vote for MaxTTL.
+	maxMaxTTL = 90 * 24 * time.Hour
 	// A caller that waits tries again after a random time between these.
 	defaultMinDelay = 10 * time.Millisecond
 	defaultMaxDelay = 60 * time.Millisecond
+	// longestDelay is used instead of every longer time between two attempts. Eight times as much
+	// fits into 64 bits.
+	longestDelay = 10 * 365 * 24 * time.Hour
 	// maxKeys and maxKeyLength bound one call: together with a token of the usual length the largest still fits into
 	// what servers accept.
 	maxKeys      = 1 << 16
@@ -41,18 +48,26 @@ type Config struct {
 	// 1,000 keys waits so long for each 1,000.
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: 60 s. Calls with a longer one are refused.
+	// It is at most 90 days.
 	MaxTTL time.Duration
 	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
 	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.
 	RestartGuard GuardMode
-	// Prefix is put before every key on the nodes. What begins with "lockpipe:" behind it is the Client's own: calls with such keys are refused, as
-	// is such a Prefix, which could be among those of a Client without one.
+	// Prefix is put before every key on the nodes. Neither it nor a key may begin with "lockpipe:".
+	// Such names, behind the Prefix, are the Client's own. Prefix and key together may not contain
+	// such a name of another Prefix: "lockpipe:admitted", "lockpipe:fence:",
+	// "lockpipe:generations" or "lockpipe:none:".
 	Prefix string
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's roots for rediss:// and
 	// no TLS for host:port.
 	TLS *tls.Config
-	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. ctx ends after a second. network is tcp
-	// or unix. It is called again, from a goroutine of the Client, after every loss of a connection.
+	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
+	// unix. The Client calls it on a goroutine, and again after every loss of a connection. ctx ends
+	// after a second, or when Close ends the connections, and Dial should return then. If it does
+	// not, the node is down, NodeStatus.Err says why, and Dial is not called again for this node
+	// before it has returned. Close does not wait for such a call, so the goroutine may outlive the
+	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
+	// each node.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger is told when a node is lost, quarantined or back, and when leases are lost; nil for slog.Default.
 	Logger *slog.Logger
@@ -79,6 +94,7 @@ func (cfg Config) validated() (Config, error) {
 	positive("TTL", &cfg.TTL, min(defaultTTL, cfg.MaxTTL))
 	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond) // what is sent
 	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
+	unprefixed := multiplex.NewReserved("")
 	switch {
 	case err != nil:
 		return cfg, err
@@ -88,10 +104,17 @@ func (cfg Config) validated() (Config, error) {
 		return cfg, invalid("Config.Nodes has %d entries: give at most %d", len(cfg.Nodes), multiplex.MaxNodes)
 	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
 		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff", cfg.RestartGuard)
-	case strings.HasPrefix(cfg.Prefix, reserved):
-		return cfg, invalid("Config.Prefix is %.64q, and %q is the Client's own: give one that begins otherwise", cfg.Prefix, reserved)
+	case strings.HasPrefix(cfg.Prefix, multiplex.OwnNames):
+		return cfg, invalid("Config.Prefix is %.64q, and %q is the Client's own: "+
+			"give one that begins otherwise", cfg.Prefix, multiplex.OwnNames)
+	case unprefixed.In(cfg.Prefix) != "":
+		return cfg, invalid("Config.Prefix is %.64q, and clients keep %q for themselves: "+
+			"give one without it", cfg.Prefix, unprefixed.In(cfg.Prefix))
 	case cfg.MaxTTL < minTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at least %v", cfg.MaxTTL, minTTL)
+	case cfg.MaxTTL > maxMaxTTL:
+		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with WithAutoExtend",
+			cfg.MaxTTL, maxMaxTTL)
 	case cfg.TTL < minTTL:
 		return cfg, invalid("Config.TTL is %v: give at least %v", cfg.TTL, minTTL)
 	case cfg.TTL > cfg.MaxTTL:

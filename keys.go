@@ -5,10 +5,9 @@ import (
 	"encoding/base64"
 	mathrand "math/rand/v2"
 	"strings"
-)
 
-// reserved is how the names begin, behind the prefix, that are the Client's own. A lock of such a name could be the companion of another.
-const reserved = "lockpipe:"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
 
 // prepare checks keys and options before anything is sent, and drops keys that are repeated. Keys are told by their place,
 // since they may be long or secret.
@@ -28,8 +27,13 @@ func (c *Client) prepare(kind callKind, keys []string, opts []Option) ([]string,
 		switch {
 		case k == "":
 			return nil, o, invalid("key %d of %d is empty", i+1, len(keys))
-		case strings.HasPrefix(k, reserved):
-			return nil, o, invalid("key %d of %d, %.64q, begins with %q, as what the Client keeps beside the locks does: name it otherwise", i+1, len(keys), k, reserved)
+		case strings.HasPrefix(k, multiplex.OwnNames):
+			return nil, o, invalid("key %d of %d, %.64q, begins with %q, as the Client's own keys do: "+
+				"name it otherwise", i+1, len(keys), k, multiplex.OwnNames)
+		case c.reserved.In(k) != "":
+			return nil, o, invalid("key %d of %d, behind Config.Prefix %.64q, has %q in its name, "+
+				"which clients keep for themselves: name it otherwise",
+				i+1, len(keys), c.cfg.Prefix, c.reserved.In(k))
 		case len(c.cfg.Prefix)+len(k) > maxKeyLength:
 			return nil, o, invalid("key %d of %d has %d bytes: give at most %d, with the prefix", i+1, len(keys), len(k), maxKeyLength)
 		}

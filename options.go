@@ -49,7 +49,7 @@ func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 
 // WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by default. Where a master tells of changes
 // of the key, it is woken by that, and the time is eight times as long. It is at least a millisecond where no quorum
-// can be reached.
+// can be reached. A time of more than ten years counts as ten years.
 func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }
@@ -80,7 +80,8 @@ func (c *Client) call(opts []Option) (call, error) {
 				return o, invalid("WithMaxAttempts(%d): give a positive number, or 0 for until ctx ends", opt.n)
 			}
 		case optionDelay:
-			if o.minDelay, o.maxDelay = opt.min, opt.max; opt.min < 0 || opt.min > opt.max {
+			o.minDelay, o.maxDelay = min(opt.min, longestDelay), min(opt.max, longestDelay)
+			if opt.min < 0 || opt.min > opt.max {
 				return o, invalid("WithRetryDelay(%v, %v): give 0 <= shortest <= longest", opt.min, opt.max)
 			}
 		case optionAutoExtend:

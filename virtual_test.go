@@ -198,6 +198,7 @@ type virtualNode struct {
 	redis   *miniredis.Miniredis
 	latency time.Duration // the longest, one way
 	older   bool          // it does not know DELEX; set before there are clients
+	tells   bool          // it agrees to tell of changes, and never does; set before there are clients
 
 	mu       sync.Mutex            // guards all below; never held while a command hangs
 	clients  map[*server.Peer]bool // connections of clients
@@ -230,6 +231,10 @@ func (n *virtualNode) before(peer *server.Peer, command string, args ...string) 
 	}
 	if command == "DELEX" && n.older {
 		peer.WriteError("ERR unknown command 'DELEX'")
+		return true
+	}
+	if command == "CLIENT" && n.tells && (args[0] == "TRACKING" || args[0] == "CACHING") {
+		peer.WriteOK()
 		return true
 	}
 	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA" || command == "DELEX")

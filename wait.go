@@ -206,7 +206,7 @@ func (s *seeker) steps(ctx context.Context) (*Lease, error) {
 func (s *seeker) cutOff(end error) error {
 	reason := s.reason
 	if reason == nil { // those before it had the keys all the time
-		reason = &HeldError{Keys: s.keys[:1]}
+		reason = &HeldError{Keys: []string{s.keys[0]}} // keys may be the caller's slice
 	}
 	var held *HeldError
 	if errors.As(reason, &held) {

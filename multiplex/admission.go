@@ -12,10 +12,6 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// markerKey, behind the prefix, is the admission marker: its value is the run_id of the server that was admitted last, and that does not
-// expire; or it tells of a loss: see lostPrefix. Keys of the application can't have this name.
-const markerKey = "lockpipe:admitted"
-
 const (
 	// lostPrefix begins the marker of a server that has forgotten locks, until it is admitted. It keeps others from taking that for the first
 	// use, and as long as it stays the same, nobody has admitted or flushed the server.
@@ -23,9 +19,6 @@ const (
 	// flushedPrefix is lostPrefix where the server was flushed since it was admitted.
 	flushedPrefix = lostPrefix + "flushed:"
 )
-
-// noneKey, behind the prefix and in front of random characters, is never there: with it the handshake finds out what the user may do.
-const noneKey = "lockpipe:none:"
 
 const (
 	// How long and how often a node without a marker is looked at, before it is quarantined, for the marker of another client.

@@ -68,10 +68,10 @@ func (n *node) watchExchange(arms []*arm, answers []remains) {
 		}
 		r := remains{known: true, told: replies[2*i].Error() == nil, until: now}
 		switch {
+		case left == -1, left > int64(Forever/time.Millisecond): // as good as for ever
+			r.until = time.Time{}
 		case left > 0:
 			r.until = now.Add(time.Duration(left) * time.Millisecond)
-		case left == -1:
-			r.until = time.Time{}
 		}
 		answers[i] = r
 	}

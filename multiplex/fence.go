@@ -9,9 +9,6 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// companionKey is the beginning, behind the prefix, of the name of what stands beside a key that was taken with fencing.
-const companionKey = "lockpipe:fence:"
-
 // fence is what a claim asks for beside its keys: the numbers from first to last. A node grants only if all companions of the keys have
 // less than first there, and they have last then.
 //

@@ -18,8 +18,7 @@ var errGate = errors.New("not connected")
 // other command fails at once with errGate, and was not sent. But commands that come while the keeper dials join it inside rueidis, so
 // the restart guard stands here as well, before rueidis has the connection.
 type gate struct {
-	endpoint  *endpoint
-	dialer    DialFunc
+	dialer    *dialer
 	admission *admission
 	opened    func(*line)                  // told of each connection before rueidis has it
 	closed    func()                       // told when an open connection is closed, by whomever
@@ -47,9 +46,7 @@ func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 		return nil, errGate
 	}
 	t.used = true
-	dialing, cancel := context.WithTimeout(ctx, dialTimeout)
-	conn, err := g.endpoint.dial(dialing, g.dialer)
-	cancel()
+	conn, err := g.dialer.open(ctx)
 	if err != nil {
 		return nil, &dialError{err}
 	}
@@ -68,7 +65,7 @@ func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 
 // client returns a rueidis client without a connection.
 func (g *gate) client() (rueidis.Client, error) {
-	option := g.endpoint.option
+	option := g.dialer.endpoint.option
 	option.DialCtxFn = g.open
 	option.OnInvalidations = g.changed
 	client, err := rueidis.NewClient(option)

@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// generationsKey, behind the prefix, has the generation of a node and what the node keeps of others: see script.Renew.
-const generationsKey = "lockpipe:generations"
-
 const (
 	// maxGenerations is how many a node keeps.
 	maxGenerations = 64

@@ -28,7 +28,7 @@ type Config struct {
 	Guard GuardMode
 	// TLS is for rediss:// and for nodes given without a scheme; nil for the default of rediss://.
 	TLS *tls.Config
-	// Dial opens connections; nil for a net.Dialer.
+	// Dial opens connections; nil for a net.Dialer. See DialFunc.
 	Dial DialFunc
 	// Logger is told of changes of the nodes' states. It is required.
 	Logger *slog.Logger
@@ -115,9 +115,14 @@ func New(cfg Config) (*Mux, error) {
 // keysPerTimeout is for how many keys NodeTimeout is meant: about a fiftieth of what a node does in the usual one, alone.
 const keysPerTimeout = 1000
 
-// patience is how long an attempt waits for a node that was given so many keys at once.
+// patience is how long an attempt waits for a node that was given so many keys at once. It is at most
+// MaxTTL: no attempt is of any use after that.
 func (m *Mux) patience(keys int) time.Duration {
-	return m.cfg.NodeTimeout * time.Duration(1+(keys-1)/keysPerTimeout)
+	times := 1 + (keys-1)/keysPerTimeout
+	if times > 1 && int64(times) > int64(m.cfg.MaxTTL/m.cfg.NodeTimeout) {
+		return m.cfg.MaxTTL
+	}
+	return m.cfg.NodeTimeout * time.Duration(times)
 }
 
 // Acquire starts one attempt to take all keys of a new claim on a quorum of nodes for ttl. together is the number of keys

@@ -112,8 +112,9 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.look = n.watchExchange
 	n.arms = n.newArms()
 	g := &gate{
-		endpoint: &e, dialer: m.cfg.Dial, admission: n.admission,
-		opened: n.line.Store, closed: func() { signal(n.lost) }, changed: n.invalidated,
+		dialer:    &dialer{endpoint: &e, dial: m.cfg.Dial, logger: m.cfg.Logger},
+		admission: n.admission,
+		opened:    n.line.Store, closed: func() { signal(n.lost) }, changed: n.invalidated,
 	}
 	var err error
 	n.client, err = g.client()

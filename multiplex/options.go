@@ -22,6 +22,8 @@ const (
 	// dialTimeout bounds each part of connecting: dialling with TLS, the restart guard, and the first commands of rueidis.
 	dialTimeout    = time.Second
 	connectTimeout = 3 * dialTimeout
+	// dialGrace is how long a Config.Dial may take to return after its context has ended.
+	dialGrace = 100 * time.Millisecond
 	// A connection without any reply for silenceGap is probed, and given up when the probe is unanswered for
 	// probeTimeout: so a node that hangs is noticed after 1.5 to 2 seconds. Callers do not wait for that, since each attempt
 	// has its own limit; and a server that is busy for a second is not worth a reconnect.
@@ -152,17 +154,21 @@ func (e *endpoint) configure() {
 // errNoTLS is about a server that waits for the rest of a command, which it takes the beginning of TLS for, or that hangs.
 var errNoTLS = fmt.Errorf("connected, but no answer to TLS within %v: the server may speak none", dialTimeout)
 
-// DialFunc opens a connection to a node. ctx ends when the node is given up.
+// DialFunc opens a connection to a node, or returns an error. ctx ends after a second, or when the
+// Mux is closed. A call that does not return then is left behind: the node is down, and is not
+// dialled again before the call has returned. The connection that it returns is closed.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dial opens the connection, with TLS where the endpoint has it.
 func (e *endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
-	}
 	conn, err := dial(ctx, e.network, e.address)
-	if err != nil || e.option.TLSConfig == nil {
-		return conn, err
+	switch {
+	case err != nil:
+		return nil, err
+	case conn == nil:
+		return nil, errNothing
+	case e.option.TLSConfig == nil:
+		return conn, nil
 	}
 	secure := tls.Client(conn, e.option.TLSConfig)
 	if err := secure.HandshakeContext(ctx); err != nil {

@@ -302,3 +302,16 @@ func TestCloseEndsWatches(t *testing.T) {
 		require.Less(t, time.Since(begin), 10*time.Second, "goroutines are left")
 	}
 }
+
+// The goal: a key whose time left does not fit into a Duration lasts for ever. It has not ended.
+func TestAWatchOfAKeyThatLastsForAges(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 1)
+	m := start(t, nodes.URLs(), nil)
+	up(t, m)
+	w := watching(m, "k")
+	defer w.Close()
+	do(t, nodes, "SET", "k", "v", "PX", "9000000000000000000")
+	left, known := w.arm(t, 0)
+	require.True(t, known)
+	require.Equal(t, Forever, left)
+}
