@@ -171,6 +171,27 @@ func TestExtensionsMoveTheDeadline(t *testing.T) {
 	})
 }
 
+// The goal: an extension may be sent only while the lease certainly lasts: until the end that it
+// has, or the earlier one that is asked for.
+func TestAnExtensionIsSentBeforeTheEarlierEnd(t *testing.T) {
+	ttls := []time.Duration{time.Second, usualTTL, time.Minute, 2 * time.Minute, time.Hour}
+	for _, maxHold := range []time.Duration{never, 5 * time.Minute} {
+		for _, ttl := range ttls {
+			synctest.Test(t, func(t *testing.T) {
+				m, _ := manager(t)
+				start := time.Now()
+				term := hold(t, m, "k", time.Minute, maxHold)
+				time.Sleep(usualTTL)
+				e, err := term.Begin(t.Context(), ttl)
+				require.NoError(t, err)
+				earlier := min(Validity(time.Minute), usualTTL+Validity(ttl))
+				require.Equal(t, start.Add(earlier), e.Before, "%v", ttl)
+				require.Equal(t, e.Before, term.Until())
+			})
+		}
+	}
+}
+
 // The goal: extensions of one lease go one after another; who waits for the turn leaves with ctx, or with the end of the lease.
 func TestOneExtensionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

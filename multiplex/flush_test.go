@@ -74,6 +74,41 @@ func TestAnExtensionIsNotSentOnceItsLeaseIsReleased(t *testing.T) {
 	})
 }
 
+// The goal: an extension is neither sent nor waited for when the lease may be over, or when half of
+// its TTL has passed.
+func TestAnExtensionThatComesTooLateIsNotSent(t *testing.T) {
+	const delay = time.Second
+	for _, test := range []struct{ ttl, before, waits time.Duration }{
+		{time.Minute, delay / 2, delay / 2},
+		{time.Minute, delay + 1, delay},
+		{delay, time.Minute, delay / 2},
+		{3 * delay, delay / 2, delay / 2},
+		{3 * delay, time.Minute, delay},
+	} {
+		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+			c := claim("k", "t")
+			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+			trip := m.nodes[0].trip
+			m.nodes[0].trip = func(attempts []*Attempt, answers []answer) {
+				time.Sleep(delay)
+				trip(attempts, answers)
+			}
+			var sent atomic.Bool
+			actors[0].hear(func(command string) {
+				if command == "EVALSHA" {
+					sent.Store(true)
+				}
+			})
+			start := time.Now()
+			err := wait(m.Extend(c, test.ttl, start.Add(test.before), 0, 1), t.Context())
+			require.Equal(t, test.waits, time.Since(start), "%+v", test)
+			time.Sleep(2 * delay)
+			require.Equal(t, test.waits == delay, sent.Load(), "%+v", test)
+			require.Equal(t, test.waits == delay, err == nil, "%+v", test)
+		})
+	}
+}
+
 // The goal: what is sent once more, because its script was missing, is looked at again: what is stale by then is not sent and left nothing, the
 // rest is.
 func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {

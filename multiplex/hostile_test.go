@@ -23,9 +23,10 @@ import (
 
 // actor is a server in memory that grants everything and keeps nothing, and says something else where the test lets it.
 type actor struct {
-	mu      sync.Mutex        // guards all below
-	instead map[string]string // the reply to a command, by its first word; nil for the usual ones
-	conn    net.Conn          // the newest
+	mu      sync.Mutex           // guards all below
+	instead map[string]string    // the reply to a command, by its first word; nil for the usual ones
+	conn    net.Conn             // the newest
+	heard   func(command string) // called before each reply; nil for nothing
 }
 
 // usual are the replies by the book.
@@ -61,6 +62,12 @@ func (a *actor) serve(conn net.Conn) {
 
 func (a *actor) reply(command string) string {
 	a.mu.Lock()
+	heard := a.heard
+	a.mu.Unlock()
+	if heard != nil {
+		heard(command)
+	}
+	a.mu.Lock()
 	defer a.mu.Unlock()
 	if text, ok := a.instead[command]; ok {
 		return text
@@ -76,6 +83,13 @@ func (a *actor) play(instead map[string]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.instead = instead
+}
+
+// hear lets heard be called with the first word of each command, before its reply.
+func (a *actor) hear(heard func(command string)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.heard = heard
 }
 
 // cut ends the connection.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -417,6 +418,111 @@ func TestAKeptReleaseIsConfirmedByTheExpiryOfItsKeys(t *testing.T) {
 	})
 }
 
+// The goal: a release is kept until the node answers it when a connection broke before the answer:
+// a stopped server may read that connection later than any TTL, and take the key again.
+func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(1, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Second, 1), t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		var instead atomic.Pointer[answer]
+		trip := m.nodes[0].trip
+		m.nodes[0].trip = func(attempts []*Attempt, answers []answer) {
+			r := instead.Load()
+			if r == nil {
+				trip(attempts, answers)
+				return
+			}
+			for i := range answers {
+				answers[i] = *r
+			}
+		}
+		instead.Store(&answer{broken: true, err: errBroken})
+		require.ErrorIs(t, extends(t, m, c, time.Second), ErrNoQuorum)
+		instead.Store(&answer{nothing: true, err: errGate})
+		release := m.Release(c, 1)
+		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
+		time.Sleep(time.Hour)
+		m.nodes[0].discard()
+		require.Equal(t, 1, m.Nodes()[0].Unreleased)
+		require.Zero(t, m.Nodes()[0].GivenUp)
+		stores[0].hold("k", "t") // the server goes on, and reads the extension
+		instead.Store(nil)
+		time.Sleep(time.Second)
+		require.Empty(t, stores[0].left())
+		require.NoError(t, release.Wait(t.Context(), time.Now()))
+	})
+}
+
+// The goal: a lease that expires needs no release when every node has answered what was sent and
+// none keeps the token for longer. Only one of which no node failed is clean.
+func TestWhatALeaseLeavesBehindWhenItExpires(t *testing.T) {
+	const longer, shorter, failing, failed = 20 * time.Second, 5 * time.Second, -1, -2
+	type ttls []time.Duration // failing, failed: the connections to one node or two break
+	for name, test := range map[string]struct {
+		extensions       ttls
+		unsettled, clean bool
+	}{
+		"not extended":            {clean: true},
+		"extended":                {extensions: ttls{10 * time.Second, longer}, clean: true},
+		"shortened":               {extensions: ttls{shorter}, unsettled: true},
+		"a connection broke":      {extensions: ttls{failing}, unsettled: true},
+		"it broke and came back":  {extensions: ttls{failing, longer}},
+		"an extension failed":     {extensions: ttls{failed, 10 * time.Second}, unsettled: true},
+		"it broke again":          {extensions: ttls{failing, longer, failing}, unsettled: true},
+		"it broke, and was short": {extensions: ttls{failing, shorter}, unsettled: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m, stores, stop := simulated(3, 1, 0)
+			defer stop()
+			c := claim("k", "token")
+			require.NoError(t, wait(m.Acquire(c, 10*time.Second, 1), t.Context()))
+			time.Sleep(time.Second)
+			for _, ttl := range test.extensions {
+				broken := stores[:max(0, -ttl)]
+				for _, s := range broken {
+					s.fail(1)
+				}
+				if ttl < 0 {
+					ttl = 10 * time.Second
+				}
+				_ = extends(t, m, c, ttl)
+				for _, s := range broken {
+					s.fail(0)
+				}
+			}
+			require.Equal(t, test.unsettled, c.Unsettled(), name)
+			require.Equal(t, test.clean, c.Clean(), name)
+		})
+	}
+}
+
+// The goal: a release is kept for the longest TTL of all that were sent, whichever came last.
+func TestAReleaseIsKeptForTheLongestTTL(t *testing.T) {
+	for _, ttls := range [][]time.Duration{{time.Second, time.Minute}, {time.Minute, time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			m, _, stop := simulated(1, 1, 0)
+			defer stop()
+			c := claim("k", "t")
+			require.NoError(t, wait(m.Acquire(c, ttls[0], 1), t.Context()))
+			require.NoError(t, extends(t, m, c, ttls[1]))
+			m.nodes[0].trip = func(_ []*Attempt, answers []answer) {
+				for i := range answers {
+					answers[i] = answer{nothing: true, err: errGate}
+				}
+			}
+			require.ErrorIs(t, wait(m.Release(c, 1), t.Context()), ErrNoQuorum)
+			time.Sleep(59 * time.Second)
+			m.nodes[0].discard()
+			require.Equal(t, 1, m.Nodes()[0].Unreleased, "%v", ttls)
+			time.Sleep(2 * time.Second)
+			require.Zero(t, m.Nodes()[0].Unreleased, "%v", ttls)
+		})
+	}
+}
+
 // The goal: that holds also where the broken extension was not shorter than what was sent before, but is than what comes after.
 func TestANodeThatMayStillExtendLessDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -438,6 +544,69 @@ func TestANodeThatMayStillExtendLessDoesNotCount(t *testing.T) {
 		time.Sleep(time.Second)
 		stop()
 	})
+}
+
+// extends starts an extension for ttl of a lease that has a minute left, and returns its outcome.
+func extends(t *testing.T, m *Mux, c *Claim, ttl time.Duration) error {
+	t.Helper()
+	defer time.Sleep(time.Second) // all nodes answer
+	return wait(m.Extend(c, ttl, time.Now().Add(time.Minute), 0, 1), t.Context())
+}
+
+// The goal: when several extensions may still take effect on the same nodes, the shortest limits
+// what these nodes count for, whichever was sent last.
+func TestTheShortestOfSeveralLateExtensionsLimits(t *testing.T) {
+	const short, middle, long = time.Second, 3 * time.Second, 5 * time.Second
+	for _, late := range [][]time.Duration{{short, long}, {long, short}, {long, short, long}} {
+		synctest.Test(t, func(t *testing.T) {
+			m, stores, stop := simulated(3, 1, 0)
+			defer stop()
+			c := claim("k", "token")
+			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+			time.Sleep(time.Second)
+			require.Equal(t, middle, m.Trusted(c, middle), "before any extension")
+			for _, s := range stores[:2] {
+				s.fail(1)
+			}
+			for _, ttl := range late {
+				require.ErrorIs(t, extends(t, m, c, ttl), ErrNoQuorum)
+			}
+			for _, s := range stores[:2] {
+				s.fail(0)
+			}
+			require.Equal(t, short, m.Trusted(c, middle))
+			require.Equal(t, short/2, m.Trusted(c, short/2))
+			require.ErrorIs(t, extends(t, m, c, middle), ErrNoQuorum, "late: %v", late)
+			require.NoError(t, extends(t, m, c, short))
+		})
+	}
+}
+
+// The goal: a late extension limits nothing while the other nodes are a quorum.
+func TestALateExtensionOnAMinorityLimitsNothing(t *testing.T) {
+	for n, minority := range map[int]int{3: 1, 4: 1, 5: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			m, stores, stop := simulated(n, 1, 0)
+			defer stop()
+			c := claim("k", "token")
+			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+			time.Sleep(time.Second)
+			fail := func(count int, rate float64) {
+				for _, s := range stores[:count] {
+					s.fail(rate)
+				}
+			}
+			fail(minority, 1)
+			require.NoError(t, extends(t, m, c, 10*time.Second))
+			fail(minority, 0)
+			require.Equal(t, 20*time.Second, m.Trusted(c, 20*time.Second), "%d of %d", minority, n)
+			require.NoError(t, extends(t, m, c, 20*time.Second))
+			fail(minority+1, 1)
+			require.ErrorIs(t, extends(t, m, c, 30*time.Second), ErrNoQuorum)
+			fail(minority+1, 0)
+			require.Equal(t, 10*time.Second, m.Trusted(c, 20*time.Second), "%d of %d", minority+1, n)
+		})
+	}
 }
 
 // The goal: nodes that lost the keys at the same time cost the lease also where none of the extensions that found them was told of

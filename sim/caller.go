@@ -16,6 +16,7 @@ type caller struct {
 	name    string
 	rng     *rand.Rand
 	fences  *rand.Rand // of whether it asks for one
+	breaks  *rand.Rand // of whether connections are lost while it extends
 
 	fenced bool // its last call that acquires did
 }
@@ -171,6 +172,11 @@ func (c *caller) insist(h *hold) {
 	for tries := c.rng.IntN(6); tries > 0 && h.lease.Err() == nil && !c.extend(h, c.run.plan.maxTTL); tries-- {
 		time.Sleep(around(c.rng, 100*time.Millisecond))
 	}
+	if c.run.plan.broken > 0 { // what was sent on the broken connections arrives
+		ctx, cancel := context.WithTimeout(h.lease.Context(), c.run.plan.lag())
+		<-ctx.Done()
+		cancel()
+	}
 }
 
 // extend reports whether the extension was confirmed.
@@ -178,6 +184,9 @@ func (c *caller) extend(h *hold, ttl time.Duration) bool {
 	ctx, cancel := c.patience()
 	defer cancel()
 	called := time.Now()
+	if c.breaks.IntN(100) < c.run.plan.broken {
+		time.AfterFunc(below(c.breaks, 2*c.run.plan.latency), c.process.snap)
+	}
 	err := h.lease.Extend(ctx, ttl)
 	c.note("extend", h.keys, c.run.name(err, extending))
 	h.extended(called, time.Now(), err == nil)

@@ -150,7 +150,7 @@ func (c *conn) silence() {
 // may overtake it.
 func (c *conn) snap(lost bool) {
 	if plan := c.link.plan; plan.crossed {
-		c.up.held.set(time.Now().Add(4 * plan.spike))
+		c.up.held.set(time.Now().Add(plan.lag()))
 	}
 	c.mu.Lock()
 	c.cut = lost

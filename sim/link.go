@@ -110,7 +110,7 @@ func (l *link) part(d time.Duration) {
 
 // heal ends all that is wrong. Connections that lost something break.
 func (l *link) heal() {
-	for _, m := range []*moment{&l.slow, &l.gone, &l.refusing} {
+	for _, m := range []*moment{&l.slow, &l.gone, &l.refusing, &l.up.held} {
 		m.set(time.Now())
 	}
 	if c := l.current(); c != nil {

@@ -18,6 +18,9 @@ type mutant struct {
 	from  int    // the first seed, where it takes many; else 1
 }
 
+// brokenRules has none that takes a goroutine that stops between two steps, because virtual time
+// passes only while all of them wait: that an answer counts only on the line that it was asked for
+// on, for instance.
 var brokenRules = []mutant{
 	{
 		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold", from: 21,
@@ -109,7 +112,7 @@ var brokenRules = []mutant{
 		edit: edit{"multiplex/line.go", "\tif l == nil || l.over.Load() {\n", "\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n"},
 	},
 	{
-		name: "durable", rule: "10: every server counts as durable", mix: "forgetful", finds: "both hold", from: 22,
+		name: "durable", rule: "10: every server counts as durable", mix: "forgetful", finds: "both hold", from: 75,
 		edit: edit{"multiplex/handshake.go", "\t\t\ts.durable = s.durable && synced(r.items)\n", "\t\t\ts.durable = s.durable && synced(r.items) || dice.Broken(\"durable\")\n"},
 	},
 	{
@@ -127,6 +130,59 @@ var brokenRules = []mutant{
 	{
 		name: "clocks", rule: "what docs/fencing.md asks of clocks where nodes forget is needed", mix: "forgetful,fenced", finds: "which is not above",
 		edit: edit{"sim/plan.go", "p.longest*3/4 - 1}\n", "p.longest*3/4 - 1}\n\t\tif dice.Broken(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.longest}\n\t\t}\n"},
+	},
+	{
+		name: "late", rule: "5: an extension counts where a shorter one may still arrive",
+		mix: "rough,returning", finds: "nodes keep it as long", from: 45,
+		edit: edit{
+			"multiplex/claim.go", "d.late.has(i) && a.ttl > d.lateTTL {\n",
+			"d.late.has(i) && a.ttl > d.lateTTL && !dice.Broken(\"late\") {\n",
+		},
+	},
+	{
+		name: "longest", rule: "5: of the extensions that may still arrive, the longest counts",
+		mix: "rough,returning", finds: "nodes keep it as long", from: 90,
+		edit: edit{
+			"multiplex/claim.go", "\tif d.late == 0 || a.ttl < d.lateTTL {\n",
+			"\tif d.late == 0 || (a.ttl < d.lateTTL) != dice.Broken(\"longest\") {\n",
+		},
+	},
+	{
+		name: "confirm", rule: "10: on a new line any marker is enough",
+		mix: "forgetful,returning", finds: "both hold",
+		edit: edit{
+			"multiplex/keeper.go", "err != nil || text != l.runID {",
+			"err != nil || text != l.runID && !dice.Broken(\"confirm\") {",
+		},
+	},
+	{
+		name: "seen", rule: "10: a server counts as gone since its connection was made",
+		mix: "forgetful,returning", finds: "both hold", from: 55,
+		edit: edit{
+			"multiplex/admission.go", "left() { a.memory.seen = time.Now() }",
+			"left() {\n\tif !dice.Broken(\"seen\") {\n\t\ta.memory.seen = time.Now()\n\t}\n}",
+		},
+	},
+	{
+		name: "unsure", rule: "5: a release is given up while a broken connection may still be read",
+		mix: "long,returning", finds: "soon after Close",
+		edit: edit{
+			"multiplex/claim.go", "\tif c.unsure().has(i) {\n",
+			"\tif c.unsure().has(i) && !dice.Broken(\"unsure\") {\n",
+		},
+	},
+	{
+		name: "before", rule: "8: an extension may be sent until the end that it asks for",
+		mix: "rough,returning", finds: "after it ended",
+		edit: edit{
+			"lease/extension.go", "\te.Before = t.manager.time(t.until)\n",
+			"\tif e.Before = t.manager.time(t.until); dice.Broken(\"before\") {\n" +
+				"\t\te.Before = t.manager.time(until)\n\t}\n",
+		},
+		also: edit{ // the release of a lease that has ended takes the place of its extension
+			"multiplex/attempt.go", "\tcase a.kind == extend && a.superseded():",
+			"\tcase a.kind == extend && a.superseded() && !dice.Broken(\"before\"):",
+		},
 	},
 }
 

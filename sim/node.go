@@ -77,6 +77,17 @@ func (n *node) failover(age time.Duration) {
 	n.started, n.promoted = n.started-age.Milliseconds(), true
 }
 
+// replace is a crash after which an empty server of some age takes the place. No client can notice
+// that when it is not connected at that moment: see docs/restart-guard.md.
+func (n *node) replace(age time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hangUp()
+	n.saved = map[string]entry{}
+	n.boot(map[string]entry{})
+	n.started, n.promoted = n.started-age.Milliseconds(), false
+}
+
 // hangUp ends all connections. mu is held.
 func (n *node) hangUp() {
 	for _, s := range n.inOrder(n.sessions) {

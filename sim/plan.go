@@ -28,6 +28,9 @@ type Mix struct {
 	// Rough lets connections break often while messages are slow, so that much of what was sent is in doubt and arrives late. Some seeds
 	// do so anyway.
 	Rough bool
+	// Returning lets things happen while connections are lost and made, and behind ones that were.
+	// Some seeds do so anyway.
+	Returning bool
 	// Fenced lets callers ask for fences, and clocks differ. Half of the seeds do so anyway.
 	Fenced bool
 }
@@ -57,6 +60,10 @@ type Plan struct {
 
 	fenced int           // of 100 calls that acquire, how many ask for a fence
 	skew   time.Duration // by how much the wall clocks of clients may differ
+
+	hang    time.Duration // for how long one node reads nothing at the end; 0: none does
+	reserve bool          // older servers replace nodes, and flushes meet clients that come back
+	broken  int           // of 100 extensions by hand, how many lose all connections meanwhile
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -126,6 +133,32 @@ func (p *Plan) fencing(rng *rand.Rand) {
 		skews = []time.Duration{0, time.Millisecond, p.longest / 4, p.longest*3/4 - 1}
 	}
 	p.skew = skews[rng.IntN(len(skews))]
+}
+
+// returning draws what may happen while connections are lost and made. It has random numbers of its
+// own, so that the other draws of a seed stay as they are.
+func (p *Plan) returning(rng *rand.Rand) {
+	switch chosen := rng.IntN(4) == 0; {
+	case !chosen && !p.mix.Returning:
+	case p.mix.Long:
+		p.hang = p.length/2 + below(rng, p.length/2)
+	case p.forget > 0 && p.guard != lockpipe.GuardOff:
+		p.reserve = true
+		p.longest = max(p.longest, 6*time.Second) // an age in whole seconds tells nothing about less
+		p.minTTL, p.maxTTL, p.forget = p.longest*3/4, p.longest, 2*p.longest
+		p.length += 4 * p.longest
+	case p.forget == 0 && p.crossed:
+		// Without the guard no client ends its former connection, and a server may read that later.
+		p.guard, p.broken = lockpipe.GuardOff, 50
+	}
+}
+
+// lag is how much longer something takes that was sent on a connection that broke.
+func (p *Plan) lag() time.Duration {
+	if p.broken > 0 {
+		return time.Second
+	}
+	return 4 * p.spike
 }
 
 // below is a random time below d.

@@ -90,6 +90,15 @@ func (p *process) restarts() {
 	}
 }
 
+// snap breaks all connections of the process. What was sent is not lost.
+func (p *process) snap() {
+	for _, l := range p.links {
+		if c := l.current(); c != nil {
+			c.snap(false)
+		}
+	}
+}
+
 // react is the time that a caller takes between two calls: some hundred nanoseconds, so that what one event caused does not happen at one
 // instant, and in a process that is stopped, until it goes on.
 func (p *process) react(rng *rand.Rand) {

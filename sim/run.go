@@ -59,6 +59,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		plan := newPlan(rng, mix)
 		plan.fencing(rand.New(rand.NewPCG(seed, 3)))
+		plan.returning(rand.New(rand.NewPCG(seed, 12))) // by which testdata/seeds stay as they are
 		r := newRun(seed, plan)
 		r.live(seed)
 		r.finish()
@@ -141,6 +142,7 @@ func (r *run) live(seed uint64) {
 			c := &caller{
 				process: p, run: r, name: fmt.Sprint(i, "/", j),
 				rng: rand.New(rand.NewPCG(seed, number)), fences: rand.New(rand.NewPCG(seed, 10000+number)),
+				breaks: rand.New(rand.NewPCG(seed, 20000+number)),
 			}
 			all.Go(c.live)
 		}
@@ -149,7 +151,24 @@ func (r *run) live(seed uint64) {
 	all.Go(w.blow)
 	forgetting := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 2))}
 	all.Go(forgetting.forget)
+	all.Go(r.hang)
 	all.Wait()
+}
+
+// hang lets a node read nothing until the run is healed.
+func (r *run) hang() {
+	if r.plan.hang > 0 && r.pause(r.plan.length-r.plan.hang) {
+		for _, p := range r.processes {
+			p.links[0].up.held.set(r.end.Add(time.Hour))
+		}
+	}
+}
+
+// up reports whether all clients are connected to a node.
+func (r *run) up(node int) bool {
+	return !slices.ContainsFunc(r.processes, func(p *process) bool {
+		return p.current().Nodes()[node].State != lockpipe.NodeUp
+	})
 }
 
 // recovering is how long a client may need to reach a node again that is well, and to send it what was kept for it.

@@ -20,7 +20,7 @@ var (
 	fresh  = flag.Duration("sim.for", 0, "how long seeds that nobody has tried are run: 10 s, or 3 s with -short")
 	first  = flag.Uint64("sim.seed", 0, "the first seed; 0: a random one for TestSimulation")
 	count  = flag.Int("sim.count", 0, "how many seeds are run; 0: as many as -sim.for allows")
-	mixed  = flag.String("sim.mix", "", "the words of Mix that hold: forgetful, admitting, blind, long, rough, fenced")
+	mixed  = flag.String("sim.mix", "", "the words of Mix that hold, in lower case")
 	finds  = flag.String("sim.finds", "", "a part of the violation that is looked for; others are passed over")
 	broken = flag.String("sim.broken", "", "the rule that is broken, in a build for that")
 )
@@ -74,7 +74,10 @@ func TestSeeds(t *testing.T) {
 		t.Skip("it is run by TestSimulation")
 	}
 	has := func(word string) bool { return strings.Contains(*mixed, word) }
-	mix := Mix{Forgetful: has("forgetful"), Admitting: has("admitting"), Long: has("long"), Blind: has("blind"), Rough: has("rough"), Fenced: has("fenced")}
+	mix := Mix{
+		Forgetful: has("forgetful"), Admitting: has("admitting"), Long: has("long"),
+		Blind: has("blind"), Rough: has("rough"), Returning: has("returning"), Fenced: has("fenced"),
+	}
 	began := time.Now()
 	total := Report{}
 	runs := 0

@@ -85,8 +85,21 @@ func (w *weather) loss() string {
 			p.paused.set(time.Now().Add(below(w.rng, 20*time.Millisecond)))
 		}
 	}
+	if w.run.plan.reserve {
+		kind, age, count = 6, below(w.rng, w.run.plan.longest), max(count, nodes/2+1)
+		if w.rng.IntN(2) == 0 {
+			kind = 3
+			if w.scatter(); !w.run.known() { // a client may have begun meanwhile
+				return "no loss"
+			}
+		}
+	}
 	for i := range count {
 		switch n := w.run.nodes[(from+i)%nodes]; kind {
+		case 6:
+			if w.run.up((from + i) % nodes) {
+				n.replace(age)
+			}
 		case 0, 1:
 			n.restart()
 		case 2:
@@ -98,6 +111,15 @@ func (w *weather) loss() string {
 		}
 	}
 	return fmt.Sprint("loss ", kind, " of ", count, " from node ", from, " age ", age)
+}
+
+// scatter lets all clients lose their connections, and returns while they come back.
+func (w *weather) scatter() {
+	trip := 2 * w.run.plan.latency
+	for _, p := range w.run.processes {
+		time.AfterFunc(below(w.rng, 2*trip), p.snap)
+	}
+	time.Sleep(trip + below(w.rng, 3*trip))
 }
 
 // split parts one client from some nodes, or one node from all clients.

@@ -1,0 +1,124 @@
+package multiplex
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// guarded are the replies of a master that has been there for so many seconds, and has this marker.
+func guarded(runID, marker string, uptime int) map[string]string {
+	bulk := func(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
+	info := fmt.Sprintf("run_id:%s\r\nuptime_in_seconds:%d\r\n", runID, uptime)
+	return map[string]string{
+		"GET":  bulk(marker),
+		"INFO": bulk(info + "role:master\r\nmaster_replid2:0\r\n"),
+	}
+}
+
+// guard lets the only actor become a master with the marker that its client expects.
+func guard(t *testing.T, m *Mux, a *actor) {
+	t.Helper()
+	a.play(guarded("one", "one", 100))
+	a.cut()
+	time.Sleep(2 * lastPause)
+	require.Equal(t, "one", m.nodes[0].line.Load().runID)
+	up(t, m)
+}
+
+// The goal: the marker on a new line has to be the run_id also when it is read again. Between the
+// handshake and the first command the server may be flushed, and another client may mark that loss.
+func TestALossThatIsMarkedBehindTheHandshakeIsNoticed(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		a := actors[0]
+		guard(t, m, a)
+		a.hear(func(command string) {
+			if command == "HELLO" { // the first that rueidis sends
+				a.play(guarded("one", flushedPrefix+"x", 100))
+			}
+		})
+		a.cut()
+		time.Sleep(2 * lastPause)
+		require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
+		require.ErrorContains(t, m.Nodes()[0].Err, whyFlushed)
+		err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+	})
+}
+
+// The goal: a quarantine counts from when the former server was there last. A server that waited
+// next to it for a while is older than the loss.
+func TestAQuarantineCountsFromTheEndOfALongConnection(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		guard(t, m, actors[0])
+		time.Sleep(30 * time.Second)
+		actors[0].play(guarded("two", "one", 20))
+		left := time.Now()
+		actors[0].cut()
+		time.Sleep(2 * lastPause)
+		s := m.Nodes()[0]
+		require.Equal(t, NodeQuarantined, s.State)
+		require.ErrorContains(t, s.Err, whyRestarted)
+		waits := s.Until.Sub(left)
+		require.GreaterOrEqual(t, waits, time.Minute)
+		require.Less(t, waits, time.Minute+lastPause)
+	})
+}
+
+// The goal: an answer counts only when it comes on the line that was valid when the question was
+// sent. What waits for a new line may be answered before the keeper has looked at the marker.
+func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		hold := func() {}
+		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+			guard(t, m, actors[0])
+			leave, dial, look := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			trip := m.nodes[0].trip
+			m.nodes[0].trip = func(attempts []*Attempt, answers []answer) {
+				<-leave // as if the process were stopped here
+				trip(attempts, answers)
+			}
+			a := m.Acquire(claim("k", "t"), time.Minute, 1)
+			synctest.Wait()
+
+			before, introduced := m.nodes[0].line.Load(), false
+			actors[0].hear(func(command string) {
+				if introduced = introduced || command == "HELLO"; introduced && command == "GET" {
+					<-look
+				}
+			})
+			hold = func() { <-dial }
+			actors[0].cut()
+			time.Sleep(100 * time.Millisecond)
+			require.Same(t, before, m.nodes[0].line.Load())
+			if !late { // it finds the former line, and waits for the new one
+				close(leave)
+				synctest.Wait()
+			}
+			close(dial)
+			synctest.Wait()
+			if late { // it finds the new line, whose marker was not looked at yet
+				require.NotSame(t, before, m.nodes[0].line.Load())
+				close(leave)
+				synctest.Wait()
+			}
+			close(look)
+			err := wait(a, t.Context())
+			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorContains(t, err, errFlushed.Error(), "it was sent, and answered")
+			up(t, m)
+			require.NoError(t, wait(m.Acquire(claim("l", "t"), time.Minute, 1), t.Context()))
+		}, func(c *Config) {
+			dial := c.Dial
+			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				hold()
+				return dial(ctx, network, address)
+			}
+		})
+	}
+}
