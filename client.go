@@ -52,6 +52,12 @@ const closedBit = 1 << 62
 // them are down, and a call that comes before a node is connected waits for it as for an answer. An error is ErrInvalid
 // and names the field of cfg. Close ends the client, and the goroutines and connections that it has.
 func New(cfg Config) (*Client, error) {
+	return newClient(cfg, suspended())
+}
+
+// newClient is New on a machine of which suspended says for how long it was suspended: see
+// lease.Config.
+func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client, error) {
 	cfg, err := cfg.validated()
 	if err != nil {
 		return nil, err
@@ -61,10 +67,11 @@ func New(cfg Config) (*Client, error) {
 	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
 	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
 	c.leases = lease.NewManager(lease.Config{
-		Extend: c.extend,
-		Ready:  func() bool { return c.mux.Reachable() },
-		Over:   c.meters.ended,
-		Ended:  func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
+		Extend:    c.extend,
+		Ready:     func() bool { return c.mux.Reachable() },
+		Over:      c.meters.ended,
+		Ended:     func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
+		Suspended: suspended,
 	})
 	c.mux, err = multiplex.New(multiplex.Config{
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
@@ -129,6 +136,7 @@ func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, er
 		return nil, err
 	}
 	for behind := (lag{}); ; {
+		o.suspended = c.leases.Suspended()
 		l := c.newLease(keys, behind.floor, o.numbers(c.awaited(keys, o)))
 		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
 		held, err := c.granted(l, a, o, a.Wait(ctx, time.Time{}))
@@ -156,7 +164,8 @@ func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) 
 		c.meters.attempt(outcomeOf(outcome), time.Since(a.Sent()))
 		return nil, outcome
 	}
-	err := c.leases.Hold(&l.term, l, lease.Grant{Sent: a.Sent(), TTL: o.ttl, MaxHold: o.maxHold})
+	grant := lease.Grant{Sent: a.Sent(), Suspended: o.suspended, TTL: o.ttl, MaxHold: o.maxHold}
+	err := c.leases.Hold(&l.term, l, grant)
 	if err == nil {
 		c.meters.granted(&o, l.term.Began(), a.Sent())
 		return l, nil
@@ -167,7 +176,8 @@ func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) 
 		return nil, err
 	}
 	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
-	return nil, fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, time.Since(a.Sent()), o.ttl)
+	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
+	return nil, fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed, o.ttl)
 }
 
 // enter lets an acquiring call in.

@@ -28,10 +28,14 @@ type turns struct {
 
 // gift is a lease on its way from one holder to the next.
 type gift struct {
-	claim *multiplex.Claim
-	until time.Time
-	turns *turns
+	claim     *multiplex.Claim
+	until     time.Time
+	suspended time.Duration // for how long the machine had been when until was computed
+	turns     *turns
 }
+
+// left is how long the lease of a gift is valid yet.
+func (c *Client) left(g *gift) time.Duration { return c.leases.Left(g.until, g.suspended) }
 
 // handOver passes the lease to the caller of this process that waits for the same keys, if there is one whose turn it is, and
 // reports whether it was passed on, now or before. At that moment the old lease is over, and no call on it can touch anything any more.
@@ -49,8 +53,8 @@ func (c *Client) handOver(l *Lease) bool {
 	default:
 	}
 	room := [1]string{room(l.Keys())}
-	return l.term.PassOn(func(until time.Time) bool {
-		return c.rooms.Give(room[:], &gift{l.claim, until, l.turns.next(number)})
+	return l.term.PassOn(func(until time.Time, suspended time.Duration) bool {
+		return c.rooms.Give(room[:], &gift{l.claim, until, suspended, l.turns.next(number)})
 	})
 }
 
@@ -72,12 +76,14 @@ func (c *Client) accept(g *gift, o call) (*Lease, *multiplex.Attempt) {
 		return nil, nil
 	}
 	l := &Lease{client: c, claim: g.claim, turns: g.turns}
-	grant := lease.Grant{Sent: time.Now(), TTL: o.ttl, Until: g.until, MaxHold: o.maxHold}
-	switch left, asked := g.until.Sub(grant.Sent), lease.Validity(o.ttl); {
+	grant := lease.Grant{
+		Sent: time.Now(), Suspended: g.suspended, TTL: o.ttl, Until: g.until, MaxHold: o.maxHold,
+	}
+	switch left, asked := c.left(g), lease.Validity(o.ttl); {
 	case left > asked:
 		g.claim.Outlast()
 	case left < asked*enough/4:
-		return l, c.mux.Extend(g.claim, o.ttl, g.until, 0, g.claim.Len())
+		return l, c.mux.Extend(g.claim, o.ttl, grant.Sent.Add(left), 0, g.claim.Len())
 	}
 	if !c.keep(l, &o, grant) {
 		return nil, nil

@@ -64,7 +64,9 @@ func (l *Lease) Token() string {
 	return l.claim.Token()
 }
 
-// Until returns when the lease ends if it is not extended, with the reading of the monotonic clock, or the zero time when it is over.
+// Until returns when the lease ends if it is not extended, with the reading of the monotonic clock,
+// or the zero time when it is over. Later calls return an earlier time if the machine was
+// suspended.
 func (l *Lease) Until() time.Time {
 	if l == nil {
 		return time.Time{}
@@ -72,8 +74,10 @@ func (l *Lease) Until() time.Time {
 	return l.term.Until()
 }
 
-// Err returns nil while the lease lasts, and then how it ended: ErrReleased, ErrExpired, ErrLost or ErrClosed. It goes
-// by the clock, so it is right even if the process was stopped.
+// Err returns nil while the lease lasts, and then how it ended: ErrReleased, ErrExpired, ErrLost or
+// ErrClosed. It looks at the clock. So it is also right after the process was stopped, and on
+// Linux, macOS and Windows after the machine was suspended. docs/guarantees.md names the
+// exceptions.
 func (l *Lease) Err() error {
 	if l == nil {
 		return ErrReleased

@@ -71,6 +71,7 @@ type single struct {
 
 // each makes one attempt for each of some keys. It returns those that are worth another one at once, in the memory of some.
 func (c *Client) each(ctx context.Context, keys []string, o call, some []single, results []Result) (again []single) {
+	o.suspended = c.leases.Suspended()
 	began := time.Now()
 	for i := range some {
 		s := &some[i]

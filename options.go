@@ -63,6 +63,7 @@ type call struct {
 	maxAttempts        int
 	minDelay, maxDelay time.Duration
 	fencing            bool
+	suspended          time.Duration // for how long the machine had been before the latest attempt
 }
 
 // call applies opts to the defaults and checks the result.

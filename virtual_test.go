@@ -59,6 +59,12 @@ func (v *virtual) client(t *testing.T, change ...func(*lockpipe.Config)) *lockpi
 	}
 	c, err := lockpipe.New(cfg)
 	require.NoError(t, err)
+	return v.connect(t, c)
+}
+
+// connect waits until a client is connected, and closes it when the test ends.
+func (v *virtual) connect(t *testing.T, c *lockpipe.Client) *lockpipe.Client {
+	t.Helper()
 	t.Cleanup(func() {
 		// Time stands still after the clean-up, so nothing may be left that only time would end.
 		v.heal(span(0, len(v.nodes))...)

@@ -270,6 +270,7 @@ func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 		}
 	}
 	shared := s.o.fencing && s.room[0] != "" && (s.attempts > 0 || c.rooms.Followed(&s.waiter))
+	s.o.suspended = c.leases.Suspended()
 	t = try{lease: c.newLease(s.keys, s.behind.floor, s.o.numbers(shared))}
 	// The judge may have granted the attempt that was too low, and be the last to hear of its release: it alone must not refuse this one.
 	t.all = again || s.judge < 0 || !time.Now().Before(s.allAt)
@@ -291,7 +292,10 @@ func (s *seeker) reject(g *gift) {
 func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause time.Duration, err error) {
 	c := s.client
 	if t.gift != nil {
-		if outcome == nil && time.Now().Before(t.gift.until) && c.keep(t.lease, &s.o, lease.Grant{Sent: t.attempt.Sent(), TTL: s.o.ttl, MaxHold: s.o.maxHold}) {
+		grant := lease.Grant{
+			Sent: t.attempt.Sent(), Suspended: t.gift.suspended, TTL: s.o.ttl, MaxHold: s.o.maxHold,
+		}
+		if outcome == nil && c.left(t.gift) > 0 && c.keep(t.lease, &s.o, grant) {
 			return t.lease, 0, nil
 		}
 		s.reject(t.gift)

@@ -21,8 +21,8 @@ var (
 // errBound is the end of a lease that was extended for as long as its holder wanted.
 var errBound = fmt.Errorf("%w: it was held for maxHold", ErrExpired)
 
-// errUnextended is the end of a lease whose extension came too late, although none failed: the process was stopped, for
-// instance.
+// errUnextended is the end of a lease whose extension came too late, although none failed: for
+// instance, the process was stopped or the machine suspended.
 var errUnextended = fmt.Errorf("%w: it was not extended in time", ErrLost)
 
 // runOut is how a term ends whose time has run out. mu is held.

@@ -20,13 +20,14 @@ type Extension struct {
 	Before time.Time
 	// Patience is how long it may take at least, before it is given up and tried again.
 	Patience time.Duration
-	// Sent is when it was sent, or earlier.
+	// Sent is when it was sent, or earlier, but after the extension began.
 	Sent time.Time
 	// Err is nil when it was confirmed, ErrLost when the lease was found gone, and else why it was not confirmed.
 	Err error
 
-	term  *Term
-	renew time.Duration // what automatic extensions ask for from now on; 0: as before
+	term      *Term
+	renew     time.Duration // what automatic extensions ask for from now on; 0: as before
+	suspended time.Duration // for how long the machine had been before it was sent
 }
 
 // Begin begins an extension for ttl when it is its turn. Where the lease has a bound, it does not reach beyond. A shorter
@@ -104,7 +105,7 @@ func (t *Term) ask(now instant, ttl time.Duration) Extension {
 	if t.ttl != 0 {
 		ttl = min(ttl, TTLFor(time.Duration(t.bound-now)))
 	}
-	return Extension{Owner: t.owner, TTL: ttl, term: t}
+	return Extension{Owner: t.owner, TTL: ttl, term: t, suspended: t.manager.seen()}
 }
 
 // reach is the end of validity of what was asked for at sent. mu is held.
@@ -143,7 +144,7 @@ func (e *Extension) settle() error {
 	case t.lapse():
 		return t.end
 	case e.Err == nil:
-		t.until = t.reach(t.manager.at(e.Sent), e.TTL)
+		t.until = t.reach(t.manager.at(e.Sent, e.suspended), e.TTL)
 		if t.ttl != 0 && e.renew != 0 {
 			t.ttl = e.renew
 		}

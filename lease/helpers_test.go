@@ -44,10 +44,10 @@ type try struct {
 }
 
 // manager returns a manager in front of masters that confirm everything.
-func manager(t *testing.T) (*Manager, *masters) {
+func manager(t *testing.T, change ...func(*Config)) (*Manager, *masters) {
 	t.Helper()
 	s := &masters{gate: make(chan struct{}), answer: func(*Extension) error { return nil }}
-	m := NewManager(Config{
+	cfg := Config{
 		Extend: s.extend,
 		Ready:  func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.down },
 		Over: func(_ error, held time.Duration) {
@@ -60,7 +60,11 @@ func manager(t *testing.T) (*Manager, *masters) {
 			defer s.mu.Unlock()
 			s.ended = append(s.ended, fmt.Sprint(owner, ": ", end))
 		},
-	})
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	m := NewManager(cfg)
 	t.Cleanup(func() { m.Close() })
 	return m, s
 }

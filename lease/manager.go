@@ -18,11 +18,15 @@ const (
 	maxBatches = 8
 	// recheck is how often Ready is asked again while leases are due and it says no.
 	recheck = 10 * time.Millisecond
+	// suspensionCheck is how often the manager looks at the clock while there are leases. The
+	// timers stop while the machine is suspended, so the timer of an event may fire too late after
+	// that.
+	suspensionCheck = 250 * time.Millisecond
 	// sweepAtOnce is how many events are handled under one lock, so that others are not kept waiting.
 	sweepAtOnce = 64
 )
 
-// Config says what a Manager does with its leases. All of it is required.
+// Config says what a Manager does with its leases. All of it but Suspended is required.
 type Config struct {
 	// Extend makes all of these extensions, in one go, and finishes each one as soon as its outcome is known: those with the
 	// nearest deadline come first. It returns soon after ctx has ended, and keeps none of them.
@@ -36,6 +40,11 @@ type Config struct {
 	// Ended is told once of each lease that ended by ErrExpired or ErrLost, and how. It must not block, and may be called
 	// from several goroutines at once.
 	Ended func(owner any, end error)
+	// Suspended returns for how long the machine was suspended until now, counted from some fixed
+	// moment. now comes from time.Now, just before. Suspended must not block or take a mutex, and
+	// its results must not fall. Several goroutines may call it at once. nil: the monotonic clock
+	// does not stop.
+	Suspended func(now time.Time) time.Duration
 }
 
 // Manager holds leases: it extends those that want it, tells of those whose time ran out, and ends all of them together.
@@ -45,18 +54,28 @@ type Config struct {
 // is found so when its event comes, and put back. What is due goes into a second heap by deadline, from which batches are
 // taken, when there are enough of them or they have lingered for long enough; batches under way are bounded.
 //
-// Lock order: Manager.mu, then Term.mu. Nothing else is called under either but the cancelling of a context.
+// The manager has a clock of its own: the monotonic clock plus Config.Suspended. The nodes' keys
+// expire while this machine is suspended, and Go's monotonic clock stands still then. All instants
+// are on the manager's clock, so a suspension brings each event nearer and changes none of them. A
+// time that comes from outside is a reading of the monotonic clock alone. To find its instant, the
+// manager must know for how long the machine had been suspended at that time. So the caller asks
+// Manager.Suspended before it reads the time. That sum can only be too small then: if the machine
+// was suspended between the two, the lease ends too early by that, and never too late.
+//
+// Lock order: Manager.mu, then Term.mu. Nothing else is called under either but the cancelling of a
+// context and Config.Suspended.
 //
 // All methods are safe for concurrent use.
 type Manager struct {
-	cfg      Config
-	epoch    time.Time // from which instants count
-	ctx      context.Context
-	cancel   context.CancelFunc // ends the batches under way
-	running  sync.WaitGroup     // batches and sweeps under way; added to under mu, while not closed
-	extended atomic.Uint64      // extensions confirmed
-	expired  atomic.Uint64      // leases ended by ErrExpired
-	lost     atomic.Uint64      // leases ended by ErrLost
+	cfg       Config
+	epoch     time.Time // from which instants count
+	ctx       context.Context
+	cancel    context.CancelFunc // ends the batches under way
+	running   sync.WaitGroup     // batches and sweeps under way; added to under mu, while not closed
+	suspended atomic.Int64       // what Config.Suspended returned last; as nanoseconds
+	extended  atomic.Uint64      // extensions confirmed
+	expired   atomic.Uint64      // leases ended by ErrExpired
+	lost      atomic.Uint64      // leases ended by ErrLost
 
 	mu      sync.Mutex    // guards all below
 	events  schedule      // every term held, by the time of its next event
@@ -65,7 +84,7 @@ type Manager struct {
 	batches int           // under way
 	spare   [][]Extension // memory of batches, at most maxBatches; an extension is large, and there may be ten thousands a second
 	timer   *time.Timer
-	armed   instant // when the timer fires; 0: it does not
+	armed   instant // when the timer fires, on the monotonic clock alone; 0: it does not
 	closed  bool
 }
 
@@ -77,11 +96,41 @@ func NewManager(cfg Config) *Manager {
 }
 
 // now is the present.
-func (m *Manager) now() instant { return m.at(time.Now()) }
+func (m *Manager) now() instant {
+	t := time.Now()
+	if m.cfg.Suspended == nil {
+		return m.at(t, 0)
+	}
+	suspended := m.cfg.Suspended(t)
+	for last := m.seen(); suspended > last; last = m.seen() {
+		m.suspended.CompareAndSwap(int64(last), int64(suspended))
+	}
+	return m.at(t, suspended)
+}
 
-// at is an instant of the clock, time the reverse.
-func (m *Manager) at(t time.Time) instant   { return instant(t.Sub(m.epoch)) }
-func (m *Manager) time(i instant) time.Time { return m.epoch.Add(time.Duration(i)) }
+// Suspended looks at the clock and returns for how long the machine was suspended until now. A call
+// asks it before it takes the time that Grant.Sent says.
+func (m *Manager) Suspended() time.Duration {
+	m.now()
+	return m.seen()
+}
+
+// seen is what Suspended returned at the latest look.
+func (m *Manager) seen() time.Duration { return time.Duration(m.suspended.Load()) }
+
+// Left returns how long it is until that time, when the machine had been suspended for that long at
+// the moment that the time was computed.
+func (m *Manager) Left(until time.Time, suspended time.Duration) time.Duration {
+	return time.Duration(m.at(until, suspended) - m.now())
+}
+
+// at is an instant of the clock, when the machine had been suspended for that long. time is the
+// reverse, if the machine is not suspended between the latest look and then.
+func (m *Manager) at(t time.Time, suspended time.Duration) instant {
+	return instant(t.Sub(m.epoch) + suspended)
+}
+
+func (m *Manager) time(i instant) time.Time { return m.epoch.Add(time.Duration(i) - m.seen()) }
 
 // maxHoldLimit keeps the sum of an instant and maxHold within 64 bits.
 const maxHoldLimit = 100 * 365 * 24 * time.Hour
@@ -90,6 +139,8 @@ const maxHoldLimit = 100 * 365 * 24 * time.Hour
 type Grant struct {
 	// Sent is when it was asked for, or earlier.
 	Sent time.Time
+	// Suspended is what Manager.Suspended returned before Sent, and before Until was computed.
+	Suspended time.Duration
 	// TTL is what it was asked for with, from Sent on.
 	TTL time.Duration
 	// Until is when it ends at the latest, where that is earlier than TTL says; else zero.
@@ -102,13 +153,13 @@ type Grant struct {
 // out already; then the term is over and Ended is not told.
 func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	t.manager, t.owner = m, owner
-	sent := m.at(g.Sent)
+	sent := m.at(g.Sent, g.Suspended)
 	if g.MaxHold > 0 {
 		t.ttl, t.bound = g.TTL, sent.after(min(g.MaxHold, maxHoldLimit))
 	}
 	t.until = t.reach(sent, g.TTL)
 	if !g.Until.IsZero() {
-		t.until = min(t.until, m.at(g.Until))
+		t.until = min(t.until, m.at(g.Until, g.Suspended))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,8 +171,16 @@ func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 		return t.refuse(ErrExpired)
 	}
 	heap.Push(&m.events, t)
-	m.arm(m.events[0].at)
+	m.arm(m.next(t.began))
 	return nil
+}
+
+// next is when the manager has to look again; mu is held, and there are events.
+func (m *Manager) next(now instant) instant {
+	if m.cfg.Suspended == nil {
+		return m.events[0].at
+	}
+	return min(m.events[0].at, now.after(suspensionCheck))
 }
 
 // remove takes a term out, and reports whether it was in: that is so once for each.
@@ -168,10 +227,11 @@ func (m *Manager) update(t *Term) {
 
 // arm sets the timer, unless it fires before that anyway; mu is held.
 func (m *Manager) arm(at instant) {
-	if m.armed != 0 && m.armed <= at {
+	awake := at.after(-m.seen()) // as the timer counts
+	if m.armed != 0 && m.armed <= awake {
 		return
 	}
-	m.armed = at
+	m.armed = awake
 	if d := time.Duration(at - m.now()); m.timer == nil {
 		m.timer = time.AfterFunc(d, m.sweep)
 	} else {
@@ -231,7 +291,7 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 	}
 	m.start(now)
 	if len(m.events) > 0 {
-		m.arm(m.events[0].at)
+		m.arm(m.next(now))
 	}
 	return over, false
 }

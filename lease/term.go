@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// instant is a time on the monotonic clock, in nanoseconds since the manager's epoch.
+// instant is a time on the manager's clock, which also counts while the machine is suspended: in
+// nanoseconds since the manager's epoch.
 type instant int64
 
 // after is the instant d later.
@@ -93,13 +94,17 @@ func (t *Term) stop(cause error) error {
 	return t.end
 }
 
-// PassOn ends the term by ErrReleased if take, which is told when it would have ended, takes over what it was about. That is not asked
-// when the term is over, or is being extended. It reports whether this or an earlier call has passed it on: then the lease is
-// another's, and nothing may be done to it any more. take must not block, nor use the term.
-func (t *Term) PassOn(take func(until time.Time) bool) bool {
+// PassOn ends the term by ErrReleased if take takes over what it was about. take gets the time when
+// the term would have ended, and for how long the machine had been suspended when that was
+// computed. PassOn does not ask take when the term is over, or is being extended. It reports
+// whether this or an earlier call has passed it on: then the lease is another's, and nothing may be
+// done to it any more. take must not block, nor use the term.
+func (t *Term) PassOn(take func(until time.Time, suspended time.Duration) bool) bool {
 	t.mu.Lock()
 	now := t.manager.now()
-	if t.end == nil && !t.lapsed(now) && !t.extending && take(t.manager.time(t.until)) {
+	suspended := t.manager.seen() // before time, which may know of more
+	if t.end == nil && !t.lapsed(now) && !t.extending &&
+		take(t.manager.time(t.until), suspended) {
 		t.passed = true
 		t.finish(ErrReleased, now)
 	}

@@ -1,0 +1,250 @@
+package lease
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// machine can be suspended: the keys on the nodes grow older then, and no timer runs.
+type machine struct{ suspended atomic.Int64 }
+
+func (m *machine) suspend(d time.Duration) { m.suspended.Add(int64(d)) }
+
+// on has a manager run on the machine.
+func (m *machine) on(cfg *Config) {
+	cfg.Suspended = func(time.Time) time.Duration { return time.Duration(m.suspended.Load()) }
+}
+
+// onAMachine runs a test in a bubble. The machine was suspended before, by more than any lease
+// lasts.
+func onAMachine(t *testing.T, test func(t *testing.T, box *machine, m *Manager, s *masters)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		box := new(machine)
+		m, s := manager(t, box.on)
+		box.suspend(time.Hour)
+		test(t, box, m, s)
+	})
+}
+
+// holdOn begins a term as a caller does.
+func holdOn(t *testing.T, m *Manager, owner any, ttl, maxHold time.Duration) *Term {
+	t.Helper()
+	term, suspended := new(Term), m.Suspended()
+	g := Grant{Sent: time.Now(), Suspended: suspended, TTL: ttl, MaxHold: maxHold}
+	require.NoError(t, m.Hold(term, owner, g))
+	return term
+}
+
+// The goal: after a suspension that used up the validity, the first look of any kind finds the
+// lease over, before any timer has fired.
+func TestTheFirstLookAfterASuspensionFindsTheEnd(t *testing.T) {
+	looks := map[string]func(t *testing.T, term *Term, ctx context.Context){
+		"Err": func(t *testing.T, term *Term, _ context.Context) {
+			require.Error(t, term.Err())
+		},
+		"Until": func(t *testing.T, term *Term, _ context.Context) {
+			require.Zero(t, term.Until())
+		},
+		"Context.Err": func(t *testing.T, _ *Term, ctx context.Context) {
+			require.Error(t, ctx.Err())
+		},
+		"Begin": func(t *testing.T, term *Term, _ context.Context) {
+			_, err := term.Begin(t.Context(), usualTTL)
+			require.Error(t, err)
+		},
+		"End": func(t *testing.T, term *Term, _ context.Context) {
+			require.NotErrorIs(t, term.End(ErrReleased), ErrReleased)
+		},
+		"PassOn": func(t *testing.T, term *Term, _ context.Context) {
+			require.False(t, term.PassOn(func(time.Time, time.Duration) bool { return true }))
+		},
+		"due": func(t *testing.T, term *Term, _ context.Context) {
+			_, ok := term.due(term.manager.now())
+			require.False(t, ok)
+		},
+	}
+	for name, look := range looks {
+		for maxHold, want := range map[time.Duration]error{never: ErrExpired, time.Hour: ErrLost} {
+			t.Run(name+" "+want.Error(), func(t *testing.T) {
+				onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
+					term := holdOn(t, m, "k", usualTTL, maxHold)
+					ctx, other := term.Context(), holdOn(t, m, "other", usualTTL, maxHold)
+					const awake = time.Second + time.Millisecond
+					time.Sleep(awake)
+					start := time.Now()
+					box.suspend(Validity(usualTTL) - awake)
+					look(t, term, ctx)
+					<-other.Context().Done() // which nobody has asked for before
+					require.Equal(t, start, time.Now())
+					require.ErrorIs(t, term.Err(), want)
+					require.ErrorIs(t, context.Cause(ctx), want)
+				})
+			})
+		}
+	}
+}
+
+// The goal: a suspension brings the end nearer by as much as it took, and does no more.
+func TestAShortSuspensionBringsTheEndNearer(t *testing.T) {
+	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
+		start := time.Now()
+		term := holdOn(t, m, "k", usualTTL, never)
+		require.Equal(t, start.Add(Validity(usualTTL)), term.Until())
+		for i := range 3 {
+			box.suspend(2 * time.Second)
+			require.NoError(t, term.Err())
+			left := Validity(usualTTL) - time.Duration(i+1)*2*time.Second
+			require.Equal(t, start.Add(left), term.Until())
+			require.Equal(t, left, m.Left(term.Until(), m.Suspended()))
+		}
+		<-term.Context().Done()
+		require.Equal(t, Validity(usualTTL)-6*time.Second, time.Since(start))
+		require.Equal(t, ErrExpired, term.Err())
+	})
+}
+
+// The goal: a holder that only waits for its context is notified soon after a suspension, however
+// far away the timers of all leases were, and so is one whose lease begins right after it.
+func TestASuspensionEndsContextsSoon(t *testing.T) {
+	onAMachine(t, func(t *testing.T, box *machine, m *Manager, s *masters) {
+		over := holdOn(t, m, "over", 10*time.Second, never).Context()
+		still := holdOn(t, m, "still", time.Minute, never)
+		time.Sleep(time.Second + time.Millisecond) // while the manager has nothing to do
+		start := time.Now()
+		box.suspend(20 * time.Second)
+		short := holdOn(t, m, "short", 30*time.Millisecond, never).Context()
+		<-over.Done()
+		require.LessOrEqual(t, time.Since(start), suspensionCheck)
+		require.Equal(t, ErrExpired, context.Cause(over))
+		<-short.Done()
+		require.Equal(t, Validity(30*time.Millisecond), time.Since(start))
+		require.NoError(t, still.Err())
+		synctest.Wait()
+		require.ElementsMatch(t, []string{"over: lease expired", "short: lease expired"}, s.told())
+
+		time.Sleep(time.Minute)
+		start = time.Now()
+		second := holdOn(t, m, "second", 10*time.Second, never).Context()
+		time.Sleep(suspensionCheck / 2)
+		box.suspend(9 * time.Second)
+		<-second.Done()
+		require.Equal(t, Validity(10*time.Second)-9*time.Second, time.Since(start), "by its event")
+	})
+}
+
+// The goal: nobody looks at the clock while there are no leases, and hardly anybody while there
+// are.
+func TestTheManagerLooksNowAndThenWhileThereAreLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var looks atomic.Int64
+		m, _ := manager(t, func(cfg *Config) {
+			cfg.Suspended = func(time.Time) time.Duration { looks.Add(1); return 0 }
+		})
+		terms := make([]*Term, 10_000)
+		for i := range terms {
+			terms[i] = holdOn(t, m, i, time.Hour, never)
+		}
+		looks.Store(0)
+		pass(time.Minute)
+		ticks := int64(time.Minute / suspensionCheck)
+		require.GreaterOrEqual(t, looks.Load(), ticks)
+		require.LessOrEqual(t, looks.Load(), 3*ticks)
+		for _, term := range terms {
+			_ = term.End(ErrReleased)
+		}
+		pass(suspensionCheck)
+		looks.Store(0)
+		pass(time.Hour)
+		require.Zero(t, looks.Load())
+	})
+}
+
+// The goal: validity counts from the sending, also when the machine is suspended between that and
+// the answers, and however often.
+func TestASuspensionBetweenSendingAndGrantCounts(t *testing.T) {
+	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
+		g := Grant{Suspended: m.Suspended(), Sent: time.Now(), TTL: usualTTL}
+		for range 3 {
+			box.suspend(time.Second)
+			_ = m.Suspended() // another caller looks
+		}
+		term := new(Term)
+		require.NoError(t, m.Hold(term, "k", g))
+		require.Equal(t, time.Now().Add(Validity(usualTTL)-3*time.Second), term.Until())
+		require.Equal(t, time.Now(), term.Began())
+
+		box.suspend(Validity(usualTTL) - 3*time.Second)
+		require.Equal(t, ErrExpired, m.Hold(new(Term), "late", g))
+		require.Equal(t, ErrExpired, term.Err())
+	})
+}
+
+// The goal: an extension does not bring a lease back that ran out while the machine was suspended,
+// although it was sent before; and where the lease lasts, it is counted from its sending.
+func TestAnExtensionAcrossASuspension(t *testing.T) {
+	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
+		for _, slept := range []time.Duration{Validity(usualTTL), Validity(usualTTL) - 1} {
+			term := holdOn(t, m, "k", usualTTL, never)
+			e, err := term.Begin(t.Context(), time.Minute)
+			require.NoError(t, err)
+			e.Sent = time.Now()
+			box.suspend(slept)
+			err = e.Finish()
+			if slept == Validity(usualTTL) {
+				require.Equal(t, ErrExpired, err)
+				require.Equal(t, ErrExpired, term.Err())
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, time.Now().Add(Validity(time.Minute)-slept), term.Until())
+		}
+	})
+}
+
+// The goal: as above, for extensions that the manager makes; they go on where the lease lasts.
+func TestAnAutomaticExtensionAcrossASuspension(t *testing.T) {
+	for _, slept := range []time.Duration{4 * time.Second, 10 * time.Second} {
+		onAMachine(t, func(t *testing.T, box *machine, m *Manager, s *masters) {
+			s.set(func(*Extension) error { return errHangs })
+			term := holdOn(t, m, "k", usualTTL, time.Hour)
+			for len(s.tried()) == 0 {
+				pass(time.Millisecond)
+			}
+			box.suspend(slept)
+			s.set(func(*Extension) error { return nil })
+			close(s.gate)
+			synctest.Wait()
+			if slept < 5*time.Second { // half of the validity is left when it is sent, or more
+				sent := s.tried()[0].at
+				require.Equal(t, sent.Add(Validity(usualTTL)-slept), term.Until())
+				pass(time.Minute)
+				require.NoError(t, term.Err())
+				return
+			}
+			require.ErrorIs(t, term.Err(), ErrLost)
+		})
+	}
+}
+
+// The goal: a lease that is passed on has no more time for the receiver than for the giver, also
+// when the machine is suspended in between.
+func TestASuspensionWhileALeaseIsPassedOn(t *testing.T) {
+	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
+		first, second := holdOn(t, m, "first", usualTTL, never), new(Term)
+		var g Grant
+		require.True(t, first.PassOn(func(until time.Time, suspended time.Duration) bool {
+			g = Grant{Sent: time.Now(), Suspended: suspended, TTL: time.Minute, Until: until}
+			return true
+		}))
+		box.suspend(3 * time.Second)
+		require.Equal(t, Validity(usualTTL)-3*time.Second, m.Left(g.Until, g.Suspended))
+		require.NoError(t, m.Hold(second, "second", g))
+		require.Equal(t, time.Now().Add(Validity(usualTTL)-3*time.Second), second.Until())
+	})
+}

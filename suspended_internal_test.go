@@ -1,0 +1,194 @@
+package lockpipe
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/stretchr/testify/require"
+)
+
+// clocks are those of an operating system. A reading of their gap is as inexact as slack.
+type clocks struct {
+	awake, wall, gap, slack time.Duration
+	broken                  error
+	reads                   int
+}
+
+func (c *clocks) read() (least, most time.Duration, err error) {
+	c.reads++
+	return c.gap - c.slack/2, c.gap + c.slack/2, c.broken
+}
+
+func (c *clocks) pass(d time.Duration)    { c.awake, c.wall = c.awake+d, c.wall+d }
+func (c *clocks) suspend(d time.Duration) { c.gap, c.wall = c.gap+d, c.wall+d }
+
+// look looks at s, and returns also how often the clocks were read for that.
+func (c *clocks) look(s *suspensions) (total time.Duration, reads int) {
+	before := c.reads
+	total = s.look(c.awake, c.wall-c.awake)
+	return total, c.reads - before
+}
+
+// watched returns suspensions that have just been looked at, of a machine that slept for a day
+// before.
+func watched(t *testing.T) (*suspensions, *clocks) {
+	t.Helper()
+	c := &clocks{wall: 20 * time.Hour, gap: 24 * time.Hour, slack: time.Microsecond}
+	s, err := newSuspensions(c.read)
+	require.NoError(t, err)
+	total, reads := c.look(s)
+	require.Zero(t, total)
+	require.Equal(t, 1, reads)
+	return s, c
+}
+
+// The goal: the first look after a suspension counts it, with no more added than a reading is
+// inexact; and the clocks are not read while nothing has happened.
+func TestSuspensionsAreCounted(t *testing.T) {
+	s, c := watched(t)
+	want := time.Duration(0)
+	for _, slept := range []time.Duration{time.Millisecond, time.Second, 8 * time.Hour} {
+		c.suspend(slept)
+		want += slept
+		total, reads := c.look(s)
+		require.GreaterOrEqual(t, total, want)
+		require.LessOrEqual(t, total, want+10*c.slack)
+		require.Equal(t, 1, reads)
+		c.pass(certainFor / 2)
+		again, reads := c.look(s)
+		require.Equal(t, total, again)
+		require.Zero(t, reads)
+	}
+}
+
+// The goal: who sets the wall clock suspends nothing; the clocks are read once for it.
+func TestASetWallClockIsNoSuspension(t *testing.T) {
+	s, c := watched(t)
+	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, time.Millisecond} {
+		c.wall += step
+		for _, want := range []int{1, 0} {
+			total, reads := c.look(s)
+			require.Zero(t, total)
+			require.Equal(t, want, reads)
+		}
+	}
+}
+
+// The goal: a suspension that the wall clock does not show is found a little later.
+func TestASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
+	s, c := watched(t)
+	c.suspend(time.Hour)
+	c.wall -= time.Hour
+	c.pass(certainFor)
+	total, _ := c.look(s)
+	require.InDelta(t, time.Hour, total, float64(10*c.slack))
+}
+
+// The goal: a goroutine that is stopped while it reads the clocks counts nothing, whatever readings
+// come before and after; a suspension is not counted for less than it took because of it.
+func TestAnInexactReadingIsNoSuspension(t *testing.T) {
+	s, c := watched(t)
+	slacks := []time.Duration{time.Second, time.Microsecond, time.Minute, time.Hour, time.Nanosecond}
+	for _, slack := range slacks {
+		c.slack = slack
+		c.pass(certainFor)
+		total, reads := c.look(s)
+		require.Zero(t, total)
+		require.Equal(t, 1, reads)
+	}
+	c.slack = time.Second
+	c.suspend(time.Hour)
+	total, _ := c.look(s)
+	require.InDelta(t, time.Hour, total, float64(time.Second))
+	require.GreaterOrEqual(t, total, time.Hour)
+}
+
+// The goal: where the clocks can't be read, nothing is counted.
+func TestWithoutClocksNothingIsCounted(t *testing.T) {
+	broken := errors.New("no such clock")
+	_, err := newSuspensions((&clocks{broken: broken}).read)
+	require.Equal(t, broken, err)
+	s, c := watched(t)
+	c.suspend(time.Hour)
+	c.broken = broken
+	total, _ := c.look(s)
+	require.Zero(t, total)
+	c.broken = nil
+	total, _ = c.look(s)
+	require.InDelta(t, time.Hour, total, float64(10*c.slack))
+}
+
+// The goal: looks at the same time agree, and none misses what was before it.
+func TestLooksAtTheSameTime(t *testing.T) {
+	var mu sync.Mutex
+	c := clocks{slack: 2}
+	s, err := newSuspensions(func() (least, most time.Duration, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return c.read()
+	})
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 1000 {
+				mu.Lock()
+				c.suspend(time.Millisecond)
+				at := c
+				mu.Unlock()
+				total, _ := at.look(s)
+				if total < at.gap {
+					t.Errorf("%v are counted of %v", total, at.gap)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	c.pass(certainFor)
+	total, _ := c.look(s)
+	require.InDelta(t, 4*time.Second, total, float64(4000*2*c.slack))
+}
+
+// The goal: the time that is left of a gift is that of its lease, also when the machine is
+// suspended while it is on its way: it is extended first if that is little, and else ends as it
+// would have.
+func TestASuspensionWhileAGiftIsOnItsWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slept := time.Hour
+		c, err := newClient(Config{
+			Nodes: []string{"node:1"},
+			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		}, func(time.Time) time.Duration { return slept })
+		require.NoError(t, err)
+		defer func() { _ = c.Close(t.Context()) }()
+		o := call{ttl: 20 * time.Second}
+		until := time.Now().Add(lease.Validity(o.ttl))
+		give := func() *gift {
+			claim := new(multiplex.Claim)
+			claim.Init("", []string{"k"}, "token")
+			return &gift{claim, until, c.leases.Suspended(), new(turns)}
+		}
+
+		g := give()
+		slept += 4 * time.Second
+		l, a := c.accept(g, o)
+		require.Nil(t, a)
+		require.Equal(t, until.Add(-4*time.Second), l.Until())
+
+		g = give()
+		slept += 10 * time.Second
+		_, a = c.accept(g, o)
+		require.NotNil(t, a)
+	})
+}

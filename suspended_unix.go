@@ -1,0 +1,51 @@
+//go:build linux || darwin
+
+package lockpipe
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// narrow is how exact a reading of the gap should be. A few tries are enough where the process
+	// is not stopped in each of them.
+	narrow   = 20 * time.Microsecond
+	gapTries = 5
+)
+
+// suspended returns what sums up for how long the machine was suspended; nil where the operating
+// system does not say so.
+func suspended() func(now time.Time) time.Duration {
+	s, err := newSuspensions(clockGap)
+	if err != nil {
+		return nil
+	}
+	return s.until
+}
+
+// clockGap reads how far the clock that goes on while the machine is suspended is ahead of the one
+// that does not.
+func clockGap() (least, most time.Duration, err error) {
+	for range gapTries {
+		before, err1 := readClock(stoppingClock)
+		through, err2 := readClock(continuingClock)
+		after, err3 := readClock(stoppingClock)
+		for _, err := range []error{err1, err2, err3} {
+			if err != nil {
+				return 0, 0, err
+			}
+		}
+		if least, most = through-after, through-before; most-least <= narrow {
+			break
+		}
+	}
+	return least, most, nil
+}
+
+func readClock(id int32) (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(id, &t)
+	return time.Duration(t.Nano()), err
+}
