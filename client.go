@@ -31,6 +31,7 @@ type Client struct {
 
 	rooms     waitroom.Table
 	asyncs    asyncs
+	outage    outage
 	rivals    rivals
 	fences    fences
 	handovers atomic.Uint64
@@ -66,9 +67,10 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.reserved = multiplex.NewReserved(cfg.Prefix)
 	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
 	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
+	c.outage.reachable = func() bool { return c.mux.Reachable() }
 	c.leases = lease.NewManager(lease.Config{
 		Extend:    c.extend,
-		Ready:     func() bool { return c.mux.Reachable() },
+		Ready:     c.outage.reachable,
 		Over:      c.meters.ended,
 		Ended:     func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
 		Suspended: suspended,
@@ -76,6 +78,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.mux, err = multiplex.New(multiplex.Config{
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 		Prefix: cfg.Prefix, Guard: cfg.RestartGuard,
+		OnReachable: c.outage.wakeNext,
 	})
 	if err != nil {
 		return nil, invalid("Config.Nodes%w", err)
@@ -98,7 +101,8 @@ func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 
 // Acquire takes key and waits for it while another holds it or no quorum can be reached, until ctx ends. Then the error
 // is ctx's error, and the reason of the last attempt, ErrHeld or ErrNoQuorum, is found as well. ErrOverloaded, ErrClosed and
-// ErrInvalid come at once. After any error nothing is held.
+// ErrInvalid come at once. After any error nothing is held. While too few nodes are connected for a quorum, a waiting call
+// makes one attempt and then waits for the nodes. When they are back, such calls try in the order of arrival.
 func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	keys := [1]string{key}
 	return c.wait(ctx, keys[:], opts)

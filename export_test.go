@@ -2,6 +2,12 @@ package lockpipe
 
 import "time"
 
+// The limits of an outage.
+const (
+	MaxAwake     = maxAwake
+	MaxAwakeTime = maxAwakeTime
+)
+
 // ShiftClock sets the wall clock that the client's fences come from off by d. It is called before the client is used.
 func ShiftClock(c *Client, d time.Duration) {
 	c.fences.wall = func() time.Time { return time.Now().Add(d) }

@@ -48,8 +48,9 @@ func WithFencing() Option { return Option{kind: optionFencing} }
 func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 
 // WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by default. Where a master tells of changes
-// of the key, it is woken by that, and the time is eight times as long. It is at least a millisecond where no quorum
-// can be reached. A time of more than ten years counts as ten years.
+// of the key, it is woken by that, and the time is eight times as long. If an attempt finds no quorum, it is at least a
+// millisecond. While too few nodes are connected for a quorum, a call without WithMaxAttempts makes no further attempt.
+// A time of more than ten years counts as ten years.
 func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }

@@ -106,12 +106,13 @@ type seeker struct {
 	allBy    time.Time // until when that can be put off; zero: it was not put off yet
 	blocked  string    // the key that the judge has for another
 	watch    *multiplex.Watch
-	watched  string // its key
-	armed    bool   // the watch was armed since the last attempt
-	told     bool   // the judge tells of changes
-	vain     int    // attempts in vain since the key was seen to be held
-	behind   lag    // attempts that failed for their fence alone
-	again    bool   // the last one did, and the next one is made at once
+	watched  string     // its key
+	armed    bool       // the watch was armed since the last attempt
+	told     bool       // the judge tells of changes
+	vain     int        // attempts in vain since the key was seen to be held
+	behind   lag        // attempts that failed for their fence alone
+	again    bool       // the last one did, and the next one is made at once
+	parking  parkedCall // during an outage
 
 	since  time.Time // when it began to compete with other processes; zero: it does not yet
 	away   time.Time // until when it leaves the keys to them
@@ -130,6 +131,7 @@ func newSeeker(c *Client, keys []string, o call) *seeker {
 func (s *seeker) init(c *Client, keys []string, o call, wake func()) {
 	s.client, s.keys, s.o, s.judge = c, keys, o, -1
 	s.waiter.Wake = wake
+	s.parking.arrived, s.parking.wake = o.start, wake
 	if o.maxAttempts == 0 {
 		s.room[0] = room(keys)
 	}
@@ -164,6 +166,7 @@ func (s *seeker) seek(ctx context.Context) (*Lease, error) {
 // leave makes room for the next one, and tells it until when the keys are held by l, if that was granted. Where it was not, nothing is told:
 // what this one was told may be over.
 func (s *seeker) leave(l *Lease) {
+	s.client.outage.finish(&s.parking)
 	if s.watch != nil {
 		s.watch.Close()
 	}
@@ -268,6 +271,9 @@ func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 		if pause := s.pause(); pause > 0 {
 			return nil, t, pause
 		}
+		if !s.admitted() {
+			return nil, t, forever
+		}
 	}
 	shared := s.o.fencing && s.room[0] != "" && (s.attempts > 0 || c.rooms.Followed(&s.waiter))
 	s.o.suspended = c.leases.Suspended()
@@ -280,6 +286,15 @@ func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 		t.attempt = c.mux.Contend(t.lease.claim, s.o.ttl, s.judge)
 	}
 	return nil, t, 0
+}
+
+// admitted reports whether the call may make its next attempt, as far as the nodes are concerned. A
+// call with a limit of attempts always may.
+func (s *seeker) admitted() bool {
+	if s.room[0] == "" || !errors.Is(s.reason, ErrNoQuorum) {
+		return true
+	}
+	return s.client.outage.admit(&s.parking)
 }
 
 // reject releases what was handed over and can't be kept.
@@ -396,6 +411,9 @@ func (s *seeker) arm() {
 
 // tried notes that an attempt failed.
 func (s *seeker) tried(err error, all bool) {
+	if !errors.Is(err, ErrNoQuorum) { // else the next call would hardly find one now
+		s.client.outage.finish(&s.parking)
+	}
 	s.attempts++
 	s.vain++
 	s.reason = err

@@ -129,14 +129,20 @@ func TestAttemptsWithoutATripHaveAPause(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { _ = c.Close(context.Background()) }()
 		time.Sleep(time.Second)
+		// A call without a limit of attempts makes none in an outage.
+		opts := []Option{WithRetryDelay(0, 0), WithMaxAttempts(1 << 20)}
 		for name, acquire := range map[string]func(ctx context.Context) error{
-			"Acquire": func(ctx context.Context) error { _, err := c.Acquire(ctx, "k", WithRetryDelay(0, 0)); return err },
+			"Acquire": func(ctx context.Context) error {
+				_, err := c.Acquire(ctx, "k", opts...)
+				return err
+			},
 			"AcquireAsync": func(ctx context.Context) error {
-				done := make(chan error, 1)
-				if err := c.AcquireAsync(ctx, []string{"k"}, func(_ *Lease, err error) { done <- err }, WithRetryDelay(0, 0)); err != nil {
+				ended := make(chan error, 1)
+				done := func(_ *Lease, err error) { ended <- err }
+				if err := c.AcquireAsync(ctx, []string{"k"}, done, opts...); err != nil {
 					return err
 				}
-				return <-done
+				return <-ended
 			},
 		} {
 			before := c.Stats().Attempts

@@ -32,6 +32,10 @@ type Config struct {
 	Dial DialFunc
 	// Logger is told of changes of the nodes' states. It is required.
 	Logger *slog.Logger
+	// OnReachable is called after each change of a node's state after which Reachable is true. It
+	// is called from several goroutines, maybe before New has returned, and must not block. It may
+	// be nil.
+	OnReachable func()
 }
 
 // Mux hands each attempt to all nodes at once and counts their votes.

@@ -194,6 +194,9 @@ func (n *node) become(s NodeState, err error) {
 		close(n.settled)
 	}
 	n.mu.Unlock()
+	if m := n.mux; m.cfg.OnReachable != nil && m.Reachable() {
+		m.cfg.OnReachable()
+	}
 	log := n.mux.cfg.Logger.With(slog.String("node", n.addr))
 	switch {
 	case s == NodeUp:
