@@ -112,6 +112,7 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 		return "", &quarantine{v.until, v.why}
 	}
 	var questions []question
+	shown := s.own.id
 	if former != "" {
 		questions = append(questions, end(former))
 	}
@@ -126,7 +127,10 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 		return "", err
 	}
 	l.durable = s.durable
-	a.known.confirmed(a.node, s.own)
+	if shown != s.own.id {
+		a.known.ended(a.node, shown)
+	}
+	a.known.confirmed(a.node, s.runID, s.own)
 	a.known.heard(a.node, s.others, s.asked)
 	a.first.ruleOut()
 	a.memory = a.memory.settled()
@@ -162,10 +166,10 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 		}
 		v = a.assess(s, a.memory)
 	}
-	if v.admitted || !(s.marker == "" && a.marks() || s.served() && s.forgot) {
-		return v, nil
+	if !v.admitted && (s.marker == "" && a.marks() || s.served() && s.forgot) {
+		return a.mark(h, s, v, before, firstSight)
 	}
-	return a.mark(h, s, v, before, firstSight)
+	return v, nil
 }
 
 // vouch waits a moment for other nodes to show whether a server restarted with its whole memory. Meanwhile it keeps what

@@ -62,7 +62,8 @@ type generations struct {
 // keptGenerations is what is known from one node.
 type keptGenerations struct {
 	own    generation       // its own, as it was confirmed to this client
-	former string           // the id that it had before
+	runID  string           // of the server that confirmed it
+	former string           // the id that the same server had before
 	others map[string]int64 // what it keeps
 	asked  time.Time        // before that was asked for
 }
@@ -75,15 +76,25 @@ func newGenerations(nodes int) *generations {
 	return g
 }
 
-// confirmed notes a node's own generation, which it keeps.
-func (g *generations) confirmed(node int, own generation) {
+// confirmed notes the generation that a server keeps as its own. An id that the same server had before has ended. If the
+// node had another server, that may still be there, under another name.
+func (g *generations) confirmed(node int, runID string, own generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := &g.nodes[node]
-	if n.own.id != own.id && n.own.id != "" {
+	if n.runID == runID && n.own.id != own.id && n.own.id != "" {
 		n.former = n.own.id
 	}
-	n.own = own
+	n.own, n.runID = own, runID
+}
+
+// ended notes that a server has an id no more, because it has forgotten something.
+func (g *generations) ended(node int, id string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if id != "" {
+		g.nodes[node].former = id
+	}
 }
 
 // heard notes what a node keeps of others, if it has forgotten nothing.

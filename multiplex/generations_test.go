@@ -44,16 +44,21 @@ func TestGenerations_FallWhenANodeForgets(t *testing.T) {
 	g := newGenerations(3)
 	require.False(t, g.forgot(generation{}), "no id")
 	require.False(t, g.forgot(generation{"a", 1}), "nothing is known")
-	g.confirmed(0, generation{"a", 5})
+	g.confirmed(0, "r1", generation{"a", 5})
 	require.True(t, g.forgot(generation{"a", 4}))
 	require.False(t, g.forgot(generation{"a", 5}))
 	g.heard(1, map[string]int64{"a": 7}, time.Now())
 	require.True(t, g.forgot(generation{"a", 6}))
 	require.False(t, g.forgot(generation{"b", 1}))
-	g.confirmed(0, generation{"b", 1})
+	g.confirmed(0, "r1", generation{"b", 1})
 	require.True(t, g.forgot(generation{"a", 100}))
 	require.Equal(t, []generation{{"b", 1}, {"a", endedGeneration}}, g.except(1))
 	require.Empty(t, g.except(0))
+
+	g.confirmed(0, "r2", generation{"c", 1})
+	require.False(t, g.forgot(generation{"b", 1}), "the other server may still be there, under another name")
+	g.ended(0, "b")
+	require.True(t, g.forgot(generation{"b", 1}), "unless this one had it")
 }
 
 // The goal: a node that restarted is vouched for by as many others as leave no quorum without one of them, which were
@@ -87,7 +92,7 @@ func TestGenerations_AreVouchedForByEnoughOthers(t *testing.T) {
 		require.Equal(t, test.want, g.vouch(0, generation{"a", 3}, now, test.mode), "%+v", test)
 	}
 	g := newGenerations(1)
-	g.confirmed(0, generation{"a", 3})
+	g.confirmed(0, "r1", generation{"a", 3})
 	require.True(t, g.vouch(0, generation{"a", 3}, now, GuardStrict), "this client knows it")
 	require.False(t, g.vouch(0, generation{"b", 3}, now, GuardStrict))
 }

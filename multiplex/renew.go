@@ -49,7 +49,7 @@ func (n *node) renew(ctx context.Context) {
 		return
 	}
 	own, others := readGenerations(text)
-	n.mux.generations.confirmed(n.index, own)
+	n.mux.generations.confirmed(n.index, l.runID, own)
 	n.mux.generations.heard(n.index, others, asked)
 }
 

@@ -140,7 +140,7 @@ func TestServers_DoNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
 		}
 		begin(acquire, extend, release)
 		on := &line{changed: time.Now()} // at the same moment
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		begin(acquire, extend, release)
 		f, answers := new(flight), make([]answer, len(attempts))
 		f.plan(on, attempts, answers)
@@ -157,7 +157,7 @@ func TestServers_MayStillShortenAsAnotherNode(t *testing.T) {
 		defer stop()
 		c := claim("k", "t")
 		before := &line{changed: time.Now()}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		short := m.newAttempt(c, extend, time.Second, time.Second, time.Second)
 		c.broke(short, one(0))
 		after := &line{changed: time.Now()}

@@ -137,9 +137,9 @@ func extendTwin(n *node, keys, args []string) []int64 {
 }
 
 func admitTwin(n *node, keys, args []string) []int64 {
-	switch now, _ := n.get(keys[0]); {
-	case now == args[0]:
-	case now == args[1]:
+	switch now, _ := n.get(keys[0]); now {
+	case args[0]:
+	case args[1]:
 		return []int64{1}
 	default:
 		return []int64{0}
