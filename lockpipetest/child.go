@@ -36,21 +36,26 @@ func bootRedis(s *spawner, path string, debugGuarded bool) bootFunc {
 		if err != nil {
 			return nil, err
 		}
-		c := &child{cmd: exec.Command(path, args...), output: &head{}, exited: make(chan struct{})}
-		c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
-		c.cmd.WaitDelay = outputWait
-		c.cmd.SysProcAttr = childAttr()
-		if err := s.start(c.cmd); err != nil {
-			return nil, fmt.Errorf("start %s: %w", path, err)
-		}
-		go c.reap()
-		ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
-		defer cancel()
-		if err := c.awaitReady(ctx, addr); err != nil {
-			return nil, errors.Join(err, c.kill())
-		}
-		return c, nil
+		return bootChild(s, addr, exec.Command(path, args...))
 	}
+}
+
+// bootChild starts cmd, which is not started yet, and returns when that process answers at addr.
+func bootChild(s *spawner, addr string, cmd *exec.Cmd) (server, error) {
+	c := &child{cmd: cmd, output: &head{}, exited: make(chan struct{})}
+	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
+	c.cmd.WaitDelay = outputWait
+	c.cmd.SysProcAttr = childAttr()
+	if err := s.start(c.cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	go c.reap()
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	if err := c.awaitReady(ctx, addr); err != nil {
+		return nil, errors.Join(err, c.kill())
+	}
+	return c, nil
 }
 
 // reap waits for the process to end; how it ended is in cmd.ProcessState. Wait also tells of a bad exit status and of an abandoned output
@@ -86,16 +91,25 @@ func (c *child) probe(addr string) error {
 	if err != nil {
 		return err
 	}
+	pid, found := infoField(reply, "process_id")
+	if !found {
+		return errors.New("the server there does not tell its process id")
+	}
+	if pid != strconv.Itoa(c.cmd.Process.Pid) {
+		return fmt.Errorf("process %s answers there instead of %d", pid, c.cmd.Process.Pid)
+	}
+	return nil
+}
+
+// infoField returns the value of one field in a reply to INFO.
+func infoField(reply any, name string) (value string, found bool) {
 	info, _ := reply.(string)
 	for line := range strings.Lines(info) {
-		if pid, ok := strings.CutPrefix(line, "process_id:"); ok {
-			if pid = strings.TrimSpace(pid); pid != strconv.Itoa(c.cmd.Process.Pid) {
-				return fmt.Errorf("process %s answers there instead of %d", pid, c.cmd.Process.Pid)
-			}
-			return nil
+		if value, found = strings.CutPrefix(line, name+":"); found {
+			return strings.TrimSpace(value), true
 		}
 	}
-	return errors.New("the server there does not tell its process id")
+	return "", false
 }
 
 func (c *child) freeze() error {

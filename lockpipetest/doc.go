@@ -9,6 +9,10 @@
 // the children when this process ends, however it ends; elsewhere a process that is killed before [Nodes.Close] leaves them running. A
 // test that wants a durable node gives it a directory first, with CONFIG SET dir, and removes that directory itself.
 //
+// [StartReplicatedT] starts a master with a replica and three Sentinels, for tests of a failover. Only
+// the sentinels use a directory, which the test removes at its end. If the test is killed, the
+// directory stays.
+//
 // In a test:
 //
 //	func TestTransfer(t *testing.T) {

@@ -72,9 +72,13 @@ func TestStartTWithoutRedisSaysSoOnce(t *testing.T) {
 
 func TestStartTWithoutRequiredRedisFails(t *testing.T) {
 	withoutRedis(t, "1")
-	for _, start := range []func(testing.TB, int) *Nodes{StartT, StartRealT} {
+	for _, start := range []func(testing.TB){
+		func(tb testing.TB) { StartT(tb, 1) },
+		func(tb testing.TB) { StartRealT(tb, 1) },
+		func(tb testing.TB) { StartReplicatedT(tb) },
+	} {
 		var r recorder
-		r.run(func(tb testing.TB) { start(tb, 1) })
+		r.run(start)
 		require.Len(t, r.said, 1)
 		require.Contains(t, r.said[0], "fatal: lockpipetest: LOCKPIPE_REQUIRE_REDIS is set")
 	}
@@ -82,10 +86,15 @@ func TestStartTWithoutRequiredRedisFails(t *testing.T) {
 
 func TestStartRealTWithoutRedisSkipsLoudly(t *testing.T) {
 	withoutRedis(t, "")
-	var r recorder
-	r.run(func(tb testing.TB) { StartRealT(tb, 1) })
-	require.Len(t, r.said, 1)
-	require.Contains(t, r.said[0], "skip: === SKIPPED")
+	for _, start := range []func(testing.TB){
+		func(tb testing.TB) { StartRealT(tb, 1) },
+		func(tb testing.TB) { StartReplicatedT(tb) },
+	} {
+		var r recorder
+		r.run(start)
+		require.Len(t, r.said, 1)
+		require.Contains(t, r.said[0], "skip: === SKIPPED")
+	}
 }
 
 func TestStartTClosesAtTheEndOfTheTest(t *testing.T) {

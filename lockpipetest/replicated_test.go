@@ -1,0 +1,159 @@
+package lockpipetest
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// withReplicated runs a test on a replicated master. After it, no process and no file is left.
+func withReplicated(t *testing.T, test func(t *testing.T, r *Replicated)) {
+	t.Helper()
+	RequireRedis(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	ignore := goleak.IgnoreCurrent()
+	var r *Replicated
+	t.Run("run", func(t *testing.T) {
+		r = StartReplicatedT(t)
+		requireAcquainted(t, r)
+		requireMaster(t, r, 0)
+		test(t, r)
+	})
+	if r == nil {
+		return
+	}
+	addrs := r.Sentinels()
+	require.Len(t, addrs, 3)
+	for _, u := range r.Servers().URLs() {
+		parsed, err := url.Parse(u)
+		require.NoError(t, err)
+		addrs = append(addrs, parsed.Host)
+	}
+	for _, addr := range addrs {
+		_, err := net.Dial("tcp", addr)
+		requireRefused(t, err)
+	}
+	require.ErrorIs(t, r.Failover(), errClosed)
+	require.ErrorIs(t, r.KillMaster(), errClosed)
+	goleak.VerifyNone(t, ignore)
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// requireAcquainted holds if each sentinel knows the replica and the two other sentinels.
+func requireAcquainted(t *testing.T, r *Replicated) {
+	t.Helper()
+	for _, addr := range r.Sentinels() {
+		for list, want := range map[string]int{"SLAVES": 1, "SENTINELS": 2} {
+			reply, err := ask(addr, askTimeout, "SENTINEL", list, r.MasterSet())
+			require.NoError(t, err)
+			require.Len(t, reply, want, list)
+		}
+	}
+}
+
+// requireSteady holds if no sentinel would replace a master that hangs for some seconds.
+func requireSteady(t *testing.T, r *Replicated) {
+	t.Helper()
+	for _, addr := range r.Sentinels() {
+		reply, err := ask(addr, askTimeout, "SENTINEL", "MASTER", r.MasterSet())
+		require.NoError(t, err)
+		fields := reply.([]any)
+		i := slices.Index(fields, any("down-after-milliseconds"))
+		require.Equal(t, "30000", fields[i+1])
+	}
+}
+
+// requireMaster holds if every sentinel names server i, asked as a client asks.
+func requireMaster(t *testing.T, r *Replicated, i int) {
+	t.Helper()
+	got, err := r.Master()
+	require.NoError(t, err)
+	require.Equal(t, i, got)
+	want, err := url.Parse(r.Servers().URLs()[i])
+	require.NoError(t, err)
+	for _, addr := range r.Sentinels() {
+		reply, err := ask(addr, askTimeout, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", r.MasterSet())
+		require.NoError(t, err)
+		require.Equal(t, []any{want.Hostname(), want.Port()}, reply)
+	}
+}
+
+// requireReplicates holds if what the master is told gets to the replica, which takes no writes.
+func requireReplicates(t *testing.T, r *Replicated, master int, key string) {
+	t.Helper()
+	replica := 1 - master
+	require.NoError(t, await(func() error { return r.inSync(replica, master) }))
+	do(t, r.Servers(), master, "SET", key, "v")
+	require.Eventually(t, func() bool {
+		v, err := r.Servers().Do(replica, "GET", key)
+		return err == nil && v == "v"
+	}, eventually, pollEvery)
+	_, err := r.Servers().Do(replica, "SET", key, "w")
+	require.ErrorContains(t, err, "READONLY")
+}
+
+// The goal: a planned failover swaps the two servers, also back, and also while the master hangs.
+func TestReplicated_FailoverSwapsTheServers(t *testing.T) {
+	withReplicated(t, func(t *testing.T, r *Replicated) {
+		requireReplicates(t, r, 0, "before")
+		require.NoError(t, r.Failover())
+		requireMaster(t, r, 1)
+		requireReplicates(t, r, 1, "after")
+
+		require.NoError(t, r.Servers().Freeze(1))
+		require.NoError(t, r.Failover())
+		requireMaster(t, r, 0)
+		require.Equal(t, "v", do(t, r.Servers(), 0, "GET", "after"))
+		require.NoError(t, r.Servers().Thaw(1))
+		requireReplicates(t, r, 0, "thawed")
+	})
+}
+
+// The goal: when the master is killed, the replica is promoted with its keys. The killed server can
+// come back as the replica. Without a replica, a change is an error at once.
+func TestReplicated_KillMasterPromotesTheReplica(t *testing.T) {
+	withReplicated(t, func(t *testing.T, r *Replicated) {
+		requireReplicates(t, r, 0, "kept")
+		require.NoError(t, r.KillMaster())
+		requireMaster(t, r, 1)
+		require.Equal(t, "v", do(t, r.Servers(), 1, "GET", "kept"))
+		_, err := r.Servers().Do(0, "PING")
+		requireRefused(t, err)
+		requireRefused(t, r.Failover())
+		requireRefused(t, r.KillMaster())
+		requireMaster(t, r, 1)
+		requireSteady(t, r)
+
+		require.NoError(t, r.Servers().Restart(0))
+		requireReplicates(t, r, 1, "restarted")
+	})
+}
+
+// A wait that never ends would hold up a test until it times out, and hide the reason.
+func TestReplicated_WaitsAreBoundedAndSayWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		reason := errors.New("not in sync")
+		err := await(func() error { return reason })
+		require.ErrorIs(t, err, reason)
+		require.Equal(t, settleTimeout, time.Since(start))
+	})
+}
+
+func TestReplicated_UnknownMasterIsAnError(t *testing.T) {
+	r := &Replicated{servers: startFor(t, 1, StartInProcess)}
+	for _, reply := range []any{nil, "x", []any{}, []any{"127.0.0.1"}, []any{"127.0.0.1", "1"}} {
+		_, err := r.number(reply)
+		require.Error(t, err, "%v", reply)
+	}
+}
