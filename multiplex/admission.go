@@ -52,8 +52,9 @@ type admission struct {
 
 	memory memory
 	warned bool // that the node can't be guarded
-	// warnedSame: that it may be the same server as another node.
-	warnedSame bool
+	// warnedSame: that it may be the same server as another node. warnedRenewal: that its generation can't be renewed.
+	warnedSame, warnedRenewal bool
+	renewed                   time.Time // when the generation was renewed last, or tried to be
 }
 
 func (m *Mux) newAdmission(index int, e *endpoint) *admission {
@@ -119,9 +120,10 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 	if v.mark {
 		generation := ""
 		if !v.whole {
-			generation = s.beginGeneration()
+			generation = s.newGeneration(a.known.except(a.node))
 		}
-		questions = append(questions, s.admission(a.marker, a.generations, generation))
+		// Another client may have admitted the server at the same moment, so what is kept now is read again.
+		questions = append(questions, s.admission(a.marker, a.generations, generation), s.readGenerations(a.generations))
 	}
 	if err := h.ask(questions); err != nil {
 		return "", err
@@ -187,7 +189,7 @@ func (a *admission) vouch(ctx context.Context, h *handshake, s *sight) error {
 		if err := h.ask([]question{s.readGenerations(a.generations)}); err != nil {
 			return err
 		}
-		a.known.heard(a.node, s.others, asked)
+		a.known.recovering(a.node, s.others, asked)
 	}
 }
 

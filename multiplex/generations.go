@@ -8,13 +8,19 @@ import (
 )
 
 const (
-	// maxGenerations is how many a node keeps.
-	maxGenerations = 64
+	// maxGenerations is how many a node keeps: the present and the former one of each node, and more.
+	maxGenerations = 3 * MaxNodes
 	// generationDigits is how long a number can be, so that a script can count with it.
 	generationDigits = 13
 	// endedGeneration is the number of an id that no node has any more: whatever shows it is an older copy.
 	endedGeneration = 9_999_999_999_999
+	// recoveringFor is how long a node that restarted with its disk is no witness for others that did. By then the clients
+	// have told it what they know.
+	recoveringFor = 10 * time.Second
 )
+
+// noGeneration is what a node keeps as its own if it has none.
+const noGeneration = "-=0"
 
 // generation is how far the memory of a node has come. While a client is connected to a durable node, the number rises
 // every few seconds. The id is drawn when the node is admitted after it has forgotten something. So a lower number of the
@@ -51,7 +57,7 @@ func readGenerations(text string) (own generation, others map[string]int64) {
 //     written it to its disk before it answered.
 //  2. So a node with a lower number of the same id has forgotten something: see known.
 //  3. A holder of a lease is connected to a quorum, and each node of it is told the others' numbers every few seconds. So
-//     any nodes that are more than the others of a quorum leave out keep the number of that time: see vouch.
+//     of any nodes that are more than a quorum leaves out, one keeps the number of that time: see vouch.
 type generations struct {
 	renewal []chan struct{} // of capacity 1, for each node: its generations are to be renewed now
 
@@ -66,6 +72,8 @@ type keptGenerations struct {
 	former string           // the id that the same server had before
 	others map[string]int64 // what it keeps
 	asked  time.Time        // before that was asked for
+	// recovered is when the node was seen last that had restarted with its disk, before it was admitted.
+	recovered time.Time
 }
 
 func newGenerations(nodes int) *generations {
@@ -102,6 +110,14 @@ func (g *generations) heard(node int, others map[string]int64, asked time.Time) 
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.nodes[node].others, g.nodes[node].asked = others, asked
+}
+
+// recovering is heard of a node that restarted with its disk, which may have been put back together with another one.
+func (g *generations) recovering(node int, others map[string]int64, asked time.Time) {
+	g.heard(node, others, asked)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.nodes[node].recovered = asked
 }
 
 // own is a node's own generation, as it was confirmed to this client last.
@@ -144,25 +160,35 @@ func (g *generations) forgot(own generation) bool {
 	return false
 }
 
-// vouch reports whether enough other nodes that have forgotten nothing were asked since, and one of them keeps the
-// generation of the node: then a higher number would be known. A single node has none to ask. Only a client that knows
-// its generation can vouch for it; with GuardAuto so can one that knows nothing of it.
+// vouch reports whether the others show that the node has forgotten nothing: a higher number would be known. They were
+// asked since, one of them keeps the node's generation, and
+//
+//   - there are more of them than a quorum leaves out, none of which has just restarted with its disk itself,
+//   - or it is all of them, and each has: then all nodes restarted together.
+//
+// A single node has no others. A client that knows its generation can vouch for it; with GuardAuto so can one that knows
+// nothing of it.
 func (g *generations) vouch(node int, own generation, since time.Time, mode GuardMode) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.nodes) == 1 {
+	nodes := len(g.nodes)
+	if nodes == 1 {
 		return mode == GuardAuto || own.id != "" && g.nodes[0].own.id == own.id
 	}
-	asked, kept := 0, false
+	witnesses, recovering, kept := 0, 0, false
 	for i, n := range g.nodes {
 		if i == node || !n.asked.After(since) {
 			continue
 		}
-		asked++
+		if n.recovered.IsZero() || n.asked.Sub(n.recovered) > recoveringFor {
+			witnesses++
+		} else {
+			recovering++
+		}
 		_, has := n.others[own.id]
 		kept = kept || has
 	}
-	return kept && asked > len(g.nodes)-quorum(len(g.nodes))
+	return kept && (witnesses > nodes-quorum(nodes) || recovering == nodes-1)
 }
 
 // renewOthers has the other nodes asked soon.

@@ -1,13 +1,20 @@
 package multiplex
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
 
@@ -91,7 +98,19 @@ func TestGenerations_AreVouchedForByEnoughOthers(t *testing.T) {
 		}
 		require.Equal(t, test.want, g.vouch(0, generation{"a", 3}, now, test.mode), "%+v", test)
 	}
-	g := newGenerations(1)
+	g := newGenerations(3)
+	g.heard(1, has, now.Add(1))
+	g.recovering(2, has, now.Add(1))
+	require.False(t, g.vouch(0, generation{"a", 3}, now, GuardAuto), "its disk may have been put back as well")
+	g.heard(2, has, now.Add(recoveringFor))
+	require.False(t, g.vouch(0, generation{"a", 3}, now, GuardAuto))
+	g.heard(2, has, now.Add(recoveringFor+2))
+	require.True(t, g.vouch(0, generation{"a", 3}, now, GuardAuto))
+	g.recovering(1, has, now.Add(1))
+	g.recovering(2, has, now.Add(1))
+	require.True(t, g.vouch(0, generation{"a", 3}, now, GuardAuto), "all have restarted")
+
+	g = newGenerations(1)
 	g.confirmed(0, "r1", generation{"a", 3})
 	require.True(t, g.vouch(0, generation{"a", 3}, now, GuardStrict), "this client knows it")
 	require.False(t, g.vouch(0, generation{"b", 3}, now, GuardStrict))
@@ -109,6 +128,50 @@ func threeLasting(t *testing.T) (servers []*lasting, urls []string, m *Mux) {
 	return servers, urls, m
 }
 
+// leading is a DialFunc by which name i leads to the socket of server to[i]. cut ends its connections.
+type leading struct {
+	names   []string
+	sockets []string
+	to      []atomic.Int32
+	mu      sync.Mutex
+	conns   []net.Conn
+}
+
+func (d *leading) dial(ctx context.Context, _, name string) (net.Conn, error) {
+	for i, n := range d.names {
+		if strings.HasSuffix(n, name) {
+			conn, err := new(net.Dialer).DialContext(ctx, "unix", d.sockets[d.to[i].Load()])
+			if err == nil {
+				d.mu.Lock()
+				d.conns = append(d.conns, conn)
+				d.mu.Unlock()
+			}
+			return conn, err
+		}
+	}
+	panic(name)
+}
+
+func (d *leading) cut() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.conns {
+		_ = c.Close()
+	}
+	d.conns = nil
+}
+
+func newLeading(servers []*lasting, names []string) *leading {
+	d := &leading{names: names, to: make([]atomic.Int32, len(names))}
+	for _, s := range servers {
+		d.sockets = append(d.sockets, s.socket())
+	}
+	for i := range names {
+		d.to[i].Store(int32(i))
+	}
+	return d
+}
+
 // kept is what a server keeps.
 func (s *lasting) kept(t *testing.T) (own generation, others map[string]int64) {
 	t.Helper()
@@ -121,7 +184,11 @@ func (s *lasting) kept(t *testing.T) (own generation, others map[string]int64) {
 func spread(t *testing.T, m *Mux, servers []*lasting) {
 	t.Helper()
 	for _, s := range servers {
-		before, _ := s.kept(t)
+		var before generation
+		require.Eventually(t, func() bool {
+			before, _ = s.kept(t)
+			return before.id != ""
+		}, patient, 10*time.Millisecond)
 		require.Eventually(t, func() bool {
 			m.generations.renewOthers(-1)
 			kept := 0
@@ -167,8 +234,12 @@ func TestGenerations_ShowThatDisksWerePutBack(t *testing.T) {
 					f()
 				}
 				other := start(t, urls, func(c *Config) { c.Guard = mode })
-				becomes(t, other, 0, NodeQuarantined, whyRestored)
-				becomes(t, other, 1, NodeQuarantined, whyRestored)
+				why := whyRestored
+				if stays {
+					why = "" // the holder may have marked it first
+				}
+				becomes(t, other, 0, NodeQuarantined, why)
+				becomes(t, other, 1, NodeQuarantined, why)
 				becomes(t, other, 2, NodeUp, "")
 				require.Zero(t, other.Nodes()[0].Stats.Connects+other.Nodes()[1].Stats.Connects, "they never voted")
 				require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
@@ -210,8 +281,8 @@ func TestGenerations_VouchForNodesThatRestart(t *testing.T) {
 	require.GreaterOrEqual(t, after.number, before.number)
 }
 
-// The goal: a new client waits with a durable master that restarted while another one is missing, which may know better;
-// and not for longer than that is missing.
+// The goal: a new client waits with a durable master that restarted while another one is out of reach, which may know
+// better; and not for longer.
 func TestGenerations_WaitForTheOneThatMayKnowBetter(t *testing.T) {
 	t.Parallel()
 	servers, urls, m := threeLasting(t)
@@ -219,11 +290,18 @@ func TestGenerations_WaitForTheOneThatMayKnowBetter(t *testing.T) {
 	require.NoError(t, m.Close(t.Context()))
 	servers[0].kill()
 	servers[0].start()
-	servers[2].kill()
-	late := start(t, urls, nil)
+	var reachable atomic.Bool
+	late := start(t, urls, func(c *Config) {
+		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
+			if strings.HasSuffix(urls[2], name) && !reachable.Load() {
+				return nil, net.ErrClosed
+			}
+			return new(net.Dialer).DialContext(ctx, network, name)
+		}
+	})
 	becomes(t, late, 0, NodeQuarantined, whyUnvouched)
 	becomes(t, late, 1, NodeUp, "")
-	servers[2].start()
+	reachable.Store(true)
 	up(t, late)
 }
 
@@ -269,5 +347,252 @@ func TestGenerations_AreOfDurableNodes(t *testing.T) {
 		own, _ := durable.kept(t)
 		none, others := volatile.kept(t)
 		return none.id == "" && own.id != "" && others[own.id] > 1
+	}, patient, 10*time.Millisecond)
+}
+
+// The goal: servers whose names change places have forgotten nothing, and vote again at once for all clients.
+func TestGenerations_DoNotEndWhenNamesChangePlaces(t *testing.T) {
+	t.Parallel()
+	servers, urls, m := threeLasting(t)
+	spread(t, m, servers)
+	names := newLeading(servers, urls)
+	moved := start(t, urls, func(c *Config) { c.Dial = names.dial })
+	up(t, moved)
+	names.to[0].Store(1)
+	names.to[1].Store(0)
+	names.cut()
+	for i := range servers {
+		require.Eventually(t, func() bool { return moved.Nodes()[i].Stats.Connects > 1 }, patient, time.Millisecond)
+	}
+	spread(t, moved, servers)
+	spread(t, m, servers)
+	for i, s := range servers {
+		r, err := s.do("GET", markerKey)
+		require.NoError(t, err)
+		require.NotContains(t, r.text, lostPrefix, "a server that has forgotten nothing was marked")
+		require.Zero(t, m.Nodes()[i].Stats.Disconnects)
+	}
+}
+
+// The goal: a client whose one name leads to one or another of several healthy masters takes none of them from others.
+func TestGenerations_OneWrongNameTakesNoMasterFromOthers(t *testing.T) {
+	t.Parallel()
+	servers, urls, m := threeLasting(t)
+	spread(t, m, servers)
+	names := newLeading(servers, urls[:1])
+	wrong := start(t, urls[:1], func(c *Config) { c.Dial = names.dial })
+	up(t, wrong)
+	for _, to := range []int32{1, 0, 2, 1} {
+		before := wrong.Nodes()[0].Stats.Connects
+		names.to[0].Store(to)
+		names.cut()
+		require.Eventually(t, func() bool { return wrong.Nodes()[0].Stats.Connects > before }, patient, time.Millisecond)
+		spread(t, m, servers)
+	}
+	for _, n := range m.Nodes() {
+		require.Equal(t, NodeUp, n.State)
+		require.Zero(t, n.Stats.Disconnects)
+	}
+}
+
+// The goal: a client that finds the server admitted by another one at the same moment takes that one's generation for
+// the node's, and not its own, which nobody keeps.
+func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
+	t.Parallel()
+	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
+	other := startLasting(t)
+	urls := append(s.url(), other.url()...)
+	first := start(t, urls, nil)
+	up(t, first)
+	require.NoError(t, first.Close(t.Context()))
+	_, err := s.do("SET", markerKey, lostPrefix+"1")
+	require.NoError(t, err)
+	info, err := s.do("INFO", "server")
+	require.NoError(t, err)
+	runID := fields(info.text)["run_id"]
+	var once sync.Once
+	m := start(t, urls, func(c *Config) {
+		waits(2 * time.Second)(c)
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return &spy{Conn: conn, wrote: func(p []byte) {
+				if settles(p) && bytes.Contains(p, []byte(runID)) {
+					once.Do(func() { // as another client's admit.lua does
+						_, _ = s.do("SET", markerKey, runID)
+						_, _ = s.do("SET", generationsKey, "theirs=1")
+					})
+				}
+			}}, err
+		}
+	})
+	up(t, m)
+	require.Equal(t, "theirs", m.generations.own(0).id)
+}
+
+// The goal: two of five disks that were put back from a copy do not vouch for each other, while the third master of the
+// holder's quorum is down and the other two were out of the holder's reach.
+func TestGenerations_NodesThatRecoverAreNoWitnesses(t *testing.T) {
+	t.Parallel()
+	var servers []*lasting
+	var urls []string
+	for range 5 {
+		s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
+		servers, urls = append(servers, s), append(urls, s.url()...)
+	}
+	m := start(t, urls, nil)
+	up(t, m)
+	spread(t, m, servers)
+	require.NoError(t, m.Close(t.Context()))
+
+	var cut atomic.Bool
+	holder := start(t, urls, func(c *Config) {
+		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
+			if cut.Load() || strings.HasSuffix(urls[3], name) || strings.HasSuffix(urls[4], name) {
+				return nil, net.ErrClosed
+			}
+			return new(net.Dialer).DialContext(ctx, network, name)
+		}
+	})
+	for i := range 3 {
+		becomes(t, holder, i, NodeUp, "")
+	}
+	spread(t, holder, servers[:3])
+	putBack := []func(){servers[0].copyDisk(t), servers[1].copyDisk(t)}
+	spread(t, holder, servers[:3])
+	lease := holder.Acquire(claim("k", "t"), time.Minute, 1)
+	require.NoError(t, wait(lease, t.Context()))
+	cut.Store(true)
+	servers[2].kill()
+	for _, f := range putBack {
+		f()
+	}
+	other := start(t, urls, nil)
+	becomes(t, other, 3, NodeUp, "")
+	becomes(t, other, 4, NodeUp, "")
+	for i := range 2 {
+		becomes(t, other, i, NodeQuarantined, whyUnvouched)
+		require.Zero(t, other.Nodes()[i].Stats.Connects)
+	}
+	require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
+}
+
+// The goal: two of three disks that were put back do not vouch for each other where the third master was out of the
+// holder's reach.
+func TestGenerations_AQuorumThatWasPutBackDoesNotVouchForItself(t *testing.T) {
+	t.Parallel()
+	servers, urls, m := threeLasting(t)
+	spread(t, m, servers)
+	require.NoError(t, m.Close(t.Context()))
+	var cut atomic.Bool
+	holder := start(t, urls, func(c *Config) {
+		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
+			if cut.Load() || strings.HasSuffix(urls[2], name) {
+				return nil, net.ErrClosed
+			}
+			return new(net.Dialer).DialContext(ctx, network, name)
+		}
+	})
+	becomes(t, holder, 0, NodeUp, "")
+	becomes(t, holder, 1, NodeUp, "")
+	spread(t, holder, servers[:2])
+	putBack := []func(){servers[0].copyDisk(t), servers[1].copyDisk(t)}
+	spread(t, holder, servers[:2])
+	require.NoError(t, wait(holder.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
+	cut.Store(true)
+	for _, f := range putBack {
+		f()
+	}
+	other := start(t, urls, nil)
+	becomes(t, other, 2, NodeUp, "")
+	for i := range 2 {
+		becomes(t, other, i, NodeQuarantined, whyUnvouched)
+		require.Zero(t, other.Nodes()[i].Stats.Connects)
+	}
+	require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
+}
+
+// The goal: what a node keeps of another never falls, however many others come: a lower number would let an older copy pass.
+func TestGenerations_KeptNumbersDoNotFall(t *testing.T) {
+	t.Parallel()
+	s := startLasting(t)
+	m := start(t, s.url(), nil)
+	up(t, m)
+	n := m.nodes[0]
+	info, err := s.do("INFO", "server")
+	require.NoError(t, err)
+	runID := fields(info.text)["run_id"]
+	renew := func(others ...string) {
+		args := []string{"EVAL", script.Renew.Source, "2", n.admission.marker, n.admission.generations, runID, "", "0", "", "lost:x", "1000"}
+		_, err := s.do(append(args, others...)...)
+		require.NoError(t, err)
+	}
+	renew("live", "500")
+	for i := range 70 { // clients that each lost a race to admit some node, or nodes that were admitted anew
+		renew("live", "500", "ended"+string(rune('A'+i/26))+string(rune('a'+i%26)), "9999999999999")
+		if _, others := s.kept(t); others["live"] == 0 {
+			break // dropped, as the oldest
+		}
+	}
+	renew("live", "400") // a client that has not reached that node for a while
+	_, others := s.kept(t)
+	require.GreaterOrEqual(t, others["live"], int64(500))
+}
+
+// The goal: a node whose generation fell loses its votes also when the server refuses writes.
+func TestGenerations_FallAlsoWhenMemoryIsFull(t *testing.T) {
+	t.Parallel()
+	servers, _, m := threeLasting(t)
+	spread(t, m, servers)
+	own, _ := servers[0].kept(t)
+	_, err := servers[0].do("SET", generationsKey, own.id+"=1")
+	require.NoError(t, err)
+	_, err = servers[0].do("CONFIG", "SET", "maxmemory", "1")
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return m.Nodes()[0].State != NodeUp }, 6*time.Second, 10*time.Millisecond)
+}
+
+// The goal: a loss is marked once. When a client of an earlier version, which begins no generation, has admitted the
+// server after the longest TTL, the others admit it too.
+func TestGenerations_ALossIsMarkedOnce(t *testing.T) {
+	t.Parallel()
+	servers, _, m := threeLasting(t)
+	spread(t, m, servers)
+	own, _ := servers[0].kept(t)
+	info, err := servers[0].do("INFO", "server")
+	require.NoError(t, err)
+	_, err = servers[0].do("SET", generationsKey, own.id+"=1")
+	require.NoError(t, err)
+	becomes(t, m, 0, NodeQuarantined, "")
+	_, err = servers[0].do("SET", markerKey, fields(info.text)["run_id"]) // as the earlier version does
+	require.NoError(t, err)
+	becomes(t, m, 0, NodeUp, "")
+	spread(t, m, servers)
+	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Disconnects)
+}
+
+// The goal: a client that may not use the key of the generations is not up, as docs/production.md says: it would never
+// notice that another one has marked a loss.
+func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 1)
+	up(t, start(t, nodes.URLs(), nil))
+	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+noneKey+"*")
+	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://u:p@", 1)}, nil)
+	becomes(t, m, 0, NodeDown, "can't be read: NOPERM")
+}
+
+// The goal: a connection that lasts shorter than the time between two renewals does not keep the generation from rising.
+func TestGenerations_RiseOverShortConnections(t *testing.T) {
+	t.Parallel()
+	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
+	m := start(t, s.url(), nil)
+	up(t, m)
+	before, _ := s.kept(t)
+	require.Eventually(t, func() bool {
+		connects := m.Nodes()[0].Stats.Connects
+		_ = m.nodes[0].line.Load().Close()
+		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Connects > connects }, patient, time.Millisecond)
+		own, _ := s.kept(t)
+		return own.number > before.number+1
 	}, patient, 10*time.Millisecond)
 }

@@ -175,7 +175,9 @@ func permitted(none string, guarded bool) (questions []question) {
 		question{[]string{"DEL", none}, forbidden},
 	)
 	if guarded {
-		questions = append(questions, question{[]string{"EVALSHA", script.Admit.SHA, "2", none, none, "seen", "wanted", "", ""}, missing}) // writes nothing
+		for _, s := range []*script.Script{script.Admit, script.Renew} { // they write nothing
+			questions = append(questions, question{[]string{"EVALSHA", s.SHA, "2", none, none, "seen", "wanted", "", ""}, missing})
+		}
 	}
 	return questions
 }
@@ -261,28 +263,29 @@ func (h *handshake) look(marker string, s *sight) error {
 	return h.ask([]question{s.get(marker)})
 }
 
-// readGenerations asks for the node's generation, and those that it keeps. A server that does not tell has none.
+// readGenerations asks for the node's generation, and those that it keeps.
 func (s *sight) readGenerations(key string) question {
 	return question{[]string{"GET", key}, func(r reply) error {
 		text, _ := r.value()
 		s.own, s.others = readGenerations(text)
+		if err := r.failure(); err != nil {
+			return fmt.Errorf("the generations %q can't be read: %w", key, err)
+		}
 		return nil
 	}}
 }
 
-// beginGeneration gives the node a new generation, if it is durable, and else none. It returns what the node is to keep; empty to leave it
-// without any.
-func (s *sight) beginGeneration() (text string) {
-	had := s.own.id != ""
-	s.own, s.others = generation{}, nil
-	switch {
-	case s.durable:
-		s.own = generation{newGenerationID(), 1}
-		return s.own.id + "=1"
-	case had:
-		return "-=0"
+// newGeneration is what a node is to keep that has forgotten something: a generation of its own, if it is durable, and
+// those of others.
+func (s *sight) newGeneration(others []generation) (text string) {
+	text = noGeneration
+	if s.durable {
+		text = newGenerationID() + "=1"
 	}
-	return ""
+	for _, g := range others {
+		text += " " + g.id + "=" + strconv.FormatInt(g.number, 10)
+	}
+	return text
 }
 
 // lost puts a marker of a loss in the place of the one that was seen, and reads what is there then. own reports whether it was written. Why not
@@ -290,7 +293,7 @@ func (s *sight) beginGeneration() (text string) {
 func (h *handshake) lost(marker, generations, prefix, expiry string, s *sight) (own bool, err error) {
 	value := prefix + rand.Text()
 	s.asked = time.Now()
-	write := []string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, value, expiry, ""}
+	write := []string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, value, expiry, noGeneration}
 	err = h.ask([]question{{write, nil}, s.get(marker)})
 	return s.marker == value, err
 }

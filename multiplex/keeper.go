@@ -199,7 +199,8 @@ func withoutPassword(err error, password string) error {
 
 // serve returns when the connection is lost or ctx ends, and meanwhile sends again what the server answered with errors.
 func (n *node) serve(ctx context.Context) {
-	pause, renewal := time.NewTimer(resendPause), time.NewTimer(untilRenewal())
+	// A connection may end before it is time to renew, again and again. So that counts from the last renewal on any connection.
+	pause, renewal := time.NewTimer(resendPause), time.NewTimer(time.Until(n.admission.renewed.Add(untilRenewal())))
 	defer pause.Stop()
 	defer renewal.Stop()
 	armed := true

@@ -115,7 +115,7 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {
 		s := &store{random: rand.New(rand.NewPCG(seed, uint64(i))), keys: map[string]string{}, faults: faults}
-		nd := &node{addr: fmt.Sprint("node", i), mux: m, index: i, trip: s.trip}
+		nd := &node{addr: fmt.Sprint("node", i), mux: m, index: i, trip: s.trip, admission: &admission{}}
 		nd.lost, nd.kept, nd.settled = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
 		close(nd.settled)
 		nd.progress.epoch = time.Now()

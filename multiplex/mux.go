@@ -151,8 +151,18 @@ func (m *Mux) Extend(c *Claim, ttl time.Duration, before time.Time, patience tim
 func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n := len(m.nodes); c.doubts != nil && n-c.doubts.late.count() < quorum(n) {
-		return min(ttl, c.doubts.lateTTL)
+	d, n := c.doubts, len(m.nodes)
+	if d == nil || d.late == 0 {
+		return ttl
+	}
+	late := d.late
+	for i, node := range m.nodes {
+		if node.line.Load().mayRepeat(d.lateAt) {
+			late |= one(i)
+		}
+	}
+	if n-late.count() < quorum(n) {
+		return min(ttl, d.lateTTL)
 	}
 	return ttl
 }

@@ -159,7 +159,7 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 		"~app:lockpipe:admitted": {
 			"can't be read: NOPERM",
 		},
-		"~app:lockpipe:generations": {"can't be written: NOPERM"},
+		"~app:lockpipe:generations": {"can't be read: NOPERM"},
 		"~app:lockpipe:fence:*":     {lacksFence},
 		"~app:lockpipe:none:*":      nil,
 	} {

@@ -37,11 +37,12 @@ type servers struct {
 
 // serverClaim is a node's last connection to a server.
 type serverClaim struct {
-	runID  string // "" if the server does not tell, or has become another node's since
-	client string // the server's number of the connection; "" if it does not tell, or was not admitted
-	line   *line  // nil when it is closed
-	ready  bool   // commands can go over it
-	waits  bool   // it was closed because the server is quarantined, and the claim lasts
+	runID   string    // "" if the server does not tell, or has become another node's since
+	changed time.Time // when the node got the server
+	client  string    // the server's number of the connection; "" if it does not tell, or was not admitted
+	line    *line     // nil when it is closed
+	ready   bool      // commands can go over it
+	waits   bool      // it was closed because the server is quarantined, and the claim lasts
 	// ended is when a connection of the node that was ready was closed.
 	ended time.Time
 }
@@ -73,7 +74,7 @@ func (s *servers) claim(runID string, node int, l *line) (changed time.Time, for
 	case runID == "":
 		changed = s.lastEnd(node)
 	case own.runID == runID:
-		former = own.client
+		changed, former = own.changed, own.client
 	default:
 		changed = time.Now()
 	}
@@ -88,7 +89,7 @@ func (s *servers) claim(runID string, node int, l *line) (changed time.Time, for
 			c.runID, c.client = "", ""
 		}
 	}
-	own.runID, own.client, own.line, own.ready, own.waits = runID, former, l, false, false
+	*own = serverClaim{runID: runID, changed: changed, client: former, line: l, ended: own.ended}
 	return changed, former, nil
 }
 

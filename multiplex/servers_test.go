@@ -42,7 +42,7 @@ func TestServers_AreClaimedByOneNode(t *testing.T) {
 
 	s.close(a)
 	a, changed, former = claimed(t, s, run("1"), 0)
-	require.False(t, changed, "the same server again")
+	require.True(t, changed, "still since then")
 	require.Equal(t, "7", former)
 	s.close(a)
 	s.close(b)
@@ -258,4 +258,44 @@ func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	require.True(t, hung.over.Load())
 	require.NoError(t, nodes.Thaw(0))
 	up(t, m)
+}
+
+// The goal: a server stays a new one for its node until an extension that began before can't come any more, also on the
+// node's second connection to it.
+func TestServers_AreStillNewOnTheSecondConnection(t *testing.T) {
+	s := newServers(make([]endpoint, 2))
+	a, _, _ := claimed(t, s, run("1"), 0)
+	began := time.Now()
+	s.close(a)
+	b := &line{}
+	var err error
+	b.changed, _, err = s.claim(run("1"), 1, b)
+	require.NoError(t, err)
+	require.True(t, b.mayRepeat(began))
+	s.close(b)
+	again := &line{}
+	again.changed, _, err = s.claim(run("1"), 1, again)
+	require.NoError(t, err)
+	require.True(t, again.mayRepeat(began), "node a's vote on it was this server's")
+}
+
+// The goal: an extension asks for no longer TTL than a quorum of nodes counts for: a node whose server may be the one that
+// may still shorten it does not count.
+func TestServers_ThatMayStillShortenAreNotTrusted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		short := m.newAttempt(c, extend, time.Second, time.Second, time.Second)
+		c.broke(short, one(0))
+		time.Sleep(time.Nanosecond)
+		moved := &line{changed: time.Now()} // or restarted
+		m.nodes[1].line.Store(moved)
+		ttl := m.Trusted(c, time.Minute)
+		a := m.newAttempt(c, extend, ttl, time.Second, time.Second)
+		c.last = a
+		c.extended(a, 1, answer{vote: granted, replied: true, line: moved})
+		c.extended(a, 2, answer{vote: granted, replied: true, line: &line{}})
+		require.Equal(t, won, a.decision, "both other nodes granted %v", ttl)
+	})
 }

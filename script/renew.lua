@@ -4,8 +4,8 @@
 -- has none, empty if the node is not durable; a marker of a loss, and after how many milliseconds that ends; and then ID
 -- and NUMBER of each other node that the caller knows.
 -- If the marker is not the run_id, nothing is done. If the node's number is below the one that the caller knows, the
--- node has forgotten something, and the marker says so. If it is the one that the caller knows, it rises by one.
--- Of the others each keeps its highest number. The oldest ones beyond 64 are dropped.
+-- node has forgotten something: the marker says so, and the node has no ID any more. If it is the one that the caller knows, it rises by one.
+-- Of the others each keeps its highest number. Beyond 192 those are dropped that the caller does not know, oldest first.
 -- Reply: 1; or 0 if the marker is another one; or -1 if the node has forgotten something.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local before = redis.call('GET', KEYS[2]) or ''
@@ -22,20 +22,26 @@ if ARGV[4] ~= '' then
     number[own] = 1
   elseif own == ARGV[2] then
     local known = tonumber(ARGV[3])
-    if number[own] < known then
-      redis.call('SET', KEYS[1], ARGV[5], 'PX', ARGV[6])
+    if number[own] < known then -- a server that refuses writes has forgotten no less
+      redis.pcall('SET', KEYS[1], ARGV[5], 'PX', ARGV[6])
+      redis.pcall('SET', KEYS[2], '-=0')
       return -1
     end
     if number[own] == known then number[own] = known + 1 end
   end
 end
 ids[1], number[own] = own, number[own] or 0
+local named = {}
 for i = 7, #ARGV, 2 do
   local id, n = ARGV[i], tonumber(ARGV[i + 1])
+  named[id] = true
   if not number[id] then ids[#ids + 1] = id end
   if id ~= own then number[id] = math.max(number[id] or 0, n) end
 end
-while #ids > 64 do table.remove(ids, 2) end
+for i = 2, #ids do
+  if #ids <= 192 then break end
+  while ids[i] and not named[ids[i]] and #ids > 192 do table.remove(ids, i) end
+end
 local text = {}
 for i, id in ipairs(ids) do text[i] = id .. '=' .. string.format('%.0f', number[id]) end
 text = table.concat(text, ' ')

@@ -93,8 +93,8 @@ func guardCall(rng *rand.Rand) []string {
 		"EVAL", script.Renew.Source, "2", "marker", "generations",
 		one("a", "b"), one("", "x", "y"), number(), one("", "x", "n"), "lost:2", "86400000",
 	}
-	for range rng.IntN(3) * rng.IntN(50) { // more than are kept, now and then
-		args = append(args, fmt.Sprint(one("x", "y", "o"), rng.IntN(40)), number())
+	for range rng.IntN(3) * rng.IntN(50) { // more than are kept, in time
+		args = append(args, fmt.Sprint(one("x", "y", "o"), rng.IntN(200)), number())
 	}
 	return append(args, one("x", "y", "v"), one(number(), "9999999999999"))
 }

@@ -179,6 +179,7 @@ func renewTwin(n *node, keys, args []string) []int64 {
 	case durable && ids[0] == args[1] && number[ids[0]] < known:
 		ttl, _ := strconv.ParseInt(args[5], 10, 64)
 		n.set(keys[0], args[4], ttl)
+		n.set(keys[1], "-=0", 0)
 		return []int64{-1}
 	case durable && ids[0] == args[1] && number[ids[0]] == known:
 		number[ids[0]]++
@@ -192,8 +193,13 @@ func renewTwin(n *node, keys, args []string) []int64 {
 			number[id] = max(number[id], other)
 		}
 	}
-	if more := len(ids) - 64; more > 0 {
-		ids = slices.Delete(ids, 1, 1+more)
+	named := args[6:]
+	for i := 1; i < len(ids) && len(ids) > 192; {
+		if slices.Contains(named, ids[i]) {
+			i++
+		} else {
+			ids = slices.Delete(ids, i, i+1)
+		}
 	}
 	var text []string
 	for _, id := range ids {
