@@ -24,6 +24,7 @@ type node struct {
 	ids      int64            // of sessions
 	saved    map[string]entry // the keys as a snapshot has them
 	durable  bool             // whatever was written outlives a crash; set before anybody else has the node
+	hidden   bool             // it does not show its run_id; set before anybody else has the node
 	servers  int              // how many there have been at this address, this one included
 	started  int64            // when this one began, by the node's clock
 	promoted bool             // this one was a replica

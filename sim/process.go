@@ -20,6 +20,7 @@ type process struct {
 	number int
 	rng    *rand.Rand // of its ends
 	clocks *rand.Rand // of its clients' wall clocks
+	names  *rand.Rand // of where names lead when a client begins
 	links  []*link    // to each node
 	paused moment     // until when it is stopped
 
@@ -30,6 +31,9 @@ type process struct {
 
 // begin makes a client, with a wall clock of its own.
 func (p *process) begin() {
+	if p.run.plan.aliases > 0 && p.names.IntN(4) == 0 {
+		p.mislead(p.names, around(p.names, time.Second))
+	}
 	var c *lockpipe.Client
 	dice.Shifted(below(p.clocks, p.run.plan.skew+1), func() {
 		var err error
@@ -88,6 +92,26 @@ func (p *process) restarts() {
 		}
 		p.begin()
 	}
+}
+
+// mislead lets the name of a node lead to the server of another one for a while; or the names of
+// two nodes change places. It returns which.
+func (p *process) mislead(rng *rand.Rand, d time.Duration) string {
+	node := rng.IntN(nodes)
+	other := (node + 1 + rng.IntN(nodes-1)) % nodes
+	swap, broken, after := rng.IntN(2) == 0, rng.IntN(4) > 0, rng.IntN(4) > 0
+	l, o := p.links[node], p.links[other]
+	l.lead(o, broken)
+	if swap {
+		o.lead(l, broken)
+	}
+	time.AfterFunc(d, func() {
+		l.lead(nil, after)
+		if swap {
+			o.lead(nil, after)
+		}
+	})
+	return fmt.Sprint("client ", p.number, " node ", node, " is ", other, " swap ", swap, " ", d)
 }
 
 // snap breaks all connections of the process. What was sent is not lost.

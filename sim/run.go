@@ -60,6 +60,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan := newPlan(rng, mix)
 		plan.fencing(rand.New(rand.NewPCG(seed, 3)))
 		plan.returning(rand.New(rand.NewPCG(seed, 12))) // by which testdata/seeds stay as they are
+		plan.aliasing(rand.New(rand.NewPCG(seed, 13)))  // as by these
 		r := newRun(seed, plan)
 		r.live(seed)
 		r.finish()
@@ -82,12 +83,16 @@ func newRun(seed uint64, plan *Plan) *run {
 		rate := 1 + float64(int64(dice.Mix(seed, 1, uint64(i))%5)-2)/200 // 1 % slow to 1 % fast: all that the drift allows for
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
 		n := newNode(i, rate)
-		n.durable = i < plan.durable
+		n.durable, n.hidden = i < plan.durable, i < plan.hidden
 		r.nodes = append(r.nodes, n)
 		r.frozen = append(r.frozen, &moment{})
 	}
 	for i := range plan.clients {
-		p := &process{run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))), clocks: rand.New(rand.NewPCG(seed, uint64(200+i)))}
+		p := &process{
+			run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))),
+			clocks: rand.New(rand.NewPCG(seed, uint64(200+i))),
+			names:  rand.New(rand.NewPCG(seed, uint64(300+i))),
+		}
 		for j, n := range r.nodes {
 			l := newLink(dice.Mix(seed, 2, uint64(i), uint64(j)), plan, n, &p.paused, r.frozen[j])
 			l.sends = r.history.leaving
@@ -143,6 +148,7 @@ func (r *run) live(seed uint64) {
 				process: p, run: r, name: fmt.Sprint(i, "/", j),
 				rng: rand.New(rand.NewPCG(seed, number)), fences: rand.New(rand.NewPCG(seed, 10000+number)),
 				breaks: rand.New(rand.NewPCG(seed, 20000+number)),
+				names:  rand.New(rand.NewPCG(seed, 30000+number)),
 			}
 			all.Go(c.live)
 		}
@@ -151,6 +157,8 @@ func (r *run) live(seed uint64) {
 	all.Go(w.blow)
 	forgetting := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 2))}
 	all.Go(forgetting.forget)
+	misleading := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 4))}
+	all.Go(misleading.mislead)
 	all.Go(r.hang)
 	all.Wait()
 }
@@ -164,10 +172,10 @@ func (r *run) hang() {
 	}
 }
 
-// up reports whether all clients are connected to a node.
+// up reports whether all clients are connected to a node, by its own name.
 func (r *run) up(node int) bool {
 	return !slices.ContainsFunc(r.processes, func(p *process) bool {
-		return p.current().Nodes()[node].State != lockpipe.NodeUp
+		return p.current().Nodes()[node].State != lockpipe.NodeUp || !p.links[node].direct()
 	})
 }
 
@@ -187,7 +195,7 @@ func (r *run) finish() {
 		}
 	}
 	time.Sleep(recovering)
-	if r.plan.forget > 0 {
+	if r.plan.forget > 0 || r.plan.aliases > 0 {
 		time.Sleep(r.plan.longest) // a client whose nodes are in quarantine can't confirm that it released everything
 	}
 	for _, p := range r.processes {
@@ -206,9 +214,10 @@ func (r *run) finish() {
 }
 
 // tidy reports whether nothing may be left for its TTL: by a client that was closed when it could not reach every node, or whose Close was
-// not waited for; or because something was overtaken by the release that takes it back.
+// not waited for; or because something was overtaken by the release that takes it back; or because
+// the name under which a server was asked leads to another one now.
 func (r *run) tidy() bool {
-	return !r.plan.crossed && (r.plan.restart == 0 || r.plan.faults == 0 && !r.hasty.Load())
+	return !r.plan.crossed && r.plan.aliases == 0 && (r.plan.restart == 0 || r.plan.faults == 0 && !r.hasty.Load())
 }
 
 // free wants no keys on any node, but what stands beside them for longer.

@@ -322,8 +322,12 @@ func (n *node) info() string {
 	if n.durable {
 		on = 1
 	}
-	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n"+
-		"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid2:%s\r\n", n.runID(), uptime, on, former)
+	runID := "run_id:" + n.runID() + "\r\n"
+	if n.hidden {
+		runID = ""
+	}
+	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n%suptime_in_seconds:%d\r\n"+
+		"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid2:%s\r\n", runID, uptime, on, former)
 }
 
 // runID is another one for each server. mu is held.

@@ -65,6 +65,15 @@ func (w *weather) fault() string {
 	return fmt.Sprint("fault ", kind, " client ", process, " node ", node, " ", short, " ", long)
 }
 
+// mislead lets names lead to the servers of other nodes, until the run's end.
+func (w *weather) mislead() {
+	plan := w.run.plan
+	for plan.aliases > 0 && w.run.pause(around(w.rng, plan.aliases)) {
+		p := w.run.processes[w.rng.IntN(plan.clients)]
+		w.run.history.note("weather", p.mislead(w.rng, around(w.rng, time.Second)))
+	}
+}
+
 // forget lets nodes lose their memory, until the run's end.
 func (w *weather) forget() {
 	plan := w.run.plan
