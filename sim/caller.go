@@ -189,10 +189,7 @@ func (c *caller) extend(h *hold, ttl time.Duration) bool {
 		time.AfterFunc(below(c.breaks, 2*c.run.plan.latency), c.process.snap)
 	}
 	if c.run.plan.aliases > 0 && c.names.IntN(100) < 30 {
-		rng := rand.New(rand.NewPCG(c.names.Uint64(), 0))
-		time.AfterFunc(below(c.names, 4*c.run.plan.latency), func() {
-			c.process.mislead(rng, around(rng, 100*time.Millisecond))
-		})
+		c.process.move(c.names)
 	}
 	err := h.lease.Extend(ctx, ttl)
 	c.note("extend", h.keys, c.run.name(err, extending))

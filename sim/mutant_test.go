@@ -208,6 +208,35 @@ var brokenRules = []mutant{
 			"\treturn !dice.Broken(\"repeat\") && l != nil && !l.changed.IsZero() &&",
 		},
 	},
+	{
+		name: "vouch", rule: "10: a disk that was put back is taken for one that lost nothing",
+		mix: "forgetful,restored", finds: "both hold",
+		edit: edit{
+			"multiplex/generations.go", "\treturn kept && asked > ",
+			"\treturn dice.Broken(\"vouch\") || kept && asked > ",
+		},
+		also: edit{
+			"multiplex/generations.go", "\tif own.id == \"\" {\n",
+			"\tif own.id == \"\" || dice.Broken(\"vouch\") {\n",
+		},
+	},
+	{
+		name: "replica", rule: "10: a master that was a replica is believed its marker",
+		mix: "forgetful,demoted", finds: "both hold",
+		edit: edit{
+			"multiplex/admission.go", "\t\ta.memory.replica = s.runID\n",
+			"\t\tif !dice.Broken(\"replica\") {\n\t\t\ta.memory.replica = s.runID\n\t\t}\n",
+		},
+	},
+	{
+		name: "suspended", rule: "3: a suspension is not counted",
+		mix: "stopped,blind", finds: "both hold",
+		edit: edit{
+			"lease/manager.go", "\tsuspended := m.cfg.Suspended(t)\n",
+			"\tsuspended := m.cfg.Suspended(t)\n\tif dice.Broken(\"suspended\") {\n" +
+				"\t\tsuspended = 0\n\t}\n",
+		},
+	},
 }
 
 // The goal: the simulation finds what it looks for. Each rule of lockpipe, broken in a few words, becomes a violation.

@@ -182,6 +182,9 @@ func (p *Plan) aliasing(rng *rand.Rand) {
 	}
 	times := []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
 	p.aliases = times[rng.IntN(len(times))]
+	if rng.IntN(2) == 0 { // a name has a connection to its new server while an attempt goes on
+		p.latency, p.timeout = min(p.latency, 5*time.Millisecond), 100*time.Millisecond
+	}
 	if p.forget > 0 {
 		return // without its run_id a node can't be guarded
 	}
@@ -189,6 +192,36 @@ func (p *Plan) aliasing(rng *rand.Rand) {
 		p.guard = lockpipe.GuardOff
 	}
 	p.hidden = max(0, rng.IntN(2*nodes+1)-nodes)
+}
+
+// restoring draws disks that are put back from copies. A copy has to be ten seconds old.
+func (p *Plan) restoring(rng *rand.Rand) {
+	if !p.draws(rng, p.mix.Restored) || !p.guarded() {
+		return
+	}
+	p.restores = true
+	p.durable = 3 + rng.IntN(nodes-2)
+	p.forget = 3 * time.Second
+	p.length = 25*time.Second + below(rng, 25*time.Second)
+}
+
+// demoting draws nodes that become replicas.
+func (p *Plan) demoting(rng *rand.Rand) {
+	p.demotes = p.draws(rng, p.mix.Demoted) && p.guarded() && !p.restores
+}
+
+// guarded reports whether nodes forget, and the restart guard is there to notice; by the usual
+// losses.
+func (p *Plan) guarded() bool {
+	return p.forget > 0 && p.guard != lockpipe.GuardOff && !p.reserve
+}
+
+// stopping draws suspensions of all clients.
+func (p *Plan) stopping(rng *rand.Rand) {
+	if p.draws(rng, p.mix.Stopped) {
+		times := []time.Duration{300 * time.Millisecond, time.Second, 4 * time.Second}
+		p.stops = times[rng.IntN(len(times))]
+	}
 }
 
 // lag is how much longer something takes that was sent on a connection that broke.

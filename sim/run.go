@@ -43,6 +43,9 @@ type run struct {
 	nodes     []*node
 	frozen    []*moment // until when each node is
 	processes []*process
+	barred    moment           // until when no client begins
+	connected [nodes]moment    // when a client was connected to each node, where that matters
+	restored  [nodes]time.Time // when each node was restored; of the weather that does it
 	history   *history
 	hasty     atomic.Bool // a client was closed without enough patience
 }
@@ -61,6 +64,9 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.fencing(rand.New(rand.NewPCG(seed, 3)))
 		plan.returning(rand.New(rand.NewPCG(seed, 12))) // by which testdata/seeds stay as they are
 		plan.aliasing(rand.New(rand.NewPCG(seed, 13)))  // as by these
+		plan.restoring(rand.New(rand.NewPCG(seed, 14)))
+		plan.demoting(rand.New(rand.NewPCG(seed, 15)))
+		plan.stopping(rand.New(rand.NewPCG(seed, 16)))
 		r := newRun(seed, plan)
 		r.live(seed)
 		r.finish()
@@ -122,6 +128,20 @@ func (r *run) known() bool {
 	return r.when(func() bool { return !slices.ContainsFunc(r.processes, func(p *process) bool { return !p.knows() }) })
 }
 
+// open waits until a client may begin: a node has its marker, and no node can be a replica that the
+// client would not see.
+func (r *run) open() bool {
+	if !r.marked() {
+		return false
+	}
+	for r.barred.ahead() {
+		if !r.pause(10 * time.Millisecond) {
+			return false
+		}
+	}
+	return true
+}
+
 // marked waits until a node has its marker.
 func (r *run) marked() bool {
 	return r.when(func() bool { return slices.ContainsFunc(r.nodes, (*node).marked) })
@@ -159,6 +179,9 @@ func (r *run) live(seed uint64) {
 	all.Go(forgetting.forget)
 	misleading := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 4))}
 	all.Go(misleading.mislead)
+	stopping := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 5))}
+	all.Go(stopping.stop)
+	all.Go(r.copies)
 	all.Go(r.hang)
 	all.Wait()
 }
@@ -189,6 +212,7 @@ func (p *Plan) drifting() time.Duration { return 2*p.longest/100 + 10*time.Milli
 func (r *run) finish() {
 	for i, n := range r.frozen {
 		n.set(time.Now())
+		r.nodes[i].promote()
 		for _, p := range r.processes {
 			p.paused.set(time.Now())
 			p.links[i].heal()
