@@ -116,7 +116,7 @@ var brokenRules = []mutant{
 		edit: edit{"multiplex/line.go", "\tif l == nil || l.over.Load() {\n", "\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n"},
 	},
 	{
-		name: "durable", rule: "10: every server counts as durable", mix: "forgetful", finds: "both hold", from: 75,
+		name: "durable", rule: "10: every server counts as durable", mix: "forgetful", finds: "both hold", from: 340,
 		edit: edit{"multiplex/handshake.go", "\t\t\ts.durable = s.durable && synced(r.items)\n", "\t\t\ts.durable = s.durable && synced(r.items) || dice.Broken(\"durable\")\n"},
 	},
 	{
