@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -32,27 +33,31 @@ func (r *run) reached(node int) bool {
 	})
 }
 
+// knowing reports whether a node was not restored, or was told since what it forgot.
+func (r *run) knowing(node int) bool {
+	return !time.Now().Before(r.restored[node].Add(r.plan.longest + copyAge))
+}
+
 // restore lets some durable nodes restart, and one or two of them with a copy of their memory. At
 // least as many others as must vouch keep what they know. Those that were restored themselves count
 // again when they have been told it.
 func (w *weather) restore() string {
 	r, now := w.run, time.Now()
 	order, wanted, age := w.rng.Perm(r.plan.durable), 1+w.rng.IntN(2), below(w.rng, copyAge)
-	knowing := nodes
+	knowing := 0
 	for i := range nodes {
-		if now.Before(r.restored[i].Add(r.plan.longest + copyAge)) {
-			knowing--
+		if r.knowing(i) {
+			knowing++
 		}
 	}
-	text := "restart"
+	text := []string{"restart"}
 	for _, i := range order {
 		n := r.nodes[i]
 		before := r.connected[i].get().Add(-copyAge - age)
 		if r.reached(i) {
 			before = now.Add(-copyAge - age)
 		}
-		knows := !now.Before(r.restored[i].Add(r.plan.longest + copyAge))
-		copies := n.before(before)
+		copies, knows := n.before(before), r.knowing(i)
 		switch {
 		case wanted > 0 && len(copies) > 0 && (!knows || knowing > nodes/2+1):
 			wanted--
@@ -62,13 +67,13 @@ func (w *weather) restore() string {
 			r.restored[i] = now
 			c := copies[len(copies)-1]
 			n.restore(c)
-			text += fmt.Sprint(" ", i, " with a copy of ", now.Sub(c.at))
+			text = append(text, fmt.Sprint(i, " with a copy of ", now.Sub(c.at)))
 		case w.rng.IntN(2) == 0:
 			n.restart()
-			text += fmt.Sprint(" ", i)
+			text = append(text, fmt.Sprint(i))
 		}
 	}
-	return text
+	return strings.Join(text, " ")
 }
 
 // demote makes a replica of a node until all clients have seen that, and then a master again. It has
