@@ -183,7 +183,11 @@ func (b *hold) suspended(left, d time.Duration, looks bool) {
 	}
 	passed := b.cut.end.Before(now) && !now.After(b.cut.deadline)
 	switch {
-	case over && passed: // since an earlier suspension
+	case over && passed: // since an earlier suspension, unless it was extended by itself after that
+		b.cut.deadline = notice
+		if planned := now.Add(left); planned.After(b.cut.planned) {
+			b.cut.planned = planned
+		}
 	case left-d > suspensionNotice:
 		b.cut = cut{}
 	default:
