@@ -30,6 +30,7 @@ func seeded() []edit {
 	edits := []edit{
 		{"sim/dice/dice.go", "const Thrown = false", "const Thrown = true"},
 		{"client.go", "c.fences.lead = time.Now, ", "c.fences.lead = dice.Clock(), "},
+		{"client.go", "return newClient(cfg, suspended())", "return newClient(cfg, dice.Suspended())"},
 	}
 	for _, file := range []string{"wait.go", "lease/due.go", "multiplex/keeper.go"} {
 		edits = append(edits, edit{file, `"math/rand/v2"`, `rand "github.com/lockpipe/lockpipe/sim/dice"`})

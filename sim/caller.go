@@ -17,6 +17,7 @@ type caller struct {
 	rng     *rand.Rand
 	fences  *rand.Rand // of whether it asks for one
 	breaks  *rand.Rand // of whether connections are lost while it extends
+	names   *rand.Rand // of whether names change while it extends
 
 	fenced bool // its last call that acquires did
 }
@@ -186,6 +187,9 @@ func (c *caller) extend(h *hold, ttl time.Duration) bool {
 	called := time.Now()
 	if c.breaks.IntN(100) < c.run.plan.broken {
 		time.AfterFunc(below(c.breaks, 2*c.run.plan.latency), c.process.snap)
+	}
+	if c.run.plan.aliases > 0 && c.names.IntN(100) < 30 {
+		c.process.move(c.names)
 	}
 	err := h.lease.Extend(ctx, ttl)
 	c.note("extend", h.keys, c.run.name(err, extending))

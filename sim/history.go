@@ -25,6 +25,7 @@ type history struct {
 	holds      []*hold
 	newest     map[string]*hold // by token
 	violations []string
+	notice     time.Time // until when the clients find the last suspension
 }
 
 // note is one line of the history.
@@ -49,10 +50,22 @@ type hold struct {
 	end       time.Time // zero until Release was called or Done closed
 	released  time.Time // when Release returned; zero until then
 	extension []span    // confirmed extensions
+	cut       cut       // by the last suspension
+}
+
+// cut is what a suspension has done to a lease that it ended, or will have ended before the client
+// looks at its clock again. The zero value is none.
+type cut struct {
+	end      time.Time // of the lease
+	deadline time.Time // when the holder is told at the latest
+	planned  time.Time // when the lease would have ended; an extension that waits may be sent until then
 }
 
 // span is a call.
 type span struct{ called, returned time.Time }
+
+// suspensionNotice is how long a lease's context may go on after a suspension has ended the lease.
+const suspensionNotice = 250 * time.Millisecond
 
 func newHistory() *history { return &history{start: time.Now(), newest: map[string]*hold{}} }
 
@@ -107,6 +120,9 @@ func (h *history) late(token string) {
 	late := time.Duration(0)
 	if b != nil && !b.end.IsZero() {
 		late = time.Since(b.end)
+		if planned := b.cut.planned; planned.After(b.end) {
+			late = time.Since(planned)
+		}
 	}
 	h.mu.Unlock()
 	if late > 0 && errors.Is(b.lease.Err(), lockpipe.ErrExpired) {
@@ -120,10 +136,15 @@ func (b *hold) done() {
 	b.history.mu.Lock()
 	gave := !b.end.IsZero()
 	if !gave {
-		b.end = now
+		b.close(now)
 	}
 	late := !b.auto && !b.until.IsZero() && now.After(b.until)
+	tardy := gave && b.end.Equal(b.cut.end) && now.After(b.cut.deadline)
 	b.history.mu.Unlock()
+	if tardy {
+		b.history.violation("%s is told %v late that a suspension has ended its lease on %v (%v)",
+			b.who, now.Sub(b.cut.deadline), b.keys, why)
+	}
 	if late && !gave {
 		b.history.violation("%s is told %v late that its lease on %v is over (%v)", b.who, now.Sub(b.until), b.keys, why)
 	}
@@ -132,12 +153,71 @@ func (b *hold) done() {
 	}
 }
 
+// open returns the holds that have not ended.
+func (h *history) open() (holds []*hold) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, b := range h.holds {
+		if b.end.IsZero() {
+			holds = append(holds, b)
+		}
+	}
+	return holds
+}
+
+// suspended notes that all clients were suspended for d, when left of the lease was left. looks: its
+// holder looks at it now, and believes what it sees. Others are told when the client looks at its
+// clock.
+func (b *hold) suspended(left, d time.Duration, looks bool) {
+	over := left <= d
+	if looks {
+		over = b.lease.Err() != nil
+	}
+	now := time.Now()
+	notice := now.Add(suspensionNotice)
+	b.history.mu.Lock()
+	defer b.history.mu.Unlock()
+	b.history.notice = notice
+	if !b.end.IsZero() {
+		return
+	}
+	passed := b.cut.end.Before(now) && !now.After(b.cut.deadline)
+	switch {
+	case over && passed: // since an earlier suspension, unless it was extended by itself after that
+		b.cut.deadline = notice
+		if planned := now.Add(left); planned.After(b.cut.planned) {
+			b.cut.planned = planned
+		}
+	case left-d > suspensionNotice:
+		b.cut = cut{}
+	default:
+		b.cut = cut{end: now.Add(max(0, left-d)), deadline: notice, planned: now.Add(left)}
+	}
+	switch {
+	case over:
+		b.close(now)
+	case !b.until.IsZero():
+		if b.until = b.until.Add(-d); b.until.Before(notice) {
+			b.until = notice
+		}
+	}
+}
+
 // ending notes that Release is about to be called.
 func (b *hold) ending() {
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
 	if b.end.IsZero() {
-		b.end = time.Now()
+		b.close(time.Now())
+	}
+}
+
+// close ends the hold. One that a suspension has ended before the holder was told was over by then.
+// history.mu is held.
+func (b *hold) close(now time.Time) {
+	b.end = now
+	if b.cut.end.Before(now) && !now.After(b.cut.deadline) {
+		b.end = b.cut.end
 	}
 }
 
@@ -154,6 +234,12 @@ func (b *hold) extended(called, returned time.Time, confirmed bool) {
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
 	b.until = until
+	if notice := b.history.notice; until.IsZero() {
+		// cut says what there is to say.
+	} else if b.cut = (cut{}); until.Before(notice) { // the client has not looked at its clock
+		b.cut = cut{until, notice, notice}
+		b.until = notice
+	}
 	if confirmed {
 		b.extension = append(b.extension, span{called, returned})
 	}

@@ -26,8 +26,10 @@ type link struct {
 	gone     moment  // until when nothing gets through and no connection is made
 	refusing moment  // until when no connection is accepted
 
-	mu   sync.Mutex // guards all below
-	conn *conn      // the newest; nil before the first
+	mu     sync.Mutex // guards all below
+	conn   *conn      // the newest; nil before the first
+	alias  *link      // to the node that the name leads to; nil: the link's own
+	healed bool       // the name leads to its own node from now on
 }
 
 func newLink(seed uint64, plan *Plan, n *node, paused, frozen *moment) *link {
@@ -68,12 +70,13 @@ func (l *link) dial(ctx context.Context) (net.Conn, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
+	to := l.leads()
 	c := &conn{link: l, up: l.up, down: l.down}
-	if l.plan.crossed {
-		c.up, c.down = l.newWay(l.frozen, 3), l.newWay(l.paused, 4)
+	if l.plan.crossed || to != l {
+		c.up, c.down = l.newWay(to.frozen, 3), l.newWay(l.paused, 4)
 	}
 	c.cond = sync.NewCond(&c.mu)
-	c.session = l.node.open(c.replied, c.hungUp)
+	c.session = to.node.open(c.replied, c.hungUp)
 	l.mu.Lock()
 	l.conn = c
 	l.mu.Unlock()
@@ -99,6 +102,36 @@ func (l *link) current() *conn {
 	return l.conn
 }
 
+// leads returns the link to the node that the name leads to.
+func (l *link) leads() *link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.alias == nil {
+		return l
+	}
+	return l.alias
+}
+
+// lead lets the name lead to the node of another link, from the next connection on; nil: to its
+// own. broken: the present connection breaks.
+func (l *link) lead(to *link, broken bool) {
+	l.mu.Lock()
+	if !l.healed {
+		l.alias = to
+	}
+	c := l.conn
+	l.mu.Unlock()
+	if broken && c != nil {
+		c.snap(false)
+	}
+}
+
+// direct reports whether the newest connection is one to the link's own node.
+func (l *link) direct() bool {
+	c := l.current()
+	return c != nil && c.session.node == l.node
+}
+
 // part lets nothing through for d: connections that exist are dead for ever.
 func (l *link) part(d time.Duration) {
 	l.gone.set(time.Now().Add(d))
@@ -113,7 +146,13 @@ func (l *link) heal() {
 	for _, m := range []*moment{&l.slow, &l.gone, &l.refusing, &l.up.held} {
 		m.set(time.Now())
 	}
+	l.mu.Lock()
+	l.alias, l.healed = nil, true
+	l.mu.Unlock()
 	if c := l.current(); c != nil {
+		if !l.direct() {
+			c.snap(false)
+		}
 		c.mend()
 		c.up.review()
 		c.down.review()

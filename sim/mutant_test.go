@@ -89,8 +89,9 @@ var brokenRules = []mutant{
 	{
 		name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go", "\tcase s.marker == s.runID && m.replica != s.runID:\n",
-			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase s.marker == s.runID && m.replica != s.runID:\n",
+			"multiplex/guard.go", "\tcase s.marker == s.runID && m.replica != s.runID && !s.forgot:\n",
+			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n" +
+				"\tcase s.marker == s.runID && m.replica != s.runID && !s.forgot:\n",
 		},
 	},
 	{
@@ -103,8 +104,11 @@ var brokenRules = []mutant{
 	{
 		name: "marker", rule: "10: the marker of any server is accepted", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go", "\t\treturn verdict{admitted: true}, m\n\tcase m.until.IsZero() && recovered(s, before):\n",
-			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.served():\n\t\treturn verdict{admitted: true, mark: true}, m\n\tcase m.until.IsZero() && recovered(s, before):\n",
+			"multiplex/guard.go",
+			"\t\treturn verdict{admitted: true}, m\n\tcase m.until.IsZero(): // first sight\n",
+			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.served():\n" +
+				"\t\treturn verdict{admitted: true, mark: true}, m\n" +
+				"\tcase m.until.IsZero(): // first sight\n",
 		},
 	},
 	{
@@ -112,7 +116,7 @@ var brokenRules = []mutant{
 		edit: edit{"multiplex/line.go", "\tif l == nil || l.over.Load() {\n", "\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n"},
 	},
 	{
-		name: "durable", rule: "10: every server counts as durable", mix: "forgetful", finds: "both hold", from: 75,
+		name: "durable", rule: "10: every server counts as durable", mix: "forgetful", finds: "both hold", from: 340,
 		edit: edit{"multiplex/handshake.go", "\t\t\ts.durable = s.durable && synced(r.items)\n", "\t\t\ts.durable = s.durable && synced(r.items) || dice.Broken(\"durable\")\n"},
 	},
 	{
@@ -135,8 +139,8 @@ var brokenRules = []mutant{
 		name: "late", rule: "5: an extension counts where a shorter one may still arrive",
 		mix: "rough,returning", finds: "nodes keep it as long", from: 45,
 		edit: edit{
-			"multiplex/claim.go", "d.late.has(i) && a.ttl > d.lateTTL {\n",
-			"d.late.has(i) && a.ttl > d.lateTTL && !dice.Broken(\"late\") {\n",
+			"multiplex/claim.go", "(d.late.has(i) || r.line.mayRepeat(d.lateAt)) {\n",
+			"(d.late.has(i) || r.line.mayRepeat(d.lateAt)) && !dice.Broken(\"late\") {\n",
 		},
 	},
 	{
@@ -182,6 +186,55 @@ var brokenRules = []mutant{
 		also: edit{ // the release of a lease that has ended takes the place of its extension
 			"multiplex/attempt.go", "\tcase a.kind == extend && a.superseded():",
 			"\tcase a.kind == extend && a.superseded() && !dice.Broken(\"before\"):",
+		},
+	},
+	{
+		name: "vote", rule: "1: one server may have two votes",
+		mix: "aliased", finds: "nodes keep it as long",
+		edit: edit{
+			"multiplex/servers.go", "\t\tcase c.line != nil || c.waits:\n",
+			"\t\tcase (c.line != nil || c.waits) && !dice.Broken(\"vote\"):\n",
+		},
+		also: edit{
+			"multiplex/servers.go", "\t\t\tif i != node && c.ready && (",
+			"\t\t\tif i != node && c.ready && !dice.Broken(\"vote\") && (",
+		},
+	},
+	{
+		name: "repeat", rule: "8: a server that has moved may grant an extension twice",
+		mix: "aliased", finds: "nodes keep it as long",
+		edit: edit{
+			"multiplex/line.go", "\treturn l != nil && !l.changed.IsZero() &&",
+			"\treturn !dice.Broken(\"repeat\") && l != nil && !l.changed.IsZero() &&",
+		},
+	},
+	{
+		name: "vouch", rule: "10: a disk that was put back is taken for one that lost nothing",
+		mix: "forgetful,restored", finds: "both hold",
+		edit: edit{
+			"multiplex/generations.go", "\treturn kept && asked > ",
+			"\treturn dice.Broken(\"vouch\") || kept && asked > ",
+		},
+		also: edit{
+			"multiplex/generations.go", "\tif own.id == \"\" {\n",
+			"\tif own.id == \"\" || dice.Broken(\"vouch\") {\n",
+		},
+	},
+	{
+		name: "replica", rule: "10: a master that was a replica is believed its marker",
+		mix: "forgetful,demoted", finds: "both hold",
+		edit: edit{
+			"multiplex/admission.go", "\t\ta.memory.replica = s.runID\n",
+			"\t\tif !dice.Broken(\"replica\") {\n\t\t\ta.memory.replica = s.runID\n\t\t}\n",
+		},
+	},
+	{
+		name: "suspended", rule: "3: a suspension is not counted",
+		mix: "stopped,blind", finds: "both hold",
+		edit: edit{
+			"lease/manager.go", "\tsuspended := m.cfg.Suspended(t)\n",
+			"\tsuspended := m.cfg.Suspended(t)\n\tif dice.Broken(\"suspended\") {\n" +
+				"\t\tsuspended = 0\n\t}\n",
 		},
 	},
 }

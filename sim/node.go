@@ -24,9 +24,12 @@ type node struct {
 	ids      int64            // of sessions
 	saved    map[string]entry // the keys as a snapshot has them
 	durable  bool             // whatever was written outlives a crash; set before anybody else has the node
+	hidden   bool             // it does not show its run_id; set before anybody else has the node
 	servers  int              // how many there have been at this address, this one included
 	started  int64            // when this one began, by the node's clock
 	promoted bool             // this one was a replica
+	replica  bool             // this one is
+	copies   []memoryCopy     // the oldest first
 }
 
 // entry is the value of one key.
@@ -86,6 +89,74 @@ func (n *node) replace(age time.Duration) {
 	n.saved = map[string]entry{}
 	n.boot(map[string]entry{})
 	n.started, n.promoted = n.started-age.Milliseconds(), false
+}
+
+// memoryCopy is what a node had at some time.
+type memoryCopy struct {
+	at   time.Time
+	keys map[string]entry
+}
+
+// copy keeps a copy of the memory.
+func (n *node) copy() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.copies = append(n.copies, memoryCopy{time.Now(), maps.Clone(n.keys)})
+}
+
+// before returns the copies from before a time.
+func (n *node) before(t time.Time) []memoryCopy {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	late := func(c memoryCopy) bool { return c.at.After(t) }
+	if i := slices.IndexFunc(n.copies, late); i >= 0 {
+		return n.copies[:i]
+	}
+	return n.copies
+}
+
+// restore is a crash after which the disk is put back from a copy.
+func (n *node) restore(c memoryCopy) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hangUp()
+	n.boot(maps.Clone(c.keys))
+}
+
+// demote makes the node a replica of a server that has these keys.
+func (n *node) demote(keys map[string]entry) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hangUp()
+	n.keys, n.tracked, n.replica = keys, map[string]map[*session]bool{}, true
+}
+
+// promote makes a replica a master again.
+func (n *node) promote() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.replica, n.promoted = false, n.promoted || n.replica
+}
+
+// keysFor returns the keys as another node would have them, which has another clock.
+func (n *node) keysFor(other *node) map[string]entry {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	keys := maps.Clone(n.keys)
+	for key, e := range keys {
+		if e.end != 0 {
+			e.end += other.now() - n.now()
+		}
+		keys[key] = e
+	}
+	return keys
+}
+
+// jump moves the clock forward.
+func (n *node) jump(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.epoch = n.epoch.Add(-d)
 }
 
 // hangUp ends all connections. mu is held.

@@ -206,6 +206,63 @@ func TestANodeForgets(t *testing.T) {
 	}
 }
 
+// The goal: a disk that is put back has what it had when the copy was made, behind another run_id.
+func TestANodeIsRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(0, 1)
+		ask(t, n, "SET", "a", "old")
+		n.copy()
+		time.Sleep(time.Second)
+		ask(t, n, "SET", "a", "new")
+		n.copy()
+		before := n.runID()
+		require.Empty(t, n.before(time.Now().Add(-2*time.Second)))
+		copies := n.before(time.Now().Add(-1))
+		require.Len(t, copies, 1)
+		n.restore(copies[0])
+		require.Equal(t, "$3\r\nold\r\n", ask(t, n, "GET", "a"))
+		require.NotEqual(t, before, n.runID())
+	})
+}
+
+// The goal: a replica has the keys of its master for as long, and is not written to. As a master
+// again it has the same run_id, and says that it was a replica.
+func TestANodeIsDemoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, master := newNode(0, 1), newNode(1, 1)
+		master.jump(time.Minute)
+		ask(t, n, "SET", "mine", "x")
+		ask(t, master, "SET", "a", "x", "PX", "1000")
+		runID := n.runID()
+		n.demote(master.keysFor(n))
+		require.Contains(t, ask(t, n, "INFO"), "role:slave\r\n")
+		require.Equal(t, "$-1\r\n", ask(t, n, "GET", "mine"))
+		require.Equal(t, ":1000\r\n", ask(t, n, "PTTL", "a"))
+		require.Equal(t, "-"+readOnly+"\r\n", ask(t, n, "SET", "b", "x"))
+		ask(t, n, "SCRIPT", "LOAD", script.Release.Source)
+		release := []string{"EVALSHA", script.Release.SHA, "1", "a", "1"}
+		require.Equal(t, ":0\r\n", ask(t, n, append(release, "y")...))
+		require.Equal(t, "-"+readOnly+"\r\n", ask(t, n, append(release, "x")...))
+		n.promote()
+		require.Contains(t, ask(t, n, "INFO"), "role:master\r\n")
+		require.Contains(t, ask(t, n, "INFO"), "master_replid2:1111")
+		require.Equal(t, ":1\r\n", ask(t, n, append(release, "x")...))
+		require.Equal(t, runID, n.runID())
+	})
+}
+
+// The goal: when a node's clock moves on, its keys end sooner and its server is older.
+func TestANodesClockMovesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(0, 1)
+		ask(t, n, "SET", "a", "x", "PX", "5000")
+		n.jump(3 * time.Second)
+		require.Equal(t, ":2000\r\n", ask(t, n, "PTTL", "a"))
+		require.Equal(t, time.Now().Add(2*time.Second), n.until("a", "x"))
+		require.Contains(t, ask(t, n, "INFO"), "uptime_in_seconds:3\r\n")
+	})
+}
+
 // The goal: a client that tracks a key is told once of its next change, and of FLUSHALL; one that has not asked is not.
 func TestANodeTellsOfChanges(t *testing.T) {
 	n := newNode(0, 1)

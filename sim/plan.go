@@ -33,6 +33,14 @@ type Mix struct {
 	Returning bool
 	// Fenced lets callers ask for fences, and clocks differ. Half of the seeds do so anyway.
 	Fenced bool
+	// Aliased lets names lead to the servers of other nodes. Some seeds do so anyway.
+	Aliased bool
+	// Restored puts back disks from copies, where nodes forget. Some seeds do so anyway.
+	Restored bool
+	// Demoted makes replicas of nodes, where nodes forget. Some seeds do so anyway.
+	Demoted bool
+	// Stopped suspends all clients together. Some seeds do so anyway.
+	Stopped bool
 }
 
 // Plan is what a seed makes of a run.
@@ -64,6 +72,12 @@ type Plan struct {
 	hang    time.Duration // for how long one node reads nothing at the end; 0: none does
 	reserve bool          // older servers replace nodes, and flushes meet clients that come back
 	broken  int           // of 100 extensions by hand, how many lose all connections meanwhile
+
+	aliases  time.Duration // between two names that lead to another node, on average; 0: none do
+	hidden   int           // how many nodes do not show their run_id
+	restores bool          // durable nodes restart with copies of their memory
+	demotes  bool          // nodes become replicas
+	stops    time.Duration // between two suspensions of all clients, on average; 0: there are none
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -150,6 +164,63 @@ func (p *Plan) returning(rng *rand.Rand) {
 	case p.forget == 0 && p.crossed:
 		// Without the guard no client ends its former connection, and a server may read that later.
 		p.guard, p.broken = lockpipe.GuardOff, 50
+	}
+}
+
+// draws reports whether a kind of fault is drawn: in all runs of a mix that asks for it, and in a
+// quarter of those whose mix asks for nothing.
+func (p *Plan) draws(rng *rand.Rand, asked bool) bool {
+	chosen := rng.IntN(4) == 0
+	return asked || chosen && p.mix == Mix{}
+}
+
+// aliasing draws names that lead to the servers of other nodes. Like those below it has random
+// numbers of its own, so that the other draws of a seed stay as they are.
+func (p *Plan) aliasing(rng *rand.Rand) {
+	if !p.draws(rng, p.mix.Aliased) {
+		return
+	}
+	times := []time.Duration{100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second}
+	p.aliases = times[rng.IntN(len(times))]
+	if rng.IntN(2) == 0 { // a name has a connection to its new server while an attempt goes on
+		p.latency, p.timeout = min(p.latency, 5*time.Millisecond), 100*time.Millisecond
+	}
+	if p.forget > 0 {
+		return // without its run_id a node can't be guarded
+	}
+	if rng.IntN(2) == 0 {
+		p.guard = lockpipe.GuardOff
+	}
+	p.hidden = max(0, rng.IntN(2*nodes+1)-nodes)
+}
+
+// restoring draws disks that are put back from copies. A copy has to be ten seconds old.
+func (p *Plan) restoring(rng *rand.Rand) {
+	if !p.draws(rng, p.mix.Restored) || !p.guarded() {
+		return
+	}
+	p.restores = true
+	p.durable = 3 + rng.IntN(nodes-2)
+	p.forget = 3 * time.Second
+	p.length = 25*time.Second + below(rng, 25*time.Second)
+}
+
+// demoting draws nodes that become replicas.
+func (p *Plan) demoting(rng *rand.Rand) {
+	p.demotes = p.draws(rng, p.mix.Demoted) && p.guarded() && !p.restores
+}
+
+// guarded reports whether nodes forget, and the restart guard is there to notice; by the usual
+// losses.
+func (p *Plan) guarded() bool {
+	return p.forget > 0 && p.guard != lockpipe.GuardOff && !p.reserve
+}
+
+// stopping draws suspensions of all clients.
+func (p *Plan) stopping(rng *rand.Rand) {
+	if p.draws(rng, p.mix.Stopped) {
+		times := []time.Duration{300 * time.Millisecond, time.Second, 4 * time.Second}
+		p.stops = times[rng.IntN(len(times))]
 	}
 }
 

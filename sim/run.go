@@ -43,6 +43,9 @@ type run struct {
 	nodes     []*node
 	frozen    []*moment // until when each node is
 	processes []*process
+	barred    moment           // until when no client begins
+	connected [nodes]moment    // when a client was connected to each node, where that matters
+	restored  [nodes]time.Time // when each node was restored; of the weather that does it
 	history   *history
 	hasty     atomic.Bool // a client was closed without enough patience
 }
@@ -59,7 +62,12 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		plan := newPlan(rng, mix)
 		plan.fencing(rand.New(rand.NewPCG(seed, 3)))
-		plan.returning(rand.New(rand.NewPCG(seed, 12))) // by which testdata/seeds stay as they are
+		// None of these is drawn for testdata/seeds, which stay as they are by that.
+		plan.returning(rand.New(rand.NewPCG(seed, 12)))
+		plan.aliasing(rand.New(rand.NewPCG(seed, 17)))
+		plan.restoring(rand.New(rand.NewPCG(seed, 18)))
+		plan.demoting(rand.New(rand.NewPCG(seed, 19)))
+		plan.stopping(rand.New(rand.NewPCG(seed, 20)))
 		r := newRun(seed, plan)
 		r.live(seed)
 		r.finish()
@@ -82,12 +90,16 @@ func newRun(seed uint64, plan *Plan) *run {
 		rate := 1 + float64(int64(dice.Mix(seed, 1, uint64(i))%5)-2)/200 // 1 % slow to 1 % fast: all that the drift allows for
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
 		n := newNode(i, rate)
-		n.durable = i < plan.durable
+		n.durable, n.hidden = i < plan.durable, i < plan.hidden
 		r.nodes = append(r.nodes, n)
 		r.frozen = append(r.frozen, &moment{})
 	}
 	for i := range plan.clients {
-		p := &process{run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))), clocks: rand.New(rand.NewPCG(seed, uint64(200+i)))}
+		p := &process{
+			run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))),
+			clocks: rand.New(rand.NewPCG(seed, uint64(200+i))),
+			names:  rand.New(rand.NewPCG(seed, uint64(300+i))),
+		}
 		for j, n := range r.nodes {
 			l := newLink(dice.Mix(seed, 2, uint64(i), uint64(j)), plan, n, &p.paused, r.frozen[j])
 			l.sends = r.history.leaving
@@ -117,6 +129,20 @@ func (r *run) known() bool {
 	return r.when(func() bool { return !slices.ContainsFunc(r.processes, func(p *process) bool { return !p.knows() }) })
 }
 
+// open waits until a client may begin: a node has its marker, and no node can be a replica that the
+// client would not see.
+func (r *run) open() bool {
+	if !r.marked() {
+		return false
+	}
+	for r.barred.ahead() {
+		if !r.pause(10 * time.Millisecond) {
+			return false
+		}
+	}
+	return true
+}
+
 // marked waits until a node has its marker.
 func (r *run) marked() bool {
 	return r.when(func() bool { return slices.ContainsFunc(r.nodes, (*node).marked) })
@@ -143,6 +169,7 @@ func (r *run) live(seed uint64) {
 				process: p, run: r, name: fmt.Sprint(i, "/", j),
 				rng: rand.New(rand.NewPCG(seed, number)), fences: rand.New(rand.NewPCG(seed, 10000+number)),
 				breaks: rand.New(rand.NewPCG(seed, 20000+number)),
+				names:  rand.New(rand.NewPCG(seed, 30000+number)),
 			}
 			all.Go(c.live)
 		}
@@ -151,6 +178,11 @@ func (r *run) live(seed uint64) {
 	all.Go(w.blow)
 	forgetting := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 2))}
 	all.Go(forgetting.forget)
+	misleading := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 4))}
+	all.Go(misleading.mislead)
+	stopping := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 5))}
+	all.Go(stopping.stop)
+	all.Go(r.copies)
 	all.Go(r.hang)
 	all.Wait()
 }
@@ -164,10 +196,10 @@ func (r *run) hang() {
 	}
 }
 
-// up reports whether all clients are connected to a node.
+// up reports whether all clients are connected to a node, by its own name.
 func (r *run) up(node int) bool {
 	return !slices.ContainsFunc(r.processes, func(p *process) bool {
-		return p.current().Nodes()[node].State != lockpipe.NodeUp
+		return p.current().Nodes()[node].State != lockpipe.NodeUp || !p.links[node].direct()
 	})
 }
 
@@ -181,13 +213,14 @@ func (p *Plan) drifting() time.Duration { return 2*p.longest/100 + 10*time.Milli
 func (r *run) finish() {
 	for i, n := range r.frozen {
 		n.set(time.Now())
+		r.nodes[i].promote()
 		for _, p := range r.processes {
 			p.paused.set(time.Now())
 			p.links[i].heal()
 		}
 	}
 	time.Sleep(recovering)
-	if r.plan.forget > 0 {
+	if r.plan.forget > 0 || r.plan.aliases > 0 {
 		time.Sleep(r.plan.longest) // a client whose nodes are in quarantine can't confirm that it released everything
 	}
 	for _, p := range r.processes {
@@ -206,9 +239,10 @@ func (r *run) finish() {
 }
 
 // tidy reports whether nothing may be left for its TTL: by a client that was closed when it could not reach every node, or whose Close was
-// not waited for; or because something was overtaken by the release that takes it back.
+// not waited for; or because something was overtaken by the release that takes it back; or because
+// the name under which a server was asked leads to another one now.
 func (r *run) tidy() bool {
-	return !r.plan.crossed && (r.plan.restart == 0 || r.plan.faults == 0 && !r.hasty.Load())
+	return !r.plan.crossed && r.plan.aliases == 0 && (r.plan.restart == 0 || r.plan.faults == 0 && !r.hasty.Load())
 }
 
 // free wants no keys on any node, but what stands beside them for longer.

@@ -77,6 +77,7 @@ func TestSeeds(t *testing.T) {
 	mix := Mix{
 		Forgetful: has("forgetful"), Admitting: has("admitting"), Long: has("long"),
 		Blind: has("blind"), Rough: has("rough"), Returning: has("returning"), Fenced: has("fenced"),
+		Aliased: has("aliased"), Restored: has("restored"), Demoted: has("demoted"), Stopped: has("stopped"),
 	}
 	began := time.Now()
 	total := Report{}

@@ -5,9 +5,14 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
+
+// readOnly is what a replica says to those who write.
+const readOnly = "READONLY You can't write against a read only replica."
 
 // session is one connection as the node sees it. It speaks RESP2, and RESP3 after HELLO 3. Guarded by node.mu.
 type session struct {
@@ -108,6 +113,8 @@ func (s *session) execute(args []string) {
 	n, caching := s.node, s.caching
 	s.caching = false
 	switch name := strings.ToUpper(args[0]); {
+	case n.replica && slices.Contains([]string{"SET", "DEL", "DELEX", "DELIFEQ", "FLUSHALL"}, name):
+		s.fail(readOnly)
 	case name == "PING":
 		s.status("PONG")
 	case name == "AUTH", name == "SELECT":
@@ -301,7 +308,16 @@ func (s *session) call(name string, args []string) {
 		s.fail("ERR a script that the simulation does not know")
 		return
 	}
+	before := s.node.keys
+	if s.node.replica {
+		s.node.keys = maps.Clone(before)
+	}
 	list := twin(s.node, args[1:1+keys], args[1+keys:])
+	if s.node.replica && !maps.Equal(before, s.node.keys) {
+		s.node.keys = before
+		s.fail(readOnly)
+		return
+	}
 	if len(list) == 1 {
 		s.number(list[0])
 		return
@@ -315,15 +331,22 @@ func (s *session) call(name string, args []string) {
 // info has the fields of the sections server, persistence and replication by which a restart is recognised. mu is held.
 func (n *node) info() string {
 	uptime := n.now()/1000 - n.started/1000 // as Redis does it: up to a second too long
-	former, on := strings.Repeat("0", 40), 0
+	former, on, role := strings.Repeat("0", 40), 0, "master"
+	if n.replica {
+		role = "slave"
+	}
 	if n.promoted {
 		former = strings.Repeat("1", 40)
 	}
 	if n.durable {
 		on = 1
 	}
-	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:%s\r\nuptime_in_seconds:%d\r\n"+
-		"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\nmaster_replid2:%s\r\n", n.runID(), uptime, on, former)
+	runID := "run_id:" + n.runID() + "\r\n"
+	if n.hidden {
+		runID = ""
+	}
+	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n%suptime_in_seconds:%d\r\n"+
+		"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid2:%s\r\n", runID, uptime, on, role, former)
 }
 
 // runID is another one for each server. mu is held.

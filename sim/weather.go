@@ -65,6 +65,15 @@ func (w *weather) fault() string {
 	return fmt.Sprint("fault ", kind, " client ", process, " node ", node, " ", short, " ", long)
 }
 
+// mislead lets names lead to the servers of other nodes, until the run's end.
+func (w *weather) mislead() {
+	plan := w.run.plan
+	for plan.aliases > 0 && w.run.pause(around(w.rng, plan.aliases)) {
+		p := w.run.processes[w.rng.IntN(plan.clients)]
+		w.run.history.note("weather", p.mislead(w.rng, around(w.rng, time.Second)))
+	}
+}
+
 // forget lets nodes lose their memory, until the run's end.
 func (w *weather) forget() {
 	plan := w.run.plan
@@ -78,6 +87,12 @@ func (w *weather) forget() {
 
 // loss takes the memory from one node, from a quorum or from all, and tells how.
 func (w *weather) loss() string {
+	switch {
+	case w.run.plan.restores:
+		return w.restore()
+	case w.run.plan.demotes && w.rng.IntN(2) == 0:
+		return w.demote()
+	}
 	count := []int{1, 1, 1, nodes/2 + 1, nodes/2 + 1, nodes}[w.rng.IntN(6)]
 	from, kind, age := w.rng.IntN(nodes), w.rng.IntN(6), around(w.rng, w.run.plan.longest/2)
 	if kind == 3 && w.rng.IntN(2) == 0 {

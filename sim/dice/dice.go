@@ -12,8 +12,9 @@ import (
 const Thrown = false
 
 var (
-	seed   atomic.Uint64
-	broken string // set once, before all else
+	seed    atomic.Uint64
+	stopped atomic.Int64 // for how long machines were suspended, in nanoseconds
+	broken  string       // set once, before all else
 )
 
 // Break lets Broken be true of one name.
@@ -22,8 +23,19 @@ func Break(name string) { broken = name }
 // Broken reports whether a rule is to be broken, so that the simulation has something to find. It is asked in builds for that purpose only.
 func Broken(name string) bool { return name == broken }
 
-// Seed sets what N depends on from now on.
-func Seed(s uint64) { seed.Store(s) }
+// Seed sets what N depends on from now on. No machine was suspended before.
+func Seed(s uint64) {
+	seed.Store(s)
+	stopped.Store(0)
+}
+
+// Suspend has all machines of clients suspended for d.
+func Suspend(d time.Duration) { stopped.Add(int64(d)) }
+
+// Suspended returns what sums up for how long a client's machine was suspended.
+func Suspended() func(time.Time) time.Duration {
+	return func(time.Time) time.Duration { return time.Duration(stopped.Load()) }
+}
 
 // N stands in for the function of the same name in math/rand/v2: it returns a number from 0 to n-1.
 func N[Int ~int | ~int64](n Int) Int {
@@ -60,7 +72,7 @@ func Shifted(d time.Duration, do func()) {
 // Clock is the wall clock of the client that is being made.
 func Clock() func() time.Time {
 	d := shifting.by
-	return func() time.Time { return time.Now().Add(d) }
+	return func() time.Time { return time.Now().Add(d + time.Duration(stopped.Load())) }
 }
 
 // Mix returns 64 bits that look random and depend on all parts.
