@@ -90,6 +90,9 @@ func (g *generations) confirmed(node int, runID string, own generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := &g.nodes[node]
+	if n.own.id == own.id && n.own.number > own.number {
+		return // it has fallen, and is found so when it is read again
+	}
 	if n.runID == runID && n.own.id != own.id && n.own.id != "" {
 		n.former = n.own.id
 	}

@@ -276,11 +276,15 @@ func (s *sight) readGenerations(key string) question {
 }
 
 // newGeneration is what a node is to keep that has forgotten something: a generation of its own, if it is durable, and
-// those of others.
+// those of others; empty to leave it without any.
 func (s *sight) newGeneration(others []generation) (text string) {
-	text = noGeneration
-	if s.durable {
+	switch {
+	case s.durable:
 		text = newGenerationID() + "=1"
+	case s.own.id == "" && len(others) == 0:
+		return ""
+	default:
+		text = noGeneration
 	}
 	for _, g := range others {
 		text += " " + g.id + "=" + strconv.FormatInt(g.number, 10)
@@ -293,7 +297,11 @@ func (s *sight) newGeneration(others []generation) (text string) {
 func (h *handshake) lost(marker, generations, prefix, expiry string, s *sight) (own bool, err error) {
 	value := prefix + rand.Text()
 	s.asked = time.Now()
-	write := []string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, value, expiry, noGeneration}
+	generation := ""
+	if s.own.id != "" {
+		generation = noGeneration
+	}
+	write := []string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, value, expiry, generation}
 	err = h.ask([]question{{write, nil}, s.get(marker)})
 	return s.marker == value, err
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,10 +28,13 @@ const patient = 20 * time.Second // less than the MaxTTL of a minute that client
 func becomes(t *testing.T, m *Mux, i int, s NodeState, says string) NodeStatus {
 	t.Helper()
 	var last NodeStatus
-	require.Eventually(t, func() bool {
+	met := func() bool {
 		last = m.Nodes()[i]
 		return last.State == s && (says == "" || strings.Contains(last.Err.Error(), says))
-	}, patient, time.Millisecond, "node %d is not %v with %q", i, s, says)
+	}
+	if !assert.Eventually(t, met, patient, time.Millisecond) {
+		require.FailNow(t, "another state", "node %d is not %v with %q, but %v with %v", i, s, says, last.State, last.Err)
+	}
 	if s == NodeQuarantined {
 		require.False(t, last.Until.IsZero())
 	} else {
