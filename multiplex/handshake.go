@@ -80,17 +80,21 @@ func (h *handshake) ask(questions []question) error {
 // broken is why a connection ended during the handshake. A server that turns clients away says why
 // in its first reply, and closes.
 func broken(unanswered bool, first reply, err error) error {
-	hungUp := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 	switch {
 	case strings.HasPrefix(first.text, "DENIED ") && first.kind == '-': // a page of advice follows
 		sentence, _, _ := strings.Cut(first.text, ". ")
 		return errors.New(sentence)
 	case first.kind == '-':
 		return fmt.Errorf("%s: %w", first.text, err)
-	case unanswered && hungUp:
+	case unanswered && hungUp(err):
 		return errUnanswered // by either: which of them is chance
 	}
 	return err
+}
+
+// hungUp reports whether the other side has ended the connection.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // sight is what a server shows of itself.

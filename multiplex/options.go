@@ -251,8 +251,9 @@ func (e *endpoint) configure() {
 	// groups by itself.
 }
 
-// errNoTLS is about a server that waits for the rest of a command, which it takes the beginning of TLS for, or that hangs.
-var errNoTLS = fmt.Errorf("connected, but no answer to TLS within %v: the server may speak none", dialTimeout)
+// errNoTLS is about a server that takes the beginning of TLS for that of a command: it waits for the
+// rest, answers in clear, or hangs up. Which of them is chance. A server that hangs looks the same.
+var errNoTLS = errors.New("connected, but no answer to TLS: the server may speak none, and then it needs redis://")
 
 // DialFunc opens a connection to a node, or returns an error. ctx ends after a second, or when the
 // Mux is closed. A call that does not return then is left behind: the node is down, and is not
@@ -273,7 +274,8 @@ func (e *endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
 	secure := tls.Client(conn, e.option.TLSConfig)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		var clear tls.RecordHeaderError
+		if errors.As(err, &clear) || hungUp(err) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, errNoTLS
 		}
 		return nil, err
