@@ -69,7 +69,8 @@ type Config struct {
 	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
 	// each node.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger is told when a node is lost, quarantined or back, and when leases are lost; nil for slog.Default.
+	// Logger gets a line when a node is lost, quarantined or back, when leases are lost, and each minute
+	// while calls wait and no quorum can be reached; nil for slog.Default.
 	Logger *slog.Logger
 	// OnLost is called once for each lease that ended by ErrLost or ErrExpired before Release or Close, with how it ended;
 	// that may be before the call that acquired it has returned it. Up to 64 calls run at the same time, on goroutines of the Client;

@@ -274,8 +274,8 @@ func (e *endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
 	secure := tls.Client(conn, e.option.TLSConfig)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		var clear tls.RecordHeaderError
-		if errors.As(err, &clear) || hungUp(err) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		var inClear tls.RecordHeaderError
+		if errors.As(err, &inClear) || hungUp(err) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, errNoTLS
 		}
 		return nil, err
