@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -21,16 +22,15 @@ func logged(t *testing.T, url string, dial func(try int) (net.Conn, error)) (lin
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var log journal
-		tries := 0
+		var tries atomic.Int64
 		m := start(t, []string{url}, func(c *Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			c.Dial = func(context.Context, string, string) (net.Conn, error) {
-				tries++
-				return dial(tries)
+				return dial(int(tries.Add(1)))
 			}
 		})
 		time.Sleep(10 * time.Second)
-		require.Greater(t, tries, 5)
+		require.Greater(t, tries.Load(), int64(5))
 		lines = strings.Split(strings.TrimSpace(log.String()), "\n")
 		closes(t, m)
 	})
