@@ -397,6 +397,44 @@ func TestANilLeaseIsOver(t *testing.T) {
 	require.NoError(t, c.ReleaseAll(t.Context(), nil, l, nil))
 }
 
+// Goal: Do without a function is refused before it acquires anything, and counts as a failed call.
+func TestDoWithoutAFunctionAcquiresNothing(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	before := traffic(t, nodes)
+	err := c.Do(t.Context(), "k", nil)
+	require.ErrorIs(t, err, lockpipe.ErrInvalid)
+	require.ErrorContains(t, err, "fn is nil: give the function")
+	require.Equal(t, before, traffic(t, nodes), "something was sent")
+}
+
+// Goal: a number without a unit is shown as it was given, and the text asks whether it was meant in
+// seconds. A duration with a unit is only shown.
+func TestANumberWithoutAUnitIsRecognised(t *testing.T) {
+	t.Parallel()
+	one := []string{"127.0.0.1:1"}
+	refusedConfig(t, lockpipe.Config{Nodes: one, TTL: 5}, "Config.TTL is 5ns", "did you mean 5*time.Second?")
+	refusedConfig(t, lockpipe.Config{Nodes: one, MaxTTL: 60}, "Config.MaxTTL is 60ns", "60*time.Second?")
+	nodes := lockpipetest.StartRealT(t, 1)
+	c := connected(t, newClient(t, nodes))
+	for says, opt := range map[string]lockpipe.Option{
+		"WithTTL(5ns)":         lockpipe.WithTTL(5),
+		"WithAutoExtend(30ns)": lockpipe.WithAutoExtend(30),
+	} {
+		_, err := c.TryAcquire(t.Context(), "k", opt)
+		require.ErrorIs(t, err, lockpipe.ErrInvalid)
+		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, "*time.Second?")
+	}
+	_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithTTL(5*time.Millisecond))
+	require.ErrorContains(t, err, "WithTTL(5ms)")
+	require.NotContains(t, err.Error(), "did you mean")
+	l := try(t, c, "k")
+	require.ErrorContains(t, l.Extend(t.Context(), 5), "did you mean 5*time.Second?")
+	require.NoError(t, l.Release(t.Context()))
+}
+
 // refusedConfig wants ErrInvalid with all that is said, and no connection.
 func refusedConfig(t *testing.T, cfg lockpipe.Config, says ...string) {
 	t.Helper()

@@ -67,6 +67,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.reserved = multiplex.NewReserved(cfg.Prefix)
 	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
 	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
+	c.outage.logger = cfg.Logger
 	c.outage.reachable = func() bool { return c.mux.Reachable() }
 	c.leases = lease.NewManager(lease.Config{
 		Extend:    c.extend,

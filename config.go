@@ -69,7 +69,8 @@ type Config struct {
 	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
 	// each node.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger is told when a node is lost, quarantined or back, and when leases are lost; nil for slog.Default.
+	// Logger gets a line when a node is lost, quarantined or back, when leases are lost, and each minute
+	// while calls wait and no quorum can be reached; nil for slog.Default.
 	Logger *slog.Logger
 	// OnLost is called once for each lease that ended by ErrLost or ErrExpired before Release or Close, with how it ended;
 	// that may be before the call that acquired it has returned it. Up to 64 calls run at the same time, on goroutines of the Client;
@@ -90,6 +91,7 @@ func (cfg Config) validated() (Config, error) {
 			*value = standard
 		}
 	}
+	given := cfg
 	positive("MaxTTL", &cfg.MaxTTL, defaultMaxTTL)
 	positive("TTL", &cfg.TTL, min(defaultTTL, cfg.MaxTTL))
 	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond) // what is sent
@@ -111,12 +113,14 @@ func (cfg Config) validated() (Config, error) {
 		return cfg, invalid("Config.Prefix is %.64q, and clients keep %q for themselves: "+
 			"give one without it", cfg.Prefix, unprefixed.In(cfg.Prefix))
 	case cfg.MaxTTL < minTTL:
-		return cfg, invalid("Config.MaxTTL is %v: give at least %v", cfg.MaxTTL, minTTL)
+		return cfg, invalid("Config.MaxTTL is %v: give at least %v%s",
+			given.MaxTTL, minTTL, inSeconds(given.MaxTTL))
 	case cfg.MaxTTL > maxMaxTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with WithAutoExtend",
 			cfg.MaxTTL, maxMaxTTL)
 	case cfg.TTL < minTTL:
-		return cfg, invalid("Config.TTL is %v: give at least %v", cfg.TTL, minTTL)
+		return cfg, invalid("Config.TTL is %v: give at least %v%s",
+			given.TTL, minTTL, inSeconds(given.TTL))
 	case cfg.TTL > cfg.MaxTTL:
 		return cfg, invalid("Config.TTL is %v, above MaxTTL (%v): lower it, or raise MaxTTL in every client", cfg.TTL, cfg.MaxTTL)
 	case cfg.NodeTimeout > cfg.TTL:
@@ -126,6 +130,14 @@ func (cfg Config) validated() (Config, error) {
 		cfg.Logger = slog.Default()
 	}
 	return cfg, nil
+}
+
+// inSeconds asks whether a duration was meant in seconds, if it looks like a number without a unit.
+func inSeconds(d time.Duration) string {
+	if d <= 0 || d >= time.Microsecond {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %d*time.Second?", d.Nanoseconds())
 }
 
 // invalid is an error that is ErrInvalid.

@@ -10,7 +10,13 @@ import (
 // is cancelled when ctx ends or when the lease does, and then its cause tells why. Do returns the error of Acquire
 // without running fn; else fn's error, joined with how the lease ended if it did so while fn ran (ErrExpired, ErrLost or
 // ErrClosed: what fn did last was not protected), or with the error of a release that was not confirmed.
+// If fn is nil, the error is ErrInvalid, and nothing is acquired.
 func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context) error, opts ...Option) (err error) {
+	if fn == nil {
+		err := invalid("fn is nil: give the function that runs while the key is held")
+		c.meters.failed(callWait, err, 1)
+		return err
+	}
 	l, err := c.Acquire(ctx, key, opts...)
 	if err != nil {
 		return err

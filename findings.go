@@ -49,7 +49,7 @@ func (f *findings) judge(node *multiplex.Facts) {
 	case node.Quarantined:
 		f.add(SeverityError, "has no vote: %v", node.Err)
 	case node.Err != nil:
-		f.add(SeverityError, "can't be used and has no vote (%v): start it, or correct its URL or what is wrong with it", node.Err)
+		f.add(SeverityError, "can't be used and has no vote (%v): %s", node.Err, remedy(node.Err))
 	}
 	f.judgeServer(node)
 	for _, r := range node.Refused {
@@ -62,6 +62,21 @@ func (f *findings) judge(node *multiplex.Facts) {
 	}
 	f.judgeLatency(node.Samples)
 	f.judgeClock(node.Samples)
+}
+
+// remedy is what to do about a node that can't be used.
+func remedy(err error) string {
+	for _, known := range [...]struct{ code, do string }{
+		{"WRONGPASS", "correct the user or password in its URL, or on the server (ACL SETUSER)"},
+		{"NOAUTH", "the server wants a password: put user and password into its URL"},
+		{"NOPERM", "give its user the permissions that docs/production.md lists (ACL SETUSER)"},
+		{"DENIED", "set a password on the server, and put it into its URL"},
+	} {
+		if strings.Contains(err.Error(), known.code+" ") {
+			return known.do
+		}
+	}
+	return "start it, or correct its URL or what is wrong with it"
 }
 
 // judgeServer says what it is, and how fast.

@@ -66,6 +66,28 @@ func TestForgettingIsWorseWithoutTheGuard(t *testing.T) {
 	}
 }
 
+// The goal: what a server says of the user and password has a remedy of its own each.
+func TestARefusedUserHasARemedy(t *testing.T) {
+	for says, want := range map[string]string{
+		"WRONGPASS invalid username-password pair or user is disabled.":        "correct the user or password in its URL",
+		"NOAUTH Authentication required.":                                      "the server wants a password",
+		"the marker can't be read: NOPERM this user has no permissions to run": "give its user the permissions",
+		"DENIED Redis is running in protected mode":                            "set a password on the server",
+		"connection refused": "start it, or correct its URL",
+	} {
+		all := judgedOf(func(f *multiplex.Facts) { *f = multiplex.Facts{Node: f.Node, Err: errors.New(says)} })
+		require.Equal(t, SeverityError, all.Worst())
+		found := 0
+		for _, f := range all {
+			if strings.Contains(f.Text, says) {
+				require.Contains(t, f.Text, want)
+				found++
+			}
+		}
+		require.Equal(t, 1, found, "%v", all)
+	}
+}
+
 // The goal: each thing that spoils locks gives one finding more than healthy nodes do, of the right severity, that names it.
 func TestEachFaultIsFound(t *testing.T) {
 	for name, tc := range map[string]struct {

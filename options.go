@@ -88,7 +88,8 @@ func (c *Client) call(opts []Option) (call, error) {
 			}
 		case optionAutoExtend:
 			if o.maxHold = opt.min; opt.min < minTTL {
-				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, at least %v", opt.min, minTTL)
+				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, at least %v%s",
+					opt.min, minTTL, inSeconds(opt.min))
 			}
 		case optionFencing:
 			o.fencing = true
@@ -106,7 +107,7 @@ func (c *Client) call(opts []Option) (call, error) {
 func (c *Client) checkTTL(name string, ttl time.Duration) error {
 	switch {
 	case ttl < minTTL:
-		return invalid("%s(%v): a lease lasts at least %v", name, ttl, minTTL)
+		return invalid("%s(%v): a lease lasts at least %v%s", name, ttl, minTTL, inSeconds(ttl))
 	case ttl > c.cfg.MaxTTL:
 		return invalid("%s(%v): above Config.MaxTTL (%v)", name, ttl, c.cfg.MaxTTL)
 	}

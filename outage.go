@@ -2,6 +2,7 @@ package lockpipe
 
 import (
 	"container/heap"
+	"log/slog"
 	"sync"
 	"time"
 )
@@ -13,6 +14,8 @@ const (
 	// maxAwakeTime is how long woken calls that get no answer keep the next ones from their
 	// attempts: twice the usual NodeTimeout.
 	maxAwakeTime = 100 * time.Millisecond
+	// reminderInterval is the time between two reminders in the log that calls wait for a quorum.
+	reminderInterval = time.Minute
 )
 
 // outage holds waiting calls back while no quorum of the nodes can be reached. It wakes them when
@@ -25,6 +28,8 @@ const (
 // that the nodes are down again. If no call makes room within maxAwakeTime, a new round begins: the
 // next calls are woken as if those before them did not exist.
 //
+// While calls are parked and no quorum can be reached, the log has a reminder each reminderInterval.
+//
 // No wake-up is lost: admit looks at the nodes once more after it has parked the call, and the Mux
 // calls wakeNext after each change of a node's state that leaves a quorum reachable.
 //
@@ -32,6 +37,7 @@ const (
 // one broadcast to all calls (a returning node would get thousands of attempts in one moment).
 type outage struct {
 	reachable func() bool // reports whether a quorum can be reached; it does not block
+	logger    *slog.Logger
 
 	mu      sync.Mutex  // guards all below, and the same in the calls; a leaf
 	parked  parkedCalls // a heap in the order of arrival
@@ -40,6 +46,10 @@ type outage struct {
 	round   uint64
 	timer   *time.Timer // ends the round; nil before the first use
 	timing  bool        // the timer runs: calls are parked only for lack of room
+
+	due       time.Time   // of the next reminder; zero if none was due since a quorum could be reached
+	reminder  *time.Timer // nil before the first use
+	reminding bool        // the reminder runs, or has just fired
 }
 
 // parkedCall is a waiting call as the outage sees it. The owner sets arrived and wake once.
@@ -75,6 +85,7 @@ func (o *outage) admit(p *parkedCall) bool {
 	}
 	p.joined = true
 	heap.Push(&o.parked, p)
+	o.setReminder()
 	o.mu.Unlock()
 	o.look() // the nodes may have come back before the call was parked
 	return false
@@ -96,6 +107,7 @@ func (o *outage) finish(p *parkedCall) {
 		o.timing = false
 		o.timer.Stop()
 	}
+	o.setReminder()
 	o.mu.Unlock()
 	o.look()
 }
@@ -133,6 +145,8 @@ func (o *outage) next(wakes []func()) []func() {
 		o.awake++
 		wakes = append(wakes, p.wake)
 	}
+	o.due = time.Time{}
+	o.setReminder()
 	if len(o.parked) > 0 && (len(wakes) > 0 || !o.timing) {
 		o.timing = true
 		if o.timer == nil {
@@ -151,6 +165,47 @@ func (o *outage) nextRound() {
 	o.awake, o.timing = 0, false
 	o.mu.Unlock()
 	o.look()
+}
+
+// setReminder lets the reminder run while calls are parked, and at no other time. mu is held.
+func (o *outage) setReminder() {
+	if o.reminding == (len(o.parked) > 0) {
+		return
+	}
+	if o.reminding = !o.reminding; !o.reminding {
+		o.reminder.Stop()
+		return
+	}
+	if now := time.Now(); !o.due.After(now) {
+		o.due = now.Add(reminderInterval)
+	}
+	if o.reminder == nil {
+		o.reminder = time.AfterFunc(time.Until(o.due), o.remind)
+	} else {
+		o.reminder.Reset(time.Until(o.due))
+	}
+}
+
+// remind writes the reminder, if one is due.
+func (o *outage) remind() {
+	reachable, now := o.reachable(), time.Now()
+	o.mu.Lock()
+	if !o.reminding {
+		o.mu.Unlock()
+		return
+	}
+	due := !reachable && !o.due.IsZero() && !now.Before(o.due)
+	if reachable || due {
+		o.due = time.Time{}
+	}
+	waiting, longest := len(o.parked), now.Sub(o.parked[0].arrived)
+	o.reminding = false
+	o.setReminder()
+	o.mu.Unlock()
+	if due {
+		o.logger.Warn("lockpipe: no quorum of the nodes can be reached, and calls wait",
+			slog.Int("calls", waiting), slog.Duration("longest", longest.Round(time.Second)))
+	}
 }
 
 // parkedCalls is a container/heap of calls by their arrival. Each call knows its place, so that

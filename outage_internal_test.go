@@ -1,6 +1,7 @@
 package lockpipe
 
 import (
+	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -49,6 +50,71 @@ func TestOutage_CallsThatHangDoNotKeepTheirPlace(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.True(t, woken.Load())
+	})
+}
+
+// logLines takes the lines of a log.
+type logLines chan string
+
+func (l logLines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// The goal: while calls are parked and no quorum can be reached, the log has a reminder each minute,
+// also if the calls of that minute came one after another. It has none while a quorum can be
+// reached, and no timer runs while no call is parked.
+func TestOutage_RemindsOfCallsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := make(logLines, 100)
+		var reachable atomic.Bool
+		o := outage{logger: slog.New(slog.NewTextHandler(lines, nil))}
+		o.reachable = reachable.Load
+		reminders := func() int {
+			synctest.Wait()
+			return len(lines)
+		}
+		park := func() *parkedCall {
+			p := &parkedCall{arrived: time.Now(), wake: func() {}}
+			require.False(t, o.admit(p))
+			return p
+		}
+		first, second := park(), park()
+		time.Sleep(time.Minute - 1)
+		require.Zero(t, reminders())
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, reminders())
+		time.Sleep(time.Minute)
+		require.Equal(t, 2, reminders())
+		require.Contains(t, <-lines, "can be reached, and calls wait\" calls=2 longest=1m0s")
+		require.Contains(t, <-lines, "calls=2 longest=2m0s")
+		o.finish(first)
+		o.finish(second)
+		require.False(t, o.reminding)
+		time.Sleep(10 * time.Minute)
+		require.Zero(t, reminders(), "nobody waited")
+
+		for range 5 { // calls that wait one after another
+			p := park()
+			time.Sleep(25 * time.Second)
+			o.finish(p)
+		}
+		require.Equal(t, 2, reminders())
+
+		p := park()
+		reachable.Store(true)
+		o.wakeNext()
+		reachable.Store(false)
+		require.False(t, o.reminding)
+		require.False(t, o.admit(p))
+		time.Sleep(time.Minute - 1)
+		require.Equal(t, 2, reminders(), "a quorum could be reached")
+		time.Sleep(time.Second)
+		require.Equal(t, 3, reminders())
+		reachable.Store(true)
+		time.Sleep(10 * time.Minute)
+		require.Equal(t, 3, reminders())
+		o.finish(p)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -376,4 +377,29 @@ func TestOutage_NobodySleepsThroughTheEnd(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Goal: while no quorum can be reached and calls wait, the log of the client has a reminder each
+// minute with their number. It has none after they were granted.
+func TestTheLogRemindsOfCallsThatWaitForAQuorum(t *testing.T) {
+	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
+		synctest.Test(t, func(t *testing.T) {
+			var log lockedBuffer
+			k := &cable{v: newVirtual(t, 3)}
+			c := k.v.client(t, func(cfg *lockpipe.Config) {
+				cfg.Dial, cfg.Logger = k.dial, slog.New(slog.NewTextHandler(&log, nil))
+			})
+			k.unplug(t, c)
+			ended := waiters(t, 7, of(c))
+			time.Sleep(3*time.Minute + time.Second)
+			synctest.Wait()
+			const reminder = "no quorum of the nodes can be reached, and calls wait"
+			require.Equal(t, 3, strings.Count(log.String(), reminder))
+			require.Contains(t, log.String(), "calls=7 longest=3m0s")
+			k.reconnected(t, c)
+			allGranted(t, 7, ended)
+			time.Sleep(10 * time.Minute)
+			require.Equal(t, 3, strings.Count(log.String(), reminder))
+		})
+	})
 }

@@ -84,6 +84,9 @@ func redacted(text string) string {
 		} else {
 			scheme = ""
 		}
+		if strings.ContainsAny(text[:at], "?#") { // what is behind the @ may be of a parameter
+			return scheme + "***"
+		}
 		text = scheme + "***" + text[at:]
 	}
 	if end := strings.IndexAny(text, "?#"); end >= 0 {

@@ -51,7 +51,8 @@ type admission struct {
 	logger  *slog.Logger
 
 	memory memory
-	warned bool // that the node can't be guarded
+	answered bool // some server has answered the handshake
+	warned   bool // that the node can't be guarded
 	// warnedSame: that it may be the same server as another node. warnedRenewal: that its generation can't be renewed.
 	warnedSame, warnedRenewal bool
 	renewed                   time.Time // when the generation was renewed last, or tried to be
@@ -85,6 +86,10 @@ func (a *admission) admit(ctx context.Context, l *line) (runID string, err error
 func (a *admission) examine(ctx context.Context, l *line) (runID string, err error) {
 	h := newHandshake(l)
 	s, err := h.introduce(a.option, a.marker, a.generations, a.none+rand.Text())
+	a.answered = a.answered || err == nil
+	if err == errUnanswered && !a.answered && a.option.TLSConfig == nil {
+		err = fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://", err)
+	}
 	l.deletion.Store(int32(s.deletion))
 	if s.marker != "" {
 		a.first.ruleOut()

@@ -2,7 +2,6 @@ package multiplex
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
@@ -252,7 +251,8 @@ func (a *Attempt) timedOut() {
 func (a *Attempt) outcome(ended error) error {
 	d, silence := a.decision, errUnheard
 	if d == pending {
-		if silence = fmt.Errorf("no answer within %v", a.limit); ended != nil {
+		silence = &lateError{a.limit}
+		if ended != nil {
 			silence = errLeft
 		} else {
 			a.timedOut()
@@ -281,9 +281,11 @@ func (a *Attempt) quorumError(silence error) *QuorumError {
 	e.Unknown = len(a.calls) - e.Granted - e.Refused
 	for s := a.silent() | a.unknown; s != 0; s &= s - 1 {
 		i := s.first()
-		n := &NodeError{Node: a.mux.nodes[i].addr, Err: silence}
+		node := a.mux.nodes[i]
+		n := &NodeError{Node: node.addr, Err: silence}
 		if a.unknown.has(i) {
 			n.Err = a.notes[i].err
+			n.down = NodeState(node.state.Load()) == NodeDown
 		}
 		e.Nodes = append(e.Nodes, n)
 	}

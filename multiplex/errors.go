@@ -30,18 +30,28 @@ type HeldError struct {
 	RetryAfter time.Duration
 }
 
-// Error names the keys, at most three of them, and of long ones the beginning.
+// Error names the keys and the nodes: at most three keys, of long ones the beginning, and at most
+// five nodes.
 func (e *HeldError) Error() string {
-	shown := e.Keys
-	if len(shown) > 3 {
-		shown = shown[:3]
-	}
-	text := fmt.Sprintf("%.64q", shown)
+	const mostKeys, mostNodes = 3, 5
+	text := fmt.Sprintf("%.64q", e.Keys[:min(len(e.Keys), mostKeys)])
 	text = text[1 : len(text)-1]
 	if len(e.Nodes) == 0 {
 		return text + " held by another caller of this client"
 	}
-	return fmt.Sprintf("%s held by another on %d nodes", text, len(e.Nodes))
+	nodes := strings.Join(e.Nodes[:min(len(e.Nodes), mostNodes)], ", ")
+	if len(e.Nodes) > mostNodes {
+		nodes += ", ..."
+	}
+	return fmt.Sprintf("%s held by another on %s (%s)", text, countNodes(len(e.Nodes)), nodes)
+}
+
+// countNodes is a number of nodes as text.
+func countNodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // Is reports whether target is ErrHeld.
@@ -57,11 +67,19 @@ type QuorumError struct {
 	Nodes []*NodeError
 }
 
-// Error names each node whose vote is unknown and why.
+// Error counts the votes. Then it names each node whose vote is unknown and why.
 func (e *QuorumError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "no quorum: %d needed, %d granted, %d refused, %d unknown", e.Need, e.Granted, e.Refused, e.Unknown)
-	separator := ": "
+	fmt.Fprintf(&b, "no quorum: %d of %s granted, %d needed",
+		e.Granted, countNodes(e.Granted+e.Refused+e.Unknown), e.Need)
+	separator := "; "
+	for _, part := range e.missing() {
+		if part.nodes > 0 {
+			fmt.Fprintf(&b, "%s%d %s", separator, part.nodes, part.what)
+			separator = ", "
+		}
+	}
+	separator = ": "
 	for _, n := range e.Nodes {
 		b.WriteString(separator)
 		b.WriteString(n.Error())
@@ -69,6 +87,44 @@ func (e *QuorumError) Error() string {
 	}
 	return b.String()
 }
+
+// share is how many nodes did not grant, for one reason.
+type share struct {
+	nodes int
+	what  string
+}
+
+// missing counts the nodes that did not grant, by the reason.
+func (e *QuorumError) missing() []share {
+	var quarantined, down, timedOut, open int
+	for _, n := range e.Nodes {
+		var q *quarantine
+		var late *lateError
+		switch {
+		case errors.As(n.Err, &q):
+			quarantined++
+		case n.down:
+			down++
+		case errors.As(n.Err, &late):
+			timedOut++
+		case n.Err == errUnheard, n.Err == errLeft, n.Err == errUnasked:
+			open++
+		}
+	}
+	return []share{
+		{e.Refused, "refused"},
+		{quarantined, "quarantined"},
+		{down, "down"},
+		{timedOut, "timed out"},
+		{open, "not waited for"},
+		{e.Unknown - quarantined - down - timedOut - open, "failed"},
+	}
+}
+
+// lateError is why a node has no vote that has not answered in time.
+type lateError struct{ limit time.Duration }
+
+func (e *lateError) Error() string { return fmt.Sprintf("no answer within %v", e.limit) }
 
 // Is reports whether target is ErrNoQuorum.
 func (e *QuorumError) Is(target error) bool { return target == ErrNoQuorum }
@@ -87,6 +143,7 @@ type NodeError struct {
 	// Node is its address, without user or password.
 	Node string
 	Err  error
+	down bool // the node was down
 }
 
 // Error is the node's address and the error.

@@ -59,19 +59,13 @@ func (h *handshake) ask(questions []question) error {
 		if err != nil {
 			_ = h.conn.Close()
 			<-written
-			if first.kind == '-' { // a server that turns clients away says why, and closes
-				return fmt.Errorf("%s: %w", first.text, err)
-			}
-			if i == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-				return fmt.Errorf("%w: %w", errUnanswered, err)
-			}
-			return err
+			return broken(i == 0, first, err)
 		}
 		if i == 0 {
 			first = r
 		}
-		if q.take != nil && refused == nil {
-			refused = q.take(r)
+		if q.take != nil { // also behind an error, which what follows may explain: see unfit
+			refused = cmp.Or(refused, q.take(r))
 		}
 	}
 	if <-written; unwritten != nil {
@@ -83,11 +77,33 @@ func (h *handshake) ask(questions []question) error {
 	return refused
 }
 
+// broken is why a connection ended during the handshake. A server that turns clients away says why
+// in its first reply, and closes.
+func broken(unanswered bool, first reply, err error) error {
+	switch {
+	case strings.HasPrefix(first.text, "DENIED ") && first.kind == '-': // a page of advice follows
+		sentence, _, _ := strings.Cut(first.text, ". ")
+		return errors.New(sentence)
+	case first.kind == '-':
+		return fmt.Errorf("%s: %w", first.text, err)
+	case unanswered && hungUp(err):
+		return errUnanswered // by either: which of them is chance
+	}
+	return err
+}
+
+// hungUp reports whether the other side has ended the connection.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+}
+
 // sight is what a server shows of itself.
 type sight struct {
 	// runID is drawn anew at each start of a server; "" where it does not tell, and silence is why.
 	runID   string
 	silence error
+	// unfit is why it can be no node, whatever else it shows.
+	unfit error
 	// uptime is in whole seconds, and may be a second too long or too short; negative where the server does not tell. It was asked for at introduced.
 	uptime     time.Duration
 	introduced time.Time
@@ -144,10 +160,36 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none
 		}})
 	}
 	err := h.ask(questions)
-	if errors.Is(err, errUnanswered) && o.TLSConfig == nil {
-		err = fmt.Errorf("%w; we came without TLS, and a server that wants it does that", err)
+	if s.unfit != nil { // which explains all other errors
+		err = s.unfit
+	}
+	if err != nil {
+		s.marker = "" // behind an error it may be that of another database
 	}
 	return s, err
+}
+
+// unfit is why a server that shows these fields can be no node. A compatible server has a version of
+// its own beside Redis', and may differ from that Redis.
+func unfit(f map[string]string) error {
+	var major, minor int
+	version := f["redis_version"]
+	known, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	another := false
+	for name := range f {
+		another = another || strings.HasSuffix(name, "_version") && name != "redis_version" && name != "gcc_version"
+	}
+	_, dragonfly := f["dragonfly_version"] // which calls itself a cluster also where it is none
+	switch mode := f["redis_mode"]; {
+	case mode == "sentinel":
+		return errors.New("it is a Redis Sentinel; give the masters themselves, which must be independent")
+	case mode == "cluster" && !dragonfly:
+		return errors.New("it is a node of a Redis Cluster; give independent masters (cluster-enabled no)")
+	case known == 2 && !another && (major < 6 || major == 6 && minor < 2):
+		return fmt.Errorf("it runs Redis %.32s, which lacks what locks need; "+
+			"give Redis 6.2 or later, or Valkey", version)
+	}
+	return nil
 }
 
 // permitted loads the scripts and asks whether a lock could be released: by a user who may set locks and not delete them, they would stay
@@ -310,7 +352,11 @@ func (h *handshake) lost(marker, generations, prefix, expiry string, s *sight) (
 func (s *sight) server(r reply) error {
 	if err := r.failure(); err != nil {
 		s.silence = err
-		if code, _, _ := strings.Cut(r.text, " "); notExecuted[code] {
+		code, _, _ := strings.Cut(r.text, " ")
+		switch {
+		case code == "NOPERM":
+			return fmt.Errorf("the restart guard can't use INFO: %w; give the user +info, or use GuardOff", err)
+		case notExecuted[code]:
 			return err
 		}
 		return nil
@@ -320,7 +366,7 @@ func (s *sight) server(r reply) error {
 		return errNotRedis
 	}
 	f := fields(text)
-	s.runID = f["run_id"]
+	s.runID, s.unfit = f["run_id"], unfit(f)
 	if s.runID == "" {
 		s.silence = errors.New("INFO shows no run_id")
 	}

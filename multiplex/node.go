@@ -99,6 +99,7 @@ type node struct {
 	mu      sync.Mutex    // guards all below; a leaf
 	err     error         // why it is down or quarantined, or its connection was lost
 	settled chan struct{} // open while connecting
+	causes  causes
 	unreleased
 }
 
@@ -180,13 +181,14 @@ func (n *node) await() error {
 // become changes the state and says so in the log.
 func (n *node) become(s NodeState, err error) {
 	n.mu.Lock()
-	before, same := NodeState(n.state.Load()), n.err != nil && err != nil && n.err.Error() == err.Error()
+	before := NodeState(n.state.Load())
 	n.state.Store(int32(s))
 	n.err = err
 	if s == NodeUp {
 		n.forgetDistance()
 	}
 	n.moved(before, s)
+	unlogged := n.causes.note(s, err)
 	switch {
 	case s == NodeConnecting:
 		n.settled = make(chan struct{})
@@ -201,14 +203,15 @@ func (n *node) become(s NodeState, err error) {
 	switch {
 	case s == NodeUp:
 		log.Info("lockpipe: node is up")
+	case !unlogged || errors.Is(err, ErrClosed):
 	case s == NodeConnecting:
 		if err != nil {
 			log = log.With(slog.Any("error", err))
 		}
 		log.Warn("lockpipe: connection to node lost")
-	case s == NodeQuarantined && !same:
+	case s == NodeQuarantined:
 		log.Warn("lockpipe: node is quarantined", slog.Any("error", err))
-	case !same && !errors.Is(err, ErrClosed):
+	default:
 		log.Warn("lockpipe: node is down", slog.Any("error", err))
 	}
 }

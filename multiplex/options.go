@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -41,12 +43,16 @@ type endpoint struct {
 
 // parse reads one node of the configuration. Errors never contain the user or password.
 func parse(text string, tlsConfig *tls.Config) (endpoint, error) {
+	text = strings.TrimSpace(text)
 	if text == "" {
 		return endpoint{}, errors.New("is empty; give a URL such as redis://host:6379")
 	}
 	bare := !strings.Contains(text, "://")
 	if bare {
 		text = "redis://" + text
+	}
+	if err := understood(text); err != nil {
+		return endpoint{}, err
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -64,13 +70,14 @@ func parse(text string, tlsConfig *tls.Config) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, err))
 	}
 	if option.SelectDB < 0 {
-		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, errors.New("the database is negative")))
+		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, badURL("the database is negative")))
 	}
 	e := endpoint{network: "tcp", address: strings.ToLower(option.InitAddress[0]), option: option}
 	if u.Scheme == "unix" {
 		e.network, e.address = "unix", option.InitAddress[0]
 	} else if _, port, _ := net.SplitHostPort(e.address); !isPort(port) {
-		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, errors.New("the port is not a number from 1 to 65535")))
+		bad := badURL("the port is not a number from 1 to 65535")
+		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, bad))
 	}
 	if e.address == "" {
 		return endpoint{}, errors.New("has no path; give unix:///path/to/socket")
@@ -87,25 +94,85 @@ func parse(text string, tlsConfig *tls.Config) (endpoint, error) {
 	return e, nil
 }
 
+// badURL is what is wrong with a URL, in words that show nothing of its user and password.
+type badURL string
+
+func (f badURL) Error() string { return string(f) }
+
+// another finds a second URL in an entry.
+var another = regexp.MustCompile(`,\s*(redis|rediss|unix)://`)
+
+// understood refuses what users write and no parser explains. text has a scheme, or at least "://".
+func understood(text string) error {
+	scheme, rest, _ := strings.Cut(text, "://")
+	if s := strings.ToLower(scheme); s != "redis" && s != "rediss" && s != "unix" {
+		if strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") != "" || s == "" {
+			return errors.New("has no scheme that is known; use redis, rediss or unix")
+		}
+		return fmt.Errorf("has the scheme %.16s; use redis, rediss or unix", scheme)
+	}
+	if another.MatchString(rest) {
+		return errors.New("has more than one URL: give each master an entry of its own")
+	}
+	user, host := "", rest
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		user, host = rest[:at], rest[at+1:]
+	}
+	host, _, _ = strings.Cut(host, "/")
+	if written := bracketed(host); written != "" && escaped(user) {
+		return fmt.Errorf("has an IPv6 address without brackets: write %s", written)
+	}
+	return nil
+}
+
+// bracketed is how an IPv6 address is written that has no brackets; "" if host is none.
+func bracketed(host string) string {
+	isIPv6 := func(text string) bool {
+		a, err := netip.ParseAddr(text)
+		return err == nil && a.Is6() && a.Zone() == ""
+	}
+	if last := strings.LastIndex(host, ":"); last > 0 && isIPv6(host[:last]) && isPort(host[last+1:]) {
+		return net.JoinHostPort(host[:last], host[last+1:])
+	}
+	if isIPv6(host) {
+		return net.JoinHostPort(host, "6379")
+	}
+	return ""
+}
+
 // supported refuses what rueidis would ignore: parameters that mean nothing here, and a fragment, which is most likely a piece of a
 // password with an unescaped #.
 func supported(u *url.URL) error {
-	for name := range u.Query() {
-		if name != "db" && name != "client_name" && name != "skip_verify" {
-			return fmt.Errorf("unknown parameter %q; db, client_name and skip_verify are known", name)
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		if err := known(pair); err != nil {
+			return err // those behind it may be pieces of its value
 		}
 	}
 	switch host := u.Hostname(); {
 	case u.Fragment != "":
-		return errors.New("it has a # that is not written as %23")
+		return badURL("it has a # that is not written as %23")
 	case u.Scheme == "unix":
 		return nil
 	case host == "":
-		return errors.New("it has no host")
+		return badURL("it has no host")
 	case !strings.HasPrefix(u.Host, "[") && strings.ContainsAny(host, ":, "):
-		return errors.New("it has more than one host or port: give each master an entry of its own")
+		return badURL("it has more than one host or port: give each master an entry of its own")
 	}
 	return nil
+}
+
+// known refuses an unknown parameter. It shows a name that looks like one.
+func known(pair string) error {
+	const are = "; db, client_name and skip_verify are known"
+	name, _, _ := strings.Cut(pair, "=")
+	switch name {
+	case "", "db", "client_name", "skip_verify":
+		return nil
+	}
+	if strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz_") != "" {
+		return badURL("unknown parameter" + are)
+	}
+	return badURL(fmt.Sprintf("unknown parameter %.32s%s", name, are))
 }
 
 func isPort(text string) bool {
@@ -113,16 +180,49 @@ func isPort(text string) bool {
 	return err == nil && port > 0
 }
 
-// detail is what is wrong with a URL, where it can't be a piece of a password: in a broken URL those stand anywhere.
+// detail is what is wrong with a URL whose scheme is known. In a broken URL a piece of a password
+// stands anywhere. But if all that is before the last @ is escaped, the password ends there.
 func detail(text string, err error) string {
-	if strings.ContainsAny(text, "@?#") {
+	if !strings.ContainsAny(text, "@?#") {
+		return fmt.Sprintf(": %q: %v", text, withoutURL(err))
+	}
+	_, rest, _ := strings.Cut(text, "://")
+	at := strings.LastIndex(rest, "@")
+	var own badURL
+	switch {
+	case at >= 0 && !escaped(rest[:at]):
+		return ": in a user or password every character but letters, digits and - . _ ~ " +
+			"must be percent-escaped, such as # as %23, % as %25, / as %2F and ? as %3F"
+	case !errors.As(err, &own) && strings.ContainsAny(rest[at+1:], "?#"):
 		return " (details are left out, because they may show a password)"
 	}
+	return fmt.Sprintf(": %v", withoutURL(err))
+}
+
+// withoutURL is the error without the URL.
+func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
-		err = u.Err
+		return u.Err
 	}
-	return fmt.Sprintf(": %q: %v", text, err)
+	return err
+}
+
+// escaped reports whether user and password are such that a URL's parser finds their end.
+func escaped(userinfo string) bool {
+	for i, c := range []byte(userinfo) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("-._:~!$&'()*+,;=@", c) >= 0:
+		case c == '%' && i+2 < len(userinfo):
+			if _, err := url.PathUnescape(userinfo[i : i+3]); err != nil {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // configure sets how rueidis behaves. The whole of it stands here.
@@ -151,8 +251,9 @@ func (e *endpoint) configure() {
 	// groups by itself.
 }
 
-// errNoTLS is about a server that waits for the rest of a command, which it takes the beginning of TLS for, or that hangs.
-var errNoTLS = fmt.Errorf("connected, but no answer to TLS within %v: the server may speak none", dialTimeout)
+// errNoTLS is about a server that takes the beginning of TLS for that of a command: it waits for the
+// rest, answers in clear, or hangs up. Which of them is chance. A server that hangs looks the same.
+var errNoTLS = errors.New("connected, but no answer to TLS: the server may speak none, and then it needs redis://")
 
 // DialFunc opens a connection to a node, or returns an error. ctx ends after a second, or when the
 // Mux is closed. A call that does not return then is left behind: the node is down, and is not
@@ -173,7 +274,8 @@ func (e *endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
 	secure := tls.Client(conn, e.option.TLSConfig)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		var inClear tls.RecordHeaderError
+		if errors.As(err, &inClear) || hungUp(err) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, errNoTLS
 		}
 		return nil, err
