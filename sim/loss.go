@@ -26,6 +26,23 @@ func (r *run) copies() {
 	}
 }
 
+// flap breaks the connections to two nodes before it is time to renew their generations. So a
+// generation has to rise over several connections.
+func (r *run) flap() {
+	for odd := false; r.plan.flaps && r.pause(950*time.Millisecond); odd = !odd {
+		for _, p := range r.processes {
+			if odd {
+				p.links[2+p.number%(nodes-2)].part(1500 * time.Millisecond)
+			}
+			for _, l := range p.links[:2] {
+				if c := l.current(); c != nil {
+					c.snap(false)
+				}
+			}
+		}
+	}
+}
+
 // reached reports whether a client is connected to a node.
 func (r *run) reached(node int) bool {
 	return slices.ContainsFunc(r.processes, func(p *process) bool {

@@ -76,6 +76,7 @@ type Plan struct {
 	aliases  time.Duration // between two names that lead to another node, on average; 0: none do
 	hidden   int           // how many nodes do not show their run_id
 	restores bool          // durable nodes restart with copies of their memory
+	flaps    bool          // and connections to two of them last less than a second
 	demotes  bool          // nodes become replicas
 	stops    time.Duration // between two suspensions of all clients, on average; 0: there are none
 }
@@ -199,7 +200,7 @@ func (p *Plan) restoring(rng *rand.Rand) {
 	if !p.draws(rng, p.mix.Restored) || !p.guarded() {
 		return
 	}
-	p.restores = true
+	p.restores, p.flaps = true, rng.IntN(2) == 0
 	p.durable = 3 + rng.IntN(nodes-2)
 	p.forget = 3 * time.Second
 	p.length = 25*time.Second + below(rng, 25*time.Second)

@@ -183,6 +183,7 @@ func (r *run) live(seed uint64) {
 	stopping := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 5))}
 	all.Go(stopping.stop)
 	all.Go(r.copies)
+	all.Go(r.flap)
 	all.Go(r.hang)
 	all.Wait()
 }
