@@ -57,6 +57,7 @@ func (n *node) flush(attempts []*Attempt, answers []answer) {
 		n.travelled(took)
 	}
 	n.count(answers)
+	n.heed(attempts, answers)
 }
 
 // exchange is the trip of a node with a rueidis client.
@@ -76,9 +77,12 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 		f.clear()
 		n.mux.flightPool.Put(f)
 	}
+	line.explain(answers)
 	if !n.counted(line) {
 		doubt(answers)
+		return
 	}
+	line.leave(answers)
 }
 
 // doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said may have been about forgotten keys.

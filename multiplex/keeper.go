@@ -47,10 +47,12 @@ func (n *node) connecting(ctx context.Context) {
 			return
 		case err == nil:
 			n.resend()
+			n.refusals.since.Store(0)
 			n.become(NodeUp, nil)
 			up := time.Now()
 			n.serve(ctx)
 			n.admission.left()
+			n.distrust()
 			if ctx.Err() != nil {
 				continue
 			}
@@ -162,6 +164,10 @@ func (n *node) confirm(ctx context.Context) error {
 		_ = l.Close()
 		return err
 	}
+	if err := n.prove(ctx); err != nil {
+		_ = l.Close()
+		return err
+	}
 	l.state.CompareAndSwap(fresh, valid)
 	if !l.counts() || l.over.Load() {
 		return errFlushed
@@ -169,9 +175,26 @@ func (n *node) confirm(ctx context.Context) error {
 	return nil
 }
 
-// fault is what the server did against the protocol when its connection was lost for that, else nil.
+// distrust notes that the line was dropped, if it was. A server that was a replica may have another
+// one's keys now.
+func (n *node) distrust() {
+	refusal := n.line.Load().refusal.Load()
+	if refusal == nil {
+		return
+	}
+	n.suspect = true
+	if strings.Contains((*refusal).Error(), "READONLY") {
+		n.admission.demoted()
+	}
+}
+
+// fault is what the server did against the protocol, or the error that it answered, when its
+// connection was lost for that, else nil.
 func (n *node) fault() error {
 	if err := n.ticket.fault.Load(); err != nil {
+		return *err
+	}
+	if err := n.line.Load().refusal.Load(); err != nil {
 		return *err
 	}
 	return nil
@@ -203,6 +226,9 @@ func (n *node) serve(ctx context.Context) {
 	defer pause.Stop()
 	defer renewal.Stop()
 	armed := true
+	probe := time.NewTimer(probeEvery)
+	defer probe.Stop()
+	probe.Stop()
 	for {
 		select {
 		case <-n.kept:
@@ -218,6 +244,14 @@ func (n *node) serve(ctx context.Context) {
 			renewal.Reset(untilRenewal())
 		case <-n.mux.generations.renewal[n.index]:
 			n.renew(ctx)
+		case <-n.refusals.asks:
+			if n.review(ctx) {
+				probe.Reset(untilProbe())
+			}
+		case <-probe.C:
+			if n.review(ctx) {
+				probe.Reset(untilProbe())
+			}
 		case <-n.lost:
 			return
 		case <-ctx.Done():

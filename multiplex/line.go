@@ -24,6 +24,8 @@ type line struct {
 	changed time.Time
 	over    atomic.Bool  // it was closed
 	state   atomic.Int32 // fresh, valid or void
+	// refusal is why the line was dropped, if it was: an error that the server answered.
+	refusal atomic.Pointer[error]
 	// deletion is what the handshake found, until the server declines it.
 	deletion atomic.Int32
 }
