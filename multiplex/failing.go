@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// failingAfter is for how long a node refuses all acquires with errors before it is probed.
+	// failingAfter is how long after a refused acquire the node is probed, if it has granted none.
 	failingAfter = time.Second
 	// probeEvery is how often the connector probes a failing node, at least.
 	probeEvery = time.Second
 )
 
-// refusals is for how long a node has answered acquires with errors alone. The zero value: it has
+// refusals is since when a node has answered acquires with errors alone. The zero value: it has
 // not. Extensions and releases say nothing: a server without memory still executes them.
 //
 // A node is failing when it has granted nothing for failingAfter, and refuses a probe as well. The
@@ -31,7 +31,7 @@ const (
 type refusals struct {
 	since atomic.Int64          // when the first error since the last grant came, by progress.now; 0: none
 	last  atomic.Pointer[error] // not nil if since is not 0
-	asks  chan struct{}         // of capacity 1: the connector is to look at the state
+	asks  chan struct{}         // of capacity 1: the connector is to look at this
 }
 
 // heed takes the answers of a trip.
@@ -56,12 +56,7 @@ func (n *node) heed(attempts []*Attempt, answers []answer) {
 		return
 	}
 	n.refusals.last.Store(&refusal)
-	now := n.progress.now()
-	if n.refusals.since.CompareAndSwap(0, now) {
-		return
-	}
-	if since := n.refusals.since.Load(); now-since >= int64(failingAfter) &&
-		NodeState(n.state.Load()) == NodeUp {
+	if n.refusals.since.CompareAndSwap(0, n.progress.now()) {
 		signal(n.refusals.asks)
 	}
 }
@@ -72,32 +67,37 @@ func (r *answer) serverError() bool {
 	return r.err != nil && r.failure() == failedServer && !errors.As(r.err, &stale)
 }
 
-// review makes the node failing or up, and reports whether it is failing. It runs on the connector,
-// which alone changes the state.
-func (n *node) review(ctx context.Context) (failing bool) {
-	failing = NodeState(n.state.Load()) == NodeFailing
-	if n.refusals.since.Load() != 0 {
+// review makes the node failing or up, and returns when it is to be called again; 0 if only a new
+// refusal gives a reason. It runs on the connector, which alone changes the state.
+func (n *node) review(ctx context.Context) (again time.Duration) {
+	failing, since := NodeState(n.state.Load()) == NodeFailing, n.refusals.since.Load()
+	if since != 0 {
+		if left := failingAfter - time.Duration(n.progress.now()-since); left > 0 && !failing {
+			return left
+		}
 		l := n.sending()
 		refusal, answered := n.probe(ctx)
 		switch {
 		case !answered || !n.counted(l): // the connection is about to be lost, or the server is slow
-			return failing
+			return untilProbe()
 		case refusal == nil:
 			n.refusals.since.Store(0)
 		case ofUseless(refusal):
 			l.drop(refusal)
-			return failing
+			return 0
 		}
 	}
-	switch refused := n.refusals.since.Load() != 0; {
+	refused := n.refusals.since.Load() != 0 // a grant may have come meanwhile
+	switch {
 	case refused && !failing:
 		n.become(NodeFailing, *n.refusals.last.Load())
-		return true
 	case !refused && failing:
 		n.become(NodeUp, nil)
-		return false
 	}
-	return failing
+	if refused {
+		return untilProbe()
+	}
+	return 0
 }
 
 // untilProbe is a random time, so that the clients of a node do not come all at once.
@@ -159,11 +159,11 @@ func (l *line) leave(answers []answer) {
 	}
 }
 
-// drop closes the line for an error that the server answered. The connector dials again. Answers
-// that came before are votes: the server has forgotten nothing by then.
+// drop gives the line up for an error that the server answered. The connector dials again. Votes
+// that come later do not count: the server may be a master again by then, with another one's keys.
 func (l *line) drop(refusal error) {
 	l.refusal.CompareAndSwap(nil, &refusal)
-	_ = l.Close()
+	l.void()
 }
 
 // explain gives what was not answered because the line was dropped the error for which it was.
@@ -178,8 +178,8 @@ func (l *line) explain(answers []answer) {
 	}
 }
 
-// prove returns why the server is useless, if it is. Only the first connections after one that was
-// dropped have to be proven: the handshake shows a replica only if it is guarded.
+// prove returns why the server is useless, if it is. It asks only if a line was dropped before: the
+// handshake finds out whether the server is a replica, but only if the node is guarded.
 func (n *node) prove(ctx context.Context) error {
 	if !n.suspect {
 		return nil
@@ -191,7 +191,6 @@ func (n *node) prove(ctx context.Context) error {
 	case refusal != nil && ofUseless(refusal):
 		return refusal
 	}
-	n.suspect = false
 	return nil
 }
 

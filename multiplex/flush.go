@@ -77,12 +77,12 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 		f.clear()
 		n.mux.flightPool.Put(f)
 	}
-	line.explain(answers)
-	if !n.counted(line) {
+	if n.counted(line) {
+		line.leave(answers)
+	} else {
 		doubt(answers)
-		return
 	}
-	line.leave(answers)
+	line.explain(answers)
 }
 
 // doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said may have been about forgotten keys.

@@ -57,7 +57,9 @@ func (n *node) connecting(ctx context.Context) {
 				continue
 			}
 			look = firstLook
-			if time.Since(up) > steady || n.line.Load().state.Load() == void {
+			l := n.line.Load()
+			flushed := l.state.Load() == void && l.refusal.Load() == nil
+			if time.Since(up) > steady || flushed {
 				pause = firstPause
 				n.become(NodeConnecting, n.fault())
 				continue
@@ -226,9 +228,13 @@ func (n *node) serve(ctx context.Context) {
 	defer pause.Stop()
 	defer renewal.Stop()
 	armed := true
-	probe := time.NewTimer(probeEvery)
+	probe := time.NewTimer(probeEvery) // the first one finds nothing
 	defer probe.Stop()
-	probe.Stop()
+	review := func() {
+		if again := n.review(ctx); again > 0 {
+			probe.Reset(again)
+		}
+	}
 	for {
 		select {
 		case <-n.kept:
@@ -245,13 +251,9 @@ func (n *node) serve(ctx context.Context) {
 		case <-n.mux.generations.renewal[n.index]:
 			n.renew(ctx)
 		case <-n.refusals.asks:
-			if n.review(ctx) {
-				probe.Reset(untilProbe())
-			}
+			review()
 		case <-probe.C:
-			if n.review(ctx) {
-				probe.Reset(untilProbe())
-			}
+			review()
 		case <-n.lost:
 			return
 		case <-ctx.Done():

@@ -94,7 +94,7 @@ type node struct {
 	admission *admission
 	ticket    *ticket // of the last connection
 	owed      bool    // the last line will say farewell
-	suspect   bool    // a line was dropped for a useless server, and no server was proven since
+	suspect   bool    // a line was dropped for a useless server: later ones are proven
 
 	state    atomic.Int32 // a NodeState; written under mu
 	progress progress
