@@ -76,6 +76,9 @@ func (n *node) review(ctx context.Context) (again time.Duration) {
 			return left
 		}
 		l := n.sending()
+		if l == nil {
+			return untilProbe()
+		}
 		refusal, answered := n.probe(ctx)
 		switch {
 		case !answered || !n.counted(l): // the connection is about to be lost, or the server is slow
@@ -168,7 +171,7 @@ func (l *line) drop(refusal error) {
 
 // explain gives what was not answered because the line was dropped the error for which it was.
 func (l *line) explain(answers []answer) {
-	if l == nil || l.refusal.Load() == nil {
+	if l == nil || l.refusal.Load() == nil { // nil: never connected
 		return
 	}
 	for i := range answers {

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -82,7 +83,7 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 	} else {
 		doubt(answers)
 	}
-	line.explain(answers)
+	cmp.Or(line, n.line.Load()).explain(answers)
 }
 
 // doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said may have been about forgotten keys.

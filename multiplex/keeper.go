@@ -167,7 +167,7 @@ func (n *node) confirm(ctx context.Context) error {
 		return err
 	}
 	if err := n.prove(ctx); err != nil {
-		_ = l.Close()
+		l.drop(err)
 		return err
 	}
 	l.state.CompareAndSwap(fresh, valid)

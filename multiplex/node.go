@@ -35,9 +35,9 @@ const (
 	NodeQuarantined
 	// NodeDown: the last try to connect failed; further ones go on in the background. Its vote is unknown at once.
 	NodeDown
-	// NodeFailing: connected, but the node has answered all acquires of a second and a probe with
-	// errors, such as OOM, MISCONF or NOPERM. It is still sent all that it would be sent if it were
-	// up. It is up again when it grants an acquire or answers a probe without an error.
+	// NodeFailing: connected, but the node has answered acquires with errors, such as OOM, MISCONF or
+	// NOPERM, granted none for a second, and refused a probe as well. It is still sent all that it
+	// would be sent if it were up. It is up again when it grants an acquire or executes a probe.
 	NodeFailing
 )
 
