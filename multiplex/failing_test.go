@@ -204,6 +204,19 @@ func TestANodeThatIsHardlyAskedFailsAsWell(t *testing.T) {
 	})
 }
 
+// The goal: a failing node that is demoted is left, also if nobody asks it for a lock.
+func TestADemotionOfAFailingNodeIsNoticed(t *testing.T) {
+	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+		actors[0].play(refusesAll(misconf))
+		require.NoError(t, attempts(t, m, 2*time.Second))
+		require.Equal(t, NodeFailing, m.Nodes()[0].State)
+		actors[0].play(refusesAll("-READONLY You can't write against a read only replica.\r\n"))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, NodeDown, m.Nodes()[0].State)
+		require.ErrorContains(t, m.Nodes()[0].Err, "READONLY")
+	})
+}
+
 // The goal: a vote that comes on a line behind READONLY does not count. The server may be a master
 // again by then, with the keys of another one.
 func TestNoVoteCountsBehindADemotion(t *testing.T) {
