@@ -150,10 +150,10 @@ func TestAMaxHoldThatMakesNoSenseIsRefusedBeforeAnythingIsSent(t *testing.T) {
 func TestAnAutomaticExtensionIsTriedAgainInTime(t *testing.T) {
 	t.Parallel()
 	faults := map[string]func(v *virtual, i int){
-		"READONLY": func(v *virtual, i int) { v.fail(i, readOnly) },
-		"BUSY":     func(v *virtual, i int) { v.fail(i, "BUSY Redis is busy running a script.") },
-		"unknown":  func(v *virtual, i int) { v.fail(i, "ERR whatever") },
-		"silent":   func(v *virtual, i int) { v.silence(i) },
+		"OOM":     func(v *virtual, i int) { v.fail(i, outOfMemory) },
+		"BUSY":    func(v *virtual, i int) { v.fail(i, "BUSY Redis is busy running a script.") },
+		"unknown": func(v *virtual, i int) { v.fail(i, "ERR whatever") },
+		"silent":  func(v *virtual, i int) { v.silence(i) },
 	}
 	for name, strike := range faults {
 		for n, left := range map[int]time.Duration{3: 50 * time.Millisecond, 5: time.Second} {

@@ -115,9 +115,9 @@ func complains(nodes *lockpipetest.Nodes, i int, word string) bool {
 	return err != nil && strings.Contains(err.Error(), word)
 }
 
-// unguarded lets a node that restarts empty vote at once: what the guard does then has tests of its own.
+// unguarded lets a node that restarts empty, or was a replica, vote at once: what the guard does then has tests of its own.
 func (f fault) unguarded(cfg *lockpipe.Config) {
-	if f.name == "refused" {
+	if f.name == "refused" || f.name == "READONLY" {
 		cfg.RestartGuard = lockpipe.GuardOff
 	}
 }

@@ -222,12 +222,14 @@ type NodeState = multiplex.NodeState
 
 // The states of a node. NodeConnecting: a connection is being made, and attempts wait for it, each within its limit. NodeUp: it votes.
 // NodeQuarantined: it answers, but may have forgotten locks, and does not vote before NodeStatus.Until at the latest. NodeDown: the last try to
-// connect failed, and further ones go on; attempts do not wait for it.
+// connect failed, and further ones go on; attempts do not wait for it. NodeFailing: connected, but the
+// node answers acquires with errors, such as OOM; they are still sent to it.
 const (
 	NodeConnecting  = multiplex.NodeConnecting
 	NodeUp          = multiplex.NodeUp
 	NodeQuarantined = multiplex.NodeQuarantined
 	NodeDown        = multiplex.NodeDown
+	NodeFailing     = multiplex.NodeFailing
 )
 
 // Latency counts how long things took, in classes: NodeStats.Latency.

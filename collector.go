@@ -37,7 +37,7 @@ var (
 	descConnects    = describe("node_connects_total", "How often the node came up.", "node")
 	descDisconnects = describe("node_disconnects_total", "How often the node was up and was lost.", "node")
 	descriptions    []*prometheus.Desc   // all of them
-	nodeStates                           = [...]NodeState{NodeConnecting, NodeUp, NodeQuarantined, NodeDown}
+	nodeStates                           = [...]NodeState{NodeConnecting, NodeUp, NodeQuarantined, NodeDown, NodeFailing}
 	_               prometheus.Collector = (*Client)(nil)
 )
 

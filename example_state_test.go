@@ -64,7 +64,7 @@ func ExampleClient_Nodes() {
 	defer end()
 
 	for i, node := range client.Nodes() {
-		if node.Err != nil { // NodeDown or NodeQuarantined
+		if node.Err != nil { // NodeDown, NodeQuarantined or NodeFailing
 			fmt.Println(node.Addr, node.State, node.Err)
 		}
 		fmt.Println("master", i, "has failed:", node.Err != nil)

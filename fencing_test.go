@@ -461,8 +461,8 @@ func TestFencesRiseWhereCountersWouldNot(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		var seen fence.Checker
 		ahead, behind := v.shifted(t, time.Minute), v.shifted(t, -time.Minute)
-		v.fail(1, readOnly)
-		v.fail(2, readOnly)
+		v.fail(1, outOfMemory)
+		v.fail(2, outOfMemory)
 		for range 5 {
 			_, err := ahead.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
 			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
@@ -471,10 +471,10 @@ func TestFencesRiseWhereCountersWouldNot(t *testing.T) {
 		v.heal(1)
 		fenced(t, c, &seen, "k")
 		v.heal(2)
-		v.fail(0, readOnly)
+		v.fail(0, outOfMemory)
 		fenced(t, behind, &seen, "k")
 		v.heal(0)
-		v.fail(1, readOnly)
+		v.fail(1, outOfMemory)
 		fenced(t, behind, &seen, "k")
 		fenced(t, c, &seen, "k")
 	})

@@ -91,8 +91,8 @@ func TestAFailedHandOverIsNotSleptOn(t *testing.T) {
 		l := v.hold(t, c, "k")
 		next := wanted(t, c, []string{"k"}, lockpipe.WithRetryDelay(40*time.Second, 40*time.Second))
 		time.Sleep(30 * time.Second) // too little is left for the next one
-		v.fail(0, readOnly)
-		v.fail(1, readOnly)
+		v.fail(0, outOfMemory)
+		v.fail(1, outOfMemory)
 		require.NoError(t, l.Release(t.Context()))
 		synctest.Wait()
 		v.heal(0, 1)

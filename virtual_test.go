@@ -21,6 +21,9 @@ import (
 // readOnly is what a replica answers; nothing was executed then.
 const readOnly = "READONLY You can't write against a read only replica."
 
+// outOfMemory is what a server answers at maxmemory: nothing was executed, and the connection stays.
+const outOfMemory = "OOM command not allowed when used memory > 'maxmemory'."
+
 // virtual is a group of in-memory nodes in a synctest bubble. Time passes there only while everybody waits, so a machine that stalls
 // cannot make a test miss anything, and times are exact. Keys are given without the prefix, as to a client.
 type virtual struct {

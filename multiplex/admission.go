@@ -258,5 +258,8 @@ func (a *admission) unguarded(why error) error {
 	return nil
 }
 
+// demoted notes that the server answered as a replica.
+func (a *admission) demoted() { a.memory.replica = a.memory.runID }
+
 // left notes that the connection to the server was there until now.
 func (a *admission) left() { a.memory.seen = time.Now() }

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -57,6 +58,7 @@ func (n *node) flush(attempts []*Attempt, answers []answer) {
 		n.travelled(took)
 	}
 	n.count(answers)
+	n.heed(attempts, answers)
 }
 
 // exchange is the trip of a node with a rueidis client.
@@ -76,9 +78,12 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 		f.clear()
 		n.mux.flightPool.Put(f)
 	}
-	if !n.counted(line) {
+	if n.counted(line) {
+		line.leave(answers)
+	} else {
 		doubt(answers)
 	}
+	cmp.Or(line, n.line.Load()).explain(answers)
 }
 
 // doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said may have been about forgotten keys.

@@ -47,15 +47,19 @@ func (n *node) connecting(ctx context.Context) {
 			return
 		case err == nil:
 			n.resend()
+			n.refusals.since.Store(0)
 			n.become(NodeUp, nil)
 			up := time.Now()
 			n.serve(ctx)
 			n.admission.left()
+			n.distrust()
 			if ctx.Err() != nil {
 				continue
 			}
 			look = firstLook
-			if time.Since(up) > steady || n.line.Load().state.Load() == void {
+			l := n.line.Load()
+			flushed := l.state.Load() == void && l.refusal.Load() == nil
+			if time.Since(up) > steady || flushed {
 				pause = firstPause
 				n.become(NodeConnecting, n.fault())
 				continue
@@ -162,6 +166,10 @@ func (n *node) confirm(ctx context.Context) error {
 		_ = l.Close()
 		return err
 	}
+	if err := n.prove(ctx); err != nil {
+		l.drop(err)
+		return err
+	}
 	l.state.CompareAndSwap(fresh, valid)
 	if !l.counts() || l.over.Load() {
 		return errFlushed
@@ -169,9 +177,26 @@ func (n *node) confirm(ctx context.Context) error {
 	return nil
 }
 
-// fault is what the server did against the protocol when its connection was lost for that, else nil.
+// distrust notes that the line was dropped, if it was. A server that was a replica may have another
+// one's keys now.
+func (n *node) distrust() {
+	refusal := n.line.Load().refusal.Load()
+	if refusal == nil {
+		return
+	}
+	n.suspect = true
+	if strings.Contains((*refusal).Error(), "READONLY") {
+		n.admission.demoted()
+	}
+}
+
+// fault is what the server did against the protocol, or the error that it answered, when its
+// connection was lost for that, else nil.
 func (n *node) fault() error {
 	if err := n.ticket.fault.Load(); err != nil {
+		return *err
+	}
+	if err := n.line.Load().refusal.Load(); err != nil {
 		return *err
 	}
 	return nil
@@ -204,6 +229,13 @@ func (n *node) serve(ctx context.Context) {
 	defer pause.Stop()
 	defer renewal.Stop()
 	armed := true
+	probe := time.NewTimer(probeEvery) // the first one finds nothing
+	defer probe.Stop()
+	review := func() {
+		if again := n.review(ctx); again > 0 {
+			probe.Reset(again)
+		}
+	}
 	for {
 		select {
 		case <-n.kept:
@@ -219,6 +251,10 @@ func (n *node) serve(ctx context.Context) {
 			renewal.Reset(untilRenewal())
 		case <-n.mux.generations.renewal[n.index]:
 			n.renew(ctx)
+		case <-n.refusals.asks:
+			review()
+		case <-probe.C:
+			review()
 		case <-n.lost:
 			return
 		case <-ctx.Done():

@@ -11,7 +11,7 @@ import (
 // line is one connection to a node. Votes count only while it is valid, from before they were asked for until they were answered.
 //
 //	fresh --> valid     the keeper has found the marker again, through rueidis
-//	fresh, valid --> void     the server told that it was flushed
+//	fresh, valid --> void     the server told that it was flushed, or that it is no master
 //
 // A closed line may be valid: what was answered before counts.
 type line struct {
@@ -24,6 +24,8 @@ type line struct {
 	changed time.Time
 	over    atomic.Bool  // it was closed
 	state   atomic.Int32 // fresh, valid or void
+	// refusal is why the line was dropped, if it was: an error that the server answered.
+	refusal atomic.Pointer[error]
 	// deletion is what the handshake found, until the server declines it.
 	deletion atomic.Int32
 }
@@ -93,7 +95,7 @@ func (c *current) flushed() bool {
 	return true
 }
 
-// void gives the line up, because the server has forgotten something. Votes on it count no longer.
+// void gives the line up, because the server has forgotten something or may do so unseen. Votes on it count no longer.
 func (l *line) void() {
 	l.state.Store(void)
 	_ = l.Close()

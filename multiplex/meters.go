@@ -118,9 +118,11 @@ func (n *node) unsent(why error, operations int) {
 
 // moved counts a change of the node's state.
 func (m *meters) moved(before, after NodeState) {
-	if after == NodeUp {
+	switch {
+	case after.connected() == before.connected():
+	case after.connected():
 		m.connects.Add(1)
-	} else if before == NodeUp {
+	default:
 		m.disconnects.Add(1)
 	}
 }

@@ -230,7 +230,10 @@ func (m *Mux) answered(a *Attempt, i int, r answer) {
 	}
 }
 
-// Reachable reports whether enough nodes are connected, or being connected, for a quorum.
+// Reachable reports whether enough nodes are connected, or being connected, for a quorum. A failing
+// node counts: it still extends and releases, and only a new attempt shows for certain that it
+// grants again. If it did not count, leases would end that it could extend, and a call that is
+// parked could wait for a probe that the user may not send.
 func (m *Mux) Reachable() bool {
 	n := 0
 	for _, node := range m.nodes {

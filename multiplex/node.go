@@ -35,11 +35,15 @@ const (
 	NodeQuarantined
 	// NodeDown: the last try to connect failed; further ones go on in the background. Its vote is unknown at once.
 	NodeDown
+	// NodeFailing: connected, but the node has answered acquires with errors, such as OOM, MISCONF or
+	// NOPERM, granted none for a second, and refused a probe as well. It is still sent all that it
+	// would be sent if it were up. It is up again when it grants an acquire or executes a probe.
+	NodeFailing
 )
 
 // String returns the state as one lower-case word.
 func (s NodeState) String() string {
-	names := [...]string{"connecting", "up", "quarantined", "down"}
+	names := [...]string{"connecting", "up", "quarantined", "down", "failing"}
 	if s < 0 || int(s) >= len(names) {
 		return fmt.Sprintf("NodeState(%d)", int(s))
 	}
@@ -54,7 +58,7 @@ type NodeStatus struct {
 	// Until is when a quarantine ends, at the latest: it ends before that when another client, which saw the node earlier, lifts it. Zero in
 	// every other state.
 	Until time.Time
-	// Err is why the node is down or quarantined; nil in every other state.
+	// Err is why the node is down, quarantined or failing; nil in every other state.
 	Err error
 	// Pending is how many attempts wait to be sent to it.
 	Pending int
@@ -90,14 +94,16 @@ type node struct {
 	admission *admission
 	ticket    *ticket // of the last connection
 	owed      bool    // the last line will say farewell
+	suspect   bool    // a line was dropped for a useless server: later ones are proven
 
 	state    atomic.Int32 // a NodeState; written under mu
 	progress progress
 	distance
 	meters
+	refusals refusals
 
 	mu      sync.Mutex    // guards all below; a leaf
-	err     error         // why it is down or quarantined, or its connection was lost
+	err     error         // why it is down, quarantined or failing, or its connection was lost
 	settled chan struct{} // open while connecting
 	causes  causes
 	unreleased
@@ -108,6 +114,7 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.lost, n.kept, n.farewell = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	n.admission = m.newAdmission(index, &e)
 	n.progress.epoch = time.Now()
+	n.refusals.asks = make(chan struct{}, 1)
 	n.trip = n.exchange
 	n.pipe = n.newPipe()
 	n.look = n.watchExchange
@@ -154,6 +161,9 @@ func (n *node) enqueue(a *Attempt) error {
 // mute reports whether nothing is sent to a node in this state.
 func (s NodeState) mute() bool { return s == NodeDown || s == NodeQuarantined }
 
+// connected reports whether a node in this state has a connection that is in use.
+func (s NodeState) connected() bool { return s == NodeUp || s == NodeFailing }
+
 // down returns whether the node is down or quarantined, and why.
 func (n *node) down() (why error, down bool) {
 	if !NodeState(n.state.Load()).mute() {
@@ -164,9 +174,9 @@ func (n *node) down() (why error, down bool) {
 	return n.err, NodeState(n.state.Load()).mute() // it may have come up meanwhile
 }
 
-// await returns nil when the node is up, at once or after the connecting that is under way, else why it is down.
+// await returns nil when the node is connected, at once or after the connecting that is under way, else why it is down.
 func (n *node) await() error {
-	for NodeState(n.state.Load()) != NodeUp {
+	for !NodeState(n.state.Load()).connected() {
 		n.mu.Lock()
 		settled := n.settled
 		n.mu.Unlock()
@@ -184,7 +194,7 @@ func (n *node) become(s NodeState, err error) {
 	before := NodeState(n.state.Load())
 	n.state.Store(int32(s))
 	n.err = err
-	if s == NodeUp {
+	if s == NodeUp && before != NodeFailing {
 		n.forgetDistance()
 	}
 	n.moved(before, s)
@@ -209,6 +219,8 @@ func (n *node) become(s NodeState, err error) {
 			log = log.With(slog.Any("error", err))
 		}
 		log.Warn("lockpipe: connection to node lost")
+	case s == NodeFailing:
+		log.Warn("lockpipe: node is failing", slog.Any("error", err))
 	case s == NodeQuarantined:
 		log.Warn("lockpipe: node is quarantined", slog.Any("error", err))
 	default:
@@ -223,7 +235,7 @@ func (n *node) status() NodeStatus {
 		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(), Unreleased: len(n.list), GivenUp: n.dropped,
 		Stats: n.stats(),
 	}
-	if s.State.mute() {
+	if s.State.mute() || s.State == NodeFailing {
 		s.Err = n.err
 	}
 	var q *quarantine

@@ -1,0 +1,345 @@
+package multiplex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// diary is a log in which tests count lines.
+type diary struct{ warnings, infos atomic.Int32 }
+
+// about counts the lines that contain text.
+func (d *diary) about(text string) func(*Config) {
+	return func(c *Config) {
+		c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) {
+			switch line := string(p); {
+			case !strings.Contains(line, text):
+			case strings.Contains(line, "level=WARN"):
+				d.warnings.Add(1)
+			default:
+				d.infos.Add(1)
+			}
+		}), nil))
+	}
+}
+
+// The goal: a master that is demoted keeps its clients' connections. The client leaves it at the
+// first READONLY, also if nobody looks at the role of servers, and comes back when it is a master.
+func TestADemotedMasterIsLeft(t *testing.T) {
+	for _, guard := range []GuardMode{GuardAuto, GuardOff} {
+		nodes := lockpipetest.StartRealT(t, 1)
+		m := start(t, nodes.URLs(), func(c *Config) { waits(3 * time.Second)(c); c.Guard = guard })
+		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()))
+		up(t, m)
+		ask(t, nodes, 0, "REPLICAOF", "127.0.0.1", "1")
+		require.Equal(t, 1, others(t, nodes, 0), "the server keeps the connection")
+		err := wait(m.Acquire(claim("other", "t"), time.Second, 1), t.Context())
+		require.ErrorContains(t, err, "READONLY")
+		becomes(t, m, 0, NodeDown, "READONLY")
+		ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
+		if guard == GuardAuto {
+			becomes(t, m, 0, NodeQuarantined, whyDemoted)
+		}
+		becomes(t, m, 0, NodeUp, "")
+		require.NoError(t, wait(m.Acquire(claim("new", "t"), time.Second, 1), t.Context()))
+	}
+}
+
+// The goal: if an endpoint leads to another server, a client that meets a demoted one dials it again.
+func TestAnEndpointIsDialledAgainBehindADemotedMaster(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 2)
+	var master atomic.Int32
+	m := start(t, []string{"redis://locks.example:6379"}, func(c *Config) {
+		waits(3 * time.Second)(c)
+		c.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			address := strings.TrimPrefix(nodes.URLs()[master.Load()], "redis://")
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}
+	})
+	up(t, m)
+	ask(t, nodes, 0, "REPLICAOF", "127.0.0.1", "1")
+	master.Store(1)
+	err := wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context())
+	require.ErrorContains(t, err, "READONLY")
+	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, m, 0, NodeUp, "")
+	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()))
+	require.Equal(t, "t", ask(t, nodes, 1, "GET", "k"))
+	require.Zero(t, others(t, nodes, 0))
+}
+
+// The goal: a master without memory is failing: the log says so once, it is no spare, and still
+// extends and releases. It is up again when it has memory, also if nobody asks it for a lock.
+func TestAMasterWithoutMemoryIsFailing(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	var log diary
+	m := start(t, nodes.URLs(), log.about("node is"))
+	up(t, m)
+	require.Eventually(t, func() bool { return log.infos.Load() == 3 }, patient, time.Millisecond)
+	held := claim("held", "t")
+	require.NoError(t, wait(m.Acquire(held, time.Minute, 1), t.Context()))
+	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == "t" }, patient, time.Millisecond)
+	require.Equal(t, 1, m.Spare())
+
+	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
+	traffic(t, m, func() bool { return m.Nodes()[0].State == NodeFailing })
+	status := becomes(t, m, 0, NodeFailing, "OOM")
+	require.Zero(t, m.Spare())
+	require.True(t, m.Reachable())
+	require.Equal(t, uint64(1), status.Stats.Connects)
+	require.Zero(t, status.Stats.Disconnects)
+	begin := m.nodes[0].progress.now()
+	traffic(t, m, func() bool { return time.Duration(m.nodes[0].progress.now()-begin) > 2*time.Second })
+	require.Equal(t, int32(1), log.warnings.Load())
+
+	require.NoError(t, wait(m.Extend(held, 2*time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()))
+	require.Eventually(t, func() bool { return ask(t, nodes, 0, "PTTL", "held").(int64) > 60_000 }, patient, time.Millisecond)
+	require.NoError(t, wait(m.Release(held, 1), t.Context()))
+	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == nil }, patient, time.Millisecond)
+	require.Equal(t, NodeFailing, m.Nodes()[0].State, "an extension and a release are no grants")
+
+	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory", "0")
+	becomes(t, m, 0, NodeUp, "")
+	require.Equal(t, 1, m.Spare())
+	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Connects)
+	require.Eventually(t, func() bool { return log.infos.Load() == 4 }, patient, time.Millisecond)
+	require.Equal(t, int32(1), log.warnings.Load())
+}
+
+// traffic takes and releases locks until this is so.
+func traffic(t *testing.T, m *Mux, done func() bool) {
+	t.Helper()
+	n := 0
+	require.Eventually(t, func() bool {
+		n++
+		c := claim(fmt.Sprint("traffic", n), "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		require.NoError(t, wait(m.Release(c, 1), t.Context()))
+		return done()
+	}, patient, time.Millisecond)
+}
+
+// attempts makes an attempt every 100 ms for d, and returns the last error.
+func attempts(t *testing.T, m *Mux, d time.Duration) (err error) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		err = wait(m.Acquire(claim(fmt.Sprint("k", time.Now()), "t"), time.Minute, 1), t.Context())
+	}
+	return err
+}
+
+// misconf is what a master answers whose last snapshot failed.
+const misconf = "-MISCONF Redis is configured to save RDB snapshots\r\n"
+
+// refusesAll is a server that refuses locks and probes with an error.
+func refusesAll(text string) map[string]string {
+	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + noneKey: text}
+}
+
+// The goal: what a node answers for less than a second says nothing. Then it is failing, its votes
+// are unknown as before, and it is up again at the first grant, or at a probe within a second.
+func TestANodeFailsWhenItRefusesForASecond(t *testing.T) {
+	var log diary
+	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+		node := func() NodeStatus { return m.Nodes()[0] }
+		actors[0].play(refusesAll(misconf))
+		require.NoError(t, attempts(t, m, 900*time.Millisecond))
+		require.Equal(t, NodeUp, node().State)
+		actors[0].play(nil)
+		require.NoError(t, attempts(t, m, 100*time.Millisecond))
+		actors[0].play(refusesAll(misconf))
+		require.NoError(t, attempts(t, m, 900*time.Millisecond))
+		require.Equal(t, NodeUp, node().State, "the second begins behind the last grant")
+		require.NoError(t, attempts(t, m, 200*time.Millisecond))
+		require.Equal(t, NodeFailing, node().State)
+		require.ErrorContains(t, node().Err, "MISCONF")
+		require.Zero(t, node().Until)
+		require.Zero(t, m.Spare())
+		require.Equal(t, int32(1), log.warnings.Load())
+		require.NotZero(t, m.Judge("a", 0))
+		require.NotZero(t, m.Judge("a", 1))
+
+		actors[1].play(refusesAll(misconf))
+		var e *QuorumError
+		require.ErrorAs(t, attempts(t, m, 3*time.Second), &e)
+		require.Equal(t, 2, e.Unknown)
+		require.Equal(t, 1, e.Granted)
+		require.Negative(t, m.Spare())
+		require.True(t, m.Reachable())
+
+		actors[0].play(nil)
+		require.NoError(t, attempts(t, m, 100*time.Millisecond))
+		require.Equal(t, NodeUp, node().State, "a grant ends it")
+		actors[1].play(nil)
+		time.Sleep(time.Second)
+		require.Equal(t, NodeUp, m.Nodes()[1].State, "a probe ends it")
+		require.Equal(t, int32(2), log.warnings.Load())
+	}, log.about("node is failing"))
+}
+
+// The goal: a node that is asked once, and refuses, is found out by the probe alone.
+func TestANodeThatIsHardlyAskedFailsAsWell(t *testing.T) {
+	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+		actors[0].play(refusesAll(misconf))
+		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
+		time.Sleep(failingAfter - time.Millisecond)
+		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		time.Sleep(2 * time.Millisecond)
+		require.Equal(t, NodeFailing, m.Nodes()[0].State)
+		actors[0].cut() // a new connection begins anew
+		time.Sleep(lastPause)
+		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		time.Sleep(time.Hour)
+		require.Equal(t, NodeUp, m.Nodes()[0].State)
+	})
+}
+
+// The goal: a failing node that is demoted is left, also if nobody asks it for a lock.
+func TestADemotionOfAFailingNodeIsNoticed(t *testing.T) {
+	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+		actors[0].play(refusesAll(misconf))
+		require.NoError(t, attempts(t, m, 2*time.Second))
+		require.Equal(t, NodeFailing, m.Nodes()[0].State)
+		actors[0].play(refusesAll("-READONLY You can't write against a read only replica.\r\n"))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, NodeDown, m.Nodes()[0].State)
+		require.ErrorContains(t, m.Nodes()[0].Err, "READONLY")
+	})
+}
+
+// The goal: a vote that comes on a line behind READONLY does not count. The server may be a master
+// again by then, with the keys of another one.
+func TestNoVoteCountsBehindADemotion(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
+		n := m.nodes[0]
+		l := n.sending()
+		require.True(t, n.counted(l))
+		l.leave([]answer{{replied: true, err: errors.New("OOM no memory")}, {vote: granted, replied: true}})
+		require.True(t, n.counted(l))
+		l.leave([]answer{{vote: granted, replied: true}, {replied: true, err: errors.New("READONLY no")}})
+		require.False(t, n.counted(l))
+		votes := []answer{{vote: granted, replied: true}}
+		doubt(votes)
+		l.explain(votes)
+		require.Equal(t, answer{broken: true, err: errors.New("READONLY no")}, votes[0])
+	})
+}
+
+// The goal: a server that said READONLY was a replica, also if it is a master again when the client
+// looks at it.
+func TestADemotionThatTheHandshakeDoesNotSeeIsNoticed(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 1)
+	var shut atomic.Bool
+	m := start(t, nodes.URLs(), func(c *Config) {
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if shut.Load() {
+				return nil, errors.New("shut")
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}
+	})
+	up(t, m)
+	ask(t, nodes, 0, "REPLICAOF", "127.0.0.1", "1")
+	shut.Store(true)
+	require.ErrorContains(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()), "READONLY")
+	becomes(t, m, 0, NodeDown, "shut")
+	ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
+	shut.Store(false)
+	becomes(t, m, 0, NodeQuarantined, whyDemoted)
+}
+
+// The goal: a caller whose keys are forbidden does not make a node fail, also if nobody else asks
+// for locks; commands that are forbidden for all do.
+func TestOneCallersForbiddenKeysAreNoFailure(t *testing.T) {
+	const key = "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n"
+	const command = "-NOPERM this user has no permissions to run the 'set' command\r\n"
+	var log diary
+	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+		actors[0].play(map[string]string{"SET": key})
+		require.NoError(t, attempts(t, m, 10*time.Second))
+		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		require.Zero(t, log.warnings.Load())
+		actors[0].play(refusesAll(command))
+		require.NoError(t, attempts(t, m, 3*time.Second))
+		require.Equal(t, NodeFailing, m.Nodes()[0].State)
+		require.Equal(t, int32(1), log.warnings.Load())
+	}, log.about("node is failing"))
+}
+
+// The goal: a server that lost its scripts is loaded them for the probe as well.
+func TestAProbeLoadsItsScript(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 1)
+	m := start(t, nodes.URLs(), nil)
+	up(t, m)
+	for range 2 {
+		ask(t, nodes, 0, "SCRIPT", "FLUSH")
+		refusal, answered := m.nodes[0].probe(t.Context())
+		require.True(t, answered)
+		require.NoError(t, refusal)
+	}
+	keys, err := nodes.Keys(0, noneKey)
+	require.NoError(t, err)
+	require.Empty(t, keys)
+}
+
+// The goal: while a demoted master stays behind an endpoint, the log says so once, the node is
+// dialled with growing pauses, and what was on its way says why it failed.
+func TestADroppedNodeIsProvenBeforeItIsUp(t *testing.T) {
+	var log diary
+	var dials atomic.Int32
+	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+		dials.Store(0)
+		actors[0].hear(func(command string) {
+			if command == "HELLO" {
+				dials.Add(1)
+			}
+		})
+		actors[0].play(refusesAll("-READONLY You can't write against a read only replica.\r\n"))
+		actors[1].play(refusesAll(misconf))
+		for range 100 {
+			err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
+			var e *NodeError
+			require.ErrorAs(t, err, &e)
+			require.ErrorContains(t, e, "READONLY")
+			time.Sleep(100 * time.Millisecond)
+		}
+		status := m.Nodes()[0]
+		require.Equal(t, NodeDown, status.State)
+		require.ErrorContains(t, status.Err, "READONLY")
+		require.Equal(t, uint64(1), status.Stats.Disconnects)
+		require.Equal(t, int32(1), log.warnings.Load())
+		require.LessOrEqual(t, int(dials.Load()), 50)
+		actors[0].play(nil)
+		time.Sleep(lastPause)
+		require.Equal(t, NodeUp, m.Nodes()[0].State)
+	}, log.about("node is down"))
+}
+
+// The goal: the errors after which a connection is of no use are recognised, also inside a script,
+// and others are not.
+func TestErrorsOfUselessServers(t *testing.T) {
+	for text, want := range map[string]bool{
+		"READONLY You can't write against a read only replica.":                                 true,
+		"READONLY You can't write against a read only replica. script: f00, on @user_script:9.": true,
+		"LOADING Redis is loading the dataset in memory":                                        true,
+		"LOADING": true,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                                  true,
+		"ERR Error running script (call to f_f00): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica.": true,
+		"OOM command not allowed when used memory > 'maxmemory'.":                                                                           false,
+		"NOPERM no permissions to access the key READONLY":                                                                                  false,
+		"READONLYISH":                          false,
+		"BUSY Redis is busy running a script.": false,
+	} {
+		require.Equal(t, want, ofUseless(errors.New(text)), text)
+	}
+}
