@@ -50,7 +50,7 @@ type admission struct {
 	option  *rueidis.ClientOption
 	logger  *slog.Logger
 
-	memory memory
+	memory   memory
 	answered bool // some server has answered the handshake
 	warned   bool // that the node can't be guarded
 	// warnedSame: that it may be the same server as another node. warnedRenewal: that its generation can't be renewed.
