@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -85,6 +86,9 @@ func (n *node) connecting(ctx context.Context) {
 
 // rest returns after d or when ctx ends.
 func rest(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -166,6 +170,7 @@ func (n *node) confirm(ctx context.Context) error {
 		_ = l.Close()
 		return err
 	}
+	l.changed = n.mux.servers.apart(l)
 	if err := n.prove(ctx); err != nil {
 		l.drop(err)
 		return err
@@ -222,43 +227,74 @@ func withoutPassword(err error, password string) error {
 	return errors.New(shown)
 }
 
-// serve returns when the connection is lost or ctx ends, and meanwhile sends again what the server answered with errors.
-func (n *node) serve(ctx context.Context) {
-	// A connection may end before it is time to renew, again and again. So that counts from the last renewal on any connection.
-	pause, renewal := time.NewTimer(resendPause), time.NewTimer(time.Until(n.admission.renewed.Add(untilRenewal())))
-	defer pause.Stop()
-	defer renewal.Stop()
-	armed := true
-	probe := time.NewTimer(probeEvery) // the first one finds nothing
-	defer probe.Stop()
-	review := func() {
-		if again := n.review(ctx); again > 0 {
-			probe.Reset(again)
+// duties are when the connector does what it does while a connection lasts. A zero time is never.
+type duties struct {
+	resend time.Time // what the server answered with errors
+	renew  time.Time // the generation
+	review time.Time // a node that refuses acquires
+}
+
+// next returns the time until the first duty; 0 if it is due.
+func (d *duties) next(now time.Time) time.Duration {
+	var next time.Duration = math.MaxInt64
+	for _, at := range [...]time.Time{d.resend, d.renew, d.review} {
+		if !at.IsZero() {
+			next = min(next, max(0, at.Sub(now)))
 		}
 	}
+	return next
+}
+
+// serve returns when the connection is lost or ctx ends, and does the duties meanwhile. One timer serves all of them. It
+// is set just before the connector waits, so it never fires while the connector is busy.
+func (n *node) serve(ctx context.Context) {
+	now := time.Now()
+	// A connection may end before it is time to renew, again and again. So that counts from the last renewal on any connection.
+	d := duties{resend: now.Add(resendPause), renew: n.admission.renewed.Add(untilRenewal()), review: now.Add(probeEvery)}
+	timer := time.NewTimer(math.MaxInt64)
+	defer timer.Stop()
 	for {
-		select {
-		case <-n.kept:
-			if !armed {
-				pause.Reset(resendPause)
-				armed = true
+		pause := d.next(time.Now())
+		if pause == 0 {
+			n.do(ctx, &d)
+			if ctx.Err() != nil {
+				return
 			}
-		case <-pause.C:
-			armed = false
-			n.resend()
-		case <-renewal.C:
-			n.renew(ctx)
-			renewal.Reset(untilRenewal())
+			continue
+		}
+		timer.Reset(pause)
+		select {
+		case <-timer.C:
+		case <-n.kept:
+			if d.resend.IsZero() {
+				d.resend = time.Now().Add(resendPause)
+			}
 		case <-n.mux.generations.renewal[n.index]:
-			n.renew(ctx)
+			d.renew = time.Now()
 		case <-n.refusals.asks:
-			review()
-		case <-probe.C:
-			review()
+			d.review = time.Now()
 		case <-n.lost:
 			return
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// do does one duty that is due.
+func (n *node) do(ctx context.Context, d *duties) {
+	due := func(at time.Time) bool { return !at.IsZero() && !at.After(time.Now()) }
+	switch {
+	case due(d.resend):
+		d.resend = time.Time{}
+		n.resend()
+	case due(d.renew):
+		n.renew(ctx)
+		d.renew = time.Now().Add(untilRenewal())
+	case due(d.review):
+		d.review = time.Time{}
+		if again := n.review(ctx); again > 0 {
+			d.review = time.Now().Add(again)
 		}
 	}
 }

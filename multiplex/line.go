@@ -20,7 +20,8 @@ type line struct {
 	durable bool   // what the server has answered outlives its restart. Set before anybody else has the line
 	closed  func()
 	once    sync.Once
-	// changed is when the node got this server, if it may have been another's before. Set before anybody else has the line.
+	// changed is when the node got this server, if it may have been another's before. Set before the line is valid, and
+	// read only when it is.
 	changed time.Time
 	over    atomic.Bool  // it was closed
 	state   atomic.Int32 // fresh, valid or void

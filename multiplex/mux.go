@@ -157,7 +157,7 @@ func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
 	}
 	late := d.late
 	for i, node := range m.nodes {
-		if node.line.Load().mayRepeat(d.lateAt) {
+		if node.sending().mayRepeat(d.lateAt) {
 			late |= one(i)
 		}
 	}

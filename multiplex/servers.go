@@ -71,8 +71,7 @@ func (s *servers) claim(runID string, node int, l *line) (changed time.Time, for
 	defer s.mu.Unlock()
 	own := &s.last[node]
 	switch {
-	case runID == "":
-		changed = s.lastEnd(node)
+	case runID == "": // see apart
 	case own.runID == runID:
 		changed, former = own.changed, own.client
 	default:
@@ -91,16 +90,6 @@ func (s *servers) claim(runID string, node int, l *line) (changed time.Time, for
 	}
 	*own = serverClaim{runID: runID, changed: changed, client: former, line: l, ended: own.ended}
 	return changed, former, nil
-}
-
-// lastEnd is when another node lost a connection last. mu is held.
-func (s *servers) lastEnd(node int) (last time.Time) {
-	for i, c := range s.last {
-		if i != node && c.ended.After(last) {
-			last = c.ended
-		}
-	}
-	return last
 }
 
 // admitted notes the server's number of a connection that was admitted.
@@ -135,6 +124,21 @@ func (s *servers) ready(l *line) (others []int) {
 		}
 	})
 	return others
+}
+
+// apart is when the node got the server of l at the latest, if the server may be one that another node had. It is asked
+// when the servers were told apart: until then another node may lose the connection by which it would be known.
+func (s *servers) apart(l *line) (changed time.Time) {
+	changed = l.changed
+	s.of(l, func(own *serverClaim, node int) {
+		for i, c := range s.last {
+			if i != node && (c.runID == "" || own.runID == "") && c.ended.After(changed) {
+				changed = c.ended
+			}
+		}
+		own.changed = changed
+	})
+	return changed
 }
 
 // of calls f for the claim of an open connection.

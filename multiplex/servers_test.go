@@ -77,12 +77,15 @@ func TestServers_WithoutARunIDMayBeAnyOther(t *testing.T) {
 		s.close(a)
 		require.Empty(t, s.ready(a), "closed meanwhile")
 		s.close(b)
-		_, changed, _ := claimed(t, s, none, 1)
-		require.True(t, changed, "it may be the one that node a had")
+		b, _, _ = claimed(t, s, none, 1)
+		require.False(t, s.apart(b).IsZero(), "it may be the one that node a had")
 		s = newServers(make([]endpoint, 2))
-		_, _, _ = claimed(t, s, run("1"), 0)
-		_, changed, _ = claimed(t, s, none, 1)
-		require.False(t, changed, "no other has lost any")
+		a, _, _ = claimed(t, s, run("1"), 0)
+		b, _, _ = claimed(t, s, none, 1)
+		require.Zero(t, s.apart(b), "no other has lost any")
+		s.ready(a)
+		s.close(a)
+		require.False(t, s.apart(b).IsZero(), "another was lost before they were told apart")
 	}
 }
 
@@ -290,6 +293,7 @@ func TestServers_ThatMayStillShortenAreNotTrusted(t *testing.T) {
 		c.broke(short, one(0))
 		time.Sleep(time.Nanosecond)
 		moved := &line{changed: time.Now()} // or restarted
+		moved.state.Store(valid)
 		m.nodes[1].line.Store(moved)
 		ttl := m.Trusted(c, time.Minute)
 		a := m.newAttempt(c, extend, ttl, time.Second, time.Second)

@@ -58,7 +58,7 @@ type hold struct {
 type cut struct {
 	end      time.Time // of the lease
 	deadline time.Time // when the holder is told at the latest
-	planned  time.Time // when the lease would have ended; an extension that waits may be sent until then
+	planned  time.Time // when the lease would have ended without any; an extension that waits may be sent until then
 }
 
 // span is a call.
@@ -182,17 +182,19 @@ func (b *hold) suspended(left, d time.Duration, looks bool) {
 		return
 	}
 	passed := b.cut.end.Before(now) && !now.After(b.cut.deadline)
+	planned := b.cut.planned // an extension may have begun before several suspensions
+	if without := now.Add(left); without.After(planned) {
+		planned = without
+	}
 	switch {
 	case over && passed: // since an earlier suspension, unless it was extended by itself after that
 		b.cut.deadline = notice
-		if planned := now.Add(left); planned.After(b.cut.planned) {
-			b.cut.planned = planned
-		}
 	case left-d > suspensionNotice:
 		b.cut = cut{}
 	default:
-		b.cut = cut{end: now.Add(max(0, left-d)), deadline: notice, planned: now.Add(left)}
+		b.cut = cut{end: now.Add(max(0, left-d)), deadline: notice}
 	}
+	b.cut.planned = planned
 	switch {
 	case over:
 		b.close(now)
