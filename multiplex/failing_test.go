@@ -172,8 +172,7 @@ func TestANodeFailsWhenItRefusesForASecond(t *testing.T) {
 		actors[1].play(refusesAll(misconf))
 		var e *QuorumError
 		require.ErrorAs(t, attempts(t, m, 3*time.Second), &e)
-		require.Equal(t, 2, e.Unknown)
-		require.Equal(t, 1, e.Granted)
+		require.GreaterOrEqual(t, e.Unknown, 2, "the third need not have answered when that was certain")
 		require.Negative(t, m.Spare())
 		require.True(t, m.Reachable())
 
