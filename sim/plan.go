@@ -219,7 +219,7 @@ func (p *Plan) guarded() bool {
 
 // stopping draws suspensions of all clients.
 func (p *Plan) stopping(rng *rand.Rand) {
-	if p.draws(rng, p.mix.Stopped) {
+	if p.mix.Stopped { // only then: by how much a context may be late across several suspensions is not settled
 		times := []time.Duration{300 * time.Millisecond, time.Second, 4 * time.Second}
 		p.stops = times[rng.IntN(len(times))]
 	}
