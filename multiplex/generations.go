@@ -55,7 +55,7 @@ func readGenerations(text string) (own generation, others map[string]int64) {
 //
 //  1. A number that this client got from a node, or another node keeps of it, is never above the true one. The node had
 //     written it to its disk before it answered.
-//  2. So a node with a lower number of the same id has forgotten something: see known.
+//  2. So a node with a lower number of the same id has forgotten something: see forgot.
 //  3. A holder of a lease is connected to a quorum, and each node of it is told the others' numbers every few seconds. So
 //     of any nodes that are more than a quorum leaves out, one keeps the number of that time: see vouch.
 type generations struct {

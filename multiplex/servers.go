@@ -64,7 +64,7 @@ func identity(runID string) string {
 }
 
 // claim makes a server the node's while l is open. The error is that another node has it. changed is when the node got
-// the server, if the last one may have been another. former is the client number of this Mux's last connection there.
+// the server, if the last one may have been another; without a run_id apart tells it later. former is the client number of this Mux's last connection there.
 func (s *servers) claim(runID string, node int, l *line) (changed time.Time, former string, err error) {
 	runID = identity(runID)
 	s.mu.Lock()

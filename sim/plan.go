@@ -39,7 +39,7 @@ type Mix struct {
 	Restored bool
 	// Demoted makes replicas of nodes, where nodes forget. Some seeds do so anyway.
 	Demoted bool
-	// Stopped suspends all clients together. Some seeds do so anyway.
+	// Stopped suspends all clients together. No other seeds do so.
 	Stopped bool
 }
 
