@@ -107,6 +107,7 @@ func TestFenceIsReadableAfterTheEnd(t *testing.T) {
 		require.Equal(t, f, l.Fence(), "extensions keep it")
 		<-l.Done()
 		require.Equal(t, f, l.Fence())
+		synctest.Wait() // the keys are deleted once the holder has been told
 		plain := v.hold(t, c, "k")
 		require.Zero(t, plain.Fence())
 		release(t, plain)
