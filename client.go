@@ -78,7 +78,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	})
 	c.mux, err = multiplex.New(multiplex.Config{
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
-		Prefix: cfg.Prefix, Guard: cfg.RestartGuard,
+		Credentials: cfg.Credentials, Prefix: cfg.Prefix, Guard: cfg.RestartGuard,
 		OnReachable: c.outage.wakeNext,
 	})
 	if err != nil {

@@ -40,6 +40,13 @@ const (
 type Config struct {
 	// Nodes has one URL for each independent master, in an odd number such as 3 or 5: redis://user:pass@host:6379/0,
 	// rediss:// for TLS, unix:///path, or host:port. At most 64. docs/production.md tells what else a URL may say.
+	//
+	// A master that Sentinel watches has the addresses of its sentinels and its name there:
+	//
+	//	redis://user:pass@sentinel1:26379/0?addr=sentinel2:26379&addr=sentinel3:26379&master_set=mymaster
+	//
+	// The user and password before the @ are the master's. The sentinels' own are the parameters
+	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL.
 	Nodes []string
 	// TTL is the lease time where a call names none: 10 s, or MaxTTL if that is less. At least 10 ms, in whole
 	// milliseconds, rounded down.
@@ -61,13 +68,21 @@ type Config struct {
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's roots for rediss:// and
 	// no TLS for host:port.
 	TLS *tls.Config
+	// Credentials returns the user and password for the next connection to a node, such as a token
+	// that is valid for some minutes; nil for those in the URLs, which must have none if it is set.
+	// node is what NodeStatus.Addr shows. The Client calls it on a goroutine, before each connect and
+	// never twice at the same time for one node. An error or a panic makes the node down. ctx ends
+	// after three seconds, or when Close ends the connections. A call that does not return then is
+	// left, as by Dial. While a node is down or quarantined, there may be several calls a second, so
+	// keep a token as long as it is valid. A connection outlasts its token, if the server allows that.
+	Credentials func(ctx context.Context, node string) (user, password string, err error)
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
 	// unix. The Client calls it on a goroutine, and again after every loss of a connection. ctx ends
 	// after a second, or when Close ends the connections, and Dial should return then. If it does
 	// not, the node is down, NodeStatus.Err says why, and Dial is not called again for this node
 	// before it has returned. Close does not wait for such a call, so the goroutine may outlive the
 	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
-	// each node.
+	// each node. The same holds for each sentinel, which Dial connects to as well.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger gets a line when a node is lost, quarantined or back, when leases are lost, and each minute
 	// while calls wait and no quorum can be reached; nil for slog.Default.

@@ -67,6 +67,7 @@ func (f *findings) judge(node *multiplex.Facts) {
 // remedy is what to do about a node that can't be used.
 func remedy(err error) string {
 	for _, known := range [...]struct{ code, do string }{
+		{"no sentinel names the master:", "do what is said for each sentinel, or correct its URL"},
 		{"WRONGPASS", "correct the user or password in its URL, or on the server (ACL SETUSER)"},
 		{"NOAUTH", "the server wants a password: put user and password into its URL"},
 		{"NOPERM", "give its user the permissions that docs/production.md lists (ACL SETUSER)"},

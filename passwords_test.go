@@ -145,18 +145,30 @@ func TestNoPasswordComesOutOfWhatCanNotBeDialled(t *testing.T) {
 	for _, password := range oddPasswords {
 		o := &outpour{t: t}
 		escaped := url.UserPassword("me", password).String() + "@127.0.0.1:"
-		c, err := o.client([]string{"redis://" + escaped + "1", escaped + "2", "rediss://" + escaped + "3"}, func(cfg *lockpipe.Config) {
+		sentinels := "redis://127.0.0.1:4?master_set=m&sentinel_user=me&sentinel_password="
+		inQuery := strings.ReplaceAll(url.QueryEscape(password), "+", "%20")
+		urls := []string{"redis://" + escaped + "1", escaped + "2", "rediss://" + escaped + "3", sentinels + inQuery}
+		c, err := o.client(urls, func(cfg *lockpipe.Config) {
 			cfg.Dial = func(_ context.Context, network, address string) (net.Conn, error) {
 				return nil, fmt.Errorf("no way to %s %s: %w", network, address, net.ErrClosed)
 			}
 		})
 		require.NoError(t, err)
 		down(t, c, 0, "no way to")
+		down(t, c, 3, "no way to tcp 127.0.0.1:4")
+		o.all(c)
+		c, err = o.client([]string{"127.0.0.1:1"}, func(cfg *lockpipe.Config) {
+			cfg.Credentials = func(context.Context, string) (string, string, error) {
+				return "me", password, fmt.Errorf("refused %s", password)
+			}
+		})
+		require.NoError(t, err)
+		down(t, c, 0, "Config.Credentials: refused ...")
 		o.all(c)
 		plain := "me:" + password + "@127.0.0.1:1"
 		for _, text := range []string{
 			"redis://" + plain, plain, "reddis://" + escaped + "1", "redis://" + escaped + "x", "redis://" + escaped + "1/first", "redis://" + escaped + "1?max=1",
-			"redis://127.0.0.1:1?password=" + password, "redis://127.0.0.1:1#" + password, "unix://me:" + password + "@", "redis://" + plain + "\n", "%" + plain,
+			"redis://127.0.0.1:1?password=" + password, "redis://127.0.0.1:1#" + password, "unix://me:" + password + "@", sentinels + password, "redis://" + plain + "\n", "%" + plain,
 		} {
 			c, err := o.client([]string{"127.0.0.1:2", text}, nil)
 			o.add(err)

@@ -29,7 +29,11 @@ const (
 	vouchPause    = 20 * time.Millisecond
 )
 
-var errReplica = errors.New("READONLY: it is a replica of another server; the nodes have to be independent masters")
+var (
+	errReplica = errors.New("READONLY: it is a replica of another server; the nodes have to be independent masters")
+	errNamed   = errors.New("READONLY: the sentinels name it as the master, and it is a replica: " +
+		"a failover may be under way")
+)
 
 // admission decides for one node whether a connection may be used. Owned by the keeper, and by rueidis' dial hook, which runs for the
 // keeper alone.
@@ -49,6 +53,8 @@ type admission struct {
 	servers *servers
 	option  *rueidis.ClientOption
 	logger  *slog.Logger
+	// replicated: Sentinel watches the master, so it has replicas, and one of them may have voted.
+	replicated bool
 
 	memory   memory
 	answered bool // some server has answered the handshake
@@ -60,10 +66,10 @@ type admission struct {
 
 func (m *Mux) newAdmission(index int, e *endpoint) *admission {
 	a := &admission{
-		node: index, addr: e.address, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first, servers: m.servers, option: &e.option, logger: m.cfg.Logger,
+		node: index, addr: e.name, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first, servers: m.servers, option: &e.option, logger: m.cfg.Logger,
 		none: m.cfg.Prefix + noneKey, generations: m.cfg.Prefix + generationsKey, known: m.generations,
 	}
-	a.probe = a.none + rand.Text()
+	a.probe, a.replicated = a.none+rand.Text(), e.masterSet != ""
 	if a.mode != GuardOff {
 		a.marker = m.cfg.Prefix + markerKey
 	}
@@ -107,8 +113,12 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 		return "", a.unguarded(s.silence)
 	case s.replica:
 		a.memory.replica = s.runID
+		if a.replicated {
+			return "", errNamed
+		}
 		return "", errReplica
 	}
+	a.suspectReplicas(&s)
 	v, err := a.decide(ctx, h, &s)
 	switch {
 	case err != nil:
@@ -143,6 +153,18 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 	a.memory = a.memory.settled()
 	a.servers.admitted(l, s.client)
 	return s.runID, nil
+}
+
+// suspectReplicas trusts no memory of a master that Sentinel watches, if another server may have
+// voted since. Its own marker shows then that it forgot nothing, and not that it has all locks.
+func (a *admission) suspectReplicas(s *sight) {
+	if !a.replicated {
+		return
+	}
+	s.promoted = true // neither its disk nor its age says what a replica has granted
+	if a.memory.runID != "" && a.memory.runID != s.runID {
+		a.memory.replica = s.runID
+	}
 }
 
 // decide is assess, and the first use. A node that lost its marker is told from one that never had any by a marker that says so: see marks.

@@ -130,7 +130,7 @@ func (n *node) probe(ctx context.Context) (refusal error, answered bool) {
 			continue
 		}
 		if err != nil {
-			err = withoutPassword(errors.New(err.Error()), n.password)
+			err = n.hide(errors.New(err.Error()))
 		}
 		return err, true
 	}

@@ -210,7 +210,7 @@ func (n *node) send(f *flight, attempts []*Attempt, answers []answer, repeat boo
 			f.again = p.repeat(f.again, err)
 		default:
 			failure := explained(failed(r), results[:loads])
-			failure.err = withoutPassword(failure.err, n.password) // also of a connection that was being made
+			failure.err = n.hide(failure.err) // also of a connection that was being made
 			reusable = reusable && failure.replied
 			p.spread(failure, attempts, answers)
 		}

@@ -50,7 +50,7 @@ func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	l := &line{Conn: conn}
+	l := &line{Conn: conn, address: g.dialer.endpoint.address}
 	l.closed = func() {
 		g.admission.servers.close(l)
 		g.closed()

@@ -134,13 +134,7 @@ type sight struct {
 // introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, selects the database, and wants to be allowed to
 // delete, with the key of that name, which is not there. marker and generations are the keys to read; marker is "" where the guard is off. rueidis does some of it again.
 func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none string) (sight, error) {
-	var questions []question
-	switch {
-	case o.Username != "":
-		questions = append(questions, question{[]string{"AUTH", o.Username, o.Password}, reply.failure})
-	case o.Password != "":
-		questions = append(questions, question{[]string{"AUTH", o.Password}, wrongPassword})
-	}
+	questions := authentication(o)
 	if o.SelectDB != 0 {
 		questions = append(questions, question{[]string{"SELECT", strconv.Itoa(o.SelectDB)}, reply.failure})
 	}
@@ -169,6 +163,17 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none
 	return s, err
 }
 
+// authentication is how the client authenticates, if it has a user or a password.
+func authentication(o *rueidis.ClientOption) []question {
+	switch {
+	case o.Username != "":
+		return []question{{[]string{"AUTH", o.Username, o.Password}, reply.failure}}
+	case o.Password != "":
+		return []question{{[]string{"AUTH", o.Password}, wrongPassword}}
+	}
+	return nil
+}
+
 // unfit is why a server that shows these fields can be no node. A compatible server has a version of
 // its own beside Redis', and may differ from that Redis.
 func unfit(f map[string]string) error {
@@ -182,7 +187,8 @@ func unfit(f map[string]string) error {
 	_, dragonfly := f["dragonfly_version"] // which calls itself a cluster also where it is none
 	switch mode := f["redis_mode"]; {
 	case mode == "sentinel":
-		return errors.New("it is a Redis Sentinel; give the masters themselves, which must be independent")
+		return errors.New("it is a Redis Sentinel; give the masters themselves, " +
+			"or add ?master_set=NAME with the master's name at the sentinels")
 	case mode == "cluster" && !dragonfly:
 		return errors.New("it is a node of a Redis Cluster; give independent masters (cluster-enabled no)")
 	case known == 2 && !another && (major < 6 || major == 6 && minor < 2):

@@ -117,7 +117,7 @@ func (n *node) inspect(ctx context.Context) Facts {
 		f.Err = errSilent
 	case f.Err != nil:
 		f.Quarantined = NodeState(n.state.Load()) == NodeQuarantined
-		f.Err = withoutPassword(f.Err, n.password)
+		f.Err = n.hide(f.Err)
 	}
 	return f
 }
@@ -199,5 +199,5 @@ func (n *node) refused(f *Facts, command string, err error) {
 	if _, isReply := rueidis.IsRedisErr(err); !isReply {
 		text = errUnexpected.Error()
 	}
-	f.Refused = append(f.Refused, Refusal{command, withoutPassword(errors.New(text), n.password).Error()})
+	f.Refused = append(f.Refused, Refusal{command, n.hide(errors.New(text)).Error()})
 }

@@ -38,6 +38,9 @@ var errFlushed = errors.New("the server was flushed, or the connection was made 
 
 // connecting keeps the node connected until ctx ends. It is the node's keeper: the only goroutine that may dial.
 func (n *node) connecting(ctx context.Context) {
+	if n.sentinels != nil {
+		defer n.sentinels.run(ctx)()
+	}
 	pause, look := firstPause, firstLook
 	for {
 		err := n.connect(ctx)
@@ -100,26 +103,64 @@ func rest(ctx context.Context, d time.Duration) {
 // connect makes a connection that was admitted, and on which votes count. The handshake is made by the gate, while rueidis dials.
 func (n *node) connect(ctx context.Context) error {
 	n.parted(ctx)
+	if err := n.logins.renew(ctx); err != nil {
+		return err
+	}
+	n.logins.apply(n.admission.option)
 	for {
+		using, leave, err := n.find(ctx)
+		if err != nil {
+			return err
+		}
 		select { // whatever was lost before does not concern the connection to come
 		case <-n.lost:
 		default:
 		}
 		t := &ticket{}
 		n.ticket = t
-		trying, cancel := context.WithTimeout(context.WithValue(ctx, ticketKey{}, t), connectTimeout)
-		err := n.confirm(trying)
+		trying, cancel := context.WithTimeout(context.WithValue(using, ticketKey{}, t), connectTimeout)
+		err = n.confirm(trying)
 		cancel()
+		switched := context.Cause(using)
+		leave(nil)
 		switch {
 		case err == nil:
 			return nil
+		case ctx.Err() == nil && switched != nil: // another server is the master now
+			rest(ctx, firstPause)
+			continue
 		case errors.Is(err, context.DeadlineExceeded): // of a context that is none of the caller's
 			return fmt.Errorf("not connected within %v", dialTimeout)
 		case t.used || ctx.Err() != nil:
-			return withoutPassword(err, n.password)
+			return n.hide(err)
 		}
 		// The connection that was lost answered instead: rueidis had not put it away yet.
 		rest(ctx, time.Millisecond)
+	}
+}
+
+// find finds out which server is to be dialled. The context ends when it is not the master any more.
+func (n *node) find(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
+	if n.sentinels == nil {
+		using, leave := context.WithCancelCause(ctx)
+		return using, leave, nil
+	}
+	master, err := n.sentinels.master(ctx)
+	if err != nil {
+		return nil, nil, n.hide(err)
+	}
+	n.dialer.endpoint = n.endpoint.at(master)
+	using, leave := n.sentinels.use(ctx, master)
+	return using, leave, nil
+}
+
+// leaveDeposed drops the line if it leads to another server than the master. It takes the line
+// before it asks who is the master, so no newer line is dropped for an older answer. If the keeper
+// opens a line to the old master after that, its connect was ended before: see sentinels.hear.
+func (n *node) leaveDeposed() {
+	l := n.line.Load()
+	if master := n.sentinels.named(); l != nil && master != "" && l.address != master {
+		l.drop(&switchedError{l.address, master})
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // Config says which masters a Mux works with. The caller has checked the durations.
 type Config struct {
 	// Nodes has one URL for each master, 1 to MaxNodes: redis://user:pass@host:6379/0, rediss://, unix://, or host:port.
+	// A master by Sentinel is redis://user:pass@sentinel:26379/0?addr=sentinel2:26379&master_set=name.
 	Nodes []string
 	// NodeTimeout is how long an attempt waits for any one node, at most.
 	NodeTimeout time.Duration
@@ -30,6 +31,9 @@ type Config struct {
 	TLS *tls.Config
 	// Dial opens connections; nil for a net.Dialer. See DialFunc.
 	Dial DialFunc
+	// Credentials returns the user and password for a node; nil for those of its URL. See
+	// CredentialsFunc.
+	Credentials CredentialsFunc
 	// Logger is told of changes of the nodes' states. It is required.
 	Logger *slog.Logger
 	// OnReachable is called after each change of a node's state after which Reachable is true. It
@@ -90,10 +94,16 @@ func New(cfg Config) (*Mux, error) {
 		if err != nil {
 			return nil, fmt.Errorf("[%d] %w", i, err)
 		}
-		if first, twice := places[e.address]; twice {
-			return nil, fmt.Errorf("[%d] is the same master as Nodes[%d] (%s): list each once", i, first, e.address)
+		for _, key := range e.keys() {
+			if first, twice := places[key]; twice {
+				return nil, fmt.Errorf("[%d] is the same master as Nodes[%d] (%s): list each once", i, first, e.name)
+			}
+			places[key] = i
 		}
-		places[e.address] = i
+		if o := &e.option; cfg.Credentials != nil && (o.Username != "" || o.Password != "") {
+			return nil, fmt.Errorf("[%d] has a user or a password, and Config.Credentials is set: "+
+				"leave one of the two out", i)
+		}
 		endpoints[i] = e
 	}
 	m := &Mux{cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10), first: newFirstUse(len(endpoints))}

@@ -52,7 +52,8 @@ func (s NodeState) String() string {
 
 // NodeStatus is what is known of one node.
 type NodeStatus struct {
-	// Addr is host:port or the path of a socket, without user and password.
+	// Addr is host:port or the path of a socket, without user and password. Of a master by Sentinel
+	// it is the master set and the first sentinel: mymaster@host:26379.
 	Addr  string
 	State NodeState
 	// Until is when a quarantine ends, at the latest: it ends before that when another client, which saw the node earlier, lifts it. Zero in
@@ -72,12 +73,12 @@ type NodeStatus struct {
 
 // node is one master: one rueidis client with one socket, the pipeline of its attempts, and the keeper that connects.
 type node struct {
-	addr     string
-	password string // which a server's error must not repeat
-	mux      *Mux
-	index    int
-	client   rueidis.Client
-	pipe     *batch.Pipeline[*Attempt, answer]
+	addr   string
+	logins *logins // with passwords, which a server's error must not repeat
+	mux    *Mux
+	index  int
+	client rueidis.Client
+	pipe   *batch.Pipeline[*Attempt, answer]
 	// trip carries attempts to the server and back, on whatever connection there is.
 	trip func(attempts []*Attempt, answers []answer)
 
@@ -90,8 +91,12 @@ type node struct {
 	kept     chan struct{} // of capacity 1: releases were kept
 	farewell chan struct{} // of capacity 1: rueidis is done with a line
 
+	endpoint  *endpoint
+	sentinels *sentinels // nil if the endpoint is the master's own
+
 	// Owned by the keeper:
 	admission *admission
+	dialer    *dialer
 	ticket    *ticket // of the last connection
 	owed      bool    // the last line will say farewell
 	suspect   bool    // a line was dropped for a useless server: later ones are proven
@@ -110,7 +115,9 @@ type node struct {
 }
 
 func newNode(m *Mux, index int, e endpoint) (*node, error) {
-	n := &node{addr: e.address, password: e.option.Password, mux: m, index: index, settled: make(chan struct{})}
+	n := &node{addr: e.name, endpoint: &e, mux: m, index: index, settled: make(chan struct{})}
+	n.logins, n.sentinels = newLogins(&e, m), newSentinels(&e, m, n.leaveDeposed)
+	n.dialer = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
 	n.lost, n.kept, n.farewell = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	n.admission = m.newAdmission(index, &e)
 	n.progress.epoch = time.Now()
@@ -120,14 +127,16 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.look = n.watchExchange
 	n.arms = n.newArms()
 	g := &gate{
-		dialer:    &dialer{endpoint: &e, dial: m.cfg.Dial, logger: m.cfg.Logger},
-		admission: n.admission,
-		opened:    n.line.Store, closed: func() { signal(n.lost) }, changed: n.invalidated,
+		dialer: n.dialer, admission: n.admission,
+		opened: n.line.Store, closed: func() { signal(n.lost) }, changed: n.invalidated,
 	}
 	var err error
 	n.client, err = g.client()
 	return n, err
 }
+
+// hide is the error without the node's passwords.
+func (n *node) hide(err error) error { return n.logins.hide(err) }
 
 func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
 	return batch.New(batch.Config[*Attempt, answer]{
@@ -210,6 +219,9 @@ func (n *node) become(s NodeState, err error) {
 		m.cfg.OnReachable()
 	}
 	log := n.mux.cfg.Logger.With(slog.String("node", n.addr))
+	if n.sentinels != nil {
+		log = log.With(slog.String("master", n.sentinels.inUse()))
+	}
 	switch {
 	case s == NodeUp:
 		log.Info("lockpipe: node is up")

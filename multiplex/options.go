@@ -34,11 +34,44 @@ const (
 	bufferSize   = 128 << 10
 )
 
-// endpoint is one node of the configuration.
+// endpoint is one node of the configuration, or one server to dial.
 type endpoint struct {
+	name    string // what Nodes and errors show, without user and password
 	network string // "tcp" or "unix"
-	address string // without user and password: what Nodes and errors show
+	address string // to dial; of a node by Sentinel that of the first sentinel
 	option  rueidis.ClientOption
+	// masterSet is the name of the master at the sentinels, which have these endpoints; "" and nil
+	// if the address is the master's own.
+	masterSet string
+	sentinels []endpoint
+}
+
+// keys are what no other node may have: the address, or the master set at each of the sentinels.
+func (e *endpoint) keys() (all []string) {
+	if e.masterSet == "" {
+		return []string{e.address}
+	}
+	for _, s := range e.sentinels {
+		all = append(all, e.masterSet+"@"+s.address)
+	}
+	return all
+}
+
+// at is the endpoint of the master that sentinels have named.
+func (e *endpoint) at(address string) *endpoint {
+	master := *e
+	master.address = address
+	if secure := e.option.TLSConfig; secure != nil && secure.ServerName == "" {
+		master.option.TLSConfig = named(secure, address)
+	}
+	return &master
+}
+
+// named is a TLS configuration for the server at the address.
+func named(secure *tls.Config, address string) *tls.Config {
+	secure = secure.Clone()
+	secure.ServerName, _, _ = net.SplitHostPort(address)
+	return secure
 }
 
 // parse reads one node of the configuration. Errors never contain the user or password.
@@ -82,13 +115,18 @@ func parse(text string, tlsConfig *tls.Config) (endpoint, error) {
 	if e.address == "" {
 		return endpoint{}, errors.New("has no path; give unix:///path/to/socket")
 	}
+	e.name = e.address
 	if tlsConfig != nil && (bare || option.TLSConfig != nil) {
 		skip := option.TLSConfig != nil && option.TLSConfig.InsecureSkipVerify
 		e.option.TLSConfig = tlsConfig.Clone()
 		e.option.TLSConfig.InsecureSkipVerify = skip || tlsConfig.InsecureSkipVerify
-		if e.option.TLSConfig.ServerName == "" {
-			e.option.TLSConfig.ServerName, _, _ = net.SplitHostPort(e.address)
+	}
+	if u.Query().Has("master_set") {
+		if err := e.bySentinel(u, tlsConfig); err != nil {
+			return endpoint{}, fmt.Errorf("is not usable%s", detail(text, err))
 		}
+	} else if secure := e.option.TLSConfig; secure != nil && secure.ServerName == "" {
+		e.option.TLSConfig = named(secure, e.address)
 	}
 	e.configure()
 	return e, nil
@@ -143,14 +181,18 @@ func bracketed(host string) string {
 // supported refuses what rueidis would ignore: parameters that mean nothing here, and a fragment, which is most likely a piece of a
 // password with an unescaped #.
 func supported(u *url.URL) error {
-	for pair := range strings.SplitSeq(u.RawQuery, "&") {
-		if err := known(pair); err != nil {
-			return err // those behind it may be pieces of its value
-		}
+	if err := knownAll(u.RawQuery); err != nil {
+		return err
 	}
+	query, err := url.ParseQuery(u.RawQuery)
 	switch host := u.Hostname(); {
 	case u.Fragment != "":
 		return badURL("it has a # that is not written as %23")
+	case err != nil:
+		return badURL("a parameter has a % or ; that is not written as %25 or %3B")
+	case ofSentinels(query) != "" && (u.Scheme == "unix" || !query.Has("master_set")):
+		return badURL(ofSentinels(query) + " is for a master by Sentinel: give redis:// or rediss://, " +
+			"the address of a sentinel, and master_set")
 	case u.Scheme == "unix":
 		return nil
 	case host == "":
@@ -161,18 +203,35 @@ func supported(u *url.URL) error {
 	return nil
 }
 
-// known refuses an unknown parameter. It shows a name that looks like one.
-func known(pair string) error {
-	const are = "; db, client_name and skip_verify are known"
-	name, _, _ := strings.Cut(pair, "=")
-	switch name {
-	case "", "db", "client_name", "skip_verify":
-		return nil
+// knownAll refuses an unknown parameter. It shows a name that looks like one, if it is no piece of
+// a password.
+func knownAll(query string) error {
+	const are = "; db, client_name and skip_verify are known, and for a master by Sentinel addr, " +
+		"master_set, sentinel_user, sentinel_password and sentinel_tls"
+	behind := false // a password
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, _ := strings.Cut(pair, "=")
+		isName := strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz_") == ""
+		switch name {
+		case "", "db", "client_name", "skip_verify", "addr", "master_set", "sentinel_tls":
+			continue
+		case "sentinel_user", "sentinel_password":
+			behind = behind || name == "sentinel_password"
+			if strings.Contains(value, "+") {
+				return badURL(name + " has a + that is not written as %2B, or a space as %20")
+			}
+			continue
+		}
+		switch { // those behind it may be pieces of its value
+		case behind:
+			return badURL("unknown parameter behind sentinel_password, " +
+				"which may be a piece of it: write & as %26")
+		case !isName:
+			return badURL("unknown parameter" + are)
+		}
+		return badURL(fmt.Sprintf("unknown parameter %.32s%s", name, are))
 	}
-	if strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz_") != "" {
-		return badURL("unknown parameter" + are)
-	}
-	return badURL(fmt.Sprintf("unknown parameter %.32s%s", name, are))
+	return nil
 }
 
 func isPort(text string) bool {
@@ -228,6 +287,9 @@ func escaped(userinfo string) bool {
 // configure sets how rueidis behaves. The whole of it stands here.
 func (e *endpoint) configure() {
 	o := &e.option
+	// The keeper finds the master: rueidis would keep connections of its own to the sentinels.
+	o.Sentinel = rueidis.SentinelOption{}
+	o.InitAddress = o.InitAddress[:1]
 	// One socket: no cluster probe, one multiplexed connection, and never the pool for large pipelines.
 	o.ForceSingleClient = true
 	o.PipelineMultiplex = -1

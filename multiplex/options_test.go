@@ -59,7 +59,10 @@ const fixedWords = "is not a url such as redis://user:password@host:6379 is not 
 	"has more than one url: give each master an entry of its own " +
 	"has an ipv6 address without brackets: write it has a # that is not written as %23 it has no host " +
 	"it has more than one host or port: give each master an entry of its own " +
-	"unknown parameter; db, client_name and skip_verify are known the database is negative " +
+	"unknown parameter; db, client_name and skip_verify are known, and for a master by sentinel addr, " +
+	"master_set, sentinel_user, sentinel_password and sentinel_tls the database is negative " +
+	"a parameter has a % or ; that is not written as %25 or %3b is for a master by sentinel: give " +
+	"redis:// or rediss://, the address of a sentinel, and master_set " +
 	": in a user or password every character but letters, digits and - . _ ~ " +
 	"must be percent-escaped, such as # as %23, % as %25, / as %2f and ? as %3f " +
 	"the port is not a number from 1 to 65535 net/url: invalid userinfo " +

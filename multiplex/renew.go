@@ -134,7 +134,7 @@ func (n *node) renewalFailed(err error) {
 	}
 	n.admission.warnedRenewal = true
 	n.mux.cfg.Logger.Warn("lockpipe: node's generation can't be renewed: an older copy of its disk would go unnoticed",
-		slog.String("node", n.addr), slog.Any("error", withoutPassword(errors.New(err.Error()), n.password)))
+		slog.String("node", n.addr), slog.Any("error", n.hide(errors.New(err.Error()))))
 }
 
 // newGenerationID draws an id that no node ever had.

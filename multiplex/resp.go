@@ -8,12 +8,13 @@ import (
 	"strconv"
 )
 
-// The limits of one reply in the handshake. INFO has a few kilobytes and CONFIG GET a few items: a server that sends more fails
+// The limits of one reply in the handshake. INFO has a few kilobytes, CONFIG GET a few items, and
+// SENTINEL MASTER some fifty: a server that sends more fails
 // its node, and costs the process nothing.
 const (
 	maxReplyLine  = 4 << 10
 	maxReplyBulk  = 64 << 10
-	maxReplyItems = 64
+	maxReplyItems = 128
 )
 
 // reply is one reply of the handshake, in RESP2.

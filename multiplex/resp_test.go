@@ -33,7 +33,7 @@ func TestRepliesAreReadExactly(t *testing.T) {
 func TestBadRepliesAreErrors(t *testing.T) {
 	for _, text := range []string{
 		"", "\r\n", "\n", "x\n", "+OK\n", "HTTP/1.1 400 Bad Request\r\n", ":\r\n", ":x\r\n", "$\r\n", "$-2\r\n", "$+1\r\na\r\n", "$1\r\nab\r\n", "$2\r\na",
-		"$65537\r\n" + strings.Repeat("x", 65537) + "\r\n", "$99999999999999999999\r\n", "*65\r\n" + strings.Repeat(":1\r\n", 65), "*1\r\n*0\r\n", "*1\r\n", "%1\r\n", "+" + strings.Repeat("x", maxReplyLine),
+		"$65537\r\n" + strings.Repeat("x", 65537) + "\r\n", "$99999999999999999999\r\n", "*129\r\n" + strings.Repeat(":1\r\n", 129), "*1\r\n*0\r\n", "*1\r\n", "%1\r\n", "+" + strings.Repeat("x", maxReplyLine),
 	} {
 		_, err := readReply(newReplyReader(strings.NewReader(text)))
 		require.Error(t, err, "%.40q", text)

@@ -29,7 +29,7 @@ func (e *sameServerError) Error() string {
 // What lost: to count the votes of an attempt by server. Each attempt would have to remember its nodes' servers, for
 // something that happens when names change.
 type servers struct {
-	addresses []string // of the nodes
+	names []string // of the nodes
 
 	mu   sync.Mutex    // guards all below; a leaf
 	last []serverClaim // of each node
@@ -50,7 +50,7 @@ type serverClaim struct {
 func newServers(endpoints []endpoint) *servers {
 	s := &servers{last: make([]serverClaim, len(endpoints))}
 	for _, e := range endpoints {
-		s.addresses = append(s.addresses, e.address)
+		s.names = append(s.names, e.name)
 	}
 	return s
 }
@@ -82,7 +82,7 @@ func (s *servers) claim(runID string, node int, l *line) (changed time.Time, for
 		switch {
 		case i == node || runID == "" || c.runID != runID:
 		case c.line != nil || c.waits:
-			return time.Time{}, "", &sameServerError{s.addresses[i]}
+			return time.Time{}, "", &sameServerError{s.names[i]}
 		default:
 			former = c.client
 			c.runID, c.client = "", ""

@@ -31,7 +31,7 @@ func claimed(t *testing.T, s *servers, runID string, node int) (l *line, changed
 // The goal: a server is one node's at a time. A node knows whether its server may have been another's, and the number of
 // the Mux's last connection there, whichever node had it.
 func TestServers_AreClaimedByOneNode(t *testing.T) {
-	s := newServers([]endpoint{{address: "a"}, {address: "b"}})
+	s := newServers([]endpoint{{name: "a"}, {name: "b"}})
 	a, changed, former := claimed(t, s, run("1"), 0)
 	require.True(t, changed, "the first server of a node")
 	require.Empty(t, former)
@@ -56,7 +56,7 @@ func TestServers_AreClaimedByOneNode(t *testing.T) {
 
 // The goal: the connection that a claim was replaced by does not end with the old one.
 func TestServers_KeepTheNewerClaim(t *testing.T) {
-	s := newServers([]endpoint{{address: "a"}, {address: "b"}})
+	s := newServers([]endpoint{{name: "a"}, {name: "b"}})
 	old, _, _ := claimed(t, s, run("1"), 0)
 	_, _, _ = claimed(t, s, run("1"), 0)
 	s.close(old)

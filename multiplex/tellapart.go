@@ -73,5 +73,5 @@ func (n *node) mayBeAnother(err error) {
 	}
 	n.admission.warnedSame = true
 	n.mux.cfg.Logger.Warn("lockpipe: node can't be told apart from the others: if two names lead to one server, it has two votes",
-		slog.String("node", n.addr), slog.Any("error", withoutPassword(err, n.password)))
+		slog.String("node", n.addr), slog.Any("error", n.hide(err)))
 }

@@ -1,0 +1,80 @@
+package lockpipe_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// bySentinel is the URL of a master that sentinels watch.
+func bySentinel(r *lockpipetest.Replicated) string {
+	addrs := r.Sentinels()
+	return "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=") +
+		"&master_set=" + r.MasterSet()
+}
+
+// Goal: when the master of one node is another one, by its death or as planned, a second caller is
+// granted a key with the new master only after the first lease is over. The first lease is on the
+// old master and on a node that the second caller can't reach, so nothing else excludes the two.
+func TestAFailoverGrantsNothingTwice(t *testing.T) {
+	t.Parallel()
+	for name, failover := range map[string]func(r *lockpipetest.Replicated) error{
+		"the master is killed": (*lockpipetest.Replicated).KillMaster,
+		"it is planned":        (*lockpipetest.Replicated).Failover,
+		"it is planned, and the old master frozen": func(r *lockpipetest.Replicated) error {
+			return errors.Join(r.Servers().Freeze(0), r.Failover())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const ttl = 5 * time.Second
+			r, plain := lockpipetest.StartReplicatedT(t), lockpipetest.StartRealT(t, 2)
+			urls := append(plain.URLs(), bySentinel(r))
+			client := func(dial func(context.Context, string, string) (net.Conn, error)) *lockpipe.Client {
+				cfg := config(urls, nil)
+				cfg.MaxTTL, cfg.TTL, cfg.NodeTimeout, cfg.Dial = ttl, ttl, ttl/2, dial
+				c, err := lockpipe.New(cfg)
+				require.NoError(t, err)
+				t.Cleanup(func() { closeSoon(c) })
+				return c
+			}
+			other := connected(t, client(nil))
+			require.Equal(t, r.MasterSet()+"@"+r.Sentinels()[0], other.Nodes()[2].Addr)
+			holder := client(func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if addr == address(plain, 1) {
+					return nil, errors.New("out of reach")
+				}
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			})
+			eventually(t, func() bool {
+				return holder.Nodes()[0].State == lockpipe.NodeUp && holder.Nodes()[2].State == lockpipe.NodeUp
+			}, "the holder is not connected")
+			first := take(t, holder, "k")
+			require.NoError(t, plain.Freeze(0))
+			require.NoError(t, failover(r))
+			second := take(t, other, "k")
+			require.Error(t, first.Err(), "two hold the key")
+			require.NotEqual(t, first.Token(), second.Token())
+			marker, err := r.Servers().Do(1, "GET", prefix+"lockpipe:admitted")
+			require.NoError(t, err)
+			info, err := r.Servers().Do(1, "INFO", "server")
+			require.NoError(t, err)
+			require.Contains(t, info, "run_id:"+marker.(string), "the new master was not admitted")
+			require.NoError(t, plain.Thaw(0))
+		})
+	}
+}
+
+// closeSoon closes a client whose nodes may be in any state.
+func closeSoon(c *lockpipe.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = c.Close(ctx)
+}
