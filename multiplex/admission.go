@@ -6,18 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
-)
-
-const (
-	// lostPrefix begins the marker of a server that has forgotten locks, until it is admitted. It keeps others from taking that for the first
-	// use, and as long as it stays the same, nobody has admitted or flushed the server.
-	lostPrefix = "lost:"
-	// flushedPrefix is lostPrefix where the server was flushed since it was admitted.
-	flushedPrefix = lostPrefix + "flushed:"
 )
 
 const (
@@ -91,7 +82,7 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 		err = fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://", err)
 	}
 	l.deletion.Store(int32(s.deletion))
-	if s.marker != "" {
+	if !s.unmarked() {
 		a.first.ruleOut()
 	}
 	var former string
@@ -133,7 +124,7 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 	if err := h.ask(questions); err != nil {
 		return "", err
 	}
-	l.durable = s.durable
+	l.durable, l.history = s.durable, s.history
 	if shown != s.own.id {
 		a.known.ended(a.node, shown)
 	}
@@ -145,7 +136,7 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 	return s.runID, nil
 }
 
-// decide is assess, and the first use. A node that lost its marker is told from one that never had any by a marker that says so: see marks.
+// decide is assess, and the first use. A server that is not admitted is marked first: see mark.
 func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict, error) {
 	before := a.memory
 	s.forgot = a.known.forgot(s.own)
@@ -157,26 +148,27 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 		v = a.assess(s, a.memory)
 	}
 	firstSight := before.runID != s.runID || !v.until.Equal(before.until) // a wait begins now
-	if a.mode == GuardAuto && !v.admitted && s.marker == "" && !before.known {
-		first, err := a.first.join(ctx, a.node, func() (bool, error) {
-			err := h.look(a.marker, s)
-			return s.marker == "", err
-		})
-		if err == nil && first {
-			return verdict{admitted: true, mark: true}, nil
-		}
-		if err == nil && firstSight {
-			err = a.await(ctx, h, s)
-		}
-		if err != nil {
-			return verdict{}, err
-		}
-		v = a.assess(s, a.memory)
+	if v.admitted {
+		return v, nil
 	}
-	if !v.admitted && (s.marker == "" && a.marks() || s.served() && s.forgot) {
-		return a.mark(h, s, v, before, firstSight)
+	v, err := a.leave(h, s, v, before, firstSight)
+	if err != nil || v.admitted || a.mode != GuardAuto || !s.unmarked() || before.known {
+		return v, err
 	}
-	return v, nil
+	first, err := a.first.join(ctx, a.node, func() (bool, error) {
+		err := h.look(a.marker, s)
+		return s.unmarked(), err
+	})
+	if err == nil && first {
+		return verdict{admitted: true, mark: true}, nil
+	}
+	if err == nil && firstSight {
+		err = a.await(ctx, h, s)
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	return a.assess(s, a.memory), nil
 }
 
 // vouch waits a moment for other nodes to show whether a server restarted with its whole memory. Meanwhile it keeps what
@@ -198,20 +190,23 @@ func (a *admission) vouch(ctx context.Context, h *handshake, s *sight) error {
 	}
 }
 
-// marks reports whether this client leaves a marker of a loss where it finds none. It must not be the first use, of this client or of another
-// one that has just begun it and whose markers are on their way.
-func (a *admission) marks() bool {
+// noFirstUse reports whether this is certainly not the first use, neither of this client nor of another one that has
+// just begun it and whose markers are on their way.
+func (a *admission) noFirstUse() bool {
 	return a.memory.known || a.mode == GuardStrict || a.first.overFor() > connectTimeout
 }
 
-// mark leaves a marker of a loss. A wait begins behind it, so that nothing can happen unseen in between. Where a client could not
-// leave it at first sight, its wait goes on.
-func (a *admission) mark(h *handshake, s *sight, v verdict, before memory, firstSight bool) (verdict, error) {
-	prefix := lostPrefix
-	if v.why == whyFlushed {
-		prefix = flushedPrefix
+// leave leaves a mark, if it is needed. A wait begins behind it, so that nothing can happen unseen in between. If this
+// client could not leave it at first sight, its wait continues.
+func (a *admission) leave(h *handshake, s *sight, v verdict, before memory, firstSight bool) (verdict, error) {
+	m, needed := s.mark(a.maxTTL, a.noFirstUse())
+	if !needed {
+		return v, nil
 	}
-	own, err := h.lost(a.marker, a.generations, prefix, a.lossTTL(), s)
+	if v.why == whyFlushed && m.prefix == lostPrefix {
+		m.prefix = flushedPrefix
+	}
+	own, err := h.leave(a.marker, a.generations, m, s)
 	switch {
 	case err != nil:
 		return verdict{}, err
@@ -223,13 +218,9 @@ func (a *admission) mark(h *handshake, s *sight, v verdict, before memory, first
 	return a.assess(s, a.memory), nil
 }
 
-// lossTTL is how many milliseconds the marker of a loss lasts: it ends when the locks that were lost have ended long since,
-// should nobody be there to admit the server.
-func (a *admission) lossTTL() string { return strconv.FormatInt(2*a.maxTTL.Milliseconds(), 10) }
-
 // await waits for a marker. Several clients may make the first use at the same moment: who finds the markers half written waits for the rest.
 func (a *admission) await(ctx context.Context, h *handshake, s *sight) error {
-	for end := time.Now().Add(markingPatience); s.marker == "" && time.Now().Before(end); {
+	for end := time.Now().Add(markingPatience); s.unmarked() && time.Now().Before(end); {
 		rest(ctx, markingPause)
 		if err := h.look(a.marker, s); err != nil {
 			return err

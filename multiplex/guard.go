@@ -57,6 +57,8 @@ type memory struct {
 	why   string
 	// marker is what it had at the last look; "" for none.
 	marker string
+	// history is what that server showed then: see sight.history.
+	history string
 	// recovering: it restarted with the disk of the run before, and is admitted when other nodes vouch for its memory. sighted is when that was seen.
 	recovering bool
 	sighted    time.Time
@@ -80,19 +82,22 @@ type verdict struct {
 //   - never, when the marker is its own and it was not seen as a replica, or when it restarted with its durable memory: see recovered;
 //   - at its start, when this client knew another server there and it was no replica since. The other server may have been there
 //     until it was seen last: a younger one may have waited beside it, and a clock that is set at the start makes it look older;
+//   - before a mark was written that is still there;
 //   - at some time before now, in all other cases.
 func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, memory) {
 	before := m
 	if m.runID != s.runID {
 		m = memory{runID: s.runID, known: m.known, replica: m.replica}
 	}
-	if m.marker != s.marker { // since then it was flushed or admitted, and perhaps both: another client may have had locks on it
+	// It was flushed or admitted, or both, and another client may have had locks on it; or it has another server's memory.
+	marked := m.marker != "" && m.marker == s.run() // since then; and nothing happened in between
+	if m.marker != s.marker && !marked || m.history != s.history {
 		m.until = time.Time{}
 	}
 	if s.marker != s.runID { // who makes it that has admitted the server since it was a replica
 		m.replica = ""
 	}
-	m.seen, m.marker = now, s.marker
+	m.seen, m.marker, m.history = now, s.marker, s.history
 	switch {
 	case s.marker == s.runID && m.replica != s.runID && !s.forgot:
 		return verdict{admitted: true}, m
@@ -101,6 +106,12 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 		m.until, m.why = now.Add(maxTTL), reason(s, before, m.recovering)
 		if start, known := started(s, before, maxTTL, now); known {
 			m.until = start.Add(maxTTL)
+		}
+		if written := s.written(); !written.IsZero() {
+			if before.runID != s.runID && before.seen.After(written) { // this client knew another server there
+				written = before.seen
+			}
+			m.until = earlier(m.until, written.Add(maxTTL))
 		}
 	}
 	if s.forgot {
@@ -120,14 +131,15 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 // run before, it has to be that one: in between there may have been a run that was not durable. Its disk may have been put back from a copy, so
 // other nodes have to vouch for it.
 func recovered(s *sight, before memory) bool {
-	return s.served() && s.marker != s.runID && s.durable && !s.rewritten && !s.promoted && (before.runID == "" || before.runID == s.marker)
+	run := s.run()
+	return run != "" && run != s.runID && s.durable && !s.rewritten && !s.promoted && (before.runID == "" || before.runID == run)
 }
 
 // started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its
 // marker at its start, and one that was flushed has forgotten later.
 func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (start time.Time, known bool) {
 	other := before.runID != "" && before.runID != s.runID && !s.promoted
-	if !other || s.durable && !s.served() || s.flushed() || s.uptime < 0 {
+	if !other || s.durable && s.run() == "" || s.flushed() || s.uptime < 0 {
 		return time.Time{}, false
 	}
 	if s.uptime+time.Second+now.Sub(s.introduced) > maxTTL { // perhaps another client has admitted it since, and it was flushed then
@@ -138,6 +150,13 @@ func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (star
 		start = before.seen
 	}
 	return start, true
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 func reason(s *sight, before memory, recovering bool) string {
@@ -152,7 +171,7 @@ func reason(s *sight, before memory, recovering bool) string {
 		return whyReplaced
 	case before.runID != s.runID:
 		return whyRestarted
-	case before.admitted && !s.served():
+	case before.admitted && s.run() == "":
 		return whyFlushed
 	}
 	return whyUnknown

@@ -18,6 +18,7 @@ type line struct {
 	net.Conn
 	runID   string // the value of the marker; "" where the node is not guarded. Set before anybody else has the line
 	durable bool   // what the server has answered outlives its restart. Set before anybody else has the line
+	history string // of the server, as the handshake found it. Set before anybody else has the line
 	closed  func()
 	once    sync.Once
 	// changed is when the node got this server, if it may have been another's before. Set before the line is valid, and
