@@ -472,7 +472,6 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 		"MaxTTL below 10 ms":       {lockpipe.Config{Nodes: one, MaxTTL: 9 * time.Millisecond}, []string{"Config.MaxTTL", "9ms", "10ms"}},
 		"TTL above MaxTTL":         {lockpipe.Config{Nodes: one, TTL: 3 * time.Second, MaxTTL: 2 * time.Second}, []string{"Config.TTL", "3s", "MaxTTL", "2s"}},
 		"RestartGuard unknown":     {lockpipe.Config{Nodes: one, RestartGuard: 3}, []string{"Config.RestartGuard", "GuardMode(3)", "GuardStrict"}},
-		"TTL above default MaxTTL": {lockpipe.Config{Nodes: one, TTL: 61 * time.Second}, []string{"Config.TTL", "1m1s", "MaxTTL", "1m0s"}},
 		"NodeTimeout above TTL": {
 			lockpipe.Config{Nodes: one, NodeTimeout: 2 * time.Second, TTL: time.Second},
 			[]string{"Config.NodeTimeout", "2s", "TTL", "1s"},

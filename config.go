@@ -15,7 +15,6 @@ import (
 const (
 	defaultTTL         = 10 * time.Second
 	defaultNodeTimeout = 50 * time.Millisecond
-	defaultMaxTTL      = time.Minute
 	// minTTL leaves something after drift and a trip.
 	minTTL = 10 * time.Millisecond
 	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer. Twice MaxTTL is
@@ -47,8 +46,9 @@ type Config struct {
 	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half of its TTL. A call for more than
 	// 1,000 keys waits so long for each 1,000.
 	NodeTimeout time.Duration
-	// MaxTTL is the longest TTL that any client of these nodes uses: 60 s. Calls with a longer one are refused.
-	// It is at most 90 days.
+	// MaxTTL is the longest TTL that any client of these nodes uses: TTL, and at most 90 days. Calls with a longer one are
+	// refused. All clients of the same nodes need the same MaxTTL. If their TTLs differ, give the longest of them to each.
+	// A node that may have forgotten locks does not vote for so long, and neither does the replica after a failover.
 	MaxTTL time.Duration
 	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
 	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.
@@ -92,8 +92,12 @@ func (cfg Config) validated() (Config, error) {
 		}
 	}
 	given := cfg
-	positive("MaxTTL", &cfg.MaxTTL, defaultMaxTTL)
-	positive("TTL", &cfg.TTL, min(defaultTTL, cfg.MaxTTL))
+	standard := defaultTTL
+	if cfg.MaxTTL > 0 {
+		standard = min(standard, cfg.MaxTTL)
+	}
+	positive("TTL", &cfg.TTL, standard)
+	positive("MaxTTL", &cfg.MaxTTL, cfg.TTL)
 	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond) // what is sent
 	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
 	unprefixed := multiplex.NewReserved("")
@@ -112,15 +116,18 @@ func (cfg Config) validated() (Config, error) {
 	case unprefixed.In(cfg.Prefix) != "":
 		return cfg, invalid("Config.Prefix is %.64q, and clients keep %q for themselves: "+
 			"give one without it", cfg.Prefix, unprefixed.In(cfg.Prefix))
-	case cfg.MaxTTL < minTTL:
-		return cfg, invalid("Config.MaxTTL is %v: give at least %v%s",
-			given.MaxTTL, minTTL, inSeconds(given.MaxTTL))
-	case cfg.MaxTTL > maxMaxTTL:
+	case given.MaxTTL > maxMaxTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with WithAutoExtend",
 			cfg.MaxTTL, maxMaxTTL)
+	case given.MaxTTL != 0 && cfg.MaxTTL < minTTL:
+		return cfg, invalid("Config.MaxTTL is %v: give at least %v%s",
+			given.MaxTTL, minTTL, inSeconds(given.MaxTTL))
 	case cfg.TTL < minTTL:
 		return cfg, invalid("Config.TTL is %v: give at least %v%s",
 			given.TTL, minTTL, inSeconds(given.TTL))
+	case cfg.TTL > maxMaxTTL:
+		return cfg, invalid("Config.TTL is %v: lower it to at most %v, and hold longer with WithAutoExtend",
+			cfg.TTL, maxMaxTTL)
 	case cfg.TTL > cfg.MaxTTL:
 		return cfg, invalid("Config.TTL is %v, above MaxTTL (%v): lower it, or raise MaxTTL in every client", cfg.TTL, cfg.MaxTTL)
 	case cfg.NodeTimeout > cfg.TTL:

@@ -109,7 +109,7 @@ func (c *Client) checkTTL(name string, ttl time.Duration) error {
 	case ttl < minTTL:
 		return invalid("%s(%v): a lease lasts at least %v%s", name, ttl, minTTL, inSeconds(ttl))
 	case ttl > c.cfg.MaxTTL:
-		return invalid("%s(%v): above Config.MaxTTL (%v)", name, ttl, c.cfg.MaxTTL)
+		return invalid("%s(%v): above Config.MaxTTL (%v): raise that in every client", name, ttl, c.cfg.MaxTTL)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ const (
 	maxLeases = 10_000_000
 	// maxDuration is far inside what a holder's time can express.
 	maxDuration = 1000 * time.Hour
-	// minTTL and maxTTL are what a Client with the default MaxTTL accepts.
+	// minTTL and maxTTL bound the TTL of a run.
 	minTTL = 10 * time.Millisecond
 	maxTTL = 60 * time.Second
 )

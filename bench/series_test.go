@@ -233,7 +233,7 @@ func TestLooksAddUpTheClients(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 3)
 	var clients []*lockpipe.Client
 	for range 2 {
-		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), NodeTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), MaxTTL: time.Minute, NodeTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		clients = append(clients, client)
 		require.NoError(t, takeOne(t.Context(), client, "key"))
