@@ -127,7 +127,8 @@ func prepare(cfg Config, prefix string, clients []*lockpipe.Client, nodes []endp
 }
 
 // connect makes the Clients and has each take and release one lock, so that connecting is not measured, and nodes that
-// cannot be used are found at once. The prefix is part of the keys' names and not of the Clients' configuration: so runs
+// cannot be used are found at once. It makes a Client when the one before is connected: on a busy machine, handshakes of
+// many Clients at once would time out together, again and again. The prefix is part of the keys' names and not of the Clients' configuration: so runs
 // leave no companion keys of their own on external nodes, but with fencing.
 func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*lockpipe.Client, error) {
 	var clients []*lockpipe.Client
@@ -144,8 +145,6 @@ func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*
 		if err := cfg.register(client, i); err != nil {
 			return fail(err)
 		}
-	}
-	for _, client := range clients {
 		if err := takeOne(ctx, client, prefix+"ready"); err != nil {
 			return fail(err)
 		}
