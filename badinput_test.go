@@ -465,13 +465,13 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 		cfg  lockpipe.Config
 		says []string
 	}{
-		"TTL negative":             {lockpipe.Config{Nodes: one, TTL: -time.Second}, []string{"Config.TTL", "-1s"}},
-		"MaxTTL negative":          {lockpipe.Config{Nodes: one, MaxTTL: -time.Second}, []string{"Config.MaxTTL", "-1s"}},
-		"NodeTimeout negative":     {lockpipe.Config{Nodes: one, NodeTimeout: -1}, []string{"Config.NodeTimeout", "-1ns"}},
-		"TTL below 10 ms":          {lockpipe.Config{Nodes: one, TTL: 9 * time.Millisecond}, []string{"Config.TTL", "9ms", "10ms"}},
-		"MaxTTL below 10 ms":       {lockpipe.Config{Nodes: one, MaxTTL: 9 * time.Millisecond}, []string{"Config.MaxTTL", "9ms", "10ms"}},
-		"TTL above MaxTTL":         {lockpipe.Config{Nodes: one, TTL: 3 * time.Second, MaxTTL: 2 * time.Second}, []string{"Config.TTL", "3s", "MaxTTL", "2s"}},
-		"RestartGuard unknown":     {lockpipe.Config{Nodes: one, RestartGuard: 3}, []string{"Config.RestartGuard", "GuardMode(3)", "GuardStrict"}},
+		"TTL negative":         {lockpipe.Config{Nodes: one, TTL: -time.Second}, []string{"Config.TTL", "-1s"}},
+		"MaxTTL negative":      {lockpipe.Config{Nodes: one, MaxTTL: -time.Second}, []string{"Config.MaxTTL", "-1s"}},
+		"NodeTimeout negative": {lockpipe.Config{Nodes: one, NodeTimeout: -1}, []string{"Config.NodeTimeout", "-1ns"}},
+		"TTL below 10 ms":      {lockpipe.Config{Nodes: one, TTL: 9 * time.Millisecond}, []string{"Config.TTL", "9ms", "10ms"}},
+		"MaxTTL below 10 ms":   {lockpipe.Config{Nodes: one, MaxTTL: 9 * time.Millisecond}, []string{"Config.MaxTTL", "9ms", "10ms"}},
+		"TTL above MaxTTL":     {lockpipe.Config{Nodes: one, TTL: 3 * time.Second, MaxTTL: 2 * time.Second}, []string{"Config.TTL", "3s", "MaxTTL", "2s"}},
+		"RestartGuard unknown": {lockpipe.Config{Nodes: one, RestartGuard: 3}, []string{"Config.RestartGuard", "GuardMode(3)", "GuardStrict"}},
 		"NodeTimeout above TTL": {
 			lockpipe.Config{Nodes: one, NodeTimeout: 2 * time.Second, TTL: time.Second},
 			[]string{"Config.NodeTimeout", "2s", "TTL", "1s"},
