@@ -92,8 +92,6 @@ type Config struct {
 	// Progress, where set, is called now and then while the run lasts, by one goroutine, with the time since the start
 	// and the number of locks acquired in it.
 	Progress func(elapsed time.Duration, locks uint64)
-
-	guard lockpipe.GuardMode // of the Clients; a test turns it off to see what it prevents
 }
 
 // Default returns the usual Config of a scenario, with seed 0.

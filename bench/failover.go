@@ -14,11 +14,13 @@ import (
 
 const (
 	// rolesWithin bounds each change of a server's role, and rolesLook is the time between two looks.
-	rolesWithin = 10 * time.Second
+	rolesWithin = time.Minute
 	rolesLook   = 5 * time.Millisecond
 	// copyAge is how old the copy is that a demoted node gets. What the node granted since is lost.
 	copyAge = 100 * time.Millisecond
 )
+
+func age() { time.Sleep(copyAge) }
 
 // routes says which server answers behind the address of a node, as the name of a managed Redis does.
 // A connection that is there stays where it is.
@@ -34,7 +36,7 @@ func (r *routes) dial(ctx context.Context, network, address string) (net.Conn, e
 	return (&net.Dialer{}).DialContext(ctx, network, address)
 }
 
-// address is host:port of the victim's server.
+// address returns host:port of the victim's server.
 func (v *victim) address() string {
 	return strings.TrimPrefix(v.nodes.URLs()[v.number], "redis://")
 }
@@ -64,7 +66,7 @@ func (v *victim) demote() (undo func() error, err error) {
 	if err := replica.do("REPLICAOF NO ONE"); err != nil {
 		return undo, err
 	}
-	time.Sleep(copyAge)
+	v.age()
 	return undo, v.follow(replica)
 }
 
@@ -128,12 +130,13 @@ func (v *victim) inSync() error {
 }
 
 // awaitRoles returns when check returns nil. It returns the error of check if that takes too long,
-// or if a server does not answer.
+// or if a server is gone.
 func awaitRoles(check func() error) error {
 	for start := time.Now(); ; time.Sleep(rolesLook) {
 		err := check()
-		var silent net.Error
-		if err == nil || errors.As(err, &silent) || time.Since(start) > rolesWithin {
+		var broken net.Error
+		gone := errors.As(err, &broken) && !broken.Timeout() // else it is slow
+		if err == nil || gone || time.Since(start) > rolesWithin {
 			return err
 		}
 	}

@@ -140,8 +140,8 @@ func connect(ctx context.Context, cfg Config, plan nodePlan, prefix string) ([]*
 	}
 	for i := range cfg.Clients {
 		client, err := lockpipe.New(lockpipe.Config{
-			Nodes: plan.urls, TTL: cfg.TTL, MaxTTL: cfg.longestTTL(), RestartGuard: cfg.guard,
-			Dial: plan.dial(), Logger: slog.New(slog.DiscardHandler),
+			Nodes: plan.urls, TTL: cfg.TTL, MaxTTL: cfg.longestTTL(), Dial: plan.dial(),
+			Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			return fail(&ConfigError{Field: "Nodes", Value: redactedAll(plan.urls), Remedy: err.Error()})

@@ -20,6 +20,7 @@ type victim struct {
 	nodes  *lockpipetest.Nodes
 	number int // from 0
 	routes *routes
+	age    func() // lets a copy of the keys get older
 	dead   bool
 }
 

@@ -140,7 +140,7 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 	a.known.confirmed(a.node, s.runID, s.own)
 	a.known.heard(a.node, s.others, s.asked)
 	a.first.ruleOut()
-	a.memory = a.memory.settled()
+	a.memory = a.memory.settled(s.history)
 	a.servers.admitted(l, s.client)
 	return s.runID, nil
 }

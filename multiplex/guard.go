@@ -63,6 +63,9 @@ type memory struct {
 	// replica is the runID of a server that was seen as a replica, until it is admitted: it may have got another server's keys in place of its own,
 	// and its own marker among them.
 	replica string
+	// last is the runID of the server that this client admitted last, and history is what that server
+	// showed then; "" if it showed none.
+	last, history string
 }
 
 // verdict is what becomes of a connection.
@@ -82,9 +85,12 @@ type verdict struct {
 //     until it was seen last: a younger one may have waited beside it, and a clock that is set at the start makes it look older;
 //   - at some time before now, in all other cases.
 func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, memory) {
+	if relapsed(s, m) {
+		m.replica, m.history = s.runID, ""
+	}
 	before := m
 	if m.runID != s.runID {
-		m = memory{runID: s.runID, known: m.known, replica: m.replica}
+		m = memory{runID: s.runID, known: m.known, replica: m.replica, last: m.last, history: m.history}
 	}
 	if m.marker != s.marker { // since then it was flushed or admitted, and perhaps both: another client may have had locks on it
 		m.until = time.Time{}
@@ -113,6 +119,13 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 		return verdict{admitted: true, mark: true}, m
 	}
 	return verdict{until: m.until, why: m.why}, m
+}
+
+// relapsed reports whether a server was a replica since this client admitted it, though the client
+// did not see that. Then it may have got its own marker back with an older copy of its keys. A
+// master without replicas may begin a new history as well, but was not promoted.
+func relapsed(s *sight, m memory) bool {
+	return m.last == s.runID && m.history != "" && m.history != s.history && s.promoted
 }
 
 // recovered reports whether a server restarted with all that it knew: its memory is durable, was so at its start as far as one can see, and has the
@@ -158,8 +171,9 @@ func reason(s *sight, before memory, recovering bool) string {
 	return whyUnknown
 }
 
-// settled is what is known after the server was admitted.
-func (m memory) settled() memory {
+// settled returns what is known after the server was admitted, with that history.
+func (m memory) settled(history string) memory {
+	m.last, m.history = m.runID, history
 	m.admitted, m.known, m.marker = true, true, m.runID
 	m.until, m.why, m.replica = time.Time{}, "", ""
 	m.recovering, m.sighted = false, time.Time{}

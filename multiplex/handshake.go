@@ -115,6 +115,9 @@ type sight struct {
 	replica bool
 	// promoted: it may have been a replica since its start, so what it forgot it may have forgotten later.
 	promoted bool
+	// history names what the server's data set has gone through (master_replid); "" if it does not
+	// show that. It is a new one when the server is a master again after it was a replica.
+	history string
 	// marker is the run_id of the server that was admitted here last, or behind lostPrefix what tells one loss from another; "" where there is
 	// none.
 	marker string
@@ -274,6 +277,7 @@ func (s *sight) questions(all []question, marker string) []question {
 		}},
 		question{[]string{"INFO", "replication"}, func(r reply) error {
 			f := fields(r.text)
+			s.history = f["master_replid"]
 			s.replica = f["role"] == "slave" || f["role"] == "replica"
 			s.promoted = f["role"] != "master" || f["master_replid2"] == "" || strings.Trim(f["master_replid2"], "0") != ""
 			return nil
