@@ -22,8 +22,8 @@ const (
 
 func age() { time.Sleep(copyAge) }
 
-// routes says which server answers behind the address of a node, as the name of a managed Redis does.
-// A connection that is there stays where it is.
+// routes says which server answers behind the address of a node, as the name of a managed Redis
+// does. A connection that is there stays where it is.
 type routes struct {
 	servers sync.Map // from the address of a node to that of its server; none: its own
 }

@@ -126,7 +126,7 @@ func TestFailover_AMasterThatGetsItsRoleBackHasForgotten(t *testing.T) {
 	}
 }
 
-// requireUndone requires that the node is a master without a replica, and that its address leads to it.
+// requireUndone requires that the node is a master, and that its address leads to it.
 func requireUndone(t *testing.T, v *victim) {
 	t.Helper()
 	reply, err := v.nodes.Do(v.number, "ROLE")

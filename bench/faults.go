@@ -27,7 +27,9 @@ const (
 )
 
 // actions are all of them, in the order in which they are told.
-var actions = []action{freeze, kill, restart, flush, scriptFlush, reset, readOnly, oom, busy, demote, failover}
+var actions = []action{
+	freeze, kill, restart, flush, scriptFlush, reset, readOnly, oom, busy, demote, failover,
+}
 
 const (
 	// every starts the item that asks for random faults.

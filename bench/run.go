@@ -132,7 +132,9 @@ func prepare(cfg Config, prefix string, clients []*lockpipe.Client, nodes []endp
 // connect makes the Clients and has each take and release one lock, so that connecting is not measured, and nodes that
 // cannot be used are found at once. The prefix is part of the keys' names and not of the Clients' configuration: so runs
 // leave no companion keys of their own on external nodes, but with fencing.
-func connect(ctx context.Context, cfg Config, plan nodePlan, prefix string) ([]*lockpipe.Client, error) {
+func connect(
+	ctx context.Context, cfg Config, plan nodePlan, prefix string,
+) ([]*lockpipe.Client, error) {
 	var clients []*lockpipe.Client
 	fail := func(err error) ([]*lockpipe.Client, error) {
 		_ = closeClients(context.WithoutCancel(ctx), clients, abandonTimeout) // err says what is wrong
