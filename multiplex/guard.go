@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -65,6 +66,8 @@ type memory struct {
 	// replica is the runID of a server that was seen as a replica, until it is admitted: it may have got another server's keys in place of its own,
 	// and its own marker among them.
 	replica string
+	// last is the history of the server that this client admitted last; "" if it showed none.
+	last string
 }
 
 // verdict is what becomes of a connection.
@@ -85,9 +88,12 @@ type verdict struct {
 //   - before a mark was written that is still there;
 //   - at some time before now, in all other cases.
 func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, memory) {
+	if relapsed(s, m) {
+		m.replica, m.last = s.runID, ""
+	}
 	before := m
 	if m.runID != s.runID {
-		m = memory{runID: s.runID, known: m.known, replica: m.replica}
+		m = memory{runID: s.runID, known: m.known, replica: m.replica, last: m.last}
 	}
 	// It was flushed or admitted, or both, and another client may have had locks on it; or it has another server's memory.
 	marked := m.marker != "" && m.marker == s.run() // since then; and nothing happened in between
@@ -124,6 +130,13 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 		return verdict{admitted: true, mark: true}, m
 	}
 	return verdict{until: m.until, why: m.why}, m
+}
+
+// relapsed reports whether a server was a replica since this client admitted it, though the client
+// did not see that. Then it may have got its own marker back with an older copy of its keys. A
+// master without replicas may begin a new history as well, but was not promoted.
+func relapsed(s *sight, m memory) bool {
+	return strings.HasPrefix(m.last, s.runID+".") && m.last != s.history && s.promoted
 }
 
 // recovered reports whether a server restarted with all that it knew: its memory is durable, was so at its start as far as one can see, and has the
@@ -177,8 +190,9 @@ func reason(s *sight, before memory, recovering bool) string {
 	return whyUnknown
 }
 
-// settled is what is known after the server was admitted.
+// settled returns what is known after the server was admitted.
 func (m memory) settled() memory {
+	m.last = m.history
 	m.admitted, m.known, m.marker = true, true, m.runID
 	m.until, m.why, m.replica = time.Time{}, "", ""
 	m.recovering, m.sighted = false, time.Time{}

@@ -105,6 +105,12 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "a replica, seen by a new client", s: change(func(s *sight) { s.marker, s.promoted = "new", true }), m: memory{replica: "new"}, until: 1060, why: whyDemoted},
 		{name: "another one was a replica", s: change(func(s *sight) { s.marker = "new" }), m: memory{runID: "old", admitted: true, replica: "between"}},
 		{name: "waited long enough as a master", s: change(func(s *sight) { s.marker, s.promoted = "new", true }), m: memory{runID: "new", marker: "new", replica: "new", until: at(1000), why: "w"}, mark: true},
+		{name: "a replica since it was admitted, unseen", s: change(func(s *sight) { s.marker, s.promoted, s.history = "new", true, "new.2" }), m: memory{runID: "new", admitted: true, last: "new.1", history: "new.1"}, until: 1060, why: whyDemoted},
+		{name: "a replica since it was admitted, with another master meanwhile", s: change(func(s *sight) { s.marker, s.promoted, s.history = "new", true, "new.2" }), m: memory{runID: "between", until: at(1001), last: "new.1", history: "between.1"}, until: 1060, why: whyDemoted},
+		{name: "a replica that shows its history no more", s: change(func(s *sight) { s.marker, s.promoted = "new", true }), m: memory{runID: "new", admitted: true, last: "new.1", history: "new.1"}, until: 1060, why: whyDemoted},
+		{name: "promoted before it was admitted", s: change(func(s *sight) { s.marker, s.promoted, s.history = "new", true, "new.1" }), m: memory{runID: "new", admitted: true, last: "new.1", history: "new.1"}},
+		{name: "a new history of a master that lost its replicas", s: change(func(s *sight) { s.marker, s.history = "new", "new.2" }), m: memory{runID: "new", admitted: true, last: "new.1", history: "new.1"}},
+		{name: "the history of another server", s: change(func(s *sight) { s.marker, s.promoted, s.history = "new", true, "new.2" }), m: memory{runID: "old", admitted: true, last: "old.1", history: "old.1"}},
 		{name: "of unknown age", s: change(func(s *sight) { s.uptime = -1 }), m: knew, until: 1060, why: whyRestarted},
 		{name: "waiting", s: unmarked, m: memory{runID: "new", until: at(1001), why: "w"}, until: 1001, why: "w"},
 		{name: "waited long enough", s: unmarked, m: memory{runID: "new", until: at(1000), why: "w"}, mark: true},
@@ -122,7 +128,9 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 			require.Equal(t, "new", m.runID)
 			require.True(t, m.known, "of whatever server")
 			m.known = false
-			require.Equal(t, memory{runID: "new", history: test.s.history, marker: "new", admitted: true, known: true, seen: at(1000)}, m.settled())
+			require.Equal(t, memory{
+				runID: "new", last: test.s.history, history: test.s.history, marker: "new", admitted: true, known: true, seen: at(1000),
+			}, m.settled())
 			require.Equal(t, at(1000), m.seen)
 		})
 	}
@@ -136,6 +144,34 @@ func TestAFormerReplicaIsAdmittedByAnothersMarker(t *testing.T) {
 	s.marker = "new"
 	v, _ = assess(&s, m, time.Minute, at(1001))
 	require.True(t, v.admitted)
+
+	s.marker, s.history = "old", "new.2" // the client did not see it as a replica
+	v, m = assess(&s, memory{runID: "new", last: "new.1", history: "new.1"}, time.Minute, at(1000))
+	require.Equal(t, verdict{until: at(1060), why: whyDemoted}, v)
+	s.marker = "new"
+	v, _ = assess(&s, m, time.Minute, at(1001))
+	require.True(t, v.admitted)
+}
+
+// The goal: a server that comes back after another one took its place has to wait, if it was a
+// replica since this client admitted it. Its own marker may be a copy.
+func TestGuard_AMasterThatGetsItsRoleBackWaits(t *testing.T) {
+	server := func(runID, history string, second float64) *sight {
+		return &sight{
+			runID: runID, marker: "a", history: runID + "." + history, promoted: second > 1000,
+			uptime: time.Hour, introduced: at(second), asked: at(second),
+		}
+	}
+	v, m := assess(server("a", "1", 1000), memory{}, time.Minute, at(1000))
+	require.True(t, v.admitted)
+	v, m = assess(server("b", "2", 1001), m.settled(), time.Minute, at(1001))
+	require.Equal(t, verdict{until: at(1061), why: whyReplaced}, v)
+	v, m = assess(server("a", "3", 1002), m, time.Minute, at(1002))
+	require.Equal(t, verdict{until: at(1062), why: whyDemoted}, v)
+	v, m = assess(server("a", "3", 1062), m, time.Minute, at(1062))
+	require.Equal(t, verdict{admitted: true, mark: true}, v)
+	v, _ = assess(server("a", "3", 1063), m.settled(), time.Minute, at(1063))
+	require.Equal(t, verdict{admitted: true}, v)
 }
 
 // world is a node's history as only its servers know it: for each moment when locks were forgotten. It is the dumb version of the guard.
