@@ -60,6 +60,9 @@ func (i Inspection) Worst() Severity {
 // three where a node hangs, at most about four, and may be called at any time; calls at the same time share one look. What the user of a node may not ask is a
 // finding that names the permission, and a node that can't be reached is one too. The error is ErrClosed or ctx's.
 func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	select {
 	case <-c.closed:
 		return nil, ErrClosed
