@@ -172,6 +172,9 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 			return verdict{}, err
 		}
 		v = a.assess(s, a.memory)
+		if missing, possible := a.first.missing(); possible && s.marker == "" {
+			v.why = whyFirstUse(a.servers.addresses, missing)
+		}
 	}
 	if !v.admitted && (s.marker == "" && a.marks() || s.served() && s.forgot) {
 		return a.mark(h, s, v, before, firstSight)
