@@ -430,7 +430,8 @@ func TestANumberWithoutAUnitIsRecognised(t *testing.T) {
 		require.ErrorContains(t, err, "*time.Second?")
 	}
 	for _, delay := range []lockpipe.Option{
-		lockpipe.WithRetryDelay(10, 60), lockpipe.WithRetryDelay(0, 60), lockpipe.WithRetryDelay(60, time.Second),
+		lockpipe.WithRetryDelay(10, 60), lockpipe.WithRetryDelay(0, 60),
+		lockpipe.WithRetryDelay(60, time.Second),
 	} {
 		_, err := c.TryAcquire(t.Context(), "k", delay)
 		require.ErrorIs(t, err, lockpipe.ErrInvalid)
@@ -444,7 +445,8 @@ func TestANumberWithoutAUnitIsRecognised(t *testing.T) {
 	require.NoError(t, l.Release(t.Context()))
 }
 
-// Goal: a nil ctx is ErrInvalid in every call that takes one. Nothing is sent, and what is held stays held.
+// Goal: a nil ctx is ErrInvalid in every call that takes one. Nothing is sent, and what is held
+// stays held.
 func TestANilContextIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

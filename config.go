@@ -46,8 +46,8 @@ type Config struct {
 	// TTL is the lease time where a call names none: 10 s, or MaxTTL if that is less. At least 10 ms, in whole
 	// milliseconds, rounded down.
 	TTL time.Duration
-	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half of
-	// its TTL. At least 1 ms. A call for more than 1,000 keys waits that long for each 1,000.
+	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half
+	// of its TTL. At least 1 ms. A call for more than 1,000 keys waits that long for each 1,000.
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: 60 s. Calls with a longer one are refused.
 	// It is at most 90 days.
@@ -64,10 +64,12 @@ type Config struct {
 	// no TLS for host:port.
 	TLS *tls.Config
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
-	// unix. The Client calls it on a goroutine, and again after every loss of a connection. ctx ends
-	// after a second, or when Close ends the connections, and Dial should return then. If it does
-	// not, the node is down, NodeStatus.Err says why, and Dial is not called again for this node
-	// before it has returned. Close does not wait for such a call, so the goroutine may outlive the
+	// unix. The Client calls it on a goroutine, and again after every loss of a connection. Inspect
+	// calls it for a connection of its own. ctx ends after a second, or when Close ends the
+	// connections, and Dial should return then. If it does not, the node is down, NodeStatus.Err
+	// says why, and Dial is not called again for this node before it has returned, and neither by
+	// Inspect before Inspect's own call has. Close does not wait for such a call, so the goroutine
+	// may outlive the
 	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
 	// each node.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

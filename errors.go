@@ -28,9 +28,9 @@ var (
 	// ErrOverloaded: so many calls are pending that this one was refused at once. Nothing was sent to the nodes that
 	// report it.
 	ErrOverloaded = batch.ErrOverloaded
-	// ErrInvalid: an argument or a Config field makes no sense; the text names it, its value and the
-	// remedy. Nothing was sent. Every call that takes a ctx returns it if ctx is nil: then Release
-	// has released nothing, and Close has closed nothing.
+	// ErrInvalid: an argument or a Config field makes no sense; the text names it, its value and
+	// the remedy. Nothing was sent. Every call that takes a ctx returns it if ctx is nil: then
+	// Release has released nothing, and Close has closed nothing.
 	ErrInvalid = errors.New("invalid")
 )
 

@@ -10,7 +10,8 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// prepare checks the arguments before anything is sent, and drops keys that are repeated. Keys are told by their place,
+// prepare checks the arguments before anything is sent, and drops keys that are repeated. Keys are
+// told by their place,
 // since they may be long or secret.
 func (c *Client) prepare(
 	ctx context.Context, kind callKind, keys []string, opts []Option,

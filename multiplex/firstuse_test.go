@@ -73,8 +73,8 @@ func TestNodesThatDoNotMeetAreNoFirstUse(t *testing.T) {
 	})
 }
 
-// The goal: while it may be the first use, the nodes are known that keep the others waiting: those that
-// did not come, or were there and are down now.
+// The goal: while it may be the first use, the nodes are known that keep the others waiting: those
+// that did not come, or were there and are down now.
 func TestTheFirstUseKnowsWhoIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(3)
@@ -95,14 +95,15 @@ func TestTheFirstUseKnowsWhoIsMissing(t *testing.T) {
 	})
 }
 
-// The goal: a node that waits for the first use says which nodes keep it waiting, a few by their names.
+// The goal: a node that waits for the first use says which nodes keep it waiting, a few by their
+// names.
 func TestTheTextOfAFirstUse(t *testing.T) {
 	addresses := []string{"a", "b", "c", "d", "e", "f", "g"}
 	for want, missing := range map[string]nodeSet{
 		"but not all of them answered at the same time: if they do, all vote at once": 0,
 		"and b is down: if it comes and has none either, all vote at once":            one(1),
 		"and a, g are down: if they come and have none either, all vote at once":      one(0) | one(6),
-		"and a, b, c, d, e, ... are down": firstNodes(7),
+		"and a, b, c, d, e, ... are down":                                             firstNodes(7),
 	} {
 		require.Contains(t, whyFirstUse(addresses, missing), "first use? no node has a marker yet, "+want)
 	}

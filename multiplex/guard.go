@@ -43,7 +43,8 @@ const (
 	whyRestored  = "its disk or its memory was put back from an older copy, and has forgotten locks"
 	whyUnvouched = "it has restarted with its disk, and too few other nodes answer to show that it is not an older copy"
 	whyUnmarked  = "it has no marker, so it is new, or has lost its data and may have forgotten locks"
-	whyForeign   = "its marker is another server's: it restarted or has copied data, and may have forgotten locks"
+	whyForeign   = "its marker is another server's: it restarted or has copied data, and may have " +
+		"forgotten locks"
 )
 
 // memory is what this client knows of a node's servers. The zero value knows nothing.
