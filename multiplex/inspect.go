@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -133,8 +134,9 @@ func (n *node) inspect(ctx context.Context) Facts {
 // they were not all asked.
 func (n *node) interview(ctx context.Context, f *Facts) error {
 	conn, err := n.inspector.open(ctx)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded): // of a context that is none of the caller's
+	var unknown *net.DNSError // which names the host, also when its time was over
+	switch late := errors.Is(err, context.DeadlineExceeded); {
+	case late && !errors.As(err, &unknown): // of a context that is none of the caller's
 		return fmt.Errorf("not connected within %v", dialTimeout)
 	case err != nil:
 		return err

@@ -277,3 +277,21 @@ func TestInspectGivesUpAServerThatDoesNotAnswer(t *testing.T) {
 		})
 	}
 }
+
+// The goal: a node that is not reached in time says so, and a name that is not found in time is named.
+func TestInspectSaysWhatTookTooLong(t *testing.T) {
+	name := &net.DNSError{
+		Err: "i/o timeout", Name: "a.host", IsTimeout: true, UnwrapErr: context.DeadlineExceeded,
+	}
+	for want, failure := range map[string]error{
+		"not connected within 1s":    context.DeadlineExceeded,
+		"lookup a.host: i/o timeout": &net.OpError{Op: "dial", Net: "tcp", Err: name},
+	} {
+		m := start(t, []string{"node"}, func(c *Config) {
+			c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, failure }
+		})
+		all, err := m.Inspect(t.Context())
+		require.NoError(t, err)
+		require.ErrorContains(t, all[0].Err, want)
+	}
+}
