@@ -3,6 +3,7 @@ package multiplex
 import (
 	"net"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -72,7 +73,7 @@ func (s Sample) RoundTrip() time.Duration { return s.Received.Sub(s.Sent) }
 
 // readInfo takes the text of INFO.
 func (f *Facts) readInfo(text string) {
-	fields := fields(text)
+	fields := fields(strings.TrimPrefix(text, "txt:")) // the type of a verbatim string
 	number := func(name string) uint64 {
 		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 is not told
 		return n
@@ -90,8 +91,7 @@ func (f *Facts) readInfo(text string) {
 	if role := fields["role"]; role == "slave" || role == "replica" {
 		f.Replica, f.Master = true, net.JoinHostPort(fields["master_host"], fields["master_port"])
 	}
-	f.Cluster = fields["cluster_enabled"] == "1" ||
-		fields["redis_mode"] == "cluster" && f.Server != "Dragonfly" // which says so of any server
+	f.Cluster = fields["cluster_enabled"] == "1" || fields["redis_mode"] == "cluster"
 	f.Sentinel = fields["redis_mode"] == "sentinel"
 	f.Loading = fields["loading"] == "1" || fields["async_loading"] == "1"
 	f.Memory, f.MaxMemory, f.Policy = number("used_memory"), number("maxmemory"), fields["maxmemory_policy"]
