@@ -17,6 +17,8 @@ const (
 	defaultNodeTimeout = 50 * time.Millisecond
 	// minTTL leaves something after drift and a trip.
 	minTTL = 10 * time.Millisecond
+	// minNodeTimeout is longer than a pause of the client's own process usually is.
+	minNodeTimeout = time.Millisecond
 	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer. Twice MaxTTL is
 	// far from 64 bits of nanoseconds. An attempt counts up to half of its TTL in milliseconds, in
 	// 32 bits. No lock needs more: a master that forgot its locks does not vote for MaxTTL.
@@ -43,8 +45,8 @@ type Config struct {
 	// TTL is the lease time where a call names none: 10 s, or MaxTTL if that is less. At least 10 ms, in whole
 	// milliseconds, rounded down.
 	TTL time.Duration
-	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half of its TTL. A call for more than
-	// 1,000 keys waits so long for each 1,000.
+	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half
+	// of its TTL. At least 1 ms. A call for more than 1,000 keys waits that long for each 1,000.
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: TTL, and at most 90 days. Calls with a longer one are
 	// refused. All clients of the same nodes need the same MaxTTL. If their TTLs differ, give the longest of them to each.
@@ -62,10 +64,12 @@ type Config struct {
 	// no TLS for host:port.
 	TLS *tls.Config
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
-	// unix. The Client calls it on a goroutine, and again after every loss of a connection. ctx ends
-	// after a second, or when Close ends the connections, and Dial should return then. If it does
-	// not, the node is down, NodeStatus.Err says why, and Dial is not called again for this node
-	// before it has returned. Close does not wait for such a call, so the goroutine may outlive the
+	// unix. The Client calls it on a goroutine, and again after every loss of a connection. Inspect
+	// calls it for a connection of its own. ctx ends after a second, or when Close ends the
+	// connections, and Dial should return then. If it does not, the node is down, NodeStatus.Err
+	// says why, and Dial is not called again for this node before it has returned, and neither by
+	// Inspect before Inspect's own call has. Close does not wait for such a call, so the goroutine
+	// may outlive the
 	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
 	// each node.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -130,6 +134,9 @@ func (cfg Config) validated() (Config, error) {
 			cfg.TTL, maxMaxTTL)
 	case cfg.TTL > cfg.MaxTTL:
 		return cfg, invalid("Config.TTL is %v, above MaxTTL (%v): lower it, or raise MaxTTL in every client", cfg.TTL, cfg.MaxTTL)
+	case cfg.NodeTimeout < minNodeTimeout:
+		return cfg, invalid("Config.NodeTimeout is %v: give at least %v%s",
+			cfg.NodeTimeout, minNodeTimeout, inMilliseconds(cfg.NodeTimeout))
 	case cfg.NodeTimeout > cfg.TTL:
 		return cfg, invalid("Config.NodeTimeout is %v, above TTL (%v): an attempt would outlive its lease", cfg.NodeTimeout, cfg.TTL)
 	}
@@ -139,12 +146,20 @@ func (cfg Config) validated() (Config, error) {
 	return cfg, nil
 }
 
-// inSeconds asks whether a duration was meant in seconds, if it looks like a number without a unit.
-func inSeconds(d time.Duration) string {
-	if d <= 0 || d >= time.Microsecond {
+// unitless reports whether a duration looks like a number without a unit.
+func unitless(d time.Duration) bool { return d > 0 && d < time.Microsecond }
+
+// inSeconds asks whether a duration was meant in seconds, if it has no unit.
+func inSeconds(d time.Duration) string { return meant(d, "Second") }
+
+// inMilliseconds asks the same about milliseconds.
+func inMilliseconds(d time.Duration) string { return meant(d, "Millisecond") }
+
+func meant(d time.Duration, unit string) string {
+	if !unitless(d) {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %d*time.Second?", d.Nanoseconds())
+	return fmt.Sprintf("; did you mean %d*time.%s?", d.Nanoseconds(), unit)
 }
 
 // invalid is an error that is ErrInvalid.

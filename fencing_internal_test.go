@@ -131,7 +131,7 @@ func TestAStaleAnswerIsNoRival(t *testing.T) {
 	c := connectedTo(t, nodes)
 	ahead := c.fences.wall().Add(time.Hour).UnixMicro()
 	seen(t, nodes, ahead)
-	keys, o, err := c.prepare(callWait, []string{"x"}, []Option{WithFencing()})
+	keys, o, err := c.prepare(context.Background(), callWait, []string{"x"}, []Option{WithFencing()})
 	require.NoError(t, err)
 	s := newSeeker(c, keys, o)
 	require.True(t, c.rooms.Enter(&s.waiter, s.room[:], maxPending))

@@ -168,7 +168,11 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 	if err != nil {
 		return verdict{}, err
 	}
-	return a.assess(s, a.memory), nil
+	v = a.assess(s, a.memory)
+	if missing, possible := a.first.missing(); possible && s.unmarked() {
+		v.why = whyFirstUse(a.servers.addresses, missing)
+	}
+	return v, nil
 }
 
 // vouch waits a moment for other nodes to show whether a server restarted with its whole memory. Meanwhile it keeps what

@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// dialer opens the connections of one node. Owned by the keeper.
+// dialer opens the connections of one node. A node has two: one is owned by the connector, and one
+// by the inspection under way.
 //
 // Config.Dial runs on a goroutine of its own, because nothing ends a call that ignores its context.
-// The keeper leaves such a call, and makes no other until that has returned. So a node has one such
+// The owner leaves such a call, and makes no other until that has returned. So a dialer has one
+// such
 // goroutine at most. It ends when the call returns, and closes a connection that comes too late.
 type dialer struct {
 	endpoint *endpoint
@@ -21,14 +23,14 @@ type dialer struct {
 	logger   *slog.Logger
 
 	left   *dialing // the last call that was left; nil before
-	logged bool     // the stack of a panic
+	logged bool     // the stack of a panic; by the connector alone
 }
 
 // dialing is one call of Config.Dial.
 type dialing struct {
-	ended    time.Time     // when its context ended; set by the keeper
-	result   chan dialed   // without a buffer: the keeper takes the result, or has left
-	left     chan struct{} // closed when the keeper has left
+	ended    time.Time     // when its context ended; set by the owner
+	result   chan dialed   // without a buffer: the owner takes the result, or has left
+	left     chan struct{} // closed when the owner has left
 	returned chan struct{} // closed when the call has returned and its result was taken or closed
 }
 

@@ -43,7 +43,9 @@ const (
 	whyDemoted   = "it was a replica, and may have forgotten locks"
 	whyRestored  = "its disk or its memory was put back from an older copy, and has forgotten locks"
 	whyUnvouched = "it has restarted with its disk, and too few other nodes answer to show that it is not an older copy"
-	whyUnknown   = "it may have forgotten locks: its marker is not that of this server, or there is none"
+	whyUnmarked  = "it has no marker, so it is new, or has lost its data and may have forgotten locks"
+	whyForeign   = "its marker is another server's: it restarted or has copied data, and may have " +
+		"forgotten locks"
 )
 
 // memory is what this client knows of a node's servers. The zero value knows nothing.
@@ -178,16 +180,16 @@ func reason(s *sight, before memory, recovering bool) string {
 		return whyUnvouched
 	case before.replica == s.runID:
 		return whyDemoted
-	case before.runID == "":
-		return whyUnknown
-	case before.runID != s.runID && s.promoted:
+	case before.runID != "" && before.runID != s.runID && s.promoted:
 		return whyReplaced
-	case before.runID != s.runID:
+	case before.runID != "" && before.runID != s.runID:
 		return whyRestarted
 	case before.admitted && s.run() == "":
 		return whyFlushed
+	case s.run() == "":
+		return whyUnmarked
 	}
-	return whyUnknown
+	return whyForeign
 }
 
 // settled returns what is known after the server was admitted.

@@ -138,16 +138,7 @@ type sight struct {
 // introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, selects the database, and wants to be allowed to
 // delete, with the key of that name, which is not there. marker and generations are the keys to read; marker is "" where the guard is off. rueidis does some of it again.
 func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none string) (sight, error) {
-	var questions []question
-	switch {
-	case o.Username != "":
-		questions = append(questions, question{[]string{"AUTH", o.Username, o.Password}, reply.failure})
-	case o.Password != "":
-		questions = append(questions, question{[]string{"AUTH", o.Password}, wrongPassword})
-	}
-	if o.SelectDB != 0 {
-		questions = append(questions, question{[]string{"SELECT", strconv.Itoa(o.SelectDB)}, reply.failure})
-	}
+	questions := credentials(o)
 	questions = append(questions, permitted(none, marker != "")...)
 	s := sight{uptime: -1, promoted: true}
 	questions = append(questions, s.deletions(none)...)
@@ -171,6 +162,22 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none
 		s.marker = "" // behind an error it may be that of another database
 	}
 	return s, err
+}
+
+// credentials authenticates, and selects the database.
+func credentials(o *rueidis.ClientOption) (questions []question) {
+	switch {
+	case o.Username != "":
+		login := []string{"AUTH", o.Username, o.Password}
+		questions = append(questions, question{login, reply.failure})
+	case o.Password != "":
+		questions = append(questions, question{[]string{"AUTH", o.Password}, wrongPassword})
+	}
+	if o.SelectDB != 0 {
+		database := []string{"SELECT", strconv.Itoa(o.SelectDB)}
+		questions = append(questions, question{database, reply.failure})
+	}
+	return questions
 }
 
 // unfit is why a server that shows these fields can be no node. A compatible server has a version of
@@ -396,11 +403,17 @@ func fields(info string) map[string]string {
 
 // synced reports whether the append-only file is on the disk before a write is answered, also while it is being rewritten.
 func synced(config []reply) bool {
-	set := make(map[string]string)
-	for i := 0; i+1 < len(config); i += 2 {
-		set[config[i].text] = config[i+1].text
-	}
+	set := pairs(config)
 	return set["appendfsync"] == "always" && set["no-appendfsync-on-rewrite"] == "no"
+}
+
+// pairs are names and values that take turns.
+func pairs(items []reply) map[string]string {
+	all := make(map[string]string)
+	for i := 0; i+1 < len(items); i += 2 {
+		all[items[i].text] = items[i+1].text
+	}
+	return all
 }
 
 // end ends the connection that the Mux had before on this same server. What a stopped server has not read from it must

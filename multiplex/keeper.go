@@ -76,6 +76,7 @@ func (n *node) connecting(ctx context.Context) {
 			continue
 		default:
 			n.mux.servers.leave(n.index)
+			n.mux.first.down(n.index)
 			n.become(NodeDown, err)
 			n.discard()
 		}

@@ -43,16 +43,20 @@ const (
 // every caller waits. rueidis closes a connection that broke before it tells anybody else.
 func (l *line) Close() error {
 	l.over.Store(true)
-	conn := l.Conn
+	err := abort(l.Conn)
+	l.once.Do(l.closed)
+	return err
+}
+
+// abort closes a connection without what was not sent yet, and without the farewell of TLS.
+func abort(conn net.Conn) error {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
 	}
-	err := conn.Close()
-	l.once.Do(l.closed)
-	return err
+	return conn.Close()
 }
 
 // counts reports whether an answer counts that was asked for on the line when it was valid.

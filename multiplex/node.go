@@ -90,6 +90,8 @@ type node struct {
 	kept     chan struct{} // of capacity 1: releases were kept
 	farewell chan struct{} // of capacity 1: rueidis is done with a line
 
+	inspector *dialer // of the inspection under way
+
 	// Owned by the keeper:
 	admission *admission
 	ticket    *ticket // of the last connection
@@ -119,6 +121,7 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.pipe = n.newPipe()
 	n.look = n.watchExchange
 	n.arms = n.newArms()
+	n.inspector = &dialer{endpoint: &e, dial: m.cfg.Dial, logger: m.cfg.Logger, logged: true}
 	g := &gate{
 		dialer:    &dialer{endpoint: &e, dial: m.cfg.Dial, logger: m.cfg.Logger},
 		admission: n.admission,

@@ -99,14 +99,15 @@ func TestTheFirstUseWaitsForTheLastNode(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	require.NoError(t, nodes.Kill(2))
 	m := start(t, nodes.URLs(), nil)
-	becomes(t, m, 0, NodeQuarantined, whyUnknown)
-	status := becomes(t, m, 1, NodeQuarantined, whyUnknown)
+	waitsFor := "first use? no node has a marker yet, and " + m.nodes[2].addr + " is down"
+	becomes(t, m, 0, NodeQuarantined, waitsFor)
+	status := becomes(t, m, 1, NodeQuarantined, waitsFor)
 	require.InDelta(t, time.Minute, time.Until(status.Until), float64(10*time.Second))
 	require.False(t, m.Reachable())
 	require.Equal(t, -1, m.Judge("k", 0))
 	err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
 	require.ErrorIs(t, err, ErrNoQuorum)
-	require.ErrorContains(t, err, "quarantined until "+status.Until.Format(time.RFC3339)+": "+whyUnknown)
+	require.ErrorContains(t, err, "quarantined until "+status.Until.Format(time.RFC3339)+": "+waitsFor)
 	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"), "no lock reached a quarantined node")
 	require.NoError(t, nodes.Restart(2))
 	up(t, m)
@@ -183,7 +184,7 @@ func TestWhoKnowsOfALossKeepsOthersFromTheFirstUse(t *testing.T) {
 	}
 	late := start(t, nodes.URLs(), nil) // it would wait for a minute by itself
 	for i := range nodes.Len() {
-		becomes(t, late, i, NodeQuarantined, whyUnknown)
+		becomes(t, late, i, NodeQuarantined, whyUnmarked)
 	}
 	up(t, knowing)
 	up(t, late)
@@ -286,7 +287,7 @@ func TestALossThatIsMarkedWhileOthersWaitForTheFirstUseEndsIt(t *testing.T) {
 		}
 	})
 	for i := range nodes.Len() {
-		becomes(t, m, i, NodeQuarantined, whyUnknown)
+		becomes(t, m, i, NodeQuarantined, whyUnmarked)
 	}
 }
 
@@ -298,7 +299,7 @@ func TestAnotherClientLiftsTheQuarantine(t *testing.T) {
 	require.NoError(t, nodes.Restart(0))
 	becomes(t, first, 0, NodeQuarantined, whyRestarted)
 	second := start(t, nodes.URLs(), mode(GuardStrict))
-	becomes(t, second, 0, NodeQuarantined, whyUnknown)
+	becomes(t, second, 0, NodeQuarantined, whyUnmarked)
 	ask(t, nodes, 0, "SET", markerKey, runID(t, nodes, 0))
 	becomes(t, first, 0, NodeUp, "")
 	becomes(t, second, 0, NodeUp, "")
@@ -539,7 +540,7 @@ func TestTheModes(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	begin := time.Now()
 	strict := start(t, nodes.URLs(), func(c *Config) { c.Guard, c.MaxTTL = GuardStrict, 4*time.Second })
-	becomes(t, strict, 0, NodeQuarantined, whyUnknown)
+	becomes(t, strict, 0, NodeQuarantined, whyUnmarked)
 	becomes(t, strict, 0, NodeUp, "")
 	require.GreaterOrEqual(t, time.Since(begin), 4*time.Second)
 	require.NoError(t, strict.Close(t.Context()))
