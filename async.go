@@ -31,7 +31,7 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 	if done == nil {
 		return invalid("done is nil: give the function that takes the lease")
 	}
-	keys, o, err := c.prepare(callAsync, slices.Clone(keys), opts)
+	keys, o, err := c.prepare(ctx, callAsync, slices.Clone(keys), opts)
 	if err != nil {
 		return err
 	}

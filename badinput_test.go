@@ -416,6 +416,8 @@ func TestANumberWithoutAUnitIsRecognised(t *testing.T) {
 	one := []string{"127.0.0.1:1"}
 	refusedConfig(t, lockpipe.Config{Nodes: one, TTL: 5}, "Config.TTL is 5ns", "did you mean 5*time.Second?")
 	refusedConfig(t, lockpipe.Config{Nodes: one, MaxTTL: 60}, "Config.MaxTTL is 60ns", "60*time.Second?")
+	refusedConfig(t, lockpipe.Config{Nodes: one, NodeTimeout: 50},
+		"Config.NodeTimeout is 50ns", "at least 1ms", "did you mean 50*time.Millisecond?")
 	nodes := lockpipetest.StartRealT(t, 1)
 	c := connected(t, newClient(t, nodes))
 	for says, opt := range map[string]lockpipe.Option{
@@ -427,12 +429,59 @@ func TestANumberWithoutAUnitIsRecognised(t *testing.T) {
 		require.ErrorContains(t, err, says)
 		require.ErrorContains(t, err, "*time.Second?")
 	}
+	for _, delay := range []lockpipe.Option{
+		lockpipe.WithRetryDelay(10, 60), lockpipe.WithRetryDelay(0, 60),
+		lockpipe.WithRetryDelay(60, time.Second),
+	} {
+		_, err := c.TryAcquire(t.Context(), "k", delay)
+		require.ErrorIs(t, err, lockpipe.ErrInvalid)
+		require.ErrorContains(t, err, "did you mean 60*time.Millisecond?")
+	}
 	_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithTTL(5*time.Millisecond))
 	require.ErrorContains(t, err, "WithTTL(5ms)")
 	require.NotContains(t, err.Error(), "did you mean")
 	l := try(t, c, "k")
 	require.ErrorContains(t, l.Extend(t.Context(), 5), "did you mean 5*time.Second?")
 	require.NoError(t, l.Release(t.Context()))
+}
+
+// Goal: a nil ctx is ErrInvalid in every call that takes one. Nothing is sent, and what is held
+// stays held.
+func TestANilContextIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	held := try(t, c, "held")
+	onEvery(t, nodes, span(0, 3), "held", held.Token())
+	before := traffic(t, nodes)
+	var none context.Context
+	calls := map[string]func() error{
+		"AcquireAsync": func() error {
+			return c.AcquireAsync(none, []string{"k"}, func(*lockpipe.Lease, error) { t.Error("called") })
+		},
+		"Extend":     func() error { return held.Extend(none, longTTL) },
+		"Release":    func() error { return held.Release(none) },
+		"ReleaseAll": func() error { return c.ReleaseAll(none, held) },
+		"Inspect":    func() error { _, err := c.Inspect(none); return err },
+		"Close":      func() error { return c.Close(none) },
+	}
+	for name, acquire := range acquiring {
+		calls[name] = func() error { return acquire(none, c, []string{"k"}) }
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			require.NotPanics(t, func() { err = call() })
+			require.ErrorIs(t, err, lockpipe.ErrInvalid)
+			require.ErrorContains(t, err, "ctx is nil: pass context.Background()")
+		})
+	}
+	require.Equal(t, before, traffic(t, nodes), "something was sent")
+	lasting(t, held)
+	require.NoError(t, held.Release(t.Context()), "of a client that is not closed")
+	var over *lockpipe.Lease
+	require.NoError(t, over.Release(none))
+	require.Equal(t, lockpipe.ErrReleased, over.Extend(none, longTTL))
 }
 
 // refusedConfig wants ErrInvalid with all that is said, and no connection.
@@ -465,14 +514,13 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 		cfg  lockpipe.Config
 		says []string
 	}{
-		"TTL negative":             {lockpipe.Config{Nodes: one, TTL: -time.Second}, []string{"Config.TTL", "-1s"}},
-		"MaxTTL negative":          {lockpipe.Config{Nodes: one, MaxTTL: -time.Second}, []string{"Config.MaxTTL", "-1s"}},
-		"NodeTimeout negative":     {lockpipe.Config{Nodes: one, NodeTimeout: -1}, []string{"Config.NodeTimeout", "-1ns"}},
-		"TTL below 10 ms":          {lockpipe.Config{Nodes: one, TTL: 9 * time.Millisecond}, []string{"Config.TTL", "9ms", "10ms"}},
-		"MaxTTL below 10 ms":       {lockpipe.Config{Nodes: one, MaxTTL: 9 * time.Millisecond}, []string{"Config.MaxTTL", "9ms", "10ms"}},
-		"TTL above MaxTTL":         {lockpipe.Config{Nodes: one, TTL: 3 * time.Second, MaxTTL: 2 * time.Second}, []string{"Config.TTL", "3s", "MaxTTL", "2s"}},
-		"RestartGuard unknown":     {lockpipe.Config{Nodes: one, RestartGuard: 3}, []string{"Config.RestartGuard", "GuardMode(3)", "GuardStrict"}},
-		"TTL above default MaxTTL": {lockpipe.Config{Nodes: one, TTL: 61 * time.Second}, []string{"Config.TTL", "1m1s", "MaxTTL", "1m0s"}},
+		"TTL negative":         {lockpipe.Config{Nodes: one, TTL: -time.Second}, []string{"Config.TTL", "-1s"}},
+		"MaxTTL negative":      {lockpipe.Config{Nodes: one, MaxTTL: -time.Second}, []string{"Config.MaxTTL", "-1s"}},
+		"NodeTimeout negative": {lockpipe.Config{Nodes: one, NodeTimeout: -1}, []string{"Config.NodeTimeout", "-1ns"}},
+		"TTL below 10 ms":      {lockpipe.Config{Nodes: one, TTL: 9 * time.Millisecond}, []string{"Config.TTL", "9ms", "10ms"}},
+		"MaxTTL below 10 ms":   {lockpipe.Config{Nodes: one, MaxTTL: 9 * time.Millisecond}, []string{"Config.MaxTTL", "9ms", "10ms"}},
+		"TTL above MaxTTL":     {lockpipe.Config{Nodes: one, TTL: 3 * time.Second, MaxTTL: 2 * time.Second}, []string{"Config.TTL", "3s", "MaxTTL", "2s"}},
+		"RestartGuard unknown": {lockpipe.Config{Nodes: one, RestartGuard: 3}, []string{"Config.RestartGuard", "GuardMode(3)", "GuardStrict"}},
 		"NodeTimeout above TTL": {
 			lockpipe.Config{Nodes: one, NodeTimeout: 2 * time.Second, TTL: time.Second},
 			[]string{"Config.NodeTimeout", "2s", "TTL", "1s"},

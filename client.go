@@ -124,7 +124,7 @@ func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease,
 }
 
 func (c *Client) tryOnce(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(callTry, keys, opts)
+	keys, o, err := c.prepare(ctx, callTry, keys, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -252,6 +252,9 @@ const (
 // be confirmed as released, and the rest is cut off in the background, within about
 // three seconds where a node hangs. A second Close waits for the first and is nil.
 func (c *Client) Close(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	for {
 		n := c.calls.Load()
 		if n&closedBit != 0 {

@@ -15,9 +15,10 @@ import (
 const (
 	defaultTTL         = 10 * time.Second
 	defaultNodeTimeout = 50 * time.Millisecond
-	defaultMaxTTL      = time.Minute
 	// minTTL leaves something after drift and a trip.
 	minTTL = 10 * time.Millisecond
+	// minNodeTimeout is longer than a pause of the client's own process usually is.
+	minNodeTimeout = time.Millisecond
 	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer. Twice MaxTTL is
 	// far from 64 bits of nanoseconds. An attempt counts up to half of its TTL in milliseconds, in
 	// 32 bits. No lock needs more: a master that forgot its locks does not vote for MaxTTL.
@@ -46,16 +47,18 @@ type Config struct {
 	//	redis://user:pass@sentinel1:26379/0?addr=sentinel2:26379&addr=sentinel3:26379&master_set=mymaster
 	//
 	// The user and password before the @ are the master's. The sentinels' own are the parameters
-	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL.
+	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL and
+	// four seconds.
 	Nodes []string
 	// TTL is the lease time where a call names none: 10 s, or MaxTTL if that is less. At least 10 ms, in whole
 	// milliseconds, rounded down.
 	TTL time.Duration
-	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half of its TTL. A call for more than
-	// 1,000 keys waits so long for each 1,000.
+	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half
+	// of its TTL. At least 1 ms. A call for more than 1,000 keys waits that long for each 1,000.
 	NodeTimeout time.Duration
-	// MaxTTL is the longest TTL that any client of these nodes uses: 60 s. Calls with a longer one are refused.
-	// It is at most 90 days.
+	// MaxTTL is the longest TTL that any client of these nodes uses: TTL, and at most 90 days. Calls with a longer one are
+	// refused. All clients of the same nodes need the same MaxTTL. If their TTLs differ, give the longest of them to each.
+	// A node that may have forgotten locks does not vote for so long, and neither does the replica after a failover.
 	MaxTTL time.Duration
 	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
 	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.
@@ -77,10 +80,12 @@ type Config struct {
 	// keep a token as long as it is valid. A connection outlasts its token, if the server allows that.
 	Credentials func(ctx context.Context, node string) (user, password string, err error)
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
-	// unix. The Client calls it on a goroutine, and again after every loss of a connection. ctx ends
-	// after a second, or when Close ends the connections, and Dial should return then. If it does
-	// not, the node is down, NodeStatus.Err says why, and Dial is not called again for this node
-	// before it has returned. Close does not wait for such a call, so the goroutine may outlive the
+	// unix. The Client calls it on a goroutine, and again after every loss of a connection. Inspect
+	// calls it for a connection of its own. ctx ends after a second, or when Close ends the
+	// connections, and Dial should return then. If it does not, the node is down, NodeStatus.Err
+	// says why, and Dial is not called again for this node before it has returned, and neither by
+	// Inspect before Inspect's own call has. Close does not wait for such a call, so the goroutine
+	// may outlive the
 	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
 	// each node. The same holds for each sentinel, which Dial connects to as well.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -107,8 +112,12 @@ func (cfg Config) validated() (Config, error) {
 		}
 	}
 	given := cfg
-	positive("MaxTTL", &cfg.MaxTTL, defaultMaxTTL)
-	positive("TTL", &cfg.TTL, min(defaultTTL, cfg.MaxTTL))
+	standard := defaultTTL
+	if cfg.MaxTTL > 0 {
+		standard = min(standard, cfg.MaxTTL)
+	}
+	positive("TTL", &cfg.TTL, standard)
+	positive("MaxTTL", &cfg.MaxTTL, cfg.TTL)
 	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond) // what is sent
 	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
 	unprefixed := multiplex.NewReserved("")
@@ -127,17 +136,23 @@ func (cfg Config) validated() (Config, error) {
 	case unprefixed.In(cfg.Prefix) != "":
 		return cfg, invalid("Config.Prefix is %.64q, and clients keep %q for themselves: "+
 			"give one without it", cfg.Prefix, unprefixed.In(cfg.Prefix))
-	case cfg.MaxTTL < minTTL:
-		return cfg, invalid("Config.MaxTTL is %v: give at least %v%s",
-			given.MaxTTL, minTTL, inSeconds(given.MaxTTL))
-	case cfg.MaxTTL > maxMaxTTL:
+	case given.MaxTTL > maxMaxTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with WithAutoExtend",
 			cfg.MaxTTL, maxMaxTTL)
+	case given.MaxTTL != 0 && cfg.MaxTTL < minTTL:
+		return cfg, invalid("Config.MaxTTL is %v: give at least %v%s",
+			given.MaxTTL, minTTL, inSeconds(given.MaxTTL))
 	case cfg.TTL < minTTL:
 		return cfg, invalid("Config.TTL is %v: give at least %v%s",
 			given.TTL, minTTL, inSeconds(given.TTL))
+	case cfg.TTL > maxMaxTTL:
+		return cfg, invalid("Config.TTL is %v: lower it to at most %v, and hold longer with WithAutoExtend",
+			cfg.TTL, maxMaxTTL)
 	case cfg.TTL > cfg.MaxTTL:
 		return cfg, invalid("Config.TTL is %v, above MaxTTL (%v): lower it, or raise MaxTTL in every client", cfg.TTL, cfg.MaxTTL)
+	case cfg.NodeTimeout < minNodeTimeout:
+		return cfg, invalid("Config.NodeTimeout is %v: give at least %v%s",
+			cfg.NodeTimeout, minNodeTimeout, inMilliseconds(cfg.NodeTimeout))
 	case cfg.NodeTimeout > cfg.TTL:
 		return cfg, invalid("Config.NodeTimeout is %v, above TTL (%v): an attempt would outlive its lease", cfg.NodeTimeout, cfg.TTL)
 	}
@@ -147,12 +162,20 @@ func (cfg Config) validated() (Config, error) {
 	return cfg, nil
 }
 
-// inSeconds asks whether a duration was meant in seconds, if it looks like a number without a unit.
-func inSeconds(d time.Duration) string {
-	if d <= 0 || d >= time.Microsecond {
+// unitless reports whether a duration looks like a number without a unit.
+func unitless(d time.Duration) bool { return d > 0 && d < time.Microsecond }
+
+// inSeconds asks whether a duration was meant in seconds, if it has no unit.
+func inSeconds(d time.Duration) string { return meant(d, "Second") }
+
+// inMilliseconds asks the same about milliseconds.
+func inMilliseconds(d time.Duration) string { return meant(d, "Millisecond") }
+
+func meant(d time.Duration, unit string) string {
+	if !unitless(d) {
 		return ""
 	}
-	return fmt.Sprintf("; did you mean %d*time.Second?", d.Nanoseconds())
+	return fmt.Sprintf("; did you mean %d*time.%s?", d.Nanoseconds(), unit)
 }
 
 // invalid is an error that is ErrInvalid.

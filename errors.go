@@ -28,8 +28,9 @@ var (
 	// ErrOverloaded: so many calls are pending that this one was refused at once. Nothing was sent to the nodes that
 	// report it.
 	ErrOverloaded = batch.ErrOverloaded
-	// ErrInvalid: an argument or a Config field makes no sense; the text names it, its value and the remedy. Nothing was
-	// sent.
+	// ErrInvalid: an argument or a Config field makes no sense; the text names it, its value and
+	// the remedy. Nothing was sent. Every call that takes a ctx returns it if ctx is nil: then
+	// Release has released nothing, and Close has closed nothing.
 	ErrInvalid = errors.New("invalid")
 )
 
@@ -44,6 +45,9 @@ type (
 	// NodeError is what was wrong (Err) with one node (Node, its address without user and password).
 	NodeError = multiplex.NodeError
 )
+
+// errNilContext is ErrInvalid for a ctx that is nil, in every call that takes one.
+var errNilContext = invalid("ctx is nil: pass context.Background()")
 
 // retryable reports whether a further attempt may succeed where err was the last one's.
 func retryable(err error) bool {

@@ -44,12 +44,12 @@ func Example() {
 	defer end()
 	ctx := context.Background()
 
-	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(30*time.Second))
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(8*time.Second))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("holding", lease.Key(), "for more than 20 s:", time.Until(lease.Until()) > 20*time.Second)
+	fmt.Println("holding", lease.Key(), "for more than 4 s:", time.Until(lease.Until()) > 4*time.Second)
 
 	_, err = client.TryAcquire(ctx, "sku:42")
 	fmt.Println("a second holder:", errors.Is(err, lockpipe.ErrHeld))
@@ -57,7 +57,7 @@ func Example() {
 	fmt.Println("release:", lease.Release(ctx))
 	fmt.Println("ended by:", context.Cause(lease.Context()))
 	// Output:
-	// holding sku:42 for more than 20 s: true
+	// holding sku:42 for more than 4 s: true
 	// a second holder: true
 	// release: <nil>
 	// ended by: lease was released
@@ -156,12 +156,12 @@ func ExampleLease_Extend() {
 	defer end()
 	ctx := context.Background()
 
-	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(10*time.Second))
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(5*time.Second))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("extend:", lease.Extend(ctx, 30*time.Second), time.Until(lease.Until()) > 20*time.Second)
+	fmt.Println("extend:", lease.Extend(ctx, 10*time.Second), time.Until(lease.Until()) > 6*time.Second)
 	fmt.Println("release:", lease.Release(ctx))
 	fmt.Println("extend:", lease.Extend(ctx, time.Second))
 	// Output:

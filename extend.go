@@ -17,8 +17,11 @@ import (
 // the lease any more, and it is over. ErrExpired, ErrReleased, ErrClosed: it was over before. ErrInvalid: ttl is below 10
 // ms or above Config.MaxTTL. Where ctx ended first, its error is found too.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	if l == nil {
+	switch {
+	case l == nil:
 		return ErrReleased
+	case ctx == nil:
+		return errNilContext
 	}
 	if err := l.client.checkTTL("Extend", ttl); err != nil {
 		return err

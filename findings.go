@@ -13,7 +13,8 @@ import (
 const (
 	// The oldest Redis that has what the scripts and commands need.
 	oldestMajor, oldestMinor = 6, 2
-	// nearlyAll is the share of a server's connections from which on new clients may soon be refused, in percent.
+	// nearlyAll is the share of a server's connections or memory from which on it may soon refuse,
+	// in percent.
 	nearlyAll = 90
 	percent   = 100
 )
@@ -23,6 +24,7 @@ func (cfg Config) judged(facts []multiplex.Facts) Inspection {
 	var all Inspection
 	for i := range facts {
 		f := &findings{cfg: cfg, node: facts[i].Node}
+		f.judgeState(&facts[i], facts)
 		f.judge(&facts[i])
 		all = append(all, f.all...)
 	}
@@ -43,16 +45,52 @@ func (f *findings) add(s Severity, format string, args ...any) {
 	f.all = append(f.all, Finding{Node: f.node, Severity: s, Text: fmt.Sprintf(format, args...)})
 }
 
-// judge is about one node. What it did not tell gives no finding but that it did not.
-func (f *findings) judge(node *multiplex.Facts) {
+// judgeState is about a node that has no vote, or can't be asked. all are the facts of all nodes.
+func (f *findings) judgeState(node *multiplex.Facts, all []multiplex.Facts) {
+	why, state := node.StateErr, node.State
 	switch {
-	case node.Quarantined:
-		f.add(SeverityError, "has no vote: %v", node.Err)
+	case node.Err != nil && votes(node) && !strings.HasPrefix(node.Err.Error(), "no answer "):
+		f.add(SeverityError, "takes no new connection (%v), so it has no vote when it loses "+
+			"the present one: %s", node.Err, remedy(node.Err))
 	case node.Err != nil:
 		f.add(SeverityError, "can't be used and has no vote (%v): %s", node.Err, remedy(node.Err))
+	case state == NodeQuarantined:
+		f.add(SeverityError, "has no vote: %v", why)
+	case state == NodeFailing:
+		f.add(SeverityError, "is failing, and grants no locks (%v): %s", why, remedy(why))
+	case state == NodeConnecting:
+		f.add(SeverityWarning, "answers, but has no vote before the client is connected")
+	case state == NodeDown && !explained(node, all):
+		f.add(SeverityError, "answers, but can't be used and has no vote (%v): %s", why, remedy(why))
 	}
+}
+
+// votes reports whether the client has a connection to the node over which it votes.
+func votes(node *multiplex.Facts) bool { return node.State == NodeUp }
+
+// explained reports whether other findings say why the node is down.
+func explained(node *multiplex.Facts, all []multiplex.Facts) bool {
+	return node.Cluster || node.Sentinel || !recent(node.Compatible) ||
+		slices.ContainsFunc(all, func(other multiplex.Facts) bool {
+			return other.Node != node.Node && same(node, &other)
+		})
+}
+
+// same reports whether two nodes are the same server.
+func same(a, b *multiplex.Facts) bool { return a.RunID != "" && a.RunID == b.RunID }
+
+// judge is about one node. What it did not tell gives no finding but that it did not.
+func (f *findings) judge(node *multiplex.Facts) {
 	f.judgeServer(node)
+	if node.Sentinel { // which has no locks, and knows few commands
+		f.add(SeverityError, "is a Redis Sentinel, which holds no data: "+
+			"list the masters themselves, or add ?master_set=NAME with the master's name there")
+		return
+	}
 	for _, r := range node.Refused {
+		if r.Command == "CLIENT CACHING" && refuses(node, "CLIENT TRACKING") {
+			continue // the other finding names both
+		}
 		f.judgeRefusal(r)
 	}
 	if node.Version != "" {
@@ -64,17 +102,46 @@ func (f *findings) judge(node *multiplex.Facts) {
 	f.judgeClock(node.Samples)
 }
 
+// remedies are what to do about a node that can't be used, by what its error says. The first
+// counts.
+var remedies = [...]struct{ says, do string }{
+	{"no sentinel names the master:", "do what is said for each sentinel, or correct its URL"},
+	{"Config.Credentials", "correct Config.Credentials"},
+	{"WRONGPASS ", "correct the user or password in its URL or of Config.Credentials, " +
+		"or on the server (ACL SETUSER)"},
+	{"NOAUTH ", "the server wants a password: put user and password into its URL, " +
+		"or set Config.Credentials"},
+	{"NOPERM ", "give its user the permissions that docs/production.md lists (ACL SETUSER)"},
+	{"DENIED ", "set a password on the server, and put it into its URL"},
+	{"OOM ", "raise its maxmemory, or keep other data off it"},
+	{"MISCONF ", "look at its disk and its log"},
+	{"max number of clients", "raise its maxclients, or close other clients"},
+	{"lookup ", "correct the host name in its URL, or the name service (DNS) of this machine"},
+	{"connection refused", "start it, or correct its URL: nothing listens at that address"},
+	{"came without TLS", "if the server wants TLS, use rediss:// in its URL"},
+	{"no answer to TLS", "if the server speaks no TLS, use redis:// in its URL"},
+	{"x509: ", "correct Config.TLS or the server's certificate: see docs/production.md"},
+	{"tls: ", "correct Config.TLS or the server's certificate: see docs/production.md"},
+	{"Config.Dial", "correct Config.Dial"},
+	{"not connected within", hangs},
+	{"no answer ", hangs},
+	{"timeout", hangs},
+	{"unreachable", route},
+	{"no route to host", route},
+}
+
+// What to do about a node that says nothing, or where there is no way to it.
+const (
+	hangs = "find out whether the server hangs, or a firewall drops what is sent to it"
+	route = "correct its URL, or the route and the firewalls in between"
+)
+
 // remedy is what to do about a node that can't be used.
 func remedy(err error) string {
-	for _, known := range [...]struct{ code, do string }{
-		{"no sentinel names the master:", "do what is said for each sentinel, or correct its URL"},
-		{"WRONGPASS", "correct the user or password in its URL, or on the server (ACL SETUSER)"},
-		{"NOAUTH", "the server wants a password: put user and password into its URL"},
-		{"NOPERM", "give its user the permissions that docs/production.md lists (ACL SETUSER)"},
-		{"DENIED", "set a password on the server, and put it into its URL"},
-	} {
-		if strings.Contains(err.Error(), known.code+" ") {
-			return known.do
+	text := fmt.Sprint(err)
+	for _, r := range remedies {
+		if strings.Contains(text, r.says) {
+			return r.do
 		}
 	}
 	return "start it, or correct its URL or what is wrong with it"
@@ -118,20 +185,32 @@ func recent(version string) bool {
 	return err != nil || major > oldestMajor || major == oldestMajor && minor >= oldestMinor
 }
 
-// judgeRefusal says what is not known, and what permission would tell it. The server's text may name the user.
+// judgeRefusal says what a command that is refused costs, and what permission it needs. The
+// server's text may name the user.
 func (f *findings) judgeRefusal(r multiplex.Refusal) {
-	unknown := map[string]struct{ what, permission string }{
-		"INFO":       {"its version, role, memory, persistence and identity", "+info"},
-		"CONFIG GET": {"whether its locks outlast a restart", "+config|get (before Redis 7: +config)"},
-		"TIME":       {"the rate of its clock", "+time"},
+	const polls = "waiting calls are not notified when a key is free, and ask again and again"
+	lost := map[string]struct{ what, permission string }{
+		"INFO": {"its version, role, memory, persistence and identity could not be checked", "+info"},
+		"CONFIG GET": {
+			"whether its locks outlast a restart could not be checked",
+			"+config|get (before Redis 7: +config)",
+		},
+		"TIME":            {"the rate of its clock could not be checked", "+time"},
+		"CLIENT TRACKING": {polls + ", and a flush may go unnoticed", "+client|tracking +client|caching"},
+		"CLIENT CACHING":  {polls, "+client|caching"},
 	}[r.Command]
+	severity := SeverityInfo
+	if strings.HasPrefix(r.Command, "CLIENT ") {
+		severity = SeverityWarning
+	}
 	switch {
 	case strings.HasPrefix(r.Text, "NOPERM"):
-		f.add(SeverityInfo, "does not permit %s, so %s could not be checked: give the user %s", r.Command, unknown.what, unknown.permission)
-	case strings.HasPrefix(r.Text, "unknown command"):
-		f.add(SeverityInfo, "does not know %s, so %s could not be checked", r.Command, unknown.what)
+		f.add(severity, "does not permit %s, so %s: give the user %s",
+			r.Command, lost.what, lost.permission)
+	case strings.HasPrefix(strings.ToLower(r.Text), "unknown "):
+		f.add(SeverityInfo, "does not know %s, so %s", r.Command, lost.what)
 	default:
-		f.add(SeverityInfo, "answers %s with %.100q, so %s could not be checked", r.Command, r.Text, unknown.what)
+		f.add(SeverityInfo, "answers %s with %.100q, so %s", r.Command, r.Text, lost.what)
 	}
 }
 
@@ -156,16 +235,23 @@ func (f *findings) judgeRole(node *multiplex.Facts) {
 
 // judgeMemory is about what happens to locks when memory is full.
 func (f *findings) judgeMemory(node *multiplex.Facts) {
-	evicts := strings.HasPrefix(node.Policy, "allkeys-") || strings.HasPrefix(node.Policy, "volatile-")
+	evicts := node.Policy != "" && node.Policy != "noeviction"
+	used := uint64(float64(node.Memory) / max(1, float64(node.MaxMemory)) * percent)
 	switch {
 	case evicts && node.MaxMemory > 0:
 		f.add(SeverityError, "evicts keys when its memory is full (maxmemory-policy %s), and locks with them while they are held: set maxmemory-policy noeviction",
 			node.Policy)
 	case evicts:
 		f.add(SeverityWarning, "would evict locks with maxmemory-policy %s as soon as it had a maxmemory: set maxmemory-policy noeviction", node.Policy)
+	case node.MaxMemory > 0 && used >= percent:
+		f.add(SeverityError, "refuses locks, because it uses %s, more than its maxmemory (%s): "+
+			"keep other data off it, or raise maxmemory", size(node.Memory), size(node.MaxMemory))
+	case node.MaxMemory > 0 && used >= nearlyAll:
+		f.add(SeverityWarning, "soon refuses locks, because it uses %s, %d %% of its maxmemory (%s): "+
+			"keep other data off it, or raise maxmemory", size(node.Memory), used, size(node.MaxMemory))
 	case node.MaxMemory > 0:
 		f.add(SeverityWarning, "refuses locks when it uses the %s of its maxmemory (now %s, %d %%): keep other data off it, or raise maxmemory",
-			size(node.MaxMemory), size(node.Memory), uint64(float64(node.Memory)/float64(node.MaxMemory)*percent))
+			size(node.MaxMemory), size(node.Memory), used)
 	}
 }
 
@@ -255,7 +341,10 @@ func (f *findings) judgePairs(facts []multiplex.Facts) {
 func (f *findings) judgePair(a, b *multiplex.Facts) bool {
 	const advice = "their votes are not independent; list masters only"
 	switch {
-	case a.RunID != "" && a.RunID == b.RunID:
+	case same(a, b):
+		if votes(b) && !votes(a) { // it is about the node that is down for it
+			a, b = b, a
+		}
 		f.node = b.Node
 		f.add(SeverityError, "is the same server as %s (run_id %s), which is listed as well and would vote twice: list it once", a.Node, a.RunID)
 	case b.Replica && b.Master == a.Node:
@@ -276,6 +365,12 @@ func (f *findings) judgePair(a, b *multiplex.Facts) bool {
 // judgeNumber is about how many nodes there are.
 func (f *findings) judgeNumber(n int) {
 	f.node = ""
+	if n == 1 && f.cfg.RestartGuard == GuardAuto {
+		f.add(SeverityWarning, "one node with GuardAuto: to a new client, a server that lost its locks "+
+			"looks as before its first use, and one whose disk was put back from a copy looks intact; "+
+			"both vote at once, while others may hold locks: use GuardStrict, which waits for MaxTTL (%v)",
+			f.cfg.MaxTTL)
+	}
 	switch {
 	case n == 1:
 		f.add(SeverityWarning, "one node is all there is: without it nobody gets a lock; use three or five masters")

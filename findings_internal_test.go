@@ -17,7 +17,7 @@ func healthy(n int) multiplex.Facts {
 	name := string(rune('a' + n))
 	return multiplex.Facts{
 		Node: name + ":6379", Server: "Redis", Version: "7.2.5", Compatible: "7.2.5", RunID: "run " + name, DataSet: "data " + name,
-		Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true, Fsync: "always", Samples: samples(11, 1, time.Millisecond),
+		State: NodeUp, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true, Fsync: "always", Samples: samples(11, 1, time.Millisecond),
 	}
 }
 
@@ -69,13 +69,27 @@ func TestForgettingIsWorseWithoutTheGuard(t *testing.T) {
 // The goal: what a server says of the user and password has a remedy of its own each.
 func TestARefusedUserHasARemedy(t *testing.T) {
 	for says, want := range map[string]string{
+		"OOM command not allowed when used memory > 'maxmemory'.":              "raise its maxmemory",
+		"ERR max number of clients reached: EOF":                               "raise its maxclients",
+		"dial tcp: lookup nowhere on 127.0.0.53:53: no such host":              "correct the host name in its URL",
+		"dial tcp 127.0.0.1:1: connect: connection refused":                    "nothing listens at that address",
+		"tls: failed to verify certificate: x509: certificate has expired":     "correct Config.TLS",
+		"connected, but no answer to TLS: the server may speak none":           "use redis:// in its URL",
+		"closed before any answer; the client came without TLS":                "use rediss:// in its URL",
+		"dial tcp 10.0.0.1:6379: i/o timeout":                                  "a firewall drops",
+		"no answer within 1.5s":                                                "whether the server hangs",
+		"dial tcp 10.0.0.1:6379: connect: no route to host":                    "the route",
 		"WRONGPASS invalid username-password pair or user is disabled.":        "correct the user or password in its URL",
 		"NOAUTH Authentication required.":                                      "the server wants a password",
+		"no sentinel names the master: sentinel s:1: connection refused":       "do what is said for each sentinel",
+		"Config.Credentials has not returned, although its context ended":      "correct Config.Credentials",
 		"the marker can't be read: NOPERM this user has no permissions to run": "give its user the permissions",
 		"DENIED Redis is running in protected mode":                            "set a password on the server",
 		"connection refused": "start it, or correct its URL",
 	} {
-		all := judgedOf(func(f *multiplex.Facts) { *f = multiplex.Facts{Node: f.Node, Err: errors.New(says)} })
+		all := judgedOf(func(f *multiplex.Facts) {
+			*f = multiplex.Facts{Node: f.Node, State: NodeDown, Err: errors.New(says)}
+		})
 		require.Equal(t, SeverityError, all.Worst())
 		found := 0
 		for _, f := range all {
@@ -106,14 +120,76 @@ func TestEachFaultIsFound(t *testing.T) {
 		"limited": {
 			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 3<<20, 12<<20 }, SeverityWarning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
-		"loading":     {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
-		"disk":        {func(f *multiplex.Facts) { f.Unwritten = true }, SeverityWarning, "MISCONF"},
-		"full":        {func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 }, SeverityWarning, "90 of at most 100 clients"},
-		"slow":        {func(f *multiplex.Facts) { f.Samples[3].Received = f.Samples[3].Sent.Add(26 * time.Millisecond) }, SeverityWarning, "took 26ms for one of 11"},
-		"fast clock":  {func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) }, SeverityError, "3.0 % too fast"},
-		"slow clock":  {func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) }, SeverityError, "3.0 % too slow"},
-		"far away":    {func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) }, SeverityInfo, "could not be checked"},
-		"stopped":     {func(f *multiplex.Facts) { f.Err = errors.New("it broke") }, SeverityError, "can't be used and has no vote (it broke)"},
+		"loading":    {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
+		"disk":       {func(f *multiplex.Facts) { f.Unwritten = true }, SeverityWarning, "MISCONF"},
+		"full":       {func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 }, SeverityWarning, "90 of at most 100 clients"},
+		"slow":       {func(f *multiplex.Facts) { f.Samples[3].Received = f.Samples[3].Sent.Add(26 * time.Millisecond) }, SeverityWarning, "took 26ms for one of 11"},
+		"fast clock": {func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) }, SeverityError, "3.0 % too fast"},
+		"slow clock": {func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) }, SeverityError, "3.0 % too slow"},
+		"far away":   {func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) }, SeverityInfo, "could not be checked"},
+		"stopped": {
+			func(f *multiplex.Facts) { f.State, f.Err = NodeConnecting, errors.New("it broke") },
+			SeverityError, "can't be used and has no vote (it broke)",
+		},
+		"hangs": {
+			func(f *multiplex.Facts) { f.Err = errors.New("no answer within 1.5s") },
+			SeverityError, "can't be used and has no vote (no answer within 1.5s)",
+		},
+		"up, and refuses others": {
+			func(f *multiplex.Facts) { f.Err = errors.New("WRONGPASS") },
+			SeverityError, "takes no new connection (WRONGPASS), so it has no vote when it loses",
+		},
+		"quarantined": {
+			func(f *multiplex.Facts) { f.State, f.StateErr = NodeQuarantined, errors.New("until then") },
+			SeverityError, "has no vote: until then",
+		},
+		"failing": {
+			func(f *multiplex.Facts) { f.State, f.StateErr = NodeFailing, errors.New("OOM too much") },
+			SeverityError, "is failing, and grants no locks (OOM too much): raise its maxmemory",
+		},
+		"not connected": {
+			func(f *multiplex.Facts) { f.State = NodeConnecting },
+			SeverityWarning, "before the client is connected",
+		},
+		"down": {
+			func(f *multiplex.Facts) { f.State, f.StateErr = NodeDown, errors.New("NOPERM to delete") },
+			SeverityError, "answers, but can't be used and has no vote (NOPERM to delete): give its user",
+		},
+		"down, as it is of a cluster": {
+			func(f *multiplex.Facts) {
+				f.State, f.StateErr, f.Cluster = NodeDown, errors.New("it is of a cluster"), true
+			},
+			SeverityError, "runs in cluster mode",
+		},
+		"down, as it is the same server": {
+			func(f *multiplex.Facts) {
+				f.State, f.StateErr, f.RunID = NodeDown, errors.New("is the same server as b"), "run b"
+			},
+			SeverityError, "is the same server as b",
+		},
+		"full memory": {
+			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
+			SeverityError, "refuses locks, because it uses 13 MiB, more than its maxmemory (12 MiB)",
+		},
+		"nearly full memory": {
+			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
+			SeverityWarning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory (12 MiB)",
+		},
+		"another policy": {
+			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "newest-first", 1 },
+			SeverityError, "maxmemory-policy newest-first",
+		},
+		"polls": {
+			func(f *multiplex.Facts) { f.Refused = refusals("CLIENT CACHING", "NOPERM somebody") },
+			SeverityWarning, "ask again and again: give the user +client|caching",
+		},
+		"polls, unguarded": {
+			func(f *multiplex.Facts) {
+				f.Refused = append(refusals("CLIENT TRACKING", "NOPERM somebody"),
+					refusals("CLIENT CACHING", "NOPERM somebody")...)
+			},
+			SeverityWarning, "and a flush may go unnoticed: give the user +client|tracking",
+		},
 		"same server": {func(f *multiplex.Facts) { f.RunID = "run b" }, SeverityError, "is the same server as b:6379 (run_id run b)"},
 		"same data":   {func(f *multiplex.Facts) { f.DataSet = "data a" }, SeverityError, "has the same data as a:6379"},
 		"silent policy": {func(f *multiplex.Facts) {
@@ -190,11 +266,15 @@ func TestPersistenceSaysWhatARestartMeans(t *testing.T) {
 
 // The goal: a node that tells nothing gives one line about it, and none that only a told fact allows.
 func TestANodeThatTellsNothing(t *testing.T) {
-	all := judgedOf(func(f *multiplex.Facts) { *f = multiplex.Facts{Node: f.Node, Samples: f.Samples} })
+	all := judgedOf(func(f *multiplex.Facts) {
+		*f = multiplex.Facts{Node: f.Node, State: NodeUp, Samples: f.Samples}
+	})
 	require.Len(t, all, 6)
 	require.Contains(t, all[4].Text, "no Redis or Valkey that tells its version")
 	require.Contains(t, all[5].Text, "the server answers within")
-	all = judgedOf(func(f *multiplex.Facts) { *f = multiplex.Facts{Node: f.Node, Err: errors.New("refused")} })
+	all = judgedOf(func(f *multiplex.Facts) {
+		*f = multiplex.Facts{Node: f.Node, State: NodeDown, Err: errors.New("refused")}
+	})
 	require.Len(t, all, 5)
 	require.Contains(t, all[4].Text, "can't be used")
 }
@@ -245,6 +325,48 @@ func TestNodesThatAreNotIndependentAreFound(t *testing.T) {
 	}
 }
 
+// The goal: a Sentinel is named, and gives no advice about data that it does not have.
+func TestASentinelIsNamed(t *testing.T) {
+	all := judgedOf(func(f *multiplex.Facts) {
+		*f = multiplex.Facts{
+			Node: f.Node, State: NodeDown, StateErr: errors.New("it is a Redis Sentinel"), Sentinel: true,
+			Server: f.Server, Version: f.Version, Compatible: f.Compatible, Samples: f.Samples,
+			Refused: refusals("CONFIG GET", "unknown command"),
+		}
+	})
+	require.Len(t, all, 6)
+	require.Equal(t, SeverityError, all[5].Severity)
+	require.Contains(t, all[5].Text, "is a Redis Sentinel, which holds no data: list the masters")
+}
+
+// The goal: of two nodes that are one server, the finding is about the one that is down for it.
+func TestTheSameServerIsAFindingAboutTheNodeThatIsDown(t *testing.T) {
+	nodes := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+	nodes[0].State, nodes[0].RunID = NodeDown, nodes[2].RunID
+	all := Config{NodeTimeout: time.Second}.judged(nodes)
+	require.Len(t, all, 7)
+	require.Equal(t, "a:6379", all[6].Node)
+	require.Contains(t, all[6].Text, "is the same server as c:6379")
+}
+
+// The goal: one node is better off with GuardStrict, and the finding says why.
+func TestOneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
+	for mode, want := range map[GuardMode]int{GuardAuto: 1, GuardStrict: 0, GuardOff: 0} {
+		for n := 1; n <= 2; n++ {
+			cfg := Config{NodeTimeout: time.Second, MaxTTL: time.Minute, RestartGuard: mode}
+			found := 0
+			for _, f := range cfg.judged([]multiplex.Facts{healthy(0), healthy(1)}[:n]) {
+				if strings.Contains(f.Text, "use GuardStrict, which waits for MaxTTL (1m0s)") {
+					require.Equal(t, SeverityWarning, f.Severity)
+					require.Empty(t, f.Node)
+					found++
+				}
+			}
+			require.Equal(t, want*(2-n), found, "%v with %d", mode, n)
+		}
+	}
+}
+
 // The goal: the number of nodes is told where another one would be better, as a finding about all of them.
 func TestTheNumberOfNodesIsJudged(t *testing.T) {
 	for n, want := range map[int]*Finding{
@@ -255,7 +377,7 @@ func TestTheNumberOfNodesIsJudged(t *testing.T) {
 		for i := range n {
 			facts = append(facts, healthy(i))
 		}
-		all := Config{NodeTimeout: time.Second}.judged(facts)
+		all := Config{NodeTimeout: time.Second, RestartGuard: GuardStrict}.judged(facts)
 		if want == nil {
 			require.Len(t, all, 2*n)
 			continue

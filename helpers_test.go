@@ -45,7 +45,7 @@ func newClient(t *testing.T, nodes *lockpipetest.Nodes, change ...func(*lockpipe
 // config is for calls that never fail for being slow, unless change says so.
 func config(urls []string, change []func(*lockpipe.Config)) lockpipe.Config {
 	cfg := lockpipe.Config{
-		Nodes: urls, Prefix: prefix, TTL: longTTL, NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		Nodes: urls, Prefix: prefix, TTL: longTTL, MaxTTL: time.Minute, NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {
 		f(&cfg)

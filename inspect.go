@@ -54,12 +54,22 @@ func (i Inspection) Worst() Severity {
 	return worst
 }
 
-// Inspect looks at all nodes, over the usual connections, for what would spoil locks: whether each is reachable, a master and new enough; whether
-// it may evict keys or run out of memory; what a restart does to its locks; how long it takes to answer, and whether its clock runs as ours does; and
-// whether the nodes are different servers and none a replica of another. It is meant for the start of a program, or for a person. It takes about a second, or two or
-// three where a node hangs, at most about four, and may be called at any time; calls at the same time share one look. What the user of a node may not ask is a
-// finding that names the permission, and a node that can't be reached is one too. The error is ErrClosed or ctx's.
+// Inspect looks at all nodes for what would spoil locks, over connections of its own, so also at
+// those that are down or quarantined. It finds out whether each is reachable, a master and new
+// enough; whether it may evict keys or run out of memory; what a restart does to its locks; how
+// long it takes to answer, and whether its clock runs as ours does; and whether the nodes are
+// different servers and none a replica of another. It is meant for the start of a program, or for a
+// person.
+//
+// Inspect takes about a second, or two or three if a node hangs, at most about four. It may be
+// called at any time, and writes nothing; calls at the same time share one look, which has at most
+// one connection to each node. What the user of a node may not ask is a finding that names the
+// permission, and a node that can't be reached is one too. The error is ErrClosed, ErrInvalid or
+// ctx's.
 func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	select {
 	case <-c.closed:
 		return nil, ErrClosed

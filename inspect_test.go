@@ -248,6 +248,43 @@ func TestInspectOfNodesThatAreNotAdmitted(t *testing.T) {
 	finds(t, all, address(nodes, 2), lockpipe.SeverityError, "READONLY: it is a replica")
 }
 
+// The goal: a node that the user may not use, or not enough, is an error with a remedy of its own.
+func TestInspectNamesTheRemedyForEachUser(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	do(t, nodes, 0, "CONFIG", "SET", "requirepass", "pw")
+	do(t, nodes, 1, "CONFIG", "SET", "requirepass", "pw")
+	do(t, nodes, 2, "ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-evalsha")
+	c := newClient(t, nodes, func(cfg *lockpipe.Config) {
+		cfg.Nodes[1] = "redis://:wrong@" + address(nodes, 1)
+		cfg.Nodes[2] = "redis://me:pw@" + address(nodes, 2)
+	})
+	all := inspected(t, c)
+	for i, says := range [][2]string{
+		{"(NOAUTH ", "put user and password into its URL"},
+		{"(WRONGPASS ", "correct the user or password in its URL"},
+		{"NOPERM ", "give its user the permissions that docs/production.md lists"},
+	} {
+		finds(t, all, address(nodes, i), lockpipe.SeverityError, says[0])
+		finds(t, all, address(nodes, i), lockpipe.SeverityError, says[1])
+	}
+	require.Len(t, about(all, address(nodes, 0)), 1)
+	require.Len(t, about(all, address(nodes, 1)), 1)
+	finds(t, all, address(nodes, 2), lockpipe.SeverityInfo, "answers within")
+}
+
+// The goal: what is wrong with a node that has no vote is found as with any other.
+func TestInspectJudgesNodesWithoutAVote(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	do(t, nodes, 1, "SET", prefix+"lockpipe:admitted", "another server")
+	do(t, nodes, 1, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	do(t, nodes, 1, "CONFIG", "SET", "maxmemory", "1gb")
+	c := newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.MaxTTL = longTTL })
+	all := inspected(t, c)
+	finds(t, all, address(nodes, 1), lockpipe.SeverityError, "has no vote: quarantined until")
+	finds(t, all, address(nodes, 1), lockpipe.SeverityError, "evicts keys when its memory is full")
+	finds(t, all, address(nodes, 1), lockpipe.SeverityInfo, "answers within")
+}
+
 // The goal: nodes that hang are waited for at the same time and not for long, wherever in the inspection they hang.
 func TestInspectDoesNotWaitLongForNodesThatHang(t *testing.T) {
 	for _, command := range []string{"INFO", "TIME"} {

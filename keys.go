@@ -1,6 +1,7 @@
 package lockpipe
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/base64"
 	mathrand "math/rand/v2"
@@ -9,15 +10,19 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// prepare checks keys and options before anything is sent, and drops keys that are repeated. Keys are told by their place,
+// prepare checks the arguments before anything is sent, and drops keys that are repeated. Keys are
+// told by their place,
 // since they may be long or secret.
-func (c *Client) prepare(kind callKind, keys []string, opts []Option) ([]string, call, error) {
+func (c *Client) prepare(
+	ctx context.Context, kind callKind, keys []string, opts []Option,
+) ([]string, call, error) {
 	o, err := c.call(opts)
 	o.kind = kind
-	if err != nil {
-		return nil, o, err
-	}
 	switch {
+	case err != nil:
+		return nil, o, err
+	case ctx == nil:
+		return nil, o, errNilContext
 	case len(keys) == 0:
 		return nil, o, invalid("no keys: give at least one")
 	case len(keys) > maxKeys:

@@ -105,8 +105,11 @@ func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 // over already, and another may hold the keys; returned at once. ErrNoQuorum, or ctx's error: not confirmed yet; it goes on in
 // the background, and Release may be called again to wait for it. The lease is over in every case.
 func (l *Lease) Release(ctx context.Context) error {
-	if l == nil {
+	switch {
+	case l == nil:
 		return nil
+	case ctx == nil:
+		return errNilContext
 	}
 	a, err := l.startRelease(l.claim.Len())
 	if a == nil {

@@ -29,7 +29,7 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 		}
 		return results
 	}
-	once, o, err := c.prepare(callEach, keys, opts)
+	once, o, err := c.prepare(ctx, callEach, keys, opts)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -123,6 +123,9 @@ func spread(results []Result, keys []string, n int) {
 // ReleaseAll is Release for many leases, in one round trip to each node. The error joins those of the leases that
 // Release would have returned, each with its key; a nil Lease is left out.
 func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
+	if ctx == nil {
+		return errNilContext
+	}
 	attempts := make([]*multiplex.Attempt, len(leases))
 	errs := make([]error, len(leases))
 	keys := 0

@@ -1,6 +1,7 @@
 package lockpipe
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/lockpipe/lockpipe/lease"
@@ -50,7 +51,8 @@ func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 // WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by default. Where a master tells of changes
 // of the key, it is woken by that, and the time is eight times as long. If an attempt finds no quorum, it is at least a
 // millisecond. While too few nodes are connected for a quorum, a call without WithMaxAttempts makes no further attempt.
-// A time of more than ten years counts as ten years.
+// A time of more than ten years counts as ten years. One below a microsecond is ErrInvalid, unless
+// it is 0.
 func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }
@@ -86,6 +88,10 @@ func (c *Client) call(opts []Option) (call, error) {
 			if opt.min < 0 || opt.min > opt.max {
 				return o, invalid("WithRetryDelay(%v, %v): give 0 <= shortest <= longest", opt.min, opt.max)
 			}
+			if unitless(opt.max) || unitless(opt.min) {
+				return o, invalid("WithRetryDelay(%v, %v): give 0 or at least %v%s", opt.min, opt.max,
+					time.Microsecond, cmp.Or(inMilliseconds(opt.max), inMilliseconds(opt.min)))
+			}
 		case optionAutoExtend:
 			if o.maxHold = opt.min; opt.min < minTTL {
 				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, at least %v%s",
@@ -109,7 +115,7 @@ func (c *Client) checkTTL(name string, ttl time.Duration) error {
 	case ttl < minTTL:
 		return invalid("%s(%v): a lease lasts at least %v%s", name, ttl, minTTL, inSeconds(ttl))
 	case ttl > c.cfg.MaxTTL:
-		return invalid("%s(%v): above Config.MaxTTL (%v)", name, ttl, c.cfg.MaxTTL)
+		return invalid("%s(%v): above Config.MaxTTL (%v): raise that in every client", name, ttl, c.cfg.MaxTTL)
 	}
 	return nil
 }

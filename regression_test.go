@@ -43,7 +43,7 @@ func TestAReleaseBesideCloseLeavesNothing(t *testing.T) {
 		require.NoError(t, c.Close(context.Background()))
 		callers.Wait()
 		for i := range nodes.Len() {
-			keys, err := nodes.Keys(i, "k:")
+			keys, err := nodes.Keys(i, prefix+"k:")
 			require.NoError(t, err)
 			require.Empty(t, keys, "round %d, node %d", round, i)
 		}

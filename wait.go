@@ -37,7 +37,7 @@ func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease
 }
 
 func (c *Client) patiently(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(callWait, keys, opts)
+	keys, o, err := c.prepare(ctx, callWait, keys, opts)
 	if err != nil {
 		return nil, err
 	}

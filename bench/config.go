@@ -34,7 +34,7 @@ const (
 	maxLeases = 10_000_000
 	// maxDuration is far inside what a holder's time can express.
 	maxDuration = 1000 * time.Hour
-	// minTTL and maxTTL are what a Client with the default MaxTTL accepts.
+	// minTTL and maxTTL bound the TTL of a run.
 	minTTL = 10 * time.Millisecond
 	maxTTL = 60 * time.Second
 )
@@ -77,8 +77,11 @@ type Config struct {
 	Seed uint64
 	// Faults is what happens to nodes that the run starts as redis-servers: items such as freeze:1@2s+3s with commas between them,
 	// each an action, a node from 1, a time since the first call and, where it lasts, a duration. The actions are freeze (SIGSTOP),
-	// readonly, oom and busy (a script that never ends), with a duration; kill, restart (empty), flush, scriptflush and reset (all
-	// connections are cut) without. A node has one fault at a time. every:1s is a random fault at each interval, with less than a
+	// readonly, oom, busy (a script that never ends), demote and failover, with a duration; kill,
+	// restart (empty), flush, scriptflush and reset (all connections are cut) without. demote makes
+	// the node the replica of an older copy of itself, and then a master again. failover gives its
+	// role to a replica, and takes it back; new connections lead to the master.
+	// A node has one fault at a time. every:1s is a random fault at each interval, with less than a
 	// quorum of the nodes out at the same time. All is mended when Duration is over. MaxTTL of the Clients is TTL then.
 	Faults string
 	// FaultSeed makes the random ones repeatable.

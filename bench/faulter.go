@@ -35,7 +35,7 @@ func (c Config) startFaults(ctx context.Context, nodes nodePlan) (end func() (*F
 		byNode[one.node] = append(byNode[one.node], one)
 	}
 	for number, own := range byNode {
-		v := &victim{nodes: nodes.started, number: number - 1}
+		v := &victim{nodes: nodes.started, number: number - 1, routes: nodes.routes, age: age}
 		f.working.Go(func() { f.harm(ctx, v, own) })
 	}
 	return func() (*FaultReport, error) {

@@ -27,7 +27,7 @@ type draw struct {
 	random   *rand.Rand
 	nodes    int
 	duration time.Duration
-	forgets  time.Duration // how long a node that was emptied can't be counted on
+	forgets  time.Duration // how long a node that may have forgotten keys can't be counted on
 	outages  []outage
 }
 
@@ -108,7 +108,7 @@ func (d *draw) outage(f fault, all []fault) outage {
 			}
 		}
 	}
-	if f.action.empties() {
+	if f.action.quarantines() {
 		o.to += d.forgets
 	}
 	return o

@@ -22,10 +22,14 @@ const (
 	readOnly    action = "readonly"    // the replica of a master that is not there, for a time
 	oom         action = "oom"         // no memory for writes, for a time
 	busy        action = "busy"        // a script that never ends, for a time
+	demote      action = "demote"      // the replica of an older copy of itself, for a time
+	failover    action = "failover"    // its replica is the master, for a time
 )
 
 // actions are all of them, in the order in which they are told.
-var actions = []action{freeze, kill, restart, flush, scriptFlush, reset, readOnly, oom, busy}
+var actions = []action{
+	freeze, kill, restart, flush, scriptFlush, reset, readOnly, oom, busy, demote, failover,
+}
 
 const (
 	// every starts the item that asks for random faults.
@@ -38,10 +42,23 @@ const (
 )
 
 // lasts tells whether the fault has a duration of its own.
-func (a action) lasts() bool { return a == freeze || a == readOnly || a == oom || a == busy }
+func (a action) lasts() bool {
+	switch a {
+	case freeze, readOnly, oom, busy, demote, failover:
+		return true
+	}
+	return false
+}
 
-// empties tells whether the node forgets its keys.
-func (a action) empties() bool { return a == kill || a == restart || a == flush }
+// quarantines reports whether the node may have forgotten keys, so that it does not vote for the
+// longest TTL after the fault. A replica may have, whatever it shows when it is a master again.
+func (a action) quarantines() bool {
+	switch a {
+	case kill, restart, flush, readOnly, demote, failover:
+		return true
+	}
+	return false
+}
 
 // fault is one thing that happens to one node.
 type fault struct {

@@ -100,7 +100,7 @@ func outs(list []fault, at time.Duration, forgets time.Duration) int {
 				}
 			}
 		}
-		if f.action.empties() {
+		if f.action.quarantines() {
 			end += forgets
 		}
 		if f.at <= at && at < end {

@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 
@@ -19,6 +21,7 @@ type nodePlan struct {
 	urls      []string
 	endpoints []endpoint
 	started   *lockpipetest.Nodes // nil where there is nothing to stop
+	routes    *routes             // nil without faults
 }
 
 // parseNodes reads Config.Nodes. Its error is a *ConfigError.
@@ -93,6 +96,14 @@ func (p nodePlan) open() (nodePlan, error) {
 		p.endpoints = append(p.endpoints, node)
 	}
 	return p, nil
+}
+
+// dial is the Dial of the Clients, or nil if every address leads to its own server.
+func (p nodePlan) dial() func(context.Context, string, string) (net.Conn, error) {
+	if p.routes == nil {
+		return nil
+	}
+	return p.routes.dial
 }
 
 // backend is what the nodes are: "redis-server", "in-process" or "external".

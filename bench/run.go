@@ -53,13 +53,16 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	if cfg.Faults != "" && plan.backend() != "redis-server" {
 		return nil, &ConfigError{Field: "Faults", Value: cfg.Faults, Remedy: "faults need a redis-server on the PATH; install it"}
 	}
+	if cfg.Faults != "" {
+		plan.routes = &routes{}
+	}
 
 	prefix := cfg.Prefix
 	if prefix == "" {
 		prefix = "loadgen:" + strings.ToLower(rand.Text()[:12]) + ":"
 	}
 	goroutines := runtime.NumGoroutine()
-	clients, err := connect(ctx, cfg, plan.urls, prefix)
+	clients, err := connect(ctx, cfg, plan, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -127,25 +130,29 @@ func prepare(cfg Config, prefix string, clients []*lockpipe.Client, nodes []endp
 }
 
 // connect makes the Clients and has each take and release one lock, so that connecting is not measured, and nodes that
-// cannot be used are found at once. The prefix is part of the keys' names and not of the Clients' configuration: so runs
+// cannot be used are found at once. It makes a Client when the one before is connected: on a busy machine, handshakes of
+// many Clients at once would time out together, again and again. The prefix is part of the keys' names and not of the Clients' configuration: so runs
 // leave no companion keys of their own on external nodes, but with fencing.
-func connect(ctx context.Context, cfg Config, urls []string, prefix string) ([]*lockpipe.Client, error) {
+func connect(
+	ctx context.Context, cfg Config, plan nodePlan, prefix string,
+) ([]*lockpipe.Client, error) {
 	var clients []*lockpipe.Client
 	fail := func(err error) ([]*lockpipe.Client, error) {
 		_ = closeClients(context.WithoutCancel(ctx), clients, abandonTimeout) // err says what is wrong
 		return nil, err
 	}
 	for i := range cfg.Clients {
-		client, err := lockpipe.New(lockpipe.Config{Nodes: urls, TTL: cfg.TTL, MaxTTL: cfg.longestTTL(), Logger: slog.New(slog.DiscardHandler)})
+		client, err := lockpipe.New(lockpipe.Config{
+			Nodes: plan.urls, TTL: cfg.TTL, MaxTTL: cfg.longestTTL(), Dial: plan.dial(),
+			Logger: slog.New(slog.DiscardHandler),
+		})
 		if err != nil {
-			return fail(&ConfigError{Field: "Nodes", Value: redactedAll(urls), Remedy: err.Error()})
+			return fail(&ConfigError{Field: "Nodes", Value: redactedAll(plan.urls), Remedy: err.Error()})
 		}
 		clients = append(clients, client)
 		if err := cfg.register(client, i); err != nil {
 			return fail(err)
 		}
-	}
-	for _, client := range clients {
 		if err := takeOne(ctx, client, prefix+"ready"); err != nil {
 			return fail(err)
 		}

@@ -52,13 +52,18 @@ func dialNode(ctx context.Context, node endpoint) (*nodeConn, error) {
 	if node.tls != nil {
 		conn = tls.Client(conn, node.tls)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	c := &nodeConn{conn: conn, in: bufio.NewReader(conn), stop: stop}
+	c := newNodeConn(ctx, conn)
 	if err := c.prepare(node); err != nil {
 		c.close()
 		return nil, err
 	}
 	return c, nil
+}
+
+// newNodeConn takes a connection over until it is closed, or ctx ends.
+func newNodeConn(ctx context.Context, conn net.Conn) *nodeConn {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	return &nodeConn{conn: conn, in: bufio.NewReader(conn), stop: stop}
 }
 
 func (c *nodeConn) prepare(node endpoint) error {

@@ -87,17 +87,37 @@ func runUntilExtended(t *testing.T, cfg Config) (*Report, error) {
 }
 
 // extensions is how many were confirmed.
-func extensions(t *testing.T, registry *prometheus.Registry) (sum float64) {
+func extensions(t *testing.T, registry *prometheus.Registry) float64 {
+	return counted(t, registry, "lockpipe_extensions_total", "confirmed")
+}
+
+// counted is the sum of a metric for a label.
+func counted(t *testing.T, registry *prometheus.Registry, name, label string) (sum float64) {
 	families, err := registry.Gather()
 	assert.NoError(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "lockpipe_extensions_total" && strings.Contains(m.String(), "confirmed") {
+			if f.GetName() == name && strings.Contains(m.String(), label) {
 				sum += m.GetCounter().GetValue()
 			}
 		}
 	}
 	return sum
+}
+
+// runUntilCounted runs until the Clients have counted this, however long that takes.
+func runUntilCounted(t *testing.T, name, label string, cfg Config) (*Report, error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	registry := prometheus.NewRegistry()
+	cfg.Duration, cfg.Metrics = time.Hour, registry
+	cfg.Progress = func(time.Duration, uint64) {
+		if counted(t, registry, name, label) > 0 {
+			cancel()
+		}
+	}
+	return Run(ctx, cfg)
 }
 
 // In every scenario the intervals add up to what the report says of the whole run, and so does what each node did.
@@ -124,9 +144,8 @@ func TestSeriesAddsUpInEveryScenario(t *testing.T) {
 
 // A node that refuses everything is told with its failures, and the others without any of that kind.
 func TestSeriesTellsWhichNodeFailed(t *testing.T) {
-	cfg := stricken(t, Single, "oom:2@300ms+2s")
-	cfg.Duration = 2500 * time.Millisecond // time enough for calls while it lasts
-	r, err := Run(t.Context(), cfg)
+	cfg := stricken(t, Single, "oom:2@300ms+1h")
+	r, err := runUntilCounted(t, "lockpipe_node_failures_total", `"server"`, cfg)
 	require.NoError(t, err)
 	requireSum(t, r)
 	require.Equal(t, "oom", r.Faults[0].Action)
@@ -233,7 +252,7 @@ func TestLooksAddUpTheClients(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 3)
 	var clients []*lockpipe.Client
 	for range 2 {
-		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), NodeTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), MaxTTL: time.Minute, NodeTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)
 		clients = append(clients, client)
 		require.NoError(t, takeOne(t.Context(), client, "key"))

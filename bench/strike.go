@@ -19,6 +19,8 @@ const (
 type victim struct {
 	nodes  *lockpipetest.Nodes
 	number int // from 0
+	routes *routes
+	age    func() // lets a copy of the keys get older
 	dead   bool
 }
 
@@ -45,6 +47,10 @@ func (v *victim) strike(a action) (mend func() error, err error) {
 			errors.Join(v.do("CONFIG SET maxmemory-policy noeviction"), v.do("CONFIG SET maxmemory 1"))
 	case busy:
 		return v.occupy()
+	case demote:
+		return v.demote()
+	case failover:
+		return v.failOver()
 	}
 	return nil, fmt.Errorf("no such fault: %q", a)
 }

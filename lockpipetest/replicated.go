@@ -240,7 +240,9 @@ func (r *Replicated) knowsAll(i int) error {
 }
 
 // await returns when check returns nil. It gives up on an error that stays: of a closed group, or
-// of a connection. It also gives up after settleTimeout.
+// of a server that is dead or hangs. It goes on after a lost connection, because a sentinel ends
+// the connections of a server that it makes a replica or a master. It also gives up after
+// settleTimeout.
 func await(check func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
 	defer cancel()
@@ -248,8 +250,9 @@ func await(check func() error) error {
 	defer pause.Stop()
 	for {
 		err := check()
-		var broken net.Error
-		if err == nil || errors.Is(err, errClosed) || errors.As(err, &broken) {
+		var failed *net.OpError
+		out := errors.As(err, &failed) && (failed.Op == "dial" || failed.Timeout())
+		if err == nil || errors.Is(err, errClosed) || out {
 			return err
 		}
 		select {

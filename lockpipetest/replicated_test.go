@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,6 +149,26 @@ func TestReplicated_WaitsAreBoundedAndSayWhy(t *testing.T) {
 		require.ErrorIs(t, err, reason)
 		require.Equal(t, settleTimeout, time.Since(start))
 	})
+}
+
+// The goal: a wait goes on when a sentinel ends the connections of a server that it makes a replica
+// or a master. It ends at once when a server is dead or hangs.
+func TestReplicated_WaitsEndWithTheServerOnly(t *testing.T) {
+	failed := func(op string, err error) error { return &net.OpError{Op: op, Net: "tcp", Err: err} }
+	refused, hung := failed("dial", syscall.ECONNREFUSED), failed("read", os.ErrDeadlineExceeded)
+	reset, broken := failed("read", syscall.ECONNRESET), failed("write", syscall.EPIPE)
+	for first, want := range map[error]error{reset: nil, broken: nil, refused: refused, hung: hung} {
+		synctest.Test(t, func(t *testing.T) {
+			looks := 0
+			err := await(func() error {
+				if looks++; looks == 1 {
+					return first
+				}
+				return nil
+			})
+			require.Equal(t, want, err)
+		})
+	}
 }
 
 func TestReplicated_UnknownMasterIsAnError(t *testing.T) {

@@ -6,18 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
-)
-
-const (
-	// lostPrefix begins the marker of a server that has forgotten locks, until it is admitted. It keeps others from taking that for the first
-	// use, and as long as it stays the same, nobody has admitted or flushed the server.
-	lostPrefix = "lost:"
-	// flushedPrefix is lostPrefix where the server was flushed since it was admitted.
-	flushedPrefix = lostPrefix + "flushed:"
 )
 
 const (
@@ -41,8 +32,8 @@ type admission struct {
 	node   int
 	addr   string
 	mode   GuardMode
-	maxTTL time.Duration
-	marker string // "" where the guard is off
+	maxTTL time.Duration // which a quarantine lasts; with deposedFor if Sentinel watches the master
+	marker string        // "" where the guard is off
 	// generations is generationsKey, behind the prefix; known is shared by all nodes.
 	generations string
 	known       *generations
@@ -65,11 +56,15 @@ type admission struct {
 }
 
 func (m *Mux) newAdmission(index int, e *endpoint) *admission {
+	option := e.option // which gets the login of each connection
 	a := &admission{
-		node: index, addr: e.name, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first, servers: m.servers, option: &e.option, logger: m.cfg.Logger,
+		node: index, addr: e.name, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first, servers: m.servers, option: &option, logger: m.cfg.Logger,
 		none: m.cfg.Prefix + noneKey, generations: m.cfg.Prefix + generationsKey, known: m.generations,
 	}
 	a.probe, a.replicated = a.none+rand.Text(), e.masterSet != ""
+	if a.replicated {
+		a.maxTTL += deposedFor
+	}
 	if a.mode != GuardOff {
 		a.marker = m.cfg.Prefix + markerKey
 	}
@@ -97,7 +92,7 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 		err = fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://", err)
 	}
 	l.deletion.Store(int32(s.deletion))
-	if s.marker != "" {
+	if !s.unmarked() {
 		a.first.ruleOut()
 	}
 	var former string
@@ -143,7 +138,7 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 	if err := h.ask(questions); err != nil {
 		return "", err
 	}
-	l.durable = s.durable
+	l.durable, l.history = s.durable, s.history
 	if shown != s.own.id {
 		a.known.ended(a.node, shown)
 	}
@@ -162,12 +157,13 @@ func (a *admission) suspectReplicas(s *sight) {
 		return
 	}
 	s.promoted = true // neither its disk nor its age says what a replica has granted
-	if a.memory.runID != "" && a.memory.runID != s.runID {
-		a.memory.replica = s.runID
+	if before := a.memory.runID; before == "" || before == s.runID {
+		return
 	}
+	a.memory.replica = s.runID
 }
 
-// decide is assess, and the first use. A node that lost its marker is told from one that never had any by a marker that says so: see marks.
+// decide is assess, and the first use. A server that is not admitted is marked first: see mark.
 func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict, error) {
 	before := a.memory
 	s.forgot = a.known.forgot(s.own)
@@ -179,24 +175,29 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 		v = a.assess(s, a.memory)
 	}
 	firstSight := before.runID != s.runID || !v.until.Equal(before.until) // a wait begins now
-	if a.mode == GuardAuto && !v.admitted && s.marker == "" && !before.known {
-		first, err := a.first.join(ctx, a.node, func() (bool, error) {
-			err := h.look(a.marker, s)
-			return s.marker == "", err
-		})
-		if err == nil && first {
-			return verdict{admitted: true, mark: true}, nil
-		}
-		if err == nil && firstSight {
-			err = a.await(ctx, h, s)
-		}
-		if err != nil {
-			return verdict{}, err
-		}
-		v = a.assess(s, a.memory)
+	if v.admitted {
+		return v, nil
 	}
-	if !v.admitted && (s.marker == "" && a.marks() || s.served() && s.forgot) {
-		return a.mark(h, s, v, before, firstSight)
+	v, err := a.leave(h, s, v, before, firstSight)
+	if err != nil || v.admitted || a.mode != GuardAuto || !s.unmarked() || before.known {
+		return v, err
+	}
+	first, err := a.first.join(ctx, a.node, func() (bool, error) {
+		err := h.look(a.marker, s)
+		return s.unmarked(), err
+	})
+	if err == nil && first {
+		return verdict{admitted: true, mark: true}, nil
+	}
+	if err == nil && firstSight {
+		err = a.await(ctx, h, s)
+	}
+	if err != nil {
+		return verdict{}, err
+	}
+	v = a.assess(s, a.memory)
+	if missing, possible := a.first.missing(); possible && s.unmarked() {
+		v.why = whyFirstUse(a.servers.names, missing)
 	}
 	return v, nil
 }
@@ -220,20 +221,23 @@ func (a *admission) vouch(ctx context.Context, h *handshake, s *sight) error {
 	}
 }
 
-// marks reports whether this client leaves a marker of a loss where it finds none. It must not be the first use, of this client or of another
-// one that has just begun it and whose markers are on their way.
-func (a *admission) marks() bool {
+// noFirstUse reports whether this is certainly not the first use, neither of this client nor of another one that has
+// just begun it and whose markers are on their way.
+func (a *admission) noFirstUse() bool {
 	return a.memory.known || a.mode == GuardStrict || a.first.overFor() > connectTimeout
 }
 
-// mark leaves a marker of a loss. A wait begins behind it, so that nothing can happen unseen in between. Where a client could not
-// leave it at first sight, its wait goes on.
-func (a *admission) mark(h *handshake, s *sight, v verdict, before memory, firstSight bool) (verdict, error) {
-	prefix := lostPrefix
-	if v.why == whyFlushed {
-		prefix = flushedPrefix
+// leave leaves a mark, if it is needed. A wait begins behind it, so that nothing can happen unseen in between. If this
+// client could not leave it at first sight, its wait continues.
+func (a *admission) leave(h *handshake, s *sight, v verdict, before memory, firstSight bool) (verdict, error) {
+	m, needed := s.mark(a.maxTTL, a.noFirstUse())
+	if !needed {
+		return v, nil
 	}
-	own, err := h.lost(a.marker, a.generations, prefix, a.lossTTL(), s)
+	if v.why == whyFlushed && m.prefix == lostPrefix {
+		m.prefix = flushedPrefix
+	}
+	own, err := h.leave(a.marker, a.generations, m, s)
 	switch {
 	case err != nil:
 		return verdict{}, err
@@ -245,13 +249,9 @@ func (a *admission) mark(h *handshake, s *sight, v verdict, before memory, first
 	return a.assess(s, a.memory), nil
 }
 
-// lossTTL is how many milliseconds the marker of a loss lasts: it ends when the locks that were lost have ended long since,
-// should nobody be there to admit the server.
-func (a *admission) lossTTL() string { return strconv.FormatInt(2*a.maxTTL.Milliseconds(), 10) }
-
 // await waits for a marker. Several clients may make the first use at the same moment: who finds the markers half written waits for the rest.
 func (a *admission) await(ctx context.Context, h *handshake, s *sight) error {
-	for end := time.Now().Add(markingPatience); s.marker == "" && time.Now().Before(end); {
+	for end := time.Now().Add(markingPatience); s.unmarked() && time.Now().Before(end); {
 		rest(ctx, markingPause)
 		if err := h.look(a.marker, s); err != nil {
 			return err

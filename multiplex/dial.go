@@ -7,8 +7,9 @@ import (
 	"net"
 )
 
-// dialer opens connections to one server after the other. Owned by one goroutine: the keeper, or
-// that of a sentinel. Config.Dial may ignore its context: see outside.
+// dialer opens connections to one server after the other. A node has two: one is owned by the
+// keeper, and one by the inspection under way. Each sentinel has one, which its goroutine owns.
+// Config.Dial may ignore its context: see outside. A call that was left holds up its dialer alone.
 type dialer struct {
 	endpoint *endpoint // the server to dial next; what it points to does not change
 	dial     DialFunc  // nil for a net.Dialer

@@ -33,17 +33,24 @@ type HeldError struct {
 // Error names the keys and the nodes: at most three keys, of long ones the beginning, and at most
 // five nodes.
 func (e *HeldError) Error() string {
-	const mostKeys, mostNodes = 3, 5
+	const mostKeys = 3
 	text := fmt.Sprintf("%.64q", e.Keys[:min(len(e.Keys), mostKeys)])
 	text = text[1 : len(text)-1]
 	if len(e.Nodes) == 0 {
 		return text + " held by another caller of this client"
 	}
-	nodes := strings.Join(e.Nodes[:min(len(e.Nodes), mostNodes)], ", ")
-	if len(e.Nodes) > mostNodes {
-		nodes += ", ..."
+	return fmt.Sprintf("%s held by another on %s (%s)",
+		text, countNodes(len(e.Nodes)), listed(e.Nodes))
+}
+
+// listed names at most five nodes.
+func listed(nodes []string) string {
+	const most = 5
+	text := strings.Join(nodes[:min(len(nodes), most)], ", ")
+	if len(nodes) > most {
+		text += ", ..."
 	}
-	return fmt.Sprintf("%s held by another on %s (%s)", text, countNodes(len(e.Nodes)), nodes)
+	return text
 }
 
 // countNodes is a number of nodes as text.

@@ -5,18 +5,18 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 // Facts is what one look at a node has found out. What the server did not tell has its zero value.
 type Facts struct {
 	// Node is its address, without user and password.
 	Node string
-	// Err is why the node could not be asked, or not to the end; nil where it could.
+	// Err is why the node could not be asked, or not to the end; nil if it could.
 	Err error
-	// Quarantined: the server answers, but the restart guard lets nobody use it yet; Err says until when, and why.
-	Quarantined bool
+	// State and StateErr are those of the node at the end of the look, as in NodeStatus. A node
+	// that is asked may be down or quarantined, and one that can not be asked may be up.
+	State    NodeState
+	StateErr error
 	// Refused has the commands that the server answered with an error.
 	Refused []Refusal
 
@@ -31,8 +31,9 @@ type Facts struct {
 	Master  string
 	// DataSet is the same for a master and all its replicas.
 	DataSet string
-	// Cluster says that it runs in cluster mode, Loading that it still reads its data.
-	Cluster, Loading bool
+	// Cluster says that it runs in cluster mode, Sentinel that it holds no data and watches
+	// masters, Loading that it still reads its data.
+	Cluster, Sentinel, Loading bool
 	// Memory and MaxMemory are in bytes; 0 for MaxMemory is no limit. Policy is what it does at the limit.
 	Memory, MaxMemory uint64
 	Policy            string
@@ -72,12 +73,7 @@ func (s Sample) RoundTrip() time.Duration { return s.Received.Sub(s.Sent) }
 
 // readInfo takes the text of INFO.
 func (f *Facts) readInfo(text string) {
-	fields := make(map[string]string)
-	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) { // the type of a verbatim string
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
+	fields := fields(strings.TrimPrefix(text, "txt:")) // the type of a verbatim string
 	number := func(name string) uint64 {
 		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 is not told
 		return n
@@ -96,6 +92,7 @@ func (f *Facts) readInfo(text string) {
 		f.Replica, f.Master = true, net.JoinHostPort(fields["master_host"], fields["master_port"])
 	}
 	f.Cluster = fields["cluster_enabled"] == "1" || fields["redis_mode"] == "cluster"
+	f.Sentinel = fields["redis_mode"] == "sentinel"
 	f.Loading = fields["loading"] == "1" || fields["async_loading"] == "1"
 	f.Memory, f.MaxMemory, f.Policy = number("used_memory"), number("maxmemory"), fields["maxmemory_policy"]
 	f.Clients, f.MaxClients = number("connected_clients"), number("maxclients")
@@ -118,13 +115,14 @@ func (f *Facts) readConfig(settings map[string]string) {
 }
 
 // readTime takes the answer to TIME: seconds and microseconds.
-func readTime(r rueidis.RedisResult) (time.Time, error) {
-	parts, err := r.AsIntSlice()
+func readTime(r reply) (at time.Time, ok bool) {
+	if len(r.items) != 2 {
+		return time.Time{}, false
+	}
+	seconds, err := strconv.ParseInt(r.items[0].text, 10, 64)
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, false
 	}
-	if len(parts) != 2 {
-		return time.Time{}, errUnexpected
-	}
-	return time.Unix(parts[0], parts[1]*int64(time.Microsecond)), nil
+	micros, err := strconv.ParseInt(r.items[1].text, 10, 64)
+	return time.Unix(seconds, micros*int64(time.Microsecond)), err == nil
 }

@@ -20,6 +20,7 @@ type firstUse struct {
 	confirmed nodeSet       // of these, nodes that had none either after all had met
 	meeting   int           // how often a node has left
 	unguarded nodeSet       // nodes that can't have one
+	present   nodeSet       // nodes that have waited, and are not down since
 	over      time.Time     // when it was decided, for good
 	granted   nodeSet       // nodes that waited when it turned out to be the first use, and have not been told
 	changed   chan struct{} // closed when any of this changes
@@ -71,6 +72,7 @@ func (f *firstUse) enter(node int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.waiting |= one(node)
+	f.present |= one(node)
 	f.tell()
 }
 
@@ -131,6 +133,39 @@ func (f *firstUse) ruleOut() {
 		f.over = time.Now()
 		f.tell()
 	}
+}
+
+// down notes that a node is down. It is for the text alone.
+func (f *firstUse) down(node int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.present &^= one(node)
+}
+
+// missing returns the nodes that keep the others waiting, while it may be the first use.
+func (f *firstUse) missing() (missing nodeSet, possible bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.all &^ (f.present | f.unguarded), f.over.IsZero()
+}
+
+// whyFirstUse is why a node is quarantined that has no marker, while it may be the first use.
+func whyFirstUse(nodes []string, missing nodeSet) string {
+	const text = "first use? no node has a marker yet, "
+	if missing == 0 {
+		return text + "but not all of them answered at the same time: if they do, all vote at once"
+	}
+	var names []string
+	for i, name := range nodes {
+		if missing.has(i) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 1 {
+		return text + "and " + names[0] + " is down: if it comes and has none either, all vote at once"
+	}
+	return text + "and " + listed(names) +
+		" are down: if they come and have none either, all vote at once"
 }
 
 // tell wakes all that wait. mu is held.

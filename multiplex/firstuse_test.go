@@ -73,6 +73,42 @@ func TestNodesThatDoNotMeetAreNoFirstUse(t *testing.T) {
 	})
 }
 
+// The goal: while it may be the first use, the nodes are known that keep the others waiting: those
+// that did not come, or were there and are down now.
+func TestTheFirstUseKnowsWhoIsMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFirstUse(3)
+		f.exempt(2)
+		missing, possible := f.missing()
+		require.True(t, possible)
+		require.Equal(t, one(0)|one(1), missing)
+		require.False(t, joins(t.Context(), f, 0))
+		missing, _ = f.missing()
+		require.Equal(t, one(1), missing, "a node that waited once is there until it is down")
+		require.False(t, joins(t.Context(), f, 1))
+		f.down(0)
+		missing, _ = f.missing()
+		require.Equal(t, one(0), missing)
+		f.ruleOut()
+		_, possible = f.missing()
+		require.False(t, possible)
+	})
+}
+
+// The goal: a node that waits for the first use says which nodes keep it waiting, a few by their
+// names.
+func TestTheTextOfAFirstUse(t *testing.T) {
+	addresses := []string{"a", "b", "c", "d", "e", "f", "g"}
+	for want, missing := range map[string]nodeSet{
+		"but not all of them answered at the same time: if they do, all vote at once": 0,
+		"and b is down: if it comes and has none either, all vote at once":            one(1),
+		"and a, g are down: if they come and have none either, all vote at once":      one(0) | one(6),
+		"and a, b, c, d, e, ... are down":                                             firstNodes(7),
+	} {
+		require.Contains(t, whyFirstUse(addresses, missing), "first use? no node has a marker yet, "+want)
+	}
+}
+
 // The goal: one marker anywhere, or one node that was admitted, ends the chance for all, also for those that wait.
 func TestAMarkerRulesOutTheFirstUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -42,7 +43,9 @@ const (
 	whyDemoted   = "it was a replica, and may have forgotten locks"
 	whyRestored  = "its disk or its memory was put back from an older copy, and has forgotten locks"
 	whyUnvouched = "it has restarted with its disk, and too few other nodes answer to show that it is not an older copy"
-	whyUnknown   = "it may have forgotten locks: its marker is not that of this server, or there is none"
+	whyUnmarked  = "it has no marker, so it is new, or has lost its data and may have forgotten locks"
+	whyForeign   = "its marker is another server's: it restarted or has copied data, and may have " +
+		"forgotten locks"
 )
 
 // memory is what this client knows of a node's servers. The zero value knows nothing.
@@ -57,12 +60,16 @@ type memory struct {
 	why   string
 	// marker is what it had at the last look; "" for none.
 	marker string
+	// history is what that server showed then: see sight.history.
+	history string
 	// recovering: it restarted with the disk of the run before, and is admitted when other nodes vouch for its memory. sighted is when that was seen.
 	recovering bool
 	sighted    time.Time
 	// replica is the runID of a server that was seen as a replica, until it is admitted: it may have got another server's keys in place of its own,
 	// and its own marker among them.
 	replica string
+	// last is the history of the server that this client admitted last; "" if it showed none.
+	last string
 }
 
 // verdict is what becomes of a connection.
@@ -80,19 +87,25 @@ type verdict struct {
 //   - never, when the marker is its own and it was not seen as a replica, or when it restarted with its durable memory: see recovered;
 //   - at its start, when this client knew another server there and it was no replica since. The other server may have been there
 //     until it was seen last: a younger one may have waited beside it, and a clock that is set at the start makes it look older;
+//   - before a mark was written that is still there;
 //   - at some time before now, in all other cases.
 func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, memory) {
+	if relapsed(s, m) {
+		m.replica, m.last = s.runID, ""
+	}
 	before := m
 	if m.runID != s.runID {
-		m = memory{runID: s.runID, known: m.known, replica: m.replica}
+		m = memory{runID: s.runID, known: m.known, replica: m.replica, last: m.last}
 	}
-	if m.marker != s.marker { // since then it was flushed or admitted, and perhaps both: another client may have had locks on it
+	// It was flushed or admitted, or both, and another client may have had locks on it; or it has another server's memory.
+	marked := m.marker != "" && m.marker == s.run() // since then; and nothing happened in between
+	if m.marker != s.marker && !marked || m.history != s.history {
 		m.until = time.Time{}
 	}
 	if s.marker != s.runID { // who makes it that has admitted the server since it was a replica
 		m.replica = ""
 	}
-	m.seen, m.marker = now, s.marker
+	m.seen, m.marker, m.history = now, s.marker, s.history
 	switch {
 	case s.marker == s.runID && m.replica != s.runID && !s.forgot:
 		return verdict{admitted: true}, m
@@ -101,6 +114,12 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 		m.until, m.why = now.Add(maxTTL), reason(s, before, m.recovering)
 		if start, known := started(s, before, maxTTL, now); known {
 			m.until = start.Add(maxTTL)
+		}
+		if written := s.written(); !written.IsZero() {
+			if before.runID != s.runID && before.seen.After(written) { // this client knew another server there
+				written = before.seen
+			}
+			m.until = earlier(m.until, written.Add(maxTTL))
 		}
 	}
 	if s.forgot {
@@ -115,19 +134,27 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 	return verdict{until: m.until, why: m.why}, m
 }
 
+// relapsed reports whether a server was a replica since this client admitted it, though the client
+// did not see that. Then it may have got its own marker back with an older copy of its keys. A
+// master without replicas may begin a new history as well, but was not promoted.
+func relapsed(s *sight, m memory) bool {
+	return strings.HasPrefix(m.last, s.runID+".") && m.last != s.history && s.promoted
+}
+
 // recovered reports whether a server restarted with all that it knew: its memory is durable, was so at its start as far as one can see, and has the
 // marker of the run before. Durable without a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
 // run before, it has to be that one: in between there may have been a run that was not durable. Its disk may have been put back from a copy, so
 // other nodes have to vouch for it.
 func recovered(s *sight, before memory) bool {
-	return s.served() && s.marker != s.runID && s.durable && !s.rewritten && !s.promoted && (before.runID == "" || before.runID == s.marker)
+	run := s.run()
+	return run != "" && run != s.runID && s.durable && !s.rewritten && !s.promoted && (before.runID == "" || before.runID == run)
 }
 
 // started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its
 // marker at its start, and one that was flushed has forgotten later.
 func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (start time.Time, known bool) {
 	other := before.runID != "" && before.runID != s.runID && !s.promoted
-	if !other || s.durable && !s.served() || s.flushed() || s.uptime < 0 {
+	if !other || s.durable && s.run() == "" || s.flushed() || s.uptime < 0 {
 		return time.Time{}, false
 	}
 	if s.uptime+time.Second+now.Sub(s.introduced) > maxTTL { // perhaps another client has admitted it since, and it was flushed then
@@ -140,26 +167,34 @@ func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (star
 	return start, true
 }
 
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func reason(s *sight, before memory, recovering bool) string {
 	switch {
 	case recovering:
 		return whyUnvouched
 	case before.replica == s.runID:
 		return whyDemoted
-	case before.runID == "":
-		return whyUnknown
-	case before.runID != s.runID && s.promoted:
+	case before.runID != "" && before.runID != s.runID && s.promoted:
 		return whyReplaced
-	case before.runID != s.runID:
+	case before.runID != "" && before.runID != s.runID:
 		return whyRestarted
-	case before.admitted && !s.served():
+	case before.admitted && s.run() == "":
 		return whyFlushed
+	case s.run() == "":
+		return whyUnmarked
 	}
-	return whyUnknown
+	return whyForeign
 }
 
-// settled is what is known after the server was admitted.
+// settled returns what is known after the server was admitted.
 func (m memory) settled() memory {
+	m.last = m.history
 	m.admitted, m.known, m.marker = true, true, m.runID
 	m.until, m.why, m.replica = time.Time{}, "", ""
 	m.recovering, m.sighted = false, time.Time{}

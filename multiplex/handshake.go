@@ -3,7 +3,6 @@ package multiplex
 import (
 	"bufio"
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -115,9 +114,14 @@ type sight struct {
 	replica bool
 	// promoted: it may have been a replica since its start, so what it forgot it may have forgotten later.
 	promoted bool
-	// marker is the run_id of the server that was admitted here last, or behind lostPrefix what tells one loss from another; "" where there is
-	// none.
+	// history names what the server's memory has become since it was another server's, or empty: the run_id and the
+	// master_replid, which a server draws again when it is no replica any more. "" if the server shows only one of them.
+	history string
+	// marker is the run_id of the server that was admitted here last, or a mark, or "" if there is none. It expires after
+	// left, which was known at read. left is 0 or less if it does not expire.
 	marker string
+	left   time.Duration
+	read   time.Time
 	// deletion is which command it has for releases.
 	deletion deletion
 	// client is the server's number of this connection; "" where it does not tell.
@@ -134,10 +138,7 @@ type sight struct {
 // introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, selects the database, and wants to be allowed to
 // delete, with the key of that name, which is not there. marker and generations are the keys to read; marker is "" where the guard is off. rueidis does some of it again.
 func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none string) (sight, error) {
-	questions := authentication(o)
-	if o.SelectDB != 0 {
-		questions = append(questions, question{[]string{"SELECT", strconv.Itoa(o.SelectDB)}, reply.failure})
-	}
+	questions := credentials(o)
 	questions = append(questions, permitted(none, marker != "")...)
 	s := sight{uptime: -1, promoted: true}
 	questions = append(questions, s.deletions(none)...)
@@ -163,15 +164,20 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none
 	return s, err
 }
 
-// authentication is how the client authenticates, if it has a user or a password.
-func authentication(o *rueidis.ClientOption) []question {
+// credentials authenticates, and selects the database.
+func credentials(o *rueidis.ClientOption) (questions []question) {
 	switch {
 	case o.Username != "":
-		return []question{{[]string{"AUTH", o.Username, o.Password}, reply.failure}}
+		login := []string{"AUTH", o.Username, o.Password}
+		questions = append(questions, question{login, reply.failure})
 	case o.Password != "":
-		return []question{{[]string{"AUTH", o.Password}, wrongPassword}}
+		questions = append(questions, question{[]string{"AUTH", o.Password}, wrongPassword})
 	}
-	return nil
+	if o.SelectDB != 0 {
+		database := []string{"SELECT", strconv.Itoa(o.SelectDB)}
+		questions = append(questions, question{database, reply.failure})
+	}
+	return questions
 }
 
 // unfit is why a server that shows these fields can be no node. A compatible server has a version of
@@ -259,7 +265,7 @@ func busy(r reply) error {
 
 // questions appends what the guard wants to know.
 func (s *sight) questions(all []question, marker string) []question {
-	return append(
+	all = append(
 		all,
 		question{[]string{"CLIENT", "ID"}, func(r reply) error {
 			if r.kind == ':' {
@@ -282,33 +288,37 @@ func (s *sight) questions(all []question, marker string) []question {
 			f := fields(r.text)
 			s.replica = f["role"] == "slave" || f["role"] == "replica"
 			s.promoted = f["role"] != "master" || f["master_replid2"] == "" || strings.Trim(f["master_replid2"], "0") != ""
+			if f["master_replid"] != "" && f["master_replid2"] != "" && s.runID != "" {
+				s.history = s.runID + "." + f["master_replid"]
+			}
 			return nil
 		}},
-		s.get(marker),
 	)
+	return append(all, s.get(marker)...)
 }
 
-// served reports whether the marker is that of a server.
-func (s *sight) served() bool { return s.marker != "" && !strings.HasPrefix(s.marker, lostPrefix) }
-
-// flushed reports whether the marker says that the server itself was flushed, after it was admitted.
-func (s *sight) flushed() bool { return strings.HasPrefix(s.marker, flushedPrefix) }
-
-// get asks for the marker.
-func (s *sight) get(marker string) question {
-	return question{[]string{"GET", marker}, func(r reply) error {
-		s.marker, _ = r.value()
-		if err := r.failure(); err != nil {
-			return fmt.Errorf("the marker %q can't be read: %w", marker, err)
-		}
-		return nil
-	}}
+// get asks for the marker, and then for how long it lasts: if another client replaces it in between, it looks younger.
+func (s *sight) get(marker string) []question {
+	return []question{
+		{[]string{"GET", marker}, func(r reply) error {
+			s.marker, _ = r.value()
+			if err := r.failure(); err != nil {
+				return fmt.Errorf("the marker %q can't be read: %w", marker, err)
+			}
+			return nil
+		}},
+		{[]string{"PTTL", marker}, func(r reply) error {
+			ms, _ := strconv.ParseInt(r.text, 10, 64) // after an error the client does without
+			s.left, s.read = time.Duration(ms)*time.Millisecond, time.Now()
+			return nil
+		}},
+	}
 }
 
 // look reads the marker again.
 func (h *handshake) look(marker string, s *sight) error {
 	s.asked = time.Now()
-	return h.ask([]question{s.get(marker)})
+	return h.ask(s.get(marker))
 }
 
 // readGenerations asks for the node's generation, and those that it keeps.
@@ -340,17 +350,16 @@ func (s *sight) newGeneration(others []generation) (text string) {
 	return text
 }
 
-// lost puts a marker of a loss in the place of the one that was seen, and reads what is there then. own reports whether it was written. Why not
-// makes no difference to this client.
-func (h *handshake) lost(marker, generations, prefix, expiry string, s *sight) (own bool, err error) {
-	value := prefix + rand.Text()
-	s.asked = time.Now()
-	generation := ""
-	if s.own.id != "" {
+// leave puts a mark in the place of the marker that was seen, and reads what is there then. own reports whether it was
+// written. Why not makes no difference to this client.
+func (h *handshake) leave(marker, generations string, m mark, s *sight) (own bool, err error) {
+	value, generation := m.text(), ""
+	if s.own.id != "" && m.former == "" {
 		generation = noGeneration
 	}
-	write := []string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, value, expiry, generation}
-	err = h.ask([]question{{write, nil}, s.get(marker)})
+	s.asked = time.Now()
+	write := question{[]string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, value, m.expiry(), generation}, nil}
+	err = h.ask(append([]question{write}, s.get(marker)...))
 	return s.marker == value, err
 }
 
@@ -395,11 +404,17 @@ func fields(info string) map[string]string {
 
 // synced reports whether the append-only file is on the disk before a write is answered, also while it is being rewritten.
 func synced(config []reply) bool {
-	set := make(map[string]string)
-	for i := 0; i+1 < len(config); i += 2 {
-		set[config[i].text] = config[i+1].text
-	}
+	set := pairs(config)
 	return set["appendfsync"] == "always" && set["no-appendfsync-on-rewrite"] == "no"
+}
+
+// pairs are names and values that take turns.
+func pairs(items []reply) map[string]string {
+	all := make(map[string]string)
+	for i := 0; i+1 < len(items); i += 2 {
+		all[items[i].text] = items[i+1].text
+	}
+	return all
 }
 
 // end ends the connection that the Mux had before on this same server. What a stopped server has not read from it must

@@ -3,15 +3,19 @@ package multiplex
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 const (
-	// inspectTimeout is how long one look at the nodes lasts at most. A node that hangs is given up before, when its connection is.
+	// inspectTimeout is how long one look at the nodes lasts at most.
 	inspectTimeout = 4 * time.Second
+	// answerTimeout is how long one answer may take, unless NodeTimeout is longer. It is as patient
+	// as the probes on the connection for locks.
+	answerTimeout = silenceGap + probeTimeout
 	// The time is asked for again and again over sampleSpan: so long that a round trip of some milliseconds is little of it.
 	sampleSpan = time.Second
 	sampleGap  = 100 * time.Millisecond
@@ -22,8 +26,9 @@ var (
 	errSilent     = errors.New("no answer in time")
 )
 
-// inspections lets all who ask at the same time share one look at the nodes. It runs on no caller's context, and takes one place of each
-// node's ring, however many ask.
+// inspections lets all who ask at the same time share one look at the nodes. It runs on no caller's
+// context. It has at most one connection to each node, and touches neither the connection for locks
+// nor the connector.
 type inspections struct {
 	mu      sync.Mutex  // guards all below; a leaf
 	current *inspection // nil while nobody asks
@@ -39,9 +44,11 @@ type inspection struct {
 	err   error
 }
 
-// Inspect asks every node what it is and how it does, over its usual connection. The facts are in configuration order. A node that can not
-// be asked is one of them. It takes a second, two or three where a node hangs, and never more than about four. Who asks while another does shares its facts, and must not
-// change them. The error is ErrClosed or ctx's.
+// Inspect asks every node what it is and how it does, over a connection of its own that it closes
+// again, whatever the state of the node. The facts are in configuration order. A node that can not
+// be asked is one of them. It takes a second, two or three if a node hangs, and never more than
+// about four. Callers at the same time share one look and its facts, and must not change them. The
+// error is ErrClosed or ctx's.
 func (m *Mux) Inspect(ctx context.Context) ([]Facts, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -103,84 +110,151 @@ func (l *inspection) run(ctx context.Context, nodes []*node) {
 	}
 }
 
-// inspect asks the node what it is, and then for its time.
+// inspect asks the node over a connection of its own what it is, and then for its time. It also
+// tells what the connector thinks of the node. It never waits for the connector, and takes nothing
+// from it.
 func (n *node) inspect(ctx context.Context) Facts {
 	f := Facts{Node: n.addr}
-	if f.Err = n.connected(ctx); f.Err == nil {
-		f.Err = n.identify(ctx, &f)
-	}
-	if f.Err == nil {
-		f.Err = n.sample(ctx, &f)
-	}
+	err := n.interview(ctx, &f)
+	status := n.status()
+	f.State, f.StateErr = status.State, status.Err
 	switch {
-	case errors.Is(f.Err, context.DeadlineExceeded):
+	case err == nil:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		f.Err = errSilent
-	case f.Err != nil:
-		f.Quarantined = NodeState(n.state.Load()) == NodeQuarantined
-		f.Err = n.hide(f.Err)
+	case errors.Is(err, errUnanswered) && errors.Is(f.StateErr, errUnanswered):
+		f.Err = f.StateErr // which may have advice about TLS
+	default:
+		f.Err = n.hide(err)
 	}
 	return f
 }
 
-// connected waits for the connecting that is under way, and returns why the node is down or quarantined, if it is.
-func (n *node) connected(ctx context.Context) error {
-	for NodeState(n.state.Load()) == NodeConnecting {
-		n.mu.Lock()
-		settled := n.settled
-		n.mu.Unlock()
-		select {
-		case <-settled:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// interview makes the connection, asks all questions, and closes the connection. The error is why
+// they were not all asked.
+func (n *node) interview(ctx context.Context, f *Facts) error {
+	conn, err := n.visit(ctx)
+	if err != nil {
+		return err
 	}
-	why, _ := n.down()
-	return why
+	end := func() { _ = abort(conn) }
+	defer end()
+	defer context.AfterFunc(ctx, end)()
+	v := &interview{newHandshake(conn), f, n.hide, max(n.mux.cfg.NodeTimeout, answerTimeout)}
+	option := n.inspector.endpoint.option
+	n.logins.visitor.Load().apply(&option)
+	questions := credentials(&option)
+	if option.ClientName != "" { // whether it may have one is of no interest
+		setName := question{[]string{"CLIENT", "SETNAME", option.ClientName}, nil}
+		questions = append(questions, setName)
+	}
+	if err := v.ask(questions...); err != nil { // before the rest, which would be another user's
+		return err
+	}
+	if err := v.identify(); err != nil {
+		f.Refused = nil // for the same reason
+		return err
+	}
+	return v.sample(ctx)
 }
 
-// identify asks for what does not change from one moment to the next. The error is that of the connection. Servers before 7.0 take one
-// section or pattern at a time.
-func (n *node) identify(ctx context.Context, f *Facts) error {
-	const config = "CONFIG GET"
-	b := n.client.B()
-	replies := n.client.DoMulti(ctx, b.Info().Build(), b.ConfigGet().Parameter("*appendfsync*").Build(), b.ConfigGet().Parameter("save").Build())
-	for i, r := range replies {
-		if err := r.NonRedisError(); err != nil {
-			return err
-		}
-		var err error
-		command := config
-		if i == 0 {
-			var text string
-			command = "INFO"
-			text, err = r.ToString()
-			f.readInfo(text)
-		} else {
-			var settings map[string]string
-			settings, err = r.AsStrMap()
-			f.readConfig(settings)
-		}
+// visit makes the connection for an inspection. If Sentinel watches the master, it leads to the
+// server that is named now.
+func (n *node) visit(ctx context.Context) (net.Conn, error) {
+	if err := n.logins.renew(ctx, &n.logins.visitor); err != nil {
+		return nil, err
+	}
+	if n.sentinels != nil {
+		master, err := n.sentinels.master(ctx)
 		if err != nil {
-			n.refused(f, command, err)
+			return nil, err
 		}
+		n.inspector.endpoint = n.endpoint.at(master)
 	}
-	return nil
+	conn, err := n.inspector.open(ctx)
+	var unknown *net.DNSError // which names the host, also when its time was over
+	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unknown) {
+		return nil, fmt.Errorf("not connected within %v", dialTimeout)
+	}
+	return conn, err
 }
 
-// sample asks for the time during sampleSpan. The error is that of the connection.
-func (n *node) sample(ctx context.Context, f *Facts) error {
+// interview is the connection of one look at one node.
+type interview struct {
+	*handshake
+	facts *Facts
+	hide  func(error) error // the passwords
+	limit time.Duration     // for one trip
+}
+
+// ask is handshake.ask within the limit. After an error the connection is closed or to be closed.
+func (v *interview) ask(questions ...question) error {
+	late := time.AfterFunc(v.limit, func() { _ = abort(v.conn) })
+	err := v.handshake.ask(questions)
+	if !late.Stop() {
+		return &lateError{v.limit}
+	}
+	return err
+}
+
+// identify asks for what does not change from one moment to the next. Servers before 7.0 take one
+// section or pattern at a time.
+func (v *interview) identify() error {
+	settings := func(r reply) bool {
+		v.facts.readConfig(pairs(r.items))
+		return r.kind == '*'
+	}
+	return v.ask(
+		v.question(func(r reply) bool {
+			text, ok := r.value()
+			v.facts.readInfo(text)
+			return ok
+		}, "INFO"),
+		v.question(settings, "CONFIG GET", "*appendfsync*"),
+		v.question(settings, "CONFIG GET", "save"),
+		// This connection is to be notified of nothing.
+		v.permission("CLIENT TRACKING", "OFF"),
+		v.permission("CLIENT CACHING", "NO"), // which is an error while that is off
+	)
+}
+
+// permission is one command of which only is of interest whether the user may use it.
+func (v *interview) permission(command, arg string) question {
+	return question{append(strings.Fields(command), arg), func(r reply) error {
+		if strings.HasPrefix(r.text, "NOPERM ") {
+			return v.refused(command, r.text)
+		}
+		return nil
+	}}
+}
+
+// question is one command, of one or two words, whose error is a fact. take reports whether a reply
+// that is no error makes sense.
+func (v *interview) question(take func(reply) bool, command string, args ...string) question {
+	return question{append(strings.Fields(command), args...), func(r reply) error {
+		switch {
+		case r.kind == '-':
+			return v.refused(command, strings.TrimPrefix(r.text, "ERR "))
+		case !take(r):
+			return v.refused(command, errUnexpected.Error())
+		}
+		return nil
+	}}
+}
+
+// sample asks for the time during sampleSpan.
+func (v *interview) sample(ctx context.Context) error {
 	for began := time.Now(); ; {
 		s := Sample{Sent: time.Now()}
-		r := n.client.Do(ctx, n.client.B().Time().Build())
+		err := v.ask(v.question(func(r reply) (ok bool) {
+			s.Server, ok = readTime(r)
+			return ok
+		}, "TIME"))
 		s.Received = time.Now()
-		if err := r.NonRedisError(); err != nil {
+		if err != nil {
 			return err
 		}
-		var err error
-		if s.Server, err = readTime(r); err != nil {
-			n.refused(f, "TIME", err)
-		}
-		f.Samples = append(f.Samples, s)
+		v.facts.Samples = append(v.facts.Samples, s)
 		if s.Received.Sub(began) >= sampleSpan {
 			return nil
 		}
@@ -188,16 +262,18 @@ func (n *node) sample(ctx context.Context, f *Facts) error {
 	}
 }
 
-// refused notes a command that was answered with an error, once.
-func (n *node) refused(f *Facts, command string, err error) {
-	for _, r := range f.Refused {
+// refused notes a command that was answered with an error, once. It returns the error if nothing
+// may be asked.
+func (v *interview) refused(command, text string) error {
+	err := v.hide(errors.New(text))
+	if strings.HasPrefix(text, "NOAUTH ") {
+		return err
+	}
+	for _, r := range v.facts.Refused {
 		if r.Command == command {
-			return
+			return nil
 		}
 	}
-	text := err.Error()
-	if _, isReply := rueidis.IsRedisErr(err); !isReply {
-		text = errUnexpected.Error()
-	}
-	f.Refused = append(f.Refused, Refusal{command, n.hide(errors.New(text)).Error()})
+	v.facts.Refused = append(v.facts.Refused, Refusal{command, err.Error()})
+	return nil
 }

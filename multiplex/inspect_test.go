@@ -1,7 +1,15 @@
 package multiplex
 
 import (
+	"context"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -46,7 +54,8 @@ func TestInspectReadsARealServer(t *testing.T) {
 	require.Equal(t, "always", all[1].Fsync)
 	require.True(t, all[1].Rewriting)
 	require.False(t, all[0].Rewriting)
-	require.Equal(t, 1, others(t, nodes, 0), "on the usual connection")
+	require.Eventually(t, func() bool { return others(t, nodes, 0) == 1 }, patient, time.Millisecond,
+		"the connection for the look is not closed")
 }
 
 // The goal: commands that the server refuses are told, once each, without the password, and the round trips are measured all the same.
@@ -102,4 +111,188 @@ func TestInspectOfAClosedMux(t *testing.T) {
 	all, err := m.Inspect(t.Context())
 	require.Equal(t, ErrClosed, err)
 	require.Nil(t, all)
+}
+
+// openings count the connections of a Mux that are open.
+type openings struct {
+	now, most, all atomic.Int32
+}
+
+func (o *openings) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	o.all.Add(1)
+	o.most.Store(max(o.most.Load(), o.now.Add(1)))
+	return &opening{Conn: conn, count: o}, nil
+}
+
+// opening is one of them.
+type opening struct {
+	net.Conn
+	count *openings
+	once  sync.Once
+}
+
+func (o *opening) Close() error {
+	o.once.Do(func() { o.count.now.Add(-1) })
+	return o.Conn.Close()
+}
+
+// The goal: a look takes one connection more, however many ask, which is closed at the end. The
+// connection for locks stays as it is, and no command of the look writes or ends anything.
+func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 1)
+	var o openings
+	m := start(t, nodes.URLs(), func(c *Config) {
+		c.Dial, c.Guard = o.dial, GuardOff // which sends nothing by itself
+	})
+	up(t, m)
+	line := m.nodes[0].line.Load()
+	ask(t, nodes, 0, "CONFIG", "RESETSTAT")
+	var callers sync.WaitGroup
+	for range 5 {
+		callers.Go(func() {
+			all, err := m.Inspect(context.Background())
+			if err != nil || all[0].Err != nil {
+				t.Error(err, all)
+			}
+		})
+	}
+	callers.Wait()
+	require.EqualValues(t, 2, o.all.Load())
+	require.EqualValues(t, 2, o.most.Load())
+	require.EqualValues(t, 1, o.now.Load(), "it is not closed")
+	require.Same(t, line, m.nodes[0].line.Load())
+	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
+	ours := []string{"ping", "config|resetstat"}
+	for name := range fields(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
+		command, is := strings.CutPrefix(name, "cmdstat_")
+		if is && !slices.Contains(ours, command) {
+			require.Contains(t, harmless, command)
+		}
+	}
+	_, err := m.Inspect(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 3, o.all.Load())
+	require.EqualValues(t, 1, o.now.Load())
+}
+
+// The goal: a node is looked at whatever its state, and the facts say that state and why.
+func TestInspectLooksAtNodesWithoutAVote(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 5)
+	ask(t, nodes, 0, "SET", markerKey, "another server")
+	host, port, _ := strings.Cut(strings.TrimPrefix(nodes.URLs()[3], "redis://"), ":")
+	ask(t, nodes, 1, "REPLICAOF", host, port)
+	require.NoError(t, nodes.Kill(2))
+	ask(t, nodes, 4, "CONFIG", "SET", "requirepass", "pw")
+	m := start(t, nodes.URLs(), nil)
+	becomes(t, m, 0, NodeQuarantined, whyForeign)
+	becomes(t, m, 1, NodeDown, "READONLY")
+	becomes(t, m, 2, NodeDown, "refused")
+	becomes(t, m, 4, NodeDown, "NOAUTH")
+	all, err := m.Inspect(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, all[0].Err)
+	require.Equal(t, NodeQuarantined, all[0].State)
+	require.ErrorContains(t, all[0].StateErr, whyForeign)
+	require.Len(t, all[0].RunID, 40)
+	require.NoError(t, all[1].Err)
+	require.Equal(t, NodeDown, all[1].State)
+	require.ErrorIs(t, all[1].StateErr, errReplica)
+	require.True(t, all[1].Replica)
+	require.ErrorContains(t, all[2].Err, "connection refused")
+	require.ErrorContains(t, all[4].Err, "NOAUTH")
+	require.Empty(t, all[4].Refused)
+	for _, i := range []int{0, 1, 3} {
+		require.Equal(t, "noeviction", all[i].Policy)
+		require.NotEmpty(t, all[i].Samples)
+	}
+}
+
+// The goal: a Sentinel and a node of a Redis Cluster are known as such.
+func TestInspectKnowsWhatIsNoMaster(t *testing.T) {
+	t.Parallel()
+	s := startLasting(t, "--cluster-enabled", "yes", "--port", "0")
+	sentinel := lockpipetest.StartReplicatedT(t).Sentinels()[0]
+	m := start(t, append(s.url(), sentinel), nil)
+	all, err := m.Inspect(t.Context())
+	require.NoError(t, err)
+	require.True(t, all[0].Cluster)
+	require.False(t, all[0].Sentinel)
+	require.True(t, all[1].Sentinel)
+	require.False(t, all[1].Cluster)
+	require.NoError(t, all[1].Err)
+}
+
+// The goal: a Config.Dial that ignores its context is left by a look, is not called again by the
+// next one before it has returned, and holds up neither Close nor the connector.
+func TestInspectLeavesAStuckDial(t *testing.T) {
+	whileStuck(t, "node", func(t *testing.T, m *Mux, s *stuck) {
+		all, err := m.Inspect(t.Context())
+		require.NoError(t, err)
+		require.ErrorContains(t, all[0].Err, "Config.Dial has not returned")
+		require.EqualValues(t, 2, s.calls.Load(), "one of the connector, and one of the look")
+		_, err = m.Inspect(t.Context())
+		require.NoError(t, err)
+		require.EqualValues(t, 2, s.calls.Load(), "two looks dial at the same time")
+		synctest.Wait() // the connector leaves its call at the same instant
+		require.Equal(t, NodeDown, m.Nodes()[0].State)
+		wantsClosed(t, s)
+		wantsClosed(t, s)
+		synctest.Wait()
+		ended := make(chan error, 1)
+		go func() {
+			_, err := m.Inspect(context.Background())
+			ended <- err
+		}()
+		synctest.Wait()
+		require.LessOrEqual(t, closes(t, m), dialGrace)
+		require.Equal(t, ErrClosed, <-ended)
+	})
+}
+
+// The goal: a server that takes questions and does not answer is waited for as long as the
+// connection for locks would be, or for NodeTimeout if that is longer.
+func TestInspectGivesUpAServerThatDoesNotAnswer(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{
+		50 * time.Millisecond: 1500 * time.Millisecond,
+		3 * time.Second:       3 * time.Second,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := start(t, []string{"node"}, func(c *Config) {
+				c.NodeTimeout = timeout
+				c.Dial = func(context.Context, string, string) (net.Conn, error) {
+					client, server := net.Pipe()
+					go func() { _, _ = io.Copy(io.Discard, server) }()
+					return client, nil
+				}
+			})
+			began := time.Now()
+			all, err := m.Inspect(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, want, time.Since(began))
+			require.EqualError(t, all[0].Err, "no answer within "+want.String())
+			require.NoError(t, m.Close(t.Context()))
+		})
+	}
+}
+
+// The goal: a node that is not reached in time says so, and a name that is not found in time is named.
+func TestInspectSaysWhatTookTooLong(t *testing.T) {
+	name := &net.DNSError{
+		Err: "i/o timeout", Name: "a.host", IsTimeout: true, UnwrapErr: context.DeadlineExceeded,
+	}
+	for want, failure := range map[string]error{
+		"not connected within 1s":    context.DeadlineExceeded,
+		"lookup a.host: i/o timeout": &net.OpError{Op: "dial", Net: "tcp", Err: name},
+	} {
+		m := start(t, []string{"node"}, func(c *Config) {
+			c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, failure }
+		})
+		all, err := m.Inspect(t.Context())
+		require.NoError(t, err)
+		require.ErrorContains(t, all[0].Err, want)
+	}
 }

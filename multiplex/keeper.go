@@ -79,6 +79,7 @@ func (n *node) connecting(ctx context.Context) {
 			continue
 		default:
 			n.mux.servers.leave(n.index)
+			n.mux.first.down(n.index)
 			n.become(NodeDown, err)
 			n.discard()
 		}
@@ -103,10 +104,10 @@ func rest(ctx context.Context, d time.Duration) {
 // connect makes a connection that was admitted, and on which votes count. The handshake is made by the gate, while rueidis dials.
 func (n *node) connect(ctx context.Context) error {
 	n.parted(ctx)
-	if err := n.logins.renew(ctx); err != nil {
+	if err := n.logins.renew(ctx, &n.logins.current); err != nil {
 		return err
 	}
-	n.logins.apply(n.admission.option)
+	n.logins.current.Load().apply(n.admission.option)
 	for {
 		using, leave, err := n.find(ctx)
 		if err != nil {
@@ -139,7 +140,8 @@ func (n *node) connect(ctx context.Context) error {
 	}
 }
 
-// find finds out which server is to be dialled. The context ends when it is not the master any more.
+// find finds out which server is to be dialled. The context ends when that is not the master any
+// more.
 func (n *node) find(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
 	if n.sentinels == nil {
 		using, leave := context.WithCancelCause(ctx)

@@ -445,6 +445,7 @@ func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
 		release := m.Release(c, 1)
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(time.Hour)
+		synctest.Wait() // at this moment the keeper sends it again
 		m.nodes[0].discard()
 		require.Equal(t, 1, m.Nodes()[0].Unreleased)
 		require.Zero(t, m.Nodes()[0].GivenUp)
@@ -515,6 +516,7 @@ func TestAReleaseIsKeptForTheLongestTTL(t *testing.T) {
 			}
 			require.ErrorIs(t, wait(m.Release(c, 1), t.Context()), ErrNoQuorum)
 			time.Sleep(59 * time.Second)
+			synctest.Wait() // at this moment the keeper sends it again
 			m.nodes[0].discard()
 			require.Equal(t, 1, m.Nodes()[0].Unreleased, "%v", ttls)
 			time.Sleep(2 * time.Second)

@@ -19,6 +19,7 @@ type line struct {
 	runID   string // the value of the marker; "" where the node is not guarded. Set before anybody else has the line
 	durable bool   // what the server has answered outlives its restart. Set before anybody else has the line
 	address string // of the server. Set before anybody else has the line
+	history string // of the server, as the handshake found it. Set before anybody else has the line
 	closed  func()
 	once    sync.Once
 	// changed is when the node got this server, if it may have been another's before. Set before the line is valid, and
@@ -43,21 +44,20 @@ const (
 // every caller waits. rueidis closes a connection that broke before it tells anybody else.
 func (l *line) Close() error {
 	l.over.Store(true)
-	conn := withoutTLS(l.Conn)
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	err := conn.Close()
+	err := abort(l.Conn)
 	l.once.Do(l.closed)
 	return err
 }
 
-// withoutTLS is the connection below TLS, which can be closed without a word to the other side.
-func withoutTLS(conn net.Conn) net.Conn {
+// abort closes a connection without what was not sent yet, and without the farewell of TLS.
+func abort(conn net.Conn) error {
 	if secure, ok := conn.(*tls.Conn); ok {
-		return secure.NetConn()
+		conn = secure.NetConn()
 	}
-	return conn
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	return conn.Close()
 }
 
 // counts reports whether an answer counts that was asked for on the line when it was valid.

@@ -18,34 +18,50 @@ type CredentialsFunc func(ctx context.Context, node string) (user, password stri
 // login is a user and a password.
 type login struct{ user, password string }
 
-// logins has what the client authenticates with at one node.
+// logins has what the client authenticates with at one node. The keeper and the inspection under
+// way ask in turns, so Config.Credentials is never called twice at the same time.
 type logins struct {
-	ask   CredentialsFunc // nil: the URL has them
-	node  string
-	calls outside[login] // owned by the keeper
+	ask       CredentialsFunc // nil: the URL has them
+	node      string
+	sentinels string         // their password
+	turn      chan struct{}  // of capacity 1: full while somebody asks
+	calls     outside[login] // owned by who has the turn
 
-	// current is that of the newest connection, or of the one that is being made. The keeper writes
-	// it.
-	current atomic.Pointer[login]
+	// current is that of the newest connection for locks, or of the one that is being made. The
+	// keeper writes it. visitor is the same of connections for inspections, which write it.
+	current, visitor atomic.Pointer[login]
 }
 
 func newLogins(e *endpoint, m *Mux) *logins {
-	l := &logins{ask: m.cfg.Credentials, node: e.name, calls: outside[login]{
+	l := &logins{ask: m.cfg.Credentials, node: e.name, turn: make(chan struct{}, 1)}
+	l.calls = outside[login]{
 		name: "Config.Credentials", slow: "Config.Credentials", node: e.name, logger: m.cfg.Logger,
 		discard: func(login) {}, secret: true,
-	}}
-	l.current.Store(&login{e.option.Username, e.option.Password})
+	}
+	inURL := &login{e.option.Username, e.option.Password}
+	l.current.Store(inURL)
+	l.visitor.Store(inURL)
+	if len(e.sentinels) > 0 {
+		l.sentinels = e.sentinels[0].option.Password // they have one together
+	}
 	return l
 }
 
-// renew asks for the login of the next connection.
-func (l *logins) renew(ctx context.Context) error {
+// renew asks for the login of the next connection, current or visitor. If a call of the other one
+// is under way, it waits until that has returned or was left, which takes connectTimeout at most.
+func (l *logins) renew(ctx context.Context, next *atomic.Pointer[login]) error {
 	if l.ask == nil {
 		return nil
 	}
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	next, err := l.calls.call(ctx, func(ctx context.Context) (login, error) {
+	got, err := l.calls.call(ctx, func(ctx context.Context) (login, error) {
 		user, password, err := l.ask(ctx, l.node)
 		if err != nil {
 			// An error of ctx must not look like one of ours.
@@ -54,22 +70,22 @@ func (l *logins) renew(ctx context.Context) error {
 		return login{user, password}, err
 	})
 	if err != nil {
-		return l.hide(withoutPassword(err, next.password))
+		return l.hide(withoutPassword(err, got.password))
 	}
-	l.current.Store(&next)
+	next.Store(&got)
 	return nil
 }
 
-// hide is the error without the password.
+// hide is the error without the passwords.
 func (l *logins) hide(err error) error {
 	if l == nil {
 		return err
 	}
-	return withoutPassword(err, l.current.Load().password)
+	for _, used := range []*login{l.current.Load(), l.visitor.Load()} {
+		err = withoutPassword(err, used.password)
+	}
+	return withoutPassword(err, l.sentinels)
 }
 
 // apply sets the login in the options for a handshake. What rueidis sends later needs none.
-func (l *logins) apply(o *rueidis.ClientOption) {
-	used := l.current.Load()
-	o.Username, o.Password = used.user, used.password
-}
+func (l *login) apply(o *rueidis.ClientOption) { o.Username, o.Password = l.user, l.password }

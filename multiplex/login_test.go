@@ -38,7 +38,13 @@ func TestLogin_EachConnectionHasItsOwn(t *testing.T) {
 	})
 	up(t, m)
 	require.Contains(t, ask(t, nodes, 0, "CLIENT", "LIST"), "user=me")
+	inspected := func() error {
+		all, err := m.Inspect(t.Context())
+		return errors.Join(err, all[0].Err)
+	}
+	require.NoError(t, inspected())
 	rotate("second")
+	require.ErrorContains(t, inspected(), "WRONGPASS")
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 	ask(t, nodes, 0, "CLIENT", "KILL", "USER", "me")
 	becomes(t, m, 0, NodeDown, "WRONGPASS")
@@ -126,6 +132,86 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 	})
 }
 
+// The goal: the connector and Inspect ask in turns. A call of the one that hangs is left, and the
+// other one is told so within its limit. A node that is up stays so.
+func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls, now, most atomic.Int32
+		next := make(chan string)
+		defer close(next)
+		m := start(t, []string{"node"}, func(c *Config) {
+			c.Dial = func(context.Context, string, string) (net.Conn, error) { return new(actor).dial(), nil }
+			c.Credentials = func(context.Context, string) (string, string, error) {
+				calls.Add(1)
+				most.Store(max(most.Load(), now.Add(1)))
+				defer now.Add(-1)
+				return "", <-next, nil
+			}
+		})
+		synctest.Wait()
+		hangs := func() {
+			began := time.Now()
+			all, err := m.Inspect(t.Context())
+			require.NoError(t, err)
+			require.ErrorContains(t, all[0].Err, "Config.Credentials has not returned, although")
+			require.LessOrEqual(t, time.Since(began), connectTimeout+dialGrace)
+		}
+		hangs() // that of the connector
+		require.EqualValues(t, 1, calls.Load())
+		next <- ""
+		synctest.Wait()
+		time.Sleep(lastPause)
+		next <- ""
+		up(t, m)
+		hangs() // its own
+		require.EqualValues(t, 3, calls.Load())
+		require.Equal(t, NodeUp, m.Nodes()[0].State)
+
+		m.nodes[0].line.Load().void()
+		time.Sleep(lastPause)
+		require.ErrorContains(t, m.Nodes()[0].Err, "Config.Credentials has not returned, although")
+		next <- ""
+		time.Sleep(lastPause)
+		next <- ""
+		up(t, m)
+		require.EqualValues(t, 4, calls.Load())
+		looks := make(chan error)
+		go func() {
+			all, err := m.Inspect(context.Background())
+			looks <- errors.Join(err, all[0].Err)
+		}()
+		next <- ""
+		require.NoError(t, <-looks)
+		require.EqualValues(t, 1, most.Load(), "two calls at the same time")
+		closes(t, m)
+	})
+}
+
+// The goal: what the server repeats of the passwords of either connection is hidden from Inspect.
+func TestLogin_InspectShowsNoPassword(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, calls := new(actor), 0
+		m := start(t, []string{"node"}, func(c *Config) {
+			c.Dial = func(context.Context, string, string) (net.Conn, error) { return a.dial(), nil }
+			c.Credentials = func(context.Context, string) (string, string, error) {
+				calls++
+				return "u", fmt.Sprintf("s3cret%d", calls), nil
+			}
+		})
+		a.play(map[string]string{"AUTH": "+OK\r\n"})
+		up(t, m)
+		a.play(map[string]string{
+			"AUTH": "+OK\r\n", "INFO": "-ERR s3cret1 s3cret2\r\n", "TIME": "-NOAUTH s3cret1 s3cret2\r\n",
+		})
+		all, err := m.Inspect(t.Context())
+		require.NoError(t, err)
+		require.EqualError(t, all[0].Err, "NOAUTH ... ...")
+		require.Equal(t, 2, calls)
+		require.NotContains(t, fmt.Sprintf("%+v", all), "s3cret")
+		closes(t, m)
+	})
+}
+
 // The goal: a user or password in a URL next to Config.Credentials is a mistake. The error says so,
 // and shows neither.
 func TestLogin_AURLWithAPasswordIsRefused(t *testing.T) {
@@ -141,7 +227,9 @@ func TestLogin_AURLWithAPasswordIsRefused(t *testing.T) {
 func TestLogin_PasswordsAreHidden(t *testing.T) {
 	l := &logins{}
 	l.current.Store(&login{"u", "s3cret"})
+	l.visitor.Store(&login{"u", "secret"})
 	require.EqualError(t, l.hide(errors.New("ERR s3cret is no command")), "ERR ... is no command")
+	require.EqualError(t, l.hide(errors.New("ERR secret is none")), "ERR ... is none")
 	same := errors.New("OOM")
 	require.Same(t, same, l.hide(same))
 	require.Same(t, same, (*logins)(nil).hide(same))

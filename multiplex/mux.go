@@ -304,8 +304,8 @@ func (m *Mux) shut(ctx context.Context) {
 		nodes.Go(func() { _ = n.pipe.Close(ctx) })
 	}
 	nodes.Wait()
-	m.inspections.close()
 	m.stop()
+	m.inspections.close()
 	m.keepers.Wait()
 	for _, n := range m.nodes {
 		nodes.Go(func() {

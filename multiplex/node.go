@@ -91,8 +91,9 @@ type node struct {
 	kept     chan struct{} // of capacity 1: releases were kept
 	farewell chan struct{} // of capacity 1: rueidis is done with a line
 
-	endpoint  *endpoint
+	endpoint  *endpoint  // does not change
 	sentinels *sentinels // nil if the endpoint is the master's own
+	inspector *dialer    // of the inspection under way
 
 	// Owned by the keeper:
 	admission *admission
@@ -118,6 +119,8 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n := &node{addr: e.name, endpoint: &e, mux: m, index: index, settled: make(chan struct{})}
 	n.logins, n.sentinels = newLogins(&e, m), newSentinels(&e, m, n.leaveDeposed)
 	n.dialer = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
+	n.inspector = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
+	n.inspector.calls.logged = true // the keeper's calls are
 	n.lost, n.kept, n.farewell = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
 	n.admission = m.newAdmission(index, &e)
 	n.progress.epoch = time.Now()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// outside calls one of the user's functions for one node. Owned by one goroutine.
+// outside calls one of the user's functions for one node. It has one owner at a time.
 //
 // The function runs on a goroutine of its own, because nothing ends a call that ignores its
 // context. The owner leaves such a call, and makes no other until that has returned. So there is

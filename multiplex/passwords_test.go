@@ -76,7 +76,7 @@ func TestAQuarantineIsOneWhateverThePasswordIs(t *testing.T) {
 	t.Parallel()
 	s, _ := asUser(t, needed+" >may", "")
 	m := start(t, []string{"unix://u:may@" + s.socket()}, func(c *Config) { c.Prefix, c.Guard = "app:", GuardStrict })
-	status := becomes(t, m, 0, NodeQuarantined, whyUnknown)
+	status := becomes(t, m, 0, NodeQuarantined, whyUnmarked)
 	require.WithinRange(t, status.Until, time.Now(), time.Now().Add(2*time.Minute))
 }
 

@@ -150,8 +150,8 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 		"+config|get":      {lacksDurable, "Inspect: CONFIG GET"},
 		"+client|id":       {lacksFarewell},
 		"+client|kill":     {lacksFarewell},
-		"+client|tracking": {lacksTold, lacksFlush},
-		"+client|caching":  {lacksTold},
+		"+client|tracking": {lacksTold, "Inspect: CLIENT TRACKING", lacksFlush},
+		"+client|caching":  {lacksTold, "Inspect: CLIENT CACHING"},
 		"+ping":            nil, // but for the server's ACL LOG
 		"+time":            {"Inspect: TIME"},
 		"~app:*":           {"can't be read: NOPERM"},

@@ -117,9 +117,10 @@ func (n *node) renewal(l *line) rueidis.Completed {
 	if l.durable {
 		fresh = newGenerationID()
 	}
+	loss := mark{prefix: lostPrefix, lasts: a.maxTTL + markOutlasts, history: l.history}
 	args := []string{
 		l.runID, known.id, strconv.FormatInt(known.number, 10), fresh,
-		lostPrefix + rand.Text(), a.lossTTL(),
+		loss.text(), loss.expiry(),
 	}
 	for _, g := range n.mux.generations.except(n.index) {
 		args = append(args, g.id, strconv.FormatInt(g.number, 10))

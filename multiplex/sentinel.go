@@ -24,6 +24,14 @@ const (
 	sentinelGrace = 100 * time.Millisecond
 	// sentinelPatience is how long a connect waits for the first one: it may dial and ask.
 	sentinelPatience = 2*dialTimeout + dialGrace
+	// sentinelsAgree is how long sentinels need at most until all that reach each other name the
+	// new master: each publishes what it knows every two seconds.
+	sentinelsAgree = 2 * time.Second
+	// deposedFor is for how long a client may use an old master after another client has seen the
+	// new one. The sentinels have to agree, the client has to ask the next time, and the answer may
+	// take as long as one may. A quarantine lasts that much longer, so what is granted meanwhile
+	// excludes others too.
+	deposedFor = sentinelsAgree + sentinelEvery + dialTimeout
 )
 
 // sentinels knows which server is the master of one node, if Sentinel watches that.
@@ -44,18 +52,18 @@ type sentinels struct {
 	all    []*sentinel
 	keep   time.Duration // how long an answer lasts
 	notify func()        // called after each answer, by the goroutines of sentinels
-	heard  chan struct{} // of capacity 1: a sentinel has answered, or failed
 
-	mu       sync.Mutex // guards all below; a leaf
-	question int        // the number of the last one that the keeper asked
-	words    []word     // of each sentinel
-	using    string     // the master that the keeper connects to; "" before the first
+	mu       sync.Mutex    // guards all below; a leaf
+	heard    chan struct{} // closed when the next sentinel answers, or fails
+	question int           // the number of the last one that the keeper or an inspection asked
+	words    []word        // of each sentinel
+	using    string        // the master that the keeper connects to; "" before the first
 	leave    context.CancelCauseFunc
 }
 
 // word is what one sentinel said last.
 type word struct {
-	question int       // it was asked after this question of the keeper
+	question int       // it was asked after this question
 	err      error     // why it did not answer then; nil if it did
 	master   string    // host:port; "" if it never named any, or knows of none
 	epoch    int64     // of the master's configuration; 0 if it does not tell
@@ -67,7 +75,7 @@ type sentinel struct {
 	place    int
 	set      string
 	endpoint *endpoint
-	asks     chan struct{} // of capacity 1: the keeper wants an answer
+	asks     chan struct{} // of capacity 1: an answer is wanted
 
 	// Owned by the goroutine of the sentinel:
 	dialer   *dialer
@@ -145,8 +153,8 @@ func (e *endpoint) bySentinel(u *url.URL, tlsConfig *tls.Config) error {
 	return nil
 }
 
-// sentinelAddress reads host, or host:port. The text may be a piece of a password, so the error does
-// not show it.
+// sentinelAddress reads host, or host:port. The text may be a piece of a password, so the error
+// does not show it.
 func sentinelAddress(text string) (string, error) {
 	u, err := url.Parse("//" + strings.ToLower(text))
 	if err != nil || u.Hostname() == "" || u.Host != strings.ToLower(text) ||
@@ -167,7 +175,7 @@ func newSentinels(e *endpoint, m *Mux, notify func()) *sentinels {
 	}
 	all := &sentinels{
 		set: e.masterSet, keep: m.cfg.MaxTTL, notify: notify,
-		heard: make(chan struct{}, 1), words: make([]word, len(e.sentinels)),
+		heard: make(chan struct{}), words: make([]word, len(e.sentinels)),
 	}
 	for i := range e.sentinels {
 		s := &e.sentinels[i]
@@ -195,18 +203,18 @@ func (all *sentinels) master(ctx context.Context) (string, error) {
 	late := time.NewTimer(sentinelPatience)
 	defer late.Stop()
 	for first := true; ; {
-		answers, open := all.count(question)
+		answers, open, heard := all.count(question)
 		if open == 0 {
-			return all.decide()
+			return all.decide(question)
 		}
 		if answers > 0 && first {
 			first = false
 			late.Reset(sentinelGrace)
 		}
 		select {
-		case <-all.heard:
+		case <-heard:
 		case <-late.C:
-			return all.decide()
+			return all.decide(question)
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -225,8 +233,9 @@ func (all *sentinels) ask() (question int) {
 	return question
 }
 
-// count returns how many sentinels have answered a question, and how many may do so yet.
-func (all *sentinels) count(question int) (answers, open int) {
+// count returns how many sentinels have answered a question, how many may do so yet, and what is
+// closed when the next one does.
+func (all *sentinels) count(question int) (answers, open int, heard <-chan struct{}) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, w := range all.words {
@@ -237,17 +246,18 @@ func (all *sentinels) count(question int) (answers, open int) {
 			answers++
 		}
 	}
-	return answers, open
+	return answers, open, all.heard
 }
 
-// decide returns the master by what was heard. The error has a reason for each sentinel.
-func (all *sentinels) decide() (string, error) {
+// decide returns the master by what was heard, if a sentinel has answered the question. The error
+// has a reason for each sentinel.
+func (all *sentinels) decide(question int) (string, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	answered := false
 	var reasons []string
 	for i, w := range all.words {
-		answered = answered || w.err == nil && w.question == all.question
+		answered = answered || w.err == nil && w.question >= question
 		err := w.err
 		if err == nil {
 			err = fmt.Errorf("sentinel %s: no answer in time", all.all[i].endpoint.address)
@@ -287,8 +297,9 @@ func (all *sentinels) hear(place int, w word) {
 	if all.leave != nil && master != "" && master != all.using {
 		all.leave(&switchedError{all.using, master})
 	}
+	close(all.heard)
+	all.heard = make(chan struct{})
 	all.mu.Unlock()
-	signal(all.heard)
 	all.notify()
 }
 
@@ -364,7 +375,7 @@ func (s *sentinel) ask(ctx context.Context) (w word) {
 // hangUp closes the connection, if there is one.
 func (s *sentinel) hangUp() {
 	if s.talk != nil {
-		_ = withoutTLS(s.talk.conn).Close()
+		_ = abort(s.talk.conn)
 		s.talk = nil
 	}
 }
@@ -378,12 +389,12 @@ func (s *sentinel) converse(ctx context.Context, w *word) error {
 		if err != nil {
 			return err
 		}
-		s.talk, questions = newHandshake(conn), authentication(&s.endpoint.option)
+		s.talk, questions = newHandshake(conn), credentials(&s.endpoint.option)
 	}
 	conn := s.talk.conn
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = withoutTLS(conn).Close() })
+	stop := context.AfterFunc(ctx, func() { _ = abort(conn) })
 	err := s.talk.ask(append(
 		questions,
 		question{[]string{"SENTINEL", "MASTER", s.set}, w.takeEpoch},

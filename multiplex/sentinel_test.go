@@ -350,15 +350,16 @@ func TestSentinel_AnExtensionThatBeganBeforeIsNotSentToTheNewMaster(t *testing.T
 		began := time.Now()
 		time.Sleep(time.Millisecond)
 		w.promote("new", 0)
-		time.Sleep(m.cfg.MaxTTL + sentinelEvery + lastLook)
+		time.Sleep(m.cfg.MaxTTL + deposedFor + sentinelEvery + lastLook)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
 		require.True(t, m.nodes[0].line.Load().mayRepeat(began))
 	})
 }
 
-// The goal: a server that takes the master's place waits for MaxTTL, also with its own marker and a
-// durable memory: another server may have voted since it wrote these.
+// The goal: a server that takes the master's place waits for MaxTTL and for the clients that hear
+// of it late, also with its own marker and a durable memory: another server may have voted since it
+// wrote these.
 func TestSentinel_ANewMasterIsQuarantinedWhateverItShows(t *testing.T) {
 	w := newWatched("old", "new")
 	isKnown(w.servers["old"], "1", "")
@@ -371,7 +372,7 @@ func TestSentinel_ANewMasterIsQuarantinedWhateverItShows(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, NodeQuarantined, m.Nodes()[0].State, m.Nodes()[0].Err)
 			left := time.Until(m.Nodes()[0].Until)
-			require.InDelta(t, m.cfg.MaxTTL, left, float64(2*sentinelEvery))
+			require.InDelta(t, m.cfg.MaxTTL+deposedFor, left, float64(2*sentinelEvery))
 			time.Sleep(left + lastLook)
 			settled(t, m)
 			require.Equal(t, next, w.server(m))
@@ -388,7 +389,7 @@ func TestSentinel_ADurableMasterThatRestartedIsQuarantined(t *testing.T) {
 		w.servers["old"].instead["GET"] = fmt.Sprintf("$40\r\n%s\r\n", run("2"))
 		w.servers["old"].instead["CONFIG"] = "*4\r\n+appendfsync\r\n+always\r\n+no-appendfsync-on-rewrite\r\n+no\r\n"
 		w.servers["old"].hear(func(command string) {
-			if command == "EVALSHA" {
+			if command == "EVALSHA" && url != watchedURL { // it is admitted, and not marked
 				w.servers["old"].mu.Lock()
 				defer w.servers["old"].mu.Unlock()
 				w.servers["old"].instead["GET"] = fmt.Sprintf("$40\r\n%s\r\n", run("1"))
@@ -399,6 +400,123 @@ func TestSentinel_ADurableMasterThatRestartedIsQuarantined(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			require.Equal(t, state, m.Nodes()[0].State, "%s %v", url, m.Nodes()[0].Err)
+			closes(t, m)
+		})
+	}
+}
+
+// The goal: a client whose sentinels hear of the new master last goes on with the old one. Another
+// client, which knows, votes on the new master only when all that was granted meanwhile is over.
+func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
+	first, last := newWatched("old", "new"), newWatched("old", "new")
+	for _, w := range []*watched{first, last} {
+		isKnown(w.servers["old"], "1", "")
+		isKnown(w.servers["new"], "2", "")
+	}
+	inWatched(t, first, func(t *testing.T, ahead *Mux) {
+		late := start(t, []string{watchedURL}, func(c *Config) { c.Dial = last.dial })
+		settled(t, ahead)
+		settled(t, late)
+		deposed := late.nodes[0].sending()
+		first.promote("new", 0, 1, 2)
+		time.Sleep(sentinelsAgree)
+		last.promote("new", 0, 1, 2)
+		for deposed.counts() {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
+		granted := time.Now().Add(ahead.cfg.MaxTTL)
+		status := ahead.Nodes()[0]
+		require.Equal(t, NodeQuarantined, status.State)
+		require.True(t, status.Until.After(granted), "%v before it is over", granted.Sub(status.Until))
+		closes(t, late)
+	})
+}
+
+// The goal: what is known of a former master counts together with a mark. A mark on the server's own
+// history shortens the wait, but not below that since the former master was there.
+func TestSentinel_AMarkCountsSinceTheFormerMaster(t *testing.T) {
+	marked := func(s *sight) {
+		s.marker, s.left = mark{lostPrefix, time.Hour, s.history, "old"}.text(), time.Hour-20*time.Second
+	}
+	shows := func(marker string) func(s *sight) { return func(s *sight) { s.marker = marker } }
+	durable := func(s *sight) { s.marker, s.durable, s.vouched = "old", true, true }
+	knew := memory{runID: "old", seen: at(990)}
+	for name, test := range map[string]struct {
+		show   func(s *sight)
+		before memory
+		until  float64 // 0: admitted
+	}{
+		"new client":               {marked, memory{}, 1041},
+		"the former left before":   {marked, memory{runID: "old", seen: at(970)}, 1041},
+		"the former left after":    {marked, knew, 1050},
+		"marked before a demotion": {func(s *sight) { marked(s); s.history = "new.2" }, knew, 1060},
+		"no mark":                  {shows("old"), knew, 1060},
+		"durable":                  {durable, knew, 1060},
+		"its own marker":           {shows("new"), knew, 1060},
+		"a replica, unseen":        {shows("new"), memory{runID: "new", last: "new.0"}, 1060},
+		"a reconnect":              {shows("new"), memory{runID: "new", last: "new.1"}, 0},
+		"admitted, new client":     {shows("new"), memory{}, 0},
+		"admitted while it waits":  {shows("new"), memory{runID: "new", marker: "old", until: at(1030)}, 0},
+	} {
+		s := sight{runID: "new", history: "new.1", uptime: 5 * time.Second}
+		s.introduced, s.asked, s.read = at(1000), at(1000), at(1000)
+		test.show(&s)
+		a := &admission{replicated: true, memory: test.before}
+		a.suspectReplicas(&s)
+		v, _ := assess(&s, a.memory, time.Minute, at(1000))
+		require.Equal(t, test.until == 0, v.admitted, name)
+		if !v.admitted {
+			require.Equal(t, at(test.until), v.until, name)
+		}
+	}
+}
+
+// The goal: Inspect looks at the master that the sentinels name at that moment, whatever the node's
+// state, and leaves no connection.
+func TestSentinel_InspectLooksAtTheMaster(t *testing.T) {
+	w := newWatched("old", "new")
+	isKnown(w.servers["old"], "1", "")
+	isKnown(w.servers["new"], "2", "")
+	inWatched(t, w, func(t *testing.T, m *Mux) {
+		for _, name := range []string{"old", "new"} {
+			w.promote(name, 1)
+			all, err := m.Inspect(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, all[0].Err)
+			require.Equal(t, "mymaster@s0:26379", all[0].Node)
+			require.Equal(t, map[string]string{"old": run("1"), "new": run("2")}[name], all[0].RunID)
+			require.NotEmpty(t, all[0].Samples)
+			for _, o := range w.sentinels {
+				require.Equal(t, 1, o.open())
+			}
+		}
+		require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
+	})
+}
+
+// The goal: if the sentinels name no master, Inspect says why, with what to do and within its limit.
+func TestSentinel_InspectSaysWhyNoMasterIsNamed(t *testing.T) {
+	for says, change := range map[string]func(o *oracle){
+		"connection refused":           func(o *oracle) { o.dead = true },
+		"no answer in time":            func(o *oracle) { o.mute = true },
+		"WRONGPASS s3...: correct sen": func(o *oracle) { o.says = "-WRONGPASS s3s3cret\r\n" },
+	} {
+		w := newWatched("old")
+		for _, o := range w.sentinels {
+			change(o)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			m := start(t, []string{watchedURL + "&sentinel_password=s3cret"}, func(c *Config) { c.Dial = w.dial })
+			for range 2 {
+				began := time.Now()
+				all, err := m.Inspect(t.Context())
+				require.NoError(t, err)
+				require.ErrorContains(t, all[0].Err, "no sentinel names the master: sentinel s0:26379: ")
+				require.ErrorContains(t, all[0].Err, says)
+				require.NotContains(t, fmt.Sprintf("%+v", all), "s3cret")
+				require.Less(t, time.Since(began), inspectTimeout)
+			}
 			closes(t, m)
 		})
 	}

@@ -29,6 +29,7 @@ func shown(t *testing.T, answers map[string]string) sight {
 			require.NoError(t, err)
 		}
 	}
+	s.read = time.Time{}
 	return s
 }
 
@@ -38,11 +39,12 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 	best := map[string]string{
 		"INFO server":      "# Server\r\nrun_id:r\r\nuptime_in_seconds:5\r\n",
 		"INFO persistence": "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n",
-		"INFO replication": "role:master\r\nmaster_replid2:0000000000000000000000000000000000000000\r\n",
+		"INFO replication": "role:master\r\nmaster_replid:i\r\nmaster_replid2:0000000000000000000000000000000000000000\r\n",
 		"CONFIG GET":       "appendfsync always no-appendfsync-on-rewrite no",
 		"GET marker":       "r",
+		"PTTL marker":      "4000",
 	}
-	good := sight{runID: "r", uptime: 5 * time.Second, durable: true, marker: "r"}
+	good := sight{runID: "r", history: "r.i", left: 4 * time.Second, uptime: 5 * time.Second, durable: true, marker: "r"}
 	require.Equal(t, good, shown(t, best))
 
 	volatile := func(s *sight) { s.durable = false }
@@ -71,7 +73,9 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		{"INFO replication", "role:master", "role:sentinel", promoted},
 		{"INFO replication", "role:master", "", promoted},
 		{"INFO replication", "replid2:0", "replid2:8", promoted},
-		{"INFO replication", "master_replid2", "another", promoted},
+		{"INFO replication", "master_replid2", "another", func(s *sight) { s.promoted, s.history = true, "" }},
+		{"INFO replication", "master_replid:i", "", func(s *sight) { s.history = "" }},
+		{"INFO replication", "master_replid:i", "master_replid:j", func(s *sight) { s.history = "r.j" }},
 		{"INFO server", "seconds:5", "seconds:-5", ageless},
 		{"INFO server", "seconds:5", "seconds:?", ageless},
 		{"INFO server", "uptime_in_seconds:5", "", ageless},
@@ -83,7 +87,9 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		require.Equal(t, want, shown(t, answers), "%q instead of %q", test.instead, test.text)
 	}
 	for where, want := range map[string]func(*sight){
-		"INFO persistence": func(s *sight) { s.durable, s.rewritten = false, true }, "CONFIG GET": volatile, "INFO replication": promoted,
+		"INFO persistence": func(s *sight) { s.durable, s.rewritten = false, true }, "CONFIG GET": volatile,
+		"INFO replication": func(s *sight) { s.promoted, s.history = true, "" },
+		"PTTL marker":      func(s *sight) { s.left = 0 },
 	} {
 		answers, expected := maps.Clone(best), good
 		delete(answers, where)

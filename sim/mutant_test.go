@@ -106,7 +106,7 @@ var brokenRules = []mutant{
 		edit: edit{
 			"multiplex/guard.go",
 			"\t\treturn verdict{admitted: true}, m\n\tcase m.until.IsZero(): // first sight\n",
-			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.served():\n" +
+			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.run() != \"\":\n" +
 				"\t\treturn verdict{admitted: true, mark: true}, m\n" +
 				"\tcase m.until.IsZero(): // first sight\n",
 		},
@@ -224,6 +224,18 @@ var brokenRules = []mutant{
 		edit: edit{
 			"multiplex/admission.go", "\t\ta.memory.replica = s.runID\n",
 			"\t\tif !dice.Broken(\"replica\") {\n\t\t\ta.memory.replica = s.runID\n\t\t}\n",
+		},
+	},
+	{
+		name: "history", rule: "10: a mark counts that was left on another memory",
+		mix: "forgetful,brief", finds: "both hold", from: 55,
+		edit: edit{
+			"multiplex/mark.go", "m.history != s.history || s.left",
+			"m.history != s.history && !dice.Broken(\"history\") || s.left",
+		},
+		also: edit{
+			"multiplex/mark.go", "s.history != \"\" && found.history != s.history:",
+			"s.history != \"\" && found.history != s.history && !dice.Broken(\"history\"):",
 		},
 	},
 }

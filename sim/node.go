@@ -15,21 +15,22 @@ type node struct {
 	rate  float64   // of its clock, against the true one
 	epoch time.Time // when its clock began
 
-	mu       sync.Mutex // guards all below, and the sessions; a leaf but for the ways
-	keys     map[string]entry
-	scripts  map[string]bool // by SHA-1
-	tracked  map[string]map[*session]bool
-	sessions map[*session]bool
-	pushes   []*session       // that have something to be told
-	ids      int64            // of sessions
-	saved    map[string]entry // the keys as a snapshot has them
-	durable  bool             // whatever was written outlives a crash; set before anybody else has the node
-	hidden   bool             // it does not show its run_id; set before anybody else has the node
-	servers  int              // how many there have been at this address, this one included
-	started  int64            // when this one began, by the node's clock
-	promoted bool             // this one was a replica
-	replica  bool             // this one is
-	copies   []memoryCopy     // the oldest first
+	mu         sync.Mutex // guards all below, and the sessions; a leaf but for the ways
+	keys       map[string]entry
+	scripts    map[string]bool // by SHA-1
+	tracked    map[string]map[*session]bool
+	sessions   map[*session]bool
+	pushes     []*session       // that have something to be told
+	ids        int64            // of sessions
+	saved      map[string]entry // the keys as a snapshot has them
+	durable    bool             // whatever was written outlives a crash; set before anybody else has the node
+	hidden     bool             // it does not show its run_id; set before anybody else has the node
+	servers    int              // how many there have been at this address, this one included
+	started    int64            // when this one began, by the node's clock
+	promoted   bool             // this one was a replica
+	promotions int              // of all of them: each draws another master_replid
+	replica    bool             // this one is
+	copies     []memoryCopy     // the oldest first
 }
 
 // entry is the value of one key.
@@ -135,6 +136,9 @@ func (n *node) demote(keys map[string]entry) {
 func (n *node) promote() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.replica {
+		n.promotions++
+	}
 	n.replica, n.promoted = false, n.promoted || n.replica
 }
 

@@ -39,6 +39,8 @@ type Mix struct {
 	Restored bool
 	// Demoted makes replicas of nodes, where nodes forget. Some seeds do so anyway.
 	Demoted bool
+	// Brief lets clients live for less than MaxTTL, where nodes forget. Some seeds do so anyway.
+	Brief bool
 	// Stopped suspends all clients together. No other seeds do so.
 	Stopped bool
 }
@@ -215,6 +217,17 @@ func (p *Plan) demoting(rng *rand.Rand) {
 // losses.
 func (p *Plan) guarded() bool {
 	return p.forget > 0 && p.guard != lockpipe.GuardOff && !p.reserve
+}
+
+// briefly draws clients that live for less than MaxTTL, one after another. A second of each wait is not shared.
+func (p *Plan) briefly(rng *rand.Rand) {
+	if !p.draws(rng, p.mix.Brief) || !p.guarded() || p.restores {
+		return
+	}
+	p.longest = time.Duration(3+rng.IntN(4)) * time.Second
+	p.minTTL, p.maxTTL, p.forget = p.longest*3/4, p.longest, p.longest
+	p.restart = p.longest / 3
+	p.length += 4 * p.longest
 }
 
 // stopping draws suspensions of all clients.

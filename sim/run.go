@@ -68,6 +68,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.restoring(rand.New(rand.NewPCG(seed, 18)))
 		plan.demoting(rand.New(rand.NewPCG(seed, 19)))
 		plan.stopping(rand.New(rand.NewPCG(seed, 20)))
+		plan.briefly(rand.New(rand.NewPCG(seed, 21)))
 		r := newRun(seed, plan)
 		r.live(seed)
 		r.finish()

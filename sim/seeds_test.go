@@ -78,6 +78,7 @@ func TestSeeds(t *testing.T) {
 		Forgetful: has("forgetful"), Admitting: has("admitting"), Long: has("long"),
 		Blind: has("blind"), Rough: has("rough"), Returning: has("returning"), Fenced: has("fenced"),
 		Aliased: has("aliased"), Restored: has("restored"), Demoted: has("demoted"), Stopped: has("stopped"),
+		Brief: has("brief"),
 	}
 	began := time.Now()
 	total := Report{}

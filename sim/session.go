@@ -346,8 +346,11 @@ func (n *node) info() string {
 		runID = ""
 	}
 	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n%suptime_in_seconds:%d\r\n"+
-		"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid2:%s\r\n", runID, uptime, on, role, former)
+		"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n", runID, uptime, on, role, n.replID(), former)
 }
+
+// replID is another one for each server, and whenever it is no replica any more. mu is held.
+func (n *node) replID() string { return fmt.Sprintf("%020x%020x", n.servers, n.promotions) }
 
 // runID is another one for each server. mu is held.
 func (n *node) runID() string { return fmt.Sprintf("%020x%020x", n.id+1, n.servers) }

@@ -26,6 +26,8 @@ var letters = []struct{ action, letter, meaning string }{
 	{"readonly", "W", "refuses writes"},
 	{"oom", "M", "out of memory"},
 	{"busy", "B", "busy with a script"},
+	{"demote", "D", "demoted to a replica"},
+	{"failover", "O", "failed over to its replica"},
 }
 
 func letterOf(action string) string {

@@ -16,9 +16,10 @@ type lockpipeContender struct {
 
 func openLockpipe(n *nodes) (Contender, error) {
 	client, err := lockpipe.New(lockpipe.Config{
-		Nodes: n.urls,
-		TTL:   ttl,
-		Dial:  n.dialer(),
+		Nodes:  n.urls,
+		TTL:    ttl,
+		MaxTTL: time.Minute, // the largest pile of held leases has a longer TTL
+		Dial:   n.dialer(),
 		// The frozen scenario loses and regains a node on purpose; its log lines would run through the table.
 		Logger: slog.New(slog.DiscardHandler),
 	})

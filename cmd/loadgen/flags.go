@@ -76,7 +76,8 @@ func flags(o *options) *flag.FlagSet {
 		"look at the nodes for what would spoil locks, print the findings and exit:\nno load, and of the other flags only -nodes, -ttl and -json have an effect")
 	set.StringVar(&c.Faults, "faults", c.Faults,
 		"`list` of what happens to nodes of local:N while the load runs, such as\nfreeze:1@2s+3s,kill:2@4s,restart:2@6s: action:node@time[+duration], with\n"+
-			"freeze, readonly, oom, busy (a duration is needed),\nkill, restart (empty), flush, scriptflush, reset (connections are cut);\n"+
+			"freeze, readonly, oom, busy, demote (it follows an older copy of itself),\n"+
+			"failover (a replica is the master meanwhile), all with a duration;\nkill, restart (empty), flush, scriptflush, reset (connections are cut);\n"+
 			"every:1s is a random one each second, never on a majority at once")
 	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start from; that of -seed unless given")
 	set.StringVar(&o.metrics, "metrics", o.metrics, "`address` to serve the Clients' metrics on for Prometheus while it runs, such as :2112")

@@ -10,18 +10,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
 
 // calling is in the metrics of a run that makes its calls: an interrupt before that leaves nothing to print.
 var calling = regexp.MustCompile(`kind="try",outcome="granted"} [1-9]`)
 
+// freeAddress is one that a server can listen on. Nobody else is given it before the test ends,
+// because it is kept for a node that is dead.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	nodes, err := lockpipetest.StartInProcess(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = nodes.Close() })
+	require.NoError(t, nodes.Kill(0))
+	return strings.TrimPrefix(nodes.URLs()[0], "redis://")
+}
+
 // The goal: while a run lasts, Prometheus can read what its Clients do; afterwards the address is free again.
 func TestMetricsAreServedWhileItRuns(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := free.Addr().String()
-	require.NoError(t, free.Close())
+	address := freeAddress(t)
 	over := make(chan int, 1)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()

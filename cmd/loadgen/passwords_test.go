@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"html"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -87,10 +86,7 @@ func TestNoPasswordIsReported(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	json, page := filepath.Join(dir, "json"), filepath.Join(dir, "html")
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := free.Addr().String()
-	require.NoError(t, free.Close())
+	address := freeAddress(t)
 	printed := make(chan string, 1)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
