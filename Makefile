@@ -54,7 +54,7 @@ orders:
 sim:
 	cd sim && go test -run '^TestSimulation$$' -count=1 -timeout=0 -v . -args -sim.for=$(D)
 
-# The model of the algorithm, in full: needs spin and gcc.
+# The models of the algorithm, in full: needs spin and gcc.
 spec:
 	bash spec/check.sh full
 

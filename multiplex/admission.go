@@ -163,9 +163,15 @@ func (a *admission) suspectReplicas(s *sight) {
 	a.memory.replica = s.runID
 }
 
-// decide is assess, and the first use. A server that is not admitted is marked first: see mark.
+// decide is assess, and the first use. A server that is not admitted is marked first: see mark. If there is no marker
+// nonetheless, nothing would show at the next look that the server was admitted and flushed. So the wait begins then.
 func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict, error) {
 	before := a.memory
+	defer func() {
+		if a.memory.marker == "" {
+			a.memory.until = time.Time{}
+		}
+	}()
 	s.forgot = a.known.forgot(s.own)
 	v := a.assess(s, before)
 	if a.memory.recovering {
@@ -228,7 +234,7 @@ func (a *admission) noFirstUse() bool {
 }
 
 // leave leaves a mark, if it is needed. A wait begins behind it, so that nothing can happen unseen in between. If this
-// client could not leave it at first sight, its wait continues.
+// client could not replace the marker of another run at first sight, its wait continues.
 func (a *admission) leave(h *handshake, s *sight, v verdict, before memory, firstSight bool) (verdict, error) {
 	m, needed := s.mark(a.maxTTL, a.noFirstUse())
 	if !needed {

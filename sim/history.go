@@ -87,6 +87,7 @@ func (h *history) begin(who string, l *lockpipe.Lease, called time.Time, auto bo
 	b := &hold{history: h, who: who, keys: l.Keys(), lease: l, auto: auto, fence: l.Fence(), called: called, from: now, until: l.Until()}
 	slices.Sort(b.keys)
 	h.mu.Lock()
+	b.noticed() // it may have been granted before the last suspension
 	h.holds = append(h.holds, b)
 	h.newest[l.Token()] = b
 	h.mu.Unlock()
@@ -235,15 +236,21 @@ func (b *hold) extended(called, returned time.Time, confirmed bool) {
 	until := b.lease.Until()
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
-	b.until = until
-	if notice := b.history.notice; until.IsZero() {
-		// cut says what there is to say.
-	} else if b.cut = (cut{}); until.Before(notice) { // the client has not looked at its clock
-		b.cut = cut{until, notice, notice}
-		b.until = notice
+	if b.until = until; !until.IsZero() { // else cut says what there is to say
+		b.cut = cut{}
+		b.noticed()
 	}
 	if confirmed {
 		b.extension = append(b.extension, span{called, returned})
+	}
+}
+
+// noticed sets when the holder is told at the latest, if the lease ends before the client has to look
+// at its clock again. history.mu is held.
+func (b *hold) noticed() {
+	if notice := b.history.notice; !b.until.IsZero() && b.until.Before(notice) {
+		b.cut = cut{b.until, notice, notice}
+		b.until = notice
 	}
 }
 

@@ -227,6 +227,15 @@ var brokenRules = []mutant{
 		},
 	},
 	{
+		name: "suspended", rule: "3: a suspension is not counted",
+		mix: "stopped", finds: "late that",
+		edit: edit{
+			"lease/manager.go", "\tsuspended := m.cfg.Suspended(t)\n",
+			"\tsuspended := m.cfg.Suspended(t)\n\tif dice.Broken(\"suspended\") {\n" +
+				"\t\tsuspended = 0\n\t}\n",
+		},
+	},
+	{
 		name: "history", rule: "10: a mark counts that was left on another memory",
 		mix: "forgetful,brief", finds: "both hold", from: 55,
 		edit: edit{

@@ -41,7 +41,7 @@ type Mix struct {
 	Demoted bool
 	// Brief lets clients live for less than MaxTTL, where nodes forget. Some seeds do so anyway.
 	Brief bool
-	// Stopped suspends all clients together. No other seeds do so.
+	// Stopped suspends all clients together. Some seeds do so anyway.
 	Stopped bool
 }
 
@@ -232,7 +232,7 @@ func (p *Plan) briefly(rng *rand.Rand) {
 
 // stopping draws suspensions of all clients.
 func (p *Plan) stopping(rng *rand.Rand) {
-	if p.mix.Stopped { // only then: by how much a context may be late across several suspensions is not settled
+	if p.draws(rng, p.mix.Stopped) {
 		times := []time.Duration{300 * time.Millisecond, time.Second, 4 * time.Second}
 		p.stops = times[rng.IntN(len(times))]
 	}
