@@ -307,6 +307,36 @@ func TestGenerations_WaitForTheOneThatMayKnowBetter(t *testing.T) {
 	up(t, late)
 }
 
+// The goal: a durable master that restarted draws another master_replid when its first replica comes. It lost nothing by
+// that, so others still vouch for it.
+func TestGenerations_VouchForANodeWhoseReplicaComes(t *testing.T) {
+	t.Parallel()
+	servers, urls, m := threeLasting(t)
+	spread(t, m, servers)
+	require.NoError(t, m.Close(t.Context()))
+	servers[0].kill()
+	servers[0].start()
+	var reachable atomic.Bool
+	late := start(t, urls, func(c *Config) {
+		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
+			if strings.HasSuffix(urls[2], name) && !reachable.Load() {
+				return nil, net.ErrClosed
+			}
+			return new(net.Dialer).DialContext(ctx, network, name)
+		}
+	})
+	before := becomes(t, late, 0, NodeQuarantined, whyUnvouched)
+	replica, err := net.Dial("unix", servers[0].socket())
+	require.NoError(t, err)
+	defer func() { _ = replica.Close() }()
+	_, err = replica.Write([]byte("PSYNC ? -1\r\n"))
+	require.NoError(t, err)
+	noticed := func() bool { return late.Nodes()[0].Until.After(before.Until) }
+	require.Eventually(t, noticed, patient, time.Millisecond, "the wait begins again")
+	reachable.Store(true)
+	up(t, late)
+}
+
 // The goal: a client that is connected to a master notices that another client knows of a loss there, or that its
 // generation fell, and does not count its votes any more.
 func TestGenerations_EndAConnectionWhenTheNodeForgot(t *testing.T) {

@@ -64,11 +64,14 @@ func readMark(text string) (m mark, ok bool) {
 }
 
 // run is the run_id of the server that was admitted here last, as far as the marker shows; "" if it does not.
-func (s *sight) run() string {
-	if m, ok := readMark(s.marker); ok {
+func (s *sight) run() string { return formerRun(s.marker) }
+
+// formerRun is the run_id that a marker is, or that a mark names.
+func formerRun(marker string) string {
+	if m, ok := readMark(marker); ok {
 		return m.former
 	}
-	return s.marker
+	return marker
 }
 
 // unmarked reports whether the marker is none that rules out the first use.
