@@ -337,6 +337,38 @@ func TestGenerations_VouchForANodeWhoseReplicaComes(t *testing.T) {
 	up(t, late)
 }
 
+// The goal: a loss that one client knows of is known to all, also if the copy of the disk has a mark that names the run
+// before.
+func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
+	t.Parallel()
+	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
+	m := start(t, s.url(), nil)
+	up(t, m)
+	spread(t, m, []*lasting{s})
+	info, err := s.do("INFO", "server")
+	require.NoError(t, err)
+	run := fields(info.text)["run_id"]
+	require.NoError(t, m.Close(t.Context()))
+	_, err = s.do("SET", markerKey, mark{lostPrefix, time.Hour, "r.h", strings.Repeat("f", 40)}.text())
+	require.NoError(t, err)
+	putBack := s.copyDisk(t)
+	_, err = s.do("SET", markerKey, run)
+	require.NoError(t, err)
+
+	m = start(t, s.url(), nil)
+	up(t, m)
+	before, _ := s.kept(t)
+	require.Eventually(t, func() bool {
+		own, _ := s.kept(t)
+		return own.number > before.number+1 && m.generations.own(0) == own
+	}, patient, 10*time.Millisecond)
+	putBack()
+	becomes(t, m, 0, NodeQuarantined, "")
+	other := start(t, s.url(), nil)
+	becomes(t, other, 0, NodeQuarantined, "")
+	require.Zero(t, other.Nodes()[0].Stats.Connects, "it never voted")
+}
+
 // The goal: a client that is connected to a master notices that another client knows of a loss there, or that its
 // generation fell, and does not count its votes any more.
 func TestGenerations_EndAConnectionWhenTheNodeForgot(t *testing.T) {

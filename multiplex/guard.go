@@ -108,7 +108,8 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 			m.until = start.Add(maxTTL)
 		}
 		if written := s.written(); !written.IsZero() {
-			if before.runID != s.runID && before.seen.After(written) { // this client knew another server there
+			// This client knew another server there, or this one without the mark.
+			if before.marker != s.marker && before.seen.After(written) {
 				written = before.seen
 			}
 			m.until = earlier(m.until, written.Add(maxTTL))

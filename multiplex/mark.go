@@ -82,10 +82,11 @@ func (s *sight) flushed() bool { return strings.HasPrefix(s.marker, flushedPrefi
 
 // written is when the mark was written, at the latest. It is zero if the marker is no mark, or if the mark may have been
 // written to another memory than the one that the server has now. The server counts in its own milliseconds, and may run
-// a command some time after it has looked at its clock, so a second is left.
+// a command some time after it has looked at its clock, so a second is left. If the memory was put back, the mark may be
+// older than the loss.
 func (s *sight) written() time.Time {
 	m, ok := readMark(s.marker)
-	if !ok || m.history == "" || m.history != s.history || s.left <= 0 {
+	if !ok || m.history == "" || m.history != s.history || s.left <= 0 || s.forgot {
 		return time.Time{}
 	}
 	return s.read.Add(-max(0, m.lasts-s.left-time.Second))
@@ -100,7 +101,11 @@ func (s *sight) mark(maxTTL time.Duration, known bool) (m mark, needed bool) {
 		m.prefix = lostPrefix
 	}
 	switch {
-	case s.marker == "" || s.forgot && !isMark:
+	case s.marker == "":
+	case s.forgot && (!isMark || found.former != ""): // nobody is to take it for a restart that lost nothing
+		if isMark && found.prefix != newPrefix {
+			m.prefix = found.prefix
+		}
 	case s.marker == s.runID: // it was a replica, and other clients need not know that
 		return m, false
 	case !isMark:
