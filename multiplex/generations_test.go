@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -305,6 +306,33 @@ func TestGenerations_WaitForTheOneThatMayKnowBetter(t *testing.T) {
 	becomes(t, late, 1, NodeUp, "")
 	reachable.Store(true)
 	up(t, late)
+}
+
+// The goal: clients that come seldom do not take from a durable master what shows that it lost nothing.
+func TestGenerations_VouchForANodeThatWasMarkedLongAgo(t *testing.T) {
+	t.Parallel()
+	servers, urls, m := threeLasting(t)
+	spread(t, m, servers)
+	require.NoError(t, m.Close(t.Context()))
+	servers[0].kill()
+	servers[0].start()
+	brief := start(t, urls, func(c *Config) {
+		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
+			if strings.HasSuffix(urls[2], name) {
+				return nil, net.ErrClosed
+			}
+			return new(net.Dialer).DialContext(ctx, network, name)
+		}
+	})
+	becomes(t, brief, 0, NodeQuarantined, whyUnvouched)
+	require.NoError(t, brief.Close(t.Context()))
+	r, err := servers[0].do("PTTL", markerKey)
+	require.NoError(t, err)
+	left, err := strconv.ParseInt(r.text, 10, 64)
+	require.NoError(t, err)
+	_, err = servers[0].do("PEXPIRE", markerKey, fmt.Sprint(left-time.Hour.Milliseconds())) // an hour passes
+	require.NoError(t, err)
+	up(t, start(t, urls, nil))
 }
 
 // The goal: a durable master that restarted draws another master_replid when its first replica comes. It lost nothing by

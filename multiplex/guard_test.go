@@ -29,8 +29,8 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 	knew := memory{runID: "old", admitted: true, seen: at(980)}
 	formerly := func(s *sight, run string) {
 		s.history, s.read = "new.1", at(1000)
-		s.marker = mark{lostPrefix, time.Hour, s.history, run}.text()
-		s.left = time.Hour
+		s.left = formerKept + time.Hour
+		s.marker = mark{lostPrefix, s.left, s.history, run}.text()
 	}
 	aged := func(s *sight, age time.Duration) { // of which a second does not count
 		formerly(s, "")
@@ -88,6 +88,9 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "marked long ago", s: change(func(s *sight) { aged(s, 62*time.Second) }), mark: true},
 		{name: "marked long ago, and the client is back", s: change(func(s *sight) { aged(s, 62*time.Second) }), m: memory{runID: "new", admitted: true, seen: at(900)}, mark: true},
 		{name: "marked just now", s: change(func(s *sight) { aged(s, 0) }), until: 1060, why: whyUnknown},
+		{name: "marked long ago, in the place of another run", s: change(func(s *sight) { formerly(s, "old"); s.left -= 59 * time.Minute }), mark: true},
+		{name: "marked too long ago, in the place of another run", s: change(func(s *sight) { formerly(s, "old"); s.left -= 61 * time.Minute }), until: 1060, why: whyUnknown},
+		{name: "durable restart that was marked too long ago", s: change(func(s *sight) { vouched(s); formerly(s, "old"); s.left -= 61 * time.Minute }), mark: true, whole: true},
 		{name: "marked a while ago, and never again", s: change(func(s *sight) { aged(s, 20*time.Second); s.left = -time.Millisecond }), until: 1060, why: whyUnknown},
 		{name: "marked before it had another memory", s: change(func(s *sight) { aged(s, 20*time.Second); s.history = "new.2" }), until: 1060, why: whyUnknown},
 		{name: "marked, with a history that it does not show", s: change(func(s *sight) { aged(s, 20*time.Second); s.history = "" }), until: 1060, why: whyUnknown},

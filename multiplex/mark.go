@@ -22,6 +22,10 @@ const (
 // meanwhile, and comes back.
 const markOutlasts = 10 * time.Minute
 
+// formerKept is for how much longer a mark is kept if it names the run before. By then its age counts no more. But it
+// still shows that this is not the first use, and others may vouch for a durable master.
+const formerKept = 90 * 24 * time.Hour
+
 // mark is the marker of a server that may have forgotten locks and that nobody has admitted since. A client leaves it
 // when it sees the server. As long as it stays the same, the server was neither flushed nor admitted, so whatever it has
 // forgotten it forgot before the mark was written. So every client can count its wait from then.
@@ -86,11 +90,14 @@ func (s *sight) flushed() bool { return strings.HasPrefix(s.marker, flushedPrefi
 // older than the loss.
 func (s *sight) written() time.Time {
 	m, ok := readMark(s.marker)
-	if !ok || m.history == "" || m.history != s.history || s.left <= 0 || s.forgot {
+	if !ok || m.history == "" || m.history != s.history || s.left <= 0 || s.stale(m) || s.forgot {
 		return time.Time{}
 	}
 	return s.read.Add(-max(0, m.lasts-s.left-time.Second))
 }
+
+// stale reports whether the mark is kept only for the run that it names.
+func (s *sight) stale(m mark) bool { return m.former != "" && s.left > 0 && s.left < formerKept }
 
 // mark returns the mark that the client is to leave on a server that it does not admit. known: this is certainly not the
 // first use. needed is false if the client is to leave what it found.
@@ -110,13 +117,16 @@ func (s *sight) mark(maxTTL time.Duration, known bool) (m mark, needed bool) {
 		return m, false
 	case !isMark:
 		m.former = s.marker
-	case s.history != "" && found.history != s.history: // left on another server, or before another memory came
+	case s.history != "" && (found.history != s.history || s.stale(found)): // left on another server, or before another memory came
 		m.former = found.former
 		if found.prefix != newPrefix {
 			m.prefix = found.prefix
 		}
 	default:
 		return m, found.prefix == newPrefix && known
+	}
+	if m.former != "" {
+		m.lasts += formerKept
 	}
 	return m, true
 }

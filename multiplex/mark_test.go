@@ -107,6 +107,7 @@ func TestMark_IsLeftOnce(t *testing.T) {
 		known  bool // that this is not the first use
 		forgot bool
 		bare   bool // the server does not show its history
+		left   time.Duration
 		want   *mark
 	}{
 		"no marker":                              {want: &mark{prefix: newPrefix}},
@@ -125,11 +126,14 @@ func TestMark_IsLeftOnce(t *testing.T) {
 		"marked with another memory":             {marker: text(lostPrefix, "new.0", "old"), want: &mark{prefix: lostPrefix, former: "old"}},
 		"marked as flushed, with another memory": {marker: text(flushedPrefix, "new.0", ""), want: &mark{prefix: flushedPrefix}},
 		"marked with another memory, unseen":     {marker: text(lostPrefix, "new.0", "old"), bare: true},
+		"marked too long ago":                    {marker: text(lostPrefix, "new.1", "old"), left: formerKept - 1, want: &mark{prefix: lostPrefix, former: "old"}},
+		"marked long ago":                        {marker: text(lostPrefix, "new.1", "old"), left: formerKept},
+		"marked long ago, in nobody's place":     {marker: text(lostPrefix, "new.1", ""), left: 1},
 		"by hand":                                {marker: lostPrefix + "x", want: &mark{prefix: lostPrefix}},
 		"no marker, and no history":              {bare: true, want: &mark{prefix: newPrefix}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &sight{runID: "new", history: "new.1", marker: test.marker, forgot: test.forgot}
+			s := &sight{runID: "new", history: "new.1", marker: test.marker, left: test.left, forgot: test.forgot}
 			if test.bare {
 				s.history = ""
 			}
@@ -137,11 +141,14 @@ func TestMark_IsLeftOnce(t *testing.T) {
 			require.Equal(t, test.want != nil, needed)
 			if needed {
 				test.want.lasts, test.want.history = 11*time.Minute, s.history
+				if test.want.former != "" {
+					test.want.lasts += formerKept
+				}
 				require.Equal(t, *test.want, m)
 				read, ok := readMark(m.text())
 				require.True(t, ok)
 				require.Equal(t, m, read)
-				s.marker = m.text()
+				s.marker, s.left = m.text(), m.lasts
 				_, again := s.mark(time.Minute, test.known)
 				require.False(t, again)
 			}
