@@ -117,7 +117,8 @@ func (s *sight) mark(maxTTL time.Duration, known bool) (m mark, needed bool) {
 		return m, false
 	case !isMark:
 		m.former = s.marker
-	case s.history != "" && (found.history != s.history || s.stale(found)): // left on another server, or before another memory came
+	case s.history != "" && (found.history != s.history || s.stale(found)):
+		// It was left on another server, or before another memory came, or too long ago.
 		m.former = found.former
 		if found.prefix != newPrefix {
 			m.prefix = found.prefix
@@ -125,7 +126,10 @@ func (s *sight) mark(maxTTL time.Duration, known bool) (m mark, needed bool) {
 	default:
 		return m, found.prefix == newPrefix && known
 	}
-	if m.former != "" {
+	switch {
+	case s.promoted && s.history != "": // it has not all of that run's memory, and a restart would hide that
+		m.former = ""
+	case m.former != "":
 		m.lasts += formerKept
 	}
 	return m, true

@@ -108,7 +108,9 @@ func TestMark_IsLeftOnce(t *testing.T) {
 		forgot bool
 		bare   bool // the server does not show its history
 		left   time.Duration
-		want   *mark
+
+		promoted bool
+		want     *mark
 	}{
 		"no marker":                              {want: &mark{prefix: newPrefix}},
 		"no marker, no first use":                {known: true, want: &mark{prefix: lostPrefix}},
@@ -129,11 +131,14 @@ func TestMark_IsLeftOnce(t *testing.T) {
 		"marked too long ago":                    {marker: text(lostPrefix, "new.1", "old"), left: formerKept - 1, want: &mark{prefix: lostPrefix, former: "old"}},
 		"marked long ago":                        {marker: text(lostPrefix, "new.1", "old"), left: formerKept},
 		"marked long ago, in nobody's place":     {marker: text(lostPrefix, "new.1", ""), left: 1},
+		"another run's, promoted":                {marker: "old", promoted: true, want: &mark{prefix: lostPrefix}},
+		"marked on another one, promoted":        {marker: text(flushedPrefix, "old.0", "older"), promoted: true, want: &mark{prefix: flushedPrefix}},
+		"another run's, perhaps promoted":        {marker: "old", promoted: true, bare: true, want: &mark{prefix: lostPrefix, former: "old"}},
 		"by hand":                                {marker: lostPrefix + "x", want: &mark{prefix: lostPrefix}},
 		"no marker, and no history":              {bare: true, want: &mark{prefix: newPrefix}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &sight{runID: "new", history: "new.1", marker: test.marker, left: test.left, forgot: test.forgot}
+			s := &sight{runID: "new", history: "new.1", marker: test.marker, left: test.left, forgot: test.forgot, promoted: test.promoted}
 			if test.bare {
 				s.history = ""
 			}
