@@ -156,7 +156,7 @@ func (a *admission) suspectReplicas(s *sight) {
 	if !a.replicated {
 		return
 	}
-	s.promoted = true // neither its disk nor its age says what a replica has granted
+	s.rewritten, s.uptime = true, -1 // neither its disk nor its age says what a replica has granted
 	if before := a.memory.runID; before == "" || before == s.runID {
 		return
 	}
@@ -181,11 +181,12 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 		v = a.assess(s, a.memory)
 	}
 	firstSight := before.runID != s.runID || !v.until.Equal(before.until) // a wait begins now
-	if v.admitted {
-		return v, nil
+	var err error
+	if !v.admitted {
+		v, err = a.leave(h, s, v, before, firstSight)
 	}
-	v, err := a.leave(h, s, v, before, firstSight)
-	if err != nil || v.admitted || a.mode != GuardAuto || !s.unmarked() || before.known {
+	// Also if the wait is over: the other nodes need this one to meet for the first use.
+	if err != nil || a.mode != GuardAuto || !s.unmarked() || before.known {
 		return v, err
 	}
 	first, err := a.first.join(ctx, a.node, func() (bool, error) {
@@ -195,7 +196,7 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 	if err == nil && first {
 		return verdict{admitted: true, mark: true}, nil
 	}
-	if err == nil && firstSight {
+	if err == nil && firstSight && !v.admitted {
 		err = a.await(ctx, h, s)
 	}
 	if err != nil {

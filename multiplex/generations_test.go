@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -305,6 +306,95 @@ func TestGenerations_WaitForTheOneThatMayKnowBetter(t *testing.T) {
 	becomes(t, late, 1, NodeUp, "")
 	reachable.Store(true)
 	up(t, late)
+}
+
+// The goal: clients that come seldom do not take from a durable master what shows that it lost nothing.
+func TestGenerations_VouchForANodeThatWasMarkedLongAgo(t *testing.T) {
+	t.Parallel()
+	servers, urls, m := threeLasting(t)
+	spread(t, m, servers)
+	require.NoError(t, m.Close(t.Context()))
+	servers[0].kill()
+	servers[0].start()
+	brief := start(t, urls, func(c *Config) {
+		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
+			if strings.HasSuffix(urls[2], name) {
+				return nil, net.ErrClosed
+			}
+			return new(net.Dialer).DialContext(ctx, network, name)
+		}
+	})
+	becomes(t, brief, 0, NodeQuarantined, whyUnvouched)
+	require.NoError(t, brief.Close(t.Context()))
+	r, err := servers[0].do("PTTL", markerKey)
+	require.NoError(t, err)
+	left, err := strconv.ParseInt(r.text, 10, 64)
+	require.NoError(t, err)
+	_, err = servers[0].do("PEXPIRE", markerKey, fmt.Sprint(left-time.Hour.Milliseconds())) // an hour passes
+	require.NoError(t, err)
+	up(t, start(t, urls, nil))
+}
+
+// The goal: a durable master that restarted draws another master_replid when its first replica comes. It lost nothing by
+// that, so others still vouch for it.
+func TestGenerations_VouchForANodeWhoseReplicaComes(t *testing.T) {
+	t.Parallel()
+	servers, urls, m := threeLasting(t)
+	spread(t, m, servers)
+	require.NoError(t, m.Close(t.Context()))
+	servers[0].kill()
+	servers[0].start()
+	var reachable atomic.Bool
+	late := start(t, urls, func(c *Config) {
+		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
+			if strings.HasSuffix(urls[2], name) && !reachable.Load() {
+				return nil, net.ErrClosed
+			}
+			return new(net.Dialer).DialContext(ctx, network, name)
+		}
+	})
+	before := becomes(t, late, 0, NodeQuarantined, whyUnvouched)
+	replica, err := net.Dial("unix", servers[0].socket())
+	require.NoError(t, err)
+	defer func() { _ = replica.Close() }()
+	_, err = replica.Write([]byte("PSYNC ? -1\r\n"))
+	require.NoError(t, err)
+	noticed := func() bool { return late.Nodes()[0].Until.After(before.Until) }
+	require.Eventually(t, noticed, patient, time.Millisecond, "the wait begins again")
+	reachable.Store(true)
+	up(t, late)
+}
+
+// The goal: a loss that one client knows of is known to all, also if the copy of the disk has a mark that names the run
+// before.
+func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
+	t.Parallel()
+	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
+	m := start(t, s.url(), nil)
+	up(t, m)
+	spread(t, m, []*lasting{s})
+	info, err := s.do("INFO", "server")
+	require.NoError(t, err)
+	run := fields(info.text)["run_id"]
+	require.NoError(t, m.Close(t.Context()))
+	_, err = s.do("SET", markerKey, mark{lostPrefix, time.Hour, "r.h", strings.Repeat("f", 40)}.text())
+	require.NoError(t, err)
+	putBack := s.copyDisk(t)
+	_, err = s.do("SET", markerKey, run)
+	require.NoError(t, err)
+
+	m = start(t, s.url(), nil)
+	up(t, m)
+	before, _ := s.kept(t)
+	require.Eventually(t, func() bool {
+		own, _ := s.kept(t)
+		return own.number > before.number+1 && m.generations.own(0) == own
+	}, patient, 10*time.Millisecond)
+	putBack()
+	becomes(t, m, 0, NodeQuarantined, "")
+	other := start(t, s.url(), nil)
+	becomes(t, other, 0, NodeQuarantined, "")
+	require.Zero(t, other.Nodes()[0].Stats.Connects, "it never voted")
 }
 
 // The goal: a client that is connected to a master notices that another client knows of a loss there, or that its

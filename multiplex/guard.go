@@ -116,7 +116,8 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 			m.until = start.Add(maxTTL)
 		}
 		if written := s.written(); !written.IsZero() {
-			if before.runID != s.runID && before.seen.After(written) { // this client knew another server there
+			// This client knew another server there, or this one without the mark.
+			if before.marker != s.marker && before.seen.After(written) {
 				written = before.seen
 			}
 			m.until = earlier(m.until, written.Add(maxTTL))
@@ -144,10 +145,14 @@ func relapsed(s *sight, m memory) bool {
 // recovered reports whether a server restarted with all that it knew: its memory is durable, was so at its start as far as one can see, and has the
 // marker of the run before. Durable without a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
 // run before, it has to be that one: in between there may have been a run that was not durable. Its disk may have been put back from a copy, so
-// other nodes have to vouch for it.
+// other nodes have to vouch for it. A master draws another master_replid when its first replica comes: that is no loss.
 func recovered(s *sight, before memory) bool {
 	run := s.run()
-	return run != "" && run != s.runID && s.durable && !s.rewritten && !s.promoted && (before.runID == "" || before.runID == run)
+	if run == "" || run == s.runID || !s.durable || s.rewritten || s.promoted {
+		return false
+	}
+	same := before.runID == s.runID && before.recovering && formerRun(before.marker) == run
+	return before.runID == "" || before.runID == run || same
 }
 
 // started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its

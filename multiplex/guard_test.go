@@ -29,8 +29,8 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 	knew := memory{runID: "old", admitted: true, seen: at(980)}
 	formerly := func(s *sight, run string) {
 		s.history, s.read = "new.1", at(1000)
-		s.marker = mark{lostPrefix, time.Hour, s.history, run}.text()
-		s.left = time.Hour
+		s.left = formerKept + time.Hour
+		s.marker = mark{lostPrefix, s.left, s.history, run}.text()
 	}
 	aged := func(s *sight, age time.Duration) { // of which a second does not count
 		formerly(s, "")
@@ -56,12 +56,19 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "durable restart, new client", s: change(vouched), mark: true, whole: true},
 		{name: "durable restart, not vouched for", s: change(func(s *sight) { other(s); s.durable = true }), m: knew, until: 1056, why: whyUnvouched},
 		{name: "durable restart, vouched for later", s: change(vouched), m: memory{runID: "new", marker: "old", until: at(1056), recovering: true, why: "w"}, mark: true, whole: true},
+		{name: "durable restart, and its first replica came", s: change(func(s *sight) { vouched(s); s.history = "new.2" }), m: memory{runID: "new", history: "new.1", marker: "old", until: at(1056), recovering: true, why: "w"}, mark: true, whole: true},
+		{name: "durable restart, and its first replica came, and it was marked", s: change(func(s *sight) { vouched(s); formerly(s, "old") }), m: memory{runID: "new", history: "new.0", marker: mark{lostPrefix, time.Hour, "new.0", "old"}.text(), until: at(1056), recovering: true, why: "w"}, mark: true, whole: true},
+		{name: "durable restart, but promoted since", s: change(func(s *sight) { vouched(s); s.history, s.promoted = "new.2", true }), m: memory{runID: "new", history: "new.1", marker: "old", until: at(1056), recovering: true, why: "w"}, until: 1060, why: whyForeign},
+		{name: "durable restart, and then the marker of yet another run", s: change(func(s *sight) { vouched(s); s.history = "new.2" }), m: memory{runID: "new", history: "new.1", marker: "older", until: at(1056), recovering: true, why: "w"}, until: 1060, why: whyForeign},
 		{name: "another run since it was first seen", s: change(vouched), m: memory{runID: "new", marker: "old", until: at(1056), why: "w"}, until: 1056, why: "w"},
 		{name: "disk put back", s: change(func(s *sight) { other(s); s.durable, s.forgot = true, true }), m: knew, until: 1056, why: whyRestored},
 		{name: "disk put back, new client", s: change(func(s *sight) { other(s); s.durable, s.forgot = true, true }), until: 1060, why: whyRestored},
 		{name: "disk put back, found out later", s: change(func(s *sight) { other(s); s.durable, s.forgot = true, true }), m: memory{runID: "new", marker: "old", until: at(1056), recovering: true, why: "w"}, until: 1056, why: whyRestored},
 		{name: "disk put back, and admitted by another client", s: change(func(s *sight) { s.marker, s.durable, s.forgot = "new", true, true }), m: knew, until: 1056, why: whyRestored},
 		{name: "memory put back", s: change(func(s *sight) { s.marker, s.durable, s.forgot = "new", true, true }), m: memory{runID: "new", admitted: true}, until: 1060, why: whyRestored},
+		{name: "memory put back to a time when it was marked", s: change(func(s *sight) { aged(s, 62*time.Second); s.forgot = true }), m: memory{runID: "new", history: "new.1", marker: "new", admitted: true, seen: at(900)}, until: 1060, why: whyRestored},
+		{name: "memory put back to a time when it was marked, new client", s: change(func(s *sight) { aged(s, 62*time.Second); s.forgot = true }), until: 1060, why: whyRestored},
+		{name: "memory put back to a time when it was marked, without a generation", s: change(func(s *sight) { aged(s, 62*time.Second) }), m: memory{runID: "new", history: "new.1", marker: "new", admitted: true, seen: at(990)}, until: 1050, why: whyFlushed},
 		{name: "waited long enough for what was put back", s: change(func(s *sight) { s.marker, s.forgot = lostPrefix+"1", true }), m: memory{runID: "new", until: at(1000), marker: lostPrefix + "1"}, mark: true},
 		{name: "durable since it was quarantined", s: change(func(s *sight) { other(s); s.durable = true }), m: memory{runID: "new", marker: "old", until: at(1001), why: "w"}, until: 1001, why: "w"},
 		{name: "durable restart of a run that was never admitted", s: change(func(s *sight) { other(s); s.durable = true }), m: memory{runID: "between", until: at(1001)}, until: 1056, why: whyRestarted},
@@ -81,6 +88,9 @@ func TestTheGuardJudgesWhatAServerMayHaveForgotten(t *testing.T) {
 		{name: "marked long ago", s: change(func(s *sight) { aged(s, 62*time.Second) }), mark: true},
 		{name: "marked long ago, and the client is back", s: change(func(s *sight) { aged(s, 62*time.Second) }), m: memory{runID: "new", admitted: true, seen: at(900)}, mark: true},
 		{name: "marked just now", s: change(func(s *sight) { aged(s, 0) }), until: 1060, why: whyUnmarked},
+		{name: "marked long ago, in the place of another run", s: change(func(s *sight) { formerly(s, "old"); s.left -= 59 * time.Minute }), mark: true},
+		{name: "marked too long ago, in the place of another run", s: change(func(s *sight) { formerly(s, "old"); s.left -= 61 * time.Minute }), until: 1060, why: whyForeign},
+		{name: "durable restart that was marked too long ago", s: change(func(s *sight) { vouched(s); formerly(s, "old"); s.left -= 61 * time.Minute }), mark: true, whole: true},
 		{name: "marked a while ago, and never again", s: change(func(s *sight) { aged(s, 20*time.Second); s.left = -time.Millisecond }), until: 1060, why: whyUnmarked},
 		{name: "marked before it had another memory", s: change(func(s *sight) { aged(s, 20*time.Second); s.history = "new.2" }), until: 1060, why: whyUnmarked},
 		{name: "marked, with a history that it does not show", s: change(func(s *sight) { aged(s, 20*time.Second); s.history = "" }), until: 1060, why: whyUnmarked},

@@ -288,8 +288,10 @@ func (s *sight) questions(all []question, marker string) []question {
 			f := fields(r.text)
 			s.replica = f["role"] == "slave" || f["role"] == "replica"
 			s.promoted = f["role"] != "master" || f["master_replid2"] == "" || strings.Trim(f["master_replid2"], "0") != ""
-			if f["master_replid"] != "" && f["master_replid2"] != "" && s.runID != "" {
-				s.history = s.runID + "." + f["master_replid"]
+			history := s.runID + "." + f["master_replid"]
+			complete := s.runID != "" && f["master_replid"] != "" && f["master_replid2"] != ""
+			if complete && !strings.Contains(history, ":") { // no mark could name it
+				s.history = history
 			}
 			return nil
 		}},

@@ -22,6 +22,10 @@ const (
 // meanwhile, and comes back.
 const markOutlasts = 10 * time.Minute
 
+// formerKept is for how much longer a mark is kept if it names the run before. By then its age counts no more. But it
+// still shows that this is not the first use, and others may vouch for a durable master.
+const formerKept = 90 * 24 * time.Hour
+
 // mark is the marker of a server that may have forgotten locks and that nobody has admitted since. A client leaves it
 // when it sees the server. As long as it stays the same, the server was neither flushed nor admitted, so whatever it has
 // forgotten it forgot before the mark was written. So every client can count its wait from then.
@@ -64,11 +68,14 @@ func readMark(text string) (m mark, ok bool) {
 }
 
 // run is the run_id of the server that was admitted here last, as far as the marker shows; "" if it does not.
-func (s *sight) run() string {
-	if m, ok := readMark(s.marker); ok {
+func (s *sight) run() string { return formerRun(s.marker) }
+
+// formerRun is the run_id that a marker is, or that a mark names.
+func formerRun(marker string) string {
+	if m, ok := readMark(marker); ok {
 		return m.former
 	}
-	return s.marker
+	return marker
 }
 
 // unmarked reports whether the marker is none that rules out the first use.
@@ -79,14 +86,18 @@ func (s *sight) flushed() bool { return strings.HasPrefix(s.marker, flushedPrefi
 
 // written is when the mark was written, at the latest. It is zero if the marker is no mark, or if the mark may have been
 // written to another memory than the one that the server has now. The server counts in its own milliseconds, and may run
-// a command some time after it has looked at its clock, so a second is left.
+// a command some time after it has looked at its clock, so a second is left. If the memory was put back, the mark may be
+// older than the loss.
 func (s *sight) written() time.Time {
 	m, ok := readMark(s.marker)
-	if !ok || m.history == "" || m.history != s.history || s.left <= 0 {
+	if !ok || m.history == "" || m.history != s.history || s.left <= 0 || s.stale(m) || s.forgot {
 		return time.Time{}
 	}
 	return s.read.Add(-max(0, m.lasts-s.left-time.Second))
 }
+
+// stale reports whether the mark is kept only for the run that it names.
+func (s *sight) stale(m mark) bool { return m.former != "" && s.left > 0 && s.left < formerKept }
 
 // mark returns the mark that the client is to leave on a server that it does not admit. known: this is certainly not the
 // first use. needed is false if the client is to leave what it found.
@@ -97,18 +108,29 @@ func (s *sight) mark(maxTTL time.Duration, known bool) (m mark, needed bool) {
 		m.prefix = lostPrefix
 	}
 	switch {
-	case s.marker == "" || s.forgot && !isMark:
+	case s.marker == "":
+	case s.forgot && (!isMark || found.former != ""): // nobody is to take it for a restart that lost nothing
+		if isMark && found.prefix != newPrefix {
+			m.prefix = found.prefix
+		}
 	case s.marker == s.runID: // it was a replica, and other clients need not know that
 		return m, false
 	case !isMark:
 		m.former = s.marker
-	case s.history != "" && found.history != s.history: // left on another server, or before another memory came
+	case s.history != "" && (found.history != s.history || s.stale(found)):
+		// It was left on another server, or before another memory came, or too long ago.
 		m.former = found.former
 		if found.prefix != newPrefix {
 			m.prefix = found.prefix
 		}
 	default:
 		return m, found.prefix == newPrefix && known
+	}
+	switch {
+	case s.promoted && s.history != "": // it has not all of that run's memory, and a restart would hide that
+		m.former = ""
+	case m.former != "":
+		m.lasts += formerKept
 	}
 	return m, true
 }

@@ -110,7 +110,10 @@ func TestMark_IsLeftOnce(t *testing.T) {
 		known  bool // that this is not the first use
 		forgot bool
 		bare   bool // the server does not show its history
-		want   *mark
+		left   time.Duration
+
+		promoted bool
+		want     *mark
 	}{
 		"no marker":                              {want: &mark{prefix: newPrefix}},
 		"no marker, no first use":                {known: true, want: &mark{prefix: lostPrefix}},
@@ -119,18 +122,26 @@ func TestMark_IsLeftOnce(t *testing.T) {
 		"another run's, and it has forgotten":    {marker: "old", forgot: true, want: &mark{prefix: lostPrefix}},
 		"its own, and it has forgotten":          {marker: "new", forgot: true, want: &mark{prefix: lostPrefix}},
 		"marked":                                 {marker: text(lostPrefix, "new.1", "old"), known: true},
-		"marked, and it has forgotten":           {marker: text(lostPrefix, "new.1", "old"), known: true, forgot: true},
+		"marked, and it has forgotten":           {marker: text(lostPrefix, "new.1", "old"), forgot: true, want: &mark{prefix: lostPrefix}},
+		"marked for what it has forgotten":       {marker: text(lostPrefix, "new.1", ""), known: true, forgot: true},
+		"marked and put back":                    {marker: text(flushedPrefix, "new.0", "old"), forgot: true, want: &mark{prefix: flushedPrefix}},
 		"marked as new":                          {marker: text(newPrefix, "new.1", "")},
 		"marked as new, no first use":            {marker: text(newPrefix, "new.1", ""), known: true, want: &mark{prefix: lostPrefix}},
 		"marked as new, with another memory":     {marker: text(newPrefix, "new.0", ""), want: &mark{prefix: newPrefix}},
 		"marked with another memory":             {marker: text(lostPrefix, "new.0", "old"), want: &mark{prefix: lostPrefix, former: "old"}},
 		"marked as flushed, with another memory": {marker: text(flushedPrefix, "new.0", ""), want: &mark{prefix: flushedPrefix}},
 		"marked with another memory, unseen":     {marker: text(lostPrefix, "new.0", "old"), bare: true},
+		"marked too long ago":                    {marker: text(lostPrefix, "new.1", "old"), left: formerKept - 1, want: &mark{prefix: lostPrefix, former: "old"}},
+		"marked long ago":                        {marker: text(lostPrefix, "new.1", "old"), left: formerKept},
+		"marked long ago, in nobody's place":     {marker: text(lostPrefix, "new.1", ""), left: 1},
+		"another run's, promoted":                {marker: "old", promoted: true, want: &mark{prefix: lostPrefix}},
+		"marked on another one, promoted":        {marker: text(flushedPrefix, "old.0", "older"), promoted: true, want: &mark{prefix: flushedPrefix}},
+		"another run's, perhaps promoted":        {marker: "old", promoted: true, bare: true, want: &mark{prefix: lostPrefix, former: "old"}},
 		"by hand":                                {marker: lostPrefix + "x", want: &mark{prefix: lostPrefix}},
 		"no marker, and no history":              {bare: true, want: &mark{prefix: newPrefix}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &sight{runID: "new", history: "new.1", marker: test.marker, forgot: test.forgot}
+			s := &sight{runID: "new", history: "new.1", marker: test.marker, left: test.left, forgot: test.forgot, promoted: test.promoted}
 			if test.bare {
 				s.history = ""
 			}
@@ -138,11 +149,14 @@ func TestMark_IsLeftOnce(t *testing.T) {
 			require.Equal(t, test.want != nil, needed)
 			if needed {
 				test.want.lasts, test.want.history = 11*time.Minute, s.history
+				if test.want.former != "" {
+					test.want.lasts += formerKept
+				}
 				require.Equal(t, *test.want, m)
 				read, ok := readMark(m.text())
 				require.True(t, ok)
 				require.Equal(t, m, read)
-				s.marker = m.text()
+				s.marker, s.left = m.text(), m.lasts
 				_, again := s.mark(time.Minute, test.known)
 				require.False(t, again)
 			}

@@ -114,6 +114,19 @@ func TestTheFirstUseWaitsForTheLastNode(t *testing.T) {
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 }
 
+// The goal: nodes that an earlier client saw long ago, while another one was missing, do not keep that one from the first
+// use.
+func TestTheFirstUseIsAtOnceAlsoBehindOldMarks(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	for i := range 2 {
+		f := fields(ask(t, nodes, i, "INFO", "replication").(string))
+		m := mark{newPrefix, 11 * time.Minute, runID(t, nodes, i) + "." + f["master_replid"], ""}
+		ask(t, nodes, i, "SET", markerKey, m.text(), "PX", "540000") // two minutes old
+	}
+	m := start(t, nodes.URLs(), nil)
+	up(t, m)
+}
+
 // The goal: one node with a marker shows that the others have lost theirs: no first use.
 func TestOneMarkerIsNoFirstUse(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)

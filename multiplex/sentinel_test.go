@@ -437,9 +437,10 @@ func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 // history shortens the wait, but not below that since the former master was there.
 func TestSentinel_AMarkCountsSinceTheFormerMaster(t *testing.T) {
 	marked := func(s *sight) {
-		s.marker, s.left = mark{lostPrefix, time.Hour, s.history, "old"}.text(), time.Hour-20*time.Second
+		s.marker, s.left = mark{lostPrefix, time.Hour, s.history, ""}.text(), time.Hour-20*time.Second
 	}
 	shows := func(marker string) func(s *sight) { return func(s *sight) { s.marker = marker } }
+	unseen := func(s *sight) { s.marker, s.promoted = "new", true }
 	durable := func(s *sight) { s.marker, s.durable, s.vouched = "old", true, true }
 	knew := memory{runID: "old", seen: at(990)}
 	for name, test := range map[string]struct {
@@ -451,10 +452,12 @@ func TestSentinel_AMarkCountsSinceTheFormerMaster(t *testing.T) {
 		"the former left before":   {marked, memory{runID: "old", seen: at(970)}, 1041},
 		"the former left after":    {marked, knew, 1050},
 		"marked before a demotion": {func(s *sight) { marked(s); s.history = "new.2" }, knew, 1060},
-		"no mark":                  {shows("old"), knew, 1060},
+		"promoted":                 {unseen, knew, 1060},
 		"durable":                  {durable, knew, 1060},
 		"its own marker":           {shows("new"), knew, 1060},
-		"a replica, unseen":        {shows("new"), memory{runID: "new", last: "new.0"}, 1060},
+		"a replica, unseen":        {unseen, memory{runID: "new", last: "new.0"}, 1060},
+		"its first replica came":   {shows("new"), memory{runID: "new", last: "new.0"}, 0},
+		"restarted":                {shows("old"), knew, 1060},
 		"a reconnect":              {shows("new"), memory{runID: "new", last: "new.1"}, 0},
 		"admitted, new client":     {shows("new"), memory{}, 0},
 		"admitted while it waits":  {shows("new"), memory{runID: "new", marker: "old", until: at(1030)}, 0},

@@ -76,6 +76,7 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		{"INFO replication", "master_replid2", "another", func(s *sight) { s.promoted, s.history = true, "" }},
 		{"INFO replication", "master_replid:i", "", func(s *sight) { s.history = "" }},
 		{"INFO replication", "master_replid:i", "master_replid:j", func(s *sight) { s.history = "r.j" }},
+		{"INFO replication", "master_replid:i", "master_replid:i:j", func(s *sight) { s.history = "" }},
 		{"INFO server", "seconds:5", "seconds:-5", ageless},
 		{"INFO server", "seconds:5", "seconds:?", ageless},
 		{"INFO server", "uptime_in_seconds:5", "", ageless},

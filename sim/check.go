@@ -24,13 +24,20 @@ func (h *history) disjoint() {
 	}
 }
 
-// unconfirmable finds extensions that were confirmed although another has held the key since the lease was acquired.
+// unconfirmable finds extensions that were confirmed although another has held the key since the lease was acquired. A
+// hold that was handed over is no later than the one that asked the nodes.
 func (h *history) unconfirmable() {
 	for key, holds := range h.byKey() {
+		asked := map[string]time.Time{} // when the holds of a token began
+		for _, b := range holds {
+			if first, known := asked[b.lease.Token()]; !known || b.from.Before(first) {
+				asked[b.lease.Token()] = b.from
+			}
+		}
 		for _, mine := range holds {
 			for _, e := range mine.extension {
 				for _, other := range holds {
-					if other.from.After(mine.from) && other.from.Before(e.called) {
+					if from := asked[other.lease.Token()]; from.After(mine.from) && from.Before(e.called) {
 						h.violation("%s has an extension of %s confirmed, and %s has held it since %v", mine.who, key, other.who, other.from.Sub(h.start))
 					}
 				}

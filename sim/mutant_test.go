@@ -243,8 +243,8 @@ var brokenRules = []mutant{
 			"m.history != s.history && !dice.Broken(\"history\") || s.left",
 		},
 		also: edit{
-			"multiplex/mark.go", "s.history != \"\" && found.history != s.history:",
-			"s.history != \"\" && found.history != s.history && !dice.Broken(\"history\"):",
+			"multiplex/mark.go", "(found.history != s.history || s.stale",
+			"(found.history != s.history && !dice.Broken(\"history\") || s.stale",
 		},
 	},
 }
