@@ -396,10 +396,14 @@ func TestSentinel_ADurableMasterThatRestartedIsQuarantined(t *testing.T) {
 			}
 		})
 		synctest.Test(t, func(t *testing.T) {
-			m := start(t, []string{url}, func(c *Config) { c.Dial = w.dial })
+			var log journal
+			m := start(t, []string{url}, func(c *Config) {
+				c.Dial, c.Logger = w.dial, slog.New(slog.NewTextHandler(&log, nil))
+			})
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			require.Equal(t, state, m.Nodes()[0].State, "%s %v", url, m.Nodes()[0].Err)
+			require.NotContains(t, log.String(), "is down", "it was admitted, and lacked its marker")
 			closes(t, m)
 		})
 	}

@@ -225,6 +225,10 @@ var brokenRules = []mutant{
 			"multiplex/admission.go", "\t\ta.memory.replica = s.runID\n",
 			"\t\tif !dice.Broken(\"replica\") {\n\t\t\ta.memory.replica = s.runID\n\t\t}\n",
 		},
+		also: edit{ // its history shows it as well
+			"multiplex/guard.go", "\treturn strings.HasPrefix(m.last, ",
+			"\treturn !dice.Broken(\"replica\") && strings.HasPrefix(m.last, ",
+		},
 	},
 	{
 		name: "suspended", rule: "3: a suspension is not counted",
