@@ -33,7 +33,7 @@ var (
 	descFailures    = describe("node_failures_total", "Operations for which the node has not voted, by the reason.", "node", "kind")
 	descBacklog     = describe("node_pending_operations", "Operations that wait to be sent to the node now.", "node")
 	descKept        = describe("node_kept_releases", "Releases that are kept now until the node can answer them.", "node")
-	descDropped     = describe("node_dropped_releases_total", "Kept releases that were given up, because their keys had expired or too many were kept.", "node")
+	descDropped     = describe("node_dropped_releases_total", "Kept releases that were dropped, because their keys had expired or too many were kept.", "node")
 	descConnects    = describe("node_connects_total", "How often the node came up.", "node")
 	descDisconnects = describe("node_disconnects_total", "How often the node was up and was lost.", "node")
 	descriptions    []*prometheus.Desc   // all of them
@@ -134,7 +134,7 @@ func (s sink) node(n *NodeStatus) {
 	}
 	s.gauge(descBacklog, n.Pending, n.Addr)
 	s.gauge(descKept, n.Unreleased, n.Addr)
-	s.counter(descDropped, n.GivenUp, n.Addr)
+	s.counter(descDropped, n.DroppedReleases, n.Addr)
 	s.counter(descConnects, n.Stats.Connects, n.Addr)
 	s.counter(descDisconnects, n.Stats.Disconnects, n.Addr)
 }

@@ -13,8 +13,9 @@ type Stats struct {
 	Splits uint64
 	// Unreleased is the number of releases that are kept now for nodes that could not answer them, added up over the nodes.
 	Unreleased int
-	// GivenUp is the number of releases that were kept and dropped, because their keys have expired or too many were kept for a node.
-	GivenUp uint64
+	// DroppedReleases is the number of releases that were kept and then dropped, because their keys
+	// had expired or too many were kept for a node.
+	DroppedReleases uint64
 	// Handovers is the number of leases that were handed to a waiting caller of this Client instead of being released.
 	Handovers uint64
 	// Held is the number of leases that are held now.
@@ -35,7 +36,7 @@ func (c *Client) Stats() Stats {
 	leases := c.leases.Stats()
 	return Stats{
 		Flushes: nodes.Flushes, Operations: nodes.Operations, Attempts: nodes.Attempts, Splits: nodes.Splits, Handovers: c.handovers.Load(),
-		Unreleased: nodes.Unreleased, GivenUp: nodes.GivenUp,
+		Unreleased: nodes.Unreleased, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
 		Panics: c.callbacks.panics.Load(), Untold: c.callbacks.refused.Load(),
 	}

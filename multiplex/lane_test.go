@@ -276,7 +276,7 @@ func TestALateGrantIsReleased(t *testing.T) {
 	})
 }
 
-// The goal: what a node can't answer is kept within bounds, and the oldest is given up first.
+// The goal: what a node can't answer is kept within bounds, and the oldest is dropped first.
 func TestKeptReleasesAreBounded(t *testing.T) {
 	n := &node{kept: make(chan struct{}, 1)}
 	keys := make([]string, 1<<14)
@@ -298,7 +298,7 @@ func TestKeptReleasesAreBounded(t *testing.T) {
 	}
 	require.Same(t, last, n.list[len(n.list)-1].attempt)
 	require.Equal(t, uint64(100), n.dropped+uint64(len(n.list)))
-	require.Equal(t, Stats{GivenUp: n.dropped, Unreleased: len(n.list)}, m.Stats())
+	require.Equal(t, Stats{DroppedReleases: n.dropped, Unreleased: len(n.list)}, m.Stats())
 }
 
 // The goal: a node that may still execute a shorter TTL, from a connection that broke, does not count for an extension.
@@ -410,8 +410,8 @@ func TestAKeptReleaseIsConfirmedByTheExpiryOfItsKeys(t *testing.T) {
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(2 * time.Second)
 		require.NoError(t, release.Wait(t.Context(), time.Now()))
-		require.Equal(t, uint64(1), m.Nodes()[0].GivenUp)
-		require.Equal(t, uint64(1), m.Stats().GivenUp)
+		require.Equal(t, uint64(1), m.Nodes()[0].DroppedReleases)
+		require.Equal(t, uint64(1), m.Stats().DroppedReleases)
 		require.Zero(t, m.Stats().Unreleased)
 		require.NotEmpty(t, stores[0].left(), "it was the clock that said so")
 		stop()
@@ -448,7 +448,7 @@ func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
 		synctest.Wait() // at this moment the keeper sends it again
 		m.nodes[0].discard()
 		require.Equal(t, 1, m.Nodes()[0].Unreleased)
-		require.Zero(t, m.Nodes()[0].GivenUp)
+		require.Zero(t, m.Nodes()[0].DroppedReleases)
 		stores[0].hold("k", "t") // the server goes on, and reads the extension
 		instead.Store(nil)
 		time.Sleep(time.Second)

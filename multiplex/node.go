@@ -65,8 +65,9 @@ type NodeStatus struct {
 	Pending int
 	// Unreleased is how many releases are kept for it until it can answer them.
 	Unreleased int
-	// GivenUp counts releases that were kept for it and dropped, because their keys have expired or too many were kept.
-	GivenUp uint64
+	// DroppedReleases counts releases that were kept for it and then dropped, because their keys
+	// had expired or too many were kept.
+	DroppedReleases uint64
 	// Stats are counts since New.
 	Stats NodeStats
 }
@@ -247,7 +248,7 @@ func (n *node) status() NodeStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := NodeStatus{
-		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(), Unreleased: len(n.list), GivenUp: n.dropped,
+		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(), Unreleased: len(n.list), DroppedReleases: n.dropped,
 		Stats: n.stats(),
 	}
 	if s.State.mute() || s.State == NodeFailing {

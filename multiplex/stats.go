@@ -15,8 +15,9 @@ type Stats struct {
 	Splits uint64
 	// Unreleased is the number of releases that are kept now for nodes that could not answer them, added up over the nodes.
 	Unreleased int
-	// GivenUp is the number of releases that were kept and dropped, because their keys have expired or too many were kept.
-	GivenUp uint64
+	// DroppedReleases is the number of releases that were kept and then dropped, because their keys
+	// had expired or too many were kept.
+	DroppedReleases uint64
 }
 
 // counts are what the Mux counts itself.
@@ -30,7 +31,7 @@ func (m *Mux) Stats() Stats {
 		s.Operations += n.operations.Load()
 		n.mu.Lock()
 		s.Unreleased += len(n.list)
-		s.GivenUp += n.dropped
+		s.DroppedReleases += n.dropped
 		n.mu.Unlock()
 	}
 	return s

@@ -2,7 +2,7 @@ package multiplex
 
 import "time"
 
-// maxUnreleased is the most keys whose releases are kept for one node that can't answer them. The oldest are given up
+// maxUnreleased is the most keys whose releases are kept for one node that can't answer them. The oldest are dropped
 // beyond it: their keys end with their TTL.
 const maxUnreleased = 1 << 18
 
@@ -11,7 +11,7 @@ const maxUnreleased = 1 << 18
 type unreleased struct {
 	list    []kept // oldest first
 	keys    int    // of all in list
-	dropped uint64 // releases given up, because their keys expired or because of maxUnreleased
+	dropped uint64 // because their keys expired or because of maxUnreleased
 }
 
 type kept struct {
@@ -37,7 +37,7 @@ func (n *node) keep(a *Attempt) {
 	signal(n.kept)
 }
 
-// discard gives up releases whose keys have expired: that is as good as an answer.
+// discard drops releases whose keys have expired: that is as good as an answer.
 func (n *node) discard() {
 	for _, a := range n.expired(time.Now()) {
 		n.mux.answered(a, n.index, answer{vote: granted})

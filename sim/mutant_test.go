@@ -166,7 +166,7 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "unsure", rule: "5: a release is given up while a broken connection may still be read",
+		name: "unsure", rule: "5: a release is dropped while a broken connection may still be read",
 		mix: "long,returning", finds: "soon after Close",
 		edit: edit{
 			"multiplex/claim.go", "\tif c.unsure().has(i) {\n",
