@@ -32,7 +32,7 @@ var (
 	descFlush       = describe("node_flush_duration_seconds", "Time from sending a flush to the answer of the node.", "node")
 	descFailures    = describe("node_failures_total", "Operations for which the node has not voted, by the reason.", "node", "kind")
 	descBacklog     = describe("node_pending_operations", "Operations that wait to be sent to the node now.", "node")
-	descKept        = describe("node_kept_releases", "Releases that are kept now until the node can answer them.", "node")
+	descKept        = describe("node_pending_releases", "Releases that wait now until the node can answer them.", "node")
 	descDropped     = describe("node_dropped_releases_total", "Kept releases that were dropped, because their keys had expired or too many were kept.", "node")
 	descConnects    = describe("node_connects_total", "How often the node came up.", "node")
 	descDisconnects = describe("node_disconnects_total", "How often the node was up and was lost.", "node")
@@ -133,7 +133,7 @@ func (s sink) node(n *NodeStatus) {
 		s.counter(descFailures, count, n.Addr, reason)
 	}
 	s.gauge(descBacklog, n.Pending, n.Addr)
-	s.gauge(descKept, n.Unreleased, n.Addr)
+	s.gauge(descKept, n.PendingReleases, n.Addr)
 	s.counter(descDropped, n.DroppedReleases, n.Addr)
 	s.counter(descConnects, n.Stats.Connects, n.Addr)
 	s.counter(descDisconnects, n.Stats.Disconnects, n.Addr)

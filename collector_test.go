@@ -417,7 +417,7 @@ func TestMetricsAgreeWithWhatCallersSaw(t *testing.T) {
 	connected(t, c)
 	g.lose(t, c, nodes)
 	g.ends(t)
-	eventually(t, func() bool { return c.Stats().Unreleased == 0 }, "releases are kept for nodes that are well")
+	eventually(t, func() bool { return c.Stats().PendingReleases == 0 }, "releases are kept for nodes that are well")
 	connected(t, c)
 
 	got := scrape(t, c)

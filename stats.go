@@ -1,6 +1,6 @@
 package lockpipe
 
-// Stats are counts since New, but for Held and Unreleased.
+// Stats are counts since New, but for Held and PendingReleases.
 type Stats struct {
 	// Flushes is the number of trips made to nodes.
 	Flushes uint64
@@ -11,8 +11,9 @@ type Stats struct {
 	// Splits is how many of them got no quorum although the nodes that granted it and those that refused it for another's sake were a
 	// quorum together: perhaps nobody got one.
 	Splits uint64
-	// Unreleased is the number of releases that are kept now for nodes that could not answer them, added up over the nodes.
-	Unreleased int
+	// PendingReleases is the number of releases that are kept now for nodes that could not answer
+	// them, added up over the nodes.
+	PendingReleases int
 	// DroppedReleases is the number of releases that were kept and then dropped, because their keys
 	// had expired or too many were kept for a node.
 	DroppedReleases uint64
@@ -36,7 +37,7 @@ func (c *Client) Stats() Stats {
 	leases := c.leases.Stats()
 	return Stats{
 		Flushes: nodes.Flushes, Operations: nodes.Operations, Attempts: nodes.Attempts, Splits: nodes.Splits, Handovers: c.handovers.Load(),
-		Unreleased: nodes.Unreleased, DroppedReleases: nodes.DroppedReleases,
+		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
 		Panics: c.callbacks.panics.Load(), Untold: c.callbacks.refused.Load(),
 	}

@@ -48,7 +48,7 @@ func nothingLeft(t *testing.T, m *Mux, stores []*store) {
 	synctest.Wait()
 	for i, s := range stores {
 		require.Empty(t, s.left(), "node %d", i)
-		require.Zero(t, m.Nodes()[i].Unreleased)
+		require.Zero(t, m.Nodes()[i].PendingReleases)
 	}
 }
 

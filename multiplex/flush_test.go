@@ -206,7 +206,7 @@ func TestCallsThatGaveUpLeaveTheQueue(t *testing.T) {
 		require.NoError(t, wait(first, t.Context()))
 		synctest.Wait()
 		require.LessOrEqual(t, sent.Load(), int64(2*window), "one acquire in each flush that was under way, and their releases")
-		require.Zero(t, m.Nodes()[0].Unreleased)
+		require.Zero(t, m.Nodes()[0].PendingReleases)
 		_ = wait(m.Release(first.claim, 1), t.Context())
 	})
 }

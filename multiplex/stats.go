@@ -2,7 +2,7 @@ package multiplex
 
 import "sync/atomic"
 
-// Stats are counts since New, but for Unreleased.
+// Stats are counts since New, but for PendingReleases.
 type Stats struct {
 	// Flushes is the number of trips made to all nodes together.
 	Flushes uint64
@@ -13,8 +13,9 @@ type Stats struct {
 	// Splits is the number of acquires without a quorum for which some nodes granted and some refused, together as many as a
 	// quorum: had those that contended agreed, one would have had it. A race that another won in spite of that counts as well.
 	Splits uint64
-	// Unreleased is the number of releases that are kept now for nodes that could not answer them, added up over the nodes.
-	Unreleased int
+	// PendingReleases is the number of releases that are kept now for nodes that could not answer
+	// them, added up over the nodes.
+	PendingReleases int
 	// DroppedReleases is the number of releases that were kept and then dropped, because their keys
 	// had expired or too many were kept.
 	DroppedReleases uint64
@@ -30,7 +31,7 @@ func (m *Mux) Stats() Stats {
 		s.Flushes += n.flushes.Load()
 		s.Operations += n.operations.Load()
 		n.mu.Lock()
-		s.Unreleased += len(n.list)
+		s.PendingReleases += len(n.list)
 		s.DroppedReleases += n.dropped
 		n.mu.Unlock()
 	}

@@ -75,7 +75,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
-		edit: edit{"multiplex/unreleased.go", "\tattempts := n.takeKept()\n", "\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n"},
+		edit: edit{"multiplex/pending.go", "\tattempts := n.takeKept()\n", "\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n"},
 	},
 	{
 		name: "stale", rule: "8: an extension is sent when the lease is over", finds: "after it ended",
