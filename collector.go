@@ -13,7 +13,7 @@ var (
 	descAcquire     = describe("acquire_duration_seconds", "Time from an acquiring call to its lease, for those that got one.", "kind")
 	descAttempts    = describe("attempts_total", "Attempts to acquire over all nodes, by outcome.", "outcome")
 	descAttempt     = describe("attempt_duration_seconds", "Time from before an attempt to acquire was sent to its outcome.")
-	descSplits      = describe("split_votes_total", "Attempts without a quorum whose votes were divided among contenders.")
+	descSplitVotes  = describe("split_votes_total", "Attempts without a quorum whose votes were divided among contenders.")
 	descHeld        = describe("leases_held", "Leases that are held now.")
 	descEnded       = describe("leases_ended_total", "Leases that are over, by how they ended.", "outcome")
 	descHold        = describe("hold_duration_seconds", "Time for which leases were held that are over.")
@@ -88,7 +88,7 @@ func (c *Client) collectCalls(s sink) {
 		took = took.Plus(counts)
 	}
 	s.histogram(descAttempt, took)
-	s.counter(descSplits, c.mux.Stats().Splits)
+	s.counter(descSplitVotes, c.mux.Stats().SplitVotes)
 	s.gauge(descPending, int(c.calls.Load()&^closedBit))
 	s.gauge(descWaiters, c.rooms.Waiting())
 	s.gauge(descAsync, int(c.asyncs.unfinished.Load()))

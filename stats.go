@@ -8,9 +8,9 @@ type Stats struct {
 	Operations uint64
 	// Attempts is the number of attempts to acquire that were sent to the nodes.
 	Attempts uint64
-	// Splits is how many of them got no quorum although the nodes that granted it and those that refused it for another's sake were a
-	// quorum together: perhaps nobody got one.
-	Splits uint64
+	// SplitVotes is how many of them got no quorum although the nodes that granted it and those
+	// that refused it for another's sake were a quorum together: perhaps nobody got one.
+	SplitVotes uint64
 	// PendingReleases is the number of releases that are kept now for nodes that could not answer
 	// them, added up over the nodes.
 	PendingReleases int
@@ -36,7 +36,8 @@ func (c *Client) Stats() Stats {
 	nodes := c.mux.Stats()
 	leases := c.leases.Stats()
 	return Stats{
-		Flushes: nodes.Flushes, Operations: nodes.Operations, Attempts: nodes.Attempts, Splits: nodes.Splits, Handovers: c.handovers.Load(),
+		Flushes: nodes.Flushes, Operations: nodes.Operations,
+		Attempts: nodes.Attempts, SplitVotes: nodes.SplitVotes, Handovers: c.handovers.Load(),
 		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
 		Panics: c.callbacks.panics.Load(), Untold: c.callbacks.refused.Load(),

@@ -10,9 +10,10 @@ type Stats struct {
 	Operations uint64
 	// Attempts is the number of acquires that were started, by Acquire and by Contend.
 	Attempts uint64
-	// Splits is the number of acquires without a quorum for which some nodes granted and some refused, together as many as a
-	// quorum: had those that contended agreed, one would have had it. A race that another won in spite of that counts as well.
-	Splits uint64
+	// SplitVotes is the number of acquires without a quorum for which some nodes granted and some
+	// refused, together as many as a quorum: had those that contended agreed, one would have had it.
+	// A race that another won in spite of that counts as well.
+	SplitVotes uint64
 	// PendingReleases is the number of releases that are kept now for nodes that could not answer
 	// them, added up over the nodes.
 	PendingReleases int
@@ -22,11 +23,11 @@ type Stats struct {
 }
 
 // counts are what the Mux counts itself.
-type counts struct{ attempts, splits atomic.Uint64 }
+type counts struct{ attempts, splitVotes atomic.Uint64 }
 
 // Stats returns the counts. They are not taken at one moment.
 func (m *Mux) Stats() Stats {
-	s := Stats{Attempts: m.attempts.Load(), Splits: m.splits.Load()}
+	s := Stats{Attempts: m.attempts.Load(), SplitVotes: m.splitVotes.Load()}
 	for _, n := range m.nodes {
 		s.Flushes += n.flushes.Load()
 		s.Operations += n.operations.Load()
@@ -44,5 +45,5 @@ func (a *Attempt) tally() {
 		return
 	}
 	a.divided = true
-	a.mux.splits.Add(1)
+	a.mux.splitVotes.Add(1)
 }
