@@ -24,7 +24,7 @@ var (
 	descWaiters     = describe("waiters", "Waiting calls that queue in the process for their keys now.")
 	descAsync       = describe("async_pending", "Calls of AcquireAsync that are pending or wait for their function now.")
 	descPanics      = describe("callback_panics_total", "Panics in functions given to OnLost and AcquireAsync.")
-	descUntold      = describe("untold_leases_total", "Lost or expired leases of which OnLost was not told, because too many calls of it were waiting.")
+	descOnLost      = describe("onlost_dropped_total", "Calls of OnLost that were dropped, because too many of them were waiting.")
 	descSpare       = describe("spare_nodes", "Nodes that may still fail before no quorum can be reached; negative where none can.")
 	descState       = describe("node_state", "1 for the state that the node is in, else 0.", "node", "state")
 	descFlushes     = describe("node_flushes_total", "Trips to the node.", "node")
@@ -112,7 +112,7 @@ func (c *Client) collectLeases(s sink) {
 	}
 	s.counter(descHandovers, c.handovers.Load())
 	s.counter(descPanics, c.callbacks.panics.Load())
-	s.counter(descUntold, c.callbacks.refused.Load())
+	s.counter(descOnLost, c.callbacks.dropped.Load())
 }
 
 // sink takes metrics in the form in which a Client has them.

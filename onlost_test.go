@@ -69,7 +69,7 @@ func TestACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
 		v.nothingLeft(t)
 		require.Len(t, told.all(), 301)
 		require.Equal(t, uint64(301), c.Stats().Expired)
-		require.Zero(t, c.Stats().Untold)
+		require.Zero(t, c.Stats().DroppedCallbacks)
 	})
 }
 

@@ -27,8 +27,9 @@ type Stats struct {
 	Expired, Lost uint64
 	// Panics is the number of panics in OnLost and in functions given to AcquireAsync.
 	Panics uint64
-	// Untold is the number of leases of which OnLost was not told, because too many calls of it were waiting.
-	Untold uint64
+	// DroppedCallbacks is the number of lost or expired leases for which OnLost was not called,
+	// because too many calls of it were waiting.
+	DroppedCallbacks uint64
 }
 
 // Stats returns the counts.
@@ -40,6 +41,6 @@ func (c *Client) Stats() Stats {
 		Attempts: nodes.Attempts, SplitVotes: nodes.SplitVotes, Handovers: c.handovers.Load(),
 		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
-		Panics: c.callbacks.panics.Load(), Untold: c.callbacks.refused.Load(),
+		Panics: c.callbacks.panics.Load(), DroppedCallbacks: c.callbacks.dropped.Load(),
 	}
 }

@@ -39,7 +39,8 @@ func (t *Term) runOut() error {
 	return errUnextended
 }
 
-// untold reports whether the holder of a lease that ended so may not know it, because it was not the holder's doing.
-func untold(end error) bool { return isLost(end) || errors.Is(end, ErrExpired) }
+// involuntary reports whether the holder of a lease that ended with end may not know of the end,
+// because it was not the holder's doing.
+func involuntary(end error) bool { return isLost(end) || errors.Is(end, ErrExpired) }
 
 func isLost(end error) bool { return errors.Is(end, ErrLost) }
