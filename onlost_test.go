@@ -132,7 +132,7 @@ func TestAPanicInACallbackIsLoggedAndCounted(t *testing.T) {
 			require.Len(t, told.of(l), 1)
 		}
 		require.Len(t, told.all(), 200)
-		require.Equal(t, uint64(100), c.Stats().Panics)
+		require.Equal(t, uint64(100), c.Stats().CallbackPanics)
 		lines := linesWith(&log, "a callback panicked")
 		require.Len(t, lines, 100)
 		for i, line := range lines {

@@ -25,8 +25,8 @@ type Stats struct {
 	Extended uint64
 	// Expired and Lost are the numbers of leases that ended by ErrExpired and ErrLost.
 	Expired, Lost uint64
-	// Panics is the number of panics in OnLost and in functions given to AcquireAsync.
-	Panics uint64
+	// CallbackPanics is the number of panics in OnLost and in functions given to AcquireAsync.
+	CallbackPanics uint64
 	// DroppedCallbacks is the number of lost or expired leases for which OnLost was not called,
 	// because too many calls of it were waiting.
 	DroppedCallbacks uint64
@@ -41,6 +41,6 @@ func (c *Client) Stats() Stats {
 		Attempts: nodes.Attempts, SplitVotes: nodes.SplitVotes, Handovers: c.handovers.Load(),
 		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
-		Panics: c.callbacks.panics.Load(), DroppedCallbacks: c.callbacks.dropped.Load(),
+		CallbackPanics: c.callbacks.panics.Load(), DroppedCallbacks: c.callbacks.dropped.Load(),
 	}
 }
