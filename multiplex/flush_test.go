@@ -170,7 +170,7 @@ func TestOnlyWhatWasAnsweredIsInDoubt(t *testing.T) {
 	unsent, broke := answer{nothing: true, err: errGate}, answer{broken: true, err: errBroken}
 	answers := []answer{unsent, broke, done, {vote: refused, nothing: true, replied: true}}
 	doubt(answers)
-	doubtful := answer{broken: true, err: errFlushed}
+	doubtful := answer{broken: true, err: errDataLoss}
 	require.Equal(t, []answer{unsent, broke, doubtful, doubtful}, answers)
 }
 

@@ -47,7 +47,7 @@ func TestFailuresAreCountedByTheirReason(t *testing.T) {
 		"connection":  says(answer{broken: true, err: errBroken}),
 		"server":      says(answer{replied: true, nothing: true, err: errors.New("OOM")}),
 		"protocol":    says(answer{replied: true, err: errNoReplyToSet}),
-		"flushed":     says(answer{broken: true, err: errFlushed}),
+		"flushed":     says(answer{broken: true, err: errDataLoss}),
 		"stale":       says(answer{nothing: true, err: errStale}),
 		"down":        is(NodeDown, errBroken),
 		"quarantined": is(NodeQuarantined, &quarantine{why: "test"}),
