@@ -46,7 +46,7 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 		require.Equal(t, map[string]bool{"release": true, "wanted": true, "wanted extension": true}, sent)
 		for i, a := range attempts {
 			if !sent[a.claim.keys()[0]] {
-				require.Equal(t, answer{nothing: true, err: errStale}, answers[i], a.claim.keys()[0])
+				require.Equal(t, answer{nothing: true, err: errQueuedTooLong}, answers[i], a.claim.keys()[0])
 			}
 		}
 	})
@@ -134,7 +134,7 @@ func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 		require.ElementsMatch(t, []string{"1 0", "1 2", "2 0", "2 1", "2 2"}, sent)
 		for i, a := range attempts {
 			if a.claim.keys()[0] == "1 1" {
-				require.Equal(t, answer{nothing: true, err: errStale}, answers[i])
+				require.Equal(t, answer{nothing: true, err: errQueuedTooLong}, answers[i])
 			} else {
 				require.NoError(t, answers[i].err)
 			}

@@ -39,7 +39,7 @@ func (s *store) trip(attempts []*Attempt, answers []answer) {
 	for i, a := range attempts {
 		switch {
 		case a.kind != release && time.Since(a.sent) > a.limit:
-			answers[i] = answer{nothing: true, err: errStale}
+			answers[i] = answer{nothing: true, err: errQueuedTooLong}
 		case broken:
 			answers[i] = answer{broken: true, err: errBroken}
 			if s.random.IntN(2) == 0 {

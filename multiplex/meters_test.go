@@ -48,7 +48,7 @@ func TestFailuresAreCountedByTheirReason(t *testing.T) {
 		"server":      says(answer{replied: true, nothing: true, err: errors.New("OOM")}),
 		"protocol":    says(answer{replied: true, err: errNoReplyToSet}),
 		"flushed":     says(answer{broken: true, err: errDataLoss}),
-		"stale":       says(answer{nothing: true, err: errStale}),
+		"stale":       says(answer{nothing: true, err: errQueuedTooLong}),
 		"down":        is(NodeDown, errBroken),
 		"quarantined": is(NodeQuarantined, &quarantine{why: "test"}),
 		"timeout":     hang,
