@@ -232,8 +232,8 @@ const (
 	NodeFailing     = multiplex.NodeFailing
 )
 
-// Latency counts how long things took, in classes: NodeStats.Latency.
-type Latency = latency.Counts
+// LatencyHistogram counts how long things took, in classes: NodeStats.Latency.
+type LatencyHistogram = latency.Counts
 
 // GuardMode is what the restart guard does: see Config.RestartGuard.
 type GuardMode = multiplex.GuardMode

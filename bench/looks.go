@@ -20,7 +20,7 @@ type nodeLook struct {
 	address               string
 	flushes, operations   uint64
 	connects, disconnects uint64
-	trips                 lockpipe.Latency
+	trips                 lockpipe.LatencyHistogram
 	failures              lockpipe.NodeFailures
 }
 
