@@ -139,7 +139,7 @@ func TestMetricsAreExact(t *testing.T) {
 			`lockpipe_extensions_total{outcome="confirmed"}`:        1,
 			`lockpipe_releases_total{outcome="confirmed"}`:          2,
 			`lockpipe_releases_total{outcome="handed_over"}`:        1,
-			`lockpipe_releases_total{outcome="over"}`:               1,
+			`lockpipe_releases_total{outcome="already_ended"}`:      1,
 			`lockpipe_handovers_total`:                              1,
 			`lockpipe_leases_ended_total{outcome="released"}`:       2,
 			`lockpipe_leases_ended_total{outcome="expired"}`:        1,
@@ -280,7 +280,7 @@ func seen(err error, success string) string {
 	case errors.Is(err, lockpipe.ErrLost):
 		return "lost"
 	case anyOf(err, lockpipe.ErrExpired, lockpipe.ErrReleased):
-		return "over"
+		return "already_ended"
 	case errors.Is(err, lockpipe.ErrHeld):
 		return "held"
 	}
@@ -321,7 +321,7 @@ func (g *ledger) use(ctx context.Context, c *lockpipe.Client, random *rand.Rand)
 	}
 	err = l.Release(ctx)
 	if anyOf(err, lockpipe.ErrExpired, lockpipe.ErrLost) {
-		g.add(`lockpipe_releases_total{outcome="over"}`)
+		g.add(`lockpipe_releases_total{outcome="already_ended"}`)
 		return
 	}
 	g.add(fmt.Sprintf("lockpipe_releases_total{outcome=%q}", seen(err, "confirmed")))
