@@ -272,6 +272,9 @@ func (g *ledger) add(sample string) {
 
 // seen names the outcome of an acquiring call, an extension or a release.
 func seen(err error, success string) string {
+	if err != nil && strings.LastIndex(err.Error(), "lockpipe: ") != 0 {
+		return "a text without the prefix, or with two: " + err.Error()
+	}
 	switch {
 	case err == nil:
 		return success
