@@ -40,7 +40,7 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 	}
 	if err := ctx.Err(); err != nil {
 		c.leave()
-		return err
+		return errorf("%w", err)
 	}
 	if c.asyncs.unfinished.Add(1) > maxPending {
 		c.asyncs.unfinished.Add(-1)

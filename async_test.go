@@ -306,7 +306,7 @@ func TestTheFunctionOfAnAsyncCallMayDoAnything(t *testing.T) {
 		keys[0], keys[1] = "x", "y"
 		synctest.Wait()
 		require.Equal(t, []string{"a", "b"}, <-ended)
-		require.Equal(t, uint64(1), c.Stats().Panics)
+		require.Equal(t, uint64(1), c.Stats().CallbackPanics)
 		require.NoError(t, c.AcquireAsync(t.Context(), []string{"a"}, func(l *lockpipe.Lease, err error) {
 			if err == nil {
 				err = c.Close(t.Context())

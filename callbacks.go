@@ -21,7 +21,7 @@ const (
 type callbacks struct {
 	logger  *slog.Logger
 	panics  atomic.Uint64
-	refused atomic.Uint64 // not run, because of maxNotices
+	dropped atomic.Uint64 // not run, because of maxNotices
 
 	mu      sync.Mutex // guards all below
 	pool    *ants.Pool
@@ -36,7 +36,7 @@ func (c *callbacks) run(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting)-c.head >= maxNotices {
-		c.refused.Add(1)
+		c.dropped.Add(1)
 		return
 	}
 	c.add(f)

@@ -455,8 +455,8 @@ func TestAnExpiredLeaseLeavesNothingOnANodeThatWasSilent(t *testing.T) {
 	require.NoError(t, err)
 	ended(t, l)
 	over(t, l, lockpipe.ErrExpired)
-	eventually(t, func() bool { return c.Nodes()[0].Unreleased > 0 }, "no release is kept for the silent node")
-	eventually(t, func() bool { return c.Stats().Unreleased > 0 }, "Stats do not count it")
+	eventually(t, func() bool { return c.Nodes()[0].PendingReleases > 0 }, "no release is kept for the silent node")
+	eventually(t, func() bool { return c.Stats().PendingReleases > 0 }, "Stats do not count it")
 	require.NoError(t, nodes.Thaw(0))
 	eventually(t, func() bool {
 		info, err := nodes.Do(0, "INFO", "commandstats")

@@ -8,8 +8,6 @@ package lockpipe
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,7 +136,7 @@ func (c *Client) tryOnce(ctx context.Context, keys []string, opts []Option) (*Le
 // attempt is one try over all nodes, with a token of its own; with fencing, as many as the clock needs to catch up.
 func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, errorf("%w", err)
 	}
 	for behind := (lag{}); ; {
 		o.suspended = c.leases.Suspended()
@@ -163,7 +161,7 @@ func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) 
 	if outcome != nil {
 		select {
 		case <-c.closed:
-			outcome = fmt.Errorf("%w: %w", ErrClosed, outcome)
+			outcome = errorf("%w: %w", ErrClosed, outcome)
 		default:
 		}
 		c.meters.attempt(outcomeOf(outcome), time.Since(a.Sent()))
@@ -182,7 +180,7 @@ func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) 
 	}
 	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
 	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
-	return nil, fmt.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed, o.ttl)
+	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed, o.ttl)
 }
 
 // enter lets an acquiring call in.
@@ -232,8 +230,8 @@ const (
 	NodeFailing     = multiplex.NodeFailing
 )
 
-// Latency counts how long things took, in classes: NodeStats.Latency.
-type Latency = latency.Counts
+// LatencyHistogram counts how long things took, in classes: NodeStats.Latency.
+type LatencyHistogram = latency.Counts
 
 // GuardMode is what the restart guard does: see Config.RestartGuard.
 type GuardMode = multiplex.GuardMode
@@ -285,7 +283,7 @@ func (c *Client) Close(ctx context.Context) error {
 	began := time.Now()
 	for i, a := range attempts {
 		if err := a.Wait(ctx, began); err != nil {
-			failed = append(failed, fmt.Errorf("release of %.64q not confirmed: %w", held[i].(*Lease).Key(), err))
+			failed = append(failed, errorf("release of %.64q not confirmed: %w", held[i].(*Lease).Key(), err))
 		}
 	}
 	select { // a call that is under way ends within NodeTimeout, and releases what it got
@@ -303,9 +301,11 @@ func closeError(failed []error, held int, err error) error {
 	const shown = 3
 	switch {
 	case len(failed) > shown:
-		return fmt.Errorf("%d of %d leases, such as: %w; %w; %w", len(failed), held, failed[0], failed[1], failed[2])
+		return errorf("%d of %d leases, such as: %w; %w; %w", len(failed), held, failed[0], failed[1], failed[2])
 	case len(failed) > 0:
-		return fmt.Errorf("%d of %d leases: %w", len(failed), held, errors.Join(failed...))
+		return errorf("%d of %d leases: %w", len(failed), held, &joined{failed})
+	case err != nil:
+		return errorf("%w", err)
 	}
-	return err
+	return nil
 }

@@ -13,7 +13,7 @@ var (
 	descAcquire     = describe("acquire_duration_seconds", "Time from an acquiring call to its lease, for those that got one.", "kind")
 	descAttempts    = describe("attempts_total", "Attempts to acquire over all nodes, by outcome.", "outcome")
 	descAttempt     = describe("attempt_duration_seconds", "Time from before an attempt to acquire was sent to its outcome.")
-	descSplits      = describe("split_votes_total", "Attempts without a quorum whose votes were divided among contenders.")
+	descSplitVotes  = describe("split_votes_total", "Attempts without a quorum whose votes were divided among contenders.")
 	descHeld        = describe("leases_held", "Leases that are held now.")
 	descEnded       = describe("leases_ended_total", "Leases that are over, by how they ended.", "outcome")
 	descHold        = describe("hold_duration_seconds", "Time for which leases were held that are over.")
@@ -24,7 +24,7 @@ var (
 	descWaiters     = describe("waiters", "Waiting calls that queue in the process for their keys now.")
 	descAsync       = describe("async_pending", "Calls of AcquireAsync that are pending or wait for their function now.")
 	descPanics      = describe("callback_panics_total", "Panics in functions given to OnLost and AcquireAsync.")
-	descUntold      = describe("untold_leases_total", "Lost or expired leases of which OnLost was not told, because too many calls of it were waiting.")
+	descOnLost      = describe("onlost_dropped_total", "Calls of OnLost that were dropped, because too many of them were waiting.")
 	descSpare       = describe("spare_nodes", "Nodes that may still fail before no quorum can be reached; negative where none can.")
 	descState       = describe("node_state", "1 for the state that the node is in, else 0.", "node", "state")
 	descFlushes     = describe("node_flushes_total", "Trips to the node.", "node")
@@ -32,8 +32,8 @@ var (
 	descFlush       = describe("node_flush_duration_seconds", "Time from sending a flush to the answer of the node.", "node")
 	descFailures    = describe("node_failures_total", "Operations for which the node has not voted, by the reason.", "node", "kind")
 	descBacklog     = describe("node_pending_operations", "Operations that wait to be sent to the node now.", "node")
-	descKept        = describe("node_kept_releases", "Releases that are kept now until the node can answer them.", "node")
-	descDropped     = describe("node_dropped_releases_total", "Kept releases that were given up, because their keys had expired or too many were kept.", "node")
+	descKept        = describe("node_pending_releases", "Releases that wait now until the node can answer them.", "node")
+	descDropped     = describe("node_dropped_releases_total", "Kept releases that were dropped, because their keys had expired or too many were kept.", "node")
 	descConnects    = describe("node_connects_total", "How often the node came up.", "node")
 	descDisconnects = describe("node_disconnects_total", "How often the node was up and was lost.", "node")
 	descriptions    []*prometheus.Desc   // all of them
@@ -88,7 +88,7 @@ func (c *Client) collectCalls(s sink) {
 		took = took.Plus(counts)
 	}
 	s.histogram(descAttempt, took)
-	s.counter(descSplits, c.mux.Stats().Splits)
+	s.counter(descSplitVotes, c.mux.Stats().SplitVotes)
 	s.gauge(descPending, int(c.calls.Load()&^closedBit))
 	s.gauge(descWaiters, c.rooms.Waiting())
 	s.gauge(descAsync, int(c.asyncs.unfinished.Load()))
@@ -112,7 +112,7 @@ func (c *Client) collectLeases(s sink) {
 	}
 	s.counter(descHandovers, c.handovers.Load())
 	s.counter(descPanics, c.callbacks.panics.Load())
-	s.counter(descUntold, c.callbacks.refused.Load())
+	s.counter(descOnLost, c.callbacks.dropped.Load())
 }
 
 // sink takes metrics in the form in which a Client has them.
@@ -133,8 +133,8 @@ func (s sink) node(n *NodeStatus) {
 		s.counter(descFailures, count, n.Addr, reason)
 	}
 	s.gauge(descBacklog, n.Pending, n.Addr)
-	s.gauge(descKept, n.Unreleased, n.Addr)
-	s.counter(descDropped, n.GivenUp, n.Addr)
+	s.gauge(descKept, n.PendingReleases, n.Addr)
+	s.counter(descDropped, n.DroppedReleases, n.Addr)
 	s.counter(descConnects, n.Stats.Connects, n.Addr)
 	s.counter(descDisconnects, n.Stats.Disconnects, n.Addr)
 }

@@ -180,5 +180,5 @@ func meant(d time.Duration, unit string) string {
 
 // invalid is an error that is ErrInvalid.
 func invalid(format string, args ...any) error {
-	return fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+	return errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }

@@ -3,7 +3,6 @@ package lockpipe
 import (
 	"context"
 	"errors"
-	"fmt"
 )
 
 // Do runs fn while it holds key: it waits for key as Acquire does, and releases it when fn returns or panics. The context of fn
@@ -29,7 +28,7 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 		cancel(nil)
 		// A caller that left must not keep the release from being sent; it waits only for nodes that do answer.
 		if r := l.Release(context.WithoutCancel(ctx)); r != nil {
-			err = errors.Join(err, fmt.Errorf("release of %.64q: %w", key, r))
+			err = errors.Join(err, errorf("release of %.64q: %w", key, r))
 		}
 	}()
 	return fn(held)

@@ -2,13 +2,21 @@ package lockpipe
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Errors for errors.Is. What each allows to assume about the lock stands with it.
+// errorPrefix begins the text of each error that the library returns. Packages multiplex, lease and
+// batch put it before the text of errors that are returned as they are.
+const errorPrefix = "lockpipe: "
+
+// Errors for errors.Is. What each allows to assume about the lock stands with it. The text of every
+// returned error begins with "lockpipe: ", once. ctx's error is wrapped too: errors.Is
+// finds it.
 var (
 	// ErrHeld: another token holds a key on so many nodes that a quorum was impossible. The attempt holds nothing. Trying
 	// again later may help.
@@ -31,7 +39,7 @@ var (
 	// ErrInvalid: an argument or a Config field makes no sense; the text names it, its value and
 	// the remedy. Nothing was sent. Every call that takes a ctx returns it if ctx is nil: then
 	// Release has released nothing, and Close has closed nothing.
-	ErrInvalid = errors.New("invalid")
+	ErrInvalid = errors.New(errorPrefix + "invalid")
 )
 
 // Errors for errors.As.
@@ -48,6 +56,36 @@ type (
 
 // errNilContext is ErrInvalid for a ctx that is nil, in every call that takes one.
 var errNilContext = invalid("ctx is nil: pass context.Background()")
+
+// errorf is fmt.Errorf with the prefix before the text. The errors among args lose theirs.
+func errorf(format string, args ...any) error {
+	for i, a := range args {
+		if err, ok := a.(error); ok {
+			args[i] = inner{err}
+		}
+	}
+	return fmt.Errorf(errorPrefix+format, args...)
+}
+
+// inner is an error in the text of another one: its text has no prefix.
+type inner struct{ err error }
+
+func (e inner) Error() string { return strings.TrimPrefix(e.err.Error(), errorPrefix) }
+
+func (e inner) Unwrap() error { return e.err }
+
+// joined are errors that errors.Join would join, on a line each, with the prefix before the first.
+type joined struct{ errs []error }
+
+func (e *joined) Error() string {
+	lines := make([]string, len(e.errs))
+	for i, err := range e.errs {
+		lines[i] = inner{err}.Error()
+	}
+	return errorPrefix + strings.Join(lines, "\n")
+}
+
+func (e *joined) Unwrap() []error { return e.errs }
 
 // retryable reports whether a further attempt may succeed where err was the last one's.
 func retryable(err error) bool {

@@ -101,5 +101,5 @@ func ExampleConfig_onLost() {
 	}
 	fmt.Println(<-told) // nobody extended it, nor released it
 	// Output:
-	// sku:42: lease expired
+	// sku:42: lockpipe: lease expired
 }

@@ -60,7 +60,7 @@ func Example() {
 	// holding sku:42 for more than 4 s: true
 	// a second holder: true
 	// release: <nil>
-	// ended by: lease was released
+	// ended by: lockpipe: lease was released
 }
 
 // All keys of an order under one lease, or none.
@@ -167,7 +167,7 @@ func ExampleLease_Extend() {
 	// Output:
 	// extend: <nil> true
 	// release: <nil>
-	// extend: lease was released
+	// extend: lockpipe: lease was released
 }
 
 // Many waiting calls need no goroutine each: the function is called when the keys are granted.

@@ -126,6 +126,6 @@ func ExampleClient_ReleaseAll() {
 	}
 	// Output:
 	// release: <nil>
-	// sku:1 lease was released
-	// sku:2 lease was released
+	// sku:1 lockpipe: lease was released
+	// sku:2 lockpipe: lease was released
 }

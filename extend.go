@@ -30,7 +30,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	l.client.calls.Add(1)
 	defer l.client.leave()
 	if err := ctx.Err(); err != nil && l.Err() == nil {
-		return err
+		return errorf("%w", err)
 	}
 	e, err := l.term.Begin(ctx, ttl.Truncate(time.Millisecond))
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 func extended(err error) error {
 	var held *HeldError
 	if errors.As(err, &held) {
-		return fmt.Errorf("%w: %w", ErrLost, &goneError{held})
+		return errorf("%w: %w", ErrLost, &goneError{held})
 	}
 	return err
 }

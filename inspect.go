@@ -80,7 +80,7 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	case errors.Is(err, multiplex.ErrClosed):
 		return nil, ErrClosed
 	case err != nil:
-		return nil, err
+		return nil, errorf("%w", err)
 	}
 	return c.cfg.judged(facts), nil
 }

@@ -138,7 +138,7 @@ func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
 	}
 	a := l.client.mux.Release(l.claim, keys)
 	if !errors.Is(end, ErrReleased) {
-		l.client.meters.releases[outcomeOver].Add(1)
+		l.client.meters.releases[outcomeAlreadyEnded].Add(1)
 		return nil, end
 	}
 	return a, nil

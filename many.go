@@ -2,8 +2,6 @@ package lockpipe
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -33,8 +31,8 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	if len(keys) == 0 {
 		return nil
 	}
-	if err == nil {
-		err = ctx.Err()
+	if err == nil && ctx.Err() != nil {
+		err = errorf("%w", ctx.Err())
 	}
 	if err != nil {
 		return fail(err)
@@ -148,8 +146,11 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 			leases[i].client.freed(leases[i])
 		}
 		if errs[i] != nil {
-			failed = append(failed, fmt.Errorf("%.64q: %w", leases[i].Key(), errs[i]))
+			failed = append(failed, errorf("%.64q: %w", leases[i].Key(), errs[i]))
 		}
 	}
-	return errors.Join(failed...)
+	if len(failed) == 0 {
+		return nil
+	}
+	return &joined{failed}
 }

@@ -23,27 +23,27 @@ const (
 type outcome uint8
 
 const (
-	outcomeGranted    outcome = iota // a lease
-	outcomeHeld                      // ErrHeld
-	outcomeNoQuorum                  // ErrNoQuorum
-	outcomeLate                      // a quorum granted, but the time was over
-	outcomeCanceled                  // the caller's ctx ended
-	outcomeOverloaded                // ErrOverloaded
-	outcomeClosed                    // ErrClosed
-	outcomeRejected                  // ErrInvalid
-	outcomeReleased                  // by its holder
-	outcomeExpired                   // ErrExpired
-	outcomeLost                      // ErrLost
-	outcomeConfirmed                 // by a quorum
-	outcomeHandedOver                // to the next caller of this process
-	outcomeOver                      // it was over before
+	outcomeGranted      outcome = iota // a lease
+	outcomeHeld                        // ErrHeld
+	outcomeNoQuorum                    // ErrNoQuorum
+	outcomeLate                        // a quorum granted, but the time was over
+	outcomeCanceled                    // the caller's ctx ended
+	outcomeOverloaded                  // ErrOverloaded
+	outcomeClosed                      // ErrClosed
+	outcomeRejected                    // ErrInvalid
+	outcomeReleased                    // by its holder
+	outcomeExpired                     // ErrExpired
+	outcomeLost                        // ErrLost
+	outcomeConfirmed                   // by a quorum
+	outcomeHandedOver                  // to the next caller of this process
+	outcomeAlreadyEnded                // it had ended before
 )
 
 // String is the outcome's name in the metrics.
 func (o outcome) String() string {
 	return [...]string{
 		"granted", "held", "no_quorum", "late", "canceled", "overloaded", "closed", "invalid", "released", "expired", "lost", "confirmed",
-		"handed_over", "over",
+		"handed_over", "already_ended",
 	}[o]
 }
 
@@ -52,9 +52,13 @@ var (
 	callKinds         = [...]string{callTry: "try", callWait: "wait", callEach: "each", callAsync: "async"}
 	callOutcomes      = [...]outcome{outcomeGranted, outcomeHeld, outcomeNoQuorum, outcomeCanceled, outcomeOverloaded, outcomeClosed, outcomeRejected}
 	attemptOutcomes   = [...]outcome{outcomeGranted, outcomeHeld, outcomeNoQuorum, outcomeLate, outcomeCanceled, outcomeOverloaded, outcomeClosed}
-	extensionOutcomes = [...]outcome{outcomeConfirmed, outcomeNoQuorum, outcomeCanceled, outcomeLost, outcomeOver}
-	endOutcomes       = [...]outcome{outcomeReleased, outcomeExpired, outcomeLost, outcomeClosed}
-	releaseOutcomes   = [...]outcome{outcomeConfirmed, outcomeHandedOver, outcomeNoQuorum, outcomeCanceled, outcomeOver}
+	extensionOutcomes = [...]outcome{
+		outcomeConfirmed, outcomeNoQuorum, outcomeCanceled, outcomeLost, outcomeAlreadyEnded,
+	}
+	endOutcomes     = [...]outcome{outcomeReleased, outcomeExpired, outcomeLost, outcomeClosed}
+	releaseOutcomes = [...]outcome{
+		outcomeConfirmed, outcomeHandedOver, outcomeNoQuorum, outcomeCanceled, outcomeAlreadyEnded,
+	}
 )
 
 // meters count what the calls of a Client come to. They are touched a few times for each call, and nothing waits for anything.
@@ -63,8 +67,8 @@ type meters struct {
 	grants     [len(callKinds)]latency.Histogram                  // calls that were granted, from the call to the lease
 	failures   [len(callKinds)][outcomeRejected + 1]atomic.Uint64 // calls that were not
 	holds      [outcomeLost + 1]latency.Histogram                 // leases that are over
-	extensions [outcomeOver + 1]atomic.Uint64
-	releases   [outcomeOver + 1]atomic.Uint64
+	extensions [outcomeAlreadyEnded + 1]atomic.Uint64
+	releases   [outcomeAlreadyEnded + 1]atomic.Uint64
 }
 
 // outcomeOf is the outcome of an acquiring call or attempt.
@@ -148,7 +152,7 @@ func confirmation(err error) outcome {
 	case errors.Is(err, ErrLost):
 		return outcomeLost
 	case errors.Is(err, ErrExpired) || errors.Is(err, ErrReleased) || errors.Is(err, ErrClosed):
-		return outcomeOver
+		return outcomeAlreadyEnded
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return outcomeCanceled
 	}

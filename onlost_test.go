@@ -69,7 +69,7 @@ func TestACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
 		v.nothingLeft(t)
 		require.Len(t, told.all(), 301)
 		require.Equal(t, uint64(301), c.Stats().Expired)
-		require.Zero(t, c.Stats().Untold)
+		require.Zero(t, c.Stats().DroppedCallbacks)
 	})
 }
 
@@ -132,7 +132,7 @@ func TestAPanicInACallbackIsLoggedAndCounted(t *testing.T) {
 			require.Len(t, told.of(l), 1)
 		}
 		require.Len(t, told.all(), 200)
-		require.Equal(t, uint64(100), c.Stats().Panics)
+		require.Equal(t, uint64(100), c.Stats().CallbackPanics)
 		lines := linesWith(&log, "a callback panicked")
 		require.Len(t, lines, 100)
 		for i, line := range lines {

@@ -118,7 +118,7 @@ func TestACallWithALimitDoesNotQueue(t *testing.T) {
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err = c.Acquire(over, "k")
-		require.Equal(t, context.Canceled, err)
+		require.ErrorIs(t, err, context.Canceled)
 		require.NoError(t, l.Release(t.Context()))
 		require.NoError(t, (<-other).Release(t.Context()))
 		v.nothingLeft(t)

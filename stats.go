@@ -1,6 +1,6 @@
 package lockpipe
 
-// Stats are counts since New, but for Held and Unreleased.
+// Stats are counts since New, but for Held and PendingReleases.
 type Stats struct {
 	// Flushes is the number of trips made to nodes.
 	Flushes uint64
@@ -8,13 +8,15 @@ type Stats struct {
 	Operations uint64
 	// Attempts is the number of attempts to acquire that were sent to the nodes.
 	Attempts uint64
-	// Splits is how many of them got no quorum although the nodes that granted it and those that refused it for another's sake were a
-	// quorum together: perhaps nobody got one.
-	Splits uint64
-	// Unreleased is the number of releases that are kept now for nodes that could not answer them, added up over the nodes.
-	Unreleased int
-	// GivenUp is the number of releases that were kept and dropped, because their keys have expired or too many were kept for a node.
-	GivenUp uint64
+	// SplitVotes is how many of them got no quorum although the nodes that granted it and those
+	// that refused it for another's sake were a quorum together: perhaps nobody got one.
+	SplitVotes uint64
+	// PendingReleases is the number of releases that are kept now for nodes that could not answer
+	// them, added up over the nodes.
+	PendingReleases int
+	// DroppedReleases is the number of releases that were kept and then dropped, because their keys
+	// had expired or too many were kept for a node.
+	DroppedReleases uint64
 	// Handovers is the number of leases that were handed to a waiting caller of this Client instead of being released.
 	Handovers uint64
 	// Held is the number of leases that are held now.
@@ -23,10 +25,11 @@ type Stats struct {
 	Extended uint64
 	// Expired and Lost are the numbers of leases that ended by ErrExpired and ErrLost.
 	Expired, Lost uint64
-	// Panics is the number of panics in OnLost and in functions given to AcquireAsync.
-	Panics uint64
-	// Untold is the number of leases of which OnLost was not told, because too many calls of it were waiting.
-	Untold uint64
+	// CallbackPanics is the number of panics in OnLost and in functions given to AcquireAsync.
+	CallbackPanics uint64
+	// DroppedCallbacks is the number of lost or expired leases for which OnLost was not called,
+	// because too many calls of it were waiting.
+	DroppedCallbacks uint64
 }
 
 // Stats returns the counts.
@@ -34,9 +37,10 @@ func (c *Client) Stats() Stats {
 	nodes := c.mux.Stats()
 	leases := c.leases.Stats()
 	return Stats{
-		Flushes: nodes.Flushes, Operations: nodes.Operations, Attempts: nodes.Attempts, Splits: nodes.Splits, Handovers: c.handovers.Load(),
-		Unreleased: nodes.Unreleased, GivenUp: nodes.GivenUp,
+		Flushes: nodes.Flushes, Operations: nodes.Operations,
+		Attempts: nodes.Attempts, SplitVotes: nodes.SplitVotes, Handovers: c.handovers.Load(),
+		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
-		Panics: c.callbacks.panics.Load(), Untold: c.callbacks.refused.Load(),
+		CallbackPanics: c.callbacks.panics.Load(), DroppedCallbacks: c.callbacks.dropped.Load(),
 	}
 }

@@ -46,7 +46,7 @@ func (c *Client) patiently(ctx context.Context, keys []string, opts []Option) (*
 	}
 	defer c.leave()
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, errorf("%w", err)
 	}
 	o.start = time.Now()
 	if o.maxAttempts > 0 || !c.contended(keys) {
@@ -218,7 +218,7 @@ func (s *seeker) cutOff(end error) error {
 	if errors.Is(reason, end) {
 		return reason
 	}
-	return fmt.Errorf("%w: %w", reason, end)
+	return errorf("%w: %w", reason, end)
 }
 
 // left is for how long the keys are known to be held yet, at most; 0 where that is not known.
@@ -467,7 +467,7 @@ func (s *seeker) refused(blocked string) {
 // withCause adds ctx's error, if it has ended, to the reason of the last attempt.
 func withCause(ctx context.Context, reason error) error {
 	if err := ctx.Err(); err != nil && !errors.Is(reason, err) {
-		return fmt.Errorf("%w: %w", reason, err)
+		return errorf("%w: %w", reason, err)
 	}
 	return reason
 }
@@ -478,5 +478,5 @@ func waited(start time.Time, keys []string, err error) error {
 	if len(keys) > 1 {
 		more = fmt.Sprintf(" and %d more", len(keys)-1)
 	}
-	return fmt.Errorf("waited %v for %.64q%s: %w", time.Since(start).Round(time.Millisecond), keys[0], more, err)
+	return errorf("waited %v for %.64q%s: %w", time.Since(start).Round(time.Millisecond), keys[0], more, err)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // ErrOverloaded reports that the backlog is full. The operation was not taken and will not be sent.
-var ErrOverloaded = errors.New("batch: too many operations are waiting")
+var ErrOverloaded = errors.New("lockpipe: too many operations are waiting")
 
 // ErrClosed reports that the pipeline was closed. The operation was not taken and will not be sent.
 var ErrClosed = errors.New("batch: pipeline is closed")

@@ -148,7 +148,8 @@ func TestFairness(t *testing.T) {
 // What the Clients counted before the run, in making themselves ready, is not of the run.
 func TestHotCountsTheRunOnly(t *testing.T) {
 	var r HotReport
-	r.count(lockpipe.Stats{Attempts: 5, Splits: 1, Handovers: 2}, lockpipe.Stats{Attempts: 35, Splits: 4, Handovers: 92}, 120)
+	before := lockpipe.Stats{Attempts: 5, SplitVotes: 1, Handovers: 2}
+	r.count(before, lockpipe.Stats{Attempts: 35, SplitVotes: 4, Handovers: 92}, 120)
 	require.Equal(t, HotReport{Handovers: 90, SplitVotes: 3, AttemptsPerLock: 0.25}, r)
 	r.count(lockpipe.Stats{}, lockpipe.Stats{Attempts: 1}, 0)
 	require.Zero(t, r.AttemptsPerLock)

@@ -30,6 +30,6 @@ type HotReport struct {
 // count enters what the Clients counted between two looks at their Stats.
 func (r *HotReport) count(before, after lockpipe.Stats, acquired uint64) {
 	r.Handovers = after.Handovers - before.Handovers
-	r.SplitVotes = after.Splits - before.Splits
+	r.SplitVotes = after.SplitVotes - before.SplitVotes
 	r.AttemptsPerLock = per(float64(after.Attempts-before.Attempts), float64(acquired))
 }

@@ -64,7 +64,7 @@ func kind(err error) string {
 	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(inner) {
 		err = inner
 	}
-	text := err.Error()
+	text := strings.TrimPrefix(err.Error(), "lockpipe: ")
 	if word, _, _ := strings.Cut(text, " "); len(word) > 1 && word == strings.ToUpper(word) {
 		return word
 	}

@@ -20,7 +20,7 @@ type nodeLook struct {
 	address               string
 	flushes, operations   uint64
 	connects, disconnects uint64
-	trips                 lockpipe.Latency
+	trips                 lockpipe.LatencyHistogram
 	failures              lockpipe.NodeFailures
 }
 
@@ -68,7 +68,8 @@ func combined(a, b lockpipe.NodeFailures, by func(a, b uint64) uint64) lockpipe.
 	return lockpipe.NodeFailures{
 		Timeout: by(a.Timeout, b.Timeout), Connection: by(a.Connection, b.Connection), Down: by(a.Down, b.Down),
 		Quarantined: by(a.Quarantined, b.Quarantined), Server: by(a.Server, b.Server), Protocol: by(a.Protocol, b.Protocol),
-		Flushed: by(a.Flushed, b.Flushed), Stale: by(a.Stale, b.Stale), Overloaded: by(a.Overloaded, b.Overloaded),
+		DataLoss: by(a.DataLoss, b.DataLoss), QueuedTooLong: by(a.QueuedTooLong, b.QueuedTooLong),
+		Overloaded: by(a.Overloaded, b.Overloaded),
 	}
 }
 

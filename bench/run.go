@@ -217,7 +217,7 @@ func sumStats(clients []*lockpipe.Client) (sum lockpipe.Stats) {
 		sum.Operations += s.Operations
 		sum.Extended += s.Extended
 		sum.Attempts += s.Attempts
-		sum.Splits += s.Splits
+		sum.SplitVotes += s.SplitVotes
 		sum.Handovers += s.Handovers
 	}
 	return sum

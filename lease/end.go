@@ -3,19 +3,23 @@ package lease
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
+
+// errorPrefix begins the text of each end: the library returns it as it is.
+const errorPrefix = "lockpipe: "
 
 // The ends of a lease. Each lease ends by exactly one of them, and it is the cause of its context.
 var (
 	// ErrReleased: the holder released it, and nothing is held any more.
-	ErrReleased = errors.New("lease was released")
+	ErrReleased = errors.New(errorPrefix + "lease was released")
 	// ErrExpired: its time ran out. Another may hold the keys now.
-	ErrExpired = errors.New("lease expired")
+	ErrExpired = errors.New(errorPrefix + "lease expired")
 	// ErrLost: it was found gone before its time ran out, or its automatic extension failed until then. Another may hold
 	// the keys now.
-	ErrLost = errors.New("lease was lost")
+	ErrLost = errors.New(errorPrefix + "lease was lost")
 	// ErrClosed: the client was closed, which released it.
-	ErrClosed = errors.New("client is closed")
+	ErrClosed = errors.New(errorPrefix + "client is closed")
 )
 
 // errBound is the end of a lease that was extended for as long as its holder wanted.
@@ -34,12 +38,14 @@ func (t *Term) runOut() error {
 		return errBound
 	case t.failed():
 		// In words only: the failed tries are not how it ended.
-		return fmt.Errorf("%w: the last try: %s", errUnextended, t.extra.failure.Error())
+		failure := strings.TrimPrefix(t.extra.failure.Error(), errorPrefix)
+		return fmt.Errorf("%w: the last try: %s", errUnextended, failure)
 	}
 	return errUnextended
 }
 
-// untold reports whether the holder of a lease that ended so may not know it, because it was not the holder's doing.
-func untold(end error) bool { return isLost(end) || errors.Is(end, ErrExpired) }
+// involuntary reports whether the holder of a lease that ended with end may not know of the end,
+// because it was not the holder's doing.
+func involuntary(end error) bool { return isLost(end) || errors.Is(end, ErrExpired) }
 
 func isLost(end error) bool { return errors.Is(end, ErrLost) }

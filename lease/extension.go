@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -76,7 +77,7 @@ func (t *Term) turn(ctx context.Context) error {
 		select {
 		case <-free:
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf(errorPrefix+"%w", ctx.Err())
 		case <-over.Done():
 			return context.Cause(over)
 		}

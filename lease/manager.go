@@ -197,7 +197,7 @@ func (m *Manager) remove(t *Term) bool {
 // tell tells of a term that was taken out how it ended.
 func (m *Manager) tell(t *Term, end error) {
 	m.cfg.Over(end, time.Duration(t.over-t.began))
-	if !untold(end) {
+	if !involuntary(end) {
 		return
 	}
 	if isLost(end) {

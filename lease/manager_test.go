@@ -305,7 +305,7 @@ func TestCloseEndsEveryTerm(t *testing.T) {
 		require.Equal(t, ErrReleased, released.Err())
 		require.Equal(t, ErrExpired, expired.Err())
 		require.Equal(t, errUnextended, hung.Err())
-		require.ElementsMatch(t, []string{"expired: lease expired", "hung: " + errUnextended.Error()}, s.told())
+		require.ElementsMatch(t, []string{"expired: lockpipe: lease expired", "hung: " + errUnextended.Error()}, s.told())
 		late := new(Term)
 		require.Equal(t, ErrClosed, m.Hold(late, "late", Grant{Sent: time.Now(), TTL: time.Minute, MaxHold: never}))
 		require.Equal(t, ErrClosed, late.Err())

@@ -53,7 +53,7 @@ func TestTheTermEndsAtItsDeadline(t *testing.T) {
 		require.Equal(t, ErrExpired, term.Err())
 		require.Zero(t, term.Until())
 		synctest.Wait()
-		require.Equal(t, []string{"k: lease expired"}, s.told(), "told at the deadline, not at some later tick")
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told(), "told at the deadline, not at some later tick")
 		require.Equal(t, until, time.Now())
 	})
 }
@@ -73,7 +73,7 @@ func TestTheFirstEndCounts(t *testing.T) {
 		require.Equal(t, ErrExpired, extend(t, expired, time.Hour), "nothing brings it back")
 		require.Equal(t, ErrExpired, context.Cause(expired.Context()), "a context that is asked for later has ended, too")
 		pass(time.Hour)
-		require.Equal(t, []string{"expired: lease expired"}, s.told())
+		require.Equal(t, []string{"expired: lockpipe: lease expired"}, s.told())
 	})
 }
 
@@ -87,7 +87,7 @@ func TestWhatEndsIsToldOnce(t *testing.T) {
 		require.Equal(t, ErrExpired, term.End(ErrReleased))
 		require.Equal(t, ErrExpired, term.End(ErrReleased))
 		pass(time.Minute)
-		require.Equal(t, []string{"k: lease expired"}, s.told())
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told())
 		require.Equal(t, uint64(1), m.Stats().Expired)
 
 		lost := hold(t, m, "l", time.Second, never)
@@ -97,7 +97,7 @@ func TestWhatEndsIsToldOnce(t *testing.T) {
 		require.Equal(t, ErrLost, e.Finish())
 		require.Equal(t, ErrLost, lost.End(ErrReleased))
 		pass(time.Minute)
-		require.Equal(t, []string{"k: lease expired", "l: lease was lost"}, s.told())
+		require.Equal(t, []string{"k: lockpipe: lease expired", "l: lockpipe: lease was lost"}, s.told())
 		require.Equal(t, uint64(1), m.Stats().Lost)
 	})
 }
@@ -167,7 +167,7 @@ func TestExtensionsMoveTheDeadline(t *testing.T) {
 		<-ctx.Done()
 		require.Equal(t, 90*time.Second+Validity(10*time.Second), time.Since(start), "what was not confirmed moves nothing")
 		synctest.Wait()
-		require.Equal(t, []string{"k: lease expired"}, s.told())
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told())
 	})
 }
 
@@ -202,7 +202,7 @@ func TestOneExtensionAtATime(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err = term.Begin(ctx, time.Minute)
-		require.Equal(t, context.DeadlineExceeded, err)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 		begun := make(chan error, 2)
 		for range 2 {
 			go func() {

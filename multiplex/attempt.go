@@ -19,8 +19,8 @@ var (
 	errLeft = errors.New("no answer before the caller left")
 	// errUnasked is the error of a node that was not asked, because another one was asked first and did not answer in time.
 	errUnasked = errors.New("not asked: the node that was asked first had not answered")
-	// errStale is the vote of a node that had work for longer than the attempt waits.
-	errStale = errors.New("not sent in time")
+	// errQueuedTooLong is the vote of a node that had work for longer than the attempt waits.
+	errQueuedTooLong = errors.New("not sent in time")
 )
 
 // kind is what an attempt wants of the nodes.
@@ -137,7 +137,7 @@ func (a *Attempt) pointless(now time.Time) error {
 	case a.kind == release:
 		return nil
 	case now.Sub(a.sent) > a.worth:
-		return errStale
+		return errQueuedTooLong
 	case a.kind == extend && a.superseded(): // it would give the node keys of a lease that is being released
 		return errSuperseded
 	}

@@ -48,7 +48,7 @@ func nothingLeft(t *testing.T, m *Mux, stores []*store) {
 	synctest.Wait()
 	for i, s := range stores {
 		require.Empty(t, s.left(), "node %d", i)
-		require.Zero(t, m.Nodes()[i].Unreleased)
+		require.Zero(t, m.Nodes()[i].PendingReleases)
 	}
 }
 
@@ -242,7 +242,7 @@ func TestOneOfManyContendersWins(t *testing.T) {
 				require.NoError(t, wait(m.Release(<-won, 1), t.Context()))
 				time.Sleep(10 * time.Millisecond)
 			}
-			require.Zero(t, m.Stats().Splits)
+			require.Zero(t, m.Stats().SplitVotes)
 			require.Equal(t, uint64(contenders*rounds), m.Stats().Attempts)
 			nothingLeft(t, m, stores)
 		})
@@ -266,7 +266,7 @@ func TestSplitVotesAreCounted(t *testing.T) {
 			synctest.Wait()
 		}
 		lose(0, 1, 2, 3, 4)
-		require.Zero(t, m.Stats().Splits)
+		require.Zero(t, m.Stats().SplitVotes)
 		for _, n := range m.nodes[:3] {
 			n.trip = func(_ []*Attempt, answers []answer) {
 				for i := range answers {
@@ -275,12 +275,12 @@ func TestSplitVotesAreCounted(t *testing.T) {
 			}
 		}
 		lose(4)
-		require.Zero(t, m.Stats().Splits, "one granted, one refused, of three that are needed")
+		require.Zero(t, m.Stats().SplitVotes, "one granted, one refused, of three that are needed")
 		for i, s := range stores[:3] {
 			m.nodes[i].trip = s.trip
 		}
 		lose(0, 1, 2)
-		require.Equal(t, uint64(1), m.Stats().Splits)
+		require.Equal(t, uint64(1), m.Stats().SplitVotes)
 	})
 }
 

@@ -37,7 +37,7 @@ func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 		n.travelled(3 * time.Millisecond)
 		n.trip = func(_ []*Attempt, answers []answer) {
 			for i := range answers {
-				answers[i] = answer{nothing: true, err: errStale}
+				answers[i] = answer{nothing: true, err: errQueuedTooLong}
 			}
 		}
 		require.Error(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), context.Background()))
@@ -45,7 +45,7 @@ func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 		n.trip = func(_ []*Attempt, answers []answer) {
 			time.Sleep(50 * time.Microsecond)
 			for i := range answers {
-				answers[i] = answer{replied: true, nothing: true, err: errStale}
+				answers[i] = answer{replied: true, nothing: true, err: errQueuedTooLong}
 			}
 		}
 		require.Error(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), context.Background()))

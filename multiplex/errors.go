@@ -7,13 +7,17 @@ import (
 	"time"
 )
 
+// errorPrefix begins the text of each error that the library returns as it is. The text of an error
+// within another one has none.
+const errorPrefix = "lockpipe: "
+
 // ErrHeld is what errors.Is finds in a HeldError: another token holds a key on so many nodes that a quorum was
 // impossible. Nothing is held by the attempt that failed.
-var ErrHeld = errors.New("held by another")
+var ErrHeld = errors.New(errorPrefix + "held by another")
 
 // ErrNoQuorum is what errors.Is finds in a QuorumError: too few nodes answered, for other reasons than that somebody
 // holds the keys. Nothing may be relied on as held by an acquire that failed, and what it may have left is being deleted.
-var ErrNoQuorum = errors.New("no quorum")
+var ErrNoQuorum = errors.New(errorPrefix + "no quorum")
 
 // ErrClosed reports an attempt on a Mux that was closed. Nothing was sent.
 var ErrClosed = errors.New("closed")
@@ -37,10 +41,10 @@ func (e *HeldError) Error() string {
 	text := fmt.Sprintf("%.64q", e.Keys[:min(len(e.Keys), mostKeys)])
 	text = text[1 : len(text)-1]
 	if len(e.Nodes) == 0 {
-		return text + " held by another caller of this client"
+		return errorPrefix + text + " held by another caller of this client"
 	}
-	return fmt.Sprintf("%s held by another on %s (%s)",
-		text, countNodes(len(e.Nodes)), listed(e.Nodes))
+	return fmt.Sprintf("%s%s held by another on %s (%s)",
+		errorPrefix, text, countNodes(len(e.Nodes)), listed(e.Nodes))
 }
 
 // listed names at most five nodes.
@@ -77,8 +81,8 @@ type QuorumError struct {
 // Error counts the votes. Then it names each node whose vote is unknown and why.
 func (e *QuorumError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "no quorum: %d of %s granted, %d needed",
-		e.Granted, countNodes(e.Granted+e.Refused+e.Unknown), e.Need)
+	fmt.Fprintf(&b, "%v: %d of %s granted, %d needed",
+		ErrNoQuorum, e.Granted, countNodes(e.Granted+e.Refused+e.Unknown), e.Need)
 	separator := "; "
 	for _, part := range e.missing() {
 		if part.nodes > 0 {
@@ -154,7 +158,9 @@ type NodeError struct {
 }
 
 // Error is the node's address and the error.
-func (e *NodeError) Error() string { return e.Node + ": " + e.Err.Error() }
+func (e *NodeError) Error() string {
+	return e.Node + ": " + strings.TrimPrefix(e.Err.Error(), errorPrefix)
+}
 
 // Unwrap returns the error without the address.
 func (e *NodeError) Unwrap() error { return e.Err }

@@ -90,7 +90,7 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 func doubt(answers []answer) {
 	for i := range answers {
 		if answers[i].replied {
-			answers[i] = answer{broken: true, err: errFlushed}
+			answers[i] = answer{broken: true, err: errDataLoss}
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 		require.Equal(t, map[string]bool{"release": true, "wanted": true, "wanted extension": true}, sent)
 		for i, a := range attempts {
 			if !sent[a.claim.keys()[0]] {
-				require.Equal(t, answer{nothing: true, err: errStale}, answers[i], a.claim.keys()[0])
+				require.Equal(t, answer{nothing: true, err: errQueuedTooLong}, answers[i], a.claim.keys()[0])
 			}
 		}
 	})
@@ -134,7 +134,7 @@ func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 		require.ElementsMatch(t, []string{"1 0", "1 2", "2 0", "2 1", "2 2"}, sent)
 		for i, a := range attempts {
 			if a.claim.keys()[0] == "1 1" {
-				require.Equal(t, answer{nothing: true, err: errStale}, answers[i])
+				require.Equal(t, answer{nothing: true, err: errQueuedTooLong}, answers[i])
 			} else {
 				require.NoError(t, answers[i].err)
 			}
@@ -170,7 +170,7 @@ func TestOnlyWhatWasAnsweredIsInDoubt(t *testing.T) {
 	unsent, broke := answer{nothing: true, err: errGate}, answer{broken: true, err: errBroken}
 	answers := []answer{unsent, broke, done, {vote: refused, nothing: true, replied: true}}
 	doubt(answers)
-	doubtful := answer{broken: true, err: errFlushed}
+	doubtful := answer{broken: true, err: errDataLoss}
 	require.Equal(t, []answer{unsent, broke, doubtful, doubtful}, answers)
 }
 
@@ -206,7 +206,7 @@ func TestCallsThatGaveUpLeaveTheQueue(t *testing.T) {
 		require.NoError(t, wait(first, t.Context()))
 		synctest.Wait()
 		require.LessOrEqual(t, sent.Load(), int64(2*window), "one acquire in each flush that was under way, and their releases")
-		require.Zero(t, m.Nodes()[0].Unreleased)
+		require.Zero(t, m.Nodes()[0].PendingReleases)
 		_ = wait(m.Release(first.claim, 1), t.Context())
 	})
 }

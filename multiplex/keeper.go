@@ -33,8 +33,9 @@ const (
 // errUnsteady is why a node is down whose connection was lost just after it was made.
 var errUnsteady = errors.New("the connection was lost at once")
 
-// errFlushed is why an answer does not count, or a connection is given up.
-var errFlushed = errors.New("the server was flushed, or the connection was made anew, before the answer")
+// errDataLoss is why an answer does not count, or why a connection is dropped.
+var errDataLoss = errors.New(
+	"the server was flushed, or the connection was made anew, before the answer")
 
 // connecting keeps the node connected until ctx ends. It is the node's keeper: the only goroutine that may dial.
 func (n *node) connecting(ctx context.Context) {
@@ -206,7 +207,7 @@ func (n *node) confirm(ctx context.Context) error {
 		n.awaitsFarewell()
 		if text, err := replies[1].ToString(); err != nil || text != l.runID {
 			_ = l.Close()
-			return errors.Join(errFlushed, replies[1].NonRedisError())
+			return errors.Join(errDataLoss, replies[1].NonRedisError())
 		}
 	}
 	if err := n.tellApart(ctx, l); err != nil {
@@ -220,7 +221,7 @@ func (n *node) confirm(ctx context.Context) error {
 	}
 	l.state.CompareAndSwap(fresh, valid)
 	if !l.counts() || l.over.Load() {
-		return errFlushed
+		return errDataLoss
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (s *store) trip(attempts []*Attempt, answers []answer) {
 	for i, a := range attempts {
 		switch {
 		case a.kind != release && time.Since(a.sent) > a.limit:
-			answers[i] = answer{nothing: true, err: errStale}
+			answers[i] = answer{nothing: true, err: errQueuedTooLong}
 		case broken:
 			answers[i] = answer{broken: true, err: errBroken}
 			if s.random.IntN(2) == 0 {
@@ -195,7 +195,7 @@ func simulate(t *testing.T, n int, seed uint64) {
 	for i, s := range stores {
 		require.Empty(t, s.left(), "seed %d: left on node %d of %d", seed, i, n)
 		require.Zero(t, m.nodes[i].pipe.Waiting())
-		require.Zero(t, m.Nodes()[i].Unreleased)
+		require.Zero(t, m.Nodes()[i].PendingReleases)
 	}
 	stop()
 }
@@ -276,8 +276,8 @@ func TestALateGrantIsReleased(t *testing.T) {
 	})
 }
 
-// The goal: what a node can't answer is kept within bounds, and the oldest is given up first.
-func TestKeptReleasesAreBounded(t *testing.T) {
+// The goal: what a node can't answer is kept within bounds, and the oldest is dropped first.
+func TestPendingReleasesAreBounded(t *testing.T) {
 	n := &node{kept: make(chan struct{}, 1)}
 	keys := make([]string, 1<<14)
 	for i := range keys {
@@ -291,14 +291,14 @@ func TestKeptReleasesAreBounded(t *testing.T) {
 		last = m.newAttempt(c, release, 0, time.Second, time.Second)
 		before := n.dropped
 		n.keep(last)
-		require.LessOrEqual(t, n.keys, maxUnreleased)
+		require.LessOrEqual(t, n.keys, maxPendingReleases)
 		if n.dropped > before {
-			require.LessOrEqual(t, n.keys, maxUnreleased*3/4, "many at once: the rest is copied")
+			require.LessOrEqual(t, n.keys, maxPendingReleases*3/4, "many at once: the rest is copied")
 		}
 	}
 	require.Same(t, last, n.list[len(n.list)-1].attempt)
 	require.Equal(t, uint64(100), n.dropped+uint64(len(n.list)))
-	require.Equal(t, Stats{GivenUp: n.dropped, Unreleased: len(n.list)}, m.Stats())
+	require.Equal(t, Stats{DroppedReleases: n.dropped, PendingReleases: len(n.list)}, m.Stats())
 }
 
 // The goal: a node that may still execute a shorter TTL, from a connection that broke, does not count for an extension.
@@ -376,7 +376,7 @@ func TestAConfirmedReleaseIsToldAtOnce(t *testing.T) {
 }
 
 // The goal: releases that are kept again and again do not put off the one that can be answered.
-func TestNewlyKeptReleasesDoNotPutOffOthers(t *testing.T) {
+func TestNewPendingReleasesDoNotPutOffOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		c := claim("k", "t")
@@ -410,9 +410,9 @@ func TestAKeptReleaseIsConfirmedByTheExpiryOfItsKeys(t *testing.T) {
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(2 * time.Second)
 		require.NoError(t, release.Wait(t.Context(), time.Now()))
-		require.Equal(t, uint64(1), m.Nodes()[0].GivenUp)
-		require.Equal(t, uint64(1), m.Stats().GivenUp)
-		require.Zero(t, m.Stats().Unreleased)
+		require.Equal(t, uint64(1), m.Nodes()[0].DroppedReleases)
+		require.Equal(t, uint64(1), m.Stats().DroppedReleases)
+		require.Zero(t, m.Stats().PendingReleases)
 		require.NotEmpty(t, stores[0].left(), "it was the clock that said so")
 		stop()
 	})
@@ -447,8 +447,8 @@ func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait() // at this moment the keeper sends it again
 		m.nodes[0].discard()
-		require.Equal(t, 1, m.Nodes()[0].Unreleased)
-		require.Zero(t, m.Nodes()[0].GivenUp)
+		require.Equal(t, 1, m.Nodes()[0].PendingReleases)
+		require.Zero(t, m.Nodes()[0].DroppedReleases)
 		stores[0].hold("k", "t") // the server goes on, and reads the extension
 		instead.Store(nil)
 		time.Sleep(time.Second)
@@ -518,9 +518,9 @@ func TestAReleaseIsKeptForTheLongestTTL(t *testing.T) {
 			time.Sleep(59 * time.Second)
 			synctest.Wait() // at this moment the keeper sends it again
 			m.nodes[0].discard()
-			require.Equal(t, 1, m.Nodes()[0].Unreleased, "%v", ttls)
+			require.Equal(t, 1, m.Nodes()[0].PendingReleases, "%v", ttls)
 			time.Sleep(2 * time.Second)
-			require.Zero(t, m.Nodes()[0].Unreleased, "%v", ttls)
+			require.Zero(t, m.Nodes()[0].PendingReleases, "%v", ttls)
 		})
 	}
 }

@@ -110,7 +110,7 @@ func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
 			close(look)
 			err := wait(a, t.Context())
 			require.ErrorIs(t, err, ErrNoQuorum)
-			require.ErrorContains(t, err, errFlushed.Error(), "it was sent, and answered")
+			require.ErrorContains(t, err, errDataLoss.Error(), "it was sent, and answered")
 			up(t, m)
 			require.NoError(t, wait(m.Acquire(claim("l", "t"), time.Minute, 1), t.Context()))
 		}, func(c *Config) {

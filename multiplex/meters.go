@@ -35,20 +35,23 @@ type NodeFailures struct {
 	Server uint64
 	// Protocol: it answered what no Redis server does.
 	Protocol uint64
-	// Flushed: the server was emptied, or the connection made anew, so that the answer could not be relied on.
-	Flushed uint64
-	// Stale: it was not sent, because it had waited for so long behind others that its outcome was of no use.
-	Stale uint64
+	// DataLoss: the server was emptied, or the connection was made again, so that the answer could
+	// not be relied on.
+	DataLoss uint64
+	// QueuedTooLong: it was not sent, because it had waited behind others until its outcome was of
+	// no use.
+	QueuedTooLong uint64
 	// Overloaded: it was not sent, because too many others waited.
 	Overloaded uint64
 }
 
-// All gives each number with its reason, one lower-case word.
+// All gives each number with its reason, one lower-case word: the field's name, but "flushed" for
+// DataLoss and "stale" for QueuedTooLong.
 func (f NodeFailures) All() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		_ = yield("timeout", f.Timeout) && yield("connection", f.Connection) && yield("down", f.Down) &&
 			yield("quarantined", f.Quarantined) && yield("server", f.Server) && yield("protocol", f.Protocol) &&
-			yield("flushed", f.Flushed) && yield("stale", f.Stale) && yield("overloaded", f.Overloaded)
+			yield("flushed", f.DataLoss) && yield("stale", f.QueuedTooLong) && yield("overloaded", f.Overloaded)
 	}
 }
 
@@ -62,8 +65,8 @@ const (
 	failedQuarantined
 	failedServer
 	failedProtocol
-	failedFlushed
-	failedStale
+	failedDataLoss
+	failedQueuedTooLong
 	failedOverload
 	failureCount
 )
@@ -92,10 +95,10 @@ func (m *meters) count(answers []answer) {
 func (r *answer) failure() failure {
 	var bad protocolError
 	switch {
-	case r.err == errStale:
-		return failedStale
-	case r.err == errFlushed:
-		return failedFlushed
+	case r.err == errQueuedTooLong:
+		return failedQueuedTooLong
+	case r.err == errDataLoss:
+		return failedDataLoss
 	case errors.As(r.err, &bad):
 		return failedProtocol
 	case r.replied:
@@ -135,8 +138,8 @@ func (m *meters) stats() NodeStats {
 		Connects: m.connects.Load(), Disconnects: m.disconnects.Load(),
 		Failures: NodeFailures{
 			Timeout: of(failedTimeout), Connection: of(failedConnection), Down: of(failedDown), Quarantined: of(failedQuarantined),
-			Server: of(failedServer), Protocol: of(failedProtocol), Flushed: of(failedFlushed), Stale: of(failedStale),
-			Overloaded: of(failedOverload),
+			Server: of(failedServer), Protocol: of(failedProtocol),
+			DataLoss: of(failedDataLoss), QueuedTooLong: of(failedQueuedTooLong), Overloaded: of(failedOverload),
 		},
 	}
 }

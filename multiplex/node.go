@@ -63,10 +63,11 @@ type NodeStatus struct {
 	Err error
 	// Pending is how many attempts wait to be sent to it.
 	Pending int
-	// Unreleased is how many releases are kept for it until it can answer them.
-	Unreleased int
-	// GivenUp counts releases that were kept for it and dropped, because their keys have expired or too many were kept.
-	GivenUp uint64
+	// PendingReleases is how many releases are kept for it until it can answer them.
+	PendingReleases int
+	// DroppedReleases counts releases that were kept for it and then dropped, because their keys
+	// had expired or too many were kept.
+	DroppedReleases uint64
 	// Stats are counts since New.
 	Stats NodeStats
 }
@@ -112,7 +113,7 @@ type node struct {
 	err     error         // why it is down, quarantined or failing, or its connection was lost
 	settled chan struct{} // open while connecting
 	causes  causes
-	unreleased
+	pendingReleases
 }
 
 func newNode(m *Mux, index int, e endpoint) (*node, error) {
@@ -247,7 +248,8 @@ func (n *node) status() NodeStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := NodeStatus{
-		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(), Unreleased: len(n.list), GivenUp: n.dropped,
+		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(),
+		PendingReleases: len(n.list), DroppedReleases: n.dropped,
 		Stats: n.stats(),
 	}
 	if s.State.mute() || s.State == NodeFailing {

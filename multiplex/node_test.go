@@ -135,7 +135,7 @@ func TestAFrozenNodeGathersNothing(t *testing.T) {
 
 // The goal: after a reconnect the kept releases go before anything else, so that nobody is refused by a key that only waits
 // to be deleted.
-func TestKeptReleasesGoBeforeWaitingAcquires(t *testing.T) {
+func TestPendingReleasesGoBeforeWaitingAcquires(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
 	m := start(t, nodes.URLs(), func(c *Config) {

@@ -318,7 +318,7 @@ func TestAnotherClientLiftsTheQuarantine(t *testing.T) {
 	becomes(t, second, 0, NodeUp, "")
 }
 
-// The goal: what a quarantined node is owed is given up when its keys have expired, as for a node that is down.
+// The goal: what a quarantined node is owed is dropped when its keys have expired, as for a node that is down.
 func TestAQuarantinedNodeIsOwedItsReleasesOnlyUntilTheyHaveExpired(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
@@ -329,9 +329,9 @@ func TestAQuarantinedNodeIsOwedItsReleasesOnlyUntilTheyHaveExpired(t *testing.T)
 	becomes(t, m, 0, NodeQuarantined, "")
 	release := m.Release(c, 1)
 	require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
-	require.Equal(t, 1, m.Nodes()[0].Unreleased)
+	require.Equal(t, 1, m.Nodes()[0].PendingReleases)
 	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil }, patient, time.Millisecond)
-	require.EqualValues(t, 1, m.Nodes()[0].GivenUp)
+	require.EqualValues(t, 1, m.Nodes()[0].DroppedReleases)
 	require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
 	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"), "a lock command reached a quarantined node")
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // The goal: a node may still do the part of a large set under which its connection broke, whatever it said about the other parts, before or
-// after. Else its release would be given up when the keys should have expired, and it would count although it may still shorten a lease.
+// after. Else its release would be dropped when the keys should have expired, and it would count although it may still shorten a lease.
 func TestAPartThatBrokeIsNotForgotten(t *testing.T) {
 	keys := make([]string, script.MaxKeys+1)
 	for i := range keys {

@@ -2,7 +2,7 @@ package multiplex
 
 import "sync/atomic"
 
-// Stats are counts since New, but for Unreleased.
+// Stats are counts since New, but for PendingReleases.
 type Stats struct {
 	// Flushes is the number of trips made to all nodes together.
 	Flushes uint64
@@ -10,27 +10,30 @@ type Stats struct {
 	Operations uint64
 	// Attempts is the number of acquires that were started, by Acquire and by Contend.
 	Attempts uint64
-	// Splits is the number of acquires without a quorum for which some nodes granted and some refused, together as many as a
-	// quorum: had those that contended agreed, one would have had it. A race that another won in spite of that counts as well.
-	Splits uint64
-	// Unreleased is the number of releases that are kept now for nodes that could not answer them, added up over the nodes.
-	Unreleased int
-	// GivenUp is the number of releases that were kept and dropped, because their keys have expired or too many were kept.
-	GivenUp uint64
+	// SplitVotes is the number of acquires without a quorum for which some nodes granted and some
+	// refused, together as many as a quorum: had those that contended agreed, one would have had it.
+	// A race that another won in spite of that counts as well.
+	SplitVotes uint64
+	// PendingReleases is the number of releases that are kept now for nodes that could not answer
+	// them, added up over the nodes.
+	PendingReleases int
+	// DroppedReleases is the number of releases that were kept and then dropped, because their keys
+	// had expired or too many were kept.
+	DroppedReleases uint64
 }
 
 // counts are what the Mux counts itself.
-type counts struct{ attempts, splits atomic.Uint64 }
+type counts struct{ attempts, splitVotes atomic.Uint64 }
 
 // Stats returns the counts. They are not taken at one moment.
 func (m *Mux) Stats() Stats {
-	s := Stats{Attempts: m.attempts.Load(), Splits: m.splits.Load()}
+	s := Stats{Attempts: m.attempts.Load(), SplitVotes: m.splitVotes.Load()}
 	for _, n := range m.nodes {
 		s.Flushes += n.flushes.Load()
 		s.Operations += n.operations.Load()
 		n.mu.Lock()
-		s.Unreleased += len(n.list)
-		s.GivenUp += n.dropped
+		s.PendingReleases += len(n.list)
+		s.DroppedReleases += n.dropped
 		n.mu.Unlock()
 	}
 	return s
@@ -42,5 +45,5 @@ func (a *Attempt) tally() {
 		return
 	}
 	a.divided = true
-	a.mux.splits.Add(1)
+	a.mux.splitVotes.Add(1)
 }

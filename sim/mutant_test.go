@@ -75,7 +75,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
-		edit: edit{"multiplex/unreleased.go", "\tattempts := n.takeKept()\n", "\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n"},
+		edit: edit{"multiplex/pending.go", "\tattempts := n.takeKept()\n", "\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n"},
 	},
 	{
 		name: "stale", rule: "8: an extension is sent when the lease is over", finds: "after it ended",
@@ -166,7 +166,7 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "unsure", rule: "5: a release is given up while a broken connection may still be read",
+		name: "unsure", rule: "5: a release is dropped while a broken connection may still be read",
 		mix: "long,returning", finds: "soon after Close",
 		edit: edit{
 			"multiplex/claim.go", "\tif c.unsure().has(i) {\n",

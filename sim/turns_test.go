@@ -47,18 +47,18 @@ func TestProcessesTakeTurns(t *testing.T) {
 			})
 		}
 		all.Wait()
-		var attempts, splits uint64
+		var attempts, splitVotes uint64
 		for _, p := range r.processes {
 			attempts += p.current().Stats().Attempts
-			splits += p.current().Stats().Splits
+			splitVotes += p.current().Stats().SplitVotes
 		}
-		t.Logf("shares %v, %d attempts, %d splits in %v", shares, attempts, splits, time.Since(r.history.start)-recovering)
+		t.Logf("shares %v, %d attempts, %d split votes in %v", shares, attempts, splitVotes, time.Since(r.history.start)-recovering)
 		r.finish()
 		require.Empty(t, r.history.violations)
 		for _, share := range shares {
 			require.Greater(t, share, turns/processes/3)
 		}
 		require.Less(t, attempts, uint64(3*turns))
-		require.Less(t, splits, uint64(turns/10))
+		require.Less(t, splitVotes, uint64(turns/10))
 	})
 }

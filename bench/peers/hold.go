@@ -104,7 +104,8 @@ func (p *pile) LetGo(ctx context.Context) (lost int) {
 		return p.client.ReleaseAll(ctx, held...)
 	})
 	p.leases = nil
-	for end := time.Now().Add(longestGive); p.client.Stats().Unreleased > 0 && time.Now().Before(end); {
+	end := time.Now().Add(longestGive)
+	for p.client.Stats().PendingReleases > 0 && time.Now().Before(end) {
 		pause(ctx, 10*time.Millisecond)
 	}
 	return int(gone.Load())

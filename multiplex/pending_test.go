@@ -35,13 +35,13 @@ func TestOnlyWhatIsKeptTakesRoom(t *testing.T) {
 		require.Equal(t, 5, n.keys)
 		require.Len(t, n.takeKept(), 1)
 		require.Zero(t, n.keys)
-		keptBy(n, maxUnreleased+1, time.Minute)
+		keptBy(n, maxPendingReleases+1, time.Minute)
 		require.Len(t, n.list, 1)
 	})
 }
 
-// The goal: kept releases are sent in flushes as large as others are, oldest first, and not all at once.
-func TestKeptReleasesAreSentAFlushAtATime(t *testing.T) {
+// The goal: pending releases are sent in flushes as large as others are, oldest first, and not all at once.
+func TestPendingReleasesAreSentAFlushAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		stop()
@@ -60,6 +60,6 @@ func TestKeptReleasesAreSentAFlushAtATime(t *testing.T) {
 		}
 		n.resend()
 		require.Equal(t, [][]int{{maxFlush - 1, 1}, {2}, {maxFlush - 1}, {maxFlush + 1}, {1}}, flushes)
-		require.Zero(t, m.Nodes()[0].Unreleased)
+		require.Zero(t, m.Nodes()[0].PendingReleases)
 	})
 }

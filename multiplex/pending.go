@@ -2,19 +2,19 @@ package multiplex
 
 import "time"
 
-// maxUnreleased is the most keys whose releases are kept for one node that can't answer them. The oldest are given up
-// beyond it: their keys end with their TTL.
-const maxUnreleased = 1 << 18
+// maxPendingReleases is the most keys whose releases are kept for one node that can't answer them.
+// The oldest are dropped beyond it: their keys end with their TTL.
+const maxPendingReleases = 1 << 18
 
-// unreleased are the releases that one node could not answer: it was down, the connection broke, or it answered
-// with an error. The keeper sends them again. Guarded by node.mu.
-type unreleased struct {
-	list    []kept // oldest first
-	keys    int    // of all in list
-	dropped uint64 // releases given up, because their keys expired or because of maxUnreleased
+// pendingReleases are the releases that one node could not answer: it was down, the connection
+// broke, or it answered with an error. The keeper sends them again. Guarded by node.mu.
+type pendingReleases struct {
+	list    []pendingRelease // oldest first
+	keys    int              // of all in list
+	dropped uint64           // because their keys expired or because of maxPendingReleases
 }
 
-type kept struct {
+type pendingRelease struct {
 	attempt *Attempt
 	until   time.Time // when the keys have expired by themselves; zero: not known
 }
@@ -23,21 +23,21 @@ type kept struct {
 func (n *node) keep(a *Attempt) {
 	until := a.claim.keepUntil(a, n.index, time.Now())
 	n.mu.Lock()
-	n.list = append(n.list, kept{a, until})
+	n.list = append(n.list, pendingRelease{a, until})
 	n.keys += a.claim.Len()
-	if n.keys > maxUnreleased {
+	if n.keys > maxPendingReleases {
 		oldest := 0
-		for ; n.keys > maxUnreleased*3/4 && oldest < len(n.list)-1; oldest++ {
+		for ; n.keys > maxPendingReleases*3/4 && oldest < len(n.list)-1; oldest++ {
 			n.keys -= n.list[oldest].attempt.claim.Len()
 		}
 		n.dropped += uint64(oldest)
-		n.list = append([]kept(nil), n.list[oldest:]...)
+		n.list = append([]pendingRelease(nil), n.list[oldest:]...)
 	}
 	n.mu.Unlock()
 	signal(n.kept)
 }
 
-// discard gives up releases whose keys have expired: that is as good as an answer.
+// discard drops releases whose keys have expired: that is as good as an answer.
 func (n *node) discard() {
 	for _, a := range n.expired(time.Now()) {
 		n.mux.answered(a, n.index, answer{vote: granted})
