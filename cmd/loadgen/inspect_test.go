@@ -56,7 +56,7 @@ func TestInspectAsJSON(t *testing.T) {
 	require.Equal(t, "127.0.0.1:1", f.Nodes)
 	require.Equal(t, "external", f.Backend)
 	require.NotEmpty(t, f.Version)
-	require.Len(t, f.Findings, 2)
+	require.Len(t, f.Findings, 3, "it is down, it is the only one, and GuardStrict would be better for it")
 	require.Equal(t, "error", f.Findings[0].Severity)
 	require.Equal(t, "127.0.0.1:1", f.Findings[0].Node)
 	require.Equal(t, "warning", f.Findings[1].Severity)
