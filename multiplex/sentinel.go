@@ -406,8 +406,12 @@ func (s *sentinel) converse(ctx context.Context, w *word) error {
 	return err
 }
 
-// takeEpoch takes the fields of the master. A sentinel that does not show them has the epoch 0.
+// takeEpoch takes the fields of the master. A sentinel that does not show them has the epoch 0. But
+// if only its user may not see them, a stale sentinel could win, so that is an error.
 func (w *word) takeEpoch(r reply) error {
+	if strings.HasPrefix(r.text, "NOPERM ") {
+		return r.failure()
+	}
 	for i := 0; i+1 < len(r.items); i += 2 {
 		if r.items[i].text == "config-epoch" {
 			w.epoch, _ = strconv.ParseInt(r.items[i+1].text, 10, 64)

@@ -23,12 +23,14 @@ type oracle struct {
 	mu     sync.Mutex // guards all below
 	master string     // "" if it knows of none
 	epoch  int
-	dead   bool              // it refuses connections
-	mute   bool              // it accepts them, and never answers
-	says   string            // in answer to everything; "" for the usual
-	conns  map[net.Conn]bool // that are open
-	asked  int               // questions for the master
-	auth   []string          // the last AUTH
+	dead   bool   // it refuses connections
+	mute   bool   // it accepts them, and never answers
+	says   string // in answer to everything; "" for the usual
+	// secretive: its user may not ask for the epoch.
+	secretive bool
+	conns     map[net.Conn]bool // that are open
+	asked     int               // questions for the master
+	auth      []string          // the last AUTH
 }
 
 func (o *oracle) dial() (net.Conn, error) {
@@ -84,6 +86,8 @@ func (o *oracle) answer(words []reply) string {
 		return o.says
 	case o.says != "":
 		return o.says
+	case words[1].text == "MASTER" && o.secretive:
+		return "-NOPERM no\r\n"
 	case words[1].text == "MASTER" && o.master == "":
 		return "-ERR No such master with that name\r\n"
 	case words[1].text == "MASTER":
@@ -574,6 +578,25 @@ func TestSentinel_AnErrorSaysWhatToDo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The goal: a sentinel whose user may not ask for the epoch leads nowhere, and the status says which
+// right is missing. Without epochs a sentinel that was cut off would keep the client on an old master.
+func TestSentinel_TheEpochHasToBeAllowed(t *testing.T) {
+	w := newWatched("old")
+	for _, o := range w.sentinels {
+		o.secretive = true
+	}
+	inWatched(t, w, func(t *testing.T, m *Mux) {
+		synctest.Wait()
+		status := m.Nodes()[0]
+		require.Equal(t, NodeDown, status.State)
+		require.ErrorContains(t, status.Err, "sentinel s2:26379: NOPERM no: give the user at the "+
+			"sentinels +sentinel|get-master-addr-by-name and +sentinel|master")
+		w.sentinels[1].tell(func(o *oracle) { o.secretive = false })
+		time.Sleep(sentinelEvery)
+		settled(t, m)
+	})
 }
 
 // The goal: one sentinel that answers is enough, whichever it is and whatever the others do, and the
