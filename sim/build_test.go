@@ -35,6 +35,9 @@ func seeded() []edit {
 	for _, file := range []string{"wait.go", "lease/due.go", "multiplex/keeper.go"} {
 		edits = append(edits, edit{file, `"math/rand/v2"`, `rand "github.com/lockpipe/lockpipe/sim/dice"`})
 	}
+	for _, file := range []string{"multiplex/renew.go", "multiplex/failing.go"} {
+		edits = append(edits, edit{file, `mathrand "math/rand/v2"`, `mathrand "github.com/lockpipe/lockpipe/sim/dice"`})
+	}
 	return edits
 }
 

@@ -37,7 +37,11 @@ func (h *history) unconfirmable() {
 		for _, mine := range holds {
 			for _, e := range mine.extension {
 				for _, other := range holds {
-					if from := asked[other.lease.Token()]; from.After(mine.from) && from.Before(e.called) {
+					from := other.from
+					if token := other.lease.Token(); token != "" {
+						from = asked[token]
+					}
+					if from.After(mine.from) && from.Before(e.called) {
 						h.violation("%s has an extension of %s confirmed, and %s has held it since %v", mine.who, key, other.who, other.from.Sub(h.start))
 					}
 				}
