@@ -214,7 +214,7 @@ func TestInspectLooksAtNodesWithoutAVote(t *testing.T) {
 // The goal: a Sentinel and a node of a Redis Cluster are known as such.
 func TestInspectKnowsWhatIsNoMaster(t *testing.T) {
 	t.Parallel()
-	s := startLasting(t, "--cluster-enabled", "yes", "--port", "0")
+	s := startClusterNode(t)
 	sentinel := lockpipetest.StartReplicatedT(t).Sentinels()[0]
 	m := start(t, append(s.url(), sentinel), nil)
 	all, err := m.Inspect(t.Context())

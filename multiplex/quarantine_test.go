@@ -647,6 +647,17 @@ func startLasting(t *testing.T, args ...string) *lasting {
 	return s
 }
 
+// startClusterNode starts a node of a Redis Cluster. Its bus has a port of its own, or all such servers want the same one.
+func startClusterNode(t *testing.T) *lasting {
+	t.Helper()
+	free, err := net.Listen("tcp", ":0")
+	require.NoError(t, err)
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	require.NoError(t, err)
+	require.NoError(t, free.Close())
+	return startLasting(t, "--cluster-enabled", "yes", "--cluster-port", port)
+}
+
 func (s *lasting) socket() string { return filepath.Join(s.dir, "s") }
 func (s *lasting) url() []string  { return []string{"unix://" + s.socket()} }
 

@@ -69,7 +69,7 @@ func TestWhatAServerIsExplainsItsOtherErrors(t *testing.T) {
 // The goal: a real node of a cluster is refused at the first look.
 func TestANodeOfAClusterIsRefused(t *testing.T) {
 	t.Parallel()
-	s := startLasting(t, "--cluster-enabled", "yes", "--port", "0")
+	s := startClusterNode(t)
 	m := start(t, s.url(), nil)
 	becomes(t, m, 0, NodeDown, "it is a node of a Redis Cluster; give independent masters")
 }
