@@ -58,7 +58,7 @@ type Config struct {
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: TTL, and at most 90 days. Calls with a longer one are
 	// refused. All clients of the same nodes need the same MaxTTL. If their TTLs differ, give the longest of them to each.
-	// A node that may have forgotten locks does not vote for so long, and neither does the replica after a failover.
+	// A node that may have forgotten locks does not vote for MaxTTL, and neither does a replica after a failover.
 	MaxTTL time.Duration
 	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
 	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.

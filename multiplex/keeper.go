@@ -35,7 +35,7 @@ var errUnsteady = errors.New("the connection was lost at once")
 
 // errDataLoss is why an answer does not count, or why a connection is dropped.
 var errDataLoss = errors.New(
-	"the server was flushed, or the connection was made anew, before the answer")
+	"the server was flushed, or the connection was made again, before the answer")
 
 // connecting keeps the node connected until ctx ends. It is the node's keeper: the only goroutine that may dial.
 func (n *node) connecting(ctx context.Context) {

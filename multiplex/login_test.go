@@ -133,7 +133,7 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 }
 
 // The goal: the connector and Inspect ask in turns. A call of the one that hangs is left, and the
-// other one is told so within its limit. A node that is up stays so.
+// other one gets an error within its limit. A node that is up stays so.
 func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls, now, most atomic.Int32

@@ -245,8 +245,8 @@ func (b *hold) extended(called, returned time.Time, confirmed bool) {
 	}
 }
 
-// noticed sets when the holder is told at the latest, if the lease ends before the client has to look
-// at its clock again. history.mu is held.
+// noticed sets when the holder is notified at the latest, if the lease ends before the client has to
+// look at its clock again. history.mu is held.
 func (b *hold) noticed() {
 	if notice := b.history.notice; !b.until.IsZero() && b.until.Before(notice) {
 		b.cut = cut{b.until, notice, notice}
