@@ -22,8 +22,9 @@ import (
 	"testing"
 )
 
-// The architecture, as far as it can be read from the source. A rule that is in the way may be changed here, on purpose and in
-// view of a reviewer, and in DESIGN.md with it. Modules inside this one, such as bench/peers, keep their own rules.
+// The architecture, as far as it can be read from the source. A rule that is in the way may be
+// changed here, on purpose and in view of a reviewer, and in DESIGN.md with it. Modules inside this
+// one, such as bench/peers, keep their own rules.
 
 const (
 	modulePath  = "github.com/lockpipe/lockpipe"
@@ -53,7 +54,8 @@ var standardLibraryOnly = []string{"batch", "fence", "latency", "lease", "script
 
 // meaninglessNames say nothing about what is in a package.
 var meaninglessNames = []string{
-	"util", "utils", "common", "commons", "type", "types", "helper", "helpers", "misc", "shared", "base", "lib",
+	"util", "utils", "common", "commons", "type", "types", "helper", "helpers", "misc", "shared",
+	"base", "lib",
 }
 
 func TestImportsFollowTheTable(t *testing.T) {
@@ -61,13 +63,15 @@ func TestImportsFollowTheTable(t *testing.T) {
 	for _, f := range sources(t, production) {
 		allowed, listed := allowedImports[f.dir]
 		if !listed && !found[f.dir] {
-			t.Errorf("%s: package %s is not in the import table: give it a row in allowedImports, with as few imports as it needs", f.name, f.dir)
+			t.Errorf("%s: package %s is not in the import table: give it a row in "+
+				"allowedImports, with as few imports as it needs", f.name, f.dir)
 		}
 		found[f.dir] = true
 		for _, i := range f.imports {
 			dir, ours := inThisModule(i.path)
 			if listed && ours && !slices.Contains(allowed, dir) {
-				t.Errorf("%s: package %s may not import %s (only %q): move the code to a package that may, or hand it in as a function or a "+
+				t.Errorf("%s: package %s may not import %s (only %q): move the code to a "+
+					"package that may, or hand it in as a function or a "+
 					"one-method interface", f.at(i.pos), f.dir, i.path, allowed)
 			}
 		}
@@ -82,8 +86,10 @@ func TestImportsFollowTheTable(t *testing.T) {
 // The root package knows what a Pipeline refuses, and nothing else of it.
 func TestRootImportsBatchForItsErrorsOnly(t *testing.T) {
 	for _, f := range sources(t, production) {
-		if i, ok := f.importing(modulePath + "/batch"); ok && f.dir == "." && f.name != "errors.go" {
-			t.Errorf("%s: the root package imports batch in errors.go only, to re-export its errors: go through multiplex", f.at(i.pos))
+		if i, ok := f.importing(modulePath + "/batch"); ok && f.dir == "." &&
+			f.name != "errors.go" {
+			t.Errorf("%s: the root package imports batch in errors.go only, to re-export its "+
+				"errors: go through multiplex", f.at(i.pos))
 		}
 	}
 }
@@ -91,7 +97,8 @@ func TestRootImportsBatchForItsErrorsOnly(t *testing.T) {
 func TestOnlyMultiplexImportsRueidis(t *testing.T) {
 	for _, f := range sources(t, production) {
 		if i, ok := f.importing(rueidisPath); ok && f.dir != "multiplex" {
-			t.Errorf("%s: only multiplex may import %s: add what is missing to multiplex, without a rueidis type in its API", f.at(i.pos), i.path)
+			t.Errorf("%s: only multiplex may import %s: add what is missing to multiplex, "+
+				"without a rueidis type in its API", f.at(i.pos), i.path)
 		}
 	}
 }
@@ -100,7 +107,8 @@ func TestOnlyMultiplexImportsRueidis(t *testing.T) {
 func TestBatchDoesNotImportTime(t *testing.T) {
 	for _, f := range sources(t, production) {
 		if i, ok := f.importing("time"); ok && f.dir == "batch" {
-			t.Errorf("%s: package batch may not import time: let the caller decide about time, and tell the pipeline what it decided", f.at(i.pos))
+			t.Errorf("%s: package batch may not import time: let the caller decide about time, "+
+				"and tell the pipeline what it decided", f.at(i.pos))
 		}
 	}
 }
@@ -110,7 +118,8 @@ func TestInnerPackagesImportTheStandardLibraryOnly(t *testing.T) {
 		for _, i := range f.imports {
 			first, _, _ := strings.Cut(i.path, "/")
 			if slices.Contains(standardLibraryOnly, f.dir) && strings.Contains(first, ".") {
-				t.Errorf("%s: package %s imports the standard library only, not %s: let the package that uses it hand in what it needs",
+				t.Errorf("%s: package %s imports the standard library only, not %s: let the "+
+					"package that uses it hand in what it needs",
 					f.at(i.pos), f.dir, i.path)
 			}
 		}
@@ -129,7 +138,8 @@ func TestNoFunctionIsLongerThanAScreen(t *testing.T) {
 				return true
 			}
 			if lines := f.line(n.End()) - f.line(n.Pos()) + 1; lines > maxFunctionLines {
-				t.Errorf("%s: %s has %d lines, above %d: give a part of it a name and make it a function", f.at(n.Pos()), name, lines, maxFunctionLines)
+				t.Errorf("%s: %s has %d lines, above %d: give a part of it a name and make it a "+
+					"function", f.at(n.Pos()), name, lines, maxFunctionLines)
 			}
 			return true
 		})
@@ -141,7 +151,8 @@ func TestNoPackageHasAMeaninglessName(t *testing.T) {
 		name := strings.TrimSuffix(f.syntax.Name.Name, "_test")
 		for _, n := range []string{name, path.Base(f.dir)} {
 			if slices.Contains(meaninglessNames, n) {
-				t.Errorf("%s: the name %q says nothing: name the package after what it provides, or move its parts to where they are used",
+				t.Errorf("%s: the name %q says nothing: name the package after what it "+
+					"provides, or move its parts to where they are used",
 					f.at(f.syntax.Name.Pos()), n)
 				break
 			}
@@ -162,10 +173,12 @@ func TestEveryPackageIsDocumentedOnce(t *testing.T) {
 	for _, dir := range slices.Sorted(maps.Keys(comments)) {
 		switch files := comments[dir]; len(files) {
 		case 0:
-			t.Errorf("%s: the package has no package comment: say above one package clause what it is for", dir)
+			t.Errorf("%s: the package has no package comment: say above one package clause what "+
+				"it is for", dir)
 		case 1:
 		default:
-			t.Errorf("%s: the package has %d package comments, in %s: keep one", dir, len(files), strings.Join(files, " and "))
+			t.Errorf("%s: the package has %d package comments, in %s: keep one", dir, len(files),
+				strings.Join(files, " and "))
 		}
 	}
 }
@@ -174,21 +187,23 @@ func TestEveryExportedIdentifierIsDocumented(t *testing.T) {
 	for _, f := range sources(t, production) {
 		for _, d := range f.syntax.Decls {
 			for _, id := range undocumented(d) {
-				t.Errorf("%s: %s is exported and has no doc comment: say what it is, with units, what errors it returns and what holds afterwards",
+				t.Errorf("%s: %s is exported and has no doc comment: say what it is, with "+
+					"units, what errors it returns and what holds afterwards",
 					f.at(id.pos), id.name)
 			}
 		}
 	}
 }
 
-// Users of the API must be free of the Redis client that is used today. Types are looked at as the compiler sees them, so
-// also those that are only inferred or promoted by embedding.
+// Users of the API must be free of the Redis client that is used today. Types are looked at as the
+// compiler sees them, so also those that are only inferred or promoted by embedding.
 func TestNoExportedAPINamesARueidisType(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, name := range p.Scope().Names() {
 			w := &apiWalk{seen: make(map[types.Type]bool)}
 			if o := p.Scope().Lookup(name); o.Exported() && w.on(p.Name()+"."+name, o.Type()) {
-				t.Errorf("%s lets users see %s: use a type of the standard library or of multiplex instead", strings.Join(w.way, ", "), w.found)
+				t.Errorf("%s lets users see %s: use a type of the standard library or of "+
+					"multiplex instead", strings.Join(w.way, ", "), w.found)
 			}
 		}
 	}
@@ -198,9 +213,10 @@ func TestNoExportedAPINamesARueidisType(t *testing.T) {
 func packages(t *testing.T) map[string]*types.Package {
 	t.Helper()
 	files := compiled(t)
-	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(importPath string) (io.ReadCloser, error) {
-		return os.Open(files[importPath])
-	})
+	imports := importer.ForCompiler(token.NewFileSet(), "gc",
+		func(importPath string) (io.ReadCloser, error) {
+			return os.Open(files[importPath])
+		})
 	found := make(map[string]*types.Package)
 	for importPath := range files {
 		if _, ours := inThisModule(importPath); !ours {
@@ -213,7 +229,8 @@ func packages(t *testing.T) map[string]*types.Package {
 		found[importPath] = p
 	}
 	if len(found) < len(allowedImports) {
-		t.Fatalf("only %d packages were found, and allowedImports has %d: see what go list returns", len(found), len(allowedImports))
+		t.Fatalf("only %d packages were found, and allowedImports has %d: see what go list returns",
+			len(found), len(allowedImports))
 	}
 	return found
 }
@@ -273,7 +290,8 @@ func (w *apiWalk) names(t types.Type) bool {
 	return false
 }
 
-// namesInNamed looks into types of this module; others cannot know rueidis but by their type arguments.
+// namesInNamed looks into types of this module; others cannot know rueidis but by their type
+// arguments.
 func (w *apiWalk) namesInNamed(t *types.Named) bool {
 	for arg := range t.TypeArgs().Types() {
 		if w.names(arg) {
@@ -285,7 +303,8 @@ func (w *apiWalk) namesInNamed(t *types.Named) bool {
 	} else if _, ours := inThisModule(p.Path()); !ours {
 		return false
 	}
-	return w.namesInTypeParams(t.TypeParams()) || w.names(t.Underlying()) || w.names(types.NewPointer(t))
+	return w.namesInTypeParams(t.TypeParams()) || w.names(t.Underlying()) ||
+		w.names(types.NewPointer(t))
 }
 
 func (w *apiWalk) namesInTypeParams(list *types.TypeParamList) bool {
@@ -325,10 +344,14 @@ func (w *apiWalk) on(step string, t types.Type) bool {
 	return false
 }
 
-// compiled returns the files with the compiled form of this module's packages, of others that are named, and of all they import, by import path.
+// compiled returns the files with the compiled form of this module's packages, of others that are
+// named, and of all they import, by import path.
 func compiled(t *testing.T, others ...string) map[string]string {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Export", "./..."}, others...)...)
+	cmd := exec.Command("go", append([]string{
+		"list", "-export", "-deps", "-json=ImportPath,Export",
+		"./...",
+	}, others...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -352,8 +375,9 @@ type identifier struct {
 	pos  token.Pos
 }
 
-// undocumented returns the exported identifiers of a declaration that have no comment: functions, types, methods of exported types,
-// constants and variables. A comment on a const or var group counts for all in the group, and one on a type for its fields.
+// undocumented returns the exported identifiers of a declaration that have no comment: functions,
+// types, methods of exported types, constants and variables. A comment on a const or var group
+// counts for all in the group, and one on a type for its fields.
 func undocumented(d ast.Decl) []identifier {
 	var missing []identifier
 	switch d := d.(type) {
@@ -426,7 +450,10 @@ func (f *source) line(p token.Pos) int { return f.fset.Position(p).Line }
 
 // importing returns the first import of a package or of one below it.
 func (f *source) importing(importPath string) (importLine, bool) {
-	i := slices.IndexFunc(f.imports, func(i importLine) bool { return isOrIsBelow(i.path, importPath) })
+	i := slices.IndexFunc(f.imports, func(i importLine) bool {
+		return isOrIsBelow(i.path,
+			importPath)
+	})
 	if i < 0 {
 		return importLine{}, false
 	}
@@ -449,12 +476,14 @@ func sources(t *testing.T, withTests bool) []*source {
 			return err
 		case entry.IsDir() && name != "." && !holdsPackages(name):
 			return fs.SkipDir
-		case entry.IsDir() || !strings.HasSuffix(name, ".go") || !withTests && strings.HasSuffix(name, "_test.go"):
+		case entry.IsDir() || !strings.HasSuffix(name, ".go") || !withTests &&
+			strings.HasSuffix(name, "_test.go"):
 			return nil
 		}
 		f := &source{name: filepath.ToSlash(name), fset: token.NewFileSet()}
 		f.dir = path.Dir(f.name)
-		if f.syntax, err = parser.ParseFile(f.fset, name, nil, parser.ParseComments|parser.SkipObjectResolution); err != nil {
+		if f.syntax, err = parser.ParseFile(f.fset, name, nil,
+			parser.ParseComments|parser.SkipObjectResolution); err != nil {
 			return err
 		}
 		for _, s := range f.syntax.Imports {
@@ -476,7 +505,8 @@ func sources(t *testing.T, withTests bool) []*source {
 	return files
 }
 
-// holdsPackages reports whether the go command would look for packages of this module in the directory.
+// holdsPackages reports whether the go command would look for packages of this module in the
+// directory.
 func holdsPackages(dir string) bool {
 	base := filepath.Base(dir)
 	if base == "testdata" || base == "vendor" || base[0] == '.' || base[0] == '_' {

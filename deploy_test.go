@@ -17,7 +17,8 @@ import (
 
 var metricName = regexp.MustCompile(`\blockpipe_[a-z_]+\b`)
 
-// mentioned are the metrics that a file speaks of, a histogram's samples by the name of the histogram.
+// mentioned are the metrics that a file speaks of, a histogram's samples by the name of the
+// histogram.
 func mentioned(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -41,14 +42,18 @@ func family(sample string) string {
 	return sample
 }
 
-// The goal: the dashboard, the alerts and the documentation speak of metrics that there are, and the dashboard and the documentation of all.
+// The goal: the dashboard, the alerts and the documentation speak of metrics that there are, and
+// the dashboard and the documentation of all.
 func TestWhatIsDeployedKnowsTheMetrics(t *testing.T) {
 	c := connected(t, newClient(t, lockpipetest.StartT(t, 3)))
 	told := make(map[string]bool)
 	for sample := range scrape(t, c) {
 		told[family(sample)] = true
 	}
-	for file, all := range map[string]bool{"deploy/alerts.yml": false, "deploy/grafana/dashboards/lockpipe.json": true, "docs/operations.md": true} {
+	for file, all := range map[string]bool{
+		"deploy/alerts.yml":                       false,
+		"deploy/grafana/dashboards/lockpipe.json": true, "docs/operations.md": true,
+	} {
 		names := mentioned(t, file)
 		for name := range names {
 			require.Contains(t, told, name, "%s: there is no such metric", file)
@@ -59,7 +64,8 @@ func TestWhatIsDeployedKnowsTheMetrics(t *testing.T) {
 	}
 }
 
-// The goal: each alert says when it fires, how much it matters and what it is about, and the documentation says what to do.
+// The goal: each alert says when it fires, how much it matters and what it is about, and the
+// documentation says what to do.
 func TestAlertsAreWhole(t *testing.T) {
 	text, err := os.ReadFile("deploy/alerts.yml")
 	require.NoError(t, err)
@@ -89,7 +95,10 @@ func TestAlertsFire(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool is not installed: whether Prometheus takes the alert rules was not tested")
 	}
-	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}, {"check", "config", "prometheus.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {
+		"test", "rules",
+		"alerts_test.yml",
+	}, {"check", "config", "prometheus.yml"}} {
 		cmd := exec.Command(promtool, args...)
 		cmd.Dir = "deploy"
 		out, err := cmd.CombinedOutput()
@@ -101,16 +110,23 @@ func TestAlertsFire(t *testing.T) {
 func TestTheDashboardsQueriesAreValid(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("promtool is not installed: whether Prometheus understands the dashboard was not tested")
+		t.Skip("promtool is not installed: whether Prometheus understands the dashboard was not " +
+			"tested")
 	}
 	var rules []map[string]string
 	for _, p := range dashboard(t).Panels {
 		for _, q := range p.Targets {
 			expr := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*").Replace(q.Expr)
-			rules = append(rules, map[string]string{"record": fmt.Sprint("panel:", len(rules)), "expr": expr})
+			rules = append(rules, map[string]string{
+				"record": fmt.Sprint("panel:", len(rules)),
+				"expr":   expr,
+			})
 		}
 	}
-	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{
+		"name":  "dashboard",
+		"rules": rules,
+	}}})
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "rules.yml") // JSON is YAML
 	require.NoError(t, os.WriteFile(file, text, 0o600))
@@ -118,7 +134,8 @@ func TestTheDashboardsQueriesAreValid(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// The goal: Grafana can show the dashboard: it is valid JSON, each panel asks something, and no two overlap.
+// The goal: Grafana can show the dashboard: it is valid JSON, each panel asks something, and no two
+// overlap.
 func TestTheDashboardIsWhole(t *testing.T) {
 	taken, ids := make(map[[2]int]string), make(map[int]bool)
 	for _, p := range dashboard(t).Panels {
