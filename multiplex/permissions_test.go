@@ -40,7 +40,10 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	t.Helper()
 	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })
 	var status NodeStatus
-	require.Eventually(t, func() bool { status = m.Nodes()[0]; return status.State != NodeConnecting }, patient, time.Millisecond)
+	require.Eventually(t, func() bool {
+		status = m.Nodes()[0]
+		return status.State != NodeConnecting
+	}, patient, time.Millisecond)
 	if status.State != NodeUp {
 		return []string{status.Err.Error()}
 	}
