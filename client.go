@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/latency"
+	"github.com/lockpipe/lockpipe/internal/histogram"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
@@ -248,7 +248,7 @@ const (
 )
 
 // LatencyHistogram counts how long things took, in classes: NodeStats.Latency.
-type LatencyHistogram = latency.Counts
+type LatencyHistogram = histogram.Snapshot
 
 // GuardMode is what the restart guard does: see Config.RestartGuard.
 type GuardMode = multiplex.GuardMode

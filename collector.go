@@ -3,7 +3,7 @@ package lockpipe
 import (
 	"math"
 
-	"github.com/lockpipe/lockpipe/latency"
+	"github.com/lockpipe/lockpipe/internal/histogram"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -100,7 +100,7 @@ func (c *Client) Collect(to chan<- prometheus.Metric) {
 func (c *Client) collectCalls(s sink) {
 	m := &c.meters
 	for k, kind := range callKinds {
-		took := m.grants[k].Counts()
+		took := m.grants[k].Snapshot()
 		s.histogram(descAcquire, took, kind)
 		for _, o := range callOutcomes {
 			n := m.failures[k][o].Load()
@@ -110,11 +110,11 @@ func (c *Client) collectCalls(s sink) {
 			s.counter(descCalls, n, kind, o.String())
 		}
 	}
-	var took latency.Counts
+	var took histogram.Snapshot
 	for _, o := range attemptOutcomes {
 		counts := m.tried(o)
 		s.counter(descAttempts, counts.Total(), o.String())
-		took = took.Plus(counts)
+		took = took.Add(counts)
 	}
 	s.histogram(descAttempt, took)
 	s.counter(descSplitVotes, c.mux.Stats().SplitVotes)
@@ -125,11 +125,11 @@ func (c *Client) collectCalls(s sink) {
 
 func (c *Client) collectLeases(s sink) {
 	m := &c.meters
-	var kept latency.Counts
+	var kept histogram.Snapshot
 	for _, o := range endOutcomes {
-		counts := m.holds[o].Counts()
+		counts := m.holds[o].Snapshot()
 		s.counter(descEnded, counts.Total(), o.String())
-		kept = kept.Plus(counts)
+		kept = kept.Add(counts)
 	}
 	s.histogram(descHold, kept)
 	s.gauge(descHeld, c.leases.Stats().Held)
@@ -176,9 +176,9 @@ func (s sink) gauge(d *prometheus.Desc, n int, labels ...string) {
 	s <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 }
 
-func (s sink) histogram(d *prometheus.Desc, c latency.Counts, labels ...string) {
+func (s sink) histogram(d *prometheus.Desc, c histogram.Snapshot, labels ...string) {
 	total, buckets := uint64(0), make(map[float64]uint64)
-	for upper, n := range c.Classes() {
+	for upper, n := range c.Buckets() {
 		if total += n; upper != math.MaxInt64 {
 			buckets[upper.Seconds()] = total
 		}

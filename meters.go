@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/latency"
+	"github.com/lockpipe/lockpipe/internal/histogram"
 )
 
 // callKind is which calls are counted together.
@@ -75,11 +75,11 @@ var (
 // nothing waits for anything.
 type meters struct {
 	// By outcome, from before the first byte.
-	attempts [outcomeRejected]latency.Histogram
+	attempts [outcomeRejected]histogram.Histogram
 	// Calls that were granted, from the call to the lease.
-	grants     [len(callKinds)]latency.Histogram
+	grants     [len(callKinds)]histogram.Histogram
 	failures   [len(callKinds)][outcomeRejected + 1]atomic.Uint64 // calls that were not
-	holds      [outcomeLost + 1]latency.Histogram                 // leases that are over
+	holds      [outcomeLost + 1]histogram.Histogram               // leases that are over
 	extensions [outcomeAlreadyEnded + 1]atomic.Uint64
 	releases   [outcomeAlreadyEnded + 1]atomic.Uint64
 }
@@ -125,10 +125,10 @@ func (m *meters) granted(o *call, began, sent time.Time) {
 
 // tried returns the attempts of an outcome. Those of calls that make just one were not counted for
 // themselves, to spare the usual call a part of its cost.
-func (m *meters) tried(o outcome) latency.Counts {
-	counts := m.attempts[o].Counts()
+func (m *meters) tried(o outcome) histogram.Snapshot {
+	counts := m.attempts[o].Snapshot()
 	if o == outcomeGranted {
-		counts = counts.Plus(m.grants[callTry].Counts()).Plus(m.grants[callEach].Counts())
+		counts = counts.Add(m.grants[callTry].Snapshot()).Add(m.grants[callEach].Snapshot())
 	}
 	return counts
 }

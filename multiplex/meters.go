@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
-	"github.com/lockpipe/lockpipe/latency"
+	"github.com/lockpipe/lockpipe/internal/histogram"
 )
 
 // NodeStats are counts about one node since New.
@@ -17,7 +17,7 @@ type NodeStats struct {
 	Flushes, Operations uint64
 	// Latency is how long trips took, from when they were sent to the answer, or to the end of the
 	// connection.
-	Latency latency.Counts
+	Latency histogram.Snapshot
 	// Failures are operations without a vote, by the reason.
 	Failures NodeFailures
 	// Connects is how often the node came up, and Disconnects how often it did not stay so; at
@@ -82,7 +82,7 @@ const (
 // meters count what one node does: for each flush and for each failure, never for each operation.
 type meters struct {
 	flushes, operations   atomic.Uint64 // made, and carried by them
-	trips                 latency.Histogram
+	trips                 histogram.Histogram
 	failures              [failureCount]atomic.Uint64
 	connects, disconnects atomic.Uint64
 }
@@ -142,7 +142,7 @@ func (m *meters) moved(before, after NodeState) {
 func (m *meters) stats() NodeStats {
 	of := func(f failure) uint64 { return m.failures[f].Load() }
 	return NodeStats{
-		Flushes: m.flushes.Load(), Operations: m.operations.Load(), Latency: m.trips.Counts(),
+		Flushes: m.flushes.Load(), Operations: m.operations.Load(), Latency: m.trips.Snapshot(),
 		Connects: m.connects.Load(), Disconnects: m.disconnects.Load(),
 		Failures: NodeFailures{
 			Timeout: of(failedTimeout), Connection: of(failedConnection), Down: of(failedDown),
