@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/fenceclock"
 	"github.com/lockpipe/lockpipe/internal/histogram"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -33,7 +34,7 @@ type Client struct {
 	asyncs    asyncs
 	outage    outage
 	rivals    rivals
-	fences    fences
+	fences    *fenceclock.Clock
 	handovers atomic.Uint64
 	callbacks callbacks
 	losses    losses
@@ -70,7 +71,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		ended: make(chan struct{}),
 	}
 	c.reserved = multiplex.NewReserved(cfg.Prefix)
-	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
+	c.fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
 	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
 	c.outage.logger = cfg.Logger
 	c.outage.reachable = func() bool { return c.mux.Reachable() }

@@ -30,7 +30,7 @@ func (c *Client) newLease(keys []string, floor, fences int64) *Lease {
 	f.claim.Init(c.cfg.Prefix, keys, string(token[:]))
 	if fences > 0 {
 		now := time.Now()
-		first, last := c.fences.take(floor, fences)
+		first, last := c.fences.Reserve(floor, fences)
 		f.claim.Fence(now, first, last)
 	}
 	f.lease.client, f.lease.claim = c, &f.claim

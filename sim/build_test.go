@@ -31,7 +31,7 @@ type edit struct{ file, old, new string }
 func seeded() []edit {
 	edits := []edit{
 		{"sim/dice/dice.go", "const Thrown = false", "const Thrown = true"},
-		{"client.go", "c.fences.lead = time.Now, ", "c.fences.lead = dice.Clock(), "},
+		{"client.go", "fenceclock.New(time.Now, ", "fenceclock.New(dice.Clock(), "},
 		{
 			"client.go", "return newClient(cfg, suspended())",
 			"return newClient(cfg, dice.Suspended())",

@@ -19,23 +19,26 @@ const (
 
 // allowedImports says which packages of this module each package may import, by their directories.
 var allowedImports = map[string][]string{
-	"cmd/loadgen":        {"bench", "bench/page"},
-	"bench/page":         {"bench"},
-	"bench":              {".", "lockpipetest", "fence"},
-	".":                  {"multiplex", "lease", "waitroom", "batch", "internal/histogram"},
-	"multiplex":          {"batch", "script", "internal/histogram"},
-	"batch":              {},
-	"fence":              {},
-	"internal/histogram": {},
-	"lease":              {},
-	"script":             {},
-	"waitroom":           {},
-	"lockpipetest":       {},
+	"cmd/loadgen": {"bench", "bench/page"},
+	"bench/page":  {"bench"},
+	"bench":       {".", "lockpipetest", "fence"},
+	".": {
+		"multiplex", "lease", "waitroom", "batch", "internal/fenceclock", "internal/histogram",
+	},
+	"multiplex":           {"batch", "script", "internal/histogram"},
+	"batch":               {},
+	"fence":               {},
+	"internal/fenceclock": {},
+	"internal/histogram":  {},
+	"lease":               {},
+	"lockpipetest":        {},
+	"script":              {},
+	"waitroom":            {},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
 var standardLibraryOnly = []string{
-	"batch", "fence", "internal/histogram", "lease", "script", "waitroom",
+	"batch", "fence", "internal/fenceclock", "internal/histogram", "lease", "script", "waitroom",
 }
 
 // meaninglessNames say nothing about what is in a package.
