@@ -164,7 +164,7 @@ func (a *asyncCall) finish(l *Lease, err error) {
 		c.meters.failed(callAsync, err, 1)
 	}
 	done := a.done
-	c.callbacks.push(func() {
+	c.callbacks.Run(func() {
 		c.asyncs.unfinished.Add(-1)
 		done(l, err)
 	})

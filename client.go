@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
 	"github.com/lockpipe/lockpipe/internal/histogram"
 	"github.com/lockpipe/lockpipe/lease"
@@ -36,7 +37,7 @@ type Client struct {
 	rivals    rivals
 	fences    *fenceclock.Clock
 	handovers atomic.Uint64
-	callbacks callbacks
+	callbacks *callbacks.Pool
 	losses    losses
 	meters    meters
 
@@ -72,7 +73,8 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	}
 	c.reserved = multiplex.NewReserved(cfg.Prefix)
 	c.fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
-	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
+	c.callbacks = callbacks.New(cfg.Logger)
+	c.losses.logger, c.losses.run = cfg.Logger, c.callbacks.TryRun
 	c.outage.logger = cfg.Logger
 	c.outage.reachable = func() bool { return c.mux.Reachable() }
 	c.leases = lease.NewManager(lease.Config{
@@ -314,7 +316,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	err := c.mux.Close(ctx)
 	c.losses.close()
-	c.callbacks.close()
+	c.callbacks.Close()
 	return closeError(failed, len(held), err)
 }
 

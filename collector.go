@@ -140,8 +140,8 @@ func (c *Client) collectLeases(s sink) {
 		s.counter(descReleases, m.releases[o].Load(), o.String())
 	}
 	s.counter(descHandovers, c.handovers.Load())
-	s.counter(descPanics, c.callbacks.panics.Load())
-	s.counter(descOnLost, c.callbacks.dropped.Load())
+	s.counter(descPanics, c.callbacks.Panics())
+	s.counter(descOnLost, c.callbacks.Dropped())
 }
 
 // sink takes metrics in the form in which a Client has them.
