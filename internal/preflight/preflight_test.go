@@ -1,4 +1,4 @@
-package lockpipe
+package preflight
 
 import (
 	"errors"
@@ -12,13 +12,51 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
+// severity is the method of Report that took a finding.
+type severity int
+
+const (
+	info severity = iota
+	warning
+	failure
+)
+
+type finding struct {
+	node     string
+	severity severity
+	text     string
+}
+
+// report keeps the findings, in order.
+type report []finding
+
+func (r *report) Info(node, text string)    { *r = append(*r, finding{node, info, text}) }
+func (r *report) Warning(node, text string) { *r = append(*r, finding{node, warning, text}) }
+func (r *report) Error(node, text string)   { *r = append(*r, finding{node, failure, text}) }
+
+// check returns the findings.
+func check(set Settings, facts []multiplex.Facts) []finding {
+	var all report
+	Check(set, facts, &all)
+	return all
+}
+
+// worst returns the highest severity among the findings.
+func worst(all []finding) severity {
+	highest := info
+	for _, f := range all {
+		highest = max(highest, f.severity)
+	}
+	return highest
+}
+
 // healthy is a node as it should be; n tells nodes apart.
 func healthy(n int) multiplex.Facts {
 	name := string(rune('a' + n))
 	return multiplex.Facts{
 		Node: name + ":6379", Server: "Redis", Version: "7.2.5", Compatible: "7.2.5",
 		RunID: "run " + name, DataSet: "data " + name,
-		State: NodeUp, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
+		State: multiplex.NodeUp, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
 		Fsync: "always", Samples: samples(11, 1, time.Millisecond),
 	}
 }
@@ -37,46 +75,45 @@ func samples(n int, rate float64, trip time.Duration) []multiplex.Sample {
 	return all
 }
 
-// judgedOf is what is found of three nodes when the last of them is changed.
-func judgedOf(change func(*multiplex.Facts)) Inspection {
+// findingsOf returns the findings about three nodes when the last of them is changed.
+func findingsOf(change func(*multiplex.Facts)) []finding {
 	facts := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
 	change(&facts[2])
-	cfg := Config{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}
-	return cfg.judged(facts)
+	return check(Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}, facts)
 }
 
 // The goal: healthy nodes give two lines each, and nothing to do.
-func TestHealthyNodesGiveLittleToRead(t *testing.T) {
-	all := judgedOf(func(*multiplex.Facts) {})
+func TestCheck_HealthyNodesGiveLittleToRead(t *testing.T) {
+	all := findingsOf(func(*multiplex.Facts) {})
 	require.Len(t, all, 6)
-	require.Equal(t, SeverityInfo, all.Worst())
+	require.Equal(t, info, worst(all))
 	for i, f := range all {
-		require.Equal(t, healthy(i/2).Node, f.Node)
+		require.Equal(t, healthy(i/2).Node, f.node)
 		want := "Redis 7.2.5 answers within 1ms (median of 11; the slowest took 1ms)"
 		if i%2 == 1 {
 			want = "a restart keeps them, and it may vote at once"
 		}
-		require.Contains(t, f.Text, want)
+		require.Contains(t, f.text, want)
 	}
 }
 
 // The goal: that a restart forgets locks is worth a note with the restart guard, and a warning
 // without.
-func TestForgettingIsWorseWithoutTheGuard(t *testing.T) {
-	for mode, want := range map[GuardMode]Severity{
-		GuardAuto:   SeverityInfo,
-		GuardStrict: SeverityInfo, GuardOff: SeverityWarning,
+func TestCheck_DataLossIsWorseWithoutTheGuard(t *testing.T) {
+	for mode, want := range map[multiplex.GuardMode]severity{
+		multiplex.GuardAuto:   info,
+		multiplex.GuardStrict: info, multiplex.GuardOff: warning,
 	} {
 		nodes := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
 		nodes[2].AOF = false
-		cfg := Config{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, RestartGuard: mode}
-		all := cfg.judged(nodes)
-		require.Equal(t, want, all.Worst(), "%v: %v", mode, all)
+		set := Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Guard: mode}
+		all := check(set, nodes)
+		require.Equal(t, want, worst(all), "%v: %v", mode, all)
 	}
 }
 
 // The goal: what a server says of the user and password has a remedy of its own each.
-func TestARefusedUserHasARemedy(t *testing.T) {
+func TestCheck_EachErrorHasARemedy(t *testing.T) {
 	for says, want := range map[string]string{
 		"OOM command not allowed when used memory > 'maxmemory'.":              "raise its maxmemory",
 		"ERR max number of clients reached: EOF":                               "raise its maxclients",
@@ -96,14 +133,14 @@ func TestARefusedUserHasARemedy(t *testing.T) {
 		"DENIED Redis is running in protected mode":                            "set a password on the server",
 		"connection refused": "start it, or correct its URL",
 	} {
-		all := judgedOf(func(f *multiplex.Facts) {
-			*f = multiplex.Facts{Node: f.Node, State: NodeDown, Err: errors.New(says)}
+		all := findingsOf(func(f *multiplex.Facts) {
+			*f = multiplex.Facts{Node: f.Node, State: multiplex.NodeDown, Err: errors.New(says)}
 		})
-		require.Equal(t, SeverityError, all.Worst())
+		require.Equal(t, failure, worst(all))
 		found := 0
 		for _, f := range all {
-			if strings.Contains(f.Text, says) {
-				require.Contains(t, f.Text, want)
+			if strings.Contains(f.text, says) {
+				require.Contains(t, f.text, want)
 				found++
 			}
 		}
@@ -113,172 +150,175 @@ func TestARefusedUserHasARemedy(t *testing.T) {
 
 // The goal: each thing that spoils locks gives one finding more than healthy nodes do, of the right
 // severity, that names it.
-func TestEachFaultIsFound(t *testing.T) {
+func TestCheck_FindsEachFault(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change   func(*multiplex.Facts)
-		severity Severity
+		severity severity
 		says     string
 	}{
 		"too old": {
 			func(f *multiplex.Facts) { f.Version, f.Compatible = "6.0.16", "6.0.16" },
-			SeverityError, "runs Redis 6.0.16",
+			failure, "runs Redis 6.0.16",
 		},
 		"replica": {
-			func(f *multiplex.Facts) { f.Replica, f.Master = true, "x:1" }, SeverityError,
+			func(f *multiplex.Facts) { f.Replica, f.Master = true, "x:1" }, failure,
 			"is a replica of x:1",
 		},
-		"cluster": {func(f *multiplex.Facts) { f.Cluster = true }, SeverityError, "cluster mode"},
+		"cluster": {func(f *multiplex.Facts) { f.Cluster = true }, failure, "cluster mode"},
 		"evicts all": {
 			func(f *multiplex.Facts) {
 				f.Policy, f.MaxMemory = "allkeys-lru",
 					1
-			}, SeverityError, "evicts keys when its memory is full (maxmemory-policy " +
+			}, failure, "evicts keys when its memory is full (maxmemory-policy " +
 				"allkeys-lru)",
 		},
 		"evicts with TTL": {
 			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "volatile-ttl", 1 },
-			SeverityError, "volatile-ttl",
+			failure, "volatile-ttl",
 		},
 		"would evict": {
 			func(f *multiplex.Facts) { f.Policy = "allkeys-random" },
-			SeverityWarning, "would evict locks",
+			warning, "would evict locks",
 		},
 		"limited": {
 			func(f *multiplex.Facts) {
 				f.Memory, f.MaxMemory = 3<<20,
 					12<<20
-			}, SeverityWarning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
+			}, warning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
-		"loading": {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
-		"disk":    {func(f *multiplex.Facts) { f.Unwritten = true }, SeverityWarning, "MISCONF"},
+		"loading": {func(f *multiplex.Facts) { f.Loading = true }, warning, "loading"},
+		"disk":    {func(f *multiplex.Facts) { f.Unwritten = true }, warning, "MISCONF"},
 		"full": {
 			func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 },
-			SeverityWarning, "90 of at most 100 clients",
+			warning, "90 of at most 100 clients",
 		},
 		"slow": {func(f *multiplex.Facts) {
 			f.Samples[3].Received = f.Samples[3].Sent.Add(
 				26 * time.Millisecond)
-		}, SeverityWarning, "took 26ms for one of 11"},
+		}, warning, "took 26ms for one of 11"},
 		"fast clock": {
 			func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) },
-			SeverityError, "3.0 % too fast",
+			failure, "3.0 % too fast",
 		},
 		"slow clock": {
 			func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) },
-			SeverityError, "3.0 % too slow",
+			failure, "3.0 % too slow",
 		},
 		"far away": {
 			func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) },
-			SeverityInfo, "could not be checked",
+			info, "could not be checked",
 		},
 		"stopped": {
-			func(f *multiplex.Facts) { f.State, f.Err = NodeConnecting, errors.New("it broke") },
-			SeverityError, "can't be used and has no vote (it broke)",
+			func(f *multiplex.Facts) {
+				f.State, f.Err = multiplex.NodeConnecting, errors.New("it broke")
+			},
+			failure, "can't be used and has no vote (it broke)",
 		},
 		"hangs": {
 			func(f *multiplex.Facts) { f.Err = errors.New("no answer within 1.5s") },
-			SeverityError, "can't be used and has no vote (no answer within 1.5s)",
+			failure, "can't be used and has no vote (no answer within 1.5s)",
 		},
 		"up, and refuses others": {
 			func(f *multiplex.Facts) { f.Err = errors.New("WRONGPASS") },
-			SeverityError, "takes no new connection (WRONGPASS), so it has no vote when it loses",
+			failure, "takes no new connection (WRONGPASS), so it has no vote when it loses",
 		},
 		"quarantined": {
 			func(f *multiplex.Facts) {
-				f.State, f.StateErr = NodeQuarantined,
+				f.State, f.StateErr = multiplex.NodeQuarantined,
 					errors.New("until then")
 			},
-			SeverityError, "has no vote: until then",
+			failure, "has no vote: until then",
 		},
 		"failing": {
 			func(f *multiplex.Facts) {
-				f.State, f.StateErr = NodeFailing,
+				f.State, f.StateErr = multiplex.NodeFailing,
 					errors.New("OOM too much")
 			},
-			SeverityError, "is failing, and grants no locks (OOM too much): raise its maxmemory",
+			failure, "is failing, and grants no locks (OOM too much): raise its maxmemory",
 		},
 		"not connected": {
-			func(f *multiplex.Facts) { f.State = NodeConnecting },
-			SeverityWarning, "before the client is connected",
+			func(f *multiplex.Facts) { f.State = multiplex.NodeConnecting },
+			warning, "before the client is connected",
 		},
 		"down": {
 			func(f *multiplex.Facts) {
-				f.State, f.StateErr = NodeDown,
+				f.State, f.StateErr = multiplex.NodeDown,
 					errors.New("NOPERM to delete")
 			},
-			SeverityError, "answers, but can't be used and has no vote (NOPERM to delete): give " +
+			failure, "answers, but can't be used and has no vote (NOPERM to delete): give " +
 				"its user",
 		},
 		"down, as it is of a cluster": {
 			func(f *multiplex.Facts) {
-				f.State, f.StateErr, f.Cluster = NodeDown, errors.New("it is of a cluster"), true
+				f.State, f.Cluster = multiplex.NodeDown, true
+				f.StateErr = errors.New("it is of a cluster")
 			},
-			SeverityError, "runs in cluster mode",
+			failure, "runs in cluster mode",
 		},
 		"down, as it is the same server": {
 			func(f *multiplex.Facts) {
-				f.State, f.StateErr, f.RunID = NodeDown, errors.New("is the same server as b"),
+				f.State, f.StateErr, f.RunID = multiplex.NodeDown, errors.New("is the same server as b"),
 					"run b"
 			},
-			SeverityError, "is the same server as b",
+			failure, "is the same server as b",
 		},
 		"full memory": {
 			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
-			SeverityError,
+			failure,
 			"refuses locks, because it uses 13 MiB, more than its maxmemory (12 MiB)",
 		},
 		"nearly full memory": {
 			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
-			SeverityWarning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory " +
+			warning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory " +
 				"(12 MiB)",
 		},
 		"another policy": {
 			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "newest-first", 1 },
-			SeverityError, "maxmemory-policy newest-first",
+			failure, "maxmemory-policy newest-first",
 		},
 		"polls": {
 			func(f *multiplex.Facts) { f.Refused = refusals("CLIENT CACHING", "NOPERM somebody") },
-			SeverityWarning, "ask again and again: give the user +client|caching",
+			warning, "ask again and again: give the user +client|caching",
 		},
 		"polls, unguarded": {
 			func(f *multiplex.Facts) {
 				f.Refused = append(refusals("CLIENT TRACKING", "NOPERM somebody"),
 					refusals("CLIENT CACHING", "NOPERM somebody")...)
 			},
-			SeverityWarning, "and a flush may go unnoticed: give the user +client|tracking",
+			warning, "and a flush may go unnoticed: give the user +client|tracking",
 		},
 		"same server": {
-			func(f *multiplex.Facts) { f.RunID = "run b" }, SeverityError,
+			func(f *multiplex.Facts) { f.RunID = "run b" }, failure,
 			"is the same server as b:6379 (run_id run b)",
 		},
 		"same data": {
-			func(f *multiplex.Facts) { f.DataSet = "data a" }, SeverityError,
+			func(f *multiplex.Facts) { f.DataSet = "data a" }, failure,
 			"has the same data as a:6379",
 		},
 		"silent policy": {func(f *multiplex.Facts) {
 			f.Refused = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
-		}, SeverityInfo, "give the user +config|get"},
+		}, info, "give the user +config|get"},
 		"renamed": {func(f *multiplex.Facts) {
 			f.Refused = refusals("TIME",
 				"unknown command 'TIME'")
-		}, SeverityInfo, "does not know TIME"},
+		}, info, "does not know TIME"},
 		"busy": {
 			func(f *multiplex.Facts) { f.Refused = refusals("INFO", "BUSY with a script") },
-			SeverityInfo, `"BUSY with a script"`,
+			info, `"BUSY with a script"`,
 		},
 	} {
-		all := judgedOf(tc.change)
-		var matching Inspection
+		all := findingsOf(tc.change)
+		var matching []finding
 		for _, f := range all {
-			if strings.Contains(f.Text, tc.says) {
+			if strings.Contains(f.text, tc.says) {
 				matching = append(matching, f)
 			}
 		}
 		require.Len(t, matching, 1, name)
-		require.Equal(t, tc.severity, matching[0].Severity, name)
-		require.NotContains(t, matching[0].Text, "somebody", "the name of a user")
-		require.Equal(t, healthy(2).Node, matching[0].Node, name)
-		require.Equal(t, tc.severity, all.Worst(), name)
+		require.Equal(t, tc.severity, matching[0].severity, name)
+		require.NotContains(t, matching[0].text, "somebody", "the name of a user")
+		require.Equal(t, healthy(2).Node, matching[0].node, name)
+		require.Equal(t, tc.severity, worst(all), name)
 		lines := 7
 		if name == "silent policy" { // in place of what it would have told
 			lines = 6
@@ -292,7 +332,7 @@ func refusals(command, text string) []multiplex.Refusal {
 }
 
 // The goal: what is just good enough is not found wanting.
-func TestWhatIsGoodEnoughIsNotFound(t *testing.T) {
+func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
 	for name, change := range map[string]func(*multiplex.Facts){
 		"6.2":         func(f *multiplex.Facts) { f.Compatible = "6.2.0" },
 		"10.0":        func(f *multiplex.Facts) { f.Compatible = "10.0" },
@@ -314,14 +354,14 @@ func TestWhatIsGoodEnoughIsNotFound(t *testing.T) {
 		"a single trip":  func(f *multiplex.Facts) { f.Samples = f.Samples[:1] },
 		"other policies": func(f *multiplex.Facts) { f.Policy = "" },
 	} {
-		all := judgedOf(change)
+		all := findingsOf(change)
 		require.Len(t, all, 6, name)
-		require.Equal(t, SeverityInfo, all.Worst(), name)
+		require.Equal(t, info, worst(all), name)
 	}
 }
 
 // The goal: a restart means for locks what the server's persistence lets it mean.
-func TestPersistenceSaysWhatARestartMeans(t *testing.T) {
+func TestCheck_PersistenceSaysWhatARestartMeans(t *testing.T) {
 	const wait = "after one it does not vote for MaxTTL (1m0s)"
 	for _, tc := range []struct {
 		change func(*multiplex.Facts)
@@ -335,33 +375,33 @@ func TestPersistenceSaysWhatARestartMeans(t *testing.T) {
 		{func(f *multiplex.Facts) { f.AOF, f.Snapshots = false, "60 1" }, "snapshots only", true},
 		{func(f *multiplex.Facts) { f.AOF = false }, "has no AOF", true},
 	} {
-		all := judgedOf(tc.change)
+		all := findingsOf(tc.change)
 		require.Len(t, all, 6)
-		require.Equal(t, SeverityInfo, all.Worst())
-		require.Contains(t, all[5].Text, tc.says)
-		require.Equal(t, tc.waits, strings.Contains(all[5].Text, wait), all[5].Text)
+		require.Equal(t, info, worst(all))
+		require.Contains(t, all[5].text, tc.says)
+		require.Equal(t, tc.waits, strings.Contains(all[5].text, wait), all[5].text)
 	}
 }
 
 // The goal: a node that tells nothing gives one line about it, and none that only a told fact
 // allows.
-func TestANodeThatTellsNothing(t *testing.T) {
-	all := judgedOf(func(f *multiplex.Facts) {
-		*f = multiplex.Facts{Node: f.Node, State: NodeUp, Samples: f.Samples}
+func TestCheck_OneFindingForANodeThatTellsNothing(t *testing.T) {
+	all := findingsOf(func(f *multiplex.Facts) {
+		*f = multiplex.Facts{Node: f.Node, State: multiplex.NodeUp, Samples: f.Samples}
 	})
 	require.Len(t, all, 6)
-	require.Contains(t, all[4].Text, "no Redis or Valkey that tells its version")
-	require.Contains(t, all[5].Text, "the server answers within")
-	all = judgedOf(func(f *multiplex.Facts) {
-		*f = multiplex.Facts{Node: f.Node, State: NodeDown, Err: errors.New("refused")}
+	require.Contains(t, all[4].text, "no Redis or Valkey that tells its version")
+	require.Contains(t, all[5].text, "the server answers within")
+	all = findingsOf(func(f *multiplex.Facts) {
+		*f = multiplex.Facts{Node: f.Node, State: multiplex.NodeDown, Err: errors.New("refused")}
 	})
 	require.Len(t, all, 5)
-	require.Contains(t, all[4].Text, "can't be used")
+	require.Contains(t, all[4].text, "can't be used")
 }
 
 // The goal: two nodes that are not independent are found in either order, each one once, behind all
 // that is about single nodes.
-func TestNodesThatAreNotIndependentAreFound(t *testing.T) {
+func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
 	replica := func(of multiplex.Facts) func(*multiplex.Facts) {
 		return func(f *multiplex.Facts) {
 			f.Replica, f.Master, f.DataSet = true, of.Node,
@@ -413,54 +453,56 @@ func TestNodesThatAreNotIndependentAreFound(t *testing.T) {
 	} {
 		facts := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
 		tc.change(facts)
-		all := Config{NodeTimeout: time.Second}.judged(facts)
+		all := check(Settings{NodeTimeout: time.Second}, facts)
 		last := all[len(all)-len(tc.want):]
 		for i, want := range tc.want {
-			require.Contains(t, last[i].Node+" "+last[i].Text, want, name)
-			require.Equal(t, SeverityError, last[i].Severity, name)
+			require.Contains(t, last[i].node+" "+last[i].text, want, name)
+			require.Equal(t, failure, last[i].severity, name)
 		}
 		for _, f := range all[:len(all)-len(tc.want)] {
-			require.NotContains(t, f.Text, "listed as well", name)
-			require.NotContains(t, f.Text, "same", name)
+			require.NotContains(t, f.text, "listed as well", name)
+			require.NotContains(t, f.text, "same", name)
 		}
 	}
 }
 
 // The goal: a Sentinel is named, and gives no advice about data that it does not have.
-func TestASentinelIsNamed(t *testing.T) {
-	all := judgedOf(func(f *multiplex.Facts) {
+func TestCheck_NamesASentinel(t *testing.T) {
+	all := findingsOf(func(f *multiplex.Facts) {
 		*f = multiplex.Facts{
-			Node: f.Node, State: NodeDown, StateErr: errors.New("it is a Redis Sentinel"),
+			Node: f.Node, State: multiplex.NodeDown, StateErr: errors.New("it is a Redis Sentinel"),
 			Sentinel: true,
 			Server:   f.Server, Version: f.Version, Compatible: f.Compatible, Samples: f.Samples,
 			Refused: refusals("CONFIG GET", "unknown command"),
 		}
 	})
 	require.Len(t, all, 6)
-	require.Equal(t, SeverityError, all[5].Severity)
-	require.Contains(t, all[5].Text, "is a Redis Sentinel, which holds no data: list the masters")
+	require.Equal(t, failure, all[5].severity)
+	require.Contains(t, all[5].text, "is a Redis Sentinel, which holds no data: list the masters")
 }
 
 // The goal: of two nodes that are one server, the finding is about the one that is down for it.
-func TestTheSameServerIsAFindingAboutTheNodeThatIsDown(t *testing.T) {
+func TestCheck_TheSameServerIsAboutTheNodeThatIsDown(t *testing.T) {
 	nodes := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
-	nodes[0].State, nodes[0].RunID = NodeDown, nodes[2].RunID
-	all := Config{NodeTimeout: time.Second}.judged(nodes)
+	nodes[0].State, nodes[0].RunID = multiplex.NodeDown, nodes[2].RunID
+	all := check(Settings{NodeTimeout: time.Second}, nodes)
 	require.Len(t, all, 7)
-	require.Equal(t, "a:6379", all[6].Node)
-	require.Contains(t, all[6].Text, "is the same server as c:6379")
+	require.Equal(t, "a:6379", all[6].node)
+	require.Contains(t, all[6].text, "is the same server as c:6379")
 }
 
 // The goal: one node is better off with GuardStrict, and the finding says why.
-func TestOneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
-	for mode, want := range map[GuardMode]int{GuardAuto: 1, GuardStrict: 0, GuardOff: 0} {
+func TestCheck_OneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
+	for mode, want := range map[multiplex.GuardMode]int{
+		multiplex.GuardAuto: 1, multiplex.GuardStrict: 0, multiplex.GuardOff: 0,
+	} {
 		for n := 1; n <= 2; n++ {
-			cfg := Config{NodeTimeout: time.Second, MaxTTL: time.Minute, RestartGuard: mode}
+			set := Settings{NodeTimeout: time.Second, MaxTTL: time.Minute, Guard: mode}
 			found := 0
-			for _, f := range cfg.judged([]multiplex.Facts{healthy(0), healthy(1)}[:n]) {
-				if strings.Contains(f.Text, "use GuardStrict, which waits for MaxTTL (1m0s)") {
-					require.Equal(t, SeverityWarning, f.Severity)
-					require.Empty(t, f.Node)
+			for _, f := range check(set, []multiplex.Facts{healthy(0), healthy(1)}[:n]) {
+				if strings.Contains(f.text, "use GuardStrict, which waits for MaxTTL (1m0s)") {
+					require.Equal(t, warning, f.severity)
+					require.Empty(t, f.node)
 					found++
 				}
 			}
@@ -471,35 +513,35 @@ func TestOneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
 
 // The goal: the number of nodes is told where another one would be better, as a finding about all
 // of them.
-func TestTheNumberOfNodesIsJudged(t *testing.T) {
-	for n, want := range map[int]*Finding{
-		1: {"", SeverityWarning, "one node is all there is"}, 2: {
-			"", SeverityWarning,
+func TestCheck_TheNumberOfNodes(t *testing.T) {
+	for n, want := range map[int]*finding{
+		1: {"", warning, "one node is all there is"}, 2: {
+			"", warning,
 			"only together",
 		}, 3: nil,
-		4: {"", SeverityInfo, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil,
-		6: {"", SeverityInfo, "as 5 would (2)"},
+		4: {"", info, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil,
+		6: {"", info, "as 5 would (2)"},
 	} {
 		var facts []multiplex.Facts
 		for i := range n {
 			facts = append(facts, healthy(i))
 		}
-		all := Config{NodeTimeout: time.Second, RestartGuard: GuardStrict}.judged(facts)
+		all := check(Settings{NodeTimeout: time.Second, Guard: multiplex.GuardStrict}, facts)
 		if want == nil {
 			require.Len(t, all, 2*n)
 			continue
 		}
 		require.Len(t, all, 2*n+1)
 		last := all[2*n]
-		require.Equal(t, want.Node, last.Node)
-		require.Equal(t, want.Severity, last.Severity)
-		require.Contains(t, last.Text, want.Text)
+		require.Equal(t, want.node, last.node)
+		require.Equal(t, want.severity, last.severity)
+		require.Contains(t, last.text, want.text)
 	}
 }
 
 // The goal: whatever the answers' ways take there and back, the true drift is no further from the
 // measured one than it says.
-func TestTheDriftIsWithinItsBounds(t *testing.T) {
+func TestClockDrift_IsWithinItsBounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		rate := 0.9 + 0.2*random.Float64()
@@ -523,26 +565,11 @@ func TestTheDriftIsWithinItsBounds(t *testing.T) {
 }
 
 // The goal: sizes are for people.
-func TestSize(t *testing.T) {
+func TestSize_IsForPeople(t *testing.T) {
 	for bytes, want := range map[uint64]string{
 		0: "0 bytes", 1023: "1023 bytes", 1536: "1.5 KiB",
 		5 << 30: "5 GiB", 2000 << 40: "2000 TiB",
 	} {
 		require.Equal(t, want, size(bytes))
 	}
-}
-
-// The goal: severities have names, also in JSON, and are in order.
-func TestSeverity(t *testing.T) {
-	require.Equal(t, "info warning error", SeverityInfo.String()+" "+SeverityWarning.String()+" "+
-		SeverityError.String())
-	require.Equal(t, "Severity(3)", Severity(3).String())
-	text, err := SeverityWarning.MarshalText()
-	require.NoError(t, err)
-	require.Equal(t, "warning", string(text))
-	require.Equal(t, SeverityInfo, Inspection(nil).Worst())
-	require.Equal(t, SeverityError, Inspection{
-		{Severity: SeverityError},
-		{Severity: SeverityWarning},
-	}.Worst())
 }
