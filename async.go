@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -26,7 +27,7 @@ func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lea
 ) error {
 	err := c.acquireAsync(ctx, keys, done, opts)
 	if err != nil {
-		c.meters.failed(callAsync, err, 1)
+		c.metrics.failed(metrics.Async, err, 1)
 	}
 	return err
 }
@@ -37,7 +38,7 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 	if done == nil {
 		return invalid("done is nil: give the function that takes the lease")
 	}
-	keys, o, err := c.prepare(ctx, callAsync, slices.Clone(keys), opts)
+	keys, o, err := c.prepare(ctx, metrics.Async, slices.Clone(keys), opts)
 	if err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (a *asyncCall) finish(l *Lease, err error) {
 		err = waited(a.o.start, a.keys, err)
 	}
 	if err != nil {
-		c.meters.failed(callAsync, err, 1)
+		c.metrics.failed(metrics.Async, err, 1)
 	}
 	done := a.done
 	c.callbacks.Run(func() {

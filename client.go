@@ -16,6 +16,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
 	"github.com/lockpipe/lockpipe/internal/histogram"
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
@@ -39,7 +40,7 @@ type Client struct {
 	handovers atomic.Uint64
 	callbacks *callbacks.Pool
 	losses    losses
-	meters    meters
+	metrics   callMetrics
 
 	// Acquiring and releasing calls under way; closedBit as well once Close began.
 	calls  atomic.Int64
@@ -80,7 +81,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.leases = lease.NewManager(lease.Config{
 		Extend:    c.extend,
 		Ready:     c.outage.reachable,
-		Over:      c.meters.ended,
+		Over:      c.metrics.ended,
 		Ended:     func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
 		Suspended: suspended,
 	})
@@ -130,13 +131,13 @@ func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) 
 func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
 	l, err := c.tryOnce(ctx, keys, opts)
 	if err != nil {
-		c.meters.failed(callTry, err, 1)
+		c.metrics.failed(metrics.Try, err, 1)
 	}
 	return l, err
 }
 
 func (c *Client) tryOnce(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(ctx, callTry, keys, opts)
+	keys, o, err := c.prepare(ctx, metrics.Try, keys, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -180,21 +181,21 @@ func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) 
 			outcome = errorf("%w: %w", ErrClosed, outcome)
 		default:
 		}
-		c.meters.attempt(outcomeOf(outcome), time.Since(a.Sent()))
+		c.metrics.attempt(acquireOutcome(outcome), time.Since(a.Sent()))
 		return nil, outcome
 	}
 	grant := lease.Grant{Sent: a.Sent(), Suspended: o.suspended, TTL: o.ttl, MaxHold: o.maxHold}
 	err := c.leases.Hold(&l.term, l, grant)
 	if err == nil {
-		c.meters.granted(&o, l.term.Began(), a.Sent())
+		c.metrics.granted(&o, l.term.Began(), a.Sent())
 		return l, nil
 	}
 	c.mux.Release(l.claim, l.claim.Len())
 	if err != ErrExpired {
-		c.meters.attempt(outcomeOf(err), time.Since(a.Sent()))
+		c.metrics.attempt(acquireOutcome(err), time.Since(a.Sent()))
 		return nil, err
 	}
-	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
+	c.metrics.attempt(metrics.Late, time.Since(a.Sent()))
 	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
 	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed,
 		o.ttl)

@@ -42,7 +42,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, time.Time{}))
 	a.Forget()
 	err = e.Finish()
-	l.client.meters.extended(err)
+	l.client.metrics.extended(err)
 	if err != nil && l.Err() != nil {
 		l.letGo() // the nodes may have extended it
 	}
@@ -68,7 +68,7 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, began))
 		a.Forget()
-		c.meters.extended(e.Finish()) // leaseEnded is told if it is over
+		c.metrics.extended(e.Finish()) // leaseEnded is told if it is over
 	}
 }
 

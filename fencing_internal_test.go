@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -34,7 +35,7 @@ func TestAStaleAnswerIsNoRival(t *testing.T) {
 	c := connectedTo(t, nodes)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	seen(t, nodes, ahead)
-	keys, o, err := c.prepare(context.Background(), callWait, []string{"x"},
+	keys, o, err := c.prepare(context.Background(), metrics.Wait, []string{"x"},
 		[]Option{WithFencing()})
 	require.NoError(t, err)
 	s := newSeeker(c, keys, o)

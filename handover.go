@@ -102,7 +102,7 @@ func (c *Client) keep(l *Lease, o *call, grant lease.Grant) bool {
 		return false
 	}
 	c.handovers.Add(1)
-	c.meters.grant(o, l.term.Began())
+	c.metrics.grant(o, l.term.Began())
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 	mathrand "math/rand/v2"
 	"strings"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -14,7 +15,7 @@ import (
 // told by their place,
 // since they may be long or secret.
 func (c *Client) prepare(
-	ctx context.Context, kind callKind, keys []string, opts []Option,
+	ctx context.Context, kind metrics.Call, keys []string, opts []Option,
 ) ([]string, call, error) {
 	o, err := c.call(opts)
 	o.kind = kind

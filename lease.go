@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -121,7 +122,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		return err
 	}
 	err = a.Wait(ctx, time.Time{})
-	l.client.meters.released(err)
+	l.client.metrics.released(err)
 	l.client.freed(l)
 	return err
 }
@@ -134,17 +135,17 @@ func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
 	l.client.calls.Add(1)
 	defer l.client.leave()
 	if l.client.handOver(l) {
-		l.client.meters.releases[outcomeHandedOver].Add(1)
+		l.client.metrics.releasedUnsent(metrics.HandedOver)
 		return nil, nil
 	}
 	end := l.term.End(ErrReleased)
 	if l.term.Passed() { // by another Release at the same time
-		l.client.meters.releases[outcomeHandedOver].Add(1)
+		l.client.metrics.releasedUnsent(metrics.HandedOver)
 		return nil, nil
 	}
 	a := l.client.mux.Release(l.claim, keys)
 	if !errors.Is(end, ErrReleased) {
-		l.client.meters.releases[outcomeAlreadyEnded].Add(1)
+		l.client.metrics.releasedUnsent(metrics.AlreadyEnded)
 		return nil, end
 	}
 	return a, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -22,13 +23,13 @@ type Result struct {
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	results := make([]Result, len(keys))
 	fail := func(err error) []Result {
-		c.meters.failed(callEach, err, len(unique(keys)))
+		c.metrics.failed(metrics.Each, err, len(unique(keys)))
 		for i, k := range keys {
 			results[i] = Result{Key: k, Err: err}
 		}
 		return results
 	}
-	once, o, err := c.prepare(ctx, callEach, keys, opts)
+	once, o, err := c.prepare(ctx, metrics.Each, keys, opts)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	}
 	for i := range once {
 		if err := results[i].Err; err != nil {
-			c.meters.failed(callEach, err, 1)
+			c.metrics.failed(metrics.Each, err, 1)
 		}
 	}
 	if len(once) < len(keys) {
@@ -146,7 +147,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	for i, a := range attempts {
 		if a != nil {
 			errs[i] = a.Wait(ctx, began)
-			leases[i].client.meters.released(errs[i])
+			leases[i].client.metrics.released(errs[i])
 			leases[i].client.freed(leases[i])
 		}
 		if errs[i] != nil {

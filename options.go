@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lease"
 )
 
@@ -64,7 +65,7 @@ func WithRetryDelay(shortest, longest time.Duration) Option {
 
 // call is what the options of one call amount to.
 type call struct {
-	kind callKind
+	kind metrics.Call
 	// Of a call that may wait; else zero, and it begins with its only attempt.
 	start              time.Time
 	ttl                time.Duration

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
@@ -35,13 +36,13 @@ const forever = time.Duration(1<<63 - 1)
 func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
 	l, err := c.patiently(ctx, keys, opts)
 	if err != nil {
-		c.meters.failed(callWait, err, 1)
+		c.metrics.failed(metrics.Wait, err, 1)
 	}
 	return l, err
 }
 
 func (c *Client) patiently(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(ctx, callWait, keys, opts)
+	keys, o, err := c.prepare(ctx, metrics.Wait, keys, opts)
 	if err != nil {
 		return nil, err
 	}

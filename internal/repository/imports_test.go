@@ -24,7 +24,7 @@ var allowedImports = map[string][]string{
 	"bench":       {".", "lockpipetest", "fence"},
 	".": {
 		"multiplex", "lease", "waitroom", "batch", "internal/callbacks", "internal/fenceclock",
-		"internal/histogram", "internal/preflight",
+		"internal/histogram", "internal/metrics", "internal/preflight",
 	},
 	"multiplex":           {"batch", "script", "internal/histogram"},
 	"batch":               {},
@@ -32,6 +32,7 @@ var allowedImports = map[string][]string{
 	"internal/callbacks":  {},
 	"internal/fenceclock": {},
 	"internal/histogram":  {},
+	"internal/metrics":    {"internal/histogram"},
 	"internal/preflight":  {"multiplex"},
 	"lease":               {},
 	"lockpipetest":        {},
