@@ -23,26 +23,30 @@ var allowedImports = map[string][]string{
 	"bench/page":  {"bench"},
 	"bench":       {".", "lockpipetest", "fence"},
 	".": {
-		"multiplex", "lease", "waitroom", "batch", "internal/callbacks", "internal/fenceclock",
-		"internal/histogram", "internal/metrics", "internal/preflight",
+		"multiplex", "lease", "waitroom", "batch",
+		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/metrics",
+		"internal/preflight",
 	},
-	"multiplex":           {"batch", "script", "internal/histogram"},
-	"batch":               {},
-	"fence":               {},
+	"multiplex":    {"batch", "script", "internal/histogram", "internal/resp"},
+	"batch":        {},
+	"fence":        {},
+	"lease":        {},
+	"script":       {},
+	"waitroom":     {},
+	"lockpipetest": {},
+
 	"internal/callbacks":  {},
 	"internal/fenceclock": {},
 	"internal/histogram":  {},
 	"internal/metrics":    {"internal/histogram"},
 	"internal/preflight":  {"multiplex"},
-	"lease":               {},
-	"lockpipetest":        {},
-	"script":              {},
-	"waitroom":            {},
+	"internal/resp":       {},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
 var standardLibraryOnly = []string{
-	"batch", "fence", "internal/fenceclock", "internal/histogram", "lease", "script", "waitroom",
+	"batch", "fence", "lease", "script", "waitroom",
+	"internal/fenceclock", "internal/histogram", "internal/resp",
 }
 
 // meaninglessNames say nothing about what is in a package.
