@@ -51,7 +51,7 @@ func collectNode(w metrics.Writer, n *NodeStatus) {
 	}
 	w.Put(metrics.NodeFlushes, float64(n.Stats.Flushes), n.Addr)
 	w.Put(metrics.NodeOperations, float64(n.Stats.Operations), n.Addr)
-	w.PutDurations(metrics.NodeFlushDuration, n.Stats.Latency, n.Addr)
+	w.PutDurations(metrics.NodeFlushDuration, n.Stats.Latency.snapshot, n.Addr)
 	for reason, count := range n.Stats.Failures.All() {
 		w.Put(metrics.NodeFailures, float64(count), n.Addr, reason)
 	}

@@ -88,7 +88,8 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	}
 	var found report
 	preflight.Check(preflight.Settings{
-		Guard: c.cfg.RestartGuard, MaxTTL: c.cfg.MaxTTL, NodeTimeout: c.cfg.NodeTimeout,
+		Guard:  multiplex.GuardMode(c.cfg.RestartGuard),
+		MaxTTL: c.cfg.MaxTTL, NodeTimeout: c.cfg.NodeTimeout,
 	}, facts, &found)
 	return found.all, nil
 }

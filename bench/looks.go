@@ -49,7 +49,7 @@ func (n *nodeLook) add(more nodeLook) {
 	n.operations += more.operations
 	n.connects += more.connects
 	n.disconnects += more.disconnects
-	n.trips = n.trips.Add(more.trips)
+	n.trips = n.trips.Plus(more.trips)
 	n.failures = combined(n.failures, more.failures, func(a, b uint64) uint64 { return a + b })
 }
 
@@ -59,7 +59,7 @@ func (n nodeLook) since(before nodeLook) nodeLook {
 	n.operations -= before.operations
 	n.connects -= before.connects
 	n.disconnects -= before.disconnects
-	n.trips = n.trips.Sub(before.trips)
+	n.trips = n.trips.Minus(before.trips)
 	n.failures = combined(n.failures, before.failures, func(a, b uint64) uint64 { return a - b })
 	return n
 }

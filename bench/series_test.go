@@ -299,9 +299,9 @@ func TestLooksAddUpTheClients(t *testing.T) {
 		require.Equal(t, a.Stats.Flushes+b.Stats.Flushes, n.flushes)
 		require.Equal(t, a.Stats.Operations+b.Stats.Operations, n.operations)
 		require.Equal(t, a.Stats.Connects+b.Stats.Connects, n.connects)
-		require.Equal(t, a.Stats.Latency.Add(b.Stats.Latency), n.trips)
+		require.Equal(t, a.Stats.Latency.Plus(b.Stats.Latency), n.trips)
 		since := n.since(first.nodes[i])
 		require.Equal(t, n.flushes-first.nodes[i].flushes, since.flushes)
-		require.Equal(t, n.trips, since.trips.Add(first.nodes[i].trips))
+		require.Equal(t, n.trips, since.trips.Plus(first.nodes[i].trips))
 	}
 }
