@@ -2,6 +2,8 @@ package lockpipe_test
 
 import (
 	"errors"
+	"flag"
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -15,6 +17,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 )
 
@@ -105,4 +110,60 @@ func leftOut(msg string) bool {
 	name, undefined := strings.CutPrefix(msg, "undefined: ")
 	return undefined && !strings.Contains(name, ".") || strings.HasPrefix(msg, "declared and not used: ") || strings.HasSuffix(msg, "imported and not used") ||
 		msg == "missing return"
+}
+
+var updateDocs = flag.Bool("docs.update", false,
+	"write the table of metrics into the documentation, instead of comparing it")
+
+var metricsTable = regexp.MustCompile(`(?s)(<!-- metrics: [^\n]*-->\n\n).*?(\n<!-- end of metrics -->)`)
+
+// The goal: the documentation has a table of the metrics in the collector's own words, and names
+// each value that a label can have.
+func TestDocs_MetricsAreTheCollectors(t *testing.T) {
+	const manual = "docs/operations.md"
+	c := connected(t, newClient(t, lockpipetest.StartT(t, 3)))
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(c))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	var table strings.Builder
+	table.WriteString("| metric | what it counts |\n|---|---|\n")
+	values := make(map[string]bool)
+	for _, f := range families {
+		labels := labelNames(f)
+		fmt.Fprintf(&table, "| `%s%s` | %s |\n", f.GetName(), labels, f.GetHelp())
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				values[l.GetValue()] = values[l.GetValue()] || l.GetName() != "node"
+			}
+		}
+	}
+	text, err := os.ReadFile(manual)
+	require.NoError(t, err)
+	found := metricsTable.FindSubmatchIndex(text)
+	require.NotNil(t, found, "%s has no place for the table", manual)
+	before, after := string(text[:found[3]]), string(text[found[4]:])
+	want := before + table.String() + after
+	if *updateDocs {
+		require.NoError(t, os.WriteFile(manual, []byte(want), 0o600))
+	} else {
+		require.Equal(t, want, string(text),
+			"write the table again: go test -run '^TestDocs_' . -args -docs.update")
+	}
+	for value, documented := range values {
+		require.True(t, !documented || strings.Contains(before+after, "`"+value+"`"),
+			"%s does not explain the label value %s", manual, value)
+	}
+}
+
+// labelNames returns the names of a metric's labels in braces; "" if it has none.
+func labelNames(f *dto.MetricFamily) string {
+	var names []string
+	for _, l := range f.GetMetric()[0].GetLabel() {
+		names = append(names, l.GetName())
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(names, ",") + "}"
 }
