@@ -20,9 +20,11 @@ type Facts struct {
 	// Refused has the commands that the server answered with an error.
 	Refused []Refusal
 
-	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are empty where it does not tell.
+	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are
+	// empty where it does not tell.
 	Server, Version string
-	// Compatible is the version of Redis that it claims to be like; that of Redis itself is the same as Version.
+	// Compatible is the version of Redis that it claims to be like; that of Redis itself is the
+	// same as Version.
 	Compatible string
 	// RunID is new at each start of a server, and no two servers have the same.
 	RunID string
@@ -34,12 +36,14 @@ type Facts struct {
 	// Cluster says that it runs in cluster mode, Sentinel that it holds no data and watches
 	// masters, Loading that it still reads its data.
 	Cluster, Sentinel, Loading bool
-	// Memory and MaxMemory are in bytes; 0 for MaxMemory is no limit. Policy is what it does at the limit.
+	// Memory and MaxMemory are in bytes; 0 for MaxMemory is no limit. Policy is what it does at the
+	// limit.
 	Memory, MaxMemory uint64
 	Policy            string
 	// Clients are connected, of at most MaxClients; 0 where it does not tell.
 	Clients, MaxClients uint64
-	// AOF says that it writes an append-only file; Fsync is when that reaches the disk: always, everysec or no.
+	// AOF says that it writes an append-only file; Fsync is when that reaches the disk: always,
+	// everysec or no.
 	AOF   bool
 	Fsync string
 	// Rewriting says that a rewrite of that file suspends Fsync.
@@ -80,7 +84,9 @@ func (f *Facts) readInfo(text string) {
 	}
 	f.Compatible = fields["redis_version"]
 	for _, is := range []struct{ server, version string }{
-		{"Valkey", fields["valkey_version"]}, {"Dragonfly", fields["dragonfly_version"]}, {"Redis", f.Compatible},
+		{"Valkey", fields["valkey_version"]},
+		{"Dragonfly", fields["dragonfly_version"]},
+		{"Redis", f.Compatible},
 	} {
 		if is.version != "" {
 			f.Server, f.Version = is.server, is.version
@@ -94,10 +100,12 @@ func (f *Facts) readInfo(text string) {
 	f.Cluster = fields["cluster_enabled"] == "1" || fields["redis_mode"] == "cluster"
 	f.Sentinel = fields["redis_mode"] == "sentinel"
 	f.Loading = fields["loading"] == "1" || fields["async_loading"] == "1"
-	f.Memory, f.MaxMemory, f.Policy = number("used_memory"), number("maxmemory"), fields["maxmemory_policy"]
+	f.Memory, f.MaxMemory, f.Policy = number("used_memory"), number("maxmemory"),
+		fields["maxmemory_policy"]
 	f.Clients, f.MaxClients = number("connected_clients"), number("maxclients")
 	f.AOF = fields["aof_enabled"] == "1"
-	f.Unwritten = fields["aof_last_write_status"] == "err" || fields["rdb_last_bgsave_status"] == "err"
+	f.Unwritten = fields["aof_last_write_status"] == "err" ||
+		fields["rdb_last_bgsave_status"] == "err"
 }
 
 // readConfig takes settings as CONFIG GET tells them.

@@ -16,8 +16,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// handshake talks to a server on a connection that rueidis does not have yet, in RESP2, which every server knows. It reads exactly
-// the replies to what it asked.
+// handshake talks to a server on a connection that rueidis does not have yet, in RESP2, which every
+// server knows. It reads exactly the replies to what it asked.
 type handshake struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -27,7 +27,8 @@ func newHandshake(conn net.Conn) *handshake {
 	return &handshake{conn: conn, r: newReplyReader(conn)}
 }
 
-// question is one command of the handshake, and what its reply is good for. An error is why the server is of no use.
+// question is one command of the handshake, and what its reply is good for. An error is why the
+// server is of no use.
 type question struct {
 	command []string
 	take    func(reply) error // nil: whatever it replies
@@ -36,7 +37,8 @@ type question struct {
 // errUnanswered: the server, or what stands before it, has hung up.
 var errUnanswered = errors.New("the connection was closed before any answer")
 
-// ask sends the questions in one write and takes the replies. After an error the connection is closed or to be closed.
+// ask sends the questions in one write and takes the replies. After an error the connection is
+// closed or to be closed.
 func (h *handshake) ask(questions []question) error {
 	if len(questions) == 0 {
 		return nil
@@ -47,7 +49,9 @@ func (h *handshake) ask(questions []question) error {
 	}
 	written := make(chan struct{})
 	var unwritten error
-	go func() { // beside the reading: a connection without a buffer takes the rest only when the first replies were read
+	go func() {
+		// Beside the reading: a connection without a buffer takes the rest only when the first
+		// replies were read.
 		defer close(written)
 		_, unwritten = h.conn.Write(request)
 	}()
@@ -103,22 +107,27 @@ type sight struct {
 	silence error
 	// unfit is why it can be no node, whatever else it shows.
 	unfit error
-	// uptime is in whole seconds, and may be a second too long or too short; negative where the server does not tell. It was asked for at introduced.
+	// uptime is in whole seconds, and may be a second too long or too short; negative where the
+	// server does not tell. It was asked for at introduced.
 	uptime     time.Duration
 	introduced time.Time
 	// durable: no answered write is lost at a restart.
 	durable bool
-	// rewritten: the append-only file was written anew since the server's start, as it is when it is switched on after that.
+	// rewritten: the append-only file was written anew since the server's start, as it is when it
+	// is switched on after that.
 	rewritten bool
 	// replica: of another server at this moment.
 	replica bool
-	// promoted: it may have been a replica since its start, so what it forgot it may have forgotten later.
+	// promoted: it may have been a replica since its start, so what it forgot it may have forgotten
+	// later.
 	promoted bool
-	// history names what the server's memory has become since it was another server's, or empty: the run_id and the
-	// master_replid, which a server draws again when it is no replica any more. "" if the server shows only one of them.
+	// history names what the server's memory has become since it was another server's, or empty:
+	// the run_id and the master_replid, which a server draws again when it is no replica any more.
+	// "" if the server shows only one of them.
 	history string
-	// marker is the run_id of the server that was admitted here last, or a mark, or "" if there is none. It expires after
-	// left, which was known at read. left is 0 or less if it does not expire.
+	// marker is the run_id of the server that was admitted here last, or a mark, or "" if there is
+	// none. It expires after left, which was known at read. left is 0 or less if it does not
+	// expire.
 	marker string
 	left   time.Duration
 	read   time.Time
@@ -131,13 +140,18 @@ type sight struct {
 	// own is the node's generation, and others are those that it keeps of other nodes.
 	own    generation
 	others map[string]int64
-	// forgot: a later generation of the node is known. vouched: other nodes show that there is none.
+	// forgot: a later generation of the node is known. vouched: other nodes show that there is
+	// none.
 	forgot, vouched bool
 }
 
-// introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can, selects the database, and wants to be allowed to
-// delete, with the key of that name, which is not there. marker and generations are the keys to read; marker is "" where the guard is off. rueidis does some of it again.
-func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none string) (sight, error) {
+// introduce authenticates, loads the scripts, lets the server tell of watched keys, if it can,
+// selects the database, and wants to be allowed to delete, with the key of that name, which is not
+// there. marker and generations are the keys to read; marker is "" where the guard is off. rueidis
+// does some of it again.
+func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none string) (sight,
+	error,
+) {
 	questions := credentials(o)
 	questions = append(questions, permitted(none, marker != "")...)
 	s := sight{uptime: -1, promoted: true}
@@ -147,7 +161,8 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none
 	s.introduced = time.Now()
 	s.asked = s.introduced
 	if marker != "" {
-		questions = append(s.questions(questions, marker), s.readGenerations(generations)) // behind the marker: what was written for a new one is no fall
+		// Behind the marker: what was written for a new one is no fall.
+		questions = append(s.questions(questions, marker), s.readGenerations(generations))
 	} else { // the run_id is of use, if it is shown
 		questions = append(questions, question{[]string{"INFO", "server"}, func(r reply) error {
 			_ = s.server(r)
@@ -180,15 +195,16 @@ func credentials(o *rueidis.ClientOption) (questions []question) {
 	return questions
 }
 
-// unfit is why a server that shows these fields can be no node. A compatible server has a version of
-// its own beside Redis', and may differ from that Redis.
+// unfit is why a server that shows these fields can be no node. A compatible server has a version
+// of its own beside Redis', and may differ from that Redis.
 func unfit(f map[string]string) error {
 	var major, minor int
 	version := f["redis_version"]
 	known, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)
 	another := false
 	for name := range f {
-		another = another || strings.HasSuffix(name, "_version") && name != "redis_version" && name != "gcc_version"
+		another = another || strings.HasSuffix(name, "_version") && name != "redis_version" &&
+			name != "gcc_version"
 	}
 	_, dragonfly := f["dragonfly_version"] // which calls itself a cluster also where it is none
 	switch mode := f["redis_mode"]; {
@@ -196,7 +212,8 @@ func unfit(f map[string]string) error {
 		return errors.New("it is a Redis Sentinel; give the masters themselves, " +
 			"or add ?master_set=NAME with the master's name at the sentinels")
 	case mode == "cluster" && !dragonfly:
-		return errors.New("it is a node of a Redis Cluster; give independent masters (cluster-enabled no)")
+		return errors.New("it is a node of a Redis Cluster; give independent masters " +
+			"(cluster-enabled no)")
 	case known == 2 && !another && (major < 6 || major == 6 && minor < 2):
 		return fmt.Errorf("it runs Redis %.32s, which lacks what locks need; "+
 			"give Redis 6.2 or later, or Valkey", version)
@@ -204,15 +221,19 @@ func unfit(f map[string]string) error {
 	return nil
 }
 
-// permitted loads the scripts and asks whether a lock could be released: by a user who may set locks and not delete them, they would stay
-// for their TTL. guarded: the script for the marker is needed as well.
+// permitted loads the scripts and asks whether a lock could be released: by a user who may set
+// locks and not delete them, they would stay for their TTL. guarded: the script for the marker is
+// needed as well.
 func permitted(none string, guarded bool) (questions []question) {
 	var unloaded error
 	for _, s := range script.All() {
-		questions = append(questions, question{[]string{"SCRIPT", "LOAD", s.Source}, func(r reply) error {
-			unloaded = cmp.Or(unloaded, r.failure())
-			return nil
-		}})
+		questions = append(questions, question{
+			[]string{"SCRIPT", "LOAD", s.Source},
+			func(r reply) error {
+				unloaded = cmp.Or(unloaded, r.failure())
+				return nil
+			},
+		})
 	}
 	missing := func(r reply) error {
 		if strings.HasPrefix(r.text, "NOSCRIPT") {
@@ -222,32 +243,41 @@ func permitted(none string, guarded bool) (questions []question) {
 	}
 	questions = append(
 		questions,
-		question{[]string{"EVALSHA", script.Release.SHA, "1", none, "1", "none"}, func(r reply) error {
-			return cmp.Or(missing(r), forbidden(r))
-		}},
-		question{[]string{"MGET", none}, forbidden}, // where the key of that name is not allowed, the script did not get so far
+		question{
+			[]string{"EVALSHA", script.Release.SHA, "1", none, "1", "none"},
+			func(r reply) error {
+				return cmp.Or(missing(r), forbidden(r))
+			},
+		},
+		// Where the key of that name is not allowed, the script did not get so far.
+		question{[]string{"MGET", none}, forbidden},
 		question{[]string{"DEL", none}, forbidden},
 	)
 	if guarded {
 		for _, s := range []*script.Script{script.Admit, script.Renew} { // they write nothing
-			questions = append(questions, question{[]string{"EVALSHA", s.SHA, "2", none, none, "seen", "wanted", "", ""}, missing})
+			questions = append(questions, question{[]string{
+				"EVALSHA", s.SHA, "2", none, none,
+				"seen", "wanted", "", "",
+			}, missing})
 		}
 	}
 	return questions
 }
 
-// forbidden takes the reply to a command that the user may not, or nobody can, use. What is said about the key of that name need not hold for
-// those of locks, and another error may be that of the moment.
+// forbidden takes the reply to a command that the user may not, or nobody can, use. What is said
+// about the key of that name need not hold for those of locks, and another error may be that of the
+// moment.
 func forbidden(r reply) error {
 	code, text, _ := strings.Cut(r.text, " ")
-	if err := r.failure(); err != nil && (code == "NOPERM" || code == "ERR") && strings.Contains(text, "command") {
+	if err := r.failure(); err != nil && (code == "NOPERM" || code == "ERR") &&
+		strings.Contains(text, "command") {
 		return fmt.Errorf("locks could not be released: %w", err)
 	}
 	return nil
 }
 
-// wrongPassword takes the reply to a password without a user. A server that wants none says so with a plain ERR, and is used without; from one
-// that wants another, what follows is NOAUTH.
+// wrongPassword takes the reply to a password without a user. A server that wants none says so with
+// a plain ERR, and is used without; from one that wants another, what follows is NOAUTH.
 func wrongPassword(r reply) error {
 	if strings.HasPrefix(r.text, "ERR ") {
 		return nil
@@ -255,7 +285,8 @@ func wrongPassword(r reply) error {
 	return r.failure()
 }
 
-// busy takes the reply to what is asked for once on a connection: a server that is busy for the moment is to be asked again, on another one.
+// busy takes the reply to what is asked for once on a connection: a server that is busy for the
+// moment is to be asked again, on another one.
 func busy(r reply) error {
 	if strings.HasPrefix(r.text, "BUSY ") {
 		return r.failure()
@@ -277,7 +308,8 @@ func (s *sight) questions(all []question, marker string) []question {
 		question{[]string{"INFO", "persistence"}, func(r reply) error {
 			f := fields(r.text)
 			s.durable = f["aof_enabled"] == "1"
-			s.rewritten = f["aof_last_rewrite_time_sec"] != "-1" || f["aof_rewrite_in_progress"] != "0" || f["aof_rewrite_scheduled"] != "0"
+			s.rewritten = f["aof_last_rewrite_time_sec"] != "-1" ||
+				f["aof_rewrite_in_progress"] != "0" || f["aof_rewrite_scheduled"] != "0"
 			return nil
 		}},
 		question{[]string{"CONFIG", "GET", "*appendfsync*"}, func(r reply) error {
@@ -287,7 +319,8 @@ func (s *sight) questions(all []question, marker string) []question {
 		question{[]string{"INFO", "replication"}, func(r reply) error {
 			f := fields(r.text)
 			s.replica = f["role"] == "slave" || f["role"] == "replica"
-			s.promoted = f["role"] != "master" || f["master_replid2"] == "" || strings.Trim(f["master_replid2"], "0") != ""
+			s.promoted = f["role"] != "master" || f["master_replid2"] == "" ||
+				strings.Trim(f["master_replid2"], "0") != ""
 			history := s.runID + "." + f["master_replid"]
 			complete := s.runID != "" && f["master_replid"] != "" && f["master_replid2"] != ""
 			if complete && !strings.Contains(history, ":") { // no mark could name it
@@ -299,7 +332,8 @@ func (s *sight) questions(all []question, marker string) []question {
 	return append(all, s.get(marker)...)
 }
 
-// get asks for the marker, and then for how long it lasts: if another client replaces it in between, it looks younger.
+// get asks for the marker, and then for how long it lasts: if another client replaces it in
+// between, it looks younger.
 func (s *sight) get(marker string) []question {
 	return []question{
 		{[]string{"GET", marker}, func(r reply) error {
@@ -335,8 +369,8 @@ func (s *sight) readGenerations(key string) question {
 	}}
 }
 
-// newGeneration is what a node is to keep that has forgotten something: a generation of its own, if it is durable, and
-// those of others; empty to leave it without any.
+// newGeneration is what a node is to keep that has forgotten something: a generation of its own, if
+// it is durable, and those of others; empty to leave it without any.
 func (s *sight) newGeneration(others []generation) (text string) {
 	switch {
 	case s.durable:
@@ -352,27 +386,32 @@ func (s *sight) newGeneration(others []generation) (text string) {
 	return text
 }
 
-// leave puts a mark in the place of the marker that was seen, and reads what is there then. own reports whether it was
-// written. Why not makes no difference to this client.
+// leave puts a mark in the place of the marker that was seen, and reads what is there then. own
+// reports whether it was written. Why not makes no difference to this client.
 func (h *handshake) leave(marker, generations string, m mark, s *sight) (own bool, err error) {
 	value, generation := m.text(), ""
 	if s.own.id != "" && m.former == "" {
 		generation = noGeneration
 	}
 	s.asked = time.Now()
-	write := question{[]string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, value, m.expiry(), generation}, nil}
+	write := question{[]string{
+		"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker,
+		value, m.expiry(), generation,
+	}, nil}
 	err = h.ask(append([]question{write}, s.get(marker)...))
 	return s.marker == value, err
 }
 
-// server takes the reply to INFO server. An error that is about this user or this moment does not mean that the server knows no INFO.
+// server takes the reply to INFO server. An error that is about this user or this moment does not
+// mean that the server knows no INFO.
 func (s *sight) server(r reply) error {
 	if err := r.failure(); err != nil {
 		s.silence = err
 		code, _, _ := strings.Cut(r.text, " ")
 		switch {
 		case code == "NOPERM":
-			return fmt.Errorf("the restart guard can't use INFO: %w; give the user +info, or use GuardOff", err)
+			return fmt.Errorf("the restart guard can't use INFO: %w; give the user +info, or "+
+				"use GuardOff", err)
 		case notExecuted[code]:
 			return err
 		}
@@ -404,7 +443,8 @@ func fields(info string) map[string]string {
 	return all
 }
 
-// synced reports whether the append-only file is on the disk before a write is answered, also while it is being rewritten.
+// synced reports whether the append-only file is on the disk before a write is answered, also while
+// it is being rewritten.
 func synced(config []reply) bool {
 	set := pairs(config)
 	return set["appendfsync"] == "always" && set["no-appendfsync-on-rewrite"] == "no"
@@ -419,14 +459,17 @@ func pairs(items []reply) map[string]string {
 	return all
 }
 
-// end ends the connection that the Mux had before on this same server. What a stopped server has not read from it must
-// not take effect behind the releases on the new one.
+// end ends the connection that the Mux had before on this same server. What a stopped server has
+// not read from it must not take effect behind the releases on the new one.
 func end(former string) question { return question{[]string{"CLIENT", "KILL", "ID", former}, nil} }
 
-// admission writes the marker, and the generation if there is one, if the marker is still what was seen: another client may have admitted the
-// server meanwhile, and it may have been flushed.
+// admission writes the marker, and the generation if there is one, if the marker is still what was
+// seen: another client may have admitted the server meanwhile, and it may have been flushed.
 func (s *sight) admission(marker, generations, generation string) question {
-	command := []string{"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, s.runID, "", generation}
+	command := []string{
+		"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, s.runID,
+		"", generation,
+	}
 	return question{command, func(r reply) error {
 		if err := r.failure(); err != nil {
 			return fmt.Errorf("the marker %q can't be written: %w", marker, err)

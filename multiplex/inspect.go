@@ -16,7 +16,8 @@ const (
 	// answerTimeout is how long one answer may take, unless NodeTimeout is longer. It is as patient
 	// as the probes on the connection for locks.
 	answerTimeout = silenceGap + probeTimeout
-	// The time is asked for again and again over sampleSpan: so long that a round trip of some milliseconds is little of it.
+	// The time is asked for again and again over sampleSpan: so long that a round trip of some
+	// milliseconds is little of it.
 	sampleSpan = time.Second
 	sampleGap  = 100 * time.Millisecond
 )

@@ -51,7 +51,8 @@ func appendCommand(b []byte, args []string) []byte {
 // newReplyReader returns a reader for readReply.
 func newReplyReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, maxReplyLine) }
 
-// readReply reads one reply, and not a byte more than the server sends. Arrays have no arrays in them: no reply of the handshake has.
+// readReply reads one reply, and not a byte more than the server sends. Arrays have no arrays in
+// them: no reply of the handshake has.
 func readReply(r *bufio.Reader) (reply, error) {
 	head, err := readSimple(r)
 	if err != nil || head.kind != '*' || head.null {
@@ -84,7 +85,8 @@ func readSimple(r *bufio.Reader) (reply, error) {
 	line, err := r.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return reply{}, fmt.Errorf("the server replied with a line of more than %d bytes", maxReplyLine)
+		return reply{}, fmt.Errorf("the server replied with a line of more than %d bytes",
+			maxReplyLine)
 	case err != nil:
 		return reply{}, err
 	case len(line) < 3 || line[len(line)-2] != '\r':
@@ -137,7 +139,9 @@ func readLength(text string, most int) (int, error) {
 	case err != nil:
 		return 0, errNotRedis
 	case n > uint64(most):
-		return 0, fmt.Errorf("the server replied with %d bytes or items where at most %d make sense", n, most)
+		return 0,
+			fmt.Errorf("the server replied with %d bytes or items where at most %d make sense", n,
+				most)
 	}
 	return int(n), nil
 }

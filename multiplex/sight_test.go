@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shown is what the guard sees of a server that answers each question with this text, one that is not in it with an error, and CONFIG by words.
+// shown is what the guard sees of a server that answers each question with this text, one that is
+// not in it with an error, and CONFIG by words.
 func shown(t *testing.T, answers map[string]string) sight {
 	t.Helper()
 	s := sight{uptime: -1, promoted: true}
@@ -33,8 +34,9 @@ func shown(t *testing.T, answers map[string]string) sight {
 	return s
 }
 
-// The goal: what a server shows is taken for good only where it says all of what that needs: that it answers no write before it is on the disk, and
-// has done so since its start; that it was no replica since then; and how old it is. What is missing counts against it.
+// The goal: what a server shows is taken for good only where it says all of what that needs: that
+// it answers no write before it is on the disk, and has done so since its start; that it was no
+// replica since then; and how old it is. What is missing counts against it.
 func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 	best := map[string]string{
 		"INFO server":      "# Server\r\nrun_id:r\r\nuptime_in_seconds:5\r\n",
@@ -44,7 +46,10 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		"GET marker":       "r",
 		"PTTL marker":      "4000",
 	}
-	good := sight{runID: "r", history: "r.i", left: 4 * time.Second, uptime: 5 * time.Second, durable: true, marker: "r"}
+	good := sight{
+		runID: "r", history: "r.i", left: 4 * time.Second, uptime: 5 * time.Second,
+		durable: true, marker: "r",
+	}
 	require.Equal(t, good, shown(t, best))
 
 	volatile := func(s *sight) { s.durable = false }
@@ -73,10 +78,19 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		{"INFO replication", "role:master", "role:sentinel", promoted},
 		{"INFO replication", "role:master", "", promoted},
 		{"INFO replication", "replid2:0", "replid2:8", promoted},
-		{"INFO replication", "master_replid2", "another", func(s *sight) { s.promoted, s.history = true, "" }},
+		{"INFO replication", "master_replid2", "another", func(s *sight) {
+			s.promoted,
+				s.history = true, ""
+		}},
 		{"INFO replication", "master_replid:i", "", func(s *sight) { s.history = "" }},
-		{"INFO replication", "master_replid:i", "master_replid:j", func(s *sight) { s.history = "r.j" }},
-		{"INFO replication", "master_replid:i", "master_replid:i:j", func(s *sight) { s.history = "" }},
+		{
+			"INFO replication", "master_replid:i", "master_replid:j",
+			func(s *sight) { s.history = "r.j" },
+		},
+		{
+			"INFO replication", "master_replid:i", "master_replid:i:j",
+			func(s *sight) { s.history = "" },
+		},
 		{"INFO server", "seconds:5", "seconds:-5", ageless},
 		{"INFO server", "seconds:5", "seconds:?", ageless},
 		{"INFO server", "uptime_in_seconds:5", "", ageless},
@@ -88,7 +102,8 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		require.Equal(t, want, shown(t, answers), "%q instead of %q", test.instead, test.text)
 	}
 	for where, want := range map[string]func(*sight){
-		"INFO persistence": func(s *sight) { s.durable, s.rewritten = false, true }, "CONFIG GET": volatile,
+		"INFO persistence": func(s *sight) { s.durable, s.rewritten = false, true },
+		"CONFIG GET":       volatile,
 		"INFO replication": func(s *sight) { s.promoted, s.history = true, "" },
 		"PTTL marker":      func(s *sight) { s.left = 0 },
 	} {
