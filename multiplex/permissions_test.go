@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
@@ -117,7 +118,7 @@ func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
 	up(t, m)
 	stats, err := s.do("INFO", "commandstats")
 	require.NoError(t, err)
-	kills, called := fields(stats.text)["cmdstat_client|kill"]
+	kills, called := resp.ParseInfo(stats.Text)["cmdstat_client|kill"]
 	return called && !strings.HasPrefix(kills, "calls=0,")
 }
 
@@ -266,5 +267,5 @@ func TestWhatIsNotPermittedLeavesNothingBehind(t *testing.T) {
 	require.NoError(t, wait(m.Release(set, 1), context.Background()))
 	keys, err := s.do("KEYS", "app:?")
 	require.NoError(t, err)
-	require.Empty(t, keys.items)
+	require.Empty(t, keys.Items)
 }

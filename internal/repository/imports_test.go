@@ -23,7 +23,7 @@ var allowedImports = map[string][]string{
 	"bench/page":   {"bench"},
 	"bench":        {".", "lockpipetest", "fence"},
 	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
-	"multiplex":    {"batch", "script", "latency"},
+	"multiplex":    {"batch", "script", "latency", "internal/resp"},
 	"batch":        {},
 	"fence":        {},
 	"lease":        {},
@@ -31,10 +31,14 @@ var allowedImports = map[string][]string{
 	"script":       {},
 	"waitroom":     {},
 	"lockpipetest": {},
+
+	"internal/resp": {},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
-var standardLibraryOnly = []string{"batch", "fence", "latency", "lease", "script", "waitroom"}
+var standardLibraryOnly = []string{
+	"batch", "fence", "latency", "lease", "script", "waitroom", "internal/resp",
+}
 
 // meaninglessNames say nothing about what is in a package.
 var meaninglessNames = []string{
