@@ -72,9 +72,6 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 
 // asyncCall is a waiting call that no goroutine waits for. Whatever it waits for signals it, and
 // then the worker of asyncs takes its next steps, up to where it has to wait again.
-//
-// Unlike a call that blocks, it enters the queue before its first attempt. So a thousand calls for
-// one key, made in a loop, are one contender.
 type asyncCall struct {
 	seeker
 	ctx    context.Context
