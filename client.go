@@ -87,7 +87,8 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.mux, err = multiplex.New(multiplex.Config{
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
 		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
-		Credentials: cfg.Credentials, Prefix: cfg.Prefix, Guard: multiplex.GuardMode(cfg.RestartGuard),
+		Credentials: cfg.Credentials, Prefix: cfg.Prefix,
+		Guard:       multiplex.GuardMode(cfg.RestartGuard),
 		OnReachable: c.outage.wakeNext,
 	})
 	if err != nil {
