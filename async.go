@@ -114,7 +114,7 @@ func (a *asyncCall) advance() {
 		}
 		t := a.try
 		a.try = try{}
-		l, pause, err := a.end(a.ctx, t, outcome)
+		l, pause, err := a.end(a.ctx, t, attemptError(outcome))
 		if l != nil || err != nil {
 			a.finish(l, err)
 			return

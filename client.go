@@ -158,7 +158,7 @@ func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, er
 		o.suspended = c.leases.Suspended()
 		l := c.newLease(keys, behind.floor, o.numbers(c.awaited(keys, o)))
 		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
-		held, err := c.granted(l, a, o, a.Wait(ctx, time.Time{}))
+		held, err := c.granted(l, a, o, attemptError(a.Wait(ctx, time.Time{})))
 		if err == nil || !o.fencing {
 			return held, err
 		}
@@ -260,7 +260,7 @@ func (c *Client) Close(ctx context.Context) error {
 	failed := make([]error, 0)
 	began := time.Now()
 	for i, a := range attempts {
-		if err := a.Wait(ctx, began); err != nil {
+		if err := attemptError(a.Wait(ctx, began)); err != nil {
 			failed = append(failed, errorf("release of %.64q not confirmed: %w",
 				held[i].(*Lease).Key(), err))
 		}

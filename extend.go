@@ -39,7 +39,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	a := l.client.mux.Extend(l.claim, e.TTL, e.Before, 0, l.claim.Len())
-	e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, time.Time{}))
+	e.Sent, e.Err = a.Sent(), extended(attemptError(a.Wait(ctx, time.Time{})))
 	a.Forget()
 	err = e.Finish()
 	l.client.metrics.extended(err)
@@ -66,7 +66,7 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 	}
 	for i, a := range attempts {
 		e := &due[i]
-		e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, began))
+		e.Sent, e.Err = a.Sent(), extended(attemptError(a.Wait(ctx, began)))
 		a.Forget()
 		c.metrics.extended(e.Finish()) // leaseEnded is told if it is over
 	}

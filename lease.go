@@ -121,7 +121,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	if a == nil {
 		return err
 	}
-	err = a.Wait(ctx, time.Time{})
+	err = attemptError(a.Wait(ctx, time.Time{}))
 	l.client.metrics.released(err)
 	l.client.freed(l)
 	return err

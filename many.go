@@ -87,7 +87,7 @@ func (c *Client) each(ctx context.Context, keys []string, o call, some []single,
 	for _, s := range some {
 		r := &results[s.place]
 		r.Key = keys[s.place]
-		r.Lease, r.Err = c.granted(s.lease, s.attempt, o, s.attempt.Wait(ctx, began))
+		r.Lease, r.Err = c.granted(s.lease, s.attempt, o, attemptError(s.attempt.Wait(ctx, began)))
 		if r.Err == nil || !o.fencing {
 			continue
 		}
@@ -146,7 +146,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	var failed []error
 	for i, a := range attempts {
 		if a != nil {
-			errs[i] = a.Wait(ctx, began)
+			errs[i] = attemptError(a.Wait(ctx, began))
 			leases[i].client.metrics.released(errs[i])
 			leases[i].client.freed(leases[i])
 		}

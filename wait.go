@@ -250,7 +250,7 @@ func (s *seeker) step(ctx context.Context) (*Lease, time.Duration, error) {
 	if t.attempt == nil {
 		return l, pause, nil
 	}
-	return s.end(ctx, t, t.attempt.Wait(ctx, time.Time{}))
+	return s.end(ctx, t, attemptError(t.attempt.Wait(ctx, time.Time{})))
 }
 
 // try is one attempt of a seeker that is under way.

@@ -9,7 +9,7 @@ import (
 // Contend is Acquire for a caller that knows of others who want the same keys. It asks the node
 // judge first, a place of the configuration, and the others only when that one granted, or its vote
 // is unknown. Refused by the judge, the attempt is held at once; no other node was asked then, and
-// HeldError.Nodes names the judge alone. When all contenders use the same judge, one of them wins
+// Outcome.Nodes names the judge alone. When all contenders use the same judge, one of them wins
 // it, and the votes of the others do not split the nodes between them.
 //
 // Validity counts from before the judge was asked. Wait gives the judge half of NodeTimeout, and

@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 )
@@ -190,4 +191,14 @@ func (f *firstUse) overFor() time.Duration {
 		return 0
 	}
 	return max(1, time.Since(f.over))
+}
+
+// listed names at most five nodes.
+func listed(nodes []string) string {
+	const most = 5
+	text := strings.Join(nodes[:min(len(nodes), most)], ", ")
+	if len(nodes) > most {
+		text += ", ..."
+	}
+	return text
 }

@@ -195,7 +195,7 @@ func (v *interview) ask(questions ...question) error {
 	late := time.AfterFunc(v.limit, func() { _ = abort(v.conn) })
 	err := v.handshake.ask(questions)
 	if !late.Stop() {
-		return &lateError{v.limit}
+		return &timeoutError{v.limit}
 	}
 	return err
 }

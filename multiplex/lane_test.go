@@ -108,7 +108,9 @@ func (s *store) execute(a *Attempt) answer {
 	return answer{vote: granted, replied: true}
 }
 
-func wait(a *Attempt, ctx context.Context) error { return a.Wait(ctx, time.Time{}) }
+func wait(a *Attempt, ctx context.Context) error {
+	return asError(a.Wait(ctx, time.Time{}))
+}
 
 // simulated returns a Mux over n stores, and a function that ends its keepers.
 func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
@@ -395,7 +397,7 @@ func TestAConfirmedReleaseIsToldAtOnce(t *testing.T) {
 		stores[0].fail(0)
 		time.Sleep(time.Second)
 		start := time.Now()
-		require.NoError(t, release.Wait(t.Context(), time.Now()))
+		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
 		require.Zero(t, time.Since(start))
 		stop()
 	})
@@ -435,7 +437,7 @@ func TestAKeptReleaseIsConfirmedByTheExpiryOfItsKeys(t *testing.T) {
 		release := m.Release(c, 1)
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(2 * time.Second)
-		require.NoError(t, release.Wait(t.Context(), time.Now()))
+		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
 		require.Equal(t, uint64(1), m.Nodes()[0].DroppedReleases)
 		require.Equal(t, uint64(1), m.Stats().DroppedReleases)
 		require.Zero(t, m.Stats().PendingReleases)
@@ -479,7 +481,7 @@ func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
 		instead.Store(nil)
 		time.Sleep(time.Second)
 		require.Empty(t, stores[0].left())
-		require.NoError(t, release.Wait(t.Context(), time.Now()))
+		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
 	})
 }
 

@@ -2,7 +2,6 @@ package multiplex
 
 import (
 	"errors"
-	"iter"
 	"sync/atomic"
 	"time"
 
@@ -25,42 +24,18 @@ type NodeStats struct {
 	Connects, Disconnects uint64
 }
 
-// NodeFailures are numbers of operations for which a node has not voted: acquires, extensions and
-// releases. One operation may fail more than once, for instance by a timeout and then by the
-// connection.
+// NodeFailures are numbers of operations for which a node has not voted, by the reason: acquires,
+// extensions and releases. One operation may fail more than once, for example by a timeout and then
+// by the connection. lockpipe.NodeFailures has the same fields, and says what they mean.
 type NodeFailures struct {
-	// Timeout: the node owed an answer for too long, and the attempt was decided without it.
-	Timeout uint64
-	// Connection: it broke before the answer, or could not be used.
-	Connection uint64
-	// Down and Quarantined: nothing was sent, because the node was not connected, or may not vote
-	// yet.
+	Timeout           uint64
+	Connection        uint64
 	Down, Quarantined uint64
-	// Server: it answered with an error, such as READONLY, OOM, NOPERM, BUSY or LOADING.
-	Server uint64
-	// Protocol: it answered what no Redis server does.
-	Protocol uint64
-	// DataLoss: the server was emptied, or the connection was made again, so that the answer could
-	// not be relied on.
-	DataLoss uint64
-	// QueuedTooLong: it was not sent, because it had waited behind others until its outcome was of
-	// no use.
-	QueuedTooLong uint64
-	// Overloaded: it was not sent, because too many others waited.
-	Overloaded uint64
-}
-
-// All gives each number with its reason, one lower-case word: the field's name, but "flushed" for
-// DataLoss and "stale" for QueuedTooLong.
-func (f NodeFailures) All() iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		_ = yield("timeout", f.Timeout) && yield("connection", f.Connection) &&
-			yield("down", f.Down) &&
-			yield("quarantined", f.Quarantined) && yield("server", f.Server) &&
-			yield("protocol", f.Protocol) &&
-			yield("flushed", f.DataLoss) && yield("stale", f.QueuedTooLong) &&
-			yield("overloaded", f.Overloaded)
-	}
+	Server            uint64
+	Protocol          uint64
+	DataLoss          uint64
+	QueuedTooLong     uint64
+	Overloaded        uint64
 }
 
 // failure is why a node has not voted.

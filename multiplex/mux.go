@@ -163,7 +163,7 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, together int) *Attempt {
 // that lack some of the keys are given them again, but do not count for this attempt. It is not
 // sent after before, when the lease may be over, and the caller counts it only if the lease is
 // still valid when Wait returns. Wait waits for NodeTimeout or for patience, whichever is longer. A
-// *HeldError says that the lease is lost. together is as in Acquire.
+// Held says that the lease is lost. together is as in Acquire.
 func (m *Mux) Extend(c *Claim, ttl time.Duration, before time.Time, patience time.Duration,
 	together int,
 ) *Attempt {
@@ -195,7 +195,7 @@ func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
 
 // Release starts deleting the claim's keys where they still hold its token: on every node that may
 // have heard of it, behind whatever is under way there. It is the claim's last attempt; releasing
-// again returns the same one. Wait is nil when a quorum of nodes is known not to hold the token.
+// again returns the same one. It is Won when a quorum of nodes is known not to hold the token.
 // together is as in Acquire.
 func (m *Mux) Release(c *Claim, together int) *Attempt {
 	c.mu.Lock()

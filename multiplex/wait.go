@@ -2,7 +2,6 @@ package multiplex
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 )
@@ -37,15 +36,15 @@ func NewWaker(wake func()) *Waker {
 	return w
 }
 
-// Wait returns nil when a quorum granted. Otherwise the error is a *HeldError or a *QuorumError;
-// where ctx ended before the decision, ctx's error is found in it as well. It waits at most
-// NodeTimeout for nodes that owe an answer for that long, and longer only for those that keep
-// answering what is queued before this attempt, as long as its outcome is of any use. An acquire
-// that failed is released on every node that may have heard of it, in the background; an acquire
-// whose answer came before ctx ended is granted. A release goes on after Wait failed, and Wait may
-// be called again for it; began is when the caller began to wait, where it waits for several
+// Wait returns the outcome. It waits at most NodeTimeout for nodes that owe an answer for that
+// long. It waits longer only for nodes that keep answering what is queued before this attempt, as
+// long as its outcome is of any use.
+//
+// An acquire that failed is released in the background, on every node that may have heard of it. An
+// acquire whose answer came before ctx ended is granted. A release continues after Wait failed, and
+// Wait may be called again for it. began is when the caller began to wait, if it waits for several
 // attempts one after another, and else zero.
-func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
+func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 	c := a.claim
 	c.mu.Lock()
 	var ended error
@@ -57,27 +56,21 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
 
 // finish is what Wait returns; ended is why ctx ended it, if it did. claim.mu is held, and given
 // up.
-func (a *Attempt) finish(ended error) error {
+func (a *Attempt) finish(ended error) Outcome {
 	c := a.claim
-	err := a.outcome(ended)
-	a.told = err != nil && a.kind == release
+	o := a.outcome(ended)
+	a.told = o.Result != Won && a.kind == release
 	c.mu.Unlock()
-	if err == nil {
-		return nil
-	}
-	if a.kind == acquire {
+	if o.Result != Won && a.kind == acquire {
 		a.mux.Release(c, c.Len())
 	}
-	if ended != nil {
-		err = fmt.Errorf("%w: %w", err, ended)
-	}
-	return err
+	return o
 }
 
 // Poll is Wait for an owner that must not block: settled reports whether that would return now, and
-// err is what it would return. Where it is not settled, w is told when it may be; then, or when ctx
+// o is what it would return. Where it is not settled, w is told when it may be; then, or when ctx
 // has ended, Poll is to be called again. It is not for a release.
-func (a *Attempt) Poll(ctx context.Context, w *Waker) (err error, settled bool) {
+func (a *Attempt) Poll(ctx context.Context, w *Waker) (o Outcome, settled bool) {
 	c := a.claim
 	c.mu.Lock()
 	a.forget(&w.waiter)
@@ -90,7 +83,7 @@ func (a *Attempt) Poll(ctx context.Context, w *Waker) (err error, settled bool) 
 			w.waiter.next, a.waiters = a.waiters, &w.waiter
 			w.waiter.timer.Reset(rest)
 			c.mu.Unlock()
-			return nil, false
+			return Outcome{}, false
 		}
 		start := a.open() // the judge is silent
 		if start == 0 {
