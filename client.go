@@ -29,26 +29,26 @@ type Client struct {
 	leases   *lease.Manager
 	tokens   sync.Pool // of *tokenSource
 
-	rooms     waitroom.Table
-	asyncs    asyncs
-	outage    outage
-	rivals    rivals
-	fences    fences
-	handovers atomic.Uint64
-	callbacks callbacks
-	losses    losses
-	meters    meters
+	queue      waitroom.Queue
+	asyncs     asyncCalls
+	outage     outage
+	contention contention
+	fences     fences
+	handovers  atomic.Uint64
+	callbacks  callbacks
+	lossLog    lossLog
+	meters     meters
 
 	// Acquiring and releasing calls under way; closedBit as well once Close began.
-	calls  atomic.Int64
-	closed chan struct{} // closed when Close begins
-	idle   chan struct{} // closed when Close began and none of these calls is under way
-	once   sync.Once     // of closing idle
-	ended  chan struct{} // closed when Close is over
+	calls     atomic.Int64
+	closing   chan struct{} // closed when Close begins
+	drained   chan struct{} // closed when Close began and none of these calls is under way
+	drainOnce sync.Once     // of closing idle
+	closed    chan struct{} // closed when Close is over
 }
 
 // closedBit marks Client.calls when nothing more is let in.
-const closedBit = 1 << 62
+const closingBit = 1 << 62
 
 // New returns a client of the masters in cfg. It does not wait for them: they are dialled in the
 // background, also if all of them are down, and a call that comes before a node is connected waits
@@ -66,20 +66,20 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}),
-		ended: make(chan struct{}),
+		cfg: cfg, closing: make(chan struct{}), drained: make(chan struct{}),
+		closed: make(chan struct{}),
 	}
 	c.reserved = multiplex.NewReserved(cfg.Prefix)
 	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
-	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
+	c.callbacks.logger, c.lossLog.logger, c.lossLog.run = cfg.Logger, cfg.Logger, c.callbacks.run
 	c.outage.logger = cfg.Logger
 	c.outage.reachable = func() bool { return c.mux.Reachable() }
 	c.leases = lease.NewManager(lease.Config{
-		Extend:    c.extend,
-		Ready:     c.outage.reachable,
-		Over:      c.meters.ended,
-		Ended:     func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
-		Suspended: suspended,
+		Extend:          c.extendBatch,
+		QuorumReachable: c.outage.reachable,
+		OnEnd:           c.meters.ended,
+		OnUnexpectedEnd: func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
+		Suspended:       suspended,
 	})
 	c.mux, err = multiplex.New(multiplex.Config{
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
@@ -98,13 +98,13 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 // ended first, its error is found too. After any error nothing is held.
 func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	keys := [1]string{key}
-	return c.try(ctx, keys[:], opts)
+	return c.tryAcquire(ctx, keys[:], opts)
 }
 
 // TryAcquireAll is TryAcquire for many keys: all of them under one lease, or none. A key given
 // twice counts once.
 func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	return c.try(ctx, keys, opts)
+	return c.tryAcquire(ctx, keys, opts)
 }
 
 // Acquire takes key and waits for it while another holds it or no quorum can be reached, until ctx
@@ -114,17 +114,17 @@ func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 // then waits for the nodes. When they are back, such calls try in the order of arrival.
 func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	keys := [1]string{key}
-	return c.wait(ctx, keys[:], opts)
+	return c.acquire(ctx, keys[:], opts)
 }
 
 // AcquireAll is Acquire for many keys: all of them under one lease, or none. While it waits it
 // holds none of them, so calls whose keys overlap do not block each other for good. A key given
 // twice counts once.
 func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	return c.wait(ctx, keys, opts)
+	return c.acquire(ctx, keys, opts)
 }
 
-func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
 	l, err := c.tryOnce(ctx, keys, opts)
 	if err != nil {
 		c.meters.failed(callTry, err, 1)
@@ -133,32 +133,32 @@ func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease,
 }
 
 func (c *Client) tryOnce(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(ctx, callTry, keys, opts)
+	keys, o, err := c.validateCall(ctx, callTry, keys, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.enter(); err != nil {
+	if err := c.beginCall(); err != nil {
 		return nil, err
 	}
-	defer c.leave()
+	defer c.endCall()
 	return c.attempt(ctx, keys, o)
 }
 
 // attempt is one try over all nodes, with a token of its own; with fencing, as many as the clock
 // needs to catch up.
-func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, error) {
+func (c *Client) attempt(ctx context.Context, keys []string, o callOptions) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errorf("%w", err)
 	}
-	for behind := (lag{}); ; {
+	for behind := (fenceRetry{}); ; {
 		o.suspended = c.leases.Suspended()
-		l := c.newLease(keys, behind.floor, o.numbers(c.awaited(keys, o)))
+		l := c.newLease(keys, behind.floor, o.fencesWanted(c.hasWaiters(keys, o)))
 		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
-		held, err := c.granted(l, a, o, a.Wait(ctx, time.Time{}))
+		held, err := c.finishAttempt(l, a, o, a.Wait(ctx, time.Time{}))
 		if err == nil || !o.fencing {
 			return held, err
 		}
-		again, wait := behind.after(a)
+		again, wait := behind.next(a)
 		if wait {
 			// Unconfirmed, it is in the way at most.
 			_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{})
@@ -170,10 +170,10 @@ func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, er
 }
 
 // granted begins the term of a lease where the outcome of its attempt is no error.
-func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) (*Lease, error) {
+func (c *Client) finishAttempt(l *Lease, a *multiplex.Attempt, o callOptions, outcome error) (*Lease, error) {
 	if outcome != nil {
 		select {
-		case <-c.closed:
+		case <-c.closing:
 			outcome = errorf("%w: %w", ErrClosed, outcome)
 		default:
 		}
@@ -198,22 +198,22 @@ func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) 
 }
 
 // enter lets an acquiring call in.
-func (c *Client) enter() error {
+func (c *Client) beginCall() error {
 	n := c.calls.Add(1)
 	switch {
-	case n&closedBit != 0:
-		c.leave()
+	case n&closingBit != 0:
+		c.endCall()
 		return ErrClosed
 	case n > maxPending:
-		c.leave()
+		c.endCall()
 		return ErrOverloaded
 	}
 	return nil
 }
 
-func (c *Client) leave() {
-	if c.calls.Add(-1) == closedBit {
-		c.once.Do(func() { close(c.idle) })
+func (c *Client) endCall() {
+	if c.calls.Add(-1) == closingBit {
+		c.drainOnce.Do(func() { close(c.drained) })
 	}
 }
 
@@ -274,23 +274,23 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	for {
 		n := c.calls.Load()
-		if n&closedBit != 0 {
+		if n&closingBit != 0 {
 			select {
-			case <-c.ended:
+			case <-c.closed:
 			case <-ctx.Done():
 			}
 			return nil
 		}
-		if c.calls.CompareAndSwap(n, (n|closedBit)+1) {
+		if c.calls.CompareAndSwap(n, (n|closingBit)+1) {
 			// One more: idle is not closed before every term has ended.
 			break
 		}
 	}
-	defer close(c.ended)
-	close(c.closed)
-	c.asyncs.signal()
+	defer close(c.closed)
+	close(c.closing)
+	c.asyncs.signalAll()
 	held := c.leases.Close()
-	c.leave()
+	c.endCall()
 	attempts := make([]*multiplex.Attempt, len(held))
 	keys := 0
 	for _, owner := range held {
@@ -308,11 +308,11 @@ func (c *Client) Close(ctx context.Context) error {
 		}
 	}
 	select { // a call that is under way ends within NodeTimeout, and releases what it got
-	case <-c.idle:
+	case <-c.drained:
 	case <-ctx.Done():
 	}
 	err := c.mux.Close(ctx)
-	c.losses.close()
+	c.lossLog.close()
 	c.callbacks.close()
 	return closeError(failed, len(held), err)
 }

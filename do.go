@@ -24,7 +24,7 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 		return err
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	held := &heldContext{inner, l, cancel}
+	held := &leaseBoundContext{inner, l, cancel}
 	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
 	defer func() {
 		stop()
@@ -40,13 +40,13 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 
 // heldContext asks the clock before it says that it has not ended, as the context of the lease
 // does.
-type heldContext struct {
+type leaseBoundContext struct {
 	context.Context
 	lease  *Lease
 	cancel context.CancelCauseFunc
 }
 
-func (c *heldContext) Err() error {
+func (c *leaseBoundContext) Err() error {
 	if end := c.lease.Err(); end != nil {
 		c.cancel(end)
 	}

@@ -16,12 +16,12 @@ func TestTheContextOfDoAsksTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(Lease)
 		leases := lease.NewManager(lease.Config{
-			Over:  func(error, time.Duration) {},
-			Ended: func(any, error) {},
+			OnEnd:           func(error, time.Duration) {},
+			OnUnexpectedEnd: func(any, error) {},
 		})
 		require.NoError(t, leases.Hold(&l.term, l, lease.Grant{Sent: time.Now(), TTL: time.Second}))
 		inner, cancel := context.WithCancelCause(t.Context())
-		held := &heldContext{inner, l, cancel}
+		held := &leaseBoundContext{inner, l, cancel}
 		require.NoError(t, held.Err())
 		time.Sleep(time.Second)
 		require.ErrorIs(t, held.Err(), context.Canceled)

@@ -30,28 +30,28 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	// As in startRelease.
 	l.client.calls.Add(1)
-	defer l.client.leave()
+	defer l.client.endCall()
 	if err := ctx.Err(); err != nil && l.Err() == nil {
 		return errorf("%w", err)
 	}
-	e, err := l.term.Begin(ctx, ttl.Truncate(time.Millisecond))
+	e, err := l.term.BeginExtension(ctx, ttl.Truncate(time.Millisecond))
 	if err != nil {
 		return err
 	}
-	a := l.client.mux.Extend(l.claim, e.TTL, e.Before, 0, l.claim.Len())
-	e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, time.Time{}))
+	a := l.client.mux.Extend(l.claim, e.TTL, e.SendBefore, 0, l.claim.Len())
+	e.Sent, e.Err = a.Sent(), extensionError(a.Wait(ctx, time.Time{}))
 	a.Forget()
 	err = e.Finish()
 	l.client.meters.extended(err)
 	if err != nil && l.Err() != nil {
-		l.letGo() // the nodes may have extended it
+		l.releaseInBackground() // the nodes may have extended it
 	}
 	return err
 }
 
 // extend makes extensions that are due in one go, one after the other in the order of their
 // deadlines.
-func (c *Client) extend(ctx context.Context, due []lease.Extension) {
+func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 	keys := 0
 	for i := range due {
 		keys += due[i].Owner.(*Lease).claim.Len()
@@ -61,30 +61,30 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		e.TTL = max(c.mux.Trusted(l.claim, e.TTL), e.Least)
-		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.Before, e.Patience, keys)
+		e.TTL = max(c.mux.Trusted(l.claim, e.TTL), e.MinTTL)
+		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.SendBefore, e.MinTimeout, keys)
 	}
 	for i, a := range attempts {
 		e := &due[i]
-		e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, began))
+		e.Sent, e.Err = a.Sent(), extensionError(a.Wait(ctx, began))
 		a.Forget()
 		c.meters.extended(e.Finish()) // leaseEnded is told if it is over
 	}
 }
 
 // extended is what the outcome of an extension means for the lease.
-func extended(err error) error {
+func extensionError(err error) error {
 	var held *HeldError
 	if errors.As(err, &held) {
-		return errorf("%w: %w", ErrLost, &goneError{held})
+		return errorf("%w: %w", ErrLost, &lostError{held})
 	}
 	return err
 }
 
 // goneError says how many nodes have the lease no more, without being an ErrHeld: the caller's
 // attempt was to keep it.
-type goneError struct{ held *HeldError }
+type lostError struct{ held *HeldError }
 
-func (e *goneError) Error() string {
+func (e *lostError) Error() string {
 	return fmt.Sprintf("%d nodes do not hold it any more: %v", len(e.held.Nodes), e.held.Nodes)
 }

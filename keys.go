@@ -13,10 +13,10 @@ import (
 // prepare checks the arguments before anything is sent, and drops keys that are repeated. Keys are
 // told by their place,
 // since they may be long or secret.
-func (c *Client) prepare(
+func (c *Client) validateCall(
 	ctx context.Context, kind callKind, keys []string, opts []Option,
-) ([]string, call, error) {
-	o, err := c.call(opts)
+) ([]string, callOptions, error) {
+	o, err := c.applyOptions(opts)
 	o.kind = kind
 	switch {
 	case err != nil:
@@ -45,11 +45,11 @@ func (c *Client) prepare(
 				i+1, len(keys), len(k), maxKeyLength)
 		}
 	}
-	return unique(keys), o, nil
+	return dedup(keys), o, nil
 }
 
 // unique returns keys without repetitions, in order; it is keys itself where there are none.
-func unique(keys []string) []string {
+func dedup(keys []string) []string {
 	if len(keys) == 1 {
 		return keys
 	}

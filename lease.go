@@ -16,7 +16,7 @@ type Lease struct {
 	client *Client
 	term   lease.Term
 	claim  *multiplex.Claim // what the nodes have; another lease's once the term was passed on
-	turns  *turns           // nil unless it was handed over
+	chain  *handoffChain    // nil unless it was handed over
 }
 
 // newLease returns a lease that is to be granted yet, with up to so many fences above floor; 0
@@ -122,7 +122,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	err = a.Wait(ctx, time.Time{})
 	l.client.meters.released(err)
-	l.client.freed(l)
+	l.client.notifyWaiters(l)
 	return err
 }
 
@@ -132,13 +132,13 @@ func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
 	// Close waits for what is counted here, so that it does not shut the nodes before the release
 	// is on its way.
 	l.client.calls.Add(1)
-	defer l.client.leave()
-	if l.client.handOver(l) {
+	defer l.client.endCall()
+	if l.client.handOff(l) {
 		l.client.meters.releases[outcomeHandedOver].Add(1)
 		return nil, nil
 	}
 	end := l.term.End(ErrReleased)
-	if l.term.Passed() { // by another Release at the same time
+	if l.term.HandedOff() { // by another Release at the same time
 		l.client.meters.releases[outcomeHandedOver].Add(1)
 		return nil, nil
 	}
@@ -151,10 +151,10 @@ func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
 }
 
 // letGo deletes what the nodes have of the lease, in the background.
-func (l *Lease) letGo() {
-	if l.term.Passed() {
+func (l *Lease) releaseInBackground() {
+	if l.term.HandedOff() {
 		return
 	}
 	l.client.mux.Release(l.claim, l.claim.Len())
-	l.client.freed(l)
+	l.client.notifyWaiters(l)
 }

@@ -12,10 +12,10 @@ func (c *Client) leaseEnded(l *Lease, end error) {
 	// A lease that just ran out leaves nothing behind. Whatever was extended by itself, or failed
 	// to be, may.
 	if end != ErrExpired || l.claim.Unsettled() {
-		l.letGo()
+		l.releaseInBackground()
 	}
 	if errors.Is(end, ErrLost) {
-		c.losses.add(l, end)
+		c.lossLog.record(l, end)
 	}
 	if f := c.cfg.OnLost; f != nil {
 		c.callbacks.run(func() { f(l, end) })
@@ -23,7 +23,7 @@ func (c *Client) leaseEnded(l *Lease, end error) {
 }
 
 // losses logs lost leases: one line for all that are lost within a second, which may be very many.
-type losses struct {
+type lossLog struct {
 	logger *slog.Logger
 	run    func(f func()) // runs f on a goroutine of its own, for a logger may block
 
@@ -38,7 +38,7 @@ type losses struct {
 const logDelay = time.Second
 
 // add counts a lost lease.
-func (s *losses) add(l *Lease, err error) {
+func (s *lossLog) record(l *Lease, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count++; s.count > 1 {
@@ -46,17 +46,17 @@ func (s *losses) add(l *Lease, err error) {
 	}
 	s.example, s.err = l.Key(), err
 	if s.timer == nil {
-		s.timer = time.AfterFunc(logDelay, s.flush)
+		s.timer = time.AfterFunc(logDelay, s.scheduleWrite)
 	} else {
 		s.timer.Reset(logDelay)
 	}
 }
 
 // flush has what was counted logged.
-func (s *losses) flush() { s.run(s.log) }
+func (s *lossLog) scheduleWrite() { s.run(s.write) }
 
 // log writes the line, if there is something to say.
-func (s *losses) log() {
+func (s *lossLog) write() {
 	s.mu.Lock()
 	count, example, err := s.count, s.example, s.err
 	s.count, s.example, s.err = 0, "", nil
@@ -68,10 +68,10 @@ func (s *losses) log() {
 }
 
 // close has the line written now.
-func (s *losses) close() {
+func (s *lossLog) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil && s.timer.Stop() {
-		s.flush()
+		s.scheduleWrite()
 	}
 }

@@ -22,13 +22,13 @@ type Result struct {
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	results := make([]Result, len(keys))
 	fail := func(err error) []Result {
-		c.meters.failed(callEach, err, len(unique(keys)))
+		c.meters.failed(callEach, err, len(dedup(keys)))
 		for i, k := range keys {
 			results[i] = Result{Key: k, Err: err}
 		}
 		return results
 	}
-	once, o, err := c.prepare(ctx, callEach, keys, opts)
+	once, o, err := c.validateCall(ctx, callEach, keys, opts)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -38,16 +38,16 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	if err != nil {
 		return fail(err)
 	}
-	if err := c.enter(); err != nil {
+	if err := c.beginCall(); err != nil {
 		return fail(err)
 	}
-	defer c.leave()
-	all := make([]single, len(once))
+	defer c.endCall()
+	all := make([]eachKey, len(once))
 	for i := range all {
-		all[i].place = i
+		all[i].index = i
 	}
 	for some := all; len(some) > 0; {
-		some = c.each(ctx, once, o, some, results)
+		some = c.tryEach(ctx, once, o, some, results)
 	}
 	for i := range once {
 		if err := results[i].Err; err != nil {
@@ -55,42 +55,42 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 		}
 	}
 	if len(once) < len(keys) {
-		spread(results, keys, len(once))
+		fanOutResults(results, keys, len(once))
 	}
 	return results
 }
 
 // single is one key of a TryAcquireEach.
-type single struct {
-	place   int // among the keys, and of its result
-	behind  lag
-	lease   *Lease
-	attempt *multiplex.Attempt
+type eachKey struct {
+	index      int // among the keys, and of its result
+	fenceRetry fenceRetry
+	lease      *Lease
+	attempt    *multiplex.Attempt
 }
 
 // each makes one attempt for each of some keys. It returns those that are worth another one at
 // once, in the memory of some.
-func (c *Client) each(ctx context.Context, keys []string, o call, some []single,
+func (c *Client) tryEach(ctx context.Context, keys []string, o callOptions, some []eachKey,
 	results []Result,
-) (again []single) {
+) (again []eachKey) {
 	o.suspended = c.leases.Suspended()
 	began := time.Now()
 	for i := range some {
 		s := &some[i]
-		key := keys[s.place : s.place+1]
-		s.lease = c.newLease(key, s.behind.floor, o.numbers(c.awaited(key, o)))
+		key := keys[s.index : s.index+1]
+		s.lease = c.newLease(key, s.fenceRetry.floor, o.fencesWanted(c.hasWaiters(key, o)))
 		s.attempt = c.mux.Acquire(s.lease.claim, o.ttl, len(some))
 	}
 	again = some[:0]
 	var releases []*multiplex.Attempt
 	for _, s := range some {
-		r := &results[s.place]
-		r.Key = keys[s.place]
-		r.Lease, r.Err = c.granted(s.lease, s.attempt, o, s.attempt.Wait(ctx, began))
+		r := &results[s.index]
+		r.Key = keys[s.index]
+		r.Lease, r.Err = c.finishAttempt(s.lease, s.attempt, o, s.attempt.Wait(ctx, began))
 		if r.Err == nil || !o.fencing {
 			continue
 		}
-		worth, wait := s.behind.after(s.attempt)
+		worth, wait := s.fenceRetry.next(s.attempt)
 		if wait {
 			releases = append(releases, c.mux.Release(s.lease.claim, len(some)))
 		}
@@ -103,7 +103,7 @@ func (c *Client) each(ctx context.Context, keys []string, o call, some []single,
 		_ = r.Wait(ctx, began) // unconfirmed, it is in the way at most
 	}
 	for i := range again { // all of them wait once together
-		again[i].behind.waited = again[i].behind.waited || len(releases) > 0
+		again[i].fenceRetry.cleanedUp = again[i].fenceRetry.cleanedUp || len(releases) > 0
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -112,7 +112,7 @@ func (c *Client) each(ctx context.Context, keys []string, o call, some []single,
 }
 
 // spread gives the results of the first n, which are of different keys, to all entries of keys.
-func spread(results []Result, keys []string, n int) {
+func fanOutResults(results []Result, keys []string, n int) {
 	of := make(map[string]Result, n)
 	for _, r := range results[:n] {
 		of[r.Key] = r
@@ -147,7 +147,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 		if a != nil {
 			errs[i] = a.Wait(ctx, began)
 			leases[i].client.meters.released(errs[i])
-			leases[i].client.freed(leases[i])
+			leases[i].client.notifyWaiters(leases[i])
 		}
 		if errs[i] != nil {
 			failed = append(failed, errorf("%.64q: %w", leases[i].Key(), errs[i]))

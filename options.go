@@ -63,7 +63,7 @@ func WithRetryDelay(shortest, longest time.Duration) Option {
 }
 
 // call is what the options of one call amount to.
-type call struct {
+type callOptions struct {
 	kind callKind
 	// Of a call that may wait; else zero, and it begins with its only attempt.
 	start              time.Time
@@ -76,8 +76,8 @@ type call struct {
 }
 
 // call applies opts to the defaults and checks the result.
-func (c *Client) call(opts []Option) (call, error) {
-	o := call{ttl: c.cfg.TTL, minDelay: defaultMinDelay, maxDelay: defaultMaxDelay}
+func (c *Client) applyOptions(opts []Option) (callOptions, error) {
+	o := callOptions{ttl: c.cfg.TTL, minDelay: defaultMinDelay, maxDelay: defaultMaxDelay}
 	for _, opt := range opts {
 		switch opt.kind {
 		case optionTTL:

@@ -11,7 +11,7 @@ import (
 
 // contender is a process of the simulated competition.
 type contender struct {
-	known rivalry
+	known contentionState
 	since time.Duration // when its wait began
 	lost  int
 	locks int
@@ -33,19 +33,19 @@ func compete(n, turns int, rests bool) (all []contender, idle time.Duration) {
 		for i := range all {
 			c := &all[i]
 			if !rests {
-				c.known.rest = 0
+				c.known.backoff = 0
 			}
-			if c.since+c.known.rest <= now {
+			if c.since+c.known.backoff <= now {
 				active = append(active, c)
 			}
-			if c.since+c.known.rest < next.since+next.known.rest {
+			if c.since+c.known.backoff < next.since+next.known.backoff {
 				next = c
 			}
 		}
 		free := len(active) == 0
 		if free {
-			idle += next.since + next.known.rest - now
-			now = next.since + next.known.rest
+			idle += next.since + next.known.backoff - now
+			now = next.since + next.known.backoff
 			active = []*contender{next}
 		}
 		winner := active[random.IntN(len(active))]
@@ -55,12 +55,12 @@ func compete(n, turns int, rests bool) (all []contender, idle time.Duration) {
 		}
 		now += gap
 		var contended bool
-		winner.known, contended = winner.known.after(contest{
+		winner.known, contended = winner.known.next(contendedAcquire{
 			"k", now - winner.since,
-			winner.known.rest, winner.lost - 1, free,
+			winner.known.backoff, winner.lost - 1, free,
 		}, start.Add(now))
 		if !contended {
-			winner.known = rivalry{}
+			winner.known = contentionState{}
 		}
 		now += hold
 		winner.since, winner.lost = now, 0
@@ -98,35 +98,35 @@ func TestContendersRestUntilItIsTheirTurn(t *testing.T) {
 // The goal: where the others are gone, that is noticed after few turns, and a rest is never long.
 func TestRestsEndWithTheCompetition(t *testing.T) {
 	now := time.Now()
-	known, contended := rivalry{}.after(contest{key: "k", took: time.Hour, lost: 3}, now)
+	known, contended := contentionState{}.next(contendedAcquire{key: "k", took: time.Hour, lostRaces: 3}, now)
 	require.True(t, contended)
-	require.Equal(t, maxRest, known.rest)
+	require.Equal(t, maxBackoff, known.backoff)
 	waste, turns := time.Duration(0), 0
 	for contended {
-		waste += known.rest
-		known, contended = known.after(contest{
-			key: "k", took: known.rest + time.Millisecond,
-			rest: known.rest, free: true,
+		waste += known.backoff
+		known, contended = known.next(contendedAcquire{
+			key: "k", took: known.backoff + time.Millisecond,
+			backoff: known.backoff, wasFree: true,
 		}, now)
 		turns++
 	}
-	require.Equal(t, maxFree, turns)
-	require.Less(t, waste, 5*maxRest)
+	require.Equal(t, maxFreeStreak, turns)
+	require.Less(t, waste, 5*maxBackoff)
 }
 
 // The goal: what is remembered of rivals is forgotten in time, and bounded.
 func TestRivalsAreForgotten(t *testing.T) {
-	var r rivals
-	r.won("room", contest{took: time.Second})
-	require.False(t, r.some.Load(), "no key was another's")
-	for i := range 3 * maxRivalries {
-		r.won(fmt.Sprint(i), contest{key: "k", took: time.Second, lost: 1})
-		require.LessOrEqual(t, len(r.rooms), maxRivalries)
+	var r contention
+	r.record("room", contendedAcquire{took: time.Second})
+	require.False(t, r.any.Load(), "no key was another's")
+	for i := range 3 * maxTracked {
+		r.record(fmt.Sprint(i), contendedAcquire{key: "k", took: time.Second, lostRaces: 1})
+		require.LessOrEqual(t, len(r.byQueueKey), maxTracked)
 	}
-	last := fmt.Sprint(3*maxRivalries - 1)
-	require.Equal(t, maxRest, r.of(last).rest)
-	old := r.rooms[last]
-	old.seen = old.seen.Add(-rivalMemory - time.Millisecond)
-	r.rooms[last] = old
-	require.Zero(t, r.of(last))
+	last := fmt.Sprint(3*maxTracked - 1)
+	require.Equal(t, maxBackoff, r.lookup(last).backoff)
+	old := r.byQueueKey[last]
+	old.updated = old.updated.Add(-contentionTTL - time.Millisecond)
+	r.byQueueKey[last] = old
+	require.Zero(t, r.lookup(last))
 }

@@ -175,23 +175,23 @@ func TestASuspensionWhileAGiftIsOnItsWay(t *testing.T) {
 		}, func(time.Time) time.Duration { return slept })
 		require.NoError(t, err)
 		defer func() { _ = c.Close(t.Context()) }()
-		o := call{ttl: 20 * time.Second}
+		o := callOptions{ttl: 20 * time.Second}
 		until := time.Now().Add(lease.Validity(o.ttl))
-		give := func() *gift {
+		give := func() *handoff {
 			claim := new(multiplex.Claim)
 			claim.Init("", []string{"k"}, "token")
-			return &gift{claim, until, c.leases.Suspended(), new(turns)}
+			return &handoff{claim, until, c.leases.Suspended(), new(handoffChain)}
 		}
 
 		g := give()
 		slept += 4 * time.Second
-		l, a := c.accept(g, o)
+		l, a := c.acceptHandoff(g, o)
 		require.Nil(t, a)
 		require.Equal(t, until.Add(-4*time.Second), l.Until())
 
 		g = give()
 		slept += 10 * time.Second
-		_, a = c.accept(g, o)
+		_, a = c.acceptHandoff(g, o)
 		require.NotNil(t, a)
 	})
 }

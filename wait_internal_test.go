@@ -111,7 +111,7 @@ func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Op
 	}
 	require.NoError(t, held.Release(t.Context()))
 	require.NoError(t, <-got)
-	return c.rivals.some.Load()
+	return c.contention.any.Load()
 }
 
 // impatient is a context that is cancelled when it was looked at too often: where a loop has no

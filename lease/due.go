@@ -16,13 +16,13 @@ import (
 // of 10 s and a NodeTimeout of up to 600 ms, and 16 or more if they fail at once. None waits beyond
 // half of R, so that there is always a further one.
 const (
-	dueParts      = 4 // V in these parts
-	dueEarly      = 3 // of them are left at the earliest moment
-	dueLate       = 2 // of them are left at the latest moment
-	patienceParts = 16
-	pauseParts    = 32
+	dueParts     = 4 // V in these parts
+	dueEarly     = 3 // of them are left at the earliest moment
+	dueLate      = 2 // of them are left at the latest moment
+	timeoutParts = 16
+	delayParts   = 32
 	// shortest is the shortest pause.
-	shortest = time.Millisecond
+	minRetryDelay = time.Millisecond
 	// tick is what the moments are rounded down to, so that the timer does not fire for each; for a
 	// short V a part of it.
 	tick = time.Millisecond
@@ -32,64 +32,64 @@ const (
 )
 
 // part is d, or for a short validity so much of it that pauses hardly change.
-func part(d, v time.Duration) time.Duration { return max(min(d, v/pauseParts), 1) }
+func capped(d, v time.Duration) time.Duration { return max(min(d, v/delayParts), 1) }
 
 // pause is the time before the next try, where so much is left.
-func pause(v, left time.Duration) time.Duration {
-	least := max(min(v/pauseParts, left/2)/2, shortest)
+func retryDelay(v, left time.Duration) time.Duration {
+	least := max(min(v/delayParts, left/2)/2, minRetryDelay)
 	return least + rand.N(least)
 }
 
 // extendable reports whether an automatic extension is wanted at some time. mu is held.
-func (t *Term) extendable() bool {
-	return t.ttl != 0 && t.until < t.bound && !t.queued &&
+func (t *Term) wantsExtension() bool {
+	return t.ttl != 0 && t.until < t.maxHoldEnd && !t.queued &&
 		!t.extending
 }
 
 // wake is when the manager is to look at the term next.
-func (t *Term) wake() instant {
+func (t *Term) nextEvent() instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.next(t.manager.now())
+	return t.computeNext(t.manager.now())
 }
 
 // next is wake. mu is held.
-func (t *Term) next(now instant) instant {
-	if !t.extendable() {
+func (t *Term) computeNext(now instant) instant {
+	if !t.wantsExtension() {
 		return t.until
 	}
 	v := Validity(t.ttl)
 	early := t.until.after(-v * dueEarly / dueParts)
 	at := early.after(rand.N(v*(dueEarly-dueLate)/dueParts + 1))
 	if at <= now || t.failed() {
-		at = max(early, now.after(pause(v, time.Duration(t.until-now))))
+		at = max(early, now.after(retryDelay(v, time.Duration(t.until-now))))
 	} else {
-		at = at.after(-part(linger, v))
-		at -= at % instant(part(tick, v))
+		at = at.after(-capped(linger, v))
+		at -= at % instant(capped(tick, v))
 	}
 	return min(at, t.until)
 }
 
 // failed reports whether the last extension failed. mu is held.
-func (t *Term) failed() bool { return t.extra != nil && t.extra.failure != nil }
+func (t *Term) failed() bool { return t.cold != nil && t.cold.failure != nil }
 
 // look is what the manager asks when the time of a term's event has come: whether it is over, or
 // due for an extension, when that has to begin at the latest (0: it is not due), and when to look
 // again. What failed before, or is late, does not linger.
-func (t *Term) look(now instant) (next, latest instant, over bool) {
+func (t *Term) evaluate(now instant) (next, latest instant, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.end != nil || now >= t.until {
 		return 0, 0, true
 	}
 	v, left := Validity(t.ttl), time.Duration(t.until-now)
-	if t.extendable() && left <= v*dueEarly/dueParts+part(linger, v)+part(tick, v) {
+	if t.wantsExtension() && left <= v*dueEarly/dueParts+capped(linger, v)+capped(tick, v) {
 		t.queued, latest = true, now
 		if left > v*dueLate/dueParts && !t.failed() {
-			latest = now.after(part(linger, v))
+			latest = now.after(capped(linger, v))
 		}
 	}
-	return t.next(now), latest, false
+	return t.computeNext(now), latest, false
 }
 
 // unqueue is told that the term is not among the ready ones any more.

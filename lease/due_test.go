@@ -47,9 +47,9 @@ func TestTheTriesOfAnExtensionThatFails(t *testing.T) {
 		last, sooner, later := map[any]time.Time{}, 0, 0
 		for _, e := range s.tried() {
 			left := until.Sub(e.at)
-			require.Equal(t, e.at.Add(left/2), e.ask.Before)
-			require.Equal(t, min(v/16, left/2), e.ask.Patience)
-			require.InDelta(t, left+time.Millisecond, Validity(e.ask.Least),
+			require.Equal(t, e.at.Add(left/2), e.ask.SendBefore)
+			require.Equal(t, min(v/16, left/2), e.ask.MinTimeout)
+			require.InDelta(t, left+time.Millisecond, Validity(e.ask.MinTTL),
 				float64(time.Millisecond))
 			if before, again := last[e.who]; again {
 				pause, least := e.at.Sub(before), max(min(v/64, until.Sub(before)/4),
@@ -102,7 +102,7 @@ func TestWhatIsDueIsLookedAtAgainBeforeItIsExtended(t *testing.T) {
 		pass(Validity(usualTTL) / 2)
 		require.Equal(t, 3, m.waiting())
 		require.Equal(t, ErrReleased, released.End(ErrReleased))
-		e, err := byHand.Begin(t.Context(), usualTTL)
+		e, err := byHand.BeginExtension(t.Context(), usualTTL)
 		require.NoError(t, err)
 		s.setDown(false)
 		pass(recheck)
@@ -115,7 +115,7 @@ func TestWhatIsDueIsLookedAtAgainBeforeItIsExtended(t *testing.T) {
 		require.NoError(t, byHand.Err())
 
 		expired := hold(t, m, "expired", usualTTL, time.Hour)
-		_, due := expired.due(expired.deadline())
+		_, due := expired.startAuto(expired.deadline())
 		require.False(t, due)
 	})
 }

@@ -23,22 +23,22 @@ var (
 )
 
 // errBound is the end of a lease that was extended for as long as its holder wanted.
-var errBound = fmt.Errorf("%w: it was held for maxHold", ErrExpired)
+var errMaxHold = fmt.Errorf("%w: it was held for maxHold", ErrExpired)
 
 // errUnextended is the end of a lease whose extension came too late, although none failed: for
 // instance, the process was stopped or the machine suspended.
 var errUnextended = fmt.Errorf("%w: it was not extended in time", ErrLost)
 
 // runOut is how a term ends whose time has run out. mu is held.
-func (t *Term) runOut() error {
+func (t *Term) expiryError() error {
 	switch {
 	case t.ttl == 0:
 		return ErrExpired
-	case t.until == t.bound:
-		return errBound
+	case t.until == t.maxHoldEnd:
+		return errMaxHold
 	case t.failed():
 		// In words only: the failed tries are not how it ended.
-		failure := strings.TrimPrefix(t.extra.failure.Error(), errorPrefix)
+		failure := strings.TrimPrefix(t.cold.failure.Error(), errorPrefix)
 		return fmt.Errorf("%w: the last try: %s", errUnextended, failure)
 	}
 	return errUnextended

@@ -48,14 +48,14 @@ func manager(t *testing.T, change ...func(*Config)) (*Manager, *masters) {
 	t.Helper()
 	s := &masters{gate: make(chan struct{}), answer: func(*Extension) error { return nil }}
 	cfg := Config{
-		Extend: s.extend,
-		Ready:  func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.down },
-		Over: func(_ error, held time.Duration) {
+		Extend:          s.extend,
+		QuorumReachable: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.down },
+		OnEnd: func(_ error, held time.Duration) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.held = append(s.held, held)
 		},
-		Ended: func(owner any, end error) {
+		OnUnexpectedEnd: func(owner any, end error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.ended = append(s.ended, fmt.Sprint(owner, ": ", end))
@@ -139,7 +139,7 @@ func hold(t *testing.T, m *Manager, owner any, ttl, maxHold time.Duration) *Term
 // extend lets a term end ttl from now, by hand, with a confirmation at once.
 func extend(t *testing.T, term *Term, ttl time.Duration) error {
 	t.Helper()
-	e, err := term.Begin(t.Context(), ttl)
+	e, err := term.BeginExtension(t.Context(), ttl)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ const (
 	maxBatch = 256
 	// enough is how many due leases do not linger for more: larger batches cost hardly less, and
 	// whoever acquires waits behind them.
-	enough = 32
+	minBatch = 32
 	// maxBatches is the most batches under way. While one hangs the others go on; when all do, what
 	// is due waits in the order of the deadlines.
 	maxBatches = 8
@@ -36,13 +36,13 @@ type Config struct {
 	Extend func(ctx context.Context, due []Extension)
 	// Ready reports whether an extension has any chance at present. While it has none, what is due
 	// waits, instead of trying in vain. It must not block.
-	Ready func() bool
+	QuorumReachable func() bool
 	// Over is told once of each term that had begun how it ended, and for how long it was held. It
 	// must not block, and may be called from several goroutines at once.
-	Over func(end error, held time.Duration)
+	OnEnd func(end error, held time.Duration)
 	// Ended is told once of each lease that ended by ErrExpired or ErrLost, and how. It must not
 	// block, and may be called from several goroutines at once.
-	Ended func(owner any, end error)
+	OnUnexpectedEnd func(owner any, end error)
 	// Suspended returns for how long the machine was suspended until now, counted from some fixed
 	// moment. now comes from time.Now, just before. Suspended must not block or take a mutex, and
 	// its results must not fall. Several goroutines may call it at once. nil: the monotonic clock
@@ -77,23 +77,23 @@ type Manager struct {
 	ctx    context.Context
 	cancel context.CancelFunc // ends the batches under way
 	// Batches and sweeps under way; added to under mu, while not closed.
-	running   sync.WaitGroup
-	suspended atomic.Int64  // what Config.Suspended returned last; as nanoseconds
-	extended  atomic.Uint64 // extensions confirmed
-	expired   atomic.Uint64 // leases ended by ErrExpired
-	lost      atomic.Uint64 // leases ended by ErrLost
+	running       sync.WaitGroup
+	suspended     atomic.Int64  // what Config.Suspended returned last; as nanoseconds
+	extendedCount atomic.Uint64 // extensions confirmed
+	expiredCount  atomic.Uint64 // leases ended by ErrExpired
+	lostCount     atomic.Uint64 // leases ended by ErrLost
 
-	mu      sync.Mutex // guards all below
-	events  schedule   // every term held, by the time of its next event
-	ready   queue      // terms that are due, by deadline
-	latest  instant    // when the ready ones linger no more
-	batches int        // under way
+	mu          sync.Mutex // guards all below
+	events      schedule   // every term held, by the time of its next event
+	ready       queue      // terms that are due, by deadline
+	lingerUntil instant    // when the ready ones linger no more
+	batches     int        // under way
 	// Memory of batches, at most maxBatches; an extension is large, and there may be ten thousands
 	// a second.
-	spare  [][]Extension
-	timer  *time.Timer
-	armed  instant // when the timer fires, on the monotonic clock alone; 0: it does not
-	closed bool
+	freeBatches [][]Extension
+	timer       *time.Timer
+	timerAt     instant // when the timer fires, on the monotonic clock alone; 0: it does not
+	closed      bool
 }
 
 // NewManager returns a manager without leases; it has neither a goroutine nor a timer until there
@@ -108,38 +108,40 @@ func NewManager(cfg Config) *Manager {
 func (m *Manager) now() instant {
 	t := time.Now()
 	if m.cfg.Suspended == nil {
-		return m.at(t, 0)
+		return m.instantOf(t, 0)
 	}
 	suspended := m.cfg.Suspended(t)
-	for last := m.seen(); suspended > last; last = m.seen() {
+	for last := m.lastSuspended(); suspended > last; last = m.lastSuspended() {
 		m.suspended.CompareAndSwap(int64(last), int64(suspended))
 	}
-	return m.at(t, suspended)
+	return m.instantOf(t, suspended)
 }
 
 // Suspended looks at the clock and returns for how long the machine was suspended until now. A call
 // asks it before it takes the time that Grant.Sent says.
 func (m *Manager) Suspended() time.Duration {
 	m.now()
-	return m.seen()
+	return m.lastSuspended()
 }
 
 // seen is what Suspended returned at the latest look.
-func (m *Manager) seen() time.Duration { return time.Duration(m.suspended.Load()) }
+func (m *Manager) lastSuspended() time.Duration { return time.Duration(m.suspended.Load()) }
 
 // Left returns how long it is until that time, when the machine had been suspended for that long at
 // the moment that the time was computed.
 func (m *Manager) Left(until time.Time, suspended time.Duration) time.Duration {
-	return time.Duration(m.at(until, suspended) - m.now())
+	return time.Duration(m.instantOf(until, suspended) - m.now())
 }
 
 // at is an instant of the clock, when the machine had been suspended for that long. time is the
 // reverse, if the machine is not suspended between the latest look and then.
-func (m *Manager) at(t time.Time, suspended time.Duration) instant {
+func (m *Manager) instantOf(t time.Time, suspended time.Duration) instant {
 	return instant(t.Sub(m.epoch) + suspended)
 }
 
-func (m *Manager) time(i instant) time.Time { return m.epoch.Add(time.Duration(i) - m.seen()) }
+func (m *Manager) timeOf(i instant) time.Time {
+	return m.epoch.Add(time.Duration(i) - m.lastSuspended())
+}
 
 // maxHoldLimit keeps the sum of an instant and maxHold within 64 bits.
 const maxHoldLimit = 100 * 365 * 24 * time.Hour
@@ -163,25 +165,25 @@ type Grant struct {
 // if the time has run out already; then the term is over and Ended is not told.
 func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	t.manager, t.owner = m, owner
-	sent := m.at(g.Sent, g.Suspended)
+	sent := m.instantOf(g.Sent, g.Suspended)
 	if g.MaxHold > 0 {
-		t.ttl, t.bound = g.TTL, sent.after(min(g.MaxHold, maxHoldLimit))
+		t.ttl, t.maxHoldEnd = g.TTL, sent.after(min(g.MaxHold, maxHoldLimit))
 	}
-	t.until = t.reach(sent, g.TTL)
+	t.until = t.validUntil(sent, g.TTL)
 	if !g.Until.IsZero() {
-		t.until = min(t.until, m.at(g.Until, g.Suspended))
+		t.until = min(t.until, m.instantOf(g.Until, g.Suspended))
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t.began = m.now()
 	switch {
 	case m.closed:
-		return t.refuse(ErrClosed)
+		return t.endBeforeStart(ErrClosed)
 	case t.began >= t.until:
-		return t.refuse(ErrExpired)
+		return t.endBeforeStart(ErrExpired)
 	}
 	heap.Push(&m.events, t)
-	m.arm(m.next(t.began))
+	m.setTimer(m.next(t.began))
 	return nil
 }
 
@@ -197,51 +199,51 @@ func (m *Manager) next(now instant) instant {
 func (m *Manager) remove(t *Term) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t.place == 0 {
+	if t.heapIndex == 0 {
 		return false
 	}
-	heap.Remove(&m.events, int(t.place-1))
+	heap.Remove(&m.events, int(t.heapIndex-1))
 	return true
 }
 
 // tell tells of a term that was taken out how it ended.
-func (m *Manager) tell(t *Term, end error) {
-	m.cfg.Over(end, time.Duration(t.over-t.began))
+func (m *Manager) reportEnd(t *Term, end error) {
+	m.cfg.OnEnd(end, time.Duration(t.endedAt-t.began))
 	if !involuntary(end) {
 		return
 	}
 	if isLost(end) {
-		m.lost.Add(1)
+		m.lostCount.Add(1)
 	} else {
-		m.expired.Add(1)
+		m.expiredCount.Add(1)
 	}
-	m.cfg.Ended(t.owner, end)
+	m.cfg.OnUnexpectedEnd(t.owner, end)
 }
 
 // reschedule sets the event of a term whose state has changed.
 func (m *Manager) reschedule(t *Term) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t.place == 0 {
+	if t.heapIndex == 0 {
 		return // over
 	}
-	m.update(t)
+	m.moveEvent(t)
 }
 
 // update sets the event of a term that is held; mu is held.
-func (m *Manager) update(t *Term) {
-	m.events[t.place-1].at = t.wake()
-	heap.Fix(&m.events, int(t.place-1))
-	m.arm(m.events[0].at)
+func (m *Manager) moveEvent(t *Term) {
+	m.events[t.heapIndex-1].at = t.nextEvent()
+	heap.Fix(&m.events, int(t.heapIndex-1))
+	m.setTimer(m.events[0].at)
 }
 
 // arm sets the timer, unless it fires before that anyway; mu is held.
-func (m *Manager) arm(at instant) {
-	awake := at.after(-m.seen()) // as the timer counts
-	if m.armed != 0 && m.armed <= awake {
+func (m *Manager) setTimer(at instant) {
+	awake := at.after(-m.lastSuspended()) // as the timer counts
+	if m.timerAt != 0 && m.timerAt <= awake {
 		return
 	}
-	m.armed = awake
+	m.timerAt = awake
 	if d := time.Duration(at - m.now()); m.timer == nil {
 		m.timer = time.AfterFunc(d, m.sweep)
 	} else {
@@ -257,7 +259,7 @@ func (m *Manager) sweep() {
 		m.mu.Unlock()
 		return
 	}
-	m.armed = 0
+	m.timerAt = 0
 	m.running.Add(1)
 	m.mu.Unlock()
 	defer m.running.Done()
@@ -270,7 +272,7 @@ func (m *Manager) sweep() {
 		}
 	}
 	for _, t := range over {
-		m.tell(t, t.Err())
+		m.reportEnd(t, t.Err())
 	}
 }
 
@@ -285,7 +287,7 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 			return over, true
 		}
 		t := m.events[0].term
-		next, latest, ended := t.look(now)
+		next, latest, ended := t.evaluate(now)
 		if ended {
 			heap.Pop(&m.events)
 			over = append(over, t)
@@ -296,60 +298,60 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 		if latest == 0 {
 			continue
 		}
-		if len(m.ready) == 0 || latest < m.latest {
-			m.latest = latest
+		if len(m.ready) == 0 || latest < m.lingerUntil {
+			m.lingerUntil = latest
 		}
 		heap.Push(&m.ready, t)
 	}
-	m.start(now)
+	m.startWorkers(now)
 	if len(m.events) > 0 {
-		m.arm(m.next(now))
+		m.setTimer(m.next(now))
 	}
 	return over, false
 }
 
 // start starts as many batches as there is work for; mu is held.
-func (m *Manager) start(now instant) {
-	if m.closed || !m.able(now) {
+func (m *Manager) startWorkers(now instant) {
+	if m.closed || !m.canStart(now) {
 		return
 	}
 	for n := len(m.ready); n > 0 && m.batches < maxBatches; n -= maxBatch {
 		m.batches++
-		m.running.Go(m.extend)
+		m.running.Go(m.extendBatches)
 	}
 }
 
 // able reports whether there is anything to extend now and a chance to do it; mu is held.
-func (m *Manager) able(now instant) bool {
+func (m *Manager) canStart(now instant) bool {
 	if len(m.ready) == 0 {
 		return false
 	}
-	if len(m.ready) < enough && now < m.latest {
-		m.arm(m.latest)
+	if len(m.ready) < minBatch && now < m.lingerUntil {
+		m.setTimer(m.lingerUntil)
 		return false
 	}
-	if m.cfg.Ready() {
+	if m.cfg.QuorumReachable() {
 		return true
 	}
 	for n := 0; n < sweepAtOnce && len(m.ready) > 0 && m.ready[0].at <= now; n++ {
-		m.pass(heap.Pop(&m.ready).(*Term)) // most likely it is over
+		m.requeue(heap.Pop(&m.ready).(*Term)) // most likely it is over
 	}
 	if len(m.ready) > 0 {
-		m.arm(now.after(recheck))
+		m.setTimer(now.after(recheck))
 	}
 	return false
 }
 
 // pass leaves out a term that was ready; mu is held.
-func (m *Manager) pass(t *Term) {
-	if t.unqueue(); t.place != 0 {
-		m.update(t)
+func (m *Manager) requeue(t *Term) {
+	if t.unqueue(); t.heapIndex != 0 {
+		m.moveEvent(t)
 	}
 }
 
 // extend makes one batch after the other until nothing is due.
-func (m *Manager) extend() {
-	for batch, more := m.batch(nil); more; batch, more = m.batch(batch) {
+func (m *Manager) extendBatches() {
+	for batch, more := m.nextBatch(nil); more; batch, more = m.nextBatch(batch) {
 		if len(batch) > 0 {
 			m.cfg.Extend(m.ctx, batch)
 		}
@@ -358,28 +360,28 @@ func (m *Manager) extend() {
 
 // batch takes the next batch, in the memory of the one before, if there was one. Where there is no
 // more, the goroutine ends.
-func (m *Manager) batch(before []Extension) (batch []Extension, more bool) {
+func (m *Manager) nextBatch(before []Extension) (batch []Extension, more bool) {
 	clear(before)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	if m.closed || !m.able(now) {
+	if m.closed || !m.canStart(now) {
 		m.batches--
 		if before != nil {
-			m.spare = append(m.spare, before)
+			m.freeBatches = append(m.freeBatches, before)
 		}
 		return nil, false
 	}
-	if batch = before[:0]; batch == nil && len(m.spare) > 0 {
-		last := len(m.spare) - 1
-		batch, m.spare = m.spare[last][:0], m.spare[:last]
+	if batch = before[:0]; batch == nil && len(m.freeBatches) > 0 {
+		last := len(m.freeBatches) - 1
+		batch, m.freeBatches = m.freeBatches[last][:0], m.freeBatches[:last]
 	}
 	for n := 0; n < maxBatch && len(m.ready) > 0; n++ {
 		t := heap.Pop(&m.ready).(*Term)
-		if e, ok := t.due(now); ok {
+		if e, ok := t.startAuto(now); ok {
 			batch = append(batch, e)
 		} else {
-			m.pass(t)
+			m.requeue(t)
 		}
 	}
 	return batch, true
@@ -392,7 +394,7 @@ func (m *Manager) Close() (owners []any) {
 	m.closed = true
 	held := m.events
 	for _, e := range held {
-		e.term.place = 0
+		e.term.heapIndex = 0
 	}
 	m.events, m.ready = nil, nil
 	if m.timer != nil {
@@ -400,8 +402,8 @@ func (m *Manager) Close() (owners []any) {
 	}
 	m.mu.Unlock()
 	for _, e := range held {
-		end := e.term.stop(ErrClosed)
-		if m.tell(e.term, end); end == ErrClosed {
+		end := e.term.endAt(ErrClosed)
+		if m.reportEnd(e.term, end); end == ErrClosed {
 			owners = append(owners, e.term.owner)
 		}
 	}
@@ -421,5 +423,5 @@ func (m *Manager) Stats() Stats {
 	m.mu.Lock()
 	held := len(m.events)
 	m.mu.Unlock()
-	return Stats{held, m.extended.Load(), m.expired.Load(), m.lost.Load()}
+	return Stats{held, m.extendedCount.Load(), m.expiredCount.Load(), m.lostCount.Load()}
 }

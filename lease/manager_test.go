@@ -26,7 +26,7 @@ func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
 		require.NotErrorIs(t, context.Cause(ctx), ErrLost)
 		require.ErrorContains(t, context.Cause(ctx), "maxHold")
 		synctest.Wait()
-		require.Equal(t, []string{"k: " + errBound.Error()}, s.told())
+		require.Equal(t, []string{"k: " + errMaxHold.Error()}, s.told())
 
 		v, until := Validity(usualTTL), start.Add(Validity(usualTTL))
 		tries := s.tried()
@@ -55,7 +55,7 @@ func TestAShortMaxHold(t *testing.T) {
 			term := hold(t, m, "k", ttl, time.Second)
 			<-term.Context().Done()
 			require.Equal(t, time.Second, time.Since(start))
-			require.Equal(t, errBound, term.Err())
+			require.Equal(t, errMaxHold, term.Err())
 			if Validity(ttl) >= time.Second {
 				require.Empty(t, s.tried())
 			}
@@ -208,7 +208,7 @@ func TestTriesOfAShortLease(t *testing.T) {
 			tries, v := s.tried(), Validity(ttl)
 			require.GreaterOrEqual(t, len(tries), 16)
 			for i := range tries[1:] {
-				require.LessOrEqual(t, tries[i+1].at.Sub(tries[i].at), v/pauseParts, "try %d of %d",
+				require.LessOrEqual(t, tries[i+1].at.Sub(tries[i].at), v/delayParts, "try %d of %d",
 					i+1, len(tries))
 			}
 		})
@@ -264,7 +264,7 @@ func TestExtensionsByHandAndAutomaticOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		term := hold(t, m, "k", usualTTL, time.Hour)
-		e, err := term.Begin(t.Context(), usualTTL)
+		e, err := term.BeginExtension(t.Context(), usualTTL)
 		require.NoError(t, err)
 		pass(9 * time.Second)
 		require.Empty(t, s.tried(), "it has the turn")
@@ -280,17 +280,17 @@ func TestExtensionsByHandAndAutomaticOnes(t *testing.T) {
 		require.Equal(t, time.Minute, s.tried()[1].ttl)
 
 		// A shortening that is not confirmed leaves little time, and that is enough.
-		e, err = term.Begin(t.Context(), 100*time.Millisecond)
+		e, err = term.BeginExtension(t.Context(), 100*time.Millisecond)
 		require.NoError(t, err)
 		e.Err = errNodes
 		require.Equal(t, errNodes, e.Finish())
 		pass(time.Hour - time.Minute)
 		require.NoError(t, term.Err())
 		require.NoError(t, extend(t, term, 2*time.Hour))
-		require.Equal(t, time.Unix(0, int64(term.bound)), time.Unix(0, int64(term.until)),
+		require.Equal(t, time.Unix(0, int64(term.maxHoldEnd)), time.Unix(0, int64(term.until)),
 			"not beyond maxHold")
 		pass(time.Minute)
-		require.Equal(t, errBound, term.Err())
+		require.Equal(t, errMaxHold, term.Err())
 	})
 }
 
@@ -390,7 +390,7 @@ func TestManyLeasesEndAsTheyShould(t *testing.T) {
 				want[ErrExpired]++
 			case 2:
 				terms = append(terms, hold(t, m, i, ttl, 2*time.Minute))
-				want[errBound]++
+				want[errMaxHold]++
 			case 3:
 				terms = append(terms, hold(t, m, i, time.Hour, never))
 				require.NoError(t, extend(t, terms[i], ttl))
@@ -408,7 +408,7 @@ func TestManyLeasesEndAsTheyShould(t *testing.T) {
 		require.Equal(t, want, got)
 		require.Len(t, s.told(), 4000)
 		require.Zero(t, m.Stats().Held)
-		require.Zero(t, m.armed)
+		require.Zero(t, m.timerAt)
 		require.False(t, m.timer.Stop(), "no timer runs while nothing is held")
 		require.LessOrEqual(t, cap(m.events), 2048)
 		require.Zero(t, m.waiting())

@@ -18,21 +18,21 @@ func (s schedule) Less(i, j int) bool { return s[i].at < s[j].at }
 
 func (s schedule) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
-	s[i].term.place, s[j].term.place = int32(i+1), int32(j+1)
+	s[i].term.heapIndex, s[j].term.heapIndex = int32(i+1), int32(j+1)
 }
 
 // Push adds a *Term.
 func (s *schedule) Push(x any) {
 	t := x.(*Term)
-	*s = append(*s, event{t.wake(), t})
-	t.place = int32(len(*s))
+	*s = append(*s, event{t.nextEvent(), t})
+	t.heapIndex = int32(len(*s))
 }
 
 // Pop returns the *Term that heap has put at the end.
 func (s *schedule) Pop() any {
 	last := len(*s) - 1
 	t := (*s)[last].term
-	t.place = 0
+	t.heapIndex = 0
 	(*s)[last] = event{}
 	*s = shrunk((*s)[:last])
 	return t

@@ -55,17 +55,17 @@ func TestTheFirstLookAfterASuspensionFindsTheEnd(t *testing.T) {
 			require.Error(t, ctx.Err())
 		},
 		"Begin": func(t *testing.T, term *Term, _ context.Context) {
-			_, err := term.Begin(t.Context(), usualTTL)
+			_, err := term.BeginExtension(t.Context(), usualTTL)
 			require.Error(t, err)
 		},
 		"End": func(t *testing.T, term *Term, _ context.Context) {
 			require.NotErrorIs(t, term.End(ErrReleased), ErrReleased)
 		},
 		"PassOn": func(t *testing.T, term *Term, _ context.Context) {
-			require.False(t, term.PassOn(func(time.Time, time.Duration) bool { return true }))
+			require.False(t, term.HandOff(func(time.Time, time.Duration) bool { return true }))
 		},
 		"due": func(t *testing.T, term *Term, _ context.Context) {
-			_, ok := term.due(term.manager.now())
+			_, ok := term.startAuto(term.manager.now())
 			require.False(t, ok)
 		},
 	}
@@ -194,7 +194,7 @@ func TestAnExtensionAcrossASuspension(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
 		for _, slept := range []time.Duration{Validity(usualTTL), Validity(usualTTL) - 1} {
 			term := holdOn(t, m, "k", usualTTL, never)
-			e, err := term.Begin(t.Context(), time.Minute)
+			e, err := term.BeginExtension(t.Context(), time.Minute)
 			require.NoError(t, err)
 			e.Sent = time.Now()
 			box.suspend(slept)
@@ -241,7 +241,7 @@ func TestASuspensionWhileALeaseIsPassedOn(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
 		first, second := holdOn(t, m, "first", usualTTL, never), new(Term)
 		var g Grant
-		require.True(t, first.PassOn(func(until time.Time, suspended time.Duration) bool {
+		require.True(t, first.HandOff(func(until time.Time, suspended time.Duration) bool {
 			g = Grant{Sent: time.Now(), Suspended: suspended, TTL: time.Minute, Until: until}
 			return true
 		}))

@@ -29,8 +29,8 @@ func TestHowLongEachTermWasHeld(t *testing.T) {
 		_ = released.End(ErrReleased)
 		_ = released.End(ErrReleased)
 		time.Sleep(time.Second)
-		require.True(t, passed.PassOn(func(time.Time, time.Duration) bool { return true }))
-		require.True(t, passed.PassOn(func(time.Time, time.Duration) bool { return true }))
+		require.True(t, passed.HandOff(func(time.Time, time.Duration) bool { return true }))
+		require.True(t, passed.HandOff(func(time.Time, time.Duration) bool { return true }))
 		time.Sleep(time.Second)
 		_ = lost.End(ErrLost)
 		time.Sleep(20 * time.Second)
@@ -105,7 +105,7 @@ func TestWhatEndsIsToldOnce(t *testing.T) {
 		require.Equal(t, uint64(1), m.Stats().Expired)
 
 		lost := hold(t, m, "l", time.Second, never)
-		e, err := lost.Begin(t.Context(), time.Second)
+		e, err := lost.BeginExtension(t.Context(), time.Second)
 		require.NoError(t, err)
 		e.Err = ErrLost
 		require.Equal(t, ErrLost, e.Finish())
@@ -149,7 +149,7 @@ func TestAConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := manager(t)
 		term := hold(t, m, "k", usualTTL, time.Hour)
-		e, err := term.Begin(t.Context(), usualTTL)
+		e, err := term.BeginExtension(t.Context(), usualTTL)
 		require.NoError(t, err)
 		e.Sent = time.Now()
 		m.timer.Stop()
@@ -171,14 +171,14 @@ func TestExtensionsMoveTheDeadline(t *testing.T) {
 		require.NoError(t, extend(t, term, 2*time.Minute))
 		time.Sleep(90 * time.Second)
 		require.NoError(t, ctx.Err())
-		e, err := term.Begin(t.Context(), 10*time.Second)
+		e, err := term.BeginExtension(t.Context(), 10*time.Second)
 		require.NoError(t, err)
 		require.Equal(t, start.Add(90*time.Second+Validity(10*time.Second)), term.Until(),
 			"before it is sent")
-		require.Equal(t, term.Until(), e.Before)
+		require.Equal(t, term.Until(), e.SendBefore)
 		e.Err = errNodes
 		require.Equal(t, errNodes, e.Finish())
-		e, err = term.Begin(t.Context(), time.Hour)
+		e, err = term.BeginExtension(t.Context(), time.Hour)
 		require.NoError(t, err)
 		e.Err = errNodes
 		require.Equal(t, errNodes, e.Finish())
@@ -201,11 +201,11 @@ func TestAnExtensionIsSentBeforeTheEarlierEnd(t *testing.T) {
 				start := time.Now()
 				term := hold(t, m, "k", time.Minute, maxHold)
 				time.Sleep(usualTTL)
-				e, err := term.Begin(t.Context(), ttl)
+				e, err := term.BeginExtension(t.Context(), ttl)
 				require.NoError(t, err)
 				earlier := min(Validity(time.Minute), usualTTL+Validity(ttl))
-				require.Equal(t, start.Add(earlier), e.Before, "%v", ttl)
-				require.Equal(t, e.Before, term.Until())
+				require.Equal(t, start.Add(earlier), e.SendBefore, "%v", ttl)
+				require.Equal(t, e.SendBefore, term.Until())
 			})
 		}
 	}
@@ -217,16 +217,16 @@ func TestOneExtensionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := manager(t)
 		term := hold(t, m, "k", time.Minute, never)
-		first, err := term.Begin(t.Context(), time.Minute)
+		first, err := term.BeginExtension(t.Context(), time.Minute)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = term.Begin(ctx, time.Minute)
+		_, err = term.BeginExtension(ctx, time.Minute)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		begun := make(chan error, 2)
 		for range 2 {
 			go func() {
-				second, err := term.Begin(t.Context(), time.Minute)
+				second, err := term.BeginExtension(t.Context(), time.Minute)
 				begun <- err
 				if err == nil {
 					time.Sleep(time.Second)
@@ -243,10 +243,10 @@ func TestOneExtensionAtATime(t *testing.T) {
 		require.Len(t, begun, 1)
 		pass(time.Second)
 		require.Len(t, begun, 2)
-		last, err := term.Begin(t.Context(), time.Minute)
+		last, err := term.BeginExtension(t.Context(), time.Minute)
 		require.NoError(t, err)
 		go func() {
-			_, err := term.Begin(t.Context(), time.Minute)
+			_, err := term.BeginExtension(t.Context(), time.Minute)
 			begun <- err
 		}()
 		synctest.Wait()

@@ -246,7 +246,7 @@ func settles(p []byte) bool {
 		if err != nil {
 			return false
 		}
-		if w := command.items; len(w) == 9 && w[1].text == script.Admit.SHA && w[7].text == "" &&
+		if w := command.items; len(w) == 9 && w[1].text == script.WriteMarker.SHA && w[7].text == "" &&
 			!strings.Contains(w[3].text, noneKey) {
 			return true
 		}

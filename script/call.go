@@ -20,7 +20,7 @@ type Set struct {
 // Fence is what stands beside the keys of a set that is taken with fencing.
 type Fence struct {
 	// Companions are the keys that have the highest fence of each of the set's keys.
-	Companions []string
+	FenceKeys []string
 	// First and Last are the numbers that are asked for, as decimal text.
 	First, Last string
 }
@@ -33,7 +33,7 @@ type Call struct {
 	Sizes []int
 	// From tells for each set where its keys begin among its owner's: 0, except in a later part of
 	// a large set.
-	From []int
+	Offset []int
 	// Keys and Args are KEYS and ARGV.
 	Keys, Args []string
 
@@ -44,7 +44,7 @@ type Call struct {
 type form int
 
 const (
-	shared  form = iota // one key each, the same TTL
+	compact form = iota // one key each, the same TTL
 	general             // any sets
 	forms
 )
@@ -65,7 +65,7 @@ func (p *Plan) Reset(s *Script) {
 		c := &p.calls[i]
 		clear(c.Keys)
 		clear(c.Args)
-		c.Owners, c.Sizes, c.From = c.Owners[:0], c.Sizes[:0], c.From[:0]
+		c.Owners, c.Sizes, c.Offset = c.Owners[:0], c.Sizes[:0], c.Offset[:0]
 		c.Keys, c.Args = c.Keys[:0], c.Args[:0]
 	}
 	p.used = 0
@@ -94,24 +94,24 @@ func (p *Plan) Script() *Script { return p.script }
 
 func (p *Plan) add(owner, from int, s Set) {
 	f := general
-	if len(s.Keys) == 1 && p.shares(s.TTL) {
-		f = shared
+	if len(s.Keys) == 1 && p.fitsCompact(s.TTL) {
+		f = compact
 	}
-	c := p.call(f, len(s.Keys)*p.script.perKey(), s.TTL)
+	c := p.call(f, len(s.Keys)*p.script.namesPerKey(), s.TTL)
 	c.Owners = append(c.Owners, owner)
 	c.Sizes = append(c.Sizes, len(s.Keys))
-	c.From = append(c.From, from)
+	c.Offset = append(c.Offset, from)
 	c.Keys = append(c.Keys, s.Keys...)
 	switch {
 	case p.script == AcquireFenced:
-		c.Keys = append(c.Keys, s.Fence.Companions[from:from+len(s.Keys)]...)
+		c.Keys = append(c.Keys, s.Fence.FenceKeys[from:from+len(s.Keys)]...)
 		if f == general {
 			c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.TTL)
 		}
 		c.Args = append(c.Args, s.Token, s.Fence.First, s.Fence.Last)
-	case f == shared:
+	case f == compact:
 		c.Args = append(c.Args, s.Token)
-	case !p.script.timed():
+	case !p.script.hasTTL():
 		c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.Token)
 	default:
 		c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.Token, s.TTL)
@@ -119,9 +119,9 @@ func (p *Plan) add(owner, from int, s Set) {
 }
 
 // shares reports whether a set of one key fits into the short form.
-func (p *Plan) shares(ttl string) bool {
-	open := p.open[shared]
-	return !p.script.timed() || open == 0 || p.calls[open-1].Args[0] == ttl
+func (p *Plan) fitsCompact(ttl string) bool {
+	open := p.open[compact]
+	return !p.script.hasTTL() || open == 0 || p.calls[open-1].Args[0] == ttl
 }
 
 // call returns the call of a form that has room for so many more keys.
@@ -137,8 +137,8 @@ func (p *Plan) call(f form, keys int, ttl string) *Call {
 	p.open[f] = p.used
 	c.script = p.script
 	head := ""
-	if f == shared {
-		if head = ttl; !p.script.timed() {
+	if f == compact {
+		if head = ttl; !p.script.hasTTL() {
 			head = "1"
 		}
 	}
@@ -153,9 +153,9 @@ func (c *Call) Split() []Call {
 	calls := make([]Call, len(c.Owners))
 	first := 0
 	for i, n := range c.Sizes {
-		n *= c.script.perKey()
+		n *= c.script.namesPerKey()
 		calls[i] = Call{
-			Owners: c.Owners[i : i+1], Sizes: c.Sizes[i : i+1], From: c.From[i : i+1],
+			Owners: c.Owners[i : i+1], Sizes: c.Sizes[i : i+1], Offset: c.Offset[i : i+1],
 			Keys: c.Keys[first : first+n], Args: append(head, rest[i*stride:(i+1)*stride]...),
 			script: c.script,
 		}

@@ -15,7 +15,7 @@ func fenced(token string, first, last int64, keys ...string) script.Set {
 	s := set(token, keys...)
 	s.Fence = &script.Fence{First: strconv.FormatInt(first, 10), Last: strconv.FormatInt(last, 10)}
 	for _, k := range keys {
-		s.Fence.Companions = append(s.Fence.Companions, "f:"+k)
+		s.Fence.FenceKeys = append(s.Fence.FenceKeys, "f:"+k)
 	}
 	return s
 }
@@ -81,7 +81,7 @@ func TestAFencedSetIsGrantedOnlyAboveItsCompanions(t *testing.T) {
 		for i, keys := range names {
 			sets = append(sets, fenced(fmt.Sprint("t", i), first, last, keys...))
 		}
-		stale := func(seen int64) script.Refusal { return script.Refusal{Seen: seen} }
+		stale := func(seen int64) script.Refusal { return script.Refusal{HighestFence: seen} }
 		require.Equal(t, map[int]script.Refusal{
 			1: stale(first), 2: stale(1763743207000009), 3: stale(highest), 4: stale(highest),
 			5: {Key: 0}, 6: {Key: 0},
@@ -112,7 +112,7 @@ func TestRaiseNeverLowers(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		do(t, n, "MSET", "low", "999999999999999", "same", "1000000000000000", "high",
 			"1000000000000001", "odd", "a token", "nan", "nan")
-		_, raised := run(t, n, script.Raise, set("1000000000000000", "low"), set("1000000000000000",
+		_, raised := run(t, n, script.RaiseFence, set("1000000000000000", "low"), set("1000000000000000",
 			"same", "high", "missing", "odd", "nan"), set("7", "new"))
 		require.Equal(t, int64(3), raised)
 		require.Equal(t, []any{
@@ -124,7 +124,7 @@ func TestRaiseNeverLowers(t *testing.T) {
 		require.Equal(t, int64(-1), do(t, n, "PTTL", "same"))
 
 		do(t, n, "LPUSH", "list", "x")
-		_, raised = run(t, n, script.Raise, set("9", "twice"), set("8", "twice"), set("8", "list"))
+		_, raised = run(t, n, script.RaiseFence, set("9", "twice"), set("8", "twice"), set("8", "list"))
 		require.Equal(t, int64(2), raised)
 		require.Equal(t, []any{"9", "8"}, do(t, n, "MGET", "twice", "list"))
 	})
@@ -158,7 +158,7 @@ func TestFencedCallsAreBounded(t *testing.T) {
 			"y", "f:y", "z", "f:z", "w", "f:w"))
 		do(t, n, "DEL", "k130")
 		refused := runFenced(t, n, fenced("e", 9, 9, keys[130:131]...), fenced("f", 10, 10, "x"))
-		require.Equal(t, map[int]script.Refusal{0: {Seen: 9}, 1: {Key: 0}}, refused)
+		require.Equal(t, map[int]script.Refusal{0: {HighestFence: 9}, 1: {Key: 0}}, refused)
 	})
 }
 
@@ -168,7 +168,7 @@ func TestNumbersOfCompanionsAreChecked(t *testing.T) {
 	c := plan(script.AcquireFenced, fenced("a", 1, 1, "x"))[0]
 	refusals, err := script.DecodeList(nil, []int64{0, 1, -script.MaxFence}, &c)
 	require.NoError(t, err)
-	require.Equal(t, []script.Refusal{{Seen: script.MaxFence}}, refusals)
+	require.Equal(t, []script.Refusal{{HighestFence: script.MaxFence}}, refusals)
 	for _, n := range []int64{-script.MaxFence - 1, -1 << 63} {
 		_, err := script.DecodeList(nil, []int64{0, 1, n}, &c)
 		require.Error(t, err)

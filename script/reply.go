@@ -11,7 +11,7 @@ type Refusal struct {
 	Key int
 	// Seen is the highest number of the set's companions, where AcquireFenced found none of the
 	// keys held but this number not below the fence; else 0. Key means nothing then.
-	Seen int64
+	HighestFence int64
 }
 
 // MaxFence is the highest fence: up to it the numbers of Lua count in ones.
@@ -42,12 +42,12 @@ func DecodeList(refusals []Refusal, reply []int64, c *Call) ([]Refusal, error) {
 	last := int64(0)
 	for ; len(reply) > 1; reply = reply[2:] {
 		set, key := reply[1], reply[2]
-		if set <= last || set > int64(sets) || key < c.least() || key > int64(c.Sizes[set-1]) {
+		if set <= last || set > int64(sets) || key < c.minKeyNumber() || key > int64(c.Sizes[set-1]) {
 			return refusals, fmt.Errorf("script named key %d of set %d of %d", key, set, sets)
 		}
 		last = set
 		if key < 0 {
-			refusals = append(refusals, Refusal{Set: int(set) - 1, Seen: -key})
+			refusals = append(refusals, Refusal{Set: int(set) - 1, HighestFence: -key})
 			continue
 		}
 		refusals = append(refusals, Refusal{Set: int(set) - 1, Key: int(key) - 1})
@@ -56,7 +56,7 @@ func DecodeList(refusals []Refusal, reply []int64, c *Call) ([]Refusal, error) {
 }
 
 // least is the lowest number that can stand for a key: below 0 it is what companions have.
-func (c *Call) least() int64 {
+func (c *Call) minKeyNumber() int64 {
 	if c.script == AcquireFenced {
 		return -MaxFence
 	}

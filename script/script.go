@@ -55,9 +55,9 @@ var (
 	AcquireFenced = load("acquire_fenced", acquireFencedSource)
 	// Raise lets the companions of sets have at least the numbers of their fences. The sets have
 	// companions as their Keys, and the number as their Token.
-	Raise = load("raise", raiseSource)
+	RaiseFence = load("raise", raiseSource)
 	// Admit writes the marker of the restart guard, if it is what was seen. It takes no sets.
-	Admit = load("admit", admitSource)
+	WriteMarker = load("admit", admitSource)
 	// Renew raises the generation of a node, and keeps those of others. It takes no sets.
 	Renew = load("renew", renewSource)
 )
@@ -65,16 +65,16 @@ var (
 // All lists every script, for loading them at once.
 func All() []*Script {
 	return []*Script{
-		Acquire, Extend, Release, AcquireFenced, Raise, Admit,
+		Acquire, Extend, Release, AcquireFenced, RaiseFence, WriteMarker,
 		Renew,
 	}
 }
 
 // MaxSet is the most keys of a set that one call takes.
-func (s *Script) MaxSet() int { return MaxKeys / s.perKey() }
+func (s *Script) MaxSet() int { return MaxKeys / s.namesPerKey() }
 
 // perKey is how many names KEYS has for each key of a set.
-func (s *Script) perKey() int {
+func (s *Script) namesPerKey() int {
 	if s == AcquireFenced {
 		return 2
 	}
@@ -82,7 +82,7 @@ func (s *Script) perKey() int {
 }
 
 // timed reports whether ARGV has a TTL.
-func (s *Script) timed() bool { return s != Release && s != Raise }
+func (s *Script) hasTTL() bool { return s != Release && s != RaiseFence }
 
 func load(name, source string) *Script {
 	// SHA-1 is what the EVALSHA command names a script by; nothing is protected with it.

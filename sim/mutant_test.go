@@ -114,8 +114,8 @@ var brokenRules = []mutant{
 			"\tif !dice.Broken(\"stale\") {\n\t\ta.worth = min(a.worth, before.Sub(a.sent))\n\t}\n",
 		},
 		also: edit{
-			"lease/extension.go", "\t\tif t.lapse() {\n",
-			"\t\tif t.lapse() && !dice.Broken(\"stale\") {\n",
+			"lease/extension.go", "\t\tif t.expireIfDue() {\n",
+			"\t\tif t.expireIfDue() && !dice.Broken(\"stale\") {\n",
 		},
 	},
 	{
@@ -238,9 +238,9 @@ var brokenRules = []mutant{
 		name: "before", rule: "8: an extension may be sent until the end that it asks for",
 		mix: "rough,returning", finds: "after it ended",
 		edit: edit{
-			"lease/extension.go", "\te.Before = t.manager.time(t.until)\n",
-			"\tif e.Before = t.manager.time(t.until); dice.Broken(\"before\") {\n" +
-				"\t\te.Before = t.manager.time(until)\n\t}\n",
+			"lease/extension.go", "\te.SendBefore = t.manager.timeOf(t.until)\n",
+			"\tif e.SendBefore = t.manager.timeOf(t.until); dice.Broken(\"before\") {\n" +
+				"\t\te.SendBefore = t.manager.timeOf(until)\n\t}\n",
 		},
 		also: edit{ // the release of a lease that has ended takes the place of its extension
 			"multiplex/attempt.go", "\tcase a.kind == extend && a.superseded():",

@@ -93,7 +93,7 @@ func someKeys(r *rand.Rand, of int) []string {
 func TestAgainstADumbVersion(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		var table Table
+		var table Queue
 		d := &dumb{hints: map[*guest]time.Time{}, gifts: map[*guest]any{}, woken: map[*guest]int{}}
 		var all []*guest
 		for range 12 {
@@ -122,15 +122,15 @@ func TestAgainstADumbVersion(t *testing.T) {
 					list = slices.Clone(g.keys)
 					slices.Reverse(list)
 				}
-				require.Equal(t, d.give(list, step), table.Give(list, step), "seed %d, step %d",
+				require.Equal(t, d.give(list, step), table.Offer(list, step), "seed %d, step %d",
 					seed, step)
 			case n < 8:
-				require.Equal(t, d.gifts[g], table.Take(&g.Waiter), "seed %d, step %d", seed, step)
+				require.Equal(t, d.gifts[g], table.Accept(&g.Waiter), "seed %d, step %d", seed, step)
 				delete(d.gifts, g)
 			default:
 				list := someKeys(r, 6)
 				d.nudge(list)
-				table.Nudge(list, time.Time{})
+				table.NotifyFree(list, time.Time{})
 			}
 			compare(t, d, &table, all)
 			if t.Failed() {
@@ -140,14 +140,14 @@ func TestAgainstADumbVersion(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, d *dumb, table *Table, all []*guest) {
+func compare(t *testing.T, d *dumb, table *Queue, all []*guest) {
 	t.Helper()
 	first := dumbFirsts(d.queue)
 	for i, g := range all {
 		if want, got := slices.Contains(first, g), table.First(&g.Waiter); want != got {
 			t.Errorf("%d is first: %t, the dumb version says %t", i, got, want)
 		}
-		if want, got := d.hints[g], table.Hint(&g.Waiter); !want.Equal(got) {
+		if want, got := d.hints[g], table.HeldUntil(&g.Waiter); !want.Equal(got) {
 			t.Errorf("%d has the hint %v, the dumb version says %v", i, got, want)
 		}
 		if want, got := min(d.woken[g], 1), min(g.woken, 1); want != got {
@@ -157,7 +157,7 @@ func compare(t *testing.T, d *dumb, table *Table, all []*guest) {
 	}
 	clear(d.woken)
 	for _, k := range keys("abcdef") {
-		if want, got := d.head(k) != nil, table.Waits(k); want != got {
+		if want, got := d.head(k) != nil, table.HasWaiters(k); want != got {
 			t.Errorf("somebody waits for %s: %t, the dumb version says %t", k, got, want)
 		}
 	}
@@ -168,7 +168,7 @@ func compare(t *testing.T, d *dumb, table *Table, all []*guest) {
 
 // stress is what the goroutines of the stress test share.
 type stress struct {
-	table   Table
+	table   Queue
 	holders [8]atomic.Int64 // who of those that were first is at work with a key; 0: nobody
 	// How often each gift went to one owner: taken, returned, or kept by the giver.
 	gifts  []atomic.Int32
@@ -200,9 +200,9 @@ func (s *stress) work(id int64, list []string) {
 
 // pass gives what somebody has to whoever is first now, or ends it.
 func (s *stress) pass(list []string, gift int64) {
-	if !s.table.Give(list, gift) {
+	if !s.table.Offer(list, gift) {
 		s.gifts[gift].Add(1)
-		s.table.Nudge(list, time.Time{})
+		s.table.NotifyFree(list, time.Time{})
 	}
 }
 
@@ -227,7 +227,7 @@ func (s *stress) once(r *rand.Rand, id int64, w *Waiter, woken <-chan struct{}, 
 	if r.IntN(4) > 0 && s.wait(w, woken) {
 		s.work(id, list)
 		if r.IntN(2) == 0 {
-			s.table.Nudge(list, time.Time{})
+			s.table.NotifyFree(list, time.Time{})
 		}
 	}
 	if r.IntN(4) == 0 {
@@ -235,7 +235,7 @@ func (s *stress) once(r *rand.Rand, id int64, w *Waiter, woken <-chan struct{}, 
 	}
 	var have int64
 	if r.IntN(2) == 0 {
-		if gift, ok := s.table.Take(w).(int64); ok {
+		if gift, ok := s.table.Accept(w).(int64); ok {
 			s.taken.Add(1)
 			have = gift
 		}
@@ -289,7 +289,7 @@ func TestNothingIsLostUnderLoad(t *testing.T) {
 		t.Fatal(*why)
 	}
 	require.Zero(t, s.table.Waiting())
-	require.Empty(t, s.table.rooms)
+	require.Empty(t, s.table.heads)
 	for i := int64(1); i <= s.made.Load(); i++ {
 		require.Equal(t, int32(1), s.gifts[i].Load(), "gift %d of %d", i, s.made.Load())
 	}

@@ -40,11 +40,11 @@ import (
 // middle).
 //
 // The zero value is ready. It must not be copied. All methods are safe for concurrent use.
-type Table struct {
+type Queue struct {
 	waiting atomic.Int64 // waiters; changed under mu, before the call that changed it returns
 
 	mu    sync.Mutex        // guards all below and in the waiters; Wake is not called under it
-	rooms map[string]*place // the head of each queue; nil until somebody enters
+	heads map[string]*entry // the head of each queue; nil until somebody enters
 	peak  int               // the most keys since rooms was made
 }
 
@@ -59,38 +59,38 @@ type Waiter struct {
 	Wake func()
 
 	// Guarded by the table's mu:
-	places  []place   // in the queue of each key; nil while it does not wait
-	one     [1]place  // memory of places if there is a single key
-	blocked int       // at how many places somebody is before it
-	hint    time.Time // see Hint
-	gift    any       // given and not taken; nil: none
+	entries   []entry   // in the queue of each key; nil while it does not wait
+	one       [1]entry  // memory of places if there is a single key
+	blocked   int       // at how many places somebody is before it
+	heldUntil time.Time // see Hint
+	offer     any       // given and not taken; nil: none
 }
 
 // place is where a waiter stands in the queue of one key. The queue is a ring: before its head is
 // its end.
-type place struct {
+type entry struct {
 	waiter     *Waiter
 	key        string
-	prev, next *place
+	prev, next *entry
 }
 
 const (
 	// large is how many keys make the map worth shrinking: a Go map keeps its memory when entries
 	// are deleted.
-	large = 1024
+	minPeak = 1024
 	// shrinkAt is the part of the peak at which it is shrunk: what remains is moved, which must be
 	// little beside what was deleted.
-	shrinkAt = 64
+	shrinkRatio = 64
 )
 
 // Enter lets w join the queue of every key in one step; false: limit waiters or more wait already,
 // and nothing has happened. There is at least one key, and none twice; the slice is not kept. w
 // must not wait already. Whether w is first at once is to be asked with First after Enter; when it
 // becomes so later, it is woken.
-func (t *Table) Enter(w *Waiter, keys []string, limit int) (ok bool) {
+func (t *Queue) Enter(w *Waiter, keys []string, limit int) (ok bool) {
 	places := w.one[:]
 	if len(keys) != 1 {
-		places = make([]place, len(keys))
+		places = make([]entry, len(keys))
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,26 +98,26 @@ func (t *Table) Enter(w *Waiter, keys []string, limit int) (ok bool) {
 		return false
 	}
 	t.waiting.Add(1)
-	if t.rooms == nil {
-		t.rooms = make(map[string]*place)
+	if t.heads == nil {
+		t.heads = make(map[string]*entry)
 	}
-	w.places = places
+	w.entries = places
 	for i, key := range keys {
-		w.places[i] = place{waiter: w, key: key}
-		if t.join(&w.places[i]) {
+		w.entries[i] = entry{waiter: w, key: key}
+		if t.join(&w.entries[i]) {
 			w.blocked++
 		}
 	}
-	t.peak = max(t.peak, len(t.rooms))
+	t.peak = max(t.peak, len(t.heads))
 	return true
 }
 
 // join puts p at the end of its queue, and reports whether somebody is before it. mu is held.
-func (t *Table) join(p *place) (blocked bool) {
-	head := t.rooms[p.key]
+func (t *Queue) join(p *entry) (blocked bool) {
+	head := t.heads[p.key]
 	if head == nil {
 		p.prev, p.next = p, p
-		t.rooms[p.key] = p
+		t.heads[p.key] = p
 		return false
 	}
 	p.prev, p.next = head.prev, head
@@ -127,28 +127,28 @@ func (t *Table) join(p *place) (blocked bool) {
 
 // remove takes p out of its queue, and returns who comes to the head by that; nil: nobody. mu is
 // held.
-func (t *Table) remove(p *place) (heir *Waiter) {
+func (t *Queue) remove(p *entry) (heir *Waiter) {
 	p.prev.next, p.next.prev = p.next, p.prev
 	switch {
-	case t.rooms[p.key] != p:
+	case t.heads[p.key] != p:
 		return nil // who is behind it has the same head before it as ever
 	case p.next == p:
-		delete(t.rooms, p.key)
+		delete(t.heads, p.key)
 		return nil
 	}
-	t.rooms[p.key] = p.next
+	t.heads[p.key] = p.next
 	return p.next.waiter
 }
 
 // First reports whether w waits and is at the head of the queue of each of its keys.
-func (t *Table) First(w *Waiter) bool {
+func (t *Queue) First(w *Waiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return w.first()
 }
 
 // first is First. mu is held.
-func (w *Waiter) first() bool { return w.places != nil && w.blocked == 0 }
+func (w *Waiter) first() bool { return w.entries != nil && w.blocked == 0 }
 
 // Leave takes w out of all queues. Who becomes first by that is woken. For a w that does not wait,
 // nothing happens.
@@ -162,7 +162,7 @@ func (w *Waiter) first() bool { return w.places != nil && w.blocked == 0 }
 // Give for whoever is first now, and where that fails it releases the keys and calls Nudge. In this
 // case until is not passed on, whatever it is: those behind w would sleep on the word of one that
 // is about to let go. They may try in vain instead, until Give or Nudge wakes them again.
-func (t *Table) Leave(w *Waiter, until time.Time) (gift any) {
+func (t *Queue) Leave(w *Waiter, until time.Time) (gift any) {
 	var few [4]*Waiter // keeps the usual case off the heap
 	gift, heirs := t.leave(w, until, few[:0])
 	for _, heir := range heirs {
@@ -172,28 +172,28 @@ func (t *Table) Leave(w *Waiter, until time.Time) (gift any) {
 }
 
 // leave is Leave but for the waking: it appends to heirs who is to be woken.
-func (t *Table) leave(w *Waiter, until time.Time, heirs []*Waiter) (any, []*Waiter) {
+func (t *Queue) leave(w *Waiter, until time.Time, heirs []*Waiter) (any, []*Waiter) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w.places == nil {
+	if w.entries == nil {
 		return nil, heirs
 	}
-	gift := w.gift
+	gift := w.offer
 	if gift != nil {
 		until = time.Time{}
 	}
-	for i := range w.places {
-		heir := t.remove(&w.places[i])
+	for i := range w.entries {
+		heir := t.remove(&w.entries[i])
 		if heir == nil {
 			continue
 		}
-		heir.tell(until)
+		heir.setHint(until)
 		if heir.blocked--; heir.blocked == 0 {
 			heirs = append(heirs, heir)
 		}
 	}
 	// Keeps nobody alive.
-	w.places, w.one, w.blocked, w.hint, w.gift = nil, [1]place{}, 0, time.Time{}, nil
+	w.entries, w.one, w.blocked, w.heldUntil, w.offer = nil, [1]entry{}, 0, time.Time{}, nil
 	t.waiting.Add(-1)
 	t.shrink()
 	return gift, heirs
@@ -201,48 +201,48 @@ func (t *Table) leave(w *Waiter, until time.Time, heirs []*Waiter) (any, []*Wait
 
 // tell takes the until of a Leave that brought w to the head of a queue. Of several the latest
 // counts, since w needs all of its keys; but where nothing is known, w is to try. mu is held.
-func (w *Waiter) tell(until time.Time) {
-	if until.IsZero() || until.After(w.hint) {
-		w.hint = until
+func (w *Waiter) setHint(until time.Time) {
+	if until.IsZero() || until.After(w.heldUntil) {
+		w.heldUntil = until
 	}
 }
 
 // shrink gives back the memory of a map that was large and has few keys left. mu is held.
-func (t *Table) shrink() {
-	if t.peak < large || len(t.rooms) > t.peak/shrinkAt {
+func (t *Queue) shrink() {
+	if t.peak < minPeak || len(t.heads) > t.peak/shrinkRatio {
 		return
 	}
-	rooms := make(map[string]*place, len(t.rooms))
-	maps.Copy(rooms, t.rooms)
-	t.rooms, t.peak = rooms, len(rooms)
+	rooms := make(map[string]*entry, len(t.heads))
+	maps.Copy(rooms, t.heads)
+	t.heads, t.peak = rooms, len(rooms)
 }
 
 // Followed reports whether somebody stands behind w, which waits, in the queue of its first key.
-func (t *Table) Followed(w *Waiter) bool {
+func (t *Queue) HasSuccessor(w *Waiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if w.places == nil {
+	if w.entries == nil {
 		return false
 	}
-	p := &w.places[0]
-	return p.next != t.rooms[p.key]
+	p := &w.entries[0]
+	return p.next != t.heads[p.key]
 }
 
 // Hint returns until when the keys of w, which is first, are held in this process at most, as the
 // Leave that made it first said. Of several that left before w the latest until counts. Zero:
 // nothing is known, so it is worth a try; that is so also if w was first from the beginning, if the
 // last of those that left said zero, and after Nudge.
-func (t *Table) Hint(w *Waiter) time.Time {
+func (t *Queue) HeldUntil(w *Waiter) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return w.hint
+	return w.heldUntil
 }
 
 // Give gives what holds these keys, none of them twice, to the waiter that is first and waits for
 // exactly these, in whatever order, and wakes it. False: there is none, or it has a gift that it
 // has not taken; the giver keeps the gift. The gift is not nil.
-func (t *Table) Give(keys []string, gift any) bool {
-	w := t.give(keys, gift)
+func (t *Queue) Offer(keys []string, gift any) bool {
+	w := t.offer(keys, gift)
 	if w == nil {
 		return false
 	}
@@ -251,36 +251,36 @@ func (t *Table) Give(keys []string, gift any) bool {
 }
 
 // give is Give but for the waking: it returns who is to be woken.
-func (t *Table) give(keys []string, gift any) *Waiter {
+func (t *Queue) offer(keys []string, gift any) *Waiter {
 	if t.waiting.Load() == 0 || len(keys) == 0 {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	head := t.rooms[keys[0]]
+	head := t.heads[keys[0]]
 	if head == nil {
 		return nil
 	}
 	w := head.waiter
 	// Whoever is at the head of as many queues as it has keys is first, and the sets are the same.
-	if w.gift != nil || len(keys) != len(w.places) {
+	if w.offer != nil || len(keys) != len(w.entries) {
 		return nil
 	}
 	for _, key := range keys[1:] {
-		if p := t.rooms[key]; p == nil || p.waiter != w {
+		if p := t.heads[key]; p == nil || p.waiter != w {
 			return nil
 		}
 	}
-	w.gift = gift
+	w.offer = gift
 	return w
 }
 
 // Take returns what w was given, once, and else nil. Who takes it holds the keys, and leaves.
-func (t *Table) Take(w *Waiter) any {
+func (t *Queue) Accept(w *Waiter) any {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	gift := w.gift
-	w.gift = nil
+	gift := w.offer
+	w.offer = nil
 	return gift
 }
 
@@ -288,27 +288,27 @@ func (t *Table) Take(w *Waiter) any {
 // those that are first for any of them from then on, and they are woken. Who is at the head of one
 // of these queues only is not woken, but its hint is changed as well: what it was told of this key
 // is void.
-func (t *Table) Nudge(keys []string, until time.Time) {
+func (t *Queue) NotifyFree(keys []string, until time.Time) {
 	var few [4]*Waiter // keeps the usual case off the heap
-	for _, w := range t.nudge(keys, until, few[:0]) {
+	for _, w := range t.notifyFree(keys, until, few[:0]) {
 		w.Wake()
 	}
 }
 
 // nudge is Nudge but for the waking: it appends to woken who is to be woken.
-func (t *Table) nudge(keys []string, until time.Time, woken []*Waiter) []*Waiter {
+func (t *Queue) notifyFree(keys []string, until time.Time, woken []*Waiter) []*Waiter {
 	if t.waiting.Load() == 0 {
 		return woken // most releases: whoever enters from now on tries by itself
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, key := range keys {
-		head := t.rooms[key]
+		head := t.heads[key]
 		if head == nil {
 			continue
 		}
 		w := head.waiter
-		w.hint = until
+		w.heldUntil = until
 		// A waiter for several of these keys is mostly met at keys next to each other. Waking it
 		// twice does no harm, a search does.
 		if last := len(woken) - 1; w.first() && (last < 0 || woken[last] != w) {
@@ -319,14 +319,14 @@ func (t *Table) nudge(keys []string, until time.Time, woken []*Waiter) []*Waiter
 }
 
 // Waiting returns how many wait.
-func (t *Table) Waiting() int { return int(t.waiting.Load()) }
+func (t *Queue) Waiting() int { return int(t.waiting.Load()) }
 
 // Waits reports whether somebody waits for key.
-func (t *Table) Waits(key string) bool {
+func (t *Queue) HasWaiters(key string) bool {
 	if t.waiting.Load() == 0 {
 		return false
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.rooms[key] != nil
+	return t.heads[key] != nil
 }

@@ -32,7 +32,7 @@ func keys(s string) []string {
 func at(seconds int) time.Time { return time.Unix(int64(seconds), 0) }
 
 // enter lets a guest wait for keys.
-func enter(t *testing.T, table *Table, s string) *guest {
+func enter(t *testing.T, table *Queue, s string) *guest {
 	t.Helper()
 	g := &guest{keys: keys(s)}
 	g.Wake = func() { g.woken++ }
@@ -41,7 +41,7 @@ func enter(t *testing.T, table *Table, s string) *guest {
 }
 
 // firsts says who is first, as a string of ones and zeros.
-func firsts(table *Table, guests ...*guest) string {
+func firsts(table *Queue, guests ...*guest) string {
 	s := ""
 	for _, g := range guests {
 		if table.First(&g.Waiter) {
@@ -63,12 +63,12 @@ func wakes(guests ...*guest) string {
 	return s
 }
 
-func leave(table *Table, g *guest, until time.Time) any { return table.Leave(&g.Waiter, until) }
+func leave(table *Queue, g *guest, until time.Time) any { return table.Leave(&g.Waiter, until) }
 
 // The goal: those who wait for one key become first in the order in which they came, one at a time,
 // and only the next one is woken.
 func TestAKeyIsWaitedForInOrder(t *testing.T) {
-	var table Table
+	var table Queue
 	a, b, c, other := enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "k"),
 		enter(t, &table, "x")
 	require.Equal(t, "1001", firsts(&table, a, b, c, other))
@@ -93,7 +93,7 @@ func TestOverlappingSetsAllBecomeFirst(t *testing.T) {
 		{"12", "23", "31", "12", "23", "31"},
 		{"123", "3", "21", "2", "13", "321"},
 	} {
-		var table Table
+		var table Queue
 		var all []*guest
 		for _, s := range sets {
 			all = append(all, enter(t, &table, s))
@@ -106,13 +106,13 @@ func TestOverlappingSetsAllBecomeFirst(t *testing.T) {
 			require.Equal(t, min(i, 1), g.woken, "%v: %d: everybody but the one that came into "+
 				"an empty room is woken once", sets, i)
 		}
-		require.Empty(t, table.rooms)
+		require.Empty(t, table.heads)
 	}
 }
 
 // The goal: a set becomes first when the last of its keys is free of others, not before.
 func TestASetIsFirstAtAllOfItsKeys(t *testing.T) {
-	var table Table
+	var table Queue
 	a, b, c, set := enter(t, &table, "a"), enter(t, &table, "b"), enter(t, &table, "c"),
 		enter(t, &table, "abc")
 	for i, g := range []*guest{b, c, a} {
@@ -134,7 +134,7 @@ func TestGivingUpInEveryPosition(t *testing.T) {
 		"abc",
 	}} {
 		permute([]int{0, 1, 2, 3}, func(order []int) {
-			var table Table
+			var table Queue
 			var all []*guest
 			for _, s := range sets {
 				all = append(all, enter(t, &table, s))
@@ -153,7 +153,7 @@ func TestGivingUpInEveryPosition(t *testing.T) {
 					g.woken = 0
 				}
 			}
-			require.Empty(t, table.rooms)
+			require.Empty(t, table.heads)
 		})
 	}
 }
@@ -194,7 +194,7 @@ func dumbFirsts(queue []*guest) (list []*guest) {
 // The goal: leaving twice, or without having entered, does nothing; who has left may enter again,
 // behind the others.
 func TestLeavingTwiceAndEnteringAgain(t *testing.T) {
-	var table Table
+	var table Queue
 	a, b, c := enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "k")
 	leave(&table, a, at(9))
 	leave(&table, a, at(9))
@@ -207,27 +207,27 @@ func TestLeavingTwiceAndEnteringAgain(t *testing.T) {
 	require.Equal(t, "001", firsts(&table, a, b, c))
 	leave(&table, c, at(8))
 	require.Equal(t, "100", firsts(&table, a, b, c))
-	require.Equal(t, at(8), table.Hint(&a.Waiter))
+	require.Equal(t, at(8), table.HeldUntil(&a.Waiter))
 	leave(&table, a, time.Time{})
 	require.True(t, table.Enter(&a.Waiter, keys("k"), unlimited))
-	require.True(t, table.Hint(&a.Waiter).IsZero(), "what it was told the last time does not count")
+	require.True(t, table.HeldUntil(&a.Waiter).IsZero(), "what it was told the last time does not count")
 }
 
 // The goal: Wake is called when the table can be used again, and what it sees is settled.
 func TestWakeMayUseTheTable(t *testing.T) {
-	var table Table
+	var table Queue
 	a, b, c := enter(t, &table, "kx"), enter(t, &table, "k"), enter(t, &table, "x")
 	seen := 0
 	for _, g := range []*guest{b, c} {
 		g.Wake = func() {
 			seen++
 			require.True(t, table.First(&b.Waiter) && table.First(&c.Waiter))
-			table.Nudge(nil, time.Time{})
+			table.NotifyFree(nil, time.Time{})
 		}
 	}
 	leave(&table, a, time.Time{})
-	table.Nudge(keys("kx"), time.Time{})
-	table.Give(keys("k"), 1)
+	table.NotifyFree(keys("kx"), time.Time{})
+	table.Offer(keys("k"), 1)
 	require.Equal(t, 5, seen)
 }
 
@@ -249,110 +249,110 @@ func TestHints(t *testing.T) {
 		{"a release of what it is not at the head of", at(2), at(1), at(2), "b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var table Table
+			var table Queue
 			a, b, set, behind := enter(t, &table, "a"), enter(t, &table, "b"), enter(t, &table,
 				"ab"), enter(t, &table, "b")
-			require.True(t, table.Hint(&a.Waiter).IsZero())
+			require.True(t, table.HeldUntil(&a.Waiter).IsZero())
 			leave(&table, a, c.first)
-			table.Nudge(keys(c.nudgeBetween), time.Time{})
+			table.NotifyFree(keys(c.nudgeBetween), time.Time{})
 			require.Zero(t, set.woken, "it is not first yet")
 			leave(&table, b, c.last)
 			require.Equal(t, 1, set.woken)
-			require.Equal(t, c.want, table.Hint(&set.Waiter))
+			require.Equal(t, c.want, table.HeldUntil(&set.Waiter))
 			leave(&table, set, at(7))
-			require.True(t, table.Hint(&set.Waiter).IsZero())
-			require.Equal(t, at(7), table.Hint(&behind.Waiter))
+			require.True(t, table.HeldUntil(&set.Waiter).IsZero())
+			require.Equal(t, at(7), table.HeldUntil(&behind.Waiter))
 		})
 	}
 }
 
 // The goal: whoever gives up in the middle of a queue tells nobody anything.
 func TestGivingUpInTheMiddleLeavesTheHint(t *testing.T) {
-	var table Table
+	var table Queue
 	a, b, c, d := enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "k"),
 		enter(t, &table, "k")
 	leave(&table, a, at(5))
 	leave(&table, c, at(9))
 	leave(&table, d, time.Time{})
-	require.Equal(t, at(5), table.Hint(&b.Waiter))
+	require.Equal(t, at(5), table.HeldUntil(&b.Waiter))
 	require.Equal(t, 1, b.woken)
 }
 
 // The goal: a nudge clears the hint of whoever is first for one of the keys and wakes it, and
 // nobody else.
 func TestANudgeClearsTheHintAndWakes(t *testing.T) {
-	var table Table
+	var table Queue
 	before := enter(t, &table, "abcd")
 	ab, c, d, last := enter(t, &table, "ab"), enter(t, &table, "c"), enter(t, &table, "d"),
 		enter(t, &table, "ac")
 	leave(&table, before, at(9))
 	require.Equal(t, "1110", wakes(ab, c, d, last))
-	table.Nudge(keys("abcx"), time.Time{})
+	table.NotifyFree(keys("abcx"), time.Time{})
 	require.Equal(t, "1100", wakes(ab, c, d, last))
 	for _, g := range []*guest{ab, c} {
-		require.True(t, table.Hint(&g.Waiter).IsZero())
+		require.True(t, table.HeldUntil(&g.Waiter).IsZero())
 	}
-	require.Equal(t, at(9), table.Hint(&d.Waiter))
-	new(Table).Nudge(keys("a"), time.Time{})
+	require.Equal(t, at(9), table.HeldUntil(&d.Waiter))
+	new(Queue).NotifyFree(keys("a"), time.Time{})
 }
 
 // The goal: a gift goes to whoever is first and waits for exactly this set, in whatever order its
 // keys are named, and to nobody else.
 func TestAGiftIsForExactlyOneSet(t *testing.T) {
-	var table Table
-	require.False(t, table.Give(keys("a"), 1), "nobody waits")
+	var table Queue
+	require.False(t, table.Offer(keys("a"), 1), "nobody waits")
 	set, a, c := enter(t, &table, "abd"), enter(t, &table, "a"), enter(t, &table, "c")
 	for _, s := range []string{"", "a", "b", "ab", "abc", "abx", "xab", "abcd", "cab", "x"} {
-		require.False(t, table.Give(keys(s), 1), "%s", s)
+		require.False(t, table.Offer(keys(s), 1), "%s", s)
 	}
 	require.Equal(t, "000", wakes(set, a, c))
-	require.True(t, table.Give(keys("c"), "for c"))
-	require.True(t, table.Give(keys("dab"), "for the set"))
+	require.True(t, table.Offer(keys("c"), "for c"))
+	require.True(t, table.Offer(keys("dab"), "for the set"))
 	require.Equal(t, "101", wakes(set, a, c))
-	require.False(t, table.Give(keys("abd"), 2), "it has one already")
-	require.Nil(t, table.Take(&a.Waiter))
-	require.Equal(t, "for the set", table.Take(&set.Waiter))
-	require.Nil(t, table.Take(&set.Waiter), "once")
+	require.False(t, table.Offer(keys("abd"), 2), "it has one already")
+	require.Nil(t, table.Accept(&a.Waiter))
+	require.Equal(t, "for the set", table.Accept(&set.Waiter))
+	require.Nil(t, table.Accept(&set.Waiter), "once")
 	require.Nil(t, leave(&table, set, at(5)), "it was taken")
-	require.Equal(t, at(5), table.Hint(&a.Waiter))
-	require.True(t, table.Give(keys("a"), "for a"))
-	require.Equal(t, "for a", table.Take(&a.Waiter))
+	require.Equal(t, at(5), table.HeldUntil(&a.Waiter))
+	require.True(t, table.Offer(keys("a"), "for a"))
+	require.Equal(t, "for a", table.Accept(&a.Waiter))
 }
 
 // The goal: nobody gets a gift who has another before it at one of its keys.
 func TestAGiftDoesNotOvertake(t *testing.T) {
-	var table Table
+	var table Queue
 	b, ab := enter(t, &table, "b"), enter(t, &table, "ab")
-	require.False(t, table.Give(keys("ab"), 1))
+	require.False(t, table.Offer(keys("ab"), 1))
 	leave(&table, b, time.Time{})
-	require.True(t, table.Give(keys("ab"), 1))
-	require.Equal(t, 1, table.Take(&ab.Waiter))
+	require.True(t, table.Offer(keys("ab"), 1))
+	require.Equal(t, 1, table.Accept(&ab.Waiter))
 }
 
 // The goal: a gift that was not taken comes back from Leave, once; whoever is behind is woken, and
 // not told that the keys are held, neither by this Leave nor by one before it; then it may be given
 // the same.
 func TestAGiftThatIsNotTakenComesBack(t *testing.T) {
-	var table Table
+	var table Queue
 	a, x, next := enter(t, &table, "a"), enter(t, &table, "x"), enter(t, &table, "ax")
 	leave(&table, x, at(20))
-	require.True(t, table.Give(keys("a"), "gift"))
+	require.True(t, table.Offer(keys("a"), "gift"))
 	require.Equal(t, "gift", leave(&table, a, at(10)))
 	require.Nil(t, leave(&table, a, at(10)))
-	require.Nil(t, table.Take(&a.Waiter))
+	require.Nil(t, table.Accept(&a.Waiter))
 	require.Equal(t, "11", firsts(&table, next)+wakes(next))
-	require.True(t, table.Hint(&next.Waiter).IsZero())
-	require.True(t, table.Give(keys("xa"), "gift"))
-	require.Equal(t, "gift", table.Take(&next.Waiter))
+	require.True(t, table.HeldUntil(&next.Waiter).IsZero())
+	require.True(t, table.Offer(keys("xa"), "gift"))
+	require.Equal(t, "gift", table.Accept(&next.Waiter))
 
 	require.True(t, table.Enter(&a.Waiter, keys("z"), unlimited))
-	require.Nil(t, table.Take(&a.Waiter), "of the last time")
+	require.Nil(t, table.Accept(&a.Waiter), "of the last time")
 }
 
 // The goal: no more than limit wait, whatever the number of their keys; who is refused changes
 // nothing, and there is room again when one leaves.
 func TestTheNumberOfWaitersIsBounded(t *testing.T) {
-	var table Table
+	var table Queue
 	var late guest
 	require.False(t, table.Enter(&late.Waiter, keys("k"), 0))
 	a := enter(t, &table, "abc")
@@ -361,15 +361,15 @@ func TestTheNumberOfWaitersIsBounded(t *testing.T) {
 		require.False(t, table.Enter(&late.Waiter, keys(s), 2))
 		require.False(t, table.Enter(&late.Waiter, keys(s), 1))
 		require.False(t, table.First(&late.Waiter))
-		require.False(t, table.Waits("k"))
+		require.False(t, table.HasWaiters("k"))
 		require.Nil(t, table.Leave(&late.Waiter, time.Time{}))
 	}
 	require.Equal(t, 2, table.Waiting())
 	leave(&table, a, time.Time{})
 	require.True(t, table.Enter(&late.Waiter, keys("k"), 2))
 	require.True(t, table.First(&late.Waiter))
-	require.True(t, table.Waits("k"))
-	require.False(t, table.Waits("x"))
+	require.True(t, table.HasWaiters("k"))
+	require.False(t, table.HasWaiters("x"))
 }
 
 // The goal: rooms vanish with the last who waits in them, and after very many the map is made anew,
@@ -377,32 +377,32 @@ func TestTheNumberOfWaitersIsBounded(t *testing.T) {
 func TestEmptyRoomsTakeNoMemory(t *testing.T) {
 	for _, staying := range []int{0, 1, 10} {
 		t.Run(fmt.Sprint(staying, " stay"), func(t *testing.T) {
-			var table Table
+			var table Queue
 			var stay, all []*guest
 			for i := range staying {
 				stay = append(stay, enter(t, &table, string(rune('a'+i))))
 			}
-			for i := range 20 * large {
+			for i := range 20 * minPeak {
 				g := &guest{keys: []string{strconv.Itoa(i), "and " + strconv.Itoa(i/2)}}
 				g.keys = g.keys[:1+i%2] // the memory of a single key is the waiter's own
 				g.Wake = func() {}
 				require.True(t, table.Enter(&g.Waiter, g.keys, unlimited))
 				all = append(all, g)
 			}
-			require.Len(t, table.rooms, 30*large+staying) // each second one has a further key
+			require.Len(t, table.heads, 30*minPeak+staying) // each second one has a further key
 			for _, g := range all {
 				leave(&table, g, time.Time{})
-				require.Nil(t, g.places)
+				require.Nil(t, g.entries)
 				require.Zero(t, g.one)
 			}
-			require.Len(t, table.rooms, staying)
-			require.Less(t, table.peak, large, "the map is the one that was large")
+			require.Len(t, table.heads, staying)
+			require.Less(t, table.peak, minPeak, "the map is the one that was large")
 			for _, g := range stay {
 				require.True(t, table.First(&g.Waiter))
 				leave(&table, g, time.Time{})
 			}
-			require.Empty(t, table.rooms)
-			require.False(t, table.Waits("a"))
+			require.Empty(t, table.heads)
+			require.False(t, table.HasWaiters("a"))
 		})
 	}
 }
@@ -410,7 +410,7 @@ func TestEmptyRoomsTakeNoMemory(t *testing.T) {
 // The goal: waiting for a single key costs no memory beyond the waiter and the map's entry, and
 // waiting for several one slice.
 func TestWaitingIsCheap(t *testing.T) {
-	var table Table
+	var table Queue
 	enter(t, &table, "abc")
 	var w, behind Waiter
 	w.Wake = func() {}
@@ -423,8 +423,8 @@ func TestWaitingIsCheap(t *testing.T) {
 		require.Equal(t, c.want, int(testing.AllocsPerRun(100, func() {
 			table.Enter(&w, list, unlimited)
 			table.Enter(&behind, list, unlimited)
-			table.Nudge(list, time.Time{})
-			table.Give(list, nil)
+			table.NotifyFree(list, time.Time{})
+			table.Offer(list, nil)
 			table.Leave(&w, time.Time{})
 			table.Leave(&behind, time.Time{})
 		})), c.keys)
@@ -433,14 +433,14 @@ func TestWaitingIsCheap(t *testing.T) {
 
 // The goal: who has somebody behind it knows.
 func TestFollowedTellsOfWaitersBehind(t *testing.T) {
-	var table Table
+	var table Queue
 	first, second := &Waiter{Wake: func() {}}, &Waiter{Wake: func() {}}
-	require.False(t, table.Followed(first), "it does not wait")
+	require.False(t, table.HasSuccessor(first), "it does not wait")
 	require.True(t, table.Enter(first, []string{"k"}, 10))
-	require.False(t, table.Followed(first))
+	require.False(t, table.HasSuccessor(first))
 	require.True(t, table.Enter(second, []string{"k"}, 10))
-	require.True(t, table.Followed(first))
-	require.False(t, table.Followed(second))
+	require.True(t, table.HasSuccessor(first))
+	require.False(t, table.HasSuccessor(second))
 	table.Leave(first, time.Time{})
-	require.False(t, table.Followed(second))
+	require.False(t, table.HasSuccessor(second))
 }
