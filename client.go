@@ -1,10 +1,3 @@
-// Package lockpipe takes distributed locks on N independent Redis or Valkey masters by the Redlock
-// algorithm, at the speed of a pipeline: one socket to each master, the operations of all
-// concurrent callers grouped into few commands, and many keys in one round trip.
-//
-// A caller holds a Lease on one or more keys. A lease is granted by a quorum of the masters, N/2+1,
-// and it ends: by Release, or when its time runs out on the local clock, which its Context tells.
-// Package lockpipetest starts masters for tests.
 package lockpipe
 
 import (
@@ -13,14 +6,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/latency"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
 )
 
-// Client takes leases on one group of masters. It is made by New, and all methods are safe for
-// concurrent use; one Client serves a whole process best, because its callers share their round
+// Client takes leases on one group of masters. New makes it, and all methods are safe for
+// concurrent use. One Client for a whole process is best, because its callers share their round
 // trips.
 type Client struct {
 	cfg      Config
@@ -39,26 +31,26 @@ type Client struct {
 	lossLog    lossLog
 	meters     meters
 
-	// Acquiring and releasing calls under way; closedBit as well once Close began.
+	// Acquiring and releasing calls under way; plus closingBit once Close has begun.
 	calls     atomic.Int64
 	closing   chan struct{} // closed when Close begins
-	drained   chan struct{} // closed when Close began and none of these calls is under way
-	drainOnce sync.Once     // of closing idle
+	drained   chan struct{} // closed when Close has begun and none of these calls is under way
+	drainOnce sync.Once     // closes drained
 	closed    chan struct{} // closed when Close is over
 }
 
-// closedBit marks Client.calls when nothing more is let in.
+// closingBit marks Client.calls when no more calls may begin.
 const closingBit = 1 << 62
 
-// New returns a client of the masters in cfg. It does not wait for them: they are dialled in the
-// background, also if all of them are down, and a call that comes before a node is connected waits
-// for it as for an answer. An error is ErrInvalid and names the field of cfg. Close ends the
-// client, and the goroutines and connections that it has.
+// New returns a client of the masters in cfg. It does not wait for them: the client dials in the
+// background, even if all of them are down. A call that comes before a node is connected waits for
+// the connection as for an answer. An error is ErrInvalid and names the field of cfg. Close ends
+// the client with its goroutines and connections.
 func New(cfg Config) (*Client, error) {
 	return newClient(cfg, suspended())
 }
 
-// newClient is New on a machine of which suspended says for how long it was suspended: see
+// newClient is New on a machine whose time in suspension is what suspended returns: see
 // lease.Config.
 func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client, error) {
 	cfg, err := cfg.validated()
@@ -93,111 +85,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	return c, nil
 }
 
-// TryAcquire takes key, if nobody holds it, in one attempt of one round trip, and never waits for a
-// holder. The error is ErrHeld, ErrNoQuorum, ErrOverloaded, ErrClosed or ErrInvalid; where ctx
-// ended first, its error is found too. After any error nothing is held.
-func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	keys := [1]string{key}
-	return c.tryAcquire(ctx, keys[:], opts)
-}
-
-// TryAcquireAll is TryAcquire for many keys: all of them under one lease, or none. A key given
-// twice counts once.
-func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	return c.tryAcquire(ctx, keys, opts)
-}
-
-// Acquire takes key and waits for it while another holds it or no quorum can be reached, until ctx
-// ends. Then the error is ctx's error, and the reason of the last attempt, ErrHeld or ErrNoQuorum,
-// is found as well. ErrOverloaded, ErrClosed and ErrInvalid come at once. After any error nothing
-// is held. While too few nodes are connected for a quorum, a waiting call makes one attempt and
-// then waits for the nodes. When they are back, such calls try in the order of arrival.
-func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	keys := [1]string{key}
-	return c.acquire(ctx, keys[:], opts)
-}
-
-// AcquireAll is Acquire for many keys: all of them under one lease, or none. While it waits it
-// holds none of them, so calls whose keys overlap do not block each other for good. A key given
-// twice counts once.
-func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	return c.acquire(ctx, keys, opts)
-}
-
-func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	l, err := c.tryOnce(ctx, keys, opts)
-	if err != nil {
-		c.meters.failed(callTry, err, 1)
-	}
-	return l, err
-}
-
-func (c *Client) tryOnce(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.validateCall(ctx, callTry, keys, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.beginCall(); err != nil {
-		return nil, err
-	}
-	defer c.endCall()
-	return c.attempt(ctx, keys, o)
-}
-
-// attempt is one try over all nodes, with a token of its own; with fencing, as many as the clock
-// needs to catch up.
-func (c *Client) attempt(ctx context.Context, keys []string, o callOptions) (*Lease, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, errorf("%w", err)
-	}
-	for behind := (fenceRetry{}); ; {
-		o.suspended = c.leases.Suspended()
-		l := c.newLease(keys, behind.floor, o.fencesWanted(c.hasWaiters(keys, o)))
-		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
-		held, err := c.finishAttempt(l, a, o, a.Wait(ctx, time.Time{}))
-		if err == nil || !o.fencing {
-			return held, err
-		}
-		again, wait := behind.next(a)
-		if wait {
-			// Unconfirmed, it is in the way at most.
-			_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{})
-		}
-		if !again || ctx.Err() != nil {
-			return nil, err
-		}
-	}
-}
-
-// granted begins the term of a lease where the outcome of its attempt is no error.
-func (c *Client) finishAttempt(l *Lease, a *multiplex.Attempt, o callOptions, outcome error) (*Lease, error) {
-	if outcome != nil {
-		select {
-		case <-c.closing:
-			outcome = errorf("%w: %w", ErrClosed, outcome)
-		default:
-		}
-		c.meters.attempt(outcomeOf(outcome), time.Since(a.Sent()))
-		return nil, outcome
-	}
-	grant := lease.Grant{Sent: a.Sent(), Suspended: o.suspended, TTL: o.ttl, MaxHold: o.maxHold}
-	err := c.leases.Hold(&l.term, l, grant)
-	if err == nil {
-		c.meters.granted(&o, l.term.Began(), a.Sent())
-		return l, nil
-	}
-	c.mux.Release(l.claim, l.claim.Len())
-	if err != ErrExpired {
-		c.meters.attempt(outcomeOf(err), time.Since(a.Sent()))
-		return nil, err
-	}
-	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
-	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
-	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed,
-		o.ttl)
-}
-
-// enter lets an acquiring call in.
+// beginCall counts an acquiring call in, or says why it may not begin.
 func (c *Client) beginCall() error {
 	n := c.calls.Add(1)
 	switch {
@@ -211,63 +99,18 @@ func (c *Client) beginCall() error {
 	return nil
 }
 
+// endCall counts a call out. The last one lets Close continue.
 func (c *Client) endCall() {
 	if c.calls.Add(-1) == closingBit {
 		c.drainOnce.Do(func() { close(c.drained) })
 	}
 }
 
-// Nodes returns what is known of each node now, in the order of Config.Nodes. It asks none of them,
-// and does not block.
-func (c *Client) Nodes() []NodeStatus { return c.mux.Nodes() }
-
-// NodeStatus is what is known of one node.
-type NodeStatus = multiplex.NodeStatus
-
-// NodeStats are counts about one node, for NodeStatus: trips, how long they took, failures by their
-// reason, connections.
-type NodeStats = multiplex.NodeStats
-
-// NodeFailures are numbers of operations for which a node has not voted, by the reason.
-type NodeFailures = multiplex.NodeFailures
-
-// NodeState is whether a node can vote.
-type NodeState = multiplex.NodeState
-
-// The states of a node. NodeConnecting: a connection is being made, and attempts wait for it, each
-// within its limit. NodeUp: it votes. NodeQuarantined: it answers, but may have forgotten locks,
-// and does not vote before NodeStatus.Until at the latest. NodeDown: the last try to connect
-// failed, and further ones go on; attempts do not wait for it. NodeFailing: connected, but the node
-// answers acquires with errors, such as OOM; they are still sent to it.
-const (
-	NodeConnecting  = multiplex.NodeConnecting
-	NodeUp          = multiplex.NodeUp
-	NodeQuarantined = multiplex.NodeQuarantined
-	NodeDown        = multiplex.NodeDown
-	NodeFailing     = multiplex.NodeFailing
-)
-
-// LatencyHistogram counts how long things took, in classes: NodeStats.Latency.
-type LatencyHistogram = latency.Counts
-
-// GuardMode is what the restart guard does: see Config.RestartGuard.
-type GuardMode = multiplex.GuardMode
-
-// The modes of the restart guard. GuardAuto: a node votes when a key on it, the marker, shows that
-// it has forgotten nothing, or when MaxTTL has passed; masters that are all there and all without a
-// marker are used for the first time, and vote at once. GuardStrict: these too wait for MaxTTL, and
-// a server that does not tell its run_id is down. GuardOff: every server votes at once.
-const (
-	GuardAuto   = multiplex.GuardAuto
-	GuardStrict = multiplex.GuardStrict
-	GuardOff    = multiplex.GuardOff
-)
-
-// Close lets nobody in any more, releases everything that is held, and closes the connections.
-// Leases end with ErrClosed, waiting calls fail with it. OnLost may still be told of leases that
-// had ended before. Close returns when the nodes have answered, or when ctx ends: then the error
-// tells what could not be confirmed as released, and the rest is cut off in the background, within
-// about three seconds where a node hangs. A second Close waits for the first and is nil.
+// Close begins no more calls, releases everything that is held, and closes the connections. Leases
+// end with ErrClosed, and waiting calls fail with it. OnLost may still be called for leases that
+// had ended before. Close returns when the nodes have answered, or when ctx ends. Then the error
+// names the releases that were not confirmed, and the connections are cut in the background, within
+// about three seconds if a node hangs. A second Close waits for the first and returns nil.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -282,7 +125,7 @@ func (c *Client) Close(ctx context.Context) error {
 			return nil
 		}
 		if c.calls.CompareAndSwap(n, (n|closingBit)+1) {
-			// One more: idle is not closed before every term has ended.
+			// One more: drained must not be closed before every term has ended.
 			break
 		}
 	}
@@ -307,7 +150,7 @@ func (c *Client) Close(ctx context.Context) error {
 				held[i].(*Lease).Key(), err))
 		}
 	}
-	select { // a call that is under way ends within NodeTimeout, and releases what it got
+	select { // a call under way ends within NodeTimeout, and releases what it was granted
 	case <-c.drained:
 	case <-ctx.Done():
 	}

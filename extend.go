@@ -11,13 +11,17 @@ import (
 )
 
 // Extend lets the lease end ttl from now, later or earlier than it would have, but not later than
-// its maxHold. Automatic extensions go on with this ttl. Nodes that lost the keys, or never had
-// them, are given them again, but do not count this time. Concurrent calls on one lease go one
-// after another. With nil the lease is valid until Until. ErrNoQuorum: not confirmed, the lease is
-// valid until Until, which a shorter ttl may have brought nearer; try again. ErrLost: a quorum has
-// not got the lease any more, and it is over. ErrExpired, ErrReleased, ErrClosed: it was over
-// before. ErrInvalid: ttl is below 10 ms or above Config.MaxTTL. Where ctx ended first, its error
-// is found too.
+// its maxHold. Later automatic extensions use this ttl too. Nodes that lost the keys, or never had
+// them, get them again, but do not count this time. Concurrent calls on one lease take turns. After
+// nil the lease is valid until Until. The errors:
+//
+//   - ErrNoQuorum: the extension is not confirmed. The lease is valid until Until, which a shorter
+//     ttl may have brought nearer. Try again.
+//   - ErrLost: a quorum does not have the lease any more, and it is over.
+//   - ErrExpired, ErrReleased, ErrClosed: the lease was over before.
+//   - ErrInvalid: ttl is below 10 ms or above Config.MaxTTL.
+//
+// If ctx ended first, errors.Is finds its error too.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	switch {
 	case l == nil:
@@ -49,8 +53,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	return err
 }
 
-// extend makes extensions that are due in one go, one after the other in the order of their
-// deadlines.
+// extendBatch makes the extensions that are due together, in the order of their deadlines.
 func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 	keys := 0
 	for i := range due {
@@ -68,11 +71,11 @@ func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), extensionError(a.Wait(ctx, began))
 		a.Forget()
-		c.meters.extended(e.Finish()) // leaseEnded is told if it is over
+		c.meters.extended(e.Finish()) // leaseEnded is called if it is over
 	}
 }
 
-// extended is what the outcome of an extension means for the lease.
+// extensionError is what the outcome of an extension means for the lease.
 func extensionError(err error) error {
 	var held *HeldError
 	if errors.As(err, &held) {
@@ -81,8 +84,8 @@ func extensionError(err error) error {
 	return err
 }
 
-// goneError says how many nodes have the lease no more, without being an ErrHeld: the caller's
-// attempt was to keep it.
+// lostError says how many nodes do not have the lease any more. It is no ErrHeld: the caller wanted
+// to keep the lease, not to acquire it.
 type lostError struct{ held *HeldError }
 
 func (e *lostError) Error() string {

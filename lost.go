@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// leaseEnded is told by the lease manager of each lease that was lost or expired.
+// leaseEnded is what the lease manager calls for each lease that was lost or expired.
 func (c *Client) leaseEnded(l *Lease, end error) {
-	// A lease that just ran out leaves nothing behind. Whatever was extended by itself, or failed
-	// to be, may.
+	// A lease that simply expired leaves nothing on the nodes. After an extension, confirmed or
+	// not, something may be left.
 	if end != ErrExpired || l.claim.Unsettled() {
 		l.releaseInBackground()
 	}
@@ -22,22 +22,22 @@ func (c *Client) leaseEnded(l *Lease, end error) {
 	}
 }
 
-// losses logs lost leases: one line for all that are lost within a second, which may be very many.
+// lossLog logs lost leases: one line for all that are lost within a second, which may be very many.
 type lossLog struct {
 	logger *slog.Logger
-	run    func(f func()) // runs f on a goroutine of its own, for a logger may block
+	run    func(f func()) // runs f on a goroutine of its own, because a logger may block
 
 	mu      sync.Mutex // guards all below
-	count   int        // not yet logged
+	count   int        // of leases that are not logged yet
 	example string     // key of the first of them
-	err     error      // and how it ended
+	err     error      // how that lease ended
 	timer   *time.Timer
 }
 
 // logDelay is how long after the first loss the line is written.
 const logDelay = time.Second
 
-// add counts a lost lease.
+// record counts a lost lease.
 func (s *lossLog) record(l *Lease, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,10 +52,10 @@ func (s *lossLog) record(l *Lease, err error) {
 	}
 }
 
-// flush has what was counted logged.
+// scheduleWrite has the line written on a goroutine of its own.
 func (s *lossLog) scheduleWrite() { s.run(s.write) }
 
-// log writes the line, if there is something to say.
+// write logs the line, if any lease was lost since the last one.
 func (s *lossLog) write() {
 	s.mu.Lock()
 	count, example, err := s.count, s.example, s.err
@@ -67,7 +67,7 @@ func (s *lossLog) write() {
 	}
 }
 
-// close has the line written now.
+// close has the pending line written now.
 func (s *lossLog) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,7 @@ var brokenRules = []mutant{
 	{
 		name: "reply", rule: "3: validity counts from the reply", mix: "blind", finds: "both hold",
 		edit: edit{
-			"client.go", "lease.Grant{Sent: a.Sent(), ",
+			"acquire.go", "lease.Grant{Sent: a.Sent(), ",
 			"lease.Grant{Sent: map[bool]time.Time{false: a.Sent(), true: " +
 				"time.Now()}[dice.Broken(\"reply\")], ",
 		},

@@ -14,11 +14,11 @@ import (
 // a simulation's time. That they do the same is tested against servers.
 var twins = map[string]func(n *node, keys, args []string) []int64{
 	script.Acquire.SHA:       acquireTwin,
-	script.WriteMarker.SHA:         admitTwin,
+	script.WriteMarker.SHA:   admitTwin,
 	script.Renew.SHA:         renewTwin,
 	script.AcquireFenced.SHA: acquireFencedTwin,
 	script.Extend.SHA:        extendTwin,
-	script.RaiseFence.SHA:         raiseTwin,
+	script.RaiseFence.SHA:    raiseTwin,
 	script.Release.SHA:       releaseTwin,
 }
 

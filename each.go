@@ -7,18 +7,18 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Result is the outcome of one key of TryAcquireEach. Lease is nil exactly where Err is not.
+// Result is the outcome of one key of TryAcquireEach. Lease is nil exactly if Err is not.
 type Result struct {
 	Key   string
 	Lease *Lease
 	Err   error
 }
 
-// TryAcquireEach is TryAcquire for many keys that have nothing to do with each other: each gets a
+// TryAcquireEach is TryAcquire for many keys that have nothing to do with each other. Each gets a
 // lease of its own or an error of its own, together in one round trip to each node. The results are
-// in the order of keys; a key given twice has one lease, which both results name. The errors are
-// those of TryAcquire; those about the call as a whole stand in every result. A lease may be over
-// already when the call returns, if it was short and the others took long: Lease.Err tells.
+// in the order of keys. A key given twice has one lease, which both results name. The errors are
+// those of TryAcquire. An error about the call as a whole is in every result. If a lease is short
+// and the others take long, it may be over when the call returns: see Lease.Err.
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	results := make([]Result, len(keys))
 	fail := func(err error) []Result {
@@ -60,16 +60,16 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	return results
 }
 
-// single is one key of a TryAcquireEach.
+// eachKey is one key of a TryAcquireEach.
 type eachKey struct {
-	index      int // among the keys, and of its result
+	index      int // of the key, and of its result
 	fenceRetry fenceRetry
 	lease      *Lease
 	attempt    *multiplex.Attempt
 }
 
-// each makes one attempt for each of some keys. It returns those that are worth another one at
-// once, in the memory of some.
+// tryEach makes one attempt for each of some keys. It returns those for which to make another one
+// at once, in the memory of some.
 func (c *Client) tryEach(ctx context.Context, keys []string, o callOptions, some []eachKey,
 	results []Result,
 ) (again []eachKey) {
@@ -90,19 +90,19 @@ func (c *Client) tryEach(ctx context.Context, keys []string, o callOptions, some
 		if r.Err == nil || !o.fencing {
 			continue
 		}
-		worth, wait := s.fenceRetry.next(s.attempt)
-		if wait {
+		retry, cleanUp := s.fenceRetry.next(s.attempt)
+		if cleanUp {
 			releases = append(releases, c.mux.Release(s.lease.claim, len(some)))
 		}
-		if worth {
+		if retry {
 			again = append(again, s)
 		}
 	}
 	began = time.Now()
 	for _, r := range releases {
-		_ = r.Wait(ctx, began) // unconfirmed, it is in the way at most
+		_ = r.Wait(ctx, began) // if it is not confirmed, at worst the next attempt is refused
 	}
-	for i := range again { // all of them wait once together
+	for i := range again { // all of them have waited for all releases
 		again[i].fenceRetry.cleanedUp = again[i].fenceRetry.cleanedUp || len(releases) > 0
 	}
 	if ctx.Err() != nil {
@@ -111,7 +111,7 @@ func (c *Client) tryEach(ctx context.Context, keys []string, o callOptions, some
 	return again
 }
 
-// spread gives the results of the first n, which are of different keys, to all entries of keys.
+// fanOutResults gives all entries of keys the results of the first n, which are of different keys.
 func fanOutResults(results []Result, keys []string, n int) {
 	of := make(map[string]Result, n)
 	for _, r := range results[:n] {
@@ -120,41 +120,4 @@ func fanOutResults(results []Result, keys []string, n int) {
 	for i, k := range keys {
 		results[i] = of[k]
 	}
-}
-
-// ReleaseAll is Release for many leases, in one round trip to each node. The error joins those of
-// the leases that Release would have returned, each with its key; a nil Lease is left out.
-func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
-	if ctx == nil {
-		return errNilContext
-	}
-	attempts := make([]*multiplex.Attempt, len(leases))
-	errs := make([]error, len(leases))
-	keys := 0
-	for _, l := range leases {
-		if l != nil {
-			keys += l.claim.Len()
-		}
-	}
-	for i, l := range leases {
-		if l != nil {
-			attempts[i], errs[i] = l.startRelease(keys)
-		}
-	}
-	began := time.Now()
-	var failed []error
-	for i, a := range attempts {
-		if a != nil {
-			errs[i] = a.Wait(ctx, began)
-			leases[i].client.meters.released(errs[i])
-			leases[i].client.notifyWaiters(leases[i])
-		}
-		if errs[i] != nil {
-			failed = append(failed, errorf("%.64q: %w", leases[i].Key(), errs[i]))
-		}
-	}
-	if len(failed) == 0 {
-		return nil
-	}
-	return &joined{failed}
 }
