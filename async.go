@@ -10,17 +10,17 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// AcquireAsync is AcquireAll without a goroutine that waits: it returns at once, and done is called
-// once, with the lease or with the error that AcquireAll would have returned. Calls for the same
-// keys, in the same order and without a limit of attempts, are granted in the order in which they
-// were made, and done is called in the order of the grants, on the goroutines that OnLost is called
-// on: it may block, but 64 that do hold up all others. The time of the lease runs while done waits
-// for its turn. The caller may change keys as soon as AcquireAsync has returned.
+// AcquireAsync is AcquireAll without a goroutine that waits. It returns at once. The Client calls
+// done once, with the lease or with the error that AcquireAll would have returned. Calls for the
+// same keys, in the same order and without a limit of attempts, are granted in the order in which
+// they were made. The calls of done are in the order of the grants, on the goroutines that run
+// OnLost. done may block, but 64 that block delay all others. The time of the lease runs while done
+// waits to be called. The caller may change keys when AcquireAsync has returned.
 //
-// The error of AcquireAsync itself means that done is never called. It is ErrInvalid, ErrClosed,
-// ctx's error, or ErrOverloaded while 65,536 calls are pending or wait for their done. A pending
-// call takes about a kilobyte, some three where it is the first for its keys, and no goroutine
-// unless ctx is of a type of its own.
+// If AcquireAsync itself returns an error, done is never called. The error is ErrInvalid,
+// ErrClosed, ctx's error, or ErrOverloaded while 65,536 calls are pending or wait for their done. A
+// pending call takes about a kilobyte, and some three if it is the first for its keys. It takes no
+// goroutine, unless the type of ctx is not one of package context.
 func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lease, error),
 	opts ...Option,
 ) error {
@@ -66,24 +66,24 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 		a.unhook = context.AfterFunc(ctx, a.signal)
 	}
 	c.asyncs.add(a)
-	a.signal() // what came before it was pending is lost
+	a.signal() // signals that came before it was pending are lost
 	return nil
 }
 
-// asyncCall is a waiting call that no goroutine waits for. Whatever it waits for signals it, and
-// then the worker of asyncs takes its next steps, up to where it has to wait again.
+// asyncCall is a waiting call without a goroutine that waits. Each event that it waits for signals
+// it. Then the worker of asyncCalls takes its next steps, until the call must wait again.
 type asyncCall struct {
 	waitingCall
 	ctx    context.Context
 	done   func(*Lease, error)
-	unhook func() bool // stops the signal of ctx; nil where that never ends
+	unhook func() bool // stops the signal of ctx; nil if ctx never ends
 
 	// Owned by the worker:
 	waker   *multiplex.Waker
 	pending pendingAttempt // under way
-	timer   *time.Timer    // of the pause; nil before the first
+	timer   *time.Timer    // of the delay; nil before the first one
 
-	queued bool // guarded by asyncs.mu
+	queued bool // guarded by asyncCalls.mu
 }
 
 // signal has the worker take the next steps. It does not block.
@@ -97,35 +97,35 @@ func (a *asyncCall) advance() {
 				a.finish(nil, a.abortError(end))
 				return
 			}
-			l, t, pause := a.next()
+			l, t, delay := a.next()
 			if l != nil {
 				a.finish(l, nil)
 				return
 			}
 			if a.pending = t; t.attempt == nil {
-				a.wakeAfter(pause)
+				a.wakeAfter(delay)
 				return
 			}
 		}
-		outcome, settled := a.pending.attempt.Poll(a.ctx, a.waker)
-		if !settled {
+		outcome, decided := a.pending.attempt.Poll(a.ctx, a.waker)
+		if !decided {
 			return
 		}
 		t := a.pending
 		a.pending = pendingAttempt{}
-		l, pause, err := a.attemptDone(a.ctx, t, outcome)
+		l, delay, err := a.attemptDone(a.ctx, t, outcome)
 		if l != nil || err != nil {
 			a.finish(l, err)
 			return
 		}
-		if pause > 0 {
-			a.wakeAfter(pause)
+		if delay > 0 {
+			a.wakeAfter(delay)
 			return
 		}
 	}
 }
 
-// ended is why the call is over before it was granted, or nil.
+// endReason returns why the call ends before it is granted, or nil.
 func (a *asyncCall) endReason() error {
 	select {
 	case <-a.client.closing:
@@ -135,7 +135,7 @@ func (a *asyncCall) endReason() error {
 	}
 }
 
-// rest has the call signalled after d. Only the first of those who wait for the same keys has
+// wakeAfter signals the call after d. Only the first of the calls that wait for the same keys has
 // anything to do then.
 func (a *asyncCall) wakeAfter(d time.Duration) {
 	switch {
@@ -146,7 +146,7 @@ func (a *asyncCall) wakeAfter(d time.Duration) {
 	}
 }
 
-// finish ends the call, and has done called.
+// finish ends the call, and schedules done.
 func (a *asyncCall) finish(l *Lease, err error) {
 	c := a.client
 	if a.unhook != nil {
@@ -171,10 +171,11 @@ func (a *asyncCall) finish(l *Lease, err error) {
 	c.endCall()
 }
 
-// asyncs are the pending calls of AcquireAsync, and the one goroutine that takes their steps while
-// there are any to take: no step waits for anything, so one is enough, and it keeps the order.
+// asyncCalls are the pending calls of AcquireAsync. One goroutine, the worker, takes their steps
+// while there are any to take. No step waits for anything, so one is enough, and it keeps the
+// order.
 type asyncCalls struct {
-	outstanding atomic.Int64 // calls whose done was not called yet
+	outstanding atomic.Int64 // calls whose done has not run yet
 
 	mu      sync.Mutex // guards all below; a leaf
 	pending map[*asyncCall]struct{}
@@ -199,7 +200,7 @@ func (s *asyncCalls) remove(a *asyncCall) {
 	}
 }
 
-// push puts a call in line for the worker, unless it is there already or is over.
+// enqueue puts a call in line for the worker, unless it is there already or is over.
 func (s *asyncCalls) enqueue(a *asyncCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +215,7 @@ func (s *asyncCalls) enqueue(a *asyncCall) {
 	}
 }
 
-// work takes the steps of calls until none is in line.
+// run takes the steps of calls until none is in line.
 func (s *asyncCalls) run() {
 	for some := s.dequeue(); len(some) > 0; some = s.dequeue() {
 		for _, a := range some {
@@ -223,14 +224,14 @@ func (s *asyncCalls) run() {
 	}
 }
 
-// take returns the calls in line, which may be put there again from now on.
+// dequeue returns the calls in line, which may be put there again from now on.
 func (s *asyncCalls) dequeue() []*asyncCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	some := s.ready[:0]
 	for _, a := range s.ready {
 		a.queued = false
-		if _, pending := s.pending[a]; pending { // it was not finished since
+		if _, pending := s.pending[a]; pending { // it has not ended since
 			some = append(some, a)
 		}
 	}
@@ -239,7 +240,7 @@ func (s *asyncCalls) dequeue() []*asyncCall {
 	return some
 }
 
-// signal signals all, because the client is being closed.
+// signalAll signals all calls, because the client is being closed.
 func (s *asyncCalls) signalAll() {
 	s.mu.Lock()
 	all := make([]*asyncCall, 0, len(s.pending))

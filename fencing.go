@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxCatchUps is how often in a row an attempt is made again at once because its fence was too
-	// low. After the first time it is not, unless others with a faster clock take the same keys in
-	// between.
+	// maxFenceRetries is how often in a row an attempt is retried at once because its fence was too
+	// low. The second attempt is high enough, unless clients with faster clocks take the same keys
+	// in between.
 	maxFenceRetries = 3
-	// A lease for whose keys others of the process wait reserves maxHandOver numbers beyond its
-	// own, for those it is handed to. All that one client reserves may not lead its clock ahead of
-	// the wall clock by more than this part of MaxTTL, or maxLead: after a node forgot its
-	// companions only the wall clocks keep the order. A lease gets one in reserveParts of what is
-	// left, so there is something for all.
+	// If other calls of the process wait for the keys of a lease, it reserves maxHandoffs numbers
+	// beyond its own, for those it is handed to. All that one client reserves may not lead its
+	// clock ahead of the wall clock by more than this part of MaxTTL, or maxLead: after a node
+	// forgot its companions only the wall clocks keep the order. A lease gets one in reserveParts
+	// of what is left, so there is something for all.
 	leadParts, reserveParts = 4, 16
 	maxLead                 = time.Minute
 	// maxFollow is how far ahead of the wall clock a client's clock goes for what it has seen of
@@ -53,8 +53,8 @@ func (f *fences) take(floor, most int64) (first, last int64) {
 	}
 }
 
-// numbers is how many fences an attempt asks for, at most. shared: others of the process wait for
-// the keys.
+// fencesWanted returns how many fences an attempt asks for, at most. shared says that other calls
+// of the process wait for the keys.
 func (o callOptions) fencesWanted(shared bool) int64 {
 	switch {
 	case !o.fencing:
@@ -65,25 +65,25 @@ func (o callOptions) fencesWanted(shared bool) int64 {
 	return 1
 }
 
-// awaited reports whether others of the process wait for the keys of a call with fencing, so that
-// its lease may be handed to them.
+// hasWaiters reports whether other calls of the process wait for the keys of a call with fencing,
+// so that its lease may be handed to them.
 func (c *Client) hasWaiters(keys []string, o callOptions) bool {
 	return o.fencing && c.queue.Waiting() > 0 && c.queue.HasWaiters(queueKey(keys))
 }
 
-// lag is what a call knows of its attempts that failed because their fences were too low.
+// fenceRetry is what a call knows of its attempts that failed because their fences were too low.
 type fenceRetry struct {
-	floor     int64 // the fence of the next one is to be above
-	attempts  int   // how many they were, in a row
-	cleanedUp bool  // for what one of them may have left, which is done once
+	floor     int64 // the fence of the next attempt must be above it
+	attempts  int   // how many failed in a row
+	cleanedUp bool  // the call has waited for the release of one of them, which is done once
 }
 
-// after takes an attempt that failed, and reports whether another one is worth making at once, with
-// a higher fence. wait: nodes may have something of the failed one, which would be in the way, so
-// that its release is to be waited for.
-func (g *fenceRetry) next(a *multiplex.Attempt) (again, wait bool) {
+// next takes an attempt that failed. It reports whether to make another one at once, with a higher
+// fence, and whether to wait for the release of the failed one first: nodes may have granted it,
+// and would refuse the next one.
+func (g *fenceRetry) next(a *multiplex.Attempt) (again, cleanUp bool) {
 	seen, again, atOnce := a.Stale()
-	if again { // a few nodes that have a higher one than the rest matter to nobody else
+	if again { // if only a few nodes have a higher one, no other call needs to know of it
 		g.floor = max(g.floor, seen)
 	}
 	if !again || g.attempts == maxFenceRetries || !atOnce && g.cleanedUp {
@@ -95,16 +95,16 @@ func (g *fenceRetry) next(a *multiplex.Attempt) (again, wait bool) {
 	return true, !atOnce
 }
 
-// catchUp takes a failed attempt of a call that has other things to do than to wait: where it
-// would, it tries again as after every failure.
+// retryFence takes a failed attempt, and reports whether to retry at once with a higher fence. A
+// waiting call does not wait for a release: then it retries as after every failure.
 func (s *waitingCall) retryFence(t pendingAttempt) bool {
-	again, wait := s.fenceRetry.next(t.attempt)
-	s.retryNow = again && !wait
+	again, cleanUp := s.fenceRetry.next(t.attempt)
+	s.retryNow = again && !cleanUp
 	return s.retryNow
 }
 
-// Fence returns the number of a lease that was taken with WithFencing, also when it is over, and
-// else 0.
+// Fence returns the number of a lease that was taken with WithFencing, also when it is over. It
+// returns 0 for any other lease.
 func (l *Lease) Fence() int64 {
 	if l == nil || l.chain != nil && !l.chain.wantsFence {
 		return 0
@@ -112,8 +112,8 @@ func (l *Lease) Fence() int64 {
 	return l.ownFence()
 }
 
-// number is the lease's own of those that its claim reserved, whether or not it was asked for; 0
-// where there are none.
+// ownFence returns the lease's own number of those that its claim reserved, whether or not the call
+// asked for a fence. It returns 0 if there are none.
 func (l *Lease) ownFence() int64 {
 	if l.chain != nil {
 		return l.chain.fence
@@ -122,8 +122,8 @@ func (l *Lease) ownFence() int64 {
 	return first
 }
 
-// nextNumber is what the next holder gets where the lease is handed over. false: the reserved
-// numbers have run out, and the nodes must be asked for more.
+// nextFence returns the number of the next holder if the lease is handed off. ok is false if the
+// reserved numbers have run out; then the nodes must be asked for more.
 func (l *Lease) nextFence() (n int64, ok bool) {
 	first, last := l.claim.Fences()
 	if first == 0 {

@@ -8,28 +8,29 @@ import (
 )
 
 const (
-	// A lease is handed from holder to holder within the process for so long, and so often; then it
-	// is released, so that other processes get their turn.
+	// The process hands a lease from holder to holder for at most this time, and this often. Then
+	// it releases the lease, so that other processes can acquire it.
 	maxHandoffTime = 50 * time.Millisecond
 	maxHandoffs    = 1000
-	// turnPause is how long the callers of this process stay away then: about what others need to
-	// notice and to take it.
+	// yieldDelay is how long the callers of this process do not try after such a release: about the
+	// time that other processes need to notice it and to acquire the lease.
 	yieldDelay = 1500 * time.Microsecond
-	// enough is how much of the validity that a waiter asked for must be left for it to be content,
-	// in quarters.
+	// A waiter accepts a lease without an extension if this many quarters of the validity that it
+	// asked for are left.
 	minRemainingQuarters = 3
 )
 
-// turns is what leases have in common that were handed on without a release.
+// handoffChain is what leases have in common that were handed off one after another, without a
+// release.
 type handoffChain struct {
-	started  time.Time // when the first of them was acquired, or handed over first
-	handoffs int       // how often it was handed over
-	// Of the last of them, among those that the claim reserved; 0 where there are none.
+	started  time.Time // when the first lease was handed off
+	handoffs int
+	// The number of the latest lease, of those that the claim reserved; 0 if there are none.
 	fence      int64
-	wantsFence bool // whether the last of them asked for it; set by its receiver
+	wantsFence bool // the latest lease was acquired with fencing; its receiver sets it
 }
 
-// gift is a lease on its way from one holder to the next.
+// handoff is a lease on its way from one holder to the next.
 type handoff struct {
 	claim     *multiplex.Claim
 	until     time.Time
@@ -37,18 +38,18 @@ type handoff struct {
 	chain     *handoffChain
 }
 
-// left is how long the lease of a gift is valid yet.
-func (c *Client) timeLeft(g *handoff) time.Duration { return c.leases.Left(g.until, g.suspended) }
+// timeLeft returns for how long the lease of a handoff is still valid.
+func (c *Client) timeLeft(h *handoff) time.Duration { return c.leases.Left(h.until, h.suspended) }
 
-// handOver passes the lease to the caller of this process that waits for the same keys, if there is
-// one whose turn it is, and reports whether it was passed on, now or before. At that moment the old
-// lease is over, and no call on it can touch anything any more.
+// handOff hands the lease to the caller of this process that is next for the same keys, if there is
+// one. It reports whether the lease was handed off, now or before. At that moment the old lease is
+// over, and no call on it can change anything any more.
 func (c *Client) handOff(l *Lease) bool {
 	if c.queue.Waiting() == 0 || l.chain.exhausted() || !l.claim.Clean() {
 		return l.chain != nil && l.term.HandedOff()
 	}
-	number, left := l.nextFence()
-	if !left {
+	fence, ok := l.nextFence()
+	if !ok {
 		return l.term.HandedOff()
 	}
 	select {
@@ -56,39 +57,41 @@ func (c *Client) handOff(l *Lease) bool {
 		return l.term.HandedOff()
 	default:
 	}
-	room := [1]string{queueKey(l.Keys())}
+	key := [1]string{queueKey(l.Keys())}
 	return l.term.HandOff(func(until time.Time, suspended time.Duration) bool {
-		return c.queue.Offer(room[:], &handoff{l.claim, until, suspended, l.chain.next(number)})
+		return c.queue.Offer(key[:], &handoff{l.claim, until, suspended, l.chain.next(fence)})
 	})
 }
 
+// exhausted reports whether the lease must be released now.
 func (t *handoffChain) exhausted() bool {
 	return t != nil && (t.handoffs >= maxHandoffs || time.Since(t.started) >= maxHandoffTime)
 }
 
-func (t *handoffChain) next(number int64) *handoffChain {
+// next returns the chain after one more handoff. A nil chain has none yet.
+func (t *handoffChain) next(fence int64) *handoffChain {
 	if t == nil {
-		return &handoffChain{started: time.Now(), handoffs: 1, fence: number}
+		return &handoffChain{started: time.Now(), handoffs: 1, fence: fence}
 	}
-	return &handoffChain{started: t.started, handoffs: t.handoffs + 1, fence: number}
+	return &handoffChain{started: t.started, handoffs: t.handoffs + 1, fence: fence}
 }
 
-// accept makes a lease of a gift. Where too little of its time is left, an extension is sent, which
-// has to succeed first. Without a lease it can't be kept, as where the nodes know of no fence for
-// it and it is to have one.
-func (c *Client) acceptHandoff(g *handoff, o callOptions) (*Lease, *multiplex.Attempt) {
-	if g.chain.wantsFence = o.fencing; o.fencing && g.chain.fence == 0 {
+// acceptHandoff makes a lease of a handoff. If too little of its time is left, it starts an
+// extension, which must succeed before the lease may be used. Without a lease the caller can't keep
+// what it was handed: for instance, it wants a fence and the nodes know of none.
+func (c *Client) acceptHandoff(h *handoff, o callOptions) (*Lease, *multiplex.Attempt) {
+	if h.chain.wantsFence = o.fencing; o.fencing && h.chain.fence == 0 {
 		return nil, nil
 	}
-	l := &Lease{client: c, claim: g.claim, chain: g.chain}
+	l := &Lease{client: c, claim: h.claim, chain: h.chain}
 	grant := lease.Grant{
-		Sent: time.Now(), Suspended: g.suspended, TTL: o.ttl, Until: g.until, MaxHold: o.maxHold,
+		Sent: time.Now(), Suspended: h.suspended, TTL: o.ttl, Until: h.until, MaxHold: o.maxHold,
 	}
-	switch left, asked := c.timeLeft(g), lease.Validity(o.ttl); {
+	switch left, asked := c.timeLeft(h), lease.Validity(o.ttl); {
 	case left > asked:
-		g.claim.Outlast()
+		h.claim.Outlast()
 	case left < asked*minRemainingQuarters/4:
-		return l, c.mux.Extend(g.claim, o.ttl, grant.Sent.Add(left), 0, g.claim.Len())
+		return l, c.mux.Extend(h.claim, o.ttl, grant.Sent.Add(left), 0, h.claim.Len())
 	}
 	if !c.beginTerm(l, &o, grant) {
 		return nil, nil
@@ -96,7 +99,7 @@ func (c *Client) acceptHandoff(g *handoff, o callOptions) (*Lease, *multiplex.At
 	return l, nil
 }
 
-// keep begins the term of a lease that was handed over, and reports whether it could.
+// beginTerm begins the term of a lease that was handed off, and reports whether it could.
 func (c *Client) beginTerm(l *Lease, o *callOptions, grant lease.Grant) bool {
 	if c.leases.Hold(&l.term, l, grant) != nil {
 		return false
@@ -106,15 +109,16 @@ func (c *Client) beginTerm(l *Lease, o *callOptions, grant lease.Grant) bool {
 	return true
 }
 
-// dispose passes a gift on that its receiver does not want any more.
-func (c *Client) forwardHandoff(room []string, g *handoff) {
-	if !c.queue.Offer(room, g) {
-		c.mux.Release(g.claim, g.claim.Len())
-		c.queue.NotifyFree(room, time.Now())
+// forwardHandoff hands a lease to the next waiter because its receiver does not want it any more.
+// If there is none, it releases the lease.
+func (c *Client) forwardHandoff(queueKey []string, h *handoff) {
+	if !c.queue.Offer(queueKey, h) {
+		c.mux.Release(h.claim, h.claim.Len())
+		c.queue.NotifyFree(queueKey, time.Now())
 	}
 }
 
-// freed tells those who wait for the keys of a lease that was released.
+// notifyWaiters notifies the calls that wait for the keys of a lease that was released.
 func (c *Client) notifyWaiters(l *Lease) {
 	if c.queue.Waiting() == 0 {
 		return

@@ -59,7 +59,7 @@ func (l *Lease) Keys() []string {
 }
 
 // Token returns the value of the keys on the nodes. No other lease has it at the same time. If the
-// lease is handed over within the process, the next holder's lease has the same token.
+// lease is handed off within the process, the next holder's lease has the same token.
 func (l *Lease) Token() string {
 	if l == nil {
 		return ""

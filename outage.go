@@ -34,8 +34,8 @@ const (
 // No wake-up is lost: admit looks at the nodes once more after it has parked the call, and the Mux
 // calls wakeNext after each change of a node's state that leaves a quorum reachable.
 //
-// What lost: a goroutine that looks at the nodes now and then (it costs time and comes late), and
-// one broadcast to all calls (a returning node would get thousands of attempts in one moment).
+// Rejected: a goroutine that checks the nodes now and then (it costs time and comes late), and one
+// broadcast to all calls (a returning node would get thousands of attempts in one moment).
 type outage struct {
 	reachable func() bool // reports whether a quorum can be reached; it does not block
 	logger    *slog.Logger
@@ -46,9 +46,9 @@ type outage struct {
 	awake         int         // calls that were woken in this round and have not finished
 	round         uint64
 	roundTimer    *time.Timer // ends the round; nil before the first use
-	roundTimerSet bool        // the timer runs: calls are parked only for lack of room
+	roundTimerSet bool        // it runs: calls are parked only for lack of room
 
-	// Of the next reminder; zero if none was due since a quorum could be reached.
+	// When the next reminder is due; zero if none was due since a quorum could be reached.
 	reminderDue time.Time
 	reminder    *time.Timer // nil before the first use
 	reminderSet bool        // the reminder runs, or has just fired
@@ -67,8 +67,8 @@ type parkedCall struct {
 	round     uint64 // in which it was woken
 }
 
-// admit reports whether the call may make an attempt now. If not, the call is parked, and wake is
-// called when it is to ask again.
+// admit reports whether the call may make an attempt now. If not, it parks the call, and calls wake
+// when the call must ask again.
 func (o *outage) admit(p *parkedCall) bool {
 	reachable := o.reachable()
 	o.mu.Lock()
@@ -93,8 +93,8 @@ func (o *outage) admit(p *parkedCall) bool {
 	return false
 }
 
-// finish says that the nodes have answered the call, or that it ends. A call that was never parked
-// has nothing to finish.
+// finish says that the nodes have answered the call, or that the call ends. For a call that was
+// never parked it does nothing.
 func (o *outage) finish(p *parkedCall) {
 	if !p.joined {
 		return
@@ -114,7 +114,7 @@ func (o *outage) finish(p *parkedCall) {
 	o.wakeIfReachable()
 }
 
-// free makes room for another call, if this one counts as awake. mu is held.
+// uncount makes room for another call, if this one counts as awake. mu is held.
 func (o *outage) uncount(p *parkedCall) {
 	if p.woken && p.round == o.round {
 		o.awake--
@@ -122,14 +122,14 @@ func (o *outage) uncount(p *parkedCall) {
 	p.woken = false
 }
 
-// look wakes the next calls, if a quorum can be reached.
+// wakeIfReachable wakes the next calls, if a quorum can be reached.
 func (o *outage) wakeIfReachable() {
 	if o.reachable() {
 		o.wakeNext()
 	}
 }
 
-// wakeNext wakes as many calls as there is room for: a quorum can be reached.
+// wakeNext wakes as many calls as there is room for. It is called when a quorum can be reached.
 func (o *outage) wakeNext() {
 	var few [4]func() // keeps the usual case off the heap
 	for _, wake := range o.takeNext(few[:0]) {
@@ -137,7 +137,7 @@ func (o *outage) wakeNext() {
 	}
 }
 
-// next takes the calls that wakeNext wakes, and appends their wake to wakes.
+// takeNext takes the calls that wakeNext wakes, and appends their wake to wakes.
 func (o *outage) takeNext(wakes []func()) []func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -160,7 +160,7 @@ func (o *outage) takeNext(wakes []func()) []func() {
 	return wakes
 }
 
-// nextRound wakes further calls, because those that are awake hang.
+// nextRound wakes further calls, because the calls that are awake hang.
 func (o *outage) nextRound() {
 	o.mu.Lock()
 	o.round++
@@ -188,7 +188,7 @@ func (o *outage) setReminder() {
 	}
 }
 
-// remind writes the reminder, if one is due.
+// writeReminder logs the reminder, if one is due.
 func (o *outage) writeReminder() {
 	reachable, now := o.reachable(), time.Now()
 	o.mu.Lock()
@@ -210,8 +210,8 @@ func (o *outage) writeReminder() {
 	}
 }
 
-// parkedCalls is a container/heap of calls by their arrival. Each call knows its place, so that
-// it can leave at any time.
+// parkedCalls is a container/heap of calls by their arrival. Each call knows its index, so that it
+// can leave at any time.
 type parkedCalls []*parkedCall
 
 func (s parkedCalls) Len() int { return len(s) }

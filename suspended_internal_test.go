@@ -32,7 +32,7 @@ func (c *clocks) suspend(d time.Duration) { c.gap, c.wall = c.gap+d, c.wall+d }
 // look looks at s, and returns also how often the clocks were read for that.
 func (c *clocks) look(s *suspensions) (total time.Duration, reads int) {
 	before := c.reads
-	total = s.look(c.awake, c.wall-c.awake)
+	total = s.check(c.awake, c.wall-c.awake)
 	return total, c.reads - before
 }
 
@@ -43,7 +43,7 @@ func watched(t *testing.T) (*suspensions, *clocks) {
 	c := &clocks{wall: 20 * time.Hour, gap: 24 * time.Hour, slack: time.Microsecond}
 	s, err := newSuspensions(c.read)
 	require.NoError(t, err)
-	total, reads := c.look(s)
+	total, reads := c.check(s)
 	require.Zero(t, total)
 	require.Equal(t, 1, reads)
 	return s, c
@@ -57,12 +57,12 @@ func TestSuspensionsAreCounted(t *testing.T) {
 	for _, slept := range []time.Duration{time.Millisecond, time.Second, 8 * time.Hour} {
 		c.suspend(slept)
 		want += slept
-		total, reads := c.look(s)
+		total, reads := c.check(s)
 		require.GreaterOrEqual(t, total, want)
 		require.LessOrEqual(t, total, want+10*c.slack)
 		require.Equal(t, 1, reads)
 		c.pass(certainFor / 2)
-		again, reads := c.look(s)
+		again, reads := c.check(s)
 		require.Equal(t, total, again)
 		require.Zero(t, reads)
 	}
@@ -74,7 +74,7 @@ func TestASetWallClockIsNoSuspension(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, time.Millisecond} {
 		c.wall += step
 		for _, want := range []int{1, 0} {
-			total, reads := c.look(s)
+			total, reads := c.check(s)
 			require.Zero(t, total)
 			require.Equal(t, want, reads)
 		}
@@ -87,7 +87,7 @@ func TestASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
 	c.suspend(time.Hour)
 	c.wall -= time.Hour
 	c.pass(certainFor)
-	total, _ := c.look(s)
+	total, _ := c.check(s)
 	require.InDelta(t, time.Hour, total, float64(10*c.slack))
 }
 
@@ -102,13 +102,13 @@ func TestAnInexactReadingIsNoSuspension(t *testing.T) {
 	for _, slack := range slacks {
 		c.slack = slack
 		c.pass(certainFor)
-		total, reads := c.look(s)
+		total, reads := c.check(s)
 		require.Zero(t, total)
 		require.Equal(t, 1, reads)
 	}
 	c.slack = time.Second
 	c.suspend(time.Hour)
-	total, _ := c.look(s)
+	total, _ := c.check(s)
 	require.InDelta(t, time.Hour, total, float64(time.Second))
 	require.GreaterOrEqual(t, total, time.Hour)
 }
@@ -121,10 +121,10 @@ func TestWithoutClocksNothingIsCounted(t *testing.T) {
 	s, c := watched(t)
 	c.suspend(time.Hour)
 	c.broken = broken
-	total, _ := c.look(s)
+	total, _ := c.check(s)
 	require.Zero(t, total)
 	c.broken = nil
-	total, _ = c.look(s)
+	total, _ = c.check(s)
 	require.InDelta(t, time.Hour, total, float64(10*c.slack))
 }
 
@@ -146,7 +146,7 @@ func TestLooksAtTheSameTime(t *testing.T) {
 				c.suspend(time.Millisecond)
 				at := c
 				mu.Unlock()
-				total, _ := at.look(s)
+				total, _ := at.check(s)
 				if total < at.gap {
 					t.Errorf("%v are counted of %v", total, at.gap)
 					return
@@ -156,7 +156,7 @@ func TestLooksAtTheSameTime(t *testing.T) {
 	}
 	all.Wait()
 	c.pass(certainFor)
-	total, _ := c.look(s)
+	total, _ := c.check(s)
 	require.InDelta(t, 4*time.Second, total, float64(4000*2*c.slack))
 }
 

@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// patientPauses is by how much longer the pauses between attempts are where a push tells when
-	// the keys are free.
+	// pushDelayFactor is how many times longer the delay between attempts is if a push notifies
+	// the call when the keys are free.
 	pushDelayFactor = 8
-	// maxVain is how often one node is the judge where the key seems free there and yet is not to
-	// be had: another may know more.
+	// triesPerArbiter is how often one node is the arbiter if the key seems free there, but the
+	// attempt fails: another node may know more.
 	triesPerArbiter = 4
-	// maxBlind is for how long the judge alone is asked at most, however often it tells of
-	// something new: another may hold the keys only there.
+	// maxArbiterOnly is for how long a call asks only the arbiter at most, however often that
+	// reports something new: another may hold the keys only there.
 	maxArbiterOnly = 2 * time.Second
-	// minPause is the shortest pause where nobody is known to hold the keys: such an attempt may
-	// have failed without a trip, in no time.
+	// minNoQuorumDelay is the shortest delay if nobody is known to hold the keys: such an attempt
+	// may have failed in no time, without a round trip.
 	minNoQuorumDelay = time.Millisecond
 )
 
-// forever is a time for a timer that is not to fire.
+// noTimer is a time for a timer that must not fire.
 const noTimer = time.Duration(1<<63 - 1)
 
-// wait is a call that waits until it is granted its keys.
+// acquire is a call that waits until its keys are granted. It counts failed calls.
 func (c *Client) acquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
 	l, err := c.waitAcquire(ctx, keys, opts)
 	if err != nil {
@@ -68,19 +68,19 @@ func (c *Client) waitAcquire(ctx context.Context, keys []string, opts []Option) 
 	return newWaitingCall(c, keys, o).run(ctx)
 }
 
-// contended reports whether others want the same keys: of this process, or, not long ago, of
-// another.
+// hasContention reports whether other calls of this process want the same keys, or calls of another
+// process did not long ago.
 func (c *Client) hasContention(keys []string) bool {
 	if c.queue.Waiting() == 0 && !c.contention.any.Load() {
 		return false
 	}
-	room := queueKey(keys)
-	return c.queue.HasWaiters(room) || c.contention.lookup(room).key != ""
+	key := queueKey(keys)
+	return c.queue.HasWaiters(key) || c.contention.lookup(key).key != ""
 }
 
-// room is the name of the queue for these keys: those who want the same keys, in the same order,
-// are in one. Sets that overlap have different ones: who waits for a and b must not keep from b who
-// has a already.
+// queueKey is the name of the queue for these keys. Calls for the same keys, in the same order, are
+// in one queue. Sets that overlap have different queues: a call that waits for a and b must not
+// keep a call that has a from b.
 func queueKey(keys []string) string {
 	if len(keys) == 1 {
 		return "1" + keys[0]
@@ -93,40 +93,41 @@ func queueKey(keys []string) string {
 	return string(name)
 }
 
-// seeker is one waiting call. Callers of one process queue for their keys, unless the number of
-// their attempts is limited. While the keys are held in the process, the first of them is handed
-// the lease, or told that they are free. Otherwise it competes on the masters: it has one of those
-// that refused it, the judge, tell when the key is changed, and asks the judge first then; and it
-// asks all of them now and then, in case nothing is told.
+// waitingCall is one waiting call. Callers of one process queue for their keys, unless the number
+// of their attempts is limited. While the process holds the keys, the first in the queue is handed
+// the lease, or is notified that the keys are free. Otherwise it contends on the masters. One of
+// those that refused it is the arbiter. The arbiter notifies the call when the key changes, and
+// then the call asks the arbiter first. Now and then it asks all masters, in case no notification
+// comes.
 type waitingCall struct {
 	client   *Client
 	keys     []string
 	opts     callOptions
 	queueKey [1]string       // empty for a call that does not queue
-	waiter   waitroom.Waiter // in the room
-	lastHint time.Time       // of the room, when it was looked at last
+	waiter   waitroom.Waiter // in the queue
+	lastHint time.Time       // HeldUntil of the queue, when the call read it last
 	wake     chan struct{}   // of capacity 1; nil for an asyncCall
 
 	attempts       int
 	reason         error     // of the last attempt that was decided; nil before the first
 	arbiter        int       // the node to ask first; -1: all at once
-	askAllAt       time.Time // when all are to be asked again, whatever the judge says
-	askAllDeadline time.Time // until when that can be put off; zero: it was not put off yet
-	blockedKey     string    // the key that the judge has for another
+	askAllAt       time.Time // when to ask all again, whatever the arbiter says
+	askAllDeadline time.Time // until when that can be postponed; zero: it was not postponed yet
+	blockedKey     string    // the key that the arbiter holds for another token
 	watch          *multiplex.Watch
-	watchedKey     string     // its key
-	subscribed     bool       // the watch was armed since the last attempt
-	pushEnabled    bool       // the judge tells of changes
-	futileTries    int        // attempts in vain since the key was seen to be held
+	watchedKey     string     // the key of watch
+	subscribed     bool       // the call has subscribed with watch since the last attempt
+	pushEnabled    bool       // the arbiter pushes changes
+	futileTries    int        // failed attempts since the key was last seen to be held
 	fenceRetry     fenceRetry // attempts that failed for their fence alone
-	retryNow       bool       // the last one did, and the next one is made at once
+	retryNow       bool       // the last attempt did, and the next one is made at once
 	parking        parkedCall // during an outage
 
-	contendingSince time.Time // when it began to compete with other processes; zero: it does not yet
-	backoffUntil    time.Time // until when it leaves the keys to them
-	checkFirst      bool      // it asks first whether the keys are free, because others are known to compete
-	sawHeld         bool      // they were held, since
-	lostRaces       int       // how often another was quicker, since
+	contendingSince time.Time // with other processes; zero: it does not contend yet
+	backoffUntil    time.Time // until when it does not try for the keys
+	checkFirst      bool      // others are known to contend: ask whether the keys are free first
+	sawHeld         bool      // the keys were held since contendingSince
+	lostRaces       int       // how often another was quicker since contendingSince
 }
 
 func newWaitingCall(c *Client, keys []string, o callOptions) *waitingCall {
@@ -135,7 +136,7 @@ func newWaitingCall(c *Client, keys []string, o callOptions) *waitingCall {
 	return s
 }
 
-// init makes s ready; wake has its next step taken.
+// init makes s ready. The call's owner takes its next step after each wake.
 func (s *waitingCall) init(c *Client, keys []string, o callOptions, wake func()) {
 	s.client, s.keys, s.opts, s.arbiter = c, keys, o, -1
 	s.waiter.Wake = wake
@@ -145,7 +146,7 @@ func (s *waitingCall) init(c *Client, keys []string, o callOptions, wake func())
 	}
 }
 
-// signal has the next step taken. It does not block.
+// signal wakes loop for the next step. It does not block.
 func (s *waitingCall) signal() {
 	select {
 	case s.wake <- struct{}{}:
@@ -153,7 +154,7 @@ func (s *waitingCall) signal() {
 	}
 }
 
-// seek returns when the keys are granted, or the error that ends the call.
+// run returns the lease when the keys are granted, or the error that ends the call.
 func (s *waitingCall) run(ctx context.Context) (*Lease, error) {
 	c := s.client
 	if s.queueKey[0] != "" && !c.queue.Enter(&s.waiter, s.queueKey[:], maxPending) {
@@ -171,8 +172,8 @@ func (s *waitingCall) run(ctx context.Context) (*Lease, error) {
 	return nil, wrapWaited(s.opts.start, s.keys, err)
 }
 
-// leave makes room for the next one, and tells it until when the keys are held by l, if that was
-// granted. Where it was not, nothing is told: what this one was told may be over.
+// leave takes the call out of the queue. If l was granted, the next call learns until when l holds
+// the keys. Otherwise it learns nothing: what this call knew may be outdated.
 func (s *waitingCall) leave(l *Lease) {
 	s.client.outage.finish(&s.parking)
 	if s.watch != nil {
@@ -182,26 +183,26 @@ func (s *waitingCall) leave(l *Lease) {
 	if l != nil {
 		until = l.Until()
 	}
-	g, ok := s.client.queue.Leave(&s.waiter, until).(*handoff)
+	h, ok := s.client.queue.Leave(&s.waiter, until).(*handoff)
 	switch {
 	case !ok:
 	case l == nil:
-		s.client.forwardHandoff(s.queueKey[:], g)
-	default: // the masters granted the keys to l, so they had lost what is given
-		s.client.mux.Release(g.claim, g.claim.Len())
+		s.client.forwardHandoff(s.queueKey[:], h)
+	default: // the masters granted the keys to l, so they had lost the lease that is handed off
+		s.client.mux.Release(h.claim, h.claim.Len())
 	}
 }
 
-// steps takes one step after the other until one of them ends the call.
+// loop takes one step after another until one of them ends the call.
 func (s *waitingCall) loop(ctx context.Context) (*Lease, error) {
 	timer := time.NewTimer(noTimer)
 	defer timer.Stop()
 	for {
-		l, pause, err := s.step(ctx)
+		l, delay, err := s.step(ctx)
 		if l != nil || err != nil {
 			return l, err
 		}
-		timer.Reset(pause)
+		timer.Reset(delay)
 		select {
 		case <-s.wake:
 		case <-timer.C:
@@ -213,10 +214,10 @@ func (s *waitingCall) loop(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// cutOff is the error of a call that end ended.
+// abortError returns the error of a call that ctx or Close ended with end.
 func (s *waitingCall) abortError(end error) error {
 	reason := s.reason
-	if reason == nil { // those before it had the keys all the time
+	if reason == nil { // the calls before it in the queue had the keys all the time
 		reason = &HeldError{Keys: []string{s.keys[0]}} // keys may be the caller's slice
 	}
 	var held *HeldError
@@ -229,7 +230,7 @@ func (s *waitingCall) abortError(end error) error {
 	return errorf("%w: %w", reason, end)
 }
 
-// left is for how long the keys are known to be held yet, at most; 0 where that is not known.
+// timeToFree returns for how long the keys are still held, at most; 0 if that is not known.
 func (s *waitingCall) timeToFree(now time.Time) time.Duration {
 	if left := s.client.queue.HeldUntil(&s.waiter).Sub(now); left > 0 {
 		return left // by a caller of this client
@@ -242,17 +243,17 @@ func (s *waitingCall) timeToFree(now time.Time) time.Duration {
 	return 0
 }
 
-// step does what can be done now, and returns the lease, or how long there is nothing to do unless
-// it is woken.
+// step does what can be done now. It returns the lease, or the delay until the next step if nothing
+// wakes the call before.
 func (s *waitingCall) step(ctx context.Context) (*Lease, time.Duration, error) {
-	l, t, pause := s.next()
+	l, t, delay := s.next()
 	if t.attempt == nil {
-		return l, pause, nil
+		return l, delay, nil
 	}
 	return s.attemptDone(ctx, t, t.attempt.Wait(ctx, time.Time{}))
 }
 
-// try is one attempt of a seeker that is under way.
+// pendingAttempt is an attempt of a waiting call that is under way.
 type pendingAttempt struct {
 	lease    *Lease
 	attempt  *multiplex.Attempt
@@ -260,47 +261,48 @@ type pendingAttempt struct {
 	askedAll bool     // all nodes were asked at once
 }
 
-// begin accepts what was handed over, or starts an attempt if it is time for one, or says how long
-// to wait.
-func (s *waitingCall) next() (l *Lease, t pendingAttempt, pause time.Duration) {
+// next accepts a handoff, or starts an attempt if it is time for one, or returns the delay until
+// the next step.
+func (s *waitingCall) next() (l *Lease, t pendingAttempt, delay time.Duration) {
 	c := s.client
-	if g, ok := c.queue.Accept(&s.waiter).(*handoff); ok {
-		if l, a := c.acceptHandoff(g, s.opts); a != nil {
-			return nil, pendingAttempt{lease: l, attempt: a, handoff: g}, 0
+	if h, ok := c.queue.Accept(&s.waiter).(*handoff); ok {
+		if l, a := c.acceptHandoff(h, s.opts); a != nil {
+			return nil, pendingAttempt{lease: l, attempt: a, handoff: h}, 0
 		} else if l != nil {
 			return l, t, 0
 		}
-		s.discardHandoff(g)
+		s.discardHandoff(h)
 	}
 	if s.queueKey[0] != "" && !c.queue.First(&s.waiter) {
 		return nil, t, noTimer
 	}
-	again := s.retryNow
+	retry := s.retryNow
 	s.retryNow = false
-	if !again {
-		if pause := s.nextDelay(); pause > 0 {
-			return nil, t, pause
+	if !retry {
+		if delay := s.nextDelay(); delay > 0 {
+			return nil, t, delay
 		}
 		if !s.mayAttempt() {
 			return nil, t, noTimer
 		}
 	}
-	shared := s.opts.fencing && s.queueKey[0] != "" && (s.attempts > 0 || c.queue.HasSuccessor(&s.waiter))
+	shared := s.opts.fencing && s.queueKey[0] != "" &&
+		(s.attempts > 0 || c.queue.HasSuccessor(&s.waiter))
 	s.opts.suspended = c.leases.Suspended()
-	t = pendingAttempt{lease: c.newLease(s.keys, s.fenceRetry.floor, s.opts.fencesWanted(shared))}
-	// The judge may have granted the attempt that was too low, and be the last to hear of its
-	// release: it alone must not refuse this one.
-	t.askedAll = again || s.arbiter < 0 || !time.Now().Before(s.askAllAt)
+	t.lease = c.newLease(s.keys, s.fenceRetry.floor, s.opts.fencesWanted(shared))
+	// The arbiter may have granted the attempt whose fence was too low, and be the last to get its
+	// release. It alone must not refuse this attempt.
+	t.askedAll = retry || s.arbiter < 0 || !time.Now().Before(s.askAllAt)
 	if t.askedAll {
 		t.attempt = c.mux.Acquire(t.lease.claim, s.opts.ttl, len(s.keys))
-	} else { // where many want the keys, this keeps their votes from splitting
+	} else { // if many want the keys, this keeps their votes from splitting
 		t.attempt = c.mux.Contend(t.lease.claim, s.opts.ttl, s.arbiter)
 	}
 	return nil, t, 0
 }
 
-// admitted reports whether the call may make its next attempt, as far as the nodes are concerned. A
-// call with a limit of attempts always may.
+// mayAttempt reports whether enough nodes can be reached for the next attempt. A call with a limit
+// of attempts may always make it.
 func (s *waitingCall) mayAttempt() bool {
 	if s.queueKey[0] == "" || !errors.Is(s.reason, ErrNoQuorum) {
 		return true
@@ -308,20 +310,22 @@ func (s *waitingCall) mayAttempt() bool {
 	return s.client.outage.admit(&s.parking)
 }
 
-// reject releases what was handed over and can't be kept.
-func (s *waitingCall) discardHandoff(g *handoff) {
-	s.client.mux.Release(g.claim, g.claim.Len())
+// discardHandoff releases a lease that was handed off and can't be kept.
+func (s *waitingCall) discardHandoff(h *handoff) {
+	s.client.mux.Release(h.claim, h.claim.Len())
 	s.client.queue.NotifyFree(s.queueKey[:], time.Now())
 }
 
-// end takes the outcome of an attempt.
-func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome error) (l *Lease, pause time.Duration,
-	err error,
+// attemptDone takes the outcome of an attempt. It returns the lease, the error that ends the call,
+// or the delay until the next step.
+func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome error) (
+	l *Lease, delay time.Duration, err error,
 ) {
 	c := s.client
 	if t.handoff != nil {
 		grant := lease.Grant{
-			Sent: t.attempt.Sent(), Suspended: t.handoff.suspended, TTL: s.opts.ttl, MaxHold: s.opts.maxHold,
+			Sent: t.attempt.Sent(), Suspended: t.handoff.suspended, TTL: s.opts.ttl,
+			MaxHold: s.opts.maxHold,
 		}
 		if outcome == nil && c.timeLeft(t.handoff) > 0 && c.beginTerm(t.lease, &s.opts, grant) {
 			return t.lease, 0, nil
@@ -331,11 +335,11 @@ func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome
 	}
 	l, err = c.finishAttempt(t.lease, t.attempt, s.opts, outcome)
 	if err == nil && s.pushEnabled {
-		// Without being told of changes nobody comes in time, and a rest would only leave the keys
-		// unused.
+		// Without pushes no call comes in time, and a backoff would only leave the keys unused.
 		c.contention.record(s.queueKey[0], contendedAcquire{
-			s.blockedKey, time.Since(s.contendingSince), s.backoffUntil.Sub(s.contendingSince), s.lostRaces,
-			!s.sawHeld,
+			key: s.blockedKey, took: time.Since(s.contendingSince),
+			backoff:   s.backoffUntil.Sub(s.contendingSince),
+			lostRaces: s.lostRaces, wasFree: !s.sawHeld,
 		})
 	}
 	if err == nil || !retryable(err) {
@@ -345,11 +349,11 @@ func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome
 		if s.reason == nil {
 			s.reason = err
 		}
-		// The end of ctx cut the attempt short: it is no news about the keys.
+		// The end of ctx cut the attempt short: it says nothing new about the keys.
 		return nil, 0, s.abortError(ctx.Err())
 	}
 	if s.opts.fencing && s.retryFence(t) {
-		s.reason = err // should ctx end now, the keys were not held
+		s.reason = err // if ctx ends now, the keys were not held
 		return nil, 0, nil
 	}
 	s.recordFailure(err, t.askedAll)
@@ -359,44 +363,45 @@ func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome
 	return nil, s.nextDelay(), nil
 }
 
-// pause is how long there is nothing to try for, if nobody says otherwise meanwhile.
+// nextDelay returns the delay until the next try, if nothing wakes the call before.
 func (s *waitingCall) nextDelay() time.Duration {
 	hint := s.client.queue.HeldUntil(&s.waiter)
-	told := !hint.Equal(s.lastHint)
+	isNew := !hint.Equal(s.lastHint)
 	s.lastHint = hint
 	now := time.Now()
 	if hint.After(now) {
-		s.lastHint = time.Time{} // when it is over, that is news
-		return hint.Sub(now)     // held in this process: it will be handed over
+		s.lastHint = time.Time{} // its end is new
+		return hint.Sub(now)     // held in this process: it will be handed off
 	}
-	if told || s.contendingSince.IsZero() {
+	if isNew || s.contendingSince.IsZero() {
 		s.startContending(now)
 	}
-	switch away := s.backoffUntil.Sub(now); {
-	case away > 0:
-		return away
-	case told && !s.checkFirst:
-		return 0 // released in this process, and nobody else is known to want it
+	switch backoff := s.backoffUntil.Sub(now); {
+	case backoff > 0:
+		return backoff
+	case isNew && !s.checkFirst:
+		return 0 // released in this process, and no other process is known to contend
 	}
 	return s.remainingHold(now)
 }
 
-// compete begins the competition with other processes: with a rest, and a look at the judge, where
-// any are known.
+// startContending starts contending with other processes. If any are known, the call backs off
+// first, and then asks the arbiter.
 func (s *waitingCall) startContending(now time.Time) {
 	known := s.client.contention.lookup(s.queueKey[0])
-	s.contendingSince, s.backoffUntil, s.lostRaces, s.sawHeld, s.checkFirst = now, now.Add(known.backoff), 0, false, known.key != ""
+	s.contendingSince, s.backoffUntil = now, now.Add(known.backoff)
+	s.lostRaces, s.sawHeld, s.checkFirst = 0, false, known.key != ""
 	if s.checkFirst {
 		s.chooseArbiter(known.key)
 		s.askAllAt, s.askAllDeadline = s.backoffUntil.Add(s.opts.maxDelay), time.Time{}
 	}
 }
 
-// held is for how long the keys are known to be held by other processes.
+// remainingHold returns for how long other processes are known to hold the keys.
 func (s *waitingCall) remainingHold(now time.Time) time.Duration {
-	pause := max(s.askAllAt.Sub(now), 0)
+	delay := max(s.askAllAt.Sub(now), 0)
 	if s.arbiter < 0 || s.blockedKey == "" {
-		return pause
+		return delay
 	}
 	s.watchBlockedKey()
 	left, known := s.watch.Left()
@@ -406,15 +411,15 @@ func (s *waitingCall) remainingHold(now time.Time) time.Duration {
 	switch {
 	case known && left > 0:
 		s.futileTries, s.sawHeld = 0, true
-		return min(pause, left)
+		return min(delay, left)
 	case (known || !s.watch.Armed()) && s.futileTries < 3*triesPerArbiter:
-		// Beyond that it can't be told whether it is held.
-		return 0 // the key is gone, or was changed
+		// After that many tries the watch says nothing about whether the keys are held.
+		return 0 // the key is gone, or has changed
 	}
-	return pause
+	return delay
 }
 
-// arm asks the judge to tell when the key that is held there is changed, unless it was asked
+// watchBlockedKey subscribes to the blocked key on the arbiter, unless the call has done so
 // already.
 func (s *waitingCall) watchBlockedKey() {
 	if s.subscribed {
@@ -432,9 +437,10 @@ func (s *waitingCall) watchBlockedKey() {
 	s.watch.Arm(s.arbiter)
 }
 
-// tried notes that an attempt failed.
-func (s *waitingCall) recordFailure(err error, all bool) {
-	if !errors.Is(err, ErrNoQuorum) { // else the next call would hardly find one now
+// recordFailure records that an attempt failed, and when to make the next one. askedAll says that
+// the attempt asked all nodes at once.
+func (s *waitingCall) recordFailure(err error, askedAll bool) {
+	if !errors.Is(err, ErrNoQuorum) { // without a quorum the next call would hardly find one
 		s.client.outage.finish(&s.parking)
 	}
 	s.attempts++
@@ -444,51 +450,52 @@ func (s *waitingCall) recordFailure(err error, all bool) {
 	blocked := ""
 	if errors.As(err, &held) && len(held.Keys) > 0 {
 		blocked = held.Keys[0]
-		if !all && len(held.Nodes) == 1 {
+		if !askedAll && len(held.Nodes) == 1 {
 			s.lostRaces++
 		}
 	}
 	s.chooseArbiter(blocked)
-	if !all && s.arbiter >= 0 && !s.pushEnabled {
+	if !askedAll && s.arbiter >= 0 && !s.pushEnabled {
 		return
 	}
-	pause := s.opts.minDelay
+	delay := s.opts.minDelay
 	if spread := s.opts.maxDelay - s.opts.minDelay; spread > 0 {
-		pause += rand.N(spread)
+		delay += rand.N(spread)
 	}
 	if s.pushEnabled {
-		pause *= pushDelayFactor
+		delay *= pushDelayFactor
 	}
 	if blocked == "" {
-		pause = max(pause, minNoQuorumDelay)
+		delay = max(delay, minNoQuorumDelay)
 	}
-	s.scheduleAskAll(pause, all)
+	s.scheduleAskAll(delay, askedAll)
 }
 
-// putOff has all nodes asked again after the pause. Where they were not asked now, it is put off no
-// further than allBy.
-func (s *waitingCall) scheduleAskAll(pause time.Duration, asked bool) {
+// scheduleAskAll has all nodes asked again after the delay. If the last attempt did not ask all of
+// them, it postpones that no further than askAllDeadline.
+func (s *waitingCall) scheduleAskAll(delay time.Duration, askedAll bool) {
 	now := time.Now()
-	if asked || s.askAllDeadline.IsZero() {
-		s.askAllDeadline = now.Add(max(pause, maxArbiterOnly))
+	if askedAll || s.askAllDeadline.IsZero() {
+		s.askAllDeadline = now.Add(max(delay, maxArbiterOnly))
 	}
-	s.askAllAt = now.Add(pause)
+	s.askAllAt = now.Add(delay)
 	if s.askAllAt.After(s.askAllDeadline) {
 		s.askAllAt = s.askAllDeadline
 	}
 }
 
-// refused chooses the judge for the key that another has, if one is to blame.
+// chooseArbiter chooses the arbiter for the key that another token holds; an empty key: none.
 func (s *waitingCall) chooseArbiter(blocked string) {
-	judge := -1
+	arbiter := -1
 	if blocked != "" {
-		judge = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.futileTries/triesPerArbiter)
+		arbiter = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.futileTries/triesPerArbiter)
 	}
-	s.subscribed = s.subscribed && judge == s.arbiter && blocked == s.blockedKey && s.watch.Armed()
-	s.arbiter, s.blockedKey = judge, blocked
+	s.subscribed = s.subscribed && arbiter == s.arbiter && blocked == s.blockedKey &&
+		s.watch.Armed()
+	s.arbiter, s.blockedKey = arbiter, blocked
 }
 
-// withCause adds ctx's error, if it has ended, to the reason of the last attempt.
+// withCtxErr adds ctx's error to the reason of the last attempt, if ctx has ended.
 func withCtxErr(ctx context.Context, reason error) error {
 	if err := ctx.Err(); err != nil && !errors.Is(reason, err) {
 		return errorf("%w: %w", reason, err)
@@ -496,7 +503,7 @@ func withCtxErr(ctx context.Context, reason error) error {
 	return reason
 }
 
-// waited tells how long a call waited, and for what.
+// wrapWaited adds to err how long a call waited, and for which keys.
 func wrapWaited(start time.Time, keys []string, err error) error {
 	more := ""
 	if len(keys) > 1 {
