@@ -29,14 +29,14 @@ func (c *clocks) read() (least, most time.Duration, err error) {
 func (c *clocks) pass(d time.Duration)    { c.awake, c.wall = c.awake+d, c.wall+d }
 func (c *clocks) suspend(d time.Duration) { c.gap, c.wall = c.gap+d, c.wall+d }
 
-// look looks at s, and returns also how often the clocks were read for that.
-func (c *clocks) look(s *suspensions) (total time.Duration, reads int) {
+// check checks s, and also returns how often that read the clocks.
+func (c *clocks) check(s *suspensions) (total time.Duration, reads int) {
 	before := c.reads
 	total = s.check(c.awake, c.wall-c.awake)
 	return total, c.reads - before
 }
 
-// watched returns suspensions that have just been looked at, of a machine that slept for a day
+// watched returns suspensions that have just been checked, of a machine that slept for a day
 // before.
 func watched(t *testing.T) (*suspensions, *clocks) {
 	t.Helper()
@@ -49,7 +49,7 @@ func watched(t *testing.T) (*suspensions, *clocks) {
 	return s, c
 }
 
-// The goal: the first look after a suspension counts it, with no more added than a reading is
+// The goal: the first check after a suspension counts it, with no more added than a reading is
 // inexact; and the clocks are not read while nothing has happened.
 func TestSuspensionsAreCounted(t *testing.T) {
 	s, c := watched(t)
@@ -128,8 +128,8 @@ func TestWithoutClocksNothingIsCounted(t *testing.T) {
 	require.InDelta(t, time.Hour, total, float64(10*c.slack))
 }
 
-// The goal: looks at the same time agree, and none misses what was before it.
-func TestLooksAtTheSameTime(t *testing.T) {
+// The goal: checks at the same time agree, and none misses what was before it.
+func TestChecksAtTheSameTime(t *testing.T) {
 	var mu sync.Mutex
 	c := clocks{slack: 2}
 	s, err := newSuspensions(func() (least, most time.Duration, err error) {
