@@ -7,34 +7,34 @@ import (
 	"time"
 )
 
-// Extension is one try to let a lease end later, or earlier. Whoever makes it sends TTL, fills in
-// Sent and Err, and calls Finish. Until then no other extension of the lease begins.
+// Extension is one try to let a lease end later, or earlier. The caller sends TTL, fills in Sent
+// and Err, and calls Finish. Until then no other extension of the lease begins.
 type Extension struct {
 	// Owner is what Manager.Hold was given.
 	Owner any
-	// TTL is how long the lease is to last, from when this is sent; in whole milliseconds.
+	// TTL is how long the lease will last, from when the extension is sent; in whole milliseconds.
 	TTL time.Duration
-	// Least is the shortest TTL that an automatic extension may be sent with: confirmed or not, it
+	// MinTTL is the shortest TTL that an automatic extension may be sent with: confirmed or not, it
 	// must not end the keys before the lease.
 	MinTTL time.Duration
-	// Before is when it is too late to send it. The lease is valid until then, or longer.
+	// SendBefore is when it is too late to send it. The lease is valid until then, or longer.
 	SendBefore time.Time
-	// Patience is how long it may take at least, before it is given up and tried again.
+	// MinTimeout is how long it may take at least, before it is given up and retried.
 	MinTimeout time.Duration
-	// Sent is when it was sent, or earlier, but after the extension began.
+	// Sent is when it was sent, or earlier, but not before BeginExtension.
 	Sent time.Time
-	// Err is nil when it was confirmed, ErrLost when the lease was found gone, and else why it was
-	// not confirmed.
+	// Err is nil if it was confirmed, ErrLost if the nodes do not have the lease any more, and
+	// otherwise why it was not confirmed.
 	Err error
 
 	term      *Term
-	nextTTL   time.Duration // what automatic extensions ask for from now on; 0: as before
+	nextTTL   time.Duration // of automatic extensions from now on; 0: as before
 	suspended time.Duration // for how long the machine had been before it was sent
 }
 
-// Begin begins an extension for ttl when it is its turn. Where the lease has a bound, it does not
-// reach beyond. A shorter time may take effect without an answer, so it counts from now on. An
-// error is ctx's, or how the lease has ended.
+// BeginExtension begins an extension for ttl when no other one is under way. If the lease has a
+// MaxHold, it does not reach beyond. A shorter time may take effect without an answer, so it counts
+// from now on. An error is ctx's, or how the lease has ended.
 func (t *Term) BeginExtension(ctx context.Context, ttl time.Duration) (Extension, error) {
 	if err := t.lockExtension(ctx); err != nil {
 		return Extension{}, err
@@ -56,7 +56,8 @@ func (t *Term) BeginExtension(ctx context.Context, ttl time.Duration) (Extension
 	return e, nil
 }
 
-// turn waits until nobody else extends the term.
+// lockExtension waits until no other extension of the term is under way, and reserves the next one
+// for the caller.
 func (t *Term) lockExtension(ctx context.Context) error {
 	for {
 		t.mu.Lock()
@@ -69,11 +70,11 @@ func (t *Term) lockExtension(ctx context.Context) error {
 			t.mu.Unlock()
 			return nil
 		}
-		e := t.ensureCold()
-		if e.extensionFree == nil {
-			e.extensionFree = make(chan struct{})
+		cold := t.ensureCold()
+		if cold.extensionFree == nil {
+			cold.extensionFree = make(chan struct{})
 		}
-		free := e.extensionFree
+		free := cold.extensionFree
 		t.mu.Unlock()
 		over := t.Context()
 		select {
@@ -86,8 +87,8 @@ func (t *Term) lockExtension(ctx context.Context) error {
 	}
 }
 
-// due begins the automatic extension of a term that was queued; false where it is not wanted any
-// more.
+// startAuto begins the automatic extension of a term that was queued. ok is false if the term does
+// not want it any more.
 func (t *Term) startAuto(now instant) (e Extension, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,7 +105,7 @@ func (t *Term) startAuto(now instant) (e Extension, ok bool) {
 	return e, true
 }
 
-// ask makes the extension for ttl, or for what the bound leaves of it. mu is held.
+// newExtension makes the extension for ttl, or for as much as maxHoldEnd leaves of it. mu is held.
 func (t *Term) newExtension(now instant, ttl time.Duration) Extension {
 	if t.ttl != 0 {
 		ttl = min(ttl, TTLFor(time.Duration(t.maxHoldEnd-now)))
@@ -112,7 +113,7 @@ func (t *Term) newExtension(now instant, ttl time.Duration) Extension {
 	return Extension{Owner: t.owner, TTL: ttl, term: t, suspended: t.manager.lastSuspended()}
 }
 
-// reach is the end of validity of what was asked for at sent. mu is held.
+// validUntil returns the end of validity of a ttl that was asked for at sent. mu is held.
 func (t *Term) validUntil(sent instant, ttl time.Duration) instant {
 	until := sent.after(Validity(ttl))
 	if t.ttl != 0 {
@@ -121,9 +122,9 @@ func (t *Term) validUntil(sent instant, ttl time.Duration) instant {
 	return until
 }
 
-// Finish takes the outcome and lets the next extension begin. It returns nil when the lease lasts
-// as was asked for. ErrLost ends it. Any other error leaves it as it is; if it was over before
-// that, Finish returns how it ended: nothing brings it back.
+// Finish takes the outcome and lets the next extension begin. It returns nil if the lease lasts as
+// was asked for. ErrLost ends the lease. Any other error leaves it as it is. If the lease was over
+// before, Finish returns how it ended: no extension brings it back.
 func (e *Extension) Finish() error {
 	err := e.apply()
 	if errors.Is(err, ErrLost) {
@@ -135,7 +136,7 @@ func (e *Extension) Finish() error {
 	return err
 }
 
-// settle is Finish without the end of a lost lease.
+// apply is Finish without the end of a lost lease.
 func (e *Extension) apply() error {
 	t := e.term
 	t.mu.Lock()

@@ -112,8 +112,8 @@ func (s *masters) setDown(down bool) {
 	s.down = down
 }
 
-// told returns what Ended was told so far.
-func (s *masters) told() []string {
+// reported returns what OnUnexpectedEnd was called with so far.
+func (s *masters) reported() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string{}, s.ended...)
@@ -157,5 +157,5 @@ func pass(d time.Duration) {
 func (m *Manager) waiting() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.ready)
+	return m.ready.Len()
 }

@@ -9,66 +9,56 @@ import (
 )
 
 const (
-	// maxBatch is the most leases that are extended in one go.
-	maxBatch = 256
-	// enough is how many due leases do not linger for more: larger batches cost hardly less, and
-	// whoever acquires waits behind them.
-	minBatch = 32
-	// maxBatches is the most batches under way. While one hangs the others go on; when all do, what
-	// is due waits in the order of the deadlines.
-	maxBatches = 8
-	// recheck is how often Ready is asked again while leases are due and it says no.
-	recheck = 10 * time.Millisecond
-	// suspensionCheck is how often the manager looks at the clock while there are leases. The
-	// timers stop while the machine is suspended, so the timer of an event may fire too late after
-	// that.
+	// suspensionCheck is how often the manager reads the clock while there are leases. The timers
+	// stop while the machine is suspended, so after that the timer of an event may fire too late.
 	suspensionCheck = 250 * time.Millisecond
-	// sweepAtOnce is how many events are handled under one lock, so that others are not kept
-	// waiting.
+	// sweepAtOnce is how many events are handled under one lock, so that other goroutines do not
+	// wait long for it.
 	sweepAtOnce = 64
 )
 
 // Config says what a Manager does with its leases. All of it but Suspended is required.
 type Config struct {
-	// Extend makes all of these extensions, in one go, and finishes each one as soon as its outcome
-	// is known: those with the nearest deadline come first. It returns soon after ctx has ended,
-	// and keeps none of them.
+	// Extend makes all of these extensions together, and finishes each one as soon as its outcome
+	// is known. The nearest deadline comes first. Extend returns soon after ctx has ended, and
+	// keeps none of them.
 	Extend func(ctx context.Context, due []Extension)
-	// Ready reports whether an extension has any chance at present. While it has none, what is due
-	// waits, instead of trying in vain. It must not block.
+	// QuorumReachable reports whether an extension can succeed now. While it can't, the leases that
+	// are due wait. It must not block.
 	QuorumReachable func() bool
-	// Over is told once of each term that had begun how it ended, and for how long it was held. It
-	// must not block, and may be called from several goroutines at once.
+	// OnEnd is called once for each term that had begun, with how it ended and for how long it was
+	// held. It must not block, and may be called from several goroutines at once.
 	OnEnd func(end error, held time.Duration)
-	// Ended is told once of each lease that ended by ErrExpired or ErrLost, and how. It must not
-	// block, and may be called from several goroutines at once.
+	// OnUnexpectedEnd is called once for each lease that ended with ErrExpired or ErrLost, with how
+	// it ended. It must not block, and may be called from several goroutines at once.
 	OnUnexpectedEnd func(owner any, end error)
 	// Suspended returns for how long the machine was suspended until now, counted from some fixed
 	// moment. now comes from time.Now, just before. Suspended must not block or take a mutex, and
-	// its results must not fall. Several goroutines may call it at once. nil: the monotonic clock
-	// does not stop.
+	// its results must not fall. Several goroutines may call it at once. nil means that the
+	// monotonic clock does not stop.
 	Suspended func(now time.Time) time.Duration
 }
 
-// Manager holds leases: it extends those that want it, tells of those whose time ran out, and ends
+// Manager holds leases: it extends those that want it, reports those whose time ran out, and ends
 // all of them together.
 //
-// Each term has one event in a heap: when it is due for an extension, or else when its time runs
-// out. One timer, set for the first event, serves all of them, so the end is told when it comes and
-// not at some later tick. A term that was extended meanwhile is found so when its event comes, and
-// put back. What is due goes into a second heap by deadline, from which batches are taken, when
-// there are enough of them or they have lingered for long enough; batches under way are bounded.
+// Each term has one event in a heap: when it is due for an extension, or otherwise when its time
+// runs out. One timer, set for the first event, serves all of them, so an end is reported when it
+// comes and not at some later tick. If a term was extended meanwhile, the manager notices when the
+// event comes, and puts the term back. Terms that are due go into a second heap by deadline.
+// Batches are taken from it when there are enough terms, or when they have lingered for long
+// enough. The batches under way are bounded.
 //
-// The manager has a clock of its own: the monotonic clock plus Config.Suspended. The nodes' keys
-// expire while this machine is suspended, and Go's monotonic clock stands still then. All instants
-// are on the manager's clock, so a suspension brings each event nearer and changes none of them. A
-// time that comes from outside is a reading of the monotonic clock alone. To find its instant, the
-// manager must know for how long the machine had been suspended at that time. So the caller asks
-// Manager.Suspended before it reads the time. That sum can only be too small then: if the machine
+// The manager has a clock of its own: the monotonic clock plus Config.Suspended. While this machine
+// is suspended, the nodes' keys expire, but Go's monotonic clock stops. All instants are on the
+// manager's clock, so a suspension brings each event nearer and changes none of them. A time that
+// comes from outside is a reading of the monotonic clock alone. To find its instant, the manager
+// must know for how long the machine had been suspended at that time. So the caller asks
+// Manager.Suspended before it reads the time. Then that sum can only be too small: if the machine
 // was suspended between the two, the lease ends too early by that, and never too late.
 //
-// Lock order: Manager.mu, then Term.mu. Nothing else is called under either but the cancelling of a
-// context and Config.Suspended.
+// Lock order: Manager.mu, then Term.mu. Under either lock only two other things are called: the
+// cancel function of a context, and Config.Suspended.
 //
 // All methods are safe for concurrent use.
 type Manager struct {
@@ -84,63 +74,26 @@ type Manager struct {
 	lostCount     atomic.Uint64 // leases ended by ErrLost
 
 	mu          sync.Mutex // guards all below
-	events      schedule   // every term held, by the time of its next event
-	ready       queue      // terms that are due, by deadline
-	lingerUntil instant    // when the ready ones linger no more
+	events      eventHeap  // every term held, by the time of its next event
+	ready       eventHeap  // terms that are due, by deadline
+	lingerUntil instant    // when the ready ones stop lingering
 	batches     int        // under way
-	// Memory of batches, at most maxBatches; an extension is large, and there may be ten thousands
+	// Memory of batches, at most maxBatches. An extension is large, and there may be ten thousands
 	// a second.
 	freeBatches [][]Extension
 	timer       *time.Timer
-	timerAt     instant // when the timer fires, on the monotonic clock alone; 0: it does not
+	timerAt     instant // when the timer fires, on the monotonic clock alone; 0: it is not set
 	closed      bool
 }
 
-// NewManager returns a manager without leases; it has neither a goroutine nor a timer until there
-// are some.
+// NewManager returns a manager without leases. It has neither a goroutine nor a timer until it
+// holds some.
 func NewManager(cfg Config) *Manager {
 	m := &Manager{cfg: cfg, epoch: time.Now().Add(-1)} // no instant is 0
 	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.events = eventHeap{when: (*Term).nextEvent, indexed: true}
+	m.ready = eventHeap{when: (*Term).deadline}
 	return m
-}
-
-// now is the present.
-func (m *Manager) now() instant {
-	t := time.Now()
-	if m.cfg.Suspended == nil {
-		return m.instantOf(t, 0)
-	}
-	suspended := m.cfg.Suspended(t)
-	for last := m.lastSuspended(); suspended > last; last = m.lastSuspended() {
-		m.suspended.CompareAndSwap(int64(last), int64(suspended))
-	}
-	return m.instantOf(t, suspended)
-}
-
-// Suspended looks at the clock and returns for how long the machine was suspended until now. A call
-// asks it before it takes the time that Grant.Sent says.
-func (m *Manager) Suspended() time.Duration {
-	m.now()
-	return m.lastSuspended()
-}
-
-// seen is what Suspended returned at the latest look.
-func (m *Manager) lastSuspended() time.Duration { return time.Duration(m.suspended.Load()) }
-
-// Left returns how long it is until that time, when the machine had been suspended for that long at
-// the moment that the time was computed.
-func (m *Manager) Left(until time.Time, suspended time.Duration) time.Duration {
-	return time.Duration(m.instantOf(until, suspended) - m.now())
-}
-
-// at is an instant of the clock, when the machine had been suspended for that long. time is the
-// reverse, if the machine is not suspended between the latest look and then.
-func (m *Manager) instantOf(t time.Time, suspended time.Duration) instant {
-	return instant(t.Sub(m.epoch) + suspended)
-}
-
-func (m *Manager) timeOf(i instant) time.Time {
-	return m.epoch.Add(time.Duration(i) - m.lastSuspended())
 }
 
 // maxHoldLimit keeps the sum of an instant and maxHold within 64 bits.
@@ -148,21 +101,22 @@ const maxHoldLimit = 100 * 365 * 24 * time.Hour
 
 // Grant is what a lease begins with.
 type Grant struct {
-	// Sent is when it was asked for, or earlier.
+	// Sent is when the attempt was sent, or earlier.
 	Sent time.Time
 	// Suspended is what Manager.Suspended returned before Sent, and before Until was computed.
 	Suspended time.Duration
-	// TTL is what it was asked for with, from Sent on.
+	// TTL is the TTL that was asked for, from Sent on.
 	TTL time.Duration
-	// Until is when it ends at the latest, where that is earlier than TTL says; else zero.
+	// Until is when the lease ends at the latest, if that is earlier than TTL says; otherwise zero.
 	Until time.Time
-	// MaxHold, where it is above 0, has the lease extended by itself, by TTL again and again until
-	// MaxHold after Sent.
+	// MaxHold is for how long after Sent the manager extends the lease, by TTL each time. 0 means
+	// no automatic extension.
 	MaxHold time.Duration
 }
 
 // Hold begins a term, which was not used before. The error is ErrClosed after Close, and ErrExpired
-// if the time has run out already; then the term is over and Ended is not told.
+// if the time has run out already. Then the term is over, and neither OnEnd nor OnUnexpectedEnd is
+// called.
 func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	t.manager, t.owner = m, owner
 	sent := m.instantOf(g.Sent, g.Suspended)
@@ -187,15 +141,15 @@ func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	return nil
 }
 
-// next is when the manager has to look again; mu is held, and there are events.
+// next returns when the manager must check the events again. mu is held, and there are events.
 func (m *Manager) next(now instant) instant {
 	if m.cfg.Suspended == nil {
-		return m.events[0].at
+		return m.events.first().at
 	}
-	return min(m.events[0].at, now.after(suspensionCheck))
+	return min(m.events.first().at, now.after(suspensionCheck))
 }
 
-// remove takes a term out, and reports whether it was in: that is so once for each.
+// remove takes a term out, and reports whether it was in: that is true once for each term.
 func (m *Manager) remove(t *Term) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +160,7 @@ func (m *Manager) remove(t *Term) bool {
 	return true
 }
 
-// tell tells of a term that was taken out how it ended.
+// reportEnd reports how a term ended that was taken out.
 func (m *Manager) reportEnd(t *Term, end error) {
 	m.cfg.OnEnd(end, time.Duration(t.endedAt-t.began))
 	if !involuntary(end) {
@@ -230,14 +184,14 @@ func (m *Manager) reschedule(t *Term) {
 	m.moveEvent(t)
 }
 
-// update sets the event of a term that is held; mu is held.
+// moveEvent sets the event of a term that is held. mu is held.
 func (m *Manager) moveEvent(t *Term) {
-	m.events[t.heapIndex-1].at = t.nextEvent()
+	m.events.events[t.heapIndex-1].at = t.nextEvent()
 	heap.Fix(&m.events, int(t.heapIndex-1))
-	m.setTimer(m.events[0].at)
+	m.setTimer(m.events.first().at)
 }
 
-// arm sets the timer, unless it fires before that anyway; mu is held.
+// setTimer sets the timer, unless it fires before that anyway. mu is held.
 func (m *Manager) setTimer(at instant) {
 	awake := at.after(-m.lastSuspended()) // as the timer counts
 	if m.timerAt != 0 && m.timerAt <= awake {
@@ -251,8 +205,8 @@ func (m *Manager) setTimer(at instant) {
 	}
 }
 
-// sweep handles the events whose time has come, and sets the timer for those to come before it
-// tells of any.
+// sweep handles the events whose time has come. It sets the timer for later events before it
+// reports any end.
 func (m *Manager) sweep() {
 	m.mu.Lock()
 	if m.closed {
@@ -265,9 +219,9 @@ func (m *Manager) sweep() {
 	defer m.running.Done()
 	var over []*Term
 	for more := true; more; {
-		told := len(over)
+		before := len(over)
 		over, more = m.sweepSome(over)
-		for _, t := range over[told:] {
+		for _, t := range over[before:] {
 			_ = t.Err() // ends it, and its context
 		}
 	}
@@ -282,127 +236,50 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	for n := 0; len(m.events) > 0 && m.events[0].at <= now; n++ {
+	for n := 0; m.events.Len() > 0 && m.events.first().at <= now; n++ {
 		if n == sweepAtOnce {
 			return over, true
 		}
-		t := m.events[0].term
-		next, latest, ended := t.evaluate(now)
+		t := m.events.first().term
+		next, lingerUntil, ended := t.evaluate(now)
 		if ended {
 			heap.Pop(&m.events)
 			over = append(over, t)
 			continue
 		}
-		m.events[0].at = next
+		m.events.first().at = next
 		heap.Fix(&m.events, 0)
-		if latest == 0 {
+		if lingerUntil == 0 {
 			continue
 		}
-		if len(m.ready) == 0 || latest < m.lingerUntil {
-			m.lingerUntil = latest
+		if m.ready.Len() == 0 || lingerUntil < m.lingerUntil {
+			m.lingerUntil = lingerUntil
 		}
 		heap.Push(&m.ready, t)
 	}
 	m.startWorkers(now)
-	if len(m.events) > 0 {
+	if m.events.Len() > 0 {
 		m.setTimer(m.next(now))
 	}
 	return over, false
 }
 
-// start starts as many batches as there is work for; mu is held.
-func (m *Manager) startWorkers(now instant) {
-	if m.closed || !m.canStart(now) {
-		return
-	}
-	for n := len(m.ready); n > 0 && m.batches < maxBatches; n -= maxBatch {
-		m.batches++
-		m.running.Go(m.extendBatches)
-	}
-}
-
-// able reports whether there is anything to extend now and a chance to do it; mu is held.
-func (m *Manager) canStart(now instant) bool {
-	if len(m.ready) == 0 {
-		return false
-	}
-	if len(m.ready) < minBatch && now < m.lingerUntil {
-		m.setTimer(m.lingerUntil)
-		return false
-	}
-	if m.cfg.QuorumReachable() {
-		return true
-	}
-	for n := 0; n < sweepAtOnce && len(m.ready) > 0 && m.ready[0].at <= now; n++ {
-		m.requeue(heap.Pop(&m.ready).(*Term)) // most likely it is over
-	}
-	if len(m.ready) > 0 {
-		m.setTimer(now.after(recheck))
-	}
-	return false
-}
-
-// pass leaves out a term that was ready; mu is held.
-func (m *Manager) requeue(t *Term) {
-	if t.unqueue(); t.heapIndex != 0 {
-		m.moveEvent(t)
-	}
-}
-
-// extend makes one batch after the other until nothing is due.
-func (m *Manager) extendBatches() {
-	for batch, more := m.nextBatch(nil); more; batch, more = m.nextBatch(batch) {
-		if len(batch) > 0 {
-			m.cfg.Extend(m.ctx, batch)
-		}
-	}
-}
-
-// batch takes the next batch, in the memory of the one before, if there was one. Where there is no
-// more, the goroutine ends.
-func (m *Manager) nextBatch(before []Extension) (batch []Extension, more bool) {
-	clear(before)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := m.now()
-	if m.closed || !m.canStart(now) {
-		m.batches--
-		if before != nil {
-			m.freeBatches = append(m.freeBatches, before)
-		}
-		return nil, false
-	}
-	if batch = before[:0]; batch == nil && len(m.freeBatches) > 0 {
-		last := len(m.freeBatches) - 1
-		batch, m.freeBatches = m.freeBatches[last][:0], m.freeBatches[:last]
-	}
-	for n := 0; n < maxBatch && len(m.ready) > 0; n++ {
-		t := heap.Pop(&m.ready).(*Term)
-		if e, ok := t.startAuto(now); ok {
-			batch = append(batch, e)
-		} else {
-			m.requeue(t)
-		}
-	}
-	return batch, true
-}
-
-// Close ends every term with ErrClosed and the extensions under way, and returns the owners of
-// those terms that lasted until then. Hold fails from now on.
+// Close ends every term with ErrClosed, and the extensions under way. It returns the owners of the
+// terms that lasted until then. From now on Hold fails.
 func (m *Manager) Close() (owners []any) {
 	m.mu.Lock()
 	m.closed = true
-	held := m.events
+	held := m.events.events
 	for _, e := range held {
 		e.term.heapIndex = 0
 	}
-	m.events, m.ready = nil, nil
+	m.events.events, m.ready.events = nil, nil
 	if m.timer != nil {
 		m.timer.Stop()
 	}
 	m.mu.Unlock()
 	for _, e := range held {
-		end := e.term.endAt(ErrClosed)
+		end := e.term.endWith(ErrClosed)
 		if m.reportEnd(e.term, end); end == ErrClosed {
 			owners = append(owners, e.term.owner)
 		}
@@ -421,7 +298,7 @@ type Stats struct {
 // Stats returns the counts.
 func (m *Manager) Stats() Stats {
 	m.mu.Lock()
-	held := len(m.events)
+	held := m.events.Len()
 	m.mu.Unlock()
 	return Stats{held, m.extendedCount.Load(), m.expiredCount.Load(), m.lostCount.Load()}
 }

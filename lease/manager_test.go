@@ -26,7 +26,7 @@ func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
 		require.NotErrorIs(t, context.Cause(ctx), ErrLost)
 		require.ErrorContains(t, context.Cause(ctx), "maxHold")
 		synctest.Wait()
-		require.Equal(t, []string{"k: " + errMaxHold.Error()}, s.told())
+		require.Equal(t, []string{"k: " + errMaxHold.Error()}, s.reported())
 
 		v, until := Validity(usualTTL), start.Add(Validity(usualTTL))
 		tries := s.tried()
@@ -77,7 +77,7 @@ func TestAFailedExtensionIsTriedAgain(t *testing.T) {
 		require.ErrorContains(t, term.Err(), "no quorum")
 		require.NotErrorIs(t, term.Err(), errNodes, "it is not how the lease ended")
 		synctest.Wait()
-		require.Equal(t, []string{"k: " + term.Err().Error()}, s.told())
+		require.Equal(t, []string{"k: " + term.Err().Error()}, s.reported())
 		require.GreaterOrEqual(t, len(s.tried()), 16)
 		require.LessOrEqual(t, len(s.tried()), 100)
 		v := Validity(usualTTL)
@@ -124,7 +124,7 @@ func TestAHungExtensionDelaysNobody(t *testing.T) {
 		close(s.gate)
 		synctest.Wait()
 		require.ErrorIs(t, hung.Err(), ErrLost, "the late confirmation does not bring it back")
-		require.Equal(t, []string{"hung: " + errUnextended.Error()}, s.told())
+		require.Equal(t, []string{"hung: " + errUnextended.Error()}, s.reported())
 	})
 }
 
@@ -233,7 +233,7 @@ func TestTheNearestDeadlineGoesFirst(t *testing.T) {
 		require.Equal(t, "short", s.tried()[0].who)
 		pass(10 * time.Second)
 		require.NoError(t, short.Err())
-		require.Empty(t, s.told())
+		require.Empty(t, s.reported())
 		require.Equal(t, maxBatch, m.Stats().Held)
 	})
 }
@@ -250,10 +250,10 @@ func TestALeaseThatIsGoneIsLost(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), Validity(usualTTL)/2)
 		require.Equal(t, gone, context.Cause(term.Context()))
 		synctest.Wait()
-		require.Len(t, s.told(), 1)
+		require.Len(t, s.reported(), 1)
 		require.Len(t, s.tried(), 1)
 		pass(time.Hour)
-		require.Len(t, s.told(), 1)
+		require.Len(t, s.reported(), 1)
 		require.Zero(t, m.Stats().Held)
 	})
 }
@@ -317,7 +317,7 @@ func TestCloseEndsEveryTerm(t *testing.T) {
 		require.Equal(t, ErrExpired, expired.Err())
 		require.Equal(t, errUnextended, hung.Err())
 		require.ElementsMatch(t, []string{"expired: lockpipe: lease expired", "hung: " +
-			errUnextended.Error()}, s.told())
+			errUnextended.Error()}, s.reported())
 		late := new(Term)
 		require.Equal(t, ErrClosed, m.Hold(late, "late", Grant{
 			Sent: time.Now(), TTL: time.Minute,
@@ -342,7 +342,7 @@ func TestAnOutageLeavesNothingBehind(t *testing.T) {
 		pass(7 * time.Second)
 		require.NoError(t, extend(t, other, 40*time.Second))
 		pass(5 * time.Second) // it is not due before another five
-		require.Len(t, s.told(), 1000)
+		require.Len(t, s.reported(), 1000)
 		require.Zero(t, m.waiting())
 		s.setDown(false)
 		pass(time.Minute)
@@ -365,7 +365,7 @@ func TestALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 			require.Equal(t, ErrExpired, term.Err())
 		}
 		pass(time.Hour)
-		require.Empty(t, s.told())
+		require.Empty(t, s.reported())
 	})
 }
 
@@ -406,11 +406,11 @@ func TestManyLeasesEndAsTheyShould(t *testing.T) {
 			got[term.Err()]++
 		}
 		require.Equal(t, want, got)
-		require.Len(t, s.told(), 4000)
+		require.Len(t, s.reported(), 4000)
 		require.Zero(t, m.Stats().Held)
 		require.Zero(t, m.timerAt)
 		require.False(t, m.timer.Stop(), "no timer runs while nothing is held")
-		require.LessOrEqual(t, cap(m.events), 2048)
+		require.LessOrEqual(t, cap(m.events.events), 2048)
 		require.Zero(t, m.waiting())
 		again := hold(t, m, "again", time.Second, never)
 		pass(time.Second)

@@ -129,7 +129,7 @@ func TestASuspensionEndsContextsSoon(t *testing.T) {
 		require.ElementsMatch(t, []string{
 			"over: lockpipe: lease expired",
 			"short: lockpipe: lease expired",
-		}, s.told())
+		}, s.reported())
 
 		time.Sleep(time.Minute)
 		start = time.Now()

@@ -8,46 +8,41 @@ import (
 	"time"
 )
 
-// instant is a time on the manager's clock, which also counts while the machine is suspended: in
-// nanoseconds since the manager's epoch.
-type instant int64
-
-// after is the instant d later.
-func (i instant) after(d time.Duration) instant { return i + instant(d) }
-
 // Term is the time for which one lease is held. It begins with Manager.Hold, and is over when its
-// time runs out on the local clock or when End comes first; from then on every method says so,
-// whether or not any timer has run. It must not be copied. All methods are safe for concurrent use.
+// time runs out on the local clock, or at End if that comes first. From then on every method says
+// so, whether or not any timer has run. It must not be copied. All methods are safe for concurrent
+// use.
 type Term struct {
 	manager *Manager
 	owner   any
 
 	began     instant // set once, by Manager.Hold
-	heapIndex int32   // among the manager's events, from 1; 0: not there. Guarded by manager.mu
+	heapIndex int32   // in the manager's events, from 1; 0: not there. Guarded by manager.mu
 
 	// Guarded by mu, as all below:
 	queued    bool // among the manager's ready terms
-	extending bool // somebody has the turn to extend it
-	handedOff bool // PassOn ended it
+	extending bool // an extension is under way
+	handedOff bool // HandOff ended it
 
 	mu         sync.Mutex    // may be taken under manager.mu, and nothing under it
 	until      instant       // the end of validity; never later than the last confirmed one
 	ttl        time.Duration // of automatic extensions; 0: there are none
-	maxHoldEnd instant       // the end of automatic extension; 0: there is none. Set once
+	maxHoldEnd instant       // the latest end by automatic extensions; 0: there are none. Set once
 	end        error         // nil while held
 	endedAt    instant       // when it ended
-	cold       *coldState    // what few terms need; nil until they do
+	cold       *coldState    // nil until it is needed
 }
 
+// coldState is the state that few terms need. Term.mu guards it.
 type coldState struct {
 	ctx    context.Context
-	cancel context.CancelCauseFunc // nil until somebody asks for the context
-	// Closed when the turn is given back; nil while nobody waits for it.
+	cancel context.CancelCauseFunc // nil until a caller asks for the context
+	// Closed when the extension under way has finished; nil while no caller waits for that.
 	extensionFree chan struct{}
 	failure       error // of the last extension, if it failed
 }
 
-// need returns t.extra. mu is held.
+// ensureCold returns t.cold, and makes it first if it is nil. mu is held.
 func (t *Term) ensureCold() *coldState {
 	if t.cold == nil {
 		t.cold = new(coldState)
@@ -55,12 +50,12 @@ func (t *Term) ensureCold() *coldState {
 	return t.cold
 }
 
-// lapse ends the term if its time has run out, and reports whether it is over. mu is held.
+// expireIfDue ends the term if its time has run out, and reports whether it is over. mu is held.
 func (t *Term) expireIfDue() (over bool) {
 	return t.end != nil || t.expireIfDueAt(t.manager.now())
 }
 
-// lapsed is lapse for a term that has not ended before now. mu is held.
+// expireIfDueAt is expireIfDue for a term that has not ended before now. mu is held.
 func (t *Term) expireIfDueAt(now instant) (over bool) {
 	if over = now >= t.until; over {
 		t.setEnd(t.expiryError(), t.until)
@@ -68,7 +63,7 @@ func (t *Term) expireIfDueAt(now instant) (over bool) {
 	return over
 }
 
-// finish ends the term. mu is held.
+// setEnd ends the term. mu is held.
 func (t *Term) setEnd(cause error, at instant) {
 	t.end, t.endedAt = cause, at
 	if t.cold != nil && t.cold.cancel != nil {
@@ -76,17 +71,17 @@ func (t *Term) setEnd(cause error, at instant) {
 	}
 }
 
-// End ends the term with cause, unless it is over. It returns the cause that the term has ended by.
+// End ends the term with cause, unless it is over. It returns the cause that the term ended with.
 func (t *Term) End(cause error) error {
-	end := t.endAt(cause)
+	end := t.endWith(cause)
 	if t.manager.remove(t) {
 		t.manager.reportEnd(t, end)
 	}
 	return end
 }
 
-// stop is End without the manager.
-func (t *Term) endAt(cause error) error {
+// endWith is End without the manager.
+func (t *Term) endWith(cause error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if now := t.manager.now(); t.end == nil && !t.expireIfDueAt(now) {
@@ -95,36 +90,36 @@ func (t *Term) endAt(cause error) error {
 	return t.end
 }
 
-// PassOn ends the term by ErrReleased if take takes over what it was about. take gets the time when
-// the term would have ended, and for how long the machine had been suspended when that was
-// computed. PassOn does not ask take when the term is over, or is being extended. It reports
-// whether this or an earlier call has passed it on: then the lease is another's, and nothing may be
-// done to it any more. take must not block, nor use the term.
+// HandOff ends the term with ErrReleased if take accepts the lease. take gets the time when the
+// term would have ended, and for how long the machine had been suspended when that was computed.
+// HandOff does not call take if the term is over, or is being extended. It reports whether this or
+// an earlier call has handed the lease off. Then the lease belongs to the next holder, and the
+// caller must not use it any more. take must not block, nor use the term.
 func (t *Term) HandOff(take func(until time.Time, suspended time.Duration) bool) bool {
 	t.mu.Lock()
 	now := t.manager.now()
-	suspended := t.manager.lastSuspended() // before time, which may know of more
+	suspended := t.manager.lastSuspended() // before timeOf, which may know of more
 	if t.end == nil && !t.expireIfDueAt(now) && !t.extending &&
 		take(t.manager.timeOf(t.until), suspended) {
 		t.handedOff = true
 		t.setEnd(ErrReleased, now)
 	}
-	passed := t.handedOff
+	handedOff := t.handedOff
 	t.mu.Unlock()
-	if passed && t.manager.remove(t) {
+	if handedOff && t.manager.remove(t) {
 		t.manager.reportEnd(t, ErrReleased)
 	}
-	return passed
+	return handedOff
 }
 
-// Passed reports whether PassOn ended the term.
+// HandedOff reports whether HandOff ended the term.
 func (t *Term) HandedOff() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.handedOff
 }
 
-// refuse ends a term that does not begin.
+// endBeforeStart ends a term that does not begin.
 func (t *Term) endBeforeStart(cause error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -135,7 +130,7 @@ func (t *Term) endBeforeStart(cause error) error {
 // Began returns when Manager.Hold began the term.
 func (t *Term) Began() time.Time { return t.manager.timeOf(t.began) }
 
-// Err returns nil while the term lasts, and then the cause that it ended by.
+// Err returns nil while the term lasts, and then the cause that it ended with.
 func (t *Term) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -154,7 +149,7 @@ func (t *Term) Until() time.Time {
 }
 
 // Context returns a context that ends with the term, at the latest when the time runs out on the
-// local clock; its cause is the cause of the end.
+// local clock. Its cause is the cause of the end.
 func (t *Term) Context() context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -169,7 +164,7 @@ func (t *Term) Context() context.Context {
 	return e.ctx
 }
 
-// clockContext asks the clock before it says that it has not ended: after a pause of the process
+// clockContext reads the clock before it says that it has not ended: after a pause of the process
 // the timers may not have run yet.
 type clockContext struct {
 	context.Context

@@ -62,7 +62,7 @@ func TestTheTermEndsAtItsDeadline(t *testing.T) {
 		require.Equal(t, ErrExpired, term.Err())
 		require.Zero(t, term.Until())
 		synctest.Wait()
-		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told(),
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.reported(),
 			"told at the deadline, not at some later tick")
 		require.Equal(t, until, time.Now())
 	})
@@ -86,7 +86,7 @@ func TestTheFirstEndCounts(t *testing.T) {
 		require.Equal(t, ErrExpired, context.Cause(expired.Context()),
 			"a context that is asked for later has ended, too")
 		pass(time.Hour)
-		require.Equal(t, []string{"expired: lockpipe: lease expired"}, s.told())
+		require.Equal(t, []string{"expired: lockpipe: lease expired"}, s.reported())
 	})
 }
 
@@ -101,7 +101,7 @@ func TestWhatEndsIsToldOnce(t *testing.T) {
 		require.Equal(t, ErrExpired, term.End(ErrReleased))
 		require.Equal(t, ErrExpired, term.End(ErrReleased))
 		pass(time.Minute)
-		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told())
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.reported())
 		require.Equal(t, uint64(1), m.Stats().Expired)
 
 		lost := hold(t, m, "l", time.Second, never)
@@ -112,7 +112,7 @@ func TestWhatEndsIsToldOnce(t *testing.T) {
 		require.Equal(t, ErrLost, lost.End(ErrReleased))
 		pass(time.Minute)
 		require.Equal(t, []string{"k: lockpipe: lease expired", "l: lockpipe: lease was lost"},
-			s.told())
+			s.reported())
 		require.Equal(t, uint64(1), m.Stats().Lost)
 	})
 }
@@ -186,7 +186,7 @@ func TestExtensionsMoveTheDeadline(t *testing.T) {
 		require.Equal(t, 90*time.Second+Validity(10*time.Second), time.Since(start),
 			"what was not confirmed moves nothing")
 		synctest.Wait()
-		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told())
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.reported())
 	})
 }
 

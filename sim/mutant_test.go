@@ -295,7 +295,7 @@ var brokenRules = []mutant{
 		name: "suspended", rule: "3: a suspension is not counted",
 		mix: "stopped", finds: "late that",
 		edit: edit{
-			"lease/manager.go", "\tsuspended := m.cfg.Suspended(t)\n",
+			"lease/clock.go", "\tsuspended := m.cfg.Suspended(t)\n",
 			"\tsuspended := m.cfg.Suspended(t)\n\tif dice.Broken(\"suspended\") {\n" +
 				"\t\tsuspended = 0\n\t}\n",
 		},
