@@ -94,7 +94,9 @@ func TestQueue_AgainstADumbVersion(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var queue Queue
-		d := &dumb{heldUntil: map[*guest]time.Time{}, offers: map[*guest]any{}, woken: map[*guest]int{}}
+		d := &dumb{
+			heldUntil: map[*guest]time.Time{}, offers: map[*guest]any{}, woken: map[*guest]int{},
+		}
 		var all []*guest
 		for range 12 {
 			g := new(guest)
@@ -125,7 +127,8 @@ func TestQueue_AgainstADumbVersion(t *testing.T) {
 				require.Equal(t, d.give(list, step), queue.Offer(list, step), "seed %d, step %d",
 					seed, step)
 			case n < 8:
-				require.Equal(t, d.offers[g], queue.Accept(&g.Waiter), "seed %d, step %d", seed, step)
+				require.Equal(t, d.offers[g], queue.Accept(&g.Waiter), "seed %d, step %d", seed,
+					step)
 				delete(d.offers, g)
 			default:
 				list := someKeys(r, 6)
