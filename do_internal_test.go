@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: after a stop of the process, the context of Do tells the loss at the first look,
-// although neither the timer of the lease nor what hands its end on has run.
+// The goal: after the process was stopped, the context of Do reports the loss at the first call of
+// Err, although neither the timer of the lease nor the goroutine that passes its end on has run.
 func TestTheContextOfDoAsksTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(Lease)

@@ -141,10 +141,10 @@ func seen(t *testing.T, nodes *lockpipetest.Nodes, number int64) {
 
 const companionOfX = "lockpipe:fence:x"
 
-// The goal: a fence that was too low is no rival that was quicker, no attempt that counts, and no
-// reason for a pause or another judge. But the judge may still have what it granted then, and alone
+// The goal: a fence that was too low is no lost race, no attempt that counts, and no reason for a
+// delay or another arbiter. But the arbiter may still have what it granted then, and alone
 // it must not refuse the next attempt for that.
-func TestAStaleAnswerIsNoRival(t *testing.T) {
+func TestAStaleAnswerIsNoLostRace(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	ahead := c.fences.wall().Add(time.Hour).UnixMicro()
@@ -154,19 +154,22 @@ func TestAStaleAnswerIsNoRival(t *testing.T) {
 	require.NoError(t, err)
 	s := newWaitingCall(c, keys, o)
 	require.True(t, c.queue.Enter(&s.waiter, s.queueKey[:], maxPending))
-	judge := c.mux.Judge("x", 0)
+	arbiter := c.mux.Judge("x", 0)
 	// As where it was held before,.
-	s.arbiter, s.blockedKey, s.askAllAt, s.pushEnabled = judge, "x", time.Now().Add(time.Hour), true
+	s.arbiter, s.blockedKey, s.pushEnabled = arbiter, "x", true
+	s.askAllAt = time.Now().Add(time.Hour)
 	// And is given back now.
 	s.lastHint = time.Now()
 
 	_, stale, _ := s.next()
-	require.False(t, stale.askedAll, "the judge is asked first")
+	require.False(t, stale.askedAll, "the arbiter is asked first")
 	l, pause, err := s.attemptDone(t.Context(), stale, stale.attempt.Wait(t.Context(), time.Time{}))
 	require.Nil(t, l)
 	require.NoError(t, err)
 	require.Zero(t, pause)
-	require.Equal(t, []int{0, 0, 0, judge}, []int{s.lostRaces, s.attempts, s.futileTries, s.arbiter})
+	require.Equal(t, []int{0, 0, 0, arbiter}, []int{
+		s.lostRaces, s.attempts, s.futileTries, s.arbiter,
+	})
 
 	g := fenceRetry{}
 	for range 2 {
@@ -219,10 +222,10 @@ func TestACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 		}
 		return false
 	}}
-	told := make(chan error, 1)
-	require.NoError(t, c.AcquireAsync(ctx, []string{"x"}, func(_ *Lease, err error) { told <- err },
+	done := make(chan error, 1)
+	require.NoError(t, c.AcquireAsync(ctx, []string{"x"}, func(_ *Lease, err error) { done <- err },
 		WithFencing()))
-	err := <-told
+	err := <-done
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.NotErrorIs(t, err, ErrHeld)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// contender is a process of the simulated competition.
+// contender is a process that contends, in a simulation.
 type contender struct {
 	known contentionState
 	since time.Duration // when its wait began
@@ -18,21 +18,22 @@ type contender struct {
 	tries int
 }
 
-// compete lets n processes with nothing else to do take the keys in turn, for so many turns of a
-// millisecond and half of one in between: at each release one of those whose rest is over gets
-// them, and the others try in vain; where none is, the first whose rest ends.
-func compete(n, turns int, rests bool) (all []contender, idle time.Duration) {
+// contend lets n processes with nothing else to do acquire the keys, for so many holds of a
+// millisecond and half of one in between. At each release one of those whose backoff is over gets
+// the keys, and the others try unsuccessfully. If there is none, the first whose backoff ends gets
+// them.
+func contend(n, holds int, backsOff bool) (all []contender, idle time.Duration) {
 	const hold, gap = time.Millisecond, 500 * time.Microsecond
 	random := rand.New(rand.NewPCG(uint64(n), 1))
 	all = make([]contender, n)
 	start := time.Now()
 	now := time.Duration(0)
-	for range turns {
+	for range holds {
 		var active []*contender
 		next := &all[0]
 		for i := range all {
 			c := &all[i]
-			if !rests {
+			if !backsOff {
 				c.known.backoff = 0
 			}
 			if c.since+c.known.backoff <= now {
@@ -71,54 +72,56 @@ func compete(n, turns int, rests bool) (all []contender, idle time.Duration) {
 
 // The goal: of many processes that want the same keys all the time, few try at each release, each
 // gets its share, and the keys are seldom left unused for that.
-func TestContendersRestUntilItIsTheirTurn(t *testing.T) {
+func TestContention_CallersBackOffUntilTheyHaveWaitedLongest(t *testing.T) {
 	for _, n := range []int{2, 4, 8, 16, 64} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			const turns = 5000
-			all, idle := compete(n, turns, true)
-			tries, least := 0, turns
+			const holds = 5000
+			all, idle := contend(n, holds, true)
+			tries, least := 0, holds
 			for _, c := range all {
 				tries += c.tries
 				least = min(least, c.locks)
 			}
-			require.Less(t, float64(tries)/turns, 1.5+0.25*float64(n), "tries for each lock")
-			require.Greater(t, least, turns/n/2, "the least share")
-			require.Less(t, idle, turns*time.Millisecond*3/4)
-			all, _ = compete(n, turns, false)
+			require.Less(t, float64(tries)/holds, 1.5+0.25*float64(n), "tries for each lock")
+			require.Greater(t, least, holds/n/2, "the least share")
+			require.Less(t, idle, holds*time.Millisecond*3/4)
+			all, _ = contend(n, holds, false)
 			before := 0
 			for _, c := range all {
 				before += c.tries
 			}
-			require.Greater(t, before, turns*(n-1), "without rests everybody who waits tries "+
-				"each time")
+			require.Greater(t, before, holds*(n-1), "without a backoff every process that "+
+				"waits tries each time")
 		})
 	}
 }
 
-// The goal: where the others are gone, that is noticed after few turns, and a rest is never long.
-func TestRestsEndWithTheCompetition(t *testing.T) {
+// The goal: if the others are gone, that is noticed after few holds, and a backoff is never long.
+func TestContention_BackoffsEndWithIt(t *testing.T) {
 	now := time.Now()
-	known, contended := contentionState{}.next(contendedAcquire{key: "k", took: time.Hour, lostRaces: 3}, now)
+	known, contended := contentionState{}.next(contendedAcquire{
+		key: "k", took: time.Hour, lostRaces: 3,
+	}, now)
 	require.True(t, contended)
 	require.Equal(t, maxBackoff, known.backoff)
-	waste, turns := time.Duration(0), 0
+	waste, holds := time.Duration(0), 0
 	for contended {
 		waste += known.backoff
 		known, contended = known.next(contendedAcquire{
 			key: "k", took: known.backoff + time.Millisecond,
 			backoff: known.backoff, wasFree: true,
 		}, now)
-		turns++
+		holds++
 	}
-	require.Equal(t, maxFreeStreak, turns)
+	require.Equal(t, maxFreeStreak, holds)
 	require.Less(t, waste, 5*maxBackoff)
 }
 
-// The goal: what is remembered of rivals is forgotten in time, and bounded.
-func TestRivalsAreForgotten(t *testing.T) {
+// The goal: what is remembered of contention is forgotten in time, and bounded.
+func TestContention_IsForgotten(t *testing.T) {
 	var r contention
-	r.record("room", contendedAcquire{took: time.Second})
-	require.False(t, r.any.Load(), "no key was another's")
+	r.record("key", contendedAcquire{took: time.Second})
+	require.False(t, r.any.Load(), "no other process held a key")
 	for i := range 3 * maxTracked {
 		r.record(fmt.Sprint(i), contendedAcquire{key: "k", took: time.Second, lostRaces: 1})
 		require.LessOrEqual(t, len(r.byQueueKey), maxTracked)

@@ -160,10 +160,10 @@ func TestChecksAtTheSameTime(t *testing.T) {
 	require.InDelta(t, 4*time.Second, total, float64(4000*2*c.slack))
 }
 
-// The goal: the time that is left of a gift is that of its lease, also when the machine is
+// The goal: the time that is left of a handoff is that of its lease, also when the machine is
 // suspended while it is on its way: it is extended first if that is little, and else ends as it
 // would have.
-func TestASuspensionWhileAGiftIsOnItsWay(t *testing.T) {
+func TestASuspensionWhileALeaseIsHandedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slept := time.Hour
 		c, err := newClient(Config{
