@@ -22,7 +22,7 @@ var (
 	errHangs = errors.New("confirmed when the gate is opened")
 )
 
-// masters stands for all that is behind the manager: it answers extensions as the test wants.
+// masters replaces everything behind the manager: it answers extensions as the test wants.
 type masters struct {
 	mu     sync.Mutex
 	tries  []try // in order

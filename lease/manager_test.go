@@ -12,9 +12,8 @@ import (
 )
 
 // The goal: a lease is extended when between three quarters and half of its validity are left, for
-// as long as maxHold lasts, and ends then to the nanosecond; what was asked for of the nodes ends
-// with it.
-func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
+// as long as maxHold lasts. Then it ends to the nanosecond, and the TTL of the keys with it.
+func TestAutoExtend_UntilMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -45,9 +44,9 @@ func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
 	})
 }
 
-// The goal: a first TTL that reaches the bound needs no extension, and one that all but reaches it
-// ends at the bound as well.
-func TestAShortMaxHold(t *testing.T) {
+// The goal: a first TTL that reaches maxHold needs no extension, and one that almost reaches it
+// ends at maxHold too.
+func TestAutoExtend_AShortMaxHold(t *testing.T) {
 	for _, ttl := range []time.Duration{TTLFor(time.Second), time.Second, 900 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			m, s := manager(t)
@@ -63,9 +62,9 @@ func TestAShortMaxHold(t *testing.T) {
 	}
 }
 
-// The goal: what fails is tried again until it succeeds, several times within what is left, more
-// often towards the end, and never after the deadline.
-func TestAFailedExtensionIsTriedAgain(t *testing.T) {
+// The goal: a failed extension is retried until it succeeds, several times within the remaining
+// validity, more often towards the end, and never after the deadline.
+func TestAutoExtend_AFailedExtensionIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -96,9 +95,9 @@ func TestAFailedExtensionIsTriedAgain(t *testing.T) {
 	})
 }
 
-// The goal: an extension that hangs does not keep the loss from being told at the deadline, nor
-// other leases from being extended.
-func TestAHungExtensionDelaysNobody(t *testing.T) {
+// The goal: although an extension hangs, the loss is reported at the deadline, and other leases are
+// extended.
+func TestAutoExtend_AHungExtensionDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.set(func(e *Extension) error {
@@ -149,8 +148,8 @@ func holdMany(t *testing.T, m *Manager, s *masters, count int) []int {
 }
 
 // The goal: leases that are due together share batches, which are not large unless they have to be:
-// whoever acquires waits behind them; and batches under way are bounded.
-func TestWhatIsDueTogetherSharesABatch(t *testing.T) {
+// acquiring calls wait behind them. The batches under way are bounded.
+func TestBatches_LeasesDueTogetherShareOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		sizes := holdMany(t, m, s, 20_000)
@@ -161,7 +160,7 @@ func TestWhatIsDueTogetherSharesABatch(t *testing.T) {
 }
 
 // The goal: a few leases wait for each other a little, and none beyond half of its validity.
-func TestAFewThatAreDueLinger(t *testing.T) {
+func TestBatches_AFewDueLeasesLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -173,9 +172,8 @@ func TestAFewThatAreDueLinger(t *testing.T) {
 	})
 }
 
-// The goal: a lease with a short TTL does not linger as long as those with long ones that it waits
-// with.
-func TestAShortLeaseAmongLongOnes(t *testing.T) {
+// The goal: a lease with a short TTL does not linger as long as the leases with long ones.
+func TestBatches_AShortLeaseAmongLongOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 64 * time.Millisecond
 		m, s := manager(t)
@@ -196,9 +194,8 @@ func TestAShortLeaseAmongLongOnes(t *testing.T) {
 	})
 }
 
-// The goal: an extension that is tried again does not linger: of a short lease as many tries fit as
-// of a long one.
-func TestTriesOfAShortLease(t *testing.T) {
+// The goal: a retry does not linger: a short lease has as many retries as a long one.
+func TestAutoExtend_RetriesOfAShortLease(t *testing.T) {
 	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, usualTTL} {
 		synctest.Test(t, func(t *testing.T) {
 			m, s := manager(t)
@@ -216,7 +213,7 @@ func TestTriesOfAShortLease(t *testing.T) {
 }
 
 // The goal: after an outage that left everything due, the nearest deadlines go first.
-func TestTheNearestDeadlineGoesFirst(t *testing.T) {
+func TestBatches_TheNearestDeadlineFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.setDown(true)
@@ -226,7 +223,7 @@ func TestTheNearestDeadlineGoesFirst(t *testing.T) {
 		pass(19 * time.Second)
 		short := hold(t, m, "short", time.Second, time.Hour)
 		pass(800 * time.Millisecond)
-		require.Empty(t, s.tried(), "nothing is tried in vain")
+		require.Empty(t, s.tried(), "nothing is tried that can't succeed")
 		s.setDown(false)
 		pass(recheck)
 		require.NotEmpty(t, s.tried())
@@ -238,8 +235,8 @@ func TestTheNearestDeadlineGoesFirst(t *testing.T) {
 	})
 }
 
-// The goal: a lease that an extension finds gone is lost at once, and told of.
-func TestALeaseThatIsGoneIsLost(t *testing.T) {
+// The goal: a lease that an extension finds gone is lost at once, and that is reported.
+func TestAutoExtend_ALeaseThatIsGoneIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		gone := errors.Join(ErrLost, errors.New("3 nodes do not hold it"))
@@ -258,9 +255,9 @@ func TestALeaseThatIsGoneIsLost(t *testing.T) {
 	})
 }
 
-// The goal: an extension by hand keeps the automatic ones off while it is under way, sets the TTL
-// that they go on with, and is no reason for one that is not needed; after it failed they go on.
-func TestExtensionsByHandAndAutomaticOnes(t *testing.T) {
+// The goal: while an extension by hand is under way, there is no automatic one. The automatic ones
+// use its TTL afterwards, and none comes that is not needed. They continue after it failed.
+func TestExtension_ByHandAndAutomatic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		term := hold(t, m, "k", usualTTL, time.Hour)
@@ -294,9 +291,9 @@ func TestExtensionsByHandAndAutomaticOnes(t *testing.T) {
 	})
 }
 
-// The goal: Close ends what lasts and what is under way, what comes later does not begin, and what
-// had ended before is told.
-func TestCloseEndsEveryTerm(t *testing.T) {
+// The goal: Close ends the terms that last and the extensions under way. No term begins later, and
+// ends from before are reported.
+func TestManager_CloseEndsEveryTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.set(func(e *Extension) error { <-m.ctx.Done(); return m.ctx.Err() })
@@ -330,8 +327,8 @@ func TestCloseEndsEveryTerm(t *testing.T) {
 }
 
 // The goal: leases that end while nothing can be extended are forgotten, those that were extended
-// by hand go on, and nobody keeps asking when nothing is due.
-func TestAnOutageLeavesNothingBehind(t *testing.T) {
+// by hand continue, and QuorumReachable is not called while nothing is due.
+func TestManager_AnOutageLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.setDown(true)
@@ -354,8 +351,8 @@ func TestAnOutageLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// The goal: a lease that was granted too late never begins, and always says it the same way.
-func TestALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
+// The goal: a lease that was granted too late never begins, and always reports the same end.
+func TestManager_ALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		for _, maxHold := range []time.Duration{never, time.Hour, 9 * time.Second} {
@@ -369,10 +366,10 @@ func TestALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 	})
 }
 
-// The goal: many leases of all lengths, extended by hand and by themselves, shortened and released
-// at random, each end by the right cause; then the manager knows no more, keeps no timer and gives
+// The goal: many leases of all lengths, extended by hand and automatically, shortened and released
+// at random, each end with the right cause. Then the manager knows none, keeps no timer and gives
 // its memory back.
-func TestManyLeasesEndAsTheyShould(t *testing.T) {
+func TestManager_ManyLeasesEndAsTheyShould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		want := map[error]int{}

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: of each term that began it is told once how long it was held: until it ended, however
-// that came, and not until somebody noticed.
-func TestHowLongEachTermWasHeld(t *testing.T) {
+// The goal: for each term that began, OnEnd gets once for how long it was held: until it ended, for
+// whatever reason, and not until the manager noticed.
+func TestTerm_HowLongItWasHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		released, passed := hold(t, m, "released", time.Minute, never), hold(t, m, "passed",
@@ -47,9 +47,9 @@ func TestHowLongEachTermWasHeld(t *testing.T) {
 	})
 }
 
-// The goal: the context ends exactly at the deadline, by the local clock, and everything agrees
-// then.
-func TestTheTermEndsAtItsDeadline(t *testing.T) {
+// The goal: the context ends exactly at the deadline, by the local clock, and all methods
+// agree then.
+func TestTerm_EndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -68,9 +68,9 @@ func TestTheTermEndsAtItsDeadline(t *testing.T) {
 	})
 }
 
-// The goal: each term ends once, by what came first, and Ended is told only of ends that the holder
-// did not make.
-func TestTheFirstEndCounts(t *testing.T) {
+// The goal: each term ends once, with the first cause, and OnUnexpectedEnd is called only for ends
+// that the holder did not cause.
+func TestTerm_TheFirstEndCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		released, expired := hold(t, m, "released", time.Minute, never), hold(t, m, "expired",
@@ -90,9 +90,8 @@ func TestTheFirstEndCounts(t *testing.T) {
 	})
 }
 
-// The goal: an end that was the holder's first is told where the term is looked at before the
-// manager looks, and once.
-func TestWhatEndsIsToldOnce(t *testing.T) {
+// The goal: an end that a method of the term finds before the manager does is reported, and once.
+func TestTerm_TheEndIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		term := hold(t, m, "k", time.Second, never)
@@ -117,8 +116,9 @@ func TestWhatEndsIsToldOnce(t *testing.T) {
 	})
 }
 
-// The goal: after a stop of the process, the first look tells the loss, although no timer has run.
-func TestTheClockIsAskedBeforeAnyTimerHasRun(t *testing.T) {
+// The goal: after the process was stopped, the first call of a method reports the loss, although no
+// timer has run.
+func TestTerm_ReadsTheClockBeforeAnyTimerHasRun(t *testing.T) {
 	for name, maxHold := range map[string]time.Duration{"expired": never, "lost": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestTheClockIsAskedBeforeAnyTimerHasRun(t *testing.T) {
 
 // The goal: an extension that was under way while the process was stopped beyond the deadline does
 // not bring the lease back.
-func TestAConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
+func TestExtension_AConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := manager(t)
 		term := hold(t, m, "k", usualTTL, time.Hour)
@@ -162,7 +162,7 @@ func TestAConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
 
 // The goal: an extension moves the deadline of the context, later and earlier; a shortening counts
 // before it is confirmed.
-func TestExtensionsMoveTheDeadline(t *testing.T) {
+func TestExtension_MovesTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -192,7 +192,7 @@ func TestExtensionsMoveTheDeadline(t *testing.T) {
 
 // The goal: an extension may be sent only while the lease certainly lasts: until the end that it
 // has, or the earlier one that is asked for.
-func TestAnExtensionIsSentBeforeTheEarlierEnd(t *testing.T) {
+func TestExtension_IsSentBeforeTheEarlierEnd(t *testing.T) {
 	ttls := []time.Duration{time.Second, usualTTL, time.Minute, 2 * time.Minute, time.Hour}
 	for _, maxHold := range []time.Duration{never, 5 * time.Minute} {
 		for _, ttl := range ttls {
@@ -211,9 +211,9 @@ func TestAnExtensionIsSentBeforeTheEarlierEnd(t *testing.T) {
 	}
 }
 
-// The goal: extensions of one lease go one after another; who waits for the turn leaves with ctx,
-// or with the end of the lease.
-func TestOneExtensionAtATime(t *testing.T) {
+// The goal: extensions of one lease take turns. One that waits ends with ctx, or with the end of
+// the lease.
+func TestExtension_OneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := manager(t)
 		term := hold(t, m, "k", time.Minute, never)
@@ -259,9 +259,8 @@ func TestOneExtensionAtATime(t *testing.T) {
 	})
 }
 
-// The goal: what the nodes are asked for is never valid for less than it is to be, and hardly for
-// longer.
-func TestTheTTLForAValidity(t *testing.T) {
+// The goal: a TTL for a validity is never valid for less, and hardly for longer.
+func TestValidity_TheTTLForIt(t *testing.T) {
 	for _, d := range []time.Duration{
 		1, time.Millisecond, 7900 * time.Microsecond,
 		99 * time.Millisecond, time.Second, 9898 * time.Millisecond, time.Hour, maxHoldLimit,
