@@ -141,8 +141,7 @@ func holdMany(t *testing.T, m *Manager, s *masters, count int) []int {
 	for _, e := range s.tries {
 		who[e.who] = true
 	}
-	require.Equal(t, count, len(who),
-		"each once") //nolint:testifylint // Len would print all of them
+	require.Equal(t, count, len(who), "each once") //nolint:testifylint // Len would print them all
 	require.LessOrEqual(t, s.most, maxBatches)
 	return s.sizes
 }
