@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maxAsync is how many calls of AcquireAsync may be unfinished.
+// maxAsync is how many calls of AcquireAsync may be outstanding.
 const maxAsync = 1 << 16
 
 // async starts a call of AcquireAsync, which must be taken, and returns where its outcome comes.
@@ -160,7 +160,7 @@ func TestAsync_ACallThatIsRefusedIsNotDone(t *testing.T) {
 	})
 }
 
-// The goal: the number of unfinished calls is bounded, also where they have ended and wait for
+// The goal: the number of outstanding calls is bounded, even if they have ended and wait for
 // functions that block, and room that becomes free is used.
 func TestAsync_OutstandingCallsAreBounded(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, v *virtual, c *lockpipe.Client) {

@@ -134,7 +134,9 @@ func (m *meters) tried(o outcome) latency.Counts {
 }
 
 // grant counts a call that got a lease, which began at that time.
-func (m *meters) grant(o *callOptions, began time.Time) { m.grants[o.kind].Observe(began.Sub(o.start)) }
+func (m *meters) grant(o *callOptions, began time.Time) {
+	m.grants[o.kind].Observe(began.Sub(o.start))
+}
 
 // ended counts a lease that is over.
 func (m *meters) ended(end error, kept time.Duration) {

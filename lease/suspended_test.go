@@ -61,7 +61,7 @@ func TestSuspension_TheFirstCheckFindsTheEnd(t *testing.T) {
 		"End": func(t *testing.T, term *Term, _ context.Context) {
 			require.NotErrorIs(t, term.End(ErrReleased), ErrReleased)
 		},
-		"PassOn": func(t *testing.T, term *Term, _ context.Context) {
+		"HandOff": func(t *testing.T, term *Term, _ context.Context) {
 			require.False(t, term.HandOff(func(time.Time, time.Duration) bool { return true }))
 		},
 		"due": func(t *testing.T, term *Term, _ context.Context) {
