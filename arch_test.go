@@ -48,7 +48,8 @@ var allowedImports = map[string][]string{
 	"waitroom":     {},
 	"lockpipetest": {},
 
-	"internal/resp": {},
+	"internal/resp":          {},
+	"internal/resp/resptest": {"internal/resp"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

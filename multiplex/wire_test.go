@@ -3,30 +3,18 @@ package multiplex
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/script"
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 )
-
-// request is a command as rueidis writes it.
-func request(args ...string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, arg := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
-	}
-	return b.String()
-}
 
 // canned is a connection whose server says one thing after the first Write, one after the second,
 // and so on, and then ends it. It takes everything. Where there is a deadline to wait for, it has
@@ -86,149 +74,25 @@ func (c *canned) SetDeadline(t time.Time) error {
 
 func (*canned) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
-// The goal: each command is counted once, with its last byte, however the writes are split.
-func TestCommandsAreCountedByTheirLastByte(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 1))
-	var stream strings.Builder
-	var ends []int
-	for i := range 200 {
-		args := []string{"SET"}
-		for range random.IntN(5) {
-			args = append(args, strings.Repeat("*1\r\n", random.IntN(30)*random.IntN(2)))
-		}
-		if i%50 == 49 {
-			args = append(args, strings.Repeat("x", 300000))
-		}
-		stream.WriteString(request(args...))
-		ends = append(ends, stream.Len())
-	}
-	for _, most := range []int{1, 3, 100, 1 << 17, 1 << 30} {
-		var c commands
-		counted, want := 0, 0
-		for at := 0; at < stream.Len(); {
-			piece := stream.String()[at:min(at+1+random.IntN(most), stream.Len())]
-			n, ok := c.count([]byte(piece))
-			at += len(piece)
-			counted += int(n)
-			for want < len(ends) && ends[want] <= at {
-				want++
-			}
-			if !ok || counted != want {
-				t.Fatalf("counted %d at byte %d, not %d", counted, at, want)
-			}
-		}
-		require.Equal(t, len(ends), counted)
-	}
-}
-
-// The goal: what can't be followed is not sent, since the count of commands would be wrong from
-// then on.
-func TestACommandThatIsNoArrayIsNotSent(t *testing.T) {
-	for _, bad := range []string{
-		"PING\r\n", "*0\r\n", "*1\r\n*1\r\n", "$1\r\nx\r\n",
-		"*1\r\n$-1\r\n", "*x\r\n", "*1\r\n:1\r\n", "*\r\n",
-	} {
-		c := newCheckedConn(newCanned(), &ticket{})
-		n, err := c.Write([]byte(bad))
-		require.Zero(t, n)
-		require.ErrorIs(t, err, errCommand, "%q", bad)
-	}
-}
-
-// The goal: what came before a fault is passed on, nothing behind it, and the connection stays
-// dead.
-func TestAFaultIsForGood(t *testing.T) {
-	ticket := &ticket{}
-	c := newCheckedConn(newCanned("+OK\r\n:1\r\n+OK\r\n"), ticket)
-	_, err := c.Write([]byte(request("PING")))
-	require.NoError(t, err)
-	p := make([]byte, 100)
-	n, err := c.Read(p)
-	require.Equal(t, "+OK\r\n", string(p[:n]))
-	require.EqualError(t, err, "protocol error: a reply of type ':' that no command asked for")
-	require.Equal(t, err, *ticket.fault.Load())
-	_, again := c.Write([]byte(request("PING")))
-	require.NoError(t, again)
-	n, again = c.Read(p)
-	require.Zero(t, n)
-	require.Equal(t, err, again)
-}
-
-// The goal: the check allocates nothing.
-func TestTheCheckAllocatesNothing(t *testing.T) {
-	c := newCheckedConn(&silent{reply: ":128\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n"},
-		&ticket{})
-	flush, in := []byte(typicalFlush()), make([]byte, 1000)
-	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if _, err := c.Write(flush); err != nil {
-			panic(err)
-		}
-		if _, err := c.Read(in); err != nil {
-			panic(err)
-		}
-	}))
-}
-
-func typicalFlush() string {
-	args := []string{"EVALSHA", script.Acquire.SHA, "128"}
-	for i := range 128 {
-		args = append(args, fmt.Sprintf("lock:customer:%d", i))
-	}
-	args = append(args, "10000")
-	for range 255 {
-		args = append(args, strings.Repeat("t", 27))
-	}
-	return request(args...)
-}
-
-// silent takes everything and says the same for each Write.
-type silent struct {
-	net.Conn
-	reply string
-}
-
-func (s *silent) Write(p []byte) (int, error) { return len(p), nil }
-func (s *silent) Read(p []byte) (int, error)  { return copy(p, s.reply), nil }
-
-func BenchmarkCheckedConn(b *testing.B) {
-	for name, flush := range map[string]string{"128sets": typicalFlush(), "one": request("SET",
-		"lock:customer:1", strings.Repeat("t", 27), "NX", "PX", "10000")} {
-		b.Run(name, func(b *testing.B) {
-			c := newCheckedConn(&silent{reply: ":128\r\n"}, &ticket{})
-			p, in := []byte(flush), make([]byte, 1<<12)
-			b.ReportAllocs()
-			b.SetBytes(int64(len(p)))
-			for b.Loop() {
-				if _, err := c.Write(p); err != nil {
-					b.Fatal(err)
-				}
-				if _, err := c.Read(in); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // FuzzANodeSurvives lets a real rueidis, and what reads the replies behind it, have what passes the
 // check: in the handshake, in answer to a flush of every kind of attempt, and to watches. A panic
 // in rueidis' goroutines ends the process, and so the fuzzing.
 func FuzzANodeSurvives(f *testing.F) {
 	// Two releases, two extensions, a SET and a script, of which one key is held by another.
 	const quiet = ":1\r\n:3\r\n:1\r\n*3\r\n:0\r\n:1\r\n:2\r\n$-1\r\n*3\r\n:0\r\n:1\r\n:3\r\n"
-	for stream := range ordinary {
+	for stream := range resptest.Ordinary {
 		f.Add(stream, "", quiet, false)
-		f.Add(hello, stream, quiet, false)
-		f.Add(hello, "", stream, true)
-		f.Add(hello, "", stream+stream+stream+stream, false)
+		f.Add(resptest.Hello, stream, quiet, false)
+		f.Add(resptest.Hello, "", stream, true)
+		f.Add(resptest.Hello, "", stream+stream+stream+stream, false)
 	}
-	for stream := range hostile {
+	for stream := range resptest.Hostile {
 		stream = stream[:min(len(stream), 1000)]
 		f.Add(stream, "", quiet, false)
-		f.Add(hello, stream, quiet, true)
-		f.Add(hello, "", stream, false)
-		f.Add(hello, "", ":1\r\n:1\r\n"+stream, true)
-		f.Add(hello, "", quiet+stream, false)
+		f.Add(resptest.Hello, stream, quiet, true)
+		f.Add(resptest.Hello, "", stream, false)
+		f.Add(resptest.Hello, "", ":1\r\n:1\r\n"+stream, true)
+		f.Add(resptest.Hello, "", quiet+stream, false)
 	}
 	f.Fuzz(func(t *testing.T, handshake, connected, stream string, watched bool) {
 		e, err := parse("redis://host", nil)
@@ -247,7 +111,7 @@ func FuzzANodeSurvives(f *testing.F) {
 			if ctx.Value(ticketKey{}) == nil || dialled.Swap(true) {
 				return nil, errGate
 			}
-			return newCheckedConn(l, &ticket{}), nil
+			return resp.NewCheckedConn(l, func(error) {}), nil
 		}
 		e.option.OnInvalidations = n.invalidated
 		n.client, _ = rueidis.NewClient(e.option)
