@@ -1,7 +1,8 @@
 package resp
 
-// commandCounter follows the framing of what is written: arrays of strings.
-type commandCounter struct {
+// CommandCounter follows a stream of commands, however it is split. Its zero value is at the begin
+// of a stream.
+type CommandCounter struct {
 	missing int  // strings of the unfinished command
 	skip    int  // bytes left of the unfinished string and the end of its line
 	header  byte // type of the unfinished header; 0 for none
@@ -11,9 +12,9 @@ type commandCounter struct {
 // maxLength is beyond what is ever sent.
 const maxLength = 1 << 30
 
-// count returns how many commands end in p. ok is false if p is not a part of arrays of strings. It
+// Count returns how many commands end in p. ok is false if p is not a part of arrays of strings. It
 // runs for each string of each flush.
-func (c *commandCounter) count(p []byte) (ended int64, ok bool) {
+func (c *CommandCounter) Count(p []byte) (ended int64, ok bool) {
 	for i := 0; i < len(p); {
 		if c.skip > 0 {
 			n := min(c.skip, len(p)-i)
@@ -55,7 +56,7 @@ func (c *commandCounter) count(p []byte) (ended int64, ok bool) {
 }
 
 // endHeader takes the header that is complete now. It returns false if the header makes no sense.
-func (c *commandCounter) endHeader() bool {
+func (c *CommandCounter) endHeader() bool {
 	if c.header == '*' {
 		c.missing = c.length
 	} else {

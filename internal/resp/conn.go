@@ -17,7 +17,7 @@ import (
 // time.
 type CheckedConn struct {
 	net.Conn
-	written commandCounter // the writer's
+	written CommandCounter // the writer's
 	// Whole commands, counted before their last byte is on its way, so that no reply can come
 	// first.
 	sent            atomic.Int64
@@ -46,7 +46,7 @@ var errCommand = errors.New("a command that is not an array of strings")
 // Write counts the commands in p and sends it. It sends nothing if p is not a part of arrays of
 // strings.
 func (c *CheckedConn) Write(p []byte) (int, error) {
-	ended, ok := c.written.count(p)
+	ended, ok := c.written.Count(p)
 	if !ok {
 		return 0, errCommand
 	}

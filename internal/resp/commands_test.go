@@ -1,10 +1,11 @@
-package resp
+package resp_test
 
 import (
 	"math/rand/v2"
 	"strings"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,15 +22,15 @@ func TestCommandCounter_CountsACommandWithItsLastByte(t *testing.T) {
 		if i%50 == 49 {
 			args = append(args, strings.Repeat("x", 300000))
 		}
-		stream = AppendCommand(stream, args...)
+		stream = resp.AppendCommand(stream, args...)
 		ends = append(ends, len(stream))
 	}
 	for _, most := range []int{1, 3, 100, 1 << 17, 1 << 30} {
-		var c commandCounter
+		var c resp.CommandCounter
 		counted, want := 0, 0
 		for at := 0; at < len(stream); {
 			piece := stream[at:min(at+1+random.IntN(most), len(stream))]
-			n, ok := c.count(piece)
+			n, ok := c.Count(piece)
 			at += len(piece)
 			counted += int(n)
 			for want < len(ends) && ends[want] <= at {
