@@ -3,8 +3,10 @@ package resptest
 import "strings"
 
 // Hello is the reply to HELLO 3.
-const Hello = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:7\r\n" +
-	"$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*1\r\n%2\r\n$4\r\nname\r\n$2\r\nbf\r\n$4\r\nargs\r\n*0\r\n"
+const Hello = "%7\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n" +
+	"$5\r\nproto\r\n:3\r\n$2\r\nid\r\n:7\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n" +
+	"$4\r\nrole\r\n$6\r\nmaster\r\n" +
+	"$7\r\nmodules\r\n*1\r\n%2\r\n$4\r\nname\r\n$2\r\nbf\r\n$4\r\nargs\r\n*0\r\n"
 
 // Ordinary holds streams that servers send, each with the number of commands that ask for it.
 var Ordinary = map[string]int{
