@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// redislock and rueidislock know one master only. A lockpipe with that one master can take their place without a gap, as docs/coming-from.md
-// describes, if it takes the keys that they take.
+// redislock and rueidislock know one master only. A lockpipe with that one master can take their
+// place without a gap, as docs/migrate/README.md describes, if it takes the keys that they take.
 
 type redislockLocker struct{ client *redislock.Client }
 
