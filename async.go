@@ -10,16 +10,20 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// AcquireAsync is AcquireAll without a goroutine that waits: it returns at once, and done is called once, with the lease or with the
-// error that AcquireAll would have returned. Calls for the same keys, in the same order and without a limit of attempts, are granted in the order
-// in which they were made, and done is called in the order of the grants, on the goroutines that OnLost is called on: it may block, but 64 that
-// do hold up all others. The time of the lease runs while done waits for its turn. The caller may change keys
-// as soon as AcquireAsync has returned.
+// AcquireAsync is AcquireAll without a goroutine that waits: it returns at once, and done is called
+// once, with the lease or with the error that AcquireAll would have returned. Calls for the same
+// keys, in the same order and without a limit of attempts, are granted in the order in which they
+// were made, and done is called in the order of the grants, on the goroutines that OnLost is called
+// on: it may block, but 64 that do hold up all others. The time of the lease runs while done waits
+// for its turn. The caller may change keys as soon as AcquireAsync has returned.
 //
-// The error of AcquireAsync itself means that done is never called. It is ErrInvalid, ErrClosed, ctx's error, or ErrOverloaded while 65,536 calls
-// are pending or wait for their done. A pending call takes about a kilobyte, some three where it is the first for its keys, and no goroutine
+// The error of AcquireAsync itself means that done is never called. It is ErrInvalid, ErrClosed,
+// ctx's error, or ErrOverloaded while 65,536 calls are pending or wait for their done. A pending
+// call takes about a kilobyte, some three where it is the first for its keys, and no goroutine
 // unless ctx is of a type of its own.
-func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lease, error), opts ...Option) error {
+func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lease, error),
+	opts ...Option,
+) error {
 	err := c.acquireAsync(ctx, keys, done, opts)
 	if err != nil {
 		c.meters.failed(callAsync, err, 1)
@@ -27,7 +31,9 @@ func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lea
 	return err
 }
 
-func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lease, error), opts []Option) error {
+func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lease, error),
+	opts []Option,
+) error {
 	if done == nil {
 		return invalid("done is nil: give the function that takes the lease")
 	}
@@ -64,8 +70,8 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 	return nil
 }
 
-// asyncCall is a waiting call that no goroutine waits for. Whatever it waits for signals it, and then the worker of asyncs takes its next
-// steps, up to where it has to wait again.
+// asyncCall is a waiting call that no goroutine waits for. Whatever it waits for signals it, and
+// then the worker of asyncs takes its next steps, up to where it has to wait again.
 type asyncCall struct {
 	seeker
 	ctx    context.Context
@@ -129,7 +135,8 @@ func (a *asyncCall) ended() error {
 	}
 }
 
-// rest has the call signalled after d. Only the first of those who wait for the same keys has anything to do then.
+// rest has the call signalled after d. Only the first of those who wait for the same keys has
+// anything to do then.
 func (a *asyncCall) rest(d time.Duration) {
 	switch {
 	case a.timer != nil:
@@ -164,8 +171,8 @@ func (a *asyncCall) finish(l *Lease, err error) {
 	c.leave()
 }
 
-// asyncs are the pending calls of AcquireAsync, and the one goroutine that takes their steps while there are any to take: no step waits for
-// anything, so one is enough, and it keeps the order.
+// asyncs are the pending calls of AcquireAsync, and the one goroutine that takes their steps while
+// there are any to take: no step waits for anything, so one is enough, and it keeps the order.
 type asyncs struct {
 	unfinished atomic.Int64 // calls whose done was not called yet
 

@@ -14,14 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: whatever ends at the same moment, contexts, leases, attempts and the client itself, every call is told exactly once, no two hold a
-// key at once, and no key is left on any node without a holder.
+// The goal: whatever ends at the same moment, contexts, leases, attempts and the client itself,
+// every call is told exactly once, no two hold a key at once, and no key is left on any node
+// without a holder.
 func TestEveryAsyncCallIsToldOnce(t *testing.T) {
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
 			v := newVirtual(t, 3)
 			v.latency(time.Duration(seed/4) * 2 * time.Millisecond)
-			all := &randomCalls{random: rand.New(rand.NewPCG(seed, 3)), holder: map[string]*lockpipe.Lease{}, short: seed%4 == 3}
+			all := &randomCalls{
+				random: rand.New(rand.NewPCG(seed, 3)),
+				holder: map[string]*lockpipe.Lease{}, short: seed%4 == 3,
+			}
 			var clients []*lockpipe.Client
 			for range 3 {
 				clients = append(clients, v.client(t, timeout(50*time.Millisecond)))
@@ -68,7 +72,8 @@ func (w *randomCalls) draw(n int) int {
 	return w.random.IntN(n)
 }
 
-// call makes one call, of which some end at the very moment at which others do: all times are whole milliseconds.
+// call makes one call, of which some end at the very moment at which others do: all times are whole
+// milliseconds.
 func (w *randomCalls) call(t *testing.T, c *lockpipe.Client) {
 	keys := [][]string{{"a"}, {"b"}, {"a", "b"}, {"b", "a"}}[w.draw(4)]
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
@@ -83,7 +88,10 @@ func (w *randomCalls) call(t *testing.T, c *lockpipe.Client) {
 	if w.short {
 		ttl = time.Duration(20+w.draw(200)) * time.Millisecond
 	}
-	opts := []lockpipe.Option{lockpipe.WithTTL(ttl), lockpipe.WithMaxAttempts([]int{0, 0, 0, 3}[w.draw(4)])}
+	opts := []lockpipe.Option{lockpipe.WithTTL(ttl), lockpipe.WithMaxAttempts([]int{
+		0, 0, 0,
+		3,
+	}[w.draw(4)])}
 	hold := time.Duration(w.draw(6)) * time.Millisecond
 	told := false
 	w.mu.Lock()
@@ -109,7 +117,9 @@ func (w *randomCalls) call(t *testing.T, c *lockpipe.Client) {
 			return
 		}
 		time.Sleep(hold)
-		if err := l.Release(context.Background()); err != nil && !errors.Is(err, lockpipe.ErrExpired) && !errors.Is(err, lockpipe.ErrClosed) && !errors.Is(err, lockpipe.ErrNoQuorum) {
+		if err := l.Release(context.Background()); err != nil &&
+			!errors.Is(err, lockpipe.ErrExpired) && !errors.Is(err, lockpipe.ErrClosed) &&
+			!errors.Is(err, lockpipe.ErrNoQuorum) {
 			t.Error(fmt.Sprint("release: ", err))
 		}
 	}, opts...)

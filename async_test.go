@@ -18,19 +18,32 @@ import (
 const maxAsync = 1 << 16
 
 // async starts a call of AcquireAsync, which must be taken, and returns where its outcome comes.
-func async(ctx context.Context, t *testing.T, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) <-chan outcome {
+func async(ctx context.Context, t *testing.T, c *lockpipe.Client, keys []string,
+	opts ...lockpipe.Option,
+) <-chan outcome {
 	t.Helper()
 	ended := make(chan outcome, 2) // a second call of done would be seen
-	require.NoError(t, c.AcquireAsync(ctx, keys, func(l *lockpipe.Lease, err error) { ended <- outcome{l, err, time.Now()} }, opts...))
+	require.NoError(t, c.AcquireAsync(ctx, keys, func(l *lockpipe.Lease,
+		err error,
+	) {
+		ended <- outcome{l, err, time.Now()}
+	}, opts...))
 	synctest.Wait()
 	return ended
 }
 
 // waitForAsync is AcquireAll by way of AcquireAsync.
-func waitForAsync(c *lockpipe.Client) func(context.Context, []string, ...lockpipe.Option) (*lockpipe.Lease, error) {
-	return func(ctx context.Context, keys []string, opts ...lockpipe.Option) (*lockpipe.Lease, error) {
+func waitForAsync(c *lockpipe.Client) func(context.Context, []string,
+	...lockpipe.Option) (*lockpipe.Lease, error) {
+	return func(ctx context.Context, keys []string, opts ...lockpipe.Option) (*lockpipe.Lease,
+		error,
+	) {
 		ended := make(chan outcome, 1)
-		err := c.AcquireAsync(ctx, keys, func(l *lockpipe.Lease, err error) { ended <- outcome{lease: l, err: err} }, opts...)
+		err := c.AcquireAsync(ctx, keys, func(l *lockpipe.Lease,
+			err error,
+		) {
+			ended <- outcome{lease: l, err: err}
+		}, opts...)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +52,8 @@ func waitForAsync(c *lockpipe.Client) func(context.Context, []string, ...lockpip
 	}
 }
 
-// The goal: calls for one key are granted, and their functions called, in the order of the calls, and only the first of them asks the nodes.
+// The goal: calls for one key are granted, and their functions called, in the order of the calls,
+// and only the first of them asks the nodes.
 func TestAsyncCallsAreGrantedInOrder(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		const calls = 50
@@ -48,7 +62,9 @@ func TestAsyncCallsAreGrantedInOrder(t *testing.T) {
 		var mu sync.Mutex
 		var order []int
 		for i := range calls {
-			require.NoError(t, c.AcquireAsync(t.Context(), []string{"k"}, func(l *lockpipe.Lease, err error) {
+			require.NoError(t, c.AcquireAsync(t.Context(), []string{"k"}, func(l *lockpipe.Lease,
+				err error,
+			) {
 				mu.Lock()
 				order = append(order, i)
 				mu.Unlock()
@@ -61,7 +77,8 @@ func TestAsyncCallsAreGrantedInOrder(t *testing.T) {
 			}))
 		}
 		time.Sleep(100 * time.Millisecond)
-		require.Less(t, c.Stats().Attempts-attempts, uint64(20), "more than the first asked the nodes")
+		require.Less(t, c.Stats().Attempts-attempts, uint64(20),
+			"more than the first asked the nodes")
 		release(t, held)
 		time.Sleep(time.Second)
 		mu.Lock()
@@ -78,7 +95,11 @@ func TestAsyncCallsOfOneKeyAreNoHerd(t *testing.T) {
 		var calls []<-chan outcome
 		for range 100 {
 			ended := make(chan outcome, 1)
-			require.NoError(t, c.AcquireAsync(t.Context(), []string{"k"}, func(l *lockpipe.Lease, err error) { ended <- outcome{lease: l, err: err} }))
+			require.NoError(t, c.AcquireAsync(t.Context(), []string{"k"}, func(l *lockpipe.Lease,
+				err error,
+			) {
+				ended <- outcome{lease: l, err: err}
+			}))
 			calls = append(calls, ended)
 		}
 		for i, ended := range calls {
@@ -93,7 +114,8 @@ func TestAsyncCallsOfOneKeyAreNoHerd(t *testing.T) {
 	})
 }
 
-// The goal: a pending call has no goroutine, and its function may be given any lease that AcquireAll would give.
+// The goal: a pending call has no goroutine, and its function may be given any lease that
+// AcquireAll would give.
 func TestAPendingAsyncCallHasNoGoroutine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
@@ -130,15 +152,16 @@ func TestAnAsyncCallThatIsRefusedIsNotDone(t *testing.T) {
 		require.ErrorIs(t, c.AcquireAsync(t.Context(), nil, done), lockpipe.ErrInvalid)
 		require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{""}, done), lockpipe.ErrInvalid)
 		require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"k"}, nil), lockpipe.ErrInvalid)
-		require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"k"}, done, lockpipe.WithTTL(0)), lockpipe.ErrInvalid)
+		require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"k"}, done, lockpipe.WithTTL(0)),
+			lockpipe.ErrInvalid)
 		require.ErrorIs(t, c.AcquireAsync(over, []string{"k"}, done), context.Canceled)
 		require.NoError(t, c.Close(t.Context()))
 		require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"k"}, done), lockpipe.ErrClosed)
 	})
 }
 
-// The goal: the number of unfinished calls is bounded, also where they have ended and wait for functions that block, and room that
-// becomes free is used.
+// The goal: the number of unfinished calls is bounded, also where they have ended and wait for
+// functions that block, and room that becomes free is used.
 func TestUnfinishedAsyncCallsAreBounded(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
@@ -157,7 +180,8 @@ func TestUnfinishedAsyncCallsAreBounded(t *testing.T) {
 		cancel()
 		synctest.Wait() // all have ended, and 64 functions block
 		for range 64 {
-			require.NoError(t, c.AcquireAsync(t.Context(), []string{"other"}, done, lockpipe.WithTTL(20*time.Millisecond)))
+			require.NoError(t, c.AcquireAsync(t.Context(), []string{"other"}, done,
+				lockpipe.WithTTL(20*time.Millisecond)))
 		}
 		require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"k"}, done), lockpipe.ErrOverloaded)
 		close(block)
@@ -175,7 +199,8 @@ func TestUnfinishedAsyncCallsAreBounded(t *testing.T) {
 	})
 }
 
-// The goal: a call whose ctx ends leaves the queue at once, and the next one is granted the key nonetheless.
+// The goal: a call whose ctx ends leaves the queue at once, and the next one is granted the key
+// nonetheless.
 func TestAnAsyncCallThatIsCancelledMakesRoom(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
@@ -233,7 +258,8 @@ func TestCloseWhileAnAsyncAttemptIsUnderWay(t *testing.T) {
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: where no quorum answers, the call is not stuck: its attempt ends after NodeTimeout, and the next one comes.
+// The goal: where no quorum answers, the call is not stuck: its attempt ends after NodeTimeout, and
+// the next one comes.
 func TestAnAsyncCallOutlastsNodesThatHang(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		v.silence(0, 1)
@@ -250,7 +276,8 @@ func TestAnAsyncCallOutlastsNodesThatHang(t *testing.T) {
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: a call that asks for more time than what is handed to it has left gets that, by an extension that the nodes confirm.
+// The goal: a call that asks for more time than what is handed to it has left gets that, by an
+// extension that the nodes confirm.
 func TestAnAsyncCallIsHandedAnExtendedLease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
@@ -284,7 +311,8 @@ func TestAnAsyncCallRejectsWhatCannotBeExtended(t *testing.T) {
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: the function may use the client in every way, may panic, and the caller may use the slice of keys again.
+// The goal: the function may use the client in every way, may panic, and the caller may use the
+// slice of keys again.
 func TestTheFunctionOfAnAsyncCallMayDoAnything(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		keys := []string{"a", "b"}
@@ -307,7 +335,9 @@ func TestTheFunctionOfAnAsyncCallMayDoAnything(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"a", "b"}, <-ended)
 		require.Equal(t, uint64(1), c.Stats().CallbackPanics)
-		require.NoError(t, c.AcquireAsync(t.Context(), []string{"a"}, func(l *lockpipe.Lease, err error) {
+		require.NoError(t, c.AcquireAsync(t.Context(), []string{"a"}, func(l *lockpipe.Lease,
+			err error,
+		) {
 			if err == nil {
 				err = c.Close(t.Context())
 			}
@@ -330,7 +360,8 @@ func TestAsyncCallsShareTheirTrips(t *testing.T) {
 		before := c.Stats().Flushes
 		ended := make(chan outcome, calls)
 		for i := range calls {
-			require.NoError(t, c.AcquireAsync(t.Context(), []string{fmt.Sprint("k", i)}, func(l *lockpipe.Lease, err error) { ended <- outcome{lease: l, err: err} }))
+			require.NoError(t, c.AcquireAsync(t.Context(), []string{fmt.Sprint("k", i)},
+				func(l *lockpipe.Lease, err error) { ended <- outcome{lease: l, err: err} }))
 		}
 		var leases []*lockpipe.Lease
 		for range calls {
@@ -344,7 +375,8 @@ func TestAsyncCallsShareTheirTrips(t *testing.T) {
 	})
 }
 
-// The goal: a call of another process's key is granted when that ends, though the node that it asks first hangs meanwhile.
+// The goal: a call of another process's key is granted when that ends, though the node that it asks
+// first hangs meanwhile.
 func TestAnAsyncCallIsNotStuckAtASilentJudge(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, v.client(t), "k")

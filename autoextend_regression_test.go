@@ -14,15 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: an automatic extension never ends the keys before the lease, also where it is executed and not confirmed, and a node is known
-// that may still execute a shorter one: nobody else gets the keys while the holder believes to have them.
+// The goal: an automatic extension never ends the keys before the lease, also where it is executed
+// and not confirmed, and a node is known that may still execute a shorter one: nobody else gets the
+// keys while the holder believes to have them.
 func TestAnAutomaticExtensionNeverShortens(t *testing.T) {
 	for _, broken := range []time.Duration{0, 4 * time.Second} {
 		t.Run(broken.String(), func(t *testing.T) { neverShortens(t, broken) })
 	}
 }
 
-// neverShortens cuts the holder off while its extensions hang; for so long, they hang on connections that break.
+// neverShortens cuts the holder off while its extensions hang; for so long, they hang on
+// connections that break.
 func neverShortens(t *testing.T, broken time.Duration) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, rival *lockpipe.Client) {
 		var cut atomic.Bool
@@ -53,7 +55,8 @@ func neverShortens(t *testing.T, broken time.Duration) {
 		until(func() bool { return v.hanging(1) > 0 && v.hanging(2) > 0 })
 		cut.Store(true)
 		until(func() bool {
-			return c.Nodes()[1].State == lockpipe.NodeDown && c.Nodes()[2].State == lockpipe.NodeDown
+			return c.Nodes()[1].State == lockpipe.NodeDown &&
+				c.Nodes()[2].State == lockpipe.NodeDown
 		})
 		v.speak(1, 2) // they execute what they were sent, and nobody is told
 		for l.Err() == nil {
@@ -85,7 +88,8 @@ func TestOneLateNodeDoesNotShortenWhatFollows(t *testing.T) {
 	}, timeout(time.Second))
 }
 
-// The goal: where most nodes may still execute a shorter one, the lease is kept by short extensions.
+// The goal: where most nodes may still execute a shorter one, the lease is kept by short
+// extensions.
 func TestALeaseIsKeptByWhatCanBeTrusted(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(30*time.Second), lockpipe.WithAutoExtend(time.Hour))

@@ -75,8 +75,9 @@ func heldEverywhere(t *testing.T, v *virtual, l *lockpipe.Lease) {
 	}
 }
 
-// The goal: a lease that is extended by itself is held on all nodes until exactly maxHold after it was asked for, however its TTL and
-// maxHold are to each other, says then that maxHold is why, and leaves nothing on the nodes.
+// The goal: a lease that is extended by itself is held on all nodes until exactly maxHold after it
+// was asked for, however its TTL and maxHold are to each other, says then that maxHold is why, and
+// leaves nothing on the nodes.
 func TestAutoExtendHoldsUntilMaxHold(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -85,16 +86,25 @@ func TestAutoExtendHoldsUntilMaxHold(t *testing.T) {
 		extended     bool
 		within       time.Duration // after which nothing is left on the nodes
 	}{
-		"one node":                        {1, autoTTL, 3 * time.Minute, true, 0},
-		"three nodes":                     {3, autoTTL, 10 * time.Minute, true, 0},
-		"five nodes":                      {5, autoTTL, 3 * time.Minute, true, 0},
-		"a short TTL":                     {3, 200 * time.Millisecond, 20 * time.Second, true, 0},
-		"the longest TTL":                 {3, time.Minute, 10 * time.Minute, true, 0},
-		"a TTL as long as maxHold":        {3, autoTTL, autoTTL, true, 0},
-		"a TTL a little above maxHold":    {3, autoTTL, autoTTL - time.Millisecond, true, 0},
-		"a TTL longer than maxHold":       {3, autoTTL, 5 * time.Second, false, 100 * time.Millisecond},
-		"a TTL much longer than maxHold":  {3, time.Minute, 10 * time.Millisecond, false, 20 * time.Millisecond},
-		"maxHold in parts of millisecond": {3, autoTTL, time.Minute + 123456*time.Nanosecond, true, 0},
+		"one node":                     {1, autoTTL, 3 * time.Minute, true, 0},
+		"three nodes":                  {3, autoTTL, 10 * time.Minute, true, 0},
+		"five nodes":                   {5, autoTTL, 3 * time.Minute, true, 0},
+		"a short TTL":                  {3, 200 * time.Millisecond, 20 * time.Second, true, 0},
+		"the longest TTL":              {3, time.Minute, 10 * time.Minute, true, 0},
+		"a TTL as long as maxHold":     {3, autoTTL, autoTTL, true, 0},
+		"a TTL a little above maxHold": {3, autoTTL, autoTTL - time.Millisecond, true, 0},
+		"a TTL longer than maxHold": {
+			3, autoTTL, 5 * time.Second, false,
+			100 * time.Millisecond,
+		},
+		"a TTL much longer than maxHold": {
+			3, time.Minute, 10 * time.Millisecond, false,
+			20 * time.Millisecond,
+		},
+		"maxHold in parts of millisecond": {
+			3, autoTTL, time.Minute + 123456*time.Nanosecond, true,
+			0,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +116,8 @@ func TestAutoExtendHoldsUntilMaxHold(t *testing.T) {
 				for step := test.maxHold / 100; time.Since(begin)+step < test.maxHold; {
 					time.Sleep(step)
 					heldEverywhere(t, v, l)
-					require.False(t, l.Until().After(begin.Add(test.maxHold)), "Until is beyond maxHold")
+					require.False(t, l.Until().After(begin.Add(test.maxHold)),
+						"Until is beyond maxHold")
 				}
 				<-l.Done()
 				require.Equal(t, test.maxHold, time.Since(begin))
@@ -122,13 +133,18 @@ func TestAutoExtendHoldsUntilMaxHold(t *testing.T) {
 	}
 }
 
-// The goal: a maxHold that makes no sense is refused by every call before anything is sent, and the least that does is taken.
+// The goal: a maxHold that makes no sense is refused by every call before anything is sent, and the
+// least that does is taken.
 func TestAMaxHoldThatMakesNoSenseIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-		for _, maxHold := range []time.Duration{0, -1, -time.Hour, math.MinInt64, 1, 10*time.Millisecond - 1} {
+		for _, maxHold := range []time.Duration{
+			0, -1, -time.Hour, math.MinInt64, 1,
+			10*time.Millisecond - 1,
+		} {
 			for call, acquire := range acquiring {
-				err := acquire(t.Context(), c, []string{"k"}, lockpipe.WithMaxAttempts(1), lockpipe.WithAutoExtend(maxHold))
+				err := acquire(t.Context(), c, []string{"k"}, lockpipe.WithMaxAttempts(1),
+					lockpipe.WithAutoExtend(maxHold))
 				require.ErrorIs(t, err, lockpipe.ErrInvalid, "%s, %v", call, maxHold)
 				require.ErrorContains(t, err, "WithAutoExtend("+maxHold.String()+")", call)
 				require.ErrorContains(t, err, "10ms", call)
@@ -145,8 +161,8 @@ func TestAMaxHoldThatMakesNoSenseIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	})
 }
 
-// The goal: an automatic extension that fails on a majority, or hangs there, is tried again and keeps the lease when the nodes recover
-// before the last confirmed time has run out.
+// The goal: an automatic extension that fails on a majority, or hangs there, is tried again and
+// keeps the lease when the nodes recover before the last confirmed time has run out.
 func TestAnAutomaticExtensionIsTriedAgainInTime(t *testing.T) {
 	t.Parallel()
 	faults := map[string]func(v *virtual, i int){
@@ -186,8 +202,9 @@ func TestAnAutomaticExtensionIsTriedAgainInTime(t *testing.T) {
 	}
 }
 
-// The goal: while the extensions of a majority hang, the holder is told exactly at the end of the last confirmed validity, once, and as
-// a loss; when the nodes go on, however late, nothing stays there of what they were sent.
+// The goal: while the extensions of a majority hang, the holder is told exactly at the end of the
+// last confirmed validity, once, and as a loss; when the nodes go on, however late, nothing stays
+// there of what they were sent.
 func TestAHungExtensionIsALossAtTheLastConfirmedDeadline(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -233,7 +250,8 @@ func TestAHungExtensionIsALossAtTheLastConfirmedDeadline(t *testing.T) {
 	}
 }
 
-// The goal: a minority that is silent for ever, or always fails, costs nobody the lease, and is released when it goes on.
+// The goal: a minority that is silent for ever, or always fails, costs nobody the lease, and is
+// released when it goes on.
 func TestASilentMinorityCostsNoLease(t *testing.T) {
 	t.Parallel()
 	for n, bad := range map[int]int{3: 1, 4: 1, 5: 2} {
@@ -342,15 +360,17 @@ type racing struct {
 	waves       int
 }
 
-// raceLatency is the longest way to a node, and back; raceTTL is long beside it, so that no lease is lost.
+// raceLatency is the longest way to a node, and back; raceTTL is long beside it, so that no lease
+// is lost.
 const (
 	raceLatency = 50 * time.Millisecond
 	raceTTL     = time.Second
 )
 
-// The goal: a release is the last word of a lease, whatever automatic and explicit extensions are under way. Once it is confirmed, a
-// quorum of nodes is free for good; on no node does the key come back, or its TTL move, after it was deleted there; and what was on its
-// way to a minority is followed by its release at once.
+// The goal: a release is the last word of a lease, whatever automatic and explicit extensions are
+// under way. Once it is confirmed, a quorum of nodes is free for good; on no node does the key come
+// back, or its TTL move, after it was deleted there; and what was on its way to a minority is
+// followed by its release at once.
 func TestAReleaseIsTheLastWord(t *testing.T) {
 	t.Parallel()
 	tests := map[string]racing{
@@ -374,7 +394,10 @@ func TestAReleaseIsTheLastWord(t *testing.T) {
 					crossed := make([]bool, together)
 					var races sync.WaitGroup
 					for i := range together {
-						races.Go(func() { crossed[i], problems[i] = test.race(v, c, f, fmt.Sprint(wave, ":", i)) })
+						races.Go(func() {
+							crossed[i], problems[i] = test.race(v, c, f,
+								fmt.Sprint(wave, ":", i))
+						})
 					}
 					races.Wait()
 					for i := range together {
@@ -384,15 +407,18 @@ func TestAReleaseIsTheLastWord(t *testing.T) {
 						}
 					}
 				}
-				require.Greater(t, raced, test.waves*together/20, "too few extensions were under way when the release came")
+				require.Greater(t, raced, test.waves*together/20,
+					"too few extensions were under way when the release came")
 			})
 		})
 	}
 }
 
-// race releases one lease while it is extended. It reports whether an extension came to a node after the release began, and what went
-// wrong, if anything.
-func (r racing) race(v *virtual, c *lockpipe.Client, f *lifelines, key string) (crossed bool, problem string) {
+// race releases one lease while it is extended. It reports whether an extension came to a node
+// after the release began, and what went wrong, if anything.
+func (r racing) race(v *virtual, c *lockpipe.Client, f *lifelines, key string) (crossed bool,
+	problem string,
+) {
 	ctx := context.Background()
 	l, err := c.Acquire(ctx, key, auto(raceTTL, time.Hour)...)
 	if err != nil {
@@ -405,7 +431,8 @@ func (r racing) race(v *virtual, c *lockpipe.Client, f *lifelines, key string) (
 	for i := range r.extends {
 		extends.Go(func() {
 			time.Sleep(rand.N(raceTTL / 2))
-			if err := l.Extend(ctx, raceTTL/2+rand.N(raceTTL)); err != nil && !anyOf(err, lockpipe.ErrReleased, lockpipe.ErrNoQuorum) {
+			if err := l.Extend(ctx, raceTTL/2+rand.N(raceTTL)); err != nil &&
+				!anyOf(err, lockpipe.ErrReleased, lockpipe.ErrNoQuorum) {
 				failed[i] = err
 			}
 		})
@@ -430,14 +457,16 @@ func (r racing) race(v *virtual, c *lockpipe.Client, f *lifelines, key string) (
 	final, free := f.key(key), 0
 	for i := range v.nodes {
 		crossed = crossed || final[i].moves > began[i].moves
-		if confirmed[i].deleted || confirmed[i].moves == 0 { // an impatient acquire may have left a node out
+		if confirmed[i].deleted || confirmed[i].moves == 0 {
+			// An impatient acquire may have left a node out.
 			free++
 		}
 		switch moved := final[i].moves - confirmed[i].moves; {
 		case final[i].revived > 0:
 			problem += fmt.Sprintf("node %d: %d moves after it was deleted; ", i, final[i].revived)
 		case moved > 1, moved == 1 && final[i].last.Sub(at) > 2*raceLatency:
-			problem += fmt.Sprintf("node %d: %d moves, the last %v after the confirmation; ", i, moved, final[i].last.Sub(at))
+			problem += fmt.Sprintf("node %d: %d moves, the last %v after the confirmation; ", i,
+				moved, final[i].last.Sub(at))
 		case final[i].moves > 0 && !final[i].deleted:
 			problem += fmt.Sprintf("node %d: never deleted; ", i)
 		}

@@ -20,36 +20,50 @@ import (
 )
 
 // acquiring are all calls that acquire, each as one that only tells its error.
-var acquiring = map[string]func(ctx context.Context, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) error{
-	"TryAcquireAll": func(ctx context.Context, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) error {
+var acquiring = map[string]func(ctx context.Context, c *lockpipe.Client, keys []string,
+	opts ...lockpipe.Option) error{
+	"TryAcquireAll": func(ctx context.Context, c *lockpipe.Client, keys []string,
+		opts ...lockpipe.Option,
+	) error {
 		_, err := c.TryAcquireAll(ctx, keys, opts...)
 		return err
 	},
-	"AcquireAll": func(ctx context.Context, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) error {
+	"AcquireAll": func(ctx context.Context, c *lockpipe.Client, keys []string,
+		opts ...lockpipe.Option,
+	) error {
 		_, err := c.AcquireAll(ctx, keys, opts...)
 		return err
 	},
-	"TryAcquireEach": func(ctx context.Context, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) error {
+	"TryAcquireEach": func(ctx context.Context, c *lockpipe.Client, keys []string,
+		opts ...lockpipe.Option,
+	) error {
 		var errs []error
 		for _, r := range c.TryAcquireEach(ctx, keys, opts...) {
 			errs = append(errs, r.Err)
 		}
 		return errors.Join(errs...)
 	},
-	"TryAcquire": func(ctx context.Context, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) error {
+	"TryAcquire": func(ctx context.Context, c *lockpipe.Client, keys []string,
+		opts ...lockpipe.Option,
+	) error {
 		_, err := c.TryAcquire(ctx, keys[0], opts...)
 		return err
 	},
-	"Acquire": func(ctx context.Context, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) error {
+	"Acquire": func(ctx context.Context, c *lockpipe.Client, keys []string,
+		opts ...lockpipe.Option,
+	) error {
 		_, err := c.Acquire(ctx, keys[0], opts...)
 		return err
 	},
-	"Do": func(ctx context.Context, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) error {
+	"Do": func(ctx context.Context, c *lockpipe.Client, keys []string,
+		opts ...lockpipe.Option,
+	) error {
 		return c.Do(ctx, keys[0], func(context.Context) error { return nil }, opts...)
 	},
 }
 
-// Goal: keys that no node can hold, or no call can carry, are ErrInvalid in every call, the text tells which, and nothing was sent.
+// Goal: keys that no node can hold, or no call can carry, are ErrInvalid in every call, the text
+// tells which, and nothing was sent.
 func TestKeysThatMakeNoSenseAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -63,13 +77,19 @@ func TestKeysThatMakeNoSenseAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		keys []string
 		says string
 	}{
-		"empty":                        {[]string{""}, "key 1 of 1 is empty"},
-		"empty among others":           {[]string{"a", "b", "", "c"}, "key 3 of 4 is empty"},
-		"more than a MiB":              {[]string{strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
-		"a MiB, and the prefix":        {[]string{"a", strings.Repeat("x", 1<<20)}, "key 2 of 2"},
-		"more than a call takes":       {many, "65537 keys"},
-		"our own":                      {[]string{"lockpipe:fence:k"}, `key 1 of 1, "lockpipe:fence:k", begins with "lockpipe:"`},
-		"our own among others":         {[]string{"a", "lockpipe:"}, `key 2 of 2, "lockpipe:", begins with "lockpipe:"`},
+		"empty":                  {[]string{""}, "key 1 of 1 is empty"},
+		"empty among others":     {[]string{"a", "b", "", "c"}, "key 3 of 4 is empty"},
+		"more than a MiB":        {[]string{strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
+		"a MiB, and the prefix":  {[]string{"a", strings.Repeat("x", 1<<20)}, "key 2 of 2"},
+		"more than a call takes": {many, "65537 keys"},
+		"our own": {
+			[]string{"lockpipe:fence:k"},
+			`key 1 of 1, "lockpipe:fence:k", begins with "lockpipe:"`,
+		},
+		"our own among others": {
+			[]string{"a", "lockpipe:"},
+			`key 2 of 2, "lockpipe:", begins with "lockpipe:"`,
+		},
 		"none":                         {[]string{}, "no keys"},
 		"nil":                          {nil, "no keys"},
 		"empty, given again and again": {[]string{"", "", ""}, "key 1 of 3 is empty"},
@@ -88,14 +108,16 @@ func TestKeysThatMakeNoSenseAreRefusedBeforeAnythingIsSent(t *testing.T) {
 			})
 		}
 	}
-	require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"lockpipe:admitted"}, func(*lockpipe.Lease, error) {}), lockpipe.ErrInvalid)
+	require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"lockpipe:admitted"},
+		func(*lockpipe.Lease, error) {}), lockpipe.ErrInvalid)
 	require.Empty(t, c.TryAcquireEach(t.Context(), nil))
 	require.Empty(t, c.TryAcquireEach(t.Context(), []string{}))
 	require.Equal(t, before, traffic(t, nodes), "something was sent")
 }
 
 // Goal: every call refuses a key that has, with its Prefix, a name that a client of another Prefix
-// uses for itself. New refuses a Prefix that has one. What only looks alike is a key like any other.
+// uses for itself. New refuses a Prefix that has one. What only looks alike is a key like any
+// other.
 func TestNamesOfOtherClientsAreRefused(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
@@ -153,7 +175,8 @@ func TestAKeyThatIsRefusedIsNotRepeatedInTheError(t *testing.T) {
 	require.Less(t, len(err.Error()), 300)
 }
 
-// Goal: every option with a value that makes no sense is ErrInvalid in every call, names itself and the value, and nothing was sent.
+// Goal: every option with a value that makes no sense is ErrInvalid in every call, names itself and
+// the value, and nothing was sent.
 func TestOptionsThatMakeNoSenseAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -163,23 +186,39 @@ func TestOptionsThatMakeNoSenseAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		option lockpipe.Option
 		says   []string
 	}{
-		"TTL zero":           {lockpipe.WithTTL(0), []string{"WithTTL", "0s"}},
-		"TTL negative":       {lockpipe.WithTTL(-time.Second), []string{"WithTTL", "-1s"}},
-		"TTL below a milli":  {lockpipe.WithTTL(1), []string{"WithTTL", "1ns"}},
-		"TTL below 10 ms":    {lockpipe.WithTTL(10*time.Millisecond - 1), []string{"WithTTL", "9.999999ms", "10ms"}},
-		"TTL above MaxTTL":   {lockpipe.WithTTL(time.Minute + 1), []string{"WithTTL", "1m0.000000001s", "MaxTTL"}},
-		"TTL without end":    {lockpipe.WithTTL(1<<63 - 1), []string{"WithTTL", "MaxTTL"}},
-		"TTL from below":     {lockpipe.WithTTL(-1 << 63), []string{"WithTTL"}},
-		"attempts negative":  {lockpipe.WithMaxAttempts(-1), []string{"WithMaxAttempts", "-1"}},
-		"delay crossed":      {lockpipe.WithRetryDelay(2*time.Second, time.Second), []string{"WithRetryDelay", "2s", "1s"}},
-		"delay negative":     {lockpipe.WithRetryDelay(-time.Second, time.Second), []string{"WithRetryDelay", "-1s"}},
-		"delay all negative": {lockpipe.WithRetryDelay(-2*time.Second, -time.Second), []string{"WithRetryDelay", "-2s", "-1s"}},
-		"an empty option":    {lockpipe.Option{}, []string{"Option"}},
+		"TTL zero":          {lockpipe.WithTTL(0), []string{"WithTTL", "0s"}},
+		"TTL negative":      {lockpipe.WithTTL(-time.Second), []string{"WithTTL", "-1s"}},
+		"TTL below a milli": {lockpipe.WithTTL(1), []string{"WithTTL", "1ns"}},
+		"TTL below 10 ms": {lockpipe.WithTTL(10*time.Millisecond - 1), []string{
+			"WithTTL",
+			"9.999999ms", "10ms",
+		}},
+		"TTL above MaxTTL": {lockpipe.WithTTL(time.Minute + 1), []string{
+			"WithTTL",
+			"1m0.000000001s", "MaxTTL",
+		}},
+		"TTL without end":   {lockpipe.WithTTL(1<<63 - 1), []string{"WithTTL", "MaxTTL"}},
+		"TTL from below":    {lockpipe.WithTTL(-1 << 63), []string{"WithTTL"}},
+		"attempts negative": {lockpipe.WithMaxAttempts(-1), []string{"WithMaxAttempts", "-1"}},
+		"delay crossed": {
+			lockpipe.WithRetryDelay(2*time.Second, time.Second),
+			[]string{"WithRetryDelay", "2s", "1s"},
+		},
+		"delay negative": {
+			lockpipe.WithRetryDelay(-time.Second, time.Second),
+			[]string{"WithRetryDelay", "-1s"},
+		},
+		"delay all negative": {
+			lockpipe.WithRetryDelay(-2*time.Second, -time.Second),
+			[]string{"WithRetryDelay", "-2s", "-1s"},
+		},
+		"an empty option": {lockpipe.Option{}, []string{"Option"}},
 	}
 	for name, test := range tests {
 		for call, acquire := range acquiring {
 			t.Run(name+"/"+call, func(t *testing.T) {
-				err := acquire(t.Context(), c, []string{"k"}, lockpipe.WithRetryDelay(0, 0), test.option)
+				err := acquire(t.Context(), c, []string{"k"}, lockpipe.WithRetryDelay(0, 0),
+					test.option)
 				require.ErrorIs(t, err, lockpipe.ErrInvalid)
 				for _, s := range test.says {
 					require.ErrorContains(t, err, s)
@@ -213,7 +252,8 @@ func TestOptionsAtTheEdgeAreTaken(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: the longest possible delay between two attempts does not make the sum overflow, and the wait still ends with its ctx.
+// Goal: the longest possible delay between two attempts does not make the sum overflow, and the
+// wait still ends with its ctx.
 func TestAHugeRetryDelayWaitsInsteadOfPanicking(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(t *testing.T, _ *virtual, c *lockpipe.Client) {
@@ -221,13 +261,17 @@ func TestAHugeRetryDelayWaitsInsteadOfPanicking(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		var err error
-		require.NotPanics(t, func() { _, err = c.Acquire(ctx, "k", lockpipe.WithRetryDelay(0, 1<<63-1)) })
+		require.NotPanics(t, func() {
+			_, err = c.Acquire(ctx, "k", lockpipe.WithRetryDelay(0,
+				1<<63-1))
+		})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.ErrorIs(t, err, lockpipe.ErrHeld)
 	})
 }
 
-// Goal: Extend with a TTL that makes no sense is ErrInvalid with the value, nothing was sent, and the lease is as it was.
+// Goal: Extend with a TTL that makes no sense is ErrInvalid with the value, nothing was sent, and
+// the lease is as it was.
 func TestExtendWithATTLThatMakesNoSenseChangesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -236,7 +280,8 @@ func TestExtendWithATTLThatMakesNoSenseChangesNothing(t *testing.T) {
 	onEvery(t, nodes, span(0, 3), "k", l.Token())
 	before, until := traffic(t, nodes), l.Until()
 	for value, ttl := range map[string]time.Duration{
-		"0s": 0, "-1s": -time.Second, "1ns": 1, "9.999999ms": 10*time.Millisecond - 1, "1m0.001s": time.Minute + time.Millisecond,
+		"0s": 0, "-1s": -time.Second, "1ns": 1, "9.999999ms": 10*time.Millisecond - 1,
+		"1m0.001s": time.Minute + time.Millisecond,
 	} {
 		err := l.Extend(t.Context(), ttl)
 		require.ErrorIs(t, err, lockpipe.ErrInvalid, value)
@@ -253,7 +298,10 @@ func TestAKeyGivenTwiceIsOneKey(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))
-	for name, keys := range map[string][]string{"at once": {"a", "a", "b", "c"}, "later": {"a", "b", "a", "c", "b"}, "last": {"a", "b", "c", "c"}} {
+	for name, keys := range map[string][]string{"at once": {"a", "a", "b", "c"}, "later": {
+		"a", "b",
+		"a", "c", "b",
+	}, "last": {"a", "b", "c", "c"}} {
 		given := append([]string(nil), keys...)
 		l, err := c.TryAcquireAll(t.Context(), keys)
 		require.NoError(t, err, name)
@@ -271,7 +319,8 @@ func TestAKeyGivenTwiceIsOneKey(t *testing.T) {
 	require.Equal(t, []string{"a"}, l.Keys())
 }
 
-// Goal: in TryAcquireEach the entries of one key share one lease or one error, and all entries are in the order of the call.
+// Goal: in TryAcquireEach the entries of one key share one lease or one error, and all entries are
+// in the order of the call.
 func TestEntriesOfOneKeyShareOneResult(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -293,7 +342,8 @@ func TestEntriesOfOneKeyShareOneResult(t *testing.T) {
 	require.Same(t, results[0].Lease, results[3].Lease)
 	require.Same(t, results[0].Lease, results[5].Lease)
 	require.NotEqual(t, results[0].Lease.Token(), results[2].Lease.Token())
-	require.NoError(t, c.ReleaseAll(t.Context(), results[0].Lease, results[2].Lease, results[3].Lease, holder))
+	require.NoError(t, c.ReleaseAll(t.Context(), results[0].Lease, results[2].Lease,
+		results[3].Lease, holder))
 	nothingLeft(t, nodes)
 }
 
@@ -346,7 +396,8 @@ func allBytes() string {
 	return string(all)
 }
 
-// Goal: 10,000 keys in one call are acquired, extended and released as a whole, and nothing is left.
+// Goal: 10,000 keys in one call are acquired, extended and released as a whole, and nothing is
+// left.
 func TestTenThousandKeysInOneCall(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -414,8 +465,10 @@ func TestDoWithoutAFunctionAcquiresNothing(t *testing.T) {
 func TestANumberWithoutAUnitIsRecognised(t *testing.T) {
 	t.Parallel()
 	one := []string{"127.0.0.1:1"}
-	refusedConfig(t, lockpipe.Config{Nodes: one, TTL: 5}, "Config.TTL is 5ns", "did you mean 5*time.Second?")
-	refusedConfig(t, lockpipe.Config{Nodes: one, MaxTTL: 60}, "Config.MaxTTL is 60ns", "60*time.Second?")
+	refusedConfig(t, lockpipe.Config{Nodes: one, TTL: 5}, "Config.TTL is 5ns",
+		"did you mean 5*time.Second?")
+	refusedConfig(t, lockpipe.Config{Nodes: one, MaxTTL: 60}, "Config.MaxTTL is 60ns",
+		"60*time.Second?")
 	refusedConfig(t, lockpipe.Config{Nodes: one, NodeTimeout: 50},
 		"Config.NodeTimeout is 50ns", "at least 1ms", "did you mean 50*time.Millisecond?")
 	nodes := lockpipetest.StartRealT(t, 1)
@@ -457,7 +510,11 @@ func TestANilContextIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	var none context.Context
 	calls := map[string]func() error{
 		"AcquireAsync": func() error {
-			return c.AcquireAsync(none, []string{"k"}, func(*lockpipe.Lease, error) { t.Error("called") })
+			return c.AcquireAsync(none, []string{"k"}, func(*lockpipe.Lease,
+				error,
+			) {
+				t.Error("called")
+			})
 		},
 		"Extend":     func() error { return held.Extend(none, longTTL) },
 		"Release":    func() error { return held.Release(none) },
@@ -506,7 +563,8 @@ func refusedConfig(t *testing.T, cfg lockpipe.Config, says ...string) {
 	require.Zero(t, dials.Load(), "something was dialled")
 }
 
-// Goal: a Config field that makes no sense, alone or beside another, is ErrInvalid and names the field and the value.
+// Goal: a Config field that makes no sense, alone or beside another, is ErrInvalid and names the
+// field and the value.
 func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
 	one := []string{"127.0.0.1:1"}
@@ -514,25 +572,55 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 		cfg  lockpipe.Config
 		says []string
 	}{
-		"TTL negative":         {lockpipe.Config{Nodes: one, TTL: -time.Second}, []string{"Config.TTL", "-1s"}},
-		"MaxTTL negative":      {lockpipe.Config{Nodes: one, MaxTTL: -time.Second}, []string{"Config.MaxTTL", "-1s"}},
-		"NodeTimeout negative": {lockpipe.Config{Nodes: one, NodeTimeout: -1}, []string{"Config.NodeTimeout", "-1ns"}},
-		"TTL below 10 ms":      {lockpipe.Config{Nodes: one, TTL: 9 * time.Millisecond}, []string{"Config.TTL", "9ms", "10ms"}},
-		"MaxTTL below 10 ms":   {lockpipe.Config{Nodes: one, MaxTTL: 9 * time.Millisecond}, []string{"Config.MaxTTL", "9ms", "10ms"}},
-		"TTL above MaxTTL":     {lockpipe.Config{Nodes: one, TTL: 3 * time.Second, MaxTTL: 2 * time.Second}, []string{"Config.TTL", "3s", "MaxTTL", "2s"}},
-		"RestartGuard unknown": {lockpipe.Config{Nodes: one, RestartGuard: 3}, []string{"Config.RestartGuard", "GuardMode(3)", "GuardStrict"}},
+		"TTL negative": {
+			lockpipe.Config{Nodes: one, TTL: -time.Second},
+			[]string{"Config.TTL", "-1s"},
+		},
+		"MaxTTL negative": {
+			lockpipe.Config{Nodes: one, MaxTTL: -time.Second},
+			[]string{"Config.MaxTTL", "-1s"},
+		},
+		"NodeTimeout negative": {
+			lockpipe.Config{Nodes: one, NodeTimeout: -1},
+			[]string{"Config.NodeTimeout", "-1ns"},
+		},
+		"TTL below 10 ms": {
+			lockpipe.Config{Nodes: one, TTL: 9 * time.Millisecond},
+			[]string{"Config.TTL", "9ms", "10ms"},
+		},
+		"MaxTTL below 10 ms": {
+			lockpipe.Config{Nodes: one, MaxTTL: 9 * time.Millisecond},
+			[]string{"Config.MaxTTL", "9ms", "10ms"},
+		},
+		"TTL above MaxTTL": {lockpipe.Config{
+			Nodes: one, TTL: 3 * time.Second,
+			MaxTTL: 2 * time.Second,
+		}, []string{"Config.TTL", "3s", "MaxTTL", "2s"}},
+		"RestartGuard unknown": {
+			lockpipe.Config{Nodes: one, RestartGuard: 3},
+			[]string{"Config.RestartGuard", "GuardMode(3)", "GuardStrict"},
+		},
 		"NodeTimeout above TTL": {
 			lockpipe.Config{Nodes: one, NodeTimeout: 2 * time.Second, TTL: time.Second},
 			[]string{"Config.NodeTimeout", "2s", "TTL", "1s"},
 		},
-		"NodeTimeout above default TTL": {lockpipe.Config{Nodes: one, NodeTimeout: 11 * time.Second}, []string{"Config.NodeTimeout", "11s", "TTL", "10s"}},
+		"NodeTimeout above default TTL": {lockpipe.Config{
+			Nodes:       one,
+			NodeTimeout: 11 * time.Second,
+		}, []string{"Config.NodeTimeout", "11s", "TTL", "10s"}},
 		"NodeTimeout above MaxTTL as TTL": {
 			lockpipe.Config{Nodes: one, NodeTimeout: 2 * time.Second, MaxTTL: time.Second},
 			[]string{"Config.NodeTimeout", "2s", "TTL", "1s"},
 		},
-		"Prefix of our own names": {lockpipe.Config{Nodes: one, Prefix: "lockpipe:app:"}, []string{"Config.Prefix", `"lockpipe:app:"`}},
-		"no nodes":                {lockpipe.Config{}, []string{"Config.Nodes", "empty"}},
-		"empty nodes":             {lockpipe.Config{Nodes: []string{}}, []string{"Config.Nodes", "empty"}},
+		"Prefix of our own names": {
+			lockpipe.Config{Nodes: one, Prefix: "lockpipe:app:"},
+			[]string{"Config.Prefix", `"lockpipe:app:"`},
+		},
+		"no nodes": {lockpipe.Config{}, []string{"Config.Nodes", "empty"}},
+		"empty nodes": {lockpipe.Config{Nodes: []string{}}, []string{
+			"Config.Nodes",
+			"empty",
+		}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) { refusedConfig(t, test.cfg, test.says...) })
@@ -544,7 +632,8 @@ func TestAConfigThatMakesNoSenseIsRefused(t *testing.T) {
 	refusedConfig(t, lockpipe.Config{Nodes: many}, "Config.Nodes", "65", "64")
 }
 
-// Goal: one master that is listed twice would have two votes, so it is refused in whatever form it is written.
+// Goal: one master that is listed twice would have two votes, so it is refused in whatever form it
+// is written.
 func TestAMasterListedTwiceIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{
@@ -563,13 +652,14 @@ func TestAMasterListedTwiceIsRefused(t *testing.T) {
 		{"unix:///tmp/a.sock", "unix://user:secret@/tmp/a.sock"},
 	} {
 		t.Run(pair[0]+" and "+strings.ReplaceAll(pair[1], "secret", "..."), func(t *testing.T) {
-			refusedConfig(t, lockpipe.Config{Nodes: []string{pair[0], "127.0.0.1:1", pair[1]}}, "Config.Nodes[2]", "Nodes[0]")
+			refusedConfig(t, lockpipe.Config{Nodes: []string{pair[0], "127.0.0.1:1", pair[1]}},
+				"Config.Nodes[2]", "Nodes[0]")
 		})
 	}
 }
 
-// Goal: a node that cannot be understood is ErrInvalid and named by its place, and the error never shows a password, also where the
-// password itself is what makes the URL unreadable.
+// Goal: a node that cannot be understood is ErrInvalid and named by its place, and the error never
+// shows a password, also where the password itself is what makes the URL unreadable.
 func TestANodeThatIsNoURLIsRefusedWithoutItsPassword(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
@@ -613,7 +703,8 @@ func TestANodeThatIsNoURLIsRefusedWithoutItsPassword(t *testing.T) {
 	}
 	for name, node := range tests {
 		t.Run(name, func(t *testing.T) {
-			refusedConfig(t, lockpipe.Config{Nodes: []string{"127.0.0.1:1", node, "127.0.0.1:2"}}, "Config.Nodes[1]")
+			refusedConfig(t, lockpipe.Config{Nodes: []string{"127.0.0.1:1", node, "127.0.0.1:2"}},
+				"Config.Nodes[1]")
 		})
 	}
 }
@@ -622,12 +713,17 @@ func TestANodeThatIsNoURLIsRefusedWithoutItsPassword(t *testing.T) {
 func TestWaysToWriteANodeThatAreTaken(t *testing.T) {
 	t.Parallel()
 	for _, node := range []string{
-		"host:6379", "redis://host", "redis://host:6379/", "redis://host:6379/3", "redis://user:secret@host:6379/0", "redis://:secret@host:6379", "rediss://host:6380",
-		"unix:///var/run/redis.sock", "[::1]:6379", "redis://[::1]:6379", "redis://host:6379?db=2", "redis://user:se%2Fcr%3Fet@host:6379",
+		"host:6379", "redis://host", "redis://host:6379/", "redis://host:6379/3",
+		"redis://user:secret@host:6379/0", "redis://:secret@host:6379", "rediss://host:6380",
+		"unix:///var/run/redis.sock", "[::1]:6379", "redis://[::1]:6379", "redis://host:6379?db=2",
+		"redis://user:se%2Fcr%3Fet@host:6379",
 	} {
 		c, err := lockpipe.New(lockpipe.Config{
 			Nodes: []string{node}, Logger: slog.New(slog.DiscardHandler),
-			Dial: func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed },
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				return nil,
+					net.ErrClosed
+			},
 		})
 		if assert.NoError(t, err, node) {
 			assert.NotContains(t, c.Nodes()[0].Addr, "secret")
@@ -642,13 +738,18 @@ func TestAPasswordIsNeverShown(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	var log lockedBuffer
 	c := newClient(t, nodes, timeout(time.Second), func(cfg *lockpipe.Config) {
-		cfg.Nodes = []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://alice:secret@", 1)}
+		cfg.Nodes = []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://alice:secret@",
+			1)}
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	})
-	eventually(t, func() bool { return c.Nodes()[0].State == lockpipe.NodeDown }, "the node accepts a wrong password")
+	eventually(t, func() bool { return c.Nodes()[0].State == lockpipe.NodeDown },
+		"the node accepts a wrong password")
 	_, err := c.TryAcquire(t.Context(), "k")
 	blames(t, err, nodes, []int{0}, "WRONGPASS")
-	for _, text := range []string{err.Error(), fmt.Sprintf("%+v", c.Nodes()), c.Nodes()[0].Err.Error(), log.String()} {
+	for _, text := range []string{
+		err.Error(), fmt.Sprintf("%+v", c.Nodes()),
+		c.Nodes()[0].Err.Error(), log.String(),
+	} {
 		require.NotContains(t, text, "secret")
 		require.NotContains(t, text, "alice")
 	}

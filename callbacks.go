@@ -10,14 +10,15 @@ import (
 )
 
 const (
-	// maxCallbacks is the most callbacks that run at the same time: many more than there are cores, because they may wait.
+	// maxCallbacks is the most callbacks that run at the same time: many more than there are cores,
+	// because they may wait.
 	maxCallbacks = 64
 	// maxNotices is the most callbacks that wait: eight megabytes of pointers.
 	maxNotices = 1 << 20
 )
 
-// callbacks runs the functions of the user, in order, on a pool of goroutines of its own, so that nothing else waits for
-// them. The pool is made when it is first needed.
+// callbacks runs the functions of the user, in order, on a pool of goroutines of its own, so that
+// nothing else waits for them. The pool is made when it is first needed.
 type callbacks struct {
 	logger  *slog.Logger
 	panics  atomic.Uint64
@@ -62,8 +63,9 @@ func (c *callbacks) grow() {
 	}
 }
 
-// start starts one more goroutine; mu is held. The pool has no limit of its own, so this never waits: in a full pool it can miss that a goroutine
-// was ended by its callback, and would wait for ever.
+// start starts one more goroutine; mu is held. The pool has no limit of its own, so this never
+// waits: in a full pool it can miss that a goroutine was ended by its callback, and would wait for
+// ever.
 func (c *callbacks) start() error {
 	if c.pool == nil {
 		pool, err := ants.NewPool(-1)
@@ -125,7 +127,8 @@ func (c *callbacks) guard(f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			c.panics.Add(1)
-			c.logger.Error("lockpipe: a callback panicked", slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+			c.logger.Error("lockpipe: a callback panicked", slog.Any("panic", p),
+				slog.String("stack", string(debug.Stack())))
 		}
 	}()
 	f()

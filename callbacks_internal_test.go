@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: callbacks that end their goroutine while all others are busy are made up for each time. A pool with a limit misses one of some
-// hundred thousand, and then nobody is ever told of anything again.
+// The goal: callbacks that end their goroutine while all others are busy are made up for each time.
+// A pool with a limit misses one of some hundred thousand, and then nobody is ever told of anything
+// again.
 func TestGoroutinesThatCallbacksEndAreReplaced(t *testing.T) {
 	const many = 100_000
 	c := &callbacks{logger: slog.New(slog.DiscardHandler)}

@@ -20,15 +20,21 @@ import (
 	"go.uber.org/goleak"
 )
 
-// shape is one kind of acquiring call: its keys begin with name, and it gives back what it got, and the error of all that it did not get.
-type shape func(ctx context.Context, c *lockpipe.Client, name string, opts ...lockpipe.Option) ([]*lockpipe.Lease, error)
+// shape is one kind of acquiring call: its keys begin with name, and it gives back what it got, and
+// the error of all that it did not get.
+type shape func(ctx context.Context, c *lockpipe.Client, name string,
+	opts ...lockpipe.Option) ([]*lockpipe.Lease, error)
 
 // shapes differ in what is sent: one SET, one script call, more than fit into one, and many claims.
 var shapes = map[string]shape{
-	"one": func(ctx context.Context, c *lockpipe.Client, name string, opts ...lockpipe.Option) ([]*lockpipe.Lease, error) {
+	"one": func(ctx context.Context, c *lockpipe.Client, name string,
+		opts ...lockpipe.Option,
+	) ([]*lockpipe.Lease, error) {
 		return alone(c.TryAcquire(ctx, name+":0", opts...))
 	},
-	"waiting": func(ctx context.Context, c *lockpipe.Client, name string, opts ...lockpipe.Option) ([]*lockpipe.Lease, error) {
+	"waiting": func(ctx context.Context, c *lockpipe.Client, name string,
+		opts ...lockpipe.Option,
+	) ([]*lockpipe.Lease, error) {
 		return alone(c.Acquire(ctx, name+":0", opts...))
 	},
 	"three":   all(3),
@@ -37,16 +43,23 @@ var shapes = map[string]shape{
 	"each 60": each(60),
 }
 
-func alone(l *lockpipe.Lease, err error) ([]*lockpipe.Lease, error) { return []*lockpipe.Lease{l}, err }
+func alone(l *lockpipe.Lease, err error) ([]*lockpipe.Lease, error) {
+	return []*lockpipe.Lease{l},
+		err
+}
 
 func all(n int) shape {
-	return func(ctx context.Context, c *lockpipe.Client, name string, opts ...lockpipe.Option) ([]*lockpipe.Lease, error) {
+	return func(ctx context.Context, c *lockpipe.Client, name string,
+		opts ...lockpipe.Option,
+	) ([]*lockpipe.Lease, error) {
 		return alone(c.TryAcquireAll(ctx, keysOf(name, n), opts...))
 	}
 }
 
 func each(n int) shape {
-	return func(ctx context.Context, c *lockpipe.Client, name string, opts ...lockpipe.Option) (got []*lockpipe.Lease, err error) {
+	return func(ctx context.Context, c *lockpipe.Client, name string,
+		opts ...lockpipe.Option,
+	) (got []*lockpipe.Lease, err error) {
 		for _, r := range c.TryAcquireEach(ctx, keysOf(name, n), opts...) {
 			got, err = append(got, r.Lease), errors.Join(err, r.Err)
 		}
@@ -62,7 +75,8 @@ func keysOf(name string, n int) []string {
 	return keys
 }
 
-// Goal: an attempt that a majority refuses leaves nothing on the minority that granted, nor a part of its keys anywhere.
+// Goal: an attempt that a majority refuses leaves nothing on the minority that granted, nor a part
+// of its keys anywhere.
 func TestARefusedAttemptLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -75,7 +89,8 @@ func TestARefusedAttemptLeavesNothing(t *testing.T) {
 		require.ErrorIs(t, err, lockpipe.ErrHeld, name)
 		require.NoError(t, c.ReleaseAll(t.Context(), got...), name)
 	}
-	_, err := c.TryAcquireAll(t.Context(), append(keysOf("key", 600)[1:], "key:0")) // the last part is refused, after the others were granted
+	// The last part is refused, after the others were granted.
+	_, err := c.TryAcquireAll(t.Context(), append(keysOf("key", 600)[1:], "key:0"))
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
 	caughtUp(t, c, nodes)
 	nothingLeft(t, nodes, 3, 4)
@@ -85,37 +100,52 @@ func TestARefusedAttemptLeavesNothing(t *testing.T) {
 // interruption is one way for a call to end while nodes have not answered.
 type interruption struct {
 	nodeTimeout time.Duration
-	ends        error // of the caller's ctx, when the healthy node has granted; nil where it does not end
-	givenUp     bool  // the client gives up the silent connections before they speak again
-	want        []error
-	notWant     []error
+	// Of the caller's ctx, when the healthy node has granted; nil where it does not end.
+	ends    error
+	givenUp bool // the client gives up the silent connections before they speak again
+	want    []error
+	notWant []error
 }
 
 var interruptions = map[string]interruption{
 	"cancelled": {
 		nodeTimeout: 10 * time.Second, ends: context.Canceled,
-		want: []error{context.Canceled, lockpipe.ErrNoQuorum}, notWant: []error{lockpipe.ErrHeld, context.DeadlineExceeded},
+		want: []error{context.Canceled, lockpipe.ErrNoQuorum}, notWant: []error{
+			lockpipe.ErrHeld,
+			context.DeadlineExceeded,
+		},
 	},
 	"cancelled, and connections given up": {
 		nodeTimeout: 10 * time.Second, ends: context.Canceled, givenUp: true,
-		want: []error{context.Canceled, lockpipe.ErrNoQuorum}, notWant: []error{lockpipe.ErrHeld, context.DeadlineExceeded},
+		want: []error{context.Canceled, lockpipe.ErrNoQuorum}, notWant: []error{
+			lockpipe.ErrHeld,
+			context.DeadlineExceeded,
+		},
 	},
 	"deadline": {
 		nodeTimeout: 10 * time.Second, ends: context.DeadlineExceeded,
-		want: []error{context.DeadlineExceeded, lockpipe.ErrNoQuorum}, notWant: []error{lockpipe.ErrHeld, context.Canceled},
+		want:    []error{context.DeadlineExceeded, lockpipe.ErrNoQuorum},
+		notWant: []error{lockpipe.ErrHeld, context.Canceled},
 	},
 	"node timeout": {
 		nodeTimeout: 200 * time.Millisecond,
-		want:        []error{lockpipe.ErrNoQuorum}, notWant: []error{lockpipe.ErrHeld, context.DeadlineExceeded, context.Canceled},
+		want:        []error{lockpipe.ErrNoQuorum}, notWant: []error{
+			lockpipe.ErrHeld,
+			context.DeadlineExceeded, context.Canceled,
+		},
 	},
 	"connections given up": {
 		nodeTimeout: 10 * time.Second, givenUp: true,
-		want: []error{lockpipe.ErrNoQuorum}, notWant: []error{lockpipe.ErrHeld, context.DeadlineExceeded, context.Canceled},
+		want: []error{lockpipe.ErrNoQuorum}, notWant: []error{
+			lockpipe.ErrHeld,
+			context.DeadlineExceeded, context.Canceled,
+		},
 	},
 }
 
-// Goal: however a call ends while a majority is silent, no node keeps anything of it when it speaks again, also not what it was sent
-// on a connection that is gone, and whoever comes next finds the keys free.
+// Goal: however a call ends while a majority is silent, no node keeps anything of it when it speaks
+// again, also not what it was sent on a connection that is gone, and whoever comes next finds the
+// keys free.
 func TestAnInterruptedCallLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, in := range interruptions {
@@ -204,8 +234,8 @@ func (c *endingContext) Err() error {
 	}
 }
 
-// Goal: connections that are killed in the middle of a load cost some calls their quorum, and nothing else: nothing is lost, and
-// nothing is left.
+// Goal: connections that are killed in the middle of a load cost some calls their quorum, and
+// nothing else: nothing is lost, and nothing is left.
 func TestConnectionsKilledUnderLoadLeaveNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -221,7 +251,8 @@ func TestConnectionsKilledUnderLoadLeaveNothing(t *testing.T) {
 	for _, err := range load.stop() {
 		require.True(t, anyOf(err, lockpipe.ErrHeld, lockpipe.ErrNoQuorum), "%v", err)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
-		require.False(t, anyOf(err, lockpipe.ErrLost, lockpipe.ErrExpired, lockpipe.ErrInvalid, lockpipe.ErrOverloaded), "%v", err)
+		require.False(t, anyOf(err, lockpipe.ErrLost, lockpipe.ErrExpired, lockpipe.ErrInvalid,
+			lockpipe.ErrOverloaded), "%v", err)
 	}
 	caughtUp(t, c, nodes)
 	nothingLeft(t, nodes)
@@ -312,7 +343,8 @@ func (w *load) stop() []error {
 	return w.errs
 }
 
-// Goal: Close lets the calls that are under way end with ErrClosed, and leaves nothing of them or of what they held.
+// Goal: Close lets the calls that are under way end with ErrClosed, and leaves nothing of them or
+// of what they held.
 func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -340,8 +372,8 @@ func TestCloseUnderLoadLeavesNothing(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()), "a second Close")
 }
 
-// Goal: Close while calls are pending on silent nodes ends them, and when the nodes speak again before Close has to give up, nothing
-// is left there.
+// Goal: Close while calls are pending on silent nodes ends them, and when the nodes speak again
+// before Close has to give up, nothing is left there.
 func TestCloseWhileCallsArePendingLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -362,7 +394,8 @@ func TestCloseWhileCallsArePendingLeavesNothing(t *testing.T) {
 	closed := later(func() error { return c.Close(t.Context()) })
 	for name, end := range pending {
 		r := receive(t, end, "a call goes on after Close: "+name)
-		require.True(t, anyOf(r.err, lockpipe.ErrClosed, lockpipe.ErrNoQuorum), "%s: %v", name, r.err)
+		require.True(t, anyOf(r.err, lockpipe.ErrClosed, lockpipe.ErrNoQuorum), "%s: %v", name,
+			r.err)
 		for _, l := range r.got {
 			require.Nil(t, l, name)
 		}
@@ -410,7 +443,8 @@ func TestCloseReleasesWhatIsHeld(t *testing.T) {
 // Goal: Close with a silent or dead minority still deletes on all others, and is no error.
 func TestCloseReleasesWhatIsHeldThoughAMinorityIsGone(t *testing.T) {
 	t.Parallel()
-	for name, strike := range map[string]func(*lockpipetest.Nodes, int) error{"frozen": (*lockpipetest.Nodes).Freeze, "killed": (*lockpipetest.Nodes).Kill} {
+	for name, strike := range map[string]func(*lockpipetest.Nodes,
+		int) error{"frozen": (*lockpipetest.Nodes).Freeze, "killed": (*lockpipetest.Nodes).Kill} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nodes := lockpipetest.StartRealT(t, 3)
@@ -444,8 +478,8 @@ func TestCloseSaysWhatItCouldNotRelease(t *testing.T) {
 	})
 }
 
-// Goal: what a silent node was sent for a lease that has run out meanwhile is deleted when it speaks again, instead of beginning its
-// whole time there.
+// Goal: what a silent node was sent for a lease that has run out meanwhile is deleted when it
+// speaks again, instead of beginning its whole time there.
 func TestAnExpiredLeaseLeavesNothingOnANodeThatWasSilent(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -455,7 +489,8 @@ func TestAnExpiredLeaseLeavesNothingOnANodeThatWasSilent(t *testing.T) {
 	require.NoError(t, err)
 	ended(t, l)
 	over(t, l, lockpipe.ErrExpired)
-	eventually(t, func() bool { return c.Nodes()[0].PendingReleases > 0 }, "no release is kept for the silent node")
+	eventually(t, func() bool { return c.Nodes()[0].PendingReleases > 0 },
+		"no release is kept for the silent node")
 	eventually(t, func() bool { return c.Stats().PendingReleases > 0 }, "Stats do not count it")
 	require.NoError(t, nodes.Thaw(0))
 	eventually(t, func() bool {
@@ -466,7 +501,8 @@ func TestAnExpiredLeaseLeavesNothingOnANodeThatWasSilent(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a release that a silent minority does not answer is nil, and takes effect there when it speaks again.
+// Goal: a release that a silent minority does not answer is nil, and takes effect there when it
+// speaks again.
 func TestAReleaseReachesAMinorityThatWasSilent(t *testing.T) {
 	t.Parallel()
 	for _, givenUp := range []bool{false, true} {
@@ -510,8 +546,8 @@ func thaw(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
 	}
 }
 
-// Goal: a release that a majority does not answer is ErrNoQuorum, or the caller's ctx error, goes on in the background, and is nil
-// when it is repeated after the nodes spoke again.
+// Goal: a release that a majority does not answer is ErrNoQuorum, or the caller's ctx error, goes
+// on in the background, and is nil when it is repeated after the nodes spoke again.
 func TestAReleaseThatIsNotConfirmedGoesOn(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -533,8 +569,10 @@ func TestAReleaseThatIsNotConfirmedGoesOn(t *testing.T) {
 	require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrReleased)
 	nothingLeft(t, nodes, 3, 4)
 	thaw(t, nodes, 0, 1, 2)
-	eventually(t, func() bool { return l.Release(t.Context()) == nil }, "the repeated release is not confirmed")
-	eventually(t, func() bool { return other.Release(t.Context()) == nil }, "the other repeated release is not confirmed")
+	eventually(t, func() bool { return l.Release(t.Context()) == nil },
+		"the repeated release is not confirmed")
+	eventually(t, func() bool { return other.Release(t.Context()) == nil },
+		"the other repeated release is not confirmed")
 	caughtUp(t, c, nodes)
 	nothingLeft(t, nodes)
 }
@@ -572,7 +610,8 @@ func TestACallWithAnEndedContextSendsNothing(t *testing.T) {
 	require.Equal(t, before, traffic(t, nodes))
 }
 
-// Goal: after every kind of end a lease tells the same in all its methods, at once, and deletes nothing that is not its own.
+// Goal: after every kind of end a lease tells the same in all its methods, at once, and deletes
+// nothing that is not its own.
 func TestALeaseTellsHowItEnded(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -593,9 +632,11 @@ func TestALeaseTellsHowItEnded(t *testing.T) {
 		require.Equal(t, "early", early.Key())
 	})
 	t.Run("expired", func(t *testing.T) {
-		asked, unasked := take(t, c, "asked", lockpipe.WithTTL(time.Second)), take(t, c, "unasked", lockpipe.WithTTL(time.Second))
+		asked, unasked := take(t, c, "asked", lockpipe.WithTTL(time.Second)), take(t, c, "unasked",
+			lockpipe.WithTTL(time.Second))
 		ended(t, asked)
-		eventually(t, func() bool { return unasked.Err() != nil }, "a lease does not expire by itself")
+		eventually(t, func() bool { return unasked.Err() != nil },
+			"a lease does not expire by itself")
 		for _, l := range []*lockpipe.Lease{asked, unasked} {
 			over(t, l, lockpipe.ErrExpired)
 			require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrExpired)
@@ -621,7 +662,8 @@ func TestAReleaseAfterTheEndLeavesTheNextHolderAlone(t *testing.T) {
 	require.NotEqual(t, old.Token(), next.Token())
 	caughtUp(t, c, nodes)
 	held := 0
-	for i := range nodes.Len() { // one of them may have kept the old key for a moment longer, and refused
+	for i := range nodes.Len() {
+		// One of them may have kept the old key for a moment longer, and refused.
 		if value(t, nodes, i, "k") == next.Token() {
 			held++
 		}
@@ -645,11 +687,15 @@ func TestExtendMovesTheEndOnEveryNode(t *testing.T) {
 	for i := range nodes.Len() {
 		deletions = append(deletions, calls(t, nodes, i, "del"))
 	}
-	for _, ttl := range []time.Duration{50 * time.Second, 15 * time.Second, 40 * time.Second, 12 * time.Second, 30*time.Second + 900*time.Microsecond} {
+	for _, ttl := range []time.Duration{
+		50 * time.Second, 15 * time.Second, 40 * time.Second,
+		12 * time.Second, 30*time.Second + 900*time.Microsecond,
+	} {
 		before := time.Now()
 		require.NoError(t, l.Extend(t.Context(), ttl))
 		lasting(t, l)
-		require.WithinRange(t, l.Until(), before.Add(ttl-ttl/100-3*time.Millisecond), time.Now().Add(ttl-ttl/100-2*time.Millisecond))
+		require.WithinRange(t, l.Until(), before.Add(ttl-ttl/100-3*time.Millisecond),
+			time.Now().Add(ttl-ttl/100-2*time.Millisecond))
 		for _, key := range []string{"a", "b"} {
 			for i := range nodes.Len() {
 				eventually(t, func() bool { // ten seconds are between any two of the TTLs
@@ -684,7 +730,8 @@ func TestAShortenedLeaseEndsEarlier(t *testing.T) {
 	})
 }
 
-// Goal: a minority that did not do a shortening does not keep the keys for their longer TTL, though the shortening was confirmed.
+// Goal: a minority that did not do a shortening does not keep the keys for their longer TTL, though
+// the shortening was confirmed.
 func TestAShortenedLeaseIsReleasedWhereTheShorteningWasMissed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
@@ -701,7 +748,8 @@ func TestAShortenedLeaseIsReleasedWhereTheShorteningWasMissed(t *testing.T) {
 	})
 }
 
-// Goal: a minority that has lost the keys is given them again by Extend, which is nil; keys that others have there stay theirs.
+// Goal: a minority that has lost the keys is given them again by Extend, which is nil; keys that
+// others have there stay theirs.
 func TestExtendRefillsAMinority(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -729,7 +777,8 @@ func TestExtendRefillsAMinority(t *testing.T) {
 	nothingOfOurs(t, nodes, []int{1}, "c")
 }
 
-// Goal: a key that an extension refills lasts there as long as the extension, and not as the acquire asked for.
+// Goal: a key that an extension refills lasts there as long as the extension, and not as the
+// acquire asked for.
 func TestARefillLastsAsLongAsTheExtension(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
@@ -745,44 +794,45 @@ func TestARefillLastsAsLongAsTheExtension(t *testing.T) {
 	})
 }
 
-// Goal: a lease whose keys are gone from a majority is lost: the holder is told by Extend and by its context, what others have
-// got there is theirs, and nothing of ours is left.
+// Goal: a lease whose keys are gone from a majority is lost: the holder is told by Extend and by
+// its context, what others have got there is theirs, and nothing of ours is left.
 func TestExtendFindsALeaseLost(t *testing.T) {
 	t.Parallel()
 	for foreign := range 4 {
 		for _, keys := range [][]string{{"k"}, {"k", "l", "m"}, append(keysOf("more", 600), "k")} {
-			t.Run(fmt.Sprintf("%d keys, %d taken by another", len(keys), foreign), func(t *testing.T) {
-				t.Parallel()
-				nodes := lockpipetest.StartRealT(t, 5)
-				c := connected(t, newClient(t, nodes))
-				l, err := c.TryAcquireAll(t.Context(), keys)
-				require.NoError(t, err)
-				onEvery(t, nodes, span(0, 5), "k", l.Token())
-				for i := range 3 {
-					do(t, nodes, i, "DEL", prefix+"k")
-					if i < foreign {
-						do(t, nodes, i, "SET", prefix+"k", "another", "PX", "600000")
+			t.Run(fmt.Sprintf("%d keys, %d taken by another", len(keys), foreign),
+				func(t *testing.T) {
+					t.Parallel()
+					nodes := lockpipetest.StartRealT(t, 5)
+					c := connected(t, newClient(t, nodes))
+					l, err := c.TryAcquireAll(t.Context(), keys)
+					require.NoError(t, err)
+					onEvery(t, nodes, span(0, 5), "k", l.Token())
+					for i := range 3 {
+						do(t, nodes, i, "DEL", prefix+"k")
+						if i < foreign {
+							do(t, nodes, i, "SET", prefix+"k", "another", "PX", "600000")
+						}
 					}
-				}
-				err = l.Extend(t.Context(), longTTL)
-				require.ErrorIs(t, err, lockpipe.ErrLost)
-				require.NotErrorIs(t, err, lockpipe.ErrHeld)
-				require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
-				over(t, l, lockpipe.ErrLost)
-				require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrLost)
-				require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrLost)
-				caughtUp(t, c, nodes)
-				nothingOfOurs(t, nodes, span(0, foreign), "k")
-				for i := foreign; i < 5; i++ {
-					nothingLeft(t, nodes, i)
-				}
-			})
+					err = l.Extend(t.Context(), longTTL)
+					require.ErrorIs(t, err, lockpipe.ErrLost)
+					require.NotErrorIs(t, err, lockpipe.ErrHeld)
+					require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
+					over(t, l, lockpipe.ErrLost)
+					require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrLost)
+					require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrLost)
+					caughtUp(t, c, nodes)
+					nothingOfOurs(t, nodes, span(0, foreign), "k")
+					for i := foreign; i < 5; i++ {
+						nothingLeft(t, nodes, i)
+					}
+				})
 		}
 	}
 }
 
-// Goal: with an even number of nodes half of them may lose the keys without the lease being lost: nobody else can have a quorum.
-// The extension that finds it is not confirmed, and the next one is.
+// Goal: with an even number of nodes half of them may lose the keys without the lease being lost:
+// nobody else can have a quorum. The extension that finds it is not confirmed, and the next one is.
 func TestHalfOfAnEvenNumberOfNodesIsNoLoss(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {
@@ -805,7 +855,8 @@ func TestHalfOfAnEvenNumberOfNodesIsNoLoss(t *testing.T) {
 	}
 }
 
-// Goal: releasing a lease whose keys are gone everywhere, or are another's, is success and deletes nothing.
+// Goal: releasing a lease whose keys are gone everywhere, or are another's, is success and deletes
+// nothing.
 func TestAReleaseOfKeysThatAreGoneIsNil(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -820,7 +871,8 @@ func TestAReleaseOfKeysThatAreGoneIsNil(t *testing.T) {
 	nothingOfOurs(t, nodes, span(0, 3), "k")
 }
 
-// Goal: ReleaseAll releases all that can be released, leaves out nil, takes a lease twice, and its error names those that were over.
+// Goal: ReleaseAll releases all that can be released, leaves out nil, takes a lease twice, and its
+// error names those that were over.
 func TestReleaseAllReleasesAllThatItCan(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -850,7 +902,8 @@ func TestReleaseAllReleasesAllThatItCan(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: Do releases after its function, also after a panic, which goes on, and after the caller has left.
+// Goal: Do releases after its function, also after a panic, which goes on, and after the caller has
+// left.
 func TestDoAlwaysReleases(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -899,14 +952,16 @@ func TestDoAlwaysReleases(t *testing.T) {
 	t.Run("never gets it", func(t *testing.T) {
 		l := try(t, c, "k")
 		ran := false
-		err := c.Do(t.Context(), "k", func(context.Context) error { ran = true; return nil }, lockpipe.WithMaxAttempts(2))
+		err := c.Do(t.Context(), "k", func(context.Context) error { ran = true; return nil },
+			lockpipe.WithMaxAttempts(2))
 		require.ErrorIs(t, err, lockpipe.ErrHeld)
 		require.False(t, ran)
 		require.NoError(t, l.Release(t.Context()))
 	})
 }
 
-// Goal: the function of Do is told by its context when the lease ends under it, and Do says so beside the function's error.
+// Goal: the function of Do is told by its context when the lease ends under it, and Do says so
+// beside the function's error.
 func TestDoTellsItsFunctionWhenTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -947,8 +1002,8 @@ func TestDoTellsItsFunctionWhenTheLeaseEnds(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: after Close no goroutine of the client is left, whatever state the nodes are in, and Close does not outstay its ctx. This test
-// is not parallel, since it looks at all goroutines.
+// Goal: after Close no goroutine of the client is left, whatever state the nodes are in, and Close
+// does not outstay its ctx. This test is not parallel, since it looks at all goroutines.
 func TestCloseLeavesNoGoroutine(t *testing.T) {
 	kill := (*lockpipetest.Nodes).Kill
 	tests := map[string]struct {
@@ -958,15 +1013,27 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 		early  bool // Close comes before the nodes are connected
 		within time.Duration
 	}{
-		"healthy":                    {},
-		"healthy, at work":           {work: true},
-		"healthy, at once":           {early: true},
-		"minority frozen":            {strike: (*lockpipetest.Nodes).Freeze, broken: 1, work: true},
-		"all frozen":                 {strike: (*lockpipetest.Nodes).Freeze, broken: 3, work: true, within: 200 * time.Millisecond},
-		"all frozen, no time at all": {strike: (*lockpipetest.Nodes).Freeze, broken: 3, work: true, within: 1},
-		"all frozen, at once":        {strike: (*lockpipetest.Nodes).Freeze, broken: 3, early: true, within: 200 * time.Millisecond},
-		"minority killed":            {strike: kill, broken: 1, work: true},
-		"all killed":                 {strike: kill, broken: 3, work: true, within: 200 * time.Millisecond},
+		"healthy":          {},
+		"healthy, at work": {work: true},
+		"healthy, at once": {early: true},
+		"minority frozen":  {strike: (*lockpipetest.Nodes).Freeze, broken: 1, work: true},
+		"all frozen": {
+			strike: (*lockpipetest.Nodes).Freeze, broken: 3, work: true,
+			within: 200 * time.Millisecond,
+		},
+		"all frozen, no time at all": {
+			strike: (*lockpipetest.Nodes).Freeze, broken: 3, work: true,
+			within: 1,
+		},
+		"all frozen, at once": {
+			strike: (*lockpipetest.Nodes).Freeze, broken: 3, early: true,
+			within: 200 * time.Millisecond,
+		},
+		"minority killed": {strike: kill, broken: 1, work: true},
+		"all killed": {
+			strike: kill, broken: 3, work: true,
+			within: 200 * time.Millisecond,
+		},
 		"all killed, no time at all": {strike: kill, broken: 3, work: true, within: 1},
 		"all killed, at once":        {strike: kill, broken: 3, early: true},
 	}
@@ -1018,7 +1085,8 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 				require.NoError(t, err)
 			}
 			pending.Wait()
-			eventually(t, func() bool { return goleak.Find(before) == nil }, "goroutines are left: %v", goleak.Find(before))
+			eventually(t, func() bool { return goleak.Find(before) == nil },
+				"goroutines are left: %v", goleak.Find(before))
 			require.NoError(t, c.Close(context.Background()))
 		})
 	}

@@ -1,9 +1,10 @@
-// Package lockpipe takes distributed locks on N independent Redis or Valkey masters by the Redlock algorithm, at the
-// speed of a pipeline: one socket to each master, the operations of all concurrent callers grouped into few commands, and
-// many keys in one round trip.
+// Package lockpipe takes distributed locks on N independent Redis or Valkey masters by the Redlock
+// algorithm, at the speed of a pipeline: one socket to each master, the operations of all
+// concurrent callers grouped into few commands, and many keys in one round trip.
 //
-// A caller holds a Lease on one or more keys. A lease is granted by a quorum of the masters, N/2+1, and it ends: by Release, or
-// when its time runs out on the local clock, which its Context tells. Package lockpipetest starts masters for tests.
+// A caller holds a Lease on one or more keys. A lease is granted by a quorum of the masters, N/2+1,
+// and it ends: by Release, or when its time runs out on the local clock, which its Context tells.
+// Package lockpipetest starts masters for tests.
 package lockpipe
 
 import (
@@ -18,8 +19,9 @@ import (
 	"github.com/lockpipe/lockpipe/waitroom"
 )
 
-// Client takes leases on one group of masters. It is made by New, and all methods are safe for concurrent use; one Client
-// serves a whole process best, because its callers share their round trips.
+// Client takes leases on one group of masters. It is made by New, and all methods are safe for
+// concurrent use; one Client serves a whole process best, because its callers share their round
+// trips.
 type Client struct {
 	cfg      Config
 	reserved multiplex.Reserved // behind cfg.Prefix; set once
@@ -37,7 +39,8 @@ type Client struct {
 	losses    losses
 	meters    meters
 
-	calls  atomic.Int64  // acquiring and releasing calls under way; closedBit as well once Close began
+	// Acquiring and releasing calls under way; closedBit as well once Close began.
+	calls  atomic.Int64
 	closed chan struct{} // closed when Close begins
 	idle   chan struct{} // closed when Close began and none of these calls is under way
 	once   sync.Once     // of closing idle
@@ -47,9 +50,10 @@ type Client struct {
 // closedBit marks Client.calls when nothing more is let in.
 const closedBit = 1 << 62
 
-// New returns a client of the masters in cfg. It does not wait for them: they are dialled in the background, also if all of
-// them are down, and a call that comes before a node is connected waits for it as for an answer. An error is ErrInvalid
-// and names the field of cfg. Close ends the client, and the goroutines and connections that it has.
+// New returns a client of the masters in cfg. It does not wait for them: they are dialled in the
+// background, also if all of them are down, and a call that comes before a node is connected waits
+// for it as for an answer. An error is ErrInvalid and names the field of cfg. Close ends the
+// client, and the goroutines and connections that it has.
 func New(cfg Config) (*Client, error) {
 	return newClient(cfg, suspended())
 }
@@ -61,7 +65,10 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}), ended: make(chan struct{})}
+	c := &Client{
+		cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}),
+		ended: make(chan struct{}),
+	}
 	c.reserved = multiplex.NewReserved(cfg.Prefix)
 	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
 	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
@@ -75,7 +82,8 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		Suspended: suspended,
 	})
 	c.mux, err = multiplex.New(multiplex.Config{
-		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
+		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
+		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 		Credentials: cfg.Credentials, Prefix: cfg.Prefix, Guard: cfg.RestartGuard,
 		OnReachable: c.outage.wakeNext,
 	})
@@ -85,30 +93,33 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	return c, nil
 }
 
-// TryAcquire takes key, if nobody holds it, in one attempt of one round trip, and never waits for a holder. The error is
-// ErrHeld, ErrNoQuorum, ErrOverloaded, ErrClosed or ErrInvalid; where ctx ended first, its error is found too. After any
-// error nothing is held.
+// TryAcquire takes key, if nobody holds it, in one attempt of one round trip, and never waits for a
+// holder. The error is ErrHeld, ErrNoQuorum, ErrOverloaded, ErrClosed or ErrInvalid; where ctx
+// ended first, its error is found too. After any error nothing is held.
 func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	keys := [1]string{key}
 	return c.try(ctx, keys[:], opts)
 }
 
-// TryAcquireAll is TryAcquire for many keys: all of them under one lease, or none. A key given twice counts once.
+// TryAcquireAll is TryAcquire for many keys: all of them under one lease, or none. A key given
+// twice counts once.
 func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
 	return c.try(ctx, keys, opts)
 }
 
-// Acquire takes key and waits for it while another holds it or no quorum can be reached, until ctx ends. Then the error
-// is ctx's error, and the reason of the last attempt, ErrHeld or ErrNoQuorum, is found as well. ErrOverloaded, ErrClosed and
-// ErrInvalid come at once. After any error nothing is held. While too few nodes are connected for a quorum, a waiting call
-// makes one attempt and then waits for the nodes. When they are back, such calls try in the order of arrival.
+// Acquire takes key and waits for it while another holds it or no quorum can be reached, until ctx
+// ends. Then the error is ctx's error, and the reason of the last attempt, ErrHeld or ErrNoQuorum,
+// is found as well. ErrOverloaded, ErrClosed and ErrInvalid come at once. After any error nothing
+// is held. While too few nodes are connected for a quorum, a waiting call makes one attempt and
+// then waits for the nodes. When they are back, such calls try in the order of arrival.
 func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	keys := [1]string{key}
 	return c.wait(ctx, keys[:], opts)
 }
 
-// AcquireAll is Acquire for many keys: all of them under one lease, or none. While it waits it holds none of them, so
-// calls whose keys overlap do not block each other for good. A key given twice counts once.
+// AcquireAll is Acquire for many keys: all of them under one lease, or none. While it waits it
+// holds none of them, so calls whose keys overlap do not block each other for good. A key given
+// twice counts once.
 func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
 	return c.wait(ctx, keys, opts)
 }
@@ -133,7 +144,8 @@ func (c *Client) tryOnce(ctx context.Context, keys []string, opts []Option) (*Le
 	return c.attempt(ctx, keys, o)
 }
 
-// attempt is one try over all nodes, with a token of its own; with fencing, as many as the clock needs to catch up.
+// attempt is one try over all nodes, with a token of its own; with fencing, as many as the clock
+// needs to catch up.
 func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, errorf("%w", err)
@@ -148,7 +160,8 @@ func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, er
 		}
 		again, wait := behind.after(a)
 		if wait {
-			_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{}) // unconfirmed, it is in the way at most
+			// Unconfirmed, it is in the way at most.
+			_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{})
 		}
 		if !again || ctx.Err() != nil {
 			return nil, err
@@ -180,7 +193,8 @@ func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) 
 	}
 	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
 	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
-	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed, o.ttl)
+	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed,
+		o.ttl)
 }
 
 // enter lets an acquiring call in.
@@ -203,13 +217,15 @@ func (c *Client) leave() {
 	}
 }
 
-// Nodes returns what is known of each node now, in the order of Config.Nodes. It asks none of them, and does not block.
+// Nodes returns what is known of each node now, in the order of Config.Nodes. It asks none of them,
+// and does not block.
 func (c *Client) Nodes() []NodeStatus { return c.mux.Nodes() }
 
 // NodeStatus is what is known of one node.
 type NodeStatus = multiplex.NodeStatus
 
-// NodeStats are counts about one node, for NodeStatus: trips, how long they took, failures by their reason, connections.
+// NodeStats are counts about one node, for NodeStatus: trips, how long they took, failures by their
+// reason, connections.
 type NodeStats = multiplex.NodeStats
 
 // NodeFailures are numbers of operations for which a node has not voted, by the reason.
@@ -218,10 +234,11 @@ type NodeFailures = multiplex.NodeFailures
 // NodeState is whether a node can vote.
 type NodeState = multiplex.NodeState
 
-// The states of a node. NodeConnecting: a connection is being made, and attempts wait for it, each within its limit. NodeUp: it votes.
-// NodeQuarantined: it answers, but may have forgotten locks, and does not vote before NodeStatus.Until at the latest. NodeDown: the last try to
-// connect failed, and further ones go on; attempts do not wait for it. NodeFailing: connected, but the
-// node answers acquires with errors, such as OOM; they are still sent to it.
+// The states of a node. NodeConnecting: a connection is being made, and attempts wait for it, each
+// within its limit. NodeUp: it votes. NodeQuarantined: it answers, but may have forgotten locks,
+// and does not vote before NodeStatus.Until at the latest. NodeDown: the last try to connect
+// failed, and further ones go on; attempts do not wait for it. NodeFailing: connected, but the node
+// answers acquires with errors, such as OOM; they are still sent to it.
 const (
 	NodeConnecting  = multiplex.NodeConnecting
 	NodeUp          = multiplex.NodeUp
@@ -236,19 +253,21 @@ type LatencyHistogram = latency.Counts
 // GuardMode is what the restart guard does: see Config.RestartGuard.
 type GuardMode = multiplex.GuardMode
 
-// The modes of the restart guard. GuardAuto: a node votes when a key on it, the marker, shows that it has forgotten nothing, or when MaxTTL has
-// passed; masters that are all there and all without a marker are used for the first time, and vote at once. GuardStrict: these too wait for
-// MaxTTL, and a server that does not tell its run_id is down. GuardOff: every server votes at once.
+// The modes of the restart guard. GuardAuto: a node votes when a key on it, the marker, shows that
+// it has forgotten nothing, or when MaxTTL has passed; masters that are all there and all without a
+// marker are used for the first time, and vote at once. GuardStrict: these too wait for MaxTTL, and
+// a server that does not tell its run_id is down. GuardOff: every server votes at once.
 const (
 	GuardAuto   = multiplex.GuardAuto
 	GuardStrict = multiplex.GuardStrict
 	GuardOff    = multiplex.GuardOff
 )
 
-// Close lets nobody in any more, releases everything that is held, and closes the connections. Leases end with ErrClosed, waiting
-// calls fail with it. OnLost may still be told of leases that had ended before. Close returns when the nodes have answered, or when ctx ends: then the error tells what could not
-// be confirmed as released, and the rest is cut off in the background, within about
-// three seconds where a node hangs. A second Close waits for the first and is nil.
+// Close lets nobody in any more, releases everything that is held, and closes the connections.
+// Leases end with ErrClosed, waiting calls fail with it. OnLost may still be told of leases that
+// had ended before. Close returns when the nodes have answered, or when ctx ends: then the error
+// tells what could not be confirmed as released, and the rest is cut off in the background, within
+// about three seconds where a node hangs. A second Close waits for the first and is nil.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -262,7 +281,8 @@ func (c *Client) Close(ctx context.Context) error {
 			}
 			return nil
 		}
-		if c.calls.CompareAndSwap(n, (n|closedBit)+1) { // one more: idle is not closed before every term has ended
+		if c.calls.CompareAndSwap(n, (n|closedBit)+1) {
+			// One more: idle is not closed before every term has ended.
 			break
 		}
 	}
@@ -283,7 +303,8 @@ func (c *Client) Close(ctx context.Context) error {
 	began := time.Now()
 	for i, a := range attempts {
 		if err := a.Wait(ctx, began); err != nil {
-			failed = append(failed, errorf("release of %.64q not confirmed: %w", held[i].(*Lease).Key(), err))
+			failed = append(failed, errorf("release of %.64q not confirmed: %w",
+				held[i].(*Lease).Key(), err))
 		}
 	}
 	select { // a call that is under way ends within NodeTimeout, and releases what it got
@@ -301,7 +322,8 @@ func closeError(failed []error, held int, err error) error {
 	const shown = 3
 	switch {
 	case len(failed) > shown:
-		return errorf("%d of %d leases, such as: %w; %w; %w", len(failed), held, failed[0], failed[1], failed[2])
+		return errorf("%d of %d leases, such as: %w; %w; %w", len(failed), held, failed[0],
+			failed[1], failed[2])
 	case len(failed) > 0:
 		return errorf("%d of %d leases: %w", len(failed), held, &joined{failed})
 	case err != nil:

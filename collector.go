@@ -7,38 +7,64 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What a Client tells Prometheus: see docs/operations.md for what each means, and what to do about it.
+// What a Client tells Prometheus: see docs/operations.md for what each means, and what to do about
+// it.
 var (
-	descCalls       = describe("calls_total", "Acquiring calls that have returned, by kind and outcome.", "kind", "outcome")
-	descAcquire     = describe("acquire_duration_seconds", "Time from an acquiring call to its lease, for those that got one.", "kind")
-	descAttempts    = describe("attempts_total", "Attempts to acquire over all nodes, by outcome.", "outcome")
-	descAttempt     = describe("attempt_duration_seconds", "Time from before an attempt to acquire was sent to its outcome.")
-	descSplitVotes  = describe("split_votes_total", "Attempts without a quorum whose votes were divided among contenders.")
-	descHeld        = describe("leases_held", "Leases that are held now.")
-	descEnded       = describe("leases_ended_total", "Leases that are over, by how they ended.", "outcome")
-	descHold        = describe("hold_duration_seconds", "Time for which leases were held that are over.")
-	descExtensions  = describe("extensions_total", "Extensions of leases, by outcome.", "outcome")
-	descReleases    = describe("releases_total", "Calls to release a lease, by outcome.", "outcome")
-	descHandovers   = describe("handovers_total", "Leases that went from one caller of the process to the next without a release.")
-	descPending     = describe("calls_pending", "Calls that are under way now.")
-	descWaiters     = describe("waiters", "Waiting calls that queue in the process for their keys now.")
-	descAsync       = describe("async_pending", "Calls of AcquireAsync that are pending or wait for their function now.")
-	descPanics      = describe("callback_panics_total", "Panics in functions given to OnLost and AcquireAsync.")
-	descOnLost      = describe("onlost_dropped_total", "Calls of OnLost that were dropped, because too many of them were waiting.")
-	descSpare       = describe("spare_nodes", "Nodes that may still fail before no quorum can be reached; negative where none can.")
-	descState       = describe("node_state", "1 for the state that the node is in, else 0.", "node", "state")
-	descFlushes     = describe("node_flushes_total", "Trips to the node.", "node")
-	descOperations  = describe("node_operations_total", "Operations that trips to the node carried.", "node")
-	descFlush       = describe("node_flush_duration_seconds", "Time from sending a flush to the answer of the node.", "node")
-	descFailures    = describe("node_failures_total", "Operations for which the node has not voted, by the reason.", "node", "kind")
-	descBacklog     = describe("node_pending_operations", "Operations that wait to be sent to the node now.", "node")
-	descKept        = describe("node_pending_releases", "Releases that wait now until the node can answer them.", "node")
-	descDropped     = describe("node_dropped_releases_total", "Kept releases that were dropped, because their keys had expired or too many were kept.", "node")
+	descCalls = describe("calls_total", "Acquiring calls that have returned, by kind and "+
+		"outcome.", "kind", "outcome")
+	descAcquire = describe("acquire_duration_seconds", "Time from an acquiring call to its "+
+		"lease, for those that got one.", "kind")
+	descAttempts = describe("attempts_total", "Attempts to acquire over all nodes, by outcome.",
+		"outcome")
+	descAttempt = describe("attempt_duration_seconds", "Time from before an attempt to "+
+		"acquire was sent to its outcome.")
+	descSplitVotes = describe("split_votes_total", "Attempts without a quorum whose votes were "+
+		"divided among contenders.")
+	descHeld  = describe("leases_held", "Leases that are held now.")
+	descEnded = describe("leases_ended_total", "Leases that are over, by how they ended.",
+		"outcome")
+	descHold = describe("hold_duration_seconds", "Time for which leases were held that "+
+		"are over.")
+	descExtensions = describe("extensions_total", "Extensions of leases, by outcome.", "outcome")
+	descReleases   = describe("releases_total", "Calls to release a lease, by outcome.", "outcome")
+	descHandovers  = describe("handovers_total", "Leases that went from one caller of the "+
+		"process to the next without a release.")
+	descPending = describe("calls_pending", "Calls that are under way now.")
+	descWaiters = describe("waiters", "Waiting calls that queue in the process for their "+
+		"keys now.")
+	descAsync = describe("async_pending", "Calls of AcquireAsync that are pending or wait "+
+		"for their function now.")
+	descPanics = describe("callback_panics_total", "Panics in functions given to OnLost "+
+		"and AcquireAsync.")
+	descOnLost = describe("onlost_dropped_total", "Calls of OnLost that were dropped, "+
+		"because too many of them were waiting.")
+	descSpare = describe("spare_nodes", "Nodes that may still fail before no quorum can "+
+		"be reached; negative where none can.")
+	descState = describe("node_state", "1 for the state that the node is in, else 0.", "node",
+		"state")
+	descFlushes    = describe("node_flushes_total", "Trips to the node.", "node")
+	descOperations = describe("node_operations_total",
+		"Operations that trips to the node carried.", "node")
+	descFlush = describe("node_flush_duration_seconds",
+		"Time from sending a flush to the answer of the node.", "node")
+	descFailures = describe("node_failures_total", "Operations for which the node has not "+
+		"voted, by the reason.", "node", "kind")
+	descBacklog = describe("node_pending_operations", "Operations that wait to be sent to "+
+		"the node now.", "node")
+	descKept = describe("node_pending_releases", "Releases that wait now until the node "+
+		"can answer them.", "node")
+	descDropped = describe("node_dropped_releases_total",
+		"Kept releases that were dropped, because their keys had expired or too many were kept.",
+		"node")
 	descConnects    = describe("node_connects_total", "How often the node came up.", "node")
-	descDisconnects = describe("node_disconnects_total", "How often the node was up and was lost.", "node")
-	descriptions    []*prometheus.Desc   // all of them
-	nodeStates                           = [...]NodeState{NodeConnecting, NodeUp, NodeQuarantined, NodeDown, NodeFailing}
-	_               prometheus.Collector = (*Client)(nil)
+	descDisconnects = describe("node_disconnects_total", "How often the node was up and was lost.",
+		"node")
+	descriptions []*prometheus.Desc // all of them
+	nodeStates                      = [...]NodeState{
+		NodeConnecting, NodeUp, NodeQuarantined,
+		NodeDown, NodeFailing,
+	}
+	_ prometheus.Collector = (*Client)(nil)
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -47,16 +73,19 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return d
 }
 
-// Describe is for the prometheus.Registerer that the Client is registered with. Where there are several Clients in one, each is to be told
-// apart by a label: prometheus.WrapRegistererWith(prometheus.Labels{"locks": "orders"}, registerer).MustRegister(client).
+// Describe is for the prometheus.Registerer that the Client is registered with. Where there are
+// several Clients in one, each is to be told apart by a label:
+// prometheus.WrapRegistererWith(prometheus.Labels{"locks": "orders"},
+// registerer).MustRegister(client).
 func (c *Client) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range descriptions {
 		to <- d
 	}
 }
 
-// Collect tells what was counted since New and what is so now; docs/operations.md has the list. The number of time series depends on
-// the number of nodes alone. It may be called at any time, also after Close.
+// Collect tells what was counted since New and what is so now; docs/operations.md has the list. The
+// number of time series depends on the number of nodes alone. It may be called at any time, also
+// after Close.
 func (c *Client) Collect(to chan<- prometheus.Metric) {
 	s := sink(to)
 	c.collectCalls(s)

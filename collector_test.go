@@ -18,8 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// scrape gathers the metrics through a registry that checks all that can be checked. A sample is named as in PromQL, labels in the order
-// of their names; of a histogram there are the samples _count and _sum, and _bucket for the last bound, 10 s.
+// scrape gathers the metrics through a registry that checks all that can be checked. A sample is
+// named as in PromQL, labels in the order of their names; of a histogram there are the samples
+// _count and _sum, and _bucket for the last bound, 10 s.
 func scrape(t *testing.T, collectors ...prometheus.Collector) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -46,7 +47,8 @@ func addSamples(samples map[string]float64, name string, m *dto.Metric) {
 		labels = "{" + labels[1:] + "}"
 	}
 	if h := m.GetHistogram(); h != nil {
-		samples[name+"_count"+labels], samples[name+"_sum"+labels] = float64(h.GetSampleCount()), h.GetSampleSum()
+		samples[name+"_count"+labels], samples[name+"_sum"+labels] = float64(h.GetSampleCount()),
+			h.GetSampleSum()
 		last := h.GetBucket()[len(h.GetBucket())-1]
 		samples[name+"_bucket"+labels] = float64(last.GetCumulativeCount())
 		return
@@ -71,7 +73,8 @@ func total(samples map[string]float64, name string, labels ...string) float64 {
 	return sum
 }
 
-// The goal: names, units and help texts are as Prometheus has them, and what is collected is what is described.
+// The goal: names, units and help texts are as Prometheus has them, and what is collected is what
+// is described.
 func TestMetricsFollowTheConventions(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 3)
 	c := connected(t, newClient(t, nodes))
@@ -82,11 +85,14 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	require.NotEmpty(t, scrape(t, c))
 }
 
-// The goal: each time and number is exact where the test knows it: of calls, attempts, waits, extensions, releases and ends.
+// The goal: each time and number is exact where the test knows it: of calls, attempts, waits,
+// extensions, releases and ends.
 func TestMetricsAreExact(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, _ *virtual, c *lockpipe.Client) {
 		first := take(t, c, "k")
-		time.Sleep(time.Second) // until all nodes have it: an extension that refilled one would keep the lease from being handed over
+		// Until all nodes have it: an extension that refilled one would keep the lease from being
+		// handed over.
+		time.Sleep(time.Second)
 		require.NoError(t, first.Extend(t.Context(), longTTL))
 		_, err := c.TryAcquire(t.Context(), "k")
 		require.ErrorIs(t, err, lockpipe.ErrHeld)
@@ -113,13 +119,22 @@ func TestMetricsAreExact(t *testing.T) {
 		short := try(t, c, "short", lockpipe.WithTTL(time.Second))
 		time.Sleep(2 * time.Second)
 		require.ErrorIs(t, short.Release(t.Context()), lockpipe.ErrExpired)
-		require.NoError(t, c.AcquireAsync(t.Context(), []string{"a"}, func(l *lockpipe.Lease, _ error) { waited <- l }))
+		require.NoError(t, c.AcquireAsync(t.Context(), []string{"a"}, func(l *lockpipe.Lease,
+			_ error,
+		) {
+			waited <- l
+		}))
 		require.NotNil(t, <-waited)
 		left, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()
-		require.NoError(t, c.AcquireAsync(left, []string{"a"}, func(l *lockpipe.Lease, _ error) { waited <- l }))
+		require.NoError(t, c.AcquireAsync(left, []string{"a"}, func(l *lockpipe.Lease,
+			_ error,
+		) {
+			waited <- l
+		}))
 		require.Nil(t, <-waited)
-		require.ErrorIs(t, c.AcquireAsync(left, []string{"a"}, func(*lockpipe.Lease, error) {}), context.DeadlineExceeded)
+		require.ErrorIs(t, c.AcquireAsync(left, []string{"a"}, func(*lockpipe.Lease, error) {}),
+			context.DeadlineExceeded)
 		for _, r := range c.TryAcquireEach(t.Context(), []string{"x", "y", "a"}) {
 			require.Equal(t, r.Key == "a", errors.Is(r.Err, lockpipe.ErrHeld))
 		}
@@ -154,25 +169,32 @@ func TestMetricsAreExact(t *testing.T) {
 			`lockpipe_node_connects_total{node="node-0:6379"}`:      1,
 			`lockpipe_acquire_duration_seconds_count{kind="wait"}`:  2,
 			`lockpipe_acquire_duration_seconds_count{kind="async"}`: 1,
-			`lockpipe_attempt_duration_seconds_count`:               total(got, "lockpipe_attempts_total"),
-			`lockpipe_hold_duration_seconds_count`:                  6,
+			`lockpipe_attempt_duration_seconds_count`: total(got,
+				"lockpipe_attempts_total"),
+			`lockpipe_hold_duration_seconds_count`: 6,
 		} {
 			require.Contains(t, got, sample)
 			require.InDelta(t, want, got[sample], 0, sample)
 		}
-		require.InDelta(t, got["lockpipe_hold_duration_seconds_count"], got["lockpipe_hold_duration_seconds_bucket"], 0, "none took longer than 10 s")
+		require.InDelta(t, got["lockpipe_hold_duration_seconds_count"],
+			got["lockpipe_hold_duration_seconds_bucket"], 0, "none took longer than 10 s")
 		latency := 0.1 // of all that the nodes were asked for, by far
-		require.InDelta(t, held.Seconds(), got[`lockpipe_acquire_duration_seconds_sum{kind="wait"}`], latency)
-		require.InDelta(t, (held + 4*time.Second + 990*time.Millisecond).Seconds(), got["lockpipe_hold_duration_seconds_sum"], latency)
+		require.InDelta(t, held.Seconds(),
+			got[`lockpipe_acquire_duration_seconds_sum{kind="wait"}`], latency)
+		require.InDelta(t, (held + 4*time.Second + 990*time.Millisecond).Seconds(),
+			got["lockpipe_hold_duration_seconds_sum"], latency)
 		for i := range 3 {
 			node := fmt.Sprintf(`{node="node-%d:6379"}`, i)
-			require.InDelta(t, got["lockpipe_node_flushes_total"+node], got["lockpipe_node_flush_duration_seconds_count"+node], 0)
-			require.GreaterOrEqual(t, got["lockpipe_node_operations_total"+node], got["lockpipe_node_flushes_total"+node])
+			require.InDelta(t, got["lockpipe_node_flushes_total"+node],
+				got["lockpipe_node_flush_duration_seconds_count"+node], 0)
+			require.GreaterOrEqual(t, got["lockpipe_node_operations_total"+node],
+				got["lockpipe_node_flushes_total"+node])
 		}
 	})
 }
 
-// The goal: the number of time series is a matter of the configuration, and no label has a key, a user or a password.
+// The goal: the number of time series is a matter of the configuration, and no label has a key, a
+// user or a password.
 func TestSeriesDoNotGrowWithKeys(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 3)
 	urls := nodes.URLs()
@@ -196,7 +218,8 @@ func TestSeriesDoNotGrowWithKeys(t *testing.T) {
 	}
 }
 
-// The goal: several Clients are in one registry where a label tells them apart, and can be taken out and put back.
+// The goal: several Clients are in one registry where a label tells them apart, and can be taken
+// out and put back.
 func TestSeveralClientsInOneRegistry(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 3)
 	registry := prometheus.NewPedanticRegistry()
@@ -213,7 +236,8 @@ func TestSeveralClientsInOneRegistry(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-// The goal: collecting disturbs nothing and is right at any time: under load, while the client closes, and afterwards; counters never fall.
+// The goal: collecting disturbs nothing and is right at any time: under load, while the client
+// closes, and afterwards; counters never fall.
 func TestCollectingIsSafeAtAnyTime(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 3)
 	c := connected(t, newClient(t, nodes))
@@ -249,7 +273,8 @@ func TestCollectingIsSafeAtAnyTime(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, func() bool { return total(scrape(t, c), "lockpipe_calls_total") > 200 }, "the calls do not get on")
+	eventually(t, func() bool { return total(scrape(t, c), "lockpipe_calls_total") > 200 },
+		"the calls do not get on")
 	require.NoError(t, c.Close(t.Context()))
 	callers.Wait()
 	close(done)
@@ -290,14 +315,16 @@ func seen(err error, success string) string {
 	return "no_quorum"
 }
 
-// use takes a key, keeps it for a while, perhaps extends it or lets it run out, and notes whatever it is told.
+// use takes a key, keeps it for a while, perhaps extends it or lets it run out, and notes whatever
+// it is told.
 func (g *ledger) use(ctx context.Context, c *lockpipe.Client, random *rand.Rand) {
 	key, kind := fmt.Sprint("k", random.IntN(6)), "try"
 	acquire := c.TryAcquire
 	if random.IntN(4) == 0 {
 		kind, acquire = "wait", c.Acquire
 	}
-	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond+time.Duration(random.IntN(300))*time.Millisecond)
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond+
+		time.Duration(random.IntN(300))*time.Millisecond)
 	defer cancel()
 	l, err := acquire(short, key)
 	g.add(fmt.Sprintf("lockpipe_calls_total{kind=%q,outcome=%q}", kind, seen(err, "granted")))
@@ -312,7 +339,9 @@ func (g *ledger) use(ctx context.Context, c *lockpipe.Client, random *rand.Rand)
 	for range random.IntN(4) {
 		err := l.Extend(ctx, 300*time.Millisecond)
 		if errors.Is(err, lockpipe.ErrExpired) {
-			break // whether it was tried depends on a moment. Any other error says that it was, though the lease may be over by now
+			// Whether it was tried depends on a moment. Any other error says that it was, though
+			// the lease may be over by now.
+			break
 		}
 		g.add(fmt.Sprintf("lockpipe_extensions_total{outcome=%q}", seen(err, "confirmed")))
 		if l.Err() != nil {
@@ -330,7 +359,8 @@ func (g *ledger) use(ctx context.Context, c *lockpipe.Client, random *rand.Rand)
 	g.add(fmt.Sprintf("lockpipe_releases_total{outcome=%q}", seen(err, "confirmed")))
 }
 
-// lose takes a lease that all nodes forget, and extends it: whether one is lost must not depend on chance.
+// lose takes a lease that all nodes forget, and extends it: whether one is lost must not depend on
+// chance.
 func (g *ledger) lose(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) {
 	for {
 		l, err := c.TryAcquire(t.Context(), "lost")
@@ -397,11 +427,13 @@ func hurt(ctx context.Context, t *testing.T, nodes *lockpipetest.Nodes) {
 	}
 }
 
-// The goal: after a run with nodes that freeze, die and forget, the metrics are exactly what the callers have seen.
+// The goal: after a run with nodes that freeze, die and forget, the metrics are exactly what the
+// callers have seen.
 func TestMetricsAgreeWithWhatCallersSaw(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
 	c := connected(t, newClient(t, nodes, timeout(30*time.Millisecond), func(cfg *lockpipe.Config) {
-		cfg.TTL, cfg.MaxTTL, cfg.RestartGuard = 300*time.Millisecond, 300*time.Millisecond, lockpipe.GuardOff
+		cfg.TTL, cfg.MaxTTL, cfg.RestartGuard = 300*time.Millisecond, 300*time.Millisecond,
+			lockpipe.GuardOff
 	}))
 	g := &ledger{counts: map[string]float64{}}
 	faulty, end := context.WithTimeout(t.Context(), 5*time.Second)
@@ -420,24 +452,34 @@ func TestMetricsAgreeWithWhatCallersSaw(t *testing.T) {
 	connected(t, c)
 	g.lose(t, c, nodes)
 	g.ends(t)
-	eventually(t, func() bool { return c.Stats().PendingReleases == 0 }, "releases are kept for nodes that are well")
+	eventually(t, func() bool { return c.Stats().PendingReleases == 0 },
+		"releases are kept for nodes that are well")
 	connected(t, c)
 
 	got := scrape(t, c)
-	got[`lockpipe_releases_total{outcome="confirmed"}`] += got[`lockpipe_releases_total{outcome="handed_over"}`] // both nil
-	compared := map[string]bool{"lockpipe_calls_total": true, "lockpipe_releases_total": true, "lockpipe_leases_ended_total": true}
+	// Both nil.
+	got[`lockpipe_releases_total{outcome="confirmed"}`] += got[`lockpipe_releases_total{outcome="handed_over"}`]
+	compared := map[string]bool{
+		"lockpipe_calls_total": true, "lockpipe_releases_total": true,
+		"lockpipe_leases_ended_total": true,
+	}
 	for sample, v := range got {
 		name, labels, _ := strings.Cut(sample, "{")
-		if compared[name] && !strings.Contains(labels, "handed_over") || sample == `lockpipe_extensions_total{outcome="confirmed"}` ||
-			sample == `lockpipe_extensions_total{outcome="lost"}` || sample == `lockpipe_extensions_total{outcome="no_quorum"}` {
+		if compared[name] && !strings.Contains(labels, "handed_over") ||
+			sample == `lockpipe_extensions_total{outcome="confirmed"}` ||
+			sample == `lockpipe_extensions_total{outcome="lost"}` ||
+			sample == `lockpipe_extensions_total{outcome="no_quorum"}` {
 			require.InDelta(t, g.counts[sample], v, 0, sample)
 		}
 	}
 	for _, outcome := range []string{"granted", "held", "no_quorum"} {
-		require.Positive(t, total(got, "lockpipe_calls_total", fmt.Sprintf("outcome=%q", outcome)), "the faults were of no effect: %v", g.counts)
+		require.Positive(t, total(got, "lockpipe_calls_total", fmt.Sprintf("outcome=%q", outcome)),
+			"the faults were of no effect: %v", g.counts)
 	}
-	require.Positive(t, got[`lockpipe_leases_ended_total{outcome="lost"}`], "the faults were of no effect: %v", g.counts)
-	require.InDelta(t, total(got, "lockpipe_calls_total", `outcome="granted"`), total(got, "lockpipe_leases_ended_total"), 0)
+	require.Positive(t, got[`lockpipe_leases_ended_total{outcome="lost"}`],
+		"the faults were of no effect: %v", g.counts)
+	require.InDelta(t, total(got, "lockpipe_calls_total", `outcome="granted"`),
+		total(got, "lockpipe_leases_ended_total"), 0)
 	require.Zero(t, got["lockpipe_leases_held"])
 	require.Positive(t, total(got, "lockpipe_node_failures_total"))
 	require.InDelta(t, 2.0, got["lockpipe_spare_nodes"], 0)

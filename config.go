@@ -19,9 +19,9 @@ const (
 	minTTL = 10 * time.Millisecond
 	// minNodeTimeout is longer than a pause of the client's own process usually is.
 	minNodeTimeout = time.Millisecond
-	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer. Twice MaxTTL is
-	// far from 64 bits of nanoseconds. An attempt counts up to half of its TTL in milliseconds, in
-	// 32 bits. No lock needs more: a master that forgot its locks does not vote for MaxTTL.
+	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer. Twice MaxTTL
+	// is far from 64 bits of nanoseconds. An attempt counts up to half of its TTL in milliseconds,
+	// in 32 bits. No lock needs more: a master that forgot its locks does not vote for MaxTTL.
 	maxMaxTTL = 90 * 24 * time.Hour
 	// A caller that waits tries again after a random time between these.
 	defaultMinDelay = 10 * time.Millisecond
@@ -29,55 +29,61 @@ const (
 	// longestDelay is used instead of every longer time between two attempts. Eight times as much
 	// fits into 64 bits.
 	longestDelay = 10 * 365 * 24 * time.Hour
-	// maxKeys and maxKeyLength bound one call: together with a token of the usual length the largest still fits into
-	// what servers accept.
+	// maxKeys and maxKeyLength bound one call: together with a token of the usual length the
+	// largest still fits into what servers accept.
 	maxKeys      = 1 << 16
 	maxKeyLength = 1 << 20
 	// maxPending is the most acquiring calls that are pending in one Client.
 	maxPending = 1 << 16
 )
 
-// Config says which masters a Client uses, and how. The zero value of everything but Nodes is a good default.
+// Config says which masters a Client uses, and how. The zero value of everything but Nodes is a
+// good default.
 type Config struct {
-	// Nodes has one URL for each independent master, in an odd number such as 3 or 5: redis://user:pass@host:6379/0,
-	// rediss:// for TLS, unix:///path, or host:port. At most 64. docs/production.md tells what else a URL may say.
+	// Nodes has one URL for each independent master, in an odd number such as 3 or 5:
+	// redis://user:pass@host:6379/0, rediss:// for TLS, unix:///path, or host:port. At most 64.
+	// docs/production.md tells what else a URL may say.
 	//
 	// A master that Sentinel watches has the addresses of its sentinels and its name there:
 	//
 	//	redis://user:pass@sentinel1:26379/0?addr=sentinel2:26379&addr=sentinel3:26379&master_set=mymaster
 	//
 	// The user and password before the @ are the master's. The sentinels' own are the parameters
-	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL and
-	// four seconds.
+	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL
+	// and four seconds.
 	Nodes []string
-	// TTL is the lease time where a call names none: 10 s, or MaxTTL if that is less. At least 10 ms, in whole
-	// milliseconds, rounded down.
+	// TTL is the lease time where a call names none: 10 s, or MaxTTL if that is less. At least 10
+	// ms, in whole milliseconds, rounded down.
 	TTL time.Duration
 	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half
 	// of its TTL. At least 1 ms. A call for more than 1,000 keys waits that long for each 1,000.
 	NodeTimeout time.Duration
-	// MaxTTL is the longest TTL that any client of these nodes uses: TTL, and at most 90 days. Calls with a longer one are
-	// refused. All clients of the same nodes need the same MaxTTL. If their TTLs differ, give the longest of them to each.
-	// A node that may have forgotten locks does not vote for MaxTTL, and neither does a replica after a failover.
+	// MaxTTL is the longest TTL that any client of these nodes uses: TTL, and at most 90 days.
+	// Calls with a longer one are refused. All clients of the same nodes need the same MaxTTL. If
+	// their TTLs differ, give the longest of them to each. A node that may have forgotten locks
+	// does not vote for MaxTTL, and neither does a replica after a failover.
 	MaxTTL time.Duration
-	// RestartGuard keeps masters that may have forgotten locks from voting until these have expired: GuardAuto. All clients of the same
-	// nodes and Prefix should use the same mode and MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see docs/restart-guard.md.
+	// RestartGuard keeps masters that may have forgotten locks from voting until these have
+	// expired: GuardAuto. All clients of the same nodes and Prefix should use the same mode and
+	// MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see
+	// docs/restart-guard.md.
 	RestartGuard GuardMode
 	// Prefix is put before every key on the nodes. Neither it nor a key may begin with "lockpipe:".
 	// Such names, behind the Prefix, are the Client's own. Prefix and key together may not contain
 	// such a name of another Prefix: "lockpipe:admitted", "lockpipe:fence:",
 	// "lockpipe:generations" or "lockpipe:none:".
 	Prefix string
-	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's roots for rediss:// and
-	// no TLS for host:port.
+	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's
+	// roots for rediss:// and no TLS for host:port.
 	TLS *tls.Config
 	// Credentials returns the user and password for the next connection to a node, such as a token
 	// that is valid for some minutes; nil for those in the URLs, which must have none if it is set.
-	// node is what NodeStatus.Addr shows. The Client calls it on a goroutine, before each connect and
-	// never twice at the same time for one node. An error or a panic makes the node down. ctx ends
-	// after three seconds, or when Close ends the connections. A call that does not return then is
-	// left, as by Dial. While a node is down or quarantined, there may be several calls a second, so
-	// keep a token as long as it is valid. A connection outlasts its token, if the server allows that.
+	// node is what NodeStatus.Addr shows. The Client calls it on a goroutine, before each connect
+	// and never twice at the same time for one node. An error or a panic makes the node down. ctx
+	// ends after three seconds, or when Close ends the connections. A call that does not return
+	// then is left, as by Dial. While a node is down or quarantined, there may be several calls a
+	// second, so keep a token as long as it is valid. A connection outlasts its token, if the
+	// server allows that.
 	Credentials func(ctx context.Context, node string) (user, password string, err error)
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
 	// unix. The Client calls it on a goroutine, and again after every loss of a connection. Inspect
@@ -89,24 +95,26 @@ type Config struct {
 	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
 	// each node. The same holds for each sentinel, which Dial connects to as well.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger gets a line when a node is lost, quarantined or back, when leases are lost, and each minute
-	// while calls wait and no quorum can be reached; nil for slog.Default.
+	// Logger gets a line when a node is lost, quarantined or back, when leases are lost, and each
+	// minute while calls wait and no quorum can be reached; nil for slog.Default.
 	Logger *slog.Logger
-	// OnLost is called once for each lease that ended by ErrLost or ErrExpired before Release or Close, with how it ended;
-	// that may be before the call that acquired it has returned it. Up to 64 calls run at the same time, on goroutines of the Client;
-	// while one blocks the others go on, and while all do, up to a million more wait. A panic is logged with its stack. It may use
+	// OnLost is called once for each lease that ended by ErrLost or ErrExpired before Release or
+	// Close, with how it ended; that may be before the call that acquired it has returned it. Up to
+	// 64 calls run at the same time, on goroutines of the Client; while one blocks the others go
+	// on, and while all do, up to a million more wait. A panic is logged with its stack. It may use
 	// the Client, also to close it; Close does not wait for it.
 	OnLost func(*Lease, error)
 }
 
-// validated returns cfg with its defaults, or an error that is ErrInvalid and names the field. The nodes are checked where
-// they are used.
+// validated returns cfg with its defaults, or an error that is ErrInvalid and names the field. The
+// nodes are checked where they are used.
 func (cfg Config) validated() (Config, error) {
 	var err error
 	positive := func(name string, value *time.Duration, standard time.Duration) {
 		switch {
 		case *value < 0:
-			err = invalid("Config.%s is %v: give a positive time, or 0 for the default", name, *value)
+			err = invalid("Config.%s is %v: give a positive time, or 0 for the default", name,
+				*value)
 		case *value == 0:
 			*value = standard
 		}
@@ -118,7 +126,8 @@ func (cfg Config) validated() (Config, error) {
 	}
 	positive("TTL", &cfg.TTL, standard)
 	positive("MaxTTL", &cfg.MaxTTL, cfg.TTL)
-	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond) // what is sent
+	// What is sent.
+	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond)
 	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
 	unprefixed := multiplex.NewReserved("")
 	switch {
@@ -127,9 +136,11 @@ func (cfg Config) validated() (Config, error) {
 	case len(cfg.Nodes) == 0:
 		return cfg, invalid("Config.Nodes is empty: give one URL for each master")
 	case len(cfg.Nodes) > multiplex.MaxNodes:
-		return cfg, invalid("Config.Nodes has %d entries: give at most %d", len(cfg.Nodes), multiplex.MaxNodes)
+		return cfg, invalid("Config.Nodes has %d entries: give at most %d", len(cfg.Nodes),
+			multiplex.MaxNodes)
 	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
-		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff", cfg.RestartGuard)
+		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff",
+			cfg.RestartGuard)
 	case strings.HasPrefix(cfg.Prefix, multiplex.OwnNames):
 		return cfg, invalid("Config.Prefix is %.64q, and %q is the Client's own: "+
 			"give one that begins otherwise", cfg.Prefix, multiplex.OwnNames)
@@ -137,7 +148,8 @@ func (cfg Config) validated() (Config, error) {
 		return cfg, invalid("Config.Prefix is %.64q, and clients keep %q for themselves: "+
 			"give one without it", cfg.Prefix, unprefixed.In(cfg.Prefix))
 	case given.MaxTTL > maxMaxTTL:
-		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with WithAutoExtend",
+		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with "+
+			"WithAutoExtend",
 			cfg.MaxTTL, maxMaxTTL)
 	case given.MaxTTL != 0 && cfg.MaxTTL < minTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at least %v%s",
@@ -146,15 +158,18 @@ func (cfg Config) validated() (Config, error) {
 		return cfg, invalid("Config.TTL is %v: give at least %v%s",
 			given.TTL, minTTL, inSeconds(given.TTL))
 	case cfg.TTL > maxMaxTTL:
-		return cfg, invalid("Config.TTL is %v: lower it to at most %v, and hold longer with WithAutoExtend",
+		return cfg, invalid("Config.TTL is %v: lower it to at most %v, and hold longer with "+
+			"WithAutoExtend",
 			cfg.TTL, maxMaxTTL)
 	case cfg.TTL > cfg.MaxTTL:
-		return cfg, invalid("Config.TTL is %v, above MaxTTL (%v): lower it, or raise MaxTTL in every client", cfg.TTL, cfg.MaxTTL)
+		return cfg, invalid("Config.TTL is %v, above MaxTTL (%v): lower it, or raise MaxTTL in "+
+			"every client", cfg.TTL, cfg.MaxTTL)
 	case cfg.NodeTimeout < minNodeTimeout:
 		return cfg, invalid("Config.NodeTimeout is %v: give at least %v%s",
 			cfg.NodeTimeout, minNodeTimeout, inMilliseconds(cfg.NodeTimeout))
 	case cfg.NodeTimeout > cfg.TTL:
-		return cfg, invalid("Config.NodeTimeout is %v, above TTL (%v): an attempt would outlive its lease", cfg.NodeTimeout, cfg.TTL)
+		return cfg, invalid("Config.NodeTimeout is %v, above TTL (%v): an attempt would outlive "+
+			"its lease", cfg.NodeTimeout, cfg.TTL)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -19,8 +19,8 @@ var huge = []time.Duration{1 << 60, 1 << 62, math.MaxInt64}
 // longestTTL is the highest Config.MaxTTL.
 const longestTTL = 90 * 24 * time.Hour
 
-// The goal: a TTL, MaxTTL or NodeTimeout with which a sum could overflow is refused. The error names the
-// field, the value and the remedy.
+// The goal: a TTL, MaxTTL or NodeTimeout with which a sum could overflow is refused. The error
+// names the field, the value and the remedy.
 func TestHugeTTLsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, d := range append([]time.Duration{longestTTL + time.Millisecond}, huge...) {
@@ -30,13 +30,22 @@ func TestHugeTTLsAreRefused(t *testing.T) {
 			cfg  lockpipe.Config
 			says []string
 		}{
-			"MaxTTL":        {lockpipe.Config{MaxTTL: d}, tooLong},
-			"TTL":           {lockpipe.Config{TTL: d}, []string{"Config.TTL is " + value, "lower it"}},
-			"both":          {lockpipe.Config{TTL: d, MaxTTL: d}, tooLong},
-			"NodeTimeout":   {lockpipe.Config{NodeTimeout: d}, []string{"Config.NodeTimeout is", "TTL"}},
-			"all of these":  {lockpipe.Config{NodeTimeout: d, TTL: d, MaxTTL: d}, tooLong},
-			"a short TTL":   {lockpipe.Config{TTL: time.Second, MaxTTL: d}, tooLong},
-			"a short limit": {lockpipe.Config{NodeTimeout: time.Second, TTL: d, MaxTTL: d}, tooLong},
+			"MaxTTL": {lockpipe.Config{MaxTTL: d}, tooLong},
+			"TTL": {lockpipe.Config{TTL: d}, []string{
+				"Config.TTL is " + value,
+				"lower it",
+			}},
+			"both": {lockpipe.Config{TTL: d, MaxTTL: d}, tooLong},
+			"NodeTimeout": {lockpipe.Config{NodeTimeout: d}, []string{
+				"Config.NodeTimeout is",
+				"TTL",
+			}},
+			"all of these": {lockpipe.Config{NodeTimeout: d, TTL: d, MaxTTL: d}, tooLong},
+			"a short TTL":  {lockpipe.Config{TTL: time.Second, MaxTTL: d}, tooLong},
+			"a short limit": {
+				lockpipe.Config{NodeTimeout: time.Second, TTL: d, MaxTTL: d},
+				tooLong,
+			},
 		}
 		for name, test := range tests {
 			t.Run(name+" "+value, func(t *testing.T) {
@@ -83,7 +92,8 @@ func TestTheLongestTTLIsGranted(t *testing.T) {
 	})
 }
 
-// The goal: a lease with a huge maxHold is extended as often as any other, and lasts, whatever its TTL.
+// The goal: a lease with a huge maxHold is extended as often as any other, and lasts, whatever its
+// TTL.
 func TestAHugeMaxHoldExtendsAsUsual(t *testing.T) {
 	for _, d := range huge {
 		t.Run(d.String(), func(t *testing.T) {
@@ -121,8 +131,8 @@ var waiting = map[string]func(context.Context, *lockpipe.Client, lockpipe.Option
 	},
 }
 
-// The goal: a call that wants huge pauses makes them, whether or not the nodes push changes of the key,
-// and where no node grants.
+// The goal: a call that wants huge pauses makes them, whether or not the nodes push changes of the
+// key, and where no node grants.
 func TestAHugeRetryDelayIsWaitedFor(t *testing.T) {
 	for _, d := range huge {
 		for name, wait := range waiting {

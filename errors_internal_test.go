@@ -31,7 +31,10 @@ func TestTheTextOfAnErrorHasThePrefixOnce(t *testing.T) {
 		"closed":    {closeError([]error{held, full}, 3, nil), []error{ErrHeld, ErrNoQuorum}},
 		"closed, 4": {closeError([]error{held, full, held, held}, 5, nil), []error{ErrHeld}},
 		"Close cut": {closeError(nil, 0, context.Canceled), []error{context.Canceled}},
-		"several":   {&joined{[]error{errorf("a: %w", ErrLost), full}}, []error{ErrLost, ErrNoQuorum}},
+		"several": {&joined{[]error{errorf("a: %w", ErrLost), full}}, []error{
+			ErrLost,
+			ErrNoQuorum,
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := c.err.Error()

@@ -17,12 +17,14 @@ func ExampleWithAutoExtend() {
 	defer end()
 	ctx := context.Background()
 
-	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithAutoExtend(10*time.Minute)) // no work takes longer than that
+	// No work takes longer than that.
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithAutoExtend(10*time.Minute))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	recount := func(ctx context.Context) error { return ctx.Err() } // it looks at its context: that ends with the lease
+	// It looks at its context: that ends with the lease.
+	recount := func(ctx context.Context) error { return ctx.Err() }
 	fmt.Println("recount:", recount(lease.Context()))
 	fmt.Println("release:", lease.Release(context.WithoutCancel(ctx)))
 	// Output:
@@ -30,7 +32,8 @@ func ExampleWithAutoExtend() {
 	// release: <nil>
 }
 
-// A holder that hangs does not keep the key for ever: the lease ends after maxHold, and its context says so.
+// A holder that hangs does not keep the key for ever: the lease ends after maxHold, and its context
+// says so.
 func ExampleWithAutoExtend_maxHold() {
 	client, end := exampleClient()
 	defer end()
@@ -49,13 +52,15 @@ func ExampleWithAutoExtend_maxHold() {
 	// too late to release: true
 }
 
-// The keys are gone from the masters before their time: the next extension finds that out, and the work is told through its context.
+// The keys are gone from the masters before their time: the next extension finds that out, and the
+// work is told through its context.
 func ExampleLease_Context() {
 	client, nodes, end := exampleClientAndNodes()
 	defer end()
 	ctx := context.Background()
 
-	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(time.Second), lockpipe.WithAutoExtend(time.Minute))
+	lease, err := client.Acquire(ctx, "sku:42", lockpipe.WithTTL(time.Second),
+		lockpipe.WithAutoExtend(time.Minute))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -87,7 +92,10 @@ func ExampleConfig_onLost() {
 	client, err := lockpipe.New(lockpipe.Config{
 		Nodes:  nodes.URLs(),
 		Logger: slog.New(slog.DiscardHandler),
-		OnLost: func(lease *lockpipe.Lease, end error) { told <- fmt.Sprint(lease.Key(), ": ", end) },
+		OnLost: func(lease *lockpipe.Lease, end error) {
+			told <- fmt.Sprint(lease.Key(), ": ",
+				end)
+		},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -95,7 +103,8 @@ func ExampleConfig_onLost() {
 	}
 	defer client.Close(context.Background())
 
-	if _, err := client.Acquire(context.Background(), "sku:42", lockpipe.WithTTL(200*time.Millisecond)); err != nil {
+	if _, err := client.Acquire(context.Background(), "sku:42",
+		lockpipe.WithTTL(200*time.Millisecond)); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -7,14 +7,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Client is a prometheus.Collector. Where there are several in one process, a label tells them apart.
+// A Client is a prometheus.Collector. Where there are several in one process, a label tells them
+// apart.
 func ExampleClient_Collect() {
 	client, end := exampleClient()
 	defer end()
 	ctx := context.Background()
 
 	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer
-	prometheus.WrapRegistererWith(prometheus.Labels{"locks": "orders"}, registry).MustRegister(client)
+	prometheus.WrapRegistererWith(prometheus.Labels{"locks": "orders"},
+		registry).MustRegister(client)
 
 	lease, err := client.Acquire(ctx, "sku:42")
 	if err != nil {
@@ -23,7 +25,8 @@ func ExampleClient_Collect() {
 	}
 	defer lease.Release(ctx)
 
-	families, err := registry.Gather() // promhttp.HandlerFor(registry, ...) does this for Prometheus
+	// promhttp.HandlerFor(registry, ...) does this for Prometheus.
+	families, err := registry.Gather()
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -49,7 +49,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("holding", lease.Key(), "for more than 4 s:", time.Until(lease.Until()) > 4*time.Second)
+	fmt.Println("holding", lease.Key(), "for more than 4 s:",
+		time.Until(lease.Until()) > 4*time.Second)
 
 	_, err = client.TryAcquire(ctx, "sku:42")
 	fmt.Println("a second holder:", errors.Is(err, lockpipe.ErrHeld))
@@ -161,7 +162,8 @@ func ExampleLease_Extend() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("extend:", lease.Extend(ctx, 10*time.Second), time.Until(lease.Until()) > 6*time.Second)
+	fmt.Println("extend:", lease.Extend(ctx, 10*time.Second),
+		time.Until(lease.Until()) > 6*time.Second)
 	fmt.Println("release:", lease.Release(ctx))
 	fmt.Println("extend:", lease.Extend(ctx, time.Second))
 	// Output:

@@ -99,7 +99,8 @@ func ExampleWithMaxAttempts() {
 	}
 	defer lease.Release(ctx)
 
-	_, err = client.Acquire(ctx, "sku:42", lockpipe.WithMaxAttempts(3), lockpipe.WithRetryDelay(time.Millisecond, 5*time.Millisecond))
+	_, err = client.Acquire(ctx, "sku:42", lockpipe.WithMaxAttempts(3),
+		lockpipe.WithRetryDelay(time.Millisecond, 5*time.Millisecond))
 	fmt.Println("held after three attempts:", errors.Is(err, lockpipe.ErrHeld))
 	// Output:
 	// held after three attempts: true

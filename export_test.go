@@ -8,7 +8,8 @@ const (
 	MaxAwakeTime = maxAwakeTime
 )
 
-// ShiftClock sets the wall clock that the client's fences come from off by d. It is called before the client is used.
+// ShiftClock sets the wall clock that the client's fences come from off by d. It is called before
+// the client is used.
 func ShiftClock(c *Client, d time.Duration) {
 	c.fences.wall = func() time.Time { return time.Now().Add(d) }
 }

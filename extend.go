@@ -10,12 +10,14 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Extend lets the lease end ttl from now, later or earlier than it would have, but not later than its maxHold. Automatic extensions go
-// on with this ttl. Nodes that lost the keys, or never had them, are given them again, but do not count this time.
-// Concurrent calls on one lease go one after another. With nil the lease is valid until Until. ErrNoQuorum: not confirmed,
-// the lease is valid until Until, which a shorter ttl may have brought nearer; try again. ErrLost: a quorum has not got
-// the lease any more, and it is over. ErrExpired, ErrReleased, ErrClosed: it was over before. ErrInvalid: ttl is below 10
-// ms or above Config.MaxTTL. Where ctx ended first, its error is found too.
+// Extend lets the lease end ttl from now, later or earlier than it would have, but not later than
+// its maxHold. Automatic extensions go on with this ttl. Nodes that lost the keys, or never had
+// them, are given them again, but do not count this time. Concurrent calls on one lease go one
+// after another. With nil the lease is valid until Until. ErrNoQuorum: not confirmed, the lease is
+// valid until Until, which a shorter ttl may have brought nearer; try again. ErrLost: a quorum has
+// not got the lease any more, and it is over. ErrExpired, ErrReleased, ErrClosed: it was over
+// before. ErrInvalid: ttl is below 10 ms or above Config.MaxTTL. Where ctx ended first, its error
+// is found too.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	switch {
 	case l == nil:
@@ -47,7 +49,8 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	return err
 }
 
-// extend makes extensions that are due in one go, one after the other in the order of their deadlines.
+// extend makes extensions that are due in one go, one after the other in the order of their
+// deadlines.
 func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 	keys := 0
 	for i := range due {
@@ -78,7 +81,8 @@ func extended(err error) error {
 	return err
 }
 
-// goneError says how many nodes have the lease no more, without being an ErrHeld: the caller's attempt was to keep it.
+// goneError says how many nodes have the lease no more, without being an ErrHeld: the caller's
+// attempt was to keep it.
 type goneError struct{ held *HeldError }
 
 func (e *goneError) Error() string {

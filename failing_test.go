@@ -10,7 +10,8 @@ import (
 )
 
 // unsaved is what a server answers whose last snapshot failed.
-const unsaved = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."
+const unsaved = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable " +
+	"to persist to disk."
 
 // The goal: a node that answers acquires with errors for a second is shown as failing, in the
 // metrics and once in the log, and is no spare. When it is well, it is up without any call.
@@ -25,7 +26,8 @@ func TestAFailingNodeIsNoSpare(t *testing.T) {
 				if s == state {
 					want = 1
 				}
-				require.InDelta(t, want, got[`lockpipe_node_state{node="node-0:6379",state="`+s+`"}`], 0, s)
+				require.InDelta(t, want, got[`lockpipe_node_state{node="node-0:6379",state="`+s+
+					`"}`], 0, s)
 			}
 			require.InDelta(t, spare, got["lockpipe_spare_nodes"], 0)
 		}

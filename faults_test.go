@@ -24,7 +24,8 @@ type line struct {
 	made map[string]int
 }
 
-// lossyConn delivers everything until it is armed and a script is called: then it loses that answer and all that follow, for ever.
+// lossyConn delivers everything until it is armed and a script is called: then it loses that answer
+// and all that follow, for ever.
 type lossyConn struct {
 	net.Conn
 	armed  atomic.Bool
@@ -81,8 +82,9 @@ func (c *lossyConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Goal: where nodes execute everything and their answers are lost, a minority of them is not noticed; and of a majority the call says
-// whose answers it lacks, what it left behind is deleted over new connections, and a release is confirmed in the end.
+// Goal: where nodes execute everything and their answers are lost, a minority of them is not
+// noticed; and of a majority the call says whose answers it lacks, what it left behind is deleted
+// over new connections, and a release is confirmed in the end.
 func TestAnswersThatAreLostAfterTheExecution(t *testing.T) {
 	t.Parallel()
 	for call, operate := range map[string]operation{
@@ -90,8 +92,16 @@ func TestAnswersThatAreLostAfterTheExecution(t *testing.T) {
 			l, err := c.TryAcquireAll(ctx, []string{"a", "b"})
 			return errors.Join(err, l.Release(ctx))
 		},
-		"extend":  func(ctx context.Context, _ *lockpipe.Client, l *lockpipe.Lease) error { return l.Extend(ctx, longTTL) },
-		"release": func(ctx context.Context, _ *lockpipe.Client, l *lockpipe.Lease) error { return l.Release(ctx) },
+		"extend": func(ctx context.Context, _ *lockpipe.Client,
+			l *lockpipe.Lease,
+		) error {
+			return l.Extend(ctx, longTTL)
+		},
+		"release": func(ctx context.Context, _ *lockpipe.Client,
+			l *lockpipe.Lease,
+		) error {
+			return l.Release(ctx)
+		},
 	} {
 		for deaf := 1; deaf <= 3; deaf++ {
 			t.Run(fmt.Sprintf("%s, %d of 3", call, deaf), func(t *testing.T) {
@@ -105,7 +115,8 @@ func TestAnswersThatAreLostAfterTheExecution(t *testing.T) {
 // operation is one call that the nodes execute without being heard.
 type operation func(ctx context.Context, c *lockpipe.Client, l *lockpipe.Lease) error
 
-// answersAreLost is one of these cases; confirmed tells that the operation may be confirmed over the new connections.
+// answersAreLost is one of these cases; confirmed tells that the operation may be confirmed over
+// the new connections.
 func answersAreLost(t *testing.T, deaf int, operate operation, confirmed bool) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	way := &line{open: map[string]*lossyConn{}, made: map[string]int{}}
@@ -113,7 +124,8 @@ func answersAreLost(t *testing.T, deaf int, operate operation, confirmed bool) {
 	if deaf == 1 { // the call ends with the answers of the others, however late they are
 		limit = longTTL / 4
 	}
-	c := connected(t, newClient(t, nodes, timeout(limit), func(cfg *lockpipe.Config) { cfg.Dial = way.dial }))
+	c := connected(t, newClient(t, nodes, timeout(limit),
+		func(cfg *lockpipe.Config) { cfg.Dial = way.dial }))
 	l := take(t, c, "k")
 	onEvery(t, nodes, span(0, 3), "k", l.Token())
 	before := c.Stats()
@@ -128,14 +140,17 @@ func answersAreLost(t *testing.T, deaf int, operate operation, confirmed bool) {
 		blames(t, err, nodes, span(0, deaf), "")
 	}
 	require.Equal(t, before.Lost+before.Expired, c.Stats().Lost+c.Stats().Expired)
-	eventually(t, func() bool { return way.dialled(address(nodes, 0)) > 1 && allUp(c) }, "the nodes do not come back")
-	eventually(t, func() bool { return l.Release(t.Context()) == nil }, "the release is not confirmed")
+	eventually(t, func() bool { return way.dialled(address(nodes, 0)) > 1 && allUp(c) },
+		"the nodes do not come back")
+	eventually(t, func() bool { return l.Release(t.Context()) == nil },
+		"the release is not confirmed")
 	caughtUp(t, c, nodes)
 	nothingLeft(t, nodes)
 }
 
-// Goal: a node that forgets all its keys under load, again and again, costs at most leases that had no more than a quorum yet: their extensions
-// find them lost, or get no quorum because the node does not vote any more. Nothing else fails, and nothing is left.
+// Goal: a node that forgets all its keys under load, again and again, costs at most leases that had
+// no more than a quorum yet: their extensions find them lost, or get no quorum because the node
+// does not vote any more. Nothing else fails, and nothing is left.
 func TestANodeThatForgetsAllKeysUnderLoad(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -151,7 +166,8 @@ func TestANodeThatForgetsAllKeysUnderLoad(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a majority that forgets all its keys costs a lease, and the holder is told so by the next extension; its release leaves nothing.
+// Goal: a majority that forgets all its keys costs a lease, and the holder is told so by the next
+// extension; its release leaves nothing.
 func TestAFlushedMajorityIsALoss(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -161,13 +177,16 @@ func TestAFlushedMajorityIsALoss(t *testing.T) {
 	require.NoError(t, nodes.Flush(0))
 	require.NoError(t, nodes.Flush(1))
 	err := l.Extend(t.Context(), longTTL)
-	require.True(t, anyOf(err, lockpipe.ErrLost, lockpipe.ErrNoQuorum), "%v", err) // by whether the nodes still vote
+	// By whether the nodes still vote.
+	require.True(t, anyOf(err, lockpipe.ErrLost, lockpipe.ErrNoQuorum), "%v", err)
 	_ = l.Release(t.Context())
-	nothingLeft(t, nodes, 2) // the others are quarantined; what an extension has put there ends with its TTL
+	// The others are quarantined; what an extension has put there ends with its TTL.
+	nothingLeft(t, nodes, 2)
 }
 
-// Goal: a password that is changed on a running server costs nothing while the connection lasts. After a reconnect the node is down and
-// says why, without any password, and it is back when the password is.
+// Goal: a password that is changed on a running server costs nothing while the connection lasts.
+// After a reconnect the node is down and says why, without any password, and it is back when the
+// password is.
 func TestAPasswordThatIsChangedAtRunTime(t *testing.T) {
 	t.Parallel()
 	const old, changed = "old-s3cret", "new-s3cret"
@@ -194,14 +213,15 @@ func TestAPasswordThatIsChangedAtRunTime(t *testing.T) {
 	require.NoError(t, nodes.Restart(1))
 
 	converse(t, nodes, 0, "AUTH "+changed, "CONFIG SET requirepass "+old)
-	eventually(t, func() bool { return c.Nodes()[0].State == lockpipe.NodeUp }, "the node does not come back")
+	eventually(t, func() bool { return c.Nodes()[0].State == lockpipe.NodeUp },
+		"the node does not come back")
 	_ = l.Release(t.Context())
 	converse(t, nodes, 0, "AUTH "+old, `CONFIG SET requirepass ""`)
 	nothingLeft(t, nodes)
 }
 
-// Goal: a client that may not call scripts, or not load them, is told which command it lacks, and what it could not delete is deleted
-// when it may.
+// Goal: a client that may not call scripts, or not load them, is told which command it lacks, and
+// what it could not delete is deleted when it may.
 func TestACommandThatIsForbiddenIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"evalsha", "script"} {
@@ -225,7 +245,8 @@ func TestACommandThatIsForbiddenIsNamed(t *testing.T) {
 			for i := range nodes.Len() {
 				do(t, nodes, i, "ACL", "SETUSER", "default", "+"+command)
 			}
-			eventually(t, func() bool { return held.Release(t.Context()) == nil }, "the release is not confirmed")
+			eventually(t, func() bool { return held.Release(t.Context()) == nil },
+				"the release is not confirmed")
 			nothingLeft(t, nodes)
 		})
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: the clock follows the wall clock, and is above all that it has proposed where that stands or goes back, and above what a call has seen.
+// The goal: the clock follows the wall clock, and is above all that it has proposed where that
+// stands or goes back, and above what a call has seen.
 func TestFencesRiseWithTheWallClockAndWithout(t *testing.T) {
 	wall := time.UnixMicro(5000)
 	f := fences{wall: func() time.Time { return wall }}
@@ -32,17 +33,24 @@ func TestFencesRiseWithTheWallClockAndWithout(t *testing.T) {
 	take(0, 8001, 8001)
 }
 
-// The goal: what a call has seen beyond ten minutes ahead of the wall clock is topped by this call alone; up to there all further numbers are above it.
+// The goal: what a call has seen beyond ten minutes ahead of the wall clock is topped by this call
+// alone; up to there all further numbers are above it.
 func TestWhatIsFarAheadOfTheWallClockStaysWithItsCall(t *testing.T) {
 	wall := time.UnixMicro(1 << 50)
 	f := fences{wall: func() time.Time { return wall }, lead: 15_000_000}
 	furthest := wall.Add(10 * time.Minute).UnixMicro() // as docs/fencing.md says
-	for _, floor := range []int64{furthest, furthest + 1, wall.Add(time.Hour).UnixMicro(), 1 << 52, multiplex.MaxFence - 1} {
+	for _, floor := range []int64{
+		furthest, furthest + 1, wall.Add(time.Hour).UnixMicro(), 1 << 52,
+		multiplex.MaxFence - 1,
+	} {
 		first, last := f.take(floor, 1+maxHandOver)
 		require.Equal(t, []int64{floor + 1, floor + 1}, []int64{first, last})
 	}
 	first, last := f.take(0, 1+maxHandOver)
-	require.Equal(t, []int64{wall.UnixMicro(), wall.UnixMicro() + maxHandOver}, []int64{first, last})
+	require.Equal(t, []int64{wall.UnixMicro(), wall.UnixMicro() + maxHandOver}, []int64{
+		first,
+		last,
+	})
 
 	first, _ = f.take(furthest-1, 1)
 	require.Equal(t, furthest, first)
@@ -53,7 +61,8 @@ func TestWhatIsFarAheadOfTheWallClockStaysWithItsCall(t *testing.T) {
 	require.Equal(t, furthest+1, first)
 }
 
-// The goal: where the wall clock was wrong, and is set back, the clock does not stay behind there, nor at the highest number there is.
+// The goal: where the wall clock was wrong, and is set back, the clock does not stay behind there,
+// nor at the highest number there is.
 func TestAWallClockThatIsMended(t *testing.T) {
 	wall := time.UnixMicro(1 << 54)
 	f := fences{wall: func() time.Time { return wall }, lead: 15_000_000}
@@ -65,12 +74,16 @@ func TestAWallClockThatIsMended(t *testing.T) {
 		wall = time.UnixMicro(1<<50 + year*366*24*time.Hour.Microseconds())
 		for i := range int64(3) {
 			first, last := f.take(0, 1)
-			require.Equal(t, []int64{wall.UnixMicro() + i, wall.UnixMicro() + i}, []int64{first, last})
+			require.Equal(t, []int64{wall.UnixMicro() + i, wall.UnixMicro() + i}, []int64{
+				first,
+				last,
+			})
 		}
 	}
 }
 
-// The goal: what is reserved leads the clock ahead of the wall clock by no more than its bound, and then each gets one number still.
+// The goal: what is reserved leads the clock ahead of the wall clock by no more than its bound, and
+// then each gets one number still.
 func TestReservedFencesAreBounded(t *testing.T) {
 	wall := time.UnixMicro(1_000_000)
 	f := fences{wall: func() time.Time { return wall }, lead: 100_000}
@@ -89,9 +102,13 @@ func TestReservedFencesAreBounded(t *testing.T) {
 	require.Equal(t, int64(1001), last-first+1)
 }
 
-// The goal: a client leads its wall clock by a quarter of MaxTTL, but by a minute at most: companions expire after a day, however long leases last.
+// The goal: a client leads its wall clock by a quarter of MaxTTL, but by a minute at most:
+// companions expire after a day, however long leases last.
 func TestTheLeadIsAMinuteAtMost(t *testing.T) {
-	for maxTTL, lead := range map[time.Duration]time.Duration{0: 2500 * time.Millisecond, time.Second: 250 * time.Millisecond, 200 * time.Hour: time.Minute} {
+	for maxTTL, lead := range map[time.Duration]time.Duration{
+		0:           2500 * time.Millisecond,
+		time.Second: 250 * time.Millisecond, 200 * time.Hour: time.Minute,
+	} {
 		c, err := New(Config{Nodes: []string{"127.0.0.1:1"}, MaxTTL: maxTTL})
 		require.NoError(t, err)
 		require.Equal(t, lead.Microseconds(), c.fences.lead)
@@ -124,20 +141,24 @@ func seen(t *testing.T, nodes *lockpipetest.Nodes, number int64) {
 
 const companionOfX = "lockpipe:fence:x"
 
-// The goal: a fence that was too low is no rival that was quicker, no attempt that counts, and no reason for a pause or another judge. But the judge may
-// still have what it granted then, and alone it must not refuse the next attempt for that.
+// The goal: a fence that was too low is no rival that was quicker, no attempt that counts, and no
+// reason for a pause or another judge. But the judge may still have what it granted then, and alone
+// it must not refuse the next attempt for that.
 func TestAStaleAnswerIsNoRival(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	ahead := c.fences.wall().Add(time.Hour).UnixMicro()
 	seen(t, nodes, ahead)
-	keys, o, err := c.prepare(context.Background(), callWait, []string{"x"}, []Option{WithFencing()})
+	keys, o, err := c.prepare(context.Background(), callWait, []string{"x"},
+		[]Option{WithFencing()})
 	require.NoError(t, err)
 	s := newSeeker(c, keys, o)
 	require.True(t, c.rooms.Enter(&s.waiter, s.room[:], maxPending))
 	judge := c.mux.Judge("x", 0)
-	s.judge, s.blocked, s.allAt, s.told = judge, "x", time.Now().Add(time.Hour), true // as where it was held before,
-	s.hint = time.Now()                                                               // and is given back now
+	// As where it was held before,.
+	s.judge, s.blocked, s.allAt, s.told = judge, "x", time.Now().Add(time.Hour), true
+	// And is given back now.
+	s.hint = time.Now()
 
 	_, stale, _ := s.begin()
 	require.False(t, stale.all, "the judge is asked first")
@@ -184,7 +205,8 @@ func (c overWhen) Err() error {
 	return nil
 }
 
-// The goal: where a call ends after an answer that its fence is too low, the reason is that, and not that the keys were held.
+// The goal: where a call ends after an answer that its fence is too low, the reason is that, and
+// not that the keys were held.
 func TestACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
@@ -198,7 +220,8 @@ func TestACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 		return false
 	}}
 	told := make(chan error, 1)
-	require.NoError(t, c.AcquireAsync(ctx, []string{"x"}, func(_ *Lease, err error) { told <- err }, WithFencing()))
+	require.NoError(t, c.AcquireAsync(ctx, []string{"x"}, func(_ *Lease, err error) { told <- err },
+		WithFencing()))
 	err := <-told
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, ErrNoQuorum)

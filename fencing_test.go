@@ -40,7 +40,8 @@ func fenced(t *testing.T, c *lockpipe.Client, seen *fence.Checker, keys ...strin
 func passed(t *testing.T, seen *fence.Checker, l *lockpipe.Lease) int64 {
 	t.Helper()
 	for _, k := range l.Keys() {
-		require.True(t, seen.Allow(k, l.Fence()), "%d is not above the fences before it of %s", l.Fence(), k)
+		require.True(t, seen.Allow(k, l.Fence()), "%d is not above the fences before it of %s",
+			l.Fence(), k)
 	}
 	release(t, l)
 	synctest.Wait()
@@ -58,10 +59,14 @@ func (v *virtual) onlyCompanions(t *testing.T) {
 	}
 }
 
-// The goal: over clients whose clocks differ by minutes, and all ways to take keys that overlap, the fences of each key rise.
+// The goal: over clients whose clocks differ by minutes, and all ways to take keys that overlap,
+// the fences of each key rise.
 func TestFencesRiseWhateverTheClocksSay(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-		clients := []*lockpipe.Client{c, v.shifted(t, -7*time.Minute), v.shifted(t, 3*time.Minute), v.shifted(t, -time.Millisecond)}
+		clients := []*lockpipe.Client{
+			c, v.shifted(t, -7*time.Minute), v.shifted(t, 3*time.Minute),
+			v.shifted(t, -time.Millisecond),
+		}
 		rng := rand.New(rand.NewPCG(1, 2))
 		var seen fence.Checker
 		for range 400 {
@@ -95,7 +100,8 @@ func TestFencesRiseWhateverTheClocksSay(t *testing.T) {
 // The goal: Fence is 0 without fencing, and stays readable when the lease is over.
 func TestFenceIsReadableAfterTheEnd(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-		l := v.hold(t, c, "k", lockpipe.WithFencing(), lockpipe.WithTTL(time.Second), lockpipe.WithAutoExtend(10*time.Second))
+		l := v.hold(t, c, "k", lockpipe.WithFencing(), lockpipe.WithTTL(time.Second),
+			lockpipe.WithAutoExtend(10*time.Second))
 		f := l.Fence()
 		require.Equal(t, time.Now().UnixMicro(), f)
 		for i := range v.nodes {
@@ -116,10 +122,14 @@ func TestFenceIsReadableAfterTheEnd(t *testing.T) {
 	})
 }
 
-// The goal: whoever's clock is behind needs one attempt more, whatever the call, also if it may make only one; and none for the next lease.
+// The goal: whoever's clock is behind needs one attempt more, whatever the call, also if it may
+// make only one; and none for the next lease.
 func TestAClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
 	calls := map[string]func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease{
-		"try": func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease { return try(t, c, "k", lockpipe.WithFencing()) },
+		"try": func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease {
+			return try(t, c, "k",
+				lockpipe.WithFencing())
+		},
 		"wait": func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease {
 			return take(t, c, "k", lockpipe.WithFencing(), lockpipe.WithMaxAttempts(1))
 		},
@@ -127,7 +137,8 @@ func TestAClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
 			return granted(t, async(t.Context(), t, c, []string{"k"}, lockpipe.WithFencing()))
 		},
 		"each": func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease {
-			results := c.TryAcquireEach(t.Context(), []string{"other", "k", "k"}, lockpipe.WithFencing())
+			results := c.TryAcquireEach(t.Context(), []string{"other", "k", "k"},
+				lockpipe.WithFencing())
 			for _, r := range results {
 				require.NoError(t, r.Err)
 			}
@@ -158,7 +169,8 @@ func TestAClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
 	}
 }
 
-// The goal: where a quorum has seen fences that nobody can top, the call fails after one attempt, not as held, and leaves nothing.
+// The goal: where a quorum has seen fences that nobody can top, the call fails after one attempt,
+// not as held, and leaves nothing.
 func TestAFenceThatCannotBeToppedIsNotHeld(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		for i := range 3 {
@@ -173,16 +185,21 @@ func TestAFenceThatCannotBeToppedIsNotHeld(t *testing.T) {
 		require.Equal(t, before+1, c.Stats().Attempts)
 		v.onlyCompanions(t)
 
-		_, err = c.Acquire(t.Context(), "k", lockpipe.WithFencing(), lockpipe.WithMaxAttempts(3), lockpipe.WithRetryDelay(time.Second, time.Second))
+		_, err = c.Acquire(t.Context(), "k", lockpipe.WithFencing(), lockpipe.WithMaxAttempts(3),
+			lockpipe.WithRetryDelay(time.Second, time.Second))
 		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
 		v.onlyCompanions(t)
 	})
 }
 
-// The goal: whatever stands in a companion, and however high, matters for its own key alone: all others are taken at the first try, with fences
-// of the time, and handed over; and its own is taken again where the number can be topped, and refused else.
+// The goal: whatever stands in a companion, and however high, matters for its own key alone: all
+// others are taken at the first try, with fences of the time, and handed over; and its own is taken
+// again where the number can be topped, and refused else.
 func TestAHighCompanionIsOfItsKeyAlone(t *testing.T) {
-	for text, ok := range map[string]bool{"9007199254740991": false, "99999999999999999": false, "9007199254740989": true, "4102444800000000": true} {
+	for text, ok := range map[string]bool{
+		"9007199254740991": false, "99999999999999999": false,
+		"9007199254740989": true, "4102444800000000": true,
+	} {
 		inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 			var seen fence.Checker
 			for i := range 3 {
@@ -190,7 +207,8 @@ func TestAHighCompanionIsOfItsKeyAlone(t *testing.T) {
 			}
 			for range 2 {
 				before := c.Stats().Attempts
-				results := c.TryAcquireEach(t.Context(), []string{"bad", "good"}, lockpipe.WithFencing())
+				results := c.TryAcquireEach(t.Context(), []string{"bad", "good"},
+					lockpipe.WithFencing())
 				require.NoError(t, results[1].Err)
 				require.Less(t, passed(t, &seen, results[1].Lease), time.Now().UnixMicro()+10)
 				if bad := results[0]; ok {
@@ -219,7 +237,8 @@ func TestAHighCompanionIsOfItsKeyAlone(t *testing.T) {
 	}
 }
 
-// The goal: a node of a minority that has the highest fence there is does not drag others along that are only ahead, whoever answers first.
+// The goal: a node of a minority that has the highest fence there is does not drag others along
+// that are only ahead, whoever answers first.
 func TestOneNodeAtTheEndDoesNotDragItsKeyThere(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		ahead := time.Now().Add(time.Minute).UnixMicro()
@@ -237,8 +256,9 @@ func TestOneNodeAtTheEndDoesNotDragItsKeyThere(t *testing.T) {
 	})
 }
 
-// The goal: a process that is paused after it has taken its number comes with a lower one than those that were granted meanwhile. It gets no lease
-// with it, also where all nodes have forgotten these: the time of a lease runs since before its number was taken.
+// The goal: a process that is paused after it has taken its number comes with a lower one than
+// those that were granted meanwhile. It gets no lease with it, also where all nodes have forgotten
+// these: the time of a lease runs since before its number was taken.
 func TestAPauseBehindTheClockGivesNoOldFence(t *testing.T) {
 	calls := map[string]func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error){
 		"try": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
@@ -288,14 +308,15 @@ func TestAPauseBehindTheClockGivesNoOldFence(t *testing.T) {
 	}
 }
 
-// The goal: where what was granted with too low a fence has to be deleted first, and nodes hang, TryAcquireEach waits for that once for all of its
-// keys, and makes one attempt more.
+// The goal: where what was granted with too low a fence has to be deleted first, and nodes hang,
+// TryAcquireEach waits for that once for all of its keys, and makes one attempt more.
 func TestManyStaleKeysWaitTogether(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		keys, others := keysOf("k", 100), keysOf("other", 100)
 		for _, k := range keys {
 			for i := range 2 {
-				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+					10))
 			}
 		}
 		v.fail(2, readOnly)
@@ -308,13 +329,14 @@ func TestManyStaleKeysWaitTogether(t *testing.T) {
 			return time.Since(began)
 		}
 		before := c.Stats().Attempts
-		require.LessOrEqual(t, timed(keys, lockpipe.WithFencing()), timed(others)+50*time.Millisecond)
+		require.LessOrEqual(t, timed(keys, lockpipe.WithFencing()), timed(others)+
+			50*time.Millisecond)
 		require.LessOrEqual(t, c.Stats().Attempts, before+300)
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: where others with a faster clock take the keys again and again, a call that has to wait for its own release does so once, and one that
-// has not tries again at once three times.
+// The goal: where others with a faster clock take the keys again and again, a call that has to wait
+// for its own release does so once, and one that has not tries again at once three times.
 func TestACallThatStaysBehindGivesUp(t *testing.T) {
 	for stale, attempts := range map[int]uint64{1: 2, 2: 4} {
 		inBubble(t, 2, func(t *testing.T, v *virtual, c *lockpipe.Client) {
@@ -337,7 +359,8 @@ func TestACallThatStaysBehindGivesUp(t *testing.T) {
 	}
 }
 
-// The goal: a fence that one node has seen does not drag a waiting call's along that another's lease is in the way of.
+// The goal: a fence that one node has seen does not drag a waiting call's along that another's
+// lease is in the way of.
 func TestAStaleMinorityDoesNotDragWhoWaits(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, v.client(t), "k", lockpipe.WithFencing())
@@ -354,7 +377,8 @@ func TestAStaleMinorityDoesNotDragWhoWaits(t *testing.T) {
 	})
 }
 
-// The goal: TryAcquireEach takes keys that only the release of its own first attempt is in the way of, too, each with a fence of its own.
+// The goal: TryAcquireEach takes keys that only the release of its own first attempt is in the way
+// of, too, each with a fence of its own.
 func TestManyKeysOfWhichHalfTheNodesAreStale(t *testing.T) {
 	inBubble(t, 2, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		keys := keysOf("k", 100)
@@ -372,33 +396,40 @@ func TestManyKeysOfWhichHalfTheNodesAreStale(t *testing.T) {
 	})
 }
 
-// The goal: nodes of a minority that have seen more neither keep anybody from a lease nor cost an attempt.
+// The goal: nodes of a minority that have seen more neither keep anybody from a lease nor cost an
+// attempt.
 func TestAStaleMinorityDoesNotMatter(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		for i := range 2 {
-			v.set(t, i, companion("k"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+			v.set(t, i, companion("k"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+				10))
 		}
 		l := try(t, c, "k", lockpipe.WithFencing())
 		require.Equal(t, time.Now().UnixMicro(), l.Fence())
 		require.Equal(t, uint64(1), c.Stats().Attempts)
 		synctest.Wait()
-		require.Equal(t, []string{"", "", l.Token()}, []string{v.get(0, "k"), v.get(1, "k"), v.get(2, "k")})
+		require.Equal(t, []string{"", "", l.Token()}, []string{
+			v.get(0, "k"), v.get(1, "k"),
+			v.get(2, "k"),
+		})
 		release(t, l)
 		v.onlyCompanions(t)
 	})
 }
 
-// The goal: with an even number of nodes those that are stale are no quorum, so what the others granted is deleted first, and is not in
-// the way of the next attempt.
+// The goal: with an even number of nodes those that are stale are no quorum, so what the others
+// granted is deleted first, and is not in the way of the next attempt.
 func TestACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		inBubble(t, n, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 			for i := range n / 2 {
-				v.set(t, i, companion("k:0"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+				v.set(t, i, companion("k:0"),
+					strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
 			}
 			v.silence(span(n/2, n)...) // what they grant late would be in the way
 			taken := later(func() outcome {
-				l, err := c.TryAcquireAll(t.Context(), keysOf("k", 100), lockpipe.WithFencing()) // enough to leave beside a flush under way
+				// Enough to leave beside a flush under way.
+				l, err := c.TryAcquireAll(t.Context(), keysOf("k", 100), lockpipe.WithFencing())
 				return outcome{lease: l, err: err}
 			})
 			synctest.Wait()
@@ -412,17 +443,20 @@ func TestACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
 	}
 }
 
-// The goal: where some nodes may still grant what was given up, the next attempt does not leave before that is deleted: it would find its own
-// caller in the way, because the release on a node waits for the answer there, and other attempts do not.
+// The goal: where some nodes may still grant what was given up, the next attempt does not leave
+// before that is deleted: it would find its own caller in the way, because the release on a node
+// waits for the answer there, and other attempts do not.
 func TestACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		for i := range 2 {
-			v.set(t, i, companion("k:0"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+			v.set(t, i, companion("k:0"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+				10))
 		}
 		v.fail(2, readOnly)
 		v.silence(3, 4)
 		taken := later(func() outcome {
-			l, err := c.TryAcquireAll(t.Context(), keysOf("k", 100), lockpipe.WithFencing()) // enough to leave beside a flush under way
+			// Enough to leave beside a flush under way.
+			l, err := c.TryAcquireAll(t.Context(), keysOf("k", 100), lockpipe.WithFencing())
 			return outcome{lease: l, err: err}
 		})
 		synctest.Wait()
@@ -438,12 +472,16 @@ func TestACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 		keys := keysOf("k", 100)
 		for _, k := range keys {
 			for i := range 2 {
-				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+					10))
 			}
 		}
 		v.fail(2, readOnly)
 		v.silence(3, 4)
-		taken := later(func() []lockpipe.Result { return c.TryAcquireEach(t.Context(), keys, lockpipe.WithFencing()) })
+		taken := later(func() []lockpipe.Result {
+			return c.TryAcquireEach(t.Context(), keys,
+				lockpipe.WithFencing())
+		})
 		synctest.Wait()
 		require.Equal(t, uint64(100), c.Stats().Attempts)
 		v.speak(3, 4)
@@ -456,8 +494,8 @@ func TestACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 	})
 }
 
-// The goal: what counters on the nodes would get wrong: (5,1,1), then a lease by nodes 0 and 1, then one by nodes 1 and 2, which would be
-// 6 and then 3.
+// The goal: what counters on the nodes would get wrong: (5,1,1), then a lease by nodes 0 and 1,
+// then one by nodes 1 and 2, which would be 6 and then 3.
 func TestFencesRiseWhereCountersWouldNot(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		var seen fence.Checker
@@ -481,7 +519,8 @@ func TestFencesRiseWhereCountersWouldNot(t *testing.T) {
 	})
 }
 
-// The goal: a minority that forgot its companions does not let a fence go back that all nodes had granted.
+// The goal: a minority that forgot its companions does not let a fence go back that all nodes had
+// granted.
 func TestForgottenCompanions(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		var seen fence.Checker
@@ -493,7 +532,8 @@ func TestForgottenCompanions(t *testing.T) {
 	})
 }
 
-// The goal: nodes that an extension gives the keys back have the fence again as well, and one that has a higher one keeps it.
+// The goal: nodes that an extension gives the keys back have the fence again as well, and one that
+// has a higher one keeps it.
 func TestARefillBringsTheFenceBack(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		var seen fence.Checker
@@ -524,10 +564,13 @@ func TestARefillBringsTheFenceBack(t *testing.T) {
 	})
 }
 
-// The goal: within the process each holder has the next number, without a trip, and who comes after them from another process, with
-// whatever clock, is above them all.
+// The goal: within the process each holder has the next number, without a trip, and who comes after
+// them from another process, with whatever clock, is above them all.
 func TestAHandOverGivesTheNextFence(t *testing.T) {
-	for _, shift := range []time.Duration{0, -time.Hour, -time.Microsecond, time.Microsecond, 5 * time.Microsecond} {
+	for _, shift := range []time.Duration{
+		0, -time.Hour, -time.Microsecond, time.Microsecond,
+		5 * time.Microsecond,
+	} {
 		inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 			var seen fence.Checker
 			other := v.shifted(t, shift)
@@ -579,7 +622,8 @@ func TestHandedFencesRunOut(t *testing.T) {
 	})
 }
 
-// The goal: where the process has run ahead of the wall clock as far as it may, leases are released instead of handed over, and in order still.
+// The goal: where the process has run ahead of the wall clock as far as it may, leases are released
+// instead of handed over, and in order still.
 func TestWithoutNumbersLeftALeaseIsReleased(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, ahead *lockpipe.Client) {
 		var seen fence.Checker
@@ -603,8 +647,8 @@ func TestWithoutNumbersLeftALeaseIsReleased(t *testing.T) {
 	})
 }
 
-// The goal: who asked for a fence is not handed a lease for which the nodes know none; who did not may be handed one that has, and the
-// next one after it goes on with its numbers.
+// The goal: who asked for a fence is not handed a lease for which the nodes know none; who did not
+// may be handed one that has, and the next one after it goes on with its numbers.
 func TestFencedAndOtherCallersWaitTogether(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		var seen fence.Checker
@@ -631,14 +675,20 @@ func TestFencedAndOtherCallersWaitTogether(t *testing.T) {
 	})
 }
 
-// The goal: a lease of many keys, also of more than fit into one call, is above the fences of all of them, and who holds one of them is named.
+// The goal: a lease of many keys, also of more than fit into one call, is above the fences of all
+// of them, and who holds one of them is named.
 func TestTheFenceOfManyKeysIsAboveAllOfThem(t *testing.T) {
 	for _, n := range []int{2, 125, 126, 300} {
-		for name, call := range map[string]func(context.Context, *lockpipe.Client, []string) (*lockpipe.Lease, error){
-			"try": func(ctx context.Context, c *lockpipe.Client, keys []string) (*lockpipe.Lease, error) {
+		for name, call := range map[string]func(context.Context, *lockpipe.Client,
+			[]string) (*lockpipe.Lease, error){
+			"try": func(ctx context.Context, c *lockpipe.Client, keys []string) (*lockpipe.Lease,
+				error,
+			) {
 				return c.TryAcquireAll(ctx, keys, lockpipe.WithFencing())
 			},
-			"wait": func(ctx context.Context, c *lockpipe.Client, keys []string) (*lockpipe.Lease, error) {
+			"wait": func(ctx context.Context, c *lockpipe.Client, keys []string) (*lockpipe.Lease,
+				error,
+			) {
 				return waitForAsync(c)(ctx, keys, lockpipe.WithFencing())
 			},
 		} {
@@ -664,14 +714,20 @@ func TestTheFenceOfManyKeysIsAboveAllOfThem(t *testing.T) {
 	}
 }
 
-// The goal: on real servers, with many callers of clients whose clocks differ, and a server that comes back empty, all fences of a key rise.
+// The goal: on real servers, with many callers of clients whose clocks differ, and a server that
+// comes back empty, all fences of a key rise.
 func TestFencesRiseOnServers(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	var seen fence.Checker
 	work := func(rounds int) {
 		var all sync.WaitGroup
-		for _, shift := range []time.Duration{0, -5 * time.Minute, 2 * time.Minute, -time.Millisecond} {
-			c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardOff }))
+		for _, shift := range []time.Duration{
+			0, -5 * time.Minute, 2 * time.Minute,
+			-time.Millisecond,
+		} {
+			c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
+				cfg.RestartGuard = lockpipe.GuardOff
+			}))
 			lockpipe.ShiftClock(c, shift)
 			for i := range 4 {
 				all.Go(func() {

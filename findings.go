@@ -61,7 +61,8 @@ func (f *findings) judgeState(node *multiplex.Facts, all []multiplex.Facts) {
 	case state == NodeConnecting:
 		f.add(SeverityWarning, "answers, but has no vote before the client is connected")
 	case state == NodeDown && !explained(node, all):
-		f.add(SeverityError, "answers, but can't be used and has no vote (%v): %s", why, remedy(why))
+		f.add(SeverityError, "answers, but can't be used and has no vote (%v): %s", why,
+			remedy(why))
 	}
 }
 
@@ -150,7 +151,8 @@ func remedy(err error) string {
 // judgeServer says what it is, and how fast.
 func (f *findings) judgeServer(node *multiplex.Facts) {
 	if node.Version == "" && node.Err == nil && !refuses(node, "INFO") {
-		f.add(SeverityInfo, "is no Redis or Valkey that tells its version (INFO), so its role, memory, persistence and identity could not be checked")
+		f.add(SeverityInfo, "is no Redis or Valkey that tells its version (INFO), so its role, "+
+			"memory, persistence and identity could not be checked")
 	}
 	if n := len(node.Samples); n > 0 {
 		name := strings.TrimSpace(node.Server + " " + node.Version)
@@ -158,17 +160,20 @@ func (f *findings) judgeServer(node *multiplex.Facts) {
 			name = "the server"
 		}
 		median, longest := roundTrips(node.Samples)
-		f.add(SeverityInfo, "%s answers within %v (median of %d; the slowest took %v)", name, median, n, longest)
+		f.add(SeverityInfo, "%s answers within %v (median of %d; the slowest took %v)", name,
+			median, n, longest)
 	}
 	if !recent(node.Compatible) {
-		f.add(SeverityError, "runs %s %s like Redis %s, which lacks what lockpipe needs: upgrade it to Redis %d.%d or later, or to Valkey",
+		f.add(SeverityError, "runs %s %s like Redis %s, which lacks what lockpipe needs: "+
+			"upgrade it to Redis %d.%d or later, or to Valkey",
 			node.Server, node.Version, node.Compatible, oldestMajor, oldestMinor)
 	}
 }
 
 // refuses reports whether the node answered a command with an error.
 func refuses(node *multiplex.Facts, command string) bool {
-	return slices.ContainsFunc(node.Refused, func(r multiplex.Refusal) bool { return r.Command == command })
+	return slices.ContainsFunc(node.Refused,
+		func(r multiplex.Refusal) bool { return r.Command == command })
 }
 
 // recent reports whether a version of Redis is new enough, also where it is no version.
@@ -190,14 +195,20 @@ func recent(version string) bool {
 func (f *findings) judgeRefusal(r multiplex.Refusal) {
 	const polls = "waiting calls are not notified when a key is free, and ask again and again"
 	lost := map[string]struct{ what, permission string }{
-		"INFO": {"its version, role, memory, persistence and identity could not be checked", "+info"},
+		"INFO": {
+			"its version, role, memory, persistence and identity could not be checked",
+			"+info",
+		},
 		"CONFIG GET": {
 			"whether its locks outlast a restart could not be checked",
 			"+config|get (before Redis 7: +config)",
 		},
-		"TIME":            {"the rate of its clock could not be checked", "+time"},
-		"CLIENT TRACKING": {polls + ", and a flush may go unnoticed", "+client|tracking +client|caching"},
-		"CLIENT CACHING":  {polls, "+client|caching"},
+		"TIME": {"the rate of its clock could not be checked", "+time"},
+		"CLIENT TRACKING": {
+			polls + ", and a flush may go unnoticed",
+			"+client|tracking +client|caching",
+		},
+		"CLIENT CACHING": {polls, "+client|caching"},
 	}[r.Command]
 	severity := SeverityInfo
 	if strings.HasPrefix(r.Command, "CLIENT ") {
@@ -217,19 +228,23 @@ func (f *findings) judgeRefusal(r multiplex.Refusal) {
 // judgeRole is about servers that refuse to write.
 func (f *findings) judgeRole(node *multiplex.Facts) {
 	if node.Replica {
-		f.add(SeverityError, "is a replica of %s and refuses locks: list a master of its own in its place", node.Master)
+		f.add(SeverityError, "is a replica of %s and refuses locks: list a master of its own in "+
+			"its place", node.Master)
 	}
 	if node.Cluster {
-		f.add(SeverityError, "runs in cluster mode, which refuses calls whose keys lie in different slots: use a server with cluster-enabled no")
+		f.add(SeverityError, "runs in cluster mode, which refuses calls whose keys lie in "+
+			"different slots: use a server with cluster-enabled no")
 	}
 	if node.Loading {
 		f.add(SeverityWarning, "is loading its data and refuses locks until that is done")
 	}
 	if node.Unwritten {
-		f.add(SeverityWarning, "could not write its data to disk and may refuse locks (MISCONF): look at its disk and its log")
+		f.add(SeverityWarning, "could not write its data to disk and may refuse locks "+
+			"(MISCONF): look at its disk and its log")
 	}
 	if node.MaxClients > 0 && node.Clients >= node.MaxClients*nearlyAll/percent {
-		f.add(SeverityWarning, "has %d of at most %d clients and soon refuses connections: raise maxclients", node.Clients, node.MaxClients)
+		f.add(SeverityWarning, "has %d of at most %d clients and soon refuses connections: "+
+			"raise maxclients", node.Clients, node.MaxClients)
 	}
 }
 
@@ -239,18 +254,23 @@ func (f *findings) judgeMemory(node *multiplex.Facts) {
 	used := uint64(float64(node.Memory) / max(1, float64(node.MaxMemory)) * percent)
 	switch {
 	case evicts && node.MaxMemory > 0:
-		f.add(SeverityError, "evicts keys when its memory is full (maxmemory-policy %s), and locks with them while they are held: set maxmemory-policy noeviction",
+		f.add(SeverityError, "evicts keys when its memory is full (maxmemory-policy %s), and "+
+			"locks with them while they are held: set maxmemory-policy noeviction",
 			node.Policy)
 	case evicts:
-		f.add(SeverityWarning, "would evict locks with maxmemory-policy %s as soon as it had a maxmemory: set maxmemory-policy noeviction", node.Policy)
+		f.add(SeverityWarning, "would evict locks with maxmemory-policy %s as soon as it had a "+
+			"maxmemory: set maxmemory-policy noeviction", node.Policy)
 	case node.MaxMemory > 0 && used >= percent:
 		f.add(SeverityError, "refuses locks, because it uses %s, more than its maxmemory (%s): "+
 			"keep other data off it, or raise maxmemory", size(node.Memory), size(node.MaxMemory))
 	case node.MaxMemory > 0 && used >= nearlyAll:
-		f.add(SeverityWarning, "soon refuses locks, because it uses %s, %d %% of its maxmemory (%s): "+
-			"keep other data off it, or raise maxmemory", size(node.Memory), used, size(node.MaxMemory))
+		f.add(SeverityWarning, "soon refuses locks, because it uses %s, %d %% of its maxmemory "+
+			"(%s): "+
+			"keep other data off it, or raise maxmemory", size(node.Memory), used,
+			size(node.MaxMemory))
 	case node.MaxMemory > 0:
-		f.add(SeverityWarning, "refuses locks when it uses the %s of its maxmemory (now %s, %d %%): keep other data off it, or raise maxmemory",
+		f.add(SeverityWarning, "refuses locks when it uses the %s of its maxmemory (now %s, %d "+
+			"%%): keep other data off it, or raise maxmemory",
 			size(node.MaxMemory), size(node.Memory), used)
 	}
 }
@@ -273,17 +293,22 @@ func (f *findings) judgePersistence(node *multiplex.Facts) {
 	switch {
 	case node.AOF && refuses(node, "CONFIG GET"): // which is a finding already
 	case node.AOF && node.Fsync == "always" && !node.Rewriting:
-		f.add(SeverityInfo, "writes each lock to disk before it answers (AOF, appendfsync always): a restart keeps them, and it may vote at once")
+		f.add(SeverityInfo, "writes each lock to disk before it answers (AOF, appendfsync "+
+			"always): a restart keeps them, and it may vote at once")
 	case node.AOF && node.Fsync == "always":
-		f.forgets("writes its AOF at once, but not during rewrites: a restart may forget the latest locks, so %s; no-appendfsync-on-rewrite no would keep them",
+		f.forgets("writes its AOF at once, but not during rewrites: a restart may forget the "+
+			"latest locks, so %s; no-appendfsync-on-rewrite no would keep them",
 			f.afterRestart())
 	case node.AOF:
-		f.forgets("writes its AOF late (appendfsync %s): a restart may forget the latest locks, so %s; appendfsync always would keep them",
+		f.forgets("writes its AOF late (appendfsync %s): a restart may forget the latest locks, "+
+			"so %s; appendfsync always would keep them",
 			node.Fsync, f.afterRestart())
 	case node.Snapshots != "":
-		f.forgets("writes snapshots only: a restart forgets locks, so %s; AOF with appendfsync always would keep them", f.afterRestart())
+		f.forgets("writes snapshots only: a restart forgets locks, so %s; AOF with appendfsync "+
+			"always would keep them", f.afterRestart())
 	default:
-		f.forgets("has no AOF: a restart forgets locks, so %s; AOF with appendfsync always would keep them", f.afterRestart())
+		f.forgets("has no AOF: a restart forgets locks, so %s; AOF with appendfsync always "+
+			"would keep them", f.afterRestart())
 	}
 }
 
@@ -310,7 +335,8 @@ func (f *findings) judgeLatency(samples []multiplex.Sample) {
 		return
 	}
 	if _, longest := roundTrips(samples); longest > f.cfg.NodeTimeout/2 {
-		f.add(SeverityWarning, "took %v for one of %d answers, more than half of NodeTimeout (%v), so votes may come too late: raise NodeTimeout, or find what delays it",
+		f.add(SeverityWarning, "took %v for one of %d answers, more than half of NodeTimeout "+
+			"(%v), so votes may come too late: raise NodeTimeout, or find what delays it",
 			longest, len(samples), f.cfg.NodeTimeout)
 	}
 }
@@ -325,7 +351,8 @@ func roundTrips(samples []multiplex.Sample) (median, longest time.Duration) {
 	return all[len(all)/2], all[len(all)-1]
 }
 
-// judgePairs is about nodes that are not independent: their votes are one. Each node is held against those before it, once.
+// judgePairs is about nodes that are not independent: their votes are one. Each node is held
+// against those before it, once.
 func (f *findings) judgePairs(facts []multiplex.Facts) {
 	for j := range facts {
 		for i := range j {
@@ -336,8 +363,8 @@ func (f *findings) judgePairs(facts []multiplex.Facts) {
 	}
 }
 
-// judgePair reports whether it has found something. Two servers know each other's addresses in the network where they are, which may not be ours,
-// so the identity of their data tells as well.
+// judgePair reports whether it has found something. Two servers know each other's addresses in the
+// network where they are, which may not be ours, so the identity of their data tells as well.
 func (f *findings) judgePair(a, b *multiplex.Facts) bool {
 	const advice = "their votes are not independent; list masters only"
 	switch {
@@ -346,7 +373,8 @@ func (f *findings) judgePair(a, b *multiplex.Facts) bool {
 			a, b = b, a
 		}
 		f.node = b.Node
-		f.add(SeverityError, "is the same server as %s (run_id %s), which is listed as well and would vote twice: list it once", a.Node, a.RunID)
+		f.add(SeverityError, "is the same server as %s (run_id %s), which is listed as well and "+
+			"would vote twice: list it once", a.Node, a.RunID)
 	case b.Replica && b.Master == a.Node:
 		f.node = b.Node
 		f.add(SeverityError, "is a replica of %s, which is listed as well: %s", a.Node, advice)
@@ -355,7 +383,8 @@ func (f *findings) judgePair(a, b *multiplex.Facts) bool {
 		f.add(SeverityError, "is a replica of %s, which is listed as well: %s", b.Node, advice)
 	case a.DataSet != "" && a.DataSet == b.DataSet:
 		f.node = b.Node
-		f.add(SeverityError, "has the same data as %s (master_replid), so one is a replica of the other, or both of a third: %s", a.Node, advice)
+		f.add(SeverityError, "has the same data as %s (master_replid), so one is a replica of "+
+			"the other, or both of a third: %s", a.Node, advice)
 	default:
 		return false
 	}
@@ -366,17 +395,23 @@ func (f *findings) judgePair(a, b *multiplex.Facts) bool {
 func (f *findings) judgeNumber(n int) {
 	f.node = ""
 	if n == 1 && f.cfg.RestartGuard == GuardAuto {
-		f.add(SeverityWarning, "one node with GuardAuto: to a new client, a server that lost its locks "+
-			"looks as before its first use, and one whose disk was put back from a copy looks intact; "+
-			"both vote at once, while others may hold locks: use GuardStrict, which waits for MaxTTL (%v)",
+		f.add(SeverityWarning, "one node with GuardAuto: to a new client, a server that lost "+
+			"its locks "+
+			"looks as before its first use, and one whose disk was put back from a copy looks "+
+			"intact; "+
+			"both vote at once, while others may hold locks: use GuardStrict, which waits for "+
+			"MaxTTL (%v)",
 			f.cfg.MaxTTL)
 	}
 	switch {
 	case n == 1:
-		f.add(SeverityWarning, "one node is all there is: without it nobody gets a lock; use three or five masters")
+		f.add(SeverityWarning, "one node is all there is: without it nobody gets a lock; use "+
+			"three or five masters")
 	case n == 2:
-		f.add(SeverityWarning, "two nodes make a quorum only together: when one fails nobody gets a lock; use three or five masters")
+		f.add(SeverityWarning, "two nodes make a quorum only together: when one fails nobody "+
+			"gets a lock; use three or five masters")
 	case n%2 == 0:
-		f.add(SeverityInfo, "%d nodes tolerate as many failures as %d would (%d): one more would tolerate another", n, n-1, (n-1)/2)
+		f.add(SeverityInfo, "%d nodes tolerate as many failures as %d would (%d): one more "+
+			"would tolerate another", n, n-1, (n-1)/2)
 	}
 }

@@ -16,8 +16,10 @@ import (
 func healthy(n int) multiplex.Facts {
 	name := string(rune('a' + n))
 	return multiplex.Facts{
-		Node: name + ":6379", Server: "Redis", Version: "7.2.5", Compatible: "7.2.5", RunID: "run " + name, DataSet: "data " + name,
-		State: NodeUp, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true, Fsync: "always", Samples: samples(11, 1, time.Millisecond),
+		Node: name + ":6379", Server: "Redis", Version: "7.2.5", Compatible: "7.2.5",
+		RunID: "run " + name, DataSet: "data " + name,
+		State: NodeUp, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
+		Fsync: "always", Samples: samples(11, 1, time.Millisecond),
 	}
 }
 
@@ -27,7 +29,10 @@ func samples(n int, rate float64, trip time.Duration) []multiplex.Sample {
 	all := make([]multiplex.Sample, n)
 	for i := range all {
 		at := time.Second * time.Duration(i) / time.Duration(max(1, n-1))
-		all[i] = multiplex.Sample{Sent: ours.Add(at), Received: ours.Add(at + trip), Server: theirs.Add(time.Duration(rate * float64(at+trip/2)))}
+		all[i] = multiplex.Sample{
+			Sent: ours.Add(at), Received: ours.Add(at + trip),
+			Server: theirs.Add(time.Duration(rate * float64(at+trip/2))),
+		}
 	}
 	return all
 }
@@ -55,9 +60,13 @@ func TestHealthyNodesGiveLittleToRead(t *testing.T) {
 	}
 }
 
-// The goal: that a restart forgets locks is worth a note with the restart guard, and a warning without.
+// The goal: that a restart forgets locks is worth a note with the restart guard, and a warning
+// without.
 func TestForgettingIsWorseWithoutTheGuard(t *testing.T) {
-	for mode, want := range map[GuardMode]Severity{GuardAuto: SeverityInfo, GuardStrict: SeverityInfo, GuardOff: SeverityWarning} {
+	for mode, want := range map[GuardMode]Severity{
+		GuardAuto:   SeverityInfo,
+		GuardStrict: SeverityInfo, GuardOff: SeverityWarning,
+	} {
 		nodes := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
 		nodes[2].AOF = false
 		cfg := Config{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, RestartGuard: mode}
@@ -102,31 +111,66 @@ func TestARefusedUserHasARemedy(t *testing.T) {
 	}
 }
 
-// The goal: each thing that spoils locks gives one finding more than healthy nodes do, of the right severity, that names it.
+// The goal: each thing that spoils locks gives one finding more than healthy nodes do, of the right
+// severity, that names it.
 func TestEachFaultIsFound(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change   func(*multiplex.Facts)
 		severity Severity
 		says     string
 	}{
-		"too old": {func(f *multiplex.Facts) { f.Version, f.Compatible = "6.0.16", "6.0.16" }, SeverityError, "runs Redis 6.0.16"},
-		"replica": {func(f *multiplex.Facts) { f.Replica, f.Master = true, "x:1" }, SeverityError, "is a replica of x:1"},
+		"too old": {
+			func(f *multiplex.Facts) { f.Version, f.Compatible = "6.0.16", "6.0.16" },
+			SeverityError, "runs Redis 6.0.16",
+		},
+		"replica": {
+			func(f *multiplex.Facts) { f.Replica, f.Master = true, "x:1" }, SeverityError,
+			"is a replica of x:1",
+		},
 		"cluster": {func(f *multiplex.Facts) { f.Cluster = true }, SeverityError, "cluster mode"},
 		"evicts all": {
-			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "allkeys-lru", 1 }, SeverityError, "evicts keys when its memory is full (maxmemory-policy allkeys-lru)",
+			func(f *multiplex.Facts) {
+				f.Policy, f.MaxMemory = "allkeys-lru",
+					1
+			}, SeverityError, "evicts keys when its memory is full (maxmemory-policy " +
+				"allkeys-lru)",
 		},
-		"evicts with TTL": {func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "volatile-ttl", 1 }, SeverityError, "volatile-ttl"},
-		"would evict":     {func(f *multiplex.Facts) { f.Policy = "allkeys-random" }, SeverityWarning, "would evict locks"},
+		"evicts with TTL": {
+			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "volatile-ttl", 1 },
+			SeverityError, "volatile-ttl",
+		},
+		"would evict": {
+			func(f *multiplex.Facts) { f.Policy = "allkeys-random" },
+			SeverityWarning, "would evict locks",
+		},
 		"limited": {
-			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 3<<20, 12<<20 }, SeverityWarning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
+			func(f *multiplex.Facts) {
+				f.Memory, f.MaxMemory = 3<<20,
+					12<<20
+			}, SeverityWarning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
-		"loading":    {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
-		"disk":       {func(f *multiplex.Facts) { f.Unwritten = true }, SeverityWarning, "MISCONF"},
-		"full":       {func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 }, SeverityWarning, "90 of at most 100 clients"},
-		"slow":       {func(f *multiplex.Facts) { f.Samples[3].Received = f.Samples[3].Sent.Add(26 * time.Millisecond) }, SeverityWarning, "took 26ms for one of 11"},
-		"fast clock": {func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) }, SeverityError, "3.0 % too fast"},
-		"slow clock": {func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) }, SeverityError, "3.0 % too slow"},
-		"far away":   {func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) }, SeverityInfo, "could not be checked"},
+		"loading": {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
+		"disk":    {func(f *multiplex.Facts) { f.Unwritten = true }, SeverityWarning, "MISCONF"},
+		"full": {
+			func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 },
+			SeverityWarning, "90 of at most 100 clients",
+		},
+		"slow": {func(f *multiplex.Facts) {
+			f.Samples[3].Received = f.Samples[3].Sent.Add(
+				26 * time.Millisecond)
+		}, SeverityWarning, "took 26ms for one of 11"},
+		"fast clock": {
+			func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) },
+			SeverityError, "3.0 % too fast",
+		},
+		"slow clock": {
+			func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) },
+			SeverityError, "3.0 % too slow",
+		},
+		"far away": {
+			func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) },
+			SeverityInfo, "could not be checked",
+		},
 		"stopped": {
 			func(f *multiplex.Facts) { f.State, f.Err = NodeConnecting, errors.New("it broke") },
 			SeverityError, "can't be used and has no vote (it broke)",
@@ -140,11 +184,17 @@ func TestEachFaultIsFound(t *testing.T) {
 			SeverityError, "takes no new connection (WRONGPASS), so it has no vote when it loses",
 		},
 		"quarantined": {
-			func(f *multiplex.Facts) { f.State, f.StateErr = NodeQuarantined, errors.New("until then") },
+			func(f *multiplex.Facts) {
+				f.State, f.StateErr = NodeQuarantined,
+					errors.New("until then")
+			},
 			SeverityError, "has no vote: until then",
 		},
 		"failing": {
-			func(f *multiplex.Facts) { f.State, f.StateErr = NodeFailing, errors.New("OOM too much") },
+			func(f *multiplex.Facts) {
+				f.State, f.StateErr = NodeFailing,
+					errors.New("OOM too much")
+			},
 			SeverityError, "is failing, and grants no locks (OOM too much): raise its maxmemory",
 		},
 		"not connected": {
@@ -152,8 +202,12 @@ func TestEachFaultIsFound(t *testing.T) {
 			SeverityWarning, "before the client is connected",
 		},
 		"down": {
-			func(f *multiplex.Facts) { f.State, f.StateErr = NodeDown, errors.New("NOPERM to delete") },
-			SeverityError, "answers, but can't be used and has no vote (NOPERM to delete): give its user",
+			func(f *multiplex.Facts) {
+				f.State, f.StateErr = NodeDown,
+					errors.New("NOPERM to delete")
+			},
+			SeverityError, "answers, but can't be used and has no vote (NOPERM to delete): give " +
+				"its user",
 		},
 		"down, as it is of a cluster": {
 			func(f *multiplex.Facts) {
@@ -163,17 +217,20 @@ func TestEachFaultIsFound(t *testing.T) {
 		},
 		"down, as it is the same server": {
 			func(f *multiplex.Facts) {
-				f.State, f.StateErr, f.RunID = NodeDown, errors.New("is the same server as b"), "run b"
+				f.State, f.StateErr, f.RunID = NodeDown, errors.New("is the same server as b"),
+					"run b"
 			},
 			SeverityError, "is the same server as b",
 		},
 		"full memory": {
 			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
-			SeverityError, "refuses locks, because it uses 13 MiB, more than its maxmemory (12 MiB)",
+			SeverityError,
+			"refuses locks, because it uses 13 MiB, more than its maxmemory (12 MiB)",
 		},
 		"nearly full memory": {
 			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
-			SeverityWarning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory (12 MiB)",
+			SeverityWarning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory " +
+				"(12 MiB)",
 		},
 		"another policy": {
 			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "newest-first", 1 },
@@ -190,13 +247,25 @@ func TestEachFaultIsFound(t *testing.T) {
 			},
 			SeverityWarning, "and a flush may go unnoticed: give the user +client|tracking",
 		},
-		"same server": {func(f *multiplex.Facts) { f.RunID = "run b" }, SeverityError, "is the same server as b:6379 (run_id run b)"},
-		"same data":   {func(f *multiplex.Facts) { f.DataSet = "data a" }, SeverityError, "has the same data as a:6379"},
+		"same server": {
+			func(f *multiplex.Facts) { f.RunID = "run b" }, SeverityError,
+			"is the same server as b:6379 (run_id run b)",
+		},
+		"same data": {
+			func(f *multiplex.Facts) { f.DataSet = "data a" }, SeverityError,
+			"has the same data as a:6379",
+		},
 		"silent policy": {func(f *multiplex.Facts) {
 			f.Refused = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
 		}, SeverityInfo, "give the user +config|get"},
-		"renamed": {func(f *multiplex.Facts) { f.Refused = refusals("TIME", "unknown command 'TIME'") }, SeverityInfo, "does not know TIME"},
-		"busy":    {func(f *multiplex.Facts) { f.Refused = refusals("INFO", "BUSY with a script") }, SeverityInfo, `"BUSY with a script"`},
+		"renamed": {func(f *multiplex.Facts) {
+			f.Refused = refusals("TIME",
+				"unknown command 'TIME'")
+		}, SeverityInfo, "does not know TIME"},
+		"busy": {
+			func(f *multiplex.Facts) { f.Refused = refusals("INFO", "BUSY with a script") },
+			SeverityInfo, `"BUSY with a script"`,
+		},
 	} {
 		all := judgedOf(tc.change)
 		var matching Inspection
@@ -225,14 +294,23 @@ func refusals(command, text string) []multiplex.Refusal {
 // The goal: what is just good enough is not found wanting.
 func TestWhatIsGoodEnoughIsNotFound(t *testing.T) {
 	for name, change := range map[string]func(*multiplex.Facts){
-		"6.2":            func(f *multiplex.Facts) { f.Compatible = "6.2.0" },
-		"10.0":           func(f *multiplex.Facts) { f.Compatible = "10.0" },
-		"odd version":    func(f *multiplex.Facts) { f.Compatible = "next" },
-		"drift":          func(f *multiplex.Facts) { f.Samples = samples(11, 1.0095, time.Millisecond) },
-		"half":           func(f *multiplex.Facts) { f.Samples[0].Received = f.Samples[0].Sent.Add(25 * time.Millisecond) },
-		"clients":        func(f *multiplex.Facts) { f.Clients, f.MaxClients = 89, 100 },
-		"not told":       func(f *multiplex.Facts) { f.RunID, f.DataSet, f.MaxClients = "", "", 0 },
-		"no clock":       func(f *multiplex.Facts) { f.Samples[9].Server, f.Samples[10].Server = time.Time{}, time.Time{} },
+		"6.2":         func(f *multiplex.Facts) { f.Compatible = "6.2.0" },
+		"10.0":        func(f *multiplex.Facts) { f.Compatible = "10.0" },
+		"odd version": func(f *multiplex.Facts) { f.Compatible = "next" },
+		"drift": func(f *multiplex.Facts) {
+			f.Samples = samples(11, 1.0095,
+				time.Millisecond)
+		},
+		"half": func(f *multiplex.Facts) {
+			f.Samples[0].Received = f.Samples[0].Sent.Add(
+				25 * time.Millisecond)
+		},
+		"clients":  func(f *multiplex.Facts) { f.Clients, f.MaxClients = 89, 100 },
+		"not told": func(f *multiplex.Facts) { f.RunID, f.DataSet, f.MaxClients = "", "", 0 },
+		"no clock": func(f *multiplex.Facts) {
+			f.Samples[9].Server,
+				f.Samples[10].Server = time.Time{}, time.Time{}
+		},
 		"a single trip":  func(f *multiplex.Facts) { f.Samples = f.Samples[:1] },
 		"other policies": func(f *multiplex.Facts) { f.Policy = "" },
 	} {
@@ -251,7 +329,8 @@ func TestPersistenceSaysWhatARestartMeans(t *testing.T) {
 		waits  bool
 	}{
 		{func(*multiplex.Facts) {}, "may vote at once", false},
-		{func(f *multiplex.Facts) { f.Rewriting = true }, "no-appendfsync-on-rewrite no would keep them", true},
+		{func(f *multiplex.Facts) { f.Rewriting = true }, "no-appendfsync-on-rewrite no would " +
+			"keep them", true},
 		{func(f *multiplex.Facts) { f.Fsync = "everysec" }, "appendfsync everysec", true},
 		{func(f *multiplex.Facts) { f.AOF, f.Snapshots = false, "60 1" }, "snapshots only", true},
 		{func(f *multiplex.Facts) { f.AOF = false }, "has no AOF", true},
@@ -264,7 +343,8 @@ func TestPersistenceSaysWhatARestartMeans(t *testing.T) {
 	}
 }
 
-// The goal: a node that tells nothing gives one line about it, and none that only a told fact allows.
+// The goal: a node that tells nothing gives one line about it, and none that only a told fact
+// allows.
 func TestANodeThatTellsNothing(t *testing.T) {
 	all := judgedOf(func(f *multiplex.Facts) {
 		*f = multiplex.Facts{Node: f.Node, State: NodeUp, Samples: f.Samples}
@@ -279,10 +359,14 @@ func TestANodeThatTellsNothing(t *testing.T) {
 	require.Contains(t, all[4].Text, "can't be used")
 }
 
-// The goal: two nodes that are not independent are found in either order, each one once, behind all that is about single nodes.
+// The goal: two nodes that are not independent are found in either order, each one once, behind all
+// that is about single nodes.
 func TestNodesThatAreNotIndependentAreFound(t *testing.T) {
 	replica := func(of multiplex.Facts) func(*multiplex.Facts) {
-		return func(f *multiplex.Facts) { f.Replica, f.Master, f.DataSet = true, of.Node, of.DataSet }
+		return func(f *multiplex.Facts) {
+			f.Replica, f.Master, f.DataSet = true, of.Node,
+				of.DataSet
+		}
 	}
 	same := func(of multiplex.Facts) func(*multiplex.Facts) {
 		return func(f *multiplex.Facts) { f.RunID, f.DataSet = of.RunID, of.DataSet }
@@ -293,17 +377,34 @@ func TestNodesThatAreNotIndependentAreFound(t *testing.T) {
 		want   []string
 	}{
 		"replica behind its master": {
-			func(f []multiplex.Facts) { change(f, 2, replica(f[0])) }, []string{"c:6379 is a replica of a:6379, which is listed as well"},
+			func(f []multiplex.Facts) {
+				change(f, 2,
+					replica(
+						f[0]))
+			}, []string{"c:6379 is a replica of a:6379, which is listed as well"},
 		},
 		"replica before its master": {
-			func(f []multiplex.Facts) { change(f, 0, replica(f[2])) }, []string{"a:6379 is a replica of c:6379, which is listed as well"},
+			func(f []multiplex.Facts) {
+				change(f, 0,
+					replica(
+						f[2]))
+			}, []string{"a:6379 is a replica of c:6379, which is listed as well"},
 		},
 		"two replicas": {
 			func(f []multiplex.Facts) { change(f, 1, replica(f[0])); change(f, 2, replica(f[0])) },
-			[]string{"b:6379 is a replica of a:6379, which is", "c:6379 is a replica of a:6379, which is"},
+			[]string{
+				"b:6379 is a replica of a:6379, which is",
+				"c:6379 is a replica of a:6379, which is",
+			},
 		},
 		"replica under another name": {
-			func(f []multiplex.Facts) { change(f, 2, replica(f[0])); f[2].Master = "inside:6379" }, []string{"c:6379 has the same data as a:6379"},
+			func(f []multiplex.Facts) {
+				change(f, 2,
+					replica(
+						f[0]))
+				f[2].Master = "inside:6379"
+			},
+			[]string{"c:6379 has the same data as a:6379"},
 		},
 		"three times the same": {
 			func(f []multiplex.Facts) { change(f, 1, same(f[0])); change(f, 2, same(f[0])) },
@@ -329,8 +430,9 @@ func TestNodesThatAreNotIndependentAreFound(t *testing.T) {
 func TestASentinelIsNamed(t *testing.T) {
 	all := judgedOf(func(f *multiplex.Facts) {
 		*f = multiplex.Facts{
-			Node: f.Node, State: NodeDown, StateErr: errors.New("it is a Redis Sentinel"), Sentinel: true,
-			Server: f.Server, Version: f.Version, Compatible: f.Compatible, Samples: f.Samples,
+			Node: f.Node, State: NodeDown, StateErr: errors.New("it is a Redis Sentinel"),
+			Sentinel: true,
+			Server:   f.Server, Version: f.Version, Compatible: f.Compatible, Samples: f.Samples,
 			Refused: refusals("CONFIG GET", "unknown command"),
 		}
 	})
@@ -367,11 +469,16 @@ func TestOneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
 	}
 }
 
-// The goal: the number of nodes is told where another one would be better, as a finding about all of them.
+// The goal: the number of nodes is told where another one would be better, as a finding about all
+// of them.
 func TestTheNumberOfNodesIsJudged(t *testing.T) {
 	for n, want := range map[int]*Finding{
-		1: {"", SeverityWarning, "one node is all there is"}, 2: {"", SeverityWarning, "only together"}, 3: nil,
-		4: {"", SeverityInfo, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil, 6: {"", SeverityInfo, "as 5 would (2)"},
+		1: {"", SeverityWarning, "one node is all there is"}, 2: {
+			"", SeverityWarning,
+			"only together",
+		}, 3: nil,
+		4: {"", SeverityInfo, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil,
+		6: {"", SeverityInfo, "as 5 would (2)"},
 	} {
 		var facts []multiplex.Facts
 		for i := range n {
@@ -390,7 +497,8 @@ func TestTheNumberOfNodesIsJudged(t *testing.T) {
 	}
 }
 
-// The goal: whatever the answers' ways take there and back, the true drift is no further from the measured one than it says.
+// The goal: whatever the answers' ways take there and back, the true drift is no further from the
+// measured one than it says.
 func TestTheDriftIsWithinItsBounds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -402,30 +510,39 @@ func TestTheDriftIsWithinItsBounds(t *testing.T) {
 			there, back := time.Duration(random.Int64N(5e7)), time.Duration(random.Int64N(5e7))
 			all = append(all, multiplex.Sample{
 				Sent: began.Add(at), Received: began.Add(at + there + back),
-				Server: clock.Add(time.Duration(rate * float64(at+there))).Truncate(time.Microsecond),
+				Server: clock.Add(time.Duration(rate * float64(at+there))).Truncate(
+					time.Microsecond),
 			})
 			at += there + back + time.Duration(random.Int64N(1e8))
 		}
 		drift, uncertain, ok := clockDrift(all)
 		require.True(t, ok)
-		require.InDelta(t, rate-1, drift, uncertain*1.1+1e-6) // the bound is for trips on our clock, and theirs is up to a tenth off
+		// The bound is for trips on our clock, and theirs is up to a tenth off.
+		require.InDelta(t, rate-1, drift, uncertain*1.1+1e-6)
 	}
 }
 
 // The goal: sizes are for people.
 func TestSize(t *testing.T) {
-	for bytes, want := range map[uint64]string{0: "0 bytes", 1023: "1023 bytes", 1536: "1.5 KiB", 5 << 30: "5 GiB", 2000 << 40: "2000 TiB"} {
+	for bytes, want := range map[uint64]string{
+		0: "0 bytes", 1023: "1023 bytes", 1536: "1.5 KiB",
+		5 << 30: "5 GiB", 2000 << 40: "2000 TiB",
+	} {
 		require.Equal(t, want, size(bytes))
 	}
 }
 
 // The goal: severities have names, also in JSON, and are in order.
 func TestSeverity(t *testing.T) {
-	require.Equal(t, "info warning error", SeverityInfo.String()+" "+SeverityWarning.String()+" "+SeverityError.String())
+	require.Equal(t, "info warning error", SeverityInfo.String()+" "+SeverityWarning.String()+" "+
+		SeverityError.String())
 	require.Equal(t, "Severity(3)", Severity(3).String())
 	text, err := SeverityWarning.MarshalText()
 	require.NoError(t, err)
 	require.Equal(t, "warning", string(text))
 	require.Equal(t, SeverityInfo, Inspection(nil).Worst())
-	require.Equal(t, SeverityError, Inspection{{Severity: SeverityError}, {Severity: SeverityWarning}}.Worst())
+	require.Equal(t, SeverityError, Inspection{
+		{Severity: SeverityError},
+		{Severity: SeverityWarning},
+	}.Worst())
 }

@@ -8,22 +8,25 @@ import (
 )
 
 const (
-	// A lease is handed from holder to holder within the process for so long, and so often; then it is released, so that other
-	// processes get their turn.
+	// A lease is handed from holder to holder within the process for so long, and so often; then it
+	// is released, so that other processes get their turn.
 	maxTurns    = 50 * time.Millisecond
 	maxHandOver = 1000
-	// turnPause is how long the callers of this process stay away then: about what others need to notice and to take it.
+	// turnPause is how long the callers of this process stay away then: about what others need to
+	// notice and to take it.
 	turnPause = 1500 * time.Microsecond
-	// enough is how much of the validity that a waiter asked for must be left for it to be content, in quarters.
+	// enough is how much of the validity that a waiter asked for must be left for it to be content,
+	// in quarters.
 	enough = 3
 )
 
 // turns is what leases have in common that were handed on without a release.
 type turns struct {
-	since  time.Time // when the first of them was acquired, or handed over first
-	count  int       // how often it was handed over
-	number int64     // of the last of them, among those that the claim reserved; 0 where there are none
-	fenced bool      // whether the last of them asked for it; set by its receiver
+	since time.Time // when the first of them was acquired, or handed over first
+	count int       // how often it was handed over
+	// Of the last of them, among those that the claim reserved; 0 where there are none.
+	number int64
+	fenced bool // whether the last of them asked for it; set by its receiver
 }
 
 // gift is a lease on its way from one holder to the next.
@@ -37,8 +40,9 @@ type gift struct {
 // left is how long the lease of a gift is valid yet.
 func (c *Client) left(g *gift) time.Duration { return c.leases.Left(g.until, g.suspended) }
 
-// handOver passes the lease to the caller of this process that waits for the same keys, if there is one whose turn it is, and
-// reports whether it was passed on, now or before. At that moment the old lease is over, and no call on it can touch anything any more.
+// handOver passes the lease to the caller of this process that waits for the same keys, if there is
+// one whose turn it is, and reports whether it was passed on, now or before. At that moment the old
+// lease is over, and no call on it can touch anything any more.
 func (c *Client) handOver(l *Lease) bool {
 	if c.rooms.Waiting() == 0 || l.turns.spent() || !l.claim.Clean() {
 		return l.turns != nil && l.term.Passed()
@@ -69,8 +73,9 @@ func (t *turns) next(number int64) *turns {
 	return &turns{since: t.since, count: t.count + 1, number: number}
 }
 
-// accept makes a lease of a gift. Where too little of its time is left, an extension is sent, which has to succeed first. Without a
-// lease it can't be kept, as where the nodes know of no fence for it and it is to have one.
+// accept makes a lease of a gift. Where too little of its time is left, an extension is sent, which
+// has to succeed first. Without a lease it can't be kept, as where the nodes know of no fence for
+// it and it is to have one.
 func (c *Client) accept(g *gift, o call) (*Lease, *multiplex.Attempt) {
 	if g.turns.fenced = o.fencing; o.fencing && g.turns.number == 0 {
 		return nil, nil

@@ -20,7 +20,9 @@ type outcome struct {
 }
 
 // queueFor starts a call that waits for the keys, and returns when it waits.
-func queueFor(ctx context.Context, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) <-chan outcome {
+func queueFor(ctx context.Context, c *lockpipe.Client, keys []string,
+	opts ...lockpipe.Option,
+) <-chan outcome {
 	ended := later(func() outcome {
 		l, err := c.AcquireAll(ctx, keys, opts...)
 		return outcome{l, err, time.Now()}
@@ -60,11 +62,15 @@ func waits(t *testing.T, ended <-chan outcome) {
 	}
 }
 
-// behindAnother returns a lease of the key that was granted by the nodes to a caller of the queue, and a call that waits behind it and has
-// never asked the nodes: it was told until when the keys are held.
-func behindAnother(t *testing.T, c *lockpipe.Client, key string, opts ...lockpipe.Option) (*lockpipe.Lease, <-chan outcome) {
+// behindAnother returns a lease of the key that was granted by the nodes to a caller of the queue,
+// and a call that waits behind it and has never asked the nodes: it was told until when the keys
+// are held.
+func behindAnother(t *testing.T, c *lockpipe.Client, key string,
+	opts ...lockpipe.Option,
+) (*lockpipe.Lease, <-chan outcome) {
 	t.Helper()
-	before, err := c.TryAcquireAll(t.Context(), []string{key, "beside " + key}) // nobody waits for both: it is really released
+	// Nobody waits for both: it is really released.
+	before, err := c.TryAcquireAll(t.Context(), []string{key, "beside " + key})
 	require.NoError(t, err)
 	first := queue(t, c, key, opts...)
 	second := queue(t, c, key)
@@ -81,8 +87,8 @@ func release(t *testing.T, l *lockpipe.Lease) {
 	require.NoError(t, l.Release(t.Context()))
 }
 
-// The goal: a lease goes from caller to caller of a process in the order in which they came, without a trip to the nodes, and is
-// released by the last of them.
+// The goal: a lease goes from caller to caller of a process in the order in which they came,
+// without a trip to the nodes, and is released by the last of them.
 func TestALeaseIsHandedOverInOrderWithoutATrip(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
@@ -109,8 +115,9 @@ func TestALeaseIsHandedOverInOrderWithoutATrip(t *testing.T) {
 	})
 }
 
-// The goal: once it was handed over, the old lease is over, and nothing that is done to it reaches the nodes or the new lease, also after
-// the new one was handed on and when the old one would have ended.
+// The goal: once it was handed over, the old lease is over, and nothing that is done to it reaches
+// the nodes or the new lease, also after the new one was handed on and when the old one would have
+// ended.
 func TestAfterTheHandOverTheOldLeaseTouchesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		old := v.hold(t, c, "k")
@@ -157,7 +164,8 @@ func TestAfterTheHandOverTheOldLeaseTouchesNothing(t *testing.T) {
 	})
 }
 
-// The goal: who is handed a lease may rely on it no longer than the nodes had confirmed to the one before.
+// The goal: who is handed a lease may rely on it no longer than the nodes had confirmed to the one
+// before.
 func TestAHandedLeaseEndsWhenItWasConfirmedToEnd(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(10*time.Second))
@@ -178,7 +186,8 @@ func TestAHandedLeaseEndsWhenItWasConfirmedToEnd(t *testing.T) {
 	})
 }
 
-// The goal: who asked for a longer time than what is left has it extended before it holds the lease, with all that belongs to it.
+// The goal: who asked for a longer time than what is left has it extended before it holds the
+// lease, with all that belongs to it.
 func TestAHandedLeaseIsExtendedFirstWhereMoreWasAskedFor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
@@ -192,7 +201,8 @@ func TestAHandedLeaseIsExtendedFirstWhereMoreWasAskedFor(t *testing.T) {
 		waits(t, next)
 		v.speak(0, 1, 2)
 		l = granted(t, next)
-		require.Equal(t, sent.Add(10*time.Second-100*time.Millisecond-2*time.Millisecond), l.Until())
+		require.Equal(t, sent.Add(10*time.Second-100*time.Millisecond-2*time.Millisecond),
+			l.Until())
 		for i := range v.nodes {
 			require.Equal(t, l.Token(), v.get(i, "k"))
 			require.Equal(t, 10*time.Second, v.ttl(i, "k"))
@@ -202,7 +212,8 @@ func TestAHandedLeaseIsExtendedFirstWhereMoreWasAskedFor(t *testing.T) {
 	})
 }
 
-// The goal: an extension that comes too late for what was left gives nobody a lease; the next attempt does.
+// The goal: an extension that comes too late for what was left gives nobody a lease; the next
+// attempt does.
 func TestAGiftThatCannotBeExtendedIsReleased(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
@@ -222,8 +233,8 @@ func TestAGiftThatCannotBeExtendedIsReleased(t *testing.T) {
 	})
 }
 
-// The goal: who asked for a shorter time than what is left has no trip made, ends on time, and the keys do not stay for the
-// time of the one before.
+// The goal: who asked for a shorter time than what is left has no trip made, ends on time, and the
+// keys do not stay for the time of the one before.
 func TestAHandedLeaseEndsOnTimeWhereLessWasAskedFor(t *testing.T) {
 	for _, opts := range [][]lockpipe.Option{
 		{lockpipe.WithTTL(time.Second)},
@@ -247,11 +258,13 @@ func TestAHandedLeaseEndsOnTimeWhereLessWasAskedFor(t *testing.T) {
 	}
 }
 
-// The goal: a lease that was handed to one that wants it extended by itself is, up to its own maxHold.
+// The goal: a lease that was handed to one that wants it extended by itself is, up to its own
+// maxHold.
 func TestAHandedLeaseIsExtendedByItself(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
-		next := queue(t, c, "k", lockpipe.WithTTL(time.Second), lockpipe.WithAutoExtend(10*time.Second))
+		next := queue(t, c, "k", lockpipe.WithTTL(time.Second),
+			lockpipe.WithAutoExtend(10*time.Second))
 		release(t, l)
 		handed := time.Now()
 		l = granted(t, next)
@@ -268,7 +281,8 @@ func TestAHandedLeaseIsExtendedByItself(t *testing.T) {
 	})
 }
 
-// The goal: the callers of one process do not keep a key from others for longer than 50 ms and the turn of the last of them.
+// The goal: the callers of one process do not keep a key from others for longer than 50 ms and the
+// turn of the last of them.
 func TestHandOversEndAfterATime(t *testing.T) {
 	const turn = 3 * time.Millisecond
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
@@ -291,7 +305,8 @@ func TestHandOversEndAfterATime(t *testing.T) {
 		}
 		start := time.Now()
 		release(t, l)
-		got, err := other.Acquire(t.Context(), "k", lockpipe.WithRetryDelay(time.Millisecond/2, time.Millisecond/2))
+		got, err := other.Acquire(t.Context(), "k", lockpipe.WithRetryDelay(time.Millisecond/2,
+			time.Millisecond/2))
 		require.NoError(t, err)
 		require.Less(t, time.Since(start), 50*time.Millisecond+turn+2*time.Millisecond)
 		require.Greater(t, time.Since(start), 50*time.Millisecond-1)
@@ -324,12 +339,13 @@ func TestHandOversEndAfterANumber(t *testing.T) {
 	})
 }
 
-// The goal: a lease is not handed over while an extension of it is under way, asked for or automatic: it is released, and what the
-// extension does to the nodes leaves nothing behind.
+// The goal: a lease is not handed over while an extension of it is under way, asked for or
+// automatic: it is released, and what the extension does to the nodes leaves nothing behind.
 func TestALeaseThatIsBeingExtendedIsNotHandedOver(t *testing.T) {
 	for _, automatic := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-			l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second), lockpipe.WithAutoExtend(time.Hour))
+			l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second),
+				lockpipe.WithAutoExtend(time.Hour))
 			token := l.Token()
 			v.silence(0, 1, 2)
 			extended := make(chan error, 1)
@@ -356,11 +372,13 @@ func TestALeaseThatIsBeingExtendedIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// The goal: what nodes may still do to a lease, or do longer than it lasts, is not handed over with it.
+// The goal: what nodes may still do to a lease, or do longer than it lasts, is not handed over with
+// it.
 func TestALeaseInDoubtIsNotHandedOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k")
-		require.NoError(t, l.Extend(t.Context(), time.Second)) // a node that has not heard of it keeps the keys for longer
+		// A node that has not heard of it keeps the keys for longer.
+		require.NoError(t, l.Extend(t.Context(), time.Second))
 		token := l.Token()
 		release(t, l)
 		l = granted(t, next)
@@ -370,7 +388,8 @@ func TestALeaseInDoubtIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// The goal: a lease that is over is not handed over, and a release at the very end of its time gives its receiver nothing that is over.
+// The goal: a lease that is over is not handed over, and a release at the very end of its time
+// gives its receiver nothing that is over.
 func TestALeaseThatRanOutIsNotHandedOver(t *testing.T) {
 	for _, before := range []time.Duration{-time.Millisecond, 0, 1, time.Millisecond} {
 		inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
@@ -396,13 +415,15 @@ func TestALeaseThatRanOutIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// The goal: what was handed to a caller that is cancelled before it noticed goes to the next one, and to the nodes where there is none.
+// The goal: what was handed to a caller that is cancelled before it noticed goes to the next one,
+// and to the nodes where there is none.
 func TestAGiftToACancelledCallerGoesToTheNext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		for _, last := range []bool{false, true} {
 			l := v.hold(t, c, "k")
 			ctx, cancel := context.WithCancel(t.Context())
-			first := queueFor(ctx, c, []string{"k"}, lockpipe.WithRetryDelay(time.Second, time.Second))
+			first := queueFor(ctx, c, []string{"k"}, lockpipe.WithRetryDelay(time.Second,
+				time.Second))
 			var second <-chan outcome
 			if !last {
 				second = queue(t, c, "k")
@@ -429,7 +450,8 @@ func TestAGiftToACancelledCallerGoesToTheNext(t *testing.T) {
 	})
 }
 
-// The goal: a caller that is cancelled at the moment of the hand-over either has the lease or another has it.
+// The goal: a caller that is cancelled at the moment of the hand-over either has the lease or
+// another has it.
 func TestACallerIsCancelledAtTheHandOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		for n := range 60 {
@@ -488,7 +510,8 @@ func TestALeaseOfManyKeysIsHandedOverAsAWhole(t *testing.T) {
 	})
 }
 
-// The goal: ReleaseAll and Do hand over as Release does, and Do tells its caller nothing but what fn returned.
+// The goal: ReleaseAll and Do hand over as Release does, and Do tells its caller nothing but what
+// fn returned.
 func TestReleaseAllAndDoHandOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		var held []*lockpipe.Lease

@@ -20,16 +20,19 @@ import (
 const (
 	// prefix is before every key of the clients under test.
 	prefix = "app:"
-	// patient is how long a condition may take to come true on a machine that is busy with other things. It is less than
-	// longTTL, so that what is gone was deleted and has not expired.
+	// patient is how long a condition may take to come true on a machine that is busy with other
+	// things. It is less than longTTL, so that what is gone was deleted and has not expired.
 	patient = 20 * time.Second
 	longTTL = 50 * time.Second
 	// often is how often a condition is looked at.
 	often = 10 * time.Millisecond
 )
 
-// newClient returns a client of the nodes whose calls never fail for being slow, unless change says so. It is closed with the test.
-func newClient(t *testing.T, nodes *lockpipetest.Nodes, change ...func(*lockpipe.Config)) *lockpipe.Client {
+// newClient returns a client of the nodes whose calls never fail for being slow, unless change says
+// so. It is closed with the test.
+func newClient(t *testing.T, nodes *lockpipetest.Nodes,
+	change ...func(*lockpipe.Config),
+) *lockpipe.Client {
 	t.Helper()
 	cfg := config(nodes.URLs(), change)
 	c, err := lockpipe.New(cfg)
@@ -45,7 +48,8 @@ func newClient(t *testing.T, nodes *lockpipetest.Nodes, change ...func(*lockpipe
 // config is for calls that never fail for being slow, unless change says so.
 func config(urls []string, change []func(*lockpipe.Config)) lockpipe.Config {
 	cfg := lockpipe.Config{
-		Nodes: urls, Prefix: prefix, TTL: longTTL, MaxTTL: time.Minute, NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		Nodes: urls, Prefix: prefix, TTL: longTTL, MaxTTL: time.Minute,
+		NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -74,7 +78,8 @@ func allUp(c *lockpipe.Client) bool {
 	return true
 }
 
-// down waits until the client knows that node i is down, and why. For a moment after a kill the reason may be another.
+// down waits until the client knows that node i is down, and why. For a moment after a kill the
+// reason may be another.
 func down(t *testing.T, c *lockpipe.Client, i int, says string) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -118,7 +123,8 @@ func try(t *testing.T, c *lockpipe.Client, key string, opts ...lockpipe.Option) 
 	return l
 }
 
-// take is Acquire that must succeed, where one attempt may be too short for a machine that is busy with other things.
+// take is Acquire that must succeed, where one attempt may be too short for a machine that is busy
+// with other things.
 func take(t *testing.T, c *lockpipe.Client, key string, opts ...lockpipe.Option) *lockpipe.Lease {
 	t.Helper()
 	l, err := c.Acquire(t.Context(), key, opts...)
@@ -153,7 +159,8 @@ func onEvery(t *testing.T, nodes *lockpipetest.Nodes, which []int, key, want str
 	}
 }
 
-// nothingLeft waits until no key of the clients under test is on any of these nodes, all by default.
+// nothingLeft waits until no key of the clients under test is on any of these nodes, all by
+// default.
 func nothingLeft(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
 	t.Helper()
 	if len(which) == 0 {
@@ -168,7 +175,8 @@ func nothingLeft(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
 		}
 		if !poll(ok) {
 			require.NoError(t, err)
-			require.Emptyf(t, keys[:min(len(keys), 5)], "node %d still has keys, %d in all", i, len(keys))
+			require.Emptyf(t, keys[:min(len(keys), 5)], "node %d still has keys, %d in all", i,
+				len(keys))
 		}
 	}
 }
@@ -201,7 +209,8 @@ func poll(condition func() bool) bool {
 	return true
 }
 
-// caughtUp returns when every node has executed what the client had sent it before: a later lease is seen on all of them.
+// caughtUp returns when every node has executed what the client had sent it before: a later lease
+// is seen on all of them.
 func caughtUp(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) {
 	t.Helper()
 	n := 0
@@ -250,7 +259,8 @@ func traffic(t *testing.T, nodes *lockpipetest.Nodes) int {
 	return n
 }
 
-// converse sends commands in the inline form over one connection to node i, and wants none to be answered with an error.
+// converse sends commands in the inline form over one connection to node i, and wants none to be
+// answered with an error.
 func converse(t *testing.T, nodes *lockpipetest.Nodes, i int, commands ...string) {
 	t.Helper()
 	conn, err := net.DialTimeout("tcp", address(nodes, i), patient)
@@ -266,7 +276,8 @@ func converse(t *testing.T, nodes *lockpipetest.Nodes, i int, commands ...string
 	}
 }
 
-// quorumError finds the details of a missing quorum, and checks what holds for all of them while the caller's ctx is alive.
+// quorumError finds the details of a missing quorum, and checks what holds for all of them while
+// the caller's ctx is alive.
 func quorumError(t *testing.T, err error) *lockpipe.QuorumError {
 	t.Helper()
 	require.ErrorIs(t, err, lockpipe.ErrNoQuorum)

@@ -14,15 +14,18 @@ import (
 
 const (
 	holderTTL = 2 * time.Second
-	// holderGap is a jump of the clock that only a stop makes: longer than the TTL, and shorter than the stop.
+	// holderGap is a jump of the clock that only a stop makes: longer than the TTL, and shorter
+	// than the stop.
 	holderGap = holderTTL * 3 / 2
 )
 
-// holderMain holds a lease that is extended by itself, and writes one line when it does, one with what it observes first after the
-// process was stopped, and one with what OnLost was told. It ends with its standard input.
+// holderMain holds a lease that is extended by itself, and writes one line when it does, one with
+// what it observes first after the process was stopped, and one with what OnLost was told. It ends
+// with its standard input.
 func holderMain(urls string) int {
 	told := make(chan error, 1)
-	c, err := lockpipe.New(config(strings.Split(urls, ","), []func(*lockpipe.Config){onLost(func(_ *lockpipe.Lease, err error) { told <- err })}))
+	c, err := lockpipe.New(config(strings.Split(urls, ","),
+		[]func(*lockpipe.Config){onLost(func(_ *lockpipe.Lease, err error) { told <- err })}))
 	if err != nil {
 		fmt.Println("New:", err)
 		return 1
@@ -43,18 +46,20 @@ func holderMain(urls string) int {
 	return 0
 }
 
-// observe reads the lease in a tight loop, and returns the first that it says after the clock has jumped; or earlier, where it gave an
-// end that was over already.
+// observe reads the lease in a tight loop, and returns the first that it says after the clock has
+// jumped; or earlier, where it gave an end that was over already.
 func observe(l *lockpipe.Lease, ctx context.Context) string {
 	for last := time.Now(); ; {
 		now := time.Now()
 		err, until := l.Err(), l.Until()
 		switch {
 		case now.Sub(last) > holderGap:
-			return fmt.Sprint(word(err), " ", until.IsZero(), " ", ctx.Err(), " ", word(context.Cause(ctx)))
+			return fmt.Sprint(word(err), " ", until.IsZero(), " ", ctx.Err(), " ",
+				word(context.Cause(ctx)))
 		case !until.IsZero() && !until.After(now):
 			return fmt.Sprintf("an Until that was over for %v", now.Sub(until))
-		case err != nil && time.Since(last) <= holderGap: // else it was stopped since now, and the next round tells
+		case err != nil && time.Since(last) <= holderGap:
+			// Else it was stopped since now, and the next round tells.
 			return fmt.Sprint("an end before the stop: ", err)
 		}
 		last = now

@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a holder whose process was stopped for longer than its TTL knows that the lease is lost by the first thing that it asks the
-// lease for when it goes on, though no timer has run by then; and it leaves the next holder alone.
+// The goal: a holder whose process was stopped for longer than its TTL knows that the lease is lost
+// by the first thing that it asks the lease for when it goes on, though no timer has run by then;
+// and it leaves the next holder alone.
 func TestAStoppedHolderKnowsAtOnce(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -53,7 +54,8 @@ func TestAStoppedHolderKnowsAtOnce(t *testing.T) {
 	onEvery(t, nodes, span(0, 3), "k", next.Token())
 	eventually(t, func() bool { return time.Since(stopped) > 2*holderGap }, "time stands still")
 	require.NoError(t, holder.Process.Signal(syscall.SIGCONT))
-	require.Equal(t, "observes lost true context canceled lost", receive(t, lines, "the holder does not go on"))
+	require.Equal(t, "observes lost true context canceled lost", receive(t, lines,
+		"the holder does not go on"))
 	require.Equal(t, "told lost nil", receive(t, lines, "the holder is not told"))
 
 	lasting(t, next)

@@ -34,15 +34,18 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 
 // Finding is one fact about the nodes that matters for locks.
 type Finding struct {
-	// Node is the address of the node, without user and password. Of two nodes that should not be listed together it is one, and the text
-	// names the other. It is empty where the finding is about all nodes.
+	// Node is the address of the node, without user and password. Of two nodes that should not be
+	// listed together it is one, and the text names the other. It is empty where the finding is
+	// about all nodes.
 	Node     string   `json:"node"`
 	Severity Severity `json:"severity"`
-	// Text is one sentence: the fact, and the advice where something should be done. It is for people and may change.
+	// Text is one sentence: the fact, and the advice where something should be done. It is for
+	// people and may change.
 	Text string `json:"text"`
 }
 
-// Inspection is what Inspect has found: the findings about each node, in the order of Config.Nodes, then those about several.
+// Inspection is what Inspect has found: the findings about each node, in the order of Config.Nodes,
+// then those about several.
 type Inspection []Finding
 
 // Worst returns the highest severity among the findings; SeverityInfo if there are none.

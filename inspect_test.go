@@ -46,7 +46,9 @@ func about(all lockpipe.Inspection, node string) lockpipe.Inspection {
 }
 
 // finds wants exactly one finding about the node that says this, and of this severity.
-func finds(t *testing.T, all lockpipe.Inspection, node string, severity lockpipe.Severity, says string) {
+func finds(t *testing.T, all lockpipe.Inspection, node string, severity lockpipe.Severity,
+	says string,
+) {
 	t.Helper()
 	var matching lockpipe.Inspection
 	for _, f := range about(all, node) {
@@ -58,7 +60,8 @@ func finds(t *testing.T, all lockpipe.Inspection, node string, severity lockpipe
 	require.Equal(t, severity, matching[0].Severity, says)
 }
 
-// withoutClock lets the tests ignore how busy this machine is: then a trip may take too long to tell the rate of a clock.
+// withoutClock lets the tests ignore how busy this machine is: then a trip may take too long to
+// tell the rate of a clock.
 func withoutClock(all lockpipe.Inspection) lockpipe.Inspection {
 	var rest lockpipe.Inspection
 	for _, f := range all {
@@ -69,7 +72,8 @@ func withoutClock(all lockpipe.Inspection) lockpipe.Inspection {
 	return rest
 }
 
-// The goal: real masters as they should be give two lines of information each, in the order of the configuration, and nothing else.
+// The goal: real masters as they should be give two lines of information each, in the order of the
+// configuration, and nothing else.
 func TestInspectOfHealthyMasters(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	all := withoutClock(inspected(t, connected(t, newClient(t, nodes))))
@@ -98,15 +102,18 @@ func TestInspectOfOddMasters(t *testing.T) {
 	set(3, "appendonly", "yes")
 	eventually(t, func() bool {
 		info, _ := do(t, nodes, 3, "INFO", "persistence").(string)
-		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0")
+		return strings.Contains(info, "aof_rewrite_in_progress:0") &&
+			strings.Contains(info, "aof_rewrite_scheduled:0")
 	}, "the AOF is not written")
 	host, port, _ := strings.Cut(address(nodes, 0), ":")
 	do(t, nodes, 4, "REPLICAOF", host, port)
-	do(t, nodes, 5, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info", "-config", "-time")
+	do(t, nodes, 5, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info", "-config",
+		"-time")
 	c := newClient(t, nodes, func(cfg *lockpipe.Config) {
 		cfg.Nodes[5] = "redis://me:secret@" + address(nodes, 5)
 		cfg.Nodes[6] = "redis://me:secret@" + address(nodes, 6)
-		cfg.RestartGuard = lockpipe.GuardOff // which would admit neither a replica nor a server without INFO
+		// Which would admit neither a replica nor a server without INFO.
+		cfg.RestartGuard = lockpipe.GuardOff
 	})
 	eventually(t, func() bool {
 		up := 0
@@ -119,15 +126,19 @@ func TestInspectOfOddMasters(t *testing.T) {
 	}, "a node does not come up")
 	all := inspected(t, c)
 	finds(t, all, address(nodes, 1), lockpipe.SeverityError, "maxmemory-policy allkeys-lru")
-	finds(t, all, address(nodes, 2), lockpipe.SeverityWarning, "refuses locks when it uses the 1 GiB")
+	finds(t, all, address(nodes, 2), lockpipe.SeverityWarning,
+		"refuses locks when it uses the 1 GiB")
 	finds(t, all, address(nodes, 3), lockpipe.SeverityInfo, "a restart keeps them")
-	finds(t, all, address(nodes, 4), lockpipe.SeverityError, "is a replica of "+address(nodes, 0)+" and refuses locks")
-	finds(t, all, address(nodes, 4), lockpipe.SeverityError, "is a replica of "+address(nodes, 0)+", which is listed as well")
+	finds(t, all, address(nodes, 4), lockpipe.SeverityError, "is a replica of "+address(nodes, 0)+
+		" and refuses locks")
+	finds(t, all, address(nodes, 4), lockpipe.SeverityError, "is a replica of "+address(nodes, 0)+
+		", which is listed as well")
 	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "give the user +info")
 	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "give the user +config|get")
 	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "give the user +time")
 	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "the server answers within")
-	finds(t, all, address(nodes, 6), lockpipe.SeverityError, "can't be used and has no vote (WRONGPASS")
+	finds(t, all, address(nodes, 6), lockpipe.SeverityError,
+		"can't be used and has no vote (WRONGPASS")
 	require.Len(t, about(withoutClock(all), address(nodes, 5)), 4)
 	for _, f := range all {
 		require.NotContains(t, f.Text, "secret")
@@ -146,7 +157,8 @@ func TestInspectFindsTheSameServerTwice(t *testing.T) {
 	first := c.Nodes()[0]
 	eventually(t, func() bool {
 		first = c.Nodes()[0]
-		return first.State != lockpipe.NodeConnecting && c.Nodes()[1].State == lockpipe.NodeUp && c.Nodes()[2].State != lockpipe.NodeConnecting
+		return first.State != lockpipe.NodeConnecting && c.Nodes()[1].State == lockpipe.NodeUp &&
+			c.Nodes()[2].State != lockpipe.NodeConnecting
 	}, "the nodes do not become known")
 	second, other := twice, address(nodes, 0)
 	if first.State != lockpipe.NodeUp { // it came later
@@ -195,7 +207,8 @@ func (v *virtual) intercept(i int, answer func(peer *server.Peer, command string
 	})
 }
 
-// The goal: a server whose clock runs faster or slower than the drift allowance is found, one within it is not, whatever its time.
+// The goal: a server whose clock runs faster or slower than the drift allowance is found, one
+// within it is not, whatever its time.
 func TestInspectFindsAClockThatRunsWrong(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		began := time.Now()
@@ -285,7 +298,8 @@ func TestInspectJudgesNodesWithoutAVote(t *testing.T) {
 	finds(t, all, address(nodes, 1), lockpipe.SeverityInfo, "answers within")
 }
 
-// The goal: nodes that hang are waited for at the same time and not for long, wherever in the inspection they hang.
+// The goal: nodes that hang are waited for at the same time and not for long, wherever in the
+// inspection they hang.
 func TestInspectDoesNotWaitLongForNodesThatHang(t *testing.T) {
 	for _, command := range []string{"INFO", "TIME"} {
 		inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
@@ -304,7 +318,8 @@ func TestInspectDoesNotWaitLongForNodesThatHang(t *testing.T) {
 	}
 }
 
-// The goal: four seconds are the end, also for a node that is slow in everything, and only just not given up before.
+// The goal: four seconds are the end, also for a node that is slow in everything, and only just not
+// given up before.
 func TestInspectGivesUpANodeThatIsSlowInEverything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 3)
@@ -340,12 +355,14 @@ func TestInspectGivesUpANodeThatIsSlowInEverything(t *testing.T) {
 		all, err := c.Inspect(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, 4*time.Second, time.Since(began))
-		finds(t, all, v.urls[0], lockpipe.SeverityError, "can't be used and has no vote (no answer in time)")
+		finds(t, all, v.urls[0], lockpipe.SeverityError, "can't be used and has no vote (no "+
+			"answer in time)")
 		require.Equal(t, lockpipe.SeverityInfo, about(all, v.urls[1]).Worst())
 	})
 }
 
-// The goal: calls at the same time share one look, the caller who started it may leave, and a later call looks again.
+// The goal: calls at the same time share one look, the caller who started it may leave, and a later
+// call looks again.
 func TestInspectionsAtTheSameTimeAreOne(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		asked := make(chan int, 1000)
@@ -359,7 +376,11 @@ func TestInspectionsAtTheSameTimeAreOne(t *testing.T) {
 		synctest.Wait()
 		var others []<-chan lockpipe.Inspection
 		for range 50 {
-			others = append(others, later(func() lockpipe.Inspection { all, _ := c.Inspect(t.Context()); return all }))
+			others = append(others, later(func() lockpipe.Inspection {
+				all,
+					_ := c.Inspect(t.Context())
+				return all
+			}))
 		}
 		synctest.Wait()
 		began := time.Now()
@@ -376,7 +397,8 @@ func TestInspectionsAtTheSameTimeAreOne(t *testing.T) {
 	})
 }
 
-// The goal: Close ends an inspection that is under way, also where nodes hang, and leaves nothing of it; a closed client inspects nothing.
+// The goal: Close ends an inspection that is under way, also where nodes hang, and leaves nothing
+// of it; a closed client inspects nothing.
 func TestInspectOfAClosedClient(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		defer v.hang(0, "INFO")()
@@ -407,7 +429,8 @@ func TestInspectWithAnEndedContext(t *testing.T) {
 	})
 }
 
-// The goal: looking at the nodes does not disturb who takes locks: nobody waits for it, and nothing is left on the nodes.
+// The goal: looking at the nodes does not disturb who takes locks: nobody waits for it, and nothing
+// is left on the nodes.
 func TestInspectLeavesLocksAlone(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "held")

@@ -33,14 +33,16 @@ func (c *Client) prepare(
 		case k == "":
 			return nil, o, invalid("key %d of %d is empty", i+1, len(keys))
 		case strings.HasPrefix(k, multiplex.OwnNames):
-			return nil, o, invalid("key %d of %d, %.64q, begins with %q, as the Client's own keys do: "+
+			return nil, o, invalid("key %d of %d, %.64q, begins with %q, as the Client's own "+
+				"keys do: "+
 				"name it otherwise", i+1, len(keys), k, multiplex.OwnNames)
 		case c.reserved.In(k) != "":
 			return nil, o, invalid("key %d of %d, behind Config.Prefix %.64q, has %q in its name, "+
 				"which clients keep for themselves: name it otherwise",
 				i+1, len(keys), c.cfg.Prefix, c.reserved.In(k))
 		case len(c.cfg.Prefix)+len(k) > maxKeyLength:
-			return nil, o, invalid("key %d of %d has %d bytes: give at most %d, with the prefix", i+1, len(keys), len(k), maxKeyLength)
+			return nil, o, invalid("key %d of %d has %d bytes: give at most %d, with the prefix",
+				i+1, len(keys), len(k), maxKeyLength)
 		}
 	}
 	return unique(keys), o, nil

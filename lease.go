@@ -9,8 +9,9 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Lease is the right to its keys until it ends: by Release, by Close of the client, when it is found lost, or when its time runs
-// out on the local clock. All methods are safe for concurrent use, and do not panic on a nil Lease, which is over.
+// Lease is the right to its keys until it ends: by Release, by Close of the client, when it is
+// found lost, or when its time runs out on the local clock. All methods are safe for concurrent
+// use, and do not panic on a nil Lease, which is over.
 type Lease struct {
 	client *Client
 	term   lease.Term
@@ -18,7 +19,8 @@ type Lease struct {
 	turns  *turns           // nil unless it was handed over
 }
 
-// newLease returns a lease that is to be granted yet, with up to so many fences above floor; 0 without fencing.
+// newLease returns a lease that is to be granted yet, with up to so many fences above floor; 0
+// without fencing.
 func (c *Client) newLease(keys []string, floor, fences int64) *Lease {
 	f := new(struct { // one piece of memory
 		lease Lease
@@ -43,7 +45,8 @@ func (l *Lease) Key() string {
 	return l.claim.Key(0)
 }
 
-// Keys returns all keys, each once, in the order of the call, without the prefix. The slice is the caller's.
+// Keys returns all keys, each once, in the order of the call, without the prefix. The slice is the
+// caller's.
 func (l *Lease) Keys() []string {
 	if l == nil {
 		return nil
@@ -55,8 +58,8 @@ func (l *Lease) Keys() []string {
 	return keys
 }
 
-// Token returns the value of the keys on the nodes, which no other lease has at the same time: one that was handed over within
-// the process keeps it.
+// Token returns the value of the keys on the nodes, which no other lease has at the same time: one
+// that was handed over within the process keeps it.
 func (l *Lease) Token() string {
 	if l == nil {
 		return ""
@@ -85,9 +88,10 @@ func (l *Lease) Err() error {
 	return l.term.Err()
 }
 
-// Context returns a context that is cancelled when the lease ends, whatever the network does; context.Cause tells how, as Err
-// does. Work that must not go on without the lock runs under it. It comes from no other context: that of the call that acquired the lease neither
-// ends it nor gives it values.
+// Context returns a context that is cancelled when the lease ends, whatever the network does;
+// context.Cause tells how, as Err does. Work that must not go on without the lock runs under it. It
+// comes from no other context: that of the call that acquired the lease neither ends it nor gives
+// it values.
 func (l *Lease) Context() context.Context {
 	if l == nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -100,9 +104,10 @@ func (l *Lease) Context() context.Context {
 // Done returns the channel of Context, which is closed when the lease ends.
 func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 
-// Release gives the keys back: on every node that may hold the lease's token, and only where it does. It returns nil when a
-// quorum of nodes is known not to hold it any more, also if it was released before. ErrExpired, ErrLost or ErrClosed: the lease was
-// over already, and another may hold the keys; returned at once. ErrNoQuorum, or ctx's error: not confirmed yet; it goes on in
+// Release gives the keys back: on every node that may hold the lease's token, and only where it
+// does. It returns nil when a quorum of nodes is known not to hold it any more, also if it was
+// released before. ErrExpired, ErrLost or ErrClosed: the lease was over already, and another may
+// hold the keys; returned at once. ErrNoQuorum, or ctx's error: not confirmed yet; it goes on in
 // the background, and Release may be called again to wait for it. The lease is over in every case.
 func (l *Lease) Release(ctx context.Context) error {
 	switch {
@@ -121,10 +126,11 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
-// startRelease ends the term and sends the release, together with that of so many keys. Without an attempt there is nothing to
-// wait for: it was handed over, or was over.
+// startRelease ends the term and sends the release, together with that of so many keys. Without an
+// attempt there is nothing to wait for: it was handed over, or was over.
 func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
-	// Close waits for what is counted here, so that it does not shut the nodes before the release is on its way.
+	// Close waits for what is counted here, so that it does not shut the nodes before the release
+	// is on its way.
 	l.client.calls.Add(1)
 	defer l.client.leave()
 	if l.client.handOver(l) {

@@ -9,7 +9,8 @@ import (
 
 // leaseEnded is told by the lease manager of each lease that was lost or expired.
 func (c *Client) leaseEnded(l *Lease, end error) {
-	// A lease that just ran out leaves nothing behind. Whatever was extended by itself, or failed to be, may.
+	// A lease that just ran out leaves nothing behind. Whatever was extended by itself, or failed
+	// to be, may.
 	if end != ErrExpired || l.claim.Unsettled() {
 		l.letGo()
 	}
@@ -61,7 +62,8 @@ func (s *losses) log() {
 	s.count, s.example, s.err = 0, "", nil
 	s.mu.Unlock()
 	if count > 0 {
-		s.logger.Warn("lockpipe: lease lost", slog.Int("leases", count), slog.String("key", example), slog.Any("error", err))
+		s.logger.Warn("lockpipe: lease lost", slog.Int("leases", count), slog.String("key",
+			example), slog.Any("error", err))
 	}
 }
 

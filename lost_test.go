@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// realTTL leaves a machine that is busy with other things two seconds and more between the last moment of an automatic extension
-// and the end.
+// realTTL leaves a machine that is busy with other things two seconds and more between the last
+// moment of an automatic extension and the end.
 const realTTL = 4 * time.Second
 
 // gone says that an extension found the keys gone, and that the time did not just run out.
@@ -29,7 +29,8 @@ func holdOnAll(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) *loc
 func extendedAgain(t *testing.T, c *lockpipe.Client, n uint64) {
 	t.Helper()
 	before := c.Stats().Extended
-	eventually(t, func() bool { return c.Stats().Extended >= before+n }, "the lease is not extended")
+	eventually(t, func() bool { return c.Stats().Extended >= before+n },
+		"the lease is not extended")
 }
 
 // extendedOnAll waits for an automatic extension of a lease of holdOnAll, until all nodes have done
@@ -48,8 +49,9 @@ func extendedOnAll(
 	}
 }
 
-// The goal: a lease whose keys are gone from a majority is found lost by the next automatic extension, before its time would have run
-// out; OnLost is told, the minority's keys are released, and what another has on the nodes stays as it is.
+// The goal: a lease whose keys are gone from a majority is found lost by the next automatic
+// extension, before its time would have run out; OnLost is told, the minority's keys are released,
+// and what another has on the nodes stays as it is.
 func TestAnAutomaticExtensionFindsALeaseLost(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
@@ -65,7 +67,8 @@ func TestAnAutomaticExtensionFindsALeaseLost(t *testing.T) {
 				var told endings
 				c := connected(t, newClient(t, nodes, onLost(told.tell)))
 				l := holdOnAll(t, c, nodes)
-				extendedOnAll(t, c, nodes, l) // else the next one may come between two deletions, and set a key again
+				// Else the next one may come between two deletions, and set a key again.
+				extendedOnAll(t, c, nodes, l)
 				for i := range n/2 + 1 {
 					switch foreign {
 					case "":
@@ -129,8 +132,8 @@ func TestAnAutomaticExtensionRefillsAMinority(t *testing.T) {
 	}
 }
 
-// The goal: a server that a script keeps busy for half of a TTL, whether it says so or not, costs nobody the lease, and has nothing of
-// it after its release.
+// The goal: a server that a script keeps busy for half of a TTL, whether it says so or not, costs
+// nobody the lease, and has nothing of it after its release.
 func TestABusyServerCostsNoLease(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]bool{"and says so": true, "and says nothing": false} {
@@ -149,7 +152,8 @@ func TestABusyServerCostsNoLease(t *testing.T) {
 				go func() { _, err := nodes.Do(0, "DEBUG", "SLEEP", "2"); ended <- err }()
 			}
 			extendedAgain(t, c, 1)
-			eventually(t, func() bool { return time.Since(began) >= realTTL/2 }, "time stands still")
+			eventually(t, func() bool { return time.Since(began) >= realTTL/2 },
+				"time stands still")
 			if says {
 				endScript(t, nodes, 0)
 			}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// holderVar has the nodes' URLs where the test binary is to be the program that TestAStoppedHolderKnowsAtOnce stops.
+// holderVar has the nodes' URLs where the test binary is to be the program that
+// TestAStoppedHolderKnowsAtOnce stops.
 const holderVar = "LOCKPIPE_TEST_HOLDER"
 
 func TestMain(m *testing.M) {

@@ -14,10 +14,11 @@ type Result struct {
 	Err   error
 }
 
-// TryAcquireEach is TryAcquire for many keys that have nothing to do with each other: each gets a lease of its own or an
-// error of its own, together in one round trip to each node. The results are in the order of keys; a key given twice
-// has one lease, which both results name. The errors are those of TryAcquire; those about the call as a whole stand in every result.
-// A lease may be over already when the call returns, if it was short and the others took long: Lease.Err tells.
+// TryAcquireEach is TryAcquire for many keys that have nothing to do with each other: each gets a
+// lease of its own or an error of its own, together in one round trip to each node. The results are
+// in the order of keys; a key given twice has one lease, which both results name. The errors are
+// those of TryAcquire; those about the call as a whole stand in every result. A lease may be over
+// already when the call returns, if it was short and the others took long: Lease.Err tells.
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	results := make([]Result, len(keys))
 	fail := func(err error) []Result {
@@ -67,8 +68,11 @@ type single struct {
 	attempt *multiplex.Attempt
 }
 
-// each makes one attempt for each of some keys. It returns those that are worth another one at once, in the memory of some.
-func (c *Client) each(ctx context.Context, keys []string, o call, some []single, results []Result) (again []single) {
+// each makes one attempt for each of some keys. It returns those that are worth another one at
+// once, in the memory of some.
+func (c *Client) each(ctx context.Context, keys []string, o call, some []single,
+	results []Result,
+) (again []single) {
 	o.suspended = c.leases.Suspended()
 	began := time.Now()
 	for i := range some {
@@ -118,8 +122,8 @@ func spread(results []Result, keys []string, n int) {
 	}
 }
 
-// ReleaseAll is Release for many leases, in one round trip to each node. The error joins those of the leases that
-// Release would have returned, each with its key; a nil Lease is left out.
+// ReleaseAll is Release for many leases, in one round trip to each node. The error joins those of
+// the leases that Release would have returned, each with its key; a nil Lease is left out.
 func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	if ctx == nil {
 		return errNilContext

@@ -42,16 +42,26 @@ const (
 // String is the outcome's name in the metrics.
 func (o outcome) String() string {
 	return [...]string{
-		"granted", "held", "no_quorum", "late", "canceled", "overloaded", "closed", "invalid", "released", "expired", "lost", "confirmed",
+		"granted", "held", "no_quorum", "late", "canceled", "overloaded", "closed", "invalid",
+		"released", "expired", "lost", "confirmed",
 		"handed_over", "already_ended",
 	}[o]
 }
 
 // The outcomes that there are of each, in the order of the metrics.
 var (
-	callKinds         = [...]string{callTry: "try", callWait: "wait", callEach: "each", callAsync: "async"}
-	callOutcomes      = [...]outcome{outcomeGranted, outcomeHeld, outcomeNoQuorum, outcomeCanceled, outcomeOverloaded, outcomeClosed, outcomeRejected}
-	attemptOutcomes   = [...]outcome{outcomeGranted, outcomeHeld, outcomeNoQuorum, outcomeLate, outcomeCanceled, outcomeOverloaded, outcomeClosed}
+	callKinds = [...]string{
+		callTry: "try", callWait: "wait", callEach: "each",
+		callAsync: "async",
+	}
+	callOutcomes = [...]outcome{
+		outcomeGranted, outcomeHeld, outcomeNoQuorum, outcomeCanceled,
+		outcomeOverloaded, outcomeClosed, outcomeRejected,
+	}
+	attemptOutcomes = [...]outcome{
+		outcomeGranted, outcomeHeld, outcomeNoQuorum, outcomeLate,
+		outcomeCanceled, outcomeOverloaded, outcomeClosed,
+	}
 	extensionOutcomes = [...]outcome{
 		outcomeConfirmed, outcomeNoQuorum, outcomeCanceled, outcomeLost, outcomeAlreadyEnded,
 	}
@@ -61,10 +71,13 @@ var (
 	}
 )
 
-// meters count what the calls of a Client come to. They are touched a few times for each call, and nothing waits for anything.
+// meters count what the calls of a Client come to. They are touched a few times for each call, and
+// nothing waits for anything.
 type meters struct {
-	attempts   [outcomeRejected]latency.Histogram                 // by outcome, from before the first byte
-	grants     [len(callKinds)]latency.Histogram                  // calls that were granted, from the call to the lease
+	// By outcome, from before the first byte.
+	attempts [outcomeRejected]latency.Histogram
+	// Calls that were granted, from the call to the lease.
+	grants     [len(callKinds)]latency.Histogram
 	failures   [len(callKinds)][outcomeRejected + 1]atomic.Uint64 // calls that were not
 	holds      [outcomeLost + 1]latency.Histogram                 // leases that are over
 	extensions [outcomeAlreadyEnded + 1]atomic.Uint64
@@ -110,8 +123,8 @@ func (m *meters) granted(o *call, began, sent time.Time) {
 	m.grant(o, began)
 }
 
-// tried returns the attempts of an outcome. Those of calls that make just one were not counted for themselves, to spare the usual call a
-// part of its cost.
+// tried returns the attempts of an outcome. Those of calls that make just one were not counted for
+// themselves, to spare the usual call a part of its cost.
 func (m *meters) tried(o outcome) latency.Counts {
 	counts := m.attempts[o].Counts()
 	if o == outcomeGranted {

@@ -22,7 +22,8 @@ func TestCountingTakesNoMemory(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() { m.countALock(epoch) }))
 }
 
-// BenchmarkMeters is what counting costs for each lock where all processors do nothing else. A lock takes about 8 us of client CPU.
+// BenchmarkMeters is what counting costs for each lock where all processors do nothing else. A lock
+// takes about 8 us of client CPU.
 func BenchmarkMeters(b *testing.B) {
 	var m meters
 	epoch := time.Now()

@@ -27,7 +27,9 @@ func expireTogether(t *testing.T, c *lockpipe.Client, name string, n int) []*loc
 }
 
 // takeEach takes n leases in one call.
-func takeEach(t *testing.T, c *lockpipe.Client, name string, n int, opts ...lockpipe.Option) []*lockpipe.Lease {
+func takeEach(t *testing.T, c *lockpipe.Client, name string, n int,
+	opts ...lockpipe.Option,
+) []*lockpipe.Lease {
 	t.Helper()
 	leases := make([]*lockpipe.Lease, n)
 	for i, r := range c.TryAcquireEach(t.Context(), keysOf(name, n), opts...) {
@@ -38,7 +40,8 @@ func takeEach(t *testing.T, c *lockpipe.Client, name string, n int, opts ...lock
 	return leases
 }
 
-// The goal: a callback that blocks for ever keeps no other from being called, no other lease from being extended, and not Close.
+// The goal: a callback that blocks for ever keeps no other from being called, no other lease from
+// being extended, and not Close.
 func TestACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +76,8 @@ func TestACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// The goal: 64 callbacks run at the same time, further ones wait, and each that ends lets the next one run, in order; also after Close.
+// The goal: 64 callbacks run at the same time, further ones wait, and each that ends lets the next
+// one run, in order; also after Close.
 func TestTheSixtyFifthCallbackWaits(t *testing.T) {
 	t.Parallel()
 	for _, closed := range []bool{false, true} {
@@ -112,7 +116,8 @@ func TestTheSixtyFifthCallbackWaits(t *testing.T) {
 	}
 }
 
-// The goal: a callback that panics is logged with its stack and counted, and costs nobody else the call.
+// The goal: a callback that panics is logged with its stack and counted, and costs nobody else the
+// call.
 func TestAPanicInACallbackIsLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +164,8 @@ func linesWith(b *lockedBuffer, text string) (found []string) {
 	return found
 }
 
-// The goal: a callback may use its lease, the client and its Close, whoever else does so at the same time.
+// The goal: a callback may use its lease, the client and its Close, whoever else does so at the
+// same time.
 func TestACallbackMayUseEverything(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []string{"well", "silent"} {
@@ -169,7 +175,9 @@ func TestACallbackMayUseEverything(t *testing.T) {
 				v := newVirtual(t, 3)
 				var c *lockpipe.Client
 				ended := make(chan []error, 10)
-				c = v.client(t, timeout(100*time.Millisecond), onLost(func(l *lockpipe.Lease, _ error) {
+				c = v.client(t, timeout(100*time.Millisecond), onLost(func(l *lockpipe.Lease,
+					_ error,
+				) {
 					ctx := context.Background()
 					errs := []error{l.Extend(ctx, autoTTL), l.Release(ctx), c.ReleaseAll(ctx, l)}
 					_, err := c.TryAcquire(ctx, l.Key())
@@ -201,8 +209,8 @@ func TestACallbackMayUseEverything(t *testing.T) {
 	}
 }
 
-// The goal: OnLost is called exactly once for each lease that ended by itself, however that was found out, and by nobody for one that was
-// released or closed.
+// The goal: OnLost is called exactly once for each lease that ended by itself, however that was
+// found out, and by nobody for one that was released or closed.
 func TestOnLostIsCalledOnceWhereTheHolderMayNotKnow(t *testing.T) {
 	t.Parallel()
 	const many = 40
@@ -211,22 +219,38 @@ func TestOnLostIsCalledOnceWhereTheHolderMayNotKnow(t *testing.T) {
 		end  func(t *testing.T, v *virtual, c *lockpipe.Client, leases []*lockpipe.Lease)
 		told error // nil: not called
 	}{
-		"released": {auto(autoTTL, time.Hour), func(t *testing.T, _ *virtual, c *lockpipe.Client, leases []*lockpipe.Lease) {
+		"released": {auto(autoTTL, time.Hour), func(t *testing.T, _ *virtual, c *lockpipe.Client,
+			leases []*lockpipe.Lease,
+		) {
 			require.NoError(t, c.ReleaseAll(t.Context(), leases...))
 		}, nil},
-		"released, and not confirmed": {auto(autoTTL, time.Hour), func(t *testing.T, v *virtual, c *lockpipe.Client, leases []*lockpipe.Lease) {
+		"released, and not confirmed": {auto(autoTTL, time.Hour), func(t *testing.T, v *virtual,
+			c *lockpipe.Client, leases []*lockpipe.Lease,
+		) {
 			v.fail(0, readOnly)
 			v.fail(1, readOnly)
 			require.ErrorIs(t, c.ReleaseAll(t.Context(), leases...), lockpipe.ErrNoQuorum)
 		}, nil},
-		"closed": {auto(autoTTL, time.Hour), func(t *testing.T, _ *virtual, c *lockpipe.Client, _ []*lockpipe.Lease) {
+		"closed": {auto(autoTTL, time.Hour), func(t *testing.T, _ *virtual, c *lockpipe.Client,
+			_ []*lockpipe.Lease,
+		) {
 			require.NoError(t, c.Close(t.Context()))
 		}, nil},
-		"expired":              {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, nil, lockpipe.ErrExpired},
-		"held for maxHold":     {auto(autoTTL, time.Minute), nil, lockpipe.ErrExpired},
-		"silent":               {auto(autoTTL, time.Hour), func(_ *testing.T, v *virtual, _ *lockpipe.Client, _ []*lockpipe.Lease) { v.silence(0, 1) }, lockpipe.ErrLost},
+		"expired": {
+			[]lockpipe.Option{lockpipe.WithTTL(autoTTL)},
+			nil,
+			lockpipe.ErrExpired,
+		},
+		"held for maxHold": {auto(autoTTL, time.Minute), nil, lockpipe.ErrExpired},
+		"silent": {auto(autoTTL, time.Hour), func(_ *testing.T, v *virtual,
+			_ *lockpipe.Client, _ []*lockpipe.Lease,
+		) {
+			v.silence(0, 1)
+		}, lockpipe.ErrLost},
 		"found gone by itself": {auto(autoTTL, time.Hour), takeAway, lockpipe.ErrLost},
-		"found gone by Extend": {auto(autoTTL, time.Hour), func(t *testing.T, v *virtual, c *lockpipe.Client, leases []*lockpipe.Lease) {
+		"found gone by Extend": {auto(autoTTL, time.Hour), func(t *testing.T, v *virtual,
+			c *lockpipe.Client, leases []*lockpipe.Lease,
+		) {
 			takeAway(t, v, c, leases)
 			for _, l := range leases {
 				require.ErrorIs(t, l.Extend(t.Context(), autoTTL), lockpipe.ErrLost)
@@ -234,19 +258,31 @@ func TestOnLostIsCalledOnceWhereTheHolderMayNotKnow(t *testing.T) {
 				require.ErrorIs(t, l.Extend(t.Context(), autoTTL), lockpipe.ErrLost)
 			}
 		}, lockpipe.ErrLost},
-		"found gone by Extend, without automatic extension": {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, func(t *testing.T, v *virtual, c *lockpipe.Client, leases []*lockpipe.Lease) {
+		"found gone by Extend, without automatic extension": {[]lockpipe.Option{lockpipe.WithTTL(
+			autoTTL)}, func(t *testing.T, v *virtual, c *lockpipe.Client,
+			leases []*lockpipe.Lease,
+		) {
 			takeAway(t, v, c, leases)
 			for _, l := range leases {
 				require.ErrorIs(t, l.Extend(t.Context(), autoTTL), lockpipe.ErrLost)
 			}
 		}, lockpipe.ErrLost},
-		"Release beside the end": {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, besideTheEnd((*lockpipe.Lease).Release), lockpipe.ErrExpired},
-		"Extend beside the end": {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, besideTheEnd(func(l *lockpipe.Lease, ctx context.Context) error {
-			return l.Extend(ctx, autoTTL)
-		}), lockpipe.ErrExpired},
-		"Err beside the end": {[]lockpipe.Option{lockpipe.WithTTL(autoTTL)}, besideTheEnd(func(l *lockpipe.Lease, _ context.Context) error {
-			return l.Err()
-		}), lockpipe.ErrExpired},
+		"Release beside the end": {
+			[]lockpipe.Option{lockpipe.WithTTL(autoTTL)},
+			besideTheEnd((*lockpipe.Lease).Release), lockpipe.ErrExpired,
+		},
+		"Extend beside the end": {
+			[]lockpipe.Option{lockpipe.WithTTL(autoTTL)},
+			besideTheEnd(func(l *lockpipe.Lease, ctx context.Context) error {
+				return l.Extend(ctx, autoTTL)
+			}), lockpipe.ErrExpired,
+		},
+		"Err beside the end": {
+			[]lockpipe.Option{lockpipe.WithTTL(autoTTL)},
+			besideTheEnd(func(l *lockpipe.Lease, _ context.Context) error {
+				return l.Err()
+			}), lockpipe.ErrExpired,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -286,8 +322,10 @@ func takeAway(_ *testing.T, v *virtual, _ *lockpipe.Client, leases []*lockpipe.L
 	}
 }
 
-// besideTheEnd makes a call for each lease at the very moment when its time is up, so that either finds out first.
-func besideTheEnd(call func(l *lockpipe.Lease, ctx context.Context) error) func(*testing.T, *virtual, *lockpipe.Client, []*lockpipe.Lease) {
+// besideTheEnd makes a call for each lease at the very moment when its time is up, so that either
+// finds out first.
+func besideTheEnd(call func(l *lockpipe.Lease, ctx context.Context) error) func(*testing.T,
+	*virtual, *lockpipe.Client, []*lockpipe.Lease) {
 	return func(t *testing.T, _ *virtual, _ *lockpipe.Client, leases []*lockpipe.Lease) {
 		errs := make([]error, len(leases))
 		var calls sync.WaitGroup
@@ -304,7 +342,8 @@ func besideTheEnd(call func(l *lockpipe.Lease, ctx context.Context) error) func(
 	}
 }
 
-// The goal: many leases that are lost together make one line in the log, and those that did not get into it are in the next one.
+// The goal: many leases that are lost together make one line in the log, and those that did not get
+// into it are in the next one.
 func TestLeasesLostTogetherMakeOneLine(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
@@ -339,7 +378,8 @@ func TestLeasesLostTogetherMakeOneLine(t *testing.T) {
 	}, logTo(&log), timeout(100*time.Millisecond))
 }
 
-// The goal: Close releases all leases that are extended by themselves in few trips, they end as closed, and nothing is left.
+// The goal: Close releases all leases that are extended by themselves in few trips, they end as
+// closed, and nothing is left.
 func TestCloseReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
 	t.Parallel()
 	const many = 600
@@ -363,8 +403,9 @@ func TestCloseReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
 	}, onLost(told.tell))
 }
 
-// The goal: after Close no goroutine is left of extensions and callbacks, but for the two of the pool that package ants makes for itself
-// when it is loaded. This test is not parallel, since it looks at all goroutines.
+// The goal: after Close no goroutine is left of extensions and callbacks, but for the two of the
+// pool that package ants makes for itself when it is loaded. This test is not parallel, since it
+// looks at all goroutines.
 func TestCloseLeavesNoGoroutineOfExtensionsAndCallbacks(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	before := goleak.IgnoreCurrent()
@@ -381,16 +422,19 @@ func TestCloseLeavesNoGoroutineOfExtensionsAndCallbacks(t *testing.T) {
 		take(t, c, fmt.Sprint("short", i), lockpipe.WithTTL(time.Second))
 	}
 	take(t, c, "panics", lockpipe.WithTTL(time.Second))
-	eventually(t, func() bool { return len(told.all()) >= 101 && c.Stats().Extended >= 100 }, "not all is used")
+	eventually(t, func() bool { return len(told.all()) >= 101 && c.Stats().Extended >= 100 },
+		"not all is used")
 	require.NoError(t, c.Close(t.Context()))
 	for _, l := range leases {
 		require.Error(t, l.Err())
 	}
-	eventually(t, func() bool { return goleak.Find(before) == nil }, "goroutines are left: %v", goleak.Find(before))
+	eventually(t, func() bool { return goleak.Find(before) == nil }, "goroutines are left: %v",
+		goleak.Find(before))
 	nothingLeft(t, nodes)
 }
 
-// The goal: where all but one callback block, the last place is used again and again, and nobody is forgotten between two uses.
+// The goal: where all but one callback block, the last place is used again and again, and nobody is
+// forgotten between two uses.
 func TestTheLastFreePlaceServesAllCallbacks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

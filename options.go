@@ -7,8 +7,9 @@ import (
 	"github.com/lockpipe/lockpipe/lease"
 )
 
-// Option changes one call. Options are values without memory of their own: they may be kept and used by many goroutines. Of two of
-// one kind the last counts. A value that makes no sense is the ErrInvalid of the call that it is given to.
+// Option changes one call. Options are values without memory of their own: they may be kept and
+// used by many goroutines. Of two of one kind the last counts. A value that makes no sense is the
+// ErrInvalid of the call that it is given to.
 type Option struct {
 	kind     optionKind
 	min, max time.Duration
@@ -25,42 +26,47 @@ const (
 	optionFencing
 )
 
-// WithTTL lets the lease last for ttl instead of Config.TTL: at least 10 ms, at most Config.MaxTTL. It is sent in whole
-// milliseconds, rounded down.
+// WithTTL lets the lease last for ttl instead of Config.TTL: at least 10 ms, at most Config.MaxTTL.
+// It is sent in whole milliseconds, rounded down.
 func WithTTL(ttl time.Duration) Option { return Option{kind: optionTTL, min: ttl} }
 
-// WithAutoExtend lets the Client extend the lease in the background, each time by its TTL, until it is released or maxHold after
-// it was asked for. Then it ends by ErrExpired. If no extension can be confirmed in time, it ends by ErrLost. Each extension begins
-// when between three quarters and half of the TTL are left, and is tried again until none of it is: with TTLs below
-// some 20 round trips there is little time for that. maxHold is at least 10 ms. It is the bound for a holder that
+// WithAutoExtend lets the Client extend the lease in the background, each time by its TTL, until it
+// is released or maxHold after it was asked for. Then it ends by ErrExpired. If no extension can be
+// confirmed in time, it ends by ErrLost. Each extension begins when between three quarters and half
+// of the TTL are left, and is tried again until none of it is: with TTLs below some 20 round trips
+// there is little time for that. maxHold is at least 10 ms. It is the bound for a holder that
 // hangs: make it the longest time that the work can take.
 func WithAutoExtend(maxHold time.Duration) Option {
 	return Option{kind: optionAutoExtend, min: maxHold}
 }
 
-// WithFencing gives the lease a fence: Lease.Fence is a number above those of all earlier leases with fencing on any of its keys, whichever client
-// took them, for the resource to refuse who comes too late with a lower one. It costs no round trip, but some work on the nodes, and a second key beside each
-// key, for a day. Where the clock of another client was ahead, one round trip more, which does not count for WithMaxAttempts; a clock that is
-// wrong by more than ten minutes harms only the keys that it touched. See docs/fencing.md for what it depends on.
+// WithFencing gives the lease a fence: Lease.Fence is a number above those of all earlier leases
+// with fencing on any of its keys, whichever client took them, for the resource to refuse who comes
+// too late with a lower one. It costs no round trip, but some work on the nodes, and a second key
+// beside each key, for a day. Where the clock of another client was ahead, one round trip more,
+// which does not count for WithMaxAttempts; a clock that is wrong by more than ten minutes harms
+// only the keys that it touched. See docs/fencing.md for what it depends on.
 func WithFencing() Option { return Option{kind: optionFencing} }
 
-// WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means until ctx ends. With a limit it does
-// not queue behind other callers of the process. It has no effect on the Try calls, which make one.
+// WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means
+// until ctx ends. With a limit it does not queue behind other callers of the process. It has no
+// effect on the Try calls, which make one.
 func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 
-// WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by default. Where a master tells of changes
-// of the key, it is woken by that, and the time is eight times as long. If an attempt finds no quorum, it is at least a
-// millisecond. While too few nodes are connected for a quorum, a call without WithMaxAttempts makes no further attempt.
-// A time of more than ten years counts as ten years. One below a microsecond is ErrInvalid, unless
-// it is 0.
+// WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by
+// default. Where a master tells of changes of the key, it is woken by that, and the time is eight
+// times as long. If an attempt finds no quorum, it is at least a millisecond. While too few nodes
+// are connected for a quorum, a call without WithMaxAttempts makes no further attempt. A time of
+// more than ten years counts as ten years. One below a microsecond is ErrInvalid, unless it is 0.
 func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }
 
 // call is what the options of one call amount to.
 type call struct {
-	kind               callKind
-	start              time.Time // of a call that may wait; else zero, and it begins with its only attempt
+	kind callKind
+	// Of a call that may wait; else zero, and it begins with its only attempt.
+	start              time.Time
 	ttl                time.Duration
 	maxHold            time.Duration // 0: no automatic extension
 	maxAttempts        int
@@ -81,20 +87,24 @@ func (c *Client) call(opts []Option) (call, error) {
 			}
 		case optionAttempts:
 			if o.maxAttempts = opt.n; opt.n < 0 {
-				return o, invalid("WithMaxAttempts(%d): give a positive number, or 0 for until ctx ends", opt.n)
+				return o, invalid("WithMaxAttempts(%d): give a positive number, or 0 for until "+
+					"ctx ends", opt.n)
 			}
 		case optionDelay:
 			o.minDelay, o.maxDelay = min(opt.min, longestDelay), min(opt.max, longestDelay)
 			if opt.min < 0 || opt.min > opt.max {
-				return o, invalid("WithRetryDelay(%v, %v): give 0 <= shortest <= longest", opt.min, opt.max)
+				return o, invalid("WithRetryDelay(%v, %v): give 0 <= shortest <= longest", opt.min,
+					opt.max)
 			}
 			if unitless(opt.max) || unitless(opt.min) {
-				return o, invalid("WithRetryDelay(%v, %v): give 0 or at least %v%s", opt.min, opt.max,
+				return o, invalid("WithRetryDelay(%v, %v): give 0 or at least %v%s", opt.min,
+					opt.max,
 					time.Microsecond, cmp.Or(inMilliseconds(opt.max), inMilliseconds(opt.min)))
 			}
 		case optionAutoExtend:
 			if o.maxHold = opt.min; opt.min < minTTL {
-				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, at least %v%s",
+				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, "+
+					"at least %v%s",
 					opt.min, minTTL, inSeconds(opt.min))
 			}
 		case optionFencing:
@@ -115,7 +125,8 @@ func (c *Client) checkTTL(name string, ttl time.Duration) error {
 	case ttl < minTTL:
 		return invalid("%s(%v): a lease lasts at least %v%s", name, ttl, minTTL, inSeconds(ttl))
 	case ttl > c.cfg.MaxTTL:
-		return invalid("%s(%v): above Config.MaxTTL (%v): raise that in every client", name, ttl, c.cfg.MaxTTL)
+		return invalid("%s(%v): above Config.MaxTTL (%v): raise that in every client", name, ttl,
+			c.cfg.MaxTTL)
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ const (
 // that the nodes are down again. If no call makes room within maxAwakeTime, a new round begins: the
 // next calls are woken as if those before them did not exist.
 //
-// While calls are parked and no quorum can be reached, the log has a reminder each reminderInterval.
+// While calls are parked and no quorum can be reached, the log has a reminder each
+// reminderInterval.
 //
 // No wake-up is lost: admit looks at the nodes once more after it has parked the call, and the Mux
 // calls wakeNext after each change of a node's state that leaves a quorum reachable.
@@ -47,7 +48,8 @@ type outage struct {
 	timer   *time.Timer // ends the round; nil before the first use
 	timing  bool        // the timer runs: calls are parked only for lack of room
 
-	due       time.Time   // of the next reminder; zero if none was due since a quorum could be reached
+	// Of the next reminder; zero if none was due since a quorum could be reached.
+	due       time.Time
 	reminder  *time.Timer // nil before the first use
 	reminding bool        // the reminder runs, or has just fired
 }

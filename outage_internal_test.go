@@ -61,9 +61,9 @@ func (l logLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// The goal: while calls are parked and no quorum can be reached, the log has a reminder each minute,
-// also if the calls of that minute came one after another. It has none while a quorum can be
-// reached, and no timer runs while no call is parked.
+// The goal: while calls are parked and no quorum can be reached, the log has a reminder each
+// minute, also if the calls of that minute came one after another. It has none while a quorum can
+// be reached, and no timer runs while no call is parked.
 func TestOutage_RemindsOfCallsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lines := make(logLines, 100)

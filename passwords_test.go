@@ -91,16 +91,21 @@ func (o *outpour) holds(says ...string) {
 		require.Fail(o.t, "a password came out", "%s", text[max(0, at-200):min(len(text), at+100)])
 	}
 	for _, p := range oddPasswords {
-		for _, form := range []string{p, url.QueryEscape(p), url.PathEscape(p), strings.TrimPrefix(url.UserPassword("", p).String(), ":"), html.EscapeString(p)} {
+		for _, form := range []string{
+			p, url.QueryEscape(p), url.PathEscape(p),
+			strings.TrimPrefix(url.UserPassword("", p).String(), ":"), html.EscapeString(p),
+		} {
 			require.NotContains(o.t, text, form)
 		}
 	}
 }
 
-var oddPasswords = []string{secretWord, "p@" + secretWord + ":w/rd%", `?` + secretWord + `#"b c'&` + secretWord + "=+,", "ü" + secretWord + "\t"}
+var oddPasswords = []string{secretWord, "p@" + secretWord + ":w/rd%", `?` + secretWord + `#"b c'&` +
+	secretWord + "=+,", "ü" + secretWord + "\t"}
 
-// Goal: no password comes out of a Client, in no form and no piece, by the log, errors, Nodes, Stats, Inspect or metrics, whatever goes wrong: the
-// password itself, one that changed, a permission, the connection, TLS.
+// Goal: no password comes out of a Client, in no form and no piece, by the log, errors, Nodes,
+// Stats, Inspect or metrics, whatever goes wrong: the password itself, one that changed, a
+// permission, the connection, TLS.
 func TestNoPasswordComesOutOfAClient(t *testing.T) {
 	t.Parallel()
 	for i, password := range oddPasswords {
@@ -108,18 +113,24 @@ func TestNoPasswordComesOutOfAClient(t *testing.T) {
 			t.Parallel()
 			nodes := lockpipetest.StartRealT(t, 7)
 			user := func(i int, password string) string {
-				return strings.Replace(nodes.URLs()[i], "://", "://"+url.UserPassword("me", password).String()+"@", 1)
+				return strings.Replace(nodes.URLs()[i], "://", "://"+url.UserPassword("me",
+					password).String()+"@", 1)
 			}
-			urls := []string{user(0, password), user(1, password), user(2, password), user(3, password), user(4, password+"wrong"), nodes.URLs()[5]}
+			urls := []string{
+				user(0, password), user(1, password), user(2, password),
+				user(3, password), user(4, password+"wrong"), nodes.URLs()[5],
+			}
 			urls = append(urls, strings.Replace(user(6, password), "redis://", "rediss://", 1))
 			for i := range nodes.Len() {
 				do(t, nodes, i, "ACL", "SETUSER", "me", "on", ">"+password, "~*", "+@all")
 			}
 			o := &outpour{t: t}
-			c, err := o.client(urls, func(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardOff })
+			c, err := o.client(urls,
+				func(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardOff })
 			require.NoError(t, err)
 			for i := range 4 {
-				eventually(t, func() bool { return c.Nodes()[i].State == lockpipe.NodeUp }, "node %d is not up", i)
+				eventually(t, func() bool { return c.Nodes()[i].State == lockpipe.NodeUp },
+					"node %d is not up", i)
 			}
 			down(t, c, 6, "TLS")
 			o.all(c)
@@ -147,7 +158,10 @@ func TestNoPasswordComesOutOfWhatCanNotBeDialled(t *testing.T) {
 		escaped := url.UserPassword("me", password).String() + "@127.0.0.1:"
 		sentinels := "redis://127.0.0.1:4?master_set=m&sentinel_user=me&sentinel_password="
 		inQuery := strings.ReplaceAll(url.QueryEscape(password), "+", "%20")
-		urls := []string{"redis://" + escaped + "1", escaped + "2", "rediss://" + escaped + "3", sentinels + inQuery}
+		urls := []string{
+			"redis://" + escaped + "1", escaped + "2", "rediss://" + escaped + "3",
+			sentinels + inQuery,
+		}
 		c, err := o.client(urls, func(cfg *lockpipe.Config) {
 			cfg.Dial = func(_ context.Context, network, address string) (net.Conn, error) {
 				return nil, fmt.Errorf("no way to %s %s: %w", network, address, net.ErrClosed)
@@ -167,8 +181,11 @@ func TestNoPasswordComesOutOfWhatCanNotBeDialled(t *testing.T) {
 		o.all(c)
 		plain := "me:" + password + "@127.0.0.1:1"
 		for _, text := range []string{
-			"redis://" + plain, plain, "reddis://" + escaped + "1", "redis://" + escaped + "x", "redis://" + escaped + "1/first", "redis://" + escaped + "1?max=1",
-			"redis://127.0.0.1:1?password=" + password, "redis://127.0.0.1:1#" + password, "unix://me:" + password + "@", sentinels + password, "redis://" + plain + "\n", "%" + plain,
+			"redis://" + plain, plain, "reddis://" + escaped + "1", "redis://" + escaped + "x",
+			"redis://" + escaped + "1/first", "redis://" + escaped + "1?max=1",
+			"redis://127.0.0.1:1?password=" + password, "redis://127.0.0.1:1#" + password,
+			"unix://me:" + password + "@", sentinels + password, "redis://" + plain + "\n",
+			"%" + plain,
 		} {
 			c, err := o.client([]string{"127.0.0.1:2", text}, nil)
 			o.add(err)

@@ -11,7 +11,9 @@ import (
 )
 
 // wanted is a call that waits for keys; it waits already.
-func wanted(t *testing.T, c *lockpipe.Client, keys []string, opts ...lockpipe.Option) <-chan *lockpipe.Lease {
+func wanted(t *testing.T, c *lockpipe.Client, keys []string,
+	opts ...lockpipe.Option,
+) <-chan *lockpipe.Lease {
 	t.Helper()
 	got := later(func() *lockpipe.Lease {
 		l, err := c.AcquireAll(t.Context(), keys, opts...)
@@ -24,7 +26,8 @@ func wanted(t *testing.T, c *lockpipe.Client, keys []string, opts ...lockpipe.Op
 	return got
 }
 
-// The goal: who waits for a and b does not keep b, which is free, from whoever has a and wants it as well.
+// The goal: who waits for a and b does not keep b, which is free, from whoever has a and wants it
+// as well.
 func TestAWaitingSetDoesNotBlockWhoHasAPartOfIt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		a := take(t, c, "a", lockpipe.WithAutoExtend(time.Hour))
@@ -40,12 +43,13 @@ func TestAWaitingSetDoesNotBlockWhoHasAPartOfIt(t *testing.T) {
 	})
 }
 
-// The goal: where the masters grant the keys to a waiter although another lease on them is being handed to it, they had lost that one: it
-// is not passed on to the next.
+// The goal: where the masters grant the keys to a waiter although another lease on them is being
+// handed to it, they had lost that one: it is not passed on to the next.
 func TestALeaseThatTheMastersLostIsNotPassedOn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		a := v.hold(t, c, "k")
-		second := wanted(t, c, []string{"k"}, lockpipe.WithRetryDelay(100*time.Millisecond, 100*time.Millisecond))
+		second := wanted(t, c, []string{"k"}, lockpipe.WithRetryDelay(100*time.Millisecond,
+			100*time.Millisecond))
 		third := wanted(t, c, []string{"k"})
 		v.silence(0, 1, 2)
 		time.Sleep(150 * time.Millisecond) // an attempt of the second hangs
@@ -68,12 +72,14 @@ func TestALeaseThatTheMastersLostIsNotPassedOn(t *testing.T) {
 	}, timeout(time.Second))
 }
 
-// The goal: a release within the process is acted on at once, however long the pauses between attempts are.
+// The goal: a release within the process is acted on at once, however long the pauses between
+// attempts are.
 func TestAReleaseInTheProcessIsNotSleptThrough(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		long := lockpipe.WithRetryDelay(40*time.Second, 40*time.Second)
 		l := take(t, c, "k")
-		require.NoError(t, l.Extend(t.Context(), time.Second)) // the nodes keep it for no longer than the lease, but it is not handed over
+		// The nodes keep it for no longer than the lease, but it is not handed over.
+		require.NoError(t, l.Extend(t.Context(), time.Second))
 		next := wanted(t, c, []string{"k"}, long)
 		begin := time.Now()
 		require.NoError(t, l.Release(t.Context()))
@@ -85,7 +91,8 @@ func TestAReleaseInTheProcessIsNotSleptThrough(t *testing.T) {
 	})
 }
 
-// The goal: a lease that can't be kept by the one to whom it was handed does not leave that one asleep.
+// The goal: a lease that can't be kept by the one to whom it was handed does not leave that one
+// asleep.
 func TestAFailedHandOverIsNotSleptOn(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
@@ -103,7 +110,8 @@ func TestAFailedHandOverIsNotSleptOn(t *testing.T) {
 	})
 }
 
-// The goal: a limit of attempts bounds a call also where others wait; and a ctx that is over before is told as such.
+// The goal: a limit of attempts bounds a call also where others wait; and a ctx that is over before
+// is told as such.
 func TestACallWithALimitDoesNotQueue(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := take(t, c, "k", lockpipe.WithAutoExtend(time.Hour))

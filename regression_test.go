@@ -25,7 +25,8 @@ func TestAReleaseBesideCloseLeavesNothing(t *testing.T) {
 		for g := range 8 {
 			callers.Go(func() {
 				for i := 0; ; i++ {
-					l, err := c.TryAcquire(context.Background(), fmt.Sprintf("k:%d:%d:%d", round, g, i))
+					l, err := c.TryAcquire(context.Background(), fmt.Sprintf("k:%d:%d:%d", round, g,
+						i))
 					if err != nil {
 						if !errors.Is(err, lockpipe.ErrClosed) {
 							t.Errorf("TryAcquire beside Close: %v", err)
@@ -33,7 +34,8 @@ func TestAReleaseBesideCloseLeavesNothing(t *testing.T) {
 						return
 					}
 					once.Do(func() { close(begun) })
-					if err := l.Release(context.Background()); err != nil && !errors.Is(err, lockpipe.ErrClosed) {
+					if err := l.Release(context.Background()); err != nil &&
+						!errors.Is(err, lockpipe.ErrClosed) {
 						t.Errorf("Release beside Close: %v", err)
 					}
 				}
@@ -50,7 +52,8 @@ func TestAReleaseBesideCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// The goal: a shorter extension that was not confirmed does not leave the keys of the others for their longer TTL.
+// The goal: a shorter extension that was not confirmed does not leave the keys of the others for
+// their longer TTL.
 func TestAnUnconfirmedShorteningIsReleasedAtItsEnd(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(50*time.Second))
@@ -70,7 +73,8 @@ func TestAnUnconfirmedShorteningIsReleasedAtItsEnd(t *testing.T) {
 	})
 }
 
-// The goal: a call that waited for a held key says so, also where the end of ctx fell into an attempt that nobody answered.
+// The goal: a call that waited for a held key says so, also where the end of ctx fell into an
+// attempt that nobody answered.
 func TestAWaitingCallTellsTheLastDecidedReason(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		err := cutOffInTheSecondAttempt(t, v, c)
@@ -90,20 +94,24 @@ func TestTheLastAttemptTellsTheEndOfCtx(t *testing.T) {
 	})
 }
 
-// cutOffInTheSecondAttempt is the error of an Acquire whose first attempt was refused, and whose ctx ended when the second one was with
-// every node.
-func cutOffInTheSecondAttempt(t *testing.T, v *virtual, c *lockpipe.Client, opts ...lockpipe.Option) error {
+// cutOffInTheSecondAttempt is the error of an Acquire whose first attempt was refused, and whose
+// ctx ended when the second one was with every node.
+func cutOffInTheSecondAttempt(t *testing.T, v *virtual, c *lockpipe.Client,
+	opts ...lockpipe.Option,
+) error {
 	t.Helper()
 	v.hold(t, c, "k")
 	before := v.executedOnAll("SET")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := later(func() error {
-		_, err := c.Acquire(ctx, "k", append(opts, lockpipe.WithRetryDelay(time.Second, time.Second))...)
+		_, err := c.Acquire(ctx, "k", append(opts, lockpipe.WithRetryDelay(time.Second,
+			time.Second))...)
 		return err
 	})
 	synctest.Wait()
-	require.GreaterOrEqual(t, v.executedOnAll("SET"), before+2, "a quorum refuses the first attempt")
+	require.GreaterOrEqual(t, v.executedOnAll("SET"), before+2,
+		"a quorum refuses the first attempt")
 	v.silence(0, 1, 2)
 	time.Sleep(time.Second)
 	synctest.Wait()
@@ -114,8 +122,8 @@ func cutOffInTheSecondAttempt(t *testing.T, v *virtual, c *lockpipe.Client, opts
 	return receive(t, ended, "Acquire goes on")
 }
 
-// The goal: an extension that failed for the caller, but took effect on nodes, does not keep the keys for its TTL when the lease
-// has run out.
+// The goal: an extension that failed for the caller, but took effect on nodes, does not keep the
+// keys for its TTL when the lease has run out.
 func TestAnUnconfirmedExtensionIsReleasedAtTheEnd(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(1500*time.Millisecond))

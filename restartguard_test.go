@@ -10,9 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// restarting takes a lease, lets a majority of the masters restart empty, and returns the lease and what another caller gets then for
-// the same key.
-func restarting(t *testing.T, mode lockpipe.GuardMode, ttl time.Duration, newcomer bool) (first, second *lockpipe.Lease) {
+// restarting takes a lease, lets a majority of the masters restart empty, and returns the lease and
+// what another caller gets then for the same key.
+func restarting(t *testing.T, mode lockpipe.GuardMode, ttl time.Duration, newcomer bool) (first,
+	second *lockpipe.Lease,
+) {
 	t.Helper()
 	nodes := lockpipetest.StartRealT(t, 3)
 	guarded := func(cfg *lockpipe.Config) {
@@ -34,11 +36,14 @@ func restarting(t *testing.T, mode lockpipe.GuardMode, ttl time.Duration, newcom
 	return first, take(t, other, "k")
 }
 
-// Goal: masters that were killed and came back empty do not give a lock to a second caller while the first may hold it; neither to a client that
-// knew them nor to a new one.
+// Goal: masters that were killed and came back empty do not give a lock to a second caller while
+// the first may hold it; neither to a client that knew them nor to a new one.
 func TestAMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T) {
 	t.Parallel()
-	for name, newcomer := range map[string]bool{"a client that knew them": false, "a new client": true} {
+	for name, newcomer := range map[string]bool{
+		"a client that knew them": false,
+		"a new client":            true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			first, _ := restarting(t, lockpipe.GuardAuto, 4*time.Second, newcomer)
@@ -55,7 +60,8 @@ func TestWithoutTheGuardAMajorityThatRestartsEmptyGrantsTwice(t *testing.T) {
 	lasting(t, second)
 }
 
-// Goal: a quarantine is told with its end and its reason, in the status and in the error of a call; an extension and a minority go on as usual.
+// Goal: a quarantine is told with its end and its reason, in the status and in the error of a call;
+// an extension and a minority go on as usual.
 func TestAQuarantineIsTold(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -63,20 +69,23 @@ func TestAQuarantineIsTold(t *testing.T) {
 	held := take(t, c, "held")
 	onEvery(t, nodes, span(0, 3), "held", held.Token())
 	require.NoError(t, nodes.Flush(0))
-	eventually(t, func() bool { return c.Nodes()[0].State == lockpipe.NodeQuarantined }, "the flush is not noticed")
+	eventually(t, func() bool { return c.Nodes()[0].State == lockpipe.NodeQuarantined },
+		"the flush is not noticed")
 	require.Equal(t, "quarantined", c.Nodes()[0].State.String())
 	require.NoError(t, held.Extend(t.Context(), longTTL))
 	require.NoError(t, take(t, c, "k").Release(t.Context()))
 
 	require.NoError(t, nodes.Flush(1))
-	eventually(t, func() bool { return c.Nodes()[1].State == lockpipe.NodeQuarantined }, "the flush is not noticed")
+	eventually(t, func() bool { return c.Nodes()[1].State == lockpipe.NodeQuarantined },
+		"the flush is not noticed")
 	_, err := c.TryAcquire(t.Context(), "k")
 	blames(t, err, nodes, []int{0, 1}, "quarantined until ")
 	for _, n := range c.Nodes()[:2] {
 		require.ErrorContains(t, n.Err, "flushed")
 		require.WithinRange(t, n.Until, time.Now().Add(time.Second), time.Now().Add(time.Minute))
 	}
-	ctx, tried := &endingContext{t.Context(), make(chan struct{}), context.DeadlineExceeded}, c.Stats().Attempts
+	ctx, tried := &endingContext{t.Context(), make(chan struct{}), context.DeadlineExceeded},
+		c.Stats().Attempts
 	waited := later(func() error {
 		_, err := c.Acquire(ctx, "k")
 		return err

@@ -7,12 +7,14 @@ import (
 )
 
 const (
-	// restShare is the part of its last wait, but for one turn of another, that a caller stays away from contended keys before it competes. More,
-	// and now and then nobody is there when the keys become free; less, and those who try in vain cost more than the lock.
+	// restShare is the part of its last wait, but for one turn of another, that a caller stays away
+	// from contended keys before it competes. More, and now and then nobody is there when the keys
+	// become free; less, and those who try in vain cost more than the lock.
 	restShare = 0.85
 	// maxRest is the longest such rest.
 	maxRest = 150 * time.Millisecond
-	// rivalMemory is how long it is remembered that others compete for some keys; and maxFree how often these may be found free in a row.
+	// rivalMemory is how long it is remembered that others compete for some keys; and maxFree how
+	// often these may be found free in a row.
 	rivalMemory = time.Second
 	maxFree     = 8
 	// maxRivalries is for how many sets of keys that is remembered.
@@ -21,11 +23,13 @@ const (
 
 // rivals remembers for which keys this process has to compete with others.
 //
-// If all processes that wait tried at each release, all but one would try in vain, which costs more than the lock itself; and whoever releases it
-// would be the first to try again. So a caller rests first, for a part f of the time W that it had to wait before, and competes then, for a
-// time t that depends on how many compete at once and so is the same for all. So the waits become the same as well: W goes to f W + t,
-// whatever it was, that is to t / (1 - f); and of all who wait, the share 1 - f competes, those who have waited longest. Of W one turn is left
-// out, so that two processes just take turns.
+// If all processes that wait tried at each release, all but one would try in vain, which costs more
+// than the lock itself; and whoever releases it would be the first to try again. So a caller rests
+// first, for a part f of the time W that it had to wait before, and competes then, for a time t
+// that depends on how many compete at once and so is the same for all. So the waits become the same
+// as well: W goes to f W + t, whatever it was, that is to t / (1 - f); and of all who wait, the
+// share 1 - f competes, those who have waited longest. Of W one turn is left out, so that two
+// processes just take turns.
 type rivals struct {
 	some atomic.Bool // whether there may be any: all that a call for other keys looks at
 
@@ -64,7 +68,8 @@ func (r *rivals) of(room string) rivalry {
 	return known
 }
 
-// won notes how the keys of a room were won. A call without a room does not queue, and takes no part.
+// won notes how the keys of a room were won. A call without a room does not queue, and takes no
+// part.
 func (r *rivals) won(room string, c contest) {
 	if room == "" || c.key == "" {
 		return

@@ -18,8 +18,9 @@ type contender struct {
 	tries int
 }
 
-// compete lets n processes with nothing else to do take the keys in turn, for so many turns of a millisecond and half of one in between: at
-// each release one of those whose rest is over gets them, and the others try in vain; where none is, the first whose rest ends.
+// compete lets n processes with nothing else to do take the keys in turn, for so many turns of a
+// millisecond and half of one in between: at each release one of those whose rest is over gets
+// them, and the others try in vain; where none is, the first whose rest ends.
 func compete(n, turns int, rests bool) (all []contender, idle time.Duration) {
 	const hold, gap = time.Millisecond, 500 * time.Microsecond
 	random := rand.New(rand.NewPCG(uint64(n), 1))
@@ -54,7 +55,10 @@ func compete(n, turns int, rests bool) (all []contender, idle time.Duration) {
 		}
 		now += gap
 		var contended bool
-		winner.known, contended = winner.known.after(contest{"k", now - winner.since, winner.known.rest, winner.lost - 1, free}, start.Add(now))
+		winner.known, contended = winner.known.after(contest{
+			"k", now - winner.since,
+			winner.known.rest, winner.lost - 1, free,
+		}, start.Add(now))
 		if !contended {
 			winner.known = rivalry{}
 		}
@@ -65,8 +69,8 @@ func compete(n, turns int, rests bool) (all []contender, idle time.Duration) {
 	return all, idle
 }
 
-// The goal: of many processes that want the same keys all the time, few try at each release, each gets its share, and the keys are
-// seldom left unused for that.
+// The goal: of many processes that want the same keys all the time, few try at each release, each
+// gets its share, and the keys are seldom left unused for that.
 func TestContendersRestUntilItIsTheirTurn(t *testing.T) {
 	for _, n := range []int{2, 4, 8, 16, 64} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -85,7 +89,8 @@ func TestContendersRestUntilItIsTheirTurn(t *testing.T) {
 			for _, c := range all {
 				before += c.tries
 			}
-			require.Greater(t, before, turns*(n-1), "without rests everybody who waits tries each time")
+			require.Greater(t, before, turns*(n-1), "without rests everybody who waits tries "+
+				"each time")
 		})
 	}
 }
@@ -99,7 +104,10 @@ func TestRestsEndWithTheCompetition(t *testing.T) {
 	waste, turns := time.Duration(0), 0
 	for contended {
 		waste += known.rest
-		known, contended = known.after(contest{key: "k", took: known.rest + time.Millisecond, rest: known.rest, free: true}, now)
+		known, contended = known.after(contest{
+			key: "k", took: known.rest + time.Millisecond,
+			rest: known.rest, free: true,
+		}, now)
 		turns++
 	}
 	require.Equal(t, maxFree, turns)

@@ -42,14 +42,19 @@ func (n *names) dial(ctx context.Context, network, name string) (net.Conn, error
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// Goal: a holder whose name of one node leads to another node's server, and that can't reach the third, has one vote
-// left. Its lease is not extended, and a second caller gets the key only after the first was notified.
+// Goal: a holder whose name of one node leads to another node's server, and that can't reach the
+// third, has one vote left. Its lease is not extended, and a second caller gets the key only after
+// the first was notified.
 func TestSameServer_HasOneVoteForAnExtension(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	var names names
-	short := func(cfg *lockpipe.Config) { cfg.TTL, cfg.NodeTimeout, cfg.MaxTTL = 2*time.Second, time.Second, longTTL }
-	holder := connected(t, newClient(t, nodes, short, func(cfg *lockpipe.Config) { cfg.Dial = names.dial }))
+	short := func(cfg *lockpipe.Config) {
+		cfg.TTL, cfg.NodeTimeout, cfg.MaxTTL = 2*time.Second,
+			time.Second, longTTL
+	}
+	holder := connected(t, newClient(t, nodes, short,
+		func(cfg *lockpipe.Config) { cfg.Dial = names.dial }))
 	other := connected(t, newClient(t, nodes, short))
 	first := take(t, holder, "k", lockpipe.WithAutoExtend(time.Hour))
 	onEvery(t, nodes, span(0, 3), "k", first.Token())
@@ -65,7 +70,8 @@ func TestSameServer_HasOneVoteForAnExtension(t *testing.T) {
 	require.Less(t, holder.Nodes()[0].Stats.Connects, uint64(2), "the second name never was up")
 
 	names.lead(address(nodes, 0), address(nodes, 0))
-	eventually(t, func() bool { return holder.Nodes()[0].State == lockpipe.NodeUp }, "the name leads to a server of its own again")
+	eventually(t, func() bool { return holder.Nodes()[0].State == lockpipe.NodeUp },
+		"the name leads to a server of its own again")
 }
 
 // disconnect ends the client's connections to some nodes.
@@ -74,21 +80,27 @@ func disconnect(t *testing.T, nodes *lockpipetest.Nodes, c *lockpipe.Client, whi
 	for _, i := range which {
 		before := c.Nodes()[i].Stats.Disconnects
 		do(t, nodes, i, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-		eventually(t, func() bool { return c.Nodes()[i].Stats.Disconnects > before }, "node %d stays connected", i)
+		eventually(t, func() bool { return c.Nodes()[i].Stats.Disconnects > before },
+			"node %d stays connected", i)
 	}
 }
 
-// Goal: two names of one server in the configuration are one vote, with each guard, and the second says why.
+// Goal: two names of one server in the configuration are one vote, with each guard, and the second
+// says why.
 func TestSameServer_IsRefusedUnderASecondName(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	first := address(nodes, 0)
 	second := strings.Replace(first, "127.0.0.1", "localhost", 1)
-	for _, mode := range []lockpipe.GuardMode{lockpipe.GuardAuto, lockpipe.GuardStrict, lockpipe.GuardOff} {
+	for _, mode := range []lockpipe.GuardMode{
+		lockpipe.GuardAuto, lockpipe.GuardStrict,
+		lockpipe.GuardOff,
+	} {
 		t.Run(mode.String(), func(t *testing.T) {
 			t.Parallel()
 			c := newClient(t, nodes, func(cfg *lockpipe.Config) {
-				cfg.Nodes, cfg.RestartGuard, cfg.Prefix = []string{first, second}, mode, mode.String()+":"
+				cfg.Nodes, cfg.RestartGuard, cfg.Prefix = []string{first, second}, mode,
+					mode.String()+":"
 				cfg.TTL, cfg.MaxTTL, cfg.NodeTimeout = time.Second, 2*time.Second, time.Second
 			})
 			eventually(t, func() bool {
@@ -97,7 +109,8 @@ func TestSameServer_IsRefusedUnderASecondName(t *testing.T) {
 					if n.State == lockpipe.NodeUp {
 						up++
 					}
-					if n.State == lockpipe.NodeDown && strings.Contains(n.Err.Error(), "is the same server as") {
+					if n.State == lockpipe.NodeDown &&
+						strings.Contains(n.Err.Error(), "is the same server as") {
 						same++
 					}
 				}

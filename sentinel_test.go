@@ -37,7 +37,9 @@ func TestAFailoverGrantsNothingTwice(t *testing.T) {
 			const ttl = 5 * time.Second
 			r, plain := lockpipetest.StartReplicatedT(t), lockpipetest.StartRealT(t, 2)
 			urls := append(plain.URLs(), bySentinel(r))
-			client := func(dial func(context.Context, string, string) (net.Conn, error)) *lockpipe.Client {
+			client := func(dial func(context.Context, string, string) (net.Conn,
+				error),
+			) *lockpipe.Client {
 				cfg := config(urls, nil)
 				cfg.MaxTTL, cfg.TTL, cfg.NodeTimeout, cfg.Dial = ttl, ttl, ttl/2, dial
 				c, err := lockpipe.New(cfg)
@@ -54,7 +56,8 @@ func TestAFailoverGrantsNothingTwice(t *testing.T) {
 				return new(net.Dialer).DialContext(ctx, network, addr)
 			})
 			eventually(t, func() bool {
-				return holder.Nodes()[0].State == lockpipe.NodeUp && holder.Nodes()[2].State == lockpipe.NodeUp
+				return holder.Nodes()[0].State == lockpipe.NodeUp &&
+					holder.Nodes()[2].State == lockpipe.NodeUp
 			}, "the holder is not connected")
 			first := take(t, holder, "k")
 			require.NoError(t, plain.Freeze(0))

@@ -16,12 +16,15 @@ import (
 const (
 	slowCallers = 50
 	slowRounds  = 60
-	slowPause   = 50 * time.Millisecond // all rounds together last until a silent connection is given up, and longer
-	cancelled   = 1024                  // as many cancelled operations may stay in a queue, since few of them are not worth a look
+	// All rounds together last until a silent connection is given up, and longer.
+	slowPause = 50 * time.Millisecond
+	// As many cancelled operations may stay in a queue, since few of them are not worth a look.
+	cancelled = 1024
 )
 
-// crowd lets many callers take and release keys of their own, and returns the most goroutines and the most attempts that waited for
-// node 0 at any time, and how long the slowest call took. It is called in a bubble.
+// crowd lets many callers take and release keys of their own, and returns the most goroutines and
+// the most attempts that waited for node 0 at any time, and how long the slowest call took. It is
+// called in a bubble.
 func crowd(t *testing.T, c *lockpipe.Client) (goroutines, pending int, slowest time.Duration) {
 	t.Helper()
 	var callers sync.WaitGroup
@@ -40,7 +43,8 @@ func crowd(t *testing.T, c *lockpipe.Client) (goroutines, pending int, slowest t
 					t.Error(err)
 				}
 				slowest = max(slowest, took)
-				goroutines, pending = max(goroutines, runtime.NumGoroutine()), max(pending, c.Nodes()[0].Pending)
+				goroutines, pending = max(goroutines, runtime.NumGoroutine()),
+					max(pending, c.Nodes()[0].Pending)
 				mu.Unlock()
 				time.Sleep(slowPause)
 			}
@@ -50,9 +54,9 @@ func crowd(t *testing.T, c *lockpipe.Client) (goroutines, pending int, slowest t
 	return goroutines, pending, slowest
 }
 
-// Goal: one node of five that hangs, or answers late, costs the callers nothing: no time, no goroutine for what waits there, and no
-// queue that grows with the calls; and what is no longer wanted is not sent to it. It is not run beside other tests, whose
-// goroutines would count.
+// Goal: one node of five that hangs, or answers late, costs the callers nothing: no time, no
+// goroutine for what waits there, and no queue that grows with the calls; and what is no longer
+// wanted is not sent to it. It is not run beside other tests, whose goroutines would count.
 func TestASlowNodeCostsNothing(t *testing.T) {
 	const late = 30 * time.Millisecond
 	var usual int
@@ -62,8 +66,10 @@ func TestASlowNodeCostsNothing(t *testing.T) {
 	check := func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		t.Helper()
 		goroutines, pending, slowest := crowd(t, c)
-		require.LessOrEqual(t, goroutines, usual+40, "four flushes under way, and connections that are given up")
-		require.LessOrEqual(t, pending, cancelled+2*slowCallers, "an acquire and a release for each caller")
+		require.LessOrEqual(t, goroutines, usual+40, "four flushes under way, and connections "+
+			"that are given up")
+		require.LessOrEqual(t, pending, cancelled+2*slowCallers,
+			"an acquire and a release for each caller")
 		require.Zero(t, slowest)
 		v.speak(0)
 		time.Sleep(10 * time.Second)

@@ -4,7 +4,8 @@ package lockpipe
 type Stats struct {
 	// Flushes is the number of trips made to nodes.
 	Flushes uint64
-	// Operations is the number of operations that they carried: an acquire on five nodes counts five times.
+	// Operations is the number of operations that they carried: an acquire on five nodes counts
+	// five times.
 	Operations uint64
 	// Attempts is the number of attempts to acquire that were sent to the nodes.
 	Attempts uint64
@@ -17,11 +18,13 @@ type Stats struct {
 	// DroppedReleases is the number of releases that were kept and then dropped, because their keys
 	// had expired or too many were kept for a node.
 	DroppedReleases uint64
-	// Handovers is the number of leases that were handed to a waiting caller of this Client instead of being released.
+	// Handovers is the number of leases that were handed to a waiting caller of this Client instead
+	// of being released.
 	Handovers uint64
 	// Held is the number of leases that are held now.
 	Held int
-	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of Lease.Extend.
+	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of
+	// Lease.Extend.
 	Extended uint64
 	// Expired and Lost are the numbers of leases that ended by ErrExpired and ErrLost.
 	Expired, Lost uint64

@@ -95,7 +95,10 @@ func TestASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
 // come before and after; a suspension is not counted for less than it took because of it.
 func TestAnInexactReadingIsNoSuspension(t *testing.T) {
 	s, c := watched(t)
-	slacks := []time.Duration{time.Second, time.Microsecond, time.Minute, time.Hour, time.Nanosecond}
+	slacks := []time.Duration{
+		time.Second, time.Microsecond, time.Minute, time.Hour,
+		time.Nanosecond,
+	}
 	for _, slack := range slacks {
 		c.slack = slack
 		c.pass(certainFor)

@@ -130,7 +130,11 @@ func TestASuspensionBeforeTheAnswerCounts(t *testing.T) {
 func TestAnAttemptAcrossALongSuspensionFails(t *testing.T) {
 	onALaptop(t, func(t *testing.T, box *laptop, v *virtual, c *lockpipe.Client) {
 		v.silence(0, 1, 2)
-		ended := later(func() error { _, err := c.TryAcquire(t.Context(), "k", twenty); return err })
+		ended := later(func() error {
+			_, err := c.TryAcquire(t.Context(), "k",
+				twenty)
+			return err
+		})
 		synctest.Wait()
 		box.suspend(20 * time.Second)
 		v.speak(0, 1, 2)

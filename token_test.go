@@ -47,15 +47,17 @@ func (c *recordedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// The goal: every attempt of one waiting call has a token of its own, of 160 bits, so that the late release of one cannot
-// delete the key of another.
+// The goal: every attempt of one waiting call has a token of its own, of 160 bits, so that the late
+// release of one cannot delete the key of another.
 func TestEveryAttemptHasAFreshToken(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 1)
 	var wire recorder
-	c := connected(t, newClient(t, nodes, timeout(5*time.Second), func(cfg *lockpipe.Config) { cfg.Dial = wire.dial }))
+	c := connected(t, newClient(t, nodes, timeout(5*time.Second),
+		func(cfg *lockpipe.Config) { cfg.Dial = wire.dial }))
 	holder := try(t, c, "k", lockpipe.WithTTL(50*time.Second))
 	const attempts = 20
-	_, err := c.Acquire(t.Context(), "k", lockpipe.WithMaxAttempts(attempts), lockpipe.WithRetryDelay(0, 0))
+	_, err := c.Acquire(t.Context(), "k", lockpipe.WithMaxAttempts(attempts),
+		lockpipe.WithRetryDelay(0, 0))
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
 	tokens := wire.matches(`SET\r\n\$\d+\r\n[^\r]*k\r\n\$27\r\n([A-Za-z0-9_-]{27})\r\n`)
 	require.Len(t, tokens, attempts+1)

@@ -9,8 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// whileSilent runs call while no node answers, and thaws them once it was sent. It returns a time between sending and answer.
-func whileSilent(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes, call func() error) (between time.Time) {
+// whileSilent runs call while no node answers, and thaws them once it was sent. It returns a time
+// between sending and answer.
+func whileSilent(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes,
+	call func() error,
+) (between time.Time) {
 	t.Helper()
 	for i := range nodes.Len() {
 		require.NoError(t, nodes.Freeze(i))
@@ -28,8 +31,8 @@ func whileSilent(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes, ca
 	return between
 }
 
-// The goal: validity counts from before the first byte was sent, not from the answer, for acquire and extend alike, and the
-// drift is taken off.
+// The goal: validity counts from before the first byte was sent, not from the answer, for acquire
+// and extend alike, and the drift is taken off.
 func TestValidityCountsFromTheSending(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes, timeout(20*time.Second)))
@@ -45,7 +48,10 @@ func TestValidityCountsFromTheSending(t *testing.T) {
 	require.False(t, l.Until().Before(begin.Add(validity(50*time.Second))))
 
 	begin = time.Now()
-	between = whileSilent(t, c, nodes, func() error { return l.Extend(t.Context(), 55*time.Second) })
+	between = whileSilent(t, c, nodes, func() error {
+		return l.Extend(t.Context(),
+			55*time.Second)
+	})
 	require.False(t, l.Until().After(between.Add(validity(55*time.Second))))
 	require.False(t, l.Until().Before(begin.Add(validity(55*time.Second))))
 }

@@ -21,19 +21,23 @@ import (
 // readOnly is what a replica answers; nothing was executed then.
 const readOnly = "READONLY You can't write against a read only replica."
 
-// outOfMemory is what a server answers at maxmemory: nothing was executed, and the connection stays.
+// outOfMemory is what a server answers at maxmemory: nothing was executed, and the connection
+// stays.
 const outOfMemory = "OOM command not allowed when used memory > 'maxmemory'."
 
-// virtual is a group of in-memory nodes in a synctest bubble. Time passes there only while everybody waits, so a machine that stalls
-// cannot make a test miss anything, and times are exact. Keys are given without the prefix, as to a client.
+// virtual is a group of in-memory nodes in a synctest bubble. Time passes there only while
+// everybody waits, so a machine that stalls cannot make a test miss anything, and times are exact.
+// Keys are given without the prefix, as to a client.
 type virtual struct {
 	urls  []string
 	nodes []*virtualNode
 }
 
-// inBubble runs a test in a bubble of its own, with n nodes and a client that is connected to all of them. Everything is closed when
-// the test ends, whatever state the nodes are in then.
-func inBubble(t *testing.T, n int, test func(t *testing.T, v *virtual, c *lockpipe.Client), change ...func(*lockpipe.Config)) {
+// inBubble runs a test in a bubble of its own, with n nodes and a client that is connected to all
+// of them. Everything is closed when the test ends, whatever state the nodes are in then.
+func inBubble(t *testing.T, n int, test func(t *testing.T, v *virtual, c *lockpipe.Client),
+	change ...func(*lockpipe.Config),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, n)
@@ -91,8 +95,11 @@ func (v *virtual) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	return nil, fmt.Errorf("no node %s", addr)
 }
 
-// hold is a lease that every node has granted: a call returns when a quorum has, and what follows could overtake the rest.
-func (v *virtual) hold(t *testing.T, c *lockpipe.Client, key string, opts ...lockpipe.Option) *lockpipe.Lease {
+// hold is a lease that every node has granted: a call returns when a quorum has, and what follows
+// could overtake the rest.
+func (v *virtual) hold(t *testing.T, c *lockpipe.Client, key string,
+	opts ...lockpipe.Option,
+) *lockpipe.Lease {
 	t.Helper()
 	l := try(t, c, key, opts...)
 	synctest.Wait()
@@ -102,16 +109,18 @@ func (v *virtual) hold(t *testing.T, c *lockpipe.Client, key string, opts ...loc
 	return l
 }
 
-// silence lets the nodes stop before the next lock command: on each connection it hangs, and what comes behind it. Other commands
-// are answered on a connection where none hangs, so a client that gave up connects again.
+// silence lets the nodes stop before the next lock command: on each connection it hangs, and what
+// comes behind it. Other commands are answered on a connection where none hangs, so a client that
+// gave up connects again.
 func (v *virtual) silence(which ...int) {
 	for _, i := range which {
 		v.nodes[i].silence()
 	}
 }
 
-// speak lets silent nodes go on with what hangs, in the order in which it came, also where the client has given up the connection.
-// When it returns, that was executed, and everybody has done what follows from it.
+// speak lets silent nodes go on with what hangs, in the order in which it came, also where the
+// client has given up the connection. When it returns, that was executed, and everybody has done
+// what follows from it.
 func (v *virtual) speak(which ...int) {
 	for _, i := range which {
 		for _, resume := range v.nodes[i].speak() {
@@ -129,7 +138,8 @@ func (v *virtual) hanging(i int) int {
 	return len(n.hung)
 }
 
-// fail lets node i answer lock commands with an error such as "READONLY no writes here" instead of executing them.
+// fail lets node i answer lock commands with an error such as "READONLY no writes here" instead of
+// executing them.
 func (v *virtual) fail(i int, message string) { v.nodes[i].fail(message) }
 
 // heal lets failing nodes execute lock commands again.
@@ -139,15 +149,16 @@ func (v *virtual) heal(which ...int) {
 	}
 }
 
-// latency lets what clients send take a random time up to longest to a node, and the answers as much back. It is called before there
-// are clients.
+// latency lets what clients send take a random time up to longest to a node, and the answers as
+// much back. It is called before there are clients.
 func (v *virtual) latency(longest time.Duration) {
 	for _, n := range v.nodes {
 		n.latency = longest
 	}
 }
 
-// watch is told of every command that node i is about to execute, also of those that a script calls. It must not use the nodes.
+// watch is told of every command that node i is about to execute, also of those that a script
+// calls. It must not use the nodes.
 func (v *virtual) watch(see func(i int, command string, args []string)) {
 	for i, n := range v.nodes {
 		n.mu.Lock()
@@ -156,7 +167,8 @@ func (v *virtual) watch(see func(i int, command string, args []string)) {
 	}
 }
 
-// executed is how many commands of this name, SET, EVALSHA or DELEX, node i has executed for clients. What a script calls does not count.
+// executed is how many commands of this name, SET, EVALSHA or DELEX, node i has executed for
+// clients. What a script calls does not count.
 func (v *virtual) executed(i int, command string) int {
 	n := v.nodes[i]
 	n.mu.Lock()
@@ -164,7 +176,8 @@ func (v *virtual) executed(i int, command string) int {
 	return n.executed[command]
 }
 
-// executedOnAll is the sum of executed for all nodes. An operation that is decided may not be sent to the rest of them.
+// executedOnAll is the sum of executed for all nodes. An operation that is decided may not be sent
+// to the rest of them.
 func (v *virtual) executedOnAll(command string) (sum int) {
 	for i := range v.nodes {
 		sum += v.executed(i, command)
@@ -207,7 +220,8 @@ type virtualNode struct {
 	redis   *miniredis.Miniredis
 	latency time.Duration // the longest, one way
 	older   bool          // it does not know DELEX; set before there are clients
-	tells   bool          // it agrees to tell of changes, and never does; set before there are clients
+	// It agrees to tell of changes, and never does; set before there are clients.
+	tells bool
 
 	mu       sync.Mutex            // guards all below; never held while a command hangs
 	clients  map[*server.Peer]bool // connections of clients
@@ -220,7 +234,10 @@ type virtualNode struct {
 
 func newVirtualNode(t *testing.T) *virtualNode {
 	t.Helper()
-	n := &virtualNode{redis: miniredis.NewMiniRedis(), clients: map[*server.Peer]bool{}, executed: map[string]int{}}
+	n := &virtualNode{
+		redis: miniredis.NewMiniRedis(), clients: map[*server.Peer]bool{},
+		executed: map[string]int{},
+	}
 	n.redis.ClockTTL(true)
 	conn, err := n.redis.Dial() // starts it
 	require.NoError(t, err)
@@ -230,8 +247,9 @@ func newVirtualNode(t *testing.T) *virtualNode {
 	return n
 }
 
-// before is called before every command, also before those that a script calls: then the node is locked, so nothing may hang. A script
-// calls from a peer of its own, which never said HELLO as each connection does first.
+// before is called before every command, also before those that a script calls: then the node is
+// locked, so nothing may hang. A script calls from a peer of its own, which never said HELLO as
+// each connection does first.
 func (n *virtualNode) before(peer *server.Peer, command string, args ...string) (answered bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -247,7 +265,8 @@ func (n *virtualNode) before(peer *server.Peer, command string, args ...string) 
 		return true
 	}
 	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA" || command == "DELEX")
-	lock = lock && !strings.HasPrefix(args[0], prefix+"lockpipe:none:") // by which nodes are told apart
+	// By which nodes are told apart.
+	lock = lock && !strings.HasPrefix(args[0], prefix+"lockpipe:none:")
 	if lock && n.refuse(peer) {
 		return true
 	}
@@ -305,8 +324,9 @@ func (n *virtualNode) dial() net.Conn {
 	return newBufferedConn(client, n.latency)
 }
 
-// bufferedConn receives what its owner has not read yet, as a kernel does: a net.Pipe alone would hold up who writes to a silent node,
-// and lose what was written when he closes. Deadlines do not end its Read.
+// bufferedConn receives what its owner has not read yet, as a kernel does: a net.Pipe alone would
+// hold up who writes to a silent node, and lose what was written when he closes. Deadlines do not
+// end its Read.
 type bufferedConn struct {
 	net.Conn
 	received chan piece // closed at the end of the connection
@@ -351,8 +371,8 @@ func (b *bufferedConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// The goal: a silent virtual node is like a frozen server: it executes what it was sent when it goes on, in the order in which it
-// came, also what came on a connection that the client gave up.
+// The goal: a silent virtual node is like a frozen server: it executes what it was sent when it
+// goes on, in the order in which it came, also what came on a connection that the client gave up.
 func TestASilentVirtualNodeExecutesWhatItWasSent(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		v.silence(0)

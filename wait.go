@@ -14,13 +14,17 @@ import (
 )
 
 const (
-	// patientPauses is by how much longer the pauses between attempts are where a push tells when the keys are free.
+	// patientPauses is by how much longer the pauses between attempts are where a push tells when
+	// the keys are free.
 	patientPauses = 8
-	// maxVain is how often one node is the judge where the key seems free there and yet is not to be had: another may know more.
+	// maxVain is how often one node is the judge where the key seems free there and yet is not to
+	// be had: another may know more.
 	maxVain = 4
-	// maxBlind is for how long the judge alone is asked at most, however often it tells of something new: another may hold the keys only there.
+	// maxBlind is for how long the judge alone is asked at most, however often it tells of
+	// something new: another may hold the keys only there.
 	maxBlind = 2 * time.Second
-	// minPause is the shortest pause where nobody is known to hold the keys: such an attempt may have failed without a trip, in no time.
+	// minPause is the shortest pause where nobody is known to hold the keys: such an attempt may
+	// have failed without a trip, in no time.
 	minPause = time.Millisecond
 )
 
@@ -64,7 +68,8 @@ func (c *Client) patiently(ctx context.Context, keys []string, opts []Option) (*
 	return newSeeker(c, keys, o).seek(ctx)
 }
 
-// contended reports whether others want the same keys: of this process, or, not long ago, of another.
+// contended reports whether others want the same keys: of this process, or, not long ago, of
+// another.
 func (c *Client) contended(keys []string) bool {
 	if c.rooms.Waiting() == 0 && !c.rivals.some.Load() {
 		return false
@@ -73,8 +78,9 @@ func (c *Client) contended(keys []string) bool {
 	return c.rooms.Waits(room) || c.rivals.of(room).key != ""
 }
 
-// room is the name of the queue for these keys: those who want the same keys, in the same order, are in one. Sets that overlap have
-// different ones: who waits for a and b must not keep from b who has a already.
+// room is the name of the queue for these keys: those who want the same keys, in the same order,
+// are in one. Sets that overlap have different ones: who waits for a and b must not keep from b who
+// has a already.
 func room(keys []string) string {
 	if len(keys) == 1 {
 		return "1" + keys[0]
@@ -87,9 +93,11 @@ func room(keys []string) string {
 	return string(name)
 }
 
-// seeker is one waiting call. Callers of one process queue for their keys, unless the number of their attempts is limited.
-// While the keys are held in the process, the first of them is handed the lease, or told that they are free. Otherwise it competes on the masters: it has one of those that refused it, the judge, tell
-// when the key is changed, and asks the judge first then; and it asks all of them now and then, in case nothing is told.
+// seeker is one waiting call. Callers of one process queue for their keys, unless the number of
+// their attempts is limited. While the keys are held in the process, the first of them is handed
+// the lease, or told that they are free. Otherwise it competes on the masters: it has one of those
+// that refused it, the judge, tell when the key is changed, and asks the judge first then; and it
+// asks all of them now and then, in case nothing is told.
 type seeker struct {
 	client *Client
 	keys   []string
@@ -163,8 +171,8 @@ func (s *seeker) seek(ctx context.Context) (*Lease, error) {
 	return nil, waited(s.o.start, s.keys, err)
 }
 
-// leave makes room for the next one, and tells it until when the keys are held by l, if that was granted. Where it was not, nothing is told:
-// what this one was told may be over.
+// leave makes room for the next one, and tells it until when the keys are held by l, if that was
+// granted. Where it was not, nothing is told: what this one was told may be over.
 func (s *seeker) leave(l *Lease) {
 	s.client.outage.finish(&s.parking)
 	if s.watch != nil {
@@ -234,7 +242,8 @@ func (s *seeker) left(now time.Time) time.Duration {
 	return 0
 }
 
-// step does what can be done now, and returns the lease, or how long there is nothing to do unless it is woken.
+// step does what can be done now, and returns the lease, or how long there is nothing to do unless
+// it is woken.
 func (s *seeker) step(ctx context.Context) (*Lease, time.Duration, error) {
 	l, t, pause := s.begin()
 	if t.attempt == nil {
@@ -251,7 +260,8 @@ type try struct {
 	all     bool  // all nodes were asked at once
 }
 
-// begin accepts what was handed over, or starts an attempt if it is time for one, or says how long to wait.
+// begin accepts what was handed over, or starts an attempt if it is time for one, or says how long
+// to wait.
 func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 	c := s.client
 	if g, ok := c.rooms.Take(&s.waiter).(*gift); ok {
@@ -278,7 +288,8 @@ func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 	shared := s.o.fencing && s.room[0] != "" && (s.attempts > 0 || c.rooms.Followed(&s.waiter))
 	s.o.suspended = c.leases.Suspended()
 	t = try{lease: c.newLease(s.keys, s.behind.floor, s.o.numbers(shared))}
-	// The judge may have granted the attempt that was too low, and be the last to hear of its release: it alone must not refuse this one.
+	// The judge may have granted the attempt that was too low, and be the last to hear of its
+	// release: it alone must not refuse this one.
 	t.all = again || s.judge < 0 || !time.Now().Before(s.allAt)
 	if t.all {
 		t.attempt = c.mux.Acquire(t.lease.claim, s.o.ttl, len(s.keys))
@@ -304,7 +315,9 @@ func (s *seeker) reject(g *gift) {
 }
 
 // end takes the outcome of an attempt.
-func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause time.Duration, err error) {
+func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause time.Duration,
+	err error,
+) {
 	c := s.client
 	if t.gift != nil {
 		grant := lease.Grant{
@@ -317,8 +330,13 @@ func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause
 		return nil, 0, nil
 	}
 	l, err = c.granted(t.lease, t.attempt, s.o, outcome)
-	if err == nil && s.told { // without being told of changes nobody comes in time, and a rest would only leave the keys unused
-		c.rivals.won(s.room[0], contest{s.blocked, time.Since(s.since), s.away.Sub(s.since), s.lost, !s.seen})
+	if err == nil && s.told {
+		// Without being told of changes nobody comes in time, and a rest would only leave the keys
+		// unused.
+		c.rivals.won(s.room[0], contest{
+			s.blocked, time.Since(s.since), s.away.Sub(s.since), s.lost,
+			!s.seen,
+		})
 	}
 	if err == nil || !retryable(err) {
 		return l, 0, err
@@ -327,7 +345,8 @@ func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause
 		if s.reason == nil {
 			s.reason = err
 		}
-		return nil, 0, s.cutOff(ctx.Err()) // the end of ctx cut the attempt short: it is no news about the keys
+		// The end of ctx cut the attempt short: it is no news about the keys.
+		return nil, 0, s.cutOff(ctx.Err())
 	}
 	if s.o.fencing && s.catchUp(t) {
 		s.reason = err // should ctx end now, the keys were not held
@@ -362,7 +381,8 @@ func (s *seeker) pause() time.Duration {
 	return s.held(now)
 }
 
-// compete begins the competition with other processes: with a rest, and a look at the judge, where any are known.
+// compete begins the competition with other processes: with a rest, and a look at the judge, where
+// any are known.
 func (s *seeker) compete(now time.Time) {
 	known := s.client.rivals.of(s.room[0])
 	s.since, s.away, s.lost, s.seen, s.polite = now, now.Add(known.rest), 0, false, known.key != ""
@@ -387,13 +407,15 @@ func (s *seeker) held(now time.Time) time.Duration {
 	case known && left > 0:
 		s.vain, s.seen = 0, true
 		return min(pause, left)
-	case (known || !s.watch.Armed()) && s.vain < 3*maxVain: // beyond that it can't be told whether it is held
+	case (known || !s.watch.Armed()) && s.vain < 3*maxVain:
+		// Beyond that it can't be told whether it is held.
 		return 0 // the key is gone, or was changed
 	}
 	return pause
 }
 
-// arm asks the judge to tell when the key that is held there is changed, unless it was asked already.
+// arm asks the judge to tell when the key that is held there is changed, unless it was asked
+// already.
 func (s *seeker) arm() {
 	if s.armed {
 		return
@@ -404,7 +426,8 @@ func (s *seeker) arm() {
 		s.watch = nil
 	}
 	if s.watch == nil {
-		s.watch, s.watched = s.client.mux.Watch(s.client.cfg.Prefix+s.blocked, s.waiter.Wake), s.blocked
+		s.watch, s.watched = s.client.mux.Watch(s.client.cfg.Prefix+s.blocked, s.waiter.Wake),
+			s.blocked
 	}
 	s.watch.Arm(s.judge)
 }
@@ -442,7 +465,8 @@ func (s *seeker) tried(err error, all bool) {
 	s.putOff(pause, all)
 }
 
-// putOff has all nodes asked again after the pause. Where they were not asked now, it is put off no further than allBy.
+// putOff has all nodes asked again after the pause. Where they were not asked now, it is put off no
+// further than allBy.
 func (s *seeker) putOff(pause time.Duration, asked bool) {
 	now := time.Now()
 	if asked || s.allBy.IsZero() {
@@ -478,5 +502,6 @@ func waited(start time.Time, keys []string, err error) error {
 	if len(keys) > 1 {
 		more = fmt.Sprintf(" and %d more", len(keys)-1)
 	}
-	return errorf("waited %v for %.64q%s: %w", time.Since(start).Round(time.Millisecond), keys[0], more, err)
+	return errorf("waited %v for %.64q%s: %w", time.Since(start).Round(time.Millisecond), keys[0],
+		more, err)
 }

@@ -19,7 +19,10 @@ import (
 // connectedTo returns a client of the nodes that is connected to all of them.
 func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Client {
 	t.Helper()
-	c, err := New(Config{Nodes: nodes.URLs(), NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	c, err := New(Config{
+		Nodes: nodes.URLs(), NodeTimeout: 10 * time.Second,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	require.Eventually(t, func() bool {
@@ -33,8 +36,9 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Client {
 	return c
 }
 
-// The goal: a judge that always tells of something new, because a holder that the other nodes know nothing of goes on to renew its key
-// there, does not keep a caller from what the others would grant.
+// The goal: a judge that always tells of something new, because a holder that the other nodes know
+// nothing of goes on to renew its key there, does not keep a caller from what the others would
+// grant.
 func TestABusyJudgeDoesNotHideFreeKeys(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
@@ -57,7 +61,11 @@ func TestABusyJudgeDoesNotHideFreeKeys(t *testing.T) {
 		}
 	})
 	held := make(chan error, 1)
-	require.NoError(t, c.AcquireAsync(ctx, []string{"k"}, func(_ *Lease, err error) { held <- err }))
+	require.NoError(t, c.AcquireAsync(ctx, []string{"k"}, func(_ *Lease,
+		err error,
+	) {
+		held <- err
+	}))
 	for i := range 3 {
 		if i != judge {
 			_, err := nodes.Do(i, "DEL", "k")
@@ -69,18 +77,20 @@ func TestABusyJudgeDoesNotHideFreeKeys(t *testing.T) {
 	renewing.Wait()
 }
 
-// The goal: calls with a limit of attempts, which do not queue, are no party to the turns of those that do: of whom one of them met for
-// its keys another would learn for keys of its own.
+// The goal: calls with a limit of attempts, which do not queue, are no party to the turns of those
+// that do: of whom one of them met for its keys another would learn for keys of its own.
 func TestCallsThatDoNotQueueLearnNothingOfRivals(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
 	for range 5 {
 		require.False(t, meets(t, c, rival, nodes, WithMaxAttempts(1<<20)))
 	}
-	require.Eventually(t, func() bool { return meets(t, c, rival, nodes) }, 20*time.Second, time.Millisecond, "nobody learns of rivals")
+	require.Eventually(t, func() bool { return meets(t, c, rival, nodes) }, 20*time.Second,
+		time.Millisecond, "nobody learns of rivals")
 }
 
-// meets has c wait for a key that the rival holds, and be told by a node that it is free, in most cases. It reports whether c learnt from that.
+// meets has c wait for a key that the rival holds, and be told by a node that it is free, in most
+// cases. It reports whether c learnt from that.
 func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Option) bool {
 	held, err := rival.Acquire(t.Context(), "x")
 	require.NoError(t, err)
@@ -104,7 +114,8 @@ func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Op
 	return c.rivals.some.Load()
 }
 
-// impatient is a context that is cancelled when it was looked at too often: where a loop has no pause, no time passes in a bubble.
+// impatient is a context that is cancelled when it was looked at too often: where a loop has no
+// pause, no time passes in a bubble.
 type impatient struct {
 	context.Context
 	cancel context.CancelFunc
@@ -118,13 +129,16 @@ func (c *impatient) Err() error {
 	return c.Context.Err()
 }
 
-// The goal: where no quorum can be reached, an attempt takes no time; a caller that wants no pauses does not burn a processor, and does not
-// hold up the other calls of AcquireAsync.
+// The goal: where no quorum can be reached, an attempt takes no time; a caller that wants no pauses
+// does not burn a processor, and does not hold up the other calls of AcquireAsync.
 func TestAttemptsWithoutATripHaveAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(Config{
 			Nodes: []string{"a:1", "b:1", "c:1"}, Logger: slog.New(slog.DiscardHandler),
-			Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no such host") },
+			Dial: func(context.Context, string, string) (net.Conn, error) {
+				return nil,
+					errors.New("no such host")
+			},
 		})
 		require.NoError(t, err)
 		defer func() { _ = c.Close(context.Background()) }()

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a caller that gives up, at any place of the queue, leaves the order of the others as it is, and takes nothing along.
+// The goal: a caller that gives up, at any place of the queue, leaves the order of the others as it
+// is, and takes nothing along.
 func TestWhoeverGivesUpLeavesTheOthersInOrder(t *testing.T) {
 	const callers = 4
 	for gone := 1; gone < 1<<callers; gone++ { // every set of them
@@ -58,7 +59,8 @@ func TestWhoeverGivesUpLeavesTheOthersInOrder(t *testing.T) {
 	}
 }
 
-// The goal: a deadline ends the wait on time, in every place of the queue, and the error tells the reason and the time.
+// The goal: a deadline ends the wait on time, in every place of the queue, and the error tells the
+// reason and the time.
 func TestADeadlineEndsTheWaitInTheQueue(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
@@ -81,8 +83,8 @@ func TestADeadlineEndsTheWaitInTheQueue(t *testing.T) {
 	})
 }
 
-// The goal: who sleeps because the keys are held in the process has them soon after the holder let its time run out, and nobody asks
-// the nodes before.
+// The goal: who sleeps because the keys are held in the process has them soon after the holder let
+// its time run out, and nobody asks the nodes before.
 func TestTheNextCallerWakesUpWhenTheHolderExpires(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second))
@@ -101,7 +103,8 @@ func TestTheNextCallerWakesUpWhenTheHolderExpires(t *testing.T) {
 	})
 }
 
-// The goal: and at once when the holder's lease is found lost, ends by its maxHold, or is really released.
+// The goal: and at once when the holder's lease is found lost, ends by its maxHold, or is really
+// released.
 func TestTheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, v *virtual, l *lockpipe.Lease){
 		"lost": func(_ *testing.T, v *virtual, l *lockpipe.Lease) {
@@ -122,7 +125,8 @@ func TestTheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-				l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second), lockpipe.WithAutoExtend(12*time.Second))
+				l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second),
+					lockpipe.WithAutoExtend(12*time.Second))
 				end(t, v, l)
 				ended := time.Now()
 				o := <-next
@@ -136,7 +140,8 @@ func TestTheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
 	}
 }
 
-// The goal: and when the holder has shortened it and let its time run out, although it was told of a later end.
+// The goal: and when the holder has shortened it and let its time run out, although it was told of
+// a later end.
 func TestTheNextCallerWakesUpWhenAShortenedLeaseExpires(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second))
@@ -194,7 +199,8 @@ func TestOverlappingSetsMakeProgress(t *testing.T) {
 	})
 }
 
-// The goal: Close ends every waiting call with ErrClosed, those as well that are being handed something, and leaves no key behind.
+// The goal: Close ends every waiting call with ErrClosed, those as well that are being handed
+// something, and leaves no key behind.
 func TestCloseEndsTheQueue(t *testing.T) {
 	for _, handing := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
@@ -221,7 +227,8 @@ func TestCloseEndsTheQueue(t *testing.T) {
 				}
 				require.Nil(t, o.lease)
 				require.ErrorIs(t, o.err, lockpipe.ErrClosed)
-				if i > 0 || !handing { // the first one may have been told by Close that it came too late
+				if i > 0 || !handing {
+					// The first one may have been told by Close that it came too late.
 					require.ErrorIs(t, o.err, lockpipe.ErrHeld)
 				}
 			}
@@ -279,17 +286,22 @@ func (h *holds) add(keys []string, one hold) {
 func (h *holds) disjoint(t *testing.T) (count int) {
 	t.Helper()
 	for key, all := range h.all {
-		slices.SortFunc(all, func(a, b hold) int { return cmp.Or(a.from.Compare(b.from), a.to.Compare(b.to)) })
+		slices.SortFunc(all, func(a, b hold) int {
+			return cmp.Or(a.from.Compare(b.from),
+				a.to.Compare(b.to))
+		})
 		for i := 1; i < len(all); i++ {
 			a, b := all[i-1], all[i]
-			require.False(t, b.from.Before(a.to), "%s: %d held it for %v more when %d got it", key, a.who, a.to.Sub(b.from), b.who)
+			require.False(t, b.from.Before(a.to), "%s: %d held it for %v more when %d got it", key,
+				a.who, a.to.Sub(b.from), b.who)
 		}
 		count += len(all)
 	}
 	return count
 }
 
-// turn is what a caller of the stress does once: it takes some keys somehow, holds and extends them at random, and lets go somehow.
+// turn is what a caller of the stress does once: it takes some keys somehow, holds and extends them
+// at random, and lets go somehow.
 func (h *holds) turn(t *testing.T, c *lockpipe.Client, who int) {
 	keys := []string{"a", "b", "c"}
 	rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
@@ -354,8 +366,9 @@ func (h *holds) turn(t *testing.T, c *lockpipe.Client, who int) {
 	}
 }
 
-// The goal: whatever callers of two clients do, the times for which they may rely on a key never overlap, everybody comes to an end,
-// and no key and no goroutine is left; also while one node after the other stops for a while.
+// The goal: whatever callers of two clients do, the times for which they may rely on a key never
+// overlap, everybody comes to an end, and no key and no goroutine is left; also while one node
+// after the other stops for a while.
 func TestHoldsNeverOverlap(t *testing.T) {
 	rounds := 30
 	if testing.Short() {
@@ -402,8 +415,9 @@ func TestHoldsNeverOverlap(t *testing.T) {
 	}
 }
 
-// The goal: a waiting call that is cut off tells how long the keys are held yet, where that is known: from the lease that a caller of the same
-// client has, or from the master that tells of changes.
+// The goal: a waiting call that is cut off tells how long the keys are held yet, where that is
+// known: from the lease that a caller of the same client has, or from the master that tells of
+// changes.
 func TestACallThatIsCutOffTellsHowLongTheKeysAreHeld(t *testing.T) {
 	retryAfter := func(t *testing.T, next <-chan outcome) (time.Duration, error) {
 		t.Helper()
@@ -485,8 +499,9 @@ func busy(t *testing.T, c *lockpipe.Client, key string, callers int, over <-chan
 // the keys all the time. A member of a crowd waits for some ten milliseconds. The nodes of this
 // test cannot push changes of keys to the client.
 func TestWait_ASetIsServedNextToCrowdsForItsKeys(t *testing.T) {
-	t.Skip("known defect: calls for a set queue apart from calls for its keys, and can wait for a " +
-		"minute; they need one queue for each key")
+	t.Skip(
+		"known defect: calls for a set queue apart from calls for its keys, and can wait for a " +
+			"minute; they need one queue for each key")
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 3)
 		v.latency(300 * time.Microsecond)

@@ -2,8 +2,9 @@ package batch
 
 import "sync/atomic"
 
-// Call is one operation on its way through one Pipeline. It is embedded by its owner, so that it costs no allocation.
-// The zero value with Op set is ready for Enqueue. It must not be copied after that.
+// Call is one operation on its way through one Pipeline. It is embedded by its owner, so that it
+// costs no allocation. The zero value with Op set is ready for Enqueue. It must not be copied after
+// that.
 type Call[Op any] struct {
 	// Op is set once, before Enqueue.
 	Op    Op

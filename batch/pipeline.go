@@ -1,5 +1,5 @@
-// Package batch groups what concurrent callers want from one place into few trips to it: group commit without a timer.
-// It knows neither Redis nor locks, and nothing of time.
+// Package batch groups what concurrent callers want from one place into few trips to it: group
+// commit without a timer. It knows neither Redis nor locks, and nothing of time.
 package batch
 
 import (
@@ -17,45 +17,50 @@ var ErrClosed = errors.New("batch: pipeline is closed")
 
 // Config says what a Pipeline does with its operations. All of it is required.
 type Config[Op, Reply any] struct {
-	// Flush makes one trip with all of ops and sets replies[i] for ops[i]; the replies are zero before. It returns when
-	// the trip is over, however it ended. Up to Window calls run at the same time. It must not keep the slices.
+	// Flush makes one trip with all of ops and sets replies[i] for ops[i]; the replies are zero
+	// before. It returns when the trip is over, however it ended. Up to Window calls run at the
+	// same time. It must not keep the slices.
 	Flush func(ops []Op, replies []Reply)
-	// Done is told the reply of each operation that was sent, exactly once, on the goroutine of its flush. It may
-	// enqueue more, but must not block.
+	// Done is told the reply of each operation that was sent, exactly once, on the goroutine of its
+	// flush. It may enqueue more, but must not block.
 	Done func(op Op, reply Reply)
 	// Weight is how heavy an operation is for the other side, at least 1.
 	Weight func(op Op) int
-	// MaxFlush is the greatest weight of one flush; a single operation may be heavier. No flush starts beside others
-	// that have Window times as much already.
+	// MaxFlush is the greatest weight of one flush; a single operation may be heavier. No flush
+	// starts beside others that have Window times as much already.
 	MaxFlush int
 	// Window is the most flushes that are under way at the same time.
 	Window int
-	// Beside is the weight that must wait before a flush starts beside one that is under way; beside two it is twice that, beside
-	// three four times. It is asked each time and must not block.
+	// Beside is the weight that must wait before a flush starts beside one that is under way;
+	// beside two it is twice that, beside three four times. It is asked each time and must not
+	// block.
 	Beside func() int
 	// Limit is the most operations that wait, follow-ups not counted: more get ErrOverloaded.
 	Limit int
 }
 
-// Pipeline carries operations in flushes. An operation that finds nothing under way leaves at once; those that come
-// while a flush is under way wait and leave together in the next one. So an idle pipeline adds no delay and a busy one
-// fills its flushes by itself, and nothing has to be tuned by time.
+// Pipeline carries operations in flushes. An operation that finds nothing under way leaves at once;
+// those that come while a flush is under way wait and leave together in the next one. So an idle
+// pipeline adds no delay and a busy one fills its flushes by itself, and nothing has to be tuned by
+// time.
 //
 // Invariants:
 //
-//  1. An operation that Enqueue took is either sent and answered by exactly one call of Done, or cancelled before it was sent.
-//  2. While operations wait, at least one flush is under way: there is no lost wake-up, because "is a drain running" and
-//     "is there work" are decided under the same lock.
-//  3. At most Window flushes are under way, each on a goroutine that ends when nothing waits: an idle pipeline has none.
-//  4. Flushes that are under way at the same time are in no order. Who needs an order between two operations enqueues
-//     the second after the first is done.
+//  1. An operation that Enqueue took is either sent and answered by exactly one call of Done, or
+//     cancelled before it was sent.
+//  2. While operations wait, at least one flush is under way: there is no lost wake-up, because "is
+//     a drain running" and "is there work" are decided under the same lock.
+//  3. At most Window flushes are under way, each on a goroutine that ends when nothing waits: an
+//     idle pipeline has none.
+//  4. Flushes that are under way at the same time are in no order. Who needs an order between two
+//     operations enqueues the second after the first is done.
 //
-// Outline: Enqueue appends to the backlog and may start drain; drain takes what waits, marks it sent, calls Flush, calls
-// Done for each, and starts over until nothing waits.
+// Outline: Enqueue appends to the backlog and may start drain; drain takes what waits, marks it
+// sent, calls Flush, calls Done for each, and starts over until nothing waits.
 //
-// What lost: a timer that waits for more operations to come (it delays the idle case, and is worse than nothing under
-// load: what is under way is the better clock), and a channel of operations (a lock and a wake-up for each operation
-// instead of each flush).
+// What lost: a timer that waits for more operations to come (it delays the idle case, and is worse
+// than nothing under load: what is under way is the better clock), and a channel of operations (a
+// lock and a wake-up for each operation instead of each flush).
 //
 // All methods are safe for concurrent use.
 type Pipeline[Op, Reply any] struct {
@@ -88,12 +93,13 @@ func New[Op, Reply any](cfg Config[Op, Reply]) *Pipeline[Op, Reply] {
 	return &Pipeline[Op, Reply]{cfg: cfg}
 }
 
-// Enqueue takes c for the next flush. An error, ErrOverloaded or ErrClosed, means that it was not taken. A call that was
-// answered may be enqueued again; one that waits, is under way or was cancelled may not.
+// Enqueue takes c for the next flush. An error, ErrOverloaded or ErrClosed, means that it was not
+// taken. A call that was answered may be enqueued again; one that waits, is under way or was
+// cancelled may not.
 func (p *Pipeline[Op, Reply]) Enqueue(c *Call[Op]) error { return p.enqueue(c, false) }
 
-// EnqueueFollowUp is Enqueue for an operation that changes or undoes one that was taken before: those bound it already,
-// so it is never refused, neither for the number that wait nor after Close.
+// EnqueueFollowUp is Enqueue for an operation that changes or undoes one that was taken before:
+// those bound it already, so it is never refused, neither for the number that wait nor after Close.
 func (p *Pipeline[Op, Reply]) EnqueueFollowUp(c *Call[Op]) { _ = p.enqueue(c, true) }
 
 func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
@@ -112,7 +118,8 @@ func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 	c.state.Store(uint32(Queued))
 	p.backlog = append(p.backlog, c)
 	p.weight += p.cfg.Weight(c.Op)
-	start := p.running == 0 || (p.running < p.cfg.Window && p.weight >= p.cfg.Beside()<<(p.running-1) && p.aloft < p.mostAloft())
+	start := p.running == 0 || (p.running < p.cfg.Window &&
+		p.weight >= p.cfg.Beside()<<(p.running-1) && p.aloft < p.mostAloft())
 	if !start {
 		p.mu.Unlock()
 		return nil
@@ -127,8 +134,8 @@ func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 // compactFrom is how many cancelled operations are worth a look at the whole backlog.
 const compactFrom = 1024
 
-// compact takes the cancelled operations out of the backlog: where a flush hangs, they must not pile up behind it. mu is
-// held.
+// compact takes the cancelled operations out of the backlog: where a flush hangs, they must not
+// pile up behind it. mu is held.
 func (p *Pipeline[Op, Reply]) compact() {
 	rest := p.backlog[:0]
 	for _, c := range p.backlog[p.head:] {
@@ -151,9 +158,9 @@ func (p *Pipeline[Op, Reply]) drop(c *Call[Op]) {
 	}
 }
 
-// Cancel stops the call if it still waits, and tells what became of it: Cancelled if it was stopped now or before; Sent
-// if it is too late, and Done will be called with an answer that the canceller may have to undo; Answered if Done has
-// it already.
+// Cancel stops the call if it still waits, and tells what became of it: Cancelled if it was stopped
+// now or before; Sent if it is too late, and Done will be called with an answer that the canceller
+// may have to undo; Answered if Done has it already.
 func (p *Pipeline[Op, Reply]) Cancel(c *Call[Op]) Stage {
 	if c.state.CompareAndSwap(uint32(Queued), uint32(Cancelled)) {
 		p.cancelled.Add(1)
@@ -215,7 +222,8 @@ func (p *Pipeline[Op, Reply]) take(t *trip[Op, Reply]) bool {
 	t.calls = append(t.calls[:0], from...)
 	clear(from)
 	p.head += len(from)
-	if p.head > len(p.backlog)/2 { // move the rest down, so that the slice never outgrows twice of what waits
+	if p.head > len(p.backlog)/2 {
+		// Move the rest down, so that the slice never outgrows twice of what waits.
 		rest := copy(p.backlog, p.backlog[p.head:])
 		clear(p.backlog[rest:])
 		p.backlog, p.head = p.backlog[:rest], 0
@@ -228,7 +236,8 @@ func (p *Pipeline[Op, Reply]) portion() []*Call[Op] {
 	n, total := 0, 0
 	for _, c := range p.backlog[p.head:] {
 		weight := p.cfg.Weight(c.Op)
-		if n > 0 && total+weight > p.cfg.MaxFlush || p.aloft > 0 && p.aloft+total+weight > p.mostAloft() {
+		if n > 0 && total+weight > p.cfg.MaxFlush || p.aloft > 0 &&
+			p.aloft+total+weight > p.mostAloft() {
 			break // also none at all, beside flushes under way: the next of them that ends takes it
 		}
 		if c.limited {
@@ -276,8 +285,9 @@ func (t *trip[Op, Reply]) clear() {
 	t.calls, t.ops, t.replies = t.calls[:0], t.ops[:0], t.replies[:0]
 }
 
-// Close refuses operations from now on and returns when those that were taken, and their follow-ups, are answered, or
-// with ctx's error when ctx ends; the rest goes on then, and a further Close may wait for it again.
+// Close refuses operations from now on and returns when those that were taken, and their
+// follow-ups, are answered, or with ctx's error when ctx ends; the rest goes on then, and a further
+// Close may wait for it again.
 func (p *Pipeline[Op, Reply]) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
@@ -298,7 +308,8 @@ func (p *Pipeline[Op, Reply]) Close(ctx context.Context) error {
 	}
 }
 
-// Waiting returns how many operations wait for a flush, cancelled ones included until the next flush leaves them out.
+// Waiting returns how many operations wait for a flush, cancelled ones included until the next
+// flush leaves them out.
 func (p *Pipeline[Op, Reply]) Waiting() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -43,7 +43,10 @@ func (s *server) answered(op, reply int) {
 }
 
 func (s *server) pipeline(change func(*Config[int, int])) *Pipeline[int, int] {
-	cfg := Config[int, int]{Flush: s.flush, Done: s.answered, Weight: func(int) int { return 1 }, MaxFlush: 1000, Window: 1, Beside: few(1), Limit: 1000}
+	cfg := Config[int, int]{
+		Flush: s.flush, Done: s.answered, Weight: func(int) int { return 1 },
+		MaxFlush: 1000, Window: 1, Beside: few(1), Limit: 1000,
+	}
 	if change != nil {
 		change(&cfg)
 	}
@@ -62,7 +65,8 @@ func enqueue(t *testing.T, p *Pipeline[int, int], ops ...int) []*Call[int] {
 	return calls
 }
 
-// The goal: what comes while a flush is under way leaves together in the next one; what comes alone leaves at once.
+// The goal: what comes while a flush is under way leaves together in the next one; what comes alone
+// leaves at once.
 func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -81,8 +85,8 @@ func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
 	})
 }
 
-// The goal: no more than Window flushes are under way, and a further one starts only for Beside operations, or twice as many beside two, and
-// four times as many beside three.
+// The goal: no more than Window flushes are under way, and a further one starts only for Beside
+// operations, or twice as many beside two, and four times as many beside three.
 func TestFlushesUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -119,7 +123,8 @@ func TestFlushesUnderWayAreBounded(t *testing.T) {
 	})
 }
 
-// The goal: a flush never has more than MaxFlush operations, in order, and nothing is lost over many of them.
+// The goal: a flush never has more than MaxFlush operations, in order, and nothing is lost over
+// many of them.
 func TestFlushesAreBoundedAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -155,7 +160,10 @@ func TestFlushesAreBoundedAndInOrder(t *testing.T) {
 func TestAFlushIsFilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Weight, c.MaxFlush = func(op int) int { return op }, 10 })
+		p := s.pipeline(func(c *Config[int, int]) {
+			c.Weight,
+				c.MaxFlush = func(op int) int { return op }, 10
+		})
 		enqueue(t, p, 20)
 		synctest.Wait()
 		enqueue(t, p, 4, 6, 1)
@@ -169,7 +177,10 @@ func TestAFlushIsFilled(t *testing.T) {
 func TestFlushesAreBoundedByWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Weight, c.MaxFlush = func(op int) int { return op }, 10 })
+		p := s.pipeline(func(c *Config[int, int]) {
+			c.Weight,
+				c.MaxFlush = func(op int) int { return op }, 10
+		})
 		close(s.gate)
 		s.mu.Lock()
 		for _, op := range []int{1, 4, 5, 1, 50, 3, 7} {
@@ -191,8 +202,8 @@ func TestFlushesAreBoundedByWeight(t *testing.T) {
 	})
 }
 
-// The goal: beside one flush that is heavier than usual the others start only up to the weight of a full window; what is more waits until one of
-// them ends.
+// The goal: beside one flush that is heavier than usual the others start only up to the weight of a
+// full window; what is more waits until one of them ends.
 func TestTheWeightUnderWayIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -252,7 +263,8 @@ func TestCancelAfterTheAnswerIsTooLate(t *testing.T) {
 	})
 }
 
-// The goal: sent and the caller gone: the canceller is told that a late answer comes, and it does come.
+// The goal: sent and the caller gone: the canceller is told that a late answer comes, and it does
+// come.
 func TestCancelOfWhatIsSentStillGetsItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -286,7 +298,8 @@ func TestNothingIsSentWhereAllIsCancelled(t *testing.T) {
 	})
 }
 
-// The goal: what is cancelled behind a flush that hangs does not pile up, and does not use up the room of others.
+// The goal: what is cancelled behind a flush that hangs does not pile up, and does not use up the
+// room of others.
 func TestCancelledOperationsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -329,7 +342,8 @@ func TestCancelledOperationsLeaveTheirRoom(t *testing.T) {
 	})
 }
 
-// The goal: the backlog is bounded, follow-ups are never refused and do not use up the room, and what was taken is sent.
+// The goal: the backlog is bounded, follow-ups are never refused and do not use up the room, and
+// what was taken is sent.
 func TestOverloadIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -351,7 +365,8 @@ func TestOverloadIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// The goal: Close refuses new operations, lets follow-ups through, and returns when everything is answered.
+// The goal: Close refuses new operations, lets follow-ups through, and returns when everything is
+// answered.
 func TestCloseWaitsForWhatWasTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -392,7 +407,8 @@ func TestCloseIsBoundedByItsContext(t *testing.T) {
 	})
 }
 
-// goroutines is how many there are in this bubble. runtime.NumGoroutine counts those of the tests before as well, which may still be ending.
+// goroutines is how many there are in this bubble. runtime.NumGoroutine counts those of the tests
+// before as well, which may still be ending.
 func goroutines() int {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -416,12 +432,16 @@ func TestAnIdlePipelineHasNoGoroutine(t *testing.T) {
 	})
 }
 
-// The goal: with everything at once, every operation that was taken is answered once or was cancelled before it was sent.
+// The goal: with everything at once, every operation that was taken is answered once or was
+// cancelled before it was sent.
 func TestEveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
 	const callers, each = 8, 2000
 	s := newServer()
 	close(s.gate)
-	p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside, c.MaxFlush, c.Limit = 3, few(5), 50, 100 })
+	p := s.pipeline(func(c *Config[int, int]) {
+		c.Window, c.Beside, c.MaxFlush, c.Limit = 3, few(5),
+			50, 100
+	})
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	cancelled, refused := map[int]bool{}, map[int]bool{}

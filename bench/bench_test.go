@@ -18,23 +18,32 @@ import (
 
 // The benchmarks need real nodes: of nodes in this process they would say little.
 
-// BenchmarkCallers is acquire and release of one key on five nodes, by so many callers at once. One op is one lock.
+// BenchmarkCallers is acquire and release of one key on five nodes, by so many callers at once. One
+// op is one lock.
 func BenchmarkCallers(b *testing.B) {
 	nodes := lockpipetest.StartRealT(b, 5)
 	for _, callers := range []int{1, 64, 512} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) { acquireRelease(b, nodes, callers, 1) })
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			acquireRelease(b, nodes,
+				callers, 1)
+		})
 	}
 }
 
-// BenchmarkKeys is acquire and release of so many keys as one lease on five nodes, by eight callers. One op is one call.
+// BenchmarkKeys is acquire and release of so many keys as one lease on five nodes, by eight
+// callers. One op is one call.
 func BenchmarkKeys(b *testing.B) {
 	nodes := lockpipetest.StartRealT(b, 5)
 	for _, keys := range []int{1, 10, 100, 1000} {
-		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) { acquireRelease(b, nodes, 8, keys) })
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			acquireRelease(b, nodes, 8,
+				keys)
+		})
 	}
 }
 
-// BenchmarkNodes is acquire and release of one key on so many nodes, by 64 callers. One op is one lock.
+// BenchmarkNodes is acquire and release of one key on so many nodes, by 64 callers. One op is one
+// lock.
 func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{1, 3, 5, 7} {
 		nodes := lockpipetest.StartRealT(b, n)
@@ -45,7 +54,10 @@ func BenchmarkNodes(b *testing.B) {
 
 // acquireRelease has callers share b.N calls. No two callers ever ask for the same key.
 func acquireRelease(b *testing.B, nodes *lockpipetest.Nodes, callers, keys int) {
-	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), NodeTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes: nodes.URLs(), NodeTimeout: time.Second,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, client.Close(b.Context())) }()
 	require.NoError(b, takeAndGive(b.Context(), client, []string{"ready"}))
@@ -79,7 +91,8 @@ func acquireRelease(b *testing.B, nodes *lockpipetest.Nodes, callers, keys int) 
 	}
 	after := client.Stats()
 	b.ReportMetric(float64(b.N*keys)/b.Elapsed().Seconds(), "locks/s")
-	b.ReportMetric(per(float64(after.Operations-before.Operations), float64(after.Flushes-before.Flushes)), "ops/flush")
+	b.ReportMetric(per(float64(after.Operations-before.Operations),
+		float64(after.Flushes-before.Flushes)), "ops/flush")
 }
 
 // takeAndGive is one call. A caller of one key uses the methods for one key.

@@ -13,19 +13,22 @@ import (
 )
 
 const (
-	// takeTries is how often a key is asked for, in the scenario Hold, before it is an error that it was not granted.
+	// takeTries is how often a key is asked for, in the scenario Hold, before it is an error that
+	// it was not granted.
 	takeTries = 10
 	// takePause is the time between two of these tries.
 	takePause = 100 * time.Millisecond
 )
 
-// chunk is what one call of the scenario Hold is about: the keys from first to before end, of one Client.
+// chunk is what one call of the scenario Hold is about: the keys from first to before end, of one
+// Client.
 type chunk struct {
 	client     *lockpipe.Client
 	first, end int
 }
 
-// inChunks has holdCallers callers do what is to be done with every chunk, until one fails. It returns the first error.
+// inChunks has holdCallers callers do what is to be done with every chunk, until one fails. It
+// returns the first error.
 func (h *holding) inChunks(do func(chunk) error) error {
 	var callers sync.WaitGroup
 	var next atomic.Int64
@@ -83,9 +86,11 @@ func (h *holding) takeChunk(ctx context.Context, c chunk) error {
 	}
 }
 
-// keepGranted keeps the leases that a call was granted and counts the rest. It returns the keys that are still missing,
-// and why the first of them is.
-func (h *holding) keepGranted(ctx context.Context, keys []int, results []lockpipe.Result, took time.Duration) (missing []int, why error) {
+// keepGranted keeps the leases that a call was granted and counts the rest. It returns the keys
+// that are still missing, and why the first of them is.
+func (h *holding) keepGranted(ctx context.Context, keys []int, results []lockpipe.Result,
+	took time.Duration,
+) (missing []int, why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tab.turn(time.Now())
@@ -111,8 +116,8 @@ func (h *holding) keepGranted(ctx context.Context, keys []int, results []lockpip
 	return missing, why
 }
 
-// give releases everything that was taken, and counts how each lease ended: in h.counts, where a lease that ended before its
-// release is lost.
+// give releases everything that was taken, and counts how each lease ended: in h.counts, where a
+// lease that ended before its release is lost.
 func (h *holding) give(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.moving())
 	defer cancel()
@@ -122,13 +127,15 @@ func (h *holding) give(ctx context.Context) {
 	})
 }
 
-// giveChunk releases in one call, and asks again where that was not confirmed, as long as the keys may still be there.
+// giveChunk releases in one call, and asks again where that was not confirmed, as long as the keys
+// may still be there.
 func (h *holding) giveChunk(ctx context.Context, c chunk) {
 	before := time.Now()
 	leases := h.leases[c.first:c.end]
 	err := c.client.ReleaseAll(ctx, leases...)
 	took := time.Since(before)
-	for errors.Is(err, lockpipe.ErrNoQuorum) && time.Since(before) < h.cfg.TTL && wait(ctx, releasePause) {
+	for errors.Is(err, lockpipe.ErrNoQuorum) && time.Since(before) < h.cfg.TTL &&
+		wait(ctx, releasePause) {
 		err = c.client.ReleaseAll(ctx, leases...)
 	}
 	unknown := unlessOver(err)

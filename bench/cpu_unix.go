@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// cpuTime returns the user and system time that this process has used, without that of its children.
+// cpuTime returns the user and system time that this process has used, without that of its
+// children.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -18,8 +18,8 @@ type endpoint struct {
 	tls                *tls.Config // nil: no TLS
 }
 
-// parseEndpoint reads redis://user:password@host:port/db, rediss://, unix:///path?db=1 or host:port. Its errors hold
-// neither user nor password.
+// parseEndpoint reads redis://user:password@host:port/db, rediss://, unix:///path?db=1 or
+// host:port. Its errors hold neither user nor password.
 func parseEndpoint(text string) (endpoint, error) {
 	if !strings.Contains(text, "://") {
 		text = "redis://" + text
@@ -41,7 +41,8 @@ func parseEndpoint(text string) (endpoint, error) {
 		if e.network = "tcp"; u.Host == "" {
 			return endpoint{}, errors.New("no host")
 		}
-		e.address = net.JoinHostPort(orDefault(u.Hostname(), "localhost"), orDefault(u.Port(), "6379"))
+		e.address = net.JoinHostPort(orDefault(u.Hostname(), "localhost"), orDefault(u.Port(),
+			"6379"))
 		db = orDefault(db, strings.TrimPrefix(u.Path, "/"))
 	default:
 		return endpoint{}, fmt.Errorf("unknown scheme %q", u.Scheme)
@@ -52,7 +53,10 @@ func parseEndpoint(text string) (endpoint, error) {
 		}
 	}
 	if u.Scheme == "rediss" || u.Scheme == "valkeys" {
-		e.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname(), InsecureSkipVerify: skipVerify(u)}
+		e.tls = &tls.Config{
+			MinVersion: tls.VersionTLS12, ServerName: u.Hostname(),
+			InsecureSkipVerify: skipVerify(u),
+		}
 	}
 	return e, nil
 }
@@ -74,8 +78,8 @@ func orDefault(text, fallback string) string {
 	return text
 }
 
-// redacted is a node's URL without what stands before the host, and without parameters: either may be a password, even where it is no valid
-// URL.
+// redacted is a node's URL without what stands before the host, and without parameters: either may
+// be a password, even where it is no valid URL.
 func redacted(text string) string {
 	if at := strings.LastIndex(text, "@"); at >= 0 {
 		scheme, _, ok := strings.Cut(text[:at], "://")

@@ -9,14 +9,20 @@ import (
 // URLs mean here what they mean to a Client.
 func TestParseEndpoint(t *testing.T) {
 	for text, want := range map[string]endpoint{
-		"redis://h:7001":              {network: "tcp", address: "h:7001"},
-		"h:7001":                      {network: "tcp", address: "h:7001"},
-		"h":                           {network: "tcp", address: "h:6379"},
-		"redis://[::1]:7001/3":        {network: "tcp", address: "[::1]:7001", db: 3},
-		"redis://u:p%40w@h:7001/3":    {network: "tcp", address: "h:7001", username: "u", password: "p@w", db: 3},
+		"redis://h:7001":       {network: "tcp", address: "h:7001"},
+		"h:7001":               {network: "tcp", address: "h:7001"},
+		"h":                    {network: "tcp", address: "h:6379"},
+		"redis://[::1]:7001/3": {network: "tcp", address: "[::1]:7001", db: 3},
+		"redis://u:p%40w@h:7001/3": {
+			network: "tcp", address: "h:7001", username: "u",
+			password: "p@w", db: 3,
+		},
 		"redis://:pw@h?db=4":          {network: "tcp", address: "h:6379", password: "pw", db: 4},
 		"unix:///run/redis.sock?db=5": {network: "unix", address: "/run/redis.sock", db: 5},
-		"unix://u:p@/run/redis.sock":  {network: "unix", address: "/run/redis.sock", username: "u", password: "p"},
+		"unix://u:p@/run/redis.sock": {
+			network: "unix", address: "/run/redis.sock", username: "u",
+			password: "p",
+		},
 	} {
 		got, err := parseEndpoint(text)
 		require.NoError(t, err, text)
@@ -34,11 +40,14 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
-// What cannot be used is refused, and no error shows a password, not even where the URL is malformed.
+// What cannot be used is refused, and no error shows a password, not even where the URL is
+// malformed.
 func TestBadNodesNeverShowTheirPassword(t *testing.T) {
 	for _, text := range []string{
-		"", "redis://", "http://user:secret@h", "redis://user:secret@h:port", "redis://:sec/ret@h", "unix://user:secret@",
-		"redis://user:secret@h/first", "redis://user:secret@h/-1", "redis://user:12/secret@h", "%zz:secret@h",
+		"", "redis://", "http://user:secret@h", "redis://user:secret@h:port", "redis://:sec/ret@h",
+		"unix://user:secret@",
+		"redis://user:secret@h/first", "redis://user:secret@h/-1", "redis://user:12/secret@h",
+		"%zz:secret@h",
 	} {
 		_, err := parseNodes("good:1," + text)
 		require.Error(t, err, text)

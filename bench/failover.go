@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// rolesWithin bounds each change of a server's role, and rolesLook is the time between two looks.
+	// rolesWithin bounds each change of a server's role, and rolesLook is the time between two
+	// looks.
 	rolesWithin = time.Minute
 	rolesLook   = 5 * time.Millisecond
 	// copyAge is how old the copy is that a demoted node gets. What the node granted since is lost.
@@ -110,7 +111,8 @@ func (v *victim) follow(master *victim) error {
 func (v *victim) yieldTo(replica *victim) error {
 	host, port, _ := net.SplitHostPort(replica.address())
 	order := fmt.Sprintf("FAILOVER TO %s %s TIMEOUT %d", host, port, rolesWithin.Milliseconds())
-	err := awaitRoles(func() error { return v.do(order) }) // refused until it knows the replica well
+	// Refused until it knows the replica well.
+	err := awaitRoles(func() error { return v.do(order) })
 	if err != nil {
 		return err
 	}

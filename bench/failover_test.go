@@ -142,13 +142,21 @@ func TestFailover_TheNodeIsAMasterAgain(t *testing.T) {
 	for _, a := range changesOfRoles {
 		for _, length := range []time.Duration{time.Millisecond, time.Hour} {
 			t.Run(fmt.Sprintf("%s for %v", a, length), func(t *testing.T) {
-				v := &victim{nodes: lockpipetest.StartRealT(t, 1), routes: &routes{}, age: func() {}}
+				v := &victim{
+					nodes: lockpipetest.StartRealT(t, 1), routes: &routes{},
+					age: func() {},
+				}
 				defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 				require.NoError(t, v.do("SET before 1"))
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				f := &faulter{start: time.Now()}
-				f.working.Go(func() { f.harm(ctx, v, []fault{{action: a, node: 1, length: length}}) })
+				f.working.Go(func() {
+					f.harm(ctx, v, []fault{{
+						action: a, node: 1,
+						length: length,
+					}})
+				})
 				if length == time.Hour {
 					require.NoError(t, awaitRoles(v.inSync))
 					cancel()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// faulter lets faults happen to the nodes of a run, each at its time, one goroutine for each node that has any. What it
-// broke is mended when it has ended.
+// faulter lets faults happen to the nodes of a run, each at its time, one goroutine for each node
+// that has any. What it broke is mended when it has ended.
 type faulter struct {
 	start   time.Time
 	working sync.WaitGroup
@@ -21,9 +21,12 @@ type faulter struct {
 	errs []error
 }
 
-// startFaults starts the faults of a run, if it has any. They end with ctx, after Config.Duration, or by the function that it returns,
-// which tells what has happened: nil without faults. The error beside it is of what could not happen.
-func (c Config) startFaults(ctx context.Context, nodes nodePlan) (end func() (*FaultReport, error), err error) {
+// startFaults starts the faults of a run, if it has any. They end with ctx, after Config.Duration,
+// or by the function that it returns, which tells what has happened: nil without faults. The error
+// beside it is of what could not happen.
+func (c Config) startFaults(ctx context.Context, nodes nodePlan) (end func() (*FaultReport, error),
+	err error,
+) {
 	plan, err := parseFaults(c.Faults, nodes.size(), c.Duration)
 	if err != nil || c.Faults == "" {
 		return func() (*FaultReport, error) { return nil, nil }, err

@@ -22,11 +22,13 @@ func stricken(t *testing.T, s Scenario, faults string) Config {
 	t.Helper()
 	lockpipetest.RequireRedis(t)
 	cfg := brief(s)
-	cfg.Nodes, cfg.TTL, cfg.Duration, cfg.Faults, cfg.FaultSeed = "local:5", 5*time.Second, 1500*time.Millisecond, faults, 7
+	cfg.Nodes, cfg.TTL, cfg.Duration, cfg.Faults, cfg.FaultSeed = "local:5", 5*time.Second,
+		1500*time.Millisecond, faults, 7
 	return cfg
 }
 
-// requireFaults requires that all faults happened when they should, and that nothing broke a rule for that.
+// requireFaults requires that all faults happened when they should, and that nothing broke a rule
+// for that.
 func requireFaults(t *testing.T, r *Report, want ...string) {
 	t.Helper()
 	require.NotZero(t, r.Acquired)
@@ -48,13 +50,15 @@ func requireFaults(t *testing.T, r *Report, want ...string) {
 	require.ElementsMatch(t, want, got)
 }
 
-// Each fault happens to its node while the load runs, in several scenarios, and neither two holders nor keys nor goroutines come of it.
+// Each fault happens to its node while the load runs, in several scenarios, and neither two holders
+// nor keys nor goroutines come of it.
 func TestFaultsHappenUnderLoad(t *testing.T) {
 	for _, s := range []Scenario{Single, Each, Hold} {
 		t.Run(string(s), func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 			list := []string{
-				"freeze:1@100ms+700ms", "reset:2@200ms", "scriptflush:2@300ms", "busy:3@400ms+200ms", "oom:3@700ms+200ms",
+				"freeze:1@100ms+700ms", "reset:2@200ms", "scriptflush:2@300ms",
+				"busy:3@400ms+200ms", "oom:3@700ms+200ms",
 				"readonly:1@900ms+300ms", "reset:1@1.25s",
 			}
 			r, err := Run(t.Context(), stricken(t, s, strings.Join(list, ",")))
@@ -65,16 +69,20 @@ func TestFaultsHappenUnderLoad(t *testing.T) {
 	}
 }
 
-// Faults after which a node has forgotten locks happen as well. There is one caller, whose locks nobody else can be granted.
+// Faults after which a node has forgotten locks happen as well. There is one caller, whose locks
+// nobody else can be granted.
 func TestNodesAreEmptiedUnderLoad(t *testing.T) {
-	cfg := stricken(t, Single, "kill:1@200ms,restart:1@400ms,flush:2@600ms,restart:3@800ms,kill:4@1s")
+	cfg := stricken(t, Single,
+		"kill:1@200ms,restart:1@400ms,flush:2@600ms,restart:3@800ms,kill:4@1s")
 	cfg.Callers = 1
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
-	requireFaults(t, r, "kill:1@200ms", "restart:1@400ms", "flush:2@600ms", "restart:3@800ms", "kill:4@1s", "restart:4 at the end")
+	requireFaults(t, r, "kill:1@200ms", "restart:1@400ms", "flush:2@600ms", "restart:3@800ms",
+		"kill:4@1s", "restart:4 at the end")
 }
 
-// What the end of the run finds broken is mended, so that everything can be released, a majority too.
+// What the end of the run finds broken is mended, so that everything can be released, a majority
+// too.
 func TestFaultsAreMendedAtTheEnd(t *testing.T) {
 	cfg := stricken(t, Single, "freeze:1@1s+1h,readonly:2@1s+1h,busy:3@1s+1h,oom:4@1s+1h")
 	cfg.TTL = time.Minute // so that nothing ends by itself
@@ -99,7 +107,8 @@ func TestFailedCallsAreToldByKind(t *testing.T) {
 	require.Zero(t, r.LeftoverKeys)
 }
 
-// After faults, keys that end by themselves within the longest TTL and a second are told, and are no leftovers; those that stay are.
+// After faults, keys that end by themselves within the longest TTL and a second are told, and are
+// no leftovers; those that stay are.
 func TestLeftoversOfFaultsAreThoseThatOutliveTheTTL(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 1)
 	node := endpointOf(t, nodes.URLs()[0])
@@ -120,14 +129,19 @@ func TestLeftoversOfFaultsAreThoseThatOutliveTheTTL(t *testing.T) {
 	require.NotZero(t, r.LeftoverKeys, "without faults nobody waits")
 }
 
-// A fault that can't happen is told with its error, and does not keep those behind it from happening.
+// A fault that can't happen is told with its error, and does not keep those behind it from
+// happening.
 func TestAFaultThatFailsIsTold(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	require.NoError(t, nodes.Kill(0))
 	f := &faulter{start: time.Now()}
-	f.harm(t.Context(), &victim{nodes: nodes}, []fault{{freeze, 1, 0, time.Millisecond}, {restart, 1, 0, 0}})
+	f.harm(t.Context(), &victim{nodes: nodes}, []fault{
+		{freeze, 1, 0, time.Millisecond},
+		{restart, 1, 0, 0},
+	})
 	require.Len(t, f.errs, 1)
-	require.ErrorContains(t, f.errs[0], "fault freeze:1@0s+1ms: lockpipetest: freeze node 0: node is not running")
+	require.ErrorContains(t, f.errs[0], "fault freeze:1@0s+1ms: lockpipetest: freeze node 0: "+
+		"node is not running")
 	require.Len(t, f.done, 2)
 	require.Contains(t, f.done[0].Error, "node is not running")
 	require.Equal(t, "restart:1@0s", f.done[1].Fault)
@@ -163,7 +177,9 @@ func TestKindsOfErrors(t *testing.T) {
 	}
 	var k kinds
 	failure := &lockpipe.QuorumError{Nodes: []*lockpipe.NodeError{
-		{Node: "a", Err: errors.New("BUSY a")}, {Node: "b", Err: errors.New("BUSY b")}, {Node: "c", Err: io.EOF},
+		{Node: "a", Err: errors.New("BUSY a")},
+		{Node: "b", Err: errors.New("BUSY b")},
+		{Node: "c", Err: io.EOF},
 	}}
 	k.note(failure)
 	k.note(fmt.Errorf("k: %w", failure))

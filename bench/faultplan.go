@@ -8,7 +8,8 @@ import (
 )
 
 const (
-	// A random fault lasts for a time between these: shorter and longer than a Client needs to notice a silent node.
+	// A random fault lasts for a time between these: shorter and longer than a Client needs to
+	// notice a silent node.
 	shortestFault = 200 * time.Millisecond
 	longestFault  = 3 * time.Second
 	// recovery is the time for Clients to connect to a node again.
@@ -21,8 +22,9 @@ type outage struct {
 	from, to time.Duration
 }
 
-// draw is the making of random faults: one at each interval, and never more than a minority of the nodes out at the same time,
-// so that the load goes on. What was asked for by name counts, and is not questioned.
+// draw is the making of random faults: one at each interval, and never more than a minority of the
+// nodes out at the same time, so that the load goes on. What was asked for by name counts, and is
+// not questioned.
 type draw struct {
 	random   *rand.Rand
 	nodes    int
@@ -31,9 +33,13 @@ type draw struct {
 	outages  []outage
 }
 
-// schedule returns all faults of a run in the order of their times. The same seed gives the same faults.
+// schedule returns all faults of a run in the order of their times. The same seed gives the same
+// faults.
 func (p faultPlan) schedule(cfg Config, nodes int) []fault {
-	d := &draw{random: rand.New(rand.NewPCG(cfg.FaultSeed, 0)), nodes: nodes, duration: cfg.Duration, forgets: cfg.TTL}
+	d := &draw{
+		random: rand.New(rand.NewPCG(cfg.FaultSeed, 0)), nodes: nodes,
+		duration: cfg.Duration, forgets: cfg.TTL,
+	}
 	for _, f := range p.list {
 		d.note(f, p.list)
 	}
@@ -47,7 +53,8 @@ func (p faultPlan) schedule(cfg Config, nodes int) []fault {
 	return all
 }
 
-// next draws the fault that begins at a time: a kill comes with its restart. Forgotten scripts are no outage, so there is always one.
+// next draws the fault that begins at a time: a kill comes with its restart. Forgotten scripts are
+// no outage, so there is always one.
 func (d *draw) next(at time.Duration) []fault {
 	d.outages = slices.DeleteFunc(d.outages, func(o outage) bool { return o.to < at })
 	for _, i := range d.random.Perm(len(actions)) {

@@ -1,11 +1,13 @@
 package bench
 
-// FaultReport is what a run with faults tells beside what every run reports. Its fields stand in the JSON beside those of Report.
+// FaultReport is what a run with faults tells beside what every run reports. Its fields stand in
+// the JSON beside those of Report.
 type FaultReport struct {
 	// Faults are those that happened, in the order in which they began.
 	Faults []FaultResult `json:"faults"`
-	// KeysAtClose is how many keys of this run the nodes had just after the Clients were closed, added up over the nodes. Where there
-	// were any, LeftoverKeys was counted a second after the longest TTL.
+	// KeysAtClose is how many keys of this run the nodes had just after the Clients were closed,
+	// added up over the nodes. Where there were any, LeftoverKeys was counted a second after the
+	// longest TTL.
 	KeysAtClose int `json:"keys_at_close"`
 }
 

@@ -77,7 +77,8 @@ func (f fault) String() string {
 	return text
 }
 
-// end is when the node may be struck again. A killed one may only be restarted, so it is the beginning there.
+// end is when the node may be struck again. A killed one may only be restarted, so it is the
+// beginning there.
 func (f fault) end() time.Duration { return f.at + f.length }
 
 // faultPlan is Config.Faults, understood.
@@ -86,7 +87,8 @@ type faultPlan struct {
 	interval time.Duration // between two random faults; 0: none
 }
 
-// parseFaults reads Config.Faults for a run of so many nodes that lasts so long. Its error is a *ConfigError.
+// parseFaults reads Config.Faults for a run of so many nodes that lasts so long. Its error is a
+// *ConfigError.
 func parseFaults(text string, nodes int, duration time.Duration) (faultPlan, error) {
 	var plan faultPlan
 	if text == "" {
@@ -94,7 +96,10 @@ func parseFaults(text string, nodes int, duration time.Duration) (faultPlan, err
 	}
 	for i, item := range strings.Split(text, ",") {
 		if remedy := plan.add(strings.TrimSpace(item), nodes, duration); remedy != "" {
-			return faultPlan{}, &ConfigError{Field: "Faults", Value: item, Remedy: fmt.Sprintf("fault %d: %s", i+1, remedy)}
+			return faultPlan{}, &ConfigError{
+				Field: "Faults", Value: item,
+				Remedy: fmt.Sprintf("fault %d: %s", i+1, remedy),
+			}
 		}
 	}
 	if err := consistent(plan.list); err != nil {
@@ -126,7 +131,8 @@ func (p *faultPlan) add(item string, nodes int, duration time.Duration) (remedy 
 	}
 	start, length, lasts := strings.Cut(when, "+")
 	if f.at, err = time.ParseDuration(start); err != nil || f.at < 0 || f.at >= duration {
-		return fmt.Sprintf("%q is not a time within the run; give one such as 2s, below %v", start, duration)
+		return fmt.Sprintf("%q is not a time within the run; give one such as 2s, below %v", start,
+			duration)
 	}
 	switch {
 	case lasts && !f.action.lasts():
@@ -151,7 +157,8 @@ func (p *faultPlan) repeat(text string, duration time.Duration) (remedy string) 
 	case p.interval != 0:
 		return "every is there already; give it once"
 	case err != nil || interval < shortestInterval:
-		return fmt.Sprintf("%q is not an interval; give at least %v, such as every:1s", text, shortestInterval)
+		return fmt.Sprintf("%q is not an interval; give at least %v, such as every:1s", text,
+			shortestInterval)
 	case duration/interval > maxFaults:
 		return fmt.Sprintf("more than %d faults in %v; give a longer interval", maxFaults, duration)
 	}
@@ -159,7 +166,8 @@ func (p *faultPlan) repeat(text string, duration time.Duration) (remedy string) 
 	return ""
 }
 
-// consistent refuses a fault of a node that another one has not left yet: what both would come to is anybody's guess.
+// consistent refuses a fault of a node that another one has not left yet: what both would come to
+// is anybody's guess.
 func consistent(list []fault) error {
 	sorted := slices.Clone(list)
 	slices.SortStableFunc(sorted, func(a, b fault) int {
@@ -173,7 +181,8 @@ func consistent(list []fault) error {
 		case before.action == kill && f.action != restart:
 			remedy = fmt.Sprintf("node %d is dead since %v; restart it before", f.node, before.at)
 		case f.at < before.end():
-			remedy = fmt.Sprintf("node %d is under %s; give a time from %v on", f.node, before, before.end())
+			remedy = fmt.Sprintf("node %d is under %s; give a time from %v on", f.node, before,
+				before.end())
 		}
 		if remedy != "" {
 			return &ConfigError{Field: "Faults", Value: f.String(), Remedy: remedy}

@@ -11,7 +11,10 @@ import (
 
 // What is asked for is understood as it was meant, and says itself again in the same form.
 func TestFaultsAreParsed(t *testing.T) {
-	plan, err := parseFaults("freeze:1@2s+3s, kill:2@4s,restart:2@6s,flush:3@0s,readonly:5@1m+500ms,every:1s", 5, time.Hour)
+	plan,
+		err := parseFaults(
+		"freeze:1@2s+3s, kill:2@4s,restart:2@6s,flush:3@0s,readonly:5@1m+500ms,every:1s", 5,
+		time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, faultPlan{interval: time.Second, list: []fault{
 		{freeze, 1, 2 * time.Second, 3 * time.Second},
@@ -43,12 +46,18 @@ func TestFaultsThatMakeNoSenseAreRefused(t *testing.T) {
 	for _, tc := range []struct{ text, value, remedy string }{
 		{"freeze", "freeze", "fault 1: give action:node@time"},
 		{"flush:1@1s,,", "", "fault 2: give action:node@time"},
-		{"flush:1@1s,melt:1@1s", "melt:1@1s", `fault 2: no action is called "melt"; choose one of [freeze kill`},
+		{
+			"flush:1@1s,melt:1@1s", "melt:1@1s",
+			`fault 2: no action is called "melt"; choose one of [freeze kill`,
+		},
 		{"flush:1", "flush:1", "no @time; give action:node@time"},
 		{"flush:6@1s", "flush:6@1s", `no node is called "6"; give 1 to 5`},
 		{"flush:0@1s", "flush:0@1s", "give 1 to 5"},
 		{"flush:x@1s", "flush:x@1s", "give 1 to 5"},
-		{"flush:1@soon", "flush:1@soon", `"soon" is not a time within the run; give one such as 2s, below 10s`},
+		{
+			"flush:1@soon", "flush:1@soon",
+			`"soon" is not a time within the run; give one such as 2s, below 10s`,
+		},
 		{"flush:1@-1s", "flush:1@-1s", "is not a time within the run"},
 		{"flush:1@10s", "flush:1@10s", "below 10s"},
 		{"flush:1@1s+1s", "flush:1@1s+1s", "flush has no duration; leave out +1s"},
@@ -58,10 +67,17 @@ func TestFaultsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"every:1ms", "every:1ms", "give at least 100ms"},
 		{"every:often", "every:often", `"often" is not an interval`},
 		{"every:1s,every:2s", "every:2s", "fault 2: every is there already"},
-		{"freeze:1@1s+2s,flush:1@2s", "flush:1@2s", "node 1 is under freeze:1@1s+2s; give a time from 3s on"},
+		{"freeze:1@1s+2s,flush:1@2s", "flush:1@2s", "node 1 is under freeze:1@1s+2s; give a " +
+			"time from 3s on"},
 		{"flush:1@2s,freeze:1@1s+2s", "flush:1@2s", "node 1 is under freeze:1@1s+2s"},
-		{"kill:1@1s,freeze:1@2s+1s", "freeze:1@2s+1s", "node 1 is dead since 1s; restart it before"},
-		{strings.Repeat("flush:1@1s,", maxFaults) + "flush:2@2s", "flush:2@2s", "too many; give at most"},
+		{
+			"kill:1@1s,freeze:1@2s+1s", "freeze:1@2s+1s",
+			"node 1 is dead since 1s; restart it before",
+		},
+		{
+			strings.Repeat("flush:1@1s,", maxFaults) + "flush:2@2s", "flush:2@2s",
+			"too many; give at most",
+		},
 	} {
 		_, err := parseFaults(tc.text, 5, 10*time.Second)
 		var wrong *ConfigError
@@ -110,8 +126,8 @@ func outs(list []fault, at time.Duration, forgets time.Duration) int {
 	return len(out)
 }
 
-// Random faults come at each interval, never on a node that has one, and never on a majority at the same time, beside
-// those that were asked for; the same seed draws the same.
+// Random faults come at each interval, never on a node that has one, and never on a majority at the
+// same time, beside those that were asked for; the same seed draws the same.
 func TestRandomFaultsLeaveAQuorum(t *testing.T) {
 	drawn := make(map[action]bool)
 	for nodes := 1; nodes <= 7; nodes++ {
@@ -131,15 +147,18 @@ func TestRandomFaultsLeaveAQuorum(t *testing.T) {
 			starts := make(map[time.Duration]bool)
 			for _, f := range list {
 				require.Less(t, f.at, cfg.Duration)
-				require.LessOrEqual(t, outs(list, f.at, cfg.TTL), max(minority, 1), "%d nodes at %v: %v", nodes, f.at, list)
+				require.LessOrEqual(t, outs(list, f.at, cfg.TTL), max(minority, 1),
+					"%d nodes at %v: %v", nodes, f.at, list)
 				require.True(t, minority > 0 || f.action == scriptFlush, "%v", f)
 				starts[f.at], drawn[f.action] = true, true
 			}
 			for k := 1; k < 100; k++ {
-				require.True(t, starts[time.Duration(k)*300*time.Millisecond], "no fault in interval %d of %d nodes", k, nodes)
+				require.True(t, starts[time.Duration(k)*300*time.Millisecond],
+					"no fault in interval %d of %d nodes", k, nodes)
 			}
 			cfg.FaultSeed += 1000
-			require.True(t, nodes == 1 || !slices.Equal(list, plan.schedule(cfg, nodes)), "another seed draws the same")
+			require.True(t, nodes == 1 || !slices.Equal(list, plan.schedule(cfg, nodes)),
+				"another seed draws the same")
 		}
 	}
 	require.Len(t, drawn, len(actions))

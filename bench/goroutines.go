@@ -9,7 +9,8 @@ import (
 // goneWithin is how long goroutines may take to end after the Clients were closed.
 const goneWithin = 5 * time.Second
 
-// mostGoroutines looks how many there are until the function that it returns is called, which tells the most.
+// mostGoroutines looks how many there are until the function that it returns is called, which tells
+// the most.
 func mostGoroutines(ctx context.Context) (stop func() int) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	most := make(chan int64, 1)

@@ -18,7 +18,8 @@ const (
 	memoryStep = 100 * time.Millisecond
 )
 
-// settled is c with what the scenario Hold sets for itself in place of what other scenarios are told.
+// settled is c with what the scenario Hold sets for itself in place of what other scenarios are
+// told.
 func (c Config) settled() Config {
 	if c.Scenario != Hold {
 		return c
@@ -29,15 +30,15 @@ func (c Config) settled() Config {
 	return c
 }
 
-// moving bounds the time in which all leases are taken, and that in which they are given back: far more than any nodes need
-// that can hold so many.
+// moving bounds the time in which all leases are taken, and that in which they are given back: far
+// more than any nodes need that can hold so many.
 func (c Config) moving() time.Duration {
 	return 5*time.Minute + time.Duration(c.Leases)*time.Millisecond
 }
 
-// holding is one run of the scenario Hold: take everything, keep it, give it back. It costs one pointer for each lease,
-// because the memory of the Clients is measured in the same process: names of keys are made when they are needed, and
-// what a sample needs to know stands in the lease.
+// holding is one run of the scenario Hold: take everything, keep it, give it back. It costs one
+// pointer for each lease, because the memory of the Clients is measured in the same process: names
+// of keys are made when they are needed, and what a sample needs to know stands in the lease.
 type holding struct {
 	// set once
 	cfg     Config // as settled
@@ -45,7 +46,8 @@ type holding struct {
 	clients []*lockpipe.Client
 	nodes   []endpoint
 
-	leases   []*lockpipe.Lease // of key i; nil where it was not granted. A chunk belongs to who works on it
+	// Of key i; nil where it was not granted. A chunk belongs to who works on it.
+	leases   []*lockpipe.Lease
 	acquired atomic.Uint64
 
 	mu      sync.Mutex // guards all below while there are callers
@@ -64,11 +66,13 @@ func newHolding(cfg Config, prefix string, clients []*lockpipe.Client, nodes []e
 	return h
 }
 
-// run takes, keeps and gives. An early end of ctx is no error; a key that was not granted is one, and then nothing is kept.
+// run takes, keeps and gives. An early end of ctx is no error; a key that was not granted is one,
+// and then nothing is kept.
 func (h *holding) run(ctx context.Context) (measured, *HoldReport, error) {
 	before, memory, start := costNow(), residentBytes(), time.Now()
 	h.tab.series.start = start
-	stopProgress, stopLooking := h.cfg.progress(start, h.acquired.Load), h.tab.series.follow(lookAt(h.clients))
+	stopProgress, stopLooking := h.cfg.progress(start, h.acquired.Load),
+		h.tab.series.follow(lookAt(h.clients))
 	err := h.take(ctx)
 	taken := time.Now()
 	report := &HoldReport{Leases: int(h.acquired.Load()), TakeS: taken.Sub(start).Seconds()}
@@ -83,14 +87,18 @@ func (h *holding) run(ctx context.Context) (measured, *HoldReport, error) {
 
 	after := costNow()
 	h.tab.hand()
-	m := measured{started: start, elapsed: time.Since(start), acquired: h.acquired.Load(), counts: h.counts}
+	m := measured{
+		started: start, elapsed: time.Since(start), acquired: h.acquired.Load(),
+		counts: h.counts,
+	}
 	m.series = h.tab.series.report(m.elapsed)
 	m.cost = cost{cpu: after.cpu - before.cpu, allocs: after.allocs - before.allocs}
 	m.acquire, m.release = h.acquire.summary(), h.release.summary()
 	return m, report, err
 }
 
-// keep waits for Config.Duration or until ctx ends, and measures meanwhile; memory is the resident set before the first lease.
+// keep waits for Config.Duration or until ctx ends, and measures meanwhile; memory is the resident
+// set before the first lease.
 func (h *holding) keep(ctx context.Context, r *HoldReport, memory int64) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.Duration)
 	defer cancel()

@@ -23,7 +23,8 @@ func briefHold() Config {
 	return cfg
 }
 
-// atOnce has do called once, when all leases of a run are held. The run must last for progressStep at least.
+// atOnce has do called once, when all leases of a run are held. The run must last for progressStep
+// at least.
 func atOnce(cfg *Config, do func()) {
 	var once sync.Once
 	cfg.Progress = func(_ time.Duration, locks uint64) {
@@ -33,7 +34,8 @@ func atOnce(cfg *Config, do func()) {
 	}
 }
 
-// All leases are held far beyond their TTL, live on the nodes all the time, and leave nothing behind.
+// All leases are held far beyond their TTL, live on the nodes all the time, and leave nothing
+// behind.
 func TestHoldKeepsEveryLeaseAlive(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	cfg := briefHold()
@@ -60,7 +62,8 @@ func TestHoldKeepsEveryLeaseAlive(t *testing.T) {
 	}
 }
 
-// What the scenario sets for itself stands in the report, and every lease is extended for longer than the run may last.
+// What the scenario sets for itself stands in the report, and every lease is extended for longer
+// than the run may last.
 func TestHoldSettlesItsConfig(t *testing.T) {
 	cfg := Default(Hold)
 	cfg.Leases, cfg.Clients, cfg.Rate, cfg.Hold, cfg.Keys = 2500, 2, 7, time.Hour, 3
@@ -166,7 +169,8 @@ func TestHoldEndsWhileItTakes(t *testing.T) {
 	require.Zero(t, r.KeepS)
 }
 
-// A key that goes away on a majority while its Client knows nothing of that is dead; on a minority it isn't.
+// A key that goes away on a majority while its Client knows nothing of that is dead; on a minority
+// it isn't.
 func TestHoldFindsDeadLeases(t *testing.T) {
 	for damaged, dead := range map[int]bool{1: false, 2: true} {
 		nodes, cfg := external(t, briefHold())
@@ -199,7 +203,8 @@ func TestHoldCountsLostLeases(t *testing.T) {
 	require.False(t, r.Safe())
 }
 
-// Leases that run out because no quorum answers are lost as well, and neither the sampler nor the run waits for such nodes.
+// Leases that run out because no quorum answers are lost as well, and neither the sampler nor the
+// run waits for such nodes.
 func TestHoldCountsLeasesThatNoQuorumExtends(t *testing.T) {
 	nodes, cfg := external(t, briefHold())
 	cfg.TTL, cfg.Duration = time.Second, 3*time.Second
@@ -211,7 +216,8 @@ func TestHoldCountsLeasesThatNoQuorumExtends(t *testing.T) {
 	require.Zero(t, r.LeftoverKeys)
 }
 
-// A release that is not confirmed in time is asked for again, and counts as released once it is confirmed.
+// A release that is not confirmed in time is asked for again, and counts as released once it is
+// confirmed.
 func TestHoldAsksForReleasesAgain(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	nodes, cfg := external(t, briefHold())

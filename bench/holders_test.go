@@ -43,8 +43,9 @@ func TestHoldersForgetWhatWasDropped(t *testing.T) {
 	require.Zero(t, h.violations.Load())
 }
 
-// A holder that learns of its grant only after it has expired never held the key as far as others can tell: it must
-// neither count as a second holder nor take the slot from the one who holds it now.
+// A holder that learns of its grant only after it has expired never held the key as far as others
+// can tell: it must neither count as a second holder nor take the slot from the one who holds it
+// now.
 func TestHoldersIgnoreAGrantThatCameTooLate(t *testing.T) {
 	h := newHolders(1, time.Now())
 	current := h.claim(0, 1, time.Now().Add(time.Hour))

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// waiting is what one caller of the scenario Hot notes of its calls. It is owned by its worker until the run is over.
+// waiting is what one caller of the scenario Hot notes of its calls. It is owned by its worker
+// until the run is over.
 type waiting struct {
 	granted latency       // of the calls that were granted
 	longest time.Duration // of all calls, those too that the end of the run cut off
@@ -33,8 +34,8 @@ func newHotReport(workers []*worker) *HotReport {
 	return r
 }
 
-// fairness returns the standard deviation and the least of the locks of all callers, each over their mean. Both are 0 where
-// there are no locks.
+// fairness returns the standard deviation and the least of the locks of all callers, each over
+// their mean. Both are 0 where there are no locks.
 func fairness(locks []uint64) (cv, minShare float64) {
 	var sum, squares float64
 	for _, n := range locks {

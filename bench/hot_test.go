@@ -23,10 +23,12 @@ func briefHot() Config {
 // queue is a lock service that serves first whoever came first.
 func queue() (grant, free func([]string) error) {
 	key := make(chan struct{}, 1)
-	return func([]string) error { key <- struct{}{}; return nil }, func([]string) error { <-key; return nil }
+	return func([]string) error { key <- struct{}{}; return nil },
+		func([]string) error { <-key; return nil }
 }
 
-// Callers that queue for one key have waits, counts and shares in the report, with one Client and with one for each.
+// Callers that queue for one key have waits, counts and shares in the report, with one Client and
+// with one for each.
 func TestHotReportsWaitsAndShares(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, clients := range []int{1, 8} {
@@ -43,9 +45,11 @@ func TestHotReportsWaitsAndShares(t *testing.T) {
 		require.LessOrEqual(t, r.WaitMs.Max, r.MaxWaitMs*1.001, "three digits")
 		require.LessOrEqual(t, r.MinShare, 1.0)
 		require.GreaterOrEqual(t, r.LocksPerCallerCV, 0.0)
-		require.GreaterOrEqual(t, r.AttemptsPerLock*float64(r.Acquired)+float64(r.Handovers)+0.5, float64(r.Acquired),
+		require.GreaterOrEqual(t, r.AttemptsPerLock*float64(r.Acquired)+float64(r.Handovers)+0.5,
+			float64(r.Acquired),
 			"a lock is granted by the nodes or handed over")
-		require.LessOrEqual(t, float64(r.SplitVotes), r.AttemptsPerLock*float64(r.Acquired)+0.5, "a split vote was an attempt")
+		require.LessOrEqual(t, float64(r.SplitVotes), r.AttemptsPerLock*float64(r.Acquired)+0.5,
+			"a split vote was an attempt")
 	}
 }
 
@@ -85,7 +89,8 @@ func TestHotMeasuresAFairQueue(t *testing.T) {
 	})
 }
 
-// A caller that is never served is seen in the share and in the longest wait, though it was granted nothing.
+// A caller that is never served is seen in the share and in the longest wait, though it was granted
+// nothing.
 func TestHotShowsACallerThatStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Default(Hot)

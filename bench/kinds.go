@@ -13,7 +13,8 @@ import (
 // maxKinds bounds the memory for kinds of errors, whatever servers say.
 const maxKinds = 64
 
-// kinds counts calls by what went wrong in them: a call counts once for each kind. Owned by one worker; the zero value is ready.
+// kinds counts calls by what went wrong in them: a call counts once for each kind. Owned by one
+// worker; the zero value is ready.
 type kinds map[string]uint64
 
 // note counts the kinds of one call's error.
@@ -52,8 +53,8 @@ func (k *kinds) add(from kinds) {
 	}
 }
 
-// kind is an error without what differs from one node or moment to another: the first word of a server's answer, or the innermost
-// text up to the first number or detail.
+// kind is an error without what differs from one node or moment to another: the first word of a
+// server's answer, or the innermost text up to the first number or detail.
 func kind(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -76,5 +77,6 @@ func kind(err error) string {
 
 // broken tells that a connection was there and has ended.
 func broken(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

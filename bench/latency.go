@@ -17,18 +17,20 @@ const (
 type latency struct{ histogram *hdrhistogram.Histogram }
 
 func newLatency() latency {
-	return latency{hdrhistogram.New(int64(minLatency/time.Microsecond), int64(maxLatency/time.Microsecond), latencyPrec)}
+	return latency{hdrhistogram.New(int64(minLatency/time.Microsecond),
+		int64(maxLatency/time.Microsecond), latencyPrec)}
 }
 
 func (l latency) record(d time.Duration) {
 	d = min(max(d.Round(time.Microsecond), minLatency), maxLatency)
-	_ = l.histogram.RecordValue(int64(d / time.Microsecond)) // an error means out of range, which d is not
+	// An error means out of range, which d is not.
+	_ = l.histogram.RecordValue(int64(d / time.Microsecond))
 }
 
 func (l latency) merge(from latency) { l.histogram.Merge(from.histogram) }
 
-// Latency is a distribution in milliseconds, precise to three digits, from 1 microsecond to 60 seconds. It is all zero
-// where nothing was measured.
+// Latency is a distribution in milliseconds, precise to three digits, from 1 microsecond to 60
+// seconds. It is all zero where nothing was measured.
 type Latency struct {
 	// P50 is the median: half of the calls took no longer.
 	P50 float64 `json:"p50"`
@@ -45,7 +47,10 @@ type Latency struct {
 }
 
 func (l latency) summary() Latency {
-	at := func(percentile float64) float64 { return float64(l.histogram.ValueAtPercentile(percentile)) / 1000 }
+	at := func(percentile float64) float64 {
+		return float64(l.histogram.ValueAtPercentile(
+			percentile)) / 1000
+	}
 	return Latency{
 		P50:  at(50),
 		P90:  at(90),

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Workers' histograms add up to one distribution in milliseconds, and values out of range count at its ends.
+// Workers' histograms add up to one distribution in milliseconds, and values out of range count at
+// its ends.
 func TestLatenciesMerge(t *testing.T) {
 	a, b, sum := newLatency(), newLatency(), newLatency()
 	for i := range 500 {

@@ -14,7 +14,8 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// fakeTaker is a caller of an imaginary lock service: each call takes some time, and is granted what grant says.
+// fakeTaker is a caller of an imaginary lock service: each call takes some time, and is granted
+// what grant says.
 type fakeTaker struct {
 	cost  time.Duration
 	grant func(names []string) error // nil: everything is granted
@@ -54,7 +55,8 @@ func pass(d time.Duration) {
 	}
 }
 
-// lockTable is a correct lock service for fake takers: one holder a key, who keeps it until the release.
+// lockTable is a correct lock service for fake takers: one holder a key, who keeps it until the
+// release.
 type lockTable struct {
 	mu   sync.Mutex
 	held map[string]bool // guarded by mu
@@ -84,7 +86,8 @@ func newVirtualLoad(cfg Config, newTaker func(worker int) taker) *load {
 	return l
 }
 
-// A service that grants a key twice is found out, and one that does not is not accused. Both see the same callers.
+// A service that grants a key twice is found out, and one that does not is not accused. Both see
+// the same callers.
 func TestLoadDetectsAServiceThatGrantsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Default(Single)
@@ -92,7 +95,10 @@ func TestLoadDetectsAServiceThatGrantsTwice(t *testing.T) {
 
 		table := &lockTable{held: make(map[string]bool)}
 		correct := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{cost: time.Millisecond, ttl: time.Minute, grant: table.grant, free: table.free}
+			return &fakeTaker{
+				cost: time.Millisecond, ttl: time.Minute, grant: table.grant,
+				free: table.free,
+			}
 		}).run(t.Context())
 		require.Zero(t, correct.violated)
 		require.NotZero(t, correct.acquired)
@@ -114,33 +120,38 @@ func TestLoadDetectsOneDoubledGrant(t *testing.T) {
 		table := &lockTable{held: make(map[string]bool)}
 		doubled := false
 		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{cost: time.Millisecond, ttl: time.Minute, free: table.free, grant: func(names []string) error {
-				err := table.grant(names)
-				table.mu.Lock()
-				defer table.mu.Unlock()
-				if err != nil && !doubled {
-					doubled = true
-					return nil
-				}
-				return err
-			}}
+			return &fakeTaker{
+				cost: time.Millisecond, ttl: time.Minute, free: table.free,
+				grant: func(names []string) error {
+					err := table.grant(names)
+					table.mu.Lock()
+					defer table.mu.Unlock()
+					if err != nil && !doubled {
+						doubled = true
+						return nil
+					}
+					return err
+				},
+			}
 		}).run(t.Context())
 		require.NotZero(t, m.violated)
 	})
 }
 
-// In an open loop a call's latency counts from when it was due, so the time it waited for a free caller is in it; and
-// calls that never found one are told.
+// In an open loop a call's latency counts from when it was due, so the time it waited for a free
+// caller is in it; and calls that never found one are told.
 func TestOpenLoopCountsFromWhenACallWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Default(Single)
 		cfg.Callers, cfg.Rate, cfg.Duration = 1, 100, 1995*time.Millisecond
-		// Each round takes 20 ms and one is due every 10 ms: round n is due at 10n, starts at 20n and is granted at 20n+10.
+		// Each round takes 20 ms and one is due every 10 ms: round n is due at 10n, starts at 20n
+		// and is granted at 20n+10.
 		m := newVirtualLoad(cfg, func(int) taker {
 			return &fakeTaker{cost: 10 * time.Millisecond, ttl: time.Minute}
 		}).run(t.Context())
 		require.EqualValues(t, 100, m.acquired)
-		require.InEpsilon(t, 99*10+10, m.acquire.Max, 0.002, "round 99 was due at 990 ms and granted at 1990 ms")
+		require.InEpsilon(t, 99*10+10, m.acquire.Max, 0.002,
+			"round 99 was due at 990 ms and granted at 1990 ms")
 		require.InEpsilon(t, 49*10+10, m.acquire.P50, 0.002)
 		require.InEpsilon(t, 10, m.release.Max, 0.002)
 		require.EqualValues(t, 100, m.unserved, "200 were due")
@@ -165,7 +176,8 @@ func TestOpenLoopKeepsToItsTimetable(t *testing.T) {
 func TestClosedLoopCallsAgainWhenDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Default(Batch)
-		cfg.Callers, cfg.Keys, cfg.Batch, cfg.Duration, cfg.Hold = 2, 1000, 50, 993*time.Millisecond, 3*time.Millisecond
+		cfg.Callers, cfg.Keys, cfg.Batch, cfg.Duration, cfg.Hold = 2, 1000, 50,
+			993*time.Millisecond, 3*time.Millisecond
 		m := newVirtualLoad(cfg, func(worker int) taker {
 			return &fakeTaker{cost: time.Millisecond, ttl: time.Minute}
 		}).run(t.Context())
@@ -201,7 +213,8 @@ func TestCutOffTakeIsNotCounted(t *testing.T) {
 		m := newVirtualLoad(cfg, func(int) taker {
 			return &fakeTaker{ttl: time.Minute, grant: func([]string) error {
 				cancel()
-				return fmt.Errorf("waited for a holder (%w): %w", lockpipe.ErrHeld, context.Canceled)
+				return fmt.Errorf("waited for a holder (%w): %w", lockpipe.ErrHeld,
+					context.Canceled)
 			}}
 		}).run(ctx)
 		require.Equal(t, counts{}, m.counts)
@@ -209,7 +222,8 @@ func TestCutOffTakeIsNotCounted(t *testing.T) {
 	})
 }
 
-// A release that was not confirmed in time is asked for again, and counts as released once it is confirmed.
+// A release that was not confirmed in time is asked for again, and counts as released once it is
+// confirmed.
 func TestUnconfirmedReleaseIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Default(Single)
@@ -229,15 +243,22 @@ func TestUnconfirmedReleaseIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// A release that is never confirmed is given up when the lease's time has passed, and told as an error.
+// A release that is never confirmed is given up when the lease's time has passed, and told as an
+// error.
 func TestUnconfirmedReleaseEndsWithTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Default(Single)
 		cfg.Callers, cfg.Duration = 1, 50*time.Millisecond
 		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{cost: time.Millisecond, ttl: time.Second, free: func([]string) error { return lockpipe.ErrNoQuorum }}
+			return &fakeTaker{
+				cost: time.Millisecond, ttl: time.Second,
+				free: func([]string) error { return lockpipe.ErrNoQuorum },
+			}
 		}).run(t.Context())
-		require.Equal(t, counts{errors: 1, firstError: lockpipe.ErrNoQuorum, kinds: kinds{"no quorum": 1}}, m.counts)
+		require.Equal(t, counts{
+			errors: 1, firstError: lockpipe.ErrNoQuorum,
+			kinds: kinds{"no quorum": 1},
+		}, m.counts)
 		require.InDelta(t, time.Second, m.elapsed, float64(2*releasePause))
 	})
 }
@@ -255,10 +276,12 @@ func TestOutcomesAreCountedInKeys(t *testing.T) {
 	require.ErrorIs(t, c.firstError, unknown)
 	c.firstError = nil
 	want := kinds{"no quorum": 2, "no such thing": 1} // of calls, not of keys
-	require.Equal(t, counts{released: 5, refused: 3, noQuorum: 3, expired: 5, lost: 5, errors: 3 + 5, kinds: want}, c)
+	require.Equal(t, counts{released: 5, refused: 3, noQuorum: 3, expired: 5, lost: 5, errors: 3 +
+		5, kinds: want}, c)
 }
 
-// A fence that is not above those before it is counted, for each key, unless its lease is over by then.
+// A fence that is not above those before it is counted, for each key, unless its lease is over by
+// then.
 func TestFencesThatGoBackAreCounted(t *testing.T) {
 	for _, c := range []struct {
 		ttl    time.Duration
@@ -272,7 +295,8 @@ func TestFencesThatGoBackAreCounted(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := Default(Batch)
-			cfg.Callers, cfg.Keys, cfg.Batch, cfg.Fencing, cfg.Duration = 1, 2, 2, true, 10*time.Second
+			cfg.Callers, cfg.Keys, cfg.Batch, cfg.Fencing, cfg.Duration = 1, 2, 2, true,
+				10*time.Second
 			l := newVirtualLoad(cfg, func(int) taker {
 				next := 0
 				return &fakeTaker{cost: time.Second, ttl: c.ttl, fence: func() int64 {

@@ -66,8 +66,10 @@ func (n nodeLook) since(before nodeLook) nodeLook {
 
 func combined(a, b lockpipe.NodeFailures, by func(a, b uint64) uint64) lockpipe.NodeFailures {
 	return lockpipe.NodeFailures{
-		Timeout: by(a.Timeout, b.Timeout), Connection: by(a.Connection, b.Connection), Down: by(a.Down, b.Down),
-		Quarantined: by(a.Quarantined, b.Quarantined), Server: by(a.Server, b.Server), Protocol: by(a.Protocol, b.Protocol),
+		Timeout: by(a.Timeout, b.Timeout), Connection: by(a.Connection, b.Connection),
+		Down:        by(a.Down, b.Down),
+		Quarantined: by(a.Quarantined, b.Quarantined), Server: by(a.Server, b.Server),
+		Protocol: by(a.Protocol, b.Protocol),
 		DataLoss: by(a.DataLoss, b.DataLoss), QueuedTooLong: by(a.QueuedTooLong, b.QueuedTooLong),
 		Overloaded: by(a.Overloaded, b.Overloaded),
 	}
@@ -89,8 +91,8 @@ func (p *span) addNodes(more []nodeLook) {
 	}
 }
 
-// follow looks at the Clients now and then, until the function that it returns is called, and once then. What is counted between two looks
-// belongs to the interval in which the first of them was.
+// follow looks at the Clients now and then, until the function that it returns is called, and once
+// then. What is counted between two looks belongs to the interval in which the first of them was.
 func (s *series) follow(look func() look) (stop func()) {
 	if look == nil {
 		return func() {}
@@ -149,8 +151,12 @@ func (s *series) nodes() (told []NodeSeries) {
 	}
 	for i, n := range whole.nodes {
 		r := NodeSeries{
-			Node: n.address, Flushes: n.flushes, Operations: n.operations, Connects: n.connects, Disconnects: n.disconnects,
-			FlushMs: Spread{Calls: n.trips.Total(), P50: quantile(n, 0.5), P90: quantile(n, 0.9), P99: quantile(n, 0.99), Max: quantile(n, 1)},
+			Node: n.address, Flushes: n.flushes, Operations: n.operations, Connects: n.connects,
+			Disconnects: n.disconnects,
+			FlushMs: Spread{
+				Calls: n.trips.Total(), P50: quantile(n, 0.5), P90: quantile(n, 0.9),
+				P99: quantile(n, 0.99), Max: quantile(n, 1),
+			},
 		}
 		for reason, count := range n.failures.All() {
 			if count > 0 {

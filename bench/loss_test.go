@@ -16,15 +16,17 @@ import (
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
-// BenchmarkLossNotice is how long after its deadline a lease that nobody extends is told to be over: by the channel of its
-// context, and by OnLost. So many leases are held at once, of 1 to 2 s. One op is one lease.
+// BenchmarkLossNotice is how long after its deadline a lease that nobody extends is told to be
+// over: by the channel of its context, and by OnLost. So many leases are held at once, of 1 to 2 s.
+// One op is one lease.
 func BenchmarkLossNotice(b *testing.B) {
 	nodes := lockpipetest.StartRealT(b, 3)
 	for _, leases := range []int{1000, 10_000} {
 		b.Run(fmt.Sprintf("leases=%d", leases), func(b *testing.B) {
 			done, told := newNotices(), newNotices()
 			client, err := lockpipe.New(lockpipe.Config{
-				Nodes: nodes.URLs(), NodeTimeout: time.Second, Logger: slog.New(slog.DiscardHandler),
+				Nodes: nodes.URLs(), NodeTimeout: time.Second,
+				Logger: slog.New(slog.DiscardHandler),
 				OnLost: func(l *lockpipe.Lease, _ error) { told.late(l.Key()) },
 			})
 			require.NoError(b, err)
@@ -34,7 +36,8 @@ func BenchmarkLossNotice(b *testing.B) {
 				for range min(leases, b.N-n) {
 					n++
 					key := prefix + strconv.Itoa(n)
-					l, err := client.TryAcquire(b.Context(), key, lockpipe.WithTTL(time.Second+mathrand.N(time.Second)))
+					l, err := client.TryAcquire(b.Context(), key, lockpipe.WithTTL(time.Second+
+						mathrand.N(time.Second)))
 					require.NoError(b, err)
 					done.expect(key, l.Until())
 					told.expect(key, l.Until())

@@ -6,7 +6,8 @@ import (
 	"strconv"
 )
 
-// residentBytes returns the size of this process's resident set, without that of its children, or 0 where it cannot be told.
+// residentBytes returns the size of this process's resident set, without that of its children, or 0
+// where it cannot be told.
 func residentBytes() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// coarse is how much too late a timer of the runtime may be in an idle process on Linux, where it waits in whole
-// milliseconds, and somewhat more. A lock takes a fraction of that.
+// coarse is how much too late a timer of the runtime may be in an idle process on Linux, where it
+// waits in whole milliseconds, and somewhat more. A lock takes a fraction of that.
 const coarse = 1500 * time.Microsecond
 
 // nap sleeps on a thread of its own, to within the kernel's timer slack of 50 microseconds.

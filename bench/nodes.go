@@ -43,7 +43,8 @@ func parseNodes(text string) (nodePlan, error) {
 		url = strings.TrimSpace(url)
 		node, err := parseEndpoint(url)
 		if err != nil {
-			remedy := err.Error() + "; give local:N, inprocess:N, or URLs such as redis://host:6379 with commas between them, and %2C for one in a password"
+			remedy := err.Error() + "; give local:N, inprocess:N, or URLs such as " +
+				"redis://host:6379 with commas between them, and %2C for one in a password"
 			shown := redacted(url)
 			if shown == url && strings.ContainsAny(text, "@?#") { // it may be a piece of a password
 				shown = fmt.Sprintf("entry %d", len(plan.urls)+1)

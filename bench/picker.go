@@ -10,11 +10,14 @@ type picker struct {
 
 // newPicker gives each worker a sequence of its own that depends on nothing but the seed.
 func newPicker(seed uint64, worker int) picker {
-	return picker{random: rand.New(rand.NewPCG(seed, uint64(worker))), taken: make(map[int]struct{})}
+	return picker{
+		random: rand.New(rand.NewPCG(seed, uint64(worker))),
+		taken:  make(map[int]struct{}),
+	}
 }
 
-// pick fills chosen with distinct numbers below n; every set of them is equally likely (Floyd's algorithm). len(chosen)
-// is at most n.
+// pick fills chosen with distinct numbers below n; every set of them is equally likely (Floyd's
+// algorithm). len(chosen) is at most n.
 func (p *picker) pick(chosen []int, n int) {
 	if len(chosen) == 1 {
 		chosen[0] = p.random.IntN(n)

@@ -9,7 +9,13 @@ import (
 
 // A call's keys are distinct and inside the key space, also where a call takes all of it.
 func TestPickedKeysAreDistinct(t *testing.T) {
-	for _, space := range []struct{ chosen, keys int }{{1, 1}, {1, 9}, {5, 5}, {5, 6}, {100, 1000}} {
+	for _, space := range []struct{ chosen, keys int }{
+		{1, 1},
+		{1, 9},
+		{5, 5},
+		{5, 6},
+		{100, 1000},
+	} {
 		p := newPicker(1, 0)
 		chosen := make([]int, space.chosen)
 		for range 200 {

@@ -9,7 +9,8 @@ import (
 const (
 	// answerTimeout is how long a node may take for one look, with connecting where that is needed.
 	answerTimeout = time.Second
-	// awayPause is how long a node that did not answer is left alone. Questions meanwhile are unanswered at once.
+	// awayPause is how long a node that did not answer is left alone. Questions meanwhile are
+	// unanswered at once.
 	awayPause = time.Second
 	// maxQuestions is how many questions wait for one node; one more is unanswered at once.
 	maxQuestions = 4 * samplers
@@ -29,8 +30,8 @@ type answer struct {
 	answered bool   // false where the node gave no answer
 }
 
-// prober asks one node, over a connection of its own, one question after the other. A node that hangs costs its
-// prober answerTimeout, and nobody else anything.
+// prober asks one node, over a connection of its own, one question after the other. A node that
+// hangs costs its prober answerTimeout, and nobody else anything.
 type prober struct {
 	node      endpoint
 	ttl       time.Duration // the longest that a key may have to live

@@ -2,9 +2,9 @@ package bench
 
 import "time"
 
-// Report is what a run came to. Locks are counted in keys: a lease over 100 keys is 100 acquired and 100 released.
-// Acquired = Released + Expired + Lost + those of Errors that are releases. Calls that the end of the run cut off while
-// they waited are in none of the counts.
+// Report is what a run came to. Locks are counted in keys: a lease over 100 keys is 100 acquired
+// and 100 released. Acquired = Released + Expired + Lost + those of Errors that are releases. Calls
+// that the end of the run cut off while they waited are in none of the counts.
 type Report struct {
 	// Version is that of lockpipe, as the build recorded it.
 	Version string `json:"version"`
@@ -24,43 +24,55 @@ type Report struct {
 	Released uint64 `json:"released"`
 	// Refused is how many keys were asked for and held by another.
 	Refused uint64 `json:"refused"`
-	// NoQuorum is how many keys were asked for and not granted for any other reason than that somebody held them.
+	// NoQuorum is how many keys were asked for and not granted for any other reason than that
+	// somebody held them.
 	NoQuorum uint64 `json:"no_quorum"`
-	// Expired is how many keys were granted for a time that had run out when they were to be released.
+	// Expired is how many keys were granted for a time that had run out when they were to be
+	// released.
 	Expired uint64 `json:"expired"`
-	// Lost is how many keys were granted and then found gone before their time had run out. In the scenario Hold it is how
-	// many leases ended before their release, by either way, and Expired is 0.
+	// Lost is how many keys were granted and then found gone before their time had run out. In the
+	// scenario Hold it is how many leases ended before their release, by either way, and Expired is
+	// 0.
 	Lost uint64 `json:"lost"`
-	// Errors is how many keys were in calls that failed in another way, and in releases that were not confirmed.
+	// Errors is how many keys were in calls that failed in another way, and in releases that were
+	// not confirmed.
 	Errors uint64 `json:"errors"`
 	// FirstError is the text of one of them.
 	FirstError string `json:"first_error,omitempty"`
 	// Unserved is how many calls of an open loop were due and found no caller free before the end.
 	Unserved uint64 `json:"unserved"`
-	// Violations is how often a key was granted to a caller while another caller's lease on it was valid and not released.
+	// Violations is how often a key was granted to a caller while another caller's lease on it was
+	// valid and not released.
 	Violations uint64 `json:"violations"`
-	// FenceRegressions is, with fencing, how often a valid lease on a key had a fence that was not above those of all leases on it before.
+	// FenceRegressions is, with fencing, how often a valid lease on a key had a fence that was not
+	// above those of all leases on it before.
 	FenceRegressions uint64 `json:"fence_regressions"`
-	// LeftoverKeys is how many keys of this run the nodes still had after the Clients were closed, added up over the nodes.
+	// LeftoverKeys is how many keys of this run the nodes still had after the Clients were closed,
+	// added up over the nodes.
 	LeftoverKeys int `json:"leftover_keys"`
 	// LocksPerS is Acquired per second of DurationS.
 	LocksPerS float64 `json:"locks_per_s"`
-	// AcquireMs is how long the calls took that were granted at least one key, in an open loop from when they were due.
+	// AcquireMs is how long the calls took that were granted at least one key, in an open loop from
+	// when they were due.
 	AcquireMs Latency `json:"acquire_ms"`
 	// ReleaseMs is how long their releases took, in an open loop too.
 	ReleaseMs Latency `json:"release_ms"`
-	// ClientCPUUsPerLock is the CPU time in microseconds that this process spent from the first call until the last
-	// release, per key acquired. Choosing keys and keeping the books is in it, and with backend "in-process" so are the nodes.
+	// ClientCPUUsPerLock is the CPU time in microseconds that this process spent from the first
+	// call until the last release, per key acquired. Choosing keys and keeping the books is in it,
+	// and with backend "in-process" so are the nodes.
 	ClientCPUUsPerLock float64 `json:"client_cpu_us_per_lock"`
-	// AllocsPerLock is the number of allocations in the same time, of the same work, per key acquired.
+	// AllocsPerLock is the number of allocations in the same time, of the same work, per key
+	// acquired.
 	AllocsPerLock float64 `json:"allocs_per_lock"`
 	// OpsPerFlush is how many lock operations shared one trip to a node, on average over the nodes.
 	OpsPerFlush float64 `json:"ops_per_flush"`
-	// ErrorsByKind counts calls, releases included, that failed for another reason than a holder, by what was wrong: the first word of
-	// a node's answer, or a short text. A call counts once for each kind that its nodes told of.
+	// ErrorsByKind counts calls, releases included, that failed for another reason than a holder,
+	// by what was wrong: the first word of a node's answer, or a short text. A call counts once for
+	// each kind that its nodes told of.
 	ErrorsByKind map[string]uint64 `json:"errors_by_kind,omitempty"`
-	// GoroutinesBefore is how many goroutines there were before the Clients were made, GoroutinesMost the most at once during the load,
-	// callers included, and GoroutinesAfter how many there were after the Clients were closed.
+	// GoroutinesBefore is how many goroutines there were before the Clients were made,
+	// GoroutinesMost the most at once during the load, callers included, and GoroutinesAfter how
+	// many there were after the Clients were closed.
 	GoroutinesBefore int `json:"goroutines_before"`
 	GoroutinesMost   int `json:"goroutines_most"`
 	GoroutinesAfter  int `json:"goroutines_after"`
@@ -76,9 +88,11 @@ type Report struct {
 	*HotReport
 }
 
-// ReportConfig is the Config of a run, as far as it can be repeated. Nodes has neither users nor passwords.
+// ReportConfig is the Config of a run, as far as it can be repeated. Nodes has neither users nor
+// passwords.
 type ReportConfig struct {
-	// Nodes is "local:N", "inprocess:N", or the addresses of external nodes with commas between them.
+	// Nodes is "local:N", "inprocess:N", or the addresses of external nodes with commas between
+	// them.
 	Nodes string `json:"nodes"`
 	// Callers is how many goroutines called at once.
 	Callers int `json:"callers"`
@@ -88,13 +102,16 @@ type ReportConfig struct {
 	DurationS float64 `json:"duration_s"`
 	// Rate is calls a second, or 0 for a closed loop.
 	Rate float64 `json:"rate"`
-	// Keys is the size of the key space: in the scenario Hot the number of hot keys, in Hold that of leases.
+	// Keys is the size of the key space: in the scenario Hot the number of hot keys, in Hold that
+	// of leases.
 	Keys int `json:"keys"`
 	// Batch is the number of keys a call: 1 in the scenarios Single and Hot.
 	Batch int `json:"batch"`
-	// HoldMs is how long a caller kept what it was granted, in milliseconds: in the scenario Hold the duration.
+	// HoldMs is how long a caller kept what it was granted, in milliseconds: in the scenario Hold
+	// the duration.
 	HoldMs float64 `json:"hold_ms"`
-	// AutoExtendMs is for how long, at most, the Clients extended each lease by themselves, in milliseconds.
+	// AutoExtendMs is for how long, at most, the Clients extended each lease by themselves, in
+	// milliseconds.
 	AutoExtendMs float64 `json:"auto_extend_ms"`
 	// Fencing is whether every lock was taken with fencing.
 	Fencing bool `json:"fencing,omitempty"`
@@ -109,8 +126,9 @@ type ReportConfig struct {
 	Prefix string `json:"prefix"`
 }
 
-// Safe reports whether the run showed neither two holders of one key at once nor a key that was left behind, nor a fence that was not
-// above those before it, nor, in the scenario Hold, a lease that was lost or dead.
+// Safe reports whether the run showed neither two holders of one key at once nor a key that was
+// left behind, nor a fence that was not above those before it, nor, in the scenario Hold, a lease
+// that was lost or dead.
 func (r *Report) Safe() bool {
 	kept := r.HoldReport == nil || r.Lost == 0 && r.Dead == 0
 	return kept && r.Violations == 0 && r.FenceRegressions == 0 && r.LeftoverKeys == 0

@@ -1,5 +1,6 @@
-// Package bench puts load on lockpipe and checks what comes of it: Run takes a Config and returns a Report; it prints
-// nothing. The command loadgen is its face. The package's own benchmarks are for `go test -bench . ./bench`.
+// Package bench puts load on lockpipe and checks what comes of it: Run takes a Config and returns a
+// Report; it prints nothing. The command loadgen is its face. The package's own benchmarks are for
+// `go test -bench . ./bench`.
 package bench
 
 import (
@@ -19,8 +20,8 @@ import (
 )
 
 const (
-	// readyTimeout is how long a run waits for each Client until it was granted its first lock: long enough for a machine that is busy with
-	// other things.
+	// readyTimeout is how long a run waits for each Client until it was granted its first lock:
+	// long enough for a machine that is busy with other things.
 	readyTimeout = 15 * time.Second
 	// abandonTimeout is how long a run that cannot start waits for its Clients' releases.
 	abandonTimeout = time.Second
@@ -30,13 +31,14 @@ const (
 	scanTimeout = time.Minute
 )
 
-// Run starts or connects to the nodes, lets the callers call for Config.Duration or until ctx ends, releases
-// everything, and looks for what was left behind. When ctx ends early, that is no error.
+// Run starts or connects to the nodes, lets the callers call for Config.Duration or until ctx ends,
+// releases everything, and looks for what was left behind. When ctx ends early, that is no error.
 //
-// An error without a Report means that no call was made: a *ConfigError, or nodes that could not be started or did not
-// grant a first lock. An error beside a Report means that its LeftoverKeys is not the whole truth, because a Client could
-// not finish its releases or a node could not be searched, that a node it started did not stop, that a fault could not happen, or that the scenario Hold
-// was not granted every lease, and so kept none.
+// An error without a Report means that no call was made: a *ConfigError, or nodes that could not be
+// started or did not grant a first lock. An error beside a Report means that its LeftoverKeys is
+// not the whole truth, because a Client could not finish its releases or a node could not be
+// searched, that a node it started did not stop, that a fault could not happen, or that the
+// scenario Hold was not granted every lease, and so kept none.
 func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -51,7 +53,10 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	}
 	defer func() { err = errors.Join(err, plan.close()) }()
 	if cfg.Faults != "" && plan.backend() != "redis-server" {
-		return nil, &ConfigError{Field: "Faults", Value: cfg.Faults, Remedy: "faults need a redis-server on the PATH; install it"}
+		return nil, &ConfigError{
+			Field: "Faults", Value: cfg.Faults,
+			Remedy: "faults need a redis-server on the PATH; install it",
+		}
 	}
 	if cfg.Faults != "" {
 		plan.routes = &routes{}
@@ -84,9 +89,12 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 }
 
 // observe makes the load, and the faults beside it, and enters what came of them.
-func (r *Report) observe(ctx context.Context, cfg Config, clients []*lockpipe.Client, plan nodePlan) error {
+func (r *Report) observe(ctx context.Context, cfg Config, clients []*lockpipe.Client,
+	plan nodePlan,
+) error {
 	run := prepare(cfg, r.Config.Prefix, clients, plan.endpoints)
-	endFaults, err := cfg.startFaults(ctx, plan) // at last, as its times are told from the first call
+	// At last, as its times are told from the first call.
+	endFaults, err := cfg.startFaults(ctx, plan)
 	if err != nil {
 		return err
 	}
@@ -96,7 +104,8 @@ func (r *Report) observe(ctx context.Context, cfg Config, clients []*lockpipe.Cl
 	var faultErr error
 	r.FaultReport, faultErr = endFaults()
 	after := sumStats(clients)
-	r.OpsPerFlush = per(float64(after.Operations-before.Operations), float64(after.Flushes-before.Flushes))
+	r.OpsPerFlush = per(float64(after.Operations-before.Operations),
+		float64(after.Flushes-before.Flushes))
 	r.fill(m)
 	r.HoldReport = hold
 	if r.HotReport != nil {
@@ -105,8 +114,9 @@ func (r *Report) observe(ctx context.Context, cfg Config, clients []*lockpipe.Cl
 	return errors.Join(runErr, faultErr)
 }
 
-// search counts what the run has left on the nodes. Where there were faults and something is found, it is looked for
-// again a second after the longest TTL: Clients may give up releases that nodes could not answer, but nothing may outlive that.
+// search counts what the run has left on the nodes. Where there were faults and something is found,
+// it is looked for again a second after the longest TTL: Clients may give up releases that nodes
+// could not answer, but nothing may outlive that.
 func (r *Report) search(ctx context.Context, cfg Config, nodes []endpoint) (err error) {
 	r.LeftoverKeys, err = leftoverKeys(ctx, nodes, r.Config.Prefix)
 	if r.FaultReport == nil {
@@ -119,26 +129,34 @@ func (r *Report) search(ctx context.Context, cfg Config, nodes []endpoint) (err 
 	return err
 }
 
-// prepare makes all that a scenario needs before its first call, and returns the part of the run that the scenario makes.
-func prepare(cfg Config, prefix string, clients []*lockpipe.Client, nodes []endpoint) func(context.Context) (measured, *HoldReport, error) {
+// prepare makes all that a scenario needs before its first call, and returns the part of the run
+// that the scenario makes.
+func prepare(cfg Config, prefix string, clients []*lockpipe.Client,
+	nodes []endpoint,
+) func(context.Context) (measured, *HoldReport, error) {
 	if cfg.Scenario == Hold {
 		return newHolding(cfg, prefix, clients, nodes).run
 	}
-	l := newLoad(cfg, prefix, func(worker int) taker { return newTaker(cfg, clients[worker%len(clients)]) })
+	l := newLoad(cfg, prefix, func(worker int) taker {
+		return newTaker(cfg,
+			clients[worker%len(clients)])
+	})
 	l.look = lookAt(clients)
 	return func(ctx context.Context) (measured, *HoldReport, error) { return l.run(ctx), nil, nil }
 }
 
-// connect makes the Clients and has each take and release one lock, so that connecting is not measured, and nodes that
-// cannot be used are found at once. It makes a Client when the one before is connected: on a busy machine, handshakes of
-// many Clients at once would time out together, again and again. The prefix is part of the keys' names and not of the Clients' configuration: so runs
-// leave no companion keys of their own on external nodes, but with fencing.
+// connect makes the Clients and has each take and release one lock, so that connecting is not
+// measured, and nodes that cannot be used are found at once. It makes a Client when the one before
+// is connected: on a busy machine, handshakes of many Clients at once would time out together,
+// again and again. The prefix is part of the keys' names and not of the Clients' configuration: so
+// runs leave no companion keys of their own on external nodes, but with fencing.
 func connect(
 	ctx context.Context, cfg Config, plan nodePlan, prefix string,
 ) ([]*lockpipe.Client, error) {
 	var clients []*lockpipe.Client
 	fail := func(err error) ([]*lockpipe.Client, error) {
-		_ = closeClients(context.WithoutCancel(ctx), clients, abandonTimeout) // err says what is wrong
+		// Err says what is wrong.
+		_ = closeClients(context.WithoutCancel(ctx), clients, abandonTimeout)
 		return nil, err
 	}
 	for i := range cfg.Clients {
@@ -147,7 +165,10 @@ func connect(
 			Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
-			return fail(&ConfigError{Field: "Nodes", Value: redactedAll(plan.urls), Remedy: err.Error()})
+			return fail(&ConfigError{
+				Field: "Nodes", Value: redactedAll(plan.urls),
+				Remedy: err.Error(),
+			})
 		}
 		clients = append(clients, client)
 		if err := cfg.register(client, i); err != nil {
@@ -172,8 +193,9 @@ func (c Config) register(client *lockpipe.Client, number int) error {
 	return nil
 }
 
-// takeOne takes and releases one lock. As an acquire is tried again until ctx ends, a release is asked for again: that nodes were late
-// once does not say that they can't be used. What has run out meanwhile needs no release.
+// takeOne takes and releases one lock. As an acquire is tried again until ctx ends, a release is
+// asked for again: that nodes were late once does not say that they can't be used. What has run out
+// meanwhile needs no release.
 func takeOne(ctx context.Context, client *lockpipe.Client, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -223,8 +245,8 @@ func sumStats(clients []*lockpipe.Client) (sum lockpipe.Stats) {
 	return sum
 }
 
-// leftoverKeys counts the keys with the prefix on all nodes. Where a node could not be searched, the error says so and
-// the count is that of the others.
+// leftoverKeys counts the keys with the prefix on all nodes. Where a node could not be searched,
+// the error says so and the count is that of the others.
 func leftoverKeys(ctx context.Context, nodes []endpoint, prefix string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, scanTimeout)
 	defer cancel()

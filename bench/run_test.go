@@ -29,7 +29,8 @@ func brief(s Scenario) Config {
 	return cfg
 }
 
-// runUntil runs until so many locks were granted, however long that takes: how many a machine grants in a given time is not known.
+// runUntil runs until so many locks were granted, however long that takes: how many a machine
+// grants in a given time is not known.
 func runUntil(t *testing.T, locks uint64, cfg Config) (*Report, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -54,8 +55,8 @@ func requireSound(t *testing.T, r *Report) {
 	require.True(t, r.Safe())
 }
 
-// Every scenario, with one Client and with several, takes locks, gives every one of them back, and leaves neither keys
-// nor goroutines.
+// Every scenario, with one Client and with several, takes locks, gives every one of them back, and
+// leaves neither keys nor goroutines.
 func TestRunIsSoundInEveryScenario(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
@@ -96,14 +97,16 @@ func TestRunAtARate(t *testing.T) {
 	r, err := runUntil(t, 50, cfg)
 	require.NoError(t, err)
 	requireSound(t, r)
-	require.LessOrEqual(t, float64(r.Acquired+r.Refused+r.NoQuorum+r.Unserved), cfg.Rate*r.DurationS+1, "more than were due")
+	require.LessOrEqual(t, float64(r.Acquired+r.Refused+r.NoQuorum+r.Unserved),
+		cfg.Rate*r.DurationS+1, "more than were due")
 }
 
 // A lease that runs out while it is held is expired, and neither lost, left over nor a violation.
 func TestRunHoldsBeyondTheTTL(t *testing.T) {
 	cfg := brief(Hot)
 	cfg.TTL, cfg.Hold = time.Second, 1100*time.Millisecond
-	r, err := runUntil(t, uint64(cfg.Keys)+1, cfg) // the end of the run cuts short what is held then
+	// The end of the run cuts short what is held then.
+	r, err := runUntil(t, uint64(cfg.Keys)+1, cfg)
 	require.NoError(t, err)
 	requireSound(t, r)
 	require.NotZero(t, r.Expired)
@@ -175,7 +178,8 @@ func TestRunFindsLeftoverKeys(t *testing.T) {
 	require.False(t, r.Safe())
 }
 
-// When the nodes forget a lock that is held, so that another Client is granted it as well, that is a violation.
+// When the nodes forget a lock that is held, so that another Client is granted it as well, that is
+// a violation.
 func TestRunFindsViolations(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	nodes, cfg := external(t, brief(Hot))
@@ -197,7 +201,8 @@ func TestRunFindsViolations(t *testing.T) {
 	require.False(t, r.Safe())
 }
 
-// The run's own keys carry its prefix, and nothing else of it stays on external nodes under that prefix.
+// The run's own keys carry its prefix, and nothing else of it stays on external nodes under that
+// prefix.
 func TestRunsDoNotMeet(t *testing.T) {
 	_, cfg := external(t, brief(Single))
 	cfg.Prefix = ""
@@ -214,14 +219,16 @@ func TestRunNeedsNodesThatGrant(t *testing.T) {
 	nodes, cfg := external(t, brief(Single))
 	require.NoError(t, nodes.Kill(0))
 	require.NoError(t, nodes.Kill(1))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // instead of readyTimeout, and time for a try
+	// Instead of readyTimeout, and time for a try.
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	r, err := Run(ctx, cfg)
 	require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
 	require.Nil(t, r)
 }
 
-// A node that cannot be searched after the run makes the result uncertain, and the run says so beside its report.
+// A node that cannot be searched after the run makes the result uncertain, and the run says so
+// beside its report.
 func TestRunTellsOfANodeItCouldNotSearch(t *testing.T) {
 	nodes, cfg := external(t, brief(Single))
 	_, err := Run(t.Context(), cfg) // on their first use the nodes wait for each other

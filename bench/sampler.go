@@ -17,11 +17,13 @@ const (
 	sampleEvery = 20 * time.Millisecond
 )
 
-// sampler looks up random leases on the nodes while they are held. A lease is dead where fewer than a quorum of the nodes
-// have its key with its token and a time to live that is above 0 and not above the TTL, although its Client said before and
-// after the look that it is held. A node that does not answer in time has not got it either.
+// sampler looks up random leases on the nodes while they are held. A lease is dead where fewer than
+// a quorum of the nodes have its key with its token and a time to live that is above 0 and not
+// above the TTL, although its Client said before and after the look that it is held. A node that
+// does not answer in time has not got it either.
 //
-// There is no false alarm while a quorum answers: a lease that is held must live on a quorum at every moment in between.
+// There is no false alarm while a quorum answers: a lease that is held must live on a quorum at
+// every moment in between.
 type sampler struct {
 	// set once
 	leases  []*lockpipe.Lease // all of them there
@@ -66,8 +68,8 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// sample looks one lease up on all nodes at once, and waits until they have decided. One that ctx cut off, or whose lease is
-// over, does not count.
+// sample looks one lease up on all nodes at once, and waits until they have decided. One that ctx
+// cut off, or whose lease is over, does not count.
 func (s *sampler) sample(ctx context.Context, lease *lockpipe.Lease) {
 	if lease.Err() != nil {
 		return

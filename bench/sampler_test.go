@@ -14,12 +14,16 @@ import (
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
-// sampled starts three nodes, a Client of them, and a sampler whose probers run until the test ends.
+// sampled starts three nodes, a Client of them, and a sampler whose probers run until the test
+// ends.
 func sampled(t *testing.T) (*lockpipetest.Nodes, *lockpipe.Client, *sampler) {
 	t.Helper()
 	nodes, err := lockpipetest.StartInProcess(3)
 	require.NoError(t, err)
-	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), TTL: time.Minute, NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes: nodes.URLs(), TTL: time.Minute,
+		NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
 	require.NoError(t, err)
 	var endpoints []endpoint
 	for _, url := range nodes.URLs() {
@@ -44,7 +48,9 @@ func sampled(t *testing.T) (*lockpipetest.Nodes, *lockpipe.Client, *sampler) {
 }
 
 // everywhere takes a lease, and waits until every node has it: it is granted when a quorum has.
-func everywhere(t *testing.T, nodes *lockpipetest.Nodes, client *lockpipe.Client, key string) *lockpipe.Lease {
+func everywhere(t *testing.T, nodes *lockpipetest.Nodes, client *lockpipe.Client,
+	key string,
+) *lockpipe.Lease {
 	t.Helper()
 	lease, err := client.TryAcquire(t.Context(), key)
 	require.NoError(t, err)
@@ -57,7 +63,8 @@ func everywhere(t *testing.T, nodes *lockpipetest.Nodes, client *lockpipe.Client
 	return lease
 }
 
-// A lease whose key is not as it must be is dead where a majority of the nodes says so, and alive where a minority does.
+// A lease whose key is not as it must be is dead where a majority of the nodes says so, and alive
+// where a minority does.
 func TestSamplerFindsDeadLeases(t *testing.T) {
 	nodes, client, s := sampled(t)
 	samples, dead := uint64(0), uint64(0)
@@ -105,7 +112,8 @@ func TestSamplerLeavesEndedLeasesAlone(t *testing.T) {
 	require.Zero(t, s.dead)
 }
 
-// A frozen minority is neither waited for nor a reason to call a lease dead. A frozen majority is one.
+// A frozen minority is neither waited for nor a reason to call a lease dead. A frozen majority is
+// one.
 func TestSamplerWithFrozenNodes(t *testing.T) {
 	nodes, client, s := sampled(t)
 	lease := everywhere(t, nodes, client, "key")

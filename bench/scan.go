@@ -16,11 +16,12 @@ import (
 // scanStep is how many keys a node looks at in one SCAN: well below a millisecond of its time.
 const scanStep = "1000"
 
-// companions starts, after the prefix, the names of what Clients keep beside their locks, on purpose and beyond their end.
+// companions starts, after the prefix, the names of what Clients keep beside their locks, on
+// purpose and beyond their end.
 const companions = "lockpipe:"
 
-// countKeys returns how many keys of one node start with the prefix, companions excepted. It walks the whole key space with SCAN, which does
-// not block the node.
+// countKeys returns how many keys of one node start with the prefix, companions excepted. It walks
+// the whole key space with SCAN, which does not block the node.
 func countKeys(ctx context.Context, node endpoint, prefix string) (int, error) {
 	c, err := dialNode(ctx, node)
 	if err != nil {
@@ -35,8 +36,8 @@ func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// nodeConn speaks just enough of the Redis protocol (RESP2) for looking at keys. Looking at what a client does is better
-// not done with that client.
+// nodeConn speaks just enough of the Redis protocol (RESP2) for looking at keys. Looking at what a
+// client does is better not done with that client.
 type nodeConn struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -103,7 +104,8 @@ func (c *nodeConn) scan(prefix string) (int, error) {
 		}
 		keys, _ := page[1].([]any)
 		for _, key := range keys {
-			if name, ok := key.(string); ok && strings.HasPrefix(name, prefix) && !strings.HasPrefix(name[len(prefix):], companions) {
+			if name, ok := key.(string); ok && strings.HasPrefix(name, prefix) &&
+				!strings.HasPrefix(name[len(prefix):], companions) {
 				found[name] = struct{}{}
 			}
 		}

@@ -23,17 +23,24 @@ func endpointOf(t *testing.T, url string) endpoint {
 	return node
 }
 
-// The scan finds exactly the keys with the prefix but for companions of the locks, however many there are and whatever characters they are made of.
+// The scan finds exactly the keys with the prefix but for companions of the locks, however many
+// there are and whatever characters they are made of.
 func TestCountKeysFindsThePrefixOnly(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 1)
 	node := endpointOf(t, nodes.URLs()[0])
 	args := []string{"MSET"}
-	for _, key := range []string{"run*:1", "run*:2", "runx:3", "run*", "other", `we[i]r\d?:1`, `weird:1`, "run*:lockpipe:admitted"} {
+	for _, key := range []string{
+		"run*:1", "run*:2", "runx:3", "run*", "other", `we[i]r\d?:1`,
+		`weird:1`, "run*:lockpipe:admitted",
+	} {
 		args = append(args, key, "x")
 	}
 	_, err := nodes.Do(0, args...)
 	require.NoError(t, err)
-	for prefix, want := range map[string]int{"run*:": 2, "run": 5, "none:": 0, `we[i]r\d?:`: 1, "run*:lockpipe:": 1, "": 8} {
+	for prefix, want := range map[string]int{
+		"run*:": 2, "run": 5, "none:": 0, `we[i]r\d?:`: 1,
+		"run*:lockpipe:": 1, "": 8,
+	} {
 		n, err := countKeys(t.Context(), node, prefix)
 		require.NoError(t, err)
 		require.Equal(t, want, n, prefix)
@@ -68,8 +75,8 @@ func TestCountKeysSelectsTheDatabase(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// fakeNode answers every connection's commands as a Redis with a password and one matching key would, and returns the
-// commands of the first connection when that is closed.
+// fakeNode answers every connection's commands as a Redis with a password and one matching key
+// would, and returns the commands of the first connection when that is closed.
 func fakeNode(listener net.Listener) <-chan []string {
 	seen := make(chan []string, 1)
 	go func() {
@@ -102,7 +109,8 @@ func fakeNode(listener net.Listener) <-chan []string {
 	return seen
 }
 
-// Every kind of URL that a Client takes can be searched: TCP and unix sockets, TLS, with user, password and database.
+// Every kind of URL that a Client takes can be searched: TCP and unix sockets, TLS, with user,
+// password and database.
 func TestCountKeysSpeaksToEveryKindOfNode(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	certified := httptest.NewTLSServer(nil)
@@ -114,7 +122,11 @@ func TestCountKeysSpeaksToEveryKindOfNode(t *testing.T) {
 	}{
 		{"tcp", "127.0.0.1:0", "redis://:pw@ADDRESS/3", []string{"AUTH pw", "SELECT 3"}, false},
 		{"tcp", "127.0.0.1:0", "ADDRESS", nil, false},
-		{"tcp", "127.0.0.1:0", "rediss://me:pw@ADDRESS?skip_verify=1", []string{"AUTH me pw"}, true},
+		{
+			"tcp", "127.0.0.1:0", "rediss://me:pw@ADDRESS?skip_verify=1",
+			[]string{"AUTH me pw"},
+			true,
+		},
 		{"unix", socket, "unix://me:pw@ADDRESS?db=1", []string{"AUTH me pw", "SELECT 1"}, false},
 	} {
 		t.Run(tc.url, func(t *testing.T) {
@@ -175,7 +187,10 @@ func TestCountKeysEndsWithItsContext(t *testing.T) {
 
 // Whatever a server answers, the scan returns.
 func TestOddRepliesAreErrors(t *testing.T) {
-	for _, reply := range []string{"", "\r\n", "?\r\n", "$x\r\n", "$5\r\nab", "*99999999999\r\n", "-ERR no\r\n", "*1\r\n$1\r\n0\r\n", ":1\r\n", "$-1\r\n"} {
+	for _, reply := range []string{
+		"", "\r\n", "?\r\n", "$x\r\n", "$5\r\nab", "*99999999999\r\n",
+		"-ERR no\r\n", "*1\r\n$1\r\n0\r\n", ":1\r\n", "$-1\r\n",
+	} {
 		client, server := net.Pipe()
 		go func() {
 			defer server.Close()

@@ -10,14 +10,18 @@ import (
 // maxIntervals bounds the memory for a series and the length of its report.
 const maxIntervals = 240
 
-// steps are the lengths of intervals: each divides the next one, and maxIntervals of the last are longer than any run.
+// steps are the lengths of intervals: each divides the next one, and maxIntervals of the last are
+// longer than any run.
 var steps = []time.Duration{
-	100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second,
-	time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 5 * time.Hour, 10 * time.Hour,
+	100 * time.Millisecond, 500 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second,
+	30 * time.Second,
+	time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 5 * time.Hour,
+	10 * time.Hour,
 }
 
-// series gathers what happened in each interval of a run. When there are too many intervals, those next to each other become one.
-// Callers note the interval under way each in a tab of their own, so they meet here only when it is over.
+// series gathers what happened in each interval of a run. When there are too many intervals, those
+// next to each other become one. Callers note the interval under way each in a tab of their own, so
+// they meet here only when it is over.
 type series struct {
 	start time.Time // set once before anything is noted
 
@@ -41,7 +45,8 @@ func newSeries() *series {
 	return s
 }
 
-// interval returns from when to when the interval lasts that has a moment in it, both since the start.
+// interval returns from when to when the interval lasts that has a moment in it, both since the
+// start.
 func (s *series) interval(at time.Duration) (from, until time.Duration) {
 	step := time.Duration(s.step.Load())
 	from = at.Truncate(step)
@@ -101,8 +106,8 @@ func gather(to **strip, from *strip) {
 	(*to).merge(from)
 }
 
-// end is the end of the last interval. A rate over a few milliseconds says nothing, so what is shorter than half a step goes to the
-// interval before.
+// end is the end of the last interval. A rate over a few milliseconds says nothing, so what is
+// shorter than half a step goes to the interval before.
 func (s *series) end(elapsed time.Duration) {
 	s.at(elapsed)
 	last, step := len(s.intervals)-1, steps[s.level]
@@ -126,11 +131,13 @@ func (s *series) report(elapsed time.Duration) *Series {
 			until = max(elapsed, from)
 		}
 		interval := Interval{AtS: from.Seconds(), LengthS: (until - from).Seconds(), Tally: p.tally}
-		interval.AcquireMs, interval.WaitMs, interval.ReleaseMs = p.acquire.told(), p.wait.told(), p.release.told()
+		interval.AcquireMs, interval.WaitMs, interval.ReleaseMs = p.acquire.told(), p.wait.told(),
+			p.release.told()
 		r.Intervals = append(r.Intervals, interval)
 		whole.merge(p)
 	}
-	r.AcquireHistogram, r.WaitHistogram, r.ReleaseHistogram = whole.acquire.buckets(), whole.wait.buckets(), whole.release.buckets()
+	r.AcquireHistogram, r.WaitHistogram, r.ReleaseHistogram = whole.acquire.buckets(),
+		whole.wait.buckets(), whole.release.buckets()
 	r.Nodes = s.nodes()
 	return r
 }

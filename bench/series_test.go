@@ -38,7 +38,8 @@ func requireSum(t *testing.T, r *Report) {
 	extended := sum.Extended
 	sum.Extended = 0
 	require.Equal(t, Tally{
-		Acquired: r.Acquired, Released: r.Released, Refused: r.Refused, NoQuorum: r.NoQuorum, Expired: r.Expired, Lost: r.Lost, Errors: r.Errors,
+		Acquired: r.Acquired, Released: r.Released, Refused: r.Refused, NoQuorum: r.NoQuorum,
+		Expired: r.Expired, Lost: r.Lost, Errors: r.Errors,
 	}, sum)
 	require.Equal(t, acquires, callsIn(r.Series.AcquireHistogram))
 	require.Equal(t, releases, callsIn(r.Series.ReleaseHistogram))
@@ -70,8 +71,8 @@ func callsIn(list []Bucket) (calls uint64) {
 	return calls
 }
 
-// runUntilExtended runs for some intervals until so many locks were granted, and in the scenario Hold until leases were extended, however long
-// that takes.
+// runUntilExtended runs for some intervals until so many locks were granted, and in the scenario
+// Hold until leases were extended, however long that takes.
 func runUntilExtended(t *testing.T, cfg Config) (*Report, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -79,7 +80,8 @@ func runUntilExtended(t *testing.T, cfg Config) (*Report, error) {
 	registry := prometheus.NewRegistry()
 	cfg.Duration, cfg.Metrics = time.Hour, registry
 	cfg.Progress = func(elapsed time.Duration, granted uint64) {
-		if elapsed > 3*steps[0] && granted >= 50 && (cfg.Scenario != Hold || extensions(t, registry) > 0) {
+		if elapsed > 3*steps[0] && granted >= 50 && (cfg.Scenario != Hold ||
+			extensions(t, registry) > 0) {
 			cancel()
 		}
 	}
@@ -120,7 +122,8 @@ func runUntilCounted(t *testing.T, name, label string, cfg Config) (*Report, err
 	return Run(ctx, cfg)
 }
 
-// In every scenario the intervals add up to what the report says of the whole run, and so does what each node did.
+// In every scenario the intervals add up to what the report says of the whole run, and so does what
+// each node did.
 func TestSeriesAddsUpInEveryScenario(t *testing.T) {
 	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
 		t.Run(string(s), func(t *testing.T) {
@@ -142,7 +145,8 @@ func TestSeriesAddsUpInEveryScenario(t *testing.T) {
 	}
 }
 
-// A node that refuses everything is told with its failures, and the others without any of that kind.
+// A node that refuses everything is told with its failures, and the others without any of that
+// kind.
 func TestSeriesTellsWhichNodeFailed(t *testing.T) {
 	cfg := stricken(t, Single, "oom:2@300ms+1h")
 	r, err := runUntilCounted(t, "lockpipe_node_failures_total", `"server"`, cfg)
@@ -158,10 +162,12 @@ func TestSeriesTellsWhichNodeFailed(t *testing.T) {
 	}
 }
 
-// However long a run lasts, there are no more than maxIntervals, nothing is lost when intervals become one, and each count stays at its time.
+// However long a run lasts, there are no more than maxIntervals, nothing is lost when intervals
+// become one, and each count stays at its time.
 func TestSeriesOfALongRunIsBounded(t *testing.T) {
 	for _, duration := range []time.Duration{
-		0, time.Millisecond, 24 * time.Second, 24*time.Second + 1, time.Minute, time.Hour, 100 * time.Hour, maxDuration + time.Hour,
+		0, time.Millisecond, 24 * time.Second, 24*time.Second + 1, time.Minute, time.Hour,
+		100 * time.Hour, maxDuration + time.Hour,
 	} {
 		s := newSeries()
 		c, acquired := &counts{}, &atomic.Uint64{}
@@ -176,11 +182,15 @@ func TestSeriesOfALongRunIsBounded(t *testing.T) {
 		}
 		one.hand()
 		told := s.report(duration)
-		r := &Report{DurationS: duration.Seconds(), Acquired: calls, Released: calls, AcquireMs: Latency{Max: calls}, Series: told}
+		r := &Report{
+			DurationS: duration.Seconds(), Acquired: calls, Released: calls,
+			AcquireMs: Latency{Max: calls}, Series: told,
+		}
 		requireSum(t, r)
 		require.Equal(t, uint64(calls), callsIn(told.AcquireHistogram))
 		if duration > time.Second {
-			require.Greater(t, len(told.Intervals), maxIntervals/7, "and no fewer than are worth a look, %v", duration)
+			require.Greater(t, len(told.Intervals), maxIntervals/7,
+				"and no fewer than are worth a look, %v", duration)
 			even := calls * told.StepS / duration.Seconds()
 			for _, i := range told.Intervals[:len(told.Intervals)-1] {
 				require.InDelta(t, even, i.Acquired, 2+even/50)
@@ -189,7 +199,8 @@ func TestSeriesOfALongRunIsBounded(t *testing.T) {
 	}
 }
 
-// A caller notes what it did in the interval in which the call returned, and in an open loop latency counts from when the call was due.
+// A caller notes what it did in the interval in which the call returned, and in an open loop
+// latency counts from when the call was due.
 func TestSeriesHasCallsAtTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Default(Single)
@@ -197,12 +208,16 @@ func TestSeriesHasCallsAtTheirTime(t *testing.T) {
 		failing := errors.New("no such thing")
 		start := time.Now()
 		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{cost: 10 * time.Millisecond, ttl: time.Minute, grant: func([]string) error {
-				if at := time.Since(start); at > 500*time.Millisecond && at < 700*time.Millisecond {
-					return failing
-				}
-				return nil
-			}}
+			return &fakeTaker{
+				cost: 10 * time.Millisecond, ttl: time.Minute,
+				grant: func([]string) error {
+					if at := time.Since(start); at > 500*time.Millisecond &&
+						at < 700*time.Millisecond {
+						return failing
+					}
+					return nil
+				},
+			}
 		}).run(t.Context())
 		r := &Report{Scenario: Single}
 		r.fill(m)
@@ -214,12 +229,14 @@ func TestSeriesHasCallsAtTheirTime(t *testing.T) {
 		require.Zero(t, each[5].Acquired)
 		require.EqualValues(t, 1, each[5].Released, "acquired before, released at 500 ms")
 		require.EqualValues(t, 9, each[5].Errors, "at 510, 520 ... 590 ms")
-		require.Greater(t, each[15].AcquireMs.P50, each[3].AcquireMs.P50+400, "calls are ever later")
+		require.Greater(t, each[15].AcquireMs.P50, each[3].AcquireMs.P50+400,
+			"calls are ever later")
 		require.Equal(t, Spread{}, each[6].AcquireMs)
 	})
 }
 
-// What the Clients count between two looks is in the interval of the first one, the rest is in the last.
+// What the Clients count between two looks is in the interval of the first one, the rest is in the
+// last.
 func TestSeriesFollowsTheClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSeries()
@@ -227,7 +244,10 @@ func TestSeriesFollowsTheClients(t *testing.T) {
 		var extended atomic.Uint64
 		stop := s.follow(func() look {
 			n := extended.Load()
-			return look{extended: n, nodes: []nodeLook{{address: "a", flushes: 2 * n, failures: lockpipe.NodeFailures{Timeout: n}}}}
+			return look{extended: n, nodes: []nodeLook{{
+				address: "a", flushes: 2 * n,
+				failures: lockpipe.NodeFailures{Timeout: n},
+			}}}
 		})
 		for _, n := range []uint64{3, 5, 7} {
 			extended.Add(n)
@@ -252,7 +272,10 @@ func TestLooksAddUpTheClients(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 3)
 	var clients []*lockpipe.Client
 	for range 2 {
-		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), MaxTTL: time.Minute, NodeTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+		client, err := lockpipe.New(lockpipe.Config{
+			Nodes: nodes.URLs(), MaxTTL: time.Minute,
+			NodeTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		})
 		require.NoError(t, err)
 		clients = append(clients, client)
 		require.NoError(t, takeOne(t.Context(), client, "key"))
@@ -264,7 +287,8 @@ func TestLooksAddUpTheClients(t *testing.T) {
 		require.NoError(t, lease.Extend(t.Context(), 20*time.Second))
 		require.NoError(t, lease.Release(t.Context()))
 	}
-	require.NoError(t, closeClients(t.Context(), clients, time.Minute)) // nothing is counted any more
+	// Nothing is counted any more.
+	require.NoError(t, closeClients(t.Context(), clients, time.Minute))
 	now := lookAt(clients)()
 	require.EqualValues(t, 2, now.extended-first.extended)
 	require.Len(t, now.nodes, 3)

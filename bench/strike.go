@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// busyWithin is how long a script may take to be noticed as one that never ends, and busyLook the time between two looks.
+	// busyWithin is how long a script may take to be noticed as one that never ends, and busyLook
+	// the time between two looks.
 	busyWithin = 5 * time.Second
 	busyLook   = 5 * time.Millisecond
 )
@@ -24,7 +25,8 @@ type victim struct {
 	dead   bool
 }
 
-// strike begins a fault. What it returns ends it, and is to be called also after an error; nil where there is nothing to end.
+// strike begins a fault. What it returns ends it, and is to be called also after an error; nil
+// where there is nothing to end.
 func (v *victim) strike(a action) (mend func() error, err error) {
 	switch a {
 	case freeze:
@@ -44,7 +46,8 @@ func (v *victim) strike(a action) (mend func() error, err error) {
 		return func() error { return v.do("REPLICAOF NO ONE") }, v.do("REPLICAOF 127.0.0.1 1")
 	case oom:
 		return func() error { return v.do("CONFIG SET maxmemory 0") },
-			errors.Join(v.do("CONFIG SET maxmemory-policy noeviction"), v.do("CONFIG SET maxmemory 1"))
+			errors.Join(v.do("CONFIG SET maxmemory-policy noeviction"),
+				v.do("CONFIG SET maxmemory 1"))
 	case busy:
 		return v.occupy()
 	case demote:
@@ -66,7 +69,8 @@ func (v *victim) do(command string) error {
 	return err
 }
 
-// occupy keeps the node busy with a script that never ends. It has written nothing, so the node can be told to stop it.
+// occupy keeps the node busy with a script that never ends. It has written nothing, so the node can
+// be told to stop it.
 func (v *victim) occupy() (mend func() error, err error) {
 	over := make(chan struct{})
 	mend = func() error {
@@ -80,7 +84,8 @@ func (v *victim) occupy() (mend func() error, err error) {
 	}
 	go func() {
 		defer close(over)
-		_, _ = v.nodes.Do(v.number, "EVAL", "while true do end", "0") // it ends by an error: stopped, or not waited for any longer
+		// It ends by an error: stopped, or not waited for any longer.
+		_, _ = v.nodes.Do(v.number, "EVAL", "while true do end", "0")
 	}()
 	for start := time.Now(); time.Since(start) < busyWithin; time.Sleep(busyLook) {
 		if err := v.do("PING"); err != nil && strings.Contains(err.Error(), "BUSY") {

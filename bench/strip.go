@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	// stripFine is into how many buckets a strip divides each doubling of the time: so its percentiles are right to 6 %.
+	// stripFine is into how many buckets a strip divides each doubling of the time: so its
+	// percentiles are right to 6 %.
 	stripFine = 16
 	// stripBuckets is enough for maxLatency.
 	stripBuckets = 368
@@ -15,8 +16,9 @@ const (
 	bucketsShown = stripFine / 4
 )
 
-// strip is a histogram of microseconds that is small, and cheap to merge and to empty: each caller has some of the interval that is under
-// way, and hands them over several times a second. The histograms of the whole run are larger and more precise. The zero value is ready.
+// strip is a histogram of microseconds that is small, and cheap to merge and to empty: each caller
+// has some of the interval that is under way, and hands them over several times a second. The
+// histograms of the whole run are larger and more precise. The zero value is ready.
 type strip struct {
 	counts [stripBuckets]uint64
 	n      uint64
@@ -88,7 +90,10 @@ func (s *strip) told() Spread {
 	if s == nil {
 		return Spread{}
 	}
-	return Spread{Calls: s.n, P50: s.percentile(50), P90: s.percentile(90), P99: s.percentile(99), Max: milliseconds(s.max)}
+	return Spread{
+		Calls: s.n, P50: s.percentile(50), P90: s.percentile(90), P99: s.percentile(99),
+		Max: milliseconds(s.max),
+	}
 }
 
 // buckets is the shape, coarser.
@@ -97,7 +102,10 @@ func (s *strip) buckets() (shown []Bucket) {
 		return nil
 	}
 	for i := s.low / bucketsShown * bucketsShown; i < s.high; i += bucketsShown {
-		b := Bucket{FromMs: float64(stripFrom(i)) / 1000, ToMs: float64(stripFrom(i+bucketsShown)) / 1000}
+		b := Bucket{
+			FromMs: float64(stripFrom(i)) / 1000,
+			ToMs:   float64(stripFrom(i+bucketsShown)) / 1000,
+		}
 		for _, n := range s.counts[i:min(i+bucketsShown, stripBuckets)] {
 			b.Calls += n
 		}

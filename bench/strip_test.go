@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The buckets follow each other without a gap or an overlap, up to the longest latency, and none is wider than 1/16 of what is in it.
+// The buckets follow each other without a gap or an overlap, up to the longest latency, and none is
+// wider than 1/16 of what is in it.
 func TestStripBucketsFollowEachOther(t *testing.T) {
 	for micros := range uint64(100_000) {
 		i := stripIndex(micros)
@@ -26,8 +27,8 @@ func TestStripBucketsFollowEachOther(t *testing.T) {
 	require.Less(t, stripIndex(uint64(maxLatency/time.Microsecond)), stripBuckets)
 }
 
-// Percentiles are right to 6 %, whether the times were recorded by one caller or by several that were merged, and nothing of an interval is
-// left in the next one.
+// Percentiles are right to 6 %, whether the times were recorded by one caller or by several that
+// were merged, and nothing of an interval is left in the next one.
 func TestStripPercentiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	whole, part := &strip{}, &strip{}
@@ -44,7 +45,10 @@ func TestStripPercentiles(t *testing.T) {
 	}
 	slices.Sort(all)
 	require.EqualValues(t, len(all), whole.n)
-	for p, got := range map[float64]float64{50: whole.told().P50, 90: whole.told().P90, 99: whole.told().P99} {
+	for p, got := range map[float64]float64{
+		50: whole.told().P50, 90: whole.told().P90,
+		99: whole.told().P99,
+	} {
 		require.InEpsilon(t, all[int(p/100*float64(len(all)))-1], got, 0.065, p)
 	}
 	require.InDelta(t, all[len(all)-1], whole.told().Max, 0.001)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// tab is what one caller noted of the interval that is under way. What happens before turn is called belongs to the interval before. It is
-// owned by who owns the counts.
+// tab is what one caller noted of the interval that is under way. What happens before turn is
+// called belongs to the interval before. It is owned by who owns the counts.
 type tab struct {
 	// set once
 	series   *series
@@ -55,5 +55,8 @@ func (s *series) add(from time.Duration, fresh Tally, t *tab) {
 }
 
 func (c *counts) tally() Tally {
-	return Tally{Released: c.released, Refused: c.refused, NoQuorum: c.noQuorum, Expired: c.expired, Lost: c.lost, Errors: c.errors}
+	return Tally{
+		Released: c.released, Refused: c.refused, NoQuorum: c.noQuorum, Expired: c.expired,
+		Lost: c.lost, Errors: c.errors,
+	}
 }

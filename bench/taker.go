@@ -8,13 +8,15 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// taker is one caller's way to take keys and give them back. A scenario is a taker; tests have others. It is owned by
-// one worker.
+// taker is one caller's way to take keys and give them back. A scenario is a taker; tests have
+// others. It is owned by one worker.
 type taker interface {
-	// take asks for the keys in one call and answers for all of them, in order. The answer is valid until the next take.
+	// take asks for the keys in one call and answers for all of them, in order. The answer is valid
+	// until the next take.
 	take(ctx context.Context, names []string) []grant
-	// give releases what the last take was granted, in one call, and sets err of each of those grants to how it ended:
-	// nil is released. After an ErrNoQuorum it may be called again, to learn of a release that was confirmed since.
+	// give releases what the last take was granted, in one call, and sets err of each of those
+	// grants to how it ended: nil is released. After an ErrNoQuorum it may be called again, to
+	// learn of a release that was confirmed since.
 	give(ctx context.Context)
 }
 
@@ -27,7 +29,8 @@ type grant struct {
 	err   error     // why not held; after give: how it ended
 }
 
-// catchUp notes the end of validity that extensions have given the lease. One that is over keeps the last that was noted.
+// catchUp notes the end of validity that extensions have given the lease. One that is over keeps
+// the last that was noted.
 func (g *grant) catchUp(lease *lockpipe.Lease) {
 	if until := lease.Until(); !until.IsZero() {
 		g.until = until
@@ -41,15 +44,21 @@ func newTaker(cfg Config, client *lockpipe.Client) taker {
 	case Each:
 		return &eachTaker{client: client, options: options, extends: extends}
 	case Batch:
-		return &wholeTaker{extends: extends, acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+		return &wholeTaker{extends: extends, acquire: func(ctx context.Context,
+			names []string,
+		) (*lockpipe.Lease, error) {
 			return client.AcquireAll(ctx, names, options...)
 		}}
 	case Hot:
-		return &wholeTaker{extends: extends, acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+		return &wholeTaker{extends: extends, acquire: func(ctx context.Context,
+			names []string,
+		) (*lockpipe.Lease, error) {
 			return client.Acquire(ctx, names[0], options...)
 		}}
 	default:
-		return &wholeTaker{extends: extends, acquire: func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+		return &wholeTaker{extends: extends, acquire: func(ctx context.Context,
+			names []string,
+		) (*lockpipe.Lease, error) {
 			return client.TryAcquire(ctx, names[0], options...)
 		}}
 	}
@@ -132,8 +141,9 @@ func isOver(err error) bool {
 	return errors.Is(err, lockpipe.ErrExpired) || errors.Is(err, lockpipe.ErrLost)
 }
 
-// unlessOver returns the first of the joined errors that says something else than that a lease was over. ReleaseAll does
-// not tell which lease an error is about in a form for programs, so it is taken for all that were not over.
+// unlessOver returns the first of the joined errors that says something else than that a lease was
+// over. ReleaseAll does not tell which lease an error is about in a form for programs, so it is
+// taken for all that were not over.
 func unlessOver(err error) error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

@@ -16,7 +16,10 @@ import (
 // Of many leases that are released together, each has its own end.
 func TestEachTellsHowEachLeaseEnded(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 1)
-	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), TTL: 2 * time.Second, MaxTTL: time.Minute, NodeTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes: nodes.URLs(), TTL: 2 * time.Second,
+		MaxTTL: time.Minute, NodeTimeout: time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close(t.Context())) }()
 	_, err = nodes.Do(0, "SET", "held", "by another")
@@ -39,10 +42,14 @@ func TestEachTellsHowEachLeaseEnded(t *testing.T) {
 	require.ErrorIs(t, grants[2].err, lockpipe.ErrExpired)
 }
 
-// A release that is not confirmed is asked for again until the end that extensions have given the lease.
+// A release that is not confirmed is asked for again until the end that extensions have given the
+// lease.
 func TestGiveKnowsOfExtensions(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 1)
-	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), MaxTTL: time.Minute, NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes: nodes.URLs(), MaxTTL: time.Minute,
+		NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),
+	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close(t.Context())) }()
 	for _, s := range []Scenario{Single, Each} {

@@ -17,7 +17,10 @@ import (
 func waitingClients(b *testing.B, n int) (clients []*lockpipe.Client) {
 	nodes := lockpipetest.StartRealT(b, 5)
 	for range n {
-		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), NodeTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+		client, err := lockpipe.New(lockpipe.Config{
+			Nodes: nodes.URLs(), NodeTimeout: time.Second,
+			Logger: slog.New(slog.DiscardHandler),
+		})
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, client.Close(context.Background())) })
 		require.NoError(b, takeAndGive(b.Context(), client, []string{"ready"}))
@@ -26,8 +29,9 @@ func waitingClients(b *testing.B, n int) (clients []*lockpipe.Client) {
 	return clients
 }
 
-// BenchmarkWaiters is what a thousand callers cost that wait for a key which another process holds: the operations sent to each node, and
-// the processor's time. One op is a second of that, so -benchtime 30x is half a minute.
+// BenchmarkWaiters is what a thousand callers cost that wait for a key which another process holds:
+// the operations sent to each node, and the processor's time. One op is a second of that, so
+// -benchtime 30x is half a minute.
 func BenchmarkWaiters(b *testing.B) {
 	const waiters = 1000
 	clients := waitingClients(b, 2)
@@ -51,8 +55,9 @@ func BenchmarkWaiters(b *testing.B) {
 	require.NoError(b, held.Release(b.Context()))
 }
 
-// BenchmarkWake is how long it takes from the call of Release until a caller in another process has the key that it waits for; beside
-// it, what an acquire takes that nobody contends for. One op is one such change of hands.
+// BenchmarkWake is how long it takes from the call of Release until a caller in another process has
+// the key that it waits for; beside it, what an acquire takes that nobody contends for. One op is
+// one such change of hands.
 func BenchmarkWake(b *testing.B) {
 	clients := waitingClients(b, 2)
 	wake, trip := newLatency(), newLatency()

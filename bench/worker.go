@@ -110,7 +110,8 @@ func (w *worker) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// call is one round: take, hold, give. A take that the end of the run cut off does not count as anything.
+// call is one round: take, hold, give. A take that the end of the run cut off does not count as
+// anything.
 func (w *worker) call(ctx context.Context, due time.Time) {
 	w.choose()
 	called := time.Now()
@@ -152,8 +153,8 @@ func (w *worker) wait(d time.Duration, granted bool) {
 	}
 }
 
-// give releases, and asks again where that was not confirmed in time, as long as the keys may still be there. The end of
-// the run does not stop it.
+// give releases, and asks again where that was not confirmed in time, as long as the keys may still
+// be there. The end of the run does not stop it.
 func (w *worker) give(grants []grant) {
 	ctx := context.Background()
 	for {
@@ -175,7 +176,8 @@ func (w *worker) choose() {
 	}
 }
 
-// claim tells holders of every key that was granted, and returns how many they are. What was not granted is counted.
+// claim tells holders of every key that was granted, and returns how many they are. What was not
+// granted is counted.
 func (w *worker) claim(ctx context.Context, grants []grant) (held uint64) {
 	next := 0
 	for _, g := range grants {
@@ -194,13 +196,15 @@ func (w *worker) claim(ctx context.Context, grants []grant) (held uint64) {
 	return held
 }
 
-// checkFences compares the fences of what was granted with those before them, if there are any. What counts was valid still when it was
-// compared: who comes later may be overtaken, which is what fences are for.
+// checkFences compares the fences of what was granted with those before them, if there are any.
+// What counts was valid still when it was compared: who comes later may be overtaken, which is what
+// fences are for.
 func (w *worker) checkFences(grants []grant) {
 	next := 0
 	for _, g := range grants {
 		for _, k := range w.chosen[next : next+g.keys] {
-			if g.held && w.load.fences != nil && !w.load.fences.Allow(w.load.names[k], g.fence) && time.Now().Before(g.until) {
+			if g.held && w.load.fences != nil && !w.load.fences.Allow(w.load.names[k], g.fence) &&
+				time.Now().Before(g.until) {
 				w.backward++
 			}
 		}

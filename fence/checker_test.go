@@ -10,14 +10,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: only what is above all that was allowed for the same key is allowed, and the rest is counted.
+// The goal: only what is above all that was allowed for the same key is allowed, and the rest is
+// counted.
 func TestOnlyHigherFencesAreAllowed(t *testing.T) {
 	var c fence.Checker
 	for _, step := range []struct {
 		key   string
 		fence int64
 		want  bool
-	}{{"a", 0, false}, {"a", 5, true}, {"a", 5, false}, {"b", 5, true}, {"a", 4, false}, {"a", 7, true}, {"a", 6, false}, {"b", 6, true}, {"b", -1, false}} {
+	}{
+		{"a", 0, false},
+		{"a", 5, true},
+		{"a", 5, false},
+		{"b", 5, true},
+		{"a", 4, false},
+		{"a", 7, true},
+		{"a", 6, false},
+		{"b", 6, true},
+		{"b", -1, false},
+	} {
 		require.Equal(t, step.want, c.Allow(step.key, step.fence), "%+v", step)
 	}
 	require.Equal(t, uint64(5), c.Regressions())

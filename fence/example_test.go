@@ -24,10 +24,12 @@ func (s *stock) take(sku string, amount int, fence int64) error {
 	return nil
 }
 
-// A holder was paused before its write, its lease ended, and another lease came and wrote: what the first one writes now is refused.
+// A holder was paused before its write, its lease ended, and another lease came and wrote: what the
+// first one writes now is refused.
 func ExampleChecker() {
 	s := stock{amount: map[string]int{"sku:42": 10}}
-	const paused, later = 1700000000000001, 1700000000000002 // from Lease.Fence, of two leases one after the other
+	// From Lease.Fence, of two leases one after the other.
+	const paused, later = 1700000000000001, 1700000000000002
 
 	fmt.Println("the later one:", s.take("sku:42", 1, later))
 	fmt.Println("the paused one:", s.take("sku:42", 3, paused))

@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// counted is a key and what its holders do: they count in two steps, so that a second holder would be seen, or would cost a number.
+// counted is a key and what its holders do: they count in two steps, so that a second holder would
+// be seen, or would cost a number.
 type counted struct {
 	key     string
 	holders atomic.Int64
@@ -90,7 +91,8 @@ func openEach(t *testing.T, nodes *lockpipetest.Nodes, libraries []library, coun
 	return lockers
 }
 
-// The goal: callers of lockpipe and of another library who want the same keys all get them, and never two at the same time.
+// The goal: callers of lockpipe and of another library who want the same keys all get them, and
+// never two at the same time.
 func TestContentionWithEach(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		lockers := append(openEach(t, nodes, ours, 2), openEach(t, nodes, []library{their}, 3)...)

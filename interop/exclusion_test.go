@@ -31,16 +31,20 @@ type pair struct {
 	key           string
 }
 
-// pairs returns each of our lockers as the first and their one as the second, and the other way round. Ours are opened for each pair,
-// theirs once.
+// pairs returns each of our lockers as the first and their one as the second, and the other way
+// round. Ours are opened for each pair, theirs once.
 func pairs(t *testing.T, nodes *lockpipetest.Nodes, their library) []pair {
 	t.Helper()
 	other := their.open(t, nodes.URLs())
 	var all []pair
 	for _, our := range ours {
 		all = append(all,
-			pair{name: our.name + ", then " + their.name, first: our.open(t, nodes.URLs()), second: other},
-			pair{name: their.name + ", then " + our.name, first: other, second: our.open(t, nodes.URLs())})
+			pair{
+				name: our.name + ", then " + their.name, first: our.open(t, nodes.URLs()),
+				second: other,
+			},
+			pair{name: their.name + ", then " + our.name, first: other, second: our.open(t,
+				nodes.URLs())})
 	}
 	for i := range all {
 		all[i].key = prefix + t.Name() + "/" + all[i].name
@@ -49,7 +53,9 @@ func pairs(t *testing.T, nodes *lockpipetest.Nodes, their library) []pair {
 }
 
 // eachPair runs test for each pair, one after another.
-func eachPair(t *testing.T, nodes *lockpipetest.Nodes, their library, test func(t *testing.T, p pair)) {
+func eachPair(t *testing.T, nodes *lockpipetest.Nodes, their library, test func(t *testing.T,
+	p pair),
+) {
 	for _, p := range pairs(t, nodes, their) {
 		t.Run(p.name, func(t *testing.T) { test(t, p) })
 	}
@@ -72,7 +78,8 @@ func requireQuorum(t *testing.T, nodes *lockpipetest.Nodes, key, value string) {
 	t.Helper()
 	values := onMasters(t, nodes, key)
 	others := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return v == value })
-	require.Less(t, 2*len(others), len(values), "%q is not held by %q, but by %q", key, value, values)
+	require.Less(t, 2*len(others), len(values), "%q is not held by %q, but by %q", key, value,
+		values)
 }
 
 // requireKept fails if a master that had value for key before has another now, or none.
@@ -80,7 +87,8 @@ func requireKept(t *testing.T, nodes *lockpipetest.Nodes, key, value string, bef
 	t.Helper()
 	now := onMasters(t, nodes, key)
 	for i := range before {
-		require.False(t, before[i] == value && now[i] != value, "master %d: %q, and before %q", i, now[i], before[i])
+		require.False(t, before[i] == value && now[i] != value, "master %d: %q, and before %q", i,
+			now[i], before[i])
 	}
 }
 
@@ -99,8 +107,8 @@ func requireTaken(t *testing.T, l locker, key string) {
 	require.ErrorIs(t, err, errTaken)
 }
 
-// The goal: what the one holds the other is refused, also after an extension; what the one released the other gets with its first
-// attempt; and of all that nothing stays on any master.
+// The goal: what the one holds the other is refused, also after an extension; what the one released
+// the other gets with its first attempt; and of all that nothing stays on any master.
 func TestEachExcludesTheOtherUntilTheRelease(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		eachPair(t, nodes, their, func(t *testing.T, p pair) {
@@ -124,7 +132,8 @@ func TestEachExcludesTheOtherUntilTheRelease(t *testing.T) {
 	})
 }
 
-// closeOurs returns when nothing that lockpipe sent is under way any more. The others have waited for all masters with each answer.
+// closeOurs returns when nothing that lockpipe sent is under way any more. The others have waited
+// for all masters with each answer.
 func closeOurs(t *testing.T, lockers ...locker) {
 	t.Helper()
 	for _, l := range lockers {
@@ -148,8 +157,8 @@ func requireTTL(t *testing.T, nodes *lockpipetest.Nodes, key string, least time.
 	require.Greater(t, 2*longer, nodes.Len(), "masters that keep the key for %v", least)
 }
 
-// The goal: the other gets what the one did not give back, but not before the one's time is over by its own account; and
-// the one's late release is refused and does no harm.
+// The goal: the other gets what the one did not give back, but not before the one's time is over by
+// its own account; and the one's late release is refused and does no harm.
 func TestEachGetsWhatTheOtherLetExpire(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		t.Parallel()
@@ -164,7 +173,8 @@ func TestEachGetsWhatTheOtherLetExpire(t *testing.T) {
 			t.Run(p.name, func(t *testing.T) {
 				held, err := p.second.wait(ctx, p.key, longTTL)
 				require.NoError(t, err)
-				require.False(t, time.Now().Before(late[p.key].until), "it got the lock before the other's time was over")
+				require.False(t, time.Now().Before(late[p.key].until),
+					"it got the lock before the other's time was over")
 
 				before := onMasters(t, nodes, p.key)
 				err = late[p.key].release(ctx)
@@ -181,7 +191,8 @@ func TestEachGetsWhatTheOtherLetExpire(t *testing.T) {
 	})
 }
 
-// The goal: a lock that the masters forgot, and that the other has got since, is neither extended nor deleted by the one who had it.
+// The goal: a lock that the masters forgot, and that the other has got since, is neither extended
+// nor deleted by the one who had it.
 func TestNeitherTouchesWhatTheOtherHasNow(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		eachPair(t, nodes, their, func(t *testing.T, p pair) {

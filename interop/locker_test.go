@@ -8,9 +8,11 @@ import (
 )
 
 const (
-	// prefix is lockpipe's Config.Prefix; the others know nothing of prefixes and lock the whole name.
+	// prefix is lockpipe's Config.Prefix; the others know nothing of prefixes and lock the whole
+	// name.
 	prefix = "shop:"
-	// longTTL outlasts every test. shortTTL is waited for; half of it is time enough for an attempt on a busy machine.
+	// longTTL outlasts every test. shortTTL is waited for; half of it is time enough for an attempt
+	// on a busy machine.
 	longTTL  = time.Minute
 	shortTTL = 2 * time.Second
 	// patience bounds a whole test.
@@ -31,7 +33,8 @@ type locker interface {
 type lock struct {
 	value string    // of the key on the masters
 	until time.Time // how long it is the holder's, if it is not extended
-	// extend gives it the TTL that it was taken for, from now; release gives it back. An error says that the library did not do it.
+	// extend gives it the TTL that it was taken for, from now; release gives it back. An error says
+	// that the library did not do it.
 	extend, release func(ctx context.Context) error
 }
 

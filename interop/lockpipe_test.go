@@ -29,7 +29,10 @@ func openLockpipeFencing(t *testing.T, urls []string) locker {
 func newLockpipe(t *testing.T, urls []string, options ...lockpipe.Option) *lockpipeLocker {
 	t.Helper()
 	// A busy machine must not make a master's answer late.
-	client, err := lockpipe.New(lockpipe.Config{Nodes: urls, Prefix: prefix, TTL: longTTL, NodeTimeout: longTTL / 4})
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes: urls, Prefix: prefix, TTL: longTTL,
+		NodeTimeout: longTTL / 4,
+	})
 	require.NoError(t, err)
 	l := &lockpipeLocker{client, options}
 	t.Cleanup(func() { l.close(t) })
@@ -48,14 +51,18 @@ func (l *lockpipeLocker) wait(ctx context.Context, key string, ttl time.Duration
 	return l.take(ctx, l.client.AcquireAll, ttl, key)
 }
 
-type acquire func(ctx context.Context, keys []string, opts ...lockpipe.Option) (*lockpipe.Lease, error)
+type acquire func(ctx context.Context, keys []string, opts ...lockpipe.Option) (*lockpipe.Lease,
+	error)
 
-func (l *lockpipeLocker) take(ctx context.Context, acquire acquire, ttl time.Duration, keys ...string) (*lock, error) {
+func (l *lockpipeLocker) take(ctx context.Context, acquire acquire, ttl time.Duration,
+	keys ...string,
+) (*lock, error) {
 	bare := make([]string, len(keys))
 	for i, key := range keys {
 		bare[i] = strings.TrimPrefix(key, prefix)
 	}
-	lease, err := acquire(ctx, bare, append([]lockpipe.Option{lockpipe.WithTTL(ttl)}, l.options...)...)
+	lease, err := acquire(ctx, bare, append([]lockpipe.Option{lockpipe.WithTTL(ttl)},
+		l.options...)...)
 	if errors.Is(err, lockpipe.ErrHeld) {
 		return nil, fmt.Errorf("%w: %w", errTaken, err)
 	}

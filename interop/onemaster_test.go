@@ -82,11 +82,14 @@ func rueidislockKeys(name string, majority int) []string {
 	return keys
 }
 
-// The goal: on one master what redislock or rueidislock hold is refused to lockpipe, which takes the same keys, and the reverse, and
-// each gets what the other has released.
+// The goal: on one master what redislock or rueidislock hold is refused to lockpipe, which takes
+// the same keys, and the reverse, and each gets what the other has released.
 func TestOnTheirOneMasterLockpipeTakesTheirPlace(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
-	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), TTL: longTTL, NodeTimeout: longTTL / 4})
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes: nodes.URLs(), TTL: longTTL,
+		NodeTimeout: longTTL / 4,
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close(context.Background()) })
 	type taker interface {
@@ -97,10 +100,19 @@ func TestOnTheirOneMasterLockpipeTakesTheirPlace(t *testing.T) {
 		key   string   // as they call it
 		keys  []string // as the master does
 	}{
-		"redislock":                  {openRedislock(t, nodes.URLs()[0]), "a", []string{"a"}},
-		"redislock, many keys":       {openRedislock(t, nodes.URLs()[0]), "b c d", []string{"b", "c", "d"}},
-		"rueidislock, one key":       {openRueidislock(t, nodes.URLs()[0], 1), "e", rueidislockKeys("e", 1)},
-		"rueidislock, majority of 3": {openRueidislock(t, nodes.URLs()[0], 2), "f", rueidislockKeys("f", 2)},
+		"redislock": {openRedislock(t, nodes.URLs()[0]), "a", []string{"a"}},
+		"redislock, many keys": {
+			openRedislock(t, nodes.URLs()[0]), "b c d",
+			[]string{"b", "c", "d"},
+		},
+		"rueidislock, one key": {
+			openRueidislock(t, nodes.URLs()[0], 1), "e",
+			rueidislockKeys("e", 1),
+		},
+		"rueidislock, majority of 3": {
+			openRueidislock(t, nodes.URLs()[0], 2), "f",
+			rueidislockKeys("f", 2),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireVar names the environment variable that makes a missing node, or a missing package, a failure.
+// requireVar names the environment variable that makes a missing node, or a missing package, a
+// failure.
 const requireVar = "LOCKPIPE_REQUIRE_NODE"
 
 // redlockLocker is a process that runs redlock.js; it is for one goroutine.
@@ -53,7 +54,10 @@ func startRedlock(t *testing.T, module string, urls []string) *redlockLocker {
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	l := &redlockLocker{requests: json.NewEncoder(stdin), answers: json.NewDecoder(stdout), said: new(bytes.Buffer), kill: cancel}
+	l := &redlockLocker{
+		requests: json.NewEncoder(stdin), answers: json.NewDecoder(stdout),
+		said: new(bytes.Buffer), kill: cancel,
+	}
 	cmd.Stderr = l.said
 	require.NoError(t, cmd.Start())
 	l.finish = sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })
@@ -75,7 +79,8 @@ func requireNode(t *testing.T, module string) string {
 	case v != "" && v != "0":
 		t.Fatalf("%s is set, but: %v; \"make interop\" installs the packages", requireVar, err)
 	default:
-		t.Skipf("=== SKIPPED, NOT TESTED: %v; run \"make interop\", or set %s=1 to make this a failure ===", err, requireVar)
+		t.Skipf("=== SKIPPED, NOT TESTED: %v; run \"make interop\", or set %s=1 to make this a "+
+			"failure ===", err, requireVar)
 	}
 	return node
 }
@@ -88,7 +93,9 @@ func (l *redlockLocker) wait(ctx context.Context, key string, ttl time.Duration)
 	return l.take(ctx, "wait", key, ttl)
 }
 
-func (l *redlockLocker) take(ctx context.Context, op, key string, ttl time.Duration) (*lock, error) {
+func (l *redlockLocker) take(ctx context.Context, op, key string, ttl time.Duration) (*lock,
+	error,
+) {
 	got, err := l.ask(ctx, op, key, ttl)
 	if err != nil {
 		return nil, err
@@ -99,11 +106,16 @@ func (l *redlockLocker) take(ctx context.Context, op, key string, ttl time.Durat
 			return err
 		}
 	}
-	return &lock{value: got.Value, until: time.UnixMilli(got.Until), extend: ask("extend"), release: ask("release")}, nil
+	return &lock{
+		value: got.Value, until: time.UnixMilli(got.Until), extend: ask("extend"),
+		release: ask("release"),
+	}, nil
 }
 
 // ask kills the process when ctx ends: redlock can't be told to give up.
-func (l *redlockLocker) ask(ctx context.Context, op, key string, ttl time.Duration) (redlockAnswer, error) {
+func (l *redlockLocker) ask(ctx context.Context, op, key string, ttl time.Duration) (redlockAnswer,
+	error,
+) {
 	defer context.AfterFunc(ctx, l.kill)()
 	var got redlockAnswer
 	err := l.requests.Encode(redlockRequest{op, key, ttl.Milliseconds()})

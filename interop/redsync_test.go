@@ -29,7 +29,9 @@ func openRedsyncGoredis(t *testing.T, urls []string) locker {
 		opt, err := redis.ParseURL(url)
 		require.NoError(t, err)
 		// Only hosted services know the command; plain servers refuse it once per connection.
-		opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		opt.MaintNotificationsConfig = &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		}
 		client := redis.NewClient(opt)
 		t.Cleanup(func() { client.Close() })
 		pools[i] = goredispool.NewPool(client)
@@ -57,12 +59,15 @@ func (l redsyncLocker) try(ctx context.Context, key string, ttl time.Duration) (
 }
 
 func (l redsyncLocker) wait(ctx context.Context, key string, ttl time.Duration) (*lock, error) {
-	return l.take(ctx, key, ttl, redsync.WithTries(math.MaxInt), redsync.WithRetryDelayFunc(func(int) time.Duration {
-		return 5*time.Millisecond + rand.N(25*time.Millisecond)
-	}))
+	return l.take(ctx, key, ttl, redsync.WithTries(math.MaxInt),
+		redsync.WithRetryDelayFunc(func(int) time.Duration {
+			return 5*time.Millisecond + rand.N(25*time.Millisecond)
+		}))
 }
 
-func (l redsyncLocker) take(ctx context.Context, key string, ttl time.Duration, options ...redsync.Option) (*lock, error) {
+func (l redsyncLocker) take(ctx context.Context, key string, ttl time.Duration,
+	options ...redsync.Option,
+) (*lock, error) {
 	// Half of the TTL for a master's answer, as with lockpipe, instead of a twentieth.
 	options = append(options, redsync.WithExpiry(ttl), redsync.WithTimeoutFactor(0.5))
 	m := l.rs.NewMutex(key, options...)
@@ -81,7 +86,8 @@ func (l redsyncLocker) take(ctx context.Context, key string, ttl time.Duration, 
 	}, nil
 }
 
-// done is an error unless a majority did it; redsync may return (false, nil), and an error together with true.
+// done is an error unless a majority did it; redsync may return (false, nil), and an error together
+// with true.
 func done(ok bool, err error) error {
 	if ok {
 		return nil

@@ -9,15 +9,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: lockpipe gets no set of keys while another library holds one of them, and leaves the rest of the set alone; and each key of a set
-// that it holds is refused to the others, until the set is released.
+// The goal: lockpipe gets no set of keys while another library holds one of them, and leaves the
+// rest of the set alone; and each key of a set that it holds is refused to the others, until the
+// set is released.
 func TestASetIsExcludedByEachOfItsKeys(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		other := their.open(t, nodes.URLs())
 		for _, our := range ours {
 			t.Run(our.name, func(t *testing.T) {
 				l := our.open(t, nodes.URLs()).(*lockpipeLocker)
-				keys := []string{prefix + t.Name() + "/a", prefix + t.Name() + "/b", prefix + t.Name() + "/c"}
+				keys := []string{prefix + t.Name() + "/a", prefix + t.Name() + "/b", prefix +
+					t.Name() + "/c"}
 
 				theirs := take(t, other, keys[1], longTTL)
 				_, err := l.take(t.Context(), l.client.TryAcquireAll, longTTL, keys...)

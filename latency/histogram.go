@@ -1,4 +1,5 @@
-// Package latency counts how long things took in a few classes, at a cost that can be paid for each of very many.
+// Package latency counts how long things took in a few classes, at a cost that can be paid for each
+// of very many.
 package latency
 
 import (
@@ -8,18 +9,21 @@ import (
 	"time"
 )
 
-// bounds are the upper ends of the classes: from less than a trip to a node beside us takes, to more than anybody waits for one. Behind
-// the last of them is one class more.
+// bounds are the upper ends of the classes: from less than a trip to a node beside us takes, to
+// more than anybody waits for one. Behind the last of them is one class more.
 var bounds = [...]time.Duration{
 	50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond,
+	25 * time.Millisecond, 50 * time.Millisecond,
 	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
 }
 
-// Histogram counts times. The zero value is ready. All methods are safe for concurrent use, and none waits.
+// Histogram counts times. The zero value is ready. All methods are safe for concurrent use, and
+// none waits.
 type Histogram struct {
-	sum     atomic.Int64 // beside the classes that are used most, so that they share a line of the processors' caches
+	// Beside the classes that are used most, so that they share a line of the processors' caches.
+	sum     atomic.Int64
 	classes [len(bounds) + 1]atomic.Uint64
 	_       [5]uint64 // up to whole lines, so that two Histograms in a row share none
 }
@@ -50,8 +54,8 @@ type Counts struct {
 	sum     time.Duration
 }
 
-// Classes gives each class as its upper end, which belongs to it, and how many times are in it and in none below it. The upper end
-// of the last is the longest Duration.
+// Classes gives each class as its upper end, which belongs to it, and how many times are in it and
+// in none below it. The upper end of the last is the longest Duration.
 func (c Counts) Classes() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		for i, n := range c.classes {
@@ -82,8 +86,9 @@ func (c Counts) Total() uint64 {
 // Sum is all times added up.
 func (c Counts) Sum() time.Duration { return c.sum }
 
-// Quantile is the time that a part q of all, from 0 to 1, did not exceed, as nearly as the classes tell: times are taken to be spread
-// evenly in their class. It is the last bound, 10 s, where it is beyond that, and 0 where nothing was counted.
+// Quantile is the time that a part q of all, from 0 to 1, did not exceed, as nearly as the classes
+// tell: times are taken to be spread evenly in their class. It is the last bound, 10 s, where it is
+// beyond that, and 0 where nothing was counted.
 func (c Counts) Quantile(q float64) time.Duration {
 	rank := q * float64(c.Total())
 	lower := time.Duration(0)

@@ -5,13 +5,16 @@ import (
 	"time"
 )
 
-// When a term is due for its automatic extension. V is the validity of its TTL, R what is left of the current validity.
+// When a term is due for its automatic extension. V is the validity of its TTL, R what is left of
+// the current validity.
 //
-// It is due at a random moment when between 3/4 and 1/2 of V is left: random, so that terms that began together do not stay
-// together. What fails is tried again after between V/64 and V/32, and towards the end after between R/4 and R/2. A try ends after NodeTimeout,
-// or V/16 if that is longer: a further one reaches no node that has not answered the one before. So at least
-// (V/2) / (max(NodeTimeout, V/16) + V/32) tries fit before the deadline: 5 if all of them hang, with a TTL of 10 s and a NodeTimeout of
-// up to 600 ms, and 16 or more if they fail at once. None waits beyond half of R, so that there is always a further one.
+// It is due at a random moment when between 3/4 and 1/2 of V is left: random, so that terms that
+// began together do not stay together. What fails is tried again after between V/64 and V/32, and
+// towards the end after between R/4 and R/2. A try ends after NodeTimeout, or V/16 if that is
+// longer: a further one reaches no node that has not answered the one before. So at least (V/2) /
+// (max(NodeTimeout, V/16) + V/32) tries fit before the deadline: 5 if all of them hang, with a TTL
+// of 10 s and a NodeTimeout of up to 600 ms, and 16 or more if they fail at once. None waits beyond
+// half of R, so that there is always a further one.
 const (
 	dueParts      = 4 // V in these parts
 	dueEarly      = 3 // of them are left at the earliest moment
@@ -20,10 +23,11 @@ const (
 	pauseParts    = 32
 	// shortest is the shortest pause.
 	shortest = time.Millisecond
-	// tick is what the moments are rounded down to, so that the timer does not fire for each; for a short V a part of it.
+	// tick is what the moments are rounded down to, so that the timer does not fire for each; for a
+	// short V a part of it.
 	tick = time.Millisecond
-	// linger is how long a term that is due waits for others, so that they share a batch; for a short V a part of it. The moment is
-	// earlier by as much.
+	// linger is how long a term that is due waits for others, so that they share a batch; for a
+	// short V a part of it. The moment is earlier by as much.
 	linger = 10 * time.Millisecond
 )
 
@@ -37,7 +41,10 @@ func pause(v, left time.Duration) time.Duration {
 }
 
 // extendable reports whether an automatic extension is wanted at some time. mu is held.
-func (t *Term) extendable() bool { return t.ttl != 0 && t.until < t.bound && !t.queued && !t.extending }
+func (t *Term) extendable() bool {
+	return t.ttl != 0 && t.until < t.bound && !t.queued &&
+		!t.extending
+}
 
 // wake is when the manager is to look at the term next.
 func (t *Term) wake() instant {
@@ -66,8 +73,9 @@ func (t *Term) next(now instant) instant {
 // failed reports whether the last extension failed. mu is held.
 func (t *Term) failed() bool { return t.extra != nil && t.extra.failure != nil }
 
-// look is what the manager asks when the time of a term's event has come: whether it is over, or due for an extension, when that has to begin
-// at the latest (0: it is not due), and when to look again. What failed before, or is late, does not linger.
+// look is what the manager asks when the time of a term's event has come: whether it is over, or
+// due for an extension, when that has to begin at the latest (0: it is not due), and when to look
+// again. What failed before, or is late, does not linger.
 func (t *Term) look(now instant) (next, latest instant, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

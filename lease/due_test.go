@@ -8,10 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: however long a lease is, it is extended when between three quarters and half of its validity are left; what lingering adds is small
-// beside a short one, too.
+// The goal: however long a lease is, it is extended when between three quarters and half of its
+// validity are left; what lingering adds is small beside a short one, too.
 func TestLeasesOfAllLengthsAreExtendedInTime(t *testing.T) {
-	for _, ttl := range []time.Duration{10 * time.Millisecond, 50 * time.Millisecond, time.Second, usualTTL, time.Hour} {
+	for _, ttl := range []time.Duration{
+		10 * time.Millisecond, 50 * time.Millisecond, time.Second,
+		usualTTL, time.Hour,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, s := manager(t)
 			v, until := Validity(ttl), time.Now().Add(Validity(ttl))
@@ -28,8 +31,9 @@ func TestLeasesOfAllLengthsAreExtendedInTime(t *testing.T) {
 	}
 }
 
-// The goal: an extension that fails is tried again after V/64 to V/32, and towards the end after a quarter to half of what is left, but no sooner
-// than after a millisecond: so the last try is two milliseconds before the end, or later. No try takes more than half of what is left, nor may it
+// The goal: an extension that fails is tried again after V/64 to V/32, and towards the end after a
+// quarter to half of what is left, but no sooner than after a millisecond: so the last try is two
+// milliseconds before the end, or later. No try takes more than half of what is left, nor may it
 // leave the keys less than that.
 func TestTheTriesOfAnExtensionThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -45,9 +49,11 @@ func TestTheTriesOfAnExtensionThatFails(t *testing.T) {
 			left := until.Sub(e.at)
 			require.Equal(t, e.at.Add(left/2), e.ask.Before)
 			require.Equal(t, min(v/16, left/2), e.ask.Patience)
-			require.InDelta(t, left+time.Millisecond, Validity(e.ask.Least), float64(time.Millisecond))
+			require.InDelta(t, left+time.Millisecond, Validity(e.ask.Least),
+				float64(time.Millisecond))
 			if before, again := last[e.who]; again {
-				pause, least := e.at.Sub(before), max(min(v/64, until.Sub(before)/4), time.Millisecond)
+				pause, least := e.at.Sub(before), max(min(v/64, until.Sub(before)/4),
+					time.Millisecond)
 				require.GreaterOrEqual(t, pause, least)
 				require.Less(t, pause, 2*least+2)
 				if sooner++; pause > least*3/2 {
@@ -60,19 +66,23 @@ func TestTheTriesOfAnExtensionThatFails(t *testing.T) {
 		for _, at := range last {
 			require.LessOrEqual(t, until.Sub(at), 2*time.Millisecond)
 		}
-		require.Greater(t, min(sooner, later), 20, "at random, so that those that failed together do not stay together")
+		require.Greater(t, min(sooner, later), 20, "at random, so that those that failed "+
+			"together do not stay together")
 	})
 }
 
-// The goal: a lease that begins with little time left, as one that was handed over, is not extended at once, since mostly it is given back before,
-// and does not linger for others after that.
+// The goal: a lease that begins with little time left, as one that was handed over, is not extended
+// at once, since mostly it is given back before, and does not linger for others after that.
 func TestALeaseThatBeginsLateIsExtendedSoonButNotAtOnce(t *testing.T) {
 	for range 50 { // the pauses are random
 		synctest.Test(t, func(t *testing.T) {
 			m, s := manager(t)
 			start, v := time.Now(), Validity(usualTTL)
 			term := new(Term)
-			require.NoError(t, m.Hold(term, "k", Grant{Sent: start, TTL: usualTTL, Until: start.Add(v / 4), MaxHold: time.Hour}))
+			require.NoError(t, m.Hold(term, "k", Grant{
+				Sent: start, TTL: usualTTL,
+				Until: start.Add(v / 4), MaxHold: time.Hour,
+			}))
 			pass(v / 4)
 			require.NoError(t, term.Err())
 			require.InDelta(t, v*3/128, s.tried()[0].at.Sub(start), float64(v/128))
@@ -80,13 +90,14 @@ func TestALeaseThatBeginsLateIsExtendedSoonButNotAtOnce(t *testing.T) {
 	}
 }
 
-// The goal: a lease that was due while nothing could be extended is not extended when something can, if it is over by then, or while it is being
-// extended by hand.
+// The goal: a lease that was due while nothing could be extended is not extended when something
+// can, if it is over by then, or while it is being extended by hand.
 func TestWhatIsDueIsLookedAtAgainBeforeItIsExtended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.setDown(true)
-		released, byHand := hold(t, m, "released", usualTTL, time.Hour), hold(t, m, "by hand", usualTTL, time.Hour)
+		released, byHand := hold(t, m, "released", usualTTL, time.Hour), hold(t, m, "by hand",
+			usualTTL, time.Hour)
 		hold(t, m, "other", usualTTL, time.Hour)
 		pass(Validity(usualTTL) / 2)
 		require.Equal(t, 3, m.waiting())

@@ -15,8 +15,8 @@ var (
 	ErrReleased = errors.New(errorPrefix + "lease was released")
 	// ErrExpired: its time ran out. Another may hold the keys now.
 	ErrExpired = errors.New(errorPrefix + "lease expired")
-	// ErrLost: it was found gone before its time ran out, or its automatic extension failed until then. Another may hold
-	// the keys now.
+	// ErrLost: it was found gone before its time ran out, or its automatic extension failed until
+	// then. Another may hold the keys now.
 	ErrLost = errors.New(errorPrefix + "lease was lost")
 	// ErrClosed: the client was closed, which released it.
 	ErrClosed = errors.New(errorPrefix + "client is closed")

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Extension is one try to let a lease end later, or earlier. Whoever makes it sends TTL, fills in Sent and Err, and
-// calls Finish. Until then no other extension of the lease begins.
+// Extension is one try to let a lease end later, or earlier. Whoever makes it sends TTL, fills in
+// Sent and Err, and calls Finish. Until then no other extension of the lease begins.
 type Extension struct {
 	// Owner is what Manager.Hold was given.
 	Owner any
 	// TTL is how long the lease is to last, from when this is sent; in whole milliseconds.
 	TTL time.Duration
-	// Least is the shortest TTL that an automatic extension may be sent with: confirmed or not, it must not end the keys
-	// before the lease.
+	// Least is the shortest TTL that an automatic extension may be sent with: confirmed or not, it
+	// must not end the keys before the lease.
 	Least time.Duration
 	// Before is when it is too late to send it. The lease is valid until then, or longer.
 	Before time.Time
@@ -23,7 +23,8 @@ type Extension struct {
 	Patience time.Duration
 	// Sent is when it was sent, or earlier, but after the extension began.
 	Sent time.Time
-	// Err is nil when it was confirmed, ErrLost when the lease was found gone, and else why it was not confirmed.
+	// Err is nil when it was confirmed, ErrLost when the lease was found gone, and else why it was
+	// not confirmed.
 	Err error
 
 	term      *Term
@@ -31,8 +32,9 @@ type Extension struct {
 	suspended time.Duration // for how long the machine had been before it was sent
 }
 
-// Begin begins an extension for ttl when it is its turn. Where the lease has a bound, it does not reach beyond. A shorter
-// time may take effect without an answer, so it counts from now on. An error is ctx's, or how the lease has ended.
+// Begin begins an extension for ttl when it is its turn. Where the lease has a bound, it does not
+// reach beyond. A shorter time may take effect without an answer, so it counts from now on. An
+// error is ctx's, or how the lease has ended.
 func (t *Term) Begin(ctx context.Context, ttl time.Duration) (Extension, error) {
 	if err := t.turn(ctx); err != nil {
 		return Extension{}, err
@@ -84,7 +86,8 @@ func (t *Term) turn(ctx context.Context) error {
 	}
 }
 
-// due begins the automatic extension of a term that was queued; false where it is not wanted any more.
+// due begins the automatic extension of a term that was queued; false where it is not wanted any
+// more.
 func (t *Term) due(now instant) (e Extension, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,8 +121,9 @@ func (t *Term) reach(sent instant, ttl time.Duration) instant {
 	return until
 }
 
-// Finish takes the outcome and lets the next extension begin. It returns nil when the lease lasts as was asked for. ErrLost ends it. Any other
-// error leaves it as it is; if it was over before that, Finish returns how it ended: nothing brings it back.
+// Finish takes the outcome and lets the next extension begin. It returns nil when the lease lasts
+// as was asked for. ErrLost ends it. Any other error leaves it as it is; if it was over before
+// that, Finish returns how it ended: nothing brings it back.
 func (e *Extension) Finish() error {
 	err := e.settle()
 	if errors.Is(err, ErrLost) {

@@ -11,10 +11,11 @@ import (
 const (
 	// maxBatch is the most leases that are extended in one go.
 	maxBatch = 256
-	// enough is how many due leases do not linger for more: larger batches cost hardly less, and whoever acquires waits behind them.
+	// enough is how many due leases do not linger for more: larger batches cost hardly less, and
+	// whoever acquires waits behind them.
 	enough = 32
-	// maxBatches is the most batches under way. While one hangs the others go on; when all do, what is due waits in the
-	// order of the deadlines.
+	// maxBatches is the most batches under way. While one hangs the others go on; when all do, what
+	// is due waits in the order of the deadlines.
 	maxBatches = 8
 	// recheck is how often Ready is asked again while leases are due and it says no.
 	recheck = 10 * time.Millisecond
@@ -22,23 +23,25 @@ const (
 	// timers stop while the machine is suspended, so the timer of an event may fire too late after
 	// that.
 	suspensionCheck = 250 * time.Millisecond
-	// sweepAtOnce is how many events are handled under one lock, so that others are not kept waiting.
+	// sweepAtOnce is how many events are handled under one lock, so that others are not kept
+	// waiting.
 	sweepAtOnce = 64
 )
 
 // Config says what a Manager does with its leases. All of it but Suspended is required.
 type Config struct {
-	// Extend makes all of these extensions, in one go, and finishes each one as soon as its outcome is known: those with the
-	// nearest deadline come first. It returns soon after ctx has ended, and keeps none of them.
+	// Extend makes all of these extensions, in one go, and finishes each one as soon as its outcome
+	// is known: those with the nearest deadline come first. It returns soon after ctx has ended,
+	// and keeps none of them.
 	Extend func(ctx context.Context, due []Extension)
-	// Ready reports whether an extension has any chance at present. While it has none, what is due waits, instead of trying in vain.
-	// It must not block.
+	// Ready reports whether an extension has any chance at present. While it has none, what is due
+	// waits, instead of trying in vain. It must not block.
 	Ready func() bool
-	// Over is told once of each term that had begun how it ended, and for how long it was held. It must not block, and may be called from
-	// several goroutines at once.
+	// Over is told once of each term that had begun how it ended, and for how long it was held. It
+	// must not block, and may be called from several goroutines at once.
 	Over func(end error, held time.Duration)
-	// Ended is told once of each lease that ended by ErrExpired or ErrLost, and how. It must not block, and may be called
-	// from several goroutines at once.
+	// Ended is told once of each lease that ended by ErrExpired or ErrLost, and how. It must not
+	// block, and may be called from several goroutines at once.
 	Ended func(owner any, end error)
 	// Suspended returns for how long the machine was suspended until now, counted from some fixed
 	// moment. now comes from time.Now, just before. Suspended must not block or take a mutex, and
@@ -47,12 +50,14 @@ type Config struct {
 	Suspended func(now time.Time) time.Duration
 }
 
-// Manager holds leases: it extends those that want it, tells of those whose time ran out, and ends all of them together.
+// Manager holds leases: it extends those that want it, tells of those whose time ran out, and ends
+// all of them together.
 //
-// Each term has one event in a heap: when it is due for an extension, or else when its time runs out. One timer, set for the
-// first event, serves all of them, so the end is told when it comes and not at some later tick. A term that was extended meanwhile
-// is found so when its event comes, and put back. What is due goes into a second heap by deadline, from which batches are
-// taken, when there are enough of them or they have lingered for long enough; batches under way are bounded.
+// Each term has one event in a heap: when it is due for an extension, or else when its time runs
+// out. One timer, set for the first event, serves all of them, so the end is told when it comes and
+// not at some later tick. A term that was extended meanwhile is found so when its event comes, and
+// put back. What is due goes into a second heap by deadline, from which batches are taken, when
+// there are enough of them or they have lingered for long enough; batches under way are bounded.
 //
 // The manager has a clock of its own: the monotonic clock plus Config.Suspended. The nodes' keys
 // expire while this machine is suspended, and Go's monotonic clock stands still then. All instants
@@ -67,28 +72,32 @@ type Config struct {
 //
 // All methods are safe for concurrent use.
 type Manager struct {
-	cfg       Config
-	epoch     time.Time // from which instants count
-	ctx       context.Context
-	cancel    context.CancelFunc // ends the batches under way
-	running   sync.WaitGroup     // batches and sweeps under way; added to under mu, while not closed
-	suspended atomic.Int64       // what Config.Suspended returned last; as nanoseconds
-	extended  atomic.Uint64      // extensions confirmed
-	expired   atomic.Uint64      // leases ended by ErrExpired
-	lost      atomic.Uint64      // leases ended by ErrLost
+	cfg    Config
+	epoch  time.Time // from which instants count
+	ctx    context.Context
+	cancel context.CancelFunc // ends the batches under way
+	// Batches and sweeps under way; added to under mu, while not closed.
+	running   sync.WaitGroup
+	suspended atomic.Int64  // what Config.Suspended returned last; as nanoseconds
+	extended  atomic.Uint64 // extensions confirmed
+	expired   atomic.Uint64 // leases ended by ErrExpired
+	lost      atomic.Uint64 // leases ended by ErrLost
 
-	mu      sync.Mutex    // guards all below
-	events  schedule      // every term held, by the time of its next event
-	ready   queue         // terms that are due, by deadline
-	latest  instant       // when the ready ones linger no more
-	batches int           // under way
-	spare   [][]Extension // memory of batches, at most maxBatches; an extension is large, and there may be ten thousands a second
-	timer   *time.Timer
-	armed   instant // when the timer fires, on the monotonic clock alone; 0: it does not
-	closed  bool
+	mu      sync.Mutex // guards all below
+	events  schedule   // every term held, by the time of its next event
+	ready   queue      // terms that are due, by deadline
+	latest  instant    // when the ready ones linger no more
+	batches int        // under way
+	// Memory of batches, at most maxBatches; an extension is large, and there may be ten thousands
+	// a second.
+	spare  [][]Extension
+	timer  *time.Timer
+	armed  instant // when the timer fires, on the monotonic clock alone; 0: it does not
+	closed bool
 }
 
-// NewManager returns a manager without leases; it has neither a goroutine nor a timer until there are some.
+// NewManager returns a manager without leases; it has neither a goroutine nor a timer until there
+// are some.
 func NewManager(cfg Config) *Manager {
 	m := &Manager{cfg: cfg, epoch: time.Now().Add(-1)} // no instant is 0
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -145,12 +154,13 @@ type Grant struct {
 	TTL time.Duration
 	// Until is when it ends at the latest, where that is earlier than TTL says; else zero.
 	Until time.Time
-	// MaxHold, where it is above 0, has the lease extended by itself, by TTL again and again until MaxHold after Sent.
+	// MaxHold, where it is above 0, has the lease extended by itself, by TTL again and again until
+	// MaxHold after Sent.
 	MaxHold time.Duration
 }
 
-// Hold begins a term, which was not used before. The error is ErrClosed after Close, and ErrExpired if the time has run
-// out already; then the term is over and Ended is not told.
+// Hold begins a term, which was not used before. The error is ErrClosed after Close, and ErrExpired
+// if the time has run out already; then the term is over and Ended is not told.
 func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	t.manager, t.owner = m, owner
 	sent := m.at(g.Sent, g.Suspended)
@@ -239,7 +249,8 @@ func (m *Manager) arm(at instant) {
 	}
 }
 
-// sweep handles the events whose time has come, and sets the timer for those to come before it tells of any.
+// sweep handles the events whose time has come, and sets the timer for those to come before it
+// tells of any.
 func (m *Manager) sweep() {
 	m.mu.Lock()
 	if m.closed {
@@ -263,7 +274,8 @@ func (m *Manager) sweep() {
 	}
 }
 
-// sweepSome handles a few events, and appends the terms that are over. After the last one it sets the timer again.
+// sweepSome handles a few events, and appends the terms that are over. After the last one it sets
+// the timer again.
 func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -344,7 +356,8 @@ func (m *Manager) extend() {
 	}
 }
 
-// batch takes the next batch, in the memory of the one before, if there was one. Where there is no more, the goroutine ends.
+// batch takes the next batch, in the memory of the one before, if there was one. Where there is no
+// more, the goroutine ends.
 func (m *Manager) batch(before []Extension) (batch []Extension, more bool) {
 	clear(before)
 	m.mu.Lock()
@@ -372,8 +385,8 @@ func (m *Manager) batch(before []Extension) (batch []Extension, more bool) {
 	return batch, true
 }
 
-// Close ends every term with ErrClosed and the extensions under way, and returns the owners of those terms that lasted until
-// then. Hold fails from now on.
+// Close ends every term with ErrClosed and the extensions under way, and returns the owners of
+// those terms that lasted until then. Hold fails from now on.
 func (m *Manager) Close() (owners []any) {
 	m.mu.Lock()
 	m.closed = true

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a lease is extended when between three quarters and half of its validity are left, for as long as maxHold lasts, and ends
-// then to the nanosecond; what was asked for of the nodes ends with it.
+// The goal: a lease is extended when between three quarters and half of its validity are left, for
+// as long as maxHold lasts, and ends then to the nanosecond; what was asked for of the nodes ends
+// with it.
 func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -44,7 +45,8 @@ func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
 	})
 }
 
-// The goal: a first TTL that reaches the bound needs no extension, and one that all but reaches it ends at the bound as well.
+// The goal: a first TTL that reaches the bound needs no extension, and one that all but reaches it
+// ends at the bound as well.
 func TestAShortMaxHold(t *testing.T) {
 	for _, ttl := range []time.Duration{TTLFor(time.Second), time.Second, 900 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -61,8 +63,8 @@ func TestAShortMaxHold(t *testing.T) {
 	}
 }
 
-// The goal: what fails is tried again until it succeeds, several times within what is left, more often towards the end, and
-// never after the deadline.
+// The goal: what fails is tried again until it succeeds, several times within what is left, more
+// often towards the end, and never after the deadline.
 func TestAFailedExtensionIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -94,7 +96,8 @@ func TestAFailedExtensionIsTriedAgain(t *testing.T) {
 	})
 }
 
-// The goal: an extension that hangs does not keep the loss from being told at the deadline, nor other leases from being extended.
+// The goal: an extension that hangs does not keep the loss from being told at the deadline, nor
+// other leases from being extended.
 func TestAHungExtensionDelaysNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -139,13 +142,14 @@ func holdMany(t *testing.T, m *Manager, s *masters, count int) []int {
 	for _, e := range s.tries {
 		who[e.who] = true
 	}
-	require.Equal(t, count, len(who), "each once") //nolint:testifylint // Len would print all of them
+	require.Equal(t, count, len(who),
+		"each once") //nolint:testifylint // Len would print all of them
 	require.LessOrEqual(t, s.most, maxBatches)
 	return s.sizes
 }
 
-// The goal: leases that are due together share batches, which are not large unless they have to be: whoever acquires waits behind them; and
-// batches under way are bounded.
+// The goal: leases that are due together share batches, which are not large unless they have to be:
+// whoever acquires waits behind them; and batches under way are bounded.
 func TestWhatIsDueTogetherSharesABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -169,7 +173,8 @@ func TestAFewThatAreDueLinger(t *testing.T) {
 	})
 }
 
-// The goal: a lease with a short TTL does not linger as long as those with long ones that it waits with.
+// The goal: a lease with a short TTL does not linger as long as those with long ones that it waits
+// with.
 func TestAShortLeaseAmongLongOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 64 * time.Millisecond
@@ -191,7 +196,8 @@ func TestAShortLeaseAmongLongOnes(t *testing.T) {
 	})
 }
 
-// The goal: an extension that is tried again does not linger: of a short lease as many tries fit as of a long one.
+// The goal: an extension that is tried again does not linger: of a short lease as many tries fit as
+// of a long one.
 func TestTriesOfAShortLease(t *testing.T) {
 	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, usualTTL} {
 		synctest.Test(t, func(t *testing.T) {
@@ -202,7 +208,8 @@ func TestTriesOfAShortLease(t *testing.T) {
 			tries, v := s.tried(), Validity(ttl)
 			require.GreaterOrEqual(t, len(tries), 16)
 			for i := range tries[1:] {
-				require.LessOrEqual(t, tries[i+1].at.Sub(tries[i].at), v/pauseParts, "try %d of %d", i+1, len(tries))
+				require.LessOrEqual(t, tries[i+1].at.Sub(tries[i].at), v/pauseParts, "try %d of %d",
+					i+1, len(tries))
 			}
 		})
 	}
@@ -251,8 +258,8 @@ func TestALeaseThatIsGoneIsLost(t *testing.T) {
 	})
 }
 
-// The goal: an extension by hand keeps the automatic ones off while it is under way, sets the TTL that they go on with, and is no
-// reason for one that is not needed; after it failed they go on.
+// The goal: an extension by hand keeps the automatic ones off while it is under way, sets the TTL
+// that they go on with, and is no reason for one that is not needed; after it failed they go on.
 func TestExtensionsByHandAndAutomaticOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -280,19 +287,23 @@ func TestExtensionsByHandAndAutomaticOnes(t *testing.T) {
 		pass(time.Hour - time.Minute)
 		require.NoError(t, term.Err())
 		require.NoError(t, extend(t, term, 2*time.Hour))
-		require.Equal(t, time.Unix(0, int64(term.bound)), time.Unix(0, int64(term.until)), "not beyond maxHold")
+		require.Equal(t, time.Unix(0, int64(term.bound)), time.Unix(0, int64(term.until)),
+			"not beyond maxHold")
 		pass(time.Minute)
 		require.Equal(t, errBound, term.Err())
 	})
 }
 
-// The goal: Close ends what lasts and what is under way, what comes later does not begin, and what had ended before is told.
+// The goal: Close ends what lasts and what is under way, what comes later does not begin, and what
+// had ended before is told.
 func TestCloseEndsEveryTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.set(func(e *Extension) error { <-m.ctx.Done(); return m.ctx.Err() })
-		first, second := hold(t, m, "first", time.Minute, never), hold(t, m, "second", time.Hour, never)
-		released, expired := hold(t, m, "released", time.Minute, never), hold(t, m, "expired", usualTTL, never)
+		first, second := hold(t, m, "first", time.Minute, never), hold(t, m, "second", time.Hour,
+			never)
+		released, expired := hold(t, m, "released", time.Minute, never), hold(t, m, "expired",
+			usualTTL, never)
 		hung := hold(t, m, "hung", usualTTL, time.Hour)
 		released.End(ErrReleased)
 		ctx := first.Context()
@@ -305,17 +316,21 @@ func TestCloseEndsEveryTerm(t *testing.T) {
 		require.Equal(t, ErrReleased, released.Err())
 		require.Equal(t, ErrExpired, expired.Err())
 		require.Equal(t, errUnextended, hung.Err())
-		require.ElementsMatch(t, []string{"expired: lockpipe: lease expired", "hung: " + errUnextended.Error()}, s.told())
+		require.ElementsMatch(t, []string{"expired: lockpipe: lease expired", "hung: " +
+			errUnextended.Error()}, s.told())
 		late := new(Term)
-		require.Equal(t, ErrClosed, m.Hold(late, "late", Grant{Sent: time.Now(), TTL: time.Minute, MaxHold: never}))
+		require.Equal(t, ErrClosed, m.Hold(late, "late", Grant{
+			Sent: time.Now(), TTL: time.Minute,
+			MaxHold: never,
+		}))
 		require.Equal(t, ErrClosed, late.Err())
 		require.Empty(t, m.Close())
 		require.Zero(t, m.Stats().Held)
 	})
 }
 
-// The goal: leases that end while nothing can be extended are forgotten, those that were extended by hand go on, and nobody keeps
-// asking when nothing is due.
+// The goal: leases that end while nothing can be extended are forgotten, those that were extended
+// by hand go on, and nobody keeps asking when nothing is due.
 func TestAnOutageLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -345,7 +360,8 @@ func TestALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 		m, s := manager(t)
 		for _, maxHold := range []time.Duration{never, time.Hour, 9 * time.Second} {
 			term := new(Term)
-			require.Equal(t, ErrExpired, m.Hold(term, "k", Grant{Sent: time.Now().Add(-Validity(usualTTL)), TTL: usualTTL, MaxHold: maxHold}))
+			require.Equal(t, ErrExpired, m.Hold(term, "k",
+				Grant{Sent: time.Now().Add(-Validity(usualTTL)), TTL: usualTTL, MaxHold: maxHold}))
 			require.Equal(t, ErrExpired, term.Err())
 		}
 		pass(time.Hour)
@@ -353,8 +369,9 @@ func TestALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 	})
 }
 
-// The goal: many leases of all lengths, extended by hand and by themselves, shortened and released at random, each end by the right
-// cause; then the manager knows no more, keeps no timer and gives its memory back.
+// The goal: many leases of all lengths, extended by hand and by themselves, shortened and released
+// at random, each end by the right cause; then the manager knows no more, keeps no timer and gives
+// its memory back.
 func TestManyLeasesEndAsTheyShould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)

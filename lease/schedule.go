@@ -1,10 +1,11 @@
 package lease
 
-// schedule is a container/heap of terms by the time of their next event. Each term knows its place, so that it can be moved
-// and taken out. A term is usually added with the latest time of all and taken out long before that, which costs a few steps.
+// schedule is a container/heap of terms by the time of their next event. Each term knows its place,
+// so that it can be moved and taken out. A term is usually added with the latest time of all and
+// taken out long before that, which costs a few steps.
 //
-// What lost: a runtime timer for each term (several times the memory), and a timing wheel (exact to the millisecond it costs a
-// slot for each, and it wakes up for empty ones).
+// What lost: a runtime timer for each term (several times the memory), and a timing wheel (exact to
+// the millisecond it costs a slot for each, and it wakes up for empty ones).
 type schedule []event
 
 type event struct {
@@ -37,7 +38,8 @@ func (s *schedule) Pop() any {
 	return t
 }
 
-// queue is a container/heap of terms that are due, the earliest deadline first: so many long leases can't starve a short one.
+// queue is a container/heap of terms that are due, the earliest deadline first: so many long leases
+// can't starve a short one.
 type queue []event
 
 func (q queue) Len() int           { return len(q) }

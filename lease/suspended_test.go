@@ -126,7 +126,10 @@ func TestASuspensionEndsContextsSoon(t *testing.T) {
 		require.Equal(t, Validity(30*time.Millisecond), time.Since(start))
 		require.NoError(t, still.Err())
 		synctest.Wait()
-		require.ElementsMatch(t, []string{"over: lockpipe: lease expired", "short: lockpipe: lease expired"}, s.told())
+		require.ElementsMatch(t, []string{
+			"over: lockpipe: lease expired",
+			"short: lockpipe: lease expired",
+		}, s.told())
 
 		time.Sleep(time.Minute)
 		start = time.Now()

@@ -1,5 +1,5 @@
-// Package lease knows how long leases are valid, when they are due for an extension, and how they end. It knows neither
-// Redis nor votes.
+// Package lease knows how long leases are valid, when they are due for an extension, and how they
+// end. It knows neither Redis nor votes.
 package lease
 
 import (
@@ -15,9 +15,9 @@ type instant int64
 // after is the instant d later.
 func (i instant) after(d time.Duration) instant { return i + instant(d) }
 
-// Term is the time for which one lease is held. It begins with Manager.Hold, and is over when its time runs out on
-// the local clock or when End comes first; from then on every method says so, whether or not any timer has run. It must
-// not be copied. All methods are safe for concurrent use.
+// Term is the time for which one lease is held. It begins with Manager.Hold, and is over when its
+// time runs out on the local clock or when End comes first; from then on every method says so,
+// whether or not any timer has run. It must not be copied. All methods are safe for concurrent use.
 type Term struct {
 	manager *Manager
 	owner   any
@@ -40,10 +40,11 @@ type Term struct {
 }
 
 type extra struct {
-	ctx     context.Context
-	cancel  context.CancelCauseFunc // nil until somebody asks for the context
-	free    chan struct{}           // closed when the turn is given back; nil while nobody waits for it
-	failure error                   // of the last extension, if it failed
+	ctx    context.Context
+	cancel context.CancelCauseFunc // nil until somebody asks for the context
+	// Closed when the turn is given back; nil while nobody waits for it.
+	free    chan struct{}
+	failure error // of the last extension, if it failed
 }
 
 // need returns t.extra. mu is held.
@@ -152,8 +153,8 @@ func (t *Term) Until() time.Time {
 	return t.manager.time(t.until)
 }
 
-// Context returns a context that ends with the term, at the latest when the time runs out on the local clock; its cause
-// is the cause of the end.
+// Context returns a context that ends with the term, at the latest when the time runs out on the
+// local clock; its cause is the cause of the end.
 func (t *Term) Context() context.Context {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,8 +169,8 @@ func (t *Term) Context() context.Context {
 	return e.ctx
 }
 
-// clockContext asks the clock before it says that it has not ended: after a pause of the process the timers may not have run
-// yet.
+// clockContext asks the clock before it says that it has not ended: after a pause of the process
+// the timers may not have run yet.
 type clockContext struct {
 	context.Context
 	term *Term

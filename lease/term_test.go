@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: of each term that began it is told once how long it was held: until it ended, however that came, and not until somebody noticed.
+// The goal: of each term that began it is told once how long it was held: until it ended, however
+// that came, and not until somebody noticed.
 func TestHowLongEachTermWasHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
-		released, passed := hold(t, m, "released", time.Minute, never), hold(t, m, "passed", time.Minute, never)
+		released, passed := hold(t, m, "released", time.Minute, never), hold(t, m, "passed",
+			time.Minute, never)
 		hold(t, m, "expired", 10*time.Second, never)
 		lost := hold(t, m, "lost", time.Minute, never)
 		hold(t, m, "closed", time.Minute, never)
@@ -33,13 +35,20 @@ func TestHowLongEachTermWasHeld(t *testing.T) {
 		_ = lost.End(ErrLost)
 		time.Sleep(20 * time.Second)
 		m.Close()
-		require.Equal(t, []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, Validity(10 * time.Second), 23 * time.Second}, held())
-		require.Equal(t, ErrClosed, m.Hold(new(Term), "late", Grant{Sent: time.Now(), TTL: time.Minute}))
+		require.Equal(t, []time.Duration{
+			time.Second, 2 * time.Second, 3 * time.Second,
+			Validity(10 * time.Second), 23 * time.Second,
+		}, held())
+		require.Equal(t, ErrClosed, m.Hold(new(Term), "late", Grant{
+			Sent: time.Now(),
+			TTL:  time.Minute,
+		}))
 		require.Len(t, held(), 5, "one that did not begin")
 	})
 }
 
-// The goal: the context ends exactly at the deadline, by the local clock, and everything agrees then.
+// The goal: the context ends exactly at the deadline, by the local clock, and everything agrees
+// then.
 func TestTheTermEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -53,16 +62,19 @@ func TestTheTermEndsAtItsDeadline(t *testing.T) {
 		require.Equal(t, ErrExpired, term.Err())
 		require.Zero(t, term.Until())
 		synctest.Wait()
-		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told(), "told at the deadline, not at some later tick")
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told(),
+			"told at the deadline, not at some later tick")
 		require.Equal(t, until, time.Now())
 	})
 }
 
-// The goal: each term ends once, by what came first, and Ended is told only of ends that the holder did not make.
+// The goal: each term ends once, by what came first, and Ended is told only of ends that the holder
+// did not make.
 func TestTheFirstEndCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
-		released, expired := hold(t, m, "released", time.Minute, never), hold(t, m, "expired", time.Second, never)
+		released, expired := hold(t, m, "released", time.Minute, never), hold(t, m, "expired",
+			time.Second, never)
 		ctx := released.Context()
 		require.Equal(t, ErrReleased, released.End(ErrReleased))
 		require.Equal(t, ErrReleased, released.End(ErrLost))
@@ -71,13 +83,15 @@ func TestTheFirstEndCounts(t *testing.T) {
 		pass(time.Second)
 		require.Equal(t, ErrExpired, expired.End(ErrReleased))
 		require.Equal(t, ErrExpired, extend(t, expired, time.Hour), "nothing brings it back")
-		require.Equal(t, ErrExpired, context.Cause(expired.Context()), "a context that is asked for later has ended, too")
+		require.Equal(t, ErrExpired, context.Cause(expired.Context()),
+			"a context that is asked for later has ended, too")
 		pass(time.Hour)
 		require.Equal(t, []string{"expired: lockpipe: lease expired"}, s.told())
 	})
 }
 
-// The goal: an end that was the holder's first is told where the term is looked at before the manager looks, and once.
+// The goal: an end that was the holder's first is told where the term is looked at before the
+// manager looks, and once.
 func TestWhatEndsIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -97,7 +111,8 @@ func TestWhatEndsIsToldOnce(t *testing.T) {
 		require.Equal(t, ErrLost, e.Finish())
 		require.Equal(t, ErrLost, lost.End(ErrReleased))
 		pass(time.Minute)
-		require.Equal(t, []string{"k: lockpipe: lease expired", "l: lockpipe: lease was lost"}, s.told())
+		require.Equal(t, []string{"k: lockpipe: lease expired", "l: lockpipe: lease was lost"},
+			s.told())
 		require.Equal(t, uint64(1), m.Stats().Lost)
 	})
 }
@@ -128,7 +143,8 @@ func TestTheClockIsAskedBeforeAnyTimerHasRun(t *testing.T) {
 	}
 }
 
-// The goal: an extension that was under way while the process was stopped beyond the deadline does not bring the lease back.
+// The goal: an extension that was under way while the process was stopped beyond the deadline does
+// not bring the lease back.
 func TestAConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := manager(t)
@@ -144,7 +160,8 @@ func TestAConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
 	})
 }
 
-// The goal: an extension moves the deadline of the context, later and earlier; a shortening counts before it is confirmed.
+// The goal: an extension moves the deadline of the context, later and earlier; a shortening counts
+// before it is confirmed.
 func TestExtensionsMoveTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -156,7 +173,8 @@ func TestExtensionsMoveTheDeadline(t *testing.T) {
 		require.NoError(t, ctx.Err())
 		e, err := term.Begin(t.Context(), 10*time.Second)
 		require.NoError(t, err)
-		require.Equal(t, start.Add(90*time.Second+Validity(10*time.Second)), term.Until(), "before it is sent")
+		require.Equal(t, start.Add(90*time.Second+Validity(10*time.Second)), term.Until(),
+			"before it is sent")
 		require.Equal(t, term.Until(), e.Before)
 		e.Err = errNodes
 		require.Equal(t, errNodes, e.Finish())
@@ -165,7 +183,8 @@ func TestExtensionsMoveTheDeadline(t *testing.T) {
 		e.Err = errNodes
 		require.Equal(t, errNodes, e.Finish())
 		<-ctx.Done()
-		require.Equal(t, 90*time.Second+Validity(10*time.Second), time.Since(start), "what was not confirmed moves nothing")
+		require.Equal(t, 90*time.Second+Validity(10*time.Second), time.Since(start),
+			"what was not confirmed moves nothing")
 		synctest.Wait()
 		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told())
 	})
@@ -192,7 +211,8 @@ func TestAnExtensionIsSentBeforeTheEarlierEnd(t *testing.T) {
 	}
 }
 
-// The goal: extensions of one lease go one after another; who waits for the turn leaves with ctx, or with the end of the lease.
+// The goal: extensions of one lease go one after another; who waits for the turn leaves with ctx,
+// or with the end of the lease.
 func TestOneExtensionAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := manager(t)
@@ -239,9 +259,13 @@ func TestOneExtensionAtATime(t *testing.T) {
 	})
 }
 
-// The goal: what the nodes are asked for is never valid for less than it is to be, and hardly for longer.
+// The goal: what the nodes are asked for is never valid for less than it is to be, and hardly for
+// longer.
 func TestTheTTLForAValidity(t *testing.T) {
-	for _, d := range []time.Duration{1, time.Millisecond, 7900 * time.Microsecond, 99 * time.Millisecond, time.Second, 9898 * time.Millisecond, time.Hour, maxHoldLimit} {
+	for _, d := range []time.Duration{
+		1, time.Millisecond, 7900 * time.Microsecond,
+		99 * time.Millisecond, time.Second, 9898 * time.Millisecond, time.Hour, maxHoldLimit,
+	} {
 		ttl := TTLFor(d)
 		require.Zero(t, ttl%time.Millisecond)
 		require.GreaterOrEqual(t, Validity(ttl), d)

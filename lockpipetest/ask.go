@@ -11,9 +11,11 @@ import (
 // askTimeout bounds a whole Do, Flush or Keys.
 const askTimeout = 10 * time.Second
 
-// Do sends one command to node i over a new connection of its own and returns the reply: a string, an int64, nil, or a []any of these. An
-// error reply of the server is returned as an error whose text is that reply; inside an array it is an element of type error. Do gives up
-// after 10 seconds, so it returns an error on a frozen node unless that is thawed meanwhile; the node may execute the command later.
+// Do sends one command to node i over a new connection of its own and returns the reply: a string,
+// an int64, nil, or a []any of these. An error reply of the server is returned as an error whose
+// text is that reply; inside an array it is an element of type error. Do gives up after 10 seconds,
+// so it returns an error on a frozen node unless that is thawed meanwhile; the node may execute the
+// command later.
 func (n *Nodes) Do(i int, args ...string) (any, error) {
 	if len(args) == 0 {
 		return nil, errors.New("lockpipetest: no command given")
@@ -29,15 +31,16 @@ func (n *Nodes) Do(i int, args ...string) (any, error) {
 	return reply, nil
 }
 
-// Flush removes all keys of node i, in all databases (FLUSHALL). Scripts stay. It gives up after 10 seconds.
+// Flush removes all keys of node i, in all databases (FLUSHALL). Scripts stay. It gives up after 10
+// seconds.
 func (n *Nodes) Flush(i int) error {
 	_, err := n.Do(i, "FLUSHALL")
 	return err
 }
 
-// Keys returns the keys of node i, database 0, that start with prefix: all of them for the empty prefix. The prefix is plain text, not a
-// pattern. They come sorted, each once. It reads with SCAN, so a key that is set or deleted meanwhile may be there or not. It gives up
-// after 10 seconds.
+// Keys returns the keys of node i, database 0, that start with prefix: all of them for the empty
+// prefix. The prefix is plain text, not a pattern. They come sorted, each once. It reads with SCAN,
+// so a key that is set or deleted meanwhile may be there or not. It gives up after 10 seconds.
 func (n *Nodes) Keys(i int, prefix string) ([]string, error) {
 	nd, err := n.node(i)
 	if err != nil {

@@ -15,10 +15,12 @@ import (
 )
 
 const (
-	readyTimeout = 20 * time.Second       // from the start of a child to its first answer; about 30 ms on an idle machine
-	probeTimeout = time.Second            // for one question whether it is ready
-	probePause   = 2 * time.Millisecond   // between two of them
-	outputWait   = 500 * time.Millisecond // for a dead child's output, in case a process of its own still holds the pipe
+	// From the start of a child to its first answer; about 30 ms on an idle machine.
+	readyTimeout = 20 * time.Second
+	probeTimeout = time.Second          // for one question whether it is ready
+	probePause   = 2 * time.Millisecond // between two of them
+	// For a dead child's output, in case a process of its own still holds the pipe.
+	outputWait = 500 * time.Millisecond
 )
 
 // child is a redis-server process.
@@ -58,14 +60,15 @@ func bootChild(s *spawner, addr string, cmd *exec.Cmd) (server, error) {
 	return c, nil
 }
 
-// reap waits for the process to end; how it ended is in cmd.ProcessState. Wait also tells of a bad exit status and of an abandoned output
-// pipe, and neither matters here.
+// reap waits for the process to end; how it ended is in cmd.ProcessState. Wait also tells of a bad
+// exit status and of an abandoned output pipe, and neither matters here.
 func (c *child) reap() {
 	_ = c.cmd.Wait()
 	close(c.exited)
 }
 
-// awaitReady returns when this child, and no stray server on the same port, answers at addr; or when it has exited, or ctx ends.
+// awaitReady returns when this child, and no stray server on the same port, answers at addr; or
+// when it has exited, or ctx ends.
 func (c *child) awaitReady(ctx context.Context, addr string) error {
 	pause := time.NewTicker(probePause)
 	defer pause.Stop()
@@ -76,7 +79,8 @@ func (c *child) awaitReady(ctx context.Context, addr string) error {
 		}
 		select {
 		case <-c.exited:
-			return fmt.Errorf("%s at %s ended before it was ready (%v): %s", c.cmd.Path, addr, c.cmd.ProcessState, c.output)
+			return fmt.Errorf("%s at %s ended before it was ready (%v): %s", c.cmd.Path, addr,
+				c.cmd.ProcessState, c.output)
 		case <-ctx.Done():
 			return fmt.Errorf("%s at %s is not ready (%w): %w", c.cmd.Path, addr, err, ctx.Err())
 		case <-pause.C:
@@ -84,8 +88,9 @@ func (c *child) awaitReady(ctx context.Context, addr string) error {
 	}
 }
 
-// probe asks the server at addr who it is. A server that was there before would answer a mere PING as well as the child does, and it
-// would answer in its place: the child could not bind the port and is about to exit.
+// probe asks the server at addr who it is. A server that was there before would answer a mere PING
+// as well as the child does, and it would answer in its place: the child could not bind the port
+// and is about to exit.
 func (c *child) probe(addr string) error {
 	reply, err := ask(addr, probeTimeout, "INFO", "server")
 	if err != nil {
@@ -148,7 +153,8 @@ func (c *child) gone() bool {
 	}
 }
 
-// redisArgs are the flags of a server that keeps nothing, starts empty, and lets tests do what they like with it.
+// redisArgs are the flags of a server that keeps nothing, starts empty, and lets tests do what they
+// like with it.
 func redisArgs(addr string, debugGuarded bool) ([]string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -159,8 +165,8 @@ func redisArgs(addr string, debugGuarded bool) ([]string, error) {
 		"--bind", host,
 		"--daemonize", "no",
 		"--loglevel", "warning",
-		// Nothing is written, so no directory is needed: it would outlive a killed parent. A server still LOADS a dump file that it
-		// finds at its start, hence a name that nobody has used.
+		// Nothing is written, so no directory is needed: it would outlive a killed parent. A server
+		// still LOADS a dump file that it finds at its start, hence a name that nobody has used.
 		"--save", "",
 		"--appendonly", "no",
 		"--dir", scratchDir(),
@@ -171,16 +177,18 @@ func redisArgs(addr string, debugGuarded bool) ([]string, error) {
 		"--repl-diskless-load", "swapdb",
 	}
 	if debugGuarded {
-		// DEBUG SLEEP, and CONFIG SET dir for a test that wants persistence in a directory of its own.
-		args = append(args, "--enable-debug-command", "local", "--enable-protected-configs", "local")
+		// DEBUG SLEEP, and CONFIG SET dir for a test that wants persistence in a directory of its
+		// own.
+		args = append(args, "--enable-debug-command", "local", "--enable-protected-configs",
+			"local")
 	}
 	return args, nil
 }
 
 var versionPattern = regexp.MustCompile(`\bv=(\d+)\.`)
 
-// guardsDebug tells whether this server has the enable-... settings: since 7.0. Older ones refuse to start with a setting they do not
-// know, and have the commands enabled anyway.
+// guardsDebug tells whether this server has the enable-... settings: since 7.0. Older ones refuse
+// to start with a setting they do not know, and have the commands enabled anyway.
 func guardsDebug(path string) bool {
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {

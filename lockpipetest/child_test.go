@@ -19,7 +19,8 @@ func fakeRedis(t *testing.T, script string) (dir string) {
 	path, err := findRedisServer()
 	require.NoError(t, err)
 	dir = t.TempDir()
-	script = "#!/bin/sh\ncase \"$1\" in --version) echo 'Redis server v=7.0.15 sha=0'; exit;; esac\n" + script
+	script = "#!/bin/sh\ncase \"$1\" in --version) echo 'Redis server v=7.0.15 sha=0'; exit;; " +
+		"esac\n" + script
 	script = strings.NewReplacer("REAL", path, "DIR", dir).Replace(script)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700))
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -39,13 +40,15 @@ func processID(t *testing.T, nodes *Nodes, i int) int {
 	return 0
 }
 
-// A port can be lost to another program in the moment between the choice and the bind. That is what the second try is for.
+// A port can be lost to another program in the moment between the choice and the bind. That is what
+// the second try is for.
 func TestEarlyExitIsTriedAgain(t *testing.T) {
 	fakeRedis(t, "mkdir DIR/first 2>/dev/null && exit 1\nexec REAL \"$@\"\n")
 	nodes := StartRealT(t, 1)
 	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
 
-	require.NoError(t, os.Remove(filepath.Join(strings.Split(os.Getenv("PATH"), string(os.PathListSeparator))[0], "first")))
+	require.NoError(t, os.Remove(filepath.Join(strings.Split(os.Getenv("PATH"),
+		string(os.PathListSeparator))[0], "first")))
 	require.NoError(t, nodes.Restart(0))
 	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
 }
@@ -61,7 +64,8 @@ func TestServerThatNeverStartsIsAnError(t *testing.T) {
 	require.Len(t, strings.Fields(string(tries)), bootAttempts)
 }
 
-// A stray server on the port answers in place of the child, which could not bind it. The child here lives long enough to be asked.
+// A stray server on the port answers in place of the child, which could not bind it. The child here
+// lives long enough to be asked.
 func TestStrayServerIsNotTakenForTheChild(t *testing.T) {
 	stray := StartRealT(t, 1)
 	addr := stray.nodes[0].port.addr
@@ -94,7 +98,8 @@ func TestOldServerIsStartedWithoutNewSettings(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho '"+version+"'\n"), 0o700))
 		require.Equal(t, want, guardsDebug(path), version)
 		args := must(redisArgs("127.0.0.1:1", guardsDebug(path)))
-		require.Equal(t, want, strings.Contains(strings.Join(args, " "), "--enable-debug-command"), version)
+		require.Equal(t, want, strings.Contains(strings.Join(args, " "), "--enable-debug-command"),
+			version)
 	}
 	require.True(t, guardsDebug(filepath.Join(t.TempDir(), "missing")))
 }
@@ -105,7 +110,8 @@ func TestRestartIsAnotherServer(t *testing.T) {
 	before := processID(t, nodes, 0)
 	require.NoError(t, nodes.Restart(0))
 	require.NotEqual(t, before, processID(t, nodes, 0))
-	require.Equal(t, []any{"maxmemory-policy", "noeviction"}, do(t, nodes, 0, "CONFIG", "GET", "maxmemory-policy"))
+	require.Equal(t, []any{"maxmemory-policy", "noeviction"}, do(t, nodes, 0, "CONFIG", "GET",
+		"maxmemory-policy"))
 }
 
 // A server that a test shuts down by a command is dead like a killed one.
@@ -125,7 +131,8 @@ func TestDebugCommandsAreEnabled(t *testing.T) {
 	require.Equal(t, "OK", do(t, nodes, 0, "DEBUG", "SLEEP", "0"))
 }
 
-// Replication and persistence must work for tests that ask for them, although the nodes themselves use no file.
+// Replication and persistence must work for tests that ask for them, although the nodes themselves
+// use no file.
 func TestNodeCanBecomeReplica(t *testing.T) {
 	nodes := StartRealT(t, 2)
 	do(t, nodes, 0, "SET", "k", "v")
@@ -147,9 +154,12 @@ func TestNodeCanBeMadeDurableInDirectoryOfTest(t *testing.T) {
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	require.Eventually(t, func() bool { // the process that writes the first file would outlive the server, and write into a directory that is being removed
+	require.Eventually(t, func() bool {
+		// The process that writes the first file would outlive the server, and write into a
+		// directory that is being removed.
 		info, _ := do(t, nodes, 0, "INFO", "persistence").(string)
-		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0")
+		return strings.Contains(info, "aof_rewrite_in_progress:0") &&
+			strings.Contains(info, "aof_rewrite_scheduled:0")
 	}, eventually, pollEvery)
 	require.NoError(t, nodes.Restart(0))
 	require.Nil(t, do(t, nodes, 0, "GET", "k"), "a restarted node is empty all the same")

@@ -13,11 +13,14 @@ import (
 
 // open is a client that takes no stalled test machine for a fault of the nodes.
 func open(nodes *lockpipetest.Nodes) (*lockpipe.Client, error) {
-	return lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler)})
+	return lockpipe.New(lockpipe.Config{
+		Nodes: nodes.URLs(), NodeTimeout: 10 * time.Second,
+		Logger: slog.New(slog.DiscardHandler),
+	})
 }
 
-// What a program does while a minority of its masters is gone: the same as always. Where there is no redis-server, the nodes are
-// inside this process.
+// What a program does while a minority of its masters is gone: the same as always. Where there is
+// no redis-server, the nodes are inside this process.
 func ExampleNodes_Kill() {
 	nodes, err := lockpipetest.Start(3)
 	if err != nil {
@@ -33,7 +36,8 @@ func ExampleNodes_Kill() {
 	ctx := context.Background()
 	defer client.Close(ctx)
 
-	before, err := client.Acquire(ctx, "sku:42") // new masters are taken into use when all of them answer
+	// New masters are taken into use when all of them answer.
+	before, err := client.Acquire(ctx, "sku:42")
 	if err != nil {
 		fmt.Println(err)
 		return

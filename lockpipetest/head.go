@@ -5,10 +5,12 @@ import (
 	"sync"
 )
 
-// headLimit is how much of a child's output is kept. The reason why a server does not start is among the first lines.
+// headLimit is how much of a child's output is kept. The reason why a server does not start is
+// among the first lines.
 const headLimit = 4 << 10
 
-// head keeps the beginning of what is written to it and swallows the rest, so that a talkative child neither blocks nor grows it.
+// head keeps the beginning of what is written to it and swallows the rest, so that a talkative
+// child neither blocks nor grows it.
 type head struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// helperMain starts nodes, prints their process ids on one line, and goes on until it is killed (or its standard input ends, should the
-// test die first). It leaves its nodes in the worst state: one is frozen, one was restarted.
+// helperMain starts nodes, prints their process ids on one line, and goes on until it is killed (or
+// its standard input ends, should the test die first). It leaves its nodes in the worst state: one
+// is frozen, one was restarted.
 func helperMain() {
 	nodes, err := startHelperNodes()
 	if err != nil {

@@ -10,11 +10,14 @@ import (
 
 // inProcess is a miniredis server that can be stopped as a process can.
 //
-// Frozen, it holds two things back: the lock that every command takes before it touches data, so that nothing is executed; and the replies,
-// with a gate in each connection, as some commands (an unknown one, or one that is queued by MULTI) are answered without the lock. The
-// gate is also what makes the kill of a frozen server exact: the commands that wait for the lock at that moment do run when it is let go,
-// but on data that nobody sees again, and their replies go nowhere. A hook before each command, which miniredis offers, would be simpler,
-// but it sees the commands that scripts call too, at a time when the lock is taken, and it can not tell when the last command has finished.
+// Frozen, it holds two things back: the lock that every command takes before it touches data, so
+// that nothing is executed; and the replies, with a gate in each connection, as some commands (an
+// unknown one, or one that is queued by MULTI) are answered without the lock. The gate is also what
+// makes the kill of a frozen server exact: the commands that wait for the lock at that moment do
+// run when it is let go, but on data that nobody sees again, and their replies go nowhere. A hook
+// before each command, which miniredis offers, would be simpler, but it sees the commands that
+// scripts call too, at a time when the lock is taken, and it can not tell when the last command has
+// finished.
 type inProcess struct {
 	// Set once.
 	redis    *miniredis.Miniredis
@@ -29,9 +32,11 @@ type inProcess struct {
 
 func bootInProcess(addr string) (server, error) {
 	s := &inProcess{redis: miniredis.NewMiniRedis(), gate: newGate(), accepted: make(chan struct{})}
-	// Keys must expire as time goes by. FastForward from a ticker would charge a new key the whole tick and expire it early.
+	// Keys must expire as time goes by. FastForward from a ticker would charge a new key the whole
+	// tick and expire it early.
 	s.redis.ClockTTL(true)
-	// Dial is the way to start miniredis without a listener of its own: connections have to come through the gate.
+	// Dial is the way to start miniredis without a listener of its own: connections have to come
+	// through the gate.
 	conn, err := s.redis.Dial()
 	if err != nil {
 		return nil, err
@@ -46,8 +51,9 @@ func bootInProcess(addr string) (server, error) {
 	return s, nil
 }
 
-// refuseCluster answers CLUSTER as a plain server does. miniredis would claim to be a cluster of one, at the address of a listener that it
-// does not have, and clients that find out for themselves what they talk to would follow it there.
+// refuseCluster answers CLUSTER as a plain server does. miniredis would claim to be a cluster of
+// one, at the address of a listener that it does not have, and clients that find out for themselves
+// what they talk to would follow it there.
 func refuseCluster(c *rserver.Peer, cmd string, _ ...string) bool {
 	if cmd != "CLUSTER" {
 		return false

@@ -22,7 +22,8 @@ func TestFrozenInProcessNodeExecutesNothing(t *testing.T) {
 	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
 }
 
-// Commands that wait inside a frozen node must not be answered by the kill, although they are executed then.
+// Commands that wait inside a frozen node must not be answered by the kill, although they are
+// executed then.
 func TestCommandCaughtInsideIsNotAnsweredByKill(t *testing.T) {
 	const clients = 16
 	nodes := startFor(t, 1, StartInProcess)
@@ -34,7 +35,8 @@ func TestCommandCaughtInsideIsNotAnsweredByKill(t *testing.T) {
 			caught[i] = dialNode(t, nodes, 0)
 			caught[i].send("SET", "k", "v")
 		}
-		require.Eventually(t, func() bool { return redis.TotalCommands() == clients }, eventually, pollEvery)
+		require.Eventually(t, func() bool { return redis.TotalCommands() == clients }, eventually,
+			pollEvery)
 		require.NoError(t, nodes.Kill(0))
 		for _, c := range caught {
 			reply, err := c.receive()

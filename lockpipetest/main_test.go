@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 		helperMain()
 		return
 	}
-	goleak.VerifyTestMain(m, // the examples import lockpipe, and with it a pool that starts these two
+	// The examples import lockpipe, and with it a pool that starts these two.
+	goleak.VerifyTestMain(m,
 		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
 		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
 }
@@ -72,7 +73,8 @@ func (c client) send(args ...string) {
 
 func (c client) receive() (any, error) { return readReply(c.r, maxDepth) }
 
-// hearsNothing holds if the server has not answered for a while. It can miss an answer, but never takes silence for one.
+// hearsNothing holds if the server has not answered for a while. It can miss an answer, but never
+// takes silence for one.
 func (c client) hearsNothing() {
 	c.t.Helper()
 	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))

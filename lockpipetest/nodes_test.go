@@ -84,7 +84,8 @@ func TestFrozenNodeAnswersOnlyAfterThaw(t *testing.T) {
 	})
 }
 
-// The classic orphan: a client gives up on a frozen node, and the node executes its command all the same.
+// The classic orphan: a client gives up on a frozen node, and the node executes its command all the
+// same.
 func TestAbandonedCommandIsExecutedAfterThaw(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		c := dialNode(t, nodes, 0)
@@ -260,7 +261,10 @@ func TestConcurrentUse(t *testing.T) {
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		var wg sync.WaitGroup
 		for i := range nodes.Len() {
-			for _, act := range []func(int) error{nodes.Freeze, nodes.Thaw, nodes.Kill, nodes.Restart, nodes.Thaw} {
+			for _, act := range []func(int) error{
+				nodes.Freeze, nodes.Thaw, nodes.Kill,
+				nodes.Restart, nodes.Thaw,
+			} {
 				wg.Go(func() {
 					for range 5 {
 						_ = act(i) // may well meet a dead node
@@ -308,5 +312,8 @@ func TestNoRestartAfterClose(t *testing.T) {
 func everyCall(nodes *Nodes, i int) []error {
 	_, asked := nodes.Do(i, "PING")
 	_, listed := nodes.Keys(i, "")
-	return []error{asked, listed, nodes.Freeze(i), nodes.Thaw(i), nodes.Kill(i), nodes.Restart(i), nodes.Flush(i)}
+	return []error{
+		asked, listed, nodes.Freeze(i), nodes.Thaw(i), nodes.Kill(i), nodes.Restart(i),
+		nodes.Flush(i),
+	}
 }

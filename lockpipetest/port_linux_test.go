@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// While a node is dead nobody else gets its port, neither another group of nodes nor a client's near end. So Restart finds it free.
+// While a node is dead nobody else gets its port, neither another group of nodes nor a client's
+// near end. So Restart finds it free.
 func TestPortOfDeadNodeIsHeld(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		require.NoError(t, nodes.Kill(0))

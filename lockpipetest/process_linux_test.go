@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// processState returns the letter of the state of a process or thread from its stat file, or "" when there is none.
+// processState returns the letter of the state of a process or thread from its stat file, or ""
+// when there is none.
 func processState(stat string) string {
 	text, err := os.ReadFile(stat)
 	if err != nil {
@@ -28,11 +29,12 @@ func processState(stat string) string {
 
 func alive(pid string) bool {
 	state := processState("/proc/" + pid + "/stat")
-	return state != "" && state != "Z" && state != "X" // a zombie is dead, even if process 1 is slow to bury it
+	// A zombie is dead, even if process 1 is slow to bury it.
+	return state != "" && state != "Z" && state != "X"
 }
 
-// A test binary that is killed (by a timeout, by the out-of-memory killer) can clean nothing up. Its servers must die with it, frozen
-// ones too, and no directory may stay behind.
+// A test binary that is killed (by a timeout, by the out-of-memory killer) can clean nothing up.
+// Its servers must die with it, frozen ones too, and no directory may stay behind.
 func TestKilledParentLeavesNothingBehind(t *testing.T) {
 	RequireRedis(t)
 	tmp := t.TempDir()
@@ -55,7 +57,8 @@ func TestKilledParentLeavesNothingBehind(t *testing.T) {
 
 	require.Len(t, pids, 4, line)
 	for _, pid := range pids {
-		require.Eventually(t, func() bool { return !alive(pid) }, eventually, pollEvery, "server %s is still there", pid)
+		require.Eventually(t, func() bool { return !alive(pid) }, eventually, pollEvery,
+			"server %s is still there", pid)
 	}
 	left, err := os.ReadDir(tmp)
 	require.NoError(t, err)
@@ -78,7 +81,8 @@ func TestNodesUseNoFile(t *testing.T) {
 	require.Equal(t, "/proc", cwd)
 }
 
-// The parent-death signal comes when the creating THREAD dies. Here the thread that called Start and Restart dies.
+// The parent-death signal comes when the creating THREAD dies. Here the thread that called Start
+// and Restart dies.
 func TestChildrenOutliveTheThreadOfTheCaller(t *testing.T) {
 	RequireRedis(t)
 	var nodes *Nodes
@@ -104,7 +108,8 @@ func onDyingThread(t *testing.T, f func()) {
 	var run func()
 	run = func() {
 		runtime.LockOSThread()
-		if syscall.Gettid() == syscall.Getpid() { // the first thread of a process never ends: occupy it, and take another one
+		if syscall.Gettid() == syscall.Getpid() {
+			// The first thread of a process never ends: occupy it, and take another one.
 			defer runtime.UnlockOSThread()
 			runs.Go(run)
 			<-finished

@@ -97,7 +97,8 @@ func (r *Replicated) Master() (int, error) {
 func (r *Replicated) number(reply any) (int, error) {
 	for i, nd := range r.servers.nodes {
 		host, port, _ := strings.Cut(nd.port.addr, ":")
-		if parts, ok := reply.([]any); ok && len(parts) == 2 && parts[0] == host && parts[1] == port {
+		if parts, ok := reply.([]any); ok && len(parts) == 2 && parts[0] == host &&
+			parts[1] == port {
 			return i, nil
 		}
 	}
@@ -148,7 +149,8 @@ func (r *Replicated) replaceMaster(act func(master int) error) error {
 	err = await(func() error {
 		now, err := r.Master()
 		if err == nil && now == master {
-			return fmt.Errorf("lockpipetest: the sentinels still name node %d as the master", master)
+			return fmt.Errorf("lockpipetest: the sentinels still name node %d as the master",
+				master)
 		}
 		return err
 	})

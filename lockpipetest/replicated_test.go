@@ -157,7 +157,10 @@ func TestReplicated_WaitsEndWithTheServerOnly(t *testing.T) {
 	failed := func(op string, err error) error { return &net.OpError{Op: op, Net: "tcp", Err: err} }
 	refused, hung := failed("dial", syscall.ECONNREFUSED), failed("read", os.ErrDeadlineExceeded)
 	reset, broken := failed("read", syscall.ECONNRESET), failed("write", syscall.EPIPE)
-	for first, want := range map[error]error{reset: nil, broken: nil, refused: refused, hung: hung} {
+	for first, want := range map[error]error{
+		reset: nil, broken: nil, refused: refused,
+		hung: hung,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			looks := 0
 			err := await(func() error {

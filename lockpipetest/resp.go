@@ -21,7 +21,8 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// talk is a plain RESP2 connection: one request, one reply, and nothing else, so that it can not disturb what a test looks at.
+// talk is a plain RESP2 connection: one request, one reply, and nothing else, so that it can not
+// disturb what a test looks at.
 type talk struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -50,7 +51,8 @@ func ask(addr string, timeout time.Duration, args ...string) (any, error) {
 	return t.do(args...)
 }
 
-func (t *talk) close() { _ = t.conn.Close() } // nothing was sent that was not answered, or an error has been told already
+// Nothing was sent that was not answered, or an error has been told already.
+func (t *talk) close() { _ = t.conn.Close() }
 
 func (t *talk) do(args ...string) (any, error) {
 	if _, err := t.conn.Write(appendRequest(nil, args)); err != nil {
@@ -74,7 +76,8 @@ func appendRequest(b []byte, args []string) []byte {
 	return b
 }
 
-// readReply reads one RESP2 value: a string, an int64, nil, a replyError, or a []any of these. The error is that of the connection.
+// readReply reads one RESP2 value: a string, an int64, nil, a replyError, or a []any of these. The
+// error is that of the connection.
 func readReply(r *bufio.Reader, depth int) (any, error) {
 	line, err := readLine(r)
 	if err != nil {

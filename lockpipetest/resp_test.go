@@ -30,8 +30,10 @@ func TestReadReply(t *testing.T) {
 
 func TestReadReplyRefusesWhatIsNoReply(t *testing.T) {
 	for _, wire := range []string{
-		"", "\r\n", "+OK", "+OK\n", "?1\r\n", "HTTP/1.1 400 Bad Request\r\n", ":x\r\n", "$x\r\n", "$-2\r\n", "*-2\r\n",
-		"$3\r\nab\r\n", "$1\r\nabc\r\n", "$9999999999\r\n", "*2\r\n:1\r\n", strings.Repeat("*1\r\n", maxDepth+2) + ":1\r\n",
+		"", "\r\n", "+OK", "+OK\n", "?1\r\n", "HTTP/1.1 400 Bad Request\r\n", ":x\r\n", "$x\r\n",
+		"$-2\r\n", "*-2\r\n",
+		"$3\r\nab\r\n", "$1\r\nabc\r\n", "$9999999999\r\n", "*2\r\n:1\r\n", strings.Repeat("*1\r\n",
+			maxDepth+2) + ":1\r\n",
 	} {
 		got, err := readReply(bufio.NewReader(strings.NewReader(wire)), maxDepth)
 		require.Error(t, err, "%q gave %v", wire, got)

@@ -7,10 +7,12 @@ import (
 
 // spawner starts child processes from one OS thread that lives until close.
 //
-// Linux sends a child its parent-death signal when the THREAD that created it ends, not when the process does. The Go runtime ends a
-// thread when a goroutine returns without unlocking it, so a child started on whatever thread the caller happens to run on may be killed
-// at any moment. Hence one goroutine locks a thread and creates all children there; it goes on until the children are gone, and then
-// hands the thread back unharmed. It is a goroutine per Nodes and not one for the whole process, so that none is left after Close.
+// Linux sends a child its parent-death signal when the THREAD that created it ends, not when the
+// process does. The Go runtime ends a thread when a goroutine returns without unlocking it, so a
+// child started on whatever thread the caller happens to run on may be killed at any moment. Hence
+// one goroutine locks a thread and creates all children there; it goes on until the children are
+// gone, and then hands the thread back unharmed. It is a goroutine per Nodes and not one for the
+// whole process, so that none is left after Close.
 type spawner struct {
 	jobs chan func()
 	done chan struct{}

@@ -22,7 +22,10 @@ func (r *recorder) Logf(f string, args ...any) {
 	r.said = append(r.said, "log: "+fmt.Sprintf(f, args...))
 }
 
-func (r *recorder) Error(args ...any)         { r.said = append(r.said, "error: "+fmt.Sprint(args...)) }
+func (r *recorder) Error(args ...any) {
+	r.said = append(r.said, "error: "+
+		fmt.Sprint(args...))
+}
 func (r *recorder) Fatal(args ...any)         { r.end("fatal: " + fmt.Sprint(args...)) }
 func (r *recorder) Fatalf(f string, a ...any) { r.end("fatal: " + fmt.Sprintf(f, a...)) }
 func (r *recorder) Skipf(f string, a ...any)  { r.end("skip: " + fmt.Sprintf(f, a...)) }

@@ -12,22 +12,25 @@ import (
 )
 
 const (
-	// How long and how often a node without a marker is looked at, before it is quarantined, for the marker of another client.
+	// How long and how often a node without a marker is looked at, before it is quarantined, for
+	// the marker of another client.
 	markingPatience = 100 * time.Millisecond
 	markingPause    = 10 * time.Millisecond
-	// How long and how often a server that restarted with its disk waits for other nodes to vouch for it, each time that it is looked at.
+	// How long and how often a server that restarted with its disk waits for other nodes to vouch
+	// for it, each time that it is looked at.
 	vouchPatience = 300 * time.Millisecond
 	vouchPause    = 20 * time.Millisecond
 )
 
 var (
-	errReplica = errors.New("READONLY: it is a replica of another server; the nodes have to be independent masters")
-	errNamed   = errors.New("READONLY: the sentinels name it as the master, and it is a replica: " +
+	errReplica = errors.New("READONLY: it is a replica of another server; the nodes have to be " +
+		"independent masters")
+	errNamed = errors.New("READONLY: the sentinels name it as the master, and it is a replica: " +
 		"a failover may be under way")
 )
 
-// admission decides for one node whether a connection may be used. Owned by the keeper, and by rueidis' dial hook, which runs for the
-// keeper alone.
+// admission decides for one node whether a connection may be used. Owned by the keeper, and by
+// rueidis' dial hook, which runs for the keeper alone.
 type admission struct {
 	node   int
 	addr   string
@@ -50,7 +53,8 @@ type admission struct {
 	memory   memory
 	answered bool // some server has answered the handshake
 	warned   bool // that the node can't be guarded
-	// warnedSame: that it may be the same server as another node. warnedRenewal: that its generation can't be renewed.
+	// warnedSame: that it may be the same server as another node. warnedRenewal: that its
+	// generation can't be renewed.
 	warnedSame, warnedRenewal bool
 	renewed                   time.Time // when the generation was renewed last, or tried to be
 }
@@ -58,8 +62,10 @@ type admission struct {
 func (m *Mux) newAdmission(index int, e *endpoint) *admission {
 	option := e.option // which gets the login of each connection
 	a := &admission{
-		node: index, addr: e.name, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first, servers: m.servers, option: &option, logger: m.cfg.Logger,
-		none: m.cfg.Prefix + noneKey, generations: m.cfg.Prefix + generationsKey, known: m.generations,
+		node: index, addr: e.name, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first,
+		servers: m.servers, option: &option, logger: m.cfg.Logger,
+		none: m.cfg.Prefix + noneKey, generations: m.cfg.Prefix + generationsKey,
+		known: m.generations,
 	}
 	a.probe, a.replicated = a.none+rand.Text(), e.masterSet != ""
 	if a.replicated {
@@ -71,8 +77,9 @@ func (m *Mux) newAdmission(index int, e *endpoint) *admission {
 	return a
 }
 
-// admit makes the handshake on a new connection, before anything else can use it. It returns the run_id that the marker has from now on, or ""
-// where the node is not guarded. A *quarantine, or any other error, is why the connection must not be used.
+// admit makes the handshake on a new connection, before anything else can use it. It returns the
+// run_id that the marker has from now on, or "" where the node is not guarded. A *quarantine, or
+// any other error, is why the connection must not be used.
 func (a *admission) admit(ctx context.Context, l *line) (runID string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -89,7 +96,8 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 	s, err := h.introduce(a.option, a.marker, a.generations, a.none+rand.Text())
 	a.answered = a.answered || err == nil
 	if err == errUnanswered && !a.answered && a.option.TLSConfig == nil {
-		err = fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://", err)
+		err = fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://",
+			err)
 	}
 	l.deletion.Store(int32(s.deletion))
 	if !s.unmarked() {
@@ -132,8 +140,10 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 		if !v.whole {
 			generation = s.newGeneration(a.known.except(a.node))
 		}
-		// Another client may have admitted the server at the same moment, so what is kept now is read again.
-		questions = append(questions, s.admission(a.marker, a.generations, generation), s.readGenerations(a.generations))
+		// Another client may have admitted the server at the same moment, so what is kept now is
+		// read again.
+		questions = append(questions, s.admission(a.marker, a.generations, generation),
+			s.readGenerations(a.generations))
 	}
 	if err := h.ask(questions); err != nil {
 		return "", err
@@ -163,8 +173,9 @@ func (a *admission) suspectReplicas(s *sight) {
 	a.memory.replica = s.runID
 }
 
-// decide is assess, and the first use. A server that is not admitted is marked first: see mark. If there is no marker
-// nonetheless, nothing would show at the next look that the server was admitted and flushed. So the wait begins then.
+// decide is assess, and the first use. A server that is not admitted is marked first: see mark. If
+// there is no marker nonetheless, nothing would show at the next look that the server was admitted
+// and flushed. So the wait begins then.
 func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict, error) {
 	before := a.memory
 	defer func() {
@@ -209,8 +220,9 @@ func (a *admission) decide(ctx context.Context, h *handshake, s *sight) (verdict
 	return v, nil
 }
 
-// vouch waits a moment for other nodes to show whether a server restarted with its whole memory. Meanwhile it keeps what
-// its own node knows of the others up to date, because they may have restarted with it.
+// vouch waits a moment for other nodes to show whether a server restarted with its whole memory.
+// Meanwhile it keeps what its own node knows of the others up to date, because they may have
+// restarted with it.
 func (a *admission) vouch(ctx context.Context, h *handshake, s *sight) error {
 	a.known.renewOthers(a.node)
 	for end := time.Now().Add(vouchPatience); ; {
@@ -228,15 +240,18 @@ func (a *admission) vouch(ctx context.Context, h *handshake, s *sight) error {
 	}
 }
 
-// noFirstUse reports whether this is certainly not the first use, neither of this client nor of another one that has
-// just begun it and whose markers are on their way.
+// noFirstUse reports whether this is certainly not the first use, neither of this client nor of
+// another one that has just begun it and whose markers are on their way.
 func (a *admission) noFirstUse() bool {
 	return a.memory.known || a.mode == GuardStrict || a.first.overFor() > connectTimeout
 }
 
-// leave leaves a mark, if it is needed. A wait begins behind it, so that nothing can happen unseen in between. If this
-// client could not replace the marker of another run at first sight, its wait continues.
-func (a *admission) leave(h *handshake, s *sight, v verdict, before memory, firstSight bool) (verdict, error) {
+// leave leaves a mark, if it is needed. A wait begins behind it, so that nothing can happen unseen
+// in between. If this client could not replace the marker of another run at first sight, its wait
+// continues.
+func (a *admission) leave(h *handshake, s *sight, v verdict, before memory,
+	firstSight bool,
+) (verdict, error) {
 	m, needed := s.mark(a.maxTTL, a.noFirstUse())
 	if !needed {
 		return v, nil
@@ -256,7 +271,8 @@ func (a *admission) leave(h *handshake, s *sight, v verdict, before memory, firs
 	return a.assess(s, a.memory), nil
 }
 
-// await waits for a marker. Several clients may make the first use at the same moment: who finds the markers half written waits for the rest.
+// await waits for a marker. Several clients may make the first use at the same moment: who finds
+// the markers half written waits for the rest.
 func (a *admission) await(ctx context.Context, h *handshake, s *sight) error {
 	for end := time.Now().Add(markingPatience); s.unmarked() && time.Now().Before(end); {
 		rest(ctx, markingPause)
@@ -276,11 +292,13 @@ func (a *admission) assess(s *sight, before memory) (v verdict) {
 // unguarded admits a server that can't be told from one that restarted, if the mode allows it.
 func (a *admission) unguarded(why error) error {
 	if a.mode == GuardStrict {
-		return fmt.Errorf("its restarts can't be noticed (%w), and GuardStrict admits no such server", why)
+		return fmt.Errorf("its restarts can't be noticed (%w), and GuardStrict admits no such "+
+			"server", why)
 	}
 	if !a.warned {
 		a.warned = true
-		a.logger.Warn("lockpipe: node has no restart guard: a restart may let two callers hold the same lock",
+		a.logger.Warn("lockpipe: node has no restart guard: a restart may let two callers hold "+
+			"the same lock",
 			slog.String("node", a.addr), slog.Any("error", why))
 	}
 	a.first.exempt(a.node)

@@ -15,7 +15,8 @@ const (
 	maxArming = 1 << 18
 )
 
-// newArms returns the node's pipeline for arming watches. It has one flush under way, so that it takes a single place of rueidis' ring.
+// newArms returns the node's pipeline for arming watches. It has one flush under way, so that it
+// takes a single place of rueidis' ring.
 func (n *node) newArms() *batch.Pipeline[*arm, remains] {
 	return batch.New(batch.Config[*arm, remains]{
 		Flush: n.flushArms,
@@ -47,13 +48,15 @@ func (n *node) flushArms(arms []*arm, answers []remains) {
 	n.trips.Observe(time.Since(sent))
 }
 
-// watchExchange is the trip of a node with a rueidis client. The server tells of changes of the keys that were read behind CLIENT CACHING
-// YES, if it took the handshake's CLIENT TRACKING. CLIENT CACHING is for the next command only, and nothing comes between the
-// commands of one pipeline. A server without it answers with an error, and still tells the time left.
+// watchExchange is the trip of a node with a rueidis client. The server tells of changes of the
+// keys that were read behind CLIENT CACHING YES, if it took the handshake's CLIENT TRACKING. CLIENT
+// CACHING is for the next command only, and nothing comes between the commands of one pipeline. A
+// server without it answers with an error, and still tells the time left.
 func (n *node) watchExchange(arms []*arm, answers []remains) {
 	commands := make([]rueidis.Completed, 0, 2*len(arms))
 	for _, a := range arms {
-		commands = append(commands, n.client.B().ClientCaching().Yes().Build(), n.client.B().Pttl().Key(a.watch.key).Build())
+		commands = append(commands, n.client.B().ClientCaching().Yes().Build(),
+			n.client.B().Pttl().Key(a.watch.key).Build())
 	}
 	line := n.sending()
 	replies := n.client.DoMulti(context.Background(), commands...)
@@ -77,8 +80,8 @@ func (n *node) watchExchange(arms []*arm, answers []remains) {
 	}
 }
 
-// invalidated is rueidis' hook for what the server tells of keys; nil stands for all, also when the connection is lost. It runs on the goroutine
-// that reads from the node, so nothing in it may wait.
+// invalidated is rueidis' hook for what the server tells of keys; nil stands for all, also when the
+// connection is lost. It runs on the goroutine that reads from the node, so nothing in it may wait.
 func (n *node) invalidated(keys []rueidis.RedisMessage) {
 	if keys == nil {
 		if !n.flushed() {

@@ -9,15 +9,18 @@ import (
 )
 
 var (
-	// errSuperseded is the vote of a node to which an attempt was not sent because a newer one came first.
+	// errSuperseded is the vote of a node to which an attempt was not sent because a newer one came
+	// first.
 	errSuperseded = errors.New("not sent: a later release or extension took its place")
 	// errLate is the vote of a node that can't be trusted with an extension any more.
-	errLate = errors.New("a shorter TTL was sent on a connection that broke, and may still take effect")
+	errLate = errors.New("a shorter TTL was sent on a connection that broke, and may still take " +
+		"effect")
 	// errUnheard is the error of a node whose vote could not change the outcome any more.
 	errUnheard = errors.New("not waited for: the outcome was certain without it")
 	// errLeft is the error of a node that had not answered when the caller left.
 	errLeft = errors.New("no answer before the caller left")
-	// errUnasked is the error of a node that was not asked, because another one was asked first and did not answer in time.
+	// errUnasked is the error of a node that was not asked, because another one was asked first and
+	// did not answer in time.
 	errUnasked = errors.New("not asked: the node that was asked first had not answered")
 	// errQueuedTooLong is the vote of a node that had work for longer than the attempt waits.
 	errQueuedTooLong = errors.New("not sent in time")
@@ -43,14 +46,15 @@ type answer struct {
 	replied bool
 	// line is what an extension was sent on; nil where votes on that do not count.
 	line *line
-	// key is the place of the key that another token holds, where vote is refused; negative where no key is to blame.
+	// key is the place of the key that another token holds, where vote is refused; negative where
+	// no key is to blame.
 	key int32
 	// err says why, where vote is unknown.
 	err error
 }
 
-// Attempt is one try over all nodes: to acquire, extend or release one claim. It was handed to every node that
-// concerns it when it is returned; Wait tells the decision.
+// Attempt is one try over all nodes: to acquire, extend or release one claim. It was handed to
+// every node that concerns it when it is returned; Wait tells the decision.
 type Attempt struct {
 	mux   *Mux
 	claim *Claim
@@ -66,18 +70,23 @@ type Attempt struct {
 
 	// Guarded by claim.mu:
 	granted, refused, unknown nodeSet // the votes; the other nodes' are open
-	absent                    nodeSet // nodes that a release need not ask: they can't have the token
-	waiting                   nodeSet // nodes that it waits for because their lane is busy
-	later                     nodeSet // nodes that are asked only if the judge does not refuse: see Mux.Contend
-	fresh                     nodeSet // nodes that may hold the token only because of this attempt
-	settled                   nodeSet // nodes that have answered, or whose pipeline did not take it
-	decision                  decision
-	told                      bool    // Wait told that a release is not confirmed yet
-	divided                   bool    // it was counted as a split vote
-	forgotten                 bool    // the caller has done with it: see Forget
-	opened                    uint32  // when the nodes of later were asked: in milliseconds from sent, rounded up; 0 where there were none
-	notes                     []note  // why votes are refused or unknown; nil until the first such vote
-	waiters                   *waiter // of Wait and Poll
+	// Nodes that a release need not ask: they can't have the token.
+	absent  nodeSet
+	waiting nodeSet // nodes that it waits for because their lane is busy
+	// Nodes that are asked only if the judge does not refuse: see Mux.Contend.
+	later     nodeSet
+	fresh     nodeSet // nodes that may hold the token only because of this attempt
+	settled   nodeSet // nodes that have answered, or whose pipeline did not take it
+	decision  decision
+	told      bool // Wait told that a release is not confirmed yet
+	divided   bool // it was counted as a split vote
+	forgotten bool // the caller has done with it: see Forget
+	// When the nodes of later were asked: in milliseconds from sent, rounded up; 0 where there were
+	// none.
+	opened uint32
+	// Why votes are refused or unknown; nil until the first such vote.
+	notes   []note
+	waiters *waiter // of Wait and Poll
 }
 
 // note is the detail of one node's vote.
@@ -90,7 +99,8 @@ type note struct {
 
 func (m *Mux) newAttempt(c *Claim, k kind, ttl, limit, worth time.Duration) *Attempt {
 	a := m.memory(k)
-	a.mux, a.claim, a.kind, a.ttl, a.limit, a.worth, a.sent = m, c, k, ttl, min(limit, worth), worth, c.from(k)
+	a.mux, a.claim, a.kind, a.ttl, a.limit, a.worth, a.sent = m, c, k, ttl, min(limit, worth),
+		worth, c.from(k)
 	if k != release {
 		a.text = m.milliseconds(ttl)
 	}
@@ -113,7 +123,8 @@ func (m *Mux) milliseconds(ttl time.Duration) string {
 	return strconv.FormatInt(ttl.Milliseconds(), 10)
 }
 
-// Sent returns the time from which the validity of what the attempt obtained counts: before the first byte was sent.
+// Sent returns the time from which the validity of what the attempt obtained counts: before the
+// first byte was sent.
 func (a *Attempt) Sent() time.Time { return a.sent }
 
 // begin takes a free lane; false means that there is nothing to do on it. claim.mu is held.
@@ -131,14 +142,16 @@ func (a *Attempt) begin(lane nodeSet) bool {
 	return true
 }
 
-// pointless is why it is of no use to send the attempt now: nil where it is, as a release always is.
+// pointless is why it is of no use to send the attempt now: nil where it is, as a release always
+// is.
 func (a *Attempt) pointless(now time.Time) error {
 	switch {
 	case a.kind == release:
 		return nil
 	case now.Sub(a.sent) > a.worth:
 		return errQueuedTooLong
-	case a.kind == extend && a.superseded(): // it would give the node keys of a lease that is being released
+	case a.kind == extend && a.superseded():
+		// It would give the node keys of a lease that is being released.
 		return errSuperseded
 	}
 	return nil
@@ -167,8 +180,9 @@ func (a *Attempt) drop(lanes nodeSet, err error) {
 	}
 }
 
-// count takes one vote. What comes after the decision changes nothing of it, but makes the error more complete; a
-// release may still win when nodes that could not be reached answer later. claim.mu is held.
+// count takes one vote. What comes after the decision changes nothing of it, but makes the error
+// more complete; a release may still win when nodes that could not be reached answer later.
+// claim.mu is held.
 func (a *Attempt) count(i int, r answer) {
 	if a.decision == won {
 		return
@@ -210,7 +224,8 @@ func (a *Attempt) conclude() {
 		return
 	}
 	a.decision = d
-	if c := a.claim; a.kind == extend && c.doubts != nil && undivided(len(a.calls), a.granted&^c.doubts.missed) {
+	if c := a.claim; a.kind == extend && c.doubts != nil &&
+		undivided(len(a.calls), a.granted&^c.doubts.missed) {
 		c.doubts.missed = 0
 	}
 	for w := a.waiters; w != nil; w = w.next {
@@ -246,8 +261,8 @@ func (a *Attempt) timedOut() {
 	}
 }
 
-// outcome is the decision as an error; ended is why ctx ended the wait, if it did. Votes that are still open count as
-// unknown from now on, but for a release they stay open. claim.mu is held.
+// outcome is the decision as an error; ended is why ctx ended the wait, if it did. Votes that are
+// still open count as unknown from now on, but for a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) error {
 	d, silence := a.decision, errUnheard
 	if d == pending {
@@ -275,9 +290,13 @@ func (a *Attempt) outcome(ended error) error {
 	return a.quorumError(silence)
 }
 
-// quorumError names each node without a vote; silence is the error of those that have said nothing. claim.mu is held.
+// quorumError names each node without a vote; silence is the error of those that have said nothing.
+// claim.mu is held.
 func (a *Attempt) quorumError(silence error) *QuorumError {
-	e := &QuorumError{Need: quorum(len(a.calls)), Refused: a.refused.count(), Granted: (a.granted | a.absent).count()}
+	e := &QuorumError{
+		Need: quorum(len(a.calls)), Refused: a.refused.count(),
+		Granted: (a.granted | a.absent).count(),
+	}
 	e.Unknown = len(a.calls) - e.Granted - e.Refused
 	for s := a.silent() | a.unknown; s != 0; s &= s - 1 {
 		i := s.first()

@@ -58,7 +58,10 @@ type resets struct {
 func (r *resets) failure(op string) error {
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: r.port}
 	return &net.OpError{
-		Op: op, Net: "tcp", Source: local, Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6379},
+		Op: op, Net: "tcp", Source: local, Addr: &net.TCPAddr{
+			IP:   net.IPv4(127, 0, 0, 1),
+			Port: 6379,
+		},
 		Err: os.NewSyscallError(op, syscall.ECONNRESET),
 	}
 }
@@ -96,7 +99,8 @@ func TestAServerWithoutTLSIsLoggedOnce(t *testing.T) {
 func TestProtectedModeIsLoggedOnce(t *testing.T) {
 	const denied = "DENIED Redis is running in protected mode because no password is set"
 	lines := logged(t, "node", func(try int) (net.Conn, error) {
-		conn := says("-" + denied + ". In this mode connections are only accepted from the loopback.\r\n")
+		conn := says("-" + denied + ". In this mode connections are only accepted from the " +
+			"loopback.\r\n")
 		if try%2 == 0 {
 			return conn, nil
 		}
@@ -120,12 +124,13 @@ func (b *breaking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// The goal: errors that differ in a local port or a time are one line. Two causes that take turns are
-// one line each.
+// The goal: errors that differ in a local port or a time are one line. Two causes that take turns
+// are one line each.
 func TestEachCauseIsLoggedOnce(t *testing.T) {
 	lines := logged(t, "node", func(try int) (net.Conn, error) {
 		if try%2 == 0 {
-			return nil, errors.New("certificate has expired: " + time.Now().Format(time.RFC3339Nano) + " is too late")
+			return nil, errors.New("certificate has expired: " +
+				time.Now().Format(time.RFC3339Nano) + " is too late")
 		}
 		return nil, (&resets{port: 30000 + try}).failure("dial")
 	})

@@ -8,39 +8,46 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 )
 
-// Claim is one lease as the nodes see it: its keys, and the token that is their value there. Every attempt to acquire
-// needs a Claim with a token of its own. It is made once by Init, and must not be copied after that.
+// Claim is one lease as the nodes see it: its keys, and the token that is their value there. Every
+// attempt to acquire needs a Claim with a token of its own. It is made once by Init, and must not
+// be copied after that.
 //
-// A lane is one claim on one node. On a lane at most one attempt is queued or under way; the next one is handed to the
-// node when the one before was answered there, or is known not to have been sent. So on each node the attempts of a
-// claim take effect in the order acquire, extend, release, although flushes that are under way together are in no
-// order. An attempt that still waits for a lane when a newer one comes is dropped there: the newer one stands for both.
+// A lane is one claim on one node. On a lane at most one attempt is queued or under way; the next
+// one is handed to the node when the one before was answered there, or is known not to have been
+// sent. So on each node the attempts of a claim take effect in the order acquire, extend, release,
+// although flushes that are under way together are in no order. An attempt that still waits for a
+// lane when a newer one comes is dropped there: the newer one stands for both.
 type Claim struct {
 	text   string    // the token, and behind it the only key, with the prefix; set once
 	one    [1]string // the only key; set once
 	extra  *extra    // set once
 	prefix int32     // length of the prefix of each key; set once
 
-	// outlast: a node may keep the token for longer than the lease lasts, because an extension failed that some of them
-	// may have done, or one to a shorter TTL that some may not.
+	// outlast: a node may keep the token for longer than the lease lasts, because an extension
+	// failed that some of them may have done, or one to a shorter TTL that some may not.
 	outlast bool
 
-	mu      sync.Mutex    // guards outlast, all below, and the votes of the claim's attempts; a leaf
-	busy    nodeSet       // lanes with an attempt that is queued, under way, or kept for a node that is down
+	// Guards outlast, all below, and the votes of the claim's attempts; a leaf.
+	mu sync.Mutex
+	// Lanes with an attempt that is queued, under way, or kept for a node that is down.
+	busy    nodeSet
 	maybe   nodeSet       // nodes that may hold the token
 	longest time.Duration // the longest TTL that was ever sent
-	last    *Attempt      // the newest attempt; nil again when every lane is free, unless it is a release
-	doubts  *doubts       // nil while all goes well
+	// The newest attempt; nil again when every lane is free, unless it is a release.
+	last   *Attempt
+	doubts *doubts // nil while all goes well
 }
 
 // doubts are what a claim has to remember of nodes that failed it.
 type doubts struct {
-	unsure  nodeSet       // nodes where something was sent and the connection broke before the answer
+	// Nodes where something was sent and the connection broke before the answer.
+	unsure  nodeSet
 	late    nodeSet       // of these, nodes where it was an extension, which may still take effect
 	lateTTL time.Duration // the shortest TTL that may still take effect on a node of late
 	lateAt  time.Time     // when the first of these extensions was sent
-	// missed are the nodes that had lost the keys since the last extension that was confirmed, and may hold them again
-	// because they were refilled. Another may have held the keys there in between, whichever attempt found it out.
+	// missed are the nodes that had lost the keys since the last extension that was confirmed, and
+	// may hold them again because they were refilled. Another may have held the keys there in
+	// between, whichever attempt found it out.
 	missed nodeSet
 }
 
@@ -50,7 +57,8 @@ type extra struct {
 	fence *fence   // nil without one
 }
 
-// Init gives the claim its keys, each behind prefix, and its token. The keys must differ from each other.
+// Init gives the claim its keys, each behind prefix, and its token. The keys must differ from each
+// other.
 func (c *Claim) Init(prefix string, keys []string, token string) {
 	c.prefix = int32(len(prefix))
 	if len(keys) == 1 {
@@ -89,15 +97,16 @@ func (c *Claim) Outlast() {
 	c.outlast = true
 }
 
-// Clean reports whether all that was sent for the claim was answered as it should, so that another lease can go on with it.
+// Clean reports whether all that was sent for the claim was answered as it should, so that another
+// lease can go on with it.
 func (c *Claim) Clean() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.outlast && c.doubts == nil
 }
 
-// Unsettled reports whether something of the claim may still take effect on a node, or last there longer than the lease,
-// so that letting it expire is not enough to leave nothing behind.
+// Unsettled reports whether something of the claim may still take effect on a node, or last there
+// longer than the lease, so that letting it expire is not enough to leave nothing behind.
 func (c *Claim) Unsettled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,14 +159,17 @@ func (c *Claim) extended(a *Attempt, i int, r answer) {
 	if r.vote == refused && a.decision != won {
 		c.doubt().missed |= lane
 	}
-	if d := c.doubts; d != nil && r.vote == granted && d.late != 0 && a.ttl > d.lateTTL && (d.late.has(i) || r.line.mayRepeat(d.lateAt)) {
-		// A stopped server may still read the shorter TTL from the connection that broke, this node's or another's.
+	if d := c.doubts; d != nil && r.vote == granted && d.late != 0 && a.ttl > d.lateTTL &&
+		(d.late.has(i) || r.line.mayRepeat(d.lateAt)) {
+		// A stopped server may still read the shorter TTL from the connection that broke, this
+		// node's or another's.
 		r = answer{err: errLate}
 	}
 	a.count(i, r)
 }
 
-// admit puts a new attempt on the lanes and returns the nodes that it is to be handed to now. mu is held.
+// admit puts a new attempt on the lanes and returns the nodes that it is to be handed to now. mu is
+// held.
 func (c *Claim) admit(a *Attempt) (start nodeSet) {
 	prev := c.last
 	if prev != nil {
@@ -184,15 +196,16 @@ func (c *Claim) admit(a *Attempt) (start nodeSet) {
 	return start
 }
 
-// settle records the answer of node i to a, and returns the attempt that is to be handed to some nodes now: the one that waited for
-// the lane, or a itself where this was its judge. mu is held.
+// settle records the answer of node i to a, and returns the attempt that is to be handed to some
+// nodes now: the one that waited for the lane, or a itself where this was its judge. mu is held.
 func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt, start nodeSet) {
 	lane := one(i)
 	a.settled |= lane
 	switch {
 	case r.broken:
 		c.broke(a, lane)
-	case r.replied && c.doubts != nil: // on this connection, so nothing of an earlier one is still to come
+	case r.replied && c.doubts != nil:
+		// On this connection, so nothing of an earlier one is still to come.
 		c.doubts.unsure &^= lane
 	}
 	switch {
@@ -226,16 +239,17 @@ func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt, start nodeSe
 	return a, start
 }
 
-// rest drops the last attempt when nothing needs it any more: a lease that is only held should be small. mu is held.
+// rest drops the last attempt when nothing needs it any more: a lease that is only held should be
+// small. mu is held.
 func (c *Claim) rest() {
 	if c.busy == 0 && c.last != nil && c.last.kind != release {
 		c.last = nil
 	}
 }
 
-// keepUntil tells how long a release that node i could not answer must be kept: as long as what was sent there can last.
-// The zero time stands for "until answered": what a broken connection left behind may be executed by a stopped server
-// at any later time, with its whole TTL.
+// keepUntil tells how long a release that node i could not answer must be kept: as long as what was
+// sent there can last. The zero time stands for "until answered": what a broken connection left
+// behind may be executed by a stopped server at any later time, with its whole TTL.
 func (c *Claim) keepUntil(a *Attempt, i int, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

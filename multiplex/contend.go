@@ -6,13 +6,15 @@ import (
 	"time"
 )
 
-// Contend is Acquire for a caller that knows of others who want the same keys. It asks the node judge first, a place of the
-// configuration, and the others only when that one granted, or its vote is unknown. Refused by the judge, the attempt is held at once; no
-// other node was asked then, and HeldError.Nodes names the judge alone. When all contenders use the same judge, one of them wins it,
-// and the votes of the others do not split the nodes between them.
+// Contend is Acquire for a caller that knows of others who want the same keys. It asks the node
+// judge first, a place of the configuration, and the others only when that one granted, or its vote
+// is unknown. Refused by the judge, the attempt is held at once; no other node was asked then, and
+// HeldError.Nodes names the judge alone. When all contenders use the same judge, one of them wins
+// it, and the votes of the others do not split the nodes between them.
 //
-// Validity counts from before the judge was asked. Wait gives the judge half of NodeTimeout, and then the others as long as Acquire does; where
-// nobody waits, a silent judge holds the attempt up. With a judge that is no node's place it is an Acquire.
+// Validity counts from before the judge was asked. Wait gives the judge half of NodeTimeout, and
+// then the others as long as Acquire does; where nobody waits, a silent judge holds the attempt up.
+// With a judge that is no node's place it is an Acquire.
 func (m *Mux) Contend(c *Claim, ttl time.Duration, judge int) *Attempt {
 	m.attempts.Add(1)
 	a := m.newAttempt(c, acquire, ttl, m.patience(c.Len()), ttl/2)
@@ -22,8 +24,9 @@ func (m *Mux) Contend(c *Claim, ttl time.Duration, judge int) *Attempt {
 	return m.submit(a)
 }
 
-// open lets the attempt ask the nodes that it has not asked because of its judge, and returns those whose lanes it took. It does
-// nothing where it has asked all, or is decided, given up, or of no use any more. claim.mu is held.
+// open lets the attempt ask the nodes that it has not asked because of its judge, and returns those
+// whose lanes it took. It does nothing where it has asked all, or is decided, given up, or of no
+// use any more. claim.mu is held.
 func (a *Attempt) open() (start nodeSet) {
 	if a.later == 0 || a.decision != pending || time.Since(a.sent) >= a.worth {
 		return 0
@@ -43,7 +46,8 @@ func (a *Attempt) open() (start nodeSet) {
 	return start
 }
 
-// limitNow is how long a node may owe an answer in this phase: the judge alone is not waited for as long. claim.mu is held.
+// limitNow is how long a node may owe an answer in this phase: the judge alone is not waited for as
+// long. claim.mu is held.
 func (a *Attempt) limitNow() time.Duration {
 	if a.later != 0 {
 		return a.limit / 2
@@ -51,9 +55,11 @@ func (a *Attempt) limitNow() time.Duration {
 	return a.limit
 }
 
-// Judge chooses the node that those who compete for a key, given with its prefix, ask first: of the nodes that are connected, the one with the
-// highest rank for the key, or where that was of no use, one of those behind it: passed is how many to leave out. -1: none is connected.
-// It depends on the key and the nodes' addresses, so that all contenders choose the same one, whatever the order of their configuration.
+// Judge chooses the node that those who compete for a key, given with its prefix, ask first: of the
+// nodes that are connected, the one with the highest rank for the key, or where that was of no use,
+// one of those behind it: passed is how many to leave out. -1: none is connected. It depends on the
+// key and the nodes' addresses, so that all contenders choose the same one, whatever the order of
+// their configuration.
 func (m *Mux) Judge(key string, passed int) int {
 	var up []int
 	for i, n := range m.nodes {
@@ -64,7 +70,10 @@ func (m *Mux) Judge(key string, passed int) int {
 	if len(up) == 0 {
 		return -1
 	}
-	slices.SortFunc(up, func(i, j int) int { return cmp.Compare(rank(key, m.nodes[j].addr), rank(key, m.nodes[i].addr)) })
+	slices.SortFunc(up, func(i, j int) int {
+		return cmp.Compare(rank(key, m.nodes[j].addr),
+			rank(key, m.nodes[i].addr))
+	})
 	return up[passed%len(up)]
 }
 

@@ -110,12 +110,16 @@ func TestTheJudgeGrantsAndAllAreAsked(t *testing.T) {
 	})
 }
 
-// The goal: without a vote of the judge, whyever, the others decide within the time for both, and nothing is left when they
-// refuse.
+// The goal: without a vote of the judge, whyever, the others decide within the time for both, and
+// nothing is left when they refuse.
 func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
 	none := func() {}
 	for name, fail := range map[string]func(m *Mux, s *store) (mend func()){
-		"down":   func(m *Mux, _ *store) func() { m.nodes[1].become(NodeDown, errBroken); return none },
+		"down": func(m *Mux, _ *store) func() {
+			m.nodes[1].become(NodeDown,
+				errBroken)
+			return none
+		},
 		"silent": func(m *Mux, _ *store) func() { return hang(m.nodes[1]) },
 		"error": func(m *Mux, s *store) func() {
 			m.nodes[1].trip = func(_ []*Attempt, answers []answer) {
@@ -161,7 +165,8 @@ func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
 	}
 }
 
-// The goal: a caller that leaves while the judge is asked, or the others are, leaves nothing behind, and the error says who was asked.
+// The goal: a caller that leaves while the judge is asked, or the others are, leaves nothing
+// behind, and the error says who was asked.
 func TestLeavingInEitherPhaseLeavesNothing(t *testing.T) {
 	for i := range 4 {
 		phase, wait := i%2, []func(*Attempt, context.Context) error{wait, polled}[i/2]
@@ -218,7 +223,8 @@ func TestAReleaseBeforeTheJudgeHasVotedEndsTheAttempt(t *testing.T) {
 	})
 }
 
-// The goal: when all contenders have the same judge, one of them wins each round, and no votes are split.
+// The goal: when all contenders have the same judge, one of them wins each round, and no votes are
+// split.
 func TestOneOfManyContendersWins(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
@@ -249,7 +255,8 @@ func TestOneOfManyContendersWins(t *testing.T) {
 	}
 }
 
-// The goal: a split vote is counted once, one that is lost to a single other or to nodes that fail is not.
+// The goal: a split vote is counted once, one that is lost to a single other or to nodes that fail
+// is not.
 func TestSplitVotesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(5, 1, 0)
@@ -284,8 +291,8 @@ func TestSplitVotesAreCounted(t *testing.T) {
 	})
 }
 
-// The goal: all contenders for a key choose the same judge, whatever the order of the nodes; keys are spread over them; one that is of no use
-// is left out, and so is one that is not connected.
+// The goal: all contenders for a key choose the same judge, whatever the order of the nodes; keys
+// are spread over them; one that is of no use is left out, and so is one that is not connected.
 func TestAllContendersChooseTheSameJudge(t *testing.T) {
 	m, _, stop := simulated(5, 1, 0)
 	defer stop()
@@ -322,7 +329,10 @@ func TestCloseEndsContenders(t *testing.T) {
 	before := runtime.NumGoroutine()
 	var all sync.WaitGroup
 	for i := range 50 {
-		all.Go(func() { _ = wait(m.Contend(claim("k", fmt.Sprint(i)), time.Minute, 1), context.Background()) })
+		all.Go(func() {
+			_ = wait(m.Contend(claim("k", fmt.Sprint(i)), time.Minute, 1),
+				context.Background())
+		})
 	}
 	for _, n := range m.nodes {
 		require.NoError(t, n.pipe.Close(t.Context()))

@@ -5,16 +5,19 @@ import (
 	"time"
 )
 
-// How many keys must wait before they leave beside a flush that is under way; see batch.Config. Beside a near node the two ends' work is
-// what takes time, and a flush of few keys costs more of it than the wait saves. To a far one the way is, which costs no work.
+// How many keys must wait before they leave beside a flush that is under way; see batch.Config.
+// Beside a near node the two ends' work is what takes time, and a flush of few keys costs more of
+// it than the wait saves. To a far one the way is, which costs no work.
 const (
 	besideNear = 128
 	besideFar  = 8
-	// farFrom is several times what a trip within a data centre's rack takes, and what the work for a small flush does.
+	// farFrom is several times what a trip within a data centre's rack takes, and what the work for
+	// a small flush does.
 	farFrom = 500 * time.Microsecond
 )
 
-// distance is how far a node is: the fastest trip since it was connected, in which there is hardly any work. Zero before the first.
+// distance is how far a node is: the fastest trip since it was connected, in which there is hardly
+// any work. Zero before the first.
 type distance struct{ fastest atomic.Int64 }
 
 func (d *distance) forgetDistance() { d.fastest.Store(0) }
@@ -23,7 +26,8 @@ func (d *distance) forgetDistance() { d.fastest.Store(0) }
 func (d *distance) travelled(trip time.Duration) {
 	for {
 		fastest := d.fastest.Load()
-		if fastest != 0 && fastest <= int64(trip) || d.fastest.CompareAndSwap(fastest, int64(trip)) {
+		if fastest != 0 && fastest <= int64(trip) ||
+			d.fastest.CompareAndSwap(fastest, int64(trip)) {
 			return
 		}
 	}

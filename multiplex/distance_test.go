@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: to a node that no trip since its connection reached quickly, few keys leave beside a flush under way; one quick trip is
-// enough to know better, and slow ones behind it change nothing.
+// The goal: to a node that no trip since its connection reached quickly, few keys leave beside a
+// flush under way; one quick trip is enough to know better, and slow ones behind it change nothing.
 func TestOnlyToAFarNodeDoFewKeysLeaveBesideAFlush(t *testing.T) {
 	var d distance
 	require.Equal(t, besideNear, d.beside(), "nothing is known yet")
@@ -28,7 +28,8 @@ func TestOnlyToAFarNodeDoFewKeysLeaveBesideAFlush(t *testing.T) {
 	require.Equal(t, besideFar, d.beside(), "another connection may have another way")
 }
 
-// The goal: the distance of a node is told by trips that it answered, not by those that did not leave.
+// The goal: the distance of a node is told by trips that it answered, not by those that did not
+// leave.
 func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -53,10 +54,13 @@ func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 	})
 }
 
-// The goal: beside a flush that is under way to a far node a further one leaves with few keys, and to a near one with many; after a new connection it
-// is not known any more that the node is far.
+// The goal: beside a flush that is under way to a far node a further one leaves with few keys, and
+// to a near one with many; after a new connection it is not known any more that the node is far.
 func TestHowManyKeysLeaveBesideAFlushToANode(t *testing.T) {
-	for trip, few := range map[time.Duration]int{3 * time.Millisecond: besideFar, 50 * time.Microsecond: besideNear} {
+	for trip, few := range map[time.Duration]int{
+		3 * time.Millisecond:  besideFar,
+		50 * time.Microsecond: besideNear,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, _, stop := simulated(1, 1, 0)
 			defer stop()
@@ -84,7 +88,8 @@ func TestHowManyKeysLeaveBesideAFlushToANode(t *testing.T) {
 			require.Equal(t, 2, add(1))
 			close(gate)
 			synctest.Wait()
-			n.travelled(3 * time.Millisecond) // in the bubble the others took no time, as if there had been none
+			// In the bubble the others took no time, as if there had been none.
+			n.travelled(3 * time.Millisecond)
 			require.Equal(t, besideFar, n.beside())
 			n.become(NodeDown, errBroken)
 			n.become(NodeUp, nil)

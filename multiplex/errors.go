@@ -11,12 +11,13 @@ import (
 // within another one has none.
 const errorPrefix = "lockpipe: "
 
-// ErrHeld is what errors.Is finds in a HeldError: another token holds a key on so many nodes that a quorum was
-// impossible. Nothing is held by the attempt that failed.
+// ErrHeld is what errors.Is finds in a HeldError: another token holds a key on so many nodes that a
+// quorum was impossible. Nothing is held by the attempt that failed.
 var ErrHeld = errors.New(errorPrefix + "held by another")
 
-// ErrNoQuorum is what errors.Is finds in a QuorumError: too few nodes answered, for other reasons than that somebody
-// holds the keys. Nothing may be relied on as held by an acquire that failed, and what it may have left is being deleted.
+// ErrNoQuorum is what errors.Is finds in a QuorumError: too few nodes answered, for other reasons
+// than that somebody holds the keys. Nothing may be relied on as held by an acquire that failed,
+// and what it may have left is being deleted.
 var ErrNoQuorum = errors.New(errorPrefix + "no quorum")
 
 // ErrClosed reports an attempt on a Mux that was closed. Nothing was sent.
@@ -24,13 +25,15 @@ var ErrClosed = errors.New("closed")
 
 // HeldError tells who refused an attempt. It is ErrHeld for errors.Is.
 type HeldError struct {
-	// Keys are the keys that were found held, one for each node that refused, each told once, without the prefix.
+	// Keys are the keys that were found held, one for each node that refused, each told once,
+	// without the prefix.
 	Keys []string
-	// Nodes are the addresses of the nodes that refused; empty where none was asked, because other callers of the same client had the keys
-	// or were before this one all the time.
+	// Nodes are the addresses of the nodes that refused; empty where none was asked, because other
+	// callers of the same client had the keys or were before this one all the time.
 	Nodes []string
-	// RetryAfter is how long the holder's lease still lasts unless it is extended or released. 0: not known, as for all calls that do not
-	// wait, and where another caller of the same client waits before this one.
+	// RetryAfter is how long the holder's lease still lasts unless it is extended or released. 0:
+	// not known, as for all calls that do not wait, and where another caller of the same client
+	// waits before this one.
 	RetryAfter time.Duration
 }
 

@@ -26,7 +26,8 @@ func TestTheTextOfAHeldErrorNamesTheNodes(t *testing.T) {
 	require.Equal(t, `lockpipe: "k0" held by another caller of this client`, text(1, 0))
 	require.Equal(t, `lockpipe: "k0" held by another on 1 node (n0)`, text(1, 1))
 	require.Equal(t, `lockpipe: "k0" "k1" "k2" held by another on 2 nodes (n0, n1)`, text(4, 2))
-	require.Equal(t, `lockpipe: "k0" held by another on 6 nodes (n0, n1, n2, n3, n4, ...)`, text(1, 6))
+	require.Equal(t, `lockpipe: "k0" held by another on 6 nodes (n0, n1, n2, n3, n4, ...)`,
+		text(1, 6))
 }
 
 // The goal: the text about a missing quorum begins with what a reader wants to know first: how many
@@ -41,13 +42,14 @@ func TestTheTextOfAQuorumErrorCountsFirst(t *testing.T) {
 	}}
 	require.Regexp(t, `^lockpipe: no quorum: 1 of 7 nodes granted, 4 needed; `+
 		`1 refused, 1 quarantined, 2 down, 1 timed out, 1 failed: `+
-		`a: refused; b: no answer within 50ms; c: quarantined until .*; d: OOM; e: refused$`, e.Error())
+		`a: refused; b: no answer within 50ms; c: quarantined until .*; d: OOM; e: refused$`,
+		e.Error())
 	e = &QuorumError{Need: 1, Unknown: 1, Nodes: []*NodeError{{Node: "a", Err: errors.New("OOM")}}}
 	require.EqualError(t, e, "lockpipe: no quorum: 0 of 1 node granted, 1 needed; 1 failed: a: OOM")
 }
 
-// The goal: the counts are those of what the nodes did: one that is down, one that hangs, and one that
-// answers with an error, after which no other answer is needed.
+// The goal: the counts are those of what the nodes did: one that is down, one that hangs, and one
+// that answers with an error, after which no other answer is needed.
 func TestAQuorumErrorKnowsWhatTheNodesDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
@@ -56,7 +58,8 @@ func TestAQuorumErrorKnowsWhatTheNodesDid(t *testing.T) {
 		m.nodes[0].state.Store(int32(NodeDown))
 		goOn := hang(m.nodes[1])
 		err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
-		require.EqualError(t, err, "lockpipe: no quorum: 1 of 3 nodes granted, 2 needed; 1 down, 1 timed out: "+
+		require.EqualError(t, err, "lockpipe: no quorum: 1 of 3 nodes granted, 2 needed; 1 "+
+			"down, 1 timed out: "+
 			"node0: connection refused; node1: no answer within 20ms")
 		goOn()
 		time.Sleep(time.Second)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // Facts is what one look at a node has found out. What the server did not tell has its zero value.
@@ -20,9 +22,11 @@ type Facts struct {
 	// Refused has the commands that the server answered with an error.
 	Refused []Refusal
 
-	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are empty where it does not tell.
+	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are
+	// empty where it does not tell.
 	Server, Version string
-	// Compatible is the version of Redis that it claims to be like; that of Redis itself is the same as Version.
+	// Compatible is the version of Redis that it claims to be like; that of Redis itself is the
+	// same as Version.
 	Compatible string
 	// RunID is new at each start of a server, and no two servers have the same.
 	RunID string
@@ -34,12 +38,14 @@ type Facts struct {
 	// Cluster says that it runs in cluster mode, Sentinel that it holds no data and watches
 	// masters, Loading that it still reads its data.
 	Cluster, Sentinel, Loading bool
-	// Memory and MaxMemory are in bytes; 0 for MaxMemory is no limit. Policy is what it does at the limit.
+	// Memory and MaxMemory are in bytes; 0 for MaxMemory is no limit. Policy is what it does at the
+	// limit.
 	Memory, MaxMemory uint64
 	Policy            string
 	// Clients are connected, of at most MaxClients; 0 where it does not tell.
 	Clients, MaxClients uint64
-	// AOF says that it writes an append-only file; Fsync is when that reaches the disk: always, everysec or no.
+	// AOF says that it writes an append-only file; Fsync is when that reaches the disk: always,
+	// everysec or no.
 	AOF   bool
 	Fsync string
 	// Rewriting says that a rewrite of that file suspends Fsync.
@@ -73,14 +79,16 @@ func (s Sample) RoundTrip() time.Duration { return s.Received.Sub(s.Sent) }
 
 // readInfo takes the text of INFO.
 func (f *Facts) readInfo(text string) {
-	fields := fields(strings.TrimPrefix(text, "txt:")) // the type of a verbatim string
+	fields := resp.ParseInfo(strings.TrimPrefix(text, "txt:")) // the type of a verbatim string
 	number := func(name string) uint64 {
 		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 is not told
 		return n
 	}
 	f.Compatible = fields["redis_version"]
 	for _, is := range []struct{ server, version string }{
-		{"Valkey", fields["valkey_version"]}, {"Dragonfly", fields["dragonfly_version"]}, {"Redis", f.Compatible},
+		{"Valkey", fields["valkey_version"]},
+		{"Dragonfly", fields["dragonfly_version"]},
+		{"Redis", f.Compatible},
 	} {
 		if is.version != "" {
 			f.Server, f.Version = is.server, is.version
@@ -94,10 +102,12 @@ func (f *Facts) readInfo(text string) {
 	f.Cluster = fields["cluster_enabled"] == "1" || fields["redis_mode"] == "cluster"
 	f.Sentinel = fields["redis_mode"] == "sentinel"
 	f.Loading = fields["loading"] == "1" || fields["async_loading"] == "1"
-	f.Memory, f.MaxMemory, f.Policy = number("used_memory"), number("maxmemory"), fields["maxmemory_policy"]
+	f.Memory, f.MaxMemory, f.Policy = number("used_memory"), number("maxmemory"),
+		fields["maxmemory_policy"]
 	f.Clients, f.MaxClients = number("connected_clients"), number("maxclients")
 	f.AOF = fields["aof_enabled"] == "1"
-	f.Unwritten = fields["aof_last_write_status"] == "err" || fields["rdb_last_bgsave_status"] == "err"
+	f.Unwritten = fields["aof_last_write_status"] == "err" ||
+		fields["rdb_last_bgsave_status"] == "err"
 }
 
 // readConfig takes settings as CONFIG GET tells them.
@@ -115,14 +125,14 @@ func (f *Facts) readConfig(settings map[string]string) {
 }
 
 // readTime takes the answer to TIME: seconds and microseconds.
-func readTime(r reply) (at time.Time, ok bool) {
-	if len(r.items) != 2 {
+func readTime(r resp.Value) (at time.Time, ok bool) {
+	if len(r.Items) != 2 {
 		return time.Time{}, false
 	}
-	seconds, err := strconv.ParseInt(r.items[0].text, 10, 64)
+	seconds, err := strconv.ParseInt(r.Items[0].Text, 10, 64)
 	if err != nil {
 		return time.Time{}, false
 	}
-	micros, err := strconv.ParseInt(r.items[1].text, 10, 64)
+	micros, err := strconv.ParseInt(r.Items[1].Text, 10, 64)
 	return time.Unix(seconds, micros*int64(time.Microsecond)), err == nil
 }

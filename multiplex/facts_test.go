@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: what a server tells of itself is understood, whoever made it, and what it does not tell stays zero.
+// The goal: what a server tells of itself is understood, whoever made it, and what it does not tell
+// stays zero.
 func TestInfoIsUnderstood(t *testing.T) {
 	for _, tc := range []struct {
 		name, info string
@@ -34,20 +35,39 @@ role:master
 master_replid:def
 # Cluster
 cluster_enabled:0`, Facts{
-			Server: "Redis", Version: "7.0.15", Compatible: "7.0.15", RunID: "abc", DataSet: "def", Memory: 1 << 20, MaxMemory: 4 << 20,
+			Server: "Redis", Version: "7.0.15", Compatible: "7.0.15", RunID: "abc", DataSet: "def",
+			Memory: 1 << 20, MaxMemory: 4 << 20,
 			Policy: "noeviction", Clients: 12, MaxClients: 10000, AOF: true,
 		}},
-		{"a replica that loads", "role:slave\nmaster_host:::1\nmaster_port:6380\nloading:1\naof_last_write_status:err", Facts{
-			Replica: true, Master: "[::1]:6380", Loading: true, Unwritten: true,
-		}},
-		{"a replica of Valkey", "redis_version:7.2.4\nvalkey_version:8.1.0\nrole:replica\nmaster_host:h\nmaster_port:1\nasync_loading:1", Facts{
-			Server: "Valkey", Version: "8.1.0", Compatible: "7.2.4", Replica: true, Master: "h:1", Loading: true,
-		}},
-		{"another", "redis_version:7.2.0\ndragonfly_version:df-v1.20\nredis_mode:cluster\nrdb_last_bgsave_status:err", Facts{
-			Server: "Dragonfly", Version: "df-v1.20", Compatible: "7.2.0", Cluster: true, Unwritten: true,
-		}},
+		{
+			"a replica that loads",
+			"role:slave\nmaster_host:::1\nmaster_port:6380\nloading:1\naof_last_write_status:err",
+			Facts{
+				Replica: true, Master: "[::1]:6380", Loading: true, Unwritten: true,
+			},
+		},
+		{
+			"a replica of Valkey",
+			"redis_version:7.2.4\nvalkey_version:8.1.0\nrole:replica\nmaster_host:h\nmaster_port:1\nasync_loading:1",
+			Facts{
+				Server: "Valkey", Version: "8.1.0", Compatible: "7.2.4", Replica: true,
+				Master:  "h:1",
+				Loading: true,
+			},
+		},
+		{
+			"another",
+			"redis_version:7.2.0\ndragonfly_version:df-v1.20\nredis_mode:cluster\nrdb_last_bgsave_status:err",
+			Facts{
+				Server: "Dragonfly", Version: "df-v1.20", Compatible: "7.2.0", Cluster: true,
+				Unwritten: true,
+			},
+		},
 		{"of cluster_enabled alone", "cluster_enabled:1", Facts{Cluster: true}},
-		{"no headings", "txt:redis_version:6.2.0\nrun_id:x", Facts{Server: "Redis", Version: "6.2.0", Compatible: "6.2.0", RunID: "x"}},
+		{"no headings", "txt:redis_version:6.2.0\nrun_id:x", Facts{
+			Server:  "Redis",
+			Version: "6.2.0", Compatible: "6.2.0", RunID: "x",
+		}},
 		{"nonsense", "# Odd\n\n:\nredis_version\nmaxmemory:much\nmaxclients:-1", Facts{}},
 		{"nothing", "", Facts{}},
 	} {
@@ -62,7 +82,10 @@ cluster_enabled:0`, Facts{
 // The goal: settings are understood.
 func TestConfigIsUnderstood(t *testing.T) {
 	var f Facts
-	f.readConfig(map[string]string{"appendfsync": "always", "no-appendfsync-on-rewrite": "no", "other": "yes"})
+	f.readConfig(map[string]string{
+		"appendfsync": "always", "no-appendfsync-on-rewrite": "no",
+		"other": "yes",
+	})
 	f.readConfig(map[string]string{"save": "60 1"})
 	require.Equal(t, Facts{Fsync: "always", Snapshots: "60 1"}, f)
 	f.readConfig(map[string]string{"no-appendfsync-on-rewrite": "yes"})

@@ -29,7 +29,8 @@ const (
 // probe ends the state. A failing node is sent what it would be sent if it were up, and each of its
 // votes counts as before: an error is an unknown vote, whatever the state says.
 type refusals struct {
-	since atomic.Int64          // when the first error since the last grant came, by progress.now; 0: none
+	// When the first error since the last grant came, by progress.now; 0: none.
+	since atomic.Int64
 	last  atomic.Pointer[error] // not nil if since is not 0
 	asks  chan struct{}         // of capacity 1: the connector is to look at this
 }
@@ -81,7 +82,8 @@ func (n *node) review(ctx context.Context) (again time.Duration) {
 		}
 		refusal, answered := n.probe(ctx)
 		switch {
-		case !answered || !n.counted(l): // the connection is about to be lost, or the server is slow
+		case !answered || !n.counted(l):
+			// The connection is about to be lost, or the server is slow.
 			return untilProbe()
 		case refusal == nil:
 			n.refusals.since.Store(0)
@@ -145,7 +147,8 @@ var useless = [...]string{"READONLY", "MASTERDOWN", "LOADING"}
 func ofUseless(err error) bool {
 	text := err.Error()
 	for _, word := range useless {
-		if text == word || strings.HasPrefix(text, word+" ") || strings.Contains(text, ": -"+word+" ") {
+		if text == word || strings.HasPrefix(text, word+" ") ||
+			strings.Contains(text, ": -"+word+" ") {
 			return true
 		}
 	}

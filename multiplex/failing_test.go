@@ -55,7 +55,8 @@ func TestADemotedMasterIsLeft(t *testing.T) {
 	}
 }
 
-// The goal: if an endpoint leads to another server, a client that meets a demoted one dials it again.
+// The goal: if an endpoint leads to another server, a client that meets a demoted one dials it
+// again.
 func TestAnEndpointIsDialledAgainBehindADemotedMaster(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 2)
 	var master atomic.Int32
@@ -88,7 +89,8 @@ func TestAMasterWithoutMemoryIsFailing(t *testing.T) {
 	require.Eventually(t, func() bool { return log.infos.Load() == 3 }, patient, time.Millisecond)
 	held := claim("held", "t")
 	require.NoError(t, wait(m.Acquire(held, time.Minute, 1), t.Context()))
-	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == "t" }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == "t" }, patient,
+		time.Millisecond)
 	require.Equal(t, 1, m.Spare())
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
@@ -99,13 +101,19 @@ func TestAMasterWithoutMemoryIsFailing(t *testing.T) {
 	require.Equal(t, uint64(1), status.Stats.Connects)
 	require.Zero(t, status.Stats.Disconnects)
 	begin := m.nodes[0].progress.now()
-	traffic(t, m, func() bool { return time.Duration(m.nodes[0].progress.now()-begin) > 2*time.Second })
+	traffic(t, m, func() bool {
+		return time.Duration(
+			m.nodes[0].progress.now()-begin) > 2*time.Second
+	})
 	require.Equal(t, int32(1), log.warnings.Load())
 
-	require.NoError(t, wait(m.Extend(held, 2*time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()))
-	require.Eventually(t, func() bool { return ask(t, nodes, 0, "PTTL", "held").(int64) > 60_000 }, patient, time.Millisecond)
+	require.NoError(t, wait(m.Extend(held, 2*time.Minute, time.Now().Add(time.Minute), 0, 1),
+		t.Context()))
+	require.Eventually(t, func() bool { return ask(t, nodes, 0, "PTTL", "held").(int64) > 60_000 },
+		patient, time.Millisecond)
 	require.NoError(t, wait(m.Release(held, 1), t.Context()))
-	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == nil }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == nil }, patient,
+		time.Millisecond)
 	require.Equal(t, NodeFailing, m.Nodes()[0].State, "an extension and a release are no grants")
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory", "0")
@@ -172,7 +180,8 @@ func TestANodeFailsWhenItRefusesForASecond(t *testing.T) {
 		actors[1].play(refusesAll(misconf))
 		var e *QuorumError
 		require.ErrorAs(t, attempts(t, m, 3*time.Second), &e)
-		require.GreaterOrEqual(t, e.Unknown, 2, "the third need not have answered when that was certain")
+		require.GreaterOrEqual(t, e.Unknown, 2, "the third need not have answered when that was "+
+			"certain")
 		require.Negative(t, m.Spare())
 		require.True(t, m.Reachable())
 
@@ -223,9 +232,15 @@ func TestNoVoteCountsBehindADemotion(t *testing.T) {
 		n := m.nodes[0]
 		l := n.sending()
 		require.True(t, n.counted(l))
-		l.leave([]answer{{replied: true, err: errors.New("OOM no memory")}, {vote: granted, replied: true}})
+		l.leave([]answer{{replied: true, err: errors.New("OOM no memory")}, {
+			vote:    granted,
+			replied: true,
+		}})
 		require.True(t, n.counted(l))
-		l.leave([]answer{{vote: granted, replied: true}, {replied: true, err: errors.New("READONLY no")}})
+		l.leave([]answer{{vote: granted, replied: true}, {
+			replied: true,
+			err:     errors.New("READONLY no"),
+		}})
 		require.False(t, n.counted(l))
 		votes := []answer{{vote: granted, replied: true}}
 		doubt(votes)
@@ -250,7 +265,8 @@ func TestADemotionThatTheHandshakeDoesNotSeeIsNoticed(t *testing.T) {
 	up(t, m)
 	ask(t, nodes, 0, "REPLICAOF", "127.0.0.1", "1")
 	shut.Store(true)
-	require.ErrorContains(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()), "READONLY")
+	require.ErrorContains(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()),
+		"READONLY")
 	becomes(t, m, 0, NodeDown, "shut")
 	ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
 	shut.Store(false)
@@ -260,7 +276,8 @@ func TestADemotionThatTheHandshakeDoesNotSeeIsNoticed(t *testing.T) {
 // The goal: a caller whose keys are forbidden does not make a node fail, also if nobody else asks
 // for locks; commands that are forbidden for all do.
 func TestOneCallersForbiddenKeysAreNoFailure(t *testing.T) {
-	const key = "-NOPERM this user has no permissions to access one of the keys used as arguments\r\n"
+	const key = "-NOPERM this user has no permissions to access one of the keys used as " +
+		"arguments\r\n"
 	const command = "-NOPERM this user has no permissions to run the 'set' command\r\n"
 	var log diary
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
@@ -332,10 +349,11 @@ func TestErrorsOfUselessServers(t *testing.T) {
 		"READONLY You can't write against a read only replica. script: f00, on @user_script:9.": true,
 		"LOADING Redis is loading the dataset in memory":                                        true,
 		"LOADING": true,
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                                                  true,
-		"ERR Error running script (call to f_f00): @user_script:9: @user_script: 9: -READONLY You can't write against a read only replica.": true,
-		"OOM command not allowed when used memory > 'maxmemory'.":                                                                           false,
-		"NOPERM no permissions to access the key READONLY":                                                                                  false,
+		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": true,
+		"ERR Error running script (call to f_f00): @user_script:9: @user_script: 9: -READONLY " +
+			"You can't write against a read only replica.": true,
+		"OOM command not allowed when used memory > 'maxmemory'.": false,
+		"NOPERM no permissions to access the key READONLY":        false,
 		"READONLYISH":                          false,
 		"BUSY Redis is busy running a script.": false,
 	} {

@@ -12,13 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: of the parts of a large set the highest companion counts, and a part that was refused or failed is what the node said, whichever
-// comes first.
+// The goal: of the parts of a large set the highest companion counts, and a part that was refused
+// or failed is what the node said, whichever comes first.
 func TestAStaleAnswerMeetsThoseOfOtherParts(t *testing.T) {
 	grant := answer{vote: granted, replied: true, key: -1}
 	r := grant
 	r.stale(5, true)
-	require.Equal(t, answer{nothing: true, replied: true, err: &staleError{5}}, r, "no vote, and nothing is left")
+	require.Equal(t, answer{nothing: true, replied: true, err: &staleError{5}}, r,
+		"no vote, and nothing is left")
 	r.stale(9, true)
 	r.stale(7, true)
 	require.Equal(t, &staleError{9}, r.err)
@@ -33,7 +34,8 @@ func TestAStaleAnswerMeetsThoseOfOtherParts(t *testing.T) {
 	require.Equal(t, failure, r)
 }
 
-// The goal: companions stand behind the prefix, the keys stay what they are, and Lua counts the numbers in ones.
+// The goal: companions stand behind the prefix, the keys stay what they are, and Lua counts the
+// numbers in ones.
 func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
 	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
 		var c Claim
@@ -43,7 +45,10 @@ func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
 		c.Fence(time.Now(), 5, script.MaxFence)
 		first, last = c.Fences()
 		require.Equal(t, []int64{5, script.MaxFence}, []int64{first, last})
-		require.Equal(t, []string{"5", "9007199254740991"}, []string{c.fence().First, c.fence().Last})
+		require.Equal(t, []string{"5", "9007199254740991"}, []string{
+			c.fence().First,
+			c.fence().Last,
+		})
 		for i, k := range keys {
 			require.Equal(t, k, c.Key(i))
 			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().Companions[i])
@@ -57,13 +62,15 @@ func TestAClaimWithoutAFenceIsSmall(t *testing.T) {
 	require.Nil(t, claim("k", "t").extra)
 }
 
-// The goal: an extension that was granted is in doubt where the connection broke before the companions were raised, as when only its own script
-// was loaded; an error of the server, which has left the companions as they were, is no vote.
+// The goal: an extension that was granted is in doubt where the connection broke before the
+// companions were raised, as when only its own script was loaded; an error of the server, which has
+// left the companions as they were, is no vote.
 func TestAnExtensionNeedsItsCompanions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
-		attempts := []*Attempt{m.newAttempt(claim("k", "t"), extend, time.Minute, time.Second, time.Second)}
+		attempts := []*Attempt{m.newAttempt(claim("k", "t"), extend, time.Minute, time.Second,
+			time.Second)}
 		grant := answer{vote: granted, replied: true, key: -1}
 		answers := []answer{grant}
 		p := part{script: script.Raise, call: script.Call{Owners: []int{0}}}
@@ -74,7 +81,8 @@ func TestAnExtensionNeedsItsCompanions(t *testing.T) {
 	})
 }
 
-// The goal: companions are raised before an extension can give a node its keys back, and only those of leases with a fence.
+// The goal: companions are raised before an extension can give a node its keys back, and only those
+// of leases with a fence.
 func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -89,17 +97,20 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 		f := new(flight)
 		f.plan(nil, attempts, make([]answer, len(attempts)))
 		require.Len(t, f.parts, 2)
-		require.Equal(t, []*script.Script{script.Raise, script.Extend}, []*script.Script{f.parts[0].script, f.parts[1].script})
+		require.Equal(t, []*script.Script{script.Raise, script.Extend},
+			[]*script.Script{f.parts[0].script, f.parts[1].script})
 		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.parts[0].call.Keys)
 		require.Equal(t, []string{"1", "9"}, f.parts[0].call.Args)
 		require.Equal(t, []string{"plain", "fenced"}, f.parts[1].call.Keys)
 	})
 }
 
-// The goal: an attempt is worth another one at once where a quorum was stale and nothing is left, after its release where those that were stale and
-// those that granted, or may grant, are a quorum, and else not; of a large set, parts may be left on nodes that were stale.
+// The goal: an attempt is worth another one at once where a quorum was stale and nothing is left,
+// after its release where those that were stale and those that granted, or may grant, are a quorum,
+// and else not; of a large set, parts may be left on nodes that were stale.
 func TestWhatAStaleAttemptIsWorth(t *testing.T) {
-	g, s, e := answer{vote: granted, replied: true, key: -1}, answer{err: &staleError{7}}, answer{err: errors.New("LOADING")}
+	g, s, e := answer{vote: granted, replied: true, key: -1}, answer{err: &staleError{7}},
+		answer{err: errors.New("LOADING")}
 	r, top := answer{vote: refused, replied: true}, answer{err: &staleError{script.MaxFence}}
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
@@ -136,7 +147,8 @@ func TestWhatAStaleAttemptIsWorth(t *testing.T) {
 	})
 }
 
-// The goal: the validity of an attempt to acquire with a fence counts from before its numbers were taken, and that of no other from then.
+// The goal: the validity of an attempt to acquire with a fence counts from before its numbers were
+// taken, and that of no other from then.
 func TestValidityCountsFromBeforeTheFence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)

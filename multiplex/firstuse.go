@@ -9,30 +9,34 @@ import (
 // firstUsePatience is how long a connection without a marker waits for those of the other nodes.
 const firstUsePatience = 500 * time.Millisecond
 
-// firstUse finds out whether these masters are used for the first time: all of them answer and none has a marker, all at the same
-// moment, each on a connection that is open. When all have met, each looks again, since the first look of some may be old by then. That
-// can happen once in the life of a Mux, and not after it has seen a marker or admitted a node: then all nodes without a marker have lost
-// it together.
+// firstUse finds out whether these masters are used for the first time: all of them answer and none
+// has a marker, all at the same moment, each on a connection that is open. When all have met, each
+// looks again, since the first look of some may be old by then. That can happen once in the life of
+// a Mux, and not after it has seen a marker or admitted a node: then all nodes without a marker
+// have lost it together.
 type firstUse struct {
 	mu        sync.Mutex // guards all below; a leaf
 	all       nodeSet
-	waiting   nodeSet       // nodes without a marker whose connection waits
-	confirmed nodeSet       // of these, nodes that had none either after all had met
-	meeting   int           // how often a node has left
-	unguarded nodeSet       // nodes that can't have one
-	present   nodeSet       // nodes that have waited, and are not down since
-	over      time.Time     // when it was decided, for good
-	granted   nodeSet       // nodes that waited when it turned out to be the first use, and have not been told
-	changed   chan struct{} // closed when any of this changes
+	waiting   nodeSet   // nodes without a marker whose connection waits
+	confirmed nodeSet   // of these, nodes that had none either after all had met
+	meeting   int       // how often a node has left
+	unguarded nodeSet   // nodes that can't have one
+	present   nodeSet   // nodes that have waited, and are not down since
+	over      time.Time // when it was decided, for good
+	// Nodes that waited when it turned out to be the first use, and have not been told.
+	granted nodeSet
+	changed chan struct{} // closed when any of this changes
 }
 
 func newFirstUse(nodes int) *firstUse {
 	return &firstUse{all: firstNodes(nodes), changed: make(chan struct{})}
 }
 
-// join waits with the connection of one node for those of all others. It reports whether this is the first use. look reports whether the node
-// still has no marker.
-func (f *firstUse) join(ctx context.Context, node int, look func() (unmarked bool, err error)) (first bool, err error) {
+// join waits with the connection of one node for those of all others. It reports whether this is
+// the first use. look reports whether the node still has no marker.
+func (f *firstUse) join(ctx context.Context, node int, look func() (unmarked bool,
+	err error),
+) (first bool, err error) {
 	patience := firstUsePatience
 	if end, ok := ctx.Deadline(); ok { // what comes after the waiting needs time as well
 		patience = min(patience, time.Until(end)/2)
@@ -76,8 +80,8 @@ func (f *firstUse) enter(node int) {
 	f.tell()
 }
 
-// leave ends the waiting of a node, and tells whether it was granted the first use meanwhile. If the others have met with it and that is not
-// decided, they have to meet again.
+// leave ends the waiting of a node, and tells whether it was granted the first use meanwhile. If
+// the others have met with it and that is not decided, they have to meet again.
 func (f *firstUse) leave(node int) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,8 +94,8 @@ func (f *firstUse) leave(node int) (first bool) {
 	return first
 }
 
-// state is what a waiting node needs to know: whether all is decided, and how for it; the number of the meeting that it is to look again for, or -1;
-// and what is closed when that changes.
+// state is what a waiting node needs to know: whether all is decided, and how for it; the number of
+// the meeting that it is to look again for, or -1; and what is closed when that changes.
 func (f *firstUse) state(node int) (decided, first bool, meeting int, changed chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -162,7 +166,8 @@ func whyFirstUse(nodes []string, missing nodeSet) string {
 		}
 	}
 	if len(names) == 1 {
-		return text + "and " + names[0] + " is down: if it comes and has none either, all vote at once"
+		return text + "and " + names[0] + " is down: if it comes and has none either, all vote " +
+			"at once"
 	}
 	return text + "and " + listed(names) +
 		" are down: if they come and have none either, all vote at once"

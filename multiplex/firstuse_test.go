@@ -30,8 +30,8 @@ func joining(f *firstUse, nodes ...int) []chan bool {
 	return told
 }
 
-// The goal: it is the first use when connections of all nodes wait at the same moment, at once and for each of them; and never again, also
-// not for a node that could not make use of it.
+// The goal: it is the first use when connections of all nodes wait at the same moment, at once and
+// for each of them; and never again, also not for a node that could not make use of it.
 func TestTheFirstUseIsWhenAllNodesMeet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(3)
@@ -49,7 +49,8 @@ func TestTheFirstUseIsWhenAllNodesMeet(t *testing.T) {
 	})
 }
 
-// The goal: nodes that wait one after another do not meet; and they meet later, when they come again.
+// The goal: nodes that wait one after another do not meet; and they meet later, when they come
+// again.
 func TestNodesThatDoNotMeetAreNoFirstUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(2)
@@ -65,7 +66,10 @@ func TestNodesThatDoNotMeetAreNoFirstUse(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
 		require.False(t, joins(ended, f, 1))
-		_, err := f.join(t.Context(), 1, func() (bool, error) { return false, errors.New("a look, and the other has left") })
+		_, err := f.join(t.Context(), 1, func() (bool, error) {
+			return false,
+				errors.New("a look, and the other has left")
+		})
 		require.NoError(t, err)
 		require.True(t, f.possible())
 		told := joining(f, 0, 1)
@@ -102,14 +106,18 @@ func TestTheTextOfAFirstUse(t *testing.T) {
 	for want, missing := range map[string]nodeSet{
 		"but not all of them answered at the same time: if they do, all vote at once": 0,
 		"and b is down: if it comes and has none either, all vote at once":            one(1),
-		"and a, g are down: if they come and have none either, all vote at once":      one(0) | one(6),
-		"and a, b, c, d, e, ... are down":                                             firstNodes(7),
+		"and a, g are down: if they come and have none either, all vote at once": one(0) | one(
+			6),
+		"and a, b, c, d, e, ... are down": firstNodes(
+			7),
 	} {
-		require.Contains(t, whyFirstUse(addresses, missing), "first use? no node has a marker yet, "+want)
+		require.Contains(t, whyFirstUse(addresses, missing),
+			"first use? no node has a marker yet, "+want)
 	}
 }
 
-// The goal: one marker anywhere, or one node that was admitted, ends the chance for all, also for those that wait.
+// The goal: one marker anywhere, or one node that was admitted, ends the chance for all, also for
+// those that wait.
 func TestAMarkerRulesOutTheFirstUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(3)
@@ -145,8 +153,8 @@ func TestAnUnguardedNodeCountsAsThere(t *testing.T) {
 	})
 }
 
-// The goal: what was seen before all met does not count. A marker that is there by then ends the chance for all; a node that breaks then only
-// lets the others wait for its next connection.
+// The goal: what was seen before all met does not count. A marker that is there by then ends the
+// chance for all; a node that breaks then only lets the others wait for its next connection.
 func TestAllNodesLookAgainWhenTheyHaveMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(3)
@@ -160,11 +168,19 @@ func TestAllNodesLookAgainWhenTheyHaveMet(t *testing.T) {
 		told = joining(f, 0)
 		looks, second := 0, make(chan bool, 1)
 		go func() {
-			first, _ := f.join(context.Background(), 1, func() (bool, error) { looks++; return true, nil })
+			first, _ := f.join(context.Background(), 1, func() (bool, error) {
+				looks++
+				return true,
+					nil
+			})
 			second <- first
 		}()
 		broke := errors.New("it broke")
-		_, err = f.join(t.Context(), 2, func() (bool, error) { synctest.Wait(); return false, broke })
+		_, err = f.join(t.Context(), 2, func() (bool, error) {
+			synctest.Wait()
+			return false,
+				broke
+		})
 		require.ErrorIs(t, err, broke)
 		require.True(t, f.possible())
 		require.Equal(t, 1, looks)
@@ -174,7 +190,8 @@ func TestAllNodesLookAgainWhenTheyHaveMet(t *testing.T) {
 	})
 }
 
-// The goal: who looked again in vain, because another has left since, looks once more when all meet the next time.
+// The goal: who looked again in vain, because another has left since, looks once more when all meet
+// the next time.
 func TestASecondLookIsWorthNothingWhenAnotherHasLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(2)
@@ -199,7 +216,8 @@ func TestASecondLookIsWorthNothingWhenAnotherHasLeft(t *testing.T) {
 	})
 }
 
-// The goal: all that have confirmed are granted the first use, also one whose patience ends at that moment.
+// The goal: all that have confirmed are granted the first use, also one whose patience ends at that
+// moment.
 func TestTheFirstUseIsGrantedToAllOrNone(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,24 +13,27 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// plainAcquires is up to how many single keys in one flush are taken by a SET NX PX each instead of by the script.
+// plainAcquires is up to how many single keys in one flush are taken by a SET NX PX each instead of
+// by the script.
 const plainAcquires = 16
 
 // flight is the memory of one flush, used again by later ones.
 type flight struct {
 	releases, extensions, acquires script.Plan
 	raises, fenced                 script.Plan
-	declined                       script.Plan // releases that the server's own command was of no use for
-	deletion                       deletion    // how keys are released where they are few
-	freed, single                  []int       // places of releases and of acquires of one key
-	commands                       []rueidis.Completed
-	parts                          []part
-	again                          []part
-	refusals                       []script.Refusal
-	numbers                        []int64
+	// Releases that the server's own command was of no use for.
+	declined      script.Plan
+	deletion      deletion // how keys are released where they are few
+	freed, single []int    // places of releases and of acquires of one key
+	commands      []rueidis.Completed
+	parts         []part
+	again         []part
+	refusals      []script.Refusal
+	numbers       []int64
 }
 
-// part is what one command carries: a script call with its sets, or one key's release or acquire as a command of its own.
+// part is what one command carries: a script call with its sets, or one key's release or acquire as
+// a command of its own.
 type part struct {
 	script   *script.Script // nil for a command of its own
 	call     script.Call
@@ -38,8 +41,8 @@ type part struct {
 	deletion deletion // for a release as a command of its own; byScript for a plain SET
 }
 
-// flush makes one trip to the node: releases first, because they free keys that the acquires behind them may want. The
-// order is free, since a flush never has two attempts of one claim.
+// flush makes one trip to the node: releases first, because they free keys that the acquires behind
+// them may want. The order is free, since a flush never has two attempts of one claim.
 func (n *node) flush(attempts []*Attempt, answers []answer) {
 	if err := n.await(); err != nil {
 		for i := range answers {
@@ -54,7 +57,8 @@ func (n *node) flush(attempts []*Attempt, answers []answer) {
 	n.progress.end(flight)
 	took := time.Since(sent)
 	n.trips.Observe(took)
-	if slices.ContainsFunc(answers, func(r answer) bool { return r.replied }) { // else it may not have left
+	if slices.ContainsFunc(answers, func(r answer) bool { return r.replied }) {
+		// Else it may not have left.
 		n.travelled(took)
 	}
 	n.count(answers)
@@ -86,7 +90,8 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 	cmp.Or(line, n.line.Load()).explain(answers)
 }
 
-// doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said may have been about forgotten keys.
+// doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said
+// may have been about forgotten keys.
 func doubt(answers []answer) {
 	for i := range answers {
 		if answers[i].replied {
@@ -146,7 +151,8 @@ func (a *Attempt) set() script.Set {
 	return script.Set{Keys: a.claim.keys(), Token: a.claim.Token(), TTL: a.text}
 }
 
-// alone makes a part like p of each attempt for one key, where these are few; else they go by the script.
+// alone makes a part like p of each attempt for one key, where these are few; else they go by the
+// script.
 func (f *flight) alone(places []int, few int, p part, plan *script.Plan, attempts []*Attempt) {
 	for _, p.place = range places {
 		if len(places) <= few {
@@ -173,8 +179,9 @@ func (f *flight) clear() {
 	f.parts, f.again, f.commands = f.parts[:0], f.again[:0], f.commands[:0]
 }
 
-// execute sends the parts and reads their answers. Parts that were not executed for a reason that a second try removes
-// are sent once more. It reports whether the memory may be used again: after a broken connection rueidis may still read it.
+// execute sends the parts and reads their answers. Parts that were not executed for a reason that a
+// second try removes are sent once more. It reports whether the memory may be used again: after a
+// broken connection rueidis may still read it.
 func (n *node) execute(f *flight, attempts []*Attempt, answers []answer) (reusable bool) {
 	reusable = n.send(f, attempts, answers, false)
 	again := declined(useful(f.again, attempts, answers), &f.declined)
@@ -185,7 +192,8 @@ func (n *node) execute(f *flight, attempts []*Attempt, answers []answer) (reusab
 	return n.send(f, attempts, answers, true) && reusable
 }
 
-// send makes one pipeline of the parts. On the first one, what is to be sent once more is gathered in f.again.
+// send makes one pipeline of the parts. On the first one, what is to be sent once more is gathered
+// in f.again.
 func (n *node) send(f *flight, attempts []*Attempt, answers []answer, repeat bool) (reusable bool) {
 	if repeat {
 		f.commands = n.loads(f.commands, f.parts)
@@ -218,7 +226,8 @@ func (n *node) send(f *flight, attempts []*Attempt, answers []answer, repeat boo
 	return reusable
 }
 
-// explained is the failure of a call whose script is missing, with the reason why it could not be loaded.
+// explained is the failure of a call whose script is missing, with the reason why it could not be
+// loaded.
 func explained(failure answer, loads []rueidis.RedisResult) answer {
 	if !failure.replied || !strings.HasPrefix(failure.err.Error(), "NOSCRIPT") {
 		return failure
@@ -248,7 +257,8 @@ func (n *node) command(p *part, attempts []*Attempt) rueidis.Completed {
 		if p.deletion != byScript {
 			return p.deletion.command(n.client.B(), a.claim.keys()[0], a.claim.Token())
 		}
-		return n.client.B().Arbitrary("SET").Keys(a.claim.keys()[0]).Args(a.claim.Token(), "NX", "PX", a.text).Build()
+		return n.client.B().Arbitrary("SET").Keys(a.claim.keys()[0]).Args(a.claim.Token(), "NX",
+			"PX", a.text).Build()
 	}
 	return n.client.B().Arbitrary("EVALSHA", p.script.SHA, strconv.Itoa(len(p.call.Keys))).
 		Keys(p.call.Keys...).Args(p.call.Args...).Build()

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: an acquire or extension that waited until its outcome was of no use is not sent, and left nothing; a release is always sent, as are
-// those that are in time.
+// The goal: an acquire or extension that waited until its outcome was of no use is not sent, and
+// left nothing; a release is always sent, as are those that are in time.
 func TestWhatIsStaleIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -25,8 +25,10 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 			return a
 		}
 		attempts := []*Attempt{
-			attempt(acquire, "stale", time.Second), attempt(extend, "stale extension", time.Second), attempt(release, "release", time.Second),
-			attempt(acquire, "wanted", 2*time.Second), attempt(extend, "wanted extension", 2*time.Second),
+			attempt(acquire, "stale", time.Second), attempt(extend, "stale extension", time.Second),
+			attempt(release, "release", time.Second),
+			attempt(acquire, "wanted", 2*time.Second), attempt(extend, "wanted extension",
+				2*time.Second),
 		}
 		for i := range 2 * plainAcquires { // so that acquires go by the script
 			attempts = append(attempts, attempt(acquire, fmt.Sprint("stale:", i), time.Second))
@@ -43,17 +45,20 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 				sent[key] = true
 			}
 		}
-		require.Equal(t, map[string]bool{"release": true, "wanted": true, "wanted extension": true}, sent)
+		require.Equal(t, map[string]bool{"release": true, "wanted": true, "wanted extension": true},
+			sent)
 		for i, a := range attempts {
 			if !sent[a.claim.keys()[0]] {
-				require.Equal(t, answer{nothing: true, err: errQueuedTooLong}, answers[i], a.claim.keys()[0])
+				require.Equal(t, answer{nothing: true, err: errQueuedTooLong}, answers[i],
+					a.claim.keys()[0])
 			}
 		}
 	})
 }
 
-// The goal: an extension whose flush waited for a connection until the lease was being released is not sent: it would give the node keys of a
-// lease that is over. The seed in sim/testdata/seeds shows it with whole clients.
+// The goal: an extension whose flush waited for a connection until the lease was being released is
+// not sent: it would give the node keys of a lease that is over. The seed in sim/testdata/seeds
+// shows it with whole clients.
 func TestAnExtensionIsNotSentOnceItsLeaseIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -109,8 +114,8 @@ func TestAnExtensionThatComesTooLateIsNotSent(t *testing.T) {
 	}
 }
 
-// The goal: what is sent once more, because its script was missing, is looked at again: what is stale by then is not sent and left nothing, the
-// rest is.
+// The goal: what is sent once more, because its script was missing, is looked at again: what is
+// stale by then is not sent and left nothing, the rest is.
 func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -142,14 +147,17 @@ func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 	})
 }
 
-// The goal: an extension whose script the server had forgotten is not sent again when the lease was released meanwhile, though it was in time.
+// The goal: an extension whose script the server had forgotten is not sent again when the lease was
+// released meanwhile, though it was in time.
 func TestAnExtensionIsNotSentOnceMoreWhenItsLeaseIsReleased(t *testing.T) {
 	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 		c := claim("k", "t")
 		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Minute)
 		c.last = e
 		sent := 0
-		all[0].redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
+		all[0].redis.Server().SetPreHook(func(peer *server.Peer, command string,
+			args ...string,
+		) bool {
 			if command != "EVALSHA" || args[0] != script.Extend.SHA {
 				return all[0].before(peer, command, args...)
 			}
@@ -165,7 +173,8 @@ func TestAnExtensionIsNotSentOnceMoreWhenItsLeaseIsReleased(t *testing.T) {
 	}, redis84)
 }
 
-// The goal: where votes do not count, what was not sent left nothing all the same, and what was answered is in doubt.
+// The goal: where votes do not count, what was not sent left nothing all the same, and what was
+// answered is in doubt.
 func TestOnlyWhatWasAnsweredIsInDoubt(t *testing.T) {
 	unsent, broke := answer{nothing: true, err: errGate}, answer{broken: true, err: errBroken}
 	answers := []answer{unsent, broke, done, {vote: refused, nothing: true, replied: true}}
@@ -174,8 +183,8 @@ func TestOnlyWhatWasAnsweredIsInDoubt(t *testing.T) {
 	require.Equal(t, []answer{unsent, broke, doubtful, doubtful}, answers)
 }
 
-// The goal: behind a node that hangs, calls that have given up leave the queue, so that it does not grow with the calls; when the node goes
-// on, it is sent no more than was under way.
+// The goal: behind a node that hangs, calls that have given up leave the queue, so that it does not
+// grow with the calls; when the node goes on, it is sent no more than was under way.
 func TestCallsThatGaveUpLeaveTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -205,7 +214,8 @@ func TestCallsThatGaveUpLeaveTheQueue(t *testing.T) {
 		close(hang)
 		require.NoError(t, wait(first, t.Context()))
 		synctest.Wait()
-		require.LessOrEqual(t, sent.Load(), int64(2*window), "one acquire in each flush that was under way, and their releases")
+		require.LessOrEqual(t, sent.Load(), int64(2*window),
+			"one acquire in each flush that was under way, and their releases")
 		require.Zero(t, m.Nodes()[0].PendingReleases)
 		_ = wait(m.Release(first.claim, 1), t.Context())
 	})

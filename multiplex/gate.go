@@ -13,10 +13,11 @@ import (
 // errGate is the error of a command that found no connection: it was not sent.
 var errGate = errors.New("not connected")
 
-// gate decides who may open a connection, and which one may be used. rueidis dials when a command finds none, with the context of whoever came
-// first and without any delay between tries. Here only the keeper may dial, with a context that carries its ticket; every
-// other command fails at once with errGate, and was not sent. But commands that come while the keeper dials join it inside rueidis, so
-// the restart guard stands here as well, before rueidis has the connection.
+// gate decides who may open a connection, and which one may be used. rueidis dials when a command
+// finds none, with the context of whoever came first and without any delay between tries. Here only
+// the keeper may dial, with a context that carries its ticket; every other command fails at once
+// with errGate, and was not sent. But commands that come while the keeper dials join it inside
+// rueidis, so the restart guard stands here as well, before rueidis has the connection.
 type gate struct {
 	dialer    *dialer
 	admission *admission
@@ -25,13 +26,15 @@ type gate struct {
 	changed   func([]rueidis.RedisMessage) // told of keys that were changed; nil for all
 }
 
-// dialError is the error of a connection that was never open: what should have used it was not sent.
+// dialError is the error of a connection that was never open: what should have used it was not
+// sent.
 type dialError struct{ err error }
 
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// ticket is the keeper's permission to dial, and tells whether it was used and whether the connection broke the protocol.
+// ticket is the keeper's permission to dial, and tells whether it was used and whether the
+// connection broke the protocol.
 type ticket struct {
 	used  bool
 	fault atomic.Pointer[error]

@@ -8,30 +8,33 @@ import (
 )
 
 const (
-	// maxGenerations is how many a node keeps: the present and the former one of each node, and more.
+	// maxGenerations is how many a node keeps: the present and the former one of each node, and
+	// more.
 	maxGenerations = 3 * MaxNodes
 	// generationDigits is how long a number can be, so that a script can count with it.
 	generationDigits = 13
-	// endedGeneration is the number of an id that no node has any more: whatever shows it is an older copy.
+	// endedGeneration is the number of an id that no node has any more: whatever shows it is an
+	// older copy.
 	endedGeneration = 9_999_999_999_999
-	// recoveringFor is how long a node that restarted with its disk is no witness for others that did. By then the clients
-	// have told it what they know.
+	// recoveringFor is how long a node that restarted with its disk is no witness for others that
+	// did. By then the clients have told it what they know.
 	recoveringFor = 10 * time.Second
 )
 
 // noGeneration is what a node keeps as its own if it has none.
 const noGeneration = "-=0"
 
-// generation is how far the memory of a node has come. While a client is connected to a durable node, the number rises
-// every few seconds. The id is drawn when the node is admitted after it has forgotten something. So a lower number of the
-// same id is an older copy of the node's memory, whatever server shows it.
+// generation is how far the memory of a node has come. While a client is connected to a durable
+// node, the number rises every few seconds. The id is drawn when the node is admitted after it has
+// forgotten something. So a lower number of the same id is an older copy of the node's memory,
+// whatever server shows it.
 type generation struct {
 	id     string // "" for a node that has none
 	number int64
 }
 
-// readGenerations reads what a node has: its own generation, and the numbers that it keeps of others. What is not of
-// that form is left out.
+// readGenerations reads what a node has: its own generation, and the numbers that it keeps of
+// others. What is not of that form is left out.
 func readGenerations(text string) (own generation, others map[string]int64) {
 	others = make(map[string]int64)
 	for i, entry := range strings.Fields(text) {
@@ -50,14 +53,15 @@ func readGenerations(text string) (own generation, others map[string]int64) {
 	return own, others
 }
 
-// generations is what this client knows of the nodes' generations. It tells a durable node that restarted with its whole
-// memory from one whose disk was put back from a copy:
+// generations is what this client knows of the nodes' generations. It tells a durable node that
+// restarted with its whole memory from one whose disk was put back from a copy:
 //
-//  1. A number that this client got from a node, or another node keeps of it, is never above the true one. The node had
-//     written it to its disk before it answered.
+//  1. A number that this client got from a node, or another node keeps of it, is never above the
+//     true one. The node had written it to its disk before it answered.
 //  2. So a node with a lower number of the same id has forgotten something: see forgot.
-//  3. A holder of a lease is connected to a quorum, and each node of it is told the others' numbers every few seconds. So
-//     of any nodes that are more than a quorum leaves out, one keeps the number of that time: see vouch.
+//  3. A holder of a lease is connected to a quorum, and each node of it is told the others' numbers
+//     every few seconds. So of any nodes that are more than a quorum leaves out, one keeps the
+//     number of that time: see vouch.
 type generations struct {
 	renewal []chan struct{} // of capacity 1, for each node: its generations are to be renewed now
 
@@ -72,7 +76,8 @@ type keptGenerations struct {
 	former string           // the id that the same server had before
 	others map[string]int64 // what it keeps
 	asked  time.Time        // before that was asked for
-	// recovered is when the node was seen last that had restarted with its disk, before it was admitted.
+	// recovered is when the node was seen last that had restarted with its disk, before it was
+	// admitted.
 	recovered time.Time
 }
 
@@ -84,8 +89,8 @@ func newGenerations(nodes int) *generations {
 	return g
 }
 
-// confirmed notes the generation that a server keeps as its own. An id that the same server had before has ended. If the
-// node had another server, that may still be there, under another name.
+// confirmed notes the generation that a server keeps as its own. An id that the same server had
+// before has ended. If the node had another server, that may still be there, under another name.
 func (g *generations) confirmed(node int, runID string, own generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -115,7 +120,8 @@ func (g *generations) heard(node int, others map[string]int64, asked time.Time) 
 	g.nodes[node].others, g.nodes[node].asked = others, asked
 }
 
-// recovering is heard of a node that restarted with its disk, which may have been put back together with another one.
+// recovering is heard of a node that restarted with its disk, which may have been put back together
+// with another one.
 func (g *generations) recovering(node int, others map[string]int64, asked time.Time) {
 	g.heard(node, others, asked)
 	g.mu.Lock()
@@ -130,7 +136,8 @@ func (g *generations) own(node int) generation {
 	return g.nodes[node].own
 }
 
-// except is what a node is to keep: the generations of the others, and that those before them have ended.
+// except is what a node is to keep: the generations of the others, and that those before them have
+// ended.
 func (g *generations) except(node int) (others []generation) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -156,21 +163,23 @@ func (g *generations) forgot(own generation) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, n := range g.nodes {
-		if n.own.id == own.id && n.own.number > own.number || n.former == own.id || n.others[own.id] > own.number {
+		if n.own.id == own.id && n.own.number > own.number || n.former == own.id ||
+			n.others[own.id] > own.number {
 			return true
 		}
 	}
 	return false
 }
 
-// vouch reports whether the others show that the node has forgotten nothing: a higher number would be known. They were
-// asked since, one of them keeps the node's generation, and
+// vouch reports whether the others show that the node has forgotten nothing: a higher number would
+// be known. They were asked since, one of them keeps the node's generation, and
 //
-//   - there are more of them than a quorum leaves out, none of which has just restarted with its disk itself,
+//   - there are more of them than a quorum leaves out, none of which has just restarted with its
+//     disk itself,
 //   - or it is all of them, and each has: then all nodes restarted together.
 //
-// A single node has no others. A client that knows its generation can vouch for it; with GuardAuto so can one that knows
-// nothing of it.
+// A single node has no others. A client that knows its generation can vouch for it; with GuardAuto
+// so can one that knows nothing of it.
 func (g *generations) vouch(node int, own generation, since time.Time, mode GuardMode) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
@@ -46,8 +47,8 @@ func TestGenerations_AreReadAsTheyAreWritten(t *testing.T) {
 	require.Less(t, len(others), maxGenerations)
 }
 
-// The goal: a node has forgotten something if a higher number of its id is known: from itself, or from any other node.
-// An id that another one took the place of has ended.
+// The goal: a node has forgotten something if a higher number of its id is known: from itself, or
+// from any other node. An id that another one took the place of has ended.
 func TestGenerations_FallWhenANodeForgets(t *testing.T) {
 	g := newGenerations(3)
 	require.False(t, g.forgot(generation{}), "no id")
@@ -66,13 +67,14 @@ func TestGenerations_FallWhenANodeForgets(t *testing.T) {
 	require.Empty(t, g.except(0))
 
 	g.confirmed(0, "r2", generation{"c", 1})
-	require.False(t, g.forgot(generation{"b", 1}), "the other server may still be there, under another name")
+	require.False(t, g.forgot(generation{"b", 1}), "the other server may still be there, under "+
+		"another name")
 	g.ended(0, "b")
 	require.True(t, g.forgot(generation{"b", 1}), "unless this one had it")
 }
 
-// The goal: a node that restarted is vouched for by as many others as leave no quorum without one of them, which were
-// asked since, and one of which keeps its generation.
+// The goal: a node that restarted is vouched for by as many others as leave no quorum without one
+// of them, which were asked since, and one of which keeps its generation.
 func TestGenerations_AreVouchedForByEnoughOthers(t *testing.T) {
 	now := time.Now()
 	has, lacks := map[string]int64{"a": 3}, map[string]int64{}
@@ -104,7 +106,8 @@ func TestGenerations_AreVouchedForByEnoughOthers(t *testing.T) {
 	g := newGenerations(3)
 	g.heard(1, has, now.Add(1))
 	g.recovering(2, has, now.Add(1))
-	require.False(t, g.vouch(0, generation{"a", 3}, now, GuardAuto), "its disk may have been put back as well")
+	require.False(t, g.vouch(0, generation{"a", 3}, now, GuardAuto),
+		"its disk may have been put back as well")
 	g.heard(2, has, now.Add(recoveringFor))
 	require.False(t, g.vouch(0, generation{"a", 3}, now, GuardAuto))
 	g.heard(2, has, now.Add(recoveringFor+2))
@@ -131,7 +134,8 @@ func threeLasting(t *testing.T) (servers []*lasting, urls []string, m *Mux) {
 	return servers, urls, m
 }
 
-// leading is a DialFunc by which name i leads to the socket of server to[i]. cut ends its connections.
+// leading is a DialFunc by which name i leads to the socket of server to[i]. cut ends its
+// connections.
 type leading struct {
 	names   []string
 	sockets []string
@@ -180,7 +184,7 @@ func (s *lasting) kept(t *testing.T) (own generation, others map[string]int64) {
 	t.Helper()
 	r, err := s.do("GET", generationsKey)
 	require.NoError(t, err)
-	return readGenerations(r.text)
+	return readGenerations(r.Text)
 }
 
 // spread waits until the generation of each server has risen, and the others keep that.
@@ -219,11 +223,13 @@ func (s *lasting) copyDisk(t *testing.T) (putBack func()) {
 	}
 }
 
-// The goal: durable masters whose disks were put back from a copy have forgotten a lock that is held, and do not grant it
-// again: neither to a client that knew them, nor to a new one, whoever else is there.
+// The goal: durable masters whose disks were put back from a copy have forgotten a lock that is
+// held, and do not grant it again: neither to a client that knew them, nor to a new one, whoever
+// else is there.
 func TestGenerations_ShowThatDisksWerePutBack(t *testing.T) {
 	for name, mode := range map[string]GuardMode{"auto": GuardAuto, "strict": GuardStrict} {
-		for name, stays := range map[string]bool{name + ", the holder stays": true, name + ", the holder is gone": false} {
+		for name, stays := range map[string]bool{name + ", the holder stays": true, name +
+			", the holder is gone": false} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				servers, urls, m := threeLasting(t)
@@ -244,12 +250,14 @@ func TestGenerations_ShowThatDisksWerePutBack(t *testing.T) {
 				becomes(t, other, 0, NodeQuarantined, why)
 				becomes(t, other, 1, NodeQuarantined, why)
 				becomes(t, other, 2, NodeUp, "")
-				require.Zero(t, other.Nodes()[0].Stats.Connects+other.Nodes()[1].Stats.Connects, "they never voted")
-				require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
+				require.Zero(t, other.Nodes()[0].Stats.Connects+other.Nodes()[1].Stats.Connects,
+					"they never voted")
+				require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1),
+					t.Context()), ErrNoQuorum)
 				for _, s := range servers[:2] {
 					r, err := s.do("GET", markerKey)
 					require.NoError(t, err)
-					require.Contains(t, r.text, lostPrefix, "nobody else takes it for complete")
+					require.Contains(t, r.Text, lostPrefix, "nobody else takes it for complete")
 				}
 				if stays {
 					becomes(t, m, 0, NodeQuarantined, "")
@@ -260,8 +268,8 @@ func TestGenerations_ShowThatDisksWerePutBack(t *testing.T) {
 	}
 }
 
-// The goal: durable masters that lost nothing are admitted long before the longest TTL has passed, by a client that knew
-// them and by a new one; also where all restarted together.
+// The goal: durable masters that lost nothing are admitted long before the longest TTL has passed,
+// by a client that knew them and by a new one; also where all restarted together.
 func TestGenerations_VouchForNodesThatRestart(t *testing.T) {
 	t.Parallel()
 	servers, urls, m := threeLasting(t)
@@ -284,8 +292,8 @@ func TestGenerations_VouchForNodesThatRestart(t *testing.T) {
 	require.GreaterOrEqual(t, after.number, before.number)
 }
 
-// The goal: a new client waits with a durable master that restarted while another one is out of reach, which may know
-// better; and not for longer.
+// The goal: a new client waits with a durable master that restarted while another one is out of
+// reach, which may know better; and not for longer.
 func TestGenerations_WaitForTheOneThatMayKnowBetter(t *testing.T) {
 	t.Parallel()
 	servers, urls, m := threeLasting(t)
@@ -308,7 +316,8 @@ func TestGenerations_WaitForTheOneThatMayKnowBetter(t *testing.T) {
 	up(t, late)
 }
 
-// The goal: clients that come seldom do not take from a durable master what shows that it lost nothing.
+// The goal: clients that come seldom do not take from a durable master what shows that it lost
+// nothing.
 func TestGenerations_VouchForANodeThatWasMarkedLongAgo(t *testing.T) {
 	t.Parallel()
 	servers, urls, m := threeLasting(t)
@@ -328,15 +337,16 @@ func TestGenerations_VouchForANodeThatWasMarkedLongAgo(t *testing.T) {
 	require.NoError(t, brief.Close(t.Context()))
 	r, err := servers[0].do("PTTL", markerKey)
 	require.NoError(t, err)
-	left, err := strconv.ParseInt(r.text, 10, 64)
+	left, err := strconv.ParseInt(r.Text, 10, 64)
 	require.NoError(t, err)
-	_, err = servers[0].do("PEXPIRE", markerKey, fmt.Sprint(left-time.Hour.Milliseconds())) // an hour passes
+	// An hour passes.
+	_, err = servers[0].do("PEXPIRE", markerKey, fmt.Sprint(left-time.Hour.Milliseconds()))
 	require.NoError(t, err)
 	up(t, start(t, urls, nil))
 }
 
-// The goal: a durable master that restarted draws another master_replid when its first replica comes. It lost nothing by
-// that, so others still vouch for it.
+// The goal: a durable master that restarted draws another master_replid when its first replica
+// comes. It lost nothing by that, so others still vouch for it.
 func TestGenerations_VouchForANodeWhoseReplicaComes(t *testing.T) {
 	t.Parallel()
 	servers, urls, m := threeLasting(t)
@@ -365,8 +375,8 @@ func TestGenerations_VouchForANodeWhoseReplicaComes(t *testing.T) {
 	up(t, late)
 }
 
-// The goal: a loss that one client knows of is known to all, also if the copy of the disk has a mark that names the run
-// before.
+// The goal: a loss that one client knows of is known to all, also if the copy of the disk has a
+// mark that names the run before.
 func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -375,9 +385,10 @@ func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
 	spread(t, m, []*lasting{s})
 	info, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	run := fields(info.text)["run_id"]
+	run := resp.ParseInfo(info.Text)["run_id"]
 	require.NoError(t, m.Close(t.Context()))
-	_, err = s.do("SET", markerKey, mark{lostPrefix, time.Hour, "r.h", strings.Repeat("f", 40)}.text())
+	_, err = s.do("SET", markerKey, mark{lostPrefix, time.Hour, "r.h", strings.Repeat("f",
+		40)}.text())
 	require.NoError(t, err)
 	putBack := s.copyDisk(t)
 	_, err = s.do("SET", markerKey, run)
@@ -397,8 +408,8 @@ func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
 	require.Zero(t, other.Nodes()[0].Stats.Connects, "it never voted")
 }
 
-// The goal: a client that is connected to a master notices that another client knows of a loss there, or that its
-// generation fell, and does not count its votes any more.
+// The goal: a client that is connected to a master notices that another client knows of a loss
+// there, or that its generation fell, and does not count its votes any more.
 func TestGenerations_EndAConnectionWhenTheNodeForgot(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string][]string{
@@ -442,7 +453,8 @@ func TestGenerations_AreOfDurableNodes(t *testing.T) {
 	}, patient, 10*time.Millisecond)
 }
 
-// The goal: servers whose names change places have forgotten nothing, and vote again at once for all clients.
+// The goal: servers whose names change places have forgotten nothing, and vote again at once for
+// all clients.
 func TestGenerations_DoNotEndWhenNamesChangePlaces(t *testing.T) {
 	t.Parallel()
 	servers, urls, m := threeLasting(t)
@@ -454,19 +466,21 @@ func TestGenerations_DoNotEndWhenNamesChangePlaces(t *testing.T) {
 	names.to[1].Store(0)
 	names.cut()
 	for i := range servers {
-		require.Eventually(t, func() bool { return moved.Nodes()[i].Stats.Connects > 1 }, patient, time.Millisecond)
+		require.Eventually(t, func() bool { return moved.Nodes()[i].Stats.Connects > 1 }, patient,
+			time.Millisecond)
 	}
 	spread(t, moved, servers)
 	spread(t, m, servers)
 	for i, s := range servers {
 		r, err := s.do("GET", markerKey)
 		require.NoError(t, err)
-		require.NotContains(t, r.text, lostPrefix, "a server that has forgotten nothing was marked")
+		require.NotContains(t, r.Text, lostPrefix, "a server that has forgotten nothing was marked")
 		require.Zero(t, m.Nodes()[i].Stats.Disconnects)
 	}
 }
 
-// The goal: a client whose one name leads to one or another of several healthy masters takes none of them from others.
+// The goal: a client whose one name leads to one or another of several healthy masters takes none
+// of them from others.
 func TestGenerations_OneWrongNameTakesNoMasterFromOthers(t *testing.T) {
 	t.Parallel()
 	servers, urls, m := threeLasting(t)
@@ -478,7 +492,8 @@ func TestGenerations_OneWrongNameTakesNoMasterFromOthers(t *testing.T) {
 		before := wrong.Nodes()[0].Stats.Connects
 		names.to[0].Store(to)
 		names.cut()
-		require.Eventually(t, func() bool { return wrong.Nodes()[0].Stats.Connects > before }, patient, time.Millisecond)
+		require.Eventually(t, func() bool { return wrong.Nodes()[0].Stats.Connects > before },
+			patient, time.Millisecond)
 		spread(t, m, servers)
 	}
 	for _, n := range m.Nodes() {
@@ -487,8 +502,8 @@ func TestGenerations_OneWrongNameTakesNoMasterFromOthers(t *testing.T) {
 	}
 }
 
-// The goal: a client that finds the server admitted by another one at the same moment takes that one's generation for
-// the node's, and not its own, which nobody keeps.
+// The goal: a client that finds the server admitted by another one at the same moment takes that
+// one's generation for the node's, and not its own, which nobody keeps.
 func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -501,7 +516,7 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 	require.NoError(t, err)
 	info, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	runID := fields(info.text)["run_id"]
+	runID := resp.ParseInfo(info.Text)["run_id"]
 	var once sync.Once
 	m := start(t, urls, func(c *Config) {
 		waits(2 * time.Second)(c)
@@ -521,8 +536,8 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 	require.Equal(t, "theirs", m.generations.own(0).id)
 }
 
-// The goal: two of five disks that were put back from a copy do not vouch for each other, while the third master of the
-// holder's quorum is down and the other two were out of the holder's reach.
+// The goal: two of five disks that were put back from a copy do not vouch for each other, while the
+// third master of the holder's quorum is down and the other two were out of the holder's reach.
 func TestGenerations_NodesThatRecoverAreNoWitnesses(t *testing.T) {
 	t.Parallel()
 	var servers []*lasting
@@ -562,14 +577,16 @@ func TestGenerations_NodesThatRecoverAreNoWitnesses(t *testing.T) {
 	becomes(t, other, 3, NodeUp, "")
 	becomes(t, other, 4, NodeUp, "")
 	for i := range 2 {
-		becomes(t, other, i, NodeQuarantined, "") // a copy of a file that grows may be torn, which is another reason
+		// A copy of a file that grows may be torn, which is another reason.
+		becomes(t, other, i, NodeQuarantined, "")
 		require.Zero(t, other.Nodes()[i].Stats.Connects)
 	}
-	require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
+	require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()),
+		ErrNoQuorum)
 }
 
-// The goal: two of three disks that were put back do not vouch for each other where the third master was out of the
-// holder's reach.
+// The goal: two of three disks that were put back do not vouch for each other where the third
+// master was out of the holder's reach.
 func TestGenerations_AQuorumThatWasPutBackDoesNotVouchForItself(t *testing.T) {
 	t.Parallel()
 	servers, urls, m := threeLasting(t)
@@ -597,13 +614,16 @@ func TestGenerations_AQuorumThatWasPutBackDoesNotVouchForItself(t *testing.T) {
 	other := start(t, urls, nil)
 	becomes(t, other, 2, NodeUp, "")
 	for i := range 2 {
-		becomes(t, other, i, NodeQuarantined, "") // a copy of a file that grows may be torn, which is another reason
+		// A copy of a file that grows may be torn, which is another reason.
+		becomes(t, other, i, NodeQuarantined, "")
 		require.Zero(t, other.Nodes()[i].Stats.Connects)
 	}
-	require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
+	require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()),
+		ErrNoQuorum)
 }
 
-// The goal: what a node keeps of another never falls, however many others come: a lower number would let an older copy pass.
+// The goal: what a node keeps of another never falls, however many others come: a lower number
+// would let an older copy pass.
 func TestGenerations_KeptNumbersDoNotFall(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t)
@@ -612,14 +632,18 @@ func TestGenerations_KeptNumbersDoNotFall(t *testing.T) {
 	n := m.nodes[0]
 	info, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	runID := fields(info.text)["run_id"]
+	runID := resp.ParseInfo(info.Text)["run_id"]
 	renew := func(others ...string) {
-		args := []string{"EVAL", script.Renew.Source, "2", n.admission.marker, n.admission.generations, runID, "", "0", "", "lost:x", "1000"}
+		args := []string{
+			"EVAL", script.Renew.Source, "2", n.admission.marker,
+			n.admission.generations, runID, "", "0", "", "lost:x", "1000",
+		}
 		_, err := s.do(append(args, others...)...)
 		require.NoError(t, err)
 	}
 	renew("live", "500")
-	for i := range 70 { // clients that each lost a race to admit some node, or nodes that were admitted anew
+	for i := range 70 {
+		// Clients that each lost a race to admit some node, or nodes that were admitted anew.
 		renew("live", "500", "ended"+string(rune('A'+i/26))+string(rune('a'+i%26)), "9999999999999")
 		if _, others := s.kept(t); others["live"] == 0 {
 			break // dropped, as the oldest
@@ -640,11 +664,12 @@ func TestGenerations_FallAlsoWhenMemoryIsFull(t *testing.T) {
 	require.NoError(t, err)
 	_, err = servers[0].do("CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return m.Nodes()[0].State != NodeUp }, 6*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return m.Nodes()[0].State != NodeUp }, 6*time.Second,
+		10*time.Millisecond)
 }
 
-// The goal: a loss is marked once. When a client of an earlier version, which begins no generation, has admitted the
-// server after the longest TTL, the others admit it too.
+// The goal: a loss is marked once. When a client of an earlier version, which begins no generation,
+// has admitted the server after the longest TTL, the others admit it too.
 func TestGenerations_ALossIsMarkedOnce(t *testing.T) {
 	t.Parallel()
 	servers, _, m := threeLasting(t)
@@ -655,25 +680,28 @@ func TestGenerations_ALossIsMarkedOnce(t *testing.T) {
 	_, err = servers[0].do("SET", generationsKey, own.id+"=1")
 	require.NoError(t, err)
 	becomes(t, m, 0, NodeQuarantined, "")
-	_, err = servers[0].do("SET", markerKey, fields(info.text)["run_id"]) // as the earlier version does
+	// As the earlier version does.
+	_, err = servers[0].do("SET", markerKey, resp.ParseInfo(info.Text)["run_id"])
 	require.NoError(t, err)
 	becomes(t, m, 0, NodeUp, "")
 	spread(t, m, servers)
 	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Disconnects)
 }
 
-// The goal: a client that may not use the key of the generations is not up, as docs/production.md says: it would never
-// notice that another one has marked a loss.
+// The goal: a client that may not use the key of the generations is not up, as docs/production.md
+// says: it would never notice that another one has marked a loss.
 func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	up(t, start(t, nodes.URLs(), nil))
-	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+noneKey+"*")
+	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+noneKey+
+		"*")
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://u:p@", 1)}, nil)
 	becomes(t, m, 0, NodeDown, "can't be read: NOPERM")
 }
 
-// The goal: a connection that lasts shorter than the time between two renewals does not keep the generation from rising.
+// The goal: a connection that lasts shorter than the time between two renewals does not keep the
+// generation from rising.
 func TestGenerations_RiseOverShortConnections(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -683,7 +711,8 @@ func TestGenerations_RiseOverShortConnections(t *testing.T) {
 	require.Eventually(t, func() bool {
 		connects := m.Nodes()[0].Stats.Connects
 		_ = m.nodes[0].line.Load().Close()
-		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Connects > connects }, patient, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Connects > connects },
+			patient, time.Millisecond)
 		own, _ := s.kept(t)
 		return own.number > before.number+1
 	}, patient, 10*time.Millisecond)

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// GuardMode is what the restart guard does. Locks live in the masters' memory, so one that comes back without it must not vote until
-// every lock that it may have forgotten has expired.
+// GuardMode is what the restart guard does. Locks live in the masters' memory, so one that comes
+// back without it must not vote until every lock that it may have forgotten has expired.
 type GuardMode int
 
 const (
-	// GuardAuto: a node votes only when a key on it, the marker, shows that it has forgotten nothing since it was admitted, or when the longest
-	// TTL has passed. When no node has a marker and all of them answer, that is taken for the first use, and they are admitted
-	// at once. A server that has no run_id to compare is admitted with a warning.
+	// GuardAuto: a node votes only when a key on it, the marker, shows that it has forgotten
+	// nothing since it was admitted, or when the longest TTL has passed. When no node has a marker
+	// and all of them answer, that is taken for the first use, and they are admitted at once. A
+	// server that has no run_id to compare is admitted with a warning.
 	GuardAuto GuardMode = iota
-	// GuardStrict is GuardAuto without these two exceptions: also before the first use the longest TTL passes, and a server without a run_id is
-	// down.
+	// GuardStrict is GuardAuto without these two exceptions: also before the first use the longest
+	// TTL passes, and a server without a run_id is down.
 	GuardStrict
 	// GuardOff: every server votes at once. The marker is neither read nor written.
 	GuardOff
@@ -42,9 +43,11 @@ const (
 	whyFlushed   = "its marker is gone, so it was flushed, and may have forgotten locks"
 	whyDemoted   = "it was a replica, and may have forgotten locks"
 	whyRestored  = "its disk or its memory was put back from an older copy, and has forgotten locks"
-	whyUnvouched = "it has restarted with its disk, and too few other nodes answer to show that it is not an older copy"
-	whyUnmarked  = "it has no marker, so it is new, or has lost its data and may have forgotten locks"
-	whyForeign   = "its marker is another server's: it restarted or has copied data, and may have " +
+	whyUnvouched = "it has restarted with its disk, and too few other nodes answer to show that " +
+		"it is not an older copy"
+	whyUnmarked = "it has no marker, so it is new, or has lost its data and may have forgotten " +
+		"locks"
+	whyForeign = "its marker is another server's: it restarted or has copied data, and may have " +
 		"forgotten locks"
 )
 
@@ -62,11 +65,12 @@ type memory struct {
 	marker string
 	// history is what that server showed then: see sight.history.
 	history string
-	// recovering: it restarted with the disk of the run before, and is admitted when other nodes vouch for its memory. sighted is when that was seen.
+	// recovering: it restarted with the disk of the run before, and is admitted when other nodes
+	// vouch for its memory. sighted is when that was seen.
 	recovering bool
 	sighted    time.Time
-	// replica is the runID of a server that was seen as a replica, until it is admitted: it may have got another server's keys in place of its own,
-	// and its own marker among them.
+	// replica is the runID of a server that was seen as a replica, until it is admitted: it may
+	// have got another server's keys in place of its own, and its own marker among them.
 	replica string
 	// last is the history of the server that this client admitted last; "" if it showed none.
 	last string
@@ -81,12 +85,15 @@ type verdict struct {
 	why      string
 }
 
-// assess decides by what a server shows now and by what is known of the node, and returns what is known from now on. It is the restart guard
-// without its first use, which is about all nodes. What it forgot, a server forgot
+// assess decides by what a server shows now and by what is known of the node, and returns what is
+// known from now on. It is the restart guard without its first use, which is about all nodes. What
+// it forgot, a server forgot
 //
-//   - never, when the marker is its own and it was not seen as a replica, or when it restarted with its durable memory: see recovered;
-//   - at its start, when this client knew another server there and it was no replica since. The other server may have been there
-//     until it was seen last: a younger one may have waited beside it, and a clock that is set at the start makes it look older;
+//   - never, when the marker is its own and it was not seen as a replica, or when it restarted with
+//     its durable memory: see recovered;
+//   - at its start, when this client knew another server there and it was no replica since. The
+//     other server may have been there until it was seen last: a younger one may have waited beside
+//     it, and a clock that is set at the start makes it look older;
 //   - before a mark was written that is still there;
 //   - at some time before now, in all other cases.
 func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, memory) {
@@ -97,7 +104,8 @@ func assess(s *sight, m memory, maxTTL time.Duration, now time.Time) (verdict, m
 	if m.runID != s.runID {
 		m = memory{runID: s.runID, known: m.known, replica: m.replica, last: m.last}
 	}
-	// It was flushed or admitted, or both, and another client may have had locks on it; or it has another server's memory.
+	// It was flushed or admitted, or both, and another client may have had locks on it; or it has
+	// another server's memory.
 	marked := m.marker != "" && m.marker == s.run() // since then; and nothing happened in between
 	if m.marker != s.marker && !marked || m.history != s.history {
 		m.until = time.Time{}
@@ -142,10 +150,12 @@ func relapsed(s *sight, m memory) bool {
 	return strings.HasPrefix(m.last, s.runID+".") && m.last != s.history && s.promoted
 }
 
-// recovered reports whether a server restarted with all that it knew: its memory is durable, was so at its start as far as one can see, and has the
-// marker of the run before. Durable without a marker is a flush or an empty disk. A promoted replica does not have all of its master's memory. Where this client saw the
-// run before, it has to be that one: in between there may have been a run that was not durable. Its disk may have been put back from a copy, so
-// other nodes have to vouch for it. A master draws another master_replid when its first replica comes: that is no loss.
+// recovered reports whether a server restarted with all that it knew: its memory is durable, was so
+// at its start as far as one can see, and has the marker of the run before. Durable without a
+// marker is a flush or an empty disk. A promoted replica does not have all of its master's memory.
+// Where this client saw the run before, it has to be that one: in between there may have been a run
+// that was not durable. Its disk may have been put back from a copy, so other nodes have to vouch
+// for it. A master draws another master_replid when its first replica comes: that is no loss.
 func recovered(s *sight, before memory) bool {
 	run := s.run()
 	if run == "" || run == s.runID || !s.durable || s.rewritten || s.promoted {
@@ -155,17 +165,22 @@ func recovered(s *sight, before memory) bool {
 	return before.runID == "" || before.runID == run || same
 }
 
-// started returns when a server forgot what its predecessor knew, at the latest, if its start was it. A durable one does not lose its
-// marker at its start, and one that was flushed has forgotten later.
-func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (start time.Time, known bool) {
+// started returns when a server forgot what its predecessor knew, at the latest, if its start was
+// it. A durable one does not lose its marker at its start, and one that was flushed has forgotten
+// later.
+func started(s *sight, before memory, maxTTL time.Duration, now time.Time) (start time.Time,
+	known bool,
+) {
 	other := before.runID != "" && before.runID != s.runID && !s.promoted
 	if !other || s.durable && s.run() == "" || s.flushed() || s.uptime < 0 {
 		return time.Time{}, false
 	}
-	if s.uptime+time.Second+now.Sub(s.introduced) > maxTTL { // perhaps another client has admitted it since, and it was flushed then
+	if s.uptime+time.Second+now.Sub(s.introduced) > maxTTL {
+		// Perhaps another client has admitted it since, and it was flushed then.
 		return time.Time{}, false
 	}
-	start = now.Add(-max(0, s.uptime-time.Second)) // the difference of two times without their fractions
+	// The difference of two times without their fractions.
+	start = now.Add(-max(0, s.uptime-time.Second))
 	if before.seen.After(start) {
 		start = before.seen
 	}

@@ -21,18 +21,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// actor is a server in memory that grants everything and keeps nothing, and says something else where the test lets it.
+// actor is a server in memory that grants everything and keeps nothing, and says something else
+// where the test lets it.
 type actor struct {
-	mu      sync.Mutex           // guards all below
-	instead map[string]string    // the reply to a command, by its first word; nil for the usual ones
+	mu sync.Mutex // guards all below
+	// The reply to a command, by its first word; nil for the usual ones.
+	instead map[string]string
 	conn    net.Conn             // the newest
 	heard   func(command string) // called before each reply; nil for nothing
 }
 
 // usual are the replies by the book.
 var usual = map[string]string{
-	"HELLO": hello, "PING": "+PONG\r\n", "SCRIPT": "$40\r\n" + strings.Repeat("0", 40) + "\r\n", "CLIENT": "+OK\r\n",
-	"SET": "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
+	"HELLO": hello, "PING": "+PONG\r\n", "SCRIPT": "$40\r\n" + strings.Repeat("0", 40) + "\r\n",
+	"CLIENT": "+OK\r\n",
+	"SET":    "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
 	"EVALSHA " + noneKey: ":0\r\n", "DEL " + noneKey: ":0\r\n", "PTTL " + markerKey: ":-2\r\n",
 	"MGET " + noneKey: "*1\r\n$-1\r\n", "DELEX " + noneKey: ":0\r\n", "DELEX": ":1\r\n",
 }
@@ -99,7 +102,8 @@ func (a *actor) cut() {
 	a.conn.Close()
 }
 
-// readCommand reads one command and returns its first word, and noneKey if that is among the others, or markerKey behind PTTL.
+// readCommand reads one command and returns its first word, and noneKey if that is among the
+// others, or markerKey behind PTTL.
 func readCommand(r *bufio.Reader) (string, error) {
 	count := func() (int, error) {
 		line, err := r.ReadString('\n')
@@ -130,7 +134,9 @@ func readCommand(r *bufio.Reader) (string, error) {
 }
 
 // onStage runs a test in a bubble with n actors, all of them up.
-func onStage(t *testing.T, n int, test func(t *testing.T, m *Mux, actors []*actor), change ...func(*Config)) {
+func onStage(t *testing.T, n int, test func(t *testing.T, m *Mux, actors []*actor),
+	change ...func(*Config),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		actors, urls := make([]*actor, n), make([]string, n)
@@ -165,7 +171,8 @@ func work(t *testing.T, m *Mux, round int) {
 	w.Arm(len(m.nodes) - 1)
 	for _, c := range []*Claim{one, many} {
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
-		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()))
+		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1),
+			t.Context()))
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 	}
 	time.Sleep(100 * time.Millisecond)
@@ -173,18 +180,22 @@ func work(t *testing.T, m *Mux, round int) {
 
 // commandsUsed are all that a node is sent.
 var commandsUsed = []string{
-	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "DELEX", "PTTL", "PTTL " + markerKey,
-	"EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey, "DELEX " + noneKey, "DELIFEQ " + noneKey,
+	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "DELEX", "PTTL", "PTTL " +
+		markerKey,
+	"EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey, "DELEX " + noneKey, "DELIFEQ " +
+		noneKey,
 }
 
 // asConnecting are those that an idle connection hardly sees.
 var asConnecting = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + markerKey,
-	"EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey, "DELEX " + noneKey, "DELIFEQ " + noneKey,
+	"EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey, "DELEX " + noneKey, "DELIFEQ " +
+		noneKey,
 }
 
-// The goal: whatever a server sends against the protocol and in answer to whatever, it loses its connection and its vote, with the
-// reason in its status; the others go on, and it is back as soon as it behaves.
+// The goal: whatever a server sends against the protocol and in answer to whatever, it loses its
+// connection and its vote, with the reason in its status; the others go on, and it is back as soon
+// as it behaves.
 func TestAServerThatBreaksTheProtocolLosesOnlyItsOwnVote(t *testing.T) {
 	for _, victim := range commandsUsed {
 		onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
@@ -206,23 +217,32 @@ func TestAServerThatBreaksTheProtocolLosesOnlyItsOwnVote(t *testing.T) {
 	}
 }
 
-// toldOfAFault reports whether a node is down for what its server says. Of what comes while connecting a part may be a whole reply, and
-// refused as such before the rest is looked at, or awaited in vain.
+// toldOfAFault reports whether a node is down for what its server says. Of what comes while
+// connecting a part may be a whole reply, and refused as such before the rest is looked at, or
+// awaited in vain.
 func toldOfAFault(s NodeStatus, victim string) bool {
-	return s.State == NodeDown && (slices.Contains(asConnecting, victim) || strings.Contains(s.Err.Error(), "protocol error: "))
+	return s.State == NodeDown && (slices.Contains(asConnecting, victim) ||
+		strings.Contains(s.Err.Error(), "protocol error: "))
 }
 
 // wellFramed are replies in order of which most are none that any of our commands has.
 var wellFramed = []string{
-	":0\r\n", ":7\r\n", ":-1\r\n", ":9223372036854775807\r\n", "+\r\n", "+QUEUED\r\n", "+OK\r\n", "$0\r\n\r\n", "$-1\r\n", "_\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:1\r\n",
-	"*2\r\n:1\r\n:1\r\n", "*3\r\n:0\r\n:1\r\n:9\r\n", "*3\r\n:9223372036854775807\r\n:1\r\n:1\r\n", "*3\r\n:0\r\n:-1\r\n:0\r\n", "*3\r\n:0\r\n$1\r\n1\r\n_\r\n",
-	"*1\r\n*1\r\n*0\r\n", "%0\r\n", "%1\r\n:1\r\n:2\r\n", "%1\r\n*0\r\n+x\r\n", "%1\r\n+proto\r\n*3\r\n:1\r\n:2\r\n:3\r\n", "%2\r\n+proto\r\n:3\r\n+version\r\n*0\r\n",
-	"%2\r\n+proto\r\n:3\r\n+version\r\n:6\r\n", "~2\r\n+a\r\n+a\r\n", "#t\r\n", "#f\r\n", ",1.5\r\n", ",nan\r\n", "(12345678901234567890\r\n", "=5\r\ntxt:x\r\n", "!7\r\nERR odd\r\n",
-	"-\r\n", "-ERR\r\n", "-MOVED\r\n", "-MOVED 1\r\n", "-ASK\r\n", "-REDIRECT\r\n", "-LOADING\r\n", "-NOSCRIPT\r\n", "-NOPERM\r\n", "-BUSY\r\n",
-	"-ERR unknown command 'HELLO'\r\n", "|1\r\n+a\r\n*0\r\n%0\r\n", "*2\r\n-ERR inside\r\n!3\r\nERR\r\n",
+	":0\r\n", ":7\r\n", ":-1\r\n", ":9223372036854775807\r\n", "+\r\n", "+QUEUED\r\n", "+OK\r\n",
+	"$0\r\n\r\n", "$-1\r\n", "_\r\n", "*-1\r\n", "*0\r\n", "*1\r\n:1\r\n",
+	"*2\r\n:1\r\n:1\r\n", "*3\r\n:0\r\n:1\r\n:9\r\n", "*3\r\n:9223372036854775807\r\n:1\r\n:1\r\n",
+	"*3\r\n:0\r\n:-1\r\n:0\r\n", "*3\r\n:0\r\n$1\r\n1\r\n_\r\n",
+	"*1\r\n*1\r\n*0\r\n", "%0\r\n", "%1\r\n:1\r\n:2\r\n", "%1\r\n*0\r\n+x\r\n",
+	"%1\r\n+proto\r\n*3\r\n:1\r\n:2\r\n:3\r\n", "%2\r\n+proto\r\n:3\r\n+version\r\n*0\r\n",
+	"%2\r\n+proto\r\n:3\r\n+version\r\n:6\r\n", "~2\r\n+a\r\n+a\r\n", "#t\r\n", "#f\r\n",
+	",1.5\r\n", ",nan\r\n", "(12345678901234567890\r\n", "=5\r\ntxt:x\r\n", "!7\r\nERR odd\r\n",
+	"-\r\n", "-ERR\r\n", "-MOVED\r\n", "-MOVED 1\r\n", "-ASK\r\n", "-REDIRECT\r\n", "-LOADING\r\n",
+	"-NOSCRIPT\r\n", "-NOPERM\r\n", "-BUSY\r\n",
+	"-ERR unknown command 'HELLO'\r\n", "|1\r\n+a\r\n*0\r\n%0\r\n",
+	"*2\r\n-ERR inside\r\n!3\r\nERR\r\n",
 }
 
-// The goal: a reply in order that makes no sense ends no process, and the node is back as soon as it behaves.
+// The goal: a reply in order that makes no sense ends no process, and the node is back as soon as
+// it behaves.
 func TestAReplyOfAnotherShapeHarmsNobodyElse(t *testing.T) {
 	for _, victim := range commandsUsed {
 		onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
@@ -245,7 +265,8 @@ func TestAReplyOfAnotherShapeHarmsNobodyElse(t *testing.T) {
 func TestAReplyOfAnotherShapeIsNoVote(t *testing.T) {
 	for _, command := range []string{"SET", "EVALSHA"} {
 		for _, stream := range wellFramed {
-			c, granting, refusing := claim("k", "t"), stream == "+OK\r\n", map[string]bool{"$-1\r\n": true, "_\r\n": true, "*-1\r\n": true}[stream]
+			c, granting, refusing := claim("k", "t"), stream == "+OK\r\n",
+				map[string]bool{"$-1\r\n": true, "_\r\n": true, "*-1\r\n": true}[stream]
 			if command == "EVALSHA" {
 				c, granting, refusing = trio(), stream == "*1\r\n:1\r\n", false
 			}
@@ -270,7 +291,8 @@ func TestAReplyOfAnotherShapeIsNoVote(t *testing.T) {
 func TestAnOddPushIsIgnored(t *testing.T) {
 	for _, stream := range wellFramed {
 		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-			actors[0].play(map[string]string{"SET": "+OK\r\n>2\r\n$10\r\ninvalidate\r\n" + stream + ">1\r\n+invalidate\r\n>3\r\n+a\r\n" + stream + stream})
+			actors[0].play(map[string]string{"SET": "+OK\r\n>2\r\n$10\r\ninvalidate\r\n" + stream +
+				">1\r\n+invalidate\r\n>3\r\n+a\r\n" + stream + stream})
 			conn := actors[0].conn
 			for round := range 5 {
 				work(t, m, round)
@@ -281,7 +303,8 @@ func TestAnOddPushIsIgnored(t *testing.T) {
 	}
 }
 
-// The goal: what a server says by itself, on a connection that has been good for long, is in the log, and it is connected again at once.
+// The goal: what a server says by itself, on a connection that has been good for long, is in the
+// log, and it is connected again at once.
 func TestTheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 	var log journal
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
@@ -289,14 +312,17 @@ func TestTheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 		_, err := io.WriteString(actors[0].conn, "-ERR surprise\r\n")
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Contains(t, log.String(), `msg="lockpipe: connection to node lost" node=node-0:6379 error="protocol error: a reply of type '-' that no command asked for"`)
-		// rueidis may still have had the lost connection at the first try. The second try comes 1 ms later.
+		require.Contains(t, log.String(),
+			`msg="lockpipe: connection to node lost" node=node-0:6379 error="protocol error: a reply of type '-' that no command asked for"`)
+		// rueidis may still have had the lost connection at the first try. The second try comes 1
+		// ms later.
 		time.Sleep(firstPause / 5)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 }
 
-// The goal: what a server that is full says as soon as it is connected, whatever it is asked, is shown.
+// The goal: what a server that is full says as soon as it is connected, whatever it is asked, is
+// shown.
 func TestAServerThatSpeaksFirstIsHeard(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[0].play(map[string]string{"HELLO": "-ERR max number of clients reached\r\n" + hello})
@@ -329,13 +355,15 @@ func (c *tunnel) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// The goal: a connection that ends with a context is one that broke: what was sent on it may have been done, and is released.
+// The goal: a connection that ends with a context is one that broke: what was sent on it may have
+// been done, and is released.
 func TestAConnectionThatEndsWithAContextHasBroken(t *testing.T) {
 	var over atomic.Bool
 	var named atomic.Int32
 	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
 		over.Store(true)
-		require.ErrorIs(t, wait(m.Acquire(claim("the-key", "t"), time.Minute, 1), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Acquire(claim("the-key", "t"), time.Minute, 1), t.Context()),
+			ErrNoQuorum)
 		require.EqualValues(t, 1, named.Load())
 		over.Store(false)
 		time.Sleep(time.Second)
@@ -344,7 +372,10 @@ func TestAConnectionThatEndsWithAContextHasBroken(t *testing.T) {
 		dial := c.Dial
 		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dial(ctx, network, address)
-			return &tunnel{conn, &over, func(p []byte) { named.Add(int32(bytes.Count(p, []byte("the-key")))) }}, err
+			return &tunnel{
+				conn, &over,
+				func(p []byte) { named.Add(int32(bytes.Count(p, []byte("the-key")))) },
+			}, err
 		}
 	})
 }

@@ -12,14 +12,20 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a real server's answers come through: who it is, its settings, and its time, which is that of this machine.
+// The goal: a real server's answers come through: who it is, its settings, and its time, which is
+// that of this machine.
 func TestInspectReadsARealServer(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 2)
-	for _, setting := range [][2]string{{"save", "3600 1"}, {"appendfsync", "always"}, {"no-appendfsync-on-rewrite", "yes"}} {
+	for _, setting := range [][2]string{
+		{"save", "3600 1"},
+		{"appendfsync", "always"},
+		{"no-appendfsync-on-rewrite", "yes"},
+	} {
 		_, err := nodes.Do(1, "CONFIG", "SET", setting[0], setting[1])
 		require.NoError(t, err)
 	}
@@ -44,7 +50,8 @@ func TestInspectReadsARealServer(t *testing.T) {
 		require.Positive(t, last)
 		require.GreaterOrEqual(t, f.Samples[last].Received.Sub(f.Samples[0].Sent), sampleSpan)
 		for _, s := range f.Samples {
-			require.WithinRange(t, s.Server, s.Sent.Round(0).Add(-time.Minute), s.Received.Round(0).Add(time.Minute))
+			require.WithinRange(t, s.Server, s.Sent.Round(0).Add(-time.Minute),
+				s.Received.Round(0).Add(time.Minute))
 		}
 	}
 	require.NotEqual(t, all[0].RunID, all[1].RunID)
@@ -54,16 +61,20 @@ func TestInspectReadsARealServer(t *testing.T) {
 	require.Equal(t, "always", all[1].Fsync)
 	require.True(t, all[1].Rewriting)
 	require.False(t, all[0].Rewriting)
-	require.Eventually(t, func() bool { return others(t, nodes, 0) == 1 }, patient, time.Millisecond,
+	require.Eventually(t, func() bool { return others(t, nodes, 0) == 1 }, patient,
+		time.Millisecond,
 		"the connection for the look is not closed")
 }
 
-// The goal: commands that the server refuses are told, once each, without the password, and the round trips are measured all the same.
+// The goal: commands that the server refuses are told, once each, without the password, and the
+// round trips are measured all the same.
 func TestInspectTellsWhatIsRefused(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
-	_, err := nodes.Do(0, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info", "-config", "-time")
+	_, err := nodes.Do(0, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info",
+		"-config", "-time")
 	require.NoError(t, err)
-	m := start(t, []string{"redis://me:secret@" + nodes.URLs()[0][len("redis://"):]}, func(c *Config) { c.Guard = GuardOff })
+	m := start(t, []string{"redis://me:secret@" + nodes.URLs()[0][len("redis://"):]},
+		func(c *Config) { c.Guard = GuardOff })
 	up(t, m)
 	all, err := m.Inspect(t.Context())
 	require.NoError(t, err)
@@ -82,7 +93,8 @@ func TestInspectTellsWhatIsRefused(t *testing.T) {
 	}
 }
 
-// The goal: a node that was stopped is given up, and it alone; afterwards it can be looked at again.
+// The goal: a node that was stopped is given up, and it alone; afterwards it can be looked at
+// again.
 func TestInspectGivesUpAStoppedNode(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
@@ -167,7 +179,7 @@ func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
 	require.Same(t, line, m.nodes[0].line.Load())
 	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
 	ours := []string{"ping", "config|resetstat"}
-	for name := range fields(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
+	for name := range resp.ParseInfo(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
 		command, is := strings.CutPrefix(name, "cmdstat_")
 		if is && !slices.Contains(ours, command) {
 			require.Contains(t, harmless, command)
@@ -279,7 +291,8 @@ func TestInspectGivesUpAServerThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// The goal: a node that is not reached in time says so, and a name that is not found in time is named.
+// The goal: a node that is not reached in time says so, and a name that is not found in time is
+// named.
 func TestInspectSaysWhatTookTooLong(t *testing.T) {
 	name := &net.DNSError{
 		Err: "i/o timeout", Name: "a.host", IsTimeout: true, UnwrapErr: context.DeadlineExceeded,

@@ -14,16 +14,18 @@ import (
 )
 
 const (
-	// The pause between two tries to connect doubles from the first to the second, with a random half, so that many
-	// clients do not dial a returning server at the same moment.
+	// The pause between two tries to connect doubles from the first to the second, with a random
+	// half, so that many clients do not dial a returning server at the same moment.
 	firstPause = 10 * time.Millisecond
 	lastPause  = 500 * time.Millisecond
-	// A connection that lasted for this long is redialled without a pause; also one that was given up here, for a flush.
+	// A connection that lasted for this long is redialled without a pause; also one that was given
+	// up here, for a flush.
 	steady = time.Second
 	// A server that answers releases with errors is asked again after this.
 	resendPause = 100 * time.Millisecond
-	// A quarantined node is looked at again after these, with a random half: another client may lift the quarantine. While it may be
-	// the first use it stays at the first, so that the nodes meet in firstUse.join, which takes longer.
+	// A quarantined node is looked at again after these, with a random half: another client may
+	// lift the quarantine. While it may be the first use it stays at the first, so that the nodes
+	// meet in firstUse.join, which takes longer.
 	firstLook = 50 * time.Millisecond
 	lastLook  = 2 * time.Second
 	// So long a lost connection may take to tell that it is over, before the next one is made.
@@ -37,7 +39,8 @@ var errUnsteady = errors.New("the connection was lost at once")
 var errDataLoss = errors.New(
 	"the server was flushed, or the connection was made again, before the answer")
 
-// connecting keeps the node connected until ctx ends. It is the node's keeper: the only goroutine that may dial.
+// connecting keeps the node connected until ctx ends. It is the node's keeper: the only goroutine
+// that may dial.
 func (n *node) connecting(ctx context.Context) {
 	if n.sentinels != nil {
 		defer n.sentinels.run(ctx)()
@@ -102,7 +105,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect makes a connection that was admitted, and on which votes count. The handshake is made by the gate, while rueidis dials.
+// connect makes a connection that was admitted, and on which votes count. The handshake is made by
+// the gate, while rueidis dials.
 func (n *node) connect(ctx context.Context) error {
 	n.parted(ctx)
 	if err := n.logins.renew(ctx, &n.logins.current); err != nil {
@@ -120,7 +124,8 @@ func (n *node) connect(ctx context.Context) error {
 		}
 		t := &ticket{}
 		n.ticket = t
-		trying, cancel := context.WithTimeout(context.WithValue(using, ticketKey{}, t), connectTimeout)
+		trying, cancel := context.WithTimeout(context.WithValue(using, ticketKey{}, t),
+			connectTimeout)
 		err = n.confirm(trying)
 		cancel()
 		switched := context.Cause(using)
@@ -167,7 +172,8 @@ func (n *node) leaveDeposed() {
 	}
 }
 
-// awaitsFarewell notes that rueidis will tell the end of the line by the same call that stands for a flush.
+// awaitsFarewell notes that rueidis will tell the end of the line by the same call that stands for
+// a flush.
 func (n *node) awaitsFarewell() {
 	select {
 	case <-n.farewell:
@@ -176,7 +182,8 @@ func (n *node) awaitsFarewell() {
 	n.owed = true
 }
 
-// parted waits for that call, or the next line would be taken for flushed. A server that knows only RESP2 makes none.
+// parted waits for that call, or the next line would be taken for flushed. A server that knows only
+// RESP2 makes none.
 func (n *node) parted(ctx context.Context) {
 	if !n.owed {
 		return
@@ -191,8 +198,9 @@ func (n *node) parted(ctx context.Context) {
 	}
 }
 
-// confirm makes rueidis dial, and lets votes count on the connection, if the marker is still there: between the handshake and rueidis' first
-// command a flush goes unnoticed. From then on the server tells of it.
+// confirm makes rueidis dial, and lets votes count on the connection, if the marker is still there:
+// between the handshake and rueidis' first command a flush goes unnoticed. From then on the server
+// tells of it.
 func (n *node) confirm(ctx context.Context) error {
 	commands := []rueidis.Completed{n.client.B().Ping().Build()}
 	if marker := n.admission.marker; marker != "" {
@@ -251,10 +259,12 @@ func (n *node) fault() error {
 	return nil
 }
 
-// arguments is how a server begins to repeat those of a command that it does not know, AUTH with a long password as far as it has room.
+// arguments is how a server begins to repeat those of a command that it does not know, AUTH with a
+// long password as far as it has room.
 const arguments = ", with args beginning with"
 
-// withoutPassword hides the password where a server repeats what it did not understand. A quarantine is in our own words, and stays one.
+// withoutPassword hides the password where a server repeats what it did not understand. A
+// quarantine is in our own words, and stays one.
 func withoutPassword(err error, password string) error {
 	var own *quarantine
 	if errors.As(err, &own) {
@@ -289,12 +299,17 @@ func (d *duties) next(now time.Time) time.Duration {
 	return next
 }
 
-// serve returns when the connection is lost or ctx ends, and does the duties meanwhile. One timer serves all of them. It
-// is set just before the connector waits, so it never fires while the connector is busy.
+// serve returns when the connection is lost or ctx ends, and does the duties meanwhile. One timer
+// serves all of them. It is set just before the connector waits, so it never fires while the
+// connector is busy.
 func (n *node) serve(ctx context.Context) {
 	now := time.Now()
-	// A connection may end before it is time to renew, again and again. So that counts from the last renewal on any connection.
-	d := duties{resend: now.Add(resendPause), renew: n.admission.renewed.Add(untilRenewal()), review: now.Add(probeEvery)}
+	// A connection may end before it is time to renew, again and again. So that counts from the
+	// last renewal on any connection.
+	d := duties{
+		resend: now.Add(resendPause), renew: n.admission.renewed.Add(untilRenewal()),
+		review: now.Add(probeEvery),
+	}
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {

@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// store is a node's server in memory: it does what the scripts do, without expiry, and loses what the test wants.
+// store is a node's server in memory: it does what the scripts do, without expiry, and loses what
+// the test wants.
 type store struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -27,7 +28,8 @@ type store struct {
 
 var errBroken = errors.New("connection broke")
 
-// trip answers each attempt, or breaks the connection before or after it was executed, or refuses to execute it.
+// trip answers each attempt, or breaks the connection before or after it was executed, or refuses
+// to execute it.
 func (s *store) trip(attempts []*Attempt, answers []answer) {
 	s.mu.Lock()
 	pause := time.Duration(s.random.IntN(3000)) * time.Microsecond
@@ -110,13 +112,23 @@ func wait(a *Attempt, ctx context.Context) error { return a.Wait(ctx, time.Time{
 
 // simulated returns a Mux over n stores, and a function that ends its keepers.
 func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
-	m := &Mux{cfg: Config{NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler)}, generations: newGenerations(n)}
+	m := &Mux{cfg: Config{
+		NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute,
+		Logger: slog.New(slog.DiscardHandler),
+	}, generations: newGenerations(n)}
 	stores := make([]*store, n)
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {
-		s := &store{random: rand.New(rand.NewPCG(seed, uint64(i))), keys: map[string]string{}, faults: faults}
-		nd := &node{addr: fmt.Sprint("node", i), mux: m, index: i, trip: s.trip, admission: &admission{}}
-		nd.lost, nd.kept, nd.settled = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{})
+		s := &store{
+			random: rand.New(rand.NewPCG(seed, uint64(i))), keys: map[string]string{},
+			faults: faults,
+		}
+		nd := &node{
+			addr: fmt.Sprint("node", i), mux: m, index: i, trip: s.trip,
+			admission: &admission{},
+		}
+		nd.lost, nd.kept, nd.settled = make(chan struct{}, 1), make(chan struct{}, 1),
+			make(chan struct{})
 		close(nd.settled)
 		nd.progress.epoch = time.Now()
 		nd.state.Store(int32(NodeUp))
@@ -128,8 +140,9 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 	return m, stores, func() { stop(); m.keepers.Wait() }
 }
 
-// The goal: with attempts that break, get lost or come late in any order, two claims never hold a key at once, every call
-// ends within its limit, and when all is released nothing is left on any node.
+// The goal: with attempts that break, get lost or come late in any order, two claims never hold a
+// key at once, every call ends within its limit, and when all is released nothing is left on any
+// node.
 func TestLanesKeepTheOrderOfEachClaim(t *testing.T) {
 	for seed := range uint64(40) {
 		for _, n := range []int{1, 2, 3, 4, 5} {
@@ -161,11 +174,16 @@ func simulate(t *testing.T, n int, seed uint64) {
 					keys = []string{"k0", "k1", "k2"}
 				}
 				c.Init("", keys, fmt.Sprint(caller, "/", i))
-				ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(30000))*time.Microsecond)
+				ctx, cancel := context.WithTimeout(context.Background(),
+					time.Duration(random.IntN(30000))*time.Microsecond)
 				start := time.Now()
 				attempt := m.Acquire
 				if judge := random.IntN(2*n) - n; judge >= 0 {
-					attempt = func(c *Claim, ttl time.Duration, _ int) *Attempt { return m.Contend(c, ttl, judge) }
+					attempt = func(c *Claim, ttl time.Duration,
+						_ int,
+					) *Attempt {
+						return m.Contend(c, ttl, judge)
+					}
 				}
 				err := wait(attempt(c, time.Minute, 1), ctx)
 				cancel()
@@ -175,7 +193,8 @@ func simulate(t *testing.T, n int, seed uint64) {
 				}
 				change(c, "", c.Token())
 				for range random.IntN(3) {
-					ctx, cancel := context.WithTimeout(context.Background(), time.Duration(random.IntN(20000))*time.Microsecond)
+					ctx, cancel := context.WithTimeout(context.Background(),
+						time.Duration(random.IntN(20000))*time.Microsecond)
 					extension := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 					err := wait(extension, ctx)
 					extension.Forget()
@@ -208,7 +227,8 @@ func TestNothingFollowsARelease(t *testing.T) {
 		c.Init("p:", []string{"k"}, "token")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		first := m.Release(c, 1)
-		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1),
+			t.Context()), ErrNoQuorum)
 		require.Same(t, first, m.Release(c, 1))
 		require.NoError(t, wait(first, t.Context()))
 		require.NoError(t, wait(first, t.Context()))
@@ -293,7 +313,8 @@ func TestPendingReleasesAreBounded(t *testing.T) {
 		n.keep(last)
 		require.LessOrEqual(t, n.keys, maxPendingReleases)
 		if n.dropped > before {
-			require.LessOrEqual(t, n.keys, maxPendingReleases*3/4, "many at once: the rest is copied")
+			require.LessOrEqual(t, n.keys, maxPendingReleases*3/4,
+				"many at once: the rest is copied")
 		}
 	}
 	require.Same(t, last, n.list[len(n.list)-1].attempt)
@@ -301,7 +322,8 @@ func TestPendingReleasesAreBounded(t *testing.T) {
 	require.Equal(t, Stats{DroppedReleases: n.dropped, PendingReleases: len(n.list)}, m.Stats())
 }
 
-// The goal: a node that may still execute a shorter TTL, from a connection that broke, does not count for an extension.
+// The goal: a node that may still execute a shorter TTL, from a connection that broke, does not
+// count for an extension.
 func TestANodeThatMayStillShortenDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
@@ -312,17 +334,20 @@ func TestANodeThatMayStillShortenDoesNotCount(t *testing.T) {
 		for _, s := range stores[:2] {
 			s.fail(1)
 		}
-		require.ErrorIs(t, wait(m.Extend(c, time.Second, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, time.Second, time.Now().Add(time.Minute), 0, 1),
+			t.Context()), ErrNoQuorum)
 		time.Sleep(time.Second)
 		for _, s := range stores[:2] {
 			s.fail(0)
 		}
-		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1),
+			t.Context()), ErrNoQuorum)
 		stop()
 	})
 }
 
-// The goal: a node that comes up between two looks at its state neither loses an attempt nor keeps its lane busy.
+// The goal: a node that comes up between two looks at its state neither loses an attempt nor keeps
+// its lane busy.
 func TestAnAttemptIsNotLostWhenItsNodeComesUp(t *testing.T) {
 	m, _, stop := simulated(1, 1, 0)
 	defer stop()
@@ -357,7 +382,8 @@ func TestAnAttemptIsNotLostWhenItsNodeComesUp(t *testing.T) {
 	require.NoError(t, n.pipe.Close(t.Context()))
 }
 
-// The goal: a release that was confirmed in the background is told at once when it is asked for again.
+// The goal: a release that was confirmed in the background is told at once when it is asked for
+// again.
 func TestAConfirmedReleaseIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
@@ -525,7 +551,8 @@ func TestAReleaseIsKeptForTheLongestTTL(t *testing.T) {
 	}
 }
 
-// The goal: that holds also where the broken extension was not shorter than what was sent before, but is than what comes after.
+// The goal: that holds also where the broken extension was not shorter than what was sent before,
+// but is than what comes after.
 func TestANodeThatMayStillExtendLessDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
@@ -535,14 +562,17 @@ func TestANodeThatMayStillExtendLessDoesNotCount(t *testing.T) {
 		for _, s := range stores[:2] {
 			s.fail(1)
 		}
-		require.ErrorIs(t, wait(m.Extend(c, 2*time.Second, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, 2*time.Second, time.Now().Add(time.Minute), 0, 1),
+			t.Context()), ErrNoQuorum)
 		time.Sleep(time.Second)
 		for _, s := range stores[:2] {
 			s.fail(0)
 		}
-		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context()), ErrNoQuorum)
+		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1),
+			t.Context()), ErrNoQuorum)
 		time.Sleep(time.Second)
-		require.NoError(t, wait(m.Extend(c, 2*time.Second, time.Now().Add(time.Minute), 0, 1), t.Context()), "the same TTL does no harm")
+		require.NoError(t, wait(m.Extend(c, 2*time.Second, time.Now().Add(time.Minute), 0, 1),
+			t.Context()), "the same TTL does no harm")
 		time.Sleep(time.Second)
 		stop()
 	})
@@ -606,13 +636,15 @@ func TestALateExtensionOnAMinorityLimitsNothing(t *testing.T) {
 			fail(minority+1, 1)
 			require.ErrorIs(t, extends(t, m, c, 30*time.Second), ErrNoQuorum)
 			fail(minority+1, 0)
-			require.Equal(t, 10*time.Second, m.Trusted(c, 20*time.Second), "%d of %d", minority+1, n)
+			require.Equal(t, 10*time.Second, m.Trusted(c, 20*time.Second), "%d of %d", minority+1,
+				n)
 		})
 	}
 }
 
-// The goal: nodes that lost the keys at the same time cost the lease also where none of the extensions that found them was told of
-// all: an answer that comes too late for its own counts for the later ones.
+// The goal: nodes that lost the keys at the same time cost the lease also where none of the
+// extensions that found them was told of all: an answer that comes too late for its own counts for
+// the later ones.
 func TestALossThatNoSingleExtensionSawIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
@@ -629,7 +661,8 @@ func TestALossThatNoSingleExtensionSawIsTold(t *testing.T) {
 			trip(attempts, answers)
 		}
 		extension := func() error {
-			return wait(m.Extend(c, 10*time.Second, time.Now().Add(9*time.Second), 0, 1), t.Context())
+			return wait(m.Extend(c, 10*time.Second, time.Now().Add(9*time.Second), 0, 1),
+				t.Context())
 		}
 		require.ErrorIs(t, extension(), ErrNoQuorum)
 		require.NoError(t, extension(), "a quorum has it, and nobody else is known to have had one")

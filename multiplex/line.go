@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// line is one connection to a node. Votes count only while it is valid, from before they were asked for until they were answered.
+// line is one connection to a node. Votes count only while it is valid, from before they were asked
+// for until they were answered.
 //
 //	fresh --> valid     the keeper has found the marker again, through rueidis
 //	fresh, valid --> void     the server told that it was flushed, or that it is no master
@@ -16,14 +17,17 @@ import (
 // A closed line may be valid: what was answered before counts.
 type line struct {
 	net.Conn
-	runID   string // the value of the marker; "" where the node is not guarded. Set before anybody else has the line
-	durable bool   // what the server has answered outlives its restart. Set before anybody else has the line
+	// The value of the marker; "" where the node is not guarded. Set before anybody else has the
+	// line.
+	runID string
+	// What the server has answered outlives its restart. Set before anybody else has the line.
+	durable bool
 	address string // of the server. Set before anybody else has the line
 	history string // of the server, as the handshake found it. Set before anybody else has the line
 	closed  func()
 	once    sync.Once
-	// changed is when the node got this server, if it may have been another's before. Set before the line is valid, and
-	// read only when it is.
+	// changed is when the node got this server, if it may have been another's before. Set before
+	// the line is valid, and read only when it is.
 	changed time.Time
 	over    atomic.Bool  // it was closed
 	state   atomic.Int32 // fresh, valid or void
@@ -39,9 +43,10 @@ const (
 	void
 )
 
-// Close drops what was not sent yet: a command that was given up must not reach the server later, behind the release
-// that takes it back on the next connection. It also leaves out the farewell of TLS, which can block for seconds while
-// every caller waits. rueidis closes a connection that broke before it tells anybody else.
+// Close drops what was not sent yet: a command that was given up must not reach the server later,
+// behind the release that takes it back on the next connection. It also leaves out the farewell of
+// TLS, which can block for seconds while every caller waits. rueidis closes a connection that broke
+// before it tells anybody else.
 func (l *line) Close() error {
 	l.over.Store(true)
 	err := abort(l.Conn)
@@ -71,12 +76,14 @@ func (l *line) deletes() deletion {
 	return deletion(l.deletion.Load())
 }
 
-// mayRepeat reports whether the server may have seen, as another node, what was sent at this time: see servers.
+// mayRepeat reports whether the server may have seen, as another node, what was sent at this time:
+// see servers.
 func (l *line) mayRepeat(sent time.Time) bool {
 	return l != nil && !l.changed.IsZero() && !sent.After(l.changed)
 }
 
-// current is the node's newest line. What is sent while the keeper makes a new one may go over that one already.
+// current is the node's newest line. What is sent while the keeper makes a new one may go over that
+// one already.
 type current struct{ line atomic.Pointer[line] }
 
 // sending returns the line to compare with in counted.
@@ -90,7 +97,8 @@ func (c *current) sending() *line {
 // counted reports whether an answer counts: nothing has happened to the line since sending.
 func (c *current) counted(sent *line) bool { return sent.counts() && c.line.Load() == sent }
 
-// flushed voids the line, because the server told that it was flushed. It reports false where that was only the end of a line.
+// flushed voids the line, because the server told that it was flushed. It reports false where that
+// was only the end of a line.
 func (c *current) flushed() bool {
 	l := c.line.Load()
 	if l == nil || l.over.Load() {
@@ -102,7 +110,8 @@ func (c *current) flushed() bool {
 	return true
 }
 
-// void gives the line up, because the server has forgotten something or may do so unseen. Votes on it count no longer.
+// void gives the line up, because the server has forgotten something or may do so unseen. Votes on
+// it count no longer.
 func (l *line) void() {
 	l.state.Store(void)
 	_ = l.Close()

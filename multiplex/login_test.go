@@ -91,7 +91,8 @@ func TestLogin_AFailureIsNamedWithoutTheSecret(t *testing.T) {
 				failed := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
 				closes(t, m)
 				require.Greater(t, calls, 100)
-				require.Equal(t, strings.Contains(says, "panicked;"), strings.Contains(log.String(), "stack="))
+				require.Equal(t, strings.Contains(says, "panicked;"), strings.Contains(log.String(),
+					"stack="))
 				require.NotContains(t, fmt.Sprintf("%v %v", failed, log.String()), "s3cret")
 			})
 		})
@@ -106,7 +107,11 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 		next := make(chan string)
 		defer close(next)
 		m := start(t, []string{"node"}, func(c *Config) {
-			c.Dial = func(context.Context, string, string) (net.Conn, error) { return new(actor).dial(), nil }
+			c.Dial = func(context.Context, string, string) (net.Conn,
+				error,
+			) {
+				return new(actor).dial(), nil
+			}
 			c.Credentials = func(context.Context, string) (string, string, error) {
 				calls.Add(1)
 				return "", <-next, nil
@@ -116,7 +121,8 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 		synctest.Wait()
 		for range 10 {
 			require.Equal(t, NodeDown, m.Nodes()[0].State)
-			require.ErrorContains(t, m.Nodes()[0].Err, "Config.Credentials has not returned, although")
+			require.ErrorContains(t, m.Nodes()[0].Err, "Config.Credentials has not returned, "+
+				"although")
 			time.Sleep(10 * time.Second)
 		}
 		require.EqualValues(t, 1, calls.Load())
@@ -140,7 +146,11 @@ func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
 		next := make(chan string)
 		defer close(next)
 		m := start(t, []string{"node"}, func(c *Config) {
-			c.Dial = func(context.Context, string, string) (net.Conn, error) { return new(actor).dial(), nil }
+			c.Dial = func(context.Context, string, string) (net.Conn,
+				error,
+			) {
+				return new(actor).dial(), nil
+			}
 			c.Credentials = func(context.Context, string) (string, string, error) {
 				calls.Add(1)
 				most.Store(max(most.Load(), now.Add(1)))
@@ -192,7 +202,10 @@ func TestLogin_InspectShowsNoPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, calls := new(actor), 0
 		m := start(t, []string{"node"}, func(c *Config) {
-			c.Dial = func(context.Context, string, string) (net.Conn, error) { return a.dial(), nil }
+			c.Dial = func(context.Context, string, string) (net.Conn, error) {
+				return a.dial(),
+					nil
+			}
 			c.Credentials = func(context.Context, string) (string, string, error) {
 				calls++
 				return "u", fmt.Sprintf("s3cret%d", calls), nil
@@ -201,7 +214,8 @@ func TestLogin_InspectShowsNoPassword(t *testing.T) {
 		a.play(map[string]string{"AUTH": "+OK\r\n"})
 		up(t, m)
 		a.play(map[string]string{
-			"AUTH": "+OK\r\n", "INFO": "-ERR s3cret1 s3cret2\r\n", "TIME": "-NOAUTH s3cret1 s3cret2\r\n",
+			"AUTH": "+OK\r\n", "INFO": "-ERR s3cret1 s3cret2\r\n",
+			"TIME": "-NOAUTH s3cret1 s3cret2\r\n",
 		})
 		all, err := m.Inspect(t.Context())
 		require.NoError(t, err)

@@ -12,24 +12,29 @@ import (
 
 // NodeStats are counts about one node since New.
 type NodeStats struct {
-	// Flushes is the number of trips made to it, and Operations what they carried: each attempt and each armed watch counts once.
+	// Flushes is the number of trips made to it, and Operations what they carried: each attempt and
+	// each armed watch counts once.
 	Flushes, Operations uint64
-	// Latency is how long trips took, from when they were sent to the answer, or to the end of the connection.
+	// Latency is how long trips took, from when they were sent to the answer, or to the end of the
+	// connection.
 	Latency latency.Counts
 	// Failures are operations without a vote, by the reason.
 	Failures NodeFailures
-	// Connects is how often the node came up, and Disconnects how often it did not stay so; at Close it leaves as well.
+	// Connects is how often the node came up, and Disconnects how often it did not stay so; at
+	// Close it leaves as well.
 	Connects, Disconnects uint64
 }
 
-// NodeFailures are numbers of operations for which a node has not voted: acquires, extensions and releases. One operation may fail more than
-// once, for instance by a timeout and then by the connection.
+// NodeFailures are numbers of operations for which a node has not voted: acquires, extensions and
+// releases. One operation may fail more than once, for instance by a timeout and then by the
+// connection.
 type NodeFailures struct {
 	// Timeout: the node owed an answer for too long, and the attempt was decided without it.
 	Timeout uint64
 	// Connection: it broke before the answer, or could not be used.
 	Connection uint64
-	// Down and Quarantined: nothing was sent, because the node was not connected, or may not vote yet.
+	// Down and Quarantined: nothing was sent, because the node was not connected, or may not vote
+	// yet.
 	Down, Quarantined uint64
 	// Server: it answered with an error, such as READONLY, OOM, NOPERM, BUSY or LOADING.
 	Server uint64
@@ -49,9 +54,12 @@ type NodeFailures struct {
 // DataLoss and "stale" for QueuedTooLong.
 func (f NodeFailures) All() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
-		_ = yield("timeout", f.Timeout) && yield("connection", f.Connection) && yield("down", f.Down) &&
-			yield("quarantined", f.Quarantined) && yield("server", f.Server) && yield("protocol", f.Protocol) &&
-			yield("flushed", f.DataLoss) && yield("stale", f.QueuedTooLong) && yield("overloaded", f.Overloaded)
+		_ = yield("timeout", f.Timeout) && yield("connection", f.Connection) &&
+			yield("down", f.Down) &&
+			yield("quarantined", f.Quarantined) && yield("server", f.Server) &&
+			yield("protocol", f.Protocol) &&
+			yield("flushed", f.DataLoss) && yield("stale", f.QueuedTooLong) &&
+			yield("overloaded", f.Overloaded)
 	}
 }
 
@@ -137,9 +145,11 @@ func (m *meters) stats() NodeStats {
 		Flushes: m.flushes.Load(), Operations: m.operations.Load(), Latency: m.trips.Counts(),
 		Connects: m.connects.Load(), Disconnects: m.disconnects.Load(),
 		Failures: NodeFailures{
-			Timeout: of(failedTimeout), Connection: of(failedConnection), Down: of(failedDown), Quarantined: of(failedQuarantined),
-			Server: of(failedServer), Protocol: of(failedProtocol),
-			DataLoss: of(failedDataLoss), QueuedTooLong: of(failedQueuedTooLong), Overloaded: of(failedOverload),
+			Timeout: of(failedTimeout), Connection: of(failedConnection), Down: of(failedDown),
+			Quarantined: of(failedQuarantined),
+			Server:      of(failedServer), Protocol: of(failedProtocol),
+			DataLoss: of(failedDataLoss), QueuedTooLong: of(failedQueuedTooLong),
+			Overloaded: of(failedOverload),
 		},
 	}
 }

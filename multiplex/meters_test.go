@@ -18,7 +18,8 @@ func failures(m *Mux, i int) map[string]uint64 {
 	return all
 }
 
-// answering is a trip that gives every acquire the same answer, and every release what was asked for.
+// answering is a trip that gives every acquire the same answer, and every release what was asked
+// for.
 func answering(r answer) func([]*Attempt, []answer) {
 	return func(attempts []*Attempt, answers []answer) {
 		for i, a := range attempts {
@@ -29,7 +30,8 @@ func answering(r answer) func([]*Attempt, []answer) {
 	}
 }
 
-// The goal: each operation without a vote is counted once, by what kept the node from voting, and for that node alone.
+// The goal: each operation without a vote is counted once, by what kept the node from voting, and
+// for that node alone.
 func TestFailuresAreCountedByTheirReason(t *testing.T) {
 	says := func(r answer) func(*node) func() {
 		return func(n *node) func() {
@@ -60,8 +62,13 @@ func TestFailuresAreCountedByTheirReason(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m, _, stop := simulated(3, 1, 0)
 			resume := fail(m.nodes[1])
-			m.nodes[2].trip = answering(answer{vote: refused, replied: true, nothing: true, key: -1}) // so that nobody can do without node 1
-			require.ErrorIs(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()), ErrNoQuorum, reason)
+			// So that nobody can do without node 1.
+			m.nodes[2].trip = answering(answer{
+				vote: refused, replied: true, nothing: true,
+				key: -1,
+			})
+			require.ErrorIs(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()),
+				ErrNoQuorum, reason)
 			require.Equal(t, map[string]uint64{reason: 1}, failures(m, 1), reason)
 			require.Empty(t, failures(m, 0), reason)
 			require.Empty(t, failures(m, 2), reason)
@@ -73,7 +80,8 @@ func TestFailuresAreCountedByTheirReason(t *testing.T) {
 	}
 }
 
-// The goal: each trip is timed once, from sending to the answer, and counted with what it carried; changes of the connection are counted.
+// The goal: each trip is timed once, from sending to the answer, and counted with what it carried;
+// changes of the connection are counted.
 func TestTripsAreTimedAndConnectionsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -101,7 +109,8 @@ func TestTripsAreTimedAndConnectionsCounted(t *testing.T) {
 	})
 }
 
-// The goal: a server that breaks the protocol is told apart from a connection that breaks, also through rueidis.
+// The goal: a server that breaks the protocol is told apart from a connection that breaks, also
+// through rueidis.
 func TestAFaultOfTheProtocolIsCountedAsOne(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[2].play(map[string]string{"SET": "?what\r\n"})

@@ -1,5 +1,6 @@
-// Package multiplex carries the attempts of many callers to N independent masters over exactly one socket each, and
-// decides each attempt by the votes of the nodes. It is the only package that knows rueidis.
+// Package multiplex carries the attempts of many callers to N independent masters over exactly one
+// socket each, and decides each attempt by the votes of the nodes. It is the only package that
+// knows rueidis.
 package multiplex
 
 import (
@@ -14,8 +15,9 @@ import (
 
 // Config says which masters a Mux works with. The caller has checked the durations.
 type Config struct {
-	// Nodes has one URL for each master, 1 to MaxNodes: redis://user:pass@host:6379/0, rediss://, unix://, or host:port.
-	// A master by Sentinel is redis://user:pass@sentinel:26379/0?addr=sentinel2:26379&master_set=name.
+	// Nodes has one URL for each master, 1 to MaxNodes: redis://user:pass@host:6379/0, rediss://,
+	// unix://, or host:port. A master by Sentinel is
+	// redis://user:pass@sentinel:26379/0?addr=sentinel2:26379&master_set=name.
 	Nodes []string
 	// NodeTimeout is how long an attempt waits for any one node, at most.
 	NodeTimeout time.Duration
@@ -23,7 +25,8 @@ type Config struct {
 	TTL time.Duration
 	// MaxTTL is the longest: a release is of no more use after it.
 	MaxTTL time.Duration
-	// Prefix is put before the name of the key that the restart guard sets on each node; claims bring their own.
+	// Prefix is put before the name of the key that the restart guard sets on each node; claims
+	// bring their own.
 	Prefix string
 	// Guard says which servers may vote.
 	Guard GuardMode
@@ -47,22 +50,25 @@ type Config struct {
 // Invariants:
 //
 //  1. There is one socket to each node, and only its keeper opens it.
-//  2. Every attempt that a node was handed is answered exactly once there: with a vote, or with an unknown that tells
-//     whether something may be left behind. So every lane becomes free again.
-//  3. An attempt is decided once, as soon as the open votes cannot change the outcome, and at the latest when no node
-//     deserves more patience. Nothing that a node does later changes an acquire or an extension.
+//  2. Every attempt that a node was handed is answered exactly once there: with a vote, or with an
+//     unknown that tells whether something may be left behind. So every lane becomes free again.
+//  3. An attempt is decided once, as soon as the open votes cannot change the outcome, and at the
+//     latest when no node deserves more patience. Nothing that a node does later changes an acquire
+//     or an extension.
 //  4. The flushes run on no caller's context: a caller that leaves affects nobody else.
-//  5. A node that may hold a token that nobody wants any more is sent its release until it has answered it, or until the
-//     key has expired there.
+//  5. A node that may hold a token that nobody wants any more is sent its release until it has
+//     answered it, or until the key has expired there.
 //
-// Outline: Acquire, Extend and Release make an Attempt, put it on the claim's lanes (Claim.admit) and hand it to the
-// nodes' pipelines (node.enqueue). A pipeline's flush (node.flush) makes commands of the attempts and answers of the replies.
-// Each answer is settled on its lane (Claim.settle), which counts the vote, wakes the caller at the decision, and
-// hands on the attempt that waited for the lane.
+// Outline: Acquire, Extend and Release make an Attempt, put it on the claim's lanes (Claim.admit)
+// and hand it to the nodes' pipelines (node.enqueue). A pipeline's flush (node.flush) makes
+// commands of the attempts and answers of the replies. Each answer is settled on its lane
+// (Claim.settle), which counts the vote, wakes the caller at the decision, and hands on the attempt
+// that waited for the lane.
 //
-// What lost: one lock for all attempts (it is the only thing that callers on different keys would share); a goroutine or
-// a context for each node and attempt (most of the cost of a naive client); relying on the order of the wire instead of
-// lanes (rueidis gives no order to flushes that are under way together, and a connection that breaks has none at all).
+// What lost: one lock for all attempts (it is the only thing that callers on different keys would
+// share); a goroutine or a context for each node and attempt (most of the cost of a naive client);
+// relying on the order of the wire instead of lanes (rueidis gives no order to flushes that are
+// under way together, and a connection that breaks has none at all).
 //
 // All methods are safe for concurrent use.
 type Mux struct {
@@ -79,13 +85,14 @@ type Mux struct {
 	counts
 	inspections inspections
 
-	waiterPool  sync.Pool // of *waiter; of this Mux, because timers and channels belong to one synctest bubble
+	// Of *waiter; of this Mux, because timers and channels belong to one synctest bubble.
+	waiterPool  sync.Pool
 	flightPool  sync.Pool // of *flight
 	attemptPool sync.Pool // of *Attempt: extensions that are spent
 }
 
-// New returns a Mux whose nodes are being dialled in the background. The error is about cfg.Nodes alone, and begins with the
-// place of the node in brackets.
+// New returns a Mux whose nodes are being dialled in the background. The error is about cfg.Nodes
+// alone, and begins with the place of the node in brackets.
 func New(cfg Config) (*Mux, error) {
 	endpoints := make([]endpoint, len(cfg.Nodes))
 	places := map[string]int{}
@@ -96,7 +103,8 @@ func New(cfg Config) (*Mux, error) {
 		}
 		for _, key := range e.keys() {
 			if first, twice := places[key]; twice {
-				return nil, fmt.Errorf("[%d] is the same master as Nodes[%d] (%s): list each once", i, first, e.name)
+				return nil, fmt.Errorf("[%d] is the same master as Nodes[%d] (%s): list each once",
+					i, first, e.name)
 			}
 			places[key] = i
 		}
@@ -106,7 +114,10 @@ func New(cfg Config) (*Mux, error) {
 		}
 		endpoints[i] = e
 	}
-	m := &Mux{cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10), first: newFirstUse(len(endpoints))}
+	m := &Mux{
+		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
+		first: newFirstUse(len(endpoints)),
+	}
 	m.servers, m.generations = newServers(endpoints), newGenerations(len(endpoints))
 	for i, e := range endpoints {
 		n, err := newNode(m, i, e)
@@ -126,11 +137,12 @@ func New(cfg Config) (*Mux, error) {
 	return m, nil
 }
 
-// keysPerTimeout is for how many keys NodeTimeout is meant: about a fiftieth of what a node does in the usual one, alone.
+// keysPerTimeout is for how many keys NodeTimeout is meant: about a fiftieth of what a node does in
+// the usual one, alone.
 const keysPerTimeout = 1000
 
-// patience is how long an attempt waits for a node that was given so many keys at once. It is at most
-// MaxTTL: no attempt is of any use after that.
+// patience is how long an attempt waits for a node that was given so many keys at once. It is at
+// most MaxTTL: no attempt is of any use after that.
 func (m *Mux) patience(keys int) time.Duration {
 	times := 1 + (keys-1)/keysPerTimeout
 	if times > 1 && int64(times) > int64(m.cfg.MaxTTL/m.cfg.NodeTimeout) {
@@ -139,18 +151,22 @@ func (m *Mux) patience(keys int) time.Duration {
 	return m.cfg.NodeTimeout * time.Duration(times)
 }
 
-// Acquire starts one attempt to take all keys of a new claim on a quorum of nodes for ttl. together is the number of keys
-// of all attempts that are started at the same time with it, its own included.
+// Acquire starts one attempt to take all keys of a new claim on a quorum of nodes for ttl. together
+// is the number of keys of all attempts that are started at the same time with it, its own
+// included.
 func (m *Mux) Acquire(c *Claim, ttl time.Duration, together int) *Attempt {
 	m.attempts.Add(1)
 	return m.submit(m.newAttempt(c, acquire, ttl, m.patience(together), ttl/2))
 }
 
-// Extend starts one attempt to let all keys of the claim end ttl from now, longer or shorter. Nodes that lack some of
-// the keys are given them again, but do not count for this attempt. It is not sent after before, when the lease may be over, and
-// the caller counts it only if the lease is still valid when Wait returns. Wait waits for NodeTimeout or for patience,
-// whichever is longer. A *HeldError says that the lease is lost. together is as in Acquire.
-func (m *Mux) Extend(c *Claim, ttl time.Duration, before time.Time, patience time.Duration, together int) *Attempt {
+// Extend starts one attempt to let all keys of the claim end ttl from now, longer or shorter. Nodes
+// that lack some of the keys are given them again, but do not count for this attempt. It is not
+// sent after before, when the lease may be over, and the caller counts it only if the lease is
+// still valid when Wait returns. Wait waits for NodeTimeout or for patience, whichever is longer. A
+// *HeldError says that the lease is lost. together is as in Acquire.
+func (m *Mux) Extend(c *Claim, ttl time.Duration, before time.Time, patience time.Duration,
+	together int,
+) *Attempt {
 	a := m.newAttempt(c, extend, ttl, max(m.patience(together), patience), ttl/2)
 	a.worth = min(a.worth, before.Sub(a.sent))
 	a.limit = min(a.limit, a.worth)
@@ -177,13 +193,15 @@ func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
 	return ttl
 }
 
-// Release starts deleting the claim's keys where they still hold its token: on every node that may have heard of it, behind
-// whatever is under way there. It is the claim's last attempt; releasing again returns the same one. Wait is nil when a
-// quorum of nodes is known not to hold the token. together is as in Acquire.
+// Release starts deleting the claim's keys where they still hold its token: on every node that may
+// have heard of it, behind whatever is under way there. It is the claim's last attempt; releasing
+// again returns the same one. Wait is nil when a quorum of nodes is known not to hold the token.
+// together is as in Acquire.
 func (m *Mux) Release(c *Claim, together int) *Attempt {
 	c.mu.Lock()
 	last := c.last
-	released := last != nil && last.kind == release // an extension may be somebody else's when the lock is given up
+	// An extension may be somebody else's when the lock is given up.
+	released := last != nil && last.kind == release
 	c.mu.Unlock()
 	if released {
 		return last
@@ -195,7 +213,8 @@ func (m *Mux) Release(c *Claim, together int) *Attempt {
 func (m *Mux) submit(a *Attempt) *Attempt {
 	c := a.claim
 	c.mu.Lock()
-	if last := c.last; last != nil && last.kind == release { // by another goroutine meanwhile: nothing may follow a release
+	if last := c.last; last != nil && last.kind == release {
+		// By another goroutine meanwhile: nothing may follow a release.
 		if a.kind != release {
 			a.drop(firstNodes(len(a.calls)), errSuperseded)
 			last = a
@@ -216,7 +235,8 @@ func (m *Mux) handAll(a *Attempt, start nodeSet) {
 	}
 }
 
-// hand gives an attempt to a node, and if the node does not take it, the one that waits for the same lane.
+// hand gives an attempt to a node, and if the node does not take it, the one that waits for the
+// same lane.
 func (m *Mux) hand(a *Attempt, i int) {
 	if err := m.nodes[i].enqueue(a); err != nil {
 		m.nodes[i].unsent(err, 1)
@@ -274,10 +294,10 @@ func (m *Mux) Nodes() []NodeStatus {
 	return all
 }
 
-// Close refuses further attempts but releases, waits until the nodes have answered what is under way, and closes the
-// sockets. Where ctx ends before that it returns ctx's error, and the rest is cut off in the background, within about three seconds
-// where a node hangs.
-// It is to be called once.
+// Close refuses further attempts but releases, waits until the nodes have answered what is under
+// way, and closes the sockets. Where ctx ends before that it returns ctx's error, and the rest is
+// cut off in the background, within about three seconds where a node hangs. It is to be called
+// once.
 func (m *Mux) Close(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -292,8 +312,8 @@ func (m *Mux) Close(ctx context.Context) error {
 	}
 }
 
-// shut is the order of things in Close: the keepers end before the clients are closed, because rueidis comes to life again
-// when a dial ends after its Close.
+// shut is the order of things in Close: the keepers end before the clients are closed, because
+// rueidis comes to life again when a dial ends after its Close.
 func (m *Mux) shut(ctx context.Context) {
 	var nodes sync.WaitGroup
 	over, end := context.WithCancel(ctx)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: an attempt waits longer for many keys, and never longer than MaxTTL. That holds for any number
-// of keys and any NodeTimeout.
+// The goal: an attempt waits longer for many keys, and never longer than MaxTTL. That holds for any
+// number of keys and any NodeTimeout.
 func TestTheTimeoutForManyKeysIsBounded(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, test := range []struct {

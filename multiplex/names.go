@@ -11,12 +11,13 @@ const (
 	// markerKey is the admission marker. Its value is the run_id of the server that was admitted
 	// last, or it begins with lostPrefix. It does not expire in the first case.
 	markerKey = OwnNames + "admitted"
-	// noneKey, in front of random characters, is not there. With it the handshake finds out what the
-	// user may do. It is there for a moment if servers can't be told apart otherwise.
+	// noneKey, in front of random characters, is not there. With it the handshake finds out what
+	// the user may do. It is there for a moment if servers can't be told apart otherwise.
 	noneKey = OwnNames + "none:"
 	// companionKey, in front of a key, has the highest fence of that key.
 	companionKey = OwnNames + "fence:"
-	// generationsKey has the generation of a node, and what the node keeps of others: see script.Renew.
+	// generationsKey has the generation of a node, and what the node keeps of others: see
+	// script.Renew.
 	generationsKey = OwnNames + "generations"
 )
 

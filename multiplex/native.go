@@ -1,12 +1,14 @@
 package multiplex
 
 import (
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 )
 
-// deletion is how a server deletes a key that has a given value. All ways replicate and tell of the deletion alike. It belongs to a connection and
-// not to a node: behind the same address an older server may be next.
+// deletion is how a server deletes a key that has a given value. All ways replicate and tell of the
+// deletion alike. It belongs to a connection and not to a node: behind the same address an older
+// server may be next.
 type deletion int32
 
 const (
@@ -15,16 +17,17 @@ const (
 	byDELIFEQ          // Valkey from 9.0 on
 )
 
-// nativeReleases is up to how many single keys in one flush are released by a command each instead of by the script. The sum is that of
-// plainAcquires.
+// nativeReleases is up to how many single keys in one flush are released by a command each instead
+// of by the script. The sum is that of plainAcquires.
 const nativeReleases = plainAcquires
 
-// deletions asks which commands the server has and the user may use, with the key of that name, which is not there. Whatever else it answers, the
-// script will do. Where it has both, the shorter one counts.
+// deletions asks which commands the server has and the user may use, with the key of that name,
+// which is not there. Whatever else it answers, the script will do. Where it has both, the shorter
+// one counts.
 func (s *sight) deletions(none string) []question {
-	does := func(d deletion) func(reply) error {
-		return func(r reply) error {
-			if r.kind == ':' && r.text == "0" {
+	does := func(d deletion) func(resp.Value) error {
+		return func(r resp.Value) error {
+			if r.Kind == ':' && r.Text == "0" {
 				s.deletion = d
 			}
 			return nil
@@ -50,8 +53,9 @@ func deleted(r rueidis.RedisResult) bool {
 	return err == nil && (n == 0 || n == 1)
 }
 
-// declined appends the releases for which the server's own command was of no use: it is unknown or forbidden meanwhile, or the key has another type,
-// which is an error here and for the script just not ours. Each is sent alone, so that one that fails again fails alone.
+// declined appends the releases for which the server's own command was of no use: it is unknown or
+// forbidden meanwhile, or the key has another type, which is an error here and for the script just
+// not ours. Each is sent alone, so that one that fails again fails alone.
 func declined(parts []part, p *script.Plan) []part {
 	for _, c := range p.Calls() {
 		for _, alone := range c.Split() {

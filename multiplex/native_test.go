@@ -42,8 +42,11 @@ type linguist struct {
 	current net.Conn
 }
 
-// linguists are servers with these dialects, and a client that is connected to all of them, in a bubble.
-func linguists(t *testing.T, test func(t *testing.T, m *Mux, all []*linguist), dialects ...dialect) {
+// linguists are servers with these dialects, and a client that is connected to all of them, in a
+// bubble.
+func linguists(t *testing.T, test func(t *testing.T, m *Mux, all []*linguist),
+	dialects ...dialect,
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		all, urls := map[string]*linguist{}, make([]string, len(dialects))
@@ -60,7 +63,11 @@ func linguists(t *testing.T, test func(t *testing.T, m *Mux, all []*linguist), d
 		}
 		m := start(t, urls, func(c *Config) {
 			c.Guard = GuardOff
-			c.Dial = func(_ context.Context, _, address string) (net.Conn, error) { return all[address].dial(), nil }
+			c.Dial = func(_ context.Context, _, address string) (net.Conn,
+				error,
+			) {
+				return all[address].dial(), nil
+			}
 		})
 		up(t, m)
 		test(t, m, inOrder)
@@ -121,7 +128,8 @@ func (l *linguist) before(peer *server.Peer, command string, args ...string) (an
 	says, known := l.speaks[command]
 	switch {
 	case !known:
-		peer.WriteError(fmt.Sprintf("ERR unknown command '%s', with args beginning with: '%s' ", command, args[0]))
+		peer.WriteError(fmt.Sprintf("ERR unknown command '%s', with args beginning with: '%s' ",
+			command, args[0]))
 	case says == does && command == "DELEX":
 		return false
 	case says == does:
@@ -151,13 +159,15 @@ func (l *linguist) delIfEqual(peer *server.Peer, key, value string) {
 	}
 }
 
-// let has the server keep n keys of that name for tokens of that name, and returns what releases them.
+// let has the server keep n keys of that name for tokens of that name, and returns what releases
+// them.
 func (l *linguist) let(t *testing.T, m *Mux, name string, n int) (attempts []*Attempt) {
 	t.Helper()
 	for i := range n {
 		key := fmt.Sprint(name, i)
 		require.NoError(t, l.redis.Set(key, key))
-		attempts = append(attempts, m.newAttempt(claim(key, key), release, time.Minute, time.Second, time.Minute))
+		attempts = append(attempts, m.newAttempt(claim(key, key), release, time.Minute, time.Second,
+			time.Minute))
 	}
 	return attempts
 }
@@ -178,8 +188,9 @@ func several[T any](n int, one T) (all []T) {
 	return all
 }
 
-// The goal: a server's own command is used where its answer in the handshake shows that it is there and permitted, and the script where it answers
-// anything else; that never keeps the node from being up.
+// The goal: a server's own command is used where its answer in the handshake shows that it is there
+// and permitted, and the script where it answers anything else; that never keeps the node from
+// being up.
 func TestReleasesUseWhatTheServerShowsToHave(t *testing.T) {
 	byScript := []string{"EVALSHA 3"}
 	type server struct {
@@ -192,14 +203,19 @@ func TestReleasesUseWhatTheServerShowsToHave(t *testing.T) {
 		"both":       {dialect{"DELEX": does, "DELIFEQ": does}, several(3, "DELIFEQ")},
 		"Redis 7.0":  {redis70, byScript},
 		"one is not permitted": {
-			dialect{"DELEX": does, "DELIFEQ": "-NOPERM User u has no permissions to run the 'delifeq' command\r\n"}, several(3, "DELEX"),
+			dialect{"DELEX": does, "DELIFEQ": "-NOPERM User u has no permissions to run the " +
+				"'delifeq' command\r\n"}, several(3, "DELEX"),
 		},
 	}
 	for _, odd := range []string{
-		"-NOPERM User u has no permissions to run the 'delex' command\r\n", "-NOPERM No permissions to access a key\r\n",
-		"-ERR syntax error\r\n", "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE\r\n", "-ERR wrong number of arguments for 'delex' command\r\n",
-		"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n", "-READONLY You can't write against a read only replica.\r\n",
-		"-BUSY Redis is busy running a script.\r\n", "+OK\r\n", "+0\r\n", "$1\r\n0\r\n", "$-1\r\n", ":1\r\n", ":-1\r\n", ":2\r\n", "*0\r\n", "*1\r\n:0\r\n",
+		"-NOPERM User u has no permissions to run the 'delex' command\r\n",
+		"-NOPERM No permissions to access a key\r\n",
+		"-ERR syntax error\r\n", "-ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE\r\n",
+		"-ERR wrong number of arguments for 'delex' command\r\n",
+		"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+		"-READONLY You can't write against a read only replica.\r\n",
+		"-BUSY Redis is busy running a script.\r\n", "+OK\r\n", "+0\r\n", "$1\r\n0\r\n", "$-1\r\n",
+		":1\r\n", ":-1\r\n", ":2\r\n", "*0\r\n", "*1\r\n:0\r\n",
 	} {
 		servers[fmt.Sprintf("%q", odd)] = server{dialect{"DELEX": odd, "DELIFEQ": odd}, byScript}
 	}
@@ -229,9 +245,13 @@ func TestEachNodeReleasesInItsOwnWay(t *testing.T) {
 	}, redis84, valkey90, redis70)
 }
 
-// The goal: whatever the key is, a release deletes what is ours and nothing else, and is done, in whichever way.
+// The goal: whatever the key is, a release deletes what is ours and nothing else, and is done, in
+// whichever way.
 func TestAReleaseDeletesOnlyOurTokenInEveryWay(t *testing.T) {
-	for name, d := range map[string]dialect{"DELEX": redis84, "DELIFEQ": valkey90, "script": redis70} {
+	for name, d := range map[string]dialect{
+		"DELEX": redis84, "DELIFEQ": valkey90,
+		"script": redis70,
+	} {
 		t.Run(name, func(t *testing.T) {
 			linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 				l := all[0]
@@ -256,18 +276,21 @@ func TestAReleaseDeletesOnlyOurTokenInEveryWay(t *testing.T) {
 	}
 }
 
-// The goal: where the command is of no use any more, or says what it can't say, the script releases at once, and from then on until the
-// connection is another one. Nobody notices.
+// The goal: where the command is of no use any more, or says what it can't say, the script releases
+// at once, and from then on until the connection is another one. Nobody notices.
 func TestACommandThatIsOfNoUseAnyMoreIsReplacedByTheScript(t *testing.T) {
 	for _, reply := range []string{
-		"-NOPERM User u has no permissions to run the 'delex' command\r\n", "-ERR unknown command 'DELEX'\r\n", "-ERR syntax error\r\n", "-LOADING\r\n",
-		"-ERR Key should be of string type if conditions are specified\r\n", "+OK\r\n", "$-1\r\n", "_\r\n", ":2\r\n", ":-1\r\n", "$1\r\n1\r\n", "*0\r\n", "#t\r\n",
+		"-NOPERM User u has no permissions to run the 'delex' command\r\n",
+		"-ERR unknown command 'DELEX'\r\n", "-ERR syntax error\r\n", "-LOADING\r\n",
+		"-ERR Key should be of string type if conditions are specified\r\n", "+OK\r\n", "$-1\r\n",
+		"_\r\n", ":2\r\n", ":-1\r\n", "$1\r\n1\r\n", "*0\r\n", "#t\r\n",
 	} {
 		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 			l := all[0]
 			l.learn(dialect{"DELEX": reply})
 			require.Equal(t, several(3, done), flushed(m, l.let(t, m, "k", 3)), reply)
-			require.Equal(t, append(several(3, "DELEX"), several(3, "EVALSHA 1")...), l.releases(), reply)
+			require.Equal(t, append(several(3, "DELEX"), several(3, "EVALSHA 1")...), l.releases(),
+				reply)
 			require.Empty(t, l.redis.Keys())
 			require.Equal(t, several(3, done), flushed(m, l.let(t, m, "k", 3)), reply)
 			require.Equal(t, []string{"EVALSHA 3"}, l.releases(), reply)
@@ -297,7 +320,8 @@ func TestAReleaseThatIsDeclinedTwiceFailsAlone(t *testing.T) {
 	}, redis84)
 }
 
-// The goal: a release whose connection breaks is unknown, and the flush does not send it once more: there is nothing to send it on.
+// The goal: a release whose connection breaks is unknown, and the flush does not send it once more:
+// there is nothing to send it on.
 func TestAReleaseWhoseConnectionBreaksIsUnknown(t *testing.T) {
 	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 		l := all[0]
@@ -310,7 +334,8 @@ func TestAReleaseWhoseConnectionBreaksIsUnknown(t *testing.T) {
 	}, redis84)
 }
 
-// The goal: a release whose connection breaks goes again as the server behind the next one wants it, whether that is older or newer.
+// The goal: a release whose connection breaks goes again as the server behind the next one wants
+// it, whether that is older or newer.
 func TestAKeptReleaseGoesAsTheNextServerWantsIt(t *testing.T) {
 	for _, change := range []struct {
 		before, after dialect
@@ -338,26 +363,32 @@ func TestAKeptReleaseGoesAsTheNextServerWantsIt(t *testing.T) {
 	}
 }
 
-// The goal: a few single keys go by commands, as many as a script serves better go by the script, and so do sets in either case; acquires of the
-// same flush come behind.
+// The goal: a few single keys go by commands, as many as a script serves better go by the script,
+// and so do sets in either case; acquires of the same flush come behind.
 func TestFewSingleKeysAreReleasedByCommands(t *testing.T) {
 	for few, want := range map[int][]string{
-		0: {"EVALSHA 6"}, 1: {"DELEX", "EVALSHA 6"}, nativeReleases: append(several(nativeReleases, "DELEX"), "EVALSHA 6"),
+		0: {"EVALSHA 6"}, 1: {"DELEX", "EVALSHA 6"}, nativeReleases: append(several(nativeReleases,
+			"DELEX"), "EVALSHA 6"),
 		nativeReleases + 1: {"EVALSHA 6", fmt.Sprint("EVALSHA ", nativeReleases+1)},
 	} {
 		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 			l := all[0]
 			attempts := l.let(t, m, "k", few)
 			for i := range 2 {
-				c, keys := new(Claim), []string{fmt.Sprint("s", i), fmt.Sprint("t", i), fmt.Sprint("u", i)}
+				c, keys := new(Claim), []string{
+					fmt.Sprint("s", i), fmt.Sprint("t", i),
+					fmt.Sprint("u", i),
+				}
 				c.Init("", keys, "set")
 				for _, key := range keys {
 					require.NoError(t, l.redis.Set(key, "set"))
 				}
-				attempts = append(attempts, m.newAttempt(c, release, time.Minute, time.Second, time.Minute))
+				attempts = append(attempts, m.newAttempt(c, release, time.Minute, time.Second,
+					time.Minute))
 			}
 			for i := range few { // each wants a key that is released
-				attempts = append(attempts, m.newAttempt(claim(fmt.Sprint("k", i), "next"), acquire, time.Minute, time.Second, time.Minute))
+				attempts = append(attempts, m.newAttempt(claim(fmt.Sprint("k", i), "next"), acquire,
+					time.Minute, time.Second, time.Minute))
 			}
 			require.Equal(t, several(2*few+2, done), flushed(m, attempts))
 			require.Equal(t, want, l.releases())

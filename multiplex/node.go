@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// maxFlush is the most keys in one flush: enough that the cost of the trip no longer shows, and little enough of a
-	// server's time that the whole window is answered well within the usual NodeTimeout.
+	// maxFlush is the most keys in one flush: enough that the cost of the trip no longer shows, and
+	// little enough of a server's time that the whole window is answered well within the usual
+	// NodeTimeout.
 	maxFlush = 512
-	// maxPending is the most acquires that wait for one node: far more than its answer time can gather, and about a
-	// hundred megabytes.
+	// maxPending is the most acquires that wait for one node: far more than its answer time can
+	// gather, and about a hundred megabytes.
 	maxPending = 1 << 18
 )
 
@@ -25,19 +26,21 @@ const (
 type NodeState int
 
 const (
-	// NodeConnecting: the first connection, or the one after a loss, is being made; attempts wait for it, each within its limit.
+	// NodeConnecting: the first connection, or the one after a loss, is being made; attempts wait
+	// for it, each within its limit.
 	NodeConnecting NodeState = iota
 	// NodeUp: connected.
 	NodeUp
-	// NodeQuarantined: it answers, but may have forgotten locks, because it has restarted, was replaced or was flushed. Until these have
-	// expired it has no connection but for a look now and then, nothing is sent to it, and its vote is unknown at once. See
-	// GuardMode.
+	// NodeQuarantined: it answers, but may have forgotten locks, because it has restarted, was
+	// replaced or was flushed. Until these have expired it has no connection but for a look now and
+	// then, nothing is sent to it, and its vote is unknown at once. See GuardMode.
 	NodeQuarantined
-	// NodeDown: the last try to connect failed; further ones go on in the background. Its vote is unknown at once.
+	// NodeDown: the last try to connect failed; further ones go on in the background. Its vote is
+	// unknown at once.
 	NodeDown
-	// NodeFailing: connected, but the node has answered acquires with errors, such as OOM, MISCONF or
-	// NOPERM, granted none for a second, and refused a probe as well. It is still sent all that it
-	// would be sent if it were up. It is up again when it grants an acquire or executes a probe.
+	// NodeFailing: connected, but the node has answered acquires with errors, such as OOM, MISCONF
+	// or NOPERM, granted none for a second, and refused a probe as well. It is still sent all that
+	// it would be sent if it were up. It is up again when it grants an acquire or executes a probe.
 	NodeFailing
 )
 
@@ -56,8 +59,8 @@ type NodeStatus struct {
 	// it is the master set and the first sentinel: mymaster@host:26379.
 	Addr  string
 	State NodeState
-	// Until is when a quarantine ends, at the latest: it ends before that when another client, which saw the node earlier, lifts it. Zero in
-	// every other state.
+	// Until is when a quarantine ends, at the latest: it ends before that when another client,
+	// which saw the node earlier, lifts it. Zero in every other state.
 	Until time.Time
 	// Err is why the node is down, quarantined or failing; nil in every other state.
 	Err error
@@ -72,7 +75,8 @@ type NodeStatus struct {
 	Stats NodeStats
 }
 
-// node is one master: one rueidis client with one socket, the pipeline of its attempts, and the keeper that connects.
+// node is one master: one rueidis client with one socket, the pipeline of its attempts, and the
+// keeper that connects.
 type node struct {
 	addr   string
 	logins *logins // with passwords, which a server's error must not repeat
@@ -122,7 +126,8 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.dialer = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
 	n.inspector = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
 	n.inspector.calls.logged = true // the keeper's calls are
-	n.lost, n.kept, n.farewell = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{}, 1)
+	n.lost, n.kept, n.farewell = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{},
+		1)
 	n.admission = m.newAdmission(index, &e)
 	n.progress.epoch = time.Now()
 	n.refusals.asks = make(chan struct{}, 1)
@@ -187,7 +192,8 @@ func (n *node) down() (why error, down bool) {
 	return n.err, NodeState(n.state.Load()).mute() // it may have come up meanwhile
 }
 
-// await returns nil when the node is connected, at once or after the connecting that is under way, else why it is down.
+// await returns nil when the node is connected, at once or after the connecting that is under way,
+// else why it is down.
 func (n *node) await() error {
 	for !NodeState(n.state.Load()).connected() {
 		n.mu.Lock()

@@ -20,7 +20,10 @@ import (
 
 func start(t *testing.T, urls []string, change func(*Config)) *Mux {
 	t.Helper()
-	cfg := Config{Nodes: urls, NodeTimeout: 2 * time.Second, TTL: time.Minute, MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler)}
+	cfg := Config{
+		Nodes: urls, NodeTimeout: 2 * time.Second, TTL: time.Minute, MaxTTL: time.Minute,
+		Logger: slog.New(slog.DiscardHandler),
+	}
 	if change != nil {
 		change(&cfg)
 	}
@@ -48,7 +51,8 @@ func others(t *testing.T, nodes *lockpipetest.Nodes, i int) int {
 	return strings.Count(reply.(string), "id=") - 1
 }
 
-// The goal: one socket to each master, idle, under load with large and small calls, and after a reconnect.
+// The goal: one socket to each master, idle, under load with large and small calls, and after a
+// reconnect.
 func TestThereIsOneSocketToEachMaster(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
@@ -68,7 +72,8 @@ func TestThereIsOneSocketToEachMaster(t *testing.T) {
 						keys[k] = fmt.Sprint(g, "/", i, "/", k)
 					}
 					c.Init("", keys, fmt.Sprint("t", g, i))
-					if err := wait(m.Acquire(c, time.Minute, len(keys)), context.Background()); err != nil {
+					if err := wait(m.Acquire(c, time.Minute, len(keys)),
+						context.Background()); err != nil {
 						t.Error(err)
 					}
 					if err := wait(m.Release(c, len(keys)), context.Background()); err != nil {
@@ -85,12 +90,16 @@ func TestThereIsOneSocketToEachMaster(t *testing.T) {
 	check()
 	_, err := nodes.Do(0, "CLIENT", "KILL", "TYPE", "normal")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp && others(t, nodes, 0) == 1 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return m.Nodes()[0].State == NodeUp &&
+			others(t, nodes, 0) == 1
+	}, patient, time.Millisecond)
 	load()
 	check()
 }
 
-// The goal: callers never dial; a node that is down is dialled by its keeper alone, at growing intervals, whatever the load.
+// The goal: callers never dial; a node that is down is dialled by its keeper alone, at growing
+// intervals, whatever the load.
 func TestOnlyTheKeeperDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
@@ -102,7 +111,8 @@ func TestOnlyTheKeeperDials(t *testing.T) {
 		})
 		begin := time.Now()
 		for i := range 10000 {
-			require.ErrorIs(t, wait(m.Acquire(claim("k", fmt.Sprint(i)), time.Minute, 1), t.Context()), ErrNoQuorum)
+			require.ErrorIs(t, wait(m.Acquire(claim("k", fmt.Sprint(i)), time.Minute, 1),
+				t.Context()), ErrNoQuorum)
 			time.Sleep(time.Millisecond)
 		}
 		require.LessOrEqual(t, int(dials.Load()), 10+int(time.Since(begin)/(lastPause/2)))
@@ -111,13 +121,14 @@ func TestOnlyTheKeeperDials(t *testing.T) {
 	})
 }
 
-// The goal: a frozen node gathers neither goroutines nor work that nobody wants any more, and when it goes on, nothing
-// is left on it.
+// The goal: a frozen node gathers neither goroutines nor work that nobody wants any more, and when
+// it goes on, nothing is left on it.
 func TestAFrozenNodeGathersNothing(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
-	require.Eventually(t, func() bool { return m.Nodes()[2].State == NodeUp }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Nodes()[2].State == NodeUp }, patient,
+		time.Millisecond)
 	before := runtime.NumGoroutine()
 	require.NoError(t, nodes.Freeze(2))
 	for i := range 5000 {
@@ -133,8 +144,8 @@ func TestAFrozenNodeGathersNothing(t *testing.T) {
 	}, patient, time.Millisecond)
 }
 
-// The goal: after a reconnect the kept releases go before anything else, so that nobody is refused by a key that only waits
-// to be deleted.
+// The goal: after a reconnect the kept releases go before anything else, so that nobody is refused
+// by a key that only waits to be deleted.
 func TestPendingReleasesGoBeforeWaitingAcquires(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
@@ -148,12 +159,14 @@ func TestPendingReleasesGoBeforeWaitingAcquires(t *testing.T) {
 	})
 	for round := range 20 {
 		old := claim("k", fmt.Sprint("old", round))
-		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient,
+			time.Millisecond)
 		require.NoError(t, wait(m.Acquire(old, time.Minute, 1), t.Context()))
 		shut.Store(true)
 		_, err := nodes.Do(0, "CLIENT", "KILL", "TYPE", "normal")
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeDown }, patient, time.Millisecond)
+		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeDown }, patient,
+			time.Millisecond)
 		require.ErrorIs(t, wait(m.Release(old, 1), t.Context()), ErrNoQuorum)
 		shut.Store(false)
 		require.Eventually(t, func() bool {
@@ -170,12 +183,14 @@ func TestAReleaseGoesOnUntilItIsConfirmed(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = time.Second })
 	c := claim("k", "t")
-	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient,
+		time.Millisecond)
 	require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 	require.NoError(t, nodes.Freeze(0))
 	release := m.Release(c, 1)
 	require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 	require.ErrorIs(t, release.Wait(t.Context(), time.Now()), ErrNoQuorum)
 	require.NoError(t, nodes.Thaw(0))
-	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil },
+		patient, time.Millisecond)
 }

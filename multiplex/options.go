@@ -17,18 +17,21 @@ import (
 )
 
 const (
-	// window is the most flushes under way on one node. Together with the keeper's own commands it must stay below the
-	// ring, because rueidis blocks without regard to any context when its ring is full.
+	// window is the most flushes under way on one node. Together with the keeper's own commands it
+	// must stay below the ring, because rueidis blocks without regard to any context when its ring
+	// is full.
 	window    = 4
 	ringScale = 6 // a ring of 2^6 = 64
-	// dialTimeout bounds each part of connecting: dialling with TLS, the restart guard, and the first commands of rueidis.
+	// dialTimeout bounds each part of connecting: dialling with TLS, the restart guard, and the
+	// first commands of rueidis.
 	dialTimeout    = time.Second
 	connectTimeout = 3 * dialTimeout
 	// dialGrace is how long a Config.Dial may take to return after its context has ended.
 	dialGrace = 100 * time.Millisecond
-	// A connection without any reply for silenceGap is probed, and given up when the probe is unanswered for
-	// probeTimeout: so a node that hangs is noticed after 1.5 to 2 seconds. Callers do not wait for that, since each attempt
-	// has its own limit; and a server that is busy for a second is not worth a reconnect.
+	// A connection without any reply for silenceGap is probed, and given up when the probe is
+	// unanswered for probeTimeout: so a node that hangs is noticed after 1.5 to 2 seconds. Callers
+	// do not wait for that, since each attempt has its own limit; and a server that is busy for a
+	// second is not worth a reconnect.
 	silenceGap   = 500 * time.Millisecond
 	probeTimeout = time.Second
 	bufferSize   = 128 << 10
@@ -89,7 +92,8 @@ func parse(text string, tlsConfig *tls.Config) (endpoint, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return endpoint{}, fmt.Errorf("is not a URL such as redis://user:password@host:6379%s", detail(text, err))
+		return endpoint{}, fmt.Errorf("is not a URL such as redis://user:password@host:6379%s",
+			detail(text, err))
 	}
 	if err := supported(u); err != nil {
 		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, err))
@@ -103,7 +107,8 @@ func parse(text string, tlsConfig *tls.Config) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, err))
 	}
 	if option.SelectDB < 0 {
-		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, badURL("the database is negative")))
+		return endpoint{}, fmt.Errorf("is not usable%s",
+			detail(text, badURL("the database is negative")))
 	}
 	e := endpoint{network: "tcp", address: strings.ToLower(option.InitAddress[0]), option: option}
 	if u.Scheme == "unix" {
@@ -169,7 +174,8 @@ func bracketed(host string) string {
 		a, err := netip.ParseAddr(text)
 		return err == nil && a.Is6() && a.Zone() == ""
 	}
-	if last := strings.LastIndex(host, ":"); last > 0 && isIPv6(host[:last]) && isPort(host[last+1:]) {
+	if last := strings.LastIndex(host, ":"); last > 0 && isIPv6(host[:last]) &&
+		isPort(host[last+1:]) {
 		return net.JoinHostPort(host[:last], host[last+1:])
 	}
 	if isIPv6(host) {
@@ -178,8 +184,8 @@ func bracketed(host string) string {
 	return ""
 }
 
-// supported refuses what rueidis would ignore: parameters that mean nothing here, and a fragment, which is most likely a piece of a
-// password with an unescaped #.
+// supported refuses what rueidis would ignore: parameters that mean nothing here, and a fragment,
+// which is most likely a piece of a password with an unescaped #.
 func supported(u *url.URL) error {
 	if err := knownAll(u.RawQuery); err != nil {
 		return err
@@ -191,7 +197,8 @@ func supported(u *url.URL) error {
 	case err != nil:
 		return badURL("a parameter has a % or ; that is not written as %25 or %3B")
 	case ofSentinels(query) != "" && (u.Scheme == "unix" || !query.Has("master_set")):
-		return badURL(ofSentinels(query) + " is for a master by Sentinel: give redis:// or rediss://, " +
+		return badURL(ofSentinels(query) + " is for a master by Sentinel: give redis:// or " +
+			"rediss://, " +
 			"the address of a sentinel, and master_set")
 	case u.Scheme == "unix":
 		return nil
@@ -290,11 +297,13 @@ func (e *endpoint) configure() {
 	// The keeper finds the master: rueidis would keep connections of its own to the sentinels.
 	o.Sentinel = rueidis.SentinelOption{}
 	o.InitAddress = o.InitAddress[:1]
-	// One socket: no cluster probe, one multiplexed connection, and never the pool for large pipelines.
+	// One socket: no cluster probe, one multiplexed connection, and never the pool for large
+	// pipelines.
 	o.ForceSingleClient = true
 	o.PipelineMultiplex = -1
 	o.BlockingPipeline = -1
-	// In its synchronous mode rueidis closes the connection when a deadline passes; when pipelining it does not.
+	// In its synchronous mode rueidis closes the connection when a deadline passes; when pipelining
+	// it does not.
 	o.AlwaysPipelining = true
 	// An acquire that was executed and sent again would find its own key and count it as another's.
 	o.DisableRetry = true
@@ -309,13 +318,15 @@ func (e *endpoint) configure() {
 	o.Dialer.KeepAlive = silenceGap
 	o.ConnWriteTimeout = probeTimeout
 	o.Dialer.Timeout = dialTimeout
-	// Not set: ConnLifetime, because it sends commands that are under way once more; MaxFlushDelay, because the pipeline
-	// groups by itself.
+	// Not set: ConnLifetime, because it sends commands that are under way once more; MaxFlushDelay,
+	// because the pipeline groups by itself.
 }
 
-// errNoTLS is about a server that takes the beginning of TLS for that of a command: it waits for the
-// rest, answers in clear, or hangs up. Which of them is chance. A server that hangs looks the same.
-var errNoTLS = errors.New("connected, but no answer to TLS: the server may speak none, and then it needs redis://")
+// errNoTLS is about a server that takes the beginning of TLS for that of a command: it waits for
+// the rest, answers in clear, or hangs up. Which of them is chance. A server that hangs looks the
+// same.
+var errNoTLS = errors.New("connected, but no answer to TLS: the server may speak none, and then " +
+	"it needs redis://")
 
 // DialFunc opens a connection to a node, or returns an error. ctx ends after a second, or when the
 // Mux is closed. A call that does not return then is left behind: the node is down, and is not
@@ -337,7 +348,8 @@ func (e *endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		var inClear tls.RecordHeaderError
-		if errors.As(err, &inClear) || hungUp(err) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		if errors.As(err, &inClear) || hungUp(err) ||
+			errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, errNoTLS
 		}
 		return nil, err

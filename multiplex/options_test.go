@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzParse: whatever stands in the configuration, parse ends with an endpoint that can be dialled or with an error, and an error does
-// not show the password, also where the URL is broken around it.
+// FuzzParse: whatever stands in the configuration, parse ends with an endpoint that can be dialled
+// or with an error, and an error does not show the password, also where the URL is broken around
+// it.
 func FuzzParse(f *testing.F) {
 	for _, parts := range [][3]string{
 		{"redis://", "secret12", "@host:6379/0"},
@@ -53,20 +54,24 @@ func FuzzParse(f *testing.F) {
 }
 
 // fixedWords is what errors say anyway.
-const fixedWords = "is not a url such as redis://user:password@host:6379 is not usable (details are left out, because they may show a password) " +
+const fixedWords = "is not a url such as redis://user:password@host:6379 is not usable (details " +
+	"are left out, because they may show a password) " +
 	"is empty; give a url such as redis://host:6379 has no path; give unix:///path/to/socket " +
 	"has no scheme that is known; use redis, rediss or unix " +
 	"has more than one url: give each master an entry of its own " +
-	"has an ipv6 address without brackets: write it has a # that is not written as %23 it has no host " +
+	"has an ipv6 address without brackets: write it has a # that is not written as %23 it has " +
+	"no host " +
 	"it has more than one host or port: give each master an entry of its own " +
-	"unknown parameter; db, client_name and skip_verify are known, and for a master by sentinel addr, " +
+	"unknown parameter; db, client_name and skip_verify are known, and for a master by sentinel " +
+	"addr, " +
 	"master_set, sentinel_user, sentinel_password and sentinel_tls the database is negative " +
 	"a parameter has a % or ; that is not written as %25 or %3b is for a master by sentinel: give " +
 	"redis:// or rediss://, the address of a sentinel, and master_set " +
 	": in a user or password every character but letters, digits and - . _ ~ " +
 	"must be percent-escaped, such as # as %23, % as %25, / as %2f and ? as %3f " +
 	"the port is not a number from 1 to 65535 net/url: invalid userinfo " +
-	"net/url: invalid control character in url invalid character in host name redis: invalid database number"
+	"net/url: invalid control character in url invalid character in host name redis: invalid " +
+	"database number"
 
 // The goal: an entry that users write by mistake gets an error that says what is wrong and what to
 // write, and shows neither the user nor the password.
@@ -75,19 +80,23 @@ func TestAnEntryThatIsNoNodeIsExplained(t *testing.T) {
 		"must be percent-escaped"
 	const several = "give each master an entry of its own"
 	for text, says := range map[string]string{
-		"http://host:6379":                      "has the scheme http; use redis, rediss or unix",
-		"http://name:canary@host:6379":          "has the scheme http; use redis, rediss or unix",
-		"name:canary://@host":                   "has no scheme that is known; use redis, rediss or unix",
-		"::1:7001":                              "without brackets: write [::1]:7001",
-		"::1":                                   "write [::1]:6379",
-		"fe80::1":                               "write [fe80::1]:6379",
-		"redis://2001:db8::1:7001/2":            "write [2001:db8::1]:7001",
-		"redis://name:canary@::1:7001":          "write [::1]:7001",
-		"redis://name:ca/nary@::1:7001":         escape,
-		"host:6379?max_retries=1":               "unknown parameter max_retries; db, client_name and skip_verify are known",
-		"redis://name:canary@host?bogus=canary": "unknown parameter bogus; db, client_name and skip_verify are known",
-		"redis://host?password=canary&canary":   "unknown parameter password; db,",
-		"redis://host?db=1&ca2nary=1":           "unknown parameter; db, client_name and skip_verify are known",
+		"http://host:6379":             "has the scheme http; use redis, rediss or unix",
+		"http://name:canary@host:6379": "has the scheme http; use redis, rediss or unix",
+		"name:canary://@host": "has no scheme that is known; use redis, " +
+			"rediss or unix",
+		"::1:7001":                      "without brackets: write [::1]:7001",
+		"::1":                           "write [::1]:6379",
+		"fe80::1":                       "write [fe80::1]:6379",
+		"redis://2001:db8::1:7001/2":    "write [2001:db8::1]:7001",
+		"redis://name:canary@::1:7001":  "write [::1]:7001",
+		"redis://name:ca/nary@::1:7001": escape,
+		"host:6379?max_retries=1": "unknown parameter max_retries; db, " +
+			"client_name and skip_verify are known",
+		"redis://name:canary@host?bogus=canary": "unknown parameter bogus; db, client_name and " +
+			"skip_verify are known",
+		"redis://host?password=canary&canary": "unknown parameter password; db,",
+		"redis://host?db=1&ca2nary=1": "unknown parameter; db, client_name and " +
+			"skip_verify are known",
 		"redis://name:p@ss?canary=1@host":       escape,
 		"redis://name:ca/nary@host":             escape,
 		"redis://name:1234?canary=@host":        escape,
@@ -115,7 +124,10 @@ func TestAnEntryThatIsNoNodeIsExplained(t *testing.T) {
 
 // The goal: white space around an entry, as lines of a file have it, is no part of it.
 func TestWhiteSpaceAroundAnEntryIsIgnored(t *testing.T) {
-	for _, text := range []string{" host:7001", "host:7001\n", "\tredis://name:canary@host:7001 \r\n"} {
+	for _, text := range []string{
+		" host:7001", "host:7001\n",
+		"\tredis://name:canary@host:7001 \r\n",
+	} {
 		e, err := parse(text, nil)
 		require.NoError(t, err)
 		require.Equal(t, "host:7001", e.address)

@@ -32,20 +32,24 @@ func (j *journal) String() string {
 	return j.all.String()
 }
 
-// The goal: a server that knows no AUTH, and repeats what it was sent, as a whole or as much as it has room for, does not tell the password, nor
-// what was given as a user in its place: not by the status, an error, the log or an inspection.
+// The goal: a server that knows no AUTH, and repeats what it was sent, as a whole or as much as it
+// has room for, does not tell the password, nor what was given as a user in its place: not by the
+// status, an error, the log or an inspection.
 func TestAServerThatRepeatsAPasswordDoesNotTellIt(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t, "--rename-command", "AUTH", "")
 	long := strings.Repeat("s3cret-", 30)
 	for name, user := range map[string]*url.Userinfo{
-		"short": url.UserPassword("u", "s3cret"), "long": url.UserPassword("u", long), "without a user": url.UserPassword("", long),
-		"escaped": url.UserPassword("u", "p@s3cret:w/rd%"), "lines": url.UserPassword("u", "a\ns3cret\r\nb"), "in the place of the user": url.User("s3cret"),
+		"short": url.UserPassword("u", "s3cret"), "long": url.UserPassword("u", long),
+		"without a user": url.UserPassword("", long),
+		"escaped":        url.UserPassword("u", "p@s3cret:w/rd%"), "lines": url.UserPassword("u",
+			"a\ns3cret\r\nb"), "in the place of the user": url.User("s3cret"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var log journal
-			m := start(t, []string{"unix://" + user.String() + "@" + s.socket()}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+			m := start(t, []string{"unix://" + user.String() + "@" + s.socket()},
+				func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 			failed := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
 			if name == "without a user" { // which is forgiven, and rueidis asks again
 				require.NotContains(t, fmt.Sprint(failed, m.Nodes(), log.String()), "s3cret")
@@ -55,12 +59,14 @@ func TestAServerThatRepeatsAPasswordDoesNotTellIt(t *testing.T) {
 			require.ErrorContains(t, failed, "unknown command 'AUTH'")
 			facts, err := m.Inspect(t.Context())
 			require.NoError(t, err)
-			require.NotContains(t, fmt.Sprintf("%v %v %+v %v %+v", failed, status.Err, status, log.String(), facts), "s3cret")
+			require.NotContains(t, fmt.Sprintf("%v %v %+v %v %+v", failed, status.Err, status,
+				log.String(), facts), "s3cret")
 		})
 	}
 }
 
-// The goal: nor does the error of a call tell what a server repeats of it, such as the token, with which anybody could release the lock.
+// The goal: nor does the error of a call tell what a server repeats of it, such as the token, with
+// which anybody could release the lock.
 func TestAServerThatRepeatsATokenDoesNotTellIt(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t, "--rename-command", "SET", "")
@@ -71,11 +77,15 @@ func TestAServerThatRepeatsATokenDoesNotTellIt(t *testing.T) {
 	require.NotContains(t, err.Error(), "t0ken")
 }
 
-// The goal: a password that happens to be in what we say ourselves does not make a node in quarantine one that is down.
+// The goal: a password that happens to be in what we say ourselves does not make a node in
+// quarantine one that is down.
 func TestAQuarantineIsOneWhateverThePasswordIs(t *testing.T) {
 	t.Parallel()
 	s, _ := asUser(t, needed+" >may", "")
-	m := start(t, []string{"unix://u:may@" + s.socket()}, func(c *Config) { c.Prefix, c.Guard = "app:", GuardStrict })
+	m := start(t, []string{"unix://u:may@" + s.socket()}, func(c *Config) {
+		c.Prefix,
+			c.Guard = "app:", GuardStrict
+	})
 	status := becomes(t, m, 0, NodeQuarantined, whyUnmarked)
 	require.WithinRange(t, status.Until, time.Now(), time.Now().Add(2*time.Minute))
 }
@@ -85,6 +95,8 @@ func TestWithoutPassword(t *testing.T) {
 	same := errors.New("WRONGPASS invalid username-password pair or user is disabled.")
 	require.Same(t, same, withoutPassword(same, "secret"))
 	require.Same(t, same, withoutPassword(same, ""))
-	require.EqualError(t, withoutPassword(errors.New("ERR unknown command 'AUTH', with args beginning with: 'u' 'sec"), "secret"), "ERR unknown command 'AUTH'")
-	require.EqualError(t, withoutPassword(errors.New("ERR secret is no command"), "secret"), "ERR ... is no command")
+	require.EqualError(t, withoutPassword(errors.New("ERR unknown command 'AUTH', with args "+
+		"beginning with: 'u' 'sec"), "secret"), "ERR unknown command 'AUTH'")
+	require.EqualError(t, withoutPassword(errors.New("ERR secret is no command"), "secret"),
+		"ERR ... is no command")
 }

@@ -75,9 +75,10 @@ func (n *node) takeKept() []*Attempt {
 	return attempts
 }
 
-// resend sends what is kept, a flush at a time so that the node has time for others. What it can't answer is kept again.
-// It runs on the keeper, past the pipeline: on a new connection the releases go before anything else, so that an acquire is not
-// refused by a key that is only waiting to be deleted.
+// resend sends what is kept, a flush at a time so that the node has time for others. What it can't
+// answer is kept again. It runs on the keeper, past the pipeline: on a new connection the releases
+// go before anything else, so that an acquire is not refused by a key that is only waiting to be
+// deleted.
 func (n *node) resend() {
 	n.discard()
 	attempts := n.takeKept()

@@ -20,8 +20,8 @@ func keptBy(n *node, keys int, last time.Duration) {
 	n.keep(n.mux.newAttempt(c, release, 0, time.Second, time.Minute))
 }
 
-// The goal: what is kept no more, because its keys have expired or it is sent, takes no room of what is kept later; one release is kept whatever its
-// size.
+// The goal: what is kept no more, because its keys have expired or it is sent, takes no room of
+// what is kept later; one release is kept whatever its size.
 func TestOnlyWhatIsKeptTakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -40,7 +40,8 @@ func TestOnlyWhatIsKeptTakesRoom(t *testing.T) {
 	})
 }
 
-// The goal: pending releases are sent in flushes as large as others are, oldest first, and not all at once.
+// The goal: pending releases are sent in flushes as large as others are, oldest first, and not all
+// at once.
 func TestPendingReleasesAreSentAFlushAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -59,7 +60,8 @@ func TestPendingReleasesAreSentAFlushAtATime(t *testing.T) {
 			keptBy(n, keys, time.Minute)
 		}
 		n.resend()
-		require.Equal(t, [][]int{{maxFlush - 1, 1}, {2}, {maxFlush - 1}, {maxFlush + 1}, {1}}, flushes)
+		require.Equal(t, [][]int{{maxFlush - 1, 1}, {2}, {maxFlush - 1}, {maxFlush + 1}, {1}},
+			flushes)
 		require.Zero(t, m.Nodes()[0].PendingReleases)
 	})
 }

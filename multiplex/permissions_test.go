@@ -9,12 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
 
-// needed is what docs/production.md gives a user, with keys behind app:. Each entry is taken away in TestEachPermissionIsNeeded.
-const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +evalsha +script|load +info +config|get " +
+// needed is what docs/production.md gives a user, with keys behind app:. Each entry is taken away
+// in TestEachPermissionIsNeeded.
+const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +evalsha +script|load " +
+	"+info +config|get " +
 	"+client|id +client|kill +client|tracking +client|caching +ping +time"
 
 // What a user can lack.
@@ -31,13 +34,17 @@ const (
 	lacksDurable  = "durable"
 )
 
-// lacks makes use of all that a node is for, as the user of url, and returns what does not work; for a node that is down that is the reason alone.
-// The server has an append-only file, so that its memory is durable where the user may see that.
+// lacks makes use of all that a node is for, as the user of url, and returns what does not work;
+// for a node that is down that is the reason alone. The server has an append-only file, so that its
+// memory is durable where the user may see that.
 func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	t.Helper()
 	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })
 	var status NodeStatus
-	require.Eventually(t, func() bool { status = m.Nodes()[0]; return status.State != NodeConnecting }, patient, time.Millisecond)
+	require.Eventually(t, func() bool {
+		status = m.Nodes()[0]
+		return status.State != NodeConnecting
+	}, patient, time.Millisecond)
 	if status.State != NodeUp {
 		return []string{status.Err.Error()}
 	}
@@ -57,7 +64,8 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	check(lacksSingle, granted(m.Acquire(single, time.Minute, 1)))
 	check(lacksSet, granted(m.Acquire(set, time.Minute, 1)))
 	check(lacksFence, granted(m.Acquire(fenced, time.Minute, 1)))
-	check(lacksExtend, granted(m.Extend(single, time.Minute, time.Now().Add(time.Minute), time.Second, 1)))
+	check(lacksExtend, granted(m.Extend(single, time.Minute, time.Now().Add(time.Minute),
+		time.Second, 1)))
 	o := watching(m, "app:k1")
 	o.arm(t, 0)
 	_, known := o.Left()
@@ -82,7 +90,8 @@ func durable(t *testing.T, url string) bool {
 	conn, err := net.Dial(e.network, e.address)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+generationsKey, "app:"+noneKey+"x")
+	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+generationsKey,
+		"app:"+noneKey+"x")
 	require.NoError(t, err)
 	return seen.durable
 }
@@ -104,11 +113,12 @@ func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
 	t.Helper()
 	before := m.nodes[0].line.Load()
 	require.NoError(t, before.Close())
-	require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient,
+		time.Millisecond)
 	up(t, m)
 	stats, err := s.do("INFO", "commandstats")
 	require.NoError(t, err)
-	kills, called := fields(stats.text)["cmdstat_client|kill"]
+	kills, called := resp.ParseInfo(stats.Text)["cmdstat_client|kill"]
 	return called && !strings.HasPrefix(kills, "calls=0,")
 }
 
@@ -116,7 +126,8 @@ func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
 func asUser(t *testing.T, rules, parameters string) (s *lasting, url string) {
 	t.Helper()
 	s = startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
-	_, err := s.do(append([]string{"ACL", "SETUSER", "u", "on", ">pw", "resetkeys"}, strings.Fields(rules)...)...)
+	_, err := s.do(append([]string{"ACL", "SETUSER", "u", "on", ">pw", "resetkeys"},
+		strings.Fields(rules)...)...)
 	require.NoError(t, err)
 	return s, "unix://u:pw@" + s.socket() + parameters
 }
@@ -130,11 +141,12 @@ func without(t *testing.T, rules, one string) string {
 	return strings.Join(rest, " ")
 }
 
-// The goal: the permissions that are documented are all that is needed, and each of them is: without it goes exactly what is documented, with
-// the server's words where that is the node.
+// The goal: the permissions that are documented are all that is needed, and each of them is:
+// without it goes exactly what is documented, with the server's words where that is the node.
 func TestEachPermissionIsNeeded(t *testing.T) {
 	t.Parallel()
-	everyKey := []string{lacksSingle, lacksSet, lacksFence, lacksExtend, lacksLeft} // and nothing to release
+	// And nothing to release.
+	everyKey := []string{lacksSingle, lacksSet, lacksFence, lacksExtend, lacksLeft}
 	for missing, want := range map[string][]string{
 		"":                 nil,
 		"+set":             {"can't be written: ERR"},
@@ -166,8 +178,10 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 		t.Run("without "+missing, func(t *testing.T) {
 			t.Parallel()
 			rules := needed
-			if strings.HasPrefix(missing, "~app:") && missing != "~app:*" { // the patterns one by one
-				rules = strings.Replace(rules, "~app:*", "~app:k* ~app:lockpipe:admitted ~app:lockpipe:generations ~app:lockpipe:fence:* ~app:lockpipe:none:*", 1)
+			if strings.HasPrefix(missing, "~app:") && missing != "~app:*" {
+				// The patterns one by one.
+				rules = strings.Replace(rules, "~app:*", "~app:k* ~app:lockpipe:admitted "+
+					"~app:lockpipe:generations ~app:lockpipe:fence:* ~app:lockpipe:none:*", 1)
 			}
 			if missing != "" {
 				rules = without(t, rules, missing)
@@ -189,8 +203,8 @@ func TestThePermissionsAreDocumented(t *testing.T) {
 	require.Contains(t, string(manual), "\nACL SETUSER lockpipe reset on >PASSWORD "+needed+"\n")
 }
 
-// The goal: a database other than 0 needs SELECT, a name for the connection needs nothing, and a user who may not load scripts can use those that
-// are there.
+// The goal: a database other than 0 needs SELECT, a name for the connection needs nothing, and a
+// user who may not load scripts can use those that are there.
 func TestWhatElseNeedsAPermission(t *testing.T) {
 	t.Parallel()
 	t.Run("database", func(t *testing.T) {
@@ -210,7 +224,10 @@ func TestWhatElseNeedsAPermission(t *testing.T) {
 	t.Run("without the guard", func(t *testing.T) {
 		t.Parallel()
 		rules := needed
-		for _, one := range []string{"+get", "+info", "+config|get", "+client|id", "+client|kill", "+time"} {
+		for _, one := range []string{
+			"+get", "+info", "+config|get", "+client|id", "+client|kill",
+			"+time",
+		} {
 			rules = without(t, rules, one)
 		}
 		_, url := asUser(t, rules, "")
@@ -220,7 +237,8 @@ func TestWhatElseNeedsAPermission(t *testing.T) {
 		c.Init("app:", []string{"a", "b"}, "token")
 		c.Fence(time.Now(), 5, 9)
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
-		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), time.Second, 1), t.Context()))
+		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), time.Second,
+			1), t.Context()))
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 	})
 	t.Run("scripts", func(t *testing.T) {
@@ -234,7 +252,8 @@ func TestWhatElseNeedsAPermission(t *testing.T) {
 	})
 }
 
-// The goal: what a user may not do costs only the caller who asks for it: nothing is left behind, and others of the same flush go on.
+// The goal: what a user may not do costs only the caller who asks for it: nothing is left behind,
+// and others of the same flush go on.
 func TestWhatIsNotPermittedLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s, url := asUser(t, without(t, needed, "+exists"), "")
@@ -248,5 +267,5 @@ func TestWhatIsNotPermittedLeavesNothingBehind(t *testing.T) {
 	require.NoError(t, wait(m.Release(set, 1), context.Background()))
 	keys, err := s.do("KEYS", "app:?")
 	require.NoError(t, err)
-	require.Empty(t, keys.items)
+	require.Empty(t, keys.Items)
 }

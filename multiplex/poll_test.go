@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: Poll is Wait: whatever nodes answer, and when, and whenever ctx ends, both come to the same outcome at the same time,
-// with one Waker for all attempts of an owner, and nothing is left behind.
+// The goal: Poll is Wait: whatever nodes answer, and when, and whenever ctx ends, both come to the
+// same outcome at the same time, with one Waker for all attempts of an owner, and nothing is left
+// behind.
 func TestPollIsWait(t *testing.T) {
 	outcomes := map[string]int{}
 	for seed := range uint64(600) {
@@ -38,7 +39,8 @@ func TestPollIsWait(t *testing.T) {
 	t.Log(outcomes)
 }
 
-// pollWith is what Wait returns, by way of Poll, where the Waker may still tell of an attempt before.
+// pollWith is what Wait returns, by way of Poll, where the Waker may still tell of an attempt
+// before.
 func pollWith(w *Waker, woken chan struct{}, a *Attempt, ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { signal(woken) })()
 	for {
@@ -49,8 +51,8 @@ func pollWith(w *Waker, woken chan struct{}, a *Attempt, ctx context.Context) er
 	}
 }
 
-// drawn has some attempts, one after another, at nodes that are slow, silent, down, or have the key for another, all drawn by the seed. It tells
-// how each of them ended and how long that took.
+// drawn has some attempts, one after another, at nodes that are slow, silent, down, or have the key
+// for another, all drawn by the seed. It tells how each of them ended and how long that took.
 func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error) (log []string) {
 	random := rand.New(rand.NewPCG(seed, 7))
 	n := 1 + random.IntN(5)
@@ -61,9 +63,12 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 		nd.trip = func(attempts []*Attempt, answers []answer) {
 			place := nd.progress.begin()
 			defer nd.progress.end(place)
-			for k, a := range attempts { // one, mostly: what it meets does not depend on what came before
-				drawn := rand.New(rand.NewPCG(seed, uint64(i)<<32|uint64(a.claim.Token()[0])<<8|uint64(a.kind)))
-				time.Sleep(time.Duration(drawn.IntN(scale))) // nanoseconds: no two are the same, nor the same as a timer
+			for k, a := range attempts {
+				// One, mostly: what it meets does not depend on what came before.
+				drawn := rand.New(rand.NewPCG(seed,
+					uint64(i)<<32|uint64(a.claim.Token()[0])<<8|uint64(a.kind)))
+				// Nanoseconds: no two are the same, nor the same as a timer.
+				time.Sleep(time.Duration(drawn.IntN(scale)))
 				if drawn.IntN(12) == 0 && a.kind != release {
 					answers[k] = answer{nothing: true, replied: true, err: errBroken}
 					continue
@@ -85,12 +90,17 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 		}
 		ctx, cancel := t.Context(), context.CancelFunc(func() {})
 		if random.IntN(3) == 0 {
-			ctx, cancel = context.WithTimeout(ctx, time.Duration(random.IntN(30_000))*time.Microsecond+501*time.Nanosecond)
+			ctx, cancel = context.WithTimeout(ctx,
+				time.Duration(random.IntN(30_000))*time.Microsecond+501*time.Nanosecond)
 		}
-		ttl := []time.Duration{10 * time.Millisecond, 30 * time.Millisecond, time.Minute}[random.IntN(3)]
+		ttl := []time.Duration{
+			10 * time.Millisecond, 30 * time.Millisecond,
+			time.Minute,
+		}[random.IntN(3)]
 		c, start := claim("k", fmt.Sprint(turn)), time.Now()
 		err := way(m.Contend(c, ttl, random.IntN(n+1)-1), ctx)
-		log = append(log, fmt.Sprintf("%-8.8s %v %v", fmt.Sprintf("%T", err)[1:], time.Since(start), err))
+		log = append(log, fmt.Sprintf("%-8.8s %v %v", fmt.Sprintf("%T", err)[1:], time.Since(start),
+			err))
 		cancel()
 		if err == nil {
 			extended := m.Extend(c, 2*ttl, start.Add(ttl), 0, 1)

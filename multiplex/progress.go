@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// progress tells a node that hangs from one that is only busy. An attempt's patience is for the node's answer, not
-// for the queue in front of it: without the difference an overload turns into time-outs, clean-ups and retries, which
-// leave no time for anything else.
+// progress tells a node that hangs from one that is only busy. An attempt's patience is for the
+// node's answer, not for the queue in front of it: without the difference an overload turns into
+// time-outs, clean-ups and retries, which leave no time for anything else.
 type progress struct {
 	epoch   time.Time            // from which the times below count, in nanoseconds; set once
 	flights [window]atomic.Int64 // when each flush under way was sent; 0 for none
@@ -36,8 +36,8 @@ func (p *progress) end(place int) {
 	}
 }
 
-// idleFor is how long the node has owed an answer: since the oldest flush under way was sent, or since the last one was answered
-// where none is.
+// idleFor is how long the node has owed an answer: since the oldest flush under way was sent, or
+// since the last one was answered where none is.
 func (p *progress) idleFor() time.Duration {
 	since := p.last.Load()
 	oldest := int64(0)

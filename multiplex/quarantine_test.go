@@ -16,13 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-const patient = 20 * time.Second // less than the MaxTTL of a minute that clients have here, where a test does not say otherwise
+// Less than the MaxTTL of a minute that clients have here, where a test does not say otherwise.
+const patient = 20 * time.Second
 
 // becomes waits until node i is in this state, and its error says so; "" for none.
 func becomes(t *testing.T, m *Mux, i int, s NodeState, says string) NodeStatus {
@@ -33,7 +35,8 @@ func becomes(t *testing.T, m *Mux, i int, s NodeState, says string) NodeStatus {
 		return last.State == s && (says == "" || strings.Contains(last.Err.Error(), says))
 	}
 	if !assert.Eventually(t, met, patient, time.Millisecond) {
-		require.FailNow(t, "another state", "node %d is not %v with %q, but %v with %v", i, s, says, last.State, last.Err)
+		require.FailNow(t, "another state", "node %d is not %v with %q, but %v with %v", i, s, says,
+			last.State, last.Err)
 	}
 	if s == NodeQuarantined {
 		require.False(t, last.Until.IsZero())
@@ -54,22 +57,23 @@ func ask(t *testing.T, nodes *lockpipetest.Nodes, i int, args ...string) any {
 // runID is that of the server of node i now.
 func runID(t *testing.T, nodes *lockpipetest.Nodes, i int) string {
 	t.Helper()
-	return fields(ask(t, nodes, i, "INFO", "server").(string))["run_id"]
+	return resp.ParseInfo(ask(t, nodes, i, "INFO", "server").(string))["run_id"]
 }
 
 // sets is how many SET commands the server of node i has executed.
 func sets(t *testing.T, nodes *lockpipetest.Nodes, i int) string {
 	t.Helper()
-	return fields(ask(t, nodes, i, "INFO", "commandstats").(string))["cmdstat_set"]
+	return resp.ParseInfo(ask(t, nodes, i, "INFO", "commandstats").(string))["cmdstat_set"]
 }
 
 func mode(g GuardMode) func(*Config) { return func(c *Config) { c.Guard = g } }
 
-// waits lets a quarantine last for so long: several seconds, or a test on a busy machine could look when it is over already.
+// waits lets a quarantine last for so long: several seconds, or a test on a busy machine could look
+// when it is over already.
 func waits(d time.Duration) func(*Config) { return func(c *Config) { c.MaxTTL, c.TTL = d, d } }
 
-// The goal: masters that are used for the first time vote at once, and have the marker; also when several clients come at the same moment,
-// and for a client that comes later.
+// The goal: masters that are used for the first time vote at once, and have the marker; also when
+// several clients come at the same moment, and for a client that comes later.
 func TestTheFirstUseIsAtOnceForAllClients(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	for round := range 10 {
@@ -79,7 +83,8 @@ func TestTheFirstUseIsAtOnceForAllClients(t *testing.T) {
 			clients.Go(func() {
 				m := start(t, nodes.URLs(), func(c *Config) { c.Prefix = prefix })
 				c := claim(prefix+fmt.Sprintf("%p", m), "t")
-				if err := wait(m.Acquire(c, time.Minute, 1), context.Background()); err != nil { // the first call works
+				if err := wait(m.Acquire(c, time.Minute, 1), context.Background()); err != nil {
+					// The first call works.
 					t.Error(err)
 				}
 			})
@@ -88,13 +93,15 @@ func TestTheFirstUseIsAtOnceForAllClients(t *testing.T) {
 		late := start(t, nodes.URLs(), func(c *Config) { c.Prefix = prefix })
 		for i := range nodes.Len() {
 			becomes(t, late, i, NodeUp, "")
-			require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", prefix+"lockpipe:admitted"))
+			require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", prefix+
+				"lockpipe:admitted"))
 			require.EqualValues(t, -1, ask(t, nodes, i, "PTTL", prefix+"lockpipe:admitted"))
 		}
 	}
 }
 
-// The goal: while one node is missing there is no first use, since it may be the one that knows better. When it comes, all of them vote at once.
+// The goal: while one node is missing there is no first use, since it may be the one that knows
+// better. When it comes, all of them vote at once.
 func TestTheFirstUseWaitsForTheLastNode(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	require.NoError(t, nodes.Kill(2))
@@ -107,19 +114,21 @@ func TestTheFirstUseWaitsForTheLastNode(t *testing.T) {
 	require.Equal(t, -1, m.Judge("k", 0))
 	err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
 	require.ErrorIs(t, err, ErrNoQuorum)
-	require.ErrorContains(t, err, "quarantined until "+status.Until.Format(time.RFC3339)+": "+waitsFor)
-	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"), "no lock reached a quarantined node")
+	require.ErrorContains(t, err, "quarantined until "+status.Until.Format(time.RFC3339)+": "+
+		waitsFor)
+	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"),
+		"no lock reached a quarantined node")
 	require.NoError(t, nodes.Restart(2))
 	up(t, m)
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 }
 
-// The goal: nodes that an earlier client saw long ago, while another one was missing, do not keep that one from the first
-// use.
+// The goal: nodes that an earlier client saw long ago, while another one was missing, do not keep
+// that one from the first use.
 func TestTheFirstUseIsAtOnceAlsoBehindOldMarks(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	for i := range 2 {
-		f := fields(ask(t, nodes, i, "INFO", "replication").(string))
+		f := resp.ParseInfo(ask(t, nodes, i, "INFO", "replication").(string))
 		m := mark{newPrefix, 11 * time.Minute, runID(t, nodes, i) + "." + f["master_replid"], ""}
 		ask(t, nodes, i, "SET", markerKey, m.text(), "PX", "540000") // two minutes old
 	}
@@ -144,7 +153,8 @@ func TestOneMarkerIsNoFirstUse(t *testing.T) {
 	require.False(t, m.first.possible(), "also when that marker is gone later")
 }
 
-// The goal: a client whose nodes came up by waiting has admitted them as well: when they restart together, that is no first use.
+// The goal: a client whose nodes came up by waiting has admitted them as well: when they restart
+// together, that is no first use.
 func TestAfterWaitingThereIsNoFirstUse(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
@@ -155,8 +165,9 @@ func TestAfterWaitingThereIsNoFirstUse(t *testing.T) {
 	require.False(t, m.first.possible())
 }
 
-// The goal: a client that had admitted the nodes knows that they lost everything together, though they look as before their first use; and
-// it votes again with them after the longest TTL, not before.
+// The goal: a client that had admitted the nodes knows that they lost everything together, though
+// they look as before their first use; and it votes again with them after the longest TTL, not
+// before.
 func TestAllNodesThatRestartTogetherWait(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -180,7 +191,8 @@ func TestAllNodesThatRestartTogetherWait(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(restarted), 6*time.Second)
 }
 
-// The goal: a client that knows of the loss keeps one that knows nothing from taking it for the first use, until the quarantine is over.
+// The goal: a client that knows of the loss keeps one that knows nothing from taking it for the
+// first use, until the quarantine is over.
 func TestWhoKnowsOfALossKeepsOthersFromTheFirstUse(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -204,13 +216,15 @@ func TestWhoKnowsOfALossKeepsOthersFromTheFirstUse(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(restarted), 5*time.Second)
 }
 
-// The goal: a wait that began while it could be the first use lasts no longer when the wait of another node has ended that.
+// The goal: a wait that began while it could be the first use lasts no longer when the wait of
+// another node has ended that.
 func TestAWaitIsNotBegunAnew(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	require.NoError(t, nodes.Kill(2))
 	m := start(t, nodes.URLs(), waits(5*time.Second))
-	until := []time.Time{becomes(t, m, 0, NodeQuarantined, "").Until, becomes(t, m, 1, NodeQuarantined, "").Until}
+	until := []time.Time{becomes(t, m, 0, NodeQuarantined, "").Until, becomes(t, m, 1,
+		NodeQuarantined, "").Until}
 	require.Eventually(t, func() bool {
 		up := 0
 		for i, before := range until {
@@ -227,20 +241,21 @@ func TestAWaitIsNotBegunAnew(t *testing.T) {
 
 // settles reports whether a client writes a marker that is no mark: it does not expire.
 func settles(p []byte) bool {
-	r := newReplyReader(bytes.NewReader(p))
+	r := resp.NewReader(bytes.NewReader(p), handshakeLimits)
 	for {
-		command, err := readReply(r)
+		command, err := r.Read()
 		if err != nil {
 			return false
 		}
-		if w := command.items; len(w) == 9 && w[1].text == script.Admit.SHA && w[7].text == "" && !strings.Contains(w[3].text, noneKey) {
+		if w := command.Items; len(w) == 9 && w[1].Text == script.Admit.SHA && w[7].Text == "" &&
+			!strings.Contains(w[3].Text, noneKey) {
 			return true
 		}
 	}
 }
 
-// The goal: the marker is written only where it still is what was seen: another client may have admitted the server meanwhile, and it may have
-// been flushed again.
+// The goal: the marker is written only where it still is what was seen: another client may have
+// admitted the server meanwhile, and it may have been flushed again.
 func TestAMarkerThatHasChangedIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
@@ -281,7 +296,8 @@ func TestTheHandshakeDeletesNothing(t *testing.T) {
 	require.EqualValues(t, 2, ask(t, nodes, 0, "EXISTS", noneKey, strings.TrimSuffix(noneKey, ":")))
 }
 
-// The goal: one that found no marker anywhere, and then one that says so, makes no first use of what it saw before.
+// The goal: one that found no marker anywhere, and then one that says so, makes no first use of
+// what it saw before.
 func TestALossThatIsMarkedWhileOthersWaitForTheFirstUseEndsIt(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	var once sync.Once
@@ -304,7 +320,8 @@ func TestALossThatIsMarkedWhileOthersWaitForTheFirstUseEndsIt(t *testing.T) {
 	}
 }
 
-// The goal: a client that keeps looking sees that another has lifted the quarantine, or an operator.
+// The goal: a client that keeps looking sees that another has lifted the quarantine, or an
+// operator.
 func TestAnotherClientLiftsTheQuarantine(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	first := start(t, nodes.URLs(), nil)
@@ -318,7 +335,8 @@ func TestAnotherClientLiftsTheQuarantine(t *testing.T) {
 	becomes(t, second, 0, NodeUp, "")
 }
 
-// The goal: what a quarantined node is owed is dropped when its keys have expired, as for a node that is down.
+// The goal: what a quarantined node is owed is dropped when its keys have expired, as for a node
+// that is down.
 func TestAQuarantinedNodeIsOwedItsReleasesOnlyUntilTheyHaveExpired(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
@@ -330,14 +348,17 @@ func TestAQuarantinedNodeIsOwedItsReleasesOnlyUntilTheyHaveExpired(t *testing.T)
 	release := m.Release(c, 1)
 	require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 	require.Equal(t, 1, m.Nodes()[0].PendingReleases)
-	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil },
+		patient, time.Millisecond)
 	require.EqualValues(t, 1, m.Nodes()[0].DroppedReleases)
 	require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
-	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"), "a lock command reached a quarantined node")
+	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"),
+		"a lock command reached a quarantined node")
 }
 
-// The goal: a flush that the server tells of quarantines the node at once; and what it answers behind the flush, in the same breath, is no vote.
-// The server stands still until it has both to read.
+// The goal: a flush that the server tells of quarantines the node at once; and what it answers
+// behind the flush, in the same breath, is no vote. The server stands still until it has both to
+// read.
 func TestAFlushedNodeDoesNotVote(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	for range 5 {
@@ -354,8 +375,10 @@ func TestAFlushedNodeDoesNotVote(t *testing.T) {
 		_, err = flusher.Write([]byte("FLUSHALL\r\n"))
 		require.NoError(t, err)
 		a := m.Acquire(claim("k", "t"), time.Minute, 1)
-		require.Eventually(t, func() bool { return m.Stats().Flushes > 0 }, patient, time.Millisecond)
-		time.Sleep(20 * time.Millisecond) // mostly enough for the acquire to be there as well; else it is not sent any more
+		require.Eventually(t, func() bool { return m.Stats().Flushes > 0 }, patient,
+			time.Millisecond)
+		// Mostly enough for the acquire to be there as well; else it is not sent any more.
+		time.Sleep(20 * time.Millisecond)
 		require.NoError(t, nodes.Thaw(0))
 		err = wait(a, t.Context())
 		becomes(t, m, 0, NodeQuarantined, whyFlushed)
@@ -372,7 +395,8 @@ func TestAFlushedNodeDoesNotVote(t *testing.T) {
 	}
 }
 
-// The goal: the flush of another database costs a connection and nothing else; the marker is in the client's own database.
+// The goal: the flush of another database costs a connection and nothing else; the marker is in the
+// client's own database.
 func TestAFlushOfAnotherDatabaseIsForgiven(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	var quarantined atomic.Bool
@@ -387,7 +411,8 @@ func TestAFlushOfAnotherDatabaseIsForgiven(t *testing.T) {
 		up(t, m)
 		before := m.nodes[0].line.Load()
 		ask(t, nodes, 0, "FLUSHDB")
-		require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient, time.Millisecond, "not noticed")
+		require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient,
+			time.Millisecond, "not noticed")
 	}
 	up(t, m)
 	require.False(t, quarantined.Load())
@@ -414,7 +439,8 @@ func (s *spy) Close() error {
 	return s.Conn.Close()
 }
 
-// The goal: a flush after the guard has found the marker and before the server would tell of it is noticed all the same.
+// The goal: a flush after the guard has found the marker and before the server would tell of it is
+// noticed all the same.
 func TestAFlushBetweenTheHandshakeAndTheFirstCommandIsNoticed(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	first := start(t, nodes.URLs(), nil)
@@ -434,7 +460,8 @@ func TestAFlushBetweenTheHandshakeAndTheFirstCommandIsNoticed(t *testing.T) {
 	becomes(t, first, 0, NodeQuarantined, whyFlushed)
 }
 
-// The goal: the guard ends the connection that the node had before, which the server may not have read to its end.
+// The goal: the guard ends the connection that the node had before, which the server may not have
+// read to its end.
 func TestTheFormerConnectionIsEnded(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	var left []net.Conn
@@ -448,7 +475,8 @@ func TestTheFormerConnectionIsEnded(t *testing.T) {
 	up(t, m)
 	line := m.nodes[0].line.Load()
 	require.NoError(t, line.Close())
-	require.Eventually(t, func() bool { return m.nodes[0].line.Load() != line }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return m.nodes[0].line.Load() != line }, patient,
+		time.Millisecond)
 	up(t, m)
 	require.Equal(t, 1, others(t, nodes, 0))
 	require.NoError(t, m.Close(t.Context()))
@@ -457,7 +485,8 @@ func TestTheFormerConnectionIsEnded(t *testing.T) {
 	}
 }
 
-// The goal: a node whose marker can't be read or written is down with the server's own words, and never with the password.
+// The goal: a node whose marker can't be read or written is down with the server's own words, and
+// never with the password.
 func TestWhatTheGuardIsDeniedIsToldWithTheServersWords(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	address := strings.TrimPrefix(nodes.URLs()[0], "redis://")
@@ -474,11 +503,13 @@ func TestWhatTheGuardIsDeniedIsToldWithTheServersWords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ask(t, nodes, 0, "CONFIG", "RESETSTAT")
-			ask(t, nodes, 0, append([]string{"ACL", "SETUSER", "u", "reset"}, strings.Fields(test.rules)...)...)
+			ask(t, nodes, 0, append([]string{"ACL", "SETUSER", "u", "reset"},
+				strings.Fields(test.rules)...)...)
 			m := start(t, []string{"redis://" + test.url + address}, nil)
 			s := becomes(t, m, 0, NodeDown, test.says)
 			require.NotContains(t, s.Err.Error(), "secret")
-			require.ErrorContains(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()), test.says)
+			require.ErrorContains(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()),
+				test.says)
 			if executed := sets(t, nodes, 0); executed != "" {
 				require.Contains(t, executed, "calls=0,")
 			}
@@ -486,10 +517,12 @@ func TestWhatTheGuardIsDeniedIsToldWithTheServersWords(t *testing.T) {
 	}
 }
 
-// The goal: a user who may do no more than the guard needs is admitted, also after the connection was lost.
+// The goal: a user who may do no more than the guard needs is admitted, also after the connection
+// was lost.
 func TestTheGuardNeedsFewPermissions(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
-	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">pw", "~*", "+hello", "+auth", "+ping", "+get", "+set", "+evalsha", "+info", "+del", "+mget", "+script|load")
+	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">pw", "~*", "+hello", "+auth", "+ping", "+get",
+		"+set", "+evalsha", "+info", "+del", "+mget", "+script|load")
 	m := start(t, []string{"redis://u:pw@" + strings.TrimPrefix(nodes.URLs()[0], "redis://")}, nil)
 	for range 3 {
 		up(t, m)
@@ -498,7 +531,8 @@ func TestTheGuardNeedsFewPermissions(t *testing.T) {
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 		line := m.nodes[0].line.Load()
 		require.NoError(t, line.Close())
-		require.Eventually(t, func() bool { return m.nodes[0].line.Load() != line }, patient, time.Millisecond)
+		require.Eventually(t, func() bool { return m.nodes[0].line.Load() != line }, patient,
+			time.Millisecond)
 	}
 }
 
@@ -512,20 +546,26 @@ func TestAPasswordThatIsNotWantedIsForgiven(t *testing.T) {
 	becomes(t, m, 0, NodeDown, "WRONGPASS")
 }
 
-// The goal: a replica is no master, and says so; when it is promoted it has to wait, since replication may have missed locks.
+// The goal: a replica is no master, and says so; when it is promoted it has to wait, since
+// replication may have missed locks.
 func TestAReplicaDoesNotVote(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 2)
 	master := start(t, nodes.URLs()[:1], nil)
 	up(t, master)
-	ask(t, nodes, 1, append([]string{"REPLICAOF"}, strings.Split(strings.TrimPrefix(nodes.URLs()[0], "redis://"), ":")...)...)
-	require.Eventually(t, func() bool { return ask(t, nodes, 1, "GET", markerKey) == runID(t, nodes, 0) }, patient, time.Millisecond)
+	ask(t, nodes, 1, append([]string{"REPLICAOF"}, strings.Split(strings.TrimPrefix(nodes.URLs()[0],
+		"redis://"), ":")...)...)
+	require.Eventually(t, func() bool {
+		return ask(t, nodes, 1, "GET", markerKey) == runID(t, nodes,
+			0)
+	}, patient, time.Millisecond)
 	m := start(t, nodes.URLs()[1:], nil)
 	becomes(t, m, 0, NodeDown, "READONLY: it is a replica")
 	ask(t, nodes, 1, "REPLICAOF", "NO", "ONE")
 	becomes(t, m, 0, NodeQuarantined, "")
 }
 
-// The goal: who connects while a script keeps the server busy is told of changes and flushes all the same, later.
+// The goal: who connects while a script keeps the server busy is told of changes and flushes all
+// the same, later.
 func TestABusyServerIsAskedAgain(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	ask(t, nodes, 0, "CONFIG", "SET", "busy-reply-threshold", "1")
@@ -546,13 +586,16 @@ func TestABusyServerIsAskedAgain(t *testing.T) {
 	require.Regexp(t, "flags=[a-zA-Z]*t", ask(t, nodes, 0, "CLIENT", "LIST"))
 }
 
-// The goal: GuardStrict also waits before the first use, and admits no server that has no run_id; GuardAuto does that with one warning, and
-// GuardOff leaves no marker.
+// The goal: GuardStrict also waits before the first use, and admits no server that has no run_id;
+// GuardAuto does that with one warning, and GuardOff leaves no marker.
 func TestTheModes(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	begin := time.Now()
-	strict := start(t, nodes.URLs(), func(c *Config) { c.Guard, c.MaxTTL = GuardStrict, 4*time.Second })
+	strict := start(t, nodes.URLs(), func(c *Config) {
+		c.Guard, c.MaxTTL = GuardStrict,
+			4*time.Second
+	})
 	becomes(t, strict, 0, NodeQuarantined, whyUnmarked)
 	becomes(t, strict, 0, NodeUp, "")
 	require.GreaterOrEqual(t, time.Since(begin), 4*time.Second)
@@ -565,7 +608,8 @@ func TestTheModes(t *testing.T) {
 	simple, err := lockpipetest.StartInProcess(3)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, simple.Close()) })
-	becomes(t, start(t, simple.URLs(), mode(GuardStrict)), 0, NodeDown, "GuardStrict admits no such server")
+	becomes(t, start(t, simple.URLs(), mode(GuardStrict)), 0, NodeDown,
+		"GuardStrict admits no such server")
 	var warnings atomic.Int32
 	auto := start(t, simple.URLs(), func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) {
@@ -577,12 +621,14 @@ func TestTheModes(t *testing.T) {
 	up(t, auto)
 	line := auto.nodes[0].line.Load()
 	require.NoError(t, line.Close())
-	require.Eventually(t, func() bool { return auto.nodes[0].line.Load() != line }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return auto.nodes[0].line.Load() != line }, patient,
+		time.Millisecond)
 	up(t, auto)
 	require.EqualValues(t, 3, warnings.Load(), "one for each node")
 }
 
-// The goal: a server that sends anything but Redis fails its own node, with few words, and nothing else.
+// The goal: a server that sends anything but Redis fails its own node, with few words, and nothing
+// else.
 func TestAHostileServerFailsOnlyItsNode(t *testing.T) {
 	good := lockpipetest.StartRealT(t, 2)
 	for i := range good.Len() {
@@ -647,7 +693,8 @@ func startLasting(t *testing.T, args ...string) *lasting {
 	return s
 }
 
-// startClusterNode starts a node of a Redis Cluster. Its bus has a port of its own, or all such servers want the same one.
+// startClusterNode starts a node of a Redis Cluster. Its bus has a port of its own, or all such
+// servers want the same one.
 func startClusterNode(t *testing.T) *lasting {
 	t.Helper()
 	free, err := net.Listen("tcp", ":0")
@@ -663,7 +710,10 @@ func (s *lasting) url() []string  { return []string{"unix://" + s.socket()} }
 
 func (s *lasting) start() {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", append([]string{"--port", "0", "--unixsocket", s.socket(), "--dir", s.dir, "--save", ""}, s.args...)...)
+	s.cmd = exec.Command("redis-server", append([]string{
+		"--port", "0", "--unixsocket", s.socket(),
+		"--dir", s.dir, "--save", "",
+	}, s.args...)...)
 	require.NoError(s.t, s.cmd.Start())
 	require.Eventually(s.t, func() bool {
 		_, err := s.do("PING")
@@ -676,18 +726,22 @@ func (s *lasting) kill() {
 	_ = s.cmd.Wait()
 }
 
-func (s *lasting) do(args ...string) (got reply, err error) {
+func (s *lasting) do(args ...string) (got resp.Value, err error) {
 	conn, err := net.Dial("unix", s.socket())
 	if err != nil {
 		return got, err
 	}
 	defer func() { _ = conn.Close() }()
-	err = newHandshake(conn).ask([]question{{args, func(r reply) error { got = r; return r.failure() }}})
+	err = newHandshake(conn).ask([]question{{
+		args,
+		func(r resp.Value) error { got = r; return r.Err() },
+	}})
 	return got, err
 }
 
-// The goal: a node that kept all locks over its restart votes at once, for this client and for a new one, with the keys it had; an append-only
-// file that is behind, or one that is gone, is not enough.
+// The goal: a node that kept all locks over its restart votes at once, for this client and for a
+// new one, with the keys it had; an append-only file that is behind, or one that is gone, is not
+// enough.
 func TestADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
 	m := start(t, s.url(), nil)
@@ -697,7 +751,8 @@ func TestADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 		before := m.nodes[0].line.Load()
 		s.kill()
 		s.start()
-		require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient, time.Millisecond)
+		require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient,
+			time.Millisecond)
 		up(t, m) // sooner than the longest TTL
 		require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrHeld)
 	}
@@ -709,7 +764,10 @@ func TestADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 
 	_, err := s.do("CONFIG", "SET", "appendfsync", "everysec")
 	require.NoError(t, err)
-	s.args = []string{"--appendonly", "yes", "--appendfsync", "always", "--no-appendfsync-on-rewrite", "yes"}
+	s.args = []string{
+		"--appendonly", "yes", "--appendfsync", "always",
+		"--no-appendfsync-on-rewrite", "yes",
+	}
 	s.kill()
 	s.start()
 	becomes(t, m, 0, NodeQuarantined, whyRestarted)
@@ -721,7 +779,8 @@ func TestADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 	becomes(t, m, 0, NodeQuarantined, whyRestarted)
 }
 
-// The goal: a server that does not show its run_id after a restart is not admitted like one that never had any.
+// The goal: a server that does not show its run_id after a restart is not admitted like one that
+// never had any.
 func TestANodeThatHadARunIDKeepsIt(t *testing.T) {
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
@@ -733,7 +792,8 @@ func TestANodeThatHadARunIDKeepsIt(t *testing.T) {
 	up(t, start(t, s.url(), nil))
 }
 
-// The goal: a snapshot has the marker of the run before and may lack locks: the node is quarantined, no longer than until the longest TTL after its start.
+// The goal: a snapshot has the marker of the run before and may lack locks: the node is
+// quarantined, no longer than until the longest TTL after its start.
 func TestANodeThatRestartsFromASnapshotIsQuarantined(t *testing.T) {
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
@@ -746,11 +806,12 @@ func TestANodeThatRestartsFromASnapshotIsQuarantined(t *testing.T) {
 	status := becomes(t, m, 0, NodeQuarantined, whyRestarted)
 	marker, err := s.do("GET", markerKey)
 	require.NoError(t, err)
-	require.NotEmpty(t, marker.text, "the snapshot was not loaded")
+	require.NotEmpty(t, marker.Text, "the snapshot was not loaded")
 	require.False(t, status.Until.Before(began.Add(time.Minute)))
 }
 
-// The goal: a quarantine does not end because the server does not show its run_id any more, also for a client that never admitted it.
+// The goal: a quarantine does not end because the server does not show its run_id any more, also
+// for a client that never admitted it.
 func TestAQuarantinedNodeKeepsItsRunID(t *testing.T) {
 	s := startLasting(t)
 	_, err := s.do("SET", markerKey, lostPrefix+"x")
@@ -763,8 +824,9 @@ func TestAQuarantinedNodeKeepsItsRunID(t *testing.T) {
 	becomes(t, m, 0, NodeDown, "does not show a run_id any more")
 }
 
-// The goal: a server that restarted from a snapshot, and writes an append-only file only since then, has not kept what it knew before: also a
-// client that comes later does not take its start for one with a durable memory.
+// The goal: a server that restarted from a snapshot, and writes an append-only file only since
+// then, has not kept what it knew before: also a client that comes later does not take its start
+// for one with a durable memory.
 func TestADurableNodeWasDurableAtItsStart(t *testing.T) {
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
@@ -781,28 +843,35 @@ func TestADurableNodeWasDurableAtItsStart(t *testing.T) {
 	}
 	late := start(t, s.url(), nil)
 	becomes(t, late, 0, NodeQuarantined, "")
-	require.ErrorIs(t, wait(late.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
-	require.Eventually(t, func() bool { // the process that writes the first file would outlive the server, and write into a directory that is being removed
+	require.ErrorIs(t, wait(late.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()),
+		ErrNoQuorum)
+	require.Eventually(t, func() bool {
+		// The process that writes the first file would outlive the server, and write into a
+		// directory that is being removed.
 		info, err := s.do("INFO", "persistence")
-		state := fields(info.text)
-		return err == nil && state["aof_rewrite_in_progress"] == "0" && state["aof_rewrite_scheduled"] == "0"
+		state := resp.ParseInfo(info.Text)
+		return err == nil && state["aof_rewrite_in_progress"] == "0" &&
+			state["aof_rewrite_scheduled"] == "0"
 	}, patient, time.Millisecond)
 }
 
-// The goal: a master that was a replica for a while has the keys of the other one, and its own marker among them, but not the locks that the
-// other one missed. Who saw that waits.
+// The goal: a master that was a replica for a while has the keys of the other one, and its own
+// marker among them, but not the locks that the other one missed. Who saw that waits.
 func TestAMasterThatWasAReplicaWaitsInSpiteOfItsMarker(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 2)
 	m := start(t, nodes.URLs()[:1], nil)
 	up(t, m)
 	follow := func(i, of int) {
-		ask(t, nodes, i, append([]string{"REPLICAOF"}, strings.Split(strings.TrimPrefix(nodes.URLs()[of], "redis://"), ":")...)...)
+		ask(t, nodes, i, append([]string{"REPLICAOF"},
+			strings.Split(strings.TrimPrefix(nodes.URLs()[of], "redis://"), ":")...)...)
 		require.Eventually(t, func() bool {
-			return fields(ask(t, nodes, i, "INFO", "replication").(string))["master_link_status"] == "up"
+			return resp.ParseInfo(ask(t, nodes, i, "INFO",
+				"replication").(string))["master_link_status"] == "up"
 		}, patient, time.Millisecond)
 	}
 	follow(1, 0)
-	ask(t, nodes, 1, "REPLICAOF", "NO", "ONE") // a failover: it takes over, and misses what comes now
+	// A failover: it takes over, and misses what comes now.
+	ask(t, nodes, 1, "REPLICAOF", "NO", "ONE")
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 	follow(0, 1)
 	becomes(t, m, 0, NodeDown, "READONLY: it is a replica")

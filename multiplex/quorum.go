@@ -6,11 +6,13 @@ import "math/bits"
 type vote uint8
 
 const (
-	// unknown: no answer, a broken connection or an error: it counts for nothing, but the node may have done it.
+	// unknown: no answer, a broken connection or an error: it counts for nothing, but the node may
+	// have done it.
 	unknown vote = iota
 	// granted: the node did it for the whole set of keys.
 	granted
-	// refused: the node did not, because another token holds a key (or, for an extension, because ours was gone).
+	// refused: the node did not, because another token holds a key (or, for an extension, because
+	// ours was gone).
 	refused
 )
 
@@ -28,7 +30,8 @@ const (
 	noQuorum
 )
 
-// nodeSet is a set of nodes by their number, so that votes are counted without a loop. It bounds the number of nodes.
+// nodeSet is a set of nodes by their number, so that votes are counted without a loop. It bounds
+// the number of nodes.
 type nodeSet uint64
 
 // MaxNodes is the most nodes that a Mux takes.
@@ -43,7 +46,8 @@ func (s nodeSet) first() int     { return bits.TrailingZeros64(uint64(s)) }
 // quorum returns how many of n nodes must grant: any two quorums share a node.
 func quorum(n int) int { return n/2 + 1 }
 
-// decide counts votes of n nodes on an acquire, as soon as the open ones cannot change the outcome any more. No nodes never win.
+// decide counts votes of n nodes on an acquire, as soon as the open ones cannot change the outcome
+// any more. No nodes never win.
 func decide(n, granted, refused, unknown int) decision {
 	need := quorum(n)
 	lose := n - need + 1 // so many refusals make a quorum impossible
@@ -61,9 +65,10 @@ func decide(n, granted, refused, unknown int) decision {
 	return noQuorum
 }
 
-// decideExtend counts the votes on an extension. missed nodes had lost the keys when an earlier extension came, which
-// was not confirmed: their grants count only once it is certain that a quorum never was without the keys. It is held when another
-// can have had a quorum: on nodes that refuse, or were missed.
+// decideExtend counts the votes on an extension. missed nodes had lost the keys when an earlier
+// extension came, which was not confirmed: their grants count only once it is certain that a quorum
+// never was without the keys. It is held when another can have had a quorum: on nodes that refuse,
+// or were missed.
 func decideExtend(n int, granted, refused, missed, unknown nodeSet) decision {
 	need := quorum(n)
 	gone := refused | missed
@@ -83,13 +88,14 @@ func decideExtend(n int, granted, refused, missed, unknown nodeSet) decision {
 	return noQuorum
 }
 
-// undivided reports whether these nodes, which had the keys all the time, are so many that no quorum can have been without.
+// undivided reports whether these nodes, which had the keys all the time, are so many that no
+// quorum can have been without.
 func undivided(n int, steady nodeSet) bool { return steady.count() > n-quorum(n) }
 
-// decideRelease counts the votes on a release. absent nodes never had the token, and were not asked. It wins when a
-// quorum confirmed, or all that were asked; and where some of them can't confirm, when those that did and the absent
-// ones make a quorum together. It prefers the former so that whoever acquires next finds the nodes free, not only enough
-// of them.
+// decideRelease counts the votes on a release. absent nodes never had the token, and were not
+// asked. It wins when a quorum confirmed, or all that were asked; and where some of them can't
+// confirm, when those that did and the absent ones make a quorum together. It prefers the former so
+// that whoever acquires next finds the nodes free, not only enough of them.
 func decideRelease(n, absent, confirmed, unknown int) decision {
 	need := quorum(n)
 	open := n - absent - confirmed - unknown

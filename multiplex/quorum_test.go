@@ -45,8 +45,9 @@ func TestDecisionsByVotes(t *testing.T) {
 	}
 }
 
-// The goal: a lease is lost only where another quorum was possible, so on an even number of nodes not with half of them; and what an
-// earlier extension found missing counts as long as it is not certain that a quorum kept the keys.
+// The goal: a lease is lost only where another quorum was possible, so on an even number of nodes
+// not with half of them; and what an earlier extension found missing counts as long as it is not
+// certain that a quorum kept the keys.
 func TestAnExtensionIsLostOnlyWhereAnotherQuorumWasPossible(t *testing.T) {
 	const a, b, c, d = 1, 2, 4, 8
 	for _, v := range []struct {
@@ -69,11 +70,13 @@ func TestAnExtensionIsLostOnlyWhereAnotherQuorumWasPossible(t *testing.T) {
 		{n: 4, granted: a, refused: b | c | d, want: held},
 		{n: 4, granted: a | b, refused: c, want: pending},
 	} {
-		require.Equal(t, v.want, decideExtend(v.n, v.granted, v.refused, v.missed, v.unknown), "%+v", v)
+		require.Equal(t, v.want, decideExtend(v.n, v.granted, v.refused, v.missed, v.unknown),
+			"%+v", v)
 	}
 }
 
-// The goal: an extension is decided exactly when all ways in which the open votes can fall end alike.
+// The goal: an extension is decided exactly when all ways in which the open votes can fall end
+// alike.
 func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 	var end func(n int, granted, refused, missed, unknown nodeSet) decision
 	end = func(n int, granted, refused, missed, unknown nodeSet) decision {
@@ -81,7 +84,8 @@ func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 		if open != 0 {
 			i := one(open.first())
 			d := end(n, granted|i, refused, missed, unknown)
-			if d == end(n, granted, refused|i, missed, unknown) && d == end(n, granted, refused, missed, unknown|i) {
+			if d == end(n, granted, refused|i, missed, unknown) &&
+				d == end(n, granted, refused, missed, unknown|i) {
 				return d
 			}
 			return pending
@@ -97,12 +101,15 @@ func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 	for n := 1; n <= 4; n++ {
 		all := firstNodes(n)
 		for sets := range nodeSet(1 << (4 * n)) {
-			granted, refused, unknown, missed := sets&all, sets>>n&all, sets>>(2*n)&all, sets>>(3*n)&all
+			granted, refused, unknown, missed := sets&all, sets>>n&all, sets>>(2*n)&all,
+				sets>>(3*n)&all
 			if granted&refused|granted&unknown|refused&unknown != 0 {
 				continue
 			}
-			require.Equal(t, end(n, granted, refused, missed, unknown), decideExtend(n, granted, refused, missed, unknown),
-				"n %d: granted %b, refused %b, missed %b, unknown %b", n, granted, refused, missed, unknown)
+			require.Equal(t, end(n, granted, refused, missed, unknown), decideExtend(n, granted,
+				refused, missed, unknown),
+				"n %d: granted %b, refused %b, missed %b, unknown %b", n, granted, refused, missed,
+				unknown)
 		}
 	}
 }
@@ -130,7 +137,8 @@ func TestReleasesByVotes(t *testing.T) {
 	}
 }
 
-// dumb decides by trying every way in which the open votes can still fall: if all end alike, that is the decision.
+// dumb decides by trying every way in which the open votes can still fall: if all end alike, that
+// is the decision.
 func dumb(votes []vote, open int) decision {
 	if open == 0 {
 		granted, refused := 0, 0
@@ -180,7 +188,8 @@ func TestTheDecisionComesExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 						votes = append(votes, 0)
 					}
 					want := dumb(votes, n-len(votes))
-					require.Equal(t, want, decide(n, granted, refused, unknown), "n %d: %d granted, %d refused, %d unknown", n, granted, refused, unknown)
+					require.Equal(t, want, decide(n, granted, refused, unknown),
+						"n %d: %d granted, %d refused, %d unknown", n, granted, refused, unknown)
 				}
 			}
 		}

@@ -23,10 +23,10 @@ const (
 // untilRenewal is a random time, so that the clients of a node do not come all at once.
 func untilRenewal() time.Duration { return renewEvery/2 + mathrand.N(renewEvery/2) }
 
-// renew raises the node's generation, if it is durable, and has it keep those of the others. If the marker is not the
-// server's any more, or the generation has fallen, the node has forgotten something, or another client knows of that:
-// then the connection is given up, and votes on it count no longer. After an error the next round tries again; the log
-// says so once.
+// renew raises the node's generation, if it is durable, and has it keep those of the others. If the
+// marker is not the server's any more, or the generation has fallen, the node has forgotten
+// something, or another client knows of that: then the connection is given up, and votes on it
+// count no longer. After an error the next round tries again; the log says so once.
 func (n *node) renew(ctx context.Context) {
 	l := n.sending()
 	if l == nil || l.runID == "" {
@@ -47,7 +47,8 @@ func (n *node) renew(ctx context.Context) {
 	}
 }
 
-// renewOn is renew on a connection. It writes only if there is something to write: of many clients one raises the number.
+// renewOn is renew on a connection. It writes only if there is something to write: of many clients
+// one raises the number.
 func (n *node) renewOn(ctx context.Context, l *line) (intact bool, err error) {
 	g := n.mux.generations
 	asked := time.Now()
@@ -74,9 +75,12 @@ func (n *node) renewOn(ctx context.Context, l *line) (intact bool, err error) {
 }
 
 // keeps returns what the node keeps, and whether its marker is still the server's.
-func (n *node) keeps(ctx context.Context, l *line) (own generation, others map[string]int64, intact bool, err error) {
+func (n *node) keeps(ctx context.Context, l *line) (own generation, others map[string]int64,
+	intact bool, err error,
+) {
 	b := n.client.B()
-	replies := n.client.DoMulti(ctx, b.Get().Key(n.admission.marker).Build(), b.Get().Key(n.admission.generations).Build())
+	replies := n.client.DoMulti(ctx, b.Get().Key(n.admission.marker).Build(),
+		b.Get().Key(n.admission.generations).Build())
 	marker, err := textOrNone(replies[0])
 	if err != nil || marker != l.runID {
 		return own, others, false, err
@@ -95,8 +99,8 @@ func textOrNone(r rueidis.RedisResult) (string, error) {
 	return text, err
 }
 
-// needsRenewal reports whether there is something to write: the node's number is to rise or has fallen, or it keeps less
-// of another node than this client knows.
+// needsRenewal reports whether there is something to write: the node's number is to rise or has
+// fallen, or it keeps less of another node than this client knows.
 func (n *node) needsRenewal(l *line, own generation, others map[string]int64) bool {
 	known := n.mux.generations.own(n.index)
 	if l.durable && (own.id == "" || own.id == known.id && own.number <= known.number) {
@@ -125,7 +129,8 @@ func (n *node) renewal(l *line) rueidis.Completed {
 	for _, g := range n.mux.generations.except(n.index) {
 		args = append(args, g.id, strconv.FormatInt(g.number, 10))
 	}
-	return n.client.B().Arbitrary("EVALSHA", script.Renew.SHA, "2").Keys(a.marker, a.generations).Args(args...).Build()
+	return n.client.B().Arbitrary("EVALSHA", script.Renew.SHA, "2").Keys(a.marker,
+		a.generations).Args(args...).Build()
 }
 
 // renewalFailed logs an error of the server, once until a renewal succeeds.
@@ -134,7 +139,8 @@ func (n *node) renewalFailed(err error) {
 		return
 	}
 	n.admission.warnedRenewal = true
-	n.mux.cfg.Logger.Warn("lockpipe: node's generation can't be renewed: an older copy of its disk would go unnoticed",
+	n.mux.cfg.Logger.Warn("lockpipe: node's generation can't be renewed: an older copy of its "+
+		"disk would go unnoticed",
 		slog.String("node", n.addr), slog.Any("error", n.hide(errors.New(err.Error()))))
 }
 

@@ -16,8 +16,9 @@ const (
 	longestName = 16
 )
 
-// replies follows the framing of what is read, as far as RESP2 and RESP3 have a use for it here: no strings and lists whose length is
-// told at their end, which servers do not send. It gets along with any split of the stream.
+// replies follows the framing of what is read, as far as RESP2 and RESP3 have a use for it here: no
+// strings and lists whose length is told at their end, which servers do not send. It gets along
+// with any split of the stream.
 type replies struct {
 	sent        *atomic.Int64
 	asked, came int64 // commands known to be sent; replies that began
@@ -264,7 +265,8 @@ func (r *replies) valueEnd() error {
 	if r.naming {
 		r.naming = false
 		whole := len(r.name) <= longestName
-		if whole && (bytes.HasSuffix(r.name, []byte("subscribe")) || bytes.HasSuffix(r.name, []byte("message"))) {
+		if whole && (bytes.HasSuffix(r.name, []byte("subscribe")) ||
+			bytes.HasSuffix(r.name, []byte("message"))) {
 			return fault("a push %q, and nothing was subscribed to", r.name)
 		}
 	}

@@ -24,7 +24,8 @@ var (
 	subscribed = regexp.MustCompile(`(subscribe|message)$`)
 )
 
-// wholeParser is the deliberately dumb version of replies: it has the whole stream, and calls itself for what is nested.
+// wholeParser is the deliberately dumb version of replies: it has the whole stream, and calls
+// itself for what is nested.
 type wholeParser struct {
 	data  []byte
 	at    int
@@ -130,7 +131,8 @@ func (p *wholeParser) list(typ byte, n int64, depth int) error {
 		if typ == '>' && !named {
 			named = true
 			null := inner == '$' && bytes.HasSuffix(p.data[:p.at], []byte("$-1\r\n")) && text == ""
-			if inner != '$' && inner != '+' || null || len(text) <= longestName && subscribed.MatchString(text) {
+			if inner != '$' && inner != '+' || null || len(text) <= longestName &&
+				subscribed.MatchString(text) {
 				return errMalformed
 			}
 		}
@@ -197,7 +199,10 @@ func judge(t *testing.T, stream []byte, asked int, seed uint64) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 1))
 	passed, fault := follow(stream, asked, func() int { return len(stream) })
-	for i, piece := range []func() int{func() int { return 1 }, func() int { return 1 + random.IntN(7) }, func() int { return 1 + random.IntN(5000) }} {
+	for i, piece := range []func() int{func() int { return 1 }, func() int {
+		return 1 +
+			random.IntN(7)
+	}, func() int { return 1 + random.IntN(5000) }} {
 		p, f := follow(stream, asked, piece)
 		require.Equal(t, passed, p, "split %d", i)
 		require.Equal(t, fault, f, "split %d", i)
@@ -235,7 +240,8 @@ var ordinary = map[string]int{
 	":-9223372036854775808\r\n:9223372036854775807\r\n":                      2,
 }
 
-// hostile are streams that no command asked for, or that no server should send, each with a word of why. One command is under way.
+// hostile are streams that no command asked for, or that no server should send, each with a word of
+// why. One command is under way.
 var hostile = map[string]string{
 	"+OK\r\n+OK\r\n":                         "no command asked for",
 	">2\r\n+a\r\n+b\r\n:1\r\n-ERR again\r\n": "no command asked for",
@@ -301,7 +307,8 @@ func TestRepliesPassOnlyWhatIsInOrder(t *testing.T) {
 		passed, err := follow([]byte(stream), asked, func() int { return len(stream) })
 		require.NoError(t, err, "%q", stream)
 		require.Equal(t, len(stream), passed)
-		require.NoError(t, (&wholeParser{data: []byte(stream), asked: asked}).verdict(), "%q", stream)
+		require.NoError(t, (&wholeParser{data: []byte(stream), asked: asked}).verdict(), "%q",
+			stream)
 		judge(t, []byte(stream), asked, 1)
 		if asked > 0 {
 			_, err = follow([]byte(stream), asked-1, func() int { return len(stream) })
@@ -320,7 +327,8 @@ func TestRepliesPassOnlyWhatIsInOrder(t *testing.T) {
 func TestLimitsLeaveRoom(t *testing.T) {
 	list := "*501\r\n:0\r\n" + strings.Repeat(":250\r\n:250\r\n", 250)
 	fences := "*501\r\n:0\r\n" + strings.Repeat(":125\r\n:-9007199254740991\r\n", 250)
-	for _, stream := range []string{list, fences, filled(12 << 10), "-ERR " + strings.Repeat("x", 1600) + "\r\n"} {
+	for _, stream := range []string{list, fences, filled(12 << 10), "-ERR " + strings.Repeat("x",
+		1600) + "\r\n"} {
 		_, err := follow([]byte(strings.Repeat(stream, 500)), 500, func() int { return 1 << 17 })
 		require.NoError(t, err)
 		require.Less(t, len(stream), maxReply/10)
@@ -334,5 +342,8 @@ func FuzzReplies(f *testing.F) {
 	for stream := range hostile {
 		f.Add([]byte(stream[:min(len(stream), 1000)]), uint8(1), uint64(2))
 	}
-	f.Fuzz(func(t *testing.T, stream []byte, asked uint8, seed uint64) { judge(t, stream, int(asked), seed) })
+	f.Fuzz(func(t *testing.T, stream []byte, asked uint8, seed uint64) {
+		judge(t, stream,
+			int(asked), seed)
+	})
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// notExecuted are the first words of errors that a server gives before it executes anything of a command. All of them
-// depend on a state of the server that does not change while a script runs, so a script that meets one has written
-// nothing.
+// notExecuted are the first words of errors that a server gives before it executes anything of a
+// command. All of them depend on a state of the server that does not change while a script runs, so
+// a script that meets one has written nothing.
 var notExecuted = map[string]bool{
-	"READONLY": true, "OOM": true, "MISCONF": true, "NOREPLICAS": true, "MASTERDOWN": true, "BUSY": true,
-	"LOADING": true, "NOAUTH": true, "NOPERM": true, "NOSCRIPT": true, "CLUSTERDOWN": true, "MOVED": true, "TRYAGAIN": true,
+	"READONLY": true, "OOM": true, "MISCONF": true, "NOREPLICAS": true, "MASTERDOWN": true,
+	"BUSY":    true,
+	"LOADING": true, "NOAUTH": true, "NOPERM": true, "NOSCRIPT": true, "CLUSTERDOWN": true,
+	"MOVED": true, "TRYAGAIN": true,
 }
 
 // insideScript is in the text of errors that came up while a script ran.
@@ -24,11 +26,13 @@ const insideScript = "script: "
 
 // failed is the answer that a result with an error stands for.
 func failed(r rueidis.RedisResult) answer {
-	if err := r.NonRedisError(); err != nil { // also the server's answer to a connection that it did not accept
+	if err := r.NonRedisError(); err != nil {
+		// Also the server's answer to a connection that it did not accept.
 		var dial *dialError
 		unsent := errors.Is(err, errGate) || errors.As(err, &dial)
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			// Of the keeper's dial, which the flush was waiting for: a flush has no context of its own.
+			// Of the keeper's dial, which the flush was waiting for: a flush has no context of its
+			// own.
 			unsent, err = true, errors.New("connecting took too long")
 		}
 		return answer{nothing: unsent, broken: !unsent, err: err}
@@ -47,7 +51,9 @@ var errNoReplyToSet = protocolError{errors.New("SET replied with neither OK nor 
 type protocolError struct{ error }
 
 // read takes the reply to one part. null is a reply without a value.
-func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*Attempt, answers []answer) {
+func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*Attempt,
+	answers []answer,
+) {
 	if p.script == nil {
 		if null {
 			answers[p.place] = answer{vote: refused, nothing: true, replied: true}
@@ -66,7 +72,8 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 	}
 	for _, r := range refusals {
 		place := p.call.Owners[r.Set]
-		// Of a set that fits into one call nothing was taken; of a larger one other parts may have been.
+		// Of a set that fits into one call nothing was taken; of a larger one other parts may have
+		// been.
 		nothing := p.script != script.Extend && !attempts[place].split()
 		if r.Seen > 0 {
 			answers[place].stale(r.Seen, nothing)
@@ -76,7 +83,10 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 		if r.Key != script.Refilled {
 			key = int32(p.call.From[r.Set] + r.Key)
 		}
-		answers[place] = answer{vote: refused, nothing: nothing, replied: true, broken: answers[place].broken, key: key}
+		answers[place] = answer{
+			vote: refused, nothing: nothing, replied: true,
+			broken: answers[place].broken, key: key,
+		}
 	}
 }
 
@@ -105,10 +115,11 @@ func (f *flight) decode(p *part, m *rueidis.RedisMessage) ([]script.Refusal, err
 	return nil, errors.New("script replied with neither a number nor a list")
 }
 
-// spread gives every attempt of a part that failed the same answer. A node that refused a part of a set has refused it, and one whose connection broke
-// under a part may still do that part, whatever becomes of the others: of those that are sent again, for instance. What a server says
-// against raising companions is no vote: the extension behind tells. But where the connection broke first, that may have been granted already,
-// because only its script was loaded, and must not count.
+// spread gives every attempt of a part that failed the same answer. A node that refused a part of a
+// set has refused it, and one whose connection broke under a part may still do that part, whatever
+// becomes of the others: of those that are sent again, for instance. What a server says against
+// raising companions is no vote: the extension behind tells. But where the connection broke first,
+// that may have been granted already, because only its script was loaded, and must not count.
 func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
 	if p.script == script.Raise && !r.broken {
 		return
@@ -138,8 +149,9 @@ func (a *Attempt) split() bool {
 	return a.claim.Len() > most
 }
 
-// repeatable reports whether a part was not executed for a reason that a second try removes: the script was not loaded, or
-// one of several callers' keys is forbidden, which must not fail the others.
+// repeatable reports whether a part was not executed for a reason that a second try removes: the
+// script was not loaded, or one of several callers' keys is forbidden, which must not fail the
+// others.
 func (p *part) repeatable(err error) bool {
 	reply, ok := rueidis.IsRedisErr(err)
 	if !ok || p.script == nil {
@@ -148,13 +160,16 @@ func (p *part) repeatable(err error) bool {
 	return reply.IsNoScript() || p.forbidden(err)
 }
 
-// forbidden reports whether the server refused the call for one of its keys before it ran the script.
+// forbidden reports whether the server refused the call for one of its keys before it ran the
+// script.
 func (p *part) forbidden(err error) bool {
 	text := err.Error()
-	return len(p.call.Owners) > 1 && strings.HasPrefix(text, "NOPERM") && !strings.Contains(text, insideScript)
+	return len(p.call.Owners) > 1 && strings.HasPrefix(text, "NOPERM") &&
+		!strings.Contains(text, insideScript)
 }
 
-// repeat appends what is to be sent once more: the same call where its script was missing, else each set alone.
+// repeat appends what is to be sent once more: the same call where its script was missing, else
+// each set alone.
 func (p *part) repeat(parts []part, err error) []part {
 	if !p.forbidden(err) {
 		return append(parts, *p)

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a node may still do the part of a large set under which its connection broke, whatever it said about the other parts, before or
-// after. Else its release would be dropped when the keys should have expired, and it would count although it may still shorten a lease.
+// The goal: a node may still do the part of a large set under which its connection broke, whatever
+// it said about the other parts, before or after. Else its release would be dropped when the keys
+// should have expired, and it would count although it may still shorten a lease.
 func TestAPartThatBrokeIsNotForgotten(t *testing.T) {
 	keys := make([]string, script.MaxKeys+1)
 	for i := range keys {
@@ -20,16 +21,26 @@ func TestAPartThatBrokeIsNotForgotten(t *testing.T) {
 	large.Init("", keys, "t")
 	broke := answer{broken: true, err: errors.New("reset by peer")}
 	for name, others := range map[string][]answer{
-		"alone":                          {broke},
-		"refused, then broke":            {{vote: refused, replied: true}, broke},
-		"denied, then broke":             {{nothing: true, replied: true, err: errors.New("NOPERM")}, broke},
-		"broke, and the repeat unsent":   {broke, {nothing: true, err: errGate}},
-		"broke, and the repeat denied":   {broke, {nothing: true, replied: true, err: errors.New("NOPERM")}},
-		"granted, broke, repeat unsent":  {{vote: granted, replied: true}, broke, {nothing: true, err: errGate}},
+		"alone":               {broke},
+		"refused, then broke": {{vote: refused, replied: true}, broke},
+		"denied, then broke": {{
+			nothing: true, replied: true,
+			err: errors.New("NOPERM"),
+		}, broke},
+		"broke, and the repeat unsent": {broke, {nothing: true, err: errGate}},
+		"broke, and the repeat denied": {broke, {
+			nothing: true, replied: true,
+			err: errors.New("NOPERM"),
+		}},
+		"granted, broke, repeat unsent": {{vote: granted, replied: true}, broke, {
+			nothing: true,
+			err:     errGate,
+		}},
 		"unsent, and then broke as well": {{nothing: true, err: errGate}, broke},
 	} {
 		t.Run(name, func(t *testing.T) {
-			attempts, answers := []*Attempt{{claim: large, kind: extend}}, []answer{{vote: granted, replied: true}}
+			attempts, answers := []*Attempt{{claim: large, kind: extend}},
+				[]answer{{vote: granted, replied: true}}
 			p := part{script: script.Extend, call: script.Call{Owners: []int{0}}}
 			for _, r := range others {
 				if r.vote != unknown { // as read leaves it
@@ -45,12 +56,15 @@ func TestAPartThatBrokeIsNotForgotten(t *testing.T) {
 	}
 }
 
-// The goal: the same where the node refuses a later part: its vote is known, and the part that broke is still to come.
+// The goal: the same where the node refuses a later part: its vote is known, and the part that
+// broke is still to come.
 func TestARefusalDoesNotHideAPartThatBroke(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		actors[0].play(map[string]string{"EVALSHA": "*3\r\n:0\r\n:1\r\n:1\r\n"}) // of one set the first key is another's
+		// Of one set the first key is another's.
+		actors[0].play(map[string]string{"EVALSHA": "*3\r\n:0\r\n:1\r\n:1\r\n"})
 		n, c := m.nodes[0], claim("k", "t")
-		attempts, answers := []*Attempt{{claim: c, kind: extend}}, []answer{{broken: true, err: errors.New("reset by peer")}}
+		attempts, answers := []*Attempt{{claim: c, kind: extend}},
+			[]answer{{broken: true, err: errors.New("reset by peer")}}
 		var plan script.Plan
 		plan.Reset(script.Extend)
 		plan.Add(0, script.Set{Keys: c.keys(), Token: "t", TTL: "1000"})

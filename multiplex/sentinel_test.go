@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -55,19 +56,19 @@ func (o *oracle) serve(conn net.Conn) {
 		defer o.mu.Unlock()
 		delete(o.conns, conn)
 	}()
-	r := newReplyReader(conn)
+	r := resp.NewReader(conn, handshakeLimits)
 	for {
-		command, err := readReply(r)
+		command, err := r.Read()
 		if err != nil {
 			return
 		}
-		if _, err := io.WriteString(conn, o.answer(command.items)); err != nil {
+		if _, err := io.WriteString(conn, o.answer(command.Items)); err != nil {
 			return
 		}
 	}
 }
 
-func (o *oracle) answer(words []reply) string {
+func (o *oracle) answer(words []resp.Value) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	bulk := func(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
@@ -75,10 +76,10 @@ func (o *oracle) answer(words []reply) string {
 	switch {
 	case o.mute:
 		return ""
-	case words[0].text == "AUTH":
+	case words[0].Text == "AUTH":
 		o.auth = nil
 		for _, w := range words[1:] {
-			o.auth = append(o.auth, w.text)
+			o.auth = append(o.auth, w.Text)
 		}
 		if o.says == "" {
 			return "+OK\r\n"
@@ -86,12 +87,13 @@ func (o *oracle) answer(words []reply) string {
 		return o.says
 	case o.says != "":
 		return o.says
-	case words[1].text == "MASTER" && o.secretive:
+	case words[1].Text == "MASTER" && o.secretive:
 		return "-NOPERM no\r\n"
-	case words[1].text == "MASTER" && o.master == "":
+	case words[1].Text == "MASTER" && o.master == "":
 		return "-ERR No such master with that name\r\n"
-	case words[1].text == "MASTER":
-		return "*4\r\n" + bulk("flags") + bulk("master") + bulk("config-epoch") + bulk(fmt.Sprint(o.epoch))
+	case words[1].Text == "MASTER":
+		return "*4\r\n" + bulk("flags") + bulk("master") + bulk("config-epoch") +
+			bulk(fmt.Sprint(o.epoch))
 	case o.master == "":
 		return "*-1\r\n"
 	}
@@ -301,7 +303,10 @@ func TestSentinel_AConnectEndsWhenTheMasterIsAnother(t *testing.T) {
 // The goal: a vote of a master that was deposed before it answered is not counted, whatever comes
 // then, and the attempt is not sent to the new master as well. So the two have one vote together.
 func TestSentinel_AnOldMasterAndANewOneHaveOneVote(t *testing.T) {
-	for name, late := range map[string]bool{"it never answers": false, "it answers as it is deposed": true} {
+	for name, late := range map[string]bool{
+		"it never answers":            false,
+		"it answers as it is deposed": true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWatched("old", "new")
 			var hung chan struct{}
@@ -387,7 +392,10 @@ func TestSentinel_ANewMasterIsQuarantinedWhateverItShows(t *testing.T) {
 // The goal: a durable memory that a restart has kept is not taken for whole, because a replica may
 // have voted between the two runs. A node that is no master by Sentinel votes at once then.
 func TestSentinel_ADurableMasterThatRestartedIsQuarantined(t *testing.T) {
-	for url, state := range map[string]NodeState{watchedURL: NodeQuarantined, "redis://old": NodeUp} {
+	for url, state := range map[string]NodeState{
+		watchedURL:    NodeQuarantined,
+		"redis://old": NodeUp,
+	} {
 		w := newWatched("old")
 		isKnown(w.servers["old"], "1", durableInfo)
 		w.servers["old"].instead["GET"] = fmt.Sprintf("$40\r\n%s\r\n", run("2"))
@@ -407,7 +415,8 @@ func TestSentinel_ADurableMasterThatRestartedIsQuarantined(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			require.Equal(t, state, m.Nodes()[0].State, "%s %v", url, m.Nodes()[0].Err)
-			require.NotContains(t, log.String(), "is down", "it was admitted, and lacked its marker")
+			require.NotContains(t, log.String(), "is down",
+				"it was admitted, and lacked its marker")
 			closes(t, m)
 		})
 	}
@@ -436,16 +445,18 @@ func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 		granted := time.Now().Add(ahead.cfg.MaxTTL)
 		status := ahead.Nodes()[0]
 		require.Equal(t, NodeQuarantined, status.State)
-		require.True(t, status.Until.After(granted), "%v before it is over", granted.Sub(status.Until))
+		require.True(t, status.Until.After(granted), "%v before it is over",
+			granted.Sub(status.Until))
 		closes(t, late)
 	})
 }
 
-// The goal: what is known of a former master counts together with a mark. A mark on the server's own
-// history shortens the wait, but not below that since the former master was there.
+// The goal: what is known of a former master counts together with a mark. A mark on the server's
+// own history shortens the wait, but not below that since the former master was there.
 func TestSentinel_AMarkCountsSinceTheFormerMaster(t *testing.T) {
 	marked := func(s *sight) {
-		s.marker, s.left = mark{lostPrefix, time.Hour, s.history, ""}.text(), time.Hour-20*time.Second
+		s.marker, s.left = mark{lostPrefix, time.Hour, s.history, ""}.text(),
+			time.Hour-20*time.Second
 	}
 	shows := func(marker string) func(s *sight) { return func(s *sight) { s.marker = marker } }
 	unseen := func(s *sight) { s.marker, s.promoted = "new", true }
@@ -468,7 +479,10 @@ func TestSentinel_AMarkCountsSinceTheFormerMaster(t *testing.T) {
 		"restarted":                {shows("old"), knew, 1060},
 		"a reconnect":              {shows("new"), memory{runID: "new", last: "new.1"}, 0},
 		"admitted, new client":     {shows("new"), memory{}, 0},
-		"admitted while it waits":  {shows("new"), memory{runID: "new", marker: "old", until: at(1030)}, 0},
+		"admitted while it waits": {shows("new"), memory{
+			runID: "new", marker: "old",
+			until: at(1030),
+		}, 0},
 	} {
 		s := sight{runID: "new", history: "new.1", uptime: 5 * time.Second}
 		s.introduced, s.asked, s.read = at(1000), at(1000), at(1000)
@@ -496,7 +510,8 @@ func TestSentinel_InspectLooksAtTheMaster(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, all[0].Err)
 			require.Equal(t, "mymaster@s0:26379", all[0].Node)
-			require.Equal(t, map[string]string{"old": run("1"), "new": run("2")}[name], all[0].RunID)
+			require.Equal(t, map[string]string{"old": run("1"), "new": run("2")}[name],
+				all[0].RunID)
 			require.NotEmpty(t, all[0].Samples)
 			for _, o := range w.sentinels {
 				require.Equal(t, 1, o.open())
@@ -506,7 +521,8 @@ func TestSentinel_InspectLooksAtTheMaster(t *testing.T) {
 	})
 }
 
-// The goal: if the sentinels name no master, Inspect says why, with what to do and within its limit.
+// The goal: if the sentinels name no master, Inspect says why, with what to do and within its
+// limit.
 func TestSentinel_InspectSaysWhyNoMasterIsNamed(t *testing.T) {
 	for says, change := range map[string]func(o *oracle){
 		"connection refused":           func(o *oracle) { o.dead = true },
@@ -518,12 +534,14 @@ func TestSentinel_InspectSaysWhyNoMasterIsNamed(t *testing.T) {
 			change(o)
 		}
 		synctest.Test(t, func(t *testing.T) {
-			m := start(t, []string{watchedURL + "&sentinel_password=s3cret"}, func(c *Config) { c.Dial = w.dial })
+			m := start(t, []string{watchedURL + "&sentinel_password=s3cret"},
+				func(c *Config) { c.Dial = w.dial })
 			for range 2 {
 				began := time.Now()
 				all, err := m.Inspect(t.Context())
 				require.NoError(t, err)
-				require.ErrorContains(t, all[0].Err, "no sentinel names the master: sentinel s0:26379: ")
+				require.ErrorContains(t, all[0].Err, "no sentinel names the master: sentinel "+
+					"s0:26379: ")
 				require.ErrorContains(t, all[0].Err, says)
 				require.NotContains(t, fmt.Sprintf("%+v", all), "s3cret")
 				require.Less(t, time.Since(began), inspectTimeout)
@@ -547,7 +565,9 @@ func TestSentinel_AnErrorSaysWhatToDo(t *testing.T) {
 		"WRONGPASS s3...: correct sentinel_user and sentinel_password": func(o *oracle) {
 			o.says = "-WRONGPASS s3s3cret\r\n"
 		},
-		"NOPERM no: give the user at the sentinels +sentinel|get-master-addr-by-name and": func(o *oracle) {
+		"NOPERM no: give the user at the sentinels +sentinel|get-master-addr-by-name and": func(
+			o *oracle,
+		) {
 			o.says = "-NOPERM no\r\n"
 		},
 		"it is no sentinel; give the address of one": func(o *oracle) { o.says = echo },
@@ -560,9 +580,10 @@ func TestSentinel_AnErrorSaysWhatToDo(t *testing.T) {
 			}
 			synctest.Test(t, func(t *testing.T) {
 				var log journal
-				m := start(t, []string{watchedURL + "&sentinel_user=u&sentinel_password=s3cret"}, func(c *Config) {
-					c.Dial, c.Logger = w.dial, slog.New(slog.NewTextHandler(&log, nil))
-				})
+				m := start(t, []string{watchedURL + "&sentinel_user=u&sentinel_password=s3cret"},
+					func(c *Config) {
+						c.Dial, c.Logger = w.dial, slog.New(slog.NewTextHandler(&log, nil))
+					})
 				time.Sleep(time.Minute)
 				status := m.Nodes()[0]
 				require.Equal(t, NodeDown, status.State)
@@ -572,7 +593,8 @@ func TestSentinel_AnErrorSaysWhatToDo(t *testing.T) {
 				require.ErrorContains(t, status.Err, says)
 				require.Zero(t, w.dials["old"].Load())
 				failed := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
-				require.NotContains(t, fmt.Sprintf("%v %+v %v", failed, status, log.String()), "s3cret")
+				require.NotContains(t, fmt.Sprintf("%v %+v %v", failed, status, log.String()),
+					"s3cret")
 				require.LessOrEqual(t, strings.Count(log.String(), "node is down"), 3)
 				closes(t, m)
 			})
@@ -580,8 +602,9 @@ func TestSentinel_AnErrorSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// The goal: a sentinel whose user may not ask for the epoch leads nowhere, and the status says which
-// right is missing. Without epochs a sentinel that was cut off would keep the client on an old master.
+// The goal: a sentinel whose user may not ask for the epoch leads nowhere, and the status says
+// which right is missing. Without epochs a sentinel that was cut off would keep the client on an
+// old master.
 func TestSentinel_TheEpochHasToBeAllowed(t *testing.T) {
 	w := newWatched("old")
 	for _, o := range w.sentinels {
@@ -599,8 +622,8 @@ func TestSentinel_TheEpochHasToBeAllowed(t *testing.T) {
 	})
 }
 
-// The goal: one sentinel that answers is enough, whichever it is and whatever the others do, and the
-// user and password for them are those of the URL.
+// The goal: one sentinel that answers is enough, whichever it is and whatever the others do, and
+// the user and password for them are those of the URL.
 func TestSentinel_OneThatAnswersIsEnough(t *testing.T) {
 	for i := range 3 {
 		w := newWatched("old")
@@ -608,9 +631,10 @@ func TestSentinel_OneThatAnswersIsEnough(t *testing.T) {
 		w.sentinels[(i+2)%3].dead = true
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()
-			m := start(t, []string{watchedURL + "&sentinel_user=u&sentinel_password=s3cret"}, func(c *Config) {
-				c.Dial = w.dial
-			})
+			m := start(t, []string{watchedURL + "&sentinel_user=u&sentinel_password=s3cret"},
+				func(c *Config) {
+					c.Dial = w.dial
+				})
 			require.NoError(t, m.nodes[0].await())
 			require.LessOrEqual(t, time.Since(begin), sentinelGrace)
 			require.Equal(t, []string{"u", "s3cret"}, w.sentinels[i].auth)
@@ -619,8 +643,8 @@ func TestSentinel_OneThatAnswersIsEnough(t *testing.T) {
 	}
 }
 
-// The goal: if a Config.Dial to a sentinel ignores its context, the others are asked, and Close does
-// not wait.
+// The goal: if a Config.Dial to a sentinel ignores its context, the others are asked, and Close
+// does not wait.
 func TestSentinel_AStuckDialHoldsUpNobody(t *testing.T) {
 	w := newWatched("old")
 	synctest.Test(t, func(t *testing.T) {
@@ -644,9 +668,15 @@ func TestSentinel_AStuckDialHoldsUpNobody(t *testing.T) {
 // The goal: a URL by Sentinel has the sentinels' addresses, with their usual port, and the name.
 func TestSentinel_URLs(t *testing.T) {
 	for text, want := range map[string][]string{
-		"redis://S1?master_set=m":                               {"m@s1:26379", "s1:26379"},
-		"s1:1?master_set=m&addr=s2&addr=[::1]:3":                {"m@s1:1", "s1:1", "s2:26379", "[::1]:3"},
-		"redis://u:p@[::1]/2?addr=s2:1&db=3&master_set=My.set_": {"My.set_@[::1]:26379", "[::1]:26379", "s2:1"},
+		"redis://S1?master_set=m": {"m@s1:26379", "s1:26379"},
+		"s1:1?master_set=m&addr=s2&addr=[::1]:3": {
+			"m@s1:1", "s1:1", "s2:26379",
+			"[::1]:3",
+		},
+		"redis://u:p@[::1]/2?addr=s2:1&db=3&master_set=My.set_": {
+			"My.set_@[::1]:26379",
+			"[::1]:26379", "s2:1",
+		},
 	} {
 		e, err := parse(text, nil)
 		require.NoError(t, err, text)
@@ -659,17 +689,21 @@ func TestSentinel_URLs(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"redis://s1?addr=s2":                                      "addr is for a master by Sentinel: give redis:// or rediss://, the address",
-		"redis://s1?sentinel_password=canary":                     "sentinel_password is for a master by Sentinel",
-		"unix:///s?master_set=m":                                  "master_set is for a master by Sentinel",
-		"redis://s1?master_set=":                                  "master_set has to be a name",
-		"redis://s1?master_set=a%20b":                             "master_set has to be a name",
-		"redis://s1?master_set=m&addr=s1:26379":                   "it names the sentinel s1:26379 twice",
-		"redis://s1?master_set=m&addr=canary@x":                   "percent-escaped",
-		"redis://s1?master_set=m&addr=a,b":                        "addr has to be host:port",
-		"redis://s1?master_set=m&addr=a:0":                        "the port of a sentinel",
-		"redis://s1?master_set=m&sentinel_user=u":                 "sentinel_password is missing",
-		"redis://s1?master_set=m&sentinel_tls":                    "sentinel_tls needs a master with TLS",
+		"redis://s1?addr=s2": "addr is for a master by Sentinel: give redis:// or rediss://, " +
+			"the address",
+		"redis://s1?sentinel_password=canary": "sentinel_password is for a " +
+			"master by Sentinel",
+		"unix:///s?master_set=m": "master_set is for a master " +
+			"by Sentinel",
+		"redis://s1?master_set=":                  "master_set has to be a name",
+		"redis://s1?master_set=a%20b":             "master_set has to be a name",
+		"redis://s1?master_set=m&addr=s1:26379":   "it names the sentinel s1:26379 twice",
+		"redis://s1?master_set=m&addr=canary@x":   "percent-escaped",
+		"redis://s1?master_set=m&addr=a,b":        "addr has to be host:port",
+		"redis://s1?master_set=m&addr=a:0":        "the port of a sentinel",
+		"redis://s1?master_set=m&sentinel_user=u": "sentinel_password is missing",
+		"redis://s1?master_set=m&sentinel_tls": "sentinel_tls needs a master " +
+			"with TLS",
 		"rediss://s1?master_set=m&sentinel_tls=perhaps":           "sentinel_tls is neither true nor false",
 		"redis://s1?master_set=m&sentinel_password=a+canary":      "+ that is not written as %2B",
 		"redis://s1?master_set=m&sentinel_password=a&canary=1":    "write & as %26",

@@ -20,7 +20,9 @@ import (
 func run(digit string) string { return strings.Repeat(digit, 39) + "0" }
 
 // claimed claims a server for a node, and wants that to succeed.
-func claimed(t *testing.T, s *servers, runID string, node int) (l *line, changed bool, former string) {
+func claimed(t *testing.T, s *servers, runID string, node int) (l *line, changed bool,
+	former string,
+) {
 	t.Helper()
 	l = &line{}
 	at, former, err := s.claim(runID, node, l)
@@ -28,8 +30,8 @@ func claimed(t *testing.T, s *servers, runID string, node int) (l *line, changed
 	return l, !at.IsZero(), former
 }
 
-// The goal: a server is one node's at a time. A node knows whether its server may have been another's, and the number of
-// the Mux's last connection there, whichever node had it.
+// The goal: a server is one node's at a time. A node knows whether its server may have been
+// another's, and the number of the Mux's last connection there, whichever node had it.
 func TestServers_AreClaimedByOneNode(t *testing.T) {
 	s := newServers([]endpoint{{name: "a"}, {name: "b"}})
 	a, changed, former := claimed(t, s, run("1"), 0)
@@ -37,7 +39,8 @@ func TestServers_AreClaimedByOneNode(t *testing.T) {
 	require.Empty(t, former)
 	s.admitted(a, "7")
 	_, _, err := s.claim(run("1"), 1, &line{})
-	require.EqualError(t, err, "is the same server as a, and one server has one vote: give each node a server of its own")
+	require.EqualError(t, err, "is the same server as a, and one server has one vote: give each "+
+		"node a server of its own")
 	b, _, _ := claimed(t, s, run("2"), 1)
 
 	s.close(a)
@@ -66,7 +69,10 @@ func TestServers_KeepTheNewerClaim(t *testing.T) {
 
 // The goal: a server without a run_id may be any other, and what is not unique is no run_id.
 func TestServers_WithoutARunIDMayBeAnyOther(t *testing.T) {
-	for _, none := range []string{"", "x", strings.Repeat("0", 40), strings.Repeat("a", 40), run("1") + "0", run("G")} {
+	for _, none := range []string{
+		"", "x", strings.Repeat("0", 40), strings.Repeat("a", 40),
+		run("1") + "0", run("G"),
+	} {
 		s := newServers(make([]endpoint, 3))
 		a, _, _ := claimed(t, s, run("1"), 0)
 		b, _, _ := claimed(t, s, none, 1)
@@ -89,7 +95,8 @@ func TestServers_WithoutARunIDMayBeAnyOther(t *testing.T) {
 	}
 }
 
-// The goal: a quarantined server stays its node's between two looks, until that finds another server or none.
+// The goal: a quarantined server stays its node's between two looks, until that finds another
+// server or none.
 func TestServers_AreClaimedDuringAQuarantine(t *testing.T) {
 	s := newServers(make([]endpoint, 2))
 	claim := func(runID string, node int, waits bool) error {
@@ -112,7 +119,8 @@ func TestServers_AreClaimedDuringAQuarantine(t *testing.T) {
 	require.NoError(t, claim(run("1"), 0, false))
 }
 
-// redirect is a DialFunc by which the name of node i leads to the server of node to[i]; nowhere while that is negative.
+// redirect is a DialFunc by which the name of node i leads to the server of node to[i]; nowhere
+// while that is negative.
 func redirect(nodes *lockpipetest.Nodes, to []atomic.Int32) DialFunc {
 	return func(ctx context.Context, network, name string) (net.Conn, error) {
 		for i, u := range nodes.URLs() {
@@ -120,15 +128,17 @@ func redirect(nodes *lockpipetest.Nodes, to []atomic.Int32) DialFunc {
 				if to[i].Load() < 0 {
 					return nil, errors.New("nowhere")
 				}
-				return new(net.Dialer).DialContext(ctx, network, strings.TrimPrefix(nodes.URLs()[to[i].Load()], "redis://"))
+				return new(net.Dialer).DialContext(ctx, network,
+					strings.TrimPrefix(nodes.URLs()[to[i].Load()], "redis://"))
 			}
 		}
 		return nil, errors.New("unknown")
 	}
 }
 
-// The goal: an extension that began before its node got the server is not sent there, because the server may have
-// granted it as another node. All else is sent, and so is an extension that begins later.
+// The goal: an extension that began before its node got the server is not sent there, because the
+// server may have granted it as another node. All else is sent, and so is an extension that begins
+// later.
 func TestServers_DoNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -147,13 +157,16 @@ func TestServers_DoNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
 		begin(acquire, extend, release)
 		f, answers := new(flight), make([]answer, len(attempts))
 		f.plan(on, attempts, answers)
-		grant, extended, not := answer{vote: granted, replied: true, key: -1}, answer{vote: granted, replied: true, key: -1, line: on}, answer{nothing: true, err: errMoved}
+		grant, extended, not := answer{vote: granted, replied: true, key: -1}, answer{
+			vote:    granted,
+			replied: true, key: -1, line: on,
+		}, answer{nothing: true, err: errMoved}
 		require.Equal(t, []answer{grant, not, grant, grant, extended, grant}, answers)
 	})
 }
 
-// The goal: a shorter TTL that may still take effect on a server keeps it from confirming a longer one, also as another
-// node. A node that had its server before is not concerned.
+// The goal: a shorter TTL that may still take effect on a server keeps it from confirming a longer
+// one, also as another node. A node that had its server before is not concerned.
 func TestServers_MayStillShortenAsAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
@@ -176,7 +189,8 @@ func TestServers_MayStillShortenAsAnotherNode(t *testing.T) {
 	})
 }
 
-// The goal: a node whose name leads to another's server gets it when the other one has lost it, and knows when that was.
+// The goal: a node whose name leads to another's server gets it when the other one has lost it, and
+// knows when that was.
 func TestServers_MoveWhenNamesChange(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	to := make([]atomic.Int32, 3)
@@ -194,20 +208,24 @@ func TestServers_MoveWhenNamesChange(t *testing.T) {
 	becomes(t, m, 1, NodeDown, "nowhere")
 	becomes(t, m, 0, NodeUp, "")
 	require.WithinRange(t, m.nodes[0].line.Load().changed, before, time.Now())
-	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()), "servers 1 and 2 are a quorum")
+	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()),
+		"servers 1 and 2 are a quorum")
 	to[1].Store(1)
 	becomes(t, m, 1, NodeDown, "is the same server as")
 }
 
-// twoNames lets a user without these permissions in, and returns the URLs of the server under two names.
+// twoNames lets a user without these permissions in, and returns the URLs of the server under two
+// names.
 func twoNames(t *testing.T, nodes *lockpipetest.Nodes, without ...string) []string {
 	t.Helper()
 	ask(t, nodes, 0, append([]string{"ACL", "SETUSER", "u", "on", ">p", "+@all"}, without...)...)
 	address := strings.TrimPrefix(nodes.URLs()[0], "redis://")
-	return []string{"redis://u:p@" + address, "redis://u:p@" + strings.Replace(address, "127.0.0.1", "localhost", 1)}
+	return []string{"redis://u:p@" + address, "redis://u:p@" + strings.Replace(address, "127.0.0.1",
+		"localhost", 1)}
 }
 
-// The goal: servers that do not show their run_id are told apart as well, if the user may write and read some key.
+// The goal: servers that do not show their run_id are told apart as well, if the user may write and
+// read some key.
 func TestServers_AreToldApartWithoutARunID(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, twoNames(t, nodes, "~*", "-info"), mode(GuardOff))
@@ -244,7 +262,8 @@ func TestServers_ThatCannotBeToldApartVoteWithAWarning(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "can't be told apart"), log.String())
 }
 
-// The goal: a node that hangs keeps no other from being told apart: it loses its connection, and has to prove itself.
+// The goal: a node that hangs keeps no other from being told apart: it loses its connection, and
+// has to prove itself.
 func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 2)
 	for i := range 2 {
@@ -267,8 +286,8 @@ func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	up(t, m)
 }
 
-// The goal: a server stays a new one for its node until an extension that began before can't come any more, also on the
-// node's second connection to it.
+// The goal: a server stays a new one for its node until an extension that began before can't come
+// any more, also on the node's second connection to it.
 func TestServers_AreStillNewOnTheSecondConnection(t *testing.T) {
 	s := newServers(make([]endpoint, 2))
 	a, _, _ := claimed(t, s, run("1"), 0)
@@ -286,8 +305,8 @@ func TestServers_AreStillNewOnTheSecondConnection(t *testing.T) {
 	require.True(t, again.mayRepeat(began), "node a's vote on it was this server's")
 }
 
-// The goal: an extension asks for no longer TTL than a quorum of nodes counts for: a node whose server may be the one that
-// may still shorten it does not count.
+// The goal: an extension asks for no longer TTL than a quorum of nodes counts for: a node whose
+// server may be the one that may still shorten it does not count.
 func TestServers_ThatMayStillShortenAreNotTrusted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)

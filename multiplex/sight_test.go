@@ -6,23 +6,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/stretchr/testify/require"
 )
 
-// shown is what the guard sees of a server that answers each question with this text, one that is not in it with an error, and CONFIG by words.
+// shown is what the guard sees of a server that answers each question with this text, one that is
+// not in it with an error, and CONFIG by words.
 func shown(t *testing.T, answers map[string]string) sight {
 	t.Helper()
 	s := sight{uptime: -1, promoted: true}
 	for _, q := range s.questions(nil, "marker") {
 		text, known := answers[strings.Join(q.command[:2], " ")]
-		r := reply{kind: '$', text: text}
+		r := resp.Value{Kind: '$', Text: text}
 		switch {
 		case !known:
-			r = reply{kind: '-', text: "ERR unknown command"}
+			r = resp.Value{Kind: '-', Text: "ERR unknown command"}
 		case q.command[0] == "CONFIG":
-			r = reply{kind: '*'}
+			r = resp.Value{Kind: '*'}
 			for word := range strings.FieldsSeq(text) {
-				r.items = append(r.items, reply{kind: '$', text: word})
+				r.Items = append(r.Items, resp.Value{Kind: '$', Text: word})
 			}
 		}
 		if err := q.take(r); known {
@@ -33,8 +35,9 @@ func shown(t *testing.T, answers map[string]string) sight {
 	return s
 }
 
-// The goal: what a server shows is taken for good only where it says all of what that needs: that it answers no write before it is on the disk, and
-// has done so since its start; that it was no replica since then; and how old it is. What is missing counts against it.
+// The goal: what a server shows is taken for good only where it says all of what that needs: that
+// it answers no write before it is on the disk, and has done so since its start; that it was no
+// replica since then; and how old it is. What is missing counts against it.
 func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 	best := map[string]string{
 		"INFO server":      "# Server\r\nrun_id:r\r\nuptime_in_seconds:5\r\n",
@@ -44,7 +47,10 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		"GET marker":       "r",
 		"PTTL marker":      "4000",
 	}
-	good := sight{runID: "r", history: "r.i", left: 4 * time.Second, uptime: 5 * time.Second, durable: true, marker: "r"}
+	good := sight{
+		runID: "r", history: "r.i", left: 4 * time.Second, uptime: 5 * time.Second,
+		durable: true, marker: "r",
+	}
 	require.Equal(t, good, shown(t, best))
 
 	volatile := func(s *sight) { s.durable = false }
@@ -73,10 +79,19 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		{"INFO replication", "role:master", "role:sentinel", promoted},
 		{"INFO replication", "role:master", "", promoted},
 		{"INFO replication", "replid2:0", "replid2:8", promoted},
-		{"INFO replication", "master_replid2", "another", func(s *sight) { s.promoted, s.history = true, "" }},
+		{"INFO replication", "master_replid2", "another", func(s *sight) {
+			s.promoted,
+				s.history = true, ""
+		}},
 		{"INFO replication", "master_replid:i", "", func(s *sight) { s.history = "" }},
-		{"INFO replication", "master_replid:i", "master_replid:j", func(s *sight) { s.history = "r.j" }},
-		{"INFO replication", "master_replid:i", "master_replid:i:j", func(s *sight) { s.history = "" }},
+		{
+			"INFO replication", "master_replid:i", "master_replid:j",
+			func(s *sight) { s.history = "r.j" },
+		},
+		{
+			"INFO replication", "master_replid:i", "master_replid:i:j",
+			func(s *sight) { s.history = "" },
+		},
 		{"INFO server", "seconds:5", "seconds:-5", ageless},
 		{"INFO server", "seconds:5", "seconds:?", ageless},
 		{"INFO server", "uptime_in_seconds:5", "", ageless},
@@ -88,7 +103,8 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		require.Equal(t, want, shown(t, answers), "%q instead of %q", test.instead, test.text)
 	}
 	for where, want := range map[string]func(*sight){
-		"INFO persistence": func(s *sight) { s.durable, s.rewritten = false, true }, "CONFIG GET": volatile,
+		"INFO persistence": func(s *sight) { s.durable, s.rewritten = false, true },
+		"CONFIG GET":       volatile,
 		"INFO replication": func(s *sight) { s.promoted, s.history = true, "" },
 		"PTTL marker":      func(s *sight) { s.left = 0 },
 	} {
@@ -101,4 +117,23 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 	nameless := shown(t, map[string]string{"INFO server": "uptime_in_seconds:5", "GET marker": "r"})
 	require.Empty(t, nameless.runID)
 	require.ErrorContains(t, nameless.silence, "no run_id")
+}
+
+// The goal: no text of INFO or CONFIG panics, and a run_id is only found where it stands at the
+// beginning of a line.
+func FuzzInfo(f *testing.F) {
+	f.Add("# Server\r\nrun_id:abc\r\nuptime_in_seconds:5\r\n")
+	f.Add("run_id:\r\n\r\n:::\nrun_id")
+	f.Add("uptime_in_seconds:-1\r\nrun_id:x:y")
+	f.Fuzz(func(t *testing.T, text string) {
+		var s sight
+		require.NoError(t, s.server(resp.Value{Kind: '$', Text: text}))
+		if s.runID != "" {
+			require.Contains(t, "\n"+text, "\nrun_id:"+s.runID)
+		} else {
+			require.Error(t, s.silence)
+		}
+		require.GreaterOrEqual(t, s.uptime, 0*s.uptime)
+		require.False(t, synced([]resp.Value{{Text: text}, {Text: "always"}}))
+	})
 }

@@ -1,8 +1,8 @@
 package multiplex
 
-// Forget says that the only one who waited for an extension has done with it and does not touch it any more. Its memory is used again
-// when every node has answered it: else a hundred thousand leases that are held would keep the garbage collector busy, and everybody would
-// wait for it.
+// Forget says that the only one who waited for an extension has done with it and does not touch it
+// any more. Its memory is used again when every node has answered it: else a hundred thousand
+// leases that are held would keep the garbage collector busy, and everybody would wait for it.
 func (a *Attempt) Forget() {
 	c := a.claim
 	c.mu.Lock()
@@ -14,9 +14,10 @@ func (a *Attempt) Forget() {
 	}
 }
 
-// spent reports whether nothing refers to the attempt any more: who waited has forgotten it, and every node has answered, so it is in no
-// backlog and in no flush (one that was cancelled or dropped has no answer from there), and the claim has dropped it (Claim.rest). It becomes
-// true once. claim.mu is held.
+// spent reports whether nothing refers to the attempt any more: who waited has forgotten it, and
+// every node has answered, so it is in no backlog and in no flush (one that was cancelled or
+// dropped has no answer from there), and the claim has dropped it (Claim.rest). It becomes true
+// once. claim.mu is held.
 func (a *Attempt) spent() bool { return a.forgotten && a.settled == firstNodes(len(a.calls)) }
 
 // recycle takes the memory of an attempt that is spent.

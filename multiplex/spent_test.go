@@ -18,7 +18,8 @@ func stopped(m *Mux, i int) (goOn func()) {
 	return func() { close(gate) }
 }
 
-// extending returns an extension of a claim that is held, of which a quorum has told, and which node 2 of three holds back.
+// extending returns an extension of a claim that is held, of which a quorum has told, and which
+// node 2 of three holds back.
 func extending(t *testing.T, m *Mux) (c *Claim, e *Attempt, goOn func()) {
 	t.Helper()
 	c = claim("k", "token")
@@ -37,8 +38,9 @@ func used(e *Attempt) bool {
 	return e.claim != nil
 }
 
-// The goal: the memory of an extension is not used again while a node has not answered, or its caller has not done with it, whichever comes
-// last: else the answer would count as a vote for another lease.
+// The goal: the memory of an extension is not used again while a node has not answered, or its
+// caller has not done with it, whichever comes last: else the answer would count as a vote for
+// another lease.
 func TestAnExtensionIsUsedUntilTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
@@ -86,7 +88,8 @@ func TestACancelledExtensionIsNotUsedAgain(t *testing.T) {
 	})
 }
 
-// The goal: an extension that came behind the release was given to no node, so nothing tells that it is spent, and the release stays.
+// The goal: an extension that came behind the release was given to no node, so nothing tells that
+// it is spent, and the release stays.
 func TestAnExtensionThatCameTooLateIsNotUsedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
@@ -104,7 +107,8 @@ func TestAnExtensionThatCameTooLateIsNotUsedAgain(t *testing.T) {
 	})
 }
 
-// The goal: extensions cost no memory of their own: a hundred thousand held leases must not keep the garbage collector busy.
+// The goal: extensions cost no memory of their own: a hundred thousand held leases must not keep
+// the garbage collector busy.
 func TestAnExtensionUsesTheMemoryOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
@@ -124,12 +128,14 @@ func TestAnExtensionUsesTheMemoryOfOthers(t *testing.T) {
 			e.Forget()
 		}
 		time.Sleep(10 * time.Millisecond)
-		require.Greater(t, again, 20, "of 100; with the race detector a pool drops a quarter of what it is given")
+		require.Greater(t, again, 20, "of 100; with the race detector a pool drops a quarter of "+
+			"what it is given")
 	})
 }
 
-// The goal: a release that comes while an extension gets its last answer does not look at what is somebody else's then. It is for the race
-// detector: what it has to find is a moment between two locks.
+// The goal: a release that comes while an extension gets its last answer does not look at what is
+// somebody else's then. It is for the race detector: what it has to find is a moment between two
+// locks.
 func TestAReleaseBesideTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)

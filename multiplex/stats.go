@@ -6,13 +6,14 @@ import "sync/atomic"
 type Stats struct {
 	// Flushes is the number of trips made to all nodes together.
 	Flushes uint64
-	// Operations is the number of attempts and of armed watches that they carried: each counts once for each node that it was sent to.
+	// Operations is the number of attempts and of armed watches that they carried: each counts once
+	// for each node that it was sent to.
 	Operations uint64
 	// Attempts is the number of acquires that were started, by Acquire and by Contend.
 	Attempts uint64
 	// SplitVotes is the number of acquires without a quorum for which some nodes granted and some
-	// refused, together as many as a quorum: had those that contended agreed, one would have had it.
-	// A race that another won in spite of that counts as well.
+	// refused, together as many as a quorum: had those that contended agreed, one would have had
+	// it. A race that another won in spite of that counts as well.
 	SplitVotes uint64
 	// PendingReleases is the number of releases that are kept now for nodes that could not answer
 	// them, added up over the nodes.
@@ -39,9 +40,11 @@ func (m *Mux) Stats() Stats {
 	return s
 }
 
-// tally counts a split vote, once, as soon as the votes of an acquire that failed show it. claim.mu is held.
+// tally counts a split vote, once, as soon as the votes of an acquire that failed show it. claim.mu
+// is held.
 func (a *Attempt) tally() {
-	if a.divided || a.granted == 0 || a.refused == 0 || (a.granted|a.refused).count() < quorum(len(a.calls)) {
+	if a.divided || a.granted == 0 || a.refused == 0 ||
+		(a.granted|a.refused).count() < quorum(len(a.calls)) {
 		return
 	}
 	a.divided = true

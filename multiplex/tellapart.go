@@ -11,16 +11,18 @@ import (
 )
 
 const (
-	// tellApartTimeout is how long servers may take, at most, to show whether they are one; the others half of it.
+	// tellApartTimeout is how long servers may take, at most, to show whether they are one; the
+	// others half of it.
 	tellApartTimeout = 500 * time.Millisecond
 	// probeTTL is how many milliseconds a probe key lasts if it can't be deleted.
 	probeTTL = 10_000
 )
 
-// tellApart makes sure that the server behind l is no other node's, if one of them does not show its run_id. It writes a
-// key through this node's connection, and looks for it through the others. If a server forbids that, nothing can be
-// known, and the log says so once. Another node that does not answer in time hardly votes: its connection is closed, and
-// it has to be told apart from this one when it comes back.
+// tellApart makes sure that the server behind l is no other node's, if one of them does not show
+// its run_id. It writes a key through this node's connection, and looks for it through the others.
+// If a server forbids that, nothing can be known, and the log says so once. Another node that does
+// not answer in time hardly votes: its connection is closed, and it has to be told apart from this
+// one when it comes back.
 func (n *node) tellApart(ctx context.Context, l *line) error {
 	others := n.mux.servers.ready(l)
 	if len(others) == 0 {
@@ -72,6 +74,7 @@ func (n *node) mayBeAnother(err error) {
 		return
 	}
 	n.admission.warnedSame = true
-	n.mux.cfg.Logger.Warn("lockpipe: node can't be told apart from the others: if two names lead to one server, it has two votes",
+	n.mux.cfg.Logger.Warn("lockpipe: node can't be told apart from the others: if two names "+
+		"lead to one server, it has two votes",
 		slog.String("node", n.addr), slog.Any("error", n.hide(err)))
 }

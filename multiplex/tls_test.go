@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -70,7 +71,8 @@ func (a *authority) template(change func(*x509.Certificate)) *x509.Certificate {
 func (a *authority) issue(change func(*x509.Certificate)) (cert, key []byte) {
 	a.t.Helper()
 	own := a.newKey()
-	der, err := x509.CreateCertificate(rand.Reader, a.template(change), a.cert, &own.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, a.template(change), a.cert, &own.PublicKey,
+		a.key)
 	require.NoError(a.t, err)
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(own)
 	require.NoError(a.t, err)
@@ -119,7 +121,8 @@ func startSecure(t *testing.T, a *authority, change func(*x509.Certificate)) *se
 		require.NoError(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
-	s := startLasting(t, "--bind", "127.0.0.1", "--tls-port", port, "--tls-cert-file", file("cert", cert), "--tls-key-file", file("key", key),
+	s := startLasting(t, "--bind", "127.0.0.1", "--tls-port", port, "--tls-cert-file",
+		file("cert", cert), "--tls-key-file", file("key", key),
 		"--tls-ca-cert-file", file("ca", encoded("CERTIFICATE", a.cert.Raw)))
 	return &secure{s, address}
 }
@@ -127,13 +130,17 @@ func startSecure(t *testing.T, a *authority, change func(*x509.Certificate)) *se
 // withTLS is a client's configuration.
 func withTLS(c *tls.Config) func(*Config) { return func(cfg *Config) { cfg.TLS = c } }
 
-// The goal: with rediss:// and without a scheme locks are taken over TLS, with the client's certificate where the server wants one, and the server
-// tells of changes and of a flush; a socket of the same client has no TLS.
+// The goal: with rediss:// and without a scheme locks are taken over TLS, with the client's
+// certificate where the server wants one, and the server tells of changes and of a flush; a socket
+// of the same client has no TLS.
 func TestLocksAreTakenOverTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	s := startSecure(t, a, nil)
-	for name, url := range map[string]string{"rediss": "rediss://" + s.address, "no scheme": s.address, "socket": s.url()[0]} {
+	for name, url := range map[string]string{
+		"rediss":    "rediss://" + s.address,
+		"no scheme": s.address, "socket": s.url()[0],
+	} {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, []string{url}, withTLS(a.client(nil)))
 			up(t, m)
@@ -141,7 +148,8 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 			require.Equal(t, name != "socket", overTLS)
 			c := claim(name, "t")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
-			require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), time.Second, 1), t.Context()))
+			require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute),
+				time.Second, 1), t.Context()))
 			o := watching(m, name)
 			defer o.Close()
 			_, known := o.arm(t, 0)
@@ -153,13 +161,17 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 	}
 }
 
-// The goal: a server that restarts is found again over TLS, and the restart guard and the notice of a flush work there as anywhere.
+// The goal: a server that restarts is found again over TLS, and the restart guard and the notice of
+// a flush work there as anywhere.
 func TestTheGuardWorksOverTLS(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	s := startSecure(t, a, nil)
 	url := []string{"rediss://" + s.address}
-	guarded, free := start(t, url, withTLS(a.client(nil))), start(t, url, func(c *Config) { c.TLS, c.Guard = a.client(nil), GuardOff })
+	guarded, free := start(t, url, withTLS(a.client(nil))), start(t, url, func(c *Config) {
+		c.TLS,
+			c.Guard = a.client(nil), GuardOff
+	})
 	up(t, guarded)
 	up(t, free)
 	s.kill()
@@ -172,7 +184,7 @@ func TestTheGuardWorksOverTLS(t *testing.T) {
 
 	admitted, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	_, err = s.do("SET", markerKey, fields(admitted.text)["run_id"])
+	_, err = s.do("SET", markerKey, resp.ParseInfo(admitted.Text)["run_id"])
 	require.NoError(t, err)
 	up(t, guarded)
 	_, err = s.do("FLUSHALL")
@@ -180,12 +192,15 @@ func TestTheGuardWorksOverTLS(t *testing.T) {
 	becomes(t, guarded, 0, NodeQuarantined, whyFlushed)
 }
 
-// The goal: a server whose certificate is not good, or to which ours is not, is down with the reason, and nothing is executed there; it is up where
-// the very same thing is right.
+// The goal: a server whose certificate is not good, or to which ours is not, is down with the
+// reason, and nothing is executed there; it is up where the very same thing is right.
 func TestTLSThatIsNotGoodIsNoVote(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
-	elsewhere := func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"elsewhere.example"} }
+	elsewhere := func(c *x509.Certificate) {
+		c.IPAddresses, c.DNSNames = nil,
+			[]string{"elsewhere.example"}
+	}
 	expired := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-24 * time.Hour) }
 	named := a.client(nil)
 	named.ServerName = "elsewhere.example"
@@ -200,20 +215,44 @@ func TestTLSThatIsNotGoodIsNoVote(t *testing.T) {
 		inClear   bool
 		parameter string
 	}{
-		"right":                        {url: "rediss://", tls: a.client(nil)},
-		"another authority":            {url: "rediss://", tls: stranger.client(nil), says: "certificate signed by unknown authority"},
-		"the system's authorities":     {url: "rediss://", says: "certificate"},
-		"another name":                 {server: elsewhere, url: "rediss://", tls: a.client(nil), says: "127.0.0.1"},
-		"another name that is given":   {server: elsewhere, url: "rediss://", tls: named},
-		"a name that is not its own":   {url: "rediss://", tls: named, says: "elsewhere.example"},
-		"unchecked":                    {server: elsewhere, url: "rediss://", tls: a.client(nil), parameter: "?skip_verify=true"},
-		"expired":                      {server: expired, url: "rediss://", tls: a.client(nil), says: "expired"},
-		"no certificate of ours":       {url: "rediss://", tls: a.trust(), says: "certificate required"},
-		"ours is expired":              {url: "rediss://", tls: a.client(expired), says: "expired certificate"},
-		"ours is of another authority": {url: "rediss://", tls: foreign, says: "unknown certificate authority"},
-		"no TLS":                       {url: "redis://", tls: a.client(nil), says: "without TLS"},
-		"no TLS, no scheme":            {says: "without TLS"},
-		"a server without TLS":         {url: "rediss://", tls: a.client(nil), inClear: true, says: "no answer to TLS"},
+		"right": {url: "rediss://", tls: a.client(nil)},
+		"another authority": {
+			url: "rediss://", tls: stranger.client(nil),
+			says: "certificate signed by unknown authority",
+		},
+		"the system's authorities": {url: "rediss://", says: "certificate"},
+		"another name": {
+			server: elsewhere, url: "rediss://", tls: a.client(nil),
+			says: "127.0.0.1",
+		},
+		"another name that is given": {server: elsewhere, url: "rediss://", tls: named},
+		"a name that is not its own": {url: "rediss://", tls: named, says: "elsewhere.example"},
+		"unchecked": {
+			server: elsewhere, url: "rediss://", tls: a.client(nil),
+			parameter: "?skip_verify=true",
+		},
+		"expired": {
+			server: expired, url: "rediss://", tls: a.client(nil),
+			says: "expired",
+		},
+		"no certificate of ours": {
+			url: "rediss://", tls: a.trust(),
+			says: "certificate required",
+		},
+		"ours is expired": {
+			url: "rediss://", tls: a.client(expired),
+			says: "expired certificate",
+		},
+		"ours is of another authority": {
+			url: "rediss://", tls: foreign,
+			says: "unknown certificate authority",
+		},
+		"no TLS":            {url: "redis://", tls: a.client(nil), says: "without TLS"},
+		"no TLS, no scheme": {says: "without TLS"},
+		"a server without TLS": {
+			url: "rediss://", tls: a.client(nil), inClear: true,
+			says: "no answer to TLS",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -234,7 +273,7 @@ func TestTLSThatIsNotGoodIsNoVote(t *testing.T) {
 			becomes(t, m, 0, NodeDown, test.says) // at a later try where this machine was slow
 			stats, err := s.do("INFO", "commandstats")
 			require.NoError(t, err)
-			require.NotContains(t, stats.text, "cmdstat_set")
+			require.NotContains(t, stats.Text, "cmdstat_set")
 		})
 	}
 }

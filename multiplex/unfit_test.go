@@ -11,10 +11,11 @@ import (
 // info is the reply to INFO with these lines.
 func info(lines string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(lines), lines) }
 
-// The goal: what can be no node is down at the first look, with and without the guard, and the error
-// says what it is and what to give instead. Compatible servers are used as before.
+// The goal: what can be no node is down at the first look, with and without the guard, and the
+// error says what it is and what to give instead. Compatible servers are used as before.
 func TestAServerThatCanBeNoNodeSaysWhy(t *testing.T) {
-	const cluster, sentinel = "it is a node of a Redis Cluster; give independent masters", "it is a Redis Sentinel"
+	const cluster, sentinel = "it is a node of a Redis Cluster; give independent masters",
+		"it is a Redis Sentinel"
 	const id = "\r\nrun_id:one\r\nuptime_in_seconds:100"
 	for lines, says := range map[string]string{
 		"redis_version:7.0.15\r\nredis_mode:cluster":                              cluster,
@@ -83,8 +84,8 @@ func TestAUserWithoutINFOIsToldTheRemedy(t *testing.T) {
 	require.ErrorContains(t, s.Err, "give the user +info, or use GuardOff")
 }
 
-// The goal: a connection that ends before any answer lets the client suggest TLS only while no server
-// has answered there. It does not matter whether the connection was closed or reset.
+// The goal: a connection that ends before any answer lets the client suggest TLS only while no
+// server has answered there. It does not matter whether the connection was closed or reset.
 func TestTLSIsSuggestedOnlyIfNoServerHasAnswered(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 		a := actors[0]

@@ -24,11 +24,12 @@ func (w *waiter) tell() {
 	signal(w.wake)
 }
 
-// Waker is what an owner that must not block is told by: see Attempt.Poll. It serves one attempt at a time.
+// Waker is what an owner that must not block is told by: see Attempt.Poll. It serves one attempt at
+// a time.
 type Waker struct{ waiter waiter }
 
-// NewWaker returns a Waker that calls wake: from any goroutine, with locks held, and now and then for nothing. wake must not block, and must
-// not call a method of the Mux or of its attempts.
+// NewWaker returns a Waker that calls wake: from any goroutine, with locks held, and now and then
+// for nothing. wake must not block, and must not call a method of the Mux or of its attempts.
 func NewWaker(wake func()) *Waker {
 	w := &Waker{waiter{call: wake}}
 	w.waiter.timer = time.AfterFunc(math.MaxInt64, wake)
@@ -36,12 +37,14 @@ func NewWaker(wake func()) *Waker {
 	return w
 }
 
-// Wait returns nil when a quorum granted. Otherwise the error is a *HeldError or a *QuorumError; where ctx ended
-// before the decision, ctx's error is found in it as well. It waits at most NodeTimeout for nodes that owe an answer for that long,
-// and longer only for those that keep answering what is queued before this attempt, as long as its outcome is of any use. An acquire that
-// failed is released on every node that may have heard of it, in the background; an acquire whose answer came before ctx
-// ended is granted. A release goes on after Wait failed, and Wait may be called again for it; began is when the caller began
-// to wait, where it waits for several attempts one after another, and else zero.
+// Wait returns nil when a quorum granted. Otherwise the error is a *HeldError or a *QuorumError;
+// where ctx ended before the decision, ctx's error is found in it as well. It waits at most
+// NodeTimeout for nodes that owe an answer for that long, and longer only for those that keep
+// answering what is queued before this attempt, as long as its outcome is of any use. An acquire
+// that failed is released on every node that may have heard of it, in the background; an acquire
+// whose answer came before ctx ended is granted. A release goes on after Wait failed, and Wait may
+// be called again for it; began is when the caller began to wait, where it waits for several
+// attempts one after another, and else zero.
 func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
 	c := a.claim
 	c.mu.Lock()
@@ -52,7 +55,8 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
 	return a.finish(ended)
 }
 
-// finish is what Wait returns; ended is why ctx ended it, if it did. claim.mu is held, and given up.
+// finish is what Wait returns; ended is why ctx ended it, if it did. claim.mu is held, and given
+// up.
 func (a *Attempt) finish(ended error) error {
 	c := a.claim
 	err := a.outcome(ended)
@@ -70,8 +74,9 @@ func (a *Attempt) finish(ended error) error {
 	return err
 }
 
-// Poll is Wait for an owner that must not block: settled reports whether that would return now, and err is what it would return. Where it is
-// not settled, w is told when it may be; then, or when ctx has ended, Poll is to be called again. It is not for a release.
+// Poll is Wait for an owner that must not block: settled reports whether that would return now, and
+// err is what it would return. Where it is not settled, w is told when it may be; then, or when ctx
+// has ended, Poll is to be called again. It is not for a release.
 func (a *Attempt) Poll(ctx context.Context, w *Waker) (err error, settled bool) {
 	c := a.claim
 	c.mu.Lock()
@@ -99,8 +104,8 @@ func (a *Attempt) Poll(ctx context.Context, w *Waker) (err error, settled bool) 
 	return a.finish(ended), true
 }
 
-// await returns at the decision, with ctx's error, or when no node deserves more patience. claim.mu is held, and given up
-// meanwhile.
+// await returns at the decision, with ctx's error, or when no node deserves more patience. claim.mu
+// is held, and given up meanwhile.
 func (a *Attempt) await(ctx context.Context, began time.Time) error {
 	c := a.claim
 	before, rest := a.decision, a.limitNow()
@@ -136,8 +141,8 @@ func (a *Attempt) await(ctx context.Context, began time.Time) error {
 	return ended
 }
 
-// patience is how much longer the attempt is waited for: until its limit, and then as long as nodes that have not answered
-// deserve it. claim.mu is held.
+// patience is how much longer the attempt is waited for: until its limit, and then as long as nodes
+// that have not answered deserve it. claim.mu is held.
 func (a *Attempt) patience(began time.Time) (rest time.Duration) {
 	if from := a.sent.Add(time.Duration(a.opened) * time.Millisecond); began.Before(from) {
 		began = from
@@ -168,8 +173,8 @@ func (m *Mux) waiter(d time.Duration) *waiter {
 	return w
 }
 
-// wait returns when it is woken, or with ctx's error. One channel for the decision and the timer makes the usual wait a
-// plain receive.
+// wait returns when it is woken, or with ctx's error. One channel for the decision and the timer
+// makes the usual wait a plain receive.
 func (w *waiter) wait(ctx context.Context) error {
 	done := ctx.Done()
 	if done == nil {

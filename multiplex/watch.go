@@ -11,10 +11,11 @@ const Forever = time.Duration(math.MaxInt64)
 
 // Watch tells when one key may have become free on a node.
 //
-// Arm asks a node how long the key lasts, and to tell when it is changed. wake is called when the node has answered, when it tells
-// of a change, and when it can tell no longer. After each call the owner looks at Left: while that knows the time left, the watch
-// is still armed; otherwise the owner tries for the key, or arms again. A change may be a renewal by the holder, and expiry is told late or
-// never: a timer for the time left belongs to the owner.
+// Arm asks a node how long the key lasts, and to tell when it is changed. wake is called when the
+// node has answered, when it tells of a change, and when it can tell no longer. After each call the
+// owner looks at Left: while that knows the time left, the watch is still armed; otherwise the
+// owner tries for the key, or arms again. A change may be a renewal by the holder, and expiry is
+// told late or never: a timer for the time left belongs to the owner.
 //
 // All methods are safe for concurrent use. None blocks.
 type Watch struct {
@@ -25,16 +26,19 @@ type Watch struct {
 	closed atomic.Bool
 }
 
-// Watch returns a watch of one key, given with its prefix. Nothing is sent before Arm. wake must not block and must not call methods
-// of the Mux that wait: it is called from the goroutines that read from the nodes, from those that flush, and from inside Arm; also
-// more often than there is something new, and several times at once. Close ends the watch.
+// Watch returns a watch of one key, given with its prefix. Nothing is sent before Arm. wake must
+// not block and must not call methods of the Mux that wait: it is called from the goroutines that
+// read from the nodes, from those that flush, and from inside Arm; also more often than there is
+// something new, and several times at once. Close ends the watch.
 func (m *Mux) Watch(key string, wake func()) *Watch {
 	return &Watch{mux: m, key: key, wake: wake}
 }
 
-// Arm asks the node at this place of the configuration for the time the key has left, and to tell of its next change. wake is called when the
-// answer is there, at once where the node is down or the Mux is closed. Arming again asks again, unless an answer is owed
-// already. A change is told once; after that the watch is not armed on that node. It may be armed on several nodes, and Left tells of the last one.
+// Arm asks the node at this place of the configuration for the time the key has left, and to tell
+// of its next change. wake is called when the answer is there, at once where the node is down or
+// the Mux is closed. Arming again asks again, unless an answer is owed already. A change is told
+// once; after that the watch is not armed on that node. It may be armed on several nodes, and Left
+// tells of the last one.
 func (w *Watch) Arm(node int) {
 	n := w.mux.nodes[node]
 	w.node.Store(int32(node) + 1)
@@ -51,9 +55,10 @@ func (w *Watch) Arm(node int) {
 	w.call()
 }
 
-// Left returns how long the key lasts on the node of the last Arm: 0 where it is not there, or has run out since; Forever where
-// it does not end by itself. It is not known before the answer, where there was none, and when the watch is not armed any
-// more: because the node told of a change, its connection was lost, or the watch or the Mux was closed.
+// Left returns how long the key lasts on the node of the last Arm: 0 where it is not there, or has
+// run out since; Forever where it does not end by itself. It is not known before the answer, where
+// there was none, and when the watch is not armed any more: because the node told of a change, its
+// connection was lost, or the watch or the Mux was closed.
 func (w *Watch) Left() (d time.Duration, known bool) {
 	r := w.remains()
 	switch {
@@ -65,11 +70,13 @@ func (w *Watch) Left() (d time.Duration, known bool) {
 	return max(0, time.Until(r.until)), true
 }
 
-// Told reports whether the node of the last Arm will tell of a change of the key. Where it is false and Left is known, the node
-// does not support that or does not permit it, and the owner has to ask again from time to time.
+// Told reports whether the node of the last Arm will tell of a change of the key. Where it is false
+// and Left is known, the node does not support that or does not permit it, and the owner has to ask
+// again from time to time.
 func (w *Watch) Told() bool { return w.remains().told }
 
-// Armed reports whether an answer is to come, or Left is known. When it is not so any more, the key may have been changed.
+// Armed reports whether an answer is to come, or Left is known. When it is not so any more, the key
+// may have been changed.
 func (w *Watch) Armed() bool {
 	node := w.node.Load()
 	return node != 0 && w.mux.nodes[node-1].watches.listed(w)
@@ -84,8 +91,8 @@ func (w *Watch) remains() remains {
 	return w.mux.nodes[node-1].watches.remains(w)
 }
 
-// Close ends the watch on all nodes. A call of wake that is under way may end after it, and no other comes. Closing again
-// does nothing.
+// Close ends the watch on all nodes. A call of wake that is under way may end after it, and no
+// other comes. Closing again does nothing.
 func (w *Watch) Close() {
 	if w.closed.Swap(true) || w.node.Load() == 0 {
 		return

@@ -63,17 +63,24 @@ func do(t *testing.T, nodes *lockpipetest.Nodes, args ...string) {
 	require.NoError(t, err)
 }
 
-// The goal: the answer is the time left, and a deletion or a renewal by another client is told once, until the watch is armed again.
+// The goal: the answer is the time left, and a deletion or a renewal by another client is told
+// once, until the watch is armed again.
 func TestAWatchIsToldOfChanges(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
-	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff }) // which would not let the flushed node vote
+	// Which would not let the flushed node vote.
+	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff })
 	up(t, m)
 	w := watching(m, "k")
 	defer w.Close()
 	left, known := w.arm(t, 0)
 	require.True(t, known && left == 0, "the key is missing")
 	require.True(t, w.Told())
-	for _, change := range [][]string{{"SET", "k", "v"}, {"DEL", "k"}, {"PEXPIRE", "k", "90000"}, {"FLUSHALL"}} {
+	for _, change := range [][]string{
+		{"SET", "k", "v"},
+		{"DEL", "k"},
+		{"PEXPIRE", "k", "90000"},
+		{"FLUSHALL"},
+	} {
 		do(t, nodes, change...)
 		w.await(t)
 		_, known = w.Left()
@@ -114,19 +121,28 @@ func TestALostConnectionWakesAndAWatchIsArmedAgain(t *testing.T) {
 	do(t, nodes, "SET", "k", "v", "PX", "60000")
 	w := watching(m, "k")
 	for range 3 {
-		require.Eventually(t, func() bool { _, known := w.arm(t, 0); return known && len(w.woken) == 0 }, patient, time.Millisecond)
+		require.Eventually(t, func() bool {
+			_, known := w.arm(t, 0)
+			return known &&
+				len(w.woken) == 0
+		}, patient, time.Millisecond)
 		do(t, nodes, "CLIENT", "KILL", "TYPE", "normal")
 		w.await(t)
 		_, known := w.Left()
 		require.False(t, known)
 		up(t, m)
 	}
-	require.Eventually(t, func() bool { _, known := w.arm(t, 0); return known && len(w.woken) == 0 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool {
+		_, known := w.arm(t, 0)
+		return known &&
+			len(w.woken) == 0
+	}, patient, time.Millisecond)
 	do(t, nodes, "DEL", "k")
 	w.await(t)
 }
 
-// The goal: a server without tracking, or that does not permit it, serves locks all the same, and tells the time left.
+// The goal: a server without tracking, or that does not permit it, serves locks all the same, and
+// tells the time left.
 func TestServersWithoutTrackingTellTheTimeLeft(t *testing.T) {
 	check := func(t *testing.T, urls []string) {
 		m := start(t, urls, nil)
@@ -176,7 +192,8 @@ func TestManyWatchesUseFewFlushes(t *testing.T) {
 	})
 }
 
-// The goal: what the node tells before its answer is read is not lost, and the answer that comes late does not hide it.
+// The goal: what the node tells before its answer is read is not lost, and the answer that comes
+// late does not hide it.
 func TestAChangeBeforeTheAnswerIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -207,7 +224,8 @@ func TestAChangeBeforeTheAnswerIsNotLost(t *testing.T) {
 	})
 }
 
-// The goal: on a node that is down, and after Close, arming is harmless and told at once. Close leaves nothing.
+// The goal: on a node that is down, and after Close, arming is harmless and told at once. Close
+// leaves nothing.
 func TestArmingWhereNothingCanBeSentIsToldAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
@@ -261,11 +279,15 @@ func TestAClosedWatchLeavesNothing(t *testing.T) {
 	})
 }
 
-// The goal: Close ends with watches armed, being armed, and on a frozen node, and leaves no goroutine.
+// The goal: Close ends with watches armed, being armed, and on a frozen node, and leaves no
+// goroutine.
 func TestCloseEndsWatches(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 2)
 	before := runtime.NumGoroutine()
-	m, err := New(Config{Nodes: nodes.URLs(), NodeTimeout: time.Second, TTL: time.Minute, MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler)})
+	m, err := New(Config{
+		Nodes: nodes.URLs(), NodeTimeout: time.Second, TTL: time.Minute,
+		MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler),
+	})
 	require.NoError(t, err)
 	up(t, m)
 	armed := watching(m, "a")

@@ -7,8 +7,9 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 )
 
-// arm is one watch on one node. It is listed before anything is sent, because the node may tell of the key before it is
-// known to have answered. It is listed once: what was struck off stays off, and the next Arm makes a new one.
+// arm is one watch on one node. It is listed before anything is sent, because the node may tell of
+// the key before it is known to have answered. It is listed once: what was struck off stays off,
+// and the next Arm makes a new one.
 type arm struct {
 	watch *Watch
 	call  batch.Call[*arm]
@@ -43,7 +44,8 @@ func (s *watches) find(w *Watch) *arm {
 	return a
 }
 
-// list notes that the watch is being armed. owed: an answer is to come already. nil: it can't be armed any more.
+// list notes that the watch is being armed. owed: an answer is to come already. nil: it can't be
+// armed any more.
 func (s *watches) list(w *Watch) (a *arm, owed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +82,8 @@ func (s *watches) listed(w *Watch) bool {
 	return s.find(w) != nil
 }
 
-// answered takes the node's answer. It reports whether the watch is to be told: not where it was struck off before, since then it
-// has been told already.
+// answered takes the node's answer. It reports whether the watch is to be told: not where it was
+// struck off before, since then it has been told already.
 func (s *watches) answered(a *arm, r remains) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

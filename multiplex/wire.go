@@ -7,19 +7,22 @@ import (
 	"sync/atomic"
 )
 
-// checkedConn stands between a server and rueidis, which trusts what it reads: a reply that no command asked for and a negative length
-// end the process, in a goroutine that nobody else can recover, and other lengths are allocated before anything came. Here a server
-// that sends such a thing loses its connection instead. What it sends is followed value by value, and nothing reaches rueidis
-// that would make it more than an ordinary reply.
+// checkedConn stands between a server and rueidis, which trusts what it reads: a reply that no
+// command asked for and a negative length end the process, in a goroutine that nobody else can
+// recover, and other lengths are allocated before anything came. Here a server that sends such a
+// thing loses its connection instead. What it sends is followed value by value, and nothing reaches
+// rueidis that would make it more than an ordinary reply.
 //
 // After the first fault every Read fails. One goroutine may read and one may write at a time.
 type checkedConn struct {
 	net.Conn
-	written commands     // the writer's
-	sent    atomic.Int64 // whole commands, counted before their last byte is on its way, so that no reply can come first
-	read    replies      // the reader's
-	fault   error        // the reader's
-	ticket  *ticket      // is told of the fault
+	written commands // the writer's
+	// Whole commands, counted before their last byte is on its way, so that no reply can come
+	// first.
+	sent   atomic.Int64
+	read   replies // the reader's
+	fault  error   // the reader's
+	ticket *ticket // is told of the fault
 }
 
 func newCheckedConn(conn net.Conn, t *ticket) *checkedConn {
@@ -28,7 +31,8 @@ func newCheckedConn(conn net.Conn, t *ticket) *checkedConn {
 	return c
 }
 
-// errCommand is the error of what can't be followed on its way out. rueidis sends nothing of the kind.
+// errCommand is the error of what can't be followed on its way out. rueidis sends nothing of the
+// kind.
 var errCommand = errors.New("a command that is not an array of strings")
 
 // Write counts the commands in p and sends it.
@@ -44,8 +48,8 @@ func (c *checkedConn) Write(p []byte) (int, error) {
 	return n, ofConn(err)
 }
 
-// ofConn hides an error of a context: some connections that users dial end with one, and it must not look like that of a dial, before which nothing
-// was sent. See failed.
+// ofConn hides an error of a context: some connections that users dial end with one, and it must
+// not look like that of a dial, before which nothing was sent. See failed.
 func ofConn(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return errors.New(err.Error())

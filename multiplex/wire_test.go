@@ -28,8 +28,9 @@ func request(args ...string) string {
 	return b.String()
 }
 
-// canned is a connection whose server says one thing after the first Write, one after the second, and so on, and then ends it. It
-// takes everything. Where there is a deadline to wait for, it has passed.
+// canned is a connection whose server says one thing after the first Write, one after the second,
+// and so on, and then ends it. It takes everything. Where there is a deadline to wait for, it has
+// passed.
 type canned struct {
 	net.Conn
 	says    []string // the reader's
@@ -120,9 +121,13 @@ func TestCommandsAreCountedByTheirLastByte(t *testing.T) {
 	}
 }
 
-// The goal: what can't be followed is not sent, since the count of commands would be wrong from then on.
+// The goal: what can't be followed is not sent, since the count of commands would be wrong from
+// then on.
 func TestACommandThatIsNoArrayIsNotSent(t *testing.T) {
-	for _, bad := range []string{"PING\r\n", "*0\r\n", "*1\r\n*1\r\n", "$1\r\nx\r\n", "*1\r\n$-1\r\n", "*x\r\n", "*1\r\n:1\r\n", "*\r\n"} {
+	for _, bad := range []string{
+		"PING\r\n", "*0\r\n", "*1\r\n*1\r\n", "$1\r\nx\r\n",
+		"*1\r\n$-1\r\n", "*x\r\n", "*1\r\n:1\r\n", "*\r\n",
+	} {
 		c := newCheckedConn(newCanned(), &ticket{})
 		n, err := c.Write([]byte(bad))
 		require.Zero(t, n)
@@ -130,7 +135,8 @@ func TestACommandThatIsNoArrayIsNotSent(t *testing.T) {
 	}
 }
 
-// The goal: what came before a fault is passed on, nothing behind it, and the connection stays dead.
+// The goal: what came before a fault is passed on, nothing behind it, and the connection stays
+// dead.
 func TestAFaultIsForGood(t *testing.T) {
 	ticket := &ticket{}
 	c := newCheckedConn(newCanned("+OK\r\n:1\r\n+OK\r\n"), ticket)
@@ -150,7 +156,8 @@ func TestAFaultIsForGood(t *testing.T) {
 
 // The goal: the check allocates nothing.
 func TestTheCheckAllocatesNothing(t *testing.T) {
-	c := newCheckedConn(&silent{reply: ":128\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n"}, &ticket{})
+	c := newCheckedConn(&silent{reply: ":128\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n"},
+		&ticket{})
 	flush, in := []byte(typicalFlush()), make([]byte, 1000)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		if _, err := c.Write(flush); err != nil {
@@ -184,7 +191,8 @@ func (s *silent) Write(p []byte) (int, error) { return len(p), nil }
 func (s *silent) Read(p []byte) (int, error)  { return copy(p, s.reply), nil }
 
 func BenchmarkCheckedConn(b *testing.B) {
-	for name, flush := range map[string]string{"128sets": typicalFlush(), "one": request("SET", "lock:customer:1", strings.Repeat("t", 27), "NX", "PX", "10000")} {
+	for name, flush := range map[string]string{"128sets": typicalFlush(), "one": request("SET",
+		"lock:customer:1", strings.Repeat("t", 27), "NX", "PX", "10000")} {
 		b.Run(name, func(b *testing.B) {
 			c := newCheckedConn(&silent{reply: ":128\r\n"}, &ticket{})
 			p, in := []byte(flush), make([]byte, 1<<12)
@@ -202,8 +210,9 @@ func BenchmarkCheckedConn(b *testing.B) {
 	}
 }
 
-// FuzzANodeSurvives lets a real rueidis, and what reads the replies behind it, have what passes the check: in the handshake, in answer
-// to a flush of every kind of attempt, and to watches. A panic in rueidis' goroutines ends the process, and so the fuzzing.
+// FuzzANodeSurvives lets a real rueidis, and what reads the replies behind it, have what passes the
+// check: in the handshake, in answer to a flush of every kind of attempt, and to watches. A panic
+// in rueidis' goroutines ends the process, and so the fuzzing.
 func FuzzANodeSurvives(f *testing.F) {
 	// Two releases, two extensions, a SET and a script, of which one key is held by another.
 	const quiet = ":1\r\n:3\r\n:1\r\n*3\r\n:0\r\n:1\r\n:2\r\n$-1\r\n*3\r\n:0\r\n:1\r\n:3\r\n"
@@ -232,7 +241,9 @@ func FuzzANodeSurvives(f *testing.F) {
 		l.state.Store(valid)
 		n.line.Store(l)
 		var dialled atomic.Bool
-		e.option.DialCtxFn = func(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		e.option.DialCtxFn = func(ctx context.Context, _ string, _ *net.Dialer,
+			_ *tls.Config,
+		) (net.Conn, error) {
 			if ctx.Value(ticketKey{}) == nil || dialled.Swap(true) {
 				return nil, errGate
 			}
@@ -242,16 +253,21 @@ func FuzzANodeSurvives(f *testing.F) {
 		n.client, _ = rueidis.NewClient(e.option)
 		require.NotNil(t, n.client)
 		defer n.client.Close()
-		n.client.Do(context.WithValue(t.Context(), ticketKey{}, &ticket{}), n.client.B().Ping().Build())
+		n.client.Do(context.WithValue(t.Context(), ticketKey{}, &ticket{}),
+			n.client.B().Ping().Build())
 
 		if watched {
-			n.watchExchange([]*arm{{watch: m.Watch("k", func() {})}, {watch: m.Watch("l", func() {})}}, make([]remains, 2))
+			n.watchExchange([]*arm{
+				{watch: m.Watch("k", func() {})},
+				{watch: m.Watch("l", func() {})},
+			}, make([]remains, 2))
 			return
 		}
 		attempts := []*Attempt{}
 		for _, c := range []*Claim{claim("k", "t"), trio()} {
 			for _, k := range []kind{release, extend, acquire} {
-				attempts = append(attempts, m.newAttempt(c, k, time.Minute, time.Minute, time.Minute))
+				attempts = append(attempts, m.newAttempt(c, k, time.Minute, time.Minute,
+					time.Minute))
 			}
 		}
 		answers := make([]answer, len(attempts))

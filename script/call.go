@@ -2,8 +2,9 @@ package script
 
 import "strconv"
 
-// MaxKeys is the most keys that one call of a script names. A script blocks its server while it runs: 250 keys are
-// about a quarter of a millisecond. It also keeps unpack far below the least that any server allows.
+// MaxKeys is the most keys that one call of a script names. A script blocks its server while it
+// runs: 250 keys are about a quarter of a millisecond. It also keeps unpack far below the least
+// that any server allows.
 const MaxKeys = 250
 
 // Set is one lease's keys, or a part of them, as one node sees them.
@@ -30,7 +31,8 @@ type Call struct {
 	Owners []int
 	// Sizes tells for each set its number of keys.
 	Sizes []int
-	// From tells for each set where its keys begin among its owner's: 0, except in a later part of a large set.
+	// From tells for each set where its keys begin among its owner's: 0, except in a later part of
+	// a large set.
 	From []int
 	// Keys and Args are KEYS and ARGV.
 	Keys, Args []string
@@ -47,8 +49,8 @@ const (
 	forms
 )
 
-// Plan spreads sets over as few calls of one script as MaxKeys allows. It is ready after Reset, which also allows reuse of
-// the memory. It is not safe for concurrent use.
+// Plan spreads sets over as few calls of one script as MaxKeys allows. It is ready after Reset,
+// which also allows reuse of the memory. It is not safe for concurrent use.
 type Plan struct {
 	script *Script
 	calls  []Call
@@ -70,8 +72,9 @@ func (p *Plan) Reset(s *Script) {
 	p.open = [forms]int{}
 }
 
-// Add puts a set into the plan under a number of the caller's. A set of up to Script.MaxSet keys stays in one call, so that
-// the node grants or refuses it as a whole; a larger one is spread over several calls.
+// Add puts a set into the plan under a number of the caller's. A set of up to Script.MaxSet keys
+// stays in one call, so that the node grants or refuses it as a whole; a larger one is spread over
+// several calls.
 func (p *Plan) Add(owner int, s Set) {
 	from, keys, most := 0, s.Keys, p.script.MaxSet()
 	for ; len(keys)-from > most; from += most {
@@ -82,7 +85,8 @@ func (p *Plan) Add(owner int, s Set) {
 	p.add(owner, from, s)
 }
 
-// Calls returns the calls; sets of one form are in the order in which they were added. They are valid until the next Reset.
+// Calls returns the calls; sets of one form are in the order in which they were added. They are
+// valid until the next Reset.
 func (p *Plan) Calls() []Call { return p.calls[:p.used] }
 
 // Script returns the script that the plan is for.
@@ -152,7 +156,8 @@ func (c *Call) Split() []Call {
 		n *= c.script.perKey()
 		calls[i] = Call{
 			Owners: c.Owners[i : i+1], Sizes: c.Sizes[i : i+1], From: c.From[i : i+1],
-			Keys: c.Keys[first : first+n], Args: append(head, rest[i*stride:(i+1)*stride]...), script: c.script,
+			Keys: c.Keys[first : first+n], Args: append(head, rest[i*stride:(i+1)*stride]...),
+			script: c.script,
 		}
 		first += n
 	}

@@ -6,22 +6,24 @@ import "fmt"
 type Refusal struct {
 	// Set is the set's place in its call, from 0.
 	Set int
-	// Key is the place in the set of a key that another token holds, from 0; Refilled where Extend found keys missing
-	// and none of another's.
+	// Key is the place in the set of a key that another token holds, from 0; Refilled where Extend
+	// found keys missing and none of another's.
 	Key int
-	// Seen is the highest number of the set's companions, where AcquireFenced found none of the keys held but this number not below the
-	// fence; else 0. Key means nothing then.
+	// Seen is the highest number of the set's companions, where AcquireFenced found none of the
+	// keys held but this number not below the fence; else 0. Key means nothing then.
 	Seen int64
 }
 
 // MaxFence is the highest fence: up to it the numbers of Lua count in ones.
 const MaxFence = 1<<53 - 1
 
-// Refilled is the Refusal.Key of a set that Extend set again: it is ours on that node now, but it does not count.
+// Refilled is the Refusal.Key of a set that Extend set again: it is ours on that node now, but it
+// does not count.
 const Refilled = -1
 
-// DecodeCount checks the reply of Acquire or Extend to a call of that many sets, where the reply was a number: then all
-// of them were granted. Any other number is an error, and the outcome of the whole call is unknown.
+// DecodeCount checks the reply of Acquire or Extend to a call of that many sets, where the reply
+// was a number: then all of them were granted. Any other number is an error, and the outcome of the
+// whole call is unknown.
 func DecodeCount(reply int64, sets int) error {
 	if reply != int64(sets) {
 		return fmt.Errorf("script granted %d sets of %d without naming the rest", reply, sets)
@@ -29,8 +31,9 @@ func DecodeCount(reply int64, sets int) error {
 	return nil
 }
 
-// DecodeList reads the reply of Acquire, AcquireFenced or Extend to the call c, where the reply was a list, and appends the sets that
-// were refused to refusals; the others were granted. An error means that the outcome of the whole call is unknown.
+// DecodeList reads the reply of Acquire, AcquireFenced or Extend to the call c, where the reply was
+// a list, and appends the sets that were refused to refusals; the others were granted. An error
+// means that the outcome of the whole call is unknown.
 func DecodeList(refusals []Refusal, reply []int64, c *Call) ([]Refusal, error) {
 	sets := len(c.Owners)
 	if len(reply)%2 == 0 || int(reply[0])+len(reply)/2 != sets {

@@ -1,8 +1,9 @@
-// Package script holds the Lua scripts that run on the masters and the Go half of each one's contract: the order of
-// KEYS and ARGV, and the meaning of the reply. The Lua files are the other half; each begins with the same contract.
+// Package script holds the Lua scripts that run on the masters and the Go half of each one's
+// contract: the order of KEYS and ARGV, and the meaning of the reply. The Lua files are the other
+// half; each begins with the same contract.
 //
-// The scripts run on Redis 6.2 and later, Valkey and miniredis: no shebang, no bit, struct or cmsgpack, every key that
-// is touched is in KEYS, and nothing depends on the text of an error.
+// The scripts run on Redis 6.2 and later, Valkey and miniredis: no shebang, no bit, struct or
+// cmsgpack, every key that is touched is in KEYS, and nothing depends on the text of an error.
 package script
 
 import (
@@ -45,14 +46,15 @@ var releaseSource string
 var (
 	// Acquire takes sets of keys, each as a whole or not at all.
 	Acquire = load("acquire", acquireSource)
-	// Extend moves the end of sets of keys that still hold their tokens, and sets missing keys again.
+	// Extend moves the end of sets of keys that still hold their tokens, and sets missing keys
+	// again.
 	Extend = load("extend", extendSource)
 	// Release deletes the keys that still hold their tokens.
 	Release = load("release", releaseSource)
 	// AcquireFenced is Acquire of sets with a Fence.
 	AcquireFenced = load("acquire_fenced", acquireFencedSource)
-	// Raise lets the companions of sets have at least the numbers of their fences. The sets have companions as their Keys, and the number as
-	// their Token.
+	// Raise lets the companions of sets have at least the numbers of their fences. The sets have
+	// companions as their Keys, and the number as their Token.
 	Raise = load("raise", raiseSource)
 	// Admit writes the marker of the restart guard, if it is what was seen. It takes no sets.
 	Admit = load("admit", admitSource)
@@ -61,7 +63,12 @@ var (
 )
 
 // All lists every script, for loading them at once.
-func All() []*Script { return []*Script{Acquire, Extend, Release, AcquireFenced, Raise, Admit, Renew} }
+func All() []*Script {
+	return []*Script{
+		Acquire, Extend, Release, AcquireFenced, Raise, Admit,
+		Renew,
+	}
+}
 
 // MaxSet is the most keys of a set that one call takes.
 func (s *Script) MaxSet() int { return MaxKeys / s.perKey() }

@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// onBoth runs a test on a real server and on an in-process one, because the scripts must do the same on both.
+// onBoth runs a test on a real server and on an in-process one, because the scripts must do the
+// same on both.
 func onBoth(t *testing.T, test func(t *testing.T, n *lockpipetest.Nodes)) {
 	t.Run("redis-server", func(t *testing.T) { test(t, lockpipetest.StartRealT(t, 1)) })
 	t.Run("in-process", func(t *testing.T) {
@@ -41,7 +42,9 @@ func plan(s *script.Script, sets ...script.Set) []script.Call {
 }
 
 // run makes the calls and returns the refusals by owner: the place of the key, or script.Refilled.
-func run(t *testing.T, n *lockpipetest.Nodes, s *script.Script, sets ...script.Set) (refused map[int]int, changed int64) {
+func run(t *testing.T, n *lockpipetest.Nodes, s *script.Script,
+	sets ...script.Set,
+) (refused map[int]int, changed int64) {
 	t.Helper()
 	refused = map[int]int{}
 	for _, c := range plan(s, sets...) {
@@ -78,10 +81,14 @@ func TestAcquireTakesEachSetAsAWhole(t *testing.T) {
 		do(t, n, "SET", "held", "other")
 		do(t, n, "LPUSH", "list", "x")
 		refused, _ := run(t, n, script.Acquire,
-			set("t0", "a"), set("t1", "b", "c", "d"), set("t2", "held"), set("t3", "e", "f", "held"), set("t4", "list"), set("t5", "g", "list"),
+			set("t0", "a"), set("t1", "b", "c", "d"), set("t2", "held"), set("t3", "e", "f",
+				"held"), set("t4", "list"), set("t5", "g", "list"),
 			set("t6", "a"), set("t7", "h", "c"), set("t8", "i"))
 		require.Equal(t, map[int]int{2: 0, 3: 2, 4: 0, 5: 1, 6: 0, 7: 1}, refused)
-		for key, want := range map[string]any{"a": "t0", "b": "t1", "c": "t1", "d": "t1", "held": "other", "e": nil, "f": nil, "g": nil, "h": nil, "i": "t8"} {
+		for key, want := range map[string]any{
+			"a": "t0", "b": "t1", "c": "t1", "d": "t1",
+			"held": "other", "e": nil, "f": nil, "g": nil, "h": nil, "i": "t8",
+		} {
 			require.Equal(t, want, do(t, n, "GET", key), key)
 		}
 		for _, key := range []string{"a", "b", "d", "i"} {
@@ -95,25 +102,34 @@ func TestReleaseDeletesOnlyItsToken(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		do(t, n, "MSET", "a", "t0", "b", "t1", "c", "other", "d", "t1")
 		do(t, n, "LPUSH", "list", "t2")
-		_, deleted := run(t, n, script.Release, set("t0", "a"), set("t1", "b", "c", "d"), set("t2", "list", "missing"))
+		_, deleted := run(t, n, script.Release, set("t0", "a"), set("t1", "b", "c", "d"),
+			set("t2", "list", "missing"))
 		require.Equal(t, int64(3), deleted)
 		require.Equal(t, []any{nil, nil, "other", nil}, do(t, n, "MGET", "a", "b", "c", "d"))
 		require.Equal(t, int64(1), do(t, n, "LLEN", "list"))
 	})
 }
 
-// The goal: extension moves the end of whole sets, refills missing keys without counting them, and leaves sets alone in
-// which another's key stands.
+// The goal: extension moves the end of whole sets, refills missing keys without counting them, and
+// leaves sets alone in which another's key stands.
 func TestExtendGrantsRefillsOrLeavesAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		for key, token := range map[string]string{"a": "t0", "b": "t1", "c": "t1", "e": "t2", "g": "t3", "h": "other"} {
+		for key, token := range map[string]string{
+			"a": "t0", "b": "t1", "c": "t1", "e": "t2",
+			"g": "t3", "h": "other",
+		} {
 			do(t, n, "SET", key, token, "PX", "5000")
 		}
 		do(t, n, "LPUSH", "list", "t5")
 		refused, _ := run(t, n, script.Extend,
-			set("t0", "a"), set("t1", "b", "c"), set("t2", "d", "e"), set("t3", "f", "g", "h"), set("t4", "i"), set("t5", "list"), set("t6", "i"))
-		require.Equal(t, map[int]int{2: script.Refilled, 3: 2, 4: script.Refilled, 5: 0, 6: script.Refilled}, refused)
-		require.Equal(t, []any{"t2", "t2", nil, "t3", "other", "t4"}, do(t, n, "MGET", "d", "e", "f", "g", "h", "i"))
+			set("t0", "a"), set("t1", "b", "c"), set("t2", "d", "e"), set("t3", "f", "g", "h"),
+			set("t4", "i"), set("t5", "list"), set("t6", "i"))
+		require.Equal(t, map[int]int{
+			2: script.Refilled, 3: 2, 4: script.Refilled, 5: 0,
+			6: script.Refilled,
+		}, refused)
+		require.Equal(t, []any{"t2", "t2", nil, "t3", "other", "t4"}, do(t, n, "MGET", "d", "e",
+			"f", "g", "h", "i"))
 		for _, key := range []string{"a", "b", "c", "d", "e", "i"} {
 			require.Greater(t, do(t, n, "PTTL", key), int64(30000), key)
 		}
@@ -123,7 +139,8 @@ func TestExtendGrantsRefillsOrLeavesAlone(t *testing.T) {
 	})
 }
 
-// The goal: sets of one key, of many keys and of other TTLs go through one plan, and a call that is split does the same.
+// The goal: sets of one key, of many keys and of other TTLs go through one plan, and a call that is
+// split does the same.
 func TestMixedSetsFindTheirForms(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		do(t, n, "SET", "c", "other")
@@ -150,7 +167,10 @@ func TestMixedSetsFindTheirForms(t *testing.T) {
 		require.Equal(t, map[int]int{2: 0, 6: 1}, refused)
 		for _, c := range plan(script.Release, sets...) {
 			for _, part := range c.Split() {
-				args := append([]string{"EVAL", script.Release.Source, strconv.Itoa(len(part.Keys))}, part.Keys...)
+				args := append([]string{
+					"EVAL", script.Release.Source,
+					strconv.Itoa(len(part.Keys)),
+				}, part.Keys...)
 				want := int64(len(part.Keys))
 				if owner := part.Owners[0]; owner == 2 || owner == 6 {
 					want = 0
@@ -166,14 +186,18 @@ func TestMixedSetsFindTheirForms(t *testing.T) {
 func TestExtendMayShorten(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		do(t, n, "SET", "a", "t", "PX", "60000")
-		refused, _ := run(t, n, script.Extend, script.Set{Keys: []string{"a"}, Token: "t", TTL: "5000"})
+		refused, _ := run(t, n, script.Extend, script.Set{
+			Keys: []string{"a"}, Token: "t",
+			TTL: "5000",
+		})
 		require.Empty(t, refused)
 		require.Equal(t, "t", do(t, n, "GET", "a"))
 		require.LessOrEqual(t, do(t, n, "PTTL", "a"), int64(5000))
 	})
 }
 
-// The goal: when memory is full, a lease that can't be refilled does not cost another lease its extension.
+// The goal: when memory is full, a lease that can't be refilled does not cost another lease its
+// extension.
 func TestARefillThatFailsCostsNobodyElse(t *testing.T) {
 	n := lockpipetest.StartRealT(t, 1)
 	do(t, n, "SET", "mine", "t1", "PX", "5000")
@@ -183,13 +207,15 @@ func TestARefillThatFailsCostsNobodyElse(t *testing.T) {
 	require.Greater(t, do(t, n, "PTTL", "mine"), int64(30000))
 }
 
-// The goal: large sets are spread over calls of at most MaxKeys keys, small ones are never torn, and places add up.
+// The goal: large sets are spread over calls of at most MaxKeys keys, small ones are never torn,
+// and places add up.
 func TestCallsAreBoundedAndSmallSetsStayWhole(t *testing.T) {
 	keys := make([]string, 2*script.MaxKeys+10)
 	for i := range keys {
 		keys[i] = "k" + strconv.Itoa(i)
 	}
-	calls := plan(script.Acquire, set("a", keys[:script.MaxKeys-1]...), set("b", "x", "y"), set("c", keys...), set("d", "z"))
+	calls := plan(script.Acquire, set("a", keys[:script.MaxKeys-1]...), set("b", "x", "y"),
+		set("c", keys...), set("d", "z"))
 	var got []string
 	for _, c := range calls {
 		require.LessOrEqual(t, len(c.Keys), script.MaxKeys)
@@ -198,7 +224,10 @@ func TestCallsAreBoundedAndSmallSetsStayWhole(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d:%d from %d", owner, c.Sizes[i], c.From[i]))
 		}
 	}
-	require.ElementsMatch(t, []string{"0:249 from 0", "1:2 from 0", "2:250 from 0", "2:250 from 250", "2:10 from 500", "3:1 from 0"}, got)
+	require.ElementsMatch(t, []string{
+		"0:249 from 0", "1:2 from 0", "2:250 from 0",
+		"2:250 from 250", "2:10 from 500", "3:1 from 0",
+	}, got)
 	for _, c := range calls {
 		total := 0
 		for _, part := range c.Split() {
@@ -235,7 +264,21 @@ func TestRepliesThatDoNotAddUpAreErrors(t *testing.T) {
 	for _, n := range []int64{-1, 0, 1, 3} {
 		require.Error(t, script.DecodeCount(n, 2), n)
 	}
-	for _, list := range [][]int64{nil, {}, {2}, {1}, {1, 2}, {1, 0, 1}, {1, 3, 1}, {1, 1, 3}, {1, 1, -1}, {0, 1, 1}, {0, 2, 1, 1, 1}, {0, 1, 1, 1, 1}, {0, 1, 1, 2, 1, 2, 1}} {
+	for _, list := range [][]int64{
+		nil,
+		{},
+		{2},
+		{1},
+		{1, 2},
+		{1, 0, 1},
+		{1, 3, 1},
+		{1, 1, 3},
+		{1, 1, -1},
+		{0, 1, 1},
+		{0, 2, 1, 1, 1},
+		{0, 1, 1, 1, 1},
+		{0, 1, 1, 2, 1, 2, 1},
+	} {
 		refusals, err := script.DecodeList(nil, list, &c)
 		if fmt.Sprint(list) == "[2]" {
 			require.NoError(t, err)

@@ -9,7 +9,8 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// caller is one goroutine of a process that takes leases, one call after the other, as its random numbers say.
+// caller is one goroutine of a process that takes leases, one call after the other, as its random
+// numbers say.
 type caller struct {
 	process *process
 	run     *run
@@ -59,7 +60,8 @@ func (c *caller) turn() {
 	client, ttl := c.process.current(), c.run.plan.ttl(c.rng)
 	opts := []lockpipe.Option{lockpipe.WithTTL(ttl)}
 	if c.chance(20) {
-		opts = append(opts, lockpipe.WithRetryDelay(0, time.Millisecond+around(c.rng, 10*time.Millisecond)))
+		opts = append(opts, lockpipe.WithRetryDelay(0, time.Millisecond+around(c.rng,
+			10*time.Millisecond)))
 	}
 	if c.chance(20) {
 		opts = append(opts, lockpipe.WithMaxAttempts(1+c.rng.IntN(5)))
@@ -95,7 +97,9 @@ func (c *caller) turn() {
 }
 
 // each takes several leases, holds them together, and releases them together.
-func (c *caller) each(ctx context.Context, client *lockpipe.Client, auto bool, opts []lockpipe.Option) {
+func (c *caller) each(ctx context.Context, client *lockpipe.Client, auto bool,
+	opts []lockpipe.Option,
+) {
 	called := time.Now()
 	var holds []*hold
 	seen := map[*lockpipe.Lease]bool{}
@@ -127,7 +131,8 @@ func (c *caller) each(ctx context.Context, client *lockpipe.Client, auto bool, o
 	}
 }
 
-// acquired notes the outcome of an acquiring call, and begins a hold where it has a lease that has none yet.
+// acquired notes the outcome of an acquiring call, and begins a hold where it has a lease that has
+// none yet.
 func (c *caller) acquired(l *lockpipe.Lease, err error, called time.Time, auto bool) *hold {
 	if (l == nil) == (err == nil) {
 		c.run.history.violation("%s: a call returned lease %v and error %v", c.name, l, err)
@@ -137,9 +142,11 @@ func (c *caller) acquired(l *lockpipe.Lease, err error, called time.Time, auto b
 		return nil
 	}
 	if (l.Fence() > 0) != c.fenced {
-		c.run.history.violation("%s: asked for a fence: %v, and has %d", c.name, c.fenced, l.Fence())
+		c.run.history.violation("%s: asked for a fence: %v, and has %d", c.name, c.fenced,
+			l.Fence())
 	}
-	if l.Err() != nil { // over already: the call went on for other keys, or the client was closed meanwhile
+	if l.Err() != nil {
+		// Over already: the call went on for other keys, or the client was closed meanwhile.
 		_ = l.Release(context.Background())
 		return nil
 	}
@@ -170,7 +177,8 @@ func (c *caller) hold(h *hold) {
 
 // insist tries for a long extension after one that was not confirmed.
 func (c *caller) insist(h *hold) {
-	for tries := c.rng.IntN(6); tries > 0 && h.lease.Err() == nil && !c.extend(h, c.run.plan.maxTTL); tries-- {
+	for tries := c.rng.IntN(6); tries > 0 && h.lease.Err() == nil &&
+		!c.extend(h, c.run.plan.maxTTL); tries-- {
 		time.Sleep(around(c.rng, 100*time.Millisecond))
 	}
 	if c.run.plan.broken > 0 { // what was sent on the broken connections arrives
@@ -216,7 +224,8 @@ func (c *caller) release(h *hold) {
 	h.freed(time.Now())
 	c.process.react(c.rng)
 	if err == nil && h.lease.Release(ctx) != nil {
-		c.run.history.violation("%s: a second release of %v fails after the first did not", c.name, h.keys)
+		c.run.history.violation("%s: a second release of %v fails after the first did not", c.name,
+			h.keys)
 	}
 }
 

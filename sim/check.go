@@ -8,14 +8,20 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// disjoint finds holds of one key that overlap in true time. When one ends at the instant at which the other begins, they do not.
+// disjoint finds holds of one key that overlap in true time. When one ends at the instant at which
+// the other begins, they do not.
 func (h *history) disjoint() {
 	for key, holds := range h.byKey() {
-		slices.SortFunc(holds, func(a, b *hold) int { return cmp.Or(a.from.Compare(b.from), a.end.Compare(b.end)) })
+		slices.SortFunc(holds, func(a, b *hold) int {
+			return cmp.Or(a.from.Compare(b.from),
+				a.end.Compare(b.end))
+		})
 		for i, last := 1, holds[0]; i < len(holds); i++ {
 			if next := holds[i]; last.end.After(next.from) {
-				h.violation("%s and %s both hold %s: since %v, since %v, for %v together", last.who, next.who, key,
-					last.from.Sub(h.start), next.from.Sub(h.start), min(last.end.Sub(next.from), next.end.Sub(next.from)))
+				h.violation("%s and %s both hold %s: since %v, since %v, for %v together", last.who,
+					next.who, key,
+					last.from.Sub(h.start), next.from.Sub(h.start), min(last.end.Sub(next.from),
+						next.end.Sub(next.from)))
 			}
 			if holds[i].end.After(last.end) {
 				last = holds[i]
@@ -24,8 +30,8 @@ func (h *history) disjoint() {
 	}
 }
 
-// unconfirmable finds extensions that were confirmed although another has held the key since the lease was acquired. A
-// hold that was handed over is no later than the one that asked the nodes.
+// unconfirmable finds extensions that were confirmed although another has held the key since the
+// lease was acquired. A hold that was handed over is no later than the one that asked the nodes.
 func (h *history) unconfirmable() {
 	for key, holds := range h.byKey() {
 		asked := map[string]time.Time{} // when the holds of a token began
@@ -42,7 +48,8 @@ func (h *history) unconfirmable() {
 						from = asked[token]
 					}
 					if from.After(mine.from) && from.Before(e.called) {
-						h.violation("%s has an extension of %s confirmed, and %s has held it since %v", mine.who, key, other.who, other.from.Sub(h.start))
+						h.violation("%s has an extension of %s confirmed, and %s has held it "+
+							"since %v", mine.who, key, other.who, other.from.Sub(h.start))
 					}
 				}
 			}
@@ -53,7 +60,10 @@ func (h *history) unconfirmable() {
 // rising finds fences that are not above those of all earlier holds of the key.
 func (h *history) rising() {
 	for key, holds := range h.byKey() {
-		slices.SortFunc(holds, func(a, b *hold) int { return cmp.Or(a.from.Compare(b.from), a.end.Compare(b.end)) })
+		slices.SortFunc(holds, func(a, b *hold) int {
+			return cmp.Or(a.from.Compare(b.from),
+				a.end.Compare(b.end))
+		})
 		highest := &hold{}
 		for _, b := range holds {
 			switch {
@@ -61,7 +71,8 @@ func (h *history) rising() {
 			case b.fence > highest.fence:
 				highest = b
 			default:
-				h.violation("%s has a fence of %d for %s since %v, which is not above the %d that %s had since %v", b.who, b.fence, key,
+				h.violation("%s has a fence of %d for %s since %v, which is not above the %d "+
+					"that %s had since %v", b.who, b.fence, key,
 					b.from.Sub(h.start), highest.fence, highest.who, highest.from.Sub(h.start))
 			}
 		}
@@ -106,7 +117,10 @@ func (h *history) linearizable() {
 	for key, holds := range h.byKey() {
 		var ops []porcupine.Operation
 		add := func(input any, called, returned time.Time) {
-			ops = append(ops, porcupine.Operation{Input: input, Call: int64(called.Sub(h.start)), Return: int64(returned.Sub(h.start))})
+			ops = append(ops, porcupine.Operation{
+				Input: input, Call: int64(called.Sub(h.start)),
+				Return: int64(returned.Sub(h.start)),
+			})
 		}
 		for _, b := range holds {
 			add(acquires{b}, b.called, b.from)

@@ -14,12 +14,16 @@ import (
 // held makes a hold of key from one second to another.
 func held(h *history, who string, from, end float64, extensions ...span) *hold {
 	at := func(s float64) time.Time { return h.start.Add(time.Duration(s * float64(time.Second))) }
-	b := &hold{history: h, who: who, keys: []string{"k"}, called: at(from - 0.5), from: at(from), end: at(end), released: at(end), extension: extensions}
+	b := &hold{
+		history: h, who: who, keys: []string{"k"}, called: at(from - 0.5), from: at(from),
+		end: at(end), released: at(end), extension: extensions,
+	}
 	h.holds = append(h.holds, b)
 	return b
 }
 
-// The goal: what overlaps is found, whichever hold contains the other, and what only touches is not.
+// The goal: what overlaps is found, whichever hold contains the other, and what only touches is
+// not.
 func TestOverlapsAreFound(t *testing.T) {
 	for _, c := range []struct {
 		times [][2]float64
@@ -43,7 +47,8 @@ func TestOverlapsAreFound(t *testing.T) {
 	}
 }
 
-// The goal: a fence is found that is the same as an earlier one or below it, whatever came between and whatever the order of the notes.
+// The goal: a fence is found that is the same as an earlier one or below it, whatever came between
+// and whatever the order of the notes.
 func TestFencesThatDoNotRiseAreFound(t *testing.T) {
 	for _, c := range []struct {
 		fences []int64
@@ -66,7 +71,8 @@ func TestFencesThatDoNotRiseAreFound(t *testing.T) {
 	}
 }
 
-// The goal: an extension is found that was confirmed although another had held the key meanwhile, and one before that is not.
+// The goal: an extension is found that was confirmed although another had held the key meanwhile,
+// and one before that is not.
 func TestAnExtensionAcrossAnothersHoldIsFound(t *testing.T) {
 	h := &history{start: time.Now()}
 	at := func(s int) time.Time { return h.start.Add(time.Duration(s) * time.Second) }

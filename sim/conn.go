@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// conn is the client's end of one connection. One that lost a byte loses all that follows: else replies would answer other commands.
+// conn is the client's end of one connection. One that lost a byte loses all that follows: else
+// replies would answer other commands.
 type conn struct {
 	link     *link
 	up, down *way
@@ -146,8 +147,8 @@ func (c *conn) silence() {
 	c.mute = true
 }
 
-// snap breaks the connection for both. What was under way to the node is lost, or not; then it may take long, where newer connections
-// may overtake it.
+// snap breaks the connection for both. What was under way to the node is lost, or not; then it may
+// take long, where newer connections may overtake it.
 func (c *conn) snap(lost bool) {
 	if plan := c.link.plan; plan.crossed {
 		c.up.held.set(time.Now().Add(plan.lag()))

@@ -14,11 +14,18 @@ type sentinel struct {
 	err  error
 }
 
-// What a call may fail with. ErrInvalid and ErrOverloaded are not among them: a run gives no reason for either.
+// What a call may fail with. ErrInvalid and ErrOverloaded are not among them: a run gives no reason
+// for either.
 var (
 	ended     = []sentinel{{"deadline", context.DeadlineExceeded}, {"canceled", context.Canceled}}
-	acquiring = append(ended, sentinel{"held", lockpipe.ErrHeld}, sentinel{"no quorum", lockpipe.ErrNoQuorum}, sentinel{"closed", lockpipe.ErrClosed})
-	releasing = append(ended, sentinel{"expired", lockpipe.ErrExpired}, sentinel{"lost", lockpipe.ErrLost}, sentinel{"closed", lockpipe.ErrClosed},
+	acquiring = append(ended, sentinel{"held", lockpipe.ErrHeld}, sentinel{
+		"no quorum",
+		lockpipe.ErrNoQuorum,
+	}, sentinel{"closed", lockpipe.ErrClosed})
+	releasing = append(ended, sentinel{"expired", lockpipe.ErrExpired}, sentinel{
+		"lost",
+		lockpipe.ErrLost,
+	}, sentinel{"closed", lockpipe.ErrClosed},
 		sentinel{"no quorum", lockpipe.ErrNoQuorum})
 	extending = append(releasing, sentinel{"released", lockpipe.ErrReleased})
 	closing   = append(ended, sentinel{"no quorum", lockpipe.ErrNoQuorum})

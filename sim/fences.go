@@ -26,7 +26,10 @@ func fencedLots(keys, args []string) (all []fencedLot) {
 			count, _ = strconv.Atoi(rest[0])
 			ttl, rest = rest[1], rest[2:]
 		}
-		l := fencedLot{lot: lot{keys: keys[:count], token: rest[0]}, companions: keys[count : 2*count], first: rest[1], last: rest[2]}
+		l := fencedLot{
+			lot:        lot{keys: keys[:count], token: rest[0]},
+			companions: keys[count : 2*count], first: rest[1], last: rest[2],
+		}
 		l.ttl, _ = strconv.ParseInt(ttl, 10, 64)
 		all = append(all, l)
 		keys = keys[2*count:]
@@ -44,7 +47,8 @@ func (n *node) fence(companion string) (number float64, ok bool) {
 	return number, err == nil && !math.IsNaN(number)
 }
 
-// obstacle is what the reply says of a set that is not granted: the place of a key, or below 0 the highest fence; else 0.
+// obstacle is what the reply says of a set that is not granted: the place of a key, or below 0 the
+// highest fence; else 0.
 func (n *node) obstacle(l fencedLot) int64 {
 	for k, key := range l.keys {
 		if _, ok := n.get(key); ok {

@@ -34,7 +34,8 @@ type note struct {
 	who, what string
 }
 
-// hold is the time from the return of the call that acquired a lease until its holder gave it up or was told that it is over.
+// hold is the time from the return of the call that acquired a lease until its holder gave it up or
+// was told that it is over.
 type hold struct {
 	history *history
 	who     string
@@ -58,7 +59,8 @@ type hold struct {
 type cut struct {
 	end      time.Time // of the lease
 	deadline time.Time // when the holder is told at the latest
-	planned  time.Time // when the lease would have ended without any; an extension that waits may be sent until then
+	// When the lease would have ended without any; an extension that waits may be sent until then.
+	planned time.Time
 }
 
 // span is a call.
@@ -78,13 +80,17 @@ func (h *history) note(who, what string) {
 func (h *history) violation(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.violations = append(h.violations, fmt.Sprintf("at %v: ", time.Since(h.start))+fmt.Sprintf(format, args...))
+	h.violations = append(h.violations, fmt.Sprintf("at %v: ", time.Since(h.start))+
+		fmt.Sprintf(format, args...))
 }
 
 // begin notes that a lease was acquired.
 func (h *history) begin(who string, l *lockpipe.Lease, called time.Time, auto bool) *hold {
 	now := time.Now()
-	b := &hold{history: h, who: who, keys: l.Keys(), lease: l, auto: auto, fence: l.Fence(), called: called, from: now, until: l.Until()}
+	b := &hold{
+		history: h, who: who, keys: l.Keys(), lease: l, auto: auto, fence: l.Fence(),
+		called: called, from: now, until: l.Until(),
+	}
 	slices.Sort(b.keys)
 	h.mu.Lock()
 	b.noticed() // it may have been granted before the last suspension
@@ -95,7 +101,8 @@ func (h *history) begin(who string, l *lockpipe.Lease, called time.Time, auto bo
 	return b
 }
 
-// leaving looks at what a client sends: an extension of a lease that is over gives nodes its keys again that have lost them.
+// leaving looks at what a client sends: an extension of a lease that is over gives nodes its keys
+// again that have lost them.
 func (h *history) leaving(data []byte) {
 	for bytes.Contains(data, []byte(script.Extend.SHA)) {
 		args, size := parse(data)
@@ -113,8 +120,9 @@ func (h *history) leaving(data []byte) {
 	}
 }
 
-// late makes a violation of an extension that is sent now, where the lease of the token has run out before. One that was released goes on,
-// with its token, with whoever it was handed to; and one that was found lost may have been about to be sent within its time: its release follows.
+// late makes a violation of an extension that is sent now, where the lease of the token has run out
+// before. One that was released goes on, with its token, with whoever it was handed to; and one
+// that was found lost may have been about to be sent within its time: its release follows.
 func (h *history) late(token string) {
 	h.mu.Lock()
 	b := h.newest[token]
@@ -147,10 +155,13 @@ func (b *hold) done() {
 			b.who, now.Sub(b.cut.deadline), b.keys, why)
 	}
 	if late && !gave {
-		b.history.violation("%s is told %v late that its lease on %v is over (%v)", b.who, now.Sub(b.until), b.keys, why)
+		b.history.violation("%s is told %v late that its lease on %v is over (%v)", b.who,
+			now.Sub(b.until), b.keys, why)
 	}
-	if !gave && !errors.Is(why, lockpipe.ErrExpired) && !errors.Is(why, lockpipe.ErrLost) && !errors.Is(why, lockpipe.ErrClosed) {
-		b.history.violation("%s: a lease on %v that was not released ends by %v", b.who, b.keys, why)
+	if !gave && !errors.Is(why, lockpipe.ErrExpired) && !errors.Is(why, lockpipe.ErrLost) &&
+		!errors.Is(why, lockpipe.ErrClosed) {
+		b.history.violation("%s: a lease on %v that was not released ends by %v", b.who, b.keys,
+			why)
 	}
 }
 
@@ -166,9 +177,9 @@ func (h *history) open() (holds []*hold) {
 	return holds
 }
 
-// suspended notes that all clients were suspended for d, when left of the lease was left. looks: its
-// holder looks at it now, and believes what it sees. Others are told when the client looks at its
-// clock.
+// suspended notes that all clients were suspended for d, when left of the lease was left. looks:
+// its holder looks at it now, and believes what it sees. Others are told when the client looks at
+// its clock.
 func (b *hold) suspended(left, d time.Duration, looks bool) {
 	over := left <= d
 	if looks {
@@ -245,8 +256,8 @@ func (b *hold) extended(called, returned time.Time, confirmed bool) {
 	}
 }
 
-// noticed sets when the holder is notified at the latest, if the lease ends before the client has to
-// look at its clock again. history.mu is held.
+// noticed sets when the holder is notified at the latest, if the lease ends before the client has
+// to look at its clock again. history.mu is held.
 func (b *hold) noticed() {
 	if notice := b.history.notice; !b.until.IsZero() && b.until.Before(notice) {
 		b.cut = cut{b.until, notice, notice}
@@ -254,10 +265,14 @@ func (b *hold) noticed() {
 	}
 }
 
-// sorted returns the notes in an order that does not depend on the scheduler, where they have the same time.
+// sorted returns the notes in an order that does not depend on the scheduler, where they have the
+// same time.
 func (h *history) sorted() []note {
 	notes := slices.Clone(h.notes)
-	slices.SortStableFunc(notes, func(a, b note) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.who, b.who)) })
+	slices.SortStableFunc(notes, func(a, b note) int {
+		return cmp.Or(cmp.Compare(a.at, b.at),
+			cmp.Compare(a.who, b.who))
+	})
 	return notes
 }
 

@@ -10,8 +10,9 @@ import (
 	"github.com/lockpipe/lockpipe/sim/dice"
 )
 
-// link is all that lies between one client and one node. What its weather does to what is sent depends on the seed, the place and the time
-// alone, so it is the same whatever the order in which goroutines run.
+// link is all that lies between one client and one node. What its weather does to what is sent
+// depends on the seed, the place and the time alone, so it is the same whatever the order in which
+// goroutines run.
 type link struct {
 	seed  uint64 // of this link
 	plan  *Plan
@@ -33,7 +34,10 @@ type link struct {
 }
 
 func newLink(seed uint64, plan *Plan, n *node, paused, frozen *moment) *link {
-	l := &link{seed: seed, plan: plan, node: n, start: time.Now(), sends: func([]byte) {}, paused: paused, frozen: frozen}
+	l := &link{
+		seed: seed, plan: plan, node: n, start: time.Now(), sends: func([]byte) {},
+		paused: paused, frozen: frozen,
+	}
 	l.up, l.down = l.newWay(frozen, 1), l.newWay(paused, 2)
 	return l
 }
@@ -42,7 +46,8 @@ func (l *link) newWay(stopped *moment, number uint64) *way {
 	return &way{stopped: stopped, offset: time.Duration(dice.Mix(l.seed, number) % 1000)}
 }
 
-// latency is how long something that is sent now takes. Those that leave a client while it is stopped leave when it goes on.
+// latency is how long something that is sent now takes. Those that leave a client while it is
+// stopped leave when it goes on.
 func (l *link) latency(number uint64) time.Duration {
 	h := dice.Mix(l.seed, number, uint64(time.Since(l.start)))
 	d := l.plan.latency/4 + time.Duration(h%uint64(l.plan.latency))

@@ -93,8 +93,8 @@ func (w *weather) restore() string {
 	return strings.Join(text, " ")
 }
 
-// demote makes a replica of a node until all clients have seen that, and then a master again. It has
-// the keys of another node then, or what a replica of its own had of it.
+// demote makes a replica of a node until all clients have seen that, and then a master again. It
+// has the keys of another node then, or what a replica of its own had of it.
 func (w *weather) demote() string {
 	r, node := w.run, w.rng.IntN(nodes)
 	n, other := r.nodes[node], r.nodes[(node+1+w.rng.IntN(nodes-1))%nodes]
@@ -136,8 +136,8 @@ func (w *weather) stop() {
 	}
 }
 
-// suspend lets d pass for the nodes and not for the clients, whose clocks stand still. looks says of
-// each holder whether it looks at its lease then.
+// suspend lets d pass for the nodes and not for the clients, whose clocks stand still. looks says
+// of each holder whether it looks at its lease then.
 func (r *run) suspend(d time.Duration, looks func() bool) {
 	now, open := time.Now(), r.history.open()
 	left := make([]time.Duration, len(open))

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutant is one rule that is broken on purpose, in a build where dice.Broken says so. Production code has no place for that.
+// mutant is one rule that is broken on purpose, in a build where dice.Broken says so. Production
+// code has no place for that.
 type mutant struct {
 	name  string
 	rule  string
@@ -26,70 +27,106 @@ var brokenRules = []mutant{
 		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold", from: 21,
 		edit: edit{
 			"keys.go", "\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
-			"\tif dice.Broken(\"token\") {\n\t\traw = [tokenBytes]byte{dice.Number(c)}\n\t}\n\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
+			"\tif dice.Broken(\"token\") {\n\t\traw = " +
+				"[tokenBytes]byte{dice.Number(c)}\n\t}\n\tbase64.RawURLEncoding.Encode(text[:], " +
+				"raw[:])\n",
 		},
 	},
 	{
-		name: "unreleased", rule: "5: an unknown node is not sent the release", finds: "soon after Close", mix: "long",
-		edit: edit{"multiplex/claim.go", "\tcase r.nothing:\n", "\tcase r.nothing || dice.Broken(\"unreleased\") && a.kind == acquire && r.vote == unknown:\n"},
+		name: "unreleased", rule: "5: an unknown node is not sent the release",
+		finds: "soon after Close", mix: "long",
+		edit: edit{
+			"multiplex/claim.go", "\tcase r.nothing:\n",
+			"\tcase r.nothing || dice.Broken(\"unreleased\") && a.kind == acquire && r.vote == " +
+				"unknown:\n",
+		},
 	},
 	{
 		name: "reply", rule: "3: validity counts from the reply", mix: "blind", finds: "both hold",
-		edit: edit{"client.go", "lease.Grant{Sent: a.Sent(), ", "lease.Grant{Sent: map[bool]time.Time{false: a.Sent(), true: time.Now()}[dice.Broken(\"reply\")], "},
+		edit: edit{
+			"client.go", "lease.Grant{Sent: a.Sent(), ",
+			"lease.Grant{Sent: map[bool]time.Time{false: a.Sent(), true: " +
+				"time.Now()}[dice.Broken(\"reply\")], ",
+		},
 	},
 	{
 		name: "drift", rule: "3: drift is forgotten", mix: "blind", finds: "both hold",
 		edit: edit{
-			"lease/validity.go", "func Validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - rounding }",
-			"func Validity(ttl time.Duration) time.Duration {\n\tif dice.Broken(\"drift\") {\n\t\treturn ttl\n\t}\n\treturn ttl - ttl/100 - rounding\n}",
+			"lease/validity.go", "func Validity(ttl time.Duration) time.Duration { return ttl - " +
+				"ttl/100 - rounding }",
+			"func Validity(ttl time.Duration) time.Duration {\n\tif dice.Broken(\"drift\") " +
+				"{\n\t\treturn ttl\n\t}\n\treturn ttl - ttl/100 - rounding\n}",
 		},
 	},
 	{
-		name: "refilled", rule: "8: a refilled node counts", mix: "forgetful,admitting", finds: "confirmed",
+		name: "refilled", rule: "8: a refilled node counts", mix: "forgetful,admitting",
+		finds: "confirmed",
 		edit: edit{
 			"multiplex/reply.go", "\tfor _, r := range refusals {\n",
-			"\tfor _, r := range refusals {\n\t\tif dice.Broken(\"refilled\") && r.Key == script.Refilled {\n\t\t\tcontinue\n\t\t}\n",
+			"\tfor _, r := range refusals {\n\t\tif dice.Broken(\"refilled\") && r.Key == " +
+				"script.Refilled {\n\t\t\tcontinue\n\t\t}\n",
 		},
 	},
 	{
-		name: "missed", rule: "8: a node that was refilled by an extension that failed counts for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 40,
-		edit: edit{"multiplex/claim.go", "\tif r.vote == refused && a.decision != won {\n", "\tif r.vote == refused && a.decision != won && !dice.Broken(\"missed\") {\n"},
+		name: "missed", rule: "8: a node that was refilled by an extension that failed counts " +
+			"for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 40,
+		edit: edit{
+			"multiplex/claim.go", "\tif r.vote == refused && a.decision != won {\n",
+			"\tif r.vote == refused && a.decision != won && !dice.Broken(\"missed\") {\n",
+		},
 	},
 	{
 		name: "quorum", rule: "1: half of the nodes are enough", mix: "blind", finds: "both hold",
 		edit: edit{
 			"multiplex/quorum.go", "func quorum(n int) int { return n/2 + 1 }",
-			"func quorum(n int) int {\n\tif dice.Broken(\"quorum\") {\n\t\treturn n / 2\n\t}\n\treturn n/2 + 1\n}",
+			"func quorum(n int) int {\n\tif dice.Broken(\"quorum\") {\n\t\treturn n / " +
+				"2\n\t}\n\treturn n/2 + 1\n}",
 		},
 	},
 	{
 		name: "told", rule: "7: the holder is told late", finds: "late that its lease",
 		edit: edit{
 			"lease/manager.go", "\tif d := time.Duration(at - m.now()); m.timer == nil {\n",
-			"\td := time.Duration(at - m.now())\n\tif dice.Broken(\"told\") {\n\t\td += time.Millisecond\n\t}\n\tif m.timer == nil {\n",
+			"\td := time.Duration(at - m.now())\n\tif dice.Broken(\"told\") {\n\t\td += " +
+				"time.Millisecond\n\t}\n\tif m.timer == nil {\n",
 		},
 	},
 	{
-		name: "shortened", rule: "3: an extension to a shorter time counts when it is answered", mix: "blind", finds: "both hold",
-		edit: edit{"lease/extension.go", "\tif shortened {\n\t\tt.until = until\n", "\tif shortened && !dice.Broken(\"shortened\") {\n\t\tt.until = until\n"},
+		name: "shortened", rule: "3: an extension to a shorter time counts when it is answered",
+		mix: "blind", finds: "both hold",
+		edit: edit{
+			"lease/extension.go", "\tif shortened {\n\t\tt.until = until\n",
+			"\tif shortened && !dice.Broken(\"shortened\") {\n\t\tt.until = until\n",
+		},
 	},
 	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
-		edit: edit{"multiplex/pending.go", "\tattempts := n.takeKept()\n", "\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n"},
+		edit: edit{
+			"multiplex/pending.go", "\tattempts := n.takeKept()\n",
+			"\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n",
+		},
 	},
 	{
-		name: "stale", rule: "8: an extension is sent when the lease is over", finds: "after it ended",
+		name: "stale", rule: "8: an extension is sent when the lease is over",
+		finds: "after it ended",
 		edit: edit{
 			"multiplex/mux.go", "\ta.worth = min(a.worth, before.Sub(a.sent))\n",
 			"\tif !dice.Broken(\"stale\") {\n\t\ta.worth = min(a.worth, before.Sub(a.sent))\n\t}\n",
 		},
-		also: edit{"lease/extension.go", "\t\tif t.lapse() {\n", "\t\tif t.lapse() && !dice.Broken(\"stale\") {\n"},
+		also: edit{
+			"lease/extension.go", "\t\tif t.lapse() {\n",
+			"\t\tif t.lapse() && !dice.Broken(\"stale\") {\n",
+		},
 	},
-	{name: "drift", rule: "3: as above, for those who look into the nodes", finds: "nodes keep it as long"},
+	{
+		name: "drift", rule: "3: as above, for those who look into the nodes",
+		finds: "nodes keep it as long",
+	},
 	{
 		name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go", "\tcase s.marker == s.runID && m.replica != s.runID && !s.forgot:\n",
+			"multiplex/guard.go", "\tcase s.marker == s.runID && m.replica != s.runID && " +
+				"!s.forgot:\n",
 			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n" +
 				"\tcase s.marker == s.runID && m.replica != s.runID && !s.forgot:\n",
 		},
@@ -98,40 +135,64 @@ var brokenRules = []mutant{
 		name: "half", rule: "10: the quarantine is too short", mix: "forgetful", finds: "both hold",
 		edit: edit{
 			"multiplex/guard.go", "\t\tm.until, m.why = now.Add(maxTTL), ",
-			"\t\tif dice.Broken(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n\t\tm.until, m.why = now.Add(maxTTL), ",
+			"\t\tif dice.Broken(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n\t\tm.until, m.why = " +
+				"now.Add(maxTTL), ",
 		},
 	},
 	{
-		name: "marker", rule: "10: the marker of any server is accepted", mix: "forgetful", finds: "both hold",
+		name: "marker", rule: "10: the marker of any server is accepted", mix: "forgetful",
+		finds: "both hold",
 		edit: edit{
 			"multiplex/guard.go",
 			"\t\treturn verdict{admitted: true}, m\n\tcase m.until.IsZero(): // first sight\n",
-			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.run() != \"\":\n" +
+			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.run() " +
+				"!= \"\":\n" +
 				"\t\treturn verdict{admitted: true, mark: true}, m\n" +
 				"\tcase m.until.IsZero(): // first sight\n",
 		},
 	},
 	{
-		name: "deaf", rule: "10: a flush that the server tells of is ignored", mix: "forgetful", finds: "both hold", from: 10,
-		edit: edit{"multiplex/line.go", "\tif l == nil || l.over.Load() {\n", "\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n"},
+		name: "deaf", rule: "10: a flush that the server tells of is ignored", mix: "forgetful",
+		finds: "both hold", from: 10,
+		edit: edit{
+			"multiplex/line.go", "\tif l == nil || l.over.Load() {\n",
+			"\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n",
+		},
 	},
-	// That every server counts as durable is found too rarely since other nodes have to vouch for one that is:
-	// TestWhatIsNotShownCountsAgainstAServer holds it.
+	// That every server counts as durable is found too rarely since other nodes have to vouch for
+	// one that is: TestWhatIsNotShownCountsAgainstAServer holds it.
 	{
-		name: "companion", rule: "11: a node does not remember the fence that it granted", mix: "fenced", finds: "which is not above",
-		edit: edit{"sim/fences.go", "\t\t\tn.set(l.companions[k], l.last, companionLife)\n", "\t\t\tif !dice.Broken(\"companion\") {\n\t\t\t\tn.set(l.companions[k], l.last, companionLife)\n\t\t\t}\n"},
+		name: "companion", rule: "11: a node does not remember the fence that it granted",
+		mix: "fenced", finds: "which is not above",
+		edit: edit{
+			"sim/fences.go", "\t\t\tn.set(l.companions[k], l.last, companionLife)\n",
+			"\t\t\tif !dice.Broken(\"companion\") {\n\t\t\t\tn.set(l.companions[k], l.last, " +
+				"companionLife)\n\t\t\t}\n",
+		},
 	},
 	{
-		name: "range", rule: "11: the numbers that are reserved for hand-overs are not recorded", mix: "fenced", finds: "which is not above",
-		edit: edit{"multiplex/fence.go", "\tf := &fence{first: first, last: last, before: before}\n", "\tf := &fence{first: first, last: last, before: before}\n\tif dice.Broken(\"range\") {\n\t\tlast = first\n\t}\n"},
+		name: "range", rule: "11: the numbers that are reserved for hand-overs are not recorded",
+		mix: "fenced", finds: "which is not above",
+		edit: edit{
+			"multiplex/fence.go",
+			"\tf := &fence{first: first, last: last, before: before}\n",
+			"\tf := &fence{first: first, last: last, before: before}\n\tif " +
+				"dice.Broken(\"range\") {\n\t\tlast = first\n\t}\n",
+		},
 	},
 	{
-		name: "numbers", rule: "11: a lease is handed over without a number left", mix: "fenced", finds: "which is not above",
-		edit: edit{"fencing.go", "\treturn n, n <= last\n", "\treturn n, n <= last || dice.Broken(\"numbers\")\n"},
+		name: "numbers", rule: "11: a lease is handed over without a number left", mix: "fenced",
+		finds: "which is not above",
+		edit: edit{
+			"fencing.go", "\treturn n, n <= last\n",
+			"\treturn n, n <= last || dice.Broken(\"numbers\")\n",
+		},
 	},
 	{
-		name: "clocks", rule: "what docs/fencing.md asks of clocks where nodes forget is needed", mix: "forgetful,fenced", finds: "which is not above",
-		edit: edit{"sim/plan.go", "p.longest*3/4 - 1}\n", "p.longest*3/4 - 1}\n\t\tif dice.Broken(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.longest}\n\t\t}\n"},
+		name: "clocks", rule: "what docs/fencing.md asks of clocks where nodes forget is needed",
+		mix: "forgetful,fenced", finds: "which is not above",
+		edit: edit{"sim/plan.go", "p.longest*3/4 - 1}\n", "p.longest*3/4 - 1}\n\t\tif " +
+			"dice.Broken(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.longest}\n\t\t}\n"},
 	},
 	{
 		name: "late", rule: "5: an extension counts where a shorter one may still arrive",
@@ -253,7 +314,8 @@ var brokenRules = []mutant{
 	},
 }
 
-// The goal: the simulation finds what it looks for. Each rule of lockpipe, broken in a few words, becomes a violation.
+// The goal: the simulation finds what it looks for. Each rule of lockpipe, broken in a few words,
+// becomes a violation.
 func TestEachBrokenRuleIsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a build and some hundred runs")
@@ -270,7 +332,8 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 	for _, m := range brokenRules {
 		t.Run(m.name+" "+m.mix, func(t *testing.T) {
 			t.Parallel() // each is a process of its own
-			out, err := start(t, binary, "-sim.broken="+m.name, "-sim.mix="+m.mix, fmt.Sprint("-sim.seed=", max(1, m.from)), "-sim.count=1500",
+			out, err := start(t, binary, "-sim.broken="+m.name, "-sim.mix="+m.mix,
+				fmt.Sprint("-sim.seed=", max(1, m.from)), "-sim.count=1500",
 				"-sim.finds="+m.finds)
 			require.Error(t, err, "rule %s, and nothing is found\n%.2000s", m.rule, out)
 			require.Contains(t, out, m.finds, "rule %s", m.rule)

@@ -8,29 +8,31 @@ import (
 	"time"
 )
 
-// node is a Redis master in memory, as far as lockpipe can tell. It has a clock of its own rate, and keys of type string only. Commands are
-// executed at one instant; what takes time is the way to it and back.
+// node is a Redis master in memory, as far as lockpipe can tell. It has a clock of its own rate,
+// and keys of type string only. Commands are executed at one instant; what takes time is the way to
+// it and back.
 type node struct {
 	id    int
 	rate  float64   // of its clock, against the true one
 	epoch time.Time // when its clock began
 
-	mu         sync.Mutex // guards all below, and the sessions; a leaf but for the ways
-	keys       map[string]entry
-	scripts    map[string]bool // by SHA-1
-	tracked    map[string]map[*session]bool
-	sessions   map[*session]bool
-	pushes     []*session       // that have something to be told
-	ids        int64            // of sessions
-	saved      map[string]entry // the keys as a snapshot has them
-	durable    bool             // whatever was written outlives a crash; set before anybody else has the node
-	hidden     bool             // it does not show its run_id; set before anybody else has the node
-	servers    int              // how many there have been at this address, this one included
-	started    int64            // when this one began, by the node's clock
-	promoted   bool             // this one was a replica
-	promotions int              // of all of them: each draws another master_replid
-	replica    bool             // this one is
-	copies     []memoryCopy     // the oldest first
+	mu       sync.Mutex // guards all below, and the sessions; a leaf but for the ways
+	keys     map[string]entry
+	scripts  map[string]bool // by SHA-1
+	tracked  map[string]map[*session]bool
+	sessions map[*session]bool
+	pushes   []*session       // that have something to be told
+	ids      int64            // of sessions
+	saved    map[string]entry // the keys as a snapshot has them
+	// Whatever was written outlives a crash; set before anybody else has the node.
+	durable    bool
+	hidden     bool         // it does not show its run_id; set before anybody else has the node
+	servers    int          // how many there have been at this address, this one included
+	started    int64        // when this one began, by the node's clock
+	promoted   bool         // this one was a replica
+	promotions int          // of all of them: each draws another master_replid
+	replica    bool         // this one is
+	copies     []memoryCopy // the oldest first
 }
 
 // entry is the value of one key.
@@ -40,7 +42,10 @@ type entry struct {
 }
 
 func newNode(id int, rate float64) *node {
-	n := &node{id: id, rate: rate, epoch: time.Now(), sessions: map[*session]bool{}, saved: map[string]entry{}}
+	n := &node{
+		id: id, rate: rate, epoch: time.Now(), sessions: map[*session]bool{},
+		saved: map[string]entry{},
+	}
 	n.boot(map[string]entry{})
 	return n
 }
@@ -50,7 +55,8 @@ func (n *node) boot(keys map[string]entry) {
 	n.keys, n.scripts, n.tracked = keys, map[string]bool{}, map[string]map[*session]bool{}
 	n.servers++
 	n.started = n.now()
-	n.promoted = n.promoted && n.durable // it keeps what the replica had: docs/restart-guard.md says that nobody could notice
+	// It keeps what the replica had: docs/restart-guard.md says that nobody could notice.
+	n.promoted = n.promoted && n.durable
 }
 
 // save makes a snapshot.
@@ -60,7 +66,8 @@ func (n *node) save() {
 	n.saved = maps.Clone(n.keys)
 }
 
-// restart is a crash: all connections break, and what came after the snapshot is lost, unless the node is durable.
+// restart is a crash: all connections break, and what came after the snapshot is lost, unless the
+// node is durable.
 func (n *node) restart() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +79,8 @@ func (n *node) restart() {
 	}
 }
 
-// failover is a crash after which a replica of some age takes the place. It has what the snapshot has.
+// failover is a crash after which a replica of some age takes the place. It has what the snapshot
+// has.
 func (n *node) failover(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -191,9 +199,11 @@ func (n *node) flushAll() {
 	}
 }
 
-// inOrder returns sessions, the oldest first, so that what is done to them does not depend on a map's order.
+// inOrder returns sessions, the oldest first, so that what is done to them does not depend on a
+// map's order.
 func (*node) inOrder(sessions map[*session]bool) []*session {
-	return slices.SortedFunc(maps.Keys(sessions), func(a, b *session) int { return int(a.id - b.id) })
+	return slices.SortedFunc(maps.Keys(sessions),
+		func(a, b *session) int { return int(a.id - b.id) })
 }
 
 // open begins a session with a client.
@@ -215,8 +225,9 @@ func (n *node) drop(s *session) {
 	}
 }
 
-// now is the node's clock in milliseconds. Redis keeps a key for some of a millisecond longer than asked for; this node, because it cuts off
-// the fraction and expires at the end, for some less. That is the worst that the clock drift allows for.
+// now is the node's clock in milliseconds. Redis keeps a key for some of a millisecond longer than
+// asked for; this node, because it cuts off the fraction and expires at the end, for some less.
+// That is the worst that the clock drift allows for.
 func (n *node) now() int64 {
 	return int64(float64(time.Since(n.epoch))*n.rate) / int64(time.Millisecond)
 }
@@ -252,7 +263,8 @@ func (n *node) del(key string) {
 // changed tells those who track the key; each is told once. mu is held.
 func (n *node) changed(key string) {
 	for _, s := range n.inOrder(n.tracked[key]) {
-		s.push = fmt.Appendf(s.push, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$%d\r\n%s\r\n", len(key), key)
+		s.push = fmt.Appendf(s.push, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$%d\r\n%s\r\n", len(key),
+			key)
 		n.pushes = append(n.pushes, s)
 	}
 	delete(n.tracked, key)
@@ -272,7 +284,8 @@ func (n *node) tell(self *session) {
 	n.pushes = n.pushes[:0]
 }
 
-// until returns when the node will have forgotten the token of a key, by the true clock; the zero time where it has another value or none.
+// until returns when the node will have forgotten the token of a key, by the true clock; the zero
+// time where it has another value or none.
 func (n *node) until(key, token string) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -282,7 +295,8 @@ func (n *node) until(key, token string) time.Time {
 	return n.epoch.Add(time.Duration(float64(n.keys[key].end*int64(time.Millisecond)) / n.rate))
 }
 
-// marked reports whether the node has a marker: of its own server, or of one that was there before, or of a loss.
+// marked reports whether the node has a marker: of its own server, or of one that was there before,
+// or of a loss.
 func (n *node) marked() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

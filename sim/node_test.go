@@ -51,7 +51,8 @@ func text(reply any) string {
 	return fmt.Sprint(reply)
 }
 
-// The goal: the scripts in Go do what the Lua does on servers, with whatever keys, tokens and TTLs, and leave the same behind.
+// The goal: the scripts in Go do what the Lua does on servers, with whatever keys, tokens and TTLs,
+// and leave the same behind.
 func TestTwinsDoWhatTheScriptsDo(t *testing.T) {
 	t.Run("redis-server", func(t *testing.T) { compare(t, lockpipetest.StartRealT(t, 1)) })
 	t.Run("in-process", func(t *testing.T) {
@@ -62,7 +63,8 @@ func TestTwinsDoWhatTheScriptsDo(t *testing.T) {
 	})
 }
 
-// withFence gives a set what a script about fences wants, where s is one: fences that are above those before as often as not.
+// withFence gives a set what a script about fences wants, where s is one: fences that are above
+// those before as often as not.
 func withFence(set *script.Set, s *script.Script, rng *rand.Rand) {
 	number := 1000000000000000 + rng.IntN(50)
 	last := strconv.Itoa(number + rng.IntN(3))
@@ -83,7 +85,8 @@ func guardCall(rng *rand.Rand) []string {
 	one := func(texts ...string) string { return texts[rng.IntN(len(texts))] }
 	number := func() string { return strconv.Itoa(rng.IntN(4)) }
 	if rng.IntN(3) == 0 {
-		generation := one("", "x=1", "-=0", "x=2 y=3 y=1 z=12345678901234 odd = =7 w=", "x=1 y=1 y=2 v=9")
+		generation := one("", "x=1", "-=0", "x=2 y=3 y=1 z=12345678901234 odd = =7 w=",
+			"x=1 y=1 y=2 v=9")
 		return []string{
 			"EVAL", script.Admit.Source, "2", "marker", "generations",
 			one("", "a", "b", "lost:1"), one("a", "b", "lost:1"), one("", "86400000"), generation,
@@ -104,7 +107,10 @@ func compare(t *testing.T, server *lockpipetest.Nodes) {
 	n := newNode(0, 1)
 	for range 1000 {
 		if rng.IntN(50) == 0 { // by a mistake, or what nobody can top
-			key, value := fmt.Sprint("f:k", rng.IntN(12)), []string{"odd", "9007199254740993", "7", "nan"}[rng.IntN(4)]
+			key, value := fmt.Sprint("f:k", rng.IntN(12)), []string{
+				"odd", "9007199254740993", "7",
+				"nan",
+			}[rng.IntN(4)]
 			_, err := server.Do(0, "SET", key, value, "PX", "86400000")
 			require.NoError(t, err)
 			ask(t, n, "SET", key, value, "PX", "86400000")
@@ -124,7 +130,10 @@ func compare(t *testing.T, server *lockpipetest.Nodes) {
 		perm := rng.Perm(12)
 		for i := 0; len(perm) > 0 && i < 5; i++ {
 			size := min(len(perm), 1+rng.IntN(3)*rng.IntN(2))
-			set := script.Set{Token: fmt.Sprint("t", rng.IntN(3)), TTL: strconv.Itoa(100000 * (1 + rng.IntN(2)))}
+			set := script.Set{
+				Token: fmt.Sprint("t", rng.IntN(3)),
+				TTL:   strconv.Itoa(100000 * (1 + rng.IntN(2))),
+			}
 			for _, k := range perm[:size] {
 				set.Keys = append(set.Keys, fmt.Sprint("k", k))
 			}
@@ -154,14 +163,17 @@ func compare(t *testing.T, server *lockpipetest.Nodes) {
 	}
 }
 
-// The goal: the commands of a handshake are answered as a server answers them, so that a restart can be told from them.
+// The goal: the commands of a handshake are answered as a server answers them, so that a restart
+// can be told from them.
 func TestANodeTellsWhoItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(3, 1)
 		require.Equal(t, "+OK\r\n", ask(t, n, "AUTH", "user", "password"))
 		require.Equal(t, ":2\r\n", ask(t, n, "CLIENT", "ID"))
-		require.Contains(t, ask(t, n, "CONFIG", "GET", "*appendfsync*"), "$11\r\nappendfsync\r\n$8\r\neverysec\r\n")
-		require.Equal(t, "$40\r\n"+script.Extend.SHA+"\r\n", ask(t, n, "SCRIPT", "LOAD", script.Extend.Source))
+		require.Contains(t, ask(t, n, "CONFIG", "GET", "*appendfsync*"),
+			"$11\r\nappendfsync\r\n$8\r\neverysec\r\n")
+		require.Equal(t, "$40\r\n"+script.Extend.SHA+"\r\n", ask(t, n, "SCRIPT", "LOAD",
+			script.Extend.Source))
 		require.Equal(t, "+OK\r\n", ask(t, n, "SET", "marker", "x"))
 		before := ask(t, n, "INFO", "server")
 		time.Sleep(90 * time.Second)
@@ -173,13 +185,16 @@ func TestANodeTellsWhoItIs(t *testing.T) {
 		require.Equal(t, 1, gone, "connections end")
 		require.Contains(t, after, "uptime_in_seconds:0\r\n")
 		require.Contains(t, after, "aof_enabled:0\r\n")
-		require.NotEqual(t, before[:len(before)/2], after[:len(after)/2], "the run_id is another one")
+		require.NotEqual(t, before[:len(before)/2], after[:len(after)/2],
+			"the run_id is another one")
 		require.Equal(t, "$-1\r\n", ask(t, n, "GET", "marker"))
-		require.Contains(t, ask(t, n, "EVALSHA", script.Extend.SHA, "1", "k", "1000", "t"), "-NOSCRIPT")
+		require.Contains(t, ask(t, n, "EVALSHA", script.Extend.SHA, "1", "k", "1000", "t"),
+			"-NOSCRIPT")
 	})
 }
 
-// The goal: a node comes back with its snapshot, with all it had if it is durable, and as another server in any case; a flush leaves nothing.
+// The goal: a node comes back with its snapshot, with all it had if it is durable, and as another
+// server in any case; a flush leaves nothing.
 func TestANodeForgets(t *testing.T) {
 	const null = "$-1\r\n"
 	for _, c := range []struct {
@@ -263,7 +278,8 @@ func TestANodesClockMovesOn(t *testing.T) {
 	})
 }
 
-// The goal: a client that tracks a key is told once of its next change, and of FLUSHALL; one that has not asked is not.
+// The goal: a client that tracks a key is told once of its next change, and of FLUSHALL; one that
+// has not asked is not.
 func TestANodeTellsOfChanges(t *testing.T) {
 	n := newNode(0, 1)
 	told := ""
@@ -303,12 +319,16 @@ func TestAKeyLivesByTheNodesClock(t *testing.T) {
 	})
 }
 
-// The goal: a connection that has lost something never says anything again, and what breaks it is told to the client.
+// The goal: a connection that has lost something never says anything again, and what breaks it is
+// told to the client.
 func TestAConnectionThatLostSomethingIsDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := &Plan{latency: time.Millisecond, spike: 1}
 		n := newNode(0, 1)
-		for name, lose := range map[string]func(*conn){"request": (*conn).deafen, "reply": (*conn).silence} {
+		for name, lose := range map[string]func(*conn){
+			"request": (*conn).deafen,
+			"reply":   (*conn).silence,
+		} {
 			l := newLink(1, plan, n, &moment{}, &moment{})
 			c, err := l.dial(t.Context())
 			require.NoError(t, err)
@@ -336,11 +356,15 @@ func TestAConnectionThatLostSomethingIsDead(t *testing.T) {
 	})
 }
 
-// The goal: servers have different commands for releases, the next one at an address another than the one before, and each deletes only what has the value.
+// The goal: servers have different commands for releases, the next one at an address another than
+// the one before, and each deletes only what has the value.
 func TestServersHaveCommandsOfTheirOwnForReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(0, 1)
-		commands := map[string][]string{"DELEX": {"DELEX", "k", "IFEQ", "token"}, "DELIFEQ": {"DELIFEQ", "k", "token"}}
+		commands := map[string][]string{
+			"DELEX":   {"DELEX", "k", "IFEQ", "token"},
+			"DELIFEQ": {"DELIFEQ", "k", "token"},
+		}
 		for range 3 {
 			for name, c := range commands {
 				ask(t, n, "SET", "k", "another")

@@ -9,24 +9,28 @@ import (
 
 const (
 	nodes = 5
-	// maxTTL is long enough that a key that should have been deleted is still there when the run looks.
+	// maxTTL is long enough that a key that should have been deleted is still there when the run
+	// looks.
 	maxTTL = 15 * time.Second
 	prefix = "sim:"
 )
 
 // Mix says what may happen in a run besides the usual faults.
 type Mix struct {
-	// Forgetful lets nodes restart without memory, give way to a replica that knows nothing, and lose their keys by FLUSHALL. Some seeds do so anyway.
+	// Forgetful lets nodes restart without memory, give way to a replica that knows nothing, and
+	// lose their keys by FLUSHALL. Some seeds do so anyway.
 	Forgetful bool
-	// Admitting has no restart guard, and leaves it to other runs to look whether leases are disjoint and backed by a quorum, which can't be
-	// without memory: what is still looked at is that no extension is confirmed when another has held the key meanwhile.
+	// Admitting has no restart guard, and leaves it to other runs to look whether leases are
+	// disjoint and backed by a quorum, which can't be without memory: what is still looked at is
+	// that no extension is confirmed when another has held the key meanwhile.
 	Admitting bool
-	// Blind does not look into the nodes while leases are held: what is wrong has to show in what callers see.
+	// Blind does not look into the nodes while leases are held: what is wrong has to show in what
+	// callers see.
 	Blind bool
 	// Long makes leases long and lets clients last, so that what is left behind can be seen.
 	Long bool
-	// Rough lets connections break often while messages are slow, so that much of what was sent is in doubt and arrives late. Some seeds
-	// do so anyway.
+	// Rough lets connections break often while messages are slow, so that much of what was sent is
+	// in doubt and arrives late. Some seeds do so anyway.
 	Rough bool
 	// Returning lets things happen while connections are lost and made, and behind ones that were.
 	// Some seeds do so anyway.
@@ -61,7 +65,8 @@ type Plan struct {
 	think   time.Duration // between two calls of one caller, on average
 	faults  time.Duration // between two faults, on average; 0: there are none
 	restart time.Duration // between two ends of a client, on average; 0: it lasts
-	crossed bool          // what was sent on an old connection may be overtaken by what is sent on a newer one
+	// What was sent on an old connection may be overtaken by what is sent on a newer one.
+	crossed bool
 
 	longest time.Duration // MaxTTL, and so how long a node that forgot is quarantined
 	guard   lockpipe.GuardMode
@@ -92,7 +97,8 @@ func newPlan(rng *rand.Rand, mix Mix) *Plan {
 		keys:    1 + rng.IntN(4),
 		length:  5*time.Second + below(rng, 20*time.Second),
 		timeout: one(20*time.Millisecond, 50*time.Millisecond, 100*time.Millisecond),
-		latency: one(100*time.Microsecond, time.Millisecond, 5*time.Millisecond, 20*time.Millisecond),
+		latency: one(100*time.Microsecond, time.Millisecond, 5*time.Millisecond,
+			20*time.Millisecond),
 		spikes:  uint64(rng.IntN(10)),
 		spike:   one(10*time.Millisecond, 60*time.Millisecond, 150*time.Millisecond),
 		think:   one(5*time.Millisecond, 50*time.Millisecond, 200*time.Millisecond),
@@ -104,7 +110,8 @@ func newPlan(rng *rand.Rand, mix Mix) *Plan {
 	p.maxTTL = max(p.minTTL, one(200*time.Millisecond, time.Second, 5*time.Second, maxTTL))
 	if mix.Rough || rng.IntN(8) == 0 {
 		p.restart, p.crossed, p.faults = 0, true, 100*time.Millisecond
-		p.latency, p.spike, p.timeout = 20*time.Millisecond, 150*time.Millisecond, 100*time.Millisecond
+		p.latency, p.spike, p.timeout = 20*time.Millisecond, 150*time.Millisecond,
+			100*time.Millisecond
 		p.minTTL, p.maxTTL = 200*time.Millisecond, 5*time.Second
 	}
 	if mix.Long {
@@ -118,8 +125,8 @@ func newPlan(rng *rand.Rand, mix Mix) *Plan {
 	return p
 }
 
-// forgetting lets nodes lose their memory: seldom enough that most of the time a quorum has done its quarantine, and with leases
-// that last for nearly all of it.
+// forgetting lets nodes lose their memory: seldom enough that most of the time a quorum has done
+// its quarantine, and with leases that last for nearly all of it.
 func (p *Plan) forgetting(rng *rand.Rand, one func(...time.Duration) time.Duration) {
 	if p.mix.Admitting {
 		p.guard, p.forget = lockpipe.GuardOff, one(300*time.Millisecond, 1500*time.Millisecond)
@@ -138,8 +145,9 @@ func (p *Plan) forgetting(rng *rand.Rand, one func(...time.Duration) time.Durati
 	p.durable = max(0, rng.IntN(2*nodes)-nodes)
 }
 
-// fencing lets callers ask for fences. Where nodes forget, and with them what fences there were, only clocks keep the order: docs/fencing.md says
-// how far they may differ. Without the restart guard they may hardly do so.
+// fencing lets callers ask for fences. Where nodes forget, and with them what fences there were,
+// only clocks keep the order: docs/fencing.md says how far they may differ. Without the restart
+// guard they may hardly do so.
 func (p *Plan) fencing(rng *rand.Rand) {
 	if chosen := rng.IntN(2) == 0; p.mix.Admitting || !chosen && !p.mix.Fenced {
 		return
@@ -161,7 +169,8 @@ func (p *Plan) returning(rng *rand.Rand) {
 		p.hang = p.length/2 + below(rng, p.length/2)
 	case p.forget > 0 && p.guard != lockpipe.GuardOff:
 		p.reserve = true
-		p.longest = max(p.longest, 6*time.Second) // an age in whole seconds tells nothing about less
+		// An age in whole seconds tells nothing about less.
+		p.longest = max(p.longest, 6*time.Second)
 		p.minTTL, p.maxTTL, p.forget = p.longest*3/4, p.longest, 2*p.longest
 		p.length += 4 * p.longest
 	case p.forget == 0 && p.crossed:
@@ -219,7 +228,8 @@ func (p *Plan) guarded() bool {
 	return p.forget > 0 && p.guard != lockpipe.GuardOff && !p.reserve
 }
 
-// briefly draws clients that live for less than MaxTTL, one after another. A second of each wait is not shared.
+// briefly draws clients that live for less than MaxTTL, one after another. A second of each wait is
+// not shared.
 func (p *Plan) briefly(rng *rand.Rand) {
 	if !p.draws(rng, p.mix.Brief) || !p.guarded() || p.restores {
 		return
@@ -247,7 +257,10 @@ func (p *Plan) lag() time.Duration {
 }
 
 // below is a random time below d.
-func below(rng *rand.Rand, d time.Duration) time.Duration { return time.Duration(rng.Int64N(int64(d))) }
+func below(rng *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(
+		rng.Int64N(int64(d)))
+}
 
 // around is a random time that is d on average; short ones are more likely.
 func around(rng *rand.Rand, d time.Duration) time.Duration {

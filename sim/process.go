@@ -40,7 +40,8 @@ func (p *process) begin() {
 	dice.Shifted(below(p.clocks, p.run.plan.skew+1), func() {
 		var err error
 		c, err = lockpipe.New(lockpipe.Config{
-			Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout, TTL: p.run.plan.longest, MaxTTL: p.run.plan.longest,
+			Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout,
+			TTL: p.run.plan.longest, MaxTTL: p.run.plan.longest,
 			RestartGuard: p.run.plan.guard,
 			Dial:         p.dial, Logger: slog.New(slog.DiscardHandler),
 		})
@@ -82,7 +83,8 @@ func (p *process) restarts() {
 		return
 	}
 	for p.run.pause(around(p.rng, mean)) {
-		ctx, cancel := context.WithTimeout(context.Background(), around(p.rng, 200*time.Millisecond))
+		ctx, cancel := context.WithTimeout(context.Background(),
+			around(p.rng, 200*time.Millisecond))
 		p.leave()
 		err := p.current().Close(ctx)
 		cancel()
@@ -160,8 +162,9 @@ func (p *process) snap() {
 	}
 }
 
-// react is the time that a caller takes between two calls: some hundred nanoseconds, so that what one event caused does not happen at one
-// instant, and in a process that is stopped, until it goes on.
+// react is the time that a caller takes between two calls: some hundred nanoseconds, so that what
+// one event caused does not happen at one instant, and in a process that is stopped, until it goes
+// on.
 func (p *process) react(rng *rand.Rand) {
 	if p.paused.ahead() {
 		time.Sleep(time.Until(p.paused.get()))

@@ -1,10 +1,13 @@
-// Package sim runs whole lockpipe clients against masters in memory, in virtual time, and looks whether leases exclude each other
-// while all that can go wrong with networks, masters, clocks and processes does.
+// Package sim runs whole lockpipe clients against masters in memory, in virtual time, and looks
+// whether leases exclude each other while all that can go wrong with networks, masters, clocks and
+// processes does.
 //
-// Everything follows from a seed: each caller and each client has random numbers of its own, and what happens to a message depends on the
-// seed, the place and the virtual time alone. A run repeats exactly, as far as Go allows it: when two things happen at the same nanosecond, their
-// order is the scheduler's, and a select or a map in the code under test has random numbers of its own. With GOMAXPROCS=1, without the race
-// detector and with the pauses of lockpipe drawn from package dice, which the tests arrange, that is rare enough that the tests demand it.
+// Everything follows from a seed: each caller and each client has random numbers of its own, and
+// what happens to a message depends on the seed, the place and the virtual time alone. A run
+// repeats exactly, as far as Go allows it: when two things happen at the same nanosecond, their
+// order is the scheduler's, and a select or a map in the code under test has random numbers of its
+// own. With GOMAXPROCS=1, without the race detector and with the pauses of lockpipe drawn from
+// package dice, which the tests arrange, that is rare enough that the tests demand it.
 package sim
 
 import (
@@ -75,8 +78,10 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		r.judge()
 		h := r.history
 		report = Report{
-			Seed: seed, Violations: h.violations, Hash: h.hash(), Holds: len(h.holds), Calls: len(h.notes),
-			Clients: time.Since(h.start) * time.Duration(len(r.processes)), Plan: fmt.Sprintf("%+v", *r.plan),
+			Seed: seed, Violations: h.violations, Hash: h.hash(), Holds: len(h.holds),
+			Calls:   len(h.notes),
+			Clients: time.Since(h.start) * time.Duration(len(r.processes)), Plan: fmt.Sprintf("%+v",
+				*r.plan),
 		}
 		for _, n := range h.sorted() {
 			report.Trace = append(report.Trace, fmt.Sprint(n.at, " ", n.who, " ", n.what))
@@ -88,7 +93,8 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 func newRun(seed uint64, plan *Plan) *run {
 	r := &run{plan: plan, end: time.Now().Add(plan.length), history: newHistory()}
 	for i := range nodes {
-		rate := 1 + float64(int64(dice.Mix(seed, 1, uint64(i))%5)-2)/200 // 1 % slow to 1 % fast: all that the drift allows for
+		// 1 % slow to 1 % fast: all that the drift allows for.
+		rate := 1 + float64(int64(dice.Mix(seed, 1, uint64(i))%5)-2)/200
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
 		n := newNode(i, rate)
 		n.durable, n.hidden = i < plan.durable, i < plan.hidden
@@ -122,12 +128,16 @@ func (r *run) pause(d time.Duration) bool {
 	return true
 }
 
-// What GuardAuto can't notice is that all nodes have forgotten, for a client that has never met one before: it takes them for new ones. So no
-// client begins when there is no marker, and no memory is lost while there is such a client. Both return false when the run is over before.
+// What GuardAuto can't notice is that all nodes have forgotten, for a client that has never met one
+// before: it takes them for new ones. So no client begins when there is no marker, and no memory is
+// lost while there is such a client. Both return false when the run is over before.
 
 // known waits until every client has met a node.
 func (r *run) known() bool {
-	return r.when(func() bool { return !slices.ContainsFunc(r.processes, func(p *process) bool { return !p.knows() }) })
+	return r.when(func() bool {
+		return !slices.ContainsFunc(r.processes,
+			func(p *process) bool { return !p.knows() })
+	})
 }
 
 // open waits until a client may begin: a node has its marker, and no node can be a replica that the
@@ -168,7 +178,8 @@ func (r *run) live(seed uint64) {
 			number := uint64(1000 + 100*i + j)
 			c := &caller{
 				process: p, run: r, name: fmt.Sprint(i, "/", j),
-				rng: rand.New(rand.NewPCG(seed, number)), fences: rand.New(rand.NewPCG(seed, 10000+number)),
+				rng: rand.New(rand.NewPCG(seed, number)), fences: rand.New(rand.NewPCG(seed, 10000+
+					number)),
 				breaks: rand.New(rand.NewPCG(seed, 20000+number)),
 				names:  rand.New(rand.NewPCG(seed, 30000+number)),
 			}
@@ -205,7 +216,8 @@ func (r *run) up(node int) bool {
 	})
 }
 
-// recovering is how long a client may need to reach a node again that is well, and to send it what was kept for it.
+// recovering is how long a client may need to reach a node again that is well, and to send it what
+// was kept for it.
 const recovering = 2500 * time.Millisecond
 
 // drifting is by how much nodes may keep a key longer than its lease lasts.
@@ -223,7 +235,8 @@ func (r *run) finish() {
 	}
 	time.Sleep(recovering)
 	if r.plan.forget > 0 || r.plan.aliases > 0 {
-		time.Sleep(r.plan.longest) // a client whose nodes are in quarantine can't confirm that it released everything
+		// A client whose nodes are in quarantine can't confirm that it released everything.
+		time.Sleep(r.plan.longest)
 	}
 	for _, p := range r.processes {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -240,11 +253,13 @@ func (r *run) finish() {
 	r.free("after the longest TTL")
 }
 
-// tidy reports whether nothing may be left for its TTL: by a client that was closed when it could not reach every node, or whose Close was
-// not waited for; or because something was overtaken by the release that takes it back; or because
-// the name under which a server was asked leads to another one now.
+// tidy reports whether nothing may be left for its TTL: by a client that was closed when it could
+// not reach every node, or whose Close was not waited for; or because something was overtaken by
+// the release that takes it back; or because the name under which a server was asked leads to
+// another one now.
 func (r *run) tidy() bool {
-	return !r.plan.crossed && r.plan.aliases == 0 && (r.plan.restart == 0 || r.plan.faults == 0 && !r.hasty.Load())
+	return !r.plan.crossed && r.plan.aliases == 0 && (r.plan.restart == 0 || r.plan.faults == 0 &&
+		!r.hasty.Load())
 }
 
 // free wants no keys on any node, but what stands beside them for longer.
@@ -287,7 +302,8 @@ func (r *run) backed(h *hold) {
 			}
 		}
 		if count <= nodes/2 {
-			r.history.violation("%s holds %s for another %v, and %d nodes keep it as long", h.who, key, time.Until(until), count)
+			r.history.violation("%s holds %s for another %v, and %d nodes keep it as long", h.who,
+				key, time.Until(until), count)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// twins are the project's scripts in Go, by the SHA-1 of the Lua: a server's Lua would take most of a simulation's time. That they do the same
-// is tested against servers.
+// twins are the project's scripts in Go, by the SHA-1 of the Lua: a server's Lua would take most of
+// a simulation's time. That they do the same is tested against servers.
 var twins = map[string]func(n *node, keys, args []string) []int64{
 	script.Acquire.SHA:       acquireTwin,
 	script.Admit.SHA:         admitTwin,
@@ -29,7 +29,8 @@ type lot struct {
 	ttl   int64
 }
 
-// lots reads KEYS and ARGV, which have the form that the Lua files describe; each set has so many values in the long form.
+// lots reads KEYS and ARGV, which have the form that the Lua files describe; each set has so many
+// values in the long form.
 func lots(keys, args []string, values int) (all []lot) {
 	shared := args[0] != ""
 	for i := 1; i < len(args); {

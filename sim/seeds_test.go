@@ -17,16 +17,19 @@ import (
 )
 
 var (
-	fresh  = flag.Duration("sim.for", 0, "how long seeds that nobody has tried are run: 10 s, or 3 s with -short")
-	first  = flag.Uint64("sim.seed", 0, "the first seed; 0: a random one for TestSimulation")
-	count  = flag.Int("sim.count", 0, "how many seeds are run; 0: as many as -sim.for allows")
-	mixed  = flag.String("sim.mix", "", "the words of Mix that hold, in lower case")
-	finds  = flag.String("sim.finds", "", "a part of the violation that is looked for; others are passed over")
+	fresh = flag.Duration("sim.for", 0, "how long seeds that nobody has tried are run: 10 s, "+
+		"or 3 s with -short")
+	first = flag.Uint64("sim.seed", 0, "the first seed; 0: a random one for TestSimulation")
+	count = flag.Int("sim.count", 0, "how many seeds are run; 0: as many as -sim.for allows")
+	mixed = flag.String("sim.mix", "", "the words of Mix that hold, in lower case")
+	finds = flag.String("sim.finds", "", "a part of the violation that is looked for; others "+
+		"are passed over")
 	broken = flag.String("sim.broken", "", "the rule that is broken, in a build for that")
 )
 
-// The goal: with whatever seed, leases exclude each other, and all else that is promised holds. Seeds that once failed are tried first. The
-// runs are made by a build of this package in which lockpipe's own random numbers depend on the seed.
+// The goal: with whatever seed, leases exclude each other, and all else that is promised holds.
+// Seeds that once failed are tried first. The runs are made by a build of this package in which
+// lockpipe's own random numbers depend on the seed.
 func TestSimulation(t *testing.T) {
 	binary := build(t, seeded())
 	if *first == 0 {
@@ -47,7 +50,8 @@ func TestSimulation(t *testing.T) {
 	if from == 0 {
 		from = new(maphash.Hash).Sum64() >> 16
 	}
-	out, err := start(t, binary, fmt.Sprint("-sim.seed=", from), fmt.Sprint("-sim.for=", d), fmt.Sprint("-sim.count=", *count), "-sim.mix="+*mixed)
+	out, err := start(t, binary, fmt.Sprint("-sim.seed=", from), fmt.Sprint("-sim.for=", d),
+		fmt.Sprint("-sim.count=", *count), "-sim.mix="+*mixed)
 	require.NoError(t, err, "%.20000s", out)
 	t.Log(out)
 }
@@ -61,8 +65,10 @@ func corpus(t *testing.T) (runs [][]string) {
 		line, _, _ = strings.Cut(line, "#")
 		if fields := strings.Fields(line); len(fields) > 0 {
 			_, err := strconv.ParseUint(fields[0], 10, 64)
-			require.NoError(t, err, "a line of testdata/seeds is a seed, what -sim.mix is to be, and a remark behind #")
-			runs = append(runs, []string{"-sim.seed=" + fields[0], "-sim.mix=" + strings.Join(fields[1:], ",")})
+			require.NoError(t, err, "a line of testdata/seeds is a seed, what -sim.mix is to "+
+				"be, and a remark behind #")
+			runs = append(runs, []string{"-sim.seed=" + fields[0], "-sim.mix=" +
+				strings.Join(fields[1:], ",")})
 		}
 	}
 	return runs
@@ -76,9 +82,11 @@ func TestSeeds(t *testing.T) {
 	has := func(word string) bool { return strings.Contains(*mixed, word) }
 	mix := Mix{
 		Forgetful: has("forgetful"), Admitting: has("admitting"), Long: has("long"),
-		Blind: has("blind"), Rough: has("rough"), Returning: has("returning"), Fenced: has("fenced"),
-		Aliased: has("aliased"), Restored: has("restored"), Demoted: has("demoted"), Stopped: has("stopped"),
-		Brief: has("brief"),
+		Blind: has("blind"), Rough: has("rough"), Returning: has("returning"),
+		Fenced:  has("fenced"),
+		Aliased: has("aliased"), Restored: has("restored"), Demoted: has("demoted"),
+		Stopped: has("stopped"),
+		Brief:   has("brief"),
 	}
 	began := time.Now()
 	total := Report{}
@@ -86,19 +94,24 @@ func TestSeeds(t *testing.T) {
 	for *count > 0 && runs < *count || *count == 0 && time.Since(began) < *fresh {
 		r := Run(t, *first+uint64(runs), mix)
 		runs++
-		total.Holds, total.Calls, total.Clients = total.Holds+r.Holds, total.Calls+r.Calls, total.Clients+r.Clients
+		total.Holds, total.Calls, total.Clients = total.Holds+r.Holds, total.Calls+r.Calls,
+			total.Clients+r.Clients
 		if r.found() {
 			tell(t, r, mix)
 			break
 		}
 	}
-	t.Logf("%d runs from seed %d on: %v of clients' time in %v; %d calls, %d leases", runs, *first, total.Clients.Round(time.Second),
+	t.Logf("%d runs from seed %d on: %v of clients' time in %v; %d calls, %d leases", runs, *first,
+		total.Clients.Round(time.Second),
 		time.Since(began).Round(time.Millisecond), total.Calls, total.Holds)
 }
 
 // found reports whether the run has a violation of the kind that is looked for.
 func (r *Report) found() bool {
-	return slices.ContainsFunc(r.Violations, func(v string) bool { return strings.Contains(v, *finds) })
+	return slices.ContainsFunc(r.Violations, func(v string) bool {
+		return strings.Contains(v,
+			*finds)
+	})
 }
 
 // tell says what a seed has found, how to find it again, and how surely that will be so.
@@ -109,7 +122,8 @@ func tell(t *testing.T, r Report, mix Mix) {
 			again++
 		}
 	}
-	t.Errorf("seed %d fails, and %d of 3 times when it was run again. Repeat it with\n\tgo test -run TestSimulation -args -sim.seed=%d -sim.count=1 -sim.mix=%s\n"+
+	t.Errorf("seed %d fails, and %d of 3 times when it was run again. Repeat it with\n\tgo test "+
+		"-run TestSimulation -args -sim.seed=%d -sim.count=1 -sim.mix=%s\n"+
 		"and add it to testdata/seeds. The plan: %s", r.Seed, again, r.Seed, *mixed, r.Plan)
 	for _, v := range r.Violations[:min(len(r.Violations), 10)] {
 		t.Error(v)
@@ -121,8 +135,9 @@ func tell(t *testing.T, r Report, mix Mix) {
 	}
 }
 
-// The goal: a seed means the same each time. Not always, for what the comment of the package says: with other work on the machine, three
-// of four runs are the same to the nanosecond; a seed that means nothing would never be.
+// The goal: a seed means the same each time. Not always, for what the comment of the package says:
+// with other work on the machine, three of four runs are the same to the nanosecond; a seed that
+// means nothing would never be.
 func TestASeedRepeats(t *testing.T) {
 	if !dice.Thrown {
 		binary := build(t, seeded())

@@ -14,7 +14,8 @@ import (
 // readOnly is what a replica says to those who write.
 const readOnly = "READONLY You can't write against a read only replica."
 
-// session is one connection as the node sees it. It speaks RESP2, and RESP3 after HELLO 3. Guarded by node.mu.
+// session is one connection as the node sees it. It speaks RESP2, and RESP3 after HELLO 3. Guarded
+// by node.mu.
 type session struct {
 	node   *node
 	id     int64
@@ -89,7 +90,10 @@ func header(b []byte, kind byte) (number, size int) {
 func (s *session) status(text string) { s.out = fmt.Appendf(s.out, "+%s\r\n", text) }
 func (s *session) fail(text string)   { s.out = fmt.Appendf(s.out, "-%s\r\n", text) }
 func (s *session) number(n int64)     { s.out = fmt.Appendf(s.out, ":%d\r\n", n) }
-func (s *session) text(text string)   { s.out = fmt.Appendf(s.out, "$%d\r\n%s\r\n", len(text), text) }
+func (s *session) text(text string) {
+	s.out = fmt.Appendf(s.out, "$%d\r\n%s\r\n", len(text),
+		text)
+}
 
 func (s *session) null() {
 	if s.resp3 {
@@ -179,7 +183,12 @@ func (s *session) hello(args []string) {
 		proto = 3
 	}
 	s.pairs(6)
-	for _, pair := range [][2]string{{"server", "redis"}, {"version", "7.0.15"}, {"mode", "standalone"}, {"role", "master"}} {
+	for _, pair := range [][2]string{
+		{"server", "redis"},
+		{"version", "7.0.15"},
+		{"mode", "standalone"},
+		{"role", "master"},
+	} {
 		s.text(pair[0])
 		s.text(pair[1])
 	}
@@ -200,7 +209,8 @@ func (s *session) client(args []string) {
 		s.tracking = strings.EqualFold(args[1], "ON")
 		s.status("OK")
 	case name == "CACHING" && !s.tracking:
-		s.fail("ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled")
+		s.fail("ERR CLIENT CACHING can be called only when the client is in tracking mode with " +
+			"OPTIN or OPTOUT mode enabled")
 	case name == "CACHING":
 		s.caching = strings.EqualFold(args[1], "YES")
 		s.status("OK")
@@ -266,7 +276,8 @@ func (s *session) del(keys []string) {
 	s.number(deleted)
 }
 
-// release is the command that the server has for releases, besides the script; "" for none. The next one at this address has another. mu is held.
+// release is the command that the server has for releases, besides the script; "" for none. The
+// next one at this address has another. mu is held.
 func (n *node) release() string { return [...]string{"", "DELEX", "DELIFEQ"}[(n.id+n.servers)%3] }
 
 func (s *session) delIfEqual(key, value string) {
@@ -328,7 +339,8 @@ func (s *session) call(name string, args []string) {
 	}
 }
 
-// info has the fields of the sections server, persistence and replication by which a restart is recognised. mu is held.
+// info has the fields of the sections server, persistence and replication by which a restart is
+// recognised. mu is held.
 func (n *node) info() string {
 	uptime := n.now()/1000 - n.started/1000 // as Redis does it: up to a second too long
 	former, on, role := strings.Repeat("0", 40), 0, "master"
@@ -345,8 +357,9 @@ func (n *node) info() string {
 	if n.hidden {
 		runID = ""
 	}
-	return fmt.Sprintf("# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n%suptime_in_seconds:%d\r\n"+
-		"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n", runID, uptime, on, role, n.replID(), former)
+	return fmt.Sprintf(
+		"# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n%suptime_in_seconds:%d\r\n"+
+			"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n", runID, uptime, on, role, n.replID(), former)
 }
 
 // replID is another one for each server, and whenever it is no replica any more. mu is held.

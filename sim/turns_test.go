@@ -10,13 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: processes that want the same key all the time get it in turn: none takes it again and again while others wait, few of their
-// attempts are in vain, and their votes are hardly ever split. In virtual time, because a machine that has other things to do would try more often
-// in vain, and serve whom it likes.
+// The goal: processes that want the same key all the time get it in turn: none takes it again and
+// again while others wait, few of their attempts are in vain, and their votes are hardly ever
+// split. In virtual time, because a machine that has other things to do would try more often in
+// vain, and serve whom it likes.
 func TestProcessesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const processes, turns = 8, 400
-		r := newRun(1, &Plan{clients: processes, timeout: time.Second, latency: 200 * time.Microsecond, spike: 1})
+		r := newRun(1, &Plan{
+			clients: processes, timeout: time.Second,
+			latency: 200 * time.Microsecond, spike: 1,
+		})
 		for _, p := range r.processes {
 			p.begin()
 		}
@@ -52,7 +56,8 @@ func TestProcessesTakeTurns(t *testing.T) {
 			attempts += p.current().Stats().Attempts
 			splitVotes += p.current().Stats().SplitVotes
 		}
-		t.Logf("shares %v, %d attempts, %d split votes in %v", shares, attempts, splitVotes, time.Since(r.history.start)-recovering)
+		t.Logf("shares %v, %d attempts, %d split votes in %v", shares, attempts, splitVotes,
+			time.Since(r.history.start)-recovering)
 		r.finish()
 		require.Empty(t, r.history.violations)
 		for _, share := range shares {

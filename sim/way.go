@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// way is one direction between a client and a node. What is sent arrives in order, each piece at its time, but nothing arrives while the
-// receiver is stopped.
+// way is one direction between a client and a node. What is sent arrives in order, each piece at
+// its time, but nothing arrives while the receiver is stopped.
 type way struct {
-	stopped *moment       // until when the receiver is
-	held    moment        // until when nothing arrives whoever receives it
-	offset  time.Duration // of this way: receivers that go on do not find all ways at the same instant
+	stopped *moment // until when the receiver is
+	held    moment  // until when nothing arrives whoever receives it
+	// Of this way: receivers that go on do not find all ways at the same instant.
+	offset time.Duration
 
 	mu      sync.Mutex // guards all below; not held while something is delivered
 	queue   []piece

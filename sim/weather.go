@@ -96,7 +96,8 @@ func (w *weather) loss() string {
 	count := []int{1, 1, 1, nodes/2 + 1, nodes/2 + 1, nodes}[w.rng.IntN(6)]
 	from, kind, age := w.rng.IntN(nodes), w.rng.IntN(6), around(w.rng, w.run.plan.longest/2)
 	if kind == 3 && w.rng.IntN(2) == 0 {
-		for _, p := range w.run.processes { // what the nodes tell them comes all at once, when they go on
+		for _, p := range w.run.processes {
+			// What the nodes tell them comes all at once, when they go on.
 			p.paused.set(time.Now().Add(below(w.rng, 20*time.Millisecond)))
 		}
 	}

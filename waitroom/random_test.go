@@ -42,7 +42,8 @@ func (d *dumb) leave(g *guest, until time.Time) (gift any) {
 	before := dumbFirsts(d.queue)
 	d.queue = slices.DeleteFunc(d.queue, func(other *guest) bool { return other == g })
 	for i, k := range g.keys {
-		if heir := d.head(k); heads[i] == g && heir != nil && (until.IsZero() || until.After(d.hints[heir])) {
+		if heir := d.head(k); heads[i] == g && heir != nil && (until.IsZero() ||
+			until.After(d.hints[heir])) {
 			d.hints[heir] = until
 		}
 	}
@@ -58,7 +59,8 @@ func (d *dumb) leave(g *guest, until time.Time) (gift any) {
 
 func (d *dumb) give(list []string, gift any) bool {
 	for _, g := range dumbFirsts(d.queue) {
-		if d.gifts[g] == nil && slices.Equal(slices.Sorted(slices.Values(g.keys)), slices.Sorted(slices.Values(list))) {
+		if d.gifts[g] == nil && slices.Equal(slices.Sorted(slices.Values(g.keys)),
+			slices.Sorted(slices.Values(list))) {
 			d.gifts[g] = gift
 			d.woken[g]++
 			return true
@@ -86,8 +88,8 @@ func someKeys(r *rand.Rand, of int) []string {
 	return list[:1+r.IntN(3)]
 }
 
-// The goal: after any sequence of operations, the table answers as a version that searches one list for everything, wakes the same
-// waiters, and tells them the same.
+// The goal: after any sequence of operations, the table answers as a version that searches one list
+// for everything, wakes the same waiters, and tells them the same.
 func TestAgainstADumbVersion(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -112,14 +114,16 @@ func TestAgainstADumbVersion(t *testing.T) {
 				}
 			case n < 4:
 				until := []time.Time{{}, at(1), at(2), at(3)}[r.IntN(4)]
-				require.Equal(t, d.leave(g, until), table.Leave(&g.Waiter, until), "seed %d, step %d", seed, step)
+				require.Equal(t, d.leave(g, until), table.Leave(&g.Waiter, until),
+					"seed %d, step %d", seed, step)
 			case n < 6:
 				list := someKeys(r, 6)
 				if r.IntN(2) == 0 {
 					list = slices.Clone(g.keys)
 					slices.Reverse(list)
 				}
-				require.Equal(t, d.give(list, step), table.Give(list, step), "seed %d, step %d", seed, step)
+				require.Equal(t, d.give(list, step), table.Give(list, step), "seed %d, step %d",
+					seed, step)
 			case n < 8:
 				require.Equal(t, d.gifts[g], table.Take(&g.Waiter), "seed %d, step %d", seed, step)
 				delete(d.gifts, g)
@@ -166,17 +170,19 @@ func compare(t *testing.T, d *dumb, table *Table, all []*guest) {
 type stress struct {
 	table   Table
 	holders [8]atomic.Int64 // who of those that were first is at work with a key; 0: nobody
-	gifts   []atomic.Int32  // how often each gift went to one owner: taken, returned, or kept by the giver
-	made    atomic.Int64    // gifts
-	firsts  atomic.Int64    // how often somebody was first
-	taken   atomic.Int64
-	back    atomic.Int64 // gifts that Leave returned
-	broken  atomic.Pointer[string]
+	// How often each gift went to one owner: taken, returned, or kept by the giver.
+	gifts  []atomic.Int32
+	made   atomic.Int64 // gifts
+	firsts atomic.Int64 // how often somebody was first
+	taken  atomic.Int64
+	back   atomic.Int64 // gifts that Leave returned
+	broken atomic.Pointer[string]
 }
 
 func (s *stress) fail(why string) { s.broken.CompareAndSwap(nil, &why) }
 
-// work claims the keys of one that is first, and lets them go again: if another is at work with one of them, two are first.
+// work claims the keys of one that is first, and lets them go again: if another is at work with one
+// of them, two are first.
 func (s *stress) work(id int64, list []string) {
 	for _, k := range list {
 		if !s.holders[k[0]-'a'].CompareAndSwap(0, id) {
@@ -254,8 +260,8 @@ func (s *stress) once(r *rand.Rand, id int64, w *Waiter, woken <-chan struct{}, 
 	}
 }
 
-// The goal: with many goroutines that enter, leave, give and take, at most one is first for a key, everybody becomes first with nothing
-// but wakes to go by, and no gift is lost or doubled.
+// The goal: with many goroutines that enter, leave, give and take, at most one is first for a key,
+// everybody becomes first with nothing but wakes to go by, and no gift is lost or doubled.
 func TestNothingIsLostUnderLoad(t *testing.T) {
 	const goroutines, each = 8, 4000 // rounds of some three operations
 	s := &stress{gifts: make([]atomic.Int32, goroutines*each+1)}
@@ -289,5 +295,6 @@ func TestNothingIsLostUnderLoad(t *testing.T) {
 	}
 	require.NotZero(t, s.taken.Load())
 	require.NotZero(t, s.back.Load())
-	t.Logf("%d times first, %d gifts, %d times taken, %d times returned", s.firsts.Load(), s.made.Load(), s.taken.Load(), s.back.Load())
+	t.Logf("%d times first, %d gifts, %d times taken, %d times returned", s.firsts.Load(),
+		s.made.Load(), s.taken.Load(), s.back.Load())
 }

@@ -1,5 +1,5 @@
-// Package waitroom keeps in order who of this process waits for which keys, so that only one at a time competes for a key with
-// other processes. It knows neither Redis nor clocks.
+// Package waitroom keeps in order who of this process waits for which keys, so that only one at a
+// time competes for a key with other processes. It knows neither Redis nor clocks.
 package waitroom
 
 import (
@@ -9,27 +9,35 @@ import (
 	"time"
 )
 
-// Table is a queue for each key that somebody waits for. A waiter stands in the queues of all its keys; it is first when it is at
-// the head of each of them. Keys may also change hands within the process: a holder gives what it holds to the first waiter.
+// Table is a queue for each key that somebody waits for. A waiter stands in the queues of all its
+// keys; it is first when it is at the head of each of them. Keys may also change hands within the
+// process: a holder gives what it holds to the first waiter.
 //
 // Invariants:
 //
 //  1. At most one waiter is first for a key.
-//  2. Every queue is in the order of Enter. So whoever entered before all others is first, and however the sets of keys
-//     overlap, there is no deadlock: if those who are first leave again, everybody becomes first.
-//  3. A waiter that becomes first after its Enter is woken, by the Leave that made it first, whether that one had succeeded or given up.
+//  2. Every queue is in the order of Enter. So whoever entered before all others is first, and
+//     however the sets of keys overlap, there is no deadlock: if those who are first leave again,
+//     everybody becomes first.
+//  3. A waiter that becomes first after its Enter is woken, by the Leave that made it first,
+//     whether that one had succeeded or given up.
 //  4. A gift is returned exactly once: by Take, or by the Leave of the waiter that it was given to.
-//  5. A hint is never older than the last Nudge for a key at whose head the waiter stands: a release is not slept through.
-//  6. A key for which nobody waits takes no memory, and neither does the room it once took among very many.
+//  5. A hint is never older than the last Nudge for a key at whose head the waiter stands: a
+//     release is not slept through.
+//  6. A key for which nobody waits takes no memory, and neither does the room it once took among
+//     very many.
 //
-// Outline: Enter appends a place to the queue of each key and counts in blocked at how many of them somebody is before it. Leave
-// unlinks the places; whoever comes to a head by that is blocked once less, and at zero it is first. Places are linked through the
-// waiter itself, and the map knows only the head of each queue: entering and leaving take no time that grows with the queue.
+// Outline: Enter appends a place to the queue of each key and counts in blocked at how many of them
+// somebody is before it. Leave unlinks the places; whoever comes to a head by that is blocked once
+// less, and at zero it is first. Places are linked through the waiter itself, and the map knows
+// only the head of each queue: entering and leaving take no time that grows with the queue.
 //
-// What lost: a queue for each set of keys (sets that overlap would compete with each other on the nodes, and {1,2} could starve
-// behind {1} and {2}), entering the queues one by one in the order of the keys (a waiter would block others at its first key while it
-// waits at its last, and who came first would not be first), a lock for each key (the work under the lock is a few pointers), and a
-// slice or a channel for each queue (memory for each key, and a search for whoever gives up in the middle).
+// What lost: a queue for each set of keys (sets that overlap would compete with each other on the
+// nodes, and {1,2} could starve behind {1} and {2}), entering the queues one by one in the order of
+// the keys (a waiter would block others at its first key while it waits at its last, and who came
+// first would not be first), a lock for each key (the work under the lock is a few pointers), and a
+// slice or a channel for each queue (memory for each key, and a search for whoever gives up in the
+// middle).
 //
 // The zero value is ready. It must not be copied. All methods are safe for concurrent use.
 type Table struct {
@@ -40,12 +48,14 @@ type Table struct {
 	peak  int               // the most keys since rooms was made
 }
 
-// Waiter is one that waits for its keys. It is embedded by its owner, so that waiting for a single key costs no allocation. The zero
-// value with Wake set is ready for Enter; after Leave it may enter again. It must not be copied while it waits.
+// Waiter is one that waits for its keys. It is embedded by its owner, so that waiting for a single
+// key costs no allocation. The zero value with Wake set is ready for Enter; after Leave it may
+// enter again. It must not be copied while it waits.
 type Waiter struct {
-	// Wake tells that something changed: it became first, it was given something, or its keys may be free. It is set once, before
-	// Enter. It is called without locks held, from the goroutine of whoever caused it, and must not block; it may be spurious, come
-	// from several goroutines at once, and come even after Leave.
+	// Wake tells that something changed: it became first, it was given something, or its keys may
+	// be free. It is set once, before Enter. It is called without locks held, from the goroutine of
+	// whoever caused it, and must not block; it may be spurious, come from several goroutines at
+	// once, and come even after Leave.
 	Wake func()
 
 	// Guarded by the table's mu:
@@ -56,7 +66,8 @@ type Waiter struct {
 	gift    any       // given and not taken; nil: none
 }
 
-// place is where a waiter stands in the queue of one key. The queue is a ring: before its head is its end.
+// place is where a waiter stands in the queue of one key. The queue is a ring: before its head is
+// its end.
 type place struct {
 	waiter     *Waiter
 	key        string
@@ -64,15 +75,18 @@ type place struct {
 }
 
 const (
-	// large is how many keys make the map worth shrinking: a Go map keeps its memory when entries are deleted.
+	// large is how many keys make the map worth shrinking: a Go map keeps its memory when entries
+	// are deleted.
 	large = 1024
-	// shrinkAt is the part of the peak at which it is shrunk: what remains is moved, which must be little beside what was deleted.
+	// shrinkAt is the part of the peak at which it is shrunk: what remains is moved, which must be
+	// little beside what was deleted.
 	shrinkAt = 64
 )
 
-// Enter lets w join the queue of every key in one step; false: limit waiters or more wait already, and nothing has happened. There
-// is at least one key, and none twice; the slice is not kept. w must not wait already. Whether w is first at once is to be asked
-// with First after Enter; when it becomes so later, it is woken.
+// Enter lets w join the queue of every key in one step; false: limit waiters or more wait already,
+// and nothing has happened. There is at least one key, and none twice; the slice is not kept. w
+// must not wait already. Whether w is first at once is to be asked with First after Enter; when it
+// becomes so later, it is woken.
 func (t *Table) Enter(w *Waiter, keys []string, limit int) (ok bool) {
 	places := w.one[:]
 	if len(keys) != 1 {
@@ -111,7 +125,8 @@ func (t *Table) join(p *place) (blocked bool) {
 	return true
 }
 
-// remove takes p out of its queue, and returns who comes to the head by that; nil: nobody. mu is held.
+// remove takes p out of its queue, and returns who comes to the head by that; nil: nobody. mu is
+// held.
 func (t *Table) remove(p *place) (heir *Waiter) {
 	p.prev.next, p.next.prev = p.next, p.prev
 	switch {
@@ -135,15 +150,18 @@ func (t *Table) First(w *Waiter) bool {
 // first is First. mu is held.
 func (w *Waiter) first() bool { return w.places != nil && w.blocked == 0 }
 
-// Leave takes w out of all queues. Who becomes first by that is woken. For a w that does not wait, nothing happens.
+// Leave takes w out of all queues. Who becomes first by that is woken. For a w that does not wait,
+// nothing happens.
 //
-// until is for those behind w, see Hint: whoever leaves because it holds the keys says until when, at most, and must leave before the
-// keys can be released, since the Nudge of the release must find whom until was told to. Whoever gives up says zero; not what Hint told
-// it, since a Nudge may have come in between.
+// until is for those behind w, see Hint: whoever leaves because it holds the keys says until when,
+// at most, and must leave before the keys can be released, since the Nudge of the release must find
+// whom until was told to. Whoever gives up says zero; not what Hint told it, since a Nudge may have
+// come in between.
 //
-// A gift that w was given and has not taken is returned: the caller holds these keys now. It calls Give for whoever is first now, and
-// where that fails it releases the keys and calls Nudge. In this case until is not passed on, whatever it is: those behind
-// w would sleep on the word of one that is about to let go. They may try in vain instead, until Give or Nudge wakes them again.
+// A gift that w was given and has not taken is returned: the caller holds these keys now. It calls
+// Give for whoever is first now, and where that fails it releases the keys and calls Nudge. In this
+// case until is not passed on, whatever it is: those behind w would sleep on the word of one that
+// is about to let go. They may try in vain instead, until Give or Nudge wakes them again.
 func (t *Table) Leave(w *Waiter, until time.Time) (gift any) {
 	var few [4]*Waiter // keeps the usual case off the heap
 	gift, heirs := t.leave(w, until, few[:0])
@@ -174,14 +192,15 @@ func (t *Table) leave(w *Waiter, until time.Time, heirs []*Waiter) (any, []*Wait
 			heirs = append(heirs, heir)
 		}
 	}
-	w.places, w.one, w.blocked, w.hint, w.gift = nil, [1]place{}, 0, time.Time{}, nil // keeps nobody alive
+	// Keeps nobody alive.
+	w.places, w.one, w.blocked, w.hint, w.gift = nil, [1]place{}, 0, time.Time{}, nil
 	t.waiting.Add(-1)
 	t.shrink()
 	return gift, heirs
 }
 
-// tell takes the until of a Leave that brought w to the head of a queue. Of several the latest counts, since w needs all of its
-// keys; but where nothing is known, w is to try. mu is held.
+// tell takes the until of a Leave that brought w to the head of a queue. Of several the latest
+// counts, since w needs all of its keys; but where nothing is known, w is to try. mu is held.
 func (w *Waiter) tell(until time.Time) {
 	if until.IsZero() || until.After(w.hint) {
 		w.hint = until
@@ -209,17 +228,19 @@ func (t *Table) Followed(w *Waiter) bool {
 	return p.next != t.rooms[p.key]
 }
 
-// Hint returns until when the keys of w, which is first, are held in this process at most, as the Leave that made it first said. Of
-// several that left before w the latest until counts. Zero: nothing is known, so it is worth a try; that is so also if w was first from
-// the beginning, if the last of those that left said zero, and after Nudge.
+// Hint returns until when the keys of w, which is first, are held in this process at most, as the
+// Leave that made it first said. Of several that left before w the latest until counts. Zero:
+// nothing is known, so it is worth a try; that is so also if w was first from the beginning, if the
+// last of those that left said zero, and after Nudge.
 func (t *Table) Hint(w *Waiter) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return w.hint
 }
 
-// Give gives what holds these keys, none of them twice, to the waiter that is first and waits for exactly these, in whatever order, and
-// wakes it. False: there is none, or it has a gift that it has not taken; the giver keeps the gift. The gift is not nil.
+// Give gives what holds these keys, none of them twice, to the waiter that is first and waits for
+// exactly these, in whatever order, and wakes it. False: there is none, or it has a gift that it
+// has not taken; the giver keeps the gift. The gift is not nil.
 func (t *Table) Give(keys []string, gift any) bool {
 	w := t.give(keys, gift)
 	if w == nil {
@@ -263,9 +284,10 @@ func (t *Table) Take(w *Waiter) any {
 	return gift
 }
 
-// Nudge tells that these keys may be free at until, or with the zero time now: that is the hint of those that are first for any of
-// them from then on, and they are woken. Who is at the head of one of these queues only is not woken, but its hint is changed as
-// well: what it was told of this key is void.
+// Nudge tells that these keys may be free at until, or with the zero time now: that is the hint of
+// those that are first for any of them from then on, and they are woken. Who is at the head of one
+// of these queues only is not woken, but its hint is changed as well: what it was told of this key
+// is void.
 func (t *Table) Nudge(keys []string, until time.Time) {
 	var few [4]*Waiter // keeps the usual case off the heap
 	for _, w := range t.nudge(keys, until, few[:0]) {
@@ -287,7 +309,8 @@ func (t *Table) nudge(keys []string, until time.Time, woken []*Waiter) []*Waiter
 		}
 		w := head.waiter
 		w.hint = until
-		// A waiter for several of these keys is mostly met at keys next to each other. Waking it twice does no harm, a search does.
+		// A waiter for several of these keys is mostly met at keys next to each other. Waking it
+		// twice does no harm, a search does.
 		if last := len(woken) - 1; w.first() && (last < 0 || woken[last] != w) {
 			woken = append(woken, w)
 		}

@@ -65,10 +65,12 @@ func wakes(guests ...*guest) string {
 
 func leave(table *Table, g *guest, until time.Time) any { return table.Leave(&g.Waiter, until) }
 
-// The goal: those who wait for one key become first in the order in which they came, one at a time, and only the next one is woken.
+// The goal: those who wait for one key become first in the order in which they came, one at a time,
+// and only the next one is woken.
 func TestAKeyIsWaitedForInOrder(t *testing.T) {
 	var table Table
-	a, b, c, other := enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "x")
+	a, b, c, other := enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "k"),
+		enter(t, &table, "x")
 	require.Equal(t, "1001", firsts(&table, a, b, c, other))
 	require.Equal(t, "0000", wakes(a, b, c, other))
 	leave(&table, a, time.Time{})
@@ -83,9 +85,14 @@ func TestAKeyIsWaitedForInOrder(t *testing.T) {
 	require.Zero(t, table.Waiting())
 }
 
-// The goal: sets that overlap in a circle do not block each other for ever, and become first in the order in which they came.
+// The goal: sets that overlap in a circle do not block each other for ever, and become first in the
+// order in which they came.
 func TestOverlappingSetsAllBecomeFirst(t *testing.T) {
-	for _, sets := range [][]string{{"12", "23", "31"}, {"12", "23", "31", "12", "23", "31"}, {"123", "3", "21", "2", "13", "321"}} {
+	for _, sets := range [][]string{
+		{"12", "23", "31"},
+		{"12", "23", "31", "12", "23", "31"},
+		{"123", "3", "21", "2", "13", "321"},
+	} {
 		var table Table
 		var all []*guest
 		for _, s := range sets {
@@ -96,7 +103,8 @@ func TestOverlappingSetsAllBecomeFirst(t *testing.T) {
 			leave(&table, g, time.Time{})
 		}
 		for i, g := range all {
-			require.Equal(t, min(i, 1), g.woken, "%v: %d: everybody but the one that came into an empty room is woken once", sets, i)
+			require.Equal(t, min(i, 1), g.woken, "%v: %d: everybody but the one that came into "+
+				"an empty room is woken once", sets, i)
 		}
 		require.Empty(t, table.rooms)
 	}
@@ -105,7 +113,8 @@ func TestOverlappingSetsAllBecomeFirst(t *testing.T) {
 // The goal: a set becomes first when the last of its keys is free of others, not before.
 func TestASetIsFirstAtAllOfItsKeys(t *testing.T) {
 	var table Table
-	a, b, c, set := enter(t, &table, "a"), enter(t, &table, "b"), enter(t, &table, "c"), enter(t, &table, "abc")
+	a, b, c, set := enter(t, &table, "a"), enter(t, &table, "b"), enter(t, &table, "c"),
+		enter(t, &table, "abc")
 	for i, g := range []*guest{b, c, a} {
 		require.Equal(t, "00", firsts(&table, set)+wakes(set), "%d", i)
 		leave(&table, g, time.Time{})
@@ -113,13 +122,17 @@ func TestASetIsFirstAtAllOfItsKeys(t *testing.T) {
 	require.Equal(t, "11", firsts(&table, set)+wakes(set))
 	behind := enter(t, &table, "bc")
 	leave(&table, set, time.Time{})
-	require.Equal(t, "11", firsts(&table, behind)+wakes(behind), "of two keys at once, and woken once")
+	require.Equal(t, "11", firsts(&table, behind)+wakes(behind),
+		"of two keys at once, and woken once")
 }
 
-// The goal: whoever gives up, at whatever position and in whatever order, the others keep their order, and who is woken is exactly who
-// became first by it.
+// The goal: whoever gives up, at whatever position and in whatever order, the others keep their
+// order, and who is woken is exactly who became first by it.
 func TestGivingUpInEveryPosition(t *testing.T) {
-	for _, sets := range [][]string{{"k", "k", "k", "k"}, {"ab", "bc", "ca", "ab"}, {"a", "ab", "b", "abc"}} {
+	for _, sets := range [][]string{{"k", "k", "k", "k"}, {"ab", "bc", "ca", "ab"}, {
+		"a", "ab", "b",
+		"abc",
+	}} {
 		permute([]int{0, 1, 2, 3}, func(order []int) {
 			var table Table
 			var all []*guest
@@ -134,7 +147,8 @@ func TestGivingUpInEveryPosition(t *testing.T) {
 				for j, g := range all {
 					first := slices.Contains(dumbFirsts(rest), g)
 					became := first && !slices.Contains(before, g)
-					require.Equal(t, first, table.First(&g.Waiter), "%v, %v: %d after %d", sets, order, j, i)
+					require.Equal(t, first, table.First(&g.Waiter), "%v, %v: %d after %d", sets,
+						order, j, i)
 					require.Equal(t, became, g.woken == 1, "%v, %v: %d after %d", sets, order, j, i)
 					g.woken = 0
 				}
@@ -160,7 +174,8 @@ func permute(list []int, do func([]int)) {
 	from(0)
 }
 
-// dumbFirsts says who is first among those who wait in this order: whoever shares no key with one before it.
+// dumbFirsts says who is first among those who wait in this order: whoever shares no key with one
+// before it.
 func dumbFirsts(queue []*guest) (list []*guest) {
 	taken := map[string]bool{}
 	for _, g := range queue {
@@ -176,7 +191,8 @@ func dumbFirsts(queue []*guest) (list []*guest) {
 	return list
 }
 
-// The goal: leaving twice, or without having entered, does nothing; who has left may enter again, behind the others.
+// The goal: leaving twice, or without having entered, does nothing; who has left may enter again,
+// behind the others.
 func TestLeavingTwiceAndEnteringAgain(t *testing.T) {
 	var table Table
 	a, b, c := enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "k")
@@ -215,8 +231,8 @@ func TestWakeMayUseTheTable(t *testing.T) {
 	require.Equal(t, 5, seen)
 }
 
-// The goal: whoever becomes first is told until when the keys are held: by the one before it, or the latest of several; zero from the
-// last one means a try.
+// The goal: whoever becomes first is told until when the keys are held: by the one before it, or
+// the latest of several; zero from the last one means a try.
 func TestHints(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -234,7 +250,8 @@ func TestHints(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var table Table
-			a, b, set, behind := enter(t, &table, "a"), enter(t, &table, "b"), enter(t, &table, "ab"), enter(t, &table, "b")
+			a, b, set, behind := enter(t, &table, "a"), enter(t, &table, "b"), enter(t, &table,
+				"ab"), enter(t, &table, "b")
 			require.True(t, table.Hint(&a.Waiter).IsZero())
 			leave(&table, a, c.first)
 			table.Nudge(keys(c.nudgeBetween), time.Time{})
@@ -252,7 +269,8 @@ func TestHints(t *testing.T) {
 // The goal: whoever gives up in the middle of a queue tells nobody anything.
 func TestGivingUpInTheMiddleLeavesTheHint(t *testing.T) {
 	var table Table
-	a, b, c, d := enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "k")
+	a, b, c, d := enter(t, &table, "k"), enter(t, &table, "k"), enter(t, &table, "k"),
+		enter(t, &table, "k")
 	leave(&table, a, at(5))
 	leave(&table, c, at(9))
 	leave(&table, d, time.Time{})
@@ -260,11 +278,13 @@ func TestGivingUpInTheMiddleLeavesTheHint(t *testing.T) {
 	require.Equal(t, 1, b.woken)
 }
 
-// The goal: a nudge clears the hint of whoever is first for one of the keys and wakes it, and nobody else.
+// The goal: a nudge clears the hint of whoever is first for one of the keys and wakes it, and
+// nobody else.
 func TestANudgeClearsTheHintAndWakes(t *testing.T) {
 	var table Table
 	before := enter(t, &table, "abcd")
-	ab, c, d, last := enter(t, &table, "ab"), enter(t, &table, "c"), enter(t, &table, "d"), enter(t, &table, "ac")
+	ab, c, d, last := enter(t, &table, "ab"), enter(t, &table, "c"), enter(t, &table, "d"),
+		enter(t, &table, "ac")
 	leave(&table, before, at(9))
 	require.Equal(t, "1110", wakes(ab, c, d, last))
 	table.Nudge(keys("abcx"), time.Time{})
@@ -276,7 +296,8 @@ func TestANudgeClearsTheHintAndWakes(t *testing.T) {
 	new(Table).Nudge(keys("a"), time.Time{})
 }
 
-// The goal: a gift goes to whoever is first and waits for exactly this set, in whatever order its keys are named, and to nobody else.
+// The goal: a gift goes to whoever is first and waits for exactly this set, in whatever order its
+// keys are named, and to nobody else.
 func TestAGiftIsForExactlyOneSet(t *testing.T) {
 	var table Table
 	require.False(t, table.Give(keys("a"), 1), "nobody waits")
@@ -308,8 +329,9 @@ func TestAGiftDoesNotOvertake(t *testing.T) {
 	require.Equal(t, 1, table.Take(&ab.Waiter))
 }
 
-// The goal: a gift that was not taken comes back from Leave, once; whoever is behind is woken, and not told that the keys are held,
-// neither by this Leave nor by one before it; then it may be given the same.
+// The goal: a gift that was not taken comes back from Leave, once; whoever is behind is woken, and
+// not told that the keys are held, neither by this Leave nor by one before it; then it may be given
+// the same.
 func TestAGiftThatIsNotTakenComesBack(t *testing.T) {
 	var table Table
 	a, x, next := enter(t, &table, "a"), enter(t, &table, "x"), enter(t, &table, "ax")
@@ -327,7 +349,8 @@ func TestAGiftThatIsNotTakenComesBack(t *testing.T) {
 	require.Nil(t, table.Take(&a.Waiter), "of the last time")
 }
 
-// The goal: no more than limit wait, whatever the number of their keys; who is refused changes nothing, and there is room again when one leaves.
+// The goal: no more than limit wait, whatever the number of their keys; who is refused changes
+// nothing, and there is room again when one leaves.
 func TestTheNumberOfWaitersIsBounded(t *testing.T) {
 	var table Table
 	var late guest
@@ -349,8 +372,8 @@ func TestTheNumberOfWaitersIsBounded(t *testing.T) {
 	require.False(t, table.Waits("x"))
 }
 
-// The goal: rooms vanish with the last who waits in them, and after very many the map is made anew, also while a few go on waiting; who
-// has left keeps nobody else in memory.
+// The goal: rooms vanish with the last who waits in them, and after very many the map is made anew,
+// also while a few go on waiting; who has left keeps nobody else in memory.
 func TestEmptyRoomsTakeNoMemory(t *testing.T) {
 	for _, staying := range []int{0, 1, 10} {
 		t.Run(fmt.Sprint(staying, " stay"), func(t *testing.T) {
@@ -384,7 +407,8 @@ func TestEmptyRoomsTakeNoMemory(t *testing.T) {
 	}
 }
 
-// The goal: waiting for a single key costs no memory beyond the waiter and the map's entry, and waiting for several one slice.
+// The goal: waiting for a single key costs no memory beyond the waiter and the map's entry, and
+// waiting for several one slice.
 func TestWaitingIsCheap(t *testing.T) {
 	var table Table
 	enter(t, &table, "abc")

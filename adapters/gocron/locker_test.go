@@ -35,7 +35,8 @@ func (n *ticks) requireOnce(t *testing.T, ticks int) {
 	require.Equal(t, once, n.runs)
 }
 
-// The goal: of all instances one runs the job at each tick, however short it is and however long, where they tick at the same moment and where they don't.
+// The goal: of all instances one runs the job at each tick, however short it is and however long,
+// where they tick at the same moment and where they don't.
 func TestAJobRunsOncePerTick(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -50,17 +51,20 @@ func TestAJobRunsOncePerTick(t *testing.T) {
 			behind: make([]time.Duration, 5), interval: time.Second, takes: 0, intervals: 10,
 		},
 		{
-			name:   "a short job and clocks that differ",
-			behind: []time.Duration{0, 100 * time.Millisecond, 299 * time.Millisecond}, interval: time.Second, takes: time.Millisecond, intervals: 5,
+			name:     "a short job and clocks that differ",
+			behind:   []time.Duration{0, 100 * time.Millisecond, 299 * time.Millisecond},
+			interval: time.Second, takes: time.Millisecond, intervals: 5,
 		},
 		{
-			name:   "a job that outlasts the TTL",
-			behind: []time.Duration{0, 3 * time.Second, 6 * time.Second}, interval: 10 * time.Second, takes: 7 * time.Second, intervals: 2,
+			name:     "a job that outlasts the TTL",
+			behind:   []time.Duration{0, 3 * time.Second, 6 * time.Second},
+			interval: 10 * time.Second, takes: 7 * time.Second, intervals: 2,
 		},
 		{
-			name:   "instances that were started at any time, and a lock for most of the interval",
-			cfg:    gocronlock.Config{MinHold: 8 * time.Second},
-			behind: []time.Duration{0, 2 * time.Second, 5 * time.Second}, interval: 10 * time.Second, takes: time.Second, intervals: 3,
+			name:     "instances that were started at any time, and a lock for most of the interval",
+			cfg:      gocronlock.Config{MinHold: 8 * time.Second},
+			behind:   []time.Duration{0, 2 * time.Second, 5 * time.Second},
+			interval: 10 * time.Second, takes: time.Second, intervals: 3,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -79,7 +83,8 @@ func TestAJobRunsOncePerTick(t *testing.T) {
 						time.Sleep(c.takes)
 					})
 				}
-				time.Sleep(time.Until(w.began) + time.Duration(c.intervals)*c.interval - time.Millisecond)
+				time.Sleep(time.Until(w.began) +
+					time.Duration(c.intervals)*c.interval - time.Millisecond)
 				for i := range all {
 					require.NoError(t, all[i].Shutdown())
 				}
@@ -96,7 +101,8 @@ func TestAJobRunsOncePerTick(t *testing.T) {
 	}
 }
 
-// The goal: a lock is kept for MinHold after it was granted, not longer, and not at all after a longer job.
+// The goal: a lock is kept for MinHold after it was granted, not longer, and not at all after a
+// longer job.
 func TestALockIsKeptForMinHold(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, w *world) {
 		locker, err := gocronlock.New(w.client(), gocronlock.Config{MinHold: 10 * time.Second})
@@ -121,11 +127,15 @@ func TestALockIsKeptForMinHold(t *testing.T) {
 	})
 }
 
-// The goal: a run that takes longer than MaxHold, or whose lock is gone, is told so by Unlock; and after the client was closed nothing is left.
+// The goal: a run that takes longer than MaxHold, or whose lock is gone, is told so by Unlock; and
+// after the client was closed nothing is left.
 func TestUnlockSaysThatTheLockWasOver(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, w *world) {
 		client := w.client()
-		locker, err := gocronlock.New(client, gocronlock.Config{MinHold: 5 * time.Second, MaxHold: 10 * time.Second})
+		locker, err := gocronlock.New(client, gocronlock.Config{
+			MinHold: 5 * time.Second,
+			MaxHold: 10 * time.Second,
+		})
 		require.NoError(t, err)
 		long, err := locker.Lock(t.Context(), "long")
 		require.NoError(t, err)
@@ -151,7 +161,8 @@ func TestUnlockSaysThatTheLockWasOver(t *testing.T) {
 	})
 }
 
-// The goal: without a quorum no job runs, and the reason is told; a failure that is over soon does not cost the tick.
+// The goal: without a quorum no job runs, and the reason is told; a failure that is over soon does
+// not cost the tick.
 func TestWithoutAQuorumTheRunIsSkipped(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, w *world) {
 		locker, err := gocronlock.New(w.client(), gocronlock.Config{})
@@ -215,7 +226,10 @@ func TestConfigIsChecked(t *testing.T) {
 func ExampleNew() {
 	_ = func() error {
 		client, err := lockpipe.New(lockpipe.Config{
-			Nodes: []string{"redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379"},
+			Nodes: []string{
+				"redis://10.0.0.1:6379", "redis://10.0.0.2:6379",
+				"redis://10.0.0.3:6379",
+			},
 		})
 		if err != nil {
 			return err
@@ -228,7 +242,8 @@ func ExampleNew() {
 		if err != nil {
 			return err
 		}
-		_, err = s.NewJob(gocron.CronJob("0 3 * * *", false), gocron.NewTask(func() {}), gocron.WithName("nightly-report"))
+		_, err = s.NewJob(gocron.CronJob("0 3 * * *", false), gocron.NewTask(func() {}),
+			gocron.WithName("nightly-report"))
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds what a busy machine may take. Locks last longer than that, so that none is given back by its TTL.
+// patience bounds what a busy machine may take. Locks last longer than that, so that none is given
+// back by its TTL.
 const patience = time.Minute
 
 // realLocker returns a locker with a client of its own, for which no answer of a master is late.
@@ -35,12 +36,20 @@ func realLocker(t *testing.T, nodes *lockpipetest.Nodes, cfg gocronlock.Config) 
 }
 
 // realScheduler returns a scheduler that runs, with one job that ticks at each RunNow only.
-func realScheduler(t *testing.T, locker gocron.Locker, refused func(error), job any) (gocron.Scheduler, gocron.Job) {
+func realScheduler(t *testing.T, locker gocron.Locker, refused func(error),
+	job any,
+) (gocron.Scheduler, gocron.Job) {
 	t.Helper()
-	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker), gocron.WithStopTimeout(patience))
+	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker),
+		gocron.WithStopTimeout(patience))
 	require.NoError(t, err)
-	j, err := s.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(job), gocron.WithName("report"),
-		gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { refused(err) })))
+	j, err := s.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(job),
+		gocron.WithName("report"),
+		gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string,
+			err error,
+		) {
+			refused(err)
+		})))
 	require.NoError(t, err)
 	s.Start()
 	return s, j
@@ -59,17 +68,19 @@ func waitUntilFree(t *testing.T, nodes *lockpipetest.Nodes, key string) {
 	}, patience, time.Millisecond)
 }
 
-// The goal: while one scheduler runs the job the others are refused; when it is done, and MinHold is over, any of them gets it.
+// The goal: while one scheduler runs the job the others are refused; when it is done, and MinHold
+// is over, any of them gets it.
 func TestWhileOneRunsTheOthersAreRefused(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
 	const schedulers = 3
 	running, done, refused := make(chan int), make(chan struct{}), make(chan error)
 	var jobs [schedulers]gocron.Job
 	for i := range jobs {
-		s, j := realScheduler(t, realLocker(t, nodes, gocronlock.Config{}), func(err error) { refused <- err }, func() {
-			running <- i
-			<-done
-		})
+		s, j := realScheduler(t, realLocker(t, nodes, gocronlock.Config{}),
+			func(err error) { refused <- err }, func() {
+				running <- i
+				<-done
+			})
 		defer func() { require.NoError(t, s.Shutdown()) }()
 		jobs[i] = j
 	}
@@ -87,16 +98,18 @@ func TestWhileOneRunsTheOthersAreRefused(t *testing.T) {
 	}
 }
 
-// The goal: a scheduler that is shut down during a run, which cancels the context of the job, gives the lock back when the run is over. It does
-// not stay for its TTL.
+// The goal: a scheduler that is shut down during a run, which cancels the context of the job, gives
+// the lock back when the run is over. It does not stay for its TTL.
 func TestShutdownGivesTheLockBack(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	running := make(chan struct{})
-	s, j := realScheduler(t, realLocker(t, nodes, gocronlock.Config{MinHold: 20 * time.Millisecond}), func(error) {}, func(ctx context.Context) {
-		close(running)
-		<-ctx.Done()
-		time.Sleep(20 * time.Millisecond) // so that Unlock itself gives it back
-	})
+	s, j := realScheduler(t, realLocker(t, nodes,
+		gocronlock.Config{MinHold: 20 * time.Millisecond}), func(error) {},
+		func(ctx context.Context) {
+			close(running)
+			<-ctx.Done()
+			time.Sleep(20 * time.Millisecond) // so that Unlock itself gives it back
+		})
 	require.NoError(t, j.RunNow())
 	<-running
 	require.NoError(t, s.Shutdown())
@@ -128,17 +141,20 @@ func (l times) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	return lock, err
 }
 
-// The goal: on real masters and clocks no lock is granted before MinHold has passed since the one before, at however many instances the job ticks.
+// The goal: on real masters and clocks no lock is granted before MinHold has passed since the one
+// before, at however many instances the job ticks.
 func TestRealSchedulersKeepTheDistance(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
 	const minHold, wanted = 150 * time.Millisecond, 6
 	all := &runs{}
 	ran := make(chan struct{}, 1000)
 	for range 3 {
-		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(times{realLocker(t, nodes, gocronlock.Config{MinHold: minHold}), all}),
+		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(times{realLocker(t, nodes,
+			gocronlock.Config{MinHold: minHold}), all}),
 			gocron.WithStopTimeout(patience))
 		require.NoError(t, err)
-		_, err = s.NewJob(gocron.DurationJob(200*time.Millisecond), gocron.NewTask(func() { ran <- struct{}{} }), gocron.WithName("report"))
+		_, err = s.NewJob(gocron.DurationJob(200*time.Millisecond),
+			gocron.NewTask(func() { ran <- struct{}{} }), gocron.WithName("report"))
 		require.NoError(t, err)
 		s.Start()
 		defer func() { require.NoError(t, s.Shutdown()) }()

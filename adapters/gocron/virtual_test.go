@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// world is a group of masters in memory, in a synctest bubble: time passes only while everybody waits, so ticks are exact, and a machine that stalls
-// makes nobody late.
+// world is a group of masters in memory, in a synctest bubble: time passes only while everybody
+// waits, so ticks are exact, and a machine that stalls makes nobody late.
 type world struct {
 	t     *testing.T
 	nodes map[string]*miniredis.Miniredis // by their address
@@ -48,7 +48,10 @@ func inBubble(t *testing.T, masters int, test func(t *testing.T, w *world)) {
 // client returns a further client, connected. It is closed at the end of the test.
 func (w *world) client() *lockpipe.Client {
 	w.t.Helper()
-	cfg := lockpipe.Config{Dial: w.dial, TTL: 2 * time.Second, Logger: slog.New(slog.DiscardHandler)}
+	cfg := lockpipe.Config{
+		Dial: w.dial, TTL: 2 * time.Second,
+		Logger: slog.New(slog.DiscardHandler),
+	}
 	for addr := range w.nodes {
 		cfg.Nodes = append(cfg.Nodes, addr)
 	}
@@ -68,7 +71,8 @@ func (w *world) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	return ours, nil
 }
 
-// slowConn lets each command take a random time to the master, so that contenders reach the masters in different orders.
+// slowConn lets each command take a random time to the master, so that contenders reach the masters
+// in different orders.
 type slowConn struct {
 	net.Conn
 	trip time.Duration
@@ -98,7 +102,9 @@ type instance struct {
 }
 
 // start starts an instance, whose job ticks for the first time when began and behind are over.
-func (w *world) start(in *instance, client *lockpipe.Client, cfg gocronlock.Config, interval time.Duration, job func()) {
+func (w *world) start(in *instance, client *lockpipe.Client, cfg gocronlock.Config,
+	interval time.Duration, job func(),
+) {
 	w.t.Helper()
 	locker, err := gocronlock.New(client, cfg)
 	require.NoError(w.t, err)
@@ -106,7 +112,11 @@ func (w *world) start(in *instance, client *lockpipe.Client, cfg gocronlock.Conf
 	require.NoError(w.t, err)
 	_, err = in.NewJob(gocron.DurationJob(interval), gocron.NewTask(job), gocron.WithName("report"),
 		gocron.WithStartAt(gocron.WithStartDateTime(w.began.Add(in.behind))),
-		gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { in.refused = append(in.refused, err) })))
+		gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string,
+			err error,
+		) {
+			in.refused = append(in.refused, err)
+		})))
 	require.NoError(w.t, err)
 	in.Start()
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// Errors for errors.Is. What lockpipe said is found as well: lockpipe.ErrHeld, ErrNoQuorum, ErrLost and so on.
+// Errors for errors.Is. What lockpipe said is found as well: lockpipe.ErrHeld, ErrNoQuorum, ErrLost
+// and so on.
 var (
 	// ErrFailed: the mutex was not locked. Unlike redsync's it comes with every failure.
 	ErrFailed = errors.New("redsync: failed to acquire lock")
@@ -19,13 +20,18 @@ var (
 
 // ErrTaken, for errors.As with a *ErrTaken: another has the mutex, or may have it.
 type ErrTaken struct {
-	// Nodes are the masters that said so, by their place in lockpipe's Config.Nodes; empty where none was asked.
+	// Nodes are the masters that said so, by their place in lockpipe's Config.Nodes; empty where
+	// none was asked.
 	Nodes []int
 }
 
-func (e ErrTaken) Error() string { return fmt.Sprintf("lock already taken, locked nodes: %v", e.Nodes) }
+func (e ErrTaken) Error() string {
+	return fmt.Sprintf("lock already taken, locked nodes: %v",
+		e.Nodes)
+}
 
-// ErrNodeTaken, for errors.As with a *ErrNodeTaken: another has the mutex on a master. It comes with ErrTaken.
+// ErrNodeTaken, for errors.As with a *ErrNodeTaken: another has the mutex on a master. It comes
+// with ErrTaken.
 type ErrNodeTaken struct{ Node int }
 
 func (e ErrNodeTaken) Error() string { return fmt.Sprintf("node #%d: lock already taken", e.Node) }
@@ -77,5 +83,6 @@ func (r *Redsync) failed(kind, err error) error {
 
 // over reports whether err says that a lease had ended before.
 func over(err error) bool {
-	return errors.Is(err, lockpipe.ErrExpired) || errors.Is(err, lockpipe.ErrLost) || errors.Is(err, lockpipe.ErrReleased)
+	return errors.Is(err, lockpipe.ErrExpired) || errors.Is(err, lockpipe.ErrLost) ||
+		errors.Is(err, lockpipe.ErrReleased)
 }

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// long outlasts every test; brief is waited for, and is time enough for a try on a busy machine.
+	// long outlasts every test; brief is waited for, and is time enough for a try on a busy
+	// machine.
 	long  = time.Minute
 	brief = 2 * time.Second
 	// patience bounds what is waited for.
@@ -64,7 +65,9 @@ type open func(t *testing.T, nodes *lockpipetest.Nodes) library
 var libraries = map[string]open{"redsync": openOriginal, "lockpipe": openOurs}
 
 // withEach runs the test for both libraries, on masters that they share.
-func withEach(t *testing.T, masters int, test func(t *testing.T, nodes *lockpipetest.Nodes, lib library)) {
+func withEach(t *testing.T, masters int, test func(t *testing.T, nodes *lockpipetest.Nodes,
+	lib library),
+) {
 	t.Helper()
 	nodes := lockpipetest.StartRealT(t, masters)
 	for name, open := range libraries {
@@ -79,7 +82,9 @@ func openOriginal(t *testing.T, nodes *lockpipetest.Nodes) library {
 		opt, err := redis.ParseURL(url)
 		require.NoError(t, err)
 		// Only hosted services know the command; plain servers refuse it once per connection.
-		opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		opt.MaintNotificationsConfig = &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		}
 		client := redis.NewClient(opt)
 		t.Cleanup(func() { client.Close() })
 		pools = append(pools, goredis.NewPool(client))
@@ -87,7 +92,8 @@ func openOriginal(t *testing.T, nodes *lockpipetest.Nodes) library {
 	rs := original.New(pools...)
 	return library{
 		newMutex: func(name string, s settings) mutex {
-			// Half of the time for a master's answer, instead of a twentieth: the machine may be busy.
+			// Half of the time for a master's answer, instead of a twentieth: the machine may be
+			// busy.
 			options := []original.Option{original.WithTimeoutFactor(0.5)}
 			if s.expiry > 0 {
 				options = append(options, original.WithExpiry(s.expiry))
@@ -137,7 +143,10 @@ func openOurs(t *testing.T, nodes *lockpipetest.Nodes) library {
 // newClient returns a client for which no answer of a master is late.
 func newClient(t *testing.T, nodes *lockpipetest.Nodes) *lockpipe.Client {
 	t.Helper()
-	client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), TTL: long, NodeTimeout: long / 4})
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes: nodes.URLs(), TTL: long,
+		NodeTimeout: long / 4,
+	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -145,7 +154,8 @@ func newClient(t *testing.T, nodes *lockpipetest.Nodes) *lockpipe.Client {
 		_ = client.Close(ctx) // an error where a test left dead masters
 	})
 	// Its connections are made now, at the cost of no short expiry.
-	require.NoError(t, client.Do(t.Context(), "warm:"+t.Name(), func(context.Context) error { return nil }))
+	require.NoError(t, client.Do(t.Context(), "warm:"+t.Name(),
+		func(context.Context) error { return nil }))
 	return client
 }
 
@@ -188,7 +198,8 @@ func letExpire(t *testing.T, nodes *lockpipetest.Nodes, m mutex) {
 
 func waitUntilFree(t *testing.T, nodes *lockpipetest.Nodes, key string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return holders(t, nodes, key, "") == nodes.Len() }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return holders(t, nodes, key, "") == nodes.Len() },
+		patience, time.Millisecond)
 }
 
 // onAll does the same on all masters.

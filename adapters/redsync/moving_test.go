@@ -10,14 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: while only a part of a code base has moved, what the one part has locked is taken for the other, also after an extension, and free at once
-// after Unlock.
+// The goal: while only a part of a code base has moved, what the one part has locked is taken for
+// the other, also after an extension, and free at once after Unlock.
 func TestTheOldAndTheNewExcludeEachOther(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
 	moved, old := openOurs(t, nodes), openOriginal(t, nodes)
-	for name, sides := range map[string][2]library{"new, then old": {moved, old}, "old, then new": {old, moved}} {
+	for name, sides := range map[string][2]library{
+		"new, then old": {moved, old},
+		"old, then new": {old, moved},
+	} {
 		t.Run(name, func(t *testing.T) {
-			held, other := sides[0].newMutex(t.Name(), settings{expiry: long}), sides[1].newMutex(t.Name(), tries(1))
+			held, other := sides[0].newMutex(t.Name(), settings{expiry: long}),
+				sides[1].newMutex(t.Name(), tries(1))
 			require.NoError(t, held.Lock())
 			require.True(t, sides[1].taken(other.Lock()))
 			ok, err := held.Extend()
@@ -42,7 +46,10 @@ func TestTheOldAndTheNewExcludeEachOther(t *testing.T) {
 // The goal: where both sides contend for one mutex, all get their turn, and never two at a time.
 func TestTheOldAndTheNewTakeTurns(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
-	sides := []library{openOurs(t, nodes), openOriginal(t, nodes), openOurs(t, nodes), openOriginal(t, nodes)}
+	sides := []library{
+		openOurs(t, nodes), openOriginal(t, nodes), openOurs(t, nodes),
+		openOriginal(t, nodes),
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	inside := make(chan struct{}, 1)

@@ -11,20 +11,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What redsync's own tests expect of a Mutex, and a little more, told anew for both libraries. Of its tests one has no counterpart here: a
-// lock that is unlocked elsewhere, with WithValue.
+// What redsync's own tests expect of a Mutex, and a little more, told anew for both libraries. Of
+// its tests one has no counterpart here: a lock that is unlocked elsewhere, with WithValue.
 
 // tries is so many of them, one right after the other.
 func tries(n int) settings {
-	return settings{expiry: long, tries: n, delays: func(int) time.Duration { return 5 * time.Millisecond }}
+	return settings{
+		expiry: long, tries: n,
+		delays: func(int) time.Duration { return 5 * time.Millisecond },
+	}
 }
 
-// The goal: Lock and TryLock lock on a majority, also of an even number of masters, and the mutex knows it; Unlock leaves nothing.
+// The goal: Lock and TryLock lock on a majority, also of an even number of masters, and the mutex
+// knows it; Unlock leaves nothing.
 func TestALockIsOnAMajority(t *testing.T) {
 	for _, masters := range []int{1, 4, 5} {
 		t.Run(fmt.Sprint(masters), func(t *testing.T) {
 			withEach(t, masters, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
-				for name, lock := range map[string]func(mutex) error{"Lock": mutex.Lock, "TryLock": mutex.TryLock} {
+				for name, lock := range map[string]func(mutex) error{
+					"Lock":    mutex.Lock,
+					"TryLock": mutex.TryLock,
+				} {
 					m := lib.newMutex(t.Name()+name, settings{expiry: long / 2})
 					require.Equal(t, t.Name()+name, m.Name())
 					require.Empty(t, m.Value())
@@ -46,7 +53,8 @@ func TestALockIsOnAMajority(t *testing.T) {
 	}
 }
 
-// The goal: whether a mutex is locked depends on whether a majority of the masters is free, for every set of them; and nothing of a failure stays.
+// The goal: whether a mutex is locked depends on whether a majority of the masters is free, for
+// every set of them; and nothing of a failure stays.
 func TestWhichMastersAreFreeDecides(t *testing.T) {
 	withEach(t, 4, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
 		for mask := range 1 << nodes.Len() {
@@ -68,13 +76,15 @@ func TestWhichMastersAreFreeDecides(t *testing.T) {
 			}
 			require.Error(t, err)
 			require.Empty(t, m.Value())
-			require.Eventually(t, func() bool { return holders(t, nodes, m.Name(), "") == free }, patience, time.Millisecond)
+			require.Eventually(t, func() bool { return holders(t, nodes, m.Name(), "") == free },
+				patience, time.Millisecond)
 			require.Equal(t, nodes.Len()-free, holders(t, nodes, m.Name(), "another's"))
 		}
 	})
 }
 
-// The goal: while one has it, each try of another is refused as taken, so many tries as were asked for; and whoever has it keeps it.
+// The goal: while one has it, each try of another is refused as taken, so many tries as were asked
+// for; and whoever has it keeps it.
 func TestALockedMutexIsTaken(t *testing.T) {
 	withEach(t, 5, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
 		first := lib.newMutex(t.Name(), settings{expiry: long})
@@ -89,7 +99,10 @@ func TestALockedMutexIsTaken(t *testing.T) {
 		require.True(t, lib.taken(second.Lock()))
 		require.Equal(t, []int{1, 2, 3}, asked)
 		require.True(t, lib.taken(first.TryLock()), "it is not reentrant")
-		require.Error(t, lib.newMutex(t.Name(), settings{tries: 2, delays: func(int) time.Duration { return 0 }}).Lock())
+		require.Error(t, lib.newMutex(t.Name(), settings{
+			tries:  2,
+			delays: func(int) time.Duration { return 0 },
+		}).Lock())
 		requireHeld(t, nodes, first)
 		_, err := first.Unlock()
 		require.NoError(t, err)
@@ -99,7 +112,8 @@ func TestALockedMutexIsTaken(t *testing.T) {
 	})
 }
 
-// The goal: Lock waits until the mutex is free; callers on different mutexes of one name never have it at the same time.
+// The goal: Lock waits until the mutex is free; callers on different mutexes of one name never have
+// it at the same time.
 func TestLockWaitsForTheOthers(t *testing.T) {
 	withEach(t, 5, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
 		const callers, rounds = 4, 5
@@ -159,7 +173,8 @@ func TestExtendGivesTheWholeExpiry(t *testing.T) {
 		m := lib.newMutex(t.Name(), settings{expiry: long})
 		require.NoError(t, m.TryLock())
 		until := m.Until()
-		onAll(t, nodes, "PEXPIRE", m.Name(), fmt.Sprint((long / 4).Milliseconds())) // as if most of the time had passed
+		// As if most of the time had passed.
+		onAll(t, nodes, "PEXPIRE", m.Name(), fmt.Sprint((long / 4).Milliseconds()))
 		ok, err := m.Extend()
 		require.NoError(t, err)
 		require.True(t, ok)
@@ -178,7 +193,8 @@ func TestExtendGivesTheWholeExpiry(t *testing.T) {
 	})
 }
 
-// The goal: what has expired is neither extended nor unlocked, whoever has it now, and does him no harm; it can be locked again.
+// The goal: what has expired is neither extended nor unlocked, whoever has it now, and does him no
+// harm; it can be locked again.
 func TestAnExpiredMutexIsNotLocked(t *testing.T) {
 	withEach(t, 3, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
 		t.Parallel()
@@ -209,20 +225,23 @@ func TestAnExpiredMutexIsNotLocked(t *testing.T) {
 	})
 }
 
-// The goal: with WithSetNXOnExtend, Extend gives the key back to masters that lost it, but does not take it from another. Only redsync locks anew
-// what had expired; here that is refused, because another may have had it in between.
+// The goal: with WithSetNXOnExtend, Extend gives the key back to masters that lost it, but does not
+// take it from another. Only redsync locks anew what had expired; here that is refused, because
+// another may have had it in between.
 func TestSetNXOnExtend(t *testing.T) {
 	withEach(t, 3, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
 		t.Parallel()
 		m := lib.newMutex(t.Name(), settings{expiry: long, setNX: true})
 		require.NoError(t, m.Lock())
-		require.Eventually(t, func() bool { return holders(t, nodes, m.Name(), m.Value()) == 3 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return holders(t, nodes, m.Name(), m.Value()) == 3 },
+			patience, time.Millisecond)
 		_, err := nodes.Do(0, "DEL", m.Name())
 		require.NoError(t, err)
 		ok, err := m.Extend()
 		require.NoError(t, err)
 		require.True(t, ok)
-		require.Eventually(t, func() bool { return holders(t, nodes, m.Name(), m.Value()) == 3 }, patience, time.Millisecond)
+		require.Eventually(t, func() bool { return holders(t, nodes, m.Name(), m.Value()) == 3 },
+			patience, time.Millisecond)
 		onAll(t, nodes, "SET", m.Name(), "another's")
 		ok, err = m.Extend()
 		require.False(t, ok)
@@ -241,7 +260,8 @@ func TestSetNXOnExtend(t *testing.T) {
 	})
 }
 
-// The goal: what is not locked is neither extended, unlocked nor valid: before Lock, and after Unlock.
+// The goal: what is not locked is neither extended, unlocked nor valid: before Lock, and after
+// Unlock.
 func TestAnUnlockedMutexIsNotLocked(t *testing.T) {
 	withEach(t, 3, func(t *testing.T, _ *lockpipetest.Nodes, lib library) {
 		m := lib.newMutex(t.Name(), settings{expiry: long})
@@ -262,7 +282,8 @@ func TestAnUnlockedMutexIsNotLocked(t *testing.T) {
 	})
 }
 
-// The goal: a minority of dead masters is in nobody's way; without a majority nothing works, which is not told as taken.
+// The goal: a minority of dead masters is in nobody's way; without a majority nothing works, which
+// is not told as taken.
 func TestDeadMasters(t *testing.T) {
 	for name, open := range libraries {
 		t.Run(name, func(t *testing.T) {

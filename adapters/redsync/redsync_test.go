@@ -31,7 +31,8 @@ var (
 	_ = []func(original.DelayFunc) original.Option{original.WithRetryDelayFunc}
 )
 
-// The goal: an error is what redsync calls it and what lockpipe calls it, and names the masters by their place.
+// The goal: an error is what redsync calls it and what lockpipe calls it, and names the masters by
+// their place.
 func TestErrorsAreBothLibrariesOwn(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	client := newClient(t, nodes)
@@ -81,12 +82,14 @@ func TestErrorsAreBothLibrariesOwn(t *testing.T) {
 	require.ErrorIs(t, fmt.Errorf("%w", redsync.RedisError{Err: io.EOF}), io.EOF)
 }
 
-// The goal: the end of the tries is no end of a context for the caller; the end of the caller's own is.
+// The goal: the end of the tries is no end of a context for the caller; the end of the caller's own
+// is.
 func TestTheEndOfTheTriesIsNoContextsEnd(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	rs := redsync.New(newClient(t, nodes))
 	require.NoError(t, rs.NewMutex("k", redsync.WithExpiry(long)).Lock())
-	err := rs.NewMutex("k", redsync.WithTries(3), redsync.WithRetryDelay(10*time.Millisecond)).Lock()
+	err := rs.NewMutex("k", redsync.WithTries(3),
+		redsync.WithRetryDelay(10*time.Millisecond)).Lock()
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
 	require.NotErrorIs(t, err, context.Canceled)
 	ctx := pastDeadline{t.Context(), make(chan struct{})}
@@ -118,7 +121,8 @@ func (c pastDeadline) Err() error {
 // The goal: the first try has its time, however little the delays behind it amount to.
 func TestTheFirstTryIsNotHurried(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
-	m := redsync.New(newClient(t, nodes)).NewMutex(t.Name(), redsync.WithTries(2), redsync.WithRetryDelay(0))
+	m := redsync.New(newClient(t, nodes)).NewMutex(t.Name(), redsync.WithTries(2),
+		redsync.WithRetryDelay(0))
 	require.NoError(t, nodes.Freeze(0))
 	require.NoError(t, nodes.Freeze(1))
 	thawed := time.AfterFunc(50*time.Millisecond, func() { _ = nodes.Thaw(0) })
@@ -133,15 +137,19 @@ func TestTheFirstTryIsNotHurried(t *testing.T) {
 func TestLockIsWokenByUnlock(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	rs, other := redsync.New(newClient(t, nodes)), redsync.New(newClient(t, nodes))
-	for name, waiting := range map[string]*redsync.Redsync{"of the same process": rs, "of another": other} {
+	for name, waiting := range map[string]*redsync.Redsync{
+		"of the same process": rs,
+		"of another":          other,
+	} {
 		t.Run(name, func(t *testing.T) {
 			first := rs.NewMutex(t.Name(), redsync.WithExpiry(long))
 			require.NoError(t, first.Lock())
 			sleeping := make(chan struct{})
-			second := waiting.NewMutex(t.Name(), redsync.WithTries(2), redsync.WithRetryDelayFunc(func(int) time.Duration {
-				close(sleeping)
-				return time.Hour
-			}))
+			second := waiting.NewMutex(t.Name(), redsync.WithTries(2),
+				redsync.WithRetryDelayFunc(func(int) time.Duration {
+					close(sleeping)
+					return time.Hour
+				}))
 			locked := make(chan error)
 			go func() { locked <- second.Lock() }()
 			<-sleeping
@@ -154,7 +162,8 @@ func TestLockIsWokenByUnlock(t *testing.T) {
 	}
 }
 
-// The goal: an Unlock whose context has ended gives the lock back all the same, in the background; a further one waits for it.
+// The goal: an Unlock whose context has ended gives the lock back all the same, in the background;
+// a further one waits for it.
 func TestTheContextDoesNotEndUnlock(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := redsync.New(newClient(t, nodes)).NewMutex(t.Name(), redsync.WithExpiry(long))
@@ -170,11 +179,13 @@ func TestTheContextDoesNotEndUnlock(t *testing.T) {
 	waitUntilFree(t, nodes, t.Name())
 }
 
-// The goal: with options of lockpipe a mutex outlasts its expiry, has a fence, and its Lease tells when it ends.
+// The goal: with options of lockpipe a mutex outlasts its expiry, has a fence, and its Lease tells
+// when it ends.
 func TestAMutexWithOptionsOfLockpipe(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	rs := redsync.New(newClient(t, nodes))
-	m := rs.NewMutex(t.Name(), redsync.WithExpiry(brief), redsync.WithLease(lockpipe.WithAutoExtend(long), lockpipe.WithFencing()))
+	m := rs.NewMutex(t.Name(), redsync.WithExpiry(brief),
+		redsync.WithLease(lockpipe.WithAutoExtend(long), lockpipe.WithFencing()))
 	require.Nil(t, m.Lease())
 	require.NoError(t, m.Lock())
 	require.Positive(t, m.Lease().Fence())
@@ -189,7 +200,10 @@ func TestAMutexWithOptionsOfLockpipe(t *testing.T) {
 func ExampleNew() {
 	_ = func() error {
 		client, err := lockpipe.New(lockpipe.Config{
-			Nodes: []string{"redis://10.0.0.1:6379", "redis://10.0.0.2:6379", "redis://10.0.0.3:6379"},
+			Nodes: []string{
+				"redis://10.0.0.1:6379", "redis://10.0.0.2:6379",
+				"redis://10.0.0.3:6379",
+			},
 		})
 		if err != nil {
 			return err

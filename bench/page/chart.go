@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// chart is one figure. Across, everything stands in percent of its width, and up and down in pixels, so that one drawing fits every
-// screen and its text keeps its size.
+// chart is one figure. Across, everything stands in percent of its width, and up and down in
+// pixels, so that one drawing fits every screen and its text keeps its size.
 type chart struct {
 	ID, Title, Desc string
 	Wide            bool
@@ -78,7 +78,10 @@ const (
 
 // frame is a chart with its axes.
 func frame(id, title string, height float64) chart {
-	return chart{ID: id, Title: title, Height: pixels(height), Tall: pixels(height), Below: pixels(height + 16), Whole: pixels(height + axisHeight), height: height}
+	return chart{
+		ID: id, Title: title, Height: pixels(height), Tall: pixels(height),
+		Below: pixels(height + 16), Whole: pixels(height + axisHeight), height: height,
+	}
 }
 
 // yAxis labels the values.

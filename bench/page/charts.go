@@ -21,7 +21,8 @@ func charts(r *bench.Report) []chart {
 func throughput(t *timeline) chart {
 	c := t.frame("throughput", "Locks per second")
 	c.Wide = true
-	c.Desc = "How many locks a second were acquired in each interval of the run, and which nodes were hurt meanwhile."
+	c.Desc = "How many locks a second were acquired in each interval of the run, and which " +
+		"nodes were hurt meanwhile."
 	curves := []curve{{"acquired", "s1", rate(func(i bench.Tally) uint64 { return i.Acquired })}}
 	if t.report.HoldReport != nil {
 		curves = append(
@@ -39,7 +40,8 @@ func throughput(t *timeline) chart {
 func failures(t *timeline) chart {
 	c := t.frame("failures", "Not granted, or not kept")
 	c.Wide = true
-	c.Desc = "How many keys a second were refused, found no quorum, or ended in another way than by their release."
+	c.Desc = "How many keys a second were refused, found no quorum, or ended in another way " +
+		"than by their release."
 	var curves []curve
 	for i, one := range []struct {
 		name  string
@@ -48,7 +50,10 @@ func failures(t *timeline) chart {
 	}{
 		{"held by another", func(i bench.Tally) uint64 { return i.Refused }, t.report.Refused},
 		{"no quorum", func(i bench.Tally) uint64 { return i.NoQuorum }, t.report.NoQuorum},
-		{"lost or expired", func(i bench.Tally) uint64 { return i.Lost + i.Expired }, t.report.Lost + t.report.Expired},
+		{
+			"lost or expired", func(i bench.Tally) uint64 { return i.Lost + i.Expired },
+			t.report.Lost + t.report.Expired,
+		},
 		{"other errors", func(i bench.Tally) uint64 { return i.Errors }, t.report.Errors},
 	} {
 		if one.all > 0 {
@@ -78,7 +83,10 @@ func (t *timeline) rates(c *chart, curves []curve) {
 
 // rate makes a curve of counts.
 func rate(count func(bench.Tally) uint64) func(bench.Interval) (float64, bool) {
-	return func(i bench.Interval) (float64, bool) { return perSecond(count(i.Tally), i.LengthS), i.LengthS > 0 }
+	return func(i bench.Interval) (float64, bool) {
+		return perSecond(count(i.Tally), i.LengthS),
+			i.LengthS > 0
+	}
 }
 
 // measure is one of the times that were measured.
@@ -129,9 +137,12 @@ func overTime(t *timeline, l measure) chart {
 		{"p99", func(s bench.Spread) float64 { return s.P99 }},
 		{"max", func(s bench.Spread) float64 { return s.Max }},
 	} {
-		curves = append(curves, curve{one.name, fmt.Sprintf("q%d", i+1), func(i bench.Interval) (float64, bool) {
-			return one.of(l.each(i)), l.each(i).Calls > 0
-		}})
+		curves = append(curves, curve{
+			one.name, fmt.Sprintf("q%d", i+1),
+			func(i bench.Interval) (float64, bool) {
+				return one.of(l.each(i)), l.each(i).Calls > 0
+			},
+		})
 	}
 	lowest, highest := t.extremes(curves)
 	if highest == 0 {
@@ -147,7 +158,8 @@ func overTime(t *timeline, l measure) chart {
 
 const nothingMeasured = "Nothing was measured: no call was granted."
 
-// histogram is how a latency is distributed over the whole run. Both axes are logarithmic, since the few slow calls matter.
+// histogram is how a latency is distributed over the whole run. Both axes are logarithmic, since
+// the few slow calls matter.
 func histogram(l measure) chart {
 	c := frame(l.id+"-histogram", l.title+" latency, whole run", plotHeight)
 	c.Desc = "How many calls took how long: " + l.of + ". Both axes are logarithmic."
@@ -160,7 +172,8 @@ func histogram(l measure) chart {
 		c.Empty = nothingMeasured
 		return c
 	}
-	x, xTicks := between(max(l.histogram[0].FromMs, 0.001), l.histogram[len(l.histogram)-1].ToMs, maxXTicks)
+	x, xTicks := between(max(l.histogram[0].FromMs, 0.001), l.histogram[len(l.histogram)-1].ToMs,
+		maxXTicks)
 	y, yTicks := logarithmic(0.5, float64(most), maxLogTicks)
 	c.xAxis(x, xTicks, duration)
 	c.yAxis(y, slices.DeleteFunc(yTicks, func(calls float64) bool { return calls < 1 }), short)

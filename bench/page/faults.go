@@ -61,7 +61,8 @@ func (t *timeline) happened() []bench.FaultResult {
 }
 
 func (t *timeline) said(f bench.FaultResult) string {
-	text := fmt.Sprintf("node %d: %s, %s to %s", f.Node, f.Action, t.clock.at(f.FromS), t.clock.at(f.UntilS))
+	text := fmt.Sprintf("node %d: %s, %s to %s", f.Node, f.Action, t.clock.at(f.FromS),
+		t.clock.at(f.UntilS))
 	if f.Error != "" {
 		text += " (failed: " + f.Error + ")"
 	}
@@ -103,7 +104,8 @@ func (t *timeline) lanes(c *chart) {
 	top := plotHeight + axisHeight + 8
 	for _, number := range numbers {
 		c.Lanes = append(c.Lanes, lane{
-			Y: pixels(top), Middle: pixels(top + laneHeight/2 + 3.5), Height: pixels(laneHeight - 4), Name: fmt.Sprintf("node %d", number),
+			Y: pixels(top), Middle: pixels(top + laneHeight/2 + 3.5),
+			Height: pixels(laneHeight - 4), Name: fmt.Sprintf("node %d", number),
 			Spans: t.marks(list, number),
 		})
 		top += laneHeight

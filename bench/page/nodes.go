@@ -15,8 +15,8 @@ const (
 	stripGap    = 14.0
 )
 
-// nodeCharts are one small figure for each node: how long trips to it took, below that how often it had no vote, and when it was hurt. All have
-// the same axes, so that they can be compared.
+// nodeCharts are one small figure for each node: how long trips to it took, below that how often it
+// had no vote, and when it was hurt. All have the same axes, so that they can be compared.
 func nodeCharts(r *bench.Report) []chart {
 	if r.Series == nil {
 		return nil
@@ -26,7 +26,8 @@ func nodeCharts(r *bench.Report) []chart {
 	var list []chart
 	for i, n := range r.Series.Nodes {
 		c := frame(fmt.Sprintf("node-%d", i+1), fmt.Sprintf("Node %d: %s", i+1, n.Node), nodeHeight)
-		c.Desc = "Half of the trips to this node took no longer than p50, and 99 of 100 no longer than p99, on a logarithmic axis; below it the operations a " +
+		c.Desc = "Half of the trips to this node took no longer than p50, and 99 of 100 no " +
+			"longer than p99, on a logarithmic axis; below it the operations a " +
 			"second for which it had no vote."
 		c.YLabel, c.XLabel = "trip, logarithmic; failures", "time since the first call"
 		if y.high == 0 {
@@ -55,7 +56,8 @@ func nodeScale(s *bench.Series) (y scale, ticks []float64, worst float64) {
 			if n.FlushesEach[i] == 0 || n.FlushP50MsEach[i] <= 0 {
 				continue
 			}
-			if highest = max(highest, n.FlushP99MsEach[i]); lowest == 0 || n.FlushP50MsEach[i] < lowest {
+			if highest = max(highest, n.FlushP99MsEach[i]); lowest == 0 ||
+				n.FlushP50MsEach[i] < lowest {
 				lowest = n.FlushP50MsEach[i]
 			}
 		}
@@ -77,11 +79,13 @@ func (t *timeline) trips(c *chart, n bench.NodeSeries, y scale) {
 		half = append(half, point{x, n.FlushP50MsEach[i], there})
 		most = append(most, point{x, n.FlushP99MsEach[i], there})
 		row := []string{
-			t.clock.at(interval.AtS), count(n.FlushesEach[i]), known(n.FlushesEach[i], n.FlushP50MsEach[i]),
+			t.clock.at(interval.AtS), count(n.FlushesEach[i]), known(n.FlushesEach[i],
+				n.FlushP50MsEach[i]),
 			known(n.FlushesEach[i], n.FlushP99MsEach[i]), count(n.FailuresEach[i]),
 		}
 		c.Table.Rows = append(c.Table.Rows, row)
-		tip := fmt.Sprintf("%s\ntrips: %s\np50: %s\np99: %s\nfailures: %s", row[0], row[1], row[2], row[3], row[4])
+		tip := fmt.Sprintf("%s\ntrips: %s\np50: %s\np99: %s\nfailures: %s", row[0], row[1], row[2],
+			row[3], row[4])
 		c.Tips = append(c.Tips, t.band(interval.AtS, interval.AtS+interval.LengthS, tip))
 	}
 	c.Lines = []line{join("q1", half, y, nodeHeight), join("q3", most, y, nodeHeight)}
@@ -90,7 +94,10 @@ func (t *timeline) trips(c *chart, n bench.NodeSeries, y scale) {
 // strip draws failures below the trips.
 func (t *timeline) strip(c *chart, n bench.NodeSeries, worst float64) {
 	bottom := nodeHeight + stripGap + stripHeight
-	c.Strip = &strip{Y: pixels(bottom), Top: pixels(nodeHeight + stripGap), Height: pixels(stripHeight), Label: short(worst) + "/s"}
+	c.Strip = &strip{
+		Y: pixels(bottom), Top: pixels(nodeHeight + stripGap),
+		Height: pixels(stripHeight), Label: short(worst) + "/s",
+	}
 	for i, interval := range t.intervals[:min(len(t.intervals), len(n.FailuresEach))] {
 		rate := perSecond(n.FailuresEach[i], interval.LengthS)
 		if rate == 0 {
@@ -98,13 +105,19 @@ func (t *timeline) strip(c *chart, n bench.NodeSeries, worst float64) {
 		}
 		high := max(stripHeight*rate/worst, 1.5) // so that one of many thousands is seen
 		b := t.band(interval.AtS, interval.AtS+interval.LengthS, "")
-		c.Strip.Bars = append(c.Strip.Bars, bar{X: b.X, Width: b.Width, Y: pixels(bottom - high), Height: pixels(high)})
+		c.Strip.Bars = append(c.Strip.Bars, bar{
+			X: b.X, Width: b.Width, Y: pixels(bottom - high),
+			Height: pixels(high),
+		})
 	}
 }
 
 // nodeTable is what the nodes did in the whole run.
 func nodeTable(r *bench.Report) table {
-	tab := table{Title: "Nodes", Wide: true, Head: []string{"node", "trips", "operations", "p50", "p90", "p99", "connects", "disconnects", "failures"}}
+	tab := table{Title: "Nodes", Wide: true, Head: []string{
+		"node", "trips", "operations", "p50",
+		"p90", "p99", "connects", "disconnects", "failures",
+	}}
 	if r.Series == nil {
 		return tab
 	}
@@ -117,8 +130,10 @@ func nodeTable(r *bench.Report) table {
 			failures = []string{"none"}
 		}
 		tab.Rows = append(tab.Rows, []string{
-			fmt.Sprintf("%d: %s", i+1, n.Node), count(n.Flushes), count(n.Operations), known(n.FlushMs.Calls, n.FlushMs.P50),
-			known(n.FlushMs.Calls, n.FlushMs.P90), known(n.FlushMs.Calls, n.FlushMs.P99), count(n.Connects), count(n.Disconnects),
+			fmt.Sprintf("%d: %s", i+1, n.Node), count(n.Flushes), count(n.Operations),
+			known(n.FlushMs.Calls, n.FlushMs.P50),
+			known(n.FlushMs.Calls, n.FlushMs.P90), known(n.FlushMs.Calls, n.FlushMs.P99),
+			count(n.Connects), count(n.Disconnects),
 			strings.Join(failures, ", "),
 		})
 	}

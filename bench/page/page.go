@@ -1,4 +1,5 @@
-// Package page shows a report of package bench to people: one HTML page that needs nothing else, neither a network nor a script.
+// Package page shows a report of package bench to people: one HTML page that needs nothing else,
+// neither a network nor a script.
 package page
 
 import (
@@ -30,7 +31,8 @@ type content struct {
 // tile is one number that a reader looks for first.
 type tile struct{ Name, Value, Unit string }
 
-// table is numbers as text, under a heading each. The first cell of each row says what the row is about.
+// table is numbers as text, under a heading each. The first cell of each row says what the row is
+// about.
 type table struct {
 	Title string
 	Wide  bool
@@ -38,8 +40,8 @@ type table struct {
 	Rows  [][]string
 }
 
-// Write writes the page about a report, and about the error that bench.Run returned beside it, if any. Whatever texts the report holds,
-// they stay texts. An error is w's.
+// Write writes the page about a report, and about the error that bench.Run returned beside it, if
+// any. Whatever texts the report holds, they stay texts. An error is w's.
 func Write(w io.Writer, r *bench.Report, runErr error) error {
 	c := content{
 		Title:   "loadgen: scenario " + string(r.Scenario),
@@ -48,7 +50,10 @@ func Write(w io.Writer, r *bench.Report, runErr error) error {
 		Tiles:   tiles(r),
 		Charts:  charts(r),
 		Nodes:   nodeCharts(r),
-		Tables:  []table{nodeTable(r), percentiles(r), rest(r), kinds(r), faultTable(r), configuration(r)},
+		Tables: []table{
+			nodeTable(r), percentiles(r), rest(r), kinds(r), faultTable(r),
+			configuration(r),
+		},
 		Version: r.Version,
 	}
 	if !r.Started.IsZero() {

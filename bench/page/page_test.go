@@ -29,31 +29,60 @@ func written(t *testing.T, r *bench.Report, err error) string {
 func report() *bench.Report {
 	spread := bench.Spread{Calls: 90, P50: 0.5, P90: 1, P99: 2, Max: 40}
 	intervals := []bench.Interval{
-		{AtS: 0, LengthS: 0.1, Tally: bench.Tally{Acquired: 100, Released: 90}, AcquireMs: spread, WaitMs: spread, ReleaseMs: spread},
+		{
+			AtS: 0, LengthS: 0.1, Tally: bench.Tally{Acquired: 100, Released: 90},
+			AcquireMs: spread,
+			WaitMs:    spread, ReleaseMs: spread,
+		},
 		{AtS: 0.1, LengthS: 0.1, Tally: bench.Tally{NoQuorum: 7, Lost: 1, Errors: 3, Refused: 9}},
-		{AtS: 0.2, LengthS: 0.15, Tally: bench.Tally{Acquired: 50, Released: 60}, AcquireMs: spread, WaitMs: spread, ReleaseMs: spread},
+		{
+			AtS: 0.2, LengthS: 0.15, Tally: bench.Tally{Acquired: 50, Released: 60},
+			AcquireMs: spread,
+			WaitMs:    spread, ReleaseMs: spread,
+		},
 	}
-	buckets := []bench.Bucket{{FromMs: 0, ToMs: 0.25, Calls: 3}, {FromMs: 0.25, ToMs: 0.5}, {FromMs: 0.5, ToMs: 1, Calls: 1234}, {FromMs: 1, ToMs: 40, Calls: 5}}
-	series := &bench.Series{StepS: 0.1, Intervals: intervals, AcquireHistogram: buckets, WaitHistogram: buckets, ReleaseHistogram: buckets}
+	buckets := []bench.Bucket{
+		{FromMs: 0, ToMs: 0.25, Calls: 3},
+		{FromMs: 0.25, ToMs: 0.5},
+		{FromMs: 0.5, ToMs: 1, Calls: 1234},
+		{FromMs: 1, ToMs: 40, Calls: 5},
+	}
+	series := &bench.Series{
+		StepS: 0.1, Intervals: intervals, AcquireHistogram: buckets,
+		WaitHistogram: buckets, ReleaseHistogram: buckets,
+	}
 	for i := range 3 {
 		series.Nodes = append(series.Nodes, bench.NodeSeries{
-			Node: fmt.Sprintf("10.0.0.%d:6379", i+1), Flushes: 60, Operations: 600, FlushMs: spread, Failures: map[string]uint64{"timeout": 11},
-			FlushesEach: []uint64{30, 0, 30}, FlushP50MsEach: []float64{0.2, 0, 0.3}, FlushP99MsEach: []float64{1.5, 0, 0.4}, FailuresEach: []uint64{0, 11, 0},
+			Node: fmt.Sprintf("10.0.0.%d:6379", i+1), Flushes: 60, Operations: 600, FlushMs: spread,
+			Failures:    map[string]uint64{"timeout": 11},
+			FlushesEach: []uint64{30, 0, 30}, FlushP50MsEach: []float64{0.2, 0, 0.3},
+			FlushP99MsEach: []float64{1.5, 0, 0.4}, FailuresEach: []uint64{0, 11, 0},
 		})
 	}
 	latency := bench.Latency{P50: 0.5, P90: 1, P99: 2, P999: 30, Max: 40, Mean: 0.7}
 	return &bench.Report{
-		Version: "v1.2.3", Scenario: bench.Hot, Backend: "redis-server", Nodes: 3, DurationS: 0.35, Started: time.Unix(1e9, 0).UTC(),
-		Acquired: 150, Released: 150, NoQuorum: 7, Lost: 1, Errors: 3, Refused: 9, LocksPerS: 428, AcquireMs: latency, ReleaseMs: latency,
-		Config:       bench.ReportConfig{Nodes: "local:3", Callers: 8, Clients: 1, Keys: 1, Batch: 1, DurationS: 0.3, TTLMs: 10_000, Faults: "freeze:1@100ms+50ms"},
+		Version: "v1.2.3", Scenario: bench.Hot, Backend: "redis-server", Nodes: 3, DurationS: 0.35,
+		Started:  time.Unix(1e9, 0).UTC(),
+		Acquired: 150, Released: 150, NoQuorum: 7, Lost: 1, Errors: 3, Refused: 9, LocksPerS: 428,
+		AcquireMs: latency, ReleaseMs: latency,
+		Config: bench.ReportConfig{
+			Nodes: "local:3", Callers: 8, Clients: 1, Keys: 1,
+			Batch: 1, DurationS: 0.3, TTLMs: 10_000, Faults: "freeze:1@100ms+50ms",
+		},
 		ErrorsByKind: map[string]uint64{"READONLY": 4711},
 		Series:       series,
 		FaultReport: &bench.FaultReport{KeysAtClose: 12, Faults: []bench.FaultResult{
 			{Fault: "freeze:1@100ms+50ms", Action: "freeze", Node: 1, FromS: 0.1, UntilS: 0.15},
 			{Fault: "kill:2@200ms", Action: "kill", Node: 2, FromS: 0.2, UntilS: 0.201},
-			{Fault: "restart:2@300ms", Action: "restart", Node: 2, FromS: 0.3, UntilS: 0.31, Error: "no such server"},
+			{
+				Fault: "restart:2@300ms", Action: "restart", Node: 2, FromS: 0.3, UntilS: 0.31,
+				Error: "no such server",
+			},
 		}},
-		HotReport: &bench.HotReport{WaitMs: latency, MaxWaitMs: 41, Handovers: 21, AttemptsPerLock: 0.5, MinShare: 0.8},
+		HotReport: &bench.HotReport{
+			WaitMs: latency, MaxWaitMs: 41, Handovers: 21,
+			AttemptsPerLock: 0.5, MinShare: 0.8,
+		},
 	}
 }
 
@@ -61,24 +90,35 @@ func report() *bench.Report {
 func variants() map[string]*bench.Report {
 	hold := report()
 	hold.Scenario, hold.HotReport = bench.Hold, nil
-	hold.HoldReport = &bench.HoldReport{Leases: 5, Samples: 100, Dead: 2, FirstDead: "key 5", ExtensionsPerS: 40}
+	hold.HoldReport = &bench.HoldReport{
+		Leases: 5, Samples: 100, Dead: 2, FirstDead: "key 5",
+		ExtensionsPerS: 40,
+	}
 	hold.Series.Intervals[1].Extended = 77
 	nothing := report()
-	nothing.Acquired, nothing.Released, nothing.AcquireMs, nothing.ReleaseMs, nothing.HotReport = 0, 0, bench.Latency{}, bench.Latency{}, nil
-	nothing.Series = &bench.Series{StepS: 0.1, Intervals: []bench.Interval{{LengthS: 0.1, Tally: bench.Tally{NoQuorum: 5}}}}
+	nothing.Acquired, nothing.Released, nothing.AcquireMs, nothing.ReleaseMs, nothing.HotReport = 0,
+		0, bench.Latency{}, bench.Latency{}, nil
+	nothing.Series = &bench.Series{StepS: 0.1, Intervals: []bench.Interval{{
+		LengthS: 0.1,
+		Tally:   bench.Tally{NoQuorum: 5},
+	}}}
 	return map[string]*bench.Report{
 		"full":    report(),
 		"hold":    hold,
 		"no lock": nothing,
 		"empty":   {},
-		"0 s":     {Series: &bench.Series{StepS: 0.1, Intervals: []bench.Interval{{}}, Nodes: []bench.NodeSeries{{Node: "a"}}}},
+		"0 s": {Series: &bench.Series{
+			StepS: 0.1, Intervals: []bench.Interval{{}},
+			Nodes: []bench.NodeSeries{{Node: "a"}},
+		}},
 	}
 }
 
 // voidElements have no end tag in HTML.
 var voidElements = regexp.MustCompile(`<(meta|br|link)\b([^>]*[^/>])>`)
 
-// parsed reads a page as XML, which HTML that is written with care also is, and calls see for each element.
+// parsed reads a page as XML, which HTML that is written with care also is, and calls see for each
+// element.
 func parsed(t *testing.T, text string, see func(xml.StartElement)) {
 	t.Helper()
 	text = voidElements.ReplaceAllString(strings.TrimPrefix(text, "<!DOCTYPE html>"), "<$1$2/>")
@@ -105,7 +145,8 @@ func attribute(e xml.StartElement, name string) string {
 	return ""
 }
 
-// Every page is well-formed, its ids are there once and its references lead to them, and no number in it is none.
+// Every page is well-formed, its ids are there once and its references lead to them, and no number
+// in it is none.
 func TestPageIsWellFormed(t *testing.T) {
 	for name, r := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -134,10 +175,14 @@ func TestPageIsWellFormed(t *testing.T) {
 func TestPageNeedsNoNetwork(t *testing.T) {
 	for name, r := range variants() {
 		text := written(t, r, nil)
-		for _, word := range []string{"http:", "https:", "//", "url(", "@import", "src=", "href", "<script", "<link", "<iframe", "<img"} {
+		for _, word := range []string{
+			"http:", "https:", "//", "url(", "@import", "src=", "href",
+			"<script", "<link", "<iframe", "<img",
+		} {
 			require.NotContains(t, text, word, name)
 		}
-		require.Contains(t, text, `content="default-src &#39;none&#39;`[:21], "what is overlooked here the browser refuses")
+		require.Contains(t, text, `content="default-src &#39;none&#39;`[:21],
+			"what is overlooked here the browser refuses")
 	}
 }
 
@@ -145,7 +190,8 @@ func TestPageNeedsNoNetwork(t *testing.T) {
 func TestPageEscapesHostileTexts(t *testing.T) {
 	const hostile = `</title></style></script><script>alert(1)</script><b x="'&`
 	r := report()
-	r.Series.Nodes[0].Node, r.Config.Nodes, r.FirstError, r.Version, r.Backend = hostile, hostile, hostile, hostile, hostile
+	r.Series.Nodes[0].Node, r.Config.Nodes, r.FirstError, r.Version, r.Backend = hostile, hostile,
+		hostile, hostile, hostile
 	r.Scenario, r.Config.Faults = bench.Scenario(hostile), hostile
 	r.ErrorsByKind[hostile] = 1
 	r.Series.Nodes[0].Failures[hostile] = 1
@@ -165,7 +211,8 @@ func TestPageEscapesHostileTexts(t *testing.T) {
 	require.Greater(t, strings.Count(text, "alert(1)"), 10, "it is shown")
 }
 
-// Each chart says what it is, in a title and a description, and has a table with a row for each interval.
+// Each chart says what it is, in a title and a description, and has a table with a row for each
+// interval.
 func TestEveryChartIsDescribedAndHasItsNumbers(t *testing.T) {
 	drawings, tables, rows := 0, 0, 0
 	parsed(t, written(t, report(), nil), func(e xml.StartElement) {
@@ -179,16 +226,20 @@ func TestEveryChartIsDescribedAndHasItsNumbers(t *testing.T) {
 			rows++
 		}
 	})
-	require.Equal(t, 2+3*2+3, drawings, "throughput, failures, three latencies over time and as histograms, three nodes")
+	require.Equal(t, 2+3*2+3, drawings, "throughput, failures, three latencies over time and as "+
+		"histograms, three nodes")
 	require.Equal(t, drawings, tables)
 	require.Greater(t, rows, 8*3)
 }
 
-// What a reader must not miss is in words: the verdict, what nodes suffered and when, and what failed.
+// What a reader must not miss is in words: the verdict, what nodes suffered and when, and what
+// failed.
 func TestPageTellsTheVerdict(t *testing.T) {
 	text := written(t, report(), nil)
 	for _, want := range []string{
-		"<strong>Safe</strong>", "12 keys just after", "READONLY", "4,711", "node 2: kill, 0.2\u00a0s to 0.3\u00a0s", "(failed: no such server)", "F frozen", "timeout 11",
+		"<strong>Safe</strong>", "12 keys just after", "READONLY", "4,711",
+		"node 2: kill, 0.2\u00a0s to 0.3\u00a0s", "(failed: no such server)", "F frozen",
+		"timeout 11",
 		"10.0.0.3:6379", "2001-09-09 01:46:40 UTC", "local:3",
 	} {
 		require.Contains(t, text, want)
@@ -216,14 +267,17 @@ func TestChartsStandAtTheirTimes(t *testing.T) {
 	list := charts(report())
 	c := list[0]
 	require.Equal(t, "throughput", c.ID)
-	require.Equal(t, "M142.9 0.0L428.6 180.0L785.7 120.0", c.Lines[0].Path, "1000, 0 and 333 a second, at 50, 150 and 275 of 350 ms")
-	require.Equal(t, band{X: "28.571%", Width: "14.286%", Tip: "node 1: freeze, 0.1\u00a0s to 0.15\u00a0s"}, c.Bands[0])
+	require.Equal(t, "M142.9 0.0L428.6 180.0L785.7 120.0", c.Lines[0].Path,
+		"1000, 0 and 333 a second, at 50, 150 and 275 of 350 ms")
+	require.Equal(t, band{X: "28.571%", Width: "14.286%", Tip: "node 1: freeze, 0.1\u00a0s to " +
+		"0.15\u00a0s"}, c.Bands[0])
 	require.Equal(t, "28.571%", c.Bands[1].Width, "killed until its restart")
 	require.Len(t, c.Lanes, 2)
 	acquire := list[2]
 	require.Equal(t, "acquire-time", acquire.ID)
 	require.Empty(t, acquire.Lines[0].Path)
-	require.Equal(t, 2, strings.Count(acquire.Lines[0].Dots, "M"), "between them is an interval without a call")
+	require.Equal(t, 2, strings.Count(acquire.Lines[0].Dots, "M"),
+		"between them is an interval without a call")
 }
 
 // Axes begin and end around all values, and their ticks are round, in order and few.
@@ -236,7 +290,15 @@ func TestScales(t *testing.T) {
 		require.Zero(t, s.at(0))
 		require.InDelta(t, 1, s.at(ticks[len(ticks)-1]), 1e-9)
 	}
-	for _, ends := range [][2]float64{{0.001, 0.001}, {0.5, 1}, {0.06, 47}, {1, 1}, {0.001, 60_000}, {0.9, 1.1}, {2, 2.0001}} {
+	for _, ends := range [][2]float64{
+		{0.001, 0.001},
+		{0.5, 1},
+		{0.06, 47},
+		{1, 1},
+		{0.001, 60_000},
+		{0.9, 1.1},
+		{2, 2.0001},
+	} {
 		s, ticks := logarithmic(ends[0], ends[1], maxLogTicks)
 		require.LessOrEqual(t, s.low, ends[0]*(1+1e-9), ends)
 		require.GreaterOrEqual(t, s.high, ends[1]*(1-1e-9), ends)
@@ -251,9 +313,12 @@ func TestScales(t *testing.T) {
 // Numbers are short, with their unit.
 func TestNumbersAsText(t *testing.T) {
 	for want, got := range map[string]string{
-		"0": duration(0), "5\u00a0µs": duration(0.005), "1\u00a0ms": duration(1), "1.29\u00a0ms": duration(1.285001), "103\u00a0ms": duration(103.4),
-		"1\u00a0s": duration(999.9), "10\u00a0min": duration(600_000), "1.5M": short(1_500_000), "48.8k": short(48_844), "7": short(7), "1,234,567": count(1234567),
-		"1 node": plural(1, "node"), "12.3\u00a0s": clockFor(20).at(12.3), "2\u00a0min": clockFor(600).at(120), "1.5\u00a0h": clockFor(1e6).at(5400),
+		"0": duration(0), "5\u00a0µs": duration(0.005), "1\u00a0ms": duration(1),
+		"1.29\u00a0ms": duration(1.285001), "103\u00a0ms": duration(103.4),
+		"1\u00a0s": duration(999.9), "10\u00a0min": duration(600_000), "1.5M": short(1_500_000),
+		"48.8k": short(48_844), "7": short(7), "1,234,567": count(1234567),
+		"1 node": plural(1, "node"), "12.3\u00a0s": clockFor(20).at(12.3),
+		"2\u00a0min": clockFor(600).at(120), "1.5\u00a0h": clockFor(1e6).at(5400),
 	} {
 		require.Equal(t, want, got)
 	}

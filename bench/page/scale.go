@@ -60,8 +60,8 @@ func roundStep(v float64) float64 {
 	return 10 * power
 }
 
-// logarithmic is from a round number to another, around all values, which are above 0. The ticks are round numbers: powers of ten where
-// others would be too many.
+// logarithmic is from a round number to another, around all values, which are above 0. The ticks
+// are round numbers: powers of ten where others would be too many.
 func logarithmic(lowest, highest float64, most int) (scale, []float64) {
 	low, high := roundStep(lowest), roundStep(highest)
 	if low > lowest*(1+1e-9) {

@@ -99,5 +99,6 @@ func clockFor(seconds float64) clock {
 
 // at is a moment: 12.3 s.
 func (c clock) at(seconds float64) string {
-	return strconv.FormatFloat(math.Round(seconds/c.seconds*1000)/1000, 'f', -1, 64) + space + c.name
+	return strconv.FormatFloat(math.Round(seconds/c.seconds*1000)/1000, 'f', -1, 64) + space +
+		c.name
 }

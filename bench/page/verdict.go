@@ -25,7 +25,8 @@ type finding struct {
 
 func none(n uint64, text string) finding { return finding{n == 0, count(n) + " " + text} }
 
-// judge says whether the run was safe. With an error of the run that is not known, unless it was shown to be unsafe.
+// judge says whether the run was safe. With an error of the run that is not known, unless it was
+// shown to be unsafe.
 func judge(r *bench.Report, runErr error) verdict {
 	v := verdict{Safe: r.Safe() && runErr == nil, Word: "Safe"}
 	switch {
@@ -36,14 +37,17 @@ func judge(r *bench.Report, runErr error) verdict {
 	}
 	v.Lines = append(v.Lines, none(r.Violations, "violations: two holders of one key at once"))
 	if r.Config.Fencing || r.FenceRegressions > 0 {
-		v.Lines = append(v.Lines, none(r.FenceRegressions, "fence regressions: a fence that was not above those before it"))
+		v.Lines = append(v.Lines, none(r.FenceRegressions, "fence regressions: a fence that was "+
+			"not above those before it"))
 	}
 	v.Lines = append(v.Lines, none(uint64(max(r.LeftoverKeys, 0)), "keys left behind on the nodes"))
 	if r.HoldReport != nil {
-		v.Lines = append(v.Lines, none(r.Lost, "leases lost before their release"), none(r.Dead, "dead leases among "+count(r.Samples)+" samples"))
+		v.Lines = append(v.Lines, none(r.Lost, "leases lost before their release"),
+			none(r.Dead, "dead leases among "+count(r.Samples)+" samples"))
 	}
 	if r.FaultReport != nil && r.KeysAtClose > 0 {
-		v.Notes = append(v.Notes, count(uint64(r.KeysAtClose))+" keys just after the clients were closed: nodes that could not answer a release keep "+
+		v.Notes = append(v.Notes, count(uint64(r.KeysAtClose))+" keys just after the clients "+
+			"were closed: nodes that could not answer a release keep "+
 			"its key until its time is over, and what outlives that is left behind.")
 	}
 	if runErr != nil {
@@ -56,7 +60,8 @@ func judge(r *bench.Report, runErr error) verdict {
 		v.Notes = append(v.Notes, "First dead lease: "+r.FirstDead)
 	}
 	if r.Unserved > 0 {
-		v.Notes = append(v.Notes, count(r.Unserved)+" calls that were due found no caller free before the end.")
+		v.Notes = append(v.Notes, count(r.Unserved)+" calls that were due found no caller free "+
+			"before the end.")
 	}
 	return v
 }
@@ -67,7 +72,8 @@ func summary(r *bench.Report) string {
 	if r.Config.Rate > 0 {
 		loop = fmt.Sprintf("open loop at %g calls/s", r.Config.Rate)
 	}
-	return fmt.Sprintf("%s on %s, %s, %s (%s), %s", plural(r.Config.Callers, "caller"), plural(r.Config.Clients, "client"), loop,
+	return fmt.Sprintf("%s on %s, %s, %s (%s), %s", plural(r.Config.Callers, "caller"),
+		plural(r.Config.Clients, "client"), loop,
 		plural(r.Nodes, "node"), r.Backend, duration(r.DurationS*1000))
 }
 
@@ -80,11 +86,15 @@ func tiles(r *bench.Report) []tile {
 		{"acquire p99", duration(r.AcquireMs.P99), ""},
 	}
 	if h := r.HotReport; h != nil {
-		list = append(list, tile{"longest wait", duration(h.MaxWaitMs), ""}, tile{"attempts", trimmed(h.AttemptsPerLock), "per lock"},
+		list = append(list, tile{"longest wait", duration(h.MaxWaitMs), ""}, tile{
+			"attempts",
+			trimmed(h.AttemptsPerLock), "per lock",
+		},
 			tile{"least served", trimmed(h.MinShare), "× mean"})
 	}
 	if h := r.HoldReport; h != nil {
-		list = append(list, tile{"leases held", count(uint64(max(h.Leases, 0))), ""}, tile{"extensions", count(uint64(h.ExtensionsPerS)), "per s"},
+		list = append(list, tile{"leases held", count(uint64(max(h.Leases, 0))), ""},
+			tile{"extensions", count(uint64(h.ExtensionsPerS)), "per s"},
 			tile{"memory", short(h.ClientRSSBytesPerLease), "B/lease"})
 	}
 	return append(
@@ -129,7 +139,8 @@ func configuration(r *bench.Report) table {
 		tab.Rows = append(tab.Rows, []string{"fencing", "every lock"})
 	}
 	if c.Faults != "" {
-		tab.Rows = append(tab.Rows, []string{"faults", strings.ReplaceAll(c.Faults, ",", ", ")}, []string{"fault seed", fmt.Sprint(c.FaultSeed)})
+		tab.Rows = append(tab.Rows, []string{"faults", strings.ReplaceAll(c.Faults, ",", ", ")},
+			[]string{"fault seed", fmt.Sprint(c.FaultSeed)})
 	}
 	return tab
 }
@@ -145,15 +156,19 @@ func rest(r *bench.Report) table {
 		{"keys lost", count(r.Lost)},
 		{"keys of other errors", count(r.Errors)},
 		{"allocations per lock", trimmed(r.AllocsPerLock)},
-		{"goroutines before, at most, after", fmt.Sprintf("%d, %d, %d", r.GoroutinesBefore, r.GoroutinesMost, r.GoroutinesAfter)},
+		{"goroutines before, at most, after", fmt.Sprintf("%d, %d, %d", r.GoroutinesBefore,
+			r.GoroutinesMost, r.GoroutinesAfter)},
 	}}
 	if h := r.HotReport; h != nil {
-		tab.Rows = append(tab.Rows, []string{"hand-overs", count(h.Handovers)}, []string{"split votes", count(h.SplitVotes)},
+		tab.Rows = append(tab.Rows, []string{"hand-overs", count(h.Handovers)},
+			[]string{"split votes", count(h.SplitVotes)},
 			[]string{"locks per caller, coefficient of variation", trimmed(h.LocksPerCallerCV)})
 	}
 	if h := r.HoldReport; h != nil {
-		tab.Rows = append(tab.Rows, []string{"taken in", duration(h.TakeS * 1000)}, []string{"held for", duration(h.KeepS * 1000)},
-			[]string{"released in", duration(h.GiveS * 1000)}, []string{"nodes without an answer to a sample", count(h.Unanswered)})
+		tab.Rows = append(tab.Rows, []string{"taken in", duration(h.TakeS * 1000)},
+			[]string{"held for", duration(h.KeepS * 1000)},
+			[]string{"released in", duration(h.GiveS * 1000)},
+			[]string{"nodes without an answer to a sample", count(h.Unanswered)})
 	}
 	return tab
 }

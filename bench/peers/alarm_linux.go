@@ -8,8 +8,9 @@ import (
 	"unsafe"
 )
 
-// alarm is a clock of the kernel that wakes a goroutine to within some ten microseconds, and holds no thread meanwhile. A timer of the runtime
-// counts whole milliseconds, which is as much as is to be added. One goroutine may sleep by it.
+// alarm is a clock of the kernel that wakes a goroutine to within some ten microseconds, and holds
+// no thread meanwhile. A timer of the runtime counts whole milliseconds, which is as much as is to
+// be added. One goroutine may sleep by it.
 type alarm struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -18,7 +19,8 @@ type alarm struct {
 
 func newAlarm() (*alarm, error) {
 	const monotonic = 1
-	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, monotonic, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, monotonic,
+		syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if errno != 0 {
 		return nil, fmt.Errorf("timerfd_create: %w", errno)
 	}
@@ -38,7 +40,8 @@ func (a *alarm) sleep(d time.Duration) {
 	}
 	when := struct{ every, first syscall.Timespec }{first: syscall.NsecToTimespec(int64(d))}
 	_ = a.raw.Control(func(fd uintptr) {
-		_, _, _ = syscall.Syscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0, uintptr(unsafe.Pointer(&when)), 0, 0, 0)
+		_, _, _ = syscall.Syscall6(syscall.SYS_TIMERFD_SETTIME, fd, 0,
+			uintptr(unsafe.Pointer(&when)), 0, 0, 0)
 	})
 	_, _ = a.file.Read(a.rang[:])
 }

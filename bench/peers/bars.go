@@ -2,7 +2,8 @@ package main
 
 import "math"
 
-// bars is a picture of small bar charts, two in a row, each with a scale of its own from zero: what is compared are the bars of one chart.
+// bars is a picture of small bar charts, two in a row, each with a scale of its own from zero: what
+// is compared are the bars of one chart.
 type bars struct {
 	title, note string
 	charts      []barChart

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// A cast is who takes part in one scenario: one contestant for each line of its table, with the clients that were opened for it alone.
+// A cast is who takes part in one scenario: one contestant for each line of its table, with the
+// clients that were opened for it alone.
 type cast struct {
 	scenario scenario
 	number   int // of the scenario in this run; keys are told apart by it
@@ -14,8 +15,11 @@ type cast struct {
 	closers  []func()
 }
 
-// assemble finds the cast of a scenario, or says why there can be none. Close it, also after an error.
-func assemble(ctx context.Context, s scenario, number int, fields []field, n *nodes) (k *cast, why string, err error) {
+// assemble finds the cast of a scenario, or says why there can be none. Close it, also after an
+// error.
+func assemble(ctx context.Context, s scenario, number int, fields []field, n *nodes) (k *cast,
+	why string, err error,
+) {
 	k = &cast{scenario: s, number: number, nodes: n}
 	switch {
 	case s.hot != nil:
@@ -53,7 +57,8 @@ func (k *cast) close() {
 	}
 }
 
-// addFrozen adds each contender that can say when it has recovered twice, with and without a stopped node.
+// addFrozen adds each contender that can say when it has recovered twice, with and without a
+// stopped node.
 func (k *cast) addFrozen(fields []field) (why string) {
 	n := k.nodes
 	if n.local == nil || len(n.urls) < 3 {
@@ -67,8 +72,9 @@ func (k *cast) addFrozen(fields []field) (why string) {
 		settle := c.Settle
 		k.add(f, contestant{label: f.Name(), before: settle})
 		k.add(f, contestant{
-			label:  fmt.Sprintf("%s, 1 of %d frozen", f.Name(), len(n.urls)),
-			where:  "; a stopped local node leaves its CPU time to the others, so this can be the faster line",
+			label: fmt.Sprintf("%s, 1 of %d frozen", f.Name(), len(n.urls)),
+			where: "; a stopped local node leaves its CPU time to the others, so this can be " +
+				"the faster line",
 			before: func(context.Context) error { return n.freeze() },
 			after: func(ctx context.Context) error {
 				if err := n.thaw(); err != nil {

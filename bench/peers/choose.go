@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// chooseScenarios returns those that a comma-separated list names, in its order. Growth stands for all whose names begin with it.
+// chooseScenarios returns those that a comma-separated list names, in its order. Growth stands for
+// all whose names begin with it.
 func chooseScenarios(list string) ([]scenario, error) {
 	if list == "all" {
 		return scenarios, nil
@@ -15,12 +16,14 @@ func chooseScenarios(list string) ([]scenario, error) {
 		name = strings.TrimSpace(name)
 		found := false
 		for _, s := range scenarios {
-			if s.name == name || name == growthPrefix && strings.HasPrefix(s.name, growthPrefix+"-") {
+			if s.name == name || name == growthPrefix &&
+				strings.HasPrefix(s.name, growthPrefix+"-") {
 				chosen, found = append(chosen, s), true
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no scenario %q; there are: %s", name, strings.Join(scenarioNames(), ", "))
+			return nil, fmt.Errorf("no scenario %q; there are: %s", name,
+				strings.Join(scenarioNames(), ", "))
 		}
 	}
 	return chosen, nil

@@ -8,36 +8,39 @@ import (
 	"time"
 )
 
-// ttl is the lease time that every contender asks for. Nothing here lives that long: it only has to be the same for all,
-// and long enough that no lock runs out on a slow machine.
+// ttl is the lease time that every contender asks for. Nothing here lives that long: it only has to
+// be the same for all, and long enough that no lock runs out on a slow machine.
 const ttl = 30 * time.Second
 
-// patience is how long a contender may wait for one node where its library lets the user choose. It is what redsync
-// gives itself (5 % of the expiry), so no peer fails for want of time on a busy machine. lockpipe keeps its own, much
-// shorter default: the comparison is of what users get.
+// patience is how long a contender may wait for one node where its library lets the user choose. It
+// is what redsync gives itself (5 % of the expiry), so no peer fails for want of time on a busy
+// machine. lockpipe keeps its own, much shorter default: the comparison is of what users get.
 const patience = ttl / 20
 
-// A Contender is one lock library as its users would set it up, with warm connections. It is safe for concurrent use.
+// A Contender is one lock library as its users would set it up, with warm connections. It is safe
+// for concurrent use.
 type Contender interface {
 	// Name is the name that -contenders selects it by.
 	Name() string
-	// LockUnlock tries once to take key for ttl and gives it back. A nil error means that the library said yes to
-	// both.
+	// LockUnlock tries once to take key for ttl and gives it back. A nil error means that the
+	// library said yes to both.
 	LockUnlock(ctx context.Context, key string) error
-	// LockUnlockMany holds all keys at the same time and gives them back, in the best way that the library offers.
+	// LockUnlockMany holds all keys at the same time and gives them back, in the best way that the
+	// library offers.
 	LockUnlockMany(ctx context.Context, keys []string) error
 	// Close ends its connections.
 	Close()
 }
 
-// A settler can say when all of its nodes are connected and voting. Only a settler takes part in the frozen scenario,
-// because a healthy round right after a frozen one would otherwise measure the recovery.
+// A settler can say when all of its nodes are connected and voting. Only a settler takes part in
+// the frozen scenario, because a healthy round right after a frozen one would otherwise measure the
+// recovery.
 type settler interface {
 	Settle(ctx context.Context) error
 }
 
-// A namer stores its locks under other names than the key. WireNames tells which, on which nodes, so that the checks
-// can play the other holder.
+// A namer stores its locks under other names than the key. WireNames tells which, on which nodes,
+// so that the checks can play the other holder.
 type namer interface {
 	WireNames(key string) []string
 }
@@ -47,7 +50,8 @@ type entry struct {
 	name string
 	// byDefault is false for variants that a user must ask for by name.
 	byDefault bool
-	// where says what a lock of this contender rests on: the reader must not take a lock on one server for a quorum.
+	// where says what a lock of this contender rests on: the reader must not take a lock on one
+	// server for a quorum.
 	where string
 	// waits says how it waits for a key that is held; empty where it can't.
 	waits string
@@ -58,9 +62,11 @@ const (
 	onQuorum = "quorum of all nodes"
 	onOne    = "ONE node by design"
 
-	lockpipeWaits    = "waits by its defaults"
-	redsyncWaits     = "tries again after its default of 50 to 250 ms, without a limit of tries, or after -retry"
-	redislockWaits   = "tries again every 16 ms, the least that its documentation recommends (it has no default), or after -retry"
+	lockpipeWaits = "waits by its defaults"
+	redsyncWaits  = "tries again after its default of 50 to 250 ms, without a limit of " +
+		"tries, or after -retry"
+	redislockWaits = "tries again every 16 ms, the least that its documentation recommends " +
+		"(it has no default), or after -retry"
 	rueidislockWaits = "is woken by the server"
 )
 
@@ -69,16 +75,25 @@ var registry = []entry{
 	{lockpipeName, true, onQuorum, lockpipeWaits, openLockpipe},
 	{"redsync-rueidis", true, onQuorum, redsyncWaits, openRedsyncRueidis},
 	{"redsync-goredis", true, onQuorum, redsyncWaits, openRedsyncGoredis},
-	{"pipeline", true, "quorum of all nodes; a yardstick: bare commands, no clean-up, no lease", "", openPipeline},
+	{
+		"pipeline", true, "quorum of all nodes; a yardstick: bare commands, no clean-up, no lease",
+		"",
+		openPipeline,
+	},
 	{"redislock", true, onOne, redislockWaits, openRedislock},
-	{"rueidislock", true, onOne + ": as many keys there as there are nodes", rueidislockWaits, openRueidislock},
+	{
+		"rueidislock", true, onOne + ": as many keys there as there are nodes", rueidislockWaits,
+		openRueidislock,
+	},
 
 	{
-		"redsync-rueidis-failfast", false, onQuorum + "; returns at quorum, may leave late keys behind", redsyncWaits,
+		"redsync-rueidis-failfast", false, onQuorum +
+			"; returns at quorum, may leave late keys behind", redsyncWaits,
 		openRedsyncFailFast,
 	},
 	{
-		"redsync-rueidis-parallel", false, onQuorum + "; 100 mutexes at once, a goroutine each", redsyncWaits,
+		"redsync-rueidis-parallel", false, onQuorum + "; 100 mutexes at once, a goroutine each",
+		redsyncWaits,
 		openRedsyncParallel,
 	},
 	{"rueidislock-onekey", false, onOne + ": one key", rueidislockWaits, openRueidislockOneKey},
@@ -90,7 +105,8 @@ const lockpipeName = "lockpipe"
 // baseline is the contender that the ratios are taken against.
 const baseline = "redsync-rueidis"
 
-// choose returns the registry's entries for a comma-separated list of names; "" means those of byDefault.
+// choose returns the registry's entries for a comma-separated list of names; "" means those of
+// byDefault.
 func choose(list string) ([]entry, error) {
 	var chosen []entry
 	if list == "" || list == "default" {
@@ -105,9 +121,11 @@ func choose(list string) ([]entry, error) {
 		return registry, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
-		i := slices.IndexFunc(registry, func(e entry) bool { return e.name == strings.TrimSpace(name) })
+		i := slices.IndexFunc(registry,
+			func(e entry) bool { return e.name == strings.TrimSpace(name) })
 		if i < 0 {
-			return nil, fmt.Errorf("no contender %q; there are: %s", name, strings.Join(names(registry), ", "))
+			return nil, fmt.Errorf("no contender %q; there are: %s", name,
+				strings.Join(names(registry), ", "))
 		}
 		if !slices.ContainsFunc(chosen, func(e entry) bool { return e.name == registry[i].name }) {
 			chosen = append(chosen, registry[i])
@@ -134,8 +152,8 @@ type field struct {
 // Name settles which of the two names is meant: the entry's.
 func (f field) Name() string { return f.name }
 
-// openAll opens the contenders, checks each of them, and keeps them all open: an idle client costs nothing, and a cold
-// one would cost the first round.
+// openAll opens the contenders, checks each of them, and keeps them all open: an idle client costs
+// nothing, and a cold one would cost the first round.
 func openAll(ctx context.Context, entries []entry, n *nodes) (fields []field, err error) {
 	defer func() {
 		if err != nil {
@@ -169,8 +187,8 @@ func closeAll(fields []field) {
 	}
 }
 
-// eachKey takes the keys one after another and gives back, in the same order, what it has taken: the only way to many
-// keys that a library without a multi-key call offers to one caller.
+// eachKey takes the keys one after another and gives back, in the same order, what it has taken:
+// the only way to many keys that a library without a multi-key call offers to one caller.
 func eachKey(keys []string, lock func(key string) (unlock func() error, err error)) error {
 	unlocks := make([]func() error, 0, len(keys))
 	var failed error

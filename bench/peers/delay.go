@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// delayed is a connection to a place that is far away: what the server says arrives later by delay. Nothing is slower for it, any amount may be
-// on its way. It is no proxy, because a proxy's CPU time would be taken from who is measured.
+// delayed is a connection to a place that is far away: what the server says arrives later by delay.
+// Nothing is slower for it, any amount may be on its way. It is no proxy, because a proxy's CPU
+// time would be taken from who is measured.
 type delayed struct {
 	net.Conn
 	delay   time.Duration
@@ -36,7 +37,10 @@ func newDelayed(conn net.Conn, delay time.Duration) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &delayed{Conn: conn, delay: delay, arrives: make(chan parcel, onItsWay), over: make(chan struct{}), alarm: a}
+	d := &delayed{
+		Conn: conn, delay: delay, arrives: make(chan parcel, onItsWay),
+		over: make(chan struct{}), alarm: a,
+	}
 	go d.carry()
 	return d, nil
 }

@@ -22,7 +22,8 @@ func pair(t *testing.T, delay time.Duration) (client, server net.Conn) {
 	return client, server
 }
 
-// What the server says arrives whole, in order and not before the delay is over; several parcels are on their way at once.
+// What the server says arrives whole, in order and not before the delay is over; several parcels
+// are on their way at once.
 func TestADelayedConnectionIsLateButLosesNothing(t *testing.T) {
 	const delay, parcels = 30 * time.Millisecond, 10
 	client, server := pair(t, delay)
@@ -36,7 +37,8 @@ func TestADelayedConnectionIsLateButLosesNothing(t *testing.T) {
 		}
 	}
 	if written := time.Since(begin); written > parcels*delay/2 {
-		t.Logf("it took %v to write: this machine is too busy to tell whether parcels wait for each other", written)
+		t.Logf("it took %v to write: this machine is too busy to tell whether parcels wait for "+
+			"each other", written)
 	}
 	got := make([]byte, want.Len())
 	if _, err := io.ReadFull(client, got[:1]); err != nil {
@@ -53,7 +55,8 @@ func TestADelayedConnectionIsLateButLosesNothing(t *testing.T) {
 	}
 }
 
-// The end of the connection comes behind what was said before, and whoever reads on is told of it again.
+// The end of the connection comes behind what was said before, and whoever reads on is told of it
+// again.
 func TestADelayedConnectionEndsBehindItsLastWords(t *testing.T) {
 	client, server := pair(t, time.Millisecond)
 	if _, err := server.Write([]byte("last")); err != nil {

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// The scenarios far and mixed are about nodes at a distance: what a lock takes where the way to the nodes is most of it. On one machine
-// hundreds of callers in a closed loop measure how many locks its processors can do, whatever the distance. So each contender is also met by
-// callers that think for 50 ms on average between two locks, about 10,000 locks a second.
+// The scenarios far and mixed are about nodes at a distance: what a lock takes where the way to the
+// nodes is most of it. On one machine hundreds of callers in a closed loop measure how many locks
+// its processors can do, whatever the distance. So each contender is also met by callers that think
+// for 50 ms on average between two locks, about 10,000 locks a second.
 const (
 	farCallers = 512
 	thinking   = 50 * time.Millisecond
@@ -20,7 +21,10 @@ const (
 
 var (
 	allNear = []time.Duration{time.Millisecond}
-	someFar = []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond, 5 * time.Millisecond, 5 * time.Millisecond}
+	someFar = []time.Duration{
+		time.Millisecond, time.Millisecond, time.Millisecond,
+		5 * time.Millisecond, 5 * time.Millisecond,
+	}
 )
 
 // far returns the same nodes, at a distance for whoever opens a client of them.
@@ -45,7 +49,8 @@ func address(url string) string {
 	return host
 }
 
-// dialer is what a client is given to dial with; nil, for its own, where the nodes are at no distance.
+// dialer is what a client is given to dial with; nil, for its own, where the nodes are at no
+// distance.
 func (n *nodes) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	if n.delays == nil {
 		return nil
@@ -56,7 +61,8 @@ func (n *nodes) dialer() func(ctx context.Context, network, address string) (net
 func (n *nodes) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	delay, known := n.delays[address]
 	if !known {
-		return nil, fmt.Errorf("%s is none of the nodes %v", address, slices.Sorted(maps.Keys(n.delays)))
+		return nil, fmt.Errorf("%s is none of the nodes %v", address,
+			slices.Sorted(maps.Keys(n.delays)))
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
 	if err != nil {
@@ -70,7 +76,8 @@ func (n *nodes) dial(ctx context.Context, network, address string) (net.Conn, er
 	return far, nil
 }
 
-// addFar opens a client of each contender that can take and release in two steps, on the nodes at a distance, and adds it twice.
+// addFar opens a client of each contender that can take and release in two steps, on the nodes at a
+// distance, and adds it twice.
 func (k *cast) addFar(ctx context.Context, fields []field) (why string, err error) {
 	away := k.nodes.far(k.scenario.delays)
 	for _, f := range fields {
@@ -82,7 +89,10 @@ func (k *cast) addFar(ctx context.Context, fields []field) (why string, err erro
 			return "", err
 		}
 		f.Contender = c
-		k.add(f, contestant{label: f.name + ", thinking", pace: &pace{mean: thinking}, where: fmt.Sprintf("; each caller thinks for %v on average", thinking)})
+		k.add(f, contestant{
+			label: f.name + ", thinking", pace: &pace{mean: thinking},
+			where: fmt.Sprintf("; each caller thinks for %v on average", thinking),
+		})
 		k.add(f, contestant{label: f.name + ", closed loop", pace: &pace{}})
 	}
 	if len(k.all) == 0 {

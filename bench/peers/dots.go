@@ -2,7 +2,8 @@ package main
 
 import "slices"
 
-// dots is a picture of times: a row for each of several loads, a dot for each of its times, on one logarithmic scale for all.
+// dots is a picture of times: a row for each of several loads, a dot for each of its times, on one
+// logarithmic scale for all.
 type dots struct {
 	title, note string
 	legend      []string // what the dots of a row are; their classes are those of dotClasses

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// figure writes a number with three digits that count, and with commas between thousands: more than that a shared machine does not tell.
+// figure writes a number with three digits that count, and with commas between thousands: more than
+// that a shared machine does not tell.
 func figure(v float64) string {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return "0"

@@ -5,13 +5,17 @@ import "testing"
 // Three digits count, and thousands are told apart.
 func TestFigures(t *testing.T) {
 	for v, want := range map[float64]string{
-		0: "0", 69_876.3: "69,900", 1_234_567: "1,230,000", 999.6: "1,000", 99.96: "100", 123.4: "123", 12.34: "12.3", 1.5: "1.5", 0.03456: "0.0346", 7: "7",
+		0: "0", 69_876.3: "69,900", 1_234_567: "1,230,000", 999.6: "1,000", 99.96: "100",
+		123.4: "123", 12.34: "12.3", 1.5: "1.5", 0.03456: "0.0346", 7: "7",
 	} {
 		if got := figure(v); got != want {
 			t.Errorf("figure(%v) = %q, want %q", v, got, want)
 		}
 	}
-	for micros, want := range map[float64]string{0: "-", 184.2: "184 us", 1711: "1.71 ms", 2_500_000: "2.5 s"} {
+	for micros, want := range map[float64]string{
+		0: "-", 184.2: "184 us", 1711: "1.71 ms",
+		2_500_000: "2.5 s",
+	} {
 		if got := clock(micros); got != want {
 			t.Errorf("clock(%v) = %q, want %q", micros, got, want)
 		}

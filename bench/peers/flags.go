@@ -26,28 +26,37 @@ type options struct {
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	var (
-		o          options
-		fs         = flag.NewFlagSet("peers", flag.ContinueOnError)
-		which      = fs.String("scenario", "all", "comma-separated, of:\n"+strings.Join(scenarioNames(), ", ")+";\nall; or growth for what begins with it")
+		o     options
+		fs    = flag.NewFlagSet("peers", flag.ContinueOnError)
+		which = fs.String("scenario", "all", "comma-separated, of:\n"+
+			strings.Join(scenarioNames(), ", ")+";\nall; or growth for what begins with it")
 		contenders = fs.String("contenders", "default",
 			"default, all, or a comma-separated list of:\n"+strings.Join(names(registry), ", "))
 	)
 	fs.SetOutput(stderr)
 	fs.IntVar(&o.set.rounds, "rounds", 5, "how many times each contender runs in each scenario")
 	fs.DurationVar(&o.set.window, "d", 2*time.Second, "how long each round measures")
-	fs.DurationVar(&o.set.warmup, "warmup", 300*time.Millisecond, "how long each round runs before it measures")
-	fs.IntVar(&o.callers, "callers", defaultHotCallers, "how many callers wait for the key in scenario hot")
-	fs.DurationVar(&o.hot.hold, "hold", 0, "how long they hold the key in scenarios hot and hot16, such as 1ms")
+	fs.DurationVar(&o.set.warmup, "warmup", 300*time.Millisecond,
+		"how long each round runs before it measures")
+	fs.IntVar(&o.callers, "callers", defaultHotCallers, "how many callers wait for the key in "+
+		"scenario hot")
+	fs.DurationVar(&o.hot.hold, "hold", 0, "how long they hold the key in scenarios hot and "+
+		"hot16, such as 1ms")
 	fs.DurationVar(&o.hot.retry, "retry", 0,
-		"how long redsync and redislock wait between two tries in scenarios hot and hot16;\n0: as their documentation says")
+		"how long redsync and redislock wait between two tries in scenarios hot and hot16;\n0: "+
+			"as their documentation says")
 	fs.IntVar(&o.held.leases, "leases", defaultHeld.leases,
-		"how many leases are held in scenario held; growth-held goes from a hundredth of that to ten times as many")
-	fs.DurationVar(&o.held.ttl, "ttl", defaultHeld.ttl, "the TTL of leases that are held; the largest number has up to six times as much")
+		"how many leases are held in scenario held; growth-held goes from a hundredth of that "+
+			"to ten times as many")
+	fs.DurationVar(&o.held.ttl, "ttl", defaultHeld.ttl, "the TTL of leases that are held; the "+
+		"largest number has up to six times as much")
 	fs.StringVar(&o.nodes, "nodes", "local:5",
 		"local:N starts N masters; else a comma-separated list of URLs of running ones")
 	fs.StringVar(&o.json, "json", "", "write everything, round by round, to this `file`")
-	fs.StringVar(&o.render, "render", "", "measure nothing, but draw what these `files`, comma-separated, say, and print it for docs/benchmarks.md")
-	fs.StringVar(&o.out, "out", ".", "the directory that -render writes results.json and the pictures to")
+	fs.StringVar(&o.render, "render", "", "measure nothing, but draw what these `files`, "+
+		"comma-separated, say, and print it for docs/benchmarks.md")
+	fs.StringVar(&o.out, "out", ".", "the directory that -render writes results.json and the "+
+		"pictures to")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -78,7 +87,8 @@ func (o options) check() error {
 	case o.hot.hold < 0 || o.hot.hold > maxHold:
 		return fmt.Errorf("-hold %v: want 0 or a time such as 1ms, at most %v", o.hot.hold, maxHold)
 	case o.hot.retry < 0 || o.hot.retry > maxHold:
-		return fmt.Errorf("-retry %v: want a time such as 5ms, at most %v, or 0 for what the documentation says", o.hot.retry, maxHold)
+		return fmt.Errorf("-retry %v: want a time such as 5ms, at most %v, or 0 for what the "+
+			"documentation says", o.hot.retry, maxHold)
 	case o.held.leases < 1 || o.held.leases > mostHeld:
 		return fmt.Errorf("-leases %d: want 1 to %d", o.held.leases, mostHeld)
 	case o.held.ttl < leastHeldTTL || o.held.ttl > time.Minute:

@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// growth is a scenario that asks how a lock's cost grows: lockpipe alone, with one thing at several sizes, in turns.
+// growth is a scenario that asks how a lock's cost grows: lockpipe alone, with one thing at several
+// sizes, in turns.
 type growth struct {
 	axis, unit string
 	sizes      []int
@@ -94,7 +95,8 @@ func (g *growth) mostNodes() int {
 	return most
 }
 
-// addGrowth adds a contestant for each size, and returns their loads. Those on the same number of nodes share a client.
+// addGrowth adds a contestant for each size, and returns their loads. Those on the same number of
+// nodes share a client.
 func (k *cast) addGrowth(ctx context.Context) ([]scenario, error) {
 	g := k.scenario.growth
 	clients := map[int]Contender{}
@@ -109,7 +111,8 @@ func (k *cast) addGrowth(ctx context.Context) ([]scenario, error) {
 		}
 		return clients[count], nil
 	}
-	// All nodes at once first: a few that are in use already beside new ones would look like new ones that forgot.
+	// All nodes at once first: a few that are in use already beside new ones would look like new
+	// ones that forgot.
 	if _, err := client(g.mostNodes()); err != nil {
 		return nil, err
 	}
@@ -121,7 +124,8 @@ func (k *cast) addGrowth(ctx context.Context) ([]scenario, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.add(field{entry: lockpipeEntry(), Contender: c}, contestant{label: commas(size) + " " + g.axis})
+		k.add(field{entry: lockpipeEntry(), Contender: c}, contestant{label: commas(size) + " " +
+			g.axis})
 		loads = append(loads, load)
 	}
 	return loads, nil

@@ -7,14 +7,16 @@ import (
 	"time"
 )
 
-// growthHeldName is the scenario that asks what a held lease costs where more and more of them are held, and nothing else is done.
+// growthHeldName is the scenario that asks what a held lease costs where more and more of them are
+// held, and nothing else is done.
 const growthHeldName = "growth-held"
 
-// The largest pile has a longer TTL than the others, as nodes on one machine can't extend so many leases more often. It is held
-// once, because that takes as long as all rounds of the others.
+// The largest pile has a longer TTL than the others, as nodes on one machine can't extend so many
+// leases more often. It is held once, because that takes as long as all rounds of the others.
 const (
 	longerTTL = 6
-	// longWindow of that TTL has nearly each of its leases extended, which is due when between a quarter and half of it are over.
+	// longWindow of that TTL has nearly each of its leases extended, which is due when between a
+	// quarter and half of it are over.
 	longWindow = 25.0 / 60
 )
 
@@ -29,7 +31,8 @@ type heldCurve struct {
 type heldPoint struct {
 	Leases     int     `json:"leases"`
 	TTLSeconds float64 `json:"ttl_s"`
-	// PerExtension is the client's CPU time for each confirmed extension, PerLease that for holding a lease for a second.
+	// PerExtension is the client's CPU time for each confirmed extension, PerLease that for holding
+	// a lease for a second.
 	PerExtension float64     `json:"client_cpu_us_per_extension"`
 	PerLease     float64     `json:"client_cpu_us_per_lease_second"`
 	Extensions   float64     `json:"extensions_per_second"`
@@ -56,18 +59,22 @@ func (r heldRound) perExtension() float64 {
 	return over(float64(r.CPU)/float64(time.Microsecond), float64(r.Extended))
 }
 
-// perLease is the client's CPU time for holding one of so many leases for a second, in microseconds.
+// perLease is the client's CPU time for holding one of so many leases for a second, in
+// microseconds.
 func (r heldRound) perLease(leases int) float64 {
 	return over(float64(r.CPU)/float64(time.Microsecond), r.Window.Seconds()*float64(leases))
 }
 
-// heldSizes are a hundredth, a tenth and all of the leases of the scenario held, and ten times as many.
+// heldSizes are a hundredth, a tenth and all of the leases of the scenario held, and ten times as
+// many.
 func heldSizes(leases int) []int {
 	return slices.Compact([]int{max(leases/100, 1), max(leases/10, 1), leases, 10 * leases})
 }
 
 // runGrowthHeld holds each number of leases once in every round, the largest after them, once.
-func runGrowthHeld(ctx context.Context, s scenario, number int, set settings, n *nodes) (heldCurve, error) {
+func runGrowthHeld(ctx context.Context, s scenario, number int, set settings, n *nodes) (heldCurve,
+	error,
+) {
 	c := heldCurve{Scenario: s.name, About: s.about}
 	k := &cast{scenario: s, number: number, nodes: n}
 	defer k.close()
@@ -144,9 +151,18 @@ func heldSummary(leases int, ttl time.Duration, rounds []heldRound) heldPoint {
 		Leases: leases, TTLSeconds: ttl.Seconds(), Rounds: rounds,
 		PerExtension: each(heldRound.perExtension),
 		PerLease:     each(func(r heldRound) float64 { return r.perLease(leases) }),
-		Extensions:   each(func(r heldRound) float64 { return over(float64(r.Extended), r.Window.Seconds()) }),
-		ClientCores:  each(func(r heldRound) float64 { return over(r.CPU.Seconds(), r.Window.Seconds()) }),
-		ServerCores:  each(func(r heldRound) float64 { return over(r.ServerCPU.Seconds(), r.Window.Seconds()) }),
+		Extensions: each(func(r heldRound) float64 {
+			return over(float64(r.Extended),
+				r.Window.Seconds())
+		}),
+		ClientCores: each(func(r heldRound) float64 {
+			return over(r.CPU.Seconds(),
+				r.Window.Seconds())
+		}),
+		ServerCores: each(func(r heldRound) float64 {
+			return over(r.ServerCPU.Seconds(),
+				r.Window.Seconds())
+		}),
 	}
 	for _, r := range rounds {
 		p.Lost += r.Lost

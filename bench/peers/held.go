@@ -21,11 +21,12 @@ const (
 	// leastHeldTTL leaves time for a busy machine to extend.
 	leastHeldTTL = 500 * time.Millisecond
 
-	// The callers of the scenario held call by a timetable, together so many times a second on average: well below what the machine can do, or
-	// they would measure that there is less of it.
+	// The callers of the scenario held call by a timetable, together so many times a second on
+	// average: well below what the machine can do, or they would measure that there is less of it.
 	heldRate = 2000
-	// Held leases are extended when between three quarters and half of their TTL are left. So this part of it has each extended at least once,
-	// and the time before it spreads those that were taken together: until then they come in waves, half as many again and then none.
+	// Held leases are extended when between three quarters and half of their TTL are left. So this
+	// part of it has each extended at least once, and the time before it spreads those that were
+	// taken together: until then they come in waves, half as many again and then none.
 	heldWindow = 0.5
 	heldSettle = 1.5
 )
@@ -39,14 +40,16 @@ func withHeld(all []scenario, load heldLoad) []scenario {
 		}
 		s.held = &load
 		if s.name != growthHeldName {
-			s.about = fmt.Sprintf("%d callers, one key a call, together %s times a second, beside %s held leases of %v and without",
+			s.about = fmt.Sprintf("%d callers, one key a call, together %s times a second, "+
+				"beside %s held leases of %v and without",
 				s.callers, commas(heldRate), commas(load.leases), load.ttl)
 		}
 	}
 	return all
 }
 
-// window is how long a round with held leases measures: not less than it takes to extend each of them.
+// window is how long a round with held leases measures: not less than it takes to extend each of
+// them.
 func (h heldLoad) window(least time.Duration) time.Duration {
 	return max(least, part(h.ttl, heldWindow))
 }
@@ -61,7 +64,10 @@ func (k *cast) addHeld(fields []field) (why string) {
 		if !ok {
 			continue
 		}
-		even := &pace{mean: time.Duration(k.scenario.callers) * time.Second / heldRate, timetable: true}
+		even := &pace{
+			mean:      time.Duration(k.scenario.callers) * time.Second / heldRate,
+			timetable: true,
+		}
 		prefix := keyPrefix(k.tag(len(k.all))) + "held:"
 		var held holding
 		k.add(f, contestant{
@@ -87,7 +93,8 @@ func (k *cast) addHeld(fields []field) (why string) {
 	return ""
 }
 
-// pairedP99 is the median, over the rounds, of one line's 99th percentile over that of the line that took turns with it.
+// pairedP99 is the median, over the rounds, of one line's 99th percentile over that of the line
+// that took turns with it.
 func pairedP99(line, other []round) float64 {
 	var ratios []float64
 	for i := range min(len(line), len(other)) {

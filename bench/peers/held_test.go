@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// The ratio is taken round by round, since both lines of a round saw the same machine; then the median counts.
+// The ratio is taken round by round, since both lines of a round saw the same machine; then the
+// median counts.
 func TestPairedP99(t *testing.T) {
 	line := []round{{P99: 2}, {P99: 30}, {P99: 90}}
 	other := []round{{P99: 1}, {P99: 10}, {P99: 100}}
@@ -20,13 +21,19 @@ func TestPairedP99(t *testing.T) {
 	}
 }
 
-// Each number of leases has its TTL and time, and the median of its rounds; leases that were lost are of all rounds.
+// Each number of leases has its TTL and time, and the median of its rounds; leases that were lost
+// are of all rounds.
 func TestHeldSummary(t *testing.T) {
 	at := func(cpu time.Duration, extended uint64) heldRound {
-		return heldRound{Window: 2 * time.Second, CPU: cpu, Extended: extended, ServerCPU: time.Second, Lost: 1}
+		return heldRound{
+			Window: 2 * time.Second, CPU: cpu, Extended: extended,
+			ServerCPU: time.Second, Lost: 1,
+		}
 	}
-	p := heldSummary(100, 10*time.Second, []heldRound{at(time.Second, 1000), at(2*time.Second, 1000), at(4*time.Second, 1000)})
-	if p.PerExtension != 2000 || p.PerLease != 10_000 || p.Extensions != 500 || p.ClientCores != 1 || p.ServerCores != 0.5 || p.Lost != 3 || p.TTLSeconds != 10 {
+	p := heldSummary(100, 10*time.Second, []heldRound{at(time.Second, 1000), at(2*time.Second,
+		1000), at(4*time.Second, 1000)})
+	if p.PerExtension != 2000 || p.PerLease != 10_000 || p.Extensions != 500 ||
+		p.ClientCores != 1 || p.ServerCores != 0.5 || p.Lost != 3 || p.TTLSeconds != 10 {
 		t.Errorf("%+v", p)
 	}
 	if p := heldSummary(100, time.Second, []heldRound{{}}); p.PerExtension != 0 || p.PerLease != 0 {
@@ -34,7 +41,8 @@ func TestHeldSummary(t *testing.T) {
 	}
 }
 
-// The largest number of leases has the longer TTL, and a window of its own; none exceeds what a client takes.
+// The largest number of leases has the longer TTL, and a window of its own; none exceeds what a
+// client takes.
 func TestHeldPlans(t *testing.T) {
 	load := heldLoad{100_000, 10 * time.Second}
 	if got := heldSizes(load.leases); !slices.Equal(got, []int{1000, 10_000, 100_000, 1_000_000}) {

@@ -14,7 +14,8 @@ import (
 
 // A holder can keep many locks by extending them itself.
 type holder interface {
-	// Hold takes n keys that begin with prefix, each with a lease of its own, and extends each by ttl until it is let go of.
+	// Hold takes n keys that begin with prefix, each with a lease of its own, and extends each by
+	// ttl until it is let go of.
 	Hold(ctx context.Context, prefix string, n int, ttl time.Duration) (holding, error)
 }
 
@@ -27,7 +28,8 @@ type holding interface {
 }
 
 const (
-	// holdChunk is how many leases are taken or given back in one call, holdCallers how many calls are under way at once.
+	// holdChunk is how many leases are taken or given back in one call, holdCallers how many calls
+	// are under way at once.
 	holdChunk   = 1000
 	holdCallers = 4
 	holdTries   = 10
@@ -44,7 +46,9 @@ type pile struct {
 }
 
 // Hold implements holder. What it got of a hold that failed it gives back.
-func (c *lockpipeContender) Hold(ctx context.Context, prefix string, n int, ttl time.Duration) (holding, error) {
+func (c *lockpipeContender) Hold(ctx context.Context, prefix string, n int,
+	ttl time.Duration,
+) (holding, error) {
 	p := &pile{c.client, make([]*lockpipe.Lease, n)}
 	err := chunks(n, func(from, to int) error {
 		names := make([]string, 0, to-from)
@@ -60,8 +64,11 @@ func (c *lockpipeContender) Hold(ctx context.Context, prefix string, n int, ttl 
 	return p, nil
 }
 
-// take fills leases with those of the names. What failed is tried again: nodes may be busy with what was taken before.
-func (p *pile) take(ctx context.Context, names []string, leases []*lockpipe.Lease, ttl time.Duration) error {
+// take fills leases with those of the names. What failed is tried again: nodes may be busy with
+// what was taken before.
+func (p *pile) take(ctx context.Context, names []string, leases []*lockpipe.Lease,
+	ttl time.Duration,
+) error {
 	places := make([]int, len(names))
 	for i := range places {
 		places[i] = i
@@ -73,7 +80,8 @@ func (p *pile) take(ctx context.Context, names []string, leases []*lockpipe.Leas
 			some[i] = names[place]
 		}
 		var again []int
-		for i, r := range p.client.TryAcquireEach(ctx, some, lockpipe.WithTTL(ttl), lockpipe.WithAutoExtend(longestHold)) {
+		for i, r := range p.client.TryAcquireEach(ctx, some, lockpipe.WithTTL(ttl),
+			lockpipe.WithAutoExtend(longestHold)) {
 			if leases[places[i]] = r.Lease; r.Err != nil {
 				again, failed = append(again, places[i]), r.Err
 			}
@@ -82,12 +90,14 @@ func (p *pile) take(ctx context.Context, names []string, leases []*lockpipe.Leas
 			return nil
 		}
 	}
-	return fmt.Errorf("%d of %d leases were not granted in %d tries, for one: %w", len(places), len(names), holdTries, failed)
+	return fmt.Errorf("%d of %d leases were not granted in %d tries, for one: %w", len(places),
+		len(names), holdTries, failed)
 }
 
 func (p *pile) Extended() uint64 { return p.client.Stats().Extended }
 
-// LetGo implements holding. A release that was not confirmed in time is the client's to repeat; what comes next shall not pay for that.
+// LetGo implements holding. A release that was not confirmed in time is the client's to repeat;
+// what comes next shall not pay for that.
 func (p *pile) LetGo(ctx context.Context) (lost int) {
 	var gone atomic.Int64
 	_ = chunks(len(p.leases), func(from, to int) error {

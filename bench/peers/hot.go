@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// A waiter can wait for a key until whoever holds it gives it back. Only waiters take part in the hot scenarios.
+// A waiter can wait for a key until whoever holds it gives it back. Only waiters take part in the
+// hot scenarios.
 type waiter interface {
-	// Wait takes key for ttl as soon as it can, or fails when ctx ends. Where the library tries again at intervals, retry is
-	// the time between two tries, and 0 stands for what its documentation gives.
+	// Wait takes key for ttl as soon as it can, or fails when ctx ends. Where the library tries
+	// again at intervals, retry is the time between two tries, and 0 stands for what its
+	// documentation gives.
 	Wait(ctx context.Context, key string, retry time.Duration) (unlock func() error, err error)
 }
 
@@ -26,16 +28,17 @@ type hotLoad struct {
 // defaultHotCallers is how many callers wait for the key in the scenario hot.
 const defaultHotCallers = 64
 
-// maxHotCallers is as many calls as a client of lockpipe is sure to take at once; maxHold leaves time for others to have
-// the key too before drain is over.
+// maxHotCallers is as many calls as a client of lockpipe is sure to take at once; maxHold leaves
+// time for others to have the key too before drain is over.
 const (
 	maxHotCallers = 16384
 	maxHold       = time.Second
 )
 
-// drain is how long after the window the last waiters may still get the key. They are not cut off: redsync releases what
-// it has of a failed attempt with the context that it was given, so a cancelled call would leave keys to the next round.
-// It is so long that rueidislock, which shortens a lock's time to its context's, has no reason to.
+// drain is how long after the window the last waiters may still get the key. They are not cut off:
+// redsync releases what it has of a failed attempt with the context that it was given, so a
+// cancelled call would leave keys to the next round. It is so long that rueidislock, which shortens
+// a lock's time to its context's, has no reason to.
 const drain = 2 * ttl
 
 // errTwoHolders is what no lock may ever show.
@@ -60,9 +63,11 @@ func withHot(all []scenario, callers int, load hotLoad) []scenario {
 
 // hotAbout says what a hot scenario does.
 func hotAbout(s scenario) string {
-	about := fmt.Sprintf("%d callers wait for ONE key and hold it for %v; they share one client", s.callers, s.hot.hold)
+	about := fmt.Sprintf("%d callers wait for ONE key and hold it for %v; they share one client",
+		s.callers, s.hot.hold)
 	if s.hot.own {
-		about = fmt.Sprintf("%d callers wait for ONE key and hold it for %v; each has a client of its own", s.callers, s.hot.hold)
+		about = fmt.Sprintf("%d callers wait for ONE key and hold it for %v; each has a client "+
+			"of its own", s.callers, s.hot.hold)
 	}
 	if s.hot.retry > 0 {
 		about += fmt.Sprintf("; redsync and redislock try again every %v", s.hot.retry)
@@ -106,8 +111,8 @@ func (k *caller) holdOn(d time.Duration, unlock func() error) error {
 	return errors.Join(failed, unlock())
 }
 
-// locks is how many locks a call counts for in a window: where a call is only the acquire, a lock belongs to the moment at
-// which it was granted, and to nothing before.
+// locks is how many locks a call counts for in a window: where a call is only the acquire, a lock
+// belongs to the moment at which it was granted, and to nothing before.
 func (k *caller) locks(c call, begin, end time.Duration) float64 {
 	if k.scenario.hot == nil && k.contestant.pace == nil {
 		return c.share(begin, end) * float64(k.scenario.keys)
@@ -118,8 +123,8 @@ func (k *caller) locks(c call, begin, end time.Duration) float64 {
 	return 1
 }
 
-// openCrews opens so many clients of each contender that can wait, and uses each of them once. A crew that it has opened is
-// closed with the field.
+// openCrews opens so many clients of each contender that can wait, and uses each of them once. A
+// crew that it has opened is closed with the field.
 func openCrews(ctx context.Context, fields []field, n *nodes, size int) error {
 	for i := range fields {
 		f := &fields[i]
@@ -145,8 +150,8 @@ func openCrews(ctx context.Context, fields []field, n *nodes, size int) error {
 	return nil
 }
 
-// waiters returns those who wait for a contender in a hot scenario: its one client, or those of its crew; none where it
-// can't wait.
+// waiters returns those who wait for a contender in a hot scenario: its one client, or those of its
+// crew; none where it can't wait.
 func (f field) waiters(own bool) []waiter {
 	one, ok := f.Contender.(waiter)
 	if !ok {
@@ -177,7 +182,8 @@ func (k *cast) addHot(fields []field) (why string) {
 	return ""
 }
 
-// versus is how lockpipe compares with one other line of a hot table: its figure over theirs, medians all.
+// versus is how lockpipe compares with one other line of a hot table: its figure over theirs,
+// medians all.
 type versus struct {
 	Contender string  `json:"contender"`
 	PerSecond float64 `json:"locks_per_second"`
@@ -186,7 +192,8 @@ type versus struct {
 	Max       float64 `json:"wait_max"`
 }
 
-// against compares the line of one contender with each of the others. There is nothing to compare where it has no line.
+// against compares the line of one contender with each of the others. There is nothing to compare
+// where it has no line.
 func against(lines []summary, name string) []versus {
 	i := slices.IndexFunc(lines, func(s summary) bool { return s.Contender == name })
 	if i < 0 {
@@ -200,7 +207,8 @@ func against(lines []summary, name string) []versus {
 		}
 		all = append(all, versus{
 			Contender: theirs.Contender, PerSecond: over(ours.PerSecond, theirs.PerSecond),
-			P50: over(ours.P50, theirs.P50), P99: over(ours.P99, theirs.P99), Max: over(ours.Max, theirs.Max),
+			P50: over(ours.P50, theirs.P50), P99: over(ours.P99, theirs.P99), Max: over(ours.Max,
+				theirs.Max),
 		})
 	}
 	return all

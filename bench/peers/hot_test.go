@@ -18,8 +18,9 @@ import (
 	"time"
 )
 
-// Each contender that can wait does not get keys while somebody else holds them, and is granted one afterwards. One of three, because it is
-// the libraries' own affair that they fail on a busy machine, or miss being woken.
+// Each contender that can wait does not get keys while somebody else holds them, and is granted one
+// afterwards. One of three, because it is the libraries' own affair that they fail on a busy
+// machine, or miss being woken.
 func TestEveryWaiterWaits(t *testing.T) {
 	n := startNodes(t)
 	for _, e := range registry {
@@ -40,7 +41,8 @@ func TestEveryWaiterWaits(t *testing.T) {
 			if _, ok := c.(waiter); !ok {
 				t.Fatal("it says how it waits, and can't")
 			}
-			waitsForOneOf(t, n, c, []string{keyPrefix("ww") + e.name + "1", keyPrefix("ww") + e.name + "2", keyPrefix("ww") + e.name + "3"})
+			waitsForOneOf(t, n, c, []string{keyPrefix("ww") + e.name + "1", keyPrefix("ww") +
+				e.name + "2", keyPrefix("ww") + e.name + "3"})
 		})
 	}
 }
@@ -76,7 +78,8 @@ func waitsForOneOf(t *testing.T, n *nodes, c Contender, keys []string) {
 			ended <- w
 		}()
 	}
-	time.Sleep(50 * time.Millisecond) // it could miss one who does not wait, and accuses nobody else
+	// It could miss one who does not wait, and accuses nobody else.
+	time.Sleep(50 * time.Millisecond)
 	for range len(ended) {
 		if w := <-ended; w.granted {
 			t.Fatalf("it did not wait for %s: %v", w.wire, w.err)
@@ -131,7 +134,8 @@ func (m *mutex) Wait(context.Context, string, time.Duration) (func() error, erro
 
 // A lock that lets two callers in is found, and its locks do not count.
 func TestHotFindsTwoHolders(t *testing.T) {
-	s := withHot([]scenario{{name: hotName, keys: 1, hot: &hotLoad{}}}, 4, hotLoad{hold: time.Millisecond})[0]
+	s := withHot([]scenario{{name: hotName, keys: 1, hot: &hotLoad{}}}, 4,
+		hotLoad{hold: time.Millisecond})[0]
 	set := settings{window: 30 * time.Millisecond}
 	for broken, want := range map[bool]bool{false: false, true: true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -141,14 +145,16 @@ func TestHotFindsTwoHolders(t *testing.T) {
 			if found := r.AnError == errTwoHolders.Error(); found != want {
 				t.Errorf("broken: %v; two holders found: %v: %+v", broken, found, r)
 			}
-			if !broken && (r.Locks == 0 || r.Locks > float64(r.Window/time.Millisecond)+1 || r.Errors > 0 || r.Max == 0) {
+			if !broken && (r.Locks == 0 || r.Locks > float64(r.Window/time.Millisecond)+1 ||
+				r.Errors > 0 || r.Max == 0) {
 				t.Errorf("one holder at a time, 1 ms each: %+v", r)
 			}
 		})
 	}
 }
 
-// In a hot scenario a lock counts where it was granted, and a wait that is longer than the window shows in Max only.
+// In a hot scenario a lock counts where it was granted, and a wait that is longer than the window
+// shows in Max only.
 func TestAHotLockCountsWhereItWasGranted(t *testing.T) {
 	at := func(ms int) time.Duration { return time.Duration(1000+ms) * time.Millisecond }
 	callers := []caller{{scenario: scenario{keys: 1, hot: &hotLoad{}}, calls: []call{
@@ -159,7 +165,8 @@ func TestAHotLockCountsWhereItWasGranted(t *testing.T) {
 		{at(500), 900 * time.Millisecond}, // begun after
 	}}}
 	r := total(callers, at(0), at(100))
-	if r.Locks != 2 || r.MinShare != 1 || r.P50 != 20*time.Millisecond || r.P99 != 80*time.Millisecond || r.Max != 400*time.Millisecond {
+	if r.Locks != 2 || r.MinShare != 1 || r.P50 != 20*time.Millisecond ||
+		r.P99 != 80*time.Millisecond || r.Max != 400*time.Millisecond {
 		t.Errorf("%+v", r)
 	}
 	callers = append(callers, caller{scenario: callers[0].scenario, calls: callers[0].calls[1:2]})
@@ -168,14 +175,21 @@ func TestAHotLockCountsWhereItWasGranted(t *testing.T) {
 	}
 }
 
-// Each caller of a crew waits with a client of its own, and they start again where there are fewer clients.
+// Each caller of a crew waits with a client of its own, and they start again where there are fewer
+// clients.
 func TestCallersSpreadOverTheirCrew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		seen := map[int]int{}
 		crew := make([]waiter, 3)
 		for i := range crew {
-			crew[i] = waitFunc(func() { mu.Lock(); seen[i]++; mu.Unlock(); time.Sleep(time.Millisecond) })
+			crew[i] = waitFunc(func() {
+				mu.Lock()
+				seen[i]++
+				mu.Unlock()
+				time.Sleep(
+					time.Millisecond)
+			})
 		}
 		s := scenario{callers: 4, keys: 1, hot: &hotLoad{own: true}}
 		measure(t.Context(), s, contestant{crew: crew}, settings{window: 20 * time.Millisecond})
@@ -193,7 +207,8 @@ func (f waitFunc) Wait(context.Context, string, time.Duration) (func() error, er
 	return func() error { return nil }, nil
 }
 
-// A wait that ends with the time that the callers have is an error; one that an interrupt ends is not.
+// A wait that ends with the time that the callers have is an error; one that an interrupt ends is
+// not.
 func TestAWaitThatNeverEndsIsAnError(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -201,7 +216,8 @@ func TestAWaitThatNeverEndsIsAnError(t *testing.T) {
 		if interrupted {
 			cancel()
 		}
-		k.scenario, k.contestant = scenario{keys: 1, hot: &hotLoad{}}, contestant{crew: []waiter{never{}}}
+		k.scenario, k.contestant = scenario{keys: 1, hot: &hotLoad{}},
+			contestant{crew: []waiter{never{}}}
 		k.phase, k.inside = new(atomic.Int32), new(atomic.Int32)
 		k.runHot(ctx)
 		cancel()
@@ -219,7 +235,8 @@ func (never) Wait(ctx context.Context, _ string, _ time.Duration) (func() error,
 	return nil, errors.New("never")
 }
 
-// The flags say how many callers there are, how long they hold and how often they try, in the hot scenarios and in no other.
+// The flags say how many callers there are, how long they hold and how often they try, in the hot
+// scenarios and in no other.
 func TestHotFlags(t *testing.T) {
 	o, err := parse([]string{"-callers", "7", "-hold", "1ms", "-retry", "5ms"}, io.Discard)
 	if err != nil {
@@ -231,7 +248,8 @@ func TestHotFlags(t *testing.T) {
 			if s.held == nil && !reflect.DeepEqual(s, scenarios[i]) {
 				t.Errorf("changed: %+v", s)
 			}
-		case s.hot.hold != time.Millisecond || s.hot.retry != 5*time.Millisecond || s.hot.own != (s.name == "hot16"):
+		case s.hot.hold != time.Millisecond || s.hot.retry != 5*time.Millisecond ||
+			s.hot.own != (s.name == "hot16"):
 			t.Errorf("%s: %+v", s.name, s.hot)
 		case s.name == hotName && s.callers != 7, s.name == "hot16" && s.callers != 16:
 			t.Errorf("%s has %d callers", s.name, s.callers)
@@ -253,7 +271,8 @@ func TestLockpipeIsComparedWithEachOther(t *testing.T) {
 		{Contender: "b"},
 	}
 	all := against(lines, lockpipeName)
-	if len(all) != 2 || all[0] != (versus{"a", 10, 0.5, 0.1, 0.01}) || all[1] != (versus{Contender: "b"}) {
+	if len(all) != 2 || all[0] != (versus{"a", 10, 0.5, 0.1, 0.01}) ||
+		all[1] != (versus{Contender: "b"}) {
 		t.Errorf("%+v", all)
 	}
 	if against(lines[:1], lockpipeName) != nil {
@@ -261,7 +280,8 @@ func TestLockpipeIsComparedWithEachOther(t *testing.T) {
 	}
 }
 
-// The command runs both hot scenarios, says how each contender waits, and leaves those out that can't.
+// The command runs both hot scenarios, says how each contender waits, and leaves those out that
+// can't.
 func TestRunHot(t *testing.T) {
 	if startNodes(t).backend != "redis-server" {
 		t.Skip("without client tracking rueidislock waits for longer than a test may")
@@ -269,7 +289,8 @@ func TestRunHot(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "peers.json")
 	var out bytes.Buffer
 	err := run(t.Context(), []string{
-		"-nodes", "local:3", "-scenario", "hot,hot16", "-callers", "4", "-hold", "1ms", "-rounds", "1", "-d", "200ms", "-warmup", "20ms",
+		"-nodes", "local:3", "-scenario", "hot,hot16", "-callers", "4", "-hold", "1ms", "-rounds",
+		"1", "-d", "200ms", "-warmup", "20ms",
 		"-json", file,
 	}, &out, io.Discard)
 	if err != nil {
@@ -289,12 +310,15 @@ func TestRunHot(t *testing.T) {
 	}
 	locks := 0.0
 	for _, table := range rep.Tables {
-		if len(table.Lines) != 5 || len(table.Against) != 4 || table.HoldMs != 1 || table.RetryMs != 0 {
+		if len(table.Lines) != 5 || len(table.Against) != 4 || table.HoldMs != 1 ||
+			table.RetryMs != 0 {
 			t.Errorf("%s: %+v", table.Scenario, table)
 		}
 		for _, s := range table.Lines {
-			// On a busy machine some calls may fail, and leave something; but never are there two holders.
-			if s.PerSecond > 1010 || strings.Contains(s.AnError, errTwoHolders.Error()) || s.Errors == 0 && s.Left != 0 {
+			// On a busy machine some calls may fail, and leave something; but never are there two
+			// holders.
+			if s.PerSecond > 1010 || strings.Contains(s.AnError, errTwoHolders.Error()) ||
+				s.Errors == 0 && s.Left != 0 {
 				t.Errorf("%s, %s: %+v", table.Scenario, s.Contender, s)
 			}
 			locks += s.PerSecond
@@ -303,15 +327,22 @@ func TestRunHot(t *testing.T) {
 	if locks <= 0 {
 		t.Error("there is no lock in any window")
 	}
-	for _, want := range []string{redsyncWaits, redislockWaits, "wait p99 us", "lockpipe against redsync-goredis: "} {
+	for _, want := range []string{
+		redsyncWaits, redislockWaits, "wait p99 us",
+		"lockpipe against redsync-goredis: ",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output does not say %q", want)
 		}
 	}
 
 	out.Reset()
-	err = run(t.Context(), []string{"-nodes", "local:1", "-scenario", "hot", "-contenders", "pipeline"}, &out, io.Discard)
-	if err != nil || !strings.Contains(out.String(), "hot: skipped, none of the contenders can wait") {
+	err = run(t.Context(), []string{
+		"-nodes", "local:1", "-scenario", "hot", "-contenders",
+		"pipeline",
+	}, &out, io.Discard)
+	if err != nil || !strings.Contains(out.String(),
+		"hot: skipped, none of the contenders can wait") {
 		t.Errorf("%v: %s", err, &out)
 	}
 }

@@ -1,7 +1,7 @@
 package main
 
-// lines is a picture of line charts side by side. Their points stand at equal distances, since the sizes that they are measured at do, or grow by
-// equal factors.
+// lines is a picture of line charts side by side. Their points stand at equal distances, since the
+// sizes that they are measured at do, or grow by equal factors.
 type lines struct {
 	title, note string
 	charts      []lineChart

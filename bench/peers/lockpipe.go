@@ -9,7 +9,8 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// lockpipeContender is lockpipe with its defaults: also its timeout per node, which is far shorter than the peers'.
+// lockpipeContender is lockpipe with its defaults: also its timeout per node, which is far shorter
+// than the peers'.
 type lockpipeContender struct {
 	client *lockpipe.Client
 }
@@ -20,7 +21,8 @@ func openLockpipe(n *nodes) (Contender, error) {
 		TTL:    ttl,
 		MaxTTL: time.Minute, // the largest pile of held leases has a longer TTL
 		Dial:   n.dialer(),
-		// The frozen scenario loses and regains a node on purpose; its log lines would run through the table.
+		// The frozen scenario loses and regains a node on purpose; its log lines would run through
+		// the table.
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -45,8 +47,8 @@ func (c *lockpipeContender) LockUnlock(ctx context.Context, key string) error {
 	return lease.Release(ctx)
 }
 
-// LockUnlockMany uses the call that tries once: AcquireAll would hide a failed attempt behind a second one, which no
-// other contender is allowed.
+// LockUnlockMany uses the call that tries once: AcquireAll would hide a failed attempt behind a
+// second one, which no other contender is allowed.
 func (c *lockpipeContender) LockUnlockMany(ctx context.Context, keys []string) error {
 	lease, err := c.client.TryAcquireAll(ctx, keys)
 	if err != nil {
@@ -65,7 +67,9 @@ func (c *lockpipeContender) Take(ctx context.Context, key string) (func() error,
 }
 
 // Wait implements waiter. It has its own way to wait, so retry has no effect.
-func (c *lockpipeContender) Wait(ctx context.Context, key string, _ time.Duration) (func() error, error) {
+func (c *lockpipeContender) Wait(ctx context.Context, key string, _ time.Duration) (func() error,
+	error,
+) {
 	lease, err := c.client.Acquire(ctx, key)
 	if err != nil {
 		return nil, err

@@ -17,7 +17,8 @@ func cpuModel() string {
 	return strings.TrimLeft(line, "\t :")
 }
 
-// versions are those of the modules that this program was built of, by path, and its revision where the build recorded it.
+// versions are those of the modules that this program was built of, by path, and its revision where
+// the build recorded it.
 func versions() (modules map[string]string, revision string) {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

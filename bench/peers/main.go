@@ -5,26 +5,32 @@
 //	go run . -rounds 2 -d 300ms                                  a look
 //	go run . -render a.json,b.json -out dir                      results as tables and pictures; see make bench-peers
 //
-// It starts five masters, opens a client of each library and keeps all of them open, checks from outside that each is a
-// lock at all, and then lets them take turns: in every round each contender once, with a warm-up, A B C A B C. It
-// prints the medians over the rounds. One operation is an acquire and a release of distinct random keys with a TTL of
-// 30 s, so nobody waits for a holder: what is compared is the cost of locking, not the fairness of waiting.
+// It starts five masters, opens a client of each library and keeps all of them open, checks from
+// outside that each is a lock at all, and then lets them take turns: in every round each contender
+// once, with a warm-up, A B C A B C. It prints the medians over the rounds. One operation is an
+// acquire and a release of distinct random keys with a TTL of 30 s, so nobody waits for a holder:
+// what is compared is the cost of locking, not the fairness of waiting.
 //
-// The scenarios hot and hot16 are about waiting: all callers want one and the same key. In hot they share one client, in
-// hot16 each of 16 callers has a client of its own, as processes have. There the latencies are how long the key was waited for,
-// and lockpipe's figures are divided by those of each other contender. Each library waits as its documentation says,
-// without a limit of tries; the footnotes tell how. For those that try again at intervals most of a wait is that interval:
-// -retry gives them a shorter one. Read p50 together with least/mean: where the caller that has just given the key back gets
-// it again, half of the waits are next to nothing and the other callers starve, which shows in p99, max and least/mean.
+// The scenarios hot and hot16 are about waiting: all callers want one and the same key. In hot they
+// share one client, in hot16 each of 16 callers has a client of its own, as processes have. There
+// the latencies are how long the key was waited for, and lockpipe's figures are divided by those of
+// each other contender. Each library waits as its documentation says, without a limit of tries; the
+// footnotes tell how. For those that try again at intervals most of a wait is that interval: -retry
+// gives them a shorter one. Read p50 together with least/mean: where the caller that has just given
+// the key back gets it again, half of the waits are next to nothing and the other callers starve,
+// which shows in p99, max and least/mean.
 //
-// In far and mixed the nodes are at a distance, and in held the client holds many leases beside; there acquire and release are told apart. The
-// scenarios of growth are of lockpipe alone: what a lock costs with more callers, nodes, keys a call, and a held lease with more of them.
+// In far and mixed the nodes are at a distance, and in held the client holds many leases beside;
+// there acquire and release are told apart. The scenarios of growth are of lockpipe alone: what a
+// lock costs with more callers, nodes, keys a call, and a held lease with more of them.
 //
-// Read the footnotes. A lock of redislock or rueidislock rests on one server, which makes it cheaper and another thing:
-// it is gone with that server. The column "errors" counts failed calls, and "left" the keys that were still on the
-// nodes after the last release; a contender is not fast where these are not zero.
+// Read the footnotes. A lock of redislock or rueidislock rests on one server, which makes it
+// cheaper and another thing: it is gone with that server. The column "errors" counts failed calls,
+// and "left" the keys that were still on the nodes after the last release; a contender is not fast
+// where these are not zero.
 //
-// The contenders run with their libraries' defaults except for what the comments in their files give a reason for.
+// The contenders run with their libraries' defaults except for what the comments in their files
+// give a reason for.
 package main
 
 import (
@@ -95,7 +101,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 // add runs a scenario, prints what came out, and keeps it.
-func (r *report) add(ctx context.Context, s scenario, number int, set settings, fields []field, n *nodes, stdout, stderr io.Writer) error {
+func (r *report) add(ctx context.Context, s scenario, number int, set settings, fields []field,
+	n *nodes, stdout, stderr io.Writer,
+) error {
 	switch {
 	case s.growth != nil:
 		fmt.Fprintf(stderr, "%s ...\n", s.name)
@@ -126,9 +134,11 @@ func (r *report) add(ctx context.Context, s scenario, number int, set settings, 
 		turn := set.warmup + set.window
 		if s.held != nil {
 			set.window = s.held.window(set.window)
-			turn = set.warmup + set.window + part(s.held.ttl, heldSettle)/2 // every second turn has leases that settle
+			// Every second turn has leases that settle.
+			turn = set.warmup + set.window + part(s.held.ttl, heldSettle)/2
 		}
-		fmt.Fprintf(stderr, "%s: about %.0f s ...\n", s.name, float64(set.rounds*len(k.all))*turn.Seconds())
+		fmt.Fprintf(stderr, "%s: about %.0f s ...\n", s.name,
+			float64(set.rounds*len(k.all))*turn.Seconds())
 		t, err := runScenario(ctx, s, k.all, set, n)
 		if err != nil {
 			return err
@@ -143,7 +153,9 @@ func (r *report) add(ctx context.Context, s scenario, number int, set settings, 
 }
 
 // runScenario plays one scenario and draws its table up.
-func runScenario(ctx context.Context, s scenario, all []contestant, set settings, n *nodes) (table, error) {
+func runScenario(ctx context.Context, s scenario, all []contestant, set settings, n *nodes) (table,
+	error,
+) {
 	t := table{Scenario: s.name, About: s.about, Callers: s.callers, Keys: s.keys}
 	rounds, err := play(ctx, s, all, set)
 	if err != nil {

@@ -36,12 +36,15 @@ func row(b *strings.Builder, heading bool, cells ...string) {
 
 // libraries are the modules that a reader wants to know the versions of.
 var libraries = []string{
-	"github.com/redis/rueidis", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9", "github.com/bsm/redislock",
+	"github.com/redis/rueidis", "github.com/go-redsync/redsync/v4", "github.com/redis/go-redis/v9",
+	"github.com/bsm/redislock",
 }
 
 func (c circumstances) markdown(b *strings.Builder) {
-	fmt.Fprintf(b, "%s: %s, %s %s, %d nodes (%s %s), %d CPUs (%s), medians of %d rounds of %v", strings.Join(c.Scenarios, ", "),
-		c.When.Format(time.DateOnly), c.Go, c.Platform, c.Nodes, c.Backend, c.Server, c.CPUs, c.CPUModel, c.Rounds, c.Window)
+	fmt.Fprintf(b, "%s: %s, %s %s, %d nodes (%s %s), %d CPUs (%s), medians of %d rounds of %v",
+		strings.Join(c.Scenarios, ", "),
+		c.When.Format(time.DateOnly), c.Go, c.Platform, c.Nodes, c.Backend, c.Server, c.CPUs,
+		c.CPUModel, c.Rounds, c.Window)
 	if c.Revision != "" {
 		fmt.Fprintf(b, ", lockpipe %.12s", c.Revision)
 	}
@@ -62,11 +65,18 @@ func (t table) markdown(b *strings.Builder) {
 	case apart:
 		heads = []string{"", "locks/s", "ratio", "acquire p50", "acquire p99", "release p50"}
 	case hot:
-		heads = []string{"", "locks/s", "ratio", "wait p50", "wait p99", "longest", "least caller / mean"}
+		heads = []string{
+			"", "locks/s", "ratio", "wait p50", "wait p99", "longest",
+			"least caller / mean",
+		}
 	}
-	row(b, true, append(heads, "client CPU per lock", "allocations per lock", "client cores", "server cores", "errors", "keys left")...)
+	row(b, true, append(heads, "client CPU per lock", "allocations per lock", "client cores",
+		"server cores", "errors", "keys left")...)
 	for _, s := range t.Lines {
-		cells := []string{title(s.Contender), figure(s.PerSecond), times(s.Ratio), clock(s.P50), clock(s.P99)}
+		cells := []string{
+			title(s.Contender), figure(s.PerSecond), times(s.Ratio), clock(s.P50),
+			clock(s.P99),
+		}
 		switch {
 		case apart:
 			cells = append(cells, clock(s.ReleaseP50))
@@ -76,7 +86,8 @@ func (t table) markdown(b *strings.Builder) {
 		row(b, false, append(cells, s.costs()...)...)
 	}
 	if t.HeldP99 > 0 {
-		fmt.Fprintf(b, "\np99 of the acquire beside held leases: %s times that without.\n", times(t.HeldP99))
+		fmt.Fprintf(b, "\np99 of the acquire beside held leases: %s times that without.\n",
+			times(t.HeldP99))
 	}
 	b.WriteString("\n")
 }
@@ -88,29 +99,36 @@ func (s summary) costs() []string {
 		servers = figure(s.ServerCores)
 	}
 	return []string{
-		clock(s.CPUPerLock), figure(s.MallocsPerLock), figure(s.ClientCores), servers, commas(s.Errors), commas(s.Left),
+		clock(s.CPUPerLock), figure(s.MallocsPerLock), figure(s.ClientCores), servers,
+		commas(s.Errors), commas(s.Left),
 	}
 }
 
 func (c curve) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "### %s: %s\n\n", c.Scenario, c.About)
-	row(b, true, c.label(), c.Unit+"s/s", "p50", "p99", "client CPU per "+c.Unit, "allocations per "+c.Unit, "client cores", "server cores", "errors",
+	row(b, true, c.label(), c.Unit+"s/s", "p50", "p99", "client CPU per "+c.Unit,
+		"allocations per "+c.Unit, "client cores", "server cores", "errors",
 		"keys left")
 	for _, p := range c.Points {
-		row(b, false, append([]string{commas(p.Size), figure(p.PerSecond), clock(p.P50), clock(p.P99)}, p.costs()...)...)
+		row(b, false, append([]string{
+			commas(p.Size), figure(p.PerSecond), clock(p.P50),
+			clock(p.P99),
+		}, p.costs()...)...)
 	}
 	b.WriteString("\n")
 }
 
 func (c heldCurve) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "### %s: %s\n\n", c.Scenario, c.About)
-	row(b, true, "leases", "TTL", "extensions/s", "client CPU per extension", "client CPU per lease and second", "client cores", "server cores", "lost")
+	row(b, true, "leases", "TTL", "extensions/s", "client CPU per extension",
+		"client CPU per lease and second", "client cores", "server cores", "lost")
 	for _, p := range c.Points {
 		servers := "-"
 		if p.ServerCores > 0 {
 			servers = figure(p.ServerCores)
 		}
-		row(b, false, commas(p.Leases), fmt.Sprintf("%g s", p.TTLSeconds), figure(p.Extensions), clock(p.PerExtension), clock(p.PerLease),
+		row(b, false, commas(p.Leases), fmt.Sprintf("%g s", p.TTLSeconds), figure(p.Extensions),
+			clock(p.PerExtension), clock(p.PerLease),
 			figure(p.ClientCores), servers, commas(p.Lost))
 	}
 	b.WriteString("\n")

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// nodes are the masters that all contenders share, with a connection of our own to each: the checks look at the keys
-// past the contenders.
+// nodes are the masters that all contenders share, with a connection of our own to each: the checks
+// look at the keys past the contenders.
 type nodes struct {
 	urls []string
 	// backend says what the nodes are, for the heading.
@@ -26,7 +26,8 @@ type nodes struct {
 	// delays are what dial adds to what a node says, by address; nil for none.
 	delays map[string]time.Duration
 
-	// tracking: the first node can tell clients of changed keys. noloop: it is safe to spare them their own changes.
+	// tracking: the first node can tell clients of changed keys. noloop: it is safe to spare them
+	// their own changes.
 	tracking, noloop bool
 }
 
@@ -63,7 +64,8 @@ func (n *nodes) close() {
 	}
 }
 
-// freeze stops the last node, thaw lets it go on. The last one, because the libraries of one node live on the first.
+// freeze stops the last node, thaw lets it go on. The last one, because the libraries of one node
+// live on the first.
 func (n *nodes) freeze() error { return n.local.Freeze(len(n.urls) - 1) }
 
 func (n *nodes) thaw() error { return n.local.Thaw(len(n.urls) - 1) }
@@ -87,8 +89,8 @@ func (n *nodes) probe(ctx context.Context) {
 	n.noloop = major > 7 || major == 7 && (minor > 0 || patch >= 5)
 }
 
-// left counts the keys under a tag over all nodes. Nodes that decide at quorum answer the last releases a moment
-// later, so it waits a while for zero.
+// left counts the keys under a tag over all nodes. Nodes that decide at quorum answer the last
+// releases a moment later, so it waits a while for zero.
 func (n *nodes) left(ctx context.Context, tag string) (int, error) {
 	const wait = 3 * time.Second
 	deadline := time.Now().Add(wait)
@@ -110,7 +112,8 @@ func (n *nodes) left(ctx context.Context, tag string) (int, error) {
 
 func scan(ctx context.Context, c rueidis.Client, pattern string) (found int, err error) {
 	for cursor := uint64(0); ; {
-		page, err := c.Do(ctx, c.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry()
+		page, err := c.Do(ctx, c.B().Scan().Cursor(cursor).Match(pattern).Count(
+			1000).Build()).AsScanEntry()
 		if err != nil {
 			return 0, err
 		}
@@ -124,8 +127,9 @@ func scan(ctx context.Context, c rueidis.Client, pattern string) (found int, err
 // keyPrefix begins every key of one contestant. All tags have the same length, so all keys do.
 func keyPrefix(tag string) string { return "peers:" + tag + ":" }
 
-// verify holds a contender to what a lock is, seen from outside: it takes a free key and gives it back, it does not take
-// a key that somebody else holds, alone or among others, and it does not delete it.
+// verify holds a contender to what a lock is, seen from outside: it takes a free key and gives it
+// back, it does not take a key that somebody else holds, alone or among others, and it does not
+// delete it.
 func verify(ctx context.Context, c Contender, n *nodes) error {
 	key := keyPrefix("vv") + c.Name()
 	other := key + ":other"
@@ -154,14 +158,19 @@ func verify(ctx context.Context, c Contender, n *nodes) error {
 	if err := n.each(ctx, wire(key), "DEL"); err != nil {
 		return err
 	}
-	if err := sometime(ctx, func() error { return c.LockUnlockMany(ctx, []string{other, key}) }); err != nil {
+	if err := sometime(ctx, func() error {
+		return c.LockUnlockMany(ctx, []string{
+			other,
+			key,
+		})
+	}); err != nil {
 		return fmt.Errorf("two free keys: %w", err)
 	}
 	return n.expectHolders(ctx, append(wire(other), wire(key)...), 0)
 }
 
-// sometime calls until a call succeeds, and returns why none did. That a node was late once, on a machine that is busy with other things,
-// does not say that a contender is no lock.
+// sometime calls until a call succeeds, and returns why none did. That a node was late once, on a
+// machine that is busy with other things, does not say that a contender is no lock.
 func sometime(ctx context.Context, call func() error) (err error) {
 	for range 10 {
 		if err = call(); err == nil || ctx.Err() != nil {
@@ -176,7 +185,8 @@ func sometime(ctx context.Context, call func() error) (err error) {
 func (n *nodes) each(ctx context.Context, keys []string, verb string, rest ...string) error {
 	for _, c := range n.admin {
 		for _, key := range keys {
-			if err := c.Do(ctx, c.B().Arbitrary(verb, key).Args(rest...).Build()).Error(); err != nil {
+			if err := c.Do(ctx, c.B().Arbitrary(verb,
+				key).Args(rest...).Build()).Error(); err != nil {
 				return fmt.Errorf("%s %s: %w", verb, key, err)
 			}
 		}
@@ -184,8 +194,8 @@ func (n *nodes) each(ctx context.Context, keys []string, verb string, rest ...st
 	return nil
 }
 
-// expectHolders wants each key on so many nodes. For none, less than a quorum is good enough after a moment: a straggler
-// does not lock anybody out, and the column "left" tells of it.
+// expectHolders wants each key on so many nodes. For none, less than a quorum is good enough after
+// a moment: a straggler does not lock anybody out, and the column "left" tells of it.
 func (n *nodes) expectHolders(ctx context.Context, keys []string, want int) error {
 	for _, key := range keys {
 		var holders int

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// pace is what a caller does between its calls. Where a contestant has one, acquire and release are told apart: P50, P99 and Max are those of
-// the acquire. The zero pace is a closed loop: each caller calls again at once.
+// pace is what a caller does between its calls. Where a contestant has one, acquire and release are
+// told apart: P50, P99 and Max are those of the acquire. The zero pace is a closed loop: each
+// caller calls again at once.
 type pace struct {
 	// mean is the mean of the pauses, which are exponentially distributed.
 	mean time.Duration
-	// timetable lets the pauses lie between the times at which calls are due, whatever the calls take. Else a caller pauses when its call
-	// is over.
+	// timetable lets the pauses lie between the times at which calls are due, whatever the calls
+	// take. Else a caller pauses when its call is over.
 	timetable bool
 }
 
@@ -22,7 +23,8 @@ type taker interface {
 	Take(ctx context.Context, key string) (release func() error, err error)
 }
 
-// due is when the next call is due, after one that was due before and left the caller free at a time. draw is of the exponential distribution.
+// due is when the next call is due, after one that was due before and left the caller free at a
+// time. draw is of the exponential distribution.
 func (p pace) due(before, free time.Duration, draw float64) time.Duration {
 	pause := time.Duration(draw * float64(p.mean))
 	if p.timetable {
@@ -31,8 +33,9 @@ func (p pace) due(before, free time.Duration, draw float64) time.Duration {
 	return free + pause
 }
 
-// from is the moment from which a call counts. One that came due while the caller was busy counts from then, or a slow call would hide how long
-// those behind it waited. Else it counts from when the caller woke: a timer that is late is nothing that a lock can help.
+// from is the moment from which a call counts. One that came due while the caller was busy counts
+// from then, or a slow call would hide how long those behind it waited. Else it counts from when
+// the caller woke: a timer that is late is nothing that a lock can help.
 func (p pace) from(due, free, woke time.Duration) time.Duration {
 	if p.timetable && due < free {
 		return due

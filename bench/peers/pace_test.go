@@ -10,7 +10,8 @@ import (
 
 const ms = time.Millisecond
 
-// A caller that thinks does so from the end of its call; one with a timetable is due whatever its calls take.
+// A caller that thinks does so from the end of its call; one with a timetable is due whatever its
+// calls take.
 func TestWhenAPacedCallIsDue(t *testing.T) {
 	think, even, closed := pace{mean: 10 * ms}, pace{mean: 10 * ms, timetable: true}, pace{}
 	for _, c := range []struct {
@@ -29,7 +30,8 @@ func TestWhenAPacedCallIsDue(t *testing.T) {
 	}
 }
 
-// A call that came due while the caller was busy counts from then; what a late timer costs is nobody's.
+// A call that came due while the caller was busy counts from then; what a late timer costs is
+// nobody's.
 func TestFromWhenAPacedCallCounts(t *testing.T) {
 	think, even := pace{mean: ms}, pace{mean: ms, timetable: true}
 	if got := even.from(5*ms, 9*ms, 9*ms); got != 5*ms {
@@ -58,11 +60,18 @@ func (s slow) Take(context.Context, string) (func() error, error) {
 	return func() error { time.Sleep(s.release); return nil }, nil
 }
 
-// Acquire and release are told apart, and the rate is that of the timetable; in virtual time, so the figures are exact.
+// Acquire and release are told apart, and the rate is that of the timetable; in virtual time, so
+// the figures are exact.
 func TestPacedCallersTellAcquireFromRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := contestant{tag: "zz", contender: slow{acquire: 2 * ms, release: 3 * ms}, pace: &pace{mean: 100 * ms, timetable: true}}
-		r := measure(t.Context(), scenario{callers: 200, keys: 1}, c, settings{warmup: time.Second, window: 20 * time.Second})
+		c := contestant{
+			tag: "zz", contender: slow{acquire: 2 * ms, release: 3 * ms},
+			pace: &pace{mean: 100 * ms, timetable: true},
+		}
+		r := measure(t.Context(), scenario{callers: 200, keys: 1}, c, settings{
+			warmup: time.Second,
+			window: 20 * time.Second,
+		})
 		if r.P50 != 2*ms || r.ReleaseP50 != 3*ms || r.ReleaseP99 != 3*ms {
 			t.Errorf("acquire %v, release %v to %v", r.P50, r.ReleaseP50, r.ReleaseP99)
 		}
@@ -76,14 +85,20 @@ func TestPacedCallersTellAcquireFromRelease(t *testing.T) {
 // A stall hits all calls that come due in it, not only those that were under way.
 func TestATimetableSeesAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := contestant{tag: "zz", contender: slow{acquire: 20 * ms}, pace: &pace{mean: 10 * ms, timetable: true}}
-		r := measure(t.Context(), scenario{callers: 1, keys: 1}, c, settings{window: 10 * time.Second})
-		// Calls come twice as fast as they are done, so in the middle of the window a call waited for half of the time since the start.
+		c := contestant{tag: "zz", contender: slow{acquire: 20 * ms}, pace: &pace{
+			mean:      10 * ms,
+			timetable: true,
+		}}
+		r := measure(t.Context(), scenario{callers: 1, keys: 1}, c,
+			settings{window: 10 * time.Second})
+		// Calls come twice as fast as they are done, so in the middle of the window a call waited
+		// for half of the time since the start.
 		if r.P50 < time.Second {
 			t.Errorf("p50 of an overloaded contender: %v", r.P50)
 		}
 		c.pace = &pace{mean: 10 * ms}
-		r = measure(t.Context(), scenario{callers: 1, keys: 1}, c, settings{window: 10 * time.Second})
+		r = measure(t.Context(), scenario{callers: 1, keys: 1}, c,
+			settings{window: 10 * time.Second})
 		if r.P50 != 20*ms || r.Max != 20*ms {
 			t.Errorf("thinking callers: p50 %v, max %v", r.P50, r.Max)
 		}

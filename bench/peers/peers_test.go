@@ -33,9 +33,9 @@ func startNodes(t *testing.T) *nodes {
 	return n
 }
 
-// Each contender of the registry is a lock, works under a little load, and leaves nothing behind where nothing failed. A single
-// call may fail: on a machine that is busy with something else a library may run out of its time, and failfast reports the
-// commands that it cancels itself.
+// Each contender of the registry is a lock, works under a little load, and leaves nothing behind
+// where nothing failed. A single call may fail: on a machine that is busy with something else a
+// library may run out of its time, and failfast reports the commands that it cancels itself.
 func TestEveryContenderLocks(t *testing.T) {
 	n := startNodes(t)
 	for i, e := range registry {
@@ -48,7 +48,10 @@ func TestEveryContenderLocks(t *testing.T) {
 			if got := fields[0].Contender.Name(); got != e.name {
 				t.Errorf("it calls itself %q", got)
 			}
-			c := contestant{label: e.name, tag: "t" + string(rune('a'+i)), contender: fields[0].Contender}
+			c := contestant{
+				label: e.name, tag: "t" + string(rune('a'+i)),
+				contender: fields[0].Contender,
+			}
 			if failed := locksUnderLoad(t, c); failed > 0 {
 				return
 			}
@@ -64,12 +67,15 @@ func TestEveryContenderLocks(t *testing.T) {
 	}
 }
 
-// locksUnderLoad has a few callers make so many calls as it takes to be sure, and returns how many failed. How long that takes, and so how
-// many there are in a given time, is the machine's.
+// locksUnderLoad has a few callers make so many calls as it takes to be sure, and returns how many
+// failed. How long that takes, and so how many there are in a given time, is the machine's.
 func locksUnderLoad(t *testing.T, c contestant) (failed int) {
 	t.Helper()
 	const calls = 40 // of each caller
-	for _, s := range []scenario{{name: "single", callers: 4, keys: 1}, {name: "many", callers: 2, keys: 10}} {
+	for _, s := range []scenario{{name: "single", callers: 4, keys: 1}, {
+		name: "many", callers: 2,
+		keys: 10,
+	}} {
 		errs := make(chan error, s.callers*calls)
 		var working sync.WaitGroup
 		for i := range s.callers {
@@ -119,12 +125,18 @@ func (f fake) LockUnlockMany(ctx context.Context, k []string) error { return f(c
 // What is no lock must not get into the table: it would be the fastest.
 func TestVerifyRefusesWhatIsNoLock(t *testing.T) {
 	n := startNodes(t)
-	take := func(ctx context.Context, k []string) error { return n.each(ctx, k, "SET", "me", "NX", "PX", ttlMillis) }
+	take := func(ctx context.Context, k []string) error {
+		return n.each(ctx, k, "SET", "me", "NX",
+			"PX", ttlMillis)
+	}
 	for name, c := range map[string]fake{
-		"never locks":        func(context.Context, []string) error { return nil },
-		"always fails":       func(context.Context, []string) error { return errors.New("no") },
-		"takes what is held": func(ctx context.Context, k []string) error { return n.each(ctx, k, "DEL") },
-		"never releases":     take,
+		"never locks":  func(context.Context, []string) error { return nil },
+		"always fails": func(context.Context, []string) error { return errors.New("no") },
+		"takes what is held": func(ctx context.Context, k []string) error {
+			return n.each(ctx, k,
+				"DEL")
+		},
+		"never releases": take,
 		"deletes what is held": func(ctx context.Context, k []string) error {
 			return errors.Join(take(ctx, k), n.each(ctx, k, "DEL"))
 		},
@@ -140,7 +152,8 @@ func TestVerifyRefusesWhatIsNoLock(t *testing.T) {
 	}
 }
 
-// A call that fails counts as an error and never as a lock, and one that is under way at the end shows in Max.
+// A call that fails counts as an error and never as a lock, and one that is under way at the end
+// shows in Max.
 func TestMeasureCountsErrorsAndStragglers(t *testing.T) {
 	synctest.Test(t, measureCountsErrorsAndStragglers)
 }
@@ -159,7 +172,12 @@ func measureCountsErrorsAndStragglers(t *testing.T) {
 	if r.Locks == 0 || r.Errors == 0 || r.AnError != "every second one" {
 		t.Errorf("half the calls fail: %+v", r)
 	}
-	c.contender = fake(func(context.Context, []string) error { time.Sleep(60 * time.Millisecond); return nil })
+	c.contender = fake(func(context.Context,
+		[]string,
+	) error {
+		time.Sleep(60 * time.Millisecond)
+		return nil
+	})
 	r = measure(t.Context(), s, c, settings{window: 10 * time.Millisecond})
 	if r.Locks > 2 || r.Max < 60*time.Millisecond {
 		t.Errorf("one call longer than the window: %+v", r)
@@ -172,7 +190,8 @@ func TestRunPrintsATableAndWritesJSON(t *testing.T) {
 	var out bytes.Buffer
 	err := run(t.Context(), []string{
 		"-nodes", "local:3", "-contenders", "lockpipe,redsync-rueidis,redislock",
-		"-scenario", "one,batch,frozen", "-rounds", "2", "-d", "50ms", "-warmup", "20ms", "-json", file,
+		"-scenario", "one,batch,frozen", "-rounds", "2", "-d", "50ms", "-warmup", "20ms", "-json",
+		file,
 	}, &out, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +210,8 @@ func TestRunPrintsATableAndWritesJSON(t *testing.T) {
 	}
 	for _, table := range rep.Tables {
 		for _, s := range table.Lines {
-			// Some calls may fail, and leave something: on a busy machine a node is slower than the patience with it.
+			// Some calls may fail, and leave something: on a busy machine a node is slower than the
+			// patience with it.
 			if s.Errors == 0 && (s.PerSecond <= 0 || s.Left != 0) || len(s.Rounds) != 2 {
 				t.Errorf("%s, %s: %+v", table.Scenario, s.Contender, s)
 			}

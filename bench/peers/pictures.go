@@ -35,7 +35,8 @@ var called = map[string]string{
 	"rueidislock":     "rueidislock (one master)",
 }
 
-// title is a line's name for readers: that of the contender in place of its code, and what stands behind it.
+// title is a line's name for readers: that of the contender in place of its code, and what stands
+// behind it.
 func title(label string) string {
 	name, more, found := strings.Cut(label, ",")
 	if full, known := called[name]; known {
@@ -51,7 +52,8 @@ func title(label string) string {
 func (r *report) peers() bars {
 	p := bars{
 		title: "Locks per second, and how many times those of " + title(baseline),
-		note:  "Acquire and release of distinct keys; medians of interleaved rounds. Grey: others; faint: a lock on one master only",
+		note: "Acquire and release of distinct keys; medians of interleaved rounds. Grey: " +
+			"others; faint: a lock on one master only",
 	}
 	for _, name := range []string{"one", "64", "512", "batch"} {
 		t, found := r.table(name)
@@ -70,7 +72,10 @@ func (r *report) peers() bars {
 			case strings.HasPrefix(s.Where, onOne):
 				class = faint
 			}
-			c.bars = append(c.bars, bar{title(s.Contender), class, s.PerSecond, fmt.Sprintf("%s · %s×", figure(s.PerSecond), times(s.Ratio))})
+			c.bars = append(c.bars, bar{
+				title(s.Contender), class, s.PerSecond,
+				fmt.Sprintf("%s · %s×", figure(s.PerSecond), times(s.Ratio)),
+			})
 		}
 		p.charts = append(p.charts, c)
 	}
@@ -80,8 +85,9 @@ func (r *report) peers() bars {
 // latencies is what tells acquire and release apart.
 func (r *report) latencies() dots {
 	p := dots{
-		title:  "How long an acquire takes",
-		note:   "At a distance from the masters, and beside held leases; logarithmic. At the right: acquire p50 / acquire p99 / release p50",
+		title: "How long an acquire takes",
+		note: "At a distance from the masters, and beside held leases; logarithmic. At the " +
+			"right: acquire p50 / acquire p99 / release p50",
 		legend: []string{"acquire p50", "acquire p99", "release p50"},
 	}
 	for _, name := range []string{"far", "mixed", "held"} {
@@ -91,7 +97,10 @@ func (r *report) latencies() dots {
 		}
 		g := dotGroup{title: t.About}
 		for _, s := range t.Lines {
-			g.rows = append(g.rows, dotRow{title(s.Contender), []float64{s.P50, s.P99, s.ReleaseP50}})
+			g.rows = append(g.rows, dotRow{title(s.Contender), []float64{
+				s.P50, s.P99,
+				s.ReleaseP50,
+			}})
 		}
 		p.groups = append(p.groups, g)
 	}
@@ -101,12 +110,16 @@ func (r *report) latencies() dots {
 // lines is the curve as a picture: what a lock costs, and how many there are.
 func (c curve) lines() lines {
 	price := lineChart{title: "Client CPU per " + c.Unit + " in microseconds", axis: c.label()}
-	speed := lineChart{title: strings.ToUpper(c.Unit[:1]) + c.Unit[1:] + "s per second", axis: c.label()}
+	speed := lineChart{
+		title: strings.ToUpper(c.Unit[:1]) + c.Unit[1:] + "s per second",
+		axis:  c.label(),
+	}
 	var costs, speeds []spread
 	notes := []string{c.About, "medians, with the lowest and highest of the rounds"}
 	for _, p := range c.Points {
 		if p.Errors > 0 {
-			notes = append(notes, fmt.Sprintf("%s calls failed at %s", commas(p.Errors), commas(p.Size)))
+			notes = append(notes, fmt.Sprintf("%s calls failed at %s", commas(p.Errors),
+				commas(p.Size)))
 		}
 		price.sizes = append(price.sizes, commas(p.Size))
 		costs = append(costs, spreadOf(p.Rounds, round.cpuPerLock))
@@ -130,19 +143,28 @@ func (c curve) label() string {
 }
 
 func (c heldCurve) lines() lines {
-	extension := lineChart{title: "Client CPU per extension in microseconds", axis: "held leases, and their TTL"}
-	second := lineChart{title: "Client CPU per lease and second in microseconds", axis: extension.axis}
+	extension := lineChart{
+		title: "Client CPU per extension in microseconds",
+		axis:  "held leases, and their TTL",
+	}
+	second := lineChart{
+		title: "Client CPU per lease and second in microseconds",
+		axis:  extension.axis,
+	}
 	var each, lasting []spread
 	for _, p := range c.Points {
-		extension.sizes = append(extension.sizes, fmt.Sprintf("%s, %g s", commas(p.Leases), p.TTLSeconds))
+		extension.sizes = append(extension.sizes, fmt.Sprintf("%s, %g s", commas(p.Leases),
+			p.TTLSeconds))
 		each = append(each, spreadOf(p.Rounds, heldRound.perExtension))
-		lasting = append(lasting, spreadOf(p.Rounds, func(r heldRound) float64 { return r.perLease(p.Leases) }))
+		lasting = append(lasting, spreadOf(p.Rounds,
+			func(r heldRound) float64 { return r.perLease(p.Leases) }))
 	}
 	second.sizes = extension.sizes
 	extension.series = []series{{"client CPU", first, each}}
 	second.series = []series{{"client CPU", first, lasting}}
 	return lines{
-		title: "lockpipe with more and more held leases", note: c.About + "; medians, with the lowest and highest of the rounds",
+		title: "lockpipe with more and more held leases", note: c.About +
+			"; medians, with the lowest and highest of the rounds",
 		charts: []lineChart{extension, second},
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// pipelineContender is a yardstick, not a library: what the bare commands of Redlock cost when one caller sends its keys
-// to every node in one pipeline. One goroutine per node, SET NX PX per key, EVALSHA per key, a vote per key. It cleans
-// nothing up after a failure, checks no validity and waits for every node.
+// pipelineContender is a yardstick, not a library: what the bare commands of Redlock cost when one
+// caller sends its keys to every node in one pipeline. One goroutine per node, SET NX PX per key,
+// EVALSHA per key, a vote per key. It cleans nothing up after a failure, checks no validity and
+// waits for every node.
 type pipelineContender struct {
 	clients []rueidis.Client
 	sha     string

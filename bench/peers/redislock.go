@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redislockContender is bsm/redislock: one server, no quorum. It pays for one node of what the others pay for all, and
-// its locks are gone when that node is.
+// redislockContender is bsm/redislock: one server, no quorum. It pays for one node of what the
+// others pay for all, and its locks are gone when that node is.
 type redislockContender struct {
 	client *redis.Client
 	locker *redislock.Client
@@ -35,16 +35,19 @@ func (c *redislockContender) LockUnlock(ctx context.Context, key string) error {
 	return lock.Release(ctx)
 }
 
-// redislockRetry is the least that redislock's documentation recommends for its exponential back-off; its examples have 100
-// and 500 ms. By default it doesn't wait at all.
+// redislockRetry is the least that redislock's documentation recommends for its exponential
+// back-off; its examples have 100 and 500 ms. By default it doesn't wait at all.
 const redislockRetry = 16 * time.Millisecond
 
 // Wait implements waiter.
-func (c *redislockContender) Wait(ctx context.Context, key string, retry time.Duration) (func() error, error) {
+func (c *redislockContender) Wait(ctx context.Context, key string,
+	retry time.Duration,
+) (func() error, error) {
 	if retry == 0 {
 		retry = redislockRetry
 	}
-	lock, err := c.locker.Obtain(ctx, key, ttl, &redislock.Options{RetryStrategy: redislock.LinearBackoff(retry)})
+	lock, err := c.locker.Obtain(ctx, key, ttl,
+		&redislock.Options{RetryStrategy: redislock.LinearBackoff(retry)})
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,8 @@ import (
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
 )
 
-// redsyncContender is redsync over either client library: one pool per node, one try, everything else as it comes.
+// redsyncContender is redsync over either client library: one pool per node, one try, everything
+// else as it comes.
 type redsyncContender struct {
 	name     string
 	rs       *redsync.Redsync
@@ -38,7 +39,9 @@ func (c *redsyncContender) Close() { c.close() }
 var errNotReleased = errors.New("not released on a quorum")
 
 // lock makes a Mutex per lock, as redsync wants it: a Mutex holds the value of one acquisition.
-func (c *redsyncContender) lock(ctx context.Context, key string, more ...redsync.Option) (func() error, error) {
+func (c *redsyncContender) lock(ctx context.Context, key string,
+	more ...redsync.Option,
+) (func() error, error) {
 	m := c.rs.NewMutex(key, slices.Concat(c.options, more)...)
 	if err := m.LockContext(ctx); err != nil {
 		return nil, err
@@ -69,9 +72,11 @@ func (c *redsyncContender) Take(ctx context.Context, key string) (func() error, 
 	return c.lock(ctx, key)
 }
 
-// Wait implements waiter. By itself redsync gives up after 32 tries; here it never does, and between two tries it waits
-// for its own random time, 50 to 250 ms.
-func (c *redsyncContender) Wait(ctx context.Context, key string, retry time.Duration) (func() error, error) {
+// Wait implements waiter. By itself redsync gives up after 32 tries; here it never does, and
+// between two tries it waits for its own random time, 50 to 250 ms.
+func (c *redsyncContender) Wait(ctx context.Context, key string, retry time.Duration) (func() error,
+	error,
+) {
 	options := []redsync.Option{redsync.WithTries(math.MaxInt)}
 	if retry > 0 {
 		options = append(options, redsync.WithRetryDelay(retry))

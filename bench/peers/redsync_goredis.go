@@ -33,7 +33,8 @@ func goredisClient(n *nodes, url string) (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Without this go-redis does not look at a context's deadline, and redsync's timeout per node has no effect.
+	// Without this go-redis does not look at a context's deadline, and redsync's timeout per node
+	// has no effect.
 	opt.ContextTimeoutEnabled = true
 	// Only hosted services know the command; plain servers refuse it once per connection.
 	opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -16,8 +16,9 @@ func openRedsyncRueidis(n *nodes) (Contender, error) {
 	return newRedsyncRueidis(baseline, n)
 }
 
-// openRedsyncFailFast is redsync with its own option for speed. It is not in the default list: it returns while
-// commands are still under way, so a late SET can land behind its own release and stay for the whole TTL.
+// openRedsyncFailFast is redsync with its own option for speed. It is not in the default list: it
+// returns while commands are still under way, so a late SET can land behind its own release and
+// stay for the whole TTL.
 func openRedsyncFailFast(n *nodes) (Contender, error) {
 	c, err := newRedsyncRueidis("redsync-rueidis-failfast", n)
 	if err != nil {
@@ -27,7 +28,8 @@ func openRedsyncFailFast(n *nodes) (Contender, error) {
 	return c, nil
 }
 
-// openRedsyncParallel takes many keys with a goroutine per key. With one key it is the same as redsync-rueidis.
+// openRedsyncParallel takes many keys with a goroutine per key. With one key it is the same as
+// redsync-rueidis.
 func openRedsyncParallel(n *nodes) (Contender, error) {
 	c, err := newRedsyncRueidis("redsync-rueidis-parallel", n)
 	if err != nil {
@@ -49,8 +51,9 @@ func newRedsyncRueidis(name string, n *nodes) (*redsyncContender, error) {
 	return newRedsync(name, pools, func() { closeClients(clients) }), nil
 }
 
-// rueidisClients opens a client per node with rueidis' own defaults, which pipeline the commands of concurrent callers
-// by themselves. Only what a lock has no use for is switched off: client-side caching and the probe for a cluster.
+// rueidisClients opens a client per node with rueidis' own defaults, which pipeline the commands of
+// concurrent callers by themselves. Only what a lock has no use for is switched off: client-side
+// caching and the probe for a cluster.
 func rueidisClients(n *nodes) ([]rueidis.Client, error) {
 	clients := make([]rueidis.Client, 0, len(n.urls))
 	for _, url := range n.urls {
@@ -62,7 +65,9 @@ func rueidisClients(n *nodes) ([]rueidis.Client, error) {
 		opt.DisableCache = true
 		opt.ForceSingleClient = true
 		if n.delays != nil {
-			opt.DialCtxFn = func(ctx context.Context, address string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			opt.DialCtxFn = func(ctx context.Context, address string, _ *net.Dialer,
+				_ *tls.Config,
+			) (net.Conn, error) {
 				return n.dial(ctx, "tcp", address)
 			}
 		}

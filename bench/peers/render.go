@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 )
 
-// render reads results, writes them as one file and as pictures to a directory, and prints their tables.
+// render reads results, writes them as one file and as pictures to a directory, and prints their
+// tables.
 func render(files []string, out string, stdout io.Writer) error {
 	r, err := readReports(files)
 	if err != nil {

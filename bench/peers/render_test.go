@@ -18,23 +18,34 @@ import (
 func sample() *report {
 	r := &report{Runs: []circumstances{{
 		Scenarios: []string{"one"}, Go: "go1.26", Server: "7.0.15", CPUModel: "a <processor>",
-		Modules: map[string]string{"github.com/redis/rueidis": "v1", "github.com/bsm/redislock": "v2", "example.org/other": "v3"},
+		Modules: map[string]string{
+			"github.com/redis/rueidis": "v1",
+			"github.com/bsm/redislock": "v2", "example.org/other": "v3",
+		},
 	}}}
 	line := func(name string, speed float64) summary {
 		return summary{
-			Contender: name, Where: onQuorum, PerSecond: speed, Lowest: speed / 2, Highest: speed * 2, Ratio: speed / 100, P50: 111, P99: 2222,
+			Contender: name, Where: onQuorum, PerSecond: speed, Lowest: speed / 2,
+			Highest: speed * 2, Ratio: speed / 100, P50: 111, P99: 2222,
 			Rounds: []round{{Locks: speed, Window: time.Second, CPU: time.Second}},
 		}
 	}
 	for i, name := range []string{"one", "64", "512", "batch"} {
-		r.Tables = append(r.Tables, table{Scenario: name, About: name + " about, one key a call", Keys: 1, Lines: []summary{
-			line(lockpipeName, 4200+float64(i)), line(baseline, 100), line("pipeline", 300),
-		}})
+		r.Tables = append(r.Tables, table{
+			Scenario: name, About: name + " about, one key a call",
+			Keys: 1, Lines: []summary{
+				line(lockpipeName, 4200+float64(i)), line(baseline, 100), line("pipeline", 300),
+			},
+		})
 	}
 	for _, name := range []string{"far", "mixed", "held"} {
-		thinking, held := line("lockpipe, "+name+" thinking", 10), line("redsync-rueidis, "+name+" loop", 20)
+		thinking, held := line("lockpipe, "+name+" thinking", 10), line("redsync-rueidis, "+name+
+			" loop", 20)
 		thinking.ReleaseP50, held.ReleaseP50 = 3333, 4444
-		r.Tables = append(r.Tables, table{Scenario: name, About: name + " about <5 ms & more", Keys: 1, Lines: []summary{thinking, held}, HeldP99: 1.25})
+		r.Tables = append(r.Tables, table{
+			Scenario: name, About: name + " about <5 ms & more",
+			Keys: 1, Lines: []summary{thinking, held}, HeldP99: 1.25,
+		})
 	}
 	for _, g := range []*growth{growthCallers, growthNodes, growthKeys} {
 		c := curve{Scenario: "growth-" + g.axis, Axis: g.axis, Unit: g.unit}
@@ -46,7 +57,10 @@ func sample() *report {
 	r.Held = &heldCurve{Scenario: growthHeldName}
 	for _, size := range heldSizes(100_000) {
 		r.Held.Points = append(r.Held.Points, heldSummary(size, 10*time.Second,
-			[]heldRound{{Window: time.Second, CPU: time.Duration(size) * 10 * time.Microsecond, Extended: uint64(size)}}))
+			[]heldRound{{
+				Window: time.Second, CPU: time.Duration(size) * 10 * time.Microsecond,
+				Extended: uint64(size),
+			}}))
 	}
 	return r
 }
@@ -78,19 +92,30 @@ func drawn(t *testing.T, r *report) (files map[string]string, printed string) {
 	return files, b.String()
 }
 
-// Every picture is well-formed and says everything that it is about: each line, each size, each figure.
+// Every picture is well-formed and says everything that it is about: each line, each size, each
+// figure.
 func TestPicturesHaveEverySeries(t *testing.T) {
 	files, printed := drawn(t, sample())
 	wants := map[string][]string{
-		"results.json":       {`"scenarios"`},
-		"peers.svg":          {"one about", "64 about", "512 about", "batch about", "redsync over rueidis", "bare commands", "4,200", "42.0×", "1.00×"},
-		"latency.svg":        {"far about", "mixed about", "held about", "mixed thinking", "redsync over rueidis, held loop", "111 us / 2.22 ms / 3.33 ms"},
+		"results.json": {`"scenarios"`},
+		"peers.svg": {
+			"one about", "64 about", "512 about", "batch about",
+			"redsync over rueidis", "bare commands", "4,200", "42.0×", "1.00×",
+		},
+		"latency.svg": {
+			"far about", "mixed about", "held about", "mixed thinking",
+			"redsync over rueidis, held loop", "111 us / 2.22 ms / 3.33 ms",
+		},
 		"growth-callers.svg": {">1<", ">4,096<", "CPU per lock", "Locks per second", ">5,100<"},
 		"growth-nodes.svg":   {">1<", ">7<", "nodes", ">1,010<"},
 		"growth-keys.svg":    {">1,000<", "keys a call", "CPU per key", ">2,000<"},
-		"growth-held.svg":    {"1,000, 10 s", "1,000,000, 10 s", "per extension", "per lease and second", ">10<"},
+		"growth-held.svg": {
+			"1,000, 10 s", "1,000,000, 10 s", "per extension",
+			"per lease and second", ">10<",
+		},
 	}
-	if got, want := slices.Sorted(maps.Keys(files)), slices.Sorted(maps.Keys(wants)); !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(files)),
+		slices.Sorted(maps.Keys(wants)); !slices.Equal(got, want) {
 		t.Fatalf("files %v, want %v", got, want)
 	}
 	for name, all := range wants {
@@ -104,10 +129,14 @@ func TestPicturesHaveEverySeries(t *testing.T) {
 		}
 	}
 	// A curve has a dot for each size in both of its charts.
-	if dots, want := strings.Count(files["growth-callers.svg"], "<circle"), 2*len(growthCallers.sizes); dots != want {
+	if dots, want := strings.Count(files["growth-callers.svg"], "<circle"),
+		2*len(growthCallers.sizes); dots != want {
 		t.Errorf("%d dots, want %d", dots, want)
 	}
-	for _, want := range []string{"### mixed", "### growth-keys", "### growth-held", "redis/rueidis v1", "| redsync over rueidis | 100 | 1.00 |", "1.25 times"} {
+	for _, want := range []string{
+		"### mixed", "### growth-keys", "### growth-held",
+		"redis/rueidis v1", "| redsync over rueidis | 100 | 1.00 |", "1.25 times",
+	} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("the tables do not say %q:\n%s", want, printed)
 		}

@@ -40,7 +40,8 @@ type circumstances struct {
 
 func newReport(n *nodes, set settings) *report {
 	c := circumstances{
-		When: time.Now().UTC(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Server: n.version,
+		When: time.Now().UTC(), Go: runtime.Version(), Platform: runtime.GOOS + "/" +
+			runtime.GOARCH, Server: n.version,
 		CPUModel: cpuModel(), CPUs: runtime.GOMAXPROCS(0), Nodes: len(n.urls), Backend: n.backend,
 		TTL: ttl, Rounds: set.rounds, Window: set.window, Warmup: set.warmup,
 	}
@@ -53,11 +54,13 @@ func (c circumstances) heading(w io.Writer) {
 	fmt.Fprintf(w, "%d nodes (%s %s), %s %s, %d CPUs (%s) for the client and any local nodes; "+
 		"acquire + release, TTL %s, distinct keys but in the hot scenarios\n",
 		c.Nodes, c.Backend, c.Server, c.Go, c.Platform, c.CPUs, c.CPUModel, c.TTL)
-	fmt.Fprintf(w, "medians of %d interleaved rounds of %s after %s of warm-up each; max and errors over all rounds\n",
+	fmt.Fprintf(w, "medians of %d interleaved rounds of %s after %s of warm-up each; max and "+
+		"errors over all rounds\n",
 		c.Rounds, c.Window, c.Warmup)
 	if c.Backend == "in-process" {
-		fmt.Fprintln(w, "NOT A MEASUREMENT: without a redis-server the nodes live in this process, "+
-			"are slow, and their CPU time counts as the client's")
+		fmt.Fprintln(w,
+			"NOT A MEASUREMENT: without a redis-server the nodes live in this process, "+
+				"are slow, and their CPU time counts as the client's")
 	}
 }
 
@@ -70,7 +73,8 @@ func (r *report) write(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// readReports reads several files as one report. Where a scenario is in more than one of them the last one counts.
+// readReports reads several files as one report. Where a scenario is in more than one of them the
+// last one counts.
 func readReports(files []string) (*report, error) {
 	all := new(report)
 	for _, file := range files {
@@ -92,10 +96,12 @@ func readReports(files []string) (*report, error) {
 func (r *report) merge(part report) {
 	for _, c := range part.Runs {
 		for i := range r.Runs {
-			r.Runs[i].Scenarios = slices.DeleteFunc(r.Runs[i].Scenarios, func(s string) bool { return slices.Contains(c.Scenarios, s) })
+			r.Runs[i].Scenarios = slices.DeleteFunc(r.Runs[i].Scenarios,
+				func(s string) bool { return slices.Contains(c.Scenarios, s) })
 		}
 	}
-	r.Runs = slices.DeleteFunc(append(r.Runs, part.Runs...), func(c circumstances) bool { return len(c.Scenarios) == 0 })
+	r.Runs = slices.DeleteFunc(append(r.Runs, part.Runs...),
+		func(c circumstances) bool { return len(c.Scenarios) == 0 })
 	for _, t := range part.Tables {
 		r.Tables = replace(r.Tables, t, func(t table) string { return t.Scenario })
 	}
@@ -110,12 +116,18 @@ func (r *report) merge(part report) {
 // sort puts everything in the order of the scenarios, in whichever order the files came.
 func (r *report) sort() {
 	place := func(name string) int { return slices.Index(scenarioNames(), name) }
-	slices.SortStableFunc(r.Tables, func(a, b table) int { return place(a.Scenario) - place(b.Scenario) })
-	slices.SortStableFunc(r.Growth, func(a, b curve) int { return place(a.Scenario) - place(b.Scenario) })
+	slices.SortStableFunc(r.Tables,
+		func(a, b table) int { return place(a.Scenario) - place(b.Scenario) })
+	slices.SortStableFunc(r.Growth,
+		func(a, b curve) int { return place(a.Scenario) - place(b.Scenario) })
 	for _, c := range r.Runs {
 		slices.SortFunc(c.Scenarios, func(a, b string) int { return place(a) - place(b) })
 	}
-	slices.SortStableFunc(r.Runs, func(a, b circumstances) int { return place(a.Scenarios[0]) - place(b.Scenarios[0]) })
+	slices.SortStableFunc(r.Runs, func(a,
+		b circumstances,
+	) int {
+		return place(a.Scenarios[0]) - place(b.Scenarios[0])
+	})
 }
 
 // replace puts one in the place of that with the same name, or at the end.

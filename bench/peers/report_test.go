@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Parts that were measured apart become one report, in the order of the scenarios; a scenario that was measured again counts once, with
-// the circumstances of its last time.
+// Parts that were measured apart become one report, in the order of the scenarios; a scenario that
+// was measured again counts once, with the circumstances of its last time.
 func TestReportsAreMerged(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, r *report) string {
@@ -38,7 +38,8 @@ func TestReportsAreMerged(t *testing.T) {
 	if want := []string{"one new", "far new", "held old"}; !slices.Equal(tables, want) {
 		t.Errorf("tables %v, want %v", tables, want)
 	}
-	if len(r.Runs) != 2 || r.Runs[0].Go != "new" || !slices.Equal(r.Runs[1].Scenarios, []string{"held"}) {
+	if len(r.Runs) != 2 || r.Runs[0].Go != "new" ||
+		!slices.Equal(r.Runs[1].Scenarios, []string{"held"}) {
 		t.Errorf("runs %+v", r.Runs)
 	}
 	if len(r.Growth) != 2 || r.Growth[0].Scenario != "growth-callers" || r.Held.About != "new" {

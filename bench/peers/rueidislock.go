@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis/rueidislock"
 )
 
-// rueidislockContender is rueidis' own lock: a majority of several keys on ONE server (or one Cluster), kept alive by a
-// goroutine per key until it is given back.
+// rueidislockContender is rueidis' own lock: a majority of several keys on ONE server (or one
+// Cluster), kept alive by a goroutine per key until it is given back.
 type rueidislockContender struct {
 	name   string
 	keys   int
@@ -20,7 +20,8 @@ type rueidislockContender struct {
 // rueidislockPrefix is the library's default, said aloud because WireNames needs it.
 const rueidislockPrefix = "rueidislock"
 
-// openRueidislock gives each lock as many keys as there are nodes, so that it does as much work as a quorum lock.
+// openRueidislock gives each lock as many keys as there are nodes, so that it does as much work as
+// a quorum lock.
 func openRueidislock(n *nodes) (Contender, error) {
 	return newRueidislock("rueidislock", n, len(n.urls)/2+1)
 }
@@ -68,9 +69,12 @@ func (c *rueidislockContender) LockUnlock(ctx context.Context, key string) error
 	return nil
 }
 
-// Wait implements waiter. The server tells of each deleted key (client tracking), and one waiter of the locker tries then, so
-// retry has no effect. Without client tracking it would try again after TryNextAfter.
-func (c *rueidislockContender) Wait(ctx context.Context, key string, _ time.Duration) (func() error, error) {
+// Wait implements waiter. The server tells of each deleted key (client tracking), and one waiter of
+// the locker tries then, so retry has no effect. Without client tracking it would try again after
+// TryNextAfter.
+func (c *rueidislockContender) Wait(ctx context.Context, key string, _ time.Duration) (func() error,
+	error,
+) {
 	_, unlock, err := c.locker.WithContext(ctx, key)
 	if err != nil {
 		return nil, err

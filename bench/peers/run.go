@@ -16,20 +16,24 @@ import (
 // A scenario is one kind of load.
 type scenario struct {
 	name string
-	// callers run at the same time, each one call after another, each call with so many keys of its own.
+	// callers run at the same time, each one call after another, each call with so many keys of its
+	// own.
 	callers, keys int
 	about         string
 	hot           *hotLoad // nil: every call has keys of its own
-	// delays are added to what the nodes say, to that of node i the one at i, and after the last again the first.
+	// delays are added to what the nodes say, to that of node i the one at i, and after the last
+	// again the first.
 	delays []time.Duration
 	held   *heldLoad // nil: no leases are held meanwhile
 	growth *growth   // nil: it is a table of contenders
-	// level lets the recorded calls of any number of callers take the same memory, since more of it makes garbage collections rarer.
+	// level lets the recorded calls of any number of callers take the same memory, since more of it
+	// makes garbage collections rarer.
 	level bool
 }
 
 const (
-	// frozenName is the scenario in which lockpipe runs against itself, with and without a dead node.
+	// frozenName is the scenario in which lockpipe runs against itself, with and without a dead
+	// node.
 	frozenName = "frozen"
 	// hotName is the scenario in which the callers of one client wait for one key.
 	hotName = "hot"
@@ -40,28 +44,38 @@ var scenarios = []scenario{
 	{name: "64", callers: 64, keys: 1, about: "64 callers, one key a call"},
 	{name: "512", callers: 512, keys: 1, about: "512 callers, one key a call"},
 	{name: "batch", callers: 8, keys: 100, about: "8 callers, 100 keys a call"},
-	{name: frozenName, callers: 64, keys: 1, about: "64 callers, one key a call, one node stopped in every second round"},
+	{name: frozenName, callers: 64, keys: 1, about: "64 callers, one key a call, one node " +
+		"stopped in every second round"},
 	// The flags say how many callers hot has, and how long they hold the key.
 	{name: hotName, callers: defaultHotCallers, keys: 1, hot: &hotLoad{}},
 	{name: "hot16", callers: 16, keys: 1, hot: &hotLoad{own: true}},
-	{name: "far", callers: farCallers, keys: 1, delays: allNear, about: "512 callers, one key a call, 1 ms added to each node"},
-	{name: "mixed", callers: farCallers, keys: 1, delays: someFar, about: "512 callers, one key a call, 1 ms added to three nodes of five, 5 ms to two"},
+	{
+		name: "far", callers: farCallers, keys: 1, delays: allNear,
+		about: "512 callers, one key a call, 1 ms added to each node",
+	},
+	{
+		name: "mixed", callers: farCallers, keys: 1, delays: someFar,
+		about: "512 callers, one key a call, 1 ms added to three nodes of five, 5 ms to two",
+	},
 	{name: "held", callers: 64, keys: 1, held: &heldLoad{}},
 	{name: "growth-callers", growth: growthCallers, about: "one key a call"},
 	{name: "growth-nodes", growth: growthNodes, about: "64 callers, one key a call"},
 	{name: "growth-keys", growth: growthKeys, about: "8 callers"},
-	{name: growthHeldName, held: &heldLoad{}, about: "leases that are held by automatic extension, nothing else"},
+	{name: growthHeldName, held: &heldLoad{}, about: "leases that are held by automatic " +
+		"extension, nothing else"},
 }
 
-// A contestant is what one line of a table stands for: a contender, and what is done to the nodes around its rounds.
+// A contestant is what one line of a table stands for: a contender, and what is done to the nodes
+// around its rounds.
 type contestant struct {
 	label, where string
 	// tag begins its keys, so that those it leaves behind can be told from the others'.
-	tag           string
-	contender     Contender
-	crew          []waiter // who waits in a hot scenario: caller i is one of crew[i], again from the start after the last
-	pace          *pace    // nil: a closed loop of acquire and release together
-	nodes         *nodes   // whose CPU time is looked at; nil where one of them can't tell
+	tag       string
+	contender Contender
+	// Who waits in a hot scenario: caller i is one of crew[i], again from the start after the last.
+	crew          []waiter
+	pace          *pace  // nil: a closed loop of acquire and release together
+	nodes         *nodes // whose CPU time is looked at; nil where one of them can't tell
 	before, after func(ctx context.Context) error
 }
 
@@ -73,9 +87,10 @@ type settings struct {
 
 // round is what one contestant did in one window.
 type round struct {
-	// Locks were taken and given back within Window; a call over 100 keys is 100 locks. A call that began before it or
-	// ended after it counts with the part of its time that lies within; but in the hot scenarios a lock counts whole where it
-	// was granted, and P50, P99 and Max are of the time that it was waited for.
+	// Locks were taken and given back within Window; a call over 100 keys is 100 locks. A call that
+	// began before it or ended after it counts with the part of its time that lies within; but in
+	// the hot scenarios a lock counts whole where it was granted, and P50, P99 and Max are of the
+	// time that it was waited for.
 	Locks  float64       `json:"locks"`
 	Window time.Duration `json:"window_ns"`
 	CPU    time.Duration `json:"client_cpu_ns"`
@@ -83,17 +98,18 @@ type round struct {
 	ServerCPU time.Duration `json:"server_cpu_ns,omitempty"`
 	// Mallocs are the allocations of this process.
 	Mallocs uint64 `json:"mallocs"`
-	// P50 and P99 are over the calls that ended in the window. Max also knows those that were still under way at its
-	// end: a call that hangs must not vanish.
+	// P50 and P99 are over the calls that ended in the window. Max also knows those that were still
+	// under way at its end: a call that hangs must not vanish.
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 	Max time.Duration `json:"max_ns"`
-	// Where acquire and release are told apart, all three are of the acquire, and these of the release.
+	// Where acquire and release are told apart, all three are of the acquire, and these of the
+	// release.
 	ReleaseP50 time.Duration `json:"release_p50_ns,omitempty"`
 	ReleaseP99 time.Duration `json:"release_p99_ns,omitempty"`
-	// MinShare is, in the hot scenarios, the locks of the caller that got the fewest over the mean of all: a caller that has
-	// just given the key back is the first to be there again, and where it gets it each time, most waits are short and the
-	// others get nothing.
+	// MinShare is, in the hot scenarios, the locks of the caller that got the fewest over the mean
+	// of all: a caller that has just given the key back is the first to be there again, and where
+	// it gets it each time, most waits are short and the others get nothing.
 	MinShare float64 `json:"min_share,omitempty"`
 	// Errors counts failed calls, those of the warm-up too.
 	Errors  int    `json:"errors"`
@@ -124,8 +140,8 @@ func (r round) clientCores() float64 { return over(r.CPU.Seconds(), r.Window.Sec
 
 func (r round) serverCores() float64 { return over(r.ServerCPU.Seconds(), r.Window.Seconds()) }
 
-// play runs the rounds of one scenario: in every round each contestant once, A B C A B C ..., so that whatever else the
-// machine does in the meantime falls on all of them.
+// play runs the rounds of one scenario: in every round each contestant once, A B C A B C ..., so
+// that whatever else the machine does in the meantime falls on all of them.
 func play(ctx context.Context, s scenario, all []contestant, set settings) ([][]round, error) {
 	rounds := make([][]round, len(all))
 	for range set.rounds {
@@ -157,8 +173,9 @@ const (
 	stopping
 )
 
-// measure lets the callers run through a warm-up and a window without a break. What is cut off at the window's edges
-// counts in part: with eight callers of a hundred keys each, whole calls would be too coarse.
+// measure lets the callers run through a warm-up and a window without a break. What is cut off at
+// the window's edges counts in part: with eight callers of a hundred keys each, whole calls would
+// be too coarse.
 func measure(ctx context.Context, s scenario, c contestant, set settings) round {
 	// The garbage of the one before is not this one's to collect.
 	runtime.GC()
@@ -235,8 +252,8 @@ func total(callers []caller, begin, end time.Duration) round {
 	return r
 }
 
-// call is one call that succeeded. Begin is the time since epoch: without a pointer in it, the garbage collector does
-// not walk through a fast contender's many calls.
+// call is one call that succeeded. Begin is the time since epoch: without a pointer in it, the
+// garbage collector does not walk through a fast contender's many calls.
 type call struct {
 	begin, took time.Duration
 }
@@ -259,8 +276,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// caller is one of the goroutines that lock. It belongs to its goroutine until that has ended; only phase and inside are
-// shared.
+// caller is one of the goroutines that lock. It belongs to its goroutine until that has ended; only
+// phase and inside are shared.
 type caller struct {
 	scenario   scenario
 	contestant contestant
@@ -284,8 +301,8 @@ func (k *caller) run(ctx context.Context) {
 		k.runPaced(ctx)
 		return
 	}
-	// Each caller has a cancellable context of its own, as a request has. One context for all would make the libraries
-	// that derive from it meet at its mutex.
+	// Each caller has a cancellable context of its own, as a request has. One context for all would
+	// make the libraries that derive from it meet at its mutex.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	keys := newKeys(k.contestant.tag)
@@ -319,8 +336,8 @@ func (k *caller) count(c call, err error, interrupted bool) {
 	}
 }
 
-// keys makes distinct random keys cheaply, because what it costs is counted as the contender's CPU. It is not safe for
-// concurrent use.
+// keys makes distinct random keys cheaply, because what it costs is counted as the contender's CPU.
+// It is not safe for concurrent use.
 type keys struct {
 	prefix string
 	random *rand.ChaCha8

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// scale maps values to pixels: low to from, high to to. It is logarithmic where the values differ by more than linearUpTo, and else linear
-// from zero.
+// scale maps values to pixels: low to from, high to to. It is logarithmic where the values differ
+// by more than linearUpTo, and else linear from zero.
 type scale struct {
 	low, high float64
 	from, to  float64
@@ -15,7 +15,8 @@ type scale struct {
 
 const linearUpTo = 20
 
-// newScale fits a scale to the values. Those of zero or less have no place on a logarithmic one, and are left out of the question.
+// newScale fits a scale to the values. Those of zero or less have no place on a logarithmic one,
+// and are left out of the question.
 func newScale(values []float64, from, to float64) scale {
 	values = slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v <= 0 })
 	if len(values) == 0 {

@@ -6,14 +6,17 @@ import (
 	"testing"
 )
 
-// A scale begins at zero where the values are of one size; where they are not it is logarithmic, and equal factors are equal distances.
+// A scale begins at zero where the values are of one size; where they are not it is logarithmic,
+// and equal factors are equal distances.
 func TestScale(t *testing.T) {
 	linear := newScale([]float64{2, 10, 8}, 0, 100)
-	if linear.log || linear.at(0) != 0 || linear.at(5) != 50 || linear.at(10) != 100 || linear.at(11) != 100 {
+	if linear.log || linear.at(0) != 0 || linear.at(5) != 50 || linear.at(10) != 100 ||
+		linear.at(11) != 100 {
 		t.Errorf("%+v", linear)
 	}
 	log := newScale([]float64{1, 0, 10_000}, 400, 0)
-	if !log.log || log.at(1) != 400 || log.at(100) != 200 || log.at(10_000) != 0 || log.at(0) != 400 {
+	if !log.log || log.at(1) != 400 || log.at(100) != 200 || log.at(10_000) != 0 ||
+		log.at(0) != 400 {
 		t.Errorf("%+v: %v %v %v %v", log, log.at(1), log.at(100), log.at(10_000), log.at(0))
 	}
 	if none := newScale(nil, 0, 100); math.IsNaN(none.at(1)) || len(none.ticks()) == 0 {

@@ -16,7 +16,8 @@ func measured(t *testing.T, args ...string) *report {
 	}
 	file := filepath.Join(t.TempDir(), "part.json")
 	var out bytes.Buffer
-	args = append(args, "-rounds", "1", "-d", "100ms", "-warmup", "20ms", "-leases", "200", "-ttl", "2s", "-json", file)
+	args = append(args, "-rounds", "1", "-d", "100ms", "-warmup", "20ms", "-leases", "200", "-ttl",
+		"2s", "-json", file)
 	if err := run(t.Context(), args, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -28,9 +29,11 @@ func measured(t *testing.T, args ...string) *report {
 	return r
 }
 
-// At a distance each contender has a line for callers that think and one for those that don't, and no acquire takes less than the way.
+// At a distance each contender has a line for callers that think and one for those that don't, and
+// no acquire takes less than the way.
 func TestFarAndMixed(t *testing.T) {
-	r := measured(t, "-scenario", "far,mixed", "-contenders", "lockpipe,redsync-rueidis,redsync-goredis,redislock", "-nodes", "local:5")
+	r := measured(t, "-scenario", "far,mixed", "-contenders",
+		"lockpipe,redsync-rueidis,redsync-goredis,redislock", "-nodes", "local:5")
 	if len(r.Tables) != 2 {
 		t.Fatalf("%+v", r)
 	}
@@ -48,7 +51,8 @@ func TestFarAndMixed(t *testing.T) {
 
 // Beside held leases the same callers run as without, in turns; nothing is left of either.
 func TestHeld(t *testing.T) {
-	r := measured(t, "-scenario", "held", "-contenders", "lockpipe,redsync-rueidis", "-nodes", "local:3")
+	r := measured(t, "-scenario", "held", "-contenders", "lockpipe,redsync-rueidis", "-nodes",
+		"local:3")
 	if len(r.Tables) != 1 || len(r.Tables[0].Lines) != 2 || r.Tables[0].HeldP99 <= 0 {
 		t.Fatalf("%+v", r.Tables)
 	}
@@ -82,7 +86,8 @@ func TestGrowth(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	}
-	if runs := r.Runs[0]; len(runs.Scenarios) != 4 || runs.Go == "" || runs.Modules["github.com/redis/rueidis"] == "" {
+	if runs := r.Runs[0]; len(runs.Scenarios) != 4 || runs.Go == "" ||
+		runs.Modules["github.com/redis/rueidis"] == "" {
 		t.Errorf("%+v", runs)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// drawing is an SVG picture in the making. It needs nothing from outside: system fonts, and colours for a light and a dark background, which
-// the reader's settings choose between.
+// drawing is an SVG picture in the making. It needs nothing from outside: system fonts, and colours
+// for a light and a dark background, which the reader's settings choose between.
 type drawing struct {
 	width, height int
 	title         string
@@ -59,15 +59,18 @@ const (
 )
 
 func (d *drawing) text(x, y float64, class, anchor, text string) {
-	fmt.Fprintf(&d.body, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\">%s</text>\n", x, y, class, anchor, html.EscapeString(text))
+	fmt.Fprintf(&d.body, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\">%s</text>\n",
+		x, y, class, anchor, html.EscapeString(text))
 }
 
 func (d *drawing) bar(x, y, width, height float64, class string) {
-	fmt.Fprintf(&d.body, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\" class=\"bar %s\"/>\n", x, y, width, height, class)
+	fmt.Fprintf(&d.body, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\" "+
+		"class=\"bar %s\"/>\n", x, y, width, height, class)
 }
 
 func (d *drawing) line(x1, y1, x2, y2 float64, class string) {
-	fmt.Fprintf(&d.body, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n", x1, y1, x2, y2, class)
+	fmt.Fprintf(&d.body, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n",
+		x1, y1, x2, y2, class)
 }
 
 func (d *drawing) dot(x, y float64, class string) {
@@ -83,5 +86,6 @@ func (d *drawing) curve(points []place, class string) {
 	for i, p := range points {
 		text[i] = fmt.Sprintf("%.1f,%.1f", p.x, p.y)
 	}
-	fmt.Fprintf(&d.body, "<polyline points=\"%s\" class=\"curve %s\"/>\n", strings.Join(text, " "), class)
+	fmt.Fprintf(&d.body, "<polyline points=\"%s\" class=\"curve %s\"/>\n", strings.Join(text, " "),
+		class)
 }

@@ -14,12 +14,14 @@ type table struct {
 	Keys     int       `json:"keys_per_call"`
 	Baseline string    `json:"baseline"`
 	Lines    []summary `json:"contenders"`
-	// What follows is of the hot scenarios. RetryMs is 0 where the documentation of each library was followed.
+	// What follows is of the hot scenarios. RetryMs is 0 where the documentation of each library
+	// was followed.
 	HoldMs  float64  `json:"hold_ms,omitempty"`
 	RetryMs float64  `json:"retry_ms,omitempty"`
 	Against []versus `json:"lockpipe_against,omitempty"`
 	hot     bool
-	// HeldP99 is, in the scenario held, the 99th percentile beside held leases over that without: the median over the rounds.
+	// HeldP99 is, in the scenario held, the 99th percentile beside held leases over that without:
+	// the median over the rounds.
 	HeldP99 float64 `json:"held_p99_ratio,omitempty"`
 	paced   bool
 }
@@ -35,7 +37,8 @@ func (t table) print(w io.Writer) error {
 	case t.paced:
 		latency = "acquire p50 us\tp99 us\tmax us\trelease p50 us"
 	}
-	fmt.Fprintf(tw, "contender\tlocks/s\tlowest\thighest\tratio\t%s\tCPU us/lock\tallocs\tclient cores\tserver cores\terrors\tleft\t\n", latency)
+	fmt.Fprintf(tw, "contender\tlocks/s\tlowest\thighest\tratio\t%s\tCPU "+
+		"us/lock\tallocs\tclient cores\tserver cores\terrors\tleft\t\n", latency)
 	for i, s := range t.Lines {
 		left, p50, p99 := "?", "-", "-"
 		if s.Left >= 0 {
@@ -52,8 +55,11 @@ func (t table) print(w io.Writer) error {
 		if t.paced {
 			most += fmt.Sprintf("\t%.0f", s.ReleaseP50)
 		}
-		fmt.Fprintf(tw, "%s%s\t%.0f\t%.0f\t%.0f\t%.2f\t%s\t%s\t%s\t%.1f\t%.1f\t%.2f\t%.2f\t%d\t%s\t\n", s.Contender, mark(i),
-			s.PerSecond, s.Lowest, s.Highest, s.Ratio, p50, p99, most, s.CPUPerLock, s.MallocsPerLock, s.ClientCores, s.ServerCores, s.Errors, left)
+		fmt.Fprintf(tw,
+			"%s%s\t%.0f\t%.0f\t%.0f\t%.2f\t%s\t%s\t%s\t%.1f\t%.1f\t%.2f\t%.2f\t%d\t%s\t\n",
+			s.Contender, mark(i),
+			s.PerSecond, s.Lowest, s.Highest, s.Ratio, p50, p99, most, s.CPUPerLock,
+			s.MallocsPerLock, s.ClientCores, s.ServerCores, s.Errors, left)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -61,17 +67,20 @@ func (t table) print(w io.Writer) error {
 	for i, s := range t.Lines {
 		fmt.Fprintf(w, "  %s %s\n", mark(i), s.Where)
 		if s.Errors > 0 {
-			fmt.Fprintf(w, "      %s failed %d calls, for one: %s\n", s.Contender, s.Errors, s.AnError)
+			fmt.Fprintf(w, "      %s failed %d calls, for one: %s\n", s.Contender, s.Errors,
+				s.AnError)
 		}
 		if s.Left > 0 {
-			fmt.Fprintf(w, "      %s left %d keys behind, each until its TTL ends\n", s.Contender, s.Left)
+			fmt.Fprintf(w, "      %s left %d keys behind, each until its TTL ends\n", s.Contender,
+				s.Left)
 		}
 	}
 	if t.HeldP99 > 0 {
 		fmt.Fprintf(w, "  p99 beside held leases: %.2f times that without\n", t.HeldP99)
 	}
 	for _, v := range t.Against {
-		fmt.Fprintf(w, "  %s against %s: %.2f times the locks/s; of its wait %.3f at p50, %.3f at p99, %.3f at most\n",
+		fmt.Fprintf(w, "  %s against %s: %.2f times the locks/s; of its wait %.3f at p50, %.3f "+
+			"at p99, %.3f at most\n",
 			lockpipeName, v.Contender, v.PerSecond, v.P50, v.P99, v.Max)
 	}
 	return nil

@@ -13,8 +13,8 @@ type usage struct {
 	at      time.Duration // since epoch
 	client  time.Duration // CPU time of this process
 	mallocs uint64        // of this process
-	// servers is the CPU time of all nodes together, where known. It is looked at a moment after the rest, and as late at the end of a window
-	// as at its begin.
+	// servers is the CPU time of all nodes together, where known. It is looked at a moment after
+	// the rest, and as late at the end of a window as at its begin.
 	servers time.Duration
 	known   bool
 }
@@ -35,7 +35,8 @@ func (r *round) spent(from, to usage) {
 	}
 }
 
-// cpu is the CPU time that all nodes together have used, and false where one of them does not say. Without nodes it is unknown.
+// cpu is the CPU time that all nodes together have used, and false where one of them does not say.
+// Without nodes it is unknown.
 func (n *nodes) cpu(ctx context.Context) (time.Duration, bool) {
 	if n == nil {
 		return 0, false

@@ -16,13 +16,21 @@ func TestCPUTimeOfAServer(t *testing.T) {
 	}
 }
 
-// What a window used is a difference; where the servers did not tell at both ends theirs is unknown, which is zero.
+// What a window used is a difference; where the servers did not tell at both ends theirs is
+// unknown, which is zero.
 func TestWhatAWindowUsed(t *testing.T) {
-	from := usage{at: time.Second, client: time.Second, mallocs: 100, servers: 5 * time.Second, known: true}
-	to := usage{at: 3 * time.Second, client: 2 * time.Second, mallocs: 1100, servers: 8 * time.Second, known: true}
+	from := usage{
+		at: time.Second, client: time.Second, mallocs: 100, servers: 5 * time.Second,
+		known: true,
+	}
+	to := usage{
+		at: 3 * time.Second, client: 2 * time.Second, mallocs: 1100,
+		servers: 8 * time.Second, known: true,
+	}
 	r := round{Locks: 200}
 	r.spent(from, to)
-	if r.Window != 2*time.Second || r.clientCores() != 0.5 || r.serverCores() != 1.5 || r.mallocsPerLock() != 5 || r.cpuPerLock() != 5000 {
+	if r.Window != 2*time.Second || r.clientCores() != 0.5 || r.serverCores() != 1.5 ||
+		r.mallocsPerLock() != 5 || r.cpuPerLock() != 5000 {
 		t.Errorf("%+v", r)
 	}
 	to.known = false

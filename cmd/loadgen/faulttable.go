@@ -24,7 +24,8 @@ func printFaults(out io.Writer, r *bench.Report) {
 	if more := len(r.Faults) - maxShown; more > 0 {
 		fmt.Fprintf(out, "and %d more; -json has all\n", more)
 	}
-	fmt.Fprintf(out, "fault seed %d, %d keys when the clients were closed\n\n", r.Config.FaultSeed, r.KeysAtClose)
+	fmt.Fprintf(out, "fault seed %d, %d keys when the clients were closed\n\n", r.Config.FaultSeed,
+		r.KeysAtClose)
 }
 
 // printKinds prints what was wrong in calls that failed, if any did.

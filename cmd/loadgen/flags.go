@@ -49,18 +49,24 @@ func flags(o *options) *flag.FlagSet {
 	set.SetOutput(io.Discard) // run prints errors, in its own form
 	c := &o.config
 	set.StringVar(&c.Nodes, "nodes", c.Nodes,
-		"`URLs` of the nodes with commas between them,\nlocal:N to start N redis-servers, or inprocess:N")
+		"`URLs` of the nodes with commas between them,\nlocal:N to start N redis-servers, or "+
+			"inprocess:N")
 	set.StringVar((*string)(&c.Scenario), "scenario", string(c.Scenario),
-		"what each caller does: the `name` of\nsingle: try one random key\nbatch: wait for -batch keys as one lease\n"+
+		"what each caller does: the `name` of\nsingle: try one random key\nbatch: wait for "+
+			"-batch keys as one lease\n"+
 			"each: try -batch keys, a lease for each\nhot: wait for one of -hot keys\n"+
-			"hold: take -leases keys, a lease for each, and keep all for -d\n      by automatic extension (-c, -rate, -keys, -batch,\n"+
+			"hold: take -leases keys, a lease for each, and keep all for -d\n      by automatic "+
+			"extension (-c, -rate, -keys, -batch,\n"+
 			"      -hold and -autoextend have no effect)\n")
 	set.IntVar(&c.Callers, "c", c.Callers, "`number` of callers at once")
 	set.DurationVar(&c.Duration, "d", c.Duration, "`time` to run")
 	set.Float64Var(&c.Rate, "rate", c.Rate,
-		"`calls` a second, with latency counted from when a call was due;\n0: each caller calls again when it is done")
-	set.IntVar(&c.Keys, "keys", c.Keys, "`number` of keys to choose from; unless given\nit is 1 in scenario hot and 1000000 in batch")
-	set.IntVar(&o.hot, "hot", bench.Default(bench.Hot).Keys, "`number` of hot keys in scenario hot, in place of -keys")
+		"`calls` a second, with latency counted from when a call was due;\n0: each caller calls "+
+			"again when it is done")
+	set.IntVar(&c.Keys, "keys", c.Keys, "`number` of keys to choose from; unless given\nit is 1 "+
+		"in scenario hot and 1000000 in batch")
+	set.IntVar(&o.hot, "hot", bench.Default(bench.Hot).Keys,
+		"`number` of hot keys in scenario hot, in place of -keys")
 	set.IntVar(&c.Batch, "batch", c.Batch,
 		"`keys` a call in scenarios batch and each, where it is 100 unless given")
 	set.DurationVar(&c.Hold, "hold", c.Hold, "`time` to keep what was granted")
@@ -69,20 +75,31 @@ func flags(o *options) *flag.FlagSet {
 	set.DurationVar(&c.AutoExtend, "autoextend", c.AutoExtend,
 		"longest `time` for which lockpipe extends each lease by itself; 0: not at all")
 	set.BoolVar(&c.Fencing, "fencing", c.Fencing,
-		"take every lock with fencing, and check that no fence is below one before it\n(in scenario hold: take it, no more); nodes given as URLs keep a second key\nfor each of -keys for a day")
-	set.IntVar(&c.Clients, "clients", c.Clients, "`number` of independent Clients that share the callers, as processes would")
-	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; random unless given")
+		"take every lock with fencing, and check that no fence is below one before it\n(in "+
+			"scenario hold: take it, no more); nodes given as URLs keep a second key\nfor each "+
+			"of -keys for a day")
+	set.IntVar(&c.Clients, "clients", c.Clients, "`number` of independent Clients that share "+
+		"the callers, as processes would")
+	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; "+
+		"random unless given")
 	set.BoolVar(&o.inspect, "inspect", o.inspect,
-		"look at the nodes for what would spoil locks, print the findings and exit:\nno load, and of the other flags only -nodes, -ttl and -json have an effect")
+		"look at the nodes for what would spoil locks, print the findings and exit:\nno load, "+
+			"and of the other flags only -nodes, -ttl and -json have an effect")
 	set.StringVar(&c.Faults, "faults", c.Faults,
-		"`list` of what happens to nodes of local:N while the load runs, such as\nfreeze:1@2s+3s,kill:2@4s,restart:2@6s: action:node@time[+duration], with\n"+
+		"`list` of what happens to nodes of local:N while the load runs, such "+
+			"as\nfreeze:1@2s+3s,kill:2@4s,restart:2@6s: action:node@time[+duration], with\n"+
 			"freeze, readonly, oom, busy, demote (it follows an older copy of itself),\n"+
-			"failover (a replica is the master meanwhile), all with a duration;\nkill, restart (empty), flush, scriptflush, reset (connections are cut);\n"+
+			"failover (a replica is the master meanwhile), all with a duration;\nkill, restart "+
+			"(empty), flush, scriptflush, reset (connections are cut);\n"+
 			"every:1s is a random one each second, never on a majority at once")
-	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start from; that of -seed unless given")
-	set.StringVar(&o.metrics, "metrics", o.metrics, "`address` to serve the Clients' metrics on for Prometheus while it runs, such as :2112")
-	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead of the table")
-	set.StringVar(&o.html, "html", o.html, "`file` for the result as a page with charts, for any browser; it needs no network")
+	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start "+
+		"from; that of -seed unless given")
+	set.StringVar(&o.metrics, "metrics", o.metrics, "`address` to serve the Clients' metrics on "+
+		"for Prometheus while it runs, such as :2112")
+	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead "+
+		"of the table")
+	set.StringVar(&o.html, "html", o.html, "`file` for the result as a page with charts, for "+
+		"any browser; it needs no network")
 	return set
 }
 
@@ -94,7 +111,8 @@ func parse(args []string) (options, error) {
 		return options{}, unsigned(err)
 	}
 	if set.NArg() > 0 {
-		return options{}, unsigned(fmt.Errorf("%q: loadgen takes flags only; give each one as -name value", set.Arg(0)))
+		return options{}, unsigned(fmt.Errorf("%q: loadgen takes flags only; give each one as "+
+			"-name value", set.Arg(0)))
 	}
 	given := make(map[string]bool)
 	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -125,7 +143,8 @@ func parse(args []string) (options, error) {
 		return options{}, flagError(err)
 	}
 	if given["hot"] && !hot {
-		return options{}, fmt.Errorf("-hot \"%d\": scenario %s has no hot keys; give -keys, or -scenario hot", o.hot, o.config.Scenario)
+		return options{}, fmt.Errorf("-hot \"%d\": scenario %s has no hot keys; give -keys, or "+
+			"-scenario hot", o.hot, o.config.Scenario)
 	}
 	return o, nil
 }
@@ -162,7 +181,8 @@ func flagError(err error) error {
 // usage is the text of -h.
 func usage() string {
 	var b strings.Builder
-	b.WriteString("loadgen puts load on lockpipe and checks that no key has two holders and nothing is left behind;\n" +
+	b.WriteString("loadgen puts load on lockpipe and checks that no key has two holders and " +
+		"nothing is left behind;\n" +
 		"in scenario hold, that every lease lives on the nodes for as long as it is held.\n\n" +
 		"Usage: loadgen [flags]\n\n")
 	o := options{config: bench.Default(bench.Single)}
@@ -170,7 +190,8 @@ func usage() string {
 	set.SetOutput(&b)
 	set.PrintDefaults()
 	b.WriteString("\nCtrl-C ends the run early; it still releases everything and prints.\n" +
-		"Exit code: 0 without violations, fences that go back, leftover keys, and in scenario hold lost or dead leases,\n" +
+		"Exit code: 0 without violations, fences that go back, leftover keys, and in scenario " +
+		"hold lost or dead leases,\n" +
 		"and with -inspect without findings that are errors; 2 for wrong usage; else 1.\n")
 	return b.String()
 }

@@ -8,11 +8,14 @@ import (
 	"github.com/lockpipe/lockpipe/bench"
 )
 
-// printHot prints what the scenario hot is about; the distribution of the waits stands beside the other latencies.
+// printHot prints what the scenario hot is about; the distribution of the waits stands beside the
+// other latencies.
 func printHot(out io.Writer, r *bench.Report) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "attempts/lock\thandovers\tsplit votes\tlongest wait ms\tlocks/caller CV\tleast/mean\t\n")
-	fmt.Fprintf(w, "%.2f\t%s\t%s\t%.3f\t%.3f\t%.3f\t\n\n", r.AttemptsPerLock, thousands(r.Handovers), thousands(r.SplitVotes),
+	fmt.Fprintf(w, "attempts/lock\thandovers\tsplit votes\tlongest wait ms\tlocks/caller "+
+		"CV\tleast/mean\t\n")
+	fmt.Fprintf(w, "%.2f\t%s\t%s\t%.3f\t%.3f\t%.3f\t\n\n", r.AttemptsPerLock,
+		thousands(r.Handovers), thousands(r.SplitVotes),
 		r.MaxWaitMs, r.LocksPerCallerCV, r.MinShare)
 	_ = w.Flush()
 }

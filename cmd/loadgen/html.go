@@ -18,8 +18,11 @@ func openHTML(name string) (io.WriteCloser, error) {
 	return os.Create(name)
 }
 
-// wroteHTML writes the page to out, where that is not nil, and reports whether that went well; if not it says so.
-func wroteHTML(r *bench.Report, runErr error, name string, out io.WriteCloser, stderr io.Writer) bool {
+// wroteHTML writes the page to out, where that is not nil, and reports whether that went well; if
+// not it says so.
+func wroteHTML(r *bench.Report, runErr error, name string, out io.WriteCloser,
+	stderr io.Writer,
+) bool {
 	if out == nil {
 		return true
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: -inspect prints a line for each finding and no load, and is no failure where nothing is wrong.
+// The goal: -inspect prints a line for each finding and no load, and is no failure where nothing is
+// wrong.
 func TestInspect(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", "inprocess:4")
 	require.Equal(t, exitSafe, code, stderr)
@@ -23,19 +24,25 @@ func TestInspect(t *testing.T) {
 	require.NotContains(t, stdout, "locks/s")
 }
 
-// The goal: a finding that is an error is a failure, with the table as usual, and no password is shown.
+// The goal: a finding that is an error is a failure, with the table as usual, and no password is
+// shown.
 func TestInspectFindsErrors(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
-	for name, value := range map[string]string{"maxmemory-policy": "allkeys-lru", "maxmemory": "1gb"} {
+	for name, value := range map[string]string{
+		"maxmemory-policy": "allkeys-lru",
+		"maxmemory":        "1gb",
+	} {
 		_, err := nodes.Do(2, "CONFIG", "SET", name, value)
 		require.NoError(t, err)
 	}
-	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", strings.Join(nodes.URLs(), ","))
+	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", strings.Join(nodes.URLs(),
+		","))
 	require.Equal(t, exitUnsafe, code)
 	require.Empty(t, stderr)
 	require.Contains(t, stdout, "maxmemory-policy allkeys-lru")
 
-	code, stdout, stderr = loadgen(t.Context(), "-inspect", "-nodes", "redis://me:secret@127.0.0.1:1")
+	code, stdout, stderr = loadgen(t.Context(), "-inspect", "-nodes",
+		"redis://me:secret@127.0.0.1:1")
 	require.Equal(t, exitUnsafe, code)
 	require.Empty(t, stderr)
 	require.Contains(t, stdout, "\nerror    127.0.0.1:1  can't be used")
@@ -56,7 +63,8 @@ func TestInspectAsJSON(t *testing.T) {
 	require.Equal(t, "127.0.0.1:1", f.Nodes)
 	require.Equal(t, "external", f.Backend)
 	require.NotEmpty(t, f.Version)
-	require.Len(t, f.Findings, 3, "it is down, it is the only one, and GuardStrict would be better for it")
+	require.Len(t, f.Findings, 3, "it is down, it is the only one, and GuardStrict would be "+
+		"better for it")
 	require.Equal(t, "error", f.Findings[0].Severity)
 	require.Equal(t, "127.0.0.1:1", f.Findings[0].Node)
 	require.Equal(t, "warning", f.Findings[1].Severity)

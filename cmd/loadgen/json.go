@@ -8,7 +8,8 @@ import (
 	"os"
 )
 
-// openJSON opens what -json names, before the run, so that a wrong name costs no time: nil for "", stdout for "-".
+// openJSON opens what -json names, before the run, so that a wrong name costs no time: nil for "",
+// stdout for "-".
 func openJSON(name string, stdout io.Writer) (io.WriteCloser, error) {
 	switch name {
 	case "":
@@ -24,7 +25,8 @@ type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }
 
-// wroteJSON writes what was found to out, where that is not nil, and reports whether that went well; if not it says so.
+// wroteJSON writes what was found to out, where that is not nil, and reports whether that went
+// well; if not it says so.
 func wroteJSON(found any, name string, out io.WriteCloser, stderr io.Writer) bool {
 	if out == nil {
 		return true

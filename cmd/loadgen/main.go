@@ -1,10 +1,12 @@
-// Command loadgen puts load on lockpipe, checks that no key ever has two holders and that nothing is left behind, and
-// prints what it found. Without any flag it starts five nodes and runs for ten seconds. See loadgen -h.
+// Command loadgen puts load on lockpipe, checks that no key ever has two holders and that nothing
+// is left behind, and prints what it found. Without any flag it starts five nodes and runs for ten
+// seconds. See loadgen -h.
 //
 // With -inspect it puts no load on the nodes, but looks at them and prints what it found.
 //
-// It exits with 0 if there was no violation, no fence that went back and no leftover key, and in the scenario hold no lease that was lost or dead, nor with
-// -inspect an error among the findings; with 2 if it was called in a wrong way, else with 1.
+// It exits with 0 if there was no violation, no fence that went back and no leftover key, and in
+// the scenario hold no lease that was lost or dead, nor with -inspect an error among the findings;
+// with 2 if it was called in a wrong way, else with 1.
 package main
 
 import (
@@ -45,7 +47,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	out, err := openJSON(opts.json, stdout)
 	if err != nil {
-		fmt.Fprintf(stderr, "loadgen: -json %q: %v; give a file that can be written, or -\n", opts.json, err)
+		fmt.Fprintf(stderr, "loadgen: -json %q: %v; give a file that can be written, or -\n",
+			opts.json, err)
 		return exitUsage
 	}
 	if opts.inspect {
@@ -53,13 +56,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	stop, err := serveMetrics(opts.metrics, &opts.config)
 	if err != nil {
-		fmt.Fprintf(stderr, "loadgen: -metrics %q: %v; give an address such as :2112\n", opts.metrics, err)
+		fmt.Fprintf(stderr, "loadgen: -metrics %q: %v; give an address such as :2112\n",
+			opts.metrics, err)
 		return exitUsage
 	}
 	defer stop()
 	html, err := openHTML(opts.html)
 	if err != nil {
-		fmt.Fprintf(stderr, "loadgen: -html %q: %v; give a file that can be written\n", opts.html, err)
+		fmt.Fprintf(stderr, "loadgen: -html %q: %v; give a file that can be written\n", opts.html,
+			err)
 		return exitUsage
 	}
 	bar := newBar(stderr, opts.config.Duration)
@@ -94,7 +99,9 @@ func misused(stderr io.Writer, err error) int {
 }
 
 // finish prints the report, as JSON to out where that is not nil, and returns the exit code.
-func finish(r *bench.Report, runErr error, json string, out io.WriteCloser, stdout, stderr io.Writer) int {
+func finish(r *bench.Report, runErr error, json string, out io.WriteCloser, stdout,
+	stderr io.Writer,
+) int {
 	if json != "-" {
 		printTable(stdout, r)
 	}

@@ -23,7 +23,8 @@ func loadgen(ctx context.Context, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), err.String()
 }
 
-// Wrong usage ends with 2 and one message that names the flag and its value, before anything is started.
+// Wrong usage ends with 2 and one message that names the flag and its value, before anything is
+// started.
 func TestWrongUsage(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
 		{"-c -1", `-c "-1": give`},
@@ -53,9 +54,18 @@ func TestWrongUsage(t *testing.T) {
 		{"-scenario hold -leases 10000001", `-leases "10000001": give`},
 		{"-scenario hold -ttl 61s", `-ttl "1m1s": give`},
 		{"-autoextend -1s", `-autoextend "-1s": give`},
-		{"-faults flush:1@1s -nodes inprocess:3", `-faults "flush:1@1s": faults happen only to redis-servers that the run starts`},
-		{"-faults flush:1@1s -nodes a:1,b:2,c:3", `-faults "flush:1@1s": faults happen only to redis-servers that the run starts`},
-		{"-faults flush:1@1s,melt:2@1s", `-faults "melt:2@1s": fault 2: no action is called "melt"; choose`},
+		{
+			"-faults flush:1@1s -nodes inprocess:3",
+			`-faults "flush:1@1s": faults happen only to redis-servers that the run starts`,
+		},
+		{
+			"-faults flush:1@1s -nodes a:1,b:2,c:3",
+			`-faults "flush:1@1s": faults happen only to redis-servers that the run starts`,
+		},
+		{
+			"-faults flush:1@1s,melt:2@1s",
+			`-faults "melt:2@1s": fault 2: no action is called "melt"; choose`,
+		},
 		{"-ttl 1ms", `-ttl "1ms": give`},
 		{"-clients 0", `-clients "0": give`},
 		{"-clients 9 -c 8", `-clients "9": give`},
@@ -89,15 +99,46 @@ func TestEveryFieldHasAFlag(t *testing.T) {
 // The defaults are those of the scenario, and what is given stands in any scenario.
 func TestDefaultsFollowTheScenario(t *testing.T) {
 	for args, want := range map[string]func(*bench.Config){
-		"":                                     func(c *bench.Config) { *c = bench.Default(bench.Single) },
-		"-scenario hold":                       func(c *bench.Config) { *c = bench.Default(bench.Hold) },
-		"-leases 5 -autoextend 1m":             func(c *bench.Config) { c.Leases, c.AutoExtend = 5, time.Minute },
-		"-scenario hot":                        func(c *bench.Config) { *c = bench.Default(bench.Hot) },
-		"-scenario batch":                      func(c *bench.Config) { *c = bench.Default(bench.Batch) },
-		"-scenario each -keys 30":              func(c *bench.Config) { *c = bench.Default(bench.Each); c.Keys, c.Batch = 30, 30 },
-		"-scenario hot -hot 5":                 func(c *bench.Config) { *c = bench.Default(bench.Hot); c.Keys = 5 },
-		"-hot 5 -keys 9 -scenario hot":         func(c *bench.Config) { *c = bench.Default(bench.Hot); c.Keys = 5 },
-		"-keys 7 -scenario hot -batch 2 -c 99": func(c *bench.Config) { *c = bench.Default(bench.Hot); c.Keys, c.Batch, c.Callers = 7, 2, 99 },
+		"": func(c *bench.Config) {
+			*c = bench.Default(
+				bench.Single)
+		},
+		"-scenario hold": func(c *bench.Config) {
+			*c = bench.Default(
+				bench.Hold)
+		},
+		"-leases 5 -autoextend 1m": func(c *bench.Config) {
+			c.Leases, c.AutoExtend = 5,
+				time.Minute
+		},
+		"-scenario hot": func(c *bench.Config) {
+			*c = bench.Default(
+				bench.Hot)
+		},
+		"-scenario batch": func(c *bench.Config) {
+			*c = bench.Default(
+				bench.Batch)
+		},
+		"-scenario each -keys 30": func(c *bench.Config) {
+			*c = bench.Default(
+				bench.Each)
+			c.Keys, c.Batch = 30, 30
+		},
+		"-scenario hot -hot 5": func(c *bench.Config) {
+			*c = bench.Default(
+				bench.Hot)
+			c.Keys = 5
+		},
+		"-hot 5 -keys 9 -scenario hot": func(c *bench.Config) {
+			*c = bench.Default(
+				bench.Hot)
+			c.Keys = 5
+		},
+		"-keys 7 -scenario hot -batch 2 -c 99": func(c *bench.Config) {
+			*c = bench.Default(
+				bench.Hot)
+			c.Keys, c.Batch, c.Callers = 7, 2, 99
+		},
 	} {
 		o, err := parse(append(strings.Fields(args), "-seed", "0"))
 		require.NoError(t, err)
@@ -117,14 +158,19 @@ func TestHelp(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-h")
 	require.Equal(t, exitSafe, code)
 	require.Empty(t, stderr)
-	for _, name := range []string{"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults", "-fault-seed", "-seed", "-inspect", "-json", "-html", "Ctrl-C"} {
+	for _, name := range []string{
+		"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot",
+		"-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults", "-fault-seed",
+		"-seed", "-inspect", "-json", "-html", "Ctrl-C",
+	} {
 		require.Contains(t, stdout, name)
 	}
 }
 
 // Away from a terminal there is the table on stdout and nothing else, and the seed is in it.
 func TestTableOnStdout(t *testing.T) {
-	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:3", "-c", "4", "-seed", "4711")
+	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:3", "-c", "4",
+		"-seed", "4711")
 	require.Equal(t, exitSafe, code, stderr)
 	require.Empty(t, stderr)
 	require.Contains(t, stdout, "seed 4711")
@@ -134,7 +180,8 @@ func TestTableOnStdout(t *testing.T) {
 
 // -json - prints one JSON object and no table; -json FILE writes the object, beside the table.
 func TestJSON(t *testing.T) {
-	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2", "-json", "-")
+	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2",
+		"-json", "-")
 	require.Equal(t, exitSafe, code, stderr)
 	require.Empty(t, stderr)
 	var r bench.Report
@@ -143,7 +190,8 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, "local:1", r.Config.Nodes)
 
 	file := filepath.Join(t.TempDir(), "result.json")
-	code, stdout, stderr = loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2", "-scenario", "each", "-batch", "3", "-json", file)
+	code, stdout, stderr = loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2",
+		"-scenario", "each", "-batch", "3", "-json", file)
 	require.Equal(t, exitSafe, code, stderr)
 	require.Contains(t, stdout, "scenario each")
 	text, err := os.ReadFile(file)
@@ -153,7 +201,8 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, 3, r.Config.Batch)
 }
 
-// -html FILE writes a page about the run, beside the table, and a disk that takes nothing is a failure.
+// -html FILE writes a page about the run, beside the table, and a disk that takes nothing is a
+// failure.
 func TestHTML(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.html")
 	args := []string{"-d", "100ms", "-nodes", "inprocess:3", "-c", "2", "-seed", "4711"}
@@ -183,7 +232,10 @@ func TestHold(t *testing.T) {
 	require.Empty(t, stderr)
 	var r map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-	for _, name := range []string{"leases", "lost", "extensions_per_s", "client_rss_bytes_per_lease", "client_cpu_cores"} {
+	for _, name := range []string{
+		"leases", "lost", "extensions_per_s",
+		"client_rss_bytes_per_lease", "client_cpu_cores",
+	} {
 		require.IsType(t, 0.0, r[name], name)
 	}
 	require.EqualValues(t, 20, r["leases"])
@@ -197,14 +249,18 @@ func TestHold(t *testing.T) {
 
 // The JSON of scenario hot has its numbers beside the others, and its table shows them.
 func TestHot(t *testing.T) {
-	args := []string{"-scenario", "hot", "-hot", "2", "-clients", "2", "-c", "6", "-hold", "1ms", "-d", "200ms", "-nodes", "inprocess:3"}
+	args := []string{
+		"-scenario", "hot", "-hot", "2", "-clients", "2", "-c", "6", "-hold", "1ms",
+		"-d", "200ms", "-nodes", "inprocess:3",
+	}
 	code, stdout, stderr := loadgen(t.Context(), append(args, "-json", "-")...)
 	require.Equal(t, exitSafe, code, stderr)
 	require.Empty(t, stderr)
 	var r map[string]any
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	for _, name := range []string{
-		"max_wait_ms", "handovers", "split_votes", "attempts_per_lock", "locks_per_caller_cv", "min_share", "violations", "leftover_keys",
+		"max_wait_ms", "handovers", "split_votes", "attempts_per_lock", "locks_per_caller_cv",
+		"min_share", "violations", "leftover_keys",
 	} {
 		require.IsType(t, 0.0, r[name], name)
 	}
@@ -224,10 +280,14 @@ func TestHot(t *testing.T) {
 	require.Contains(t, stdout, "1 of 2 keys a call, held for 1ms")
 }
 
-// Faults are listed with their times and the seed that repeats the random ones, which is that of the run unless given.
+// Faults are listed with their times and the seed that repeats the random ones, which is that of
+// the run unless given.
 func TestFaults(t *testing.T) {
 	lockpipetest.RequireRedis(t)
-	args := []string{"-d", "500ms", "-c", "4", "-seed", "4711", "-faults", "freeze:1@100ms+200ms,every:200ms"}
+	args := []string{
+		"-d", "500ms", "-c", "4", "-seed", "4711", "-faults",
+		"freeze:1@100ms+200ms,every:200ms",
+	}
 	code, stdout, stderr := loadgen(t.Context(), args...)
 	require.Equal(t, exitSafe, code, stdout+stderr)
 	require.Contains(t, stdout, "\nfreeze:1@100ms+200ms  ")
@@ -250,7 +310,8 @@ func TestInterruptStillPrints(t *testing.T) {
 			}
 		}
 	}()
-	code, stdout, stderr := loadgen(ctx, "-nodes", nodes.URLs()[0], "-c", "2", "-d", "1h", "-hold", "1h")
+	code, stdout, stderr := loadgen(ctx, "-nodes", nodes.URLs()[0], "-c", "2", "-d", "1h", "-hold",
+		"1h")
 	require.Equal(t, exitSafe, code, stderr)
 	require.Contains(t, stdout, "violations: 0   leftover keys: 0\n")
 	require.Contains(t, stdout, "(external)")
@@ -286,13 +347,18 @@ func TestExitCode(t *testing.T) {
 // The table shows every number a reader needs, grouped, and the odd ones only when there are any.
 func TestTable(t *testing.T) {
 	r := &bench.Report{
-		Scenario: bench.Hot, Nodes: 1, Backend: "external", Acquired: 1234567, LocksPerS: 999, Violations: 1000, LeftoverKeys: 2,
-		AcquireMs: bench.Latency{P50: 1.5}, Config: bench.ReportConfig{Callers: 1, Clients: 2, Keys: 3, Batch: 1, Rate: 50},
+		Scenario: bench.Hot, Nodes: 1, Backend: "external", Acquired: 1234567, LocksPerS: 999,
+		Violations: 1000, LeftoverKeys: 2,
+		AcquireMs: bench.Latency{P50: 1.5}, Config: bench.ReportConfig{
+			Callers: 1, Clients: 2,
+			Keys: 3, Batch: 1, Rate: 50,
+		},
 	}
 	var out bytes.Buffer
 	printTable(&out, r)
 	for _, want := range []string{
-		"1,234,567", " 999 ", "1.500", "violations: 1,000   leftover keys: 2", "1 caller on 2 clients", "open loop at 50 calls/s", "1 node: ",
+		"1,234,567", " 999 ", "1.500", "violations: 1,000   leftover keys: 2",
+		"1 caller on 2 clients", "open loop at 50 calls/s", "1 node: ",
 	} {
 		require.Contains(t, out.String(), want)
 	}
@@ -309,13 +375,15 @@ func TestTable(t *testing.T) {
 // The table of scenario hold shows what it is about.
 func TestHoldTable(t *testing.T) {
 	r := &bench.Report{Scenario: bench.Hold, Lost: 1001, HoldReport: &bench.HoldReport{
-		Leases: 1234567, Samples: 8765, Dead: 2002, FirstDead: "key 5", ExtensionsPerS: 54321, ClientRSSBytesPerLease: 3210,
-		ClientCPUCores: 0.75, Unanswered: 33, TakeS: 1.25, KeepS: 2.5, GiveS: 3.75,
+		Leases: 1234567, Samples: 8765, Dead: 2002, FirstDead: "key 5", ExtensionsPerS: 54321,
+		ClientRSSBytesPerLease: 3210,
+		ClientCPUCores:         0.75, Unanswered: 33, TakeS: 1.25, KeepS: 2.5, GiveS: 3.75,
 	}}
 	var out bytes.Buffer
 	printTable(&out, r)
 	for _, want := range []string{
-		"1,234,567", "1,001", "8,765", "2,002", "54,321", "3,210", " 0.75", " 33 ", "first dead lease: key 5\n",
+		"1,234,567", "1,001", "8,765", "2,002", "54,321", "3,210", " 0.75", " 33 ",
+		"first dead lease: key 5\n",
 		"taken in 1.25 s, held for 2.50 s, released in 3.75 s",
 	} {
 		require.Contains(t, out.String(), want)
@@ -328,12 +396,16 @@ func TestHoldTable(t *testing.T) {
 // The table of scenario hot shows what it is about.
 func TestHotTable(t *testing.T) {
 	r := &bench.Report{Scenario: bench.Hot, HotReport: &bench.HotReport{
-		WaitMs: bench.Latency{P50: 12.5, Max: 77.25}, MaxWaitMs: 2345.678, Handovers: 1234567, SplitVotes: 8901, AttemptsPerLock: 0.123,
+		WaitMs: bench.Latency{P50: 12.5, Max: 77.25}, MaxWaitMs: 2345.678, Handovers: 1234567,
+		SplitVotes: 8901, AttemptsPerLock: 0.123,
 		LocksPerCallerCV: 0.456, MinShare: 0.789,
 	}}
 	var out bytes.Buffer
 	printTable(&out, r)
-	for _, want := range []string{"wait", "12.500", "77.250", "2345.678", "1,234,567", "8,901", " 0.12 ", " 0.456 ", " 0.789\n"} {
+	for _, want := range []string{
+		"wait", "12.500", "77.250", "2345.678", "1,234,567", "8,901",
+		" 0.12 ", " 0.456 ", " 0.789\n",
+	} {
 		require.Contains(t, out.String(), want)
 	}
 	out.Reset()

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// serveMetrics serves the metrics of the run that cfg is for, and those of the process, at /metrics until stop is called. Without an address it
-// does nothing.
+// serveMetrics serves the metrics of the run that cfg is for, and those of the process, at /metrics
+// until stop is called. Without an address it does nothing.
 func serveMetrics(address string, cfg *bench.Config) (stop func(), err error) {
 	if address == "" {
 		return func() {}, nil
@@ -22,7 +22,8 @@ func serveMetrics(address string, cfg *bench.Config) (stop func(), err error) {
 		return nil, err
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Metrics = registry
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))

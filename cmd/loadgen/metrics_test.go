@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// calling is in the metrics of a run that makes its calls: an interrupt before that leaves nothing to print.
+// calling is in the metrics of a run that makes its calls: an interrupt before that leaves nothing
+// to print.
 var calling = regexp.MustCompile(`kind="try",outcome="granted"} [1-9]`)
 
 // freeAddress is one that a server can listen on. Nobody else is given it before the test ends,
@@ -28,20 +29,25 @@ func freeAddress(t *testing.T) string {
 	return strings.TrimPrefix(nodes.URLs()[0], "redis://")
 }
 
-// The goal: while a run lasts, Prometheus can read what its Clients do; afterwards the address is free again.
+// The goal: while a run lasts, Prometheus can read what its Clients do; afterwards the address is
+// free again.
 func TestMetricsAreServedWhileItRuns(t *testing.T) {
 	address := freeAddress(t)
 	over := make(chan int, 1)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	go func() {
-		code, _, _ := loadgen(ctx, strings.Fields("-nodes inprocess:3 -c 4 -clients 2 -d 1h -metrics "+address)...)
+		code, _, _ := loadgen(ctx, strings.Fields("-nodes inprocess:3 -c 4 -clients 2 -d 1h "+
+			"-metrics "+address)...)
 		over <- code
 	}()
 	require.Eventually(t, func() bool {
 		text := text("http://" + address + "/metrics")
-		return strings.Contains(text, `lockpipe_node_state{client="1",node=`) && strings.Contains(text, "\ngo_goroutines ") &&
-			strings.Contains(text, `lockpipe_calls_total{client="0",kind="wait",outcome="granted"} 1`) && calling.MatchString(text)
+		return strings.Contains(text, `lockpipe_node_state{client="1",node=`) &&
+			strings.Contains(text, "\ngo_goroutines ") &&
+			strings.Contains(text,
+				`lockpipe_calls_total{client="0",kind="wait",outcome="granted"} 1`) &&
+			calling.MatchString(text)
 	}, 30*time.Second, 5*time.Millisecond)
 	interrupt()
 	require.Equal(t, exitSafe, <-over)

@@ -19,11 +19,18 @@ import (
 const secret = "s3cret"
 
 // passwords are as they may be, also with what means something in a URL, a comma and a quote.
-var passwords = []string{secret, "p@" + secret + ":w/rd%", secret + "?" + secret + "#" + secret, `a,` + secret + `"b c`, "1234/" + secret + "@"}
+var passwords = []string{
+	secret, "p@" + secret + ":w/rd%", secret + "?" + secret + "#" + secret,
+	`a,` + secret + `"b c`, "1234/" + secret + "@",
+}
 
 // forms are the ways in which a password can be written.
 func forms(password string) []string {
-	return []string{password, url.QueryEscape(password), url.PathEscape(password), url.UserPassword("", password).String()[1:], html.EscapeString(password), strconv.Quote(password)}
+	return []string{
+		password, url.QueryEscape(password), url.PathEscape(password),
+		url.UserPassword("", password).String()[1:], html.EscapeString(password),
+		strconv.Quote(password),
+	}
 }
 
 // silent fails where a text has a password, or a word of one.
@@ -39,12 +46,13 @@ func silent(t *testing.T, texts ...string) {
 	}
 }
 
-// The goal: nothing that loadgen prints, writes or serves has a password in it, in any form: not when the command line is wrong, not when the
-// password is, and not when all goes well.
+// The goal: nothing that loadgen prints, writes or serves has a password in it, in any form: not
+// when the command line is wrong, not when the password is, and not when all goes well.
 func TestNoPasswordIsPrinted(t *testing.T) {
 	for _, p := range passwords {
 		escaped := url.UserPassword("me", p).String()
-		for _, shape := range []string{"redis://me:" + p + "@127.0.0.1:1", "redis://" + escaped + "@127.0.0.1:1", "me:" + p + "@127.0.0.1:1"} {
+		for _, shape := range []string{"redis://me:" + p + "@127.0.0.1:1", "redis://" + escaped +
+			"@127.0.0.1:1", "me:" + p + "@127.0.0.1:1"} {
 			for _, args := range [][]string{
 				{shape},
 				{"-inspect", shape},
@@ -69,7 +77,8 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 	}
 }
 
-// The goal: a run with users and passwords tells none of them in its table, JSON, page and metrics, also where a node refuses them.
+// The goal: a run with users and passwords tells none of them in its table, JSON, page and metrics,
+// also where a node refuses them.
 func TestNoPasswordIsReported(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	var urls []string
@@ -77,9 +86,11 @@ func TestNoPasswordIsReported(t *testing.T) {
 		p := passwords[i]
 		_, err := nodes.Do(i, "ACL", "SETUSER", "me", "on", ">"+p, "~*", "+@all")
 		require.NoError(t, err)
-		urls = append(urls, strings.Replace(u, "://", "://"+url.UserPassword("me", p).String()+"@", 1))
+		urls = append(urls, strings.Replace(u, "://", "://"+url.UserPassword("me", p).String()+"@",
+			1))
 	}
-	code, stdout, stderr := loadgen(t.Context(), "-nodes", strings.Join(urls, ","), "-c", "4", "-d", "100ms")
+	code, stdout, stderr := loadgen(t.Context(), "-nodes", strings.Join(urls, ","), "-c", "4", "-d",
+		"100ms")
 	require.Equal(t, exitSafe, code, stderr)
 	silent(t, stdout, stderr)
 	_, err := nodes.Do(2, "ACL", "SETUSER", "me", "resetpass", ">another")
@@ -91,7 +102,8 @@ func TestNoPasswordIsReported(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	go func() {
-		_, stdout, stderr := loadgen(ctx, "-nodes", strings.Join(urls, ","), "-c", "4", "-d", "1h", "-json", json, "-html", page, "-metrics", address)
+		_, stdout, stderr := loadgen(ctx, "-nodes", strings.Join(urls, ","), "-c", "4", "-d", "1h",
+			"-json", json, "-html", page, "-metrics", address)
 		printed <- stdout + stderr
 	}()
 	var metrics string

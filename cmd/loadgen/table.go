@@ -12,7 +12,8 @@ import (
 // printTable prints the report for people. Every number in it is in the JSON as well.
 func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "loadgen %s, scenario %s, seed %d\n", r.Version, r.Scenario, r.Config.Seed)
-	fmt.Fprintf(out, "%s on %s, %s, %s\n", plural(r.Config.Callers, "caller"), plural(r.Config.Clients, "client"), loop(r), keySpace(r))
+	fmt.Fprintf(out, "%s on %s, %s, %s\n", plural(r.Config.Callers, "caller"),
+		plural(r.Config.Clients, "client"), loop(r), keySpace(r))
 	fmt.Fprintf(out, "%s: %s (%s)\n\n", plural(r.Nodes, "node"), r.Config.Nodes, r.Backend)
 
 	if r.FaultReport != nil {
@@ -26,8 +27,10 @@ func printTable(out io.Writer, r *bench.Report) {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "locks/s\tacquired\treleased\trefused\tno quorum\texpired\tlost\terrors\t\n")
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n\n", thousands(uint64(r.LocksPerS)), thousands(r.Acquired), thousands(r.Released),
-		thousands(r.Refused), thousands(r.NoQuorum), thousands(r.Expired), thousands(r.Lost), thousands(r.Errors))
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n\n", thousands(uint64(r.LocksPerS)),
+		thousands(r.Acquired), thousands(r.Released),
+		thousands(r.Refused), thousands(r.NoQuorum), thousands(r.Expired), thousands(r.Lost),
+		thousands(r.Errors))
 	_ = w.Flush()
 	fmt.Fprintf(w, "ms\tp50\tp90\tp99\tp99.9\tmax\tmean\t\n")
 	printLatency(w, "acquire", r.AcquireMs)
@@ -37,17 +40,21 @@ func printTable(out io.Writer, r *bench.Report) {
 	printLatency(w, "release", r.ReleaseMs)
 	_ = w.Flush()
 
-	fmt.Fprintf(out, "\n%.1f us of client CPU and %.1f allocations per lock, %.1f operations per flush, %.2f s\n",
+	fmt.Fprintf(out, "\n%.1f us of client CPU and %.1f allocations per lock, %.1f operations "+
+		"per flush, %.2f s\n",
 		r.ClientCPUUsPerLock, r.AllocsPerLock, r.OpsPerFlush, r.DurationS)
 	if r.Unserved > 0 {
-		fmt.Fprintf(out, "%s calls that were due had found no caller free at the end\n", thousands(r.Unserved))
+		fmt.Fprintf(out, "%s calls that were due had found no caller free at the end\n",
+			thousands(r.Unserved))
 	}
 	if r.FirstError != "" {
 		fmt.Fprintf(out, "first error: %s\n", r.FirstError)
 	}
 	printKinds(out, r)
-	fmt.Fprintf(out, "goroutines: %d before, at most %d, %d after\n", r.GoroutinesBefore, r.GoroutinesMost, r.GoroutinesAfter)
-	fmt.Fprintf(out, "violations: %s   leftover keys: %s", thousands(r.Violations), thousands(uint64(r.LeftoverKeys)))
+	fmt.Fprintf(out, "goroutines: %d before, at most %d, %d after\n", r.GoroutinesBefore,
+		r.GoroutinesMost, r.GoroutinesAfter)
+	fmt.Fprintf(out, "violations: %s   leftover keys: %s", thousands(r.Violations),
+		thousands(uint64(r.LeftoverKeys)))
 	if r.Config.Fencing {
 		fmt.Fprintf(out, "   fence regressions: %s", thousands(r.FenceRegressions))
 	}
@@ -55,7 +62,8 @@ func printTable(out io.Writer, r *bench.Report) {
 }
 
 func printLatency(w io.Writer, name string, l bench.Latency) {
-	fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t\n", name, l.P50, l.P90, l.P99, l.P999, l.Max, l.Mean)
+	fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t\n", name, l.P50, l.P90, l.P99, l.P999,
+		l.Max, l.Mean)
 }
 
 // loop says when calls start.

@@ -11,7 +11,8 @@ func (s *Store) Create(ctx context.Context, products, pieces int) error {
 	for _, statement := range []string{
 		"DROP TABLE IF EXISTS items",
 		"DROP TABLE IF EXISTS products",
-		"CREATE TABLE products (id INT PRIMARY KEY, stock INT NOT NULL, fence BIGINT NOT NULL DEFAULT 0)",
+		"CREATE TABLE products (id INT PRIMARY KEY, stock INT NOT NULL, fence BIGINT NOT NULL " +
+			"DEFAULT 0)",
 		"CREATE TABLE items (order_id BIGINT, product INT, PRIMARY KEY (order_id, product))",
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
@@ -24,15 +25,17 @@ func (s *Store) Create(ctx context.Context, products, pieces int) error {
 		for id := from; id < min(from+batch, products); id++ {
 			rows = append(rows, fmt.Sprintf("(%d, %d)", id, pieces))
 		}
-		if _, err := s.db.ExecContext(ctx, "INSERT INTO products (id, stock) VALUES "+strings.Join(rows, ", ")); err != nil {
+		if _, err := s.db.ExecContext(ctx, "INSERT INTO products (id, stock) VALUES "+
+			strings.Join(rows, ", ")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Audit looks at the database when no order is under way: no stock may be below zero, what is left and what was sold must be what there was in
-// the beginning, for each product, and so many orders must be there. It returns the first of these that is not so.
+// Audit looks at the database when no order is under way: no stock may be below zero, what is left
+// and what was sold must be what there was in the beginning, for each product, and so many orders
+// must be there. It returns the first of these that is not so.
 func (s *Store) Audit(ctx context.Context, pieces, placed int) error {
 	var negative, wrong, orders int
 	for _, look := range []struct {
@@ -41,7 +44,8 @@ func (s *Store) Audit(ctx context.Context, pieces, placed int) error {
 		args  []any
 	}{
 		{&negative, "SELECT COUNT(*) FROM products WHERE stock < 0", nil},
-		{&wrong, "SELECT COUNT(*) FROM products p LEFT JOIN (SELECT product, COUNT(*) AS n FROM items GROUP BY product) s ON s.product = p.id" +
+		{&wrong, "SELECT COUNT(*) FROM products p LEFT JOIN (SELECT product, COUNT(*) AS n FROM " +
+			"items GROUP BY product) s ON s.product = p.id" +
 			" WHERE p.stock + COALESCE(s.n, 0) <> ?", []any{pieces}},
 		{&orders, "SELECT COUNT(DISTINCT order_id) FROM items", nil},
 	} {
@@ -54,7 +58,8 @@ func (s *Store) Audit(ctx context.Context, pieces, placed int) error {
 	case negative > 0:
 		return fmt.Errorf("%d products were sold more often than they were there", negative)
 	case wrong > 0:
-		return fmt.Errorf("of %d products the stock and what was sold do not make what there was", wrong)
+		return fmt.Errorf("of %d products the stock and what was sold do not make what there was",
+			wrong)
 	case orders != placed:
 		return fmt.Errorf("%d orders are in the database, and %d were placed", orders, placed)
 	}

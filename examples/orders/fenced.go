@@ -7,9 +7,10 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// Fenced is Locked for holders that may be late. The first statement under the lease raises the fence of its products, and from then on the database refuses
-// what earlier leases still send. So what is read next holds until the write, also where an earlier holder is about to wake up: a comparison
-// in the write alone would let it write in between.
+// Fenced is Locked for holders that may be late. The first statement under the lease raises the
+// fence of its products, and from then on the database refuses what earlier leases still send. So
+// what is read next holds until the write, also where an earlier holder is about to wake up: a
+// comparison in the write alone would let it write in between.
 type Fenced struct {
 	Store *Store
 	Locks *lockpipe.Client
@@ -18,7 +19,8 @@ type Fenced struct {
 
 // Place implements Shop.
 func (s Fenced) Place(ctx context.Context, o Order) error {
-	lease, err := s.Locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTime), lockpipe.WithFencing())
+	lease, err := s.Locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTime),
+		lockpipe.WithFencing())
 	if err != nil {
 		return err
 	}

@@ -9,17 +9,20 @@ import (
 )
 
 const (
-	groupSize     = 64 // orders in one statement, at most
-	groupTrips    = 1  // under way at a time, for looks and for sales each: so many connections are in use
+	groupSize = 64 // orders in one statement, at most
+	// Under way at a time, for looks and for sales each: so many connections are in use.
+	groupTrips    = 1
 	groupWaiting  = 1 << 14
 	groupPatience = 2 * time.Second // for the database to answer
-	// Who waited so long for its locks has others behind it, who wait for each step that it takes: it goes by an express line, which is empty mostly.
+	// Who waited so long for its locks has others behind it, who wait for each step that it takes:
+	// it goes by an express line, which is empty mostly.
 	crowded = 50 * time.Millisecond
 )
 
-// Grouped is Locked for a database that is the bottleneck: what the orders of this moment have for it goes in one statement. Their products all
-// differ, as each order holds the locks of its own; transactions that keep row locks can't share anything. An error of the database is one
-// for all orders of the group.
+// Grouped is Locked for a database that is the bottleneck: what the orders of this moment have for
+// it goes in one statement. Their products all differ, as each order holds the locks of its own;
+// transactions that keep row locks can't share anything. An error of the database is one for all
+// orders of the group.
 type Grouped struct {
 	locks *lockpipe.Client
 	pay   Pay
@@ -42,11 +45,18 @@ type visit struct {
 
 // NewGrouped returns a shop without goroutines or connections while no order is under way.
 func NewGrouped(store *Store, locks *lockpipe.Client, pay Pay) *Grouped {
-	open := func() line { return line{looks: pipeline(store.lookFor), sales: pipeline(store.sellTo)} }
+	open := func() line {
+		return line{
+			looks: pipeline(store.lookFor),
+			sales: pipeline(store.sellTo),
+		}
+	}
 	return &Grouped{locks: locks, pay: pay, usual: open(), fast: open()}
 }
 
-func pipeline(flush func(ctx context.Context, group []*visit, replies []error)) *batch.Pipeline[*visit, error] {
+func pipeline(flush func(ctx context.Context, group []*visit,
+	replies []error),
+) *batch.Pipeline[*visit, error] {
 	return batch.New(batch.Config[*visit, error]{
 		Flush: func(group []*visit, replies []error) {
 			ctx, cancel := context.WithTimeout(context.Background(), groupPatience)
@@ -55,7 +65,8 @@ func pipeline(flush func(ctx context.Context, group []*visit, replies []error)) 
 		},
 		Done:     func(v *visit, err error) { v.reply <- err },
 		Weight:   func(*visit) int { return 1 },
-		MaxFlush: groupSize, Window: groupTrips, Beside: func() int { return groupSize }, Limit: groupWaiting,
+		MaxFlush: groupSize, Window: groupTrips, Beside: func() int { return groupSize },
+		Limit: groupWaiting,
 	})
 }
 
@@ -80,7 +91,8 @@ func (s *Grouped) Place(ctx context.Context, o Order) error {
 	return send(held, o, by.sales)
 }
 
-// send waits for the answer, which comes within groupPatience; the lease holds until then, or the trip is not begun.
+// send waits for the answer, which comes within groupPatience; the lease holds until then, or the
+// trip is not begun.
 func send(held context.Context, o Order, to *batch.Pipeline[*visit, error]) error {
 	v := &visit{order: o, held: held, reply: make(chan error, 1)}
 	v.Op = v

@@ -8,8 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// late has two orders for the last piece of a product. The first one's lock is forgotten by the masters while it pays, and another process
-// places the second. The first one goes on when all that is over, or while the second one pays.
+// late has two orders for the last piece of a product. The first one's lock is forgotten by the
+// masters while it pays, and another process places the second. The first one goes on when all that
+// is over, or while the second one pays.
 func (s *shop) late(way string, whilePaying bool) (first, second error) {
 	s.Helper()
 	require.NoError(s, s.store.Create(s.Context(), 2, 1))
@@ -40,7 +41,8 @@ func (s *shop) late(way string, whilePaying bool) (first, second error) {
 	return first, <-placed
 }
 
-// The goal: with fences the database refuses what an earlier lease still sends, whenever it comes, and the later order is not harmed.
+// The goal: with fences the database refuses what an earlier lease still sends, whenever it comes,
+// and the later order is not harmed.
 func TestAWriterThatIsLateIsRefused(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for _, whilePaying := range []bool{false, true} {
@@ -52,7 +54,8 @@ func TestAWriterThatIsLateIsRefused(t *testing.T) {
 	})
 }
 
-// The goal: the database takes a fence only if it is above the last one, and what belongs to a lower one not even in part.
+// The goal: the database takes a fence only if it is above the last one, and what belongs to a
+// lower one not even in part.
 func TestALowerFenceIsRefusedAsAWhole(t *testing.T) {
 	onEach(t, func(s *shop) {
 		require.NoError(s, s.store.Create(s.Context(), 3, 5))
@@ -69,19 +72,22 @@ func TestALowerFenceIsRefusedAsAWhole(t *testing.T) {
 	})
 }
 
-// The goal: being late is a real danger, and Audit finds what comes of it: without fences the last piece is sold twice.
+// The goal: being late is a real danger, and Audit finds what comes of it: without fences the last
+// piece is sold twice.
 func TestWithoutFencesALateWriterSellsTwice(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for _, way := range []string{"lockpipe", "grouped"} {
 			first, second := s.late(way, true)
 			require.NoError(s, first)
 			require.NoError(s, second)
-			require.EqualError(s, s.store.Audit(s.Context(), 1, 2), "1 products were sold more often than they were there")
+			require.EqualError(s, s.store.Audit(s.Context(), 1, 2),
+				"1 products were sold more often than they were there")
 		}
 	})
 }
 
-// The goal: a group sells no product to two orders, of which one holds no lock any more, and nothing to one whose lease is over.
+// The goal: a group sells no product to two orders, of which one holds no lock any more, and
+// nothing to one whose lease is over.
 func TestAGroupHasEachProductOnce(t *testing.T) {
 	onEach(t, func(s *shop) {
 		require.NoError(s, s.store.Create(s.Context(), 4, 5))
@@ -105,9 +111,11 @@ func TestAuditFindsWhatIsMissing(t *testing.T) {
 	onEach(t, func(s *shop) {
 		require.NoError(s, s.store.Create(s.Context(), 2, 5))
 		require.NoError(s, s.store.sell(s.Context(), NewOrder(1, 0, 1)))
-		require.EqualError(s, s.store.Audit(s.Context(), 5, 2), "1 orders are in the database, and 2 were placed")
+		require.EqualError(s, s.store.Audit(s.Context(), 5, 2),
+			"1 orders are in the database, and 2 were placed")
 		_, err := s.store.db.ExecContext(s.Context(), "UPDATE products SET stock = 3 WHERE id = 1")
 		require.NoError(s, err)
-		require.EqualError(s, s.store.Audit(s.Context(), 5, 1), "of 1 products the stock and what was sold do not make what there was")
+		require.EqualError(s, s.store.Audit(s.Context(), 5, 1),
+			"of 1 products the stock and what was sold do not make what there was")
 	})
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// Locked holds locks outside of the database, and a connection only for as long as a statement takes. A holder that is stopped between its last
-// look at the lease and its write can still write when the lease is over: that is what Fenced is for.
+// Locked holds locks outside of the database, and a connection only for as long as a statement
+// takes. A holder that is stopped between its last look at the lease and its write can still write
+// when the lease is over: that is what Fenced is for.
 type Locked struct {
 	Store *Store
 	Locks *lockpipe.Client

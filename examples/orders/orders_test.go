@@ -53,7 +53,10 @@ type shop struct {
 // client returns a lockpipe client, which stands for another process.
 func (s *shop) client() *lockpipe.Client {
 	s.Helper()
-	client, err := lockpipe.New(lockpipe.Config{Nodes: s.nodes.URLs(), Logger: slog.New(slog.DiscardHandler)})
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes:  s.nodes.URLs(),
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	require.NoError(s, err)
 	s.Cleanup(func() { assert.NoError(s, client.Close(context.Background())) })
 	return client
@@ -83,7 +86,8 @@ var ways = map[string]func(*Store, *lockpipe.Client, Pay) Shop{
 
 func free(context.Context, Order) error { return nil }
 
-// place places orders by 16 callers at once, and counts those that were placed and those for which there was nothing left.
+// place places orders by 16 callers at once, and counts those that were placed and those for which
+// there was nothing left.
 func (s *shop) place(way Shop, count int, products func(i int) []int) (placed, soldOut int) {
 	s.Helper()
 	var mu sync.Mutex
@@ -109,13 +113,15 @@ func (s *shop) place(way Shop, count int, products func(i int) []int) (placed, s
 	return placed, soldOut
 }
 
-// The goal: whichever way orders are placed, by many at once whose products overlap, the stock is exact afterwards.
+// The goal: whichever way orders are placed, by many at once whose products overlap, the stock is
+// exact afterwards.
 func TestTheStockIsExact(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for name, way := range ways {
 			s.Run(name, func(t *testing.T) {
 				require.NoError(t, s.store.Create(t.Context(), 8, 1000))
-				placed, _ := s.place(way(s.store, s.client(), free), 200, func(i int) []int { return []int{i % 8, (i + i/8 + 1) % 8, 0} })
+				placed, _ := s.place(way(s.store, s.client(), free), 200,
+					func(i int) []int { return []int{i % 8, (i + i/8 + 1) % 8, 0} })
 				require.Equal(t, 200, placed)
 				require.NoError(t, s.store.Audit(t.Context(), 1000, placed))
 			})
@@ -123,7 +129,8 @@ func TestTheStockIsExact(t *testing.T) {
 	})
 }
 
-// The goal: what has run out is not sold, and what is there is sold to the last piece; who was refused has not paid.
+// The goal: what has run out is not sold, and what is there is sold to the last piece; who was
+// refused has not paid.
 func TestWhatHasRunOutIsRefused(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for name, way := range ways {
@@ -131,7 +138,8 @@ func TestWhatHasRunOutIsRefused(t *testing.T) {
 				require.NoError(t, s.store.Create(t.Context(), 3, 20))
 				payments := make(chan int, 200)
 				pay := func(_ context.Context, o Order) error { payments <- o.ID; return nil }
-				placed, soldOut := s.place(way(s.store, s.client(), pay), 200, func(int) []int { return []int{2, 0, 1} })
+				placed, soldOut := s.place(way(s.store, s.client(), pay), 200,
+					func(int) []int { return []int{2, 0, 1} })
 				require.Equal(t, []int{20, 180, 20}, []int{placed, soldOut, len(payments)})
 				require.NoError(t, s.store.Audit(t.Context(), 20, placed))
 			})
@@ -139,7 +147,8 @@ func TestWhatHasRunOutIsRefused(t *testing.T) {
 	})
 }
 
-// The goal: a product that does not exist can't be sold, and an order that comes twice is sold once.
+// The goal: a product that does not exist can't be sold, and an order that comes twice is sold
+// once.
 func TestUnknownProductsAndRepeatedOrdersAreRefused(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for name, way := range ways {

@@ -5,7 +5,8 @@ import (
 	"database/sql"
 )
 
-// RowLocks holds the rows of the products, and with them a transaction and its connection, from the look at the stock to the commit.
+// RowLocks holds the rows of the products, and with them a transaction and its connection, from the
+// look at the stock to the commit.
 type RowLocks struct {
 	Store *Store
 	Pay   Pay

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Store is the database: the stock of each product, and which order took what. The table has no CHECK (stock >= 0) on purpose: it would only tell
-// after the payment, and would hide from Audit what the locks are there to prevent.
+// Store is the database: the stock of each product, and which order took what. The table has no
+// CHECK (stock >= 0) on purpose: it would only tell after the payment, and would hide from Audit
+// what the locks are there to prevent.
 type Store struct {
 	db       *sql.DB
 	postgres bool   // else MariaDB or MySQL
@@ -34,10 +35,12 @@ func (s *Store) look(ctx context.Context, products []int) (there, error) {
 
 // lookAndLock is look, and nobody else can change these rows until the end of the transaction.
 func (s *Store) lookAndLock(ctx context.Context, tx *sql.Tx, products []int) (there, error) {
-	return s.ids(ctx, tx, "SELECT id FROM products WHERE stock > 0 AND "+s.among+" ORDER BY id FOR UPDATE", products)
+	return s.ids(ctx, tx, "SELECT id FROM products WHERE stock > 0 AND "+s.among+
+		" ORDER BY id FOR UPDATE", products)
 }
 
-// sell takes the pieces of orders, whose products all differ, from the stock, and writes what each took: in the shortest transaction that there is.
+// sell takes the pieces of orders, whose products all differ, from the stock, and writes what each
+// took: in the shortest transaction that there is.
 func (s *Store) sell(ctx context.Context, group ...Order) error {
 	if s.postgres {
 		return s.sellWithin(ctx, s.db, group...)
@@ -50,7 +53,8 @@ func (s *Store) sellWithin(ctx context.Context, q querier, group ...Order) error
 	take := "UPDATE products SET stock = stock - 1 WHERE " + s.among
 	insert, items := s.insert(group)
 	if s.postgres {
-		_, err := s.exec(ctx, q, "WITH taken AS ("+take+") "+insert, append([]any{all(group)}, items...)...)
+		_, err := s.exec(ctx, q, "WITH taken AS ("+take+") "+insert, append([]any{all(group)},
+			items...)...)
 		return err
 	}
 	if _, err := s.exec(ctx, q, take, all(group)); err != nil {
@@ -83,15 +87,18 @@ func all(group []Order) (products []int) {
 	return products
 }
 
-// raise gives the products the fence of a lease, or returns ErrLate where one of them has a later one.
+// raise gives the products the fence of a lease, or returns ErrLate where one of them has a later
+// one.
 func (s *Store) raise(ctx context.Context, o Order, fence int64) error {
-	return s.update(ctx, s.db, o, "UPDATE products SET fence = ? WHERE fence < ? AND "+s.among, fence, fence, o.Products)
+	return s.update(ctx, s.db, o, "UPDATE products SET fence = ? WHERE fence < ? AND "+s.among,
+		fence, fence, o.Products)
 }
 
 // sellFenced is sell where the fences are still those that raise has set, and else ErrLate.
 func (s *Store) sellFenced(ctx context.Context, o Order, fence int64) error {
 	return s.transact(ctx, func(tx *sql.Tx) error {
-		if err := s.update(ctx, tx, o, "UPDATE products SET stock = stock - 1 WHERE fence = ? AND "+s.among, fence, o.Products); err != nil {
+		if err := s.update(ctx, tx, o, "UPDATE products SET stock = stock - 1 WHERE fence = ? AND "+
+			s.among, fence, o.Products); err != nil {
 			return err
 		}
 		insert, items := s.insert([]Order{o})
@@ -101,7 +108,9 @@ func (s *Store) sellFenced(ctx context.Context, o Order, fence int64) error {
 }
 
 // update returns ErrLate unless the statement changes all products of the order.
-func (s *Store) update(ctx context.Context, q querier, o Order, statement string, args ...any) error {
+func (s *Store) update(ctx context.Context, q querier, o Order, statement string,
+	args ...any,
+) error {
 	result, err := s.exec(ctx, q, statement, args...)
 	if err != nil {
 		return err
@@ -158,7 +167,9 @@ func (s *Store) ids(ctx context.Context, q querier, query string, products []int
 	return found, rows.Err()
 }
 
-func (s *Store) exec(ctx context.Context, q querier, statement string, args ...any) (sql.Result, error) {
+func (s *Store) exec(ctx context.Context, q querier, statement string, args ...any) (sql.Result,
+	error,
+) {
 	statement, args = s.bind(statement, args...)
 	return q.ExecContext(ctx, statement, args...)
 }

@@ -1,5 +1,6 @@
-// Package dice has random numbers that depend on a seed, the (virtual) time and what is asked for, and on nothing else: not on who
-// asked before. So they are the same however the scheduler orders what happens at one instant.
+// Package dice has random numbers that depend on a seed, the (virtual) time and what is asked for,
+// and on nothing else: not on who asked before. So they are the same however the scheduler orders
+// what happens at one instant.
 package dice
 
 import (
@@ -8,7 +9,8 @@ import (
 	"time"
 )
 
-// Thrown: the pauses of lockpipe come from here, and not from math/rand/v2, which has no seed, and so do the wall clocks. The simulation's tests build it so.
+// Thrown: the pauses of lockpipe come from here, and not from math/rand/v2, which has no seed, and
+// so do the wall clocks. The simulation's tests build it so.
 const Thrown = false
 
 var (
@@ -20,7 +22,8 @@ var (
 // Break lets Broken be true of one name.
 func Break(name string) { broken = name }
 
-// Broken reports whether a rule is to be broken, so that the simulation has something to find. It is asked in builds for that purpose only.
+// Broken reports whether a rule is to be broken, so that the simulation has something to find. It
+// is asked in builds for that purpose only.
 func Broken(name string) bool { return name == broken }
 
 // Seed sets what N depends on from now on. No machine was suspended before.

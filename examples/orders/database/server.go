@@ -1,4 +1,5 @@
-// Package database starts a PostgreSQL and a MariaDB for tests and comparisons, in a temporary directory and without a network, and stops them.
+// Package database starts a PostgreSQL and a MariaDB for tests and comparisons, in a temporary
+// directory and without a network, and stops them.
 package database
 
 import (
@@ -29,27 +30,41 @@ type Kind struct {
 	driver, source string // of database/sql; %s is the directory of the socket
 	hint           string // what to install
 	stop           os.Signal
-	initialize     []string // the program that makes the data directory, and its arguments; %s is the directory
-	serve          []string
+	// The program that makes the data directory, and its arguments; %s is the directory.
+	initialize []string
+	serve      []string
 }
 
-// Postgres and MariaDB, which write to the disk when they like: what is in them is thrown away, and a slow disk would be the same to all.
+// Postgres and MariaDB, which write to the disk when they like: what is in them is thrown away, and
+// a slow disk would be the same to all.
 var (
 	Postgres = &Kind{
-		Name: "postgres", driver: "pgx", source: "host=%s user=postgres database=postgres sslmode=disable",
-		hint: "apt-get install --no-install-recommends postgresql, and put initdb and postgres on the PATH", stop: syscall.SIGINT,
-		initialize: []string{"initdb", "-D", "%s/data", "-A", "trust", "-U", "postgres", "--no-sync", "--no-locale", "-E", "UTF8"},
-		serve:      []string{"postgres", "-D", "%s/data", "-k", "%s", "-c", "listen_addresses=", "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"},
-	}
-	MariaDB = &Kind{
-		Name: "mariadb", driver: "mysql", source: "root@unix(%s/socket)/test?interpolateParams=true",
-		hint: "apt-get install --no-install-recommends mariadb-server", stop: syscall.SIGTERM,
+		Name: "postgres", driver: "pgx", source: "host=%s user=postgres database=postgres " +
+			"sslmode=disable",
+		hint: "apt-get install --no-install-recommends postgresql, and put initdb and postgres " +
+			"on the PATH", stop: syscall.SIGINT,
 		initialize: []string{
-			"mariadb-install-db", "--no-defaults", "--datadir=%s/data", "--auth-root-authentication-method=normal", "--skip-name-resolve",
+			"initdb", "-D", "%s/data", "-A", "trust", "-U", "postgres",
+			"--no-sync", "--no-locale", "-E", "UTF8",
 		},
 		serve: []string{
-			"mariadbd", "--no-defaults", "--datadir=%s/data", "--socket=%s/socket", "--pid-file=%s/pid", "--skip-networking",
-			"--skip-log-bin", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=128M",
+			"postgres", "-D", "%s/data", "-k", "%s", "-c", "listen_addresses=",
+			"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off",
+		},
+	}
+	MariaDB = &Kind{
+		Name: "mariadb", driver: "mysql",
+		source: "root@unix(%s/socket)/test?interpolateParams=true",
+		hint:   "apt-get install --no-install-recommends mariadb-server", stop: syscall.SIGTERM,
+		initialize: []string{
+			"mariadb-install-db", "--no-defaults", "--datadir=%s/data",
+			"--auth-root-authentication-method=normal", "--skip-name-resolve",
+		},
+		serve: []string{
+			"mariadbd", "--no-defaults", "--datadir=%s/data", "--socket=%s/socket",
+			"--pid-file=%s/pid", "--skip-networking",
+			"--skip-log-bin", "--innodb-flush-log-at-trx-commit=0",
+			"--innodb-buffer-pool-size=128M",
 		},
 	}
 )
@@ -63,7 +78,8 @@ type Server struct {
 	exited chan struct{} // closed when it is gone
 }
 
-// Start returns a database that answers, to be ended with Close. It is ErrMissing where its programs are not installed.
+// Start returns a database that answers, to be ended with Close. It is ErrMissing where its
+// programs are not installed.
 func (k *Kind) Start() (*Server, error) {
 	for _, program := range []string{k.initialize[0], k.serve[0]} {
 		if _, err := exec.LookPath(program); err != nil {

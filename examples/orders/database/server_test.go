@@ -23,9 +23,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// The goal: a program that is missing is named, with what to install; one that does not work is an error that shows what it said. Both leave nothing.
+// The goal: a program that is missing is named, with what to install; one that does not work is an
+// error that shows what it said. Both leave nothing.
 func TestAStartThatFailsSaysWhy(t *testing.T) {
-	temp, err := os.MkdirTemp("", "orders-test-") //nolint:usetesting // nobody can get into t.TempDir
+	temp, err := os.MkdirTemp("",
+		"orders-test-") //nolint:usetesting // nobody can get into t.TempDir
 	require.NoError(t, err)
 	defer os.Remove(temp)
 	require.NoError(t, os.Chmod(temp, 0o755))
@@ -39,7 +41,10 @@ func TestAStartThatFailsSaysWhy(t *testing.T) {
 	require.ErrorIs(t, err, ErrMissing)
 	require.ErrorContains(t, err, "no-such-program is missing: apt-get install")
 
-	broken := Kind{Name: "broken", driver: "pgx", source: "host=%s", stop: os.Interrupt, initialize: []string{"true"}, serve: []string{"sh", "-c", "echo out of order"}}
+	broken := Kind{
+		Name: "broken", driver: "pgx", source: "host=%s", stop: os.Interrupt,
+		initialize: []string{"true"}, serve: []string{"sh", "-c", "echo out of order"},
+	}
 	_, err = broken.Start()
 	require.ErrorContains(t, err, "broken: it ended before it was ready: out of order")
 

@@ -12,7 +12,8 @@ import (
 	"github.com/lockpipe/lockpipe/examples/orders"
 )
 
-// load is what is done to a shop: some callers order the hot product 0 and what goes with it, and some order others, each one order after the other.
+// load is what is done to a shop: some callers order the hot product 0 and what goes with it, and
+// some order others, each one order after the other.
 type load struct {
 	hot, cold int  // callers
 	products  int  // in the shop
@@ -45,7 +46,8 @@ func (l load) run(ctx context.Context, shop orders.Shop, db *sql.DB) measured {
 			for ctx.Err() == nil && time.Now().Before(until) {
 				begun := time.Now()
 				err := shop.Place(ctx, orders.NewOrder(int(id.Add(1)), l.pick(hot)...))
-				m.note(hot, err, time.Since(begun), time.Now().After(from) && time.Now().Before(until))
+				m.note(hot, err, time.Since(begun), time.Now().After(from) &&
+					time.Now().Before(until))
 			}
 		})
 	}
@@ -70,7 +72,8 @@ func (l load) run(ctx context.Context, shop orders.Shop, db *sql.DB) measured {
 	return sum
 }
 
-// pick returns the products of one order: a bundle that is the same each time, or any of the others.
+// pick returns the products of one order: a bundle that is the same each time, or any of the
+// others.
 func (l load) pick(hot bool) []int {
 	var products []int
 	if hot {

@@ -1,4 +1,5 @@
-// Command compare places orders in three ways, with row locks and with locks outside of the database, and prints how that went.
+// Command compare places orders in three ways, with row locks and with locks outside of the
+// database, and prints how that went.
 package main
 
 import (
@@ -28,17 +29,20 @@ func main() {
 	var l load
 	names := flag.String("db", "postgres,mariadb", "the databases to start")
 	pool := flag.Int("pool", 32, "connections to the database")
-	pay := flag.Duration("pay", 5*time.Millisecond, "how long the payment takes, outside of the database")
+	pay := flag.Duration("pay", 5*time.Millisecond, "how long the payment takes, outside of the "+
+		"database")
 	flag.IntVar(&l.hot, "hot", 128, "callers who order the hot product")
 	flag.IntVar(&l.cold, "cold", 128, "callers who order others")
 	flag.IntVar(&l.products, "products", 10_000, "products in the shop")
 	flag.IntVar(&l.items, "items", 3, "products of an order")
-	flag.BoolVar(&l.mixed, "mixed", false, "who orders the hot product orders something else with it each time, and not a bundle")
+	flag.BoolVar(&l.mixed, "mixed", false, "who orders the hot product orders something else "+
+		"with it each time, and not a bundle")
 	flag.DurationVar(&l.duration, "d", 8*time.Second, "how long each way is measured")
 	flag.Parse()
 	l.warmup = time.Second
 	if l.items < 1 || l.products <= 2*l.items || l.hot+l.cold < 1 || *pool < 1 {
-		fmt.Fprintln(os.Stderr, "compare: it needs a caller, a connection, an item, and more products than two orders have")
+		fmt.Fprintln(os.Stderr, "compare: it needs a caller, a connection, an item, and more "+
+			"products than two orders have")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -56,10 +60,14 @@ func compare(ctx context.Context, names []string, pool int, pay time.Duration, l
 		return err
 	}
 	defer nodes.Close() //nolint:errcheck // what was measured is printed
-	fmt.Printf("%d masters (%s); %d callers on the hot product, %d on others of %d; %d products an order; %d connections; a payment of %v\n",
+	fmt.Printf("%d masters (%s); %d callers on the hot product, %d on others of %d; %d products "+
+		"an order; %d connections; a payment of %v\n",
 		masters, nodes.Backend(), l.hot, l.cold, l.products, l.items, pool, pay)
 	for _, name := range names {
-		kind, known := map[string]*database.Kind{"postgres": database.Postgres, "mariadb": database.MariaDB}[name]
+		kind, known := map[string]*database.Kind{
+			"postgres": database.Postgres,
+			"mariadb":  database.MariaDB,
+		}[name]
 		if !known {
 			return fmt.Errorf("-db %s: want postgres, mariadb or both", name)
 		}
@@ -76,7 +84,9 @@ func compare(ctx context.Context, names []string, pool int, pay time.Duration, l
 }
 
 // on compares the ways on one database.
-func on(ctx context.Context, kind *database.Kind, nodes *lockpipetest.Nodes, pool int, pay time.Duration, l load) error {
+func on(ctx context.Context, kind *database.Kind, nodes *lockpipetest.Nodes, pool int,
+	pay time.Duration, l load,
+) error {
 	server, err := kind.Start()
 	if err != nil {
 		return err
@@ -84,7 +94,10 @@ func on(ctx context.Context, kind *database.Kind, nodes *lockpipetest.Nodes, poo
 	defer server.Close() //nolint:errcheck // as above
 	server.DB.SetMaxOpenConns(pool)
 	server.DB.SetMaxIdleConns(pool)
-	locks, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs(), Logger: slog.New(slog.DiscardHandler)})
+	locks, err := lockpipe.New(lockpipe.Config{
+		Nodes:  nodes.URLs(),
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return err
 	}

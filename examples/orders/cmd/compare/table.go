@@ -19,10 +19,13 @@ type table []row
 func (t table) print(database string, d time.Duration) {
 	fmt.Println()
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 1, ' ', tabwriter.AlignRight|tabwriter.Debug)
-	fmt.Fprintln(w, database+"\thot orders/s\tp50\tp99\tcold orders/s\tp50\tp99\tconnections p50\tmost\tfailed\tstock\t")
+	fmt.Fprintln(w, database+"\thot orders/s\tp50\tp99\tcold orders/s\tp50\tp99\tconnections "+
+		"p50\tmost\tfailed\tstock\t")
 	for _, r := range t {
-		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%.0f\t%s\t%s\t%d\t%d\t%d\texact\t\n", r.name, rate(r.hot, d), ms(at(r.hot, 50)), ms(at(r.hot, 99)),
-			rate(r.cold, d), ms(at(r.cold, 50)), ms(at(r.cold, 99)), at(r.inUse, 50), at(r.inUse, 100), r.failed)
+		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%.0f\t%s\t%s\t%d\t%d\t%d\texact\t\n", r.name,
+			rate(r.hot, d), ms(at(r.hot, 50)), ms(at(r.hot, 99)),
+			rate(r.cold, d), ms(at(r.cold, 50)), ms(at(r.cold, 99)), at(r.inUse, 50),
+			at(r.inUse, 100), r.failed)
 	}
 	_ = w.Flush() // as for every other line
 	base := t[0]
@@ -30,8 +33,10 @@ func (t table) print(database string, d time.Duration) {
 		if len(base.hot) == 0 || len(base.cold) == 0 {
 			break
 		}
-		fmt.Printf("%s: hot %.2f and cold %.0f times as many as with %s, cold p99 %.3f of it\n", r.name, rate(r.hot, d)/rate(base.hot, d),
-			rate(r.cold, d)/rate(base.cold, d), base.name, float64(at(r.cold, 99))/float64(at(base.cold, 99)))
+		fmt.Printf("%s: hot %.2f and cold %.0f times as many as with %s, cold p99 %.3f of it\n",
+			r.name, rate(r.hot, d)/rate(base.hot, d),
+			rate(r.cold, d)/rate(base.cold, d), base.name,
+			float64(at(r.cold, 99))/float64(at(base.cold, 99)))
 	}
 	for _, r := range t {
 		if r.err != nil {

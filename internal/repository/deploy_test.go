@@ -1,8 +1,9 @@
-package lockpipe_test
+package repository
 
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,14 +11,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
 
 var metricName = regexp.MustCompile(`\blockpipe_[a-z_]+\b`)
 
-// mentioned are the metrics that a file speaks of, a histogram's samples by the name of the histogram.
+// mentioned are the metrics that a file speaks of, a histogram's samples by the name of the
+// histogram.
 func mentioned(t *testing.T, file string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -41,26 +44,40 @@ func family(sample string) string {
 	return sample
 }
 
-// The goal: the dashboard, the alerts and the documentation speak of metrics that there are, and the dashboard and the documentation of all.
-func TestWhatIsDeployedKnowsTheMetrics(t *testing.T) {
-	c := connected(t, newClient(t, lockpipetest.StartT(t, 3)))
-	told := make(map[string]bool)
-	for sample := range scrape(t, c) {
-		told[family(sample)] = true
+// The goal: the dashboard, the alerts and the documentation speak of metrics that there are, and
+// the dashboard and the documentation of all.
+func TestDeploy_KnowsTheMetrics(t *testing.T) {
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes:  []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close(t.Context())) }()
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(client))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	reported := make(map[string]bool)
+	for _, f := range families {
+		reported[f.GetName()] = true
 	}
-	for file, all := range map[string]bool{"deploy/alerts.yml": false, "deploy/grafana/dashboards/lockpipe.json": true, "docs/operations.md": true} {
+	for file, all := range map[string]bool{
+		"deploy/alerts.yml":                       false,
+		"deploy/grafana/dashboards/lockpipe.json": true, "docs/operations.md": true,
+	} {
 		names := mentioned(t, file)
 		for name := range names {
-			require.Contains(t, told, name, "%s: there is no such metric", file)
+			require.Contains(t, reported, name, "%s: there is no such metric", file)
 		}
-		for name := range told {
+		for name := range reported {
 			require.True(t, names[name] || !all, "%s: %s is missing", file, name)
 		}
 	}
 }
 
-// The goal: each alert says when it fires, how much it matters and what it is about, and the documentation says what to do.
-func TestAlertsAreWhole(t *testing.T) {
+// The goal: each alert says when it fires, how much it matters and what it is about, and the
+// documentation says what to do.
+func TestDeploy_AlertsAreWhole(t *testing.T) {
 	text, err := os.ReadFile("deploy/alerts.yml")
 	require.NoError(t, err)
 	var file struct {
@@ -84,12 +101,15 @@ func TestAlertsAreWhole(t *testing.T) {
 }
 
 // The goal: Prometheus takes the rules, and they fire when they should. It needs promtool.
-func TestAlertsFire(t *testing.T) {
+func TestDeploy_AlertsFire(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed: whether Prometheus takes the alert rules was not tested")
 	}
-	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml"}, {"check", "config", "prometheus.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {
+		"test", "rules",
+		"alerts_test.yml",
+	}, {"check", "config", "prometheus.yml"}} {
 		cmd := exec.Command(promtool, args...)
 		cmd.Dir = "deploy"
 		out, err := cmd.CombinedOutput()
@@ -98,19 +118,26 @@ func TestAlertsFire(t *testing.T) {
 }
 
 // The goal: Prometheus understands what the dashboard asks. It needs promtool.
-func TestTheDashboardsQueriesAreValid(t *testing.T) {
+func TestDeploy_TheDashboardsQueriesAreValid(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("promtool is not installed: whether Prometheus understands the dashboard was not tested")
+		t.Skip("promtool is not installed: whether Prometheus understands the dashboard was not " +
+			"tested")
 	}
 	var rules []map[string]string
 	for _, p := range dashboard(t).Panels {
 		for _, q := range p.Targets {
 			expr := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*").Replace(q.Expr)
-			rules = append(rules, map[string]string{"record": fmt.Sprint("panel:", len(rules)), "expr": expr})
+			rules = append(rules, map[string]string{
+				"record": fmt.Sprint("panel:", len(rules)),
+				"expr":   expr,
+			})
 		}
 	}
-	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
+	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{
+		"name":  "dashboard",
+		"rules": rules,
+	}}})
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "rules.yml") // JSON is YAML
 	require.NoError(t, os.WriteFile(file, text, 0o600))
@@ -118,8 +145,9 @@ func TestTheDashboardsQueriesAreValid(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 }
 
-// The goal: Grafana can show the dashboard: it is valid JSON, each panel asks something, and no two overlap.
-func TestTheDashboardIsWhole(t *testing.T) {
+// The goal: Grafana can show the dashboard: it is valid JSON, each panel asks something, and no two
+// overlap.
+func TestDeploy_TheDashboardIsWhole(t *testing.T) {
 	taken, ids := make(map[[2]int]string), make(map[int]bool)
 	for _, p := range dashboard(t).Panels {
 		require.False(t, ids[p.ID], "%s: its number is another's", p.Title)

@@ -1,4 +1,4 @@
-package lockpipe_test
+package repository
 
 import (
 	"errors"
@@ -18,19 +18,22 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the documentation shows is compiled, so that it can't stay behind the API. A block of Go that begins with "package" is a whole file, and
-// anything that is wrong with it is an error. Any other block is a fragment: statements of a function that has ctx and client and returns an
-// error, or declarations. Names that a fragment does not declare stand for the reader's own.
+// What the documentation shows is compiled, so that it can't stay behind the API. A block of Go
+// that begins with "package" is a whole file, and anything that is wrong with it is an error. Any
+// other block is a fragment: statements of a function that has ctx and client and returns an error,
+// or declarations. Names that a fragment does not declare stand for the reader's own.
 
 // shown are the packages that documents use: a fragment has them without an import.
 var shown = []string{
-	"context", "crypto/tls", "crypto/x509", "database/sql", "errors", "fmt", "log", "log/slog", "net/http", "os", "os/signal", "testing", "time",
-	"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/client_golang/prometheus/promhttp", "go.uber.org/goleak",
+	"context", "crypto/tls", "crypto/x509", "database/sql", "errors", "fmt", "log", "log/slog",
+	"net/http", "os", "os/signal", "testing", "time",
+	"github.com/prometheus/client_golang/prometheus",
+	"github.com/prometheus/client_golang/prometheus/promhttp", "go.uber.org/goleak",
 	modulePath, modulePath + "/fence", modulePath + "/lockpipetest",
 }
 
 // The goal: every block of Go in docs/, README.md and CONTRIBUTING.md compiles.
-func TestWhatTheDocumentsShowCompiles(t *testing.T) {
+func TestDocs_WhatTheyShowCompiles(t *testing.T) {
 	files := []string{"README.md", "CONTRIBUTING.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
 		more, err := filepath.Glob(pattern)
@@ -40,7 +43,11 @@ func TestWhatTheDocumentsShowCompiles(t *testing.T) {
 	}
 	exports := compiled(t, shown...)
 	fset := token.NewFileSet()
-	imports := importer.ForCompiler(fset, "gc", func(importPath string) (io.ReadCloser, error) { return os.Open(exports[importPath]) })
+	imports := importer.ForCompiler(fset, "gc", func(importPath string) (io.ReadCloser,
+		error,
+	) {
+		return os.Open(exports[importPath])
+	})
 	whole := 0
 	for _, file := range files {
 		for _, b := range goBlocks(t, file) {
@@ -69,7 +76,10 @@ func goBlocks(t *testing.T, file string) (blocks []goBlock) {
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	for _, at := range goFence.FindAllSubmatchIndex(text, -1) {
-		blocks = append(blocks, goBlock{file, 1 + strings.Count(string(text[:at[2]]), "\n"), string(text[at[2]:at[3]])})
+		blocks = append(blocks, goBlock{
+			file, 1 + strings.Count(string(text[:at[2]]), "\n"),
+			string(text[at[2]:at[3]]),
+		})
 	}
 	return blocks
 }
@@ -99,15 +109,20 @@ func (b goBlock) parse(fset *token.FileSet) (*ast.File, error) {
 		return parser.ParseFile(fset, b.file, text, parser.SkipObjectResolution)
 	}
 	head := "package fragment\nimport (\n\"" + strings.Join(shown, "\"\n\"") + "\"\n)\n"
-	if f, err := parser.ParseFile(fset, b.file, head+text, parser.SkipObjectResolution); err == nil {
+	if f, err := parser.ParseFile(fset, b.file, head+text,
+		parser.SkipObjectResolution); err == nil {
 		return f, nil
 	}
-	return parser.ParseFile(fset, b.file, head+"func _(ctx context.Context, client *lockpipe.Client) error {\n"+text+"}\n", parser.SkipObjectResolution)
+	return parser.ParseFile(fset, b.file, head+"func _(ctx context.Context, client "+
+		"*lockpipe.Client) error {\n"+text+"}\n", parser.SkipObjectResolution)
 }
 
-// leftOut reports whether an error means no more than that a fragment is one: it uses what it does not declare, or the reverse.
+// leftOut reports whether an error means no more than that a fragment is one: it uses what it does
+// not declare, or the reverse.
 func leftOut(msg string) bool {
 	name, undefined := strings.CutPrefix(msg, "undefined: ")
-	return undefined && !strings.Contains(name, ".") || strings.HasPrefix(msg, "declared and not used: ") || strings.HasSuffix(msg, "imported and not used") ||
+	return undefined && !strings.Contains(name, ".") ||
+		strings.HasPrefix(msg, "declared and not used: ") ||
+		strings.HasSuffix(msg, "imported and not used") ||
 		msg == "missing return"
 }
