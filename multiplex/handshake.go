@@ -23,9 +23,9 @@ type handshake struct {
 	r    *resp.Reader
 }
 
-// handshakeLimits bound one reply in the handshake. INFO has a few kilobytes, CONFIG GET a few items,
-// and SENTINEL MASTER some fifty: a server that sends more fails its node, and costs the process
-// nothing.
+// handshakeLimits bound one reply in the handshake. INFO has a few kilobytes, CONFIG GET a few
+// items, and SENTINEL MASTER some fifty: a server that sends more fails its node, and costs the
+// process nothing.
 var handshakeLimits = resp.Limits{Line: 4 << 10, Bytes: 64 << 10, Items: 128, Depth: 1}
 
 func newHandshake(conn net.Conn) *handshake {
@@ -169,10 +169,13 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none
 		// Behind the marker: what was written for a new one is no fall.
 		questions = append(s.questions(questions, marker), s.readGenerations(generations))
 	} else { // the run_id is of use, if it is shown
-		questions = append(questions, question{[]string{"INFO", "server"}, func(r resp.Value) error {
-			_ = s.server(r)
-			return nil
-		}})
+		questions = append(questions, question{
+			[]string{"INFO", "server"},
+			func(r resp.Value) error {
+				_ = s.server(r)
+				return nil
+			},
+		})
 	}
 	err := h.ask(questions)
 	if s.unfit != nil { // which explains all other errors

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// needed is what docs/production.md gives a user, with keys behind app:. Each entry is taken away
+// needed is what docs/operations.md gives a user, with keys behind app:. Each entry is taken away
 // in TestEachPermissionIsNeeded.
 const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +evalsha +script|load " +
 	"+info +config|get " +
@@ -41,7 +41,10 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	t.Helper()
 	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })
 	var status NodeStatus
-	require.Eventually(t, func() bool { status = m.Nodes()[0]; return status.State != NodeConnecting }, patient, time.Millisecond)
+	require.Eventually(t, func() bool {
+		status = m.Nodes()[0]
+		return status.State != NodeConnecting
+	}, patient, time.Millisecond)
 	if status.State != NodeUp {
 		return []string{status.Err.Error()}
 	}
@@ -195,7 +198,7 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 
 // The goal: the documentation gives the user just that.
 func TestThePermissionsAreDocumented(t *testing.T) {
-	manual, err := os.ReadFile("../docs/production.md")
+	manual, err := os.ReadFile("../docs/operations.md")
 	require.NoError(t, err)
 	require.Contains(t, string(manual), "\nACL SETUSER lockpipe reset on >PASSWORD "+needed+"\n")
 }

@@ -248,7 +248,8 @@ func settles(p []byte) bool {
 		if err != nil {
 			return false
 		}
-		if len(w) == 9 && w[1] == script.Admit.SHA && w[7] == "" && !strings.Contains(w[3], noneKey) {
+		if len(w) == 9 && w[1] == script.Admit.SHA && w[7] == "" &&
+			!strings.Contains(w[3], noneKey) {
 			return true
 		}
 	}

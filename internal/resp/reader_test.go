@@ -60,11 +60,13 @@ func TestReader_RefusesBytesThatAreNoReply(t *testing.T) {
 func TestReader_RefusesRepliesBeyondItsLimits(t *testing.T) {
 	x := strings.Repeat
 	for within, beyond := range map[string]string{
-		"+" + x("x", 4<<10-3) + "\r\n":                 "+" + x("x", 4<<10) + "\r\n",
-		"$65536\r\n" + x("x", 65536) + "\r\n":          "$65537\r\n" + x("x", 65537) + "\r\n",
-		"*1\r\n$65536\r\n" + x("x", 65536) + "\r\n":    "*2\r\n$65536\r\n" + x("x", 65536) + "\r\n:1\r\n",
-		"*128\r\n" + x(":1\r\n", 128):                  "*129\r\n" + x(":1\r\n", 129),
-		"*2\r\n*126\r\n" + x(":1\r\n", 126) + ":1\r\n": "*2\r\n*127\r\n" + x(":1\r\n", 127) + ":1\r\n",
+		"+" + x("x", 4<<10-3) + "\r\n":        "+" + x("x", 4<<10) + "\r\n",
+		"$65536\r\n" + x("x", 65536) + "\r\n": "$65537\r\n" + x("x", 65537) + "\r\n",
+		"*1\r\n$65536\r\n" + x("x", 65536) + "\r\n": "*2\r\n$65536\r\n" + x("x", 65536) +
+			"\r\n:1\r\n",
+		"*128\r\n" + x(":1\r\n", 128): "*129\r\n" + x(":1\r\n", 129),
+		"*2\r\n*126\r\n" + x(":1\r\n", 126) + ":1\r\n": "*2\r\n*127\r\n" + x(":1\r\n", 127) +
+			":1\r\n",
 		"*1\r\n*0\r\n": "*1\r\n*1\r\n*0\r\n",
 	} {
 		_, err := read(within)

@@ -35,7 +35,7 @@ type replyChecker struct {
 	frames               [maxNested]frame
 
 	readingName bool   // the unfinished value is the name of a push
-	name        []byte // what came of that name, at most one byte more than the longest that matters
+	name        []byte // what came of that name, up to one byte more than matters
 }
 
 // state is what the next byte belongs to.
