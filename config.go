@@ -43,7 +43,7 @@ const (
 type Config struct {
 	// Nodes has one URL for each independent master, in an odd number such as 3 or 5:
 	// redis://user:pass@host:6379/0, rediss:// for TLS, unix:///path, or host:port. At most 64.
-	// docs/production.md lists what else a URL may have.
+	// docs/operations.md lists what else a URL may have.
 	//
 	// For a master that Sentinel watches, give the addresses of its sentinels and its name:
 	//

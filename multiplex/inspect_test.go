@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -178,7 +179,7 @@ func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
 	require.Same(t, line, m.nodes[0].line.Load())
 	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
 	ours := []string{"ping", "config|resetstat"}
-	for name := range fields(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
+	for name := range resp.ParseInfo(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
 		command, is := strings.CutPrefix(name, "cmdstat_")
 		if is && !slices.Contains(ours, command) {
 			require.Contains(t, harmless, command)

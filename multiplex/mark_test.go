@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -22,22 +23,18 @@ func marking(t *testing.T, before memory, set string,
 	defer func() { _ = client.Close() }()
 	go func() {
 		defer func() { _ = server.Close() }()
-		r := newReplyReader(server)
-		command, err := readReply(r)
+		r := resptest.NewReader(server)
+		words, err := resptest.ReadCommand(r)
 		if err != nil {
 			return
 		}
-		_, _ = readReply(r) // GET
-		_, _ = readReply(r) // PTTL
+		_, _ = r.Read() // GET
+		_, _ = r.Read() // PTTL
 		time.Sleep(time.Second)
-		words := make([]string, len(command.items))
-		for i := range words {
-			words[i] = command.items[i].text
-		}
 		text := found(words)
 		got := "$-1\r\n"
 		if text != "" {
-			got = string(appendCommand(nil, []string{text})[len("*1\r\n"):])
+			got = resptest.Bulk(text)
 		}
 		_, _ = server.Write([]byte(set + "\r\n" + got + ":660000\r\n"))
 	}()

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 )
@@ -24,9 +25,9 @@ const nativeReleases = plainAcquires
 // which is not there. Whatever else it answers, the script will do. Where it has both, the shorter
 // one counts.
 func (s *sight) deletions(none string) []question {
-	does := func(d deletion) func(reply) error {
-		return func(r reply) error {
-			if r.kind == ':' && r.text == "0" {
+	does := func(d deletion) func(resp.Value) error {
+		return func(r resp.Value) error {
+			if r.Kind == ':' && r.Text == "0" {
 				s.deletion = d
 			}
 			return nil
