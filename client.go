@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/latency"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
@@ -105,6 +106,52 @@ func (c *Client) endCall() {
 		c.drainOnce.Do(func() { close(c.drained) })
 	}
 }
+
+// Nodes returns what is known of each node now, in the order of Config.Nodes. It asks none of them,
+// and does not block.
+func (c *Client) Nodes() []NodeStatus { return c.mux.Nodes() }
+
+// NodeStatus is what is known of one node.
+type NodeStatus = multiplex.NodeStatus
+
+// NodeStats are counts about one node, for NodeStatus: trips, how long they took, failures by their
+// reason, connections.
+type NodeStats = multiplex.NodeStats
+
+// NodeFailures are numbers of operations for which a node has not voted, by the reason.
+type NodeFailures = multiplex.NodeFailures
+
+// NodeState is whether a node can vote.
+type NodeState = multiplex.NodeState
+
+// The states of a node. NodeConnecting: a connection is being made, and attempts wait for it, each
+// within its limit. NodeUp: it votes. NodeQuarantined: it answers, but may have forgotten locks,
+// and does not vote before NodeStatus.Until at the latest. NodeDown: the last try to connect
+// failed, and further ones go on; attempts do not wait for it. NodeFailing: connected, but the node
+// answers acquires with errors, such as OOM; they are still sent to it.
+const (
+	NodeConnecting  = multiplex.NodeConnecting
+	NodeUp          = multiplex.NodeUp
+	NodeQuarantined = multiplex.NodeQuarantined
+	NodeDown        = multiplex.NodeDown
+	NodeFailing     = multiplex.NodeFailing
+)
+
+// LatencyHistogram counts how long things took, in classes: NodeStats.Latency.
+type LatencyHistogram = latency.Counts
+
+// GuardMode is what the restart guard does: see Config.RestartGuard.
+type GuardMode = multiplex.GuardMode
+
+// The modes of the restart guard. GuardAuto: a node votes when a key on it, the marker, shows that
+// it has forgotten nothing, or when MaxTTL has passed; masters that are all there and all without a
+// marker are used for the first time, and vote at once. GuardStrict: these too wait for MaxTTL, and
+// a server that does not tell its run_id is down. GuardOff: every server votes at once.
+const (
+	GuardAuto   = multiplex.GuardAuto
+	GuardStrict = multiplex.GuardStrict
+	GuardOff    = multiplex.GuardOff
+)
 
 // Close begins no more calls, releases everything that is held, and closes the connections. Leases
 // end with ErrClosed, and waiting calls fail with it. OnLost may still be called for leases that

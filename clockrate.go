@@ -6,23 +6,23 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// maxDrift is the part of a TTL by which a lease is shorter on our clock, because clocks run at
+// maxDrift is the part of a TTL that a lease is shorter on our clock, for clocks that run at
 // different rates.
 const maxDrift = 0.01
 
-// judgeClock checks the rate of a server's clock. How far it is from ours does not matter, because
-// only durations are sent.
+// judgeClock is about the rate of a server's clock. How far it is from ours does not matter:
+// nothing but durations is sent.
 func (f *findings) judgeClock(samples []multiplex.Sample) {
 	drift, uncertain, ok := clockDrift(samples)
 	switch {
 	case !ok:
 	case drift-uncertain > maxDrift:
 		f.add(SeverityError, "its clock ran %.1f %% too fast against ours (give or take %.1f "+
-			"%%), or was set: keys may expire before their leases end; fix its clock",
+			"%%), or was set: keys may expire before their leases end; mend its clock",
 			drift*percent, uncertain*percent)
 	case -drift-uncertain > maxDrift:
 		f.add(SeverityError, "its clock ran %.1f %% too slow against ours (give or take %.1f "+
-			"%%), or was set, or ours is too fast: fix the clocks",
+			"%%), or was set, or ours is too fast: mend the clocks",
 			-drift*percent, uncertain*percent)
 	case uncertain > maxDrift:
 		f.add(SeverityInfo, "the rate of its clock could not be checked: its answers took too "+
@@ -30,10 +30,10 @@ func (f *findings) judgeClock(samples []multiplex.Sample) {
 	}
 }
 
-// clockDrift returns by which part the server's clock ran faster than ours from the first samples
-// to the last, and how far that may be wrong. The server answers at some moment of the round trip,
-// so each end may be wrong by half a round trip. It uses the quickest answer of the first third,
-// and the quickest of the last.
+// clockDrift is by which part the server's clock ran faster than ours from the first samples to the
+// last, and how far that may be wrong. An answer was made at some moment of its round trip, so each
+// end may be wrong by half of one. Of the first third and of the last the quickest answers are
+// taken.
 func clockDrift(samples []multiplex.Sample) (drift, uncertain float64, ok bool) {
 	n := len(samples)
 	if n < 2 {
@@ -49,12 +49,12 @@ func clockDrift(samples []multiplex.Sample) (drift, uncertain float64, ok bool) 
 	if ours <= 0 {
 		return 0, 0, false
 	}
-	// A server reports its time in microseconds.
+	// In which a server tells its time.
 	inexact := (first.RoundTrip()+last.RoundTrip())/2 + time.Microsecond
 	return float64(theirs)/float64(ours) - 1, float64(inexact) / float64(ours), true
 }
 
-// quickest returns the sample with the shortest round trip.
+// quickest is the sample with the shortest round trip.
 func quickest(samples []multiplex.Sample) multiplex.Sample {
 	best := samples[0]
 	for _, s := range samples[1:] {
