@@ -31,9 +31,9 @@ func (c *Client) Collect(to chan<- prometheus.Metric) {
 	w.Put(metrics.Handovers, float64(stats.Handovers))
 	w.Put(metrics.CallbackPanics, float64(stats.CallbackPanics))
 	w.Put(metrics.DroppedCallbacks, float64(stats.DroppedCallbacks))
-	w.Put(metrics.CallsPending, float64(c.calls.Load()&^closedBit))
-	w.Put(metrics.Waiters, float64(c.rooms.Waiting()))
-	w.Put(metrics.AsyncPending, float64(c.asyncs.unfinished.Load()))
+	w.Put(metrics.CallsPending, float64(c.calls.Load()&^closingBit))
+	w.Put(metrics.Waiters, float64(c.queue.Waiting()))
+	w.Put(metrics.AsyncPending, float64(c.asyncs.outstanding.Load()))
 	w.Put(metrics.SpareNodes, float64(c.mux.Spare()))
 	nodes := c.Nodes()
 	for i := range nodes {

@@ -29,7 +29,7 @@ func TestErrors_HaveThePrefixOnce(t *testing.T) {
 		"invalid":    {invalid("node %w", io.EOF), []error{ErrInvalid, io.EOF}},
 		"ctx":        {errorf("%w", context.Canceled), []error{context.Canceled}},
 		"waited": {
-			waited(time.Now(), []string{"k"}, errorf("%w: %w", ErrClosed, held)),
+			wrapWaited(time.Now(), []string{"k"}, errorf("%w: %w", ErrClosed, held)),
 			[]error{ErrClosed, ErrHeld},
 		},
 		"closed":    {closeError([]error{held, full}, 3, nil), []error{ErrHeld, ErrNoQuorum}},
@@ -109,7 +109,7 @@ func TestErrors_OfAttemptsArePublic(t *testing.T) {
 		held.Ended, none.Ended = ended, ended
 		for name, wrap := range map[string]func(error) error{
 			"bare":   func(err error) error { return err },
-			"waited": func(err error) error { return waited(time.Now(), []string{"k"}, err) },
+			"waited": func(err error) error { return wrapWaited(time.Now(), []string{"k"}, err) },
 			"closed": func(err error) error { return closeError([]error{err, err}, 2, nil) },
 			"joined": func(err error) error { return errors.Join(io.ErrUnexpectedEOF, err) },
 		} {

@@ -20,7 +20,7 @@ func (m *callMetrics) failed(k metrics.Call, err error, calls int) {
 }
 
 // granted counts an attempt and its call that got a lease, which began at that time.
-func (m *callMetrics) granted(o *call, began, sent time.Time) {
+func (m *callMetrics) granted(o *callOptions, began, sent time.Time) {
 	if o.start.IsZero() { // the call is the attempt
 		m.counters.CallGranted(o.kind, began.Sub(sent))
 		return
@@ -30,7 +30,7 @@ func (m *callMetrics) granted(o *call, began, sent time.Time) {
 }
 
 // grant counts a call that got a lease, which began at that time.
-func (m *callMetrics) grant(o *call, began time.Time) {
+func (m *callMetrics) grant(o *callOptions, began time.Time) {
 	m.counters.CallGranted(o.kind, began.Sub(o.start))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/histogram"
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // NodeStats are counts about one node since New.
@@ -76,7 +77,7 @@ func (m *meters) count(answers []answer) {
 
 // failure is why an operation that a flush took has no vote.
 func (r *answer) failure() failure {
-	var bad protocolError
+	var bad resp.ProtocolError
 	switch {
 	case r.err == errQueuedTooLong:
 		return failedQueuedTooLong

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 )
@@ -45,10 +46,7 @@ func failed(r rueidis.RedisResult) answer {
 }
 
 // errNoReplyToSet is the error of a reply that is neither of the two that SET NX has.
-var errNoReplyToSet = protocolError{errors.New("SET replied with neither OK nor null")}
-
-// protocolError is a reply that no Redis server gives to what it was asked.
-type protocolError struct{ error }
+const errNoReplyToSet = resp.ProtocolError("SET replied with neither OK nor null")
 
 // read takes the reply to one part. null is a reply without a value.
 func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*Attempt,
@@ -62,12 +60,12 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 		}
 		return
 	}
-	if p.script == script.Raise {
+	if p.script == script.RaiseFence {
 		return
 	}
 	refusals, err := f.decode(p, m)
 	if err != nil {
-		p.spread(answer{replied: true, err: protocolError{err}}, attempts, answers)
+		p.spread(answer{replied: true, err: resp.ProtocolError(err.Error())}, attempts, answers)
 		return
 	}
 	for _, r := range refusals {
@@ -75,13 +73,13 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 		// Of a set that fits into one call nothing was taken; of a larger one other parts may have
 		// been.
 		nothing := p.script != script.Extend && !attempts[place].split()
-		if r.Seen > 0 {
-			answers[place].stale(r.Seen, nothing)
+		if r.HighestFence > 0 {
+			answers[place].stale(r.HighestFence, nothing)
 			continue
 		}
 		key := int32(-1)
 		if r.Key != script.Refilled {
-			key = int32(p.call.From[r.Set] + r.Key)
+			key = int32(p.call.Offset[r.Set] + r.Key)
 		}
 		answers[place] = answer{
 			vote: refused, nothing: nothing, replied: true,
@@ -121,7 +119,7 @@ func (f *flight) decode(p *part, m *rueidis.RedisMessage) ([]script.Refusal, err
 // raising companions is no vote: the extension behind tells. But where the connection broke first,
 // that may have been granted already, because only its script was loaded, and must not count.
 func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
-	if p.script == script.Raise && !r.broken {
+	if p.script == script.RaiseFence && !r.broken {
 		return
 	}
 	owners := p.call.Owners

@@ -21,7 +21,7 @@ const (
 var allowedImports = map[string][]string{
 	"cmd/loadgen": {"bench", "bench/page"},
 	"bench/page":  {"bench"},
-	"bench":       {".", "lockpipetest", "fence"},
+	"bench":       {".", "lockpipetest", "fence", "internal/resp"},
 	".": {
 		"multiplex", "lease", "waitroom", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/metrics",
@@ -33,14 +33,15 @@ var allowedImports = map[string][]string{
 	"lease":        {},
 	"script":       {},
 	"waitroom":     {},
-	"lockpipetest": {},
+	"lockpipetest": {"internal/resp"},
 
-	"internal/callbacks":  {},
-	"internal/fenceclock": {},
-	"internal/histogram":  {},
-	"internal/metrics":    {"internal/histogram"},
-	"internal/preflight":  {"multiplex"},
-	"internal/resp":       {},
+	"internal/callbacks":     {},
+	"internal/fenceclock":    {},
+	"internal/histogram":     {},
+	"internal/metrics":       {"internal/histogram"},
+	"internal/preflight":     {"multiplex"},
+	"internal/resp":          {},
+	"internal/resp/resptest": {"internal/resp"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
