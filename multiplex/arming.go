@@ -43,9 +43,9 @@ func (n *node) flushArms(arms []*arm, answers []remains) {
 	if n.await() != nil {
 		return
 	}
-	sent := n.leaves(len(arms))
+	sent := n.metrics.leaves(len(arms))
 	n.look(arms, answers)
-	n.trips.Observe(time.Since(sent))
+	n.metrics.trips.Observe(time.Since(sent))
 }
 
 // watchExchange is the trip of a node with a rueidis client. The server tells of changes of the
@@ -58,10 +58,10 @@ func (n *node) watchExchange(arms []*arm, answers []remains) {
 		commands = append(commands, n.client.B().ClientCaching().Yes().Build(),
 			n.client.B().Pttl().Key(a.watch.key).Build())
 	}
-	line := n.sending()
+	line := n.active.sending()
 	replies := n.client.DoMulti(context.Background(), commands...)
 	now := time.Now()
-	if !n.counted(line) {
+	if !n.active.counted(line) {
 		return
 	}
 	for i := range arms {
@@ -84,7 +84,7 @@ func (n *node) watchExchange(arms []*arm, answers []remains) {
 // connection is lost. It runs on the goroutine that reads from the node, so nothing in it may wait.
 func (n *node) invalidated(keys []rueidis.RedisMessage) {
 	if keys == nil {
-		if !n.flushed() {
+		if !n.active.flushed() {
 			signal(n.farewell)
 		}
 		n.watches.lost(false)

@@ -257,7 +257,7 @@ func (a *Attempt) silent() nodeSet {
 // timedOut counts the nodes that are not waited for any longer. claim.mu is held.
 func (a *Attempt) timedOut() {
 	for s := a.silent(); s != 0; s &= s - 1 {
-		a.mux.nodes[s.first()].fail(failedTimeout, 1)
+		a.mux.nodes[s.first()].metrics.fail(failedTimeout, 1)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // then the others as long as Acquire does; where nobody waits, a silent judge holds the attempt up.
 // With a judge that is no node's place it is an Acquire.
 func (m *Mux) Contend(c *Claim, ttl time.Duration, judge int) *Attempt {
-	m.attempts.Add(1)
+	m.counts.attempts.Add(1)
 	a := m.newAttempt(c, acquire, ttl, m.patience(c.Len()), ttl/2)
 	if judge >= 0 && judge < len(m.nodes) {
 		a.later = firstNodes(len(m.nodes)) &^ one(judge)

@@ -35,14 +35,14 @@ func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		n := m.nodes[0]
-		n.travelled(3 * time.Millisecond)
+		n.rtt.travelled(3 * time.Millisecond)
 		n.trip = func(_ []*Attempt, answers []answer) {
 			for i := range answers {
 				answers[i] = answer{nothing: true, err: errQueuedTooLong}
 			}
 		}
 		require.Error(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), context.Background()))
-		require.Equal(t, besideFar, n.beside())
+		require.Equal(t, besideFar, n.rtt.beside())
 		n.trip = func(_ []*Attempt, answers []answer) {
 			time.Sleep(50 * time.Microsecond)
 			for i := range answers {
@@ -50,7 +50,7 @@ func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 			}
 		}
 		require.Error(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), context.Background()))
-		require.Equal(t, besideNear, n.beside())
+		require.Equal(t, besideNear, n.rtt.beside())
 	})
 }
 
@@ -72,7 +72,7 @@ func TestHowManyKeysLeaveBesideAFlushToANode(t *testing.T) {
 					answers[i] = answer{vote: granted, replied: true}
 				}
 			}
-			n.travelled(trip)
+			n.rtt.travelled(trip)
 			add := func(keys int) int {
 				c, all := new(Claim), make([]string, keys)
 				for i := range all {
@@ -89,11 +89,11 @@ func TestHowManyKeysLeaveBesideAFlushToANode(t *testing.T) {
 			close(gate)
 			synctest.Wait()
 			// In the bubble the others took no time, as if there had been none.
-			n.travelled(3 * time.Millisecond)
-			require.Equal(t, besideFar, n.beside())
+			n.rtt.travelled(3 * time.Millisecond)
+			require.Equal(t, besideFar, n.rtt.beside())
 			n.become(NodeDown, errBroken)
 			n.become(NodeUp, nil)
-			require.Equal(t, besideNear, n.beside())
+			require.Equal(t, besideNear, n.rtt.beside())
 		})
 	}
 }

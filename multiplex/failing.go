@@ -76,13 +76,13 @@ func (n *node) review(ctx context.Context) (again time.Duration) {
 		if left := failingAfter - time.Duration(n.progress.now()-since); left > 0 && !failing {
 			return left
 		}
-		l := n.sending()
+		l := n.active.sending()
 		if l == nil {
 			return untilProbe()
 		}
 		refusal, answered := n.probe(ctx)
 		switch {
-		case !answered || !n.counted(l):
+		case !answered || !n.active.counted(l):
 			// The connection is about to be lost, or the server is slow.
 			return untilProbe()
 		case refusal == nil:

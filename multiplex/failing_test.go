@@ -230,18 +230,18 @@ func TestADemotionOfAFailingNodeIsNoticed(t *testing.T) {
 func TestNoVoteCountsBehindADemotion(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
 		n := m.nodes[0]
-		l := n.sending()
-		require.True(t, n.counted(l))
+		l := n.active.sending()
+		require.True(t, n.active.counted(l))
 		l.leave([]answer{{replied: true, err: errors.New("OOM no memory")}, {
 			vote:    granted,
 			replied: true,
 		}})
-		require.True(t, n.counted(l))
+		require.True(t, n.active.counted(l))
 		l.leave([]answer{{vote: granted, replied: true}, {
 			replied: true,
 			err:     errors.New("READONLY no"),
 		}})
-		require.False(t, n.counted(l))
+		require.False(t, n.active.counted(l))
 		votes := []answer{{vote: granted, replied: true}}
 		doubt(votes)
 		l.explain(votes)

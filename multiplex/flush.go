@@ -51,17 +51,17 @@ func (n *node) flush(attempts []*Attempt, answers []answer) {
 		n.unsent(err, len(attempts))
 		return
 	}
-	sent := n.leaves(len(attempts))
+	sent := n.metrics.leaves(len(attempts))
 	flight := n.progress.begin()
 	n.trip(attempts, answers)
 	n.progress.end(flight)
 	took := time.Since(sent)
-	n.trips.Observe(took)
+	n.metrics.trips.Observe(took)
 	if slices.ContainsFunc(answers, func(r answer) bool { return r.replied }) {
 		// Else it may not have left.
-		n.travelled(took)
+		n.rtt.travelled(took)
 	}
-	n.count(answers)
+	n.metrics.count(answers)
 	n.heed(attempts, answers)
 }
 
@@ -71,7 +71,7 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 	if f == nil {
 		f = new(flight)
 	}
-	line := n.sending()
+	line := n.active.sending()
 	f.deletion = line.deletes()
 	f.plan(line, attempts, answers)
 	reusable := n.execute(f, attempts, answers)
@@ -82,12 +82,12 @@ func (n *node) exchange(attempts []*Attempt, answers []answer) {
 		f.clear()
 		n.mux.flightPool.Put(f)
 	}
-	if n.counted(line) {
+	if n.active.counted(line) {
 		line.leave(answers)
 	} else {
 		doubt(answers)
 	}
-	cmp.Or(line, n.line.Load()).explain(answers)
+	cmp.Or(line, n.active.line.Load()).explain(answers)
 }
 
 // doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said

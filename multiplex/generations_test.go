@@ -709,7 +709,7 @@ func TestGenerations_RiseOverShortConnections(t *testing.T) {
 	before, _ := s.kept(t)
 	require.Eventually(t, func() bool {
 		connects := m.Nodes()[0].Stats.Connects
-		_ = m.nodes[0].line.Load().Close()
+		_ = m.nodes[0].active.line.Load().Close()
 		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Connects > connects },
 			patient, time.Millisecond)
 		own, _ := s.kept(t)

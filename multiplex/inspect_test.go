@@ -160,7 +160,7 @@ func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
 		c.Dial, c.Guard = o.dial, GuardOff // which sends nothing by itself
 	})
 	up(t, m)
-	line := m.nodes[0].line.Load()
+	line := m.nodes[0].active.line.Load()
 	ask(t, nodes, 0, "CONFIG", "RESETSTAT")
 	var callers sync.WaitGroup
 	for range 5 {
@@ -175,7 +175,7 @@ func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
 	require.EqualValues(t, 2, o.all.Load())
 	require.EqualValues(t, 2, o.most.Load())
 	require.EqualValues(t, 1, o.now.Load(), "it is not closed")
-	require.Same(t, line, m.nodes[0].line.Load())
+	require.Same(t, line, m.nodes[0].active.line.Load())
 	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
 	ours := []string{"ping", "config|resetstat"}
 	for name := range fields(ask(t, nodes, 0, "INFO", "commandstats").(string)) {

@@ -65,7 +65,7 @@ func (n *node) connecting(ctx context.Context) {
 				continue
 			}
 			look = firstLook
-			l := n.line.Load()
+			l := n.active.line.Load()
 			flushed := l.state.Load() == void && l.refusal.Load() == nil
 			if time.Since(up) > steady || flushed {
 				pause = firstPause
@@ -166,7 +166,7 @@ func (n *node) find(ctx context.Context) (context.Context, context.CancelCauseFu
 // before it asks who is the master, so no newer line is dropped for an older answer. If the keeper
 // opens a line to the old master after that, its connect was ended before: see sentinels.hear.
 func (n *node) leaveDeposed() {
-	l := n.line.Load()
+	l := n.active.line.Load()
 	if master := n.sentinels.named(); l != nil && master != "" && l.address != master {
 		l.drop(&switchedError{l.address, master})
 	}
@@ -210,7 +210,7 @@ func (n *node) confirm(ctx context.Context) error {
 	if err := replies[0].NonRedisError(); err != nil {
 		return err
 	}
-	l := n.line.Load()
+	l := n.active.line.Load()
 	if l.runID != "" {
 		n.awaitsFarewell()
 		if text, err := replies[1].ToString(); err != nil || text != l.runID {
@@ -237,7 +237,7 @@ func (n *node) confirm(ctx context.Context) error {
 // distrust notes that the line was dropped, if it was. A server that was a replica may have another
 // one's keys now.
 func (n *node) distrust() {
-	refusal := n.line.Load().refusal.Load()
+	refusal := n.active.line.Load().refusal.Load()
 	if refusal == nil {
 		return
 	}
@@ -253,7 +253,7 @@ func (n *node) fault() error {
 	if err := n.ticket.fault.Load(); err != nil {
 		return *err
 	}
-	if err := n.line.Load().refusal.Load(); err != nil {
+	if err := n.active.line.Load().refusal.Load(); err != nil {
 		return *err
 	}
 	return nil

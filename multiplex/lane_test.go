@@ -309,17 +309,17 @@ func TestPendingReleasesAreBounded(t *testing.T) {
 		c := new(Claim)
 		c.Init("", keys, "t")
 		last = m.newAttempt(c, release, 0, time.Second, time.Second)
-		before := n.dropped
+		before := n.pending.dropped
 		n.keep(last)
-		require.LessOrEqual(t, n.keys, maxPendingReleases)
-		if n.dropped > before {
-			require.LessOrEqual(t, n.keys, maxPendingReleases*3/4,
+		require.LessOrEqual(t, n.pending.keys, maxPendingReleases)
+		if n.pending.dropped > before {
+			require.LessOrEqual(t, n.pending.keys, maxPendingReleases*3/4,
 				"many at once: the rest is copied")
 		}
 	}
-	require.Same(t, last, n.list[len(n.list)-1].attempt)
-	require.Equal(t, uint64(100), n.dropped+uint64(len(n.list)))
-	require.Equal(t, Stats{DroppedReleases: n.dropped, PendingReleases: len(n.list)}, m.Stats())
+	require.Same(t, last, n.pending.list[len(n.pending.list)-1].attempt)
+	require.Equal(t, uint64(100), n.pending.dropped+uint64(len(n.pending.list)))
+	require.Equal(t, Stats{DroppedReleases: n.pending.dropped, PendingReleases: len(n.pending.list)}, m.Stats())
 }
 
 // The goal: a node that may still execute a shorter TTL, from a connection that broke, does not

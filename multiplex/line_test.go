@@ -27,7 +27,7 @@ func guard(t *testing.T, m *Mux, a *actor) {
 	a.play(guarded("one", "one", 100))
 	a.cut()
 	time.Sleep(2 * lastPause)
-	require.Equal(t, "one", m.nodes[0].line.Load().runID)
+	require.Equal(t, "one", m.nodes[0].active.line.Load().runID)
 	up(t, m)
 }
 
@@ -86,7 +86,7 @@ func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
 			a := m.Acquire(claim("k", "t"), time.Minute, 1)
 			synctest.Wait()
 
-			before, introduced := m.nodes[0].line.Load(), false
+			before, introduced := m.nodes[0].active.line.Load(), false
 			actors[0].hear(func(command string) {
 				if introduced = introduced || command == "HELLO"; introduced && command == "GET" {
 					<-look
@@ -95,7 +95,7 @@ func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
 			hold = func() { <-dial }
 			actors[0].cut()
 			time.Sleep(100 * time.Millisecond)
-			require.Same(t, before, m.nodes[0].line.Load())
+			require.Same(t, before, m.nodes[0].active.line.Load())
 			if !late { // it finds the former line, and waits for the new one
 				close(leave)
 				synctest.Wait()
@@ -103,7 +103,7 @@ func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
 			close(dial)
 			synctest.Wait()
 			if late { // it finds the new line, whose marker was not looked at yet
-				require.NotSame(t, before, m.nodes[0].line.Load())
+				require.NotSame(t, before, m.nodes[0].active.line.Load())
 				close(leave)
 				synctest.Wait()
 			}

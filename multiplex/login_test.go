@@ -131,7 +131,7 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 		next <- ""
 		up(t, m)
 		require.EqualValues(t, 2, calls.Load())
-		m.nodes[0].line.Load().void()
+		m.nodes[0].active.line.Load().void()
 		time.Sleep(connectTimeout / 2)
 		require.EqualValues(t, 3, calls.Load())
 		require.LessOrEqual(t, closes(t, m), dialGrace)
@@ -177,7 +177,7 @@ func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
 		require.EqualValues(t, 3, calls.Load())
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 
-		m.nodes[0].line.Load().void()
+		m.nodes[0].active.line.Load().void()
 		time.Sleep(lastPause)
 		require.ErrorContains(t, m.Nodes()[0].Err, "Config.Credentials has not returned, although")
 		next <- ""

@@ -119,11 +119,11 @@ func (r *answer) failure() failure {
 func (n *node) unsent(why error, operations int) {
 	switch {
 	case why == batch.ErrOverloaded:
-		n.fail(failedOverload, operations)
+		n.metrics.fail(failedOverload, operations)
 	case NodeState(n.state.Load()) == NodeQuarantined:
-		n.fail(failedQuarantined, operations)
+		n.metrics.fail(failedQuarantined, operations)
 	default:
-		n.fail(failedDown, operations)
+		n.metrics.fail(failedDown, operations)
 	}
 }
 

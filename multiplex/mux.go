@@ -82,7 +82,7 @@ type Mux struct {
 	stop    context.CancelFunc // ends the keepers
 	keepers sync.WaitGroup
 
-	counts
+	counts      counts
 	inspections inspections
 
 	// Of *waiter; of this Mux, because timers and channels belong to one synctest bubble.
@@ -155,7 +155,7 @@ func (m *Mux) patience(keys int) time.Duration {
 // is the number of keys of all attempts that are started at the same time with it, its own
 // included.
 func (m *Mux) Acquire(c *Claim, ttl time.Duration, together int) *Attempt {
-	m.attempts.Add(1)
+	m.counts.attempts.Add(1)
 	return m.submit(m.newAttempt(c, acquire, ttl, m.patience(together), ttl/2))
 }
 
@@ -183,7 +183,7 @@ func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
 	}
 	late := d.late
 	for i, node := range m.nodes {
-		if node.sending().mayRepeat(d.lateAt) {
+		if node.active.sending().mayRepeat(d.lateAt) {
 			late |= one(i)
 		}
 	}

@@ -91,7 +91,7 @@ type node struct {
 	look    func(arms []*arm, answers []remains) // as trip, for watches
 	watches watches
 
-	current
+	active   current
 	lost     chan struct{} // of capacity 1: the connection was closed
 	kept     chan struct{} // of capacity 1: releases were kept
 	farewell chan struct{} // of capacity 1: rueidis is done with a line
@@ -109,15 +109,15 @@ type node struct {
 
 	state    atomic.Int32 // a NodeState; written under mu
 	progress progress
-	distance
-	meters
+	rtt      distance
+	metrics  meters
 	refusals refusals
 
 	mu      sync.Mutex    // guards all below; a leaf
 	err     error         // why it is down, quarantined or failing, or its connection was lost
 	settled chan struct{} // open while connecting
 	causes  causes
-	pendingReleases
+	pending pendingReleases
 }
 
 func newNode(m *Mux, index int, e endpoint) (*node, error) {
@@ -137,7 +137,7 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.arms = n.newArms()
 	g := &gate{
 		dialer: n.dialer, admission: n.admission,
-		opened: n.line.Store, closed: func() { signal(n.lost) }, changed: n.invalidated,
+		opened: n.active.line.Store, closed: func() { signal(n.lost) }, changed: n.invalidated,
 	}
 	var err error
 	n.client, err = g.client()
@@ -152,7 +152,7 @@ func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
 		Flush:    n.flush,
 		Done:     func(a *Attempt, r answer) { n.mux.answered(a, n.index, r) },
 		Weight:   func(a *Attempt) int { return a.claim.Len() },
-		MaxFlush: maxFlush, Window: window, Beside: n.beside, Limit: maxPending,
+		MaxFlush: maxFlush, Window: window, Beside: n.rtt.beside, Limit: maxPending,
 	})
 }
 
@@ -214,9 +214,9 @@ func (n *node) become(s NodeState, err error) {
 	n.state.Store(int32(s))
 	n.err = err
 	if s == NodeUp && before != NodeFailing {
-		n.forgetDistance()
+		n.rtt.forgetDistance()
 	}
-	n.moved(before, s)
+	n.metrics.moved(before, s)
 	unlogged := n.causes.note(s, err)
 	switch {
 	case s == NodeConnecting:
@@ -255,8 +255,8 @@ func (n *node) status() NodeStatus {
 	defer n.mu.Unlock()
 	s := NodeStatus{
 		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(),
-		PendingReleases: len(n.list), DroppedReleases: n.dropped,
-		Stats: n.stats(),
+		PendingReleases: len(n.pending.list), DroppedReleases: n.pending.dropped,
+		Stats: n.metrics.stats(),
 	}
 	if s.State.mute() || s.State == NodeFailing {
 		s.Err = n.err

@@ -23,15 +23,15 @@ type pendingRelease struct {
 func (n *node) keep(a *Attempt) {
 	until := a.claim.keepUntil(a, n.index, time.Now())
 	n.mu.Lock()
-	n.list = append(n.list, pendingRelease{a, until})
-	n.keys += a.claim.Len()
-	if n.keys > maxPendingReleases {
+	n.pending.list = append(n.pending.list, pendingRelease{a, until})
+	n.pending.keys += a.claim.Len()
+	if n.pending.keys > maxPendingReleases {
 		oldest := 0
-		for ; n.keys > maxPendingReleases*3/4 && oldest < len(n.list)-1; oldest++ {
-			n.keys -= n.list[oldest].attempt.claim.Len()
+		for ; n.pending.keys > maxPendingReleases*3/4 && oldest < len(n.pending.list)-1; oldest++ {
+			n.pending.keys -= n.pending.list[oldest].attempt.claim.Len()
 		}
-		n.dropped += uint64(oldest)
-		n.list = append([]pendingRelease(nil), n.list[oldest:]...)
+		n.pending.dropped += uint64(oldest)
+		n.pending.list = append([]pendingRelease(nil), n.pending.list[oldest:]...)
 	}
 	n.mu.Unlock()
 	signal(n.kept)
@@ -48,18 +48,18 @@ func (n *node) discard() {
 func (n *node) expired(now time.Time) (over []*Attempt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	rest := n.list[:0]
-	for _, k := range n.list {
+	rest := n.pending.list[:0]
+	for _, k := range n.pending.list {
 		if k.until.IsZero() || now.Before(k.until) {
 			rest = append(rest, k)
 		} else {
-			n.keys -= k.attempt.claim.Len()
+			n.pending.keys -= k.attempt.claim.Len()
 			over = append(over, k.attempt)
 		}
 	}
-	n.dropped += uint64(len(over))
-	clear(n.list[len(rest):])
-	n.list = rest
+	n.pending.dropped += uint64(len(over))
+	clear(n.pending.list[len(rest):])
+	n.pending.list = rest
 	return over
 }
 
@@ -67,11 +67,11 @@ func (n *node) expired(now time.Time) (over []*Attempt) {
 func (n *node) takeKept() []*Attempt {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	attempts := make([]*Attempt, len(n.list))
-	for i, k := range n.list {
+	attempts := make([]*Attempt, len(n.pending.list))
+	for i, k := range n.pending.list {
 		attempts[i] = k.attempt
 	}
-	n.list, n.keys = nil, 0
+	n.pending.list, n.pending.keys = nil, 0
 	return attempts
 }
 
@@ -92,7 +92,7 @@ func (n *node) resend() {
 		attempts = attempts[count:]
 		answers := make([]answer, len(some))
 		n.trip(some, answers)
-		n.count(answers)
+		n.metrics.count(answers)
 		for i, a := range some {
 			n.mux.answered(a, n.index, answers[i])
 		}

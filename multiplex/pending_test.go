@@ -29,14 +29,14 @@ func TestOnlyWhatIsKeptTakesRoom(t *testing.T) {
 		n := &node{mux: m, kept: make(chan struct{}, 1)}
 		keptBy(n, 3, time.Second)
 		keptBy(n, 5, time.Minute)
-		require.Equal(t, 8, n.keys)
+		require.Equal(t, 8, n.pending.keys)
 		require.Empty(t, n.expired(time.Now().Add(time.Second-1)))
 		require.Len(t, n.expired(time.Now().Add(time.Second)), 1)
-		require.Equal(t, 5, n.keys)
+		require.Equal(t, 5, n.pending.keys)
 		require.Len(t, n.takeKept(), 1)
-		require.Zero(t, n.keys)
+		require.Zero(t, n.pending.keys)
 		keptBy(n, maxPendingReleases+1, time.Minute)
-		require.Len(t, n.list, 1)
+		require.Len(t, n.pending.list, 1)
 	})
 }
 

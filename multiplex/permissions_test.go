@@ -107,9 +107,9 @@ func unasked(t *testing.T, m *Mux) (all []string) {
 // saysFarewell reports whether a new connection ends the one before on the server.
 func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
 	t.Helper()
-	before := m.nodes[0].line.Load()
+	before := m.nodes[0].active.line.Load()
 	require.NoError(t, before.Close())
-	require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient,
+	require.Eventually(t, func() bool { return m.nodes[0].active.line.Load() != before }, patient,
 		time.Millisecond)
 	up(t, m)
 	stats, err := s.do("INFO", "commandstats")

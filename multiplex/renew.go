@@ -28,7 +28,7 @@ func untilRenewal() time.Duration { return renewEvery/2 + mathrand.N(renewEvery/
 // something, or another client knows of that: then the connection is given up, and votes on it
 // count no longer. After an error the next round tries again; the log says so once.
 func (n *node) renew(ctx context.Context) {
-	l := n.sending()
+	l := n.active.sending()
 	if l == nil || l.runID == "" {
 		return
 	}
@@ -37,7 +37,7 @@ func (n *node) renew(ctx context.Context) {
 	intact, err := n.renewOn(ctx, l)
 	n.admission.renewed = time.Now()
 	switch {
-	case !n.counted(l):
+	case !n.active.counted(l):
 	case err != nil:
 		n.renewalFailed(err)
 	case !intact:

@@ -199,7 +199,7 @@ func settled(t *testing.T, m *Mux) {
 }
 
 func (w *watched) server(m *Mux) string {
-	host, _, _ := net.SplitHostPort(m.nodes[0].line.Load().address)
+	host, _, _ := net.SplitHostPort(m.nodes[0].active.line.Load().address)
 	return host
 }
 
@@ -211,7 +211,7 @@ func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 		settled(t, m)
 		require.Equal(t, "mymaster@s0:26379", m.Nodes()[0].Addr)
 		require.Equal(t, "old", w.server(m))
-		before := m.nodes[0].sending()
+		before := m.nodes[0].active.sending()
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 		time.Sleep(time.Hour)
 		require.EqualValues(t, 1, w.dials["old"].Load())
@@ -224,7 +224,7 @@ func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 		time.Sleep(sentinelEvery)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
-		require.False(t, m.nodes[0].counted(before))
+		require.False(t, m.nodes[0].active.counted(before))
 		require.False(t, before.counts())
 		require.True(t, before.over.Load())
 		require.NoError(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), t.Context()))
@@ -329,7 +329,7 @@ func TestSentinel_AnOldMasterAndANewOneHaveOneVote(t *testing.T) {
 				synctest.Wait()
 				w.promote("new", 0)
 				if late {
-					m.nodes[0].line.Load().drop(&switchedError{"old:6379", "new:6379"})
+					m.nodes[0].active.line.Load().drop(&switchedError{"old:6379", "new:6379"})
 					close(hung)
 				}
 				err := <-got
@@ -361,7 +361,7 @@ func TestSentinel_AnExtensionThatBeganBeforeIsNotSentToTheNewMaster(t *testing.T
 		time.Sleep(m.cfg.MaxTTL + deposedFor + sentinelEvery + lastLook)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
-		require.True(t, m.nodes[0].line.Load().mayRepeat(began))
+		require.True(t, m.nodes[0].active.line.Load().mayRepeat(began))
 	})
 }
 
@@ -433,7 +433,7 @@ func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 		late := start(t, []string{watchedURL}, func(c *Config) { c.Dial = last.dial })
 		settled(t, ahead)
 		settled(t, late)
-		deposed := late.nodes[0].sending()
+		deposed := late.nodes[0].active.sending()
 		first.promote("new", 0, 1, 2)
 		time.Sleep(sentinelsAgree)
 		last.promote("new", 0, 1, 2)

@@ -207,7 +207,7 @@ func TestServers_MoveWhenNamesChange(t *testing.T) {
 	ask(t, nodes, 1, "CLIENT", "KILL", "TYPE", "normal")
 	becomes(t, m, 1, NodeDown, "nowhere")
 	becomes(t, m, 0, NodeUp, "")
-	require.WithinRange(t, m.nodes[0].line.Load().changed, before, time.Now())
+	require.WithinRange(t, m.nodes[0].active.line.Load().changed, before, time.Now())
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()),
 		"servers 1 and 2 are a quorum")
 	to[1].Store(1)
@@ -277,7 +277,7 @@ func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	}
 	m := start(t, urls, func(c *Config) { c.Guard, c.Dial = GuardOff, redirect(nodes, to) })
 	becomes(t, m, 0, NodeUp, "")
-	hung := m.nodes[0].line.Load()
+	hung := m.nodes[0].active.line.Load()
 	require.NoError(t, nodes.Freeze(0))
 	to[1].Store(1)
 	becomes(t, m, 1, NodeUp, "")
@@ -317,7 +317,7 @@ func TestServers_ThatMayStillShortenAreNotTrusted(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		moved := &line{changed: time.Now()} // or restarted
 		moved.state.Store(valid)
-		m.nodes[1].line.Store(moved)
+		m.nodes[1].active.line.Store(moved)
 		ttl := m.Trusted(c, time.Minute)
 		a := m.newAttempt(c, extend, ttl, time.Second, time.Second)
 		c.last = a

@@ -47,7 +47,7 @@ func (n *node) tellApart(ctx context.Context, l *line) error {
 	replies := make([]rueidis.RedisResult, len(others))
 	var all sync.WaitGroup
 	for i, other := range others {
-		asked := n.mux.nodes[other].line.Load()
+		asked := n.mux.nodes[other].active.line.Load()
 		all.Go(func() {
 			replies[i] = n.mux.nodes[other].client.Do(asking, b.Get().Key(key).Build())
 			if replies[i].NonRedisError() != nil && asking.Err() != nil {

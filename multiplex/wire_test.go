@@ -239,7 +239,7 @@ func FuzzANodeSurvives(f *testing.F) {
 		m.nodes = []*node{n}
 		l := &line{Conn: conn, closed: func() {}}
 		l.state.Store(valid)
-		n.line.Store(l)
+		n.active.line.Store(l)
 		var dialled atomic.Bool
 		e.option.DialCtxFn = func(ctx context.Context, _ string, _ *net.Dialer,
 			_ *tls.Config,
