@@ -294,7 +294,7 @@ func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 	if t.all {
 		t.attempt = c.mux.Acquire(t.lease.claim, s.o.ttl, len(s.keys))
 	} else { // where many want the keys, this keeps their votes from splitting
-		t.attempt = c.mux.Contend(t.lease.claim, s.o.ttl, s.judge)
+		t.attempt = c.mux.AcquireViaArbiter(t.lease.claim, s.o.ttl, s.judge)
 	}
 	return nil, t, 0
 }
@@ -482,7 +482,7 @@ func (s *seeker) putOff(pause time.Duration, asked bool) {
 func (s *seeker) refused(blocked string) {
 	judge := -1
 	if blocked != "" {
-		judge = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.vain/maxVain)
+		judge = s.client.mux.Arbiter(s.client.cfg.Prefix+blocked, s.vain/maxVain)
 	}
 	s.armed = s.armed && judge == s.judge && blocked == s.blocked && s.watch.Armed()
 	s.judge, s.blocked = judge, blocked

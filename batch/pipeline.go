@@ -34,7 +34,7 @@ type Config[Op, Reply any] struct {
 	// Beside is the weight that must wait before a flush starts beside one that is under way;
 	// beside two it is twice that, beside three four times. It is asked each time and must not
 	// block.
-	Beside func() int
+	OverlapAt func() int
 	// Limit is the most operations that wait, follow-ups not counted: more get ErrOverloaded.
 	Limit int
 }
@@ -66,22 +66,22 @@ type Config[Op, Reply any] struct {
 type Pipeline[Op, Reply any] struct {
 	cfg Config[Op, Reply]
 
-	mu      sync.Mutex         // guards all below
-	backlog []*Call[Op]        // what waits, from head on
-	head    int                // where the backlog begins
-	weight  int                // of the backlog
-	aloft   int                // weight of the flushes under way
-	limited int                // how many of the backlog count towards Limit
-	running int                // drains under way
-	closed  bool               // Enqueue refuses
-	idle    chan struct{}      // closed by the last drain after Close; nil before Close
-	spare   []*trip[Op, Reply] // memory of drains that ended, at most Window
+	mu       sync.Mutex            // guards all below
+	backlog  []*Call[Op]           // what waits, from head on
+	head     int                   // where the backlog begins
+	weight   int                   // of the backlog
+	inFlight int                   // weight of the flushes under way
+	limited  int                   // how many of the backlog count towards Limit
+	running  int                   // drains under way
+	closed   bool                  // Enqueue refuses
+	idle     chan struct{}         // closed by the last drain after Close; nil before Close
+	freeList []*scratch[Op, Reply] // memory of drains that ended, at most Window
 
 	cancelled atomic.Int64 // how many of the backlog were cancelled
 }
 
 // trip is the memory of one drain, owned by its goroutine while it runs.
-type trip[Op, Reply any] struct {
+type scratch[Op, Reply any] struct {
 	weight  int // guarded by the pipeline's mu
 	calls   []*Call[Op]
 	ops     []Op
@@ -108,7 +108,7 @@ func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 		p.compact()
 	}
 	if !followUp {
-		if err := p.refusal(); err != nil {
+		if err := p.admissionErr(); err != nil {
 			p.mu.Unlock()
 			return err
 		}
@@ -119,13 +119,13 @@ func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 	p.backlog = append(p.backlog, c)
 	p.weight += p.cfg.Weight(c.Op)
 	start := p.running == 0 || (p.running < p.cfg.Window &&
-		p.weight >= p.cfg.Beside()<<(p.running-1) && p.aloft < p.mostAloft())
+		p.weight >= p.cfg.OverlapAt()<<(p.running-1) && p.inFlight < p.maxInFlight())
 	if !start {
 		p.mu.Unlock()
 		return nil
 	}
 	p.running++
-	t := p.trip()
+	t := p.newScratch()
 	p.mu.Unlock()
 	go p.drain(t)
 	return nil
@@ -170,7 +170,7 @@ func (p *Pipeline[Op, Reply]) Cancel(c *Call[Op]) Stage {
 }
 
 // refusal tells why nothing is taken; mu is held.
-func (p *Pipeline[Op, Reply]) refusal() error {
+func (p *Pipeline[Op, Reply]) admissionErr() error {
 	switch {
 	case p.closed:
 		return ErrClosed
@@ -181,9 +181,9 @@ func (p *Pipeline[Op, Reply]) refusal() error {
 }
 
 // drain carries flush after flush until nothing waits.
-func (p *Pipeline[Op, Reply]) drain(t *trip[Op, Reply]) {
+func (p *Pipeline[Op, Reply]) drain(t *scratch[Op, Reply]) {
 	for p.take(t) {
-		p.mark(t)
+		p.claimCalls(t)
 		if len(t.ops) == 0 {
 			continue
 		}
@@ -197,22 +197,22 @@ func (p *Pipeline[Op, Reply]) drain(t *trip[Op, Reply]) {
 }
 
 // mostAloft is the weight at which no further flush starts beside those under way.
-func (p *Pipeline[Op, Reply]) mostAloft() int { return p.cfg.Window * p.cfg.MaxFlush }
+func (p *Pipeline[Op, Reply]) maxInFlight() int { return p.cfg.Window * p.cfg.MaxFlush }
 
 // take moves what waits into t, or ends the drain where nothing does.
-func (p *Pipeline[Op, Reply]) take(t *trip[Op, Reply]) bool {
+func (p *Pipeline[Op, Reply]) take(t *scratch[Op, Reply]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.aloft -= t.weight
-	from := p.portion()
+	p.inFlight -= t.weight
+	from := p.nextBatch()
 	t.weight = 0
 	for _, c := range from {
 		t.weight += p.cfg.Weight(c.Op)
 	}
-	p.aloft += t.weight
+	p.inFlight += t.weight
 	if len(from) == 0 {
 		p.running--
-		p.spare = append(p.spare, t)
+		p.freeList = append(p.freeList, t)
 		if p.running == 0 && p.idle != nil {
 			close(p.idle)
 			p.idle = nil
@@ -232,12 +232,12 @@ func (p *Pipeline[Op, Reply]) take(t *trip[Op, Reply]) bool {
 }
 
 // portion is the part of the backlog that the next flush takes; mu is held.
-func (p *Pipeline[Op, Reply]) portion() []*Call[Op] {
+func (p *Pipeline[Op, Reply]) nextBatch() []*Call[Op] {
 	n, total := 0, 0
 	for _, c := range p.backlog[p.head:] {
 		weight := p.cfg.Weight(c.Op)
-		if n > 0 && total+weight > p.cfg.MaxFlush || p.aloft > 0 &&
-			p.aloft+total+weight > p.mostAloft() {
+		if n > 0 && total+weight > p.cfg.MaxFlush || p.inFlight > 0 &&
+			p.inFlight+total+weight > p.maxInFlight() {
 			break // also none at all, beside flushes under way: the next of them that ends takes it
 		}
 		if c.limited {
@@ -251,18 +251,18 @@ func (p *Pipeline[Op, Reply]) portion() []*Call[Op] {
 }
 
 // trip returns memory for a drain; mu is held.
-func (p *Pipeline[Op, Reply]) trip() *trip[Op, Reply] {
-	last := len(p.spare) - 1
+func (p *Pipeline[Op, Reply]) newScratch() *scratch[Op, Reply] {
+	last := len(p.freeList) - 1
 	if last < 0 {
-		return new(trip[Op, Reply])
+		return new(scratch[Op, Reply])
 	}
-	t := p.spare[last]
-	p.spare = p.spare[:last]
+	t := p.freeList[last]
+	p.freeList = p.freeList[:last]
 	return t
 }
 
 // mark claims the calls for this flush and leaves out those that were cancelled.
-func (p *Pipeline[Op, Reply]) mark(t *trip[Op, Reply]) {
+func (p *Pipeline[Op, Reply]) claimCalls(t *scratch[Op, Reply]) {
 	kept := t.calls[:0]
 	for _, c := range t.calls {
 		if !c.state.CompareAndSwap(uint32(Queued), uint32(Sent)) {
@@ -278,7 +278,7 @@ func (p *Pipeline[Op, Reply]) mark(t *trip[Op, Reply]) {
 }
 
 // clear drops what the memory points to, so that a drained pipeline keeps nothing alive.
-func (t *trip[Op, Reply]) clear() {
+func (t *scratch[Op, Reply]) clear() {
 	clear(t.calls)
 	clear(t.ops)
 	clear(t.replies)

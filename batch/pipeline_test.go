@@ -45,7 +45,7 @@ func (s *server) answered(op, reply int) {
 func (s *server) pipeline(change func(*Config[int, int])) *Pipeline[int, int] {
 	cfg := Config[int, int]{
 		Flush: s.flush, Done: s.answered, Weight: func(int) int { return 1 },
-		MaxFlush: 1000, Window: 1, Beside: few(1), Limit: 1000,
+		MaxFlush: 1000, Window: 1, OverlapAt: few(1), Limit: 1000,
 	}
 	if change != nil {
 		change(&cfg)
@@ -90,7 +90,7 @@ func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
 func TestFlushesUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside = 4, few(2) })
+		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.OverlapAt = 4, few(2) })
 		enqueue(t, p, 1)
 		synctest.Wait()
 		enqueue(t, p, 2)
@@ -229,7 +229,7 @@ func TestTheWeightUnderWayIsBounded(t *testing.T) {
 		close(s.gate)
 		require.Equal(t, [][]int{{6}}, next())
 		require.Len(t, s.done, 6)
-		require.Zero(t, p.aloft)
+		require.Zero(t, p.inFlight)
 	})
 }
 
@@ -439,7 +439,7 @@ func TestEveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
 	s := newServer()
 	close(s.gate)
 	p := s.pipeline(func(c *Config[int, int]) {
-		c.Window, c.Beside, c.MaxFlush, c.Limit = 3, few(5),
+		c.Window, c.OverlapAt, c.MaxFlush, c.Limit = 3, few(5),
 			50, 100
 	})
 	var all sync.WaitGroup

@@ -17,51 +17,51 @@ const (
 
 // newArms returns the node's pipeline for arming watches. It has one flush under way, so that it
 // takes a single place of rueidis' ring.
-func (n *node) newArms() *batch.Pipeline[*arm, remains] {
+func (n *node) newWatchPipeline() *batch.Pipeline[*arm, remains] {
 	return batch.New(batch.Config[*arm, remains]{
-		Flush: n.flushArms,
+		Flush: n.flushWatches,
 		Done: func(a *arm, r remains) {
 			if n.watches.answered(a, r) {
 				a.watch.call()
 			}
 		},
 		Weight:   func(*arm) int { return 1 },
-		MaxFlush: maxArms, Window: 1, Beside: func() int { return maxArms }, Limit: maxArming,
+		MaxFlush: maxArms, Window: 1, OverlapAt: func() int { return maxArms }, Limit: maxArming,
 	})
 }
 
 // ask hands an arm to the node. An error means that it was not sent and will not be.
-func (n *node) ask(a *arm) error {
+func (n *node) requestWatch(a *arm) error {
 	if why, down := n.down(); down {
 		return why
 	}
-	return n.arms.Enqueue(&a.call)
+	return n.watchPipeline.Enqueue(&a.call)
 }
 
 // flushArms makes one trip to the node for watches. Where it fails the answers stay unknown.
-func (n *node) flushArms(arms []*arm, answers []remains) {
-	if n.await() != nil {
+func (n *node) flushWatches(arms []*arm, answers []remains) {
+	if n.awaitUp() != nil {
 		return
 	}
-	sent := n.metrics.leaves(len(arms))
-	n.look(arms, answers)
-	n.metrics.trips.Observe(time.Since(sent))
+	sent := n.metrics.flushStarted(len(arms))
+	n.queryWatches(arms, answers)
+	n.metrics.flushLatency.Observe(time.Since(sent))
 }
 
 // watchExchange is the trip of a node with a rueidis client. The server tells of changes of the
 // keys that were read behind CLIENT CACHING YES, if it took the handshake's CLIENT TRACKING. CLIENT
 // CACHING is for the next command only, and nothing comes between the commands of one pipeline. A
 // server without it answers with an error, and still tells the time left.
-func (n *node) watchExchange(arms []*arm, answers []remains) {
+func (n *node) sendWatches(arms []*arm, answers []remains) {
 	commands := make([]rueidis.Completed, 0, 2*len(arms))
 	for _, a := range arms {
 		commands = append(commands, n.client.B().ClientCaching().Yes().Build(),
 			n.client.B().Pttl().Key(a.watch.key).Build())
 	}
-	line := n.active.sending()
+	line := n.active.verified()
 	replies := n.client.DoMulti(context.Background(), commands...)
 	now := time.Now()
-	if !n.active.counted(line) {
+	if !n.active.stillValid(line) {
 		return
 	}
 	for i := range arms {
@@ -82,10 +82,10 @@ func (n *node) watchExchange(arms []*arm, answers []remains) {
 
 // invalidated is rueidis' hook for what the server tells of keys; nil stands for all, also when the
 // connection is lost. It runs on the goroutine that reads from the node, so nothing in it may wait.
-func (n *node) invalidated(keys []rueidis.RedisMessage) {
+func (n *node) onInvalidate(keys []rueidis.RedisMessage) {
 	if keys == nil {
-		if !n.active.flushed() {
-			signal(n.farewell)
+		if !n.active.onDataLoss() {
+			notify(n.disconnectAck)
 		}
 		n.watches.lost(false)
 		return

@@ -87,7 +87,7 @@ func durable(t *testing.T, url string) bool {
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+generationsKey,
-		"app:"+noneKey+"x")
+		"app:"+probeKeyPrefix+"x")
 	require.NoError(t, err)
 	return seen.durable
 }
@@ -97,7 +97,7 @@ func unasked(t *testing.T, m *Mux) (all []string) {
 	t.Helper()
 	facts, err := m.Inspect(t.Context())
 	require.NoError(t, err)
-	for _, r := range facts[0].Refused {
+	for _, r := range facts[0].CommandErrors {
 		require.Contains(t, r.Text, "NOPERM")
 		all = append(all, "Inspect: "+r.Command)
 	}
@@ -107,9 +107,9 @@ func unasked(t *testing.T, m *Mux) (all []string) {
 // saysFarewell reports whether a new connection ends the one before on the server.
 func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
 	t.Helper()
-	before := m.nodes[0].active.line.Load()
+	before := m.nodes[0].active.conn.Load()
 	require.NoError(t, before.Close())
-	require.Eventually(t, func() bool { return m.nodes[0].active.line.Load() != before }, patient,
+	require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != before }, patient,
 		time.Millisecond)
 	up(t, m)
 	stats, err := s.do("INFO", "commandstats")

@@ -42,11 +42,11 @@ func (m *Mux) Stats() Stats {
 
 // tally counts a split vote, once, as soon as the votes of an acquire that failed show it. claim.mu
 // is held.
-func (a *Attempt) tally() {
-	if a.divided || a.granted == 0 || a.refused == 0 ||
+func (a *Attempt) countSplit() {
+	if a.splitCounted || a.granted == 0 || a.refused == 0 ||
 		(a.granted|a.refused).count() < quorum(len(a.calls)) {
 		return
 	}
-	a.divided = true
+	a.splitCounted = true
 	a.mux.counts.splitVotes.Add(1)
 }

@@ -143,7 +143,7 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, []string{url}, withTLS(a.client(nil)))
 			up(t, m)
-			_, overTLS := m.nodes[0].active.line.Load().Conn.(*tls.Conn)
+			_, overTLS := m.nodes[0].active.conn.Load().Conn.(*tls.Conn)
 			require.Equal(t, name != "socket", overTLS)
 			c := claim(name, "t")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))

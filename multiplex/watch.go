@@ -47,7 +47,7 @@ func (w *Watch) Arm(node int) {
 	case owed:
 		return
 	case a == nil:
-	case n.ask(a) == nil:
+	case n.requestWatch(a) == nil:
 		return
 	default:
 		n.watches.strike(a)
@@ -99,7 +99,7 @@ func (w *Watch) Close() {
 	}
 	for _, n := range w.mux.nodes {
 		if a := n.watches.end(w); a != nil {
-			n.arms.Cancel(&a.call)
+			n.watchPipeline.Cancel(&a.call)
 		}
 	}
 }

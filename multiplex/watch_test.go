@@ -36,7 +36,7 @@ type owner struct {
 
 func watching(m *Mux, key string) *owner {
 	o := &owner{woken: make(chan struct{}, 100)}
-	o.Watch = m.Watch(key, func() { signal(o.woken) })
+	o.Watch = m.Watch(key, func() { notify(o.woken) })
 	return o
 }
 
@@ -200,8 +200,8 @@ func TestAChangeBeforeTheAnswerIsNotLost(t *testing.T) {
 		defer stop()
 		n := m.nodes[0]
 		gate := make(chan struct{})
-		look := n.look
-		n.look = func(arms []*arm, answers []remains) { <-gate; look(arms, answers) }
+		look := n.queryWatches
+		n.queryWatches = func(arms []*arm, answers []remains) { <-gate; look(arms, answers) }
 		w, other := watching(m, "k"), watching(m, "k")
 		w.Arm(0)
 		other.Arm(0)
@@ -231,11 +231,11 @@ func TestArmingWhereNothingCanBeSentIsToldAtOnce(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		n := m.nodes[0]
 		w := watching(m, "k")
-		n.become(NodeDown, errBroken)
+		n.setState(NodeDown, errBroken)
 		_, known := w.arm(t, 0)
 		require.False(t, known)
 		require.Empty(t, n.watches.armed)
-		n.become(NodeUp, nil)
+		n.setState(NodeUp, nil)
 		_, known = w.arm(t, 0)
 		require.True(t, known)
 		n.watches.lost(true)

@@ -20,8 +20,8 @@ type pendingRelease struct {
 }
 
 // keep holds a release until the node can answer it.
-func (n *node) keep(a *Attempt) {
-	until := a.claim.keepUntil(a, n.index, time.Now())
+func (n *node) addPending(a *Attempt) {
+	until := a.claim.pendingUntil(a, n.index, time.Now())
 	n.mu.Lock()
 	n.pending.list = append(n.pending.list, pendingRelease{a, until})
 	n.pending.keys += a.claim.Len()
@@ -34,18 +34,18 @@ func (n *node) keep(a *Attempt) {
 		n.pending.list = append([]pendingRelease(nil), n.pending.list[oldest:]...)
 	}
 	n.mu.Unlock()
-	signal(n.kept)
+	notify(n.pendingAdded)
 }
 
 // discard drops releases whose keys have expired: that is as good as an answer.
-func (n *node) discard() {
-	for _, a := range n.expired(time.Now()) {
-		n.mux.answered(a, n.index, answer{vote: granted})
+func (n *node) dropExpired() {
+	for _, a := range n.takeExpired(time.Now()) {
+		n.mux.handleAnswer(a, n.index, answer{vote: granted})
 	}
 }
 
 // expired takes the releases whose keys have expired.
-func (n *node) expired(now time.Time) (over []*Attempt) {
+func (n *node) takeExpired(now time.Time) (over []*Attempt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	rest := n.pending.list[:0]
@@ -64,7 +64,7 @@ func (n *node) expired(now time.Time) (over []*Attempt) {
 }
 
 // takeKept returns what is kept, and forgets it.
-func (n *node) takeKept() []*Attempt {
+func (n *node) takeAllPending() []*Attempt {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	attempts := make([]*Attempt, len(n.pending.list))
@@ -80,8 +80,8 @@ func (n *node) takeKept() []*Attempt {
 // go before anything else, so that an acquire is not refused by a key that is only waiting to be
 // deleted.
 func (n *node) resend() {
-	n.discard()
-	attempts := n.takeKept()
+	n.dropExpired()
+	attempts := n.takeAllPending()
 	for len(attempts) > 0 {
 		count, keys := 1, attempts[0].claim.Len()
 		for count < len(attempts) && keys+attempts[count].claim.Len() <= maxFlush {
@@ -91,10 +91,10 @@ func (n *node) resend() {
 		some := attempts[:count]
 		attempts = attempts[count:]
 		answers := make([]answer, len(some))
-		n.trip(some, answers)
-		n.metrics.count(answers)
+		n.sendFlush(some, answers)
+		n.metrics.countFailures(answers)
 		for i, a := range some {
-			n.mux.answered(a, n.index, answers[i])
+			n.mux.handleAnswer(a, n.index, answers[i])
 		}
 	}
 }
