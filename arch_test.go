@@ -35,18 +35,19 @@ const (
 
 // allowedImports says which packages of this module each package may import, by their directories.
 var allowedImports = map[string][]string{
-	"cmd/loadgen":  {"bench", "bench/page"},
-	"bench/page":   {"bench"},
-	"bench":        {".", "lockpipetest", "fence"},
-	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
-	"multiplex":    {"batch", "script", "latency"},
-	"batch":        {},
-	"fence":        {},
-	"lease":        {},
-	"latency":      {},
-	"script":       {},
-	"waitroom":     {},
-	"lockpipetest": {},
+	"cmd/loadgen":    {"bench", "bench/page"},
+	"bench/page":     {"bench"},
+	"bench":          {".", "lockpipetest", "fence"},
+	".":              {"multiplex", "lease", "waitroom", "batch", "latency"},
+	"multiplex":      {"batch", "script", "latency", "internal/watch"},
+	"internal/watch": {"batch"},
+	"batch":          {},
+	"fence":          {},
+	"lease":          {},
+	"latency":        {},
+	"script":         {},
+	"waitroom":       {},
+	"lockpipetest":   {},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

@@ -168,7 +168,7 @@ func work(t *testing.T, m *Mux, round int) {
 	one, many := claim(fmt.Sprint("k", round), fmt.Sprint("t", round)), trio()
 	w := m.Watch("k", func() {})
 	defer w.Close()
-	w.Arm(len(m.nodes) - 1)
+	w.Subscribe(len(m.nodes) - 1)
 	for _, c := range []*Claim{one, many} {
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1),

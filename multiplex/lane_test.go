@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -132,9 +133,9 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 		close(nd.connectDone)
 		nd.responsiveness.epoch = time.Now()
 		nd.state.Store(int32(NodeUp))
-		nd.pipe, nd.watchPipeline = nd.newPipe(), nd.newWatchPipeline()
-		nd.queryWatches = s.look
-		m.nodes, stores[i] = append(m.nodes, nd), s
+		nd.pipe, nd.watches, nd.queryWatches = nd.newPipe(), nd.newWatches(), s.queryWatches
+		m.nodes, m.watches = append(m.nodes, nd), append(m.watches, nd.watches)
+		stores[i] = s
 		m.connectors.Go(func() { nd.serve(ctx) })
 	}
 	return m, stores, func() { stop(); m.connectors.Wait() }
@@ -674,15 +675,15 @@ func TestALossThatNoSingleExtensionSawIsTold(t *testing.T) {
 	})
 }
 
-// look answers watches: a key that is held ends in a minute.
-func (s *store) look(arms []*arm, answers []remains) {
+// queryWatches replies to watches: a key that is held ends in a minute.
+func (s *store) queryWatches(keys []string, replies []watch.Reply) {
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, a := range arms {
-		answers[i] = remains{known: true, told: true, until: time.Now()}
-		if _, held := s.keys[a.watch.key]; held {
-			answers[i].until = time.Now().Add(time.Minute)
+	for i, key := range keys {
+		replies[i] = watch.Reply{Known: true, Notifies: true, Until: time.Now()}
+		if _, held := s.keys[key]; held {
+			replies[i].Until = time.Now().Add(time.Minute)
 		}
 	}
 }

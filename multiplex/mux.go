@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 // Config says which masters a Mux works with. The caller has checked the durations.
@@ -75,6 +77,7 @@ type Mux struct {
 	cfg         Config
 	ttlText     string
 	nodes       []*node
+	watches     []*watch.Registry // of each node
 	first       *firstUse
 	servers     *servers
 	generations *generations
@@ -127,7 +130,7 @@ func New(cfg Config) (*Mux, error) {
 			}
 			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
 		}
-		m.nodes = append(m.nodes, n)
+		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.watches)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
@@ -312,15 +315,12 @@ func (m *Mux) Close(ctx context.Context) error {
 	}
 }
 
-// shut is the order of things in Close: the keepers end before the clients are closed, because
-// rueidis comes to life again when a dial ends after its Close.
+// closeInOrder ends the connectors before it closes the clients: rueidis comes to life again when a
+// dial ends after its Close.
 func (m *Mux) closeInOrder(ctx context.Context) {
 	var nodes sync.WaitGroup
-	over, end := context.WithCancel(ctx)
-	end()
 	for _, n := range m.nodes {
-		_ = n.watchPipeline.Close(over) // takes no more; what is under way ends with the client
-		n.watches.lost(true)
+		n.watches.Close() // their flush under way ends with the client
 		nodes.Go(func() { _ = n.pipe.Close(ctx) })
 	}
 	nodes.Wait()
@@ -331,7 +331,7 @@ func (m *Mux) closeInOrder(ctx context.Context) {
 		nodes.Go(func() {
 			n.client.Close()
 			_ = n.pipe.Close(context.Background()) // what was cut off ends now
-			_ = n.watchPipeline.Close(context.Background())
+			n.watches.Wait()
 		})
 	}
 	nodes.Wait()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/redis/rueidis"
 )
 
@@ -87,9 +88,9 @@ type node struct {
 	// trip carries attempts to the server and back, on whatever connection there is.
 	sendFlush func(attempts []*Attempt, answers []answer)
 
-	watchPipeline *batch.Pipeline[*arm, remains]
-	queryWatches  func(arms []*arm, answers []remains) // as trip, for watches
-	watches       watches
+	watches *watch.Registry
+	// queryWatches does for watches what sendFlush does for attempts.
+	queryWatches func(keys []string, replies []watch.Reply)
 
 	active        activeConn
 	disconnected  chan struct{} // of capacity 1: the connection was closed
@@ -134,7 +135,7 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.sendFlush = n.sendAttempts
 	n.pipe = n.newPipe()
 	n.queryWatches = n.sendWatches
-	n.watchPipeline = n.newWatchPipeline()
+	n.watches = n.newWatches()
 	g := &dialHook{
 		dialer: n.dialer, admission: n.admission,
 		onConn: n.active.conn.Store, onClose: func() { notify(n.disconnected) }, onInvalidate: n.onInvalidate,

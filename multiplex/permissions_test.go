@@ -63,10 +63,10 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	check(lacksExtend, granted(m.Extend(single, time.Minute, time.Now().Add(time.Minute),
 		time.Second, 1)))
 	o := watching(m, "app:k1")
-	o.arm(t, 0)
-	_, known := o.Left()
+	o.subscribe(t, 0)
+	_, known := o.TTL()
 	check(lacksLeft, known)
-	check(lacksTold, !known || o.Told())
+	check(lacksTold, !known || o.Notifies())
 	o.Close()
 	check(lacksRelease, granted(m.Release(single, 1)))
 	check(lacksDurable, durable(t, url))

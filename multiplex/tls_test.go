@@ -151,11 +151,11 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 				time.Second, 1), t.Context()))
 			o := watching(m, name)
 			defer o.Close()
-			_, known := o.arm(t, 0)
-			require.True(t, known && o.Told())
+			_, known := o.subscribe(t, 0)
+			require.True(t, known && o.Notifies())
 			require.NoError(t, wait(m.Release(c, 1), t.Context()))
 			o.await(t)
-			require.False(t, o.Armed())
+			require.False(t, o.Active())
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -236,6 +237,7 @@ func FuzzANodeSurvives(f *testing.F) {
 		conn := newCanned(handshake, "+PONG\r\n"+connected, stream)
 		m := &Mux{}
 		n := &node{mux: m}
+		n.watches = n.newWatches()
 		m.nodes = []*node{n}
 		l := &nodeConn{Conn: conn, onClose: func() {}}
 		l.state.Store(connVerified)
@@ -257,10 +259,7 @@ func FuzzANodeSurvives(f *testing.F) {
 			n.client.B().Ping().Build())
 
 		if watched {
-			n.sendWatches([]*arm{
-				{watch: m.Watch("k", func() {})},
-				{watch: m.Watch("l", func() {})},
-			}, make([]remains, 2))
+			n.sendWatches([]string{"k", "l"}, make([]watch.Reply, 2))
 			return
 		}
 		attempts := []*Attempt{}
