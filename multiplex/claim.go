@@ -4,8 +4,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/lockpipe/lockpipe/batch"
 )
 
 // Claim is one lease as the nodes see it: its keys, and the token that is their value there. Every
@@ -180,7 +178,7 @@ func (c *Claim) enqueueLanes(a *Attempt) (start nodeSet) {
 	c.maxTTLSent = max(c.maxTTLSent, a.ttl)
 	for i := range a.calls {
 		lane := nodeBit(i)
-		if c.busyLanes&lane != 0 && prev.mux.nodes[i].pipe.Cancel(&prev.calls[i]) == batch.Cancelled {
+		if c.busyLanes&lane != 0 && prev.mux.nodes[i].pipe.Cancel(&prev.calls[i]) {
 			prev.undoSend(lane)
 			prev.voteUnknown(lane, errSuperseded)
 		}
