@@ -164,7 +164,7 @@ func TestACauseIsLoggedAgainAfterAWhile(t *testing.T) {
 		require.True(t, c.isNew(NodeQuarantined, &quarantine{until.Add(time.Second), whyRestarted}))
 		for i := range 10 * maxCauses {
 			c.isNew(NodeDown, errors.New(strings.Repeat("x", i)))
-			require.LessOrEqual(t, len(c.seen), maxCauses)
+			require.LessOrEqual(t, len(c.lastSeen), maxCauses)
 		}
 	})
 }
