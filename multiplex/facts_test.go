@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: what a server tells of itself is understood, whoever made it, and what it does not tell
-// stays zero.
-func TestInfoIsUnderstood(t *testing.T) {
+// The goal: what any kind of server shows of itself is understood, and what it does not show stays
+// zero.
+func TestFacts_ReadInfo(t *testing.T) {
 	for _, tc := range []struct {
 		name, info string
 		want       Facts
@@ -80,7 +80,7 @@ cluster_enabled:0`, Facts{
 }
 
 // The goal: settings are understood.
-func TestConfigIsUnderstood(t *testing.T) {
+func TestFacts_ReadConfig(t *testing.T) {
 	var f Facts
 	f.readConfig(map[string]string{
 		"appendfsync": "always", "no-appendfsync-on-rewrite": "no",

@@ -47,7 +47,7 @@ const (
 // Close drops what was not sent yet: a command that was given up must not reach the server later,
 // behind the release that takes it back on the next connection. It also leaves out the closing
 // message of TLS, which can block for seconds while every caller waits. rueidis closes a connection
-// that broke before it tells anybody else.
+// that broke before it reports that.
 func (l *nodeConn) Close() error {
 	l.isClosed.Store(true)
 	err := abort(l.Conn)
