@@ -725,7 +725,9 @@ func TestFencesRiseOnServers(t *testing.T) {
 			0, -5 * time.Minute, 2 * time.Minute,
 			-time.Millisecond,
 		} {
-			c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardOff }))
+			c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
+				cfg.RestartGuard = lockpipe.GuardOff
+			}))
 			lockpipe.ShiftClock(c, shift)
 			for i := range 4 {
 				all.Go(func() {

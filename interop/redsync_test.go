@@ -29,7 +29,9 @@ func openRedsyncGoredis(t *testing.T, urls []string) locker {
 		opt, err := redis.ParseURL(url)
 		require.NoError(t, err)
 		// Only hosted services know the command; plain servers refuse it once per connection.
-		opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		opt.MaintNotificationsConfig = &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		}
 		client := redis.NewClient(opt)
 		t.Cleanup(func() { client.Close() })
 		pools[i] = goredispool.NewPool(client)

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 )
@@ -24,9 +25,9 @@ const maxSingleReleases = maxSingleAcquires
 // is not there. Whatever else it answers, the script will do. If it has both commands, the shorter
 // one counts.
 func (s *sight) probeDeletes(none string) []question {
-	does := func(d deleteCommand) func(reply) error {
-		return func(r reply) error {
-			if r.kind == ':' && r.text == "0" {
+	does := func(d deleteCommand) func(resp.Value) error {
+		return func(r resp.Value) error {
+			if r.Kind == ':' && r.Text == "0" {
 				s.deletion = d
 			}
 			return nil

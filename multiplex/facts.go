@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // Facts is what one inspection of a node has found out. What the server did not show has its zero
@@ -78,7 +80,7 @@ func (s Sample) RoundTrip() time.Duration { return s.Received.Sub(s.Sent) }
 
 // readInfo takes the text of INFO.
 func (f *Facts) readInfo(text string) {
-	fields := fields(strings.TrimPrefix(text, "txt:")) // the type of a verbatim string
+	fields := resp.ParseInfo(strings.TrimPrefix(text, "txt:")) // the type of a verbatim string
 	number := func(name string) uint64 {
 		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 stands for not shown
 		return n
@@ -124,14 +126,14 @@ func (f *Facts) readConfig(settings map[string]string) {
 }
 
 // readTime takes the answer to TIME: seconds and microseconds.
-func readTime(r reply) (at time.Time, ok bool) {
-	if len(r.items) != 2 {
+func readTime(r resp.Value) (at time.Time, ok bool) {
+	if len(r.Items) != 2 {
 		return time.Time{}, false
 	}
-	seconds, err := strconv.ParseInt(r.items[0].text, 10, 64)
+	seconds, err := strconv.ParseInt(r.Items[0].Text, 10, 64)
 	if err != nil {
 		return time.Time{}, false
 	}
-	micros, err := strconv.ParseInt(r.items[1].text, 10, 64)
+	micros, err := strconv.ParseInt(r.Items[1].Text, 10, 64)
 	return time.Unix(seconds, micros*int64(time.Microsecond)), err == nil
 }

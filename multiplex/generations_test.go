@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
@@ -183,7 +184,7 @@ func (s *lasting) kept(t *testing.T) (own generation, others map[string]int64) {
 	t.Helper()
 	r, err := s.do("GET", generationsKey)
 	require.NoError(t, err)
-	return readGenerations(r.text)
+	return readGenerations(r.Text)
 }
 
 // spread waits until the generation of each server has risen, and the others keep that.
@@ -256,7 +257,7 @@ func TestGenerations_ShowThatDisksWerePutBack(t *testing.T) {
 				for _, s := range servers[:2] {
 					r, err := s.do("GET", markerKey)
 					require.NoError(t, err)
-					require.Contains(t, r.text, lostPrefix, "nobody else takes it for complete")
+					require.Contains(t, r.Text, lostPrefix, "nobody else takes it for complete")
 				}
 				if stays {
 					becomes(t, m, 0, NodeQuarantined, "")
@@ -336,7 +337,7 @@ func TestGenerations_VouchForANodeThatWasMarkedLongAgo(t *testing.T) {
 	require.NoError(t, brief.Close(t.Context()))
 	r, err := servers[0].do("PTTL", markerKey)
 	require.NoError(t, err)
-	left, err := strconv.ParseInt(r.text, 10, 64)
+	left, err := strconv.ParseInt(r.Text, 10, 64)
 	require.NoError(t, err)
 	// An hour passes.
 	_, err = servers[0].do("PEXPIRE", markerKey, fmt.Sprint(left-time.Hour.Milliseconds()))
@@ -384,7 +385,7 @@ func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
 	spread(t, m, []*lasting{s})
 	info, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	run := fields(info.text)["run_id"]
+	run := resp.ParseInfo(info.Text)["run_id"]
 	require.NoError(t, m.Close(t.Context()))
 	_, err = s.do("SET", markerKey, mark{lostPrefix, time.Hour, "r.h", strings.Repeat("f",
 		40)}.text())
@@ -473,7 +474,7 @@ func TestGenerations_DoNotEndWhenNamesChangePlaces(t *testing.T) {
 	for i, s := range servers {
 		r, err := s.do("GET", markerKey)
 		require.NoError(t, err)
-		require.NotContains(t, r.text, lostPrefix, "a server that has forgotten nothing was marked")
+		require.NotContains(t, r.Text, lostPrefix, "a server that has forgotten nothing was marked")
 		require.Zero(t, m.Nodes()[i].Stats.Disconnects)
 	}
 }
@@ -515,7 +516,7 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 	require.NoError(t, err)
 	info, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	runID := fields(info.text)["run_id"]
+	runID := resp.ParseInfo(info.Text)["run_id"]
 	var once sync.Once
 	m := start(t, urls, func(c *Config) {
 		waits(2 * time.Second)(c)
@@ -631,7 +632,7 @@ func TestGenerations_KeptNumbersDoNotFall(t *testing.T) {
 	n := m.nodes[0]
 	info, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	runID := fields(info.text)["run_id"]
+	runID := resp.ParseInfo(info.Text)["run_id"]
 	renew := func(others ...string) {
 		args := []string{
 			"EVAL", script.Renew.Source, "2", n.admission.marker,
@@ -680,14 +681,14 @@ func TestGenerations_ALossIsMarkedOnce(t *testing.T) {
 	require.NoError(t, err)
 	becomes(t, m, 0, NodeQuarantined, "")
 	// As the earlier version does.
-	_, err = servers[0].do("SET", markerKey, fields(info.text)["run_id"])
+	_, err = servers[0].do("SET", markerKey, resp.ParseInfo(info.Text)["run_id"])
 	require.NoError(t, err)
 	becomes(t, m, 0, NodeUp, "")
 	spread(t, m, servers)
 	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Disconnects)
 }
 
-// The goal: a client that may not use the key of the generations is not up, as docs/production.md
+// The goal: a client that may not use the key of the generations is not up, as docs/operations.md
 // says: it would never notice that another one has marked a loss.
 func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 	t.Parallel()

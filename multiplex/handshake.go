@@ -1,7 +1,6 @@
 package multiplex
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 )
@@ -20,18 +20,23 @@ import (
 // server knows. It reads exactly the replies to what it asked.
 type handshake struct {
 	conn net.Conn
-	r    *bufio.Reader
+	r    *resp.Reader
 }
 
+// handshakeLimits bound one reply in the handshake. INFO has a few kilobytes, CONFIG GET a few
+// items, and SENTINEL MASTER some fifty: a server that sends more fails its node, and costs the
+// process nothing.
+var handshakeLimits = resp.Limits{Line: 4 << 10, Bytes: 64 << 10, Items: 128, Depth: 1}
+
 func newHandshake(conn net.Conn) *handshake {
-	return &handshake{conn: conn, r: newReplyReader(conn)}
+	return &handshake{conn: conn, r: resp.NewReader(conn, handshakeLimits)}
 }
 
 // question is one command of the handshake, and what its reply is good for. An error is why the
 // server is of no use.
 type question struct {
 	command []string
-	take    func(reply) error // nil: whatever it replies
+	take    func(resp.Value) error // nil: whatever it replies
 }
 
 // errUnanswered: the server, or what stands before it, has hung up.
@@ -45,7 +50,7 @@ func (h *handshake) ask(questions []question) error {
 	}
 	var request []byte
 	for _, q := range questions {
-		request = appendCommand(request, q.command)
+		request = resp.AppendCommand(request, q.command...)
 	}
 	written := make(chan struct{})
 	var unwritten error
@@ -55,10 +60,10 @@ func (h *handshake) ask(questions []question) error {
 		defer close(written)
 		_, unwritten = h.conn.Write(request)
 	}()
-	var first reply
+	var first resp.Value
 	var refused error
 	for i, q := range questions {
-		r, err := readReply(h.r)
+		r, err := h.r.Read()
 		if err != nil {
 			_ = h.conn.Close()
 			<-written
@@ -75,20 +80,20 @@ func (h *handshake) ask(questions []question) error {
 		return unwritten
 	}
 	if h.r.Buffered() > 0 {
-		return errNotRedis
+		return resp.ErrNotRedis
 	}
 	return refused
 }
 
 // broken is why a connection ended during the handshake. A server that turns clients away says why
 // in its first reply, and closes.
-func broken(unanswered bool, first reply, err error) error {
+func broken(unanswered bool, first resp.Value, err error) error {
 	switch {
-	case strings.HasPrefix(first.text, "DENIED ") && first.kind == '-': // a page of advice follows
-		sentence, _, _ := strings.Cut(first.text, ". ")
+	case strings.HasPrefix(first.Text, "DENIED ") && first.Kind == '-': // a page of advice follows
+		sentence, _, _ := strings.Cut(first.Text, ". ")
 		return errors.New(sentence)
-	case first.kind == '-':
-		return fmt.Errorf("%s: %w", first.text, err)
+	case first.Kind == '-':
+		return fmt.Errorf("%s: %w", first.Text, err)
 	case unanswered && hungUp(err):
 		return errUnanswered // by either: which of them is chance
 	}
@@ -164,10 +169,13 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none
 		// Behind the marker: what was written for a new one is no fall.
 		questions = append(s.questions(questions, marker), s.readGenerations(generations))
 	} else { // the run_id is of use, if it is shown
-		questions = append(questions, question{[]string{"INFO", "server"}, func(r reply) error {
-			_ = s.server(r)
-			return nil
-		}})
+		questions = append(questions, question{
+			[]string{"INFO", "server"},
+			func(r resp.Value) error {
+				_ = s.server(r)
+				return nil
+			},
+		})
 	}
 	err := h.ask(questions)
 	if s.unfit != nil { // which explains all other errors
@@ -184,13 +192,13 @@ func credentials(o *rueidis.ClientOption) (questions []question) {
 	switch {
 	case o.Username != "":
 		login := []string{"AUTH", o.Username, o.Password}
-		questions = append(questions, question{login, reply.failure})
+		questions = append(questions, question{login, resp.Value.Err})
 	case o.Password != "":
 		questions = append(questions, question{[]string{"AUTH", o.Password}, wrongPassword})
 	}
 	if o.SelectDB != 0 {
 		database := []string{"SELECT", strconv.Itoa(o.SelectDB)}
-		questions = append(questions, question{database, reply.failure})
+		questions = append(questions, question{database, resp.Value.Err})
 	}
 	return questions
 }
@@ -229,14 +237,14 @@ func permitted(none string, guarded bool) (questions []question) {
 	for _, s := range script.All() {
 		questions = append(questions, question{
 			[]string{"SCRIPT", "LOAD", s.Source},
-			func(r reply) error {
-				unloaded = cmp.Or(unloaded, r.failure())
+			func(r resp.Value) error {
+				unloaded = cmp.Or(unloaded, r.Err())
 				return nil
 			},
 		})
 	}
-	missing := func(r reply) error {
-		if strings.HasPrefix(r.text, "NOSCRIPT") {
+	missing := func(r resp.Value) error {
+		if strings.HasPrefix(r.Text, "NOSCRIPT") {
 			return unloaded
 		}
 		return nil
@@ -245,7 +253,7 @@ func permitted(none string, guarded bool) (questions []question) {
 		questions,
 		question{
 			[]string{"EVALSHA", script.Release.SHA, "1", none, "1", "none"},
-			func(r reply) error {
+			func(r resp.Value) error {
 				return cmp.Or(missing(r), forbidden(r))
 			},
 		},
@@ -267,9 +275,9 @@ func permitted(none string, guarded bool) (questions []question) {
 // forbidden takes the reply to a command that the user may not, or nobody can, use. What is said
 // about the key of that name need not hold for those of locks, and another error may be that of the
 // moment.
-func forbidden(r reply) error {
-	code, text, _ := strings.Cut(r.text, " ")
-	if err := r.failure(); err != nil && (code == "NOPERM" || code == "ERR") &&
+func forbidden(r resp.Value) error {
+	code, text, _ := strings.Cut(r.Text, " ")
+	if err := r.Err(); err != nil && (code == "NOPERM" || code == "ERR") &&
 		strings.Contains(text, "command") {
 		return fmt.Errorf("locks could not be released: %w", err)
 	}
@@ -278,18 +286,18 @@ func forbidden(r reply) error {
 
 // wrongPassword takes the reply to a password without a user. A server that wants none says so with
 // a plain ERR, and is used without; from one that wants another, what follows is NOAUTH.
-func wrongPassword(r reply) error {
-	if strings.HasPrefix(r.text, "ERR ") {
+func wrongPassword(r resp.Value) error {
+	if strings.HasPrefix(r.Text, "ERR ") {
 		return nil
 	}
-	return r.failure()
+	return r.Err()
 }
 
 // busy takes the reply to what is asked for once on a connection: a server that is busy for the
 // moment is to be asked again, on another one.
-func busy(r reply) error {
-	if strings.HasPrefix(r.text, "BUSY ") {
-		return r.failure()
+func busy(r resp.Value) error {
+	if strings.HasPrefix(r.Text, "BUSY ") {
+		return r.Err()
 	}
 	return nil
 }
@@ -298,26 +306,26 @@ func busy(r reply) error {
 func (s *sight) questions(all []question, marker string) []question {
 	all = append(
 		all,
-		question{[]string{"CLIENT", "ID"}, func(r reply) error {
-			if r.kind == ':' {
-				s.client = r.text
+		question{[]string{"CLIENT", "ID"}, func(r resp.Value) error {
+			if r.Kind == ':' {
+				s.client = r.Text
 			}
 			return nil
 		}},
 		question{[]string{"INFO", "server"}, s.server},
-		question{[]string{"INFO", "persistence"}, func(r reply) error {
-			f := fields(r.text)
+		question{[]string{"INFO", "persistence"}, func(r resp.Value) error {
+			f := resp.ParseInfo(r.Text)
 			s.durable = f["aof_enabled"] == "1"
 			s.rewritten = f["aof_last_rewrite_time_sec"] != "-1" ||
 				f["aof_rewrite_in_progress"] != "0" || f["aof_rewrite_scheduled"] != "0"
 			return nil
 		}},
-		question{[]string{"CONFIG", "GET", "*appendfsync*"}, func(r reply) error {
-			s.durable = s.durable && synced(r.items)
+		question{[]string{"CONFIG", "GET", "*appendfsync*"}, func(r resp.Value) error {
+			s.durable = s.durable && synced(r.Items)
 			return nil
 		}},
-		question{[]string{"INFO", "replication"}, func(r reply) error {
-			f := fields(r.text)
+		question{[]string{"INFO", "replication"}, func(r resp.Value) error {
+			f := resp.ParseInfo(r.Text)
 			s.replica = f["role"] == "slave" || f["role"] == "replica"
 			s.promoted = f["role"] != "master" || f["master_replid2"] == "" ||
 				strings.Trim(f["master_replid2"], "0") != ""
@@ -336,15 +344,15 @@ func (s *sight) questions(all []question, marker string) []question {
 // between, it looks younger.
 func (s *sight) get(marker string) []question {
 	return []question{
-		{[]string{"GET", marker}, func(r reply) error {
-			s.marker, _ = r.value()
-			if err := r.failure(); err != nil {
+		{[]string{"GET", marker}, func(r resp.Value) error {
+			s.marker, _ = r.AsString()
+			if err := r.Err(); err != nil {
 				return fmt.Errorf("the marker %q can't be read: %w", marker, err)
 			}
 			return nil
 		}},
-		{[]string{"PTTL", marker}, func(r reply) error {
-			ms, _ := strconv.ParseInt(r.text, 10, 64) // after an error the client does without
+		{[]string{"PTTL", marker}, func(r resp.Value) error {
+			ms, _ := strconv.ParseInt(r.Text, 10, 64) // after an error the client does without
 			s.left, s.read = time.Duration(ms)*time.Millisecond, time.Now()
 			return nil
 		}},
@@ -359,10 +367,10 @@ func (h *handshake) look(marker string, s *sight) error {
 
 // readGenerations asks for the node's generation, and those that it keeps.
 func (s *sight) readGenerations(key string) question {
-	return question{[]string{"GET", key}, func(r reply) error {
-		text, _ := r.value()
+	return question{[]string{"GET", key}, func(r resp.Value) error {
+		text, _ := r.AsString()
 		s.own, s.others = readGenerations(text)
-		if err := r.failure(); err != nil {
+		if err := r.Err(); err != nil {
 			return fmt.Errorf("the generations %q can't be read: %w", key, err)
 		}
 		return nil
@@ -404,10 +412,10 @@ func (h *handshake) leave(marker, generations string, m mark, s *sight) (own boo
 
 // server takes the reply to INFO server. An error that is about this user or this moment does not
 // mean that the server knows no INFO.
-func (s *sight) server(r reply) error {
-	if err := r.failure(); err != nil {
+func (s *sight) server(r resp.Value) error {
+	if err := r.Err(); err != nil {
 		s.silence = err
-		code, _, _ := strings.Cut(r.text, " ")
+		code, _, _ := strings.Cut(r.Text, " ")
 		switch {
 		case code == "NOPERM":
 			return fmt.Errorf("the restart guard can't use INFO: %w; give the user +info, or "+
@@ -417,11 +425,11 @@ func (s *sight) server(r reply) error {
 		}
 		return nil
 	}
-	text, ok := r.value()
+	text, ok := r.AsString()
 	if !ok { // not even one without a run_id
-		return errNotRedis
+		return resp.ErrNotRedis
 	}
-	f := fields(text)
+	f := resp.ParseInfo(text)
 	s.runID, s.unfit = f["run_id"], unfit(f)
 	if s.runID == "" {
 		s.silence = errors.New("INFO shows no run_id")
@@ -432,29 +440,18 @@ func (s *sight) server(r reply) error {
 	return nil
 }
 
-// fields are the lines of an INFO section.
-func fields(info string) map[string]string {
-	all := make(map[string]string)
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
-			all[name] = value
-		}
-	}
-	return all
-}
-
 // synced reports whether the append-only file is on the disk before a write is answered, also while
 // it is being rewritten.
-func synced(config []reply) bool {
+func synced(config []resp.Value) bool {
 	set := pairs(config)
 	return set["appendfsync"] == "always" && set["no-appendfsync-on-rewrite"] == "no"
 }
 
 // pairs are names and values that take turns.
-func pairs(items []reply) map[string]string {
+func pairs(items []resp.Value) map[string]string {
 	all := make(map[string]string)
 	for i := 0; i+1 < len(items); i += 2 {
-		all[items[i].text] = items[i+1].text
+		all[items[i].Text] = items[i+1].Text
 	}
 	return all
 }
@@ -470,11 +467,11 @@ func (s *sight) admission(marker, generations, generation string) question {
 		"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, s.runID,
 		"", generation,
 	}
-	return question{command, func(r reply) error {
-		if err := r.failure(); err != nil {
+	return question{command, func(r resp.Value) error {
+		if err := r.Err(); err != nil {
 			return fmt.Errorf("the marker %q can't be written: %w", marker, err)
 		}
-		if r.text != "1" {
+		if r.Text != "1" {
 			return fmt.Errorf("the marker %q has changed since it was looked at", marker)
 		}
 		return nil

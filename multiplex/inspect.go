@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 const (
@@ -201,13 +203,13 @@ func (v *interview) ask(questions ...question) error {
 // identify asks for what does not change from one moment to the next. Servers before 7.0 take one
 // section or pattern at a time.
 func (v *interview) identify() error {
-	settings := func(r reply) bool {
-		v.facts.readConfig(pairs(r.items))
-		return r.kind == '*'
+	settings := func(r resp.Value) bool {
+		v.facts.readConfig(pairs(r.Items))
+		return r.Kind == '*'
 	}
 	return v.ask(
-		v.question(func(r reply) bool {
-			text, ok := r.value()
+		v.question(func(r resp.Value) bool {
+			text, ok := r.AsString()
 			v.facts.readInfo(text)
 			return ok
 		}, "INFO"),
@@ -221,9 +223,9 @@ func (v *interview) identify() error {
 
 // permission is one command of which only is of interest whether the user may use it.
 func (v *interview) permission(command, arg string) question {
-	return question{append(strings.Fields(command), arg), func(r reply) error {
-		if strings.HasPrefix(r.text, "NOPERM ") {
-			return v.recordCommandError(command, r.text)
+	return question{append(strings.Fields(command), arg), func(r resp.Value) error {
+		if strings.HasPrefix(r.Text, "NOPERM ") {
+			return v.recordCommandError(command, r.Text)
 		}
 		return nil
 	}}
@@ -231,11 +233,11 @@ func (v *interview) permission(command, arg string) question {
 
 // question is one command, of one or two words, whose error is a fact. take reports whether a reply
 // that is no error makes sense.
-func (v *interview) question(take func(reply) bool, command string, args ...string) question {
-	return question{append(strings.Fields(command), args...), func(r reply) error {
+func (v *interview) question(take func(resp.Value) bool, command string, args ...string) question {
+	return question{append(strings.Fields(command), args...), func(r resp.Value) error {
 		switch {
-		case r.kind == '-':
-			return v.recordCommandError(command, strings.TrimPrefix(r.text, "ERR "))
+		case r.Kind == '-':
+			return v.recordCommandError(command, strings.TrimPrefix(r.Text, "ERR "))
 		case !take(r):
 			return v.recordCommandError(command, errUnexpected.Error())
 		}
@@ -247,7 +249,7 @@ func (v *interview) question(take func(reply) bool, command string, args ...stri
 func (v *interview) sample(ctx context.Context) error {
 	for began := time.Now(); ; {
 		s := Sample{Sent: time.Now()}
-		err := v.ask(v.question(func(r reply) (ok bool) {
+		err := v.ask(v.question(func(r resp.Value) (ok bool) {
 			s.Server, ok = readTime(r)
 			return ok
 		}, "TIME"))

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -179,7 +180,7 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 	require.Same(t, line, m.nodes[0].active.conn.Load())
 	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
 	ours := []string{"ping", "config|resetstat"}
-	for name := range fields(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
+	for name := range resp.ParseInfo(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
 		command, is := strings.CutPrefix(name, "cmdstat_")
 		if is && !slices.Contains(ours, command) {
 			require.Contains(t, harmless, command)

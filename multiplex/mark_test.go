@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -22,22 +23,22 @@ func marking(t *testing.T, before memory, set string,
 	defer func() { _ = client.Close() }()
 	go func() {
 		defer func() { _ = server.Close() }()
-		r := newReplyReader(server)
-		command, err := readReply(r)
+		r := resp.NewReader(server, handshakeLimits)
+		command, err := r.Read()
 		if err != nil {
 			return
 		}
-		_, _ = readReply(r) // GET
-		_, _ = readReply(r) // PTTL
+		_, _ = r.Read() // GET
+		_, _ = r.Read() // PTTL
 		time.Sleep(time.Second)
-		words := make([]string, len(command.items))
+		words := make([]string, len(command.Items))
 		for i := range words {
-			words[i] = command.items[i].text
+			words[i] = command.Items[i].Text
 		}
 		text := found(words)
 		got := "$-1\r\n"
 		if text != "" {
-			got = string(appendCommand(nil, []string{text})[len("*1\r\n"):])
+			got = string(resp.AppendBulk(nil, text))
 		}
 		_, _ = server.Write([]byte(set + "\r\n" + got + ":660000\r\n"))
 	}()

@@ -9,11 +9,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
 
-// needed is what docs/production.md gives a user, with keys behind app:. Each entry is taken away
+// needed is what docs/operations.md gives a user, with keys behind app:. Each entry is taken away
 // in TestEachPermissionIsNeeded.
 const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +evalsha +script|load " +
 	"+info +config|get " +
@@ -40,7 +41,10 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	t.Helper()
 	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })
 	var status NodeStatus
-	require.Eventually(t, func() bool { status = m.Nodes()[0]; return status.State != NodeConnecting }, patient, time.Millisecond)
+	require.Eventually(t, func() bool {
+		status = m.Nodes()[0]
+		return status.State != NodeConnecting
+	}, patient, time.Millisecond)
 	if status.State != NodeUp {
 		return []string{status.Err.Error()}
 	}
@@ -114,7 +118,7 @@ func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
 	up(t, m)
 	stats, err := s.do("INFO", "commandstats")
 	require.NoError(t, err)
-	kills, called := fields(stats.text)["cmdstat_client|kill"]
+	kills, called := resp.ParseInfo(stats.Text)["cmdstat_client|kill"]
 	return called && !strings.HasPrefix(kills, "calls=0,")
 }
 
@@ -194,7 +198,7 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 
 // The goal: the documentation gives the user just that.
 func TestThePermissionsAreDocumented(t *testing.T) {
-	manual, err := os.ReadFile("../docs/production.md")
+	manual, err := os.ReadFile("../docs/operations.md")
 	require.NoError(t, err)
 	require.Contains(t, string(manual), "\nACL SETUSER lockpipe reset on >PASSWORD "+needed+"\n")
 }
@@ -263,5 +267,5 @@ func TestWhatIsNotPermittedLeavesNothingBehind(t *testing.T) {
 	require.NoError(t, wait(m.Release(set, 1), context.Background()))
 	keys, err := s.do("KEYS", "app:?")
 	require.NoError(t, err)
-	require.Empty(t, keys.items)
+	require.Empty(t, keys.Items)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/assert"
@@ -56,13 +57,13 @@ func ask(t *testing.T, nodes *lockpipetest.Nodes, i int, args ...string) any {
 // runID is that of the server of node i now.
 func runID(t *testing.T, nodes *lockpipetest.Nodes, i int) string {
 	t.Helper()
-	return fields(ask(t, nodes, i, "INFO", "server").(string))["run_id"]
+	return resp.ParseInfo(ask(t, nodes, i, "INFO", "server").(string))["run_id"]
 }
 
 // sets is how many SET commands the server of node i has executed.
 func sets(t *testing.T, nodes *lockpipetest.Nodes, i int) string {
 	t.Helper()
-	return fields(ask(t, nodes, i, "INFO", "commandstats").(string))["cmdstat_set"]
+	return resp.ParseInfo(ask(t, nodes, i, "INFO", "commandstats").(string))["cmdstat_set"]
 }
 
 func mode(g GuardMode) func(*Config) { return func(c *Config) { c.Guard = g } }
@@ -127,7 +128,7 @@ func TestTheFirstUseWaitsForTheLastNode(t *testing.T) {
 func TestTheFirstUseIsAtOnceAlsoBehindOldMarks(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	for i := range 2 {
-		f := fields(ask(t, nodes, i, "INFO", "replication").(string))
+		f := resp.ParseInfo(ask(t, nodes, i, "INFO", "replication").(string))
 		m := mark{newPrefix, 11 * time.Minute, runID(t, nodes, i) + "." + f["master_replid"], ""}
 		ask(t, nodes, i, "SET", markerKey, m.text(), "PX", "540000") // two minutes old
 	}
@@ -240,14 +241,14 @@ func TestAWaitIsNotBegunAnew(t *testing.T) {
 
 // settles reports whether a client writes a marker that is no mark: it does not expire.
 func settles(p []byte) bool {
-	r := newReplyReader(bytes.NewReader(p))
+	r := resp.NewReader(bytes.NewReader(p), handshakeLimits)
 	for {
-		command, err := readReply(r)
+		command, err := r.Read()
 		if err != nil {
 			return false
 		}
-		if w := command.items; len(w) == 9 && w[1].text == script.Admit.SHA && w[7].text == "" &&
-			!strings.Contains(w[3].text, probeKeyPrefix) {
+		if w := command.Items; len(w) == 9 && w[1].Text == script.Admit.SHA && w[7].Text == "" &&
+			!strings.Contains(w[3].Text, probeKeyPrefix) {
 			return true
 		}
 	}
@@ -725,7 +726,7 @@ func (s *lasting) kill() {
 	_ = s.cmd.Wait()
 }
 
-func (s *lasting) do(args ...string) (got reply, err error) {
+func (s *lasting) do(args ...string) (got resp.Value, err error) {
 	conn, err := net.Dial("unix", s.socket())
 	if err != nil {
 		return got, err
@@ -733,7 +734,7 @@ func (s *lasting) do(args ...string) (got reply, err error) {
 	defer func() { _ = conn.Close() }()
 	err = newHandshake(conn).ask([]question{{
 		args,
-		func(r reply) error { got = r; return r.failure() },
+		func(r resp.Value) error { got = r; return r.Err() },
 	}})
 	return got, err
 }
@@ -805,7 +806,7 @@ func TestANodeThatRestartsFromASnapshotIsQuarantined(t *testing.T) {
 	status := becomes(t, m, 0, NodeQuarantined, whyRestarted)
 	marker, err := s.do("GET", markerKey)
 	require.NoError(t, err)
-	require.NotEmpty(t, marker.text, "the snapshot was not loaded")
+	require.NotEmpty(t, marker.Text, "the snapshot was not loaded")
 	require.False(t, status.Until.Before(began.Add(time.Minute)))
 }
 
@@ -848,7 +849,7 @@ func TestADurableNodeWasDurableAtItsStart(t *testing.T) {
 		// The process that writes the first file would outlive the server, and write into a
 		// directory that is being removed.
 		info, err := s.do("INFO", "persistence")
-		state := fields(info.text)
+		state := resp.ParseInfo(info.Text)
 		return err == nil && state["aof_rewrite_in_progress"] == "0" &&
 			state["aof_rewrite_scheduled"] == "0"
 	}, patient, time.Millisecond)
@@ -864,7 +865,7 @@ func TestAMasterThatWasAReplicaWaitsInSpiteOfItsMarker(t *testing.T) {
 		ask(t, nodes, i, append([]string{"REPLICAOF"},
 			strings.Split(strings.TrimPrefix(nodes.URLs()[of], "redis://"), ":")...)...)
 		require.Eventually(t, func() bool {
-			return fields(ask(t, nodes, i, "INFO",
+			return resp.ParseInfo(ask(t, nodes, i, "INFO",
 				"replication").(string))["master_link_status"] == "up"
 		}, patient, time.Millisecond)
 	}

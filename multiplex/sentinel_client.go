@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // sentinel is one of them.
@@ -100,13 +102,13 @@ func (s *sentinel) query(ctx context.Context, w *sentinelReport) error {
 
 // takeEpoch takes the fields of the master. If a sentinel does not show them, the epoch is 0. But
 // if only its user may not see them, a stale sentinel could win, so that is an error.
-func (w *sentinelReport) takeEpoch(r reply) error {
-	if strings.HasPrefix(r.text, "NOPERM ") {
-		return r.failure()
+func (w *sentinelReport) takeEpoch(r resp.Value) error {
+	if strings.HasPrefix(r.Text, "NOPERM ") {
+		return r.Err()
 	}
-	for i := 0; i+1 < len(r.items); i += 2 {
-		if r.items[i].text == "config-epoch" {
-			w.epoch, _ = strconv.ParseInt(r.items[i+1].text, 10, 64)
+	for i := 0; i+1 < len(r.Items); i += 2 {
+		if r.Items[i].Text == "config-epoch" {
+			w.epoch, _ = strconv.ParseInt(r.Items[i+1].Text, 10, 64)
 		}
 	}
 	return nil
@@ -118,16 +120,16 @@ type unknownSetError struct{}
 func (*unknownSetError) Error() string { return "it knows no such master set" }
 
 // takeMaster takes host and port of the master.
-func (w *sentinelReport) takeMaster(r reply) error {
+func (w *sentinelReport) takeMaster(r resp.Value) error {
 	switch {
-	case r.failure() != nil:
-		return r.failure()
-	case r.null:
+	case r.Err() != nil:
+		return r.Err()
+	case r.Null:
 		return new(unknownSetError)
-	case len(r.items) != 2 || !isHost(r.items[0].text) || !isPort(r.items[1].text):
-		return errNotRedis
+	case len(r.Items) != 2 || !isHost(r.Items[0].Text) || !isPort(r.Items[1].Text):
+		return resp.ErrNotRedis
 	}
-	w.master = net.JoinHostPort(r.items[0].text, r.items[1].text)
+	w.master = net.JoinHostPort(r.Items[0].Text, r.Items[1].Text)
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -55,19 +56,19 @@ func (o *oracle) serve(conn net.Conn) {
 		defer o.mu.Unlock()
 		delete(o.conns, conn)
 	}()
-	r := newReplyReader(conn)
+	r := resp.NewReader(conn, handshakeLimits)
 	for {
-		command, err := readReply(r)
+		command, err := r.Read()
 		if err != nil {
 			return
 		}
-		if _, err := io.WriteString(conn, o.answer(command.items)); err != nil {
+		if _, err := io.WriteString(conn, o.answer(command.Items)); err != nil {
 			return
 		}
 	}
 }
 
-func (o *oracle) answer(words []reply) string {
+func (o *oracle) answer(words []resp.Value) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	bulk := func(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
@@ -75,10 +76,10 @@ func (o *oracle) answer(words []reply) string {
 	switch {
 	case o.mute:
 		return ""
-	case words[0].text == "AUTH":
+	case words[0].Text == "AUTH":
 		o.auth = nil
 		for _, w := range words[1:] {
-			o.auth = append(o.auth, w.text)
+			o.auth = append(o.auth, w.Text)
 		}
 		if o.says == "" {
 			return "+OK\r\n"
@@ -86,11 +87,11 @@ func (o *oracle) answer(words []reply) string {
 		return o.says
 	case o.says != "":
 		return o.says
-	case words[1].text == "MASTER" && o.secretive:
+	case words[1].Text == "MASTER" && o.secretive:
 		return "-NOPERM no\r\n"
-	case words[1].text == "MASTER" && o.master == "":
+	case words[1].Text == "MASTER" && o.master == "":
 		return "-ERR No such master with that name\r\n"
-	case words[1].text == "MASTER":
+	case words[1].Text == "MASTER":
 		return "*4\r\n" + bulk("flags") + bulk("master") + bulk("config-epoch") +
 			bulk(fmt.Sprint(o.epoch))
 	case o.master == "":

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,14 +17,14 @@ func shown(t *testing.T, answers map[string]string) sight {
 	s := sight{uptime: -1, promoted: true}
 	for _, q := range s.questions(nil, "marker") {
 		text, known := answers[strings.Join(q.command[:2], " ")]
-		r := reply{kind: '$', text: text}
+		r := resp.Value{Kind: '$', Text: text}
 		switch {
 		case !known:
-			r = reply{kind: '-', text: "ERR unknown command"}
+			r = resp.Value{Kind: '-', Text: "ERR unknown command"}
 		case q.command[0] == "CONFIG":
-			r = reply{kind: '*'}
+			r = resp.Value{Kind: '*'}
 			for word := range strings.FieldsSeq(text) {
-				r.items = append(r.items, reply{kind: '$', text: word})
+				r.Items = append(r.Items, resp.Value{Kind: '$', Text: word})
 			}
 		}
 		if err := q.take(r); known {
@@ -116,4 +117,23 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 	nameless := shown(t, map[string]string{"INFO server": "uptime_in_seconds:5", "GET marker": "r"})
 	require.Empty(t, nameless.runID)
 	require.ErrorContains(t, nameless.silence, "no run_id")
+}
+
+// The goal: no text of INFO or CONFIG panics, and a run_id is only found where it stands at the
+// beginning of a line.
+func FuzzInfo(f *testing.F) {
+	f.Add("# Server\r\nrun_id:abc\r\nuptime_in_seconds:5\r\n")
+	f.Add("run_id:\r\n\r\n:::\nrun_id")
+	f.Add("uptime_in_seconds:-1\r\nrun_id:x:y")
+	f.Fuzz(func(t *testing.T, text string) {
+		var s sight
+		require.NoError(t, s.server(resp.Value{Kind: '$', Text: text}))
+		if s.runID != "" {
+			require.Contains(t, "\n"+text, "\nrun_id:"+s.runID)
+		} else {
+			require.Error(t, s.silence)
+		}
+		require.GreaterOrEqual(t, s.uptime, 0*s.uptime)
+		require.False(t, synced([]resp.Value{{Text: text}, {Text: "always"}}))
+	})
 }

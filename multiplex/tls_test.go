@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -183,7 +184,7 @@ func TestTheGuardWorksOverTLS(t *testing.T) {
 
 	admitted, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	_, err = s.do("SET", markerKey, fields(admitted.text)["run_id"])
+	_, err = s.do("SET", markerKey, resp.ParseInfo(admitted.Text)["run_id"])
 	require.NoError(t, err)
 	up(t, guarded)
 	_, err = s.do("FLUSHALL")
@@ -272,7 +273,7 @@ func TestTLSThatIsNotGoodIsNoVote(t *testing.T) {
 			becomes(t, m, 0, NodeDown, test.says) // at a later try where this machine was slow
 			stats, err := s.do("INFO", "commandstats")
 			require.NoError(t, err)
-			require.NotContains(t, stats.text, "cmdstat_set")
+			require.NotContains(t, stats.Text, "cmdstat_set")
 		})
 	}
 }

@@ -82,7 +82,9 @@ func openOriginal(t *testing.T, nodes *lockpipetest.Nodes) library {
 		opt, err := redis.ParseURL(url)
 		require.NoError(t, err)
 		// Only hosted services know the command; plain servers refuse it once per connection.
-		opt.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+		opt.MaintNotificationsConfig = &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		}
 		client := redis.NewClient(opt)
 		t.Cleanup(func() { client.Close() })
 		pools = append(pools, goredis.NewPool(client))

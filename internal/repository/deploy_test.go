@@ -1,8 +1,9 @@
-package lockpipe_test
+package repository
 
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,7 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
@@ -42,13 +45,28 @@ func family(sample string) string {
 	return sample
 }
 
+// gatherMetrics returns the metrics of a new client, sorted by name. It needs no server.
+func gatherMetrics(t *testing.T) []*dto.MetricFamily {
+	t.Helper()
+	client, err := lockpipe.New(lockpipe.Config{
+		Nodes:  []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"},
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close(t.Context())) }()
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(client))
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	return families
+}
+
 // The goal: the dashboard, the alerts and the documentation speak of metrics that there are, and
 // the dashboard and the documentation of all.
-func TestWhatIsDeployedKnowsTheMetrics(t *testing.T) {
-	c := connected(t, newClient(t, lockpipetest.StartT(t, 3)))
-	told := make(map[string]bool)
-	for sample := range scrape(t, c) {
-		told[family(sample)] = true
+func TestDeploy_KnowsTheMetrics(t *testing.T) {
+	reported := make(map[string]bool)
+	for _, f := range gatherMetrics(t) {
+		reported[f.GetName()] = true
 	}
 	for file, all := range map[string]bool{
 		"deploy/alerts.yml":                       false,
@@ -56,9 +74,9 @@ func TestWhatIsDeployedKnowsTheMetrics(t *testing.T) {
 	} {
 		names := mentioned(t, file)
 		for name := range names {
-			require.Contains(t, told, name, "%s: there is no such metric", file)
+			require.Contains(t, reported, name, "%s: there is no such metric", file)
 		}
-		for name := range told {
+		for name := range reported {
 			require.True(t, names[name] || !all, "%s: %s is missing", file, name)
 		}
 	}
@@ -66,7 +84,7 @@ func TestWhatIsDeployedKnowsTheMetrics(t *testing.T) {
 
 // The goal: each alert says when it fires, how much it matters and what it is about, and the
 // documentation says what to do.
-func TestAlertsAreWhole(t *testing.T) {
+func TestDeploy_AlertsAreWhole(t *testing.T) {
 	text, err := os.ReadFile("deploy/alerts.yml")
 	require.NoError(t, err)
 	var file struct {
@@ -90,7 +108,7 @@ func TestAlertsAreWhole(t *testing.T) {
 }
 
 // The goal: Prometheus takes the rules, and they fire when they should. It needs promtool.
-func TestAlertsFire(t *testing.T) {
+func TestDeploy_AlertsFire(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed: whether Prometheus takes the alert rules was not tested")
@@ -107,7 +125,7 @@ func TestAlertsFire(t *testing.T) {
 }
 
 // The goal: Prometheus understands what the dashboard asks. It needs promtool.
-func TestTheDashboardsQueriesAreValid(t *testing.T) {
+func TestDeploy_TheDashboardsQueriesAreValid(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed: whether Prometheus understands the dashboard was not " +
@@ -136,7 +154,7 @@ func TestTheDashboardsQueriesAreValid(t *testing.T) {
 
 // The goal: Grafana can show the dashboard: it is valid JSON, each panel asks something, and no two
 // overlap.
-func TestTheDashboardIsWhole(t *testing.T) {
+func TestDeploy_TheDashboardIsWhole(t *testing.T) {
 	taken, ids := make(map[[2]int]string), make(map[int]bool)
 	for _, p := range dashboard(t).Panels {
 		require.False(t, ids[p.ID], "%s: its number is another's", p.Title)

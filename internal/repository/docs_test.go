@@ -1,4 +1,4 @@
-package lockpipe_test
+package repository
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ var shown = []string{
 }
 
 // The goal: every block of Go in the README and in docs/ compiles.
-func TestWhatTheDocumentsShowCompiles(t *testing.T) {
+func TestDocs_WhatTheyShowCompiles(t *testing.T) {
 	files, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
 	exports := compiled(t, shown...)

@@ -1,0 +1,130 @@
+package repository
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The architecture, as far as it can be read from the source. A rule that is in the way may be
+// changed here, on purpose and in view of a reviewer, and in DESIGN.md with it. Modules inside this
+// one, such as bench/peers, keep their own rules.
+
+const (
+	modulePath  = "github.com/lockpipe/lockpipe"
+	rueidisPath = "github.com/redis/rueidis"
+)
+
+// allowedImports says which packages of this module each package may import, by their directories.
+var allowedImports = map[string][]string{
+	"cmd/loadgen":  {"bench", "bench/page"},
+	"bench/page":   {"bench"},
+	"bench":        {".", "lockpipetest", "fence"},
+	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
+	"multiplex":    {"batch", "script", "latency", "internal/resp", "internal/watch"},
+	"batch":        {},
+	"fence":        {},
+	"lease":        {},
+	"latency":      {},
+	"script":       {},
+	"waitroom":     {},
+	"lockpipetest": {},
+
+	"internal/resp":  {},
+	"internal/watch": {"batch"},
+}
+
+// standardLibraryOnly lists the packages that are free of all dependencies.
+var standardLibraryOnly = []string{
+	"batch", "fence", "latency", "lease", "script", "waitroom", "internal/resp",
+}
+
+// meaninglessNames say nothing about what is in a package.
+var meaninglessNames = []string{
+	"util", "utils", "common", "commons", "type", "types", "helper", "helpers", "misc", "shared",
+	"base", "lib",
+}
+
+func TestImports_FollowTheTable(t *testing.T) {
+	found := make(map[string]bool)
+	for _, f := range sources(t, production) {
+		allowed, listed := allowedImports[f.dir]
+		if !listed && !found[f.dir] {
+			t.Errorf("%s: package %s is not in the import table: give it a row in "+
+				"allowedImports, with as few imports as it needs", f.name, f.dir)
+		}
+		found[f.dir] = true
+		for _, i := range f.imports {
+			dir, ours := inThisModule(i.path)
+			if listed && ours && !slices.Contains(allowed, dir) {
+				t.Errorf("%s: package %s may not import %s (only %q): move the code to a "+
+					"package that may, or hand it in as a function or a "+
+					"one-method interface", f.at(i.pos), f.dir, i.path, allowed)
+			}
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(allowedImports)) {
+		if !found[dir] {
+			t.Errorf("allowedImports has a row for %s, which has no Go files: delete the row", dir)
+		}
+	}
+}
+
+// The root package knows what a Pipeline refuses, and nothing else of it.
+func TestImports_TheRootHasBatchForItsErrorsOnly(t *testing.T) {
+	for _, f := range sources(t, production) {
+		if i, ok := f.importing(modulePath + "/batch"); ok && f.dir == "." &&
+			f.name != "errors.go" {
+			t.Errorf("%s: the root package imports batch in errors.go only, to re-export its "+
+				"errors: go through multiplex", f.at(i.pos))
+		}
+	}
+}
+
+func TestImports_OnlyMultiplexKnowsRueidis(t *testing.T) {
+	for _, f := range sources(t, production) {
+		if i, ok := f.importing(rueidisPath); ok && f.dir != "multiplex" {
+			t.Errorf("%s: only multiplex may import %s: add what is missing to multiplex, "+
+				"without a rueidis type in its API", f.at(i.pos), i.path)
+		}
+	}
+}
+
+// Operations are grouped by what is in flight, not by a timer.
+func TestImports_BatchKnowsNoTime(t *testing.T) {
+	for _, f := range sources(t, production) {
+		if i, ok := f.importing("time"); ok && f.dir == "batch" {
+			t.Errorf("%s: package batch may not import time: let the caller decide about time, "+
+				"and tell the pipeline what it decided", f.at(i.pos))
+		}
+	}
+}
+
+func TestImports_InnerPackagesNeedTheStandardLibraryOnly(t *testing.T) {
+	for _, f := range sources(t, production) {
+		for _, i := range f.imports {
+			first, _, _ := strings.Cut(i.path, "/")
+			if slices.Contains(standardLibraryOnly, f.dir) && strings.Contains(first, ".") {
+				t.Errorf("%s: package %s imports the standard library only, not %s: let the "+
+					"package that uses it hand in what it needs",
+					f.at(i.pos), f.dir, i.path)
+			}
+		}
+	}
+}
+
+func TestImports_NoPackageHasAMeaninglessName(t *testing.T) {
+	for _, f := range sources(t, everything) {
+		name := strings.TrimSuffix(f.syntax.Name.Name, "_test")
+		for _, n := range []string{name, path.Base(f.dir)} {
+			if slices.Contains(meaninglessNames, n) {
+				t.Errorf("%s: the name %q says nothing: name the package after what it "+
+					"provides, or move its parts to where they are used",
+					f.at(f.syntax.Name.Pos()), n)
+				break
+			}
+		}
+	}
+}

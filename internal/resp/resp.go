@@ -1,0 +1,60 @@
+// Package resp knows RESP, the protocol of Redis. It writes commands, reads replies with limits,
+// and parses INFO.
+package resp
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Value is one reply in RESP2.
+type Value struct {
+	Kind  byte    // + - : $ or *
+	Text  string  // of all kinds but an array
+	Null  bool    // only of kind $ or *
+	Items []Value // of an array
+}
+
+// Err returns the error that the server replied with, or nil.
+func (v Value) Err() error {
+	if v.Kind != '-' {
+		return nil
+	}
+	return errors.New(v.Text)
+}
+
+// AsString returns the text of a string. ok is false for null and for other kinds.
+func (v Value) AsString() (text string, ok bool) {
+	return v.Text, !v.Null && (v.Kind == '$' || v.Kind == '+')
+}
+
+// AppendCommand appends one command as clients send it.
+func AppendCommand(dst []byte, args ...string) []byte {
+	dst = appendHeader(dst, '*', len(args))
+	for _, a := range args {
+		dst = AppendBulk(dst, a)
+	}
+	return dst
+}
+
+// AppendBulk appends a string of any bytes, as commands and replies have it.
+func AppendBulk(dst []byte, text string) []byte {
+	dst = append(appendHeader(dst, '$', len(text)), text...)
+	return append(dst, "\r\n"...)
+}
+
+func appendHeader(dst []byte, kind byte, n int) []byte {
+	return append(strconv.AppendInt(append(dst, kind), int64(n), 10), "\r\n"...)
+}
+
+// ParseInfo returns the fields of a reply to INFO. It ignores headings and other lines.
+func ParseInfo(text string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
