@@ -39,9 +39,9 @@ type fence struct {
 func (c *Claim) Fence(before time.Time, first, last int64) {
 	f := &fence{first: first, last: last, before: before}
 	f.First, f.Last = strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)
-	f.Keys = make([]string, c.Len())
+	f.FenceKeys = make([]string, c.Len())
 	for i, key := range c.keys() {
-		f.Keys[i] = key[:c.prefix] + fenceKeyPrefix + key[c.prefix:]
+		f.FenceKeys[i] = key[:c.prefix] + fenceKeyPrefix + key[c.prefix:]
 	}
 	if c.cold == nil {
 		c.cold = new(coldClaim)

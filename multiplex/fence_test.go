@@ -51,7 +51,7 @@ func TestFence_KeysAreBehindThePrefix(t *testing.T) {
 		})
 		for i, k := range keys {
 			require.Equal(t, k, c.Key(i))
-			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().Keys[i])
+			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().FenceKeys[i])
 		}
 	}
 }

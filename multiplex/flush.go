@@ -127,7 +127,7 @@ func (f *flushScratch) buildCommands(conn *nodeConn, attempts []*Attempt, answer
 			answers[i].conn = conn
 			f.extensions.Add(i, set)
 			if fence := a.claim.fence(); fence != nil {
-				f.raises.Add(i, script.Set{Keys: fence.Keys, Token: fence.Last})
+				f.raises.Add(i, script.Set{Keys: fence.FenceKeys, Token: fence.Last})
 			}
 		case a.claim.fence() != nil:
 			set.Fence = &a.claim.fence().Fence
