@@ -64,7 +64,7 @@ func (m *Mux) newAdmission(index int, e *endpoint) *admission {
 	a := &admission{
 		node: index, addr: e.name, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first,
 		servers: m.servers, option: &option, logger: m.cfg.Logger,
-		none: m.cfg.Prefix + probeKeyPrefix, generations: m.cfg.Prefix + generationsKey,
+		none: m.cfg.Prefix + probeKey, generations: m.cfg.Prefix + generationsKey,
 		known: m.generations,
 	}
 	a.probe, a.replicated = a.none+rand.Text(), e.masterSet != ""

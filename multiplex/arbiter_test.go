@@ -126,7 +126,9 @@ func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 		"error": func(m *Mux, s *store) func() {
 			m.nodes[1].sendFlush = func(_ []*Attempt, answers []answer) {
 				for i := range answers {
-					answers[i] = answer{replied: true, leftNothing: true, err: errors.New("READONLY")}
+					answers[i] = answer{
+						replied: true, leftNothing: true, err: errors.New("READONLY"),
+					}
 				}
 			}
 			return func() { m.nodes[1].sendFlush = s.trip }

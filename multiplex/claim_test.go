@@ -127,8 +127,8 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 			addr: fmt.Sprint("node", i), mux: m, index: i, sendFlush: s.trip,
 			admission: &admission{},
 		}
-		nd.disconnected, nd.pendingAdded, nd.connectDone = make(chan struct{}, 1), make(chan struct{}, 1),
-			make(chan struct{})
+		nd.disconnected, nd.pendingAdded = make(chan struct{}, 1), make(chan struct{}, 1)
+		nd.connectDone = make(chan struct{})
 		close(nd.connectDone)
 		nd.responsiveness.epoch = time.Now()
 		nd.state.Store(int32(NodeUp))
@@ -319,7 +319,9 @@ func TestPendingReleases_AreBounded(t *testing.T) {
 	}
 	require.Same(t, last, n.pending.list[len(n.pending.list)-1].attempt)
 	require.Equal(t, uint64(100), n.pending.dropped+uint64(len(n.pending.list)))
-	require.Equal(t, Stats{DroppedReleases: n.pending.dropped, PendingReleases: len(n.pending.list)}, m.Stats())
+	require.Equal(t, Stats{
+		DroppedReleases: n.pending.dropped, PendingReleases: len(n.pending.list),
+	}, m.Stats())
 }
 
 // The goal: a node that may still execute a shorter TTL, from a connection that broke, does not
@@ -633,13 +635,14 @@ func TestExtend_ALateOneOnAMinorityLimitsNothing(t *testing.T) {
 			fail(minority, 1)
 			require.NoError(t, extends(t, m, c, 10*time.Second))
 			fail(minority, 0)
-			require.Equal(t, 20*time.Second, m.MaxConfirmableTTL(c, 20*time.Second), "%d of %d", minority, n)
+			require.Equal(t, 20*time.Second, m.MaxConfirmableTTL(c, 20*time.Second),
+				"%d of %d", minority, n)
 			require.NoError(t, extends(t, m, c, 20*time.Second))
 			fail(minority+1, 1)
 			require.ErrorIs(t, extends(t, m, c, 30*time.Second), ErrNoQuorum)
 			fail(minority+1, 0)
-			require.Equal(t, 10*time.Second, m.MaxConfirmableTTL(c, 20*time.Second), "%d of %d", minority+1,
-				n)
+			require.Equal(t, 10*time.Second, m.MaxConfirmableTTL(c, 20*time.Second),
+				"%d of %d", minority+1, n)
 		})
 	}
 }

@@ -111,7 +111,7 @@ func (l *linguist) releases() []string {
 func (l *linguist) before(peer *server.Peer, command string, args ...string) (answered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	asked := strings.Contains(strings.Join(args, " "), probeKeyPrefix)
+	asked := strings.Contains(strings.Join(args, " "), probeKey)
 	switch {
 	case command == "EVALSHA" && args[0] == script.Release.SHA && !asked:
 		l.heard = append(l.heard, "EVALSHA "+args[1])
@@ -366,8 +366,8 @@ func TestCompareDelete_AKeptReleaseUsesTheNextServersCommand(t *testing.T) {
 // sets. Acquires of the same flush come behind.
 func TestCompareDelete_IsForFewSingleKeys(t *testing.T) {
 	for few, want := range map[int][]string{
-		0: {"EVALSHA 6"}, 1: {"DELEX", "EVALSHA 6"}, maxSingleReleases: append(several(maxSingleReleases,
-			"DELEX"), "EVALSHA 6"),
+		0: {"EVALSHA 6"}, 1: {"DELEX", "EVALSHA 6"},
+		maxSingleReleases:     append(several(maxSingleReleases, "DELEX"), "EVALSHA 6"),
 		maxSingleReleases + 1: {"EVALSHA 6", fmt.Sprint("EVALSHA ", maxSingleReleases+1)},
 	} {
 		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {

@@ -35,7 +35,8 @@ role:master
 master_replid:def
 # Cluster
 cluster_enabled:0`, Facts{
-			Server: "Redis", Version: "7.0.15", RedisVersion: "7.0.15", RunID: "abc", ReplicationID: "def",
+			Server: "Redis", Version: "7.0.15", RedisVersion: "7.0.15",
+			RunID: "abc", ReplicationID: "def",
 			Memory: 1 << 20, MaxMemory: 4 << 20,
 			Policy: "noeviction", Clients: 12, MaxClients: 10000, AOF: true,
 		}},

@@ -151,7 +151,7 @@ const misconf = "-MISCONF Redis is configured to save RDB snapshots\r\n"
 
 // refusesAll is a server that refuses locks and probes with an error.
 func refusesAll(text string) map[string]string {
-	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + probeKeyPrefix: text}
+	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + probeKey: text}
 }
 
 // The goal: what a node answers for less than a second says nothing. Then it is failing, its votes
@@ -303,7 +303,7 @@ func TestFailing_TheProbeLoadsItsScript(t *testing.T) {
 		require.True(t, answered)
 		require.NoError(t, refusal)
 	}
-	keys, err := nodes.Keys(0, probeKeyPrefix)
+	keys, err := nodes.Keys(0, probeKey)
 	require.NoError(t, err)
 	require.Empty(t, keys)
 }

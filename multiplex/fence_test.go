@@ -74,7 +74,8 @@ func TestFence_AnExtensionNeedsItsKeys(t *testing.T) {
 		grant := answer{vote: granted, replied: true, keyIndex: -1}
 		answers := []answer{grant}
 		p := command{script: script.Raise, call: script.Call{Owners: []int{0}}}
-		p.failAll(answer{leftNothing: true, replied: true, err: errors.New("OOM")}, attempts, answers)
+		oom := answer{leftNothing: true, replied: true, err: errors.New("OOM")}
+		p.failAll(oom, attempts, answers)
 		require.Equal(t, grant, answers[0])
 		p.failAll(answer{broken: true, err: io.EOF}, attempts, answers)
 		require.Equal(t, answer{broken: true, err: io.EOF}, answers[0])
@@ -110,8 +111,8 @@ func TestFence_IsRaisedBeforeRefills(t *testing.T) {
 // grant, are a quorum. Otherwise it is not. Of a large set, parts may be left on nodes on which the
 // fence was too low.
 func TestFence_TooLowIsExplained(t *testing.T) {
-	g, s, e := answer{vote: granted, replied: true, keyIndex: -1}, answer{err: &fenceTooLowError{7}},
-		answer{err: errors.New("LOADING")}
+	g, s := answer{vote: granted, replied: true, keyIndex: -1}, answer{err: &fenceTooLowError{7}}
+	e := answer{err: errors.New("LOADING")}
 	r, top := answer{vote: refused, replied: true}, answer{err: &fenceTooLowError{script.MaxFence}}
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)

@@ -169,7 +169,8 @@ func TestFlush_RetriesNoExtensionOfAReleasedLease(t *testing.T) {
 			peer.WriteError("NOSCRIPT No matching script. Please use EVAL.")
 			return true
 		})
-		require.Equal(t, []answer{{leftNothing: true, err: errSuperseded}}, flushed(m, []*Attempt{e}))
+		require.Equal(t, []answer{{leftNothing: true, err: errSuperseded}},
+			flushed(m, []*Attempt{e}))
 		require.Equal(t, 1, sent)
 	}, redis84)
 }
@@ -177,7 +178,8 @@ func TestFlush_RetriesNoExtensionOfAReleasedLease(t *testing.T) {
 // The goal: if votes do not count, what was not sent still left nothing, and what was answered is
 // in doubt.
 func TestFlush_InvalidatesRepliesOnly(t *testing.T) {
-	unsent, broke := answer{leftNothing: true, err: errNotConnected}, answer{broken: true, err: errBroken}
+	unsent := answer{leftNothing: true, err: errNotConnected}
+	broke := answer{broken: true, err: errBroken}
 	answers := []answer{unsent, broke, done, {vote: refused, leftNothing: true, replied: true}}
 	invalidate(answers)
 	doubtful := answer{broken: true, err: errDataLoss}

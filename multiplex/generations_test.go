@@ -694,7 +694,7 @@ func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	up(t, start(t, nodes.URLs(), nil))
-	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+probeKeyPrefix+
+	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+probeKey+
 		"*")
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://u:p@", 1)}, nil)
 	becomes(t, m, 0, NodeDown, "can't be read: NOPERM")

@@ -91,7 +91,7 @@ func durable(t *testing.T, url string) bool {
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+generationsKey,
-		"app:"+probeKeyPrefix+"x")
+		"app:"+probeKey+"x")
 	require.NoError(t, err)
 	return seen.durable
 }

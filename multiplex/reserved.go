@@ -12,10 +12,10 @@ const (
 	// markerKey is the admission marker. Its value is the run_id of the server that was admitted
 	// last, or it begins with lostPrefix. It does not expire in the first case.
 	markerKey = OwnNames + "admitted"
-	// probeKeyPrefix, in front of random characters, is a key that is not there. With it the
+	// probeKey, in front of random characters, is a key that is not there. With it the
 	// handshake finds out what the user may do. The key is there for a moment when the client
 	// probes a node, or has to find out whether two servers are one.
-	probeKeyPrefix = OwnNames + "none:"
+	probeKey = OwnNames + "none:"
 	// fenceKeyPrefix, in front of a key, is its fence key. That has the highest fence of the key.
 	fenceKeyPrefix = OwnNames + "fence:"
 	// generationsKey has the generation of a node, and what the node keeps of others: see
@@ -23,7 +23,7 @@ const (
 	generationsKey = OwnNames + "generations"
 )
 
-var reservedNames = [...]string{markerKey, probeKeyPrefix, fenceKeyPrefix, generationsKey}
+var reservedNames = [...]string{markerKey, probeKey, fenceKeyPrefix, generationsKey}
 
 // Reserved finds these names in the full names of locks. A client with another Prefix may use such
 // a key: "app:lockpipe:fence:sku" is the fence key of "sku" behind the Prefix "app:".

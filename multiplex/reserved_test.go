@@ -13,7 +13,7 @@ func TestReserved_IsFoundWhereverThePrefixEnds(t *testing.T) {
 	for _, name := range reservedNames {
 		require.True(t, strings.HasPrefix(name, OwnNames))
 	}
-	for _, used := range []string{markerKey, probeKeyPrefix, fenceKeyPrefix} {
+	for _, used := range []string{markerKey, probeKey, fenceKeyPrefix} {
 		require.Contains(t, reservedNames, used)
 	}
 	plainly := func(full string) bool {
