@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oracle is a sentinel that tests play.
+// fakeSentinel is a sentinel that a test controls.
 type fakeSentinel struct {
 	mu     sync.Mutex // guards all below
 	master string     // "" if it knows of none
@@ -115,7 +115,7 @@ func (o *fakeSentinel) open() int {
 	return len(o.conns)
 }
 
-// watched is a network with three sentinels, s0 to s2, and the servers that they may name.
+// watchedMaster is a network with three sentinels, s0 to s2, and the servers that they may name.
 type watchedMaster struct {
 	sentinels [3]*fakeSentinel
 	servers   map[string]*actor // by host
@@ -168,7 +168,7 @@ func isKnown(a *actor, digit, more string) {
 	a.play(map[string]string{"INFO": bulk(info), "GET": bulk(run(digit))})
 }
 
-// inWatched runs a test in a bubble with one node by Sentinel.
+// withWatchedMaster runs a test in a bubble with one node by Sentinel.
 func withWatchedMaster(t *testing.T, w *watchedMaster, test func(t *testing.T, m *Mux),
 	change ...func(*Config),
 ) {
