@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/redis/rueidis"
 )
 
@@ -66,7 +67,7 @@ func (h *dialHook) dial(
 		return nil, &dialError{err}
 	}
 	h.onConn(l)
-	return newCheckedConn(l, t), nil
+	return resp.NewCheckedConn(l, func(err error) { t.protocolErr.Store(&err) }), nil
 }
 
 // client returns a rueidis client without a connection.
