@@ -68,7 +68,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.lossLog.logger, c.lossLog.run = cfg.Logger, c.callbacks.TryRun
 	c.outage.logger = cfg.Logger
-	c.outage.reachable = func() bool { return c.mux.Reachable() }
+	c.outage.reachable = func() bool { return c.mux.QuorumReachable() }
 	c.leases = lease.NewManager(lease.Config{
 		Extend:          c.extendBatch,
 		QuorumReachable: c.outage.reachable,
@@ -80,8 +80,8 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
 		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 		Credentials: cfg.Credentials, Prefix: cfg.Prefix,
-		Guard:       multiplex.GuardMode(cfg.RestartGuard),
-		OnReachable: c.outage.wakeNext,
+		Guard:             multiplex.GuardMode(cfg.RestartGuard),
+		OnQuorumReachable: c.outage.wakeNext,
 	})
 	if err != nil {
 		return nil, invalid("Config.Nodes%w", err)

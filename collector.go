@@ -34,7 +34,7 @@ func (c *Client) Collect(to chan<- prometheus.Metric) {
 	w.Put(metrics.CallsPending, float64(c.calls.Load()&^closingBit))
 	w.Put(metrics.Waiters, float64(c.queue.Waiting()))
 	w.Put(metrics.AsyncPending, float64(c.asyncs.outstanding.Load()))
-	w.Put(metrics.SpareNodes, float64(c.mux.Spare()))
+	w.Put(metrics.SpareNodes, float64(c.mux.SpareNodes()))
 	nodes := c.Nodes()
 	for i := range nodes {
 		collectNode(w, &nodes[i])

@@ -80,7 +80,7 @@ func reasonOf(err error, down bool) Reason {
 		return Down
 	case errors.As(err, &late):
 		return TimedOut
-	case err == errUnheard, err == errLeft, err == errUnasked:
+	case err == errNotNeeded, err == errCallerGone, err == errNotAsked:
 		return NotAwaited
 	}
 	return Failed
@@ -89,23 +89,23 @@ func reasonOf(err error, down bool) Reason {
 // outcome returns the decision; ended is why ctx ended the wait, if it did. Votes that are still
 // open count as unknown from now on, but for a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) Outcome {
-	d, silence := a.decision, errUnheard
-	if d == pending {
-		silence = &timeoutError{a.limit}
+	d, missing := a.decision, errNotNeeded
+	if d == undecided {
+		missing = &timeoutError{a.timeout}
 		if ended != nil {
-			silence = errLeft
+			missing = errCallerGone
 		} else {
-			a.timedOut()
+			a.countTimeouts()
 		}
-		if silent := a.silent(); a.kind == release {
-			d = a.decide(a.unknown | silent)
+		if open := a.unanswered(); a.kind == release {
+			d = a.decideWith(a.unknown | open)
 		} else {
-			a.drop(silent, silence)
-			a.drop(a.later, errUnasked)
+			a.voteUnknown(open, missing)
+			a.voteUnknown(a.deferred, errNotAsked)
 			d = a.decision
 		}
 	}
-	a.claim.outlast = a.claim.outlast || a.kind == extend && d != won
+	a.claim.mayOutlive = a.claim.mayOutlive || a.kind == extend && d != won
 	var o Outcome
 	switch d {
 	case won:
@@ -113,7 +113,7 @@ func (a *Attempt) outcome(ended error) Outcome {
 	case held:
 		o = a.heldOutcome()
 	default:
-		o = a.noQuorum(silence)
+		o = a.noQuorum(missing)
 	}
 	o.Ended = ended
 	return o
@@ -123,7 +123,7 @@ func (a *Attempt) outcome(ended error) Outcome {
 func (a *Attempt) heldOutcome() Outcome {
 	refused := a.refused
 	if a.kind == extend {
-		refused |= a.claim.missed()
+		refused |= a.claim.lostKeys()
 	}
 	o := Outcome{Result: Held, Nodes: make([]string, 0, refused.count())}
 	seen := make(map[int32]bool)
@@ -133,7 +133,7 @@ func (a *Attempt) heldOutcome() Outcome {
 		if !a.refused.has(i) {
 			continue // an earlier extension found it
 		}
-		if key := a.notes[i].key; key >= 0 && !seen[key] {
+		if key := a.details[i].keyIndex; key >= 0 && !seen[key] {
 			seen[key] = true
 			o.Keys = append(o.Keys, a.claim.Key(int(key)))
 		}
@@ -141,20 +141,20 @@ func (a *Attempt) heldOutcome() Outcome {
 	return o
 }
 
-// noQuorum names each node without a vote; silence is the error of those that have said nothing.
-// claim.mu is held.
-func (a *Attempt) noQuorum(silence error) Outcome {
+// noQuorum names each node without a vote. missing is the error of the nodes that have not
+// answered. claim.mu is held.
+func (a *Attempt) noQuorum(missing error) Outcome {
 	o := Outcome{
 		Result: NoQuorum, Need: quorum(len(a.calls)),
-		Granted: (a.granted | a.absent).count(), Refused: a.refused.count(),
+		Granted: (a.granted | a.neverHeld).count(), Refused: a.refused.count(),
 	}
 	o.Unknown = len(a.calls) - o.Granted - o.Refused
 	o.NoVotes = make([]NoVote, 0, o.Unknown)
-	for s := a.silent() | a.unknown; s != 0; s &= s - 1 {
+	for s := a.unanswered() | a.unknown; s != 0; s &= s - 1 {
 		i := s.first()
-		n := NoVote{Node: a.mux.nodes[i].addr, Err: silence, Reason: reasonOf(silence, false)}
+		n := NoVote{Node: a.mux.nodes[i].addr, Err: missing, Reason: reasonOf(missing, false)}
 		if a.unknown.has(i) {
-			n.Err = a.notes[i].err
+			n.Err = a.details[i].err
 			down := NodeState(a.mux.nodes[i].state.Load()) == NodeDown
 			n.Reason = reasonOf(n.Err, down)
 		}

@@ -73,7 +73,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 	})
 	for reason, errs := range map[Reason][]error{
 		Quarantined: {&quarantine{time.Time{}, whyRestarted}},
-		NotAwaited:  {errUnheard, errLeft, errUnasked},
+		NotAwaited:  {errNotNeeded, errCallerGone, errNotAsked},
 		Failed:      {errors.New("OOM"), errSuperseded, errQueuedTooLong},
 	} {
 		for _, err := range errs {

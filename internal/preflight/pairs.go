@@ -32,7 +32,7 @@ func (f *findings) checkPair(a, b *multiplex.Facts) bool {
 	case a.Replica && a.Master == b.Node:
 		f.node = a.Node
 		f.errorf("is a replica of %s, which is listed as well: %s", b.Node, advice)
-	case a.DataSet != "" && a.DataSet == b.DataSet:
+	case a.ReplicationID != "" && a.ReplicationID == b.ReplicationID:
 		f.node = b.Node
 		f.errorf("has the same data as %s (master_replid), so one is a replica of the other, or "+
 			"both of a third: %s", a.Node, advice)

@@ -71,7 +71,7 @@ func (f *findings) checkNode(node *multiplex.Facts) {
 			"list the masters themselves, or add ?master_set=NAME with the master's name there")
 		return
 	}
-	for _, r := range node.Refused {
+	for _, r := range node.CommandErrors {
 		if r.Command == "CLIENT CACHING" && returnedError(node, "CLIENT TRACKING") {
 			continue // the other finding names both
 		}

@@ -26,17 +26,17 @@ func (f *findings) checkServer(node *multiplex.Facts) {
 		f.infof("%s answers within %v (median of %d; the slowest took %v)", name, median, n,
 			longest)
 	}
-	if !newEnough(node.Compatible) {
+	if !newEnough(node.RedisVersion) {
 		f.errorf("runs %s %s like Redis %s, which lacks what lockpipe needs: upgrade it to Redis "+
 			"%d.%d or later, or to Valkey",
-			node.Server, node.Version, node.Compatible, oldestMajor, oldestMinor)
+			node.Server, node.Version, node.RedisVersion, oldestMajor, oldestMinor)
 	}
 }
 
 // returnedError reports whether the node answered a command with an error.
 func returnedError(node *multiplex.Facts, command string) bool {
-	return slices.ContainsFunc(node.Refused,
-		func(r multiplex.Refusal) bool { return r.Command == command })
+	return slices.ContainsFunc(node.CommandErrors,
+		func(r multiplex.CommandError) bool { return r.Command == command })
 }
 
 // newEnough reports whether a version of Redis is new enough. What is no version is.
@@ -55,7 +55,7 @@ func newEnough(version string) bool {
 
 // checkRefusal reports what is missing without a command that the server answered with an error,
 // and the permission for it. The server's text may name the user, and is not reported then.
-func (f *findings) checkRefusal(r multiplex.Refusal) {
+func (f *findings) checkRefusal(r multiplex.CommandError) {
 	const polls = "waiting calls are not notified when a key is free, and ask again and again"
 	lost := map[string]struct{ what, permission string }{
 		"INFO": {
@@ -99,7 +99,7 @@ func (f *findings) checkRole(node *multiplex.Facts) {
 	if node.Loading {
 		f.warnf("is loading its data and refuses locks until that is done")
 	}
-	if node.Unwritten {
+	if node.LastSaveFailed {
 		f.warnf("could not write its data to disk and may refuse locks (MISCONF): look at its " +
 			"disk and its log")
 	}

@@ -33,7 +33,7 @@ func isVoting(node *multiplex.Facts) bool { return node.State == multiplex.NodeU
 
 // explained reports whether other findings say why the node is down.
 func explained(node *multiplex.Facts, all []multiplex.Facts) bool {
-	return node.Cluster || node.Sentinel || !newEnough(node.Compatible) ||
+	return node.Cluster || node.Sentinel || !newEnough(node.RedisVersion) ||
 		slices.ContainsFunc(all, func(other multiplex.Facts) bool {
 			return other.Node != node.Node && sameServer(node, &other)
 		})

@@ -27,7 +27,7 @@ var allowedImports = map[string][]string{
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/metrics",
 		"internal/preflight",
 	},
-	"multiplex":    {"batch", "script", "internal/histogram", "internal/resp"},
+	"multiplex":    {"batch", "script", "internal/histogram", "internal/resp", "internal/watch"},
 	"batch":        {},
 	"fence":        {},
 	"lease":        {},
@@ -42,6 +42,7 @@ var allowedImports = map[string][]string{
 	"internal/preflight":     {"multiplex"},
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},
+	"internal/watch":         {"batch"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
