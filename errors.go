@@ -232,7 +232,7 @@ func (e *joined) Error() string {
 
 func (e *joined) Unwrap() []error { return e.errs }
 
-// retryable reports whether a further attempt may succeed where err was the last one's.
+// retryable reports whether a further attempt may succeed if err was the last one's.
 func retryable(err error) bool {
 	return (errors.Is(err, ErrHeld) || errors.Is(err, ErrNoQuorum)) &&
 		!errors.Is(err, ErrOverloaded)

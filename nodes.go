@@ -69,11 +69,11 @@ type NodeState int
 //   - NodeFailing: the node is connected, but answers acquires with errors, such as OOM. The client
 //     still sends them.
 const (
-	NodeConnecting  = NodeState(multiplex.NodeConnecting)
-	NodeUp          = NodeState(multiplex.NodeUp)
-	NodeQuarantined = NodeState(multiplex.NodeQuarantined)
-	NodeDown        = NodeState(multiplex.NodeDown)
-	NodeFailing     = NodeState(multiplex.NodeFailing)
+	NodeConnecting  NodeState = NodeState(multiplex.NodeConnecting)
+	NodeUp          NodeState = NodeState(multiplex.NodeUp)
+	NodeQuarantined NodeState = NodeState(multiplex.NodeQuarantined)
+	NodeDown        NodeState = NodeState(multiplex.NodeDown)
+	NodeFailing     NodeState = NodeState(multiplex.NodeFailing)
 )
 
 // String returns the state as one lower-case word.
@@ -171,9 +171,9 @@ type GuardMode int
 //     run_id is down.
 //   - GuardOff: every server votes at once.
 const (
-	GuardAuto   = GuardMode(multiplex.GuardAuto)
-	GuardStrict = GuardMode(multiplex.GuardStrict)
-	GuardOff    = GuardMode(multiplex.GuardOff)
+	GuardAuto   GuardMode = GuardMode(multiplex.GuardAuto)
+	GuardStrict GuardMode = GuardMode(multiplex.GuardStrict)
+	GuardOff    GuardMode = GuardMode(multiplex.GuardOff)
 )
 
 // String returns the mode as one lower-case word.
