@@ -23,7 +23,7 @@ var allowedImports = map[string][]string{
 	"bench/page":   {"bench"},
 	"bench":        {".", "lockpipetest", "fence", "internal/resp"},
 	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
-	"multiplex":    {"batch", "script", "latency", "internal/resp"},
+	"multiplex":    {"batch", "script", "latency", "internal/resp", "internal/watch"},
 	"batch":        {},
 	"fence":        {},
 	"lease":        {},
@@ -34,6 +34,7 @@ var allowedImports = map[string][]string{
 
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},
+	"internal/watch":         {"batch"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
