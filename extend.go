@@ -40,7 +40,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	a := l.client.mux.Extend(l.claim, e.TTL, e.Before, 0, l.claim.Len())
 	e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, time.Time{}))
-	a.Forget()
+	a.Done()
 	err = e.Finish()
 	l.client.meters.extended(err)
 	if err != nil && l.Err() != nil {
@@ -61,13 +61,13 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		e.TTL = max(c.mux.Trusted(l.claim, e.TTL), e.Least)
+		e.TTL = max(c.mux.MaxConfirmableTTL(l.claim, e.TTL), e.Least)
 		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.Before, e.Patience, keys)
 	}
 	for i, a := range attempts {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, began))
-		a.Forget()
+		a.Done()
 		c.meters.extended(e.Finish()) // leaseEnded is told if it is over
 	}
 }

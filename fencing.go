@@ -82,7 +82,7 @@ type lag struct {
 // a higher fence. wait: nodes may have something of the failed one, which would be in the way, so
 // that its release is to be waited for.
 func (g *lag) after(a *multiplex.Attempt) (again, wait bool) {
-	seen, again, atOnce := a.Stale()
+	seen, again, atOnce := a.FenceTooLow()
 	if again { // a few nodes that have a higher one than the rest matter to nobody else
 		g.floor = max(g.floor, seen)
 	}

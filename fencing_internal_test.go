@@ -154,7 +154,7 @@ func TestAStaleAnswerIsNoRival(t *testing.T) {
 	require.NoError(t, err)
 	s := newSeeker(c, keys, o)
 	require.True(t, c.rooms.Enter(&s.waiter, s.room[:], maxPending))
-	judge := c.mux.Judge("x", 0)
+	judge := c.mux.Arbiter("x", 0)
 	// As where it was held before,.
 	s.judge, s.blocked, s.allAt, s.told = judge, "x", time.Now().Add(time.Hour), true
 	// And is given back now.

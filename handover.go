@@ -44,7 +44,7 @@ func (c *Client) left(g *gift) time.Duration { return c.leases.Left(g.until, g.s
 // one whose turn it is, and reports whether it was passed on, now or before. At that moment the old
 // lease is over, and no call on it can touch anything any more.
 func (c *Client) handOver(l *Lease) bool {
-	if c.rooms.Waiting() == 0 || l.turns.spent() || !l.claim.Clean() {
+	if c.rooms.Waiting() == 0 || l.turns.spent() || !l.claim.Certain() {
 		return l.turns != nil && l.term.Passed()
 	}
 	number, left := l.nextNumber()
@@ -86,7 +86,7 @@ func (c *Client) accept(g *gift, o call) (*Lease, *multiplex.Attempt) {
 	}
 	switch left, asked := c.left(g), lease.Validity(o.ttl); {
 	case left > asked:
-		g.claim.Outlast()
+		g.claim.MarkOutlives()
 	case left < asked*enough/4:
 		return l, c.mux.Extend(g.claim, o.ttl, grant.Sent.Add(left), 0, g.claim.Len())
 	}

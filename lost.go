@@ -11,7 +11,7 @@ import (
 func (c *Client) leaseEnded(l *Lease, end error) {
 	// A lease that just ran out leaves nothing behind. Whatever was extended by itself, or failed
 	// to be, may.
-	if end != ErrExpired || l.claim.Unsettled() {
+	if end != ErrExpired || l.claim.NeedsCleanup() {
 		l.letGo()
 	}
 	if errors.Is(end, ErrLost) {

@@ -235,7 +235,7 @@ func (s *seeker) left(now time.Time) time.Duration {
 		return left // by a caller of this client
 	}
 	if s.watch != nil {
-		if left, known := s.watch.Left(); known && left != multiplex.Forever {
+		if left, known := s.watch.TTL(); known && left != multiplex.Forever {
 			return left
 		}
 	}
@@ -294,7 +294,7 @@ func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
 	if t.all {
 		t.attempt = c.mux.Acquire(t.lease.claim, s.o.ttl, len(s.keys))
 	} else { // where many want the keys, this keeps their votes from splitting
-		t.attempt = c.mux.Contend(t.lease.claim, s.o.ttl, s.judge)
+		t.attempt = c.mux.AcquireViaArbiter(t.lease.claim, s.o.ttl, s.judge)
 	}
 	return nil, t, 0
 }
@@ -399,15 +399,15 @@ func (s *seeker) held(now time.Time) time.Duration {
 		return pause
 	}
 	s.arm()
-	left, known := s.watch.Left()
+	left, known := s.watch.TTL()
 	if known {
-		s.told = s.watch.Told()
+		s.told = s.watch.Notifies()
 	}
 	switch {
 	case known && left > 0:
 		s.vain, s.seen = 0, true
 		return min(pause, left)
-	case (known || !s.watch.Armed()) && s.vain < 3*maxVain:
+	case (known || !s.watch.Active()) && s.vain < 3*maxVain:
 		// Beyond that it can't be told whether it is held.
 		return 0 // the key is gone, or was changed
 	}
@@ -429,7 +429,7 @@ func (s *seeker) arm() {
 		s.watch, s.watched = s.client.mux.Watch(s.client.cfg.Prefix+s.blocked, s.waiter.Wake),
 			s.blocked
 	}
-	s.watch.Arm(s.judge)
+	s.watch.Subscribe(s.judge)
 }
 
 // tried notes that an attempt failed.
@@ -482,9 +482,9 @@ func (s *seeker) putOff(pause time.Duration, asked bool) {
 func (s *seeker) refused(blocked string) {
 	judge := -1
 	if blocked != "" {
-		judge = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.vain/maxVain)
+		judge = s.client.mux.Arbiter(s.client.cfg.Prefix+blocked, s.vain/maxVain)
 	}
-	s.armed = s.armed && judge == s.judge && blocked == s.blocked && s.watch.Armed()
+	s.armed = s.armed && judge == s.judge && blocked == s.blocked && s.watch.Active()
 	s.judge, s.blocked = judge, blocked
 }
 

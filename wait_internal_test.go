@@ -42,7 +42,7 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Client {
 func TestABusyJudgeDoesNotHideFreeKeys(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
-	judge := c.mux.Judge("k", 0)
+	judge := c.mux.Arbiter("k", 0)
 	set := func(i int) {
 		if _, err := nodes.Do(i, "SET", "k", "another", "PX", "50000"); err != nil {
 			t.Error(err)
@@ -101,7 +101,7 @@ func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Op
 		}
 		got <- err
 	}, opts...))
-	judge := c.mux.Judge("x", 0)
+	judge := c.mux.Arbiter("x", 0)
 	for start := time.Now(); time.Since(start) < 20*time.Second; {
 		info, err := nodes.Do(judge, "INFO", "stats")
 		require.NoError(t, err)

@@ -64,7 +64,7 @@ func (m *Mux) newAdmission(index int, e *endpoint) *admission {
 	a := &admission{
 		node: index, addr: e.name, mode: m.cfg.Guard, maxTTL: m.cfg.MaxTTL, first: m.first,
 		servers: m.servers, option: &option, logger: m.cfg.Logger,
-		none: m.cfg.Prefix + noneKey, generations: m.cfg.Prefix + generationsKey,
+		none: m.cfg.Prefix + probeKeyPrefix, generations: m.cfg.Prefix + generationsKey,
 		known: m.generations,
 	}
 	a.probe, a.replicated = a.none+rand.Text(), e.masterSet != ""
@@ -80,7 +80,7 @@ func (m *Mux) newAdmission(index int, e *endpoint) *admission {
 // admit makes the handshake on a new connection, before anything else can use it. It returns the
 // run_id that the marker has from now on, or "" where the node is not guarded. A *quarantine, or
 // any other error, is why the connection must not be used.
-func (a *admission) admit(ctx context.Context, l *line) (runID string, err error) {
+func (a *admission) admit(ctx context.Context, l *nodeConn) (runID string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
@@ -91,7 +91,7 @@ func (a *admission) admit(ctx context.Context, l *line) (runID string, err error
 	return runID, err
 }
 
-func (a *admission) examine(ctx context.Context, l *line) (runID string, err error) {
+func (a *admission) examine(ctx context.Context, l *nodeConn) (runID string, err error) {
 	h := newHandshake(l)
 	s, err := h.introduce(a.option, a.marker, a.generations, a.none+rand.Text())
 	a.answered = a.answered || err == nil
@@ -105,7 +105,7 @@ func (a *admission) examine(ctx context.Context, l *line) (runID string, err err
 	}
 	var former string
 	if err == nil {
-		l.changed, former, err = a.servers.claim(s.runID, a.node, l)
+		l.movedAt, former, err = a.servers.claim(s.runID, a.node, l)
 	}
 	switch {
 	case err != nil || a.mode == GuardOff:
@@ -231,7 +231,7 @@ func (a *admission) vouch(ctx context.Context, h *handshake, s *sight) error {
 		if s.vouched || s.forgot || !time.Now().Before(end) {
 			return nil
 		}
-		rest(ctx, vouchPause)
+		sleepCtx(ctx, vouchPause)
 		asked := time.Now()
 		if err := h.ask([]question{s.readGenerations(a.generations)}); err != nil {
 			return err
@@ -275,7 +275,7 @@ func (a *admission) leave(h *handshake, s *sight, v verdict, before memory,
 // the markers half written waits for the rest.
 func (a *admission) await(ctx context.Context, h *handshake, s *sight) error {
 	for end := time.Now().Add(markingPatience); s.unmarked() && time.Now().Before(end); {
-		rest(ctx, markingPause)
+		sleepCtx(ctx, markingPause)
 		if err := h.look(a.marker, s); err != nil {
 			return err
 		}

@@ -13,20 +13,20 @@ import (
 type dialer struct {
 	endpoint *endpoint // the server to dial next; what it points to does not change
 	dial     DialFunc  // nil for a net.Dialer
-	calls    outside[net.Conn]
+	calls    userFunc[net.Conn]
 }
 
 // errNothing is the error of a call that returned neither of its results.
-var errNothing = errors.New("Config.Dial returned neither a connection nor an error")
+var errNoResult = errors.New("Config.Dial returned neither a connection nor an error")
 
 // newDialer returns a dialer. Its servers have all TLS, or none.
 func newDialer(e *endpoint, dial DialFunc, logger *slog.Logger) *dialer {
-	calls := outside[net.Conn]{
-		name: "Config.Dial", slow: "Config.Dial", node: e.name, logger: logger,
+	calls := userFunc[net.Conn]{
+		name: "Config.Dial", mayHang: "Config.Dial", node: e.name, logger: logger,
 		discard: func(conn net.Conn) { _ = conn.Close() },
 	}
 	if e.option.TLSConfig != nil {
-		calls.slow = "Config.Dial, or TLS on its connection,"
+		calls.mayHang = "Config.Dial, or TLS on its connection,"
 	}
 	return &dialer{endpoint: e, dial: dial, calls: calls}
 }

@@ -115,7 +115,7 @@ func TestANodeIsDialledAgainAfterAStuckDial(t *testing.T) {
 			require.Equal(t, NodeDown, m.Nodes()[0].State)
 			wantsClosed(t, s)
 		}
-		time.Sleep(lastPause) // the next dial begins
+		time.Sleep(maxReconnectDelay) // the next dial begins
 		s.next <- (&actor{}).dial()
 		up(t, m)
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
@@ -204,7 +204,7 @@ func TestTLSEndsWithTheLimitOfTheDial(t *testing.T) {
 				m := start(t, []string{"rediss://node"}, func(c *Config) {
 					c.TLS = &tls.Config{InsecureSkipVerify: true}
 					c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-						rest(ctx, dialTimeout/2)
+						sleepCtx(ctx, dialTimeout/2)
 						ours, theirs := net.Pipe()
 						go func() { _, _ = io.Copy(io.Discard, ours) }()
 						if stubborn {

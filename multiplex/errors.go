@@ -113,7 +113,7 @@ func (e *QuorumError) missing() []share {
 	var quarantined, down, timedOut, open int
 	for _, n := range e.Nodes {
 		var q *quarantine
-		var late *lateError
+		var late *timeoutError
 		switch {
 		case errors.As(n.Err, &q):
 			quarantined++
@@ -121,7 +121,7 @@ func (e *QuorumError) missing() []share {
 			down++
 		case errors.As(n.Err, &late):
 			timedOut++
-		case n.Err == errUnheard, n.Err == errLeft, n.Err == errUnasked:
+		case n.Err == errNotNeeded, n.Err == errCallerGone, n.Err == errNotAsked:
 			open++
 		}
 	}
@@ -136,9 +136,9 @@ func (e *QuorumError) missing() []share {
 }
 
 // lateError is why a node has no vote that has not answered in time.
-type lateError struct{ limit time.Duration }
+type timeoutError struct{ timeout time.Duration }
 
-func (e *lateError) Error() string { return fmt.Sprintf("no answer within %v", e.limit) }
+func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.timeout) }
 
 // Is reports whether target is ErrNoQuorum.
 func (e *QuorumError) Is(target error) bool { return target == ErrNoQuorum }

@@ -35,7 +35,7 @@ func TestTheTextOfAHeldErrorNamesTheNodes(t *testing.T) {
 func TestTheTextOfAQuorumErrorCountsFirst(t *testing.T) {
 	e := &QuorumError{Need: 4, Granted: 1, Refused: 1, Unknown: 5, Nodes: []*NodeError{
 		{Node: "a", Err: errors.New("refused"), down: true},
-		{Node: "b", Err: &lateError{50 * time.Millisecond}},
+		{Node: "b", Err: &timeoutError{50 * time.Millisecond}},
 		{Node: "c", Err: &quarantine{time.Time{}, whyRestarted}},
 		{Node: "d", Err: errors.New("OOM")},
 		{Node: "e", Err: errors.New("refused"), down: true},
@@ -64,7 +64,7 @@ func TestAQuorumErrorKnowsWhatTheNodesDid(t *testing.T) {
 		goOn()
 		time.Sleep(time.Second)
 	})
-	failed := []*NodeError{{Node: "a", Err: errors.New("OOM")}, {Node: "b", Err: errUnheard}}
+	failed := []*NodeError{{Node: "a", Err: errors.New("OOM")}, {Node: "b", Err: errNotNeeded}}
 	e := &QuorumError{Need: 2, Granted: 1, Unknown: 2, Nodes: failed}
 	require.ErrorContains(t, e, "1 of 3 nodes granted, 2 needed; 1 not waited for, 1 failed: ")
 }

@@ -20,21 +20,21 @@ type Facts struct {
 	State    NodeState
 	StateErr error
 	// Refused has the commands that the server answered with an error.
-	Refused []Refusal
+	CommandErrors []CommandError
 
 	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are
 	// empty where it does not tell.
 	Server, Version string
 	// Compatible is the version of Redis that it claims to be like; that of Redis itself is the
 	// same as Version.
-	Compatible string
+	RedisVersion string
 	// RunID is new at each start of a server, and no two servers have the same.
 	RunID string
 	// Replica says that it copies another server, at Master: host:port.
 	Replica bool
 	Master  string
 	// DataSet is the same for a master and all its replicas.
-	DataSet string
+	ReplicationID string
 	// Cluster says that it runs in cluster mode, Sentinel that it holds no data and watches
 	// masters, Loading that it still reads its data.
 	Cluster, Sentinel, Loading bool
@@ -53,14 +53,14 @@ type Facts struct {
 	// Snapshots says when it writes its data to disk as a whole.
 	Snapshots string
 	// Unwritten says that the last write to disk failed, of the file or of a snapshot.
-	Unwritten bool
+	LastSaveFailed bool
 
 	// Samples are questions for the time, in the order in which they were asked.
 	Samples []Sample
 }
 
 // Refusal is a command that a server answered with an error.
-type Refusal struct {
+type CommandError struct {
 	Command string
 	// Text is the error, without the password.
 	Text string
@@ -84,18 +84,18 @@ func (f *Facts) readInfo(text string) {
 		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 is not told
 		return n
 	}
-	f.Compatible = fields["redis_version"]
+	f.RedisVersion = fields["redis_version"]
 	for _, is := range []struct{ server, version string }{
 		{"Valkey", fields["valkey_version"]},
 		{"Dragonfly", fields["dragonfly_version"]},
-		{"Redis", f.Compatible},
+		{"Redis", f.RedisVersion},
 	} {
 		if is.version != "" {
 			f.Server, f.Version = is.server, is.version
 			break
 		}
 	}
-	f.RunID, f.DataSet = fields["run_id"], fields["master_replid"]
+	f.RunID, f.ReplicationID = fields["run_id"], fields["master_replid"]
 	if role := fields["role"]; role == "slave" || role == "replica" {
 		f.Replica, f.Master = true, net.JoinHostPort(fields["master_host"], fields["master_port"])
 	}
@@ -106,7 +106,7 @@ func (f *Facts) readInfo(text string) {
 		fields["maxmemory_policy"]
 	f.Clients, f.MaxClients = number("connected_clients"), number("maxclients")
 	f.AOF = fields["aof_enabled"] == "1"
-	f.Unwritten = fields["aof_last_write_status"] == "err" ||
+	f.LastSaveFailed = fields["aof_last_write_status"] == "err" ||
 		fields["rdb_last_bgsave_status"] == "err"
 }
 

@@ -91,19 +91,19 @@ func TestAMasterWithoutMemoryIsFailing(t *testing.T) {
 	require.NoError(t, wait(m.Acquire(held, time.Minute, 1), t.Context()))
 	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == "t" }, patient,
 		time.Millisecond)
-	require.Equal(t, 1, m.Spare())
+	require.Equal(t, 1, m.SpareNodes())
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
 	traffic(t, m, func() bool { return m.Nodes()[0].State == NodeFailing })
 	status := becomes(t, m, 0, NodeFailing, "OOM")
-	require.Zero(t, m.Spare())
-	require.True(t, m.Reachable())
+	require.Zero(t, m.SpareNodes())
+	require.True(t, m.QuorumReachable())
 	require.Equal(t, uint64(1), status.Stats.Connects)
 	require.Zero(t, status.Stats.Disconnects)
-	begin := m.nodes[0].progress.now()
+	begin := m.nodes[0].responsiveness.now()
 	traffic(t, m, func() bool {
 		return time.Duration(
-			m.nodes[0].progress.now()-begin) > 2*time.Second
+			m.nodes[0].responsiveness.now()-begin) > 2*time.Second
 	})
 	require.Equal(t, int32(1), log.warnings.Load())
 
@@ -118,7 +118,7 @@ func TestAMasterWithoutMemoryIsFailing(t *testing.T) {
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory", "0")
 	becomes(t, m, 0, NodeUp, "")
-	require.Equal(t, 1, m.Spare())
+	require.Equal(t, 1, m.SpareNodes())
 	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Connects)
 	require.Eventually(t, func() bool { return log.infos.Load() == 4 }, patient, time.Millisecond)
 	require.Equal(t, int32(1), log.warnings.Load())
@@ -151,7 +151,7 @@ const misconf = "-MISCONF Redis is configured to save RDB snapshots\r\n"
 
 // refusesAll is a server that refuses locks and probes with an error.
 func refusesAll(text string) map[string]string {
-	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + noneKey: text}
+	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + probeKeyPrefix: text}
 }
 
 // The goal: what a node answers for less than a second says nothing. Then it is failing, its votes
@@ -172,18 +172,18 @@ func TestANodeFailsWhenItRefusesForASecond(t *testing.T) {
 		require.Equal(t, NodeFailing, node().State)
 		require.ErrorContains(t, node().Err, "MISCONF")
 		require.Zero(t, node().Until)
-		require.Zero(t, m.Spare())
+		require.Zero(t, m.SpareNodes())
 		require.Equal(t, int32(1), log.warnings.Load())
-		require.NotZero(t, m.Judge("a", 0))
-		require.NotZero(t, m.Judge("a", 1))
+		require.NotZero(t, m.Arbiter("a", 0))
+		require.NotZero(t, m.Arbiter("a", 1))
 
 		actors[1].play(refusesAll(misconf))
 		var e *QuorumError
 		require.ErrorAs(t, attempts(t, m, 3*time.Second), &e)
 		require.GreaterOrEqual(t, e.Unknown, 2, "the third need not have answered when that was "+
 			"certain")
-		require.Negative(t, m.Spare())
-		require.True(t, m.Reachable())
+		require.Negative(t, m.SpareNodes())
+		require.True(t, m.QuorumReachable())
 
 		actors[0].play(nil)
 		require.NoError(t, attempts(t, m, 100*time.Millisecond))
@@ -205,7 +205,7 @@ func TestANodeThatIsHardlyAskedFailsAsWell(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		require.Equal(t, NodeFailing, m.Nodes()[0].State)
 		actors[0].cut() // a new connection begins anew
-		time.Sleep(lastPause)
+		time.Sleep(maxReconnectDelay)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 		time.Sleep(time.Hour)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
@@ -230,21 +230,21 @@ func TestADemotionOfAFailingNodeIsNoticed(t *testing.T) {
 func TestNoVoteCountsBehindADemotion(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
 		n := m.nodes[0]
-		l := n.sending()
-		require.True(t, n.counted(l))
-		l.leave([]answer{{replied: true, err: errors.New("OOM no memory")}, {
+		l := n.active.verified()
+		require.True(t, n.active.stillValid(l))
+		l.dropIfUseless([]answer{{replied: true, err: errors.New("OOM no memory")}, {
 			vote:    granted,
 			replied: true,
 		}})
-		require.True(t, n.counted(l))
-		l.leave([]answer{{vote: granted, replied: true}, {
+		require.True(t, n.active.stillValid(l))
+		l.dropIfUseless([]answer{{vote: granted, replied: true}, {
 			replied: true,
 			err:     errors.New("READONLY no"),
 		}})
-		require.False(t, n.counted(l))
+		require.False(t, n.active.stillValid(l))
 		votes := []answer{{vote: granted, replied: true}}
-		doubt(votes)
-		l.explain(votes)
+		invalidate(votes)
+		l.explainUnanswered(votes)
 		require.Equal(t, answer{broken: true, err: errors.New("READONLY no")}, votes[0])
 	})
 }
@@ -303,7 +303,7 @@ func TestAProbeLoadsItsScript(t *testing.T) {
 		require.True(t, answered)
 		require.NoError(t, refusal)
 	}
-	keys, err := nodes.Keys(0, noneKey)
+	keys, err := nodes.Keys(0, probeKeyPrefix)
 	require.NoError(t, err)
 	require.Empty(t, keys)
 }
@@ -336,7 +336,7 @@ func TestADroppedNodeIsProvenBeforeItIsUp(t *testing.T) {
 		require.Equal(t, int32(1), log.warnings.Load())
 		require.LessOrEqual(t, int(dials.Load()), 50)
 		actors[0].play(nil)
-		time.Sleep(lastPause)
+		time.Sleep(maxReconnectDelay)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	}, log.about("node is down"))
 }
@@ -357,6 +357,6 @@ func TestErrorsOfUselessServers(t *testing.T) {
 		"READONLYISH":                          false,
 		"BUSY Redis is busy running a script.": false,
 	} {
-		require.Equal(t, want, ofUseless(errors.New(text)), text)
+		require.Equal(t, want, isUseless(errors.New(text)), text)
 	}
 }

@@ -35,14 +35,14 @@ type fence struct {
 func (c *Claim) Fence(before time.Time, first, last int64) {
 	f := &fence{first: first, last: last, before: before}
 	f.First, f.Last = strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)
-	f.Companions = make([]string, c.Len())
+	f.Keys = make([]string, c.Len())
 	for i, key := range c.keys() {
-		f.Companions[i] = key[:c.prefix] + companionKey + key[c.prefix:]
+		f.Keys[i] = key[:c.prefix] + fenceKeyPrefix + key[c.prefix:]
 	}
-	if c.extra == nil {
-		c.extra = new(extra)
+	if c.cold == nil {
+		c.cold = new(coldClaim)
 	}
-	c.extra.fence = f
+	c.cold.fence = f
 }
 
 // Fences returns the numbers that the claim asked for; 0 without a fence.
@@ -55,14 +55,14 @@ func (c *Claim) Fences() (first, last int64) {
 
 // fence returns what Fence has set; nil without it.
 func (c *Claim) fence() *fence {
-	if c.extra == nil {
+	if c.cold == nil {
 		return nil
 	}
-	return c.extra.fence
+	return c.cold.fence
 }
 
 // from is the time from which the validity of a new attempt counts.
-func (c *Claim) from(k kind) time.Time {
+func (c *Claim) validityStart(k kind) time.Time {
 	if f := c.fence(); f != nil && k == acquire {
 		return f.before
 	}
@@ -74,9 +74,9 @@ const MaxFence = script.MaxFence
 
 // staleError is the vote of a node whose companions have seen a number that is not below the fence.
 // It says nothing about a holder, and left nothing on the node.
-type staleError struct{ seen int64 }
+type fenceTooLowError struct{ seen int64 }
 
-func (e *staleError) Error() string {
+func (e *fenceTooLowError) Error() string {
 	if e.seen >= MaxFence {
 		return fmt.Sprintf("a fence of %d was granted before, and there is none above it: the "+
 			"key can't be taken with fencing until its companion is deleted, or expires", e.seen)
@@ -87,11 +87,11 @@ func (e *staleError) Error() string {
 
 // stale takes the answer about a set, or a part of one, that found seen in its companions. What
 // another part said first counts.
-func (r *answer) stale(seen int64, nothing bool) {
-	var before *staleError
+func (r *answer) setFenceTooLow(seen int64, nothing bool) {
+	var before *fenceTooLowError
 	switch {
 	case r.vote == granted:
-		*r = answer{nothing: nothing, replied: true, err: &staleError{seen}}
+		*r = answer{leftNothing: nothing, replied: true, err: &fenceTooLowError{seen}}
 	case errors.As(r.err, &before):
 		before.seen = max(before.seen, seen)
 	}
@@ -101,23 +101,23 @@ func (r *answer) stale(seen int64, nothing bool) {
 // node so far and can be topped; 0: none. again: that is why it failed, or may be, and a higher
 // fence may be granted. at once: the nodes that said so are a quorum, and nothing of this attempt
 // is on them; else its release is worth waiting for.
-func (a *Attempt) Stale() (seen int64, again, atOnce bool) {
+func (a *Attempt) FenceTooLow() (seen int64, again, atOnce bool) {
 	if a.claim.fence() == nil {
 		return 0, false, false
 	}
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
 	var behind nodeSet
-	hopeful := a.granted | a.silent()
+	hopeful := a.granted | a.unanswered()
 	for s := a.unknown; s != 0; s &= s - 1 {
 		i := s.first()
-		var e *staleError
-		switch err := a.notes[i].err; {
+		var e *fenceTooLowError
+		switch err := a.details[i].err; {
 		case errors.As(err, &e) && e.seen < MaxFence:
-			behind |= one(i)
+			behind |= nodeBit(i)
 			seen = max(seen, e.seen)
 		case err == errSuperseded: // by the release
-			hopeful |= one(i)
+			hopeful |= nodeBit(i)
 		}
 	}
 	need := quorum(len(a.calls))

@@ -15,22 +15,22 @@ import (
 // The goal: of the parts of a large set the highest companion counts, and a part that was refused
 // or failed is what the node said, whichever comes first.
 func TestAStaleAnswerMeetsThoseOfOtherParts(t *testing.T) {
-	grant := answer{vote: granted, replied: true, key: -1}
+	grant := answer{vote: granted, replied: true, keyIndex: -1}
 	r := grant
-	r.stale(5, true)
-	require.Equal(t, answer{nothing: true, replied: true, err: &staleError{5}}, r,
+	r.setFenceTooLow(5, true)
+	require.Equal(t, answer{leftNothing: true, replied: true, err: &fenceTooLowError{5}}, r,
 		"no vote, and nothing is left")
-	r.stale(9, true)
-	r.stale(7, true)
-	require.Equal(t, &staleError{9}, r.err)
+	r.setFenceTooLow(9, true)
+	r.setFenceTooLow(7, true)
+	require.Equal(t, &fenceTooLowError{9}, r.err)
 
-	refusal := answer{vote: refused, replied: true, key: 3}
+	refusal := answer{vote: refused, replied: true, keyIndex: 3}
 	r = refusal
-	r.stale(5, false)
+	r.setFenceTooLow(5, false)
 	require.Equal(t, refusal, r)
 	failure := answer{broken: true, err: errors.New("broken")}
 	r = failure
-	r.stale(5, false)
+	r.setFenceTooLow(5, false)
 	require.Equal(t, failure, r)
 }
 
@@ -51,7 +51,7 @@ func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
 		})
 		for i, k := range keys {
 			require.Equal(t, k, c.Key(i))
-			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().Companions[i])
+			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().Keys[i])
 		}
 	}
 }
@@ -59,7 +59,7 @@ func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
 // The goal: who does not ask for a fence has no memory for one.
 func TestAClaimWithoutAFenceIsSmall(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(Claim{}), uintptr(96))
-	require.Nil(t, claim("k", "t").extra)
+	require.Nil(t, claim("k", "t").cold)
 }
 
 // The goal: an extension that was granted is in doubt where the connection broke before the
@@ -71,12 +71,12 @@ func TestAnExtensionNeedsItsCompanions(t *testing.T) {
 		defer stop()
 		attempts := []*Attempt{m.newAttempt(claim("k", "t"), extend, time.Minute, time.Second,
 			time.Second)}
-		grant := answer{vote: granted, replied: true, key: -1}
+		grant := answer{vote: granted, replied: true, keyIndex: -1}
 		answers := []answer{grant}
-		p := part{script: script.Raise, call: script.Call{Owners: []int{0}}}
-		p.spread(answer{nothing: true, replied: true, err: errors.New("OOM")}, attempts, answers)
+		p := command{script: script.Raise, call: script.Call{Owners: []int{0}}}
+		p.failAll(answer{leftNothing: true, replied: true, err: errors.New("OOM")}, attempts, answers)
 		require.Equal(t, grant, answers[0])
-		p.spread(answer{broken: true, err: io.EOF}, attempts, answers)
+		p.failAll(answer{broken: true, err: io.EOF}, attempts, answers)
 		require.Equal(t, answer{broken: true, err: io.EOF}, answers[0])
 	})
 }
@@ -91,17 +91,17 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 		fenced.Fence(time.Now(), 5, 9)
 		var attempts []*Attempt
 		for _, c := range []*Claim{claim("plain", "t"), fenced} {
-			c.last = m.newAttempt(c, extend, time.Minute, time.Second, time.Second)
-			attempts = append(attempts, c.last)
+			c.latest = m.newAttempt(c, extend, time.Minute, time.Second, time.Second)
+			attempts = append(attempts, c.latest)
 		}
-		f := new(flight)
-		f.plan(nil, attempts, make([]answer, len(attempts)))
-		require.Len(t, f.parts, 2)
+		f := new(flushScratch)
+		f.buildCommands(nil, attempts, make([]answer, len(attempts)))
+		require.Len(t, f.commands, 2)
 		require.Equal(t, []*script.Script{script.Raise, script.Extend},
-			[]*script.Script{f.parts[0].script, f.parts[1].script})
-		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.parts[0].call.Keys)
-		require.Equal(t, []string{"1", "9"}, f.parts[0].call.Args)
-		require.Equal(t, []string{"plain", "fenced"}, f.parts[1].call.Keys)
+			[]*script.Script{f.commands[0].script, f.commands[1].script})
+		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.commands[0].call.Keys)
+		require.Equal(t, []string{"1", "9"}, f.commands[0].call.Args)
+		require.Equal(t, []string{"plain", "fenced"}, f.commands[1].call.Keys)
 	})
 }
 
@@ -109,9 +109,9 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 // after its release where those that were stale and those that granted, or may grant, are a quorum,
 // and else not; of a large set, parts may be left on nodes that were stale.
 func TestWhatAStaleAttemptIsWorth(t *testing.T) {
-	g, s, e := answer{vote: granted, replied: true, key: -1}, answer{err: &staleError{7}},
+	g, s, e := answer{vote: granted, replied: true, keyIndex: -1}, answer{err: &fenceTooLowError{7}},
 		answer{err: errors.New("LOADING")}
-	r, top := answer{vote: refused, replied: true}, answer{err: &staleError{script.MaxFence}}
+	r, top := answer{vote: refused, replied: true}, answer{err: &fenceTooLowError{script.MaxFence}}
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
@@ -139,9 +139,9 @@ func TestWhatAStaleAttemptIsWorth(t *testing.T) {
 			claim.Fence(time.Now(), 5, 5)
 			a := m.newAttempt(&claim, acquire, time.Minute, time.Second, time.Second)
 			for i, v := range c.votes {
-				a.count(i, v)
+				a.addVote(i, v)
 			}
-			seen, again, atOnce := a.Stale()
+			seen, again, atOnce := a.FenceTooLow()
 			require.Equal(t, []any{c.seen, c.again, c.atOnce}, []any{seen, again, atOnce}, i)
 		}
 	})
@@ -155,7 +155,7 @@ func TestValidityCountsFromBeforeTheFence(t *testing.T) {
 		defer stop()
 		for _, begin := range []func(c *Claim) *Attempt{
 			func(c *Claim) *Attempt { return m.Acquire(c, time.Minute, 1) },
-			func(c *Claim) *Attempt { return m.Contend(c, time.Minute, 1) },
+			func(c *Claim) *Attempt { return m.AcquireViaArbiter(c, time.Minute, 1) },
 		} {
 			c := claim("k", "t")
 			before := time.Now()

@@ -29,7 +29,7 @@ type firstUse struct {
 }
 
 func newFirstUse(nodes int) *firstUse {
-	return &firstUse{all: firstNodes(nodes), changed: make(chan struct{})}
+	return &firstUse{all: allNodes(nodes), changed: make(chan struct{})}
 }
 
 // join waits with the connection of one node for those of all others. It reports whether this is
@@ -75,8 +75,8 @@ func (f *firstUse) join(ctx context.Context, node int, look func() (unmarked boo
 func (f *firstUse) enter(node int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.waiting |= one(node)
-	f.present |= one(node)
+	f.waiting |= nodeBit(node)
+	f.present |= nodeBit(node)
 	f.tell()
 }
 
@@ -86,8 +86,8 @@ func (f *firstUse) leave(node int) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	first = f.granted.has(node)
-	f.waiting &^= one(node)
-	f.granted &^= one(node)
+	f.waiting &^= nodeBit(node)
+	f.granted &^= nodeBit(node)
 	f.confirmed = 0
 	f.meeting++
 	f.tell()
@@ -113,7 +113,7 @@ func (f *firstUse) confirm(node, meeting int) {
 	if meeting != f.meeting || !f.over.IsZero() {
 		return
 	}
-	f.confirmed |= one(node)
+	f.confirmed |= nodeBit(node)
 	if f.confirmed|f.unguarded == f.all {
 		f.granted = f.confirmed
 		f.over = time.Now()
@@ -125,7 +125,7 @@ func (f *firstUse) confirm(node, meeting int) {
 func (f *firstUse) exempt(node int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.unguarded |= one(node)
+	f.unguarded |= nodeBit(node)
 	f.tell()
 }
 
@@ -143,7 +143,7 @@ func (f *firstUse) ruleOut() {
 func (f *firstUse) down(node int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.present &^= one(node)
+	f.present &^= nodeBit(node)
 }
 
 // missing returns the nodes that keep the others waiting, while it may be the first use.

@@ -85,14 +85,14 @@ func TestTheFirstUseKnowsWhoIsMissing(t *testing.T) {
 		f.exempt(2)
 		missing, possible := f.missing()
 		require.True(t, possible)
-		require.Equal(t, one(0)|one(1), missing)
+		require.Equal(t, nodeBit(0)|nodeBit(1), missing)
 		require.False(t, joins(t.Context(), f, 0))
 		missing, _ = f.missing()
-		require.Equal(t, one(1), missing, "a node that waited once is there until it is down")
+		require.Equal(t, nodeBit(1), missing, "a node that waited once is there until it is down")
 		require.False(t, joins(t.Context(), f, 1))
 		f.down(0)
 		missing, _ = f.missing()
-		require.Equal(t, one(0), missing)
+		require.Equal(t, nodeBit(0), missing)
 		f.ruleOut()
 		_, possible = f.missing()
 		require.False(t, possible)
@@ -105,10 +105,10 @@ func TestTheTextOfAFirstUse(t *testing.T) {
 	addresses := []string{"a", "b", "c", "d", "e", "f", "g"}
 	for want, missing := range map[string]nodeSet{
 		"but not all of them answered at the same time: if they do, all vote at once": 0,
-		"and b is down: if it comes and has none either, all vote at once":            one(1),
-		"and a, g are down: if they come and have none either, all vote at once": one(0) | one(
+		"and b is down: if it comes and has none either, all vote at once":            nodeBit(1),
+		"and a, g are down: if they come and have none either, all vote at once": nodeBit(0) | nodeBit(
 			6),
-		"and a, b, c, d, e, ... are down": firstNodes(
+		"and a, b, c, d, e, ... are down": allNodes(
 			7),
 	} {
 		require.Contains(t, whyFirstUse(addresses, missing),

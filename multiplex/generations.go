@@ -207,7 +207,7 @@ func (g *generations) vouch(node int, own generation, since time.Time, mode Guar
 func (g *generations) renewOthers(node int) {
 	for i, c := range g.renewal {
 		if i != node {
-			signal(c)
+			notify(c)
 		}
 	}
 }

@@ -694,7 +694,7 @@ func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	up(t, start(t, nodes.URLs(), nil))
-	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+noneKey+
+	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+probeKeyPrefix+
 		"*")
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://u:p@", 1)}, nil)
 	becomes(t, m, 0, NodeDown, "can't be read: NOPERM")
@@ -710,7 +710,7 @@ func TestGenerations_RiseOverShortConnections(t *testing.T) {
 	before, _ := s.kept(t)
 	require.Eventually(t, func() bool {
 		connects := m.Nodes()[0].Stats.Connects
-		_ = m.nodes[0].line.Load().Close()
+		_ = m.nodes[0].active.conn.Load().Close()
 		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Connects > connects },
 			patient, time.Millisecond)
 		own, _ := s.kept(t)

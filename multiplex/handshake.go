@@ -137,7 +137,7 @@ type sight struct {
 	left   time.Duration
 	read   time.Time
 	// deletion is which command it has for releases.
-	deletion deletion
+	deletion deleteCommand
 	// client is the server's number of this connection; "" where it does not tell.
 	client string
 	// asked is before the marker was asked for: the process may stop before it has the reply.
@@ -160,7 +160,7 @@ func (h *handshake) introduce(o *rueidis.ClientOption, marker, generations, none
 	questions := credentials(o)
 	questions = append(questions, permitted(none, marker != "")...)
 	s := sight{uptime: -1, promoted: true}
-	questions = append(questions, s.deletions(none)...)
+	questions = append(questions, s.probeDeletes(none)...)
 	// No NOLOOP: the releases of this process are told as well.
 	questions = append(questions, question{[]string{"CLIENT", "TRACKING", "ON", "OPTIN"}, busy})
 	s.introduced = time.Now()
@@ -420,7 +420,7 @@ func (s *sight) server(r resp.Value) error {
 		case code == "NOPERM":
 			return fmt.Errorf("the restart guard can't use INFO: %w; give the user +info, or "+
 				"use GuardOff", err)
-		case notExecuted[code]:
+		case rejectedBeforeExecution[code]:
 			return err
 		}
 		return nil

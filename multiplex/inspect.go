@@ -56,48 +56,48 @@ func (m *Mux) Inspect(ctx context.Context) ([]Facts, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	look := m.inspections.join(m.nodes)
-	if look == nil {
+	run := m.inspections.share(m.nodes)
+	if run == nil {
 		return nil, ErrClosed
 	}
 	select {
-	case <-look.done:
-		return look.facts, look.err
+	case <-run.done:
+		return run.facts, run.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
 // join returns the look that is under way, or a new one; nil after close.
-func (all *inspections) join(nodes []*node) *inspection {
+func (all *inspections) share(nodes []*node) *inspection {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.current != nil || all.closed {
 		return all.current
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
-	look := &inspection{cancel: cancel, done: make(chan struct{}), facts: make([]Facts, len(nodes))}
-	all.current = look
+	run := &inspection{cancel: cancel, done: make(chan struct{}), facts: make([]Facts, len(nodes))}
+	all.current = run
 	go func() {
-		defer close(look.done)
+		defer close(run.done)
 		defer cancel()
-		look.run(ctx, nodes)
+		run.run(ctx, nodes)
 		all.mu.Lock()
 		defer all.mu.Unlock()
 		all.current = nil
 	}()
-	return look
+	return run
 }
 
 // close ends the look that is under way. No other begins.
 func (all *inspections) close() {
 	all.mu.Lock()
 	all.closed = true
-	look := all.current
+	run := all.current
 	all.mu.Unlock()
-	if look != nil {
-		look.cancel()
-		<-look.done
+	if run != nil {
+		run.cancel()
+		<-run.done
 	}
 }
 
@@ -136,7 +136,7 @@ func (n *node) inspect(ctx context.Context) Facts {
 // interview makes the connection, asks all questions, and closes the connection. The error is why
 // they were not all asked.
 func (n *node) interview(ctx context.Context, f *Facts) error {
-	conn, err := n.visit(ctx)
+	conn, err := n.dialForInspection(ctx)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (n *node) interview(ctx context.Context, f *Facts) error {
 	defer context.AfterFunc(ctx, end)()
 	v := &interview{newHandshake(conn), f, n.hide, max(n.mux.cfg.NodeTimeout, answerTimeout)}
 	option := n.inspector.endpoint.option
-	n.logins.visitor.Load().apply(&option)
+	n.logins.inspection.Load().apply(&option)
 	questions := credentials(&option)
 	if option.ClientName != "" { // whether it may have one is of no interest
 		setName := question{[]string{"CLIENT", "SETNAME", option.ClientName}, nil}
@@ -155,7 +155,7 @@ func (n *node) interview(ctx context.Context, f *Facts) error {
 		return err
 	}
 	if err := v.identify(); err != nil {
-		f.Refused = nil // for the same reason
+		f.CommandErrors = nil // for the same reason
 		return err
 	}
 	return v.sample(ctx)
@@ -163,16 +163,16 @@ func (n *node) interview(ctx context.Context, f *Facts) error {
 
 // visit makes the connection for an inspection. If Sentinel watches the master, it leads to the
 // server that is named now.
-func (n *node) visit(ctx context.Context) (net.Conn, error) {
-	if err := n.logins.renew(ctx, &n.logins.visitor); err != nil {
+func (n *node) dialForInspection(ctx context.Context) (net.Conn, error) {
+	if err := n.logins.refresh(ctx, &n.logins.inspection); err != nil {
 		return nil, err
 	}
 	if n.sentinels != nil {
-		master, err := n.sentinels.master(ctx)
+		master, err := n.sentinels.findMaster(ctx)
 		if err != nil {
 			return nil, err
 		}
-		n.inspector.endpoint = n.endpoint.at(master)
+		n.inspector.endpoint = n.endpoint.withAddress(master)
 	}
 	conn, err := n.inspector.open(ctx)
 	var unknown *net.DNSError // which names the host, also when its time was over
@@ -185,17 +185,17 @@ func (n *node) visit(ctx context.Context) (net.Conn, error) {
 // interview is the connection of one look at one node.
 type interview struct {
 	*handshake
-	facts *Facts
-	hide  func(error) error // the passwords
-	limit time.Duration     // for one trip
+	facts   *Facts
+	hide    func(error) error // the passwords
+	timeout time.Duration     // for one trip
 }
 
 // ask is handshake.ask within the limit. After an error the connection is closed or to be closed.
 func (v *interview) ask(questions ...question) error {
-	late := time.AfterFunc(v.limit, func() { _ = abort(v.conn) })
+	late := time.AfterFunc(v.timeout, func() { _ = abort(v.conn) })
 	err := v.handshake.ask(questions)
 	if !late.Stop() {
-		return &lateError{v.limit}
+		return &timeoutError{v.timeout}
 	}
 	return err
 }
@@ -225,7 +225,7 @@ func (v *interview) identify() error {
 func (v *interview) permission(command, arg string) question {
 	return question{append(strings.Fields(command), arg), func(r resp.Value) error {
 		if strings.HasPrefix(r.Text, "NOPERM ") {
-			return v.refused(command, r.Text)
+			return v.recordCommandError(command, r.Text)
 		}
 		return nil
 	}}
@@ -237,9 +237,9 @@ func (v *interview) question(take func(resp.Value) bool, command string, args ..
 	return question{append(strings.Fields(command), args...), func(r resp.Value) error {
 		switch {
 		case r.Kind == '-':
-			return v.refused(command, strings.TrimPrefix(r.Text, "ERR "))
+			return v.recordCommandError(command, strings.TrimPrefix(r.Text, "ERR "))
 		case !take(r):
-			return v.refused(command, errUnexpected.Error())
+			return v.recordCommandError(command, errUnexpected.Error())
 		}
 		return nil
 	}}
@@ -261,22 +261,22 @@ func (v *interview) sample(ctx context.Context) error {
 		if s.Received.Sub(began) >= sampleSpan {
 			return nil
 		}
-		rest(ctx, sampleGap)
+		sleepCtx(ctx, sampleGap)
 	}
 }
 
 // refused notes a command that was answered with an error, once. It returns the error if nothing
 // may be asked.
-func (v *interview) refused(command, text string) error {
+func (v *interview) recordCommandError(command, text string) error {
 	err := v.hide(errors.New(text))
 	if strings.HasPrefix(text, "NOAUTH ") {
 		return err
 	}
-	for _, r := range v.facts.Refused {
+	for _, r := range v.facts.CommandErrors {
 		if r.Command == command {
 			return nil
 		}
 	}
-	v.facts.Refused = append(v.facts.Refused, Refusal{command, err.Error()})
+	v.facts.CommandErrors = append(v.facts.CommandErrors, CommandError{command, err.Error()})
 	return nil
 }

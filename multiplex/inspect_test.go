@@ -36,16 +36,16 @@ func TestInspectReadsARealServer(t *testing.T) {
 	require.Len(t, all, 2)
 	for i, f := range all {
 		require.NoError(t, f.Err)
-		require.Empty(t, f.Refused)
+		require.Empty(t, f.CommandErrors)
 		require.Equal(t, m.Nodes()[i].Addr, f.Node)
 		require.NotEmpty(t, f.Server)
 		require.NotEmpty(t, f.Version)
 		require.Len(t, f.RunID, 40)
-		require.Len(t, f.DataSet, 40)
+		require.Len(t, f.ReplicationID, 40)
 		require.Equal(t, "noeviction", f.Policy)
 		require.Positive(t, f.Memory)
 		require.Positive(t, f.Clients)
-		require.False(t, f.Replica || f.Cluster || f.Loading || f.AOF || f.Unwritten)
+		require.False(t, f.Replica || f.Cluster || f.Loading || f.AOF || f.LastSaveFailed)
 		last := len(f.Samples) - 1
 		require.Positive(t, last)
 		require.GreaterOrEqual(t, f.Samples[last].Received.Sub(f.Samples[0].Sent), sampleSpan)
@@ -55,7 +55,7 @@ func TestInspectReadsARealServer(t *testing.T) {
 		}
 	}
 	require.NotEqual(t, all[0].RunID, all[1].RunID)
-	require.NotEqual(t, all[0].DataSet, all[1].DataSet)
+	require.NotEqual(t, all[0].ReplicationID, all[1].ReplicationID)
 	require.Empty(t, all[0].Snapshots)
 	require.Equal(t, "3600 1", all[1].Snapshots)
 	require.Equal(t, "always", all[1].Fsync)
@@ -80,10 +80,10 @@ func TestInspectTellsWhatIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	f := all[0]
 	require.NoError(t, f.Err)
-	require.Len(t, f.Refused, 3)
+	require.Len(t, f.CommandErrors, 3)
 	for i, command := range []string{"INFO", "CONFIG GET", "TIME"} {
-		require.Equal(t, command, f.Refused[i].Command)
-		require.Contains(t, f.Refused[i].Text, "NOPERM")
+		require.Equal(t, command, f.CommandErrors[i].Command)
+		require.Contains(t, f.CommandErrors[i].Text, "NOPERM")
 	}
 	require.Empty(t, f.Version)
 	require.NotEmpty(t, f.Samples)
@@ -161,7 +161,7 @@ func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
 		c.Dial, c.Guard = o.dial, GuardOff // which sends nothing by itself
 	})
 	up(t, m)
-	line := m.nodes[0].line.Load()
+	line := m.nodes[0].active.conn.Load()
 	ask(t, nodes, 0, "CONFIG", "RESETSTAT")
 	var callers sync.WaitGroup
 	for range 5 {
@@ -176,7 +176,7 @@ func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
 	require.EqualValues(t, 2, o.all.Load())
 	require.EqualValues(t, 2, o.most.Load())
 	require.EqualValues(t, 1, o.now.Load(), "it is not closed")
-	require.Same(t, line, m.nodes[0].line.Load())
+	require.Same(t, line, m.nodes[0].active.conn.Load())
 	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
 	ours := []string{"ping", "config|resetstat"}
 	for name := range resp.ParseInfo(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
@@ -216,7 +216,7 @@ func TestInspectLooksAtNodesWithoutAVote(t *testing.T) {
 	require.True(t, all[1].Replica)
 	require.ErrorContains(t, all[2].Err, "connection refused")
 	require.ErrorContains(t, all[4].Err, "NOAUTH")
-	require.Empty(t, all[4].Refused)
+	require.Empty(t, all[4].CommandErrors)
 	for _, i := range []int{0, 1, 3} {
 		require.Equal(t, "noeviction", all[i].Policy)
 		require.NotEmpty(t, all[i].Samples)

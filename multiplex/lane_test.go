@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -40,15 +40,15 @@ func (s *store) trip(attempts []*Attempt, answers []answer) {
 	broken := s.random.Float64() < s.faults
 	for i, a := range attempts {
 		switch {
-		case a.kind != release && time.Since(a.sent) > a.limit:
-			answers[i] = answer{nothing: true, err: errQueuedTooLong}
+		case a.kind != release && time.Since(a.sent) > a.timeout:
+			answers[i] = answer{leftNothing: true, err: errQueuedTooLong}
 		case broken:
 			answers[i] = answer{broken: true, err: errBroken}
 			if s.random.IntN(2) == 0 {
 				s.execute(a)
 			}
 		case s.random.Float64() < s.faults:
-			answers[i] = answer{nothing: true, replied: true, err: errors.New("READONLY")}
+			answers[i] = answer{leftNothing: true, replied: true, err: errors.New("READONLY")}
 		default:
 			answers[i] = s.execute(a)
 		}
@@ -97,13 +97,13 @@ func (s *store) execute(a *Attempt) answer {
 		}
 		return answer{vote: granted, replied: true}
 	case foreign, a.kind == acquire && !missing:
-		return answer{vote: refused, nothing: a.kind == acquire, replied: true}
+		return answer{vote: refused, leftNothing: a.kind == acquire, replied: true}
 	}
 	for _, k := range keys {
 		s.keys[k] = token
 	}
 	if a.kind == extend && missing {
-		return answer{vote: refused, replied: true, key: -1}
+		return answer{vote: refused, replied: true, keyIndex: -1}
 	}
 	return answer{vote: granted, replied: true}
 }
@@ -124,20 +124,20 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 			faults: faults,
 		}
 		nd := &node{
-			addr: fmt.Sprint("node", i), mux: m, index: i, trip: s.trip,
+			addr: fmt.Sprint("node", i), mux: m, index: i, sendFlush: s.trip,
 			admission: &admission{},
 		}
-		nd.lost, nd.kept, nd.settled = make(chan struct{}, 1), make(chan struct{}, 1),
+		nd.disconnected, nd.pendingAdded, nd.connectDone = make(chan struct{}, 1), make(chan struct{}, 1),
 			make(chan struct{})
-		close(nd.settled)
-		nd.progress.epoch = time.Now()
+		close(nd.connectDone)
+		nd.responsiveness.epoch = time.Now()
 		nd.state.Store(int32(NodeUp))
-		nd.pipe, nd.arms = nd.newPipe(), nd.newArms()
-		nd.look = s.look
-		m.nodes, stores[i] = append(m.nodes, nd), s
-		m.keepers.Go(func() { nd.serve(ctx) })
+		nd.pipe, nd.watches, nd.queryWatches = nd.newPipe(), nd.newWatches(), s.queryWatches
+		m.nodes, m.watches = append(m.nodes, nd), append(m.watches, nd.watches)
+		stores[i] = s
+		m.connectors.Go(func() { nd.serve(ctx) })
 	}
-	return m, stores, func() { stop(); m.keepers.Wait() }
+	return m, stores, func() { stop(); m.connectors.Wait() }
 }
 
 // The goal: with attempts that break, get lost or come late in any order, two claims never hold a
@@ -182,7 +182,7 @@ func simulate(t *testing.T, n int, seed uint64) {
 					attempt = func(c *Claim, ttl time.Duration,
 						_ int,
 					) *Attempt {
-						return m.Contend(c, ttl, judge)
+						return m.AcquireViaArbiter(c, ttl, judge)
 					}
 				}
 				err := wait(attempt(c, time.Minute, 1), ctx)
@@ -197,7 +197,7 @@ func simulate(t *testing.T, n int, seed uint64) {
 						time.Duration(random.IntN(20000))*time.Microsecond)
 					extension := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 					err := wait(extension, ctx)
-					extension.Forget()
+					extension.Done()
 					cancel()
 					require.NotErrorIs(t, err, ErrHeld, "nobody took it away")
 				}
@@ -253,7 +253,7 @@ func TestACallerThatLeavesBeforeSendingLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, wait(a, ctx), context.Canceled)
-		require.Equal(t, nodeSet(0), c.busy|c.maybe, "the lane is free, and nothing can be there")
+		require.Equal(t, nodeSet(0), c.busyLanes|c.mayHold, "the lane is free, and nothing can be there")
 		time.Sleep(time.Second)
 		require.Equal(t, map[string]string{"a": "blocker"}, stores[0].left())
 		stop()
@@ -298,7 +298,7 @@ func TestALateGrantIsReleased(t *testing.T) {
 
 // The goal: what a node can't answer is kept within bounds, and the oldest is dropped first.
 func TestPendingReleasesAreBounded(t *testing.T) {
-	n := &node{kept: make(chan struct{}, 1)}
+	n := &node{pendingAdded: make(chan struct{}, 1)}
 	keys := make([]string, 1<<14)
 	for i := range keys {
 		keys[i] = fmt.Sprint(i)
@@ -309,17 +309,17 @@ func TestPendingReleasesAreBounded(t *testing.T) {
 		c := new(Claim)
 		c.Init("", keys, "t")
 		last = m.newAttempt(c, release, 0, time.Second, time.Second)
-		before := n.dropped
-		n.keep(last)
-		require.LessOrEqual(t, n.keys, maxPendingReleases)
-		if n.dropped > before {
-			require.LessOrEqual(t, n.keys, maxPendingReleases*3/4,
+		before := n.pending.dropped
+		n.addPending(last)
+		require.LessOrEqual(t, n.pending.keys, maxPendingReleases)
+		if n.pending.dropped > before {
+			require.LessOrEqual(t, n.pending.keys, maxPendingReleases*3/4,
 				"many at once: the rest is copied")
 		}
 	}
-	require.Same(t, last, n.list[len(n.list)-1].attempt)
-	require.Equal(t, uint64(100), n.dropped+uint64(len(n.list)))
-	require.Equal(t, Stats{DroppedReleases: n.dropped, PendingReleases: len(n.list)}, m.Stats())
+	require.Same(t, last, n.pending.list[len(n.pending.list)-1].attempt)
+	require.Equal(t, uint64(100), n.pending.dropped+uint64(len(n.pending.list)))
+	require.Equal(t, Stats{DroppedReleases: n.pending.dropped, PendingReleases: len(n.pending.list)}, m.Stats())
 }
 
 // The goal: a node that may still execute a shorter TTL, from a connection that broke, does not
@@ -352,7 +352,7 @@ func TestAnAttemptIsNotLostWhenItsNodeComesUp(t *testing.T) {
 	m, _, stop := simulated(1, 1, 0)
 	defer stop()
 	n := m.nodes[0]
-	n.trip = func(_ []*Attempt, answers []answer) {
+	n.sendFlush = func(_ []*Attempt, answers []answer) {
 		for i := range answers {
 			answers[i] = answer{vote: granted, replied: true}
 		}
@@ -365,21 +365,23 @@ func TestAnAttemptIsNotLostWhenItsNodeComesUp(t *testing.T) {
 			case <-over:
 				return
 			default:
-				n.become(NodeDown, errBroken)
-				n.become(NodeUp, nil)
+				n.setState(NodeDown, errBroken)
+				n.setState(NodeUp, nil)
 			}
 		}
 	})
-	for i := range 50000 {
-		a := m.Acquire(claim("k", fmt.Sprint(i)), time.Minute, 1)
-		a.claim.mu.Lock()
-		lost := a.claim.busy != 0 && a.mux.nodes[0].pipe.Cancel(&a.calls[0]) == batch.Fresh
-		a.claim.mu.Unlock()
-		require.False(t, lost, "attempt %d was handed to nobody", i)
+	attempts := make([]*Attempt, 50000)
+	for i := range attempts {
+		attempts[i] = m.Acquire(claim("k", fmt.Sprint(i)), time.Minute, 1)
 	}
 	close(over)
 	flipping.Wait()
 	require.NoError(t, n.pipe.Close(t.Context()))
+	for i, a := range attempts {
+		a.claim.mu.Lock()
+		require.Zero(t, a.claim.busyLanes, "attempt %d was handed to nobody", i)
+		a.claim.mu.Unlock()
+	}
 }
 
 // The goal: a release that was confirmed in the background is told at once when it is asked for
@@ -413,9 +415,9 @@ func TestNewPendingReleasesDoNotPutOffOthers(t *testing.T) {
 		stores[0].fail(0)
 		start := time.Now()
 		for len(stores[0].left()) > 0 {
-			require.Less(t, time.Since(start), 3*resendPause)
-			signal(m.nodes[0].kept)
-			time.Sleep(resendPause / 4)
+			require.Less(t, time.Since(start), 3*resendDelay)
+			notify(m.nodes[0].pendingAdded)
+			time.Sleep(resendDelay / 4)
 		}
 		stop()
 	})
@@ -427,9 +429,9 @@ func TestAKeptReleaseIsConfirmedByTheExpiryOfItsKeys(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Second, 1), t.Context()))
-		m.nodes[0].trip = func(_ []*Attempt, answers []answer) {
+		m.nodes[0].sendFlush = func(_ []*Attempt, answers []answer) {
 			for i := range answers {
-				answers[i] = answer{replied: true, nothing: true, err: errBroken}
+				answers[i] = answer{replied: true, leftNothing: true, err: errBroken}
 			}
 		}
 		release := m.Release(c, 1)
@@ -454,8 +456,8 @@ func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
 		require.NoError(t, wait(m.Acquire(c, time.Second, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
 		var instead atomic.Pointer[answer]
-		trip := m.nodes[0].trip
-		m.nodes[0].trip = func(attempts []*Attempt, answers []answer) {
+		trip := m.nodes[0].sendFlush
+		m.nodes[0].sendFlush = func(attempts []*Attempt, answers []answer) {
 			r := instead.Load()
 			if r == nil {
 				trip(attempts, answers)
@@ -467,12 +469,12 @@ func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
 		}
 		instead.Store(&answer{broken: true, err: errBroken})
 		require.ErrorIs(t, extends(t, m, c, time.Second), ErrNoQuorum)
-		instead.Store(&answer{nothing: true, err: errGate})
+		instead.Store(&answer{leftNothing: true, err: errNotConnected})
 		release := m.Release(c, 1)
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(time.Hour)
 		synctest.Wait() // at this moment the keeper sends it again
-		m.nodes[0].discard()
+		m.nodes[0].dropExpired()
 		require.Equal(t, 1, m.Nodes()[0].PendingReleases)
 		require.Zero(t, m.Nodes()[0].DroppedReleases)
 		stores[0].hold("k", "t") // the server goes on, and reads the extension
@@ -520,8 +522,8 @@ func TestWhatALeaseLeavesBehindWhenItExpires(t *testing.T) {
 					s.fail(0)
 				}
 			}
-			require.Equal(t, test.unsettled, c.Unsettled(), name)
-			require.Equal(t, test.clean, c.Clean(), name)
+			require.Equal(t, test.unsettled, c.NeedsCleanup(), name)
+			require.Equal(t, test.clean, c.Certain(), name)
 		})
 	}
 }
@@ -535,15 +537,15 @@ func TestAReleaseIsKeptForTheLongestTTL(t *testing.T) {
 			c := claim("k", "t")
 			require.NoError(t, wait(m.Acquire(c, ttls[0], 1), t.Context()))
 			require.NoError(t, extends(t, m, c, ttls[1]))
-			m.nodes[0].trip = func(_ []*Attempt, answers []answer) {
+			m.nodes[0].sendFlush = func(_ []*Attempt, answers []answer) {
 				for i := range answers {
-					answers[i] = answer{nothing: true, err: errGate}
+					answers[i] = answer{leftNothing: true, err: errNotConnected}
 				}
 			}
 			require.ErrorIs(t, wait(m.Release(c, 1), t.Context()), ErrNoQuorum)
 			time.Sleep(59 * time.Second)
 			synctest.Wait() // at this moment the keeper sends it again
-			m.nodes[0].discard()
+			m.nodes[0].dropExpired()
 			require.Equal(t, 1, m.Nodes()[0].PendingReleases, "%v", ttls)
 			time.Sleep(2 * time.Second)
 			require.Zero(t, m.Nodes()[0].PendingReleases, "%v", ttls)
@@ -596,7 +598,7 @@ func TestTheShortestOfSeveralLateExtensionsLimits(t *testing.T) {
 			c := claim("k", "token")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 			time.Sleep(time.Second)
-			require.Equal(t, middle, m.Trusted(c, middle), "before any extension")
+			require.Equal(t, middle, m.MaxConfirmableTTL(c, middle), "before any extension")
 			for _, s := range stores[:2] {
 				s.fail(1)
 			}
@@ -606,8 +608,8 @@ func TestTheShortestOfSeveralLateExtensionsLimits(t *testing.T) {
 			for _, s := range stores[:2] {
 				s.fail(0)
 			}
-			require.Equal(t, short, m.Trusted(c, middle))
-			require.Equal(t, short/2, m.Trusted(c, short/2))
+			require.Equal(t, short, m.MaxConfirmableTTL(c, middle))
+			require.Equal(t, short/2, m.MaxConfirmableTTL(c, short/2))
 			require.ErrorIs(t, extends(t, m, c, middle), ErrNoQuorum, "late: %v", late)
 			require.NoError(t, extends(t, m, c, short))
 		})
@@ -631,12 +633,12 @@ func TestALateExtensionOnAMinorityLimitsNothing(t *testing.T) {
 			fail(minority, 1)
 			require.NoError(t, extends(t, m, c, 10*time.Second))
 			fail(minority, 0)
-			require.Equal(t, 20*time.Second, m.Trusted(c, 20*time.Second), "%d of %d", minority, n)
+			require.Equal(t, 20*time.Second, m.MaxConfirmableTTL(c, 20*time.Second), "%d of %d", minority, n)
 			require.NoError(t, extends(t, m, c, 20*time.Second))
 			fail(minority+1, 1)
 			require.ErrorIs(t, extends(t, m, c, 30*time.Second), ErrNoQuorum)
 			fail(minority+1, 0)
-			require.Equal(t, 10*time.Second, m.Trusted(c, 20*time.Second), "%d of %d", minority+1,
+			require.Equal(t, 10*time.Second, m.MaxConfirmableTTL(c, 20*time.Second), "%d of %d", minority+1,
 				n)
 		})
 	}
@@ -655,8 +657,8 @@ func TestALossThatNoSingleExtensionSawIsTold(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		delete(stores[0].keys, "k")
 		delete(stores[2].keys, "k")
-		trip := m.nodes[2].trip
-		m.nodes[2].trip = func(attempts []*Attempt, answers []answer) {
+		trip := m.nodes[2].sendFlush
+		m.nodes[2].sendFlush = func(attempts []*Attempt, answers []answer) {
 			<-gate
 			trip(attempts, answers)
 		}
@@ -674,15 +676,15 @@ func TestALossThatNoSingleExtensionSawIsTold(t *testing.T) {
 	})
 }
 
-// look answers watches: a key that is held ends in a minute.
-func (s *store) look(arms []*arm, answers []remains) {
+// queryWatches replies to watches: a key that is held ends in a minute.
+func (s *store) queryWatches(keys []string, replies []watch.Reply) {
 	time.Sleep(time.Millisecond)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, a := range arms {
-		answers[i] = remains{known: true, told: true, until: time.Now()}
-		if _, held := s.keys[a.watch.key]; held {
-			answers[i].until = time.Now().Add(time.Minute)
+	for i, key := range keys {
+		replies[i] = watch.Reply{Known: true, Notifies: true, Until: time.Now()}
+		if _, held := s.keys[key]; held {
+			replies[i].Until = time.Now().Add(time.Minute)
 		}
 	}
 }

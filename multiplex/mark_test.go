@@ -292,7 +292,7 @@ func TestMark_ClientsThatLiveShortShareTheWait(t *testing.T) {
 					met := func() bool { return m.Nodes()[i].State != NodeConnecting }
 					require.Eventually(t, met, patient, time.Millisecond)
 				}
-				back = m.Reachable()
+				back = m.QuorumReachable()
 				require.NoError(t, m.Close(t.Context()))
 			}
 			require.GreaterOrEqual(t, time.Since(began), maxTTL, "a master voted too early")

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 // Config says which masters a Mux works with. The caller has checked the durations.
@@ -42,7 +44,7 @@ type Config struct {
 	// OnReachable is called after each change of a node's state after which Reachable is true. It
 	// is called from several goroutines, maybe before New has returned, and must not block. It may
 	// be nil.
-	OnReachable func()
+	OnQuorumReachable func()
 }
 
 // Mux hands each attempt to all nodes at once and counts their votes.
@@ -75,19 +77,20 @@ type Mux struct {
 	cfg         Config
 	ttlText     string
 	nodes       []*node
+	watches     []*watch.Registry // of each node
 	first       *firstUse
 	servers     *servers
 	generations *generations
 
-	stop    context.CancelFunc // ends the keepers
-	keepers sync.WaitGroup
+	stop       context.CancelFunc // ends the keepers
+	connectors sync.WaitGroup
 
-	counts
+	counts      counts
 	inspections inspections
 
 	// Of *waiter; of this Mux, because timers and channels belong to one synctest bubble.
 	waiterPool  sync.Pool
-	flightPool  sync.Pool // of *flight
+	scratchPool sync.Pool // of *flight
 	attemptPool sync.Pool // of *Attempt: extensions that are spent
 }
 
@@ -101,7 +104,7 @@ func New(cfg Config) (*Mux, error) {
 		if err != nil {
 			return nil, fmt.Errorf("[%d] %w", i, err)
 		}
-		for _, key := range e.keys() {
+		for _, key := range e.identities() {
 			if first, twice := places[key]; twice {
 				return nil, fmt.Errorf("[%d] is the same master as Nodes[%d] (%s): list each once",
 					i, first, e.name)
@@ -127,12 +130,12 @@ func New(cfg Config) (*Mux, error) {
 			}
 			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
 		}
-		m.nodes = append(m.nodes, n)
+		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.watches)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	for _, n := range m.nodes {
-		m.keepers.Go(func() { n.connecting(ctx) })
+		m.connectors.Go(func() { n.runConnector(ctx) })
 	}
 	return m, nil
 }
@@ -143,7 +146,7 @@ const keysPerTimeout = 1000
 
 // patience is how long an attempt waits for a node that was given so many keys at once. It is at
 // most MaxTTL: no attempt is of any use after that.
-func (m *Mux) patience(keys int) time.Duration {
+func (m *Mux) timeoutFor(keys int) time.Duration {
 	times := 1 + (keys-1)/keysPerTimeout
 	if times > 1 && int64(times) > int64(m.cfg.MaxTTL/m.cfg.NodeTimeout) {
 		return m.cfg.MaxTTL
@@ -154,9 +157,9 @@ func (m *Mux) patience(keys int) time.Duration {
 // Acquire starts one attempt to take all keys of a new claim on a quorum of nodes for ttl. together
 // is the number of keys of all attempts that are started at the same time with it, its own
 // included.
-func (m *Mux) Acquire(c *Claim, ttl time.Duration, together int) *Attempt {
-	m.attempts.Add(1)
-	return m.submit(m.newAttempt(c, acquire, ttl, m.patience(together), ttl/2))
+func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
+	m.counts.attempts.Add(1)
+	return m.submit(m.newAttempt(c, acquire, ttl, m.timeoutFor(batchKeys), ttl/2))
 }
 
 // Extend starts one attempt to let all keys of the claim end ttl from now, longer or shorter. Nodes
@@ -164,31 +167,31 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, together int) *Attempt {
 // sent after before, when the lease may be over, and the caller counts it only if the lease is
 // still valid when Wait returns. Wait waits for NodeTimeout or for patience, whichever is longer. A
 // *HeldError says that the lease is lost. together is as in Acquire.
-func (m *Mux) Extend(c *Claim, ttl time.Duration, before time.Time, patience time.Duration,
-	together int,
+func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
+	batchKeys int,
 ) *Attempt {
-	a := m.newAttempt(c, extend, ttl, max(m.patience(together), patience), ttl/2)
-	a.worth = min(a.worth, before.Sub(a.sent))
-	a.limit = min(a.limit, a.worth)
+	a := m.newAttempt(c, extend, ttl, max(m.timeoutFor(batchKeys), minTimeout), ttl/2)
+	a.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))
+	a.timeout = min(a.timeout, a.maxAge)
 	return m.submit(a)
 }
 
 // Trusted returns the longest TTL up to ttl for which a quorum of nodes counts: see errLate.
-func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
+func (m *Mux) MaxConfirmableTTL(c *Claim, ttl time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d, n := c.doubts, len(m.nodes)
-	if d == nil || d.late == 0 {
+	d, n := c.uncertain, len(m.nodes)
+	if d == nil || d.pendingExtend == 0 {
 		return ttl
 	}
-	late := d.late
+	late := d.pendingExtend
 	for i, node := range m.nodes {
-		if node.sending().mayRepeat(d.lateAt) {
-			late |= one(i)
+		if node.active.verified().mayRepeat(d.pendingSince) {
+			late |= nodeBit(i)
 		}
 	}
 	if n-late.count() < quorum(n) {
-		return min(ttl, d.lateTTL)
+		return min(ttl, d.pendingTTL)
 	}
 	return ttl
 }
@@ -197,65 +200,65 @@ func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
 // have heard of it, behind whatever is under way there. It is the claim's last attempt; releasing
 // again returns the same one. Wait is nil when a quorum of nodes is known not to hold the token.
 // together is as in Acquire.
-func (m *Mux) Release(c *Claim, together int) *Attempt {
+func (m *Mux) Release(c *Claim, batchKeys int) *Attempt {
 	c.mu.Lock()
-	last := c.last
+	last := c.latest
 	// An extension may be somebody else's when the lock is given up.
 	released := last != nil && last.kind == release
 	c.mu.Unlock()
 	if released {
 		return last
 	}
-	return m.submit(m.newAttempt(c, release, 0, m.patience(together), m.cfg.MaxTTL))
+	return m.submit(m.newAttempt(c, release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL))
 }
 
 // submit puts an attempt on its lanes and hands it to the nodes whose lanes were free.
 func (m *Mux) submit(a *Attempt) *Attempt {
 	c := a.claim
 	c.mu.Lock()
-	if last := c.last; last != nil && last.kind == release {
+	if last := c.latest; last != nil && last.kind == release {
 		// By another goroutine meanwhile: nothing may follow a release.
 		if a.kind != release {
-			a.drop(firstNodes(len(a.calls)), errSuperseded)
+			a.voteUnknown(allNodes(len(a.calls)), errSuperseded)
 			last = a
 		}
 		c.mu.Unlock()
 		return last
 	}
-	start := c.admit(a)
+	start := c.enqueueLanes(a)
 	c.mu.Unlock()
-	m.handAll(a, start)
+	m.sendAll(a, start)
 	return a
 }
 
 // handAll gives an attempt to these nodes.
-func (m *Mux) handAll(a *Attempt, start nodeSet) {
+func (m *Mux) sendAll(a *Attempt, start nodeSet) {
 	for ; start != 0; start &= start - 1 {
-		m.hand(a, start.first())
+		m.send(a, start.first())
 	}
 }
 
 // hand gives an attempt to a node, and if the node does not take it, the one that waits for the
 // same lane.
-func (m *Mux) hand(a *Attempt, i int) {
+func (m *Mux) send(a *Attempt, i int) {
 	if err := m.nodes[i].enqueue(a); err != nil {
-		m.nodes[i].unsent(err, 1)
-		m.answered(a, i, answer{nothing: true, err: err})
+		m.nodes[i].countUnsent(err, 1)
+		m.handleAnswer(a, i, answer{leftNothing: true, err: err})
 	}
 }
 
 // answered settles the answer of one node.
-func (m *Mux) answered(a *Attempt, i int, r answer) {
+func (m *Mux) handleAnswer(a *Attempt, i int, r answer) {
 	c, keep := a.claim, a.kind == release && r.vote != granted
 	c.mu.Lock()
-	next, start := c.settle(a, i, r)
-	spent := a.spent()
+	next, start := c.completeLane(a, i, r)
+	reusable := a.reusable()
 	c.mu.Unlock() // from here on a may be somebody else's, unless it is kept or handed on
 	if keep {
-		m.nodes[i].keep(a)
+		m.nodes[i].addPending(a)
 	}
-	m.handAll(next, start)
-	if spent {
+	m.sendAll(next, start)
+	if reusable {
 		m.recycle(a)
 	}
 }
@@ -264,10 +267,10 @@ func (m *Mux) answered(a *Attempt, i int, r answer) {
 // node counts: it still extends and releases, and only a new attempt shows for certain that it
 // grants again. If it did not count, leases would end that it could extend, and a call that is
 // parked could wait for a probe that the user may not send.
-func (m *Mux) Reachable() bool {
+func (m *Mux) QuorumReachable() bool {
 	n := 0
 	for _, node := range m.nodes {
-		if !NodeState(node.state.Load()).mute() {
+		if !NodeState(node.state.Load()).rejects() {
 			n++
 		}
 	}
@@ -275,7 +278,7 @@ func (m *Mux) Reachable() bool {
 }
 
 // Spare is how many nodes are up beyond a quorum; below 0 none can be reached now.
-func (m *Mux) Spare() int {
+func (m *Mux) SpareNodes() int {
 	n := 0
 	for _, node := range m.nodes {
 		if NodeState(node.state.Load()) == NodeUp {
@@ -302,7 +305,7 @@ func (m *Mux) Close(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.shut(ctx)
+		m.closeInOrder(ctx)
 	}()
 	select {
 	case <-done:
@@ -312,26 +315,23 @@ func (m *Mux) Close(ctx context.Context) error {
 	}
 }
 
-// shut is the order of things in Close: the keepers end before the clients are closed, because
-// rueidis comes to life again when a dial ends after its Close.
-func (m *Mux) shut(ctx context.Context) {
+// closeInOrder ends the connectors before it closes the clients: rueidis comes to life again when a
+// dial ends after its Close.
+func (m *Mux) closeInOrder(ctx context.Context) {
 	var nodes sync.WaitGroup
-	over, end := context.WithCancel(ctx)
-	end()
 	for _, n := range m.nodes {
-		_ = n.arms.Close(over) // takes no more; what is under way ends with the client
-		n.watches.lost(true)
+		n.watches.Close() // their flush under way ends with the client
 		nodes.Go(func() { _ = n.pipe.Close(ctx) })
 	}
 	nodes.Wait()
 	m.stop()
 	m.inspections.close()
-	m.keepers.Wait()
+	m.connectors.Wait()
 	for _, n := range m.nodes {
 		nodes.Go(func() {
 			n.client.Close()
 			_ = n.pipe.Close(context.Background()) // what was cut off ends now
-			_ = n.arms.Close(context.Background())
+			n.watches.Wait()
 		})
 	}
 	nodes.Wait()

@@ -37,6 +37,6 @@ func TestTheTimeoutForManyKeysIsBounded(t *testing.T) {
 				return nil, errors.New("refused")
 			}
 		})
-		require.Equal(t, test.want, m.patience(test.keys), "%+v", test)
+		require.Equal(t, test.want, m.timeoutFor(test.keys), "%+v", test)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/redis/rueidis"
 )
 
@@ -85,59 +86,59 @@ type node struct {
 	client rueidis.Client
 	pipe   *batch.Pipeline[*Attempt, answer]
 	// trip carries attempts to the server and back, on whatever connection there is.
-	trip func(attempts []*Attempt, answers []answer)
+	sendFlush func(attempts []*Attempt, answers []answer)
 
-	arms    *batch.Pipeline[*arm, remains]
-	look    func(arms []*arm, answers []remains) // as trip, for watches
-	watches watches
+	watches *watch.Registry
+	// queryWatches does for watches what sendFlush does for attempts.
+	queryWatches func(keys []string, replies []watch.Reply)
 
-	current
-	lost     chan struct{} // of capacity 1: the connection was closed
-	kept     chan struct{} // of capacity 1: releases were kept
-	farewell chan struct{} // of capacity 1: rueidis is done with a line
+	active        activeConn
+	disconnected  chan struct{} // of capacity 1: the connection was closed
+	pendingAdded  chan struct{} // of capacity 1: releases were kept
+	disconnectAck chan struct{} // of capacity 1: rueidis is done with a line
 
 	endpoint  *endpoint  // does not change
 	sentinels *sentinels // nil if the endpoint is the master's own
 	inspector *dialer    // of the inspection under way
 
 	// Owned by the keeper:
-	admission *admission
-	dialer    *dialer
-	ticket    *ticket // of the last connection
-	owed      bool    // the last line will say farewell
-	suspect   bool    // a line was dropped for a useless server: later ones are proven
+	admission   *admission
+	dialer      *dialer
+	permit      *dialPermit // of the last connection
+	ackExpected bool        // the last line will say farewell
+	mustProve   bool        // a line was dropped for a useless server: later ones are proven
 
-	state    atomic.Int32 // a NodeState; written under mu
-	progress progress
-	distance
-	meters
-	refusals refusals
+	state          atomic.Int32 // a NodeState; written under mu
+	responsiveness responsiveness
+	rtt            rtt
+	metrics        metrics
+	acquireErrors  acquireErrors
 
-	mu      sync.Mutex    // guards all below; a leaf
-	err     error         // why it is down, quarantined or failing, or its connection was lost
-	settled chan struct{} // open while connecting
-	causes  causes
-	pendingReleases
+	mu          sync.Mutex    // guards all below; a leaf
+	err         error         // why it is down, quarantined or failing, or its connection was lost
+	connectDone chan struct{} // open while connecting
+	causes      causes
+	pending     pendingReleases
 }
 
 func newNode(m *Mux, index int, e endpoint) (*node, error) {
-	n := &node{addr: e.name, endpoint: &e, mux: m, index: index, settled: make(chan struct{})}
+	n := &node{addr: e.name, endpoint: &e, mux: m, index: index, connectDone: make(chan struct{})}
 	n.logins, n.sentinels = newLogins(&e, m), newSentinels(&e, m, n.leaveDeposed)
 	n.dialer = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
 	n.inspector = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
-	n.inspector.calls.logged = true // the keeper's calls are
-	n.lost, n.kept, n.farewell = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{},
+	n.inspector.calls.panicLogged = true // the keeper's calls are
+	n.disconnected, n.pendingAdded, n.disconnectAck = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{},
 		1)
 	n.admission = m.newAdmission(index, &e)
-	n.progress.epoch = time.Now()
-	n.refusals.asks = make(chan struct{}, 1)
-	n.trip = n.exchange
+	n.responsiveness.epoch = time.Now()
+	n.acquireErrors.recheck = make(chan struct{}, 1)
+	n.sendFlush = n.sendAttempts
 	n.pipe = n.newPipe()
-	n.look = n.watchExchange
-	n.arms = n.newArms()
-	g := &gate{
+	n.queryWatches = n.sendWatches
+	n.watches = n.newWatches()
+	g := &dialHook{
 		dialer: n.dialer, admission: n.admission,
-		opened: n.line.Store, closed: func() { signal(n.lost) }, changed: n.invalidated,
+		onConn: n.active.conn.Store, onClose: func() { notify(n.disconnected) }, onInvalidate: n.onInvalidate,
 	}
 	var err error
 	n.client, err = g.client()
@@ -150,14 +151,14 @@ func (n *node) hide(err error) error { return n.logins.hide(err) }
 func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
 	return batch.New(batch.Config[*Attempt, answer]{
 		Flush:    n.flush,
-		Done:     func(a *Attempt, r answer) { n.mux.answered(a, n.index, r) },
+		Done:     func(a *Attempt, r answer) { n.mux.handleAnswer(a, n.index, r) },
 		Weight:   func(a *Attempt) int { return a.claim.Len() },
-		MaxFlush: maxFlush, Window: window, Beside: n.beside, Limit: maxPending,
+		MaxFlush: maxFlush, Window: maxFlushes, OverlapAt: n.rtt.overlapThreshold, Limit: maxPending,
 	})
 }
 
 // signal leaves a mark for somebody who waits, unless one is there.
-func signal(c chan<- struct{}) {
+func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -177,29 +178,29 @@ func (n *node) enqueue(a *Attempt) error {
 }
 
 // mute reports whether nothing is sent to a node in this state.
-func (s NodeState) mute() bool { return s == NodeDown || s == NodeQuarantined }
+func (s NodeState) rejects() bool { return s == NodeDown || s == NodeQuarantined }
 
 // connected reports whether a node in this state has a connection that is in use.
 func (s NodeState) connected() bool { return s == NodeUp || s == NodeFailing }
 
 // down returns whether the node is down or quarantined, and why.
 func (n *node) down() (why error, down bool) {
-	if !NodeState(n.state.Load()).mute() {
+	if !NodeState(n.state.Load()).rejects() {
 		return nil, false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.err, NodeState(n.state.Load()).mute() // it may have come up meanwhile
+	return n.err, NodeState(n.state.Load()).rejects() // it may have come up meanwhile
 }
 
 // await returns nil when the node is connected, at once or after the connecting that is under way,
 // else why it is down.
-func (n *node) await() error {
+func (n *node) awaitUp() error {
 	for !NodeState(n.state.Load()).connected() {
 		n.mu.Lock()
-		settled := n.settled
+		done := n.connectDone
 		n.mu.Unlock()
-		<-settled
+		<-done
 		if why, down := n.down(); down {
 			return why
 		}
@@ -208,29 +209,29 @@ func (n *node) await() error {
 }
 
 // become changes the state and says so in the log.
-func (n *node) become(s NodeState, err error) {
+func (n *node) setState(s NodeState, err error) {
 	n.mu.Lock()
 	before := NodeState(n.state.Load())
 	n.state.Store(int32(s))
 	n.err = err
 	if s == NodeUp && before != NodeFailing {
-		n.forgetDistance()
+		n.rtt.reset()
 	}
-	n.moved(before, s)
-	unlogged := n.causes.note(s, err)
+	n.metrics.countTransition(before, s)
+	unlogged := n.causes.isNew(s, err)
 	switch {
 	case s == NodeConnecting:
-		n.settled = make(chan struct{})
+		n.connectDone = make(chan struct{})
 	case before == NodeConnecting:
-		close(n.settled)
+		close(n.connectDone)
 	}
 	n.mu.Unlock()
-	if m := n.mux; m.cfg.OnReachable != nil && m.Reachable() {
-		m.cfg.OnReachable()
+	if m := n.mux; m.cfg.OnQuorumReachable != nil && m.QuorumReachable() {
+		m.cfg.OnQuorumReachable()
 	}
 	log := n.mux.cfg.Logger.With(slog.String("node", n.addr))
 	if n.sentinels != nil {
-		log = log.With(slog.String("master", n.sentinels.inUse()))
+		log = log.With(slog.String("master", n.sentinels.usedMaster()))
 	}
 	switch {
 	case s == NodeUp:
@@ -255,10 +256,10 @@ func (n *node) status() NodeStatus {
 	defer n.mu.Unlock()
 	s := NodeStatus{
 		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(),
-		PendingReleases: len(n.list), DroppedReleases: n.dropped,
-		Stats: n.stats(),
+		PendingReleases: len(n.pending.list), DroppedReleases: n.pending.dropped,
+		Stats: n.metrics.stats(),
 	}
-	if s.State.mute() || s.State == NodeFailing {
+	if s.State.rejects() || s.State == NodeFailing {
 		s.Err = n.err
 	}
 	var q *quarantine

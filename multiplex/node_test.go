@@ -115,7 +115,7 @@ func TestOnlyTheKeeperDials(t *testing.T) {
 				t.Context()), ErrNoQuorum)
 			time.Sleep(time.Millisecond)
 		}
-		require.LessOrEqual(t, int(dials.Load()), 10+int(time.Since(begin)/(lastPause/2)))
+		require.LessOrEqual(t, int(dials.Load()), 10+int(time.Since(begin)/(maxReconnectDelay/2)))
 		require.GreaterOrEqual(t, int(dials.Load()), 10)
 		require.NoError(t, m.Close(t.Context()))
 	})
@@ -136,7 +136,7 @@ func TestAFrozenNodeGathersNothing(t *testing.T) {
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), before+2*window+8)
+	require.LessOrEqual(t, runtime.NumGoroutine(), before+2*maxFlushes+8)
 	require.NoError(t, nodes.Thaw(2))
 	require.Eventually(t, func() bool {
 		keys, err := nodes.Keys(2, "k")

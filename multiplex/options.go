@@ -20,8 +20,8 @@ const (
 	// window is the most flushes under way on one node. Together with the keeper's own commands it
 	// must stay below the ring, because rueidis blocks without regard to any context when its ring
 	// is full.
-	window    = 4
-	ringScale = 6 // a ring of 2^6 = 64
+	maxFlushes = 4
+	ringScale  = 6 // a ring of 2^6 = 64
 	// dialTimeout bounds each part of connecting: dialling with TLS, the restart guard, and the
 	// first commands of rueidis.
 	dialTimeout    = time.Second
@@ -50,7 +50,7 @@ type endpoint struct {
 }
 
 // keys are what no other node may have: the address, or the master set at each of the sentinels.
-func (e *endpoint) keys() (all []string) {
+func (e *endpoint) identities() (all []string) {
 	if e.masterSet == "" {
 		return []string{e.address}
 	}
@@ -61,17 +61,17 @@ func (e *endpoint) keys() (all []string) {
 }
 
 // at is the endpoint of the master that sentinels have named.
-func (e *endpoint) at(address string) *endpoint {
+func (e *endpoint) withAddress(address string) *endpoint {
 	master := *e
 	master.address = address
 	if secure := e.option.TLSConfig; secure != nil && secure.ServerName == "" {
-		master.option.TLSConfig = named(secure, address)
+		master.option.TLSConfig = withServerName(secure, address)
 	}
 	return &master
 }
 
 // named is a TLS configuration for the server at the address.
-func named(secure *tls.Config, address string) *tls.Config {
+func withServerName(secure *tls.Config, address string) *tls.Config {
 	secure = secure.Clone()
 	secure.ServerName, _, _ = net.SplitHostPort(address)
 	return secure
@@ -87,16 +87,16 @@ func parse(text string, tlsConfig *tls.Config) (endpoint, error) {
 	if bare {
 		text = "redis://" + text
 	}
-	if err := understood(text); err != nil {
+	if err := checkText(text); err != nil {
 		return endpoint{}, err
 	}
 	u, err := url.Parse(text)
 	if err != nil {
 		return endpoint{}, fmt.Errorf("is not a URL such as redis://user:password@host:6379%s",
-			detail(text, err))
+			safeDetail(text, err))
 	}
-	if err := supported(u); err != nil {
-		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, err))
+	if err := checkURL(u); err != nil {
+		return endpoint{}, fmt.Errorf("is not usable%s", safeDetail(text, err))
 	}
 	if u.Path == "/" { // which rueidis takes for an empty number
 		u.Path = ""
@@ -104,18 +104,18 @@ func parse(text string, tlsConfig *tls.Config) (endpoint, error) {
 	}
 	option, err := rueidis.ParseURL(text)
 	if err != nil {
-		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, err))
+		return endpoint{}, fmt.Errorf("is not usable%s", safeDetail(text, err))
 	}
 	if option.SelectDB < 0 {
 		return endpoint{}, fmt.Errorf("is not usable%s",
-			detail(text, badURL("the database is negative")))
+			safeDetail(text, badURL("the database is negative")))
 	}
 	e := endpoint{network: "tcp", address: strings.ToLower(option.InitAddress[0]), option: option}
 	if u.Scheme == "unix" {
 		e.network, e.address = "unix", option.InitAddress[0]
 	} else if _, port, _ := net.SplitHostPort(e.address); !isPort(port) {
 		bad := badURL("the port is not a number from 1 to 65535")
-		return endpoint{}, fmt.Errorf("is not usable%s", detail(text, bad))
+		return endpoint{}, fmt.Errorf("is not usable%s", safeDetail(text, bad))
 	}
 	if e.address == "" {
 		return endpoint{}, errors.New("has no path; give unix:///path/to/socket")
@@ -128,10 +128,10 @@ func parse(text string, tlsConfig *tls.Config) (endpoint, error) {
 	}
 	if u.Query().Has("master_set") {
 		if err := e.bySentinel(u, tlsConfig); err != nil {
-			return endpoint{}, fmt.Errorf("is not usable%s", detail(text, err))
+			return endpoint{}, fmt.Errorf("is not usable%s", safeDetail(text, err))
 		}
 	} else if secure := e.option.TLSConfig; secure != nil && secure.ServerName == "" {
-		e.option.TLSConfig = named(secure, e.address)
+		e.option.TLSConfig = withServerName(secure, e.address)
 	}
 	e.configure()
 	return e, nil
@@ -143,10 +143,10 @@ type badURL string
 func (f badURL) Error() string { return string(f) }
 
 // another finds a second URL in an entry.
-var another = regexp.MustCompile(`,\s*(redis|rediss|unix)://`)
+var secondURL = regexp.MustCompile(`,\s*(redis|rediss|unix)://`)
 
 // understood refuses what users write and no parser explains. text has a scheme, or at least "://".
-func understood(text string) error {
+func checkText(text string) error {
 	scheme, rest, _ := strings.Cut(text, "://")
 	if s := strings.ToLower(scheme); s != "redis" && s != "rediss" && s != "unix" {
 		if strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") != "" || s == "" {
@@ -154,7 +154,7 @@ func understood(text string) error {
 		}
 		return fmt.Errorf("has the scheme %.16s; use redis, rediss or unix", scheme)
 	}
-	if another.MatchString(rest) {
+	if secondURL.MatchString(rest) {
 		return errors.New("has more than one URL: give each master an entry of its own")
 	}
 	user, host := "", rest
@@ -186,8 +186,8 @@ func bracketed(host string) string {
 
 // supported refuses what rueidis would ignore: parameters that mean nothing here, and a fragment,
 // which is most likely a piece of a password with an unescaped #.
-func supported(u *url.URL) error {
-	if err := knownAll(u.RawQuery); err != nil {
+func checkURL(u *url.URL) error {
+	if err := checkParameters(u.RawQuery); err != nil {
 		return err
 	}
 	query, err := url.ParseQuery(u.RawQuery)
@@ -196,8 +196,8 @@ func supported(u *url.URL) error {
 		return badURL("it has a # that is not written as %23")
 	case err != nil:
 		return badURL("a parameter has a % or ; that is not written as %25 or %3B")
-	case ofSentinels(query) != "" && (u.Scheme == "unix" || !query.Has("master_set")):
-		return badURL(ofSentinels(query) + " is for a master by Sentinel: give redis:// or " +
+	case sentinelParameter(query) != "" && (u.Scheme == "unix" || !query.Has("master_set")):
+		return badURL(sentinelParameter(query) + " is for a master by Sentinel: give redis:// or " +
 			"rediss://, " +
 			"the address of a sentinel, and master_set")
 	case u.Scheme == "unix":
@@ -212,7 +212,7 @@ func supported(u *url.URL) error {
 
 // knownAll refuses an unknown parameter. It shows a name that looks like one, if it is no piece of
 // a password.
-func knownAll(query string) error {
+func checkParameters(query string) error {
 	const are = "; db, client_name and skip_verify are known, and for a master by Sentinel addr, " +
 		"master_set, sentinel_user, sentinel_password and sentinel_tls"
 	behind := false // a password
@@ -248,7 +248,7 @@ func isPort(text string) bool {
 
 // detail is what is wrong with a URL whose scheme is known. In a broken URL a piece of a password
 // stands anywhere. But if all that is before the last @ is escaped, the password ends there.
-func detail(text string, err error) string {
+func safeDetail(text string, err error) string {
 	if !strings.ContainsAny(text, "@?#") {
 		return fmt.Sprintf(": %q: %v", text, withoutURL(err))
 	}
@@ -340,7 +340,7 @@ func (e *endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
 	case err != nil:
 		return nil, err
 	case conn == nil:
-		return nil, errNothing
+		return nil, errNoResult
 	case e.option.TLSConfig == nil:
 		return conn, nil
 	}

@@ -67,10 +67,10 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	check(lacksExtend, granted(m.Extend(single, time.Minute, time.Now().Add(time.Minute),
 		time.Second, 1)))
 	o := watching(m, "app:k1")
-	o.arm(t, 0)
-	_, known := o.Left()
+	o.subscribe(t, 0)
+	_, known := o.TTL()
 	check(lacksLeft, known)
-	check(lacksTold, !known || o.Told())
+	check(lacksTold, !known || o.Notifies())
 	o.Close()
 	check(lacksRelease, granted(m.Release(single, 1)))
 	check(lacksDurable, durable(t, url))
@@ -91,7 +91,7 @@ func durable(t *testing.T, url string) bool {
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
 	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+generationsKey,
-		"app:"+noneKey+"x")
+		"app:"+probeKeyPrefix+"x")
 	require.NoError(t, err)
 	return seen.durable
 }
@@ -101,7 +101,7 @@ func unasked(t *testing.T, m *Mux) (all []string) {
 	t.Helper()
 	facts, err := m.Inspect(t.Context())
 	require.NoError(t, err)
-	for _, r := range facts[0].Refused {
+	for _, r := range facts[0].CommandErrors {
 		require.Contains(t, r.Text, "NOPERM")
 		all = append(all, "Inspect: "+r.Command)
 	}
@@ -111,9 +111,9 @@ func unasked(t *testing.T, m *Mux) (all []string) {
 // saysFarewell reports whether a new connection ends the one before on the server.
 func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
 	t.Helper()
-	before := m.nodes[0].line.Load()
+	before := m.nodes[0].active.conn.Load()
 	require.NoError(t, before.Close())
-	require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient,
+	require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != before }, patient,
 		time.Millisecond)
 	up(t, m)
 	stats, err := s.do("INFO", "commandstats")

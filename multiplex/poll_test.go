@@ -27,7 +27,7 @@ func TestPollIsWait(t *testing.T) {
 		got := run(func(a *Attempt, ctx context.Context) error {
 			if w == nil {
 				woken = make(chan struct{}, 1)
-				w = NewWaker(func() { signal(woken) })
+				w = NewWaker(func() { notify(woken) })
 			}
 			return pollWith(w, woken, a, ctx)
 		})
@@ -42,7 +42,7 @@ func TestPollIsWait(t *testing.T) {
 // pollWith is what Wait returns, by way of Poll, where the Waker may still tell of an attempt
 // before.
 func pollWith(w *Waker, woken chan struct{}, a *Attempt, ctx context.Context) error {
-	defer context.AfterFunc(ctx, func() { signal(woken) })()
+	defer context.AfterFunc(ctx, func() { notify(woken) })()
 	for {
 		if err, settled := a.Poll(ctx, w); settled {
 			return err
@@ -60,9 +60,9 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 	defer stop()
 	scale := []int{3e6, 15e6, 40e6}[random.IntN(3)]
 	for i, nd := range m.nodes {
-		nd.trip = func(attempts []*Attempt, answers []answer) {
-			place := nd.progress.begin()
-			defer nd.progress.end(place)
+		nd.sendFlush = func(attempts []*Attempt, answers []answer) {
+			place := nd.responsiveness.flushSent()
+			defer nd.responsiveness.flushAnswered(place)
 			for k, a := range attempts {
 				// One, mostly: what it meets does not depend on what came before.
 				drawn := rand.New(rand.NewPCG(seed,
@@ -70,7 +70,7 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 				// Nanoseconds: no two are the same, nor the same as a timer.
 				time.Sleep(time.Duration(drawn.IntN(scale)))
 				if drawn.IntN(12) == 0 && a.kind != release {
-					answers[k] = answer{nothing: true, replied: true, err: errBroken}
+					answers[k] = answer{leftNothing: true, replied: true, err: errBroken}
 					continue
 				}
 				stores[i].mu.Lock()
@@ -79,7 +79,7 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 			}
 		}
 		if random.IntN(8) == 0 {
-			nd.become(NodeDown, errBroken)
+			nd.setState(NodeDown, errBroken)
 		}
 	}
 	for turn := range 6 {
@@ -98,7 +98,7 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 			time.Minute,
 		}[random.IntN(3)]
 		c, start := claim("k", fmt.Sprint(turn)), time.Now()
-		err := way(m.Contend(c, ttl, random.IntN(n+1)-1), ctx)
+		err := way(m.AcquireViaArbiter(c, ttl, random.IntN(n+1)-1), ctx)
 		log = append(log, fmt.Sprintf("%-8.8s %v %v", fmt.Sprintf("%T", err)[1:], time.Since(start),
 			err))
 		cancel()
@@ -111,7 +111,7 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Zero(t, c.busy, "seed %d", seed)
+		require.Zero(t, c.busyLanes, "seed %d", seed)
 	}
 	return log
 }

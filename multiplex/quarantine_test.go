@@ -110,8 +110,8 @@ func TestTheFirstUseWaitsForTheLastNode(t *testing.T) {
 	becomes(t, m, 0, NodeQuarantined, waitsFor)
 	status := becomes(t, m, 1, NodeQuarantined, waitsFor)
 	require.InDelta(t, time.Minute, time.Until(status.Until), float64(10*time.Second))
-	require.False(t, m.Reachable())
-	require.Equal(t, -1, m.Judge("k", 0))
+	require.False(t, m.QuorumReachable())
+	require.Equal(t, -1, m.Arbiter("k", 0))
 	err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.ErrorContains(t, err, "quarantined until "+status.Until.Format(time.RFC3339)+": "+
@@ -248,7 +248,7 @@ func settles(p []byte) bool {
 			return false
 		}
 		if w := command.Items; len(w) == 9 && w[1].Text == script.Admit.SHA && w[7].Text == "" &&
-			!strings.Contains(w[3].Text, noneKey) {
+			!strings.Contains(w[3].Text, probeKeyPrefix) {
 			return true
 		}
 	}
@@ -290,10 +290,10 @@ func TestAMarkerThatHasChangedIsNotOverwritten(t *testing.T) {
 // The goal: the handshake touches no key that somebody may have.
 func TestTheHandshakeDeletesNothing(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
-	ask(t, nodes, 0, "SET", noneKey, "held")
-	ask(t, nodes, 0, "SET", strings.TrimSuffix(noneKey, ":"), "held")
+	ask(t, nodes, 0, "SET", probeKeyPrefix, "held")
+	ask(t, nodes, 0, "SET", strings.TrimSuffix(probeKeyPrefix, ":"), "held")
 	up(t, start(t, nodes.URLs(), nil))
-	require.EqualValues(t, 2, ask(t, nodes, 0, "EXISTS", noneKey, strings.TrimSuffix(noneKey, ":")))
+	require.EqualValues(t, 2, ask(t, nodes, 0, "EXISTS", probeKeyPrefix, strings.TrimSuffix(probeKeyPrefix, ":")))
 }
 
 // The goal: one that found no marker anywhere, and then one that says so, makes no first use of
@@ -409,9 +409,9 @@ func TestAFlushOfAnotherDatabaseIsForgiven(t *testing.T) {
 	})
 	for range 5 {
 		up(t, m)
-		before := m.nodes[0].line.Load()
+		before := m.nodes[0].active.conn.Load()
 		ask(t, nodes, 0, "FLUSHDB")
-		require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient,
+		require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != before }, patient,
 			time.Millisecond, "not noticed")
 	}
 	up(t, m)
@@ -473,9 +473,9 @@ func TestTheFormerConnectionIsEnded(t *testing.T) {
 		}
 	})
 	up(t, m)
-	line := m.nodes[0].line.Load()
+	line := m.nodes[0].active.conn.Load()
 	require.NoError(t, line.Close())
-	require.Eventually(t, func() bool { return m.nodes[0].line.Load() != line }, patient,
+	require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != line }, patient,
 		time.Millisecond)
 	up(t, m)
 	require.Equal(t, 1, others(t, nodes, 0))
@@ -529,9 +529,9 @@ func TestTheGuardNeedsFewPermissions(t *testing.T) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
-		line := m.nodes[0].line.Load()
+		line := m.nodes[0].active.conn.Load()
 		require.NoError(t, line.Close())
-		require.Eventually(t, func() bool { return m.nodes[0].line.Load() != line }, patient,
+		require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != line }, patient,
 			time.Millisecond)
 	}
 }
@@ -542,7 +542,7 @@ func TestAPasswordThatIsNotWantedIsForgiven(t *testing.T) {
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://:pw@", 1)}, nil)
 	up(t, m)
 	ask(t, nodes, 0, "CONFIG", "SET", "requirepass", "another")
-	require.NoError(t, m.nodes[0].line.Load().Close())
+	require.NoError(t, m.nodes[0].active.conn.Load().Close())
 	becomes(t, m, 0, NodeDown, "WRONGPASS")
 }
 
@@ -619,9 +619,9 @@ func TestTheModes(t *testing.T) {
 		}), nil))
 	})
 	up(t, auto)
-	line := auto.nodes[0].line.Load()
+	line := auto.nodes[0].active.conn.Load()
 	require.NoError(t, line.Close())
-	require.Eventually(t, func() bool { return auto.nodes[0].line.Load() != line }, patient,
+	require.Eventually(t, func() bool { return auto.nodes[0].active.conn.Load() != line }, patient,
 		time.Millisecond)
 	up(t, auto)
 	require.EqualValues(t, 3, warnings.Load(), "one for each node")
@@ -748,10 +748,10 @@ func TestADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 	up(t, m)
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 	for range 3 {
-		before := m.nodes[0].line.Load()
+		before := m.nodes[0].active.conn.Load()
 		s.kill()
 		s.start()
-		require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient,
+		require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != before }, patient,
 			time.Millisecond)
 		up(t, m) // sooner than the longest TTL
 		require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrHeld)

@@ -37,10 +37,10 @@ type nodeSet uint64
 // MaxNodes is the most nodes that a Mux takes.
 const MaxNodes = 64
 
-func one(i int) nodeSet          { return 1 << i }
+func nodeBit(i int) nodeSet      { return 1 << i }
 func (s nodeSet) has(i int) bool { return s>>i&1 == 1 }
 func (s nodeSet) count() int     { return bits.OnesCount64(uint64(s)) }
-func firstNodes(n int) nodeSet   { return nodeSet(^uint64(0) >> (64 - n)) }
+func allNodes(n int) nodeSet     { return nodeSet(^uint64(0) >> (64 - n)) }
 func (s nodeSet) first() int     { return bits.TrailingZeros64(uint64(s)) }
 
 // quorum returns how many of n nodes must grant: any two quorums share a node.
@@ -69,14 +69,14 @@ func decide(n, granted, refused, unknown int) decision {
 // extension came, which was not confirmed: their grants count only once it is certain that a quorum
 // never was without the keys. It is held when another can have had a quorum: on nodes that refuse,
 // or were missed.
-func decideExtend(n int, granted, refused, missed, unknown nodeSet) decision {
+func decideExtend(n int, granted, refused, lostKeys, unknown nodeSet) decision {
 	need := quorum(n)
-	gone := refused | missed
-	open := firstNodes(n) &^ (granted | refused | unknown)
+	gone := refused | lostKeys
+	open := allNodes(n) &^ (granted | refused | unknown)
 	mayHold := (granted | open).count() >= need
 	mayLose := (gone | open).count() >= need
 	switch {
-	case (granted &^ missed).count() >= need:
+	case (granted &^ lostKeys).count() >= need:
 		return won
 	case gone.count() >= need:
 		return held
@@ -90,23 +90,23 @@ func decideExtend(n int, granted, refused, missed, unknown nodeSet) decision {
 
 // undivided reports whether these nodes, which had the keys all the time, are so many that no
 // quorum can have been without.
-func undivided(n int, steady nodeSet) bool { return steady.count() > n-quorum(n) }
+func blocksOtherQuorum(n int, kept nodeSet) bool { return kept.count() > n-quorum(n) }
 
 // decideRelease counts the votes on a release. absent nodes never had the token, and were not
 // asked. It wins when a quorum confirmed, or all that were asked; and where some of them can't
 // confirm, when those that did and the absent ones make a quorum together. It prefers the former so
 // that whoever acquires next finds the nodes free, not only enough of them.
-func decideRelease(n, absent, confirmed, unknown int) decision {
+func decideRelease(n, neverHeld, confirmed, unknown int) decision {
 	need := quorum(n)
-	open := n - absent - confirmed - unknown
+	open := n - neverHeld - confirmed - unknown
 	switch {
 	case n <= 0:
 		return noQuorum
-	case confirmed >= need, confirmed+absent == n:
+	case confirmed >= need, confirmed+neverHeld == n:
 		return won
-	case open > 0 && confirmed+absent+open >= need:
+	case open > 0 && confirmed+neverHeld+open >= need:
 		return pending
-	case confirmed+absent >= need:
+	case confirmed+neverHeld >= need:
 		return won
 	}
 	return noQuorum

@@ -80,9 +80,9 @@ func TestAnExtensionIsLostOnlyWhereAnotherQuorumWasPossible(t *testing.T) {
 func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 	var end func(n int, granted, refused, missed, unknown nodeSet) decision
 	end = func(n int, granted, refused, missed, unknown nodeSet) decision {
-		open := firstNodes(n) &^ (granted | refused | unknown)
+		open := allNodes(n) &^ (granted | refused | unknown)
 		if open != 0 {
-			i := one(open.first())
+			i := nodeBit(open.first())
 			d := end(n, granted|i, refused, missed, unknown)
 			if d == end(n, granted, refused|i, missed, unknown) &&
 				d == end(n, granted, refused, missed, unknown|i) {
@@ -99,7 +99,7 @@ func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 		return noQuorum
 	}
 	for n := 1; n <= 4; n++ {
-		all := firstNodes(n)
+		all := allNodes(n)
 		for sets := range nodeSet(1 << (4 * n)) {
 			granted, refused, unknown, missed := sets&all, sets>>n&all, sets>>(2*n)&all,
 				sets>>(3*n)&all
@@ -200,6 +200,6 @@ func TestTheZeroVoteAndDecisionGrantNothing(t *testing.T) {
 	require.Equal(t, unknown, vote(0))
 	require.Equal(t, pending, decision(0))
 	require.Equal(t, unknown, answer{}.vote)
-	require.Equal(t, nodeSet(0), firstNodes(0))
-	require.Equal(t, 64, firstNodes(64).count())
+	require.Equal(t, nodeSet(0), allNodes(0))
+	require.Equal(t, 64, allNodes(64).count())
 }

@@ -28,7 +28,7 @@ func untilRenewal() time.Duration { return renewEvery/2 + mathrand.N(renewEvery/
 // something, or another client knows of that: then the connection is given up, and votes on it
 // count no longer. After an error the next round tries again; the log says so once.
 func (n *node) renew(ctx context.Context) {
-	l := n.sending()
+	l := n.active.verified()
 	if l == nil || l.runID == "" {
 		return
 	}
@@ -37,11 +37,11 @@ func (n *node) renew(ctx context.Context) {
 	intact, err := n.renewOn(ctx, l)
 	n.admission.renewed = time.Now()
 	switch {
-	case !n.counted(l):
+	case !n.active.stillValid(l):
 	case err != nil:
 		n.renewalFailed(err)
 	case !intact:
-		l.void()
+		l.abandon()
 	default:
 		n.admission.warnedRenewal = false
 	}
@@ -49,7 +49,7 @@ func (n *node) renew(ctx context.Context) {
 
 // renewOn is renew on a connection. It writes only if there is something to write: of many clients
 // one raises the number.
-func (n *node) renewOn(ctx context.Context, l *line) (intact bool, err error) {
+func (n *node) renewOn(ctx context.Context, l *nodeConn) (intact bool, err error) {
 	g := n.mux.generations
 	asked := time.Now()
 	own, others, intact, err := n.keeps(ctx, l)
@@ -75,7 +75,7 @@ func (n *node) renewOn(ctx context.Context, l *line) (intact bool, err error) {
 }
 
 // keeps returns what the node keeps, and whether its marker is still the server's.
-func (n *node) keeps(ctx context.Context, l *line) (own generation, others map[string]int64,
+func (n *node) keeps(ctx context.Context, l *nodeConn) (own generation, others map[string]int64,
 	intact bool, err error,
 ) {
 	b := n.client.B()
@@ -101,7 +101,7 @@ func textOrNone(r rueidis.RedisResult) (string, error) {
 
 // needsRenewal reports whether there is something to write: the node's number is to rise or has
 // fallen, or it keeps less of another node than this client knows.
-func (n *node) needsRenewal(l *line, own generation, others map[string]int64) bool {
+func (n *node) needsRenewal(l *nodeConn, own generation, others map[string]int64) bool {
 	known := n.mux.generations.own(n.index)
 	if l.durable && (own.id == "" || own.id == known.id && own.number <= known.number) {
 		return true
@@ -115,7 +115,7 @@ func (n *node) needsRenewal(l *line, own generation, others map[string]int64) bo
 }
 
 // renewal is the command that raises the generation.
-func (n *node) renewal(l *line) rueidis.Completed {
+func (n *node) renewal(l *nodeConn) rueidis.Completed {
 	known := n.mux.generations.own(n.index)
 	a, fresh := n.admission, ""
 	if l.durable {

@@ -25,7 +25,7 @@ const (
 	// sentinelGrace is how long a connect waits for further sentinels when one has answered.
 	sentinelGrace = 100 * time.Millisecond
 	// sentinelPatience is how long a connect waits for the first one: it may dial and ask.
-	sentinelPatience = 2*dialTimeout + dialGrace
+	sentinelTimeout = 2*dialTimeout + dialGrace
 	// sentinelsAgree is how long sentinels need at most until all that reach each other name the
 	// new master: each publishes what it knows every two seconds.
 	sentinelsAgree = 2 * time.Second
@@ -50,38 +50,38 @@ const (
 // missed, and a sentinel that is cut off never sends it. So the questions are needed anyway, and
 // others wait for MaxTTL before they use the new master.
 type sentinels struct {
-	set    string
-	all    []*sentinel
-	keep   time.Duration // how long an answer lasts
-	notify func()        // called after each answer, by the goroutines of sentinels
+	set       string
+	all       []*sentinel
+	reportTTL time.Duration // how long an answer lasts
+	notify    func()        // called after each answer, by the goroutines of sentinels
 
-	mu       sync.Mutex    // guards all below; a leaf
-	heard    chan struct{} // closed when the next sentinel answers, or fails
-	question int           // the number of the last one that the keeper or an inspection asked
-	words    []word        // of each sentinel
-	using    string        // the master that the keeper connects to; "" before the first
-	leave    context.CancelCauseFunc
+	mu      sync.Mutex       // guards all below; a leaf
+	changed chan struct{}    // closed when the next sentinel answers, or fails
+	round   int              // the number of the last one that the keeper or an inspection asked
+	reports []sentinelReport // of each sentinel
+	using   string           // the master that the keeper connects to; "" before the first
+	leave   context.CancelCauseFunc
 }
 
 // word is what one sentinel said last.
-type word struct {
-	question int       // it was asked after this question
-	err      error     // why it did not answer then; nil if it did
-	master   string    // host:port; "" if it never named any, or knows of none
-	epoch    int64     // of the master's configuration; 0 if it does not tell
-	named    time.Time // when it named the master
+type sentinelReport struct {
+	round   int       // it was asked after this question
+	err     error     // why it did not answer then; nil if it did
+	master  string    // host:port; "" if it never named any, or knows of none
+	epoch   int64     // of the master's configuration; 0 if it does not tell
+	namedAt time.Time // when it named the master
 }
 
 // sentinel is one of them.
 type sentinel struct {
-	place    int
+	index    int
 	set      string
 	endpoint *endpoint
-	asks     chan struct{} // of capacity 1: an answer is wanted
+	wanted   chan struct{} // of capacity 1: an answer is wanted
 
 	// Owned by the goroutine of the sentinel:
 	dialer   *dialer
-	talk     *handshake // nil while not connected
+	conn     *handshake // nil while not connected
 	answered bool       // once at least
 }
 
@@ -98,7 +98,7 @@ var sentinelParameters = [...]string{
 }
 
 // ofSentinels returns the first of them that is there; "" if there is none.
-func ofSentinels(query url.Values) string {
+func sentinelParameter(query url.Values) string {
 	for _, name := range sentinelParameters {
 		if query.Has(name) {
 			return name
@@ -145,7 +145,7 @@ func (e *endpoint) bySentinel(u *url.URL, tlsConfig *tls.Config) error {
 		if slices.ContainsFunc(e.sentinels, same) {
 			return badURL("it names the sentinel " + address + " twice")
 		}
-		e.sentinels = append(e.sentinels, *s.at(address))
+		e.sentinels = append(e.sentinels, *s.withAddress(address))
 	}
 	e.address = e.sentinels[0].address
 	e.name = e.masterSet + "@" + e.address
@@ -176,13 +176,13 @@ func newSentinels(e *endpoint, m *Mux, notify func()) *sentinels {
 		return nil
 	}
 	all := &sentinels{
-		set: e.masterSet, keep: m.cfg.MaxTTL, notify: notify,
-		heard: make(chan struct{}), words: make([]word, len(e.sentinels)),
+		set: e.masterSet, reportTTL: m.cfg.MaxTTL, notify: notify,
+		changed: make(chan struct{}), reports: make([]sentinelReport, len(e.sentinels)),
 	}
 	for i := range e.sentinels {
 		s := &e.sentinels[i]
 		all.all = append(all.all, &sentinel{
-			place: i, set: e.masterSet, endpoint: s, asks: make(chan struct{}, 1),
+			index: i, set: e.masterSet, endpoint: s, wanted: make(chan struct{}, 1),
 			dialer: newDialer(s, m.cfg.Dial, m.cfg.Logger),
 		})
 	}
@@ -200,23 +200,23 @@ func (all *sentinels) run(ctx context.Context) (wait func()) {
 
 // master asks all sentinels, and returns the address of the master when all have answered, or soon
 // after the first.
-func (all *sentinels) master(ctx context.Context) (string, error) {
-	question := all.ask()
-	late := time.NewTimer(sentinelPatience)
+func (all *sentinels) findMaster(ctx context.Context) (string, error) {
+	round := all.startRound()
+	late := time.NewTimer(sentinelTimeout)
 	defer late.Stop()
 	for first := true; ; {
-		answers, open, heard := all.count(question)
+		answers, open, changed := all.progress(round)
 		if open == 0 {
-			return all.decide(question)
+			return all.decide(round)
 		}
 		if answers > 0 && first {
 			first = false
 			late.Reset(sentinelGrace)
 		}
 		select {
-		case <-heard:
+		case <-changed:
 		case <-late.C:
-			return all.decide(question)
+			return all.decide(round)
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -224,42 +224,42 @@ func (all *sentinels) master(ctx context.Context) (string, error) {
 }
 
 // ask wants a new answer of each sentinel.
-func (all *sentinels) ask() (question int) {
+func (all *sentinels) startRound() (round int) {
 	all.mu.Lock()
-	all.question++
-	question = all.question
+	all.round++
+	round = all.round
 	all.mu.Unlock()
 	for _, s := range all.all {
-		signal(s.asks)
+		notify(s.wanted)
 	}
-	return question
+	return round
 }
 
 // count returns how many sentinels have answered a question, how many may do so yet, and what is
 // closed when the next one does.
-func (all *sentinels) count(question int) (answers, open int, heard <-chan struct{}) {
+func (all *sentinels) progress(round int) (answers, open int, changed <-chan struct{}) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	for _, w := range all.words {
+	for _, w := range all.reports {
 		switch {
-		case w.question < question:
+		case w.round < round:
 			open++
 		case w.err == nil:
 			answers++
 		}
 	}
-	return answers, open, all.heard
+	return answers, open, all.changed
 }
 
 // decide returns the master by what was heard, if a sentinel has answered the question. The error
 // has a reason for each sentinel.
-func (all *sentinels) decide(question int) (string, error) {
+func (all *sentinels) decide(round int) (string, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	answered := false
 	var reasons []string
-	for i, w := range all.words {
-		answered = answered || w.err == nil && w.question >= question
+	for i, w := range all.reports {
+		answered = answered || w.err == nil && w.round >= round
 		err := w.err
 		if err == nil {
 			err = fmt.Errorf("sentinel %s: no answer in time", all.all[i].endpoint.address)
@@ -274,10 +274,10 @@ func (all *sentinels) decide(question int) (string, error) {
 
 // newest returns the master of the highest epoch; "" if nobody names any. mu is held.
 func (all *sentinels) newest() string {
-	var best word
-	for _, w := range all.words {
+	var best sentinelReport
+	for _, w := range all.reports {
 		switch {
-		case w.master == "" || w.err != nil && time.Since(w.named) > all.keep:
+		case w.master == "" || w.err != nil && time.Since(w.namedAt) > all.reportTTL:
 		case best.master == "" || w.epoch > best.epoch:
 			best = w
 		case w.epoch == best.epoch && w.master == all.using: // it needs a reason to leave
@@ -288,26 +288,26 @@ func (all *sentinels) newest() string {
 }
 
 // hear takes what a sentinel says.
-func (all *sentinels) hear(place int, w word) {
+func (all *sentinels) takeReport(place int, w sentinelReport) {
 	all.mu.Lock()
 	var none *unknownSetError
-	if before := all.words[place]; w.err != nil && !errors.As(w.err, &none) {
-		w.master, w.epoch, w.named = before.master, before.epoch, before.named
+	if before := all.reports[place]; w.err != nil && !errors.As(w.err, &none) {
+		w.master, w.epoch, w.namedAt = before.master, before.epoch, before.namedAt
 	}
-	all.words[place] = w
+	all.reports[place] = w
 	master := all.newest()
 	if all.leave != nil && master != "" && master != all.using {
 		all.leave(&switchedError{all.using, master})
 	}
-	close(all.heard)
-	all.heard = make(chan struct{})
+	close(all.changed)
+	all.changed = make(chan struct{})
 	all.mu.Unlock()
 	all.notify()
 }
 
 // use is called by the keeper before it connects to the master. The context that it returns ends
 // with a switchedError when another server becomes the master.
-func (all *sentinels) use(
+func (all *sentinels) startUsing(
 	ctx context.Context, master string,
 ) (context.Context, context.CancelCauseFunc) {
 	ctx, leave := context.WithCancelCause(ctx)
@@ -321,14 +321,14 @@ func (all *sentinels) use(
 }
 
 // named is the master by what was heard; "" if nobody names any.
-func (all *sentinels) named() string {
+func (all *sentinels) newestMaster() string {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	return all.newest()
 }
 
 // inUse is the master that the keeper connects to.
-func (all *sentinels) inUse() string {
+func (all *sentinels) usedMaster() string {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	return all.using
@@ -339,17 +339,17 @@ func (s *sentinel) run(ctx context.Context, all *sentinels) {
 	defer s.hangUp()
 	for {
 		all.mu.Lock()
-		question := all.question
+		round := all.round
 		all.mu.Unlock()
 		w := s.ask(ctx)
-		w.question = question
+		w.round = round
 		if ctx.Err() != nil {
 			return
 		}
-		all.hear(s.place, w)
+		all.takeReport(s.index, w)
 		pause := time.NewTimer(sentinelEvery/2 + rand.N(sentinelEvery/2))
 		select {
-		case <-s.asks:
+		case <-s.wanted:
 		case <-pause.C:
 		case <-ctx.Done():
 		}
@@ -358,17 +358,17 @@ func (s *sentinel) run(ctx context.Context, all *sentinels) {
 }
 
 // ask asks once, over the connection that is there or a new one.
-func (s *sentinel) ask(ctx context.Context) (w word) {
+func (s *sentinel) ask(ctx context.Context) (w sentinelReport) {
 	for {
-		kept := s.talk != nil
-		w = word{named: time.Now()}
-		if w.err = s.converse(ctx, &w); w.err == nil {
+		kept := s.conn != nil
+		w = sentinelReport{namedAt: time.Now()}
+		if w.err = s.query(ctx, &w); w.err == nil {
 			s.answered = true
 			return w
 		}
 		s.hangUp()
 		if !kept || ctx.Err() != nil { // the sentinel may have ended the connection long ago
-			w.err = s.explained(w.err)
+			w.err = s.withRemedy(w.err)
 			return w
 		}
 	}
@@ -376,28 +376,28 @@ func (s *sentinel) ask(ctx context.Context) (w word) {
 
 // hangUp closes the connection, if there is one.
 func (s *sentinel) hangUp() {
-	if s.talk != nil {
-		_ = abort(s.talk.conn)
-		s.talk = nil
+	if s.conn != nil {
+		_ = abort(s.conn.conn)
+		s.conn = nil
 	}
 }
 
 // converse sends the questions. The first one is for the epoch, so a change between the two makes a
 // new master look older, and not the other way round.
-func (s *sentinel) converse(ctx context.Context, w *word) error {
+func (s *sentinel) query(ctx context.Context, w *sentinelReport) error {
 	var questions []question
-	if s.talk == nil {
+	if s.conn == nil {
 		conn, err := s.dialer.open(ctx)
 		if err != nil {
 			return err
 		}
-		s.talk, questions = newHandshake(conn), credentials(&s.endpoint.option)
+		s.conn, questions = newHandshake(conn), credentials(&s.endpoint.option)
 	}
-	conn := s.talk.conn
+	conn := s.conn.conn
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = abort(conn) })
-	err := s.talk.ask(append(
+	err := s.conn.ask(append(
 		questions,
 		question{[]string{"SENTINEL", "MASTER", s.set}, w.takeEpoch},
 		question{[]string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.set}, w.takeMaster},
@@ -410,7 +410,7 @@ func (s *sentinel) converse(ctx context.Context, w *word) error {
 
 // takeEpoch takes the fields of the master. A sentinel that does not show them has the epoch 0. But
 // if only its user may not see them, a stale sentinel could win, so that is an error.
-func (w *word) takeEpoch(r resp.Value) error {
+func (w *sentinelReport) takeEpoch(r resp.Value) error {
 	if strings.HasPrefix(r.Text, "NOPERM ") {
 		return r.Err()
 	}
@@ -428,7 +428,7 @@ type unknownSetError struct{}
 func (*unknownSetError) Error() string { return "it knows no such master set" }
 
 // takeMaster takes host and port of the master.
-func (w *word) takeMaster(r resp.Value) error {
+func (w *sentinelReport) takeMaster(r resp.Value) error {
 	switch {
 	case r.Err() != nil:
 		return r.Err()
@@ -449,7 +449,7 @@ func isHost(text string) bool {
 }
 
 // explained is the error of a sentinel, with what to do about it and without a password.
-func (s *sentinel) explained(err error) error {
+func (s *sentinel) withRemedy(err error) error {
 	text := withoutPassword(err, s.endpoint.option.Password).Error()
 	var none *unknownSetError
 	remedy := ""

@@ -200,7 +200,7 @@ func settled(t *testing.T, m *Mux) {
 }
 
 func (w *watched) server(m *Mux) string {
-	host, _, _ := net.SplitHostPort(m.nodes[0].line.Load().address)
+	host, _, _ := net.SplitHostPort(m.nodes[0].active.conn.Load().address)
 	return host
 }
 
@@ -212,7 +212,7 @@ func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 		settled(t, m)
 		require.Equal(t, "mymaster@s0:26379", m.Nodes()[0].Addr)
 		require.Equal(t, "old", w.server(m))
-		before := m.nodes[0].sending()
+		before := m.nodes[0].active.verified()
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 		time.Sleep(time.Hour)
 		require.EqualValues(t, 1, w.dials["old"].Load())
@@ -225,9 +225,9 @@ func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 		time.Sleep(sentinelEvery)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
-		require.False(t, m.nodes[0].counted(before))
-		require.False(t, before.counts())
-		require.True(t, before.over.Load())
+		require.False(t, m.nodes[0].active.stillValid(before))
+		require.False(t, before.verified())
+		require.True(t, before.isClosed.Load())
 		require.NoError(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), t.Context()))
 		require.EqualValues(t, 1, w.dials["old"].Load())
 	})
@@ -293,8 +293,8 @@ func TestSentinel_AConnectEndsWhenTheMasterIsAnother(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		w.promote("new", 1)
-		require.NoError(t, m.nodes[0].await())
-		require.LessOrEqual(t, time.Since(begin), sentinelEvery+firstPause)
+		require.NoError(t, m.nodes[0].awaitUp())
+		require.LessOrEqual(t, time.Since(begin), sentinelEvery+minReconnectDelay)
 		require.Equal(t, "new", w.server(m))
 		closes(t, m)
 	})
@@ -330,7 +330,7 @@ func TestSentinel_AnOldMasterAndANewOneHaveOneVote(t *testing.T) {
 				synctest.Wait()
 				w.promote("new", 0)
 				if late {
-					m.nodes[0].line.Load().drop(&switchedError{"old:6379", "new:6379"})
+					m.nodes[0].active.conn.Load().drop(&switchedError{"old:6379", "new:6379"})
 					close(hung)
 				}
 				err := <-got
@@ -359,10 +359,10 @@ func TestSentinel_AnExtensionThatBeganBeforeIsNotSentToTheNewMaster(t *testing.T
 		began := time.Now()
 		time.Sleep(time.Millisecond)
 		w.promote("new", 0)
-		time.Sleep(m.cfg.MaxTTL + deposedFor + sentinelEvery + lastLook)
+		time.Sleep(m.cfg.MaxTTL + deposedFor + sentinelEvery + maxMarkerPoll)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
-		require.True(t, m.nodes[0].line.Load().mayRepeat(began))
+		require.True(t, m.nodes[0].active.conn.Load().mayRepeat(began))
 	})
 }
 
@@ -382,7 +382,7 @@ func TestSentinel_ANewMasterIsQuarantinedWhateverItShows(t *testing.T) {
 			require.Equal(t, NodeQuarantined, m.Nodes()[0].State, m.Nodes()[0].Err)
 			left := time.Until(m.Nodes()[0].Until)
 			require.InDelta(t, m.cfg.MaxTTL+deposedFor, left, float64(2*sentinelEvery))
-			time.Sleep(left + lastLook)
+			time.Sleep(left + maxMarkerPoll)
 			settled(t, m)
 			require.Equal(t, next, w.server(m))
 		}
@@ -434,11 +434,11 @@ func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 		late := start(t, []string{watchedURL}, func(c *Config) { c.Dial = last.dial })
 		settled(t, ahead)
 		settled(t, late)
-		deposed := late.nodes[0].sending()
+		deposed := late.nodes[0].active.verified()
 		first.promote("new", 0, 1, 2)
 		time.Sleep(sentinelsAgree)
 		last.promote("new", 0, 1, 2)
-		for deposed.counts() {
+		for deposed.verified() {
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
 		}
@@ -635,7 +635,7 @@ func TestSentinel_OneThatAnswersIsEnough(t *testing.T) {
 				func(c *Config) {
 					c.Dial = w.dial
 				})
-			require.NoError(t, m.nodes[0].await())
+			require.NoError(t, m.nodes[0].awaitUp())
 			require.LessOrEqual(t, time.Since(begin), sentinelGrace)
 			require.Equal(t, []string{"u", "s3cret"}, w.sentinels[i].auth)
 			closes(t, m)
@@ -735,7 +735,7 @@ func TestSentinel_TLSIsForTheServerThatIsDialled(t *testing.T) {
 	} {
 		e, err := parse(text, want.config)
 		require.NoError(t, err, text)
-		secure := e.at(master).option.TLSConfig
+		secure := e.withAddress(master).option.TLSConfig
 		require.Equal(t, want.name != "", secure != nil, text)
 		if secure != nil {
 			require.Equal(t, want.name, secure.ServerName, text)

@@ -47,9 +47,9 @@ type serverClaim struct {
 	changed time.Time // when the node got the server
 	// The server's number of the connection; "" if it does not tell, or was not admitted.
 	client string
-	line   *line // nil when it is closed
-	ready  bool  // commands can go over it
-	waits  bool  // it was closed because the server is quarantined, and the claim lasts
+	line   *nodeConn // nil when it is closed
+	ready  bool      // commands can go over it
+	waits  bool      // it was closed because the server is quarantined, and the claim lasts
 	// ended is when a connection of the node that was ready was closed.
 	ended time.Time
 }
@@ -75,7 +75,7 @@ func identity(runID string) string {
 // claim makes a server the node's while l is open. The error is that another node has it. changed
 // is when the node got the server, if the last one may have been another; without a run_id apart
 // tells it later. former is the client number of this Mux's last connection there.
-func (s *servers) claim(runID string, node int, l *line) (changed time.Time, former string,
+func (s *servers) claim(runID string, node int, l *nodeConn) (changed time.Time, former string,
 	err error,
 ) {
 	runID = identity(runID)
@@ -105,17 +105,17 @@ func (s *servers) claim(runID string, node int, l *line) (changed time.Time, for
 }
 
 // admitted notes the server's number of a connection that was admitted.
-func (s *servers) admitted(l *line, client string) {
+func (s *servers) admitted(l *nodeConn, client string) {
 	s.of(l, func(c *serverClaim, _ int) { c.client = client })
 }
 
 // quarantined lets the claim of a connection last after its end.
-func (s *servers) quarantined(l *line) {
+func (s *servers) quarantined(l *nodeConn) {
 	s.of(l, func(c *serverClaim, _ int) { c.waits = true })
 }
 
 // close notes that a connection is closed.
-func (s *servers) close(l *line) {
+func (s *servers) close(l *nodeConn) {
 	s.of(l, func(c *serverClaim, _ int) {
 		if c.ready {
 			c.ended = time.Now()
@@ -126,7 +126,7 @@ func (s *servers) close(l *line) {
 
 // ready notes that commands can go over a connection. It returns the nodes whose connections were
 // ready before, and whose servers may be the same one because a run_id is missing.
-func (s *servers) ready(l *line) (others []int) {
+func (s *servers) ready(l *nodeConn) (others []int) {
 	s.of(l, func(own *serverClaim, node int) {
 		own.ready = true
 		for i, c := range s.last {
@@ -141,8 +141,8 @@ func (s *servers) ready(l *line) (others []int) {
 // apart is when the node got the server of l at the latest, if the server may be one that another
 // node had. It is asked when the servers were told apart: until then another node may lose the
 // connection by which it would be known.
-func (s *servers) apart(l *line) (changed time.Time) {
-	changed = l.changed
+func (s *servers) apart(l *nodeConn) (changed time.Time) {
+	changed = l.movedAt
 	s.of(l, func(own *serverClaim, node int) {
 		for i, c := range s.last {
 			if i != node && (c.runID == "" || own.runID == "") && c.ended.After(changed) {
@@ -155,7 +155,7 @@ func (s *servers) apart(l *line) (changed time.Time) {
 }
 
 // of calls f for the claim of an open connection.
-func (s *servers) of(l *line, f func(c *serverClaim, node int)) {
+func (s *servers) of(l *nodeConn, f func(c *serverClaim, node int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.last {

@@ -28,13 +28,13 @@ type counts struct{ attempts, splitVotes atomic.Uint64 }
 
 // Stats returns the counts. They are not taken at one moment.
 func (m *Mux) Stats() Stats {
-	s := Stats{Attempts: m.attempts.Load(), SplitVotes: m.splitVotes.Load()}
+	s := Stats{Attempts: m.counts.attempts.Load(), SplitVotes: m.counts.splitVotes.Load()}
 	for _, n := range m.nodes {
-		s.Flushes += n.flushes.Load()
-		s.Operations += n.operations.Load()
+		s.Flushes += n.metrics.flushes.Load()
+		s.Operations += n.metrics.operations.Load()
 		n.mu.Lock()
-		s.PendingReleases += len(n.list)
-		s.DroppedReleases += n.dropped
+		s.PendingReleases += len(n.pending.list)
+		s.DroppedReleases += n.pending.dropped
 		n.mu.Unlock()
 	}
 	return s
@@ -42,11 +42,11 @@ func (m *Mux) Stats() Stats {
 
 // tally counts a split vote, once, as soon as the votes of an acquire that failed show it. claim.mu
 // is held.
-func (a *Attempt) tally() {
-	if a.divided || a.granted == 0 || a.refused == 0 ||
+func (a *Attempt) countSplit() {
+	if a.splitCounted || a.granted == 0 || a.refused == 0 ||
 		(a.granted|a.refused).count() < quorum(len(a.calls)) {
 		return
 	}
-	a.divided = true
-	a.mux.splitVotes.Add(1)
+	a.splitCounted = true
+	a.mux.counts.splitVotes.Add(1)
 }

@@ -20,12 +20,12 @@ type checkedConn struct {
 	// Whole commands, counted before their last byte is on its way, so that no reply can come
 	// first.
 	sent   atomic.Int64
-	read   replies // the reader's
-	fault  error   // the reader's
-	ticket *ticket // is told of the fault
+	read   replies     // the reader's
+	fault  error       // the reader's
+	ticket *dialPermit // is told of the fault
 }
 
-func newCheckedConn(conn net.Conn, t *ticket) *checkedConn {
+func newCheckedConn(conn net.Conn, t *dialPermit) *checkedConn {
 	c := &checkedConn{Conn: conn, ticket: t}
 	c.read.sent = &c.sent
 	return c
@@ -68,7 +68,7 @@ func (c *checkedConn) Read(p []byte) (int, error) {
 		return n, ofConn(err)
 	}
 	c.fault = fault
-	c.ticket.fault.Store(&c.fault)
+	c.ticket.protocolErr.Store(&c.fault)
 	return good, fault
 }
 

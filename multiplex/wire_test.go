@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,7 @@ func newCanned(says ...string) *canned {
 }
 
 func (c *canned) Write(p []byte) (int, error) {
-	signal(c.written)
+	notify(c.written)
 	return len(p), nil
 }
 
@@ -56,7 +57,7 @@ func (c *canned) Read(p []byte) (int, error) {
 			if c.says[0] = c.says[0][n:]; c.says[0] == "" {
 				c.says = c.says[1:]
 			} else {
-				signal(c.written)
+				notify(c.written)
 			}
 			return n, nil
 		default:
@@ -68,14 +69,14 @@ func (c *canned) Read(p []byte) (int, error) {
 		case <-c.closed:
 			return 0, net.ErrClosed
 		case <-c.written:
-			signal(c.written)
+			notify(c.written)
 		}
 	}
 	return 0, io.EOF
 }
 
 func (c *canned) Close() error {
-	signal(c.closed)
+	notify(c.closed)
 	return nil
 }
 
@@ -128,7 +129,7 @@ func TestACommandThatIsNoArrayIsNotSent(t *testing.T) {
 		"PING\r\n", "*0\r\n", "*1\r\n*1\r\n", "$1\r\nx\r\n",
 		"*1\r\n$-1\r\n", "*x\r\n", "*1\r\n:1\r\n", "*\r\n",
 	} {
-		c := newCheckedConn(newCanned(), &ticket{})
+		c := newCheckedConn(newCanned(), &dialPermit{})
 		n, err := c.Write([]byte(bad))
 		require.Zero(t, n)
 		require.ErrorIs(t, err, errCommand, "%q", bad)
@@ -138,7 +139,7 @@ func TestACommandThatIsNoArrayIsNotSent(t *testing.T) {
 // The goal: what came before a fault is passed on, nothing behind it, and the connection stays
 // dead.
 func TestAFaultIsForGood(t *testing.T) {
-	ticket := &ticket{}
+	ticket := &dialPermit{}
 	c := newCheckedConn(newCanned("+OK\r\n:1\r\n+OK\r\n"), ticket)
 	_, err := c.Write([]byte(request("PING")))
 	require.NoError(t, err)
@@ -146,7 +147,7 @@ func TestAFaultIsForGood(t *testing.T) {
 	n, err := c.Read(p)
 	require.Equal(t, "+OK\r\n", string(p[:n]))
 	require.EqualError(t, err, "protocol error: a reply of type ':' that no command asked for")
-	require.Equal(t, err, *ticket.fault.Load())
+	require.Equal(t, err, *ticket.protocolErr.Load())
 	_, again := c.Write([]byte(request("PING")))
 	require.NoError(t, again)
 	n, again = c.Read(p)
@@ -157,7 +158,7 @@ func TestAFaultIsForGood(t *testing.T) {
 // The goal: the check allocates nothing.
 func TestTheCheckAllocatesNothing(t *testing.T) {
 	c := newCheckedConn(&silent{reply: ":128\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n"},
-		&ticket{})
+		&dialPermit{})
 	flush, in := []byte(typicalFlush()), make([]byte, 1000)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		if _, err := c.Write(flush); err != nil {
@@ -194,7 +195,7 @@ func BenchmarkCheckedConn(b *testing.B) {
 	for name, flush := range map[string]string{"128sets": typicalFlush(), "one": request("SET",
 		"lock:customer:1", strings.Repeat("t", 27), "NX", "PX", "10000")} {
 		b.Run(name, func(b *testing.B) {
-			c := newCheckedConn(&silent{reply: ":128\r\n"}, &ticket{})
+			c := newCheckedConn(&silent{reply: ":128\r\n"}, &dialPermit{})
 			p, in := []byte(flush), make([]byte, 1<<12)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(p)))
@@ -236,31 +237,29 @@ func FuzzANodeSurvives(f *testing.F) {
 		conn := newCanned(handshake, "+PONG\r\n"+connected, stream)
 		m := &Mux{}
 		n := &node{mux: m}
+		n.watches = n.newWatches()
 		m.nodes = []*node{n}
-		l := &line{Conn: conn, closed: func() {}}
-		l.state.Store(valid)
-		n.line.Store(l)
+		l := &nodeConn{Conn: conn, onClose: func() {}}
+		l.state.Store(connVerified)
+		n.active.conn.Store(l)
 		var dialled atomic.Bool
 		e.option.DialCtxFn = func(ctx context.Context, _ string, _ *net.Dialer,
 			_ *tls.Config,
 		) (net.Conn, error) {
-			if ctx.Value(ticketKey{}) == nil || dialled.Swap(true) {
-				return nil, errGate
+			if ctx.Value(permitKey{}) == nil || dialled.Swap(true) {
+				return nil, errNotConnected
 			}
-			return newCheckedConn(l, &ticket{}), nil
+			return newCheckedConn(l, &dialPermit{}), nil
 		}
-		e.option.OnInvalidations = n.invalidated
+		e.option.OnInvalidations = n.onInvalidate
 		n.client, _ = rueidis.NewClient(e.option)
 		require.NotNil(t, n.client)
 		defer n.client.Close()
-		n.client.Do(context.WithValue(t.Context(), ticketKey{}, &ticket{}),
+		n.client.Do(context.WithValue(t.Context(), permitKey{}, &dialPermit{}),
 			n.client.B().Ping().Build())
 
 		if watched {
-			n.watchExchange([]*arm{
-				{watch: m.Watch("k", func() {})},
-				{watch: m.Watch("l", func() {})},
-			}, make([]remains, 2))
+			n.sendWatches([]string{"k", "l"}, make([]watch.Reply, 2))
 			return
 		}
 		attempts := []*Attempt{}
@@ -271,10 +270,10 @@ func FuzzANodeSurvives(f *testing.F) {
 			}
 		}
 		answers := make([]answer, len(attempts))
-		n.exchange(attempts, answers)
+		n.sendAttempts(attempts, answers)
 		for i, a := range answers {
 			require.True(t, a.vote != unknown || a.err != nil, "unknown for no reason")
-			require.Less(t, int(a.key), attempts[i].claim.Len())
+			require.Less(t, int(a.keyIndex), attempts[i].claim.Len())
 		}
 	})
 }

@@ -36,8 +36,8 @@ var brokenRules = []mutant{
 		name: "unreleased", rule: "5: an unknown node is not sent the release",
 		finds: "soon after Close", mix: "long",
 		edit: edit{
-			"multiplex/claim.go", "\tcase r.nothing:\n",
-			"\tcase r.nothing || dice.Broken(\"unreleased\") && a.kind == acquire && r.vote == " +
+			"multiplex/claim.go", "\tcase r.leftNothing:\n",
+			"\tcase r.leftNothing || dice.Broken(\"unreleased\") && a.kind == acquire && r.vote == " +
 				"unknown:\n",
 		},
 	},
@@ -102,16 +102,16 @@ var brokenRules = []mutant{
 	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
 		edit: edit{
-			"multiplex/pending.go", "\tattempts := n.takeKept()\n",
-			"\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n",
+			"multiplex/pending_releases.go", "\tattempts := n.takeAllPending()\n",
+			"\tattempts := n.takeAllPending()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n",
 		},
 	},
 	{
 		name: "stale", rule: "8: an extension is sent when the lease is over",
 		finds: "after it ended",
 		edit: edit{
-			"multiplex/mux.go", "\ta.worth = min(a.worth, before.Sub(a.sent))\n",
-			"\tif !dice.Broken(\"stale\") {\n\t\ta.worth = min(a.worth, before.Sub(a.sent))\n\t}\n",
+			"multiplex/mux.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n",
+			"\tif !dice.Broken(\"stale\") {\n\t\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n\t}\n",
 		},
 		also: edit{
 			"lease/extension.go", "\t\tif t.lapse() {\n",
@@ -155,8 +155,8 @@ var brokenRules = []mutant{
 		name: "deaf", rule: "10: a flush that the server tells of is ignored", mix: "forgetful",
 		finds: "both hold", from: 10,
 		edit: edit{
-			"multiplex/line.go", "\tif l == nil || l.over.Load() {\n",
-			"\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n",
+			"multiplex/node_conn.go", "\tif l == nil || l.isClosed.Load() {\n",
+			"\tif l == nil || l.isClosed.Load() || dice.Broken(\"deaf\") {\n",
 		},
 	},
 	// That every server counts as durable is found too rarely since other nodes have to vouch for
@@ -198,23 +198,23 @@ var brokenRules = []mutant{
 		name: "late", rule: "5: an extension counts where a shorter one may still arrive",
 		mix: "rough,returning", finds: "nodes keep it as long", from: 45,
 		edit: edit{
-			"multiplex/claim.go", "(d.late.has(i) || r.line.mayRepeat(d.lateAt)) {\n",
-			"(d.late.has(i) || r.line.mayRepeat(d.lateAt)) && !dice.Broken(\"late\") {\n",
+			"multiplex/claim.go", "(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) {\n",
+			"(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) && !dice.Broken(\"late\") {\n",
 		},
 	},
 	{
 		name: "longest", rule: "5: of the extensions that may still arrive, the longest counts",
 		mix: "rough,returning", finds: "nodes keep it as long", from: 90,
 		edit: edit{
-			"multiplex/claim.go", "\tif d.late == 0 || a.ttl < d.lateTTL {\n",
-			"\tif d.late == 0 || (a.ttl < d.lateTTL) != dice.Broken(\"longest\") {\n",
+			"multiplex/claim.go", "\tif d.pendingExtend == 0 || a.ttl < d.pendingTTL {\n",
+			"\tif d.pendingExtend == 0 || (a.ttl < d.pendingTTL) != dice.Broken(\"longest\") {\n",
 		},
 	},
 	{
 		name: "confirm", rule: "10: on a new line any marker is enough",
 		mix: "forgetful,returning", finds: "both hold",
 		edit: edit{
-			"multiplex/keeper.go", "err != nil || text != l.runID {",
+			"multiplex/connector.go", "err != nil || text != l.runID {",
 			"err != nil || text != l.runID && !dice.Broken(\"confirm\") {",
 		},
 	},
@@ -230,8 +230,8 @@ var brokenRules = []mutant{
 		name: "unsure", rule: "5: a release is dropped while a broken connection may still be read",
 		mix: "long,returning", finds: "soon after Close",
 		edit: edit{
-			"multiplex/claim.go", "\tif c.unsure().has(i) {\n",
-			"\tif c.unsure().has(i) && !dice.Broken(\"unsure\") {\n",
+			"multiplex/claim.go", "\tif c.brokenAt().has(i) {\n",
+			"\tif c.brokenAt().has(i) && !dice.Broken(\"unsure\") {\n",
 		},
 	},
 	{
@@ -263,8 +263,8 @@ var brokenRules = []mutant{
 		name: "repeat", rule: "8: a server that has moved may grant an extension twice",
 		mix: "aliased", finds: "nodes keep it as long",
 		edit: edit{
-			"multiplex/line.go", "\treturn l != nil && !l.changed.IsZero() &&",
-			"\treturn !dice.Broken(\"repeat\") && l != nil && !l.changed.IsZero() &&",
+			"multiplex/node_conn.go", "\treturn l != nil && !l.movedAt.IsZero() &&",
+			"\treturn !dice.Broken(\"repeat\") && l != nil && !l.movedAt.IsZero() &&",
 		},
 	},
 	{

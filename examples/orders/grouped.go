@@ -65,7 +65,7 @@ func pipeline(flush func(ctx context.Context, group []*visit,
 		},
 		Done:     func(v *visit, err error) { v.reply <- err },
 		Weight:   func(*visit) int { return 1 },
-		MaxFlush: groupSize, Window: groupTrips, Beside: func() int { return groupSize },
+		MaxFlush: groupSize, Window: groupTrips, OverlapAt: func() int { return groupSize },
 		Limit: groupWaiting,
 	})
 }

@@ -23,7 +23,7 @@ var allowedImports = map[string][]string{
 	"bench/page":   {"bench"},
 	"bench":        {".", "lockpipetest", "fence"},
 	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
-	"multiplex":    {"batch", "script", "latency", "internal/resp"},
+	"multiplex":    {"batch", "script", "latency", "internal/resp", "internal/watch"},
 	"batch":        {},
 	"fence":        {},
 	"lease":        {},
@@ -32,7 +32,8 @@ var allowedImports = map[string][]string{
 	"waitroom":     {},
 	"lockpipetest": {},
 
-	"internal/resp": {},
+	"internal/resp":  {},
+	"internal/watch": {"batch"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

@@ -20,58 +20,58 @@ type pendingRelease struct {
 }
 
 // keep holds a release until the node can answer it.
-func (n *node) keep(a *Attempt) {
-	until := a.claim.keepUntil(a, n.index, time.Now())
+func (n *node) addPending(a *Attempt) {
+	until := a.claim.pendingUntil(a, n.index, time.Now())
 	n.mu.Lock()
-	n.list = append(n.list, pendingRelease{a, until})
-	n.keys += a.claim.Len()
-	if n.keys > maxPendingReleases {
+	n.pending.list = append(n.pending.list, pendingRelease{a, until})
+	n.pending.keys += a.claim.Len()
+	if n.pending.keys > maxPendingReleases {
 		oldest := 0
-		for ; n.keys > maxPendingReleases*3/4 && oldest < len(n.list)-1; oldest++ {
-			n.keys -= n.list[oldest].attempt.claim.Len()
+		for ; n.pending.keys > maxPendingReleases*3/4 && oldest < len(n.pending.list)-1; oldest++ {
+			n.pending.keys -= n.pending.list[oldest].attempt.claim.Len()
 		}
-		n.dropped += uint64(oldest)
-		n.list = append([]pendingRelease(nil), n.list[oldest:]...)
+		n.pending.dropped += uint64(oldest)
+		n.pending.list = append([]pendingRelease(nil), n.pending.list[oldest:]...)
 	}
 	n.mu.Unlock()
-	signal(n.kept)
+	notify(n.pendingAdded)
 }
 
 // discard drops releases whose keys have expired: that is as good as an answer.
-func (n *node) discard() {
-	for _, a := range n.expired(time.Now()) {
-		n.mux.answered(a, n.index, answer{vote: granted})
+func (n *node) dropExpired() {
+	for _, a := range n.takeExpired(time.Now()) {
+		n.mux.handleAnswer(a, n.index, answer{vote: granted})
 	}
 }
 
 // expired takes the releases whose keys have expired.
-func (n *node) expired(now time.Time) (over []*Attempt) {
+func (n *node) takeExpired(now time.Time) (over []*Attempt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	rest := n.list[:0]
-	for _, k := range n.list {
+	rest := n.pending.list[:0]
+	for _, k := range n.pending.list {
 		if k.until.IsZero() || now.Before(k.until) {
 			rest = append(rest, k)
 		} else {
-			n.keys -= k.attempt.claim.Len()
+			n.pending.keys -= k.attempt.claim.Len()
 			over = append(over, k.attempt)
 		}
 	}
-	n.dropped += uint64(len(over))
-	clear(n.list[len(rest):])
-	n.list = rest
+	n.pending.dropped += uint64(len(over))
+	clear(n.pending.list[len(rest):])
+	n.pending.list = rest
 	return over
 }
 
 // takeKept returns what is kept, and forgets it.
-func (n *node) takeKept() []*Attempt {
+func (n *node) takeAllPending() []*Attempt {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	attempts := make([]*Attempt, len(n.list))
-	for i, k := range n.list {
+	attempts := make([]*Attempt, len(n.pending.list))
+	for i, k := range n.pending.list {
 		attempts[i] = k.attempt
 	}
-	n.list, n.keys = nil, 0
+	n.pending.list, n.pending.keys = nil, 0
 	return attempts
 }
 
@@ -80,8 +80,8 @@ func (n *node) takeKept() []*Attempt {
 // go before anything else, so that an acquire is not refused by a key that is only waiting to be
 // deleted.
 func (n *node) resend() {
-	n.discard()
-	attempts := n.takeKept()
+	n.dropExpired()
+	attempts := n.takeAllPending()
 	for len(attempts) > 0 {
 		count, keys := 1, attempts[0].claim.Len()
 		for count < len(attempts) && keys+attempts[count].claim.Len() <= maxFlush {
@@ -91,10 +91,10 @@ func (n *node) resend() {
 		some := attempts[:count]
 		attempts = attempts[count:]
 		answers := make([]answer, len(some))
-		n.trip(some, answers)
-		n.count(answers)
+		n.sendFlush(some, answers)
+		n.metrics.countFailures(answers)
 		for i, a := range some {
-			n.mux.answered(a, n.index, answers[i])
+			n.mux.handleAnswer(a, n.index, answers[i])
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 const (
 	// tellApartTimeout is how long servers may take, at most, to show whether they are one; the
 	// others half of it.
-	tellApartTimeout = 500 * time.Millisecond
+	distinctTimeout = 500 * time.Millisecond
 	// probeTTL is how many milliseconds a probe key lasts if it can't be deleted.
 	probeTTL = 10_000
 )
@@ -23,12 +23,12 @@ const (
 // If a server forbids that, nothing can be known, and the log says so once. Another node that does
 // not answer in time hardly votes: its connection is closed, and it has to be told apart from this
 // one when it comes back.
-func (n *node) tellApart(ctx context.Context, l *line) error {
+func (n *node) checkDistinct(ctx context.Context, l *nodeConn) error {
 	others := n.mux.servers.ready(l)
 	if len(others) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, tellApartTimeout)
+	ctx, cancel := context.WithTimeout(ctx, distinctTimeout)
 	defer cancel()
 	key, value, b := n.admission.probe, rand.Text(), n.client.B()
 	written := n.client.Do(ctx, b.Set().Key(key).Value(value).PxMilliseconds(probeTTL).Build())
@@ -41,13 +41,13 @@ func (n *node) tellApart(ctx context.Context, l *line) error {
 	}
 	defer n.client.Do(ctx, b.Del().Key(key).Build())
 	// Not with ctx, which carries this node's ticket to dial.
-	asking, stop := context.WithTimeout(context.Background(), tellApartTimeout/2)
+	asking, stop := context.WithTimeout(context.Background(), distinctTimeout/2)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
 	replies := make([]rueidis.RedisResult, len(others))
 	var all sync.WaitGroup
 	for i, other := range others {
-		asked := n.mux.nodes[other].line.Load()
+		asked := n.mux.nodes[other].active.conn.Load()
 		all.Go(func() {
 			replies[i] = n.mux.nodes[other].client.Do(asking, b.Get().Key(key).Build())
 			if replies[i].NonRedisError() != nil && asking.Err() != nil {

@@ -35,22 +35,22 @@ func answering(r answer) func([]*Attempt, []answer) {
 func TestFailuresAreCountedByTheirReason(t *testing.T) {
 	says := func(r answer) func(*node) func() {
 		return func(n *node) func() {
-			n.trip = answering(r)
+			n.sendFlush = answering(r)
 			return func() {}
 		}
 	}
 	is := func(s NodeState, why error) func(*node) func() {
 		return func(n *node) func() {
-			n.become(s, why)
+			n.setState(s, why)
 			return func() {}
 		}
 	}
 	for reason, fail := range map[string]func(*node) (resume func()){
 		"connection":  says(answer{broken: true, err: errBroken}),
-		"server":      says(answer{replied: true, nothing: true, err: errors.New("OOM")}),
-		"protocol":    says(answer{replied: true, err: errNoReplyToSet}),
+		"server":      says(answer{replied: true, leftNothing: true, err: errors.New("OOM")}),
+		"protocol":    says(answer{replied: true, err: errBadSetReply}),
 		"flushed":     says(answer{broken: true, err: errDataLoss}),
-		"stale":       says(answer{nothing: true, err: errQueuedTooLong}),
+		"stale":       says(answer{leftNothing: true, err: errQueuedTooLong}),
 		"down":        is(NodeDown, errBroken),
 		"quarantined": is(NodeQuarantined, &quarantine{why: "test"}),
 		"timeout":     hang,
@@ -63,9 +63,9 @@ func TestFailuresAreCountedByTheirReason(t *testing.T) {
 			m, _, stop := simulated(3, 1, 0)
 			resume := fail(m.nodes[1])
 			// So that nobody can do without node 1.
-			m.nodes[2].trip = answering(answer{
-				vote: refused, replied: true, nothing: true,
-				key: -1,
+			m.nodes[2].sendFlush = answering(answer{
+				vote: refused, replied: true, leftNothing: true,
+				keyIndex: -1,
 			})
 			require.ErrorIs(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()),
 				ErrNoQuorum, reason)
@@ -87,7 +87,7 @@ func TestTripsAreTimedAndConnectionsCounted(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		n := m.nodes[0]
-		n.trip = func(attempts []*Attempt, answers []answer) {
+		n.sendFlush = func(attempts []*Attempt, answers []answer) {
 			time.Sleep(3 * time.Millisecond)
 			answering(answer{vote: granted, replied: true})(attempts, answers)
 		}
@@ -100,9 +100,9 @@ func TestTripsAreTimedAndConnectionsCounted(t *testing.T) {
 		require.Equal(t, uint64(10), s.Operations)
 		require.Equal(t, uint64(10), s.Latency.Total())
 		require.Equal(t, 30*time.Millisecond, s.Latency.Sum())
-		n.become(NodeConnecting, errBroken)
-		n.become(NodeDown, errBroken)
-		n.become(NodeUp, nil)
+		n.setState(NodeConnecting, errBroken)
+		n.setState(NodeDown, errBroken)
+		n.setState(NodeUp, nil)
 		s = m.Nodes()[0].Stats
 		require.Equal(t, uint64(1), s.Connects)
 		require.Equal(t, uint64(1), s.Disconnects)

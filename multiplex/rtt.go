@@ -9,21 +9,21 @@ import (
 // Beside a near node the two ends' work is what takes time, and a flush of few keys costs more of
 // it than the wait saves. To a far one the way is, which costs no work.
 const (
-	besideNear = 128
-	besideFar  = 8
+	nearThreshold = 128
+	farThreshold  = 8
 	// farFrom is several times what a trip within a data centre's rack takes, and what the work for
 	// a small flush does.
-	farFrom = 500 * time.Microsecond
+	farRTT = 500 * time.Microsecond
 )
 
 // distance is how far a node is: the fastest trip since it was connected, in which there is hardly
 // any work. Zero before the first.
-type distance struct{ fastest atomic.Int64 }
+type rtt struct{ fastest atomic.Int64 }
 
-func (d *distance) forgetDistance() { d.fastest.Store(0) }
+func (d *rtt) reset() { d.fastest.Store(0) }
 
 // travelled takes the time of a trip.
-func (d *distance) travelled(trip time.Duration) {
+func (d *rtt) observe(trip time.Duration) {
 	for {
 		fastest := d.fastest.Load()
 		if fastest != 0 && fastest <= int64(trip) ||
@@ -33,9 +33,9 @@ func (d *distance) travelled(trip time.Duration) {
 	}
 }
 
-func (d *distance) beside() int {
-	if d.fastest.Load() >= int64(farFrom) {
-		return besideFar
+func (d *rtt) overlapThreshold() int {
+	if d.fastest.Load() >= int64(farRTT) {
+		return farThreshold
 	}
-	return besideNear
+	return nearThreshold
 }

@@ -26,8 +26,8 @@ func guard(t *testing.T, m *Mux, a *actor) {
 	t.Helper()
 	a.play(guarded("one", "one", 100))
 	a.cut()
-	time.Sleep(2 * lastPause)
-	require.Equal(t, "one", m.nodes[0].line.Load().runID)
+	time.Sleep(2 * maxReconnectDelay)
+	require.Equal(t, "one", m.nodes[0].active.conn.Load().runID)
 	up(t, m)
 }
 
@@ -43,7 +43,7 @@ func TestALossThatIsMarkedBehindTheHandshakeIsNoticed(t *testing.T) {
 			}
 		})
 		a.cut()
-		time.Sleep(2 * lastPause)
+		time.Sleep(2 * maxReconnectDelay)
 		require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
 		require.ErrorContains(t, m.Nodes()[0].Err, whyFlushed)
 		err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
@@ -60,13 +60,13 @@ func TestAQuarantineCountsFromTheEndOfALongConnection(t *testing.T) {
 		actors[0].play(guarded("two", "one", 20))
 		left := time.Now()
 		actors[0].cut()
-		time.Sleep(2 * lastPause)
+		time.Sleep(2 * maxReconnectDelay)
 		s := m.Nodes()[0]
 		require.Equal(t, NodeQuarantined, s.State)
 		require.ErrorContains(t, s.Err, whyRestarted)
 		waits := s.Until.Sub(left)
 		require.GreaterOrEqual(t, waits, time.Minute)
-		require.Less(t, waits, time.Minute+lastPause)
+		require.Less(t, waits, time.Minute+maxReconnectDelay)
 	})
 }
 
@@ -78,15 +78,15 @@ func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
 		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 			guard(t, m, actors[0])
 			leave, dial, look := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			trip := m.nodes[0].trip
-			m.nodes[0].trip = func(attempts []*Attempt, answers []answer) {
+			trip := m.nodes[0].sendFlush
+			m.nodes[0].sendFlush = func(attempts []*Attempt, answers []answer) {
 				<-leave // as if the process were stopped here
 				trip(attempts, answers)
 			}
 			a := m.Acquire(claim("k", "t"), time.Minute, 1)
 			synctest.Wait()
 
-			before, introduced := m.nodes[0].line.Load(), false
+			before, introduced := m.nodes[0].active.conn.Load(), false
 			actors[0].hear(func(command string) {
 				if introduced = introduced || command == "HELLO"; introduced && command == "GET" {
 					<-look
@@ -95,7 +95,7 @@ func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
 			hold = func() { <-dial }
 			actors[0].cut()
 			time.Sleep(100 * time.Millisecond)
-			require.Same(t, before, m.nodes[0].line.Load())
+			require.Same(t, before, m.nodes[0].active.conn.Load())
 			if !late { // it finds the former line, and waits for the new one
 				close(leave)
 				synctest.Wait()
@@ -103,7 +103,7 @@ func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
 			close(dial)
 			synctest.Wait()
 			if late { // it finds the new line, whose marker was not looked at yet
-				require.NotSame(t, before, m.nodes[0].line.Load())
+				require.NotSame(t, before, m.nodes[0].active.conn.Load())
 				close(leave)
 				synctest.Wait()
 			}

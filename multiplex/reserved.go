@@ -13,15 +13,15 @@ const (
 	markerKey = OwnNames + "admitted"
 	// noneKey, in front of random characters, is not there. With it the handshake finds out what
 	// the user may do. It is there for a moment if servers can't be told apart otherwise.
-	noneKey = OwnNames + "none:"
+	probeKeyPrefix = OwnNames + "none:"
 	// companionKey, in front of a key, has the highest fence of that key.
-	companionKey = OwnNames + "fence:"
+	fenceKeyPrefix = OwnNames + "fence:"
 	// generationsKey has the generation of a node, and what the node keeps of others: see
 	// script.Renew.
 	generationsKey = OwnNames + "generations"
 )
 
-var reservedNames = [...]string{markerKey, noneKey, companionKey, generationsKey}
+var reservedNames = [...]string{markerKey, probeKeyPrefix, fenceKeyPrefix, generationsKey}
 
 // Reserved finds these names in the full names of locks. A client with another Prefix may use such
 // a key: "app:lockpipe:fence:sku" is the companion of "sku" behind the Prefix "app:".

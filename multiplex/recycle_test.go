@@ -10,8 +10,8 @@ import (
 
 // stopped lets node i hold back what it is sent until the returned function is called.
 func stopped(m *Mux, i int) (goOn func()) {
-	gate, trip := make(chan struct{}), m.nodes[i].trip
-	m.nodes[i].trip = func(attempts []*Attempt, answers []answer) {
+	gate, trip := make(chan struct{}), m.nodes[i].sendFlush
+	m.nodes[i].sendFlush = func(attempts []*Attempt, answers []answer) {
 		<-gate
 		trip(attempts, answers)
 	}
@@ -46,7 +46,7 @@ func TestAnExtensionIsUsedUntilTheLastAnswer(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		_, e, goOn := extending(t, m)
-		e.Forget()
+		e.Done()
 		require.True(t, used(e), "a node has not answered")
 		goOn()
 		time.Sleep(10 * time.Millisecond)
@@ -59,7 +59,7 @@ func TestAnExtensionIsUsedUntilTheLastAnswer(t *testing.T) {
 		goOn()
 		time.Sleep(10 * time.Millisecond)
 		require.True(t, used(e), "the caller has not done with it")
-		e.Forget()
+		e.Done()
 		require.False(t, used(e))
 	})
 }
@@ -78,7 +78,7 @@ func TestACancelledExtensionIsNotUsedAgain(t *testing.T) {
 		e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 		require.NoError(t, wait(e, t.Context()))
 		released := m.Release(c, 1)
-		e.Forget()
+		e.Done()
 		require.True(t, used(e))
 		goOn()
 		require.NoError(t, wait(released, t.Context()))
@@ -99,7 +99,7 @@ func TestAnExtensionThatCameTooLateIsNotUsedAgain(t *testing.T) {
 		released := m.Release(c, 1)
 		e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 		require.ErrorIs(t, wait(e, t.Context()), ErrNoQuorum)
-		e.Forget()
+		e.Done()
 		require.NoError(t, wait(released, t.Context()))
 		time.Sleep(time.Second)
 		require.True(t, used(e))
@@ -125,7 +125,7 @@ func TestAnExtensionUsesTheMemoryOfOthers(t *testing.T) {
 				again++
 			}
 			seen[e] = true
-			e.Forget()
+			e.Done()
 		}
 		time.Sleep(10 * time.Millisecond)
 		require.Greater(t, again, 20, "of 100; with the race detector a pool drops a quarter of "+
@@ -141,27 +141,27 @@ func TestAReleaseBesideTheLastAnswer(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, nd := range m.nodes {
-			nd.trip = func(_ []*Attempt, answers []answer) {
+			nd.sendFlush = func(_ []*Attempt, answers []answer) {
 				for i := range answers {
 					answers[i] = answer{vote: granted, replied: true}
 				}
 			}
 		}
-		last := m.nodes[2].trip
+		last := m.nodes[2].sendFlush
 		for range 3000 {
 			c := claim("k", "token")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 			synctest.Wait()
 			gate := make(chan struct{})
-			m.nodes[2].trip = func(attempts []*Attempt, answers []answer) {
+			m.nodes[2].sendFlush = func(attempts []*Attempt, answers []answer) {
 				<-gate
 				last(attempts, answers)
 			}
 			e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 			require.NoError(t, wait(e, t.Context()))
-			e.Forget()
+			e.Done()
 			synctest.Wait()
-			m.nodes[2].trip = last
+			m.nodes[2].sendFlush = last
 			close(gate)
 			require.NoError(t, wait(m.Release(c, 1), t.Context()))
 			synctest.Wait()

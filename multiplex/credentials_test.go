@@ -127,11 +127,11 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 		}
 		require.EqualValues(t, 1, calls.Load())
 		next <- ""
-		time.Sleep(lastPause)
+		time.Sleep(maxReconnectDelay)
 		next <- ""
 		up(t, m)
 		require.EqualValues(t, 2, calls.Load())
-		m.nodes[0].line.Load().void()
+		m.nodes[0].active.conn.Load().abandon()
 		time.Sleep(connectTimeout / 2)
 		require.EqualValues(t, 3, calls.Load())
 		require.LessOrEqual(t, closes(t, m), dialGrace)
@@ -170,18 +170,18 @@ func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
 		require.EqualValues(t, 1, calls.Load())
 		next <- ""
 		synctest.Wait()
-		time.Sleep(lastPause)
+		time.Sleep(maxReconnectDelay)
 		next <- ""
 		up(t, m)
 		hangs() // its own
 		require.EqualValues(t, 3, calls.Load())
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 
-		m.nodes[0].line.Load().void()
-		time.Sleep(lastPause)
+		m.nodes[0].active.conn.Load().abandon()
+		time.Sleep(maxReconnectDelay)
 		require.ErrorContains(t, m.Nodes()[0].Err, "Config.Credentials has not returned, although")
 		next <- ""
-		time.Sleep(lastPause)
+		time.Sleep(maxReconnectDelay)
 		next <- ""
 		up(t, m)
 		require.EqualValues(t, 4, calls.Load())
@@ -241,7 +241,7 @@ func TestLogin_AURLWithAPasswordIsRefused(t *testing.T) {
 func TestLogin_PasswordsAreHidden(t *testing.T) {
 	l := &logins{}
 	l.current.Store(&login{"u", "s3cret"})
-	l.visitor.Store(&login{"u", "secret"})
+	l.inspection.Store(&login{"u", "secret"})
 	require.EqualError(t, l.hide(errors.New("ERR s3cret is no command")), "ERR ... is no command")
 	require.EqualError(t, l.hide(errors.New("ERR secret is none")), "ERR ... is none")
 	same := errors.New("OOM")

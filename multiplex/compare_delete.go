@@ -9,23 +9,23 @@ import (
 // deletion is how a server deletes a key that has a given value. All ways replicate and tell of the
 // deletion alike. It belongs to a connection and not to a node: behind the same address an older
 // server may be next.
-type deletion int32
+type deleteCommand int32
 
 const (
-	byScript  deletion = iota
-	byDELEX            // Redis from 8.4 on
-	byDELIFEQ          // Valkey from 9.0 on
+	viaScript  deleteCommand = iota
+	viaDELEX                 // Redis from 8.4 on
+	viaDELIFEQ               // Valkey from 9.0 on
 )
 
 // nativeReleases is up to how many single keys in one flush are released by a command each instead
 // of by the script. The sum is that of plainAcquires.
-const nativeReleases = plainAcquires
+const maxSingleReleases = maxSingleAcquires
 
 // deletions asks which commands the server has and the user may use, with the key of that name,
 // which is not there. Whatever else it answers, the script will do. Where it has both, the shorter
 // one counts.
-func (s *sight) deletions(none string) []question {
-	does := func(d deletion) func(resp.Value) error {
+func (s *sight) probeDeletes(none string) []question {
+	does := func(d deleteCommand) func(resp.Value) error {
 		return func(r resp.Value) error {
 			if r.Kind == ':' && r.Text == "0" {
 				s.deletion = d
@@ -34,14 +34,14 @@ func (s *sight) deletions(none string) []question {
 		}
 	}
 	return []question{
-		{[]string{"DELEX", none, "IFEQ", "none"}, does(byDELEX)},
-		{[]string{"DELIFEQ", none, "none"}, does(byDELIFEQ)},
+		{[]string{"DELEX", none, "IFEQ", "none"}, does(viaDELEX)},
+		{[]string{"DELIFEQ", none, "none"}, does(viaDELIFEQ)},
 	}
 }
 
 // command deletes a key that has this value.
-func (d deletion) command(b rueidis.Builder, key, value string) rueidis.Completed {
-	if d == byDELEX {
+func (d deleteCommand) build(b rueidis.Builder, key, value string) rueidis.Completed {
+	if d == viaDELEX {
 		return b.Arbitrary("DELEX").Keys(key).Args("IFEQ", value).Build()
 	}
 	return b.Arbitrary("DELIFEQ").Keys(key).Args(value).Build()
@@ -56,11 +56,11 @@ func deleted(r rueidis.RedisResult) bool {
 // declined appends the releases for which the server's own command was of no use: it is unknown or
 // forbidden meanwhile, or the key has another type, which is an error here and for the script just
 // not ours. Each is sent alone, so that one that fails again fails alone.
-func declined(parts []part, p *script.Plan) []part {
+func fallbackCommands(commands []command, p *script.Plan) []command {
 	for _, c := range p.Calls() {
 		for _, alone := range c.Split() {
-			parts = append(parts, part{script: p.Script(), call: alone})
+			commands = append(commands, command{script: p.Script(), call: alone})
 		}
 	}
-	return parts
+	return commands
 }

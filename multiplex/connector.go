@@ -16,24 +16,24 @@ import (
 const (
 	// The pause between two tries to connect doubles from the first to the second, with a random
 	// half, so that many clients do not dial a returning server at the same moment.
-	firstPause = 10 * time.Millisecond
-	lastPause  = 500 * time.Millisecond
+	minReconnectDelay = 10 * time.Millisecond
+	maxReconnectDelay = 500 * time.Millisecond
 	// A connection that lasted for this long is redialled without a pause; also one that was given
 	// up here, for a flush.
-	steady = time.Second
+	stableAfter = time.Second
 	// A server that answers releases with errors is asked again after this.
-	resendPause = 100 * time.Millisecond
+	resendDelay = 100 * time.Millisecond
 	// A quarantined node is looked at again after these, with a random half: another client may
 	// lift the quarantine. While it may be the first use it stays at the first, so that the nodes
 	// meet in firstUse.join, which takes longer.
-	firstLook = 50 * time.Millisecond
-	lastLook  = 2 * time.Second
+	minMarkerPoll = 50 * time.Millisecond
+	maxMarkerPoll = 2 * time.Second
 	// So long a lost connection may take to tell that it is over, before the next one is made.
-	farewellPatience = 20 * time.Millisecond
+	disconnectAckTimeout = 20 * time.Millisecond
 )
 
 // errUnsteady is why a node is down whose connection was lost just after it was made.
-var errUnsteady = errors.New("the connection was lost at once")
+var errUnstable = errors.New("the connection was lost at once")
 
 // errDataLoss is why an answer does not count, or why a connection is dropped.
 var errDataLoss = errors.New(
@@ -41,59 +41,59 @@ var errDataLoss = errors.New(
 
 // connecting keeps the node connected until ctx ends. It is the node's keeper: the only goroutine
 // that may dial.
-func (n *node) connecting(ctx context.Context) {
+func (n *node) runConnector(ctx context.Context) {
 	if n.sentinels != nil {
 		defer n.sentinels.run(ctx)()
 	}
-	pause, look := firstPause, firstLook
+	delay, markerPoll := minReconnectDelay, minMarkerPoll
 	for {
 		err := n.connect(ctx)
 		var q *quarantine
 		switch {
 		case ctx.Err() != nil:
-			n.become(NodeDown, ErrClosed)
+			n.setState(NodeDown, ErrClosed)
 			return
 		case err == nil:
 			n.resend()
-			n.refusals.since.Store(0)
-			n.become(NodeUp, nil)
+			n.acquireErrors.since.Store(0)
+			n.setState(NodeUp, nil)
 			up := time.Now()
 			n.serve(ctx)
 			n.admission.left()
-			n.distrust()
+			n.noteDrop()
 			if ctx.Err() != nil {
 				continue
 			}
-			look = firstLook
-			l := n.line.Load()
-			flushed := l.state.Load() == void && l.refusal.Load() == nil
-			if time.Since(up) > steady || flushed {
-				pause = firstPause
-				n.become(NodeConnecting, n.fault())
+			markerPoll = minMarkerPoll
+			l := n.active.conn.Load()
+			lostData := l.state.Load() == connDead && l.dropCause.Load() == nil
+			if time.Since(up) > stableAfter || lostData {
+				delay = minReconnectDelay
+				n.setState(NodeConnecting, n.connectionErr())
 				continue
 			}
-			n.become(NodeDown, cmp.Or(n.fault(), errUnsteady))
+			n.setState(NodeDown, cmp.Or(n.connectionErr(), errUnstable))
 		case errors.As(err, &q):
-			n.become(NodeQuarantined, q)
-			n.discard()
-			rest(ctx, min(look/2+rand.N(look/2), max(0, time.Until(q.until))))
+			n.setState(NodeQuarantined, q)
+			n.dropExpired()
+			sleepCtx(ctx, min(markerPoll/2+rand.N(markerPoll/2), max(0, time.Until(q.until))))
 			if !n.mux.first.possible() {
-				look = min(2*look, lastLook)
+				markerPoll = min(2*markerPoll, maxMarkerPoll)
 			}
 			continue
 		default:
 			n.mux.servers.leave(n.index)
 			n.mux.first.down(n.index)
-			n.become(NodeDown, err)
-			n.discard()
+			n.setState(NodeDown, err)
+			n.dropExpired()
 		}
-		rest(ctx, pause/2+rand.N(pause/2))
-		pause = min(2*pause, lastPause)
+		sleepCtx(ctx, delay/2+rand.N(delay/2))
+		delay = min(2*delay, maxReconnectDelay)
 	}
 }
 
 // rest returns after d or when ctx ends.
-func rest(ctx context.Context, d time.Duration) {
+func sleepCtx(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
 	}
@@ -108,25 +108,25 @@ func rest(ctx context.Context, d time.Duration) {
 // connect makes a connection that was admitted, and on which votes count. The handshake is made by
 // the gate, while rueidis dials.
 func (n *node) connect(ctx context.Context) error {
-	n.parted(ctx)
-	if err := n.logins.renew(ctx, &n.logins.current); err != nil {
+	n.awaitDisconnectAck(ctx)
+	if err := n.logins.refresh(ctx, &n.logins.current); err != nil {
 		return err
 	}
 	n.logins.current.Load().apply(n.admission.option)
 	for {
-		using, leave, err := n.find(ctx)
+		using, leave, err := n.findMaster(ctx)
 		if err != nil {
 			return err
 		}
 		select { // whatever was lost before does not concern the connection to come
-		case <-n.lost:
+		case <-n.disconnected:
 		default:
 		}
-		t := &ticket{}
-		n.ticket = t
-		trying, cancel := context.WithTimeout(context.WithValue(using, ticketKey{}, t),
+		t := &dialPermit{}
+		n.permit = t
+		trying, cancel := context.WithTimeout(context.WithValue(using, permitKey{}, t),
 			connectTimeout)
-		err = n.confirm(trying)
+		err = n.verifyMarker(trying)
 		cancel()
 		switched := context.Cause(using)
 		leave(nil)
@@ -134,7 +134,7 @@ func (n *node) connect(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case ctx.Err() == nil && switched != nil: // another server is the master now
-			rest(ctx, firstPause)
+			sleepCtx(ctx, minReconnectDelay)
 			continue
 		case errors.Is(err, context.DeadlineExceeded): // of a context that is none of the caller's
 			return fmt.Errorf("not connected within %v", dialTimeout)
@@ -142,23 +142,23 @@ func (n *node) connect(ctx context.Context) error {
 			return n.hide(err)
 		}
 		// The connection that was lost answered instead: rueidis had not put it away yet.
-		rest(ctx, time.Millisecond)
+		sleepCtx(ctx, time.Millisecond)
 	}
 }
 
 // find finds out which server is to be dialled. The context ends when that is not the master any
 // more.
-func (n *node) find(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
+func (n *node) findMaster(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
 	if n.sentinels == nil {
 		using, leave := context.WithCancelCause(ctx)
 		return using, leave, nil
 	}
-	master, err := n.sentinels.master(ctx)
+	master, err := n.sentinels.findMaster(ctx)
 	if err != nil {
 		return nil, nil, n.hide(err)
 	}
-	n.dialer.endpoint = n.endpoint.at(master)
-	using, leave := n.sentinels.use(ctx, master)
+	n.dialer.endpoint = n.endpoint.withAddress(master)
+	using, leave := n.sentinels.startUsing(ctx, master)
 	return using, leave, nil
 }
 
@@ -166,33 +166,33 @@ func (n *node) find(ctx context.Context) (context.Context, context.CancelCauseFu
 // before it asks who is the master, so no newer line is dropped for an older answer. If the keeper
 // opens a line to the old master after that, its connect was ended before: see sentinels.hear.
 func (n *node) leaveDeposed() {
-	l := n.line.Load()
-	if master := n.sentinels.named(); l != nil && master != "" && l.address != master {
+	l := n.active.conn.Load()
+	if master := n.sentinels.newestMaster(); l != nil && master != "" && l.address != master {
 		l.drop(&switchedError{l.address, master})
 	}
 }
 
 // awaitsFarewell notes that rueidis will tell the end of the line by the same call that stands for
 // a flush.
-func (n *node) awaitsFarewell() {
+func (n *node) expectDisconnectAck() {
 	select {
-	case <-n.farewell:
+	case <-n.disconnectAck:
 	default:
 	}
-	n.owed = true
+	n.ackExpected = true
 }
 
 // parted waits for that call, or the next line would be taken for flushed. A server that knows only
 // RESP2 makes none.
-func (n *node) parted(ctx context.Context) {
-	if !n.owed {
+func (n *node) awaitDisconnectAck(ctx context.Context) {
+	if !n.ackExpected {
 		return
 	}
-	n.owed = false
-	late := time.NewTimer(farewellPatience)
+	n.ackExpected = false
+	late := time.NewTimer(disconnectAckTimeout)
 	defer late.Stop()
 	select {
-	case <-n.farewell:
+	case <-n.disconnectAck:
 	case <-late.C:
 	case <-ctx.Done():
 	}
@@ -201,7 +201,7 @@ func (n *node) parted(ctx context.Context) {
 // confirm makes rueidis dial, and lets votes count on the connection, if the marker is still there:
 // between the handshake and rueidis' first command a flush goes unnoticed. From then on the server
 // tells of it.
-func (n *node) confirm(ctx context.Context) error {
+func (n *node) verifyMarker(ctx context.Context) error {
 	commands := []rueidis.Completed{n.client.B().Ping().Build()}
 	if marker := n.admission.marker; marker != "" {
 		commands = append(commands, n.client.B().Get().Key(marker).Build())
@@ -210,25 +210,25 @@ func (n *node) confirm(ctx context.Context) error {
 	if err := replies[0].NonRedisError(); err != nil {
 		return err
 	}
-	l := n.line.Load()
+	l := n.active.conn.Load()
 	if l.runID != "" {
-		n.awaitsFarewell()
+		n.expectDisconnectAck()
 		if text, err := replies[1].ToString(); err != nil || text != l.runID {
 			_ = l.Close()
 			return errors.Join(errDataLoss, replies[1].NonRedisError())
 		}
 	}
-	if err := n.tellApart(ctx, l); err != nil {
+	if err := n.checkDistinct(ctx, l); err != nil {
 		_ = l.Close()
 		return err
 	}
-	l.changed = n.mux.servers.apart(l)
-	if err := n.prove(ctx); err != nil {
+	l.movedAt = n.mux.servers.apart(l)
+	if err := n.proveUsable(ctx); err != nil {
 		l.drop(err)
 		return err
 	}
-	l.state.CompareAndSwap(fresh, valid)
-	if !l.counts() || l.over.Load() {
+	l.state.CompareAndSwap(connUnverified, connVerified)
+	if !l.verified() || l.isClosed.Load() {
 		return errDataLoss
 	}
 	return nil
@@ -236,12 +236,12 @@ func (n *node) confirm(ctx context.Context) error {
 
 // distrust notes that the line was dropped, if it was. A server that was a replica may have another
 // one's keys now.
-func (n *node) distrust() {
-	refusal := n.line.Load().refusal.Load()
+func (n *node) noteDrop() {
+	refusal := n.active.conn.Load().dropCause.Load()
 	if refusal == nil {
 		return
 	}
-	n.suspect = true
+	n.mustProve = true
 	if strings.Contains((*refusal).Error(), "READONLY") {
 		n.admission.demoted()
 	}
@@ -249,11 +249,11 @@ func (n *node) distrust() {
 
 // fault is what the server did against the protocol, or the error that it answered, when its
 // connection was lost for that, else nil.
-func (n *node) fault() error {
-	if err := n.ticket.fault.Load(); err != nil {
+func (n *node) connectionErr() error {
+	if err := n.permit.protocolErr.Load(); err != nil {
 		return *err
 	}
-	if err := n.line.Load().refusal.Load(); err != nil {
+	if err := n.active.conn.Load().dropCause.Load(); err != nil {
 		return *err
 	}
 	return nil
@@ -261,7 +261,7 @@ func (n *node) fault() error {
 
 // arguments is how a server begins to repeat those of a command that it does not know, AUTH with a
 // long password as far as it has room.
-const arguments = ", with args beginning with"
+const repeatedArguments = ", with args beginning with"
 
 // withoutPassword hides the password where a server repeats what it did not understand. A
 // quarantine is in our own words, and stays one.
@@ -271,7 +271,7 @@ func withoutPassword(err error, password string) error {
 		return err
 	}
 	text := err.Error()
-	shown, _, _ := strings.Cut(text, arguments)
+	shown, _, _ := strings.Cut(text, repeatedArguments)
 	if password != "" {
 		shown = strings.ReplaceAll(shown, password, "...")
 	}
@@ -289,7 +289,7 @@ type duties struct {
 }
 
 // next returns the time until the first duty; 0 if it is due.
-func (d *duties) next(now time.Time) time.Duration {
+func (d *duties) untilNext(now time.Time) time.Duration {
 	var next time.Duration = math.MaxInt64
 	for _, at := range [...]time.Time{d.resend, d.renew, d.review} {
 		if !at.IsZero() {
@@ -307,15 +307,15 @@ func (n *node) serve(ctx context.Context) {
 	// A connection may end before it is time to renew, again and again. So that counts from the
 	// last renewal on any connection.
 	d := duties{
-		resend: now.Add(resendPause), renew: n.admission.renewed.Add(untilRenewal()),
+		resend: now.Add(resendDelay), renew: n.admission.renewed.Add(untilRenewal()),
 		review: now.Add(probeEvery),
 	}
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {
-		pause := d.next(time.Now())
+		pause := d.untilNext(time.Now())
 		if pause == 0 {
-			n.do(ctx, &d)
+			n.doDuty(ctx, &d)
 			if ctx.Err() != nil {
 				return
 			}
@@ -324,15 +324,15 @@ func (n *node) serve(ctx context.Context) {
 		timer.Reset(pause)
 		select {
 		case <-timer.C:
-		case <-n.kept:
+		case <-n.pendingAdded:
 			if d.resend.IsZero() {
-				d.resend = time.Now().Add(resendPause)
+				d.resend = time.Now().Add(resendDelay)
 			}
 		case <-n.mux.generations.renewal[n.index]:
 			d.renew = time.Now()
-		case <-n.refusals.asks:
+		case <-n.acquireErrors.recheck:
 			d.review = time.Now()
-		case <-n.lost:
+		case <-n.disconnected:
 			return
 		case <-ctx.Done():
 			return
@@ -341,7 +341,7 @@ func (n *node) serve(ctx context.Context) {
 }
 
 // do does one duty that is due.
-func (n *node) do(ctx context.Context, d *duties) {
+func (n *node) doDuty(ctx context.Context, d *duties) {
 	due := func(at time.Time) bool { return !at.IsZero() && !at.After(time.Now()) }
 	switch {
 	case due(d.resend):

@@ -15,11 +15,11 @@ import (
 // Validity counts from before the judge was asked. Wait gives the judge half of NodeTimeout, and
 // then the others as long as Acquire does; where nobody waits, a silent judge holds the attempt up.
 // With a judge that is no node's place it is an Acquire.
-func (m *Mux) Contend(c *Claim, ttl time.Duration, judge int) *Attempt {
-	m.attempts.Add(1)
-	a := m.newAttempt(c, acquire, ttl, m.patience(c.Len()), ttl/2)
-	if judge >= 0 && judge < len(m.nodes) {
-		a.later = firstNodes(len(m.nodes)) &^ one(judge)
+func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attempt {
+	m.counts.attempts.Add(1)
+	a := m.newAttempt(c, acquire, ttl, m.timeoutFor(c.Len()), ttl/2)
+	if arbiter >= 0 && arbiter < len(m.nodes) {
+		a.deferred = allNodes(len(m.nodes)) &^ nodeBit(arbiter)
 	}
 	return m.submit(a)
 }
@@ -27,19 +27,19 @@ func (m *Mux) Contend(c *Claim, ttl time.Duration, judge int) *Attempt {
 // open lets the attempt ask the nodes that it has not asked because of its judge, and returns those
 // whose lanes it took. It does nothing where it has asked all, or is decided, given up, or of no
 // use any more. claim.mu is held.
-func (a *Attempt) open() (start nodeSet) {
-	if a.later == 0 || a.decision != pending || time.Since(a.sent) >= a.worth {
+func (a *Attempt) askDeferred() (start nodeSet) {
+	if a.deferred == 0 || a.decision != pending || time.Since(a.sent) >= a.maxAge {
 		return 0
 	}
-	lanes := a.later
-	a.later = 0
-	a.opened = uint32(time.Since(a.sent)/time.Millisecond) + 1
+	lanes := a.deferred
+	a.deferred = 0
+	a.deferredAskedAt = uint32(time.Since(a.sent)/time.Millisecond) + 1
 	for s := lanes; s != 0; s &= s - 1 {
-		lane := one(s.first())
+		lane := nodeBit(s.first())
 		switch {
-		case a.claim.busy&lane != 0: // not of a new claim
-			a.waiting |= lane
-		case a.begin(lane):
+		case a.claim.busyLanes&lane != 0: // not of a new claim
+			a.blockedLanes |= lane
+		case a.takeLane(lane):
 			start |= lane
 		}
 	}
@@ -48,11 +48,11 @@ func (a *Attempt) open() (start nodeSet) {
 
 // limitNow is how long a node may owe an answer in this phase: the judge alone is not waited for as
 // long. claim.mu is held.
-func (a *Attempt) limitNow() time.Duration {
-	if a.later != 0 {
-		return a.limit / 2
+func (a *Attempt) phaseTimeout() time.Duration {
+	if a.deferred != 0 {
+		return a.timeout / 2
 	}
-	return a.limit
+	return a.timeout
 }
 
 // Judge chooses the node that those who compete for a key, given with its prefix, ask first: of the
@@ -60,7 +60,7 @@ func (a *Attempt) limitNow() time.Duration {
 // one of those behind it: passed is how many to leave out. -1: none is connected. It depends on the
 // key and the nodes' addresses, so that all contenders choose the same one, whatever the order of
 // their configuration.
-func (m *Mux) Judge(key string, passed int) int {
+func (m *Mux) Arbiter(key string, skip int) int {
 	var up []int
 	for i, n := range m.nodes {
 		if NodeState(n.state.Load()) == NodeUp {
@@ -71,14 +71,14 @@ func (m *Mux) Judge(key string, passed int) int {
 		return -1
 	}
 	slices.SortFunc(up, func(i, j int) int {
-		return cmp.Compare(rank(key, m.nodes[j].addr),
-			rank(key, m.nodes[i].addr))
+		return cmp.Compare(rendezvousWeight(key, m.nodes[j].addr),
+			rendezvousWeight(key, m.nodes[i].addr))
 	})
-	return up[passed%len(up)]
+	return up[skip%len(up)]
 }
 
 // rank is how far in front a node is for a key: the same in every process.
-func rank(key, addr string) uint64 {
+func rendezvousWeight(key, addr string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	h := uint64(offset)
 	for _, text := range [...]string{key, "\x00", addr} {

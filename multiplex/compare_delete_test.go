@@ -111,7 +111,7 @@ func (l *linguist) releases() []string {
 func (l *linguist) before(peer *server.Peer, command string, args ...string) (answered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	asked := strings.Contains(strings.Join(args, " "), noneKey)
+	asked := strings.Contains(strings.Join(args, " "), probeKeyPrefix)
 	switch {
 	case command == "EVALSHA" && args[0] == script.Release.SHA && !asked:
 		l.heard = append(l.heard, "EVALSHA "+args[1])
@@ -175,11 +175,11 @@ func (l *linguist) let(t *testing.T, m *Mux, name string, n int) (attempts []*At
 // flushed makes one flush to the only node of m.
 func flushed(m *Mux, attempts []*Attempt) []answer {
 	answers := make([]answer, len(attempts))
-	m.nodes[0].exchange(attempts, answers)
+	m.nodes[0].sendAttempts(attempts, answers)
 	return answers
 }
 
-var done = answer{vote: granted, replied: true, key: -1}
+var done = answer{vote: granted, replied: true, keyIndex: -1}
 
 func several[T any](n int, one T) (all []T) {
 	for range n {
@@ -329,7 +329,7 @@ func TestAReleaseWhoseConnectionBreaksIsUnknown(t *testing.T) {
 		a := flushed(m, l.let(t, m, "k", 1))[0]
 		require.Equal(t, unknown, a.vote)
 		require.True(t, a.broken)
-		require.False(t, a.nothing || a.replied)
+		require.False(t, a.leftNothing || a.replied)
 		require.Equal(t, []string{"DELEX"}, l.releases())
 	}, redis84)
 }
@@ -367,9 +367,9 @@ func TestAKeptReleaseGoesAsTheNextServerWantsIt(t *testing.T) {
 // and so do sets in either case; acquires of the same flush come behind.
 func TestFewSingleKeysAreReleasedByCommands(t *testing.T) {
 	for few, want := range map[int][]string{
-		0: {"EVALSHA 6"}, 1: {"DELEX", "EVALSHA 6"}, nativeReleases: append(several(nativeReleases,
+		0: {"EVALSHA 6"}, 1: {"DELEX", "EVALSHA 6"}, maxSingleReleases: append(several(maxSingleReleases,
 			"DELEX"), "EVALSHA 6"),
-		nativeReleases + 1: {"EVALSHA 6", fmt.Sprint("EVALSHA ", nativeReleases+1)},
+		maxSingleReleases + 1: {"EVALSHA 6", fmt.Sprint("EVALSHA ", maxSingleReleases+1)},
 	} {
 		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 			l := all[0]
@@ -404,14 +404,14 @@ func TestFewSingleKeysAreReleasedByCommands(t *testing.T) {
 
 // The goal: on a line that does not count, or none, nothing is taken for granted about the server.
 func TestALineThatDoesNotCountReleasesByScript(t *testing.T) {
-	var c current
-	require.Equal(t, byScript, c.sending().deletes())
-	l := new(line)
-	l.deletion.Store(int32(byDELEX))
-	c.line.Store(l)
-	require.Equal(t, byScript, c.sending().deletes())
-	l.state.Store(valid)
-	require.Equal(t, byDELEX, c.sending().deletes())
-	l.state.Store(void)
-	require.Equal(t, byScript, c.sending().deletes())
+	var c activeConn
+	require.Equal(t, viaScript, c.verified().deleteCommand())
+	l := new(nodeConn)
+	l.deletion.Store(int32(viaDELEX))
+	c.conn.Store(l)
+	require.Equal(t, viaScript, c.verified().deleteCommand())
+	l.state.Store(connVerified)
+	require.Equal(t, viaDELEX, c.verified().deleteCommand())
+	l.state.Store(connDead)
+	require.Equal(t, viaScript, c.verified().deleteCommand())
 }

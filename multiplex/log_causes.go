@@ -16,7 +16,7 @@ const (
 
 // chance finds what differs from try to try in the text of one and the same error: the local port,
 // and times.
-var chance = regexp.MustCompile(
+var variableParts = regexp.MustCompile(
 	`\b(dial|read|write) (tcp|udp|unix)\d? \S*->|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`)
 
 // causes keeps the log of a node short: one line for each change of what is wrong, and none for a
@@ -28,13 +28,13 @@ type causes struct {
 }
 
 // note takes a change of the state. It reports whether that is to be logged as a new cause.
-func (c *causes) note(s NodeState, err error) (unlogged bool) {
+func (c *causes) isNew(s NodeState, err error) (unlogged bool) {
 	now := time.Now()
 	if s == NodeUp {
 		c.up = now
 		return false
 	}
-	if !c.up.IsZero() && now.Sub(c.up) > steady || len(c.seen) >= maxCauses {
+	if !c.up.IsZero() && now.Sub(c.up) > stableAfter || len(c.seen) >= maxCauses {
 		c.seen = nil
 	}
 	c.up = time.Time{}
@@ -44,7 +44,7 @@ func (c *causes) note(s NodeState, err error) (unlogged bool) {
 	case errors.As(err, &q): // with its end, because another end is another quarantine
 		cause = err.Error()
 	case err != nil:
-		cause = chance.ReplaceAllString(err.Error(), "")
+		cause = variableParts.ReplaceAllString(err.Error(), "")
 	}
 	last, known := c.seen[cause]
 	if c.seen == nil {

@@ -15,42 +15,42 @@ import (
 //	fresh, valid --> void     the server told that it was flushed, or that it is no master
 //
 // A closed line may be valid: what was answered before counts.
-type line struct {
+type nodeConn struct {
 	net.Conn
 	// The value of the marker; "" where the node is not guarded. Set before anybody else has the
 	// line.
 	runID string
 	// What the server has answered outlives its restart. Set before anybody else has the line.
-	durable bool
-	address string // of the server. Set before anybody else has the line
-	history string // of the server, as the handshake found it. Set before anybody else has the line
-	closed  func()
-	once    sync.Once
+	durable   bool
+	address   string // of the server. Set before anybody else has the line
+	history   string // of the server, as the handshake found it. Set before anybody else has the line
+	onClose   func()
+	closeOnce sync.Once
 	// changed is when the node got this server, if it may have been another's before. Set before
 	// the line is valid, and read only when it is.
-	changed time.Time
-	over    atomic.Bool  // it was closed
-	state   atomic.Int32 // fresh, valid or void
+	movedAt  time.Time
+	isClosed atomic.Bool  // it was closed
+	state    atomic.Int32 // fresh, valid or void
 	// refusal is why the line was dropped, if it was: an error that the server answered.
-	refusal atomic.Pointer[error]
+	dropCause atomic.Pointer[error]
 	// deletion is what the handshake found, until the server declines it.
 	deletion atomic.Int32
 }
 
 const (
-	fresh int32 = iota
-	valid
-	void
+	connUnverified int32 = iota
+	connVerified
+	connDead
 )
 
 // Close drops what was not sent yet: a command that was given up must not reach the server later,
 // behind the release that takes it back on the next connection. It also leaves out the farewell of
 // TLS, which can block for seconds while every caller waits. rueidis closes a connection that broke
 // before it tells anybody else.
-func (l *line) Close() error {
-	l.over.Store(true)
+func (l *nodeConn) Close() error {
+	l.isClosed.Store(true)
 	err := abort(l.Conn)
-	l.once.Do(l.closed)
+	l.closeOnce.Do(l.onClose)
 	return err
 }
 
@@ -66,53 +66,53 @@ func abort(conn net.Conn) error {
 }
 
 // counts reports whether an answer counts that was asked for on the line when it was valid.
-func (l *line) counts() bool { return l != nil && l.state.Load() == valid }
+func (l *nodeConn) verified() bool { return l != nil && l.state.Load() == connVerified }
 
 // deletes is how what goes over the line is released.
-func (l *line) deletes() deletion {
+func (l *nodeConn) deleteCommand() deleteCommand {
 	if l == nil {
-		return byScript
+		return viaScript
 	}
-	return deletion(l.deletion.Load())
+	return deleteCommand(l.deletion.Load())
 }
 
 // mayRepeat reports whether the server may have seen, as another node, what was sent at this time:
 // see servers.
-func (l *line) mayRepeat(sent time.Time) bool {
-	return l != nil && !l.changed.IsZero() && !sent.After(l.changed)
+func (l *nodeConn) mayRepeat(sent time.Time) bool {
+	return l != nil && !l.movedAt.IsZero() && !sent.After(l.movedAt)
 }
 
 // current is the node's newest line. What is sent while the keeper makes a new one may go over that
 // one already.
-type current struct{ line atomic.Pointer[line] }
+type activeConn struct{ conn atomic.Pointer[nodeConn] }
 
 // sending returns the line to compare with in counted.
-func (c *current) sending() *line {
-	if l := c.line.Load(); l.counts() {
+func (c *activeConn) verified() *nodeConn {
+	if l := c.conn.Load(); l.verified() {
 		return l
 	}
 	return nil
 }
 
 // counted reports whether an answer counts: nothing has happened to the line since sending.
-func (c *current) counted(sent *line) bool { return sent.counts() && c.line.Load() == sent }
+func (c *activeConn) stillValid(sent *nodeConn) bool { return sent.verified() && c.conn.Load() == sent }
 
 // flushed voids the line, because the server told that it was flushed. It reports false where that
 // was only the end of a line.
-func (c *current) flushed() bool {
-	l := c.line.Load()
-	if l == nil || l.over.Load() {
+func (c *activeConn) onDataLoss() bool {
+	l := c.conn.Load()
+	if l == nil || l.isClosed.Load() {
 		return false
 	}
 	if l.runID != "" {
-		l.void()
+		l.abandon()
 	}
 	return true
 }
 
 // void gives the line up, because the server has forgotten something or may do so unseen. Votes on
 // it count no longer.
-func (l *line) void() {
-	l.state.Store(void)
+func (l *nodeConn) abandon() {
+	l.state.Store(connDead)
 	_ = l.Close()
 }

@@ -23,24 +23,24 @@ type login struct{ user, password string }
 type logins struct {
 	ask       CredentialsFunc // nil: the URL has them
 	node      string
-	sentinels string         // their password
-	turn      chan struct{}  // of capacity 1: full while somebody asks
-	calls     outside[login] // owned by who has the turn
+	sentinels string          // their password
+	serialize chan struct{}   // of capacity 1: full while somebody asks
+	calls     userFunc[login] // owned by who has the turn
 
 	// current is that of the newest connection for locks, or of the one that is being made. The
 	// keeper writes it. visitor is the same of connections for inspections, which write it.
-	current, visitor atomic.Pointer[login]
+	current, inspection atomic.Pointer[login]
 }
 
 func newLogins(e *endpoint, m *Mux) *logins {
-	l := &logins{ask: m.cfg.Credentials, node: e.name, turn: make(chan struct{}, 1)}
-	l.calls = outside[login]{
-		name: "Config.Credentials", slow: "Config.Credentials", node: e.name, logger: m.cfg.Logger,
+	l := &logins{ask: m.cfg.Credentials, node: e.name, serialize: make(chan struct{}, 1)}
+	l.calls = userFunc[login]{
+		name: "Config.Credentials", mayHang: "Config.Credentials", node: e.name, logger: m.cfg.Logger,
 		discard: func(login) {}, secret: true,
 	}
 	inURL := &login{e.option.Username, e.option.Password}
 	l.current.Store(inURL)
-	l.visitor.Store(inURL)
+	l.inspection.Store(inURL)
 	if len(e.sentinels) > 0 {
 		l.sentinels = e.sentinels[0].option.Password // they have one together
 	}
@@ -49,19 +49,19 @@ func newLogins(e *endpoint, m *Mux) *logins {
 
 // renew asks for the login of the next connection, current or visitor. If a call of the other one
 // is under way, it waits until that has returned or was left, which takes connectTimeout at most.
-func (l *logins) renew(ctx context.Context, next *atomic.Pointer[login]) error {
+func (l *logins) refresh(ctx context.Context, next *atomic.Pointer[login]) error {
 	if l.ask == nil {
 		return nil
 	}
 	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
+	case l.serialize <- struct{}{}:
+		defer func() { <-l.serialize }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	got, err := l.calls.call(ctx, func(ctx context.Context) (login, error) {
+	fresh, err := l.calls.call(ctx, func(ctx context.Context) (login, error) {
 		user, password, err := l.ask(ctx, l.node)
 		if err != nil {
 			// An error of ctx must not look like one of ours.
@@ -70,9 +70,9 @@ func (l *logins) renew(ctx context.Context, next *atomic.Pointer[login]) error {
 		return login{user, password}, err
 	})
 	if err != nil {
-		return l.hide(withoutPassword(err, got.password))
+		return l.hide(withoutPassword(err, fresh.password))
 	}
-	next.Store(&got)
+	next.Store(&fresh)
 	return nil
 }
 
@@ -81,7 +81,7 @@ func (l *logins) hide(err error) error {
 	if l == nil {
 		return err
 	}
-	for _, used := range []*login{l.current.Load(), l.visitor.Load()} {
+	for _, used := range []*login{l.current.Load(), l.inspection.Load()} {
 		err = withoutPassword(err, used.password)
 	}
 	return withoutPassword(err, l.sentinels)

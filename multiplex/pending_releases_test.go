@@ -16,8 +16,8 @@ func keptBy(n *node, keys int, last time.Duration) {
 		all[i] = fmt.Sprint("k", i)
 	}
 	c.Init("", all, "t")
-	c.longest = last
-	n.keep(n.mux.newAttempt(c, release, 0, time.Second, time.Minute))
+	c.maxTTLSent = last
+	n.addPending(n.mux.newAttempt(c, release, 0, time.Second, time.Minute))
 }
 
 // The goal: what is kept no more, because its keys have expired or it is sent, takes no room of
@@ -26,17 +26,17 @@ func TestOnlyWhatIsKeptTakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
-		n := &node{mux: m, kept: make(chan struct{}, 1)}
+		n := &node{mux: m, pendingAdded: make(chan struct{}, 1)}
 		keptBy(n, 3, time.Second)
 		keptBy(n, 5, time.Minute)
-		require.Equal(t, 8, n.keys)
-		require.Empty(t, n.expired(time.Now().Add(time.Second-1)))
-		require.Len(t, n.expired(time.Now().Add(time.Second)), 1)
-		require.Equal(t, 5, n.keys)
-		require.Len(t, n.takeKept(), 1)
-		require.Zero(t, n.keys)
+		require.Equal(t, 8, n.pending.keys)
+		require.Empty(t, n.takeExpired(time.Now().Add(time.Second-1)))
+		require.Len(t, n.takeExpired(time.Now().Add(time.Second)), 1)
+		require.Equal(t, 5, n.pending.keys)
+		require.Len(t, n.takeAllPending(), 1)
+		require.Zero(t, n.pending.keys)
 		keptBy(n, maxPendingReleases+1, time.Minute)
-		require.Len(t, n.list, 1)
+		require.Len(t, n.pending.list, 1)
 	})
 }
 
@@ -48,7 +48,7 @@ func TestPendingReleasesAreSentAFlushAtATime(t *testing.T) {
 		stop()
 		n := m.nodes[0]
 		var flushes [][]int
-		n.trip = func(attempts []*Attempt, answers []answer) {
+		n.sendFlush = func(attempts []*Attempt, answers []answer) {
 			var sizes []int
 			for i, a := range attempts {
 				sizes = append(sizes, a.claim.Len())

@@ -13,7 +13,7 @@ func TestAReservedNameIsFoundWhereverThePrefixEnds(t *testing.T) {
 	for _, name := range reservedNames {
 		require.True(t, strings.HasPrefix(name, OwnNames))
 	}
-	for _, used := range []string{markerKey, noneKey, companionKey} {
+	for _, used := range []string{markerKey, probeKeyPrefix, fenceKeyPrefix} {
 		require.Contains(t, reservedNames, used)
 	}
 	plainly := func(full string) bool {

@@ -11,19 +11,19 @@ import (
 )
 
 // errGate is the error of a command that found no connection: it was not sent.
-var errGate = errors.New("not connected")
+var errNotConnected = errors.New("not connected")
 
 // gate decides who may open a connection, and which one may be used. rueidis dials when a command
 // finds none, with the context of whoever came first and without any delay between tries. Here only
 // the keeper may dial, with a context that carries its ticket; every other command fails at once
 // with errGate, and was not sent. But commands that come while the keeper dials join it inside
 // rueidis, so the restart guard stands here as well, before rueidis has the connection.
-type gate struct {
-	dialer    *dialer
-	admission *admission
-	opened    func(*line)                  // told of each connection before rueidis has it
-	closed    func()                       // told when an open connection is closed, by whomever
-	changed   func([]rueidis.RedisMessage) // told of keys that were changed; nil for all
+type dialHook struct {
+	dialer       *dialer
+	admission    *admission
+	onConn       func(*nodeConn)              // told of each connection before rueidis has it
+	onClose      func()                       // told when an open connection is closed, by whomever
+	onInvalidate func([]rueidis.RedisMessage) // told of keys that were changed; nil for all
 }
 
 // dialError is the error of a connection that was never open: what should have used it was not
@@ -35,42 +35,42 @@ func (e *dialError) Unwrap() error { return e.err }
 
 // ticket is the keeper's permission to dial, and tells whether it was used and whether the
 // connection broke the protocol.
-type ticket struct {
-	used  bool
-	fault atomic.Pointer[error]
+type dialPermit struct {
+	used        bool
+	protocolErr atomic.Pointer[error]
 }
 
-type ticketKey struct{}
+type permitKey struct{}
 
 // open is rueidis' dial hook.
-func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
-	t, ok := ctx.Value(ticketKey{}).(*ticket)
+func (g *dialHook) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+	t, ok := ctx.Value(permitKey{}).(*dialPermit)
 	if !ok {
-		return nil, errGate
+		return nil, errNotConnected
 	}
 	t.used = true
 	conn, err := g.dialer.open(ctx)
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	l := &line{Conn: conn, address: g.dialer.endpoint.address}
-	l.closed = func() {
+	l := &nodeConn{Conn: conn, address: g.dialer.endpoint.address}
+	l.onClose = func() {
 		g.admission.servers.close(l)
-		g.closed()
+		g.onClose()
 	}
 	if l.runID, err = g.admission.admit(ctx, l); err != nil {
 		_ = l.Close()
 		return nil, &dialError{err}
 	}
-	g.opened(l)
+	g.onConn(l)
 	return newCheckedConn(l, t), nil
 }
 
 // client returns a rueidis client without a connection.
-func (g *gate) client() (rueidis.Client, error) {
+func (g *dialHook) client() (rueidis.Client, error) {
 	option := g.dialer.endpoint.option
-	option.DialCtxFn = g.open
-	option.OnInvalidations = g.changed
+	option.DialCtxFn = g.dial
+	option.OnInvalidations = g.onInvalidate
 	client, err := rueidis.NewClient(option)
 	if client == nil {
 		return nil, err

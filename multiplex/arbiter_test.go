@@ -19,8 +19,8 @@ func asked(m *Mux) []int {
 	counts := make([]int, len(m.nodes))
 	var mu sync.Mutex
 	for i, n := range m.nodes {
-		trip := n.trip
-		n.trip = func(attempts []*Attempt, answers []answer) {
+		trip := n.sendFlush
+		n.sendFlush = func(attempts []*Attempt, answers []answer) {
 			mu.Lock()
 			for _, a := range attempts {
 				if a.kind == acquire {
@@ -36,8 +36,8 @@ func asked(m *Mux) []int {
 
 // hang lets a node answer nothing until the returned function is called.
 func hang(n *node) (resume func()) {
-	gate, trip := make(chan struct{}), n.trip
-	n.trip = func(attempts []*Attempt, answers []answer) { <-gate; trip(attempts, answers) }
+	gate, trip := make(chan struct{}), n.sendFlush
+	n.sendFlush = func(attempts []*Attempt, answers []answer) { <-gate; trip(attempts, answers) }
 	return func() { close(gate) }
 }
 
@@ -55,8 +55,8 @@ func nothingLeft(t *testing.T, m *Mux, stores []*store) {
 // polled is what Wait returns, by way of Poll.
 func polled(a *Attempt, ctx context.Context) error {
 	woken := make(chan struct{}, 1)
-	w := NewWaker(func() { signal(woken) })
-	defer context.AfterFunc(ctx, func() { signal(woken) })()
+	w := NewWaker(func() { notify(woken) })
+	defer context.AfterFunc(ctx, func() { notify(woken) })()
 	for {
 		if err, settled := a.Poll(ctx, w); settled {
 			return err
@@ -73,7 +73,7 @@ func TestTheJudgeAloneRefuses(t *testing.T) {
 		stores[1].hold("k", "another")
 		counts := asked(m)
 		c := claim("k", "t")
-		err := wait(m.Contend(c, time.Minute, 1), t.Context())
+		err := wait(m.AcquireViaArbiter(c, time.Minute, 1), t.Context())
 		var h *HeldError
 		require.ErrorAs(t, err, &h)
 		require.Equal(t, &HeldError{Keys: []string{"k"}, Nodes: []string{"node1"}}, h)
@@ -81,7 +81,7 @@ func TestTheJudgeAloneRefuses(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []int{0, 1, 0}, counts)
 		require.Equal(t, Stats{Flushes: 1, Operations: 1, Attempts: 1}, m.Stats())
-		require.Zero(t, c.busy|c.maybe)
+		require.Zero(t, c.busyLanes|c.mayHold)
 	})
 }
 
@@ -93,7 +93,7 @@ func TestTheJudgeGrantsAndAllAreAsked(t *testing.T) {
 			counts := asked(m)
 			begin := time.Now()
 			c := claim("k", "t")
-			a := m.Contend(c, time.Minute, n-1)
+			a := m.AcquireViaArbiter(c, time.Minute, n-1)
 			require.NoError(t, wait(a, t.Context()))
 			require.Less(t, time.Since(begin), m.cfg.NodeTimeout/2, "the others were asked at once")
 			require.Equal(t, begin, a.Sent())
@@ -116,18 +116,18 @@ func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
 	none := func() {}
 	for name, fail := range map[string]func(m *Mux, s *store) (mend func()){
 		"down": func(m *Mux, _ *store) func() {
-			m.nodes[1].become(NodeDown,
+			m.nodes[1].setState(NodeDown,
 				errBroken)
 			return none
 		},
 		"silent": func(m *Mux, _ *store) func() { return hang(m.nodes[1]) },
 		"error": func(m *Mux, s *store) func() {
-			m.nodes[1].trip = func(_ []*Attempt, answers []answer) {
+			m.nodes[1].sendFlush = func(_ []*Attempt, answers []answer) {
 				for i := range answers {
-					answers[i] = answer{replied: true, nothing: true, err: errors.New("READONLY")}
+					answers[i] = answer{replied: true, leftNothing: true, err: errors.New("READONLY")}
 				}
 			}
-			return func() { m.nodes[1].trip = s.trip }
+			return func() { m.nodes[1].sendFlush = s.trip }
 		},
 		"broken": func(_ *Mux, s *store) func() { s.fail(1); return func() { s.fail(0) } },
 	} {
@@ -143,7 +143,7 @@ func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
 						stores[0].hold("k", "another")
 						stores[2].hold("k", "another")
 					}
-					err := wait(m.Contend(c, time.Minute, 1), t.Context())
+					err := wait(m.AcquireViaArbiter(c, time.Minute, 1), t.Context())
 					require.LessOrEqual(t, time.Since(begin), m.cfg.NodeTimeout*3/2)
 					if refuse {
 						require.ErrorIs(t, err, ErrHeld)
@@ -155,7 +155,7 @@ func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
 					}
 					mend()
 					if name == "down" {
-						m.nodes[1].become(NodeUp, nil)
+						m.nodes[1].setState(NodeUp, nil)
 						m.nodes[1].resend()
 					}
 					nothingLeft(t, m, stores)
@@ -181,16 +181,16 @@ func TestLeavingInEitherPhaseLeavesNothing(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 			defer cancel()
-			err := wait(m.Contend(claim("k", "t"), time.Minute, 1), ctx)
+			err := wait(m.AcquireViaArbiter(claim("k", "t"), time.Minute, 1), ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			var q *QuorumError
 			require.ErrorAs(t, err, &q)
 			require.Equal(t, 3, q.Granted+q.Refused+q.Unknown)
 			require.Len(t, q.Nodes, q.Unknown)
 			for _, n := range q.Nodes {
-				want := errLeft
+				want := errCallerGone
 				if phase == 0 && n.Node != "node1" {
-					want = errUnasked
+					want = errNotAsked
 				}
 				require.ErrorIs(t, n.Err, want, n.Node)
 			}
@@ -213,7 +213,7 @@ func TestAReleaseBeforeTheJudgeHasVotedEndsTheAttempt(t *testing.T) {
 		counts := asked(m)
 		resume := hang(m.nodes[1])
 		c := claim("k", "t")
-		a := m.Contend(c, time.Minute, 1)
+		a := m.AcquireViaArbiter(c, time.Minute, 1)
 		synctest.Wait()
 		m.Release(c, 1)
 		resume()
@@ -238,7 +238,7 @@ func TestOneOfManyContendersWins(t *testing.T) {
 				for i := range contenders {
 					all.Go(func() {
 						c := claim("k", fmt.Sprint(round, "/", i))
-						if wait(m.Contend(c, time.Minute, round%5), t.Context()) == nil {
+						if wait(m.AcquireViaArbiter(c, time.Minute, round%5), t.Context()) == nil {
 							won <- c
 						}
 					})
@@ -275,16 +275,16 @@ func TestSplitVotesAreCounted(t *testing.T) {
 		lose(0, 1, 2, 3, 4)
 		require.Zero(t, m.Stats().SplitVotes)
 		for _, n := range m.nodes[:3] {
-			n.trip = func(_ []*Attempt, answers []answer) {
+			n.sendFlush = func(_ []*Attempt, answers []answer) {
 				for i := range answers {
-					answers[i] = answer{nothing: true, replied: true, err: errBroken}
+					answers[i] = answer{leftNothing: true, replied: true, err: errBroken}
 				}
 			}
 		}
 		lose(4)
 		require.Zero(t, m.Stats().SplitVotes, "one granted, one refused, of three that are needed")
 		for i, s := range stores[:3] {
-			m.nodes[i].trip = s.trip
+			m.nodes[i].sendFlush = s.trip
 		}
 		lose(0, 1, 2)
 		require.Equal(t, uint64(1), m.Stats().SplitVotes)
@@ -300,26 +300,26 @@ func TestAllContendersChooseTheSameJudge(t *testing.T) {
 	chosen := map[int]int{}
 	for i := range 3000 {
 		key := fmt.Sprint("sku:", i)
-		judge := m.Judge(key, 0)
-		require.Equal(t, judge, 4-turned.Judge(key, 0))
+		judge := m.Arbiter(key, 0)
+		require.Equal(t, judge, 4-turned.Arbiter(key, 0))
 		chosen[judge]++
-		next := m.Judge(key, 1)
+		next := m.Arbiter(key, 1)
 		require.NotEqual(t, judge, next)
-		require.Equal(t, judge, m.Judge(key, 5))
-		m.nodes[judge].become(NodeDown, errBroken)
-		require.Equal(t, next, m.Judge(key, 0))
-		m.nodes[judge].become(NodeUp, nil)
+		require.Equal(t, judge, m.Arbiter(key, 5))
+		m.nodes[judge].setState(NodeDown, errBroken)
+		require.Equal(t, next, m.Arbiter(key, 0))
+		m.nodes[judge].setState(NodeUp, nil)
 	}
 	require.Len(t, chosen, 5)
 	for judge, times := range chosen {
 		require.InDelta(t, 600, times, 120, "node %d", judge)
 	}
 	for _, n := range m.nodes {
-		n.become(NodeDown, errBroken)
+		n.setState(NodeDown, errBroken)
 	}
-	require.Equal(t, -1, m.Judge("k", 0))
+	require.Equal(t, -1, m.Arbiter("k", 0))
 	for _, n := range m.nodes {
-		n.become(NodeUp, nil)
+		n.setState(NodeUp, nil)
 	}
 }
 
@@ -330,7 +330,7 @@ func TestCloseEndsContenders(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
-			_ = wait(m.Contend(claim("k", fmt.Sprint(i)), time.Minute, 1),
+			_ = wait(m.AcquireViaArbiter(claim("k", fmt.Sprint(i)), time.Minute, 1),
 				context.Background())
 		})
 	}

@@ -80,27 +80,27 @@ const (
 )
 
 // meters count what one node does: for each flush and for each failure, never for each operation.
-type meters struct {
+type metrics struct {
 	flushes, operations   atomic.Uint64 // made, and carried by them
-	trips                 latency.Histogram
+	flushLatency          latency.Histogram
 	failures              [failureCount]atomic.Uint64
 	connects, disconnects atomic.Uint64
 }
 
 // fail counts a failure of so many operations.
-func (m *meters) fail(f failure, operations int) { m.failures[f].Add(uint64(operations)) }
+func (m *metrics) countFailure(f failure, operations int) { m.failures[f].Add(uint64(operations)) }
 
 // count counts the failures among the answers of a trip.
-func (m *meters) count(answers []answer) {
+func (m *metrics) countFailures(answers []answer) {
 	for i := range answers {
 		if answers[i].err != nil {
-			m.fail(answers[i].failure(), 1)
+			m.countFailure(answers[i].failureKind(), 1)
 		}
 	}
 }
 
 // failure is why an operation that a flush took has no vote.
-func (r *answer) failure() failure {
+func (r *answer) failureKind() failure {
 	var bad protocolError
 	switch {
 	case r.err == errQueuedTooLong:
@@ -116,19 +116,19 @@ func (r *answer) failure() failure {
 }
 
 // unsent counts operations that were not handed to the node, or did not leave.
-func (n *node) unsent(why error, operations int) {
+func (n *node) countUnsent(why error, operations int) {
 	switch {
 	case why == batch.ErrOverloaded:
-		n.fail(failedOverload, operations)
+		n.metrics.countFailure(failedOverload, operations)
 	case NodeState(n.state.Load()) == NodeQuarantined:
-		n.fail(failedQuarantined, operations)
+		n.metrics.countFailure(failedQuarantined, operations)
 	default:
-		n.fail(failedDown, operations)
+		n.metrics.countFailure(failedDown, operations)
 	}
 }
 
 // moved counts a change of the node's state.
-func (m *meters) moved(before, after NodeState) {
+func (m *metrics) countTransition(before, after NodeState) {
 	switch {
 	case after.connected() == before.connected():
 	case after.connected():
@@ -139,10 +139,10 @@ func (m *meters) moved(before, after NodeState) {
 }
 
 // stats returns the counts, which are not taken at one moment.
-func (m *meters) stats() NodeStats {
+func (m *metrics) stats() NodeStats {
 	of := func(f failure) uint64 { return m.failures[f].Load() }
 	return NodeStats{
-		Flushes: m.flushes.Load(), Operations: m.operations.Load(), Latency: m.trips.Counts(),
+		Flushes: m.flushes.Load(), Operations: m.operations.Load(), Latency: m.flushLatency.Counts(),
 		Connects: m.connects.Load(), Disconnects: m.disconnects.Load(),
 		Failures: NodeFailures{
 			Timeout: of(failedTimeout), Connection: of(failedConnection), Down: of(failedDown),
@@ -155,7 +155,7 @@ func (m *meters) stats() NodeStats {
 }
 
 // leaves counts a flush that is sent now, and returns when that is.
-func (m *meters) leaves(operations int) time.Time {
+func (m *metrics) flushStarted(operations int) time.Time {
 	m.flushes.Add(1)
 	m.operations.Add(uint64(operations))
 	return time.Now()

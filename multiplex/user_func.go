@@ -13,51 +13,51 @@ import (
 // The function runs on a goroutine of its own, because nothing ends a call that ignores its
 // context. The owner leaves such a call, and makes no other until that has returned. So there is
 // one such goroutine at most. It ends when the call returns, and discards a result that is late.
-type outside[T any] struct {
+type userFunc[T any] struct {
 	name    string // of the function, for errors
-	slow    string // what may hang, for errors: the name, and perhaps more
+	mayHang string // what may hang, for errors: the name, and perhaps more
 	node    string // for the log
 	logger  *slog.Logger
 	discard func(T)
 	// secret: the value of a panic may show a secret, and is not shown.
 	secret bool
 
-	left   *outsideCall[T] // the last call that was left; nil before
-	logged bool            // the stack of a panic
+	abandoned   *userCall[T] // the last call that was left; nil before
+	panicLogged bool         // the stack of a panic
 }
 
 // outsideCall is one call.
-type outsideCall[T any] struct {
-	ended    time.Time          // when its context ended; set by the owner
-	result   chan outsideEnd[T] // without a buffer: the owner takes the result, or has left
-	left     chan struct{}      // closed when the owner has left
-	returned chan struct{}      // closed when the call is over and its result taken or discarded
+type userCall[T any] struct {
+	ended     time.Time          // when its context ended; set by the owner
+	result    chan userResult[T] // without a buffer: the owner takes the result, or has left
+	abandoned chan struct{}      // closed when the owner has left
+	returned  chan struct{}      // closed when the call is over and its result taken or discarded
 }
 
 // outsideEnd is what became of a call.
-type outsideEnd[T any] struct {
+type userResult[T any] struct {
 	value T
 	err   error
 	stack []byte // of a panic
 }
 
 // call runs f, at most until dialGrace after the end of ctx.
-func (o *outside[T]) call(ctx context.Context, f func(context.Context) (T, error)) (T, error) {
+func (o *userFunc[T]) call(ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	var none T
-	if o.left != nil {
+	if o.abandoned != nil {
 		select {
-		case <-o.left.returned:
+		case <-o.abandoned.returned:
 		default:
-			return none, o.hangs()
+			return none, o.hangError()
 		}
 	}
-	c := &outsideCall[T]{
-		result: make(chan outsideEnd[T]), left: make(chan struct{}), returned: make(chan struct{}),
+	c := &userCall[T]{
+		result: make(chan userResult[T]), abandoned: make(chan struct{}), returned: make(chan struct{}),
 	}
 	go o.run(ctx, c, f)
 	select {
 	case r := <-c.result:
-		return o.take(r)
+		return o.takeResult(r)
 	case <-ctx.Done():
 		c.ended = time.Now()
 	}
@@ -65,18 +65,18 @@ func (o *outside[T]) call(ctx context.Context, f func(context.Context) (T, error
 	defer late.Stop()
 	select {
 	case r := <-c.result:
-		return o.take(r)
+		return o.takeResult(r)
 	case <-late.C:
-		close(c.left)
-		o.left = c
-		return none, o.hangs()
+		close(c.abandoned)
+		o.abandoned = c
+		return none, o.hangError()
 	}
 }
 
 // take takes the result of a call in time.
-func (o *outside[T]) take(r outsideEnd[T]) (T, error) {
-	if r.stack != nil && !o.logged {
-		o.logged = true
+func (o *userFunc[T]) takeResult(r userResult[T]) (T, error) {
+	if r.stack != nil && !o.panicLogged {
+		o.panicLogged = true
 		o.logger.Error("lockpipe: "+o.name+" panicked", slog.String("node", o.node),
 			slog.Any("error", r.err), slog.String("stack", string(r.stack)))
 	}
@@ -84,32 +84,32 @@ func (o *outside[T]) take(r outsideEnd[T]) (T, error) {
 }
 
 // hangs is the error while a call that was left has not returned.
-func (o *outside[T]) hangs() error {
+func (o *userFunc[T]) hangError() error {
 	return fmt.Errorf("%s has not returned, although its context ended at %s",
-		o.slow, o.left.ended.Format(time.RFC3339))
+		o.mayHang, o.abandoned.ended.Format(time.RFC3339))
 }
 
 // run makes the call, whatever that does. It reads only what does not change.
-func (o *outside[T]) run(
-	ctx context.Context, c *outsideCall[T], f func(context.Context) (T, error),
+func (o *userFunc[T]) run(
+	ctx context.Context, c *userCall[T], f func(context.Context) (T, error),
 ) {
 	defer close(c.returned)
-	r := outsideEnd[T]{err: fmt.Errorf("%s ended its goroutine", o.name)}
+	r := userResult[T]{err: fmt.Errorf("%s ended its goroutine", o.name)}
 	defer func() {
 		if p := recover(); p != nil {
-			r = outsideEnd[T]{err: fmt.Errorf("%s panicked: %v", o.name, p), stack: debug.Stack()}
+			r = userResult[T]{err: fmt.Errorf("%s panicked: %v", o.name, p), stack: debug.Stack()}
 			if o.secret {
 				r.err = fmt.Errorf("%s panicked; the log has the stack", o.name)
 			}
 		}
 		select {
 		case c.result <- r:
-		case <-c.left:
+		case <-c.abandoned:
 			if r.err == nil {
 				o.discard(r.value)
 			}
 		}
 	}()
 	value, err := f(ctx)
-	r = outsideEnd[T]{value: value, err: err}
+	r = userResult[T]{value: value, err: err}
 }

@@ -13,19 +13,19 @@ import (
 // The goal: to a node that no trip since its connection reached quickly, few keys leave beside a
 // flush under way; one quick trip is enough to know better, and slow ones behind it change nothing.
 func TestOnlyToAFarNodeDoFewKeysLeaveBesideAFlush(t *testing.T) {
-	var d distance
-	require.Equal(t, besideNear, d.beside(), "nothing is known yet")
-	d.travelled(3 * time.Millisecond)
-	require.Equal(t, besideFar, d.beside())
-	d.travelled(farFrom)
-	require.Equal(t, besideFar, d.beside())
-	d.travelled(farFrom - 1)
-	require.Equal(t, besideNear, d.beside())
-	d.travelled(time.Second)
-	require.Equal(t, besideNear, d.beside())
-	d.forgetDistance()
-	d.travelled(time.Second)
-	require.Equal(t, besideFar, d.beside(), "another connection may have another way")
+	var d rtt
+	require.Equal(t, nearThreshold, d.overlapThreshold(), "nothing is known yet")
+	d.observe(3 * time.Millisecond)
+	require.Equal(t, farThreshold, d.overlapThreshold())
+	d.observe(farRTT)
+	require.Equal(t, farThreshold, d.overlapThreshold())
+	d.observe(farRTT - 1)
+	require.Equal(t, nearThreshold, d.overlapThreshold())
+	d.observe(time.Second)
+	require.Equal(t, nearThreshold, d.overlapThreshold())
+	d.reset()
+	d.observe(time.Second)
+	require.Equal(t, farThreshold, d.overlapThreshold(), "another connection may have another way")
 }
 
 // The goal: the distance of a node is told by trips that it answered, not by those that did not
@@ -35,22 +35,22 @@ func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		n := m.nodes[0]
-		n.travelled(3 * time.Millisecond)
-		n.trip = func(_ []*Attempt, answers []answer) {
+		n.rtt.observe(3 * time.Millisecond)
+		n.sendFlush = func(_ []*Attempt, answers []answer) {
 			for i := range answers {
-				answers[i] = answer{nothing: true, err: errQueuedTooLong}
+				answers[i] = answer{leftNothing: true, err: errQueuedTooLong}
 			}
 		}
 		require.Error(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), context.Background()))
-		require.Equal(t, besideFar, n.beside())
-		n.trip = func(_ []*Attempt, answers []answer) {
+		require.Equal(t, farThreshold, n.rtt.overlapThreshold())
+		n.sendFlush = func(_ []*Attempt, answers []answer) {
 			time.Sleep(50 * time.Microsecond)
 			for i := range answers {
-				answers[i] = answer{replied: true, nothing: true, err: errQueuedTooLong}
+				answers[i] = answer{replied: true, leftNothing: true, err: errQueuedTooLong}
 			}
 		}
 		require.Error(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), context.Background()))
-		require.Equal(t, besideNear, n.beside())
+		require.Equal(t, nearThreshold, n.rtt.overlapThreshold())
 	})
 }
 
@@ -58,21 +58,21 @@ func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 // to a near one with many; after a new connection it is not known any more that the node is far.
 func TestHowManyKeysLeaveBesideAFlushToANode(t *testing.T) {
 	for trip, few := range map[time.Duration]int{
-		3 * time.Millisecond:  besideFar,
-		50 * time.Microsecond: besideNear,
+		3 * time.Millisecond:  farThreshold,
+		50 * time.Microsecond: nearThreshold,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, _, stop := simulated(1, 1, 0)
 			defer stop()
 			n, gate, flushes := m.nodes[0], make(chan struct{}), 0
-			n.trip = func(_ []*Attempt, answers []answer) {
+			n.sendFlush = func(_ []*Attempt, answers []answer) {
 				flushes++ // one after the other begins
 				<-gate
 				for i := range answers {
 					answers[i] = answer{vote: granted, replied: true}
 				}
 			}
-			n.travelled(trip)
+			n.rtt.observe(trip)
 			add := func(keys int) int {
 				c, all := new(Claim), make([]string, keys)
 				for i := range all {
@@ -89,11 +89,11 @@ func TestHowManyKeysLeaveBesideAFlushToANode(t *testing.T) {
 			close(gate)
 			synctest.Wait()
 			// In the bubble the others took no time, as if there had been none.
-			n.travelled(3 * time.Millisecond)
-			require.Equal(t, besideFar, n.beside())
-			n.become(NodeDown, errBroken)
-			n.become(NodeUp, nil)
-			require.Equal(t, besideNear, n.beside())
+			n.rtt.observe(3 * time.Millisecond)
+			require.Equal(t, farThreshold, n.rtt.overlapThreshold())
+			n.setState(NodeDown, errBroken)
+			n.setState(NodeUp, nil)
+			require.Equal(t, nearThreshold, n.rtt.overlapThreshold())
 		})
 	}
 }
