@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/redis/rueidis"
 )
 
@@ -25,7 +26,7 @@ const (
 	resendDelay = 100 * time.Millisecond
 	// A quarantined node is looked at again after these, with a random half: another client may
 	// lift the quarantine. While it may be the first use it stays at the first, so that the nodes
-	// meet in firstUse.join, which takes longer.
+	// meet in Guard.Admit, which takes longer.
 	minMarkerPoll = 50 * time.Millisecond
 	maxMarkerPoll = 2 * time.Second
 	// So long a lost connection may take to tell that it is over, before the next one is made.
@@ -48,7 +49,7 @@ func (n *node) runConnector(ctx context.Context) {
 	delay, markerPoll := minReconnectDelay, minMarkerPoll
 	for {
 		err := n.connect(ctx)
-		var q *quarantine
+		var q *restartguard.Quarantine
 		switch {
 		case ctx.Err() != nil:
 			n.setState(NodeDown, ErrClosed)
@@ -59,7 +60,7 @@ func (n *node) runConnector(ctx context.Context) {
 			n.setState(NodeUp, nil)
 			up := time.Now()
 			n.serve(ctx)
-			n.admission.left()
+			n.guard.ServerLeft()
 			n.noteDrop()
 			if ctx.Err() != nil {
 				continue
@@ -76,14 +77,13 @@ func (n *node) runConnector(ctx context.Context) {
 		case errors.As(err, &q):
 			n.setState(NodeQuarantined, q)
 			n.dropExpired()
-			sleepCtx(ctx, min(markerPoll/2+rand.N(markerPoll/2), max(0, time.Until(q.until))))
-			if !n.mux.first.possible() {
+			sleepCtx(ctx, min(markerPoll/2+rand.N(markerPoll/2), max(0, time.Until(q.Until))))
+			if !n.guard.MayBeFirstUse() {
 				markerPoll = min(2*markerPoll, maxMarkerPoll)
 			}
 			continue
 		default:
-			n.mux.servers.leave(n.index)
-			n.mux.first.down(n.index)
+			n.guard.NodeDown()
 			n.setState(NodeDown, err)
 			n.dropExpired()
 		}
@@ -112,7 +112,6 @@ func (n *node) connect(ctx context.Context) error {
 	if err := n.logins.refresh(ctx, &n.logins.current); err != nil {
 		return err
 	}
-	n.logins.current.Load().apply(n.admission.option)
 	for {
 		using, leave, err := n.findMaster(ctx)
 		if err != nil {
@@ -203,7 +202,7 @@ func (n *node) awaitDisconnectAck(ctx context.Context) {
 // tells of it.
 func (n *node) verifyMarker(ctx context.Context) error {
 	commands := []rueidis.Completed{n.client.B().Ping().Build()}
-	if marker := n.admission.marker; marker != "" {
+	if marker := n.guard.Marker(); marker != "" {
 		commands = append(commands, n.client.B().Get().Key(marker).Build())
 	}
 	replies := n.client.DoMulti(ctx, commands...)
@@ -211,9 +210,9 @@ func (n *node) verifyMarker(ctx context.Context) error {
 		return err
 	}
 	l := n.active.conn.Load()
-	if l.runID != "" {
+	if l.server.RunID != "" {
 		n.expectDisconnectAck()
-		if text, err := replies[1].ToString(); err != nil || text != l.runID {
+		if text, err := replies[1].ToString(); err != nil || text != l.server.RunID {
 			_ = l.Close()
 			return errors.Join(errDataLoss, replies[1].NonRedisError())
 		}
@@ -222,7 +221,7 @@ func (n *node) verifyMarker(ctx context.Context) error {
 		_ = l.Close()
 		return err
 	}
-	l.movedAt = n.mux.servers.apart(l)
+	l.movedAt = n.guard.ToldApart(l, l.movedAt)
 	if err := n.proveUsable(ctx); err != nil {
 		l.drop(err)
 		return err
@@ -243,7 +242,7 @@ func (n *node) noteDrop() {
 	}
 	n.mustProve = true
 	if strings.Contains((*refusal).Error(), "READONLY") {
-		n.admission.demoted()
+		n.guard.ServerIsReplica()
 	}
 }
 
@@ -266,7 +265,7 @@ const repeatedArguments = ", with args beginning with"
 // withoutPassword hides the password where a server repeats what it did not understand. A
 // quarantine is in our own words, and stays one.
 func withoutPassword(err error, password string) error {
-	var own *quarantine
+	var own *restartguard.Quarantine
 	if errors.As(err, &own) {
 		return err
 	}
@@ -307,7 +306,7 @@ func (n *node) serve(ctx context.Context) {
 	// A connection may end before it is time to renew, again and again. So that counts from the
 	// last renewal on any connection.
 	d := duties{
-		resend: now.Add(resendDelay), renew: n.admission.renewed.Add(untilRenewal()),
+		resend: now.Add(resendDelay), renew: n.renewal.last.Add(untilRenewal()),
 		review: now.Add(probeEvery),
 	}
 	timer := time.NewTimer(math.MaxInt64)
@@ -328,7 +327,7 @@ func (n *node) serve(ctx context.Context) {
 			if d.resend.IsZero() {
 				d.resend = time.Now().Add(resendDelay)
 			}
-		case <-n.mux.generations.renewal[n.index]:
+		case <-n.renewSoon:
 			d.renew = time.Now()
 		case <-n.acquireErrors.recheck:
 			d.review = time.Now()

@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/redis/rueidis"
 )
 
@@ -20,7 +23,8 @@ var errNotConnected = errors.New("not connected")
 // rueidis, so the restart guard stands here as well, before rueidis has the connection.
 type dialHook struct {
 	dialer       *dialer
-	admission    *admission
+	guard        *restartguard.Guard
+	setup        func(*nodeConn) []resp.Step  // what is done first on a connection
 	onConn       func(*nodeConn)              // told of each connection before rueidis has it
 	onClose      func()                       // told when an open connection is closed, by whomever
 	onInvalidate func([]rueidis.RedisMessage) // told of keys that were changed; nil for all
@@ -55,15 +59,30 @@ func (g *dialHook) dial(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Con
 	}
 	l := &nodeConn{Conn: conn, address: g.dialer.endpoint.address}
 	l.onClose = func() {
-		g.admission.servers.close(l)
+		g.guard.ConnClosed(l)
 		g.onClose()
 	}
-	if l.runID, err = g.admission.admit(ctx, l); err != nil {
+	if err := g.admit(ctx, l); err != nil {
 		_ = l.Close()
 		return nil, &dialError{err}
 	}
 	g.onConn(l)
 	return newCheckedConn(l, t), nil
+}
+
+// admit makes the handshake on a new connection, before anything else can use it. The error is why
+// the connection must not be used.
+func (g *dialHook) admit(ctx context.Context, l *nodeConn) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	l.server, err = g.guard.Admit(ctx, l, g.setup(l))
+	l.movedAt = l.server.Since
+	if errors.Is(err, resp.ErrUnanswered) && !g.guard.Answered() &&
+		g.dialer.endpoint.option.TLSConfig == nil {
+		return fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://",
+			err)
+	}
+	return err
 }
 
 // client returns a rueidis client without a connection.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // The goal: the text about held keys says on which nodes, a bounded number of them, and counts them
@@ -36,7 +38,7 @@ func TestTheTextOfAQuorumErrorCountsFirst(t *testing.T) {
 	e := &QuorumError{Need: 4, Granted: 1, Refused: 1, Unknown: 5, Nodes: []*NodeError{
 		{Node: "a", Err: errors.New("refused"), down: true},
 		{Node: "b", Err: &timeoutError{50 * time.Millisecond}},
-		{Node: "c", Err: &quarantine{time.Time{}, whyRestarted}},
+		{Node: "c", Err: &restartguard.Quarantine{Reason: whyRestarted}},
 		{Node: "d", Err: errors.New("OOM")},
 		{Node: "e", Err: errors.New("refused"), down: true},
 	}}

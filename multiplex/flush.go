@@ -13,6 +13,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// errMoved is the vote of a node whose server may have granted the extension already, as another
+// node.
+var errMoved = errors.New("not sent: the node's server changed since the extension began")
+
 // plainAcquires is up to how many single keys in one flush are taken by a SET NX PX each instead of
 // by the script.
 const maxSingleAcquires = 16

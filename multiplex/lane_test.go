@@ -13,8 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 // store is a node's server in memory: it does what the scripts do, without expiry, and loses what
@@ -115,7 +117,8 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 	m := &Mux{cfg: Config{
 		NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
-	}, generations: newGenerations(n)}
+	}}
+	peers := restartguard.NewPeers(make([]string, n), quorum(n))
 	stores := make([]*store, n)
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {
@@ -125,7 +128,7 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 		}
 		nd := &node{
 			addr: fmt.Sprint("node", i), mux: m, index: i, sendFlush: s.trip,
-			admission: &admission{},
+			guard: peers.Guard(restartguard.Config{Node: i}),
 		}
 		nd.disconnected, nd.pendingAdded, nd.connectDone = make(chan struct{}, 1), make(chan struct{}, 1),
 			make(chan struct{})

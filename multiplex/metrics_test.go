@@ -7,8 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/batch"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // failures are the reasons that were counted for node i.
@@ -52,7 +54,7 @@ func TestFailuresAreCountedByTheirReason(t *testing.T) {
 		"flushed":     says(answer{broken: true, err: errDataLoss}),
 		"stale":       says(answer{leftNothing: true, err: errQueuedTooLong}),
 		"down":        is(NodeDown, errBroken),
-		"quarantined": is(NodeQuarantined, &quarantine{why: "test"}),
+		"quarantined": is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
 		"timeout":     hang,
 		"overloaded": func(n *node) func() {
 			n.pipe = batch.New(batch.Config[*Attempt, answer]{}) // of limit 0

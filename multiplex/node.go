@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,9 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/batch"
-	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/redis/rueidis"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 const (
@@ -95,14 +98,18 @@ type node struct {
 	active        activeConn
 	disconnected  chan struct{} // of capacity 1: the connection was closed
 	pendingAdded  chan struct{} // of capacity 1: releases were kept
+	renewSoon     chan struct{} // of capacity 1: the generation is to be renewed
 	disconnectAck chan struct{} // of capacity 1: rueidis is done with a line
 
 	endpoint  *endpoint  // does not change
 	sentinels *sentinels // nil if the endpoint is the master's own
 	inspector *dialer    // of the inspection under way
+	probeKey  string     // the key that this node alone sets
 
 	// Owned by the keeper:
-	admission   *admission
+	guard       *restartguard.Guard
+	renewal     renewal
+	warnedSame  bool // that its server may be another node's too
 	dialer      *dialer
 	permit      *dialPermit // of the last connection
 	ackExpected bool        // the last line will say farewell
@@ -129,7 +136,8 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.inspector.calls.panicLogged = true // the keeper's calls are
 	n.disconnected, n.pendingAdded, n.disconnectAck = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{},
 		1)
-	n.admission = m.newAdmission(index, &e)
+	n.renewSoon, n.probeKey = make(chan struct{}, 1), m.cfg.Prefix+probeKeyPrefix+rand.Text()
+	n.guard = n.newGuard()
 	n.responsiveness.epoch = time.Now()
 	n.acquireErrors.recheck = make(chan struct{}, 1)
 	n.sendFlush = n.sendAttempts
@@ -137,7 +145,7 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.queryWatches = n.sendWatches
 	n.watches = n.newWatches()
 	g := &dialHook{
-		dialer: n.dialer, admission: n.admission,
+		dialer: n.dialer, guard: n.guard, setup: n.setup,
 		onConn: n.active.conn.Store, onClose: func() { notify(n.disconnected) }, onInvalidate: n.onInvalidate,
 	}
 	var err error
@@ -262,9 +270,9 @@ func (n *node) status() NodeStatus {
 	if s.State.rejects() || s.State == NodeFailing {
 		s.Err = n.err
 	}
-	var q *quarantine
+	var q *restartguard.Quarantine
 	if errors.As(n.err, &q) {
-		s.Until = q.until
+		s.Until = q.Until
 	}
 	return s
 }

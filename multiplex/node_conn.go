@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // line is one connection to a node. Votes count only while it is valid, from before they were asked
@@ -17,13 +19,8 @@ import (
 // A closed line may be valid: what was answered before counts.
 type nodeConn struct {
 	net.Conn
-	// The value of the marker; "" where the node is not guarded. Set before anybody else has the
-	// line.
-	runID string
-	// What the server has answered outlives its restart. Set before anybody else has the line.
-	durable   bool
-	address   string // of the server. Set before anybody else has the line
-	history   string // of the server, as the handshake found it. Set before anybody else has the line
+	server    restartguard.Server // Set before anybody else has the line
+	address   string              // of the server. Set before anybody else has the line
 	onClose   func()
 	closeOnce sync.Once
 	// changed is when the node got this server, if it may have been another's before. Set before
@@ -104,7 +101,7 @@ func (c *activeConn) onDataLoss() bool {
 	if l == nil || l.isClosed.Load() {
 		return false
 	}
-	if l.runID != "" {
+	if l.server.RunID != "" {
 		l.abandon()
 	}
 	return true

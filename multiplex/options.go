@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 const (
@@ -348,7 +350,7 @@ func (e *endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		var inClear tls.RecordHeaderError
-		if errors.As(err, &inClear) || hungUp(err) ||
+		if errors.As(err, &inClear) || resp.HungUp(err) ||
 			errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, errNoTLS
 		}

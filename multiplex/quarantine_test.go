@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -16,11 +17,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // Less than the MaxTTL of a minute that clients have here, where a test does not say otherwise.
@@ -71,6 +73,17 @@ func mode(g GuardMode) func(*Config) { return func(c *Config) { c.Guard = g } }
 // waits lets a quarantine last for so long: several seconds, or a test on a busy machine could look
 // when it is over already.
 func waits(d time.Duration) func(*Config) { return func(c *Config) { c.MaxTTL, c.TTL = d, d } }
+
+// The reasons of quarantines, as users see them.
+const (
+	whyRestarted = "it has restarted, and may have forgotten locks"
+	whyFlushed   = "its marker is gone, so it was flushed"
+	whyDemoted   = "it was a replica, and may have forgotten locks"
+	whyRestored  = "its disk or its memory was put back from an older copy"
+	whyUnvouched = "it has restarted with its disk, and too few other nodes answer"
+	whyUnmarked  = "it has no marker"
+	whyForeign   = "its marker is another server's"
+)
 
 // The goal: masters that are used for the first time vote at once, and have the marker; also when
 // several clients come at the same moment, and for a client that comes later.
@@ -129,8 +142,8 @@ func TestTheFirstUseIsAtOnceAlsoBehindOldMarks(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	for i := range 2 {
 		f := resp.ParseInfo(ask(t, nodes, i, "INFO", "replication").(string))
-		m := mark{newPrefix, 11 * time.Minute, runID(t, nodes, i) + "." + f["master_replid"], ""}
-		ask(t, nodes, i, "SET", markerKey, m.text(), "PX", "540000") // two minutes old
+		record := "new:660000:" + runID(t, nodes, i) + "." + f["master_replid"] + ":x:"
+		ask(t, nodes, i, "SET", markerKey, record, "PX", "540000") // two minutes old
 	}
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -144,13 +157,13 @@ func TestOneMarkerIsNoFirstUse(t *testing.T) {
 	becomes(t, m, 1, NodeUp, "")
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 2, NodeQuarantined, "")
-	require.Contains(t, ask(t, nodes, 0, "GET", markerKey), newPrefix,
+	require.Contains(t, ask(t, nodes, 0, "GET", markerKey), "new:",
 		"it may be another client's first use, whose markers are on their way")
 
 	ask(t, nodes, 1, "SET", markerKey, "another")
 	m = start(t, nodes.URLs(), nil)
 	becomes(t, m, 1, NodeQuarantined, "")
-	require.False(t, m.first.possible(), "also when that marker is gone later")
+	require.False(t, m.nodes[0].guard.MayBeFirstUse(), "also when that marker is gone later")
 }
 
 // The goal: a client whose nodes came up by waiting has admitted them as well: when they restart
@@ -162,7 +175,7 @@ func TestAfterWaitingThereIsNoFirstUse(t *testing.T) {
 	m := start(t, nodes.URLs(), waits(4*time.Second))
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 0, NodeUp, "")
-	require.False(t, m.first.possible())
+	require.False(t, m.nodes[0].guard.MayBeFirstUse())
 }
 
 // The goal: a client that had admitted the nodes knows that they lost everything together, though
@@ -239,9 +252,14 @@ func TestAWaitIsNotBegunAnew(t *testing.T) {
 	}, patient, time.Millisecond)
 }
 
+// newReader returns a reader of what a client sends.
+func newReader(r io.Reader) *resp.Reader {
+	return resp.NewReader(r, resp.Limits{Line: 4 << 10, Bytes: 64 << 10, Items: 128, Depth: 1})
+}
+
 // settles reports whether a client writes a marker that is no mark: it does not expire.
 func settles(p []byte) bool {
-	r := resp.NewReader(bytes.NewReader(p), handshakeLimits)
+	r := newReader(bytes.NewReader(p))
 	for {
 		command, err := r.Read()
 		if err != nil {
@@ -262,7 +280,7 @@ func TestAMarkerThatHasChangedIsNotOverwritten(t *testing.T) {
 	knowing := start(t, nodes.URLs(), waits(4*time.Second))
 	up(t, knowing)
 	require.NoError(t, knowing.Close(t.Context()))
-	ask(t, nodes, 0, "SET", markerKey, lostPrefix+"1")
+	ask(t, nodes, 0, "SET", markerKey, "lost:1")
 	var once sync.Once
 	m := start(t, nodes.URLs(), func(c *Config) {
 		waits(4 * time.Second)(c)
@@ -270,7 +288,7 @@ func TestAMarkerThatHasChangedIsNotOverwritten(t *testing.T) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			return &spy{Conn: conn, wrote: func(p []byte) {
 				if settles(p) {
-					once.Do(func() { _, _ = nodes.Do(0, "SET", markerKey, lostPrefix+"2") })
+					once.Do(func() { _, _ = nodes.Do(0, "SET", markerKey, "lost:2") })
 				}
 			}}, err
 		}
@@ -308,7 +326,7 @@ func TestALossThatIsMarkedWhileOthersWaitForTheFirstUseEndsIt(t *testing.T) {
 				if settles(p) { // the end of the first use
 					once.Do(func() {
 						for i := range nodes.Len() {
-							_, _ = nodes.Do(i, "SET", markerKey, lostPrefix+"1")
+							_, _ = nodes.Do(i, "SET", markerKey, "lost:1")
 						}
 					})
 				}
@@ -732,10 +750,9 @@ func (s *lasting) do(args ...string) (got resp.Value, err error) {
 		return got, err
 	}
 	defer func() { _ = conn.Close() }()
-	err = newHandshake(conn).ask([]question{{
-		args,
-		func(r resp.Value) error { got = r; return r.Err() },
-	}})
+	err = resp.NewConn(conn).Do(resp.Step{
+		Command: args, OnReply: func(v resp.Value) error { got = v; return v.Err() },
+	})
 	return got, err
 }
 
@@ -814,7 +831,7 @@ func TestANodeThatRestartsFromASnapshotIsQuarantined(t *testing.T) {
 // for a client that never admitted it.
 func TestAQuarantinedNodeKeepsItsRunID(t *testing.T) {
 	s := startLasting(t)
-	_, err := s.do("SET", markerKey, lostPrefix+"x")
+	_, err := s.do("SET", markerKey, "lost:x")
 	require.NoError(t, err)
 	m := start(t, s.url(), nil)
 	becomes(t, m, 0, NodeQuarantined, "")
@@ -880,4 +897,44 @@ func TestAMasterThatWasAReplicaWaitsInSpiteOfItsMarker(t *testing.T) {
 	require.Nil(t, ask(t, nodes, 0, "GET", "k"))
 	becomes(t, m, 0, NodeQuarantined, whyDemoted)
 	require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
+}
+
+// The goal: clients that live for much less than MaxTTL, one after another, get a master back that
+// has lost locks, and not before MaxTTL has passed. The wait continues also if the master has
+// the marker of its former run.
+func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
+	t.Parallel()
+	const maxTTL = 3 * time.Second
+	for name, former := range map[string]string{
+		"empty":                             "",
+		"with the marker of the run before": strings.Repeat("f", 40),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := lockpipetest.StartRealT(t, 3)
+			m := start(t, nodes.URLs(), waits(maxTTL))
+			up(t, m)
+			require.NoError(t, m.Close(t.Context()))
+			for _, i := range []int{1, 2} {
+				require.NoError(t, nodes.Restart(i))
+				if former != "" {
+					ask(t, nodes, i, "SET", markerKey, former)
+				}
+			}
+			began, lives := time.Now(), 0
+			for back := false; !back; lives++ {
+				require.Less(t, time.Since(began), patient)
+				m := start(t, nodes.URLs(), waits(maxTTL))
+				becomes(t, m, 0, NodeUp, "")
+				for _, i := range []int{1, 2} {
+					met := func() bool { return m.Nodes()[i].State != NodeConnecting }
+					require.Eventually(t, met, patient, time.Millisecond)
+				}
+				back = m.QuorumReachable()
+				require.NoError(t, m.Close(t.Context()))
+			}
+			require.GreaterOrEqual(t, time.Since(began), maxTTL, "a master voted too early")
+			require.Greater(t, lives, 1, "none of them lives for MaxTTL")
+		})
+	}
 }

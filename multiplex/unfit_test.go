@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // info is the reply to INFO with these lines.
@@ -96,7 +98,7 @@ func TestTLSIsSuggestedOnlyIfNoServerHasAnswered(t *testing.T) {
 		})
 		a.cut()
 		time.Sleep(time.Second)
-		require.EqualError(t, m.Nodes()[0].Err, errUnanswered.Error())
+		require.EqualError(t, m.Nodes()[0].Err, resp.ErrUnanswered.Error())
 		a.hear(nil)
 	})
 }

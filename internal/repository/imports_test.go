@@ -19,11 +19,13 @@ const (
 
 // allowedImports says which packages of this module each package may import, by their directories.
 var allowedImports = map[string][]string{
-	"cmd/loadgen":  {"bench", "bench/page"},
-	"bench/page":   {"bench"},
-	"bench":        {".", "lockpipetest", "fence"},
-	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
-	"multiplex":    {"batch", "script", "latency", "internal/resp", "internal/watch"},
+	"cmd/loadgen": {"bench", "bench/page"},
+	"bench/page":  {"bench"},
+	"bench":       {".", "lockpipetest", "fence"},
+	".":           {"multiplex", "lease", "waitroom", "batch", "latency"},
+	"multiplex": {
+		"batch", "script", "latency", "internal/resp", "internal/restartguard", "internal/watch",
+	},
 	"batch":        {},
 	"fence":        {},
 	"lease":        {},
@@ -32,8 +34,9 @@ var allowedImports = map[string][]string{
 	"waitroom":     {},
 	"lockpipetest": {},
 
-	"internal/resp":  {},
-	"internal/watch": {"batch"},
+	"internal/resp":         {},
+	"internal/watch":        {"batch"},
+	"internal/restartguard": {"internal/resp", "script"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
