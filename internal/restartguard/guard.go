@@ -74,11 +74,11 @@ func (g *Guard) examine(ctx context.Context, conn net.Conn, setup []resp.Step) (
 		return Server{Since: since}, nil
 	case s.runID == "":
 		return Server{Since: since}, g.withoutRunID(s.infoErr)
-	case s.replica && g.config.Replicated:
-		g.history.replicaRunID = s.runID
-		return Server{}, errNamedReplica
 	case s.replica:
 		g.history.replicaRunID = s.runID
+		if g.config.Replicated {
+			return Server{}, errNamedReplica
+		}
 		return Server{}, errReplica
 	}
 	g.suspectReplicas(&s)
