@@ -1,11 +1,15 @@
 D ?= 1m
 ROUNDS ?= 5
 
-.PHONY: api ci cover interop orders sim spec test bench-peers bench-build bench-render
+.PHONY: api ci cover docs interop orders sim spec test bench-peers bench-build bench-render
 
 # Records the public API in api/, after it was changed on purpose.
 api:
 	go test -run '^TestAPI_IsAsRecorded$$' ./internal/repository -args -api.update
+
+# Writes the table of metrics in docs/operations.md, after a metric or its help text was changed.
+docs:
+	go test -run '^TestDocs_MetricsAreTheCollectors$$' ./internal/repository -args -docs.update
 
 # All checks, as before a merge.
 ci:

@@ -42,7 +42,7 @@ const (
 type Config struct {
 	// Nodes has one URL for each independent master, in an odd number such as 3 or 5:
 	// redis://user:pass@host:6379/0, rediss:// for TLS, unix:///path, or host:port. At most 64.
-	// docs/production.md tells what else a URL may say.
+	// docs/operations.md tells what else a URL may say.
 	//
 	// A master that Sentinel watches has the addresses of its sentinels and its name there:
 	//

@@ -275,7 +275,7 @@ func TestInspectNamesTheRemedyForEachUser(t *testing.T) {
 	for i, says := range [][2]string{
 		{"(NOAUTH ", "put user and password into its URL"},
 		{"(WRONGPASS ", "correct the user or password in its URL"},
-		{"NOPERM ", "give its user the permissions that docs/production.md lists"},
+		{"NOPERM ", "give its user the permissions that docs/operations.md lists"},
 	} {
 		finds(t, all, address(nodes, i), lockpipe.SeverityError, says[0])
 		finds(t, all, address(nodes, i), lockpipe.SeverityError, says[1])

@@ -617,7 +617,7 @@ func TestGenerations_ALossIsMarkedOnce(t *testing.T) {
 	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Disconnects)
 }
 
-// The goal: a client that may not use the key of the generations is not up, as docs/production.md
+// The goal: a client that may not use the key of the generations is not up, as docs/operations.md
 // says: it would never notice that another one has marked a loss.
 func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// needed is what docs/production.md gives a user, with keys behind app:. Each entry is taken away
+// needed is what docs/operations.md gives a user, with keys behind app:. Each entry is taken away
 // in TestEachPermissionIsNeeded.
 const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +evalsha +script|load " +
 	"+info +config|get " +
@@ -202,7 +202,7 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 
 // The goal: the documentation gives the user just that.
 func TestThePermissionsAreDocumented(t *testing.T) {
-	manual, err := os.ReadFile("../docs/production.md")
+	manual, err := os.ReadFile("../docs/operations.md")
 	require.NoError(t, err)
 	require.Contains(t, string(manual), "\nACL SETUSER lockpipe reset on >PASSWORD "+needed+"\n")
 }

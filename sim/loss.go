@@ -11,7 +11,7 @@ import (
 )
 
 // copyAge is by how much a copy of a disk has to be older than the last moment at which a client
-// was connected to the node: see docs/restart-guard.md.
+// was connected to the node: see docs/guarantees.md.
 const copyAge = 10 * time.Second
 
 // copies makes copies of the memory of durable nodes, and notes when a client is connected to one.

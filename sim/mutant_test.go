@@ -215,8 +215,8 @@ var brokenRules = []mutant{
 		name: "confirm", rule: "10: on a new line any marker is enough",
 		mix: "forgetful,returning", finds: "both hold",
 		edit: edit{
-			"multiplex/connector.go", "err != nil || text != l.runID {",
-			"err != nil || text != l.runID && !dice.Broken(\"confirm\") {",
+			"multiplex/connector.go", "err != nil || text != l.server.RunID {",
+			"err != nil || text != l.server.RunID && !dice.Broken(\"confirm\") {",
 		},
 	},
 	{

@@ -55,7 +55,7 @@ func (n *node) boot(keys map[string]entry) {
 	n.keys, n.scripts, n.tracked = keys, map[string]bool{}, map[string]map[*session]bool{}
 	n.servers++
 	n.started = n.now()
-	// It keeps what the replica had: docs/restart-guard.md says that nobody could notice.
+	// It keeps what the replica had: docs/guarantees.md says that nobody could notice.
 	n.promoted = n.promoted && n.durable
 }
 
@@ -90,7 +90,7 @@ func (n *node) failover(age time.Duration) {
 }
 
 // replace is a crash after which an empty server of some age takes the place. No client can notice
-// that when it is not connected at that moment: see docs/restart-guard.md.
+// that when it is not connected at that moment: see docs/guarantees.md.
 func (n *node) replace(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
