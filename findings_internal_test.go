@@ -150,7 +150,10 @@ func TestEachFaultIsFound(t *testing.T) {
 			}, SeverityWarning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
 		"loading": {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
-		"disk":    {func(f *multiplex.Facts) { f.LastSaveFailed = true }, SeverityWarning, "MISCONF"},
+		"disk": {
+			func(f *multiplex.Facts) { f.LastSaveFailed = true },
+			SeverityWarning, "MISCONF",
+		},
 		"full": {
 			func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 },
 			SeverityWarning, "90 of at most 100 clients",
@@ -237,7 +240,9 @@ func TestEachFaultIsFound(t *testing.T) {
 			SeverityError, "maxmemory-policy newest-first",
 		},
 		"polls": {
-			func(f *multiplex.Facts) { f.CommandErrors = refusals("CLIENT CACHING", "NOPERM somebody") },
+			func(f *multiplex.Facts) {
+				f.CommandErrors = refusals("CLIENT CACHING", "NOPERM somebody")
+			},
 			SeverityWarning, "ask again and again: give the user +client|caching",
 		},
 		"polls, unguarded": {
@@ -432,7 +437,8 @@ func TestASentinelIsNamed(t *testing.T) {
 		*f = multiplex.Facts{
 			Node: f.Node, State: NodeDown, StateErr: errors.New("it is a Redis Sentinel"),
 			Sentinel: true,
-			Server:   f.Server, Version: f.Version, RedisVersion: f.RedisVersion, Samples: f.Samples,
+			Server:   f.Server, Version: f.Version, RedisVersion: f.RedisVersion,
+			Samples:       f.Samples,
 			CommandErrors: refusals("CONFIG GET", "unknown command"),
 		}
 	})

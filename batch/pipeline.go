@@ -100,8 +100,8 @@ func New[Op, Reply any](cfg Config[Op, Reply]) *Pipeline[Op, Reply] {
 func (p *Pipeline[Op, Reply]) Enqueue(c *Call[Op]) error { return p.enqueue(c, false) }
 
 // EnqueueFollowUp is Enqueue for an operation that changes or undoes one that was taken before.
-// Their number bounds that of follow-ups, so a follow-up is always taken: also beyond the Limit, and
-// after Close.
+// Their number bounds that of follow-ups, so a follow-up is always taken: also beyond the Limit,
+// and after Close.
 func (p *Pipeline[Op, Reply]) EnqueueFollowUp(c *Call[Op]) { _ = p.enqueue(c, true) }
 
 func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
@@ -136,8 +136,8 @@ func (p *Pipeline[Op, Reply]) enqueue(c *Call[Op], followUp bool) error {
 // compactFrom is how many cancelled operations are worth a pass over the whole backlog.
 const compactFrom = 1024
 
-// compact takes the cancelled operations out of the backlog. If a flush hangs, they must not pile up
-// behind it. mu is held.
+// compact takes the cancelled operations out of the backlog. If a flush hangs, they must not pile
+// up behind it. mu is held.
 func (p *Pipeline[Op, Reply]) compact() {
 	rest := p.backlog[:0]
 	for _, c := range p.backlog[p.head:] {

@@ -67,7 +67,7 @@ func enqueue(t *testing.T, p *Pipeline[int, int], ops ...int) []*Call[int] {
 
 // The goal: what comes while a flush is under way leaves together in the next one; what comes alone
 // leaves at once.
-func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
+func TestFlush_OperationsThatComeDuringOneLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -87,7 +87,7 @@ func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
 
 // The goal: no more than Window flushes are under way, and a further one starts only for OverlapAt
 // operations, or twice as many beside two, and four times as many beside three.
-func TestFlushesUnderWayAreBounded(t *testing.T) {
+func TestFlush_ThoseUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.OverlapAt = 4, few(2) })
@@ -125,7 +125,7 @@ func TestFlushesUnderWayAreBounded(t *testing.T) {
 
 // The goal: a flush never has more than MaxFlush operations, in order, and nothing is lost over
 // many of them.
-func TestFlushesAreBoundedAndInOrder(t *testing.T) {
+func TestFlush_IsBoundedAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) { c.MaxFlush = 7 })
@@ -157,7 +157,7 @@ func TestFlushesAreBoundedAndInOrder(t *testing.T) {
 }
 
 // The goal: a flush takes all that it may.
-func TestAFlushIsFilled(t *testing.T) {
+func TestFlush_IsFilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) {
@@ -174,7 +174,7 @@ func TestAFlushIsFilled(t *testing.T) {
 }
 
 // The goal: flushes are bounded by weight; what is heavier than a flush goes alone.
-func TestFlushesAreBoundedByWeight(t *testing.T) {
+func TestFlush_IsBoundedByWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) {
@@ -202,9 +202,9 @@ func TestFlushesAreBoundedByWeight(t *testing.T) {
 	})
 }
 
-// The goal: beside one flush that is heavier than usual the others start only up to the weight of a
-// full window; what is more waits until one of them ends.
-func TestTheWeightUnderWayIsBounded(t *testing.T) {
+// The goal: while one flush that is heavier than usual is under way, the others start only up to
+// the weight of a full window.
+func TestFlush_TheWeightUnderWayIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) {
@@ -234,7 +234,7 @@ func TestTheWeightUnderWayIsBounded(t *testing.T) {
 }
 
 // The goal: the three branches of a cancellation. Not sent: dropped, and Done is never called.
-func TestCancelBeforeSendingDrops(t *testing.T) {
+func TestCancel_BeforeSendingDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -251,7 +251,7 @@ func TestCancelBeforeSendingDrops(t *testing.T) {
 }
 
 // The goal: a call that was answered first is not cancelled.
-func TestCancelAfterTheAnswerIsTooLate(t *testing.T) {
+func TestCancel_AfterTheAnswerIsTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -264,7 +264,7 @@ func TestCancelAfterTheAnswerIsTooLate(t *testing.T) {
 }
 
 // The goal: a call that was sent is not cancelled, and its late answer comes.
-func TestCancelOfWhatIsSentStillGetsItsAnswer(t *testing.T) {
+func TestCancel_WhatIsSentStillGetsItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -279,7 +279,7 @@ func TestCancelOfWhatIsSentStillGetsItsAnswer(t *testing.T) {
 }
 
 // The goal: a flush of which everything was cancelled is not made, and the pipeline continues.
-func TestNothingIsSentWhereAllIsCancelled(t *testing.T) {
+func TestCancel_NothingIsSentIfAllIsCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -299,7 +299,7 @@ func TestNothingIsSentWhereAllIsCancelled(t *testing.T) {
 
 // The goal: what is cancelled behind a flush that hangs does not pile up, and does not use up the
 // room of others.
-func TestCancelledOperationsDoNotPileUp(t *testing.T) {
+func TestCancel_CancelledOperationsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 4 * compactFrom })
@@ -322,7 +322,7 @@ func TestCancelledOperationsDoNotPileUp(t *testing.T) {
 }
 
 // The goal: what was cancelled does not use up the room of others.
-func TestCancelledOperationsLeaveTheirRoom(t *testing.T) {
+func TestCancel_CancelledOperationsLeaveTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 2 * compactFrom })
@@ -343,7 +343,7 @@ func TestCancelledOperationsLeaveTheirRoom(t *testing.T) {
 
 // The goal: the backlog is bounded, follow-ups are never refused and do not use up the room, and
 // what was taken is sent.
-func TestOverloadIsToldAtOnce(t *testing.T) {
+func TestEnqueue_ReportsOverloadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 2 })
@@ -366,7 +366,7 @@ func TestOverloadIsToldAtOnce(t *testing.T) {
 
 // The goal: Close refuses new operations, lets follow-ups through, and returns when everything is
 // answered.
-func TestCloseWaitsForWhatWasTaken(t *testing.T) {
+func TestClose_WaitsForWhatWasTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -390,7 +390,7 @@ func TestCloseWaitsForWhatWasTaken(t *testing.T) {
 }
 
 // The goal: Close is bounded by its context, and what is under way is answered all the same.
-func TestCloseIsBoundedByItsContext(t *testing.T) {
+func TestClose_IsBoundedByItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -416,7 +416,7 @@ func goroutines() int {
 }
 
 // The goal: an idle pipeline has no goroutine, before the first operation and after the last.
-func TestAnIdlePipelineHasNoGoroutine(t *testing.T) {
+func TestPipeline_HasNoGoroutineWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		before := goroutines()
@@ -433,7 +433,7 @@ func TestAnIdlePipelineHasNoGoroutine(t *testing.T) {
 
 // The goal: with everything at once, every operation that was taken is answered once or was
 // cancelled before it was sent.
-func TestEveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
+func TestPipeline_EveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
 	const callers, each = 8, 2000
 	s := newServer()
 	close(s.gate)

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// Contend is Acquire for a caller that knows of others who want the same keys. It asks the node
-// judge first, a place of the configuration, and the others only when that one granted, or its vote
-// is unknown. Refused by the judge, the attempt is held at once; no other node was asked then, and
-// HeldError.Nodes names the judge alone. When all contenders use the same judge, one of them wins
-// it, and the votes of the others do not split the nodes between them.
+// AcquireViaArbiter is Acquire for a caller that knows of others who want the same keys. It asks
+// one node first: the arbiter, by its index in the configuration. It asks the others only if the
+// arbiter granted, or its vote is unknown. If the arbiter refused, the attempt is held at once: no
+// other node was asked then, and HeldError.Nodes names the arbiter alone. When all contenders use
+// the same arbiter, one of them wins it, and the votes of the others do not split the nodes between
+// them.
 //
-// Validity counts from before the judge was asked. Wait gives the judge half of NodeTimeout, and
-// then the others as long as Acquire does; where nobody waits, a silent judge holds the attempt up.
-// With a judge that is no node's place it is an Acquire.
+// Validity counts from before the arbiter was asked. Wait gives the arbiter half of NodeTimeout,
+// and then the others as long as Acquire does. If nobody waits, a silent arbiter holds the attempt
+// up. An arbiter that is no node's index makes it an Acquire.
 func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attempt {
 	m.counts.attempts.Add(1)
 	a := m.newAttempt(c, acquire, ttl, m.timeoutFor(c.Len()), ttl/2)
@@ -24,9 +25,9 @@ func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attem
 	return m.submit(a)
 }
 
-// open lets the attempt ask the nodes that it has not asked because of its judge, and returns those
-// whose lanes it took. It does nothing where it has asked all, or is decided, given up, or of no
-// use any more. claim.mu is held.
+// askDeferred lets the attempt ask the nodes that it has deferred, and returns those whose lanes it
+// took. It does nothing if the attempt has asked all nodes, is decided, or is of no use any more.
+// claim.mu is held.
 func (a *Attempt) askDeferred() (start nodeSet) {
 	if a.deferred == 0 || a.decision != pending || time.Since(a.sent) >= a.maxAge {
 		return 0
@@ -46,8 +47,8 @@ func (a *Attempt) askDeferred() (start nodeSet) {
 	return start
 }
 
-// limitNow is how long a node may owe an answer in this phase: the judge alone is not waited for as
-// long. claim.mu is held.
+// phaseTimeout returns how long a node may owe an answer in this phase. While only the arbiter is
+// asked, it is shorter. claim.mu is held.
 func (a *Attempt) phaseTimeout() time.Duration {
 	if a.deferred != 0 {
 		return a.timeout / 2
@@ -55,11 +56,11 @@ func (a *Attempt) phaseTimeout() time.Duration {
 	return a.timeout
 }
 
-// Judge chooses the node that those who compete for a key, given with its prefix, ask first: of the
-// nodes that are connected, the one with the highest rank for the key, or where that was of no use,
-// one of those behind it: passed is how many to leave out. -1: none is connected. It depends on the
-// key and the nodes' addresses, so that all contenders choose the same one, whatever the order of
-// their configuration.
+// Arbiter chooses the node that contenders for a key, given with its prefix, ask first. It is the
+// node with the highest rendezvous weight for the key, of those that are connected. If that one was
+// of no use, it is one of the next: skip is how many to leave out. -1: none is connected. The
+// choice depends on the key and the nodes' addresses. So all contenders choose the same node,
+// whatever the order of their configuration.
 func (m *Mux) Arbiter(key string, skip int) int {
 	var up []int
 	for i, n := range m.nodes {
@@ -77,7 +78,7 @@ func (m *Mux) Arbiter(key string, skip int) int {
 	return up[skip%len(up)]
 }
 
-// rank is how far in front a node is for a key: the same in every process.
+// rendezvousWeight returns the weight of a node for a key. It is the same in every process.
 func rendezvousWeight(key, addr string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	h := uint64(offset)

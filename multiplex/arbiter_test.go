@@ -65,8 +65,9 @@ func polled(a *Attempt, ctx context.Context) error {
 	}
 }
 
-// The goal: refused by the judge, nobody else is asked, and nothing is sent to release it.
-func TestTheJudgeAloneRefuses(t *testing.T) {
+// The goal: if the arbiter refuses, no other node is asked, and nothing is sent to release the
+// attempt.
+func TestArbiter_AloneRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		defer stop()
@@ -85,8 +86,9 @@ func TestTheJudgeAloneRefuses(t *testing.T) {
 	})
 }
 
-// The goal: granted by the judge, all are asked, and validity counts from before the judge was.
-func TestTheJudgeGrantsAndAllAreAsked(t *testing.T) {
+// The goal: if the arbiter grants, all nodes are asked. Validity counts from before the arbiter
+// was.
+func TestArbiter_GrantsAndAllAreAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, n := range []int{1, 2, 3, 4, 5} {
 			m, stores, stop := simulated(n, 1, 0)
@@ -110,9 +112,9 @@ func TestTheJudgeGrantsAndAllAreAsked(t *testing.T) {
 	})
 }
 
-// The goal: without a vote of the judge, whyever, the others decide within the time for both, and
-// nothing is left when they refuse.
-func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
+// The goal: without a vote of the arbiter, for whatever reason, the others decide within the time
+// for both. Nothing is left if they refuse.
+func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 	none := func() {}
 	for name, fail := range map[string]func(m *Mux, s *store) (mend func()){
 		"down": func(m *Mux, _ *store) func() {
@@ -124,7 +126,9 @@ func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
 		"error": func(m *Mux, s *store) func() {
 			m.nodes[1].sendFlush = func(_ []*Attempt, answers []answer) {
 				for i := range answers {
-					answers[i] = answer{replied: true, leftNothing: true, err: errors.New("READONLY")}
+					answers[i] = answer{
+						replied: true, leftNothing: true, err: errors.New("READONLY"),
+					}
 				}
 			}
 			return func() { m.nodes[1].sendFlush = s.trip }
@@ -165,9 +169,9 @@ func TestWithoutTheJudgeTheOthersDecide(t *testing.T) {
 	}
 }
 
-// The goal: a caller that leaves while the judge is asked, or the others are, leaves nothing
-// behind, and the error says who was asked.
-func TestLeavingInEitherPhaseLeavesNothing(t *testing.T) {
+// The goal: a caller that leaves while the arbiter or the others are asked leaves nothing behind.
+// The error says which nodes were asked.
+func TestArbiter_LeavingInEitherPhaseLeavesNothing(t *testing.T) {
 	for i := range 4 {
 		phase, wait := i%2, []func(*Attempt, context.Context) error{wait, polled}[i/2]
 		silent := [][]int{{1}, {0, 2}}[phase]
@@ -199,14 +203,14 @@ func TestLeavingInEitherPhaseLeavesNothing(t *testing.T) {
 			}
 			nothingLeft(t, m, stores)
 			if phase == 0 {
-				require.Equal(t, []int{0, 1, 0}, counts, "the late vote of the judge asks nobody")
+				require.Equal(t, []int{0, 1, 0}, counts, "the late vote of the arbiter asks nobody")
 			}
 		})
 	}
 }
 
-// The goal: a release by another goroutine while the judge is asked is the end of it.
-func TestAReleaseBeforeTheJudgeHasVotedEndsTheAttempt(t *testing.T) {
+// The goal: a release by another goroutine, while the arbiter is asked, ends the attempt.
+func TestArbiter_AReleaseBeforeItsVoteEndsTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		defer stop()
@@ -223,9 +227,9 @@ func TestAReleaseBeforeTheJudgeHasVotedEndsTheAttempt(t *testing.T) {
 	})
 }
 
-// The goal: when all contenders have the same judge, one of them wins each round, and no votes are
-// split.
-func TestOneOfManyContendersWins(t *testing.T) {
+// The goal: when all contenders have the same arbiter, one of them wins each round, and no votes
+// are split.
+func TestArbiter_OneOfManyContendersWins(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			const contenders, rounds = 16, 20
@@ -255,9 +259,9 @@ func TestOneOfManyContendersWins(t *testing.T) {
 	}
 }
 
-// The goal: a split vote is counted once, one that is lost to a single other or to nodes that fail
-// is not.
-func TestSplitVotesAreCounted(t *testing.T) {
+// The goal: a split vote is counted once. An attempt that loses to a single other one, or to nodes
+// that fail, is not a split vote.
+func TestStats_CountSplitVotes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(5, 1, 0)
 		defer stop()
@@ -291,9 +295,10 @@ func TestSplitVotesAreCounted(t *testing.T) {
 	})
 }
 
-// The goal: all contenders for a key choose the same judge, whatever the order of the nodes; keys
-// are spread over them; one that is of no use is left out, and so is one that is not connected.
-func TestAllContendersChooseTheSameJudge(t *testing.T) {
+// The goal: all contenders for a key choose the same arbiter, whatever the order of the nodes. Keys
+// are spread over the nodes. A node that is of no use is left out, and so is one that is not
+// connected.
+func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 	m, _, stop := simulated(5, 1, 0)
 	defer stop()
 	turned := &Mux{nodes: []*node{m.nodes[4], m.nodes[3], m.nodes[2], m.nodes[1], m.nodes[0]}}
@@ -323,8 +328,8 @@ func TestAllContendersChooseTheSameJudge(t *testing.T) {
 	}
 }
 
-// The goal: Close while judges are asked leaves no goroutine and no caller.
-func TestCloseEndsContenders(t *testing.T) {
+// The goal: Close while arbiters are asked leaves no goroutine and no caller.
+func TestArbiter_CloseEndsContenders(t *testing.T) {
 	m, _, stop := simulated(3, 1, 0)
 	before := runtime.NumGoroutine()
 	var all sync.WaitGroup

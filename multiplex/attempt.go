@@ -12,18 +12,19 @@ var (
 	// errSuperseded is the vote of a node to which an attempt was not sent because a newer one came
 	// first.
 	errSuperseded = errors.New("not sent: a later release or extension took its place")
-	// errLate is the vote of a node that can't be trusted with an extension any more.
-	errShorterTTLPending = errors.New("a shorter TTL was sent on a connection that broke, and may still take " +
-		"effect")
-	// errUnheard is the error of a node whose vote could not change the outcome any more.
-	errNotNeeded = errors.New("not waited for: the outcome was certain without it")
-	// errLeft is the error of a node that had not answered when the caller left.
-	errCallerGone = errors.New("no answer before the caller left")
-	// errUnasked is the error of a node that was not asked, because another one was asked first and
-	// did not answer in time.
+	// errShorterTTLPending is the vote of a node whose extension may be undone: a shorter one may
+	// still take effect there.
+	errShorterTTLPending = errors.New("a shorter TTL was sent on a connection that broke, " +
+		"and may still take effect")
+	// errNotNeeded is the error of a node whose vote could not change the outcome any more.
+	errNotNeeded = errors.New("answer not needed: already decided")
+	// errCallerGone is the error of a node that had not answered when the caller's context ended.
+	errCallerGone = errors.New("no answer before the context ended")
+	// errNotAsked is the error of a node that was not asked, because another one was asked first
+	// and did not answer in time.
 	errNotAsked = errors.New("not asked: the node that was asked first had not answered")
-	// errQueuedTooLong is the vote of a node that had work for longer than the attempt waits.
-	errQueuedTooLong = errors.New("not sent in time")
+	// errQueuedTooLong is the vote of a node whose queue was longer than the attempt could wait.
+	errQueuedTooLong = errors.New("not sent: queued too long")
 )
 
 // kind is what an attempt wants of the nodes.
@@ -38,23 +39,23 @@ const (
 // answer is what became of an attempt on one node. The zero value is an unknown vote.
 type answer struct {
 	vote vote
-	// nothing: the attempt left nothing on the node, for certain.
+	// leftNothing: the attempt left nothing on the node, for certain.
 	leftNothing bool
 	// broken: it was sent, and the connection broke before the answer.
 	broken bool
 	// replied: the node answered, if only with an error.
 	replied bool
-	// line is what an extension was sent on; nil where votes on that do not count.
+	// conn is what an extension was sent on; nil if votes on that do not count.
 	conn *nodeConn
-	// key is the place of the key that another token holds, where vote is refused; negative where
-	// no key is to blame.
+	// keyIndex is the index of the key that another token holds, if vote is refused. It is negative
+	// if no key is the reason.
 	keyIndex int32
-	// err says why, where vote is unknown.
+	// err says why, if vote is unknown.
 	err error
 }
 
-// Attempt is one try over all nodes: to acquire, extend or release one claim. It was handed to
-// every node that concerns it when it is returned; Wait tells the decision.
+// Attempt is one try over all nodes: to acquire, extend or release one claim. When it is returned,
+// it was sent to every node that it concerns. Wait returns the decision.
 type Attempt struct {
 	mux     *Mux
 	claim   *Claim
@@ -66,30 +67,30 @@ type Attempt struct {
 	maxAge  time.Duration // how long, from sent, its outcome is of any use
 
 	calls      []batch.Call[*Attempt]  // one for each node, in configuration order
-	callsArray [5]batch.Call[*Attempt] // of calls, up to the usual number
+	callsArray [5]batch.Call[*Attempt] // memory of calls, up to the usual number of nodes
 
 	// Guarded by claim.mu:
-	granted, refused, unknown nodeSet // the votes; the other nodes' are open
-	// Nodes that a release need not ask: they can't have the token.
+	granted, refused, unknown nodeSet // the votes; those of other nodes are open
+	// Nodes that a release need not ask: they can't hold the token.
 	neverHeld    nodeSet
-	blockedLanes nodeSet // nodes that it waits for because their lane is busy
-	// Nodes that are asked only if the judge does not refuse: see Mux.Contend.
+	blockedLanes nodeSet // nodes that it is not sent to yet, because their lane is busy
+	// Nodes that are asked only if the arbiter does not refuse: see Mux.AcquireViaArbiter.
 	deferred            nodeSet
 	firstTouched        nodeSet // nodes that may hold the token only because of this attempt
 	completed           nodeSet // nodes that have answered, or whose pipeline did not take it
 	decision            decision
-	unconfirmedReported bool // Wait told that a release is not confirmed yet
+	unconfirmedReported bool // Wait reported that a release is not confirmed yet
 	splitCounted        bool // it was counted as a split vote
-	done                bool // the caller has done with it: see Forget
-	// When the nodes of later were asked: in milliseconds from sent, rounded up; 0 where there were
+	done                bool // the caller does not use it any more: see Done
+	// When the deferred nodes were asked: in milliseconds from sent, rounded up; 0 if there were
 	// none.
 	deferredAskedAt uint32
-	// Why votes are refused or unknown; nil until the first such vote.
+	// Why votes are refused or unknown. It is nil until the first such vote.
 	details []voteDetail
 	waiters *waiter // of Wait and Poll
 }
 
-// note is the detail of one node's vote.
+// voteDetail is the detail of one node's vote.
 type voteDetail struct {
 	key int32
 	err error
@@ -115,7 +116,7 @@ func (m *Mux) newAttempt(c *Claim, k kind, ttl, timeout, maxAge time.Duration) *
 	return a
 }
 
-// milliseconds spares the allocation for the TTL that most calls have.
+// ttlTextOf returns ttl in milliseconds. It saves the allocation for the TTL that most calls have.
 func (m *Mux) ttlTextOf(ttl time.Duration) string {
 	if ttl == m.cfg.TTL {
 		return m.ttlText
@@ -123,11 +124,11 @@ func (m *Mux) ttlTextOf(ttl time.Duration) string {
 	return strconv.FormatInt(ttl.Milliseconds(), 10)
 }
 
-// Sent returns the time from which the validity of what the attempt obtained counts: before the
-// first byte was sent.
+// Sent returns the time from which the validity counts, if the attempt succeeds: before the first
+// byte was sent.
 func (a *Attempt) Sent() time.Time { return a.sent }
 
-// begin takes a free lane; false means that there is nothing to do on it. claim.mu is held.
+// takeLane takes a free lane. It returns false if there is nothing to do on it. claim.mu is held.
 func (a *Attempt) takeLane(lane nodeSet) bool {
 	c := a.claim
 	if c.mayHold&lane == 0 {
@@ -142,8 +143,8 @@ func (a *Attempt) takeLane(lane nodeSet) bool {
 	return true
 }
 
-// pointless is why it is of no use to send the attempt now: nil where it is, as a release always
-// is.
+// skipReason returns why it is of no use to send the attempt now. It is nil if it is of use, and
+// always for a release.
 func (a *Attempt) skipReason(now time.Time) error {
 	switch {
 	case a.kind == release:
@@ -164,13 +165,14 @@ func (a *Attempt) superseded() bool {
 	return a.claim.latest != a
 }
 
-// unsend takes back what begin did: the attempt left nothing on the node. claim.mu is held.
+// undoSend undoes takeLane: the attempt left nothing on the node. claim.mu is held.
 func (a *Attempt) undoSend(lane nodeSet) {
 	a.claim.busyLanes &^= lane
 	a.claim.mayHold &^= a.firstTouched & lane
 }
 
-// drop counts lanes as unknown because the attempt is not sent there any more. claim.mu is held.
+// voteUnknown counts lanes as unknown because the attempt is not sent there any more. claim.mu is
+// held.
 func (a *Attempt) voteUnknown(lanes nodeSet, err error) {
 	a.blockedLanes &^= lanes
 	a.deferred &^= lanes
@@ -180,9 +182,9 @@ func (a *Attempt) voteUnknown(lanes nodeSet, err error) {
 	}
 }
 
-// count takes one vote. What comes after the decision changes nothing of it, but makes the error
-// more complete; a release may still win when nodes that could not be reached answer later.
-// claim.mu is held.
+// addVote takes one vote. After the decision a vote changes nothing of it, but makes the error more
+// complete. A release may still win when nodes that could not be reached answer later. claim.mu is
+// held.
 func (a *Attempt) addVote(i int, r answer) {
 	if a.decision == won {
 		return
@@ -209,7 +211,7 @@ func (a *Attempt) addVote(i int, r answer) {
 	}
 }
 
-// note returns the detail of one node's vote. claim.mu is held.
+// detail returns the detail of one node's vote. claim.mu is held.
 func (a *Attempt) detail(i int) *voteDetail {
 	if a.details == nil {
 		a.details = make([]voteDetail, len(a.calls))
@@ -217,7 +219,7 @@ func (a *Attempt) detail(i int) *voteDetail {
 	return &a.details[i]
 }
 
-// conclude decides if the votes allow it, and wakes who waits. claim.mu is held.
+// tryDecide decides if the votes allow it, and wakes the callers that wait. claim.mu is held.
 func (a *Attempt) tryDecide() {
 	d := a.decideWith(a.unknown)
 	if d == pending || d == a.decision {
@@ -234,7 +236,7 @@ func (a *Attempt) tryDecide() {
 	a.waiters = nil
 }
 
-// decide is the decision if these nodes' votes are unknown. claim.mu is held.
+// decideWith returns the decision if these nodes' votes are unknown. claim.mu is held.
 func (a *Attempt) decideWith(unknown nodeSet) decision {
 	n := len(a.calls)
 	switch a.kind {
@@ -244,25 +246,25 @@ func (a *Attempt) decideWith(unknown nodeSet) decision {
 		return decideExtend(n, a.granted, a.refused, a.claim.lostKeys(), unknown)
 	}
 	if a.deferred != 0 && a.refused != 0 {
-		return held // by the judge
+		return held // by the arbiter
 	}
 	return decide(n, a.granted.count(), a.refused.count(), unknown.count())
 }
 
-// silent are the nodes that were asked and whose votes are open. claim.mu is held.
+// unanswered returns the nodes that were asked and whose votes are open. claim.mu is held.
 func (a *Attempt) unanswered() nodeSet {
 	return allNodes(len(a.calls)) &^ (a.granted | a.refused | a.unknown | a.neverHeld | a.deferred)
 }
 
-// timedOut counts the nodes that are not waited for any longer. claim.mu is held.
+// countTimeouts counts a timeout for each node that has not answered. claim.mu is held.
 func (a *Attempt) countTimeouts() {
 	for s := a.unanswered(); s != 0; s &= s - 1 {
 		a.mux.nodes[s.first()].metrics.countFailure(failedTimeout, 1)
 	}
 }
 
-// outcome is the decision as an error; ended is why ctx ended the wait, if it did. Votes that are
-// still open count as unknown from now on, but for a release they stay open. claim.mu is held.
+// outcome returns the decision as an error. ended is why ctx ended the wait, if it did. From now on
+// votes that are still open count as unknown. For a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) error {
 	d, missing := a.decision, errNotNeeded
 	if d == pending {
@@ -290,7 +292,7 @@ func (a *Attempt) outcome(ended error) error {
 	return a.quorumError(missing)
 }
 
-// quorumError names each node without a vote; silence is the error of those that have said nothing.
+// quorumError names each node without a vote. missing is the error of those that have not answered.
 // claim.mu is held.
 func (a *Attempt) quorumError(missing error) *QuorumError {
 	e := &QuorumError{
@@ -311,7 +313,7 @@ func (a *Attempt) quorumError(missing error) *QuorumError {
 	return e
 }
 
-// heldError names who refused. claim.mu is held.
+// heldError names the nodes that refused, and the keys. claim.mu is held.
 func (a *Attempt) heldError() *HeldError {
 	e := &HeldError{}
 	refused := a.refused

@@ -7,51 +7,52 @@ import (
 )
 
 // Claim is one lease as the nodes see it: its keys, and the token that is their value there. Every
-// attempt to acquire needs a Claim with a token of its own. It is made once by Init, and must not
-// be copied after that.
+// attempt to acquire needs a Claim with a token of its own. Init makes it, once. It must not be
+// copied after that.
 //
-// A lane is one claim on one node. On a lane at most one attempt is queued or under way; the next
-// one is handed to the node when the one before was answered there, or is known not to have been
+// A lane is one claim on one node. On a lane at most one attempt is queued or under way. The next
+// one is given to the node when the one before was answered there, or is known not to have been
 // sent. So on each node the attempts of a claim take effect in the order acquire, extend, release,
-// although flushes that are under way together are in no order. An attempt that still waits for a
-// lane when a newer one comes is dropped there: the newer one stands for both.
+// although flushes that are under way together are in no order. If an attempt still waits for a
+// lane when a newer one comes, it is dropped there: the newer one replaces both.
 type Claim struct {
-	buf       string     // the token, and behind it the only key, with the prefix; set once
+	buf       string     // the token, and behind it the only key with its prefix; set once
 	singleKey [1]string  // the only key; set once
 	cold      *coldClaim // set once
 	prefix    int32      // length of the prefix of each key; set once
 
-	// outlast: a node may keep the token for longer than the lease lasts, because an extension
-	// failed that some of them may have done, or one to a shorter TTL that some may not.
+	// mayOutlive: a node may keep the token for longer than the lease lasts. The reason is an
+	// extension that failed and that some nodes may have done, or one to a shorter TTL that some
+	// may not have done.
 	mayOutlive bool
 
-	// Guards outlast, all below, and the votes of the claim's attempts; a leaf.
+	// Guards mayOutlive, all below, and the votes of the claim's attempts; a leaf.
 	mu sync.Mutex
 	// Lanes with an attempt that is queued, under way, or kept for a node that is down.
 	busyLanes  nodeSet
 	mayHold    nodeSet       // nodes that may hold the token
 	maxTTLSent time.Duration // the longest TTL that was ever sent
-	// The newest attempt; nil again when every lane is free, unless it is a release.
+	// The newest attempt. It is nil again when every lane is free, unless it is a release.
 	latest    *Attempt
 	uncertain *uncertainty // nil while all goes well
 }
 
-// doubts are what a claim has to remember of nodes that failed it.
+// uncertainty is what a claim remembers of nodes that failed it.
 type uncertainty struct {
-	// Nodes where something was sent and the connection broke before the answer.
+	// Nodes to which something was sent, and whose connection broke before the answer.
 	brokenAt      nodeSet
-	pendingExtend nodeSet       // of these, nodes where it was an extension, which may still take effect
-	pendingTTL    time.Duration // the shortest TTL that may still take effect on a node of late
+	pendingExtend nodeSet       // of these, nodes where an extension may still take effect
+	pendingTTL    time.Duration // the shortest TTL that may still take effect on such a node
 	pendingSince  time.Time     // when the first of these extensions was sent
-	// missed are the nodes that had lost the keys since the last extension that was confirmed, and
-	// may hold them again because they were refilled. Another may have held the keys there in
-	// between, whichever attempt found it out.
+	// lostKeys are the nodes that had lost the keys since the last extension that was confirmed,
+	// and may hold them again because they were refilled. Another client may have held the keys
+	// there in between, whichever attempt found it out.
 	lostKeys nodeSet
 }
 
-// extra is what the claim of a single key without a fence has no need of.
+// coldClaim is what the claim of a single key without a fence does not need.
 type coldClaim struct {
-	keys  []string // with the prefix, where there are several
+	keys  []string // with the prefix, if there are several
 	fence *fence   // nil without one
 }
 
@@ -88,30 +89,30 @@ func (c *Claim) Len() int { return len(c.keys()) }
 // Key returns the key at i, without the prefix.
 func (c *Claim) Key(i int) string { return c.keys()[i][c.prefix:] }
 
-// Outlast notes that the nodes keep the token for longer than the lease is to last.
+// MarkOutlives notes that the nodes keep the token for longer than the lease is to last.
 func (c *Claim) MarkOutlives() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.mayOutlive = true
 }
 
-// Clean reports whether all that was sent for the claim was answered as it should, so that another
-// lease can go on with it.
+// Certain reports whether the nodes hold what the claim says and nothing else: all that was sent
+// was answered as it should. Then another lease can take the claim over.
 func (c *Claim) Certain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.mayOutlive && c.uncertain == nil
 }
 
-// Unsettled reports whether something of the claim may still take effect on a node, or last there
-// longer than the lease, so that letting it expire is not enough to leave nothing behind.
+// NeedsCleanup reports whether something of the claim may still take effect on a node, or may last
+// there longer than the lease. Then letting it expire is not enough to leave nothing behind.
 func (c *Claim) NeedsCleanup() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.busyLanes|c.brokenAt() != 0 || c.mayOutlive
 }
 
-// doubt returns c.doubts, to be written to. mu is held.
+// ensureUncertain returns c.uncertain, to be written to. mu is held.
 func (c *Claim) ensureUncertain() *uncertainty {
 	if c.uncertain == nil {
 		c.uncertain = new(uncertainty)
@@ -119,7 +120,7 @@ func (c *Claim) ensureUncertain() *uncertainty {
 	return c.uncertain
 }
 
-// unsure are the nodes where a connection broke before the answer. mu is held.
+// brokenAt returns the nodes whose connection broke before the answer. mu is held.
 func (c *Claim) brokenAt() nodeSet {
 	if c.uncertain == nil {
 		return 0
@@ -127,7 +128,7 @@ func (c *Claim) brokenAt() nodeSet {
 	return c.uncertain.brokenAt
 }
 
-// missed are the nodes that had lost the keys. mu is held.
+// lostKeys returns the nodes that had lost the keys. mu is held.
 func (c *Claim) lostKeys() nodeSet {
 	if c.uncertain == nil {
 		return 0
@@ -135,7 +136,7 @@ func (c *Claim) lostKeys() nodeSet {
 	return c.uncertain.lostKeys
 }
 
-// broke notes that the connection to a node broke before it answered a. mu is held.
+// connectionBroke notes that the connection to a node broke before the node answered a. mu is held.
 func (c *Claim) connectionBroke(a *Attempt, lane nodeSet) {
 	d := c.ensureUncertain()
 	d.brokenAt |= lane
@@ -151,13 +152,14 @@ func (c *Claim) connectionBroke(a *Attempt, lane nodeSet) {
 	d.pendingExtend |= lane
 }
 
-// extended takes the vote of a node on an extension. mu is held.
+// addExtendVote takes the vote of a node on an extension. mu is held.
 func (c *Claim) addExtendVote(a *Attempt, i int, r answer) {
 	lane := nodeBit(i)
 	if r.vote == refused && a.decision != won {
 		c.ensureUncertain().lostKeys |= lane
 	}
-	if d := c.uncertain; d != nil && r.vote == granted && d.pendingExtend != 0 && a.ttl > d.pendingTTL &&
+	if d := c.uncertain; d != nil && r.vote == granted && d.pendingExtend != 0 &&
+		a.ttl > d.pendingTTL &&
 		(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) {
 		// A stopped server may still read the shorter TTL from the connection that broke, this
 		// node's or another's.
@@ -166,8 +168,8 @@ func (c *Claim) addExtendVote(a *Attempt, i int, r answer) {
 	a.addVote(i, r)
 }
 
-// admit puts a new attempt on the lanes and returns the nodes that it is to be handed to now. mu is
-// held.
+// enqueueLanes puts a new attempt on the lanes and returns the nodes that it is to be sent to now.
+// mu is held.
 func (c *Claim) enqueueLanes(a *Attempt) (start nodeSet) {
 	prev := c.latest
 	if prev != nil {
@@ -194,8 +196,8 @@ func (c *Claim) enqueueLanes(a *Attempt) (start nodeSet) {
 	return start
 }
 
-// settle records the answer of node i to a, and returns the attempt that is to be handed to some
-// nodes now: the one that waited for the lane, or a itself where this was its judge. mu is held.
+// completeLane records the answer of node i to a. It returns the attempt that is to be sent to some
+// nodes now: the one that waited for the lane, or a itself if node i was its arbiter. mu is held.
 func (c *Claim) completeLane(a *Attempt, i int, r answer) (next *Attempt, start nodeSet) {
 	lane := nodeBit(i)
 	a.completed |= lane
@@ -237,7 +239,7 @@ func (c *Claim) completeLane(a *Attempt, i int, r answer) (next *Attempt, start 
 	return a, start
 }
 
-// rest drops the last attempt when nothing needs it any more: a lease that is only held should be
+// trim drops the latest attempt when nothing needs it any more: a lease that is only held should be
 // small. mu is held.
 func (c *Claim) trim() {
 	if c.busyLanes == 0 && c.latest != nil && c.latest.kind != release {
@@ -245,9 +247,9 @@ func (c *Claim) trim() {
 	}
 }
 
-// keepUntil tells how long a release that node i could not answer must be kept: as long as what was
-// sent there can last. The zero time stands for "until answered": what a broken connection left
-// behind may be executed by a stopped server at any later time, with its whole TTL.
+// pendingUntil returns until when a release that node i could not answer must be kept: as long as
+// what was sent there can last. The zero time stands for "until answered": a stopped server may
+// execute what a broken connection left behind at any later time, with its whole TTL.
 func (c *Claim) pendingUntil(a *Attempt, i int, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

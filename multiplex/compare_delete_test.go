@@ -111,7 +111,7 @@ func (l *linguist) releases() []string {
 func (l *linguist) before(peer *server.Peer, command string, args ...string) (answered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	asked := strings.Contains(strings.Join(args, " "), probeKeyPrefix)
+	asked := strings.Contains(strings.Join(args, " "), probeKey)
 	switch {
 	case command == "EVALSHA" && args[0] == script.Release.SHA && !asked:
 		l.heard = append(l.heard, "EVALSHA "+args[1])
@@ -188,10 +188,9 @@ func several[T any](n int, one T) (all []T) {
 	return all
 }
 
-// The goal: a server's own command is used where its answer in the handshake shows that it is there
-// and permitted, and the script where it answers anything else; that never keeps the node from
-// being up.
-func TestReleasesUseWhatTheServerShowsToHave(t *testing.T) {
+// The goal: a server's own command is used if its reply in the handshake shows that it is there and
+// permitted. After any other reply the script is used. That never keeps the node from being up.
+func TestCompareDelete_UsesTheCommandsThatTheServerHas(t *testing.T) {
 	byScript := []string{"EVALSHA 3"}
 	type server struct {
 		speaks dialect
@@ -230,8 +229,8 @@ func TestReleasesUseWhatTheServerShowsToHave(t *testing.T) {
 	}
 }
 
-// The goal: each node is sent what it knows.
-func TestEachNodeReleasesInItsOwnWay(t *testing.T) {
+// The goal: each node is sent the command that it knows.
+func TestCompareDelete_EachNodeHasItsOwnCommand(t *testing.T) {
 	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
@@ -245,9 +244,9 @@ func TestEachNodeReleasesInItsOwnWay(t *testing.T) {
 	}, redis84, valkey90, redis70)
 }
 
-// The goal: whatever the key is, a release deletes what is ours and nothing else, and is done, in
-// whichever way.
-func TestAReleaseDeletesOnlyOurTokenInEveryWay(t *testing.T) {
+// The goal: whatever the key is, a release succeeds in each way, and deletes only what has the
+// claim's token.
+func TestCompareDelete_DeletesOnlyTheClaimsToken(t *testing.T) {
 	for name, d := range map[string]dialect{
 		"DELEX": redis84, "DELIFEQ": valkey90,
 		"script": redis70,
@@ -276,9 +275,9 @@ func TestAReleaseDeletesOnlyOurTokenInEveryWay(t *testing.T) {
 	}
 }
 
-// The goal: where the command is of no use any more, or says what it can't say, the script releases
-// at once, and from then on until the connection is another one. Nobody notices.
-func TestACommandThatIsOfNoUseAnyMoreIsReplacedByTheScript(t *testing.T) {
+// The goal: if the command is of no use any more, or has an impossible reply, the script releases
+// at once. From then on the script is used on that connection. No caller notices.
+func TestCompareDelete_FallsBackToTheScript(t *testing.T) {
 	for _, reply := range []string{
 		"-NOPERM User u has no permissions to run the 'delex' command\r\n",
 		"-ERR unknown command 'DELEX'\r\n", "-ERR syntax error\r\n", "-LOADING\r\n",
@@ -306,7 +305,7 @@ func TestACommandThatIsOfNoUseAnyMoreIsReplacedByTheScript(t *testing.T) {
 }
 
 // The goal: a release that the server declines in both ways fails alone.
-func TestAReleaseThatIsDeclinedTwiceFailsAlone(t *testing.T) {
+func TestCompareDelete_AReleaseThatIsDeclinedTwiceFailsAlone(t *testing.T) {
 	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 		l := all[0]
 		l.learn(redis70)
@@ -320,9 +319,9 @@ func TestAReleaseThatIsDeclinedTwiceFailsAlone(t *testing.T) {
 	}, redis84)
 }
 
-// The goal: a release whose connection breaks is unknown, and the flush does not send it once more:
+// The goal: a release whose connection breaks is unknown. The flush does not send it once more:
 // there is nothing to send it on.
-func TestAReleaseWhoseConnectionBreaksIsUnknown(t *testing.T) {
+func TestCompareDelete_ABrokenConnectionIsUnknown(t *testing.T) {
 	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 		l := all[0]
 		l.learn(dialect{"DELEX": hangsUp})
@@ -334,9 +333,9 @@ func TestAReleaseWhoseConnectionBreaksIsUnknown(t *testing.T) {
 	}, redis84)
 }
 
-// The goal: a release whose connection breaks goes again as the server behind the next one wants
-// it, whether that is older or newer.
-func TestAKeptReleaseGoesAsTheNextServerWantsIt(t *testing.T) {
+// The goal: a release whose connection breaks is sent again with the command of the server behind
+// the next one, whether that is older or newer.
+func TestCompareDelete_AKeptReleaseUsesTheNextServersCommand(t *testing.T) {
 	for _, change := range []struct {
 		before, after dialect
 		want          []string
@@ -363,12 +362,12 @@ func TestAKeptReleaseGoesAsTheNextServerWantsIt(t *testing.T) {
 	}
 }
 
-// The goal: a few single keys go by commands, as many as a script serves better go by the script,
-// and so do sets in either case; acquires of the same flush come behind.
-func TestFewSingleKeysAreReleasedByCommands(t *testing.T) {
+// The goal: a few single keys are released by commands. Many are released by the script, and so are
+// sets. Acquires of the same flush come behind.
+func TestCompareDelete_IsForFewSingleKeys(t *testing.T) {
 	for few, want := range map[int][]string{
-		0: {"EVALSHA 6"}, 1: {"DELEX", "EVALSHA 6"}, maxSingleReleases: append(several(maxSingleReleases,
-			"DELEX"), "EVALSHA 6"),
+		0: {"EVALSHA 6"}, 1: {"DELEX", "EVALSHA 6"},
+		maxSingleReleases:     append(several(maxSingleReleases, "DELEX"), "EVALSHA 6"),
 		maxSingleReleases + 1: {"EVALSHA 6", fmt.Sprint("EVALSHA ", maxSingleReleases+1)},
 	} {
 		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
@@ -402,8 +401,9 @@ func TestFewSingleKeysAreReleasedByCommands(t *testing.T) {
 	}
 }
 
-// The goal: on a line that does not count, or none, nothing is taken for granted about the server.
-func TestALineThatDoesNotCountReleasesByScript(t *testing.T) {
+// The goal: on a connection that is not verified, or without one, nothing is assumed about the
+// server.
+func TestCompareDelete_NeedsAVerifiedConnection(t *testing.T) {
 	var c activeConn
 	require.Equal(t, viaScript, c.verified().deleteCommand())
 	l := new(nodeConn)

@@ -19,10 +19,10 @@ import (
 func (n *node) setup(c *nodeConn) []resp.Step {
 	option := n.endpoint.option
 	n.logins.current.Load().apply(&option)
-	probeKey := n.mux.cfg.Prefix + probeKeyPrefix + rand.Text()
+	none := n.mux.cfg.Prefix + probeKey + rand.Text()
 	steps := credentials(&option)
-	steps = append(steps, permitted(probeKey, n.mux.cfg.Guard != GuardOff)...)
-	steps = append(steps, probeDeletes(probeKey, func(d deleteCommand) {
+	steps = append(steps, permitted(none, n.mux.cfg.Guard != GuardOff)...)
+	steps = append(steps, probeDeletes(none, func(d deleteCommand) {
 		c.deletion.Store(int32(d))
 	})...)
 	// No NOLOOP: the server reports the releases of this process too.
@@ -50,7 +50,7 @@ func credentials(o *rueidis.ClientOption) (steps []resp.Step) {
 // permitted loads the scripts and asks whether a lock could be released: by a user who may set
 // locks and not delete them, they would stay for their TTL. guarded: the scripts for the marker are
 // needed as well.
-func permitted(probeKey string, guarded bool) (steps []resp.Step) {
+func permitted(none string, guarded bool) (steps []resp.Step) {
 	var unloaded error
 	for _, s := range script.All() {
 		load := func(v resp.Value) error {
@@ -68,17 +68,17 @@ func permitted(probeKey string, guarded bool) (steps []resp.Step) {
 		return nil
 	}
 	unusable := func(v resp.Value) error { return cmp.Or(missing(v), forbidden(v)) }
-	release := []string{"EVALSHA", script.Release.SHA, "1", probeKey, "1", "none"}
+	release := []string{"EVALSHA", script.Release.SHA, "1", none, "1", "none"}
 	steps = append(
 		steps,
 		resp.Step{Command: release, OnReply: unusable},
 		// If the key of that name is not allowed, the script did not get that far.
-		resp.Step{Command: []string{"MGET", probeKey}, OnReply: forbidden},
-		resp.Step{Command: []string{"DEL", probeKey}, OnReply: forbidden},
+		resp.Step{Command: []string{"MGET", none}, OnReply: forbidden},
+		resp.Step{Command: []string{"DEL", none}, OnReply: forbidden},
 	)
 	if guarded {
 		for _, s := range []*script.Script{script.Admit, script.Renew} { // they write nothing
-			run := []string{"EVALSHA", s.SHA, "2", probeKey, probeKey, "seen", "wanted", "", ""}
+			run := []string{"EVALSHA", s.SHA, "2", none, none, "seen", "wanted", "", ""}
 			steps = append(steps, resp.Step{Command: run, OnReply: missing})
 		}
 	}

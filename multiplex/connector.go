@@ -15,33 +15,34 @@ import (
 )
 
 const (
-	// The pause between two tries to connect doubles from the first to the second, with a random
+	// The delay between two tries to connect doubles from the first to the second, with a random
 	// half, so that many clients do not dial a returning server at the same moment.
 	minReconnectDelay = 10 * time.Millisecond
 	maxReconnectDelay = 500 * time.Millisecond
-	// A connection that lasted for this long is redialled without a pause; also one that was given
-	// up here, for a flush.
+	// A connection that lasted for this long is redialled without a delay. So is one that the
+	// client gave up because the server lost data.
 	stableAfter = time.Second
-	// A server that answers releases with errors is asked again after this.
+	// A server that answers releases with errors is sent them again after this time.
 	resendDelay = 100 * time.Millisecond
-	// A quarantined node is looked at again after these, with a random half: another client may
-	// lift the quarantine. While it may be the first use it stays at the first, so that the nodes
-	// meet in Guard.Admit, which takes longer.
+	// The marker of a quarantined node is read again after these times, with a random half: another
+	// client may lift the quarantine. While it may be the first use it stays at the first, so that
+	// the nodes meet in Guard.Admit, which takes longer.
 	minMarkerPoll = 50 * time.Millisecond
 	maxMarkerPoll = 2 * time.Second
-	// So long a lost connection may take to tell that it is over, before the next one is made.
+	// disconnectAckTimeout is how long rueidis may take to report the end of a lost connection,
+	// before the next one is made.
 	disconnectAckTimeout = 20 * time.Millisecond
 )
 
-// errUnsteady is why a node is down whose connection was lost just after it was made.
+// errUnstable is why a node is down whose connection was lost just after it was made.
 var errUnstable = errors.New("the connection was lost at once")
 
 // errDataLoss is why an answer does not count, or why a connection is dropped.
 var errDataLoss = errors.New(
 	"the server was flushed, or the connection was made again, before the answer")
 
-// connecting keeps the node connected until ctx ends. It is the node's keeper: the only goroutine
-// that may dial.
+// runConnector keeps the node connected until ctx ends. It is the node's connector: the only
+// goroutine that may dial.
 func (n *node) runConnector(ctx context.Context) {
 	if n.sentinels != nil {
 		defer n.sentinels.run(ctx)()
@@ -92,7 +93,7 @@ func (n *node) runConnector(ctx context.Context) {
 	}
 }
 
-// rest returns after d or when ctx ends.
+// sleepCtx returns after d or when ctx ends.
 func sleepCtx(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -105,8 +106,8 @@ func sleepCtx(ctx context.Context, d time.Duration) {
 	}
 }
 
-// connect makes a connection that was admitted, and on which votes count. The handshake is made by
-// the gate, while rueidis dials.
+// connect makes a connection that was admitted, and on which votes count. The dial hook makes the
+// handshake, while rueidis dials.
 func (n *node) connect(ctx context.Context) error {
 	n.awaitDisconnectAck(ctx)
 	if err := n.logins.refresh(ctx, &n.logins.current); err != nil {
@@ -117,7 +118,7 @@ func (n *node) connect(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		select { // whatever was lost before does not concern the connection to come
+		select { // an earlier connection does not concern the one to come
 		case <-n.disconnected:
 		default:
 		}
@@ -135,18 +136,18 @@ func (n *node) connect(ctx context.Context) error {
 		case ctx.Err() == nil && switched != nil: // another server is the master now
 			sleepCtx(ctx, minReconnectDelay)
 			continue
-		case errors.Is(err, context.DeadlineExceeded): // of a context that is none of the caller's
+		case errors.Is(err, context.DeadlineExceeded): // not ctx
 			return fmt.Errorf("not connected within %v", dialTimeout)
 		case t.used || ctx.Err() != nil:
 			return n.hide(err)
 		}
-		// The connection that was lost answered instead: rueidis had not put it away yet.
+		// The lost connection answered: rueidis had not put it away yet.
 		sleepCtx(ctx, time.Millisecond)
 	}
 }
 
-// find finds out which server is to be dialled. The context ends when that is not the master any
-// more.
+// findMaster finds out which server to dial. The context that it returns ends when that is not the
+// master any more.
 func (n *node) findMaster(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
 	if n.sentinels == nil {
 		using, leave := context.WithCancelCause(ctx)
@@ -161,9 +162,10 @@ func (n *node) findMaster(ctx context.Context) (context.Context, context.CancelC
 	return using, leave, nil
 }
 
-// leaveDeposed drops the line if it leads to another server than the master. It takes the line
-// before it asks who is the master, so no newer line is dropped for an older answer. If the keeper
-// opens a line to the old master after that, its connect was ended before: see sentinels.hear.
+// leaveDeposed drops the connection if it leads to another server than the master. It takes the
+// connection before it asks who is the master, so no newer connection is dropped for an older
+// answer. If the connector opens one to the old master after that, its connect was ended before:
+// see sentinels.takeReport.
 func (n *node) leaveDeposed() {
 	l := n.active.conn.Load()
 	if master := n.sentinels.newestMaster(); l != nil && master != "" && l.address != master {
@@ -171,8 +173,8 @@ func (n *node) leaveDeposed() {
 	}
 }
 
-// awaitsFarewell notes that rueidis will tell the end of the line by the same call that stands for
-// a flush.
+// expectDisconnectAck notes that rueidis will report the end of the connection, by the same call
+// that reports a flush.
 func (n *node) expectDisconnectAck() {
 	select {
 	case <-n.disconnectAck:
@@ -181,8 +183,8 @@ func (n *node) expectDisconnectAck() {
 	n.ackExpected = true
 }
 
-// parted waits for that call, or the next line would be taken for flushed. A server that knows only
-// RESP2 makes none.
+// awaitDisconnectAck waits for that call. Without it the next connection would be taken for
+// flushed. A server that knows only RESP2 causes none.
 func (n *node) awaitDisconnectAck(ctx context.Context) {
 	if !n.ackExpected {
 		return
@@ -197,9 +199,9 @@ func (n *node) awaitDisconnectAck(ctx context.Context) {
 	}
 }
 
-// confirm makes rueidis dial, and lets votes count on the connection, if the marker is still there:
-// between the handshake and rueidis' first command a flush goes unnoticed. From then on the server
-// tells of it.
+// verifyMarker makes rueidis dial, and lets votes count on the connection if the marker is still
+// there: between the handshake and rueidis' first command a flush goes unnoticed. From then on the
+// server reports a flush.
 func (n *node) verifyMarker(ctx context.Context) error {
 	commands := []rueidis.Completed{n.client.B().Ping().Build()}
 	if marker := n.guard.Marker(); marker != "" {
@@ -233,8 +235,8 @@ func (n *node) verifyMarker(ctx context.Context) error {
 	return nil
 }
 
-// distrust notes that the line was dropped, if it was. A server that was a replica may have another
-// one's keys now.
+// noteDrop notes that the connection was dropped, if it was. A server that was a replica may have
+// another one's keys now.
 func (n *node) noteDrop() {
 	refusal := n.active.conn.Load().dropCause.Load()
 	if refusal == nil {
@@ -246,8 +248,8 @@ func (n *node) noteDrop() {
 	}
 }
 
-// fault is what the server did against the protocol, or the error that it answered, when its
-// connection was lost for that, else nil.
+// connectionErr returns why the connection was lost: what the server did against the protocol, or
+// the error that it answered. It is nil if neither is the reason.
 func (n *node) connectionErr() error {
 	if err := n.permit.protocolErr.Load(); err != nil {
 		return *err
@@ -258,12 +260,12 @@ func (n *node) connectionErr() error {
 	return nil
 }
 
-// arguments is how a server begins to repeat those of a command that it does not know, AUTH with a
-// long password as far as it has room.
+// repeatedArguments is how a server begins to repeat the arguments of a command that it does not
+// know: AUTH with a long password, as far as there is space.
 const repeatedArguments = ", with args beginning with"
 
-// withoutPassword hides the password where a server repeats what it did not understand. A
-// quarantine is in our own words, and stays one.
+// withoutPassword hides the password if a server repeats what it did not understand. A quarantine
+// is in the client's own words, and stays one.
 func withoutPassword(err error, password string) error {
 	var own *restartguard.Quarantine
 	if errors.As(err, &own) {
@@ -280,14 +282,15 @@ func withoutPassword(err error, password string) error {
 	return errors.New(shown)
 }
 
-// duties are when the connector does what it does while a connection lasts. A zero time is never.
+// duties are the times at which the connector has something to do while a connection lasts. A zero
+// time is never.
 type duties struct {
-	resend time.Time // what the server answered with errors
+	resend time.Time // the releases that the server answered with errors
 	renew  time.Time // the generation
 	review time.Time // a node that refuses acquires
 }
 
-// next returns the time until the first duty; 0 if it is due.
+// untilNext returns the time until the first duty; 0 if it is due.
 func (d *duties) untilNext(now time.Time) time.Duration {
 	var next time.Duration = math.MaxInt64
 	for _, at := range [...]time.Time{d.resend, d.renew, d.review} {
@@ -299,11 +302,11 @@ func (d *duties) untilNext(now time.Time) time.Duration {
 }
 
 // serve returns when the connection is lost or ctx ends, and does the duties meanwhile. One timer
-// serves all of them. It is set just before the connector waits, so it never fires while the
+// is enough for all of them. It is set just before the connector waits, so it never fires while the
 // connector is busy.
 func (n *node) serve(ctx context.Context) {
 	now := time.Now()
-	// A connection may end before it is time to renew, again and again. So that counts from the
+	// A connection may end before it is time to renew, again and again. So the time counts from the
 	// last renewal on any connection.
 	d := duties{
 		resend: now.Add(resendDelay), renew: n.renewal.last.Add(untilRenewal()),
@@ -339,7 +342,7 @@ func (n *node) serve(ctx context.Context) {
 	}
 }
 
-// do does one duty that is due.
+// doDuty does one duty that is due.
 func (n *node) doDuty(ctx context.Context, d *duties) {
 	due := func(at time.Time) bool { return !at.IsZero() && !at.After(time.Now()) }
 	switch {

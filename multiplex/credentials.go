@@ -9,33 +9,37 @@ import (
 )
 
 // CredentialsFunc returns the user and password for the next connection to a node, or an error.
-// node is what NodeStatus.Addr shows. An empty user is the default one, and without both the client
-// does not authenticate. It is called before each connect, never twice at the same time for one
-// node. ctx ends after three seconds, or when the Mux is closed. A call that does not return then
-// is left, and no other is made for the node before it has returned.
+// node is what NodeStatus.Addr shows. An empty user is the default one. If both are empty, the
+// client does not authenticate.
+//
+// It is called before each connect, never twice at the same time for one node. ctx ends after three
+// seconds, or when the Mux is closed. A call that does not return then is abandoned, and no other
+// is made for the node before it has returned.
 type CredentialsFunc func(ctx context.Context, node string) (user, password string, err error)
 
 // login is a user and a password.
 type login struct{ user, password string }
 
-// logins has what the client authenticates with at one node. The keeper and the inspection under
-// way ask in turns, so Config.Credentials is never called twice at the same time.
+// logins has what the client authenticates with at one node. The connector and the inspection under
+// way ask one after the other, so Config.Credentials is never called twice at the same time.
 type logins struct {
 	ask       CredentialsFunc // nil: the URL has them
 	node      string
 	sentinels string          // their password
-	serialize chan struct{}   // of capacity 1: full while somebody asks
-	calls     userFunc[login] // owned by who has the turn
+	serialize chan struct{}   // of capacity 1: full during a call
+	calls     userFunc[login] // owned by the one that filled serialize
 
-	// current is that of the newest connection for locks, or of the one that is being made. The
-	// keeper writes it. visitor is the same of connections for inspections, which write it.
+	// current is the login of the newest connection for locks, or of the one that is being made.
+	// The connector writes it. inspection is the same for connections of inspections, which write
+	// it.
 	current, inspection atomic.Pointer[login]
 }
 
 func newLogins(e *endpoint, m *Mux) *logins {
 	l := &logins{ask: m.cfg.Credentials, node: e.name, serialize: make(chan struct{}, 1)}
 	l.calls = userFunc[login]{
-		name: "Config.Credentials", mayHang: "Config.Credentials", node: e.name, logger: m.cfg.Logger,
+		name: "Config.Credentials", mayHang: "Config.Credentials", node: e.name,
+		logger:  m.cfg.Logger,
 		discard: func(login) {}, secret: true,
 	}
 	inURL := &login{e.option.Username, e.option.Password}
@@ -47,8 +51,9 @@ func newLogins(e *endpoint, m *Mux) *logins {
 	return l
 }
 
-// renew asks for the login of the next connection, current or visitor. If a call of the other one
-// is under way, it waits until that has returned or was left, which takes connectTimeout at most.
+// refresh asks for the login of the next connection, current or inspection. If a call for the other
+// one is under way, it waits until that has returned or was abandoned, which takes connectTimeout
+// at most.
 func (l *logins) refresh(ctx context.Context, next *atomic.Pointer[login]) error {
 	if l.ask == nil {
 		return nil
@@ -64,7 +69,7 @@ func (l *logins) refresh(ctx context.Context, next *atomic.Pointer[login]) error
 	fresh, err := l.calls.call(ctx, func(ctx context.Context) (login, error) {
 		user, password, err := l.ask(ctx, l.node)
 		if err != nil {
-			// An error of ctx must not look like one of ours.
+			// An error of ctx must not look like one of the client's own.
 			err = errors.New("Config.Credentials: " + err.Error())
 		}
 		return login{user, password}, err
@@ -76,7 +81,7 @@ func (l *logins) refresh(ctx context.Context, next *atomic.Pointer[login]) error
 	return nil
 }
 
-// hide is the error without the passwords.
+// hide returns the error without the passwords.
 func (l *logins) hide(err error) error {
 	if l == nil {
 		return err

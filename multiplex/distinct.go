@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// tellApartTimeout is how long servers may take, at most, to show whether they are one; the
-	// others half of it.
+	// distinctTimeout is how long the check of one server may take, at most; the others have half
+	// of it.
 	distinctTimeout = 500 * time.Millisecond
 	// probeTTL is how many milliseconds a probe key lasts if it can't be deleted.
 	probeTTL = 10_000
 )
 
-// tellApart makes sure that the server behind l is no other node's, if one of them does not show
-// its run_id. It writes a key through this node's connection, and looks for it through the others.
-// If a server forbids that, nothing can be known, and the log says so once. Another node that does
-// not answer in time hardly votes: its connection is closed, and it has to be told apart from this
-// one when it comes back.
+// checkDistinct makes sure that the server behind l is no other node's, if one of them does not
+// show its run_id. It writes a key through this node's connection, and looks for it through the
+// others. If a server forbids that, nothing can be known, and the log says so once. If another node
+// does not answer in time, its connection is closed, so it hardly votes. It is checked against this
+// node when it comes back.
 func (n *node) checkDistinct(ctx context.Context, l *nodeConn) error {
 	others := n.guard.InUse(l)
 	if len(others) == 0 {
@@ -31,7 +31,7 @@ func (n *node) checkDistinct(ctx context.Context, l *nodeConn) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, distinctTimeout)
 	defer cancel()
-	key, value, b := n.probeKey, rand.Text(), n.client.B()
+	key, value, b := n.ownProbeKey, rand.Text(), n.client.B()
 	written := n.client.Do(ctx, b.Set().Key(key).Value(value).PxMilliseconds(probeTTL).Build())
 	if err := written.NonRedisError(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (n *node) checkDistinct(ctx context.Context, l *nodeConn) error {
 		return nil
 	}
 	defer n.client.Do(ctx, b.Del().Key(key).Build())
-	// Not with ctx, which carries this node's ticket to dial.
+	// Not with ctx, which carries this node's permit to dial.
 	asking, stop := context.WithTimeout(context.Background(), distinctTimeout/2)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
@@ -69,7 +69,7 @@ func (n *node) checkDistinct(ctx context.Context, l *nodeConn) error {
 	return ctx.Err()
 }
 
-// mayBeAnother logs, once, that the server may be another node's as well.
+// mayBeAnother logs, once, that the server may be another node's too.
 func (n *node) mayBeAnother(err error) {
 	if n.warnedSame {
 		return

@@ -7,14 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/stretchr/testify/require"
 )
 
 // The goal: the text about held keys says on which nodes, a bounded number of them, and counts them
 // in good grammar.
-func TestTheTextOfAHeldErrorNamesTheNodes(t *testing.T) {
+func TestErrors_AHeldErrorNamesTheNodes(t *testing.T) {
 	text := func(keys, nodes int) string {
 		e := &HeldError{}
 		for i := range keys {
@@ -34,7 +33,7 @@ func TestTheTextOfAHeldErrorNamesTheNodes(t *testing.T) {
 
 // The goal: the text about a missing quorum begins with what a reader wants to know first: how many
 // nodes granted, how many are needed, and what the others did.
-func TestTheTextOfAQuorumErrorCountsFirst(t *testing.T) {
+func TestErrors_AQuorumErrorCountsFirst(t *testing.T) {
 	e := &QuorumError{Need: 4, Granted: 1, Refused: 1, Unknown: 5, Nodes: []*NodeError{
 		{Node: "a", Err: errors.New("refused"), down: true},
 		{Node: "b", Err: &timeoutError{50 * time.Millisecond}},
@@ -52,7 +51,7 @@ func TestTheTextOfAQuorumErrorCountsFirst(t *testing.T) {
 
 // The goal: the counts are those of what the nodes did: one that is down, one that hangs, and one
 // that answers with an error, after which no other answer is needed.
-func TestAQuorumErrorKnowsWhatTheNodesDid(t *testing.T) {
+func TestErrors_AQuorumErrorKnowsWhatTheNodesDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()

@@ -9,23 +9,24 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// Facts is what one look at a node has found out. What the server did not tell has its zero value.
+// Facts is what one inspection of a node has found out. What the server did not show has its zero
+// value.
 type Facts struct {
 	// Node is its address, without user and password.
 	Node string
 	// Err is why the node could not be asked, or not to the end; nil if it could.
 	Err error
-	// State and StateErr are those of the node at the end of the look, as in NodeStatus. A node
-	// that is asked may be down or quarantined, and one that can not be asked may be up.
+	// State and StateErr are those of the node at the end of the inspection, as in NodeStatus. A
+	// node that could be asked may be down or quarantined, and one that could not may be up.
 	State    NodeState
 	StateErr error
-	// Refused has the commands that the server answered with an error.
+	// CommandErrors has the commands that the server answered with an error.
 	CommandErrors []CommandError
 
 	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are
-	// empty where it does not tell.
+	// empty if it does not say.
 	Server, Version string
-	// Compatible is the version of Redis that it claims to be like; that of Redis itself is the
+	// RedisVersion is the version of Redis that the server claims to be like. For Redis it is the
 	// same as Version.
 	RedisVersion string
 	// RunID is new at each start of a server, and no two servers have the same.
@@ -33,7 +34,7 @@ type Facts struct {
 	// Replica says that it copies another server, at Master: host:port.
 	Replica bool
 	Master  string
-	// DataSet is the same for a master and all its replicas.
+	// ReplicationID is the same for a master and all its replicas.
 	ReplicationID string
 	// Cluster says that it runs in cluster mode, Sentinel that it holds no data and watches
 	// masters, Loading that it still reads its data.
@@ -42,7 +43,7 @@ type Facts struct {
 	// limit.
 	Memory, MaxMemory uint64
 	Policy            string
-	// Clients are connected, of at most MaxClients; 0 where it does not tell.
+	// Clients are connected, of at most MaxClients; 0 if the server does not say.
 	Clients, MaxClients uint64
 	// AOF says that it writes an append-only file; Fsync is when that reaches the disk: always,
 	// everysec or no.
@@ -52,36 +53,36 @@ type Facts struct {
 	Rewriting bool
 	// Snapshots says when it writes its data to disk as a whole.
 	Snapshots string
-	// Unwritten says that the last write to disk failed, of the file or of a snapshot.
+	// LastSaveFailed says that the last write to disk failed, of the file or of a snapshot.
 	LastSaveFailed bool
 
-	// Samples are questions for the time, in the order in which they were asked.
+	// Samples are requests for the time, in the order in which they were sent.
 	Samples []Sample
 }
 
-// Refusal is a command that a server answered with an error.
+// CommandError is a command that a server answered with an error.
 type CommandError struct {
 	Command string
 	// Text is the error, without the password.
 	Text string
 }
 
-// Sample is one question for a server's time.
+// Sample is one request for a server's time.
 type Sample struct {
-	// Sent and Received are on our clock.
+	// Sent and Received are on the client's clock.
 	Sent, Received time.Time
-	// Server is what it answered, on its own clock; zero where that was an error.
+	// Server is what the server answered, on its own clock; zero if it answered an error.
 	Server time.Time
 }
 
-// RoundTrip is how long the answer took.
+// RoundTrip returns how long the answer took.
 func (s Sample) RoundTrip() time.Duration { return s.Received.Sub(s.Sent) }
 
 // readInfo takes the text of INFO.
 func (f *Facts) readInfo(text string) {
 	fields := resp.ParseInfo(strings.TrimPrefix(text, "txt:")) // the type of a verbatim string
 	number := func(name string) uint64 {
-		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 is not told
+		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 stands for not shown
 		return n
 	}
 	f.RedisVersion = fields["redis_version"]
@@ -110,7 +111,7 @@ func (f *Facts) readInfo(text string) {
 		fields["rdb_last_bgsave_status"] == "err"
 }
 
-// readConfig takes settings as CONFIG GET tells them.
+// readConfig takes settings from CONFIG GET.
 func (f *Facts) readConfig(settings map[string]string) {
 	for name, value := range settings {
 		switch name {

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: what a server tells of itself is understood, whoever made it, and what it does not tell
-// stays zero.
-func TestInfoIsUnderstood(t *testing.T) {
+// The goal: what any kind of server shows of itself is understood, and what it does not show stays
+// zero.
+func TestFacts_ReadInfo(t *testing.T) {
 	for _, tc := range []struct {
 		name, info string
 		want       Facts
@@ -35,7 +35,8 @@ role:master
 master_replid:def
 # Cluster
 cluster_enabled:0`, Facts{
-			Server: "Redis", Version: "7.0.15", RedisVersion: "7.0.15", RunID: "abc", ReplicationID: "def",
+			Server: "Redis", Version: "7.0.15", RedisVersion: "7.0.15",
+			RunID: "abc", ReplicationID: "def",
 			Memory: 1 << 20, MaxMemory: 4 << 20,
 			Policy: "noeviction", Clients: 12, MaxClients: 10000, AOF: true,
 		}},
@@ -80,7 +81,7 @@ cluster_enabled:0`, Facts{
 }
 
 // The goal: settings are understood.
-func TestConfigIsUnderstood(t *testing.T) {
+func TestFacts_ReadConfig(t *testing.T) {
 	var f Facts
 	f.readConfig(map[string]string{
 		"appendfsync": "always", "no-appendfsync-on-rewrite": "no",

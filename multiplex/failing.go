@@ -21,21 +21,21 @@ const (
 	probeEvery = time.Second
 )
 
-// refusals is since when a node has answered acquires with errors alone. The zero value: it has
-// not. Extensions and releases say nothing: a server without memory still executes them.
+// acquireErrors is since when a node has answered acquires with errors alone. The zero value: it
+// has not. Extensions and releases show nothing: a server without memory still executes them.
 //
-// A node is failing when it has granted nothing for failingAfter, and refuses a probe as well. The
-// probe keeps one caller whose keys are forbidden from making a node fail. A grant or an answered
+// A node is failing when it has granted nothing for failingAfter, and refuses a probe too. The
+// probe prevents that one caller whose keys are forbidden makes a node fail. A grant or an answered
 // probe ends the state. A failing node is sent what it would be sent if it were up, and each of its
-// votes counts as before: an error is an unknown vote, whatever the state says.
+// votes counts as before: an error is an unknown vote, whatever the state is.
 type acquireErrors struct {
-	// When the first error since the last grant came, by progress.now; 0: none.
+	// When the first error since the last grant came, by responsiveness.now; 0: none.
 	since   atomic.Int64
 	last    atomic.Pointer[error] // not nil if since is not 0
-	recheck chan struct{}         // of capacity 1: the connector is to look at this
+	recheck chan struct{}         // of capacity 1: the connector is to review the node
 }
 
-// heed takes the answers of a trip.
+// noteAcquireErrors takes the answers of a flush.
 func (n *node) noteAcquireErrors(attempts []*Attempt, answers []answer) {
 	var refusal error
 	for i := range answers {
@@ -68,12 +68,13 @@ func (r *answer) serverError() bool {
 	return r.err != nil && r.failureKind() == failedServer && !errors.As(r.err, &stale)
 }
 
-// review makes the node failing or up, and returns when it is to be called again; 0 if only a new
-// refusal gives a reason. It runs on the connector, which alone changes the state.
+// review makes the node failing or up. It returns when it is to be called again; 0 if only a new
+// error gives a reason. It runs on the connector, which alone changes the state.
 func (n *node) review(ctx context.Context) (again time.Duration) {
 	failing, since := NodeState(n.state.Load()) == NodeFailing, n.acquireErrors.since.Load()
 	if since != 0 {
-		if left := failingAfter - time.Duration(n.responsiveness.now()-since); left > 0 && !failing {
+		left := failingAfter - time.Duration(n.responsiveness.now()-since)
+		if left > 0 && !failing {
 			return left
 		}
 		l := n.active.verified()
@@ -105,15 +106,16 @@ func (n *node) review(ctx context.Context) (again time.Duration) {
 	return 0
 }
 
-// untilProbe is a random time, so that the clients of a node do not come all at once.
+// probeDelay returns a random time, so that the clients of a node do not probe it all at once.
 func probeDelay() time.Duration { return probeEvery/2 + mathrand.N(probeEvery/2) }
 
 // probe takes a key that is no lock, as an acquire takes one, and deletes it. refusal is the error
-// with which the server answered, without the password; nil if it executed the acquire.
+// with which the server answered, without the password. It is nil if the server executed the
+// acquire.
 func (n *node) probe(ctx context.Context) (refusal error, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	key := n.probeKey
+	key := n.ownProbeKey
 	var plan script.Plan
 	plan.Reset(script.Acquire)
 	plan.Add(0, script.Set{Keys: []string{key}, Token: rand.Text(), TTL: strconv.Itoa(probeTTL)})
@@ -138,11 +140,11 @@ func (n *node) probe(ctx context.Context) (refusal error, answered bool) {
 	}
 }
 
-// useless are the first words of errors after which a connection is of no use: its server is no
-// master with data now. Behind the same address another server may be the master.
+// uselessErrors are the first words of errors after which a connection is of no use: its server is
+// no master with data now. Behind the same address another server may be the master.
 var uselessErrors = [...]string{"READONLY", "MASTERDOWN", "LOADING"}
 
-// ofUseless reports whether a server that gives this error is useless. Before Redis 7 an error
+// isUseless reports whether a server that answers this error is useless. Before Redis 7 an error
 // inside a script has the original one in its text.
 func isUseless(err error) bool {
 	text := err.Error()
@@ -155,7 +157,7 @@ func isUseless(err error) bool {
 	return false
 }
 
-// leave drops the line if an answer on it shows that the server is useless.
+// dropIfUseless drops the connection if an answer on it shows that the server is useless.
 func (l *nodeConn) dropIfUseless(answers []answer) {
 	for i := range answers {
 		if err := answers[i].err; answers[i].serverError() && isUseless(err) {
@@ -165,14 +167,15 @@ func (l *nodeConn) dropIfUseless(answers []answer) {
 	}
 }
 
-// drop gives the line up for an error that the server answered. The connector dials again. Votes
-// that come later do not count: the server may be a master again by then, with another one's keys.
+// drop gives the connection up for an error that the server answered. The connector dials again.
+// Votes that come later do not count: by then the server may be a master again, with another one's
+// keys.
 func (l *nodeConn) drop(refusal error) {
 	l.dropCause.CompareAndSwap(nil, &refusal)
 	l.abandon()
 }
 
-// explain gives what was not answered because the line was dropped the error for which it was.
+// explainUnanswered gives the reason for a drop to what was not answered because of it.
 func (l *nodeConn) explainUnanswered(answers []answer) {
 	if l == nil || l.dropCause.Load() == nil { // nil: never connected
 		return
@@ -184,8 +187,8 @@ func (l *nodeConn) explainUnanswered(answers []answer) {
 	}
 }
 
-// prove returns why the server is useless, if it is. It asks only if a line was dropped before: the
-// handshake finds out whether the server is a replica, but only if the node is guarded.
+// proveUsable returns why the server is useless, if it is. It asks only if a connection was dropped
+// before: the handshake finds out whether the server is a replica, but only if the node is guarded.
 func (n *node) proveUsable(ctx context.Context) error {
 	if !n.mustProve {
 		return nil

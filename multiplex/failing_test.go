@@ -34,8 +34,8 @@ func (d *diary) about(text string) func(*Config) {
 }
 
 // The goal: a master that is demoted keeps its clients' connections. The client leaves it at the
-// first READONLY, also if nobody looks at the role of servers, and comes back when it is a master.
-func TestADemotedMasterIsLeft(t *testing.T) {
+// first READONLY, also if it does not read the role of servers, and comes back when it is a master.
+func TestFailing_LeavesADemotedMaster(t *testing.T) {
 	for _, guard := range []GuardMode{GuardAuto, GuardOff} {
 		nodes := lockpipetest.StartRealT(t, 1)
 		m := start(t, nodes.URLs(), func(c *Config) { waits(3 * time.Second)(c); c.Guard = guard })
@@ -57,7 +57,7 @@ func TestADemotedMasterIsLeft(t *testing.T) {
 
 // The goal: if an endpoint leads to another server, a client that meets a demoted one dials it
 // again.
-func TestAnEndpointIsDialledAgainBehindADemotedMaster(t *testing.T) {
+func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 2)
 	var master atomic.Int32
 	m := start(t, []string{"redis://locks.example:6379"}, func(c *Config) {
@@ -81,7 +81,7 @@ func TestAnEndpointIsDialledAgainBehindADemotedMaster(t *testing.T) {
 
 // The goal: a master without memory is failing: the log says so once, it is no spare, and still
 // extends and releases. It is up again when it has memory, also if nobody asks it for a lock.
-func TestAMasterWithoutMemoryIsFailing(t *testing.T) {
+func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	var log diary
 	m := start(t, nodes.URLs(), log.about("node is"))
@@ -151,12 +151,12 @@ const misconf = "-MISCONF Redis is configured to save RDB snapshots\r\n"
 
 // refusesAll is a server that refuses locks and probes with an error.
 func refusesAll(text string) map[string]string {
-	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + probeKeyPrefix: text}
+	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + probeKey: text}
 }
 
 // The goal: what a node answers for less than a second says nothing. Then it is failing, its votes
 // are unknown as before, and it is up again at the first grant, or at a probe within a second.
-func TestANodeFailsWhenItRefusesForASecond(t *testing.T) {
+func TestFailing_AfterASecondOfErrors(t *testing.T) {
 	var log diary
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		node := func() NodeStatus { return m.Nodes()[0] }
@@ -195,8 +195,8 @@ func TestANodeFailsWhenItRefusesForASecond(t *testing.T) {
 	}, log.about("node is failing"))
 }
 
-// The goal: a node that is asked once, and refuses, is found out by the probe alone.
-func TestANodeThatIsHardlyAskedFailsAsWell(t *testing.T) {
+// The goal: the probe alone finds a node that is asked once, and refuses.
+func TestFailing_ANodeThatIsHardlyAskedFailsToo(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
@@ -204,7 +204,7 @@ func TestANodeThatIsHardlyAskedFailsAsWell(t *testing.T) {
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 		time.Sleep(2 * time.Millisecond)
 		require.Equal(t, NodeFailing, m.Nodes()[0].State)
-		actors[0].cut() // a new connection begins anew
+		actors[0].cut() // a new connection has not refused anything
 		time.Sleep(maxReconnectDelay)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 		time.Sleep(time.Hour)
@@ -213,7 +213,7 @@ func TestANodeThatIsHardlyAskedFailsAsWell(t *testing.T) {
 }
 
 // The goal: a failing node that is demoted is left, also if nobody asks it for a lock.
-func TestADemotionOfAFailingNodeIsNoticed(t *testing.T) {
+func TestFailing_NoticesADemotion(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, attempts(t, m, 2*time.Second))
@@ -225,9 +225,9 @@ func TestADemotionOfAFailingNodeIsNoticed(t *testing.T) {
 	})
 }
 
-// The goal: a vote that comes on a line behind READONLY does not count. The server may be a master
-// again by then, with the keys of another one.
-func TestNoVoteCountsBehindADemotion(t *testing.T) {
+// The goal: a vote that comes behind READONLY on a connection does not count. The server may be a
+// master again by then, with the keys of another one.
+func TestFailing_NoVoteCountsBehindADemotion(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
 		n := m.nodes[0]
 		l := n.active.verified()
@@ -249,9 +249,9 @@ func TestNoVoteCountsBehindADemotion(t *testing.T) {
 	})
 }
 
-// The goal: a server that said READONLY was a replica, also if it is a master again when the client
-// looks at it.
-func TestADemotionThatTheHandshakeDoesNotSeeIsNoticed(t *testing.T) {
+// The goal: a server that said READONLY was a replica, also if it is a master again at the next
+// handshake.
+func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
 	m := start(t, nodes.URLs(), func(c *Config) {
@@ -275,7 +275,7 @@ func TestADemotionThatTheHandshakeDoesNotSeeIsNoticed(t *testing.T) {
 
 // The goal: a caller whose keys are forbidden does not make a node fail, also if nobody else asks
 // for locks; commands that are forbidden for all do.
-func TestOneCallersForbiddenKeysAreNoFailure(t *testing.T) {
+func TestFailing_OneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 	const key = "-NOPERM this user has no permissions to access one of the keys used as " +
 		"arguments\r\n"
 	const command = "-NOPERM this user has no permissions to run the 'set' command\r\n"
@@ -292,8 +292,8 @@ func TestOneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 	}, log.about("node is failing"))
 }
 
-// The goal: a server that lost its scripts is loaded them for the probe as well.
-func TestAProbeLoadsItsScript(t *testing.T) {
+// The goal: if a server lost its scripts, the probe loads its own.
+func TestFailing_TheProbeLoadsItsScript(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -303,14 +303,14 @@ func TestAProbeLoadsItsScript(t *testing.T) {
 		require.True(t, answered)
 		require.NoError(t, refusal)
 	}
-	keys, err := nodes.Keys(0, probeKeyPrefix)
+	keys, err := nodes.Keys(0, probeKey)
 	require.NoError(t, err)
 	require.Empty(t, keys)
 }
 
 // The goal: while a demoted master stays behind an endpoint, the log says so once, the node is
-// dialled with growing pauses, and what was on its way says why it failed.
-func TestADroppedNodeIsProvenBeforeItIsUp(t *testing.T) {
+// dialled with growing delays, and what was on its way says why it failed.
+func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 	var log diary
 	var dials atomic.Int32
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
@@ -343,7 +343,7 @@ func TestADroppedNodeIsProvenBeforeItIsUp(t *testing.T) {
 
 // The goal: the errors after which a connection is of no use are recognised, also inside a script,
 // and others are not.
-func TestErrorsOfUselessServers(t *testing.T) {
+func TestFailing_ErrorsOfUselessServers(t *testing.T) {
 	for text, want := range map[string]bool{
 		"READONLY You can't write against a read only replica.":                                 true,
 		"READONLY You can't write against a read only replica. script: f00, on @user_script:9.": true,

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: of the parts of a large set the highest companion counts, and a part that was refused
-// or failed is what the node said, whichever comes first.
-func TestAStaleAnswerMeetsThoseOfOtherParts(t *testing.T) {
+// The goal: of the parts of a large set the highest fence key counts. If a part was refused or
+// failed, that is the node's answer, whichever comes first.
+func TestFence_TooLowInOnePartOfASet(t *testing.T) {
 	grant := answer{vote: granted, replied: true, keyIndex: -1}
 	r := grant
 	r.setFenceTooLow(5, true)
@@ -34,9 +34,9 @@ func TestAStaleAnswerMeetsThoseOfOtherParts(t *testing.T) {
 	require.Equal(t, failure, r)
 }
 
-// The goal: companions stand behind the prefix, the keys stay what they are, and Lua counts the
+// The goal: fence keys are behind the prefix, the keys stay what they are, and Lua counts the
 // numbers in ones.
-func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
+func TestFence_KeysAreBehindThePrefix(t *testing.T) {
 	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
 		var c Claim
 		c.Init("app:", keys, "token")
@@ -51,21 +51,21 @@ func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
 		})
 		for i, k := range keys {
 			require.Equal(t, k, c.Key(i))
-			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().Keys[i])
+			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().FenceKeys[i])
 		}
 	}
 }
 
-// The goal: who does not ask for a fence has no memory for one.
-func TestAClaimWithoutAFenceIsSmall(t *testing.T) {
+// The goal: a claim without a fence has no memory for one.
+func TestFence_AClaimWithoutOneIsSmall(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(Claim{}), uintptr(96))
 	require.Nil(t, claim("k", "t").cold)
 }
 
-// The goal: an extension that was granted is in doubt where the connection broke before the
-// companions were raised, as when only its own script was loaded; an error of the server, which has
-// left the companions as they were, is no vote.
-func TestAnExtensionNeedsItsCompanions(t *testing.T) {
+// The goal: an extension that was granted is in doubt if the connection broke before the fence keys
+// were raised, as when only its own script was loaded. An error of the server, which has left the
+// fence keys as they were, is no vote.
+func TestFence_AnExtensionNeedsItsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -74,16 +74,17 @@ func TestAnExtensionNeedsItsCompanions(t *testing.T) {
 		grant := answer{vote: granted, replied: true, keyIndex: -1}
 		answers := []answer{grant}
 		p := command{script: script.Raise, call: script.Call{Owners: []int{0}}}
-		p.failAll(answer{leftNothing: true, replied: true, err: errors.New("OOM")}, attempts, answers)
+		oom := answer{leftNothing: true, replied: true, err: errors.New("OOM")}
+		p.failAll(oom, attempts, answers)
 		require.Equal(t, grant, answers[0])
 		p.failAll(answer{broken: true, err: io.EOF}, attempts, answers)
 		require.Equal(t, answer{broken: true, err: io.EOF}, answers[0])
 	})
 }
 
-// The goal: companions are raised before an extension can give a node its keys back, and only those
+// The goal: fence keys are raised before an extension can give a node its keys back, and only those
 // of leases with a fence.
-func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
+func TestFence_IsRaisedBeforeRefills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -105,12 +106,13 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 	})
 }
 
-// The goal: an attempt is worth another one at once where a quorum was stale and nothing is left,
-// after its release where those that were stale and those that granted, or may grant, are a quorum,
-// and else not; of a large set, parts may be left on nodes that were stale.
-func TestWhatAStaleAttemptIsWorth(t *testing.T) {
-	g, s, e := answer{vote: granted, replied: true, keyIndex: -1}, answer{err: &fenceTooLowError{7}},
-		answer{err: errors.New("LOADING")}
+// The goal: another attempt is worth it at once if the fence was too low on a quorum and nothing is
+// left. It is worth it after the release if the nodes that said so and those that granted, or may
+// grant, are a quorum. Otherwise it is not. Of a large set, parts may be left on nodes on which the
+// fence was too low.
+func TestFence_TooLowIsExplained(t *testing.T) {
+	g, s := answer{vote: granted, replied: true, keyIndex: -1}, answer{err: &fenceTooLowError{7}}
+	e := answer{err: errors.New("LOADING")}
 	r, top := answer{vote: refused, replied: true}, answer{err: &fenceTooLowError{script.MaxFence}}
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
@@ -149,7 +151,7 @@ func TestWhatAStaleAttemptIsWorth(t *testing.T) {
 
 // The goal: the validity of an attempt to acquire with a fence counts from before its numbers were
 // taken, and that of no other from then.
-func TestValidityCountsFromBeforeTheFence(t *testing.T) {
+func TestFence_ValidityCountsFromBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()

@@ -17,18 +17,18 @@ import (
 // node.
 var errMoved = errors.New("not sent: the node's server changed since the extension began")
 
-// plainAcquires is up to how many single keys in one flush are taken by a SET NX PX each instead of
-// by the script.
+// maxSingleAcquires is the most single keys in one flush that are taken by a SET NX PX each. If
+// there are more, the script takes them.
 const maxSingleAcquires = 16
 
-// flight is the memory of one flush, used again by later ones.
+// flushScratch is the memory of one flush, used again by later ones.
 type flushScratch struct {
 	releases, extensions, acquires script.Plan
 	raises, fenced                 script.Plan
-	// Releases that the server's own command was of no use for.
+	// Releases for which the server's own command was of no use.
 	fallback                       script.Plan
-	deletion                       deleteCommand // how keys are released where they are few
-	singleReleases, singleAcquires []int         // places of releases and of acquires of one key
+	deletion                       deleteCommand // how few keys are released
+	singleReleases, singleAcquires []int         // indexes of releases and of acquires of one key
 	built                          []rueidis.Completed
 	commands                       []command
 	retry                          []command
@@ -36,17 +36,17 @@ type flushScratch struct {
 	decoded                        []int64
 }
 
-// part is what one command carries: a script call with its sets, or one key's release or acquire as
-// a command of its own.
+// command is what one command carries: a script call with its sets, or the release or acquire of
+// one key.
 type command struct {
-	script   *script.Script // nil for a command of its own
+	script   *script.Script // nil for a single key
 	call     script.Call
-	index    int           // of the attempt, for a command of its own
-	deletion deleteCommand // for a release as a command of its own; byScript for a plain SET
+	index    int           // of the attempt, for a single key
+	deletion deleteCommand // for the release of a single key; viaScript for its SET
 }
 
-// flush makes one trip to the node: releases first, because they free keys that the acquires behind
-// them may want. The order is free, since a flush never has two attempts of one claim.
+// flush makes one trip to the node. Releases come first, because they free keys that the acquires
+// behind them may want. Any order is right, since a flush never has two attempts of one claim.
 func (n *node) flush(attempts []*Attempt, answers []answer) {
 	if err := n.awaitUp(); err != nil {
 		for i := range answers {
@@ -69,33 +69,33 @@ func (n *node) flush(attempts []*Attempt, answers []answer) {
 	n.noteAcquireErrors(attempts, answers)
 }
 
-// exchange is the trip of a node with a rueidis client.
+// sendAttempts is the flush of a node with a rueidis client.
 func (n *node) sendAttempts(attempts []*Attempt, answers []answer) {
 	f, _ := n.mux.scratchPool.Get().(*flushScratch)
 	if f == nil {
 		f = new(flushScratch)
 	}
-	line := n.active.verified()
-	f.deletion = line.deleteCommand()
-	f.buildCommands(line, attempts, answers)
+	conn := n.active.verified()
+	f.deletion = conn.deleteCommand()
+	f.buildCommands(conn, attempts, answers)
 	reusable := n.run(f, attempts, answers)
 	if len(f.fallback.Calls()) > 0 {
-		line.deletion.Store(int32(viaScript))
+		conn.deletion.Store(int32(viaScript))
 	}
 	if reusable {
 		f.clear()
 		n.mux.scratchPool.Put(f)
 	}
-	if n.active.stillValid(line) {
-		line.dropIfUseless(answers)
+	if n.active.stillValid(conn) {
+		conn.dropIfUseless(answers)
 	} else {
 		invalidate(answers)
 	}
-	cmp.Or(line, n.active.conn.Load()).explainUnanswered(answers)
+	cmp.Or(conn, n.active.conn.Load()).explainUnanswered(answers)
 }
 
-// doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said
-// may have been about forgotten keys.
+// invalidate makes unknowns of the replies. The server may have forgotten what it has done, and may
+// have replied about keys that it had forgotten.
 func invalidate(answers []answer) {
 	for i := range answers {
 		if answers[i].replied {
@@ -104,8 +104,9 @@ func invalidate(answers []answer) {
 	}
 }
 
-// plan sorts the attempts into commands, and answers those that are not to be sent on the line.
-func (f *flushScratch) buildCommands(on *nodeConn, attempts []*Attempt, answers []answer) {
+// buildCommands makes commands of the attempts, and answers those that are not to be sent on the
+// connection.
+func (f *flushScratch) buildCommands(conn *nodeConn, attempts []*Attempt, answers []answer) {
 	f.releases.Reset(script.Release)
 	f.fallback.Reset(script.Release)
 	f.extensions.Reset(script.Extend)
@@ -114,7 +115,7 @@ func (f *flushScratch) buildCommands(on *nodeConn, attempts []*Attempt, answers 
 	f.fenced.Reset(script.AcquireFenced)
 	now := time.Now()
 	for i, a := range attempts {
-		// A grant, until one of the parts that carry it says otherwise.
+		// A grant, until one of the commands that carry it says otherwise.
 		answers[i] = answer{vote: granted, replied: true, keyIndex: -1}
 		set := a.set()
 		switch why := a.skipReason(now); {
@@ -124,13 +125,13 @@ func (f *flushScratch) buildCommands(on *nodeConn, attempts []*Attempt, answers 
 			f.releases.Add(i, set)
 		case why != nil: // since the flush waited for a connection
 			answers[i] = answer{leftNothing: true, err: why}
-		case a.kind == extend && on.mayRepeat(a.sent):
+		case a.kind == extend && conn.mayRepeat(a.sent):
 			answers[i] = answer{leftNothing: true, err: errMoved}
 		case a.kind == extend:
-			answers[i].conn = on
+			answers[i].conn = conn
 			f.extensions.Add(i, set)
 			if fence := a.claim.fence(); fence != nil {
-				f.raises.Add(i, script.Set{Keys: fence.Keys, Token: fence.Last})
+				f.raises.Add(i, script.Set{Keys: fence.FenceKeys, Token: fence.Last})
 			}
 		case a.claim.fence() != nil:
 			set.Fence = &a.claim.fence().Fence
@@ -141,7 +142,8 @@ func (f *flushScratch) buildCommands(on *nodeConn, attempts []*Attempt, answers 
 			f.acquires.Add(i, set)
 		}
 	}
-	f.singleKeyCommands(f.singleReleases, maxSingleReleases, command{deletion: f.deletion}, &f.releases, attempts)
+	f.singleKeyCommands(f.singleReleases, maxSingleReleases, command{deletion: f.deletion},
+		&f.releases, attempts)
 	f.commands = appendCalls(f.commands, &f.releases)
 	f.commands = appendCalls(f.commands, &f.raises) // before the nodes get back what they lack
 	f.commands = appendCalls(f.commands, &f.extensions)
@@ -150,14 +152,16 @@ func (f *flushScratch) buildCommands(on *nodeConn, attempts []*Attempt, answers 
 	f.commands = appendCalls(f.commands, &f.fenced)
 }
 
-// set is the attempt's keys for a script.
+// set returns the attempt's keys for a script.
 func (a *Attempt) set() script.Set {
 	return script.Set{Keys: a.claim.keys(), Token: a.claim.Token(), TTL: a.ttlText}
 }
 
-// alone makes a part like p of each attempt for one key, where these are few; else they go by the
-// script.
-func (f *flushScratch) singleKeyCommands(indexes []int, few int, p command, plan *script.Plan, attempts []*Attempt) {
+// singleKeyCommands makes a command like p of each attempt for one key if there are at most few. If
+// there are more, the script gets them.
+func (f *flushScratch) singleKeyCommands(indexes []int, few int, p command, plan *script.Plan,
+	attempts []*Attempt,
+) {
 	for _, p.index = range indexes {
 		if len(indexes) <= few {
 			f.commands = append(f.commands, p)
@@ -174,7 +178,7 @@ func appendCalls(commands []command, p *script.Plan) []command {
 	return commands
 }
 
-// clear drops what the memory points to.
+// clear drops the pointers in the memory.
 func (f *flushScratch) clear() {
 	clear(f.commands)
 	clear(f.retry)
@@ -183,8 +187,8 @@ func (f *flushScratch) clear() {
 	f.commands, f.retry, f.built = f.commands[:0], f.retry[:0], f.built[:0]
 }
 
-// execute sends the parts and reads their answers. Parts that were not executed for a reason that a
-// second try removes are sent once more. It reports whether the memory may be used again: after a
+// run sends the commands and reads their replies. Commands that were not executed for a reason that
+// a retry removes are sent once more. It reports whether the memory may be used again: after a
 // broken connection rueidis may still read it.
 func (n *node) run(f *flushScratch, attempts []*Attempt, answers []answer) (reusable bool) {
 	reusable = n.roundTrip(f, attempts, answers, false)
@@ -196,9 +200,11 @@ func (n *node) run(f *flushScratch, attempts []*Attempt, answers []answer) (reus
 	return n.roundTrip(f, attempts, answers, true) && reusable
 }
 
-// send makes one pipeline of the parts. On the first one, what is to be sent once more is gathered
-// in f.again.
-func (n *node) roundTrip(f *flushScratch, attempts []*Attempt, answers []answer, retry bool) (reusable bool) {
+// roundTrip makes one pipeline of the commands. In the first one it gathers in f.retry what is to
+// be sent once more.
+func (n *node) roundTrip(f *flushScratch, attempts []*Attempt, answers []answer,
+	retry bool,
+) (reusable bool) {
 	if retry {
 		f.built = n.scriptLoads(f.built, f.commands)
 	}
@@ -230,8 +236,8 @@ func (n *node) roundTrip(f *flushScratch, attempts []*Attempt, answers []answer,
 	return reusable
 }
 
-// explained is the failure of a call whose script is missing, with the reason why it could not be
-// loaded.
+// withLoadError returns the failure of a call. If its script is missing, it has the reason why that
+// could not be loaded.
 func withLoadError(failure answer, loads []rueidis.RedisResult) answer {
 	if !failure.replied || !strings.HasPrefix(failure.err.Error(), "NOSCRIPT") {
 		return failure
@@ -244,7 +250,7 @@ func withLoadError(failure answer, loads []rueidis.RedisResult) answer {
 	return failure
 }
 
-// loads appends the commands that load the scripts of parts.
+// scriptLoads appends the commands that load the scripts.
 func (n *node) scriptLoads(built []rueidis.Completed, commands []command) []rueidis.Completed {
 	for _, s := range script.All() {
 		if slices.ContainsFunc(commands, func(p command) bool { return p.script == s }) {
@@ -254,7 +260,7 @@ func (n *node) scriptLoads(built []rueidis.Completed, commands []command) []ruei
 	return built
 }
 
-// command builds one part's command.
+// build builds the rueidis command.
 func (n *node) build(p *command, attempts []*Attempt) rueidis.Completed {
 	if p.script == nil {
 		a := attempts[p.index]

@@ -14,8 +14,8 @@ import (
 )
 
 // The goal: an acquire or extension that waited until its outcome was of no use is not sent, and
-// left nothing; a release is always sent, as are those that are in time.
-func TestWhatIsStaleIsNotSent(t *testing.T) {
+// left nothing. A release is always sent, and so are attempts that are in time.
+func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -59,7 +59,7 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 // The goal: an extension whose flush waited for a connection until the lease was being released is
 // not sent: it would give the node keys of a lease that is over. The seed in sim/testdata/seeds
 // shows it with whole clients.
-func TestAnExtensionIsNotSentOnceItsLeaseIsReleased(t *testing.T) {
+func TestFlush_SendsNoExtensionOfAReleasedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -81,7 +81,7 @@ func TestAnExtensionIsNotSentOnceItsLeaseIsReleased(t *testing.T) {
 
 // The goal: an extension is neither sent nor waited for when the lease may be over, or when half of
 // its TTL has passed.
-func TestAnExtensionThatComesTooLateIsNotSent(t *testing.T) {
+func TestFlush_SendsNoExtensionThatComesTooLate(t *testing.T) {
 	const delay = time.Second
 	for _, test := range []struct{ ttl, before, waits time.Duration }{
 		{time.Minute, delay / 2, delay / 2},
@@ -114,9 +114,10 @@ func TestAnExtensionThatComesTooLateIsNotSent(t *testing.T) {
 	}
 }
 
-// The goal: what is sent once more, because its script was missing, is looked at again: what is
-// stale by then is not sent and left nothing, the rest is.
-func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
+// The goal: before a command is sent once more, because its script was missing, its attempts are
+// checked again. Those that are of no use by then are not sent and left nothing. The others are
+// sent.
+func TestFlush_DoesNotRetryWhatIsOfNoUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -149,7 +150,7 @@ func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 
 // The goal: an extension whose script the server had forgotten is not sent again when the lease was
 // released meanwhile, though it was in time.
-func TestAnExtensionIsNotSentOnceMoreWhenItsLeaseIsReleased(t *testing.T) {
+func TestFlush_RetriesNoExtensionOfAReleasedLease(t *testing.T) {
 	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
 		c := claim("k", "t")
 		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Minute)
@@ -168,15 +169,17 @@ func TestAnExtensionIsNotSentOnceMoreWhenItsLeaseIsReleased(t *testing.T) {
 			peer.WriteError("NOSCRIPT No matching script. Please use EVAL.")
 			return true
 		})
-		require.Equal(t, []answer{{leftNothing: true, err: errSuperseded}}, flushed(m, []*Attempt{e}))
+		require.Equal(t, []answer{{leftNothing: true, err: errSuperseded}},
+			flushed(m, []*Attempt{e}))
 		require.Equal(t, 1, sent)
 	}, redis84)
 }
 
-// The goal: where votes do not count, what was not sent left nothing all the same, and what was
-// answered is in doubt.
-func TestOnlyWhatWasAnsweredIsInDoubt(t *testing.T) {
-	unsent, broke := answer{leftNothing: true, err: errNotConnected}, answer{broken: true, err: errBroken}
+// The goal: if votes do not count, what was not sent still left nothing, and what was answered is
+// in doubt.
+func TestFlush_InvalidatesRepliesOnly(t *testing.T) {
+	unsent := answer{leftNothing: true, err: errNotConnected}
+	broke := answer{broken: true, err: errBroken}
 	answers := []answer{unsent, broke, done, {vote: refused, leftNothing: true, replied: true}}
 	invalidate(answers)
 	doubtful := answer{broken: true, err: errDataLoss}
@@ -184,8 +187,8 @@ func TestOnlyWhatWasAnsweredIsInDoubt(t *testing.T) {
 }
 
 // The goal: behind a node that hangs, calls that have given up leave the queue, so that it does not
-// grow with the calls; when the node goes on, it is sent no more than was under way.
-func TestCallsThatGaveUpLeaveTheQueue(t *testing.T) {
+// grow with the calls. When the node continues, it is sent no more than was under way.
+func TestFlush_CallsThatGaveUpLeaveTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()

@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
 )
 
 // threeLasting are three durable servers, with a client of which they are in use.
@@ -623,7 +622,7 @@ func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	up(t, start(t, nodes.URLs(), nil))
-	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+probeKeyPrefix+
+	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+probeKey+
 		"*")
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://u:p@", 1)}, nil)
 	becomes(t, m, 0, NodeDown, "can't be read: NOPERM")

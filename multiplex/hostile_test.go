@@ -36,8 +36,8 @@ var usual = map[string]string{
 	"HELLO": hello, "PING": "+PONG\r\n", "SCRIPT": "$40\r\n" + strings.Repeat("0", 40) + "\r\n",
 	"CLIENT": "+OK\r\n",
 	"SET":    "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
-	"EVALSHA " + probeKeyPrefix: ":0\r\n", "DEL " + probeKeyPrefix: ":0\r\n", "PTTL " + markerKey: ":-2\r\n",
-	"MGET " + probeKeyPrefix: "*1\r\n$-1\r\n", "DELEX " + probeKeyPrefix: ":0\r\n", "DELEX": ":1\r\n",
+	"EVALSHA " + probeKey: ":0\r\n", "DEL " + probeKey: ":0\r\n", "PTTL " + markerKey: ":-2\r\n",
+	"MGET " + probeKey: "*1\r\n$-1\r\n", "DELEX " + probeKey: ":0\r\n", "DELEX": ":1\r\n",
 }
 
 func (a *actor) dial() net.Conn {
@@ -124,8 +124,8 @@ func readCommand(r *bufio.Reader) (string, error) {
 		switch text := string(word[:size]); {
 		case i == 0:
 			first = text
-		case strings.HasPrefix(text, probeKeyPrefix):
-			none = " " + probeKeyPrefix
+		case strings.HasPrefix(text, probeKey):
+			none = " " + probeKey
 		case first == "PTTL" && text == markerKey:
 			none = " " + markerKey
 		}
@@ -182,15 +182,15 @@ func work(t *testing.T, m *Mux, round int) {
 var commandsUsed = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "DELEX", "PTTL", "PTTL " +
 		markerKey,
-	"EVALSHA " + probeKeyPrefix, "MGET " + probeKeyPrefix, "DEL " + probeKeyPrefix, "DELEX " + probeKeyPrefix, "DELIFEQ " +
-		probeKeyPrefix,
+	"EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey, "DELEX " + probeKey, "DELIFEQ " +
+		probeKey,
 }
 
 // asConnecting are those that an idle connection hardly sees.
 var asConnecting = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + markerKey,
-	"EVALSHA " + probeKeyPrefix, "MGET " + probeKeyPrefix, "DEL " + probeKeyPrefix, "DELEX " + probeKeyPrefix, "DELIFEQ " +
-		probeKeyPrefix,
+	"EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey, "DELEX " + probeKey, "DELIFEQ " +
+		probeKey,
 }
 
 // The goal: whatever a server sends against the protocol and in answer to whatever, it loses its

@@ -9,35 +9,35 @@ import (
 )
 
 const (
-	// causeMemory is how long a cause has to be away before it is logged again.
+	// causeMemory is how long a cause has to be absent before it is logged again.
 	causeMemory = time.Minute
-	// maxCauses is the most causes that are remembered. A server that has a new one each time is
-	// logged each time.
+	// maxCauses is the most causes that are remembered. If a server has a new cause each time, it
+	// is logged each time.
 	maxCauses = 16
 )
 
-// chance finds what differs from try to try in the text of one and the same error: the local port,
-// and times.
-var variableParts = regexp.MustCompile(
-	`\b(dial|read|write) (tcp|udp|unix)\d? \S*->|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`)
+// variableParts finds the parts of an error's text that differ from try to try: the local port, and
+// times.
+var variableParts = regexp.MustCompile(`\b(dial|read|write) (tcp|udp|unix)\d? \S*->|` +
+	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`)
 
-// causes keeps the log of a node short: one line for each change of what is wrong, and none for a
-// further try that meets what was logged. Causes that take turns are logged once each. A node that
-// was up for longer than steady begins afresh.
+// causes keeps the log of a node short. It has one line for each change of what is wrong, and none
+// for a further try that meets a cause that was logged. Causes that alternate are logged once each.
+// If a node was up for longer than stableAfter, all is forgotten.
 type causes struct {
-	up   time.Time            // when the node came up; zero while it is not
-	seen map[string]time.Time // when each cause was there last
+	up       time.Time            // when the node came up; zero while it is not
+	lastSeen map[string]time.Time // when each cause was there last
 }
 
-// note takes a change of the state. It reports whether that is to be logged as a new cause.
+// isNew takes a change of the state. It reports whether to log it as a new cause.
 func (c *causes) isNew(s NodeState, err error) (unlogged bool) {
 	now := time.Now()
 	if s == NodeUp {
 		c.up = now
 		return false
 	}
-	if !c.up.IsZero() && now.Sub(c.up) > stableAfter || len(c.seen) >= maxCauses {
-		c.seen = nil
+	if !c.up.IsZero() && now.Sub(c.up) > stableAfter || len(c.lastSeen) >= maxCauses {
+		c.lastSeen = nil
 	}
 	c.up = time.Time{}
 	cause := ""
@@ -48,10 +48,10 @@ func (c *causes) isNew(s NodeState, err error) (unlogged bool) {
 	case err != nil:
 		cause = variableParts.ReplaceAllString(err.Error(), "")
 	}
-	last, known := c.seen[cause]
-	if c.seen == nil {
-		c.seen = make(map[string]time.Time)
+	last, known := c.lastSeen[cause]
+	if c.lastSeen == nil {
+		c.lastSeen = make(map[string]time.Time)
 	}
-	c.seen[cause] = now
+	c.lastSeen[cause] = now
 	return !known || now.Sub(last) > causeMemory
 }

@@ -14,9 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/stretchr/testify/require"
 )
 
 // logged returns the lines of the log of ten seconds of a node that is dialled so.
@@ -78,8 +77,8 @@ func reset(port int) net.Conn {
 	return &resets{client, port}
 }
 
-// The goal: a server without TLS that is given TLS is one line of the log, however it takes that.
-func TestAServerWithoutTLSIsLoggedOnce(t *testing.T) {
+// The goal: a server without TLS that gets TLS is one line of the log, whatever its reaction.
+func TestLogCauses_AServerWithoutTLSIsLoggedOnce(t *testing.T) {
 	lines := logged(t, "rediss://node", func(try int) (net.Conn, error) {
 		switch try % 4 {
 		case 0:
@@ -98,7 +97,7 @@ func TestAServerWithoutTLSIsLoggedOnce(t *testing.T) {
 }
 
 // The goal: a server in protected mode is one line of the log, with the first sentence of its text.
-func TestProtectedModeIsLoggedOnce(t *testing.T) {
+func TestLogCauses_ProtectedModeIsLoggedOnce(t *testing.T) {
 	const denied = "DENIED Redis is running in protected mode because no password is set"
 	lines := logged(t, "node", func(try int) (net.Conn, error) {
 		conn := says("-" + denied + ". In this mode connections are only accepted from the " +
@@ -126,9 +125,9 @@ func (b *breaking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// The goal: errors that differ in a local port or a time are one line. Two causes that take turns
+// The goal: errors that differ in a local port or a time are one line. Two causes that alternate
 // are one line each.
-func TestEachCauseIsLoggedOnce(t *testing.T) {
+func TestLogCauses_EachIsLoggedOnce(t *testing.T) {
 	lines := logged(t, "node", func(try int) (net.Conn, error) {
 		if try%2 == 0 {
 			return nil, errors.New("certificate has expired: " +
@@ -139,9 +138,9 @@ func TestEachCauseIsLoggedOnce(t *testing.T) {
 	require.Len(t, lines, 2)
 }
 
-// The goal: a cause is logged again when it was away for long, or when the node was up for longer
+// The goal: a cause is logged again when it was absent for long, or when the node was up for longer
 // than a moment. A lost connection and the down state behind it have one line for one cause.
-func TestACauseIsLoggedAgainAfterAWhile(t *testing.T) {
+func TestLogCauses_AreLoggedAgainAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c causes
 		broken, refused := errors.New("protocol error"), errors.New("refused")
@@ -169,7 +168,7 @@ func TestACauseIsLoggedAgainAfterAWhile(t *testing.T) {
 		require.True(t, c.isNew(NodeQuarantined, quarantine(until.Add(time.Second))))
 		for i := range 10 * maxCauses {
 			c.isNew(NodeDown, errors.New(strings.Repeat("x", i)))
-			require.LessOrEqual(t, len(c.seen), maxCauses)
+			require.LessOrEqual(t, len(c.lastSeen), maxCauses)
 		}
 	})
 }

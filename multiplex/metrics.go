@@ -12,45 +12,45 @@ import (
 
 // NodeStats are counts about one node since New.
 type NodeStats struct {
-	// Flushes is the number of trips made to it, and Operations what they carried: each attempt and
-	// each armed watch counts once.
+	// Flushes is the number of trips made to it. Operations is what they carried: each attempt and
+	// each subscription counts once.
 	Flushes, Operations uint64
-	// Latency is how long trips took, from when they were sent to the answer, or to the end of the
-	// connection.
+	// Latency is how long flushes took, from when they were sent to the answer, or to the end of
+	// the connection.
 	Latency latency.Counts
 	// Failures are operations without a vote, by the reason.
 	Failures NodeFailures
-	// Connects is how often the node came up, and Disconnects how often it did not stay so; at
-	// Close it leaves as well.
+	// Connects is how often the node came up, and Disconnects how often it went down after that.
+	// Close counts as a disconnect.
 	Connects, Disconnects uint64
 }
 
 // NodeFailures are numbers of operations for which a node has not voted: acquires, extensions and
-// releases. One operation may fail more than once, for instance by a timeout and then by the
+// releases. One operation may fail more than once, for example by a timeout and then by the
 // connection.
 type NodeFailures struct {
 	// Timeout: the node owed an answer for too long, and the attempt was decided without it.
 	Timeout uint64
-	// Connection: it broke before the answer, or could not be used.
+	// Connection: the connection broke before the answer, or could not be used.
 	Connection uint64
 	// Down and Quarantined: nothing was sent, because the node was not connected, or may not vote
 	// yet.
 	Down, Quarantined uint64
-	// Server: it answered with an error, such as READONLY, OOM, NOPERM, BUSY or LOADING.
+	// Server: the node answered with an error, such as READONLY, OOM, NOPERM, BUSY or LOADING.
 	Server uint64
-	// Protocol: it answered what no Redis server does.
+	// Protocol: the node answered what no Redis server does.
 	Protocol uint64
-	// DataLoss: the server was emptied, or the connection was made again, so that the answer could
-	// not be relied on.
+	// DataLoss: the server was emptied, or the connection was made again, so the answer could not
+	// be relied on.
 	DataLoss uint64
-	// QueuedTooLong: it was not sent, because it had waited behind others until its outcome was of
-	// no use.
+	// QueuedTooLong: the operation was not sent, because it had waited behind others until its
+	// outcome was of no use.
 	QueuedTooLong uint64
-	// Overloaded: it was not sent, because too many others waited.
+	// Overloaded: the operation was not sent, because too many others waited.
 	Overloaded uint64
 }
 
-// All gives each number with its reason, one lower-case word: the field's name, but "flushed" for
+// All yields each number with its reason, one lower-case word: the field's name, but "flushed" for
 // DataLoss and "stale" for QueuedTooLong.
 func (f NodeFailures) All() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
@@ -79,7 +79,7 @@ const (
 	failureCount
 )
 
-// meters count what one node does: for each flush and for each failure, never for each operation.
+// metrics count what one node does: for each flush and for each failure, never for each operation.
 type metrics struct {
 	flushes, operations   atomic.Uint64 // made, and carried by them
 	flushLatency          latency.Histogram
@@ -87,10 +87,10 @@ type metrics struct {
 	connects, disconnects atomic.Uint64
 }
 
-// fail counts a failure of so many operations.
+// countFailure counts a failure of several operations.
 func (m *metrics) countFailure(f failure, operations int) { m.failures[f].Add(uint64(operations)) }
 
-// count counts the failures among the answers of a trip.
+// countFailures counts the failures among the answers of a flush.
 func (m *metrics) countFailures(answers []answer) {
 	for i := range answers {
 		if answers[i].err != nil {
@@ -99,7 +99,7 @@ func (m *metrics) countFailures(answers []answer) {
 	}
 }
 
-// failure is why an operation that a flush took has no vote.
+// failureKind returns why an operation that a flush carried has no vote.
 func (r *answer) failureKind() failure {
 	var bad protocolError
 	switch {
@@ -115,7 +115,7 @@ func (r *answer) failureKind() failure {
 	return failedConnection
 }
 
-// unsent counts operations that were not handed to the node, or did not leave.
+// countUnsent counts operations that were not given to the node, or were not sent.
 func (n *node) countUnsent(why error, operations int) {
 	switch {
 	case why == batch.ErrOverloaded:
@@ -127,7 +127,7 @@ func (n *node) countUnsent(why error, operations int) {
 	}
 }
 
-// moved counts a change of the node's state.
+// countTransition counts a change of the node's state.
 func (m *metrics) countTransition(before, after NodeState) {
 	switch {
 	case after.connected() == before.connected():
@@ -138,11 +138,12 @@ func (m *metrics) countTransition(before, after NodeState) {
 	}
 }
 
-// stats returns the counts, which are not taken at one moment.
+// stats returns the counts. They are not taken at one moment.
 func (m *metrics) stats() NodeStats {
 	of := func(f failure) uint64 { return m.failures[f].Load() }
 	return NodeStats{
-		Flushes: m.flushes.Load(), Operations: m.operations.Load(), Latency: m.flushLatency.Counts(),
+		Flushes: m.flushes.Load(), Operations: m.operations.Load(),
+		Latency:  m.flushLatency.Counts(),
 		Connects: m.connects.Load(), Disconnects: m.disconnects.Load(),
 		Failures: NodeFailures{
 			Timeout: of(failedTimeout), Connection: of(failedConnection), Down: of(failedDown),
@@ -154,7 +155,7 @@ func (m *metrics) stats() NodeStats {
 	}
 }
 
-// leaves counts a flush that is sent now, and returns when that is.
+// flushStarted counts a flush that is sent now, and returns the time.
 func (m *metrics) flushStarted(operations int) time.Time {
 	m.flushes.Add(1)
 	m.operations.Add(uint64(operations))

@@ -7,10 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/stretchr/testify/require"
 )
 
 // failures are the reasons that were counted for node i.
@@ -34,7 +33,7 @@ func answering(r answer) func([]*Attempt, []answer) {
 
 // The goal: each operation without a vote is counted once, by what kept the node from voting, and
 // for that node alone.
-func TestFailuresAreCountedByTheirReason(t *testing.T) {
+func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 	says := func(r answer) func(*node) func() {
 		return func(n *node) func() {
 			n.sendFlush = answering(r)
@@ -82,9 +81,9 @@ func TestFailuresAreCountedByTheirReason(t *testing.T) {
 	}
 }
 
-// The goal: each trip is timed once, from sending to the answer, and counted with what it carried;
-// changes of the connection are counted.
-func TestTripsAreTimedAndConnectionsCounted(t *testing.T) {
+// The goal: each flush is timed once, from sending to the answer, and counted with what it carried.
+// Changes of the connection are counted.
+func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -111,9 +110,9 @@ func TestTripsAreTimedAndConnectionsCounted(t *testing.T) {
 	})
 }
 
-// The goal: a server that breaks the protocol is told apart from a connection that breaks, also
+// The goal: a server that breaks the protocol is counted apart from a connection that breaks, also
 // through rueidis.
-func TestAFaultOfTheProtocolIsCountedAsOne(t *testing.T) {
+func TestMetrics_CountAProtocolError(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[2].play(map[string]string{"SET": "?what\r\n"})
 		require.NoError(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()))

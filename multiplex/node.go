@@ -9,42 +9,43 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
+	"github.com/redis/rueidis"
 )
 
 const (
-	// maxFlush is the most keys in one flush: enough that the cost of the trip no longer shows, and
-	// little enough of a server's time that the whole window is answered well within the usual
-	// NodeTimeout.
+	// maxFlush is the most keys in one flush. It is large enough that the cost of the trip no
+	// longer shows. It is small enough that a server answers all flushes under way well within the
+	// usual NodeTimeout.
 	maxFlush = 512
-	// maxPending is the most acquires that wait for one node: far more than its answer time can
-	// gather, and about a hundred megabytes.
+	// maxPending is the most acquires that wait for one node. That is far more than can come during
+	// its answer time, and takes about a hundred megabytes.
 	maxPending = 1 << 18
 )
 
-// NodeState is whether a node can vote.
+// NodeState says whether a node can vote.
 type NodeState int
 
 const (
-	// NodeConnecting: the first connection, or the one after a loss, is being made; attempts wait
-	// for it, each within its limit.
+	// NodeConnecting: the first connection, or the one after a loss, is being made. Attempts wait
+	// for it, each within its timeout.
 	NodeConnecting NodeState = iota
 	// NodeUp: connected.
 	NodeUp
-	// NodeQuarantined: it answers, but may have forgotten locks, because it has restarted, was
-	// replaced or was flushed. Until these have expired it has no connection but for a look now and
-	// then, nothing is sent to it, and its vote is unknown at once. See GuardMode.
+	// NodeQuarantined: the node answers, but may have forgotten locks, because it has restarted,
+	// was replaced or was flushed. Until these locks have expired nothing is sent to it, and its
+	// vote is unknown at once. From time to time the client connects to read its marker. See
+	// GuardMode.
 	NodeQuarantined
-	// NodeDown: the last try to connect failed; further ones go on in the background. Its vote is
-	// unknown at once.
+	// NodeDown: the last try to connect failed. The client continues to try in the background. The
+	// node's vote is unknown at once.
 	NodeDown
 	// NodeFailing: connected, but the node has answered acquires with errors, such as OOM, MISCONF
-	// or NOPERM, granted none for a second, and refused a probe as well. It is still sent all that
-	// it would be sent if it were up. It is up again when it grants an acquire or executes a probe.
+	// or NOPERM, has granted none for a second, and has refused a probe too. It is still sent all
+	// that it would be sent if it were up. It is up again when it grants an acquire or executes a
+	// probe.
 	NodeFailing
 )
 
@@ -57,38 +58,39 @@ func (s NodeState) String() string {
 	return names[s]
 }
 
-// NodeStatus is what is known of one node.
+// NodeStatus is what the client knows of one node.
 type NodeStatus struct {
-	// Addr is host:port or the path of a socket, without user and password. Of a master by Sentinel
-	// it is the master set and the first sentinel: mymaster@host:26379.
+	// Addr is host:port or the path of a socket, without user and password. For a master by
+	// Sentinel it is the master set and the first sentinel: mymaster@host:26379.
 	Addr  string
 	State NodeState
-	// Until is when a quarantine ends, at the latest: it ends before that when another client,
-	// which saw the node earlier, lifts it. Zero in every other state.
+	// Until is when a quarantine ends, at the latest. It ends earlier if another client, which saw
+	// the node before, lifts it. It is zero in every other state.
 	Until time.Time
-	// Err is why the node is down, quarantined or failing; nil in every other state.
+	// Err is why the node is down, quarantined or failing. It is nil in every other state.
 	Err error
-	// Pending is how many attempts wait to be sent to it.
+	// Pending is how many attempts wait to be sent to the node.
 	Pending int
-	// PendingReleases is how many releases are kept for it until it can answer them.
+	// PendingReleases is how many releases are kept for the node until it can answer them.
 	PendingReleases int
-	// DroppedReleases counts releases that were kept for it and then dropped, because their keys
-	// had expired or too many were kept.
+	// DroppedReleases counts releases that were kept for the node and then dropped, because their
+	// keys had expired or too many were kept.
 	DroppedReleases uint64
 	// Stats are counts since New.
 	Stats NodeStats
 }
 
 // node is one master: one rueidis client with one socket, the pipeline of its attempts, and the
-// keeper that connects.
+// connector.
 type node struct {
 	addr   string
-	logins *logins // with passwords, which a server's error must not repeat
+	logins *logins // with passwords, which no error may show
 	mux    *Mux
 	index  int
 	client rueidis.Client
 	pipe   *batch.Pipeline[*Attempt, answer]
-	// trip carries attempts to the server and back, on whatever connection there is.
+	// sendFlush sends attempts to the server and returns with the answers, on the connection that
+	// there is.
 	sendFlush func(attempts []*Attempt, answers []answer)
 
 	watches *watch.Registry
@@ -97,23 +99,24 @@ type node struct {
 
 	active        activeConn
 	disconnected  chan struct{} // of capacity 1: the connection was closed
-	pendingAdded  chan struct{} // of capacity 1: releases were kept
+	pendingAdded  chan struct{} // of capacity 1: a release is kept
 	renewSoon     chan struct{} // of capacity 1: the generation is to be renewed
-	disconnectAck chan struct{} // of capacity 1: rueidis is done with a line
+	disconnectAck chan struct{} // of capacity 1: rueidis is done with a connection
 
 	endpoint  *endpoint  // does not change
 	sentinels *sentinels // nil if the endpoint is the master's own
 	inspector *dialer    // of the inspection under way
-	probeKey  string     // the key that this node alone sets
 
-	// Owned by the keeper:
+	ownProbeKey string // a key that this node alone sets
+
+	// Owned by the connector:
 	guard       *restartguard.Guard
 	renewal     renewal
 	warnedSame  bool // that its server may be another node's too
 	dialer      *dialer
 	permit      *dialPermit // of the last connection
-	ackExpected bool        // the last line will say farewell
-	mustProve   bool        // a line was dropped for a useless server: later ones are proven
+	ackExpected bool        // rueidis will report the end of the last one
+	mustProve   bool        // a server was useless: later connections are probed
 
 	state          atomic.Int32 // a NodeState; written under mu
 	responsiveness responsiveness
@@ -133,10 +136,12 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.logins, n.sentinels = newLogins(&e, m), newSentinels(&e, m, n.leaveDeposed)
 	n.dialer = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
 	n.inspector = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
-	n.inspector.calls.panicLogged = true // the keeper's calls are
-	n.disconnected, n.pendingAdded, n.disconnectAck = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{},
-		1)
-	n.renewSoon, n.probeKey = make(chan struct{}, 1), m.cfg.Prefix+probeKeyPrefix+rand.Text()
+	n.inspector.calls.panicLogged = true // the connector's calls are
+	n.disconnected = make(chan struct{}, 1)
+	n.pendingAdded = make(chan struct{}, 1)
+	n.disconnectAck = make(chan struct{}, 1)
+	n.renewSoon = make(chan struct{}, 1)
+	n.ownProbeKey = m.cfg.Prefix + probeKey + rand.Text()
 	n.guard = n.newGuard()
 	n.responsiveness.epoch = time.Now()
 	n.acquireErrors.recheck = make(chan struct{}, 1)
@@ -144,16 +149,17 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.pipe = n.newPipe()
 	n.queryWatches = n.sendWatches
 	n.watches = n.newWatches()
-	g := &dialHook{
+	hook := &dialHook{
 		dialer: n.dialer, guard: n.guard, setup: n.setup,
-		onConn: n.active.conn.Store, onClose: func() { notify(n.disconnected) }, onInvalidate: n.onInvalidate,
+		onConn: n.active.conn.Store, onClose: func() { notify(n.disconnected) },
+		onInvalidate: n.onInvalidate,
 	}
 	var err error
-	n.client, err = g.client()
+	n.client, err = hook.client()
 	return n, err
 }
 
-// hide is the error without the node's passwords.
+// hide returns the error without the node's passwords.
 func (n *node) hide(err error) error { return n.logins.hide(err) }
 
 func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
@@ -161,11 +167,12 @@ func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
 		Flush:    n.flush,
 		Done:     func(a *Attempt, r answer) { n.mux.handleAnswer(a, n.index, r) },
 		Weight:   func(a *Attempt) int { return a.claim.Len() },
-		MaxFlush: maxFlush, Window: maxFlushes, OverlapAt: n.rtt.overlapThreshold, Limit: maxPending,
+		MaxFlush: maxFlush, Window: maxFlushes, Limit: maxPending,
+		OverlapAt: n.rtt.overlapThreshold,
 	})
 }
 
-// signal leaves a mark for somebody who waits, unless one is there.
+// notify sends on a channel of capacity 1, if that is empty.
 func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -173,7 +180,7 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// enqueue hands one attempt to the node. An error means that it was not sent and will not be.
+// enqueue gives one attempt to the node. An error means that it was not sent and will not be.
 func (n *node) enqueue(a *Attempt) error {
 	if why, down := n.down(); down {
 		return why
@@ -185,7 +192,7 @@ func (n *node) enqueue(a *Attempt) error {
 	return nil
 }
 
-// mute reports whether nothing is sent to a node in this state.
+// rejects reports whether a node in this state is sent nothing.
 func (s NodeState) rejects() bool { return s == NodeDown || s == NodeQuarantined }
 
 // connected reports whether a node in this state has a connection that is in use.
@@ -201,8 +208,8 @@ func (n *node) down() (why error, down bool) {
 	return n.err, NodeState(n.state.Load()).rejects() // it may have come up meanwhile
 }
 
-// await returns nil when the node is connected, at once or after the connecting that is under way,
-// else why it is down.
+// awaitUp returns nil when the node is connected, at once or after the connect that is under way.
+// Otherwise it returns why the node is down.
 func (n *node) awaitUp() error {
 	for !NodeState(n.state.Load()).connected() {
 		n.mu.Lock()
@@ -216,7 +223,7 @@ func (n *node) awaitUp() error {
 	return nil
 }
 
-// become changes the state and says so in the log.
+// setState changes the state and logs it.
 func (n *node) setState(s NodeState, err error) {
 	n.mu.Lock()
 	before := NodeState(n.state.Load())

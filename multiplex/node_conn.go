@@ -10,27 +10,27 @@ import (
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
-// line is one connection to a node. Votes count only while it is valid, from before they were asked
-// for until they were answered.
+// nodeConn is one connection to a node. Votes count only if it was verified from before they were
+// asked for until they were answered.
 //
-//	fresh --> valid     the keeper has found the marker again, through rueidis
-//	fresh, valid --> void     the server told that it was flushed, or that it is no master
+//	unverified --> verified          the connector has found the marker again, through rueidis
+//	unverified, verified --> dead    the server was flushed, or is no master
 //
-// A closed line may be valid: what was answered before counts.
+// A closed connection may be verified: what was answered before counts.
 type nodeConn struct {
 	net.Conn
-	server    restartguard.Server // Set before anybody else has the line
-	address   string              // of the server. Set before anybody else has the line
+	server    restartguard.Server // Set before anybody else has the connection
+	address   string              // of the server. Set before anybody else has the connection
 	onClose   func()
 	closeOnce sync.Once
-	// changed is when the node got this server, if it may have been another's before. Set before
-	// the line is valid, and read only when it is.
+	// movedAt is when the node got this server, if the server may have been another node's before.
+	// Set before the connection is verified, and read only when it is.
 	movedAt  time.Time
-	isClosed atomic.Bool  // it was closed
-	state    atomic.Int32 // fresh, valid or void
-	// refusal is why the line was dropped, if it was: an error that the server answered.
+	isClosed atomic.Bool  // Close was called
+	state    atomic.Int32 // connUnverified, connVerified or connDead
+	// dropCause is why the connection was dropped, if it was: an error that the server answered.
 	dropCause atomic.Pointer[error]
-	// deletion is what the handshake found, until the server declines it.
+	// deletion is the deleteCommand that the handshake found, until the server declines it.
 	deletion atomic.Int32
 }
 
@@ -41,9 +41,9 @@ const (
 )
 
 // Close drops what was not sent yet: a command that was given up must not reach the server later,
-// behind the release that takes it back on the next connection. It also leaves out the farewell of
-// TLS, which can block for seconds while every caller waits. rueidis closes a connection that broke
-// before it tells anybody else.
+// behind the release that takes it back on the next connection. It also leaves out the closing
+// message of TLS, which can block for seconds while every caller waits. rueidis closes a connection
+// that broke before it reports that.
 func (l *nodeConn) Close() error {
 	l.isClosed.Store(true)
 	err := abort(l.Conn)
@@ -51,7 +51,7 @@ func (l *nodeConn) Close() error {
 	return err
 }
 
-// abort closes a connection without what was not sent yet, and without the farewell of TLS.
+// abort closes a connection without what was not sent yet, and without the closing message of TLS.
 func abort(conn net.Conn) error {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
@@ -62,10 +62,10 @@ func abort(conn net.Conn) error {
 	return conn.Close()
 }
 
-// counts reports whether an answer counts that was asked for on the line when it was valid.
+// verified reports whether an answer counts that is asked for on the connection now.
 func (l *nodeConn) verified() bool { return l != nil && l.state.Load() == connVerified }
 
-// deletes is how what goes over the line is released.
+// deleteCommand returns how keys are released on the connection.
 func (l *nodeConn) deleteCommand() deleteCommand {
 	if l == nil {
 		return viaScript
@@ -74,16 +74,16 @@ func (l *nodeConn) deleteCommand() deleteCommand {
 }
 
 // mayRepeat reports whether the server may have seen, as another node, what was sent at this time:
-// see servers.
+// see restartguard.Server.
 func (l *nodeConn) mayRepeat(sent time.Time) bool {
 	return l != nil && !l.movedAt.IsZero() && !sent.After(l.movedAt)
 }
 
-// current is the node's newest line. What is sent while the keeper makes a new one may go over that
-// one already.
+// activeConn is the node's newest connection. What is sent while the connector makes a new one may
+// use the new one already.
 type activeConn struct{ conn atomic.Pointer[nodeConn] }
 
-// sending returns the line to compare with in counted.
+// verified returns the connection if it is verified, for stillValid after the flush; else nil.
 func (c *activeConn) verified() *nodeConn {
 	if l := c.conn.Load(); l.verified() {
 		return l
@@ -91,11 +91,14 @@ func (c *activeConn) verified() *nodeConn {
 	return nil
 }
 
-// counted reports whether an answer counts: nothing has happened to the line since sending.
-func (c *activeConn) stillValid(sent *nodeConn) bool { return sent.verified() && c.conn.Load() == sent }
+// stillValid reports whether an answer counts: nothing has happened to the connection since
+// verified returned it.
+func (c *activeConn) stillValid(sent *nodeConn) bool {
+	return sent.verified() && c.conn.Load() == sent
+}
 
-// flushed voids the line, because the server told that it was flushed. It reports false where that
-// was only the end of a line.
+// onDataLoss gives the connection up, because the server reported that it was flushed. It returns
+// false if that report was only the end of a connection.
 func (c *activeConn) onDataLoss() bool {
 	l := c.conn.Load()
 	if l == nil || l.isClosed.Load() {
@@ -107,8 +110,8 @@ func (c *activeConn) onDataLoss() bool {
 	return true
 }
 
-// void gives the line up, because the server has forgotten something or may do so unseen. Votes on
-// it count no longer.
+// abandon gives the connection up, because the server has forgotten something or may do so unseen.
+// Votes on it count no longer.
 func (l *nodeConn) abandon() {
 	l.state.Store(connDead)
 	_ = l.Close()

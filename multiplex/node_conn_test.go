@@ -31,9 +31,10 @@ func guard(t *testing.T, m *Mux, a *actor) {
 	up(t, m)
 }
 
-// The goal: the marker on a new line has to be the run_id also when it is read again. Between the
-// handshake and the first command the server may be flushed, and another client may mark that loss.
-func TestALossThatIsMarkedBehindTheHandshakeIsNoticed(t *testing.T) {
+// The goal: the marker on a new connection has to be the run_id also when it is read again. Between
+// the handshake and the first command the server may be flushed, and another client may mark that
+// loss.
+func TestConn_NoticesALossBehindTheHandshake(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 		a := actors[0]
 		guard(t, m, a)
@@ -53,7 +54,7 @@ func TestALossThatIsMarkedBehindTheHandshakeIsNoticed(t *testing.T) {
 
 // The goal: a quarantine counts from when the former server was there last. A server that waited
 // next to it for a while is older than the loss.
-func TestAQuarantineCountsFromTheEndOfALongConnection(t *testing.T) {
+func TestConn_AQuarantineCountsFromTheEndOfALongOne(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 		guard(t, m, actors[0])
 		time.Sleep(30 * time.Second)
@@ -70,9 +71,10 @@ func TestAQuarantineCountsFromTheEndOfALongConnection(t *testing.T) {
 	})
 }
 
-// The goal: an answer counts only when it comes on the line that was valid when the question was
-// sent. What waits for a new line may be answered before the keeper has looked at the marker.
-func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
+// The goal: an answer counts only if it comes on the connection that was verified when it was asked
+// for. What waits for a new connection may be answered before the connector has verified the
+// marker.
+func TestConn_AnAnswerOnAnotherOneDoesNotCount(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		hold := func() {}
 		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
@@ -96,13 +98,13 @@ func TestAnAnswerOnAnotherLineDoesNotCount(t *testing.T) {
 			actors[0].cut()
 			time.Sleep(100 * time.Millisecond)
 			require.Same(t, before, m.nodes[0].active.conn.Load())
-			if !late { // it finds the former line, and waits for the new one
+			if !late { // it finds the former connection, and waits for the new one
 				close(leave)
 				synctest.Wait()
 			}
 			close(dial)
 			synctest.Wait()
-			if late { // it finds the new line, whose marker was not looked at yet
+			if late { // it finds the new connection, whose marker is not verified yet
 				require.NotSame(t, before, m.nodes[0].active.conn.Load())
 				close(leave)
 				synctest.Wait()

@@ -3,11 +3,11 @@ package multiplex
 import "time"
 
 // maxPendingReleases is the most keys whose releases are kept for one node that can't answer them.
-// The oldest are dropped beyond it: their keys end with their TTL.
+// Beyond it the oldest are dropped: their keys end with their TTL.
 const maxPendingReleases = 1 << 18
 
 // pendingReleases are the releases that one node could not answer: it was down, the connection
-// broke, or it answered with an error. The keeper sends them again. Guarded by node.mu.
+// broke, or it answered with an error. The connector sends them again. Guarded by node.mu.
 type pendingReleases struct {
 	list    []pendingRelease // oldest first
 	keys    int              // of all in list
@@ -16,10 +16,10 @@ type pendingReleases struct {
 
 type pendingRelease struct {
 	attempt *Attempt
-	until   time.Time // when the keys have expired by themselves; zero: not known
+	until   time.Time // when the keys have expired; zero: not known
 }
 
-// keep holds a release until the node can answer it.
+// addPending keeps a release until the node can answer it.
 func (n *node) addPending(a *Attempt) {
 	until := a.claim.pendingUntil(a, n.index, time.Now())
 	n.mu.Lock()
@@ -37,14 +37,14 @@ func (n *node) addPending(a *Attempt) {
 	notify(n.pendingAdded)
 }
 
-// discard drops releases whose keys have expired: that is as good as an answer.
+// dropExpired drops releases whose keys have expired: that is as good as an answer.
 func (n *node) dropExpired() {
 	for _, a := range n.takeExpired(time.Now()) {
 		n.mux.handleAnswer(a, n.index, answer{vote: granted})
 	}
 }
 
-// expired takes the releases whose keys have expired.
+// takeExpired takes the releases whose keys have expired.
 func (n *node) takeExpired(now time.Time) (over []*Attempt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -63,7 +63,7 @@ func (n *node) takeExpired(now time.Time) (over []*Attempt) {
 	return over
 }
 
-// takeKept returns what is kept, and forgets it.
+// takeAllPending takes all releases that are kept.
 func (n *node) takeAllPending() []*Attempt {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -75,10 +75,10 @@ func (n *node) takeAllPending() []*Attempt {
 	return attempts
 }
 
-// resend sends what is kept, a flush at a time so that the node has time for others. What it can't
-// answer is kept again. It runs on the keeper, past the pipeline: on a new connection the releases
-// go before anything else, so that an acquire is not refused by a key that is only waiting to be
-// deleted.
+// resend sends the releases that are kept, a flush at a time so that the node has time for others.
+// What it can't answer is kept again. It runs on the connector and bypasses the pipeline. On a new
+// connection the releases go before anything else, so that no acquire is refused by a key that only
+// waits to be deleted.
 func (n *node) resend() {
 	n.dropExpired()
 	attempts := n.takeAllPending()

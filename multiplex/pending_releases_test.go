@@ -20,9 +20,9 @@ func keptBy(n *node, keys int, last time.Duration) {
 	n.addPending(n.mux.newAttempt(c, release, 0, time.Second, time.Minute))
 }
 
-// The goal: what is kept no more, because its keys have expired or it is sent, takes no room of
-// what is kept later; one release is kept whatever its size.
-func TestOnlyWhatIsKeptTakesRoom(t *testing.T) {
+// The goal: a release that is no longer kept, because its keys have expired or it is sent, takes no
+// memory from those that are kept later. One release is kept whatever its size.
+func TestPendingReleases_OnlyTheyTakeMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -42,7 +42,7 @@ func TestOnlyWhatIsKeptTakesRoom(t *testing.T) {
 
 // The goal: pending releases are sent in flushes as large as others are, oldest first, and not all
 // at once.
-func TestPendingReleasesAreSentAFlushAtATime(t *testing.T) {
+func TestPendingReleases_AreSentAFlushAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		stop()

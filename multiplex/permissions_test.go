@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
 )
 
 // needed is what docs/operations.md gives a user, with keys behind app:. Each entry is taken away

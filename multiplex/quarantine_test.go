@@ -17,12 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Less than the MaxTTL of a minute that clients have here, where a test does not say otherwise.
@@ -266,7 +265,7 @@ func settles(p []byte) bool {
 			return false
 		}
 		if w := command.Items; len(w) == 9 && w[1].Text == script.Admit.SHA && w[7].Text == "" &&
-			!strings.Contains(w[3].Text, probeKeyPrefix) {
+			!strings.Contains(w[3].Text, probeKey) {
 			return true
 		}
 	}
@@ -308,10 +307,11 @@ func TestAMarkerThatHasChangedIsNotOverwritten(t *testing.T) {
 // The goal: the handshake touches no key that somebody may have.
 func TestTheHandshakeDeletesNothing(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
-	ask(t, nodes, 0, "SET", probeKeyPrefix, "held")
-	ask(t, nodes, 0, "SET", strings.TrimSuffix(probeKeyPrefix, ":"), "held")
+	ask(t, nodes, 0, "SET", probeKey, "held")
+	ask(t, nodes, 0, "SET", strings.TrimSuffix(probeKey, ":"), "held")
 	up(t, start(t, nodes.URLs(), nil))
-	require.EqualValues(t, 2, ask(t, nodes, 0, "EXISTS", probeKeyPrefix, strings.TrimSuffix(probeKeyPrefix, ":")))
+	exist := ask(t, nodes, 0, "EXISTS", probeKey, strings.TrimSuffix(probeKey, ":"))
+	require.EqualValues(t, 2, exist)
 }
 
 // The goal: one that found no marker anywhere, and then one that says so, makes no first use of
@@ -429,8 +429,9 @@ func TestAFlushOfAnotherDatabaseIsForgiven(t *testing.T) {
 		up(t, m)
 		before := m.nodes[0].active.conn.Load()
 		ask(t, nodes, 0, "FLUSHDB")
-		require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != before }, patient,
-			time.Millisecond, "not noticed")
+		require.Eventually(t, func() bool {
+			return m.nodes[0].active.conn.Load() != before
+		}, patient, time.Millisecond, "not noticed")
 	}
 	up(t, m)
 	require.False(t, quarantined.Load())
@@ -768,8 +769,9 @@ func TestADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 		before := m.nodes[0].active.conn.Load()
 		s.kill()
 		s.start()
-		require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != before }, patient,
-			time.Millisecond)
+		require.Eventually(t, func() bool {
+			return m.nodes[0].active.conn.Load() != before
+		}, patient, time.Millisecond)
 		up(t, m) // sooner than the longest TTL
 		require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrHeld)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDecisionsByVotes(t *testing.T) {
+func TestQuorum_DecidesAcquires(t *testing.T) {
 	for _, c := range []struct {
 		n, granted, refused, unknown int
 		want                         decision
@@ -45,10 +45,10 @@ func TestDecisionsByVotes(t *testing.T) {
 	}
 }
 
-// The goal: a lease is lost only where another quorum was possible, so on an even number of nodes
-// not with half of them; and what an earlier extension found missing counts as long as it is not
-// certain that a quorum kept the keys.
-func TestAnExtensionIsLostOnlyWhereAnotherQuorumWasPossible(t *testing.T) {
+// The goal: a lease is lost only if another quorum was possible: with an even number of nodes, half
+// of them is not enough. What an earlier extension found missing counts until it is certain that a
+// quorum kept the keys.
+func TestQuorum_AnExtensionIsLostOnlyIfAnotherQuorumWasPossible(t *testing.T) {
 	const a, b, c, d = 1, 2, 4, 8
 	for _, v := range []struct {
 		n                                 int
@@ -77,7 +77,7 @@ func TestAnExtensionIsLostOnlyWhereAnotherQuorumWasPossible(t *testing.T) {
 
 // The goal: an extension is decided exactly when all ways in which the open votes can fall end
 // alike.
-func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
+func TestQuorum_DecidesExtensionsExactlyWhenOpenVotesCannotChangeThem(t *testing.T) {
 	var end func(n int, granted, refused, missed, unknown nodeSet) decision
 	end = func(n int, granted, refused, missed, unknown nodeSet) decision {
 		open := allNodes(n) &^ (granted | refused | unknown)
@@ -114,7 +114,7 @@ func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 	}
 }
 
-func TestReleasesByVotes(t *testing.T) {
+func TestQuorum_DecidesReleases(t *testing.T) {
 	for _, c := range []struct {
 		n, absent, confirmed, unknown int
 		want                          decision
@@ -172,7 +172,7 @@ func dumb(votes []vote, open int) decision {
 }
 
 // The goal: the counting agrees with the dumb version for every vote of up to six nodes.
-func TestTheDecisionComesExactlyWhenTheRestCannotChangeIt(t *testing.T) {
+func TestQuorum_DecidesExactlyWhenOpenVotesCannotChangeIt(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		for granted := 0; granted <= n; granted++ {
 			for refused := 0; granted+refused <= n; refused++ {
@@ -196,7 +196,7 @@ func TestTheDecisionComesExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 	}
 }
 
-func TestTheZeroVoteAndDecisionGrantNothing(t *testing.T) {
+func TestQuorum_TheZeroVoteAndDecisionGrantNothing(t *testing.T) {
 	require.Equal(t, unknown, vote(0))
 	require.Equal(t, pending, decision(0))
 	require.Equal(t, unknown, answer{}.vote)

@@ -1,8 +1,8 @@
 package multiplex
 
-// Forget says that the only one who waited for an extension has done with it and does not touch it
-// any more. Its memory is used again when every node has answered it: else a hundred thousand
-// leases that are held would keep the garbage collector busy, and everybody would wait for it.
+// Done says that the only caller that waited for an extension does not touch it any more. Its
+// memory is used again when every node has answered it. Without that, a hundred thousand held
+// leases would keep the garbage collector busy, and all callers would wait for it.
 func (a *Attempt) Done() {
 	c := a.claim
 	c.mu.Lock()
@@ -14,19 +14,19 @@ func (a *Attempt) Done() {
 	}
 }
 
-// spent reports whether nothing refers to the attempt any more: who waited has forgotten it, and
-// every node has answered, so it is in no backlog and in no flush (one that was cancelled or
-// dropped has no answer from there), and the claim has dropped it (Claim.rest). It becomes true
-// once. claim.mu is held.
+// reusable reports whether nothing refers to the attempt any more. The caller that waited is done
+// with it, and the claim has dropped it (Claim.trim). Every node has answered, so it is in no
+// backlog and in no flush. If it was cancelled or dropped on a node, there is no answer from there.
+// It becomes true once. claim.mu is held.
 func (a *Attempt) reusable() bool { return a.done && a.completed == allNodes(len(a.calls)) }
 
-// recycle takes the memory of an attempt that is spent.
+// recycle takes the memory of an attempt that nothing refers to.
 func (m *Mux) recycle(a *Attempt) {
 	*a = Attempt{}
 	m.attemptPool.Put(a)
 }
 
-// memory returns an attempt without anything in it.
+// newFromPool returns an empty attempt.
 func (m *Mux) newFromPool(k kind) *Attempt {
 	if k == extend {
 		if a, _ := m.attemptPool.Get().(*Attempt); a != nil {

@@ -39,9 +39,9 @@ func used(e *Attempt) bool {
 }
 
 // The goal: the memory of an extension is not used again while a node has not answered, or its
-// caller has not done with it, whichever comes last: else the answer would count as a vote for
+// caller is not done with it, whichever comes last. Otherwise the answer would count as a vote for
 // another lease.
-func TestAnExtensionIsUsedUntilTheLastAnswer(t *testing.T) {
+func TestRecycle_WaitsForTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
@@ -65,7 +65,7 @@ func TestAnExtensionIsUsedUntilTheLastAnswer(t *testing.T) {
 }
 
 // The goal: what was cancelled in a backlog is never used again, since the backlog still has it.
-func TestACancelledExtensionIsNotUsedAgain(t *testing.T) {
+func TestRecycle_LeavesOutACancelledExtension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		defer stop()
@@ -88,9 +88,9 @@ func TestACancelledExtensionIsNotUsedAgain(t *testing.T) {
 	})
 }
 
-// The goal: an extension that came behind the release was given to no node, so nothing tells that
-// it is spent, and the release stays.
-func TestAnExtensionThatCameTooLateIsNotUsedAgain(t *testing.T) {
+// The goal: an extension that came behind the release was sent to no node. So it never becomes
+// reusable, and the release stays.
+func TestRecycle_LeavesOutAnExtensionThatCameTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
@@ -109,7 +109,7 @@ func TestAnExtensionThatCameTooLateIsNotUsedAgain(t *testing.T) {
 
 // The goal: extensions cost no memory of their own: a hundred thousand held leases must not keep
 // the garbage collector busy.
-func TestAnExtensionUsesTheMemoryOfOthers(t *testing.T) {
+func TestRecycle_AnExtensionUsesTheMemoryOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
@@ -133,10 +133,9 @@ func TestAnExtensionUsesTheMemoryOfOthers(t *testing.T) {
 	})
 }
 
-// The goal: a release that comes while an extension gets its last answer does not look at what is
-// somebody else's then. It is for the race detector: what it has to find is a moment between two
-// locks.
-func TestAReleaseBesideTheLastAnswer(t *testing.T) {
+// The goal: a release that comes while an extension gets its last answer does not read memory that
+// is in use again. It is for the race detector: what it has to find is a moment between two locks.
+func TestRecycle_AReleaseDuringTheLastAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()

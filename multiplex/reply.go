@@ -12,38 +12,39 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// insideScript is in the text of errors that came up while a script ran.
+// inScriptMarker is in the text of errors that came up while a script ran.
 const inScriptMarker = "script: "
 
-// failed is the answer that a result with an error stands for.
+// classifyError returns the answer that a result with an error stands for.
 func classifyError(r rueidis.RedisResult) answer {
 	if err := r.NonRedisError(); err != nil {
-		// Also the server's answer to a connection that it did not accept.
+		// Also the server's error on a connection that it did not accept.
 		var dial *dialError
 		unsent := errors.Is(err, errNotConnected) || errors.As(err, &dial)
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			// Of the keeper's dial, which the flush was waiting for: a flush has no context of its
-			// own.
+			// Of the connector's dial, which the flush was waiting for: a flush has no context of
+			// its own.
 			unsent, err = true, errors.New("connecting took too long")
 		}
 		return answer{leftNothing: unsent, broken: !unsent, err: err}
 	}
 	text := r.Error().Error()
 	code, _, _ := strings.Cut(text, " ")
-	// Some servers say NOPERM also of a command inside a script, which may have written before.
-	nothing := resp.Rejected(code) && (code != "NOPERM" || !strings.Contains(text, inScriptMarker))
+	// Some servers also say NOPERM of a command inside a script, which may have written before.
+	nothing := resp.Rejected(code) &&
+		(code != "NOPERM" || !strings.Contains(text, inScriptMarker))
 	return answer{leftNothing: nothing, replied: true, err: errors.New(text)}
 }
 
-// errNoReplyToSet is the error of a reply that is neither of the two that SET NX has.
+// errBadSetReply is the error of a reply that is neither of the two that SET NX has.
 var errBadSetReply = protocolError{errors.New("SET replied with neither OK nor null")}
 
-// protocolError is a reply that no Redis server gives to what it was asked.
+// protocolError is a reply that no Redis server gives to such a command.
 type protocolError struct{ error }
 
-// read takes the reply to one part. null is a reply without a value.
-func (f *flushScratch) readReply(p *command, m *rueidis.RedisMessage, null bool, attempts []*Attempt,
-	answers []answer,
+// readReply takes the reply to one command. null is a reply without a value.
+func (f *flushScratch) readReply(p *command, m *rueidis.RedisMessage, null bool,
+	attempts []*Attempt, answers []answer,
 ) {
 	if p.script == nil {
 		if null {
@@ -63,8 +64,8 @@ func (f *flushScratch) readReply(p *command, m *rueidis.RedisMessage, null bool,
 	}
 	for _, r := range refusals {
 		place := p.call.Owners[r.Set]
-		// Of a set that fits into one call nothing was taken; of a larger one other parts may have
-		// been.
+		// If a set fits into one call, nothing of it was taken. Of a larger one other calls may
+		// have taken parts.
 		nothing := p.script != script.Extend && !attempts[place].spansCalls()
 		if r.Seen > 0 {
 			answers[place].setFenceTooLow(r.Seen, nothing)
@@ -81,7 +82,7 @@ func (f *flushScratch) readReply(p *command, m *rueidis.RedisMessage, null bool,
 	}
 }
 
-// decode returns the sets that a script refused. An error leaves the whole call unknown.
+// decode returns the sets that a script refused. After an error the whole call is unknown.
 func (f *flushScratch) decode(p *command, m *rueidis.RedisMessage) ([]script.Refusal, error) {
 	f.refusals, f.decoded = f.refusals[:0], f.decoded[:0]
 	switch {
@@ -106,11 +107,15 @@ func (f *flushScratch) decode(p *command, m *rueidis.RedisMessage) ([]script.Ref
 	return nil, errors.New("script replied with neither a number nor a list")
 }
 
-// spread gives every attempt of a part that failed the same answer. A node that refused a part of a
-// set has refused it, and one whose connection broke under a part may still do that part, whatever
-// becomes of the others: of those that are sent again, for instance. What a server says against
-// raising companions is no vote: the extension behind tells. But where the connection broke first,
-// that may have been granted already, because only its script was loaded, and must not count.
+// failAll gives every attempt of a command that failed the same answer.
+//
+// A node that refused a part of a set has refused the set. If a connection breaks under a part, the
+// node may still do that part, whatever happens to the others, for example to those that are sent
+// again.
+//
+// An error about raising fence keys is no vote: the extension behind it is one. But if the
+// connection broke first, that extension may have been granted already, because only the script of
+// the raise had to be loaded. Then it must not count.
 func (p *command) failAll(r answer, attempts []*Attempt, answers []answer) {
 	if p.script == script.Raise && !r.broken {
 		return
@@ -131,7 +136,7 @@ func (p *command) failAll(r answer, attempts []*Attempt, answers []answer) {
 	}
 }
 
-// split reports whether the attempt's keys need more than one call.
+// spansCalls reports whether the attempt's keys need more than one call.
 func (a *Attempt) spansCalls() bool {
 	most := script.MaxKeys
 	if a.kind == acquire && a.claim.fence() != nil {
@@ -140,9 +145,9 @@ func (a *Attempt) spansCalls() bool {
 	return a.claim.Len() > most
 }
 
-// repeatable reports whether a part was not executed for a reason that a second try removes: the
-// script was not loaded, or one of several callers' keys is forbidden, which must not fail the
-// others.
+// retryable reports whether a command was not executed for a reason that a retry removes. Either
+// its script was not loaded, or one of several callers' keys is forbidden, which must not fail the
+// other callers.
 func (p *command) retryable(err error) bool {
 	reply, ok := rueidis.IsRedisErr(err)
 	if !ok || p.script == nil {
@@ -151,15 +156,15 @@ func (p *command) retryable(err error) bool {
 	return reply.IsNoScript() || p.noPermission(err)
 }
 
-// forbidden reports whether the server refused the call for one of its keys before it ran the
-// script.
+// noPermission reports whether the server refused the call because of one of its keys, before it
+// ran the script.
 func (p *command) noPermission(err error) bool {
 	text := err.Error()
 	return len(p.call.Owners) > 1 && strings.HasPrefix(text, "NOPERM") &&
 		!strings.Contains(text, inScriptMarker)
 }
 
-// repeat appends what is to be sent once more: the same call where its script was missing, else
+// appendRetry appends what is to be sent once more: the same call if its script was missing, else
 // each set alone.
 func (p *command) appendRetry(commands []command, err error) []command {
 	if !p.noPermission(err) {
@@ -171,7 +176,7 @@ func (p *command) appendRetry(commands []command, err error) []command {
 	return commands
 }
 
-// useful leaves out what is of no use any more to be sent once more, and answers it.
+// stillUseful returns the commands that it is still of use to retry, and answers the others.
 func stillUseful(commands []command, attempts []*Attempt, answers []answer) []command {
 	var useful []command
 	now := time.Now()

@@ -10,9 +10,9 @@ import (
 )
 
 // The goal: a node may still do the part of a large set under which its connection broke, whatever
-// it said about the other parts, before or after. Else its release would be dropped when the keys
-// should have expired, and it would count although it may still shorten a lease.
-func TestAPartThatBrokeIsNotForgotten(t *testing.T) {
+// it said about the other parts, before or after. Otherwise its release would be dropped when the
+// keys should have expired, and it would count although it may still shorten a lease.
+func TestReply_ABrokenPartOfASetIsNotForgotten(t *testing.T) {
 	keys := make([]string, script.MaxKeys+1)
 	for i := range keys {
 		keys[i] = fmt.Sprint("k", i)
@@ -58,7 +58,7 @@ func TestAPartThatBrokeIsNotForgotten(t *testing.T) {
 
 // The goal: the same where the node refuses a later part: its vote is known, and the part that
 // broke is still to come.
-func TestARefusalDoesNotHideAPartThatBroke(t *testing.T) {
+func TestReply_ARefusalDoesNotHideABrokenPart(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 		// Of one set the first key is another's.
 		actors[0].play(map[string]string{"EVALSHA": "*3\r\n:0\r\n:1\r\n:1\r\n"})

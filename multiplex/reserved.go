@@ -2,31 +2,34 @@ package multiplex
 
 import "strings"
 
-// OwnNames is how the names, behind a Prefix, begin that clients use for what is no lock.
+// OwnNames is the beginning, behind a Prefix, of the names that clients use for keys that are no
+// lock.
 const OwnNames = "lockpipe:"
 
-// These names, behind a Prefix, are all that clients use for what is no lock. reservedNames has
-// each of them.
+// These names, behind a Prefix, are all that clients use for keys that are no lock. reservedNames
+// has each of them.
 const (
 	// markerKey is the admission marker. Its value is the run_id of the server that was admitted
-	// last, or it begins with lostPrefix. It does not expire in the first case.
+	// last, or a loss record of the restart guard. It does not expire in the
+	// first case.
 	markerKey = OwnNames + "admitted"
-	// noneKey, in front of random characters, is not there. With it the handshake finds out what
-	// the user may do. It is there for a moment if servers can't be told apart otherwise.
-	probeKeyPrefix = OwnNames + "none:"
-	// companionKey, in front of a key, has the highest fence of that key.
+	// probeKey, in front of random characters, is a key that is not there. With it the
+	// handshake finds out what the user may do. The key is there for a moment when the client
+	// probes a node, or has to find out whether two servers are one.
+	probeKey = OwnNames + "none:"
+	// fenceKeyPrefix, in front of a key, is its fence key. That has the highest fence of the key.
 	fenceKeyPrefix = OwnNames + "fence:"
 	// generationsKey has the generation of a node, and what the node keeps of others: see
 	// script.Renew.
 	generationsKey = OwnNames + "generations"
 )
 
-var reservedNames = [...]string{markerKey, probeKeyPrefix, fenceKeyPrefix, generationsKey}
+var reservedNames = [...]string{markerKey, probeKey, fenceKeyPrefix, generationsKey}
 
 // Reserved finds these names in the full names of locks. A client with another Prefix may use such
-// a key: "app:lockpipe:fence:sku" is the companion of "sku" behind the Prefix "app:".
+// a key: "app:lockpipe:fence:sku" is the fence key of "sku" behind the Prefix "app:".
 type Reserved struct {
-	begun []begunName // the names that the Prefix ends in the middle of; usually none
+	begun []begunName // the names that begin in the Prefix and end behind it; usually none
 }
 
 // begunName is a name of which the Prefix has the beginning.

@@ -9,11 +9,11 @@ import (
 
 // The goal: a name of a client is found in Prefix+key exactly where it is there, wherever the
 // Prefix ends. Searching the whole text is the plain version.
-func TestAReservedNameIsFoundWhereverThePrefixEnds(t *testing.T) {
+func TestReserved_IsFoundWhereverThePrefixEnds(t *testing.T) {
 	for _, name := range reservedNames {
 		require.True(t, strings.HasPrefix(name, OwnNames))
 	}
-	for _, used := range []string{markerKey, probeKeyPrefix, fenceKeyPrefix} {
+	for _, used := range []string{markerKey, probeKey, fenceKeyPrefix} {
 		require.Contains(t, reservedNames, used)
 	}
 	plainly := func(full string) bool {
@@ -53,8 +53,8 @@ func TestAReservedNameIsFoundWhereverThePrefixEnds(t *testing.T) {
 	require.Greater(t, min(found, free), 1000)
 }
 
-// The goal: looking for reserved names makes no garbage.
-func TestLookingForReservedNamesAllocatesNothing(t *testing.T) {
+// The goal: a search for reserved names makes no garbage.
+func TestReserved_AllocatesNothing(t *testing.T) {
 	reserved := NewReserved("lock")
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		for _, key := range []string{"sku:42", "pipe:fence:sku", "lockpipe:admitted"} {

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// progress tells a node that hangs from one that is only busy. An attempt's patience is for the
-// node's answer, not for the queue in front of it: without the difference an overload turns into
-// time-outs, clean-ups and retries, which leave no time for anything else.
+// responsiveness distinguishes a node that hangs from one that is only busy. An attempt waits for
+// the node's answer, and not for the queue in front of it. Without the difference an overload turns
+// into timeouts, clean-ups and retries, which leave no time for anything else.
 type responsiveness struct {
 	epoch    time.Time                // from which the times below count, in nanoseconds; set once
 	inFlight [maxFlushes]atomic.Int64 // when each flush under way was sent; 0 for none
@@ -17,7 +17,7 @@ type responsiveness struct {
 // now is never 0, which stands for none.
 func (p *responsiveness) now() int64 { return int64(time.Since(p.epoch)) + 1 }
 
-// begin notes that a flush is sent, and returns the place for end.
+// flushSent notes that a flush is sent, and returns the slot for flushAnswered.
 func (p *responsiveness) flushSent() (slot int) {
 	now := p.now()
 	for i := range p.inFlight {
@@ -25,10 +25,10 @@ func (p *responsiveness) flushSent() (slot int) {
 			return i
 		}
 	}
-	return -1 // the keeper's, beside a full window
+	return -1 // the connector's, while all slots are taken
 }
 
-// end notes that the flush was answered.
+// flushAnswered notes that the flush was answered.
 func (p *responsiveness) flushAnswered(slot int) {
 	p.last.Store(p.now())
 	if slot >= 0 {
@@ -36,8 +36,8 @@ func (p *responsiveness) flushAnswered(slot int) {
 	}
 }
 
-// idleFor is how long the node has owed an answer: since the oldest flush under way was sent, or
-// since the last one was answered where none is.
+// unresponsiveFor returns how long the node has owed an answer: since the oldest flush under way
+// was sent, or, if there is none, since the last one was answered.
 func (p *responsiveness) unresponsiveFor() time.Duration {
 	since := p.last.Load()
 	oldest := int64(0)

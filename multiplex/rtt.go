@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// How many keys must wait before they leave beside a flush that is under way; see batch.Config.
-// Beside a near node the two ends' work is what takes time, and a flush of few keys costs more of
-// it than the wait saves. To a far one the way is, which costs no work.
+// How many keys must wait before they leave while another flush is under way; see batch.Config. At
+// a near node the work of both ends takes the time, and a flush of few keys costs more work than
+// the wait saves. To a far node the way takes the time, and costs no work.
 const (
 	nearThreshold = 128
 	farThreshold  = 8
-	// farFrom is several times what a trip within a data centre's rack takes, and what the work for
-	// a small flush does.
+	// farRTT is several times the round trip within a data centre's rack, and several times the
+	// work for a small flush.
 	farRTT = 500 * time.Microsecond
 )
 
-// distance is how far a node is: the fastest trip since it was connected, in which there is hardly
-// any work. Zero before the first.
+// rtt is the fastest flush since the node was connected, in which there is hardly any work. It is
+// zero before the first.
 type rtt struct{ fastest atomic.Int64 }
 
 func (d *rtt) reset() { d.fastest.Store(0) }
 
-// travelled takes the time of a trip.
+// observe takes the time of a flush.
 func (d *rtt) observe(trip time.Duration) {
 	for {
 		fastest := d.fastest.Load()

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: to a node that no trip since its connection reached quickly, few keys leave beside a
-// flush under way; one quick trip is enough to know better, and slow ones behind it change nothing.
-func TestOnlyToAFarNodeDoFewKeysLeaveBesideAFlush(t *testing.T) {
+// The goal: if no flush since the connect was quick, a flush of few keys leaves while another is
+// under way. One quick flush is enough to change that, and slow ones behind it change nothing.
+func TestRTT_OnlyAFarNodeOverlapsSmallFlushes(t *testing.T) {
 	var d rtt
 	require.Equal(t, nearThreshold, d.overlapThreshold(), "nothing is known yet")
 	d.observe(3 * time.Millisecond)
@@ -28,9 +28,9 @@ func TestOnlyToAFarNodeDoFewKeysLeaveBesideAFlush(t *testing.T) {
 	require.Equal(t, farThreshold, d.overlapThreshold(), "another connection may have another way")
 }
 
-// The goal: the distance of a node is told by trips that it answered, not by those that did not
-// leave.
-func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
+// The goal: the round-trip time comes from flushes that the node answered, not from those that were
+// not sent.
+func TestRTT_AFlushWithoutAnAnswerDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -54,9 +54,9 @@ func TestATripThatDidNotLeaveTellsNoDistance(t *testing.T) {
 	})
 }
 
-// The goal: beside a flush that is under way to a far node a further one leaves with few keys, and
-// to a near one with many; after a new connection it is not known any more that the node is far.
-func TestHowManyKeysLeaveBesideAFlushToANode(t *testing.T) {
+// The goal: while a flush is under way to a far node, another one leaves with few keys. To a near
+// node it needs many. After a new connection it is not known any more that the node is far.
+func TestRTT_SetsTheOverlapOfFlushes(t *testing.T) {
 	for trip, few := range map[time.Duration]int{
 		3 * time.Millisecond:  farThreshold,
 		50 * time.Microsecond: nearThreshold,

@@ -15,9 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/stretchr/testify/require"
 )
 
 // oracle is a sentinel that tests play.
@@ -195,7 +194,7 @@ func inWatched(t *testing.T, w *watched, test func(t *testing.T, m *Mux), change
 // settled waits until the node is up, and the bubble at rest.
 func settled(t *testing.T, m *Mux) {
 	t.Helper()
-	synctest.Wait() // the keeper may not know yet that its line is lost
+	synctest.Wait() // the connector may not know yet that its connection is lost
 	up(t, m)
 	synctest.Wait()
 }
@@ -206,7 +205,8 @@ func (w *watched) server(m *Mux) string {
 }
 
 // The goal: the node is the server that the sentinels name, over one connection to each sentinel.
-// The node goes over to another one within a second after they name that, and the old line is void.
+// The node moves to another one within a second after they name that, and the old connection is
+// dead.
 func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 	w := newWatched("old", "new")
 	inWatched(t, w, func(t *testing.T, m *Mux) {
@@ -261,7 +261,7 @@ func TestSentinel_AStaleOneIsOutvotedByTheEpoch(t *testing.T) {
 }
 
 // The goal: with the same epoch, or without any, the client does not leave a master that one
-// sentinel still names, and stays nowhere that none does.
+// sentinel still names. It does not stay at a server that none names.
 func TestSentinel_WithoutAnEpochTheClientStaysWithTheMaster(t *testing.T) {
 	w := newWatched("old", "new")
 	for _, o := range w.sentinels {
@@ -302,7 +302,7 @@ func TestSentinel_AConnectEndsWhenTheMasterIsAnother(t *testing.T) {
 }
 
 // The goal: a vote of a master that was deposed before it answered is not counted, whatever comes
-// then, and the attempt is not sent to the new master as well. So the two have one vote together.
+// then. The attempt is not sent to the new master too. So the two have one vote together.
 func TestSentinel_AnOldMasterAndANewOneHaveOneVote(t *testing.T) {
 	for name, late := range map[string]bool{
 		"it never answers":            false,
@@ -423,8 +423,9 @@ func TestSentinel_ADurableMasterThatRestartedIsQuarantined(t *testing.T) {
 	}
 }
 
-// The goal: a client whose sentinels hear of the new master last goes on with the old one. Another
-// client, which knows, votes on the new master only when all that was granted meanwhile is over.
+// The goal: a client whose sentinels hear of the new master last continues with the old one.
+// Another client, which knows the new one, gets a vote from it only when all that was granted
+// meanwhile is over.
 func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 	first, last := newWatched("old", "new"), newWatched("old", "new")
 	for _, w := range []*watched{first, last} {
@@ -452,7 +453,7 @@ func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 	})
 }
 
-// The goal: Inspect looks at the master that the sentinels name at that moment, whatever the node's
+// The goal: Inspect asks the master that the sentinels name at that moment, whatever the node's
 // state, and leaves no connection.
 func TestSentinel_InspectLooksAtTheMaster(t *testing.T) {
 	w := newWatched("old", "new")
@@ -636,7 +637,7 @@ func TestSentinel_URLs(t *testing.T) {
 		e, err := parse(text, nil)
 		require.NoError(t, err, text)
 		require.Equal(t, want[0], e.name)
-		require.Empty(t, e.option.Sentinel.MasterSet, "rueidis would ask them as well")
+		require.Empty(t, e.option.Sentinel.MasterSet, "rueidis would ask them too")
 		require.Len(t, e.option.InitAddress, 1)
 		for i, s := range e.sentinels {
 			require.Equal(t, want[1+i], s.address)

@@ -12,9 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
 )
 
 // run is a run_id.

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/stretchr/testify/require"
 )
 
 // info is the reply to INFO with these lines.

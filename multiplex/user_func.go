@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// outside calls one of the user's functions for one node. It has one owner at a time.
+// userFunc calls one of the user's functions for one node. It has one owner at a time.
 //
 // The function runs on a goroutine of its own, because nothing ends a call that ignores its
-// context. The owner leaves such a call, and makes no other until that has returned. So there is
+// context. The owner abandons such a call, and makes no other until that has returned. So there is
 // one such goroutine at most. It ends when the call returns, and discards a result that is late.
 type userFunc[T any] struct {
 	name    string // of the function, for errors
@@ -19,22 +19,22 @@ type userFunc[T any] struct {
 	node    string // for the log
 	logger  *slog.Logger
 	discard func(T)
-	// secret: the value of a panic may show a secret, and is not shown.
+	// secret: the value of a panic may be a secret, and is not shown.
 	secret bool
 
-	abandoned   *userCall[T] // the last call that was left; nil before
-	panicLogged bool         // the stack of a panic
+	abandoned   *userCall[T] // the last call that was abandoned; nil before
+	panicLogged bool         // the stack of a panic was logged
 }
 
-// outsideCall is one call.
+// userCall is one call.
 type userCall[T any] struct {
 	ended     time.Time          // when its context ended; set by the owner
-	result    chan userResult[T] // without a buffer: the owner takes the result, or has left
-	abandoned chan struct{}      // closed when the owner has left
+	result    chan userResult[T] // without a buffer: the owner takes it, or has left
+	abandoned chan struct{}      // closed when the owner has abandoned the call
 	returned  chan struct{}      // closed when the call is over and its result taken or discarded
 }
 
-// outsideEnd is what became of a call.
+// userResult is the result of a call.
 type userResult[T any] struct {
 	value T
 	err   error
@@ -52,7 +52,9 @@ func (o *userFunc[T]) call(ctx context.Context, f func(context.Context) (T, erro
 		}
 	}
 	c := &userCall[T]{
-		result: make(chan userResult[T]), abandoned: make(chan struct{}), returned: make(chan struct{}),
+		result:    make(chan userResult[T]),
+		abandoned: make(chan struct{}),
+		returned:  make(chan struct{}),
 	}
 	go o.run(ctx, c, f)
 	select {
@@ -73,7 +75,7 @@ func (o *userFunc[T]) call(ctx context.Context, f func(context.Context) (T, erro
 	}
 }
 
-// take takes the result of a call in time.
+// takeResult takes the result of a call that returned in time.
 func (o *userFunc[T]) takeResult(r userResult[T]) (T, error) {
 	if r.stack != nil && !o.panicLogged {
 		o.panicLogged = true
@@ -83,13 +85,13 @@ func (o *userFunc[T]) takeResult(r userResult[T]) (T, error) {
 	return r.value, r.err
 }
 
-// hangs is the error while a call that was left has not returned.
+// hangError returns the error while a call that was abandoned has not returned.
 func (o *userFunc[T]) hangError() error {
 	return fmt.Errorf("%s has not returned, although its context ended at %s",
 		o.mayHang, o.abandoned.ended.Format(time.RFC3339))
 }
 
-// run makes the call, whatever that does. It reads only what does not change.
+// run makes the call. It reads only fields that do not change.
 func (o *userFunc[T]) run(
 	ctx context.Context, c *userCall[T], f func(context.Context) (T, error),
 ) {

@@ -141,8 +141,8 @@ func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
 	w.await(t)
 }
 
-// The goal: a server that has no tracking, or does not permit it, still serves locks and returns the
-// TTL.
+// The goal: a server that has no tracking, or does not permit it, still serves locks and returns
+// the TTL.
 func TestWatch_ServersWithoutTrackingReturnTheTTL(t *testing.T) {
 	check := func(t *testing.T, urls []string) {
 		m := start(t, urls, nil)

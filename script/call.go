@@ -20,7 +20,7 @@ type Set struct {
 // Fence is what stands beside the keys of a set that is taken with fencing.
 type Fence struct {
 	// Companions are the keys that have the highest fence of each of the set's keys.
-	Keys []string
+	FenceKeys []string
 	// First and Last are the numbers that are asked for, as decimal text.
 	First, Last string
 }
@@ -104,7 +104,7 @@ func (p *Plan) add(owner, from int, s Set) {
 	c.Keys = append(c.Keys, s.Keys...)
 	switch {
 	case p.script == AcquireFenced:
-		c.Keys = append(c.Keys, s.Fence.Keys[from:from+len(s.Keys)]...)
+		c.Keys = append(c.Keys, s.Fence.FenceKeys[from:from+len(s.Keys)]...)
 		if f == general {
 			c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.TTL)
 		}

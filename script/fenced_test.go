@@ -15,7 +15,7 @@ func fenced(token string, first, last int64, keys ...string) script.Set {
 	s := set(token, keys...)
 	s.Fence = &script.Fence{First: strconv.FormatInt(first, 10), Last: strconv.FormatInt(last, 10)}
 	for _, k := range keys {
-		s.Fence.Keys = append(s.Fence.Keys, "f:"+k)
+		s.Fence.FenceKeys = append(s.Fence.FenceKeys, "f:"+k)
 	}
 	return s
 }

@@ -74,7 +74,7 @@ func withFence(set *script.Set, s *script.Script, rng *rand.Rand) {
 	}
 	switch s {
 	case script.AcquireFenced:
-		set.Fence = &script.Fence{Keys: companions, First: strconv.Itoa(number), Last: last}
+		set.Fence = &script.Fence{FenceKeys: companions, First: strconv.Itoa(number), Last: last}
 	case script.Raise:
 		set.Keys, set.Token = companions, last
 	}

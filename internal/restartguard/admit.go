@@ -23,7 +23,9 @@ const (
 // decideWithPeers decides about a server, and lets other nodes have their say: they may vouch for
 // its memory, or meet with it for the first use. If the server has no marker in the end, nothing
 // would show at the next look that it was admitted and wiped. So the wait begins then.
-func (g *Guard) decideWithPeers(ctx context.Context, c *resp.Conn, s *serverInfo) (decision, error) {
+func (g *Guard) decideWithPeers(ctx context.Context, c *resp.Conn, s *serverInfo) (decision,
+	error,
+) {
 	before := g.history
 	defer func() {
 		if g.history.marker == "" {
@@ -197,8 +199,8 @@ func (g *Guard) writeMarker(s *serverInfo, generations string) resp.Step {
 	}, OnReply: check}
 }
 
-// newGenerations returns what a node is to keep that has lost something: a generation of its own, if
-// it is durable, and those of others; empty to leave it without any.
+// newGenerations returns what a node is to keep that has lost something: a generation of its own,
+// if it is durable, and those of others; empty to leave it without any.
 func (s *serverInfo) newGenerations(others []generation) (text string) {
 	switch {
 	case s.durable:

@@ -32,7 +32,7 @@ func (e *SameServerError) Error() string {
 type claims struct {
 	names []string // of the nodes
 
-	mu   *sync.Mutex // of Peers; guards all below
+	mu   sync.Locker // of Peers; guards all below
 	last []claim     // of each node
 }
 
@@ -50,7 +50,7 @@ type claim struct {
 	ended time.Time
 }
 
-func newClaims(names []string, mu *sync.Mutex) *claims {
+func newClaims(names []string, mu sync.Locker) *claims {
 	return &claims{names: names, mu: mu, last: make([]claim, len(names))}
 }
 
@@ -65,8 +65,8 @@ func identity(runID string) string {
 }
 
 // take makes a server the node's while conn is open. The error is that another node has it. since
-// is when the node got the server, if the last one may have been another; without a run_id toldApart
-// returns it later. previousID is the client ID of this client's last connection there.
+// is when the node got the server, if the last one may have been another; without a run_id
+// toldApart returns it later. previousID is the client ID of this client's last connection there.
 func (c *claims) take(runID string, node int, conn net.Conn) (since time.Time, previousID string,
 	err error,
 ) {

@@ -18,7 +18,7 @@ const firstUseTimeout = 500 * time.Millisecond
 type firstUse struct {
 	all nodeSet
 
-	mu        *sync.Mutex // of Peers; guards all below
+	mu        sync.Locker // of Peers; guards all below
 	waiting   nodeSet     // nodes without a marker whose connection waits
 	confirmed nodeSet     // of these, nodes that still had none after all had met
 	round     int         // how often a node has left
@@ -36,7 +36,7 @@ type nodeSet uint64
 func nodeBit(i int) nodeSet      { return 1 << i }
 func allNodes(n int) nodeSet     { return nodeSet(^uint64(0) >> (64 - n)) }
 func (s nodeSet) has(i int) bool { return s>>i&1 == 1 }
-func newFirstUse(nodes int, mu *sync.Mutex) *firstUse {
+func newFirstUse(nodes int, mu sync.Locker) *firstUse {
 	return &firstUse{all: allNodes(nodes), mu: mu, changed: make(chan struct{})}
 }
 

@@ -67,7 +67,7 @@ type generations struct {
 	quorum    int
 	renewSoon []func() // of each node; nil in tests. Written before the guards are used
 
-	mu    *sync.Mutex // of Peers; guards all below
+	mu    sync.Locker // of Peers; guards all below
 	nodes []nodeGeneration
 }
 
@@ -83,7 +83,7 @@ type nodeGeneration struct {
 	recoveringAt time.Time
 }
 
-func newGenerations(nodes, quorum int, mu *sync.Mutex) *generations {
+func newGenerations(nodes, quorum int, mu sync.Locker) *generations {
 	return &generations{
 		quorum: quorum, renewSoon: make([]func(), nodes), mu: mu,
 		nodes: make([]nodeGeneration, nodes),

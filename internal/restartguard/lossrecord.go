@@ -92,10 +92,11 @@ func (s *serverInfo) allowsFirstUse() bool {
 // wiped reports whether the marker says that the server itself was wiped, after it was admitted.
 func (s *serverInfo) wiped() bool { return strings.HasPrefix(s.marker, wipedPrefix) }
 
-// recordedAt returns when the loss record was written, at the latest. It is zero if the marker is no
-// record, or if the record may have been written to another memory than the server's present one.
-// The server counts in its own milliseconds, and may run a command some time after it has looked at
-// its clock, so a second is left. If the memory was put back, the record may be older than the loss.
+// recordedAt returns when the loss record was written, at the latest. It is zero if the marker is
+// no record, or if the record may have been written to another memory than the server's present
+// one. The server counts in its own milliseconds, and may run a command some time after it has
+// looked at its clock, so a second is left. If the memory was put back, the record may be older
+// than the loss.
 func (s *serverInfo) recordedAt() time.Time {
 	r, ok := parseLossRecord(s.marker)
 	if !ok || r.memoryID == "" || r.memoryID != s.memoryID || s.expiresIn <= 0 ||

@@ -14,7 +14,7 @@ import (
 // The goal: Poll is Wait: whatever nodes answer, and when, and whenever ctx ends, both come to the
 // same outcome at the same time, with one Waker for all attempts of an owner, and nothing is left
 // behind.
-func TestPollIsWait(t *testing.T) {
+func TestPoll_IsWait(t *testing.T) {
 	outcomes := map[string]int{}
 	for seed := range uint64(600) {
 		run := func(way func(*Attempt, context.Context) error) (log []string) {

@@ -13,10 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
+	"github.com/stretchr/testify/require"
 )
 
 // store is a node's server in memory: it does what the scripts do, without expiry, and loses what
@@ -130,8 +129,8 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 			addr: fmt.Sprint("node", i), mux: m, index: i, sendFlush: s.trip,
 			guard: peers.Guard(restartguard.Config{Node: i}),
 		}
-		nd.disconnected, nd.pendingAdded, nd.connectDone = make(chan struct{}, 1), make(chan struct{}, 1),
-			make(chan struct{})
+		nd.disconnected, nd.pendingAdded = make(chan struct{}, 1), make(chan struct{}, 1)
+		nd.connectDone = make(chan struct{})
 		close(nd.connectDone)
 		nd.responsiveness.epoch = time.Now()
 		nd.state.Store(int32(NodeUp))
@@ -144,9 +143,9 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*store, func()) {
 }
 
 // The goal: with attempts that break, get lost or come late in any order, two claims never hold a
-// key at once, every call ends within its limit, and when all is released nothing is left on any
+// key at once. Every call ends within its timeout. When all is released nothing is left on any
 // node.
-func TestLanesKeepTheOrderOfEachClaim(t *testing.T) {
+func TestLane_KeepsTheOrderOfEachClaim(t *testing.T) {
 	for seed := range uint64(40) {
 		for _, n := range []int{1, 2, 3, 4, 5} {
 			synctest.Test(t, func(t *testing.T) { simulate(t, n, seed) })
@@ -222,8 +221,8 @@ func simulate(t *testing.T, n int, seed uint64) {
 	stop()
 }
 
-// The goal: a claim that is released takes no further extension, whoever comes first to the lock.
-func TestNothingFollowsARelease(t *testing.T) {
+// The goal: a claim that is released takes no further extension, whichever comes first to the lock.
+func TestLane_NothingFollowsARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		c := new(Claim)
@@ -244,7 +243,7 @@ func TestNothingFollowsARelease(t *testing.T) {
 }
 
 // The goal: the three branches of a caller that leaves. Not sent yet: never sent.
-func TestACallerThatLeavesBeforeSendingLeavesNothing(t *testing.T) {
+func TestWait_LeavingBeforeSendingLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		blocker, c := new(Claim), new(Claim)
@@ -264,7 +263,7 @@ func TestACallerThatLeavesBeforeSendingLeavesNothing(t *testing.T) {
 }
 
 // Answered first: the answer is returned, although ctx has ended.
-func TestAnAnswerThatCameFirstIsReturned(t *testing.T) {
+func TestWait_ReturnsAnAnswerThatCameFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		c := new(Claim)
@@ -279,7 +278,7 @@ func TestAnAnswerThatCameFirstIsReturned(t *testing.T) {
 }
 
 // Sent and the caller gone: the late grant is released.
-func TestALateGrantIsReleased(t *testing.T) {
+func TestWait_ALateGrantIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		c := new(Claim)
@@ -299,8 +298,8 @@ func TestALateGrantIsReleased(t *testing.T) {
 	})
 }
 
-// The goal: what a node can't answer is kept within bounds, and the oldest is dropped first.
-func TestPendingReleasesAreBounded(t *testing.T) {
+// The goal: what a node can't answer is bounded, and the oldest is dropped first.
+func TestPendingReleases_AreBounded(t *testing.T) {
 	n := &node{pendingAdded: make(chan struct{}, 1)}
 	keys := make([]string, 1<<14)
 	for i := range keys {
@@ -322,12 +321,14 @@ func TestPendingReleasesAreBounded(t *testing.T) {
 	}
 	require.Same(t, last, n.pending.list[len(n.pending.list)-1].attempt)
 	require.Equal(t, uint64(100), n.pending.dropped+uint64(len(n.pending.list)))
-	require.Equal(t, Stats{DroppedReleases: n.pending.dropped, PendingReleases: len(n.pending.list)}, m.Stats())
+	require.Equal(t, Stats{
+		DroppedReleases: n.pending.dropped, PendingReleases: len(n.pending.list),
+	}, m.Stats())
 }
 
 // The goal: a node that may still execute a shorter TTL, from a connection that broke, does not
 // count for an extension.
-func TestANodeThatMayStillShortenDoesNotCount(t *testing.T) {
+func TestExtend_ANodeThatMayStillShortenDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		c := new(Claim)
@@ -349,9 +350,9 @@ func TestANodeThatMayStillShortenDoesNotCount(t *testing.T) {
 	})
 }
 
-// The goal: a node that comes up between two looks at its state neither loses an attempt nor keeps
+// The goal: a node that comes up between two reads of its state neither loses an attempt nor keeps
 // its lane busy.
-func TestAnAttemptIsNotLostWhenItsNodeComesUp(t *testing.T) {
+func TestLane_NoAttemptIsLostWhenANodeComesUp(t *testing.T) {
 	m, _, stop := simulated(1, 1, 0)
 	defer stop()
 	n := m.nodes[0]
@@ -387,9 +388,9 @@ func TestAnAttemptIsNotLostWhenItsNodeComesUp(t *testing.T) {
 	}
 }
 
-// The goal: a release that was confirmed in the background is told at once when it is asked for
+// The goal: a release that was confirmed in the background is reported at once when Wait is called
 // again.
-func TestAConfirmedReleaseIsToldAtOnce(t *testing.T) {
+func TestPendingReleases_AConfirmedReleaseIsReportedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		c := claim("k", "t")
@@ -406,8 +407,8 @@ func TestAConfirmedReleaseIsToldAtOnce(t *testing.T) {
 	})
 }
 
-// The goal: releases that are kept again and again do not put off the one that can be answered.
-func TestNewPendingReleasesDoNotPutOffOthers(t *testing.T) {
+// The goal: releases that are kept again and again do not delay the one that can be answered.
+func TestPendingReleases_NewOnesDoNotDelayOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		c := claim("k", "t")
@@ -426,8 +427,8 @@ func TestNewPendingReleasesDoNotPutOffOthers(t *testing.T) {
 	})
 }
 
-// The goal: a release whose keys have expired by themselves is confirmed by that.
-func TestAKeptReleaseIsConfirmedByTheExpiryOfItsKeys(t *testing.T) {
+// The goal: a release whose keys have expired is confirmed by that.
+func TestPendingReleases_AreConfirmedByTheExpiryOfTheirKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		c := claim("k", "t")
@@ -451,7 +452,7 @@ func TestAKeptReleaseIsConfirmedByTheExpiryOfItsKeys(t *testing.T) {
 
 // The goal: a release is kept until the node answers it when a connection broke before the answer:
 // a stopped server may read that connection later than any TTL, and take the key again.
-func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
+func TestPendingReleases_AreKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		defer stop()
@@ -476,11 +477,11 @@ func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
 		release := m.Release(c, 1)
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(time.Hour)
-		synctest.Wait() // at this moment the keeper sends it again
+		synctest.Wait() // at this moment the connector sends it again
 		m.nodes[0].dropExpired()
 		require.Equal(t, 1, m.Nodes()[0].PendingReleases)
 		require.Zero(t, m.Nodes()[0].DroppedReleases)
-		stores[0].hold("k", "t") // the server goes on, and reads the extension
+		stores[0].hold("k", "t") // the server continues, and reads the extension
 		instead.Store(nil)
 		time.Sleep(time.Second)
 		require.Empty(t, stores[0].left())
@@ -488,9 +489,9 @@ func TestAReleaseIsKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
 	})
 }
 
-// The goal: a lease that expires needs no release when every node has answered what was sent and
-// none keeps the token for longer. Only one of which no node failed is clean.
-func TestWhatALeaseLeavesBehindWhenItExpires(t *testing.T) {
+// The goal: a lease that expires needs no release if every node has answered what was sent and none
+// keeps the token for longer. A claim is certain only if no node failed it.
+func TestClaim_NeedsCleanupAtExpiry(t *testing.T) {
 	const longer, shorter, failing, failed = 20 * time.Second, 5 * time.Second, -1, -2
 	type ttls []time.Duration // failing, failed: the connections to one node or two break
 	for name, test := range map[string]struct {
@@ -532,7 +533,7 @@ func TestWhatALeaseLeavesBehindWhenItExpires(t *testing.T) {
 }
 
 // The goal: a release is kept for the longest TTL of all that were sent, whichever came last.
-func TestAReleaseIsKeptForTheLongestTTL(t *testing.T) {
+func TestPendingReleases_AreKeptForTheLongestTTL(t *testing.T) {
 	for _, ttls := range [][]time.Duration{{time.Second, time.Minute}, {time.Minute, time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			m, _, stop := simulated(1, 1, 0)
@@ -547,7 +548,7 @@ func TestAReleaseIsKeptForTheLongestTTL(t *testing.T) {
 			}
 			require.ErrorIs(t, wait(m.Release(c, 1), t.Context()), ErrNoQuorum)
 			time.Sleep(59 * time.Second)
-			synctest.Wait() // at this moment the keeper sends it again
+			synctest.Wait() // at this moment the connector sends it again
 			m.nodes[0].dropExpired()
 			require.Equal(t, 1, m.Nodes()[0].PendingReleases, "%v", ttls)
 			time.Sleep(2 * time.Second)
@@ -556,9 +557,9 @@ func TestAReleaseIsKeptForTheLongestTTL(t *testing.T) {
 	}
 }
 
-// The goal: that holds also where the broken extension was not shorter than what was sent before,
-// but is than what comes after.
-func TestANodeThatMayStillExtendLessDoesNotCount(t *testing.T) {
+// The goal: that also holds if the broken extension was not shorter than what was sent before, but
+// is shorter than what comes after.
+func TestExtend_ANodeThatMayStillExtendLessDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		c := claim("k", "token")
@@ -592,7 +593,7 @@ func extends(t *testing.T, m *Mux, c *Claim, ttl time.Duration) error {
 
 // The goal: when several extensions may still take effect on the same nodes, the shortest limits
 // what these nodes count for, whichever was sent last.
-func TestTheShortestOfSeveralLateExtensionsLimits(t *testing.T) {
+func TestExtend_TheShortestOfSeveralLateOnesLimits(t *testing.T) {
 	const short, middle, long = time.Second, 3 * time.Second, 5 * time.Second
 	for _, late := range [][]time.Duration{{short, long}, {long, short}, {long, short, long}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -620,7 +621,7 @@ func TestTheShortestOfSeveralLateExtensionsLimits(t *testing.T) {
 }
 
 // The goal: a late extension limits nothing while the other nodes are a quorum.
-func TestALateExtensionOnAMinorityLimitsNothing(t *testing.T) {
+func TestExtend_ALateOneOnAMinorityLimitsNothing(t *testing.T) {
 	for n, minority := range map[int]int{3: 1, 4: 1, 5: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			m, stores, stop := simulated(n, 1, 0)
@@ -636,21 +637,22 @@ func TestALateExtensionOnAMinorityLimitsNothing(t *testing.T) {
 			fail(minority, 1)
 			require.NoError(t, extends(t, m, c, 10*time.Second))
 			fail(minority, 0)
-			require.Equal(t, 20*time.Second, m.MaxConfirmableTTL(c, 20*time.Second), "%d of %d", minority, n)
+			require.Equal(t, 20*time.Second, m.MaxConfirmableTTL(c, 20*time.Second),
+				"%d of %d", minority, n)
 			require.NoError(t, extends(t, m, c, 20*time.Second))
 			fail(minority+1, 1)
 			require.ErrorIs(t, extends(t, m, c, 30*time.Second), ErrNoQuorum)
 			fail(minority+1, 0)
-			require.Equal(t, 10*time.Second, m.MaxConfirmableTTL(c, 20*time.Second), "%d of %d", minority+1,
-				n)
+			require.Equal(t, 10*time.Second, m.MaxConfirmableTTL(c, 20*time.Second),
+				"%d of %d", minority+1, n)
 		})
 	}
 }
 
-// The goal: nodes that lost the keys at the same time cost the lease also where none of the
-// extensions that found them was told of all: an answer that comes too late for its own counts for
-// the later ones.
-func TestALossThatNoSingleExtensionSawIsTold(t *testing.T) {
+// The goal: nodes that lost the keys at the same time cost the lease, also if none of the
+// extensions that found them got all of their answers. An answer that comes too late for its own
+// extension counts for the later ones.
+func TestExtend_ReportsALossThatNoSingleOneSaw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		defer stop()

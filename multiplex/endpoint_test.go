@@ -75,7 +75,7 @@ const fixedWords = "is not a url such as redis://user:password@host:6379 is not 
 
 // The goal: an entry that users write by mistake gets an error that says what is wrong and what to
 // write, and shows neither the user nor the password.
-func TestAnEntryThatIsNoNodeIsExplained(t *testing.T) {
+func TestEndpoint_AnEntryThatIsNoNodeIsExplained(t *testing.T) {
 	const escape = "in a user or password every character but letters, digits and - . _ ~ " +
 		"must be percent-escaped"
 	const several = "give each master an entry of its own"
@@ -123,7 +123,7 @@ func TestAnEntryThatIsNoNodeIsExplained(t *testing.T) {
 }
 
 // The goal: white space around an entry, as lines of a file have it, is no part of it.
-func TestWhiteSpaceAroundAnEntryIsIgnored(t *testing.T) {
+func TestEndpoint_WhiteSpaceAroundAnEntryIsIgnored(t *testing.T) {
 	for _, text := range []string{
 		" host:7001", "host:7001\n",
 		"\tredis://name:canary@host:7001 \r\n",
