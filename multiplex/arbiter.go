@@ -29,7 +29,7 @@ func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attem
 // took. It does nothing if the attempt has asked all nodes, is decided, or is of no use any more.
 // claim.mu is held.
 func (a *Attempt) askDeferred() (start nodeSet) {
-	if a.deferred == 0 || a.decision != pending || time.Since(a.sent) >= a.maxAge {
+	if a.deferred == 0 || a.decision != undecided || time.Since(a.sent) >= a.maxAge {
 		return 0
 	}
 	lanes := a.deferred

@@ -42,7 +42,7 @@ func hang(n *node) (resume func()) {
 }
 
 // nothingLeft waits until everything is released, and requires that no node has a key.
-func nothingLeft(t *testing.T, m *Mux, stores []*store) {
+func nothingLeft(t *testing.T, m *Mux, stores []*memoryNode) {
 	t.Helper()
 	time.Sleep(time.Second)
 	synctest.Wait()
@@ -116,14 +116,14 @@ func TestArbiter_GrantsAndAllAreAsked(t *testing.T) {
 // for both. Nothing is left if they refuse.
 func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 	none := func() {}
-	for name, fail := range map[string]func(m *Mux, s *store) (mend func()){
-		"down": func(m *Mux, _ *store) func() {
+	for name, fail := range map[string]func(m *Mux, s *memoryNode) (mend func()){
+		"down": func(m *Mux, _ *memoryNode) func() {
 			m.nodes[1].setState(NodeDown,
 				errBroken)
 			return none
 		},
-		"silent": func(m *Mux, _ *store) func() { return hang(m.nodes[1]) },
-		"error": func(m *Mux, s *store) func() {
+		"silent": func(m *Mux, _ *memoryNode) func() { return hang(m.nodes[1]) },
+		"error": func(m *Mux, s *memoryNode) func() {
 			m.nodes[1].sendFlush = func(_ []*Attempt, answers []answer) {
 				for i := range answers {
 					answers[i] = answer{
@@ -131,9 +131,9 @@ func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 					}
 				}
 			}
-			return func() { m.nodes[1].sendFlush = s.trip }
+			return func() { m.nodes[1].sendFlush = s.flush }
 		},
-		"broken": func(_ *Mux, s *store) func() { s.fail(1); return func() { s.fail(0) } },
+		"broken": func(_ *Mux, s *memoryNode) func() { s.fail(1); return func() { s.fail(0) } },
 	} {
 		for i := range 4 {
 			refuse, wait := i%2 == 1, []func(*Attempt, context.Context) error{wait, polled}[i/2]
@@ -288,7 +288,7 @@ func TestStats_CountSplitVotes(t *testing.T) {
 		lose(4)
 		require.Zero(t, m.Stats().SplitVotes, "one granted, one refused, of three that are needed")
 		for i, s := range stores[:3] {
-			m.nodes[i].sendFlush = s.trip
+			m.nodes[i].sendFlush = s.flush
 		}
 		lose(0, 1, 2)
 		require.Equal(t, uint64(1), m.Stats().SplitVotes)

@@ -92,8 +92,8 @@ type Attempt struct {
 
 // voteDetail is the detail of one node's vote.
 type voteDetail struct {
-	key int32
-	err error
+	keyIndex int32
+	err      error
 	// expiry is when the keys of a release that the node could not answer have expired.
 	expiry time.Time
 }
@@ -201,9 +201,9 @@ func (a *Attempt) addVote(i int, r answer) {
 	}
 	if r.vote != granted {
 		n := a.detail(i)
-		n.key, n.err = r.keyIndex, r.err
+		n.keyIndex, n.err = r.keyIndex, r.err
 	}
-	if a.decision == pending || a.kind == release {
+	if a.decision == undecided || a.kind == release {
 		a.tryDecide()
 	}
 	if a.kind == acquire && a.decision > won {
@@ -222,7 +222,7 @@ func (a *Attempt) detail(i int) *voteDetail {
 // tryDecide decides if the votes allow it, and wakes the callers that wait. claim.mu is held.
 func (a *Attempt) tryDecide() {
 	d := a.decideWith(a.unknown)
-	if d == pending || d == a.decision {
+	if d == undecided || d == a.decision {
 		return
 	}
 	a.decision = d
@@ -267,7 +267,7 @@ func (a *Attempt) countTimeouts() {
 // votes that are still open count as unknown. For a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) error {
 	d, missing := a.decision, errNotNeeded
-	if d == pending {
+	if d == undecided {
 		missing = &timeoutError{a.timeout}
 		if ended != nil {
 			missing = errCallerGone
@@ -327,7 +327,7 @@ func (a *Attempt) heldError() *HeldError {
 		if !a.refused.has(i) {
 			continue // an earlier extension found it
 		}
-		if key := a.details[i].key; key >= 0 && !seen[key] {
+		if key := a.details[i].keyIndex; key >= 0 && !seen[key] {
 			seen[key] = true
 			e.Keys = append(e.Keys, a.claim.Key(int(key)))
 		}

@@ -1,209 +1,32 @@
 package multiplex
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
-	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
-
-// dialect is what a server says to DELEX and DELIFEQ, as RESP. It does not know what is not in it.
-type dialect map[string]string
-
-const (
-	does    = "does what it is asked for"
-	hangsUp = "ends the connection"
-)
-
-var (
-	redis84  = dialect{"DELEX": does}
-	valkey90 = dialect{"DELIFEQ": does}
-	redis70  = dialect{}
-)
-
-// linguist is a server in memory whose dialect can change.
-type linguist struct {
-	redis *miniredis.Miniredis
-
-	mu      sync.Mutex // guards all below
-	speaks  dialect
-	next    dialect  // what it speaks after it has ended a connection
-	noKey   string   // the script may not touch it
-	heard   []string // the releases, each as its command; EVALSHA with the number of keys
-	current net.Conn
-}
-
-// linguists are servers with these dialects, and a client that is connected to all of them, in a
-// bubble.
-func linguists(t *testing.T, test func(t *testing.T, m *Mux, all []*linguist),
-	dialects ...dialect,
-) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		all, urls := map[string]*linguist{}, make([]string, len(dialects))
-		inOrder := make([]*linguist, len(dialects))
-		for i, d := range dialects {
-			l := &linguist{redis: miniredis.NewMiniRedis(), speaks: d, next: d}
-			conn, err := l.redis.Dial() // starts it
-			require.NoError(t, err)
-			require.NoError(t, conn.Close())
-			l.redis.Server().SetPreHook(l.before)
-			t.Cleanup(l.redis.Close)
-			urls[i] = fmt.Sprintf("node-%d:6379", i)
-			all[urls[i]], inOrder[i] = l, l
-		}
-		m := start(t, urls, func(c *Config) {
-			c.Guard = GuardOff
-			c.Dial = func(_ context.Context, _, address string) (net.Conn,
-				error,
-			) {
-				return all[address].dial(), nil
-			}
-		})
-		up(t, m)
-		test(t, m, inOrder)
-		require.NoError(t, m.Close(t.Context()))
-	})
-}
-
-func (l *linguist) dial() net.Conn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	client, conn := net.Pipe()
-	l.current = conn
-	l.redis.Server().ServeConn(conn)
-	return client
-}
-
-// cut ends the connection.
-func (l *linguist) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	_ = l.current.Close()
-}
-
-// learn gives it another dialect.
-func (l *linguist) learn(d dialect) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.speaks, l.next = d, d
-}
-
-// releases is what it has heard since it was asked last.
-func (l *linguist) releases() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := l.heard
-	l.heard = nil
-	return all
-}
-
-// before is called before every command.
-func (l *linguist) before(peer *server.Peer, command string, args ...string) (answered bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	asked := strings.Contains(strings.Join(args, " "), probeKey)
-	switch {
-	case command == "EVALSHA" && args[0] == script.Release.SHA && !asked:
-		l.heard = append(l.heard, "EVALSHA "+args[1])
-		if l.noKey != "" && strings.Contains(strings.Join(args, " "), l.noKey) {
-			peer.WriteError("NOPERM No permissions to access a key")
-			return true
-		}
-		return false
-	case command != "DELEX" && command != "DELIFEQ":
-		return false
-	case !asked:
-		l.heard = append(l.heard, command)
-	}
-	says, known := l.speaks[command]
-	switch {
-	case !known:
-		peer.WriteError(fmt.Sprintf("ERR unknown command '%s', with args beginning with: '%s' ",
-			command, args[0]))
-	case says == does && command == "DELEX":
-		return false
-	case says == does:
-		l.delIfEqual(peer, args[0], args[1])
-	case says == hangsUp:
-		l.speaks = l.next
-		_ = l.current.Close()
-	default:
-		peer.WriteRaw(says)
-	}
-	return true
-}
-
-// delIfEqual does what Valkey's DELIFEQ does.
-func (l *linguist) delIfEqual(peer *server.Peer, key, value string) {
-	was, err := l.redis.Get(key)
-	switch {
-	case !l.redis.Exists(key):
-		peer.WriteInt(0)
-	case err != nil:
-		peer.WriteError("WRONGTYPE Operation against a key holding the wrong kind of value")
-	case was != value:
-		peer.WriteInt(0)
-	default:
-		l.redis.Del(key)
-		peer.WriteInt(1)
-	}
-}
-
-// let has the server keep n keys of that name for tokens of that name, and returns what releases
-// them.
-func (l *linguist) let(t *testing.T, m *Mux, name string, n int) (attempts []*Attempt) {
-	t.Helper()
-	for i := range n {
-		key := fmt.Sprint(name, i)
-		require.NoError(t, l.redis.Set(key, key))
-		attempts = append(attempts, m.newAttempt(claim(key, key), release, time.Minute, time.Second,
-			time.Minute))
-	}
-	return attempts
-}
-
-// flushed makes one flush to the only node of m.
-func flushed(m *Mux, attempts []*Attempt) []answer {
-	answers := make([]answer, len(attempts))
-	m.nodes[0].sendAttempts(attempts, answers)
-	return answers
-}
-
-var done = answer{vote: granted, replied: true, keyIndex: -1}
-
-func several[T any](n int, one T) (all []T) {
-	for range n {
-		all = append(all, one)
-	}
-	return all
-}
 
 // The goal: a server's own command is used if its reply in the handshake shows that it is there and
 // permitted. After any other reply the script is used. That never keeps the node from being up.
 func TestCompareDelete_UsesTheCommandsThatTheServerHas(t *testing.T) {
 	byScript := []string{"EVALSHA 3"}
 	type server struct {
-		speaks dialect
+		speaks commandSupport
 		want   []string
 	}
 	servers := map[string]server{
 		"Redis 8.4":  {redis84, several(3, "DELEX")},
 		"Valkey 9.0": {valkey90, several(3, "DELIFEQ")},
-		"both":       {dialect{"DELEX": does, "DELIFEQ": does}, several(3, "DELIFEQ")},
+		"both":       {commandSupport{"DELEX": does, "DELIFEQ": does}, several(3, "DELIFEQ")},
 		"Redis 7.0":  {redis70, byScript},
 		"one is not permitted": {
-			dialect{"DELEX": does, "DELIFEQ": "-NOPERM User u has no permissions to run the " +
-				"'delifeq' command\r\n"}, several(3, "DELEX"),
+			commandSupport{
+				"DELEX":   does,
+				"DELIFEQ": "-NOPERM User u has no permissions to run the 'delifeq' command\r\n",
+			}, several(3, "DELEX"),
 		},
 	}
 	for _, odd := range []string{
@@ -216,11 +39,12 @@ func TestCompareDelete_UsesTheCommandsThatTheServerHas(t *testing.T) {
 		"-BUSY Redis is busy running a script.\r\n", "+OK\r\n", "+0\r\n", "$1\r\n0\r\n", "$-1\r\n",
 		":1\r\n", ":-1\r\n", ":2\r\n", "*0\r\n", "*1\r\n:0\r\n",
 	} {
-		servers[fmt.Sprintf("%q", odd)] = server{dialect{"DELEX": odd, "DELIFEQ": odd}, byScript}
+		support := commandSupport{"DELEX": odd, "DELIFEQ": odd}
+		servers[fmt.Sprintf("%q", odd)] = server{support, byScript}
 	}
 	for name, s := range servers {
 		t.Run(name, func(t *testing.T) {
-			linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+			withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 				require.Equal(t, several(3, done), flushed(m, all[0].let(t, m, "k", 3)))
 				require.Equal(t, s.want, all[0].releases())
 				require.Empty(t, all[0].redis.Keys())
@@ -231,7 +55,7 @@ func TestCompareDelete_UsesTheCommandsThatTheServerHas(t *testing.T) {
 
 // The goal: each node is sent the command that it knows.
 func TestCompareDelete_EachNodeHasItsOwnCommand(t *testing.T) {
-	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+	withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		synctest.Wait()
@@ -247,12 +71,12 @@ func TestCompareDelete_EachNodeHasItsOwnCommand(t *testing.T) {
 // The goal: whatever the key is, a release succeeds in each way, and deletes only what has the
 // claim's token.
 func TestCompareDelete_DeletesOnlyTheClaimsToken(t *testing.T) {
-	for name, d := range map[string]dialect{
+	for name, d := range map[string]commandSupport{
 		"DELEX": redis84, "DELIFEQ": valkey90,
 		"script": redis70,
 	} {
 		t.Run(name, func(t *testing.T) {
-			linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+			withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 				l := all[0]
 				attempts := l.let(t, m, "k", 5)
 				require.NoError(t, l.redis.Set("k1", "another's"))
@@ -284,9 +108,9 @@ func TestCompareDelete_FallsBackToTheScript(t *testing.T) {
 		"-ERR Key should be of string type if conditions are specified\r\n", "+OK\r\n", "$-1\r\n",
 		"_\r\n", ":2\r\n", ":-1\r\n", "$1\r\n1\r\n", "*0\r\n", "#t\r\n",
 	} {
-		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+		withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 			l := all[0]
-			l.learn(dialect{"DELEX": reply})
+			l.learn(commandSupport{"DELEX": reply})
 			require.Equal(t, several(3, done), flushed(m, l.let(t, m, "k", 3)), reply)
 			require.Equal(t, append(several(3, "DELEX"), several(3, "EVALSHA 1")...), l.releases(),
 				reply)
@@ -306,7 +130,7 @@ func TestCompareDelete_FallsBackToTheScript(t *testing.T) {
 
 // The goal: a release that the server declines in both ways fails alone.
 func TestCompareDelete_AReleaseThatIsDeclinedTwiceFailsAlone(t *testing.T) {
-	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+	withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 		l := all[0]
 		l.learn(redis70)
 		l.noKey = "k1"
@@ -322,9 +146,9 @@ func TestCompareDelete_AReleaseThatIsDeclinedTwiceFailsAlone(t *testing.T) {
 // The goal: a release whose connection breaks is unknown. The flush does not send it once more:
 // there is nothing to send it on.
 func TestCompareDelete_ABrokenConnectionIsUnknown(t *testing.T) {
-	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+	withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 		l := all[0]
-		l.learn(dialect{"DELEX": hangsUp})
+		l.learn(commandSupport{"DELEX": hangsUp})
 		a := flushed(m, l.let(t, m, "k", 1))[0]
 		require.Equal(t, unknown, a.vote)
 		require.True(t, a.broken)
@@ -337,17 +161,17 @@ func TestCompareDelete_ABrokenConnectionIsUnknown(t *testing.T) {
 // the next one, whether that is older or newer.
 func TestCompareDelete_AKeptReleaseUsesTheNextServersCommand(t *testing.T) {
 	for _, change := range []struct {
-		before, after dialect
+		before, after commandSupport
 		want          []string
 	}{
 		{redis84, redis70, []string{"DELEX", "EVALSHA 1", "EVALSHA 1"}},
 		{redis84, valkey90, []string{"DELEX", "DELIFEQ", "DELIFEQ"}},
 		{valkey90, redis84, []string{"DELIFEQ", "DELEX", "DELEX"}},
 	} {
-		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+		withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 			l, c := all[0], claim("k", "t")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
-			l.learn(dialect{"DELEX": hangsUp, "DELIFEQ": hangsUp})
+			l.learn(commandSupport{"DELEX": hangsUp, "DELIFEQ": hangsUp})
 			l.next = change.after
 			_ = wait(m.Release(c, 1), t.Context())
 			time.Sleep(time.Second)
@@ -370,7 +194,7 @@ func TestCompareDelete_IsForFewSingleKeys(t *testing.T) {
 		maxSingleReleases:     append(several(maxSingleReleases, "DELEX"), "EVALSHA 6"),
 		maxSingleReleases + 1: {"EVALSHA 6", fmt.Sprint("EVALSHA ", maxSingleReleases+1)},
 	} {
-		linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+		withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 			l := all[0]
 			attempts := l.let(t, m, "k", few)
 			for i := range 2 {

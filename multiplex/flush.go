@@ -56,13 +56,13 @@ func (n *node) flush(attempts []*Attempt, answers []answer) {
 		return
 	}
 	sent := n.metrics.flushStarted(len(attempts))
-	flight := n.responsiveness.flushSent()
+	slot := n.responsiveness.flushSent()
 	n.sendFlush(attempts, answers)
-	n.responsiveness.flushAnswered(flight)
+	n.responsiveness.flushAnswered(slot)
 	took := time.Since(sent)
 	n.metrics.flushLatency.Observe(took)
 	if slices.ContainsFunc(answers, func(r answer) bool { return r.replied }) {
-		// Else it may not have left.
+		// Otherwise it may not have been sent.
 		n.rtt.observe(took)
 	}
 	n.metrics.countFailures(answers)

@@ -151,7 +151,7 @@ func TestFlush_DoesNotRetryWhatIsOfNoUse(t *testing.T) {
 // The goal: an extension whose script the server had forgotten is not sent again when the lease was
 // released meanwhile, though it was in time.
 func TestFlush_RetriesNoExtensionOfAReleasedLease(t *testing.T) {
-	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+	withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 		c := claim("k", "t")
 		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Minute)
 		c.latest = e

@@ -20,8 +20,8 @@ const (
 type decision uint8
 
 const (
-	// pending: the open votes can still change the outcome.
-	pending decision = iota
+	// undecided: the open votes can still change the outcome.
+	undecided decision = iota
 	// won: a quorum granted.
 	won
 	// held: so many refused that a quorum is impossible.
@@ -60,7 +60,7 @@ func decide(n, granted, refused, unknown int) decision {
 	case refused >= lose:
 		return held
 	case granted+open >= need, refused+open >= lose:
-		return pending
+		return undecided
 	}
 	return noQuorum
 }
@@ -83,7 +83,7 @@ func decideExtend(n int, granted, refused, lostKeys, unknown nodeSet) decision {
 	case granted.count() >= need && !mayLose:
 		return won
 	case open != 0 && (mayHold || mayLose):
-		return pending
+		return undecided
 	}
 	return noQuorum
 }
@@ -105,7 +105,7 @@ func decideRelease(n, neverHeld, confirmed, unknown int) decision {
 	case confirmed >= need, confirmed+neverHeld == n:
 		return won
 	case open > 0 && confirmed+neverHeld+open >= need:
-		return pending
+		return undecided
 	case confirmed+neverHeld >= need:
 		return won
 	}

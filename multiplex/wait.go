@@ -51,7 +51,7 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
 	c := a.claim
 	c.mu.Lock()
 	var ended error
-	if a.decision == pending || a.unconfirmedReported && a.decision != won {
+	if a.decision == undecided || a.unconfirmedReported && a.decision != won {
 		ended = a.awaitDecision(ctx, began)
 	}
 	return a.waitResult(ended)
@@ -84,7 +84,7 @@ func (a *Attempt) Poll(ctx context.Context, w *Waker) (err error, ready bool) {
 	c.mu.Lock()
 	a.removeWaiter(&w.waiter)
 	var ended error
-	for a.decision == pending {
+	for a.decision == undecided {
 		if ended = ctx.Err(); ended != nil {
 			break
 		}

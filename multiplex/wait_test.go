@@ -115,3 +115,60 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 	}
 	return log
 }
+
+// The goal: the three branches of a caller that leaves. Not sent yet: never sent.
+func TestWait_LeavingBeforeSendingLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(1, 1, 0)
+		blocker, c := new(Claim), new(Claim)
+		blocker.Init("", []string{"a"}, "blocker")
+		c.Init("", []string{"b"}, "token")
+		m.Acquire(blocker, time.Minute, 1)
+		synctest.Wait()
+		a := m.Acquire(c, time.Minute, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, wait(a, ctx), context.Canceled)
+		require.Equal(t, nodeSet(0), c.busyLanes|c.mayHold,
+			"the lane is free, and nothing can be there")
+		time.Sleep(time.Second)
+		require.Equal(t, map[string]string{"a": "blocker"}, stores[0].left())
+		stop()
+	})
+}
+
+// Answered first: the answer is returned, although ctx has ended.
+func TestWait_ReturnsAnAnswerThatCameFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		c := new(Claim)
+		c.Init("", []string{"k"}, "token")
+		a := m.Acquire(c, time.Minute, 1)
+		time.Sleep(10 * time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.NoError(t, wait(a, ctx))
+		stop()
+	})
+}
+
+// Sent and the caller gone: the late grant is released.
+func TestWait_ALateGrantIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		c := new(Claim)
+		c.Init("", []string{"k"}, "token")
+		a := m.Acquire(c, time.Minute, 1)
+		synctest.Wait() // the flushes are under way
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := wait(a, ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, ErrNoQuorum)
+		time.Sleep(time.Second)
+		for _, s := range stores {
+			require.Empty(t, s.left())
+		}
+		stop()
+	})
+}

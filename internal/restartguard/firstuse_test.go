@@ -107,8 +107,8 @@ func TestFirstUse_ReasonNamesTheMissingNodes(t *testing.T) {
 	for want, missing := range map[string]nodeSet{
 		"but not all of them answered at the same time: if they do, all vote at once": 0,
 		"and b is down: if it comes and has none either, all vote at once":            nodeBit(1),
-		"and a, g are down: if they come and have none either, all vote at once": nodeBit(0) | nodeBit(
-			6),
+		"and a, g are down: if they come and have none either, all vote at once": nodeBit(0) |
+			nodeBit(6),
 		"and a, b, c, d, e, ... are down": allNodes(
 			7),
 	} {
