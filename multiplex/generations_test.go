@@ -564,7 +564,8 @@ func TestGenerations_KeptNumbersDoNotFall(t *testing.T) {
 	runID := resp.ParseInfo(info.Text)["run_id"]
 	renew := func(others ...string) {
 		args := []string{
-			"EVAL", script.Renew.Source, "2", markerKey, generationsKey, runID, "", "0", "", "lost:x", "1000",
+			"EVAL", script.Renew.Source, "2", markerKey, generationsKey, runID,
+			"", "0", "", "lost:x", "1000",
 		}
 		_, err := s.do(append(args, others...)...)
 		require.NoError(t, err)

@@ -75,11 +75,11 @@ func waits(d time.Duration) func(*Config) { return func(c *Config) { c.MaxTTL, c
 
 // The reasons of quarantines, as users see them.
 const (
-	whyRestarted = "it has restarted, and may have forgotten locks"
-	whyFlushed   = "its marker is gone, so it was flushed"
-	whyDemoted   = "it was a replica, and may have forgotten locks"
-	whyRestored  = "its disk or its memory was put back from an older copy"
-	whyUnvouched = "it has restarted with its disk, and too few other nodes answer"
+	whyRestarted = "it restarted and may have lost locks"
+	whyFlushed   = "its marker is gone: it was flushed"
+	whyDemoted   = "it was a replica and may have lost locks"
+	whyRestored  = "its disk or memory was put back from an older copy"
+	whyUnvouched = "it restarted with its disk, and too few other nodes answer"
 	whyUnmarked  = "it has no marker"
 	whyForeign   = "its marker is another server's"
 )

@@ -11,14 +11,15 @@ import (
 var moment = time.Now()
 
 func at(seconds float64) time.Time {
-	return moment.Add(time.Duration(seconds * float64(
-		time.Second)))
+	return moment.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// The goal: each way in which a server may have forgotten locks is judged against this client, and
+// The goal: each way in which a server may have lost locks counts against it, and
 // only that. Times are in seconds, now is 1000 and the longest TTL 60; admitted is 0.
 func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
-	unmarked := serverInfo{runID: "new", uptime: 5 * time.Second, uptimeAskedAt: at(1000), markerAskedAt: at(1000)}
+	unmarked := serverInfo{
+		runID: "new", uptime: 5 * time.Second, uptimeAskedAt: at(1000), markerAskedAt: at(1000),
+	}
 	change := func(f func(*serverInfo)) serverInfo {
 		s := unmarked
 		f(&s)
@@ -37,7 +38,7 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 		formerly(s, "")
 		s.expiresIn -= age
 	}
-	marked := change(func(s *serverInfo) { aged(s, 20*time.Second) })
+	recorded := change(func(s *serverInfo) { aged(s, 20*time.Second) })
 	for _, test := range []struct {
 		name  string
 		s     serverInfo
@@ -56,7 +57,7 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 		{name: "unknown, no marker", s: unmarked, until: 1060, why: reasonNoMarker},
 		{name: "unknown, another marker", s: change(other), until: 1060, why: reasonForeignMarker},
 		{
-			name: "known server, no marker: flushed now", s: unmarked,
+			name: "known server, no marker: wiped now", s: unmarked,
 			m: nodeHistory{runID: "new", admitted: true}, until: 1060, why: reasonWiped,
 		},
 		{
@@ -88,7 +89,7 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 			mark: true, whole: true,
 		},
 		{
-			name: "durable restart, and its first replica came, and it was marked",
+			name: "durable restart, and its first replica came, and it was recorded",
 			s:    change(func(s *serverInfo) { vouched(s); formerly(s, "old") }),
 			m: nodeHistory{
 				runID: "new", memoryID: "new.0",
@@ -143,16 +144,20 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 		},
 		{
 			name: "disk put back, and admitted by another client",
-			s:    change(func(s *serverInfo) { s.marker, s.durable, s.outdated = "new", true, true }),
-			m:    knew, until: 1056, why: reasonRestored,
+			s: change(func(s *serverInfo) {
+				s.marker, s.durable, s.outdated = "new", true, true
+			}),
+			m: knew, until: 1056, why: reasonRestored,
 		},
 		{
 			name: "memory put back",
-			s:    change(func(s *serverInfo) { s.marker, s.durable, s.outdated = "new", true, true }),
-			m:    nodeHistory{runID: "new", admitted: true}, until: 1060, why: reasonRestored,
+			s: change(func(s *serverInfo) {
+				s.marker, s.durable, s.outdated = "new", true, true
+			}),
+			m: nodeHistory{runID: "new", admitted: true}, until: 1060, why: reasonRestored,
 		},
 		{
-			name: "memory put back to a time when it was marked",
+			name: "memory put back to a time when it was recorded",
 			s:    change(func(s *serverInfo) { aged(s, 62*time.Second); s.outdated = true }),
 			m: nodeHistory{
 				runID: "new", memoryID: "new.1", marker: "new", admitted: true,
@@ -161,12 +166,12 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 			until: 1060, why: reasonRestored,
 		},
 		{
-			name:  "memory put back to a time when it was marked, new client",
+			name:  "memory put back to a time when it was recorded, new client",
 			s:     change(func(s *serverInfo) { aged(s, 62*time.Second); s.outdated = true }),
 			until: 1060, why: reasonRestored,
 		},
 		{
-			name: "memory put back to a time when it was marked, without a generation",
+			name: "memory put back to a time when it was recorded, without a generation",
 			s:    change(func(s *serverInfo) { aged(s, 62*time.Second) }),
 			m: nodeHistory{
 				runID: "new", memoryID: "new.1", marker: "new", admitted: true,
@@ -228,41 +233,47 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 			why: reasonRestarted,
 		},
 		{
-			name: "flushed while it waits", s: unmarked,
+			name: "wiped while it waits", s: unmarked,
 			m:     nodeHistory{runID: "new", lastSeen: at(999), until: at(1000), marker: "old"},
 			until: 1060, why: reasonNoMarker,
 		},
 		{name: "another client knows of a loss", s: change(lost), until: 1060, why: reasonNoMarker},
 		{
-			name: "restarted durably after a flush, perhaps later than its start", s: change(lost),
+			name: "restarted durably after a wipe, perhaps later than its start", s: change(lost),
 			m: knew, until: 1060, why: reasonRestarted,
 		},
-		{name: "marked a while ago", s: marked, until: 1041, why: reasonNoMarker},
+		{name: "recorded a while ago", s: recorded, until: 1041, why: reasonNoMarker},
 		{
-			name: "marked long ago", s: change(func(s *serverInfo) { aged(s, 62*time.Second) }),
+			name: "recorded long ago", s: change(func(s *serverInfo) { aged(s, 62*time.Second) }),
 			mark: true,
 		},
 		{
-			name: "marked long ago, and the client is back",
+			name: "recorded long ago, and the client is back",
 			s:    change(func(s *serverInfo) { aged(s, 62*time.Second) }),
 			m:    nodeHistory{runID: "new", admitted: true, lastSeen: at(900)}, mark: true,
 		},
 		{
-			name: "marked just now", s: change(func(s *serverInfo) { aged(s, 0) }), until: 1060,
+			name: "recorded just now", s: change(func(s *serverInfo) { aged(s, 0) }), until: 1060,
 			why: reasonNoMarker,
 		},
 		{
-			name: "marked long ago, in the place of another run",
-			s:    change(func(s *serverInfo) { formerly(s, "old"); s.expiresIn -= 59 * time.Minute }),
+			name: "recorded long ago, in the place of another run",
+			s: change(func(s *serverInfo) {
+				formerly(s, "old")
+				s.expiresIn -= 59 * time.Minute
+			}),
 			mark: true,
 		},
 		{
-			name:  "marked too long ago, in the place of another run",
-			s:     change(func(s *serverInfo) { formerly(s, "old"); s.expiresIn -= 61 * time.Minute }),
+			name: "recorded too long ago, in the place of another run",
+			s: change(func(s *serverInfo) {
+				formerly(s, "old")
+				s.expiresIn -= 61 * time.Minute
+			}),
 			until: 1060, why: reasonForeignMarker,
 		},
 		{
-			name: "durable restart that was marked too long ago",
+			name: "durable restart that was recorded too long ago",
 			s: change(func(s *serverInfo) {
 				vouched(s)
 				formerly(s, "old")
@@ -271,7 +282,7 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 			mark: true, whole: true,
 		},
 		{
-			name: "marked a while ago, and never again",
+			name: "recorded a while ago, and never again",
 			s: change(func(s *serverInfo) {
 				aged(s, 20*time.Second)
 				s.expiresIn = -time.Millisecond
@@ -279,58 +290,66 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 			until: 1060, why: reasonNoMarker,
 		},
 		{
-			name:  "marked before it had another memory",
+			name:  "recorded before it had another memory",
 			s:     change(func(s *serverInfo) { aged(s, 20*time.Second); s.memoryID = "new.2" }),
 			until: 1060, why: reasonNoMarker,
 		},
 		{
-			name:  "marked, with a history that it does not show",
+			name:  "recorded, with a history that it does not show",
 			s:     change(func(s *serverInfo) { aged(s, 20*time.Second); s.memoryID = "" }),
 			until: 1060, why: reasonNoMarker,
 		},
 		{
-			name: "marked a while ago, and the client knew another server since", s: marked,
+			name: "recorded a while ago, and the client knew another server since", s: recorded,
 			m: nodeHistory{runID: "old", lastSeen: at(990)}, until: 1050, why: reasonRestarted,
 		},
 		{
-			name: "marked a while ago, and the client knew another server before", s: marked,
+			name: "recorded a while ago, and the client knew another server before", s: recorded,
 			m: nodeHistory{runID: "old", lastSeen: at(970)}, until: 1041, why: reasonRestarted,
 		},
 		{
-			name: "marked a while ago, started before",
-			s:    change(func(s *serverInfo) { aged(s, 20*time.Second); s.uptime = 30 * time.Second }),
-			m:    nodeHistory{runID: "old", lastSeen: at(969)}, until: 1031, why: reasonRestarted,
+			name: "recorded a while ago, started before",
+			s: change(func(s *serverInfo) {
+				aged(s, 20*time.Second)
+				s.uptime = 30 * time.Second
+			}),
+			m: nodeHistory{runID: "old", lastSeen: at(969)}, until: 1031, why: reasonRestarted,
 		},
 		{
-			name: "marked while it waits", s: change(func(s *serverInfo) { formerly(s, "old") }),
+			name: "recorded while it waits", s: change(func(s *serverInfo) { formerly(s, "old") }),
 			m: nodeHistory{
 				runID: "new", memoryID: "new.1", marker: "old", until: at(1030), reason: "w",
 			},
 			until: 1030, why: "w",
 		},
 		{
-			name:  "marked for another reason while it waits",
+			name:  "recorded for another reason while it waits",
 			s:     change(func(s *serverInfo) { formerly(s, "another") }),
 			m:     nodeHistory{runID: "new", memoryID: "new.1", marker: "old", until: at(1030)},
 			until: 1060, why: reasonForeignMarker,
 		},
 		{
-			name: "a replica and promoted while it waits", s: marked,
-			m:     nodeHistory{runID: "new", memoryID: "new.0", marker: marked.marker, until: at(1030)},
+			name: "a replica and promoted while it waits", s: recorded,
+			m: nodeHistory{
+				runID: "new", memoryID: "new.0", marker: recorded.marker, until: at(1030),
+			},
 			until: 1041, why: reasonNoMarker,
 		},
 		{
-			name: "durable restart that was marked",
-			s:    change(func(s *serverInfo) { vouched(s); formerly(s, "old") }), m: knew, mark: true,
+			name: "durable restart that was recorded",
+			s: change(func(s *serverInfo) {
+				vouched(s)
+				formerly(s, "old")
+			}), m: knew, mark: true,
 			whole: true,
 		},
 		{
-			name: "durable restart of another run that was marked",
+			name: "durable restart of another run that was recorded",
 			s:    change(func(s *serverInfo) { vouched(s); formerly(s, "another") }), m: knew,
 			until: 1056, why: reasonRestarted,
 		},
 		{
-			name: "flushed once more while it waits", s: change(lost),
+			name: "wiped once more while it waits", s: change(lost),
 			m: nodeHistory{runID: "new", until: at(1000), marker: lossPrefix + "2"}, until: 1060,
 			why: reasonNoMarker,
 		},
@@ -339,7 +358,7 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 			m: nodeHistory{runID: "new", until: at(1000), marker: lossPrefix + "1"}, mark: true,
 		},
 		{
-			name: "flushed, which another client saw, after its start",
+			name: "wiped, which another client saw, after its start",
 			s:    change(func(s *serverInfo) { s.marker = wipedPrefix + "1" }), m: knew,
 			until: 1060, why: reasonRestarted,
 		},
@@ -350,8 +369,10 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 		},
 		{
 			name: "an old server since it was asked",
-			s:    change(func(s *serverInfo) { s.uptime, s.uptimeAskedAt = 59*time.Second, at(998) }),
-			m:    knew, until: 1060, why: reasonRestarted,
+			s: change(func(s *serverInfo) {
+				s.uptime, s.uptimeAskedAt = 59*time.Second, at(998)
+			}),
+			m: knew, until: 1060, why: reasonRestarted,
 		},
 		{
 			name: "promoted", s: change(func(s *serverInfo) { s.maybePromoted = true }), m: knew,
@@ -480,7 +501,8 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 			require.True(t, m.everAdmitted, "of whatever server")
 			m.everAdmitted = false
 			require.Equal(t, nodeHistory{
-				runID: "new", admittedMemoryID: test.s.memoryID, memoryID: test.s.memoryID, marker: "new",
+				runID: "new", memoryID: test.s.memoryID, admittedMemoryID: test.s.memoryID,
+				marker:   "new",
 				admitted: true, everAdmitted: true, lastSeen: at(1000),
 			}, m.afterAdmission())
 			require.Equal(t, at(1000), m.lastSeen)
@@ -488,12 +510,12 @@ func TestDecide_ByWhatAServerMayHaveLost(t *testing.T) {
 	}
 }
 
-// The goal: who saw a replica, and then that it had not its own marker as a master, admits it when
-// another client has.
+// The goal: a client that saw a replica, and later that it has not its own marker as a master,
+// admits it when another client has.
 func TestDecide_AFormerReplicaIsAdmittedByAnothersMarker(t *testing.T) {
 	s := serverInfo{
-		runID: "new", marker: "old", maybePromoted: true, uptime: time.Hour, uptimeAskedAt: at(1000),
-		markerAskedAt: at(1000),
+		runID: "new", marker: "old", maybePromoted: true, uptime: time.Hour,
+		uptimeAskedAt: at(1000), markerAskedAt: at(1000),
 	}
 	d, m := decide(&s, nodeHistory{replicaRunID: "new"}, time.Minute, at(1000))
 	require.Equal(t, decision{until: at(1060), reason: reasonWasReplica}, d)
@@ -502,7 +524,8 @@ func TestDecide_AFormerReplicaIsAdmittedByAnothersMarker(t *testing.T) {
 	require.True(t, d.admit)
 
 	s.marker, s.memoryID = "old", "new.2" // the client did not see it as a replica
-	d, m = decide(&s, nodeHistory{runID: "new", admittedMemoryID: "new.1", memoryID: "new.1"}, time.Minute, at(1000))
+	knew := nodeHistory{runID: "new", admittedMemoryID: "new.1", memoryID: "new.1"}
+	d, m = decide(&s, knew, time.Minute, at(1000))
 	require.Equal(t, decision{until: at(1060), reason: reasonWasReplica}, d)
 	s.marker = "new"
 	d, _ = decide(&s, m, time.Minute, at(1001))
@@ -512,10 +535,11 @@ func TestDecide_AFormerReplicaIsAdmittedByAnothersMarker(t *testing.T) {
 // The goal: a server that comes back after another one took its place has to wait, if it was a
 // replica since this client admitted it. Its own marker may be a copy.
 func TestDecide_AMasterThatGetsItsRoleBackWaits(t *testing.T) {
-	server := func(runID, history string, second float64) *serverInfo {
+	server := func(runID, replID string, second float64) *serverInfo {
 		return &serverInfo{
-			runID: runID, marker: "a", memoryID: runID + "." + history, maybePromoted: second > 1000,
-			uptime: time.Hour, uptimeAskedAt: at(second), markerAskedAt: at(second),
+			runID: runID, marker: "a", memoryID: runID + "." + replID,
+			maybePromoted: second > 1000, uptime: time.Hour,
+			uptimeAskedAt: at(second), markerAskedAt: at(second),
 		}
 	}
 	d, m := decide(server("a", "1", 1000), nodeHistory{}, time.Minute, at(1000))

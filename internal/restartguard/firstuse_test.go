@@ -20,15 +20,15 @@ func joins(ctx context.Context, f *firstUse, node int) bool {
 	return first && err == nil
 }
 
-// joining lets these nodes join, and gives what each is told.
+// joining lets these nodes join, and returns what each learns.
 func joining(f *firstUse, nodes ...int) []chan bool {
-	told := make([]chan bool, len(nodes))
+	learned := make([]chan bool, len(nodes))
 	for k, i := range nodes {
-		told[k] = make(chan bool, 1)
-		go func() { told[k] <- joins(context.Background(), f, i) }()
+		learned[k] = make(chan bool, 1)
+		go func() { learned[k] <- joins(context.Background(), f, i) }()
 	}
 	synctest.Wait()
-	return told
+	return learned
 }
 
 // The goal: it is the first use when connections of all nodes wait at the same moment, at once and
@@ -37,11 +37,11 @@ func TestFirstUse_IsWhenAllNodesMeet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(3, new(sync.Mutex))
 		begin := time.Now()
-		told := joining(f, 0, 1)
-		require.Empty(t, told[0])
+		learned := joining(f, 0, 1)
+		require.Empty(t, learned[0])
 		last := joining(f, 2)
-		require.True(t, <-told[0])
-		require.True(t, <-told[1])
+		require.True(t, <-learned[0])
+		require.True(t, <-learned[1])
 		require.True(t, <-last[0])
 		require.Equal(t, begin, time.Now())
 		require.False(t, f.isPossible())
@@ -73,8 +73,8 @@ func TestFirstUse_NeedsAllNodesAtOnce(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.True(t, f.isPossible())
-		told := joining(f, 0, 1)
-		require.True(t, <-told[0] && <-told[1])
+		learned := joining(f, 0, 1)
+		require.True(t, <-learned[0] && <-learned[1])
 	})
 }
 
@@ -109,8 +109,7 @@ func TestFirstUse_ReasonNamesTheMissingNodes(t *testing.T) {
 		"and b is down: if it comes and has none either, all vote at once":            nodeBit(1),
 		"and a, g are down: if they come and have none either, all vote at once": nodeBit(0) |
 			nodeBit(6),
-		"and a, b, c, d, e, ... are down": allNodes(
-			7),
+		"and a, b, c, d, e, ... are down": allNodes(7),
 	} {
 		require.Contains(t, firstUseReason(addresses, missing),
 			"first use? no node has a marker yet, "+want)
@@ -123,10 +122,10 @@ func TestFirstUse_IsRuledOutByAMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(3, new(sync.Mutex))
 		begin := time.Now()
-		told := joining(f, 0, 1)
+		learned := joining(f, 0, 1)
 		f.ruleOut()
 		f.ruleOut()
-		require.False(t, <-told[0] || <-told[1])
+		require.False(t, <-learned[0] || <-learned[1])
 		require.False(t, joins(t.Context(), f, 2))
 		require.Equal(t, begin, time.Now())
 		time.Sleep(time.Second)
@@ -134,7 +133,10 @@ func TestFirstUse_IsRuledOutByAMarker(t *testing.T) {
 		require.Equal(t, time.Second, f.decidedFor(), "since the first time")
 
 		f = newFirstUse(1, new(sync.Mutex))
-		first, err := f.await(t.Context(), 0, func() (bool, error) { f.ruleOut(); return true, nil })
+		first, err := f.await(t.Context(), 0, func() (bool, error) {
+			f.ruleOut()
+			return true, nil
+		})
 		require.NoError(t, err)
 		require.False(t, first, "it was ruled out while the last one looked")
 	})
@@ -145,12 +147,12 @@ func TestFirstUse_AnUnguardedNodeCountsAsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(3, new(sync.Mutex))
 		f.addUnguarded(2)
-		told := joining(f, 0, 1)
-		require.True(t, <-told[0] && <-told[1])
+		learned := joining(f, 0, 1)
+		require.True(t, <-learned[0] && <-learned[1])
 		f = newFirstUse(2, new(sync.Mutex))
-		told = joining(f, 0)
+		learned = joining(f, 0)
 		f.addUnguarded(1)
-		require.True(t, <-told[0])
+		require.True(t, <-learned[0])
 	})
 }
 
@@ -159,14 +161,14 @@ func TestFirstUse_AnUnguardedNodeCountsAsThere(t *testing.T) {
 func TestFirstUse_AllNodesLookAgainWhenTheyHaveMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFirstUse(3, new(sync.Mutex))
-		told := joining(f, 0, 1)
+		learned := joining(f, 0, 1)
 		first, err := f.await(t.Context(), 2, func() (bool, error) { return false, nil })
 		require.NoError(t, err)
-		require.False(t, first || <-told[0] || <-told[1])
+		require.False(t, first || <-learned[0] || <-learned[1])
 		require.False(t, f.isPossible())
 
 		f = newFirstUse(3, new(sync.Mutex))
-		told = joining(f, 0)
+		learned = joining(f, 0)
 		looks, second := 0, make(chan bool, 1)
 		go func() {
 			first, _ := f.await(context.Background(), 1, func() (bool, error) {
@@ -186,7 +188,7 @@ func TestFirstUse_AllNodesLookAgainWhenTheyHaveMet(t *testing.T) {
 		require.True(t, f.isPossible())
 		require.Equal(t, 1, looks)
 		require.True(t, joins(t.Context(), f, 2))
-		require.True(t, <-told[0] && <-second)
+		require.True(t, <-learned[0] && <-second)
 		require.Equal(t, 2, looks, "the first one was before the other came again")
 	})
 }
@@ -223,14 +225,14 @@ func TestFirstUse_IsGrantedToAllOrNone(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFirstUse(2, new(sync.Mutex))
-			told := joining(f, 0)
+			learned := joining(f, 0)
 			time.Sleep(firstUseTimeout - time.Millisecond)
 			second, err := f.await(t.Context(), 1, func() (bool, error) {
 				time.Sleep(time.Millisecond) // until the patience of the other is over
 				return true, nil
 			})
 			require.NoError(t, err)
-			require.Equal(t, second, <-told[0])
+			require.Equal(t, second, <-learned[0])
 		})
 	}
 }

@@ -37,9 +37,9 @@ func TestGenerations_AreReadAsTheyAreWritten(t *testing.T) {
 	require.Less(t, len(others), maxGenerations)
 }
 
-// The goal: a node has forgotten something if a higher number of its id is everAdmitted: from itself, or
-// from any other node. An id that another one took the place of has ended.
-func TestGenerations_FallWhenANodeForgets(t *testing.T) {
+// The goal: a node has lost something if a higher number of its id is known: from itself, or from
+// any other node. An id that another one took the place of has ended.
+func TestGenerations_FallWhenANodeLosesMemory(t *testing.T) {
 	g := newGenerations(3, 2, new(sync.Mutex))
 	require.False(t, g.isOutdated(generation{}), "no id")
 	require.False(t, g.isOutdated(generation{"a", 1}), "nothing is known")

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// world is a node's history as only its servers know it: with the moment when locks were lost. It is
-// the dumb version of decide.
+// world is a node's history as only its servers know it: with the moment when locks were lost. It
+// is the dumb version of decide.
 type world struct {
 	now, lostAt float64 // when locks were lost last; everything before is gone
 	run         int
@@ -74,8 +74,8 @@ func (w *world) step(r *rand.Rand) {
 			})
 		}
 	case 9, 10, 11, 12:
-		// It becomes a replica of its own former replica, which has an older record, and is promoted
-		// again.
+		// It becomes a replica of its own former replica, which has an older record, and is
+		// promoted again.
 		if s := w.saved; s != nil && s.run == w.run && s.hasRecord() {
 			w.marker, w.recordedAt, w.disk = s.marker, s.recordedAt, s.disk
 			w.lostAt, w.promoted = w.now, true
@@ -126,7 +126,7 @@ func (w *world) info() serverInfo {
 	}
 }
 
-// look is what a client does that looks at the node: see Guard.decideVouched, without the first use.
+// look is what a client does that looks at the node: see Guard.decideVouched.
 func (w *world) look(h nodeHistory, longest time.Duration) (decision, nodeHistory) {
 	s := w.info()
 	d, after := decide(&s, h, longest, at(w.now))

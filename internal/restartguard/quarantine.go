@@ -18,17 +18,16 @@ func (q *Quarantine) Error() string {
 
 // Why a node is quarantined.
 const (
-	reasonRestarted  = "it has restarted, and may have forgotten locks"
-	reasonReplaced   = "it is another server than before, and may have forgotten locks"
-	reasonWiped      = "its marker is gone, so it was flushed, and may have forgotten locks"
-	reasonWasReplica = "it was a replica, and may have forgotten locks"
-	reasonRestored   = "its disk or its memory was put back from an older copy, and has forgotten locks"
-	reasonUnvouched  = "it has restarted with its disk, and too few other nodes answer to show that " +
-		"it is not an older copy"
-	reasonNoMarker = "it has no marker, so it is new, or has lost its data and may have forgotten " +
-		"locks"
-	reasonForeignMarker = "its marker is another server's: it restarted or has copied data, and may have " +
-		"forgotten locks"
+	reasonRestarted  = "it restarted and may have lost locks"
+	reasonReplaced   = "it is another server than before and may have lost locks"
+	reasonWiped      = "its marker is gone: it was flushed and may have lost locks"
+	reasonWasReplica = "it was a replica and may have lost locks"
+	reasonRestored   = "its disk or memory was put back from an older copy and has lost locks"
+	reasonUnvouched  = "it restarted with its disk, and too few other nodes answer to rule out an " +
+		"older copy"
+	reasonNoMarker      = "it has no marker: it is new, or it lost its data and maybe locks"
+	reasonForeignMarker = "its marker is another server's: it restarted or has copied data, and " +
+		"may have lost locks"
 )
 
 // reasonFor returns why a quarantine begins.
