@@ -86,7 +86,7 @@ func TestFlush_OperationsThatComeDuringOneLeaveTogether(t *testing.T) {
 }
 
 // The goal: no more than Window flushes are under way, and a further one starts only for OverlapAt
-// operations, or twice as many beside two, and four times as many beside three.
+// operations, or twice as many while two are under way, and four times as many while three are.
 func TestFlush_ThoseUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()

@@ -305,19 +305,19 @@ func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 	chosen := map[int]int{}
 	for i := range 3000 {
 		key := fmt.Sprint("sku:", i)
-		judge := m.Arbiter(key, 0)
-		require.Equal(t, judge, 4-turned.Arbiter(key, 0))
-		chosen[judge]++
+		arbiter := m.Arbiter(key, 0)
+		require.Equal(t, arbiter, 4-turned.Arbiter(key, 0))
+		chosen[arbiter]++
 		next := m.Arbiter(key, 1)
-		require.NotEqual(t, judge, next)
-		require.Equal(t, judge, m.Arbiter(key, 5))
-		m.nodes[judge].setState(NodeDown, errBroken)
+		require.NotEqual(t, arbiter, next)
+		require.Equal(t, arbiter, m.Arbiter(key, 5))
+		m.nodes[arbiter].setState(NodeDown, errBroken)
 		require.Equal(t, next, m.Arbiter(key, 0))
-		m.nodes[judge].setState(NodeUp, nil)
+		m.nodes[arbiter].setState(NodeUp, nil)
 	}
 	require.Len(t, chosen, 5)
-	for judge, times := range chosen {
-		require.InDelta(t, 600, times, 120, "node %d", judge)
+	for arbiter, times := range chosen {
+		require.InDelta(t, 600, times, 120, "node %d", arbiter)
 	}
 	for _, n := range m.nodes {
 		n.setState(NodeDown, errBroken)

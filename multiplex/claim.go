@@ -41,7 +41,7 @@ type Claim struct {
 type uncertainty struct {
 	// Nodes to which something was sent, and whose connection broke before the answer.
 	brokenAt      nodeSet
-	pendingExtend nodeSet       // of these, nodes where an extension may still take effect
+	pendingExtend nodeSet       // of these, nodes with an extension that may still take effect
 	pendingTTL    time.Duration // the shortest TTL that may still take effect on such a node
 	pendingSince  time.Time     // when the first of these extensions was sent
 	// lostKeys are the nodes that had lost the keys since the last extension that was confirmed,

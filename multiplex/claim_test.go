@@ -50,11 +50,11 @@ func simulate(t *testing.T, n int, seed uint64) {
 					time.Duration(random.IntN(30000))*time.Microsecond)
 				start := time.Now()
 				attempt := m.Acquire
-				if judge := random.IntN(2*n) - n; judge >= 0 {
+				if arbiter := random.IntN(2*n) - n; arbiter >= 0 {
 					attempt = func(c *Claim, ttl time.Duration,
 						_ int,
 					) *Attempt {
-						return m.AcquireViaArbiter(c, ttl, judge)
+						return m.AcquireViaArbiter(c, ttl, arbiter)
 					}
 				}
 				err := wait(attempt(c, time.Minute, 1), ctx)
@@ -82,7 +82,7 @@ func simulate(t *testing.T, n int, seed uint64) {
 	for _, s := range stores {
 		s.fail(0)
 	}
-	time.Sleep(time.Second) // the keepers' pauses pass in virtual time
+	time.Sleep(time.Second) // the connectors' delays pass in virtual time
 	for i, s := range stores {
 		require.Empty(t, s.left(), "seed %d: left on node %d of %d", seed, i, n)
 		require.Zero(t, m.nodes[i].pipe.Waiting())

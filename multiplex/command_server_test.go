@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dialect is what a server says to DELEX and DELIFEQ, as RESP. It does not know what is not in it.
+// commandSupport is how a server replies to DELEX and DELIFEQ, as RESP. A command that is not in it
+// is unknown to the server.
 type commandSupport map[string]string
 
 const (
@@ -30,7 +31,7 @@ var (
 	redis70  = commandSupport{}
 )
 
-// linguist is a server in memory whose dialect can change.
+// commandServer is a server in memory whose commandSupport can change.
 type commandServer struct {
 	redis *miniredis.Miniredis
 
@@ -42,8 +43,8 @@ type commandServer struct {
 	current net.Conn
 }
 
-// linguists are servers with these dialects, and a client that is connected to all of them, in a
-// bubble.
+// withCommandServers runs a test with such servers, and a client that is connected to all of them,
+// in a bubble.
 func withCommandServers(t *testing.T, test func(t *testing.T, m *Mux, all []*commandServer),
 	dialects ...commandSupport,
 ) {
@@ -91,7 +92,7 @@ func (l *commandServer) cut() {
 	_ = l.current.Close()
 }
 
-// learn gives it another dialect.
+// learn changes its commandSupport.
 func (l *commandServer) learn(d commandSupport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -70,7 +70,7 @@ func (h *dialHook) dial(
 		return nil, &dialError{err}
 	}
 	h.onConn(l)
-	return newCheckedConn(l, t), nil
+	return resp.NewCheckedConn(l, func(err error) { t.protocolErr.Store(&err) }), nil
 }
 
 // admit makes the handshake on a new connection, before anything else can use it. The error is why

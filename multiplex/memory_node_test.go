@@ -14,8 +14,8 @@ import (
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
-// store is a node's server in memory: it does what the scripts do, without expiry, and loses what
-// the test wants.
+// memoryNode is a node's server in memory. It does what the scripts do, without expiry, and loses
+// what the test wants.
 type memoryNode struct {
 	mu     sync.Mutex
 	random *rand.Rand
@@ -25,8 +25,8 @@ type memoryNode struct {
 
 var errBroken = errors.New("connection broke")
 
-// trip answers each attempt, or breaks the connection before or after it was executed, or refuses
-// to execute it.
+// flush answers each attempt, or breaks the connection before or after the node has executed it, or
+// refuses to execute it.
 func (s *memoryNode) flush(attempts []*Attempt, answers []answer) {
 	s.mu.Lock()
 	pause := time.Duration(s.random.IntN(3000)) * time.Microsecond
@@ -107,7 +107,7 @@ func (s *memoryNode) execute(a *Attempt) answer {
 
 func wait(a *Attempt, ctx context.Context) error { return a.Wait(ctx, time.Time{}) }
 
-// simulated returns a Mux over n stores, and a function that ends its keepers.
+// simulated returns a Mux over n memoryNodes, and a function that ends its connectors.
 func simulated(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func()) {
 	m := &Mux{cfg: Config{
 		NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute,

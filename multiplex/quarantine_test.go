@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/assert"
@@ -251,21 +251,16 @@ func TestAWaitIsNotBegunAnew(t *testing.T) {
 	}, patient, time.Millisecond)
 }
 
-// newReader returns a reader of what a client sends.
-func newReader(r io.Reader) *resp.Reader {
-	return resp.NewReader(r, resp.Limits{Line: 4 << 10, Bytes: 64 << 10, Items: 128, Depth: 1})
-}
-
 // settles reports whether a client writes a marker that is no mark: it does not expire.
 func settles(p []byte) bool {
-	r := newReader(bytes.NewReader(p))
+	r := resptest.NewReader(bytes.NewReader(p))
 	for {
-		command, err := r.Read()
+		w, err := resptest.ReadCommand(r)
 		if err != nil {
 			return false
 		}
-		if w := command.Items; len(w) == 9 && w[1].Text == script.Admit.SHA && w[7].Text == "" &&
-			!strings.Contains(w[3].Text, probeKey) {
+		if len(w) == 9 && w[1] == script.Admit.SHA && w[7] == "" &&
+			!strings.Contains(w[3], probeKey) {
 			return true
 		}
 	}

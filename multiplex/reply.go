@@ -37,10 +37,7 @@ func classifyError(r rueidis.RedisResult) answer {
 }
 
 // errBadSetReply is the error of a reply that is neither of the two that SET NX has.
-var errBadSetReply = protocolError{errors.New("SET replied with neither OK nor null")}
-
-// protocolError is a reply that no Redis server gives to such a command.
-type protocolError struct{ error }
+const errBadSetReply = resp.ProtocolError("SET replied with neither OK nor null")
 
 // readReply takes the reply to one command. null is a reply without a value.
 func (f *flushScratch) readReply(p *command, m *rueidis.RedisMessage, null bool,
@@ -59,7 +56,7 @@ func (f *flushScratch) readReply(p *command, m *rueidis.RedisMessage, null bool,
 	}
 	refusals, err := f.decode(p, m)
 	if err != nil {
-		p.failAll(answer{replied: true, err: protocolError{err}}, attempts, answers)
+		p.failAll(answer{replied: true, err: resp.ProtocolError(err.Error())}, attempts, answers)
 		return
 	}
 	for _, r := range refusals {

@@ -33,8 +33,8 @@ const (
 // master for as long as that lasts. The highest epoch wins: each failover has a higher one. An
 // answer lasts for MaxTTL if its sentinel fails. So a stale sentinel does not lead the client back.
 //
-// When the master is another one than before, the client leaves the old one at once. The old master
-// may still take itself for one, and other clients lock on the new one when its quarantine is over.
+// When the master is another one than before, the client leaves the old one at once. The old one
+// may still act as a master, and other clients lock on the new one when its quarantine is over.
 //
 // What lost: subscribing to +switch-master. The message comes half a second earlier, may be missed,
 // and a sentinel that is cut off never sends it. So the client has to ask anyway, and other clients
@@ -58,7 +58,7 @@ type sentinelReport struct {
 	round   int       // it was asked in this round or later
 	err     error     // why it did not answer then; nil if it did
 	master  string    // host:port; "" if it never named any, or knows of none
-	epoch   int64     // of the master's configuration; 0 if it does not tell
+	epoch   int64     // of the master's configuration; 0 if the sentinel does not show it
 	namedAt time.Time // when it named the master
 }
 

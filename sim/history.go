@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -104,12 +105,15 @@ func (h *history) begin(who string, l *lockpipe.Lease, called time.Time, auto bo
 // leaving looks at what a client sends: an extension of a lease that is over gives nodes its keys
 // again that have lost them.
 func (h *history) leaving(data []byte) {
-	for bytes.Contains(data, []byte(script.Extend.SHA)) {
-		args, size := parse(data)
-		if args == nil {
+	if !bytes.Contains(data, []byte(script.Extend.SHA)) {
+		return
+	}
+	commands := resptest.NewReader(bytes.NewReader(data))
+	for {
+		args, err := resptest.ReadCommand(commands)
+		if err != nil {
 			return
 		}
-		data = data[size:]
 		if args[0] != "EVALSHA" || args[1] != script.Extend.SHA {
 			continue
 		}

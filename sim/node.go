@@ -1,11 +1,13 @@
 package sim
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 )
 
 // node is a Redis master in memory, as far as lockpipe can tell. It has a clock of its own rate,
@@ -212,6 +214,7 @@ func (n *node) open(reply func([]byte), hangUp func()) *session {
 	defer n.mu.Unlock()
 	n.ids++
 	s := &session{node: n, id: n.ids, reply: reply, hangUp: hangUp}
+	s.commands = resptest.NewReader(&s.in)
 	n.sessions[s] = true
 	return s
 }
@@ -263,8 +266,8 @@ func (n *node) del(key string) {
 // changed tells those who track the key; each is told once. mu is held.
 func (n *node) changed(key string) {
 	for _, s := range n.inOrder(n.tracked[key]) {
-		s.push = fmt.Appendf(s.push, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$%d\r\n%s\r\n", len(key),
-			key)
+		s.push = append(s.push, ">2\r\n$10\r\ninvalidate\r\n"...)
+		s.push = resp.AppendCommand(s.push, key) // an array of one string
 		n.pushes = append(n.pushes, s)
 	}
 	delete(n.tracked, key)

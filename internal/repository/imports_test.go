@@ -21,7 +21,7 @@ const (
 var allowedImports = map[string][]string{
 	"cmd/loadgen": {"bench", "bench/page"},
 	"bench/page":  {"bench"},
-	"bench":       {".", "lockpipetest", "fence"},
+	"bench":       {".", "lockpipetest", "fence", "internal/resp"},
 	".":           {"multiplex", "lease", "waitroom", "batch", "latency"},
 	"multiplex": {
 		"batch", "script", "latency", "internal/resp", "internal/restartguard", "internal/watch",
@@ -32,11 +32,12 @@ var allowedImports = map[string][]string{
 	"latency":      {},
 	"script":       {},
 	"waitroom":     {},
-	"lockpipetest": {},
+	"lockpipetest": {"internal/resp"},
 
-	"internal/resp":         {},
-	"internal/watch":        {"batch"},
-	"internal/restartguard": {"internal/resp", "script"},
+	"internal/resp":          {},
+	"internal/resp/resptest": {"internal/resp"},
+	"internal/watch":         {"batch"},
+	"internal/restartguard":  {"internal/resp", "script"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

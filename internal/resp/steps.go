@@ -18,8 +18,9 @@ var connLimits = Limits{Line: 4 << 10, Bytes: 64 << 10, Items: 128, Depth: 1}
 // front of it, has hung up.
 var ErrUnanswered = errors.New("the connection was closed before any answer")
 
-// Conn asks a server on a connection that nothing else uses yet. It speaks RESP2, which every
-// server knows, and reads exactly the replies to what it asked. It is for one goroutine.
+// Conn asks a server on a connection that nothing else uses yet. A Client sends one command after
+// the other, and a Conn sends all of a list at once. It speaks RESP2, which every server knows, and
+// reads exactly the replies to what it asked. It is for one goroutine.
 type Conn struct {
 	net.Conn
 	in *Reader

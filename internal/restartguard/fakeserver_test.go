@@ -2,14 +2,13 @@ package restartguard
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -34,23 +33,7 @@ func (s *fakeServer) dial(t *testing.T) net.Conn {
 	t.Helper()
 	client, server := net.Pipe()
 	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
-	go func() {
-		defer func() { _ = server.Close() }()
-		limits := resp.Limits{Line: 1 << 10, Bytes: 1 << 16, Items: 1 << 10, Depth: 1}
-		for r := resp.NewReader(server, limits); ; {
-			v, err := r.Read()
-			if err != nil {
-				return
-			}
-			command := make([]string, len(v.Items))
-			for i := range command {
-				command[i] = v.Items[i].Text
-			}
-			if _, err := io.WriteString(server, s.reply(command)); err != nil {
-				return
-			}
-		}
-	}()
+	go resptest.Serve(server, s.reply)
 	return client
 }
 
@@ -64,12 +47,15 @@ func (s *fakeServer) reply(command []string) string {
 	defer s.mu.Unlock()
 	switch command[0] {
 	case "INFO":
-		return bulk(s.info(command[1]))
+		return resptest.Bulk(s.info(command[1]))
 	case "CONFIG":
-		return string(resp.AppendCommand(nil, "appendfsync", "always",
-			"no-appendfsync-on-rewrite", "no"))
+		return resptest.Strings("appendfsync", "always", "no-appendfsync-on-rewrite", "no")
 	case "GET":
-		return bulk(map[string]string{"marker": s.marker, "generations": s.generations}[command[1]])
+		text := map[string]string{"marker": s.marker, "generations": s.generations}[command[1]]
+		if text == "" {
+			return "$-1\r\n"
+		}
+		return resptest.Bulk(text)
 	case "PTTL":
 		return fmt.Sprintf(":%d\r\n", s.expiresIn.Milliseconds())
 	case "EVALSHA":
@@ -118,12 +104,4 @@ func (s *fakeServer) admit(command []string) string {
 		s.generations = generations
 	}
 	return ":1\r\n"
-}
-
-// bulk is the reply with this text, or with none if it is empty.
-func bulk(text string) string {
-	if text == "" {
-		return "$-1\r\n"
-	}
-	return string(resp.AppendBulk(nil, text))
 }

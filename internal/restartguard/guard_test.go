@@ -133,7 +133,8 @@ func TestGuard_ThatIsOffAdmitsEveryServer(t *testing.T) {
 func TestGuard_TheSetupComesFirst(t *testing.T) {
 	g, s := guards(1)[0], newFakeServer(run("1"))
 	denied := errors.New("denied")
-	setup := resp.Step{Command: []string{"SETUP"}, OnReply: func(resp.Value) error { return denied }}
+	deny := func(resp.Value) error { return denied }
+	setup := resp.Step{Command: []string{"SETUP"}, OnReply: deny}
 	_, err := g.Admit(t.Context(), s.dial(t), []resp.Step{setup})
 	require.ErrorIs(t, err, denied)
 	require.Equal(t, "SETUP", s.heard[0])
@@ -193,15 +194,17 @@ func TestRenew_GivesUpOnlyWhatIsLost(t *testing.T) {
 		want                error
 		runs                int
 	}{
-		"its marker":         {marker: Value{Text: "r"}, result: 1, intact: true, runs: 1},
-		"another marker":     {marker: Value{Text: "lost:x"}},
-		"no marker":          {},
-		"unread marker":      {marker: Value{Err: broken}, want: broken},
-		"unread generations": {marker: Value{Text: "r"}, generations: Value{Err: broken}, want: broken},
-		"both":               {generations: Value{Err: broken}},
-		"script fails":       {marker: Value{Text: "r"}, err: broken, want: broken, runs: 1},
-		"marker changed":     {marker: Value{Text: "r"}, result: 0, runs: 1},
-		"generation fell":    {marker: Value{Text: "r"}, result: -1, runs: 1},
+		"its marker":     {marker: Value{Text: "r"}, result: 1, intact: true, runs: 1},
+		"another marker": {marker: Value{Text: "lost:x"}},
+		"no marker":      {},
+		"unread marker":  {marker: Value{Err: broken}, want: broken},
+		"unread generations": {
+			marker: Value{Text: "r"}, generations: Value{Err: broken}, want: broken,
+		},
+		"both":            {generations: Value{Err: broken}},
+		"script fails":    {marker: Value{Text: "r"}, err: broken, want: broken, runs: 1},
+		"marker changed":  {marker: Value{Text: "r"}, result: 0, runs: 1},
+		"generation fell": {marker: Value{Text: "r"}, result: -1, runs: 1},
 		"another has raised it": {
 			marker: Value{Text: "r"}, generations: Value{Text: "g=8"}, intact: true,
 		},
@@ -209,14 +212,17 @@ func TestRenew_GivesUpOnlyWhatIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := guards(1)[0]
 			g.peers.generations.confirm(0, "r", generation{"g", 7})
-			k := &keys{values: map[string]Value{"marker": test.marker, "generations": test.generations}}
+			k := &keys{values: map[string]Value{
+				"marker": test.marker, "generations": test.generations,
+			}}
 			k.script = func(args []string) (int64, error) {
 				require.Equal(t, []string{"r", "g", "7"}, args[:3])
 				require.Regexp(t, "^lost:660000:r.1:[A-Z2-7]{26}:$", args[4])
 				k.values["generations"] = Value{Text: "g=8 other=3"}
 				return test.result, test.err
 			}
-			intact, err := g.Renew(t.Context(), Server{RunID: "r", Durable: true, memoryID: "r.1"}, k)
+			server := Server{RunID: "r", Durable: true, memoryID: "r.1"}
+			intact, err := g.Renew(t.Context(), server, k)
 			require.ErrorIs(t, err, test.want)
 			require.Equal(t, test.intact, intact && err == nil)
 			require.Equal(t, test.runs, k.runs)
