@@ -1,0 +1,156 @@
+package multiplex
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: masters that are used for the first time vote at once, and have the marker; also when
+// several clients come at the same moment, and for a client that comes later.
+func TestFirstUse_IsAtOnceForAllClients(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	for round := range 10 {
+		prefix := fmt.Sprint(round, ":")
+		var clients sync.WaitGroup
+		for range 6 {
+			clients.Go(func() {
+				m := start(t, nodes.URLs(), func(c *Config) { c.Prefix = prefix })
+				c := claim(prefix+fmt.Sprintf("%p", m), "t")
+				if err := wait(m.Acquire(c, time.Minute, 1), context.Background()); err != nil {
+					// The first call works.
+					t.Error(err)
+				}
+			})
+		}
+		clients.Wait()
+		late := start(t, nodes.URLs(), func(c *Config) { c.Prefix = prefix })
+		for i := range nodes.Len() {
+			becomes(t, late, i, NodeUp, "")
+			require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", prefix+
+				"lockpipe:admitted"))
+			require.EqualValues(t, -1, ask(t, nodes, i, "PTTL", prefix+"lockpipe:admitted"))
+		}
+	}
+}
+
+// The goal: while one node is missing there is no first use, since it may be the one that knows
+// better. When it comes, all of them vote at once.
+func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	require.NoError(t, nodes.Kill(2))
+	m := start(t, nodes.URLs(), nil)
+	waitsFor := "first use? no node has a marker yet, and " + m.nodes[2].addr + " is down"
+	becomes(t, m, 0, NodeQuarantined, waitsFor)
+	status := becomes(t, m, 1, NodeQuarantined, waitsFor)
+	require.InDelta(t, time.Minute, time.Until(status.Until), float64(10*time.Second))
+	require.False(t, m.QuorumReachable())
+	require.Equal(t, -1, m.Arbiter("k", 0))
+	err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
+	require.ErrorIs(t, err, ErrNoQuorum)
+	require.ErrorContains(t, err, "quarantined until "+status.Until.Format(time.RFC3339)+": "+
+		waitsFor)
+	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"),
+		"no lock reached a quarantined node")
+	require.NoError(t, nodes.Restart(2))
+	up(t, m)
+	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
+}
+
+// The goal: nodes that an earlier client saw long ago, while another one was missing, do not keep
+// that one from the first use.
+func TestFirstUse_IsAtOnceBehindOldLossRecords(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	for i := range 2 {
+		f := resp.ParseInfo(ask(t, nodes, i, "INFO", "replication").(string))
+		record := "new:660000:" + runID(t, nodes, i) + "." + f["master_replid"] + ":x:"
+		ask(t, nodes, i, "SET", markerKey, record, "PX", "540000") // two minutes old
+	}
+	m := start(t, nodes.URLs(), nil)
+	up(t, m)
+}
+
+// The goal: one node with a marker shows that the others have lost theirs: no first use.
+func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	ask(t, nodes, 1, "SET", markerKey, runID(t, nodes, 1))
+	m := start(t, nodes.URLs(), nil)
+	becomes(t, m, 1, NodeUp, "")
+	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, m, 2, NodeQuarantined, "")
+	require.Contains(t, ask(t, nodes, 0, "GET", markerKey), "new:",
+		"it may be another client's first use, whose markers are on their way")
+
+	ask(t, nodes, 1, "SET", markerKey, "another")
+	m = start(t, nodes.URLs(), nil)
+	becomes(t, m, 1, NodeQuarantined, "")
+	require.False(t, m.nodes[0].guard.MayBeFirstUse(), "also when that marker is gone later")
+}
+
+// The goal: a client whose nodes came up by waiting has admitted them as well: when they restart
+// together, that is no first use.
+func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 2)
+	require.NoError(t, nodes.Kill(1))
+	m := start(t, nodes.URLs(), waits(4*time.Second))
+	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, m, 0, NodeUp, "")
+	require.False(t, m.nodes[0].guard.MayBeFirstUse())
+}
+
+// The goal: a client that knows of the loss keeps one that knows nothing from taking it for the
+// first use, until the quarantine is over.
+func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	knowing := start(t, nodes.URLs(), waits(5*time.Second))
+	up(t, knowing)
+	for i := range nodes.Len() {
+		require.NoError(t, nodes.Kill(i))
+	}
+	restarted := time.Now()
+	for i := range nodes.Len() {
+		require.NoError(t, nodes.Restart(i))
+		becomes(t, knowing, i, NodeQuarantined, whyRestarted)
+		require.Regexp(t, "^lost:", ask(t, nodes, i, "GET", markerKey))
+	}
+	late := start(t, nodes.URLs(), nil) // it would wait for a minute by itself
+	for i := range nodes.Len() {
+		becomes(t, late, i, NodeQuarantined, whyUnmarked)
+	}
+	up(t, knowing)
+	up(t, late)
+	require.GreaterOrEqual(t, time.Since(restarted), 5*time.Second)
+}
+
+// The goal: one that found no marker anywhere, and then one that says so, makes no first use of
+// what it saw before.
+func TestFirstUse_ALossRecordEndsIt(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	var once sync.Once
+	m := start(t, nodes.URLs(), func(c *Config) {
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return &spy{Conn: conn, wrote: func(p []byte) {
+				if settles(p) { // the end of the first use
+					once.Do(func() {
+						for i := range nodes.Len() {
+							_, _ = nodes.Do(i, "SET", markerKey, "lost:1")
+						}
+					})
+				}
+			}}, err
+		}
+	})
+	for i := range nodes.Len() {
+		becomes(t, m, i, NodeQuarantined, whyUnmarked)
+	}
+}
