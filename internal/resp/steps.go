@@ -53,14 +53,14 @@ func (c *Conn) Do(steps ...Step) error {
 		// While the replies are read: a connection without a buffer takes the rest only when the
 		// first replies were read.
 		defer close(written)
-		_, unwritten = c.Conn.Write(request)
+		_, unwritten = c.Write(request)
 	}()
 	var first Value
 	var refused error
 	for i, s := range steps {
 		v, err := c.in.Read()
 		if err != nil {
-			_ = c.Conn.Close()
+			_ = c.Close()
 			<-written
 			return broken(i == 0, first, err)
 		}

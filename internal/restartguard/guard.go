@@ -18,8 +18,8 @@ var (
 		"replica: a failover may be under way")
 )
 
-// Guard decides for one node whether a connection may be used. It is for the goroutine that
-// connects the node, but for ConnClosed.
+// Guard decides for one node whether a connection may be used. The goroutine that connects the node
+// owns it, and lends it to Admit. Any goroutine may call ConnClosed.
 type Guard struct {
 	config  Config
 	peers   *Peers

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// Peers is what the guards of one client's nodes share. One lock guards all of it. Nothing is
-// called and nothing waits while it is held.
+// Peers is what the guards of one client's nodes share.
 type Peers struct {
-	names       []string // of the nodes
-	mu          sync.Mutex
+	names       []string   // of the nodes; does not change
+	mu          sync.Mutex // guards what the three below say; a leaf
 	firstUse    *firstUse
 	claims      *claims
 	generations *generations
