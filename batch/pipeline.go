@@ -32,8 +32,8 @@ type Config[Op, Reply any] struct {
 	// Window is the most flushes that are under way at the same time.
 	Window int
 	// OverlapAt returns the weight that must wait before a second flush starts while one is under
-	// way. A third flush needs twice that weight, a fourth one four times. It is called each time
-	// and must not block.
+	// way. A third flush needs twice that weight, a fourth one four times, so that a crowd does not
+	// fill the window with small flushes. It is called each time and must not block.
 	OverlapAt func() int
 	// Limit is the most operations that wait, not counting follow-ups. More get ErrOverloaded.
 	Limit int

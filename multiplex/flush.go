@@ -145,7 +145,9 @@ func (f *flushScratch) buildCommands(conn *nodeConn, attempts []*Attempt, answer
 	f.singleKeyCommands(f.singleReleases, maxSingleReleases, command{deletion: f.deletion},
 		&f.releases, attempts)
 	f.commands = appendCalls(f.commands, &f.releases)
-	f.commands = appendCalls(f.commands, &f.raises) // before the nodes get back what they lack
+	// Before the nodes get back what they lack: during rolling restarts a lease may outlive all
+	// nodes that granted it, and its fence must not be forgotten.
+	f.commands = appendCalls(f.commands, &f.raises)
 	f.commands = appendCalls(f.commands, &f.extensions)
 	f.singleKeyCommands(f.singleAcquires, maxSingleAcquires, command{}, &f.acquires, attempts)
 	f.commands = appendCalls(f.commands, &f.acquires)

@@ -11,7 +11,8 @@ import (
 )
 
 // nodeConn is one connection to a node. Votes count only if it was verified from before they were
-// asked for until they were answered.
+// asked for until they were answered: when the client hears of a flush, replies from behind that
+// flush may be in rueidis' buffer already.
 //
 //	unverified --> verified          the connector has found the marker again, through rueidis
 //	unverified, verified --> dead    the server was flushed, or is no master

@@ -19,60 +19,72 @@ type pendingRelease struct {
 	until   time.Time // when the keys have expired; zero: not known
 }
 
+// add adds a release. Beyond maxPendingReleases it drops the oldest.
+func (p *pendingReleases) add(r pendingRelease) {
+	p.list = append(p.list, r)
+	p.keys += r.attempt.claim.Len()
+	if p.keys <= maxPendingReleases {
+		return
+	}
+	oldest := 0
+	for ; p.keys > maxPendingReleases*3/4 && oldest < len(p.list)-1; oldest++ {
+		p.keys -= p.list[oldest].attempt.claim.Len()
+	}
+	p.dropped += uint64(oldest)
+	p.list = append([]pendingRelease(nil), p.list[oldest:]...)
+}
+
+// takeExpired takes the releases whose keys have expired.
+func (p *pendingReleases) takeExpired(now time.Time) (expired []*Attempt) {
+	others := p.list[:0]
+	for _, r := range p.list {
+		if r.until.IsZero() || now.Before(r.until) {
+			others = append(others, r)
+		} else {
+			p.keys -= r.attempt.claim.Len()
+			expired = append(expired, r.attempt)
+		}
+	}
+	p.dropped += uint64(len(expired))
+	clear(p.list[len(others):])
+	p.list = others
+	return expired
+}
+
+// takeAll takes all releases.
+func (p *pendingReleases) takeAll() []*Attempt {
+	attempts := make([]*Attempt, len(p.list))
+	for i, r := range p.list {
+		attempts[i] = r.attempt
+	}
+	p.list, p.keys = nil, 0
+	return attempts
+}
+
 // addPending keeps a release until the node can answer it.
 func (n *node) addPending(a *Attempt) {
 	until := a.claim.pendingUntil(a, n.index, time.Now())
 	n.mu.Lock()
-	n.pending.list = append(n.pending.list, pendingRelease{a, until})
-	n.pending.keys += a.claim.Len()
-	if n.pending.keys > maxPendingReleases {
-		oldest := 0
-		for ; n.pending.keys > maxPendingReleases*3/4 && oldest < len(n.pending.list)-1; oldest++ {
-			n.pending.keys -= n.pending.list[oldest].attempt.claim.Len()
-		}
-		n.pending.dropped += uint64(oldest)
-		n.pending.list = append([]pendingRelease(nil), n.pending.list[oldest:]...)
-	}
+	n.pending.add(pendingRelease{a, until})
 	n.mu.Unlock()
 	notify(n.pendingAdded)
 }
 
 // dropExpired drops releases whose keys have expired: that is as good as an answer.
 func (n *node) dropExpired() {
-	for _, a := range n.takeExpired(time.Now()) {
+	n.mu.Lock()
+	expired := n.pending.takeExpired(time.Now())
+	n.mu.Unlock()
+	for _, a := range expired {
 		n.mux.handleAnswer(a, n.index, answer{vote: granted})
 	}
 }
 
-// takeExpired takes the releases whose keys have expired.
-func (n *node) takeExpired(now time.Time) (over []*Attempt) {
+// takePending takes all releases that are kept.
+func (n *node) takePending() []*Attempt {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	rest := n.pending.list[:0]
-	for _, k := range n.pending.list {
-		if k.until.IsZero() || now.Before(k.until) {
-			rest = append(rest, k)
-		} else {
-			n.pending.keys -= k.attempt.claim.Len()
-			over = append(over, k.attempt)
-		}
-	}
-	n.pending.dropped += uint64(len(over))
-	clear(n.pending.list[len(rest):])
-	n.pending.list = rest
-	return over
-}
-
-// takeAllPending takes all releases that are kept.
-func (n *node) takeAllPending() []*Attempt {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	attempts := make([]*Attempt, len(n.pending.list))
-	for i, k := range n.pending.list {
-		attempts[i] = k.attempt
-	}
-	n.pending.list, n.pending.keys = nil, 0
-	return attempts
+	return n.pending.takeAll()
 }
 
 // resend sends the releases that are kept, a flush at a time so that the node has time for others.
@@ -81,7 +93,7 @@ func (n *node) takeAllPending() []*Attempt {
 // waits to be deleted.
 func (n *node) resend() {
 	n.dropExpired()
-	attempts := n.takeAllPending()
+	attempts := n.takePending()
 	for len(attempts) > 0 {
 		count, keys := 1, attempts[0].claim.Len()
 		for count < len(attempts) && keys+attempts[count].claim.Len() <= maxFlush {

@@ -102,8 +102,8 @@ var brokenRules = []mutant{
 	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
 		edit: edit{
-			"multiplex/pending_releases.go", "\tattempts := n.takeAllPending()\n",
-			"\tattempts := n.takeAllPending()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n",
+			"multiplex/pending_releases.go", "\tattempts := n.takePending()\n",
+			"\tattempts := n.takePending()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n",
 		},
 	},
 	{
