@@ -77,7 +77,7 @@ func permitted(none string, guarded bool) (steps []resp.Step) {
 		resp.Step{Command: []string{"DEL", none}, OnReply: forbidden},
 	)
 	if guarded {
-		for _, s := range []*script.Script{script.Admit, script.Renew} { // they write nothing
+		for _, s := range []*script.Script{script.WriteMarker, script.Renew} { // they write nothing
 			run := []string{"EVALSHA", s.SHA, "2", none, none, "seen", "wanted", "", ""}
 			steps = append(steps, resp.Step{Command: run, OnReply: missing})
 		}

@@ -73,7 +73,7 @@ func TestFence_AnExtensionNeedsItsKeys(t *testing.T) {
 			time.Second)}
 		grant := answer{vote: granted, replied: true, keyIndex: -1}
 		answers := []answer{grant}
-		p := command{script: script.Raise, call: script.Call{Owners: []int{0}}}
+		p := command{script: script.RaiseFence, call: script.Call{Owners: []int{0}}}
 		oom := answer{leftNothing: true, replied: true, err: errors.New("OOM")}
 		p.failAll(oom, attempts, answers)
 		require.Equal(t, grant, answers[0])
@@ -98,7 +98,7 @@ func TestFence_IsRaisedBeforeRefills(t *testing.T) {
 		f := new(flushScratch)
 		f.buildCommands(nil, attempts, make([]answer, len(attempts)))
 		require.Len(t, f.commands, 2)
-		require.Equal(t, []*script.Script{script.Raise, script.Extend},
+		require.Equal(t, []*script.Script{script.RaiseFence, script.Extend},
 			[]*script.Script{f.commands[0].script, f.commands[1].script})
 		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.commands[0].call.Keys)
 		require.Equal(t, []string{"1", "9"}, f.commands[0].call.Args)

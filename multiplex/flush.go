@@ -111,7 +111,7 @@ func (f *flushScratch) buildCommands(conn *nodeConn, attempts []*Attempt, answer
 	f.fallback.Reset(script.Release)
 	f.extensions.Reset(script.Extend)
 	f.acquires.Reset(script.Acquire)
-	f.raises.Reset(script.Raise)
+	f.raises.Reset(script.RaiseFence)
 	f.fenced.Reset(script.AcquireFenced)
 	now := time.Now()
 	for i, a := range attempts {

@@ -51,7 +51,7 @@ func (f *flushScratch) readReply(p *command, m *rueidis.RedisMessage, null bool,
 		}
 		return
 	}
-	if p.script == script.Raise {
+	if p.script == script.RaiseFence {
 		return
 	}
 	refusals, err := f.decode(p, m)
@@ -64,13 +64,13 @@ func (f *flushScratch) readReply(p *command, m *rueidis.RedisMessage, null bool,
 		// If a set fits into one call, nothing of it was taken. Of a larger one other calls may
 		// have taken parts.
 		nothing := p.script != script.Extend && !attempts[place].spansCalls()
-		if r.Seen > 0 {
-			answers[place].setFenceTooLow(r.Seen, nothing)
+		if r.HighestFence > 0 {
+			answers[place].setFenceTooLow(r.HighestFence, nothing)
 			continue
 		}
 		key := int32(-1)
 		if r.Key != script.Refilled {
-			key = int32(p.call.From[r.Set] + r.Key)
+			key = int32(p.call.Offset[r.Set] + r.Key)
 		}
 		answers[place] = answer{
 			vote: refused, leftNothing: nothing, replied: true,
@@ -114,7 +114,7 @@ func (f *flushScratch) decode(p *command, m *rueidis.RedisMessage) ([]script.Ref
 // connection broke first, that extension may have been granted already, because only the script of
 // the raise had to be loaded. Then it must not count.
 func (p *command) failAll(r answer, attempts []*Attempt, answers []answer) {
-	if p.script == script.Raise && !r.broken {
+	if p.script == script.RaiseFence && !r.broken {
 		return
 	}
 	owners := p.call.Owners

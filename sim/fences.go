@@ -88,7 +88,7 @@ func acquireFencedTwin(n *node, keys, args []string) []int64 {
 	return v.reply()
 }
 
-func raiseTwin(n *node, keys, args []string) []int64 {
+func raiseFenceTwin(n *node, keys, args []string) []int64 {
 	raised := int64(0)
 	for _, l := range lots(keys, args, 2) {
 		least, _ := strconv.ParseFloat(l.token, 64) // here it is a number

@@ -14,11 +14,11 @@ import (
 // a simulation's time. That they do the same is tested against servers.
 var twins = map[string]func(n *node, keys, args []string) []int64{
 	script.Acquire.SHA:       acquireTwin,
-	script.Admit.SHA:         admitTwin,
+	script.WriteMarker.SHA:   writeMarkerTwin,
 	script.Renew.SHA:         renewTwin,
 	script.AcquireFenced.SHA: acquireFencedTwin,
 	script.Extend.SHA:        extendTwin,
-	script.Raise.SHA:         raiseTwin,
+	script.RaiseFence.SHA:    raiseFenceTwin,
 	script.Release.SHA:       releaseTwin,
 }
 
@@ -137,7 +137,7 @@ func extendTwin(n *node, keys, args []string) []int64 {
 	return v.reply()
 }
 
-func admitTwin(n *node, keys, args []string) []int64 {
+func writeMarkerTwin(n *node, keys, args []string) []int64 {
 	switch now, _ := n.get(keys[0]); now {
 	case args[0]:
 	case args[1]:

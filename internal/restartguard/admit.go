@@ -173,7 +173,7 @@ func (g *Guard) writeRecord(c *resp.Conn, r lossRecord, s *serverInfo) (own bool
 	}
 	s.markerAskedAt = time.Now()
 	write := resp.Step{Command: []string{
-		"EVALSHA", script.Admit.SHA, "2", g.config.Marker, g.config.Generations, s.marker,
+		"EVALSHA", script.WriteMarker.SHA, "2", g.config.Marker, g.config.Generations, s.marker,
 		value, r.expiry(), generations,
 	}}
 	err = c.Do(append([]resp.Step{write}, s.markerSteps(g.config.Marker)...)...)
@@ -194,7 +194,7 @@ func (g *Guard) writeMarker(s *serverInfo, generations string) resp.Step {
 		return nil
 	}
 	return resp.Step{Command: []string{
-		"EVALSHA", script.Admit.SHA, "2", marker, g.config.Generations, s.marker, s.runID, "",
+		"EVALSHA", script.WriteMarker.SHA, "2", marker, g.config.Generations, s.marker, s.runID, "",
 		generations,
 	}, OnReply: check}
 }

@@ -83,9 +83,9 @@ func (s *fakeServer) info(section string) string {
 	}[section]
 }
 
-// admit is script.Admit. mu is held.
+// admit is script.WriteMarker. mu is held.
 func (s *fakeServer) admit(command []string) string {
-	if command[1] != script.Admit.SHA || len(command) != 9 {
+	if command[1] != script.WriteMarker.SHA || len(command) != 9 {
 		return "-ERR unknown script\r\n"
 	}
 	seen, marker, expiry, generations := command[5], command[6], command[7], command[8]
