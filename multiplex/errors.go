@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // errorPrefix begins the text of each error that the library returns as it is. The text of an error
@@ -112,7 +114,7 @@ type share struct {
 func (e *QuorumError) missing() []share {
 	var quarantined, down, timedOut, open int
 	for _, n := range e.Nodes {
-		var q *quarantine
+		var q *restartguard.Quarantine
 		var late *timeoutError
 		switch {
 		case errors.As(n.Err, &q):

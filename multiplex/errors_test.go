@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,7 +37,7 @@ func TestErrors_AQuorumErrorCountsFirst(t *testing.T) {
 	e := &QuorumError{Need: 4, Granted: 1, Refused: 1, Unknown: 5, Nodes: []*NodeError{
 		{Node: "a", Err: errors.New("refused"), down: true},
 		{Node: "b", Err: &timeoutError{50 * time.Millisecond}},
-		{Node: "c", Err: &quarantine{time.Time{}, whyRestarted}},
+		{Node: "c", Err: &restartguard.Quarantine{Reason: whyRestarted}},
 		{Node: "d", Err: errors.New("OOM")},
 		{Node: "e", Err: errors.New("refused"), down: true},
 	}}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -52,7 +53,7 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 		"flushed":     says(answer{broken: true, err: errDataLoss}),
 		"stale":       says(answer{leftNothing: true, err: errQueuedTooLong}),
 		"down":        is(NodeDown, errBroken),
-		"quarantined": is(NodeQuarantined, &quarantine{why: "test"}),
+		"quarantined": is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
 		"timeout":     hang,
 		"overloaded": func(n *node) func() {
 			n.pipe = batch.New(batch.Config[*Attempt, answer]{}) // of limit 0
