@@ -38,7 +38,7 @@ func restarting(t *testing.T, mode lockpipe.GuardMode, ttl time.Duration, newcom
 
 // Goal: masters that were killed and came back empty do not give a lock to a second caller while
 // the first may hold it; neither to a client that knew them nor to a new one.
-func TestAMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T) {
+func TestRestartGuard_AMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T) {
 	t.Parallel()
 	for name, newcomer := range map[string]bool{
 		"a client that knew them": false,
@@ -53,7 +53,7 @@ func TestAMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T) {
 }
 
 // Goal: that is the guard's doing: without it both hold the key.
-func TestWithoutTheGuardAMajorityThatRestartsEmptyGrantsTwice(t *testing.T) {
+func TestRestartGuard_WithoutItAMajorityThatRestartsEmptyGrantsTwice(t *testing.T) {
 	t.Parallel()
 	first, second := restarting(t, lockpipe.GuardOff, longTTL, true)
 	lasting(t, first)
@@ -62,7 +62,7 @@ func TestWithoutTheGuardAMajorityThatRestartsEmptyGrantsTwice(t *testing.T) {
 
 // Goal: a quarantine is told with its end and its reason, in the status and in the error of a call;
 // an extension and a minority go on as usual.
-func TestAQuarantineIsTold(t *testing.T) {
+func TestRestartGuard_AQuarantineIsReported(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))

@@ -24,18 +24,18 @@ const maxSingleReleases = maxSingleAcquires
 // probeDeletes asks which commands the server has and the user may use, with the name of a key that
 // is not there. Whatever else it answers, the script will do. If it has both commands, the shorter
 // one counts.
-func (s *sight) probeDeletes(none string) []question {
+func probeDeletes(none string, found func(deleteCommand)) []resp.Step {
 	does := func(d deleteCommand) func(resp.Value) error {
 		return func(r resp.Value) error {
 			if r.Kind == ':' && r.Text == "0" {
-				s.deletion = d
+				found(d)
 			}
 			return nil
 		}
 	}
-	return []question{
-		{[]string{"DELEX", none, "IFEQ", "none"}, does(viaDELEX)},
-		{[]string{"DELIFEQ", none, "none"}, does(viaDELIFEQ)},
+	return []resp.Step{
+		{Command: []string{"DELEX", none, "IFEQ", "none"}, OnReply: does(viaDELEX)},
+		{Command: []string{"DELIFEQ", none, "none"}, OnReply: does(viaDELIFEQ)},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/redis/rueidis"
 )
 
@@ -25,7 +26,7 @@ const (
 	resendDelay = 100 * time.Millisecond
 	// The marker of a quarantined node is read again after these times, with a random half: another
 	// client may lift the quarantine. While it may be the first use it stays at the first, so that
-	// the nodes meet in firstUse.join, which takes longer.
+	// the nodes meet in Guard.Admit, which takes longer.
 	minMarkerPoll = 50 * time.Millisecond
 	maxMarkerPoll = 2 * time.Second
 	// disconnectAckTimeout is how long rueidis may take to report the end of a lost connection,
@@ -49,7 +50,7 @@ func (n *node) runConnector(ctx context.Context) {
 	delay, markerPoll := minReconnectDelay, minMarkerPoll
 	for {
 		err := n.connect(ctx)
-		var q *quarantine
+		var q *restartguard.Quarantine
 		switch {
 		case ctx.Err() != nil:
 			n.setState(NodeDown, ErrClosed)
@@ -60,7 +61,7 @@ func (n *node) runConnector(ctx context.Context) {
 			n.setState(NodeUp, nil)
 			up := time.Now()
 			n.serve(ctx)
-			n.admission.left()
+			n.guard.ServerLeft()
 			n.noteDrop()
 			if ctx.Err() != nil {
 				continue
@@ -77,14 +78,13 @@ func (n *node) runConnector(ctx context.Context) {
 		case errors.As(err, &q):
 			n.setState(NodeQuarantined, q)
 			n.dropExpired()
-			sleepCtx(ctx, min(markerPoll/2+rand.N(markerPoll/2), max(0, time.Until(q.until))))
-			if !n.mux.first.possible() {
+			sleepCtx(ctx, min(markerPoll/2+rand.N(markerPoll/2), max(0, time.Until(q.Until))))
+			if !n.guard.MayBeFirstUse() {
 				markerPoll = min(2*markerPoll, maxMarkerPoll)
 			}
 			continue
 		default:
-			n.mux.servers.leave(n.index)
-			n.mux.first.down(n.index)
+			n.guard.NodeDown()
 			n.setState(NodeDown, err)
 			n.dropExpired()
 		}
@@ -113,7 +113,6 @@ func (n *node) connect(ctx context.Context) error {
 	if err := n.logins.refresh(ctx, &n.logins.current); err != nil {
 		return err
 	}
-	n.logins.current.Load().apply(n.admission.option)
 	for {
 		using, leave, err := n.findMaster(ctx)
 		if err != nil {
@@ -205,7 +204,7 @@ func (n *node) awaitDisconnectAck(ctx context.Context) {
 // server reports a flush.
 func (n *node) verifyMarker(ctx context.Context) error {
 	commands := []rueidis.Completed{n.client.B().Ping().Build()}
-	if marker := n.admission.marker; marker != "" {
+	if marker := n.guard.Marker(); marker != "" {
 		commands = append(commands, n.client.B().Get().Key(marker).Build())
 	}
 	replies := n.client.DoMulti(ctx, commands...)
@@ -213,9 +212,9 @@ func (n *node) verifyMarker(ctx context.Context) error {
 		return err
 	}
 	l := n.active.conn.Load()
-	if l.runID != "" {
+	if l.server.RunID != "" {
 		n.expectDisconnectAck()
-		if text, err := replies[1].ToString(); err != nil || text != l.runID {
+		if text, err := replies[1].ToString(); err != nil || text != l.server.RunID {
 			_ = l.Close()
 			return errors.Join(errDataLoss, replies[1].NonRedisError())
 		}
@@ -224,7 +223,7 @@ func (n *node) verifyMarker(ctx context.Context) error {
 		_ = l.Close()
 		return err
 	}
-	l.movedAt = n.mux.servers.apart(l)
+	l.movedAt = n.guard.ToldApart(l, l.movedAt)
 	if err := n.proveUsable(ctx); err != nil {
 		l.drop(err)
 		return err
@@ -245,7 +244,7 @@ func (n *node) noteDrop() {
 	}
 	n.mustProve = true
 	if strings.Contains((*refusal).Error(), "READONLY") {
-		n.admission.demoted()
+		n.guard.ServerIsReplica()
 	}
 }
 
@@ -268,7 +267,7 @@ const repeatedArguments = ", with args beginning with"
 // withoutPassword hides the password if a server repeats what it did not understand. A quarantine
 // is in the client's own words, and stays one.
 func withoutPassword(err error, password string) error {
-	var own *quarantine
+	var own *restartguard.Quarantine
 	if errors.As(err, &own) {
 		return err
 	}
@@ -310,7 +309,7 @@ func (n *node) serve(ctx context.Context) {
 	// A connection may end before it is time to renew, again and again. So the time counts from the
 	// last renewal on any connection.
 	d := duties{
-		resend: now.Add(resendDelay), renew: n.admission.renewed.Add(untilRenewal()),
+		resend: now.Add(resendDelay), renew: n.renewal.last.Add(untilRenewal()),
 		review: now.Add(probeEvery),
 	}
 	timer := time.NewTimer(math.MaxInt64)
@@ -331,7 +330,7 @@ func (n *node) serve(ctx context.Context) {
 			if d.resend.IsZero() {
 				d.resend = time.Now().Add(resendDelay)
 			}
-		case <-n.mux.generations.renewal[n.index]:
+		case <-n.renewSoon:
 			d.renew = time.Now()
 		case <-n.acquireErrors.recheck:
 			d.review = time.Now()

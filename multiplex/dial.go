@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // dialer opens connections to one server after the other. A node has two: the connector owns one,
@@ -70,7 +72,7 @@ func (e *endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		var inClear tls.RecordHeaderError
-		if errors.As(err, &inClear) || hungUp(err) ||
+		if errors.As(err, &inClear) || resp.HungUp(err) ||
 			errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, errNoTLS
 		}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync/atomic"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/redis/rueidis"
 )
 
@@ -22,7 +24,8 @@ var errNotConnected = errors.New("not connected")
 // connection.
 type dialHook struct {
 	dialer       *dialer
-	admission    *admission
+	guard        *restartguard.Guard
+	setup        func(*nodeConn) []resp.Step  // returns what is done first on a connection
 	onConn       func(*nodeConn)              // takes each connection before rueidis has it
 	onClose      func()                       // called when an open connection is closed
 	onInvalidate func([]rueidis.RedisMessage) // takes the keys that were changed; nil for all
@@ -59,15 +62,30 @@ func (h *dialHook) dial(
 	}
 	l := &nodeConn{Conn: conn, address: h.dialer.endpoint.address}
 	l.onClose = func() {
-		h.admission.servers.close(l)
+		h.guard.ConnClosed(l)
 		h.onClose()
 	}
-	if l.runID, err = h.admission.admit(ctx, l); err != nil {
+	if err := h.admit(ctx, l); err != nil {
 		_ = l.Close()
 		return nil, &dialError{err}
 	}
 	h.onConn(l)
 	return resp.NewCheckedConn(l, func(err error) { t.protocolErr.Store(&err) }), nil
+}
+
+// admit makes the handshake on a new connection, before anything else can use it. The error is why
+// the connection must not be used.
+func (h *dialHook) admit(ctx context.Context, l *nodeConn) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	l.server, err = h.guard.Admit(ctx, l, h.setup(l))
+	l.movedAt = l.server.Since
+	if errors.Is(err, resp.ErrUnanswered) && !h.guard.Answered() &&
+		h.dialer.endpoint.option.TLSConfig == nil {
+		return fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://",
+			err)
+	}
+	return err
 }
 
 // client returns a rueidis client without a connection.

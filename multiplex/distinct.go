@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/redis/rueidis"
 )
 
@@ -24,13 +25,13 @@ const (
 // does not answer in time, its connection is closed, so it hardly votes. It is checked against this
 // node when it comes back.
 func (n *node) checkDistinct(ctx context.Context, l *nodeConn) error {
-	others := n.mux.servers.ready(l)
+	others := n.guard.InUse(l)
 	if len(others) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, distinctTimeout)
 	defer cancel()
-	key, value, b := n.admission.probe, rand.Text(), n.client.B()
+	key, value, b := n.ownProbeKey, rand.Text(), n.client.B()
 	written := n.client.Do(ctx, b.Set().Key(key).Value(value).PxMilliseconds(probeTTL).Build())
 	if err := written.NonRedisError(); err != nil {
 		return err
@@ -60,7 +61,7 @@ func (n *node) checkDistinct(ctx context.Context, l *nodeConn) error {
 		found, err := r.ToString()
 		switch {
 		case found == value:
-			return &sameServerError{n.mux.nodes[others[i]].addr}
+			return &restartguard.SameServerError{Other: n.mux.nodes[others[i]].addr}
 		case err != nil && r.NonRedisError() == nil && !rueidis.IsRedisNil(err):
 			n.mayBeAnother(err)
 		}
@@ -70,10 +71,10 @@ func (n *node) checkDistinct(ctx context.Context, l *nodeConn) error {
 
 // mayBeAnother logs, once, that the server may be another node's too.
 func (n *node) mayBeAnother(err error) {
-	if n.admission.warnedSame {
+	if n.warnedSame {
 		return
 	}
-	n.admission.warnedSame = true
+	n.warnedSame = true
 	n.mux.cfg.Logger.Warn("lockpipe: node can't be told apart from the others: if two names "+
 		"lead to one server, it has two votes",
 		slog.String("node", n.addr), slog.Any("error", n.hide(err)))

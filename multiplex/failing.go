@@ -115,7 +115,7 @@ func probeDelay() time.Duration { return probeEvery/2 + mathrand.N(probeEvery/2)
 func (n *node) probe(ctx context.Context) (refusal error, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	key := n.admission.probe
+	key := n.ownProbeKey
 	var plan script.Plan
 	plan.Reset(script.Acquire)
 	plan.Add(0, script.Set{Keys: []string{key}, Token: rand.Text(), TTL: strconv.Itoa(probeTTL)})

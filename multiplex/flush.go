@@ -13,6 +13,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// errMoved is the vote of a node whose server may have granted the extension already, as another
+// node.
+var errMoved = errors.New("not sent: the node's server changed since the extension began")
+
 // maxSingleAcquires is the most single keys in one flush that are taken by a SET NX PX each. If
 // there are more, the script takes them.
 const maxSingleAcquires = 16

@@ -125,7 +125,7 @@ func (n *node) inspect(ctx context.Context) Facts {
 	case err == nil:
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		f.Err = errSilent
-	case errors.Is(err, errUnanswered) && errors.Is(f.StateErr, errUnanswered):
+	case errors.Is(err, resp.ErrUnanswered) && errors.Is(f.StateErr, resp.ErrUnanswered):
 		f.Err = f.StateErr // it may have advice about TLS
 	default:
 		f.Err = n.hide(err)
@@ -143,15 +143,15 @@ func (n *node) interview(ctx context.Context, f *Facts) error {
 	end := func() { _ = abort(conn) }
 	defer end()
 	defer context.AfterFunc(ctx, end)()
-	v := &interview{newHandshake(conn), f, n.hide, max(n.mux.cfg.NodeTimeout, answerTimeout)}
+	v := &interview{resp.NewConn(conn), f, n.hide, max(n.mux.cfg.NodeTimeout, answerTimeout)}
 	option := n.inspector.endpoint.option
 	n.logins.inspection.Load().apply(&option)
-	questions := credentials(&option)
+	steps := credentials(&option)
 	if option.ClientName != "" { // an error is of no interest
-		setName := question{[]string{"CLIENT", "SETNAME", option.ClientName}, nil}
-		questions = append(questions, setName)
+		setName := []string{"CLIENT", "SETNAME", option.ClientName}
+		steps = append(steps, resp.Step{Command: setName})
 	}
-	if err := v.ask(questions...); err != nil { // before the rest, which would be for another user
+	if err := v.ask(steps...); err != nil { // before the rest, which would be for another user
 		return err
 	}
 	if err := v.identify(); err != nil {
@@ -184,16 +184,16 @@ func (n *node) dialForInspection(ctx context.Context) (net.Conn, error) {
 
 // interview is the connection of one inspection to one node.
 type interview struct {
-	*handshake
+	conn    *resp.Conn
 	facts   *Facts
 	hide    func(error) error // removes the passwords
 	timeout time.Duration     // for one round trip
 }
 
-// ask is handshake.ask within the timeout. After an error the connection is closed or to be closed.
-func (v *interview) ask(questions ...question) error {
-	late := time.AfterFunc(v.timeout, func() { _ = abort(v.conn) })
-	err := v.handshake.ask(questions)
+// ask is Conn.Do within the timeout. After an error the connection is closed or to be closed.
+func (v *interview) ask(steps ...resp.Step) error {
+	late := time.AfterFunc(v.timeout, func() { _ = abort(v.conn.Conn) })
+	err := v.conn.Do(steps...)
 	if !late.Stop() {
 		return &timeoutError{v.timeout}
 	}
@@ -204,17 +204,17 @@ func (v *interview) ask(questions ...question) error {
 // section or pattern at a time.
 func (v *interview) identify() error {
 	settings := func(r resp.Value) bool {
-		v.facts.readConfig(pairs(r.Items))
+		v.facts.readConfig(resp.Pairs(r.Items))
 		return r.Kind == '*'
 	}
 	return v.ask(
-		v.question(func(r resp.Value) bool {
+		v.step(func(r resp.Value) bool {
 			text, ok := r.AsString()
 			v.facts.readInfo(text)
 			return ok
 		}, "INFO"),
-		v.question(settings, "CONFIG GET", "*appendfsync*"),
-		v.question(settings, "CONFIG GET", "save"),
+		v.step(settings, "CONFIG GET", "*appendfsync*"),
+		v.step(settings, "CONFIG GET", "save"),
 		// No server is to notify this connection of anything.
 		v.permission("CLIENT TRACKING", "OFF"),
 		v.permission("CLIENT CACHING", "NO"), // an error while tracking is off
@@ -222,19 +222,20 @@ func (v *interview) identify() error {
 }
 
 // permission is one command of which only is of interest whether the user may use it.
-func (v *interview) permission(command, arg string) question {
-	return question{append(strings.Fields(command), arg), func(r resp.Value) error {
+func (v *interview) permission(command, arg string) resp.Step {
+	onReply := func(r resp.Value) error {
 		if strings.HasPrefix(r.Text, "NOPERM ") {
 			return v.recordCommandError(command, r.Text)
 		}
 		return nil
-	}}
+	}
+	return resp.Step{Command: append(strings.Fields(command), arg), OnReply: onReply}
 }
 
-// question is one command, of one or two words, whose error is a fact. take reports whether a reply
+// step is one command, of one or two words, whose error is a fact. take reports whether a reply
 // that is no error makes sense.
-func (v *interview) question(take func(resp.Value) bool, command string, args ...string) question {
-	return question{append(strings.Fields(command), args...), func(r resp.Value) error {
+func (v *interview) step(take func(resp.Value) bool, command string, args ...string) resp.Step {
+	onReply := func(r resp.Value) error {
 		switch {
 		case r.Kind == '-':
 			return v.recordCommandError(command, strings.TrimPrefix(r.Text, "ERR "))
@@ -242,14 +243,15 @@ func (v *interview) question(take func(resp.Value) bool, command string, args ..
 			return v.recordCommandError(command, errUnexpected.Error())
 		}
 		return nil
-	}}
+	}
+	return resp.Step{Command: append(strings.Fields(command), args...), OnReply: onReply}
 }
 
 // sample asks for the time during sampleSpan.
 func (v *interview) sample(ctx context.Context) error {
 	for began := time.Now(); ; {
 		s := Sample{Sent: time.Now()}
-		err := v.ask(v.question(func(r resp.Value) (ok bool) {
+		err := v.ask(v.step(func(r resp.Value) (ok bool) {
 			s.Server, ok = readTime(r)
 			return ok
 		}, "TIME"))

@@ -213,7 +213,7 @@ func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
 	require.Len(t, all[0].RunID, 40)
 	require.NoError(t, all[1].Err)
 	require.Equal(t, NodeDown, all[1].State)
-	require.ErrorIs(t, all[1].StateErr, errReplica)
+	require.ErrorContains(t, all[1].StateErr, "READONLY: it is a replica")
 	require.True(t, all[1].Replica)
 	require.ErrorContains(t, all[2].Err, "connection refused")
 	require.ErrorContains(t, all[4].Err, "NOAUTH")

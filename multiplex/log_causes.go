@@ -4,6 +4,8 @@ import (
 	"errors"
 	"regexp"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 const (
@@ -39,7 +41,7 @@ func (c *causes) isNew(s NodeState, err error) (unlogged bool) {
 	}
 	c.up = time.Time{}
 	cause := ""
-	var q *quarantine
+	var q *restartguard.Quarantine
 	switch {
 	case errors.As(err, &q): // with its end, because another end is another quarantine
 		cause = err.Error()

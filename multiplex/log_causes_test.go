@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -159,9 +160,12 @@ func TestLogCauses_AreLoggedAgainAfterAWhile(t *testing.T) {
 		time.Sleep(stableAfter + 1)
 		require.True(t, c.isNew(NodeConnecting, broken), "the node was up")
 		until := time.Now()
-		require.True(t, c.isNew(NodeQuarantined, &quarantine{until, whyRestarted}))
-		require.False(t, c.isNew(NodeQuarantined, &quarantine{until, whyRestarted}))
-		require.True(t, c.isNew(NodeQuarantined, &quarantine{until.Add(time.Second), whyRestarted}))
+		quarantine := func(until time.Time) error {
+			return &restartguard.Quarantine{Until: until, Reason: whyRestarted}
+		}
+		require.True(t, c.isNew(NodeQuarantined, quarantine(until)))
+		require.False(t, c.isNew(NodeQuarantined, quarantine(until)))
+		require.True(t, c.isNew(NodeQuarantined, quarantine(until.Add(time.Second))))
 		for i := range 10 * maxCauses {
 			c.isNew(NodeDown, errors.New(strings.Repeat("x", i)))
 			require.LessOrEqual(t, len(c.lastSeen), maxCauses)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
@@ -113,7 +114,8 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func())
 	m := &Mux{cfg: Config{
 		NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
-	}, generations: newGenerations(n)}
+	}}
+	peers := restartguard.NewPeers(make([]string, n), quorum(n))
 	stores := make([]*memoryNode, n)
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {
@@ -123,7 +125,7 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func())
 		}
 		nd := &node{
 			addr: fmt.Sprint("node", i), mux: m, index: i, sendFlush: s.flush,
-			admission: &admission{},
+			guard: peers.Guard(restartguard.Config{Node: i}),
 		}
 		nd.disconnected, nd.pendingAdded = make(chan struct{}, 1), make(chan struct{}, 1)
 		nd.connectDone = make(chan struct{})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,7 +58,7 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 		"DataLoss":      says(answer{broken: true, err: errDataLoss}),
 		"QueuedTooLong": says(answer{leftNothing: true, err: errQueuedTooLong}),
 		"Down":          is(NodeDown, errBroken),
-		"Quarantined":   is(NodeQuarantined, &quarantine{why: "test"}),
+		"Quarantined":   is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
 		"Timeout":       hang,
 		"Overloaded": func(n *node) func() {
 			n.pipe = batch.New(batch.Config[*Attempt, answer]{}) // of limit 0

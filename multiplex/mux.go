@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
@@ -77,13 +78,11 @@ type Config struct {
 //
 // All methods are safe for concurrent use.
 type Mux struct {
-	cfg         Config
-	ttlText     string
-	nodes       []*node
-	watches     []*watch.Registry // of each node
-	first       *firstUse
-	servers     *servers
-	generations *generations
+	cfg     Config
+	ttlText string
+	nodes   []*node
+	watches []*watch.Registry // of each node
+	peers   *restartguard.Peers
 
 	stop       context.CancelFunc // ends the connectors
 	connectors sync.WaitGroup
@@ -122,9 +121,8 @@ func New(cfg Config) (*Mux, error) {
 	}
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
-		first: newFirstUse(len(endpoints)),
+		peers: newPeers(endpoints),
 	}
-	m.servers, m.generations = newServers(endpoints), newGenerations(len(endpoints))
 	for i, e := range endpoints {
 		n, err := newNode(m, i, e)
 		if err != nil {

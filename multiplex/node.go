@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/redis/rueidis"
 )
@@ -98,14 +100,19 @@ type node struct {
 	active        activeConn
 	disconnected  chan struct{} // of capacity 1: the connection was closed
 	pendingAdded  chan struct{} // of capacity 1: a release is kept
+	renewSoon     chan struct{} // of capacity 1: the generation is to be renewed
 	disconnectAck chan struct{} // of capacity 1: rueidis is done with a connection
 
 	endpoint  *endpoint  // does not change
 	sentinels *sentinels // nil if the endpoint is the master's own
 	inspector *dialer    // of the inspection under way
 
+	ownProbeKey string // a key that this node alone sets
+
 	// Owned by the connector:
-	admission   *admission
+	guard       *restartguard.Guard
+	renewal     renewal
+	warnedSame  bool // that its server may be another node's too
 	dialer      *dialer
 	permit      *dialPermit // of the last connection
 	ackExpected bool        // rueidis will report the end of the last one
@@ -133,7 +140,9 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.disconnected = make(chan struct{}, 1)
 	n.pendingAdded = make(chan struct{}, 1)
 	n.disconnectAck = make(chan struct{}, 1)
-	n.admission = m.newAdmission(index, &e)
+	n.renewSoon = make(chan struct{}, 1)
+	n.ownProbeKey = m.cfg.Prefix + probeKey + rand.Text()
+	n.guard = n.newGuard()
 	n.responsiveness.epoch = time.Now()
 	n.acquireErrors.recheck = make(chan struct{}, 1)
 	n.sendFlush = n.sendAttempts
@@ -141,7 +150,7 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.queryWatches = n.sendWatches
 	n.watches = n.newWatches()
 	hook := &dialHook{
-		dialer: n.dialer, admission: n.admission,
+		dialer: n.dialer, guard: n.guard, setup: n.setup,
 		onConn: n.active.conn.Store, onClose: func() { notify(n.disconnected) },
 		onInvalidate: n.onInvalidate,
 	}
@@ -268,9 +277,9 @@ func (n *node) status() NodeStatus {
 	if s.State.rejects() || s.State == NodeFailing {
 		s.Err = n.err
 	}
-	var q *quarantine
+	var q *restartguard.Quarantine
 	if errors.As(n.err, &q) {
-		s.Until = q.until
+		s.Until = q.Until
 	}
 	return s
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // nodeConn is one connection to a node. Votes count only if it was verified from before they were
@@ -18,14 +20,8 @@ import (
 // A closed connection may be verified: what was answered before counts.
 type nodeConn struct {
 	net.Conn
-	// The value of the marker; "" if the node is not guarded. Set before anybody else has the
-	// connection.
-	runID string
-	// What the server has answered survives its restart. Set before anybody else has the
-	// connection.
-	durable   bool
-	address   string // of the server. Set before anybody else has the connection
-	history   string // of the server, as the handshake found it. Set before anybody else has it
+	server    restartguard.Server // Set before anybody else has the connection
+	address   string              // of the server. Set before anybody else has the connection
 	onClose   func()
 	closeOnce sync.Once
 	// movedAt is when the node got this server, if the server may have been another node's before.
@@ -79,7 +75,7 @@ func (l *nodeConn) deleteCommand() deleteCommand {
 }
 
 // mayRepeat reports whether the server may have seen, as another node, what was sent at this time:
-// see servers.
+// see restartguard.Server.
 func (l *nodeConn) mayRepeat(sent time.Time) bool {
 	return l != nil && !l.movedAt.IsZero() && !sent.After(l.movedAt)
 }
@@ -109,7 +105,7 @@ func (c *activeConn) onDataLoss() bool {
 	if l == nil || l.isClosed.Load() {
 		return false
 	}
-	if l.runID != "" {
+	if l.server.RunID != "" {
 		l.abandon()
 	}
 	return true

@@ -27,7 +27,7 @@ func guard(t *testing.T, m *Mux, a *actor) {
 	a.play(guarded("one", "one", 100))
 	a.cut()
 	time.Sleep(2 * maxReconnectDelay)
-	require.Equal(t, "one", m.nodes[0].active.conn.Load().runID)
+	require.Equal(t, "one", m.nodes[0].active.conn.Load().server.RunID)
 	up(t, m)
 }
 
@@ -40,7 +40,7 @@ func TestConn_NoticesALossBehindTheHandshake(t *testing.T) {
 		guard(t, m, a)
 		a.hear(func(command string) {
 			if command == "HELLO" { // the first that rueidis sends
-				a.play(guarded("one", flushedPrefix+"x", 100))
+				a.play(guarded("one", "lost:flushed:x", 100))
 			}
 		})
 		a.cut()

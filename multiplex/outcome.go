@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // ErrClosed reports an attempt on a Mux that was closed. Nothing was sent.
@@ -71,7 +73,7 @@ func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v"
 
 // reasonOf returns the class of an error; down: the node is down.
 func reasonOf(err error, down bool) Reason {
-	var q *quarantine
+	var q *restartguard.Quarantine
 	var late *timeoutError
 	switch {
 	case errors.As(err, &q):

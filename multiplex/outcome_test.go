@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -72,7 +73,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		time.Sleep(time.Second)
 	})
 	for reason, errs := range map[Reason][]error{
-		Quarantined: {&quarantine{time.Time{}, whyRestarted}},
+		Quarantined: {&restartguard.Quarantine{Reason: whyRestarted}},
 		NotAwaited:  {errNotNeeded, errCallerGone, errNotAsked},
 		Failed:      {errors.New("OOM"), errSuperseded, errQueuedTooLong},
 	} {
@@ -80,6 +81,6 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 			require.Equal(t, reason, reasonOf(err, false), "%v", err)
 		}
 	}
-	require.Equal(t, Quarantined, reasonOf(&quarantine{time.Time{}, whyRestarted}, true))
+	require.Equal(t, Quarantined, reasonOf(&restartguard.Quarantine{Reason: whyRestarted}, true))
 	require.Equal(t, Down, reasonOf(errors.New("OOM"), true))
 }

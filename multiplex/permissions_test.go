@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
@@ -82,7 +83,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	return all
 }
 
-// durable is whether the handshake finds that the server loses nothing.
+// durable reports whether the restart guard finds that the server loses nothing.
 func durable(t *testing.T, url string) bool {
 	t.Helper()
 	e, err := parse(url, nil)
@@ -90,10 +91,12 @@ func durable(t *testing.T, url string) bool {
 	conn, err := net.Dial(e.network, e.address)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+generationsKey,
-		"app:"+probeKey+"x")
+	guard := restartguard.NewPeers([]string{url}, 1).Guard(restartguard.Config{
+		Marker: "app:" + markerKey, Generations: "app:" + generationsKey, MaxTTL: time.Minute,
+	})
+	server, err := guard.Admit(t.Context(), conn, credentials(&e.option))
 	require.NoError(t, err)
-	return seen.durable
+	return server.Durable
 }
 
 // unasked is what Inspect may not ask.

@@ -12,16 +12,6 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// rejectedBeforeExecution has the first words of the errors that a server gives before it executes
-// anything of a command. All of them depend on a state of the server that does not change while a
-// script runs. So a script that meets one has written nothing.
-var rejectedBeforeExecution = map[string]bool{
-	"READONLY": true, "OOM": true, "MISCONF": true, "NOREPLICAS": true, "MASTERDOWN": true,
-	"BUSY":    true,
-	"LOADING": true, "NOAUTH": true, "NOPERM": true, "NOSCRIPT": true, "CLUSTERDOWN": true,
-	"MOVED": true, "TRYAGAIN": true,
-}
-
 // inScriptMarker is in the text of errors that came up while a script ran.
 const inScriptMarker = "script: "
 
@@ -41,7 +31,7 @@ func classifyError(r rueidis.RedisResult) answer {
 	text := r.Error().Error()
 	code, _, _ := strings.Cut(text, " ")
 	// Some servers also say NOPERM of a command inside a script, which may have written before.
-	nothing := rejectedBeforeExecution[code] &&
+	nothing := resp.Rejected(code) &&
 		(code != "NOPERM" || !strings.Contains(text, inScriptMarker))
 	return answer{leftNothing: nothing, replied: true, err: errors.New(text)}
 }

@@ -10,7 +10,8 @@ const OwnNames = "lockpipe:"
 // has each of them.
 const (
 	// markerKey is the admission marker. Its value is the run_id of the server that was admitted
-	// last, or it begins with lostPrefix. It does not expire in the first case.
+	// last, or a loss record of the restart guard. It does not expire in the
+	// first case.
 	markerKey = OwnNames + "admitted"
 	// probeKey, in front of random characters, is a key that is not there. With it the
 	// handshake finds out what the user may do. The key is there for a moment when the client

@@ -22,7 +22,7 @@ type sentinel struct {
 
 	// Owned by the goroutine of the sentinel:
 	dialer   *dialer
-	conn     *handshake // nil while not connected
+	conn     *resp.Conn // nil while not connected
 	answered bool       // once at least
 }
 
@@ -69,7 +69,7 @@ func (s *sentinel) ask(ctx context.Context) (w sentinelReport) {
 // hangUp closes the connection, if there is one.
 func (s *sentinel) hangUp() {
 	if s.conn != nil {
-		_ = abort(s.conn.conn)
+		_ = abort(s.conn.Conn)
 		s.conn = nil
 	}
 }
@@ -77,23 +77,25 @@ func (s *sentinel) hangUp() {
 // query sends the commands. The first one is for the epoch. So a change between the two makes a new
 // master look older, and not the other way round.
 func (s *sentinel) query(ctx context.Context, w *sentinelReport) error {
-	var questions []question
+	var steps []resp.Step
 	if s.conn == nil {
 		conn, err := s.dialer.open(ctx)
 		if err != nil {
 			return err
 		}
-		s.conn, questions = newHandshake(conn), credentials(&s.endpoint.option)
+		s.conn, steps = resp.NewConn(conn), credentials(&s.endpoint.option)
 	}
-	conn := s.conn.conn
+	conn := s.conn.Conn
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = abort(conn) })
-	err := s.conn.ask(append(
-		questions,
-		question{[]string{"SENTINEL", "MASTER", s.set}, w.takeEpoch},
-		question{[]string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.set}, w.takeMaster},
-	))
+	err := s.conn.Do(append(
+		steps,
+		resp.Step{Command: []string{"SENTINEL", "MASTER", s.set}, OnReply: w.takeEpoch},
+		resp.Step{
+			Command: []string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.set}, OnReply: w.takeMaster,
+		},
+	)...)
 	if !stop() && err != nil {
 		return errSilent
 	}
@@ -158,7 +160,7 @@ func (s *sentinel) withRemedy(err error) error {
 			"+sentinel|get-master-addr-by-name and +sentinel|master"
 	case strings.Contains(text, "unknown command"):
 		remedy = ": it is no sentinel; give the address of one, or leave out master_set"
-	case err == errUnanswered && !s.answered && s.endpoint.option.TLSConfig == nil:
+	case err == resp.ErrUnanswered && !s.answered && s.endpoint.option.TLSConfig == nil:
 		remedy = "; if the sentinel wants TLS, give rediss:// and sentinel_tls=true"
 	}
 	return fmt.Errorf("sentinel %s: %s%s", s.endpoint.address, text, remedy)

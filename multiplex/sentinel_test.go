@@ -261,52 +261,6 @@ func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 	})
 }
 
-// The goal: what is known of a former master counts together with a mark. A mark on the server's
-// own history shortens the wait, but not below that since the former master was there.
-func TestSentinel_AMarkCountsSinceTheFormerMaster(t *testing.T) {
-	marked := func(s *sight) {
-		s.marker, s.left = mark{lostPrefix, time.Hour, s.history, ""}.text(),
-			time.Hour-20*time.Second
-	}
-	shows := func(marker string) func(s *sight) { return func(s *sight) { s.marker = marker } }
-	unseen := func(s *sight) { s.marker, s.promoted = "new", true }
-	durable := func(s *sight) { s.marker, s.durable, s.vouched = "old", true, true }
-	knew := memory{runID: "old", seen: at(990)}
-	for name, test := range map[string]struct {
-		show   func(s *sight)
-		before memory
-		until  float64 // 0: admitted
-	}{
-		"new client":               {marked, memory{}, 1041},
-		"the former left before":   {marked, memory{runID: "old", seen: at(970)}, 1041},
-		"the former left after":    {marked, knew, 1050},
-		"marked before a demotion": {func(s *sight) { marked(s); s.history = "new.2" }, knew, 1060},
-		"promoted":                 {unseen, knew, 1060},
-		"durable":                  {durable, knew, 1060},
-		"its own marker":           {shows("new"), knew, 1060},
-		"a replica, unseen":        {unseen, memory{runID: "new", last: "new.0"}, 1060},
-		"its first replica came":   {shows("new"), memory{runID: "new", last: "new.0"}, 0},
-		"restarted":                {shows("old"), knew, 1060},
-		"a reconnect":              {shows("new"), memory{runID: "new", last: "new.1"}, 0},
-		"admitted, new client":     {shows("new"), memory{}, 0},
-		"admitted while it waits": {shows("new"), memory{
-			runID: "new", marker: "old",
-			until: at(1030),
-		}, 0},
-	} {
-		s := sight{runID: "new", history: "new.1", uptime: 5 * time.Second}
-		s.introduced, s.asked, s.read = at(1000), at(1000), at(1000)
-		test.show(&s)
-		a := &admission{replicated: true, memory: test.before}
-		a.suspectReplicas(&s)
-		v, _ := assess(&s, a.memory, time.Minute, at(1000))
-		require.Equal(t, test.until == 0, v.admitted, name)
-		if !v.admitted {
-			require.Equal(t, at(test.until), v.until, name)
-		}
-	}
-}
-
 // The goal: Inspect asks the master that the sentinels name at that moment, whatever the node's
 // state, and leaves no connection.
 func TestSentinel_InspectLooksAtTheMaster(t *testing.T) {

@@ -19,106 +19,6 @@ import (
 // run is a run_id.
 func run(digit string) string { return strings.Repeat(digit, 39) + "0" }
 
-// claimed claims a server for a node, and wants that to succeed.
-func claimed(t *testing.T, s *servers, runID string, node int) (l *nodeConn, changed bool,
-	former string,
-) {
-	t.Helper()
-	l = &nodeConn{}
-	at, former, err := s.claim(runID, node, l)
-	require.NoError(t, err)
-	return l, !at.IsZero(), former
-}
-
-// The goal: a server is one node's at a time. A node knows whether its server may have been
-// another's, and the number of the Mux's last connection there, whichever node had it.
-func TestServers_AreClaimedByOneNode(t *testing.T) {
-	s := newServers([]endpoint{{name: "a"}, {name: "b"}})
-	a, changed, former := claimed(t, s, run("1"), 0)
-	require.True(t, changed, "the first server of a node")
-	require.Empty(t, former)
-	s.admitted(a, "7")
-	_, _, err := s.claim(run("1"), 1, &nodeConn{})
-	require.EqualError(t, err, "is the same server as a, and one server has one vote: give each "+
-		"node a server of its own")
-	b, _, _ := claimed(t, s, run("2"), 1)
-
-	s.close(a)
-	a, changed, former = claimed(t, s, run("1"), 0)
-	require.True(t, changed, "still since then")
-	require.Equal(t, "7", former)
-	s.close(a)
-	s.close(b)
-	b, changed, former = claimed(t, s, run("1"), 1)
-	require.True(t, changed)
-	require.Equal(t, "7", former, "also where it was not admitted since")
-	s.close(b)
-	_, changed, _ = claimed(t, s, run("1"), 0)
-	require.True(t, changed, "node b had it in between")
-}
-
-// The goal: the connection that a claim was replaced by does not end with the old one.
-func TestServers_KeepTheNewerClaim(t *testing.T) {
-	s := newServers([]endpoint{{name: "a"}, {name: "b"}})
-	old, _, _ := claimed(t, s, run("1"), 0)
-	_, _, _ = claimed(t, s, run("1"), 0)
-	s.close(old)
-	_, _, err := s.claim(run("1"), 1, &nodeConn{})
-	require.Error(t, err)
-}
-
-// The goal: a server without a run_id may be any other, and what is not unique is no run_id.
-func TestServers_WithoutARunIDMayBeAnyOther(t *testing.T) {
-	for _, none := range []string{
-		"", "x", strings.Repeat("0", 40), strings.Repeat("a", 40),
-		run("1") + "0", run("G"),
-	} {
-		s := newServers(make([]endpoint, 3))
-		a, _, _ := claimed(t, s, run("1"), 0)
-		b, _, _ := claimed(t, s, none, 1)
-		c, _, _ := claimed(t, s, run("3"), 2)
-		require.Empty(t, s.ready(a))
-		require.Equal(t, []int{0}, s.ready(b))
-		require.Equal(t, []int{1}, s.ready(c), "the other is known to differ")
-		s.close(a)
-		require.Empty(t, s.ready(a), "closed meanwhile")
-		s.close(b)
-		b, _, _ = claimed(t, s, none, 1)
-		require.False(t, s.apart(b).IsZero(), "it may be the one that node a had")
-		s = newServers(make([]endpoint, 2))
-		a, _, _ = claimed(t, s, run("1"), 0)
-		b, _, _ = claimed(t, s, none, 1)
-		require.Zero(t, s.apart(b), "no other has lost any")
-		s.ready(a)
-		s.close(a)
-		require.False(t, s.apart(b).IsZero(), "another was lost before they were told apart")
-	}
-}
-
-// The goal: a quarantined server stays its node's between two looks, until that finds another
-// server or none.
-func TestServers_AreClaimedDuringAQuarantine(t *testing.T) {
-	s := newServers(make([]endpoint, 2))
-	claim := func(runID string, node int, waits bool) error {
-		l := &nodeConn{}
-		_, _, err := s.claim(runID, node, l)
-		if waits {
-			s.quarantined(l)
-		}
-		s.close(l)
-		return err
-	}
-	require.NoError(t, claim(run("1"), 0, true))
-	require.Error(t, claim(run("1"), 1, false))
-	require.NoError(t, claim(run("1"), 0, true), "its next look")
-	require.Error(t, claim(run("1"), 1, false))
-	require.NoError(t, claim(run("2"), 0, false), "another server")
-	require.NoError(t, claim(run("1"), 1, true))
-	require.Error(t, claim(run("1"), 0, false))
-	s.leave(1)
-	require.NoError(t, claim(run("1"), 0, false))
-}
-
 // redirect is a DialFunc by which the name of node i leads to the server of node to[i]; nowhere
 // while that is negative.
 func redirect(nodes *lockpipetest.Nodes, to []atomic.Int32) DialFunc {
@@ -284,25 +184,6 @@ func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	require.True(t, hung.isClosed.Load())
 	require.NoError(t, nodes.Thaw(0))
 	up(t, m)
-}
-
-// The goal: a server stays a new one for its node until an extension that began before can't come
-// any more, also on the node's second connection to it.
-func TestServers_AreStillNewOnTheSecondConnection(t *testing.T) {
-	s := newServers(make([]endpoint, 2))
-	a, _, _ := claimed(t, s, run("1"), 0)
-	began := time.Now()
-	s.close(a)
-	b := &nodeConn{}
-	var err error
-	b.movedAt, _, err = s.claim(run("1"), 1, b)
-	require.NoError(t, err)
-	require.True(t, b.mayRepeat(began))
-	s.close(b)
-	again := &nodeConn{}
-	again.movedAt, _, err = s.claim(run("1"), 1, again)
-	require.NoError(t, err)
-	require.True(t, again.mayRepeat(began), "node a's vote on it was this server's")
 }
 
 // The goal: an extension asks for no longer TTL than a quorum of nodes counts for: a node whose

@@ -125,30 +125,31 @@ var brokenRules = []mutant{
 	{
 		name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go", "\tcase s.marker == s.runID && m.replica != s.runID && " +
-				"!s.forgot:\n",
-			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n" +
-				"\tcase s.marker == s.runID && m.replica != s.runID && !s.forgot:\n",
+			"internal/restartguard/decide.go",
+			"\tcase s.marker == s.runID && h.replicaRunID != s.runID && !s.outdated:\n",
+			"\tcase dice.Broken(\"guard\"):\n" +
+				"\t\treturn decision{admit: true, writeMarker: true}, h\n" +
+				"\tcase s.marker == s.runID && h.replicaRunID != s.runID && !s.outdated:\n",
 		},
 	},
 	{
 		name: "half", rule: "10: the quarantine is too short", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go", "\t\tm.until, m.why = now.Add(maxTTL), ",
-			"\t\tif dice.Broken(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n\t\tm.until, m.why = " +
-				"now.Add(maxTTL), ",
+			"internal/restartguard/decide.go", "\t\th.until = waitEnd(",
+			"\t\tif dice.Broken(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n" +
+				"\t\th.until = waitEnd(",
 		},
 	},
 	{
 		name: "marker", rule: "10: the marker of any server is accepted", mix: "forgetful",
 		finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go",
-			"\t\treturn verdict{admitted: true}, m\n\tcase m.until.IsZero(): // first sight\n",
-			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.run() " +
-				"!= \"\":\n" +
-				"\t\treturn verdict{admitted: true, mark: true}, m\n" +
-				"\tcase m.until.IsZero(): // first sight\n",
+			"internal/restartguard/decide.go",
+			"\t\treturn decision{admit: true}, h\n\tcase h.until.IsZero(): // first sight\n",
+			"\t\treturn decision{admit: true}, h\n" +
+				"\tcase dice.Broken(\"marker\") && s.formerRun() != \"\":\n" +
+				"\t\treturn decision{admit: true, writeMarker: true}, h\n" +
+				"\tcase h.until.IsZero(): // first sight\n",
 		},
 	},
 	{
@@ -160,7 +161,7 @@ var brokenRules = []mutant{
 		},
 	},
 	// That every server counts as durable is found too rarely since other nodes have to vouch for
-	// one that is: TestWhatIsNotShownCountsAgainstAServer holds it.
+	// one that is: TestServerInfo_WhatIsMissingCountsAgainstAServer holds it.
 	{
 		name: "companion", rule: "11: a node does not remember the fence that it granted",
 		mix: "fenced", finds: "which is not above",
@@ -214,16 +215,17 @@ var brokenRules = []mutant{
 		name: "confirm", rule: "10: on a new line any marker is enough",
 		mix: "forgetful,returning", finds: "both hold",
 		edit: edit{
-			"multiplex/connector.go", "err != nil || text != l.runID {",
-			"err != nil || text != l.runID && !dice.Broken(\"confirm\") {",
+			"multiplex/connector.go", "err != nil || text != l.server.RunID {",
+			"err != nil || text != l.server.RunID && !dice.Broken(\"confirm\") {",
 		},
 	},
 	{
 		name: "seen", rule: "10: a server counts as gone since its connection was made",
 		mix: "forgetful,returning", finds: "both hold", from: 55,
 		edit: edit{
-			"multiplex/admission.go", "left() { a.memory.seen = time.Now() }",
-			"left() {\n\tif !dice.Broken(\"seen\") {\n\t\ta.memory.seen = time.Now()\n\t}\n}",
+			"internal/restartguard/guard.go", "ServerLeft() { g.history.lastSeen = time.Now() }",
+			"ServerLeft() {\n\tif !dice.Broken(\"seen\") {\n" +
+				"\t\tg.history.lastSeen = time.Now()\n\t}\n}",
 		},
 	},
 	{
@@ -251,12 +253,13 @@ var brokenRules = []mutant{
 		name: "vote", rule: "1: one server may have two votes",
 		mix: "aliased", finds: "nodes keep it as long",
 		edit: edit{
-			"multiplex/servers.go", "\t\tcase c.line != nil || c.waits:\n",
-			"\t\tcase (c.line != nil || c.waits) && !dice.Broken(\"vote\"):\n",
+			"internal/restartguard/claims.go",
+			"\t\tcase other.conn != nil || other.quarantined:\n",
+			"\t\tcase (other.conn != nil || other.quarantined) && !dice.Broken(\"vote\"):\n",
 		},
 		also: edit{
-			"multiplex/servers.go", "\t\t\tif i != node && c.ready && (",
-			"\t\t\tif i != node && c.ready && !dice.Broken(\"vote\") && (",
+			"internal/restartguard/claims.go", "\t\t\tif i != node && other.inUse && (",
+			"\t\t\tif i != node && other.inUse && !dice.Broken(\"vote\") && (",
 		},
 	},
 	{
@@ -271,11 +274,11 @@ var brokenRules = []mutant{
 		name: "vouch", rule: "10: a disk that was put back is taken for one that lost nothing",
 		mix: "forgetful,restored", finds: "both hold",
 		edit: edit{
-			"multiplex/generations.go", "\treturn kept && (witnesses > ",
+			"internal/restartguard/generations.go", "\treturn kept && (witnesses > ",
 			"\treturn dice.Broken(\"vouch\") || kept && (witnesses > ",
 		},
 		also: edit{
-			"multiplex/generations.go", "\tif own.id == \"\" {\n",
+			"internal/restartguard/generations.go", "\tif own.id == \"\" {\n",
 			"\tif own.id == \"\" || dice.Broken(\"vouch\") {\n",
 		},
 	},
@@ -283,12 +286,13 @@ var brokenRules = []mutant{
 		name: "replica", rule: "10: a master that was a replica is believed its marker",
 		mix: "forgetful,demoted", finds: "both hold",
 		edit: edit{
-			"multiplex/admission.go", "\t\ta.memory.replica = s.runID\n",
-			"\t\tif !dice.Broken(\"replica\") {\n\t\t\ta.memory.replica = s.runID\n\t\t}\n",
+			"internal/restartguard/guard.go", "\t\tg.history.replicaRunID = s.runID\n",
+			"\t\tif !dice.Broken(\"replica\") {\n" +
+				"\t\t\tg.history.replicaRunID = s.runID\n\t\t}\n",
 		},
-		also: edit{ // its history shows it as well
-			"multiplex/guard.go", "\treturn strings.HasPrefix(m.last, ",
-			"\treturn !dice.Broken(\"replica\") && strings.HasPrefix(m.last, ",
+		also: edit{ // its memory ID shows it too
+			"internal/restartguard/decide.go", "\treturn strings.HasPrefix(h.admittedMemoryID, ",
+			"\treturn !dice.Broken(\"replica\") && strings.HasPrefix(h.admittedMemoryID, ",
 		},
 	},
 	{
@@ -304,12 +308,12 @@ var brokenRules = []mutant{
 		name: "history", rule: "10: a mark counts that was left on another memory",
 		mix: "forgetful,brief", finds: "both hold", from: 55,
 		edit: edit{
-			"multiplex/mark.go", "m.history != s.history || s.left",
-			"m.history != s.history && !dice.Broken(\"history\") || s.left",
+			"internal/restartguard/lossrecord.go", "r.memoryID != s.memoryID || s.expiresIn",
+			"r.memoryID != s.memoryID && !dice.Broken(\"history\") || s.expiresIn",
 		},
 		also: edit{
-			"multiplex/mark.go", "(found.history != s.history || s.stale",
-			"(found.history != s.history && !dice.Broken(\"history\") || s.stale",
+			"internal/restartguard/lossrecord.go", "(found.memoryID != s.memoryID || s.only",
+			"(found.memoryID != s.memoryID && !dice.Broken(\"history\") || s.only",
 		},
 	},
 }

@@ -27,7 +27,9 @@ var allowedImports = map[string][]string{
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/metrics",
 		"internal/preflight",
 	},
-	"multiplex":    {"batch", "script", "internal/histogram", "internal/resp", "internal/watch"},
+	"multiplex": {
+		"batch", "script", "internal/histogram", "internal/resp", "internal/restartguard", "internal/watch",
+	},
 	"batch":        {},
 	"fence":        {},
 	"lease":        {},
@@ -43,6 +45,7 @@ var allowedImports = map[string][]string{
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},
 	"internal/watch":         {"batch"},
+	"internal/restartguard":  {"internal/resp", "script"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

@@ -1,4 +1,4 @@
-package multiplex
+package restartguard
 
 import (
 	"maps"
@@ -12,33 +12,33 @@ import (
 
 // shown is what the guard sees of a server that answers each question with this text, one that is
 // not in it with an error, and CONFIG by words.
-func shown(t *testing.T, answers map[string]string) sight {
+func shown(t *testing.T, answers map[string]string) serverInfo {
 	t.Helper()
-	s := sight{uptime: -1, promoted: true}
-	for _, q := range s.questions(nil, "marker") {
-		text, known := answers[strings.Join(q.command[:2], " ")]
+	s := unknownServer()
+	for _, q := range s.steps("marker") {
+		text, known := answers[strings.Join(q.Command[:2], " ")]
 		r := resp.Value{Kind: '$', Text: text}
 		switch {
 		case !known:
 			r = resp.Value{Kind: '-', Text: "ERR unknown command"}
-		case q.command[0] == "CONFIG":
+		case q.Command[0] == "CONFIG":
 			r = resp.Value{Kind: '*'}
 			for word := range strings.FieldsSeq(text) {
 				r.Items = append(r.Items, resp.Value{Kind: '$', Text: word})
 			}
 		}
-		if err := q.take(r); known {
+		if err := q.OnReply(r); known {
 			require.NoError(t, err)
 		}
 	}
-	s.read = time.Time{}
+	s.markerReadAt = time.Time{}
 	return s
 }
 
 // The goal: what a server shows is taken for good only where it says all of what that needs: that
 // it answers no write before it is on the disk, and has done so since its start; that it was no
 // replica since then; and how old it is. What is missing counts against it.
-func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
+func TestServerInfo_WhatIsMissingCountsAgainstAServer(t *testing.T) {
 	best := map[string]string{
 		"INFO server":      "# Server\r\nrun_id:r\r\nuptime_in_seconds:5\r\n",
 		"INFO persistence": "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n",
@@ -47,20 +47,20 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		"GET marker":       "r",
 		"PTTL marker":      "4000",
 	}
-	good := sight{
-		runID: "r", history: "r.i", left: 4 * time.Second, uptime: 5 * time.Second,
+	good := serverInfo{
+		runID: "r", memoryID: "r.i", expiresIn: 4 * time.Second, uptime: 5 * time.Second,
 		durable: true, marker: "r",
 	}
 	require.Equal(t, good, shown(t, best))
 
-	volatile := func(s *sight) { s.durable = false }
-	rewritten := func(s *sight) { s.rewritten = true }
-	promoted := func(s *sight) { s.promoted = true }
-	replica := func(s *sight) { s.replica, s.promoted = true, true }
-	ageless := func(s *sight) { s.uptime = -1 }
+	volatile := func(s *serverInfo) { s.durable = false }
+	rewritten := func(s *serverInfo) { s.aofRewritten = true }
+	promoted := func(s *serverInfo) { s.maybePromoted = true }
+	replica := func(s *serverInfo) { s.replica, s.maybePromoted = true, true }
+	ageless := func(s *serverInfo) { s.uptime = -1 }
 	for _, test := range []struct {
 		where, text, instead string
-		want                 func(*sight)
+		want                 func(*serverInfo)
 	}{
 		{"INFO persistence", "aof_enabled:1", "aof_enabled:0", volatile},
 		{"INFO persistence", "aof_enabled:1", "", volatile},
@@ -79,18 +79,18 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		{"INFO replication", "role:master", "role:sentinel", promoted},
 		{"INFO replication", "role:master", "", promoted},
 		{"INFO replication", "replid2:0", "replid2:8", promoted},
-		{"INFO replication", "master_replid2", "another", func(s *sight) {
-			s.promoted,
-				s.history = true, ""
+		{"INFO replication", "master_replid2", "another", func(s *serverInfo) {
+			s.maybePromoted,
+				s.memoryID = true, ""
 		}},
-		{"INFO replication", "master_replid:i", "", func(s *sight) { s.history = "" }},
+		{"INFO replication", "master_replid:i", "", func(s *serverInfo) { s.memoryID = "" }},
 		{
 			"INFO replication", "master_replid:i", "master_replid:j",
-			func(s *sight) { s.history = "r.j" },
+			func(s *serverInfo) { s.memoryID = "r.j" },
 		},
 		{
 			"INFO replication", "master_replid:i", "master_replid:i:j",
-			func(s *sight) { s.history = "" },
+			func(s *serverInfo) { s.memoryID = "" },
 		},
 		{"INFO server", "seconds:5", "seconds:-5", ageless},
 		{"INFO server", "seconds:5", "seconds:?", ageless},
@@ -102,11 +102,11 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 		test.want(&want)
 		require.Equal(t, want, shown(t, answers), "%q instead of %q", test.instead, test.text)
 	}
-	for where, want := range map[string]func(*sight){
-		"INFO persistence": func(s *sight) { s.durable, s.rewritten = false, true },
+	for where, want := range map[string]func(*serverInfo){
+		"INFO persistence": func(s *serverInfo) { s.durable, s.aofRewritten = false, true },
 		"CONFIG GET":       volatile,
-		"INFO replication": func(s *sight) { s.promoted, s.history = true, "" },
-		"PTTL marker":      func(s *sight) { s.left = 0 },
+		"INFO replication": func(s *serverInfo) { s.maybePromoted, s.memoryID = true, "" },
+		"PTTL marker":      func(s *serverInfo) { s.expiresIn = 0 },
 	} {
 		answers, expected := maps.Clone(best), good
 		delete(answers, where)
@@ -116,24 +116,27 @@ func TestWhatIsNotShownCountsAgainstAServer(t *testing.T) {
 
 	nameless := shown(t, map[string]string{"INFO server": "uptime_in_seconds:5", "GET marker": "r"})
 	require.Empty(t, nameless.runID)
-	require.ErrorContains(t, nameless.silence, "no run_id")
+	require.ErrorContains(t, nameless.infoErr, "no run_id")
 }
 
 // The goal: no text of INFO or CONFIG panics, and a run_id is only found where it stands at the
 // beginning of a line.
-func FuzzInfo(f *testing.F) {
+func FuzzServerInfo(f *testing.F) {
 	f.Add("# Server\r\nrun_id:abc\r\nuptime_in_seconds:5\r\n")
 	f.Add("run_id:\r\n\r\n:::\nrun_id")
 	f.Add("uptime_in_seconds:-1\r\nrun_id:x:y")
 	f.Fuzz(func(t *testing.T, text string) {
-		var s sight
-		require.NoError(t, s.server(resp.Value{Kind: '$', Text: text}))
+		var s serverInfo
+		require.NoError(t, s.readServer(resp.Value{Kind: '$', Text: text}))
 		if s.runID != "" {
 			require.Contains(t, "\n"+text, "\nrun_id:"+s.runID)
 		} else {
-			require.Error(t, s.silence)
+			require.Error(t, s.infoErr)
 		}
 		require.GreaterOrEqual(t, s.uptime, 0*s.uptime)
-		require.False(t, synced([]resp.Value{{Text: text}, {Text: "always"}}))
+		s.durable = true
+		config := []resp.Value{{Text: text}, {Text: "always"}}
+		require.NoError(t, s.readSync(resp.Value{Kind: '*', Items: config}))
+		require.False(t, s.durable)
 	})
 }
