@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// helperVar turns the test binary into the program that TestKilledParentLeavesNothingBehind kills.
+// helperVar turns the test binary into the program that a test of process_linux_test.go kills.
 const helperVar = "LOCKPIPETEST_HELPER"
 
 func TestMain(m *testing.M) {
@@ -73,9 +73,9 @@ func (c client) send(args ...string) {
 
 func (c client) receive() (any, error) { return readReply(c.r, maxDepth) }
 
-// hearsNothing holds if the server has not answered for a while. It can miss an answer, but never
+// requireSilence holds if the server has not answered for a while. It can miss an answer, but never
 // takes silence for one.
-func (c client) hearsNothing() {
+func (c client) requireSilence() {
 	c.t.Helper()
 	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
 	_, err := bufio.NewReader(c.conn).Peek(1)

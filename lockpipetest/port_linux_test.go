@@ -11,7 +11,7 @@ import (
 
 // While a node is dead nobody else gets its port, neither another group of nodes nor a client's
 // near end. So Restart finds it free.
-func TestPortOfDeadNodeIsHeld(t *testing.T) {
+func TestPort_OfDeadNodeIsHeld(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		require.NoError(t, nodes.Kill(0))
 		requirePortHeld(t, nodes.nodes[0].port.addr)
@@ -34,7 +34,7 @@ func requirePortHeld(t *testing.T, addr string) {
 }
 
 // A held port refuses, it does not hang; and it is free after release.
-func TestHeldPortRefusesAndIsFreeAfterRelease(t *testing.T) {
+func TestPort_RefusesWhileHeldAndIsFreeAfterRelease(t *testing.T) {
 	p, err := reservePort()
 	require.NoError(t, err)
 	_, err = net.Dial("tcp", p.addr)

@@ -35,7 +35,7 @@ func alive(pid string) bool {
 
 // A test binary that is killed (by a timeout, by the out-of-memory killer) can clean nothing up.
 // Its servers must die with it, frozen ones too, and no directory may stay behind.
-func TestKilledParentLeavesNothingBehind(t *testing.T) {
+func TestChild_KilledParentLeavesNothingBehind(t *testing.T) {
 	RequireRedis(t)
 	tmp := t.TempDir()
 	helper := exec.Command(os.Args[0])
@@ -66,7 +66,7 @@ func TestKilledParentLeavesNothingBehind(t *testing.T) {
 }
 
 // No file or directory is made even while the nodes live, so there is nothing to clean up.
-func TestNodesUseNoFile(t *testing.T) {
+func TestChild_UsesNoFile(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	nodes := StartRealT(t, 2)
@@ -83,7 +83,7 @@ func TestNodesUseNoFile(t *testing.T) {
 
 // The parent-death signal comes when the creating THREAD dies. Here the thread that called Start
 // and Restart dies.
-func TestChildrenOutliveTheThreadOfTheCaller(t *testing.T) {
+func TestChild_OutlivesTheThreadOfTheCaller(t *testing.T) {
 	RequireRedis(t)
 	var nodes *Nodes
 	var err error
@@ -129,7 +129,7 @@ func onDyingThread(t *testing.T, f func()) {
 }
 
 // When Freeze returns, every thread of the server has stopped: not soon, now.
-func TestFreezeHasStoppedTheProcessOnReturn(t *testing.T) {
+func TestFreeze_HasStoppedTheProcessOnReturn(t *testing.T) {
 	nodes := StartRealT(t, 1)
 	tasks := "/proc/" + strconv.Itoa(processID(t, nodes, 0)) + "/task/*/stat"
 	for range 200 {
@@ -145,7 +145,7 @@ func TestFreezeHasStoppedTheProcessOnReturn(t *testing.T) {
 }
 
 // Freeze must not wait for ever for a process that dies instead of stopping.
-func TestFreezeOfDyingProcessIsAnError(t *testing.T) {
+func TestFreeze_DyingProcessIsAnError(t *testing.T) {
 	for range 20 {
 		nodes := StartRealT(t, 1)
 		require.NoError(t, syscall.Kill(processID(t, nodes, 0), syscall.SIGKILL))

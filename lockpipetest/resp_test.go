@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReadReply(t *testing.T) {
+func TestReadReply_AcceptsReplies(t *testing.T) {
 	for wire, want := range map[string]any{
 		"+OK\r\n":                        "OK",
 		"+\r\n":                          "",
@@ -28,7 +28,7 @@ func TestReadReply(t *testing.T) {
 	}
 }
 
-func TestReadReplyRefusesWhatIsNoReply(t *testing.T) {
+func TestReadReply_RefusesOtherInput(t *testing.T) {
 	for _, wire := range []string{
 		"", "\r\n", "+OK", "+OK\n", "?1\r\n", "HTTP/1.1 400 Bad Request\r\n", ":x\r\n", "$x\r\n",
 		"$-2\r\n", "*-2\r\n",
