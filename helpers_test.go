@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -236,15 +236,13 @@ func caughtUp(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) {
 func calls(t *testing.T, nodes *lockpipetest.Nodes, i int, command string) int {
 	t.Helper()
 	info, _ := do(t, nodes, i, "INFO", "commandstats").(string)
-	for line := range strings.Lines(info) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_"+command+":calls="); ok {
-			number, _, _ := strings.Cut(rest, ",")
-			n, err := strconv.Atoi(number)
-			require.NoError(t, err)
-			return n
-		}
+	n := 0
+	stats, called := resp.ParseInfo(info)["cmdstat_"+command] // calls=N,...
+	if called {
+		_, err := fmt.Sscanf(stats, "calls=%d", &n)
+		require.NoError(t, err)
 	}
-	return 0
+	return n
 }
 
 // traffic is how many commands about locks all nodes have executed.

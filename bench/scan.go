@@ -1,16 +1,15 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // scanStep is how many keys a node looks at in one SCAN: well below a millisecond of its time.
@@ -36,13 +35,15 @@ func escapeGlob(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// nodeConn speaks just enough of the Redis protocol (RESP2) for looking at keys. Looking at what a
-// client does is better not done with that client.
+// nodeConn is a connection of its own for looking at keys. Looking at what a client does is better
+// not done with that client.
 type nodeConn struct {
-	conn net.Conn
-	in   *bufio.Reader
-	stop func() bool
+	client *resp.Client
+	stop   func() bool
 }
+
+// limits are far above any page of SCAN.
+var limits = resp.Limits{Line: 64 << 10, Bytes: 64 << 20, Items: 1 << 20, Depth: 2}
 
 // dialNode connects, authenticates and selects the database. The connection ends with ctx.
 func dialNode(ctx context.Context, node endpoint) (*nodeConn, error) {
@@ -64,7 +65,7 @@ func dialNode(ctx context.Context, node endpoint) (*nodeConn, error) {
 // newNodeConn takes a connection over until it is closed, or ctx ends.
 func newNodeConn(ctx context.Context, conn net.Conn) *nodeConn {
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	return &nodeConn{conn: conn, in: bufio.NewReader(conn), stop: stop}
+	return &nodeConn{client: resp.NewClient(conn, limits), stop: stop}
 }
 
 func (c *nodeConn) prepare(node endpoint) error {
@@ -87,100 +88,27 @@ func (c *nodeConn) prepare(node endpoint) error {
 
 func (c *nodeConn) close() {
 	c.stop()
-	_ = c.conn.Close()
+	_ = c.client.Close()
 }
 
 // scan walks the key space and returns how many keys start with the prefix.
 func (c *nodeConn) scan(prefix string) (int, error) {
 	found := make(map[string]struct{}) // SCAN may tell a key twice
-	for cursor := "0"; ; {
-		reply, err := c.do("SCAN", cursor, "MATCH", escapeGlob(prefix)+"*", "COUNT", scanStep)
-		if err != nil {
-			return 0, fmt.Errorf("SCAN: %w", err)
+	if err := c.client.Scan(func(key string) {
+		if strings.HasPrefix(key, prefix) && !strings.HasPrefix(key[len(prefix):], companions) {
+			found[key] = struct{}{}
 		}
-		page, ok := reply.([]any)
-		if !ok || len(page) != 2 {
-			return 0, errors.New("SCAN: not a cursor and keys")
-		}
-		keys, _ := page[1].([]any)
-		for _, key := range keys {
-			if name, ok := key.(string); ok && strings.HasPrefix(name, prefix) &&
-				!strings.HasPrefix(name[len(prefix):], companions) {
-				found[name] = struct{}{}
-			}
-		}
-		if cursor, ok = page[0].(string); !ok || cursor == "0" {
-			return len(found), nil
-		}
+	}, "MATCH", escapeGlob(prefix)+"*", "COUNT", scanStep); err != nil {
+		return 0, err
 	}
+	return len(found), nil
 }
 
 // do sends one command and returns its reply: a string, an int64, nil, or a []any of these.
 func (c *nodeConn) do(args ...string) (any, error) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "*%d\r\n", len(args))
-	for _, arg := range args {
-		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(arg), arg)
-	}
-	if _, err := io.WriteString(c.conn, b.String()); err != nil {
-		return nil, err
-	}
-	return c.read()
-}
-
-func (c *nodeConn) read() (any, error) {
-	line, err := c.in.ReadString('\n')
+	reply, err := c.client.Do(args...)
 	if err != nil {
 		return nil, err
 	}
-	line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
-	if line == "" {
-		return nil, errors.New("an empty reply")
-	}
-	kind, rest := line[0], line[1:]
-	switch kind {
-	case '+':
-		return rest, nil
-	case '-':
-		return nil, errors.New(rest)
-	}
-	n, err := strconv.ParseInt(rest, 10, 64)
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("not a reply: %q", line)
-	case kind == ':':
-		return n, nil
-	case n < 0:
-		return nil, nil
-	case n > maxReply:
-		return nil, fmt.Errorf("a reply of %d bytes or items", n)
-	case kind == '$':
-		return c.readText(n)
-	case kind == '*':
-		return c.readList(n)
-	}
-	return nil, fmt.Errorf("not a reply: %q", line)
-}
-
-// maxReply is far above any page of SCAN.
-const maxReply = 1 << 26
-
-func (c *nodeConn) readText(n int64) (any, error) {
-	text := make([]byte, n+2)
-	if _, err := io.ReadFull(c.in, text); err != nil {
-		return nil, err
-	}
-	return string(text[:n]), nil
-}
-
-func (c *nodeConn) readList(n int64) (any, error) {
-	list := []any{}
-	for range n {
-		item, err := c.read()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, item)
-	}
-	return list, nil
+	return reply.Any(), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -84,27 +85,15 @@ func fakeNode(listener net.Listener) <-chan []string {
 		if err != nil {
 			return
 		}
-		c := &nodeConn{conn: conn, in: bufio.NewReader(conn)}
 		var commands []string
-		for {
-			command, err := c.read()
-			if err != nil {
-				seen <- commands
-				return
-			}
-			var words []string
-			for _, word := range command.([]any) {
-				words = append(words, word.(string))
-			}
+		resptest.Serve(conn, func(words []string) string {
 			commands = append(commands, strings.Join(words, " "))
-			reply := "+OK\r\n"
-			if words[0] == "SCAN" {
-				reply = "*2\r\n$1\r\n0\r\n*2\r\n$5\r\nrun:1\r\n$5\r\nrun:1\r\n"
+			if words[0] != "SCAN" {
+				return "+OK\r\n"
 			}
-			if _, err := conn.Write([]byte(reply)); err != nil {
-				return
-			}
-		}
+			return "*2\r\n" + resptest.Bulk("0") + resptest.Strings("run:1", "run:1")
+		})
+		seen <- commands
 	}()
 	return seen
 }
@@ -197,8 +186,7 @@ func TestOddRepliesAreErrors(t *testing.T) {
 			_, _ = server.Read(make([]byte, 1<<10))
 			_, _ = server.Write([]byte(reply))
 		}()
-		c := &nodeConn{conn: client, in: bufio.NewReader(client)}
-		_, err := c.scan("run:")
+		_, err := newNodeConn(t.Context(), client).scan("run:")
 		require.Error(t, err, "%q", reply)
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // redislock and rueidislock know one master only. A lockpipe with that one master can take their
-// place without a gap, as docs/coming-from.md describes, if it takes the keys that they take.
+// place without a gap, as docs/migrate/README.md describes, if it takes the keys that they take.
 
 type redislockLocker struct{ client *redislock.Client }
 

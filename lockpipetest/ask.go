@@ -3,13 +3,19 @@ package lockpipetest
 import (
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // askTimeout bounds a whole Do, Flush or Keys.
 const askTimeout = 10 * time.Second
+
+// limits are above every reply that a test can ask for. A string has 512 MB at most in Redis.
+var limits = resp.Limits{Line: 64 << 10, Bytes: 512 << 20, Items: 1 << 26, Depth: 32}
 
 // Do sends one command to node i over a new connection of its own and returns the reply: a string,
 // an int64, nil, or a []any of these. An error reply of the server is returned as an error whose
@@ -28,7 +34,7 @@ func (n *Nodes) Do(i int, args ...string) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lockpipetest: %s to node %d: %w", strings.ToUpper(args[0]), i, err)
 	}
-	return reply, nil
+	return reply.Any(), nil
 }
 
 // Flush removes all keys of node i, in all databases (FLUSHALL). Scripts stay. It gives up after 10
@@ -55,42 +61,43 @@ func (n *Nodes) Keys(i int, prefix string) ([]string, error) {
 
 // scan filters on this side: a prefix may hold characters that MATCH takes for a pattern.
 func (nd *node) scan(prefix string) ([]string, error) {
-	t, err := dialTalk(nd.port.addr, askTimeout)
+	c, err := dial(nd.port.addr, askTimeout)
 	if err != nil {
 		return nil, err
 	}
-	defer t.close()
+	defer func() { _ = c.Close() }()
 	keys := []string{}
-	for cursor := ""; cursor != "0"; {
-		if cursor == "" {
-			cursor = "0"
+	if err := c.Scan(func(key string) {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
 		}
-		reply, err := t.do("SCAN", cursor, "COUNT", "1000")
-		if err != nil {
-			return nil, err
-		}
-		var page []any
-		if cursor, page, err = scanPage(reply); err != nil {
-			return nil, err
-		}
-		for _, key := range page {
-			if key, ok := key.(string); ok && strings.HasPrefix(key, prefix) {
-				keys = append(keys, key)
-			}
-		}
+	}, "COUNT", "1000"); err != nil {
+		return nil, err
 	}
 	slices.Sort(keys)
-	return slices.Compact(keys), nil // SCAN may tell a key twice
+	return slices.Compact(keys), nil
 }
 
-// scanPage takes a SCAN reply apart: the next cursor, "0" after the last page, and the keys.
-func scanPage(reply any) (cursor string, keys []any, err error) {
-	if parts, ok := reply.([]any); ok && len(parts) == 2 {
-		cursor, isString := parts[0].(string)
-		keys, isArray := parts[1].([]any)
-		if isString && isArray && cursor != "" {
-			return cursor, keys, nil
-		}
+// dial connects to addr, past all clients. The connection works until timeout has passed.
+func dial(addr string, timeout time.Duration) (*resp.Client, error) {
+	end := time.Now().Add(timeout)
+	conn, err := (&net.Dialer{Deadline: end}).Dial("tcp", addr)
+	if err != nil {
+		return nil, err
 	}
-	return "", nil, fmt.Errorf("unexpected reply to SCAN: %v", reply)
+	if err := conn.SetDeadline(end); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return resp.NewClient(conn, limits), nil
+}
+
+// ask sends one command to addr and returns its reply.
+func ask(addr string, timeout time.Duration, args ...string) (resp.Value, error) {
+	c, err := dial(addr, timeout)
+	if err != nil {
+		return resp.Value{}, err
+	}
+	// Every command that was sent has its reply, or an error is returned already.
+	defer func() { _ = c.Close() }()
+	return c.Do(args...)
 }

@@ -61,17 +61,3 @@ func TestKeys_ReadsManyPages(t *testing.T) {
 		require.Equal(t, want, got)
 	})
 }
-
-func TestKeys_RefusesOtherReplies(t *testing.T) {
-	for _, reply := range []any{
-		nil, "0",
-		[]any{},
-		[]any{"0"},
-		[]any{int64(0), []any{}},
-		[]any{"", []any{}},
-		[]any{"0", nil},
-	} {
-		_, _, err := scanPage(reply)
-		require.Error(t, err, "%v", reply)
-	}
-}

@@ -10,8 +10,9 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 const (
@@ -97,7 +98,7 @@ func (c *child) probe(addr string) error {
 	if err != nil {
 		return err
 	}
-	pid, found := infoField(reply, "process_id")
+	pid, found := resp.ParseInfo(reply.Text)["process_id"]
 	if !found {
 		return errors.New("the server there does not tell its process id")
 	}
@@ -105,17 +106,6 @@ func (c *child) probe(addr string) error {
 		return fmt.Errorf("process %s answers there instead of %d", pid, c.cmd.Process.Pid)
 	}
 	return nil
-}
-
-// infoField returns the value of one field in a reply to INFO.
-func infoField(reply any, name string) (value string, found bool) {
-	info, _ := reply.(string)
-	for line := range strings.Lines(info) {
-		if value, found = strings.CutPrefix(line, name+":"); found {
-			return strings.TrimSpace(value), true
-		}
-	}
-	return "", false
 }
 
 func (c *child) freeze() error {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,15 +30,10 @@ func fakeRedis(t *testing.T, script string) (dir string) {
 
 func processID(t *testing.T, nodes *Nodes, i int) int {
 	t.Helper()
-	for line := range strings.Lines(do(t, nodes, i, "INFO", "server").(string)) {
-		if pid, ok := strings.CutPrefix(line, "process_id:"); ok {
-			n, err := strconv.Atoi(strings.TrimSpace(pid))
-			require.NoError(t, err)
-			return n
-		}
-	}
-	t.Fatal("no process_id")
-	return 0
+	info := resp.ParseInfo(do(t, nodes, i, "INFO", "server").(string))
+	id, err := strconv.Atoi(info["process_id"])
+	require.NoError(t, err)
+	return id
 }
 
 // A port can be lost to another program in the moment between the choice and the bind. That is what

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // helperMain starts nodes, prints their process ids on one line, and goes on until it is killed (or
@@ -33,9 +35,7 @@ func startHelperNodes() (pids []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		_, pid, _ := strings.Cut(info.(string), "process_id:")
-		pid, _, _ = strings.Cut(pid, "\r\n")
-		pids = append(pids, pid)
+		pids = append(pids, resp.ParseInfo(info.(string))["process_id"])
 	}
 	return pids, nodes.Freeze(2)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -53,36 +54,38 @@ func do(t *testing.T, nodes *Nodes, i int, args ...string) any {
 
 // client is a connection that outlives its commands, as that of a real client does.
 type client struct {
-	*talk
+	*resp.Client
 	t *testing.T
 }
 
 func dialNode(t *testing.T, nodes *Nodes, i int) client {
 	t.Helper()
-	conn, err := dialTalk(nodes.nodes[i].port.addr, eventually)
+	conn, err := dial(nodes.nodes[i].port.addr, eventually)
 	require.NoError(t, err)
-	t.Cleanup(conn.close)
+	t.Cleanup(func() { _ = conn.Close() })
 	return client{conn, t}
 }
 
 func (c client) send(args ...string) {
 	c.t.Helper()
-	_, err := c.conn.Write(appendRequest(nil, args))
-	require.NoError(c.t, err)
+	require.NoError(c.t, c.Send(args...))
 }
 
-func (c client) receive() (any, error) { return readReply(c.r, maxDepth) }
+func (c client) receive() (any, error) {
+	reply, err := c.Receive()
+	return reply.Any(), err
+}
 
 // requireSilence holds if the server has not answered for a while. It can miss an answer, but never
 // takes silence for one.
 func (c client) requireSilence() {
 	c.t.Helper()
-	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
-	_, err := bufio.NewReader(c.conn).Peek(1)
+	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+	_, err := bufio.NewReader(c.Conn).Peek(1)
 	var timeout net.Error
 	require.ErrorAs(c.t, err, &timeout)
 	require.True(c.t, timeout.Timeout(), "%v", err)
-	require.NoError(c.t, c.conn.SetReadDeadline(time.Now().Add(eventually)))
+	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(eventually)))
 }
 
 // pollEvery is the pause between two looks at something that will happen.

@@ -62,7 +62,7 @@ func TestNodes_KeysExpireByTheWallClock(t *testing.T) {
 func TestFreeze_NodeAnswersOnlyAfterThaw(t *testing.T) {
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		before := dialNode(t, nodes, 0)
-		_, err := before.do("SET", "k", "v")
+		_, err := before.Do("SET", "k", "v")
 		require.NoError(t, err)
 
 		require.NoError(t, nodes.Freeze(0))
@@ -91,7 +91,7 @@ func TestFreeze_AbandonedCommandIsExecutedAfterThaw(t *testing.T) {
 		c := dialNode(t, nodes, 0)
 		require.NoError(t, nodes.Freeze(0))
 		c.send("SET", "orphan", "v", "PX", "600000")
-		c.close()
+		require.NoError(t, c.Close())
 		require.NoError(t, nodes.Thaw(0))
 		require.Eventually(t, func() bool {
 			v, err := nodes.Do(0, "GET", "orphan")
@@ -109,7 +109,7 @@ func TestFreeze_UnderLoadLosesNothing(t *testing.T) {
 			c := dialNode(t, nodes, 0)
 			wg.Go(func() {
 				for range each {
-					if _, err := c.do("INCR", "n"); err != nil {
+					if _, err := c.Do("INCR", "n"); err != nil {
 						errs[i] = err
 						return
 					}
@@ -131,7 +131,7 @@ func TestFreeze_UnderLoadLosesNothing(t *testing.T) {
 func TestKill_BreaksConnectionsAndRefusesNewOnes(t *testing.T) {
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		c := dialNode(t, nodes, 0)
-		_, err := c.do("PING")
+		_, err := c.Do("PING")
 		require.NoError(t, err)
 
 		require.NoError(t, nodes.Kill(0))
@@ -155,7 +155,7 @@ func TestKill_FrozenNodeAnswersNothing(t *testing.T) {
 		waiting := make([]client, 8)
 		for i := range waiting {
 			waiting[i] = dialNode(t, nodes, 0)
-			_, err := waiting[i].do("PING")
+			_, err := waiting[i].Do("PING")
 			require.NoError(t, err)
 		}
 		require.NoError(t, nodes.Freeze(0))
@@ -274,9 +274,9 @@ func TestNodes_ConcurrentUse(t *testing.T) {
 			wg.Go(func() {
 				for range 20 {
 					_ = nodes.Thaw(i)
-					if c, err := dialTalk(nodes.nodes[i].port.addr, 20*pollEvery); err == nil {
-						_, _ = c.do("SET", "k", "v")
-						c.close()
+					if c, err := dial(nodes.nodes[i].port.addr, 20*pollEvery); err == nil {
+						_, _ = c.Do("SET", "k", "v")
+						_ = c.Close()
 					}
 				}
 			})

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 const (
@@ -189,15 +191,17 @@ func (r *Replicated) follow(replica, master int) error {
 
 // inSync returns an error if the replica does not follow the master.
 func (r *Replicated) inSync(replica, master int) error {
-	info, err := r.servers.Do(replica, "INFO", "replication")
+	reply, err := r.servers.Do(replica, "INFO", "replication")
 	if err != nil {
 		return err
 	}
+	text, _ := reply.(string)
+	info := resp.ParseInfo(text)
 	_, port, _ := strings.Cut(r.servers.nodes[master].port.addr, ":")
 	for _, want := range [][2]string{
 		{"role", "slave"}, {"master_port", port}, {"master_link_status", "up"},
 	} {
-		if value, _ := infoField(info, want[0]); value != want[1] {
+		if value := info[want[0]]; value != want[1] {
 			return fmt.Errorf("lockpipetest: node %d is no replica in sync: its %s is %q",
 				replica, want[0], value)
 		}

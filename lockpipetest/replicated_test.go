@@ -57,7 +57,7 @@ func requireSentinelsKnowAll(t *testing.T, r *Replicated) {
 		for list, want := range map[string]int{"SLAVES": 1, "SENTINELS": 2} {
 			reply, err := ask(addr, askTimeout, "SENTINEL", list, r.MasterSet())
 			require.NoError(t, err)
-			require.Len(t, reply, want, list)
+			require.Len(t, reply.Items, want, list)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func requireSlowDetection(t *testing.T, r *Replicated) {
 	for _, addr := range r.Sentinels() {
 		reply, err := ask(addr, askTimeout, "SENTINEL", "MASTER", r.MasterSet())
 		require.NoError(t, err)
-		fields := reply.([]any)
+		fields := reply.Any().([]any)
 		i := slices.Index(fields, any("down-after-milliseconds"))
 		require.Equal(t, "30000", fields[i+1])
 	}
@@ -85,7 +85,7 @@ func requireMaster(t *testing.T, r *Replicated, i int) {
 	for _, addr := range r.Sentinels() {
 		reply, err := ask(addr, askTimeout, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", r.MasterSet())
 		require.NoError(t, err)
-		require.Equal(t, []any{want.Hostname(), want.Port()}, reply)
+		require.Equal(t, []any{want.Hostname(), want.Port()}, reply.Any())
 	}
 }
 

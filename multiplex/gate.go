@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/redis/rueidis"
 )
 
@@ -63,7 +64,7 @@ func (g *gate) open(ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config)
 		return nil, &dialError{err}
 	}
 	g.opened(l)
-	return newCheckedConn(l, t), nil
+	return resp.NewCheckedConn(l, func(err error) { t.fault.Store(&err) }), nil
 }
 
 // client returns a rueidis client without a connection.

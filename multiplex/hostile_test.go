@@ -1,7 +1,6 @@
 package multiplex
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -33,7 +32,7 @@ type actor struct {
 
 // usual are the replies by the book.
 var usual = map[string]string{
-	"HELLO": hello, "PING": "+PONG\r\n", "SCRIPT": "$40\r\n" + strings.Repeat("0", 40) + "\r\n",
+	"HELLO": resptest.Hello, "PING": "+PONG\r\n", "SCRIPT": resptest.Bulk(strings.Repeat("0", 40)),
 	"CLIENT": "+OK\r\n",
 	"SET":    "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
 	"EVALSHA " + noneKey: ":0\r\n", "DEL " + noneKey: ":0\r\n", "PTTL " + markerKey: ":-2\r\n",
@@ -45,22 +44,8 @@ func (a *actor) dial() net.Conn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.conn = server
-	go a.serve(server)
+	go resptest.Serve(server, func(words []string) string { return a.reply(commandName(words)) })
 	return client
-}
-
-func (a *actor) serve(conn net.Conn) {
-	defer conn.Close()
-	r := bufio.NewReader(conn)
-	for {
-		command, err := readCommand(r)
-		if err != nil {
-			return
-		}
-		if _, err := io.WriteString(conn, a.reply(command)); err != nil {
-			return
-		}
-	}
 }
 
 func (a *actor) reply(command string) string {
@@ -102,35 +87,19 @@ func (a *actor) cut() {
 	a.conn.Close()
 }
 
-// readCommand reads one command and returns its first word, and noneKey if that is among the
-// others, or markerKey behind PTTL.
-func readCommand(r *bufio.Reader) (string, error) {
-	count := func() (int, error) {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return 0, err
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := count()
-	first, none := "", ""
-	for i := 0; i < n && err == nil; i++ {
-		var size int
-		if size, err = count(); err != nil {
-			break
-		}
-		word := make([]byte, size+2)
-		_, err = io.ReadFull(r, word)
-		switch text := string(word[:size]); {
-		case i == 0:
-			first = text
-		case strings.HasPrefix(text, noneKey):
-			none = " " + noneKey
-		case first == "PTTL" && text == markerKey:
-			none = " " + markerKey
+// commandName returns the first word of a command, with noneKey if that is among the others, or
+// with markerKey if the command is PTTL of it.
+func commandName(words []string) string {
+	first, key := words[0], ""
+	for _, word := range words[1:] {
+		switch {
+		case strings.HasPrefix(word, noneKey):
+			key = " " + noneKey
+		case first == "PTTL" && word == markerKey:
+			key = " " + markerKey
 		}
 	}
-	return first + none, err
+	return first + key
 }
 
 // onStage runs a test in a bubble with n actors, all of them up.
@@ -199,7 +168,7 @@ var asConnecting = []string{
 func TestAServerThatBreaksTheProtocolLosesOnlyItsOwnVote(t *testing.T) {
 	for _, victim := range commandsUsed {
 		onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
-			for stream := range hostile {
+			for stream := range resptest.Hostile {
 				actors[2].play(map[string]string{victim: stream})
 				if slices.Contains(asConnecting, victim) {
 					actors[2].cut()
@@ -325,7 +294,7 @@ func TestTheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 // shown.
 func TestAServerThatSpeaksFirstIsHeard(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		actors[0].play(map[string]string{"HELLO": "-ERR max number of clients reached\r\n" + hello})
+		actors[0].play(map[string]string{"HELLO": "-ERR max number of clients reached\r\n" + resptest.Hello})
 		actors[0].cut()
 		time.Sleep(time.Second)
 		synctest.Wait()

@@ -8,16 +8,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
 
 // guarded are the replies of a master that has been there for so many seconds, and has this marker.
 func guarded(runID, marker string, uptime int) map[string]string {
-	bulk := func(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 	info := fmt.Sprintf("run_id:%s\r\nuptime_in_seconds:%d\r\n", runID, uptime)
 	return map[string]string{
-		"GET":  bulk(marker),
-		"INFO": bulk(info + "role:master\r\nmaster_replid2:0\r\n"),
+		"GET":  resptest.Bulk(marker),
+		"INFO": resptest.Bulk(info + "role:master\r\nmaster_replid2:0\r\n"),
 	}
 }
 

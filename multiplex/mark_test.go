@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -23,22 +23,18 @@ func marking(t *testing.T, before memory, set string,
 	defer func() { _ = client.Close() }()
 	go func() {
 		defer func() { _ = server.Close() }()
-		r := resp.NewReader(server, handshakeLimits)
-		command, err := r.Read()
+		r := resptest.NewReader(server)
+		words, err := resptest.ReadCommand(r)
 		if err != nil {
 			return
 		}
 		_, _ = r.Read() // GET
 		_, _ = r.Read() // PTTL
 		time.Sleep(time.Second)
-		words := make([]string, len(command.Items))
-		for i := range words {
-			words[i] = command.Items[i].Text
-		}
 		text := found(words)
 		got := "$-1\r\n"
 		if text != "" {
-			got = string(resp.AppendBulk(nil, text))
+			got = resptest.Bulk(text)
 		}
 		_, _ = server.Write([]byte(set + "\r\n" + got + ":660000\r\n"))
 	}()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/latency"
 )
 
@@ -101,7 +102,7 @@ func (m *meters) count(answers []answer) {
 
 // failure is why an operation that a flush took has no vote.
 func (r *answer) failure() failure {
-	var bad protocolError
+	var bad resp.ProtocolError
 	switch {
 	case r.err == errQueuedTooLong:
 		return failedQueuedTooLong

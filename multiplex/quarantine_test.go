@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/assert"
@@ -241,14 +242,14 @@ func TestAWaitIsNotBegunAnew(t *testing.T) {
 
 // settles reports whether a client writes a marker that is no mark: it does not expire.
 func settles(p []byte) bool {
-	r := resp.NewReader(bytes.NewReader(p), handshakeLimits)
+	r := resptest.NewReader(bytes.NewReader(p))
 	for {
-		command, err := r.Read()
+		w, err := resptest.ReadCommand(r)
 		if err != nil {
 			return false
 		}
-		if w := command.Items; len(w) == 9 && w[1].Text == script.Admit.SHA && w[7].Text == "" &&
-			!strings.Contains(w[3].Text, noneKey) {
+		if len(w) == 9 && w[1] == script.Admit.SHA && w[7] == "" &&
+			!strings.Contains(w[3], noneKey) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 )
@@ -45,10 +46,7 @@ func failed(r rueidis.RedisResult) answer {
 }
 
 // errNoReplyToSet is the error of a reply that is neither of the two that SET NX has.
-var errNoReplyToSet = protocolError{errors.New("SET replied with neither OK nor null")}
-
-// protocolError is a reply that no Redis server gives to what it was asked.
-type protocolError struct{ error }
+const errNoReplyToSet = resp.ProtocolError("SET replied with neither OK nor null")
 
 // read takes the reply to one part. null is a reply without a value.
 func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*Attempt,
@@ -67,7 +65,7 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 	}
 	refusals, err := f.decode(p, m)
 	if err != nil {
-		p.spread(answer{replied: true, err: protocolError{err}}, attempts, answers)
+		p.spread(answer{replied: true, err: resp.ProtocolError(err.Error())}, attempts, answers)
 		return
 	}
 	for _, r := range refusals {

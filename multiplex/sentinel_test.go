@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -15,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -50,55 +49,38 @@ func (o *oracle) dial() (net.Conn, error) {
 }
 
 func (o *oracle) serve(conn net.Conn) {
-	defer func() {
-		_ = conn.Close()
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		delete(o.conns, conn)
-	}()
-	r := resp.NewReader(conn, handshakeLimits)
-	for {
-		command, err := r.Read()
-		if err != nil {
-			return
-		}
-		if _, err := io.WriteString(conn, o.answer(command.Items)); err != nil {
-			return
-		}
-	}
-}
-
-func (o *oracle) answer(words []resp.Value) string {
+	resptest.Serve(conn, o.answer)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	bulk := func(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
+	delete(o.conns, conn)
+}
+
+func (o *oracle) answer(words []string) string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	host, port, _ := net.SplitHostPort(o.master)
 	switch {
 	case o.mute:
 		return ""
-	case words[0].Text == "AUTH":
-		o.auth = nil
-		for _, w := range words[1:] {
-			o.auth = append(o.auth, w.Text)
-		}
+	case words[0] == "AUTH":
+		o.auth = words[1:]
 		if o.says == "" {
 			return "+OK\r\n"
 		}
 		return o.says
 	case o.says != "":
 		return o.says
-	case words[1].Text == "MASTER" && o.secretive:
+	case words[1] == "MASTER" && o.secretive:
 		return "-NOPERM no\r\n"
-	case words[1].Text == "MASTER" && o.master == "":
+	case words[1] == "MASTER" && o.master == "":
 		return "-ERR No such master with that name\r\n"
-	case words[1].Text == "MASTER":
-		return "*4\r\n" + bulk("flags") + bulk("master") + bulk("config-epoch") +
-			bulk(fmt.Sprint(o.epoch))
+	case words[1] == "MASTER":
+		return resptest.Strings("flags", "master", "config-epoch", fmt.Sprint(o.epoch))
 	case o.master == "":
 		return "*-1\r\n"
 	}
 	o.asked++
-	return "*2\r\n" + bulk(host) + bulk(port)
+	return resptest.Strings(host, port)
 }
 
 // tell changes what a sentinel does, and ends its connections if it is dead then.
@@ -166,10 +148,9 @@ const durableInfo = "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_s
 
 // isKnown lets a server show a run_id, and that as its marker.
 func isKnown(a *actor, digit, more string) {
-	bulk := func(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 	info := "run_id:" + run(digit) + "\r\nuptime_in_seconds:1\r\nrole:master\r\n" +
 		"master_replid2:0000000000000000000000000000000000000000\r\n" + more
-	a.play(map[string]string{"INFO": bulk(info), "GET": bulk(run(digit))})
+	a.play(map[string]string{"INFO": resptest.Bulk(info), "GET": resptest.Bulk(run(digit))})
 }
 
 // inWatched runs a test in a bubble with one node by Sentinel.

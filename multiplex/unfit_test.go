@@ -1,15 +1,12 @@
 package multiplex
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
-
-// info is the reply to INFO with these lines.
-func info(lines string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(lines), lines) }
 
 // The goal: what can be no node is down at the first look, with and without the guard, and the
 // error says what it is and what to give instead. Compatible servers are used as before.
@@ -34,7 +31,7 @@ func TestAServerThatCanBeNoNodeSaysWhy(t *testing.T) {
 		for _, g := range []GuardMode{GuardAuto, GuardOff} {
 			onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 				replies := guarded("one", "one", 100)
-				replies["INFO"] = info(lines + id)
+				replies["INFO"] = resptest.Bulk(lines + id)
 				actors[0].play(replies)
 				actors[0].cut()
 				time.Sleep(time.Second)
@@ -54,7 +51,7 @@ func TestAServerThatCanBeNoNodeSaysWhy(t *testing.T) {
 // refuses all of them.
 func TestWhatAServerIsExplainsItsOtherErrors(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		replies := map[string]string{"INFO": info("redis_version:7.0.15\r\nredis_mode:sentinel")}
+		replies := map[string]string{"INFO": resptest.Bulk("redis_version:7.0.15\r\nredis_mode:sentinel")}
 		for command := range usual {
 			if _, is := replies[command]; !is && command != "HELLO" {
 				replies[command] = "-ERR unknown command\r\n"

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -105,12 +106,15 @@ func (h *history) startHold(who string, l *lockpipe.Lease, called time.Time, aut
 // checkSent checks what a client sends. An extension of a lease that has ended would put its keys
 // back on nodes that have lost them.
 func (h *history) checkSent(data []byte) {
-	for bytes.Contains(data, []byte(script.Extend.SHA)) {
-		args, size := parse(data)
-		if args == nil {
+	if !bytes.Contains(data, []byte(script.Extend.SHA)) {
+		return
+	}
+	commands := resptest.NewReader(bytes.NewReader(data))
+	for {
+		args, err := resptest.ReadCommand(commands)
+		if err != nil {
 			return
 		}
-		data = data[size:]
 		if args[0] != "EVALSHA" || args[1] != script.Extend.SHA {
 			continue
 		}

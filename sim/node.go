@@ -1,11 +1,13 @@
 package sim
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 )
 
 // node is a Redis master in memory, as far as lockpipe can tell. It has a clock of its own rate,
@@ -211,6 +213,7 @@ func (n *node) accept(reply func([]byte), hangUp func()) *session {
 	defer n.mu.Unlock()
 	n.lastID++
 	s := &session{node: n, id: n.lastID, send: reply, hangUp: hangUp}
+	s.commands = resptest.NewReader(&s.in)
 	n.sessions[s] = true
 	return s
 }
@@ -262,8 +265,8 @@ func (n *node) del(key string) {
 // invalidate notifies the sessions that track the key, each once. mu is held.
 func (n *node) invalidate(key string) {
 	for _, s := range n.inOrder(n.trackers[key]) {
-		s.push = fmt.Appendf(s.push, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$%d\r\n%s\r\n", len(key),
-			key)
+		s.push = append(s.push, ">2\r\n$10\r\ninvalidate\r\n"...)
+		s.push = resp.AppendCommand(s.push, key) // an array of one string
 		n.notified = append(n.notified, s)
 	}
 	delete(n.trackers, key)

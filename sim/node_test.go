@@ -5,10 +5,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
@@ -24,31 +27,14 @@ func ask(t *testing.T, n *node, args ...string) string {
 	return reply
 }
 
-func command(args ...string) []byte {
-	b := fmt.Appendf(nil, "*%d\r\n", len(args))
-	for _, a := range args {
-		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(a), a)
-	}
-	return b
-}
+func command(args ...string) []byte { return resp.AppendCommand(nil, args...) }
 
-// text writes a reply of a server as RESP does.
-func text(reply any) string {
-	switch r := reply.(type) {
-	case nil:
-		return "$-1\r\n"
-	case int64:
-		return fmt.Sprintf(":%d\r\n", r)
-	case string:
-		return fmt.Sprintf("$%d\r\n%s\r\n", len(r), r)
-	case []any:
-		s := fmt.Sprintf("*%d\r\n", len(r))
-		for _, v := range r {
-			s += text(v)
-		}
-		return s
-	}
-	return fmt.Sprint(reply)
+// value returns a reply of a node in the types of lockpipetest.Nodes.Do.
+func value(t *testing.T, reply string) any {
+	t.Helper()
+	v, err := resptest.NewReader(strings.NewReader(reply)).Read()
+	require.NoError(t, err)
+	return v.Any()
 }
 
 // The goal: the scripts in Go do what the Lua does on servers, with any keys, tokens and TTLs, and
@@ -119,10 +105,10 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 			args := guardCall(rng)
 			want, err := server.Do(0, args...)
 			require.NoError(t, err)
-			require.Equal(t, text(want), ask(t, n, args...), args[4:])
+			require.Equal(t, want, value(t, ask(t, n, args...)), args[4:])
 			kept, err := server.Do(0, "GET", "generations")
 			require.NoError(t, err)
-			require.Equal(t, text(kept), ask(t, n, "GET", "generations"), args[4:])
+			require.Equal(t, kept, value(t, ask(t, n, "GET", "generations")), args[4:])
 		}
 		s := script.All()[rng.IntN(len(script.All())-2)] // the last two have no sets
 		var plan script.Plan
@@ -146,7 +132,7 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 			args = append(args, c.Args...)
 			want, err := server.Do(0, args...)
 			require.NoError(t, err)
-			require.Equal(t, text(want), ask(t, n, args...), "%s %v %v", s.Name, c.Keys, c.Args)
+			require.Equal(t, want, value(t, ask(t, n, args...)), "%s %v %v", s.Name, c.Keys, c.Args)
 		}
 	}
 	var all []string
@@ -156,7 +142,7 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 	for _, key := range all {
 		want, err := server.Do(0, "GET", key)
 		require.NoError(t, err)
-		require.Equal(t, text(want), ask(t, n, "GET", key))
+		require.Equal(t, want, value(t, ask(t, n, "GET", key)))
 		left, err := server.Do(0, "PTTL", key)
 		require.NoError(t, err)
 		require.InDelta(t, left, n.pttl(key), 60000, "%s was given its TTL at another time", key)

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 )
 
 // readOnly is the error with which a replica refuses writes.
@@ -22,9 +25,11 @@ type session struct {
 	send   func([]byte) // sends to the client; set once
 	hangUp func()       // ends the connection; set once
 
-	in       []byte // not executed yet
-	out      []byte // the replies being made
-	push     []byte // notifications to send
+	in       bytes.Buffer // not executed yet, after what commands has read ahead
+	sent     resp.CommandCounter
+	commands *resp.Reader // of in
+	out      []byte       // the replies being made
+	push     []byte       // notifications to send
 	resp3    bool
 	tracking bool // OPTIN
 	caching  bool // the keys of the next command are tracked
@@ -36,13 +41,16 @@ func (s *session) receive(data []byte) {
 	n := s.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s.in = append(s.in, data...)
-	for !s.closed {
-		args, size := parse(s.in)
-		if args == nil {
-			break
+	s.in.Write(data)
+	ended, ok := s.sent.Count(data)
+	if !ok {
+		panic(fmt.Sprintf("sim: a node was sent %.40q", data))
+	}
+	for ; ended > 0 && !s.closed; ended-- {
+		args, err := resptest.ReadCommand(s.commands)
+		if err != nil {
+			panic(err)
 		}
-		s.in = s.in[size:]
 		s.execute(args)
 		n.sendPushes(s)
 	}
@@ -59,41 +67,10 @@ func (s *session) onClientClose() {
 	s.node.removeSession(s)
 }
 
-// parse returns the first command of b and its size, nil if it is not complete.
-func parse(b []byte) (args []string, size int) {
-	count, size := header(b, '*')
-	for range count {
-		length, head := header(b[size:], '$')
-		end := size + head + length
-		if head == 0 || len(b) < end+2 {
-			return nil, 0
-		}
-		args = append(args, string(b[size+head:end]))
-		size = end + 2
-	}
-	return args, size
-}
-
-// header reads a line such as *3 and returns its number and size; 0 if it is not complete.
-func header(b []byte, kind byte) (number, size int) {
-	end := bytes.Index(b, []byte("\r\n"))
-	if end < 0 {
-		return 0, 0
-	}
-	number, err := strconv.Atoi(string(b[1:end]))
-	if b[0] != kind || err != nil {
-		panic(fmt.Sprintf("sim: a node was sent %.40q", b))
-	}
-	return number, end + 2
-}
-
 func (s *session) status(text string) { s.out = fmt.Appendf(s.out, "+%s\r\n", text) }
 func (s *session) fail(text string)   { s.out = fmt.Appendf(s.out, "-%s\r\n", text) }
 func (s *session) number(n int64)     { s.out = fmt.Appendf(s.out, ":%d\r\n", n) }
-func (s *session) text(text string) {
-	s.out = fmt.Appendf(s.out, "$%d\r\n%s\r\n", len(text),
-		text)
-}
+func (s *session) text(text string)   { s.out = resp.AppendBulk(s.out, text) }
 
 func (s *session) null() {
 	if s.resp3 {

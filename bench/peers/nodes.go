@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/redis/rueidis"
 )
@@ -81,11 +82,9 @@ func (n *nodes) probe(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	_, version, _ := strings.Cut(info, "redis_version:")
-	version, _, _ = strings.Cut(version, "\r\n")
-	n.version = version
+	n.version = resp.ParseInfo(info)["redis_version"]
 	var major, minor, patch int
-	_, _ = fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
+	_, _ = fmt.Sscanf(n.version, "%d.%d.%d", &major, &minor, &patch)
 	n.noloop = major > 7 || major == 7 && (minor > 0 || patch >= 5)
 }
 

@@ -4,8 +4,9 @@ import (
 	"context"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // usage is what has been used since the processes began, up to one moment.
@@ -62,10 +63,9 @@ func (n *nodes) cpu(ctx context.Context) (time.Duration, bool) {
 // usedCPU reads the server's CPU time from its INFO.
 func usedCPU(info string) (time.Duration, error) {
 	var sum float64
-	for _, name := range []string{"used_cpu_sys:", "used_cpu_user:"} {
-		_, rest, _ := strings.Cut(info, name)
-		line, _, _ := strings.Cut(rest, "\n")
-		seconds, err := strconv.ParseFloat(strings.TrimSpace(line), 64)
+	fields := resp.ParseInfo(info)
+	for _, name := range []string{"used_cpu_sys", "used_cpu_user"} {
+		seconds, err := strconv.ParseFloat(fields[name], 64)
 		if err != nil {
 			return 0, err
 		}

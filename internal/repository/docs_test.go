@@ -32,10 +32,15 @@ var shown = []string{
 	modulePath, modulePath + "/fence", modulePath + "/lockpipetest",
 }
 
-// The goal: every block of Go in the README and in docs/ compiles.
+// The goal: every block of Go in docs/, README.md and CONTRIBUTING.md compiles.
 func TestDocs_WhatTheyShowCompiles(t *testing.T) {
-	files, err := filepath.Glob("docs/*.md")
-	require.NoError(t, err)
+	files := []string{"README.md", "CONTRIBUTING.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		more, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, more, pattern)
+		files = append(files, more...)
+	}
 	exports := compiled(t, shown...)
 	fset := token.NewFileSet()
 	imports := importer.ForCompiler(fset, "gc", func(importPath string) (io.ReadCloser,
@@ -44,7 +49,7 @@ func TestDocs_WhatTheyShowCompiles(t *testing.T) {
 		return os.Open(exports[importPath])
 	})
 	whole := 0
-	for _, file := range append(files, "README.md") {
+	for _, file := range files {
 		for _, b := range goBlocks(t, file) {
 			if b.whole() {
 				whole++

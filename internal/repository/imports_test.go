@@ -21,7 +21,7 @@ const (
 var allowedImports = map[string][]string{
 	"cmd/loadgen":  {"bench", "bench/page"},
 	"bench/page":   {"bench"},
-	"bench":        {".", "lockpipetest", "fence"},
+	"bench":        {".", "lockpipetest", "fence", "internal/resp"},
 	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
 	"multiplex":    {"batch", "script", "latency", "internal/resp"},
 	"batch":        {},
@@ -30,9 +30,10 @@ var allowedImports = map[string][]string{
 	"latency":      {},
 	"script":       {},
 	"waitroom":     {},
-	"lockpipetest": {},
+	"lockpipetest": {"internal/resp"},
 
-	"internal/resp": {},
+	"internal/resp":          {},
+	"internal/resp/resptest": {"internal/resp"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -148,6 +149,28 @@ func longStrings(text []byte) map[int]bool {
 // columns is the width of a line.
 func columns(line string) int {
 	return len([]rune(line)) + (tabColumns-1)*strings.Count(line, "\t")
+}
+
+// unbreakable is a line of Markdown that can't be broken: of a table or of code, or one that is a
+// single link or picture.
+var unbreakable = regexp.MustCompile(`^(    |\s*\||!?\[[^]]*\]\([^)]*\)\S*$|\[[^]]+\]:)`)
+
+func TestSize_MarkdownLinesAreNarrow(t *testing.T) {
+	for _, name := range filesOf(t, ".md") {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := false
+		for i, line := range strings.Split(string(text), "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				code = !code
+			}
+			if w := columns(line); w > maxColumns && !code && !unbreakable.MatchString(line) {
+				t.Errorf("%s:%d: the line has %d columns, above %d", name, i+1, w, maxColumns)
+			}
+		}
+	}
 }
 
 // filesOf returns the files of the repository whose names end so, those of other modules too.

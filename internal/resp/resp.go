@@ -1,5 +1,5 @@
-// Package resp knows RESP, the protocol of Redis. It writes commands, reads replies with limits,
-// and parses INFO.
+// Package resp knows RESP, the protocol of Redis. It writes commands, reads replies within limits,
+// parses INFO, and checks what a server sends to a client that trusts it.
 package resp
 
 import (
@@ -27,6 +27,27 @@ func (v Value) Err() error {
 // AsString returns the text of a string. ok is false for null and for other kinds.
 func (v Value) AsString() (text string, ok bool) {
 	return v.Text, !v.Null && (v.Kind == '$' || v.Kind == '+')
+}
+
+// Any returns the value in Go's types: a string, an int64, nil, an error (for an error that the
+// server replied with), or a []any of these.
+func (v Value) Any() any {
+	switch {
+	case v.Null:
+		return nil
+	case v.Kind == '-':
+		return v.Err()
+	case v.Kind == ':':
+		n, _ := strconv.ParseInt(v.Text, 10, 64) // the Reader has checked it
+		return n
+	case v.Kind == '*':
+		items := make([]any, len(v.Items))
+		for i, item := range v.Items {
+			items[i] = item.Any()
+		}
+		return items
+	}
+	return v.Text
 }
 
 // AppendCommand appends one command as clients send it.

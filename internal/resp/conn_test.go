@@ -1,0 +1,104 @@
+package resp_test
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/stretchr/testify/require"
+)
+
+// repeating takes everything, and sends the same at each Read.
+type repeating struct {
+	net.Conn
+	reply string
+}
+
+func (c *repeating) Write(p []byte) (int, error) { return len(p), nil }
+func (c *repeating) Read(p []byte) (int, error)  { return copy(p, c.reply), nil }
+
+func checked(reply string) *resp.CheckedConn {
+	return resp.NewCheckedConn(&repeating{reply: reply}, func(error) {})
+}
+
+// The goal: bytes that can't be followed are not sent, since the count of commands would be wrong
+// from then on.
+func TestCheckedConn_SendsOnlyArraysOfStrings(t *testing.T) {
+	for _, bad := range []string{
+		"PING\r\n", "*0\r\n", "*1\r\n*1\r\n", "$1\r\nx\r\n",
+		"*1\r\n$-1\r\n", "*x\r\n", "*1\r\n:1\r\n", "*\r\n",
+	} {
+		n, err := checked("").Write([]byte(bad))
+		require.Zero(t, n)
+		require.ErrorContains(t, err, "not an array of strings", "%q", bad)
+	}
+}
+
+// The goal: bytes before a protocol error are passed on, and nothing behind it. The error is
+// reported once, and the connection stays dead.
+func TestCheckedConn_EndsAtAProtocolError(t *testing.T) {
+	var reported []error
+	c := resp.NewCheckedConn(&repeating{reply: "+OK\r\n:1\r\n+OK\r\n"},
+		func(err error) { reported = append(reported, err) })
+	ping := resp.AppendCommand(nil, "PING")
+	_, err := c.Write(ping)
+	require.NoError(t, err)
+	p := make([]byte, 100)
+	n, err := c.Read(p)
+	require.Equal(t, "+OK\r\n", string(p[:n]))
+	require.EqualError(t, err, "protocol error: a reply of type ':' that no command asked for")
+	_, again := c.Write(ping)
+	require.NoError(t, again)
+	n, again = c.Read(p)
+	require.Zero(t, n)
+	require.Equal(t, err, again)
+	require.Equal(t, []error{err}, reported)
+}
+
+func TestCheckedConn_AllocatesNothing(t *testing.T) {
+	c := checked(":128\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n")
+	flush, in := typicalFlush(), make([]byte, 1000)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if _, err := c.Write(flush); err != nil {
+			panic(err)
+		}
+		if _, err := c.Read(in); err != nil {
+			panic(err)
+		}
+	}))
+}
+
+// typicalFlush is a script call for 128 locks.
+func typicalFlush() []byte {
+	args := []string{"EVALSHA", strings.Repeat("5", 40), "128"}
+	for i := range 128 {
+		args = append(args, fmt.Sprintf("lock:customer:%d", i))
+	}
+	args = append(args, "10000")
+	for range 255 {
+		args = append(args, strings.Repeat("t", 27))
+	}
+	return resp.AppendCommand(nil, args...)
+}
+
+func BenchmarkCheckedConn(b *testing.B) {
+	one := resp.AppendCommand(nil, "SET", "lock:customer:1", strings.Repeat("t", 27), "NX", "PX",
+		"10000")
+	for name, flush := range map[string][]byte{"128sets": typicalFlush(), "one": one} {
+		b.Run(name, func(b *testing.B) {
+			c, in := checked(":128\r\n"), make([]byte, 1<<12)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(flush)))
+			for b.Loop() {
+				if _, err := c.Write(flush); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := c.Read(in); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
