@@ -100,7 +100,7 @@ func (c *child) probe(addr string) error {
 	}
 	pid, found := resp.ParseInfo(reply.Text)["process_id"]
 	if !found {
-		return errors.New("the server there does not tell its process id")
+		return errors.New("the server there does not show its process id")
 	}
 	if pid != strconv.Itoa(c.cmd.Process.Pid) {
 		return fmt.Errorf("process %s answers there instead of %d", pid, c.cmd.Process.Pid)

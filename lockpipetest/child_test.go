@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeRedis puts a shell script in the place of redis-server, and returns the path of the real one.
+// fakeRedis puts a shell script on the PATH in place of redis-server, and returns its directory.
 func fakeRedis(t *testing.T, script string) (dir string) {
 	t.Helper()
 	RequireRedis(t)
@@ -36,8 +36,7 @@ func processID(t *testing.T, nodes *Nodes, i int) int {
 	return id
 }
 
-// A port can be lost to another program in the moment between the choice and the bind. That is what
-// the second try is for.
+// Another program can take a port between the choice and the bind. That is what the retry is for.
 func TestChild_EarlyExitIsRetried(t *testing.T) {
 	fakeRedis(t, "mkdir DIR/first 2>/dev/null && exit 1\nexec REAL \"$@\"\n")
 	nodes := StartRealT(t, 1)
@@ -49,7 +48,7 @@ func TestChild_EarlyExitIsRetried(t *testing.T) {
 	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
 }
 
-// The reason must be in the error: nothing else tells the user.
+// The reason must be in the error: the user sees nothing else.
 func TestChild_ServerThatNeverStartsIsAnError(t *testing.T) {
 	dir := fakeRedis(t, "echo x >>DIR/tries; echo 'out of luck' >&2; exit 7\n")
 	_, err := Start(1)
@@ -60,8 +59,8 @@ func TestChild_ServerThatNeverStartsIsAnError(t *testing.T) {
 	require.Len(t, strings.Fields(string(tries)), launchAttempts)
 }
 
-// A stray server on the port answers in place of the child, which could not bind it. The child here
-// lives long enough to be asked.
+// A stray server on the port answers in place of the child, which could not bind it. This child
+// lives long enough to be probed.
 func TestChild_StrayServerIsNotTakenForIt(t *testing.T) {
 	stray := StartRealT(t, 1)
 	addr := stray.nodes[0].port.addr
@@ -72,7 +71,7 @@ func TestChild_StrayServerIsNotTakenForIt(t *testing.T) {
 	defer s.close()
 	_, err = redisLauncher(s, path, true)(addr)
 	require.ErrorContains(t, err, "ended before it was ready")
-	require.Equal(t, "PONG", do(t, stray, 0, "PING"), "the stray is not ours to kill")
+	require.Equal(t, "PONG", do(t, stray, 0, "PING"), "the stray server still runs")
 }
 
 func TestChild_FailsOnTakenPort(t *testing.T) {
@@ -110,7 +109,7 @@ func TestChild_RestartIsAnotherServer(t *testing.T) {
 		"maxmemory-policy"))
 }
 
-// A server that a test shuts down by a command is dead like a killed one.
+// A server that a test shuts down by a command is dead, as after Kill.
 func TestChild_ServerThatWasShutDownCanBeRestarted(t *testing.T) {
 	nodes := StartRealT(t, 1)
 	_, err := nodes.Do(0, "SHUTDOWN", "NOSAVE")

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When Freeze returns, no command is being executed, and none will be: not soon, now.
+// When Freeze returns, no command is being executed any more.
 func TestInProcess_FrozenNodeExecutesNothing(t *testing.T) {
 	nodes := startFor(t, 1, StartInProcess)
 	s := nodes.nodes[0].server.(*inProcess)
@@ -22,8 +22,8 @@ func TestInProcess_FrozenNodeExecutesNothing(t *testing.T) {
 	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
 }
 
-// Commands that wait inside a frozen node must not be answered by the kill, although they are
-// executed then.
+// The kill must not answer commands that wait inside a frozen node, although they are executed
+// then.
 func TestInProcess_KillAnswersNoWaitingCommand(t *testing.T) {
 	const clients = 16
 	nodes := startFor(t, 1, StartInProcess)

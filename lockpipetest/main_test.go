@@ -76,8 +76,8 @@ func (c client) receive() (any, error) {
 	return reply.Any(), err
 }
 
-// requireSilence holds if the server has not answered for a while. It can miss an answer, but never
-// takes silence for one.
+// requireSilence holds if the server has not answered for a while. It can miss a late answer, but
+// it never fails without one.
 func (c client) requireSilence() {
 	c.t.Helper()
 	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
@@ -88,7 +88,7 @@ func (c client) requireSilence() {
 	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(eventually)))
 }
 
-// pollEvery is the pause between two looks at something that will happen.
+// pollEvery is the time between two checks whether something has happened.
 const pollEvery = 5 * time.Millisecond
 
 // requireRefused holds if err is a refused connection, not, say, a timeout.

@@ -32,7 +32,7 @@ func TestNodes_AreIndependentAndEmpty(t *testing.T) {
 	})
 }
 
-// Some clients ask, and would take a yes for a reason to look for the other nodes of the cluster.
+// Some clients ask, and after a yes they would look for the other nodes of the cluster.
 func TestNodes_AreNoCluster(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		_, err := nodes.Do(0, "CLUSTER", "SLOTS")
@@ -40,7 +40,7 @@ func TestNodes_AreNoCluster(t *testing.T) {
 	})
 }
 
-// A caller may scribble over what URLs returned.
+// A caller may change the slice that URLs returned.
 func TestNodes_URLsAreTheCallersOwn(t *testing.T) {
 	nodes := startFor(t, 1, StartInProcess)
 	nodes.URLs()[0] = "scribble"
@@ -84,8 +84,7 @@ func TestFreeze_NodeAnswersOnlyAfterThaw(t *testing.T) {
 	})
 }
 
-// The classic orphan: a client gives up on a frozen node, and the node executes its command all the
-// same.
+// A client gives up on a frozen node, and the node still executes its command.
 func TestFreeze_AbandonedCommandIsExecutedAfterThaw(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		c := dialNode(t, nodes, 0)
@@ -149,7 +148,7 @@ func TestKill_BreaksConnectionsAndRefusesNewOnes(t *testing.T) {
 	})
 }
 
-// A command that a frozen node was sent must not be answered by the kill.
+// The kill must not answer a command that a frozen node was sent.
 func TestKill_FrozenNodeAnswersNothing(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		waiting := make([]client, 8)
@@ -256,7 +255,7 @@ func TestClose_LeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// Whatever is called at the same time, nothing deadlocks, races or outlives Close.
+// All calls at the same time cause no deadlock and no race, and nothing outlives Close.
 func TestNodes_ConcurrentUse(t *testing.T) {
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		var wg sync.WaitGroup
@@ -297,7 +296,7 @@ func TestNodes_ConcurrentUse(t *testing.T) {
 	})
 }
 
-// A Restart whose turn comes after Close must not bring a server back that nobody will ever end.
+// A Restart that gets the lock after Close must not start a server, which nothing would end.
 func TestClose_NoRestartAfterwards(t *testing.T) {
 	nodes, err := StartInProcess(1)
 	require.NoError(t, err)
@@ -308,7 +307,7 @@ func TestClose_NoRestartAfterwards(t *testing.T) {
 	require.Nil(t, nd.server)
 }
 
-// everyCall collects the error of every method that reaches for node i.
+// everyCall returns the error of every method that needs node i.
 func everyCall(nodes *Nodes, i int) []error {
 	_, asked := nodes.Do(i, "PING")
 	_, listed := nodes.Keys(i, "")

@@ -89,7 +89,8 @@ func requireMaster(t *testing.T, r *Replicated, i int) {
 	}
 }
 
-// requireReplicates holds if what the master is told gets to the replica, which takes no writes.
+// requireReplicates holds if the master's writes get to the replica, and the replica refuses
+// writes.
 func requireReplicates(t *testing.T, r *Replicated, master int, key string) {
 	t.Helper()
 	replica := 1 - master
@@ -151,8 +152,8 @@ func TestReplicated_WaitsAreBoundedAndSayWhy(t *testing.T) {
 	})
 }
 
-// The goal: a wait goes on when a sentinel ends the connections of a server that it makes a replica
-// or a master. It ends at once when a server is dead or hangs.
+// The goal: a wait continues when a sentinel ends the connections of a server that it makes a
+// replica or a master. It ends at once when a server is dead or hangs.
 func TestReplicated_WaitsEndWithTheServerOnly(t *testing.T) {
 	failed := func(op string, err error) error { return &net.OpError{Op: op, Net: "tcp", Err: err} }
 	refused, hung := failed("dial", syscall.ECONNREFUSED), failed("read", os.ErrDeadlineExceeded)

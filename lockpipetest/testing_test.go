@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder is a test that notes what was done to it.
+// recorder is a testing.TB that records the calls of its methods.
 type recorder struct {
 	testing.TB // nil: a method that is not overridden panics
 	calls      []string
@@ -23,8 +23,7 @@ func (r *recorder) Logf(f string, args ...any) {
 }
 
 func (r *recorder) Error(args ...any) {
-	r.calls = append(r.calls, "error: "+
-		fmt.Sprint(args...))
+	r.calls = append(r.calls, "error: "+fmt.Sprint(args...))
 }
 func (r *recorder) Fatal(args ...any)         { r.stop("fatal: " + fmt.Sprint(args...)) }
 func (r *recorder) Fatalf(f string, a ...any) { r.stop("fatal: " + fmt.Sprintf(f, a...)) }
@@ -48,7 +47,7 @@ func (r *recorder) run(test func(t testing.TB)) {
 	}
 }
 
-// withoutRedis hides redis-server, and makes StartT speak again.
+// withoutRedis hides redis-server, and lets StartT log again.
 func withoutRedis(t *testing.T, require string) {
 	t.Helper()
 	t.Setenv("PATH", t.TempDir())
