@@ -10,17 +10,17 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// AcquireAsync is AcquireAll without a goroutine that waits: it returns at once, and done is called
-// once, with the lease or with the error that AcquireAll would have returned. Calls for the same
-// keys, in the same order and without a limit of attempts, are granted in the order in which they
-// were made, and done is called in the order of the grants, on the goroutines that OnLost is called
-// on: it may block, but 64 that do hold up all others. The time of the lease runs while done waits
-// for its turn. The caller may change keys as soon as AcquireAsync has returned.
+// AcquireAsync is AcquireAll without a goroutine that waits. It returns at once. The Client calls
+// done once, with the lease or with the error that AcquireAll would have returned. Calls for the
+// same keys, in the same order and without a limit of attempts, are granted in the order in which
+// they were made. The calls of done are in the order of the grants, on the goroutines that run
+// OnLost. done may block, but 64 that block delay all others. The time of the lease runs while done
+// waits to be called. The caller may change keys when AcquireAsync has returned.
 //
-// The error of AcquireAsync itself means that done is never called. It is ErrInvalid, ErrClosed,
-// ctx's error, or ErrOverloaded while 65,536 calls are pending or wait for their done. A pending
-// call takes about a kilobyte, some three where it is the first for its keys, and no goroutine
-// unless ctx is of a type of its own.
+// If AcquireAsync itself returns an error, done is never called. The error is ErrInvalid,
+// ErrClosed, ctx's error, or ErrOverloaded while 65,536 calls are pending or wait for their done. A
+// pending call takes about a kilobyte, and some three if it is the first for its keys. It takes no
+// goroutine, unless the type of ctx is not one of package context.
 func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lease, error),
 	opts ...Option,
 ) error {
@@ -37,116 +37,116 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 	if done == nil {
 		return invalid("done is nil: give the function that takes the lease")
 	}
-	keys, o, err := c.prepare(ctx, callAsync, slices.Clone(keys), opts)
+	keys, o, err := c.validateCall(ctx, callAsync, slices.Clone(keys), opts)
 	if err != nil {
 		return err
 	}
-	if err := c.enter(); err != nil {
+	if err := c.beginCall(); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		c.leave()
+		c.endCall()
 		return errorf("%w", err)
 	}
-	if c.asyncs.unfinished.Add(1) > maxPending {
-		c.asyncs.unfinished.Add(-1)
-		c.leave()
+	if c.asyncs.outstanding.Add(1) > maxPending {
+		c.asyncs.outstanding.Add(-1)
+		c.endCall()
 		return ErrOverloaded
 	}
 	o.start = time.Now()
 	a := &asyncCall{ctx: ctx, done: done}
 	a.init(c, keys, o, a.signal)
 	a.waker = multiplex.NewWaker(a.signal)
-	if a.room[0] != "" && !c.rooms.Enter(&a.waiter, a.room[:], maxPending) {
-		c.asyncs.unfinished.Add(-1)
-		c.leave()
+	if a.queueKey[0] != "" && !c.queue.Enter(&a.waiter, a.queueKey[:], maxPending) {
+		c.asyncs.outstanding.Add(-1)
+		c.endCall()
 		return ErrOverloaded
 	}
 	if ctx.Done() != nil {
 		a.unhook = context.AfterFunc(ctx, a.signal)
 	}
 	c.asyncs.add(a)
-	a.signal() // what came before it was pending is lost
+	a.signal() // signals that came before it was pending are lost
 	return nil
 }
 
-// asyncCall is a waiting call that no goroutine waits for. Whatever it waits for signals it, and
-// then the worker of asyncs takes its next steps, up to where it has to wait again.
+// asyncCall is a waiting call without a goroutine that waits. Each event that it waits for signals
+// it. Then the worker of asyncCalls takes its next steps, until the call must wait again.
 type asyncCall struct {
-	seeker
+	waitingCall
 	ctx    context.Context
 	done   func(*Lease, error)
-	unhook func() bool // stops the signal of ctx; nil where that never ends
+	unhook func() bool // stops the signal of ctx; nil if ctx never ends
 
 	// Owned by the worker:
-	waker *multiplex.Waker
-	try   try         // under way
-	timer *time.Timer // of the pause; nil before the first
+	waker   *multiplex.Waker
+	pending pendingAttempt // under way
+	timer   *time.Timer    // of the delay; nil before the first one
 
-	queued bool // guarded by asyncs.mu
+	queued bool // guarded by asyncCalls.mu
 }
 
 // signal has the worker take the next steps. It does not block.
-func (a *asyncCall) signal() { a.client.asyncs.push(a) }
+func (a *asyncCall) signal() { a.client.asyncs.enqueue(a) }
 
 // advance takes all steps that can be taken now.
 func (a *asyncCall) advance() {
 	for {
-		if a.try.attempt == nil {
-			if end := a.ended(); end != nil {
-				a.finish(nil, a.cutOff(end))
+		if a.pending.attempt == nil {
+			if end := a.endReason(); end != nil {
+				a.finish(nil, a.abortError(end))
 				return
 			}
-			l, t, pause := a.begin()
+			l, t, delay := a.next()
 			if l != nil {
 				a.finish(l, nil)
 				return
 			}
-			if a.try = t; t.attempt == nil {
-				a.rest(pause)
+			if a.pending = t; t.attempt == nil {
+				a.wakeAfter(delay)
 				return
 			}
 		}
-		outcome, settled := a.try.attempt.Poll(a.ctx, a.waker)
-		if !settled {
+		outcome, decided := a.pending.attempt.Poll(a.ctx, a.waker)
+		if !decided {
 			return
 		}
-		t := a.try
-		a.try = try{}
-		l, pause, err := a.end(a.ctx, t, outcome)
+		t := a.pending
+		a.pending = pendingAttempt{}
+		l, delay, err := a.attemptDone(a.ctx, t, outcome)
 		if l != nil || err != nil {
 			a.finish(l, err)
 			return
 		}
-		if pause > 0 {
-			a.rest(pause)
+		if delay > 0 {
+			a.wakeAfter(delay)
 			return
 		}
 	}
 }
 
-// ended is why the call is over before it was granted, or nil.
-func (a *asyncCall) ended() error {
+// endReason returns why the call ends before it is granted, or nil.
+func (a *asyncCall) endReason() error {
 	select {
-	case <-a.client.closed:
+	case <-a.client.closing:
 		return ErrClosed
 	default:
 		return a.ctx.Err()
 	}
 }
 
-// rest has the call signalled after d. Only the first of those who wait for the same keys has
+// wakeAfter signals the call after d. Only the first of the calls that wait for the same keys has
 // anything to do then.
-func (a *asyncCall) rest(d time.Duration) {
+func (a *asyncCall) wakeAfter(d time.Duration) {
 	switch {
 	case a.timer != nil:
 		a.timer.Reset(d)
-	case d != forever:
+	case d != noTimer:
 		a.timer = time.AfterFunc(d, a.signal)
 	}
 }
 
-// finish ends the call, and has done called.
+// finish ends the call, and schedules done.
 func (a *asyncCall) finish(l *Lease, err error) {
 	c := a.client
 	if a.unhook != nil {
@@ -158,23 +158,24 @@ func (a *asyncCall) finish(l *Lease, err error) {
 	a.leave(l)
 	c.asyncs.remove(a)
 	if err != nil && retryable(err) {
-		err = waited(a.o.start, a.keys, err)
+		err = wrapWaited(a.opts.start, a.keys, err)
 	}
 	if err != nil {
 		c.meters.failed(callAsync, err, 1)
 	}
 	done := a.done
 	c.callbacks.push(func() {
-		c.asyncs.unfinished.Add(-1)
+		c.asyncs.outstanding.Add(-1)
 		done(l, err)
 	})
-	c.leave()
+	c.endCall()
 }
 
-// asyncs are the pending calls of AcquireAsync, and the one goroutine that takes their steps while
-// there are any to take: no step waits for anything, so one is enough, and it keeps the order.
-type asyncs struct {
-	unfinished atomic.Int64 // calls whose done was not called yet
+// asyncCalls are the pending calls of AcquireAsync. One goroutine, the worker, takes their steps
+// while there are any to take. No step waits for anything, so one is enough, and it keeps the
+// order.
+type asyncCalls struct {
+	outstanding atomic.Int64 // calls whose done has not run yet
 
 	mu      sync.Mutex // guards all below; a leaf
 	pending map[*asyncCall]struct{}
@@ -182,7 +183,7 @@ type asyncs struct {
 	working bool
 }
 
-func (s *asyncs) add(a *asyncCall) {
+func (s *asyncCalls) add(a *asyncCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pending == nil {
@@ -191,7 +192,7 @@ func (s *asyncs) add(a *asyncCall) {
 	s.pending[a] = struct{}{}
 }
 
-func (s *asyncs) remove(a *asyncCall) {
+func (s *asyncCalls) remove(a *asyncCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if delete(s.pending, a); len(s.pending) == 0 {
@@ -199,8 +200,8 @@ func (s *asyncs) remove(a *asyncCall) {
 	}
 }
 
-// push puts a call in line for the worker, unless it is there already or is over.
-func (s *asyncs) push(a *asyncCall) {
+// enqueue puts a call in line for the worker, unless it is there already or is over.
+func (s *asyncCalls) enqueue(a *asyncCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, pending := s.pending[a]; a.queued || !pending {
@@ -210,27 +211,27 @@ func (s *asyncs) push(a *asyncCall) {
 	s.ready = append(s.ready, a)
 	if !s.working {
 		s.working = true
-		go s.work()
+		go s.run()
 	}
 }
 
-// work takes the steps of calls until none is in line.
-func (s *asyncs) work() {
-	for some := s.take(); len(some) > 0; some = s.take() {
+// run takes the steps of calls until none is in line.
+func (s *asyncCalls) run() {
+	for some := s.dequeue(); len(some) > 0; some = s.dequeue() {
 		for _, a := range some {
 			a.advance()
 		}
 	}
 }
 
-// take returns the calls in line, which may be put there again from now on.
-func (s *asyncs) take() []*asyncCall {
+// dequeue returns the calls in line, which may be put there again from now on.
+func (s *asyncCalls) dequeue() []*asyncCall {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	some := s.ready[:0]
 	for _, a := range s.ready {
 		a.queued = false
-		if _, pending := s.pending[a]; pending { // it was not finished since
+		if _, pending := s.pending[a]; pending { // it has not ended since
 			some = append(some, a)
 		}
 	}
@@ -239,8 +240,8 @@ func (s *asyncs) take() []*asyncCall {
 	return some
 }
 
-// signal signals all, because the client is being closed.
-func (s *asyncs) signal() {
+// signalAll signals all calls, because the client is being closed.
+func (s *asyncCalls) signalAll() {
 	s.mu.Lock()
 	all := make([]*asyncCall, 0, len(s.pending))
 	for a := range s.pending {

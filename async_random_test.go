@@ -15,9 +15,9 @@ import (
 )
 
 // The goal: whatever ends at the same moment, contexts, leases, attempts and the client itself,
-// every call is told exactly once, no two hold a key at once, and no key is left on any node
-// without a holder.
-func TestEveryAsyncCallIsToldOnce(t *testing.T) {
+// done is called exactly once for every call, no two hold a key at once, and no key is left on any
+// node without a holder.
+func TestAsync_DoneIsCalledOnceForEachCall(t *testing.T) {
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
 			v := newVirtual(t, 3)

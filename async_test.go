@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maxAsync is how many calls of AcquireAsync may be unfinished.
+// maxAsync is how many calls of AcquireAsync may be outstanding.
 const maxAsync = 1 << 16
 
 // async starts a call of AcquireAsync, which must be taken, and returns where its outcome comes.
@@ -54,7 +54,7 @@ func waitForAsync(c *lockpipe.Client) func(context.Context, []string,
 
 // The goal: calls for one key are granted, and their functions called, in the order of the calls,
 // and only the first of them asks the nodes.
-func TestAsyncCallsAreGrantedInOrder(t *testing.T) {
+func TestAsync_CallsAreGrantedInOrder(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		const calls = 50
 		held := v.hold(t, c, "k")
@@ -90,7 +90,7 @@ func TestAsyncCallsAreGrantedInOrder(t *testing.T) {
 }
 
 // The goal: calls that were made before anything is known of the key do not all ask the nodes.
-func TestAsyncCallsOfOneKeyAreNoHerd(t *testing.T) {
+func TestAsync_CallsOfOneKeyAreNoHerd(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		var calls []<-chan outcome
 		for range 100 {
@@ -116,7 +116,7 @@ func TestAsyncCallsOfOneKeyAreNoHerd(t *testing.T) {
 
 // The goal: a pending call has no goroutine, and its function may be given any lease that
 // AcquireAll would give.
-func TestAPendingAsyncCallHasNoGoroutine(t *testing.T) {
+func TestAsync_APendingCallHasNoGoroutine(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -144,7 +144,7 @@ func TestAPendingAsyncCallHasNoGoroutine(t *testing.T) {
 }
 
 // The goal: what is wrong with a call is said at once, and then its function is not called.
-func TestAnAsyncCallThatIsRefusedIsNotDone(t *testing.T) {
+func TestAsync_ACallThatIsRefusedIsNotDone(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, _ *virtual, c *lockpipe.Client) {
 		done := func(*lockpipe.Lease, error) { t.Error("done was called") }
 		over, cancel := context.WithCancel(t.Context())
@@ -160,9 +160,9 @@ func TestAnAsyncCallThatIsRefusedIsNotDone(t *testing.T) {
 	})
 }
 
-// The goal: the number of unfinished calls is bounded, also where they have ended and wait for
+// The goal: the number of outstanding calls is bounded, even if they have ended and wait for
 // functions that block, and room that becomes free is used.
-func TestUnfinishedAsyncCallsAreBounded(t *testing.T) {
+func TestAsync_OutstandingCallsAreBounded(t *testing.T) {
 	inBubble(t, 1, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
 		block := make(chan struct{})
@@ -201,7 +201,7 @@ func TestUnfinishedAsyncCallsAreBounded(t *testing.T) {
 
 // The goal: a call whose ctx ends leaves the queue at once, and the next one is granted the key
 // nonetheless.
-func TestAnAsyncCallThatIsCancelledMakesRoom(t *testing.T) {
+func TestAsync_ACallThatIsCancelledMakesRoom(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
 		short, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -221,7 +221,7 @@ func TestAnAsyncCallThatIsCancelledMakesRoom(t *testing.T) {
 }
 
 // The goal: Close ends the calls that wait, and leaves nothing.
-func TestCloseEndsAsyncCalls(t *testing.T) {
+func TestAsync_CloseEndsCalls(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		v.hold(t, v.client(t), "k")
 		var all []<-chan outcome
@@ -240,7 +240,7 @@ func TestCloseEndsAsyncCalls(t *testing.T) {
 }
 
 // The goal: a call may be closed while its attempt is under way: nothing is left then.
-func TestCloseWhileAnAsyncAttemptIsUnderWay(t *testing.T) {
+func TestAsync_CloseWhileAnAttemptIsUnderWay(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		v.silence(0, 1)
 		ended := async(t.Context(), t, c, []string{"k"})
@@ -260,7 +260,7 @@ func TestCloseWhileAnAsyncAttemptIsUnderWay(t *testing.T) {
 
 // The goal: where no quorum answers, the call is not stuck: its attempt ends after NodeTimeout, and
 // the next one comes.
-func TestAnAsyncCallOutlastsNodesThatHang(t *testing.T) {
+func TestAsync_ACallOutlastsNodesThatHang(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		v.silence(0, 1)
 		start := time.Now()
@@ -278,7 +278,7 @@ func TestAnAsyncCallOutlastsNodesThatHang(t *testing.T) {
 
 // The goal: a call that asks for more time than what is handed to it has left gets that, by an
 // extension that the nodes confirm.
-func TestAnAsyncCallIsHandedAnExtendedLease(t *testing.T) {
+func TestAsync_ACallIsHandedAnExtendedLease(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		ended := async(t.Context(), t, c, []string{"k"}, lockpipe.WithTTL(20*time.Second))
@@ -295,7 +295,7 @@ func TestAnAsyncCallIsHandedAnExtendedLease(t *testing.T) {
 }
 
 // The goal: where that extension is not confirmed, the call takes the keys by itself later.
-func TestAnAsyncCallRejectsWhatCannotBeExtended(t *testing.T) {
+func TestAsync_ACallDiscardsALeaseThatCannotBeExtended(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		ended := async(t.Context(), t, c, []string{"k"}, lockpipe.WithTTL(20*time.Second))
@@ -313,7 +313,7 @@ func TestAnAsyncCallRejectsWhatCannotBeExtended(t *testing.T) {
 
 // The goal: the function may use the client in every way, may panic, and the caller may use the
 // slice of keys again.
-func TestTheFunctionOfAnAsyncCallMayDoAnything(t *testing.T) {
+func TestAsync_DoneMayDoAnything(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		keys := []string{"a", "b"}
 		ended := make(chan []string, 1)
@@ -353,7 +353,7 @@ func TestTheFunctionOfAnAsyncCallMayDoAnything(t *testing.T) {
 }
 
 // The goal: calls for different keys share their trips to the nodes as concurrent callers do.
-func TestAsyncCallsShareTheirTrips(t *testing.T) {
+func TestAsync_CallsShareTheirFlushes(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		const calls = 1000
 		v.latency(time.Millisecond)
@@ -377,7 +377,7 @@ func TestAsyncCallsShareTheirTrips(t *testing.T) {
 
 // The goal: a call of another process's key is granted when that ends, though the node that it asks
 // first hangs meanwhile.
-func TestAnAsyncCallIsNotStuckAtASilentJudge(t *testing.T) {
+func TestAsync_ACallIsNotStuckAtASilentArbiter(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		held := v.hold(t, v.client(t), "k")
 		ended := async(t.Context(), t, c, []string{"k"})

@@ -163,7 +163,7 @@ func TestAMaxHoldThatMakesNoSenseIsRefusedBeforeAnythingIsSent(t *testing.T) {
 
 // The goal: an automatic extension that fails on a majority, or hangs there, is tried again and
 // keeps the lease when the nodes recover before the last confirmed time has run out.
-func TestAnAutomaticExtensionIsTriedAgainInTime(t *testing.T) {
+func TestAutoExtend_AFailedExtensionIsRetriedInTime(t *testing.T) {
 	t.Parallel()
 	faults := map[string]func(v *virtual, i int){
 		"OOM":     func(v *virtual, i int) { v.fail(i, outOfMemory) },

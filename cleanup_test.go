@@ -548,7 +548,7 @@ func thaw(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
 
 // Goal: a release that a majority does not answer is ErrNoQuorum, or the caller's ctx error, goes
 // on in the background, and is nil when it is repeated after the nodes spoke again.
-func TestAReleaseThatIsNotConfirmedGoesOn(t *testing.T) {
+func TestAReleaseThatIsNotConfirmedContinues(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
 	c := connected(t, newClient(t, nodes, timeout(200*time.Millisecond)))
@@ -612,7 +612,7 @@ func TestACallWithAnEndedContextSendsNothing(t *testing.T) {
 
 // Goal: after every kind of end a lease tells the same in all its methods, at once, and deletes
 // nothing that is not its own.
-func TestALeaseTellsHowItEnded(t *testing.T) {
+func TestALeaseReportsHowItEnded(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))
@@ -962,7 +962,7 @@ func TestDoAlwaysReleases(t *testing.T) {
 
 // Goal: the function of Do is told by its context when the lease ends under it, and Do says so
 // beside the function's error.
-func TestDoTellsItsFunctionWhenTheLeaseEnds(t *testing.T) {
+func TestDoCancelsItsFunctionWhenTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	wait := func(ctx context.Context) error {

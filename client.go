@@ -1,10 +1,3 @@
-// Package lockpipe takes distributed locks on N independent Redis or Valkey masters by the Redlock
-// algorithm, at the speed of a pipeline: one socket to each master, the operations of all
-// concurrent callers grouped into few commands, and many keys in one round trip.
-//
-// A caller holds a Lease on one or more keys. A lease is granted by a quorum of the masters, N/2+1,
-// and it ends: by Release, or when its time runs out on the local clock, which its Context tells.
-// Package lockpipetest starts masters for tests.
 package lockpipe
 
 import (
@@ -19,8 +12,8 @@ import (
 	"github.com/lockpipe/lockpipe/waitroom"
 )
 
-// Client takes leases on one group of masters. It is made by New, and all methods are safe for
-// concurrent use; one Client serves a whole process best, because its callers share their round
+// Client takes leases on one group of masters. New makes it, and all methods are safe for
+// concurrent use. One Client for a whole process is best, because its callers share their round
 // trips.
 type Client struct {
 	cfg      Config
@@ -29,36 +22,36 @@ type Client struct {
 	leases   *lease.Manager
 	tokens   sync.Pool // of *tokenSource
 
-	rooms     waitroom.Table
-	asyncs    asyncs
-	outage    outage
-	rivals    rivals
-	fences    fences
-	handovers atomic.Uint64
-	callbacks callbacks
-	losses    losses
-	meters    meters
+	queue      waitroom.Queue
+	asyncs     asyncCalls
+	outage     outage
+	contention contention
+	fences     fences
+	handovers  atomic.Uint64
+	callbacks  callbacks
+	lossLog    lossLog
+	meters     meters
 
-	// Acquiring and releasing calls under way; closedBit as well once Close began.
-	calls  atomic.Int64
-	closed chan struct{} // closed when Close begins
-	idle   chan struct{} // closed when Close began and none of these calls is under way
-	once   sync.Once     // of closing idle
-	ended  chan struct{} // closed when Close is over
+	// Acquiring and releasing calls under way; plus closingBit once Close has begun.
+	calls     atomic.Int64
+	closing   chan struct{} // closed when Close begins
+	drained   chan struct{} // closed when Close has begun and none of these calls is under way
+	drainOnce sync.Once     // closes drained
+	closed    chan struct{} // closed when Close is over
 }
 
-// closedBit marks Client.calls when nothing more is let in.
-const closedBit = 1 << 62
+// closingBit marks Client.calls when no more calls may begin.
+const closingBit = 1 << 62
 
-// New returns a client of the masters in cfg. It does not wait for them: they are dialled in the
-// background, also if all of them are down, and a call that comes before a node is connected waits
-// for it as for an answer. An error is ErrInvalid and names the field of cfg. Close ends the
-// client, and the goroutines and connections that it has.
+// New returns a client of the masters in cfg. It does not wait for them: the client dials in the
+// background, even if all of them are down. A call that comes before a node is connected waits for
+// the connection as for an answer. An error is ErrInvalid and names the field of cfg. Close ends
+// the client with its goroutines and connections.
 func New(cfg Config) (*Client, error) {
 	return newClient(cfg, suspended())
 }
 
-// newClient is New on a machine of which suspended says for how long it was suspended: see
+// newClient is New on a machine whose time in suspension is what suspended returns: see
 // lease.Config.
 func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client, error) {
 	cfg, err := cfg.validated()
@@ -66,20 +59,20 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		return nil, err
 	}
 	c := &Client{
-		cfg: cfg, closed: make(chan struct{}), idle: make(chan struct{}),
-		ended: make(chan struct{}),
+		cfg: cfg, closing: make(chan struct{}), drained: make(chan struct{}),
+		closed: make(chan struct{}),
 	}
 	c.reserved = multiplex.NewReserved(cfg.Prefix)
 	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
-	c.callbacks.logger, c.losses.logger, c.losses.run = cfg.Logger, cfg.Logger, c.callbacks.run
+	c.callbacks.logger, c.lossLog.logger, c.lossLog.run = cfg.Logger, cfg.Logger, c.callbacks.run
 	c.outage.logger = cfg.Logger
 	c.outage.reachable = func() bool { return c.mux.Reachable() }
 	c.leases = lease.NewManager(lease.Config{
-		Extend:    c.extend,
-		Ready:     c.outage.reachable,
-		Over:      c.meters.ended,
-		Ended:     func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
-		Suspended: suspended,
+		Extend:          c.extendBatch,
+		QuorumReachable: c.outage.reachable,
+		OnEnd:           c.meters.ended,
+		OnUnexpectedEnd: func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
+		Suspended:       suspended,
 	})
 	c.mux, err = multiplex.New(multiplex.Config{
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
@@ -93,127 +86,24 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	return c, nil
 }
 
-// TryAcquire takes key, if nobody holds it, in one attempt of one round trip, and never waits for a
-// holder. The error is ErrHeld, ErrNoQuorum, ErrOverloaded, ErrClosed or ErrInvalid; where ctx
-// ended first, its error is found too. After any error nothing is held.
-func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	keys := [1]string{key}
-	return c.try(ctx, keys[:], opts)
-}
-
-// TryAcquireAll is TryAcquire for many keys: all of them under one lease, or none. A key given
-// twice counts once.
-func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	return c.try(ctx, keys, opts)
-}
-
-// Acquire takes key and waits for it while another holds it or no quorum can be reached, until ctx
-// ends. Then the error is ctx's error, and the reason of the last attempt, ErrHeld or ErrNoQuorum,
-// is found as well. ErrOverloaded, ErrClosed and ErrInvalid come at once. After any error nothing
-// is held. While too few nodes are connected for a quorum, a waiting call makes one attempt and
-// then waits for the nodes. When they are back, such calls try in the order of arrival.
-func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
-	keys := [1]string{key}
-	return c.wait(ctx, keys[:], opts)
-}
-
-// AcquireAll is Acquire for many keys: all of them under one lease, or none. While it waits it
-// holds none of them, so calls whose keys overlap do not block each other for good. A key given
-// twice counts once.
-func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	return c.wait(ctx, keys, opts)
-}
-
-func (c *Client) try(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	l, err := c.tryOnce(ctx, keys, opts)
-	if err != nil {
-		c.meters.failed(callTry, err, 1)
-	}
-	return l, err
-}
-
-func (c *Client) tryOnce(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(ctx, callTry, keys, opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.enter(); err != nil {
-		return nil, err
-	}
-	defer c.leave()
-	return c.attempt(ctx, keys, o)
-}
-
-// attempt is one try over all nodes, with a token of its own; with fencing, as many as the clock
-// needs to catch up.
-func (c *Client) attempt(ctx context.Context, keys []string, o call) (*Lease, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, errorf("%w", err)
-	}
-	for behind := (lag{}); ; {
-		o.suspended = c.leases.Suspended()
-		l := c.newLease(keys, behind.floor, o.numbers(c.awaited(keys, o)))
-		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
-		held, err := c.granted(l, a, o, a.Wait(ctx, time.Time{}))
-		if err == nil || !o.fencing {
-			return held, err
-		}
-		again, wait := behind.after(a)
-		if wait {
-			// Unconfirmed, it is in the way at most.
-			_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{})
-		}
-		if !again || ctx.Err() != nil {
-			return nil, err
-		}
-	}
-}
-
-// granted begins the term of a lease where the outcome of its attempt is no error.
-func (c *Client) granted(l *Lease, a *multiplex.Attempt, o call, outcome error) (*Lease, error) {
-	if outcome != nil {
-		select {
-		case <-c.closed:
-			outcome = errorf("%w: %w", ErrClosed, outcome)
-		default:
-		}
-		c.meters.attempt(outcomeOf(outcome), time.Since(a.Sent()))
-		return nil, outcome
-	}
-	grant := lease.Grant{Sent: a.Sent(), Suspended: o.suspended, TTL: o.ttl, MaxHold: o.maxHold}
-	err := c.leases.Hold(&l.term, l, grant)
-	if err == nil {
-		c.meters.granted(&o, l.term.Began(), a.Sent())
-		return l, nil
-	}
-	c.mux.Release(l.claim, l.claim.Len())
-	if err != ErrExpired {
-		c.meters.attempt(outcomeOf(err), time.Since(a.Sent()))
-		return nil, err
-	}
-	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
-	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
-	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed,
-		o.ttl)
-}
-
-// enter lets an acquiring call in.
-func (c *Client) enter() error {
+// beginCall counts an acquiring call in, or says why it may not begin.
+func (c *Client) beginCall() error {
 	n := c.calls.Add(1)
 	switch {
-	case n&closedBit != 0:
-		c.leave()
+	case n&closingBit != 0:
+		c.endCall()
 		return ErrClosed
 	case n > maxPending:
-		c.leave()
+		c.endCall()
 		return ErrOverloaded
 	}
 	return nil
 }
 
-func (c *Client) leave() {
-	if c.calls.Add(-1) == closedBit {
-		c.once.Do(func() { close(c.idle) })
+// endCall counts a call out. The last one lets Close continue.
+func (c *Client) endCall() {
+	if c.calls.Add(-1) == closingBit {
+		c.drainOnce.Do(func() { close(c.drained) })
 	}
 }
 
@@ -263,34 +153,34 @@ const (
 	GuardOff    = multiplex.GuardOff
 )
 
-// Close lets nobody in any more, releases everything that is held, and closes the connections.
-// Leases end with ErrClosed, waiting calls fail with it. OnLost may still be told of leases that
-// had ended before. Close returns when the nodes have answered, or when ctx ends: then the error
-// tells what could not be confirmed as released, and the rest is cut off in the background, within
-// about three seconds where a node hangs. A second Close waits for the first and is nil.
+// Close begins no more calls, releases everything that is held, and closes the connections. Leases
+// end with ErrClosed, and waiting calls fail with it. OnLost may still be called for leases that
+// had ended before. Close returns when the nodes have answered, or when ctx ends. Then the error
+// names the releases that were not confirmed, and the connections are cut in the background, within
+// about three seconds if a node hangs. A second Close waits for the first and returns nil.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
 	for {
 		n := c.calls.Load()
-		if n&closedBit != 0 {
+		if n&closingBit != 0 {
 			select {
-			case <-c.ended:
+			case <-c.closed:
 			case <-ctx.Done():
 			}
 			return nil
 		}
-		if c.calls.CompareAndSwap(n, (n|closedBit)+1) {
-			// One more: idle is not closed before every term has ended.
+		if c.calls.CompareAndSwap(n, (n|closingBit)+1) {
+			// One more: drained must not be closed before every term has ended.
 			break
 		}
 	}
-	defer close(c.ended)
-	close(c.closed)
-	c.asyncs.signal()
+	defer close(c.closed)
+	close(c.closing)
+	c.asyncs.signalAll()
 	held := c.leases.Close()
-	c.leave()
+	c.endCall()
 	attempts := make([]*multiplex.Attempt, len(held))
 	keys := 0
 	for _, owner := range held {
@@ -307,12 +197,12 @@ func (c *Client) Close(ctx context.Context) error {
 				held[i].(*Lease).Key(), err))
 		}
 	}
-	select { // a call that is under way ends within NodeTimeout, and releases what it got
-	case <-c.idle:
+	select { // a call under way ends within NodeTimeout, and releases what it was granted
+	case <-c.drained:
 	case <-ctx.Done():
 	}
 	err := c.mux.Close(ctx)
-	c.losses.close()
+	c.lossLog.close()
 	c.callbacks.close()
 	return closeError(failed, len(held), err)
 }

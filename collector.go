@@ -118,9 +118,9 @@ func (c *Client) collectCalls(s sink) {
 	}
 	s.histogram(descAttempt, took)
 	s.counter(descSplitVotes, c.mux.Stats().SplitVotes)
-	s.gauge(descPending, int(c.calls.Load()&^closedBit))
-	s.gauge(descWaiters, c.rooms.Waiting())
-	s.gauge(descAsync, int(c.asyncs.unfinished.Load()))
+	s.gauge(descPending, int(c.calls.Load()&^closingBit))
+	s.gauge(descWaiters, c.queue.Waiting())
+	s.gauge(descAsync, int(c.asyncs.outstanding.Load()))
 }
 
 func (c *Client) collectLeases(s sink) {

@@ -15,22 +15,23 @@ import (
 const (
 	defaultTTL         = 10 * time.Second
 	defaultNodeTimeout = 50 * time.Millisecond
-	// minTTL leaves something after drift and a trip.
+	// minTTL leaves some validity after the drift allowance and a round trip.
 	minTTL = 10 * time.Millisecond
-	// minNodeTimeout is longer than a pause of the client's own process usually is.
+	// minNodeTimeout is longer than the usual pause of the client's own process.
 	minNodeTimeout = time.Millisecond
-	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer. Twice MaxTTL
-	// is far from 64 bits of nanoseconds. An attempt counts up to half of its TTL in milliseconds,
-	// in 32 bits. No lock needs more: a master that forgot its locks does not vote for MaxTTL.
+	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer than a TTL.
+	// Twice MaxTTL is far from 64 bits of nanoseconds. An attempt counts up to half of its TTL in
+	// milliseconds, in 32 bits. No lock needs more: a master that forgot its locks does not vote
+	// for MaxTTL.
 	maxMaxTTL = 90 * 24 * time.Hour
-	// A caller that waits tries again after a random time between these.
+	// A waiting call retries after a random time between these two.
 	defaultMinDelay = 10 * time.Millisecond
 	defaultMaxDelay = 60 * time.Millisecond
-	// longestDelay is used instead of every longer time between two attempts. Eight times as much
-	// fits into 64 bits.
+	// longestDelay replaces every longer time between two attempts. Eight times as much fits into
+	// 64 bits.
 	longestDelay = 10 * 365 * 24 * time.Hour
-	// maxKeys and maxKeyLength bound one call: together with a token of the usual length the
-	// largest still fits into what servers accept.
+	// maxKeys and maxKeyLength bound one call: with a token of the usual length, servers accept
+	// the largest call.
 	maxKeys      = 1 << 16
 	maxKeyLength = 1 << 20
 	// maxPending is the most acquiring calls that are pending in one Client.
@@ -42,9 +43,9 @@ const (
 type Config struct {
 	// Nodes has one URL for each independent master, in an odd number such as 3 or 5:
 	// redis://user:pass@host:6379/0, rediss:// for TLS, unix:///path, or host:port. At most 64.
-	// docs/operations.md tells what else a URL may say.
+	// docs/operations.md lists what else a URL may have.
 	//
-	// A master that Sentinel watches has the addresses of its sentinels and its name there:
+	// For a master that Sentinel watches, give the addresses of its sentinels and its name:
 	//
 	//	redis://user:pass@sentinel1:26379/0?addr=sentinel2:26379&addr=sentinel3:26379&master_set=mymaster
 	//
@@ -52,21 +53,22 @@ type Config struct {
 	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL
 	// and four seconds.
 	Nodes []string
-	// TTL is the lease time where a call names none: 10 s, or MaxTTL if that is less. At least 10
-	// ms, in whole milliseconds, rounded down.
+	// TTL is the lease time of calls without WithTTL: 10 s, or MaxTTL if that is less. It is at
+	// least 10 ms, and is rounded down to whole milliseconds.
 	TTL time.Duration
 	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half
-	// of its TTL. At least 1 ms. A call for more than 1,000 keys waits that long for each 1,000.
+	// of its TTL. It is at least 1 ms. A call for more than 1,000 keys waits that long for each
+	// 1,000.
 	NodeTimeout time.Duration
-	// MaxTTL is the longest TTL that any client of these nodes uses: TTL, and at most 90 days.
-	// Calls with a longer one are refused. All clients of the same nodes need the same MaxTTL. If
-	// their TTLs differ, give the longest of them to each. A node that may have forgotten locks
-	// does not vote for MaxTTL, and neither does a replica after a failover.
+	// MaxTTL is the longest TTL that any client of these nodes uses: by default TTL, and at most 90
+	// days. A call with a longer TTL returns ErrInvalid. All clients of the same nodes need the
+	// same MaxTTL. If their TTLs differ, give the longest of them to each. A node that may have
+	// forgotten locks does not vote for MaxTTL, and neither does a replica after a failover.
 	MaxTTL time.Duration
 	// RestartGuard keeps masters that may have forgotten locks from voting until these have
-	// expired: GuardAuto. All clients of the same nodes and Prefix should use the same mode and
-	// MaxTTL. It sets the key "lockpipe:admitted", behind the Prefix, on each node; see
-	// docs/restart-guard.md.
+	// expired: GuardAuto by default. All clients of the same nodes and Prefix should use the same
+	// mode and MaxTTL. The guard sets the key "lockpipe:admitted", behind the Prefix, on each node;
+	// see docs/restart-guard.md.
 	RestartGuard GuardMode
 	// Prefix is put before every key on the nodes. Neither it nor a key may begin with "lockpipe:".
 	// Such names, behind the Prefix, are the Client's own. Prefix and key together may not contain
@@ -77,37 +79,36 @@ type Config struct {
 	// roots for rediss:// and no TLS for host:port.
 	TLS *tls.Config
 	// Credentials returns the user and password for the next connection to a node, such as a token
-	// that is valid for some minutes; nil for those in the URLs, which must have none if it is set.
-	// node is what NodeStatus.Addr shows. The Client calls it on a goroutine, before each connect
-	// and never twice at the same time for one node. An error or a panic makes the node down. ctx
-	// ends after three seconds, or when Close ends the connections. A call that does not return
-	// then is left, as by Dial. While a node is down or quarantined, there may be several calls a
-	// second, so keep a token as long as it is valid. A connection outlasts its token, if the
-	// server allows that.
+	// that is valid for some minutes. With nil the client takes them from the URLs; if Credentials
+	// is set, the URLs must have none. node is what NodeStatus.Addr shows. The Client calls it on a
+	// goroutine, before each connect and never twice at the same time for one node. After an error
+	// or a panic the node is down. ctx ends after three seconds, or when Close ends the
+	// connections. If the call does not return then, the Client stops waiting for it, as for Dial.
+	// While a node is down or quarantined, there may be several calls a second, so keep a token
+	// while it is valid. A connection outlasts its token, if the server allows that.
 	Credentials func(ctx context.Context, node string) (user, password string, err error)
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
 	// unix. The Client calls it on a goroutine, and again after every loss of a connection. Inspect
 	// calls it for a connection of its own. ctx ends after a second, or when Close ends the
-	// connections, and Dial should return then. If it does not, the node is down, NodeStatus.Err
-	// says why, and Dial is not called again for this node before it has returned, and neither by
-	// Inspect before Inspect's own call has. Close does not wait for such a call, so the goroutine
-	// may outlive the
-	// Client. A connection that comes too late is closed. The stack of a panic is logged, once for
-	// each node. The same holds for each sentinel, which Dial connects to as well.
+	// connections, and Dial should return then. If it does not return, the node is down, and
+	// NodeStatus.Err says why. Until it returns, the Client does not call Dial for this node again;
+	// the same holds for Inspect and its own call. Close does not wait for such a call, so the
+	// goroutine may outlive the Client. A connection that comes too late is closed. The stack of a
+	// panic is logged, once for each node. All this holds for each sentinel too.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger gets a line when a node is lost, quarantined or back, when leases are lost, and each
-	// minute while calls wait and no quorum can be reached; nil for slog.Default.
+	// Logger gets a line when a node is lost, quarantined or back, and when leases are lost. While
+	// calls wait and no quorum can be reached, it gets one each minute. nil is slog.Default.
 	Logger *slog.Logger
-	// OnLost is called once for each lease that ended by ErrLost or ErrExpired before Release or
-	// Close, with how it ended; that may be before the call that acquired it has returned it. Up to
-	// 64 calls run at the same time, on goroutines of the Client; while one blocks the others go
-	// on, and while all do, up to a million more wait. A panic is logged with its stack. It may use
-	// the Client, also to close it; Close does not wait for it.
+	// OnLost is called once for each lease that ended with ErrLost or ErrExpired before Release or
+	// Close. Its error is how the lease ended. The call may come before the acquiring call has
+	// returned the lease. Up to 64 calls run at the same time, on goroutines of the Client. While
+	// one blocks the others continue; while all block, up to a million more wait. A panic is logged
+	// with its stack. OnLost may use the Client, and may close it: Close does not wait for OnLost.
 	OnLost func(*Lease, error)
 }
 
-// validated returns cfg with its defaults, or an error that is ErrInvalid and names the field. The
-// nodes are checked where they are used.
+// validated returns cfg with its defaults, or an error that is ErrInvalid and names the field.
+// Package multiplex checks the nodes.
 func (cfg Config) validated() (Config, error) {
 	var err error
 	positive := func(name string, value *time.Duration, standard time.Duration) {
@@ -126,7 +127,7 @@ func (cfg Config) validated() (Config, error) {
 	}
 	positive("TTL", &cfg.TTL, standard)
 	positive("MaxTTL", &cfg.MaxTTL, cfg.TTL)
-	// What is sent.
+	// A TTL is sent in whole milliseconds.
 	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond)
 	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
 	unprefixed := multiplex.NewReserved("")
@@ -149,8 +150,7 @@ func (cfg Config) validated() (Config, error) {
 			"give one without it", cfg.Prefix, unprefixed.In(cfg.Prefix))
 	case given.MaxTTL > maxMaxTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with "+
-			"WithAutoExtend",
-			cfg.MaxTTL, maxMaxTTL)
+			"WithAutoExtend", cfg.MaxTTL, maxMaxTTL)
 	case given.MaxTTL != 0 && cfg.MaxTTL < minTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at least %v%s",
 			given.MaxTTL, minTTL, inSeconds(given.MaxTTL))
@@ -159,8 +159,7 @@ func (cfg Config) validated() (Config, error) {
 			given.TTL, minTTL, inSeconds(given.TTL))
 	case cfg.TTL > maxMaxTTL:
 		return cfg, invalid("Config.TTL is %v: lower it to at most %v, and hold longer with "+
-			"WithAutoExtend",
-			cfg.TTL, maxMaxTTL)
+			"WithAutoExtend", cfg.TTL, maxMaxTTL)
 	case cfg.TTL > cfg.MaxTTL:
 		return cfg, invalid("Config.TTL is %v, above MaxTTL (%v): lower it, or raise MaxTTL in "+
 			"every client", cfg.TTL, cfg.MaxTTL)
@@ -180,10 +179,10 @@ func (cfg Config) validated() (Config, error) {
 // unitless reports whether a duration looks like a number without a unit.
 func unitless(d time.Duration) bool { return d > 0 && d < time.Microsecond }
 
-// inSeconds asks whether a duration was meant in seconds, if it has no unit.
+// inSeconds asks whether a duration that looks like a number was meant in seconds.
 func inSeconds(d time.Duration) string { return meant(d, "Second") }
 
-// inMilliseconds asks the same about milliseconds.
+// inMilliseconds asks whether it was meant in milliseconds.
 func inMilliseconds(d time.Duration) string { return meant(d, "Millisecond") }
 
 func meant(d time.Duration, unit string) string {
@@ -193,7 +192,7 @@ func meant(d time.Duration, unit string) string {
 	return fmt.Sprintf("; did you mean %d*time.%s?", d.Nanoseconds(), unit)
 }
 
-// invalid is an error that is ErrInvalid.
+// invalid returns an error that is ErrInvalid.
 func invalid(format string, args ...any) error {
 	return errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 )
 
-// Do runs fn while it holds key: it waits for key as Acquire does, and releases it when fn returns
-// or panics. The context of fn is cancelled when ctx ends or when the lease does, and then its
-// cause tells why. Do returns the error of Acquire without running fn; else fn's error, joined with
-// how the lease ended if it did so while fn ran (ErrExpired, ErrLost or ErrClosed: what fn did last
-// was not protected), or with the error of a release that was not confirmed. If fn is nil, the
-// error is ErrInvalid, and nothing is acquired.
+// Do runs fn while it holds key. It waits for key as Acquire does, and releases it when fn returns
+// or panics. The context of fn is cancelled when ctx or the lease ends; its cause says why. If
+// Acquire fails, Do returns its error and does not run fn. Otherwise it returns fn's error. If the
+// lease ended while fn ran, Do joins how: ErrExpired, ErrLost or ErrClosed. What fn did last was
+// not protected then. If the release was not confirmed, Do joins its error. If fn is nil, the error
+// is ErrInvalid, and nothing is acquired.
 func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context) error,
 	opts ...Option,
 ) (err error) {
@@ -24,13 +24,12 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 		return err
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	held := &heldContext{inner, l, cancel}
+	held := &leaseBoundContext{inner, l, cancel}
 	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
 	defer func() {
 		stop()
 		cancel(nil)
-		// A caller that left must not keep the release from being sent; it waits only for nodes
-		// that do answer.
+		// If ctx has ended, the release is sent anyway. It waits only for nodes that answer.
 		if r := l.Release(context.WithoutCancel(ctx)); r != nil {
 			err = errors.Join(err, errorf("release of %.64q: %w", key, r))
 		}
@@ -38,15 +37,15 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 	return fn(held)
 }
 
-// heldContext asks the clock before it says that it has not ended, as the context of the lease
-// does.
-type heldContext struct {
+// leaseBoundContext reads the clock before it says that it has not ended, as the context of the
+// lease does.
+type leaseBoundContext struct {
 	context.Context
 	lease  *Lease
 	cancel context.CancelCauseFunc
 }
 
-func (c *heldContext) Err() error {
+func (c *leaseBoundContext) Err() error {
 	if end := c.lease.Err(); end != nil {
 		c.cancel(end)
 	}

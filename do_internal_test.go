@@ -10,18 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: after a stop of the process, the context of Do tells the loss at the first look,
-// although neither the timer of the lease nor what hands its end on has run.
+// The goal: after the process was stopped, the context of Do reports the loss at the first call of
+// Err, although neither the timer of the lease nor the goroutine that passes its end on has run.
 func TestTheContextOfDoAsksTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(Lease)
 		leases := lease.NewManager(lease.Config{
-			Over:  func(error, time.Duration) {},
-			Ended: func(any, error) {},
+			OnEnd:           func(error, time.Duration) {},
+			OnUnexpectedEnd: func(any, error) {},
 		})
 		require.NoError(t, leases.Hold(&l.term, l, lease.Grant{Sent: time.Now(), TTL: time.Second}))
 		inner, cancel := context.WithCancelCause(t.Context())
-		held := &heldContext{inner, l, cancel}
+		held := &leaseBoundContext{inner, l, cancel}
 		require.NoError(t, held.Err())
 		time.Sleep(time.Second)
 		require.ErrorIs(t, held.Err(), context.Canceled)

@@ -25,7 +25,7 @@ func TestTheTextOfAnErrorHasThePrefixOnce(t *testing.T) {
 		"invalid":    {invalid("node %w", io.EOF), []error{ErrInvalid, io.EOF}},
 		"ctx":        {errorf("%w", context.Canceled), []error{context.Canceled}},
 		"waited": {
-			waited(time.Now(), []string{"k"}, errorf("%w: %w", ErrClosed, held)),
+			wrapWaited(time.Now(), []string{"k"}, errorf("%w: %w", ErrClosed, held)),
 			[]error{ErrClosed, ErrHeld},
 		},
 		"closed":    {closeError([]error{held, full}, 3, nil), []error{ErrHeld, ErrNoQuorum}},

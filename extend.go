@@ -11,13 +11,17 @@ import (
 )
 
 // Extend lets the lease end ttl from now, later or earlier than it would have, but not later than
-// its maxHold. Automatic extensions go on with this ttl. Nodes that lost the keys, or never had
-// them, are given them again, but do not count this time. Concurrent calls on one lease go one
-// after another. With nil the lease is valid until Until. ErrNoQuorum: not confirmed, the lease is
-// valid until Until, which a shorter ttl may have brought nearer; try again. ErrLost: a quorum has
-// not got the lease any more, and it is over. ErrExpired, ErrReleased, ErrClosed: it was over
-// before. ErrInvalid: ttl is below 10 ms or above Config.MaxTTL. Where ctx ended first, its error
-// is found too.
+// its maxHold. Later automatic extensions use this ttl too. Nodes that lost the keys, or never had
+// them, get them again, but do not count this time. Concurrent calls on one lease take turns. After
+// nil the lease is valid until Until. The errors:
+//
+//   - ErrNoQuorum: the extension is not confirmed. The lease is valid until Until, which a shorter
+//     ttl may have brought nearer. Try again.
+//   - ErrLost: a quorum does not have the lease any more, and it is over.
+//   - ErrExpired, ErrReleased, ErrClosed: the lease was over before.
+//   - ErrInvalid: ttl is below 10 ms or above Config.MaxTTL.
+//
+// If ctx ended first, errors.Is finds its error too.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	switch {
 	case l == nil:
@@ -30,28 +34,27 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	// As in startRelease.
 	l.client.calls.Add(1)
-	defer l.client.leave()
+	defer l.client.endCall()
 	if err := ctx.Err(); err != nil && l.Err() == nil {
 		return errorf("%w", err)
 	}
-	e, err := l.term.Begin(ctx, ttl.Truncate(time.Millisecond))
+	e, err := l.term.BeginExtension(ctx, ttl.Truncate(time.Millisecond))
 	if err != nil {
 		return err
 	}
-	a := l.client.mux.Extend(l.claim, e.TTL, e.Before, 0, l.claim.Len())
-	e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, time.Time{}))
+	a := l.client.mux.Extend(l.claim, e.TTL, e.SendBefore, 0, l.claim.Len())
+	e.Sent, e.Err = a.Sent(), extensionError(a.Wait(ctx, time.Time{}))
 	a.Forget()
 	err = e.Finish()
 	l.client.meters.extended(err)
 	if err != nil && l.Err() != nil {
-		l.letGo() // the nodes may have extended it
+		l.releaseInBackground() // the nodes may have extended it
 	}
 	return err
 }
 
-// extend makes extensions that are due in one go, one after the other in the order of their
-// deadlines.
-func (c *Client) extend(ctx context.Context, due []lease.Extension) {
+// extendBatch makes the extensions that are due together, in the order of their deadlines.
+func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 	keys := 0
 	for i := range due {
 		keys += due[i].Owner.(*Lease).claim.Len()
@@ -61,30 +64,30 @@ func (c *Client) extend(ctx context.Context, due []lease.Extension) {
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		e.TTL = max(c.mux.Trusted(l.claim, e.TTL), e.Least)
-		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.Before, e.Patience, keys)
+		e.TTL = max(c.mux.Trusted(l.claim, e.TTL), e.MinTTL)
+		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.SendBefore, e.MinTimeout, keys)
 	}
 	for i, a := range attempts {
 		e := &due[i]
-		e.Sent, e.Err = a.Sent(), extended(a.Wait(ctx, began))
+		e.Sent, e.Err = a.Sent(), extensionError(a.Wait(ctx, began))
 		a.Forget()
-		c.meters.extended(e.Finish()) // leaseEnded is told if it is over
+		c.meters.extended(e.Finish()) // leaseEnded is called if it is over
 	}
 }
 
-// extended is what the outcome of an extension means for the lease.
-func extended(err error) error {
+// extensionError is what the outcome of an extension means for the lease.
+func extensionError(err error) error {
 	var held *HeldError
 	if errors.As(err, &held) {
-		return errorf("%w: %w", ErrLost, &goneError{held})
+		return errorf("%w: %w", ErrLost, &lostError{held})
 	}
 	return err
 }
 
-// goneError says how many nodes have the lease no more, without being an ErrHeld: the caller's
-// attempt was to keep it.
-type goneError struct{ held *HeldError }
+// lostError says how many nodes do not have the lease any more. It is no ErrHeld: the caller wanted
+// to keep the lease, not to acquire it.
+type lostError struct{ held *HeldError }
 
-func (e *goneError) Error() string {
+func (e *lostError) Error() string {
 	return fmt.Sprintf("%d nodes do not hold it any more: %v", len(e.held.Nodes), e.held.Nodes)
 }

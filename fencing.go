@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxCatchUps is how often in a row an attempt is made again at once because its fence was too
-	// low. After the first time it is not, unless others with a faster clock take the same keys in
-	// between.
-	maxCatchUps = 3
-	// A lease for whose keys others of the process wait reserves maxHandOver numbers beyond its
-	// own, for those it is handed to. All that one client reserves may not lead its clock ahead of
-	// the wall clock by more than this part of MaxTTL, or maxLead: after a node forgot its
-	// companions only the wall clocks keep the order. A lease gets one in reserveParts of what is
-	// left, so there is something for all.
+	// maxFenceRetries is how often in a row an attempt is retried at once because its fence was too
+	// low. The second attempt is high enough, unless clients with faster clocks take the same keys
+	// in between.
+	maxFenceRetries = 3
+	// If other calls of the process wait for the keys of a lease, it reserves maxHandoffs numbers
+	// beyond its own, for those it is handed to. All that one client reserves may not lead its
+	// clock ahead of the wall clock by more than this part of MaxTTL, or maxLead: after a node
+	// forgot its companions only the wall clocks keep the order. A lease gets one in reserveParts
+	// of what is left, so there is something for all.
 	leadParts, reserveParts = 4, 16
 	maxLead                 = time.Minute
 	// maxFollow is how far ahead of the wall clock a client's clock goes for what it has seen of
@@ -53,82 +53,82 @@ func (f *fences) take(floor, most int64) (first, last int64) {
 	}
 }
 
-// numbers is how many fences an attempt asks for, at most. shared: others of the process wait for
-// the keys.
-func (o call) numbers(shared bool) int64 {
+// fencesWanted returns how many fences an attempt asks for, at most. shared says that other calls
+// of the process wait for the keys.
+func (o callOptions) fencesWanted(shared bool) int64 {
 	switch {
 	case !o.fencing:
 		return 0
 	case shared:
-		return 1 + maxHandOver
+		return 1 + maxHandoffs
 	}
 	return 1
 }
 
-// awaited reports whether others of the process wait for the keys of a call with fencing, so that
-// its lease may be handed to them.
-func (c *Client) awaited(keys []string, o call) bool {
-	return o.fencing && c.rooms.Waiting() > 0 && c.rooms.Waits(room(keys))
+// hasWaiters reports whether other calls of the process wait for the keys of a call with fencing,
+// so that its lease may be handed to them.
+func (c *Client) hasWaiters(keys []string, o callOptions) bool {
+	return o.fencing && c.queue.Waiting() > 0 && c.queue.HasWaiters(queueKey(keys))
 }
 
-// lag is what a call knows of its attempts that failed because their fences were too low.
-type lag struct {
-	floor  int64 // the fence of the next one is to be above
-	row    int   // how many they were, in a row
-	waited bool  // for what one of them may have left, which is done once
+// fenceRetry is what a call knows of its attempts that failed because their fences were too low.
+type fenceRetry struct {
+	floor     int64 // the fence of the next attempt must be above it
+	attempts  int   // how many failed in a row
+	cleanedUp bool  // the call has waited for the release of one of them, which is done once
 }
 
-// after takes an attempt that failed, and reports whether another one is worth making at once, with
-// a higher fence. wait: nodes may have something of the failed one, which would be in the way, so
-// that its release is to be waited for.
-func (g *lag) after(a *multiplex.Attempt) (again, wait bool) {
+// next takes an attempt that failed. It reports whether to make another one at once, with a higher
+// fence, and whether to wait for the release of the failed one first: nodes may have granted it,
+// and would refuse the next one.
+func (g *fenceRetry) next(a *multiplex.Attempt) (again, cleanUp bool) {
 	seen, again, atOnce := a.Stale()
-	if again { // a few nodes that have a higher one than the rest matter to nobody else
+	if again { // if only a few nodes have a higher one, no other call needs to know of it
 		g.floor = max(g.floor, seen)
 	}
-	if !again || g.row == maxCatchUps || !atOnce && g.waited {
-		g.row = 0
+	if !again || g.attempts == maxFenceRetries || !atOnce && g.cleanedUp {
+		g.attempts = 0
 		return false, false
 	}
-	g.row++
-	g.waited = g.waited || !atOnce
+	g.attempts++
+	g.cleanedUp = g.cleanedUp || !atOnce
 	return true, !atOnce
 }
 
-// catchUp takes a failed attempt of a call that has other things to do than to wait: where it
-// would, it tries again as after every failure.
-func (s *seeker) catchUp(t try) bool {
-	again, wait := s.behind.after(t.attempt)
-	s.again = again && !wait
-	return s.again
+// retryFence takes a failed attempt, and reports whether to retry at once with a higher fence. A
+// waiting call does not wait for a release: then it retries as after every failure.
+func (s *waitingCall) retryFence(t pendingAttempt) bool {
+	again, cleanUp := s.fenceRetry.next(t.attempt)
+	s.retryNow = again && !cleanUp
+	return s.retryNow
 }
 
-// Fence returns the number of a lease that was taken with WithFencing, also when it is over, and
-// else 0.
+// Fence returns the number of a lease that was taken with WithFencing, also when it is over. It
+// returns 0 for any other lease.
 func (l *Lease) Fence() int64 {
-	if l == nil || l.turns != nil && !l.turns.fenced {
+	if l == nil || l.chain != nil && !l.chain.wantsFence {
 		return 0
 	}
-	return l.number()
+	return l.ownFence()
 }
 
-// number is the lease's own of those that its claim reserved, whether or not it was asked for; 0
-// where there are none.
-func (l *Lease) number() int64 {
-	if l.turns != nil {
-		return l.turns.number
+// ownFence returns the lease's own number of those that its claim reserved, whether or not the call
+// asked for a fence. It returns 0 if there are none.
+func (l *Lease) ownFence() int64 {
+	if l.chain != nil {
+		return l.chain.fence
 	}
 	first, _ := l.claim.Fences()
 	return first
 }
 
-// nextNumber is what the next holder gets where the lease is handed over. false: the reserved
-// numbers have run out, and the nodes must be asked for more.
-func (l *Lease) nextNumber() (n int64, ok bool) {
+// nextFence returns the number of the next holder if the lease is handed off. ok is false if the
+// reserved numbers have run out; then the nodes must be asked for more.
+func (l *Lease) nextFence() (n int64, ok bool) {
 	first, last := l.claim.Fences()
 	if first == 0 {
 		return 0, true
 	}
-	n = l.number() + 1
+	n = l.ownFence() + 1
 	return n, n <= last
 }

@@ -43,11 +43,11 @@ func TestWhatIsFarAheadOfTheWallClockStaysWithItsCall(t *testing.T) {
 		furthest, furthest + 1, wall.Add(time.Hour).UnixMicro(), 1 << 52,
 		multiplex.MaxFence - 1,
 	} {
-		first, last := f.take(floor, 1+maxHandOver)
+		first, last := f.take(floor, 1+maxHandoffs)
 		require.Equal(t, []int64{floor + 1, floor + 1}, []int64{first, last})
 	}
-	first, last := f.take(0, 1+maxHandOver)
-	require.Equal(t, []int64{wall.UnixMicro(), wall.UnixMicro() + maxHandOver}, []int64{
+	first, last := f.take(0, 1+maxHandoffs)
+	require.Equal(t, []int64{wall.UnixMicro(), wall.UnixMicro() + maxHandoffs}, []int64{
 		first,
 		last,
 	})
@@ -67,7 +67,7 @@ func TestAWallClockThatIsMended(t *testing.T) {
 	wall := time.UnixMicro(1 << 54)
 	f := fences{wall: func() time.Time { return wall }, lead: 15_000_000}
 	for range 3 {
-		first, last := f.take(0, 1+maxHandOver)
+		first, last := f.take(0, 1+maxHandoffs)
 		require.Equal(t, []int64{multiplex.MaxFence, multiplex.MaxFence}, []int64{first, last})
 	}
 	for _, year := range []int64{100, 0} {
@@ -141,51 +141,54 @@ func seen(t *testing.T, nodes *lockpipetest.Nodes, number int64) {
 
 const companionOfX = "lockpipe:fence:x"
 
-// The goal: a fence that was too low is no rival that was quicker, no attempt that counts, and no
-// reason for a pause or another judge. But the judge may still have what it granted then, and alone
+// The goal: a fence that was too low is no lost race, no attempt that counts, and no reason for a
+// delay or another arbiter. But the arbiter may still have what it granted then, and alone
 // it must not refuse the next attempt for that.
-func TestAStaleAnswerIsNoRival(t *testing.T) {
+func TestAStaleAnswerIsNoLostRace(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	ahead := c.fences.wall().Add(time.Hour).UnixMicro()
 	seen(t, nodes, ahead)
-	keys, o, err := c.prepare(context.Background(), callWait, []string{"x"},
+	keys, o, err := c.validateCall(context.Background(), callWait, []string{"x"},
 		[]Option{WithFencing()})
 	require.NoError(t, err)
-	s := newSeeker(c, keys, o)
-	require.True(t, c.rooms.Enter(&s.waiter, s.room[:], maxPending))
-	judge := c.mux.Judge("x", 0)
+	s := newWaitingCall(c, keys, o)
+	require.True(t, c.queue.Enter(&s.waiter, s.queueKey[:], maxPending))
+	arbiter := c.mux.Judge("x", 0)
 	// As where it was held before,.
-	s.judge, s.blocked, s.allAt, s.told = judge, "x", time.Now().Add(time.Hour), true
+	s.arbiter, s.blockedKey, s.pushEnabled = arbiter, "x", true
+	s.askAllAt = time.Now().Add(time.Hour)
 	// And is given back now.
-	s.hint = time.Now()
+	s.lastHint = time.Now()
 
-	_, stale, _ := s.begin()
-	require.False(t, stale.all, "the judge is asked first")
-	l, pause, err := s.end(t.Context(), stale, stale.attempt.Wait(t.Context(), time.Time{}))
+	_, stale, _ := s.next()
+	require.False(t, stale.askedAll, "the arbiter is asked first")
+	l, pause, err := s.attemptDone(t.Context(), stale, stale.attempt.Wait(t.Context(), time.Time{}))
 	require.Nil(t, l)
 	require.NoError(t, err)
 	require.Zero(t, pause)
-	require.Equal(t, []int{0, 0, 0, judge}, []int{s.lost, s.attempts, s.vain, s.judge})
+	require.Equal(t, []int{0, 0, 0, arbiter}, []int{
+		s.lostRaces, s.attempts, s.futileTries, s.arbiter,
+	})
 
-	g := lag{}
+	g := fenceRetry{}
 	for range 2 {
-		for range maxCatchUps {
-			again, wait := g.after(stale.attempt)
+		for range maxFenceRetries {
+			again, wait := g.next(stale.attempt)
 			require.True(t, again && !wait)
 		}
-		again, _ := g.after(stale.attempt)
+		again, _ := g.next(stale.attempt)
 		require.False(t, again, "a call does not hurry for ever after clocks that run faster")
 	}
 	require.Equal(t, ahead, g.floor)
 	g.floor = ahead + 1
-	_, _ = g.after(stale.attempt)
+	_, _ = g.next(stale.attempt)
 	require.Equal(t, ahead+1, g.floor, "and never goes back")
 
-	_, next, _ := s.begin()
+	_, next, _ := s.next()
 	require.NotNil(t, next.attempt, "at once")
-	require.True(t, next.all)
-	l, _, err = s.end(t.Context(), next, next.attempt.Wait(t.Context(), time.Time{}))
+	require.True(t, next.askedAll)
+	l, _, err = s.attemptDone(t.Context(), next, next.attempt.Wait(t.Context(), time.Time{}))
 	require.NoError(t, err)
 	require.Greater(t, l.Fence(), ahead)
 	s.leave(l)
@@ -215,14 +218,14 @@ func TestACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 		c.asyncs.mu.Lock()
 		defer c.asyncs.mu.Unlock()
 		for a := range c.asyncs.pending {
-			return a.behind.row > 0
+			return a.fenceRetry.attempts > 0
 		}
 		return false
 	}}
-	told := make(chan error, 1)
-	require.NoError(t, c.AcquireAsync(ctx, []string{"x"}, func(_ *Lease, err error) { told <- err },
+	done := make(chan error, 1)
+	require.NoError(t, c.AcquireAsync(ctx, []string{"x"}, func(_ *Lease, err error) { done <- err },
 		WithFencing()))
-	err := <-told
+	err := <-done
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.NotErrorIs(t, err, ErrHeld)

@@ -8,96 +8,99 @@ import (
 )
 
 const (
-	// A lease is handed from holder to holder within the process for so long, and so often; then it
-	// is released, so that other processes get their turn.
-	maxTurns    = 50 * time.Millisecond
-	maxHandOver = 1000
-	// turnPause is how long the callers of this process stay away then: about what others need to
-	// notice and to take it.
-	turnPause = 1500 * time.Microsecond
-	// enough is how much of the validity that a waiter asked for must be left for it to be content,
-	// in quarters.
-	enough = 3
+	// The process hands a lease from holder to holder for at most this time, and this often. Then
+	// it releases the lease, so that other processes can acquire it.
+	maxHandoffTime = 50 * time.Millisecond
+	maxHandoffs    = 1000
+	// yieldDelay is how long the callers of this process do not try after such a release: about the
+	// time that other processes need to notice it and to acquire the lease.
+	yieldDelay = 1500 * time.Microsecond
+	// A waiter accepts a lease without an extension if this many quarters of the validity that it
+	// asked for are left.
+	minRemainingQuarters = 3
 )
 
-// turns is what leases have in common that were handed on without a release.
-type turns struct {
-	since time.Time // when the first of them was acquired, or handed over first
-	count int       // how often it was handed over
-	// Of the last of them, among those that the claim reserved; 0 where there are none.
-	number int64
-	fenced bool // whether the last of them asked for it; set by its receiver
+// handoffChain is what leases have in common that were handed off one after another, without a
+// release.
+type handoffChain struct {
+	started  time.Time // when the first lease was handed off
+	handoffs int
+	// The number of the latest lease, of those that the claim reserved; 0 if there are none.
+	fence      int64
+	wantsFence bool // the latest lease was acquired with fencing; its receiver sets it
 }
 
-// gift is a lease on its way from one holder to the next.
-type gift struct {
+// handoff is a lease on its way from one holder to the next.
+type handoff struct {
 	claim     *multiplex.Claim
 	until     time.Time
 	suspended time.Duration // for how long the machine had been when until was computed
-	turns     *turns
+	chain     *handoffChain
 }
 
-// left is how long the lease of a gift is valid yet.
-func (c *Client) left(g *gift) time.Duration { return c.leases.Left(g.until, g.suspended) }
+// timeLeft returns for how long the lease of a handoff is still valid.
+func (c *Client) timeLeft(h *handoff) time.Duration { return c.leases.Left(h.until, h.suspended) }
 
-// handOver passes the lease to the caller of this process that waits for the same keys, if there is
-// one whose turn it is, and reports whether it was passed on, now or before. At that moment the old
-// lease is over, and no call on it can touch anything any more.
-func (c *Client) handOver(l *Lease) bool {
-	if c.rooms.Waiting() == 0 || l.turns.spent() || !l.claim.Clean() {
-		return l.turns != nil && l.term.Passed()
+// handOff hands the lease to the caller of this process that is next for the same keys, if there is
+// one. It reports whether the lease was handed off, now or before. At that moment the old lease is
+// over, and no call on it can change anything any more.
+func (c *Client) handOff(l *Lease) bool {
+	if c.queue.Waiting() == 0 || l.chain.exhausted() || !l.claim.Clean() {
+		return l.chain != nil && l.term.HandedOff()
 	}
-	number, left := l.nextNumber()
-	if !left {
-		return l.term.Passed()
+	fence, ok := l.nextFence()
+	if !ok {
+		return l.term.HandedOff()
 	}
 	select {
-	case <-c.closed:
-		return l.term.Passed()
+	case <-c.closing:
+		return l.term.HandedOff()
 	default:
 	}
-	room := [1]string{room(l.Keys())}
-	return l.term.PassOn(func(until time.Time, suspended time.Duration) bool {
-		return c.rooms.Give(room[:], &gift{l.claim, until, suspended, l.turns.next(number)})
+	key := [1]string{queueKey(l.Keys())}
+	return l.term.HandOff(func(until time.Time, suspended time.Duration) bool {
+		return c.queue.Offer(key[:], &handoff{l.claim, until, suspended, l.chain.next(fence)})
 	})
 }
 
-func (t *turns) spent() bool {
-	return t != nil && (t.count >= maxHandOver || time.Since(t.since) >= maxTurns)
+// exhausted reports whether the lease must be released now.
+func (t *handoffChain) exhausted() bool {
+	return t != nil && (t.handoffs >= maxHandoffs || time.Since(t.started) >= maxHandoffTime)
 }
 
-func (t *turns) next(number int64) *turns {
+// next returns the chain after one more handoff. A nil chain has none yet.
+func (t *handoffChain) next(fence int64) *handoffChain {
 	if t == nil {
-		return &turns{since: time.Now(), count: 1, number: number}
+		return &handoffChain{started: time.Now(), handoffs: 1, fence: fence}
 	}
-	return &turns{since: t.since, count: t.count + 1, number: number}
+	return &handoffChain{started: t.started, handoffs: t.handoffs + 1, fence: fence}
 }
 
-// accept makes a lease of a gift. Where too little of its time is left, an extension is sent, which
-// has to succeed first. Without a lease it can't be kept, as where the nodes know of no fence for
-// it and it is to have one.
-func (c *Client) accept(g *gift, o call) (*Lease, *multiplex.Attempt) {
-	if g.turns.fenced = o.fencing; o.fencing && g.turns.number == 0 {
+// acceptHandoff makes a lease of a handoff. If too little of its time is left, it starts an
+// extension, which must succeed before the lease may be used. Without a lease the caller can't keep
+// what it was handed: for instance, it wants a fence and the nodes know of none.
+func (c *Client) acceptHandoff(h *handoff, o callOptions) (*Lease, *multiplex.Attempt) {
+	if h.chain.wantsFence = o.fencing; o.fencing && h.chain.fence == 0 {
 		return nil, nil
 	}
-	l := &Lease{client: c, claim: g.claim, turns: g.turns}
+	l := &Lease{client: c, claim: h.claim, chain: h.chain}
 	grant := lease.Grant{
-		Sent: time.Now(), Suspended: g.suspended, TTL: o.ttl, Until: g.until, MaxHold: o.maxHold,
+		Sent: time.Now(), Suspended: h.suspended, TTL: o.ttl, Until: h.until, MaxHold: o.maxHold,
 	}
-	switch left, asked := c.left(g), lease.Validity(o.ttl); {
+	switch left, asked := c.timeLeft(h), lease.Validity(o.ttl); {
 	case left > asked:
-		g.claim.Outlast()
-	case left < asked*enough/4:
-		return l, c.mux.Extend(g.claim, o.ttl, grant.Sent.Add(left), 0, g.claim.Len())
+		h.claim.Outlast()
+	case left < asked*minRemainingQuarters/4:
+		return l, c.mux.Extend(h.claim, o.ttl, grant.Sent.Add(left), 0, h.claim.Len())
 	}
-	if !c.keep(l, &o, grant) {
+	if !c.beginTerm(l, &o, grant) {
 		return nil, nil
 	}
 	return l, nil
 }
 
-// keep begins the term of a lease that was handed over, and reports whether it could.
-func (c *Client) keep(l *Lease, o *call, grant lease.Grant) bool {
+// beginTerm begins the term of a lease that was handed off, and reports whether it could.
+func (c *Client) beginTerm(l *Lease, o *callOptions, grant lease.Grant) bool {
 	if c.leases.Hold(&l.term, l, grant) != nil {
 		return false
 	}
@@ -106,22 +109,23 @@ func (c *Client) keep(l *Lease, o *call, grant lease.Grant) bool {
 	return true
 }
 
-// dispose passes a gift on that its receiver does not want any more.
-func (c *Client) dispose(room []string, g *gift) {
-	if !c.rooms.Give(room, g) {
-		c.mux.Release(g.claim, g.claim.Len())
-		c.rooms.Nudge(room, time.Now())
+// forwardHandoff hands a lease to the next waiter because its receiver does not want it any more.
+// If there is none, it releases the lease.
+func (c *Client) forwardHandoff(queueKey []string, h *handoff) {
+	if !c.queue.Offer(queueKey, h) {
+		c.mux.Release(h.claim, h.claim.Len())
+		c.queue.NotifyFree(queueKey, time.Now())
 	}
 }
 
-// freed tells those who wait for the keys of a lease that was released.
-func (c *Client) freed(l *Lease) {
-	if c.rooms.Waiting() == 0 {
+// notifyWaiters notifies the calls that wait for the keys of a lease that was released.
+func (c *Client) notifyWaiters(l *Lease) {
+	if c.queue.Waiting() == 0 {
 		return
 	}
 	from := time.Now()
-	if l.turns.spent() {
-		from = from.Add(turnPause)
+	if l.chain.exhausted() {
+		from = from.Add(yieldDelay)
 	}
-	c.rooms.Nudge([]string{room(l.Keys())}, from)
+	c.queue.NotifyFree([]string{queueKey(l.Keys())}, from)
 }

@@ -63,7 +63,7 @@ func waits(t *testing.T, ended <-chan outcome) {
 }
 
 // behindAnother returns a lease of the key that was granted by the nodes to a caller of the queue,
-// and a call that waits behind it and has never asked the nodes: it was told until when the keys
+// and a call that waits behind it and has never asked the nodes: it knows until when the keys
 // are held.
 func behindAnother(t *testing.T, c *lockpipe.Client, key string,
 	opts ...lockpipe.Option,
@@ -89,7 +89,7 @@ func release(t *testing.T, l *lockpipe.Lease) {
 
 // The goal: a lease goes from caller to caller of a process in the order in which they came,
 // without a trip to the nodes, and is released by the last of them.
-func TestALeaseIsHandedOverInOrderWithoutATrip(t *testing.T) {
+func TestHandoff_InOrderWithoutARoundTrip(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
 		token := l.Token()
@@ -115,10 +115,10 @@ func TestALeaseIsHandedOverInOrderWithoutATrip(t *testing.T) {
 	})
 }
 
-// The goal: once it was handed over, the old lease is over, and nothing that is done to it reaches
-// the nodes or the new lease, also after the new one was handed on and when the old one would have
+// The goal: after the handoff the old lease is over, and nothing that is done to it reaches the
+// nodes or the new lease, even after the new one was handed off too and when the old one would have
 // ended.
-func TestAfterTheHandOverTheOldLeaseTouchesNothing(t *testing.T) {
+func TestHandoff_TheOldLeaseTouchesNothing(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		old := v.hold(t, c, "k")
 		until := old.Until()
@@ -166,7 +166,7 @@ func TestAfterTheHandOverTheOldLeaseTouchesNothing(t *testing.T) {
 
 // The goal: who is handed a lease may rely on it no longer than the nodes had confirmed to the one
 // before.
-func TestAHandedLeaseEndsWhenItWasConfirmedToEnd(t *testing.T) {
+func TestHandoff_TheLeaseEndsWhenItWasConfirmedToEnd(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(10*time.Second))
 		until := l.Until()
@@ -188,7 +188,7 @@ func TestAHandedLeaseEndsWhenItWasConfirmedToEnd(t *testing.T) {
 
 // The goal: who asked for a longer time than what is left has it extended before it holds the
 // lease, with all that belongs to it.
-func TestAHandedLeaseIsExtendedFirstWhereMoreWasAskedFor(t *testing.T) {
+func TestHandoff_TheLeaseIsExtendedFirstIfMoreWasAskedFor(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		next := queue(t, c, "k", lockpipe.WithTTL(10*time.Second))
@@ -214,7 +214,7 @@ func TestAHandedLeaseIsExtendedFirstWhereMoreWasAskedFor(t *testing.T) {
 
 // The goal: an extension that comes too late for what was left gives nobody a lease; the next
 // attempt does.
-func TestAGiftThatCannotBeExtendedIsReleased(t *testing.T) {
+func TestHandoff_ALeaseThatCannotBeExtendedIsReleased(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		token := l.Token()
@@ -235,7 +235,7 @@ func TestAGiftThatCannotBeExtendedIsReleased(t *testing.T) {
 
 // The goal: who asked for a shorter time than what is left has no trip made, ends on time, and the
 // keys do not stay for the time of the one before.
-func TestAHandedLeaseEndsOnTimeWhereLessWasAskedFor(t *testing.T) {
+func TestHandoff_TheLeaseEndsOnTimeIfLessWasAskedFor(t *testing.T) {
 	for _, opts := range [][]lockpipe.Option{
 		{lockpipe.WithTTL(time.Second)},
 		{lockpipe.WithTTL(time.Second), lockpipe.WithAutoExtend(988 * time.Millisecond)},
@@ -260,7 +260,7 @@ func TestAHandedLeaseEndsOnTimeWhereLessWasAskedFor(t *testing.T) {
 
 // The goal: a lease that was handed to one that wants it extended by itself is, up to its own
 // maxHold.
-func TestAHandedLeaseIsExtendedByItself(t *testing.T) {
+func TestHandoff_TheLeaseIsExtendedAutomatically(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		next := queue(t, c, "k", lockpipe.WithTTL(time.Second),
@@ -283,7 +283,7 @@ func TestAHandedLeaseIsExtendedByItself(t *testing.T) {
 
 // The goal: the callers of one process do not keep a key from others for longer than 50 ms and the
 // turn of the last of them.
-func TestHandOversEndAfterATime(t *testing.T) {
+func TestHandoff_EndsAfterATime(t *testing.T) {
 	const turn = 3 * time.Millisecond
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		other := v.client(t)
@@ -317,7 +317,7 @@ func TestHandOversEndAfterATime(t *testing.T) {
 }
 
 // The goal: nor for more than 1,000 turns, however short they are.
-func TestHandOversEndAfterANumber(t *testing.T) {
+func TestHandoff_EndsAfterANumber(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
 		var all []<-chan outcome
@@ -339,9 +339,9 @@ func TestHandOversEndAfterANumber(t *testing.T) {
 	})
 }
 
-// The goal: a lease is not handed over while an extension of it is under way, asked for or
-// automatic: it is released, and what the extension does to the nodes leaves nothing behind.
-func TestALeaseThatIsBeingExtendedIsNotHandedOver(t *testing.T) {
+// The goal: a lease is not handed off while an extension of it is under way, by the holder or
+// automatic. It is released, and what the extension does to the nodes leaves nothing behind.
+func TestHandoff_NotWhileTheLeaseIsBeingExtended(t *testing.T) {
 	for _, automatic := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 			l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second),
@@ -372,9 +372,9 @@ func TestALeaseThatIsBeingExtendedIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// The goal: what nodes may still do to a lease, or do longer than it lasts, is not handed over with
-// it.
-func TestALeaseInDoubtIsNotHandedOver(t *testing.T) {
+// The goal: a lease is not handed off if nodes may still change it, or keep it longer than it
+// lasts.
+func TestHandoff_NotOfALeaseInDoubt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k")
 		// A node that has not heard of it keeps the keys for longer.
@@ -388,9 +388,9 @@ func TestALeaseInDoubtIsNotHandedOver(t *testing.T) {
 	})
 }
 
-// The goal: a lease that is over is not handed over, and a release at the very end of its time
-// gives its receiver nothing that is over.
-func TestALeaseThatRanOutIsNotHandedOver(t *testing.T) {
+// The goal: a lease that is over is not handed off. After a release at the very end of its time the
+// receiver gets no lease that is over.
+func TestHandoff_NotOfALeaseThatRanOut(t *testing.T) {
 	for _, before := range []time.Duration{-time.Millisecond, 0, 1, time.Millisecond} {
 		inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 			l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
@@ -417,7 +417,7 @@ func TestALeaseThatRanOutIsNotHandedOver(t *testing.T) {
 
 // The goal: what was handed to a caller that is cancelled before it noticed goes to the next one,
 // and to the nodes where there is none.
-func TestAGiftToACancelledCallerGoesToTheNext(t *testing.T) {
+func TestHandoff_PastACancelledCallerToTheNext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		for _, last := range []bool{false, true} {
 			l := v.hold(t, c, "k")
@@ -450,9 +450,9 @@ func TestAGiftToACancelledCallerGoesToTheNext(t *testing.T) {
 	})
 }
 
-// The goal: a caller that is cancelled at the moment of the hand-over either has the lease or
-// another has it.
-func TestACallerIsCancelledAtTheHandOver(t *testing.T) {
+// The goal: a caller that is cancelled at the moment of the handoff either has the lease or another
+// has it.
+func TestHandoff_ACallerIsCancelledAtThatMoment(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		for n := range 60 {
 			l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
@@ -487,7 +487,7 @@ func TestACallerIsCancelledAtTheHandOver(t *testing.T) {
 }
 
 // The goal: only who waits for exactly these keys is handed them; others get them from the nodes.
-func TestALeaseOfManyKeysIsHandedOverAsAWhole(t *testing.T) {
+func TestHandoff_ALeaseOfManyKeysAsAWhole(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l, err := c.TryAcquireAll(t.Context(), []string{"a", "b", "c"})
 		require.NoError(t, err)
@@ -510,9 +510,8 @@ func TestALeaseOfManyKeysIsHandedOverAsAWhole(t *testing.T) {
 	})
 }
 
-// The goal: ReleaseAll and Do hand over as Release does, and Do tells its caller nothing but what
-// fn returned.
-func TestReleaseAllAndDoHandOver(t *testing.T) {
+// The goal: ReleaseAll and Do hand off as Release does, and Do returns only what fn returned.
+func TestHandoff_ByReleaseAllAndDo(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		var held []*lockpipe.Lease
 		var next []<-chan outcome

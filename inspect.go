@@ -74,7 +74,7 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 		return nil, errNilContext
 	}
 	select {
-	case <-c.closed:
+	case <-c.closing:
 		return nil, ErrClosed
 	default:
 	}

@@ -10,13 +10,12 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// prepare checks the arguments before anything is sent, and drops keys that are repeated. Keys are
-// told by their place,
-// since they may be long or secret.
-func (c *Client) prepare(
+// validateCall checks the arguments before anything is sent, and drops repeated keys. Errors name
+// keys by their number, since keys may be long or secret.
+func (c *Client) validateCall(
 	ctx context.Context, kind callKind, keys []string, opts []Option,
-) ([]string, call, error) {
-	o, err := c.call(opts)
+) ([]string, callOptions, error) {
+	o, err := c.applyOptions(opts)
 	o.kind = kind
 	switch {
 	case err != nil:
@@ -34,8 +33,7 @@ func (c *Client) prepare(
 			return nil, o, invalid("key %d of %d is empty", i+1, len(keys))
 		case strings.HasPrefix(k, multiplex.OwnNames):
 			return nil, o, invalid("key %d of %d, %.64q, begins with %q, as the Client's own "+
-				"keys do: "+
-				"name it otherwise", i+1, len(keys), k, multiplex.OwnNames)
+				"keys do: name it otherwise", i+1, len(keys), k, multiplex.OwnNames)
 		case c.reserved.In(k) != "":
 			return nil, o, invalid("key %d of %d, behind Config.Prefix %.64q, has %q in its name, "+
 				"which clients keep for themselves: name it otherwise",
@@ -45,11 +43,11 @@ func (c *Client) prepare(
 				i+1, len(keys), len(k), maxKeyLength)
 		}
 	}
-	return unique(keys), o, nil
+	return dedup(keys), o, nil
 }
 
-// unique returns keys without repetitions, in order; it is keys itself where there are none.
-func unique(keys []string) []string {
+// dedup returns keys without repetitions, in order. It returns keys itself if there are none.
+func dedup(keys []string) []string {
 	if len(keys) == 1 {
 		return keys
 	}
@@ -70,7 +68,7 @@ func unique(keys []string) []string {
 	return keys
 }
 
-// tokenSource makes tokens; one goroutine uses it at a time.
+// tokenSource makes tokens. One goroutine uses it at a time.
 type tokenSource struct{ random *mathrand.ChaCha8 }
 
 // tokenBytes is 160 bits, as the Redlock description asks for.
@@ -79,7 +77,7 @@ const tokenBytes = 20
 // token is 160 bits as 27 characters.
 type token [27]byte
 
-// token returns a token that nobody ever had: from ChaCha8, seeded from the operating system.
+// token returns a token that no lease ever had: from ChaCha8, seeded from the operating system.
 func (c *Client) token() (text token) {
 	s, _ := c.tokens.Get().(*tokenSource)
 	if s == nil {

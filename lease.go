@@ -9,32 +9,32 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Lease is the right to its keys until it ends: by Release, by Close of the client, when it is
-// found lost, or when its time runs out on the local clock. All methods are safe for concurrent
-// use, and do not panic on a nil Lease, which is over.
+// Lease is the right to its keys until it ends: by Release, by Close of the client, when an
+// extension finds it lost, or when its time runs out on the local clock. All methods are safe for
+// concurrent use. They do not panic on a nil Lease, which is over.
 type Lease struct {
 	client *Client
 	term   lease.Term
-	claim  *multiplex.Claim // what the nodes have; another lease's once the term was passed on
-	turns  *turns           // nil unless it was handed over
+	claim  *multiplex.Claim // what the nodes have; another lease's once the term was handed off
+	chain  *handoffChain    // nil unless it was handed off
 }
 
-// newLease returns a lease that is to be granted yet, with up to so many fences above floor; 0
+// newLease returns a lease for an attempt. It has up to so many fences above floor, and none
 // without fencing.
 func (c *Client) newLease(keys []string, floor, fences int64) *Lease {
-	f := new(struct { // one piece of memory
+	both := new(struct { // one allocation
 		lease Lease
 		claim multiplex.Claim
 	})
 	token := c.token()
-	f.claim.Init(c.cfg.Prefix, keys, string(token[:]))
+	both.claim.Init(c.cfg.Prefix, keys, string(token[:]))
 	if fences > 0 {
 		now := time.Now()
 		first, last := c.fences.take(floor, fences)
-		f.claim.Fence(now, first, last)
+		both.claim.Fence(now, first, last)
 	}
-	f.lease.client, f.lease.claim = c, &f.claim
-	return &f.lease
+	both.lease.client, both.lease.claim = c, &both.claim
+	return &both.lease
 }
 
 // Key returns the first key, without the prefix.
@@ -58,8 +58,8 @@ func (l *Lease) Keys() []string {
 	return keys
 }
 
-// Token returns the value of the keys on the nodes, which no other lease has at the same time: one
-// that was handed over within the process keeps it.
+// Token returns the value of the keys on the nodes. No other lease has it at the same time. If the
+// lease is handed off within the process, the next holder's lease has the same token.
 func (l *Lease) Token() string {
 	if l == nil {
 		return ""
@@ -67,9 +67,9 @@ func (l *Lease) Token() string {
 	return l.claim.Token()
 }
 
-// Until returns when the lease ends if it is not extended, with the reading of the monotonic clock,
-// or the zero time when it is over. Later calls return an earlier time if the machine was
-// suspended.
+// Until returns when the lease ends if it is not extended, with a reading of the monotonic clock.
+// It returns the zero time when the lease is over. If the machine was suspended, later calls return
+// an earlier time.
 func (l *Lease) Until() time.Time {
 	if l == nil {
 		return time.Time{}
@@ -78,9 +78,8 @@ func (l *Lease) Until() time.Time {
 }
 
 // Err returns nil while the lease lasts, and then how it ended: ErrReleased, ErrExpired, ErrLost or
-// ErrClosed. It looks at the clock. So it is also right after the process was stopped, and on
-// Linux, macOS and Windows after the machine was suspended. docs/guarantees.md names the
-// exceptions.
+// ErrClosed. It reads the clock. So it is correct after the process was stopped too, and on Linux,
+// macOS and Windows after the machine was suspended. docs/guarantees.md names the exceptions.
 func (l *Lease) Err() error {
 	if l == nil {
 		return ErrReleased
@@ -88,9 +87,9 @@ func (l *Lease) Err() error {
 	return l.term.Err()
 }
 
-// Context returns a context that is cancelled when the lease ends, whatever the network does;
-// context.Cause tells how, as Err does. Work that must not go on without the lock runs under it. It
-// comes from no other context: that of the call that acquired the lease neither ends it nor gives
+// Context returns a context that is cancelled when the lease ends, whatever the network does.
+// context.Cause returns how it ended, as Err does. Run work under it that must stop without the
+// lock. It comes from no other context: the context of the acquiring call neither ends it nor gives
 // it values.
 func (l *Lease) Context() context.Context {
 	if l == nil {
@@ -104,11 +103,12 @@ func (l *Lease) Context() context.Context {
 // Done returns the channel of Context, which is closed when the lease ends.
 func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 
-// Release gives the keys back: on every node that may hold the lease's token, and only where it
-// does. It returns nil when a quorum of nodes is known not to hold it any more, also if it was
-// released before. ErrExpired, ErrLost or ErrClosed: the lease was over already, and another may
-// hold the keys; returned at once. ErrNoQuorum, or ctx's error: not confirmed yet; it goes on in
-// the background, and Release may be called again to wait for it. The lease is over in every case.
+// Release deletes the keys on every node that may hold the lease's token, and only if they hold it.
+// It returns nil when a quorum of nodes is known not to hold the token any more, also if the lease
+// was released before. ErrExpired, ErrLost or ErrClosed: the lease was over already, and another
+// may hold the keys; returned at once. ErrNoQuorum, or ctx's error: the release is not confirmed
+// yet. It continues in the background, and another Release waits for it. The lease is over in every
+// case.
 func (l *Lease) Release(ctx context.Context) error {
 	switch {
 	case l == nil:
@@ -122,23 +122,60 @@ func (l *Lease) Release(ctx context.Context) error {
 	}
 	err = a.Wait(ctx, time.Time{})
 	l.client.meters.released(err)
-	l.client.freed(l)
+	l.client.notifyWaiters(l)
 	return err
 }
 
-// startRelease ends the term and sends the release, together with that of so many keys. Without an
-// attempt there is nothing to wait for: it was handed over, or was over.
+// ReleaseAll is Release for many leases, in one round trip to each node. The error joins the errors
+// that Release would have returned, each with its key. A nil Lease is skipped.
+func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	attempts := make([]*multiplex.Attempt, len(leases))
+	errs := make([]error, len(leases))
+	keys := 0
+	for _, l := range leases {
+		if l != nil {
+			keys += l.claim.Len()
+		}
+	}
+	for i, l := range leases {
+		if l != nil {
+			attempts[i], errs[i] = l.startRelease(keys)
+		}
+	}
+	began := time.Now()
+	var failed []error
+	for i, a := range attempts {
+		if a != nil {
+			errs[i] = a.Wait(ctx, began)
+			leases[i].client.meters.released(errs[i])
+			leases[i].client.notifyWaiters(leases[i])
+		}
+		if errs[i] != nil {
+			failed = append(failed, errorf("%.64q: %w", leases[i].Key(), errs[i]))
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	return &joined{failed}
+}
+
+// startRelease ends the term and sends the release; keys is how many keys are released together.
+// Without an attempt there is nothing to wait for: the lease was handed off, or was over.
 func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
-	// Close waits for what is counted here, so that it does not shut the nodes before the release
-	// is on its way.
+	// Close waits for the calls that are counted here, so that it does not close the nodes before
+	// the release is sent.
 	l.client.calls.Add(1)
-	defer l.client.leave()
-	if l.client.handOver(l) {
+	defer l.client.endCall()
+	if l.client.handOff(l) {
 		l.client.meters.releases[outcomeHandedOver].Add(1)
 		return nil, nil
 	}
 	end := l.term.End(ErrReleased)
-	if l.term.Passed() { // by another Release at the same time
+	if l.term.HandedOff() { // by another Release at the same time
 		l.client.meters.releases[outcomeHandedOver].Add(1)
 		return nil, nil
 	}
@@ -150,11 +187,11 @@ func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
 	return a, nil
 }
 
-// letGo deletes what the nodes have of the lease, in the background.
-func (l *Lease) letGo() {
-	if l.term.Passed() {
+// releaseInBackground deletes what the nodes have of the lease, and waits for nothing.
+func (l *Lease) releaseInBackground() {
+	if l.term.HandedOff() {
 		return
 	}
 	l.client.mux.Release(l.claim, l.claim.Len())
-	l.client.freed(l)
+	l.client.notifyWaiters(l)
 }

@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// leaseEnded is told by the lease manager of each lease that was lost or expired.
+// leaseEnded is what the lease manager calls for each lease that was lost or expired.
 func (c *Client) leaseEnded(l *Lease, end error) {
-	// A lease that just ran out leaves nothing behind. Whatever was extended by itself, or failed
-	// to be, may.
+	// A lease that simply expired leaves nothing on the nodes. After an extension, confirmed or
+	// not, something may be left.
 	if end != ErrExpired || l.claim.Unsettled() {
-		l.letGo()
+		l.releaseInBackground()
 	}
 	if errors.Is(end, ErrLost) {
-		c.losses.add(l, end)
+		c.lossLog.record(l, end)
 	}
 	if f := c.cfg.OnLost; f != nil {
 		c.callbacks.run(func() { f(l, end) })
 	}
 }
 
-// losses logs lost leases: one line for all that are lost within a second, which may be very many.
-type losses struct {
+// lossLog logs lost leases: one line for all that are lost within a second, which may be very many.
+type lossLog struct {
 	logger *slog.Logger
-	run    func(f func()) // runs f on a goroutine of its own, for a logger may block
+	run    func(f func()) // runs f on a goroutine of its own, because a logger may block
 
 	mu      sync.Mutex // guards all below
-	count   int        // not yet logged
+	count   int        // of leases that are not logged yet
 	example string     // key of the first of them
-	err     error      // and how it ended
+	err     error      // how that lease ended
 	timer   *time.Timer
 }
 
 // logDelay is how long after the first loss the line is written.
 const logDelay = time.Second
 
-// add counts a lost lease.
-func (s *losses) add(l *Lease, err error) {
+// record counts a lost lease.
+func (s *lossLog) record(l *Lease, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count++; s.count > 1 {
@@ -46,17 +46,17 @@ func (s *losses) add(l *Lease, err error) {
 	}
 	s.example, s.err = l.Key(), err
 	if s.timer == nil {
-		s.timer = time.AfterFunc(logDelay, s.flush)
+		s.timer = time.AfterFunc(logDelay, s.scheduleWrite)
 	} else {
 		s.timer.Reset(logDelay)
 	}
 }
 
-// flush has what was counted logged.
-func (s *losses) flush() { s.run(s.log) }
+// scheduleWrite has the line written on a goroutine of its own.
+func (s *lossLog) scheduleWrite() { s.run(s.write) }
 
-// log writes the line, if there is something to say.
-func (s *losses) log() {
+// write logs the line, if any lease was lost since the last one.
+func (s *lossLog) write() {
 	s.mu.Lock()
 	count, example, err := s.count, s.example, s.err
 	s.count, s.example, s.err = 0, "", nil
@@ -67,11 +67,11 @@ func (s *losses) log() {
 	}
 }
 
-// close has the line written now.
-func (s *losses) close() {
+// close has the pending line written now.
+func (s *lossLog) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil && s.timer.Stop() {
-		s.flush()
+		s.scheduleWrite()
 	}
 }

@@ -50,8 +50,8 @@ func extendedOnAll(
 }
 
 // The goal: a lease whose keys are gone from a majority is found lost by the next automatic
-// extension, before its time would have run out; OnLost is told, the minority's keys are released,
-// and what another has on the nodes stays as it is.
+// extension, before its time would have run out; OnLost is called, the minority's keys are
+// released, and what another has on the nodes stays as it is.
 func TestAnAutomaticExtensionFindsALeaseLost(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{

@@ -114,7 +114,7 @@ func (m *meters) failed(k callKind, err error, calls int) {
 }
 
 // granted counts an attempt and its call that got a lease, which began at that time.
-func (m *meters) granted(o *call, began, sent time.Time) {
+func (m *meters) granted(o *callOptions, began, sent time.Time) {
 	if o.start.IsZero() { // the call is the attempt: see tried
 		m.grants[o.kind].Observe(began.Sub(sent))
 		return
@@ -134,7 +134,9 @@ func (m *meters) tried(o outcome) latency.Counts {
 }
 
 // grant counts a call that got a lease, which began at that time.
-func (m *meters) grant(o *call, began time.Time) { m.grants[o.kind].Observe(began.Sub(o.start)) }
+func (m *meters) grant(o *callOptions, began time.Time) {
+	m.grants[o.kind].Observe(began.Sub(o.start))
+}
 
 // ended counts a lease that is over.
 func (m *meters) ended(end error, kept time.Duration) {

@@ -9,7 +9,7 @@ import (
 
 // countALock is all that a Client counts for one lock.
 func (m *meters) countALock(epoch time.Time) {
-	o := call{}
+	o := callOptions{}
 	m.granted(&o, epoch.Add(200*time.Microsecond), epoch)
 	m.ended(ErrReleased, 200*time.Microsecond)
 	m.released(nil)

@@ -7,9 +7,9 @@ import (
 	"github.com/lockpipe/lockpipe/lease"
 )
 
-// Option changes one call. Options are values without memory of their own: they may be kept and
-// used by many goroutines. Of two of one kind the last counts. A value that makes no sense is the
-// ErrInvalid of the call that it is given to.
+// Option changes one call. Options are plain values: a program may keep them and use them in many
+// goroutines. Of two of one kind the last counts. A call with an option that makes no sense returns
+// ErrInvalid.
 type Option struct {
 	kind     optionKind
 	min, max time.Duration
@@ -27,45 +27,45 @@ const (
 )
 
 // WithTTL lets the lease last for ttl instead of Config.TTL: at least 10 ms, at most Config.MaxTTL.
-// It is sent in whole milliseconds, rounded down.
+// The client rounds it down to whole milliseconds.
 func WithTTL(ttl time.Duration) Option { return Option{kind: optionTTL, min: ttl} }
 
-// WithAutoExtend lets the Client extend the lease in the background, each time by its TTL, until it
-// is released or maxHold after it was asked for. Then it ends by ErrExpired. If no extension can be
-// confirmed in time, it ends by ErrLost. Each extension begins when between three quarters and half
-// of the TTL are left, and is tried again until none of it is: with TTLs below some 20 round trips
-// there is little time for that. maxHold is at least 10 ms. It is the bound for a holder that
-// hangs: make it the longest time that the work can take.
+// WithAutoExtend lets the Client extend the lease in the background, each time by its TTL, until
+// Release, or until maxHold has passed since the attempt that acquired it. Then it ends with
+// ErrExpired. If no extension is confirmed in time, it ends with ErrLost. Each extension begins
+// when between three quarters and half of the TTL are left. A failed one is retried until the TTL
+// is over, so a TTL below some 20 round trips leaves little time for retries. maxHold is at least
+// 10 ms. It is the bound for a holder that hangs: make it the longest time that the work can take.
 func WithAutoExtend(maxHold time.Duration) Option {
 	return Option{kind: optionAutoExtend, min: maxHold}
 }
 
-// WithFencing gives the lease a fence: Lease.Fence is a number above those of all earlier leases
-// with fencing on any of its keys, whichever client took them, for the resource to refuse who comes
-// too late with a lower one. It costs no round trip, but some work on the nodes, and a second key
-// beside each key, for a day. Where the clock of another client was ahead, one round trip more,
-// which does not count for WithMaxAttempts; a clock that is wrong by more than ten minutes harms
-// only the keys that it touched. See docs/fencing.md for what it depends on.
+// WithFencing gives the lease a fence: Lease.Fence is a number above the fences of all earlier
+// leases on any of its keys, whichever client took them. With it the resource can refuse a holder
+// that comes too late with a lower one. Fencing costs no round trip, but some work on the nodes,
+// and a second key next to each key, for a day. If the clock of another client was ahead, it costs
+// one round trip more, which does not count for WithMaxAttempts. A clock that is wrong by more than
+// ten minutes harms only the keys that it touched. See docs/fencing.md for what fencing depends on.
 func WithFencing() Option { return Option{kind: optionFencing} }
 
 // WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means
-// until ctx ends. With a limit it does not queue behind other callers of the process. It has no
-// effect on the Try calls, which make one.
+// until ctx ends. A call with a limit does not queue behind other callers of the process. The
+// option has no effect on the Try calls, which make one attempt.
 func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 
 // WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by
-// default. Where a master tells of changes of the key, it is woken by that, and the time is eight
+// default. If a master notifies the call when the key changes, that wakes it, and the time is eight
 // times as long. If an attempt finds no quorum, it is at least a millisecond. While too few nodes
 // are connected for a quorum, a call without WithMaxAttempts makes no further attempt. A time of
-// more than ten years counts as ten years. One below a microsecond is ErrInvalid, unless it is 0.
+// more than ten years counts as ten years. A time below a microsecond, but not 0, is ErrInvalid.
 func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }
 
-// call is what the options of one call amount to.
-type call struct {
+// callOptions are the options of one call, with the defaults.
+type callOptions struct {
 	kind callKind
-	// Of a call that may wait; else zero, and it begins with its only attempt.
+	// When the call began, if it may wait; zero for a call that begins with its only attempt.
 	start              time.Time
 	ttl                time.Duration
 	maxHold            time.Duration // 0: no automatic extension
@@ -75,9 +75,9 @@ type call struct {
 	suspended          time.Duration // for how long the machine had been before the latest attempt
 }
 
-// call applies opts to the defaults and checks the result.
-func (c *Client) call(opts []Option) (call, error) {
-	o := call{ttl: c.cfg.TTL, minDelay: defaultMinDelay, maxDelay: defaultMaxDelay}
+// applyOptions applies opts to the defaults and checks the result.
+func (c *Client) applyOptions(opts []Option) (callOptions, error) {
+	o := callOptions{ttl: c.cfg.TTL, minDelay: defaultMinDelay, maxDelay: defaultMaxDelay}
 	for _, opt := range opts {
 		switch opt.kind {
 		case optionTTL:
@@ -98,14 +98,13 @@ func (c *Client) call(opts []Option) (call, error) {
 			}
 			if unitless(opt.max) || unitless(opt.min) {
 				return o, invalid("WithRetryDelay(%v, %v): give 0 or at least %v%s", opt.min,
-					opt.max,
-					time.Microsecond, cmp.Or(inMilliseconds(opt.max), inMilliseconds(opt.min)))
+					opt.max, time.Microsecond,
+					cmp.Or(inMilliseconds(opt.max), inMilliseconds(opt.min)))
 			}
 		case optionAutoExtend:
 			if o.maxHold = opt.min; opt.min < minTTL {
 				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, "+
-					"at least %v%s",
-					opt.min, minTTL, inSeconds(opt.min))
+					"at least %v%s", opt.min, minTTL, inSeconds(opt.min))
 			}
 		case optionFencing:
 			o.fencing = true
@@ -119,7 +118,7 @@ func (c *Client) call(opts []Option) (call, error) {
 	return o, nil
 }
 
-// checkTTL refuses a TTL that cannot be granted; name is where it was given.
+// checkTTL refuses a TTL that cannot be granted. name is the option or method that got it.
 func (c *Client) checkTTL(name string, ttl time.Duration) error {
 	switch {
 	case ttl < minTTL:

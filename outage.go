@@ -34,24 +34,24 @@ const (
 // No wake-up is lost: admit looks at the nodes once more after it has parked the call, and the Mux
 // calls wakeNext after each change of a node's state that leaves a quorum reachable.
 //
-// What lost: a goroutine that looks at the nodes now and then (it costs time and comes late), and
-// one broadcast to all calls (a returning node would get thousands of attempts in one moment).
+// Rejected: a goroutine that checks the nodes now and then (it costs time and comes late), and one
+// broadcast to all calls (a returning node would get thousands of attempts in one moment).
 type outage struct {
 	reachable func() bool // reports whether a quorum can be reached; it does not block
 	logger    *slog.Logger
 
-	mu      sync.Mutex  // guards all below, and the same in the calls; a leaf
-	parked  parkedCalls // a heap in the order of arrival
-	numbers uint64      // how many calls were parked so far
-	awake   int         // calls that were woken in this round and have not finished
-	round   uint64
-	timer   *time.Timer // ends the round; nil before the first use
-	timing  bool        // the timer runs: calls are parked only for lack of room
+	mu            sync.Mutex  // guards all below, and the same in the calls; a leaf
+	parked        parkedCalls // a heap in the order of arrival
+	parkings      uint64      // how many calls were parked so far
+	awake         int         // calls that were woken in this round and have not finished
+	round         uint64
+	roundTimer    *time.Timer // ends the round; nil before the first use
+	roundTimerSet bool        // it runs: calls are parked only for lack of room
 
-	// Of the next reminder; zero if none was due since a quorum could be reached.
-	due       time.Time
-	reminder  *time.Timer // nil before the first use
-	reminding bool        // the reminder runs, or has just fired
+	// When the next reminder is due; zero if none was due since a quorum could be reached.
+	reminderDue time.Time
+	reminder    *time.Timer // nil before the first use
+	reminderSet bool        // the reminder runs, or has just fired
 }
 
 // parkedCall is a waiting call as the outage sees it. The owner sets arrived and wake once.
@@ -61,84 +61,84 @@ type parkedCall struct {
 	joined  bool   // owned by the call: it was parked, and has not finished since
 
 	// Guarded by the outage's mu:
-	number uint64 // the order of calls that arrived at the same time; 0 before the first parking
-	place  int    // in the heap, from 1; 0 when it is not parked
-	woken  bool   // it counts as awake, if round is the present one
-	round  uint64 // in which it was woken
+	number    uint64 // the order of calls that arrived at the same time; 0 before the first parking
+	heapIndex int    // in the heap, from 1; 0 when it is not parked
+	woken     bool   // it counts as awake, if round is the present one
+	round     uint64 // in which it was woken
 }
 
-// admit reports whether the call may make an attempt now. If not, the call is parked, and wake is
-// called when it is to ask again.
+// admit reports whether the call may make an attempt now. If not, it parks the call, and calls wake
+// when the call must ask again.
 func (o *outage) admit(p *parkedCall) bool {
 	reachable := o.reachable()
 	o.mu.Lock()
 	switch {
-	case p.place > 0:
+	case p.heapIndex > 0:
 		o.mu.Unlock()
 		return false
 	case reachable && (p.woken || len(o.parked) == 0):
 		o.mu.Unlock()
 		return true
 	}
-	o.free(p)
+	o.uncount(p)
 	if p.number == 0 {
-		o.numbers++
-		p.number = o.numbers
+		o.parkings++
+		p.number = o.parkings
 	}
 	p.joined = true
 	heap.Push(&o.parked, p)
 	o.setReminder()
 	o.mu.Unlock()
-	o.look() // the nodes may have come back before the call was parked
+	o.wakeIfReachable() // the nodes may have come back before the call was parked
 	return false
 }
 
-// finish says that the nodes have answered the call, or that it ends. A call that was never parked
-// has nothing to finish.
+// finish says that the nodes have answered the call, or that the call ends. For a call that was
+// never parked it does nothing.
 func (o *outage) finish(p *parkedCall) {
 	if !p.joined {
 		return
 	}
 	p.joined = false
 	o.mu.Lock()
-	if p.place > 0 {
-		heap.Remove(&o.parked, p.place-1)
+	if p.heapIndex > 0 {
+		heap.Remove(&o.parked, p.heapIndex-1)
 	}
-	o.free(p)
-	if len(o.parked) == 0 && o.timing {
-		o.timing = false
-		o.timer.Stop()
+	o.uncount(p)
+	if len(o.parked) == 0 && o.roundTimerSet {
+		o.roundTimerSet = false
+		o.roundTimer.Stop()
 	}
 	o.setReminder()
 	o.mu.Unlock()
-	o.look()
+	o.wakeIfReachable()
 }
 
-// free makes room for another call, if this one counts as awake. mu is held.
-func (o *outage) free(p *parkedCall) {
+// uncount makes room for another call, if this one counts as awake. mu is held.
+func (o *outage) uncount(p *parkedCall) {
 	if p.woken && p.round == o.round {
 		o.awake--
 	}
 	p.woken = false
 }
 
-// look wakes the next calls, if a quorum can be reached.
-func (o *outage) look() {
+// wakeIfReachable wakes the next calls, if a quorum can be reached.
+func (o *outage) wakeIfReachable() {
 	if o.reachable() {
 		o.wakeNext()
 	}
 }
 
-// wakeNext wakes as many calls as there is room for: a quorum can be reached.
+// wakeNext wakes as many calls as there is room for. It is called when a quorum can be reached.
 func (o *outage) wakeNext() {
 	var few [4]func() // keeps the usual case off the heap
-	for _, wake := range o.next(few[:0]) {
+	for _, wake := range o.takeNext(few[:0]) {
 		wake()
 	}
 }
 
-// next takes the calls that wakeNext wakes, and appends their wake to wakes.
-func (o *outage) next(wakes []func()) []func() {
+// takeNext takes the calls that wakeNext wakes, and appends their wake to wakes.
+func (o *outage) takeNext(wakes []func()) []func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for len(o.parked) > 0 && o.awake < maxAwake {
@@ -147,61 +147,61 @@ func (o *outage) next(wakes []func()) []func() {
 		o.awake++
 		wakes = append(wakes, p.wake)
 	}
-	o.due = time.Time{}
+	o.reminderDue = time.Time{}
 	o.setReminder()
-	if len(o.parked) > 0 && (len(wakes) > 0 || !o.timing) {
-		o.timing = true
-		if o.timer == nil {
-			o.timer = time.AfterFunc(maxAwakeTime, o.nextRound)
+	if len(o.parked) > 0 && (len(wakes) > 0 || !o.roundTimerSet) {
+		o.roundTimerSet = true
+		if o.roundTimer == nil {
+			o.roundTimer = time.AfterFunc(maxAwakeTime, o.nextRound)
 		} else {
-			o.timer.Reset(maxAwakeTime)
+			o.roundTimer.Reset(maxAwakeTime)
 		}
 	}
 	return wakes
 }
 
-// nextRound wakes further calls, because those that are awake hang.
+// nextRound wakes further calls, because the calls that are awake hang.
 func (o *outage) nextRound() {
 	o.mu.Lock()
 	o.round++
-	o.awake, o.timing = 0, false
+	o.awake, o.roundTimerSet = 0, false
 	o.mu.Unlock()
-	o.look()
+	o.wakeIfReachable()
 }
 
 // setReminder lets the reminder run while calls are parked, and at no other time. mu is held.
 func (o *outage) setReminder() {
-	if o.reminding == (len(o.parked) > 0) {
+	if o.reminderSet == (len(o.parked) > 0) {
 		return
 	}
-	if o.reminding = !o.reminding; !o.reminding {
+	if o.reminderSet = !o.reminderSet; !o.reminderSet {
 		o.reminder.Stop()
 		return
 	}
-	if now := time.Now(); !o.due.After(now) {
-		o.due = now.Add(reminderInterval)
+	if now := time.Now(); !o.reminderDue.After(now) {
+		o.reminderDue = now.Add(reminderInterval)
 	}
 	if o.reminder == nil {
-		o.reminder = time.AfterFunc(time.Until(o.due), o.remind)
+		o.reminder = time.AfterFunc(time.Until(o.reminderDue), o.writeReminder)
 	} else {
-		o.reminder.Reset(time.Until(o.due))
+		o.reminder.Reset(time.Until(o.reminderDue))
 	}
 }
 
-// remind writes the reminder, if one is due.
-func (o *outage) remind() {
+// writeReminder logs the reminder, if one is due.
+func (o *outage) writeReminder() {
 	reachable, now := o.reachable(), time.Now()
 	o.mu.Lock()
-	if !o.reminding {
+	if !o.reminderSet {
 		o.mu.Unlock()
 		return
 	}
-	due := !reachable && !o.due.IsZero() && !now.Before(o.due)
+	due := !reachable && !o.reminderDue.IsZero() && !now.Before(o.reminderDue)
 	if reachable || due {
-		o.due = time.Time{}
+		o.reminderDue = time.Time{}
 	}
 	waiting, longest := len(o.parked), now.Sub(o.parked[0].arrived)
-	o.reminding = false
+	o.reminderSet = false
 	o.setReminder()
 	o.mu.Unlock()
 	if due {
@@ -210,8 +210,8 @@ func (o *outage) remind() {
 	}
 }
 
-// parkedCalls is a container/heap of calls by their arrival. Each call knows its place, so that
-// it can leave at any time.
+// parkedCalls is a container/heap of calls by their arrival. Each call knows its index, so that it
+// can leave at any time.
 type parkedCalls []*parkedCall
 
 func (s parkedCalls) Len() int { return len(s) }
@@ -225,21 +225,21 @@ func (s parkedCalls) Less(i, j int) bool {
 
 func (s parkedCalls) Swap(i, j int) {
 	s[i], s[j] = s[j], s[i]
-	s[i].place, s[j].place = i+1, j+1
+	s[i].heapIndex, s[j].heapIndex = i+1, j+1
 }
 
 // Push adds a *parkedCall.
 func (s *parkedCalls) Push(x any) {
 	p := x.(*parkedCall)
 	*s = append(*s, p)
-	p.place = len(*s)
+	p.heapIndex = len(*s)
 }
 
 // Pop returns the *parkedCall that heap has put at the end. An empty heap keeps no memory.
 func (s *parkedCalls) Pop() any {
 	last := len(*s) - 1
 	p := (*s)[last]
-	p.place = 0
+	p.heapIndex = 0
 	(*s)[last] = nil
 	if *s = (*s)[:last]; last == 0 {
 		*s = nil

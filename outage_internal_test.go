@@ -90,7 +90,7 @@ func TestOutage_RemindsOfCallsThatWait(t *testing.T) {
 		require.Contains(t, <-lines, "calls=2 longest=2m0s")
 		o.finish(first)
 		o.finish(second)
-		require.False(t, o.reminding)
+		require.False(t, o.reminderSet)
 		time.Sleep(10 * time.Minute)
 		require.Zero(t, reminders(), "nobody waited")
 
@@ -105,7 +105,7 @@ func TestOutage_RemindsOfCallsThatWait(t *testing.T) {
 		reachable.Store(true)
 		o.wakeNext()
 		reachable.Store(false)
-		require.False(t, o.reminding)
+		require.False(t, o.reminderSet)
 		require.False(t, o.admit(p))
 		time.Sleep(time.Minute - 1)
 		require.Equal(t, 2, reminders(), "a quorum could be reached")

@@ -7,113 +7,116 @@ import (
 )
 
 const (
-	// restShare is the part of its last wait, but for one turn of another, that a caller stays away
-	// from contended keys before it competes. More, and now and then nobody is there when the keys
-	// become free; less, and those who try in vain cost more than the lock.
-	restShare = 0.85
-	// maxRest is the longest such rest.
-	maxRest = 150 * time.Millisecond
-	// rivalMemory is how long it is remembered that others compete for some keys; and maxFree how
-	// often these may be found free in a row.
-	rivalMemory = time.Second
-	maxFree     = 8
-	// maxRivalries is for how many sets of keys that is remembered.
-	maxRivalries = 1 << 12
+	// backoffFraction is the part of its last wait, less one hold of another, for which a caller
+	// backs off from contended keys before it contends. With more, at times no caller is there when
+	// the keys become free. With less, the unsuccessful tries cost more than the lock.
+	backoffFraction = 0.85
+	// maxBackoff is the longest such backoff.
+	maxBackoff = 150 * time.Millisecond
+	// contentionTTL is how long the process remembers that others contend for some keys.
+	contentionTTL = time.Second
+	// maxFreeStreak is how often in a row the keys may be found free before the process forgets it.
+	maxFreeStreak = 8
+	// maxTracked is for how many sets of keys it is remembered.
+	maxTracked = 1 << 12
 )
 
-// rivals remembers for which keys this process has to compete with others.
+// contention remembers for which keys this process contends with other processes.
 //
-// If all processes that wait tried at each release, all but one would try in vain, which costs more
-// than the lock itself; and whoever releases it would be the first to try again. So a caller rests
-// first, for a part f of the time W that it had to wait before, and competes then, for a time t
-// that depends on how many compete at once and so is the same for all. So the waits become the same
-// as well: W goes to f W + t, whatever it was, that is to t / (1 - f); and of all who wait, the
-// share 1 - f competes, those who have waited longest. Of W one turn is left out, so that two
-// processes just take turns.
-type rivals struct {
-	some atomic.Bool // whether there may be any: all that a call for other keys looks at
+// If all waiting processes tried at each release, all but one would try unsuccessfully, and that
+// costs more than the lock itself. The process that releases the lock would be the first to try
+// again. So a caller backs off first, for a fraction f of the time W that it had to wait the last
+// time. Then it contends, for a time t. t depends on how many contend at once, and so is the same
+// for all. So the waits become the same too: W becomes f W + t, whatever it was, and tends to
+// t / (1 - f). Of all waiting callers the share 1 - f contends: those that have waited longest. One
+// hold is left out of W, so that two processes simply alternate.
+type contention struct {
+	any atomic.Bool // whether there may be any: a call for other keys reads nothing else
 
-	mu    sync.Mutex // guards all below; a leaf
-	rooms map[string]rivalry
+	mu         sync.Mutex // guards all below; a leaf
+	byQueueKey map[string]contentionState
 }
 
-// rivalry is what is known of the keys of one room.
-type rivalry struct {
-	key  string        // that another had
-	rest time.Duration // how long to stay away
-	turn time.Duration // of one holder, on average
-	free int           // how often in a row the keys were free at the first look
-	seen time.Time
+// contentionState is what is known of one set of keys.
+type contentionState struct {
+	key        string        // that another process held
+	backoff    time.Duration // of the next caller
+	meanHold   time.Duration // of one holder
+	freeStreak int           // how often in a row the keys were free at the first look
+	updated    time.Time
 }
 
-// contest is how a caller came to its keys against other processes.
-type contest struct {
-	key        string        // that another had; empty: none
-	took, rest time.Duration // the rest at its beginning included
-	lost       int           // how often another was quicker
-	free       bool          // the keys were free at the first look
+// contendedAcquire is how a caller got its keys against other processes.
+type contendedAcquire struct {
+	key           string        // that another process held; empty: none
+	took, backoff time.Duration // took includes the backoff
+	lostRaces     int           // how often another was quicker
+	wasFree       bool          // the keys were free at the first look
 }
 
-// of returns what is known of the keys of a room; the zero value is nothing.
-func (r *rivals) of(room string) rivalry {
-	if !r.some.Load() {
-		return rivalry{}
+// lookup returns what is known of the keys with this queue key. The zero value means nothing.
+func (r *contention) lookup(queueKey string) contentionState {
+	if !r.any.Load() {
+		return contentionState{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.rooms[room]
-	if time.Since(known.seen) > rivalMemory {
-		return rivalry{}
+	known := r.byQueueKey[queueKey]
+	if time.Since(known.updated) > contentionTTL {
+		return contentionState{}
 	}
 	return known
 }
 
-// won notes how the keys of a room were won. A call without a room does not queue, and takes no
+// record notes how a caller got its keys. A call without a queue key does not queue, and takes no
 // part.
-func (r *rivals) won(room string, c contest) {
-	if room == "" || c.key == "" {
+func (r *contention) record(queueKey string, c contendedAcquire) {
+	if queueKey == "" || c.key == "" {
 		return
 	}
 	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if next, contended := r.rooms[room].after(c, now); contended {
-		r.make(now)
-		r.rooms[room] = next
+	if next, contended := r.byQueueKey[queueKey].next(c, now); contended {
+		r.evict(now)
+		r.byQueueKey[queueKey] = next
 	} else {
-		delete(r.rooms, room)
+		delete(r.byQueueKey, queueKey)
 	}
-	r.some.Store(len(r.rooms) > 0)
+	r.any.Store(len(r.byQueueKey) > 0)
 }
 
-// after is what is known after a contest; false: that nobody contends any more.
-func (k rivalry) after(c contest, now time.Time) (rivalry, bool) {
-	turn := (c.took - c.rest) / time.Duration(c.lost+1)
-	if k.turn > 0 {
-		turn = k.turn + (turn-k.turn)/6
+// next returns what is known after a contended acquire. contended is false if no other process
+// contends any more.
+func (k contentionState) next(c contendedAcquire, now time.Time) (_ contentionState,
+	contended bool,
+) {
+	hold := (c.took - c.backoff) / time.Duration(c.lostRaces+1)
+	if k.meanHold > 0 {
+		hold = k.meanHold + (hold-k.meanHold)/6
 	}
-	next := rivalry{key: c.key, turn: turn, seen: now}
-	next.rest = min(max(0, time.Duration(restShare*float64(c.took-turn))), maxRest)
-	if c.free {
-		next.free = k.free + 1
+	next := contentionState{key: c.key, meanHold: hold, updated: now}
+	next.backoff = min(max(0, time.Duration(backoffFraction*float64(c.took-hold))), maxBackoff)
+	if c.wasFree {
+		next.freeStreak = k.freeStreak + 1
 	}
-	return next, next.free < maxFree
+	return next, next.freeStreak < maxFreeStreak
 }
 
-// make has room for one more. mu is held.
-func (r *rivals) make(now time.Time) {
-	if r.rooms == nil {
-		r.rooms = make(map[string]rivalry)
+// evict makes room for one more set of keys. mu is held.
+func (r *contention) evict(now time.Time) {
+	if r.byQueueKey == nil {
+		r.byQueueKey = make(map[string]contentionState)
 	}
-	if len(r.rooms) < maxRivalries {
+	if len(r.byQueueKey) < maxTracked {
 		return
 	}
-	for room, known := range r.rooms {
-		if now.Sub(known.seen) > rivalMemory {
-			delete(r.rooms, room)
+	for queueKey, known := range r.byQueueKey {
+		if now.Sub(known.updated) > contentionTTL {
+			delete(r.byQueueKey, queueKey)
 		}
 	}
-	if len(r.rooms) > maxRivalries/2 { // it must not be searched each time
-		r.rooms = make(map[string]rivalry)
+	if len(r.byQueueKey) > maxTracked/2 { // or the next calls would search it again
+		r.byQueueKey = make(map[string]contentionState)
 	}
 }

@@ -6,46 +6,45 @@ import (
 )
 
 const (
-	// noticeable is by how much the wall clock and the monotonic clock move apart when the machine
-	// was suspended, or somebody sets the wall clock.
+	// noticeable is how far the wall clock and the monotonic clock move apart, at least, when the
+	// machine was suspended or somebody sets the wall clock.
 	noticeable = 100 * time.Microsecond
-	// certainFor is how long that alone is believed. It is less than the pause between two looks of
-	// the lease manager, so each of these asks the operating system.
+	// certainFor is how long a comparison of these two is enough. It is less than the time between
+	// two checks of the lease manager, so each check asks the operating system.
 	certainFor = 200 * time.Millisecond
 )
 
-// suspensions sums up for how long the machine was suspended. Go's monotonic clock stands still
-// then, and the masters expire the keys. The operating system has a clock that stands still too and
-// one that goes on. The difference of the two, the gap, is constant while the machine runs, and
-// grows by each suspension.
+// suspensions sums up for how long the machine was suspended. Meanwhile Go's monotonic clock stops,
+// and the masters expire the keys. The operating system has a clock that stops too and one that
+// continues. The difference of the two, the gap, is constant while the machine runs, and grows by
+// each suspension.
 //
 // The two clocks can't be read at one moment, so a reading of the gap is an interval: its least and
-// its most. Nothing is counted unless the least of a reading is above the most of those before: so
-// a goroutine that is stopped between two clocks never looks like a suspension. What is counted
-// then is the greatest growth that the readings allow, so it is never less than the suspension
-// took. A suspension too short to leave the interval, of a microsecond or so, is part of the drift
-// allowance.
+// its most. A suspension is counted only if the least of a reading is above the most of those
+// before. So a goroutine that is stopped between two clocks never looks like a suspension. Then the
+// greatest growth that the readings allow is counted, so it is never less than the suspension took.
+// A suspension that is too short to leave the interval, of a microsecond or so, is part of the
+// drift allowance.
 //
-// Reading the clocks takes system calls, and a lease is looked at several times for each lock. So a
-// look first compares the wall clock with the monotonic clock, which time.Now reads anyway. A
+// Reading the clocks takes system calls, and the clock is checked several times for each lock. So a
+// check first compares the wall clock with the monotonic clock, which time.Now reads anyway. A
 // resume moves the wall clock and the gap together. If the wall clock is as far ahead as when the
 // gap was read last, and that is not long ago, the machine was not suspended since. The reverse is
-// not so: somebody may have set the wall clock. Then the gap is read again, and is found unchanged.
-// The wall clock is looked at before the gap is read. So a suspension between the two is found by
-// the next look.
+// not true: somebody may have set the wall clock. Then the gap is read again, and is unchanged. A
+// check reads the wall clock before the gap. So the next check finds a suspension between the two.
 //
-// Two kinds of suspension escape a look, and are found certainFor later: one that is shorter than
-// noticeable, and one after which somebody sets the wall clock back by just what it took.
+// A check misses two kinds of suspension, and finds them certainFor later: one that is shorter than
+// noticeable, and one after which somebody sets the wall clock back by exactly its length.
 type suspensions struct {
 	gap   func() (least, most time.Duration, err error) // reads the clocks
 	epoch time.Time
 	last  atomic.Pointer[gapReading]
 }
 
-// gapReading is what was known of the gap after it was read.
+// gapReading is what was known of the gap after one reading.
 type gapReading struct {
-	awake       time.Duration // when, on the monotonic clock
-	ahead       time.Duration // how far the wall clock was ahead of it, from some moment on
+	awake       time.Duration // when it was read, on the monotonic clock
+	ahead       time.Duration // how far the wall clock was ahead of that, plus a constant
 	least, most time.Duration // the gap, by all readings since the last suspension
 	total       time.Duration // all suspensions until then
 }
@@ -57,18 +56,18 @@ func newSuspensions(gap func() (least, most time.Duration, err error)) (*suspens
 	if err != nil {
 		return nil, err
 	}
-	s.last.Store(&gapReading{awake: -certainFor, least: least, most: most}) // too old for any look
+	s.last.Store(&gapReading{awake: -certainFor, least: least, most: most}) // too old for any check
 	return s, nil
 }
 
-// until returns for how long the machine was suspended until now, which time.Now has just returned.
+// until returns for how long the machine was suspended until now. time.Now has just returned now.
 func (s *suspensions) until(now time.Time) time.Duration {
 	awake := now.Sub(s.epoch)
-	return s.look(awake, time.Duration(now.UnixNano())-awake)
+	return s.check(awake, time.Duration(now.UnixNano())-awake)
 }
 
-// look is until, by the monotonic clock and how far the wall clock is ahead of it.
-func (s *suspensions) look(awake, ahead time.Duration) time.Duration {
+// check is until, given the monotonic clock and how far the wall clock is ahead of it.
+func (s *suspensions) check(awake, ahead time.Duration) time.Duration {
 	for {
 		last := s.last.Load()
 		if (ahead-last.ahead).Abs() < noticeable && awake-last.awake < certainFor {
@@ -85,7 +84,7 @@ func (s *suspensions) look(awake, ahead time.Duration) time.Duration {
 	}
 }
 
-// next is what is known after a further reading.
+// next returns what is known after a further reading.
 func (r *gapReading) next(awake, ahead, least, most time.Duration) *gapReading {
 	n := &gapReading{awake: awake, ahead: ahead, least: least, most: most, total: r.total}
 	if least > r.most {

@@ -29,27 +29,27 @@ func (c *clocks) read() (least, most time.Duration, err error) {
 func (c *clocks) pass(d time.Duration)    { c.awake, c.wall = c.awake+d, c.wall+d }
 func (c *clocks) suspend(d time.Duration) { c.gap, c.wall = c.gap+d, c.wall+d }
 
-// look looks at s, and returns also how often the clocks were read for that.
-func (c *clocks) look(s *suspensions) (total time.Duration, reads int) {
+// check checks s, and also returns how often that read the clocks.
+func (c *clocks) check(s *suspensions) (total time.Duration, reads int) {
 	before := c.reads
-	total = s.look(c.awake, c.wall-c.awake)
+	total = s.check(c.awake, c.wall-c.awake)
 	return total, c.reads - before
 }
 
-// watched returns suspensions that have just been looked at, of a machine that slept for a day
+// watched returns suspensions that have just been checked, of a machine that slept for a day
 // before.
 func watched(t *testing.T) (*suspensions, *clocks) {
 	t.Helper()
 	c := &clocks{wall: 20 * time.Hour, gap: 24 * time.Hour, slack: time.Microsecond}
 	s, err := newSuspensions(c.read)
 	require.NoError(t, err)
-	total, reads := c.look(s)
+	total, reads := c.check(s)
 	require.Zero(t, total)
 	require.Equal(t, 1, reads)
 	return s, c
 }
 
-// The goal: the first look after a suspension counts it, with no more added than a reading is
+// The goal: the first check after a suspension counts it, with no more added than a reading is
 // inexact; and the clocks are not read while nothing has happened.
 func TestSuspensionsAreCounted(t *testing.T) {
 	s, c := watched(t)
@@ -57,12 +57,12 @@ func TestSuspensionsAreCounted(t *testing.T) {
 	for _, slept := range []time.Duration{time.Millisecond, time.Second, 8 * time.Hour} {
 		c.suspend(slept)
 		want += slept
-		total, reads := c.look(s)
+		total, reads := c.check(s)
 		require.GreaterOrEqual(t, total, want)
 		require.LessOrEqual(t, total, want+10*c.slack)
 		require.Equal(t, 1, reads)
 		c.pass(certainFor / 2)
-		again, reads := c.look(s)
+		again, reads := c.check(s)
 		require.Equal(t, total, again)
 		require.Zero(t, reads)
 	}
@@ -74,7 +74,7 @@ func TestASetWallClockIsNoSuspension(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, time.Millisecond} {
 		c.wall += step
 		for _, want := range []int{1, 0} {
-			total, reads := c.look(s)
+			total, reads := c.check(s)
 			require.Zero(t, total)
 			require.Equal(t, want, reads)
 		}
@@ -87,7 +87,7 @@ func TestASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
 	c.suspend(time.Hour)
 	c.wall -= time.Hour
 	c.pass(certainFor)
-	total, _ := c.look(s)
+	total, _ := c.check(s)
 	require.InDelta(t, time.Hour, total, float64(10*c.slack))
 }
 
@@ -102,13 +102,13 @@ func TestAnInexactReadingIsNoSuspension(t *testing.T) {
 	for _, slack := range slacks {
 		c.slack = slack
 		c.pass(certainFor)
-		total, reads := c.look(s)
+		total, reads := c.check(s)
 		require.Zero(t, total)
 		require.Equal(t, 1, reads)
 	}
 	c.slack = time.Second
 	c.suspend(time.Hour)
-	total, _ := c.look(s)
+	total, _ := c.check(s)
 	require.InDelta(t, time.Hour, total, float64(time.Second))
 	require.GreaterOrEqual(t, total, time.Hour)
 }
@@ -121,15 +121,15 @@ func TestWithoutClocksNothingIsCounted(t *testing.T) {
 	s, c := watched(t)
 	c.suspend(time.Hour)
 	c.broken = broken
-	total, _ := c.look(s)
+	total, _ := c.check(s)
 	require.Zero(t, total)
 	c.broken = nil
-	total, _ = c.look(s)
+	total, _ = c.check(s)
 	require.InDelta(t, time.Hour, total, float64(10*c.slack))
 }
 
-// The goal: looks at the same time agree, and none misses what was before it.
-func TestLooksAtTheSameTime(t *testing.T) {
+// The goal: checks at the same time agree, and none misses what was before it.
+func TestChecksAtTheSameTime(t *testing.T) {
 	var mu sync.Mutex
 	c := clocks{slack: 2}
 	s, err := newSuspensions(func() (least, most time.Duration, err error) {
@@ -146,7 +146,7 @@ func TestLooksAtTheSameTime(t *testing.T) {
 				c.suspend(time.Millisecond)
 				at := c
 				mu.Unlock()
-				total, _ := at.look(s)
+				total, _ := at.check(s)
 				if total < at.gap {
 					t.Errorf("%v are counted of %v", total, at.gap)
 					return
@@ -156,14 +156,14 @@ func TestLooksAtTheSameTime(t *testing.T) {
 	}
 	all.Wait()
 	c.pass(certainFor)
-	total, _ := c.look(s)
+	total, _ := c.check(s)
 	require.InDelta(t, 4*time.Second, total, float64(4000*2*c.slack))
 }
 
-// The goal: the time that is left of a gift is that of its lease, also when the machine is
+// The goal: the time that is left of a handoff is that of its lease, also when the machine is
 // suspended while it is on its way: it is extended first if that is little, and else ends as it
 // would have.
-func TestASuspensionWhileAGiftIsOnItsWay(t *testing.T) {
+func TestASuspensionWhileALeaseIsHandedOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slept := time.Hour
 		c, err := newClient(Config{
@@ -175,23 +175,23 @@ func TestASuspensionWhileAGiftIsOnItsWay(t *testing.T) {
 		}, func(time.Time) time.Duration { return slept })
 		require.NoError(t, err)
 		defer func() { _ = c.Close(t.Context()) }()
-		o := call{ttl: 20 * time.Second}
+		o := callOptions{ttl: 20 * time.Second}
 		until := time.Now().Add(lease.Validity(o.ttl))
-		give := func() *gift {
+		give := func() *handoff {
 			claim := new(multiplex.Claim)
 			claim.Init("", []string{"k"}, "token")
-			return &gift{claim, until, c.leases.Suspended(), new(turns)}
+			return &handoff{claim, until, c.leases.Suspended(), new(handoffChain)}
 		}
 
 		g := give()
 		slept += 4 * time.Second
-		l, a := c.accept(g, o)
+		l, a := c.acceptHandoff(g, o)
 		require.Nil(t, a)
 		require.Equal(t, until.Add(-4*time.Second), l.Until())
 
 		g = give()
 		slept += 10 * time.Second
-		_, a = c.accept(g, o)
+		_, a = c.acceptHandoff(g, o)
 		require.NotNil(t, a)
 	})
 }

@@ -147,7 +147,7 @@ func TestAnAttemptAcrossALongSuspensionFails(t *testing.T) {
 
 // The goal: who is handed a lease over has it for no longer than it had been valid for the holder
 // before, and not at all when it ran out while the machine was suspended.
-func TestASuspensionCountsForALeaseThatIsHandedOver(t *testing.T) {
+func TestASuspensionCountsForALeaseThatIsHandedOff(t *testing.T) {
 	onALaptop(t, func(t *testing.T, box *laptop, v *virtual, c *lockpipe.Client) {
 		l, start := v.hold(t, c, "k", twenty), time.Now()
 		second, third := queue(t, c, "k", twenty), queue(t, c, "k", twenty)

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// narrow is how exact a reading of the gap should be. A few tries are enough where the process
-	// is not stopped in each of them.
+	// narrow is how exact a reading of the gap should be. A few tries are enough, unless the
+	// process is stopped in each of them.
 	narrow   = 20 * time.Microsecond
 	gapTries = 5
 )
 
-// suspended returns what sums up for how long the machine was suspended; nil where the operating
-// system does not say so.
+// suspended returns a function that sums up for how long the machine was suspended. It returns nil
+// if the operating system can't be asked.
 func suspended() func(now time.Time) time.Duration {
 	s, err := newSuspensions(clockGap)
 	if err != nil {
@@ -25,8 +25,8 @@ func suspended() func(now time.Time) time.Duration {
 	return s.until
 }
 
-// clockGap reads how far the clock that goes on while the machine is suspended is ahead of the one
-// that does not.
+// clockGap reads how far the clock that continues while the machine is suspended is ahead of the
+// one that stops.
 func clockGap() (least, most time.Duration, err error) {
 	for range gapTries {
 		before, err1 := readClock(stoppingClock)

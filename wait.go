@@ -14,74 +14,74 @@ import (
 )
 
 const (
-	// patientPauses is by how much longer the pauses between attempts are where a push tells when
-	// the keys are free.
-	patientPauses = 8
-	// maxVain is how often one node is the judge where the key seems free there and yet is not to
-	// be had: another may know more.
-	maxVain = 4
-	// maxBlind is for how long the judge alone is asked at most, however often it tells of
-	// something new: another may hold the keys only there.
-	maxBlind = 2 * time.Second
-	// minPause is the shortest pause where nobody is known to hold the keys: such an attempt may
-	// have failed without a trip, in no time.
-	minPause = time.Millisecond
+	// pushDelayFactor is how many times longer the delay between attempts is if a push notifies
+	// the call when the keys are free.
+	pushDelayFactor = 8
+	// triesPerArbiter is how often one node is the arbiter if the key seems free there, but the
+	// attempt fails: another node may know more.
+	triesPerArbiter = 4
+	// maxArbiterOnly is for how long a call asks only the arbiter at most, however often that
+	// reports something new: another may hold the keys only there.
+	maxArbiterOnly = 2 * time.Second
+	// minNoQuorumDelay is the shortest delay if nobody is known to hold the keys: such an attempt
+	// may have failed in no time, without a round trip.
+	minNoQuorumDelay = time.Millisecond
 )
 
-// forever is a time for a timer that is not to fire.
-const forever = time.Duration(1<<63 - 1)
+// noTimer is a time for a timer that must not fire.
+const noTimer = time.Duration(1<<63 - 1)
 
-// wait is a call that waits until it is granted its keys.
-func (c *Client) wait(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	l, err := c.patiently(ctx, keys, opts)
+// acquire is a call that waits until its keys are granted. It counts failed calls.
+func (c *Client) acquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+	l, err := c.waitAcquire(ctx, keys, opts)
 	if err != nil {
 		c.meters.failed(callWait, err, 1)
 	}
 	return l, err
 }
 
-func (c *Client) patiently(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.prepare(ctx, callWait, keys, opts)
+func (c *Client) waitAcquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+	keys, o, err := c.validateCall(ctx, callWait, keys, opts)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.enter(); err != nil {
+	if err := c.beginCall(); err != nil {
 		return nil, err
 	}
-	defer c.leave()
+	defer c.endCall()
 	if err := ctx.Err(); err != nil {
 		return nil, errorf("%w", err)
 	}
 	o.start = time.Now()
-	if o.maxAttempts > 0 || !c.contended(keys) {
+	if o.maxAttempts > 0 || !c.hasContention(keys) {
 		l, err := c.attempt(ctx, keys, o)
 		if err == nil || !retryable(err) {
 			return l, err
 		}
 		if o.maxAttempts == 1 {
-			return nil, waited(o.start, keys, withCause(ctx, err))
+			return nil, wrapWaited(o.start, keys, withCtxErr(ctx, err))
 		}
-		s := newSeeker(c, keys, o)
-		s.tried(err, true)
-		return s.seek(ctx)
+		s := newWaitingCall(c, keys, o)
+		s.recordFailure(err, true)
+		return s.run(ctx)
 	}
-	return newSeeker(c, keys, o).seek(ctx)
+	return newWaitingCall(c, keys, o).run(ctx)
 }
 
-// contended reports whether others want the same keys: of this process, or, not long ago, of
-// another.
-func (c *Client) contended(keys []string) bool {
-	if c.rooms.Waiting() == 0 && !c.rivals.some.Load() {
+// hasContention reports whether other calls of this process want the same keys, or calls of another
+// process did not long ago.
+func (c *Client) hasContention(keys []string) bool {
+	if c.queue.Waiting() == 0 && !c.contention.any.Load() {
 		return false
 	}
-	room := room(keys)
-	return c.rooms.Waits(room) || c.rivals.of(room).key != ""
+	key := queueKey(keys)
+	return c.queue.HasWaiters(key) || c.contention.lookup(key).key != ""
 }
 
-// room is the name of the queue for these keys: those who want the same keys, in the same order,
-// are in one. Sets that overlap have different ones: who waits for a and b must not keep from b who
-// has a already.
-func room(keys []string) string {
+// queueKey is the name of the queue for these keys. Calls for the same keys, in the same order, are
+// in one queue. Sets that overlap have different queues: a call that waits for a and b must not
+// keep a call that has a from b.
+func queueKey(keys []string) string {
 	if len(keys) == 1 {
 		return "1" + keys[0]
 	}
@@ -93,73 +93,74 @@ func room(keys []string) string {
 	return string(name)
 }
 
-// seeker is one waiting call. Callers of one process queue for their keys, unless the number of
-// their attempts is limited. While the keys are held in the process, the first of them is handed
-// the lease, or told that they are free. Otherwise it competes on the masters: it has one of those
-// that refused it, the judge, tell when the key is changed, and asks the judge first then; and it
-// asks all of them now and then, in case nothing is told.
-type seeker struct {
-	client *Client
-	keys   []string
-	o      call
-	room   [1]string       // empty for a call that does not queue
-	waiter waitroom.Waiter // in the room
-	hint   time.Time       // of the room, when it was looked at last
-	wake   chan struct{}   // of capacity 1; nil for an asyncCall
+// waitingCall is one waiting call. Callers of one process queue for their keys, unless the number
+// of their attempts is limited. While the process holds the keys, the first in the queue is handed
+// the lease, or is notified that the keys are free. Otherwise it contends on the masters. One of
+// those that refused it is the arbiter. The arbiter notifies the call when the key changes, and
+// then the call asks the arbiter first. Now and then it asks all masters, in case no notification
+// comes.
+type waitingCall struct {
+	client   *Client
+	keys     []string
+	opts     callOptions
+	queueKey [1]string       // empty for a call that does not queue
+	waiter   waitroom.Waiter // in the queue
+	lastHint time.Time       // HeldUntil of the queue, when the call read it last
+	wake     chan struct{}   // of capacity 1; nil for an asyncCall
 
-	attempts int
-	reason   error     // of the last attempt that was decided; nil before the first
-	judge    int       // the node to ask first; -1: all at once
-	allAt    time.Time // when all are to be asked again, whatever the judge says
-	allBy    time.Time // until when that can be put off; zero: it was not put off yet
-	blocked  string    // the key that the judge has for another
-	watch    *multiplex.Watch
-	watched  string     // its key
-	armed    bool       // the watch was armed since the last attempt
-	told     bool       // the judge tells of changes
-	vain     int        // attempts in vain since the key was seen to be held
-	behind   lag        // attempts that failed for their fence alone
-	again    bool       // the last one did, and the next one is made at once
-	parking  parkedCall // during an outage
+	attempts       int
+	reason         error     // of the last attempt that was decided; nil before the first
+	arbiter        int       // the node to ask first; -1: all at once
+	askAllAt       time.Time // when to ask all again, whatever the arbiter says
+	askAllDeadline time.Time // until when that can be postponed; zero: it was not postponed yet
+	blockedKey     string    // the key that the arbiter holds for another token
+	watch          *multiplex.Watch
+	watchedKey     string     // the key of watch
+	subscribed     bool       // the call has subscribed with watch since the last attempt
+	pushEnabled    bool       // the arbiter pushes changes
+	futileTries    int        // failed attempts since the key was last seen to be held
+	fenceRetry     fenceRetry // attempts that failed for their fence alone
+	retryNow       bool       // the last attempt did, and the next one is made at once
+	parking        parkedCall // during an outage
 
-	since  time.Time // when it began to compete with other processes; zero: it does not yet
-	away   time.Time // until when it leaves the keys to them
-	polite bool      // it asks first whether the keys are free, because others are known to compete
-	seen   bool      // they were held, since
-	lost   int       // how often another was quicker, since
+	contendingSince time.Time // with other processes; zero: it does not contend yet
+	backoffUntil    time.Time // until when it does not try for the keys
+	checkFirst      bool      // others are known to contend: ask whether the keys are free first
+	sawHeld         bool      // the keys were held since contendingSince
+	lostRaces       int       // how often another was quicker since contendingSince
 }
 
-func newSeeker(c *Client, keys []string, o call) *seeker {
-	s := &seeker{wake: make(chan struct{}, 1)}
+func newWaitingCall(c *Client, keys []string, o callOptions) *waitingCall {
+	s := &waitingCall{wake: make(chan struct{}, 1)}
 	s.init(c, keys, o, s.signal)
 	return s
 }
 
-// init makes s ready; wake has its next step taken.
-func (s *seeker) init(c *Client, keys []string, o call, wake func()) {
-	s.client, s.keys, s.o, s.judge = c, keys, o, -1
+// init makes s ready. The call's owner takes its next step after each wake.
+func (s *waitingCall) init(c *Client, keys []string, o callOptions, wake func()) {
+	s.client, s.keys, s.opts, s.arbiter = c, keys, o, -1
 	s.waiter.Wake = wake
 	s.parking.arrived, s.parking.wake = o.start, wake
 	if o.maxAttempts == 0 {
-		s.room[0] = room(keys)
+		s.queueKey[0] = queueKey(keys)
 	}
 }
 
-// signal has the next step taken. It does not block.
-func (s *seeker) signal() {
+// signal wakes loop for the next step. It does not block.
+func (s *waitingCall) signal() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// seek returns when the keys are granted, or the error that ends the call.
-func (s *seeker) seek(ctx context.Context) (*Lease, error) {
+// run returns the lease when the keys are granted, or the error that ends the call.
+func (s *waitingCall) run(ctx context.Context) (*Lease, error) {
 	c := s.client
-	if s.room[0] != "" && !c.rooms.Enter(&s.waiter, s.room[:], maxPending) {
+	if s.queueKey[0] != "" && !c.queue.Enter(&s.waiter, s.queueKey[:], maxPending) {
 		return nil, ErrOverloaded
 	}
-	l, err := s.steps(ctx)
+	l, err := s.loop(ctx)
 	if err == nil {
 		s.leave(l)
 		return l, nil
@@ -168,12 +169,12 @@ func (s *seeker) seek(ctx context.Context) (*Lease, error) {
 	if !retryable(err) {
 		return nil, err
 	}
-	return nil, waited(s.o.start, s.keys, err)
+	return nil, wrapWaited(s.opts.start, s.keys, err)
 }
 
-// leave makes room for the next one, and tells it until when the keys are held by l, if that was
-// granted. Where it was not, nothing is told: what this one was told may be over.
-func (s *seeker) leave(l *Lease) {
+// leave takes the call out of the queue. If l was granted, the next call learns until when l holds
+// the keys. Otherwise it learns nothing: what this call knew may be outdated.
+func (s *waitingCall) leave(l *Lease) {
 	s.client.outage.finish(&s.parking)
 	if s.watch != nil {
 		s.watch.Close()
@@ -182,46 +183,46 @@ func (s *seeker) leave(l *Lease) {
 	if l != nil {
 		until = l.Until()
 	}
-	g, ok := s.client.rooms.Leave(&s.waiter, until).(*gift)
+	h, ok := s.client.queue.Leave(&s.waiter, until).(*handoff)
 	switch {
 	case !ok:
 	case l == nil:
-		s.client.dispose(s.room[:], g)
-	default: // the masters granted the keys to l, so they had lost what is given
-		s.client.mux.Release(g.claim, g.claim.Len())
+		s.client.forwardHandoff(s.queueKey[:], h)
+	default: // the masters granted the keys to l, so they had lost the lease that is handed off
+		s.client.mux.Release(h.claim, h.claim.Len())
 	}
 }
 
-// steps takes one step after the other until one of them ends the call.
-func (s *seeker) steps(ctx context.Context) (*Lease, error) {
-	timer := time.NewTimer(forever)
+// loop takes one step after another until one of them ends the call.
+func (s *waitingCall) loop(ctx context.Context) (*Lease, error) {
+	timer := time.NewTimer(noTimer)
 	defer timer.Stop()
 	for {
-		l, pause, err := s.step(ctx)
+		l, delay, err := s.step(ctx)
 		if l != nil || err != nil {
 			return l, err
 		}
-		timer.Reset(pause)
+		timer.Reset(delay)
 		select {
 		case <-s.wake:
 		case <-timer.C:
 		case <-ctx.Done():
-			return nil, s.cutOff(ctx.Err())
-		case <-s.client.closed:
-			return nil, s.cutOff(ErrClosed)
+			return nil, s.abortError(ctx.Err())
+		case <-s.client.closing:
+			return nil, s.abortError(ErrClosed)
 		}
 	}
 }
 
-// cutOff is the error of a call that end ended.
-func (s *seeker) cutOff(end error) error {
+// abortError returns the error of a call that ctx or Close ended with end.
+func (s *waitingCall) abortError(end error) error {
 	reason := s.reason
-	if reason == nil { // those before it had the keys all the time
+	if reason == nil { // the calls before it in the queue had the keys all the time
 		reason = &HeldError{Keys: []string{s.keys[0]}} // keys may be the caller's slice
 	}
 	var held *HeldError
 	if errors.As(reason, &held) {
-		held.RetryAfter = s.left(time.Now())
+		held.RetryAfter = s.timeToFree(time.Now())
 	}
 	if errors.Is(reason, end) {
 		return reason
@@ -229,9 +230,9 @@ func (s *seeker) cutOff(end error) error {
 	return errorf("%w: %w", reason, end)
 }
 
-// left is for how long the keys are known to be held yet, at most; 0 where that is not known.
-func (s *seeker) left(now time.Time) time.Duration {
-	if left := s.client.rooms.Hint(&s.waiter).Sub(now); left > 0 {
+// timeToFree returns for how long the keys are still held, at most; 0 if that is not known.
+func (s *waitingCall) timeToFree(now time.Time) time.Duration {
+	if left := s.client.queue.HeldUntil(&s.waiter).Sub(now); left > 0 {
 		return left // by a caller of this client
 	}
 	if s.watch != nil {
@@ -242,100 +243,103 @@ func (s *seeker) left(now time.Time) time.Duration {
 	return 0
 }
 
-// step does what can be done now, and returns the lease, or how long there is nothing to do unless
-// it is woken.
-func (s *seeker) step(ctx context.Context) (*Lease, time.Duration, error) {
-	l, t, pause := s.begin()
+// step does what can be done now. It returns the lease, or the delay until the next step if nothing
+// wakes the call before.
+func (s *waitingCall) step(ctx context.Context) (*Lease, time.Duration, error) {
+	l, t, delay := s.next()
 	if t.attempt == nil {
-		return l, pause, nil
+		return l, delay, nil
 	}
-	return s.end(ctx, t, t.attempt.Wait(ctx, time.Time{}))
+	return s.attemptDone(ctx, t, t.attempt.Wait(ctx, time.Time{}))
 }
 
-// try is one attempt of a seeker that is under way.
-type try struct {
-	lease   *Lease
-	attempt *multiplex.Attempt
-	gift    *gift // which the attempt extends; nil for an acquire
-	all     bool  // all nodes were asked at once
+// pendingAttempt is an attempt of a waiting call that is under way.
+type pendingAttempt struct {
+	lease    *Lease
+	attempt  *multiplex.Attempt
+	handoff  *handoff // which the attempt extends; nil for an acquire
+	askedAll bool     // all nodes were asked at once
 }
 
-// begin accepts what was handed over, or starts an attempt if it is time for one, or says how long
-// to wait.
-func (s *seeker) begin() (l *Lease, t try, pause time.Duration) {
+// next accepts a handoff, or starts an attempt if it is time for one, or returns the delay until
+// the next step.
+func (s *waitingCall) next() (l *Lease, t pendingAttempt, delay time.Duration) {
 	c := s.client
-	if g, ok := c.rooms.Take(&s.waiter).(*gift); ok {
-		if l, a := c.accept(g, s.o); a != nil {
-			return nil, try{lease: l, attempt: a, gift: g}, 0
+	if h, ok := c.queue.Accept(&s.waiter).(*handoff); ok {
+		if l, a := c.acceptHandoff(h, s.opts); a != nil {
+			return nil, pendingAttempt{lease: l, attempt: a, handoff: h}, 0
 		} else if l != nil {
 			return l, t, 0
 		}
-		s.reject(g)
+		s.discardHandoff(h)
 	}
-	if s.room[0] != "" && !c.rooms.First(&s.waiter) {
-		return nil, t, forever
+	if s.queueKey[0] != "" && !c.queue.First(&s.waiter) {
+		return nil, t, noTimer
 	}
-	again := s.again
-	s.again = false
-	if !again {
-		if pause := s.pause(); pause > 0 {
-			return nil, t, pause
+	retry := s.retryNow
+	s.retryNow = false
+	if !retry {
+		if delay := s.nextDelay(); delay > 0 {
+			return nil, t, delay
 		}
-		if !s.admitted() {
-			return nil, t, forever
+		if !s.mayAttempt() {
+			return nil, t, noTimer
 		}
 	}
-	shared := s.o.fencing && s.room[0] != "" && (s.attempts > 0 || c.rooms.Followed(&s.waiter))
-	s.o.suspended = c.leases.Suspended()
-	t = try{lease: c.newLease(s.keys, s.behind.floor, s.o.numbers(shared))}
-	// The judge may have granted the attempt that was too low, and be the last to hear of its
-	// release: it alone must not refuse this one.
-	t.all = again || s.judge < 0 || !time.Now().Before(s.allAt)
-	if t.all {
-		t.attempt = c.mux.Acquire(t.lease.claim, s.o.ttl, len(s.keys))
-	} else { // where many want the keys, this keeps their votes from splitting
-		t.attempt = c.mux.Contend(t.lease.claim, s.o.ttl, s.judge)
+	shared := s.opts.fencing && s.queueKey[0] != "" &&
+		(s.attempts > 0 || c.queue.HasSuccessor(&s.waiter))
+	s.opts.suspended = c.leases.Suspended()
+	t.lease = c.newLease(s.keys, s.fenceRetry.floor, s.opts.fencesWanted(shared))
+	// The arbiter may have granted the attempt whose fence was too low, and be the last to get its
+	// release. It alone must not refuse this attempt.
+	t.askedAll = retry || s.arbiter < 0 || !time.Now().Before(s.askAllAt)
+	if t.askedAll {
+		t.attempt = c.mux.Acquire(t.lease.claim, s.opts.ttl, len(s.keys))
+	} else { // if many want the keys, this keeps their votes from splitting
+		t.attempt = c.mux.Contend(t.lease.claim, s.opts.ttl, s.arbiter)
 	}
 	return nil, t, 0
 }
 
-// admitted reports whether the call may make its next attempt, as far as the nodes are concerned. A
-// call with a limit of attempts always may.
-func (s *seeker) admitted() bool {
-	if s.room[0] == "" || !errors.Is(s.reason, ErrNoQuorum) {
+// mayAttempt reports whether enough nodes can be reached for the next attempt. A call with a limit
+// of attempts may always make it.
+func (s *waitingCall) mayAttempt() bool {
+	if s.queueKey[0] == "" || !errors.Is(s.reason, ErrNoQuorum) {
 		return true
 	}
 	return s.client.outage.admit(&s.parking)
 }
 
-// reject releases what was handed over and can't be kept.
-func (s *seeker) reject(g *gift) {
-	s.client.mux.Release(g.claim, g.claim.Len())
-	s.client.rooms.Nudge(s.room[:], time.Now())
+// discardHandoff releases a lease that was handed off and can't be kept.
+func (s *waitingCall) discardHandoff(h *handoff) {
+	s.client.mux.Release(h.claim, h.claim.Len())
+	s.client.queue.NotifyFree(s.queueKey[:], time.Now())
 }
 
-// end takes the outcome of an attempt.
-func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause time.Duration,
-	err error,
+// attemptDone takes the outcome of an attempt. It returns the lease, the error that ends the call,
+// or the delay until the next step.
+func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome error) (
+	l *Lease, delay time.Duration, err error,
 ) {
 	c := s.client
-	if t.gift != nil {
+	if t.handoff != nil {
 		grant := lease.Grant{
-			Sent: t.attempt.Sent(), Suspended: t.gift.suspended, TTL: s.o.ttl, MaxHold: s.o.maxHold,
+			Sent: t.attempt.Sent(), Suspended: t.handoff.suspended, TTL: s.opts.ttl,
+			MaxHold: s.opts.maxHold,
 		}
-		if outcome == nil && c.left(t.gift) > 0 && c.keep(t.lease, &s.o, grant) {
+		if outcome == nil && c.timeLeft(t.handoff) > 0 && c.beginTerm(t.lease, &s.opts, grant) {
 			return t.lease, 0, nil
 		}
-		s.reject(t.gift)
+		s.discardHandoff(t.handoff)
 		return nil, 0, nil
 	}
-	l, err = c.granted(t.lease, t.attempt, s.o, outcome)
-	if err == nil && s.told {
-		// Without being told of changes nobody comes in time, and a rest would only leave the keys
-		// unused.
-		c.rivals.won(s.room[0], contest{
-			s.blocked, time.Since(s.since), s.away.Sub(s.since), s.lost,
-			!s.seen,
+	l, err = c.finishAttempt(t.lease, t.attempt, s.opts, outcome)
+	if err == nil && s.pushEnabled {
+		// Without pushes no call comes in time, and a backoff would only leave the keys unused.
+		c.contention.record(s.queueKey[0], contendedAcquire{
+			key: s.blockedKey, took: time.Since(s.contendingSince),
+			backoff:   s.backoffUntil.Sub(s.contendingSince),
+			lostRaces: s.lostRaces, wasFree: !s.sawHeld,
 		})
 	}
 	if err == nil || !retryable(err) {
@@ -345,159 +349,162 @@ func (s *seeker) end(ctx context.Context, t try, outcome error) (l *Lease, pause
 		if s.reason == nil {
 			s.reason = err
 		}
-		// The end of ctx cut the attempt short: it is no news about the keys.
-		return nil, 0, s.cutOff(ctx.Err())
+		// The end of ctx cut the attempt short: it says nothing new about the keys.
+		return nil, 0, s.abortError(ctx.Err())
 	}
-	if s.o.fencing && s.catchUp(t) {
-		s.reason = err // should ctx end now, the keys were not held
+	if s.opts.fencing && s.retryFence(t) {
+		s.reason = err // if ctx ends now, the keys were not held
 		return nil, 0, nil
 	}
-	s.tried(err, t.all)
-	if s.attempts == s.o.maxAttempts {
-		return nil, 0, withCause(ctx, err)
+	s.recordFailure(err, t.askedAll)
+	if s.attempts == s.opts.maxAttempts {
+		return nil, 0, withCtxErr(ctx, err)
 	}
-	return nil, s.pause(), nil
+	return nil, s.nextDelay(), nil
 }
 
-// pause is how long there is nothing to try for, if nobody says otherwise meanwhile.
-func (s *seeker) pause() time.Duration {
-	hint := s.client.rooms.Hint(&s.waiter)
-	told := !hint.Equal(s.hint)
-	s.hint = hint
+// nextDelay returns the delay until the next try, if nothing wakes the call before.
+func (s *waitingCall) nextDelay() time.Duration {
+	hint := s.client.queue.HeldUntil(&s.waiter)
+	isNew := !hint.Equal(s.lastHint)
+	s.lastHint = hint
 	now := time.Now()
 	if hint.After(now) {
-		s.hint = time.Time{} // when it is over, that is news
-		return hint.Sub(now) // held in this process: it will be handed over
+		s.lastHint = time.Time{} // its end is new
+		return hint.Sub(now)     // held in this process: it will be handed off
 	}
-	if told || s.since.IsZero() {
-		s.compete(now)
+	if isNew || s.contendingSince.IsZero() {
+		s.startContending(now)
 	}
-	switch away := s.away.Sub(now); {
-	case away > 0:
-		return away
-	case told && !s.polite:
-		return 0 // released in this process, and nobody else is known to want it
+	switch backoff := s.backoffUntil.Sub(now); {
+	case backoff > 0:
+		return backoff
+	case isNew && !s.checkFirst:
+		return 0 // released in this process, and no other process is known to contend
 	}
-	return s.held(now)
+	return s.remainingHold(now)
 }
 
-// compete begins the competition with other processes: with a rest, and a look at the judge, where
-// any are known.
-func (s *seeker) compete(now time.Time) {
-	known := s.client.rivals.of(s.room[0])
-	s.since, s.away, s.lost, s.seen, s.polite = now, now.Add(known.rest), 0, false, known.key != ""
-	if s.polite {
-		s.refused(known.key)
-		s.allAt, s.allBy = s.away.Add(s.o.maxDelay), time.Time{}
+// startContending starts contending with other processes. If any are known, the call backs off
+// first, and then asks the arbiter.
+func (s *waitingCall) startContending(now time.Time) {
+	known := s.client.contention.lookup(s.queueKey[0])
+	s.contendingSince, s.backoffUntil = now, now.Add(known.backoff)
+	s.lostRaces, s.sawHeld, s.checkFirst = 0, false, known.key != ""
+	if s.checkFirst {
+		s.chooseArbiter(known.key)
+		s.askAllAt, s.askAllDeadline = s.backoffUntil.Add(s.opts.maxDelay), time.Time{}
 	}
 }
 
-// held is for how long the keys are known to be held by other processes.
-func (s *seeker) held(now time.Time) time.Duration {
-	pause := max(s.allAt.Sub(now), 0)
-	if s.judge < 0 || s.blocked == "" {
-		return pause
+// remainingHold returns for how long other processes are known to hold the keys.
+func (s *waitingCall) remainingHold(now time.Time) time.Duration {
+	delay := max(s.askAllAt.Sub(now), 0)
+	if s.arbiter < 0 || s.blockedKey == "" {
+		return delay
 	}
-	s.arm()
+	s.watchBlockedKey()
 	left, known := s.watch.Left()
 	if known {
-		s.told = s.watch.Told()
+		s.pushEnabled = s.watch.Told()
 	}
 	switch {
 	case known && left > 0:
-		s.vain, s.seen = 0, true
-		return min(pause, left)
-	case (known || !s.watch.Armed()) && s.vain < 3*maxVain:
-		// Beyond that it can't be told whether it is held.
-		return 0 // the key is gone, or was changed
+		s.futileTries, s.sawHeld = 0, true
+		return min(delay, left)
+	case (known || !s.watch.Armed()) && s.futileTries < 3*triesPerArbiter:
+		// After that many tries the watch says nothing about whether the keys are held.
+		return 0 // the key is gone, or has changed
 	}
-	return pause
+	return delay
 }
 
-// arm asks the judge to tell when the key that is held there is changed, unless it was asked
+// watchBlockedKey subscribes to the blocked key on the arbiter, unless the call has done so
 // already.
-func (s *seeker) arm() {
-	if s.armed {
+func (s *waitingCall) watchBlockedKey() {
+	if s.subscribed {
 		return
 	}
-	s.armed = true
-	if s.watch != nil && s.watched != s.blocked {
+	s.subscribed = true
+	if s.watch != nil && s.watchedKey != s.blockedKey {
 		s.watch.Close()
 		s.watch = nil
 	}
 	if s.watch == nil {
-		s.watch, s.watched = s.client.mux.Watch(s.client.cfg.Prefix+s.blocked, s.waiter.Wake),
-			s.blocked
+		s.watch, s.watchedKey = s.client.mux.Watch(s.client.cfg.Prefix+s.blockedKey, s.waiter.Wake),
+			s.blockedKey
 	}
-	s.watch.Arm(s.judge)
+	s.watch.Arm(s.arbiter)
 }
 
-// tried notes that an attempt failed.
-func (s *seeker) tried(err error, all bool) {
-	if !errors.Is(err, ErrNoQuorum) { // else the next call would hardly find one now
+// recordFailure records that an attempt failed, and when to make the next one. askedAll says that
+// the attempt asked all nodes at once.
+func (s *waitingCall) recordFailure(err error, askedAll bool) {
+	if !errors.Is(err, ErrNoQuorum) { // without a quorum the next call would hardly find one
 		s.client.outage.finish(&s.parking)
 	}
 	s.attempts++
-	s.vain++
+	s.futileTries++
 	s.reason = err
 	var held *HeldError
 	blocked := ""
 	if errors.As(err, &held) && len(held.Keys) > 0 {
 		blocked = held.Keys[0]
-		if !all && len(held.Nodes) == 1 {
-			s.lost++
+		if !askedAll && len(held.Nodes) == 1 {
+			s.lostRaces++
 		}
 	}
-	s.refused(blocked)
-	if !all && s.judge >= 0 && !s.told {
+	s.chooseArbiter(blocked)
+	if !askedAll && s.arbiter >= 0 && !s.pushEnabled {
 		return
 	}
-	pause := s.o.minDelay
-	if spread := s.o.maxDelay - s.o.minDelay; spread > 0 {
-		pause += rand.N(spread)
+	delay := s.opts.minDelay
+	if spread := s.opts.maxDelay - s.opts.minDelay; spread > 0 {
+		delay += rand.N(spread)
 	}
-	if s.told {
-		pause *= patientPauses
+	if s.pushEnabled {
+		delay *= pushDelayFactor
 	}
 	if blocked == "" {
-		pause = max(pause, minPause)
+		delay = max(delay, minNoQuorumDelay)
 	}
-	s.putOff(pause, all)
+	s.scheduleAskAll(delay, askedAll)
 }
 
-// putOff has all nodes asked again after the pause. Where they were not asked now, it is put off no
-// further than allBy.
-func (s *seeker) putOff(pause time.Duration, asked bool) {
+// scheduleAskAll has all nodes asked again after the delay. If the last attempt did not ask all of
+// them, it postpones that no further than askAllDeadline.
+func (s *waitingCall) scheduleAskAll(delay time.Duration, askedAll bool) {
 	now := time.Now()
-	if asked || s.allBy.IsZero() {
-		s.allBy = now.Add(max(pause, maxBlind))
+	if askedAll || s.askAllDeadline.IsZero() {
+		s.askAllDeadline = now.Add(max(delay, maxArbiterOnly))
 	}
-	s.allAt = now.Add(pause)
-	if s.allAt.After(s.allBy) {
-		s.allAt = s.allBy
+	s.askAllAt = now.Add(delay)
+	if s.askAllAt.After(s.askAllDeadline) {
+		s.askAllAt = s.askAllDeadline
 	}
 }
 
-// refused chooses the judge for the key that another has, if one is to blame.
-func (s *seeker) refused(blocked string) {
-	judge := -1
+// chooseArbiter chooses the arbiter for the key that another token holds; an empty key: none.
+func (s *waitingCall) chooseArbiter(blocked string) {
+	arbiter := -1
 	if blocked != "" {
-		judge = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.vain/maxVain)
+		arbiter = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.futileTries/triesPerArbiter)
 	}
-	s.armed = s.armed && judge == s.judge && blocked == s.blocked && s.watch.Armed()
-	s.judge, s.blocked = judge, blocked
+	s.subscribed = s.subscribed && arbiter == s.arbiter && blocked == s.blockedKey &&
+		s.watch.Armed()
+	s.arbiter, s.blockedKey = arbiter, blocked
 }
 
-// withCause adds ctx's error, if it has ended, to the reason of the last attempt.
-func withCause(ctx context.Context, reason error) error {
+// withCtxErr adds ctx's error to the reason of the last attempt, if ctx has ended.
+func withCtxErr(ctx context.Context, reason error) error {
 	if err := ctx.Err(); err != nil && !errors.Is(reason, err) {
 		return errorf("%w: %w", reason, err)
 	}
 	return reason
 }
 
-// waited tells how long a call waited, and for what.
-func waited(start time.Time, keys []string, err error) error {
+// wrapWaited adds to err how long a call waited, and for which keys.
+func wrapWaited(start time.Time, keys []string, err error) error {
 	more := ""
 	if len(keys) > 1 {
 		more = fmt.Sprintf(" and %d more", len(keys)-1)

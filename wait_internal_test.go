@@ -36,13 +36,12 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Client {
 	return c
 }
 
-// The goal: a judge that always tells of something new, because a holder that the other nodes know
-// nothing of goes on to renew its key there, does not keep a caller from what the others would
-// grant.
-func TestABusyJudgeDoesNotHideFreeKeys(t *testing.T) {
+// The goal: an arbiter that always reports something new does not keep a caller from keys that the
+// other nodes would grant. Here a holder that only the arbiter knows keeps renewing its key there.
+func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
-	judge := c.mux.Judge("k", 0)
+	arbiter := c.mux.Judge("k", 0)
 	set := func(i int) {
 		if _, err := nodes.Do(i, "SET", "k", "another", "PX", "50000"); err != nil {
 			t.Error(err)
@@ -56,7 +55,7 @@ func TestABusyJudgeDoesNotHideFreeKeys(t *testing.T) {
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
 		for ctx.Err() == nil {
-			set(judge)
+			set(arbiter)
 			time.Sleep(5 * time.Millisecond)
 		}
 	})
@@ -67,7 +66,7 @@ func TestABusyJudgeDoesNotHideFreeKeys(t *testing.T) {
 		held <- err
 	}))
 	for i := range 3 {
-		if i != judge {
+		if i != arbiter {
 			_, err := nodes.Do(i, "DEL", "k")
 			require.NoError(t, err)
 		}
@@ -77,20 +76,20 @@ func TestABusyJudgeDoesNotHideFreeKeys(t *testing.T) {
 	renewing.Wait()
 }
 
-// The goal: calls with a limit of attempts, which do not queue, are no party to the turns of those
-// that do: of whom one of them met for its keys another would learn for keys of its own.
-func TestCallsThatDoNotQueueLearnNothingOfRivals(t *testing.T) {
+// The goal: calls with a limit of attempts do not queue, and record no contention. They have no
+// queue key, so what one of them met for its keys another would apply to other keys.
+func TestContention_CallsThatDoNotQueueRecordNone(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
 	for range 5 {
 		require.False(t, meets(t, c, rival, nodes, WithMaxAttempts(1<<20)))
 	}
 	require.Eventually(t, func() bool { return meets(t, c, rival, nodes) }, 20*time.Second,
-		time.Millisecond, "nobody learns of rivals")
+		time.Millisecond, "no contention is recorded")
 }
 
-// meets has c wait for a key that the rival holds, and be told by a node that it is free, in most
-// cases. It reports whether c learnt from that.
+// meets has c wait for a key that the rival holds. In most cases a node notifies c that it is free.
+// meets reports whether c recorded the contention.
 func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Option) bool {
 	held, err := rival.Acquire(t.Context(), "x")
 	require.NoError(t, err)
@@ -101,9 +100,9 @@ func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Op
 		}
 		got <- err
 	}, opts...))
-	judge := c.mux.Judge("x", 0)
+	arbiter := c.mux.Judge("x", 0)
 	for start := time.Now(); time.Since(start) < 20*time.Second; {
-		info, err := nodes.Do(judge, "INFO", "stats")
+		info, err := nodes.Do(arbiter, "INFO", "stats")
 		require.NoError(t, err)
 		if text, _ := info.(string); strings.Contains(text, "tracking_total_keys:1") {
 			break
@@ -111,11 +110,11 @@ func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Op
 	}
 	require.NoError(t, held.Release(t.Context()))
 	require.NoError(t, <-got)
-	return c.rivals.some.Load()
+	return c.contention.any.Load()
 }
 
-// impatient is a context that is cancelled when it was looked at too often: where a loop has no
-// pause, no time passes in a bubble.
+// impatient is a context that is cancelled when its Err was called too often: if a loop has no
+// delay, no time passes in a bubble.
 type impatient struct {
 	context.Context
 	cancel context.CancelFunc
@@ -129,9 +128,9 @@ func (c *impatient) Err() error {
 	return c.Context.Err()
 }
 
-// The goal: where no quorum can be reached, an attempt takes no time; a caller that wants no pauses
-// does not burn a processor, and does not hold up the other calls of AcquireAsync.
-func TestAttemptsWithoutATripHaveAPause(t *testing.T) {
+// The goal: while no quorum can be reached, an attempt takes no time. A caller that wants no delays
+// does not burn a processor, and does not delay the other calls of AcquireAsync.
+func TestRetryDelay_AttemptsWithoutARoundTripHaveOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(Config{
 			Nodes: []string{"a:1", "b:1", "c:1"}, Logger: slog.New(slog.DiscardHandler),

@@ -16,7 +16,7 @@ import (
 
 // The goal: a caller that gives up, at any place of the queue, leaves the order of the others as it
 // is, and takes nothing along.
-func TestWhoeverGivesUpLeavesTheOthersInOrder(t *testing.T) {
+func TestWait_GivingUpLeavesTheOthersInOrder(t *testing.T) {
 	const callers = 4
 	for gone := 1; gone < 1<<callers; gone++ { // every set of them
 		inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
@@ -59,9 +59,9 @@ func TestWhoeverGivesUpLeavesTheOthersInOrder(t *testing.T) {
 	}
 }
 
-// The goal: a deadline ends the wait on time, in every place of the queue, and the error tells the
+// The goal: a deadline ends the wait on time, at every position in the queue, and the error has the
 // reason and the time.
-func TestADeadlineEndsTheWaitInTheQueue(t *testing.T) {
+func TestWait_ADeadlineEndsItInTheQueue(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
 		start := time.Now()
@@ -85,7 +85,7 @@ func TestADeadlineEndsTheWaitInTheQueue(t *testing.T) {
 
 // The goal: who sleeps because the keys are held in the process has them soon after the holder let
 // its time run out, and nobody asks the nodes before.
-func TestTheNextCallerWakesUpWhenTheHolderExpires(t *testing.T) {
+func TestWait_TheNextCallerWakesUpWhenTheHolderExpires(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second))
 		before := c.Stats().Operations
@@ -105,7 +105,7 @@ func TestTheNextCallerWakesUpWhenTheHolderExpires(t *testing.T) {
 
 // The goal: and at once when the holder's lease is found lost, ends by its maxHold, or is really
 // released.
-func TestTheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
+func TestWait_TheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, v *virtual, l *lockpipe.Lease){
 		"lost": func(_ *testing.T, v *virtual, l *lockpipe.Lease) {
 			v.del(0, "k")
@@ -119,7 +119,7 @@ func TestTheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
 		},
 		"held for long enough": func(_ *testing.T, _ *virtual, l *lockpipe.Lease) { <-l.Done() },
 		"released": func(t *testing.T, _ *virtual, l *lockpipe.Lease) {
-			require.NoError(t, l.Extend(t.Context(), 9*time.Second)) // now it is not handed over
+			require.NoError(t, l.Extend(t.Context(), 9*time.Second)) // now it is not handed off
 			release(t, l)
 		},
 	} {
@@ -140,9 +140,9 @@ func TestTheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
 	}
 }
 
-// The goal: and when the holder has shortened it and let its time run out, although it was told of
-// a later end.
-func TestTheNextCallerWakesUpWhenAShortenedLeaseExpires(t *testing.T) {
+// The goal: and when the holder has shortened it and let its time run out, although the next caller
+// knew of a later end.
+func TestWait_TheNextCallerWakesUpWhenAShortenedLeaseExpires(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second))
 		require.NoError(t, l.Extend(t.Context(), time.Second))
@@ -157,7 +157,7 @@ func TestTheNextCallerWakesUpWhenAShortenedLeaseExpires(t *testing.T) {
 }
 
 // The goal: callers of sets that overlap all make progress, and no two of them hold a key at once.
-func TestOverlappingSetsMakeProgress(t *testing.T) {
+func TestWait_OverlappingSetsMakeProgress(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		const callers, rounds = 8, 25
 		var mu sync.Mutex
@@ -201,7 +201,7 @@ func TestOverlappingSetsMakeProgress(t *testing.T) {
 
 // The goal: Close ends every waiting call with ErrClosed, those as well that are being handed
 // something, and leaves no key behind.
-func TestCloseEndsTheQueue(t *testing.T) {
+func TestWait_CloseEndsTheQueue(t *testing.T) {
 	for _, handing := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 			const callers = 100
@@ -218,7 +218,7 @@ func TestCloseEndsTheQueue(t *testing.T) {
 			got := 0
 			for i, next := range all {
 				o := <-next
-				if o.err == nil { // it was handed over in time
+				if o.err == nil { // it was handed off in time
 					require.True(t, handing)
 					require.Zero(t, i)
 					got++
@@ -244,7 +244,7 @@ func TestCloseEndsTheQueue(t *testing.T) {
 }
 
 // The goal: Close takes back what is on its way to a caller whose extension hangs.
-func TestCloseWhileAHandedLeaseIsBeingExtended(t *testing.T) {
+func TestHandoff_CloseWhileTheLeaseIsBeingExtended(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(5*time.Second))
 		first, second := queue(t, c, "k"), queue(t, c, "k")
@@ -369,7 +369,7 @@ func (h *holds) turn(t *testing.T, c *lockpipe.Client, who int) {
 // The goal: whatever callers of two clients do, the times for which they may rely on a key never
 // overlap, everybody comes to an end, and no key and no goroutine is left; also while one node
 // after the other stops for a while.
-func TestHoldsNeverOverlap(t *testing.T) {
+func TestWait_HoldsNeverOverlap(t *testing.T) {
 	rounds := 30
 	if testing.Short() {
 		rounds = 15
@@ -415,10 +415,9 @@ func TestHoldsNeverOverlap(t *testing.T) {
 	}
 }
 
-// The goal: a waiting call that is cut off tells how long the keys are held yet, where that is
-// known: from the lease that a caller of the same client has, or from the master that tells of
-// changes.
-func TestACallThatIsCutOffTellsHowLongTheKeysAreHeld(t *testing.T) {
+// The goal: the error of an aborted waiting call has how long the keys are still held, if that is
+// known: from the lease of a caller of the same client, or from the master that pushes changes.
+func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
 	retryAfter := func(t *testing.T, next <-chan outcome) (time.Duration, error) {
 		t.Helper()
 		o := <-next

@@ -5,101 +5,101 @@ import (
 	"time"
 )
 
-// When a term is due for its automatic extension. V is the validity of its TTL, R what is left of
-// the current validity.
+// These constants say when a term is due for its automatic extension. V is the validity of its TTL,
+// R what is left of the current validity.
 //
 // It is due at a random moment when between 3/4 and 1/2 of V is left: random, so that terms that
-// began together do not stay together. What fails is tried again after between V/64 and V/32, and
-// towards the end after between R/4 and R/2. A try ends after NodeTimeout, or V/16 if that is
+// began together do not stay together. A failed extension is retried after between V/64 and V/32,
+// and towards the end after between R/4 and R/2. A try ends after NodeTimeout, or V/16 if that is
 // longer: a further one reaches no node that has not answered the one before. So at least (V/2) /
 // (max(NodeTimeout, V/16) + V/32) tries fit before the deadline: 5 if all of them hang, with a TTL
-// of 10 s and a NodeTimeout of up to 600 ms, and 16 or more if they fail at once. None waits beyond
-// half of R, so that there is always a further one.
+// of 10 s and a NodeTimeout of up to 600 ms, and 16 or more if they fail at once. No try waits
+// beyond half of R, so that there is always a further one.
 const (
-	dueParts      = 4 // V in these parts
-	dueEarly      = 3 // of them are left at the earliest moment
-	dueLate       = 2 // of them are left at the latest moment
-	patienceParts = 16
-	pauseParts    = 32
-	// shortest is the shortest pause.
-	shortest = time.Millisecond
-	// tick is what the moments are rounded down to, so that the timer does not fire for each; for a
-	// short V a part of it.
+	dueParts     = 4 // V in these parts
+	dueEarly     = 3 // of them are left at the earliest moment
+	dueLate      = 2 // of them are left at the latest moment
+	timeoutParts = 16
+	delayParts   = 32
+	// minRetryDelay is the shortest delay before a retry.
+	minRetryDelay = time.Millisecond
+	// The moments are rounded down to a multiple of tick, so that the timer does not fire for each.
+	// For a short V it is a part of tick.
 	tick = time.Millisecond
 	// linger is how long a term that is due waits for others, so that they share a batch; for a
 	// short V a part of it. The moment is earlier by as much.
 	linger = 10 * time.Millisecond
 )
 
-// part is d, or for a short validity so much of it that pauses hardly change.
-func part(d, v time.Duration) time.Duration { return max(min(d, v/pauseParts), 1) }
+// capped returns d, or for a short validity so little that the delays hardly change.
+func capped(d, v time.Duration) time.Duration { return max(min(d, v/delayParts), 1) }
 
-// pause is the time before the next try, where so much is left.
-func pause(v, left time.Duration) time.Duration {
-	least := max(min(v/pauseParts, left/2)/2, shortest)
+// retryDelay returns the time before the next try, if left is what is left of the validity.
+func retryDelay(v, left time.Duration) time.Duration {
+	least := max(min(v/delayParts, left/2)/2, minRetryDelay)
 	return least + rand.N(least)
 }
 
-// extendable reports whether an automatic extension is wanted at some time. mu is held.
-func (t *Term) extendable() bool {
-	return t.ttl != 0 && t.until < t.bound && !t.queued &&
-		!t.extending
+// wantsExtension reports whether the term will be due for an automatic extension. mu is held.
+func (t *Term) wantsExtension() bool {
+	return t.ttl != 0 && t.until < t.maxHoldEnd && !t.queued && !t.extending
 }
 
-// wake is when the manager is to look at the term next.
-func (t *Term) wake() instant {
+// nextEvent returns when the manager must check the term next.
+func (t *Term) nextEvent() instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.next(t.manager.now())
+	return t.computeNext(t.manager.now())
 }
 
-// next is wake. mu is held.
-func (t *Term) next(now instant) instant {
-	if !t.extendable() {
+// computeNext is nextEvent. mu is held.
+func (t *Term) computeNext(now instant) instant {
+	if !t.wantsExtension() {
 		return t.until
 	}
 	v := Validity(t.ttl)
 	early := t.until.after(-v * dueEarly / dueParts)
 	at := early.after(rand.N(v*(dueEarly-dueLate)/dueParts + 1))
 	if at <= now || t.failed() {
-		at = max(early, now.after(pause(v, time.Duration(t.until-now))))
+		at = max(early, now.after(retryDelay(v, time.Duration(t.until-now))))
 	} else {
-		at = at.after(-part(linger, v))
-		at -= at % instant(part(tick, v))
+		at = at.after(-capped(linger, v))
+		at -= at % instant(capped(tick, v))
 	}
 	return min(at, t.until)
 }
 
 // failed reports whether the last extension failed. mu is held.
-func (t *Term) failed() bool { return t.extra != nil && t.extra.failure != nil }
+func (t *Term) failed() bool { return t.cold != nil && t.cold.failure != nil }
 
-// look is what the manager asks when the time of a term's event has come: whether it is over, or
-// due for an extension, when that has to begin at the latest (0: it is not due), and when to look
-// again. What failed before, or is late, does not linger.
-func (t *Term) look(now instant) (next, latest instant, over bool) {
+// evaluate is what the manager calls when the time of a term's event has come. over says whether
+// the term is over. Otherwise next is the time of its next event. If the term is due for an
+// extension, that must begin at lingerUntil at the latest; 0 means that it is not due. A term whose
+// last extension failed, or that is late, does not linger.
+func (t *Term) evaluate(now instant) (next, lingerUntil instant, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.end != nil || now >= t.until {
 		return 0, 0, true
 	}
 	v, left := Validity(t.ttl), time.Duration(t.until-now)
-	if t.extendable() && left <= v*dueEarly/dueParts+part(linger, v)+part(tick, v) {
-		t.queued, latest = true, now
+	if t.wantsExtension() && left <= v*dueEarly/dueParts+capped(linger, v)+capped(tick, v) {
+		t.queued, lingerUntil = true, now
 		if left > v*dueLate/dueParts && !t.failed() {
-			latest = now.after(part(linger, v))
+			lingerUntil = now.after(capped(linger, v))
 		}
 	}
-	return t.next(now), latest, false
+	return t.computeNext(now), lingerUntil, false
 }
 
-// unqueue is told that the term is not among the ready ones any more.
+// unqueue records that the term is not among the manager's ready ones any more.
 func (t *Term) unqueue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queued = false
 }
 
-// deadline is until, for the manager.
+// deadline returns the end of validity, for the manager.
 func (t *Term) deadline() instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()

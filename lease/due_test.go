@@ -9,8 +9,8 @@ import (
 )
 
 // The goal: however long a lease is, it is extended when between three quarters and half of its
-// validity are left; what lingering adds is small beside a short one, too.
-func TestLeasesOfAllLengthsAreExtendedInTime(t *testing.T) {
+// validity are left; the time to linger is small compared with a short one too.
+func TestAutoExtend_LeasesOfAllLengthsInTime(t *testing.T) {
 	for _, ttl := range []time.Duration{
 		10 * time.Millisecond, 50 * time.Millisecond, time.Second,
 		usualTTL, time.Hour,
@@ -35,7 +35,7 @@ func TestLeasesOfAllLengthsAreExtendedInTime(t *testing.T) {
 // quarter to half of what is left, but no sooner than after a millisecond: so the last try is two
 // milliseconds before the end, or later. No try takes more than half of what is left, nor may it
 // leave the keys less than that.
-func TestTheTriesOfAnExtensionThatFails(t *testing.T) {
+func TestAutoExtend_RetriesAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.set(fail)
@@ -47,9 +47,9 @@ func TestTheTriesOfAnExtensionThatFails(t *testing.T) {
 		last, sooner, later := map[any]time.Time{}, 0, 0
 		for _, e := range s.tried() {
 			left := until.Sub(e.at)
-			require.Equal(t, e.at.Add(left/2), e.ask.Before)
-			require.Equal(t, min(v/16, left/2), e.ask.Patience)
-			require.InDelta(t, left+time.Millisecond, Validity(e.ask.Least),
+			require.Equal(t, e.at.Add(left/2), e.ask.SendBefore)
+			require.Equal(t, min(v/16, left/2), e.ask.MinTimeout)
+			require.InDelta(t, left+time.Millisecond, Validity(e.ask.MinTTL),
 				float64(time.Millisecond))
 			if before, again := last[e.who]; again {
 				pause, least := e.at.Sub(before), max(min(v/64, until.Sub(before)/4),
@@ -71,9 +71,9 @@ func TestTheTriesOfAnExtensionThatFails(t *testing.T) {
 	})
 }
 
-// The goal: a lease that begins with little time left, as one that was handed over, is not extended
-// at once, since mostly it is given back before, and does not linger for others after that.
-func TestALeaseThatBeginsLateIsExtendedSoonButNotAtOnce(t *testing.T) {
+// The goal: a lease that begins with little time left, as one that was handed off, is not extended
+// at once, because mostly it is released before that. Later it does not linger for others.
+func TestAutoExtend_ALeaseThatBeginsLateSoonButNotAtOnce(t *testing.T) {
 	for range 50 { // the pauses are random
 		synctest.Test(t, func(t *testing.T) {
 			m, s := manager(t)
@@ -92,7 +92,7 @@ func TestALeaseThatBeginsLateIsExtendedSoonButNotAtOnce(t *testing.T) {
 
 // The goal: a lease that was due while nothing could be extended is not extended when something
 // can, if it is over by then, or while it is being extended by hand.
-func TestWhatIsDueIsLookedAtAgainBeforeItIsExtended(t *testing.T) {
+func TestAutoExtend_ChecksAgainWhatWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.setDown(true)
@@ -102,7 +102,7 @@ func TestWhatIsDueIsLookedAtAgainBeforeItIsExtended(t *testing.T) {
 		pass(Validity(usualTTL) / 2)
 		require.Equal(t, 3, m.waiting())
 		require.Equal(t, ErrReleased, released.End(ErrReleased))
-		e, err := byHand.Begin(t.Context(), usualTTL)
+		e, err := byHand.BeginExtension(t.Context(), usualTTL)
 		require.NoError(t, err)
 		s.setDown(false)
 		pass(recheck)
@@ -115,7 +115,7 @@ func TestWhatIsDueIsLookedAtAgainBeforeItIsExtended(t *testing.T) {
 		require.NoError(t, byHand.Err())
 
 		expired := hold(t, m, "expired", usualTTL, time.Hour)
-		_, due := expired.due(expired.deadline())
+		_, due := expired.startAuto(expired.deadline())
 		require.False(t, due)
 	})
 }

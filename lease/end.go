@@ -9,43 +9,43 @@ import (
 // errorPrefix begins the text of each end: the library returns it as it is.
 const errorPrefix = "lockpipe: "
 
-// The ends of a lease. Each lease ends by exactly one of them, and it is the cause of its context.
+// The ends of a lease. Each lease ends with exactly one of them, and it is the cause of its
+// context.
 var (
 	// ErrReleased: the holder released it, and nothing is held any more.
 	ErrReleased = errors.New(errorPrefix + "lease was released")
 	// ErrExpired: its time ran out. Another may hold the keys now.
 	ErrExpired = errors.New(errorPrefix + "lease expired")
-	// ErrLost: it was found gone before its time ran out, or its automatic extension failed until
-	// then. Another may hold the keys now.
+	// ErrLost: an extension found it lost before its time ran out, or its automatic extension
+	// failed until then. Another may hold the keys now.
 	ErrLost = errors.New(errorPrefix + "lease was lost")
 	// ErrClosed: the client was closed, which released it.
 	ErrClosed = errors.New(errorPrefix + "client is closed")
 )
 
-// errBound is the end of a lease that was extended for as long as its holder wanted.
-var errBound = fmt.Errorf("%w: it was held for maxHold", ErrExpired)
+// errMaxHold is the end of a lease that was extended for as long as its holder wanted.
+var errMaxHold = fmt.Errorf("%w: it was held for maxHold", ErrExpired)
 
 // errUnextended is the end of a lease whose extension came too late, although none failed: for
 // instance, the process was stopped or the machine suspended.
 var errUnextended = fmt.Errorf("%w: it was not extended in time", ErrLost)
 
-// runOut is how a term ends whose time has run out. mu is held.
-func (t *Term) runOut() error {
+// expiryError returns how a term ends whose time has run out. mu is held.
+func (t *Term) expiryError() error {
 	switch {
 	case t.ttl == 0:
 		return ErrExpired
-	case t.until == t.bound:
-		return errBound
+	case t.until == t.maxHoldEnd:
+		return errMaxHold
 	case t.failed():
-		// In words only: the failed tries are not how it ended.
-		failure := strings.TrimPrefix(t.extra.failure.Error(), errorPrefix)
+		// As text only: errors.Is must not find the failed try as the end.
+		failure := strings.TrimPrefix(t.cold.failure.Error(), errorPrefix)
 		return fmt.Errorf("%w: the last try: %s", errUnextended, failure)
 	}
 	return errUnextended
 }
 
-// involuntary reports whether the holder of a lease that ended with end may not know of the end,
-// because it was not the holder's doing.
+// involuntary reports whether the holder may not know of this end, because it did not cause it.
 func involuntary(end error) bool { return isLost(end) || errors.Is(end, ErrExpired) }
 
 func isLost(end error) bool { return errors.Is(end, ErrLost) }

@@ -7,48 +7,48 @@ import (
 	"time"
 )
 
-// Extension is one try to let a lease end later, or earlier. Whoever makes it sends TTL, fills in
-// Sent and Err, and calls Finish. Until then no other extension of the lease begins.
+// Extension is one try to let a lease end later, or earlier. The caller sends TTL, fills in Sent
+// and Err, and calls Finish. Until then no other extension of the lease begins.
 type Extension struct {
 	// Owner is what Manager.Hold was given.
 	Owner any
-	// TTL is how long the lease is to last, from when this is sent; in whole milliseconds.
+	// TTL is how long the lease will last, from when the extension is sent; in whole milliseconds.
 	TTL time.Duration
-	// Least is the shortest TTL that an automatic extension may be sent with: confirmed or not, it
+	// MinTTL is the shortest TTL that an automatic extension may be sent with: confirmed or not, it
 	// must not end the keys before the lease.
-	Least time.Duration
-	// Before is when it is too late to send it. The lease is valid until then, or longer.
-	Before time.Time
-	// Patience is how long it may take at least, before it is given up and tried again.
-	Patience time.Duration
-	// Sent is when it was sent, or earlier, but after the extension began.
+	MinTTL time.Duration
+	// SendBefore is when it is too late to send it. The lease is valid until then, or longer.
+	SendBefore time.Time
+	// MinTimeout is how long it may take at least, before it is given up and retried.
+	MinTimeout time.Duration
+	// Sent is when it was sent, or earlier, but not before BeginExtension.
 	Sent time.Time
-	// Err is nil when it was confirmed, ErrLost when the lease was found gone, and else why it was
-	// not confirmed.
+	// Err is nil if it was confirmed, ErrLost if the nodes do not have the lease any more, and
+	// otherwise why it was not confirmed.
 	Err error
 
 	term      *Term
-	renew     time.Duration // what automatic extensions ask for from now on; 0: as before
+	nextTTL   time.Duration // of automatic extensions from now on; 0: as before
 	suspended time.Duration // for how long the machine had been before it was sent
 }
 
-// Begin begins an extension for ttl when it is its turn. Where the lease has a bound, it does not
-// reach beyond. A shorter time may take effect without an answer, so it counts from now on. An
-// error is ctx's, or how the lease has ended.
-func (t *Term) Begin(ctx context.Context, ttl time.Duration) (Extension, error) {
-	if err := t.turn(ctx); err != nil {
+// BeginExtension begins an extension for ttl when no other one is under way. If the lease has a
+// MaxHold, it does not reach beyond. A shorter time may take effect without an answer, so it counts
+// from now on. An error is ctx's, or how the lease has ended.
+func (t *Term) BeginExtension(ctx context.Context, ttl time.Duration) (Extension, error) {
+	if err := t.lockExtension(ctx); err != nil {
 		return Extension{}, err
 	}
 	t.mu.Lock()
 	now := t.manager.now()
-	e := t.ask(now, ttl)
-	e.renew = ttl
-	until := t.reach(now, e.TTL)
+	e := t.newExtension(now, ttl)
+	e.nextTTL = ttl
+	until := t.validUntil(now, e.TTL)
 	shortened := until < t.until
 	if shortened {
 		t.until = until
 	}
-	e.Before = t.manager.time(t.until)
+	e.SendBefore = t.manager.timeOf(t.until)
 	t.mu.Unlock()
 	if shortened {
 		t.manager.reschedule(t)
@@ -56,11 +56,12 @@ func (t *Term) Begin(ctx context.Context, ttl time.Duration) (Extension, error) 
 	return e, nil
 }
 
-// turn waits until nobody else extends the term.
-func (t *Term) turn(ctx context.Context) error {
+// lockExtension waits until no other extension of the term is under way, and reserves the next one
+// for the caller.
+func (t *Term) lockExtension(ctx context.Context) error {
 	for {
 		t.mu.Lock()
-		if t.lapse() {
+		if t.expireIfDue() {
 			defer t.mu.Unlock()
 			return t.end
 		}
@@ -69,11 +70,11 @@ func (t *Term) turn(ctx context.Context) error {
 			t.mu.Unlock()
 			return nil
 		}
-		e := t.need()
-		if e.free == nil {
-			e.free = make(chan struct{})
+		cold := t.ensureCold()
+		if cold.extensionFree == nil {
+			cold.extensionFree = make(chan struct{})
 		}
-		free := e.free
+		free := cold.extensionFree
 		t.mu.Unlock()
 		over := t.Context()
 		select {
@@ -86,80 +87,80 @@ func (t *Term) turn(ctx context.Context) error {
 	}
 }
 
-// due begins the automatic extension of a term that was queued; false where it is not wanted any
-// more.
-func (t *Term) due(now instant) (e Extension, ok bool) {
+// startAuto begins the automatic extension of a term that was queued. ok is false if the term does
+// not want it any more.
+func (t *Term) startAuto(now instant) (e Extension, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queued = false
-	if t.end != nil || now >= t.until || !t.extendable() {
+	if t.end != nil || now >= t.until || !t.wantsExtension() {
 		return e, false
 	}
 	t.extending = true
-	e = t.ask(now, t.ttl)
+	e = t.newExtension(now, t.ttl)
 	left := time.Duration(t.until - now)
-	e.Least = TTLFor(left)
-	e.Before = t.manager.time(now.after(left / 2))
-	e.Patience = min(Validity(t.ttl)/patienceParts, left/2)
+	e.MinTTL = TTLFor(left)
+	e.SendBefore = t.manager.timeOf(now.after(left / 2))
+	e.MinTimeout = min(Validity(t.ttl)/timeoutParts, left/2)
 	return e, true
 }
 
-// ask makes the extension for ttl, or for what the bound leaves of it. mu is held.
-func (t *Term) ask(now instant, ttl time.Duration) Extension {
+// newExtension makes the extension for ttl, or for as much as maxHoldEnd leaves of it. mu is held.
+func (t *Term) newExtension(now instant, ttl time.Duration) Extension {
 	if t.ttl != 0 {
-		ttl = min(ttl, TTLFor(time.Duration(t.bound-now)))
+		ttl = min(ttl, TTLFor(time.Duration(t.maxHoldEnd-now)))
 	}
-	return Extension{Owner: t.owner, TTL: ttl, term: t, suspended: t.manager.seen()}
+	return Extension{Owner: t.owner, TTL: ttl, term: t, suspended: t.manager.lastSuspended()}
 }
 
-// reach is the end of validity of what was asked for at sent. mu is held.
-func (t *Term) reach(sent instant, ttl time.Duration) instant {
+// validUntil returns the end of validity of a ttl that was asked for at sent. mu is held.
+func (t *Term) validUntil(sent instant, ttl time.Duration) instant {
 	until := sent.after(Validity(ttl))
 	if t.ttl != 0 {
-		until = min(until, t.bound)
+		until = min(until, t.maxHoldEnd)
 	}
 	return until
 }
 
-// Finish takes the outcome and lets the next extension begin. It returns nil when the lease lasts
-// as was asked for. ErrLost ends it. Any other error leaves it as it is; if it was over before
-// that, Finish returns how it ended: nothing brings it back.
+// Finish takes the outcome and lets the next extension begin. It returns nil if the lease lasts as
+// was asked for. ErrLost ends the lease. Any other error leaves it as it is. If the lease was over
+// before, Finish returns how it ended: no extension brings it back.
 func (e *Extension) Finish() error {
-	err := e.settle()
+	err := e.apply()
 	if errors.Is(err, ErrLost) {
 		err = e.term.End(err)
 	}
-	if e.term.bound != 0 {
+	if e.term.maxHoldEnd != 0 {
 		e.term.manager.reschedule(e.term)
 	}
 	return err
 }
 
-// settle is Finish without the end of a lost lease.
-func (e *Extension) settle() error {
+// apply is Finish without the end of a lost lease.
+func (e *Extension) apply() error {
 	t := e.term
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.extending = false
-	if t.extra != nil && t.extra.free != nil {
-		close(t.extra.free)
-		t.extra.free = nil
+	if t.cold != nil && t.cold.extensionFree != nil {
+		close(t.cold.extensionFree)
+		t.cold.extensionFree = nil
 	}
 	switch {
-	case t.lapse():
+	case t.expireIfDue():
 		return t.end
 	case e.Err == nil:
-		t.until = t.reach(t.manager.at(e.Sent, e.suspended), e.TTL)
-		if t.ttl != 0 && e.renew != 0 {
-			t.ttl = e.renew
+		t.until = t.validUntil(t.manager.instantOf(e.Sent, e.suspended), e.TTL)
+		if t.ttl != 0 && e.nextTTL != 0 {
+			t.ttl = e.nextTTL
 		}
-		if t.extra != nil {
-			t.extra.failure = nil
+		if t.cold != nil {
+			t.cold.failure = nil
 		}
-		t.manager.extended.Add(1)
+		t.manager.extendedCount.Add(1)
 		return nil
 	case t.ttl != 0:
-		t.need().failure = e.Err
+		t.ensureCold().failure = e.Err
 	}
 	return e.Err
 }

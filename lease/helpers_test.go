@@ -22,7 +22,7 @@ var (
 	errHangs = errors.New("confirmed when the gate is opened")
 )
 
-// masters stands for all that is behind the manager: it answers extensions as the test wants.
+// masters replaces everything behind the manager: it answers extensions as the test wants.
 type masters struct {
 	mu     sync.Mutex
 	tries  []try // in order
@@ -48,14 +48,14 @@ func manager(t *testing.T, change ...func(*Config)) (*Manager, *masters) {
 	t.Helper()
 	s := &masters{gate: make(chan struct{}), answer: func(*Extension) error { return nil }}
 	cfg := Config{
-		Extend: s.extend,
-		Ready:  func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.down },
-		Over: func(_ error, held time.Duration) {
+		Extend:          s.extend,
+		QuorumReachable: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.down },
+		OnEnd: func(_ error, held time.Duration) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.held = append(s.held, held)
 		},
-		Ended: func(owner any, end error) {
+		OnUnexpectedEnd: func(owner any, end error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.ended = append(s.ended, fmt.Sprint(owner, ": ", end))
@@ -112,8 +112,8 @@ func (s *masters) setDown(down bool) {
 	s.down = down
 }
 
-// told returns what Ended was told so far.
-func (s *masters) told() []string {
+// reported returns what OnUnexpectedEnd was called with so far.
+func (s *masters) reported() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string{}, s.ended...)
@@ -139,7 +139,7 @@ func hold(t *testing.T, m *Manager, owner any, ttl, maxHold time.Duration) *Term
 // extend lets a term end ttl from now, by hand, with a confirmation at once.
 func extend(t *testing.T, term *Term, ttl time.Duration) error {
 	t.Helper()
-	e, err := term.Begin(t.Context(), ttl)
+	e, err := term.BeginExtension(t.Context(), ttl)
 	if err != nil {
 		return err
 	}
@@ -157,5 +157,5 @@ func pass(d time.Duration) {
 func (m *Manager) waiting() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.ready)
+	return m.ready.Len()
 }

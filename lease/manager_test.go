@@ -12,9 +12,8 @@ import (
 )
 
 // The goal: a lease is extended when between three quarters and half of its validity are left, for
-// as long as maxHold lasts, and ends then to the nanosecond; what was asked for of the nodes ends
-// with it.
-func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
+// as long as maxHold lasts. Then it ends to the nanosecond, and the TTL of the keys with it.
+func TestAutoExtend_UntilMaxHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -26,7 +25,7 @@ func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
 		require.NotErrorIs(t, context.Cause(ctx), ErrLost)
 		require.ErrorContains(t, context.Cause(ctx), "maxHold")
 		synctest.Wait()
-		require.Equal(t, []string{"k: " + errBound.Error()}, s.told())
+		require.Equal(t, []string{"k: " + errMaxHold.Error()}, s.reported())
 
 		v, until := Validity(usualTTL), start.Add(Validity(usualTTL))
 		tries := s.tried()
@@ -45,9 +44,9 @@ func TestALeaseIsExtendedUntilMaxHold(t *testing.T) {
 	})
 }
 
-// The goal: a first TTL that reaches the bound needs no extension, and one that all but reaches it
-// ends at the bound as well.
-func TestAShortMaxHold(t *testing.T) {
+// The goal: a first TTL that reaches maxHold needs no extension, and one that almost reaches it
+// ends at maxHold too.
+func TestAutoExtend_AShortMaxHold(t *testing.T) {
 	for _, ttl := range []time.Duration{TTLFor(time.Second), time.Second, 900 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			m, s := manager(t)
@@ -55,7 +54,7 @@ func TestAShortMaxHold(t *testing.T) {
 			term := hold(t, m, "k", ttl, time.Second)
 			<-term.Context().Done()
 			require.Equal(t, time.Second, time.Since(start))
-			require.Equal(t, errBound, term.Err())
+			require.Equal(t, errMaxHold, term.Err())
 			if Validity(ttl) >= time.Second {
 				require.Empty(t, s.tried())
 			}
@@ -63,9 +62,9 @@ func TestAShortMaxHold(t *testing.T) {
 	}
 }
 
-// The goal: what fails is tried again until it succeeds, several times within what is left, more
-// often towards the end, and never after the deadline.
-func TestAFailedExtensionIsTriedAgain(t *testing.T) {
+// The goal: a failed extension is retried until it succeeds, several times within the remaining
+// validity, more often towards the end, and never after the deadline.
+func TestAutoExtend_AFailedExtensionIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -77,7 +76,7 @@ func TestAFailedExtensionIsTriedAgain(t *testing.T) {
 		require.ErrorContains(t, term.Err(), "no quorum")
 		require.NotErrorIs(t, term.Err(), errNodes, "it is not how the lease ended")
 		synctest.Wait()
-		require.Equal(t, []string{"k: " + term.Err().Error()}, s.told())
+		require.Equal(t, []string{"k: " + term.Err().Error()}, s.reported())
 		require.GreaterOrEqual(t, len(s.tried()), 16)
 		require.LessOrEqual(t, len(s.tried()), 100)
 		v := Validity(usualTTL)
@@ -96,9 +95,9 @@ func TestAFailedExtensionIsTriedAgain(t *testing.T) {
 	})
 }
 
-// The goal: an extension that hangs does not keep the loss from being told at the deadline, nor
-// other leases from being extended.
-func TestAHungExtensionDelaysNobody(t *testing.T) {
+// The goal: although an extension hangs, the loss is reported at the deadline, and other leases are
+// extended.
+func TestAutoExtend_AHungExtensionDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.set(func(e *Extension) error {
@@ -124,7 +123,7 @@ func TestAHungExtensionDelaysNobody(t *testing.T) {
 		close(s.gate)
 		synctest.Wait()
 		require.ErrorIs(t, hung.Err(), ErrLost, "the late confirmation does not bring it back")
-		require.Equal(t, []string{"hung: " + errUnextended.Error()}, s.told())
+		require.Equal(t, []string{"hung: " + errUnextended.Error()}, s.reported())
 	})
 }
 
@@ -142,15 +141,14 @@ func holdMany(t *testing.T, m *Manager, s *masters, count int) []int {
 	for _, e := range s.tries {
 		who[e.who] = true
 	}
-	require.Equal(t, count, len(who),
-		"each once") //nolint:testifylint // Len would print all of them
+	require.Equal(t, count, len(who), "each once") //nolint:testifylint // Len would print them all
 	require.LessOrEqual(t, s.most, maxBatches)
 	return s.sizes
 }
 
 // The goal: leases that are due together share batches, which are not large unless they have to be:
-// whoever acquires waits behind them; and batches under way are bounded.
-func TestWhatIsDueTogetherSharesABatch(t *testing.T) {
+// acquiring calls wait behind them. The batches under way are bounded.
+func TestBatches_LeasesDueTogetherShareOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		sizes := holdMany(t, m, s, 20_000)
@@ -161,7 +159,7 @@ func TestWhatIsDueTogetherSharesABatch(t *testing.T) {
 }
 
 // The goal: a few leases wait for each other a little, and none beyond half of its validity.
-func TestAFewThatAreDueLinger(t *testing.T) {
+func TestBatches_AFewDueLeasesLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -173,9 +171,8 @@ func TestAFewThatAreDueLinger(t *testing.T) {
 	})
 }
 
-// The goal: a lease with a short TTL does not linger as long as those with long ones that it waits
-// with.
-func TestAShortLeaseAmongLongOnes(t *testing.T) {
+// The goal: a lease with a short TTL does not linger as long as the leases with long ones.
+func TestBatches_AShortLeaseAmongLongOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 64 * time.Millisecond
 		m, s := manager(t)
@@ -196,9 +193,8 @@ func TestAShortLeaseAmongLongOnes(t *testing.T) {
 	})
 }
 
-// The goal: an extension that is tried again does not linger: of a short lease as many tries fit as
-// of a long one.
-func TestTriesOfAShortLease(t *testing.T) {
+// The goal: a retry does not linger: a short lease has as many retries as a long one.
+func TestAutoExtend_RetriesOfAShortLease(t *testing.T) {
 	for _, ttl := range []time.Duration{100 * time.Millisecond, time.Second, usualTTL} {
 		synctest.Test(t, func(t *testing.T) {
 			m, s := manager(t)
@@ -208,7 +204,7 @@ func TestTriesOfAShortLease(t *testing.T) {
 			tries, v := s.tried(), Validity(ttl)
 			require.GreaterOrEqual(t, len(tries), 16)
 			for i := range tries[1:] {
-				require.LessOrEqual(t, tries[i+1].at.Sub(tries[i].at), v/pauseParts, "try %d of %d",
+				require.LessOrEqual(t, tries[i+1].at.Sub(tries[i].at), v/delayParts, "try %d of %d",
 					i+1, len(tries))
 			}
 		})
@@ -216,7 +212,7 @@ func TestTriesOfAShortLease(t *testing.T) {
 }
 
 // The goal: after an outage that left everything due, the nearest deadlines go first.
-func TestTheNearestDeadlineGoesFirst(t *testing.T) {
+func TestBatches_TheNearestDeadlineFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.setDown(true)
@@ -226,20 +222,20 @@ func TestTheNearestDeadlineGoesFirst(t *testing.T) {
 		pass(19 * time.Second)
 		short := hold(t, m, "short", time.Second, time.Hour)
 		pass(800 * time.Millisecond)
-		require.Empty(t, s.tried(), "nothing is tried in vain")
+		require.Empty(t, s.tried(), "nothing is tried that can't succeed")
 		s.setDown(false)
 		pass(recheck)
 		require.NotEmpty(t, s.tried())
 		require.Equal(t, "short", s.tried()[0].who)
 		pass(10 * time.Second)
 		require.NoError(t, short.Err())
-		require.Empty(t, s.told())
+		require.Empty(t, s.reported())
 		require.Equal(t, maxBatch, m.Stats().Held)
 	})
 }
 
-// The goal: a lease that an extension finds gone is lost at once, and told of.
-func TestALeaseThatIsGoneIsLost(t *testing.T) {
+// The goal: a lease that an extension finds gone is lost at once, and that is reported.
+func TestAutoExtend_ALeaseThatIsGoneIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		gone := errors.Join(ErrLost, errors.New("3 nodes do not hold it"))
@@ -250,21 +246,21 @@ func TestALeaseThatIsGoneIsLost(t *testing.T) {
 		require.LessOrEqual(t, time.Since(start), Validity(usualTTL)/2)
 		require.Equal(t, gone, context.Cause(term.Context()))
 		synctest.Wait()
-		require.Len(t, s.told(), 1)
+		require.Len(t, s.reported(), 1)
 		require.Len(t, s.tried(), 1)
 		pass(time.Hour)
-		require.Len(t, s.told(), 1)
+		require.Len(t, s.reported(), 1)
 		require.Zero(t, m.Stats().Held)
 	})
 }
 
-// The goal: an extension by hand keeps the automatic ones off while it is under way, sets the TTL
-// that they go on with, and is no reason for one that is not needed; after it failed they go on.
-func TestExtensionsByHandAndAutomaticOnes(t *testing.T) {
+// The goal: while an extension by hand is under way, there is no automatic one. The automatic ones
+// use its TTL afterwards, and none comes that is not needed. They continue after it failed.
+func TestExtension_ByHandAndAutomatic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		term := hold(t, m, "k", usualTTL, time.Hour)
-		e, err := term.Begin(t.Context(), usualTTL)
+		e, err := term.BeginExtension(t.Context(), usualTTL)
 		require.NoError(t, err)
 		pass(9 * time.Second)
 		require.Empty(t, s.tried(), "it has the turn")
@@ -280,23 +276,23 @@ func TestExtensionsByHandAndAutomaticOnes(t *testing.T) {
 		require.Equal(t, time.Minute, s.tried()[1].ttl)
 
 		// A shortening that is not confirmed leaves little time, and that is enough.
-		e, err = term.Begin(t.Context(), 100*time.Millisecond)
+		e, err = term.BeginExtension(t.Context(), 100*time.Millisecond)
 		require.NoError(t, err)
 		e.Err = errNodes
 		require.Equal(t, errNodes, e.Finish())
 		pass(time.Hour - time.Minute)
 		require.NoError(t, term.Err())
 		require.NoError(t, extend(t, term, 2*time.Hour))
-		require.Equal(t, time.Unix(0, int64(term.bound)), time.Unix(0, int64(term.until)),
+		require.Equal(t, time.Unix(0, int64(term.maxHoldEnd)), time.Unix(0, int64(term.until)),
 			"not beyond maxHold")
 		pass(time.Minute)
-		require.Equal(t, errBound, term.Err())
+		require.Equal(t, errMaxHold, term.Err())
 	})
 }
 
-// The goal: Close ends what lasts and what is under way, what comes later does not begin, and what
-// had ended before is told.
-func TestCloseEndsEveryTerm(t *testing.T) {
+// The goal: Close ends the terms that last and the extensions under way. No term begins later, and
+// ends from before are reported.
+func TestManager_CloseEndsEveryTerm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.set(func(e *Extension) error { <-m.ctx.Done(); return m.ctx.Err() })
@@ -317,7 +313,7 @@ func TestCloseEndsEveryTerm(t *testing.T) {
 		require.Equal(t, ErrExpired, expired.Err())
 		require.Equal(t, errUnextended, hung.Err())
 		require.ElementsMatch(t, []string{"expired: lockpipe: lease expired", "hung: " +
-			errUnextended.Error()}, s.told())
+			errUnextended.Error()}, s.reported())
 		late := new(Term)
 		require.Equal(t, ErrClosed, m.Hold(late, "late", Grant{
 			Sent: time.Now(), TTL: time.Minute,
@@ -330,8 +326,8 @@ func TestCloseEndsEveryTerm(t *testing.T) {
 }
 
 // The goal: leases that end while nothing can be extended are forgotten, those that were extended
-// by hand go on, and nobody keeps asking when nothing is due.
-func TestAnOutageLeavesNothingBehind(t *testing.T) {
+// by hand continue, and QuorumReachable is not called while nothing is due.
+func TestManager_AnOutageLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		s.setDown(true)
@@ -342,7 +338,7 @@ func TestAnOutageLeavesNothingBehind(t *testing.T) {
 		pass(7 * time.Second)
 		require.NoError(t, extend(t, other, 40*time.Second))
 		pass(5 * time.Second) // it is not due before another five
-		require.Len(t, s.told(), 1000)
+		require.Len(t, s.reported(), 1000)
 		require.Zero(t, m.waiting())
 		s.setDown(false)
 		pass(time.Minute)
@@ -354,8 +350,8 @@ func TestAnOutageLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// The goal: a lease that was granted too late never begins, and always says it the same way.
-func TestALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
+// The goal: a lease that was granted too late never begins, and always reports the same end.
+func TestManager_ALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		for _, maxHold := range []time.Duration{never, time.Hour, 9 * time.Second} {
@@ -365,14 +361,14 @@ func TestALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 			require.Equal(t, ErrExpired, term.Err())
 		}
 		pass(time.Hour)
-		require.Empty(t, s.told())
+		require.Empty(t, s.reported())
 	})
 }
 
-// The goal: many leases of all lengths, extended by hand and by themselves, shortened and released
-// at random, each end by the right cause; then the manager knows no more, keeps no timer and gives
+// The goal: many leases of all lengths, extended by hand and automatically, shortened and released
+// at random, each end with the right cause. Then the manager knows none, keeps no timer and gives
 // its memory back.
-func TestManyLeasesEndAsTheyShould(t *testing.T) {
+func TestManager_ManyLeasesEndAsTheyShould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		want := map[error]int{}
@@ -390,7 +386,7 @@ func TestManyLeasesEndAsTheyShould(t *testing.T) {
 				want[ErrExpired]++
 			case 2:
 				terms = append(terms, hold(t, m, i, ttl, 2*time.Minute))
-				want[errBound]++
+				want[errMaxHold]++
 			case 3:
 				terms = append(terms, hold(t, m, i, time.Hour, never))
 				require.NoError(t, extend(t, terms[i], ttl))
@@ -406,11 +402,11 @@ func TestManyLeasesEndAsTheyShould(t *testing.T) {
 			got[term.Err()]++
 		}
 		require.Equal(t, want, got)
-		require.Len(t, s.told(), 4000)
+		require.Len(t, s.reported(), 4000)
 		require.Zero(t, m.Stats().Held)
-		require.Zero(t, m.armed)
+		require.Zero(t, m.timerAt)
 		require.False(t, m.timer.Stop(), "no timer runs while nothing is held")
-		require.LessOrEqual(t, cap(m.events), 2048)
+		require.LessOrEqual(t, cap(m.events.events), 2048)
 		require.Zero(t, m.waiting())
 		again := hold(t, m, "again", time.Second, never)
 		pass(time.Second)

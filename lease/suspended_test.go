@@ -41,9 +41,9 @@ func holdOn(t *testing.T, m *Manager, owner any, ttl, maxHold time.Duration) *Te
 	return term
 }
 
-// The goal: after a suspension that used up the validity, the first look of any kind finds the
+// The goal: after a suspension that used up the validity, the first call of any method finds the
 // lease over, before any timer has fired.
-func TestTheFirstLookAfterASuspensionFindsTheEnd(t *testing.T) {
+func TestSuspension_TheFirstCheckFindsTheEnd(t *testing.T) {
 	looks := map[string]func(t *testing.T, term *Term, ctx context.Context){
 		"Err": func(t *testing.T, term *Term, _ context.Context) {
 			require.Error(t, term.Err())
@@ -55,17 +55,17 @@ func TestTheFirstLookAfterASuspensionFindsTheEnd(t *testing.T) {
 			require.Error(t, ctx.Err())
 		},
 		"Begin": func(t *testing.T, term *Term, _ context.Context) {
-			_, err := term.Begin(t.Context(), usualTTL)
+			_, err := term.BeginExtension(t.Context(), usualTTL)
 			require.Error(t, err)
 		},
 		"End": func(t *testing.T, term *Term, _ context.Context) {
 			require.NotErrorIs(t, term.End(ErrReleased), ErrReleased)
 		},
-		"PassOn": func(t *testing.T, term *Term, _ context.Context) {
-			require.False(t, term.PassOn(func(time.Time, time.Duration) bool { return true }))
+		"HandOff": func(t *testing.T, term *Term, _ context.Context) {
+			require.False(t, term.HandOff(func(time.Time, time.Duration) bool { return true }))
 		},
 		"due": func(t *testing.T, term *Term, _ context.Context) {
-			_, ok := term.due(term.manager.now())
+			_, ok := term.startAuto(term.manager.now())
 			require.False(t, ok)
 		},
 	}
@@ -91,7 +91,7 @@ func TestTheFirstLookAfterASuspensionFindsTheEnd(t *testing.T) {
 }
 
 // The goal: a suspension brings the end nearer by as much as it took, and does no more.
-func TestAShortSuspensionBringsTheEndNearer(t *testing.T) {
+func TestSuspension_AShortOneBringsTheEndNearer(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
 		start := time.Now()
 		term := holdOn(t, m, "k", usualTTL, never)
@@ -111,7 +111,7 @@ func TestAShortSuspensionBringsTheEndNearer(t *testing.T) {
 
 // The goal: a holder that only waits for its context is notified soon after a suspension, however
 // far away the timers of all leases were, and so is one whose lease begins right after it.
-func TestASuspensionEndsContextsSoon(t *testing.T) {
+func TestSuspension_EndsContextsSoon(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, s *masters) {
 		over := holdOn(t, m, "over", 10*time.Second, never).Context()
 		still := holdOn(t, m, "still", time.Minute, never)
@@ -129,7 +129,7 @@ func TestASuspensionEndsContextsSoon(t *testing.T) {
 		require.ElementsMatch(t, []string{
 			"over: lockpipe: lease expired",
 			"short: lockpipe: lease expired",
-		}, s.told())
+		}, s.reported())
 
 		time.Sleep(time.Minute)
 		start = time.Now()
@@ -141,9 +141,9 @@ func TestASuspensionEndsContextsSoon(t *testing.T) {
 	})
 }
 
-// The goal: nobody looks at the clock while there are no leases, and hardly anybody while there
+// The goal: the manager does not read the clock while there are no leases, and seldom while there
 // are.
-func TestTheManagerLooksNowAndThenWhileThereAreLeases(t *testing.T) {
+func TestSuspension_TheManagerChecksWhileThereAreLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
 		m, _ := manager(t, func(cfg *Config) {
@@ -170,7 +170,7 @@ func TestTheManagerLooksNowAndThenWhileThereAreLeases(t *testing.T) {
 
 // The goal: validity counts from the sending, also when the machine is suspended between that and
 // the answers, and however often.
-func TestASuspensionBetweenSendingAndGrantCounts(t *testing.T) {
+func TestSuspension_BetweenSendingAndGrantCounts(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
 		g := Grant{Suspended: m.Suspended(), Sent: time.Now(), TTL: usualTTL}
 		for range 3 {
@@ -189,12 +189,12 @@ func TestASuspensionBetweenSendingAndGrantCounts(t *testing.T) {
 }
 
 // The goal: an extension does not bring a lease back that ran out while the machine was suspended,
-// although it was sent before; and where the lease lasts, it is counted from its sending.
-func TestAnExtensionAcrossASuspension(t *testing.T) {
+// although it was sent before. If the lease lasts, it counts from its sending.
+func TestSuspension_DuringAnExtension(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
 		for _, slept := range []time.Duration{Validity(usualTTL), Validity(usualTTL) - 1} {
 			term := holdOn(t, m, "k", usualTTL, never)
-			e, err := term.Begin(t.Context(), time.Minute)
+			e, err := term.BeginExtension(t.Context(), time.Minute)
 			require.NoError(t, err)
 			e.Sent = time.Now()
 			box.suspend(slept)
@@ -210,8 +210,8 @@ func TestAnExtensionAcrossASuspension(t *testing.T) {
 	})
 }
 
-// The goal: as above, for extensions that the manager makes; they go on where the lease lasts.
-func TestAnAutomaticExtensionAcrossASuspension(t *testing.T) {
+// The goal: as above, for extensions that the manager makes. They continue if the lease lasts.
+func TestSuspension_DuringAnAutomaticExtension(t *testing.T) {
 	for _, slept := range []time.Duration{4 * time.Second, 10 * time.Second} {
 		onAMachine(t, func(t *testing.T, box *machine, m *Manager, s *masters) {
 			s.set(func(*Extension) error { return errHangs })
@@ -235,13 +235,13 @@ func TestAnAutomaticExtensionAcrossASuspension(t *testing.T) {
 	}
 }
 
-// The goal: a lease that is passed on has no more time for the receiver than for the giver, also
-// when the machine is suspended in between.
-func TestASuspensionWhileALeaseIsPassedOn(t *testing.T) {
+// The goal: a lease that is handed off has no more time for the receiver than for the giver, even
+// if the machine is suspended in between.
+func TestSuspension_DuringAHandoff(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
 		first, second := holdOn(t, m, "first", usualTTL, never), new(Term)
 		var g Grant
-		require.True(t, first.PassOn(func(until time.Time, suspended time.Duration) bool {
+		require.True(t, first.HandOff(func(until time.Time, suspended time.Duration) bool {
 			g = Grant{Sent: time.Now(), Suspended: suspended, TTL: time.Minute, Until: until}
 			return true
 		}))

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: of each term that began it is told once how long it was held: until it ended, however
-// that came, and not until somebody noticed.
-func TestHowLongEachTermWasHeld(t *testing.T) {
+// The goal: for each term that began, OnEnd gets once for how long it was held: until it ended, for
+// whatever reason, and not until the manager noticed.
+func TestTerm_HowLongItWasHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		released, passed := hold(t, m, "released", time.Minute, never), hold(t, m, "passed",
@@ -29,8 +29,8 @@ func TestHowLongEachTermWasHeld(t *testing.T) {
 		_ = released.End(ErrReleased)
 		_ = released.End(ErrReleased)
 		time.Sleep(time.Second)
-		require.True(t, passed.PassOn(func(time.Time, time.Duration) bool { return true }))
-		require.True(t, passed.PassOn(func(time.Time, time.Duration) bool { return true }))
+		require.True(t, passed.HandOff(func(time.Time, time.Duration) bool { return true }))
+		require.True(t, passed.HandOff(func(time.Time, time.Duration) bool { return true }))
 		time.Sleep(time.Second)
 		_ = lost.End(ErrLost)
 		time.Sleep(20 * time.Second)
@@ -47,9 +47,9 @@ func TestHowLongEachTermWasHeld(t *testing.T) {
 	})
 }
 
-// The goal: the context ends exactly at the deadline, by the local clock, and everything agrees
-// then.
-func TestTheTermEndsAtItsDeadline(t *testing.T) {
+// The goal: the context ends exactly at the deadline, by the local clock, and all methods
+// agree then.
+func TestTerm_EndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -62,15 +62,15 @@ func TestTheTermEndsAtItsDeadline(t *testing.T) {
 		require.Equal(t, ErrExpired, term.Err())
 		require.Zero(t, term.Until())
 		synctest.Wait()
-		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told(),
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.reported(),
 			"told at the deadline, not at some later tick")
 		require.Equal(t, until, time.Now())
 	})
 }
 
-// The goal: each term ends once, by what came first, and Ended is told only of ends that the holder
-// did not make.
-func TestTheFirstEndCounts(t *testing.T) {
+// The goal: each term ends once, with the first cause, and OnUnexpectedEnd is called only for ends
+// that the holder did not cause.
+func TestTerm_TheFirstEndCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		released, expired := hold(t, m, "released", time.Minute, never), hold(t, m, "expired",
@@ -86,13 +86,12 @@ func TestTheFirstEndCounts(t *testing.T) {
 		require.Equal(t, ErrExpired, context.Cause(expired.Context()),
 			"a context that is asked for later has ended, too")
 		pass(time.Hour)
-		require.Equal(t, []string{"expired: lockpipe: lease expired"}, s.told())
+		require.Equal(t, []string{"expired: lockpipe: lease expired"}, s.reported())
 	})
 }
 
-// The goal: an end that was the holder's first is told where the term is looked at before the
-// manager looks, and once.
-func TestWhatEndsIsToldOnce(t *testing.T) {
+// The goal: an end that a method of the term finds before the manager does is reported, and once.
+func TestTerm_TheEndIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		term := hold(t, m, "k", time.Second, never)
@@ -101,24 +100,25 @@ func TestWhatEndsIsToldOnce(t *testing.T) {
 		require.Equal(t, ErrExpired, term.End(ErrReleased))
 		require.Equal(t, ErrExpired, term.End(ErrReleased))
 		pass(time.Minute)
-		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told())
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.reported())
 		require.Equal(t, uint64(1), m.Stats().Expired)
 
 		lost := hold(t, m, "l", time.Second, never)
-		e, err := lost.Begin(t.Context(), time.Second)
+		e, err := lost.BeginExtension(t.Context(), time.Second)
 		require.NoError(t, err)
 		e.Err = ErrLost
 		require.Equal(t, ErrLost, e.Finish())
 		require.Equal(t, ErrLost, lost.End(ErrReleased))
 		pass(time.Minute)
 		require.Equal(t, []string{"k: lockpipe: lease expired", "l: lockpipe: lease was lost"},
-			s.told())
+			s.reported())
 		require.Equal(t, uint64(1), m.Stats().Lost)
 	})
 }
 
-// The goal: after a stop of the process, the first look tells the loss, although no timer has run.
-func TestTheClockIsAskedBeforeAnyTimerHasRun(t *testing.T) {
+// The goal: after the process was stopped, the first call of a method reports the loss, although no
+// timer has run.
+func TestTerm_ReadsTheClockBeforeAnyTimerHasRun(t *testing.T) {
 	for name, maxHold := range map[string]time.Duration{"expired": never, "lost": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -145,11 +145,11 @@ func TestTheClockIsAskedBeforeAnyTimerHasRun(t *testing.T) {
 
 // The goal: an extension that was under way while the process was stopped beyond the deadline does
 // not bring the lease back.
-func TestAConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
+func TestExtension_AConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := manager(t)
 		term := hold(t, m, "k", usualTTL, time.Hour)
-		e, err := term.Begin(t.Context(), usualTTL)
+		e, err := term.BeginExtension(t.Context(), usualTTL)
 		require.NoError(t, err)
 		e.Sent = time.Now()
 		m.timer.Stop()
@@ -162,7 +162,7 @@ func TestAConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
 
 // The goal: an extension moves the deadline of the context, later and earlier; a shortening counts
 // before it is confirmed.
-func TestExtensionsMoveTheDeadline(t *testing.T) {
+func TestExtension_MovesTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
@@ -171,14 +171,14 @@ func TestExtensionsMoveTheDeadline(t *testing.T) {
 		require.NoError(t, extend(t, term, 2*time.Minute))
 		time.Sleep(90 * time.Second)
 		require.NoError(t, ctx.Err())
-		e, err := term.Begin(t.Context(), 10*time.Second)
+		e, err := term.BeginExtension(t.Context(), 10*time.Second)
 		require.NoError(t, err)
 		require.Equal(t, start.Add(90*time.Second+Validity(10*time.Second)), term.Until(),
 			"before it is sent")
-		require.Equal(t, term.Until(), e.Before)
+		require.Equal(t, term.Until(), e.SendBefore)
 		e.Err = errNodes
 		require.Equal(t, errNodes, e.Finish())
-		e, err = term.Begin(t.Context(), time.Hour)
+		e, err = term.BeginExtension(t.Context(), time.Hour)
 		require.NoError(t, err)
 		e.Err = errNodes
 		require.Equal(t, errNodes, e.Finish())
@@ -186,13 +186,13 @@ func TestExtensionsMoveTheDeadline(t *testing.T) {
 		require.Equal(t, 90*time.Second+Validity(10*time.Second), time.Since(start),
 			"what was not confirmed moves nothing")
 		synctest.Wait()
-		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.told())
+		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.reported())
 	})
 }
 
 // The goal: an extension may be sent only while the lease certainly lasts: until the end that it
 // has, or the earlier one that is asked for.
-func TestAnExtensionIsSentBeforeTheEarlierEnd(t *testing.T) {
+func TestExtension_IsSentBeforeTheEarlierEnd(t *testing.T) {
 	ttls := []time.Duration{time.Second, usualTTL, time.Minute, 2 * time.Minute, time.Hour}
 	for _, maxHold := range []time.Duration{never, 5 * time.Minute} {
 		for _, ttl := range ttls {
@@ -201,32 +201,32 @@ func TestAnExtensionIsSentBeforeTheEarlierEnd(t *testing.T) {
 				start := time.Now()
 				term := hold(t, m, "k", time.Minute, maxHold)
 				time.Sleep(usualTTL)
-				e, err := term.Begin(t.Context(), ttl)
+				e, err := term.BeginExtension(t.Context(), ttl)
 				require.NoError(t, err)
 				earlier := min(Validity(time.Minute), usualTTL+Validity(ttl))
-				require.Equal(t, start.Add(earlier), e.Before, "%v", ttl)
-				require.Equal(t, e.Before, term.Until())
+				require.Equal(t, start.Add(earlier), e.SendBefore, "%v", ttl)
+				require.Equal(t, e.SendBefore, term.Until())
 			})
 		}
 	}
 }
 
-// The goal: extensions of one lease go one after another; who waits for the turn leaves with ctx,
-// or with the end of the lease.
-func TestOneExtensionAtATime(t *testing.T) {
+// The goal: extensions of one lease take turns. One that waits ends with ctx, or with the end of
+// the lease.
+func TestExtension_OneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _ := manager(t)
 		term := hold(t, m, "k", time.Minute, never)
-		first, err := term.Begin(t.Context(), time.Minute)
+		first, err := term.BeginExtension(t.Context(), time.Minute)
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err = term.Begin(ctx, time.Minute)
+		_, err = term.BeginExtension(ctx, time.Minute)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		begun := make(chan error, 2)
 		for range 2 {
 			go func() {
-				second, err := term.Begin(t.Context(), time.Minute)
+				second, err := term.BeginExtension(t.Context(), time.Minute)
 				begun <- err
 				if err == nil {
 					time.Sleep(time.Second)
@@ -243,10 +243,10 @@ func TestOneExtensionAtATime(t *testing.T) {
 		require.Len(t, begun, 1)
 		pass(time.Second)
 		require.Len(t, begun, 2)
-		last, err := term.Begin(t.Context(), time.Minute)
+		last, err := term.BeginExtension(t.Context(), time.Minute)
 		require.NoError(t, err)
 		go func() {
-			_, err := term.Begin(t.Context(), time.Minute)
+			_, err := term.BeginExtension(t.Context(), time.Minute)
 			begun <- err
 		}()
 		synctest.Wait()
@@ -259,9 +259,8 @@ func TestOneExtensionAtATime(t *testing.T) {
 	})
 }
 
-// The goal: what the nodes are asked for is never valid for less than it is to be, and hardly for
-// longer.
-func TestTheTTLForAValidity(t *testing.T) {
+// The goal: a TTL for a validity is never valid for less, and hardly for longer.
+func TestValidity_TheTTLForIt(t *testing.T) {
 	for _, d := range []time.Duration{
 		1, time.Millisecond, 7900 * time.Microsecond,
 		99 * time.Millisecond, time.Second, 9898 * time.Millisecond, time.Hour, maxHoldLimit,

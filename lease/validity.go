@@ -5,14 +5,14 @@ import "time"
 // rounding is the part of the clock drift that does not grow with the TTL.
 const rounding = 2 * time.Millisecond
 
-// Validity is how long a lease is valid from when it was asked for with ttl: Redlock's "clock
-// drift" taken off, 1 % for clocks that run at different rates and 2 ms for the servers' way of
-// expiring in whole milliseconds
+// Validity returns how long a lease is valid from when it was asked for with ttl. It subtracts
+// Redlock's "clock drift": 1 % for clocks that run at different rates, and 2 ms because servers
+// expire keys in whole milliseconds
 // (https://redis.io/docs/latest/develop/use/patterns/distributed-locks/). The "elapsed time" is
-// taken off by counting from before the first byte is sent.
+// subtracted too, because validity counts from before the first byte is sent.
 func Validity(ttl time.Duration) time.Duration { return ttl - ttl/100 - rounding }
 
-// TTLFor is a TTL in whole milliseconds whose validity is at least d, and hardly longer.
+// TTLFor returns a TTL in whole milliseconds whose validity is at least d, and hardly longer.
 func TTLFor(d time.Duration) time.Duration {
 	ttl := d + rounding
 	ttl += ttl/99 + 1

@@ -35,9 +35,9 @@ type fence struct {
 func (c *Claim) Fence(before time.Time, first, last int64) {
 	f := &fence{first: first, last: last, before: before}
 	f.First, f.Last = strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)
-	f.Companions = make([]string, c.Len())
+	f.FenceKeys = make([]string, c.Len())
 	for i, key := range c.keys() {
-		f.Companions[i] = key[:c.prefix] + companionKey + key[c.prefix:]
+		f.FenceKeys[i] = key[:c.prefix] + companionKey + key[c.prefix:]
 	}
 	if c.extra == nil {
 		c.extra = new(extra)

@@ -51,7 +51,7 @@ func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
 		})
 		for i, k := range keys {
 			require.Equal(t, k, c.Key(i))
-			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().Companions[i])
+			require.Equal(t, "app:lockpipe:fence:"+k, c.fence().FenceKeys[i])
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestAnExtensionNeedsItsCompanions(t *testing.T) {
 			time.Second)}
 		grant := answer{vote: granted, replied: true, key: -1}
 		answers := []answer{grant}
-		p := part{script: script.Raise, call: script.Call{Owners: []int{0}}}
+		p := part{script: script.RaiseFence, call: script.Call{Owners: []int{0}}}
 		p.spread(answer{nothing: true, replied: true, err: errors.New("OOM")}, attempts, answers)
 		require.Equal(t, grant, answers[0])
 		p.spread(answer{broken: true, err: io.EOF}, attempts, answers)
@@ -97,7 +97,7 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 		f := new(flight)
 		f.plan(nil, attempts, make([]answer, len(attempts)))
 		require.Len(t, f.parts, 2)
-		require.Equal(t, []*script.Script{script.Raise, script.Extend},
+		require.Equal(t, []*script.Script{script.RaiseFence, script.Extend},
 			[]*script.Script{f.parts[0].script, f.parts[1].script})
 		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.parts[0].call.Keys)
 		require.Equal(t, []string{"1", "9"}, f.parts[0].call.Args)

@@ -106,7 +106,7 @@ func (f *flight) plan(on *line, attempts []*Attempt, answers []answer) {
 	f.declined.Reset(script.Release)
 	f.extensions.Reset(script.Extend)
 	f.acquires.Reset(script.Acquire)
-	f.raises.Reset(script.Raise)
+	f.raises.Reset(script.RaiseFence)
 	f.fenced.Reset(script.AcquireFenced)
 	now := time.Now()
 	for i, a := range attempts {
@@ -126,7 +126,7 @@ func (f *flight) plan(on *line, attempts []*Attempt, answers []answer) {
 			answers[i].line = on
 			f.extensions.Add(i, set)
 			if fence := a.claim.fence(); fence != nil {
-				f.raises.Add(i, script.Set{Keys: fence.Companions, Token: fence.Last})
+				f.raises.Add(i, script.Set{Keys: fence.FenceKeys, Token: fence.Last})
 			}
 		case a.claim.fence() != nil:
 			set.Fence = &a.claim.fence().Fence

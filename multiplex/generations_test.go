@@ -524,7 +524,7 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			return &spy{Conn: conn, wrote: func(p []byte) {
 				if settles(p) && bytes.Contains(p, []byte(runID)) {
-					once.Do(func() { // as another client's admit.lua does
+					once.Do(func() { // as another client's write_marker.lua does
 						_, _ = s.do("SET", markerKey, runID)
 						_, _ = s.do("SET", generationsKey, "theirs=1")
 					})

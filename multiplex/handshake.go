@@ -262,7 +262,7 @@ func permitted(none string, guarded bool) (questions []question) {
 		question{[]string{"DEL", none}, forbidden},
 	)
 	if guarded {
-		for _, s := range []*script.Script{script.Admit, script.Renew} { // they write nothing
+		for _, s := range []*script.Script{script.WriteMarker, script.Renew} { // they write nothing
 			questions = append(questions, question{[]string{
 				"EVALSHA", s.SHA, "2", none, none,
 				"seen", "wanted", "", "",
@@ -403,7 +403,7 @@ func (h *handshake) leave(marker, generations string, m mark, s *sight) (own boo
 	}
 	s.asked = time.Now()
 	write := question{[]string{
-		"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker,
+		"EVALSHA", script.WriteMarker.SHA, "2", marker, generations, s.marker,
 		value, m.expiry(), generation,
 	}, nil}
 	err = h.ask(append([]question{write}, s.get(marker)...))
@@ -464,7 +464,7 @@ func end(former string) question { return question{[]string{"CLIENT", "KILL", "I
 // seen: another client may have admitted the server meanwhile, and it may have been flushed.
 func (s *sight) admission(marker, generations, generation string) question {
 	command := []string{
-		"EVALSHA", script.Admit.SHA, "2", marker, generations, s.marker, s.runID,
+		"EVALSHA", script.WriteMarker.SHA, "2", marker, generations, s.marker, s.runID,
 		"", generation,
 	}
 	return question{command, func(r resp.Value) error {

@@ -248,7 +248,7 @@ func settles(p []byte) bool {
 		if err != nil {
 			return false
 		}
-		if len(w) == 9 && w[1] == script.Admit.SHA && w[7] == "" &&
+		if len(w) == 9 && w[1] == script.WriteMarker.SHA && w[7] == "" &&
 			!strings.Contains(w[3], noneKey) {
 			return true
 		}

@@ -60,7 +60,7 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 		}
 		return
 	}
-	if p.script == script.Raise {
+	if p.script == script.RaiseFence {
 		return
 	}
 	refusals, err := f.decode(p, m)
@@ -73,13 +73,13 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 		// Of a set that fits into one call nothing was taken; of a larger one other parts may have
 		// been.
 		nothing := p.script != script.Extend && !attempts[place].split()
-		if r.Seen > 0 {
-			answers[place].stale(r.Seen, nothing)
+		if r.HighestFence > 0 {
+			answers[place].stale(r.HighestFence, nothing)
 			continue
 		}
 		key := int32(-1)
 		if r.Key != script.Refilled {
-			key = int32(p.call.From[r.Set] + r.Key)
+			key = int32(p.call.Offset[r.Set] + r.Key)
 		}
 		answers[place] = answer{
 			vote: refused, nothing: nothing, replied: true,
@@ -119,7 +119,7 @@ func (f *flight) decode(p *part, m *rueidis.RedisMessage) ([]script.Refusal, err
 // raising companions is no vote: the extension behind tells. But where the connection broke first,
 // that may have been granted already, because only its script was loaded, and must not count.
 func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
-	if p.script == script.Raise && !r.broken {
+	if p.script == script.RaiseFence && !r.broken {
 		return
 	}
 	owners := p.call.Owners

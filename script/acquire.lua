@@ -1,15 +1,16 @@
 -- KEYS: the keys of all sets, one set after another.
--- ARGV: the TTL in milliseconds and then the token of each set, where every set has one key and all have the same TTL;
--- else an empty string and then three values for each set: how many keys it has, its token, its TTL.
+-- ARGV: the TTL in milliseconds and then the token of each set, if every set has one key and all
+-- have the same TTL. Otherwise an empty string and then three values for each set: how many keys it
+-- has, its token, its TTL.
 -- A set is granted as a whole, each key as by SET NX PX, or left alone as a whole.
--- Reply: the number of sets if all were granted; otherwise a list that begins with the number granted and
--- goes on with two numbers for each refused set: its place and the place in it of a key that is held, from 1.
+-- Reply: the number of sets if all were granted. Otherwise a list: the number granted, and then two
+-- numbers for each refused set: its index and the index in it of a key that is held, from 1.
 local KEYS, ARGV, call = KEYS, ARGV, redis.call -- locals are read faster
-local shared = ARGV[1] ~= ''
+local compact = ARGV[1] ~= ''
 local granted, last, refused = 0, 0, nil
-for set = 1, shared and #KEYS or (#ARGV - 1) / 3 do
+for set = 1, compact and #KEYS or (#ARGV - 1) / 3 do
   local count, token, ttl = 1, ARGV[set + 1], ARGV[1]
-  if not shared then
+  if not compact then
     count, token, ttl = tonumber(ARGV[3 * set - 1]), ARGV[3 * set], ARGV[3 * set + 1]
   end
   local first, held = last + 1, 0

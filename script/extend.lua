@@ -1,16 +1,17 @@
 -- KEYS and ARGV: as in acquire.lua.
--- Where every key of a set holds its token, the set is extended and granted. Where some are missing and none is
--- another's, the missing ones are set again (SET NX PX) and the rest extended, but the set is not granted: somebody
--- else may have held it in between. Where one is another's, nothing of the set is touched. The refills come last and
--- may fail, as they do when memory is full: the other sets of the call do not suffer for it.
--- Reply: as in acquire.lua; the place of the key is 0 for a set that was refilled.
+-- If every key of a set holds its token, the set is extended and granted. If some keys are missing
+-- and no other token holds any, the missing ones are set again (SET NX PX) and the rest extended,
+-- but the set is not granted: another may have held it in between. If another token holds a key,
+-- the script changes nothing of the set. The refills come last and may fail, as they do when memory
+-- is full. So the other sets of the call do not suffer.
+-- Reply: as in acquire.lua; the index of the key is 0 for a set that was refilled.
 local KEYS, ARGV, call = KEYS, ARGV, redis.call -- locals are read faster
-local shared = ARGV[1] ~= ''
+local compact = ARGV[1] ~= ''
 local values = call('MGET', unpack(KEYS))
 local granted, last, refused, refills = 0, 0, nil, {}
-for set = 1, shared and #KEYS or (#ARGV - 1) / 3 do
+for set = 1, compact and #KEYS or (#ARGV - 1) / 3 do
   local count, token, ttl = 1, ARGV[set + 1], ARGV[1]
-  if not shared then
+  if not compact then
     count, token, ttl = tonumber(ARGV[3 * set - 1]), ARGV[3 * set], ARGV[3 * set + 1]
   end
   local first = last + 1

@@ -15,7 +15,7 @@ func fenced(token string, first, last int64, keys ...string) script.Set {
 	s := set(token, keys...)
 	s.Fence = &script.Fence{First: strconv.FormatInt(first, 10), Last: strconv.FormatInt(last, 10)}
 	for _, k := range keys {
-		s.Fence.Companions = append(s.Fence.Companions, "f:"+k)
+		s.Fence.FenceKeys = append(s.Fence.FenceKeys, "f:"+k)
 	}
 	return s
 }
@@ -47,10 +47,10 @@ func runFenced(t *testing.T, n *lockpipetest.Nodes, sets ...script.Set) map[int]
 	return refused
 }
 
-// The goal: a set is granted only where its fence is above all companions, which have its last
-// number then, for a day; else it is left alone as a whole, and the highest companion, or the key
-// that is held, is told.
-func TestAFencedSetIsGrantedOnlyAboveItsCompanions(t *testing.T) {
+// The goal: a set is granted only if its fence is above all its fence keys, which have its last
+// number then, for a day. Otherwise it is left alone as a whole, and the reply has the highest
+// number of the fence keys, or the key that is held.
+func TestAFencedSetIsGrantedOnlyAboveItsFenceKeys(t *testing.T) {
 	const highest = 1<<53 - 1
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		do(t, n, "MSET", "f:low", "1763743207000000", "f:same", "1763743207000001", "f:high",
@@ -81,7 +81,7 @@ func TestAFencedSetIsGrantedOnlyAboveItsCompanions(t *testing.T) {
 		for i, keys := range names {
 			sets = append(sets, fenced(fmt.Sprint("t", i), first, last, keys...))
 		}
-		stale := func(seen int64) script.Refusal { return script.Refusal{Seen: seen} }
+		stale := func(seen int64) script.Refusal { return script.Refusal{HighestFence: seen} }
 		require.Equal(t, map[int]script.Refusal{
 			1: stale(first), 2: stale(1763743207000009), 3: stale(highest), 4: stale(highest),
 			5: {Key: 0}, 6: {Key: 0},
@@ -107,13 +107,13 @@ func TestAFencedSetIsGrantedOnlyAboveItsCompanions(t *testing.T) {
 	})
 }
 
-// The goal: a companion is raised to at least the number, and never lowered.
-func TestRaiseNeverLowers(t *testing.T) {
+// The goal: a fence key is raised to at least the number, and never lowered.
+func TestRaiseFenceNeverLowers(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		do(t, n, "MSET", "low", "999999999999999", "same", "1000000000000000", "high",
 			"1000000000000001", "odd", "a token", "nan", "nan")
-		_, raised := run(t, n, script.Raise, set("1000000000000000", "low"), set("1000000000000000",
-			"same", "high", "missing", "odd", "nan"), set("7", "new"))
+		_, raised := run(t, n, script.RaiseFence, set("1000000000000000", "low"),
+			set("1000000000000000", "same", "high", "missing", "odd", "nan"), set("7", "new"))
 		require.Equal(t, int64(3), raised)
 		require.Equal(t, []any{
 			"1000000000000000", "1000000000000000", "1000000000000001",
@@ -124,14 +124,15 @@ func TestRaiseNeverLowers(t *testing.T) {
 		require.Equal(t, int64(-1), do(t, n, "PTTL", "same"))
 
 		do(t, n, "LPUSH", "list", "x")
-		_, raised = run(t, n, script.Raise, set("9", "twice"), set("8", "twice"), set("8", "list"))
+		_, raised = run(t, n, script.RaiseFence, set("9", "twice"), set("8", "twice"),
+			set("8", "list"))
 		require.Equal(t, int64(2), raised)
 		require.Equal(t, []any{"9", "8"}, do(t, n, "MGET", "twice", "list"))
 	})
 }
 
-// The goal: a call names no more keys with fencing than without, companions counted, and what is
-// split or spread finds its companions.
+// The goal: a call names no more keys with fencing than without, fence keys counted, and sets that
+// are split or spread find their fence keys.
 func TestFencedCallsAreBounded(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		keys := make([]string, 2*script.AcquireFenced.MaxSet()+10)
@@ -158,17 +159,17 @@ func TestFencedCallsAreBounded(t *testing.T) {
 			"y", "f:y", "z", "f:z", "w", "f:w"))
 		do(t, n, "DEL", "k130")
 		refused := runFenced(t, n, fenced("e", 9, 9, keys[130:131]...), fenced("f", 10, 10, "x"))
-		require.Equal(t, map[int]script.Refusal{0: {Seen: 9}, 1: {Key: 0}}, refused)
+		require.Equal(t, map[int]script.Refusal{0: {HighestFence: 9}, 1: {Key: 0}}, refused)
 	})
 }
 
-// The goal: what companions have is read only from a script that tells it, and only up to the
-// highest number there is.
-func TestNumbersOfCompanionsAreChecked(t *testing.T) {
+// The goal: numbers of fence keys are read only from a script that replies with them, and only up
+// to the highest number there is.
+func TestNumbersOfFenceKeysAreChecked(t *testing.T) {
 	c := plan(script.AcquireFenced, fenced("a", 1, 1, "x"))[0]
 	refusals, err := script.DecodeList(nil, []int64{0, 1, -script.MaxFence}, &c)
 	require.NoError(t, err)
-	require.Equal(t, []script.Refusal{{Seen: script.MaxFence}}, refusals)
+	require.Equal(t, []script.Refusal{{HighestFence: script.MaxFence}}, refusals)
 	for _, n := range []int64{-script.MaxFence - 1, -1 << 63} {
 		_, err := script.DecodeList(nil, []int64{0, 1, n}, &c)
 		require.Error(t, err)
@@ -179,8 +180,8 @@ func TestNumbersOfCompanionsAreChecked(t *testing.T) {
 }
 
 // The goal: of two sets of one call that have a key in common the first is granted, and the second
-// refused as held, though nothing of that was there when the call began; and the companion keeps
-// the number of the first.
+// refused as held, although it was not held when the call began; and the fence key keeps the number
+// of the first.
 func TestFencedSetsOfOneCallSeeEachOther(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		refused := runFenced(t, n, fenced("t1", 10, 15, "a"), fenced("t2", 20, 20, "a"))

@@ -1,12 +1,14 @@
--- KEYS: the marker of the restart guard, and the key of the generations: ID=NUMBER of this node, and behind it those of
--- others, with a space between two. The ID of a node that has none is -.
--- ARGV: the run_id; ID and NUMBER that the caller knows of this node, empty and 0 if none; an ID for a durable node that
--- has none, empty if the node is not durable; a marker of a loss, and after how many milliseconds that ends; and then ID
--- and NUMBER of each other node that the caller knows.
--- If the marker is not the run_id, nothing is done. If the node's number is below the one that the caller knows, the
--- node has forgotten something: the marker says so, and the node has no ID any more. If it is the one that the caller knows, it rises by one.
--- Of the others each keeps its highest number. Beyond 192 those are dropped that the caller does not know, oldest first.
--- Reply: 1; or 0 if the marker is another one; or -1 if the node has forgotten something.
+-- KEYS: the marker of the restart guard, and the key of the generations: ID=NUMBER of this node,
+-- and after it those of others, with a space between two. A node without an ID has -. ARGV: the
+-- run_id; ID and NUMBER that the caller knows of this node, empty and 0 if none; an ID for a
+-- durable node that has none, empty if the node is not durable; a marker of a loss, and after how
+-- many milliseconds it ends; and then ID and NUMBER of each other node that the caller knows. If
+-- the marker is not the run_id, the script does nothing. If the node's number is below the one that
+-- the caller knows, the node has forgotten something: the marker says so, and the node has no ID
+-- any more. If it is the one that the caller knows, it rises by one. Each other node keeps its
+-- highest number. If there are more than 192, those that the caller does not know are dropped,
+-- oldest first. Reply: 1; or 0 if the marker is another one; or -1 if the node has forgotten
+-- something.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 local before = redis.call('GET', KEYS[2]) or ''
 local ids, number = {}, {}

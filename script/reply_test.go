@@ -28,8 +28,8 @@ func FuzzDecodeList(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data, sizes []byte) {
 		c := script.Call{}
 		for i, n := range sizes {
-			c.Owners, c.Sizes, c.From = append(c.Owners, i), append(c.Sizes, 1+int(n)),
-				append(c.From, 0)
+			c.Owners, c.Sizes, c.Offset = append(c.Owners, i), append(c.Sizes, 1+int(n)),
+				append(c.Offset, 0)
 		}
 		var reply []int64
 		for ; len(data) >= 8; data = data[8:] {

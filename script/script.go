@@ -28,11 +28,11 @@ var acquireSource string
 //go:embed acquire_fenced.lua
 var acquireFencedSource string
 
-//go:embed admit.lua
-var admitSource string
+//go:embed write_marker.lua
+var writeMarkerSource string
 
-//go:embed raise.lua
-var raiseSource string
+//go:embed raise_fence.lua
+var raiseFenceSource string
 
 //go:embed renew.lua
 var renewSource string
@@ -46,46 +46,46 @@ var releaseSource string
 var (
 	// Acquire takes sets of keys, each as a whole or not at all.
 	Acquire = load("acquire", acquireSource)
-	// Extend moves the end of sets of keys that still hold their tokens, and sets missing keys
+	// Extend sets the TTL of sets of keys that still hold their tokens, and sets missing keys
 	// again.
 	Extend = load("extend", extendSource)
 	// Release deletes the keys that still hold their tokens.
 	Release = load("release", releaseSource)
 	// AcquireFenced is Acquire of sets with a Fence.
 	AcquireFenced = load("acquire_fenced", acquireFencedSource)
-	// Raise lets the companions of sets have at least the numbers of their fences. The sets have
-	// companions as their Keys, and the number as their Token.
-	Raise = load("raise", raiseSource)
-	// Admit writes the marker of the restart guard, if it is what was seen. It takes no sets.
-	Admit = load("admit", admitSource)
-	// Renew raises the generation of a node, and keeps those of others. It takes no sets.
+	// RaiseFence raises the fence keys of sets to the numbers of their fences. The sets have fence
+	// keys as their Keys, and the number as their Token.
+	RaiseFence = load("raise_fence", raiseFenceSource)
+	// WriteMarker writes the marker of the restart guard, if it is still the one that the client
+	// has read. It takes no sets.
+	WriteMarker = load("write_marker", writeMarkerSource)
+	// Renew raises the generation of a node, and keeps the generations of others. It takes no sets.
 	Renew = load("renew", renewSource)
 )
 
 // All lists every script, for loading them at once.
 func All() []*Script {
 	return []*Script{
-		Acquire, Extend, Release, AcquireFenced, Raise, Admit,
-		Renew,
+		Acquire, Extend, Release, AcquireFenced, RaiseFence, WriteMarker, Renew,
 	}
 }
 
 // MaxSet is the most keys of a set that one call takes.
-func (s *Script) MaxSet() int { return MaxKeys / s.perKey() }
+func (s *Script) MaxSet() int { return MaxKeys / s.namesPerKey() }
 
-// perKey is how many names KEYS has for each key of a set.
-func (s *Script) perKey() int {
+// namesPerKey returns how many names KEYS has for each key of a set.
+func (s *Script) namesPerKey() int {
 	if s == AcquireFenced {
 		return 2
 	}
 	return 1
 }
 
-// timed reports whether ARGV has a TTL.
-func (s *Script) timed() bool { return s != Release && s != Raise }
+// hasTTL reports whether ARGV has a TTL.
+func (s *Script) hasTTL() bool { return s != Release && s != RaiseFence }
 
 func load(name, source string) *Script {
-	// SHA-1 is what the EVALSHA command names a script by; nothing is protected with it.
+	// EVALSHA names a script by its SHA-1; nothing is protected with it.
 	sum := sha1.Sum([]byte(source))
 	return &Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:])}
 }

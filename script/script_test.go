@@ -51,7 +51,7 @@ func run(t *testing.T, n *lockpipetest.Nodes, s *script.Script,
 		args := append([]string{"EVAL", s.Source, strconv.Itoa(len(c.Keys))}, c.Keys...)
 		switch reply := do(t, n, append(args, c.Args...)...).(type) {
 		case int64:
-			if changed += reply; s != script.Release && s != script.Raise {
+			if changed += reply; s != script.Release && s != script.RaiseFence {
 				require.NoError(t, script.DecodeCount(reply, len(c.Owners)))
 			}
 		case []any:
@@ -219,9 +219,9 @@ func TestCallsAreBoundedAndSmallSetsStayWhole(t *testing.T) {
 	var got []string
 	for _, c := range calls {
 		require.LessOrEqual(t, len(c.Keys), script.MaxKeys)
-		require.Len(t, c.From, len(c.Owners))
+		require.Len(t, c.Offset, len(c.Owners))
 		for i, owner := range c.Owners {
-			got = append(got, fmt.Sprintf("%d:%d from %d", owner, c.Sizes[i], c.From[i]))
+			got = append(got, fmt.Sprintf("%d:%d from %d", owner, c.Sizes[i], c.Offset[i]))
 		}
 	}
 	require.ElementsMatch(t, []string{

@@ -88,7 +88,7 @@ func acquireFencedModel(n *node, keys, args []string) []int64 {
 	return v.values()
 }
 
-func raiseModel(n *node, keys, args []string) []int64 {
+func raiseFenceModel(n *node, keys, args []string) []int64 {
 	raised := int64(0)
 	for _, l := range keySets(keys, args, 2) {
 		lowest, _ := strconv.ParseFloat(l.token, 64) // of this script it is a fence

@@ -44,7 +44,7 @@ var brokenRules = []mutant{
 	{
 		name: "reply", rule: "3: validity counts from the reply", mix: "blind", finds: "both hold",
 		edit: edit{
-			"client.go", "lease.Grant{Sent: a.Sent(), ",
+			"acquire.go", "lease.Grant{Sent: a.Sent(), ",
 			"lease.Grant{Sent: map[bool]time.Time{false: a.Sent(), true: " +
 				"time.Now()}[dice.Broken(\"reply\")], ",
 		},
@@ -114,8 +114,8 @@ var brokenRules = []mutant{
 			"\tif !dice.Broken(\"stale\") {\n\t\ta.worth = min(a.worth, before.Sub(a.sent))\n\t}\n",
 		},
 		also: edit{
-			"lease/extension.go", "\t\tif t.lapse() {\n",
-			"\t\tif t.lapse() && !dice.Broken(\"stale\") {\n",
+			"lease/extension.go", "\t\tif t.expireIfDue() {\n",
+			"\t\tif t.expireIfDue() && !dice.Broken(\"stale\") {\n",
 		},
 	},
 	{
@@ -239,9 +239,9 @@ var brokenRules = []mutant{
 		name: "before", rule: "8: an extension may be sent until the end that it asks for",
 		mix: "rough,returning", finds: "after it ended",
 		edit: edit{
-			"lease/extension.go", "\te.Before = t.manager.time(t.until)\n",
-			"\tif e.Before = t.manager.time(t.until); dice.Broken(\"before\") {\n" +
-				"\t\te.Before = t.manager.time(until)\n\t}\n",
+			"lease/extension.go", "\te.SendBefore = t.manager.timeOf(t.until)\n",
+			"\tif e.SendBefore = t.manager.timeOf(t.until); dice.Broken(\"before\") {\n" +
+				"\t\te.SendBefore = t.manager.timeOf(until)\n\t}\n",
 		},
 		also: edit{ // the release of a lease that has ended takes the place of its extension
 			"multiplex/attempt.go", "\tcase a.kind == extend && a.superseded():",
@@ -296,7 +296,7 @@ var brokenRules = []mutant{
 		name: "suspended", rule: "3: a suspension is not counted",
 		mix: "stopped", finds: "late that",
 		edit: edit{
-			"lease/manager.go", "\tsuspended := m.cfg.Suspended(t)\n",
+			"lease/clock.go", "\tsuspended := m.cfg.Suspended(t)\n",
 			"\tsuspended := m.cfg.Suspended(t)\n\tif dice.Broken(\"suspended\") {\n" +
 				"\t\tsuspended = 0\n\t}\n",
 		},

@@ -60,8 +60,8 @@ func withFence(set *script.Set, s *script.Script, rng *rand.Rand) {
 	}
 	switch s {
 	case script.AcquireFenced:
-		set.Fence = &script.Fence{Companions: companions, First: strconv.Itoa(number), Last: last}
-	case script.Raise:
+		set.Fence = &script.Fence{FenceKeys: companions, First: strconv.Itoa(number), Last: last}
+	case script.RaiseFence:
 		set.Keys, set.Token = companions, last
 	}
 }
@@ -74,7 +74,7 @@ func guardCall(rng *rand.Rand) []string {
 		generation := one("", "x=1", "-=0", "x=2 y=3 y=1 z=12345678901234 odd = =7 w=",
 			"x=1 y=1 y=2 v=9")
 		return []string{
-			"EVAL", script.Admit.Source, "2", "marker", "generations",
+			"EVAL", script.WriteMarker.Source, "2", "marker", "generations",
 			one("", "a", "b", "lost:1"), one("a", "b", "lost:1"), one("", "86400000"), generation,
 		}
 	}

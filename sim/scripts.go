@@ -14,11 +14,11 @@ import (
 // of a simulation's time. A test compares them with servers.
 var models = map[string]func(n *node, keys, args []string) []int64{
 	script.Acquire.SHA:       acquireModel,
-	script.Admit.SHA:         admitModel,
+	script.WriteMarker.SHA:   writeMarkerModel,
 	script.Renew.SHA:         renewModel,
 	script.AcquireFenced.SHA: acquireFencedModel,
 	script.Extend.SHA:        extendModel,
-	script.Raise.SHA:         raiseModel,
+	script.RaiseFence.SHA:    raiseFenceModel,
 	script.Release.SHA:       releaseModel,
 }
 
@@ -140,7 +140,7 @@ func extendModel(n *node, keys, args []string) []int64 {
 	return v.values()
 }
 
-func admitModel(n *node, keys, args []string) []int64 {
+func writeMarkerModel(n *node, keys, args []string) []int64 {
 	switch now, _ := n.get(keys[0]); now {
 	case args[0]:
 	case args[1]:

@@ -1,5 +1,5 @@
 /*
- * The restart guard's wait on one node, for spin: the mark (multiplex/mark.go, script/admit.lua),
+ * The restart guard's wait on one node, for spin: the mark (multiplex/mark.go, script/write_marker.lua),
  * and what a client remembers (assess in multiplex/guard.go). README.md says how to run it.
  *
  * The node has one server after another, and begins with one that has just forgotten locks. Clients

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// dumb is the table as a single list that is searched from the beginning for everything.
+// dumb is the queue as a single list that is searched from the beginning for everything.
 type dumb struct {
-	queue []*guest // in the order of Enter
-	hints map[*guest]time.Time
-	gifts map[*guest]any
-	woken map[*guest]int
+	queue     []*guest // in the order of Enter
+	heldUntil map[*guest]time.Time
+	offers    map[*guest]any
+	woken     map[*guest]int
 }
 
 // head is who waits for a key and came before all others that do; nil: nobody.
@@ -30,9 +30,9 @@ func (d *dumb) head(key string) *guest {
 	return nil
 }
 
-func (d *dumb) leave(g *guest, until time.Time) (gift any) {
-	gift = d.gifts[g]
-	if gift != nil {
+func (d *dumb) leave(g *guest, until time.Time) (offer any) {
+	offer = d.offers[g]
+	if offer != nil {
 		until = time.Time{}
 	}
 	var heads []*guest
@@ -42,26 +42,26 @@ func (d *dumb) leave(g *guest, until time.Time) (gift any) {
 	before := dumbFirsts(d.queue)
 	d.queue = slices.DeleteFunc(d.queue, func(other *guest) bool { return other == g })
 	for i, k := range g.keys {
-		if heir := d.head(k); heads[i] == g && heir != nil && (until.IsZero() ||
-			until.After(d.hints[heir])) {
-			d.hints[heir] = until
+		if successor := d.head(k); heads[i] == g && successor != nil && (until.IsZero() ||
+			until.After(d.heldUntil[successor])) {
+			d.heldUntil[successor] = until
 		}
 	}
-	for _, heir := range dumbFirsts(d.queue) {
-		if !slices.Contains(before, heir) {
-			d.woken[heir]++
+	for _, successor := range dumbFirsts(d.queue) {
+		if !slices.Contains(before, successor) {
+			d.woken[successor]++
 		}
 	}
-	delete(d.hints, g)
-	delete(d.gifts, g)
-	return gift
+	delete(d.heldUntil, g)
+	delete(d.offers, g)
+	return offer
 }
 
-func (d *dumb) give(list []string, gift any) bool {
+func (d *dumb) give(list []string, offer any) bool {
 	for _, g := range dumbFirsts(d.queue) {
-		if d.gifts[g] == nil && slices.Equal(slices.Sorted(slices.Values(g.keys)),
+		if d.offers[g] == nil && slices.Equal(slices.Sorted(slices.Values(g.keys)),
 			slices.Sorted(slices.Values(list))) {
-			d.gifts[g] = gift
+			d.offers[g] = offer
 			d.woken[g]++
 			return true
 		}
@@ -69,11 +69,11 @@ func (d *dumb) give(list []string, gift any) bool {
 	return false
 }
 
-func (d *dumb) nudge(list []string) {
+func (d *dumb) notify(list []string) {
 	first := dumbFirsts(d.queue)
 	for _, k := range list {
 		if g := d.head(k); g != nil {
-			delete(d.hints, g)
+			delete(d.heldUntil, g)
 			if slices.Contains(first, g) {
 				d.woken[g] = max(d.woken[g], 1)
 			}
@@ -88,13 +88,15 @@ func someKeys(r *rand.Rand, of int) []string {
 	return list[:1+r.IntN(3)]
 }
 
-// The goal: after any sequence of operations, the table answers as a version that searches one list
-// for everything, wakes the same waiters, and tells them the same.
-func TestAgainstADumbVersion(t *testing.T) {
+// The goal: after any sequence of operations, the queue answers as a version that searches one list
+// for everything, wakes the same waiters, and has the same HeldUntil for them.
+func TestQueue_AgainstADumbVersion(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		var table Table
-		d := &dumb{hints: map[*guest]time.Time{}, gifts: map[*guest]any{}, woken: map[*guest]int{}}
+		var queue Queue
+		d := &dumb{
+			heldUntil: map[*guest]time.Time{}, offers: map[*guest]any{}, woken: map[*guest]int{},
+		}
 		var all []*guest
 		for range 12 {
 			g := new(guest)
@@ -107,14 +109,14 @@ func TestAgainstADumbVersion(t *testing.T) {
 			switch n := r.IntN(10); {
 			case !waits:
 				g.keys = someKeys(r, 5)
-				ok := table.Enter(&g.Waiter, g.keys, 10)
+				ok := queue.Enter(&g.Waiter, g.keys, 10)
 				require.Equal(t, len(d.queue) < 10, ok)
 				if ok {
 					d.queue = append(d.queue, g)
 				}
 			case n < 4:
 				until := []time.Time{{}, at(1), at(2), at(3)}[r.IntN(4)]
-				require.Equal(t, d.leave(g, until), table.Leave(&g.Waiter, until),
+				require.Equal(t, d.leave(g, until), queue.Leave(&g.Waiter, until),
 					"seed %d, step %d", seed, step)
 			case n < 6:
 				list := someKeys(r, 6)
@@ -122,17 +124,18 @@ func TestAgainstADumbVersion(t *testing.T) {
 					list = slices.Clone(g.keys)
 					slices.Reverse(list)
 				}
-				require.Equal(t, d.give(list, step), table.Give(list, step), "seed %d, step %d",
+				require.Equal(t, d.give(list, step), queue.Offer(list, step), "seed %d, step %d",
 					seed, step)
 			case n < 8:
-				require.Equal(t, d.gifts[g], table.Take(&g.Waiter), "seed %d, step %d", seed, step)
-				delete(d.gifts, g)
+				require.Equal(t, d.offers[g], queue.Accept(&g.Waiter), "seed %d, step %d", seed,
+					step)
+				delete(d.offers, g)
 			default:
 				list := someKeys(r, 6)
-				d.nudge(list)
-				table.Nudge(list, time.Time{})
+				d.notify(list)
+				queue.NotifyFree(list, time.Time{})
 			}
-			compare(t, d, &table, all)
+			compare(t, d, &queue, all)
 			if t.Failed() {
 				t.Fatalf("seed %d, step %d", seed, step)
 			}
@@ -140,15 +143,15 @@ func TestAgainstADumbVersion(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, d *dumb, table *Table, all []*guest) {
+func compare(t *testing.T, d *dumb, queue *Queue, all []*guest) {
 	t.Helper()
 	first := dumbFirsts(d.queue)
 	for i, g := range all {
-		if want, got := slices.Contains(first, g), table.First(&g.Waiter); want != got {
+		if want, got := slices.Contains(first, g), queue.First(&g.Waiter); want != got {
 			t.Errorf("%d is first: %t, the dumb version says %t", i, got, want)
 		}
-		if want, got := d.hints[g], table.Hint(&g.Waiter); !want.Equal(got) {
-			t.Errorf("%d has the hint %v, the dumb version says %v", i, got, want)
+		if want, got := d.heldUntil[g], queue.HeldUntil(&g.Waiter); !want.Equal(got) {
+			t.Errorf("%d has HeldUntil %v, the dumb version says %v", i, got, want)
 		}
 		if want, got := min(d.woken[g], 1), min(g.woken, 1); want != got {
 			t.Errorf("%d was woken: %d, the dumb version says %d", i, got, want)
@@ -157,25 +160,25 @@ func compare(t *testing.T, d *dumb, table *Table, all []*guest) {
 	}
 	clear(d.woken)
 	for _, k := range keys("abcdef") {
-		if want, got := d.head(k) != nil, table.Waits(k); want != got {
+		if want, got := d.head(k) != nil, queue.HasWaiters(k); want != got {
 			t.Errorf("somebody waits for %s: %t, the dumb version says %t", k, got, want)
 		}
 	}
-	if table.Waiting() != len(d.queue) {
-		t.Errorf("%d wait, the dumb version says %d", table.Waiting(), len(d.queue))
+	if queue.Waiting() != len(d.queue) {
+		t.Errorf("%d wait, the dumb version says %d", queue.Waiting(), len(d.queue))
 	}
 }
 
 // stress is what the goroutines of the stress test share.
 type stress struct {
-	table   Table
+	queue   Queue
 	holders [8]atomic.Int64 // who of those that were first is at work with a key; 0: nobody
-	// How often each gift went to one owner: taken, returned, or kept by the giver.
-	gifts  []atomic.Int32
-	made   atomic.Int64 // gifts
+	// How often each offer went to one owner: taken, returned, or kept by the giver.
+	offers []atomic.Int32
+	made   atomic.Int64 // offers
 	firsts atomic.Int64 // how often somebody was first
 	taken  atomic.Int64
-	back   atomic.Int64 // gifts that Leave returned
+	back   atomic.Int64 // offers that Leave returned
 	broken atomic.Pointer[string]
 }
 
@@ -198,17 +201,17 @@ func (s *stress) work(id int64, list []string) {
 	}
 }
 
-// pass gives what somebody has to whoever is first now, or ends it.
-func (s *stress) pass(list []string, gift int64) {
-	if !s.table.Give(list, gift) {
-		s.gifts[gift].Add(1)
-		s.table.Nudge(list, time.Time{})
+// pass offers what a waiter has to the one that is first now, or ends it.
+func (s *stress) pass(list []string, offer int64) {
+	if !s.queue.Offer(list, offer) {
+		s.offers[offer].Add(1)
+		s.queue.NotifyFree(list, time.Time{})
 	}
 }
 
 // wait waits until w is first; it has nothing but its wakes to go by.
 func (s *stress) wait(w *Waiter, woken <-chan struct{}) bool {
-	for !s.table.First(w) {
+	for !s.queue.First(w) {
 		select {
 		case <-woken:
 		case <-time.After(20 * time.Second):
@@ -221,38 +224,38 @@ func (s *stress) wait(w *Waiter, woken <-chan struct{}) bool {
 
 // once is one round of one goroutine.
 func (s *stress) once(r *rand.Rand, id int64, w *Waiter, woken <-chan struct{}, list []string) {
-	if !s.table.Enter(w, list, unlimited) {
+	if !s.queue.Enter(w, list, unlimited) {
 		s.fail("refused")
 	}
 	if r.IntN(4) > 0 && s.wait(w, woken) {
 		s.work(id, list)
 		if r.IntN(2) == 0 {
-			s.table.Nudge(list, time.Time{})
+			s.queue.NotifyFree(list, time.Time{})
 		}
 	}
 	if r.IntN(4) == 0 {
-		runtime.Gosched() // time for a gift
+		runtime.Gosched() // time for a offer
 	}
 	var have int64
 	if r.IntN(2) == 0 {
-		if gift, ok := s.table.Take(w).(int64); ok {
+		if offer, ok := s.queue.Accept(w).(int64); ok {
 			s.taken.Add(1)
-			have = gift
+			have = offer
 		}
 	}
-	back, returned := s.table.Leave(w, at(r.IntN(3))).(int64)
-	if s.table.Leave(w, at(9)) != nil {
-		s.fail("a gift came back twice")
+	back, returned := s.queue.Leave(w, at(r.IntN(3))).(int64)
+	if s.queue.Leave(w, at(9)) != nil {
+		s.fail("a offer came back twice")
 	}
 	switch {
-	case have != 0 && returned: // two gifts in a row; the first one ends here
-		s.gifts[have].Add(1)
+	case have != 0 && returned: // two offers in a row; the first one ends here
+		s.offers[have].Add(1)
 		fallthrough
 	case returned:
 		s.back.Add(1)
 		s.pass(list, back)
 	case have != 0 && r.IntN(2) == 0:
-		s.gifts[have].Add(1)
+		s.offers[have].Add(1)
 	case have != 0:
 		s.pass(list, have)
 	case r.IntN(2) == 0:
@@ -261,10 +264,10 @@ func (s *stress) once(r *rand.Rand, id int64, w *Waiter, woken <-chan struct{}, 
 }
 
 // The goal: with many goroutines that enter, leave, give and take, at most one is first for a key,
-// everybody becomes first with nothing but wakes to go by, and no gift is lost or doubled.
-func TestNothingIsLostUnderLoad(t *testing.T) {
+// everybody becomes first with nothing but wakes to go by, and no offer is lost or doubled.
+func TestQueue_NothingIsLostUnderLoad(t *testing.T) {
 	const goroutines, each = 8, 4000 // rounds of some three operations
-	s := &stress{gifts: make([]atomic.Int32, goroutines*each+1)}
+	s := &stress{offers: make([]atomic.Int32, goroutines*each+1)}
 	var all sync.WaitGroup
 	for n := range goroutines {
 		all.Go(func() {
@@ -288,13 +291,13 @@ func TestNothingIsLostUnderLoad(t *testing.T) {
 	if why := s.broken.Load(); why != nil {
 		t.Fatal(*why)
 	}
-	require.Zero(t, s.table.Waiting())
-	require.Empty(t, s.table.rooms)
+	require.Zero(t, s.queue.Waiting())
+	require.Empty(t, s.queue.heads)
 	for i := int64(1); i <= s.made.Load(); i++ {
-		require.Equal(t, int32(1), s.gifts[i].Load(), "gift %d of %d", i, s.made.Load())
+		require.Equal(t, int32(1), s.offers[i].Load(), "offer %d of %d", i, s.made.Load())
 	}
 	require.NotZero(t, s.taken.Load())
 	require.NotZero(t, s.back.Load())
-	t.Logf("%d times first, %d gifts, %d times taken, %d times returned", s.firsts.Load(),
+	t.Logf("%d times first, %d offers, %d times taken, %d times returned", s.firsts.Load(),
 		s.made.Load(), s.taken.Load(), s.back.Load())
 }

@@ -26,8 +26,8 @@ func TestServer_CloseLeavesNothing(t *testing.T) {
 // The goal: the error for a missing program says what to install. The error for a program that
 // fails shows its output. Both leave nothing.
 func TestServer_FailedStartSaysWhy(t *testing.T) {
-	temp, err := os.MkdirTemp("",
-		"orders-test-") //nolint:usetesting // nobody can get into t.TempDir
+	//nolint:usetesting // the user nobody can't enter t.TempDir
+	temp, err := os.MkdirTemp("", "orders-test-")
 	require.NoError(t, err)
 	defer os.Remove(temp)
 	require.NoError(t, os.Chmod(temp, 0o755))

@@ -26,9 +26,9 @@ func wanted(t *testing.T, c *lockpipe.Client, keys []string,
 	return got
 }
 
-// The goal: who waits for a and b does not keep b, which is free, from whoever has a and wants it
-// as well.
-func TestAWaitingSetDoesNotBlockWhoHasAPartOfIt(t *testing.T) {
+// The goal: a call that waits for a and b does not keep b, which is free, from the holder of a, who
+// wants it too.
+func TestWait_ASetDoesNotBlockTheHolderOfAPart(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		a := take(t, c, "a", lockpipe.WithAutoExtend(time.Hour))
 		both := wanted(t, c, []string{"a", "b"})
@@ -45,7 +45,7 @@ func TestAWaitingSetDoesNotBlockWhoHasAPartOfIt(t *testing.T) {
 
 // The goal: where the masters grant the keys to a waiter although another lease on them is being
 // handed to it, they had lost that one: it is not passed on to the next.
-func TestALeaseThatTheMastersLostIsNotPassedOn(t *testing.T) {
+func TestHandoff_NotOfALeaseThatTheMastersLost(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		a := v.hold(t, c, "k")
 		second := wanted(t, c, []string{"k"}, lockpipe.WithRetryDelay(100*time.Millisecond,
@@ -74,11 +74,11 @@ func TestALeaseThatTheMastersLostIsNotPassedOn(t *testing.T) {
 
 // The goal: a release within the process is acted on at once, however long the pauses between
 // attempts are.
-func TestAReleaseInTheProcessIsNotSleptThrough(t *testing.T) {
+func TestWait_AReleaseInTheProcessWakesTheNext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		long := lockpipe.WithRetryDelay(40*time.Second, 40*time.Second)
 		l := take(t, c, "k")
-		// The nodes keep it for no longer than the lease, but it is not handed over.
+		// The nodes keep it for no longer than the lease, but it is not handed off.
 		require.NoError(t, l.Extend(t.Context(), time.Second))
 		next := wanted(t, c, []string{"k"}, long)
 		begin := time.Now()
@@ -93,7 +93,7 @@ func TestAReleaseInTheProcessIsNotSleptThrough(t *testing.T) {
 
 // The goal: a lease that can't be kept by the one to whom it was handed does not leave that one
 // asleep.
-func TestAFailedHandOverIsNotSleptOn(t *testing.T) {
+func TestHandoff_AFailedOneWakesTheNext(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
 		next := wanted(t, c, []string{"k"}, lockpipe.WithRetryDelay(40*time.Second, 40*time.Second))
@@ -110,9 +110,9 @@ func TestAFailedHandOverIsNotSleptOn(t *testing.T) {
 	})
 }
 
-// The goal: a limit of attempts bounds a call also where others wait; and a ctx that is over before
-// is told as such.
-func TestACallWithALimitDoesNotQueue(t *testing.T) {
+// The goal: a limit of attempts bounds a call even if others wait. If ctx had ended before, the
+// error says so.
+func TestWait_ACallWithALimitDoesNotQueue(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l := take(t, c, "k", lockpipe.WithAutoExtend(time.Hour))
 		other := wanted(t, c, []string{"k"})
@@ -134,7 +134,7 @@ func TestACallWithALimitDoesNotQueue(t *testing.T) {
 }
 
 // The goal: a lease that is handed over has its keys in the order of the call.
-func TestAHandedOverLeaseHasTheOrderOfTheCall(t *testing.T) {
+func TestHandoff_TheLeaseHasTheOrderOfTheCall(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
 		l, err := c.TryAcquireAll(t.Context(), []string{"a", "b"})
 		require.NoError(t, err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -71,55 +70,6 @@ func TestAnUnconfirmedShorteningIsReleasedAtItsEnd(t *testing.T) {
 		time.Sleep(time.Second)
 		v.nothingLeft(t)
 	})
-}
-
-// The goal: a call that waited for a held key says so, also where the end of ctx fell into an
-// attempt that nobody answered.
-func TestAWaitingCallTellsTheLastDecidedReason(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-		err := cutOffInTheSecondAttempt(t, v, c)
-		require.ErrorIs(t, err, lockpipe.ErrHeld)
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
-	})
-}
-
-// The goal: the error of ctx is found also where it cut off the last attempt that was allowed.
-func TestTheLastAttemptTellsTheEndOfCtx(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-		err := cutOffInTheSecondAttempt(t, v, c, lockpipe.WithMaxAttempts(2))
-		require.ErrorIs(t, err, lockpipe.ErrHeld)
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
-	})
-}
-
-// cutOffInTheSecondAttempt is the error of an Acquire whose first attempt was refused, and whose
-// ctx ended when the second one was with every node.
-func cutOffInTheSecondAttempt(t *testing.T, v *virtual, c *lockpipe.Client,
-	opts ...lockpipe.Option,
-) error {
-	t.Helper()
-	v.hold(t, c, "k")
-	before := v.executedOnAll("SET")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := later(func() error {
-		_, err := c.Acquire(ctx, "k", append(opts, lockpipe.WithRetryDelay(time.Second,
-			time.Second))...)
-		return err
-	})
-	synctest.Wait()
-	require.GreaterOrEqual(t, v.executedOnAll("SET"), before+2,
-		"a quorum refuses the first attempt")
-	v.silence(0, 1, 2)
-	time.Sleep(time.Second)
-	synctest.Wait()
-	for i := range v.nodes {
-		require.Equal(t, 1, v.hanging(i), "the second attempt")
-	}
-	cancel()
-	return receive(t, ended, "Acquire goes on")
 }
 
 // The goal: an extension that failed for the caller, but took effect on nodes, does not keep the

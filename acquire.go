@@ -1,0 +1,114 @@
+package lockpipe
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// TryAcquire takes key, if nobody holds it, in one attempt of one round trip. It never waits for a
+// holder. The error is ErrHeld, ErrNoQuorum, ErrOverloaded, ErrClosed or ErrInvalid. If ctx ended
+// first, errors.Is finds its error too. After any error nothing is held.
+func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	keys := [1]string{key}
+	return c.tryAcquire(ctx, keys[:], opts)
+}
+
+// TryAcquireAll is TryAcquire for many keys: all of them under one lease, or none. A key given
+// twice counts once.
+func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
+	return c.tryAcquire(ctx, keys, opts)
+}
+
+// Acquire takes key. It waits while another holds the key or no quorum can be reached, until ctx
+// ends. Then errors.Is finds ctx's error, and the reason of the last attempt: ErrHeld or
+// ErrNoQuorum. ErrOverloaded, ErrClosed and ErrInvalid come at once. After any error nothing is
+// held. While too few nodes are connected for a quorum, a waiting call makes one attempt and then
+// waits for the nodes. When they are back, such calls try in the order of arrival.
+func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
+	keys := [1]string{key}
+	return c.acquire(ctx, keys[:], opts)
+}
+
+// AcquireAll is Acquire for many keys: all of them under one lease, or none. While it waits it
+// holds none of them, so calls whose keys overlap do not block each other forever. A key given
+// twice counts once.
+func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
+	return c.acquire(ctx, keys, opts)
+}
+
+func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (l *Lease,
+	err error,
+) {
+	defer func() {
+		if err != nil {
+			c.meters.failed(callTry, err, 1)
+		}
+	}()
+	keys, o, err := c.validateCall(ctx, callTry, keys, opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.beginCall(); err != nil {
+		return nil, err
+	}
+	defer c.endCall()
+	return c.attempt(ctx, keys, o)
+}
+
+// attempt makes one try over all nodes, with a token of its own. With fencing it makes as many as
+// the clock needs to catch up.
+func (c *Client) attempt(ctx context.Context, keys []string, o callOptions) (*Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, errorf("%w", err)
+	}
+	for retry := (fenceRetry{}); ; {
+		o.suspended = c.leases.Suspended()
+		l := c.newLease(keys, retry.floor, o.fencesWanted(c.hasWaiters(keys, o)))
+		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
+		held, err := c.finishAttempt(l, a, o, a.Wait(ctx, time.Time{}))
+		if err == nil || !o.fencing {
+			return held, err
+		}
+		again, cleanUp := retry.next(a)
+		if cleanUp {
+			// If it is not confirmed, at worst the next attempt is refused.
+			_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{})
+		}
+		if !again || ctx.Err() != nil {
+			return nil, err
+		}
+	}
+}
+
+// finishAttempt begins the term of a lease if a quorum granted its attempt.
+func (c *Client) finishAttempt(l *Lease, a *multiplex.Attempt, o callOptions, outcome error) (
+	*Lease, error,
+) {
+	if outcome != nil {
+		select {
+		case <-c.closing:
+			outcome = errorf("%w: %w", ErrClosed, outcome)
+		default:
+		}
+		c.meters.attempt(outcomeOf(outcome), time.Since(a.Sent()))
+		return nil, outcome
+	}
+	grant := lease.Grant{Sent: a.Sent(), Suspended: o.suspended, TTL: o.ttl, MaxHold: o.maxHold}
+	err := c.leases.Hold(&l.term, l, grant)
+	if err == nil {
+		c.meters.granted(&o, l.term.Began(), a.Sent())
+		return l, nil
+	}
+	c.mux.Release(l.claim, l.claim.Len())
+	if err != ErrExpired {
+		c.meters.attempt(outcomeOf(err), time.Since(a.Sent()))
+		return nil, err
+	}
+	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
+	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
+	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed,
+		o.ttl)
+}

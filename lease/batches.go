@@ -1,0 +1,97 @@
+package lease
+
+import (
+	"container/heap"
+	"time"
+)
+
+const (
+	// maxBatch is the most leases that are extended together.
+	maxBatch = 256
+	// minBatch is how many due leases do not linger for more. Larger batches cost hardly less, and
+	// acquiring calls wait behind them.
+	minBatch = 32
+	// maxBatches is the most batches under way. While one hangs the others continue. While all
+	// hang, the leases that are due wait in the order of their deadlines.
+	maxBatches = 8
+	// recheck is how often QuorumReachable is asked again while leases are due and it says no.
+	recheck = 10 * time.Millisecond
+)
+
+// startWorkers starts a goroutine for each batch that is due. mu is held.
+func (m *Manager) startWorkers(now instant) {
+	if m.closed || !m.canStart(now) {
+		return
+	}
+	for n := m.ready.Len(); n > 0 && m.batches < maxBatches; n -= maxBatch {
+		m.batches++
+		m.running.Go(m.extendBatches)
+	}
+}
+
+// canStart reports whether there is anything to extend now, and whether that can succeed. mu is
+// held.
+func (m *Manager) canStart(now instant) bool {
+	if m.ready.Len() == 0 {
+		return false
+	}
+	if m.ready.Len() < minBatch && now < m.lingerUntil {
+		m.setTimer(m.lingerUntil)
+		return false
+	}
+	if m.cfg.QuorumReachable() {
+		return true
+	}
+	for n := 0; n < sweepAtOnce && m.ready.Len() > 0 && m.ready.first().at <= now; n++ {
+		m.requeue(heap.Pop(&m.ready).(*Term)) // most likely it is over
+	}
+	if m.ready.Len() > 0 {
+		m.setTimer(now.after(recheck))
+	}
+	return false
+}
+
+// requeue takes a term back that was ready, but is not extended now. mu is held.
+func (m *Manager) requeue(t *Term) {
+	if t.unqueue(); t.heapIndex != 0 {
+		m.moveEvent(t)
+	}
+}
+
+// extendBatches makes one batch after another until nothing is due.
+func (m *Manager) extendBatches() {
+	for batch, more := m.nextBatch(nil); more; batch, more = m.nextBatch(batch) {
+		if len(batch) > 0 {
+			m.cfg.Extend(m.ctx, batch)
+		}
+	}
+}
+
+// nextBatch takes the next batch, in the memory of the one before, if there was one. more is false
+// when the goroutine must end: nothing is due, or nothing can be extended now.
+func (m *Manager) nextBatch(before []Extension) (batch []Extension, more bool) {
+	clear(before)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	if m.closed || !m.canStart(now) {
+		m.batches--
+		if before != nil {
+			m.freeBatches = append(m.freeBatches, before)
+		}
+		return nil, false
+	}
+	if batch = before[:0]; batch == nil && len(m.freeBatches) > 0 {
+		last := len(m.freeBatches) - 1
+		batch, m.freeBatches = m.freeBatches[last][:0], m.freeBatches[:last]
+	}
+	for n := 0; n < maxBatch && m.ready.Len() > 0; n++ {
+		t := heap.Pop(&m.ready).(*Term)
+		if e, ok := t.startAuto(now); ok {
+			batch = append(batch, e)
+		} else {
+			m.requeue(t)
+		}
+	}
+	return batch, true
+}
