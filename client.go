@@ -66,7 +66,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
 	c.callbacks.logger, c.lossLog.logger, c.lossLog.run = cfg.Logger, cfg.Logger, c.callbacks.run
 	c.outage.logger = cfg.Logger
-	c.outage.reachable = func() bool { return c.mux.Reachable() }
+	c.outage.reachable = func() bool { return c.mux.QuorumReachable() }
 	c.leases = lease.NewManager(lease.Config{
 		Extend:          c.extendBatch,
 		QuorumReachable: c.outage.reachable,
@@ -78,7 +78,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
 		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 		Credentials: cfg.Credentials, Prefix: cfg.Prefix, Guard: cfg.RestartGuard,
-		OnReachable: c.outage.wakeNext,
+		OnQuorumReachable: c.outage.wakeNext,
 	})
 	if err != nil {
 		return nil, invalid("Config.Nodes%w", err)

@@ -94,7 +94,7 @@ func (c *Client) Collect(to chan<- prometheus.Metric) {
 	for i := range nodes {
 		s.node(&nodes[i])
 	}
-	s.gauge(descSpare, c.mux.Spare())
+	s.gauge(descSpare, c.mux.SpareNodes())
 }
 
 func (c *Client) collectCalls(s sink) {

@@ -44,7 +44,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	}
 	a := l.client.mux.Extend(l.claim, e.TTL, e.SendBefore, 0, l.claim.Len())
 	e.Sent, e.Err = a.Sent(), extensionError(a.Wait(ctx, time.Time{}))
-	a.Forget()
+	a.Done()
 	err = e.Finish()
 	l.client.meters.extended(err)
 	if err != nil && l.Err() != nil {
@@ -64,13 +64,13 @@ func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		e.TTL = max(c.mux.Trusted(l.claim, e.TTL), e.MinTTL)
+		e.TTL = max(c.mux.MaxConfirmableTTL(l.claim, e.TTL), e.MinTTL)
 		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.SendBefore, e.MinTimeout, keys)
 	}
 	for i, a := range attempts {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), extensionError(a.Wait(ctx, began))
-		a.Forget()
+		a.Done()
 		c.meters.extended(e.Finish()) // leaseEnded is called if it is over
 	}
 }

@@ -82,7 +82,7 @@ type fenceRetry struct {
 // fence, and whether to wait for the release of the failed one first: nodes may have granted it,
 // and would refuse the next one.
 func (g *fenceRetry) next(a *multiplex.Attempt) (again, cleanUp bool) {
-	seen, again, atOnce := a.Stale()
+	seen, again, atOnce := a.FenceTooLow()
 	if again { // if only a few nodes have a higher one, no other call needs to know of it
 		g.floor = max(g.floor, seen)
 	}

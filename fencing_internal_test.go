@@ -154,7 +154,7 @@ func TestAStaleAnswerIsNoLostRace(t *testing.T) {
 	require.NoError(t, err)
 	s := newWaitingCall(c, keys, o)
 	require.True(t, c.queue.Enter(&s.waiter, s.queueKey[:], maxPending))
-	arbiter := c.mux.Judge("x", 0)
+	arbiter := c.mux.Arbiter("x", 0)
 	// As where it was held before,.
 	s.arbiter, s.blockedKey, s.pushEnabled = arbiter, "x", true
 	s.askAllAt = time.Now().Add(time.Hour)

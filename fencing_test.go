@@ -181,7 +181,7 @@ func TestAFenceThatCannotBeToppedIsNotHeld(t *testing.T) {
 		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
 		require.NotErrorIs(t, err, lockpipe.ErrHeld)
 		require.ErrorContains(t, err, "a fence of 9007199254740991 was granted before")
-		require.ErrorContains(t, err, "until its companion is deleted")
+		require.ErrorContains(t, err, "until its fence key is deleted")
 		require.Equal(t, before+1, c.Stats().Attempts)
 		v.onlyCompanions(t)
 
@@ -217,7 +217,7 @@ func TestAHighCompanionIsOfItsKeyAlone(t *testing.T) {
 					require.Equal(t, before+3, c.Stats().Attempts, "the price of this key")
 				} else {
 					require.ErrorIs(t, bad.Err, lockpipe.ErrNoQuorum)
-					require.ErrorContains(t, bad.Err, "until its companion is deleted")
+					require.ErrorContains(t, bad.Err, "until its fence key is deleted")
 					require.Equal(t, before+2, c.Stats().Attempts)
 				}
 			}

@@ -71,7 +71,7 @@ func votes(node *multiplex.Facts) bool { return node.State == NodeUp }
 
 // explained reports whether other findings say why the node is down.
 func explained(node *multiplex.Facts, all []multiplex.Facts) bool {
-	return node.Cluster || node.Sentinel || !recent(node.Compatible) ||
+	return node.Cluster || node.Sentinel || !recent(node.RedisVersion) ||
 		slices.ContainsFunc(all, func(other multiplex.Facts) bool {
 			return other.Node != node.Node && same(node, &other)
 		})
@@ -88,7 +88,7 @@ func (f *findings) judge(node *multiplex.Facts) {
 			"list the masters themselves, or add ?master_set=NAME with the master's name there")
 		return
 	}
-	for _, r := range node.Refused {
+	for _, r := range node.CommandErrors {
 		if r.Command == "CLIENT CACHING" && refuses(node, "CLIENT TRACKING") {
 			continue // the other finding names both
 		}
@@ -163,17 +163,17 @@ func (f *findings) judgeServer(node *multiplex.Facts) {
 		f.add(SeverityInfo, "%s answers within %v (median of %d; the slowest took %v)", name,
 			median, n, longest)
 	}
-	if !recent(node.Compatible) {
+	if !recent(node.RedisVersion) {
 		f.add(SeverityError, "runs %s %s like Redis %s, which lacks what lockpipe needs: "+
 			"upgrade it to Redis %d.%d or later, or to Valkey",
-			node.Server, node.Version, node.Compatible, oldestMajor, oldestMinor)
+			node.Server, node.Version, node.RedisVersion, oldestMajor, oldestMinor)
 	}
 }
 
 // refuses reports whether the node answered a command with an error.
 func refuses(node *multiplex.Facts, command string) bool {
-	return slices.ContainsFunc(node.Refused,
-		func(r multiplex.Refusal) bool { return r.Command == command })
+	return slices.ContainsFunc(node.CommandErrors,
+		func(r multiplex.CommandError) bool { return r.Command == command })
 }
 
 // recent reports whether a version of Redis is new enough, also where it is no version.
@@ -192,7 +192,7 @@ func recent(version string) bool {
 
 // judgeRefusal says what a command that is refused costs, and what permission it needs. The
 // server's text may name the user.
-func (f *findings) judgeRefusal(r multiplex.Refusal) {
+func (f *findings) judgeRefusal(r multiplex.CommandError) {
 	const polls = "waiting calls are not notified when a key is free, and ask again and again"
 	lost := map[string]struct{ what, permission string }{
 		"INFO": {
@@ -238,7 +238,7 @@ func (f *findings) judgeRole(node *multiplex.Facts) {
 	if node.Loading {
 		f.add(SeverityWarning, "is loading its data and refuses locks until that is done")
 	}
-	if node.Unwritten {
+	if node.LastSaveFailed {
 		f.add(SeverityWarning, "could not write its data to disk and may refuse locks "+
 			"(MISCONF): look at its disk and its log")
 	}
@@ -381,7 +381,7 @@ func (f *findings) judgePair(a, b *multiplex.Facts) bool {
 	case a.Replica && a.Master == b.Node:
 		f.node = a.Node
 		f.add(SeverityError, "is a replica of %s, which is listed as well: %s", b.Node, advice)
-	case a.DataSet != "" && a.DataSet == b.DataSet:
+	case a.ReplicationID != "" && a.ReplicationID == b.ReplicationID:
 		f.node = b.Node
 		f.add(SeverityError, "has the same data as %s (master_replid), so one is a replica of "+
 			"the other, or both of a third: %s", a.Node, advice)

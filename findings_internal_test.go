@@ -16,8 +16,8 @@ import (
 func healthy(n int) multiplex.Facts {
 	name := string(rune('a' + n))
 	return multiplex.Facts{
-		Node: name + ":6379", Server: "Redis", Version: "7.2.5", Compatible: "7.2.5",
-		RunID: "run " + name, DataSet: "data " + name,
+		Node: name + ":6379", Server: "Redis", Version: "7.2.5", RedisVersion: "7.2.5",
+		RunID: "run " + name, ReplicationID: "data " + name,
 		State: NodeUp, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
 		Fsync: "always", Samples: samples(11, 1, time.Millisecond),
 	}
@@ -120,7 +120,7 @@ func TestEachFaultIsFound(t *testing.T) {
 		says     string
 	}{
 		"too old": {
-			func(f *multiplex.Facts) { f.Version, f.Compatible = "6.0.16", "6.0.16" },
+			func(f *multiplex.Facts) { f.Version, f.RedisVersion = "6.0.16", "6.0.16" },
 			SeverityError, "runs Redis 6.0.16",
 		},
 		"replica": {
@@ -150,7 +150,10 @@ func TestEachFaultIsFound(t *testing.T) {
 			}, SeverityWarning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
 		"loading": {func(f *multiplex.Facts) { f.Loading = true }, SeverityWarning, "loading"},
-		"disk":    {func(f *multiplex.Facts) { f.Unwritten = true }, SeverityWarning, "MISCONF"},
+		"disk": {
+			func(f *multiplex.Facts) { f.LastSaveFailed = true },
+			SeverityWarning, "MISCONF",
+		},
 		"full": {
 			func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 },
 			SeverityWarning, "90 of at most 100 clients",
@@ -237,12 +240,14 @@ func TestEachFaultIsFound(t *testing.T) {
 			SeverityError, "maxmemory-policy newest-first",
 		},
 		"polls": {
-			func(f *multiplex.Facts) { f.Refused = refusals("CLIENT CACHING", "NOPERM somebody") },
+			func(f *multiplex.Facts) {
+				f.CommandErrors = refusals("CLIENT CACHING", "NOPERM somebody")
+			},
 			SeverityWarning, "ask again and again: give the user +client|caching",
 		},
 		"polls, unguarded": {
 			func(f *multiplex.Facts) {
-				f.Refused = append(refusals("CLIENT TRACKING", "NOPERM somebody"),
+				f.CommandErrors = append(refusals("CLIENT TRACKING", "NOPERM somebody"),
 					refusals("CLIENT CACHING", "NOPERM somebody")...)
 			},
 			SeverityWarning, "and a flush may go unnoticed: give the user +client|tracking",
@@ -252,18 +257,18 @@ func TestEachFaultIsFound(t *testing.T) {
 			"is the same server as b:6379 (run_id run b)",
 		},
 		"same data": {
-			func(f *multiplex.Facts) { f.DataSet = "data a" }, SeverityError,
+			func(f *multiplex.Facts) { f.ReplicationID = "data a" }, SeverityError,
 			"has the same data as a:6379",
 		},
 		"silent policy": {func(f *multiplex.Facts) {
-			f.Refused = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
+			f.CommandErrors = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
 		}, SeverityInfo, "give the user +config|get"},
 		"renamed": {func(f *multiplex.Facts) {
-			f.Refused = refusals("TIME",
+			f.CommandErrors = refusals("TIME",
 				"unknown command 'TIME'")
 		}, SeverityInfo, "does not know TIME"},
 		"busy": {
-			func(f *multiplex.Facts) { f.Refused = refusals("INFO", "BUSY with a script") },
+			func(f *multiplex.Facts) { f.CommandErrors = refusals("INFO", "BUSY with a script") },
 			SeverityInfo, `"BUSY with a script"`,
 		},
 	} {
@@ -287,16 +292,16 @@ func TestEachFaultIsFound(t *testing.T) {
 	}
 }
 
-func refusals(command, text string) []multiplex.Refusal {
-	return []multiplex.Refusal{{Command: command, Text: text}}
+func refusals(command, text string) []multiplex.CommandError {
+	return []multiplex.CommandError{{Command: command, Text: text}}
 }
 
 // The goal: what is just good enough is not found wanting.
 func TestWhatIsGoodEnoughIsNotFound(t *testing.T) {
 	for name, change := range map[string]func(*multiplex.Facts){
-		"6.2":         func(f *multiplex.Facts) { f.Compatible = "6.2.0" },
-		"10.0":        func(f *multiplex.Facts) { f.Compatible = "10.0" },
-		"odd version": func(f *multiplex.Facts) { f.Compatible = "next" },
+		"6.2":         func(f *multiplex.Facts) { f.RedisVersion = "6.2.0" },
+		"10.0":        func(f *multiplex.Facts) { f.RedisVersion = "10.0" },
+		"odd version": func(f *multiplex.Facts) { f.RedisVersion = "next" },
 		"drift": func(f *multiplex.Facts) {
 			f.Samples = samples(11, 1.0095,
 				time.Millisecond)
@@ -306,7 +311,7 @@ func TestWhatIsGoodEnoughIsNotFound(t *testing.T) {
 				25 * time.Millisecond)
 		},
 		"clients":  func(f *multiplex.Facts) { f.Clients, f.MaxClients = 89, 100 },
-		"not told": func(f *multiplex.Facts) { f.RunID, f.DataSet, f.MaxClients = "", "", 0 },
+		"not told": func(f *multiplex.Facts) { f.RunID, f.ReplicationID, f.MaxClients = "", "", 0 },
 		"no clock": func(f *multiplex.Facts) {
 			f.Samples[9].Server,
 				f.Samples[10].Server = time.Time{}, time.Time{}
@@ -364,12 +369,12 @@ func TestANodeThatTellsNothing(t *testing.T) {
 func TestNodesThatAreNotIndependentAreFound(t *testing.T) {
 	replica := func(of multiplex.Facts) func(*multiplex.Facts) {
 		return func(f *multiplex.Facts) {
-			f.Replica, f.Master, f.DataSet = true, of.Node,
-				of.DataSet
+			f.Replica, f.Master, f.ReplicationID = true, of.Node,
+				of.ReplicationID
 		}
 	}
 	same := func(of multiplex.Facts) func(*multiplex.Facts) {
-		return func(f *multiplex.Facts) { f.RunID, f.DataSet = of.RunID, of.DataSet }
+		return func(f *multiplex.Facts) { f.RunID, f.ReplicationID = of.RunID, of.ReplicationID }
 	}
 	change := func(facts []multiplex.Facts, i int, how func(*multiplex.Facts)) { how(&facts[i]) }
 	for name, tc := range map[string]struct {
@@ -432,8 +437,9 @@ func TestASentinelIsNamed(t *testing.T) {
 		*f = multiplex.Facts{
 			Node: f.Node, State: NodeDown, StateErr: errors.New("it is a Redis Sentinel"),
 			Sentinel: true,
-			Server:   f.Server, Version: f.Version, Compatible: f.Compatible, Samples: f.Samples,
-			Refused: refusals("CONFIG GET", "unknown command"),
+			Server:   f.Server, Version: f.Version, RedisVersion: f.RedisVersion,
+			Samples:       f.Samples,
+			CommandErrors: refusals("CONFIG GET", "unknown command"),
 		}
 	})
 	require.Len(t, all, 6)

@@ -45,7 +45,7 @@ func (c *Client) timeLeft(h *handoff) time.Duration { return c.leases.Left(h.unt
 // one. It reports whether the lease was handed off, now or before. At that moment the old lease is
 // over, and no call on it can change anything any more.
 func (c *Client) handOff(l *Lease) bool {
-	if c.queue.Waiting() == 0 || l.chain.exhausted() || !l.claim.Clean() {
+	if c.queue.Waiting() == 0 || l.chain.exhausted() || !l.claim.Certain() {
 		return l.chain != nil && l.term.HandedOff()
 	}
 	fence, ok := l.nextFence()
@@ -89,7 +89,7 @@ func (c *Client) acceptHandoff(h *handoff, o callOptions) (*Lease, *multiplex.At
 	}
 	switch left, asked := c.timeLeft(h), lease.Validity(o.ttl); {
 	case left > asked:
-		h.claim.Outlast()
+		h.claim.MarkOutlives()
 	case left < asked*minRemainingQuarters/4:
 		return l, c.mux.Extend(h.claim, o.ttl, grant.Sent.Add(left), 0, h.claim.Len())
 	}

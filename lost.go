@@ -11,7 +11,7 @@ import (
 func (c *Client) leaseEnded(l *Lease, end error) {
 	// A lease that simply expired leaves nothing on the nodes. After an extension, confirmed or
 	// not, something may be left.
-	if end != ErrExpired || l.claim.Unsettled() {
+	if end != ErrExpired || l.claim.NeedsCleanup() {
 		l.releaseInBackground()
 	}
 	if errors.Is(end, ErrLost) {

@@ -1,7 +1,10 @@
 package lockpipe_test
 
 import (
+	"flag"
 	"os"
+	"runtime"
+	"strconv"
 	"testing"
 )
 
@@ -13,5 +16,16 @@ func TestMain(m *testing.M) {
 	if urls := os.Getenv(holderVar); urls != "" {
 		os.Exit(holderMain(urls))
 	}
+	runMoreAtOnce()
 	os.Exit(m.Run())
+}
+
+// runMoreAtOnce lets more parallel tests run than there are processors: most of them wait for real
+// servers. A flag on the command line goes before it.
+func runMoreAtOnce() {
+	flag.Parse()
+	parallel := flag.Lookup("test.parallel")
+	if parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set(strconv.Itoa(3 * runtime.GOMAXPROCS(0)))
+	}
 }

@@ -236,7 +236,7 @@ func (s *waitingCall) timeToFree(now time.Time) time.Duration {
 		return left // by a caller of this client
 	}
 	if s.watch != nil {
-		if left, known := s.watch.Left(); known && left != multiplex.Forever {
+		if left, known := s.watch.TTL(); known && left != multiplex.Forever {
 			return left
 		}
 	}
@@ -296,7 +296,7 @@ func (s *waitingCall) next() (l *Lease, t pendingAttempt, delay time.Duration) {
 	if t.askedAll {
 		t.attempt = c.mux.Acquire(t.lease.claim, s.opts.ttl, len(s.keys))
 	} else { // if many want the keys, this keeps their votes from splitting
-		t.attempt = c.mux.Contend(t.lease.claim, s.opts.ttl, s.arbiter)
+		t.attempt = c.mux.AcquireViaArbiter(t.lease.claim, s.opts.ttl, s.arbiter)
 	}
 	return nil, t, 0
 }
@@ -404,15 +404,15 @@ func (s *waitingCall) remainingHold(now time.Time) time.Duration {
 		return delay
 	}
 	s.watchBlockedKey()
-	left, known := s.watch.Left()
+	left, known := s.watch.TTL()
 	if known {
-		s.pushEnabled = s.watch.Told()
+		s.pushEnabled = s.watch.Notifies()
 	}
 	switch {
 	case known && left > 0:
 		s.futileTries, s.sawHeld = 0, true
 		return min(delay, left)
-	case (known || !s.watch.Armed()) && s.futileTries < 3*triesPerArbiter:
+	case (known || !s.watch.Active()) && s.futileTries < 3*triesPerArbiter:
 		// After that many tries the watch says nothing about whether the keys are held.
 		return 0 // the key is gone, or has changed
 	}
@@ -434,7 +434,7 @@ func (s *waitingCall) watchBlockedKey() {
 		s.watch, s.watchedKey = s.client.mux.Watch(s.client.cfg.Prefix+s.blockedKey, s.waiter.Wake),
 			s.blockedKey
 	}
-	s.watch.Arm(s.arbiter)
+	s.watch.Subscribe(s.arbiter)
 }
 
 // recordFailure records that an attempt failed, and when to make the next one. askedAll says that
@@ -488,10 +488,10 @@ func (s *waitingCall) scheduleAskAll(delay time.Duration, askedAll bool) {
 func (s *waitingCall) chooseArbiter(blocked string) {
 	arbiter := -1
 	if blocked != "" {
-		arbiter = s.client.mux.Judge(s.client.cfg.Prefix+blocked, s.futileTries/triesPerArbiter)
+		arbiter = s.client.mux.Arbiter(s.client.cfg.Prefix+blocked, s.futileTries/triesPerArbiter)
 	}
 	s.subscribed = s.subscribed && arbiter == s.arbiter && blocked == s.blockedKey &&
-		s.watch.Armed()
+		s.watch.Active()
 	s.arbiter, s.blockedKey = arbiter, blocked
 }
 

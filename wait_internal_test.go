@@ -41,7 +41,7 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Client {
 func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
-	arbiter := c.mux.Judge("k", 0)
+	arbiter := c.mux.Arbiter("k", 0)
 	set := func(i int) {
 		if _, err := nodes.Do(i, "SET", "k", "another", "PX", "50000"); err != nil {
 			t.Error(err)
@@ -100,7 +100,7 @@ func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Op
 		}
 		got <- err
 	}, opts...))
-	arbiter := c.mux.Judge("x", 0)
+	arbiter := c.mux.Arbiter("x", 0)
 	for start := time.Now(); time.Since(start) < 20*time.Second; {
 		info, err := nodes.Do(arbiter, "INFO", "stats")
 		require.NoError(t, err)

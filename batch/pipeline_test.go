@@ -45,7 +45,7 @@ func (s *server) answered(op, reply int) {
 func (s *server) pipeline(change func(*Config[int, int])) *Pipeline[int, int] {
 	cfg := Config[int, int]{
 		Flush: s.flush, Done: s.answered, Weight: func(int) int { return 1 },
-		MaxFlush: 1000, Window: 1, Beside: few(1), Limit: 1000,
+		MaxFlush: 1000, Window: 1, OverlapAt: few(1), Limit: 1000,
 	}
 	if change != nil {
 		change(&cfg)
@@ -67,7 +67,7 @@ func enqueue(t *testing.T, p *Pipeline[int, int], ops ...int) []*Call[int] {
 
 // The goal: what comes while a flush is under way leaves together in the next one; what comes alone
 // leaves at once.
-func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
+func TestFlush_OperationsThatComeDuringOneLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -85,12 +85,12 @@ func TestOperationsThatComeDuringAFlushLeaveTogether(t *testing.T) {
 	})
 }
 
-// The goal: no more than Window flushes are under way, and a further one starts only for Beside
-// operations, or twice as many beside two, and four times as many beside three.
-func TestFlushesUnderWayAreBounded(t *testing.T) {
+// The goal: no more than Window flushes are under way, and a further one starts only for OverlapAt
+// operations, or twice as many while two are under way, and four times as many while three are.
+func TestFlush_ThoseUnderWayAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.Beside = 4, few(2) })
+		p := s.pipeline(func(c *Config[int, int]) { c.Window, c.OverlapAt = 4, few(2) })
 		enqueue(t, p, 1)
 		synctest.Wait()
 		enqueue(t, p, 2)
@@ -125,7 +125,7 @@ func TestFlushesUnderWayAreBounded(t *testing.T) {
 
 // The goal: a flush never has more than MaxFlush operations, in order, and nothing is lost over
 // many of them.
-func TestFlushesAreBoundedAndInOrder(t *testing.T) {
+func TestFlush_IsBoundedAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) { c.MaxFlush = 7 })
@@ -157,7 +157,7 @@ func TestFlushesAreBoundedAndInOrder(t *testing.T) {
 }
 
 // The goal: a flush takes all that it may.
-func TestAFlushIsFilled(t *testing.T) {
+func TestFlush_IsFilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) {
@@ -174,7 +174,7 @@ func TestAFlushIsFilled(t *testing.T) {
 }
 
 // The goal: flushes are bounded by weight; what is heavier than a flush goes alone.
-func TestFlushesAreBoundedByWeight(t *testing.T) {
+func TestFlush_IsBoundedByWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) {
@@ -202,9 +202,9 @@ func TestFlushesAreBoundedByWeight(t *testing.T) {
 	})
 }
 
-// The goal: beside one flush that is heavier than usual the others start only up to the weight of a
-// full window; what is more waits until one of them ends.
-func TestTheWeightUnderWayIsBounded(t *testing.T) {
+// The goal: while one flush that is heavier than usual is under way, the others start only up to
+// the weight of a full window.
+func TestFlush_TheWeightUnderWayIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) {
@@ -229,122 +229,13 @@ func TestTheWeightUnderWayIsBounded(t *testing.T) {
 		close(s.gate)
 		require.Equal(t, [][]int{{6}}, next())
 		require.Len(t, s.done, 6)
-		require.Zero(t, p.aloft)
-	})
-}
-
-// The goal: the three branches of a cancellation. Not sent: dropped, and Done is never called.
-func TestCancelBeforeSendingDrops(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(nil)
-		enqueue(t, p, 1)
-		synctest.Wait()
-		calls := enqueue(t, p, 2, 3)
-		require.Equal(t, Cancelled, p.Cancel(calls[0]))
-		require.Equal(t, Cancelled, p.Cancel(calls[0]), "cancelling again changes nothing")
-		close(s.gate)
-		synctest.Wait()
-		require.Equal(t, [][]int{{1}, {3}}, s.flushes)
-		require.Equal(t, map[int]int{1: 1, 3: 1}, s.done)
-	})
-}
-
-// The goal: answered first: the canceller is told that the answer is there.
-func TestCancelAfterTheAnswerIsTooLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(nil)
-		close(s.gate)
-		call := enqueue(t, p, 1)[0]
-		synctest.Wait()
-		require.Equal(t, Answered, p.Cancel(call))
-		require.Equal(t, 1, s.done[1])
-	})
-}
-
-// The goal: sent and the caller gone: the canceller is told that a late answer comes, and it does
-// come.
-func TestCancelOfWhatIsSentStillGetsItsAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(nil)
-		call := enqueue(t, p, 1)[0]
-		synctest.Wait()
-		require.Equal(t, Sent, p.Cancel(call))
-		require.Empty(t, s.done)
-		close(s.gate)
-		synctest.Wait()
-		require.Equal(t, 1, s.done[1])
-	})
-}
-
-// The goal: a flush of which everything was cancelled is not made, and the pipeline goes on.
-func TestNothingIsSentWhereAllIsCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(nil)
-		enqueue(t, p, 1)
-		synctest.Wait()
-		for _, c := range enqueue(t, p, 2, 3) {
-			p.Cancel(c)
-		}
-		close(s.gate)
-		synctest.Wait()
-		require.Len(t, s.flushes, 1)
-		enqueue(t, p, 4)
-		synctest.Wait()
-		require.Equal(t, map[int]int{1: 1, 4: 1}, s.done)
-	})
-}
-
-// The goal: what is cancelled behind a flush that hangs does not pile up, and does not use up the
-// room of others.
-func TestCancelledOperationsDoNotPileUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 4 * compactFrom })
-		enqueue(t, p, 1)
-		synctest.Wait()
-		kept := enqueue(t, p, 2)
-		for i := range 50 * compactFrom {
-			p.Cancel(enqueue(t, p, i+3)[0])
-			require.LessOrEqual(t, p.Waiting(), 2*compactFrom+2)
-		}
-		close(s.gate)
-		synctest.Wait()
-		require.Equal(t, map[int]int{1: 1, 2: 1}, s.done)
-		require.Equal(t, Answered, p.Cancel(kept[0]))
-		require.Zero(t, p.Waiting())
-		require.Zero(t, p.weight)
-		require.Zero(t, p.limited)
-		require.Zero(t, p.cancelled.Load())
-	})
-}
-
-// The goal: what was cancelled does not use up the room of others.
-func TestCancelledOperationsLeaveTheirRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 2 * compactFrom })
-		enqueue(t, p, 1)
-		synctest.Wait()
-		for i := range 2 * compactFrom {
-			c := enqueue(t, p, i+2)[0]
-			defer p.Cancel(c)
-			if i > 0 {
-				p.Cancel(c)
-			}
-		}
-		enqueue(t, p, 2*compactFrom+2)
-		close(s.gate)
-		synctest.Wait()
+		require.Zero(t, p.inFlight)
 	})
 }
 
 // The goal: the backlog is bounded, follow-ups are never refused and do not use up the room, and
 // what was taken is sent.
-func TestOverloadIsToldAtOnce(t *testing.T) {
+func TestEnqueue_ReportsOverloadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 2 })
@@ -367,7 +258,7 @@ func TestOverloadIsToldAtOnce(t *testing.T) {
 
 // The goal: Close refuses new operations, lets follow-ups through, and returns when everything is
 // answered.
-func TestCloseWaitsForWhatWasTaken(t *testing.T) {
+func TestClose_WaitsForWhatWasTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -391,7 +282,7 @@ func TestCloseWaitsForWhatWasTaken(t *testing.T) {
 }
 
 // The goal: Close is bounded by its context, and what is under way is answered all the same.
-func TestCloseIsBoundedByItsContext(t *testing.T) {
+func TestClose_IsBoundedByItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		p := s.pipeline(nil)
@@ -417,7 +308,7 @@ func goroutines() int {
 }
 
 // The goal: an idle pipeline has no goroutine, before the first operation and after the last.
-func TestAnIdlePipelineHasNoGoroutine(t *testing.T) {
+func TestPipeline_HasNoGoroutineWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
 		before := goroutines()
@@ -434,12 +325,12 @@ func TestAnIdlePipelineHasNoGoroutine(t *testing.T) {
 
 // The goal: with everything at once, every operation that was taken is answered once or was
 // cancelled before it was sent.
-func TestEveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
+func TestPipeline_EveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
 	const callers, each = 8, 2000
 	s := newServer()
 	close(s.gate)
 	p := s.pipeline(func(c *Config[int, int]) {
-		c.Window, c.Beside, c.MaxFlush, c.Limit = 3, few(5),
+		c.Window, c.OverlapAt, c.MaxFlush, c.Limit = 3, few(5),
 			50, 100
 	})
 	var all sync.WaitGroup
@@ -454,7 +345,7 @@ func TestEveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
 					mu.Lock()
 					refused[op] = true
 					mu.Unlock()
-				} else if i%3 == 0 && p.Cancel(c) == Cancelled {
+				} else if i%3 == 0 && p.Cancel(c) {
 					mu.Lock()
 					cancelled[op] = true
 					mu.Unlock()

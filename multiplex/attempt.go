@@ -12,18 +12,19 @@ var (
 	// errSuperseded is the vote of a node to which an attempt was not sent because a newer one came
 	// first.
 	errSuperseded = errors.New("not sent: a later release or extension took its place")
-	// errLate is the vote of a node that can't be trusted with an extension any more.
-	errLate = errors.New("a shorter TTL was sent on a connection that broke, and may still take " +
-		"effect")
-	// errUnheard is the error of a node whose vote could not change the outcome any more.
-	errUnheard = errors.New("not waited for: the outcome was certain without it")
-	// errLeft is the error of a node that had not answered when the caller left.
-	errLeft = errors.New("no answer before the caller left")
-	// errUnasked is the error of a node that was not asked, because another one was asked first and
-	// did not answer in time.
-	errUnasked = errors.New("not asked: the node that was asked first had not answered")
-	// errQueuedTooLong is the vote of a node that had work for longer than the attempt waits.
-	errQueuedTooLong = errors.New("not sent in time")
+	// errShorterTTLPending is the vote of a node whose extension may be undone: a shorter one may
+	// still take effect there.
+	errShorterTTLPending = errors.New("a shorter TTL was sent on a connection that broke, " +
+		"and may still take effect")
+	// errNotNeeded is the error of a node whose vote could not change the outcome any more.
+	errNotNeeded = errors.New("answer not needed: already decided")
+	// errCallerGone is the error of a node that had not answered when the caller's context ended.
+	errCallerGone = errors.New("no answer before the context ended")
+	// errNotAsked is the error of a node that was not asked, because another one was asked first
+	// and did not answer in time.
+	errNotAsked = errors.New("not asked: the node that was asked first had not answered")
+	// errQueuedTooLong is the vote of a node whose queue was longer than the attempt could wait.
+	errQueuedTooLong = errors.New("not sent: queued too long")
 )
 
 // kind is what an attempt wants of the nodes.
@@ -38,74 +39,74 @@ const (
 // answer is what became of an attempt on one node. The zero value is an unknown vote.
 type answer struct {
 	vote vote
-	// nothing: the attempt left nothing on the node, for certain.
-	nothing bool
+	// leftNothing: the attempt left nothing on the node, for certain.
+	leftNothing bool
 	// broken: it was sent, and the connection broke before the answer.
 	broken bool
 	// replied: the node answered, if only with an error.
 	replied bool
-	// line is what an extension was sent on; nil where votes on that do not count.
-	line *line
-	// key is the place of the key that another token holds, where vote is refused; negative where
-	// no key is to blame.
-	key int32
-	// err says why, where vote is unknown.
+	// conn is what an extension was sent on; nil if votes on that do not count.
+	conn *nodeConn
+	// keyIndex is the index of the key that another token holds, if vote is refused. It is negative
+	// if no key is the reason.
+	keyIndex int32
+	// err says why, if vote is unknown.
 	err error
 }
 
-// Attempt is one try over all nodes: to acquire, extend or release one claim. It was handed to
-// every node that concerns it when it is returned; Wait tells the decision.
+// Attempt is one try over all nodes: to acquire, extend or release one claim. When it is returned,
+// it was sent to every node that it concerns. Wait returns the decision.
 type Attempt struct {
-	mux   *Mux
-	claim *Claim
-	kind  kind
-	ttl   time.Duration // 0 for a release
-	text  string        // ttl in milliseconds
-	sent  time.Time     // before the first byte
-	limit time.Duration // how long Wait waits for the answer of a node
-	worth time.Duration // how long, from sent, its outcome is of any use
+	mux     *Mux
+	claim   *Claim
+	kind    kind
+	ttl     time.Duration // 0 for a release
+	ttlText string        // ttl in milliseconds
+	sent    time.Time     // before the first byte
+	timeout time.Duration // how long Wait waits for the answer of a node
+	maxAge  time.Duration // how long, from sent, its outcome is of any use
 
-	calls  []batch.Call[*Attempt]  // one for each node, in configuration order
-	memory [5]batch.Call[*Attempt] // of calls, up to the usual number
+	calls      []batch.Call[*Attempt]  // one for each node, in configuration order
+	callsArray [5]batch.Call[*Attempt] // memory of calls, up to the usual number of nodes
 
 	// Guarded by claim.mu:
-	granted, refused, unknown nodeSet // the votes; the other nodes' are open
-	// Nodes that a release need not ask: they can't have the token.
-	absent  nodeSet
-	waiting nodeSet // nodes that it waits for because their lane is busy
-	// Nodes that are asked only if the judge does not refuse: see Mux.Contend.
-	later     nodeSet
-	fresh     nodeSet // nodes that may hold the token only because of this attempt
-	settled   nodeSet // nodes that have answered, or whose pipeline did not take it
-	decision  decision
-	told      bool // Wait told that a release is not confirmed yet
-	divided   bool // it was counted as a split vote
-	forgotten bool // the caller has done with it: see Forget
-	// When the nodes of later were asked: in milliseconds from sent, rounded up; 0 where there were
+	granted, refused, unknown nodeSet // the votes; those of other nodes are open
+	// Nodes that a release need not ask: they can't hold the token.
+	neverHeld    nodeSet
+	blockedLanes nodeSet // nodes that it is not sent to yet, because their lane is busy
+	// Nodes that are asked only if the arbiter does not refuse: see Mux.AcquireViaArbiter.
+	deferred            nodeSet
+	firstTouched        nodeSet // nodes that may hold the token only because of this attempt
+	completed           nodeSet // nodes that have answered, or whose pipeline did not take it
+	decision            decision
+	unconfirmedReported bool // Wait reported that a release is not confirmed yet
+	splitCounted        bool // it was counted as a split vote
+	done                bool // the caller does not use it any more: see Done
+	// When the deferred nodes were asked: in milliseconds from sent, rounded up; 0 if there were
 	// none.
-	opened uint32
-	// Why votes are refused or unknown; nil until the first such vote.
-	notes   []note
+	deferredAskedAt uint32
+	// Why votes are refused or unknown. It is nil until the first such vote.
+	details []voteDetail
 	waiters *waiter // of Wait and Poll
 }
 
-// note is the detail of one node's vote.
-type note struct {
-	key int32
-	err error
+// voteDetail is the detail of one node's vote.
+type voteDetail struct {
+	keyIndex int32
+	err      error
 	// expiry is when the keys of a release that the node could not answer have expired.
 	expiry time.Time
 }
 
-func (m *Mux) newAttempt(c *Claim, k kind, ttl, limit, worth time.Duration) *Attempt {
-	a := m.memory(k)
-	a.mux, a.claim, a.kind, a.ttl, a.limit, a.worth, a.sent = m, c, k, ttl, min(limit, worth),
-		worth, c.from(k)
+func (m *Mux) newAttempt(c *Claim, k kind, ttl, timeout, maxAge time.Duration) *Attempt {
+	a := m.newFromPool(k)
+	a.mux, a.claim, a.kind, a.ttl, a.timeout, a.maxAge, a.sent = m, c, k, ttl, min(timeout, maxAge),
+		maxAge, c.validityStart(k)
 	if k != release {
-		a.text = m.milliseconds(ttl)
+		a.ttlText = m.ttlTextOf(ttl)
 	}
-	if n := len(m.nodes); n <= len(a.memory) {
-		a.calls = a.memory[:n]
+	if n := len(m.nodes); n <= len(a.callsArray) {
+		a.calls = a.callsArray[:n]
 	} else {
 		a.calls = make([]batch.Call[*Attempt], n)
 	}
@@ -115,40 +116,40 @@ func (m *Mux) newAttempt(c *Claim, k kind, ttl, limit, worth time.Duration) *Att
 	return a
 }
 
-// milliseconds spares the allocation for the TTL that most calls have.
-func (m *Mux) milliseconds(ttl time.Duration) string {
+// ttlTextOf returns ttl in milliseconds. It saves the allocation for the TTL that most calls have.
+func (m *Mux) ttlTextOf(ttl time.Duration) string {
 	if ttl == m.cfg.TTL {
 		return m.ttlText
 	}
 	return strconv.FormatInt(ttl.Milliseconds(), 10)
 }
 
-// Sent returns the time from which the validity of what the attempt obtained counts: before the
-// first byte was sent.
+// Sent returns the time from which the validity counts, if the attempt succeeds: before the first
+// byte was sent.
 func (a *Attempt) Sent() time.Time { return a.sent }
 
-// begin takes a free lane; false means that there is nothing to do on it. claim.mu is held.
-func (a *Attempt) begin(lane nodeSet) bool {
+// takeLane takes a free lane. It returns false if there is nothing to do on it. claim.mu is held.
+func (a *Attempt) takeLane(lane nodeSet) bool {
 	c := a.claim
-	if c.maybe&lane == 0 {
+	if c.mayHold&lane == 0 {
 		if a.kind == release {
-			a.absent |= lane
+			a.neverHeld |= lane
 			return false
 		}
-		a.fresh |= lane
-		c.maybe |= lane
+		a.firstTouched |= lane
+		c.mayHold |= lane
 	}
-	c.busy |= lane
+	c.busyLanes |= lane
 	return true
 }
 
-// pointless is why it is of no use to send the attempt now: nil where it is, as a release always
-// is.
-func (a *Attempt) pointless(now time.Time) error {
+// skipReason returns why it is of no use to send the attempt now. It is nil if it is of use, and
+// always for a release.
+func (a *Attempt) skipReason(now time.Time) error {
 	switch {
 	case a.kind == release:
 		return nil
-	case now.Sub(a.sent) > a.worth:
+	case now.Sub(a.sent) > a.maxAge:
 		return errQueuedTooLong
 	case a.kind == extend && a.superseded():
 		// It would give the node keys of a lease that is being released.
@@ -161,33 +162,34 @@ func (a *Attempt) pointless(now time.Time) error {
 func (a *Attempt) superseded() bool {
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
-	return a.claim.last != a
+	return a.claim.latest != a
 }
 
-// unsend takes back what begin did: the attempt left nothing on the node. claim.mu is held.
-func (a *Attempt) unsend(lane nodeSet) {
-	a.claim.busy &^= lane
-	a.claim.maybe &^= a.fresh & lane
+// undoSend undoes takeLane: the attempt left nothing on the node. claim.mu is held.
+func (a *Attempt) undoSend(lane nodeSet) {
+	a.claim.busyLanes &^= lane
+	a.claim.mayHold &^= a.firstTouched & lane
 }
 
-// drop counts lanes as unknown because the attempt is not sent there any more. claim.mu is held.
-func (a *Attempt) drop(lanes nodeSet, err error) {
-	a.waiting &^= lanes
-	a.later &^= lanes
+// voteUnknown counts lanes as unknown because the attempt is not sent there any more. claim.mu is
+// held.
+func (a *Attempt) voteUnknown(lanes nodeSet, err error) {
+	a.blockedLanes &^= lanes
+	a.deferred &^= lanes
 	for s := lanes; s != 0; s &= s - 1 {
 		i := s.first()
-		a.count(i, answer{err: err})
+		a.addVote(i, answer{err: err})
 	}
 }
 
-// count takes one vote. What comes after the decision changes nothing of it, but makes the error
-// more complete; a release may still win when nodes that could not be reached answer later.
-// claim.mu is held.
-func (a *Attempt) count(i int, r answer) {
+// addVote takes one vote. After the decision a vote changes nothing of it, but makes the error more
+// complete. A release may still win when nodes that could not be reached answer later. claim.mu is
+// held.
+func (a *Attempt) addVote(i int, r answer) {
 	if a.decision == won {
 		return
 	}
-	lane := one(i)
+	lane := nodeBit(i)
 	a.unknown &^= lane
 	switch r.vote {
 	case granted:
@@ -198,112 +200,112 @@ func (a *Attempt) count(i int, r answer) {
 		a.unknown |= lane
 	}
 	if r.vote != granted {
-		n := a.note(i)
-		n.key, n.err = r.key, r.err
+		n := a.detail(i)
+		n.keyIndex, n.err = r.keyIndex, r.err
 	}
-	if a.decision == pending || a.kind == release {
-		a.conclude()
+	if a.decision == undecided || a.kind == release {
+		a.tryDecide()
 	}
 	if a.kind == acquire && a.decision > won {
-		a.tally()
+		a.countSplit()
 	}
 }
 
-// note returns the detail of one node's vote. claim.mu is held.
-func (a *Attempt) note(i int) *note {
-	if a.notes == nil {
-		a.notes = make([]note, len(a.calls))
+// detail returns the detail of one node's vote. claim.mu is held.
+func (a *Attempt) detail(i int) *voteDetail {
+	if a.details == nil {
+		a.details = make([]voteDetail, len(a.calls))
 	}
-	return &a.notes[i]
+	return &a.details[i]
 }
 
-// conclude decides if the votes allow it, and wakes who waits. claim.mu is held.
-func (a *Attempt) conclude() {
-	d := a.decide(a.unknown)
-	if d == pending || d == a.decision {
+// tryDecide decides if the votes allow it, and wakes the callers that wait. claim.mu is held.
+func (a *Attempt) tryDecide() {
+	d := a.decideWith(a.unknown)
+	if d == undecided || d == a.decision {
 		return
 	}
 	a.decision = d
-	if c := a.claim; a.kind == extend && c.doubts != nil &&
-		undivided(len(a.calls), a.granted&^c.doubts.missed) {
-		c.doubts.missed = 0
+	if c := a.claim; a.kind == extend && c.uncertain != nil &&
+		blocksOtherQuorum(len(a.calls), a.granted&^c.uncertain.lostKeys) {
+		c.uncertain.lostKeys = 0
 	}
 	for w := a.waiters; w != nil; w = w.next {
-		w.tell()
+		w.notify()
 	}
 	a.waiters = nil
 }
 
-// decide is the decision if these nodes' votes are unknown. claim.mu is held.
-func (a *Attempt) decide(unknown nodeSet) decision {
+// decideWith returns the decision if these nodes' votes are unknown. claim.mu is held.
+func (a *Attempt) decideWith(unknown nodeSet) decision {
 	n := len(a.calls)
 	switch a.kind {
 	case release:
-		return decideRelease(n, a.absent.count(), a.granted.count(), unknown.count())
+		return decideRelease(n, a.neverHeld.count(), a.granted.count(), unknown.count())
 	case extend:
-		return decideExtend(n, a.granted, a.refused, a.claim.missed(), unknown)
+		return decideExtend(n, a.granted, a.refused, a.claim.lostKeys(), unknown)
 	}
-	if a.later != 0 && a.refused != 0 {
-		return held // by the judge
+	if a.deferred != 0 && a.refused != 0 {
+		return held // by the arbiter
 	}
 	return decide(n, a.granted.count(), a.refused.count(), unknown.count())
 }
 
-// silent are the nodes that were asked and whose votes are open. claim.mu is held.
-func (a *Attempt) silent() nodeSet {
-	return firstNodes(len(a.calls)) &^ (a.granted | a.refused | a.unknown | a.absent | a.later)
+// unanswered returns the nodes that were asked and whose votes are open. claim.mu is held.
+func (a *Attempt) unanswered() nodeSet {
+	return allNodes(len(a.calls)) &^ (a.granted | a.refused | a.unknown | a.neverHeld | a.deferred)
 }
 
-// timedOut counts the nodes that are not waited for any longer. claim.mu is held.
-func (a *Attempt) timedOut() {
-	for s := a.silent(); s != 0; s &= s - 1 {
-		a.mux.nodes[s.first()].fail(failedTimeout, 1)
+// countTimeouts counts a timeout for each node that has not answered. claim.mu is held.
+func (a *Attempt) countTimeouts() {
+	for s := a.unanswered(); s != 0; s &= s - 1 {
+		a.mux.nodes[s.first()].metrics.countFailure(failedTimeout, 1)
 	}
 }
 
-// outcome is the decision as an error; ended is why ctx ended the wait, if it did. Votes that are
-// still open count as unknown from now on, but for a release they stay open. claim.mu is held.
+// outcome returns the decision as an error. ended is why ctx ended the wait, if it did. From now on
+// votes that are still open count as unknown. For a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) error {
-	d, silence := a.decision, errUnheard
-	if d == pending {
-		silence = &lateError{a.limit}
+	d, missing := a.decision, errNotNeeded
+	if d == undecided {
+		missing = &timeoutError{a.timeout}
 		if ended != nil {
-			silence = errLeft
+			missing = errCallerGone
 		} else {
-			a.timedOut()
+			a.countTimeouts()
 		}
-		if silent := a.silent(); a.kind == release {
-			d = a.decide(a.unknown | silent)
+		if open := a.unanswered(); a.kind == release {
+			d = a.decideWith(a.unknown | open)
 		} else {
-			a.drop(silent, silence)
-			a.drop(a.later, errUnasked)
+			a.voteUnknown(open, missing)
+			a.voteUnknown(a.deferred, errNotAsked)
 			d = a.decision
 		}
 	}
-	a.claim.outlast = a.claim.outlast || a.kind == extend && d != won
+	a.claim.mayOutlive = a.claim.mayOutlive || a.kind == extend && d != won
 	switch d {
 	case won:
 		return nil
 	case held:
 		return a.heldError()
 	}
-	return a.quorumError(silence)
+	return a.quorumError(missing)
 }
 
-// quorumError names each node without a vote; silence is the error of those that have said nothing.
+// quorumError names each node without a vote. missing is the error of those that have not answered.
 // claim.mu is held.
-func (a *Attempt) quorumError(silence error) *QuorumError {
+func (a *Attempt) quorumError(missing error) *QuorumError {
 	e := &QuorumError{
 		Need: quorum(len(a.calls)), Refused: a.refused.count(),
-		Granted: (a.granted | a.absent).count(),
+		Granted: (a.granted | a.neverHeld).count(),
 	}
 	e.Unknown = len(a.calls) - e.Granted - e.Refused
-	for s := a.silent() | a.unknown; s != 0; s &= s - 1 {
+	for s := a.unanswered() | a.unknown; s != 0; s &= s - 1 {
 		i := s.first()
 		node := a.mux.nodes[i]
-		n := &NodeError{Node: node.addr, Err: silence}
+		n := &NodeError{Node: node.addr, Err: missing}
 		if a.unknown.has(i) {
-			n.Err = a.notes[i].err
+			n.Err = a.details[i].err
 			n.down = NodeState(node.state.Load()) == NodeDown
 		}
 		e.Nodes = append(e.Nodes, n)
@@ -311,22 +313,22 @@ func (a *Attempt) quorumError(silence error) *QuorumError {
 	return e
 }
 
-// heldError names who refused. claim.mu is held.
+// heldError names the nodes that refused, and the keys. claim.mu is held.
 func (a *Attempt) heldError() *HeldError {
 	e := &HeldError{}
 	refused := a.refused
 	if a.kind == extend {
-		refused |= a.claim.missed()
+		refused |= a.claim.lostKeys()
 	}
-	told := make(map[int32]bool)
+	seen := make(map[int32]bool)
 	for s := refused; s != 0; s &= s - 1 {
 		i := s.first()
 		e.Nodes = append(e.Nodes, a.mux.nodes[i].addr)
 		if !a.refused.has(i) {
 			continue // an earlier extension found it
 		}
-		if key := a.notes[i].key; key >= 0 && !told[key] {
-			told[key] = true
+		if key := a.details[i].keyIndex; key >= 0 && !seen[key] {
+			seen[key] = true
 			e.Keys = append(e.Keys, a.claim.Key(int(key)))
 		}
 	}

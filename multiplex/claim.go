@@ -4,56 +4,55 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/lockpipe/lockpipe/batch"
 )
 
 // Claim is one lease as the nodes see it: its keys, and the token that is their value there. Every
-// attempt to acquire needs a Claim with a token of its own. It is made once by Init, and must not
-// be copied after that.
+// attempt to acquire needs a Claim with a token of its own. Init makes it, once. It must not be
+// copied after that.
 //
-// A lane is one claim on one node. On a lane at most one attempt is queued or under way; the next
-// one is handed to the node when the one before was answered there, or is known not to have been
+// A lane is one claim on one node. On a lane at most one attempt is queued or under way. The next
+// one is given to the node when the one before was answered there, or is known not to have been
 // sent. So on each node the attempts of a claim take effect in the order acquire, extend, release,
-// although flushes that are under way together are in no order. An attempt that still waits for a
-// lane when a newer one comes is dropped there: the newer one stands for both.
+// although flushes that are under way together are in no order. If an attempt still waits for a
+// lane when a newer one comes, it is dropped there: the newer one replaces both.
 type Claim struct {
-	text   string    // the token, and behind it the only key, with the prefix; set once
-	one    [1]string // the only key; set once
-	extra  *extra    // set once
-	prefix int32     // length of the prefix of each key; set once
+	buf       string     // the token, and behind it the only key with its prefix; set once
+	singleKey [1]string  // the only key; set once
+	cold      *coldClaim // set once
+	prefix    int32      // length of the prefix of each key; set once
 
-	// outlast: a node may keep the token for longer than the lease lasts, because an extension
-	// failed that some of them may have done, or one to a shorter TTL that some may not.
-	outlast bool
+	// mayOutlive: a node may keep the token for longer than the lease lasts. The reason is an
+	// extension that failed and that some nodes may have done, or one to a shorter TTL that some
+	// may not have done.
+	mayOutlive bool
 
-	// Guards outlast, all below, and the votes of the claim's attempts; a leaf.
+	// Guards mayOutlive, all below, and the votes of the claim's attempts; a leaf.
 	mu sync.Mutex
 	// Lanes with an attempt that is queued, under way, or kept for a node that is down.
-	busy    nodeSet
-	maybe   nodeSet       // nodes that may hold the token
-	longest time.Duration // the longest TTL that was ever sent
-	// The newest attempt; nil again when every lane is free, unless it is a release.
-	last   *Attempt
-	doubts *doubts // nil while all goes well
+	busyLanes  nodeSet
+	mayHold    nodeSet       // nodes that may hold the token
+	maxTTLSent time.Duration // the longest TTL that was ever sent
+	// The newest attempt. It is nil again when every lane is free, unless it is a release.
+	latest    *Attempt
+	uncertain *uncertainty // nil while all goes well
 }
 
-// doubts are what a claim has to remember of nodes that failed it.
-type doubts struct {
-	// Nodes where something was sent and the connection broke before the answer.
-	unsure  nodeSet
-	late    nodeSet       // of these, nodes where it was an extension, which may still take effect
-	lateTTL time.Duration // the shortest TTL that may still take effect on a node of late
-	lateAt  time.Time     // when the first of these extensions was sent
-	// missed are the nodes that had lost the keys since the last extension that was confirmed, and
-	// may hold them again because they were refilled. Another may have held the keys there in
-	// between, whichever attempt found it out.
-	missed nodeSet
+// uncertainty is what a claim remembers of nodes that failed it.
+type uncertainty struct {
+	// Nodes to which something was sent, and whose connection broke before the answer.
+	brokenAt      nodeSet
+	pendingExtend nodeSet       // of these, nodes with an extension that may still take effect
+	pendingTTL    time.Duration // the shortest TTL that may still take effect on such a node
+	pendingSince  time.Time     // when the first of these extensions was sent
+	// lostKeys are the nodes that had lost the keys since the last extension that was confirmed,
+	// and may hold them again because they were refilled. Another client may have held the keys
+	// there in between, whichever attempt found it out.
+	lostKeys nodeSet
 }
 
-// extra is what the claim of a single key without a fence has no need of.
-type extra struct {
-	keys  []string // with the prefix, where there are several
+// coldClaim is what the claim of a single key without a fence does not need.
+type coldClaim struct {
+	keys  []string // with the prefix, if there are several
 	fence *fence   // nil without one
 }
 
@@ -62,26 +61,26 @@ type extra struct {
 func (c *Claim) Init(prefix string, keys []string, token string) {
 	c.prefix = int32(len(prefix))
 	if len(keys) == 1 {
-		c.text = token + prefix + keys[0] // one piece of memory for both
-		c.one[0] = c.text[len(token):]
+		c.buf = token + prefix + keys[0] // one piece of memory for both
+		c.singleKey[0] = c.buf[len(token):]
 		return
 	}
-	c.text = strings.Clone(token) // token itself stays on the caller's stack
-	c.extra = &extra{keys: make([]string, len(keys))}
+	c.buf = strings.Clone(token) // token itself stays on the caller's stack
+	c.cold = &coldClaim{keys: make([]string, len(keys))}
 	for i, k := range keys {
-		c.extra.keys[i] = prefix + k
+		c.cold.keys[i] = prefix + k
 	}
 }
 
 // Token returns the token.
-func (c *Claim) Token() string { return c.text[:len(c.text)-len(c.one[0])] }
+func (c *Claim) Token() string { return c.buf[:len(c.buf)-len(c.singleKey[0])] }
 
 // keys returns the keys, with the prefix.
 func (c *Claim) keys() []string {
-	if c.extra != nil && c.extra.keys != nil {
-		return c.extra.keys
+	if c.cold != nil && c.cold.keys != nil {
+		return c.cold.keys
 	}
-	return c.one[:]
+	return c.singleKey[:]
 }
 
 // Len returns the number of keys.
@@ -90,175 +89,176 @@ func (c *Claim) Len() int { return len(c.keys()) }
 // Key returns the key at i, without the prefix.
 func (c *Claim) Key(i int) string { return c.keys()[i][c.prefix:] }
 
-// Outlast notes that the nodes keep the token for longer than the lease is to last.
-func (c *Claim) Outlast() {
+// MarkOutlives notes that the nodes keep the token for longer than the lease is to last.
+func (c *Claim) MarkOutlives() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.outlast = true
+	c.mayOutlive = true
 }
 
-// Clean reports whether all that was sent for the claim was answered as it should, so that another
-// lease can go on with it.
-func (c *Claim) Clean() bool {
+// Certain reports whether the nodes hold what the claim says and nothing else: all that was sent
+// was answered as it should. Then another lease can take the claim over.
+func (c *Claim) Certain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.outlast && c.doubts == nil
+	return !c.mayOutlive && c.uncertain == nil
 }
 
-// Unsettled reports whether something of the claim may still take effect on a node, or last there
-// longer than the lease, so that letting it expire is not enough to leave nothing behind.
-func (c *Claim) Unsettled() bool {
+// NeedsCleanup reports whether something of the claim may still take effect on a node, or may last
+// there longer than the lease. Then letting it expire is not enough to leave nothing behind.
+func (c *Claim) NeedsCleanup() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.busy|c.unsure() != 0 || c.outlast
+	return c.busyLanes|c.brokenAt() != 0 || c.mayOutlive
 }
 
-// doubt returns c.doubts, to be written to. mu is held.
-func (c *Claim) doubt() *doubts {
-	if c.doubts == nil {
-		c.doubts = new(doubts)
+// ensureUncertain returns c.uncertain, to be written to. mu is held.
+func (c *Claim) ensureUncertain() *uncertainty {
+	if c.uncertain == nil {
+		c.uncertain = new(uncertainty)
 	}
-	return c.doubts
+	return c.uncertain
 }
 
-// unsure are the nodes where a connection broke before the answer. mu is held.
-func (c *Claim) unsure() nodeSet {
-	if c.doubts == nil {
+// brokenAt returns the nodes whose connection broke before the answer. mu is held.
+func (c *Claim) brokenAt() nodeSet {
+	if c.uncertain == nil {
 		return 0
 	}
-	return c.doubts.unsure
+	return c.uncertain.brokenAt
 }
 
-// missed are the nodes that had lost the keys. mu is held.
-func (c *Claim) missed() nodeSet {
-	if c.doubts == nil {
+// lostKeys returns the nodes that had lost the keys. mu is held.
+func (c *Claim) lostKeys() nodeSet {
+	if c.uncertain == nil {
 		return 0
 	}
-	return c.doubts.missed
+	return c.uncertain.lostKeys
 }
 
-// broke notes that the connection to a node broke before it answered a. mu is held.
-func (c *Claim) broke(a *Attempt, lane nodeSet) {
-	d := c.doubt()
-	d.unsure |= lane
+// connectionBroke notes that the connection to a node broke before the node answered a. mu is held.
+func (c *Claim) connectionBroke(a *Attempt, lane nodeSet) {
+	d := c.ensureUncertain()
+	d.brokenAt |= lane
 	if a.kind != extend {
 		return
 	}
-	if d.late == 0 || a.ttl < d.lateTTL {
-		d.lateTTL = a.ttl
+	if d.pendingExtend == 0 || a.ttl < d.pendingTTL {
+		d.pendingTTL = a.ttl
 	}
-	if d.late == 0 || a.sent.Before(d.lateAt) {
-		d.lateAt = a.sent
+	if d.pendingExtend == 0 || a.sent.Before(d.pendingSince) {
+		d.pendingSince = a.sent
 	}
-	d.late |= lane
+	d.pendingExtend |= lane
 }
 
-// extended takes the vote of a node on an extension. mu is held.
-func (c *Claim) extended(a *Attempt, i int, r answer) {
-	lane := one(i)
+// addExtendVote takes the vote of a node on an extension. mu is held.
+func (c *Claim) addExtendVote(a *Attempt, i int, r answer) {
+	lane := nodeBit(i)
 	if r.vote == refused && a.decision != won {
-		c.doubt().missed |= lane
+		c.ensureUncertain().lostKeys |= lane
 	}
-	if d := c.doubts; d != nil && r.vote == granted && d.late != 0 && a.ttl > d.lateTTL &&
-		(d.late.has(i) || r.line.mayRepeat(d.lateAt)) {
+	if d := c.uncertain; d != nil && r.vote == granted && d.pendingExtend != 0 &&
+		a.ttl > d.pendingTTL &&
+		(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) {
 		// A stopped server may still read the shorter TTL from the connection that broke, this
 		// node's or another's.
-		r = answer{err: errLate}
+		r = answer{err: errShorterTTLPending}
 	}
-	a.count(i, r)
+	a.addVote(i, r)
 }
 
-// admit puts a new attempt on the lanes and returns the nodes that it is to be handed to now. mu is
-// held.
-func (c *Claim) admit(a *Attempt) (start nodeSet) {
-	prev := c.last
+// enqueueLanes puts a new attempt on the lanes and returns the nodes that it is to be sent to now.
+// mu is held.
+func (c *Claim) enqueueLanes(a *Attempt) (start nodeSet) {
+	prev := c.latest
 	if prev != nil {
-		prev.drop(prev.waiting|prev.later, errSuperseded)
+		prev.voteUnknown(prev.blockedLanes|prev.deferred, errSuperseded)
 	}
-	c.last = a
-	c.outlast = c.outlast || a.kind == extend && a.ttl < c.longest
-	c.longest = max(c.longest, a.ttl)
+	c.latest = a
+	c.mayOutlive = c.mayOutlive || a.kind == extend && a.ttl < c.maxTTLSent
+	c.maxTTLSent = max(c.maxTTLSent, a.ttl)
 	for i := range a.calls {
-		lane := one(i)
-		if c.busy&lane != 0 && prev.mux.nodes[i].pipe.Cancel(&prev.calls[i]) == batch.Cancelled {
-			prev.unsend(lane)
-			prev.drop(lane, errSuperseded)
+		lane := nodeBit(i)
+		if c.busyLanes&lane != 0 && prev.mux.nodes[i].pipe.Cancel(&prev.calls[i]) {
+			prev.undoSend(lane)
+			prev.voteUnknown(lane, errSuperseded)
 		}
 		switch {
-		case a.later&lane != 0:
-		case c.busy&lane != 0:
-			a.waiting |= lane
-		case a.begin(lane):
+		case a.deferred&lane != 0:
+		case c.busyLanes&lane != 0:
+			a.blockedLanes |= lane
+		case a.takeLane(lane):
 			start |= lane
 		}
 	}
-	a.conclude() // a release that no node needs is won now
+	a.tryDecide() // a release that no node needs is won now
 	return start
 }
 
-// settle records the answer of node i to a, and returns the attempt that is to be handed to some
-// nodes now: the one that waited for the lane, or a itself where this was its judge. mu is held.
-func (c *Claim) settle(a *Attempt, i int, r answer) (next *Attempt, start nodeSet) {
-	lane := one(i)
-	a.settled |= lane
+// completeLane records the answer of node i to a. It returns the attempt that is to be sent to some
+// nodes now: the one that waited for the lane, or a itself if node i was its arbiter. mu is held.
+func (c *Claim) completeLane(a *Attempt, i int, r answer) (next *Attempt, start nodeSet) {
+	lane := nodeBit(i)
+	a.completed |= lane
 	switch {
 	case r.broken:
-		c.broke(a, lane)
-	case r.replied && c.doubts != nil:
+		c.connectionBroke(a, lane)
+	case r.replied && c.uncertain != nil:
 		// On this connection, so nothing of an earlier one is still to come.
-		c.doubts.unsure &^= lane
+		c.uncertain.brokenAt &^= lane
 	}
 	switch {
 	case a.kind == release && r.vote != granted:
-		a.count(i, r)
+		a.addVote(i, r)
 		return nil, 0 // the node keeps the release, and the lane stays busy, until it is answered
 	case a.kind == release:
-		c.maybe &^= lane
-		c.busy &^= lane
-	case r.nothing:
-		a.unsend(lane)
+		c.mayHold &^= lane
+		c.busyLanes &^= lane
+	case r.leftNothing:
+		a.undoSend(lane)
 	default:
-		c.busy &^= lane
+		c.busyLanes &^= lane
 	}
 	if a.kind == extend {
-		c.extended(a, i, r)
+		c.addExtendVote(a, i, r)
 	} else {
-		a.count(i, r)
+		a.addVote(i, r)
 	}
-	if w := c.last; w != nil && w.waiting&lane != 0 {
-		w.waiting &^= lane
-		if w.begin(lane) {
+	if w := c.latest; w != nil && w.blockedLanes&lane != 0 {
+		w.blockedLanes &^= lane
+		if w.takeLane(lane) {
 			return w, lane
 		}
-		w.conclude()
+		w.tryDecide()
 	}
-	if a.later != 0 {
-		start = a.open()
+	if a.deferred != 0 {
+		start = a.askDeferred()
 	}
-	c.rest()
+	c.trim()
 	return a, start
 }
 
-// rest drops the last attempt when nothing needs it any more: a lease that is only held should be
+// trim drops the latest attempt when nothing needs it any more: a lease that is only held should be
 // small. mu is held.
-func (c *Claim) rest() {
-	if c.busy == 0 && c.last != nil && c.last.kind != release {
-		c.last = nil
+func (c *Claim) trim() {
+	if c.busyLanes == 0 && c.latest != nil && c.latest.kind != release {
+		c.latest = nil
 	}
 }
 
-// keepUntil tells how long a release that node i could not answer must be kept: as long as what was
-// sent there can last. The zero time stands for "until answered": what a broken connection left
-// behind may be executed by a stopped server at any later time, with its whole TTL.
-func (c *Claim) keepUntil(a *Attempt, i int, now time.Time) time.Time {
+// pendingUntil returns until when a release that node i could not answer must be kept: as long as
+// what was sent there can last. The zero time stands for "until answered": a stopped server may
+// execute what a broken connection left behind at any later time, with its whole TTL.
+func (c *Claim) pendingUntil(a *Attempt, i int, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.unsure().has(i) {
+	if c.brokenAt().has(i) {
 		return time.Time{}
 	}
-	n := a.note(i)
+	n := a.detail(i)
 	if n.expiry.IsZero() {
-		n.expiry = now.Add(c.longest)
+		n.expiry = now.Add(c.maxTTLSent)
 	}
 	return n.expiry
 }

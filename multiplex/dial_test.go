@@ -60,7 +60,7 @@ func closes(t *testing.T, m *Mux) time.Duration {
 
 // The goal: a dial that ignores its context does not keep the node connecting. The node is down,
 // with the reason, and there is no second dial while the first one has not returned.
-func TestAStuckDialMakesTheNodeDown(t *testing.T) {
+func TestDial_AStuckCallMakesTheNodeDown(t *testing.T) {
 	whileStuck(t, "node", func(t *testing.T, m *Mux, s *stuck) {
 		ended := time.Now().Add(dialTimeout).Format(time.RFC3339)
 		says := "Config.Dial has not returned, although its context ended at " + ended
@@ -86,7 +86,7 @@ func TestAStuckDialMakesTheNodeDown(t *testing.T) {
 
 // The goal: Close does not wait for a dial that ignores its context. The connection that it returns
 // later is closed.
-func TestCloseLeavesAStuckDial(t *testing.T) {
+func TestDial_CloseAbandonsAStuckCall(t *testing.T) {
 	whileStuck(t, "node", func(t *testing.T, m *Mux, s *stuck) {
 		require.EqualValues(t, 1, s.now.Load())
 		require.LessOrEqual(t, closes(t, m), dialGrace)
@@ -107,7 +107,7 @@ func wantsClosed(t *testing.T, s *stuck) {
 
 // The goal: when the stuck dial has returned, its connection is closed, and the node is dialled
 // again. It comes up when a later dial returns in time.
-func TestANodeIsDialledAgainAfterAStuckDial(t *testing.T) {
+func TestDial_IsRetriedAfterAStuckCall(t *testing.T) {
 	whileStuck(t, "node", func(t *testing.T, m *Mux, s *stuck) {
 		for round := range 5 {
 			time.Sleep(time.Minute)
@@ -115,7 +115,7 @@ func TestANodeIsDialledAgainAfterAStuckDial(t *testing.T) {
 			require.Equal(t, NodeDown, m.Nodes()[0].State)
 			wantsClosed(t, s)
 		}
-		time.Sleep(lastPause) // the next dial begins
+		time.Sleep(maxReconnectDelay) // the next dial begins
 		s.next <- (&actor{}).dial()
 		up(t, m)
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
@@ -126,7 +126,7 @@ func TestANodeIsDialledAgainAfterAStuckDial(t *testing.T) {
 }
 
 // The goal: a dial that returns at the end of its context has its own error in the status.
-func TestADialThatHeedsItsContextIsWaitedFor(t *testing.T) {
+func TestDial_WaitsForACallThatHeedsItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := start(t, []string{"node"}, func(c *Config) {
 			c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -143,7 +143,7 @@ func TestADialThatHeedsItsContextIsWaitedFor(t *testing.T) {
 
 // The goal: a dial that returns neither a connection nor an error makes the node down, with the
 // reason. The stack of a panic is logged once.
-func TestADialThatReturnsNothingMakesTheNodeDown(t *testing.T) {
+func TestDial_ACallThatReturnsNothingMakesTheNodeDown(t *testing.T) {
 	for says, dial := range map[string]func(){
 		"Config.Dial returned neither a connection nor an error": func() {},
 		"Config.Dial panicked: no tunnel":                        func() { panic("no tunnel") },
@@ -190,9 +190,8 @@ func (d *deaf) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// The goal: the limit of a dial is that of TLS on its connection as well, whatever the connection
-// does.
-func TestTLSEndsWithTheLimitOfTheDial(t *testing.T) {
+// The goal: the timeout of a dial also bounds TLS on its connection, whatever the connection does.
+func TestDial_TLSEndsWithItsTimeout(t *testing.T) {
 	for name, stubborn := range map[string]bool{
 		"connected, but no answer to TLS":                                   false,
 		"Config.Dial, or TLS on its connection, has not returned, although": true,
@@ -204,7 +203,7 @@ func TestTLSEndsWithTheLimitOfTheDial(t *testing.T) {
 				m := start(t, []string{"rediss://node"}, func(c *Config) {
 					c.TLS = &tls.Config{InsecureSkipVerify: true}
 					c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-						rest(ctx, dialTimeout/2)
+						sleepCtx(ctx, dialTimeout/2)
 						ours, theirs := net.Pipe()
 						go func() { _, _ = io.Copy(io.Discard, ours) }()
 						if stubborn {

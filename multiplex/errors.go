@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // errorPrefix begins the text of each error that the library returns as it is. The text of an error
@@ -12,28 +14,28 @@ import (
 const errorPrefix = "lockpipe: "
 
 // ErrHeld is what errors.Is finds in a HeldError: another token holds a key on so many nodes that a
-// quorum was impossible. Nothing is held by the attempt that failed.
+// quorum was impossible. The attempt that failed holds nothing.
 var ErrHeld = errors.New(errorPrefix + "held by another")
 
-// ErrNoQuorum is what errors.Is finds in a QuorumError: too few nodes answered, for other reasons
-// than that somebody holds the keys. Nothing may be relied on as held by an acquire that failed,
-// and what it may have left is being deleted.
+// ErrNoQuorum is what errors.Is finds in a QuorumError: too few nodes granted, for another reason
+// than that another caller holds the keys. An acquire that failed holds nothing that may be relied
+// on. What it may have left on nodes is being deleted.
 var ErrNoQuorum = errors.New(errorPrefix + "no quorum")
 
 // ErrClosed reports an attempt on a Mux that was closed. Nothing was sent.
 var ErrClosed = errors.New("closed")
 
-// HeldError tells who refused an attempt. It is ErrHeld for errors.Is.
+// HeldError names the nodes that refused an attempt, and the keys. For errors.Is it is ErrHeld.
 type HeldError struct {
-	// Keys are the keys that were found held, one for each node that refused, each told once,
-	// without the prefix.
+	// Keys are the keys that were found held, one for each node that refused, without the prefix.
+	// Each key is listed once.
 	Keys []string
-	// Nodes are the addresses of the nodes that refused; empty where none was asked, because other
-	// callers of the same client had the keys or were before this one all the time.
+	// Nodes are the addresses of the nodes that refused. It is empty if no node was asked, because
+	// other callers of the same client had the keys or were before this one all the time.
 	Nodes []string
-	// RetryAfter is how long the holder's lease still lasts unless it is extended or released. 0:
-	// not known, as for all calls that do not wait, and where another caller of the same client
-	// waits before this one.
+	// RetryAfter is how long the holder's lease still lasts unless it is extended or released. 0 is
+	// not known. That is so for all calls that do not wait, and if another caller of the same
+	// client waits before this one.
 	RetryAfter time.Duration
 }
 
@@ -50,7 +52,7 @@ func (e *HeldError) Error() string {
 		errorPrefix, text, countNodes(len(e.Nodes)), listed(e.Nodes))
 }
 
-// listed names at most five nodes.
+// listed lists at most five nodes.
 func listed(nodes []string) string {
 	const most = 5
 	text := strings.Join(nodes[:min(len(nodes), most)], ", ")
@@ -60,7 +62,7 @@ func listed(nodes []string) string {
 	return text
 }
 
-// countNodes is a number of nodes as text.
+// countNodes returns a number of nodes as text.
 func countNodes(n int) string {
 	if n == 1 {
 		return "1 node"
@@ -71,7 +73,7 @@ func countNodes(n int) string {
 // Is reports whether target is ErrHeld.
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
-// QuorumError tells how the nodes voted where no quorum granted. It is ErrNoQuorum for errors.Is.
+// QuorumError says how the nodes voted if no quorum granted. For errors.Is it is ErrNoQuorum.
 type QuorumError struct {
 	// Need is how many nodes had to grant.
 	Need int
@@ -112,8 +114,8 @@ type share struct {
 func (e *QuorumError) missing() []share {
 	var quarantined, down, timedOut, open int
 	for _, n := range e.Nodes {
-		var q *quarantine
-		var late *lateError
+		var q *restartguard.Quarantine
+		var late *timeoutError
 		switch {
 		case errors.As(n.Err, &q):
 			quarantined++
@@ -121,7 +123,7 @@ func (e *QuorumError) missing() []share {
 			down++
 		case errors.As(n.Err, &late):
 			timedOut++
-		case n.Err == errUnheard, n.Err == errLeft, n.Err == errUnasked:
+		case n.Err == errNotNeeded, n.Err == errCallerGone, n.Err == errNotAsked:
 			open++
 		}
 	}
@@ -135,10 +137,10 @@ func (e *QuorumError) missing() []share {
 	}
 }
 
-// lateError is why a node has no vote that has not answered in time.
-type lateError struct{ limit time.Duration }
+// timeoutError is why a node has no vote that has not answered in time.
+type timeoutError struct{ timeout time.Duration }
 
-func (e *lateError) Error() string { return fmt.Sprintf("no answer within %v", e.limit) }
+func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.timeout) }
 
 // Is reports whether target is ErrNoQuorum.
 func (e *QuorumError) Is(target error) bool { return target == ErrNoQuorum }

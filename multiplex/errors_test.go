@@ -7,12 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
 // The goal: the text about held keys says on which nodes, a bounded number of them, and counts them
 // in good grammar.
-func TestTheTextOfAHeldErrorNamesTheNodes(t *testing.T) {
+func TestErrors_AHeldErrorNamesTheNodes(t *testing.T) {
 	text := func(keys, nodes int) string {
 		e := &HeldError{}
 		for i := range keys {
@@ -32,11 +33,11 @@ func TestTheTextOfAHeldErrorNamesTheNodes(t *testing.T) {
 
 // The goal: the text about a missing quorum begins with what a reader wants to know first: how many
 // nodes granted, how many are needed, and what the others did.
-func TestTheTextOfAQuorumErrorCountsFirst(t *testing.T) {
+func TestErrors_AQuorumErrorCountsFirst(t *testing.T) {
 	e := &QuorumError{Need: 4, Granted: 1, Refused: 1, Unknown: 5, Nodes: []*NodeError{
 		{Node: "a", Err: errors.New("refused"), down: true},
-		{Node: "b", Err: &lateError{50 * time.Millisecond}},
-		{Node: "c", Err: &quarantine{time.Time{}, whyRestarted}},
+		{Node: "b", Err: &timeoutError{50 * time.Millisecond}},
+		{Node: "c", Err: &restartguard.Quarantine{Reason: whyRestarted}},
 		{Node: "d", Err: errors.New("OOM")},
 		{Node: "e", Err: errors.New("refused"), down: true},
 	}}
@@ -50,7 +51,7 @@ func TestTheTextOfAQuorumErrorCountsFirst(t *testing.T) {
 
 // The goal: the counts are those of what the nodes did: one that is down, one that hangs, and one
 // that answers with an error, after which no other answer is needed.
-func TestAQuorumErrorKnowsWhatTheNodesDid(t *testing.T) {
+func TestErrors_AQuorumErrorKnowsWhatTheNodesDid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
@@ -64,7 +65,7 @@ func TestAQuorumErrorKnowsWhatTheNodesDid(t *testing.T) {
 		goOn()
 		time.Sleep(time.Second)
 	})
-	failed := []*NodeError{{Node: "a", Err: errors.New("OOM")}, {Node: "b", Err: errUnheard}}
+	failed := []*NodeError{{Node: "a", Err: errors.New("OOM")}, {Node: "b", Err: errNotNeeded}}
 	e := &QuorumError{Need: 2, Granted: 1, Unknown: 2, Nodes: failed}
 	require.ErrorContains(t, e, "1 of 3 nodes granted, 2 needed; 1 not waited for, 1 failed: ")
 }

@@ -9,32 +9,33 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// Facts is what one look at a node has found out. What the server did not tell has its zero value.
+// Facts is what one inspection of a node has found out. What the server did not show has its zero
+// value.
 type Facts struct {
 	// Node is its address, without user and password.
 	Node string
 	// Err is why the node could not be asked, or not to the end; nil if it could.
 	Err error
-	// State and StateErr are those of the node at the end of the look, as in NodeStatus. A node
-	// that is asked may be down or quarantined, and one that can not be asked may be up.
+	// State and StateErr are those of the node at the end of the inspection, as in NodeStatus. A
+	// node that could be asked may be down or quarantined, and one that could not may be up.
 	State    NodeState
 	StateErr error
-	// Refused has the commands that the server answered with an error.
-	Refused []Refusal
+	// CommandErrors has the commands that the server answered with an error.
+	CommandErrors []CommandError
 
 	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are
-	// empty where it does not tell.
+	// empty if it does not say.
 	Server, Version string
-	// Compatible is the version of Redis that it claims to be like; that of Redis itself is the
+	// RedisVersion is the version of Redis that the server claims to be like. For Redis it is the
 	// same as Version.
-	Compatible string
+	RedisVersion string
 	// RunID is new at each start of a server, and no two servers have the same.
 	RunID string
 	// Replica says that it copies another server, at Master: host:port.
 	Replica bool
 	Master  string
-	// DataSet is the same for a master and all its replicas.
-	DataSet string
+	// ReplicationID is the same for a master and all its replicas.
+	ReplicationID string
 	// Cluster says that it runs in cluster mode, Sentinel that it holds no data and watches
 	// masters, Loading that it still reads its data.
 	Cluster, Sentinel, Loading bool
@@ -42,7 +43,7 @@ type Facts struct {
 	// limit.
 	Memory, MaxMemory uint64
 	Policy            string
-	// Clients are connected, of at most MaxClients; 0 where it does not tell.
+	// Clients are connected, of at most MaxClients; 0 if the server does not say.
 	Clients, MaxClients uint64
 	// AOF says that it writes an append-only file; Fsync is when that reaches the disk: always,
 	// everysec or no.
@@ -52,50 +53,50 @@ type Facts struct {
 	Rewriting bool
 	// Snapshots says when it writes its data to disk as a whole.
 	Snapshots string
-	// Unwritten says that the last write to disk failed, of the file or of a snapshot.
-	Unwritten bool
+	// LastSaveFailed says that the last write to disk failed, of the file or of a snapshot.
+	LastSaveFailed bool
 
-	// Samples are questions for the time, in the order in which they were asked.
+	// Samples are requests for the time, in the order in which they were sent.
 	Samples []Sample
 }
 
-// Refusal is a command that a server answered with an error.
-type Refusal struct {
+// CommandError is a command that a server answered with an error.
+type CommandError struct {
 	Command string
 	// Text is the error, without the password.
 	Text string
 }
 
-// Sample is one question for a server's time.
+// Sample is one request for a server's time.
 type Sample struct {
-	// Sent and Received are on our clock.
+	// Sent and Received are on the client's clock.
 	Sent, Received time.Time
-	// Server is what it answered, on its own clock; zero where that was an error.
+	// Server is what the server answered, on its own clock; zero if it answered an error.
 	Server time.Time
 }
 
-// RoundTrip is how long the answer took.
+// RoundTrip returns how long the answer took.
 func (s Sample) RoundTrip() time.Duration { return s.Received.Sub(s.Sent) }
 
 // readInfo takes the text of INFO.
 func (f *Facts) readInfo(text string) {
 	fields := resp.ParseInfo(strings.TrimPrefix(text, "txt:")) // the type of a verbatim string
 	number := func(name string) uint64 {
-		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 is not told
+		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 stands for not shown
 		return n
 	}
-	f.Compatible = fields["redis_version"]
+	f.RedisVersion = fields["redis_version"]
 	for _, is := range []struct{ server, version string }{
 		{"Valkey", fields["valkey_version"]},
 		{"Dragonfly", fields["dragonfly_version"]},
-		{"Redis", f.Compatible},
+		{"Redis", f.RedisVersion},
 	} {
 		if is.version != "" {
 			f.Server, f.Version = is.server, is.version
 			break
 		}
 	}
-	f.RunID, f.DataSet = fields["run_id"], fields["master_replid"]
+	f.RunID, f.ReplicationID = fields["run_id"], fields["master_replid"]
 	if role := fields["role"]; role == "slave" || role == "replica" {
 		f.Replica, f.Master = true, net.JoinHostPort(fields["master_host"], fields["master_port"])
 	}
@@ -106,11 +107,11 @@ func (f *Facts) readInfo(text string) {
 		fields["maxmemory_policy"]
 	f.Clients, f.MaxClients = number("connected_clients"), number("maxclients")
 	f.AOF = fields["aof_enabled"] == "1"
-	f.Unwritten = fields["aof_last_write_status"] == "err" ||
+	f.LastSaveFailed = fields["aof_last_write_status"] == "err" ||
 		fields["rdb_last_bgsave_status"] == "err"
 }
 
-// readConfig takes settings as CONFIG GET tells them.
+// readConfig takes settings from CONFIG GET.
 func (f *Facts) readConfig(settings map[string]string) {
 	for name, value := range settings {
 		switch name {

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: what a server tells of itself is understood, whoever made it, and what it does not tell
-// stays zero.
-func TestInfoIsUnderstood(t *testing.T) {
+// The goal: what any kind of server shows of itself is understood, and what it does not show stays
+// zero.
+func TestFacts_ReadInfo(t *testing.T) {
 	for _, tc := range []struct {
 		name, info string
 		want       Facts
@@ -35,7 +35,8 @@ role:master
 master_replid:def
 # Cluster
 cluster_enabled:0`, Facts{
-			Server: "Redis", Version: "7.0.15", Compatible: "7.0.15", RunID: "abc", DataSet: "def",
+			Server: "Redis", Version: "7.0.15", RedisVersion: "7.0.15",
+			RunID: "abc", ReplicationID: "def",
 			Memory: 1 << 20, MaxMemory: 4 << 20,
 			Policy: "noeviction", Clients: 12, MaxClients: 10000, AOF: true,
 		}},
@@ -43,14 +44,14 @@ cluster_enabled:0`, Facts{
 			"a replica that loads",
 			"role:slave\nmaster_host:::1\nmaster_port:6380\nloading:1\naof_last_write_status:err",
 			Facts{
-				Replica: true, Master: "[::1]:6380", Loading: true, Unwritten: true,
+				Replica: true, Master: "[::1]:6380", Loading: true, LastSaveFailed: true,
 			},
 		},
 		{
 			"a replica of Valkey",
 			"redis_version:7.2.4\nvalkey_version:8.1.0\nrole:replica\nmaster_host:h\nmaster_port:1\nasync_loading:1",
 			Facts{
-				Server: "Valkey", Version: "8.1.0", Compatible: "7.2.4", Replica: true,
+				Server: "Valkey", Version: "8.1.0", RedisVersion: "7.2.4", Replica: true,
 				Master:  "h:1",
 				Loading: true,
 			},
@@ -59,14 +60,14 @@ cluster_enabled:0`, Facts{
 			"another",
 			"redis_version:7.2.0\ndragonfly_version:df-v1.20\nredis_mode:cluster\nrdb_last_bgsave_status:err",
 			Facts{
-				Server: "Dragonfly", Version: "df-v1.20", Compatible: "7.2.0", Cluster: true,
-				Unwritten: true,
+				Server: "Dragonfly", Version: "df-v1.20", RedisVersion: "7.2.0", Cluster: true,
+				LastSaveFailed: true,
 			},
 		},
 		{"of cluster_enabled alone", "cluster_enabled:1", Facts{Cluster: true}},
 		{"no headings", "txt:redis_version:6.2.0\nrun_id:x", Facts{
 			Server:  "Redis",
-			Version: "6.2.0", Compatible: "6.2.0", RunID: "x",
+			Version: "6.2.0", RedisVersion: "6.2.0", RunID: "x",
 		}},
 		{"nonsense", "# Odd\n\n:\nredis_version\nmaxmemory:much\nmaxclients:-1", Facts{}},
 		{"nothing", "", Facts{}},
@@ -80,7 +81,7 @@ cluster_enabled:0`, Facts{
 }
 
 // The goal: settings are understood.
-func TestConfigIsUnderstood(t *testing.T) {
+func TestFacts_ReadConfig(t *testing.T) {
 	var f Facts
 	f.readConfig(map[string]string{
 		"appendfsync": "always", "no-appendfsync-on-rewrite": "no",

@@ -21,31 +21,31 @@ const (
 	probeEvery = time.Second
 )
 
-// refusals is since when a node has answered acquires with errors alone. The zero value: it has
-// not. Extensions and releases say nothing: a server without memory still executes them.
+// acquireErrors is since when a node has answered acquires with errors alone. The zero value: it
+// has not. Extensions and releases show nothing: a server without memory still executes them.
 //
-// A node is failing when it has granted nothing for failingAfter, and refuses a probe as well. The
-// probe keeps one caller whose keys are forbidden from making a node fail. A grant or an answered
+// A node is failing when it has granted nothing for failingAfter, and refuses a probe too. The
+// probe prevents that one caller whose keys are forbidden makes a node fail. A grant or an answered
 // probe ends the state. A failing node is sent what it would be sent if it were up, and each of its
-// votes counts as before: an error is an unknown vote, whatever the state says.
-type refusals struct {
-	// When the first error since the last grant came, by progress.now; 0: none.
-	since atomic.Int64
-	last  atomic.Pointer[error] // not nil if since is not 0
-	asks  chan struct{}         // of capacity 1: the connector is to look at this
+// votes counts as before: an error is an unknown vote, whatever the state is.
+type acquireErrors struct {
+	// When the first error since the last grant came, by responsiveness.now; 0: none.
+	since   atomic.Int64
+	last    atomic.Pointer[error] // not nil if since is not 0
+	recheck chan struct{}         // of capacity 1: the connector is to review the node
 }
 
-// heed takes the answers of a trip.
-func (n *node) heed(attempts []*Attempt, answers []answer) {
+// noteAcquireErrors takes the answers of a flush.
+func (n *node) noteAcquireErrors(attempts []*Attempt, answers []answer) {
 	var refusal error
 	for i := range answers {
 		switch {
 		case attempts[i].kind != acquire || !answers[i].replied:
 		case answers[i].vote == granted:
-			if n.refusals.since.Load() != 0 {
-				n.refusals.since.Store(0)
+			if n.acquireErrors.since.Load() != 0 {
+				n.acquireErrors.since.Store(0)
 				if NodeState(n.state.Load()) == NodeFailing {
-					signal(n.refusals.asks)
+					notify(n.acquireErrors.recheck)
 				}
 			}
 			return
@@ -56,79 +56,81 @@ func (n *node) heed(attempts []*Attempt, answers []answer) {
 	if refusal == nil {
 		return
 	}
-	n.refusals.last.Store(&refusal)
-	if n.refusals.since.CompareAndSwap(0, n.progress.now()) {
-		signal(n.refusals.asks)
+	n.acquireErrors.last.Store(&refusal)
+	if n.acquireErrors.since.CompareAndSwap(0, n.responsiveness.now()) {
+		notify(n.acquireErrors.recheck)
 	}
 }
 
 // serverError reports whether the server answered with an error of its own.
 func (r *answer) serverError() bool {
-	var stale *staleError
-	return r.err != nil && r.failure() == failedServer && !errors.As(r.err, &stale)
+	var stale *fenceTooLowError
+	return r.err != nil && r.failureKind() == failedServer && !errors.As(r.err, &stale)
 }
 
-// review makes the node failing or up, and returns when it is to be called again; 0 if only a new
-// refusal gives a reason. It runs on the connector, which alone changes the state.
+// review makes the node failing or up. It returns when it is to be called again; 0 if only a new
+// error gives a reason. It runs on the connector, which alone changes the state.
 func (n *node) review(ctx context.Context) (again time.Duration) {
-	failing, since := NodeState(n.state.Load()) == NodeFailing, n.refusals.since.Load()
+	failing, since := NodeState(n.state.Load()) == NodeFailing, n.acquireErrors.since.Load()
 	if since != 0 {
-		if left := failingAfter - time.Duration(n.progress.now()-since); left > 0 && !failing {
+		left := failingAfter - time.Duration(n.responsiveness.now()-since)
+		if left > 0 && !failing {
 			return left
 		}
-		l := n.sending()
+		l := n.active.verified()
 		if l == nil {
-			return untilProbe()
+			return probeDelay()
 		}
 		refusal, answered := n.probe(ctx)
 		switch {
-		case !answered || !n.counted(l):
+		case !answered || !n.active.stillValid(l):
 			// The connection is about to be lost, or the server is slow.
-			return untilProbe()
+			return probeDelay()
 		case refusal == nil:
-			n.refusals.since.Store(0)
-		case ofUseless(refusal):
+			n.acquireErrors.since.Store(0)
+		case isUseless(refusal):
 			l.drop(refusal)
 			return 0
 		}
 	}
-	refused := n.refusals.since.Load() != 0 // a grant may have come meanwhile
+	refused := n.acquireErrors.since.Load() != 0 // a grant may have come meanwhile
 	switch {
 	case refused && !failing:
-		n.become(NodeFailing, *n.refusals.last.Load())
+		n.setState(NodeFailing, *n.acquireErrors.last.Load())
 	case !refused && failing:
-		n.become(NodeUp, nil)
+		n.setState(NodeUp, nil)
 	}
 	if refused {
-		return untilProbe()
+		return probeDelay()
 	}
 	return 0
 }
 
-// untilProbe is a random time, so that the clients of a node do not come all at once.
-func untilProbe() time.Duration { return probeEvery/2 + mathrand.N(probeEvery/2) }
+// probeDelay returns a random time, so that the clients of a node do not probe it all at once.
+func probeDelay() time.Duration { return probeEvery/2 + mathrand.N(probeEvery/2) }
 
 // probe takes a key that is no lock, as an acquire takes one, and deletes it. refusal is the error
-// with which the server answered, without the password; nil if it executed the acquire.
+// with which the server answered, without the password. It is nil if the server executed the
+// acquire.
 func (n *node) probe(ctx context.Context) (refusal error, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	key := n.admission.probe
+	key := n.ownProbeKey
 	var plan script.Plan
 	plan.Reset(script.Acquire)
 	plan.Add(0, script.Set{Keys: []string{key}, Token: rand.Text(), TTL: strconv.Itoa(probeTTL)})
-	p := part{script: script.Acquire, call: plan.Calls()[0]}
+	p := command{script: script.Acquire, call: plan.Calls()[0]}
 	var commands []rueidis.Completed
 	for {
 		loads := len(commands)
-		commands = append(commands, n.command(&p, nil), n.client.B().Del().Key(key).Build())
+		commands = append(commands, n.build(&p, nil), n.client.B().Del().Key(key).Build())
 		reply := n.client.DoMulti(ctx, commands...)[loads]
 		if reply.NonRedisError() != nil {
 			return nil, false
 		}
 		err := reply.Error()
 		if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() && loads == 0 {
-			commands = n.loads(nil, []part{p})
+			commands = n.scriptLoads(nil, []command{p})
 			continue
 		}
 		if err != nil {
@@ -138,15 +140,15 @@ func (n *node) probe(ctx context.Context) (refusal error, answered bool) {
 	}
 }
 
-// useless are the first words of errors after which a connection is of no use: its server is no
-// master with data now. Behind the same address another server may be the master.
-var useless = [...]string{"READONLY", "MASTERDOWN", "LOADING"}
+// uselessErrors are the first words of errors after which a connection is of no use: its server is
+// no master with data now. Behind the same address another server may be the master.
+var uselessErrors = [...]string{"READONLY", "MASTERDOWN", "LOADING"}
 
-// ofUseless reports whether a server that gives this error is useless. Before Redis 7 an error
+// isUseless reports whether a server that answers this error is useless. Before Redis 7 an error
 // inside a script has the original one in its text.
-func ofUseless(err error) bool {
+func isUseless(err error) bool {
 	text := err.Error()
-	for _, word := range useless {
+	for _, word := range uselessErrors {
 		if text == word || strings.HasPrefix(text, word+" ") ||
 			strings.Contains(text, ": -"+word+" ") {
 			return true
@@ -155,46 +157,47 @@ func ofUseless(err error) bool {
 	return false
 }
 
-// leave drops the line if an answer on it shows that the server is useless.
-func (l *line) leave(answers []answer) {
+// dropIfUseless drops the connection if an answer on it shows that the server is useless.
+func (l *nodeConn) dropIfUseless(answers []answer) {
 	for i := range answers {
-		if err := answers[i].err; answers[i].serverError() && ofUseless(err) {
+		if err := answers[i].err; answers[i].serverError() && isUseless(err) {
 			l.drop(err)
 			return
 		}
 	}
 }
 
-// drop gives the line up for an error that the server answered. The connector dials again. Votes
-// that come later do not count: the server may be a master again by then, with another one's keys.
-func (l *line) drop(refusal error) {
-	l.refusal.CompareAndSwap(nil, &refusal)
-	l.void()
+// drop gives the connection up for an error that the server answered. The connector dials again.
+// Votes that come later do not count: by then the server may be a master again, with another one's
+// keys.
+func (l *nodeConn) drop(refusal error) {
+	l.dropCause.CompareAndSwap(nil, &refusal)
+	l.abandon()
 }
 
-// explain gives what was not answered because the line was dropped the error for which it was.
-func (l *line) explain(answers []answer) {
-	if l == nil || l.refusal.Load() == nil { // nil: never connected
+// explainUnanswered gives the reason for a drop to what was not answered because of it.
+func (l *nodeConn) explainUnanswered(answers []answer) {
+	if l == nil || l.dropCause.Load() == nil { // nil: never connected
 		return
 	}
 	for i := range answers {
-		if r := &answers[i]; r.broken || errors.Is(r.err, errGate) {
-			r.err = *l.refusal.Load()
+		if r := &answers[i]; r.broken || errors.Is(r.err, errNotConnected) {
+			r.err = *l.dropCause.Load()
 		}
 	}
 }
 
-// prove returns why the server is useless, if it is. It asks only if a line was dropped before: the
-// handshake finds out whether the server is a replica, but only if the node is guarded.
-func (n *node) prove(ctx context.Context) error {
-	if !n.suspect {
+// proveUsable returns why the server is useless, if it is. It asks only if a connection was dropped
+// before: the handshake finds out whether the server is a replica, but only if the node is guarded.
+func (n *node) proveUsable(ctx context.Context) error {
+	if !n.mustProve {
 		return nil
 	}
 	refusal, answered := n.probe(ctx)
 	switch {
 	case !answered:
 		return errUnproven
-	case refusal != nil && ofUseless(refusal):
+	case refusal != nil && isUseless(refusal):
 		return refusal
 	}
 	return nil

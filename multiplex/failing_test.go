@@ -34,8 +34,8 @@ func (d *diary) about(text string) func(*Config) {
 }
 
 // The goal: a master that is demoted keeps its clients' connections. The client leaves it at the
-// first READONLY, also if nobody looks at the role of servers, and comes back when it is a master.
-func TestADemotedMasterIsLeft(t *testing.T) {
+// first READONLY, also if it does not read the role of servers, and comes back when it is a master.
+func TestFailing_LeavesADemotedMaster(t *testing.T) {
 	for _, guard := range []GuardMode{GuardAuto, GuardOff} {
 		nodes := lockpipetest.StartRealT(t, 1)
 		m := start(t, nodes.URLs(), func(c *Config) { waits(3 * time.Second)(c); c.Guard = guard })
@@ -57,7 +57,7 @@ func TestADemotedMasterIsLeft(t *testing.T) {
 
 // The goal: if an endpoint leads to another server, a client that meets a demoted one dials it
 // again.
-func TestAnEndpointIsDialledAgainBehindADemotedMaster(t *testing.T) {
+func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 2)
 	var master atomic.Int32
 	m := start(t, []string{"redis://locks.example:6379"}, func(c *Config) {
@@ -81,7 +81,7 @@ func TestAnEndpointIsDialledAgainBehindADemotedMaster(t *testing.T) {
 
 // The goal: a master without memory is failing: the log says so once, it is no spare, and still
 // extends and releases. It is up again when it has memory, also if nobody asks it for a lock.
-func TestAMasterWithoutMemoryIsFailing(t *testing.T) {
+func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	var log diary
 	m := start(t, nodes.URLs(), log.about("node is"))
@@ -91,19 +91,19 @@ func TestAMasterWithoutMemoryIsFailing(t *testing.T) {
 	require.NoError(t, wait(m.Acquire(held, time.Minute, 1), t.Context()))
 	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == "t" }, patient,
 		time.Millisecond)
-	require.Equal(t, 1, m.Spare())
+	require.Equal(t, 1, m.SpareNodes())
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
 	traffic(t, m, func() bool { return m.Nodes()[0].State == NodeFailing })
 	status := becomes(t, m, 0, NodeFailing, "OOM")
-	require.Zero(t, m.Spare())
-	require.True(t, m.Reachable())
+	require.Zero(t, m.SpareNodes())
+	require.True(t, m.QuorumReachable())
 	require.Equal(t, uint64(1), status.Stats.Connects)
 	require.Zero(t, status.Stats.Disconnects)
-	begin := m.nodes[0].progress.now()
+	begin := m.nodes[0].responsiveness.now()
 	traffic(t, m, func() bool {
 		return time.Duration(
-			m.nodes[0].progress.now()-begin) > 2*time.Second
+			m.nodes[0].responsiveness.now()-begin) > 2*time.Second
 	})
 	require.Equal(t, int32(1), log.warnings.Load())
 
@@ -118,7 +118,7 @@ func TestAMasterWithoutMemoryIsFailing(t *testing.T) {
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory", "0")
 	becomes(t, m, 0, NodeUp, "")
-	require.Equal(t, 1, m.Spare())
+	require.Equal(t, 1, m.SpareNodes())
 	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Connects)
 	require.Eventually(t, func() bool { return log.infos.Load() == 4 }, patient, time.Millisecond)
 	require.Equal(t, int32(1), log.warnings.Load())
@@ -151,12 +151,12 @@ const misconf = "-MISCONF Redis is configured to save RDB snapshots\r\n"
 
 // refusesAll is a server that refuses locks and probes with an error.
 func refusesAll(text string) map[string]string {
-	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + noneKey: text}
+	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + probeKey: text}
 }
 
 // The goal: what a node answers for less than a second says nothing. Then it is failing, its votes
 // are unknown as before, and it is up again at the first grant, or at a probe within a second.
-func TestANodeFailsWhenItRefusesForASecond(t *testing.T) {
+func TestFailing_AfterASecondOfErrors(t *testing.T) {
 	var log diary
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		node := func() NodeStatus { return m.Nodes()[0] }
@@ -172,18 +172,18 @@ func TestANodeFailsWhenItRefusesForASecond(t *testing.T) {
 		require.Equal(t, NodeFailing, node().State)
 		require.ErrorContains(t, node().Err, "MISCONF")
 		require.Zero(t, node().Until)
-		require.Zero(t, m.Spare())
+		require.Zero(t, m.SpareNodes())
 		require.Equal(t, int32(1), log.warnings.Load())
-		require.NotZero(t, m.Judge("a", 0))
-		require.NotZero(t, m.Judge("a", 1))
+		require.NotZero(t, m.Arbiter("a", 0))
+		require.NotZero(t, m.Arbiter("a", 1))
 
 		actors[1].play(refusesAll(misconf))
 		var e *QuorumError
 		require.ErrorAs(t, attempts(t, m, 3*time.Second), &e)
 		require.GreaterOrEqual(t, e.Unknown, 2, "the third need not have answered when that was "+
 			"certain")
-		require.Negative(t, m.Spare())
-		require.True(t, m.Reachable())
+		require.Negative(t, m.SpareNodes())
+		require.True(t, m.QuorumReachable())
 
 		actors[0].play(nil)
 		require.NoError(t, attempts(t, m, 100*time.Millisecond))
@@ -195,8 +195,8 @@ func TestANodeFailsWhenItRefusesForASecond(t *testing.T) {
 	}, log.about("node is failing"))
 }
 
-// The goal: a node that is asked once, and refuses, is found out by the probe alone.
-func TestANodeThatIsHardlyAskedFailsAsWell(t *testing.T) {
+// The goal: the probe alone finds a node that is asked once, and refuses.
+func TestFailing_ANodeThatIsHardlyAskedFailsToo(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
@@ -204,8 +204,8 @@ func TestANodeThatIsHardlyAskedFailsAsWell(t *testing.T) {
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 		time.Sleep(2 * time.Millisecond)
 		require.Equal(t, NodeFailing, m.Nodes()[0].State)
-		actors[0].cut() // a new connection begins anew
-		time.Sleep(lastPause)
+		actors[0].cut() // a new connection has not refused anything
+		time.Sleep(maxReconnectDelay)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 		time.Sleep(time.Hour)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
@@ -213,7 +213,7 @@ func TestANodeThatIsHardlyAskedFailsAsWell(t *testing.T) {
 }
 
 // The goal: a failing node that is demoted is left, also if nobody asks it for a lock.
-func TestADemotionOfAFailingNodeIsNoticed(t *testing.T) {
+func TestFailing_NoticesADemotion(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, attempts(t, m, 2*time.Second))
@@ -225,33 +225,33 @@ func TestADemotionOfAFailingNodeIsNoticed(t *testing.T) {
 	})
 }
 
-// The goal: a vote that comes on a line behind READONLY does not count. The server may be a master
-// again by then, with the keys of another one.
-func TestNoVoteCountsBehindADemotion(t *testing.T) {
+// The goal: a vote that comes behind READONLY on a connection does not count. The server may be a
+// master again by then, with the keys of another one.
+func TestFailing_NoVoteCountsBehindADemotion(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
 		n := m.nodes[0]
-		l := n.sending()
-		require.True(t, n.counted(l))
-		l.leave([]answer{{replied: true, err: errors.New("OOM no memory")}, {
+		l := n.active.verified()
+		require.True(t, n.active.stillValid(l))
+		l.dropIfUseless([]answer{{replied: true, err: errors.New("OOM no memory")}, {
 			vote:    granted,
 			replied: true,
 		}})
-		require.True(t, n.counted(l))
-		l.leave([]answer{{vote: granted, replied: true}, {
+		require.True(t, n.active.stillValid(l))
+		l.dropIfUseless([]answer{{vote: granted, replied: true}, {
 			replied: true,
 			err:     errors.New("READONLY no"),
 		}})
-		require.False(t, n.counted(l))
+		require.False(t, n.active.stillValid(l))
 		votes := []answer{{vote: granted, replied: true}}
-		doubt(votes)
-		l.explain(votes)
+		invalidate(votes)
+		l.explainUnanswered(votes)
 		require.Equal(t, answer{broken: true, err: errors.New("READONLY no")}, votes[0])
 	})
 }
 
-// The goal: a server that said READONLY was a replica, also if it is a master again when the client
-// looks at it.
-func TestADemotionThatTheHandshakeDoesNotSeeIsNoticed(t *testing.T) {
+// The goal: a server that said READONLY was a replica, also if it is a master again at the next
+// handshake.
+func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
 	m := start(t, nodes.URLs(), func(c *Config) {
@@ -275,7 +275,7 @@ func TestADemotionThatTheHandshakeDoesNotSeeIsNoticed(t *testing.T) {
 
 // The goal: a caller whose keys are forbidden does not make a node fail, also if nobody else asks
 // for locks; commands that are forbidden for all do.
-func TestOneCallersForbiddenKeysAreNoFailure(t *testing.T) {
+func TestFailing_OneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 	const key = "-NOPERM this user has no permissions to access one of the keys used as " +
 		"arguments\r\n"
 	const command = "-NOPERM this user has no permissions to run the 'set' command\r\n"
@@ -292,8 +292,8 @@ func TestOneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 	}, log.about("node is failing"))
 }
 
-// The goal: a server that lost its scripts is loaded them for the probe as well.
-func TestAProbeLoadsItsScript(t *testing.T) {
+// The goal: if a server lost its scripts, the probe loads its own.
+func TestFailing_TheProbeLoadsItsScript(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -303,14 +303,14 @@ func TestAProbeLoadsItsScript(t *testing.T) {
 		require.True(t, answered)
 		require.NoError(t, refusal)
 	}
-	keys, err := nodes.Keys(0, noneKey)
+	keys, err := nodes.Keys(0, probeKey)
 	require.NoError(t, err)
 	require.Empty(t, keys)
 }
 
 // The goal: while a demoted master stays behind an endpoint, the log says so once, the node is
-// dialled with growing pauses, and what was on its way says why it failed.
-func TestADroppedNodeIsProvenBeforeItIsUp(t *testing.T) {
+// dialled with growing delays, and what was on its way says why it failed.
+func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 	var log diary
 	var dials atomic.Int32
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
@@ -336,14 +336,14 @@ func TestADroppedNodeIsProvenBeforeItIsUp(t *testing.T) {
 		require.Equal(t, int32(1), log.warnings.Load())
 		require.LessOrEqual(t, int(dials.Load()), 50)
 		actors[0].play(nil)
-		time.Sleep(lastPause)
+		time.Sleep(maxReconnectDelay)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	}, log.about("node is down"))
 }
 
 // The goal: the errors after which a connection is of no use are recognised, also inside a script,
 // and others are not.
-func TestErrorsOfUselessServers(t *testing.T) {
+func TestFailing_ErrorsOfUselessServers(t *testing.T) {
 	for text, want := range map[string]bool{
 		"READONLY You can't write against a read only replica.":                                 true,
 		"READONLY You can't write against a read only replica. script: f00, on @user_script:9.": true,
@@ -357,6 +357,6 @@ func TestErrorsOfUselessServers(t *testing.T) {
 		"READONLYISH":                          false,
 		"BUSY Redis is busy running a script.": false,
 	} {
-		require.Equal(t, want, ofUseless(errors.New(text)), text)
+		require.Equal(t, want, isUseless(errors.New(text)), text)
 	}
 }

@@ -9,40 +9,44 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// fence is what a claim asks for beside its keys: the numbers from first to last. A node grants
-// only if all companions of the keys have less than first there, and they have last then.
+// fence is what a claim asks for in addition to its keys: the numbers from first to last. A node
+// grants only if the fence keys of all keys are below first there. Then it sets them to last.
 //
 // So the numbers of a lease are above those of every earlier lease on one of its keys. Let a lease
-// be granted by a quorum, end, and another be granted by a quorum after that. Some node is in both.
-// It granted the first one before the second: had it been the other way round, the second's key had
-// to be gone there before the first was granted, while validity counts from before it was sent, so
-// that its lease would have ended before the first began. And when that node granted the second
-// one, the companion had the last number of the first, or more.
+// be granted by a quorum and end, and let another be granted by a quorum after that. Some node is
+// in both quorums.
 //
-// That ends where a node forgets its companions: then a lower fence is possible only if each node
-// in both quorums forgot. The restart guard lets a node that forgot vote after MaxTTL, and the
-// numbers follow the wall clocks of the clients: see Claim.Fence.
+// That node granted the first lease before the second. Suppose it had been the other way round.
+// Then the second's key had to be gone there before the node granted the first. Validity counts
+// from before an attempt is sent, so the second lease would have ended before the first began.
+//
+// And when that node granted the second lease, its fence key had the last number of the first, or
+// more.
+//
+// That ends when a node forgets its fence keys. Then a lower fence is possible only if each node in
+// both quorums forgot. The restart guard lets a node that forgot vote after MaxTTL, and the numbers
+// follow the wall clocks of the clients: see Claim.Fence.
 type fence struct {
 	script.Fence
 	first, last int64
-	before      time.Time // the numbers were taken
+	before      time.Time // the numbers were taken after it
 }
 
 // Fence has the claim ask for the numbers from first to last, above 0 and up to MaxFence. It comes
-// after Init, and before the one attempt to acquire, whose validity counts from before: a time
-// before the numbers were taken. So no lease begins long after the time that its numbers stand for,
-// however long the process is paused in between.
+// after Init, and before the only attempt to acquire. The validity of that attempt counts from
+// before: a time before the numbers were taken. So no lease begins long after the time that its
+// numbers stand for, however long the process is paused in between.
 func (c *Claim) Fence(before time.Time, first, last int64) {
 	f := &fence{first: first, last: last, before: before}
 	f.First, f.Last = strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)
 	f.FenceKeys = make([]string, c.Len())
 	for i, key := range c.keys() {
-		f.FenceKeys[i] = key[:c.prefix] + companionKey + key[c.prefix:]
+		f.FenceKeys[i] = key[:c.prefix] + fenceKeyPrefix + key[c.prefix:]
 	}
-	if c.extra == nil {
-		c.extra = new(extra)
+	if c.cold == nil {
+		c.cold = new(coldClaim)
 	}
-	c.extra.fence = f
+	c.cold.fence = f
 }
 
 // Fences returns the numbers that the claim asked for; 0 without a fence.
@@ -55,14 +59,14 @@ func (c *Claim) Fences() (first, last int64) {
 
 // fence returns what Fence has set; nil without it.
 func (c *Claim) fence() *fence {
-	if c.extra == nil {
+	if c.cold == nil {
 		return nil
 	}
-	return c.extra.fence
+	return c.cold.fence
 }
 
-// from is the time from which the validity of a new attempt counts.
-func (c *Claim) from(k kind) time.Time {
+// validityStart returns the time from which the validity of a new attempt counts.
+func (c *Claim) validityStart(k kind) time.Time {
 	if f := c.fence(); f != nil && k == acquire {
 		return f.before
 	}
@@ -72,52 +76,52 @@ func (c *Claim) from(k kind) time.Time {
 // MaxFence is the highest number of a fence.
 const MaxFence = script.MaxFence
 
-// staleError is the vote of a node whose companions have seen a number that is not below the fence.
-// It says nothing about a holder, and left nothing on the node.
-type staleError struct{ seen int64 }
+// fenceTooLowError is the vote of a node whose fence keys have a number that is not below the
+// fence. It says nothing about a holder, and the attempt left nothing on the node.
+type fenceTooLowError struct{ seen int64 }
 
-func (e *staleError) Error() string {
+func (e *fenceTooLowError) Error() string {
 	if e.seen >= MaxFence {
 		return fmt.Sprintf("a fence of %d was granted before, and there is none above it: the "+
-			"key can't be taken with fencing until its companion is deleted, or expires", e.seen)
+			"key can't be taken with fencing until its fence key is deleted or expires", e.seen)
 	}
 	return fmt.Sprintf("a fence of %d was granted before, which is not below that of this attempt",
 		e.seen)
 }
 
-// stale takes the answer about a set, or a part of one, that found seen in its companions. What
-// another part said first counts.
-func (r *answer) stale(seen int64, nothing bool) {
-	var before *staleError
+// setFenceTooLow takes the reply about a set, or a part of one, that found the number seen in its
+// fence keys. If another part has replied, its reply counts.
+func (r *answer) setFenceTooLow(seen int64, nothing bool) {
+	var before *fenceTooLowError
 	switch {
 	case r.vote == granted:
-		*r = answer{nothing: nothing, replied: true, err: &staleError{seen}}
+		*r = answer{leftNothing: nothing, replied: true, err: &fenceTooLowError{seen}}
 	case errors.As(r.err, &before):
 		before.seen = max(before.seen, seen)
 	}
 }
 
-// Stale tells of an acquire with a fence, after Wait, the highest number that was in its way on any
-// node so far and can be topped; 0: none. again: that is why it failed, or may be, and a higher
-// fence may be granted. at once: the nodes that said so are a quorum, and nothing of this attempt
-// is on them; else its release is worth waiting for.
-func (a *Attempt) Stale() (seen int64, again, atOnce bool) {
+// FenceTooLow explains, after Wait, an acquire with a fence. seen is the highest number that was in
+// its way on any node so far and can be exceeded; 0: none. again: that is why the attempt failed,
+// or may be, and a higher fence may be granted. atOnce: the nodes that said so are a quorum, and
+// nothing of this attempt is on them. Otherwise its release is worth waiting for.
+func (a *Attempt) FenceTooLow() (seen int64, again, atOnce bool) {
 	if a.claim.fence() == nil {
 		return 0, false, false
 	}
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
 	var behind nodeSet
-	hopeful := a.granted | a.silent()
+	hopeful := a.granted | a.unanswered()
 	for s := a.unknown; s != 0; s &= s - 1 {
 		i := s.first()
-		var e *staleError
-		switch err := a.notes[i].err; {
+		var e *fenceTooLowError
+		switch err := a.details[i].err; {
 		case errors.As(err, &e) && e.seen < MaxFence:
-			behind |= one(i)
+			behind |= nodeBit(i)
 			seen = max(seen, e.seen)
 		case err == errSuperseded: // by the release
-			hopeful |= one(i)
+			hopeful |= nodeBit(i)
 		}
 	}
 	need := quorum(len(a.calls))

@@ -12,31 +12,31 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: of the parts of a large set the highest companion counts, and a part that was refused
-// or failed is what the node said, whichever comes first.
-func TestAStaleAnswerMeetsThoseOfOtherParts(t *testing.T) {
-	grant := answer{vote: granted, replied: true, key: -1}
+// The goal: of the parts of a large set the highest fence key counts. If a part was refused or
+// failed, that is the node's answer, whichever comes first.
+func TestFence_TooLowInOnePartOfASet(t *testing.T) {
+	grant := answer{vote: granted, replied: true, keyIndex: -1}
 	r := grant
-	r.stale(5, true)
-	require.Equal(t, answer{nothing: true, replied: true, err: &staleError{5}}, r,
+	r.setFenceTooLow(5, true)
+	require.Equal(t, answer{leftNothing: true, replied: true, err: &fenceTooLowError{5}}, r,
 		"no vote, and nothing is left")
-	r.stale(9, true)
-	r.stale(7, true)
-	require.Equal(t, &staleError{9}, r.err)
+	r.setFenceTooLow(9, true)
+	r.setFenceTooLow(7, true)
+	require.Equal(t, &fenceTooLowError{9}, r.err)
 
-	refusal := answer{vote: refused, replied: true, key: 3}
+	refusal := answer{vote: refused, replied: true, keyIndex: 3}
 	r = refusal
-	r.stale(5, false)
+	r.setFenceTooLow(5, false)
 	require.Equal(t, refusal, r)
 	failure := answer{broken: true, err: errors.New("broken")}
 	r = failure
-	r.stale(5, false)
+	r.setFenceTooLow(5, false)
 	require.Equal(t, failure, r)
 }
 
-// The goal: companions stand behind the prefix, the keys stay what they are, and Lua counts the
+// The goal: fence keys are behind the prefix, the keys stay what they are, and Lua counts the
 // numbers in ones.
-func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
+func TestFence_KeysAreBehindThePrefix(t *testing.T) {
 	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
 		var c Claim
 		c.Init("app:", keys, "token")
@@ -56,34 +56,35 @@ func TestAClaimNamesItsCompanionsBehindThePrefix(t *testing.T) {
 	}
 }
 
-// The goal: who does not ask for a fence has no memory for one.
-func TestAClaimWithoutAFenceIsSmall(t *testing.T) {
+// The goal: a claim without a fence has no memory for one.
+func TestFence_AClaimWithoutOneIsSmall(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(Claim{}), uintptr(96))
-	require.Nil(t, claim("k", "t").extra)
+	require.Nil(t, claim("k", "t").cold)
 }
 
-// The goal: an extension that was granted is in doubt where the connection broke before the
-// companions were raised, as when only its own script was loaded; an error of the server, which has
-// left the companions as they were, is no vote.
-func TestAnExtensionNeedsItsCompanions(t *testing.T) {
+// The goal: an extension that was granted is in doubt if the connection broke before the fence keys
+// were raised, as when only its own script was loaded. An error of the server, which has left the
+// fence keys as they were, is no vote.
+func TestFence_AnExtensionNeedsItsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		attempts := []*Attempt{m.newAttempt(claim("k", "t"), extend, time.Minute, time.Second,
 			time.Second)}
-		grant := answer{vote: granted, replied: true, key: -1}
+		grant := answer{vote: granted, replied: true, keyIndex: -1}
 		answers := []answer{grant}
-		p := part{script: script.RaiseFence, call: script.Call{Owners: []int{0}}}
-		p.spread(answer{nothing: true, replied: true, err: errors.New("OOM")}, attempts, answers)
+		p := command{script: script.RaiseFence, call: script.Call{Owners: []int{0}}}
+		oom := answer{leftNothing: true, replied: true, err: errors.New("OOM")}
+		p.failAll(oom, attempts, answers)
 		require.Equal(t, grant, answers[0])
-		p.spread(answer{broken: true, err: io.EOF}, attempts, answers)
+		p.failAll(answer{broken: true, err: io.EOF}, attempts, answers)
 		require.Equal(t, answer{broken: true, err: io.EOF}, answers[0])
 	})
 }
 
-// The goal: companions are raised before an extension can give a node its keys back, and only those
+// The goal: fence keys are raised before an extension can give a node its keys back, and only those
 // of leases with a fence.
-func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
+func TestFence_IsRaisedBeforeRefills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -91,27 +92,28 @@ func TestCompanionsAreRaisedBeforeRefills(t *testing.T) {
 		fenced.Fence(time.Now(), 5, 9)
 		var attempts []*Attempt
 		for _, c := range []*Claim{claim("plain", "t"), fenced} {
-			c.last = m.newAttempt(c, extend, time.Minute, time.Second, time.Second)
-			attempts = append(attempts, c.last)
+			c.latest = m.newAttempt(c, extend, time.Minute, time.Second, time.Second)
+			attempts = append(attempts, c.latest)
 		}
-		f := new(flight)
-		f.plan(nil, attempts, make([]answer, len(attempts)))
-		require.Len(t, f.parts, 2)
+		f := new(flushScratch)
+		f.buildCommands(nil, attempts, make([]answer, len(attempts)))
+		require.Len(t, f.commands, 2)
 		require.Equal(t, []*script.Script{script.RaiseFence, script.Extend},
-			[]*script.Script{f.parts[0].script, f.parts[1].script})
-		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.parts[0].call.Keys)
-		require.Equal(t, []string{"1", "9"}, f.parts[0].call.Args)
-		require.Equal(t, []string{"plain", "fenced"}, f.parts[1].call.Keys)
+			[]*script.Script{f.commands[0].script, f.commands[1].script})
+		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.commands[0].call.Keys)
+		require.Equal(t, []string{"1", "9"}, f.commands[0].call.Args)
+		require.Equal(t, []string{"plain", "fenced"}, f.commands[1].call.Keys)
 	})
 }
 
-// The goal: an attempt is worth another one at once where a quorum was stale and nothing is left,
-// after its release where those that were stale and those that granted, or may grant, are a quorum,
-// and else not; of a large set, parts may be left on nodes that were stale.
-func TestWhatAStaleAttemptIsWorth(t *testing.T) {
-	g, s, e := answer{vote: granted, replied: true, key: -1}, answer{err: &staleError{7}},
-		answer{err: errors.New("LOADING")}
-	r, top := answer{vote: refused, replied: true}, answer{err: &staleError{script.MaxFence}}
+// The goal: another attempt is worth it at once if the fence was too low on a quorum and nothing is
+// left. It is worth it after the release if the nodes that said so and those that granted, or may
+// grant, are a quorum. Otherwise it is not. Of a large set, parts may be left on nodes on which the
+// fence was too low.
+func TestFence_TooLowIsExplained(t *testing.T) {
+	g, s := answer{vote: granted, replied: true, keyIndex: -1}, answer{err: &fenceTooLowError{7}}
+	e := answer{err: errors.New("LOADING")}
+	r, top := answer{vote: refused, replied: true}, answer{err: &fenceTooLowError{script.MaxFence}}
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
@@ -139,9 +141,9 @@ func TestWhatAStaleAttemptIsWorth(t *testing.T) {
 			claim.Fence(time.Now(), 5, 5)
 			a := m.newAttempt(&claim, acquire, time.Minute, time.Second, time.Second)
 			for i, v := range c.votes {
-				a.count(i, v)
+				a.addVote(i, v)
 			}
-			seen, again, atOnce := a.Stale()
+			seen, again, atOnce := a.FenceTooLow()
 			require.Equal(t, []any{c.seen, c.again, c.atOnce}, []any{seen, again, atOnce}, i)
 		}
 	})
@@ -149,13 +151,13 @@ func TestWhatAStaleAttemptIsWorth(t *testing.T) {
 
 // The goal: the validity of an attempt to acquire with a fence counts from before its numbers were
 // taken, and that of no other from then.
-func TestValidityCountsFromBeforeTheFence(t *testing.T) {
+func TestFence_ValidityCountsFromBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, begin := range []func(c *Claim) *Attempt{
 			func(c *Claim) *Attempt { return m.Acquire(c, time.Minute, 1) },
-			func(c *Claim) *Attempt { return m.Contend(c, time.Minute, 1) },
+			func(c *Claim) *Attempt { return m.AcquireViaArbiter(c, time.Minute, 1) },
 		} {
 			c := claim("k", "t")
 			before := time.Now()

@@ -2,234 +2,155 @@ package multiplex
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"net"
+	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
 
-// unmarked is the second look at a node that is as it was.
-func unmarked() (bool, error) { return true, nil }
-
-// joins is join where only the decision matters.
-func joins(ctx context.Context, f *firstUse, node int) bool {
-	first, err := f.join(ctx, node, unmarked)
-	return first && err == nil
-}
-
-// joining lets these nodes join, and gives what each is told.
-func joining(f *firstUse, nodes ...int) []chan bool {
-	told := make([]chan bool, len(nodes))
-	for k, i := range nodes {
-		told[k] = make(chan bool, 1)
-		go func() { told[k] <- joins(context.Background(), f, i) }()
-	}
-	synctest.Wait()
-	return told
-}
-
-// The goal: it is the first use when connections of all nodes wait at the same moment, at once and
-// for each of them; and never again, also not for a node that could not make use of it.
-func TestTheFirstUseIsWhenAllNodesMeet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFirstUse(3)
-		begin := time.Now()
-		told := joining(f, 0, 1)
-		require.Empty(t, told[0])
-		last := joining(f, 2)
-		require.True(t, <-told[0])
-		require.True(t, <-told[1])
-		require.True(t, <-last[0])
-		require.Equal(t, begin, time.Now())
-		require.False(t, f.possible())
-		require.False(t, joins(t.Context(), f, 1))
-		require.Equal(t, begin, time.Now(), "nobody waits for what is decided")
-	})
-}
-
-// The goal: nodes that wait one after another do not meet; and they meet later, when they come
-// again.
-func TestNodesThatDoNotMeetAreNoFirstUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFirstUse(2)
-		begin := time.Now()
-		require.False(t, joins(t.Context(), f, 0))
-		require.Equal(t, firstUsePatience, time.Since(begin))
-		require.False(t, joins(t.Context(), f, 1))
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-		defer cancel()
-		begin = time.Now()
-		require.False(t, joins(ctx, f, 1))
-		require.Less(t, time.Since(begin), 100*time.Millisecond, "time is left for the rest")
-		ended, end := context.WithCancel(t.Context())
-		end()
-		require.False(t, joins(ended, f, 1))
-		_, err := f.join(t.Context(), 1, func() (bool, error) {
-			return false,
-				errors.New("a look, and the other has left")
-		})
-		require.NoError(t, err)
-		require.True(t, f.possible())
-		told := joining(f, 0, 1)
-		require.True(t, <-told[0] && <-told[1])
-	})
-}
-
-// The goal: while it may be the first use, the nodes are known that keep the others waiting: those
-// that did not come, or were there and are down now.
-func TestTheFirstUseKnowsWhoIsMissing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFirstUse(3)
-		f.exempt(2)
-		missing, possible := f.missing()
-		require.True(t, possible)
-		require.Equal(t, one(0)|one(1), missing)
-		require.False(t, joins(t.Context(), f, 0))
-		missing, _ = f.missing()
-		require.Equal(t, one(1), missing, "a node that waited once is there until it is down")
-		require.False(t, joins(t.Context(), f, 1))
-		f.down(0)
-		missing, _ = f.missing()
-		require.Equal(t, one(0), missing)
-		f.ruleOut()
-		_, possible = f.missing()
-		require.False(t, possible)
-	})
-}
-
-// The goal: a node that waits for the first use says which nodes keep it waiting, a few by their
-// names.
-func TestTheTextOfAFirstUse(t *testing.T) {
-	addresses := []string{"a", "b", "c", "d", "e", "f", "g"}
-	for want, missing := range map[string]nodeSet{
-		"but not all of them answered at the same time: if they do, all vote at once": 0,
-		"and b is down: if it comes and has none either, all vote at once":            one(1),
-		"and a, g are down: if they come and have none either, all vote at once": one(0) | one(
-			6),
-		"and a, b, c, d, e, ... are down": firstNodes(
-			7),
-	} {
-		require.Contains(t, whyFirstUse(addresses, missing),
-			"first use? no node has a marker yet, "+want)
+// The goal: masters that are used for the first time vote at once, and have the marker; also when
+// several clients come at the same moment, and for a client that comes later.
+func TestFirstUse_IsAtOnceForAllClients(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	for round := range 10 {
+		prefix := fmt.Sprint(round, ":")
+		var clients sync.WaitGroup
+		for range 6 {
+			clients.Go(func() {
+				m := start(t, nodes.URLs(), func(c *Config) { c.Prefix = prefix })
+				c := claim(prefix+fmt.Sprintf("%p", m), "t")
+				if err := wait(m.Acquire(c, time.Minute, 1), context.Background()); err != nil {
+					// The first call works.
+					t.Error(err)
+				}
+			})
+		}
+		clients.Wait()
+		late := start(t, nodes.URLs(), func(c *Config) { c.Prefix = prefix })
+		for i := range nodes.Len() {
+			becomes(t, late, i, NodeUp, "")
+			require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", prefix+
+				"lockpipe:admitted"))
+			require.EqualValues(t, -1, ask(t, nodes, i, "PTTL", prefix+"lockpipe:admitted"))
+		}
 	}
 }
 
-// The goal: one marker anywhere, or one node that was admitted, ends the chance for all, also for
-// those that wait.
-func TestAMarkerRulesOutTheFirstUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFirstUse(3)
-		begin := time.Now()
-		told := joining(f, 0, 1)
-		f.ruleOut()
-		f.ruleOut()
-		require.False(t, <-told[0] || <-told[1])
-		require.False(t, joins(t.Context(), f, 2))
-		require.Equal(t, begin, time.Now())
-		time.Sleep(time.Second)
-		f.ruleOut()
-		require.Equal(t, time.Second, f.overFor(), "since the first time")
-
-		f = newFirstUse(1)
-		first, err := f.join(t.Context(), 0, func() (bool, error) { f.ruleOut(); return true, nil })
-		require.NoError(t, err)
-		require.False(t, first, "it was ruled out while the last one looked")
-	})
+// The goal: while one node is missing there is no first use, since it may be the one that knows
+// better. When it comes, all of them vote at once.
+func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	require.NoError(t, nodes.Kill(2))
+	m := start(t, nodes.URLs(), nil)
+	waitsFor := "first use? no node has a marker yet, and " + m.nodes[2].addr + " is down"
+	becomes(t, m, 0, NodeQuarantined, waitsFor)
+	status := becomes(t, m, 1, NodeQuarantined, waitsFor)
+	require.InDelta(t, time.Minute, time.Until(status.Until), float64(10*time.Second))
+	require.False(t, m.QuorumReachable())
+	require.Equal(t, -1, m.Arbiter("k", 0))
+	err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
+	require.ErrorIs(t, err, ErrNoQuorum)
+	require.ErrorContains(t, err, "quarantined until "+status.Until.Format(time.RFC3339)+": "+
+		waitsFor)
+	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"),
+		"no lock reached a quarantined node")
+	require.NoError(t, nodes.Restart(2))
+	up(t, m)
+	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 }
 
-// The goal: a node that can't have a marker does not keep the others from their first use.
-func TestAnUnguardedNodeCountsAsThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFirstUse(3)
-		f.exempt(2)
-		told := joining(f, 0, 1)
-		require.True(t, <-told[0] && <-told[1])
-		f = newFirstUse(2)
-		told = joining(f, 0)
-		f.exempt(1)
-		require.True(t, <-told[0])
-	})
+// The goal: nodes that an earlier client saw long ago, while another one was missing, do not keep
+// that one from the first use.
+func TestFirstUse_IsAtOnceBehindOldLossRecords(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	for i := range 2 {
+		f := resp.ParseInfo(ask(t, nodes, i, "INFO", "replication").(string))
+		record := "new:660000:" + runID(t, nodes, i) + "." + f["master_replid"] + ":x:"
+		ask(t, nodes, i, "SET", markerKey, record, "PX", "540000") // two minutes old
+	}
+	m := start(t, nodes.URLs(), nil)
+	up(t, m)
 }
 
-// The goal: what was seen before all met does not count. A marker that is there by then ends the
-// chance for all; a node that breaks then only lets the others wait for its next connection.
-func TestAllNodesLookAgainWhenTheyHaveMet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFirstUse(3)
-		told := joining(f, 0, 1)
-		first, err := f.join(t.Context(), 2, func() (bool, error) { return false, nil })
-		require.NoError(t, err)
-		require.False(t, first || <-told[0] || <-told[1])
-		require.False(t, f.possible())
+// The goal: one node with a marker shows that the others have lost theirs: no first use.
+func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	ask(t, nodes, 1, "SET", markerKey, runID(t, nodes, 1))
+	m := start(t, nodes.URLs(), nil)
+	becomes(t, m, 1, NodeUp, "")
+	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, m, 2, NodeQuarantined, "")
+	require.Contains(t, ask(t, nodes, 0, "GET", markerKey), "new:",
+		"it may be another client's first use, whose markers are on their way")
 
-		f = newFirstUse(3)
-		told = joining(f, 0)
-		looks, second := 0, make(chan bool, 1)
-		go func() {
-			first, _ := f.join(context.Background(), 1, func() (bool, error) {
-				looks++
-				return true,
-					nil
-			})
-			second <- first
-		}()
-		broke := errors.New("it broke")
-		_, err = f.join(t.Context(), 2, func() (bool, error) {
-			synctest.Wait()
-			return false,
-				broke
-		})
-		require.ErrorIs(t, err, broke)
-		require.True(t, f.possible())
-		require.Equal(t, 1, looks)
-		require.True(t, joins(t.Context(), f, 2))
-		require.True(t, <-told[0] && <-second)
-		require.Equal(t, 2, looks, "the first one was before the other came again")
-	})
+	ask(t, nodes, 1, "SET", markerKey, "another")
+	m = start(t, nodes.URLs(), nil)
+	becomes(t, m, 1, NodeQuarantined, "")
+	require.False(t, m.nodes[0].guard.MayBeFirstUse(), "also when that marker is gone later")
 }
 
-// The goal: who looked again in vain, because another has left since, looks once more when all meet
-// the next time.
-func TestASecondLookIsWorthNothingWhenAnotherHasLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFirstUse(2)
-		looks := 0
-		first := make(chan bool, 1)
-		go func() {
-			ok, _ := f.join(context.Background(), 0, func() (bool, error) {
-				looks++
-				time.Sleep(10 * time.Millisecond)
-				return true, nil
-			})
-			first <- ok
-		}()
-		ctx, leave := context.WithTimeout(t.Context(), 5*time.Millisecond)
-		defer leave()
-		_, _ = f.join(ctx, 1, func() (bool, error) { return true, ctx.Err() })
-		time.Sleep(20 * time.Millisecond)
-		require.Empty(t, first)
-		require.True(t, joins(t.Context(), f, 1))
-		require.True(t, <-first)
-		require.Equal(t, 2, looks)
-	})
+// The goal: a client whose nodes came up by waiting has admitted them as well: when they restart
+// together, that is no first use.
+func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 2)
+	require.NoError(t, nodes.Kill(1))
+	m := start(t, nodes.URLs(), waits(4*time.Second))
+	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, m, 0, NodeUp, "")
+	require.False(t, m.nodes[0].guard.MayBeFirstUse())
 }
 
-// The goal: all that have confirmed are granted the first use, also one whose patience ends at that
-// moment.
-func TestTheFirstUseIsGrantedToAllOrNone(t *testing.T) {
-	for range 50 {
-		synctest.Test(t, func(t *testing.T) {
-			f := newFirstUse(2)
-			told := joining(f, 0)
-			time.Sleep(firstUsePatience - time.Millisecond)
-			second, err := f.join(t.Context(), 1, func() (bool, error) {
-				time.Sleep(time.Millisecond) // until the patience of the other is over
-				return true, nil
-			})
-			require.NoError(t, err)
-			require.Equal(t, second, <-told[0])
-		})
+// The goal: a client that knows of the loss keeps one that knows nothing from taking it for the
+// first use, until the quarantine is over.
+func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	knowing := start(t, nodes.URLs(), waits(5*time.Second))
+	up(t, knowing)
+	for i := range nodes.Len() {
+		require.NoError(t, nodes.Kill(i))
+	}
+	restarted := time.Now()
+	for i := range nodes.Len() {
+		require.NoError(t, nodes.Restart(i))
+		becomes(t, knowing, i, NodeQuarantined, whyRestarted)
+		require.Regexp(t, "^lost:", ask(t, nodes, i, "GET", markerKey))
+	}
+	late := start(t, nodes.URLs(), nil) // it would wait for a minute by itself
+	for i := range nodes.Len() {
+		becomes(t, late, i, NodeQuarantined, whyUnmarked)
+	}
+	up(t, knowing)
+	up(t, late)
+	require.GreaterOrEqual(t, time.Since(restarted), 5*time.Second)
+}
+
+// The goal: one that found no marker anywhere, and then one that says so, makes no first use of
+// what it saw before.
+func TestFirstUse_ALossRecordEndsIt(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	var once sync.Once
+	m := start(t, nodes.URLs(), func(c *Config) {
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+			return &spy{Conn: conn, wrote: func(p []byte) {
+				if settles(p) { // the end of the first use
+					once.Do(func() {
+						for i := range nodes.Len() {
+							_, _ = nodes.Do(i, "SET", markerKey, "lost:1")
+						}
+					})
+				}
+			}}, err
+		}
+	})
+	for i := range nodes.Len() {
+		becomes(t, m, i, NodeQuarantined, whyUnmarked)
 	}
 }

@@ -13,86 +13,90 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// plainAcquires is up to how many single keys in one flush are taken by a SET NX PX each instead of
-// by the script.
-const plainAcquires = 16
+// errMoved is the vote of a node whose server may have granted the extension already, as another
+// node.
+var errMoved = errors.New("not sent: the node's server changed since the extension began")
 
-// flight is the memory of one flush, used again by later ones.
-type flight struct {
+// maxSingleAcquires is the most single keys in one flush that are taken by a SET NX PX each. If
+// there are more, the script takes them.
+const maxSingleAcquires = 16
+
+// flushScratch is the memory of one flush, used again by later ones.
+type flushScratch struct {
 	releases, extensions, acquires script.Plan
 	raises, fenced                 script.Plan
-	// Releases that the server's own command was of no use for.
-	declined      script.Plan
-	deletion      deletion // how keys are released where they are few
-	freed, single []int    // places of releases and of acquires of one key
-	commands      []rueidis.Completed
-	parts         []part
-	again         []part
-	refusals      []script.Refusal
-	numbers       []int64
+	// Releases for which the server's own command was of no use.
+	fallback                       script.Plan
+	deletion                       deleteCommand // how few keys are released
+	singleReleases, singleAcquires []int         // indexes of releases and of acquires of one key
+	built                          []rueidis.Completed
+	commands                       []command
+	retry                          []command
+	refusals                       []script.Refusal
+	decoded                        []int64
 }
 
-// part is what one command carries: a script call with its sets, or one key's release or acquire as
-// a command of its own.
-type part struct {
-	script   *script.Script // nil for a command of its own
+// command is what one command carries: a script call with its sets, or the release or acquire of
+// one key.
+type command struct {
+	script   *script.Script // nil for a single key
 	call     script.Call
-	place    int      // of the attempt, for a command of its own
-	deletion deletion // for a release as a command of its own; byScript for a plain SET
+	index    int           // of the attempt, for a single key
+	deletion deleteCommand // for the release of a single key; viaScript for its SET
 }
 
-// flush makes one trip to the node: releases first, because they free keys that the acquires behind
-// them may want. The order is free, since a flush never has two attempts of one claim.
+// flush makes one trip to the node. Releases come first, because they free keys that the acquires
+// behind them may want. Any order is right, since a flush never has two attempts of one claim.
 func (n *node) flush(attempts []*Attempt, answers []answer) {
-	if err := n.await(); err != nil {
+	if err := n.awaitUp(); err != nil {
 		for i := range answers {
-			answers[i] = answer{nothing: true, err: err}
+			answers[i] = answer{leftNothing: true, err: err}
 		}
-		n.unsent(err, len(attempts))
+		n.countUnsent(err, len(attempts))
 		return
 	}
-	sent := n.leaves(len(attempts))
-	flight := n.progress.begin()
-	n.trip(attempts, answers)
-	n.progress.end(flight)
+	sent := n.metrics.flushStarted(len(attempts))
+	slot := n.responsiveness.flushSent()
+	n.sendFlush(attempts, answers)
+	n.responsiveness.flushAnswered(slot)
 	took := time.Since(sent)
-	n.trips.Observe(took)
+	n.metrics.flushLatency.Observe(took)
 	if slices.ContainsFunc(answers, func(r answer) bool { return r.replied }) {
-		// Else it may not have left.
-		n.travelled(took)
+		// Otherwise it may not have been sent.
+		n.rtt.observe(took)
 	}
-	n.count(answers)
-	n.heed(attempts, answers)
+	n.metrics.countFailures(answers)
+	n.noteAcquireErrors(attempts, answers)
 }
 
-// exchange is the trip of a node with a rueidis client.
-func (n *node) exchange(attempts []*Attempt, answers []answer) {
-	f, _ := n.mux.flightPool.Get().(*flight)
+// sendAttempts is the flush of a node with a rueidis client.
+func (n *node) sendAttempts(attempts []*Attempt, answers []answer) {
+	f, _ := n.mux.scratchPool.Get().(*flushScratch)
 	if f == nil {
-		f = new(flight)
+		f = new(flushScratch)
 	}
-	line := n.sending()
-	f.deletion = line.deletes()
-	f.plan(line, attempts, answers)
-	reusable := n.execute(f, attempts, answers)
-	if len(f.declined.Calls()) > 0 {
-		line.deletion.Store(int32(byScript))
+	conn := n.active.verified()
+	f.deletion = conn.deleteCommand()
+	f.buildCommands(conn, attempts, answers)
+	reusable := n.run(f, attempts, answers)
+	if len(f.fallback.Calls()) > 0 {
+		conn.deletion.Store(int32(viaScript))
 	}
 	if reusable {
 		f.clear()
-		n.mux.flightPool.Put(f)
+		n.mux.scratchPool.Put(f)
 	}
-	if n.counted(line) {
-		line.leave(answers)
+	if n.active.stillValid(conn) {
+		conn.dropIfUseless(answers)
 	} else {
-		doubt(answers)
+		invalidate(answers)
 	}
-	cmp.Or(line, n.line.Load()).explain(answers)
+	cmp.Or(conn, n.active.conn.Load()).explainUnanswered(answers)
 }
 
-// doubt makes unknowns of the replies: what the server has done may be forgotten, and what it said
-// may have been about forgotten keys.
-func doubt(answers []answer) {
+// invalidate makes unknowns of the replies. The server may have forgotten what it has done, and may
+// have replied about keys that it had forgotten.
+func invalidate(answers []answer) {
 	for i := range answers {
 		if answers[i].replied {
 			answers[i] = answer{broken: true, err: errDataLoss}
@@ -100,30 +104,31 @@ func doubt(answers []answer) {
 	}
 }
 
-// plan sorts the attempts into commands, and answers those that are not to be sent on the line.
-func (f *flight) plan(on *line, attempts []*Attempt, answers []answer) {
+// buildCommands makes commands of the attempts, and answers those that are not to be sent on the
+// connection.
+func (f *flushScratch) buildCommands(conn *nodeConn, attempts []*Attempt, answers []answer) {
 	f.releases.Reset(script.Release)
-	f.declined.Reset(script.Release)
+	f.fallback.Reset(script.Release)
 	f.extensions.Reset(script.Extend)
 	f.acquires.Reset(script.Acquire)
 	f.raises.Reset(script.RaiseFence)
 	f.fenced.Reset(script.AcquireFenced)
 	now := time.Now()
 	for i, a := range attempts {
-		// A grant, until one of the parts that carry it says otherwise.
-		answers[i] = answer{vote: granted, replied: true, key: -1}
+		// A grant, until one of the commands that carry it says otherwise.
+		answers[i] = answer{vote: granted, replied: true, keyIndex: -1}
 		set := a.set()
-		switch why := a.pointless(now); {
-		case a.kind == release && len(set.Keys) == 1 && f.deletion != byScript:
-			f.freed = append(f.freed, i)
+		switch why := a.skipReason(now); {
+		case a.kind == release && len(set.Keys) == 1 && f.deletion != viaScript:
+			f.singleReleases = append(f.singleReleases, i)
 		case a.kind == release:
 			f.releases.Add(i, set)
 		case why != nil: // since the flush waited for a connection
-			answers[i] = answer{nothing: true, err: why}
-		case a.kind == extend && on.mayRepeat(a.sent):
-			answers[i] = answer{nothing: true, err: errMoved}
+			answers[i] = answer{leftNothing: true, err: why}
+		case a.kind == extend && conn.mayRepeat(a.sent):
+			answers[i] = answer{leftNothing: true, err: errMoved}
 		case a.kind == extend:
-			answers[i].line = on
+			answers[i].conn = conn
 			f.extensions.Add(i, set)
 			if fence := a.claim.fence(); fence != nil {
 				f.raises.Add(i, script.Set{Keys: fence.FenceKeys, Token: fence.Last})
@@ -132,103 +137,110 @@ func (f *flight) plan(on *line, attempts []*Attempt, answers []answer) {
 			set.Fence = &a.claim.fence().Fence
 			f.fenced.Add(i, set)
 		case len(set.Keys) == 1:
-			f.single = append(f.single, i)
+			f.singleAcquires = append(f.singleAcquires, i)
 		default:
 			f.acquires.Add(i, set)
 		}
 	}
-	f.alone(f.freed, nativeReleases, part{deletion: f.deletion}, &f.releases, attempts)
-	f.parts = appendCalls(f.parts, &f.releases)
-	f.parts = appendCalls(f.parts, &f.raises) // before the nodes get back what they lack
-	f.parts = appendCalls(f.parts, &f.extensions)
-	f.alone(f.single, plainAcquires, part{}, &f.acquires, attempts)
-	f.parts = appendCalls(f.parts, &f.acquires)
-	f.parts = appendCalls(f.parts, &f.fenced)
+	f.singleKeyCommands(f.singleReleases, maxSingleReleases, command{deletion: f.deletion},
+		&f.releases, attempts)
+	f.commands = appendCalls(f.commands, &f.releases)
+	// Before the nodes get back what they lack: during rolling restarts a lease may outlive all
+	// nodes that granted it, and its fence must not be forgotten.
+	f.commands = appendCalls(f.commands, &f.raises)
+	f.commands = appendCalls(f.commands, &f.extensions)
+	f.singleKeyCommands(f.singleAcquires, maxSingleAcquires, command{}, &f.acquires, attempts)
+	f.commands = appendCalls(f.commands, &f.acquires)
+	f.commands = appendCalls(f.commands, &f.fenced)
 }
 
-// set is the attempt's keys for a script.
+// set returns the attempt's keys for a script.
 func (a *Attempt) set() script.Set {
-	return script.Set{Keys: a.claim.keys(), Token: a.claim.Token(), TTL: a.text}
+	return script.Set{Keys: a.claim.keys(), Token: a.claim.Token(), TTL: a.ttlText}
 }
 
-// alone makes a part like p of each attempt for one key, where these are few; else they go by the
-// script.
-func (f *flight) alone(places []int, few int, p part, plan *script.Plan, attempts []*Attempt) {
-	for _, p.place = range places {
-		if len(places) <= few {
-			f.parts = append(f.parts, p)
+// singleKeyCommands makes a command like p of each attempt for one key if there are at most few. If
+// there are more, the script gets them.
+func (f *flushScratch) singleKeyCommands(indexes []int, few int, p command, plan *script.Plan,
+	attempts []*Attempt,
+) {
+	for _, p.index = range indexes {
+		if len(indexes) <= few {
+			f.commands = append(f.commands, p)
 		} else {
-			plan.Add(p.place, attempts[p.place].set())
+			plan.Add(p.index, attempts[p.index].set())
 		}
 	}
 }
 
-func appendCalls(parts []part, p *script.Plan) []part {
+func appendCalls(commands []command, p *script.Plan) []command {
 	for _, c := range p.Calls() {
-		parts = append(parts, part{script: p.Script(), call: c})
+		commands = append(commands, command{script: p.Script(), call: c})
 	}
-	return parts
+	return commands
 }
 
-// clear drops what the memory points to.
-func (f *flight) clear() {
-	clear(f.parts)
-	clear(f.again)
+// clear drops the pointers in the memory.
+func (f *flushScratch) clear() {
 	clear(f.commands)
-	f.freed, f.single = f.freed[:0], f.single[:0]
-	f.parts, f.again, f.commands = f.parts[:0], f.again[:0], f.commands[:0]
+	clear(f.retry)
+	clear(f.built)
+	f.singleReleases, f.singleAcquires = f.singleReleases[:0], f.singleAcquires[:0]
+	f.commands, f.retry, f.built = f.commands[:0], f.retry[:0], f.built[:0]
 }
 
-// execute sends the parts and reads their answers. Parts that were not executed for a reason that a
-// second try removes are sent once more. It reports whether the memory may be used again: after a
+// run sends the commands and reads their replies. Commands that were not executed for a reason that
+// a retry removes are sent once more. It reports whether the memory may be used again: after a
 // broken connection rueidis may still read it.
-func (n *node) execute(f *flight, attempts []*Attempt, answers []answer) (reusable bool) {
-	reusable = n.send(f, attempts, answers, false)
-	again := declined(useful(f.again, attempts, answers), &f.declined)
-	if len(again) == 0 {
+func (n *node) run(f *flushScratch, attempts []*Attempt, answers []answer) (reusable bool) {
+	reusable = n.roundTrip(f, attempts, answers, false)
+	retry := fallbackCommands(stillUseful(f.retry, attempts, answers), &f.fallback)
+	if len(retry) == 0 {
 		return reusable
 	}
-	f.parts, f.again, f.commands = again, nil, nil
-	return n.send(f, attempts, answers, true) && reusable
+	f.commands, f.retry, f.built = retry, nil, nil
+	return n.roundTrip(f, attempts, answers, true) && reusable
 }
 
-// send makes one pipeline of the parts. On the first one, what is to be sent once more is gathered
-// in f.again.
-func (n *node) send(f *flight, attempts []*Attempt, answers []answer, repeat bool) (reusable bool) {
-	if repeat {
-		f.commands = n.loads(f.commands, f.parts)
+// roundTrip makes one pipeline of the commands. In the first one it gathers in f.retry what is to
+// be sent once more.
+func (n *node) roundTrip(f *flushScratch, attempts []*Attempt, answers []answer,
+	retry bool,
+) (reusable bool) {
+	if retry {
+		f.built = n.scriptLoads(f.built, f.commands)
 	}
-	loads := len(f.commands)
-	for i := range f.parts {
-		f.commands = append(f.commands, n.command(&f.parts[i], attempts))
+	loads := len(f.built)
+	for i := range f.commands {
+		f.built = append(f.built, n.build(&f.commands[i], attempts))
 	}
 	reusable = true
-	results := n.client.DoMulti(context.Background(), f.commands...)
+	results := n.client.DoMulti(context.Background(), f.built...)
 	for i, r := range results[loads:] {
-		p := &f.parts[i]
+		p := &f.commands[i]
 		message, err := r.ToMessage()
 		switch {
-		case p.deletion != byScript && r.NonRedisError() == nil:
+		case p.deletion != viaScript && r.NonRedisError() == nil:
 			if !deleted(r) {
-				f.declined.Add(p.place, attempts[p.place].set())
+				f.fallback.Add(p.index, attempts[p.index].set())
 			}
 		case err == nil || rueidis.IsRedisNil(err):
-			f.read(p, &message, err != nil, attempts, answers)
-		case !repeat && p.repeatable(err):
-			f.again = p.repeat(f.again, err)
+			f.readReply(p, &message, err != nil, attempts, answers)
+		case !retry && p.retryable(err):
+			f.retry = p.appendRetry(f.retry, err)
 		default:
-			failure := explained(failed(r), results[:loads])
+			failure := withLoadError(classifyError(r), results[:loads])
 			failure.err = n.hide(failure.err) // also of a connection that was being made
 			reusable = reusable && failure.replied
-			p.spread(failure, attempts, answers)
+			p.failAll(failure, attempts, answers)
 		}
 	}
 	return reusable
 }
 
-// explained is the failure of a call whose script is missing, with the reason why it could not be
-// loaded.
-func explained(failure answer, loads []rueidis.RedisResult) answer {
+// withLoadError returns the failure of a call. If its script is missing, it has the reason why that
+// could not be loaded.
+func withLoadError(failure answer, loads []rueidis.RedisResult) answer {
 	if !failure.replied || !strings.HasPrefix(failure.err.Error(), "NOSCRIPT") {
 		return failure
 	}
@@ -240,25 +252,25 @@ func explained(failure answer, loads []rueidis.RedisResult) answer {
 	return failure
 }
 
-// loads appends the commands that load the scripts of parts.
-func (n *node) loads(commands []rueidis.Completed, parts []part) []rueidis.Completed {
+// scriptLoads appends the commands that load the scripts.
+func (n *node) scriptLoads(built []rueidis.Completed, commands []command) []rueidis.Completed {
 	for _, s := range script.All() {
-		if slices.ContainsFunc(parts, func(p part) bool { return p.script == s }) {
-			commands = append(commands, n.client.B().ScriptLoad().Script(s.Source).Build())
+		if slices.ContainsFunc(commands, func(p command) bool { return p.script == s }) {
+			built = append(built, n.client.B().ScriptLoad().Script(s.Source).Build())
 		}
 	}
-	return commands
+	return built
 }
 
-// command builds one part's command.
-func (n *node) command(p *part, attempts []*Attempt) rueidis.Completed {
+// build builds the rueidis command.
+func (n *node) build(p *command, attempts []*Attempt) rueidis.Completed {
 	if p.script == nil {
-		a := attempts[p.place]
-		if p.deletion != byScript {
-			return p.deletion.command(n.client.B(), a.claim.keys()[0], a.claim.Token())
+		a := attempts[p.index]
+		if p.deletion != viaScript {
+			return p.deletion.build(n.client.B(), a.claim.keys()[0], a.claim.Token())
 		}
 		return n.client.B().Arbitrary("SET").Keys(a.claim.keys()[0]).Args(a.claim.Token(), "NX",
-			"PX", a.text).Build()
+			"PX", a.ttlText).Build()
 	}
 	return n.client.B().Arbitrary("EVALSHA", p.script.SHA, strconv.Itoa(len(p.call.Keys))).
 		Keys(p.call.Keys...).Args(p.call.Args...).Build()

@@ -14,14 +14,14 @@ import (
 )
 
 // The goal: an acquire or extension that waited until its outcome was of no use is not sent, and
-// left nothing; a release is always sent, as are those that are in time.
-func TestWhatIsStaleIsNotSent(t *testing.T) {
+// left nothing. A release is always sent, and so are attempts that are in time.
+func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		attempt := func(k kind, name string, worth time.Duration) *Attempt {
 			a := m.newAttempt(claim(name, "t"), k, time.Minute, time.Second, worth)
-			a.claim.last = a
+			a.claim.latest = a
 			return a
 		}
 		attempts := []*Attempt{
@@ -30,16 +30,16 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 			attempt(acquire, "wanted", 2*time.Second), attempt(extend, "wanted extension",
 				2*time.Second),
 		}
-		for i := range 2 * plainAcquires { // so that acquires go by the script
+		for i := range 2 * maxSingleAcquires { // so that acquires go by the script
 			attempts = append(attempts, attempt(acquire, fmt.Sprint("stale:", i), time.Second))
 		}
 		time.Sleep(time.Second + time.Millisecond)
-		f, answers := new(flight), make([]answer, len(attempts))
-		f.plan(nil, attempts, answers)
+		f, answers := new(flushScratch), make([]answer, len(attempts))
+		f.buildCommands(nil, attempts, answers)
 		sent := map[string]bool{}
-		for _, p := range f.parts {
+		for _, p := range f.commands {
 			if p.script == nil {
-				sent[attempts[p.place].claim.keys()[0]] = true
+				sent[attempts[p.index].claim.keys()[0]] = true
 			}
 			for _, key := range p.call.Keys {
 				sent[key] = true
@@ -49,7 +49,7 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 			sent)
 		for i, a := range attempts {
 			if !sent[a.claim.keys()[0]] {
-				require.Equal(t, answer{nothing: true, err: errQueuedTooLong}, answers[i],
+				require.Equal(t, answer{leftNothing: true, err: errQueuedTooLong}, answers[i],
 					a.claim.keys()[0])
 			}
 		}
@@ -59,29 +59,29 @@ func TestWhatIsStaleIsNotSent(t *testing.T) {
 // The goal: an extension whose flush waited for a connection until the lease was being released is
 // not sent: it would give the node keys of a lease that is over. The seed in sim/testdata/seeds
 // shows it with whole clients.
-func TestAnExtensionIsNotSentOnceItsLeaseIsReleased(t *testing.T) {
+func TestFlush_SendsNoExtensionOfAReleasedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		c := claim("k", "t")
 		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Minute)
 		plan := func(last *Attempt) (sent int, r answer) {
-			c.last = last
-			f, answers := new(flight), make([]answer, 1)
-			f.plan(nil, []*Attempt{e}, answers)
-			return len(f.parts), answers[0]
+			c.latest = last
+			f, answers := new(flushScratch), make([]answer, 1)
+			f.buildCommands(nil, []*Attempt{e}, answers)
+			return len(f.commands), answers[0]
 		}
 		sent, _ := plan(e)
 		require.Equal(t, 1, sent)
 		sent, r := plan(m.newAttempt(c, release, 0, time.Second, time.Minute))
 		require.Zero(t, sent)
-		require.Equal(t, answer{nothing: true, err: errSuperseded}, r)
+		require.Equal(t, answer{leftNothing: true, err: errSuperseded}, r)
 	})
 }
 
 // The goal: an extension is neither sent nor waited for when the lease may be over, or when half of
 // its TTL has passed.
-func TestAnExtensionThatComesTooLateIsNotSent(t *testing.T) {
+func TestFlush_SendsNoExtensionThatComesTooLate(t *testing.T) {
 	const delay = time.Second
 	for _, test := range []struct{ ttl, before, waits time.Duration }{
 		{time.Minute, delay / 2, delay / 2},
@@ -93,8 +93,8 @@ func TestAnExtensionThatComesTooLateIsNotSent(t *testing.T) {
 		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 			c := claim("k", "t")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
-			trip := m.nodes[0].trip
-			m.nodes[0].trip = func(attempts []*Attempt, answers []answer) {
+			trip := m.nodes[0].sendFlush
+			m.nodes[0].sendFlush = func(attempts []*Attempt, answers []answer) {
 				time.Sleep(delay)
 				trip(attempts, answers)
 			}
@@ -114,9 +114,10 @@ func TestAnExtensionThatComesTooLateIsNotSent(t *testing.T) {
 	}
 }
 
-// The goal: what is sent once more, because its script was missing, is looked at again: what is
-// stale by then is not sent and left nothing, the rest is.
-func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
+// The goal: before a command is sent once more, because its script was missing, its attempts are
+// checked again. Those that are of no use by then are not sent and left nothing. The others are
+// sent.
+func TestFlush_DoesNotRetryWhatIsOfNoUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
@@ -124,22 +125,22 @@ func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 		for i, worth := range []time.Duration{2 * time.Second, time.Second, 2 * time.Second} {
 			for _, k := range []kind{extend, release} {
 				a := m.newAttempt(claim(fmt.Sprint(k, i), "t"), k, time.Minute, time.Second, worth)
-				a.claim.last = a
+				a.claim.latest = a
 				attempts = append(attempts, a)
 			}
 		}
-		f, answers := new(flight), make([]answer, len(attempts))
-		f.plan(nil, attempts, answers)
-		require.Equal(t, f.parts, useful(f.parts, attempts, answers), "it is in time")
+		f, answers := new(flushScratch), make([]answer, len(attempts))
+		f.buildCommands(nil, attempts, answers)
+		require.Equal(t, f.commands, stillUseful(f.commands, attempts, answers), "it is in time")
 		time.Sleep(time.Second + time.Millisecond)
 		var sent []string
-		for _, p := range useful(f.parts, attempts, answers) {
+		for _, p := range stillUseful(f.commands, attempts, answers) {
 			sent = append(sent, p.call.Keys...)
 		}
 		require.ElementsMatch(t, []string{"1 0", "1 2", "2 0", "2 1", "2 2"}, sent)
 		for i, a := range attempts {
 			if a.claim.keys()[0] == "1 1" {
-				require.Equal(t, answer{nothing: true, err: errQueuedTooLong}, answers[i])
+				require.Equal(t, answer{leftNothing: true, err: errQueuedTooLong}, answers[i])
 			} else {
 				require.NoError(t, answers[i].err)
 			}
@@ -149,11 +150,11 @@ func TestWhatIsStaleIsNotSentOnceMore(t *testing.T) {
 
 // The goal: an extension whose script the server had forgotten is not sent again when the lease was
 // released meanwhile, though it was in time.
-func TestAnExtensionIsNotSentOnceMoreWhenItsLeaseIsReleased(t *testing.T) {
-	linguists(t, func(t *testing.T, m *Mux, all []*linguist) {
+func TestFlush_RetriesNoExtensionOfAReleasedLease(t *testing.T) {
+	withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
 		c := claim("k", "t")
 		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Minute)
-		c.last = e
+		c.latest = e
 		sent := 0
 		all[0].redis.Server().SetPreHook(func(peer *server.Peer, command string,
 			args ...string,
@@ -163,35 +164,37 @@ func TestAnExtensionIsNotSentOnceMoreWhenItsLeaseIsReleased(t *testing.T) {
 			}
 			sent++
 			c.mu.Lock()
-			c.last = nil
+			c.latest = nil
 			c.mu.Unlock()
 			peer.WriteError("NOSCRIPT No matching script. Please use EVAL.")
 			return true
 		})
-		require.Equal(t, []answer{{nothing: true, err: errSuperseded}}, flushed(m, []*Attempt{e}))
+		require.Equal(t, []answer{{leftNothing: true, err: errSuperseded}},
+			flushed(m, []*Attempt{e}))
 		require.Equal(t, 1, sent)
 	}, redis84)
 }
 
-// The goal: where votes do not count, what was not sent left nothing all the same, and what was
-// answered is in doubt.
-func TestOnlyWhatWasAnsweredIsInDoubt(t *testing.T) {
-	unsent, broke := answer{nothing: true, err: errGate}, answer{broken: true, err: errBroken}
-	answers := []answer{unsent, broke, done, {vote: refused, nothing: true, replied: true}}
-	doubt(answers)
+// The goal: if votes do not count, what was not sent still left nothing, and what was answered is
+// in doubt.
+func TestFlush_InvalidatesRepliesOnly(t *testing.T) {
+	unsent := answer{leftNothing: true, err: errNotConnected}
+	broke := answer{broken: true, err: errBroken}
+	answers := []answer{unsent, broke, done, {vote: refused, leftNothing: true, replied: true}}
+	invalidate(answers)
 	doubtful := answer{broken: true, err: errDataLoss}
 	require.Equal(t, []answer{unsent, broke, doubtful, doubtful}, answers)
 }
 
 // The goal: behind a node that hangs, calls that have given up leave the queue, so that it does not
-// grow with the calls; when the node goes on, it is sent no more than was under way.
-func TestCallsThatGaveUpLeaveTheQueue(t *testing.T) {
+// grow with the calls. When the node continues, it is sent no more than was under way.
+func TestFlush_CallsThatGaveUpLeaveTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		hang := make(chan struct{})
 		var sent atomic.Int64
-		m.nodes[0].trip = func(attempts []*Attempt, answers []answer) {
+		m.nodes[0].sendFlush = func(attempts []*Attempt, answers []answer) {
 			<-hang
 			for i := range attempts {
 				answers[i] = answer{vote: granted, replied: true}
@@ -214,7 +217,7 @@ func TestCallsThatGaveUpLeaveTheQueue(t *testing.T) {
 		close(hang)
 		require.NoError(t, wait(first, t.Context()))
 		synctest.Wait()
-		require.LessOrEqual(t, sent.Load(), int64(2*window),
+		require.LessOrEqual(t, sent.Load(), int64(2*maxFlushes),
 			"one acquire in each flush that was under way, and their releases")
 		require.Zero(t, m.Nodes()[0].PendingReleases)
 		_ = wait(m.Release(first.claim, 1), t.Context())

@@ -20,108 +20,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: what a node has is read as the script writes it, and nothing else of it counts.
-func TestGenerations_AreReadAsTheyAreWritten(t *testing.T) {
-	for text, want := range map[string]struct {
-		own    generation
-		others map[string]int64
-	}{
-		"":                       {others: map[string]int64{}},
-		"-=0 a=3":                {others: map[string]int64{"a": 3}},
-		"x=7":                    {generation{"x", 7}, map[string]int64{}},
-		"x=7 a=3 b=0":            {generation{"x", 7}, map[string]int64{"a": 3, "b": 0}},
-		"x=7 a=-3 b=z c 1=":      {generation{"x", 7}, map[string]int64{}},
-		"x=12345678901234 a=1":   {others: map[string]int64{"a": 1}},
-		"lost:by a careless man": {others: map[string]int64{}},
-	} {
-		own, others := readGenerations(text)
-		require.Equal(t, want.own, own, text)
-		require.Equal(t, want.others, others, text)
-	}
-	_, others := readGenerations("x=1" + strings.Repeat(" y=1", 5) + func() (many string) {
-		for i := range 1000 {
-			many += fmt.Sprint(" a", i, "=1")
-		}
-		return many
-	}())
-	require.Less(t, len(others), maxGenerations)
-}
-
-// The goal: a node has forgotten something if a higher number of its id is known: from itself, or
-// from any other node. An id that another one took the place of has ended.
-func TestGenerations_FallWhenANodeForgets(t *testing.T) {
-	g := newGenerations(3)
-	require.False(t, g.forgot(generation{}), "no id")
-	require.False(t, g.forgot(generation{"a", 1}), "nothing is known")
-	g.confirmed(0, "r1", generation{"a", 5})
-	require.True(t, g.forgot(generation{"a", 4}))
-	require.False(t, g.forgot(generation{"a", 5}))
-	g.confirmed(0, "r1", generation{"a", 4})
-	require.True(t, g.forgot(generation{"a", 4}), "a number that falls is not confirmed")
-	g.heard(1, map[string]int64{"a": 7}, time.Now())
-	require.True(t, g.forgot(generation{"a", 6}))
-	require.False(t, g.forgot(generation{"b", 1}))
-	g.confirmed(0, "r1", generation{"b", 1})
-	require.True(t, g.forgot(generation{"a", 100}))
-	require.Equal(t, []generation{{"b", 1}, {"a", endedGeneration}}, g.except(1))
-	require.Empty(t, g.except(0))
-
-	g.confirmed(0, "r2", generation{"c", 1})
-	require.False(t, g.forgot(generation{"b", 1}), "the other server may still be there, under "+
-		"another name")
-	g.ended(0, "b")
-	require.True(t, g.forgot(generation{"b", 1}), "unless this one had it")
-}
-
-// The goal: a node that restarted is vouched for by as many others as leave no quorum without one
-// of them, which were asked since, and one of which keeps its generation.
-func TestGenerations_AreVouchedForByEnoughOthers(t *testing.T) {
-	now := time.Now()
-	has, lacks := map[string]int64{"a": 3}, map[string]int64{}
-	for _, test := range []struct {
-		nodes  int
-		others []map[string]int64 // of nodes 1, 2 ...; nil was not asked since
-		mode   GuardMode
-		want   bool
-	}{
-		{nodes: 1, want: true},
-		{nodes: 1, mode: GuardStrict},
-		{2, []map[string]int64{has}, GuardAuto, true},
-		{2, []map[string]int64{lacks}, GuardAuto, false},
-		{3, []map[string]int64{has, lacks}, GuardStrict, true},
-		{3, []map[string]int64{has, nil}, GuardAuto, false},
-		{3, []map[string]int64{lacks, lacks}, GuardAuto, false},
-		{5, []map[string]int64{has, lacks, lacks, nil}, GuardAuto, true},
-		{5, []map[string]int64{has, has, nil, nil}, GuardAuto, false},
-	} {
-		g := newGenerations(test.nodes)
-		for i, others := range test.others {
-			g.heard(i+1, has, now)
-			if others != nil {
-				g.heard(i+1, others, now.Add(1))
-			}
-		}
-		require.Equal(t, test.want, g.vouch(0, generation{"a", 3}, now, test.mode), "%+v", test)
-	}
-	g := newGenerations(3)
-	g.heard(1, has, now.Add(1))
-	g.recovering(2, has, now.Add(1))
-	require.False(t, g.vouch(0, generation{"a", 3}, now, GuardAuto),
-		"its disk may have been put back as well")
-	g.heard(2, has, now.Add(recoveringFor))
-	require.False(t, g.vouch(0, generation{"a", 3}, now, GuardAuto))
-	g.heard(2, has, now.Add(recoveringFor+2))
-	require.True(t, g.vouch(0, generation{"a", 3}, now, GuardAuto))
-	g.recovering(1, has, now.Add(1))
-	g.recovering(2, has, now.Add(1))
-	require.True(t, g.vouch(0, generation{"a", 3}, now, GuardAuto), "all have restarted")
-
-	g = newGenerations(1)
-	g.confirmed(0, "r1", generation{"a", 3})
-	require.True(t, g.vouch(0, generation{"a", 3}, now, GuardStrict), "this client knows it")
-	require.False(t, g.vouch(0, generation{"b", 3}, now, GuardStrict))
-}
-
 // threeLasting are three durable servers, with a client of which they are in use.
 func threeLasting(t *testing.T) (servers []*lasting, urls []string, m *Mux) {
 	t.Helper()
@@ -179,12 +77,37 @@ func newLeading(servers []*lasting, names []string) *leading {
 	return d
 }
 
-// kept is what a server keeps.
+// generation is the generation of a node.
+type generation struct {
+	id     string
+	number int64
+}
+
+// kept returns what a server keeps: its own generation, and the numbers of others.
 func (s *lasting) kept(t *testing.T) (own generation, others map[string]int64) {
 	t.Helper()
 	r, err := s.do("GET", generationsKey)
 	require.NoError(t, err)
-	return readGenerations(r.Text)
+	others = map[string]int64{}
+	for i, entry := range strings.Fields(r.Text) {
+		id, digits, _ := strings.Cut(entry, "=")
+		number, err := strconv.ParseInt(digits, 10, 64)
+		require.NoError(t, err)
+		switch {
+		case i > 0:
+			others[id] = number
+		case id != "-":
+			own = generation{id, number}
+		}
+	}
+	return own, others
+}
+
+// renewSoon lets the client renew all generations.
+func renewSoon(m *Mux) {
+	for _, n := range m.nodes {
+		notify(n.renewSoon)
+	}
 }
 
 // spread waits until the generation of each server has risen, and the others keep that.
@@ -197,7 +120,7 @@ func spread(t *testing.T, m *Mux, servers []*lasting) {
 			return before.id != ""
 		}, patient, 10*time.Millisecond)
 		require.Eventually(t, func() bool {
-			m.generations.renewOthers(-1)
+			renewSoon(m)
 			kept := 0
 			for _, other := range servers {
 				if _, others := other.kept(t); others[before.id] > before.number {
@@ -257,7 +180,7 @@ func TestGenerations_ShowThatDisksWerePutBack(t *testing.T) {
 				for _, s := range servers[:2] {
 					r, err := s.do("GET", markerKey)
 					require.NoError(t, err)
-					require.Contains(t, r.Text, lostPrefix, "nobody else takes it for complete")
+					require.Contains(t, r.Text, "lost:", "nobody else takes it for complete")
 				}
 				if stays {
 					becomes(t, m, 0, NodeQuarantined, "")
@@ -387,8 +310,7 @@ func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
 	require.NoError(t, err)
 	run := resp.ParseInfo(info.Text)["run_id"]
 	require.NoError(t, m.Close(t.Context()))
-	_, err = s.do("SET", markerKey, mark{lostPrefix, time.Hour, "r.h", strings.Repeat("f",
-		40)}.text())
+	_, err = s.do("SET", markerKey, "lost:3600000:r.h:x:"+strings.Repeat("f", 40))
 	require.NoError(t, err)
 	putBack := s.copyDisk(t)
 	_, err = s.do("SET", markerKey, run)
@@ -399,7 +321,7 @@ func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
 	before, _ := s.kept(t)
 	require.Eventually(t, func() bool {
 		own, _ := s.kept(t)
-		return own.number > before.number+1 && m.generations.own(0) == own
+		return own.number > before.number+2 // so the client knows a number above that of the copy
 	}, patient, 10*time.Millisecond)
 	putBack()
 	becomes(t, m, 0, NodeQuarantined, "")
@@ -413,7 +335,7 @@ func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
 func TestGenerations_EndAConnectionWhenTheNodeForgot(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string][]string{
-		"marked":     {"SET", markerKey, lostPrefix + "x"},
+		"marked":     {"SET", markerKey, "lost:x"},
 		"deleted":    {"DEL", markerKey},
 		"fallen":     nil,
 		"unscripted": {"SCRIPT", "FLUSH"},
@@ -446,7 +368,7 @@ func TestGenerations_AreOfDurableNodes(t *testing.T) {
 	m := start(t, append(volatile.url(), durable.url()...), nil)
 	up(t, m)
 	require.Eventually(t, func() bool {
-		m.generations.renewOthers(-1)
+		renewSoon(m)
 		own, _ := durable.kept(t)
 		none, others := volatile.kept(t)
 		return none.id == "" && own.id != "" && others[own.id] > 1
@@ -474,7 +396,7 @@ func TestGenerations_DoNotEndWhenNamesChangePlaces(t *testing.T) {
 	for i, s := range servers {
 		r, err := s.do("GET", markerKey)
 		require.NoError(t, err)
-		require.NotContains(t, r.Text, lostPrefix, "a server that has forgotten nothing was marked")
+		require.NotContains(t, r.Text, "lost:", "a server that has forgotten nothing was marked")
 		require.Zero(t, m.Nodes()[i].Stats.Disconnects)
 	}
 }
@@ -511,8 +433,9 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 	urls := append(s.url(), other.url()...)
 	first := start(t, urls, nil)
 	up(t, first)
+	before, _ := s.kept(t)
 	require.NoError(t, first.Close(t.Context()))
-	_, err := s.do("SET", markerKey, lostPrefix+"1")
+	_, err := s.do("SET", markerKey, "lost:1")
 	require.NoError(t, err)
 	info, err := s.do("INFO", "server")
 	require.NoError(t, err)
@@ -533,7 +456,14 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 		}
 	})
 	up(t, m)
-	require.Equal(t, "theirs", m.generations.own(0).id)
+	var kept map[string]int64
+	require.Eventually(t, func() bool {
+		renewSoon(m)
+		_, kept = other.kept(t)
+		return kept["theirs"] > 0
+	}, patient, 10*time.Millisecond)
+	delete(kept, before.id)
+	require.Len(t, kept, 1, "it never took its own for the node's")
 }
 
 // The goal: two of five disks that were put back from a copy do not vouch for each other, while the
@@ -629,14 +559,13 @@ func TestGenerations_KeptNumbersDoNotFall(t *testing.T) {
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
 	up(t, m)
-	n := m.nodes[0]
 	info, err := s.do("INFO", "server")
 	require.NoError(t, err)
 	runID := resp.ParseInfo(info.Text)["run_id"]
 	renew := func(others ...string) {
 		args := []string{
-			"EVAL", script.Renew.Source, "2", n.admission.marker,
-			n.admission.generations, runID, "", "0", "", "lost:x", "1000",
+			"EVAL", script.Renew.Source, "2", markerKey, generationsKey, runID,
+			"", "0", "", "lost:x", "1000",
 		}
 		_, err := s.do(append(args, others...)...)
 		require.NoError(t, err)
@@ -694,7 +623,7 @@ func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	up(t, start(t, nodes.URLs(), nil))
-	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+noneKey+
+	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+probeKey+
 		"*")
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://u:p@", 1)}, nil)
 	becomes(t, m, 0, NodeDown, "can't be read: NOPERM")
@@ -710,7 +639,7 @@ func TestGenerations_RiseOverShortConnections(t *testing.T) {
 	before, _ := s.kept(t)
 	require.Eventually(t, func() bool {
 		connects := m.Nodes()[0].Stats.Connects
-		_ = m.nodes[0].line.Load().Close()
+		_ = m.nodes[0].active.conn.Load().Close()
 		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Connects > connects },
 			patient, time.Millisecond)
 		own, _ := s.kept(t)

@@ -35,8 +35,8 @@ var usual = map[string]string{
 	"HELLO": resptest.Hello, "PING": "+PONG\r\n", "SCRIPT": resptest.Bulk(strings.Repeat("0", 40)),
 	"CLIENT": "+OK\r\n",
 	"SET":    "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
-	"EVALSHA " + noneKey: ":0\r\n", "DEL " + noneKey: ":0\r\n", "PTTL " + markerKey: ":-2\r\n",
-	"MGET " + noneKey: "*1\r\n$-1\r\n", "DELEX " + noneKey: ":0\r\n", "DELEX": ":1\r\n",
+	"EVALSHA " + probeKey: ":0\r\n", "DEL " + probeKey: ":0\r\n", "PTTL " + markerKey: ":-2\r\n",
+	"MGET " + probeKey: "*1\r\n$-1\r\n", "DELEX " + probeKey: ":0\r\n", "DELEX": ":1\r\n",
 }
 
 func (a *actor) dial() net.Conn {
@@ -87,14 +87,14 @@ func (a *actor) cut() {
 	a.conn.Close()
 }
 
-// commandName returns the first word of a command, with noneKey if that is among the others, or
+// commandName returns the first word of a command, with probeKey if that is among the others, or
 // with markerKey if the command is PTTL of it.
 func commandName(words []string) string {
 	first, key := words[0], ""
 	for _, word := range words[1:] {
 		switch {
-		case strings.HasPrefix(word, noneKey):
-			key = " " + noneKey
+		case strings.HasPrefix(word, probeKey):
+			key = " " + probeKey
 		case first == "PTTL" && word == markerKey:
 			key = " " + markerKey
 		}
@@ -137,7 +137,7 @@ func work(t *testing.T, m *Mux, round int) {
 	one, many := claim(fmt.Sprint("k", round), fmt.Sprint("t", round)), trio()
 	w := m.Watch("k", func() {})
 	defer w.Close()
-	w.Arm(len(m.nodes) - 1)
+	w.Subscribe(len(m.nodes) - 1)
 	for _, c := range []*Claim{one, many} {
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1),
@@ -151,15 +151,15 @@ func work(t *testing.T, m *Mux, round int) {
 var commandsUsed = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "DELEX", "PTTL", "PTTL " +
 		markerKey,
-	"EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey, "DELEX " + noneKey, "DELIFEQ " +
-		noneKey,
+	"EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey, "DELEX " + probeKey, "DELIFEQ " +
+		probeKey,
 }
 
 // asConnecting are those that an idle connection hardly sees.
 var asConnecting = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + markerKey,
-	"EVALSHA " + noneKey, "MGET " + noneKey, "DEL " + noneKey, "DELEX " + noneKey, "DELIFEQ " +
-		noneKey,
+	"EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey, "DELEX " + probeKey, "DELIFEQ " +
+		probeKey,
 }
 
 // The goal: whatever a server sends against the protocol and in answer to whatever, it loses its
@@ -178,7 +178,7 @@ func TestAServerThatBreaksTheProtocolLosesOnlyItsOwnVote(t *testing.T) {
 					work(t, m, round)
 				}
 				actors[2].play(nil)
-				time.Sleep(2 * lastPause)
+				time.Sleep(2 * maxReconnectDelay)
 				work(t, m, 1000)
 				require.Equal(t, NodeUp, m.Nodes()[2].State, "%s: %.60q", victim, stream)
 			}
@@ -222,7 +222,7 @@ func TestAReplyOfAnotherShapeHarmsNobodyElse(t *testing.T) {
 				work(t, m, 2)
 				actors[2].play(nil)
 				actors[2].cut()
-				time.Sleep(2 * lastPause)
+				time.Sleep(2 * maxReconnectDelay)
 				work(t, m, 3)
 				require.Equal(t, NodeUp, m.Nodes()[2].State, "%s: %q", victim, stream)
 			}
@@ -277,7 +277,7 @@ func TestAnOddPushIsIgnored(t *testing.T) {
 func TestTheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 	var log journal
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		time.Sleep(2*steady + silenceGap/2) // between two probes
+		time.Sleep(2*stableAfter + silenceGap/2) // between two probes
 		_, err := io.WriteString(actors[0].conn, "-ERR surprise\r\n")
 		require.NoError(t, err)
 		synctest.Wait()
@@ -285,7 +285,7 @@ func TestTheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 			`msg="lockpipe: connection to node lost" node=node-0:6379 error="protocol error: a reply of type '-' that no command asked for"`)
 		// rueidis may still have had the lost connection at the first try. The second try comes 1
 		// ms later.
-		time.Sleep(firstPause / 5)
+		time.Sleep(minReconnectDelay / 5)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 }
@@ -302,7 +302,7 @@ func TestAServerThatSpeaksFirstIsHeard(t *testing.T) {
 		require.Equal(t, NodeDown, status.State)
 		require.ErrorContains(t, status.Err, "max number of clients reached")
 		actors[0].play(nil)
-		time.Sleep(2 * lastPause)
+		time.Sleep(2 * maxReconnectDelay)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	})
 }

@@ -19,7 +19,7 @@ import (
 
 // The goal: a real server's answers come through: who it is, its settings, and its time, which is
 // that of this machine.
-func TestInspectReadsARealServer(t *testing.T) {
+func TestInspect_ReadsARealServer(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 2)
 	for _, setting := range [][2]string{
 		{"save", "3600 1"},
@@ -36,16 +36,16 @@ func TestInspectReadsARealServer(t *testing.T) {
 	require.Len(t, all, 2)
 	for i, f := range all {
 		require.NoError(t, f.Err)
-		require.Empty(t, f.Refused)
+		require.Empty(t, f.CommandErrors)
 		require.Equal(t, m.Nodes()[i].Addr, f.Node)
 		require.NotEmpty(t, f.Server)
 		require.NotEmpty(t, f.Version)
 		require.Len(t, f.RunID, 40)
-		require.Len(t, f.DataSet, 40)
+		require.Len(t, f.ReplicationID, 40)
 		require.Equal(t, "noeviction", f.Policy)
 		require.Positive(t, f.Memory)
 		require.Positive(t, f.Clients)
-		require.False(t, f.Replica || f.Cluster || f.Loading || f.AOF || f.Unwritten)
+		require.False(t, f.Replica || f.Cluster || f.Loading || f.AOF || f.LastSaveFailed)
 		last := len(f.Samples) - 1
 		require.Positive(t, last)
 		require.GreaterOrEqual(t, f.Samples[last].Received.Sub(f.Samples[0].Sent), sampleSpan)
@@ -55,7 +55,7 @@ func TestInspectReadsARealServer(t *testing.T) {
 		}
 	}
 	require.NotEqual(t, all[0].RunID, all[1].RunID)
-	require.NotEqual(t, all[0].DataSet, all[1].DataSet)
+	require.NotEqual(t, all[0].ReplicationID, all[1].ReplicationID)
 	require.Empty(t, all[0].Snapshots)
 	require.Equal(t, "3600 1", all[1].Snapshots)
 	require.Equal(t, "always", all[1].Fsync)
@@ -66,9 +66,9 @@ func TestInspectReadsARealServer(t *testing.T) {
 		"the connection for the look is not closed")
 }
 
-// The goal: commands that the server refuses are told, once each, without the password, and the
-// round trips are measured all the same.
-func TestInspectTellsWhatIsRefused(t *testing.T) {
+// The goal: commands that the server refuses are reported, once each, without the password. The
+// round trips are still measured.
+func TestInspect_ReportsCommandErrors(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	_, err := nodes.Do(0, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info",
 		"-config", "-time")
@@ -80,10 +80,10 @@ func TestInspectTellsWhatIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	f := all[0]
 	require.NoError(t, f.Err)
-	require.Len(t, f.Refused, 3)
+	require.Len(t, f.CommandErrors, 3)
 	for i, command := range []string{"INFO", "CONFIG GET", "TIME"} {
-		require.Equal(t, command, f.Refused[i].Command)
-		require.Contains(t, f.Refused[i].Text, "NOPERM")
+		require.Equal(t, command, f.CommandErrors[i].Command)
+		require.Contains(t, f.CommandErrors[i].Text, "NOPERM")
 	}
 	require.Empty(t, f.Version)
 	require.NotEmpty(t, f.Samples)
@@ -93,9 +93,9 @@ func TestInspectTellsWhatIsRefused(t *testing.T) {
 	}
 }
 
-// The goal: a node that was stopped is given up, and it alone; afterwards it can be looked at
+// The goal: a node that was stopped is given up, and no other node. Afterwards it can be inspected
 // again.
-func TestInspectGivesUpAStoppedNode(t *testing.T) {
+func TestInspect_GivesUpAStoppedNode(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -115,7 +115,7 @@ func TestInspectGivesUpAStoppedNode(t *testing.T) {
 }
 
 // The goal: after Close Inspect says so, and asks nobody.
-func TestInspectOfAClosedMux(t *testing.T) {
+func TestInspect_OfAClosedMux(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -152,16 +152,17 @@ func (o *opening) Close() error {
 	return o.Conn.Close()
 }
 
-// The goal: a look takes one connection more, however many ask, which is closed at the end. The
-// connection for locks stays as it is, and no command of the look writes or ends anything.
-func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
+// The goal: an inspection takes one connection more, however many callers ask, and closes it at the
+// end. The connection for locks stays as it is, and no command of the inspection writes or ends
+// anything.
+func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	var o openings
 	m := start(t, nodes.URLs(), func(c *Config) {
-		c.Dial, c.Guard = o.dial, GuardOff // which sends nothing by itself
+		c.Dial, c.Guard = o.dial, GuardOff // so nothing is sent that is not asked for
 	})
 	up(t, m)
-	line := m.nodes[0].line.Load()
+	line := m.nodes[0].active.conn.Load()
 	ask(t, nodes, 0, "CONFIG", "RESETSTAT")
 	var callers sync.WaitGroup
 	for range 5 {
@@ -176,7 +177,7 @@ func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
 	require.EqualValues(t, 2, o.all.Load())
 	require.EqualValues(t, 2, o.most.Load())
 	require.EqualValues(t, 1, o.now.Load(), "it is not closed")
-	require.Same(t, line, m.nodes[0].line.Load())
+	require.Same(t, line, m.nodes[0].active.conn.Load())
 	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
 	ours := []string{"ping", "config|resetstat"}
 	for name := range resp.ParseInfo(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
@@ -191,8 +192,8 @@ func TestInspectHasAConnectionOfItsOwn(t *testing.T) {
 	require.EqualValues(t, 1, o.now.Load())
 }
 
-// The goal: a node is looked at whatever its state, and the facts say that state and why.
-func TestInspectLooksAtNodesWithoutAVote(t *testing.T) {
+// The goal: a node is inspected whatever its state, and the facts have that state and its reason.
+func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
 	ask(t, nodes, 0, "SET", markerKey, "another server")
 	host, port, _ := strings.Cut(strings.TrimPrefix(nodes.URLs()[3], "redis://"), ":")
@@ -212,11 +213,11 @@ func TestInspectLooksAtNodesWithoutAVote(t *testing.T) {
 	require.Len(t, all[0].RunID, 40)
 	require.NoError(t, all[1].Err)
 	require.Equal(t, NodeDown, all[1].State)
-	require.ErrorIs(t, all[1].StateErr, errReplica)
+	require.ErrorContains(t, all[1].StateErr, "READONLY: it is a replica")
 	require.True(t, all[1].Replica)
 	require.ErrorContains(t, all[2].Err, "connection refused")
 	require.ErrorContains(t, all[4].Err, "NOAUTH")
-	require.Empty(t, all[4].Refused)
+	require.Empty(t, all[4].CommandErrors)
 	for _, i := range []int{0, 1, 3} {
 		require.Equal(t, "noeviction", all[i].Policy)
 		require.NotEmpty(t, all[i].Samples)
@@ -224,7 +225,7 @@ func TestInspectLooksAtNodesWithoutAVote(t *testing.T) {
 }
 
 // The goal: a Sentinel and a node of a Redis Cluster are known as such.
-func TestInspectKnowsWhatIsNoMaster(t *testing.T) {
+func TestInspect_KnowsWhatIsNoMaster(t *testing.T) {
 	t.Parallel()
 	s := startClusterNode(t)
 	sentinel := lockpipetest.StartReplicatedT(t).Sentinels()[0]
@@ -238,9 +239,9 @@ func TestInspectKnowsWhatIsNoMaster(t *testing.T) {
 	require.NoError(t, all[1].Err)
 }
 
-// The goal: a Config.Dial that ignores its context is left by a look, is not called again by the
-// next one before it has returned, and holds up neither Close nor the connector.
-func TestInspectLeavesAStuckDial(t *testing.T) {
+// The goal: an inspection abandons a Config.Dial that ignores its context. The next one does not
+// call it again before it has returned. It blocks neither Close nor the connector.
+func TestInspect_AbandonsAStuckDial(t *testing.T) {
 	whileStuck(t, "node", func(t *testing.T, m *Mux, s *stuck) {
 		all, err := m.Inspect(t.Context())
 		require.NoError(t, err)
@@ -267,7 +268,7 @@ func TestInspectLeavesAStuckDial(t *testing.T) {
 
 // The goal: a server that takes questions and does not answer is waited for as long as the
 // connection for locks would be, or for NodeTimeout if that is longer.
-func TestInspectGivesUpAServerThatDoesNotAnswer(t *testing.T) {
+func TestInspect_GivesUpAServerThatDoesNotAnswer(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{
 		50 * time.Millisecond: 1500 * time.Millisecond,
 		3 * time.Second:       3 * time.Second,
@@ -293,7 +294,7 @@ func TestInspectGivesUpAServerThatDoesNotAnswer(t *testing.T) {
 
 // The goal: a node that is not reached in time says so, and a name that is not found in time is
 // named.
-func TestInspectSaysWhatTookTooLong(t *testing.T) {
+func TestInspect_SaysWhatTookTooLong(t *testing.T) {
 	name := &net.DNSError{
 		Err: "i/o timeout", Name: "a.host", IsTimeout: true, UnwrapErr: context.DeadlineExceeded,
 	}

@@ -1,6 +1,6 @@
-// Package multiplex carries the attempts of many callers to N independent masters over exactly one
+// Package multiplex sends the attempts of many callers to N independent masters over exactly one
 // socket each, and decides each attempt by the votes of the nodes. It is the only package that
-// knows rueidis.
+// imports rueidis.
 package multiplex
 
 import (
@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 // Config says which masters a Mux works with. The caller has checked the durations.
@@ -21,12 +24,12 @@ type Config struct {
 	Nodes []string
 	// NodeTimeout is how long an attempt waits for any one node, at most.
 	NodeTimeout time.Duration
-	// TTL is the usual one; it only spares work.
+	// TTL is the usual TTL. It only saves work.
 	TTL time.Duration
-	// MaxTTL is the longest: a release is of no more use after it.
+	// MaxTTL is the longest TTL. After it a release is of no use any more.
 	MaxTTL time.Duration
-	// Prefix is put before the name of the key that the restart guard sets on each node; claims
-	// bring their own.
+	// Prefix is put before the names of the keys that the restart guard sets on each node. Claims
+	// have a prefix of their own.
 	Prefix string
 	// Guard says which servers may vote.
 	Guard GuardMode
@@ -37,76 +40,78 @@ type Config struct {
 	// Credentials returns the user and password for a node; nil for those of its URL. See
 	// CredentialsFunc.
 	Credentials CredentialsFunc
-	// Logger is told of changes of the nodes' states. It is required.
+	// Logger logs changes of the nodes' states. It is required.
 	Logger *slog.Logger
-	// OnReachable is called after each change of a node's state after which Reachable is true. It
-	// is called from several goroutines, maybe before New has returned, and must not block. It may
-	// be nil.
-	OnReachable func()
+	// OnQuorumReachable is called after each change of a node's state after which QuorumReachable
+	// is true. It is called from several goroutines, maybe before New has returned, and must not
+	// block. It may be nil.
+	OnQuorumReachable func()
 }
 
-// Mux hands each attempt to all nodes at once and counts their votes.
+// Mux sends each attempt to all nodes at once and counts their votes.
 //
 // Invariants:
 //
-//  1. There is one socket to each node, and only its keeper opens it.
-//  2. Every attempt that a node was handed is answered exactly once there: with a vote, or with an
-//     unknown that tells whether something may be left behind. So every lane becomes free again.
-//  3. An attempt is decided once, as soon as the open votes cannot change the outcome, and at the
-//     latest when no node deserves more patience. Nothing that a node does later changes an acquire
-//     or an extension.
-//  4. The flushes run on no caller's context: a caller that leaves affects nobody else.
-//  5. A node that may hold a token that nobody wants any more is sent its release until it has
-//     answered it, or until the key has expired there.
+//  1. There is one socket to each node, and only its connector opens it.
+//  2. Every attempt that a node was given is answered exactly once there: with a vote, or with an
+//     unknown that says whether something may be left on the node. So every lane becomes free
+//     again.
+//  3. An attempt is decided once: as soon as the open votes cannot change the outcome, and at the
+//     latest when the time to wait for the last node is over. Nothing that a node does later
+//     changes an acquire or an extension.
+//  4. The flushes run on no caller's context. A caller that leaves affects no other caller.
+//  5. A node that may hold a token that nobody wants any more is sent its release, until it has
+//     answered it or the key has expired there.
 //
-// Outline: Acquire, Extend and Release make an Attempt, put it on the claim's lanes (Claim.admit)
-// and hand it to the nodes' pipelines (node.enqueue). A pipeline's flush (node.flush) makes
-// commands of the attempts and answers of the replies. Each answer is settled on its lane
-// (Claim.settle), which counts the vote, wakes the caller at the decision, and hands on the attempt
-// that waited for the lane.
+// Outline: Acquire, Extend and Release make an Attempt, put it on the claim's lanes
+// (Claim.enqueueLanes) and give it to the nodes' pipelines (node.enqueue). A pipeline's flush
+// (node.flush) makes commands of the attempts and answers of the replies. Each answer completes its
+// lane (Claim.completeLane): it counts the vote, wakes the caller at the decision, and sends the
+// attempt that waited for the lane.
 //
-// What lost: one lock for all attempts (it is the only thing that callers on different keys would
-// share); a goroutine or a context for each node and attempt (most of the cost of a naive client);
-// relying on the order of the wire instead of lanes (rueidis gives no order to flushes that are
-// under way together, and a connection that breaks has none at all).
+// What lost:
+//
+//   - One lock for all attempts. It would be the only thing that callers on different keys share.
+//   - A goroutine or a context for each node and attempt: most of the cost of a naive client.
+//   - The order of the wire in place of lanes. rueidis gives no order to flushes that are under way
+//     together, and a connection that breaks has none at all.
 //
 // All methods are safe for concurrent use.
 type Mux struct {
-	cfg         Config
-	ttlText     string
-	nodes       []*node
-	first       *firstUse
-	servers     *servers
-	generations *generations
+	cfg     Config
+	ttlText string
+	nodes   []*node
+	watches []*watch.Registry // of each node
+	peers   *restartguard.Peers
 
-	stop    context.CancelFunc // ends the keepers
-	keepers sync.WaitGroup
+	stop       context.CancelFunc // ends the connectors
+	connectors sync.WaitGroup
 
-	counts
+	counts      counts
 	inspections inspections
 
-	// Of *waiter; of this Mux, because timers and channels belong to one synctest bubble.
-	waiterPool  sync.Pool
-	flightPool  sync.Pool // of *flight
-	attemptPool sync.Pool // of *Attempt: extensions that are spent
+	// The pools belong to the Mux, because timers and channels belong to one synctest bubble.
+	waiterPool  sync.Pool // of *waiter
+	scratchPool sync.Pool // of *flushScratch
+	attemptPool sync.Pool // of *Attempt: extensions that nothing refers to
 }
 
-// New returns a Mux whose nodes are being dialled in the background. The error is about cfg.Nodes
-// alone, and begins with the place of the node in brackets.
+// New returns a Mux and starts to connect its nodes in the background. Its error is about cfg.Nodes
+// alone, and begins with the index of the node in brackets.
 func New(cfg Config) (*Mux, error) {
 	endpoints := make([]endpoint, len(cfg.Nodes))
-	places := map[string]int{}
+	indexes := map[string]int{}
 	for i, text := range cfg.Nodes {
 		e, err := parse(text, cfg.TLS)
 		if err != nil {
 			return nil, fmt.Errorf("[%d] %w", i, err)
 		}
-		for _, key := range e.keys() {
-			if first, twice := places[key]; twice {
+		for _, key := range e.identities() {
+			if first, twice := indexes[key]; twice {
 				return nil, fmt.Errorf("[%d] is the same master as Nodes[%d] (%s): list each once",
 					i, first, e.name)
 			}
-			places[key] = i
+			indexes[key] = i
 		}
 		if o := &e.option; cfg.Credentials != nil && (o.Username != "" || o.Password != "") {
 			return nil, fmt.Errorf("[%d] has a user or a password, and Config.Credentials is set: "+
@@ -116,9 +121,8 @@ func New(cfg Config) (*Mux, error) {
 	}
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
-		first: newFirstUse(len(endpoints)),
+		peers: newPeers(endpoints),
 	}
-	m.servers, m.generations = newServers(endpoints), newGenerations(len(endpoints))
 	for i, e := range endpoints {
 		n, err := newNode(m, i, e)
 		if err != nil {
@@ -127,23 +131,23 @@ func New(cfg Config) (*Mux, error) {
 			}
 			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
 		}
-		m.nodes = append(m.nodes, n)
+		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.watches)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	for _, n := range m.nodes {
-		m.keepers.Go(func() { n.connecting(ctx) })
+		m.connectors.Go(func() { n.runConnector(ctx) })
 	}
 	return m, nil
 }
 
-// keysPerTimeout is for how many keys NodeTimeout is meant: about a fiftieth of what a node does in
-// the usual one, alone.
+// keysPerTimeout is for how many keys NodeTimeout is meant: about a fiftieth of what a node that
+// has nothing else to do handles in the usual NodeTimeout.
 const keysPerTimeout = 1000
 
-// patience is how long an attempt waits for a node that was given so many keys at once. It is at
-// most MaxTTL: no attempt is of any use after that.
-func (m *Mux) patience(keys int) time.Duration {
+// timeoutFor returns how long an attempt waits for a node that was given that many keys at once. It
+// is at most MaxTTL: after that no attempt is of any use.
+func (m *Mux) timeoutFor(keys int) time.Duration {
 	times := 1 + (keys-1)/keysPerTimeout
 	if times > 1 && int64(times) > int64(m.cfg.MaxTTL/m.cfg.NodeTimeout) {
 		return m.cfg.MaxTTL
@@ -151,131 +155,132 @@ func (m *Mux) patience(keys int) time.Duration {
 	return m.cfg.NodeTimeout * time.Duration(times)
 }
 
-// Acquire starts one attempt to take all keys of a new claim on a quorum of nodes for ttl. together
-// is the number of keys of all attempts that are started at the same time with it, its own
-// included.
-func (m *Mux) Acquire(c *Claim, ttl time.Duration, together int) *Attempt {
-	m.attempts.Add(1)
-	return m.submit(m.newAttempt(c, acquire, ttl, m.patience(together), ttl/2))
+// Acquire starts one attempt to take all keys of a new claim on a quorum of nodes for ttl.
+// batchKeys is the number of keys of all attempts that start together with it, its own included.
+func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
+	m.counts.attempts.Add(1)
+	return m.submit(m.newAttempt(c, acquire, ttl, m.timeoutFor(batchKeys), ttl/2))
 }
 
-// Extend starts one attempt to let all keys of the claim end ttl from now, longer or shorter. Nodes
-// that lack some of the keys are given them again, but do not count for this attempt. It is not
-// sent after before, when the lease may be over, and the caller counts it only if the lease is
-// still valid when Wait returns. Wait waits for NodeTimeout or for patience, whichever is longer. A
-// *HeldError says that the lease is lost. together is as in Acquire.
-func (m *Mux) Extend(c *Claim, ttl time.Duration, before time.Time, patience time.Duration,
-	together int,
+// Extend starts one attempt to let all keys of the claim end ttl from now, longer or shorter. A
+// node that lacks some of the keys gets them again, but does not count for this attempt.
+//
+// It is not sent after sendBefore, when the lease may be over. The caller counts it only if the
+// lease is still valid when Wait returns. Wait waits for NodeTimeout or for minTimeout, whichever
+// is longer. A *HeldError says that the lease is lost. batchKeys is as in Acquire.
+func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
+	batchKeys int,
 ) *Attempt {
-	a := m.newAttempt(c, extend, ttl, max(m.patience(together), patience), ttl/2)
-	a.worth = min(a.worth, before.Sub(a.sent))
-	a.limit = min(a.limit, a.worth)
+	a := m.newAttempt(c, extend, ttl, max(m.timeoutFor(batchKeys), minTimeout), ttl/2)
+	a.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))
+	a.timeout = min(a.timeout, a.maxAge)
 	return m.submit(a)
 }
 
-// Trusted returns the longest TTL up to ttl for which a quorum of nodes counts: see errLate.
-func (m *Mux) Trusted(c *Claim, ttl time.Duration) time.Duration {
+// MaxConfirmableTTL returns the longest TTL up to ttl that a quorum of nodes can confirm: see
+// errShorterTTLPending.
+func (m *Mux) MaxConfirmableTTL(c *Claim, ttl time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	d, n := c.doubts, len(m.nodes)
-	if d == nil || d.late == 0 {
+	d, n := c.uncertain, len(m.nodes)
+	if d == nil || d.pendingExtend == 0 {
 		return ttl
 	}
-	late := d.late
+	late := d.pendingExtend
 	for i, node := range m.nodes {
-		if node.sending().mayRepeat(d.lateAt) {
-			late |= one(i)
+		if node.active.verified().mayRepeat(d.pendingSince) {
+			late |= nodeBit(i)
 		}
 	}
 	if n-late.count() < quorum(n) {
-		return min(ttl, d.lateTTL)
+		return min(ttl, d.pendingTTL)
 	}
 	return ttl
 }
 
-// Release starts deleting the claim's keys where they still hold its token: on every node that may
-// have heard of it, behind whatever is under way there. It is the claim's last attempt; releasing
-// again returns the same one. Wait is nil when a quorum of nodes is known not to hold the token.
-// together is as in Acquire.
-func (m *Mux) Release(c *Claim, together int) *Attempt {
+// Release starts to delete the claim's keys on every node that may have heard of it, if they still
+// hold its token. It comes behind whatever is under way there. It is the claim's last attempt:
+// releasing again returns the same one. Wait is nil when a quorum of nodes is known not to hold the
+// token. batchKeys is as in Acquire.
+func (m *Mux) Release(c *Claim, batchKeys int) *Attempt {
 	c.mu.Lock()
-	last := c.last
-	// An extension may be somebody else's when the lock is given up.
+	last := c.latest
+	// After unlock, an extension may be another lease's attempt already: see Attempt.Done.
 	released := last != nil && last.kind == release
 	c.mu.Unlock()
 	if released {
 		return last
 	}
-	return m.submit(m.newAttempt(c, release, 0, m.patience(together), m.cfg.MaxTTL))
+	return m.submit(m.newAttempt(c, release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL))
 }
 
-// submit puts an attempt on its lanes and hands it to the nodes whose lanes were free.
+// submit puts an attempt on its lanes and sends it to the nodes whose lanes were free.
 func (m *Mux) submit(a *Attempt) *Attempt {
 	c := a.claim
 	c.mu.Lock()
-	if last := c.last; last != nil && last.kind == release {
-		// By another goroutine meanwhile: nothing may follow a release.
+	if last := c.latest; last != nil && last.kind == release {
+		// Another goroutine released meanwhile, and nothing may follow a release.
 		if a.kind != release {
-			a.drop(firstNodes(len(a.calls)), errSuperseded)
+			a.voteUnknown(allNodes(len(a.calls)), errSuperseded)
 			last = a
 		}
 		c.mu.Unlock()
 		return last
 	}
-	start := c.admit(a)
+	start := c.enqueueLanes(a)
 	c.mu.Unlock()
-	m.handAll(a, start)
+	m.sendAll(a, start)
 	return a
 }
 
-// handAll gives an attempt to these nodes.
-func (m *Mux) handAll(a *Attempt, start nodeSet) {
+// sendAll gives an attempt to these nodes.
+func (m *Mux) sendAll(a *Attempt, start nodeSet) {
 	for ; start != 0; start &= start - 1 {
-		m.hand(a, start.first())
+		m.send(a, start.first())
 	}
 }
 
-// hand gives an attempt to a node, and if the node does not take it, the one that waits for the
-// same lane.
-func (m *Mux) hand(a *Attempt, i int) {
+// send gives an attempt to a node. If the node does not take it, the attempt that waits for the
+// same lane is next.
+func (m *Mux) send(a *Attempt, i int) {
 	if err := m.nodes[i].enqueue(a); err != nil {
-		m.nodes[i].unsent(err, 1)
-		m.answered(a, i, answer{nothing: true, err: err})
+		m.nodes[i].countUnsent(err, 1)
+		m.handleAnswer(a, i, answer{leftNothing: true, err: err})
 	}
 }
 
-// answered settles the answer of one node.
-func (m *Mux) answered(a *Attempt, i int, r answer) {
+// handleAnswer takes the answer of one node to an attempt.
+func (m *Mux) handleAnswer(a *Attempt, i int, r answer) {
 	c, keep := a.claim, a.kind == release && r.vote != granted
 	c.mu.Lock()
-	next, start := c.settle(a, i, r)
-	spent := a.spent()
-	c.mu.Unlock() // from here on a may be somebody else's, unless it is kept or handed on
+	next, start := c.completeLane(a, i, r)
+	reusable := a.reusable()
+	c.mu.Unlock() // from here on a may be reused, unless it is kept or sent on
 	if keep {
-		m.nodes[i].keep(a)
+		m.nodes[i].addPending(a)
 	}
-	m.handAll(next, start)
-	if spent {
+	m.sendAll(next, start)
+	if reusable {
 		m.recycle(a)
 	}
 }
 
-// Reachable reports whether enough nodes are connected, or being connected, for a quorum. A failing
-// node counts: it still extends and releases, and only a new attempt shows for certain that it
-// grants again. If it did not count, leases would end that it could extend, and a call that is
-// parked could wait for a probe that the user may not send.
-func (m *Mux) Reachable() bool {
+// QuorumReachable reports whether enough nodes are connected, or being connected, for a quorum. A
+// failing node counts: it still extends and releases, and only a new attempt shows for certain that
+// it grants again. If it did not count, leases would end that it could extend. And a parked call
+// could wait for a probe that the user may not send.
+func (m *Mux) QuorumReachable() bool {
 	n := 0
 	for _, node := range m.nodes {
-		if !NodeState(node.state.Load()).mute() {
+		if !NodeState(node.state.Load()).rejects() {
 			n++
 		}
 	}
 	return n >= quorum(len(m.nodes))
 }
 
-// Spare is how many nodes are up beyond a quorum; below 0 none can be reached now.
-func (m *Mux) Spare() int {
+// SpareNodes returns how many nodes are up beyond a quorum. Below 0 no quorum can be reached now.
+func (m *Mux) SpareNodes() int {
 	n := 0
 	for _, node := range m.nodes {
 		if NodeState(node.state.Load()) == NodeUp {
@@ -294,15 +299,14 @@ func (m *Mux) Nodes() []NodeStatus {
 	return all
 }
 
-// Close refuses further attempts but releases, waits until the nodes have answered what is under
-// way, and closes the sockets. Where ctx ends before that it returns ctx's error, and the rest is
-// cut off in the background, within about three seconds where a node hangs. It is to be called
-// once.
+// Close refuses further attempts except releases, waits until the nodes have answered what is under
+// way, and closes the sockets. If ctx ends before that, Close returns ctx's error, and closes in
+// the background: within about three seconds if a node hangs. It may be called once.
 func (m *Mux) Close(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		m.shut(ctx)
+		m.closeInOrder(ctx)
 	}()
 	select {
 	case <-done:
@@ -312,26 +316,23 @@ func (m *Mux) Close(ctx context.Context) error {
 	}
 }
 
-// shut is the order of things in Close: the keepers end before the clients are closed, because
-// rueidis comes to life again when a dial ends after its Close.
-func (m *Mux) shut(ctx context.Context) {
+// closeInOrder ends the connectors before it closes the clients: rueidis comes to life again when a
+// dial ends after its Close.
+func (m *Mux) closeInOrder(ctx context.Context) {
 	var nodes sync.WaitGroup
-	over, end := context.WithCancel(ctx)
-	end()
 	for _, n := range m.nodes {
-		_ = n.arms.Close(over) // takes no more; what is under way ends with the client
-		n.watches.lost(true)
+		n.watches.Close() // their flush under way ends with the client
 		nodes.Go(func() { _ = n.pipe.Close(ctx) })
 	}
 	nodes.Wait()
 	m.stop()
 	m.inspections.close()
-	m.keepers.Wait()
+	m.connectors.Wait()
 	for _, n := range m.nodes {
 		nodes.Go(func() {
 			n.client.Close()
 			_ = n.pipe.Close(context.Background()) // what was cut off ends now
-			_ = n.arms.Close(context.Background())
+			n.watches.Wait()
 		})
 	}
 	nodes.Wait()

@@ -13,7 +13,7 @@ import (
 
 // The goal: an attempt waits longer for many keys, and never longer than MaxTTL. That holds for any
 // number of keys and any NodeTimeout.
-func TestTheTimeoutForManyKeysIsBounded(t *testing.T) {
+func TestMux_TheTimeoutForManyKeysIsBounded(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, test := range []struct {
 		timeout, maxTTL time.Duration
@@ -37,6 +37,6 @@ func TestTheTimeoutForManyKeysIsBounded(t *testing.T) {
 				return nil, errors.New("refused")
 			}
 		})
-		require.Equal(t, test.want, m.patience(test.keys), "%+v", test)
+		require.Equal(t, test.want, m.timeoutFor(test.keys), "%+v", test)
 	}
 }

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,38 +10,42 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/redis/rueidis"
 )
 
 const (
-	// maxFlush is the most keys in one flush: enough that the cost of the trip no longer shows, and
-	// little enough of a server's time that the whole window is answered well within the usual
-	// NodeTimeout.
+	// maxFlush is the most keys in one flush. It is large enough that the cost of the trip no
+	// longer shows. It is small enough that a server answers all flushes under way well within the
+	// usual NodeTimeout.
 	maxFlush = 512
-	// maxPending is the most acquires that wait for one node: far more than its answer time can
-	// gather, and about a hundred megabytes.
+	// maxPending is the most acquires that wait for one node. That is far more than can come during
+	// its answer time, and takes about a hundred megabytes.
 	maxPending = 1 << 18
 )
 
-// NodeState is whether a node can vote.
+// NodeState says whether a node can vote.
 type NodeState int
 
 const (
-	// NodeConnecting: the first connection, or the one after a loss, is being made; attempts wait
-	// for it, each within its limit.
+	// NodeConnecting: the first connection, or the one after a loss, is being made. Attempts wait
+	// for it, each within its timeout.
 	NodeConnecting NodeState = iota
 	// NodeUp: connected.
 	NodeUp
-	// NodeQuarantined: it answers, but may have forgotten locks, because it has restarted, was
-	// replaced or was flushed. Until these have expired it has no connection but for a look now and
-	// then, nothing is sent to it, and its vote is unknown at once. See GuardMode.
+	// NodeQuarantined: the node answers, but may have forgotten locks, because it has restarted,
+	// was replaced or was flushed. Until these locks have expired nothing is sent to it, and its
+	// vote is unknown at once. From time to time the client connects to read its marker. See
+	// GuardMode.
 	NodeQuarantined
-	// NodeDown: the last try to connect failed; further ones go on in the background. Its vote is
-	// unknown at once.
+	// NodeDown: the last try to connect failed. The client continues to try in the background. The
+	// node's vote is unknown at once.
 	NodeDown
 	// NodeFailing: connected, but the node has answered acquires with errors, such as OOM, MISCONF
-	// or NOPERM, granted none for a second, and refused a probe as well. It is still sent all that
-	// it would be sent if it were up. It is up again when it grants an acquire or executes a probe.
+	// or NOPERM, has granted none for a second, and has refused a probe too. It is still sent all
+	// that it would be sent if it were up. It is up again when it grants an acquire or executes a
+	// probe.
 	NodeFailing
 )
 
@@ -53,118 +58,129 @@ func (s NodeState) String() string {
 	return names[s]
 }
 
-// NodeStatus is what is known of one node.
+// NodeStatus is what the client knows of one node.
 type NodeStatus struct {
-	// Addr is host:port or the path of a socket, without user and password. Of a master by Sentinel
-	// it is the master set and the first sentinel: mymaster@host:26379.
+	// Addr is host:port or the path of a socket, without user and password. For a master by
+	// Sentinel it is the master set and the first sentinel: mymaster@host:26379.
 	Addr  string
 	State NodeState
-	// Until is when a quarantine ends, at the latest: it ends before that when another client,
-	// which saw the node earlier, lifts it. Zero in every other state.
+	// Until is when a quarantine ends, at the latest. It ends earlier if another client, which saw
+	// the node before, lifts it. It is zero in every other state.
 	Until time.Time
-	// Err is why the node is down, quarantined or failing; nil in every other state.
+	// Err is why the node is down, quarantined or failing. It is nil in every other state.
 	Err error
-	// Pending is how many attempts wait to be sent to it.
+	// Pending is how many attempts wait to be sent to the node.
 	Pending int
-	// PendingReleases is how many releases are kept for it until it can answer them.
+	// PendingReleases is how many releases are kept for the node until it can answer them.
 	PendingReleases int
-	// DroppedReleases counts releases that were kept for it and then dropped, because their keys
-	// had expired or too many were kept.
+	// DroppedReleases counts releases that were kept for the node and then dropped, because their
+	// keys had expired or too many were kept.
 	DroppedReleases uint64
 	// Stats are counts since New.
 	Stats NodeStats
 }
 
 // node is one master: one rueidis client with one socket, the pipeline of its attempts, and the
-// keeper that connects.
+// connector.
 type node struct {
 	addr   string
-	logins *logins // with passwords, which a server's error must not repeat
+	logins *logins // with passwords, which no error may show
 	mux    *Mux
 	index  int
 	client rueidis.Client
 	pipe   *batch.Pipeline[*Attempt, answer]
-	// trip carries attempts to the server and back, on whatever connection there is.
-	trip func(attempts []*Attempt, answers []answer)
+	// sendFlush sends attempts to the server and returns with the answers, on the connection that
+	// there is.
+	sendFlush func(attempts []*Attempt, answers []answer)
 
-	arms    *batch.Pipeline[*arm, remains]
-	look    func(arms []*arm, answers []remains) // as trip, for watches
-	watches watches
+	watches *watch.Registry
+	// queryWatches does for watches what sendFlush does for attempts.
+	queryWatches func(keys []string, replies []watch.Reply)
 
-	current
-	lost     chan struct{} // of capacity 1: the connection was closed
-	kept     chan struct{} // of capacity 1: releases were kept
-	farewell chan struct{} // of capacity 1: rueidis is done with a line
+	active        activeConn
+	disconnected  chan struct{} // of capacity 1: the connection was closed
+	pendingAdded  chan struct{} // of capacity 1: a release is kept
+	renewSoon     chan struct{} // of capacity 1: the generation is to be renewed
+	disconnectAck chan struct{} // of capacity 1: rueidis is done with a connection
 
 	endpoint  *endpoint  // does not change
 	sentinels *sentinels // nil if the endpoint is the master's own
 	inspector *dialer    // of the inspection under way
 
-	// Owned by the keeper:
-	admission *admission
-	dialer    *dialer
-	ticket    *ticket // of the last connection
-	owed      bool    // the last line will say farewell
-	suspect   bool    // a line was dropped for a useless server: later ones are proven
+	ownProbeKey string // a key that this node alone sets
 
-	state    atomic.Int32 // a NodeState; written under mu
-	progress progress
-	distance
-	meters
-	refusals refusals
+	// Owned by the connector:
+	guard       *restartguard.Guard
+	renewal     renewal
+	warnedSame  bool // that its server may be another node's too
+	dialer      *dialer
+	permit      *dialPermit // of the last connection
+	ackExpected bool        // rueidis will report the end of the last one
+	mustProve   bool        // a server was useless: later connections are probed
 
-	mu      sync.Mutex    // guards all below; a leaf
-	err     error         // why it is down, quarantined or failing, or its connection was lost
-	settled chan struct{} // open while connecting
-	causes  causes
-	pendingReleases
+	state          atomic.Int32 // a NodeState; written under mu
+	responsiveness responsiveness
+	rtt            rtt
+	metrics        metrics
+	acquireErrors  acquireErrors
+
+	mu          sync.Mutex    // guards all below; a leaf
+	err         error         // why it is down, quarantined or failing, or its connection was lost
+	connectDone chan struct{} // open while connecting
+	causes      causes
+	pending     pendingReleases
 }
 
 func newNode(m *Mux, index int, e endpoint) (*node, error) {
-	n := &node{addr: e.name, endpoint: &e, mux: m, index: index, settled: make(chan struct{})}
+	n := &node{addr: e.name, endpoint: &e, mux: m, index: index, connectDone: make(chan struct{})}
 	n.logins, n.sentinels = newLogins(&e, m), newSentinels(&e, m, n.leaveDeposed)
 	n.dialer = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
 	n.inspector = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
-	n.inspector.calls.logged = true // the keeper's calls are
-	n.lost, n.kept, n.farewell = make(chan struct{}, 1), make(chan struct{}, 1), make(chan struct{},
-		1)
-	n.admission = m.newAdmission(index, &e)
-	n.progress.epoch = time.Now()
-	n.refusals.asks = make(chan struct{}, 1)
-	n.trip = n.exchange
+	n.inspector.calls.panicLogged = true // the connector's calls are
+	n.disconnected = make(chan struct{}, 1)
+	n.pendingAdded = make(chan struct{}, 1)
+	n.disconnectAck = make(chan struct{}, 1)
+	n.renewSoon = make(chan struct{}, 1)
+	n.ownProbeKey = m.cfg.Prefix + probeKey + rand.Text()
+	n.guard = n.newGuard()
+	n.responsiveness.epoch = time.Now()
+	n.acquireErrors.recheck = make(chan struct{}, 1)
+	n.sendFlush = n.sendAttempts
 	n.pipe = n.newPipe()
-	n.look = n.watchExchange
-	n.arms = n.newArms()
-	g := &gate{
-		dialer: n.dialer, admission: n.admission,
-		opened: n.line.Store, closed: func() { signal(n.lost) }, changed: n.invalidated,
+	n.queryWatches = n.sendWatches
+	n.watches = n.newWatches()
+	hook := &dialHook{
+		dialer: n.dialer, guard: n.guard, setup: n.setup,
+		onConn: n.active.conn.Store, onClose: func() { notify(n.disconnected) },
+		onInvalidate: n.onInvalidate,
 	}
 	var err error
-	n.client, err = g.client()
+	n.client, err = hook.client()
 	return n, err
 }
 
-// hide is the error without the node's passwords.
+// hide returns the error without the node's passwords.
 func (n *node) hide(err error) error { return n.logins.hide(err) }
 
 func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
 	return batch.New(batch.Config[*Attempt, answer]{
 		Flush:    n.flush,
-		Done:     func(a *Attempt, r answer) { n.mux.answered(a, n.index, r) },
+		Done:     func(a *Attempt, r answer) { n.mux.handleAnswer(a, n.index, r) },
 		Weight:   func(a *Attempt) int { return a.claim.Len() },
-		MaxFlush: maxFlush, Window: window, Beside: n.beside, Limit: maxPending,
+		MaxFlush: maxFlush, Window: maxFlushes, Limit: maxPending,
+		OverlapAt: n.rtt.overlapThreshold,
 	})
 }
 
-// signal leaves a mark for somebody who waits, unless one is there.
-func signal(c chan<- struct{}) {
+// notify sends on a channel of capacity 1, if that is empty.
+func notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// enqueue hands one attempt to the node. An error means that it was not sent and will not be.
+// enqueue gives one attempt to the node. An error means that it was not sent and will not be.
 func (n *node) enqueue(a *Attempt) error {
 	if why, down := n.down(); down {
 		return why
@@ -176,30 +192,30 @@ func (n *node) enqueue(a *Attempt) error {
 	return nil
 }
 
-// mute reports whether nothing is sent to a node in this state.
-func (s NodeState) mute() bool { return s == NodeDown || s == NodeQuarantined }
+// rejects reports whether a node in this state is sent nothing.
+func (s NodeState) rejects() bool { return s == NodeDown || s == NodeQuarantined }
 
 // connected reports whether a node in this state has a connection that is in use.
 func (s NodeState) connected() bool { return s == NodeUp || s == NodeFailing }
 
 // down returns whether the node is down or quarantined, and why.
 func (n *node) down() (why error, down bool) {
-	if !NodeState(n.state.Load()).mute() {
+	if !NodeState(n.state.Load()).rejects() {
 		return nil, false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.err, NodeState(n.state.Load()).mute() // it may have come up meanwhile
+	return n.err, NodeState(n.state.Load()).rejects() // it may have come up meanwhile
 }
 
-// await returns nil when the node is connected, at once or after the connecting that is under way,
-// else why it is down.
-func (n *node) await() error {
+// awaitUp returns nil when the node is connected, at once or after the connect that is under way.
+// Otherwise it returns why the node is down.
+func (n *node) awaitUp() error {
 	for !NodeState(n.state.Load()).connected() {
 		n.mu.Lock()
-		settled := n.settled
+		done := n.connectDone
 		n.mu.Unlock()
-		<-settled
+		<-done
 		if why, down := n.down(); down {
 			return why
 		}
@@ -207,30 +223,30 @@ func (n *node) await() error {
 	return nil
 }
 
-// become changes the state and says so in the log.
-func (n *node) become(s NodeState, err error) {
+// setState changes the state and logs it.
+func (n *node) setState(s NodeState, err error) {
 	n.mu.Lock()
 	before := NodeState(n.state.Load())
 	n.state.Store(int32(s))
 	n.err = err
 	if s == NodeUp && before != NodeFailing {
-		n.forgetDistance()
+		n.rtt.reset()
 	}
-	n.moved(before, s)
-	unlogged := n.causes.note(s, err)
+	n.metrics.countTransition(before, s)
+	unlogged := n.causes.isNew(s, err)
 	switch {
 	case s == NodeConnecting:
-		n.settled = make(chan struct{})
+		n.connectDone = make(chan struct{})
 	case before == NodeConnecting:
-		close(n.settled)
+		close(n.connectDone)
 	}
 	n.mu.Unlock()
-	if m := n.mux; m.cfg.OnReachable != nil && m.Reachable() {
-		m.cfg.OnReachable()
+	if m := n.mux; m.cfg.OnQuorumReachable != nil && m.QuorumReachable() {
+		m.cfg.OnQuorumReachable()
 	}
 	log := n.mux.cfg.Logger.With(slog.String("node", n.addr))
 	if n.sentinels != nil {
-		log = log.With(slog.String("master", n.sentinels.inUse()))
+		log = log.With(slog.String("master", n.sentinels.usedMaster()))
 	}
 	switch {
 	case s == NodeUp:
@@ -255,15 +271,15 @@ func (n *node) status() NodeStatus {
 	defer n.mu.Unlock()
 	s := NodeStatus{
 		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(),
-		PendingReleases: len(n.list), DroppedReleases: n.dropped,
-		Stats: n.stats(),
+		PendingReleases: len(n.pending.list), DroppedReleases: n.pending.dropped,
+		Stats: n.metrics.stats(),
 	}
-	if s.State.mute() || s.State == NodeFailing {
+	if s.State.rejects() || s.State == NodeFailing {
 		s.Err = n.err
 	}
-	var q *quarantine
+	var q *restartguard.Quarantine
 	if errors.As(n.err, &q) {
-		s.Until = q.until
+		s.Until = q.Until
 	}
 	return s
 }

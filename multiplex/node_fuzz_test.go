@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 )
@@ -32,7 +33,7 @@ func newCanned(says ...string) *canned {
 }
 
 func (c *canned) Write(p []byte) (int, error) {
-	signal(c.written)
+	notify(c.written)
 	return len(p), nil
 }
 
@@ -44,7 +45,7 @@ func (c *canned) Read(p []byte) (int, error) {
 			if c.says[0] = c.says[0][n:]; c.says[0] == "" {
 				c.says = c.says[1:]
 			} else {
-				signal(c.written)
+				notify(c.written)
 			}
 			return n, nil
 		default:
@@ -56,14 +57,14 @@ func (c *canned) Read(p []byte) (int, error) {
 		case <-c.closed:
 			return 0, net.ErrClosed
 		case <-c.written:
-			signal(c.written)
+			notify(c.written)
 		}
 	}
 	return 0, io.EOF
 }
 
 func (c *canned) Close() error {
-	signal(c.closed)
+	notify(c.closed)
 	return nil
 }
 
@@ -100,31 +101,29 @@ func FuzzANodeSurvives(f *testing.F) {
 		conn := newCanned(handshake, "+PONG\r\n"+connected, stream)
 		m := &Mux{}
 		n := &node{mux: m}
+		n.watches = n.newWatches()
 		m.nodes = []*node{n}
-		l := &line{Conn: conn, closed: func() {}}
-		l.state.Store(valid)
-		n.line.Store(l)
+		l := &nodeConn{Conn: conn, onClose: func() {}}
+		l.state.Store(connVerified)
+		n.active.conn.Store(l)
 		var dialled atomic.Bool
 		e.option.DialCtxFn = func(ctx context.Context, _ string, _ *net.Dialer,
 			_ *tls.Config,
 		) (net.Conn, error) {
-			if ctx.Value(ticketKey{}) == nil || dialled.Swap(true) {
-				return nil, errGate
+			if ctx.Value(permitKey{}) == nil || dialled.Swap(true) {
+				return nil, errNotConnected
 			}
 			return resp.NewCheckedConn(l, func(error) {}), nil
 		}
-		e.option.OnInvalidations = n.invalidated
+		e.option.OnInvalidations = n.onInvalidate
 		n.client, _ = rueidis.NewClient(e.option)
 		require.NotNil(t, n.client)
 		defer n.client.Close()
-		n.client.Do(context.WithValue(t.Context(), ticketKey{}, &ticket{}),
+		n.client.Do(context.WithValue(t.Context(), permitKey{}, &dialPermit{}),
 			n.client.B().Ping().Build())
 
 		if watched {
-			n.watchExchange([]*arm{
-				{watch: m.Watch("k", func() {})},
-				{watch: m.Watch("l", func() {})},
-			}, make([]remains, 2))
+			n.sendWatches([]string{"k", "l"}, make([]watch.Reply, 2))
 			return
 		}
 		attempts := []*Attempt{}
@@ -135,10 +134,10 @@ func FuzzANodeSurvives(f *testing.F) {
 			}
 		}
 		answers := make([]answer, len(attempts))
-		n.exchange(attempts, answers)
+		n.sendAttempts(attempts, answers)
 		for i, a := range answers {
 			require.True(t, a.vote != unknown || a.err != nil, "unknown for no reason")
-			require.Less(t, int(a.key), attempts[i].claim.Len())
+			require.Less(t, int(a.keyIndex), attempts[i].claim.Len())
 		}
 	})
 }

@@ -53,7 +53,7 @@ func others(t *testing.T, nodes *lockpipetest.Nodes, i int) int {
 
 // The goal: one socket to each master, idle, under load with large and small calls, and after a
 // reconnect.
-func TestThereIsOneSocketToEachMaster(t *testing.T) {
+func TestNode_HasOneSocket(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	check := func() {
@@ -98,9 +98,9 @@ func TestThereIsOneSocketToEachMaster(t *testing.T) {
 	check()
 }
 
-// The goal: callers never dial; a node that is down is dialled by its keeper alone, at growing
-// intervals, whatever the load.
-func TestOnlyTheKeeperDials(t *testing.T) {
+// The goal: callers never dial. Only its connector dials a node that is down, at growing intervals,
+// whatever the load.
+func TestNode_OnlyTheConnectorDials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
 		m := start(t, []string{"127.0.0.1:1"}, func(c *Config) {
@@ -115,15 +115,15 @@ func TestOnlyTheKeeperDials(t *testing.T) {
 				t.Context()), ErrNoQuorum)
 			time.Sleep(time.Millisecond)
 		}
-		require.LessOrEqual(t, int(dials.Load()), 10+int(time.Since(begin)/(lastPause/2)))
+		require.LessOrEqual(t, int(dials.Load()), 10+int(time.Since(begin)/(maxReconnectDelay/2)))
 		require.GreaterOrEqual(t, int(dials.Load()), 10)
 		require.NoError(t, m.Close(t.Context()))
 	})
 }
 
-// The goal: a frozen node gathers neither goroutines nor work that nobody wants any more, and when
-// it goes on, nothing is left on it.
-func TestAFrozenNodeGathersNothing(t *testing.T) {
+// The goal: a frozen node gathers neither goroutines nor work that nobody wants any more. When it
+// continues, nothing is left on it.
+func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
@@ -136,7 +136,7 @@ func TestAFrozenNodeGathersNothing(t *testing.T) {
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), before+2*window+8)
+	require.LessOrEqual(t, runtime.NumGoroutine(), before+2*maxFlushes+8)
 	require.NoError(t, nodes.Thaw(2))
 	require.Eventually(t, func() bool {
 		keys, err := nodes.Keys(2, "k")
@@ -144,9 +144,9 @@ func TestAFrozenNodeGathersNothing(t *testing.T) {
 	}, patient, time.Millisecond)
 }
 
-// The goal: after a reconnect the kept releases go before anything else, so that nobody is refused
-// by a key that only waits to be deleted.
-func TestPendingReleasesGoBeforeWaitingAcquires(t *testing.T) {
+// The goal: after a reconnect the kept releases go before anything else, so that no acquire is
+// refused by a key that only waits to be deleted.
+func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
 	m := start(t, nodes.URLs(), func(c *Config) {
@@ -178,8 +178,9 @@ func TestPendingReleasesGoBeforeWaitingAcquires(t *testing.T) {
 	}
 }
 
-// The goal: a release that was told as not confirmed is confirmed when the node can answer again.
-func TestAReleaseGoesOnUntilItIsConfirmed(t *testing.T) {
+// The goal: a release that was reported as not confirmed is confirmed when the node can answer
+// again.
+func TestPendingReleases_AreSentUntilTheyAreConfirmed(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = time.Second })
 	c := claim("k", "t")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
@@ -67,10 +68,10 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	check(lacksExtend, granted(m.Extend(single, time.Minute, time.Now().Add(time.Minute),
 		time.Second, 1)))
 	o := watching(m, "app:k1")
-	o.arm(t, 0)
-	_, known := o.Left()
+	o.subscribe(t, 0)
+	_, known := o.TTL()
 	check(lacksLeft, known)
-	check(lacksTold, !known || o.Told())
+	check(lacksTold, !known || o.Notifies())
 	o.Close()
 	check(lacksRelease, granted(m.Release(single, 1)))
 	check(lacksDurable, durable(t, url))
@@ -82,7 +83,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	return all
 }
 
-// durable is whether the handshake finds that the server loses nothing.
+// durable reports whether the restart guard finds that the server loses nothing.
 func durable(t *testing.T, url string) bool {
 	t.Helper()
 	e, err := parse(url, nil)
@@ -90,10 +91,12 @@ func durable(t *testing.T, url string) bool {
 	conn, err := net.Dial(e.network, e.address)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	seen, err := newHandshake(conn).introduce(&e.option, "app:"+markerKey, "app:"+generationsKey,
-		"app:"+noneKey+"x")
+	guard := restartguard.NewPeers([]string{url}, 1).Guard(restartguard.Config{
+		Marker: "app:" + markerKey, Generations: "app:" + generationsKey, MaxTTL: time.Minute,
+	})
+	server, err := guard.Admit(t.Context(), conn, credentials(&e.option))
 	require.NoError(t, err)
-	return seen.durable
+	return server.Durable
 }
 
 // unasked is what Inspect may not ask.
@@ -101,7 +104,7 @@ func unasked(t *testing.T, m *Mux) (all []string) {
 	t.Helper()
 	facts, err := m.Inspect(t.Context())
 	require.NoError(t, err)
-	for _, r := range facts[0].Refused {
+	for _, r := range facts[0].CommandErrors {
 		require.Contains(t, r.Text, "NOPERM")
 		all = append(all, "Inspect: "+r.Command)
 	}
@@ -111,9 +114,9 @@ func unasked(t *testing.T, m *Mux) (all []string) {
 // saysFarewell reports whether a new connection ends the one before on the server.
 func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
 	t.Helper()
-	before := m.nodes[0].line.Load()
+	before := m.nodes[0].active.conn.Load()
 	require.NoError(t, before.Close())
-	require.Eventually(t, func() bool { return m.nodes[0].line.Load() != before }, patient,
+	require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != before }, patient,
 		time.Millisecond)
 	up(t, m)
 	stats, err := s.do("INFO", "commandstats")

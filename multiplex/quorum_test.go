@@ -7,37 +7,37 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDecisionsByVotes(t *testing.T) {
+func TestQuorum_DecidesAcquires(t *testing.T) {
 	for _, c := range []struct {
 		n, granted, refused, unknown int
 		want                         decision
 	}{
 		{0, 0, 0, 0, noQuorum},
-		{1, 0, 0, 0, pending},
+		{1, 0, 0, 0, undecided},
 		{1, 1, 0, 0, won},
 		{1, 0, 1, 0, held},
 		{1, 0, 0, 1, noQuorum},
-		{2, 1, 0, 0, pending},
+		{2, 1, 0, 0, undecided},
 		{2, 2, 0, 0, won},
 		{2, 0, 1, 0, held},
 		{2, 1, 1, 0, held},
 		{2, 1, 0, 1, noQuorum},
-		{2, 0, 0, 1, pending}, // the other may still refuse
+		{2, 0, 0, 1, undecided}, // the other may still refuse
 		{3, 2, 0, 0, won},
-		{3, 1, 1, 0, pending},
+		{3, 1, 1, 0, undecided},
 		{3, 0, 2, 0, held},
 		{3, 1, 1, 1, noQuorum},
 		{3, 2, 0, 1, won},
-		{4, 2, 0, 0, pending},
+		{4, 2, 0, 0, undecided},
 		{4, 3, 0, 0, won},
 		{4, 2, 2, 0, held},
-		{4, 2, 1, 0, pending},
+		{4, 2, 1, 0, undecided},
 		{4, 2, 1, 1, noQuorum},
 		{5, 3, 0, 0, won},
-		{5, 2, 2, 0, pending},
+		{5, 2, 2, 0, undecided},
 		{5, 2, 2, 1, noQuorum},
 		{5, 0, 3, 0, held},
-		{5, 0, 2, 1, pending},
+		{5, 0, 2, 1, undecided},
 		{5, 0, 0, 3, noQuorum},
 		{5, 2, 3, 0, held},
 	} {
@@ -45,10 +45,10 @@ func TestDecisionsByVotes(t *testing.T) {
 	}
 }
 
-// The goal: a lease is lost only where another quorum was possible, so on an even number of nodes
-// not with half of them; and what an earlier extension found missing counts as long as it is not
-// certain that a quorum kept the keys.
-func TestAnExtensionIsLostOnlyWhereAnotherQuorumWasPossible(t *testing.T) {
+// The goal: a lease is lost only if another quorum was possible: with an even number of nodes, half
+// of them is not enough. What an earlier extension found missing counts until it is certain that a
+// quorum kept the keys.
+func TestQuorum_AnExtensionIsLostOnlyIfAnotherQuorumWasPossible(t *testing.T) {
 	const a, b, c, d = 1, 2, 4, 8
 	for _, v := range []struct {
 		n                                 int
@@ -59,8 +59,8 @@ func TestAnExtensionIsLostOnlyWhereAnotherQuorumWasPossible(t *testing.T) {
 		{n: 2, granted: a | b, missed: a, want: won},
 		{n: 2, refused: a | b, want: held},
 		{n: 3, granted: a, refused: b | c, want: held},
-		{n: 3, granted: a, refused: b, want: pending},
-		{n: 3, granted: a | b, missed: a, want: pending}, // c may have lost them at the same time
+		{n: 3, granted: a, refused: b, want: undecided},
+		{n: 3, granted: a | b, missed: a, want: undecided}, // c may have lost them at the same time
 		{n: 3, granted: a | b, missed: a, refused: c, want: held},
 		{n: 3, granted: a | b, missed: a, unknown: c, want: won},
 		{n: 3, granted: b | c, missed: a, want: won},
@@ -68,7 +68,7 @@ func TestAnExtensionIsLostOnlyWhereAnotherQuorumWasPossible(t *testing.T) {
 		{n: 4, granted: a | b, refused: c | d, want: noQuorum},
 		{n: 4, granted: a | b | c | d, missed: a | b, want: won},
 		{n: 4, granted: a, refused: b | c | d, want: held},
-		{n: 4, granted: a | b, refused: c, want: pending},
+		{n: 4, granted: a | b, refused: c, want: undecided},
 	} {
 		require.Equal(t, v.want, decideExtend(v.n, v.granted, v.refused, v.missed, v.unknown),
 			"%+v", v)
@@ -77,18 +77,18 @@ func TestAnExtensionIsLostOnlyWhereAnotherQuorumWasPossible(t *testing.T) {
 
 // The goal: an extension is decided exactly when all ways in which the open votes can fall end
 // alike.
-func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
+func TestQuorum_DecidesExtensionsExactlyWhenOpenVotesCannotChangeThem(t *testing.T) {
 	var end func(n int, granted, refused, missed, unknown nodeSet) decision
 	end = func(n int, granted, refused, missed, unknown nodeSet) decision {
-		open := firstNodes(n) &^ (granted | refused | unknown)
+		open := allNodes(n) &^ (granted | refused | unknown)
 		if open != 0 {
-			i := one(open.first())
+			i := nodeBit(open.first())
 			d := end(n, granted|i, refused, missed, unknown)
 			if d == end(n, granted, refused|i, missed, unknown) &&
 				d == end(n, granted, refused, missed, unknown|i) {
 				return d
 			}
-			return pending
+			return undecided
 		}
 		switch {
 		case 2*(refused|missed).count() > n:
@@ -99,7 +99,7 @@ func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 		return noQuorum
 	}
 	for n := 1; n <= 4; n++ {
-		all := firstNodes(n)
+		all := allNodes(n)
 		for sets := range nodeSet(1 << (4 * n)) {
 			granted, refused, unknown, missed := sets&all, sets>>n&all, sets>>(2*n)&all,
 				sets>>(3*n)&all
@@ -114,21 +114,21 @@ func TestAnExtensionIsDecidedExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 	}
 }
 
-func TestReleasesByVotes(t *testing.T) {
+func TestQuorum_DecidesReleases(t *testing.T) {
 	for _, c := range []struct {
 		n, absent, confirmed, unknown int
 		want                          decision
 	}{
 		{5, 0, 3, 0, won},
-		{5, 0, 2, 2, pending},
+		{5, 0, 2, 2, undecided},
 		{5, 0, 2, 3, noQuorum},
-		{5, 2, 2, 0, pending}, // prefers to hear the third holder, too
+		{5, 2, 2, 0, undecided}, // prefers to hear the third holder, too
 		{5, 2, 3, 0, won},
 		{5, 2, 2, 1, won}, // it can't be heard, and four nodes are free
 		{5, 5, 0, 0, won},
 		{5, 3, 0, 2, won},
 		{5, 2, 0, 3, noQuorum},
-		{3, 1, 1, 0, pending},
+		{3, 1, 1, 0, undecided},
 		{3, 1, 1, 1, won},
 		{1, 0, 0, 1, noQuorum},
 		{0, 0, 0, 0, noQuorum},
@@ -161,18 +161,18 @@ func dumb(votes []vote, open int) decision {
 	var first decision
 	for v := range vote(3) {
 		d := dumb(append(slices.Clip(votes), v), open-1)
-		if first == pending {
+		if first == undecided {
 			first = d
 		}
-		if d != first || d == pending {
-			return pending
+		if d != first || d == undecided {
+			return undecided
 		}
 	}
 	return first
 }
 
 // The goal: the counting agrees with the dumb version for every vote of up to six nodes.
-func TestTheDecisionComesExactlyWhenTheRestCannotChangeIt(t *testing.T) {
+func TestQuorum_DecidesExactlyWhenOpenVotesCannotChangeIt(t *testing.T) {
 	for n := 1; n <= 6; n++ {
 		for granted := 0; granted <= n; granted++ {
 			for refused := 0; granted+refused <= n; refused++ {
@@ -196,10 +196,10 @@ func TestTheDecisionComesExactlyWhenTheRestCannotChangeIt(t *testing.T) {
 	}
 }
 
-func TestTheZeroVoteAndDecisionGrantNothing(t *testing.T) {
+func TestQuorum_TheZeroVoteAndDecisionGrantNothing(t *testing.T) {
 	require.Equal(t, unknown, vote(0))
-	require.Equal(t, pending, decision(0))
+	require.Equal(t, undecided, decision(0))
 	require.Equal(t, unknown, answer{}.vote)
-	require.Equal(t, nodeSet(0), firstNodes(0))
-	require.Equal(t, 64, firstNodes(64).count())
+	require.Equal(t, nodeSet(0), allNodes(0))
+	require.Equal(t, 64, allNodes(64).count())
 }

@@ -12,51 +12,42 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// notExecuted are the first words of errors that a server gives before it executes anything of a
-// command. All of them depend on a state of the server that does not change while a script runs, so
-// a script that meets one has written nothing.
-var notExecuted = map[string]bool{
-	"READONLY": true, "OOM": true, "MISCONF": true, "NOREPLICAS": true, "MASTERDOWN": true,
-	"BUSY":    true,
-	"LOADING": true, "NOAUTH": true, "NOPERM": true, "NOSCRIPT": true, "CLUSTERDOWN": true,
-	"MOVED": true, "TRYAGAIN": true,
-}
+// inScriptMarker is in the text of errors that came up while a script ran.
+const inScriptMarker = "script: "
 
-// insideScript is in the text of errors that came up while a script ran.
-const insideScript = "script: "
-
-// failed is the answer that a result with an error stands for.
-func failed(r rueidis.RedisResult) answer {
+// classifyError returns the answer that a result with an error stands for.
+func classifyError(r rueidis.RedisResult) answer {
 	if err := r.NonRedisError(); err != nil {
-		// Also the server's answer to a connection that it did not accept.
+		// Also the server's error on a connection that it did not accept.
 		var dial *dialError
-		unsent := errors.Is(err, errGate) || errors.As(err, &dial)
+		unsent := errors.Is(err, errNotConnected) || errors.As(err, &dial)
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			// Of the keeper's dial, which the flush was waiting for: a flush has no context of its
-			// own.
+			// Of the connector's dial, which the flush was waiting for: a flush has no context of
+			// its own.
 			unsent, err = true, errors.New("connecting took too long")
 		}
-		return answer{nothing: unsent, broken: !unsent, err: err}
+		return answer{leftNothing: unsent, broken: !unsent, err: err}
 	}
 	text := r.Error().Error()
 	code, _, _ := strings.Cut(text, " ")
-	// Some servers say NOPERM also of a command inside a script, which may have written before.
-	nothing := notExecuted[code] && (code != "NOPERM" || !strings.Contains(text, insideScript))
-	return answer{nothing: nothing, replied: true, err: errors.New(text)}
+	// Some servers also say NOPERM of a command inside a script, which may have written before.
+	nothing := resp.Rejected(code) &&
+		(code != "NOPERM" || !strings.Contains(text, inScriptMarker))
+	return answer{leftNothing: nothing, replied: true, err: errors.New(text)}
 }
 
-// errNoReplyToSet is the error of a reply that is neither of the two that SET NX has.
-const errNoReplyToSet = resp.ProtocolError("SET replied with neither OK nor null")
+// errBadSetReply is the error of a reply that is neither of the two that SET NX has.
+const errBadSetReply = resp.ProtocolError("SET replied with neither OK nor null")
 
-// read takes the reply to one part. null is a reply without a value.
-func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*Attempt,
-	answers []answer,
+// readReply takes the reply to one command. null is a reply without a value.
+func (f *flushScratch) readReply(p *command, m *rueidis.RedisMessage, null bool,
+	attempts []*Attempt, answers []answer,
 ) {
 	if p.script == nil {
 		if null {
-			answers[p.place] = answer{vote: refused, nothing: true, replied: true}
+			answers[p.index] = answer{vote: refused, leftNothing: true, replied: true}
 		} else if text, err := m.ToString(); err != nil || text != "OK" {
-			answers[p.place] = answer{replied: true, err: errNoReplyToSet}
+			answers[p.index] = answer{replied: true, err: errBadSetReply}
 		}
 		return
 	}
@@ -65,16 +56,16 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 	}
 	refusals, err := f.decode(p, m)
 	if err != nil {
-		p.spread(answer{replied: true, err: resp.ProtocolError(err.Error())}, attempts, answers)
+		p.failAll(answer{replied: true, err: resp.ProtocolError(err.Error())}, attempts, answers)
 		return
 	}
 	for _, r := range refusals {
 		place := p.call.Owners[r.Set]
-		// Of a set that fits into one call nothing was taken; of a larger one other parts may have
-		// been.
-		nothing := p.script != script.Extend && !attempts[place].split()
+		// If a set fits into one call, nothing of it was taken. Of a larger one other calls may
+		// have taken parts.
+		nothing := p.script != script.Extend && !attempts[place].spansCalls()
 		if r.HighestFence > 0 {
-			answers[place].stale(r.HighestFence, nothing)
+			answers[place].setFenceTooLow(r.HighestFence, nothing)
 			continue
 		}
 		key := int32(-1)
@@ -82,15 +73,15 @@ func (f *flight) read(p *part, m *rueidis.RedisMessage, null bool, attempts []*A
 			key = int32(p.call.Offset[r.Set] + r.Key)
 		}
 		answers[place] = answer{
-			vote: refused, nothing: nothing, replied: true,
-			broken: answers[place].broken, key: key,
+			vote: refused, leftNothing: nothing, replied: true,
+			broken: answers[place].broken, keyIndex: key,
 		}
 	}
 }
 
-// decode returns the sets that a script refused. An error leaves the whole call unknown.
-func (f *flight) decode(p *part, m *rueidis.RedisMessage) ([]script.Refusal, error) {
-	f.refusals, f.numbers = f.refusals[:0], f.numbers[:0]
+// decode returns the sets that a script refused. After an error the whole call is unknown.
+func (f *flushScratch) decode(p *command, m *rueidis.RedisMessage) ([]script.Refusal, error) {
+	f.refusals, f.decoded = f.refusals[:0], f.decoded[:0]
 	switch {
 	case m.IsInt64() && p.script == script.Release:
 		return nil, nil
@@ -102,29 +93,33 @@ func (f *flight) decode(p *part, m *rueidis.RedisMessage) ([]script.Refusal, err
 		for i := range list {
 			n, bad := list[i].ToInt64()
 			err = errors.Join(err, bad)
-			f.numbers = append(f.numbers, n)
+			f.decoded = append(f.decoded, n)
 		}
 		if err != nil {
 			return nil, err
 		}
-		f.refusals, err = script.DecodeList(f.refusals, f.numbers, &p.call)
+		f.refusals, err = script.DecodeList(f.refusals, f.decoded, &p.call)
 		return f.refusals, err
 	}
 	return nil, errors.New("script replied with neither a number nor a list")
 }
 
-// spread gives every attempt of a part that failed the same answer. A node that refused a part of a
-// set has refused it, and one whose connection broke under a part may still do that part, whatever
-// becomes of the others: of those that are sent again, for instance. What a server says against
-// raising companions is no vote: the extension behind tells. But where the connection broke first,
-// that may have been granted already, because only its script was loaded, and must not count.
-func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
+// failAll gives every attempt of a command that failed the same answer.
+//
+// A node that refused a part of a set has refused the set. If a connection breaks under a part, the
+// node may still do that part, whatever happens to the others, for example to those that are sent
+// again.
+//
+// An error about raising fence keys is no vote: the extension behind it is one. But if the
+// connection broke first, that extension may have been granted already, because only the script of
+// the raise had to be loaded. Then it must not count.
+func (p *command) failAll(r answer, attempts []*Attempt, answers []answer) {
 	if p.script == script.RaiseFence && !r.broken {
 		return
 	}
 	owners := p.call.Owners
 	if p.script == nil {
-		owners = []int{p.place}
+		owners = []int{p.index}
 	}
 	for _, place := range owners {
 		broken := r.broken || answers[place].broken
@@ -133,13 +128,13 @@ func (p *part) spread(r answer, attempts []*Attempt, answers []answer) {
 			continue
 		}
 		own := r
-		own.nothing, own.broken = r.nothing && !attempts[place].split(), broken
+		own.leftNothing, own.broken = r.leftNothing && !attempts[place].spansCalls(), broken
 		answers[place] = own
 	}
 }
 
-// split reports whether the attempt's keys need more than one call.
-func (a *Attempt) split() bool {
+// spansCalls reports whether the attempt's keys need more than one call.
+func (a *Attempt) spansCalls() bool {
 	most := script.MaxKeys
 	if a.kind == acquire && a.claim.fence() != nil {
 		most = script.AcquireFenced.MaxSet()
@@ -147,55 +142,55 @@ func (a *Attempt) split() bool {
 	return a.claim.Len() > most
 }
 
-// repeatable reports whether a part was not executed for a reason that a second try removes: the
-// script was not loaded, or one of several callers' keys is forbidden, which must not fail the
-// others.
-func (p *part) repeatable(err error) bool {
+// retryable reports whether a command was not executed for a reason that a retry removes. Either
+// its script was not loaded, or one of several callers' keys is forbidden, which must not fail the
+// other callers.
+func (p *command) retryable(err error) bool {
 	reply, ok := rueidis.IsRedisErr(err)
 	if !ok || p.script == nil {
 		return false
 	}
-	return reply.IsNoScript() || p.forbidden(err)
+	return reply.IsNoScript() || p.noPermission(err)
 }
 
-// forbidden reports whether the server refused the call for one of its keys before it ran the
-// script.
-func (p *part) forbidden(err error) bool {
+// noPermission reports whether the server refused the call because of one of its keys, before it
+// ran the script.
+func (p *command) noPermission(err error) bool {
 	text := err.Error()
 	return len(p.call.Owners) > 1 && strings.HasPrefix(text, "NOPERM") &&
-		!strings.Contains(text, insideScript)
+		!strings.Contains(text, inScriptMarker)
 }
 
-// repeat appends what is to be sent once more: the same call where its script was missing, else
+// appendRetry appends what is to be sent once more: the same call if its script was missing, else
 // each set alone.
-func (p *part) repeat(parts []part, err error) []part {
-	if !p.forbidden(err) {
-		return append(parts, *p)
+func (p *command) appendRetry(commands []command, err error) []command {
+	if !p.noPermission(err) {
+		return append(commands, *p)
 	}
 	for _, c := range p.call.Split() {
-		parts = append(parts, part{script: p.script, call: c})
+		commands = append(commands, command{script: p.script, call: c})
 	}
-	return parts
+	return commands
 }
 
-// useful leaves out what is of no use any more to be sent once more, and answers it.
-func useful(parts []part, attempts []*Attempt, answers []answer) []part {
-	var kept []part
+// stillUseful returns the commands that it is still of use to retry, and answers the others.
+func stillUseful(commands []command, attempts []*Attempt, answers []answer) []command {
+	var useful []command
 	now := time.Now()
-	pointless := func(place int) bool { return attempts[place].pointless(now) != nil }
-	for _, p := range parts {
-		if !slices.ContainsFunc(p.call.Owners, pointless) {
-			kept = append(kept, p)
+	skipped := func(place int) bool { return attempts[place].skipReason(now) != nil }
+	for _, p := range commands {
+		if !slices.ContainsFunc(p.call.Owners, skipped) {
+			useful = append(useful, p)
 			continue
 		}
 		for _, c := range p.call.Split() {
-			alone := part{script: p.script, call: c}
-			if why := attempts[c.Owners[0]].pointless(now); why != nil {
-				alone.spread(answer{nothing: true, err: why}, attempts, answers)
+			alone := command{script: p.script, call: c}
+			if why := attempts[c.Owners[0]].skipReason(now); why != nil {
+				alone.failAll(answer{leftNothing: true, err: why}, attempts, answers)
 			} else {
-				kept = append(kept, alone)
+				useful = append(useful, alone)
 			}
 		}
 	}
-	return kept
+	return useful
 }

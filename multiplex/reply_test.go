@@ -10,9 +10,9 @@ import (
 )
 
 // The goal: a node may still do the part of a large set under which its connection broke, whatever
-// it said about the other parts, before or after. Else its release would be dropped when the keys
-// should have expired, and it would count although it may still shorten a lease.
-func TestAPartThatBrokeIsNotForgotten(t *testing.T) {
+// it said about the other parts, before or after. Otherwise its release would be dropped when the
+// keys should have expired, and it would count although it may still shorten a lease.
+func TestReply_ABrokenPartOfASetIsNotForgotten(t *testing.T) {
 	keys := make([]string, script.MaxKeys+1)
 	for i := range keys {
 		keys[i] = fmt.Sprint("k", i)
@@ -24,41 +24,41 @@ func TestAPartThatBrokeIsNotForgotten(t *testing.T) {
 		"alone":               {broke},
 		"refused, then broke": {{vote: refused, replied: true}, broke},
 		"denied, then broke": {{
-			nothing: true, replied: true,
+			leftNothing: true, replied: true,
 			err: errors.New("NOPERM"),
 		}, broke},
-		"broke, and the repeat unsent": {broke, {nothing: true, err: errGate}},
+		"broke, and the repeat unsent": {broke, {leftNothing: true, err: errNotConnected}},
 		"broke, and the repeat denied": {broke, {
-			nothing: true, replied: true,
+			leftNothing: true, replied: true,
 			err: errors.New("NOPERM"),
 		}},
 		"granted, broke, repeat unsent": {{vote: granted, replied: true}, broke, {
-			nothing: true,
-			err:     errGate,
+			leftNothing: true,
+			err:         errNotConnected,
 		}},
-		"unsent, and then broke as well": {{nothing: true, err: errGate}, broke},
+		"unsent, and then broke as well": {{leftNothing: true, err: errNotConnected}, broke},
 	} {
 		t.Run(name, func(t *testing.T) {
 			attempts, answers := []*Attempt{{claim: large, kind: extend}},
 				[]answer{{vote: granted, replied: true}}
-			p := part{script: script.Extend, call: script.Call{Owners: []int{0}}}
+			p := command{script: script.Extend, call: script.Call{Owners: []int{0}}}
 			for _, r := range others {
 				if r.vote != unknown { // as read leaves it
 					answers[0] = r
 					continue
 				}
-				p.spread(r, attempts, answers)
+				p.failAll(r, attempts, answers)
 			}
 			require.NotEqual(t, granted, answers[0].vote)
 			require.True(t, answers[0].broken)
-			require.False(t, answers[0].nothing)
+			require.False(t, answers[0].leftNothing)
 		})
 	}
 }
 
 // The goal: the same where the node refuses a later part: its vote is known, and the part that
 // broke is still to come.
-func TestARefusalDoesNotHideAPartThatBroke(t *testing.T) {
+func TestReply_ARefusalDoesNotHideABrokenPart(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 		// Of one set the first key is another's.
 		actors[0].play(map[string]string{"EVALSHA": "*3\r\n:0\r\n:1\r\n:1\r\n"})
@@ -68,10 +68,10 @@ func TestARefusalDoesNotHideAPartThatBroke(t *testing.T) {
 		var plan script.Plan
 		plan.Reset(script.Extend)
 		plan.Add(0, script.Set{Keys: c.keys(), Token: "t", TTL: "1000"})
-		p := part{script: script.Extend, call: plan.Calls()[0]}
-		message, err := n.client.Do(t.Context(), n.command(&p, attempts)).ToMessage()
+		p := command{script: script.Extend, call: plan.Calls()[0]}
+		message, err := n.client.Do(t.Context(), n.build(&p, attempts)).ToMessage()
 		require.NoError(t, err)
-		new(flight).read(&p, &message, false, attempts, answers)
+		new(flushScratch).readReply(&p, &message, false, attempts, answers)
 		require.Equal(t, refused, answers[0].vote)
 		require.True(t, answers[0].broken)
 		actors[0].play(nil)

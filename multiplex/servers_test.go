@@ -19,106 +19,6 @@ import (
 // run is a run_id.
 func run(digit string) string { return strings.Repeat(digit, 39) + "0" }
 
-// claimed claims a server for a node, and wants that to succeed.
-func claimed(t *testing.T, s *servers, runID string, node int) (l *line, changed bool,
-	former string,
-) {
-	t.Helper()
-	l = &line{}
-	at, former, err := s.claim(runID, node, l)
-	require.NoError(t, err)
-	return l, !at.IsZero(), former
-}
-
-// The goal: a server is one node's at a time. A node knows whether its server may have been
-// another's, and the number of the Mux's last connection there, whichever node had it.
-func TestServers_AreClaimedByOneNode(t *testing.T) {
-	s := newServers([]endpoint{{name: "a"}, {name: "b"}})
-	a, changed, former := claimed(t, s, run("1"), 0)
-	require.True(t, changed, "the first server of a node")
-	require.Empty(t, former)
-	s.admitted(a, "7")
-	_, _, err := s.claim(run("1"), 1, &line{})
-	require.EqualError(t, err, "is the same server as a, and one server has one vote: give each "+
-		"node a server of its own")
-	b, _, _ := claimed(t, s, run("2"), 1)
-
-	s.close(a)
-	a, changed, former = claimed(t, s, run("1"), 0)
-	require.True(t, changed, "still since then")
-	require.Equal(t, "7", former)
-	s.close(a)
-	s.close(b)
-	b, changed, former = claimed(t, s, run("1"), 1)
-	require.True(t, changed)
-	require.Equal(t, "7", former, "also where it was not admitted since")
-	s.close(b)
-	_, changed, _ = claimed(t, s, run("1"), 0)
-	require.True(t, changed, "node b had it in between")
-}
-
-// The goal: the connection that a claim was replaced by does not end with the old one.
-func TestServers_KeepTheNewerClaim(t *testing.T) {
-	s := newServers([]endpoint{{name: "a"}, {name: "b"}})
-	old, _, _ := claimed(t, s, run("1"), 0)
-	_, _, _ = claimed(t, s, run("1"), 0)
-	s.close(old)
-	_, _, err := s.claim(run("1"), 1, &line{})
-	require.Error(t, err)
-}
-
-// The goal: a server without a run_id may be any other, and what is not unique is no run_id.
-func TestServers_WithoutARunIDMayBeAnyOther(t *testing.T) {
-	for _, none := range []string{
-		"", "x", strings.Repeat("0", 40), strings.Repeat("a", 40),
-		run("1") + "0", run("G"),
-	} {
-		s := newServers(make([]endpoint, 3))
-		a, _, _ := claimed(t, s, run("1"), 0)
-		b, _, _ := claimed(t, s, none, 1)
-		c, _, _ := claimed(t, s, run("3"), 2)
-		require.Empty(t, s.ready(a))
-		require.Equal(t, []int{0}, s.ready(b))
-		require.Equal(t, []int{1}, s.ready(c), "the other is known to differ")
-		s.close(a)
-		require.Empty(t, s.ready(a), "closed meanwhile")
-		s.close(b)
-		b, _, _ = claimed(t, s, none, 1)
-		require.False(t, s.apart(b).IsZero(), "it may be the one that node a had")
-		s = newServers(make([]endpoint, 2))
-		a, _, _ = claimed(t, s, run("1"), 0)
-		b, _, _ = claimed(t, s, none, 1)
-		require.Zero(t, s.apart(b), "no other has lost any")
-		s.ready(a)
-		s.close(a)
-		require.False(t, s.apart(b).IsZero(), "another was lost before they were told apart")
-	}
-}
-
-// The goal: a quarantined server stays its node's between two looks, until that finds another
-// server or none.
-func TestServers_AreClaimedDuringAQuarantine(t *testing.T) {
-	s := newServers(make([]endpoint, 2))
-	claim := func(runID string, node int, waits bool) error {
-		l := &line{}
-		_, _, err := s.claim(runID, node, l)
-		if waits {
-			s.quarantined(l)
-		}
-		s.close(l)
-		return err
-	}
-	require.NoError(t, claim(run("1"), 0, true))
-	require.Error(t, claim(run("1"), 1, false))
-	require.NoError(t, claim(run("1"), 0, true), "its next look")
-	require.Error(t, claim(run("1"), 1, false))
-	require.NoError(t, claim(run("2"), 0, false), "another server")
-	require.NoError(t, claim(run("1"), 1, true))
-	require.Error(t, claim(run("1"), 0, false))
-	s.leave(1)
-	require.NoError(t, claim(run("1"), 0, false))
-}
-
 // redirect is a DialFunc by which the name of node i leads to the server of node to[i]; nowhere
 // while that is negative.
 func redirect(nodes *lockpipetest.Nodes, to []atomic.Int32) DialFunc {
@@ -147,20 +47,20 @@ func TestServers_DoNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
 		begin := func(kinds ...kind) {
 			for _, k := range kinds {
 				a := m.newAttempt(claim("k", "t"), k, time.Minute, time.Second, time.Minute)
-				a.claim.last = a
+				a.claim.latest = a
 				attempts = append(attempts, a)
 			}
 		}
 		begin(acquire, extend, release)
-		on := &line{changed: time.Now()} // at the same moment
+		on := &nodeConn{movedAt: time.Now()} // at the same moment
 		time.Sleep(time.Nanosecond)
 		begin(acquire, extend, release)
-		f, answers := new(flight), make([]answer, len(attempts))
-		f.plan(on, attempts, answers)
-		grant, extended, not := answer{vote: granted, replied: true, key: -1}, answer{
+		f, answers := new(flushScratch), make([]answer, len(attempts))
+		f.buildCommands(on, attempts, answers)
+		grant, extended, not := answer{vote: granted, replied: true, keyIndex: -1}, answer{
 			vote:    granted,
-			replied: true, key: -1, line: on,
-		}, answer{nothing: true, err: errMoved}
+			replied: true, keyIndex: -1, conn: on,
+		}, answer{leftNothing: true, err: errMoved}
 		require.Equal(t, []answer{grant, not, grant, grant, extended, grant}, answers)
 	})
 }
@@ -172,18 +72,18 @@ func TestServers_MayStillShortenAsAnotherNode(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		c := claim("k", "t")
-		before := &line{changed: time.Now()}
+		before := &nodeConn{movedAt: time.Now()}
 		time.Sleep(time.Nanosecond)
 		short := m.newAttempt(c, extend, time.Second, time.Second, time.Second)
-		c.broke(short, one(0))
-		after := &line{changed: time.Now()}
+		c.connectionBroke(short, nodeBit(0))
+		after := &nodeConn{movedAt: time.Now()}
 		for _, test := range []struct {
-			line    *line
+			line    *nodeConn
 			ttl     time.Duration
 			granted bool
 		}{{before, time.Minute, true}, {after, time.Minute, false}, {after, time.Second, true}} {
 			a := m.newAttempt(c, extend, test.ttl, time.Second, time.Second)
-			c.extended(a, 1, answer{vote: granted, replied: true, line: test.line})
+			c.addExtendVote(a, 1, answer{vote: granted, replied: true, conn: test.line})
 			require.Equal(t, test.granted, a.granted.has(1))
 		}
 	})
@@ -207,7 +107,7 @@ func TestServers_MoveWhenNamesChange(t *testing.T) {
 	ask(t, nodes, 1, "CLIENT", "KILL", "TYPE", "normal")
 	becomes(t, m, 1, NodeDown, "nowhere")
 	becomes(t, m, 0, NodeUp, "")
-	require.WithinRange(t, m.nodes[0].line.Load().changed, before, time.Now())
+	require.WithinRange(t, m.nodes[0].active.conn.Load().movedAt, before, time.Now())
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()),
 		"servers 1 and 2 are a quorum")
 	to[1].Store(1)
@@ -241,7 +141,7 @@ func TestServers_AreToldApartWithoutARunID(t *testing.T) {
 		return up == 1 && same == 1
 	}, patient, time.Millisecond)
 	for range 20 { // neither of two names that are tried again and again gets the other's vote
-		require.Negative(t, m.Spare())
+		require.Negative(t, m.SpareNodes())
 	}
 	// The second name is tried again and again, so its key is there for a moment each time.
 	require.Eventually(t, func() bool {
@@ -277,32 +177,13 @@ func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	}
 	m := start(t, urls, func(c *Config) { c.Guard, c.Dial = GuardOff, redirect(nodes, to) })
 	becomes(t, m, 0, NodeUp, "")
-	hung := m.nodes[0].line.Load()
+	hung := m.nodes[0].active.conn.Load()
 	require.NoError(t, nodes.Freeze(0))
 	to[1].Store(1)
 	becomes(t, m, 1, NodeUp, "")
-	require.True(t, hung.over.Load())
+	require.True(t, hung.isClosed.Load())
 	require.NoError(t, nodes.Thaw(0))
 	up(t, m)
-}
-
-// The goal: a server stays a new one for its node until an extension that began before can't come
-// any more, also on the node's second connection to it.
-func TestServers_AreStillNewOnTheSecondConnection(t *testing.T) {
-	s := newServers(make([]endpoint, 2))
-	a, _, _ := claimed(t, s, run("1"), 0)
-	began := time.Now()
-	s.close(a)
-	b := &line{}
-	var err error
-	b.changed, _, err = s.claim(run("1"), 1, b)
-	require.NoError(t, err)
-	require.True(t, b.mayRepeat(began))
-	s.close(b)
-	again := &line{}
-	again.changed, _, err = s.claim(run("1"), 1, again)
-	require.NoError(t, err)
-	require.True(t, again.mayRepeat(began), "node a's vote on it was this server's")
 }
 
 // The goal: an extension asks for no longer TTL than a quorum of nodes counts for: a node whose
@@ -313,16 +194,16 @@ func TestServers_ThatMayStillShortenAreNotTrusted(t *testing.T) {
 		defer stop()
 		c := claim("k", "t")
 		short := m.newAttempt(c, extend, time.Second, time.Second, time.Second)
-		c.broke(short, one(0))
+		c.connectionBroke(short, nodeBit(0))
 		time.Sleep(time.Nanosecond)
-		moved := &line{changed: time.Now()} // or restarted
-		moved.state.Store(valid)
-		m.nodes[1].line.Store(moved)
-		ttl := m.Trusted(c, time.Minute)
+		moved := &nodeConn{movedAt: time.Now()} // or restarted
+		moved.state.Store(connVerified)
+		m.nodes[1].active.conn.Store(moved)
+		ttl := m.MaxConfirmableTTL(c, time.Minute)
 		a := m.newAttempt(c, extend, ttl, time.Second, time.Second)
-		c.last = a
-		c.extended(a, 1, answer{vote: granted, replied: true, line: moved})
-		c.extended(a, 2, answer{vote: granted, replied: true, line: &line{}})
+		c.latest = a
+		c.addExtendVote(a, 1, answer{vote: granted, replied: true, conn: moved})
+		c.addExtendVote(a, 2, answer{vote: granted, replied: true, conn: &nodeConn{}})
 		require.Equal(t, won, a.decision, "both other nodes granted %v", ttl)
 	})
 }

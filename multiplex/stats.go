@@ -2,18 +2,18 @@ package multiplex
 
 import "sync/atomic"
 
-// Stats are counts since New, but for PendingReleases.
+// Stats are counts since New, except PendingReleases.
 type Stats struct {
 	// Flushes is the number of trips made to all nodes together.
 	Flushes uint64
-	// Operations is the number of attempts and of armed watches that they carried: each counts once
+	// Operations is the number of attempts and subscriptions that they carried. Each counts once
 	// for each node that it was sent to.
 	Operations uint64
-	// Attempts is the number of acquires that were started, by Acquire and by Contend.
+	// Attempts is the number of acquires that were started, by Acquire and by AcquireViaArbiter.
 	Attempts uint64
 	// SplitVotes is the number of acquires without a quorum for which some nodes granted and some
-	// refused, together as many as a quorum: had those that contended agreed, one would have had
-	// it. A race that another won in spite of that counts as well.
+	// refused, together as many as a quorum. Had the contenders agreed, one of them would have had
+	// it. An acquire also counts if another caller won in spite of the split.
 	SplitVotes uint64
 	// PendingReleases is the number of releases that are kept now for nodes that could not answer
 	// them, added up over the nodes.
@@ -28,25 +28,25 @@ type counts struct{ attempts, splitVotes atomic.Uint64 }
 
 // Stats returns the counts. They are not taken at one moment.
 func (m *Mux) Stats() Stats {
-	s := Stats{Attempts: m.attempts.Load(), SplitVotes: m.splitVotes.Load()}
+	s := Stats{Attempts: m.counts.attempts.Load(), SplitVotes: m.counts.splitVotes.Load()}
 	for _, n := range m.nodes {
-		s.Flushes += n.flushes.Load()
-		s.Operations += n.operations.Load()
+		s.Flushes += n.metrics.flushes.Load()
+		s.Operations += n.metrics.operations.Load()
 		n.mu.Lock()
-		s.PendingReleases += len(n.list)
-		s.DroppedReleases += n.dropped
+		s.PendingReleases += len(n.pending.list)
+		s.DroppedReleases += n.pending.dropped
 		n.mu.Unlock()
 	}
 	return s
 }
 
-// tally counts a split vote, once, as soon as the votes of an acquire that failed show it. claim.mu
-// is held.
-func (a *Attempt) tally() {
-	if a.divided || a.granted == 0 || a.refused == 0 ||
+// countSplit counts a split vote, once, as soon as the votes of an acquire that failed show it.
+// claim.mu is held.
+func (a *Attempt) countSplit() {
+	if a.splitCounted || a.granted == 0 || a.refused == 0 ||
 		(a.granted|a.refused).count() < quorum(len(a.calls)) {
 		return
 	}
-	a.divided = true
-	a.mux.splitVotes.Add(1)
+	a.splitCounted = true
+	a.mux.counts.splitVotes.Add(1)
 }

@@ -144,7 +144,7 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, []string{url}, withTLS(a.client(nil)))
 			up(t, m)
-			_, overTLS := m.nodes[0].line.Load().Conn.(*tls.Conn)
+			_, overTLS := m.nodes[0].active.conn.Load().Conn.(*tls.Conn)
 			require.Equal(t, name != "socket", overTLS)
 			c := claim(name, "t")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
@@ -152,11 +152,11 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 				time.Second, 1), t.Context()))
 			o := watching(m, name)
 			defer o.Close()
-			_, known := o.arm(t, 0)
-			require.True(t, known && o.Told())
+			_, known := o.subscribe(t, 0)
+			require.True(t, known && o.Notifies())
 			require.NoError(t, wait(m.Release(c, 1), t.Context()))
 			o.await(t)
-			require.False(t, o.Armed())
+			require.False(t, o.Active())
 		})
 	}
 }

@@ -9,58 +9,60 @@ import (
 
 // waiter is one goroutine in Wait, whose memory is used again, or a Waker in Poll.
 type waiter struct {
-	wake  chan struct{} // of capacity 1; filled by the decision and by the timer
-	call  func()        // instead of wake
-	timer *time.Timer
-	next  *waiter // guarded by claim.mu
+	wake   chan struct{} // of capacity 1; filled by the decision and by the timer
+	onWake func()        // called in place of wake, if it is not nil
+	timer  *time.Timer
+	next   *waiter // guarded by claim.mu
 }
 
-// tell says that there may be something to do.
-func (w *waiter) tell() {
-	if w.call != nil {
-		w.call()
+// notify wakes the waiter: there may be something to do.
+func (w *waiter) notify() {
+	if w.onWake != nil {
+		w.onWake()
 		return
 	}
-	signal(w.wake)
+	notify(w.wake)
 }
 
-// Waker is what an owner that must not block is told by: see Attempt.Poll. It serves one attempt at
-// a time.
+// Waker notifies an owner that must not block: see Attempt.Poll. It serves one attempt at a time.
 type Waker struct{ waiter waiter }
 
-// NewWaker returns a Waker that calls wake: from any goroutine, with locks held, and now and then
-// for nothing. wake must not block, and must not call a method of the Mux or of its attempts.
+// NewWaker returns a Waker that calls wake: from any goroutine, with locks held, and sometimes
+// without need. wake must not block, and must not call a method of the Mux or of its attempts.
 func NewWaker(wake func()) *Waker {
-	w := &Waker{waiter{call: wake}}
+	w := &Waker{waiter{onWake: wake}}
 	w.waiter.timer = time.AfterFunc(math.MaxInt64, wake)
 	w.waiter.timer.Stop()
 	return w
 }
 
-// Wait returns nil when a quorum granted. Otherwise the error is a *HeldError or a *QuorumError;
-// where ctx ended before the decision, ctx's error is found in it as well. It waits at most
-// NodeTimeout for nodes that owe an answer for that long, and longer only for those that keep
-// answering what is queued before this attempt, as long as its outcome is of any use. An acquire
-// that failed is released on every node that may have heard of it, in the background; an acquire
-// whose answer came before ctx ended is granted. A release goes on after Wait failed, and Wait may
-// be called again for it; began is when the caller began to wait, where it waits for several
+// Wait returns nil if a quorum granted. Otherwise the error is a *HeldError or a *QuorumError. If
+// ctx ended before the decision, errors.Is finds ctx's error in it too.
+//
+// Wait waits for at most NodeTimeout for a node that has owed an answer for that long. It waits
+// longer only for nodes that keep answering what is queued before this attempt, as long as the
+// outcome is of any use.
+//
+// An acquire that failed is released in the background, on every node that may have heard of it. An
+// acquire whose answer came before ctx ended is granted. A release continues after Wait failed, and
+// Wait may be called again for it. began is when the caller began to wait, if it waits for several
 // attempts one after another, and else zero.
 func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
 	c := a.claim
 	c.mu.Lock()
 	var ended error
-	if a.decision == pending || a.told && a.decision != won {
-		ended = a.await(ctx, began)
+	if a.decision == undecided || a.unconfirmedReported && a.decision != won {
+		ended = a.awaitDecision(ctx, began)
 	}
-	return a.finish(ended)
+	return a.waitResult(ended)
 }
 
-// finish is what Wait returns; ended is why ctx ended it, if it did. claim.mu is held, and given
-// up.
-func (a *Attempt) finish(ended error) error {
+// waitResult returns the result of Wait. ended is why ctx ended it, if it did. claim.mu is held,
+// and released.
+func (a *Attempt) waitResult(ended error) error {
 	c := a.claim
 	err := a.outcome(ended)
-	a.told = err != nil && a.kind == release
+	a.unconfirmedReported = err != nil && a.kind == release
 	c.mu.Unlock()
 	if err == nil {
 		return nil
@@ -74,99 +76,99 @@ func (a *Attempt) finish(ended error) error {
 	return err
 }
 
-// Poll is Wait for an owner that must not block: settled reports whether that would return now, and
-// err is what it would return. Where it is not settled, w is told when it may be; then, or when ctx
-// has ended, Poll is to be called again. It is not for a release.
-func (a *Attempt) Poll(ctx context.Context, w *Waker) (err error, settled bool) {
+// Poll is Wait for an owner that must not block. ready reports whether Wait would return now, and
+// err is what it would return. If it is not ready, w is notified when it may be. The owner calls
+// Poll again then, or when ctx has ended. Poll is not for a release.
+func (a *Attempt) Poll(ctx context.Context, w *Waker) (err error, ready bool) {
 	c := a.claim
 	c.mu.Lock()
-	a.forget(&w.waiter)
+	a.removeWaiter(&w.waiter)
 	var ended error
-	for a.decision == pending {
+	for a.decision == undecided {
 		if ended = ctx.Err(); ended != nil {
 			break
 		}
-		if rest := a.patience(time.Time{}); rest > 0 {
+		if left := a.remainingWait(time.Time{}); left > 0 {
 			w.waiter.next, a.waiters = a.waiters, &w.waiter
-			w.waiter.timer.Reset(rest)
+			w.waiter.timer.Reset(left)
 			c.mu.Unlock()
 			return nil, false
 		}
-		start := a.open() // the judge is silent
+		start := a.askDeferred() // the arbiter has not answered
 		if start == 0 {
 			break
 		}
 		c.mu.Unlock()
-		a.mux.handAll(a, start)
+		a.mux.sendAll(a, start)
 		c.mu.Lock()
 	}
 	w.waiter.timer.Stop()
-	return a.finish(ended), true
+	return a.waitResult(ended), true
 }
 
-// await returns at the decision, with ctx's error, or when no node deserves more patience. claim.mu
-// is held, and given up meanwhile.
-func (a *Attempt) await(ctx context.Context, began time.Time) error {
+// awaitDecision returns at the decision, with ctx's error, or when the time to wait is over.
+// claim.mu is held, and released meanwhile.
+func (a *Attempt) awaitDecision(ctx context.Context, began time.Time) error {
 	c := a.claim
-	before, rest := a.decision, a.limitNow()
+	before, left := a.decision, a.phaseTimeout()
 	if !began.IsZero() {
-		rest -= time.Since(began)
+		left -= time.Since(began)
 	}
-	w := a.mux.waiter(rest)
+	w := a.mux.newWaiter(left)
 	w.next, a.waiters = a.waiters, w
 	var ended error
 	var start nodeSet
 	for {
 		c.mu.Unlock()
-		a.mux.handAll(a, start)
+		a.mux.sendAll(a, start)
 		ended = w.wait(ctx)
 		c.mu.Lock()
 		if a.decision != before {
 			ended = nil // the answer came first
 			break
 		}
-		rest, start = a.patience(began), 0
-		if ended == nil && rest <= 0 { // the judge is silent
-			start = a.open()
-			rest = a.patience(began)
+		left, start = a.remainingWait(began), 0
+		if ended == nil && left <= 0 { // the arbiter has not answered
+			start = a.askDeferred()
+			left = a.remainingWait(began)
 		}
-		if ended != nil || rest <= 0 && start == 0 {
+		if ended != nil || left <= 0 && start == 0 {
 			break
 		}
-		w.timer.Reset(rest)
+		w.timer.Reset(left)
 	}
 	w.timer.Stop()
-	a.forget(w)
+	a.removeWaiter(w)
 	a.mux.waiterPool.Put(w)
 	return ended
 }
 
-// patience is how much longer the attempt is waited for: until its limit, and then as long as nodes
-// that have not answered deserve it. claim.mu is held.
-func (a *Attempt) patience(began time.Time) (rest time.Duration) {
-	if from := a.sent.Add(time.Duration(a.opened) * time.Millisecond); began.Before(from) {
+// remainingWait returns how much longer the attempt waits: until its timeout, and after that while
+// nodes that have not answered keep answering others. claim.mu is held.
+func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
+	if from := a.sent.Add(time.Duration(a.deferredAskedAt) * time.Millisecond); began.Before(from) {
 		began = from
 	}
-	limit := a.limitNow()
-	if rest = limit - time.Since(began); rest > 0 {
-		if a.opened > 0 { // after the judge, the time is worth less than the limit, maybe
-			rest = min(rest, a.worth-time.Since(a.sent))
+	timeout := a.phaseTimeout()
+	if left = timeout - time.Since(began); left > 0 {
+		if a.deferredAskedAt > 0 { // after the arbiter, less than the timeout may be left
+			left = min(left, a.maxAge-time.Since(a.sent))
 		}
-		return rest // a timer of an earlier use of the waiter fired, or that of an earlier phase
+		return left // a timer of an earlier use of the waiter fired, or that of an earlier phase
 	}
-	for s := a.silent(); s != 0; s &= s - 1 {
+	for s := a.unanswered(); s != 0; s &= s - 1 {
 		i := s.first()
-		rest = max(rest, limit-a.mux.nodes[i].progress.idleFor())
+		left = max(left, timeout-a.mux.nodes[i].responsiveness.unresponsiveFor())
 	}
-	return min(rest, a.worth-time.Since(a.sent))
+	return min(left, a.maxAge-time.Since(a.sent))
 }
 
-// waiter returns a waiter that is woken after d.
-func (m *Mux) waiter(d time.Duration) *waiter {
+// newWaiter returns a waiter that is woken after d.
+func (m *Mux) newWaiter(d time.Duration) *waiter {
 	w, _ := m.waiterPool.Get().(*waiter)
 	if w == nil {
 		w = &waiter{wake: make(chan struct{}, 1)}
-		w.timer = time.AfterFunc(d, func() { signal(w.wake) })
+		w.timer = time.AfterFunc(d, func() { notify(w.wake) })
 		return w
 	}
 	w.timer.Reset(d)
@@ -189,8 +191,9 @@ func (w *waiter) wait(ctx context.Context) error {
 	return nil
 }
 
-// forget takes w off the list, or takes the wake-up that came too late for it. claim.mu is held.
-func (a *Attempt) forget(w *waiter) {
+// removeWaiter takes w off the list, or takes the wake-up that came too late for it. claim.mu is
+// held.
+func (a *Attempt) removeWaiter(w *waiter) {
 	for p := &a.waiters; *p != nil; p = &(*p).next {
 		if *p == w {
 			*p = w.next

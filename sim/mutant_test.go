@@ -36,8 +36,8 @@ var brokenRules = []mutant{
 		name: "unreleased", rule: "5: an unknown node is not sent the release",
 		finds: "soon after Close", mix: "long",
 		edit: edit{
-			"multiplex/claim.go", "\tcase r.nothing:\n",
-			"\tcase r.nothing || dice.Broken(\"unreleased\") && a.kind == acquire && r.vote == " +
+			"multiplex/claim.go", "\tcase r.leftNothing:\n",
+			"\tcase r.leftNothing || dice.Broken(\"unreleased\") && a.kind == acquire && r.vote == " +
 				"unknown:\n",
 		},
 	},
@@ -102,16 +102,16 @@ var brokenRules = []mutant{
 	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
 		edit: edit{
-			"multiplex/pending.go", "\tattempts := n.takeKept()\n",
-			"\tattempts := n.takeKept()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n",
+			"multiplex/pending_releases.go", "\tattempts := n.takePending()\n",
+			"\tattempts := n.takePending()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n",
 		},
 	},
 	{
 		name: "stale", rule: "8: an extension is sent when the lease is over",
 		finds: "after it ended",
 		edit: edit{
-			"multiplex/mux.go", "\ta.worth = min(a.worth, before.Sub(a.sent))\n",
-			"\tif !dice.Broken(\"stale\") {\n\t\ta.worth = min(a.worth, before.Sub(a.sent))\n\t}\n",
+			"multiplex/mux.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n",
+			"\tif !dice.Broken(\"stale\") {\n\t\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n\t}\n",
 		},
 		also: edit{
 			"lease/extension.go", "\t\tif t.expireIfDue() {\n",
@@ -125,42 +125,43 @@ var brokenRules = []mutant{
 	{
 		name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go", "\tcase s.marker == s.runID && m.replica != s.runID && " +
-				"!s.forgot:\n",
-			"\tcase dice.Broken(\"guard\"):\n\t\treturn verdict{admitted: true, mark: true}, m\n" +
-				"\tcase s.marker == s.runID && m.replica != s.runID && !s.forgot:\n",
+			"internal/restartguard/decide.go",
+			"\tcase s.marker == s.runID && h.replicaRunID != s.runID && !s.outdated:\n",
+			"\tcase dice.Broken(\"guard\"):\n" +
+				"\t\treturn decision{admit: true, writeMarker: true}, h\n" +
+				"\tcase s.marker == s.runID && h.replicaRunID != s.runID && !s.outdated:\n",
 		},
 	},
 	{
 		name: "half", rule: "10: the quarantine is too short", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go", "\t\tm.until, m.why = now.Add(maxTTL), ",
-			"\t\tif dice.Broken(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n\t\tm.until, m.why = " +
-				"now.Add(maxTTL), ",
+			"internal/restartguard/decide.go", "\t\th.until = waitEnd(",
+			"\t\tif dice.Broken(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n" +
+				"\t\th.until = waitEnd(",
 		},
 	},
 	{
 		name: "marker", rule: "10: the marker of any server is accepted", mix: "forgetful",
 		finds: "both hold",
 		edit: edit{
-			"multiplex/guard.go",
-			"\t\treturn verdict{admitted: true}, m\n\tcase m.until.IsZero(): // first sight\n",
-			"\t\treturn verdict{admitted: true}, m\n\tcase dice.Broken(\"marker\") && s.run() " +
-				"!= \"\":\n" +
-				"\t\treturn verdict{admitted: true, mark: true}, m\n" +
-				"\tcase m.until.IsZero(): // first sight\n",
+			"internal/restartguard/decide.go",
+			"\t\treturn decision{admit: true}, h\n\tcase h.until.IsZero(): // first sight\n",
+			"\t\treturn decision{admit: true}, h\n" +
+				"\tcase dice.Broken(\"marker\") && s.formerRun() != \"\":\n" +
+				"\t\treturn decision{admit: true, writeMarker: true}, h\n" +
+				"\tcase h.until.IsZero(): // first sight\n",
 		},
 	},
 	{
 		name: "deaf", rule: "10: a flush that the server tells of is ignored", mix: "forgetful",
 		finds: "both hold", from: 10,
 		edit: edit{
-			"multiplex/line.go", "\tif l == nil || l.over.Load() {\n",
-			"\tif l == nil || l.over.Load() || dice.Broken(\"deaf\") {\n",
+			"multiplex/node_conn.go", "\tif l == nil || l.isClosed.Load() {\n",
+			"\tif l == nil || l.isClosed.Load() || dice.Broken(\"deaf\") {\n",
 		},
 	},
 	// That every server counts as durable is found too rarely since other nodes have to vouch for
-	// one that is: TestWhatIsNotShownCountsAgainstAServer holds it.
+	// one that is: TestServerInfo_WhatIsMissingCountsAgainstAServer holds it.
 	{
 		name: "companion", rule: "11: a node does not remember the fence that it granted",
 		mix: "fenced", finds: "which is not above",
@@ -199,40 +200,41 @@ var brokenRules = []mutant{
 		name: "late", rule: "5: an extension counts where a shorter one may still arrive",
 		mix: "rough,returning", finds: "nodes keep it as long", from: 45,
 		edit: edit{
-			"multiplex/claim.go", "(d.late.has(i) || r.line.mayRepeat(d.lateAt)) {\n",
-			"(d.late.has(i) || r.line.mayRepeat(d.lateAt)) && !dice.Broken(\"late\") {\n",
+			"multiplex/claim.go", "(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) {\n",
+			"(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) && !dice.Broken(\"late\") {\n",
 		},
 	},
 	{
 		name: "longest", rule: "5: of the extensions that may still arrive, the longest counts",
 		mix: "rough,returning", finds: "nodes keep it as long", from: 90,
 		edit: edit{
-			"multiplex/claim.go", "\tif d.late == 0 || a.ttl < d.lateTTL {\n",
-			"\tif d.late == 0 || (a.ttl < d.lateTTL) != dice.Broken(\"longest\") {\n",
+			"multiplex/claim.go", "\tif d.pendingExtend == 0 || a.ttl < d.pendingTTL {\n",
+			"\tif d.pendingExtend == 0 || (a.ttl < d.pendingTTL) != dice.Broken(\"longest\") {\n",
 		},
 	},
 	{
 		name: "confirm", rule: "10: on a new line any marker is enough",
 		mix: "forgetful,returning", finds: "both hold",
 		edit: edit{
-			"multiplex/keeper.go", "err != nil || text != l.runID {",
-			"err != nil || text != l.runID && !dice.Broken(\"confirm\") {",
+			"multiplex/connector.go", "err != nil || text != l.server.RunID {",
+			"err != nil || text != l.server.RunID && !dice.Broken(\"confirm\") {",
 		},
 	},
 	{
 		name: "seen", rule: "10: a server counts as gone since its connection was made",
 		mix: "forgetful,returning", finds: "both hold", from: 55,
 		edit: edit{
-			"multiplex/admission.go", "left() { a.memory.seen = time.Now() }",
-			"left() {\n\tif !dice.Broken(\"seen\") {\n\t\ta.memory.seen = time.Now()\n\t}\n}",
+			"internal/restartguard/guard.go", "ServerLeft() { g.history.lastSeen = time.Now() }",
+			"ServerLeft() {\n\tif !dice.Broken(\"seen\") {\n" +
+				"\t\tg.history.lastSeen = time.Now()\n\t}\n}",
 		},
 	},
 	{
 		name: "unsure", rule: "5: a release is dropped while a broken connection may still be read",
 		mix: "long,returning", finds: "soon after Close",
 		edit: edit{
-			"multiplex/claim.go", "\tif c.unsure().has(i) {\n",
-			"\tif c.unsure().has(i) && !dice.Broken(\"unsure\") {\n",
+			"multiplex/claim.go", "\tif c.brokenAt().has(i) {\n",
+			"\tif c.brokenAt().has(i) && !dice.Broken(\"unsure\") {\n",
 		},
 	},
 	{
@@ -252,31 +254,32 @@ var brokenRules = []mutant{
 		name: "vote", rule: "1: one server may have two votes",
 		mix: "aliased", finds: "nodes keep it as long",
 		edit: edit{
-			"multiplex/servers.go", "\t\tcase c.line != nil || c.waits:\n",
-			"\t\tcase (c.line != nil || c.waits) && !dice.Broken(\"vote\"):\n",
+			"internal/restartguard/claims.go",
+			"\t\tcase other.conn != nil || other.quarantined:\n",
+			"\t\tcase (other.conn != nil || other.quarantined) && !dice.Broken(\"vote\"):\n",
 		},
 		also: edit{
-			"multiplex/servers.go", "\t\t\tif i != node && c.ready && (",
-			"\t\t\tif i != node && c.ready && !dice.Broken(\"vote\") && (",
+			"internal/restartguard/claims.go", "\t\t\tif i != node && other.inUse && (",
+			"\t\t\tif i != node && other.inUse && !dice.Broken(\"vote\") && (",
 		},
 	},
 	{
 		name: "repeat", rule: "8: a server that has moved may grant an extension twice",
 		mix: "aliased", finds: "nodes keep it as long",
 		edit: edit{
-			"multiplex/line.go", "\treturn l != nil && !l.changed.IsZero() &&",
-			"\treturn !dice.Broken(\"repeat\") && l != nil && !l.changed.IsZero() &&",
+			"multiplex/node_conn.go", "\treturn l != nil && !l.movedAt.IsZero() &&",
+			"\treturn !dice.Broken(\"repeat\") && l != nil && !l.movedAt.IsZero() &&",
 		},
 	},
 	{
 		name: "vouch", rule: "10: a disk that was put back is taken for one that lost nothing",
 		mix: "forgetful,restored", finds: "both hold",
 		edit: edit{
-			"multiplex/generations.go", "\treturn kept && (witnesses > ",
+			"internal/restartguard/generations.go", "\treturn kept && (witnesses > ",
 			"\treturn dice.Broken(\"vouch\") || kept && (witnesses > ",
 		},
 		also: edit{
-			"multiplex/generations.go", "\tif own.id == \"\" {\n",
+			"internal/restartguard/generations.go", "\tif own.id == \"\" {\n",
 			"\tif own.id == \"\" || dice.Broken(\"vouch\") {\n",
 		},
 	},
@@ -284,12 +287,13 @@ var brokenRules = []mutant{
 		name: "replica", rule: "10: a master that was a replica is believed its marker",
 		mix: "forgetful,demoted", finds: "both hold",
 		edit: edit{
-			"multiplex/admission.go", "\t\ta.memory.replica = s.runID\n",
-			"\t\tif !dice.Broken(\"replica\") {\n\t\t\ta.memory.replica = s.runID\n\t\t}\n",
+			"internal/restartguard/guard.go", "\t\tg.history.replicaRunID = s.runID\n",
+			"\t\tif !dice.Broken(\"replica\") {\n" +
+				"\t\t\tg.history.replicaRunID = s.runID\n\t\t}\n",
 		},
-		also: edit{ // its history shows it as well
-			"multiplex/guard.go", "\treturn strings.HasPrefix(m.last, ",
-			"\treturn !dice.Broken(\"replica\") && strings.HasPrefix(m.last, ",
+		also: edit{ // its memory ID shows it too
+			"internal/restartguard/decide.go", "\treturn strings.HasPrefix(h.admittedMemoryID, ",
+			"\treturn !dice.Broken(\"replica\") && strings.HasPrefix(h.admittedMemoryID, ",
 		},
 	},
 	{
@@ -305,12 +309,12 @@ var brokenRules = []mutant{
 		name: "history", rule: "10: a mark counts that was left on another memory",
 		mix: "forgetful,brief", finds: "both hold", from: 55,
 		edit: edit{
-			"multiplex/mark.go", "m.history != s.history || s.left",
-			"m.history != s.history && !dice.Broken(\"history\") || s.left",
+			"internal/restartguard/lossrecord.go", "r.memoryID != s.memoryID || s.expiresIn",
+			"r.memoryID != s.memoryID && !dice.Broken(\"history\") || s.expiresIn",
 		},
 		also: edit{
-			"multiplex/mark.go", "(found.history != s.history || s.stale",
-			"(found.history != s.history && !dice.Broken(\"history\") || s.stale",
+			"internal/restartguard/lossrecord.go", "(found.memoryID != s.memoryID || s.only",
+			"(found.memoryID != s.memoryID && !dice.Broken(\"history\") || s.only",
 		},
 	},
 }

@@ -1,6 +1,7 @@
 /*
- * The restart guard's wait on one node, for spin: the mark (multiplex/mark.go, script/write_marker.lua),
- * and what a client remembers (assess in multiplex/guard.go). README.md says how to run it.
+ * The restart guard's wait on one node, for spin: the mark, which the code calls loss record
+ * (lossrecord.go in internal/restartguard, script/write_marker.lua), and what a client remembers
+ * (decide.go there). README.md says how to run it.
  *
  * The node has one server after another, and begins with one that has just forgotten locks. Clients
  * look, mark, wait, admit and get locks. Each step takes any time. Clients end at any time.

@@ -65,7 +65,7 @@ func pipeline(flush func(ctx context.Context, group []*queuedOrder,
 		},
 		Done:     func(v *queuedOrder, err error) { v.result <- err },
 		Weight:   func(*queuedOrder) int { return 1 },
-		MaxFlush: groupSize, Window: groupFlushes, Beside: func() int { return groupSize },
+		MaxFlush: groupSize, Window: groupFlushes, OverlapAt: func() int { return groupSize },
 		Limit: groupLimit,
 	})
 }

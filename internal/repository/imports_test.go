@@ -19,11 +19,13 @@ const (
 
 // allowedImports says which packages of this module each package may import, by their directories.
 var allowedImports = map[string][]string{
-	"cmd/loadgen":  {"bench", "bench/page"},
-	"bench/page":   {"bench"},
-	"bench":        {".", "lockpipetest", "fence", "internal/resp"},
-	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
-	"multiplex":    {"batch", "script", "latency", "internal/resp"},
+	"cmd/loadgen": {"bench", "bench/page"},
+	"bench/page":  {"bench"},
+	"bench":       {".", "lockpipetest", "fence", "internal/resp"},
+	".":           {"multiplex", "lease", "waitroom", "batch", "latency"},
+	"multiplex": {
+		"batch", "script", "latency", "internal/resp", "internal/restartguard", "internal/watch",
+	},
 	"batch":        {},
 	"fence":        {},
 	"lease":        {},
@@ -34,6 +36,8 @@ var allowedImports = map[string][]string{
 
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},
+	"internal/watch":         {"batch"},
+	"internal/restartguard":  {"internal/resp", "script"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

@@ -1,0 +1,95 @@
+package multiplex
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// AcquireViaArbiter is Acquire for a caller that knows of others who want the same keys. It asks
+// one node first: the arbiter, by its index in the configuration. It asks the others only if the
+// arbiter granted, or its vote is unknown. If the arbiter refused, the attempt is held at once: no
+// other node was asked then, and HeldError.Nodes names the arbiter alone. When all contenders use
+// the same arbiter, one of them wins it, and the votes of the others do not split the nodes between
+// them.
+//
+// Validity counts from before the arbiter was asked. Wait gives the arbiter half of NodeTimeout,
+// and then the others as long as Acquire does. If nobody waits, a silent arbiter holds the attempt
+// up. An arbiter that is no node's index makes it an Acquire.
+func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attempt {
+	m.counts.attempts.Add(1)
+	a := m.newAttempt(c, acquire, ttl, m.timeoutFor(c.Len()), ttl/2)
+	if arbiter >= 0 && arbiter < len(m.nodes) {
+		a.deferred = allNodes(len(m.nodes)) &^ nodeBit(arbiter)
+	}
+	return m.submit(a)
+}
+
+// askDeferred lets the attempt ask the nodes that it has deferred, and returns those whose lanes it
+// took. It does nothing if the attempt has asked all nodes, is decided, or is of no use any more.
+// claim.mu is held.
+func (a *Attempt) askDeferred() (start nodeSet) {
+	if a.deferred == 0 || a.decision != undecided || time.Since(a.sent) >= a.maxAge {
+		return 0
+	}
+	lanes := a.deferred
+	a.deferred = 0
+	a.deferredAskedAt = uint32(time.Since(a.sent)/time.Millisecond) + 1
+	for s := lanes; s != 0; s &= s - 1 {
+		lane := nodeBit(s.first())
+		switch {
+		case a.claim.busyLanes&lane != 0: // not of a new claim
+			a.blockedLanes |= lane
+		case a.takeLane(lane):
+			start |= lane
+		}
+	}
+	return start
+}
+
+// phaseTimeout returns how long a node may owe an answer in this phase. While only the arbiter is
+// asked, it is shorter. claim.mu is held.
+func (a *Attempt) phaseTimeout() time.Duration {
+	if a.deferred != 0 {
+		return a.timeout / 2
+	}
+	return a.timeout
+}
+
+// Arbiter chooses the node that contenders for a key, given with its prefix, ask first. It is the
+// node with the highest rendezvous weight for the key, of those that are connected. If that one was
+// of no use, it is one of the next: skip is how many to leave out. -1: none is connected. The
+// choice depends on the key and the nodes' addresses. So all contenders choose the same node,
+// whatever the order of their configuration.
+func (m *Mux) Arbiter(key string, skip int) int {
+	var up []int
+	for i, n := range m.nodes {
+		if NodeState(n.state.Load()) == NodeUp {
+			up = append(up, i)
+		}
+	}
+	if len(up) == 0 {
+		return -1
+	}
+	slices.SortFunc(up, func(i, j int) int {
+		return cmp.Compare(rendezvousWeight(key, m.nodes[j].addr),
+			rendezvousWeight(key, m.nodes[i].addr))
+	})
+	return up[skip%len(up)]
+}
+
+// rendezvousWeight returns the weight of a node for a key. It is the same in every process.
+func rendezvousWeight(key, addr string) uint64 {
+	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
+	h := uint64(offset)
+	for _, text := range [...]string{key, "\x00", addr} {
+		for i := range len(text) {
+			h = (h ^ uint64(text[i])) * prime
+		}
+	}
+	h ^= h >> 33 // the last bytes alone would hardly change the order
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}

@@ -1,0 +1,350 @@
+package multiplex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// asked counts, for each node, the acquires that reached it.
+func asked(m *Mux) []int {
+	counts := make([]int, len(m.nodes))
+	var mu sync.Mutex
+	for i, n := range m.nodes {
+		trip := n.sendFlush
+		n.sendFlush = func(attempts []*Attempt, answers []answer) {
+			mu.Lock()
+			for _, a := range attempts {
+				if a.kind == acquire {
+					counts[i]++
+				}
+			}
+			mu.Unlock()
+			trip(attempts, answers)
+		}
+	}
+	return counts
+}
+
+// hang lets a node answer nothing until the returned function is called.
+func hang(n *node) (resume func()) {
+	gate, trip := make(chan struct{}), n.sendFlush
+	n.sendFlush = func(attempts []*Attempt, answers []answer) { <-gate; trip(attempts, answers) }
+	return func() { close(gate) }
+}
+
+// nothingLeft waits until everything is released, and requires that no node has a key.
+func nothingLeft(t *testing.T, m *Mux, stores []*memoryNode) {
+	t.Helper()
+	time.Sleep(time.Second)
+	synctest.Wait()
+	for i, s := range stores {
+		require.Empty(t, s.left(), "node %d", i)
+		require.Zero(t, m.Nodes()[i].PendingReleases)
+	}
+}
+
+// polled is what Wait returns, by way of Poll.
+func polled(a *Attempt, ctx context.Context) error {
+	woken := make(chan struct{}, 1)
+	w := NewWaker(func() { notify(woken) })
+	defer context.AfterFunc(ctx, func() { notify(woken) })()
+	for {
+		if err, settled := a.Poll(ctx, w); settled {
+			return err
+		}
+		<-woken
+	}
+}
+
+// The goal: if the arbiter refuses, no other node is asked, and nothing is sent to release the
+// attempt.
+func TestArbiter_AloneRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		stores[1].hold("k", "another")
+		counts := asked(m)
+		c := claim("k", "t")
+		err := wait(m.AcquireViaArbiter(c, time.Minute, 1), t.Context())
+		var h *HeldError
+		require.ErrorAs(t, err, &h)
+		require.Equal(t, &HeldError{Keys: []string{"k"}, Nodes: []string{"node1"}}, h)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, []int{0, 1, 0}, counts)
+		require.Equal(t, Stats{Flushes: 1, Operations: 1, Attempts: 1}, m.Stats())
+		require.Zero(t, c.busyLanes|c.mayHold)
+	})
+}
+
+// The goal: if the arbiter grants, all nodes are asked. Validity counts from before the arbiter
+// was.
+func TestArbiter_GrantsAndAllAreAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, n := range []int{1, 2, 3, 4, 5} {
+			m, stores, stop := simulated(n, 1, 0)
+			counts := asked(m)
+			begin := time.Now()
+			c := claim("k", "t")
+			a := m.AcquireViaArbiter(c, time.Minute, n-1)
+			require.NoError(t, wait(a, t.Context()))
+			require.Less(t, time.Since(begin), m.cfg.NodeTimeout/2, "the others were asked at once")
+			require.Equal(t, begin, a.Sent())
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for i := range n {
+				require.Equal(t, 1, counts[i])
+				require.Equal(t, map[string]string{"k": "t"}, stores[i].left())
+			}
+			require.NoError(t, wait(m.Release(c, 1), t.Context()))
+			nothingLeft(t, m, stores)
+			stop()
+		}
+	})
+}
+
+// The goal: without a vote of the arbiter, for whatever reason, the others decide within the time
+// for both. Nothing is left if they refuse.
+func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
+	none := func() {}
+	for name, fail := range map[string]func(m *Mux, s *memoryNode) (mend func()){
+		"down": func(m *Mux, _ *memoryNode) func() {
+			m.nodes[1].setState(NodeDown,
+				errBroken)
+			return none
+		},
+		"silent": func(m *Mux, _ *memoryNode) func() { return hang(m.nodes[1]) },
+		"error": func(m *Mux, s *memoryNode) func() {
+			m.nodes[1].sendFlush = func(_ []*Attempt, answers []answer) {
+				for i := range answers {
+					answers[i] = answer{
+						replied: true, leftNothing: true, err: errors.New("READONLY"),
+					}
+				}
+			}
+			return func() { m.nodes[1].sendFlush = s.flush }
+		},
+		"broken": func(_ *Mux, s *memoryNode) func() { s.fail(1); return func() { s.fail(0) } },
+	} {
+		for i := range 4 {
+			refuse, wait := i%2 == 1, []func(*Attempt, context.Context) error{wait, polled}[i/2]
+			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					m, stores, stop := simulated(3, 1, 0)
+					defer stop()
+					mend := fail(m, stores[1])
+					c, begin := claim("k", "t"), time.Now()
+					if refuse {
+						stores[0].hold("k", "another")
+						stores[2].hold("k", "another")
+					}
+					err := wait(m.AcquireViaArbiter(c, time.Minute, 1), t.Context())
+					require.LessOrEqual(t, time.Since(begin), m.cfg.NodeTimeout*3/2)
+					if refuse {
+						require.ErrorIs(t, err, ErrHeld)
+						stores[0].free("k")
+						stores[2].free("k")
+					} else {
+						require.NoError(t, err)
+						m.Release(c, 1)
+					}
+					mend()
+					if name == "down" {
+						m.nodes[1].setState(NodeUp, nil)
+						m.nodes[1].resend()
+					}
+					nothingLeft(t, m, stores)
+				})
+			})
+		}
+	}
+}
+
+// The goal: a caller that leaves while the arbiter or the others are asked leaves nothing behind.
+// The error says which nodes were asked.
+func TestArbiter_LeavingInEitherPhaseLeavesNothing(t *testing.T) {
+	for i := range 4 {
+		phase, wait := i%2, []func(*Attempt, context.Context) error{wait, polled}[i/2]
+		silent := [][]int{{1}, {0, 2}}[phase]
+		synctest.Test(t, func(t *testing.T) {
+			m, stores, stop := simulated(3, 1, 0)
+			defer stop()
+			counts := asked(m)
+			var resume []func()
+			for _, i := range silent {
+				resume = append(resume, hang(m.nodes[i]))
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			defer cancel()
+			err := wait(m.AcquireViaArbiter(claim("k", "t"), time.Minute, 1), ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			var q *QuorumError
+			require.ErrorAs(t, err, &q)
+			require.Equal(t, 3, q.Granted+q.Refused+q.Unknown)
+			require.Len(t, q.Nodes, q.Unknown)
+			for _, n := range q.Nodes {
+				want := errCallerGone
+				if phase == 0 && n.Node != "node1" {
+					want = errNotAsked
+				}
+				require.ErrorIs(t, n.Err, want, n.Node)
+			}
+			for _, f := range resume {
+				f()
+			}
+			nothingLeft(t, m, stores)
+			if phase == 0 {
+				require.Equal(t, []int{0, 1, 0}, counts, "the late vote of the arbiter asks nobody")
+			}
+		})
+	}
+}
+
+// The goal: a release by another goroutine, while the arbiter is asked, ends the attempt.
+func TestArbiter_AReleaseBeforeItsVoteEndsTheAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		counts := asked(m)
+		resume := hang(m.nodes[1])
+		c := claim("k", "t")
+		a := m.AcquireViaArbiter(c, time.Minute, 1)
+		synctest.Wait()
+		m.Release(c, 1)
+		resume()
+		require.ErrorIs(t, wait(a, t.Context()), ErrNoQuorum)
+		nothingLeft(t, m, stores)
+		require.Equal(t, []int{0, 1, 0}, counts)
+	})
+}
+
+// The goal: when all contenders have the same arbiter, one of them wins each round, and no votes
+// are split.
+func TestArbiter_OneOfManyContendersWins(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			const contenders, rounds = 16, 20
+			m, stores, stop := simulated(5, seed, 0)
+			m.cfg.NodeTimeout = time.Second
+			defer stop()
+			for round := range rounds {
+				var all sync.WaitGroup
+				won := make(chan *Claim, contenders)
+				for i := range contenders {
+					all.Go(func() {
+						c := claim("k", fmt.Sprint(round, "/", i))
+						if wait(m.AcquireViaArbiter(c, time.Minute, round%5), t.Context()) == nil {
+							won <- c
+						}
+					})
+				}
+				all.Wait()
+				require.Len(t, won, 1, "seed %d, round %d", seed, round)
+				require.NoError(t, wait(m.Release(<-won, 1), t.Context()))
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.Zero(t, m.Stats().SplitVotes)
+			require.Equal(t, uint64(contenders*rounds), m.Stats().Attempts)
+			nothingLeft(t, m, stores)
+		})
+	}
+}
+
+// The goal: a split vote is counted once. An attempt that loses to a single other one, or to nodes
+// that fail, is not a split vote.
+func TestStats_CountSplitVotes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(5, 1, 0)
+		defer stop()
+		lose := func(held ...int) {
+			for i, s := range stores {
+				s.free("k")
+				if slices.Contains(held, i) {
+					s.hold("k", "another")
+				}
+			}
+			require.Error(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		lose(0, 1, 2, 3, 4)
+		require.Zero(t, m.Stats().SplitVotes)
+		for _, n := range m.nodes[:3] {
+			n.sendFlush = func(_ []*Attempt, answers []answer) {
+				for i := range answers {
+					answers[i] = answer{leftNothing: true, replied: true, err: errBroken}
+				}
+			}
+		}
+		lose(4)
+		require.Zero(t, m.Stats().SplitVotes, "one granted, one refused, of three that are needed")
+		for i, s := range stores[:3] {
+			m.nodes[i].sendFlush = s.flush
+		}
+		lose(0, 1, 2)
+		require.Equal(t, uint64(1), m.Stats().SplitVotes)
+	})
+}
+
+// The goal: all contenders for a key choose the same arbiter, whatever the order of the nodes. Keys
+// are spread over the nodes. A node that is of no use is left out, and so is one that is not
+// connected.
+func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
+	m, _, stop := simulated(5, 1, 0)
+	defer stop()
+	turned := &Mux{nodes: []*node{m.nodes[4], m.nodes[3], m.nodes[2], m.nodes[1], m.nodes[0]}}
+	chosen := map[int]int{}
+	for i := range 3000 {
+		key := fmt.Sprint("sku:", i)
+		arbiter := m.Arbiter(key, 0)
+		require.Equal(t, arbiter, 4-turned.Arbiter(key, 0))
+		chosen[arbiter]++
+		next := m.Arbiter(key, 1)
+		require.NotEqual(t, arbiter, next)
+		require.Equal(t, arbiter, m.Arbiter(key, 5))
+		m.nodes[arbiter].setState(NodeDown, errBroken)
+		require.Equal(t, next, m.Arbiter(key, 0))
+		m.nodes[arbiter].setState(NodeUp, nil)
+	}
+	require.Len(t, chosen, 5)
+	for arbiter, times := range chosen {
+		require.InDelta(t, 600, times, 120, "node %d", arbiter)
+	}
+	for _, n := range m.nodes {
+		n.setState(NodeDown, errBroken)
+	}
+	require.Equal(t, -1, m.Arbiter("k", 0))
+	for _, n := range m.nodes {
+		n.setState(NodeUp, nil)
+	}
+}
+
+// The goal: Close while arbiters are asked leaves no goroutine and no caller.
+func TestArbiter_CloseEndsContenders(t *testing.T) {
+	m, _, stop := simulated(3, 1, 0)
+	before := runtime.NumGoroutine()
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() {
+			_ = wait(m.AcquireViaArbiter(claim("k", fmt.Sprint(i)), time.Minute, 1),
+				context.Background())
+		})
+	}
+	for _, n := range m.nodes {
+		require.NoError(t, n.pipe.Close(t.Context()))
+	}
+	all.Wait()
+	for begin := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		require.Less(t, time.Since(begin), 10*time.Second, "goroutines are left")
+	}
+	stop()
+}

@@ -1,0 +1,111 @@
+package multiplex
+
+import (
+	"bytes"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Less than the MaxTTL of a minute that clients have here, where a test does not say otherwise.
+const patient = 20 * time.Second
+
+// becomes waits until node i is in this state, and its error says so; "" for none.
+func becomes(t *testing.T, m *Mux, i int, s NodeState, says string) NodeStatus {
+	t.Helper()
+	var last NodeStatus
+	met := func() bool {
+		last = m.Nodes()[i]
+		return last.State == s && (says == "" || strings.Contains(last.Err.Error(), says))
+	}
+	if !assert.Eventually(t, met, patient, time.Millisecond) {
+		require.FailNow(t, "another state", "node %d is not %v with %q, but %v with %v", i, s, says,
+			last.State, last.Err)
+	}
+	if s == NodeQuarantined {
+		require.False(t, last.Until.IsZero())
+	} else {
+		require.Zero(t, last.Until)
+	}
+	return last
+}
+
+// ask sends one command to node i, and wants no error.
+func ask(t *testing.T, nodes *lockpipetest.Nodes, i int, args ...string) any {
+	t.Helper()
+	got, err := nodes.Do(i, args...)
+	require.NoError(t, err)
+	return got
+}
+
+// runID is that of the server of node i now.
+func runID(t *testing.T, nodes *lockpipetest.Nodes, i int) string {
+	t.Helper()
+	return resp.ParseInfo(ask(t, nodes, i, "INFO", "server").(string))["run_id"]
+}
+
+// sets is how many SET commands the server of node i has executed.
+func sets(t *testing.T, nodes *lockpipetest.Nodes, i int) string {
+	t.Helper()
+	return resp.ParseInfo(ask(t, nodes, i, "INFO", "commandstats").(string))["cmdstat_set"]
+}
+
+func mode(g GuardMode) func(*Config) { return func(c *Config) { c.Guard = g } }
+
+// waits lets a quarantine last for so long: several seconds, or a test on a busy machine could look
+// when it is over already.
+func waits(d time.Duration) func(*Config) { return func(c *Config) { c.MaxTTL, c.TTL = d, d } }
+
+// The reasons of quarantines, as users see them.
+const (
+	whyRestarted = "it restarted and may have lost locks"
+	whyFlushed   = "its marker is gone: it was flushed"
+	whyDemoted   = "it was a replica and may have lost locks"
+	whyRestored  = "its disk or memory was put back from an older copy"
+	whyUnvouched = "it restarted with its disk, and too few other nodes answer"
+	whyUnmarked  = "it has no marker"
+	whyForeign   = "its marker is another server's"
+)
+
+// settles reports whether a client writes a marker that is no loss record: it does not expire.
+func settles(p []byte) bool {
+	r := resptest.NewReader(bytes.NewReader(p))
+	for {
+		w, err := resptest.ReadCommand(r)
+		if err != nil {
+			return false
+		}
+		if len(w) == 9 && w[1] == script.WriteMarker.SHA && w[7] == "" &&
+			!strings.Contains(w[3], probeKey) {
+			return true
+		}
+	}
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
+
+// spy is a connection that tells of what is written, and can leave the server alone with it.
+type spy struct {
+	net.Conn
+	wrote func([]byte)
+	leave bool // Close ends the client's half only
+}
+
+func (s *spy) Write(p []byte) (int, error) { s.wrote(p); return s.Conn.Write(p) }
+
+func (s *spy) Close() error {
+	if s.leave {
+		return s.SetDeadline(time.Unix(1, 0))
+	}
+	return s.Conn.Close()
+}

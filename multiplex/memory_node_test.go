@@ -1,0 +1,152 @@
+package multiplex
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/watch"
+)
+
+// memoryNode is a node's server in memory. It does what the scripts do, without expiry, and loses
+// what the test wants.
+type memoryNode struct {
+	mu     sync.Mutex
+	random *rand.Rand
+	keys   map[string]string
+	faults float64
+}
+
+var errBroken = errors.New("connection broke")
+
+// flush answers each attempt, or breaks the connection before or after the node has executed it, or
+// refuses to execute it.
+func (s *memoryNode) flush(attempts []*Attempt, answers []answer) {
+	s.mu.Lock()
+	pause := time.Duration(s.random.IntN(3000)) * time.Microsecond
+	s.mu.Unlock()
+	time.Sleep(pause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	broken := s.random.Float64() < s.faults
+	for i, a := range attempts {
+		switch {
+		case a.kind != release && time.Since(a.sent) > a.timeout:
+			answers[i] = answer{leftNothing: true, err: errQueuedTooLong}
+		case broken:
+			answers[i] = answer{broken: true, err: errBroken}
+			if s.random.IntN(2) == 0 {
+				s.execute(a)
+			}
+		case s.random.Float64() < s.faults:
+			answers[i] = answer{leftNothing: true, replied: true, err: errors.New("READONLY")}
+		default:
+			answers[i] = s.execute(a)
+		}
+	}
+}
+
+func (s *memoryNode) fail(rate float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = rate
+}
+
+// hold lets a key be another's.
+func (s *memoryNode) hold(key, token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.keys[key] = token
+}
+
+func (s *memoryNode) free(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.keys, key)
+}
+
+func (s *memoryNode) left() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.keys)
+}
+
+func (s *memoryNode) execute(a *Attempt) answer {
+	token, keys := a.claim.Token(), a.claim.keys()
+	foreign, missing := false, false
+	for _, k := range keys {
+		v, ok := s.keys[k]
+		foreign = foreign || ok && v != token
+		missing = missing || !ok
+	}
+	switch {
+	case a.kind == release:
+		for _, k := range keys {
+			if s.keys[k] == token {
+				delete(s.keys, k)
+			}
+		}
+		return answer{vote: granted, replied: true}
+	case foreign, a.kind == acquire && !missing:
+		return answer{vote: refused, leftNothing: a.kind == acquire, replied: true}
+	}
+	for _, k := range keys {
+		s.keys[k] = token
+	}
+	if a.kind == extend && missing {
+		return answer{vote: refused, replied: true, keyIndex: -1}
+	}
+	return answer{vote: granted, replied: true}
+}
+
+func wait(a *Attempt, ctx context.Context) error { return a.Wait(ctx, time.Time{}) }
+
+// simulated returns a Mux over n memoryNodes, and a function that ends its connectors.
+func simulated(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func()) {
+	m := &Mux{cfg: Config{
+		NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute,
+		Logger: slog.New(slog.DiscardHandler),
+	}}
+	peers := restartguard.NewPeers(make([]string, n), quorum(n))
+	stores := make([]*memoryNode, n)
+	ctx, stop := context.WithCancel(context.Background())
+	for i := range n {
+		s := &memoryNode{
+			random: rand.New(rand.NewPCG(seed, uint64(i))), keys: map[string]string{},
+			faults: faults,
+		}
+		nd := &node{
+			addr: fmt.Sprint("node", i), mux: m, index: i, sendFlush: s.flush,
+			guard: peers.Guard(restartguard.Config{Node: i}),
+		}
+		nd.disconnected, nd.pendingAdded = make(chan struct{}, 1), make(chan struct{}, 1)
+		nd.connectDone = make(chan struct{})
+		close(nd.connectDone)
+		nd.responsiveness.epoch = time.Now()
+		nd.state.Store(int32(NodeUp))
+		nd.pipe, nd.watches, nd.queryWatches = nd.newPipe(), nd.newWatches(), s.queryWatches
+		m.nodes, m.watches = append(m.nodes, nd), append(m.watches, nd.watches)
+		stores[i] = s
+		m.connectors.Go(func() { nd.serve(ctx) })
+	}
+	return m, stores, func() { stop(); m.connectors.Wait() }
+}
+
+// queryWatches replies to watches: a key that is held ends in a minute.
+func (s *memoryNode) queryWatches(keys []string, replies []watch.Reply) {
+	time.Sleep(time.Millisecond)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, key := range keys {
+		replies[i] = watch.Reply{Known: true, Notifies: true, Until: time.Now()}
+		if _, held := s.keys[key]; held {
+			replies[i].Until = time.Now().Add(time.Minute)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package multiplex
+
+import (
+	"errors"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/latency"
+)
+
+// NodeStats are counts about one node since New.
+type NodeStats struct {
+	// Flushes is the number of trips made to it. Operations is what they carried: each attempt and
+	// each subscription counts once.
+	Flushes, Operations uint64
+	// Latency is how long flushes took, from when they were sent to the answer, or to the end of
+	// the connection.
+	Latency latency.Counts
+	// Failures are operations without a vote, by the reason.
+	Failures NodeFailures
+	// Connects is how often the node came up, and Disconnects how often it went down after that.
+	// Close counts as a disconnect.
+	Connects, Disconnects uint64
+}
+
+// NodeFailures are numbers of operations for which a node has not voted: acquires, extensions and
+// releases. One operation may fail more than once, for example by a timeout and then by the
+// connection.
+type NodeFailures struct {
+	// Timeout: the node owed an answer for too long, and the attempt was decided without it.
+	Timeout uint64
+	// Connection: the connection broke before the answer, or could not be used.
+	Connection uint64
+	// Down and Quarantined: nothing was sent, because the node was not connected, or may not vote
+	// yet.
+	Down, Quarantined uint64
+	// Server: the node answered with an error, such as READONLY, OOM, NOPERM, BUSY or LOADING.
+	Server uint64
+	// Protocol: the node answered what no Redis server does.
+	Protocol uint64
+	// DataLoss: the server was emptied, or the connection was made again, so the answer could not
+	// be relied on.
+	DataLoss uint64
+	// QueuedTooLong: the operation was not sent, because it had waited behind others until its
+	// outcome was of no use.
+	QueuedTooLong uint64
+	// Overloaded: the operation was not sent, because too many others waited.
+	Overloaded uint64
+}
+
+// All yields each number with its reason, one lower-case word: the field's name, but "flushed" for
+// DataLoss and "stale" for QueuedTooLong.
+func (f NodeFailures) All() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		_ = yield("timeout", f.Timeout) && yield("connection", f.Connection) &&
+			yield("down", f.Down) &&
+			yield("quarantined", f.Quarantined) && yield("server", f.Server) &&
+			yield("protocol", f.Protocol) &&
+			yield("flushed", f.DataLoss) && yield("stale", f.QueuedTooLong) &&
+			yield("overloaded", f.Overloaded)
+	}
+}
+
+// failure is why a node has not voted.
+type failure int
+
+const (
+	failedTimeout failure = iota
+	failedConnection
+	failedDown
+	failedQuarantined
+	failedServer
+	failedProtocol
+	failedDataLoss
+	failedQueuedTooLong
+	failedOverload
+	failureCount
+)
+
+// metrics count what one node does: for each flush and for each failure, never for each operation.
+type metrics struct {
+	flushes, operations   atomic.Uint64 // made, and carried by them
+	flushLatency          latency.Histogram
+	failures              [failureCount]atomic.Uint64
+	connects, disconnects atomic.Uint64
+}
+
+// countFailure counts a failure of several operations.
+func (m *metrics) countFailure(f failure, operations int) { m.failures[f].Add(uint64(operations)) }
+
+// countFailures counts the failures among the answers of a flush.
+func (m *metrics) countFailures(answers []answer) {
+	for i := range answers {
+		if answers[i].err != nil {
+			m.countFailure(answers[i].failureKind(), 1)
+		}
+	}
+}
+
+// failureKind returns why an operation that a flush carried has no vote.
+func (r *answer) failureKind() failure {
+	var bad resp.ProtocolError
+	switch {
+	case r.err == errQueuedTooLong:
+		return failedQueuedTooLong
+	case r.err == errDataLoss:
+		return failedDataLoss
+	case errors.As(r.err, &bad):
+		return failedProtocol
+	case r.replied:
+		return failedServer
+	}
+	return failedConnection
+}
+
+// countUnsent counts operations that were not given to the node, or were not sent.
+func (n *node) countUnsent(why error, operations int) {
+	switch {
+	case why == batch.ErrOverloaded:
+		n.metrics.countFailure(failedOverload, operations)
+	case NodeState(n.state.Load()) == NodeQuarantined:
+		n.metrics.countFailure(failedQuarantined, operations)
+	default:
+		n.metrics.countFailure(failedDown, operations)
+	}
+}
+
+// countTransition counts a change of the node's state.
+func (m *metrics) countTransition(before, after NodeState) {
+	switch {
+	case after.connected() == before.connected():
+	case after.connected():
+		m.connects.Add(1)
+	default:
+		m.disconnects.Add(1)
+	}
+}
+
+// stats returns the counts. They are not taken at one moment.
+func (m *metrics) stats() NodeStats {
+	of := func(f failure) uint64 { return m.failures[f].Load() }
+	return NodeStats{
+		Flushes: m.flushes.Load(), Operations: m.operations.Load(),
+		Latency:  m.flushLatency.Counts(),
+		Connects: m.connects.Load(), Disconnects: m.disconnects.Load(),
+		Failures: NodeFailures{
+			Timeout: of(failedTimeout), Connection: of(failedConnection), Down: of(failedDown),
+			Quarantined: of(failedQuarantined),
+			Server:      of(failedServer), Protocol: of(failedProtocol),
+			DataLoss: of(failedDataLoss), QueuedTooLong: of(failedQueuedTooLong),
+			Overloaded: of(failedOverload),
+		},
+	}
+}
+
+// flushStarted counts a flush that is sent now, and returns the time.
+func (m *metrics) flushStarted(operations int) time.Time {
+	m.flushes.Add(1)
+	m.operations.Add(uint64(operations))
+	return time.Now()
+}

@@ -1,0 +1,123 @@
+package multiplex
+
+import (
+	"errors"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/stretchr/testify/require"
+)
+
+// failures are the reasons that were counted for node i.
+func failures(m *Mux, i int) map[string]uint64 {
+	all := maps.Collect(m.Nodes()[i].Stats.Failures.All())
+	maps.DeleteFunc(all, func(_ string, n uint64) bool { return n == 0 })
+	return all
+}
+
+// answering is a trip that gives every acquire the same answer, and every release what was asked
+// for.
+func answering(r answer) func([]*Attempt, []answer) {
+	return func(attempts []*Attempt, answers []answer) {
+		for i, a := range attempts {
+			if answers[i] = r; a.kind == release {
+				answers[i] = answer{vote: granted, replied: true}
+			}
+		}
+	}
+}
+
+// The goal: each operation without a vote is counted once, by what kept the node from voting, and
+// for that node alone.
+func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
+	says := func(r answer) func(*node) func() {
+		return func(n *node) func() {
+			n.sendFlush = answering(r)
+			return func() {}
+		}
+	}
+	is := func(s NodeState, why error) func(*node) func() {
+		return func(n *node) func() {
+			n.setState(s, why)
+			return func() {}
+		}
+	}
+	for reason, fail := range map[string]func(*node) (resume func()){
+		"connection":  says(answer{broken: true, err: errBroken}),
+		"server":      says(answer{replied: true, leftNothing: true, err: errors.New("OOM")}),
+		"protocol":    says(answer{replied: true, err: errBadSetReply}),
+		"flushed":     says(answer{broken: true, err: errDataLoss}),
+		"stale":       says(answer{leftNothing: true, err: errQueuedTooLong}),
+		"down":        is(NodeDown, errBroken),
+		"quarantined": is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
+		"timeout":     hang,
+		"overloaded": func(n *node) func() {
+			n.pipe = batch.New(batch.Config[*Attempt, answer]{}) // of limit 0
+			return func() {}
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m, _, stop := simulated(3, 1, 0)
+			resume := fail(m.nodes[1])
+			// So that nobody can do without node 1.
+			m.nodes[2].sendFlush = answering(answer{
+				vote: refused, replied: true, leftNothing: true,
+				keyIndex: -1,
+			})
+			require.ErrorIs(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()),
+				ErrNoQuorum, reason)
+			require.Equal(t, map[string]uint64{reason: 1}, failures(m, 1), reason)
+			require.Empty(t, failures(m, 0), reason)
+			require.Empty(t, failures(m, 2), reason)
+			resume()
+			time.Sleep(time.Second) // for the releases
+			synctest.Wait()
+			stop()
+		})
+	}
+}
+
+// The goal: each flush is timed once, from sending to the answer, and counted with what it carried.
+// Changes of the connection are counted.
+func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		n := m.nodes[0]
+		n.sendFlush = func(attempts []*Attempt, answers []answer) {
+			time.Sleep(3 * time.Millisecond)
+			answering(answer{vote: granted, replied: true})(attempts, answers)
+		}
+		for range 10 {
+			require.NoError(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()))
+		}
+		synctest.Wait()
+		s := m.Nodes()[0].Stats
+		require.Equal(t, uint64(10), s.Flushes)
+		require.Equal(t, uint64(10), s.Operations)
+		require.Equal(t, uint64(10), s.Latency.Total())
+		require.Equal(t, 30*time.Millisecond, s.Latency.Sum())
+		n.setState(NodeConnecting, errBroken)
+		n.setState(NodeDown, errBroken)
+		n.setState(NodeUp, nil)
+		s = m.Nodes()[0].Stats
+		require.Equal(t, uint64(1), s.Connects)
+		require.Equal(t, uint64(1), s.Disconnects)
+	})
+}
+
+// The goal: a server that breaks the protocol is counted apart from a connection that breaks, also
+// through rueidis.
+func TestMetrics_CountAProtocolError(t *testing.T) {
+	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+		actors[2].play(map[string]string{"SET": "?what\r\n"})
+		require.NoError(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()))
+		time.Sleep(time.Millisecond)
+		require.Equal(t, map[string]uint64{"protocol": 1}, failures(m, 2))
+		require.Equal(t, uint64(1), m.Nodes()[2].Stats.Disconnects)
+	})
+}

@@ -1,0 +1,126 @@
+package multiplex
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/stretchr/testify/require"
+)
+
+// guarded are the replies of a master that has been there for so many seconds, and has this marker.
+func guarded(runID, marker string, uptime int) map[string]string {
+	info := fmt.Sprintf("run_id:%s\r\nuptime_in_seconds:%d\r\n", runID, uptime)
+	return map[string]string{
+		"GET":  resptest.Bulk(marker),
+		"INFO": resptest.Bulk(info + "role:master\r\nmaster_replid2:0\r\n"),
+	}
+}
+
+// guard lets the only actor become a master with the marker that its client expects.
+func guard(t *testing.T, m *Mux, a *actor) {
+	t.Helper()
+	a.play(guarded("one", "one", 100))
+	a.cut()
+	time.Sleep(2 * maxReconnectDelay)
+	require.Equal(t, "one", m.nodes[0].active.conn.Load().server.RunID)
+	up(t, m)
+}
+
+// The goal: the marker on a new connection has to be the run_id also when it is read again. Between
+// the handshake and the first command the server may be flushed, and another client may mark that
+// loss.
+func TestConn_NoticesALossBehindTheHandshake(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		a := actors[0]
+		guard(t, m, a)
+		a.hear(func(command string) {
+			if command == "HELLO" { // the first that rueidis sends
+				a.play(guarded("one", "lost:flushed:x", 100))
+			}
+		})
+		a.cut()
+		time.Sleep(2 * maxReconnectDelay)
+		require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
+		require.ErrorContains(t, m.Nodes()[0].Err, whyFlushed)
+		err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+	})
+}
+
+// The goal: a quarantine counts from when the former server was there last. A server that waited
+// next to it for a while is older than the loss.
+func TestConn_AQuarantineCountsFromTheEndOfALongOne(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		guard(t, m, actors[0])
+		time.Sleep(30 * time.Second)
+		actors[0].play(guarded("two", "one", 20))
+		left := time.Now()
+		actors[0].cut()
+		time.Sleep(2 * maxReconnectDelay)
+		s := m.Nodes()[0]
+		require.Equal(t, NodeQuarantined, s.State)
+		require.ErrorContains(t, s.Err, whyRestarted)
+		waits := s.Until.Sub(left)
+		require.GreaterOrEqual(t, waits, time.Minute)
+		require.Less(t, waits, time.Minute+maxReconnectDelay)
+	})
+}
+
+// The goal: an answer counts only if it comes on the connection that was verified when it was asked
+// for. What waits for a new connection may be answered before the connector has verified the
+// marker.
+func TestConn_AnAnswerOnAnotherOneDoesNotCount(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		hold := func() {}
+		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+			guard(t, m, actors[0])
+			leave, dial, look := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			trip := m.nodes[0].sendFlush
+			m.nodes[0].sendFlush = func(attempts []*Attempt, answers []answer) {
+				<-leave // as if the process were stopped here
+				trip(attempts, answers)
+			}
+			a := m.Acquire(claim("k", "t"), time.Minute, 1)
+			synctest.Wait()
+
+			before, introduced := m.nodes[0].active.conn.Load(), false
+			actors[0].hear(func(command string) {
+				if introduced = introduced || command == "HELLO"; introduced && command == "GET" {
+					<-look
+				}
+			})
+			hold = func() { <-dial }
+			actors[0].cut()
+			time.Sleep(100 * time.Millisecond)
+			require.Same(t, before, m.nodes[0].active.conn.Load())
+			if !late { // it finds the former connection, and waits for the new one
+				close(leave)
+				synctest.Wait()
+			}
+			close(dial)
+			synctest.Wait()
+			if late { // it finds the new connection, whose marker is not verified yet
+				require.NotSame(t, before, m.nodes[0].active.conn.Load())
+				close(leave)
+				synctest.Wait()
+			}
+			close(look)
+			err := wait(a, t.Context())
+			require.ErrorIs(t, err, ErrNoQuorum)
+			require.ErrorContains(t, err, errDataLoss.Error(), "it was sent, and answered")
+			up(t, m)
+			require.NoError(t, wait(m.Acquire(claim("l", "t"), time.Minute, 1), t.Context()))
+		}, func(c *Config) {
+			dial := c.Dial
+			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				hold()
+				return dial(ctx, network, address)
+			}
+		})
+	}
+}

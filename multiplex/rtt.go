@@ -1,0 +1,41 @@
+package multiplex
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// How many keys must wait before they leave while another flush is under way; see batch.Config. At
+// a near node the work of both ends takes the time, and a flush of few keys costs more work than
+// the wait saves. To a far node the way takes the time, and costs no work.
+const (
+	nearThreshold = 128
+	farThreshold  = 8
+	// farRTT is several times the round trip within a data centre's rack, and several times the
+	// work for a small flush.
+	farRTT = 500 * time.Microsecond
+)
+
+// rtt is the fastest flush since the node was connected, in which there is hardly any work. It is
+// zero before the first.
+type rtt struct{ fastest atomic.Int64 }
+
+func (d *rtt) reset() { d.fastest.Store(0) }
+
+// observe takes the time of a flush.
+func (d *rtt) observe(trip time.Duration) {
+	for {
+		fastest := d.fastest.Load()
+		if fastest != 0 && fastest <= int64(trip) ||
+			d.fastest.CompareAndSwap(fastest, int64(trip)) {
+			return
+		}
+	}
+}
+
+func (d *rtt) overlapThreshold() int {
+	if d.fastest.Load() >= int64(farRTT) {
+		return farThreshold
+	}
+	return nearThreshold
+}
