@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// counted is a key and what its holders do: they count in two steps, so that a second holder would
-// be seen, or would cost a number.
-type counted struct {
+// contestedKey is a key and a counter. Its holders count in two steps, so that a second holder
+// would be noticed or would lose a count.
+type contestedKey struct {
 	key     string
 	holders atomic.Int64
 	counter atomic.Int64
 }
 
-// hold counts while l holds the key, which takes a trip to each master.
-func (c *counted) hold(ctx context.Context, l locker, nodes *lockpipetest.Nodes) error {
+// hold counts while l holds the key, and meanwhile reads the key on each master.
+func (c *contestedKey) hold(ctx context.Context, l locker, nodes *lockpipetest.Nodes) error {
 	held, err := l.wait(ctx, c.key, longTTL)
 	if err != nil {
 		return err
@@ -43,23 +43,23 @@ func (c *counted) hold(ctx context.Context, l locker, nodes *lockpipetest.Nodes)
 		return fmt.Errorf("%s: held by %d of %d masters", c.key, have, nodes.Len())
 	}
 	if time.Now().After(held.until) {
-		return fmt.Errorf("%s: its time was over at %v", c.key, held.until)
+		return fmt.Errorf("%s: the lock ended at %v", c.key, held.until)
 	}
 	c.counter.Store(before + 1)
 	c.holders.Add(-1)
 	return held.release(ctx)
 }
 
-// contend lets each locker hold each key so many times, all at once.
-func contend(t *testing.T, nodes *lockpipetest.Nodes, times int, lockers []locker) {
+// runContenders lets all lockers hold each key, rounds times each, all at once.
+func runContenders(t *testing.T, nodes *lockpipetest.Nodes, rounds int, lockers []locker) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
-	keys := []*counted{{key: prefix + t.Name() + "/1"}, {key: prefix + t.Name() + "/2"}}
+	keys := []*contestedKey{{key: prefix + t.Name() + "/1"}, {key: prefix + t.Name() + "/2"}}
 	group, ctx := errgroup.WithContext(ctx)
 	for n, l := range lockers {
 		group.Go(func() error {
-			for i := range times * len(keys) {
+			for i := range rounds * len(keys) {
 				if err := keys[(n+i)%len(keys)].hold(ctx, l, nodes); err != nil {
 					return fmt.Errorf("%T: %w", l, err)
 				}
@@ -69,7 +69,7 @@ func contend(t *testing.T, nodes *lockpipetest.Nodes, times int, lockers []locke
 	}
 	require.NoError(t, group.Wait())
 	for _, key := range keys {
-		require.EqualValues(t, times*len(lockers), key.counter.Load(), key.key)
+		require.EqualValues(t, rounds*len(lockers), key.counter.Load(), key.key)
 	}
 	for _, l := range lockers {
 		closeOurs(t, l)
@@ -79,7 +79,7 @@ func contend(t *testing.T, nodes *lockpipetest.Nodes, times int, lockers []locke
 	}
 }
 
-// openEach opens so many lockers of each library.
+// openEach opens count lockers of each library.
 func openEach(t *testing.T, nodes *lockpipetest.Nodes, libraries []library, count int) []locker {
 	t.Helper()
 	var lockers []locker
@@ -91,22 +91,22 @@ func openEach(t *testing.T, nodes *lockpipetest.Nodes, libraries []library, coun
 	return lockers
 }
 
-// The goal: callers of lockpipe and of another library who want the same keys all get them, and
+// The goal: callers of lockpipe and of another library that want the same keys all get them, and
 // never two at the same time.
-func TestContentionWithEach(t *testing.T) {
+func TestContention_WithEachLibrary(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		lockers := append(openEach(t, nodes, ours, 2), openEach(t, nodes, []library{their}, 3)...)
-		contend(t, nodes, 10, lockers)
+		runContenders(t, nodes, 10, lockers)
 	})
 }
 
 // The goal: the same with all libraries at once.
-func TestContentionOfAll(t *testing.T) {
+func TestContention_OfAllLibraries(t *testing.T) {
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprintf("%d masters", n), func(t *testing.T) {
 			nodes := lockpipetest.StartRealT(t, n)
 			lockers := append(openEach(t, nodes, ours, 1), openEach(t, nodes, theirs, 1)...)
-			contend(t, nodes, 20, lockers)
+			runContenders(t, nodes, 20, lockers)
 		})
 	}
 }

@@ -24,15 +24,15 @@ func withEach(t *testing.T, test func(t *testing.T, nodes *lockpipetest.Nodes, t
 	}
 }
 
-// pair is a meeting of one of our lockers and one of theirs, on a key of its own.
+// pair is one of our lockers and one of theirs, with a key of its own.
 type pair struct {
 	name          string
 	first, second locker
 	key           string
 }
 
-// pairs returns each of our lockers as the first and their one as the second, and the other way
-// round. Ours are opened for each pair, theirs once.
+// pairs returns pairs of each of our lockers and theirs, in both orders. Ours are opened for each
+// pair, theirs once.
 func pairs(t *testing.T, nodes *lockpipetest.Nodes, their library) []pair {
 	t.Helper()
 	other := their.open(t, nodes.URLs())
@@ -61,7 +61,7 @@ func eachPair(t *testing.T, nodes *lockpipetest.Nodes, their library, test func(
 	}
 }
 
-// onMasters returns the value that each master has for key, empty where it has none.
+// onMasters returns the value that each master has for key, "" if it has none.
 func onMasters(t *testing.T, nodes *lockpipetest.Nodes, key string) []string {
 	t.Helper()
 	values := make([]string, nodes.Len())
@@ -82,8 +82,8 @@ func requireQuorum(t *testing.T, nodes *lockpipetest.Nodes, key, value string) {
 		values)
 }
 
-// requireKept fails if a master that had value for key before has another now, or none.
-func requireKept(t *testing.T, nodes *lockpipetest.Nodes, key, value string, before []string) {
+// requireUnchanged fails if a master that had value for key before has another value now, or none.
+func requireUnchanged(t *testing.T, nodes *lockpipetest.Nodes, key, value string, before []string) {
 	t.Helper()
 	now := onMasters(t, nodes, key)
 	for i := range before {
@@ -92,29 +92,29 @@ func requireKept(t *testing.T, nodes *lockpipetest.Nodes, key, value string, bef
 	}
 }
 
-// take is try for a key that must be free.
-func take(t *testing.T, l locker, key string, ttl time.Duration) *lock {
+// mustTry calls try for a key that must be free.
+func mustTry(t *testing.T, l locker, key string, ttl time.Duration) *lock {
 	t.Helper()
 	held, err := l.try(t.Context(), key, ttl)
 	require.NoError(t, err)
 	return held
 }
 
-// requireTaken fails unless l is refused, because another holds key.
+// requireTaken fails unless l is refused because another holder has key.
 func requireTaken(t *testing.T, l locker, key string) {
 	t.Helper()
 	_, err := l.try(t.Context(), key, longTTL)
 	require.ErrorIs(t, err, errTaken)
 }
 
-// The goal: what the one holds the other is refused, also after an extension; what the one released
-// the other gets with its first attempt; and of all that nothing stays on any master.
-func TestEachExcludesTheOtherUntilTheRelease(t *testing.T) {
+// The goal: while one locker holds a key, the other is refused, also after an extension. After a
+// release the other gets the key with its first attempt. In the end nothing stays on any master.
+func TestExclusion_UntilTheRelease(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		eachPair(t, nodes, their, func(t *testing.T, p pair) {
-			for _, turn := range [][2]locker{{p.first, p.second}, {p.second, p.first}} {
-				held := take(t, turn[0], p.key, longTTL)
-				requireTaken(t, turn[1], p.key)
+			for _, order := range [][2]locker{{p.first, p.second}, {p.second, p.first}} {
+				held := mustTry(t, order[0], p.key, longTTL)
+				requireTaken(t, order[1], p.key)
 				requireQuorum(t, nodes, p.key, held.value)
 
 				for i := range nodes.Len() { // as if most of the time had passed
@@ -122,7 +122,7 @@ func TestEachExcludesTheOtherUntilTheRelease(t *testing.T) {
 				}
 				require.NoError(t, held.extend(t.Context()))
 				requireTTL(t, nodes, p.key, longTTL/2)
-				requireTaken(t, turn[1], p.key)
+				requireTaken(t, order[1], p.key)
 				requireQuorum(t, nodes, p.key, held.value)
 				require.NoError(t, held.release(t.Context()))
 			}
@@ -132,8 +132,8 @@ func TestEachExcludesTheOtherUntilTheRelease(t *testing.T) {
 	})
 }
 
-// closeOurs returns when nothing that lockpipe sent is under way any more. The others have waited
-// for all masters with each answer.
+// closeOurs closes our lockers, so that nothing that lockpipe sent is in flight any more. The other
+// libraries wait for all masters in each call.
 func closeOurs(t *testing.T, lockers ...locker) {
 	t.Helper()
 	for _, l := range lockers {
@@ -143,38 +143,38 @@ func closeOurs(t *testing.T, lockers ...locker) {
 	}
 }
 
-// requireTTL fails unless a majority of the masters keeps key for at least so long.
-func requireTTL(t *testing.T, nodes *lockpipetest.Nodes, key string, least time.Duration) {
+// requireTTL fails unless a majority of the masters keeps key for atLeast.
+func requireTTL(t *testing.T, nodes *lockpipetest.Nodes, key string, atLeast time.Duration) {
 	t.Helper()
 	longer := 0
 	for i := range nodes.Len() {
 		left, err := nodes.Do(i, "PTTL", key)
 		require.NoError(t, err)
-		if left.(int64) >= least.Milliseconds() {
+		if left.(int64) >= atLeast.Milliseconds() {
 			longer++
 		}
 	}
-	require.Greater(t, 2*longer, nodes.Len(), "masters that keep the key for %v", least)
+	require.Greater(t, 2*longer, nodes.Len(), "masters that keep the key for %v", atLeast)
 }
 
-// The goal: the other gets what the one did not give back, but not before the one's time is over by
-// its own account; and the one's late release is refused and does no harm.
-func TestEachGetsWhatTheOtherLetExpire(t *testing.T) {
+// The goal: a locker gets a key that the other did not release, but not before the other's lock has
+// ended by its own account. The other's late release is refused and changes nothing.
+func TestExclusion_UntilExpiry(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		t.Parallel()
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		defer cancel()
 		late := make(map[string]*lock)
 		all := pairs(t, nodes, their)
-		for _, p := range all { // all of them first: they expire at the same time
-			late[p.key] = take(t, p.first, p.key, shortTTL)
+		for _, p := range all { // all of them first, so that they expire at the same time
+			late[p.key] = mustTry(t, p.first, p.key, shortTTL)
 		}
 		for _, p := range all {
 			t.Run(p.name, func(t *testing.T) {
 				held, err := p.second.wait(ctx, p.key, longTTL)
 				require.NoError(t, err)
 				require.False(t, time.Now().Before(late[p.key].until),
-					"it got the lock before the other's time was over")
+					"it got the lock before the other's lock had ended")
 
 				before := onMasters(t, nodes, p.key)
 				err = late[p.key].release(ctx)
@@ -183,7 +183,7 @@ func TestEachGetsWhatTheOtherLetExpire(t *testing.T) {
 					require.ErrorIs(t, err, lockpipe.ErrExpired)
 				}
 				closeOurs(t, p.first)
-				requireKept(t, nodes, p.key, held.value, before)
+				requireUnchanged(t, nodes, p.key, held.value, before)
 				require.NoError(t, held.extend(ctx))
 				require.NoError(t, held.release(ctx))
 			})
@@ -191,17 +191,17 @@ func TestEachGetsWhatTheOtherLetExpire(t *testing.T) {
 	})
 }
 
-// The goal: a lock that the masters forgot, and that the other has got since, is neither extended
-// nor deleted by the one who had it.
-func TestNeitherTouchesWhatTheOtherHasNow(t *testing.T) {
+// The goal: if the masters lost a lock and the other locker has got it since, the first holder
+// neither extends nor deletes it.
+func TestExclusion_LateCallsChangeNothing(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, their library) {
 		eachPair(t, nodes, their, func(t *testing.T, p pair) {
-			lost := take(t, p.first, p.key, longTTL)
+			lost := mustTry(t, p.first, p.key, longTTL)
 			for i := range nodes.Len() {
 				_, err := nodes.Do(i, "DEL", p.key)
 				require.NoError(t, err)
 			}
-			held := take(t, p.second, p.key, longTTL)
+			held := mustTry(t, p.second, p.key, longTTL)
 			requireQuorum(t, nodes, p.key, held.value)
 			before := onMasters(t, nodes, p.key)
 
@@ -212,7 +212,7 @@ func TestNeitherTouchesWhatTheOtherHasNow(t *testing.T) {
 				require.ErrorIs(t, err, lockpipe.ErrLost)
 			}
 			closeOurs(t, p.first)
-			requireKept(t, nodes, p.key, held.value, before)
+			requireUnchanged(t, nodes, p.key, held.value, before)
 			require.NoError(t, held.extend(t.Context()))
 			require.NoError(t, held.release(t.Context()))
 		})

@@ -8,33 +8,33 @@ import (
 )
 
 const (
-	// prefix is lockpipe's Config.Prefix; the others know nothing of prefixes and lock the whole
+	// prefix is lockpipe's Config.Prefix. The other libraries have no prefix and lock the whole
 	// name.
 	prefix = "shop:"
-	// longTTL outlasts every test. shortTTL is waited for; half of it is time enough for an attempt
-	// on a busy machine.
+	// longTTL outlasts every test. Tests wait for shortTTL; half of it is long enough for an
+	// attempt on a busy machine.
 	longTTL  = time.Minute
 	shortTTL = 2 * time.Second
-	// patience bounds a whole test.
-	patience = 2 * time.Minute
+	// testTimeout bounds a whole test.
+	testTimeout = 2 * time.Minute
 )
 
-// errTaken is what a locker says where another holds the key, whatever its library calls that.
+// errTaken is the error of a locker if another holder has the key, in place of the library's own.
 var errTaken = errors.New("taken by another")
 
-// locker is a lock library as one caller uses it. A key is named as on the masters.
+// locker is a lock library as one caller uses it. Keys are the full names on the masters.
 type locker interface {
-	// try makes one attempt; wait goes on until key is held or ctx ends.
+	// try makes one attempt; wait retries until key is held or ctx ends.
 	try(ctx context.Context, key string, ttl time.Duration) (*lock, error)
 	wait(ctx context.Context, key string, ttl time.Duration) (*lock, error)
 }
 
-// lock is what a locker holds.
+// lock is a lock that a locker holds.
 type lock struct {
 	value string    // of the key on the masters
-	until time.Time // how long it is the holder's, if it is not extended
-	// extend gives it the TTL that it was taken for, from now; release gives it back. An error says
-	// that the library did not do it.
+	until time.Time // when it ends if it is not extended
+	// extend extends it by its first TTL, from now; release releases it. They return an error if
+	// the library did not do so.
 	extend, release func(ctx context.Context) error
 }
 
@@ -45,7 +45,7 @@ type library struct {
 }
 
 var (
-	// ours are two, because locks with fences are taken by a script of their own.
+	// There are two of ours, because locks with fences are acquired by a script of their own.
 	ours = []library{
 		{"lockpipe", openLockpipe},
 		{"lockpipe with fencing", openLockpipeFencing},

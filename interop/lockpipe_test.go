@@ -28,7 +28,7 @@ func openLockpipeFencing(t *testing.T, urls []string) locker {
 
 func newLockpipe(t *testing.T, urls []string, options ...lockpipe.Option) *lockpipeLocker {
 	t.Helper()
-	// A busy machine must not make a master's answer late.
+	// NodeTimeout is long enough for a busy machine.
 	client, err := lockpipe.New(lockpipe.Config{
 		Nodes: urls, Prefix: prefix, TTL: longTTL,
 		NodeTimeout: longTTL / 4,
@@ -36,7 +36,7 @@ func newLockpipe(t *testing.T, urls []string, options ...lockpipe.Option) *lockp
 	require.NoError(t, err)
 	l := &lockpipeLocker{client, options}
 	t.Cleanup(func() { l.close(t) })
-	// Its connections are made now, at the cost of no short TTL.
+	// This makes the connections now, so that they take no time of a short TTL.
 	lease, err := client.TryAcquire(t.Context(), "warm:"+rand.Text())
 	require.NoError(t, err)
 	require.NoError(t, lease.Release(t.Context()))
@@ -44,24 +44,24 @@ func newLockpipe(t *testing.T, urls []string, options ...lockpipe.Option) *lockp
 }
 
 func (l *lockpipeLocker) try(ctx context.Context, key string, ttl time.Duration) (*lock, error) {
-	return l.take(ctx, l.client.TryAcquireAll, ttl, key)
+	return l.acquire(ctx, l.client.TryAcquireAll, ttl, key)
 }
 
 func (l *lockpipeLocker) wait(ctx context.Context, key string, ttl time.Duration) (*lock, error) {
-	return l.take(ctx, l.client.AcquireAll, ttl, key)
+	return l.acquire(ctx, l.client.AcquireAll, ttl, key)
 }
 
-type acquire func(ctx context.Context, keys []string, opts ...lockpipe.Option) (*lockpipe.Lease,
+type acquireFunc func(ctx context.Context, keys []string, opts ...lockpipe.Option) (*lockpipe.Lease,
 	error)
 
-func (l *lockpipeLocker) take(ctx context.Context, acquire acquire, ttl time.Duration,
+func (l *lockpipeLocker) acquire(ctx context.Context, call acquireFunc, ttl time.Duration,
 	keys ...string,
 ) (*lock, error) {
 	bare := make([]string, len(keys))
 	for i, key := range keys {
 		bare[i] = strings.TrimPrefix(key, prefix)
 	}
-	lease, err := acquire(ctx, bare, append([]lockpipe.Option{lockpipe.WithTTL(ttl)},
+	lease, err := call(ctx, bare, append([]lockpipe.Option{lockpipe.WithTTL(ttl)},
 		l.options...)...)
 	if errors.Is(err, lockpipe.ErrHeld) {
 		return nil, fmt.Errorf("%w: %w", errTaken, err)
@@ -78,7 +78,7 @@ func (l *lockpipeLocker) take(ctx context.Context, acquire acquire, ttl time.Dur
 }
 
 func (l *lockpipeLocker) close(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	require.NoError(t, l.client.Close(ctx))
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// redislock and rueidislock know one master only. A lockpipe with that one master can take their
-// place without a gap, as docs/migrate/README.md describes, if it takes the keys that they take.
+// redislock and rueidislock support only one master. A lockpipe client with that one master can
+// replace them without a gap, as docs/migrate/README.md describes, if it locks the same keys.
 
 type redislockLocker struct{ client *redislock.Client }
 
@@ -55,7 +55,7 @@ func openRueidislock(t *testing.T, url string, majority int32) rueidislockLocker
 	opt.ForceSingleClient = true
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: opt, KeyMajority: majority, KeyValidity: longTTL,
-		TryNextAfter: longTTL / 4, // a busy machine must not make an answer late
+		TryNextAfter: longTTL / 4, // long enough for a busy machine
 	})
 	require.NoError(t, err)
 	t.Cleanup(locker.Close)
@@ -73,7 +73,7 @@ func (l rueidislockLocker) try(ctx context.Context, name string, _ time.Duration
 	return &lock{release: func(context.Context) error { unlock(); return nil }}, nil
 }
 
-// rueidislockKeys are the keys of a lock on the master.
+// rueidislockKeys returns the keys of a lock on the master.
 func rueidislockKeys(name string, majority int) []string {
 	keys := make([]string, 2*majority-1)
 	for i := range keys {
@@ -82,9 +82,9 @@ func rueidislockKeys(name string, majority int) []string {
 	return keys
 }
 
-// The goal: on one master what redislock or rueidislock hold is refused to lockpipe, which takes
-// the same keys, and the reverse, and each gets what the other has released.
-func TestOnTheirOneMasterLockpipeTakesTheirPlace(t *testing.T) {
+// The goal: on one master, lockpipe with the same keys and redislock or rueidislock exclude each
+// other. Each gets the keys that the other has released.
+func TestOneMaster_BothExcludeEachOther(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	client, err := lockpipe.New(lockpipe.Config{
 		Nodes: nodes.URLs(), TTL: longTTL,
@@ -92,11 +92,11 @@ func TestOnTheirOneMasterLockpipeTakesTheirPlace(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { client.Close(context.Background()) })
-	type taker interface {
+	type tryLocker interface {
 		try(ctx context.Context, key string, ttl time.Duration) (*lock, error)
 	}
 	for name, c := range map[string]struct {
-		their taker
+		their tryLocker
 		key   string   // as they call it
 		keys  []string // as the master does
 	}{

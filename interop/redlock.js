@@ -3,7 +3,7 @@
 //   node redlock.js PACKAGE URL...
 //
 // A request is {op, key, ttl}, where op is try, wait, extend or release. An answer is {value, until}, or {refused} with the reason. An error
-// that is no refusal ends the process: redlock tells the one from the other only by its events.
+// that is no refusal ends the process: redlock distinguishes the two only by its events.
 'use strict';
 
 const readline = require('node:readline');

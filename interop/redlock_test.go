@@ -16,15 +16,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireVar names the environment variable that makes a missing node, or a missing package, a
+// requireVar names the environment variable that makes a missing Node.js, or a missing package, a
 // failure.
 const requireVar = "LOCKPIPE_REQUIRE_NODE"
 
-// redlockLocker is a process that runs redlock.js; it is for one goroutine.
+// redlockLocker is a process that runs redlock.js. Only one goroutine may use it.
 type redlockLocker struct {
 	requests *json.Encoder
 	answers  *json.Decoder
-	said     *bytes.Buffer // what it printed on stderr; to be read when it has ended
+	stderr   *bytes.Buffer // may be read when it has ended
 	finish   func() error  // ends the process and waits for it
 	kill     func()
 }
@@ -47,7 +47,7 @@ func openRedlock5(t *testing.T, urls []string) locker { return startRedlock(t, "
 func startRedlock(t *testing.T, module string, urls []string) *redlockLocker {
 	t.Helper()
 	node := requireNode(t, module)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, node, append([]string{"redlock.js", module}, urls...)...)
 	stdin, err := cmd.StdinPipe()
@@ -56,16 +56,17 @@ func startRedlock(t *testing.T, module string, urls []string) *redlockLocker {
 	require.NoError(t, err)
 	l := &redlockLocker{
 		requests: json.NewEncoder(stdin), answers: json.NewDecoder(stdout),
-		said: new(bytes.Buffer), kill: cancel,
+		stderr: new(bytes.Buffer), kill: cancel,
 	}
-	cmd.Stderr = l.said
+	cmd.Stderr = l.stderr
 	require.NoError(t, cmd.Start())
 	l.finish = sync.OnceValue(func() error { return errors.Join(stdin.Close(), cmd.Wait()) })
 	t.Cleanup(func() { l.close(t) })
 	return l
 }
 
-// requireNode returns the program, or skips the test, or fails it if that was asked for.
+// requireNode returns the path of Node.js. If it is missing, the test is skipped, or fails if
+// requireVar is set.
 func requireNode(t *testing.T, module string) string {
 	t.Helper()
 	node, err := exec.LookPath("node")
@@ -86,14 +87,14 @@ func requireNode(t *testing.T, module string) string {
 }
 
 func (l *redlockLocker) try(ctx context.Context, key string, ttl time.Duration) (*lock, error) {
-	return l.take(ctx, "try", key, ttl)
+	return l.request(ctx, "try", key, ttl)
 }
 
 func (l *redlockLocker) wait(ctx context.Context, key string, ttl time.Duration) (*lock, error) {
-	return l.take(ctx, "wait", key, ttl)
+	return l.request(ctx, "wait", key, ttl)
 }
 
-func (l *redlockLocker) take(ctx context.Context, op, key string, ttl time.Duration) (*lock,
+func (l *redlockLocker) request(ctx context.Context, op, key string, ttl time.Duration) (*lock,
 	error,
 ) {
 	got, err := l.ask(ctx, op, key, ttl)
@@ -112,7 +113,7 @@ func (l *redlockLocker) take(ctx context.Context, op, key string, ttl time.Durat
 	}, nil
 }
 
-// ask kills the process when ctx ends: redlock can't be told to give up.
+// ask kills the process when ctx ends: redlock has no way to cancel a call.
 func (l *redlockLocker) ask(ctx context.Context, op, key string, ttl time.Duration) (redlockAnswer,
 	error,
 ) {
@@ -124,7 +125,7 @@ func (l *redlockLocker) ask(ctx context.Context, op, key string, ttl time.Durati
 	}
 	switch {
 	case err != nil:
-		return got, fmt.Errorf("node has ended: %w: %w: %s", err, l.finish(), l.said)
+		return got, fmt.Errorf("Node.js has ended: %w: %w: %s", err, l.finish(), l.stderr)
 	case got.Refused != "":
 		return got, fmt.Errorf("%w: redlock: %s", errTaken, got.Refused)
 	}
@@ -132,5 +133,5 @@ func (l *redlockLocker) ask(ctx context.Context, op, key string, ttl time.Durati
 }
 
 func (l *redlockLocker) close(t *testing.T) {
-	require.NoError(t, l.finish(), l.said)
+	require.NoError(t, l.finish(), l.stderr)
 }

@@ -28,7 +28,7 @@ func openRedsyncGoredis(t *testing.T, urls []string) locker {
 	for i, url := range urls {
 		opt, err := redis.ParseURL(url)
 		require.NoError(t, err)
-		// Only hosted services know the command; plain servers refuse it once per connection.
+		// Only hosted services know the command; plain servers refuse it on each connection.
 		opt.MaintNotificationsConfig = &maintnotifications.Config{
 			Mode: maintnotifications.ModeDisabled,
 		}
@@ -55,20 +55,20 @@ func openRedsyncRueidis(t *testing.T, urls []string) locker {
 }
 
 func (l redsyncLocker) try(ctx context.Context, key string, ttl time.Duration) (*lock, error) {
-	return l.take(ctx, key, ttl, redsync.WithTries(1))
+	return l.lock(ctx, key, ttl, redsync.WithTries(1))
 }
 
 func (l redsyncLocker) wait(ctx context.Context, key string, ttl time.Duration) (*lock, error) {
-	return l.take(ctx, key, ttl, redsync.WithTries(math.MaxInt),
+	return l.lock(ctx, key, ttl, redsync.WithTries(math.MaxInt),
 		redsync.WithRetryDelayFunc(func(int) time.Duration {
 			return 5*time.Millisecond + rand.N(25*time.Millisecond)
 		}))
 }
 
-func (l redsyncLocker) take(ctx context.Context, key string, ttl time.Duration,
+func (l redsyncLocker) lock(ctx context.Context, key string, ttl time.Duration,
 	options ...redsync.Option,
 ) (*lock, error) {
-	// Half of the TTL for a master's answer, as with lockpipe, instead of a twentieth.
+	// A master may take half of the TTL to answer, instead of a twentieth.
 	options = append(options, redsync.WithExpiry(ttl), redsync.WithTimeoutFactor(0.5))
 	m := l.rs.NewMutex(key, options...)
 	err := m.LockContext(ctx)
@@ -86,8 +86,8 @@ func (l redsyncLocker) take(ctx context.Context, key string, ttl time.Duration,
 	}, nil
 }
 
-// done is an error unless a majority did it; redsync may return (false, nil), and an error together
-// with true.
+// done returns an error unless a majority did it. redsync may return (false, nil), and an error
+// together with true.
 func done(ok bool, err error) error {
 	if ok {
 		return nil

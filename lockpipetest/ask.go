@@ -19,9 +19,8 @@ var limits = resp.Limits{Line: 64 << 10, Bytes: 512 << 20, Items: 1 << 26, Depth
 
 // Do sends one command to node i over a new connection of its own and returns the reply: a string,
 // an int64, nil, or a []any of these. An error reply of the server is returned as an error whose
-// text is that reply; inside an array it is an element of type error. Do gives up after 10 seconds,
-// so it returns an error on a frozen node unless that is thawed meanwhile; the node may execute the
-// command later.
+// text is that reply; inside an array it is an element of type error. Do gives up after 10 seconds.
+// So it returns an error if the node stays frozen; the node may execute the command later.
 func (n *Nodes) Do(i int, args ...string) (any, error) {
 	if len(args) == 0 {
 		return nil, errors.New("lockpipetest: no command given")
@@ -45,8 +44,9 @@ func (n *Nodes) Flush(i int) error {
 }
 
 // Keys returns the keys of node i, database 0, that start with prefix: all of them for the empty
-// prefix. The prefix is plain text, not a pattern. They come sorted, each once. It reads with SCAN,
-// so a key that is set or deleted meanwhile may be there or not. It gives up after 10 seconds.
+// prefix. The prefix is plain text, not a pattern. The keys are sorted, each once. Keys reads with
+// SCAN, so a key that is set or deleted meanwhile may be missing or present. It gives up after 10
+// seconds.
 func (n *Nodes) Keys(i int, prefix string) ([]string, error) {
 	nd, err := n.node(i)
 	if err != nil {
@@ -78,7 +78,7 @@ func (nd *node) scan(prefix string) ([]string, error) {
 	return slices.Compact(keys), nil
 }
 
-// dial connects to addr, past all clients. The connection works until timeout has passed.
+// dial connects to addr. The connection works until timeout has passed.
 func dial(addr string, timeout time.Duration) (*resp.Client, error) {
 	end := time.Now().Add(timeout)
 	conn, err := (&net.Dialer{Deadline: end}).Dial("tcp", addr)

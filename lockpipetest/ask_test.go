@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestDoReturnsGoValues(t *testing.T) {
+func TestDo_ReturnsGoValues(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		binary := "a\r\nb\x00\xff"
 		require.Equal(t, "OK", do(t, nodes, 0, "SET", "bin", binary))
@@ -22,7 +22,7 @@ func TestDoReturnsGoValues(t *testing.T) {
 	})
 }
 
-func TestDoReturnsErrorReplyAsError(t *testing.T) {
+func TestDo_ReturnsErrorReplyAsError(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		do(t, nodes, 0, "RPUSH", "list", "v")
 		_, err := nodes.Do(0, "get", "list")
@@ -30,7 +30,7 @@ func TestDoReturnsErrorReplyAsError(t *testing.T) {
 	})
 }
 
-func TestKeysTakesPrefixLiterally(t *testing.T) {
+func TestKeys_TakesPrefixLiterally(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		none, err := nodes.Keys(0, "")
 		require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestKeysTakesPrefixLiterally(t *testing.T) {
 	})
 }
 
-func TestKeysReadsManyPages(t *testing.T) {
+func TestKeys_ReadsManyPages(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		args := []string{"MSET"}
 		want := []string{}

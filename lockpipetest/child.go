@@ -17,10 +17,11 @@ import (
 
 const (
 	// From the start of a child to its first answer; about 30 ms on an idle machine.
-	readyTimeout = 20 * time.Second
-	probeTimeout = time.Second          // for one question whether it is ready
-	probePause   = 2 * time.Millisecond // between two of them
-	// For a dead child's output, in case a process of its own still holds the pipe.
+	readyTimeout  = 20 * time.Second
+	probeTimeout  = time.Second          // for asking once whether it is ready
+	probeInterval = 2 * time.Millisecond // between two probes
+	// How long to wait for a dead child's output, in case a process of its own still holds the
+	// pipe.
 	outputWait = 500 * time.Millisecond
 )
 
@@ -28,24 +29,24 @@ const (
 type child struct {
 	// Set once.
 	cmd    *exec.Cmd
-	output *head         // what it printed
+	output *cappedBuffer // of both streams
 	exited chan struct{} // closed when the process is gone and has been waited for
 }
 
-// bootRedis returns the bootFunc of real servers; path is the program.
-func bootRedis(s *spawner, path string, debugGuarded bool) bootFunc {
+// redisLauncher returns the launchFunc of real servers; path is the program.
+func redisLauncher(s *spawner, path string, debugSettings bool) launchFunc {
 	return func(addr string) (server, error) {
-		args, err := redisArgs(addr, debugGuarded)
+		args, err := redisArgs(addr, debugSettings)
 		if err != nil {
 			return nil, err
 		}
-		return bootChild(s, addr, exec.Command(path, args...))
+		return launchChild(s, addr, exec.Command(path, args...))
 	}
 }
 
-// bootChild starts cmd, which is not started yet, and returns when that process answers at addr.
-func bootChild(s *spawner, addr string, cmd *exec.Cmd) (server, error) {
-	c := &child{cmd: cmd, output: &head{}, exited: make(chan struct{})}
+// launchChild starts cmd and returns when that process answers at addr.
+func launchChild(s *spawner, addr string, cmd *exec.Cmd) (server, error) {
+	c := &child{cmd: cmd, output: &cappedBuffer{}, exited: make(chan struct{})}
 	c.cmd.Stdout, c.cmd.Stderr = c.output, c.output
 	c.cmd.WaitDelay = outputWait
 	c.cmd.SysProcAttr = childAttr()
@@ -61,17 +62,17 @@ func bootChild(s *spawner, addr string, cmd *exec.Cmd) (server, error) {
 	return c, nil
 }
 
-// reap waits for the process to end; how it ended is in cmd.ProcessState. Wait also tells of a bad
-// exit status and of an abandoned output pipe, and neither matters here.
+// reap waits for the process to end; cmd.ProcessState says how it ended. Wait also reports a bad
+// exit status and an abandoned output pipe, but neither matters here.
 func (c *child) reap() {
 	_ = c.cmd.Wait()
 	close(c.exited)
 }
 
-// awaitReady returns when this child, and no stray server on the same port, answers at addr; or
-// when it has exited, or ctx ends.
+// awaitReady returns when this child, and no stray server on the same port, answers at addr. It
+// returns an error if the child exits or ctx ends.
 func (c *child) awaitReady(ctx context.Context, addr string) error {
-	pause := time.NewTicker(probePause)
+	pause := time.NewTicker(probeInterval)
 	defer pause.Stop()
 	for {
 		err := c.probe(addr)
@@ -89,9 +90,9 @@ func (c *child) awaitReady(ctx context.Context, addr string) error {
 	}
 }
 
-// probe asks the server at addr who it is. A server that was there before would answer a mere PING
-// as well as the child does, and it would answer in its place: the child could not bind the port
-// and is about to exit.
+// probe asks the server at addr for its process id. A PING would not be enough: a server that was
+// there before would answer it in place of the child, which could not bind the port and is about to
+// exit.
 func (c *child) probe(addr string) error {
 	reply, err := ask(addr, probeTimeout, "INFO", "server")
 	if err != nil {
@@ -99,7 +100,7 @@ func (c *child) probe(addr string) error {
 	}
 	pid, found := resp.ParseInfo(reply.Text)["process_id"]
 	if !found {
-		return errors.New("the server there does not tell its process id")
+		return errors.New("the server there does not show its process id")
 	}
 	if pid != strconv.Itoa(c.cmd.Process.Pid) {
 		return fmt.Errorf("process %s answers there instead of %d", pid, c.cmd.Process.Pid)
@@ -108,18 +109,18 @@ func (c *child) probe(addr string) error {
 }
 
 func (c *child) freeze() error {
-	if c.gone() {
+	if c.hasExited() {
 		return errNotRunning
 	}
 	err := stopProcess(c.cmd.Process)
 	if errors.Is(err, errNotRunning) {
-		<-c.exited // it was ending: from now on all agree that it is dead
+		<-c.exited // it was ending: from now on hasExited is true
 	}
 	return err
 }
 
 func (c *child) thaw() error {
-	if c.gone() {
+	if c.hasExited() {
 		return errNotRunning
 	}
 	return continueProcess(c.cmd.Process)
@@ -134,7 +135,7 @@ func (c *child) kill() error {
 	return nil
 }
 
-func (c *child) gone() bool {
+func (c *child) hasExited() bool {
 	select {
 	case <-c.exited:
 		return true
@@ -143,9 +144,9 @@ func (c *child) gone() bool {
 	}
 }
 
-// redisArgs are the flags of a server that keeps nothing, starts empty, and lets tests do what they
-// like with it.
-func redisArgs(addr string, debugGuarded bool) ([]string, error) {
+// redisArgs returns the flags of a server that keeps nothing, starts empty, and permits tests every
+// command.
+func redisArgs(addr string, debugSettings bool) ([]string, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -155,20 +156,20 @@ func redisArgs(addr string, debugGuarded bool) ([]string, error) {
 		"--bind", host,
 		"--daemonize", "no",
 		"--loglevel", "warning",
-		// Nothing is written, so no directory is needed: it would outlive a killed parent. A server
-		// still LOADS a dump file that it finds at its start, hence a name that nobody has used.
+		// Nothing is written, so no directory is needed, which would outlive a killed parent. But a
+		// server LOADS a dump file that it finds at its start, hence a name that is new.
 		"--save", "",
 		"--appendonly", "no",
 		"--dir", scratchDir(),
 		"--dbfilename", "lockpipetest-" + rand.Text() + ".rdb",
-		// A test may make one node the replica of another; that goes without files too.
+		// A test may make one node the replica of another. That needs no files either.
 		"--repl-diskless-sync", "yes",
 		"--repl-diskless-sync-delay", "0",
 		"--repl-diskless-load", "swapdb",
 	}
-	if debugGuarded {
-		// DEBUG SLEEP, and CONFIG SET dir for a test that wants persistence in a directory of its
-		// own.
+	if debugSettings {
+		// For DEBUG SLEEP, and for CONFIG SET dir in a test that wants persistence in a directory
+		// of its own.
 		args = append(args, "--enable-debug-command", "local", "--enable-protected-configs",
 			"local")
 	}
@@ -177,9 +178,10 @@ func redisArgs(addr string, debugGuarded bool) ([]string, error) {
 
 var versionPattern = regexp.MustCompile(`\bv=(\d+)\.`)
 
-// guardsDebug tells whether this server has the enable-... settings: since 7.0. Older ones refuse
-// to start with a setting they do not know, and have the commands enabled anyway.
-func guardsDebug(path string) bool {
+// hasDebugSettings reports whether this server has the enable-... settings: since 7.0. An older
+// server refuses to start with a setting that it does not know, and has the commands enabled
+// anyway.
+func hasDebugSettings(path string) bool {
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {
 		return true

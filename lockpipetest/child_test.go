@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeRedis puts a shell script in the place of redis-server, and returns the path of the real one.
+// fakeRedis puts a shell script on the PATH in place of redis-server, and returns its directory.
 func fakeRedis(t *testing.T, script string) (dir string) {
 	t.Helper()
 	RequireRedis(t)
@@ -36,9 +36,8 @@ func processID(t *testing.T, nodes *Nodes, i int) int {
 	return id
 }
 
-// A port can be lost to another program in the moment between the choice and the bind. That is what
-// the second try is for.
-func TestEarlyExitIsTriedAgain(t *testing.T) {
+// Another program can take a port between the choice and the bind. That is what the retry is for.
+func TestChild_EarlyExitIsRetried(t *testing.T) {
 	fakeRedis(t, "mkdir DIR/first 2>/dev/null && exit 1\nexec REAL \"$@\"\n")
 	nodes := StartRealT(t, 1)
 	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
@@ -49,20 +48,20 @@ func TestEarlyExitIsTriedAgain(t *testing.T) {
 	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
 }
 
-// The reason must be in the error: nothing else tells the user.
-func TestServerThatNeverStartsIsAnError(t *testing.T) {
+// The reason must be in the error: the user sees nothing else.
+func TestChild_ServerThatNeverStartsIsAnError(t *testing.T) {
 	dir := fakeRedis(t, "echo x >>DIR/tries; echo 'out of luck' >&2; exit 7\n")
 	_, err := Start(1)
 	require.ErrorContains(t, err, "out of luck")
 	require.ErrorContains(t, err, "exit status 7")
 	tries, err := os.ReadFile(filepath.Join(dir, "tries"))
 	require.NoError(t, err)
-	require.Len(t, strings.Fields(string(tries)), bootAttempts)
+	require.Len(t, strings.Fields(string(tries)), launchAttempts)
 }
 
-// A stray server on the port answers in place of the child, which could not bind it. The child here
-// lives long enough to be asked.
-func TestStrayServerIsNotTakenForTheChild(t *testing.T) {
+// A stray server on the port answers in place of the child, which could not bind it. This child
+// lives long enough to be probed.
+func TestChild_StrayServerIsNotTakenForIt(t *testing.T) {
 	stray := StartRealT(t, 1)
 	addr := stray.nodes[0].port.addr
 	fakeRedis(t, "sleep 0.2; exit 1\n")
@@ -70,19 +69,19 @@ func TestStrayServerIsNotTakenForTheChild(t *testing.T) {
 	require.NoError(t, err)
 	s := newSpawner()
 	defer s.close()
-	_, err = bootRedis(s, path, true)(addr)
+	_, err = redisLauncher(s, path, true)(addr)
 	require.ErrorContains(t, err, "ended before it was ready")
-	require.Equal(t, "PONG", do(t, stray, 0, "PING"), "the stray is not ours to kill")
+	require.Equal(t, "PONG", do(t, stray, 0, "PING"), "the stray server still runs")
 }
 
-func TestRealChildFailsOnTakenPort(t *testing.T) {
+func TestChild_FailsOnTakenPort(t *testing.T) {
 	stray := StartRealT(t, 1)
-	_, err := bootRedis(stray.spawner, must(findRedisServer()), true)(stray.nodes[0].port.addr)
+	_, err := redisLauncher(stray.spawner, must(findRedisServer()), true)(stray.nodes[0].port.addr)
 	require.ErrorContains(t, err, "ended before it was ready")
 	require.ErrorContains(t, err, "in use")
 }
 
-func TestOldServerIsStartedWithoutNewSettings(t *testing.T) {
+func TestChild_OldServerIsStartedWithoutNewSettings(t *testing.T) {
 	for version, want := range map[string]bool{
 		"Redis server v=6.2.14 sha=00000000:0": false,
 		"Redis server v=7.0.15 sha=00000000:0": true,
@@ -92,15 +91,15 @@ func TestOldServerIsStartedWithoutNewSettings(t *testing.T) {
 	} {
 		path := filepath.Join(t.TempDir(), "redis-server")
 		require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\necho '"+version+"'\n"), 0o700))
-		require.Equal(t, want, guardsDebug(path), version)
-		args := must(redisArgs("127.0.0.1:1", guardsDebug(path)))
+		require.Equal(t, want, hasDebugSettings(path), version)
+		args := must(redisArgs("127.0.0.1:1", hasDebugSettings(path)))
 		require.Equal(t, want, strings.Contains(strings.Join(args, " "), "--enable-debug-command"),
 			version)
 	}
-	require.True(t, guardsDebug(filepath.Join(t.TempDir(), "missing")))
+	require.True(t, hasDebugSettings(filepath.Join(t.TempDir(), "missing")))
 }
 
-func TestRestartIsAnotherServer(t *testing.T) {
+func TestChild_RestartIsAnotherServer(t *testing.T) {
 	nodes := StartRealT(t, 1)
 	do(t, nodes, 0, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	before := processID(t, nodes, 0)
@@ -110,8 +109,8 @@ func TestRestartIsAnotherServer(t *testing.T) {
 		"maxmemory-policy"))
 }
 
-// A server that a test shuts down by a command is dead like a killed one.
-func TestServerThatEndedByItselfCanBeRestarted(t *testing.T) {
+// A server that a test shuts down by a command is dead, as after Kill.
+func TestChild_ServerThatWasShutDownCanBeRestarted(t *testing.T) {
 	nodes := StartRealT(t, 1)
 	_, err := nodes.Do(0, "SHUTDOWN", "NOSAVE")
 	require.Error(t, err, "the connection breaks")
@@ -122,14 +121,14 @@ func TestServerThatEndedByItselfCanBeRestarted(t *testing.T) {
 	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
 }
 
-func TestDebugCommandsAreEnabled(t *testing.T) {
+func TestChild_DebugCommandsAreEnabled(t *testing.T) {
 	nodes := StartRealT(t, 1)
 	require.Equal(t, "OK", do(t, nodes, 0, "DEBUG", "SLEEP", "0"))
 }
 
 // Replication and persistence must work for tests that ask for them, although the nodes themselves
 // use no file.
-func TestNodeCanBecomeReplica(t *testing.T) {
+func TestChild_CanBecomeReplica(t *testing.T) {
 	nodes := StartRealT(t, 2)
 	do(t, nodes, 0, "SET", "k", "v")
 	host, port, _ := strings.Cut(nodes.nodes[0].port.addr, ":")
@@ -140,7 +139,7 @@ func TestNodeCanBecomeReplica(t *testing.T) {
 	}, eventually, pollEvery)
 }
 
-func TestNodeCanBeMadeDurableInDirectoryOfTest(t *testing.T) {
+func TestChild_CanBeMadeDurableInDirectoryOfTest(t *testing.T) {
 	nodes := StartRealT(t, 1)
 	dir := t.TempDir()
 	do(t, nodes, 0, "CONFIG", "SET", "dir", dir)
@@ -161,14 +160,14 @@ func TestNodeCanBeMadeDurableInDirectoryOfTest(t *testing.T) {
 	require.Nil(t, do(t, nodes, 0, "GET", "k"), "a restarted node is empty all the same")
 }
 
-func TestHeadKeepsTheBeginning(t *testing.T) {
-	var h head
-	for _, s := range []string{"first\n", strings.Repeat("x", headLimit), "last"} {
+func TestCappedBuffer_KeepsTheBeginning(t *testing.T) {
+	var h cappedBuffer
+	for _, s := range []string{"first\n", strings.Repeat("x", outputLimit), "last"} {
 		n, err := h.Write([]byte(s))
 		require.NoError(t, err)
 		require.Equal(t, len(s), n)
 	}
-	require.Len(t, h.String(), headLimit)
+	require.Len(t, h.String(), outputLimit)
 	require.True(t, strings.HasPrefix(h.String(), "first\n"))
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
-// open is a client that takes no stalled test machine for a fault of the nodes.
+// open returns a client whose timeouts are long enough for a busy test machine.
 func open(nodes *lockpipetest.Nodes) (*lockpipe.Client, error) {
 	return lockpipe.New(lockpipe.Config{
 		Nodes: nodes.URLs(), NodeTimeout: 10 * time.Second,
@@ -19,8 +19,8 @@ func open(nodes *lockpipetest.Nodes) (*lockpipe.Client, error) {
 	})
 }
 
-// What a program does while a minority of its masters is gone: the same as always. Where there is
-// no redis-server, the nodes are inside this process.
+// While a minority of the nodes is down, a program works as usual. Without a redis-server the nodes
+// are inside this process.
 func ExampleNodes_Kill() {
 	nodes, err := lockpipetest.Start(3)
 	if err != nil {
@@ -36,7 +36,7 @@ func ExampleNodes_Kill() {
 	ctx := context.Background()
 	defer client.Close(ctx)
 
-	// New masters are taken into use when all of them answer.
+	// The client uses new nodes when all of them answer.
 	before, err := client.Acquire(ctx, "sku:42")
 	if err != nil {
 		fmt.Println(err)
@@ -58,7 +58,7 @@ func ExampleNodes_Kill() {
 	// release: <nil>
 }
 
-// What a program does while another holds a key: the test is the other one.
+// A program tries a key that another holder has: the example sets the key itself.
 func ExampleStartInProcess() {
 	nodes, err := lockpipetest.StartInProcess(3)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
-// Outside a test: start three masters, lose one, and bring it back empty.
+// Outside a test: start three nodes, kill one, and bring it back empty.
 func Example() {
 	nodes, err := lockpipetest.Start(3)
 	if err != nil {

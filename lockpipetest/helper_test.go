@@ -9,8 +9,8 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// helperMain starts nodes, prints their process ids on one line, and goes on until it is killed (or
-// its standard input ends, should the test die first). It leaves its nodes in the worst state: one
+// helperMain starts nodes, prints their process ids on one line, and runs until it is killed, or
+// until its standard input ends if the test dies first. It leaves its nodes in the worst state: one
 // is frozen, one was restarted.
 func helperMain() {
 	nodes, err := startHelperNodes()

@@ -10,33 +10,34 @@ import (
 
 // inProcess is a miniredis server that can be stopped as a process can.
 //
-// Frozen, it holds two things back: the lock that every command takes before it touches data, so
-// that nothing is executed; and the replies, with a gate in each connection, as some commands (an
-// unknown one, or one that is queued by MULTI) are answered without the lock. The gate is also what
-// makes the kill of a frozen server exact: the commands that wait for the lock at that moment do
-// run when it is let go, but on data that nobody sees again, and their replies go nowhere. A hook
-// before each command, which miniredis offers, would be simpler, but it sees the commands that
-// scripts call too, at a time when the lock is taken, and it can not tell when the last command has
-// finished.
+// While frozen, it holds two things. It holds the lock that every command takes before it touches
+// data, so no command is executed. And it holds back the replies, with a switch in each connection,
+// because some commands are answered without the lock: an unknown command, or one that MULTI
+// queues. The switch also makes the kill of a frozen server exact. The commands that wait for the
+// lock run when the kill unlocks it. But no client sees their data, and their replies are not sent.
+// A hook before each command, which miniredis offers, would be simpler. But it also sees the
+// commands that scripts call, while the lock is taken. And it does not show when the last command
+// has finished.
 type inProcess struct {
 	// Set once.
 	redis    *miniredis.Miniredis
 	listener net.Listener
-	gate     *gate
+	replies  *pauseSwitch
 	accepted chan struct{} // closed when accept has returned
 
-	// Owned by the node's turn.
-	frozen bool // redis is locked by freeze
+	// Guarded by the node's stateMu.
+	frozen bool // freeze has locked redis
 	dead   bool
 }
 
-func bootInProcess(addr string) (server, error) {
-	s := &inProcess{redis: miniredis.NewMiniRedis(), gate: newGate(), accepted: make(chan struct{})}
-	// Keys must expire as time goes by. FastForward from a ticker would charge a new key the whole
+func launchInProcess(addr string) (server, error) {
+	s := &inProcess{
+		redis: miniredis.NewMiniRedis(), replies: newPauseSwitch(), accepted: make(chan struct{}),
+	}
+	// Keys must expire as time passes. FastForward from a ticker would charge a new key the whole
 	// tick and expire it early.
 	s.redis.ClockTTL(true)
-	// Dial is the way to start miniredis without a listener of its own: connections have to come
-	// through the gate.
+	// Dial starts miniredis without a listener of its own. All connections must have the switch.
 	conn, err := s.redis.Dial()
 	if err != nil {
 		return nil, err
@@ -52,8 +53,8 @@ func bootInProcess(addr string) (server, error) {
 }
 
 // refuseCluster answers CLUSTER as a plain server does. miniredis would claim to be a cluster of
-// one, at the address of a listener that it does not have, and clients that find out for themselves
-// what they talk to would follow it there.
+// one node, at the address of a listener that it does not have. Clients that detect clusters would
+// connect to that address.
 func refuseCluster(c *rserver.Peer, cmd string, _ ...string) bool {
 	if cmd != "CLUSTER" {
 		return false
@@ -70,14 +71,14 @@ func (s *inProcess) accept() {
 		if err != nil {
 			return
 		}
-		redis.ServeConn(&gatedConn{Conn: conn, gate: s.gate})
+		redis.ServeConn(&pausableConn{Conn: conn, replies: s.replies})
 	}
 }
 
 func (s *inProcess) freeze() error {
 	if !s.frozen {
-		s.gate.shut()
-		s.redis.Lock() // the command under way has finished
+		s.replies.pause()
+		s.redis.Lock() // the present command has finished
 		s.frozen = true
 	}
 	return nil
@@ -87,7 +88,7 @@ func (s *inProcess) thaw() error {
 	if s.frozen {
 		s.frozen = false
 		s.redis.Unlock()
-		s.gate.open()
+		s.replies.resume()
 	}
 	return nil
 }
@@ -97,7 +98,7 @@ func (s *inProcess) kill() error {
 		return nil
 	}
 	s.dead = true
-	s.gate.wreck() // first: from here on no reply gets out
+	s.replies.destroy() // first: from here on no reply gets out
 	err := s.listener.Close()
 	<-s.accepted
 	if s.frozen {
@@ -108,60 +109,60 @@ func (s *inProcess) kill() error {
 	return err
 }
 
-// gatedConn is a connection of a server that may be frozen.
-type gatedConn struct {
+// pausableConn is a connection of a server that may be frozen.
+type pausableConn struct {
 	net.Conn
-	gate *gate
+	replies *pauseSwitch
 }
 
-func (c *gatedConn) Write(p []byte) (int, error) {
-	if err := c.gate.pass(); err != nil {
+func (c *pausableConn) Write(p []byte) (int, error) {
+	if err := c.replies.await(); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(p)
 }
 
-// gate is open, shut (who comes waits), or wrecked (who comes or waits is turned away, for ever).
-type gate struct {
-	mu      sync.Mutex
-	opened  chan struct{} // guarded by mu; closed while the gate is open
-	wrecked chan struct{} // set once; closed by wreck
+// pauseSwitch is running, paused (callers of await wait) or destroyed (they return an error).
+type pauseSwitch struct {
+	mu        sync.Mutex
+	running   chan struct{} // guarded by mu; closed while not paused
+	destroyed chan struct{} // set once; closed by destroy
 }
 
-func newGate() *gate {
-	g := &gate{opened: make(chan struct{}), wrecked: make(chan struct{})}
-	close(g.opened)
-	return g
+func newPauseSwitch() *pauseSwitch {
+	s := &pauseSwitch{running: make(chan struct{}), destroyed: make(chan struct{})}
+	close(s.running)
+	return s
 }
 
-// pass returns nil when the gate is open, and net.ErrClosed when it is wrecked.
-func (g *gate) pass() error {
-	g.mu.Lock()
-	opened := g.opened
-	g.mu.Unlock()
+// await returns nil when the switch is running, and net.ErrClosed when it is destroyed.
+func (s *pauseSwitch) await() error {
+	s.mu.Lock()
+	running := s.running
+	s.mu.Unlock()
 	select {
-	case <-opened:
-	case <-g.wrecked:
+	case <-running:
+	case <-s.destroyed:
 	}
 	select {
-	case <-g.wrecked:
+	case <-s.destroyed:
 		return net.ErrClosed
 	default:
 		return nil
 	}
 }
 
-// shut must be called on an open gate, open on a shut one, wreck once.
-func (g *gate) shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.opened = make(chan struct{})
+// pause must be called while running, resume while paused, destroy once.
+func (s *pauseSwitch) pause() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = make(chan struct{})
 }
 
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.opened)
+func (s *pauseSwitch) resume() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.running)
 }
 
-func (g *gate) wreck() { close(g.wrecked) }
+func (s *pauseSwitch) destroy() { close(s.destroyed) }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// When Freeze returns, no command is being executed, and none will be: not soon, now.
-func TestFrozenInProcessNodeExecutesNothing(t *testing.T) {
+// When Freeze returns, no command is being executed any more.
+func TestInProcess_FrozenNodeExecutesNothing(t *testing.T) {
 	nodes := startFor(t, 1, StartInProcess)
 	s := nodes.nodes[0].server.(*inProcess)
 	for range 100 {
@@ -22,9 +22,9 @@ func TestFrozenInProcessNodeExecutesNothing(t *testing.T) {
 	require.Equal(t, "PONG", do(t, nodes, 0, "PING"))
 }
 
-// Commands that wait inside a frozen node must not be answered by the kill, although they are
-// executed then.
-func TestCommandCaughtInsideIsNotAnsweredByKill(t *testing.T) {
+// The kill must not answer commands that wait inside a frozen node, although they are executed
+// then.
+func TestInProcess_KillAnswersNoWaitingCommand(t *testing.T) {
 	const clients = 16
 	nodes := startFor(t, 1, StartInProcess)
 	for range 20 {
@@ -47,22 +47,22 @@ func TestCommandCaughtInsideIsNotAnsweredByKill(t *testing.T) {
 }
 
 // Not every command takes the lock; a frozen node does not answer the others either.
-func TestFrozenInProcessNodeHoldsRepliesBack(t *testing.T) {
+func TestInProcess_FrozenNodeHoldsRepliesBack(t *testing.T) {
 	nodes := startFor(t, 1, StartInProcess)
 	c := dialNode(t, nodes, 0)
 	require.NoError(t, nodes.Freeze(0))
 	c.send("NOSUCHCOMMAND")
-	c.hearsNothing()
+	c.requireSilence()
 	require.NoError(t, nodes.Thaw(0))
 	reply, err := c.receive()
 	require.NoError(t, err)
 	require.ErrorContains(t, reply.(error), "unknown command")
 }
 
-func TestInProcessOnTakenPortIsAnErrorAndNoLeak(t *testing.T) {
+func TestInProcess_TakenPortIsAnErrorAndNoLeak(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	_, err = bootInProcess(l.Addr().String())
+	_, err = launchInProcess(l.Addr().String())
 	require.ErrorContains(t, err, "in use")
 }

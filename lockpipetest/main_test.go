@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// helperVar turns the test binary into the program that TestKilledParentLeavesNothingBehind kills.
+// helperVar turns the test binary into the program that a test of process_linux_test.go kills.
 const helperVar = "LOCKPIPETEST_HELPER"
 
 func TestMain(m *testing.M) {
@@ -76,9 +76,9 @@ func (c client) receive() (any, error) {
 	return reply.Any(), err
 }
 
-// hearsNothing holds if the server has not answered for a while. It can miss an answer, but never
-// takes silence for one.
-func (c client) hearsNothing() {
+// requireSilence holds if the server has not answered for a while. It can miss a late answer, but
+// it never fails without one.
+func (c client) requireSilence() {
 	c.t.Helper()
 	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
 	_, err := bufio.NewReader(c.Conn).Peek(1)
@@ -88,7 +88,7 @@ func (c client) hearsNothing() {
 	require.NoError(c.t, c.SetReadDeadline(time.Now().Add(eventually)))
 }
 
-// pollEvery is the pause between two looks at something that will happen.
+// pollEvery is the time between two checks whether something has happened.
 const pollEvery = 5 * time.Millisecond
 
 // requireRefused holds if err is a refused connection, not, say, a timeout.

@@ -15,8 +15,8 @@ const (
 	backendInProcess = "in-process"
 )
 
-// bootAttempts bounds how often the start of a server is tried.
-const bootAttempts = 5
+// launchAttempts bounds how often the start of a server is tried.
+const launchAttempts = 5
 
 var (
 	errClosed     = errors.New("the nodes are closed")
@@ -25,8 +25,8 @@ var (
 
 // Nodes is a group of independent Redis masters on 127.0.0.1. A node keeps its address from Start
 // to Close, also through Kill and Restart. All methods are safe for concurrent use; those that
-// change the state of one node take turns on that node. A node number outside 0..Len()-1 is an
-// error. After Close every method that reaches for a node returns an error.
+// change the state of one node exclude each other on that node. A node number outside 0..Len()-1 is
+// an error. After Close every method that needs a node returns an error.
 type Nodes struct {
 	// Set once before Start returns.
 	backend string
@@ -38,10 +38,10 @@ type Nodes struct {
 	closeErr  error // written in closeOnce
 }
 
-// Start starts n masters at once and returns when every one of them answers. They are redis-server
-// children when that program is on the PATH, in-process servers otherwise. The caller ends them
-// with Close. On an error nothing is left running. A redis-server that is there but does not start
-// is an error, not a reason for in-process nodes.
+// Start starts n nodes at once and returns when each of them answers. They are redis-server
+// children if that program is on the PATH, in-process servers otherwise. The caller ends them with
+// Close. After an error nothing is left running. If there is a redis-server that does not start,
+// Start returns an error and does not use in-process nodes.
 func Start(n int) (*Nodes, error) {
 	path, err := findRedisServer()
 	if err != nil {
@@ -51,20 +51,20 @@ func Start(n int) (*Nodes, error) {
 }
 
 // StartInProcess is Start with in-process servers, whether or not there is a redis-server. They
-// expire keys by the wall clock, as Redis does, and need no program, but a command costs time in
-// proportion to the number of keys that the node holds.
+// need no program, and expire keys by the wall clock, as Redis does. But the time of a command
+// grows with the number of keys that the node holds.
 func StartInProcess(n int) (*Nodes, error) {
-	return start(&Nodes{backend: backendInProcess}, n, bootInProcess)
+	return start(&Nodes{backend: backendInProcess}, n, launchInProcess)
 }
 
 func findRedisServer() (string, error) { return exec.LookPath("redis-server") }
 
 func startReal(path string, n int) (*Nodes, error) {
 	nodes := &Nodes{backend: backendReal, spawner: newSpawner()}
-	return start(nodes, n, bootRedis(nodes.spawner, path, guardsDebug(path)))
+	return start(nodes, n, redisLauncher(nodes.spawner, path, hasDebugSettings(path)))
 }
 
-func start(nodes *Nodes, n int, boot bootFunc) (*Nodes, error) {
+func start(nodes *Nodes, n int, launch launchFunc) (*Nodes, error) {
 	if n < 1 {
 		return nil, errors.Join(fmt.Errorf("lockpipetest: %d nodes asked for, at least 1 is needed",
 			n), nodes.Close())
@@ -73,7 +73,7 @@ func start(nodes *Nodes, n int, boot bootFunc) (*Nodes, error) {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { started[i], errs[i] = newNode(boot) })
+		wg.Go(func() { started[i], errs[i] = newNode(launch) })
 	}
 	wg.Wait()
 	for _, nd := range started {
@@ -87,7 +87,7 @@ func start(nodes *Nodes, n int, boot bootFunc) (*Nodes, error) {
 	return nodes, nil
 }
 
-// Backend says what the nodes are: "redis-server" (child processes) or "in-process".
+// Backend returns what the nodes are: "redis-server" (child processes) or "in-process".
 func (n *Nodes) Backend() string { return n.backend }
 
 // Len returns the number of nodes, dead ones included.
@@ -104,35 +104,36 @@ func (n *Nodes) URLs() []string {
 }
 
 // Freeze stops node i as SIGSTOP does: when it returns, the node executes nothing any more.
-// Connections stay open and new ones still succeed, what clients send is kept, and the time to live
-// of keys goes on. Freezing a frozen node changes nothing. A dead node is an error, and so is a
-// redis-server child on a system without SIGSTOP.
+// Connections stay open, and new ones still succeed. What clients send is kept. Keys continue to
+// expire. Freezing a frozen node changes nothing. Freeze returns an error for a dead node, and for
+// a redis-server child on a system without SIGSTOP.
 func (n *Nodes) Freeze(i int) error {
-	return n.inTurn(i, "freeze", (*node).freeze)
+	return n.changeNode(i, "freeze", (*node).freeze)
 }
 
-// Thaw lets a frozen node go on. It then executes all it was sent meanwhile, also what a client has
-// given up on since. Thawing a node that is not frozen changes nothing; a dead node is an error.
+// Thaw lets a frozen node continue. The node then executes everything that it was sent meanwhile,
+// also commands that a client has given up on. Thawing a node that is not frozen changes nothing.
+// Thaw returns an error for a dead node.
 func (n *Nodes) Thaw(i int) error {
-	return n.inTurn(i, "thaw", (*node).thaw)
+	return n.changeNode(i, "thaw", (*node).thaw)
 }
 
 // Kill ends node i as SIGKILL does, frozen or not. When it returns, the node's connections are
-// broken, its data is gone, commands that were not answered never will be, and its port refuses
-// connections. Killing a dead node changes nothing.
+// broken, its data is gone, and its port refuses connections. Commands that were not answered by
+// then never are. Killing a dead node changes nothing.
 func (n *Nodes) Kill(i int) error {
-	return n.inTurn(i, "kill", (*node).kill)
+	return n.changeNode(i, "kill", (*node).kill)
 }
 
-// Restart puts a new and EMPTY server (no keys, no scripts, default configuration) on the address
-// of node i and returns when it answers. A server that is still there is killed first. On an error
-// the node is dead.
+// Restart starts a new and EMPTY server (no keys, no scripts, default configuration) at the address
+// of node i and returns when it answers. A server that is still there is killed first. After an
+// error the node is dead.
 func (n *Nodes) Restart(i int) error {
-	return n.inTurn(i, "restart", (*node).restart)
+	return n.changeNode(i, "restart", (*node).restart)
 }
 
-// Close kills all nodes, frozen ones too, and returns when they are gone. The addresses are free
-// then. A second Close returns what the first one did, and not before it has finished.
+// Close kills all nodes, frozen ones too, and returns when they are gone. Then the addresses are
+// free. A second Close waits for the first one and returns the same.
 func (n *Nodes) Close() error {
 	n.closeOnce.Do(func() {
 		n.closed.Store(true)
@@ -150,86 +151,85 @@ func (n *Nodes) Close() error {
 	return n.closeErr
 }
 
-// node returns node i, to ask it something.
+// node returns node i, or an error if there is none or the nodes are closed.
 func (n *Nodes) node(i int) (*node, error) {
 	if i < 0 || i >= len(n.nodes) {
 		return nil, fmt.Errorf("lockpipetest: no node %d among %d nodes", i, len(n.nodes))
 	}
 	if n.closed.Load() {
-		// Its port may be somebody else's by now.
+		// Another program may have its port by now.
 		return nil, fmt.Errorf("lockpipetest: %w", errClosed)
 	}
 	return n.nodes[i], nil
 }
 
-// inTurn changes the state of node i when it is the caller's turn.
-func (n *Nodes) inTurn(i int, verb string, act func(*node) error) error {
+// changeNode changes the state of node i.
+func (n *Nodes) changeNode(i int, verb string, act func(*node) error) error {
 	nd, err := n.node(i)
 	if err != nil {
 		return err
 	}
-	if err := n.change(nd, act); err != nil {
+	if err := n.changeState(nd, act); err != nil {
 		return fmt.Errorf("lockpipetest: %s node %d: %w", verb, i, err)
 	}
 	return nil
 }
 
-// change looks at closed once more: a Restart that had to wait must not start a server after Close
-// has been there. Close sets closed before it takes its turns, so a server that is started here in
-// time is still killed.
-func (n *Nodes) change(nd *node, act func(*node) error) error {
-	nd.turn.Lock()
-	defer nd.turn.Unlock()
+// changeState checks closed again under the lock: a Restart that had to wait must not start a
+// server after Close. Close sets closed before it locks a node, so it still kills a server that is
+// started here before that.
+func (n *Nodes) changeState(nd *node, act func(*node) error) error {
+	nd.stateMu.Lock()
+	defer nd.stateMu.Unlock()
 	if n.closed.Load() {
 		return errClosed
 	}
 	return act(nd)
 }
 
-// server is what currently answers at a node's address: a child process or an in-process server.
+// server is what answers at a node's address now: a child process or an in-process server.
 type server interface {
-	freeze() error // stopped for certain when it returns; repeatable
+	freeze() error // stopped when it returns; repeatable
 	thaw() error   // repeatable
-	kill() error   // gone for certain when it returns, its port closed; repeatable
+	kill() error   // gone when it returns, its port closed; repeatable
 }
 
-// bootFunc starts an empty server at addr and returns when that very server answers.
-type bootFunc func(addr string) (server, error)
+// launchFunc starts an empty server at addr and returns when that very server answers.
+type launchFunc func(addr string) (server, error)
 
-// node is one master: an address for good, and the servers that answer there one after the other.
+// node is one master: an address that stays, and the servers that answer there one after another.
 type node struct {
 	// Set once.
-	port *port
-	boot bootFunc
+	port   *port
+	launch launchFunc
 
-	// turn is held by whoever changes the state of the server, from the first step to the last. So
-	// it is held while a child starts or ends, on purpose. Asking the server something needs no
-	// turn.
-	turn   sync.Mutex
-	server server // guarded by turn; nil when dead
+	// stateMu is held during a whole change of the server's state: also, on purpose, while a child
+	// starts or ends. Sending commands to the server does not need it.
+	stateMu sync.Mutex
+	server  server // guarded by stateMu; nil when dead
 }
 
-// newNode starts a server on a fresh port, and on another one when that fails: where ports can not
-// be held, another program may take it before the server does.
-func newNode(boot bootFunc) (*node, error) {
-	return persist(func() (*node, error) {
+// newNode starts a server on a free port. If that fails, it tries another port: on a system that
+// can't reserve ports, another program may take the port before the server does.
+func newNode(launch launchFunc) (*node, error) {
+	return retryLaunch(func() (*node, error) {
 		port, err := reservePort()
 		if err != nil {
 			return nil, fmt.Errorf("reserve a port: %w", err)
 		}
-		server, err := boot(port.addr)
+		server, err := launch(port.addr)
 		if err != nil {
 			return nil, errors.Join(err, port.release())
 		}
-		return &node{port: port, boot: boot, server: server}, nil
+		return &node{port: port, launch: launch, server: server}, nil
 	})
 }
 
-// persist tries a start again when it fails, but not when it failed for want of time.
-func persist[T any](start func() (T, error)) (T, error) {
+// retryLaunch retries a start that fails, unless it ran out of time.
+func retryLaunch[T any](start func() (T, error)) (T, error) {
 	for attempt := 1; ; attempt++ {
 		v, err := start()
-		if err == nil || attempt == bootAttempts || errors.Is(err, context.DeadlineExceeded) {
+		if err == nil || attempt == launchAttempts || errors.Is(err, context.DeadlineExceeded) {
 			return v, err
 		}
 	}
@@ -264,7 +264,7 @@ func (nd *node) restart() error {
 	if err := nd.kill(); err != nil {
 		return err
 	}
-	server, err := persist(func() (server, error) { return nd.boot(nd.port.addr) })
+	server, err := retryLaunch(func() (server, error) { return nd.launch(nd.port.addr) })
 	if err != nil {
 		return err
 	}
@@ -273,7 +273,7 @@ func (nd *node) restart() error {
 }
 
 func (nd *node) close() error {
-	nd.turn.Lock()
-	defer nd.turn.Unlock()
+	nd.stateMu.Lock()
+	defer nd.stateMu.Unlock()
 	return errors.Join(nd.kill(), nd.port.release())
 }

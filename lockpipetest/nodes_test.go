@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMastersAreIndependentAndEmpty(t *testing.T) {
+func TestNodes_AreIndependentAndEmpty(t *testing.T) {
 	onBothBackends(t, 3, func(t *testing.T, nodes *Nodes) {
 		require.Equal(t, 3, nodes.Len())
 		hosts := map[string]bool{}
@@ -32,22 +32,22 @@ func TestMastersAreIndependentAndEmpty(t *testing.T) {
 	})
 }
 
-// Some clients ask, and would take a yes for a reason to look for the other nodes of the cluster.
-func TestNodesAreNoCluster(t *testing.T) {
+// Some clients ask, and after a yes they would look for the other nodes of the cluster.
+func TestNodes_AreNoCluster(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		_, err := nodes.Do(0, "CLUSTER", "SLOTS")
 		require.ErrorContains(t, err, "ERR This instance has cluster support disabled")
 	})
 }
 
-// A caller may scribble over what URLs returned.
-func TestURLsAreTheCallersOwn(t *testing.T) {
+// A caller may change the slice that URLs returned.
+func TestNodes_URLsAreTheCallersOwn(t *testing.T) {
 	nodes := startFor(t, 1, StartInProcess)
 	nodes.URLs()[0] = "scribble"
 	require.Contains(t, nodes.URLs()[0], "redis://127.0.0.1:")
 }
 
-func TestKeysExpireByTheWallClock(t *testing.T) {
+func TestNodes_KeysExpireByTheWallClock(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		do(t, nodes, 0, "SET", "short", "v", "PX", "20")
 		do(t, nodes, 0, "SET", "long", "v", "PX", "600000")
@@ -59,7 +59,7 @@ func TestKeysExpireByTheWallClock(t *testing.T) {
 	})
 }
 
-func TestFrozenNodeAnswersOnlyAfterThaw(t *testing.T) {
+func TestFreeze_NodeAnswersOnlyAfterThaw(t *testing.T) {
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		before := dialNode(t, nodes, 0)
 		_, err := before.Do("SET", "k", "v")
@@ -70,8 +70,8 @@ func TestFrozenNodeAnswersOnlyAfterThaw(t *testing.T) {
 		before.send("GET", "k")
 		after := dialNode(t, nodes, 0) // the kernel still accepts
 		after.send("GET", "k")
-		before.hearsNothing()
-		after.hearsNothing()
+		before.requireSilence()
+		after.requireSilence()
 		require.Equal(t, "PONG", do(t, nodes, 1, "PING"), "only node 0 is frozen")
 
 		require.NoError(t, nodes.Thaw(0))
@@ -84,9 +84,8 @@ func TestFrozenNodeAnswersOnlyAfterThaw(t *testing.T) {
 	})
 }
 
-// The classic orphan: a client gives up on a frozen node, and the node executes its command all the
-// same.
-func TestAbandonedCommandIsExecutedAfterThaw(t *testing.T) {
+// A client gives up on a frozen node, and the node still executes its command.
+func TestFreeze_AbandonedCommandIsExecutedAfterThaw(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		c := dialNode(t, nodes, 0)
 		require.NoError(t, nodes.Freeze(0))
@@ -100,7 +99,7 @@ func TestAbandonedCommandIsExecutedAfterThaw(t *testing.T) {
 	})
 }
 
-func TestFreezeUnderLoadLosesNothing(t *testing.T) {
+func TestFreeze_UnderLoadLosesNothing(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		const clients, each = 4, 200
 		var wg sync.WaitGroup
@@ -128,7 +127,7 @@ func TestFreezeUnderLoadLosesNothing(t *testing.T) {
 	})
 }
 
-func TestKillBreaksConnectionsAndRefusesNewOnes(t *testing.T) {
+func TestKill_BreaksConnectionsAndRefusesNewOnes(t *testing.T) {
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		c := dialNode(t, nodes, 0)
 		_, err := c.Do("PING")
@@ -149,8 +148,8 @@ func TestKillBreaksConnectionsAndRefusesNewOnes(t *testing.T) {
 	})
 }
 
-// A command that a frozen node was sent must not be answered by the kill.
-func TestKillOfFrozenNodeAnswersNothing(t *testing.T) {
+// The kill must not answer a command that a frozen node was sent.
+func TestKill_FrozenNodeAnswersNothing(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		waiting := make([]client, 8)
 		for i := range waiting {
@@ -170,7 +169,7 @@ func TestKillOfFrozenNodeAnswersNothing(t *testing.T) {
 	})
 }
 
-func TestRestartIsEmptyAtTheSameAddress(t *testing.T) {
+func TestRestart_IsEmptyAtTheSameAddress(t *testing.T) {
 	states := map[string]func(*Nodes, int) error{
 		"running": func(*Nodes, int) error { return nil },
 		"frozen":  (*Nodes).Freeze,
@@ -198,7 +197,7 @@ func TestRestartIsEmptyAtTheSameAddress(t *testing.T) {
 	}
 }
 
-func TestFlushEmptiesOneNode(t *testing.T) {
+func TestFlush_EmptiesOneNode(t *testing.T) {
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		for i := range 2 {
 			do(t, nodes, i, "SET", "k", "v")
@@ -209,7 +208,7 @@ func TestFlushEmptiesOneNode(t *testing.T) {
 	})
 }
 
-func TestBadArguments(t *testing.T) {
+func TestNodes_BadArgumentsAreErrors(t *testing.T) {
 	for _, n := range []int{0, -1} {
 		_, err := Start(n)
 		require.Error(t, err)
@@ -226,7 +225,7 @@ func TestBadArguments(t *testing.T) {
 	require.ErrorContains(t, err, "no command")
 }
 
-func TestClosedNodesAreAllErrorsAndNoLeak(t *testing.T) {
+func TestClose_ReturnsErrorsAfterwardsAndLeaksNothing(t *testing.T) {
 	onBothBackends(t, 3, func(t *testing.T, nodes *Nodes) {
 		c := dialNode(t, nodes, 0)
 		require.NoError(t, nodes.Freeze(0))
@@ -242,7 +241,7 @@ func TestClosedNodesAreAllErrorsAndNoLeak(t *testing.T) {
 	})
 }
 
-func TestCloseLeavesNoGoroutine(t *testing.T) {
+func TestClose_LeavesNoGoroutine(t *testing.T) {
 	RequireRedis(t)
 	ignore := goleak.IgnoreCurrent()
 	for _, start := range []func(int) (*Nodes, error){Start, StartInProcess} {
@@ -256,8 +255,8 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// Whatever is called at the same time, nothing deadlocks, races or outlives Close.
-func TestConcurrentUse(t *testing.T) {
+// All calls at the same time cause no deadlock and no race, and nothing outlives Close.
+func TestNodes_ConcurrentUse(t *testing.T) {
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		var wg sync.WaitGroup
 		for i := range nodes.Len() {
@@ -297,18 +296,18 @@ func TestConcurrentUse(t *testing.T) {
 	})
 }
 
-// A Restart whose turn comes after Close must not bring a server back that nobody will ever end.
-func TestNoRestartAfterClose(t *testing.T) {
+// A Restart that gets the lock after Close must not start a server, which nothing would end.
+func TestClose_NoRestartAfterwards(t *testing.T) {
 	nodes, err := StartInProcess(1)
 	require.NoError(t, err)
 	nd, err := nodes.node(0) // this far before Close
 	require.NoError(t, err)
 	require.NoError(t, nodes.Close())
-	require.ErrorIs(t, nodes.change(nd, (*node).restart), errClosed)
+	require.ErrorIs(t, nodes.changeState(nd, (*node).restart), errClosed)
 	require.Nil(t, nd.server)
 }
 
-// everyCall collects the error of every method that reaches for node i.
+// everyCall returns the error of every method that needs node i.
 func everyCall(nodes *Nodes, i int) []error {
 	_, asked := nodes.Do(i, "PING")
 	_, listed := nodes.Keys(i, "")

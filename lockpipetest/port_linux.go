@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// port is a TCP port of 127.0.0.1 that is kept for one node, also while no server listens there.
+// port is a TCP port of 127.0.0.1 that is reserved for one node, also while no server listens
+// there.
 //
-// It is held by a socket that is bound but does not listen, so connections are refused. The socket
-// allows address reuse from AFTER its own bind: the bind itself thereby fails on a port that anyone
-// else has, while a server, which always asks for reuse, can listen beside it. The kernel gives
-// such a port to nobody who asks for just any port, be it to listen or for the near end of a
-// connection.
+// A socket that is bound but does not listen reserves it, so connections are refused. The socket
+// allows address reuse AFTER its own bind. So the bind itself fails on a port that is in use, and a
+// server, which always asks for reuse, can still listen there. If a program asks for any port, to
+// listen or to connect from, the kernel does not choose a reserved one.
 type port struct {
 	addr string // 127.0.0.1:port
 	fd   int
@@ -32,13 +32,11 @@ func reservePort() (*port, error) {
 	return &port{addr: fmt.Sprintf("127.0.0.1:%d", number), fd: fd}, nil
 }
 
-// bindLoopback binds fd to a port that nobody has and returns its number; want 0 leaves the choice
-// to the kernel.
+// bindLoopback binds fd to a port that is not in use and returns its number. If want is 0, the
+// kernel chooses the port.
 func bindLoopback(fd, want int) (int, error) {
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: want, Addr: [4]byte{
-		127, 0, 0,
-		1,
-	}}); err != nil {
+	address := &unix.SockaddrInet4{Port: want, Addr: [4]byte{127, 0, 0, 1}}
+	if err := unix.Bind(fd, address); err != nil {
 		return 0, os.NewSyscallError("bind", err)
 	}
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {

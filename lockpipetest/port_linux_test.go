@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// While a node is dead nobody else gets its port, neither another group of nodes nor a client's
-// near end. So Restart finds it free.
-func TestPortOfDeadNodeIsHeld(t *testing.T) {
+// While a node is dead, no other group of nodes and no connection of a client gets its port. So
+// Restart finds it free.
+func TestPort_OfDeadNodeIsHeld(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		require.NoError(t, nodes.Kill(0))
 		requirePortHeld(t, nodes.nodes[0].port.addr)
@@ -33,14 +33,14 @@ func requirePortHeld(t *testing.T, addr string) {
 	require.ErrorIs(t, err, unix.EADDRINUSE)
 }
 
-// A held port refuses, it does not hang; and it is free after release.
-func TestHeldPortRefusesAndIsFreeAfterRelease(t *testing.T) {
+// A reserved port refuses connections and does not hang. After release it is free.
+func TestPort_RefusesWhileHeldAndIsFreeAfterRelease(t *testing.T) {
 	p, err := reservePort()
 	require.NoError(t, err)
 	_, err = net.Dial("tcp", p.addr)
 	requireRefused(t, err)
 	l, err := net.Listen("tcp4", p.addr)
-	require.NoError(t, err, "a server can listen beside it")
+	require.NoError(t, err, "a server can listen on it")
 	require.NoError(t, l.Close())
 	require.NoError(t, p.release())
 	require.Error(t, p.release(), "released once")

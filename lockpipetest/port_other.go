@@ -4,9 +4,8 @@ package lockpipetest
 
 import "net"
 
-// port is a TCP port of 127.0.0.1 that was free a moment ago. It is not held: the start of a server
-// is tried again elsewhere when somebody else was faster, and a Restart that meets a taken port
-// fails.
+// port is a TCP port of 127.0.0.1 that was free a moment ago. It is not reserved. If another
+// program takes it first, the start of a server is retried on another port, and a Restart fails.
 type port struct {
 	addr string // 127.0.0.1:port
 }

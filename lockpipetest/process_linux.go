@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttr has the kernel kill the child when its parent ends in any way (see spawner for the
-// catch), and keeps the terminal's Ctrl-C from reaching it: a program that finishes its work after
-// an interrupt still needs its nodes.
+// childAttr lets the kernel kill the child when its parent ends in any way (but see spawner). It
+// also keeps the terminal's Ctrl-C from the child: a program that finishes its work after an
+// interrupt still needs its nodes.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }
 
-// scratchDir is the working directory of the children: one in which no file can be made, and none
-// can be found.
+// scratchDir returns the working directory of the children. No file can be made in it, and it has
+// no dump file.
 func scratchDir() string { return "/proc" }
 
-// stopProcess returns when all threads of p have stopped. A child is reported as stopped when its
-// last thread has; WNOWAIT leaves the report in place for the next call, and an exit status for the
+// stopProcess returns when all threads of p have stopped. The kernel reports a child as stopped
+// when its last thread has. WNOWAIT keeps the report for the next call, and an exit status for the
 // goroutine that waits for it.
 func stopProcess(p *os.Process) error {
 	if err := signalProcess(p, syscall.SIGSTOP); err != nil {

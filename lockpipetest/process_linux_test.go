@@ -22,7 +22,7 @@ func processState(stat string) string {
 	if err != nil {
 		return ""
 	}
-	_, rest, _ := strings.Cut(string(text), ") ") // behind the command's name
+	_, rest, _ := strings.Cut(string(text), ") ") // after the command's name
 	state, _, _ := strings.Cut(rest, " ")
 	return state
 }
@@ -33,9 +33,9 @@ func alive(pid string) bool {
 	return state != "" && state != "Z" && state != "X"
 }
 
-// A test binary that is killed (by a timeout, by the out-of-memory killer) can clean nothing up.
-// Its servers must die with it, frozen ones too, and no directory may stay behind.
-func TestKilledParentLeavesNothingBehind(t *testing.T) {
+// A test binary that is killed (by a timeout, by the out-of-memory killer) can't clean up. Its
+// servers must die with it, frozen ones too, and no directory may stay behind.
+func TestChild_KilledParentLeavesNothingBehind(t *testing.T) {
 	RequireRedis(t)
 	tmp := t.TempDir()
 	helper := exec.Command(os.Args[0])
@@ -65,8 +65,8 @@ func TestKilledParentLeavesNothingBehind(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// No file or directory is made even while the nodes live, so there is nothing to clean up.
-func TestNodesUseNoFile(t *testing.T) {
+// Even running nodes make no file or directory, so there is nothing to clean up.
+func TestChild_UsesNoFile(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	nodes := StartRealT(t, 2)
@@ -83,7 +83,7 @@ func TestNodesUseNoFile(t *testing.T) {
 
 // The parent-death signal comes when the creating THREAD dies. Here the thread that called Start
 // and Restart dies.
-func TestChildrenOutliveTheThreadOfTheCaller(t *testing.T) {
+func TestChild_OutlivesTheThreadOfTheCaller(t *testing.T) {
 	RequireRedis(t)
 	var nodes *Nodes
 	var err error
@@ -109,7 +109,7 @@ func onDyingThread(t *testing.T, f func()) {
 	run = func() {
 		runtime.LockOSThread()
 		if syscall.Gettid() == syscall.Getpid() {
-			// The first thread of a process never ends: occupy it, and take another one.
+			// The first thread of a process never ends: occupy it, and use another one.
 			defer runtime.UnlockOSThread()
 			runs.Go(run)
 			<-finished
@@ -128,8 +128,8 @@ func onDyingThread(t *testing.T, f func()) {
 	runs.Wait()
 }
 
-// When Freeze returns, every thread of the server has stopped: not soon, now.
-func TestFreezeHasStoppedTheProcessOnReturn(t *testing.T) {
+// When Freeze returns, every thread of the server has stopped already.
+func TestFreeze_HasStoppedTheProcessOnReturn(t *testing.T) {
 	nodes := StartRealT(t, 1)
 	tasks := "/proc/" + strconv.Itoa(processID(t, nodes, 0)) + "/task/*/stat"
 	for range 200 {
@@ -145,7 +145,7 @@ func TestFreezeHasStoppedTheProcessOnReturn(t *testing.T) {
 }
 
 // Freeze must not wait for ever for a process that dies instead of stopping.
-func TestFreezeOfDyingProcessIsAnError(t *testing.T) {
+func TestFreeze_DyingProcessIsAnError(t *testing.T) {
 	for range 20 {
 		nodes := StartRealT(t, 1)
 		require.NoError(t, syscall.Kill(processID(t, nodes, 0), syscall.SIGKILL))

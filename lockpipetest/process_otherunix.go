@@ -10,14 +10,14 @@ import (
 	"syscall"
 )
 
-// childAttr is empty: only Linux can tie a child's life to its parent's. The child stays in the
-// process group, so that Ctrl-C ends it.
+// childAttr returns nil: only Linux can end a child with its parent. The child stays in the process
+// group, so that Ctrl-C ends it.
 func childAttr() *syscall.SysProcAttr { return nil }
 
-// scratchDir is where a child would write if a test asked it to.
+// scratchDir returns the directory in which a child would write if a test asked it to.
 func scratchDir() string { return os.TempDir() }
 
-// stopProcess returns when ps shows p as stopped. There is no wait call here that leaves the
+// stopProcess returns when ps shows p as stopped. These systems have no wait call that leaves the
 // child's exit status to the goroutine that waits for it.
 func stopProcess(p *os.Process) error {
 	if err := signalProcess(p, syscall.SIGSTOP); err != nil {

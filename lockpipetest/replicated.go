@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	settleTimeout = time.Minute           // for one change; a failover takes one to three seconds
-	settlePause   = 20 * time.Millisecond // between two looks whether the change has happened
+	changeTimeout = time.Minute           // for one change; a failover takes one to three seconds
+	pollInterval  = 20 * time.Millisecond // between two checks whether the change has happened
 )
 
 // Replicated is a Redis master, one replica of it, and three Sentinels that watch both. All are
@@ -23,9 +23,9 @@ const (
 // Failover and KillMaster must not run at the same time.
 type Replicated struct {
 	// Set once before StartReplicatedT returns.
-	servers   *Nodes
-	sentinels *Nodes
-	canHurry  bool // the sentinels have SENTINEL DEBUG
+	servers          *Nodes
+	sentinels        *Nodes
+	hasSentinelDebug bool // the sentinels have SENTINEL DEBUG
 }
 
 // StartReplicatedT starts a master, a replica and three sentinels, as StartRealT starts masters.
@@ -41,8 +41,8 @@ func StartReplicatedT(t testing.TB) *Replicated {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// SENTINEL DEBUG is as old as the settings that guardsDebug is about.
-	r := &Replicated{servers: servers, canHurry: guardsDebug(path)}
+	// SENTINEL DEBUG is as old as the settings that hasDebugSettings looks for.
+	r := &Replicated{servers: servers, hasSentinelDebug: hasDebugSettings(path)}
 	if err := r.follow(1, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func StartReplicatedT(t testing.TB) *Replicated {
 	r.sentinels = startFor(t, sentinelCount, func(n int) (*Nodes, error) {
 		return startSentinels(path, dir, servers.nodes[0].port.addr, n)
 	})
-	if err := r.meet(); err != nil {
+	if err := r.introduceSentinels(); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -85,7 +85,7 @@ func (r *Replicated) Master() (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if named[i], err = r.number(reply); err != nil {
+		if named[i], err = r.serverIndex(reply); err != nil {
 			return 0, err
 		}
 		if named[i] != named[0] {
@@ -95,8 +95,8 @@ func (r *Replicated) Master() (int, error) {
 	return named[0], nil
 }
 
-// number returns the number of the server whose host and port are in reply.
-func (r *Replicated) number(reply any) (int, error) {
+// serverIndex returns the number of the server whose host and port are in reply.
+func (r *Replicated) serverIndex(reply any) (int, error) {
 	for i, nd := range r.servers.nodes {
 		host, port, _ := strings.Cut(nd.port.addr, ":")
 		if parts, ok := reply.([]any); ok && len(parts) == 2 && parts[0] == host &&
@@ -127,10 +127,10 @@ func (r *Replicated) Failover() error {
 // KillMaster waits until the replica follows the master. It returns an error if the replica or a
 // sentinel does not answer, or if a step takes longer than a minute.
 func (r *Replicated) KillMaster() error {
-	if err := r.sendToSentinels(hasty...); err != nil {
+	if err := r.sendToSentinels(quickDetection...); err != nil {
 		return err
 	}
-	return errors.Join(r.replaceMaster(r.servers.Kill), r.sendToSentinels(steady...))
+	return errors.Join(r.replaceMaster(r.servers.Kill), r.sendToSentinels(slowDetection...))
 }
 
 // replaceMaster does what makes the sentinels replace the master, and waits until they have.
@@ -142,7 +142,7 @@ func (r *Replicated) replaceMaster(act func(master int) error) error {
 	if err := await(func() error { return r.inSync(1-master, master) }); err != nil {
 		return err
 	}
-	if err := r.pace(unhurried); err != nil {
+	if err := r.setPeriods(usualPeriods); err != nil {
 		return err
 	}
 	if err := act(master); err != nil {
@@ -159,12 +159,12 @@ func (r *Replicated) replaceMaster(act func(master int) error) error {
 	if err != nil {
 		return err
 	}
-	return r.pace(hurried)
+	return r.setPeriods(shortPeriods)
 }
 
-// pace gives all sentinels the periods, if they have SENTINEL DEBUG.
-func (r *Replicated) pace(periods []string) error {
-	if !r.canHurry {
+// setPeriods gives all sentinels the periods, if they have SENTINEL DEBUG.
+func (r *Replicated) setPeriods(periods []string) error {
+	if !r.hasSentinelDebug {
 		return nil
 	}
 	return r.sendToSentinels(periods...)
@@ -209,12 +209,13 @@ func (r *Replicated) inSync(replica, master int) error {
 	return nil
 }
 
-// meet gives the sentinels their settings and waits until they know everyone.
-func (r *Replicated) meet() error {
-	if err := r.sendToSentinels(steady...); err != nil {
+// introduceSentinels gives the sentinels their settings and waits until they know each other and
+// the replica.
+func (r *Replicated) introduceSentinels() error {
+	if err := r.sendToSentinels(slowDetection...); err != nil {
 		return err
 	}
-	if err := r.pace(hurried); err != nil {
+	if err := r.setPeriods(shortPeriods); err != nil {
 		return err
 	}
 	for i := range r.sentinels.Len() {
@@ -246,24 +247,24 @@ func (r *Replicated) knowsAll(i int) error {
 }
 
 // await returns when check returns nil. It gives up on an error that stays: of a closed group, or
-// of a server that is dead or hangs. It goes on after a lost connection, because a sentinel ends
+// of a server that is dead or hangs. It continues after a lost connection, because a sentinel ends
 // the connections of a server that it makes a replica or a master. It also gives up after
-// settleTimeout.
+// changeTimeout.
 func await(check func() error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), changeTimeout)
 	defer cancel()
-	pause := time.NewTicker(settlePause)
+	pause := time.NewTicker(pollInterval)
 	defer pause.Stop()
 	for {
 		err := check()
 		var failed *net.OpError
-		out := errors.As(err, &failed) && (failed.Op == "dial" || failed.Timeout())
-		if err == nil || errors.Is(err, errClosed) || out {
+		unreachable := errors.As(err, &failed) && (failed.Op == "dial" || failed.Timeout())
+		if err == nil || errors.Is(err, errClosed) || unreachable {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w (waited for %v)", err, settleTimeout)
+			return fmt.Errorf("%w (waited for %v)", err, changeTimeout)
 		case <-pause.C:
 		}
 	}

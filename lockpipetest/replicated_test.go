@@ -24,7 +24,7 @@ func withReplicated(t *testing.T, test func(t *testing.T, r *Replicated)) {
 	var r *Replicated
 	t.Run("run", func(t *testing.T) {
 		r = StartReplicatedT(t)
-		requireAcquainted(t, r)
+		requireSentinelsKnowAll(t, r)
 		requireMaster(t, r, 0)
 		test(t, r)
 	})
@@ -50,8 +50,8 @@ func withReplicated(t *testing.T, test func(t *testing.T, r *Replicated)) {
 	require.Empty(t, left)
 }
 
-// requireAcquainted holds if each sentinel knows the replica and the two other sentinels.
-func requireAcquainted(t *testing.T, r *Replicated) {
+// requireSentinelsKnowAll holds if each sentinel knows the replica and the two other sentinels.
+func requireSentinelsKnowAll(t *testing.T, r *Replicated) {
 	t.Helper()
 	for _, addr := range r.Sentinels() {
 		for list, want := range map[string]int{"SLAVES": 1, "SENTINELS": 2} {
@@ -62,8 +62,8 @@ func requireAcquainted(t *testing.T, r *Replicated) {
 	}
 }
 
-// requireSteady holds if no sentinel would replace a master that hangs for some seconds.
-func requireSteady(t *testing.T, r *Replicated) {
+// requireSlowDetection holds if no sentinel would replace a master that hangs for some seconds.
+func requireSlowDetection(t *testing.T, r *Replicated) {
 	t.Helper()
 	for _, addr := range r.Sentinels() {
 		reply, err := ask(addr, askTimeout, "SENTINEL", "MASTER", r.MasterSet())
@@ -89,7 +89,8 @@ func requireMaster(t *testing.T, r *Replicated, i int) {
 	}
 }
 
-// requireReplicates holds if what the master is told gets to the replica, which takes no writes.
+// requireReplicates holds if the master's writes get to the replica, and the replica refuses
+// writes.
 func requireReplicates(t *testing.T, r *Replicated, master int, key string) {
 	t.Helper()
 	replica := 1 - master
@@ -133,7 +134,7 @@ func TestReplicated_KillMasterPromotesTheReplica(t *testing.T) {
 		requireRefused(t, r.Failover())
 		requireRefused(t, r.KillMaster())
 		requireMaster(t, r, 1)
-		requireSteady(t, r)
+		requireSlowDetection(t, r)
 
 		require.NoError(t, r.Servers().Restart(0))
 		requireReplicates(t, r, 1, "restarted")
@@ -147,12 +148,12 @@ func TestReplicated_WaitsAreBoundedAndSayWhy(t *testing.T) {
 		reason := errors.New("not in sync")
 		err := await(func() error { return reason })
 		require.ErrorIs(t, err, reason)
-		require.Equal(t, settleTimeout, time.Since(start))
+		require.Equal(t, changeTimeout, time.Since(start))
 	})
 }
 
-// The goal: a wait goes on when a sentinel ends the connections of a server that it makes a replica
-// or a master. It ends at once when a server is dead or hangs.
+// The goal: a wait continues when a sentinel ends the connections of a server that it makes a
+// replica or a master. It ends at once when a server is dead or hangs.
 func TestReplicated_WaitsEndWithTheServerOnly(t *testing.T) {
 	failed := func(op string, err error) error { return &net.OpError{Op: op, Net: "tcp", Err: err} }
 	refused, hung := failed("dial", syscall.ECONNREFUSED), failed("read", os.ErrDeadlineExceeded)
@@ -177,7 +178,7 @@ func TestReplicated_WaitsEndWithTheServerOnly(t *testing.T) {
 func TestReplicated_UnknownMasterIsAnError(t *testing.T) {
 	r := &Replicated{servers: startFor(t, 1, StartInProcess)}
 	for _, reply := range []any{nil, "x", []any{}, []any{"127.0.0.1"}, []any{"127.0.0.1", "1"}} {
-		_, err := r.number(reply)
+		_, err := r.serverIndex(reply)
 		require.Error(t, err, "%v", reply)
 	}
 }

@@ -8,11 +8,10 @@ import (
 // spawner starts child processes from one OS thread that lives until close.
 //
 // Linux sends a child its parent-death signal when the THREAD that created it ends, not when the
-// process does. The Go runtime ends a thread when a goroutine returns without unlocking it, so a
-// child started on whatever thread the caller happens to run on may be killed at any moment. Hence
-// one goroutine locks a thread and creates all children there; it goes on until the children are
-// gone, and then hands the thread back unharmed. It is a goroutine per Nodes and not one for the
-// whole process, so that none is left after Close.
+// process does. The Go runtime ends a thread when a goroutine returns without unlocking it. So a
+// child that is started on the caller's thread may be killed at any moment. Therefore one goroutine
+// locks a thread and creates all children there. It runs until the children are gone, and then
+// unlocks the thread. Each Nodes has a goroutine of its own, so that none is left after Close.
 type spawner struct {
 	jobs chan func()
 	done chan struct{}

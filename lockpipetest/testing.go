@@ -10,20 +10,20 @@ import (
 // continuous integration.
 const requireVar = "LOCKPIPE_REQUIRE_REDIS"
 
-// inProcessTold makes StartT speak once per test binary, not once per test.
-var inProcessTold sync.Once
+// inProcessLogged lets StartT log once per test binary, not once per test.
+var inProcessLogged sync.Once
 
-// StartT is Start for a test: it fails the test at once on an error, and closes the nodes at the
-// end of the test and its subtests. Without a redis-server it says so once, loudly, and uses
-// in-process nodes; or it fails the test if LOCKPIPE_REQUIRE_REDIS is set (to anything but 0). It
-// must be called from the goroutine of the test.
+// StartT is Start for a test. It fails the test at once on an error, and closes the nodes at the
+// end of the test and its subtests. Without a redis-server it logs that once, loudly, and uses
+// in-process nodes. If LOCKPIPE_REQUIRE_REDIS is set (to anything but 0), it fails the test
+// instead. It must be called from the goroutine of the test.
 func StartT(t testing.TB, n int) *Nodes {
 	t.Helper()
 	if _, err := findRedisServer(); err != nil {
 		if redisRequired() {
 			t.Fatalf("lockpipetest: %s is set, but: %v", requireVar, err)
 		}
-		inProcessTold.Do(func() {
+		inProcessLogged.Do(func() {
 			t.Logf("=== NO REDIS-SERVER (%v): tests use IN-PROCESS nodes, which are not Redis; "+
 				"set %s=1 to make this a failure ===", err, requireVar)
 		})
@@ -31,17 +31,16 @@ func StartT(t testing.TB, n int) *Nodes {
 	return startFor(t, n, Start)
 }
 
-// StartRealT is StartT for a test that only a real redis-server can serve: it calls RequireRedis
-// first.
+// StartRealT is StartT for a test that needs a real redis-server: it calls RequireRedis first.
 func StartRealT(t testing.TB, n int) *Nodes {
 	t.Helper()
 	RequireRedis(t)
 	return startFor(t, n, Start)
 }
 
-// RequireRedis skips the test, loudly, when there is no redis-server on the PATH; or fails it if
-// LOCKPIPE_REQUIRE_REDIS is set (to anything but 0). It must be called from the goroutine of the
-// test.
+// RequireRedis skips the test, loudly, if there is no redis-server on the PATH. If
+// LOCKPIPE_REQUIRE_REDIS is set (to anything but 0), it fails the test instead. It must be called
+// from the goroutine of the test.
 func RequireRedis(t testing.TB) {
 	t.Helper()
 	_, err := findRedisServer()

@@ -9,29 +9,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// recorder is a test that notes what was done to it.
+// recorder is a testing.TB that records the calls of its methods.
 type recorder struct {
 	testing.TB // nil: a method that is not overridden panics
-	said       []string
+	calls      []string
 	cleanups   []func()
 }
 
 func (r *recorder) Helper()          {}
 func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
 func (r *recorder) Logf(f string, args ...any) {
-	r.said = append(r.said, "log: "+fmt.Sprintf(f, args...))
+	r.calls = append(r.calls, "log: "+fmt.Sprintf(f, args...))
 }
 
 func (r *recorder) Error(args ...any) {
-	r.said = append(r.said, "error: "+
-		fmt.Sprint(args...))
+	r.calls = append(r.calls, "error: "+fmt.Sprint(args...))
 }
-func (r *recorder) Fatal(args ...any)         { r.end("fatal: " + fmt.Sprint(args...)) }
-func (r *recorder) Fatalf(f string, a ...any) { r.end("fatal: " + fmt.Sprintf(f, a...)) }
-func (r *recorder) Skipf(f string, a ...any)  { r.end("skip: " + fmt.Sprintf(f, a...)) }
+func (r *recorder) Fatal(args ...any)         { r.stop("fatal: " + fmt.Sprint(args...)) }
+func (r *recorder) Fatalf(f string, a ...any) { r.stop("fatal: " + fmt.Sprintf(f, a...)) }
+func (r *recorder) Skipf(f string, a ...any)  { r.stop("skip: " + fmt.Sprintf(f, a...)) }
 
-func (r *recorder) end(what string) {
-	r.said = append(r.said, what)
+func (r *recorder) stop(what string) {
+	r.calls = append(r.calls, what)
 	runtime.Goexit()
 }
 
@@ -48,16 +47,16 @@ func (r *recorder) run(test func(t testing.TB)) {
 	}
 }
 
-// withoutRedis hides redis-server, and makes StartT speak again.
+// withoutRedis hides redis-server, and lets StartT log again.
 func withoutRedis(t *testing.T, require string) {
 	t.Helper()
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv(requireVar, require)
-	inProcessTold = sync.Once{}
-	t.Cleanup(func() { inProcessTold = sync.Once{} })
+	inProcessLogged = sync.Once{}
+	t.Cleanup(func() { inProcessLogged = sync.Once{} })
 }
 
-func TestStartTWithoutRedisSaysSoOnce(t *testing.T) {
+func TestStartT_WithoutRedisSaysSoOnce(t *testing.T) {
 	for _, unset := range []string{"", "0"} {
 		withoutRedis(t, unset)
 		var r recorder
@@ -68,12 +67,12 @@ func TestStartTWithoutRedisSaysSoOnce(t *testing.T) {
 				require.Equal(t, "PONG", do(t, nodes, 1, "PING"))
 			}
 		})
-		require.Len(t, r.said, 1)
-		require.Contains(t, r.said[0], "log: === NO REDIS-SERVER")
+		require.Len(t, r.calls, 1)
+		require.Contains(t, r.calls[0], "log: === NO REDIS-SERVER")
 	}
 }
 
-func TestStartTWithoutRequiredRedisFails(t *testing.T) {
+func TestStartT_FailsWithoutRequiredRedis(t *testing.T) {
 	withoutRedis(t, "1")
 	for _, start := range []func(testing.TB){
 		func(tb testing.TB) { StartT(tb, 1) },
@@ -82,12 +81,12 @@ func TestStartTWithoutRequiredRedisFails(t *testing.T) {
 	} {
 		var r recorder
 		r.run(start)
-		require.Len(t, r.said, 1)
-		require.Contains(t, r.said[0], "fatal: lockpipetest: LOCKPIPE_REQUIRE_REDIS is set")
+		require.Len(t, r.calls, 1)
+		require.Contains(t, r.calls[0], "fatal: lockpipetest: LOCKPIPE_REQUIRE_REDIS is set")
 	}
 }
 
-func TestStartRealTWithoutRedisSkipsLoudly(t *testing.T) {
+func TestStartRealT_SkipsLoudlyWithoutRedis(t *testing.T) {
 	withoutRedis(t, "")
 	for _, start := range []func(testing.TB){
 		func(tb testing.TB) { StartRealT(tb, 1) },
@@ -95,26 +94,26 @@ func TestStartRealTWithoutRedisSkipsLoudly(t *testing.T) {
 	} {
 		var r recorder
 		r.run(start)
-		require.Len(t, r.said, 1)
-		require.Contains(t, r.said[0], "skip: === SKIPPED")
+		require.Len(t, r.calls, 1)
+		require.Contains(t, r.calls[0], "skip: === SKIPPED")
 	}
 }
 
-func TestStartTClosesAtTheEndOfTheTest(t *testing.T) {
+func TestStartT_ClosesAtTheEndOfTheTest(t *testing.T) {
 	var nodes *Nodes
 	var r recorder
 	r.run(func(tb testing.TB) {
 		nodes = startFor(tb, 1, StartInProcess)
 		require.NoError(t, nodes.Freeze(0))
 	})
-	require.Empty(t, r.said)
+	require.Empty(t, r.calls)
 	_, err := nodes.Do(0, "PING")
 	require.ErrorIs(t, err, errClosed)
 }
 
-func TestStartTOfNoNodesFails(t *testing.T) {
+func TestStartT_FailsForNoNodes(t *testing.T) {
 	var r recorder
 	r.run(func(tb testing.TB) { startFor(tb, 0, StartInProcess) })
-	require.Len(t, r.said, 1)
-	require.Contains(t, r.said[0], "fatal:")
+	require.Len(t, r.calls, 1)
+	require.Contains(t, r.calls[0], "fatal:")
 }

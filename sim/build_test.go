@@ -17,20 +17,20 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// One thread, or the order of what happens at one instant would be another each time.
+	// With several threads, the order of what happens at one instant would differ each time.
 	runtime.GOMAXPROCS(1)
-	dice.Break(*broken)
+	dice.Break(*brokenRule)
 	os.Exit(m.Run())
 }
 
-// edit is a replacement in one source file of the repository. The old text must be there once.
+// edit is a replacement in one source file of the repository. The old text must occur exactly once.
 type edit struct{ file, old, new string }
 
-// seeded are the edits by which lockpipe draws its pauses from package dice, and has its wall
-// clock, which only fences look at, from there.
-func seeded() []edit {
+// seedEdits returns the edits by which lockpipe takes its random delays and its wall clock from
+// package dice. Only fences use the wall clock.
+func seedEdits() []edit {
 	edits := []edit{
-		{"sim/dice/dice.go", "const Thrown = false", "const Thrown = true"},
+		{"sim/dice/dice.go", "const Enabled = false", "const Enabled = true"},
 		{"client.go", "fenceclock.New(time.Now, ", "fenceclock.New(dice.Clock(), "},
 		{
 			"client.go", "return newClient(cfg, suspended())",
@@ -54,8 +54,8 @@ func seeded() []edit {
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+\n`)
 
-// build compiles the tests of this package with edits, and returns the binary. No file of the
-// repository is changed: the go command is told to read others in place of them.
+// build compiles the tests of this package with edits, and returns the binary. It changes no file
+// of the repository: an overlay makes the go command read other files in their place.
 func build(t *testing.T, edits []edit) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func build(t *testing.T, edits []edit) string {
 			texts[e.file] = string(text)
 		}
 		require.Equal(t, 1, strings.Count(texts[e.file], e.old),
-			"%s is to have this once, see what has become of it:\n%s", e.file, e.old)
+			"%s must have this text exactly once:\n%s", e.file, e.old)
 		texts[e.file] = strings.Replace(texts[e.file], e.old, e.new, 1)
 		if strings.Contains(e.new, "dice.") &&
 			!strings.Contains(texts[e.file],
@@ -96,8 +96,8 @@ func build(t *testing.T, edits []edit) string {
 	return binary
 }
 
-// start runs TestSeeds of a binary that was built. It fails where violations were found.
-func start(t *testing.T, binary string, args ...string) (out string, err error) {
+// runBinary runs TestSeeds in a binary of build. It returns an error if violations were found.
+func runBinary(t *testing.T, binary string, args ...string) (out string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, append([]string{
 		"-test.run=^TestSeeds$",

@@ -8,9 +8,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// disjoint finds holds of one key that overlap in true time. When one ends at the instant at which
-// the other begins, they do not.
-func (h *history) disjoint() {
+// checkExclusion finds holds of one key that overlap in true time. If one ends at the instant at
+// which the other begins, they do not overlap.
+func (h *history) checkExclusion() {
 	for key, holds := range h.byKey() {
 		slices.SortFunc(holds, func(a, b *hold) int {
 			return cmp.Or(a.from.Compare(b.from),
@@ -30,9 +30,10 @@ func (h *history) disjoint() {
 	}
 }
 
-// unconfirmable finds extensions that were confirmed although another has held the key since the
-// lease was acquired. A hold that was handed over is no later than the one that asked the nodes.
-func (h *history) unconfirmable() {
+// checkExtensions finds extensions that were confirmed although another holder has had the key
+// since the lease was acquired. A hold that was handed off counts from the first hold of its token,
+// which asked the nodes.
+func (h *history) checkExtensions() {
 	for key, holds := range h.byKey() {
 		asked := map[string]time.Time{} // when the holds of a token began
 		for _, b := range holds {
@@ -41,7 +42,7 @@ func (h *history) unconfirmable() {
 			}
 		}
 		for _, mine := range holds {
-			for _, e := range mine.extension {
+			for _, e := range mine.extensions {
 				for _, other := range holds {
 					from := other.from
 					if token := other.lease.Token(); token != "" {
@@ -57,8 +58,8 @@ func (h *history) unconfirmable() {
 	}
 }
 
-// rising finds fences that are not above those of all earlier holds of the key.
-func (h *history) rising() {
+// checkFences finds fences that are not above those of all earlier holds of the key.
+func (h *history) checkFences() {
 	for key, holds := range h.byKey() {
 		slices.SortFunc(holds, func(a, b *hold) int {
 			return cmp.Or(a.from.Compare(b.from),
@@ -89,15 +90,15 @@ func (h *history) byKey() map[string][]*hold {
 	return all
 }
 
-// What porcupine sees of a key: the three things that happen to a lock.
+// The operations on a lock, as porcupine sees them.
 type (
 	acquires struct{ hold *hold }
 	extends  struct{ hold *hold }
 	ends     struct{ hold *hold }
 )
 
-// model is a lock: nobody's (nil) or one hold's.
-var model = porcupine.Model{
+// lockModel is a lock. Its state is the hold that has it, or nil.
+var lockModel = porcupine.Model{
 	Init: func() any { return (*hold)(nil) },
 	Step: func(state, input, _ any) (bool, any) {
 		holder := state.(*hold)
@@ -112,8 +113,8 @@ var model = porcupine.Model{
 	},
 }
 
-// linearizable asks porcupine whether the history of each key is one of a lock.
-func (h *history) linearizable() {
+// checkLinearizable asks porcupine whether the history of each key is one of a lock.
+func (h *history) checkLinearizable() {
 	for key, holds := range h.byKey() {
 		var ops []porcupine.Operation
 		add := func(input any, called, returned time.Time) {
@@ -124,8 +125,8 @@ func (h *history) linearizable() {
 		}
 		for _, b := range holds {
 			add(acquires{b}, b.called, b.from)
-			for _, e := range b.extension {
-				if !e.returned.After(b.end) { // else it was over before the answer was looked at
+			for _, e := range b.extensions {
+				if !e.returned.After(b.end) { // else the lease ended before the call returned
 					add(extends{b}, e.called, e.returned)
 				}
 			}
@@ -135,7 +136,7 @@ func (h *history) linearizable() {
 			}
 			add(ends{b}, b.end, end)
 		}
-		if porcupine.CheckOperationsTimeout(model, ops, time.Minute) == porcupine.Illegal {
+		if porcupine.CheckOperationsTimeout(lockModel, ops, time.Minute) == porcupine.Illegal {
 			h.violation("porcupine: the history of %s is not one of a lock", key)
 		}
 	}

@@ -11,20 +11,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// held makes a hold of key from one second to another.
-func held(h *history, who string, from, end float64, extensions ...span) *hold {
+// addHold adds a hold of the key k from one second to another.
+func addHold(h *history, who string, from, end float64, extensions ...span) *hold {
 	at := func(s float64) time.Time { return h.start.Add(time.Duration(s * float64(time.Second))) }
 	b := &hold{
 		history: h, who: who, keys: []string{"k"}, called: at(from - 0.5), from: at(from),
-		end: at(end), released: at(end), extension: extensions,
+		end: at(end), released: at(end), extensions: extensions,
 	}
 	h.holds = append(h.holds, b)
 	return b
 }
 
-// The goal: what overlaps is found, whichever hold contains the other, and what only touches is
+// The goal: holds that overlap are found, also if one contains the other. Holds that only touch are
 // not.
-func TestOverlapsAreFound(t *testing.T) {
+func TestCheck_OverlapIsFound(t *testing.T) {
 	for _, c := range []struct {
 		times [][2]float64
 		found bool
@@ -37,19 +37,19 @@ func TestOverlapsAreFound(t *testing.T) {
 	} {
 		h := &history{start: time.Now()}
 		for i, b := range c.times {
-			held(h, fmt.Sprint(i), b[0], b[1])
+			addHold(h, fmt.Sprint(i), b[0], b[1])
 		}
-		h.disjoint()
-		require.Equal(t, c.found, len(h.violations) > 0, "disjoint: %v", c.times)
+		h.checkExclusion()
+		require.Equal(t, c.found, len(h.violations) > 0, "checkExclusion: %v", c.times)
 		h.violations = nil
-		h.linearizable()
+		h.checkLinearizable()
 		require.Equal(t, c.found, len(h.violations) > 0, "porcupine: %v", c.times)
 	}
 }
 
-// The goal: a fence is found that is the same as an earlier one or below it, whatever came between
-// and whatever the order of the notes.
-func TestFencesThatDoNotRiseAreFound(t *testing.T) {
+// The goal: a fence is found that is not above an earlier one. Holds in between and the order of
+// the records do not matter.
+func TestCheck_FenceThatDoesNotRiseIsFound(t *testing.T) {
 	for _, c := range []struct {
 		fences []int64
 		found  bool
@@ -63,36 +63,36 @@ func TestFencesThatDoNotRiseAreFound(t *testing.T) {
 	} {
 		h := &history{start: time.Now()}
 		for i, f := range c.fences {
-			held(h, fmt.Sprint(i), float64(i), float64(i+1)).fence = f
+			addHold(h, fmt.Sprint(i), float64(i), float64(i+1)).fence = f
 		}
 		slices.Reverse(h.holds)
-		h.rising()
+		h.checkFences()
 		require.Equal(t, c.found, len(h.violations) > 0, "%v", c.fences)
 	}
 }
 
-// The goal: an extension is found that was confirmed although another had held the key meanwhile,
-// and one before that is not.
-func TestAnExtensionAcrossAnothersHoldIsFound(t *testing.T) {
+// The goal: an extension is found that was confirmed although another holder had the key meanwhile.
+// An extension before that is not.
+func TestCheck_ExtensionAcrossAnotherHoldIsFound(t *testing.T) {
 	h := &history{start: time.Now()}
 	at := func(s int) time.Time { return h.start.Add(time.Duration(s) * time.Second) }
-	mine := held(h, "mine", 1, 9, span{at(2), at(3)})
-	held(h, "other", 4, 5)
-	h.unconfirmable()
+	mine := addHold(h, "mine", 1, 9, span{at(2), at(3)})
+	addHold(h, "other", 4, 5)
+	h.checkExtensions()
 	require.Empty(t, h.violations)
-	mine.extension = append(mine.extension, span{at(6), at(7)})
-	h.unconfirmable()
+	mine.extensions = append(mine.extensions, span{at(6), at(7)})
+	h.checkExtensions()
 	require.Len(t, h.violations, 1)
 }
 
-// The goal: an error that is not documented is found, and one that is has its name.
-func TestUndocumentedErrorsAreFound(t *testing.T) {
+// The goal: an undocumented error is found, and a documented one has its name.
+func TestCheck_UndocumentedErrorIsFound(t *testing.T) {
 	r := &run{history: &history{start: time.Now()}}
-	require.Equal(t, "ok", r.name(nil, acquiring))
-	require.Equal(t, "held", r.name(fmt.Errorf("waited: %w", lockpipe.ErrHeld), acquiring))
-	require.Equal(t, "lost", r.name(lockpipe.ErrLost, extending))
+	require.Equal(t, "ok", r.outcome(nil, acquiring))
+	require.Equal(t, "held", r.outcome(fmt.Errorf("waited: %w", lockpipe.ErrHeld), acquiring))
+	require.Equal(t, "lost", r.outcome(lockpipe.ErrLost, extending))
 	require.Empty(t, r.history.violations)
-	r.name(errors.New("surprise"), acquiring)
-	r.name(lockpipe.ErrReleased, acquiring)
+	r.outcome(errors.New("surprise"), acquiring)
+	r.outcome(lockpipe.ErrReleased, acquiring)
 	require.Len(t, r.history.violations, 2)
 }

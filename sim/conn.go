@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// conn is the client's end of one connection. One that lost a byte loses all that follows: else
-// replies would answer other commands.
+// conn is the client's end of one connection. A connection that has lost a byte loses everything
+// after it. Otherwise replies would answer other commands.
 type conn struct {
 	link     *link
-	up, down *way
+	up, down *pipe
 	session  *session
 
-	mu       sync.Mutex // guards all below
-	cond     *sync.Cond // of mu: something to read, or the end of it
-	in       []byte
-	err      error // of Read, behind in
-	closed   bool
-	deaf     bool // what the client sends is lost from now on
-	mute     bool // what the node sends is lost from now on
-	cut      bool // what is under way to the node is lost as well
-	deadline time.Time
-	timer    *time.Timer
+	mu           sync.Mutex // guards all below
+	cond         *sync.Cond // of mu: there is something to read, or the connection has ended
+	in           []byte
+	err          error // of Read, after in
+	closed       bool
+	outboundLost bool // what the client sends is lost from now on
+	inboundLost  bool // what the node sends is lost from now on
+	inFlightLost bool // what is in flight to the node is lost too
+	deadline     time.Time
+	timer        *time.Timer
 }
 
 // Read returns what arrived.
@@ -59,56 +59,56 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, net.ErrClosed
 	case c.err != nil:
 		return 0, syscall.EPIPE
-	case !c.deaf:
-		c.link.sends(p)
+	case !c.outboundLost:
+		c.link.onSend(p)
 		data := bytes.Clone(p)
-		c.up.send(c.link.latency(1), func() { c.arrive(data) })
+		c.up.send(c.link.latency(toNode), func() { c.deliverToNode(data) })
 	}
 	return len(p), nil
 }
 
-// arrive brings the node what the client sent.
-func (c *conn) arrive(data []byte) {
+// deliverToNode gives the node what the client sent.
+func (c *conn) deliverToNode(data []byte) {
 	c.mu.Lock()
-	cut := c.cut
+	lost := c.inFlightLost
 	c.mu.Unlock()
-	if !cut {
+	if !lost {
 		c.session.receive(data)
 	}
 }
 
-// replied sends what the node says on its way. The node's mu is held.
-func (c *conn) replied(data []byte) {
+// sendToClient sends data of the node on its way. The node's mu is held.
+func (c *conn) sendToClient(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.mute {
-		c.down.send(c.link.latency(2), func() { c.receive(data) })
+	if !c.inboundLost {
+		c.down.send(c.link.latency(toClient), func() { c.deliverToClient(data) })
 	}
 }
 
-func (c *conn) receive(data []byte) {
+func (c *conn) deliverToClient(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.in = append(c.in, data...)
 	c.cond.Broadcast()
 }
 
-// hungUp is told that the node has closed the connection. The node's mu is held.
-func (c *conn) hungUp() {
+// onNodeClose is called when the node has closed the connection. The node's mu is held.
+func (c *conn) onNodeClose() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deaf = true
-	if !c.mute {
-		c.down.send(c.link.latency(2), func() { c.fail(io.EOF) })
+	c.outboundLost = true
+	if !c.inboundLost {
+		c.down.send(c.link.latency(toClient), func() { c.fail(io.EOF) })
 	}
-	c.mute = true
+	c.inboundLost = true
 }
 
 // fail ends the connection for the client, when it has read what arrived before.
 func (c *conn) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deaf, c.mute = true, true
+	c.outboundLost, c.inboundLost = true, true
 	if c.err == nil {
 		c.err = err
 	}
@@ -123,10 +123,10 @@ func (c *conn) Close() error {
 		return net.ErrClosed
 	}
 	c.closed = true
-	if !c.deaf {
-		c.up.send(c.link.latency(1), c.session.end)
+	if !c.outboundLost {
+		c.up.send(c.link.latency(toNode), c.session.onClientClose)
 	}
-	c.deaf, c.mute = true, true
+	c.outboundLost, c.inboundLost = true, true
 	if c.timer != nil {
 		c.timer.Stop()
 	}
@@ -134,39 +134,39 @@ func (c *conn) Close() error {
 	return nil
 }
 
-// deafen loses what the client sends from now on, silence what the node sends.
-func (c *conn) deafen() {
+// dropOutbound loses what the client sends from now on, dropInbound what the node sends.
+func (c *conn) dropOutbound() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.deaf = true
+	c.outboundLost = true
 }
 
-func (c *conn) silence() {
+func (c *conn) dropInbound() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mute = true
+	c.inboundLost = true
 }
 
-// snap breaks the connection for both. What was under way to the node is lost, or not; then it may
-// take long, where newer connections may overtake it.
-func (c *conn) snap(lost bool) {
-	if plan := c.link.plan; plan.crossed {
-		c.up.held.set(time.Now().Add(plan.lag()))
+// reset breaks the connection for both ends. If lost is true, data in flight to the node is lost.
+// Otherwise it may take long if newer connections may overtake it.
+func (c *conn) reset(lost bool) {
+	if plan := c.link.plan; plan.reorderAcrossConns {
+		c.up.heldUntil.set(time.Now().Add(plan.lateDelay()))
 	}
 	c.mu.Lock()
-	c.cut = lost
+	c.inFlightLost = lost
 	c.mu.Unlock()
 	c.fail(syscall.ECONNRESET)
-	c.up.send(c.link.latency(1), c.session.end)
+	c.up.send(c.link.latency(toNode), c.session.onClientClose)
 }
 
-// mend breaks a connection that has lost something, so that the client makes a new one soon.
-func (c *conn) mend() {
+// resetIfLossy breaks a connection that has lost data, so that the client makes a new one soon.
+func (c *conn) resetIfLossy() {
 	c.mu.Lock()
-	dead := (c.deaf || c.mute) && !c.closed
+	lossy := (c.outboundLost || c.inboundLost) && !c.closed
 	c.mu.Unlock()
-	if dead {
-		c.snap(false)
+	if lossy {
+		c.reset(false)
 	}
 }
 
@@ -179,14 +179,14 @@ func (c *conn) SetDeadline(t time.Time) error {
 		c.timer.Stop()
 	}
 	if !t.IsZero() && !c.closed {
-		c.timer = time.AfterFunc(time.Until(t), c.wake)
+		c.timer = time.AfterFunc(time.Until(t), c.recheckDeadline)
 	}
 	c.cond.Broadcast()
 	return nil
 }
 
-// wake lets Read look at the deadline.
-func (c *conn) wake() {
+// recheckDeadline lets Read check the deadline.
+func (c *conn) recheckDeadline() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cond.Broadcast()

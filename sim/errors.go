@@ -8,31 +8,31 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// sentinel is one documented error, under the name by which histories call it.
+// sentinel is one documented error and its name in histories.
 type sentinel struct {
 	name string
 	err  error
 }
 
-// What a call may fail with. ErrInvalid and ErrOverloaded are not among them: a run gives no reason
-// for either.
+// The errors that a call may return. ErrInvalid and ErrOverloaded are not among them: a run gives
+// no reason for either.
 var (
-	ended     = []sentinel{{"deadline", context.DeadlineExceeded}, {"canceled", context.Canceled}}
-	acquiring = append(ended, sentinel{"held", lockpipe.ErrHeld}, sentinel{
-		"no quorum",
-		lockpipe.ErrNoQuorum,
-	}, sentinel{"closed", lockpipe.ErrClosed})
-	releasing = append(ended, sentinel{"expired", lockpipe.ErrExpired}, sentinel{
-		"lost",
-		lockpipe.ErrLost,
-	}, sentinel{"closed", lockpipe.ErrClosed},
+	endedEarly = []sentinel{{"deadline", context.DeadlineExceeded}, {"canceled", context.Canceled}}
+	acquiring  = append(endedEarly,
+		sentinel{"held", lockpipe.ErrHeld},
+		sentinel{"no quorum", lockpipe.ErrNoQuorum},
+		sentinel{"closed", lockpipe.ErrClosed})
+	releasing = append(endedEarly,
+		sentinel{"expired", lockpipe.ErrExpired},
+		sentinel{"lost", lockpipe.ErrLost},
+		sentinel{"closed", lockpipe.ErrClosed},
 		sentinel{"no quorum", lockpipe.ErrNoQuorum})
 	extending = append(releasing, sentinel{"released", lockpipe.ErrReleased})
-	closing   = append(ended, sentinel{"no quorum", lockpipe.ErrNoQuorum})
+	closing   = append(endedEarly, sentinel{"no quorum", lockpipe.ErrNoQuorum})
 )
 
-// name returns what err is, and makes a violation of what it may not be.
-func (r *run) name(err error, allowed []sentinel) string {
+// outcome returns the names of err, and records a violation if err is none of the allowed errors.
+func (r *run) outcome(err error, allowed []sentinel) string {
 	if err == nil {
 		return "ok"
 	}

@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// companionLife is how long a node remembers a fence, in milliseconds.
-	companionLife = 24 * 60 * 60 * 1000
-	maxFence      = 1<<53 - 1
+	// fenceKeyTTL is how long a node keeps a fence, in milliseconds.
+	fenceKeyTTL = 24 * 60 * 60 * 1000
+	maxFence    = 1<<53 - 1
 )
 
-// fencedLot is one set of keys of a call of acquire_fenced.
-type fencedLot struct {
-	lot
-	companions  []string
+// fencedKeySet is one set of keys of a call of acquire_fenced.
+type fencedKeySet struct {
+	keySet
+	fenceKeys   []string
 	first, last string
 }
 
-func fencedLots(keys, args []string) (all []fencedLot) {
+func fencedKeySets(keys, args []string) (all []fencedKeySet) {
 	shared := args[0] != ""
 	for rest := args[1:]; len(rest) > 0; rest = rest[3:] {
 		count, ttl := 1, args[0]
@@ -26,9 +26,9 @@ func fencedLots(keys, args []string) (all []fencedLot) {
 			count, _ = strconv.Atoi(rest[0])
 			ttl, rest = rest[1], rest[2:]
 		}
-		l := fencedLot{
-			lot:        lot{keys: keys[:count], token: rest[0]},
-			companions: keys[count : 2*count], first: rest[1], last: rest[2],
+		l := fencedKeySet{
+			keySet:    keySet{keys: keys[:count], token: rest[0]},
+			fenceKeys: keys[count : 2*count], first: rest[1], last: rest[2],
 		}
 		l.ttl, _ = strconv.ParseInt(ttl, 10, 64)
 		all = append(all, l)
@@ -37,9 +37,9 @@ func fencedLots(keys, args []string) (all []fencedLot) {
 	return all
 }
 
-// fence returns what a companion has, 0 where it is not there. false: it is no number.
-func (n *node) fence(companion string) (number float64, ok bool) {
-	value, there := n.get(companion)
+// storedFence returns the fence in a fence key, 0 if there is none. ok is false if it is no number.
+func (n *node) storedFence(fenceKey string) (number float64, ok bool) {
+	value, there := n.get(fenceKey)
 	if !there {
 		return 0, true
 	}
@@ -47,54 +47,54 @@ func (n *node) fence(companion string) (number float64, ok bool) {
 	return number, err == nil && !math.IsNaN(number)
 }
 
-// obstacle is what the reply says of a set that is not granted: the place of a key, or below 0 the
-// highest fence; else 0.
-func (n *node) obstacle(l fencedLot) int64 {
+// refusal returns what the reply says of a set that is not granted: the number of a key, or the
+// highest fence times -1. It returns 0 for a set that is granted.
+func (n *node) refusal(l fencedKeySet) int64 {
 	for k, key := range l.keys {
 		if _, ok := n.get(key); ok {
 			return int64(k + 1)
 		}
 	}
 	first, _ := strconv.ParseFloat(l.first, 64)
-	place, highest := 0, float64(0)
-	for k, companion := range l.companions {
-		number, ok := n.fence(companion)
+	refusedKey, highest := 0, float64(0)
+	for k, fenceKey := range l.fenceKeys {
+		number, ok := n.storedFence(fenceKey)
 		switch {
 		case !ok:
-			place = k + 1
+			refusedKey = k + 1
 		case number >= first:
 			highest = max(highest, number)
 		}
 	}
-	if place > 0 {
-		return int64(place)
+	if refusedKey > 0 {
+		return int64(refusedKey)
 	}
 	return -int64(min(highest, maxFence))
 }
 
-func acquireFencedTwin(n *node, keys, args []string) []int64 {
-	v := verdict{}
-	for i, l := range fencedLots(keys, args) {
-		if o := n.obstacle(l); o != 0 {
-			v.refuse(i, int(o))
+func acquireFencedModel(n *node, keys, args []string) []int64 {
+	v := scriptReply{}
+	for i, l := range fencedKeySets(keys, args) {
+		if o := n.refusal(l); o != 0 {
+			v.addRefusal(i, int(o))
 			continue
 		}
 		for k, key := range l.keys {
 			n.set(key, l.token, l.ttl)
-			n.set(l.companions[k], l.last, companionLife)
+			n.set(l.fenceKeys[k], l.last, fenceKeyTTL)
 		}
 		v.granted++
 	}
-	return v.reply()
+	return v.values()
 }
 
-func raiseFenceTwin(n *node, keys, args []string) []int64 {
+func raiseFenceModel(n *node, keys, args []string) []int64 {
 	raised := int64(0)
-	for _, l := range lots(keys, args, 2) {
-		least, _ := strconv.ParseFloat(l.token, 64) // here it is a number
-		for _, companion := range l.keys {
-			if number, ok := n.fence(companion); ok && number < least {
-				n.set(companion, l.token, companionLife)
+	for _, l := range keySets(keys, args, 2) {
+		lowest, _ := strconv.ParseFloat(l.token, 64) // of this script it is a fence
+		for _, fenceKey := range l.keys {
+			if number, ok := n.storedFence(fenceKey); ok && number < lowest {
+				n.set(fenceKey, l.token, fenceKeyTTL)
 				raised++
 			}
 		}

@@ -17,16 +17,16 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// history is what was seen in one run.
+// history records what happened in one run.
 type history struct {
 	start time.Time
 
-	mu         sync.Mutex // guards all below, and the holds; a leaf
-	notes      []note
-	holds      []*hold
-	newest     map[string]*hold // by token
-	violations []string
-	notice     time.Time // until when the clients find the last suspension
+	mu          sync.Mutex // guards all below, and the holds; a leaf
+	notes       []note
+	holds       []*hold
+	byToken     map[string]*hold // by token
+	violations  []string
+	noticeUntil time.Time // by when the clients have noticed the last suspension
 }
 
 // note is one line of the history.
@@ -35,42 +35,43 @@ type note struct {
 	who, what string
 }
 
-// hold is the time from the return of the call that acquired a lease until its holder gave it up or
-// was told that it is over.
+// hold is the time from the return of the call that acquired a lease until its holder calls Release
+// or is notified that the lease has ended.
 type hold struct {
 	history *history
 	who     string
 	keys    []string
 	lease   *lockpipe.Lease
-	auto    bool // it is extended by itself
+	auto    bool // it is extended automatically
 	fence   int64
 	called  time.Time
 	from    time.Time
 
 	// Guarded by history.mu:
-	until     time.Time // when it ends, as last told; zero when it was over
-	end       time.Time // zero until Release was called or Done closed
-	released  time.Time // when Release returned; zero until then
-	extension []span    // confirmed extensions
-	cut       cut       // by the last suspension
+	until      time.Time // when it ends, as last seen; zero when it has ended
+	end        time.Time // zero until Release was called or Done closed
+	released   time.Time // when Release returned; zero until then
+	extensions []span    // confirmed extensions
+	cut        cut       // by the last suspension
 }
 
-// cut is what a suspension has done to a lease that it ended, or will have ended before the client
-// looks at its clock again. The zero value is none.
+// cut is the effect of a suspension on a lease that ends in it, or before the client looks at its
+// clock again. The zero value is none.
 type cut struct {
 	end      time.Time // of the lease
-	deadline time.Time // when the holder is told at the latest
-	// When the lease would have ended without any; an extension that waits may be sent until then.
+	deadline time.Time // by when the holder is notified
+	// When the lease would have ended without a suspension; a waiting extension may be sent until
+	// then.
 	planned time.Time
 }
 
-// span is a call.
+// span is the time of a call.
 type span struct{ called, returned time.Time }
 
-// suspensionNotice is how long a lease's context may go on after a suspension has ended the lease.
+// suspensionNotice is how long a lease's context may last after a suspension has ended the lease.
 const suspensionNotice = 250 * time.Millisecond
 
-func newHistory() *history { return &history{start: time.Now(), newest: map[string]*hold{}} }
+func newHistory() *history { return &history{start: time.Now(), byToken: map[string]*hold{}} }
 
 func (h *history) note(who, what string) {
 	h.mu.Lock()
@@ -85,8 +86,8 @@ func (h *history) violation(format string, args ...any) {
 		fmt.Sprintf(format, args...))
 }
 
-// begin notes that a lease was acquired.
-func (h *history) begin(who string, l *lockpipe.Lease, called time.Time, auto bool) *hold {
+// startHold records that a lease was acquired.
+func (h *history) startHold(who string, l *lockpipe.Lease, called time.Time, auto bool) *hold {
 	now := time.Now()
 	b := &hold{
 		history: h, who: who, keys: l.Keys(), lease: l, auto: auto, fence: l.Fence(),
@@ -94,17 +95,17 @@ func (h *history) begin(who string, l *lockpipe.Lease, called time.Time, auto bo
 	}
 	slices.Sort(b.keys)
 	h.mu.Lock()
-	b.noticed() // it may have been granted before the last suspension
+	b.applyNotice() // it may have been granted before the last suspension
 	h.holds = append(h.holds, b)
-	h.newest[l.Token()] = b
+	h.byToken[l.Token()] = b
 	h.mu.Unlock()
-	context.AfterFunc(l.Context(), b.done)
+	context.AfterFunc(l.Context(), b.onContextEnd)
 	return b
 }
 
-// leaving looks at what a client sends: an extension of a lease that is over gives nodes its keys
-// again that have lost them.
-func (h *history) leaving(data []byte) {
+// checkSent checks what a client sends. An extension of a lease that has ended would put its keys
+// back on nodes that have lost them.
+func (h *history) checkSent(data []byte) {
 	if !bytes.Contains(data, []byte(script.Extend.SHA)) {
 		return
 	}
@@ -118,18 +119,19 @@ func (h *history) leaving(data []byte) {
 			continue
 		}
 		keys, _ := strconv.Atoi(args[2])
-		for _, l := range lots(args[3:3+keys], args[3+keys:], 3) {
-			h.late(l.token)
+		for _, l := range keySets(args[3:3+keys], args[3+keys:], 3) {
+			h.checkLateExtension(l.token)
 		}
 	}
 }
 
-// late makes a violation of an extension that is sent now, where the lease of the token has run out
-// before. One that was released goes on, with its token, with whoever it was handed to; and one
-// that was found lost may have been about to be sent within its time: its release follows.
-func (h *history) late(token string) {
+// checkLateExtension records a violation if an extension is sent now and the lease of the token has
+// expired before. A released lease does not count: with its token it may have been handed off. A
+// lost lease does not count either: its extension may have been about to be sent in time, and its
+// release follows.
+func (h *history) checkLateExtension(token string) {
 	h.mu.Lock()
-	b := h.newest[token]
+	b := h.byToken[token]
 	late := time.Duration(0)
 	if b != nil && !b.end.IsZero() {
 		late = time.Since(b.end)
@@ -143,34 +145,34 @@ func (h *history) late(token string) {
 	}
 }
 
-// done is called when the lease's context ends.
-func (b *hold) done() {
+// onContextEnd is called when the lease's context ends.
+func (b *hold) onContextEnd() {
 	now, why := time.Now(), context.Cause(b.lease.Context())
 	b.history.mu.Lock()
-	gave := !b.end.IsZero()
-	if !gave {
-		b.close(now)
+	hadEnded := !b.end.IsZero()
+	if !hadEnded {
+		b.markEnded(now)
 	}
 	late := !b.auto && !b.until.IsZero() && now.After(b.until)
-	tardy := gave && b.end.Equal(b.cut.end) && now.After(b.cut.deadline)
+	lateNotice := hadEnded && b.end.Equal(b.cut.end) && now.After(b.cut.deadline)
 	b.history.mu.Unlock()
-	if tardy {
-		b.history.violation("%s is told %v late that a suspension has ended its lease on %v (%v)",
-			b.who, now.Sub(b.cut.deadline), b.keys, why)
+	if lateNotice {
+		b.history.violation("%s is notified %v late that a suspension has ended its lease "+
+			"on %v (%v)", b.who, now.Sub(b.cut.deadline), b.keys, why)
 	}
-	if late && !gave {
-		b.history.violation("%s is told %v late that its lease on %v is over (%v)", b.who,
+	if late && !hadEnded {
+		b.history.violation("%s is notified %v late that its lease on %v has ended (%v)", b.who,
 			now.Sub(b.until), b.keys, why)
 	}
-	if !gave && !errors.Is(why, lockpipe.ErrExpired) && !errors.Is(why, lockpipe.ErrLost) &&
+	if !hadEnded && !errors.Is(why, lockpipe.ErrExpired) && !errors.Is(why, lockpipe.ErrLost) &&
 		!errors.Is(why, lockpipe.ErrClosed) {
 		b.history.violation("%s: a lease on %v that was not released ends by %v", b.who, b.keys,
 			why)
 	}
 }
 
-// open returns the holds that have not ended.
-func (h *history) open() (holds []*hold) {
+// openHolds returns the holds that have not ended.
+func (h *history) openHolds() (holds []*hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, b := range h.holds {
@@ -181,29 +183,30 @@ func (h *history) open() (holds []*hold) {
 	return holds
 }
 
-// suspended notes that all clients were suspended for d, when left of the lease was left. looks:
-// its holder looks at it now, and believes what it sees. Others are told when the client looks at
-// its clock.
-func (b *hold) suspended(left, d time.Duration, looks bool) {
+// recordSuspension records that all clients were suspended for d, when the lease had left to live.
+// If looksAtLease is true, the holder looks at its lease now and believes what it sees. Other
+// holders are notified when the client looks at its clock.
+func (b *hold) recordSuspension(left, d time.Duration, looksAtLease bool) {
 	over := left <= d
-	if looks {
+	if looksAtLease {
 		over = b.lease.Err() != nil
 	}
 	now := time.Now()
 	notice := now.Add(suspensionNotice)
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
-	b.history.notice = notice
+	b.history.noticeUntil = notice
 	if !b.end.IsZero() {
 		return
 	}
 	passed := b.cut.end.Before(now) && !now.After(b.cut.deadline)
-	planned := b.cut.planned // an extension may have begun before several suspensions
+	planned := b.cut.planned // an extension may have started before several suspensions
 	if without := now.Add(left); without.After(planned) {
 		planned = without
 	}
 	switch {
-	case over && passed: // since an earlier suspension, unless it was extended by itself after that
+	case over && passed:
+		// Since an earlier suspension, unless it was extended automatically after that.
 		b.cut.deadline = notice
 	case left-d > suspensionNotice:
 		b.cut = cut{}
@@ -213,7 +216,7 @@ func (b *hold) suspended(left, d time.Duration, looks bool) {
 	b.cut.planned = planned
 	switch {
 	case over:
-		b.close(now)
+		b.markEnded(now)
 	case !b.until.IsZero():
 		if b.until = b.until.Add(-d); b.until.Before(notice) {
 			b.until = notice
@@ -221,57 +224,57 @@ func (b *hold) suspended(left, d time.Duration, looks bool) {
 	}
 }
 
-// ending notes that Release is about to be called.
-func (b *hold) ending() {
+// endBeforeRelease records that Release is about to be called.
+func (b *hold) endBeforeRelease() {
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
 	if b.end.IsZero() {
-		b.close(time.Now())
+		b.markEnded(time.Now())
 	}
 }
 
-// close ends the hold. One that a suspension has ended before the holder was told was over by then.
-// history.mu is held.
-func (b *hold) close(now time.Time) {
+// markEnded ends the hold. If a suspension ended the lease before the holder was notified, the hold
+// ended then. history.mu is held.
+func (b *hold) markEnded(now time.Time) {
 	b.end = now
 	if b.cut.end.Before(now) && !now.After(b.cut.deadline) {
 		b.end = b.cut.end
 	}
 }
 
-// freed notes that Release has returned.
-func (b *hold) freed(at time.Time) {
+// recordReleased records that Release has returned.
+func (b *hold) recordReleased(at time.Time) {
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
 	b.released = at
 }
 
-// extended notes the return of an extension.
-func (b *hold) extended(called, returned time.Time, confirmed bool) {
+// recordExtension records the return of an extension.
+func (b *hold) recordExtension(called, returned time.Time, confirmed bool) {
 	until := b.lease.Until()
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
-	if b.until = until; !until.IsZero() { // else cut says what there is to say
+	if b.until = until; !until.IsZero() { // else cut holds the end
 		b.cut = cut{}
-		b.noticed()
+		b.applyNotice()
 	}
 	if confirmed {
-		b.extension = append(b.extension, span{called, returned})
+		b.extensions = append(b.extensions, span{called, returned})
 	}
 }
 
-// noticed sets when the holder is notified at the latest, if the lease ends before the client has
-// to look at its clock again. history.mu is held.
-func (b *hold) noticed() {
-	if notice := b.history.notice; !b.until.IsZero() && b.until.Before(notice) {
+// applyNotice sets by when the holder is notified, if the lease ends before the client has to look
+// at its clock again. history.mu is held.
+func (b *hold) applyNotice() {
+	if notice := b.history.noticeUntil; !b.until.IsZero() && b.until.Before(notice) {
 		b.cut = cut{b.until, notice, notice}
 		b.until = notice
 	}
 }
 
-// sorted returns the notes in an order that does not depend on the scheduler, where they have the
-// same time.
-func (h *history) sorted() []note {
+// sortedNotes returns the notes by time. Notes of the same time are in an order that does not
+// depend on the scheduler.
+func (h *history) sortedNotes() []note {
 	notes := slices.Clone(h.notes)
 	slices.SortStableFunc(notes, func(a, b note) int {
 		return cmp.Or(cmp.Compare(a.at, b.at),
@@ -280,10 +283,10 @@ func (h *history) sorted() []note {
 	return notes
 }
 
-// hash is a number for the whole history.
+// hash returns a number for the whole history.
 func (h *history) hash() uint64 {
 	sum := fnv.New64a()
-	for _, n := range h.sorted() {
+	for _, n := range h.sortedNotes() {
 		fmt.Fprintln(sum, n.at, n.who, n.what)
 	}
 	return sum.Sum64()

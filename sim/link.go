@@ -10,78 +10,87 @@ import (
 	"github.com/lockpipe/lockpipe/sim/dice"
 )
 
-// link is all that lies between one client and one node. What its weather does to what is sent
-// depends on the seed, the place and the time alone, so it is the same whatever the order in which
-// goroutines run.
+// link is the network between one client and one node. What it does to a message depends on the
+// seed, the link and the time alone, and not on the order in which goroutines run.
 type link struct {
-	seed  uint64 // of this link
-	plan  *Plan
-	node  *node
-	start time.Time
-	sends func([]byte) // is shown what the client sends; set before the first dial
+	seed   uint64 // of this link
+	plan   *Plan
+	node   *node
+	start  time.Time
+	onSend func([]byte) // is called with what the client sends; set before the first dial
 
-	up, down *way    // of all its connections: nothing overtakes on a direct connection
-	paused   *moment // until when the client is
-	frozen   *moment // until when the node is
-	slow     moment  // until when everything takes longer
-	gone     moment  // until when nothing gets through and no connection is made
-	refusing moment  // until when no connection is accepted
+	up, down         *pipe       // of all its connections: nothing overtakes on a direct connection
+	pausedUntil      *atomicTime // until when the client is paused
+	frozenUntil      *atomicTime // until when the node is frozen
+	slowUntil        atomicTime  // until when everything takes longer
+	partitionedUntil atomicTime  // until when nothing gets through and no connection is made
+	refusingUntil    atomicTime  // until when no connection is accepted
 
 	mu     sync.Mutex // guards all below
 	conn   *conn      // the newest; nil before the first
 	alias  *link      // to the node that the name leads to; nil: the link's own
-	healed bool       // the name leads to its own node from now on
+	healed bool       // the name leads to its own node from now on; set by heal
 }
 
-func newLink(seed uint64, plan *Plan, n *node, paused, frozen *moment) *link {
+// The directions of a link. They are a part of what dice.Hash hashes.
+const (
+	toNode uint64 = 1 + iota
+	toClient
+	toNodeApart // for a connection with pipes of its own
+	toClientApart
+)
+
+func newLink(seed uint64, plan *Plan, n *node, pausedUntil, frozenUntil *atomicTime) *link {
 	l := &link{
-		seed: seed, plan: plan, node: n, start: time.Now(), sends: func([]byte) {},
-		paused: paused, frozen: frozen,
+		seed: seed, plan: plan, node: n, start: time.Now(), onSend: func([]byte) {},
+		pausedUntil: pausedUntil, frozenUntil: frozenUntil,
 	}
-	l.up, l.down = l.newWay(frozen, 1), l.newWay(paused, 2)
+	l.up, l.down = l.newPipe(frozenUntil, toNode), l.newPipe(pausedUntil, toClient)
 	return l
 }
 
-func (l *link) newWay(stopped *moment, number uint64) *way {
-	return &way{stopped: stopped, offset: time.Duration(dice.Mix(l.seed, number) % 1000)}
+func (l *link) newPipe(stoppedUntil *atomicTime, direction uint64) *pipe {
+	offset := time.Duration(dice.Hash(l.seed, direction) % 1000)
+	return &pipe{stoppedUntil: stoppedUntil, offset: offset}
 }
 
-// latency is how long something that is sent now takes. Those that leave a client while it is
-// stopped leave when it goes on.
-func (l *link) latency(number uint64) time.Duration {
-	h := dice.Mix(l.seed, number, uint64(time.Since(l.start)))
+// latency returns how long a message that is sent now takes. A paused client sends its messages
+// when it continues.
+func (l *link) latency(direction uint64) time.Duration {
+	h := dice.Hash(l.seed, direction, uint64(time.Since(l.start)))
 	d := l.plan.latency/4 + time.Duration(h%uint64(l.plan.latency))
-	if l.slow.ahead() {
+	if l.slowUntil.inFuture() {
 		d *= 8
 	}
 	if h>>40%100 < l.plan.spikes {
 		d += time.Duration(h >> 20 % uint64(l.plan.spike))
 	}
-	if number == 1 && l.paused.ahead() {
-		d += time.Until(l.paused.get())
+	if direction == toNode && l.pausedUntil.inFuture() {
+		d += time.Until(l.pausedUntil.get())
 	}
 	return d
 }
 
-// dial makes a connection.
+// dial makes a connection to the node that the name leads to.
 func (l *link) dial(ctx context.Context) (net.Conn, error) {
-	if !wait(ctx, l.latency(1)+l.latency(2)) {
+	if !wait(ctx, l.latency(toNode)+l.latency(toClient)) {
 		return nil, ctx.Err()
 	}
-	if l.refusing.ahead() {
+	if l.refusingUntil.inFuture() {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
-	if l.gone.ahead() {
+	if l.partitionedUntil.inFuture() {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	to := l.leads()
+	to := l.target()
 	c := &conn{link: l, up: l.up, down: l.down}
-	if l.plan.crossed || to != l {
-		c.up, c.down = l.newWay(to.frozen, 3), l.newWay(l.paused, 4)
+	if l.plan.reorderAcrossConns || to != l {
+		c.up = l.newPipe(to.frozenUntil, toNodeApart)
+		c.down = l.newPipe(l.pausedUntil, toClientApart)
 	}
 	c.cond = sync.NewCond(&c.mu)
-	c.session = to.node.open(c.replied, c.hungUp)
+	c.session = to.node.accept(c.sendToClient, c.onNodeClose)
 	l.mu.Lock()
 	l.conn = c
 	l.mu.Unlock()
@@ -100,15 +109,15 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// current is the newest connection, nil if there was none.
+// current returns the newest connection, nil if there was none.
 func (l *link) current() *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.conn
 }
 
-// leads returns the link to the node that the name leads to.
-func (l *link) leads() *link {
+// target returns the link to the node that the name leads to.
+func (l *link) target() *link {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.alias == nil {
@@ -117,51 +126,53 @@ func (l *link) leads() *link {
 	return l.alias
 }
 
-// lead lets the name lead to the node of another link, from the next connection on; nil: to its
-// own. broken: the present connection breaks.
-func (l *link) lead(to *link, broken bool) {
+// setAlias lets the name lead to the node of another link, from the next connection on; nil: to its
+// own node. If reset is true, the present connection breaks.
+func (l *link) setAlias(to *link, reset bool) {
 	l.mu.Lock()
 	if !l.healed {
 		l.alias = to
 	}
 	c := l.conn
 	l.mu.Unlock()
-	if broken && c != nil {
-		c.snap(false)
+	if reset && c != nil {
+		c.reset(false)
 	}
 }
 
-// direct reports whether the newest connection is one to the link's own node.
-func (l *link) direct() bool {
+// isDirect reports whether the newest connection leads to the link's own node.
+func (l *link) isDirect() bool {
 	c := l.current()
 	return c != nil && c.session.node == l.node
 }
 
-// part lets nothing through for d: connections that exist are dead for ever.
-func (l *link) part(d time.Duration) {
-	l.gone.set(time.Now().Add(d))
+// partition lets nothing through for d. The present connection stays dead after that.
+func (l *link) partition(d time.Duration) {
+	l.partitionedUntil.set(time.Now().Add(d))
 	if c := l.current(); c != nil {
-		c.deafen()
-		c.silence()
+		c.dropOutbound()
+		c.dropInbound()
 	}
 }
 
-// heal ends all that is wrong. Connections that lost something break.
+// heal ends all faults of the link. A connection that has lost data breaks.
 func (l *link) heal() {
-	for _, m := range []*moment{&l.slow, &l.gone, &l.refusing, &l.up.held} {
-		m.set(time.Now())
+	for _, until := range []*atomicTime{
+		&l.slowUntil, &l.partitionedUntil, &l.refusingUntil, &l.up.heldUntil,
+	} {
+		until.set(time.Now())
 	}
 	l.mu.Lock()
 	l.alias, l.healed = nil, true
 	l.mu.Unlock()
 	if c := l.current(); c != nil {
-		if !l.direct() {
-			c.snap(false)
+		if !l.isDirect() {
+			c.reset(false)
 		}
-		c.mend()
-		c.up.review()
-		c.down.review()
+		c.resetIfLossy()
+		c.up.reschedule()
+		c.down.reschedule()
 	}
-	l.up.review()
-	l.down.review()
+	l.up.reschedule()
+	l.down.reschedule()
 }

@@ -7,21 +7,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutant is one rule that is broken on purpose, in a build where dice.Broken says so. Production
-// code has no place for that.
+// mutant is one rule that is broken on purpose, in a build in which dice.Broken names it.
+// Production code knows nothing of it.
 type mutant struct {
 	name  string
 	rule  string
 	mix   string
 	edit  edit
-	also  edit   // where it takes two
+	also  edit   // a second edit, if needed
 	finds string // the violation, or a part of it
-	from  int    // the first seed, where it takes many; else 1
+	from  int    // the first seed, if many would be needed; 0: 1
 }
 
-// brokenRules has none that takes a goroutine that stops between two steps, because virtual time
-// passes only while all of them wait: that an answer counts only on the line that it was asked for
-// on, for instance.
+// brokenRules has no rule whose violation needs a goroutine that stops between two steps, because
+// virtual time passes only while all goroutines wait. An example: an answer counts only on the
+// connection that it was asked for on.
 var brokenRules = []mutant{
 	{
 		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold", from: 21,
@@ -166,9 +166,9 @@ var brokenRules = []mutant{
 		name: "companion", rule: "11: a node does not remember the fence that it granted",
 		mix: "fenced", finds: "which is not above",
 		edit: edit{
-			"sim/fences.go", "\t\t\tn.set(l.companions[k], l.last, companionLife)\n",
-			"\t\t\tif !dice.Broken(\"companion\") {\n\t\t\t\tn.set(l.companions[k], l.last, " +
-				"companionLife)\n\t\t\t}\n",
+			"sim/fences.go", "\t\t\tn.set(l.fenceKeys[k], l.last, fenceKeyTTL)\n",
+			"\t\t\tif !dice.Broken(\"companion\") {\n\t\t\t\tn.set(l.fenceKeys[k], l.last, " +
+				"fenceKeyTTL)\n\t\t\t}\n",
 		},
 	},
 	{
@@ -192,8 +192,9 @@ var brokenRules = []mutant{
 	{
 		name: "clocks", rule: "what docs/fencing.md asks of clocks where nodes forget is needed",
 		mix: "forgetful,fenced", finds: "which is not above",
-		edit: edit{"sim/plan.go", "p.longest*3/4 - 1}\n", "p.longest*3/4 - 1}\n\t\tif " +
-			"dice.Broken(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.longest}\n\t\t}\n"},
+		edit: edit{"sim/plan.go", "p.clientMaxTTL*3/4 - 1}\n", "p.clientMaxTTL*3/4 - 1}\n\t\tif " +
+			"dice.Broken(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.clientMaxTTL}\n" +
+			"\t\t}\n"},
 	},
 	{
 		name: "late", rule: "5: an extension counts where a shorter one may still arrive",
@@ -318,13 +319,13 @@ var brokenRules = []mutant{
 	},
 }
 
-// The goal: the simulation finds what it looks for. Each rule of lockpipe, broken in a few words,
+// The goal: the simulation finds faults. Each rule of lockpipe that is broken by a small edit
 // becomes a violation.
 func TestEachBrokenRuleIsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a build and some hundred runs")
 	}
-	edits := seeded()
+	edits := seedEdits()
 	for _, m := range brokenRules {
 		for _, e := range []edit{m.edit, m.also} {
 			if e.file != "" {
@@ -336,7 +337,7 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 	for _, m := range brokenRules {
 		t.Run(m.name+" "+m.mix, func(t *testing.T) {
 			t.Parallel() // each is a process of its own
-			out, err := start(t, binary, "-sim.broken="+m.name, "-sim.mix="+m.mix,
+			out, err := runBinary(t, binary, "-sim.broken="+m.name, "-sim.mix="+m.mix,
 				fmt.Sprint("-sim.seed=", max(1, m.from)), "-sim.count=1500",
 				"-sim.finds="+m.finds)
 			require.Error(t, err, "rule %s, and nothing is found\n%.2000s", m.rule, out)

@@ -21,8 +21,8 @@ import (
 func ask(t *testing.T, n *node, args ...string) string {
 	t.Helper()
 	reply := ""
-	s := n.open(func(b []byte) { reply += string(b) }, func() {})
-	defer s.end()
+	s := n.accept(func(b []byte) { reply += string(b) }, func() {})
+	defer s.onClientClose()
 	s.receive(command(args...))
 	return reply
 }
@@ -37,20 +37,20 @@ func value(t *testing.T, reply string) any {
 	return v.Any()
 }
 
-// The goal: the scripts in Go do what the Lua does on servers, with whatever keys, tokens and TTLs,
-// and leave the same behind.
-func TestTwinsDoWhatTheScriptsDo(t *testing.T) {
-	t.Run("redis-server", func(t *testing.T) { compare(t, lockpipetest.StartRealT(t, 1)) })
+// The goal: the scripts in Go do what the Lua does on servers, with any keys, tokens and TTLs, and
+// leave the same keys.
+func TestScripts_ModelsDoWhatTheLuaDoes(t *testing.T) {
+	t.Run("redis-server", func(t *testing.T) { compareModels(t, lockpipetest.StartRealT(t, 1)) })
 	t.Run("in-process", func(t *testing.T) {
 		n, err := lockpipetest.StartInProcess(1)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = n.Close() })
-		compare(t, n)
+		compareModels(t, n)
 	})
 }
 
-// withFence gives a set what a script about fences wants, where s is one: fences that are above
-// those before as often as not.
+// withFence gives a set what s needs, if s is a script about fences. About half of the fences are
+// above the earlier ones.
 func withFence(set *script.Set, s *script.Script, rng *rand.Rand) {
 	number := 1000000000000000 + rng.IntN(50)
 	last := strconv.Itoa(number + rng.IntN(3))
@@ -82,17 +82,17 @@ func guardCall(rng *rand.Rand) []string {
 		"EVAL", script.Renew.Source, "2", "marker", "generations",
 		one("a", "b"), one("", "x", "y"), number(), one("", "x", "n"), "lost:2", "86400000",
 	}
-	for range rng.IntN(3) * rng.IntN(50) { // more than are kept, in time
+	for range rng.IntN(3) * rng.IntN(50) { // in time more than are kept
 		args = append(args, fmt.Sprint(one("x", "y", "o"), rng.IntN(200)), number())
 	}
 	return append(args, one("x", "y", "v"), one(number(), "9999999999999"))
 }
 
-func compare(t *testing.T, server *lockpipetest.Nodes) {
+func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := newNode(0, 1)
 	for range 1000 {
-		if rng.IntN(50) == 0 { // by a mistake, or what nobody can top
+		if rng.IntN(50) == 0 { // set by mistake, or too high for any fence
 			key, value := fmt.Sprint("f:k", rng.IntN(12)), []string{
 				"odd", "9007199254740993", "7",
 				"nan",
@@ -110,7 +110,7 @@ func compare(t *testing.T, server *lockpipetest.Nodes) {
 			require.NoError(t, err)
 			require.Equal(t, kept, value(t, ask(t, n, "GET", "generations")), args[4:])
 		}
-		s := script.All()[rng.IntN(len(script.All())-2)] // the last two take no sets
+		s := script.All()[rng.IntN(len(script.All())-2)] // the last two have no sets
 		var plan script.Plan
 		plan.Reset(s)
 		perm := rng.Perm(12)
@@ -149,9 +149,9 @@ func compare(t *testing.T, server *lockpipetest.Nodes) {
 	}
 }
 
-// The goal: the commands of a handshake are answered as a server answers them, so that a restart
-// can be told from them.
-func TestANodeTellsWhoItIs(t *testing.T) {
+// The goal: a node answers the commands of a handshake as a server does, so that a restart shows in
+// them.
+func TestNode_HandshakeShowsARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(3, 1)
 		require.Equal(t, "+OK\r\n", ask(t, n, "AUTH", "user", "password"))
@@ -165,23 +165,23 @@ func TestANodeTellsWhoItIs(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		require.Contains(t, ask(t, n, "INFO", "server"), "uptime_in_seconds:90\r\n")
 		gone := 0
-		n.open(func([]byte) {}, func() { gone++ })
+		n.accept(func([]byte) {}, func() { gone++ })
 		n.restart()
 		after := ask(t, n, "INFO", "persistence")
 		require.Equal(t, 1, gone, "connections end")
 		require.Contains(t, after, "uptime_in_seconds:0\r\n")
 		require.Contains(t, after, "aof_enabled:0\r\n")
 		require.NotEqual(t, before[:len(before)/2], after[:len(after)/2],
-			"the run_id is another one")
+			"the run_id differs")
 		require.Equal(t, "$-1\r\n", ask(t, n, "GET", "marker"))
 		require.Contains(t, ask(t, n, "EVALSHA", script.Extend.SHA, "1", "k", "1000", "t"),
 			"-NOSCRIPT")
 	})
 }
 
-// The goal: a node comes back with its snapshot, with all it had if it is durable, and as another
-// server in any case; a flush leaves nothing.
-func TestANodeForgets(t *testing.T) {
+// The goal: a node comes back with its snapshot, or with all its keys if it is durable, and always
+// as another server. FLUSHALL leaves nothing.
+func TestNode_DataLossKeepsWhatTheDiskHas(t *testing.T) {
 	const null = "$-1\r\n"
 	for _, c := range []struct {
 		name    string
@@ -192,13 +192,13 @@ func TestANodeForgets(t *testing.T) {
 		{"restart", false, (*node).restart, "$1\r\nx\r\n", null},
 		{"durable restart", true, (*node).restart, "$1\r\nx\r\n", "$1\r\ny\r\n"},
 		{"failover", true, func(n *node) { n.failover(time.Minute) }, "$1\r\nx\r\n", null},
-		{"flush", true, func(n *node) { n.flush(); n.restart() }, null, null},
+		{"FLUSHALL", true, func(n *node) { n.wipe(); n.restart() }, null, null},
 	} {
 		n := newNode(0, 1)
 		n.durable = c.durable
 		before := n.runID()
 		ask(t, n, "SET", "a", "x")
-		n.save()
+		n.takeSnapshot()
 		ask(t, n, "SET", "b", "y")
 		c.lose(n)
 		require.Equal(t, c.a+c.b, ask(t, n, "GET", "a")+ask(t, n, "GET", "b"), c.name)
@@ -207,8 +207,8 @@ func TestANodeForgets(t *testing.T) {
 	}
 }
 
-// The goal: a disk that is put back has what it had when the copy was made, behind another run_id.
-func TestANodeIsRestored(t *testing.T) {
+// The goal: a restored disk has the keys of the time of the copy. The server has another run_id.
+func TestNode_RestoreBringsACopyBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(0, 1)
 		ask(t, n, "SET", "a", "old")
@@ -217,8 +217,8 @@ func TestANodeIsRestored(t *testing.T) {
 		ask(t, n, "SET", "a", "new")
 		n.copy()
 		before := n.runID()
-		require.Empty(t, n.before(time.Now().Add(-2*time.Second)))
-		copies := n.before(time.Now().Add(-1))
+		require.Empty(t, n.copiesBefore(time.Now().Add(-2*time.Second)))
+		copies := n.copiesBefore(time.Now().Add(-1))
 		require.Len(t, copies, 1)
 		n.restore(copies[0])
 		require.Equal(t, "$3\r\nold\r\n", ask(t, n, "GET", "a"))
@@ -226,12 +226,12 @@ func TestANodeIsRestored(t *testing.T) {
 	})
 }
 
-// The goal: a replica has the keys of its master for as long, and is not written to. As a master
-// again it has the same run_id, and says that it was a replica.
-func TestANodeIsDemoted(t *testing.T) {
+// The goal: a replica has the keys of its master for the same time, and refuses writes. As a master
+// again it has the same run_id, and shows that it was a replica.
+func TestNode_DemotionMakesAReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, master := newNode(0, 1), newNode(1, 1)
-		master.jump(time.Minute)
+		master.advanceClock(time.Minute)
 		ask(t, n, "SET", "mine", "x")
 		ask(t, master, "SET", "a", "x", "PX", "1000")
 		runID := n.runID()
@@ -252,70 +252,70 @@ func TestANodeIsDemoted(t *testing.T) {
 	})
 }
 
-// The goal: when a node's clock moves on, its keys end sooner and its server is older.
-func TestANodesClockMovesOn(t *testing.T) {
+// The goal: when a node's clock moves forward, its keys end sooner and its server is older.
+func TestNode_ClockMovesForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(0, 1)
 		ask(t, n, "SET", "a", "x", "PX", "5000")
-		n.jump(3 * time.Second)
+		n.advanceClock(3 * time.Second)
 		require.Equal(t, ":2000\r\n", ask(t, n, "PTTL", "a"))
-		require.Equal(t, time.Now().Add(2*time.Second), n.until("a", "x"))
+		require.Equal(t, time.Now().Add(2*time.Second), n.keyUntil("a", "x"))
 		require.Contains(t, ask(t, n, "INFO"), "uptime_in_seconds:3\r\n")
 	})
 }
 
-// The goal: a client that tracks a key is told once of its next change, and of FLUSHALL; one that
-// has not asked is not.
-func TestANodeTellsOfChanges(t *testing.T) {
+// The goal: a client that tracks a key is notified once of its next change, and of FLUSHALL. A
+// client that does not track it is not notified.
+func TestNode_NotifiesTrackersOnce(t *testing.T) {
 	n := newNode(0, 1)
-	told := ""
-	s := n.open(func(b []byte) { told += string(b) }, func() {})
+	pushed := ""
+	s := n.accept(func(b []byte) { pushed += string(b) }, func() {})
 	s.receive(command("HELLO", "3"))
 	s.receive(command("CLIENT", "TRACKING", "ON", "OPTIN"))
 	s.receive(append(command("CLIENT", "CACHING", "YES"), command("PTTL", "a")...))
 	s.receive(command("PTTL", "b"))
-	told = ""
+	pushed = ""
 	for range 2 {
 		ask(t, n, "SET", "a", "x")
 		ask(t, n, "SET", "b", "x")
 	}
-	require.Equal(t, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", told)
-	told = ""
-	n.flush()
-	require.Equal(t, ">2\r\n$10\r\ninvalidate\r\n_\r\n", told)
+	require.Equal(t, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", pushed)
+	pushed = ""
+	n.wipe()
+	require.Equal(t, ">2\r\n$10\r\ninvalidate\r\n_\r\n", pushed)
 }
 
 // The goal: a key lives for its TTL by the node's own clock, and up to a millisecond less.
-func TestAKeyLivesByTheNodesClock(t *testing.T) {
+func TestNode_KeyLivesByTheNodesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, rate := range []float64{0.99, 1, 1.01} {
 			n := newNode(0, rate)
 			time.Sleep(333333 * time.Nanosecond)
 			ask(t, n, "SET", "k", "token", "NX", "PX", "10000")
 			began := time.Now()
-			life := n.until("k", "token").Sub(began).Seconds() * rate
+			life := n.keyUntil("k", "token").Sub(began).Seconds() * rate
 			require.LessOrEqual(t, life, 10.0)
 			require.Greater(t, life, 9.999)
-			time.Sleep(time.Until(n.until("k", "token")) - 2*time.Microsecond)
+			time.Sleep(time.Until(n.keyUntil("k", "token")) - 2*time.Microsecond)
 			require.Equal(t, "$5\r\ntoken\r\n", ask(t, n, "GET", "k"))
 			time.Sleep(4 * time.Microsecond)
 			require.Equal(t, "$-1\r\n", ask(t, n, "GET", "k"))
-			require.Zero(t, n.until("k", "token"))
+			require.Zero(t, n.keyUntil("k", "token"))
 		}
 	})
 }
 
-// The goal: a connection that has lost something never says anything again, and what breaks it is
-// told to the client.
-func TestAConnectionThatLostSomethingIsDead(t *testing.T) {
+// The goal: after a connection has lost data, nothing arrives on it any more. When it breaks, the
+// client gets an error.
+func TestConn_LossyConnectionIsDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		plan := &Plan{latency: time.Millisecond, spike: 1}
 		n := newNode(0, 1)
 		for name, lose := range map[string]func(*conn){
-			"request": (*conn).deafen,
-			"reply":   (*conn).silence,
+			"request": (*conn).dropOutbound,
+			"reply":   (*conn).dropInbound,
 		} {
-			l := newLink(1, plan, n, &moment{}, &moment{})
+			l := newLink(1, plan, n, &atomicTime{}, &atomicTime{})
 			c, err := l.dial(t.Context())
 			require.NoError(t, err)
 			answered := func() bool {
@@ -338,13 +338,13 @@ func TestAConnectionThatLostSomethingIsDead(t *testing.T) {
 		time.Sleep(time.Second)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		require.Empty(t, n.sessions, "the node has been told")
+		require.Empty(t, n.sessions, "the node has closed its session")
 	})
 }
 
-// The goal: servers have different commands for releases, the next one at an address another than
-// the one before, and each deletes only what has the value.
-func TestServersHaveCommandsOfTheirOwnForReleases(t *testing.T) {
+// The goal: servers have different commands for releases, and consecutive servers at an address
+// never the same. Each deletes a key only if it has the value.
+func TestNode_DeleteCommandDiffersByServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(0, 1)
 		commands := map[string][]string{
@@ -354,7 +354,7 @@ func TestServersHaveCommandsOfTheirOwnForReleases(t *testing.T) {
 		for range 3 {
 			for name, c := range commands {
 				ask(t, n, "SET", "k", "another")
-				if n.release() != name {
+				if n.deleteCommand() != name {
 					require.Contains(t, ask(t, n, c...), "-ERR unknown command")
 					continue
 				}

@@ -15,33 +15,34 @@ import (
 	"github.com/lockpipe/lockpipe/sim/dice"
 )
 
-// process is what uses one client at a time. When that was closed there is a new one.
+// process is a process that uses one client at a time. After it has closed the client it makes a
+// new one.
 type process struct {
-	run    *run
-	number int
-	rng    *rand.Rand // of its ends
-	clocks *rand.Rand // of its clients' wall clocks
-	names  *rand.Rand // of where names lead when a client begins
-	links  []*link    // to each node
-	paused moment     // until when it is stopped
+	run         *run
+	number      int
+	rng         *rand.Rand // for when its clients are closed
+	clockRng    *rand.Rand // for its clients' wall clocks
+	aliasRng    *rand.Rand // for where names lead when a client is started
+	links       []*link    // to each node
+	pausedUntil atomicTime // until when it does nothing
 
-	mu     sync.Mutex // guards all below
-	client *lockpipe.Client
-	known  bool // the client has had a node that was up
-	absent bool // the client was closed, or is being closed, and there is no new one yet
+	mu      sync.Mutex // guards all below
+	client  *lockpipe.Client
+	metNode bool // the client has had a node that was up
+	closing bool // the client is closed or about to be, and there is no new one yet
 }
 
-// begin makes a client, with a wall clock of its own.
-func (p *process) begin() {
-	if p.run.plan.aliases > 0 && p.names.IntN(4) == 0 {
-		p.mislead(p.names, around(p.names, time.Second))
+// startClient makes a client, with a wall clock of its own.
+func (p *process) startClient() {
+	if p.run.plan.aliasEvery > 0 && p.aliasRng.IntN(4) == 0 {
+		p.aliasNode(p.aliasRng, around(p.aliasRng, time.Second))
 	}
 	var c *lockpipe.Client
-	dice.Shifted(below(p.clocks, p.run.plan.skew+1), func() {
+	dice.WithClockSkew(below(p.clockRng, p.run.plan.clockSkew+1), func() {
 		var err error
 		c, err = lockpipe.New(lockpipe.Config{
 			Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout,
-			TTL: p.run.plan.longest, MaxTTL: p.run.plan.longest,
+			TTL: p.run.plan.clientMaxTTL, MaxTTL: p.run.plan.clientMaxTTL,
 			RestartGuard: p.run.plan.guard,
 			Dial:         p.dial, Logger: slog.New(slog.DiscardHandler),
 		})
@@ -51,123 +52,125 @@ func (p *process) begin() {
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.client, p.known, p.absent = c, false, false
+	p.client, p.metNode, p.closing = c, false, false
 }
 
-// knows reports whether the client has had a node that was up.
-func (p *process) knows() bool {
+// hasMetNode reports whether the client has had a node that was up.
+func (p *process) hasMetNode() bool {
 	up := func(n lockpipe.NodeStatus) bool { return n.State == lockpipe.NodeUp }
-	c := p.current()
+	c := p.currentClient()
 	now := slices.ContainsFunc(c.Nodes(), up)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known = p.known || now && p.client == c
-	return p.known
+	p.metNode = p.metNode || now && p.client == c
+	return p.metNode
 }
 
 func (p *process) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	return p.links[slices.Index(p.run.addresses, address)].dial(ctx)
 }
 
-// current is the client of the moment.
-func (p *process) current() *lockpipe.Client {
+// currentClient returns the newest client.
+func (p *process) currentClient() *lockpipe.Client {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.client
 }
 
-// restarts closes the client now and then, with little patience, and makes a new one.
-func (p *process) restarts() {
-	mean := p.run.plan.restart
+// restartClients closes the client now and then, with a short timeout, and makes a new one.
+func (p *process) restartClients() {
+	mean := p.run.plan.restartEvery
 	if mean == 0 {
 		return
 	}
-	for p.run.pause(around(p.rng, mean)) {
+	for p.run.sleep(around(p.rng, mean)) {
 		ctx, cancel := context.WithTimeout(context.Background(),
 			around(p.rng, 200*time.Millisecond))
-		p.leave()
-		err := p.current().Close(ctx)
+		p.markClosing()
+		err := p.currentClient().Close(ctx)
 		cancel()
 		if err != nil {
-			p.run.hasty.Store(true)
+			p.run.closedEarly.Store(true)
 		}
-		p.run.history.note(fmt.Sprint("client ", p.number), "closed: "+p.run.name(err, closing))
-		if !p.run.open() {
+		p.run.history.note(fmt.Sprint("client ", p.number), "closed: "+p.run.outcome(err, closing))
+		if !p.run.awaitMayStart() {
 			return
 		}
-		p.begin()
+		p.startClient()
 	}
 }
 
-// leave notes that the client is about to be closed.
-func (p *process) leave() {
+// markClosing records that the client is about to be closed.
+func (p *process) markClosing() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.absent = true
+	p.closing = true
 }
 
-// sees reports whether the client has found that a node is a replica. One that is closed needs not.
-func (p *process) sees(node int) bool {
+// seesReplica reports whether the client has found that a node is a replica. For a closed client it
+// is true.
+func (p *process) seesReplica(node int) bool {
 	p.mu.Lock()
-	c, absent := p.client, p.absent
+	c, absent := p.client, p.closing
 	p.mu.Unlock()
 	err := c.Nodes()[node].Err
 	return absent || err != nil && strings.Contains(err.Error(), "it is a replica")
 }
 
-// mislead lets the name of a node lead to the server of another one for a while; or the names of
-// two nodes change places. It returns which.
-func (p *process) mislead(rng *rand.Rand, d time.Duration) string {
+// aliasNode lets the name of a node lead to the server of another node for d, or swaps the names of
+// two nodes. It returns a description.
+func (p *process) aliasNode(rng *rand.Rand, d time.Duration) string {
 	node := rng.IntN(nodes)
 	other := (node + 1 + rng.IntN(nodes-1)) % nodes
-	swap, broken, after := rng.IntN(2) == 0, rng.IntN(4) > 0, rng.IntN(4) > 0
+	swap, resetNow, resetAfter := rng.IntN(2) == 0, rng.IntN(4) > 0, rng.IntN(4) > 0
 	l, o := p.links[node], p.links[other]
-	l.lead(o, broken)
+	l.setAlias(o, resetNow)
 	if swap {
-		o.lead(l, broken)
+		o.setAlias(l, resetNow)
 	}
 	time.AfterFunc(d, func() {
-		l.lead(nil, after)
+		l.setAlias(nil, resetAfter)
 		if swap {
-			o.lead(nil, after)
+			o.setAlias(nil, resetAfter)
 		}
 	})
 	return fmt.Sprint("client ", p.number, " node ", node, " is ", other, " swap ", swap, " ", d)
 }
 
-// move lets the name of a node that has just lost its connection lead to the server of another one,
-// which answers and then loses its own. Often two others answer late, so that each vote is needed.
-func (p *process) move(rng *rand.Rand) {
+// moveNode breaks a node's connection and lets its name lead to the server of another node. That
+// server answers, and then its own connection breaks. Often two further nodes answer late, so that
+// each vote is needed.
+func (p *process) moveNode(rng *rand.Rand) {
 	order, plan := rng.Perm(nodes), p.run.plan
 	if rng.IntN(2) == 0 {
 		for _, node := range order[2:4] {
-			p.run.frozen[node].set(time.Now().Add(2 * plan.timeout))
+			p.run.frozenUntil[node].set(time.Now().Add(2 * plan.timeout))
 		}
 	}
 	l, o := p.links[order[0]], p.links[order[1]]
-	l.lead(o, true)
-	time.AfterFunc(plan.latency+below(rng, 6*plan.latency), func() { o.lead(l, true) })
+	l.setAlias(o, true)
+	time.AfterFunc(plan.latency+below(rng, 6*plan.latency), func() { o.setAlias(l, true) })
 	time.AfterFunc(7*plan.latency+around(rng, 100*time.Millisecond), func() {
-		l.lead(nil, true)
-		o.lead(nil, true)
+		l.setAlias(nil, true)
+		o.setAlias(nil, true)
 	})
 }
 
-// snap breaks all connections of the process. What was sent is not lost.
-func (p *process) snap() {
+// resetConns breaks all connections of the process. What was sent is not lost.
+func (p *process) resetConns() {
 	for _, l := range p.links {
 		if c := l.current(); c != nil {
-			c.snap(false)
+			c.reset(false)
 		}
 	}
 }
 
-// react is the time that a caller takes between two calls: some hundred nanoseconds, so that what
-// one event caused does not happen at one instant, and in a process that is stopped, until it goes
-// on.
-func (p *process) react(rng *rand.Rand) {
-	if p.paused.ahead() {
-		time.Sleep(time.Until(p.paused.get()))
+// jitter sleeps as long as a caller takes between two calls: some hundred nanoseconds, so that the
+// effects of one event do not happen at one instant. In a paused process it first waits until that
+// continues.
+func (p *process) jitter(rng *rand.Rand) {
+	if p.pausedUntil.inFuture() {
+		time.Sleep(time.Until(p.pausedUntil.get()))
 	}
 	time.Sleep(1 + below(rng, time.Microsecond))
 }

@@ -1,13 +1,12 @@
-// Package sim runs whole lockpipe clients against masters in memory, in virtual time, and looks
-// whether leases exclude each other while all that can go wrong with networks, masters, clocks and
-// processes does.
+// Package sim runs whole lockpipe clients against nodes in memory, in virtual time. It injects
+// faults of networks, nodes, clocks and processes, and checks that leases exclude each other.
 //
-// Everything follows from a seed: each caller and each client has random numbers of its own, and
-// what happens to a message depends on the seed, the place and the virtual time alone. A run
-// repeats exactly, as far as Go allows it: when two things happen at the same nanosecond, their
-// order is the scheduler's, and a select or a map in the code under test has random numbers of its
-// own. With GOMAXPROCS=1, without the race detector and with the pauses of lockpipe drawn from
-// package dice, which the tests arrange, that is rare enough that the tests demand it.
+// Everything follows from a seed. Each caller and each client has random numbers of its own. What
+// happens to a message depends on the seed, the link and the virtual time alone. A run repeats
+// exactly, as far as Go allows it. When two things happen at the same nanosecond, the scheduler
+// chooses their order; a select or a map in the code under test has random numbers of its own. The
+// tests make that rare enough to demand repetition: they set GOMAXPROCS=1, run without the race
+// detector, and let lockpipe draw its delays from package dice.
 package sim
 
 import (
@@ -26,7 +25,7 @@ import (
 	"github.com/lockpipe/lockpipe/sim/dice"
 )
 
-// Report is what became of a run.
+// Report is the result of a run.
 type Report struct {
 	Seed       uint64
 	Violations []string
@@ -38,52 +37,52 @@ type Report struct {
 	Trace      []string // the history
 }
 
-// run is one simulation under way.
+// run is one simulation in progress.
 type run struct {
-	plan      *Plan
-	end       time.Time
-	addresses []string
-	nodes     []*node
-	frozen    []*moment // until when each node is
-	processes []*process
-	barred    moment           // until when no client begins
-	connected [nodes]moment    // when a client was connected to each node, where that matters
-	restored  [nodes]time.Time // when each node was restored; of the weather that does it
-	history   *history
-	hasty     atomic.Bool // a client was closed without enough patience
+	plan         *Plan
+	end          time.Time
+	addresses    []string
+	nodes        []*node
+	frozenUntil  []*atomicTime // until when each node is frozen
+	processes    []*process
+	noStartUntil atomicTime        // until when no client is started
+	connectedAt  [nodes]atomicTime // when a client was connected to each node; for restores
+	restoredAt   [nodes]time.Time  // when each node was restored; injectDataLosses owns it
+	history      *history
+	closedEarly  atomic.Bool // a Close did not wait for its releases
 }
 
-// Run simulates what the seed says.
+// Run simulates one seed and reports what it found.
 func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 	dice.Seed(seed)
 	defer func() {
 		if p := recover(); p != nil {
-			panic(fmt.Sprintf("seed %d: %v", seed, p)) // of goroutines that are left
+			panic(fmt.Sprintf("seed %d: %v", seed, p)) // synctest's, about goroutines that are left
 		}
 	}()
 	synctest.Test(t, func(*testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		plan := newPlan(rng, mix)
-		plan.fencing(rand.New(rand.NewPCG(seed, 3)))
-		// None of these is drawn for testdata/seeds, which stay as they are by that.
-		plan.returning(rand.New(rand.NewPCG(seed, 12)))
-		plan.aliasing(rand.New(rand.NewPCG(seed, 17)))
-		plan.restoring(rand.New(rand.NewPCG(seed, 18)))
-		plan.demoting(rand.New(rand.NewPCG(seed, 19)))
-		plan.stopping(rand.New(rand.NewPCG(seed, 20)))
-		plan.briefly(rand.New(rand.NewPCG(seed, 21)))
+		plan.drawFencing(rand.New(rand.NewPCG(seed, 3)))
+		// For the seeds in testdata/seeds none of these draws anything, so they keep their meaning.
+		plan.drawReconnects(rand.New(rand.NewPCG(seed, 12)))
+		plan.drawAliases(rand.New(rand.NewPCG(seed, 17)))
+		plan.drawRestores(rand.New(rand.NewPCG(seed, 18)))
+		plan.drawDemotions(rand.New(rand.NewPCG(seed, 19)))
+		plan.drawSuspensions(rand.New(rand.NewPCG(seed, 20)))
+		plan.drawBriefClients(rand.New(rand.NewPCG(seed, 21)))
 		r := newRun(seed, plan)
-		r.live(seed)
-		r.finish()
-		r.judge()
+		r.simulate(seed)
+		r.drain()
+		r.check()
 		h := r.history
 		report = Report{
 			Seed: seed, Violations: h.violations, Hash: h.hash(), Holds: len(h.holds),
 			Calls:   len(h.notes),
-			Clients: time.Since(h.start) * time.Duration(len(r.processes)), Plan: fmt.Sprintf("%+v",
-				*r.plan),
+			Clients: time.Since(h.start) * time.Duration(len(r.processes)),
+			Plan:    fmt.Sprintf("%+v", *r.plan),
 		}
-		for _, n := range h.sorted() {
+		for _, n := range h.sortedNotes() {
 			report.Trace = append(report.Trace, fmt.Sprint(n.at, " ", n.who, " ", n.what))
 		}
 	})
@@ -93,23 +92,24 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 func newRun(seed uint64, plan *Plan) *run {
 	r := &run{plan: plan, end: time.Now().Add(plan.length), history: newHistory()}
 	for i := range nodes {
-		// 1 % slow to 1 % fast: all that the drift allows for.
-		rate := 1 + float64(int64(dice.Mix(seed, 1, uint64(i))%5)-2)/200
+		// From 1 % slow to 1 % fast: as much as lockpipe's drift allows.
+		rate := 1 + float64(int64(dice.Hash(seed, 1, uint64(i))%5)-2)/200
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
 		n := newNode(i, rate)
-		n.durable, n.hidden = i < plan.durable, i < plan.hidden
+		n.durable, n.hidesRunID = i < plan.durableNodes, i < plan.hiddenNodes
 		r.nodes = append(r.nodes, n)
-		r.frozen = append(r.frozen, &moment{})
+		r.frozenUntil = append(r.frozenUntil, &atomicTime{})
 	}
 	for i := range plan.clients {
 		p := &process{
 			run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))),
-			clocks: rand.New(rand.NewPCG(seed, uint64(200+i))),
-			names:  rand.New(rand.NewPCG(seed, uint64(300+i))),
+			clockRng: rand.New(rand.NewPCG(seed, uint64(200+i))),
+			aliasRng: rand.New(rand.NewPCG(seed, uint64(300+i))),
 		}
 		for j, n := range r.nodes {
-			l := newLink(dice.Mix(seed, 2, uint64(i), uint64(j)), plan, n, &p.paused, r.frozen[j])
-			l.sends = r.history.leaving
+			linkSeed := dice.Hash(seed, 2, uint64(i), uint64(j))
+			l := newLink(linkSeed, plan, n, &p.pausedUntil, r.frozenUntil[j])
+			l.onSend = r.history.checkSent
 			p.links = append(p.links, l)
 		}
 		r.processes = append(r.processes, p)
@@ -117,8 +117,8 @@ func newRun(seed uint64, plan *Plan) *run {
 	return r
 }
 
-// pause returns false when the run is over before d has passed.
-func (r *run) pause(d time.Duration) bool {
+// sleep returns false if the run ends before d has passed.
+func (r *run) sleep(d time.Duration) bool {
 	left := time.Until(r.end)
 	if d >= left {
 		time.Sleep(left)
@@ -128,144 +128,146 @@ func (r *run) pause(d time.Duration) bool {
 	return true
 }
 
-// What GuardAuto can't notice is that all nodes have forgotten, for a client that has never met one
-// before: it takes them for new ones. So no client begins when there is no marker, and no memory is
-// lost while there is such a client. Both return false when the run is over before.
+// GuardAuto has one gap. If all nodes lose their memory, a client that has never met a node takes
+// them for new ones. So no client starts while no node has a marker, and no node loses its memory
+// while there is such a client. The functions below return false if the run ends first.
 
-// known waits until every client has met a node.
-func (r *run) known() bool {
-	return r.when(func() bool {
+// awaitAllMetNode waits until every client has met a node.
+func (r *run) awaitAllMetNode() bool {
+	return r.awaitIfAuto(func() bool {
 		return !slices.ContainsFunc(r.processes,
-			func(p *process) bool { return !p.knows() })
+			func(p *process) bool { return !p.hasMetNode() })
 	})
 }
 
-// open waits until a client may begin: a node has its marker, and no node can be a replica that the
-// client would not see.
-func (r *run) open() bool {
-	if !r.marked() {
+// awaitMayStart waits until a client may start: a node has its marker, and no node can be a replica
+// that the client would not notice.
+func (r *run) awaitMayStart() bool {
+	if !r.awaitMarker() {
 		return false
 	}
-	for r.barred.ahead() {
-		if !r.pause(10 * time.Millisecond) {
+	for r.noStartUntil.inFuture() {
+		if !r.sleep(10 * time.Millisecond) {
 			return false
 		}
 	}
 	return true
 }
 
-// marked waits until a node has its marker.
-func (r *run) marked() bool {
-	return r.when(func() bool { return slices.ContainsFunc(r.nodes, (*node).marked) })
+// awaitMarker waits until a node has its marker.
+func (r *run) awaitMarker() bool {
+	return r.awaitIfAuto(func() bool { return slices.ContainsFunc(r.nodes, (*node).hasMarker) })
 }
 
-func (r *run) when(met func() bool) bool {
-	for r.plan.forget > 0 && r.plan.guard == lockpipe.GuardAuto && !met() {
-		if !r.pause(10 * time.Millisecond) {
+func (r *run) awaitIfAuto(met func() bool) bool {
+	for r.plan.lossEvery > 0 && r.plan.guard == lockpipe.GuardAuto && !met() {
+		if !r.sleep(10 * time.Millisecond) {
 			return false
 		}
 	}
 	return true
 }
 
-// live returns when everybody has done what there is to do.
-func (r *run) live(seed uint64) {
+// simulate starts all actors of the run and returns when all of them have finished.
+func (r *run) simulate(seed uint64) {
 	var all sync.WaitGroup
 	for i, p := range r.processes {
-		p.begin()
-		all.Go(p.restarts)
+		p.startClient()
+		all.Go(p.restartClients)
 		for j := range r.plan.callers {
 			number := uint64(1000 + 100*i + j)
 			c := &caller{
-				process: p, run: r, name: fmt.Sprint(i, "/", j),
-				rng: rand.New(rand.NewPCG(seed, number)), fences: rand.New(rand.NewPCG(seed, 10000+
-					number)),
-				breaks: rand.New(rand.NewPCG(seed, 20000+number)),
-				names:  rand.New(rand.NewPCG(seed, 30000+number)),
+				process: p, sim: r, name: fmt.Sprint(i, "/", j),
+				rng:      rand.New(rand.NewPCG(seed, number)),
+				fenceRng: rand.New(rand.NewPCG(seed, 10000+number)),
+				resetRng: rand.New(rand.NewPCG(seed, 20000+number)),
+				aliasRng: rand.New(rand.NewPCG(seed, 30000+number)),
 			}
-			all.Go(c.live)
+			all.Go(c.run)
 		}
 	}
-	w := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 1))}
-	all.Go(w.blow)
-	forgetting := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 2))}
-	all.Go(forgetting.forget)
-	misleading := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 4))}
-	all.Go(misleading.mislead)
-	stopping := &weather{run: r, rng: rand.New(rand.NewPCG(seed, 5))}
-	all.Go(stopping.stop)
-	all.Go(r.copies)
-	all.Go(r.flap)
-	all.Go(r.hang)
+	faults := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 1))}
+	all.Go(faults.injectFaults)
+	losses := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 2))}
+	all.Go(losses.injectDataLosses)
+	aliases := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 4))}
+	all.Go(aliases.injectAliases)
+	suspensions := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 5))}
+	all.Go(suspensions.injectSuspensions)
+	all.Go(r.copyDisks)
+	all.Go(r.flapConns)
+	all.Go(r.hangNode)
 	all.Wait()
 }
 
-// hang lets a node read nothing until the run is healed.
-func (r *run) hang() {
-	if r.plan.hang > 0 && r.pause(r.plan.length-r.plan.hang) {
+// hangNode lets node 0 read nothing from some time on, until drain heals the run.
+func (r *run) hangNode() {
+	if r.plan.hangAtEnd > 0 && r.sleep(r.plan.length-r.plan.hangAtEnd) {
 		for _, p := range r.processes {
-			p.links[0].up.held.set(r.end.Add(time.Hour))
+			p.links[0].up.heldUntil.set(r.end.Add(time.Hour))
 		}
 	}
 }
 
-// up reports whether all clients are connected to a node, by its own name.
-func (r *run) up(node int) bool {
+// allConnected reports whether all clients are connected to a node under its own name.
+func (r *run) allConnected(node int) bool {
 	return !slices.ContainsFunc(r.processes, func(p *process) bool {
-		return p.current().Nodes()[node].State != lockpipe.NodeUp || !p.links[node].direct()
+		return p.currentClient().Nodes()[node].State != lockpipe.NodeUp || !p.links[node].isDirect()
 	})
 }
 
-// recovering is how long a client may need to reach a node again that is well, and to send it what
-// was kept for it.
-const recovering = 2500 * time.Millisecond
+// recoveryTime is how long a client may need to reach a healthy node again and to send it the
+// pending releases.
+const recoveryTime = 2500 * time.Millisecond
 
-// drifting is by how much nodes may keep a key longer than its lease lasts.
-func (p *Plan) drifting() time.Duration { return 2*p.longest/100 + 10*time.Millisecond }
+// driftMargin is by how much nodes may keep a key longer than its lease lasts.
+func (p *Plan) driftMargin() time.Duration { return 2*p.clientMaxTTL/100 + 10*time.Millisecond }
 
-// finish heals everything, closes the clients, and looks whether keys are left.
-func (r *run) finish() {
-	for i, n := range r.frozen {
+// drain heals everything, closes the clients, and checks that no keys are left.
+func (r *run) drain() {
+	for i, n := range r.frozenUntil {
 		n.set(time.Now())
 		r.nodes[i].promote()
 		for _, p := range r.processes {
-			p.paused.set(time.Now())
+			p.pausedUntil.set(time.Now())
 			p.links[i].heal()
 		}
 	}
-	time.Sleep(recovering)
-	if r.plan.forget > 0 || r.plan.aliases > 0 {
+	time.Sleep(recoveryTime)
+	if r.plan.lossEvery > 0 || r.plan.aliasEvery > 0 {
 		// A client whose nodes are in quarantine can't confirm that it released everything.
-		time.Sleep(r.plan.longest)
+		time.Sleep(r.plan.clientMaxTTL)
 	}
 	for _, p := range r.processes {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		if err := p.current().Close(ctx); err != nil {
+		if err := p.currentClient().Close(ctx); err != nil {
 			r.history.violation("client %d is not closed: %v", p.number, err)
 		}
 		cancel()
 	}
-	time.Sleep(r.plan.drifting())
-	if r.tidy() {
-		r.free("soon after Close")
+	time.Sleep(r.plan.driftMargin())
+	if r.expectsClean() {
+		r.expectNoKeys("soon after Close")
 	}
-	time.Sleep(r.plan.longest + r.plan.drifting())
-	r.free("after the longest TTL")
+	time.Sleep(r.plan.clientMaxTTL + r.plan.driftMargin())
+	r.expectNoKeys("after the longest TTL")
 }
 
-// tidy reports whether nothing may be left for its TTL: by a client that was closed when it could
-// not reach every node, or whose Close was not waited for; or because something was overtaken by
-// the release that takes it back; or because the name under which a server was asked leads to
-// another one now.
-func (r *run) tidy() bool {
-	return !r.plan.crossed && r.plan.aliases == 0 && (r.plan.restart == 0 || r.plan.faults == 0 &&
-		!r.hasty.Load())
+// expectsClean reports whether no key may be left soon after Close. Keys may stay for their TTL:
+// after a client that was closed while it could not reach every node, or whose Close was not waited
+// for; if a release overtook the command that it cleans up after; or if the name under which a
+// server was asked leads to another server now.
+func (r *run) expectsClean() bool {
+	if r.plan.reorderAcrossConns || r.plan.aliasEvery > 0 {
+		return false
+	}
+	return r.plan.restartEvery == 0 || r.plan.faultEvery == 0 && !r.closedEarly.Load()
 }
 
-// free wants no keys on any node, but what stands beside them for longer.
-func (r *run) free(when string) {
+// expectNoKeys wants no keys on any node, except those that lockpipe keeps for longer.
+func (r *run) expectNoKeys(when string) {
 	for i, n := range r.nodes {
-		for _, key := range n.left() {
+		for _, key := range n.liveKeys() {
 			if !strings.HasPrefix(key, prefix+"lockpipe:") {
 				r.history.violation("node %d has %s %s", i, key, when)
 			}
@@ -273,31 +275,31 @@ func (r *run) free(when string) {
 	}
 }
 
-// judge looks at the history.
-func (r *run) judge() {
+// check looks for violations in the history.
+func (r *run) check() {
 	for _, b := range r.history.holds {
 		if b.end.IsZero() {
 			r.history.violation("the lease of %s on %v has no end", b.who, b.keys)
 		}
 	}
 	if !r.plan.mix.Admitting {
-		r.history.disjoint()
-		r.history.linearizable()
-		r.history.rising()
+		r.history.checkExclusion()
+		r.history.checkLinearizable()
+		r.history.checkFences()
 	}
-	r.history.unconfirmable()
+	r.history.checkExtensions()
 }
 
-// backed wants a quorum of nodes to keep the keys of a lease for longer than it lasts.
-func (r *run) backed(h *hold) {
+// checkQuorumBacks wants a quorum of nodes to keep the keys of a lease for longer than it lasts.
+func (r *run) checkQuorumBacks(h *hold) {
 	until, token := h.lease.Until(), h.lease.Token()
-	if until.IsZero() || r.plan.forget > 0 || r.plan.mix.Blind {
+	if until.IsZero() || r.plan.lossEvery > 0 || r.plan.mix.Blind {
 		return
 	}
 	for _, key := range h.keys {
 		count := 0
 		for _, n := range r.nodes {
-			if n.until(prefix+key, token).After(until) {
+			if n.keyUntil(prefix+key, token).After(until) {
 				count++
 			}
 		}
@@ -308,8 +310,8 @@ func (r *run) backed(h *hold) {
 	}
 }
 
-// before is called before Release.
-func (r *run) before(h *hold) {
-	r.backed(h)
-	h.ending()
+// beforeRelease is called before Release.
+func (r *run) beforeRelease(h *hold) {
+	r.checkQuorumBacks(h)
+	h.endBeforeRelease()
 }

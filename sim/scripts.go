@@ -10,31 +10,31 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// twins are the project's scripts in Go, by the SHA-1 of the Lua: a server's Lua would take most of
-// a simulation's time. That they do the same is tested against servers.
-var twins = map[string]func(n *node, keys, args []string) []int64{
-	script.Acquire.SHA:       acquireTwin,
-	script.WriteMarker.SHA:   writeMarkerTwin,
-	script.Renew.SHA:         renewTwin,
-	script.AcquireFenced.SHA: acquireFencedTwin,
-	script.Extend.SHA:        extendTwin,
-	script.RaiseFence.SHA:    raiseFenceTwin,
-	script.Release.SHA:       releaseTwin,
+// models are the project's scripts in Go, by the SHA-1 of the Lua. Running the Lua would take most
+// of a simulation's time. A test compares them with servers.
+var models = map[string]func(n *node, keys, args []string) []int64{
+	script.Acquire.SHA:       acquireModel,
+	script.WriteMarker.SHA:   writeMarkerModel,
+	script.Renew.SHA:         renewModel,
+	script.AcquireFenced.SHA: acquireFencedModel,
+	script.Extend.SHA:        extendModel,
+	script.RaiseFence.SHA:    raiseFenceModel,
+	script.Release.SHA:       releaseModel,
 }
 
-// lot is one set of keys of a script call.
-type lot struct {
+// keySet is one set of keys of a script call.
+type keySet struct {
 	keys  []string
 	token string
 	ttl   int64
 }
 
-// lots reads KEYS and ARGV, which have the form that the Lua files describe; each set has so many
-// values in the long form.
-func lots(keys, args []string, values int) (all []lot) {
+// keySets reads KEYS and ARGV, whose form the Lua files describe. In the long form each set has as
+// many arguments as values says.
+func keySets(keys, args []string, values int) (all []keySet) {
 	shared := args[0] != ""
 	for i := 1; i < len(args); {
-		l := lot{}
+		l := keySet{}
 		count := 1
 		if shared {
 			l.token = args[i]
@@ -54,24 +54,27 @@ func lots(keys, args []string, values int) (all []lot) {
 	return all
 }
 
-// verdict makes the reply of acquire and extend: one number where all were granted, else a list.
-type verdict struct {
+// scriptReply makes the reply of acquire and extend: one number if all sets were granted, else a
+// list.
+type scriptReply struct {
 	granted int64
 	refused []int64
 }
 
-func (v *verdict) refuse(set, key int) { v.refused = append(v.refused, int64(set+1), int64(key)) }
+func (v *scriptReply) addRefusal(set, key int) {
+	v.refused = append(v.refused, int64(set+1), int64(key))
+}
 
-func (v *verdict) reply() []int64 {
+func (v *scriptReply) values() []int64 {
 	if v.refused == nil {
 		return []int64{v.granted}
 	}
 	return append([]int64{v.granted}, v.refused...)
 }
 
-func acquireTwin(n *node, keys, args []string) []int64 {
-	v := verdict{}
-	for i, l := range lots(keys, args, 3) {
+func acquireModel(n *node, keys, args []string) []int64 {
+	v := scriptReply{}
+	for i, l := range keySets(keys, args, 3) {
 		held := 0
 		for k, key := range l.keys {
 			if _, ok := n.get(key); ok {
@@ -80,7 +83,7 @@ func acquireTwin(n *node, keys, args []string) []int64 {
 			}
 		}
 		if held > 0 {
-			v.refuse(i, held)
+			v.addRefusal(i, held)
 			continue
 		}
 		for _, key := range l.keys {
@@ -88,19 +91,19 @@ func acquireTwin(n *node, keys, args []string) []int64 {
 		}
 		v.granted++
 	}
-	return v.reply()
+	return v.values()
 }
 
-func extendTwin(n *node, keys, args []string) []int64 {
-	v := verdict{}
-	all := lots(keys, args, 3)
-	before := map[string]string{} // as by MGET at the beginning
+func extendModel(n *node, keys, args []string) []int64 {
+	v := scriptReply{}
+	all := keySets(keys, args, 3)
+	before := map[string]string{} // as MGET reads them at the beginning
 	for _, key := range keys {
 		if value, ok := n.get(key); ok {
 			before[key] = value
 		}
 	}
-	var refills []lot
+	var refills []keySet
 	for i, l := range all {
 		missing, foreign := 0, 0
 		for k, key := range l.keys {
@@ -113,18 +116,18 @@ func extendTwin(n *node, keys, args []string) []int64 {
 			}
 		}
 		if foreign > 0 {
-			v.refuse(i, foreign)
+			v.addRefusal(i, foreign)
 			continue
 		}
 		for _, key := range l.keys {
 			if _, ok := before[key]; ok {
 				n.set(key, l.token, l.ttl)
 			} else {
-				refills = append(refills, lot{[]string{key}, l.token, l.ttl})
+				refills = append(refills, keySet{[]string{key}, l.token, l.ttl})
 			}
 		}
 		if missing > 0 {
-			v.refuse(i, 0)
+			v.addRefusal(i, 0)
 		} else {
 			v.granted++
 		}
@@ -134,10 +137,10 @@ func extendTwin(n *node, keys, args []string) []int64 {
 			n.set(r.keys[0], r.token, r.ttl)
 		}
 	}
-	return v.reply()
+	return v.values()
 }
 
-func writeMarkerTwin(n *node, keys, args []string) []int64 {
+func writeMarkerModel(n *node, keys, args []string) []int64 {
 	switch now, _ := n.get(keys[0]); now {
 	case args[0]:
 	case args[1]:
@@ -153,10 +156,10 @@ func writeMarkerTwin(n *node, keys, args []string) []int64 {
 	return []int64{1}
 }
 
-// entryPattern is what renew.lua takes for a generation.
+// entryPattern matches what renew.lua takes for a generation.
 var entryPattern = regexp.MustCompile(`([0-9A-Za-z-]+)=(\d+)`)
 
-func renewTwin(n *node, keys, args []string) []int64 {
+func renewModel(n *node, keys, args []string) []int64 {
 	if marker, _ := n.get(keys[0]); marker != args[0] {
 		return []int64{0}
 	}
@@ -212,9 +215,9 @@ func renewTwin(n *node, keys, args []string) []int64 {
 	return []int64{1}
 }
 
-func releaseTwin(n *node, keys, args []string) []int64 {
+func releaseModel(n *node, keys, args []string) []int64 {
 	var mine []string
-	for _, l := range lots(keys, args, 2) {
+	for _, l := range keySets(keys, args, 2) {
 		for _, key := range l.keys {
 			if value, ok := n.get(key); ok && value == l.token {
 				mine = append(mine, key)

@@ -14,7 +14,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 )
 
-// readOnly is what a replica says to those who write.
+// readOnly is the error with which a replica refuses writes.
 const readOnly = "READONLY You can't write against a read only replica."
 
 // session is one connection as the node sees it. It speaks RESP2, and RESP3 after HELLO 3. Guarded
@@ -22,18 +22,18 @@ const readOnly = "READONLY You can't write against a read only replica."
 type session struct {
 	node   *node
 	id     int64
-	reply  func([]byte) // sends to the client; set once
+	send   func([]byte) // sends to the client; set once
 	hangUp func()       // ends the connection; set once
 
-	in       bytes.Buffer // not executed yet, behind what commands has read ahead
+	in       bytes.Buffer // not executed yet, after what commands has read ahead
 	sent     resp.CommandCounter
 	commands *resp.Reader // of in
 	out      []byte       // the replies being made
-	push     []byte       // what it is to be told beside replies
+	push     []byte       // notifications to send
 	resp3    bool
 	tracking bool // OPTIN
 	caching  bool // the keys of the next command are tracked
-	over     bool
+	closed   bool
 }
 
 // receive executes what the client sent, as far as it is complete, and sends the replies.
@@ -46,25 +46,25 @@ func (s *session) receive(data []byte) {
 	if !ok {
 		panic(fmt.Sprintf("sim: a node was sent %.40q", data))
 	}
-	for ; ended > 0 && !s.over; ended-- {
+	for ; ended > 0 && !s.closed; ended-- {
 		args, err := resptest.ReadCommand(s.commands)
 		if err != nil {
 			panic(err)
 		}
 		s.execute(args)
-		n.tell(s)
+		n.sendPushes(s)
 	}
 	if len(s.out) > 0 {
-		s.reply(s.out)
+		s.send(s.out)
 		s.out = nil
 	}
 }
 
-// end is told that the client is gone.
-func (s *session) end() {
+// onClientClose is called when the client has closed the connection.
+func (s *session) onClientClose() {
 	s.node.mu.Lock()
 	defer s.node.mu.Unlock()
-	s.node.drop(s)
+	s.node.removeSession(s)
 }
 
 func (s *session) status(text string) { s.out = fmt.Appendf(s.out, "+%s\r\n", text) }
@@ -125,19 +125,19 @@ func (s *session) execute(args []string) {
 		s.number(n.pttl(args[1]))
 	case name == "DEL":
 		s.del(args[1:])
-	case name == "DELEX" && len(args) == 4 && args[2] == "IFEQ" && n.release() == name:
+	case name == "DELEX" && len(args) == 4 && args[2] == "IFEQ" && n.deleteCommand() == name:
 		s.delIfEqual(args[1], args[3])
-	case name == "DELIFEQ" && len(args) == 3 && n.release() == name:
+	case name == "DELIFEQ" && len(args) == 3 && n.deleteCommand() == name:
 		s.delIfEqual(args[1], args[2])
 	case name == "FLUSHALL":
-		n.flushAll()
+		n.wipeKeys()
 		s.status("OK")
 	case name == "SCRIPT" && len(args) == 3 && strings.EqualFold(args[1], "LOAD"):
-		s.text(n.load(args[2]))
+		s.text(n.loadScript(args[2]))
 	case name == "EVAL" && len(args) > 2:
-		s.call(n.load(args[1]), args[2:])
+		s.runScript(n.loadScript(args[1]), args[2:])
 	case name == "EVALSHA" && len(args) > 2:
-		s.call(args[1], args[2:])
+		s.runScript(args[1], args[2:])
 	case name == "INFO":
 		s.text(n.info())
 	case name == "CONFIG" && len(args) == 3 && strings.EqualFold(args[1], "GET"):
@@ -202,7 +202,7 @@ func (s *session) client(args []string) {
 func (n *node) kill(id string) (killed int64) {
 	for s := range n.sessions {
 		if strconv.FormatInt(s.id, 10) == id {
-			n.drop(s)
+			n.removeSession(s)
 			s.hangUp()
 			killed++
 		}
@@ -210,15 +210,15 @@ func (n *node) kill(id string) (killed int64) {
 	return killed
 }
 
-// track lets the session be told of the next change of a key.
+// track notifies the session of the next change of a key.
 func (s *session) track(key string, caching bool) {
 	if !caching || !s.tracking || !s.resp3 {
 		return
 	}
-	if s.node.tracked[key] == nil {
-		s.node.tracked[key] = map[*session]bool{}
+	if s.node.trackers[key] == nil {
+		s.node.trackers[key] = map[*session]bool{}
 	}
-	s.node.tracked[key][s] = true
+	s.node.trackers[key][s] = true
 }
 
 func (s *session) set(key, value string, options []string) {
@@ -253,9 +253,11 @@ func (s *session) del(keys []string) {
 	s.number(deleted)
 }
 
-// release is the command that the server has for releases, besides the script; "" for none. The
-// next one at this address has another. mu is held.
-func (n *node) release() string { return [...]string{"", "DELEX", "DELIFEQ"}[(n.id+n.servers)%3] }
+// deleteCommand returns the command that the server has for releases, in addition to the script; ""
+// for none. The next server at this address has another. mu is held.
+func (n *node) deleteCommand() string {
+	return [...]string{"", "DELEX", "DELIFEQ"}[(n.id+n.servers)%3]
+}
 
 func (s *session) delIfEqual(key, value string) {
 	if was, ok := s.node.get(key); !ok || was != value {
@@ -265,7 +267,7 @@ func (s *session) delIfEqual(key, value string) {
 	s.del([]string{key})
 }
 
-// pttl is how many milliseconds a key has left; -1: no end, -2: it is not there. mu is held.
+// pttl returns the milliseconds that a key has left; -1: no end, -2: no key. mu is held.
 func (n *node) pttl(key string) int64 {
 	if _, ok := n.get(key); !ok {
 		return -2
@@ -276,23 +278,23 @@ func (n *node) pttl(key string) int64 {
 	return -1
 }
 
-// load keeps a script and returns its name. mu is held.
-func (n *node) load(source string) string {
+// loadScript stores a script and returns its name. mu is held.
+func (n *node) loadScript(source string) string {
 	sum := sha1.Sum([]byte(source))
 	name := hex.EncodeToString(sum[:])
 	n.scripts[name] = true
 	return name
 }
 
-// call runs a script; args are the number of keys, the keys, and the rest.
-func (s *session) call(name string, args []string) {
+// runScript runs a script; args are the number of keys, the keys, and the arguments.
+func (s *session) runScript(name string, args []string) {
 	if !s.node.scripts[name] {
 		s.fail("NOSCRIPT No matching script. Please use EVAL.")
 		return
 	}
-	twin := twins[name]
+	model := models[name]
 	keys, err := strconv.Atoi(args[0])
-	if twin == nil || err != nil || keys >= len(args) {
+	if model == nil || err != nil || keys >= len(args) {
 		s.fail("ERR a script that the simulation does not know")
 		return
 	}
@@ -300,7 +302,7 @@ func (s *session) call(name string, args []string) {
 	if s.node.replica {
 		s.node.keys = maps.Clone(before)
 	}
-	list := twin(s.node, args[1:1+keys], args[1+keys:])
+	list := model(s.node, args[1:1+keys], args[1+keys:])
 	if s.node.replica && !maps.Equal(before, s.node.keys) {
 		s.node.keys = before
 		s.fail(readOnly)
@@ -316,10 +318,9 @@ func (s *session) call(name string, args []string) {
 	}
 }
 
-// info has the fields of the sections server, persistence and replication by which a restart is
-// recognised. mu is held.
+// info returns the fields of INFO by which lockpipe recognises a restart. mu is held.
 func (n *node) info() string {
-	uptime := n.now()/1000 - n.started/1000 // as Redis does it: up to a second too long
+	uptime := n.now()/1000 - n.started/1000 // as Redis computes it: up to a second too long
 	former, on, role := strings.Repeat("0", 40), 0, "master"
 	if n.replica {
 		role = "slave"
@@ -331,21 +332,24 @@ func (n *node) info() string {
 		on = 1
 	}
 	runID := "run_id:" + n.runID() + "\r\n"
-	if n.hidden {
+	if n.hidesRunID {
 		runID = ""
 	}
 	return fmt.Sprintf(
 		"# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n%suptime_in_seconds:%d\r\n"+
-			"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n", runID, uptime, on, role, n.replID(), former)
+			"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\n"+
+			"aof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n"+
+			"# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid:%s\r\n"+
+			"master_replid2:%s\r\n", runID, uptime, on, role, n.replID(), former)
 }
 
-// replID is another one for each server, and whenever it is no replica any more. mu is held.
+// replID returns an ID that changes with each server and with each promotion. mu is held.
 func (n *node) replID() string { return fmt.Sprintf("%020x%020x", n.servers, n.promotions) }
 
-// runID is another one for each server. mu is held.
+// runID returns an ID that changes with each server. mu is held.
 func (n *node) runID() string { return fmt.Sprintf("%020x%020x", n.id+1, n.servers) }
 
-// config knows what lockpipe asks for.
+// config answers CONFIG GET for the pattern that lockpipe asks for.
 func (s *session) config(pattern string) {
 	values := [][2]string{{"no-appendfsync-on-rewrite", "no"}, {"appendfsync", "everysec"}}
 	if s.node.durable {

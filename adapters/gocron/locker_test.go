@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// ticks counts the runs of a job at each tick, that is in each interval.
+// ticks counts the runs of a job at each tick, which means in each interval.
 type ticks struct {
 	mu   sync.Mutex // guards runs
 	runs map[int]int
@@ -23,7 +23,7 @@ func (n *ticks) add(tick int) {
 	n.runs[tick]++
 }
 
-// requireOnce fails unless there was one run at each of the first so many ticks.
+// requireOnce fails unless there was one run at each of the first ticks.
 func (n *ticks) requireOnce(t *testing.T, ticks int) {
 	t.Helper()
 	n.mu.Lock()
@@ -35,9 +35,9 @@ func (n *ticks) requireOnce(t *testing.T, ticks int) {
 	require.Equal(t, once, n.runs)
 }
 
-// The goal: of all instances one runs the job at each tick, however short it is and however long,
-// where they tick at the same moment and where they don't.
-func TestAJobRunsOncePerTick(t *testing.T) {
+// The goal: of all instances one runs the job at each tick, for short and long jobs, and whether or
+// not the instances tick at the same moment.
+func TestLock_JobRunsOncePerTick(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		cfg       gocronlock.Config
@@ -61,51 +61,51 @@ func TestAJobRunsOncePerTick(t *testing.T) {
 			interval: 10 * time.Second, takes: 7 * time.Second, intervals: 2,
 		},
 		{
-			name:     "instances that were started at any time, and a lock for most of the interval",
+			name:     "instances with any start time, and a lock for most of the interval",
 			cfg:      gocronlock.Config{MinHold: 8 * time.Second},
 			behind:   []time.Duration{0, 2 * time.Second, 5 * time.Second},
 			interval: 10 * time.Second, takes: time.Second, intervals: 3,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, 5, func(t *testing.T, w *world) {
+			inBubble(t, 5, func(t *testing.T, f *fakeNodes) {
 				count := ticks{runs: map[int]int{}}
 				clients := make([]*lockpipe.Client, len(c.behind))
 				for i := range clients {
-					clients[i] = w.client()
+					clients[i] = f.newClient()
 				}
-				w.began = time.Now().Add(time.Second)
+				f.firstTick = time.Now().Add(time.Second)
 				all := make([]instance, len(c.behind))
 				for i := range all {
-					all[i].behind = c.behind[i]
-					w.start(&all[i], clients[i], c.cfg, c.interval, func() {
-						count.add(int(time.Since(w.began) / c.interval))
+					all[i].delay = c.behind[i]
+					f.startInstance(&all[i], clients[i], c.cfg, c.interval, func() {
+						count.add(int(time.Since(f.firstTick) / c.interval))
 						time.Sleep(c.takes)
 					})
 				}
-				time.Sleep(time.Until(w.began) +
+				time.Sleep(time.Until(f.firstTick) +
 					time.Duration(c.intervals)*c.interval - time.Millisecond)
 				for i := range all {
 					require.NoError(t, all[i].Shutdown())
 				}
 				count.requireOnce(t, c.intervals)
 				for i := range all {
-					for _, err := range all[i].refused {
+					for _, err := range all[i].lockErrs {
 						require.ErrorIs(t, err, lockpipe.ErrHeld)
 					}
 				}
 				time.Sleep(c.interval) // what is kept for MinHold
-				require.Zero(t, w.holders("report"))
+				require.Zero(t, f.nodesWith("report"))
 			})
 		})
 	}
 }
 
-// The goal: a lock is kept for MinHold after it was granted, not longer, and not at all after a
-// longer job.
-func TestALockIsKeptForMinHold(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, w *world) {
-		locker, err := gocronlock.New(w.client(), gocronlock.Config{MinHold: 10 * time.Second})
+// The goal: a lock is kept for MinHold after it was granted. After a longer job it is released at
+// once.
+func TestUnlock_KeepsTheLockForMinHold(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, f *fakeNodes) {
+		locker, err := gocronlock.New(f.newClient(), gocronlock.Config{MinHold: 10 * time.Second})
 		require.NoError(t, err)
 		lock, err := locker.Lock(t.Context(), "short")
 		require.NoError(t, err)
@@ -113,25 +113,25 @@ func TestALockIsKeptForMinHold(t *testing.T) {
 		require.NoError(t, lock.Unlock(t.Context()))
 		require.NoError(t, lock.Unlock(t.Context()), "a second time")
 		time.Sleep(6900 * time.Millisecond)
-		require.Equal(t, 3, w.holders("short"))
+		require.Equal(t, 3, f.nodesWith("short"))
 		time.Sleep(200 * time.Millisecond)
-		require.Zero(t, w.holders("short"))
+		require.Zero(t, f.nodesWith("short"))
 
 		lock, err = locker.Lock(t.Context(), "long")
 		require.NoError(t, err)
 		time.Sleep(20 * time.Second)
-		require.Equal(t, 3, w.holders("long"))
+		require.Equal(t, 3, f.nodesWith("long"))
 		require.NoError(t, lock.Unlock(t.Context()))
 		time.Sleep(100 * time.Millisecond)
-		require.Zero(t, w.holders("long"))
+		require.Zero(t, f.nodesWith("long"))
 	})
 }
 
-// The goal: a run that takes longer than MaxHold, or whose lock is gone, is told so by Unlock; and
-// after the client was closed nothing is left.
-func TestUnlockSaysThatTheLockWasOver(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, w *world) {
-		client := w.client()
+// The goal: Unlock returns an error after a run that took longer than MaxHold or lost its lock.
+// After the client was closed nothing is left.
+func TestUnlock_ReportsALostLock(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, f *fakeNodes) {
+		client := f.newClient()
 		locker, err := gocronlock.New(client, gocronlock.Config{
 			MinHold: 5 * time.Second,
 			MaxHold: 10 * time.Second,
@@ -142,33 +142,33 @@ func TestUnlockSaysThatTheLockWasOver(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		require.ErrorIs(t, long.Unlock(t.Context()), lockpipe.ErrExpired)
 
-		gone, err := locker.Lock(t.Context(), "gone")
+		lost, err := locker.Lock(t.Context(), "gone")
 		require.NoError(t, err)
-		for _, node := range w.nodes {
+		for _, node := range f.nodes {
 			require.NoError(t, node.Set("gone", "another's"))
 		}
 		time.Sleep(2 * time.Second)
-		require.ErrorIs(t, gone.Unlock(t.Context()), lockpipe.ErrLost)
+		require.ErrorIs(t, lost.Unlock(t.Context()), lockpipe.ErrLost)
 
 		kept, err := locker.Lock(t.Context(), "kept")
 		require.NoError(t, err)
 		require.NoError(t, kept.Unlock(t.Context()))
 		require.NoError(t, client.Close(t.Context()))
-		require.Zero(t, w.holders("kept"))
+		require.Zero(t, f.nodesWith("kept"))
 		time.Sleep(time.Second) // its timer finds nothing to do
 		_, err = locker.Lock(t.Context(), "kept")
 		require.ErrorIs(t, err, lockpipe.ErrClosed)
 	})
 }
 
-// The goal: without a quorum no job runs, and the reason is told; a failure that is over soon does
-// not cost the tick.
-func TestWithoutAQuorumTheRunIsSkipped(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, w *world) {
-		locker, err := gocronlock.New(w.client(), gocronlock.Config{})
+// The goal: without a quorum no job runs, and the error says why. A short failure does not cost the
+// tick.
+func TestLock_FailsWithoutAQuorum(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, f *fakeNodes) {
+		locker, err := gocronlock.New(f.newClient(), gocronlock.Config{})
 		require.NoError(t, err)
 		fail := func(text string) {
-			for _, node := range w.nodes {
+			for _, node := range f.nodes {
 				node.SetError(text)
 			}
 		}
@@ -181,15 +181,16 @@ func TestWithoutAQuorumTheRunIsSkipped(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(t.Context()))
 		time.Sleep(time.Second)
-		require.Zero(t, w.holders("report"))
+		require.Zero(t, f.nodesWith("report"))
 	})
 }
 
-// The goal: masters that are far away have their time to answer, however short MinHold is.
-func TestAShortMinHoldDoesNotHurryTheMasters(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, w *world) {
-		w.trip = 30 * time.Millisecond
-		locker, err := gocronlock.New(w.client(), gocronlock.Config{MinHold: 20 * time.Millisecond})
+// The goal: distant nodes have time to answer, however short MinHold is.
+func TestLock_ShortMinHoldLeavesNodesTheirTime(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, f *fakeNodes) {
+		f.maxDelay = 30 * time.Millisecond
+		locker, err := gocronlock.New(f.newClient(),
+			gocronlock.Config{MinHold: 20 * time.Millisecond})
 		require.NoError(t, err)
 		for range 10 {
 			lock, err := locker.Lock(t.Context(), "report")
@@ -200,10 +201,10 @@ func TestAShortMinHoldDoesNotHurryTheMasters(t *testing.T) {
 	})
 }
 
-// The goal: a configuration that makes no sense is refused, with the name of the field.
-func TestConfigIsChecked(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, w *world) {
-		client := w.client()
+// The goal: an invalid configuration is refused, with the name of the field.
+func TestNew_ChecksConfig(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, f *fakeNodes) {
+		client := f.newClient()
 		for field, cfg := range map[string]gocronlock.Config{
 			"Config.MinHold": {MinHold: time.Millisecond},
 			"Config.MaxHold": {MinHold: 2 * time.Second, MaxHold: time.Second},

@@ -7,36 +7,38 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// Errors for errors.Is. What lockpipe said is found as well: lockpipe.ErrHeld, ErrNoQuorum, ErrLost
-// and so on.
+// Errors for errors.Is. They come together with lockpipe's errors: lockpipe.ErrHeld, ErrNoQuorum,
+// ErrLost and so on.
 var (
-	// ErrFailed: the mutex was not locked. Unlike redsync's it comes with every failure.
+	// ErrFailed means that the mutex was not locked. Unlike redsync's it comes with every failure.
 	ErrFailed = errors.New("redsync: failed to acquire lock")
-	// ErrExtendFailed: the lock was not extended. Unlike redsync's it comes with every failure.
+	// ErrExtendFailed means that the lock was not extended. Unlike redsync's it comes with every
+	// failure.
 	ErrExtendFailed = errors.New("redsync: failed to extend lock")
-	// ErrLockAlreadyExpired: what was to be unlocked was not locked any more.
+	// ErrLockAlreadyExpired means that the mutex was not locked any more when it was unlocked.
 	ErrLockAlreadyExpired = errors.New("redsync: failed to unlock, lock was already expired")
 )
 
-// ErrTaken, for errors.As with a *ErrTaken: another has the mutex, or may have it.
+// ErrTaken, for errors.As with a *ErrTaken, means that another holder has the mutex, or may have
+// it.
 type ErrTaken struct {
-	// Nodes are the masters that said so, by their place in lockpipe's Config.Nodes; empty where
-	// none was asked.
+	// Nodes are the nodes that said so, by their index in lockpipe's Config.Nodes. It is empty if
+	// no node was asked.
 	Nodes []int
 }
 
 func (e ErrTaken) Error() string {
-	return fmt.Sprintf("lock already taken, locked nodes: %v",
-		e.Nodes)
+	return fmt.Sprintf("lock already taken, locked nodes: %v", e.Nodes)
 }
 
-// ErrNodeTaken, for errors.As with a *ErrNodeTaken: another has the mutex on a master. It comes
-// with ErrTaken.
+// ErrNodeTaken, for errors.As with a *ErrNodeTaken, means that another holder has the mutex on one
+// node. It comes with ErrTaken.
 type ErrNodeTaken struct{ Node int }
 
 func (e ErrNodeTaken) Error() string { return fmt.Sprintf("node #%d: lock already taken", e.Node) }
 
-// RedisError, for errors.As with a *RedisError: a master has not answered, or with an error.
+// RedisError, for errors.As with a *RedisError, means that a node has answered with an error or not
+// at all.
 type RedisError struct {
 	Node int
 	Err  error
@@ -47,17 +49,17 @@ func (e RedisError) Error() string { return fmt.Sprintf("node #%d: %v", e.Node, 
 // Unwrap returns Err.
 func (e RedisError) Unwrap() error { return e.Err }
 
-// failure is an error of lockpipe that is errors of redsync too.
-type failure struct {
+// wrappedError is an error of lockpipe that is also one or more errors of redsync.
+type wrappedError struct {
 	error
 	kinds []error
 }
 
-func (f *failure) Unwrap() []error { return append([]error{f.error}, f.kinds...) }
+func (f *wrappedError) Unwrap() []error { return append([]error{f.error}, f.kinds...) }
 
-// failed is err, as one of lockpipe's, with what redsync calls it; kind may be nil.
-func (r *Redsync) failed(kind, err error) error {
-	f := &failure{error: err}
+// wrap adds the errors of redsync that fit to err, an error of lockpipe. kind may be nil.
+func (r *Redsync) wrap(kind, err error) error {
+	f := &wrappedError{error: err}
 	if kind != nil {
 		f.error = fmt.Errorf("%w: %w", kind, err)
 	}
@@ -71,7 +73,7 @@ func (r *Redsync) failed(kind, err error) error {
 			taken.Nodes = append(taken.Nodes, r.nodes[addr])
 			f.kinds = append(f.kinds, &ErrNodeTaken{r.nodes[addr]})
 		}
-	case over(err):
+	case leaseEnded(err):
 		f.kinds = append(f.kinds, &ErrTaken{})
 	case errors.As(err, &quorum):
 		for _, node := range quorum.Nodes {
@@ -81,8 +83,8 @@ func (r *Redsync) failed(kind, err error) error {
 	return f
 }
 
-// over reports whether err says that a lease had ended before.
-func over(err error) bool {
+// leaseEnded reports whether err says that the lease had ended before.
+func leaseEnded(err error) bool {
 	return errors.Is(err, lockpipe.ErrExpired) || errors.Is(err, lockpipe.ErrLost) ||
 		errors.Is(err, lockpipe.ErrReleased)
 }

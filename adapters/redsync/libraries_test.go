@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// long outlasts every test; brief is waited for, and is time enough for a try on a busy
-	// machine.
-	long  = time.Minute
-	brief = 2 * time.Second
-	// patience bounds what is waited for.
-	patience = time.Minute
+	// longExpiry outlasts every test. Tests wait for shortExpiry, which is long enough for a try on
+	// a busy machine.
+	longExpiry  = time.Minute
+	shortExpiry = 2 * time.Second
+	// testTimeout bounds each wait.
+	testTimeout = time.Minute
 )
 
 // mutex is what users of redsync call.
@@ -43,7 +43,8 @@ type mutex interface {
 	ValidContext(ctx context.Context) (bool, error)
 }
 
-// settings are those options of redsync that change what both do. The zero value means the default.
+// settings are the options of redsync that have an effect in both libraries. The zero value means
+// the default.
 type settings struct {
 	expiry time.Duration
 	tries  int
@@ -51,20 +52,20 @@ type settings struct {
 	setNX  bool
 }
 
-// library is redsync or what is here, on some masters.
+// library is redsync or its adapter, on some nodes.
 type library struct {
-	newMutex func(name string, s settings) mutex
-	taken    func(error) bool // errors.As with its *ErrTaken
-	expired  error            // its ErrLockAlreadyExpired
-	ours     bool
+	newMutex   func(name string, s settings) mutex
+	taken      func(error) bool // errors.As with its *ErrTaken
+	expired    error            // its ErrLockAlreadyExpired
+	isLockpipe bool
 }
 
-// open makes a library for some masters; it is closed at the end of the test.
-type open func(t *testing.T, nodes *lockpipetest.Nodes) library
+// openFunc opens a library on some nodes; it is closed at the end of the test.
+type openFunc func(t *testing.T, nodes *lockpipetest.Nodes) library
 
-var libraries = map[string]open{"redsync": openOriginal, "lockpipe": openOurs}
+var libraries = map[string]openFunc{"redsync": openRedsync, "lockpipe": openLockpipe}
 
-// withEach runs the test for both libraries, on masters that they share.
+// withEach runs the test for both libraries, on nodes that they share.
 func withEach(t *testing.T, masters int, test func(t *testing.T, nodes *lockpipetest.Nodes,
 	lib library),
 ) {
@@ -75,13 +76,13 @@ func withEach(t *testing.T, masters int, test func(t *testing.T, nodes *lockpipe
 	}
 }
 
-func openOriginal(t *testing.T, nodes *lockpipetest.Nodes) library {
+func openRedsync(t *testing.T, nodes *lockpipetest.Nodes) library {
 	t.Helper()
 	var pools []originalredis.Pool
 	for _, url := range nodes.URLs() {
 		opt, err := redis.ParseURL(url)
 		require.NoError(t, err)
-		// Only hosted services know the command; plain servers refuse it once per connection.
+		// Only hosted services know the command; plain servers refuse it on each connection.
 		opt.MaintNotificationsConfig = &maintnotifications.Config{
 			Mode: maintnotifications.ModeDisabled,
 		}
@@ -92,8 +93,8 @@ func openOriginal(t *testing.T, nodes *lockpipetest.Nodes) library {
 	rs := original.New(pools...)
 	return library{
 		newMutex: func(name string, s settings) mutex {
-			// Half of the time for a master's answer, instead of a twentieth: the machine may be
-			// busy.
+			// A node may take half of the expiry to answer, instead of a twentieth: the machine may
+			// be busy.
 			options := []original.Option{original.WithTimeoutFactor(0.5)}
 			if s.expiry > 0 {
 				options = append(options, original.WithExpiry(s.expiry))
@@ -114,7 +115,7 @@ func openOriginal(t *testing.T, nodes *lockpipetest.Nodes) library {
 	}
 }
 
-func openOurs(t *testing.T, nodes *lockpipetest.Nodes) library {
+func openLockpipe(t *testing.T, nodes *lockpipetest.Nodes) library {
 	t.Helper()
 	rs := redsync.New(newClient(t, nodes))
 	return library{
@@ -134,32 +135,32 @@ func openOurs(t *testing.T, nodes *lockpipetest.Nodes) library {
 			}
 			return rs.NewMutex(name, options...)
 		},
-		taken:   func(err error) bool { return errors.As(err, new(*redsync.ErrTaken)) },
-		expired: redsync.ErrLockAlreadyExpired,
-		ours:    true,
+		taken:      func(err error) bool { return errors.As(err, new(*redsync.ErrTaken)) },
+		expired:    redsync.ErrLockAlreadyExpired,
+		isLockpipe: true,
 	}
 }
 
-// newClient returns a client for which no answer of a master is late.
+// newClient returns a client whose timeout is long enough for a busy machine.
 func newClient(t *testing.T, nodes *lockpipetest.Nodes) *lockpipe.Client {
 	t.Helper()
 	client, err := lockpipe.New(lockpipe.Config{
-		Nodes: nodes.URLs(), TTL: long,
-		NodeTimeout: long / 4,
+		Nodes: nodes.URLs(), TTL: longExpiry,
+		NodeTimeout: longExpiry / 4,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
-		_ = client.Close(ctx) // an error where a test left dead masters
+		_ = client.Close(ctx) // an error if a test left dead nodes
 	})
-	// Its connections are made now, at the cost of no short expiry.
+	// This makes the connections now, so that they take no time of a short expiry.
 	require.NoError(t, client.Do(t.Context(), "warm:"+t.Name(),
 		func(context.Context) error { return nil }))
 	return client
 }
 
-// values returns what each master has for the key, "" where it has nothing.
+// values returns the value that each node has for the key, "" if it has none.
 func values(t *testing.T, nodes *lockpipetest.Nodes, key string) []string {
 	t.Helper()
 	all := make([]string, nodes.Len())
@@ -171,7 +172,7 @@ func values(t *testing.T, nodes *lockpipetest.Nodes, key string) []string {
 	return all
 }
 
-// holders is how many masters have that value, which may be "" for none, for the key.
+// holders returns how many nodes have that value for the key; "" means none.
 func holders(t *testing.T, nodes *lockpipetest.Nodes, key, value string) (n int) {
 	t.Helper()
 	for _, v := range values(t, nodes, key) {
@@ -182,14 +183,14 @@ func holders(t *testing.T, nodes *lockpipetest.Nodes, key, value string) (n int)
 	return n
 }
 
-// requireHeld fails unless a majority of the masters has the value of m.
+// requireHeld fails unless a majority of the nodes has the value of m.
 func requireHeld(t *testing.T, nodes *lockpipetest.Nodes, m mutex) {
 	t.Helper()
 	require.NotEmpty(t, m.Value())
 	require.Greater(t, 2*holders(t, nodes, m.Name(), m.Value()), nodes.Len())
 }
 
-// letExpire returns when m's time is over, for itself and for all masters.
+// letExpire returns when m has expired, by its own account and on all nodes.
 func letExpire(t *testing.T, nodes *lockpipetest.Nodes, m mutex) {
 	t.Helper()
 	time.Sleep(time.Until(m.Until()))
@@ -199,11 +200,11 @@ func letExpire(t *testing.T, nodes *lockpipetest.Nodes, m mutex) {
 func waitUntilFree(t *testing.T, nodes *lockpipetest.Nodes, key string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return holders(t, nodes, key, "") == nodes.Len() },
-		patience, time.Millisecond)
+		testTimeout, time.Millisecond)
 }
 
-// onAll does the same on all masters.
-func onAll(t *testing.T, nodes *lockpipetest.Nodes, args ...string) {
+// doOnAll sends a command to all nodes.
+func doOnAll(t *testing.T, nodes *lockpipetest.Nodes, args ...string) {
 	t.Helper()
 	for i := range nodes.Len() {
 		_, err := nodes.Do(i, args...)

@@ -21,25 +21,25 @@ type Mutex struct {
 
 	mu       sync.Mutex      // guards all below; a leaf
 	lease    *lockpipe.Lease // of the last Lock that was granted; nil before the first
-	unlocked bool            // and given back
+	unlocked bool            // and it was released
 }
 
-// shortestTry is the least time that a try counts for: else one without a delay would take no time
-// at all.
-const shortestTry = time.Millisecond
+// minTryTime is the least time that a try counts for. Otherwise a try without a delay would take no
+// time at all.
+const minTryTime = time.Millisecond
 
-// Name returns the name, which is the key on the masters.
+// Name returns the name, which is the key on the nodes.
 func (m *Mutex) Name() string { return m.name }
 
 // Value returns the value of the key, or "" before the first Lock.
 func (m *Mutex) Value() string { return m.Lease().Token() }
 
-// Until returns when the lock ends if it is not extended, or the zero time where it is not locked,
-// also after Unlock.
+// Until returns when the lock ends if it is not extended. It returns the zero time if the mutex is
+// not locked, also after Unlock.
 func (m *Mutex) Until() time.Time { return m.Lease().Until() }
 
-// Lease returns what was locked last, or nil before the first Lock. Its Context ends when the lock
-// does, however. redsync has no such method.
+// Lease returns the lease of the last lock, or nil before the first Lock. Its Context ends when the
+// lock ends, for any reason. redsync has no such method.
 func (m *Mutex) Lease() *lockpipe.Lease {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,83 +50,83 @@ func (m *Mutex) Lease() *lockpipe.Lease {
 func (m *Mutex) TryLock() error { return m.TryLockContext(context.Background()) }
 
 // TryLockContext tries once to lock the mutex. The error is ErrFailed and lockpipe's, such as
-// lockpipe.ErrHeld or ErrNoQuorum, and ErrTaken where another has it. After any error nothing more
-// is held than before.
+// lockpipe.ErrHeld or ErrNoQuorum. It is also ErrTaken if another holder has the mutex. After an
+// error nothing more is held than before.
 func (m *Mutex) TryLockContext(ctx context.Context) error {
-	lease, err := m.redsync.client.TryAcquire(orBackground(ctx), m.name, m.call()...)
-	return m.locked(lease, err)
+	lease, err := m.redsync.client.TryAcquire(orBackground(ctx), m.name, m.acquireOptions()...)
+	return m.recordLock(lease, err)
 }
 
 // Lock is LockContext without an end.
 func (m *Mutex) Lock() error { return m.LockContext(context.Background()) }
 
-// LockContext locks the mutex: it waits for it until its tries are over, or ctx ends. The errors
-// are those of TryLockContext, and ctx's.
+// LockContext locks the mutex. It waits for the mutex until its tries are over or ctx ends. The
+// errors are those of TryLockContext, and ctx's.
 func (m *Mutex) LockContext(ctx context.Context) error {
 	ctx = orBackground(ctx)
 	if m.tries < 1 {
 		return ErrFailed
 	}
-	lease, err := m.redsync.client.TryAcquire(ctx, m.name, m.call()...)
+	lease, err := m.redsync.client.TryAcquire(ctx, m.name, m.acquireOptions()...)
 	if m.tries > 1 && (errors.Is(err, lockpipe.ErrHeld) || errors.Is(err, lockpipe.ErrNoQuorum)) {
-		lease, err = m.wait(ctx, err)
+		lease, err = m.keepTrying(ctx, err)
 	}
-	return m.locked(lease, err)
+	return m.recordLock(lease, err)
 }
 
-// wait goes on after the first try, which failed with err.
-func (m *Mutex) wait(ctx context.Context, err error) (*lockpipe.Lease, error) {
-	patient, stop := m.patience(ctx)
+// keepTrying continues after the first try, which failed with err.
+func (m *Mutex) keepTrying(ctx context.Context, err error) (*lockpipe.Lease, error) {
+	triesCtx, stop := m.triesContext(ctx)
 	defer stop()
-	lease, again := m.redsync.client.Acquire(patient, m.name, m.call()...)
-	if again == nil {
+	lease, waitErr := m.redsync.client.Acquire(triesCtx, m.name, m.acquireOptions()...)
+	if waitErr == nil {
 		return lease, nil
 	}
 	var held *lockpipe.HeldError
 	switch {
-	case errors.As(again, &held):
-		// Without the error of patient, which is no business of the caller.
+	case errors.As(waitErr, &held):
+		// Without the error of triesCtx, which the caller does not know.
 		err = held
-	case patient.Err() == nil:
-		err = again
+	case triesCtx.Err() == nil:
+		err = waitErr
 	}
-	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
-		err = fmt.Errorf("%w: %w", err, end)
+	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
+		err = fmt.Errorf("%w: %w", err, ctxErr)
 	}
 	return nil, err
 }
 
-// patience returns a context that ends when the delays behind all tries but the last are over. It
-// is stopped in any case.
-func (m *Mutex) patience(ctx context.Context) (patient context.Context, stop func()) {
-	patient, cancel := context.WithCancel(ctx)
+// triesContext returns a context that ends when the delays after all tries but the last are over.
+// The caller must always call stop.
+func (m *Mutex) triesContext(ctx context.Context) (triesCtx context.Context, stop func()) {
+	triesCtx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
-	ended := patient.Done()
+	ended := triesCtx.Done()
 	go func() {
 		defer close(done)
 		defer cancel()
 		for tries := 1; tries < m.tries; tries++ {
 			select {
-			case <-time.After(max(m.delay(tries), shortestTry)):
+			case <-time.After(max(m.delay(tries), minTryTime)):
 			case <-ended:
 				return
 			}
 		}
 	}()
-	return patient, func() {
+	return triesCtx, func() {
 		cancel()
 		<-done
 	}
 }
 
-func (m *Mutex) call() []lockpipe.Option {
+func (m *Mutex) acquireOptions() []lockpipe.Option {
 	return append([]lockpipe.Option{lockpipe.WithTTL(m.expiry)}, m.options...)
 }
 
-// locked notes the outcome of a lock.
-func (m *Mutex) locked(lease *lockpipe.Lease, err error) error {
+// recordLock records the outcome of a lock.
+func (m *Mutex) recordLock(lease *lockpipe.Lease, err error) error {
 	if err != nil {
-		return m.redsync.failed(ErrFailed, err)
+		return m.redsync.wrap(ErrFailed, err)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,10 +137,10 @@ func (m *Mutex) locked(lease *lockpipe.Lease, err error) error {
 // Unlock is UnlockContext without an end.
 func (m *Mutex) Unlock() (bool, error) { return m.UnlockContext(context.Background()) }
 
-// UnlockContext gives the lock back, and returns true when a majority of the masters is known not
-// to have it any more. Otherwise there is an error: ErrLockAlreadyExpired where it was not locked,
-// or no longer; or what lockpipe's Release returned. Then the release goes on in the background,
-// also where ctx has ended, and Unlock may be called again to wait for it.
+// UnlockContext releases the lock, and returns true when a majority of the nodes is known not to
+// have it any more. Otherwise it returns an error: ErrLockAlreadyExpired if the mutex was not
+// locked (any more), or the error of lockpipe's Release. In the second case the release continues
+// in the background, also if ctx has ended, and Unlock may be called again to wait for it.
 func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
 	m.mu.Lock()
 	lease, unlocked := m.lease, m.unlocked
@@ -157,21 +157,22 @@ func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
 			m.unlocked = true
 		}
 		return true, nil
-	case over(err):
-		return false, m.redsync.failed(ErrLockAlreadyExpired, err)
+	case leaseEnded(err):
+		return false, m.redsync.wrap(ErrLockAlreadyExpired, err)
 	}
-	return false, m.redsync.failed(nil, err)
+	return false, m.redsync.wrap(nil, err)
 }
 
 // Extend is ExtendContext without an end.
 func (m *Mutex) Extend() (bool, error) { return m.ExtendContext(context.Background()) }
 
-// ExtendContext lets the lock end its expiry from now, and returns true where that was confirmed.
-// Otherwise the error is ErrExtendFailed and lockpipe's: with ErrTaken the lock is over, and
-// another may have it; without it lasts until Until, and trying again may help.
+// ExtendContext extends the lock by its whole expiry from now, and returns true if that was
+// confirmed. Otherwise the error is ErrExtendFailed and lockpipe's. If it is also ErrTaken, the
+// lock has ended, and another holder may have it. If not, the lock lasts until Until, and a retry
+// may help.
 func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
 	if err := m.Lease().Extend(ctx, m.expiry); err != nil {
-		return false, m.redsync.failed(ErrExtendFailed, err)
+		return false, m.redsync.wrap(ErrExtendFailed, err)
 	}
 	return true, nil
 }
@@ -181,7 +182,7 @@ func (m *Mutex) ExtendContext(ctx context.Context) (bool, error) {
 // Deprecated: use Until, or Lease().Context(), which is cancelled when the lock ends.
 func (m *Mutex) Valid() (bool, error) { return m.ValidContext(context.Background()) }
 
-// ValidContext returns whether the lock lasts, by the local clock; the masters are not asked. The
+// ValidContext returns whether the lock lasts, by the local clock; it does not ask the nodes. The
 // error is always nil.
 //
 // Deprecated: use Until, or Lease().Context(), which is cancelled when the lock ends.

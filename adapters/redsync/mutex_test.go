@@ -11,20 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What redsync's own tests expect of a Mutex, and a little more, told anew for both libraries. Of
-// its tests one has no counterpart here: a lock that is unlocked elsewhere, with WithValue.
+// These tests check what redsync's own tests expect of a Mutex, and a little more, for both
+// libraries. One of its tests has no counterpart here: a lock that is unlocked elsewhere, with
+// WithValue.
 
-// tries is so many of them, one right after the other.
+// tries returns settings with n tries and short delays.
 func tries(n int) settings {
 	return settings{
-		expiry: long, tries: n,
+		expiry: longExpiry, tries: n,
 		delays: func(int) time.Duration { return 5 * time.Millisecond },
 	}
 }
 
-// The goal: Lock and TryLock lock on a majority, also of an even number of masters, and the mutex
-// knows it; Unlock leaves nothing.
-func TestALockIsOnAMajority(t *testing.T) {
+// The goal: Lock and TryLock lock on a majority, also of an even number of nodes. Unlock leaves
+// nothing.
+func TestMutex_LockIsOnAMajority(t *testing.T) {
 	for _, masters := range []int{1, 4, 5} {
 		t.Run(fmt.Sprint(masters), func(t *testing.T) {
 			withEach(t, masters, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
@@ -32,14 +33,15 @@ func TestALockIsOnAMajority(t *testing.T) {
 					"Lock":    mutex.Lock,
 					"TryLock": mutex.TryLock,
 				} {
-					m := lib.newMutex(t.Name()+name, settings{expiry: long / 2})
+					m := lib.newMutex(t.Name()+name, settings{expiry: longExpiry / 2})
 					require.Equal(t, t.Name()+name, m.Name())
 					require.Empty(t, m.Value())
 					require.Zero(t, m.Until())
 					before := time.Now()
 					require.NoError(t, lock(m))
 					requireHeld(t, nodes, m)
-					require.WithinRange(t, m.Until(), before.Add(long/4), time.Now().Add(long/2))
+					require.WithinRange(t, m.Until(), before.Add(longExpiry/4),
+						time.Now().Add(longExpiry/2))
 					ok, err := m.Valid()
 					require.NoError(t, err)
 					require.True(t, ok)
@@ -53,9 +55,9 @@ func TestALockIsOnAMajority(t *testing.T) {
 	}
 }
 
-// The goal: whether a mutex is locked depends on whether a majority of the masters is free, for
-// every set of them; and nothing of a failure stays.
-func TestWhichMastersAreFreeDecides(t *testing.T) {
+// The goal: a mutex is locked if and only if a majority of the nodes is free, for every set of free
+// nodes. A failure leaves nothing.
+func TestMutex_MajorityOfFreeNodesDecides(t *testing.T) {
 	withEach(t, 4, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
 		for mask := range 1 << nodes.Len() {
 			m := lib.newMutex(fmt.Sprintf("%s/%04b", t.Name(), mask), tries(1))
@@ -77,17 +79,17 @@ func TestWhichMastersAreFreeDecides(t *testing.T) {
 			require.Error(t, err)
 			require.Empty(t, m.Value())
 			require.Eventually(t, func() bool { return holders(t, nodes, m.Name(), "") == free },
-				patience, time.Millisecond)
+				testTimeout, time.Millisecond)
 			require.Equal(t, nodes.Len()-free, holders(t, nodes, m.Name(), "another's"))
 		}
 	})
 }
 
-// The goal: while one has it, each try of another is refused as taken, so many tries as were asked
-// for; and whoever has it keeps it.
-func TestALockedMutexIsTaken(t *testing.T) {
+// The goal: while a mutex is locked, each try of another caller is refused as taken, as often as
+// WithTries says. The holder keeps it.
+func TestMutex_LockedIsTaken(t *testing.T) {
 	withEach(t, 5, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
-		first := lib.newMutex(t.Name(), settings{expiry: long})
+		first := lib.newMutex(t.Name(), settings{expiry: longExpiry})
 		require.NoError(t, first.Lock())
 		var asked []int
 		second := lib.newMutex(t.Name(), settings{tries: 4, delays: func(tries int) time.Duration {
@@ -112,9 +114,9 @@ func TestALockedMutexIsTaken(t *testing.T) {
 	})
 }
 
-// The goal: Lock waits until the mutex is free; callers on different mutexes of one name never have
-// it at the same time.
-func TestLockWaitsForTheOthers(t *testing.T) {
+// The goal: Lock waits until the mutex is free. Callers with different mutexes of one name never
+// have it at the same time.
+func TestMutex_LockWaitsForOthers(t *testing.T) {
 	withEach(t, 5, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
 		const callers, rounds = 4, 5
 		inside := make(chan struct{}, 1)
@@ -148,10 +150,10 @@ func TestLockWaitsForTheOthers(t *testing.T) {
 	})
 }
 
-// The goal: the end of ctx ends Lock, before its tries are over, and nothing is held.
-func TestTheContextEndsLock(t *testing.T) {
+// The goal: the end of ctx ends Lock before its tries are over, and nothing is held.
+func TestMutex_ContextEndsLock(t *testing.T) {
 	withEach(t, 3, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
-		first := lib.newMutex(t.Name(), settings{expiry: long})
+		first := lib.newMutex(t.Name(), settings{expiry: longExpiry})
 		require.NoError(t, first.Lock())
 		ctx, cancel := context.WithCancel(t.Context())
 		m := lib.newMutex(t.Name(), settings{tries: 3, delays: func(int) time.Duration {
@@ -168,13 +170,13 @@ func TestTheContextEndsLock(t *testing.T) {
 }
 
 // The goal: Extend gives the key its whole expiry again, and moves Until.
-func TestExtendGivesTheWholeExpiry(t *testing.T) {
+func TestMutex_ExtendGivesTheWholeExpiry(t *testing.T) {
 	withEach(t, 5, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
-		m := lib.newMutex(t.Name(), settings{expiry: long})
+		m := lib.newMutex(t.Name(), settings{expiry: longExpiry})
 		require.NoError(t, m.TryLock())
 		until := m.Until()
 		// As if most of the time had passed.
-		onAll(t, nodes, "PEXPIRE", m.Name(), fmt.Sprint((long / 4).Milliseconds()))
+		doOnAll(t, nodes, "PEXPIRE", m.Name(), fmt.Sprint((longExpiry / 4).Milliseconds()))
 		ok, err := m.Extend()
 		require.NoError(t, err)
 		require.True(t, ok)
@@ -183,7 +185,7 @@ func TestExtendGivesTheWholeExpiry(t *testing.T) {
 		for i := range nodes.Len() {
 			left, err := nodes.Do(i, "PTTL", m.Name())
 			require.NoError(t, err)
-			if left.(int64) > (long / 2).Milliseconds() {
+			if left.(int64) > (longExpiry / 2).Milliseconds() {
 				renewed++
 			}
 		}
@@ -193,12 +195,12 @@ func TestExtendGivesTheWholeExpiry(t *testing.T) {
 	})
 }
 
-// The goal: what has expired is neither extended nor unlocked, whoever has it now, and does him no
-// harm; it can be locked again.
-func TestAnExpiredMutexIsNotLocked(t *testing.T) {
+// The goal: an expired mutex is neither extended nor unlocked. If another holder has it now, that
+// holder keeps it. An expired mutex can be locked again.
+func TestMutex_ExpiredIsNotLocked(t *testing.T) {
 	withEach(t, 3, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
 		t.Parallel()
-		m := lib.newMutex(t.Name(), settings{expiry: brief})
+		m := lib.newMutex(t.Name(), settings{expiry: shortExpiry})
 		require.NoError(t, m.Lock())
 		letExpire(t, nodes, m)
 		ok, _ := m.Valid() // redsync returns an error as well
@@ -210,7 +212,7 @@ func TestAnExpiredMutexIsNotLocked(t *testing.T) {
 		require.False(t, ok)
 		require.ErrorIs(t, err, lib.expired)
 
-		another := lib.newMutex(t.Name(), settings{expiry: long})
+		another := lib.newMutex(t.Name(), settings{expiry: longExpiry})
 		require.NoError(t, another.Lock())
 		ok, err = m.Extend()
 		require.False(t, ok)
@@ -225,46 +227,45 @@ func TestAnExpiredMutexIsNotLocked(t *testing.T) {
 	})
 }
 
-// The goal: with WithSetNXOnExtend, Extend gives the key back to masters that lost it, but does not
-// take it from another. Only redsync locks anew what had expired; here that is refused, because
-// another may have had it in between.
-func TestSetNXOnExtend(t *testing.T) {
+// The goal: with WithSetNXOnExtend, Extend sets the key again on nodes that lost it, but does not
+// take it from another holder. Only redsync locks an expired mutex again. The adapter refuses that,
+// because another holder may have had it in between.
+func TestMutex_SetNXOnExtend(t *testing.T) {
 	withEach(t, 3, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
 		t.Parallel()
-		m := lib.newMutex(t.Name(), settings{expiry: long, setNX: true})
+		m := lib.newMutex(t.Name(), settings{expiry: longExpiry, setNX: true})
 		require.NoError(t, m.Lock())
 		require.Eventually(t, func() bool { return holders(t, nodes, m.Name(), m.Value()) == 3 },
-			patience, time.Millisecond)
+			testTimeout, time.Millisecond)
 		_, err := nodes.Do(0, "DEL", m.Name())
 		require.NoError(t, err)
 		ok, err := m.Extend()
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Eventually(t, func() bool { return holders(t, nodes, m.Name(), m.Value()) == 3 },
-			patience, time.Millisecond)
-		onAll(t, nodes, "SET", m.Name(), "another's")
+			testTimeout, time.Millisecond)
+		doOnAll(t, nodes, "SET", m.Name(), "another's")
 		ok, err = m.Extend()
 		require.False(t, ok)
 		require.True(t, lib.taken(err), "%v", err)
 		require.Equal(t, 3, holders(t, nodes, m.Name(), "another's"))
 
-		m = lib.newMutex(t.Name()+"/expired", settings{expiry: brief, setNX: true})
+		m = lib.newMutex(t.Name()+"/expired", settings{expiry: shortExpiry, setNX: true})
 		require.NoError(t, m.Lock())
 		letExpire(t, nodes, m)
 		ok, err = m.Extend()
-		require.Equal(t, !lib.ours, ok)
-		if lib.ours {
+		require.Equal(t, !lib.isLockpipe, ok)
+		if lib.isLockpipe {
 			require.ErrorIs(t, err, lockpipe.ErrExpired)
 			waitUntilFree(t, nodes, m.Name())
 		}
 	})
 }
 
-// The goal: what is not locked is neither extended, unlocked nor valid: before Lock, and after
-// Unlock.
-func TestAnUnlockedMutexIsNotLocked(t *testing.T) {
+// The goal: before Lock and after Unlock, a mutex is not extended, unlocked or valid.
+func TestMutex_UnlockedIsNotLocked(t *testing.T) {
 	withEach(t, 3, func(t *testing.T, _ *lockpipetest.Nodes, lib library) {
-		m := lib.newMutex(t.Name(), settings{expiry: long})
+		m := lib.newMutex(t.Name(), settings{expiry: longExpiry})
 		for range 2 {
 			ok, err := m.Unlock()
 			require.False(t, ok)
@@ -282,14 +283,14 @@ func TestAnUnlockedMutexIsNotLocked(t *testing.T) {
 	})
 }
 
-// The goal: a minority of dead masters is in nobody's way; without a majority nothing works, which
-// is not told as taken.
-func TestDeadMasters(t *testing.T) {
+// The goal: a minority of dead nodes changes nothing. Without a majority every call fails, but not
+// as taken.
+func TestMutex_DeadNodes(t *testing.T) {
 	for name, open := range libraries {
 		t.Run(name, func(t *testing.T) {
 			nodes := lockpipetest.StartRealT(t, 3)
 			lib := open(t, nodes)
-			held := lib.newMutex("held", settings{expiry: long})
+			held := lib.newMutex("held", settings{expiry: longExpiry})
 			require.NoError(t, held.Lock())
 			require.NoError(t, nodes.Kill(0))
 			ok, err := held.Extend()

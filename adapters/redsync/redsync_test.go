@@ -31,9 +31,8 @@ var (
 	_ = []func(original.DelayFunc) original.Option{original.WithRetryDelayFunc}
 )
 
-// The goal: an error is what redsync calls it and what lockpipe calls it, and names the masters by
-// their place.
-func TestErrorsAreBothLibrariesOwn(t *testing.T) {
+// The goal: an error is one of redsync and one of lockpipe, and names the nodes by their index.
+func TestErrors_AreOfBothLibraries(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	client := newClient(t, nodes)
 	rs := redsync.New(client)
@@ -49,13 +48,13 @@ func TestErrorsAreBothLibrariesOwn(t *testing.T) {
 	var taken *redsync.ErrTaken
 	require.ErrorAs(t, err, &taken)
 	require.ElementsMatch(t, []int{0, 2}, taken.Nodes)
-	var one *redsync.ErrNodeTaken
-	require.ErrorAs(t, err, &one)
-	require.Contains(t, taken.Nodes, one.Node)
+	var nodeTaken *redsync.ErrNodeTaken
+	require.ErrorAs(t, err, &nodeTaken)
+	require.Contains(t, taken.Nodes, nodeTaken.Node)
 
 	m = rs.NewMutex("gone")
 	require.NoError(t, m.Lock())
-	onAll(t, nodes, "SET", "gone", "another's")
+	doOnAll(t, nodes, "SET", "gone", "another's")
 	_, err = m.Extend()
 	require.ErrorIs(t, err, redsync.ErrExtendFailed)
 	require.ErrorIs(t, err, lockpipe.ErrLost)
@@ -82,19 +81,19 @@ func TestErrorsAreBothLibrariesOwn(t *testing.T) {
 	require.ErrorIs(t, fmt.Errorf("%w", redsync.RedisError{Err: io.EOF}), io.EOF)
 }
 
-// The goal: the end of the tries is no end of a context for the caller; the end of the caller's own
+// The goal: when the tries are over, the error is no context error. When the caller's ctx ends, it
 // is.
-func TestTheEndOfTheTriesIsNoContextsEnd(t *testing.T) {
+func TestErrors_EndOfTriesIsNoContextError(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	rs := redsync.New(newClient(t, nodes))
-	require.NoError(t, rs.NewMutex("k", redsync.WithExpiry(long)).Lock())
+	require.NoError(t, rs.NewMutex("k", redsync.WithExpiry(longExpiry)).Lock())
 	err := rs.NewMutex("k", redsync.WithTries(3),
 		redsync.WithRetryDelay(10*time.Millisecond)).Lock()
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
 	require.NotErrorIs(t, err, context.Canceled)
 	ctx := pastDeadline{t.Context(), make(chan struct{})}
 	err = rs.NewMutex("k", redsync.WithRetryDelayFunc(func(int) time.Duration {
-		close(ctx.done) // behind the first try, however long that took
+		close(ctx.done) // after the first try, however long that took
 		return time.Hour
 	})).LockContext(ctx)
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
@@ -118,8 +117,8 @@ func (c pastDeadline) Err() error {
 	}
 }
 
-// The goal: the first try has its time, however little the delays behind it amount to.
-func TestTheFirstTryIsNotHurried(t *testing.T) {
+// The goal: the first try has its time, however short the delays after it are.
+func TestLock_FirstTryHasItsTime(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := redsync.New(newClient(t, nodes)).NewMutex(t.Name(), redsync.WithTries(2),
 		redsync.WithRetryDelay(0))
@@ -133,8 +132,8 @@ func TestTheFirstTryIsNotHurried(t *testing.T) {
 	require.True(t, ok, "%v", err)
 }
 
-// The goal: who waits is woken by Unlock, instead of sleeping for the rest of its delay.
-func TestLockIsWokenByUnlock(t *testing.T) {
+// The goal: Unlock wakes a waiting Lock, which does not sleep for the rest of its delay.
+func TestLock_IsWokenByUnlock(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	rs, other := redsync.New(newClient(t, nodes)), redsync.New(newClient(t, nodes))
 	for name, waiting := range map[string]*redsync.Redsync{
@@ -142,7 +141,7 @@ func TestLockIsWokenByUnlock(t *testing.T) {
 		"of another":          other,
 	} {
 		t.Run(name, func(t *testing.T) {
-			first := rs.NewMutex(t.Name(), redsync.WithExpiry(long))
+			first := rs.NewMutex(t.Name(), redsync.WithExpiry(longExpiry))
 			require.NoError(t, first.Lock())
 			sleeping := make(chan struct{})
 			second := waiting.NewMutex(t.Name(), redsync.WithTries(2),
@@ -162,11 +161,11 @@ func TestLockIsWokenByUnlock(t *testing.T) {
 	}
 }
 
-// The goal: an Unlock whose context has ended gives the lock back all the same, in the background;
-// a further one waits for it.
-func TestTheContextDoesNotEndUnlock(t *testing.T) {
+// The goal: an Unlock whose context has ended still releases the lock, in the background. A second
+// Unlock waits for that.
+func TestUnlock_ContinuesAfterTheContext(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
-	m := redsync.New(newClient(t, nodes)).NewMutex(t.Name(), redsync.WithExpiry(long))
+	m := redsync.New(newClient(t, nodes)).NewMutex(t.Name(), redsync.WithExpiry(longExpiry))
 	require.NoError(t, m.Lock())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -179,18 +178,19 @@ func TestTheContextDoesNotEndUnlock(t *testing.T) {
 	waitUntilFree(t, nodes, t.Name())
 }
 
-// The goal: with options of lockpipe a mutex outlasts its expiry, has a fence, and its Lease tells
+// The goal: with options of lockpipe a mutex outlasts its expiry, has a fence, and its Lease says
 // when it ends.
-func TestAMutexWithOptionsOfLockpipe(t *testing.T) {
+func TestMutex_OptionsOfLockpipe(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	rs := redsync.New(newClient(t, nodes))
-	m := rs.NewMutex(t.Name(), redsync.WithExpiry(brief),
-		redsync.WithLease(lockpipe.WithAutoExtend(long), lockpipe.WithFencing()))
+	m := rs.NewMutex(t.Name(), redsync.WithExpiry(shortExpiry),
+		redsync.WithLease(lockpipe.WithAutoExtend(longExpiry), lockpipe.WithFencing()))
 	require.Nil(t, m.Lease())
 	require.NoError(t, m.Lock())
 	require.Positive(t, m.Lease().Fence())
 	first := m.Until()
-	require.Eventually(t, func() bool { return m.Until().After(first) }, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return m.Until().After(first) }, testTimeout,
+		time.Millisecond)
 	require.NoError(t, m.Lease().Context().Err())
 	_, err := m.Unlock()
 	require.NoError(t, err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Create makes the tables anew, with so many products, numbered from 0, and so many pieces of each.
+// Create drops and makes the tables, with products numbered from 0, and pieces of each.
 func (s *Store) Create(ctx context.Context, products, pieces int) error {
 	for _, statement := range []string{
 		"DROP TABLE IF EXISTS items",
@@ -33,12 +33,12 @@ func (s *Store) Create(ctx context.Context, products, pieces int) error {
 	return nil
 }
 
-// Audit looks at the database when no order is under way: no stock may be below zero, what is left
-// and what was sold must be what there was in the beginning, for each product, and so many orders
-// must be there. It returns the first of these that is not so.
+// Audit checks the database while no order is in progress. No stock may be below zero. For each
+// product, the stock and the sold pieces must make pieces. The database must have as many orders as
+// were placed. Audit returns the first violation.
 func (s *Store) Audit(ctx context.Context, pieces, placed int) error {
 	var negative, wrong, orders int
-	for _, look := range []struct {
+	for _, check := range []struct {
 		into  *int
 		query string
 		args  []any
@@ -49,8 +49,8 @@ func (s *Store) Audit(ctx context.Context, pieces, placed int) error {
 			" WHERE p.stock + COALESCE(s.n, 0) <> ?", []any{pieces}},
 		{&orders, "SELECT COUNT(DISTINCT order_id) FROM items", nil},
 	} {
-		query, args := s.bind(look.query, look.args...)
-		if err := s.db.QueryRowContext(ctx, query, args...).Scan(look.into); err != nil {
+		query, args := s.bind(check.query, check.args...)
+		if err := s.db.QueryRowContext(ctx, query, args...).Scan(check.into); err != nil {
 			return err
 		}
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 // Fenced is Locked for holders that may be late. The first statement under the lease raises the
-// fence of its products, and from then on the database refuses what earlier leases still send. So
-// what is read next holds until the write, also where an earlier holder is about to wake up: a
-// comparison in the write alone would let it write in between.
+// fence of its products. From then on the database refuses the writes of earlier leases. So what is
+// read next holds until the write, also if an earlier holder is about to wake up. A comparison in
+// the write alone would let that holder write in between.
 type Fenced struct {
 	Store *Store
 	Locks *lockpipe.Client
@@ -19,29 +19,29 @@ type Fenced struct {
 
 // Place implements Shop.
 func (s Fenced) Place(ctx context.Context, o Order) error {
-	lease, err := s.Locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTime),
+	lease, err := s.Locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTTL),
 		lockpipe.WithFencing())
 	if err != nil {
 		return err
 	}
 	defer release(ctx, lease)
-	held, fence := lease.Context(), lease.Fence()
-	late := s.Store.raise(held, o, fence)
-	if late != nil && !errors.Is(late, ErrLate) {
-		return late
+	leaseCtx, fence := lease.Context(), lease.Fence()
+	fenceErr := s.Store.raise(leaseCtx, o, fence)
+	if fenceErr != nil && !errors.Is(fenceErr, ErrLate) {
+		return fenceErr
 	}
-	found, err := s.Store.look(held, o.Products)
+	found, err := s.Store.inStock(leaseCtx, o.Products)
 	if err != nil {
 		return err
 	}
-	if err := found.serve(o); err != nil { // a product that does not exist has no fence either
+	if err := found.check(o); err != nil { // a product that does not exist has no fence either
 		return err
 	}
-	if late != nil {
-		return late
+	if fenceErr != nil {
+		return fenceErr
 	}
-	if err := s.Pay(held, o); err != nil {
+	if err := s.Pay(leaseCtx, o); err != nil {
 		return err
 	}
-	return s.Store.sellFenced(held, o, fence)
+	return s.Store.sellFenced(leaseCtx, o, fence)
 }

@@ -10,129 +10,129 @@ import (
 
 const (
 	groupSize = 64 // orders in one statement, at most
-	// Under way at a time, for looks and for sales each: so many connections are in use.
-	groupTrips    = 1
-	groupWaiting  = 1 << 14
-	groupPatience = 2 * time.Second // for the database to answer
-	// Who waited so long for its locks has others behind it, who wait for each step that it takes:
-	// it goes by an express line, which is empty mostly.
-	crowded = 50 * time.Millisecond
+	// Flushes at a time, for checks and for sales each. Each uses a connection.
+	groupFlushes = 1
+	groupLimit   = 1 << 14
+	groupTimeout = 2 * time.Second // for an answer of the database
+	// After waiting that long for its locks, an order has others behind it, which wait for each of
+	// its steps. It uses the express pipelines, which are mostly empty.
+	expressAfter = 50 * time.Millisecond
 )
 
-// Grouped is Locked for a database that is the bottleneck: what the orders of this moment have for
-// it goes in one statement. Their products all differ, as each order holds the locks of its own;
-// transactions that keep row locks can't share anything. An error of the database is one for all
-// orders of the group.
+// Grouped is Locked for a database that is the bottleneck: the present orders share one statement.
+// Their products all differ, because each order holds the locks of its own. Transactions that keep
+// row locks can't share anything. An error of the database is one for all orders of the group.
 type Grouped struct {
-	locks *lockpipe.Client
-	pay   Pay
-	usual line
-	fast  line // for crowded products
+	locks   *lockpipe.Client
+	pay     Pay
+	normal  pipelines
+	express pipelines // for products that others wait for
 }
 
-// line carries orders to the database.
-type line struct {
-	looks, sales *batch.Pipeline[*visit, error]
+// pipelines carry orders to the database.
+type pipelines struct {
+	checks, sales *batch.Pipeline[*queuedOrder, error]
 }
 
-// visit is an order on its way to the database.
-type visit struct {
-	batch.Call[*visit]
-	order Order
-	held  context.Context // of the lease
-	reply chan error      // of capacity 1
+// queuedOrder is an order on its way to the database.
+type queuedOrder struct {
+	batch.Call[*queuedOrder]
+	order    Order
+	leaseCtx context.Context // of the lease
+	result   chan error      // of capacity 1
 }
 
-// NewGrouped returns a shop without goroutines or connections while no order is under way.
+// NewGrouped returns a shop. While no order is in progress, it has no goroutines and no
+// connections.
 func NewGrouped(store *Store, locks *lockpipe.Client, pay Pay) *Grouped {
-	open := func() line {
-		return line{
-			looks: pipeline(store.lookFor),
-			sales: pipeline(store.sellTo),
+	open := func() pipelines {
+		return pipelines{
+			checks: pipeline(store.checkGroup),
+			sales:  pipeline(store.sellGroup),
 		}
 	}
-	return &Grouped{locks: locks, pay: pay, usual: open(), fast: open()}
+	return &Grouped{locks: locks, pay: pay, normal: open(), express: open()}
 }
 
-func pipeline(flush func(ctx context.Context, group []*visit,
+func pipeline(flush func(ctx context.Context, group []*queuedOrder,
 	replies []error),
-) *batch.Pipeline[*visit, error] {
-	return batch.New(batch.Config[*visit, error]{
-		Flush: func(group []*visit, replies []error) {
-			ctx, cancel := context.WithTimeout(context.Background(), groupPatience)
+) *batch.Pipeline[*queuedOrder, error] {
+	return batch.New(batch.Config[*queuedOrder, error]{
+		Flush: func(group []*queuedOrder, replies []error) {
+			ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
 			defer cancel()
 			flush(ctx, group, replies)
 		},
-		Done:     func(v *visit, err error) { v.reply <- err },
-		Weight:   func(*visit) int { return 1 },
-		MaxFlush: groupSize, Window: groupTrips, OverlapAt: func() int { return groupSize },
-		Limit: groupWaiting,
+		Done:     func(v *queuedOrder, err error) { v.result <- err },
+		Weight:   func(*queuedOrder) int { return 1 },
+		MaxFlush: groupSize, Window: groupFlushes, OverlapAt: func() int { return groupSize },
+		Limit: groupLimit,
 	})
 }
 
 // Place implements Shop.
 func (s *Grouped) Place(ctx context.Context, o Order) error {
 	begun := time.Now()
-	lease, err := s.locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTime))
+	lease, err := s.locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTTL))
 	if err != nil {
 		return err
 	}
 	defer release(ctx, lease)
-	held, by := lease.Context(), s.usual
-	if time.Since(begun) > crowded {
-		by = s.fast
+	leaseCtx, by := lease.Context(), s.normal
+	if time.Since(begun) > expressAfter {
+		by = s.express
 	}
-	if err := send(held, o, by.looks); err != nil {
+	if err := send(leaseCtx, o, by.checks); err != nil {
 		return err
 	}
-	if err := s.pay(held, o); err != nil {
+	if err := s.pay(leaseCtx, o); err != nil {
 		return err
 	}
-	return send(held, o, by.sales)
+	return send(leaseCtx, o, by.sales)
 }
 
-// send waits for the answer, which comes within groupPatience; the lease holds until then, or the
-// trip is not begun.
-func send(held context.Context, o Order, to *batch.Pipeline[*visit, error]) error {
-	v := &visit{order: o, held: held, reply: make(chan error, 1)}
+// send queues the order and waits for the result. The flush ends within groupTimeout. A sale is
+// only sent if the lease still holds.
+func send(leaseCtx context.Context, o Order, to *batch.Pipeline[*queuedOrder, error]) error {
+	v := &queuedOrder{order: o, leaseCtx: leaseCtx, result: make(chan error, 1)}
 	v.Op = v
 	if err := to.Enqueue(&v.Call); err != nil {
 		return err
 	}
-	return <-v.reply
+	return <-v.result
 }
 
-// lookFor replies ErrSoldOut to the orders that can't be served.
-func (s *Store) lookFor(ctx context.Context, group []*visit, replies []error) {
+// checkGroup replies ErrSoldOut to the orders whose products have run out.
+func (s *Store) checkGroup(ctx context.Context, group []*queuedOrder, replies []error) {
 	var products []int
 	for _, v := range group {
 		products = append(products, v.order.Products...)
 	}
-	found, err := s.look(ctx, products)
+	found, err := s.inStock(ctx, products)
 	for i, v := range group {
 		if replies[i] = err; err == nil {
-			replies[i] = found.serve(v.order)
+			replies[i] = found.check(v.order)
 		}
 	}
 }
 
-// sellTo sells to all whose leases hold.
-func (s *Store) sellTo(ctx context.Context, group []*visit, replies []error) {
-	taken := make(map[int]bool)
+// sellGroup sells to all orders whose leases hold.
+func (s *Store) sellGroup(ctx context.Context, group []*queuedOrder, replies []error) {
+	seen := make(map[int]bool)
 	var sold []Order
 	var places []int
 	for i, v := range group {
-		if replies[i] = context.Cause(v.held); replies[i] != nil {
+		if replies[i] = context.Cause(v.leaseCtx); replies[i] != nil {
 			continue
 		}
 		for _, p := range v.order.Products {
-			if taken[p] { // two hold the same lock: a lease has ended just now
+			if seen[p] { // two orders hold the same lock: a lease has just ended
 				replies[i] = ErrLate
 			}
 		}
 		if replies[i] == nil {
 			for _, p := range v.order.Products {
-				taken[p] = true
+				seen[p] = true
 			}
 			sold, places = append(sold, v.order), append(places, i)
 		}

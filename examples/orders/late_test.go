@@ -8,17 +8,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// late has two orders for the last piece of a product. The first one's lock is forgotten by the
-// masters while it pays, and another process places the second. The first one goes on when all that
-// is over, or while the second one pays.
-func (s *shop) late(way string, whilePaying bool) (first, second error) {
+// raceLate places two orders for the last piece of a product. While the first one pays, the nodes
+// lose its lock, and another process places the second order. The first one continues when the
+// second has ended, or while the second one pays.
+func (s *shop) raceLate(way string, whilePaying bool) (first, second error) {
 	s.Helper()
 	require.NoError(s, s.store.Create(s.Context(), 2, 1))
-	may, ended, placed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	goOn := sync.OnceFunc(func() { close(may) })
+	proceed, ended, placed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	letProceed := sync.OnceFunc(func() { close(proceed) })
 	other := ways[way](s.store, s.client(), func(context.Context, Order) error {
 		if whilePaying {
-			goOn()
+			letProceed()
 			<-ended
 		}
 		return nil
@@ -31,9 +31,9 @@ func (s *shop) late(way string, whilePaying bool) (first, second error) {
 		}
 		go func() {
 			placed <- other.Place(s.Context(), NewOrder(2, 0))
-			goOn()
+			letProceed()
 		}()
-		<-may
+		<-proceed
 		return nil
 	})
 	first = one.Place(s.Context(), NewOrder(1, 0, 1))
@@ -41,12 +41,12 @@ func (s *shop) late(way string, whilePaying bool) (first, second error) {
 	return first, <-placed
 }
 
-// The goal: with fences the database refuses what an earlier lease still sends, whenever it comes,
-// and the later order is not harmed.
-func TestAWriterThatIsLateIsRefused(t *testing.T) {
+// The goal: with fences the database refuses the writes of an earlier lease at any time, and the
+// later order is placed.
+func TestFenced_LateWriterIsRefused(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for _, whilePaying := range []bool{false, true} {
-			first, second := s.late("fenced", whilePaying)
+			first, second := s.raceLate("fenced", whilePaying)
 			require.Equal(s, ErrLate, first)
 			require.NoError(s, second)
 			require.NoError(s, s.store.Audit(s.Context(), 1, 1))
@@ -54,9 +54,9 @@ func TestAWriterThatIsLateIsRefused(t *testing.T) {
 	})
 }
 
-// The goal: the database takes a fence only if it is above the last one, and what belongs to a
-// lower one not even in part.
-func TestALowerFenceIsRefusedAsAWhole(t *testing.T) {
+// The goal: the database accepts a fence only if it is above the last one. A write with a lower
+// fence changes nothing, not even in part.
+func TestFenced_LowerFenceChangesNothing(t *testing.T) {
 	onEach(t, func(s *shop) {
 		require.NoError(s, s.store.Create(s.Context(), 3, 5))
 		o := NewOrder(1, 0, 1)
@@ -72,12 +72,12 @@ func TestALowerFenceIsRefusedAsAWhole(t *testing.T) {
 	})
 }
 
-// The goal: being late is a real danger, and Audit finds what comes of it: without fences the last
-// piece is sold twice.
-func TestWithoutFencesALateWriterSellsTwice(t *testing.T) {
+// The goal: a late writer does harm without fences, and Audit finds it: the last piece is sold
+// twice.
+func TestAudit_FindsALateWriter(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for _, way := range []string{"lockpipe", "grouped"} {
-			first, second := s.late(way, true)
+			first, second := s.raceLate(way, true)
 			require.NoError(s, first)
 			require.NoError(s, second)
 			require.EqualError(s, s.store.Audit(s.Context(), 1, 2),
@@ -86,28 +86,28 @@ func TestWithoutFencesALateWriterSellsTwice(t *testing.T) {
 	})
 }
 
-// The goal: a group sells no product to two orders, of which one holds no lock any more, and
-// nothing to one whose lease is over.
-func TestAGroupHasEachProductOnce(t *testing.T) {
+// The goal: a group sells no product to two orders, of which one has lost its lock, and nothing to
+// an order whose lease has ended.
+func TestGrouped_SellsEachProductOnce(t *testing.T) {
 	onEach(t, func(s *shop) {
 		require.NoError(s, s.store.Create(s.Context(), 4, 5))
 		over, end := context.WithCancel(s.Context())
 		end()
-		group := []*visit{
-			{order: NewOrder(1, 0, 1), held: s.Context()},
-			{order: NewOrder(2, 1, 2), held: s.Context()},
-			{order: NewOrder(3, 3), held: over},
-			{order: NewOrder(4, 2), held: s.Context()},
+		group := []*queuedOrder{
+			{order: NewOrder(1, 0, 1), leaseCtx: s.Context()},
+			{order: NewOrder(2, 1, 2), leaseCtx: s.Context()},
+			{order: NewOrder(3, 3), leaseCtx: over},
+			{order: NewOrder(4, 2), leaseCtx: s.Context()},
 		}
 		replies := make([]error, len(group))
-		s.store.sellTo(s.Context(), group, replies)
+		s.store.sellGroup(s.Context(), group, replies)
 		require.Equal(s, []error{nil, ErrLate, context.Canceled, nil}, replies)
 		require.NoError(s, s.store.Audit(s.Context(), 5, 2))
 	})
 }
 
-// The goal: Audit tells of orders that are not in the database, and of stock that nobody bought.
-func TestAuditFindsWhatIsMissing(t *testing.T) {
+// The goal: Audit finds orders that are not in the database, and missing stock that no order took.
+func TestAudit_FindsMissingOrdersAndStock(t *testing.T) {
 	onEach(t, func(s *shop) {
 		require.NoError(s, s.store.Create(s.Context(), 2, 5))
 		require.NoError(s, s.store.sell(s.Context(), NewOrder(1, 0, 1)))

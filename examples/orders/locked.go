@@ -6,9 +6,9 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// Locked holds locks outside of the database, and a connection only for as long as a statement
-// takes. A holder that is stopped between its last look at the lease and its write can still write
-// when the lease is over: that is what Fenced is for.
+// Locked holds locks outside of the database, and a connection only for each statement. If a holder
+// is paused between its last check of the lease and its write, it can still write after the lease
+// has ended: that is what Fenced is for.
 type Locked struct {
 	Store *Store
 	Locks *lockpipe.Client
@@ -17,21 +17,21 @@ type Locked struct {
 
 // Place implements Shop.
 func (s Locked) Place(ctx context.Context, o Order) error {
-	lease, err := s.Locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTime))
+	lease, err := s.Locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTTL))
 	if err != nil {
 		return err
 	}
 	defer release(ctx, lease)
-	held := lease.Context() // nothing is begun when the lease is over
-	found, err := s.Store.look(held, o.Products)
+	leaseCtx := lease.Context() // no statement starts after the lease has ended
+	found, err := s.Store.inStock(leaseCtx, o.Products)
 	if err != nil {
 		return err
 	}
-	if err := found.serve(o); err != nil {
+	if err := found.check(o); err != nil {
 		return err
 	}
-	if err := s.Pay(held, o); err != nil {
+	if err := s.Pay(leaseCtx, o); err != nil {
 		return err
 	}
-	return s.Store.sell(held, o)
+	return s.Store.sell(leaseCtx, o)
 }

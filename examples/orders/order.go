@@ -1,8 +1,8 @@
 // Package orders is a small order service, written four times: with row locks in the database
 // (RowLocks), with lockpipe's locks outside of it (Locked), with these and few statements
-// (Grouped), and with fences (Fenced). Each order takes one piece of several products, and has
-// something to do outside of the database, a payment, between the look at the stock and the change
-// of it. Nobody else may sell the last piece meanwhile.
+// (Grouped), and with fences (Fenced). Each order takes one piece of several products. Between
+// checking the stock and changing it, an order makes a payment, which is outside of the database.
+// No other order may get the last piece meanwhile.
 package orders
 
 import (
@@ -17,9 +17,9 @@ import (
 
 // Order asks for one piece of each of its products.
 type Order struct {
-	ID int // chosen by who orders: an order that comes twice violates the primary key
-	// In ascending order, each once: who wants the same ones queues for the same keys, and rows are
-	// locked in this order.
+	ID int // chosen by the customer: an order that comes twice violates the primary key
+	// In ascending order, each once: orders of the same products queue for the same keys, and rows
+	// are locked in this order.
 	Products []int
 }
 
@@ -29,17 +29,17 @@ func NewOrder(id int, products ...int) Order {
 	return Order{ID: id, Products: slices.Compact(sorted)}
 }
 
-// Pay charges the customer: a call of another service, which takes its time. A real one books the
-// payment under the order's ID, and gives it back where Place failed after it.
+// Pay charges the customer: a slow call of another service. A real one books the payment under the
+// order's ID, and returns it if Place fails after that.
 type Pay func(ctx context.Context, o Order) error
 
 // Shop is one way to place orders.
 type Shop interface {
-	// Place returns nil when the order is paid and in the database. It is ErrSoldOut where a
-	// product has run out, and nothing was paid then; ErrLate where a later lease was there first;
-	// context.Canceled, or how the lease ended (lockpipe.ErrExpired, ErrLost), where that came
-	// first; and else an error of the database or of the masters. All but nil leave the stock as it
-	// was, unless it is the answer to a commit that was lost.
+	// Place returns nil when the order is paid and in the database. It returns ErrSoldOut if a
+	// product has run out; nothing was paid then. It returns ErrLate if a later lease was first,
+	// and context.Canceled or the lease's error (lockpipe.ErrExpired, ErrLost) if that came first.
+	// Otherwise it returns an error of the database or of the nodes. After an error the stock is as
+	// before, unless the answer to a commit was lost.
 	Place(ctx context.Context, o Order) error
 }
 
@@ -47,16 +47,16 @@ var (
 	// ErrSoldOut means that a product of the order has run out, or does not exist. Nothing was
 	// paid.
 	ErrSoldOut = errors.New("sold out")
-	// ErrLate means that the database has seen a later fence than the order's: its lease is over,
-	// and another may have been sold the same pieces.
+	// ErrLate means that the database has seen a later fence than the order's: its lease has ended,
+	// and another order may have got the same pieces.
 	ErrLate = errors.New("too late: a later lease was there first")
 )
 
-// leaseTime is how long the products of a holder that crashed stay locked. A payment that may take
-// longer needs WithAutoExtend.
-const leaseTime = 5 * time.Second
+// leaseTTL is how long the products of a crashed holder stay locked. A payment that may take longer
+// needs WithAutoExtend.
+const leaseTTL = 5 * time.Second
 
-// keys are the names of the locks of an order.
+// keys returns the names of the locks of an order.
 func keys(o Order) []string {
 	names := make([]string, len(o.Products))
 	for i, p := range o.Products {
@@ -65,8 +65,8 @@ func keys(o Order) []string {
 	return names
 }
 
-// release lets go of the locks, also for a caller who has left. Where masters do not answer it goes
-// on in the background, and so its error is nothing that a customer has to know.
+// release releases the locks, also if ctx has ended. If nodes do not answer, lockpipe continues in
+// the background. So the customer need not know the error.
 func release(ctx context.Context, lease *lockpipe.Lease) {
 	_ = lease.Release(context.WithoutCancel(ctx))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// started are the databases of all tests, each started when it is needed first.
+// started has the databases of all tests. Each is started when a test first needs it.
 var started = map[*database.Kind]func() (*database.Server, error){
 	database.Postgres: sync.OnceValues(database.Postgres.Start),
 	database.MariaDB:  sync.OnceValues(database.MariaDB.Start),
@@ -43,14 +43,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// shop is all that a test needs.
+// shop is a test with its database and nodes.
 type shop struct {
 	*testing.T
 	store *Store
 	nodes *lockpipetest.Nodes
 }
 
-// client returns a lockpipe client, which stands for another process.
+// client returns a lockpipe client, which represents another process.
 func (s *shop) client() *lockpipe.Client {
 	s.Helper()
 	client, err := lockpipe.New(lockpipe.Config{
@@ -86,8 +86,8 @@ var ways = map[string]func(*Store, *lockpipe.Client, Pay) Shop{
 
 func free(context.Context, Order) error { return nil }
 
-// place places orders by 16 callers at once, and counts those that were placed and those for which
-// there was nothing left.
+// place places orders by 16 callers at once, and counts those that were placed and those that were
+// sold out.
 func (s *shop) place(way Shop, count int, products func(i int) []int) (placed, soldOut int) {
 	s.Helper()
 	var mu sync.Mutex
@@ -113,9 +113,9 @@ func (s *shop) place(way Shop, count int, products func(i int) []int) (placed, s
 	return placed, soldOut
 }
 
-// The goal: whichever way orders are placed, by many at once whose products overlap, the stock is
-// exact afterwards.
-func TestTheStockIsExact(t *testing.T) {
+// The goal: when many callers place orders with overlapping products, the stock is exact
+// afterwards, for each shop.
+func TestShops_StockIsExact(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for name, way := range ways {
 			s.Run(name, func(t *testing.T) {
@@ -129,9 +129,8 @@ func TestTheStockIsExact(t *testing.T) {
 	})
 }
 
-// The goal: what has run out is not sold, and what is there is sold to the last piece; who was
-// refused has not paid.
-func TestWhatHasRunOutIsRefused(t *testing.T) {
+// The goal: all pieces are sold, and not more. An order that is refused has not paid.
+func TestShops_SoldOutIsRefused(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for name, way := range ways {
 			s.Run(name, func(t *testing.T) {
@@ -147,9 +146,9 @@ func TestWhatHasRunOutIsRefused(t *testing.T) {
 	})
 }
 
-// The goal: a product that does not exist can't be sold, and an order that comes twice is sold
+// The goal: a product that does not exist can't be sold, and an order that comes twice is placed
 // once.
-func TestUnknownProductsAndRepeatedOrdersAreRefused(t *testing.T) {
+func TestShops_UnknownProductsAndRepeatedOrdersAreRefused(t *testing.T) {
 	onEach(t, func(s *shop) {
 		for name, way := range ways {
 			s.Run(name, func(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"database/sql"
 )
 
-// RowLocks holds the rows of the products, and with them a transaction and its connection, from the
-// look at the stock to the commit.
+// RowLocks locks the rows of the products, and so holds a transaction and its connection, from the
+// check of the stock to the commit.
 type RowLocks struct {
 	Store *Store
 	Pay   Pay
@@ -14,12 +14,12 @@ type RowLocks struct {
 
 // Place implements Shop.
 func (s RowLocks) Place(ctx context.Context, o Order) error {
-	return s.Store.transact(ctx, func(tx *sql.Tx) error {
-		found, err := s.Store.lookAndLock(ctx, tx, o.Products)
+	return s.Store.inTransaction(ctx, func(tx *sql.Tx) error {
+		found, err := s.Store.lockInStock(ctx, tx, o.Products)
 		if err != nil {
 			return err
 		}
-		if err := found.serve(o); err != nil {
+		if err := found.check(o); err != nil {
 			return err
 		}
 		if err := s.Pay(ctx, o); err != nil {

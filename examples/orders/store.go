@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Store is the database: the stock of each product, and which order took what. The table has no
-// CHECK (stock >= 0) on purpose: it would only tell after the payment, and would hide from Audit
-// what the locks are there to prevent.
+// Store is the database: the stock of each product, and what each order took. The table has no
+// CHECK (stock >= 0) on purpose. It would fail only after the payment, and would hide from Audit
+// what the locks prevent.
 type Store struct {
 	db       *sql.DB
 	postgres bool   // else MariaDB or MySQL
 	among    string // a condition: a product is one of a list
 }
 
-// NewPostgres returns a Store in PostgreSQL, by the driver pgx: a list is one argument.
+// NewPostgres returns a Store in PostgreSQL. Its driver is pgx, for which a list is one argument.
 func NewPostgres(db *sql.DB) *Store { return &Store{db, true, "id = ANY (?)"} }
 
 // NewMariaDB returns a Store in MariaDB or MySQL.
@@ -28,24 +28,24 @@ type querier interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// look returns those of the products of which there is a piece.
-func (s *Store) look(ctx context.Context, products []int) (there, error) {
+// inStock returns the products that are in stock.
+func (s *Store) inStock(ctx context.Context, products []int) (available, error) {
 	return s.ids(ctx, s.db, "SELECT id FROM products WHERE stock > 0 AND "+s.among, products)
 }
 
-// lookAndLock is look, and nobody else can change these rows until the end of the transaction.
-func (s *Store) lookAndLock(ctx context.Context, tx *sql.Tx, products []int) (there, error) {
+// lockInStock is inStock, and locks these rows until the end of the transaction.
+func (s *Store) lockInStock(ctx context.Context, tx *sql.Tx, products []int) (available, error) {
 	return s.ids(ctx, tx, "SELECT id FROM products WHERE stock > 0 AND "+s.among+
 		" ORDER BY id FOR UPDATE", products)
 }
 
-// sell takes the pieces of orders, whose products all differ, from the stock, and writes what each
-// took: in the shortest transaction that there is.
+// sell takes the pieces of orders from the stock, and records what each took, in the shortest
+// possible transaction. The products of the orders must all differ.
 func (s *Store) sell(ctx context.Context, group ...Order) error {
 	if s.postgres {
 		return s.sellWithin(ctx, s.db, group...)
 	}
-	return s.transact(ctx, func(tx *sql.Tx) error { return s.sellWithin(ctx, tx, group...) })
+	return s.inTransaction(ctx, func(tx *sql.Tx) error { return s.sellWithin(ctx, tx, group...) })
 }
 
 // sellWithin is sell as a part of a transaction. PostgreSQL does it in one statement.
@@ -64,7 +64,7 @@ func (s *Store) sellWithin(ctx context.Context, q querier, group ...Order) error
 	return err
 }
 
-// insert is the statement that writes what orders took.
+// insert returns the statement that records what orders took.
 func (s *Store) insert(group []Order) (statement string, args []any) {
 	const into = "INSERT INTO items (order_id, product) "
 	var orders []int
@@ -79,7 +79,7 @@ func (s *Store) insert(group []Order) (statement string, args []any) {
 	return into + "VALUES " + strings.Repeat("(?, ?), ", len(orders)-1) + "(?, ?)", args
 }
 
-// all are the products of orders.
+// all returns the products of orders.
 func all(group []Order) (products []int) {
 	for _, o := range group {
 		products = append(products, o.Products...)
@@ -87,16 +87,17 @@ func all(group []Order) (products []int) {
 	return products
 }
 
-// raise gives the products the fence of a lease, or returns ErrLate where one of them has a later
-// one.
+// raise gives the products the fence of a lease. It returns ErrLate if one of them has a later
+// fence.
 func (s *Store) raise(ctx context.Context, o Order, fence int64) error {
 	return s.update(ctx, s.db, o, "UPDATE products SET fence = ? WHERE fence < ? AND "+s.among,
 		fence, fence, o.Products)
 }
 
-// sellFenced is sell where the fences are still those that raise has set, and else ErrLate.
+// sellFenced is sell if the fences are still those that raise has set. Otherwise it returns
+// ErrLate.
 func (s *Store) sellFenced(ctx context.Context, o Order, fence int64) error {
-	return s.transact(ctx, func(tx *sql.Tx) error {
+	return s.inTransaction(ctx, func(tx *sql.Tx) error {
 		if err := s.update(ctx, tx, o, "UPDATE products SET stock = stock - 1 WHERE fence = ? AND "+
 			s.among, fence, o.Products); err != nil {
 			return err
@@ -122,24 +123,24 @@ func (s *Store) update(ctx context.Context, q querier, o Order, statement string
 	return err
 }
 
-// transact runs do in a transaction, which is rolled back where do fails.
-func (s *Store) transact(ctx context.Context, do func(tx *sql.Tx) error) error {
+// inTransaction runs do in a transaction, which is rolled back if do fails.
+func (s *Store) inTransaction(ctx context.Context, do func(tx *sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if err := do(tx); err != nil {
-		_ = tx.Rollback() // a connection that can't even do that is given up
+		_ = tx.Rollback() // if that fails too, the connection is dropped
 		return err
 	}
 	return tx.Commit()
 }
 
-// there are products of which there is a piece.
-type there map[int]bool
+// available is a set of products that are in stock.
+type available map[int]bool
 
-// serve returns ErrSoldOut where an order can't have its pieces.
-func (t there) serve(o Order) error {
+// check returns ErrSoldOut if a product of the order is not available.
+func (t available) check(o Order) error {
 	for _, p := range o.Products {
 		if !t[p] {
 			return ErrSoldOut
@@ -148,15 +149,17 @@ func (t there) serve(o Order) error {
 	return nil
 }
 
-// ids asks for products.
-func (s *Store) ids(ctx context.Context, q querier, query string, products []int) (there, error) {
+// ids runs a query that returns products.
+func (s *Store) ids(ctx context.Context, q querier, query string, products []int) (available,
+	error,
+) {
 	query, args := s.bind(query, products)
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
-	found := make(there, len(products))
+	defer rows.Close() //nolint:errcheck // Err reports it
+	found := make(available, len(products))
 	for rows.Next() {
 		var id int
 		if err := rows.Scan(&id); err != nil {
@@ -174,7 +177,8 @@ func (s *Store) exec(ctx context.Context, q querier, statement string, args ...a
 	return q.ExecContext(ctx, statement, args...)
 }
 
-// bind numbers the question marks, or gives each of a list its own, as the database wants it.
+// bind writes the placeholders as the database wants them: numbered, or a question mark for each
+// element of a list.
 func (s *Store) bind(statement string, args ...any) (string, []any) {
 	var text strings.Builder
 	var flat []any

@@ -1,6 +1,6 @@
-// Package dice has random numbers that depend on a seed, the (virtual) time and what is asked for,
-// and on nothing else: not on who asked before. So they are the same however the scheduler orders
-// what happens at one instant.
+// Package dice has random numbers that depend only on a seed, the (virtual) time and the arguments,
+// and not on earlier calls. So they are the same in whatever order the scheduler runs what happens
+// at one instant.
 package dice
 
 import (
@@ -9,48 +9,49 @@ import (
 	"time"
 )
 
-// Thrown: the pauses of lockpipe come from here, and not from math/rand/v2, which has no seed, and
-// so do the wall clocks. The simulation's tests build it so.
-const Thrown = false
+// Enabled is true in a build in which lockpipe takes its random delays and its wall clocks from
+// this package. Otherwise they come from math/rand/v2, which has no seed, and package time. The
+// simulation's tests make such a build.
+const Enabled = false
 
 var (
-	seed    atomic.Uint64
-	stopped atomic.Int64 // for how long machines were suspended, in nanoseconds
-	broken  string       // set once, before all else
+	seed       atomic.Uint64
+	stopped    atomic.Int64 // how long machines were suspended in total, in nanoseconds
+	brokenRule string       // set once, before all else
 )
 
-// Break lets Broken be true of one name.
-func Break(name string) { broken = name }
+// Break lets Broken return true for one name.
+func Break(name string) { brokenRule = name }
 
-// Broken reports whether a rule is to be broken, so that the simulation has something to find. It
-// is asked in builds for that purpose only.
-func Broken(name string) bool { return name == broken }
+// Broken reports whether a mutant's rule is to be broken, so that the simulation has something to
+// find. Only builds for that purpose call it.
+func Broken(name string) bool { return name == brokenRule }
 
-// Seed sets what N depends on from now on. No machine was suspended before.
+// Seed sets the seed of N, and resets Suspended to zero.
 func Seed(s uint64) {
 	seed.Store(s)
 	stopped.Store(0)
 }
 
-// Suspend has all machines of clients suspended for d.
+// Suspend records that all machines of clients were suspended for d.
 func Suspend(d time.Duration) { stopped.Add(int64(d)) }
 
-// Suspended returns what sums up for how long a client's machine was suspended.
+// Suspended returns a function that returns how long a client's machine was suspended in total.
 func Suspended() func(time.Time) time.Duration {
 	return func(time.Time) time.Duration { return time.Duration(stopped.Load()) }
 }
 
-// N stands in for the function of the same name in math/rand/v2: it returns a number from 0 to n-1.
+// N replaces the function of the same name in math/rand/v2. It returns a number from 0 to n-1.
 func N[Int ~int | ~int64](n Int) Int {
-	return Int(Mix(seed.Load(), uint64(time.Now().UnixNano()), uint64(n)) % uint64(n))
+	return Int(Hash(seed.Load(), uint64(time.Now().UnixNano()), uint64(n)) % uint64(n))
 }
 
 var (
-	numbers sync.Map // of what Number was asked for
+	numbers sync.Map // by the argument of Number
 	last    atomic.Int32
 )
 
-// Number returns a number for something, the same each time it is asked for it.
+// Number returns a number for a value: the same number each time for the same value.
 func Number(what any) byte {
 	number, known := numbers.Load(what)
 	if !known {
@@ -59,27 +60,27 @@ func Number(what any) byte {
 	return number.(byte)
 }
 
-var shifting struct {
+var skewing struct {
 	sync.Mutex
 	by time.Duration
 }
 
-// Shifted calls do, for whose client Clock is off by d.
-func Shifted(d time.Duration, do func()) {
-	shifting.Lock()
-	defer shifting.Unlock()
-	shifting.by = d
+// WithClockSkew calls do. The client that do makes has a Clock that is d ahead.
+func WithClockSkew(d time.Duration, do func()) {
+	skewing.Lock()
+	defer skewing.Unlock()
+	skewing.by = d
 	do()
 }
 
-// Clock is the wall clock of the client that is being made.
+// Clock returns the wall clock of the client that is being made.
 func Clock() func() time.Time {
-	d := shifting.by
+	d := skewing.by
 	return func() time.Time { return time.Now().Add(d + time.Duration(stopped.Load())) }
 }
 
-// Mix returns 64 bits that look random and depend on all parts.
-func Mix(parts ...uint64) uint64 {
+// Hash returns 64 bits that look random and depend on all parts.
+func Hash(parts ...uint64) uint64 {
 	h := uint64(len(parts))
 	for _, p := range parts { // splitmix64
 		h += p + 0x9e3779b97f4a7c15

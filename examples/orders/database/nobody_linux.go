@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// give has a directory belong to whom the database is to run as, and returns how to start it so:
-// databases refuse to be root's, so root's run as nobody. The kernel stops them when this process
-// is killed.
+// give gives a directory to the user that runs the database, and returns the attributes of the
+// process. Databases refuse to run as root, so if this process is root's, they run as nobody. The
+// kernel stops them when this process is killed.
 func give(dir string) (*syscall.SysProcAttr, error) {
 	attributes := &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGINT}
 	if os.Geteuid() != 0 {

@@ -4,6 +4,6 @@ package database
 
 import "syscall"
 
-// give starts databases as who we are, who must not be root. They outlive this process where it is
-// killed.
+// give returns nil: databases run as the present user, which must not be root. They outlive this
+// process if it is killed.
 func give(string) (*syscall.SysProcAttr, error) { return nil, nil }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Require fails the test if err, which Start returned, is not nil; where it says that a program is
-// missing, it skips the test, unless LOCKPIPE_REQUIRE_DATABASES is set (to anything but 0).
+// Require fails the test if err, which Start returned, is not nil. If err says that a program is
+// missing, it skips the test instead, unless LOCKPIPE_REQUIRE_DATABASES is set (to anything but 0).
 func Require(t testing.TB, err error) {
 	t.Helper()
 	required := os.Getenv("LOCKPIPE_REQUIRE_DATABASES")

@@ -24,7 +24,7 @@ const readyTimeout = 30 * time.Second
 // ErrMissing means that a program is not on the PATH; the text says what to install.
 var ErrMissing = errors.New("is missing")
 
-// Kind is a database that can be started.
+// Kind is a kind of database that Start can start.
 type Kind struct {
 	Name           string
 	driver, source string // of database/sql; %s is the directory of the socket
@@ -35,8 +35,8 @@ type Kind struct {
 	serve      []string
 }
 
-// Postgres and MariaDB, which write to the disk when they like: what is in them is thrown away, and
-// a slow disk would be the same to all.
+// Postgres and MariaDB do not wait for the disk. Their data is thrown away, and a slow disk would
+// slow all shops down equally.
 var (
 	Postgres = &Kind{
 		Name: "postgres", driver: "pgx", source: "host=%s user=postgres database=postgres " +
@@ -69,17 +69,17 @@ var (
 	}
 )
 
-// Server is a database of our own.
+// Server is a running database.
 type Server struct {
 	DB     *sql.DB
 	dir    string
 	stop   os.Signal
 	serve  *exec.Cmd     // nil: it was not started
-	exited chan struct{} // closed when it is gone
+	exited chan struct{} // closed when the process has ended
 }
 
-// Start returns a database that answers, to be ended with Close. It is ErrMissing where its
-// programs are not installed.
+// Start starts a database and returns when it answers. The caller ends it with Close. The error is
+// ErrMissing if its programs are not installed.
 func (k *Kind) Start() (*Server, error) {
 	for _, program := range []string{k.initialize[0], k.serve[0]} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -121,14 +121,14 @@ func (s *Server) start(k *Kind) error {
 	}
 	serve := command(k.serve)
 	started := make(chan error)
-	go func() { // the thread that starts a child has to live as long as it does: see attributes
+	go func() { // the thread that starts a child must live as long as the child: see attributes
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(s.exited)
 		err := serve.Start()
 		started <- err
 		if err == nil {
-			_ = serve.Wait() // how it ended is of no interest
+			_ = serve.Wait() // how it ended does not matter
 		}
 	}()
 	if err := <-started; err != nil {
@@ -138,7 +138,7 @@ func (s *Server) start(k *Kind) error {
 	return s.awaitReady()
 }
 
-// in puts the directory into words.
+// in replaces %s in words by the directory.
 func (s *Server) in(words []string) []string {
 	var filled []string
 	for _, w := range words {
@@ -165,14 +165,14 @@ func (s *Server) awaitReady() error {
 	}
 }
 
-// Close stops the database and removes all that it left.
+// Close stops the database and removes its directory.
 func (s *Server) Close() error {
 	var err error
 	if s.DB != nil {
 		err = s.DB.Close()
 	}
 	if s.serve != nil {
-		_ = s.serve.Process.Signal(s.stop) // it may have ended by itself
+		_ = s.serve.Process.Signal(s.stop) // it may have ended already
 		<-s.exited
 	}
 	return errors.Join(err, os.RemoveAll(s.dir))

@@ -9,7 +9,7 @@ import (
 )
 
 // The goal: a database answers after Start, and after Close neither it nor its directory is left.
-func TestNothingIsLeftBehind(t *testing.T) {
+func TestServer_CloseLeavesNothing(t *testing.T) {
 	for _, kind := range []*Kind{Postgres, MariaDB} {
 		t.Run(kind.Name, func(t *testing.T) {
 			server, err := kind.Start()
@@ -23,11 +23,11 @@ func TestNothingIsLeftBehind(t *testing.T) {
 	}
 }
 
-// The goal: a program that is missing is named, with what to install; one that does not work is an
-// error that shows what it said. Both leave nothing.
-func TestAStartThatFailsSaysWhy(t *testing.T) {
-	temp, err := os.MkdirTemp("",
-		"orders-test-") //nolint:usetesting // nobody can get into t.TempDir
+// The goal: the error for a missing program says what to install. The error for a program that
+// fails shows its output. Both leave nothing.
+func TestServer_FailedStartSaysWhy(t *testing.T) {
+	//nolint:usetesting // the user nobody can't enter t.TempDir
+	temp, err := os.MkdirTemp("", "orders-test-")
 	require.NoError(t, err)
 	defer os.Remove(temp)
 	require.NoError(t, os.Chmod(temp, 0o755))

@@ -12,27 +12,27 @@ import (
 	"github.com/lockpipe/lockpipe/examples/orders"
 )
 
-// load is what is done to a shop: some callers order the hot product 0 and what goes with it, and
-// some order others, each one order after the other.
+// load describes the callers of a shop. Some order the hot product 0 and others with it, some order
+// other products. Each places one order after another.
 type load struct {
 	hot, cold int  // callers
 	products  int  // in the shop
 	items     int  // of an order
-	mixed     bool // with the hot product goes something else in each order
+	mixed     bool // each order of the hot product has different other products
 	warmup    time.Duration
 	duration  time.Duration
 }
 
-// measured is what came of it.
+// measured is the result of a load.
 type measured struct {
-	hot, cold []time.Duration // of the orders that were placed within the duration; sorted
-	placed    int             // also before and after it
-	inUse     []int           // connections, sorted
-	failed    int
-	err       error // the first of those that failed
+	hot, cold   []time.Duration // times of the orders placed within the duration; sorted
+	placed      int             // also before and after it
+	connections []int           // in use, at several times; sorted
+	failed      int
+	err         error // the first of the failures
 }
 
-// run returns when all orders have ended that were begun before the time was over.
+// run places orders for the duration, and returns when the last of them has ended.
 func (l load) run(ctx context.Context, shop orders.Shop, db *sql.DB) measured {
 	from := time.Now().Add(l.warmup)
 	until := from.Add(l.duration)
@@ -46,7 +46,7 @@ func (l load) run(ctx context.Context, shop orders.Shop, db *sql.DB) measured {
 			for ctx.Err() == nil && time.Now().Before(until) {
 				begun := time.Now()
 				err := shop.Place(ctx, orders.NewOrder(int(id.Add(1)), l.pick(hot)...))
-				m.note(hot, err, time.Since(begun), time.Now().After(from) &&
+				m.record(hot, err, time.Since(begun), time.Now().After(from) &&
 					time.Now().Before(until))
 			}
 		})
@@ -54,7 +54,7 @@ func (l load) run(ctx context.Context, shop orders.Shop, db *sql.DB) measured {
 	time.Sleep(l.warmup)
 	var sum measured
 	for time.Now().Before(until) && ctx.Err() == nil {
-		sum.inUse = append(sum.inUse, db.Stats().InUse)
+		sum.connections = append(sum.connections, db.Stats().InUse)
 		time.Sleep(5 * time.Millisecond)
 	}
 	callers.Wait()
@@ -68,12 +68,12 @@ func (l load) run(ctx context.Context, shop orders.Shop, db *sql.DB) measured {
 	}
 	slices.Sort(sum.hot)
 	slices.Sort(sum.cold)
-	slices.Sort(sum.inUse)
+	slices.Sort(sum.connections)
 	return sum
 }
 
-// pick returns the products of one order: a bundle that is the same each time, or any of the
-// others.
+// pick returns the products of one order: the hot bundle, which is always the same, or random other
+// products.
 func (l load) pick(hot bool) []int {
 	var products []int
 	if hot {
@@ -89,7 +89,7 @@ func (l load) pick(hot bool) []int {
 	return products
 }
 
-func (m *measured) note(hot bool, err error, took time.Duration, counts bool) {
+func (m *measured) record(hot bool, err error, took time.Duration, counts bool) {
 	switch {
 	case err != nil:
 		m.failed++

@@ -1,5 +1,5 @@
-// Command compare places orders in three ways, with row locks and with locks outside of the
-// database, and prints how that went.
+// Command compare places orders with row locks, and with locks outside of the database in three
+// ways, and prints the throughput and latency of each.
 package main
 
 import (
@@ -35,8 +35,8 @@ func main() {
 	flag.IntVar(&l.cold, "cold", 128, "callers who order others")
 	flag.IntVar(&l.products, "products", 10_000, "products in the shop")
 	flag.IntVar(&l.items, "items", 3, "products of an order")
-	flag.BoolVar(&l.mixed, "mixed", false, "who orders the hot product orders something else "+
-		"with it each time, and not a bundle")
+	flag.BoolVar(&l.mixed, "mixed", false, "each order of the hot product has different other "+
+		"products, and not the same bundle")
 	flag.DurationVar(&l.duration, "d", 8*time.Second, "how long each way is measured")
 	flag.Parse()
 	l.warmup = time.Second
@@ -59,7 +59,7 @@ func compare(ctx context.Context, names []string, pool int, pay time.Duration, l
 	if err != nil {
 		return err
 	}
-	defer nodes.Close() //nolint:errcheck // what was measured is printed
+	defer nodes.Close() //nolint:errcheck // the results are printed already
 	fmt.Printf("%d masters (%s); %d callers on the hot product, %d on others of %d; %d products "+
 		"an order; %d connections; a payment of %v\n",
 		masters, nodes.Backend(), l.hot, l.cold, l.products, l.items, pool, pay)
@@ -71,7 +71,7 @@ func compare(ctx context.Context, names []string, pool int, pay time.Duration, l
 		if !known {
 			return fmt.Errorf("-db %s: want postgres, mariadb or both", name)
 		}
-		err := on(ctx, kind, nodes, pool, pay, l)
+		err := compareOn(ctx, kind, nodes, pool, pay, l)
 		if errors.Is(err, database.ErrMissing) {
 			fmt.Printf("\n%s is left out: %v\n", name, err)
 			continue
@@ -83,8 +83,8 @@ func compare(ctx context.Context, names []string, pool int, pay time.Duration, l
 	return nil
 }
 
-// on compares the ways on one database.
-func on(ctx context.Context, kind *database.Kind, nodes *lockpipetest.Nodes, pool int,
+// compareOn compares the shops on one database.
+func compareOn(ctx context.Context, kind *database.Kind, nodes *lockpipetest.Nodes, pool int,
 	pay time.Duration, l load,
 ) error {
 	server, err := kind.Start()

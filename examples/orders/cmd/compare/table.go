@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// row is what one way did.
+// row has the result of one shop.
 type row struct {
 	name string
 	measured
 }
 
-// table begins with the way that the others are compared with.
+// table begins with the shop with which the others are compared.
 type table []row
 
 func (t table) print(database string, d time.Duration) {
@@ -23,9 +23,10 @@ func (t table) print(database string, d time.Duration) {
 		"p50\tmost\tfailed\tstock\t")
 	for _, r := range t {
 		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%.0f\t%s\t%s\t%d\t%d\t%d\texact\t\n", r.name,
-			rate(r.hot, d), ms(at(r.hot, 50)), ms(at(r.hot, 99)),
-			rate(r.cold, d), ms(at(r.cold, 50)), ms(at(r.cold, 99)), at(r.inUse, 50),
-			at(r.inUse, 100), r.failed)
+			rate(r.hot, d), ms(percentile(r.hot, 50)), ms(percentile(r.hot, 99)),
+			rate(r.cold, d), ms(percentile(r.cold, 50)), ms(percentile(r.cold, 99)),
+			percentile(r.connections, 50),
+			percentile(r.connections, 100), r.failed)
 	}
 	_ = w.Flush() // as for every other line
 	base := t[0]
@@ -36,11 +37,11 @@ func (t table) print(database string, d time.Duration) {
 		fmt.Printf("%s: hot %.2f and cold %.0f times as many as with %s, cold p99 %.3f of it\n",
 			r.name, rate(r.hot, d)/rate(base.hot, d),
 			rate(r.cold, d)/rate(base.cold, d), base.name,
-			float64(at(r.cold, 99))/float64(at(base.cold, 99)))
+			float64(percentile(r.cold, 99))/float64(percentile(base.cold, 99)))
 	}
 	for _, r := range t {
 		if r.err != nil {
-			fmt.Printf("%s: of the orders that failed the first one did by: %v\n", r.name, r.err)
+			fmt.Printf("%s: the first order that failed: %v\n", r.name, r.err)
 		}
 	}
 }
@@ -49,8 +50,8 @@ func rate(took []time.Duration, d time.Duration) float64 { return float64(len(to
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d)/1e6) }
 
-// at is the percentile of a sorted list; zero where there is nothing.
-func at[T any](sorted []T, percent int) (value T) {
+// percentile returns a percentile of a sorted list, zero if the list is empty.
+func percentile[T any](sorted []T, percent int) (value T) {
 	if len(sorted) == 0 {
 		return value
 	}

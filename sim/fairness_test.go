@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: processes that want the same key all the time get it in turn: none takes it again and
-// again while others wait, few of their attempts are in vain, and their votes are hardly ever
-// split. In virtual time, because a machine that has other things to do would try more often in
-// vain, and serve whom it likes.
-func TestProcessesTakeTurns(t *testing.T) {
+// The goal: processes that want the same key all the time take turns. None acquires it again and
+// again while others wait, few attempts fail, and votes are hardly ever split. The test runs in
+// virtual time: on a busy machine more attempts would fail, and the scheduler would choose who
+// comes next.
+func TestFairness_ProcessesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const processes, turns = 8, 400
 		r := newRun(1, &Plan{
@@ -22,43 +22,43 @@ func TestProcessesTakeTurns(t *testing.T) {
 			latency: 200 * time.Microsecond, spike: 1,
 		})
 		for _, p := range r.processes {
-			p.begin()
+			p.startClient()
 		}
-		time.Sleep(recovering) // all are connected
+		time.Sleep(recoveryTime) // all are connected
 		shares := make([]int, processes)
-		taken := 0
+		acquired := 0
 		var all sync.WaitGroup
 		for i, p := range r.processes {
 			rng := rand.New(rand.NewPCG(1, uint64(i)))
 			all.Go(func() {
 				for {
-					l, err := p.current().Acquire(t.Context(), "hot")
+					l, err := p.currentClient().Acquire(t.Context(), "hot")
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					shares[i]++ // and taken is guarded by the key
-					taken++
-					over := taken >= turns
+					shares[i]++ // the key's lock guards acquired too
+					acquired++
+					finished := acquired >= turns
 					if err := l.Release(t.Context()); err != nil {
 						t.Error(err)
 					}
-					if over {
+					if finished {
 						return
 					}
-					p.react(rng)
+					p.jitter(rng)
 				}
 			})
 		}
 		all.Wait()
 		var attempts, splitVotes uint64
 		for _, p := range r.processes {
-			attempts += p.current().Stats().Attempts
-			splitVotes += p.current().Stats().SplitVotes
+			attempts += p.currentClient().Stats().Attempts
+			splitVotes += p.currentClient().Stats().SplitVotes
 		}
 		t.Logf("shares %v, %d attempts, %d split votes in %v", shares, attempts, splitVotes,
-			time.Since(r.history.start)-recovering)
-		r.finish()
+			time.Since(r.history.start)-recoveryTime)
+		r.drain()
 		require.Empty(t, r.history.violations)
 		for _, share := range shares {
 			require.Greater(t, share, turns/processes/3)

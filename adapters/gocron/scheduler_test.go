@@ -14,19 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds what a busy machine may take. Locks last longer than that, so that none is given
-// back by its TTL.
-const patience = time.Minute
+// testTimeout bounds each wait on a busy machine. Locks last longer than that, so that none is
+// freed by its TTL.
+const testTimeout = time.Minute
 
-// realLocker returns a locker with a client of its own, for which no answer of a master is late.
+// realLocker returns a locker with a client of its own, whose timeout is long enough for a busy
+// machine.
 func realLocker(t *testing.T, nodes *lockpipetest.Nodes, cfg gocronlock.Config) *gocronlock.Locker {
 	t.Helper()
 	client, err := lockpipe.New(lockpipe.Config{
-		Nodes: nodes.URLs(), TTL: 2 * patience, MaxTTL: 2 * patience, NodeTimeout: patience / 2,
+		Nodes: nodes.URLs(), TTL: 2 * testTimeout, MaxTTL: 2 * testTimeout,
+		NodeTimeout: testTimeout / 2,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 		defer cancel()
 		require.NoError(t, client.Close(ctx))
 	})
@@ -36,26 +38,26 @@ func realLocker(t *testing.T, nodes *lockpipetest.Nodes, cfg gocronlock.Config) 
 }
 
 // realScheduler returns a scheduler that runs, with one job that ticks at each RunNow only.
-func realScheduler(t *testing.T, locker gocron.Locker, refused func(error),
+func realScheduler(t *testing.T, locker gocron.Locker, onLockErr func(error),
 	job any,
 ) (gocron.Scheduler, gocron.Job) {
 	t.Helper()
 	s, err := gocron.NewScheduler(gocron.WithDistributedLocker(locker),
-		gocron.WithStopTimeout(patience))
+		gocron.WithStopTimeout(testTimeout))
 	require.NoError(t, err)
 	j, err := s.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(job),
 		gocron.WithName("report"),
 		gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string,
 			err error,
 		) {
-			refused(err)
+			onLockErr(err)
 		})))
 	require.NoError(t, err)
 	s.Start()
 	return s, j
 }
 
-// waitUntilFree returns when no master has the key any more.
+// waitUntilFree returns when no node has the key any more.
 func waitUntilFree(t *testing.T, nodes *lockpipetest.Nodes, key string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -65,12 +67,12 @@ func waitUntilFree(t *testing.T, nodes *lockpipetest.Nodes, key string) {
 			}
 		}
 		return true
-	}, patience, time.Millisecond)
+	}, testTimeout, time.Millisecond)
 }
 
-// The goal: while one scheduler runs the job the others are refused; when it is done, and MinHold
-// is over, any of them gets it.
-func TestWhileOneRunsTheOthersAreRefused(t *testing.T) {
+// The goal: while one scheduler runs the job, the others are refused. When the run and MinHold are
+// over, any of them gets the lock.
+func TestScheduler_OthersAreRefusedDuringARun(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
 	const schedulers = 3
 	running, done, refused := make(chan int), make(chan struct{}), make(chan error)
@@ -98,9 +100,9 @@ func TestWhileOneRunsTheOthersAreRefused(t *testing.T) {
 	}
 }
 
-// The goal: a scheduler that is shut down during a run, which cancels the context of the job, gives
-// the lock back when the run is over. It does not stay for its TTL.
-func TestShutdownGivesTheLockBack(t *testing.T) {
+// The goal: a scheduler that is shut down during a run, which cancels the context of the job,
+// releases the lock when the run is over. The lock does not stay for its TTL.
+func TestScheduler_ShutdownReleasesTheLock(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	running := make(chan struct{})
 	s, j := realScheduler(t, realLocker(t, nodes,
@@ -108,7 +110,7 @@ func TestShutdownGivesTheLockBack(t *testing.T) {
 		func(ctx context.Context) {
 			close(running)
 			<-ctx.Done()
-			time.Sleep(20 * time.Millisecond) // so that Unlock itself gives it back
+			time.Sleep(20 * time.Millisecond) // so that Unlock itself releases it
 		})
 	require.NoError(t, j.RunNow())
 	<-running
@@ -116,8 +118,8 @@ func TestShutdownGivesTheLockBack(t *testing.T) {
 	waitUntilFree(t, nodes, "report")
 }
 
-// times is a locker that notes when it was asked and when it granted.
-type times struct {
+// grantRecorder is a locker that records when it was asked and when it granted.
+type grantRecorder struct {
 	gocron.Locker
 	runs *runs
 }
@@ -130,7 +132,7 @@ type runs struct {
 
 type run struct{ asked, granted time.Time }
 
-func (l times) Lock(ctx context.Context, key string) (gocron.Lock, error) {
+func (l grantRecorder) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	asked := time.Now()
 	lock, err := l.Locker.Lock(ctx, key)
 	if err == nil {
@@ -141,17 +143,18 @@ func (l times) Lock(ctx context.Context, key string) (gocron.Lock, error) {
 	return lock, err
 }
 
-// The goal: on real masters and clocks no lock is granted before MinHold has passed since the one
-// before, at however many instances the job ticks.
-func TestRealSchedulersKeepTheDistance(t *testing.T) {
+// The goal: on real nodes and clocks no lock is granted before MinHold has passed since the last
+// grant, with any number of instances.
+func TestScheduler_MinHoldBetweenGrants(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
 	const minHold, wanted = 150 * time.Millisecond, 6
 	all := &runs{}
 	ran := make(chan struct{}, 1000)
 	for range 3 {
-		s, err := gocron.NewScheduler(gocron.WithDistributedLocker(times{realLocker(t, nodes,
-			gocronlock.Config{MinHold: minHold}), all}),
-			gocron.WithStopTimeout(patience))
+		locker := realLocker(t, nodes, gocronlock.Config{MinHold: minHold})
+		s, err := gocron.NewScheduler(
+			gocron.WithDistributedLocker(grantRecorder{locker, all}),
+			gocron.WithStopTimeout(testTimeout))
 		require.NoError(t, err)
 		_, err = s.NewJob(gocron.DurationJob(200*time.Millisecond),
 			gocron.NewTask(func() { ran <- struct{}{} }), gocron.WithName("report"))

@@ -10,17 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: while only a part of a code base has moved, what the one part has locked is taken for
-// the other, also after an extension, and free at once after Unlock.
-func TestTheOldAndTheNewExcludeEachOther(t *testing.T) {
+// The goal: while only a part of a code base has moved, what one part has locked is taken for the
+// other, also after an extension, and free at once after Unlock.
+func TestMigration_BothExcludeEachOther(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
-	moved, old := openOurs(t, nodes), openOriginal(t, nodes)
+	moved, old := openLockpipe(t, nodes), openRedsync(t, nodes)
 	for name, sides := range map[string][2]library{
 		"new, then old": {moved, old},
 		"old, then new": {old, moved},
 	} {
 		t.Run(name, func(t *testing.T) {
-			held, other := sides[0].newMutex(t.Name(), settings{expiry: long}),
+			held, other := sides[0].newMutex(t.Name(), settings{expiry: longExpiry}),
 				sides[1].newMutex(t.Name(), tries(1))
 			require.NoError(t, held.Lock())
 			require.True(t, sides[1].taken(other.Lock()))
@@ -43,14 +43,15 @@ func TestTheOldAndTheNewExcludeEachOther(t *testing.T) {
 	}
 }
 
-// The goal: where both sides contend for one mutex, all get their turn, and never two at a time.
-func TestTheOldAndTheNewTakeTurns(t *testing.T) {
+// The goal: when both sides contend for one mutex, all callers get it, and never two at the same
+// time.
+func TestMigration_BothGetTheMutex(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 5)
 	sides := []library{
-		openOurs(t, nodes), openOriginal(t, nodes), openOurs(t, nodes),
-		openOriginal(t, nodes),
+		openLockpipe(t, nodes), openRedsync(t, nodes), openLockpipe(t, nodes),
+		openRedsync(t, nodes),
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()
 	inside := make(chan struct{}, 1)
 	results := make(chan error)
