@@ -13,7 +13,13 @@ import (
 // Extend lets the lease end ttl from now, later or earlier than it would have, but not later than
 // its maxHold. Later automatic extensions use this ttl too. Nodes that lost the keys, or never had
 // them, get them again, but do not count this time. Concurrent calls on one lease take turns. After
-// nil the lease is valid until Until. The errors:
+// nil the lease is valid until Until.
+//
+// A shorter ttl ends the lease, and not the keys on the nodes: the client releases them when the
+// lease ends. If the process crashes before that, or can't reach a node, that node keeps them for
+// the longer time that an earlier call asked for, at most Config.MaxTTL.
+//
+// The errors:
 //
 //   - ErrNoQuorum: the extension is not confirmed. The lease is valid until Until, which a shorter
 //     ttl may have brought nearer. Try again.
@@ -64,7 +70,6 @@ func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		e.TTL = max(c.mux.MaxConfirmableTTL(l.claim, e.TTL), e.MinTTL)
 		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.SendBefore, e.MinTimeout, keys)
 	}
 	for i, a := range attempts {
