@@ -36,6 +36,7 @@ func (d *diary) about(text string) func(*Config) {
 // The goal: a master that is demoted keeps its clients' connections. The client leaves it at the
 // first READONLY, also if it does not read the role of servers, and comes back when it is a master.
 func TestFailing_LeavesADemotedMaster(t *testing.T) {
+	t.Parallel()
 	for _, guard := range []GuardMode{GuardAuto, GuardOff} {
 		nodes := lockpipetest.StartRealT(t, 1)
 		m := start(t, nodes.URLs(), func(c *Config) { waits(3 * time.Second)(c); c.Guard = guard })
@@ -58,6 +59,7 @@ func TestFailing_LeavesADemotedMaster(t *testing.T) {
 // The goal: if an endpoint leads to another server, a client that meets a demoted one dials it
 // again.
 func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	var master atomic.Int32
 	m := start(t, []string{"redis://locks.example:6379"}, func(c *Config) {
@@ -82,6 +84,7 @@ func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 // The goal: a master without memory is failing: the log says so once, it is no spare, and still
 // extends and releases. It is up again when it has memory, also if nobody asks it for a lock.
 func TestFailing_AMasterWithoutMemory(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	var log diary
 	m := start(t, nodes.URLs(), log.about("node is"))
@@ -252,6 +255,7 @@ func TestFailing_NoVoteCountsBehindADemotion(t *testing.T) {
 // The goal: a server that said READONLY was a replica, also if it is a master again at the next
 // handshake.
 func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
 	m := start(t, nodes.URLs(), func(c *Config) {
@@ -294,6 +298,7 @@ func TestFailing_OneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 
 // The goal: if a server lost its scripts, the probe loads its own.
 func TestFailing_TheProbeLoadsItsScript(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)

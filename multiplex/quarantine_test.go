@@ -104,6 +104,7 @@ func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
 // The goal: a client that keeps looking sees that another has lifted the quarantine, or an
 // operator.
 func TestQuarantine_AnotherClientLiftsIt(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	first := start(t, nodes.URLs(), nil)
 	up(t, first)
@@ -119,6 +120,7 @@ func TestQuarantine_AnotherClientLiftsIt(t *testing.T) {
 // The goal: what a quarantined node is owed is dropped when its keys have expired, as for a node
 // that is down.
 func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -140,6 +142,7 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 // The goal: a replica is no master, and says so; when it is promoted it has to wait, since
 // replication may have missed locks.
 func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	master := start(t, nodes.URLs()[:1], nil)
 	up(t, master)
@@ -200,6 +203,7 @@ func TestGuardMode_StrictAutoAndOff(t *testing.T) {
 // new one, with the keys it had; an append-only file that is behind, or one that is gone, is not
 // enough.
 func TestQuarantine_ADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
 	m := start(t, s.url(), nil)
 	up(t, m)
@@ -240,6 +244,7 @@ func TestQuarantine_ADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 // The goal: a server that does not show its run_id after a restart is not admitted like one that
 // never had any.
 func TestQuarantine_ANodeThatHadARunIDNeedsOne(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
 	up(t, m)
@@ -253,6 +258,7 @@ func TestQuarantine_ANodeThatHadARunIDNeedsOne(t *testing.T) {
 // The goal: a snapshot has the marker of the run before and may lack locks: the node is
 // quarantined, no longer than until the longest TTL after its start.
 func TestQuarantine_ARestartFromASnapshotWaits(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
 	up(t, m)
@@ -271,6 +277,7 @@ func TestQuarantine_ARestartFromASnapshotWaits(t *testing.T) {
 // The goal: a quarantine does not end because the server does not show its run_id any more, also
 // for a client that never admitted it.
 func TestQuarantine_DoesNotEndWithoutARunID(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t)
 	_, err := s.do("SET", markerKey, "lost:x")
 	require.NoError(t, err)
@@ -286,6 +293,7 @@ func TestQuarantine_DoesNotEndWithoutARunID(t *testing.T) {
 // then, has not kept what it knew before: also a client that comes later does not take its start
 // for one with a durable memory.
 func TestQuarantine_ANodeThatIsDurableSinceItsRestartWaits(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
 	up(t, m)
@@ -316,6 +324,7 @@ func TestQuarantine_ANodeThatIsDurableSinceItsRestartWaits(t *testing.T) {
 // The goal: a master that was a replica for a while has the keys of the other one, and its own
 // marker among them, but not the locks that the other one missed. Who saw that waits.
 func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	m := start(t, nodes.URLs()[:1], nil)
 	up(t, m)

@@ -1,0 +1,20 @@
+package multiplex
+
+import (
+	"flag"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+)
+
+// TestMain lets more parallel tests run than there are processors: most of them wait for real
+// servers. A flag on the command line goes before it.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	parallel := flag.Lookup("test.parallel")
+	if parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set(strconv.Itoa(3 * runtime.GOMAXPROCS(0)))
+	}
+	os.Exit(m.Run())
+}
