@@ -36,6 +36,7 @@ func (d *diary) about(text string) func(*Config) {
 // The goal: a master that is demoted keeps its clients' connections. The client leaves it at the
 // first READONLY, also if it does not read the role of servers, and comes back when it is a master.
 func TestFailing_LeavesADemotedMaster(t *testing.T) {
+	notShort(t, "a real master that is demoted, and is back")
 	t.Parallel()
 	for _, guard := range []GuardMode{GuardAuto, GuardOff} {
 		nodes := lockpipetest.StartRealT(t, 1)
@@ -59,6 +60,7 @@ func TestFailing_LeavesADemotedMaster(t *testing.T) {
 // The goal: if an endpoint leads to another server, a client that meets a demoted one dials it
 // again.
 func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
+	notShort(t, "the new master behind an endpoint")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	var master atomic.Int32
@@ -84,6 +86,7 @@ func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 // The goal: a master without memory is failing: the log says so once, it is no spare, and still
 // extends and releases. It is up again when it has memory, also if nobody asks it for a lock.
 func TestFailing_AMasterWithoutMemory(t *testing.T) {
+	notShort(t, "a real master without memory")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	var log diary

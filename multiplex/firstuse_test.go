@@ -101,6 +101,7 @@ func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
 // The goal: a client whose nodes came up by waiting has admitted them as well: when they restart
 // together, that is no first use.
 func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
+	notShort(t, "a node that was admitted after its wait")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	require.NoError(t, nodes.Kill(1))
@@ -113,6 +114,7 @@ func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
 // The goal: a client that knows of the loss keeps one that knows nothing from taking it for the
 // first use, until the quarantine is over.
 func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
+	notShort(t, "a client that comes after a loss")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	knowing := start(t, nodes.URLs(), waits(5*time.Second))

@@ -98,6 +98,7 @@ func TestInspect_ReportsCommandErrors(t *testing.T) {
 // The goal: a node that was stopped is given up, and no other node. Afterwards it can be inspected
 // again.
 func TestInspect_GivesUpAStoppedNode(t *testing.T) {
+	notShort(t, "a real node that hangs")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)

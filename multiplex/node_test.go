@@ -148,6 +148,7 @@ func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 // The goal: after a reconnect the kept releases go before anything else, so that no acquire is
 // refused by a key that only waits to be deleted.
 func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
+	notShort(t, "the order of commands after a reconnect")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool

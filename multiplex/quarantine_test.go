@@ -23,6 +23,7 @@ import (
 // they look as before their first use; and it votes again with them after the longest TTL, not
 // before.
 func TestQuarantine_AllNodesThatRestartTogetherWait(t *testing.T) {
+	notShort(t, "nodes that restarted vote after MaxTTL")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), waits(6*time.Second))
@@ -48,6 +49,7 @@ func TestQuarantine_AllNodesThatRestartTogetherWait(t *testing.T) {
 // The goal: a wait that began while it could be the first use lasts no longer when the wait of
 // another node has ended that.
 func TestQuarantine_DoesNotBeginAgain(t *testing.T) {
+	notShort(t, "a wait is no longer when it can be no first use any more")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	require.NoError(t, nodes.Kill(2))
@@ -71,6 +73,7 @@ func TestQuarantine_DoesNotBeginAgain(t *testing.T) {
 // The goal: the marker is written only where it still is what was seen: another client may have
 // admitted the server meanwhile, and it may have been flushed again.
 func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
+	notShort(t, "a second loss at the end of a wait")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	knowing := start(t, nodes.URLs(), waits(4*time.Second))
@@ -158,25 +161,32 @@ func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
 	becomes(t, m, 0, NodeQuarantined, "")
 }
 
-// The goal: GuardStrict also waits before the first use, and admits no server that has no run_id;
-// GuardAuto does that with one warning, and GuardOff leaves no marker.
-func TestGuardMode_StrictAutoAndOff(t *testing.T) {
+// The goal: GuardStrict also waits before the first use.
+func TestGuardMode_StrictWaitsBeforeTheFirstUse(t *testing.T) {
+	notShort(t, "the end of that wait")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	begin := time.Now()
 	strict := start(t, nodes.URLs(), func(c *Config) {
-		c.Guard, c.MaxTTL = GuardStrict,
-			4*time.Second
+		c.Guard, c.MaxTTL = GuardStrict, 4*time.Second
 	})
 	becomes(t, strict, 0, NodeQuarantined, whyUnmarked)
 	becomes(t, strict, 0, NodeUp, "")
 	require.GreaterOrEqual(t, time.Since(begin), 4*time.Second)
-	require.NoError(t, strict.Close(t.Context()))
-	ask(t, nodes, 0, "DEL", markerKey)
+}
+
+// The goal: GuardOff leaves no marker.
+func TestGuardMode_OffLeavesNoMarker(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 1)
 	off := start(t, nodes.URLs(), mode(GuardOff))
 	up(t, off)
 	require.Nil(t, ask(t, nodes, 0, "GET", markerKey))
+}
 
+// The goal: GuardStrict admits no server that has no run_id. GuardAuto does that with one warning.
+func TestGuardMode_OfAServerWithoutARunID(t *testing.T) {
+	t.Parallel()
 	simple, err := lockpipetest.StartInProcess(3)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, simple.Close()) })
@@ -353,6 +363,7 @@ func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
 // has lost locks, and not before MaxTTL has passed. The wait continues also if the master has
 // the marker of its former run.
 func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
+	notShort(t, "a wait of MaxTTL over many clients")
 	t.Parallel()
 	const maxTTL = 3 * time.Second
 	for name, former := range map[string]string{
