@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/series"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -61,10 +62,12 @@ type notices struct {
 
 	mu      sync.Mutex // guards all below
 	until   map[string]time.Time
-	latency latency
+	latency series.Histogram
 }
 
-func newNotices() *notices { return &notices{until: map[string]time.Time{}, latency: newLatency()} }
+func newNotices() *notices {
+	return &notices{until: map[string]time.Time{}, latency: series.NewHistogram()}
+}
 
 func (n *notices) expect(key string, until time.Time) {
 	n.mu.Lock()
@@ -77,12 +80,12 @@ func (n *notices) late(key string) {
 	now := time.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.latency.record(now.Sub(n.until[key]))
+	n.latency.Record(now.Sub(n.until[key]))
 	n.all.Done()
 }
 
 func (n *notices) report(b *testing.B, name string) {
-	s := n.latency.summary()
+	s := n.latency.Latency()
 	b.ReportMetric(s.P50*1000, name+"-p50-us")
 	b.ReportMetric(s.P99*1000, name+"-p99-us")
 	b.ReportMetric(s.Max*1000, name+"-max-us")

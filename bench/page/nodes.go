@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 const (
@@ -48,7 +49,7 @@ func nodeCharts(r *bench.Report) []chart {
 }
 
 // nodeScale is the axis of all nodes' trips, and the most failures a second of any.
-func nodeScale(s *bench.Series) (y scale, ticks []float64, worst float64) {
+func nodeScale(s *series.Series) (y scale, ticks []float64, worst float64) {
 	lowest, highest := 0.0, 0.0
 	for _, n := range s.Nodes {
 		for i, interval := range s.Intervals[:min(len(s.Intervals), len(n.FlushesEach))] {
@@ -70,7 +71,7 @@ func nodeScale(s *bench.Series) (y scale, ticks []float64, worst float64) {
 }
 
 // trips draws how long they took.
-func (t *timeline) trips(c *chart, n bench.NodeSeries, y scale) {
+func (t *timeline) trips(c *chart, n series.NodeSeries, y scale) {
 	c.Table = table{Title: c.Title, Head: []string{"from", "trips", "p50", "p99", "failures"}}
 	c.Legend = []key{{"q1", "p50"}, {"q3", "p99"}, {"failure", "failures a second"}}
 	var half, most []point
@@ -92,7 +93,7 @@ func (t *timeline) trips(c *chart, n bench.NodeSeries, y scale) {
 }
 
 // strip draws failures below the trips.
-func (t *timeline) strip(c *chart, n bench.NodeSeries, worst float64) {
+func (t *timeline) strip(c *chart, n series.NodeSeries, worst float64) {
 	bottom := nodeHeight + stripGap + stripHeight
 	c.Strip = &strip{
 		Y: pixels(bottom), Top: pixels(nodeHeight + stripGap),

@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/faults"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // written is the page of a report.
@@ -27,39 +29,39 @@ func written(t *testing.T, r *bench.Report, err error) string {
 
 // report is one with everything in it: three nodes, faults, an interval without any call.
 func report() *bench.Report {
-	spread := bench.Spread{Calls: 90, P50: 0.5, P90: 1, P99: 2, Max: 40}
-	intervals := []bench.Interval{
+	spread := series.Spread{Calls: 90, P50: 0.5, P90: 1, P99: 2, Max: 40}
+	intervals := []series.Interval{
 		{
-			AtS: 0, LengthS: 0.1, Tally: bench.Tally{Acquired: 100, Released: 90},
+			AtS: 0, LengthS: 0.1, Tally: series.Tally{Acquired: 100, Released: 90},
 			AcquireMs: spread,
 			WaitMs:    spread, ReleaseMs: spread,
 		},
-		{AtS: 0.1, LengthS: 0.1, Tally: bench.Tally{NoQuorum: 7, Lost: 1, Errors: 3, Refused: 9}},
+		{AtS: 0.1, LengthS: 0.1, Tally: series.Tally{NoQuorum: 7, Lost: 1, Errors: 3, Refused: 9}},
 		{
-			AtS: 0.2, LengthS: 0.15, Tally: bench.Tally{Acquired: 50, Released: 60},
+			AtS: 0.2, LengthS: 0.15, Tally: series.Tally{Acquired: 50, Released: 60},
 			AcquireMs: spread,
 			WaitMs:    spread, ReleaseMs: spread,
 		},
 	}
-	buckets := []bench.Bucket{
+	buckets := []series.Bucket{
 		{FromMs: 0, ToMs: 0.25, Calls: 3},
 		{FromMs: 0.25, ToMs: 0.5},
 		{FromMs: 0.5, ToMs: 1, Calls: 1234},
 		{FromMs: 1, ToMs: 40, Calls: 5},
 	}
-	series := &bench.Series{
+	overTime := &series.Series{
 		StepS: 0.1, Intervals: intervals, AcquireHistogram: buckets,
 		WaitHistogram: buckets, ReleaseHistogram: buckets,
 	}
 	for i := range 3 {
-		series.Nodes = append(series.Nodes, bench.NodeSeries{
+		overTime.Nodes = append(overTime.Nodes, series.NodeSeries{
 			Node: fmt.Sprintf("10.0.0.%d:6379", i+1), Flushes: 60, Operations: 600, FlushMs: spread,
 			Failures:    map[string]uint64{"timeout": 11},
 			FlushesEach: []uint64{30, 0, 30}, FlushP50MsEach: []float64{0.2, 0, 0.3},
 			FlushP99MsEach: []float64{1.5, 0, 0.4}, FailuresEach: []uint64{0, 11, 0},
 		})
 	}
-	latency := bench.Latency{P50: 0.5, P90: 1, P99: 2, P999: 30, Max: 40, Mean: 0.7}
+	latency := series.Latency{P50: 0.5, P90: 1, P99: 2, P999: 30, Max: 40, Mean: 0.7}
 	return &bench.Report{
 		Version: "v1.2.3", Scenario: bench.Hot, Backend: "redis-server", Nodes: 3, DurationS: 0.35,
 		Started:  time.Unix(1e9, 0).UTC(),
@@ -70,8 +72,8 @@ func report() *bench.Report {
 			Batch: 1, DurationS: 0.3, TTLMs: 10_000, Faults: "freeze:1@100ms+50ms",
 		},
 		ErrorsByKind: map[string]uint64{"READONLY": 4711},
-		Series:       series,
-		FaultReport: &bench.FaultReport{KeysAtClose: 12, Faults: []bench.FaultResult{
+		Series:       overTime,
+		FaultReport: &bench.FaultReport{KeysAtClose: 12, Faults: []faults.Result{
 			{Fault: "freeze:1@100ms+50ms", Action: "freeze", Node: 1, FromS: 0.1, UntilS: 0.15},
 			{Fault: "kill:2@200ms", Action: "kill", Node: 2, FromS: 0.2, UntilS: 0.201},
 			{
@@ -91,25 +93,25 @@ func variants() map[string]*bench.Report {
 	hold := report()
 	hold.Scenario, hold.HotReport = bench.Hold, nil
 	hold.HoldReport = &bench.HoldReport{
-		Leases: 5, Samples: 100, Dead: 2, FirstDead: "key 5",
+		Leases: 5, Samples: 100, Missing: 2, FirstMissing: "key 5",
 		ExtensionsPerS: 40,
 	}
 	hold.Series.Intervals[1].Extended = 77
 	nothing := report()
 	nothing.Acquired, nothing.Released, nothing.AcquireMs, nothing.ReleaseMs, nothing.HotReport = 0,
-		0, bench.Latency{}, bench.Latency{}, nil
-	nothing.Series = &bench.Series{StepS: 0.1, Intervals: []bench.Interval{{
+		0, series.Latency{}, series.Latency{}, nil
+	nothing.Series = &series.Series{StepS: 0.1, Intervals: []series.Interval{{
 		LengthS: 0.1,
-		Tally:   bench.Tally{NoQuorum: 5},
+		Tally:   series.Tally{NoQuorum: 5},
 	}}}
 	return map[string]*bench.Report{
 		"full":    report(),
 		"hold":    hold,
 		"no lock": nothing,
 		"empty":   {},
-		"0 s": {Series: &bench.Series{
-			StepS: 0.1, Intervals: []bench.Interval{{}},
-			Nodes: []bench.NodeSeries{{Node: "a"}},
+		"0 s": {Series: &series.Series{
+			StepS: 0.1, Intervals: []series.Interval{{}},
+			Nodes: []series.NodeSeries{{Node: "a"}},
 		}},
 	}
 }
@@ -199,7 +201,7 @@ func TestPageEscapesHostileTexts(t *testing.T) {
 		r.Faults[i].Fault, r.Faults[i].Error = hostile, hostile
 	}
 	r.Faults[0].Action = hostile
-	r.HoldReport = &bench.HoldReport{FirstDead: hostile}
+	r.HoldReport = &bench.HoldReport{FirstMissing: hostile}
 	text := written(t, r, errors.New(hostile))
 	require.NotContains(t, text, "<script")
 	require.NotContains(t, text, "<b ")
@@ -249,7 +251,9 @@ func TestPageTellsTheVerdict(t *testing.T) {
 		"1,000 violations":    func(r *bench.Report) { r.Violations = 1000 },
 		"3 keys left behind":  func(r *bench.Report) { r.LeftoverKeys = 3 },
 		"2 fence regressions": func(r *bench.Report) { r.FenceRegressions = 2 },
-		"4 dead leases":       func(r *bench.Report) { r.HoldReport = &bench.HoldReport{Dead: 4} },
+		"4 dead leases": func(r *bench.Report) {
+			r.HoldReport = &bench.HoldReport{Missing: 4}
+		},
 	} {
 		r := report()
 		change(r)

@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // timeline is what all charts over time have in common.
 type timeline struct {
 	report    *bench.Report
-	intervals []bench.Interval
+	intervals []series.Interval
 	x         scale
 	ticks     []float64
 	clock     clock
@@ -56,7 +57,7 @@ func (t *timeline) band(from, until float64, tip string) band {
 type curve struct {
 	name  string
 	class string
-	value func(bench.Interval) (v float64, there bool)
+	value func(series.Interval) (v float64, there bool)
 }
 
 // draw draws the curves, and tells their numbers at each interval on pointing at it, and in the

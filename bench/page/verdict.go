@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // verdict is what the run showed about safety.
@@ -43,7 +44,7 @@ func judge(r *bench.Report, runErr error) verdict {
 	v.Lines = append(v.Lines, none(uint64(max(r.LeftoverKeys, 0)), "keys left behind on the nodes"))
 	if r.HoldReport != nil {
 		v.Lines = append(v.Lines, none(r.Lost, "leases lost before their release"),
-			none(r.Dead, "dead leases among "+count(r.Samples)+" samples"))
+			none(r.Missing, "dead leases among "+count(r.Samples)+" samples"))
 	}
 	if r.FaultReport != nil && r.KeysAtClose > 0 {
 		v.Notes = append(v.Notes, count(uint64(r.KeysAtClose))+" keys just after the clients "+
@@ -56,8 +57,8 @@ func judge(r *bench.Report, runErr error) verdict {
 	if r.FirstError != "" {
 		v.Notes = append(v.Notes, "First error of a call: "+r.FirstError)
 	}
-	if r.HoldReport != nil && r.FirstDead != "" {
-		v.Notes = append(v.Notes, "First dead lease: "+r.FirstDead)
+	if r.HoldReport != nil && r.FirstMissing != "" {
+		v.Notes = append(v.Notes, "First dead lease: "+r.FirstMissing)
 	}
 	if r.Unserved > 0 {
 		v.Notes = append(v.Notes, count(r.Unserved)+" calls that were due found no caller free "+
@@ -178,14 +179,14 @@ func percentiles(r *bench.Report) table {
 	tab := table{Title: "Latency, whole run", Head: []string{"percentile"}}
 	for _, row := range []struct {
 		name string
-		of   func(bench.Latency) float64
+		of   func(series.Latency) float64
 	}{
-		{"p50", func(l bench.Latency) float64 { return l.P50 }},
-		{"p90", func(l bench.Latency) float64 { return l.P90 }},
-		{"p99", func(l bench.Latency) float64 { return l.P99 }},
-		{"p99.9", func(l bench.Latency) float64 { return l.P999 }},
-		{"max", func(l bench.Latency) float64 { return l.Max }},
-		{"mean", func(l bench.Latency) float64 { return l.Mean }},
+		{"p50", func(l series.Latency) float64 { return l.P50 }},
+		{"p90", func(l series.Latency) float64 { return l.P90 }},
+		{"p99", func(l series.Latency) float64 { return l.P99 }},
+		{"p99.9", func(l series.Latency) float64 { return l.P999 }},
+		{"max", func(l series.Latency) float64 { return l.Max }},
+		{"mean", func(l series.Latency) float64 { return l.Mean }},
 	} {
 		cells := []string{row.name}
 		for _, m := range latencies(r) {

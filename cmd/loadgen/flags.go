@@ -65,7 +65,7 @@ func flags(o *options) *flag.FlagSet {
 			"again when it is done")
 	set.IntVar(&c.Keys, "keys", c.Keys, "`number` of keys to choose from; unless given\nit is 1 "+
 		"in scenario hot and 1000000 in batch")
-	set.IntVar(&o.hot, "hot", bench.Default(bench.Hot).Keys,
+	set.IntVar(&o.hot, "hot", bench.DefaultConfig(bench.Hot).Keys,
 		"`number` of hot keys in scenario hot, in place of -keys")
 	set.IntVar(&c.Batch, "batch", c.Batch,
 		"`keys` a call in scenarios batch and each, where it is 100 unless given")
@@ -105,7 +105,7 @@ func flags(o *options) *flag.FlagSet {
 
 // parse reads the command line. Its error says what is wrong, or is flag.ErrHelp.
 func parse(args []string) (options, error) {
-	o := options{config: bench.Default(bench.Single)}
+	o := options{config: bench.DefaultConfig(bench.Single)}
 	set := flags(&o)
 	if err := set.Parse(args); err != nil {
 		return options{}, unsigned(err)
@@ -116,7 +116,7 @@ func parse(args []string) (options, error) {
 	}
 	given := make(map[string]bool)
 	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	usual := bench.Default(o.config.Scenario)
+	usual := bench.DefaultConfig(o.config.Scenario)
 	if !given["c"] {
 		o.config.Callers = usual.Callers
 	}
@@ -185,7 +185,7 @@ func usage() string {
 		"nothing is left behind;\n" +
 		"in scenario hold, that every lease lives on the nodes for as long as it is held.\n\n" +
 		"Usage: loadgen [flags]\n\n")
-	o := options{config: bench.Default(bench.Single)}
+	o := options{config: bench.DefaultConfig(bench.Single)}
 	set := flags(&o)
 	set.SetOutput(&b)
 	set.PrintDefaults()

@@ -15,14 +15,14 @@ func printHold(out io.Writer, r *bench.Report) {
 		"cores\t\n")
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t\n", thousands(uint64(r.Leases)),
 		thousands(r.Lost),
-		thousands(r.Samples), thousands(r.Dead), thousands(r.Unanswered),
+		thousands(r.Samples), thousands(r.Missing), thousands(r.Unanswered),
 		thousands(uint64(r.ExtensionsPerS)),
 		thousands(uint64(r.ClientRSSBytesPerLease)), r.ClientCPUCores)
 	_ = w.Flush()
 	fmt.Fprintf(out, "\nall taken in %.2f s, held for %.2f s, released in %.2f s\n", r.TakeS,
 		r.KeepS, r.GiveS)
-	if r.FirstDead != "" {
-		fmt.Fprintf(out, "first dead lease: %s\n", r.FirstDead)
+	if r.FirstMissing != "" {
+		fmt.Fprintf(out, "first dead lease: %s\n", r.FirstMissing)
 	}
 	fmt.Fprintln(out)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/series"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -88,7 +89,7 @@ func TestWrongUsage(t *testing.T) {
 
 // Every field that bench refuses has a flag to name.
 func TestEveryFieldHasAFlag(t *testing.T) {
-	o := options{config: bench.Default(bench.Single)}
+	o := options{config: bench.DefaultConfig(bench.Single)}
 	set := flags(&o)
 	for field, name := range fields {
 		require.NotNil(t, set.Lookup(name), field)
@@ -100,11 +101,11 @@ func TestEveryFieldHasAFlag(t *testing.T) {
 func TestDefaultsFollowTheScenario(t *testing.T) {
 	for args, want := range map[string]func(*bench.Config){
 		"": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Single)
 		},
 		"-scenario hold": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hold)
 		},
 		"-leases 5 -autoextend 1m": func(c *bench.Config) {
@@ -112,37 +113,37 @@ func TestDefaultsFollowTheScenario(t *testing.T) {
 				time.Minute
 		},
 		"-scenario hot": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hot)
 		},
 		"-scenario batch": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Batch)
 		},
 		"-scenario each -keys 30": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Each)
 			c.Keys, c.Batch = 30, 30
 		},
 		"-scenario hot -hot 5": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hot)
 			c.Keys = 5
 		},
 		"-hot 5 -keys 9 -scenario hot": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hot)
 			c.Keys = 5
 		},
 		"-keys 7 -scenario hot -batch 2 -c 99": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hot)
 			c.Keys, c.Batch, c.Callers = 7, 2, 99
 		},
 	} {
 		o, err := parse(append(strings.Fields(args), "-seed", "0"))
 		require.NoError(t, err)
-		expected := bench.Default(bench.Single)
+		expected := bench.DefaultConfig(bench.Single)
 		want(&expected)
 		require.Equal(t, expected, o.config, args)
 	}
@@ -339,7 +340,7 @@ func TestExitCode(t *testing.T) {
 	require.Equal(t, exitUnsafe, exit(bench.Report{Violations: 1}, nil))
 	require.Equal(t, exitUnsafe, exit(bench.Report{LeftoverKeys: 1}, nil))
 	require.Equal(t, exitSafe, exit(bench.Report{HoldReport: &bench.HoldReport{}}, nil))
-	require.Equal(t, exitUnsafe, exit(bench.Report{HoldReport: &bench.HoldReport{Dead: 1}}, nil))
+	require.Equal(t, exitUnsafe, exit(bench.Report{HoldReport: &bench.HoldReport{Missing: 1}}, nil))
 	require.Equal(t, exitUnsafe, exit(bench.Report{HoldReport: &bench.HoldReport{}, Lost: 1}, nil))
 	require.Equal(t, exitUnsafe, exit(bench.Report{}, os.ErrDeadlineExceeded))
 }
@@ -349,7 +350,7 @@ func TestTable(t *testing.T) {
 	r := &bench.Report{
 		Scenario: bench.Hot, Nodes: 1, Backend: "external", Acquired: 1234567, LocksPerS: 999,
 		Violations: 1000, LeftoverKeys: 2,
-		AcquireMs: bench.Latency{P50: 1.5}, Config: bench.ReportConfig{
+		AcquireMs: series.Latency{P50: 1.5}, Config: bench.ReportConfig{
 			Callers: 1, Clients: 2,
 			Keys: 3, Batch: 1, Rate: 50,
 		},
@@ -375,7 +376,7 @@ func TestTable(t *testing.T) {
 // The table of scenario hold shows what it is about.
 func TestHoldTable(t *testing.T) {
 	r := &bench.Report{Scenario: bench.Hold, Lost: 1001, HoldReport: &bench.HoldReport{
-		Leases: 1234567, Samples: 8765, Dead: 2002, FirstDead: "key 5", ExtensionsPerS: 54321,
+		Leases: 1234567, Samples: 8765, Missing: 2002, FirstMissing: "key 5", ExtensionsPerS: 54321,
 		ClientRSSBytesPerLease: 3210,
 		ClientCPUCores:         0.75, Unanswered: 33, TakeS: 1.25, KeepS: 2.5, GiveS: 3.75,
 	}}
@@ -396,7 +397,7 @@ func TestHoldTable(t *testing.T) {
 // The table of scenario hot shows what it is about.
 func TestHotTable(t *testing.T) {
 	r := &bench.Report{Scenario: bench.Hot, HotReport: &bench.HotReport{
-		WaitMs: bench.Latency{P50: 12.5, Max: 77.25}, MaxWaitMs: 2345.678, Handovers: 1234567,
+		WaitMs: series.Latency{P50: 12.5, Max: 77.25}, MaxWaitMs: 2345.678, Handovers: 1234567,
 		SplitVotes: 8901, AttemptsPerLock: 0.123,
 		LocksPerCallerCV: 0.456, MinShare: 0.789,
 	}}

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // printTable prints the report for people. Every number in it is in the JSON as well.
@@ -61,7 +62,7 @@ func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintln(out)
 }
 
-func printLatency(w io.Writer, name string, l bench.Latency) {
+func printLatency(w io.Writer, name string, l series.Latency) {
 	fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t\n", name, l.P50, l.P90, l.P99, l.P999,
 		l.Max, l.Mean)
 }

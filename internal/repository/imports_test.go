@@ -19,22 +19,34 @@ const (
 
 // allowedImports says which packages of this module each package may import, by their directories.
 var allowedImports = map[string][]string{
-	"cmd/loadgen":  {"bench", "bench/page"},
-	"bench/page":   {"bench"},
-	"bench":        {".", "lockpipetest", "fence"},
-	".":            {"multiplex", "lease", "waitroom", "batch", "latency"},
-	"multiplex":    {"batch", "script", "latency"},
-	"batch":        {},
-	"fence":        {},
-	"lease":        {},
-	"latency":      {},
-	"script":       {},
-	"waitroom":     {},
-	"lockpipetest": {},
+	"cmd/loadgen": {"bench", "bench/page", "bench/series"},
+	"bench/page":  {"bench", "bench/faults", "bench/series"},
+	"bench": {
+		".", "bench/check", "bench/chunks", "bench/faults", "bench/nodes", "bench/process",
+		"bench/series", "lockpipetest", "fence",
+	},
+	"bench/check":   {},
+	"bench/chunks":  {},
+	"bench/faults":  {"lockpipetest"},
+	"bench/nodes":   {"bench/check", "lockpipetest"},
+	"bench/process": {},
+	"bench/series":  {"."},
+	".":             {"multiplex", "lease", "waitroom", "batch", "latency"},
+	"multiplex":     {"batch", "script", "latency"},
+	"batch":         {},
+	"fence":         {},
+	"lease":         {},
+	"latency":       {},
+	"script":        {},
+	"waitroom":      {},
+	"lockpipetest":  {},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
-var standardLibraryOnly = []string{"batch", "fence", "latency", "lease", "script", "waitroom"}
+var standardLibraryOnly = []string{
+	"batch", "bench/check", "bench/chunks", "bench/process", "fence", "latency", "lease", "script",
+	"waitroom",
+}
 
 // meaninglessNames say nothing about what is in a package.
 var meaninglessNames = []string{
