@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/figures"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
 
@@ -184,7 +185,7 @@ func histogram(l measure) chart {
 			continue
 		}
 		from, to, high := x.at(b.FromMs), x.at(b.ToMs), plotHeight*y.at(float64(b.Calls))
-		said := []string{duration(b.FromMs), duration(b.ToMs), count(b.Calls)}
+		said := []string{duration(b.FromMs), duration(b.ToMs), figures.Thousands(b.Calls)}
 		c.Bars = append(c.Bars, bar{
 			percent(from), percent(to - from), pixels(plotHeight - high), pixels(high),
 			fmt.Sprintf("%s to %s: %s calls", said[0], said[1], said[2]),

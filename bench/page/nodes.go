@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/figures"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
 
@@ -80,9 +81,9 @@ func (t *timeline) trips(c *chart, n series.NodeSeries, y scale) {
 		half = append(half, point{x, n.FlushP50MsEach[i], there})
 		most = append(most, point{x, n.FlushP99MsEach[i], there})
 		row := []string{
-			t.clock.at(interval.AtS), count(n.FlushesEach[i]), known(n.FlushesEach[i],
+			t.clock.at(interval.AtS), figures.Thousands(n.FlushesEach[i]), known(n.FlushesEach[i],
 				n.FlushP50MsEach[i]),
-			known(n.FlushesEach[i], n.FlushP99MsEach[i]), count(n.FailuresEach[i]),
+			known(n.FlushesEach[i], n.FlushP99MsEach[i]), figures.Thousands(n.FailuresEach[i]),
 		}
 		c.Table.Rows = append(c.Table.Rows, row)
 		tip := fmt.Sprintf("%s\ntrips: %s\np50: %s\np99: %s\nfailures: %s", row[0], row[1], row[2],
@@ -125,16 +126,16 @@ func nodeTable(r *bench.Report) table {
 	for i, n := range r.Series.Nodes {
 		var failures []string
 		for _, reason := range slices.Sorted(maps.Keys(n.Failures)) {
-			failures = append(failures, reason+" "+count(n.Failures[reason]))
+			failures = append(failures, reason+" "+figures.Thousands(n.Failures[reason]))
 		}
 		if failures == nil {
 			failures = []string{"none"}
 		}
 		tab.Rows = append(tab.Rows, []string{
-			fmt.Sprintf("%d: %s", i+1, n.Node), count(n.Flushes), count(n.Operations),
+			fmt.Sprintf("%d: %s", i+1, n.Node), figures.Thousands(n.Flushes), figures.Thousands(n.Operations),
 			known(n.FlushMs.Calls, n.FlushMs.P50),
 			known(n.FlushMs.Calls, n.FlushMs.P90), known(n.FlushMs.Calls, n.FlushMs.P99),
-			count(n.Connects), count(n.Disconnects),
+			figures.Thousands(n.Connects), figures.Thousands(n.Disconnects),
 			strings.Join(failures, ", "),
 		})
 	}

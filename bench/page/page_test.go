@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/bench"
 	"github.com/lockpipe/lockpipe/bench/faults"
+	"github.com/lockpipe/lockpipe/bench/figures"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
 
@@ -320,8 +321,8 @@ func TestNumbersAsText(t *testing.T) {
 		"0": duration(0), "5\u00a0µs": duration(0.005), "1\u00a0ms": duration(1),
 		"1.29\u00a0ms": duration(1.285001), "103\u00a0ms": duration(103.4),
 		"1\u00a0s": duration(999.9), "10\u00a0min": duration(600_000), "1.5M": short(1_500_000),
-		"48.8k": short(48_844), "7": short(7), "1,234,567": count(1234567),
-		"1 node": plural(1, "node"), "12.3\u00a0s": clockFor(20).at(12.3),
+		"48.8k": short(48_844), "7": short(7), "1,234,567": figures.Thousands(1234567),
+		"1 node": figures.Plural(1, "node"), "12.3\u00a0s": clockFor(20).at(12.3),
 		"2\u00a0min": clockFor(600).at(120), "1.5\u00a0h": clockFor(1e6).at(5400),
 	} {
 		require.Equal(t, want, got)

@@ -22,22 +22,22 @@ func pair(t *testing.T, delay time.Duration) (client, server net.Conn) {
 	return client, server
 }
 
-// What the server says arrives whole, in order and not before the delay is over; several parcels
+// What the server says arrives whole, in order and not before the delay is over; several packets
 // are on their way at once.
 func TestADelayedConnectionIsLateButLosesNothing(t *testing.T) {
-	const delay, parcels = 30 * time.Millisecond, 10
+	const delay, packets = 30 * time.Millisecond, 10
 	client, server := pair(t, delay)
 	begin := time.Now()
 	var want bytes.Buffer
-	for i := range parcels {
+	for i := range packets {
 		text := bytes.Repeat([]byte{byte('a' + i)}, 1000)
 		want.Write(text)
 		if _, err := server.Write(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if written := time.Since(begin); written > parcels*delay/2 {
-		t.Logf("it took %v to write: this machine is too busy to tell whether parcels wait for "+
+	if written := time.Since(begin); written > packets*delay/2 {
+		t.Logf("it took %v to write: this machine is too busy to tell whether packets wait for "+
 			"each other", written)
 	}
 	got := make([]byte, want.Len())
@@ -81,7 +81,7 @@ func TestCloseEndsAReadOfADelayedConnection(t *testing.T) {
 			_, _ = client.Read(make([]byte, 10))
 		}()
 		if d := client.(*delayed); onItsWay {
-			d.arrives <- parcel{due: time.Since(epoch) + time.Hour, text: []byte("late")}
+			d.arrives <- packet{due: time.Since(epoch) + time.Hour, text: []byte("late")}
 			for len(d.arrives) > 0 { // until Read has it
 				runtime.Gosched()
 			}

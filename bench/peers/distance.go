@@ -78,10 +78,10 @@ func (n *nodes) dial(ctx context.Context, network, address string) (net.Conn, er
 
 // addFar opens a client of each contender that can take and release in two steps, on the nodes at a
 // distance, and adds it twice.
-func (k *cast) addFar(ctx context.Context, fields []field) (why string, err error) {
+func (k *lineup) addFar(ctx context.Context, fields []field) (why string, err error) {
 	away := k.nodes.far(k.scenario.delays)
 	for _, f := range fields {
-		if _, ok := f.Contender.(taker); !ok {
+		if _, ok := f.Contender.(locker); !ok {
 			continue
 		}
 		c, err := k.open(ctx, f.entry, away)
@@ -101,15 +101,15 @@ func (k *cast) addFar(ctx context.Context, fields []field) (why string, err erro
 	return "", nil
 }
 
-// open opens one more client, closed with the cast, and uses it once.
-func (k *cast) open(ctx context.Context, e entry, n *nodes) (Contender, error) {
+// open opens one more client, closed with the lineup, and uses it once.
+func (k *lineup) open(ctx context.Context, e entry, n *nodes) (Contender, error) {
 	c, err := e.open(n)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", e.name, err)
 	}
 	k.closers = append(k.closers, c.Close)
-	if s, ok := c.(settler); ok {
-		if err := s.Settle(ctx); err != nil {
+	if s, ok := c.(readyAwaiter); ok {
+		if err := s.AwaitReady(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", e.name, err)
 		}
 	}

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -61,19 +59,5 @@ func TestHeldPlans(t *testing.T) {
 	load.ttl = time.Minute
 	if p := load.plan(true, set); p.ttl != time.Minute {
 		t.Errorf("%+v", p)
-	}
-}
-
-// Every part is done, once, also where all fail.
-func TestChunksCoverEverything(t *testing.T) {
-	for _, n := range []int{0, 1, holdChunk, 7*holdChunk + 1} {
-		var sum atomic.Int64
-		err := chunks(n, func(from, to int) error {
-			sum.Add(int64(to - from))
-			return errors.New("no")
-		})
-		if sum.Load() != int64(n) || (err != nil) != (n > 0) {
-			t.Errorf("%d: %d, %v", n, sum.Load(), err)
-		}
 	}
 }

@@ -84,7 +84,7 @@ func (k *caller) runHot(parent context.Context) {
 	defer cancel()
 	var (
 		load = k.scenario.hot
-		w    = k.contestant.crew[k.number%len(k.contestant.crew)]
+		w    = k.contestant.waiters[k.number%len(k.contestant.waiters)]
 		key  = hotKey(k.contestant.tag)
 	)
 	for k.phase.Load() != stopping && ctx.Err() == nil {
@@ -123,9 +123,9 @@ func (k *caller) locks(c call, begin, end time.Duration) float64 {
 	return 1
 }
 
-// openCrews opens so many clients of each contender that can wait, and uses each of them once. A
-// crew that it has opened is closed with the field.
-func openCrews(ctx context.Context, fields []field, n *nodes, size int) error {
+// openOwnClients opens so many clients of each contender that can wait, and uses each of them once. A
+// A client that it has opened is closed with the field.
+func openOwnClients(ctx context.Context, fields []field, n *nodes, size int) error {
 	for i := range fields {
 		f := &fields[i]
 		if _, ok := f.Contender.(waiter); !ok {
@@ -136,9 +136,9 @@ func openCrews(ctx context.Context, fields []field, n *nodes, size int) error {
 			if err != nil {
 				return fmt.Errorf("open %s, client %d of %d: %w", f.name, m+1, size, err)
 			}
-			f.crew = append(f.crew, c)
-			if s, ok := c.(settler); ok {
-				if err := s.Settle(ctx); err != nil {
+			f.ownClients = append(f.ownClients, c)
+			if s, ok := c.(readyAwaiter); ok {
+				if err := s.AwaitReady(ctx); err != nil {
 					return fmt.Errorf("%s: %w", f.name, err)
 				}
 			}
@@ -151,7 +151,7 @@ func openCrews(ctx context.Context, fields []field, n *nodes, size int) error {
 }
 
 // waiters returns those who wait for a contender in a hot scenario: its one client, or those of its
-// crew; none where it can't wait.
+// own clients; none where it can't wait.
 func (f field) waiters(own bool) []waiter {
 	one, ok := f.Contender.(waiter)
 	if !ok {
@@ -160,19 +160,19 @@ func (f field) waiters(own bool) []waiter {
 	if !own {
 		return []waiter{one}
 	}
-	crew := make([]waiter, len(f.crew))
-	for i, c := range f.crew {
-		crew[i] = c.(waiter)
+	waiters := make([]waiter, len(f.ownClients))
+	for i, c := range f.ownClients {
+		waiters[i] = c.(waiter)
 	}
-	return crew
+	return waiters
 }
 
 // addHot adds the contenders that can wait, one line each.
-func (k *cast) addHot(fields []field) (why string) {
+func (k *lineup) addHot(fields []field) (why string) {
 	found := false
 	for _, f := range fields {
-		if crew := f.waiters(k.scenario.hot.own); len(crew) > 0 {
-			k.add(f, contestant{label: f.Name(), crew: crew, where: "; " + f.waits})
+		if waiters := f.waiters(k.scenario.hot.own); len(waiters) > 0 {
+			k.add(f, contestant{label: f.Name(), waiters: waiters, where: "; " + f.waits})
 			found = true
 		}
 	}
@@ -206,16 +206,16 @@ func against(lines []summary, name string) []versus {
 			continue
 		}
 		all = append(all, versus{
-			Contender: theirs.Contender, PerSecond: over(ours.PerSecond, theirs.PerSecond),
-			P50: over(ours.P50, theirs.P50), P99: over(ours.P99, theirs.P99), Max: over(ours.Max,
+			Contender: theirs.Contender, PerSecond: ratio(ours.PerSecond, theirs.PerSecond),
+			P50: ratio(ours.P50, theirs.P50), P99: ratio(ours.P99, theirs.P99), Max: ratio(ours.Max,
 				theirs.Max),
 		})
 	}
 	return all
 }
 
-// over is a quotient that is 0 where there is nothing to divide by.
-func over(a, b float64) float64 {
+// ratio is a quotient that is 0 where there is nothing to divide by.
+func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0
 	}

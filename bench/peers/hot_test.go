@@ -33,8 +33,8 @@ func TestEveryWaiterWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if s, ok := c.(settler); ok {
-				if err := s.Settle(t.Context()); err != nil {
+			if s, ok := c.(readyAwaiter); ok {
+				if err := s.AwaitReady(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -63,7 +63,7 @@ func waitsForOneOf(t *testing.T, n *nodes, c Contender, keys []string) {
 	var wire []string
 	for _, key := range keys {
 		w := waited{wire: []string{key}}
-		if nm, ok := c.(namer); ok {
+		if nm, ok := c.(wireNamer); ok {
 			w.wire = nm.WireNames(key)
 		}
 		wire = append(wire, w.wire...)
@@ -141,7 +141,7 @@ func TestHotFindsTwoHolders(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &mutex{free: make(chan struct{}, 1), broken: broken}
 			m.free <- struct{}{}
-			r := measure(t.Context(), s, contestant{crew: []waiter{m}}, set)
+			r := measure(t.Context(), s, contestant{waiters: []waiter{m}}, set)
 			if found := r.AnError == errTwoHolders.Error(); found != want {
 				t.Errorf("broken: %v; two holders found: %v: %+v", broken, found, r)
 			}
@@ -175,15 +175,15 @@ func TestAHotLockCountsWhereItWasGranted(t *testing.T) {
 	}
 }
 
-// Each caller of a crew waits with a client of its own, and they start again where there are fewer
+// Each caller waits with a client of its own, and they start again where there are fewer
 // clients.
 func TestCallersSpreadOverTheirCrew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		seen := map[int]int{}
-		crew := make([]waiter, 3)
-		for i := range crew {
-			crew[i] = waitFunc(func() {
+		waiters := make([]waiter, 3)
+		for i := range waiters {
+			waiters[i] = waitFunc(func() {
 				mu.Lock()
 				seen[i]++
 				mu.Unlock()
@@ -192,7 +192,7 @@ func TestCallersSpreadOverTheirCrew(t *testing.T) {
 			})
 		}
 		s := scenario{callers: 4, keys: 1, hot: &hotLoad{own: true}}
-		measure(t.Context(), s, contestant{crew: crew}, settings{window: 20 * time.Millisecond})
+		measure(t.Context(), s, contestant{waiters: waiters}, settings{window: 20 * time.Millisecond})
 		if len(seen) != 3 {
 			t.Errorf("want all of 3 clients used: %v", seen)
 		}
@@ -217,7 +217,7 @@ func TestAWaitThatNeverEndsIsAnError(t *testing.T) {
 			cancel()
 		}
 		k.scenario, k.contestant = scenario{keys: 1, hot: &hotLoad{}},
-			contestant{crew: []waiter{never{}}}
+			contestant{waiters: []waiter{never{}}}
 		k.phase, k.inside = new(atomic.Int32), new(atomic.Int32)
 		k.runHot(ctx)
 		cancel()

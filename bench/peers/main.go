@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 	for _, s := range o.scenarios {
 		if s.hot != nil && s.hot.own {
-			if err := openCrews(ctx, fields, n, s.callers); err != nil {
+			if err := openOwnClients(ctx, fields, n, s.callers); err != nil {
 				return err
 			}
 			break
@@ -122,7 +122,7 @@ func (r *report) add(ctx context.Context, s scenario, number int, set settings, 
 		r.Held = &c
 		c.print(stdout)
 	default:
-		k, why, err := assemble(ctx, s, number, fields, n)
+		k, why, err := newLineup(ctx, s, number, fields, n)
 		defer k.close()
 		if err != nil {
 			return err
@@ -135,7 +135,7 @@ func (r *report) add(ctx context.Context, s scenario, number int, set settings, 
 		if s.held != nil {
 			set.window = s.held.window(set.window)
 			// Every second turn has leases that settle.
-			turn = set.warmup + set.window + part(s.held.ttl, heldSettle)/2
+			turn = set.warmup + set.window + fraction(s.held.ttl, heldSettle)/2
 		}
 		fmt.Fprintf(stderr, "%s: about %.0f s ...\n", s.name,
 			float64(set.rounds*len(k.all))*turn.Seconds())
@@ -157,7 +157,7 @@ func runScenario(ctx context.Context, s scenario, all []contestant, set settings
 	error,
 ) {
 	t := table{Scenario: s.name, About: s.about, Callers: s.callers, Keys: s.keys}
-	rounds, err := play(ctx, s, all, set)
+	rounds, err := runRounds(ctx, s, all, set)
 	if err != nil {
 		return t, err
 	}

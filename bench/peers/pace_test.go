@@ -52,7 +52,7 @@ type slow struct {
 	fails            bool
 }
 
-func (s slow) Take(context.Context, string) (func() error, error) {
+func (s slow) Lock(context.Context, string) (func() error, error) {
 	time.Sleep(s.acquire)
 	if s.fails {
 		return nil, errors.New("no")

@@ -211,7 +211,7 @@ func TestRunPrintsATableAndWritesJSON(t *testing.T) {
 	for _, table := range rep.Tables {
 		for _, s := range table.Lines {
 			// Some calls may fail, and leave something: on a busy machine a node is slower than the
-			// patience with it.
+			// nodeTimeout with it.
 			if s.Errors == 0 && (s.PerSecond <= 0 || s.Left != 0) || len(s.Rounds) != 2 {
 				t.Errorf("%s, %s: %+v", table.Scenario, s.Contender, s)
 			}

@@ -43,8 +43,8 @@ func newRueidislock(name string, n *nodes, majority int) (Contender, error) {
 		KeyPrefix:   rueidislockPrefix,
 		KeyValidity: ttl,
 		KeyMajority: int32(majority),
-		// The default of 20 ms gives up under load; see patience.
-		TryNextAfter: patience,
+		// The default of 20 ms gives up under load; see nodeTimeout.
+		TryNextAfter: nodeTimeout,
 		// Advised by the library for every server that it is safe on.
 		NoLoopTracking: n.noloop,
 		ClientOption:   opt,
@@ -93,7 +93,7 @@ func (c *rueidislockContender) LockUnlockMany(ctx context.Context, keys []string
 	})
 }
 
-// WireNames implements namer.
+// WireNames implements wireNamer.
 func (c *rueidislockContender) WireNames(key string) []string {
 	all := make([]string, c.keys)
 	for i := range all {

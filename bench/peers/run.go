@@ -72,8 +72,8 @@ type contestant struct {
 	// tag begins its keys, so that those it leaves behind can be told from the others'.
 	tag       string
 	contender Contender
-	// Who waits in a hot scenario: caller i is one of crew[i], again from the start after the last.
-	crew          []waiter
+	// Who waits in a hot scenario: caller i is one of waiters[i], again from the start after the last.
+	waiters       []waiter
 	pace          *pace  // nil: a closed loop of acquire and release together
 	nodes         *nodes // whose CPU time is looked at; nil where one of them can't tell
 	before, after func(ctx context.Context) error
@@ -133,16 +133,16 @@ func (r round) cpuPerLock() float64 {
 }
 
 // mallocsPerLock is the client's allocations per lock, of which one is the key's name.
-func (r round) mallocsPerLock() float64 { return over(float64(r.Mallocs), r.Locks) }
+func (r round) mallocsPerLock() float64 { return ratio(float64(r.Mallocs), r.Locks) }
 
 // clientCores and serverCores are how many processors were at work on average.
-func (r round) clientCores() float64 { return over(r.CPU.Seconds(), r.Window.Seconds()) }
+func (r round) clientCores() float64 { return ratio(r.CPU.Seconds(), r.Window.Seconds()) }
 
-func (r round) serverCores() float64 { return over(r.ServerCPU.Seconds(), r.Window.Seconds()) }
+func (r round) serverCores() float64 { return ratio(r.ServerCPU.Seconds(), r.Window.Seconds()) }
 
-// play runs the rounds of one scenario: in every round each contestant once, A B C A B C ..., so
+// runRounds runs the rounds of one scenario: in every round each contestant once, A B C A B C ..., so
 // that whatever else the machine does in the meantime falls on all of them.
-func play(ctx context.Context, s scenario, all []contestant, set settings) ([][]round, error) {
+func runRounds(ctx context.Context, s scenario, all []contestant, set settings) ([][]round, error) {
 	rounds := make([][]round, len(all))
 	for range set.rounds {
 		for i, c := range all {
@@ -188,26 +188,26 @@ func measure(ctx context.Context, s scenario, c contestant, set settings) round 
 	for i := range callers {
 		callers[i] = caller{
 			scenario: s, contestant: c, number: i, limit: set.warmup + set.window + drain,
-			phase: &phase, inside: &inside, calls: make([]call, 0, s.room()),
+			phase: &phase, inside: &inside, calls: make([]call, 0, s.callCapacity()),
 		}
 		wg.Go(func() { callers[i].run(ctx) })
 	}
-	pause(ctx, set.warmup)
+	sleep(ctx, set.warmup)
 	begin := usageNow()
 	phase.Store(measuring)
 	begin.servers, begin.known = c.nodes.cpu(ctx)
-	pause(ctx, set.window)
+	sleep(ctx, set.window)
 	end := usageNow()
 	end.servers, end.known = c.nodes.cpu(ctx)
 	phase.Store(stopping)
 	wg.Wait()
 	r := total(callers, begin.at, end.at)
-	r.spent(begin, end)
+	r.setUsage(begin, end)
 	return r
 }
 
-// room is how many calls a caller has memory for from the start.
-func (s scenario) room() int {
+// callCapacity is how many calls a caller has memory for from the start.
+func (s scenario) callCapacity() int {
 	if s.level {
 		return (1 << 20) / s.callers
 	}
@@ -243,7 +243,7 @@ func total(callers []caller, begin, end time.Duration) round {
 		}
 	}
 	if len(callers) > 0 && callers[0].scenario.hot != nil {
-		r.MinShare = over(slices.Min(shares)*float64(len(shares)), r.Locks)
+		r.MinShare = ratio(slices.Min(shares)*float64(len(shares)), r.Locks)
 	}
 	slices.Sort(took)
 	slices.Sort(released)
@@ -269,7 +269,7 @@ func (c call) share(begin, end time.Duration) float64 {
 	return float64(within) / float64(c.took)
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):

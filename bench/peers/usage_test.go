@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"github.com/lockpipe/lockpipe/bench/process"
 )
 
 // A server's CPU time is that of the kernel for it and its own, without that of its children.
@@ -20,22 +22,22 @@ func TestCPUTimeOfAServer(t *testing.T) {
 // unknown, which is zero.
 func TestWhatAWindowUsed(t *testing.T) {
 	from := usage{
-		at: time.Second, client: time.Second, mallocs: 100, servers: 5 * time.Second,
-		known: true,
+		at: time.Second, client: process.Usage{CPU: time.Second, Allocs: 100},
+		servers: 5 * time.Second, known: true,
 	}
 	to := usage{
-		at: 3 * time.Second, client: 2 * time.Second, mallocs: 1100,
+		at: 3 * time.Second, client: process.Usage{CPU: 2 * time.Second, Allocs: 1100},
 		servers: 8 * time.Second, known: true,
 	}
 	r := round{Locks: 200}
-	r.spent(from, to)
+	r.setUsage(from, to)
 	if r.Window != 2*time.Second || r.clientCores() != 0.5 || r.serverCores() != 1.5 ||
 		r.mallocsPerLock() != 5 || r.cpuPerLock() != 5000 {
 		t.Errorf("%+v", r)
 	}
 	to.known = false
 	r = round{}
-	if r.spent(from, to); r.ServerCPU != 0 || r.mallocsPerLock() != 0 {
+	if r.setUsage(from, to); r.ServerCPU != 0 || r.mallocsPerLock() != 0 {
 		t.Errorf("%+v", r)
 	}
 }

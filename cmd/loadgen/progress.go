@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/bench/figures"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/cwriter"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -32,7 +33,7 @@ func newBar(w io.Writer, total time.Duration) *bar {
 			return fmt.Sprintf("%v of %v", elapsed.Truncate(time.Second), total)
 		})),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-			return thousands(b.perSecond.Load()) + " locks/s"
+			return figures.Thousands(b.perSecond.Load()) + " locks/s"
 		})))
 	return b
 }

@@ -19,8 +19,8 @@ const (
 
 // allowedImports says which packages of this module each package may import, by their directories.
 var allowedImports = map[string][]string{
-	"cmd/loadgen": {"bench", "bench/page", "bench/series"},
-	"bench/page":  {"bench", "bench/faults", "bench/series"},
+	"cmd/loadgen": {"bench", "bench/figures", "bench/page", "bench/series"},
+	"bench/page":  {"bench", "bench/faults", "bench/figures", "bench/series"},
 	"bench": {
 		".", "bench/check", "bench/chunks", "bench/faults", "bench/nodes", "bench/process",
 		"bench/series", "lockpipetest", "fence",
@@ -28,6 +28,7 @@ var allowedImports = map[string][]string{
 	"bench/check":   {},
 	"bench/chunks":  {},
 	"bench/faults":  {"lockpipetest"},
+	"bench/figures": {},
 	"bench/nodes":   {"bench/check", "lockpipetest"},
 	"bench/process": {},
 	"bench/series":  {"."},
@@ -44,8 +45,8 @@ var allowedImports = map[string][]string{
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
 var standardLibraryOnly = []string{
-	"batch", "bench/check", "bench/chunks", "bench/process", "fence", "latency", "lease", "script",
-	"waitroom",
+	"batch", "bench/check", "bench/chunks", "bench/figures", "bench/process", "fence", "latency",
+	"lease", "script", "waitroom",
 }
 
 // meaninglessNames say nothing about what is in a package.

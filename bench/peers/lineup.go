@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// A cast is who takes part in one scenario: one contestant for each line of its table, with the
+// A lineup is who takes part in one scenario: one contestant for each line of its table, with the
 // clients that were opened for it alone.
-type cast struct {
+type lineup struct {
 	scenario scenario
 	number   int // of the scenario in this run; keys are told apart by it
 	nodes    *nodes
@@ -15,12 +15,12 @@ type cast struct {
 	closers  []func()
 }
 
-// assemble finds the cast of a scenario, or says why there can be none. Close it, also after an
+// newLineup finds the lineup of a scenario, or says why there can be none. Close it, also after an
 // error.
-func assemble(ctx context.Context, s scenario, number int, fields []field, n *nodes) (k *cast,
+func newLineup(ctx context.Context, s scenario, number int, fields []field, n *nodes) (k *lineup,
 	why string, err error,
 ) {
-	k = &cast{scenario: s, number: number, nodes: n}
+	k = &lineup{scenario: s, number: number, nodes: n}
 	switch {
 	case s.hot != nil:
 		why = k.addHot(fields)
@@ -39,7 +39,7 @@ func assemble(ctx context.Context, s scenario, number int, fields []field, n *no
 }
 
 // add gives a contestant what follows from its contender and its place.
-func (k *cast) add(f field, c contestant) {
+func (k *lineup) add(f field, c contestant) {
 	c.contender, c.where = f.Contender, f.where+c.where
 	c.tag = k.tag(len(k.all))
 	if k.scenario.name != frozenName { // a stopped node tells nothing
@@ -49,9 +49,9 @@ func (k *cast) add(f field, c contestant) {
 }
 
 // tag is what the keys of the contestant at a place begin with.
-func (k *cast) tag(place int) string { return fmt.Sprintf("%x%x", k.number, place) }
+func (k *lineup) tag(place int) string { return fmt.Sprintf("%x%x", k.number, place) }
 
-func (k *cast) close() {
+func (k *lineup) close() {
 	for _, c := range k.closers {
 		c()
 	}
@@ -59,17 +59,17 @@ func (k *cast) close() {
 
 // addFrozen adds each contender that can say when it has recovered twice, with and without a
 // stopped node.
-func (k *cast) addFrozen(fields []field) (why string) {
+func (k *lineup) addFrozen(fields []field) (why string) {
 	n := k.nodes
 	if n.local == nil || len(n.urls) < 3 {
 		return "it needs at least 3 local nodes"
 	}
 	for _, f := range fields {
-		c, ok := f.Contender.(settler)
+		c, ok := f.Contender.(readyAwaiter)
 		if !ok {
 			continue
 		}
-		settle := c.Settle
+		settle := c.AwaitReady
 		k.add(f, contestant{label: f.Name(), before: settle})
 		k.add(f, contestant{
 			label: fmt.Sprintf("%s, 1 of %d frozen", f.Name(), len(n.urls)),
