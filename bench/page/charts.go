@@ -197,15 +197,15 @@ func histogram(l measure) chart {
 		ms   float64
 	}{{"p50", l.total.P50}, {"p99", l.total.P99}, {"p99.9", l.total.P999}} {
 		if p.ms > 0 {
-			c.Notes = append(c.Notes, beside(x.at(p.ms), 13*float64(i-3), p.name))
+			c.Notes = append(c.Notes, noteAt(x.at(p.ms), 13*float64(i-3), p.name))
 			c.Said = append(c.Said, p.name+" "+duration(p.ms))
 		}
 	}
 	return c
 }
 
-// beside is a note above the chart, on the side of its line that has room.
-func beside(part, y float64, text string) note {
+// noteAt returns a note above the chart, on the side of its line that has room.
+func noteAt(part, y float64, text string) note {
 	anchor := "start"
 	if part > 0.85 {
 		anchor = "end"

@@ -70,10 +70,11 @@ func (t *timeline) said(f faults.Result) string {
 	return text
 }
 
-// everyNode stands for a node's number where all are meant.
+// everyNode stands for a node's number if all are meant.
 const everyNode = 0
 
-// faults is when a node was hurt, or any. Too many to be told apart are none.
+// faults returns when a node had faults, or any node. If there are too many to see them, there are
+// none.
 func (t *timeline) faults(node int) (bands []band) {
 	for _, f := range t.happened() {
 		if node != everyNode && f.Node != node {

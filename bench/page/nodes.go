@@ -17,8 +17,9 @@ const (
 	stripGap    = 14.0
 )
 
-// nodeCharts are one small figure for each node: how long trips to it took, below that how often it
-// had no vote, and when it was hurt. All have the same axes, so that they can be compared.
+// nodeCharts returns one small figure for each node: how long flushes to it took, below that how
+// often it had no vote, and when it had faults. All have the same axes, so that they can be
+// compared.
 func nodeCharts(r *bench.Report) []chart {
 	if r.Series == nil {
 		return nil
@@ -42,14 +43,14 @@ func nodeCharts(r *bench.Report) []chart {
 		c.xAxis(t.x, t.ticks, t.clock.at)
 		c.yAxis(y, ticks, duration)
 		c.Bands = t.faults(i + 1)
-		t.trips(&c, n, y)
+		t.flushes(&c, n, y)
 		t.strip(&c, n, worst)
 		list = append(list, c)
 	}
 	return list
 }
 
-// nodeScale is the axis of all nodes' trips, and the most failures a second of any.
+// nodeScale returns the axis of all nodes' flushes, and the most failures a second of any.
 func nodeScale(s *series.Series) (y scale, ticks []float64, worst float64) {
 	lowest, highest := 0.0, 0.0
 	for _, n := range s.Nodes {
@@ -71,8 +72,8 @@ func nodeScale(s *series.Series) (y scale, ticks []float64, worst float64) {
 	return y, ticks, worst
 }
 
-// trips draws how long they took.
-func (t *timeline) trips(c *chart, n series.NodeSeries, y scale) {
+// flushes draws how long they took.
+func (t *timeline) flushes(c *chart, n series.NodeSeries, y scale) {
 	c.Table = table{Title: c.Title, Head: []string{"from", "trips", "p50", "p99", "failures"}}
 	c.Legend = []key{{"q1", "p50"}, {"q3", "p99"}, {"failure", "failures a second"}}
 	var half, most []point
@@ -93,7 +94,7 @@ func (t *timeline) trips(c *chart, n series.NodeSeries, y scale) {
 	c.Lines = []line{join("q1", half, y, nodeHeight), join("q3", most, y, nodeHeight)}
 }
 
-// strip draws failures below the trips.
+// strip draws failures below the flushes.
 func (t *timeline) strip(c *chart, n series.NodeSeries, worst float64) {
 	bottom := nodeHeight + stripGap + stripHeight
 	c.Strip = &strip{

@@ -148,9 +148,9 @@ func attribute(e xml.StartElement, name string) string {
 	return ""
 }
 
-// Every page is well-formed, its ids are there once and its references lead to them, and no number
-// in it is none.
-func TestPageIsWellFormed(t *testing.T) {
+// Goal: every page is well-formed, each id is there once, references lead to ids, and every number
+// is one.
+func TestPage_IsWellFormed(t *testing.T) {
 	for name, r := range variants() {
 		t.Run(name, func(t *testing.T) {
 			text := written(t, r, nil)
@@ -174,8 +174,8 @@ func TestPageIsWellFormed(t *testing.T) {
 	}
 }
 
-// A page needs nothing but itself: it names no other place, loads nothing and has no script.
-func TestPageNeedsNoNetwork(t *testing.T) {
+// Goal: a page needs nothing else. It names no other place, loads nothing and has no script.
+func TestPage_NeedsNoNetwork(t *testing.T) {
 	for name, r := range variants() {
 		text := written(t, r, nil)
 		for _, word := range []string{
@@ -189,8 +189,8 @@ func TestPageNeedsNoNetwork(t *testing.T) {
 	}
 }
 
-// Texts from outside stay texts wherever they are shown: in charts, tips, tables and the verdict.
-func TestPageEscapesHostileTexts(t *testing.T) {
+// Goal: texts from outside stay texts in all places: in charts, tips, tables and the verdict.
+func TestPage_EscapesHostileTexts(t *testing.T) {
 	const hostile = `</title></style></script><script>alert(1)</script><b x="'&`
 	r := report()
 	r.Series.Nodes[0].Node, r.Config.Nodes, r.FirstError, r.Version, r.Backend = hostile, hostile,
@@ -214,9 +214,8 @@ func TestPageEscapesHostileTexts(t *testing.T) {
 	require.Greater(t, strings.Count(text, "alert(1)"), 10, "it is shown")
 }
 
-// Each chart says what it is, in a title and a description, and has a table with a row for each
-// interval.
-func TestEveryChartIsDescribedAndHasItsNumbers(t *testing.T) {
+// Goal: each chart has a title and a description, and a table with a row for each interval.
+func TestChart_IsDescribedAndHasItsNumbers(t *testing.T) {
 	drawings, tables, rows := 0, 0, 0
 	parsed(t, written(t, report(), nil), func(e xml.StartElement) {
 		switch {
@@ -235,9 +234,9 @@ func TestEveryChartIsDescribedAndHasItsNumbers(t *testing.T) {
 	require.Greater(t, rows, 8*3)
 }
 
-// What a reader must not miss is in words: the verdict, what nodes suffered and when, and what
+// Goal: what a reader must not miss is in words: the verdict, the faults and their times, and what
 // failed.
-func TestPageTellsTheVerdict(t *testing.T) {
+func TestVerdict_IsInWords(t *testing.T) {
 	text := written(t, report(), nil)
 	for _, want := range []string{
 		"<strong>Safe</strong>", "12 keys just after", "READONLY", "4,711",
@@ -267,8 +266,8 @@ func TestPageTellsTheVerdict(t *testing.T) {
 	require.Contains(t, text, "a node could not be searched")
 }
 
-// The lines and bands stand where their times and values are.
-func TestChartsStandAtTheirTimes(t *testing.T) {
+// Goal: lines and bands are at their times and values.
+func TestChart_IsAtItsTimes(t *testing.T) {
 	list := charts(report())
 	c := list[0]
 	require.Equal(t, "throughput", c.ID)
@@ -285,8 +284,8 @@ func TestChartsStandAtTheirTimes(t *testing.T) {
 		"between them is an interval without a call")
 }
 
-// Axes begin and end around all values, and their ticks are round, in order and few.
-func TestScales(t *testing.T) {
+// Goal: axes begin and end around all values, and their ticks are round, in order and few.
+func TestScale_FitsTheValues(t *testing.T) {
 	for _, v := range []float64{0, 1e-9, 0.3, 1, 7, 48_844, 1e6, 123e9} {
 		s, ticks := linear(v, maxYTicks)
 		require.GreaterOrEqual(t, s.high, v)
@@ -315,8 +314,8 @@ func TestScales(t *testing.T) {
 	require.InDelta(t, 0.5, scale{low: 1, high: 100, log: true}.at(10), 1e-9)
 }
 
-// Numbers are short, with their unit.
-func TestNumbersAsText(t *testing.T) {
+// Goal: numbers are short, with their unit.
+func TestText_NumbersAreShort(t *testing.T) {
 	for want, got := range map[string]string{
 		"0": duration(0), "5\u00a0µs": duration(0.005), "1\u00a0ms": duration(1),
 		"1.29\u00a0ms": duration(1.285001), "103\u00a0ms": duration(103.4),

@@ -38,7 +38,7 @@ func duration(ms float64) string {
 	return figures.Significant(ms/60_000) + space + "min"
 }
 
-// known is a duration, or a dash where nothing was measured.
+// known is a duration, or a dash if nothing was measured.
 func known(calls uint64, ms float64) string {
 	if calls == 0 {
 		return "–"

@@ -60,8 +60,7 @@ type curve struct {
 	value func(series.Interval) (v float64, there bool)
 }
 
-// draw draws the curves, and tells their numbers at each interval on pointing at it, and in the
-// table.
+// draw draws the curves, with their numbers in a tip on each interval and in the table.
 func (t *timeline) draw(c *chart, y scale, curves []curve, text func(float64) string) {
 	c.Table = table{Title: c.Title, Head: []string{"from"}}
 	for _, curve := range curves {
@@ -89,8 +88,8 @@ func (t *timeline) draw(c *chart, y scale, curves []curve, text func(float64) st
 	}
 }
 
-// highest is the largest value of all curves, and lowest the smallest above 0. Both are 0 where
-// there is none.
+// extremes returns the smallest value of all curves above 0, and the largest. Both are 0 if there
+// is none.
 func (t *timeline) extremes(curves []curve) (lowest, highest float64) {
 	for _, i := range t.intervals {
 		for _, curve := range curves {

@@ -12,8 +12,8 @@ import (
 // be the same for all, and long enough that no lock runs out on a slow machine.
 const ttl = 30 * time.Second
 
-// nodeTimeout is how long a contender may wait for one node where its library lets the user choose. It
-// is what redsync gives itself (5 % of the expiry), so no peer fails for want of time on a busy
+// nodeTimeout is how long a contender may wait for one node if its library lets the user choose. It
+// is what redsync gives itself (5 % of the expiry), so no peer fails for lack of time on a busy
 // machine. lockpipe keeps its own, much shorter default: the comparison is of what users get.
 const nodeTimeout = ttl / 20
 
@@ -32,15 +32,15 @@ type Contender interface {
 	Close()
 }
 
-// A readyAwaiter can say when all of its nodes are connected and voting. Only a readyAwaiter takes part in
-// the frozen scenario, because a healthy round right after a frozen one would otherwise measure the
-// recovery.
+// A readyAwaiter can say when all of its nodes are connected and voting. Only a readyAwaiter takes
+// part in the frozen scenario, because a healthy round right after a frozen one would otherwise
+// measure the recovery.
 type readyAwaiter interface {
 	AwaitReady(ctx context.Context) error
 }
 
-// A wireNamer stores its locks under other names than the key. WireNames tells which, on which nodes,
-// so that the checks can be the other holder.
+// A wireNamer stores its locks under other names than the key. WireNames returns them, of all
+// nodes, so that the checks can be the other holder.
 type wireNamer interface {
 	WireNames(key string) []string
 }
@@ -50,10 +50,10 @@ type entry struct {
 	name string
 	// byDefault is false for variants that a user must ask for by name.
 	byDefault bool
-	// where says what a lock of this contender rests on: the reader must not take a lock on one
+	// where says which nodes a lock of this contender needs: the reader must not take a lock on one
 	// server for a quorum.
 	where string
-	// waits says how it waits for a key that is held; empty where it can't.
+	// waits says how it waits for a key that is held; empty if it can't.
 	waits string
 	open  func(n *nodes) (Contender, error)
 }

@@ -22,7 +22,7 @@ type delayed struct {
 	err  error  // how reading ended; a deadline that passed is an end, too
 }
 
-// packet is what was read at once, or how reading ended.
+// packet is what one Read returned, or how reading ended.
 type packet struct {
 	due  time.Duration // since epoch
 	text []byte
@@ -80,7 +80,7 @@ func (d *delayed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends carry and whoever reads.
+// Close ends carry and Read.
 func (d *delayed) Close() error {
 	d.close.Do(func() {
 		close(d.over)

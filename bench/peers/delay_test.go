@@ -23,8 +23,8 @@ func pair(t *testing.T, delay time.Duration) (client, server net.Conn) {
 }
 
 // What the server says arrives whole, in order and not before the delay is over; several packets
-// are on their way at once.
-func TestADelayedConnectionIsLateButLosesNothing(t *testing.T) {
+// are on their way at the same time.
+func TestDelay_IsLateButLosesNothing(t *testing.T) {
 	const delay, packets = 30 * time.Millisecond, 10
 	client, server := pair(t, delay)
 	begin := time.Now()
@@ -55,9 +55,9 @@ func TestADelayedConnectionIsLateButLosesNothing(t *testing.T) {
 	}
 }
 
-// The end of the connection comes behind what was said before, and whoever reads on is told of it
+// The end of the connection comes after what the server said before, and a later Read returns it
 // again.
-func TestADelayedConnectionEndsBehindItsLastWords(t *testing.T) {
+func TestDelay_EndsAfterTheLastBytes(t *testing.T) {
 	client, server := pair(t, time.Millisecond)
 	if _, err := server.Write([]byte("last")); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestADelayedConnectionEndsBehindItsLastWords(t *testing.T) {
 }
 
 // Close ends a Read that waits, whether nothing was said or what was said is still on its way.
-func TestCloseEndsAReadOfADelayedConnection(t *testing.T) {
+func TestDelay_CloseEndsARead(t *testing.T) {
 	for _, onItsWay := range []bool{false, true} {
 		client, _ := pair(t, 0)
 		done := make(chan struct{})
@@ -92,7 +92,7 @@ func TestCloseEndsAReadOfADelayedConnection(t *testing.T) {
 }
 
 // A node's address is what a client dials, however its URL is written.
-func TestAddressOfANode(t *testing.T) {
+func TestDelay_AddressOfANode(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://127.0.0.1:7001":               "127.0.0.1:7001",
 		"127.0.0.1:7001":                       "127.0.0.1:7001",

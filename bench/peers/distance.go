@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The scenarios far and mixed are about nodes at a distance: what a lock takes where the way to the
+// The scenarios far and mixed are about nodes at a distance: what a lock takes if the way to the
 // nodes is most of it. On one machine hundreds of callers in a closed loop measure how many locks
 // its processors can do, whatever the distance. So each contender is also met by callers that think
 // for 50 ms on average between two locks, about 10,000 locks a second.
@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// far returns the same nodes, at a distance for whoever opens a client of them.
+// far returns the same nodes, at a distance for clients that are opened on them.
 func (n *nodes) far(delays []time.Duration) *nodes {
 	away := *n
 	away.delays = make(map[string]time.Duration, len(n.urls))
@@ -49,7 +49,7 @@ func address(url string) string {
 	return host
 }
 
-// dialer is what a client is given to dial with; nil, for its own, where the nodes are at no
+// dialer is what a client is given to dial with; nil, for its own, if the nodes are at no
 // distance.
 func (n *nodes) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	if n.delays == nil {

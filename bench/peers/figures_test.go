@@ -6,8 +6,8 @@ import (
 	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
-// Three digits count, and thousands are told apart.
-func TestFigures(t *testing.T) {
+// Three digits count, and thousands have commas.
+func TestFigures_AreShort(t *testing.T) {
 	for v, want := range map[float64]string{
 		0: "0", 69_876.3: "69,900", 1_234_567: "1,230,000", 999.6: "1,000", 99.96: "100",
 		123.4: "123", 12.34: "12.3", 1.5: "1.5", 0.03456: "0.0346", 7: "7",

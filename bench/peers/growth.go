@@ -16,7 +16,7 @@ type growth struct {
 	at func(size int) (s scenario, nodes int)
 }
 
-// usualNodes is how many nodes there are where nothing else is said.
+// usualNodes is how many nodes there are if nothing else is said.
 const usualNodes = 5
 
 var (
@@ -113,7 +113,7 @@ func (k *lineup) addGrowth(ctx context.Context) ([]scenario, error) {
 		}
 		return clients[count], nil
 	}
-	// All nodes at once first: a few that are in use already beside new ones would look like new
+	// All nodes at once first: a few that are in use already, next to new ones, would look like new
 	// ones that forgot.
 	if _, err := client(g.mostNodes()); err != nil {
 		return nil, err

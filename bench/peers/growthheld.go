@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// growthHeldName is the scenario that asks what a held lease costs where more and more of them are
+// growthHeldName is the scenario that asks what a held lease costs if more and more of them are
 // held, and nothing else is done.
 const growthHeldName = "growth-held"
 
-// The largest lockpipeLeases has a longer TTL than the others, as nodes on one machine can't extend so many
-// leases more often. It is held once, because that takes as long as all rounds of the others.
+// The largest lockpipeLeases has a longer TTL than the others, as nodes on one machine can't extend
+// so many leases more often. It is held once, because that takes as long as all rounds of the
+// others.
 const (
 	longerTTL = 6
 	// longWindow of that TTL has nearly each of its leases extended, which is due when between a
@@ -31,8 +32,8 @@ type heldCurve struct {
 type heldPoint struct {
 	Leases     int     `json:"leases"`
 	TTLSeconds float64 `json:"ttl_s"`
-	// PerExtension is the client's CPU time for each confirmed extension, PerLease that for heldLeases
-	// a lease for a second.
+	// PerExtension is the client's CPU time for each confirmed extension, PerLease that for
+	// heldLeases a lease for a second.
 	PerExtension float64     `json:"client_cpu_us_per_extension"`
 	PerLease     float64     `json:"client_cpu_us_per_lease_second"`
 	Extensions   float64     `json:"extensions_per_second"`
@@ -49,7 +50,7 @@ type heldRound struct {
 	Give     time.Duration `json:"give_ns"`
 	Extended uint64        `json:"extended"`
 	CPU      time.Duration `json:"client_cpu_ns"`
-	// ServerCPU is that of all nodes together, 0 where they don't tell.
+	// ServerCPU is that of all nodes together, 0 if they don't report it.
 	ServerCPU time.Duration `json:"server_cpu_ns,omitempty"`
 	Lost      int           `json:"lost"`
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
-// heldLoad is what is held in the scenario held, beside the callers, in the same client.
+// heldLoad is what is held in the scenario held, in the client that the callers use too.
 type heldLoad struct {
 	leases int
 	ttl    time.Duration
 }
 
-// defaultHeld is what docs/benchmarks.md tells of.
+// defaultHeld is what docs/benchmarks.md is about.
 var defaultHeld = heldLoad{leases: 100_000, ttl: 10 * time.Second}
 
 const (
@@ -58,7 +58,7 @@ func (h heldLoad) window(least time.Duration) time.Duration {
 
 func fraction(d time.Duration, of float64) time.Duration { return time.Duration(float64(d) * of) }
 
-// addHeld adds each contender that extends leases twice: beside held leases and without.
+// addHeld adds each contender that extends leases twice: with held leases and without.
 func (k *lineup) addHeld(fields []field) (why string) {
 	load := *k.scenario.held
 	for _, f := range fields {
@@ -90,7 +90,7 @@ func (k *lineup) addHeld(fields []field) (why string) {
 		k.add(f, contestant{label: f.name + ", none held", pace: even})
 	}
 	if len(k.all) == 0 {
-		return "none of the contenders extends leases by itself"
+		return "none of the contenders extends leases automatically"
 	}
 	return ""
 }

@@ -8,7 +8,7 @@ import (
 
 // The ratio is taken round by round, since both lines of a round saw the same machine; then the
 // median counts.
-func TestPairedP99(t *testing.T) {
+func TestHeld_PairedP99(t *testing.T) {
 	line := []round{{P99: 2}, {P99: 30}, {P99: 90}}
 	other := []round{{P99: 1}, {P99: 10}, {P99: 100}}
 	if got := pairedP99(line, other); got != 2 {
@@ -21,7 +21,7 @@ func TestPairedP99(t *testing.T) {
 
 // Each number of leases has its TTL and time, and the median of its rounds; leases that were lost
 // are of all rounds.
-func TestHeldSummary(t *testing.T) {
+func TestHeld_Summary(t *testing.T) {
 	at := func(cpu time.Duration, extended uint64) heldRound {
 		return heldRound{
 			Window: 2 * time.Second, CPU: cpu, Extended: extended,
@@ -41,7 +41,7 @@ func TestHeldSummary(t *testing.T) {
 
 // The largest number of leases has the longer TTL, and a window of its own; none exceeds what a
 // client takes.
-func TestHeldPlans(t *testing.T) {
+func TestHeld_Plans(t *testing.T) {
 	load := heldLoad{100_000, 10 * time.Second}
 	if got := heldSizes(load.leases); !slices.Equal(got, []int{1000, 10_000, 100_000, 1_000_000}) {
 		t.Errorf("sizes %v", got)

@@ -11,10 +11,10 @@ import (
 	"github.com/lockpipe/lockpipe/bench/chunks"
 )
 
-// A holder can keep many locks by extending them itself.
+// A holder can keep many locks by automatic extension.
 type holder interface {
 	// Hold takes n keys that begin with prefix, each with a lease of its own, and extends each by
-	// ttl until it is let go of.
+	// ttl until ReleaseAll.
 	Hold(ctx context.Context, prefix string, n int, ttl time.Duration) (heldLeases, error)
 }
 
@@ -28,7 +28,7 @@ type heldLeases interface {
 
 const (
 	// holdChunk is how many leases are taken or given back in one call, holdCallers how many calls
-	// are under way at once.
+	// are in progress at the same time.
 	holdChunk   = 1000
 	holdCallers = 4
 	holdTries   = 10
@@ -95,8 +95,8 @@ func (p *lockpipeLeases) take(ctx context.Context, names []string, leases []*loc
 
 func (p *lockpipeLeases) Extended() uint64 { return p.client.Stats().Extended }
 
-// ReleaseAll implements heldLeases. A release that was not confirmed in time is the client's to repeat;
-// what comes next shall not pay for that.
+// ReleaseAll implements heldLeases. A release that was not confirmed in time is the client's to
+// repeat; what comes next shall not pay for that.
 func (p *lockpipeLeases) ReleaseAll(ctx context.Context) (lost int) {
 	var gone atomic.Int64
 	_ = chunks.Do(len(p.leases), holdChunk, holdCallers, func(_, from, to int) error {

@@ -9,7 +9,7 @@ import (
 // clients that were opened for it alone.
 type lineup struct {
 	scenario scenario
-	number   int // of the scenario in this run; keys are told apart by it
+	number   int // of the scenario in this run; it is part of the keys
 	nodes    *nodes
 	all      []contestant
 	closers  []func()
@@ -42,7 +42,7 @@ func newLineup(ctx context.Context, s scenario, number int, fields []field, n *n
 func (k *lineup) add(f field, c contestant) {
 	c.contender, c.where = f.Contender, f.where+c.where
 	c.tag = k.tag(len(k.all))
-	if k.scenario.name != frozenName { // a stopped node tells nothing
+	if k.scenario.name != frozenName { // a stopped node reports nothing
 		c.nodes = k.nodes
 	}
 	k.all = append(k.all, c)

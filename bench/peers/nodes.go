@@ -18,7 +18,7 @@ type nodes struct {
 	urls []string
 	// backend says what the nodes are, for the heading.
 	backend string
-	// local is nil where the user named running servers.
+	// local is nil if the user named running servers.
 	local *lockpipetest.Nodes
 	admin []rueidis.Client
 	// version is what the first node says of itself.
@@ -26,7 +26,7 @@ type nodes struct {
 	// delays are what dial adds to what a node says, by address; nil for none.
 	delays map[string]time.Duration
 
-	// tracking: the first node can tell clients of changed keys. noloop: it is safe to spare them
+	// tracking: the first node can notify clients of changed keys. noloop: it is safe to spare them
 	// their own changes.
 	tracking, noloop bool
 }
@@ -191,7 +191,7 @@ func (n *nodes) each(ctx context.Context, keys []string, verb string, rest ...st
 }
 
 // expectHolders wants each key on so many nodes. For none, less than a quorum is good enough after
-// a moment: a straggler does not lock anybody out, and the column "left" tells of it.
+// a moment: a straggler does not lock anybody out, and the column "left" counts it.
 func (n *nodes) expectHolders(ctx context.Context, keys []string, want int) error {
 	for _, key := range keys {
 		var holders int

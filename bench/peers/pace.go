@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// pace is what a caller does between its calls. Where a contestant has one, acquire and release are
-// told apart: P50, P99 and Max are those of the acquire. The zero pace is a closed loop: each
-// caller calls again at once.
+// pace is what a caller does between its calls. Where a contestant has one, acquire and release
+// have separate figures: P50, P99 and Max are those of the acquire. The zero pace is a closed loop:
+// each caller calls again immediately.
 type pace struct {
 	// mean is the mean of the pauses, which are exponentially distributed.
 	mean time.Duration

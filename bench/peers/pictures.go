@@ -37,8 +37,8 @@ var called = map[string]string{
 	"rueidislock":     "rueidislock (one master)",
 }
 
-// title is a line's name for readers: that of the contender in place of its code, and what stands
-// behind it.
+// title is a line's name for readers: that of the contender in place of its code, and what follows
+// it.
 func title(label string) string {
 	name, more, found := strings.Cut(label, ",")
 	if full, known := called[name]; known {
@@ -84,7 +84,7 @@ func (r *report) peers() bars {
 	return p
 }
 
-// latencies is what tells acquire and release apart.
+// latencies has the figures of acquire and release.
 func (r *report) latencies() dots {
 	p := dots{
 		title: "How long an acquire takes",

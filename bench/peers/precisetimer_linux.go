@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// preciseTimer is a clock of the kernel that wakes a goroutine to within some ten microseconds, and holds
-// no thread meanwhile. A timer of the runtime counts whole milliseconds, which is as much as is to
-// be added. One goroutine may sleep by it.
+// preciseTimer is a clock of the kernel that wakes a goroutine to within some ten microseconds, and
+// holds no thread meanwhile. A timer of the runtime counts whole milliseconds, which is as much as
+// is to be added. One goroutine may sleep by it.
 type preciseTimer struct {
 	file *os.File
 	raw  syscall.RawConn

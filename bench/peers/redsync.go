@@ -72,7 +72,7 @@ func (c *redsyncContender) Lock(ctx context.Context, key string) (func() error, 
 	return c.lock(ctx, key)
 }
 
-// Wait implements waiter. By itself redsync gives up after 32 tries; here it never does, and
+// Wait implements waiter. By default redsync gives up after 32 tries; here it never does, and
 // between two tries it waits for its own random time, 50 to 250 ms.
 func (c *redsyncContender) Wait(ctx context.Context, key string, retry time.Duration) (func() error,
 	error,

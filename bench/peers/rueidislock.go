@@ -69,7 +69,7 @@ func (c *rueidislockContender) LockUnlock(ctx context.Context, key string) error
 	return nil
 }
 
-// Wait implements waiter. The server tells of each deleted key (client tracking), and one waiter of
+// Wait implements waiter. The server reports each deleted key (client tracking), and one waiter of
 // the locker tries then, so retry has no effect. Without client tracking it would try again after
 // TryNextAfter.
 func (c *rueidislockContender) Wait(ctx context.Context, key string, _ time.Duration) (func() error,

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// scale maps values to pixels: low to from, high to to. It is logarithmic where the values differ
+// scale maps values to pixels: low to from, high to to. It is logarithmic if the values differ
 // by more than linearUpTo, and else linear from zero.
 type scale struct {
 	low, high float64

@@ -8,7 +8,7 @@ import (
 )
 
 // A server's CPU time is that of the kernel for it and its own, without that of its children.
-func TestCPUTimeOfAServer(t *testing.T) {
+func TestUsage_OfAServer(t *testing.T) {
 	info := "# CPU\r\nused_cpu_sys:1.250000\r\nused_cpu_user:2.500000\r\nused_cpu_sys_children:9.0\r\nused_cpu_user_children:9.0\r\n"
 	if got, err := usedCPU(info); err != nil || got != 3750*time.Millisecond {
 		t.Errorf("%v, %v", got, err)
@@ -18,9 +18,9 @@ func TestCPUTimeOfAServer(t *testing.T) {
 	}
 }
 
-// What a window used is a difference; where the servers did not tell at both ends theirs is
+// What a window used is a difference; if the servers did not report theirs at both ends it is
 // unknown, which is zero.
-func TestWhatAWindowUsed(t *testing.T) {
+func TestUsage_OfAWindow(t *testing.T) {
 	from := usage{
 		at: time.Second, client: process.Usage{CPU: time.Second, Allocs: 100},
 		servers: 5 * time.Second, known: true,

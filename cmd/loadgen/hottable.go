@@ -9,7 +9,7 @@ import (
 	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
-// printHot prints what the scenario hot is about; the distribution of the waits stands beside the
+// printHot prints what the scenario hot is about; the distribution of the waits is among the
 // other latencies.
 func printHot(out io.Writer, r *bench.Report) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -29,9 +29,9 @@ func freeAddress(t *testing.T) string {
 	return strings.TrimPrefix(nodes.URLs()[0], "redis://")
 }
 
-// The goal: while a run lasts, Prometheus can read what its Clients do; afterwards the address is
+// Goal: while a run lasts, Prometheus can read what its Clients do; afterwards the address is
 // free again.
-func TestMetricsAreServedWhileItRuns(t *testing.T) {
+func TestMetrics_AreServedDuringTheRun(t *testing.T) {
 	address := freeAddress(t)
 	over := make(chan int, 1)
 	ctx, interrupt := context.WithCancel(t.Context())

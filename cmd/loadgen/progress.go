@@ -13,7 +13,8 @@ import (
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// bar shows how far the run is, on a terminal. Anywhere else it is nil, and shows nothing.
+// bar shows how far the run is, on a terminal. If there is no terminal, it is nil, and shows
+// nothing.
 type bar struct {
 	container *mpb.Progress
 	line      *mpb.Bar
@@ -47,7 +48,7 @@ func (b *bar) update(elapsed time.Duration, locks uint64) {
 	b.line.SetCurrent(elapsed.Milliseconds())
 }
 
-// close takes the bar off the terminal, so that the result stands alone.
+// close takes the bar off the terminal, so that only the result is left.
 func (b *bar) close() {
 	if b == nil {
 		return

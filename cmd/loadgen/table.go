@@ -10,7 +10,7 @@ import (
 	"github.com/lockpipe/lockpipe/bench/series"
 )
 
-// printTable prints the report for people. Every number in it is in the JSON as well.
+// printTable prints the report for people. Every number in it is also in the JSON.
 func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "loadgen %s, scenario %s, seed %d\n", r.Version, r.Scenario, r.Config.Seed)
 	fmt.Fprintf(out, "%s on %s, %s, %s\n", figures.Plural(r.Config.Callers, "caller"),
