@@ -8,7 +8,7 @@ import (
 	"github.com/lockpipe/lockpipe/bench"
 )
 
-// Run a scenario for a moment and look at what must always hold.
+// Run a scenario for a moment and check what must always hold.
 func ExampleRun() {
 	cfg := bench.DefaultConfig(bench.Batch)
 	cfg.Nodes = "inprocess:3"

@@ -14,9 +14,9 @@ import (
 	"github.com/lockpipe/lockpipe/bench/process"
 )
 
-// jsonNames are all names in the JSON of a Report, by the object that they are in. Other programs
+// allNames are all names in the JSON of a Report, by the object that they are in. Other programs
 // rely on them.
-const jsonNames = `
+const allNames = `
 report:
   acquire_ms acquired allocs_per_lock attempts_per_lock
   backend client_cpu_cores client_cpu_us_per_lock client_rss_bytes_per_lease
@@ -183,7 +183,7 @@ func TestReport_JSONNames(t *testing.T) {
 	var r Report
 	require.Equal(t, alwaysNames, namesIn(t, r))
 	fillAll(reflect.ValueOf(&r).Elem())
-	require.Equal(t, jsonNames, namesIn(t, r))
+	require.Equal(t, allNames, namesIn(t, r))
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	var back Report

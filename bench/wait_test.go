@@ -31,8 +31,8 @@ func waitingClients(b *testing.B, n int) (clients []*lockpipe.Client) {
 	return clients
 }
 
-// BenchmarkWaiters is what a thousand callers cost that wait for a key which another process holds:
-// the operations sent to each node, and the processor's time. One op is a second of that, so
+// BenchmarkWaiters is what a thousand callers cost that wait for a key of another process: the
+// operations sent to each node, and the CPU time. One op is a second of that, so
 // -benchtime 30x is half a minute.
 func BenchmarkWaiters(b *testing.B) {
 	const waiters = 1000
@@ -58,11 +58,11 @@ func BenchmarkWaiters(b *testing.B) {
 }
 
 // BenchmarkWake is how long it takes from the call of Release until a caller in another process has
-// the key that it waits for; beside it, what an acquire takes that nobody contends for. One op is
-// one such change of hands.
+// the key that it waits for, and for comparison how long an acquire takes without contention. One
+// op is one such change of holders.
 func BenchmarkWake(b *testing.B) {
 	clients := waitingClients(b, 2)
-	wake, trip := series.NewHistogram(), series.NewHistogram()
+	wake, uncontended := series.NewHistogram(), series.NewHistogram()
 	for range b.N {
 		held, err := clients[0].Acquire(b.Context(), "key")
 		require.NoError(b, err)
@@ -85,10 +85,10 @@ func BenchmarkWake(b *testing.B) {
 		start = time.Now()
 		l, err := clients[0].Acquire(b.Context(), "another")
 		require.NoError(b, err)
-		trip.Record(time.Since(start))
+		uncontended.Record(time.Since(start))
 		require.NoError(b, l.Release(b.Context()))
 	}
 	b.ReportMetric(wake.Latency().P50*1000, "wake-p50-us")
 	b.ReportMetric(wake.Latency().P99*1000, "wake-p99-us")
-	b.ReportMetric(trip.Latency().P50*1000, "acquire-p50-us")
+	b.ReportMetric(uncontended.Latency().P50*1000, "acquire-p50-us")
 }

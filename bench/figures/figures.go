@@ -24,12 +24,13 @@ const Digits = 3
 
 // Significant writes a number rounded to Digits that count, without zeros that say nothing.
 func Significant(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
+	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return "0"
 	}
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', Digits-1, 64), 64)
-	if err != nil {
-		return "0" // which cannot be: it was written just now
+	power := math.Pow(10, Digits-1-math.Floor(math.Log10(math.Abs(v))))
+	rounded := math.Round(v*power) / power
+	if power < 1 { // so that the result is a whole number
+		rounded = math.Round(rounded)
 	}
 	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }

@@ -133,7 +133,8 @@ func nodeTable(r *bench.Report) table {
 			failures = []string{"none"}
 		}
 		tab.Rows = append(tab.Rows, []string{
-			fmt.Sprintf("%d: %s", i+1, n.Node), figures.Thousands(n.Flushes), figures.Thousands(n.Operations),
+			fmt.Sprintf("%d: %s", i+1, n.Node),
+			figures.Thousands(n.Flushes), figures.Thousands(n.Operations),
 			known(n.FlushMs.Calls, n.FlushMs.P50),
 			known(n.FlushMs.Calls, n.FlushMs.P90), known(n.FlushMs.Calls, n.FlushMs.P99),
 			figures.Thousands(n.Connects), figures.Thousands(n.Disconnects),

@@ -25,7 +25,10 @@ type finding struct {
 	Text string
 }
 
-func none(n uint64, text string) finding { return finding{n == 0, figures.Thousands(n) + " " + text} }
+// none returns the finding that there is none of something.
+func none(n uint64, text string) finding {
+	return finding{n == 0, figures.Thousands(n) + " " + text}
+}
 
 // judge says whether the run was safe. With an error of the run that is not known, unless it was
 // shown to be unsafe.

@@ -126,8 +126,9 @@ func (k *lineup) addGrowth(ctx context.Context) ([]scenario, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.add(field{entry: lockpipeEntry(), Contender: c}, contestant{label: figures.Thousands(size) + " " +
-			g.axis})
+		k.add(field{entry: lockpipeEntry(), Contender: c}, contestant{
+			label: figures.Thousands(size) + " " + g.axis,
+		})
 		loads = append(loads, load)
 	}
 	return loads, nil

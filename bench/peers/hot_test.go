@@ -192,7 +192,8 @@ func TestHot_CallersHaveClientsOfTheirOwn(t *testing.T) {
 			})
 		}
 		s := scenario{callers: 4, keys: 1, hot: &hotLoad{own: true}}
-		measure(t.Context(), s, contestant{waiters: waiters}, settings{window: 20 * time.Millisecond})
+		set := settings{window: 20 * time.Millisecond}
+		measure(t.Context(), s, contestant{waiters: waiters}, set)
 		if len(seen) != 3 {
 			t.Errorf("want all of 3 clients used: %v", seen)
 		}

@@ -70,7 +70,8 @@ func (c lineChart) draw(d *drawing, x float64) {
 		d.curve(points, one.class)
 		for i, p := range points {
 			d.dot(p.x, p.y, one.class)
-			d.text(p.x, s.at(one.values[i].high)-9, ink, around, figures.SignificantThousands(one.values[i].value))
+			d.text(p.x, s.at(one.values[i].high)-9, ink, around,
+				figures.SignificantThousands(one.values[i].value))
 		}
 		if len(c.series) > 1 {
 			d.dot(left+float64(n)*130, lineTop-22, one.class)

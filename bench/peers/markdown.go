@@ -76,8 +76,8 @@ func (t table) markdown(b *strings.Builder) {
 		"server cores", "errors", "keys left")...)
 	for _, s := range t.Lines {
 		cells := []string{
-			title(s.Contender), figures.SignificantThousands(s.PerSecond), times(s.Ratio), clock(s.P50),
-			clock(s.P99),
+			title(s.Contender), figures.SignificantThousands(s.PerSecond), times(s.Ratio),
+			clock(s.P50), clock(s.P99),
 		}
 		switch {
 		case apart:
@@ -101,7 +101,8 @@ func (s summary) costs() []string {
 		servers = figures.SignificantThousands(s.ServerCores)
 	}
 	return []string{
-		clock(s.CPUPerLock), figures.SignificantThousands(s.MallocsPerLock), figures.SignificantThousands(s.ClientCores), servers,
+		clock(s.CPUPerLock), figures.SignificantThousands(s.MallocsPerLock),
+		figures.SignificantThousands(s.ClientCores), servers,
 		figures.Thousands(s.Errors), figures.Thousands(s.Left),
 	}
 }
@@ -129,8 +130,8 @@ func (c heldCurve) markdown(b *strings.Builder) {
 		if p.ServerCores > 0 {
 			servers = figures.SignificantThousands(p.ServerCores)
 		}
-		row(b, false, figures.Thousands(p.Leases), fmt.Sprintf("%g s", p.TTLSeconds), figures.SignificantThousands(p.Extensions),
-			clock(p.PerExtension), clock(p.PerLease),
+		row(b, false, figures.Thousands(p.Leases), fmt.Sprintf("%g s", p.TTLSeconds),
+			figures.SignificantThousands(p.Extensions), clock(p.PerExtension), clock(p.PerLease),
 			figures.SignificantThousands(p.ClientCores), servers, figures.Thousands(p.Lost))
 	}
 	b.WriteString("\n")

@@ -155,8 +155,8 @@ func (c heldCurve) lines() lines {
 	}
 	var each, lasting []spread
 	for _, p := range c.Points {
-		extension.sizes = append(extension.sizes, fmt.Sprintf("%s, %g s", figures.Thousands(p.Leases),
-			p.TTLSeconds))
+		extension.sizes = append(extension.sizes, fmt.Sprintf("%s, %g s",
+			figures.Thousands(p.Leases), p.TTLSeconds))
 		each = append(each, spreadOf(p.Rounds, heldRound.perExtension))
 		lasting = append(lasting, spreadOf(p.Rounds,
 			func(r heldRound) float64 { return r.perLease(p.Leases) }))

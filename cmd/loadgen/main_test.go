@@ -286,7 +286,7 @@ func TestHot_JSONAndTable(t *testing.T) {
 func TestFaults_AreListed(t *testing.T) {
 	lockpipetest.RequireRedis(t)
 	args := []string{
-		"-d", "500ms", "-c", "4", "-seed", "4711", "-faults",
+		"-d", "500ms", "-c", "4", "-ttl", "2s", "-seed", "4711", "-faults",
 		"freeze:1@100ms+200ms,every:200ms",
 	}
 	code, stdout, stderr := loadgen(t.Context(), args...)

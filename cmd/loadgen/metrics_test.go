@@ -56,8 +56,10 @@ func TestMetrics_AreServedDuringTheRun(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// text is what a web text says; "" where it does not.
+// text returns what is at a URL, or "" if there is nothing. It leaves no connection, for whose end
+// a run would wait.
 func text(url string) string {
+	defer http.DefaultClient.CloseIdleConnections()
 	r, err := http.Get(url)
 	if err != nil {
 		return ""

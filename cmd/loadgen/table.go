@@ -30,8 +30,8 @@ func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(w, "locks/s\tacquired\treleased\trefused\tno quorum\texpired\tlost\terrors\t\n")
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n\n", figures.Thousands(uint64(r.LocksPerS)),
 		figures.Thousands(r.Acquired), figures.Thousands(r.Released),
-		figures.Thousands(r.Refused), figures.Thousands(r.NoQuorum), figures.Thousands(r.Expired), figures.Thousands(r.Lost),
-		figures.Thousands(r.Errors))
+		figures.Thousands(r.Refused), figures.Thousands(r.NoQuorum),
+		figures.Thousands(r.Expired), figures.Thousands(r.Lost), figures.Thousands(r.Errors))
 	_ = w.Flush()
 	fmt.Fprintf(w, "ms\tp50\tp90\tp99\tp99.9\tmax\tmean\t\n")
 	printLatency(w, "acquire", r.AcquireMs)
