@@ -61,7 +61,9 @@ func TestFaults_HappenUnderLoad(t *testing.T) {
 				"busy:3@400ms+200ms", "oom:3@700ms+200ms",
 				"readonly:1@900ms+300ms", "reset:1@1.25s",
 			}
-			r, err := Run(t.Context(), withFaults(t, s, strings.Join(list, ",")))
+			cfg := withFaults(t, s, strings.Join(list, ","))
+			cfg.Duration = 4 * time.Second // so that the last fault happens on a busy machine too
+			r, err := Run(t.Context(), cfg)
 			require.NoError(t, err)
 			requireFaults(t, r, list...)
 			require.Equal(t, strings.Join(list, ","), r.Config.Faults)
@@ -92,7 +94,7 @@ func TestFaults_NodesAreWipedUnderLoad(t *testing.T) {
 	t.Parallel()
 	cfg := withFaults(t, Single,
 		"kill:1@200ms,restart:1@400ms,flush:2@600ms,restart:3@800ms,kill:4@1s")
-	cfg.Callers, cfg.TTL = 1, 5*time.Second
+	cfg.Callers, cfg.TTL, cfg.Duration = 1, 5*time.Second, 4*time.Second
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	requireFaults(t, r, "kill:1@200ms", "restart:1@400ms", "flush:2@600ms", "restart:3@800ms",
@@ -105,7 +107,7 @@ func TestFaults_AreRevertedAtTheEnd(t *testing.T) {
 	skipIfShort(t)
 	cfg := withFaults(t, Single, "freeze:1@500ms+1h,readonly:2@500ms+1h,busy:3@500ms+1h,"+
 		"oom:4@500ms+1h")
-	cfg.Duration, cfg.goroutineTimeout = time.Second, 0
+	cfg.Duration, cfg.goroutineTimeout = 2*time.Second, 0
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Zero(t, r.Violations)
@@ -123,6 +125,7 @@ func TestFaults_FailedCallsAreCountedByKind(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	cfg := withFaults(t, Single, "readonly:1@0s+1h,readonly:2@0s+1h,readonly:3@0s+1h")
+	cfg.nodeTimeout = 5 * time.Second // so that no answer is late
 	r, err := runUntilCounted(t, "lockpipe_calls_total", `"no_quorum"`, cfg)
 	require.NoError(t, err)
 	require.NotZero(t, r.NoQuorum)
