@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -44,10 +45,10 @@ func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (
 ) {
 	defer func() {
 		if err != nil {
-			c.meters.failed(callTry, err, 1)
+			c.metrics.failed(metrics.Try, err, 1)
 		}
 	}()
-	keys, o, err := c.validateCall(ctx, callTry, keys, opts)
+	keys, o, err := c.validateCall(ctx, metrics.Try, keys, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (c *Client) attempt(ctx context.Context, keys []string, o callOptions) (*Le
 		o.suspended = c.leases.Suspended()
 		l := c.newLease(keys, retry.floor, o.fencesWanted(c.hasWaiters(keys, o)))
 		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
-		held, err := c.finishAttempt(l, a, o, a.Wait(ctx, time.Time{}))
+		held, err := c.finishAttempt(l, a, o, attemptError(a.Wait(ctx, time.Time{})))
 		if err == nil || !o.fencing {
 			return held, err
 		}
@@ -93,21 +94,21 @@ func (c *Client) finishAttempt(l *Lease, a *multiplex.Attempt, o callOptions, ou
 			outcome = errorf("%w: %w", ErrClosed, outcome)
 		default:
 		}
-		c.meters.attempt(outcomeOf(outcome), time.Since(a.Sent()))
+		c.metrics.attempt(acquireOutcome(outcome), time.Since(a.Sent()))
 		return nil, outcome
 	}
 	grant := lease.Grant{Sent: a.Sent(), Suspended: o.suspended, TTL: o.ttl, MaxHold: o.maxHold}
 	err := c.leases.Hold(&l.term, l, grant)
 	if err == nil {
-		c.meters.granted(&o, l.term.Began(), a.Sent())
+		c.metrics.granted(&o, l.term.Began(), a.Sent())
 		return l, nil
 	}
 	c.mux.Release(l.claim, l.claim.Len())
 	if err != ErrExpired {
-		c.meters.attempt(outcomeOf(err), time.Since(a.Sent()))
+		c.metrics.attempt(acquireOutcome(err), time.Since(a.Sent()))
 		return nil, err
 	}
-	c.meters.attempt(outcomeLate, time.Since(a.Sent()))
+	c.metrics.attempt(metrics.Late, time.Since(a.Sent()))
 	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
 	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed,
 		o.ttl)

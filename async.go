@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -26,7 +27,7 @@ func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lea
 ) error {
 	err := c.acquireAsync(ctx, keys, done, opts)
 	if err != nil {
-		c.meters.failed(callAsync, err, 1)
+		c.metrics.failed(metrics.Async, err, 1)
 	}
 	return err
 }
@@ -37,7 +38,7 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 	if done == nil {
 		return invalid("done is nil: give the function that takes the lease")
 	}
-	keys, o, err := c.validateCall(ctx, callAsync, slices.Clone(keys), opts)
+	keys, o, err := c.validateCall(ctx, metrics.Async, slices.Clone(keys), opts)
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (a *asyncCall) advance() {
 		}
 		t := a.pending
 		a.pending = pendingAttempt{}
-		l, delay, err := a.attemptDone(a.ctx, t, outcome)
+		l, delay, err := a.attemptDone(a.ctx, t, attemptError(outcome))
 		if l != nil || err != nil {
 			a.finish(l, err)
 			return
@@ -161,10 +162,10 @@ func (a *asyncCall) finish(l *Lease, err error) {
 		err = wrapWaited(a.opts.start, a.keys, err)
 	}
 	if err != nil {
-		c.meters.failed(callAsync, err, 1)
+		c.metrics.failed(metrics.Async, err, 1)
 	}
 	done := a.done
-	c.callbacks.push(func() {
+	c.callbacks.Run(func() {
 		c.asyncs.outstanding.Add(-1)
 		done(l, err)
 	})

@@ -6,7 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/latency"
+	"github.com/lockpipe/lockpipe/internal/callbacks"
+	"github.com/lockpipe/lockpipe/internal/fenceclock"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
@@ -26,11 +27,11 @@ type Client struct {
 	asyncs     asyncCalls
 	outage     outage
 	contention contention
-	fences     fences
+	fences     *fenceclock.Clock
 	handovers  atomic.Uint64
-	callbacks  callbacks
+	callbacks  *callbacks.Pool
 	lossLog    lossLog
-	meters     meters
+	metrics    callMetrics
 
 	// Acquiring and releasing calls under way; plus closingBit once Close has begun.
 	calls     atomic.Int64
@@ -63,21 +64,23 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		closed: make(chan struct{}),
 	}
 	c.reserved = multiplex.NewReserved(cfg.Prefix)
-	c.fences.wall, c.fences.lead = time.Now, min(cfg.MaxTTL/leadParts, maxLead).Microseconds()
-	c.callbacks.logger, c.lossLog.logger, c.lossLog.run = cfg.Logger, cfg.Logger, c.callbacks.run
+	c.fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
+	c.callbacks = callbacks.New(cfg.Logger)
+	c.lossLog.logger, c.lossLog.run = cfg.Logger, c.callbacks.TryRun
 	c.outage.logger = cfg.Logger
 	c.outage.reachable = func() bool { return c.mux.QuorumReachable() }
 	c.leases = lease.NewManager(lease.Config{
 		Extend:          c.extendBatch,
 		QuorumReachable: c.outage.reachable,
-		OnEnd:           c.meters.ended,
+		OnEnd:           c.metrics.ended,
 		OnUnexpectedEnd: func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
 		Suspended:       suspended,
 	})
 	c.mux, err = multiplex.New(multiplex.Config{
 		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
 		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
-		Credentials: cfg.Credentials, Prefix: cfg.Prefix, Guard: cfg.RestartGuard,
+		Credentials: cfg.Credentials, Prefix: cfg.Prefix,
+		Guard:             multiplex.GuardMode(cfg.RestartGuard),
 		OnQuorumReachable: c.outage.wakeNext,
 	})
 	if err != nil {
@@ -106,52 +109,6 @@ func (c *Client) endCall() {
 		c.drainOnce.Do(func() { close(c.drained) })
 	}
 }
-
-// Nodes returns what is known of each node now, in the order of Config.Nodes. It asks none of them,
-// and does not block.
-func (c *Client) Nodes() []NodeStatus { return c.mux.Nodes() }
-
-// NodeStatus is what is known of one node.
-type NodeStatus = multiplex.NodeStatus
-
-// NodeStats are counts about one node, for NodeStatus: trips, how long they took, failures by their
-// reason, connections.
-type NodeStats = multiplex.NodeStats
-
-// NodeFailures are numbers of operations for which a node has not voted, by the reason.
-type NodeFailures = multiplex.NodeFailures
-
-// NodeState is whether a node can vote.
-type NodeState = multiplex.NodeState
-
-// The states of a node. NodeConnecting: a connection is being made, and attempts wait for it, each
-// within its limit. NodeUp: it votes. NodeQuarantined: it answers, but may have forgotten locks,
-// and does not vote before NodeStatus.Until at the latest. NodeDown: the last try to connect
-// failed, and further ones go on; attempts do not wait for it. NodeFailing: connected, but the node
-// answers acquires with errors, such as OOM; they are still sent to it.
-const (
-	NodeConnecting  = multiplex.NodeConnecting
-	NodeUp          = multiplex.NodeUp
-	NodeQuarantined = multiplex.NodeQuarantined
-	NodeDown        = multiplex.NodeDown
-	NodeFailing     = multiplex.NodeFailing
-)
-
-// LatencyHistogram counts how long things took, in classes: NodeStats.Latency.
-type LatencyHistogram = latency.Counts
-
-// GuardMode is what the restart guard does: see Config.RestartGuard.
-type GuardMode = multiplex.GuardMode
-
-// The modes of the restart guard. GuardAuto: a node votes when a key on it, the marker, shows that
-// it has forgotten nothing, or when MaxTTL has passed; masters that are all there and all without a
-// marker are used for the first time, and vote at once. GuardStrict: these too wait for MaxTTL, and
-// a server that does not tell its run_id is down. GuardOff: every server votes at once.
-const (
-	GuardAuto   = multiplex.GuardAuto
-	GuardStrict = multiplex.GuardStrict
-	GuardOff    = multiplex.GuardOff
-)
 
 // Close begins no more calls, releases everything that is held, and closes the connections. Leases
 // end with ErrClosed, and waiting calls fail with it. OnLost may still be called for leases that
@@ -192,7 +149,7 @@ func (c *Client) Close(ctx context.Context) error {
 	failed := make([]error, 0)
 	began := time.Now()
 	for i, a := range attempts {
-		if err := a.Wait(ctx, began); err != nil {
+		if err := attemptError(a.Wait(ctx, began)); err != nil {
 			failed = append(failed, errorf("release of %.64q not confirmed: %w",
 				held[i].(*Lease).Key(), err))
 		}
@@ -203,7 +160,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	err := c.mux.Close(ctx)
 	c.lossLog.close()
-	c.callbacks.close()
+	c.callbacks.Close()
 	return closeError(failed, len(held), err)
 }
 

@@ -3,6 +3,8 @@ package lockpipe
 import (
 	"context"
 	"errors"
+
+	"github.com/lockpipe/lockpipe/internal/metrics"
 )
 
 // Do runs fn while it holds key. It waits for key as Acquire does, and releases it when fn returns
@@ -16,7 +18,7 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 ) (err error) {
 	if fn == nil {
 		err := invalid("fn is nil: give the function that runs while the key is held")
-		c.meters.failed(callWait, err, 1)
+		c.metrics.failed(metrics.Wait, err, 1)
 		return err
 	}
 	l, err := c.Acquire(ctx, key, opts...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -22,13 +23,13 @@ type Result struct {
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	results := make([]Result, len(keys))
 	fail := func(err error) []Result {
-		c.meters.failed(callEach, err, len(dedup(keys)))
+		c.metrics.failed(metrics.Each, err, len(dedup(keys)))
 		for i, k := range keys {
 			results[i] = Result{Key: k, Err: err}
 		}
 		return results
 	}
-	once, o, err := c.validateCall(ctx, callEach, keys, opts)
+	once, o, err := c.validateCall(ctx, metrics.Each, keys, opts)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	}
 	for i := range once {
 		if err := results[i].Err; err != nil {
-			c.meters.failed(callEach, err, 1)
+			c.metrics.failed(metrics.Each, err, 1)
 		}
 	}
 	if len(once) < len(keys) {
@@ -86,7 +87,8 @@ func (c *Client) tryEach(ctx context.Context, keys []string, o callOptions, some
 	for _, s := range some {
 		r := &results[s.index]
 		r.Key = keys[s.index]
-		r.Lease, r.Err = c.finishAttempt(s.lease, s.attempt, o, s.attempt.Wait(ctx, began))
+		outcome := attemptError(s.attempt.Wait(ctx, began))
+		r.Lease, r.Err = c.finishAttempt(s.lease, s.attempt, o, outcome)
 		if r.Err == nil || !o.fencing {
 			continue
 		}

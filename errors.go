@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// errorPrefix begins the text of each error that the library returns. Packages multiplex, lease and
-// batch put it before the text of errors that are returned as they are.
+// errorPrefix begins the text of each error that the library returns. Packages lease and batch put
+// it before the text of errors that are returned as they are.
 const errorPrefix = "lockpipe: "
 
 // Errors for errors.Is. What each allows to assume about the lock stands with it. The text of every
@@ -20,11 +21,11 @@ const errorPrefix = "lockpipe: "
 var (
 	// ErrHeld: another token holds a key on so many nodes that a quorum was impossible. The attempt
 	// holds nothing. Trying again later may help.
-	ErrHeld = multiplex.ErrHeld
+	ErrHeld = errors.New(errorPrefix + "held by another")
 	// ErrNoQuorum: too few nodes granted, for other reasons than ErrHeld. An acquiring call holds
 	// nothing; what it may have left on nodes is being deleted. After Extend the lease lasts until
 	// its Until. Trying again may help.
-	ErrNoQuorum = multiplex.ErrNoQuorum
+	ErrNoQuorum = errors.New(errorPrefix + "no quorum")
 	// ErrLost: the lease was found gone before its time ran out, or its automatic extension was not
 	// confirmed in time. Another may hold the keys.
 	ErrLost = lease.ErrLost
@@ -43,20 +44,160 @@ var (
 	ErrInvalid = errors.New(errorPrefix + "invalid")
 )
 
-// Errors for errors.As.
-type (
-	// HeldError tells which Keys were found held, each once and without the prefix, by which Nodes,
-	// by their addresses, and in RetryAfter for how long yet, where a waiting call knows; else 0.
-	// It is ErrHeld.
-	HeldError = multiplex.HeldError
-	// QuorumError tells how many nodes were needed (Need) and how they voted (Granted, Refused,
-	// Unknown), and in Nodes what was wrong with each whose vote is unknown; errors.Is finds these
-	// errors too. It is ErrNoQuorum.
-	QuorumError = multiplex.QuorumError
-	// NodeError is what was wrong (Err) with one node (Node, its address without user and
-	// password).
-	NodeError = multiplex.NodeError
-)
+// HeldError names the keys that were found held, and the nodes that refused. It is ErrHeld.
+type HeldError struct {
+	// Keys are the keys that were found held, one for each node that refused, without the prefix.
+	// Each key is listed once.
+	Keys []string
+	// Nodes are the addresses of the nodes that refused. Nodes is empty if no node was asked,
+	// because other callers of the same Client had the keys or were before this one all the time.
+	Nodes []string
+	// RetryAfter is how long the holder's lease still lasts unless it is extended or released. 0:
+	// not known, as for all calls that do not wait, and if another caller of the same Client waits
+	// before this one.
+	RetryAfter time.Duration
+}
+
+// Error names the keys and the nodes: at most three keys, of long ones the beginning, and at most
+// five nodes.
+func (e *HeldError) Error() string {
+	const maxKeys, maxNodes = 3, 5
+	text := fmt.Sprintf("%.64q", e.Keys[:min(len(e.Keys), maxKeys)])
+	text = errorPrefix + text[1:len(text)-1]
+	if len(e.Nodes) == 0 {
+		return text + " held by another caller of this client"
+	}
+	nodes := strings.Join(e.Nodes[:min(len(e.Nodes), maxNodes)], ", ")
+	if len(e.Nodes) > maxNodes {
+		nodes += ", ..."
+	}
+	return fmt.Sprintf("%s held by another on %s (%s)", text, countNodes(len(e.Nodes)), nodes)
+}
+
+// Is reports whether target is ErrHeld.
+func (e *HeldError) Is(target error) bool { return target == ErrHeld }
+
+// QuorumError counts the votes of an attempt that no quorum granted. It is ErrNoQuorum, and
+// errors.Is finds the errors of the nodes too.
+type QuorumError struct {
+	// Need is how many nodes had to grant.
+	Need int
+	// Granted, Refused and Unknown add up to the number of nodes.
+	Granted, Refused, Unknown int
+	// Nodes has one entry for each node whose vote is unknown, in configuration order.
+	Nodes []*NodeError
+}
+
+// Error counts the votes. Then it names each node whose vote is unknown and why.
+func (e *QuorumError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v: %d of %s granted, %d needed",
+		ErrNoQuorum, e.Granted, countNodes(e.Granted+e.Refused+e.Unknown), e.Need)
+	separator := "; "
+	for _, part := range e.missing() {
+		if part.nodes > 0 {
+			fmt.Fprintf(&b, "%s%d %s", separator, part.nodes, part.what)
+			separator = ", "
+		}
+	}
+	separator = ": "
+	for _, n := range e.Nodes {
+		b.WriteString(separator)
+		b.WriteString(n.Error())
+		separator = "; "
+	}
+	return b.String()
+}
+
+// share is how many nodes did not grant, for one reason.
+type share struct {
+	nodes int
+	what  string
+}
+
+// missing counts the nodes that did not grant, by the reason.
+func (e *QuorumError) missing() []share {
+	var by [multiplex.NotAwaited + 1]int
+	for _, n := range e.Nodes {
+		by[n.reason]++
+	}
+	quarantined, down := by[multiplex.Quarantined], by[multiplex.Down]
+	timedOut, open := by[multiplex.TimedOut], by[multiplex.NotAwaited]
+	return []share{
+		{e.Refused, "refused"},
+		{quarantined, "quarantined"},
+		{down, "down"},
+		{timedOut, "timed out"},
+		{open, "not waited for"},
+		{e.Unknown - quarantined - down - timedOut - open, "failed"},
+	}
+}
+
+// countNodes returns a number of nodes as text.
+func countNodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
+// Is reports whether target is ErrNoQuorum.
+func (e *QuorumError) Is(target error) bool { return target == ErrNoQuorum }
+
+// Unwrap returns the nodes' errors.
+func (e *QuorumError) Unwrap() []error {
+	errs := make([]error, len(e.Nodes))
+	for i, n := range e.Nodes {
+		errs[i] = n
+	}
+	return errs
+}
+
+// NodeError is what went wrong on one node.
+type NodeError struct {
+	// Node is its address, without user or password.
+	Node   string
+	Err    error
+	reason multiplex.Reason
+}
+
+// Error is the node's address and the error.
+func (e *NodeError) Error() string { return e.Node + ": " + inner{e.Err}.Error() }
+
+// Unwrap returns the error without the address.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// attemptError returns the error of an attempt's outcome, nil if a quorum granted. It is a
+// *HeldError or a *QuorumError. If ctx ended before the decision, errors.Is finds ctx's error too.
+// No other function makes these of votes.
+func attemptError(o multiplex.Outcome) error {
+	var err error
+	switch o.Result {
+	case multiplex.Won:
+		return nil
+	case multiplex.Held:
+		err = &HeldError{Keys: o.Keys, Nodes: o.Nodes}
+	default:
+		err = quorumError(&o)
+	}
+	if o.Ended != nil {
+		err = fmt.Errorf("%w: %w", err, o.Ended)
+	}
+	return err
+}
+
+func quorumError(o *multiplex.Outcome) *QuorumError {
+	nodes := make([]NodeError, len(o.NoVotes)) // one piece of memory
+	e := &QuorumError{
+		Need: o.Need, Granted: o.Granted, Refused: o.Refused, Unknown: o.Unknown,
+		Nodes: make([]*NodeError, len(nodes)),
+	}
+	for i, n := range o.NoVotes {
+		nodes[i] = NodeError{Node: n.Node, Err: n.Err, reason: n.Reason}
+		e.Nodes[i] = &nodes[i]
+	}
+	return e
+}
 
 // errNilContext is ErrInvalid for a ctx that is nil, in every call that takes one.
 var errNilContext = invalid("ctx is nil: pass context.Background()")
@@ -91,7 +232,7 @@ func (e *joined) Error() string {
 
 func (e *joined) Unwrap() []error { return e.errs }
 
-// retryable reports whether a further attempt may succeed where err was the last one's.
+// retryable reports whether a further attempt may succeed if err was the last one's.
 func retryable(err error) bool {
 	return (errors.Is(err, ErrHeld) || errors.Is(err, ErrNoQuorum)) &&
 		!errors.Is(err, ErrOverloaded)

@@ -2,17 +2,21 @@ package lockpipe
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // The goal: the text of an error that leaves the library begins with its prefix, and the errors in
 // it have none, whatever it is made of; each of them is found.
-func TestTheTextOfAnErrorHasThePrefixOnce(t *testing.T) {
+func TestErrors_HaveThePrefixOnce(t *testing.T) {
 	held := &HeldError{Keys: []string{"k"}, Nodes: []string{"n"}}
 	full := &QuorumError{Need: 1, Unknown: 1, Nodes: []*NodeError{{Node: "n", Err: ErrOverloaded}}}
 	for name, c := range map[string]struct {
@@ -44,5 +48,95 @@ func TestTheTextOfAnErrorHasThePrefixOnce(t *testing.T) {
 				require.ErrorIs(t, c.err, want)
 			}
 		})
+	}
+}
+
+// The goal: the text about held keys says on which nodes, a bounded number of them, and counts them
+// in good grammar.
+func TestHeldError_NamesTheNodes(t *testing.T) {
+	text := func(keys, nodes int) string {
+		e := &HeldError{}
+		for i := range keys {
+			e.Keys = append(e.Keys, fmt.Sprint("k", i))
+		}
+		for i := range nodes {
+			e.Nodes = append(e.Nodes, fmt.Sprint("n", i))
+		}
+		return e.Error()
+	}
+	require.Equal(t, `lockpipe: "k0" held by another caller of this client`, text(1, 0))
+	require.Equal(t, `lockpipe: "k0" held by another on 1 node (n0)`, text(1, 1))
+	require.Equal(t, `lockpipe: "k0" "k1" "k2" held by another on 2 nodes (n0, n1)`, text(4, 2))
+	require.Equal(t, `lockpipe: "k0" held by another on 6 nodes (n0, n1, n2, n3, n4, ...)`,
+		text(1, 6))
+}
+
+// The goal: the text about a missing quorum begins with what a reader wants to know first: how many
+// nodes granted, how many are needed, and what the others did.
+func TestQuorumError_CountsFirst(t *testing.T) {
+	err := attemptError(multiplex.Outcome{
+		Result: multiplex.NoQuorum, Need: 4, Granted: 1, Refused: 1, Unknown: 6,
+		NoVotes: []multiplex.NoVote{
+			{Node: "a", Reason: multiplex.Down, Err: errors.New("refused")},
+			{Node: "b", Reason: multiplex.TimedOut, Err: errors.New("no answer within 50ms")},
+			{Node: "c", Reason: multiplex.Quarantined, Err: errors.New("quarantined")},
+			{Node: "d", Err: errors.New("OOM")},
+			{Node: "e", Reason: multiplex.Down, Err: errors.New("refused")},
+			{Node: "f", Reason: multiplex.NotAwaited, Err: ErrOverloaded},
+		},
+	})
+	require.EqualError(t, err, "lockpipe: no quorum: 1 of 8 nodes granted, 4 needed; 1 refused, "+
+		"1 quarantined, 2 down, 1 timed out, 1 not waited for, 1 failed: a: refused; "+
+		"b: no answer within 50ms; c: quarantined; d: OOM; e: refused; "+
+		"f: "+inner{ErrOverloaded}.Error())
+	e := &QuorumError{Need: 1, Unknown: 1, Nodes: []*NodeError{{Node: "a", Err: errors.New("OOM")}}}
+	require.EqualError(t, e, "lockpipe: no quorum: 0 of 1 node granted, 1 needed; 1 failed: a: OOM")
+}
+
+// The goal: whatever an attempt came to, errors.As finds the public type in its error, errors.Is
+// finds the reasons, and the text has the prefix once.
+func TestErrors_OfAttemptsArePublic(t *testing.T) {
+	require.NoError(t, attemptError(multiplex.Outcome{Result: multiplex.Won}))
+	held := multiplex.Outcome{
+		Result: multiplex.Held, Keys: []string{"k"}, Nodes: []string{"a", "b"},
+	}
+	none := multiplex.Outcome{
+		Result: multiplex.NoQuorum, Need: 2, Granted: 1, Unknown: 2, NoVotes: []multiplex.NoVote{
+			{Node: "a", Err: io.EOF}, {Node: "b", Reason: multiplex.Down, Err: ErrOverloaded},
+		},
+	}
+	for _, ended := range []error{nil, context.Canceled} {
+		held.Ended, none.Ended = ended, ended
+		for name, wrap := range map[string]func(error) error{
+			"bare":   func(err error) error { return err },
+			"waited": func(err error) error { return wrapWaited(time.Now(), []string{"k"}, err) },
+			"closed": func(err error) error { return closeError([]error{err, err}, 2, nil) },
+			"joined": func(err error) error { return errors.Join(io.ErrUnexpectedEOF, err) },
+		} {
+			t.Run(fmt.Sprint(name, " ", ended), func(t *testing.T) {
+				err := wrap(attemptError(held))
+				var h *HeldError
+				require.ErrorAs(t, err, &h)
+				require.Equal(t, &HeldError{Keys: held.Keys, Nodes: held.Nodes}, h)
+				require.ErrorIs(t, err, ErrHeld)
+				require.Equal(t, 1, strings.Count(err.Error(), "lockpipe:"), err)
+
+				lacking := wrap(attemptError(none))
+				var q *QuorumError
+				require.ErrorAs(t, lacking, &q)
+				require.Equal(t, []int{2, 1, 0, 2}, []int{q.Need, q.Granted, q.Refused, q.Unknown})
+				var n *NodeError
+				require.ErrorAs(t, lacking, &n)
+				require.Equal(t, &NodeError{Node: "a", Err: io.EOF}, n)
+				for _, want := range []error{ErrNoQuorum, io.EOF, ErrOverloaded} {
+					require.ErrorIs(t, lacking, want)
+				}
+				require.Equal(t, 1, strings.Count(lacking.Error(), "lockpipe:"), lacking)
+				if ended != nil {
+					require.ErrorIs(t, err, ended)
+					require.ErrorIs(t, lacking, ended)
+				}
+			})
+		}
 	}
 }

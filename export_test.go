@@ -1,6 +1,11 @@
 package lockpipe
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/fenceclock"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
 
 // The limits of an outage.
 const (
@@ -11,16 +16,21 @@ const (
 // ShiftClock sets the wall clock that the client's fences come from off by d. It is called before
 // the client is used.
 func ShiftClock(c *Client, d time.Duration) {
-	c.fences.wall = func() time.Time { return time.Now().Add(d) }
+	setClock(c, func() time.Time { return time.Now().Add(d) })
 }
 
-// BehindClock calls do each time when the client has looked at the wall clock for a fence.
+// BehindClock calls do each time when the client has looked at the wall clock for a fence. It is
+// called before the client is used.
 func BehindClock(c *Client, do func()) {
-	c.fences.wall = func() time.Time {
+	setClock(c, func() time.Time {
 		now := time.Now()
 		do()
 		return now
-	}
+	})
+}
+
+func setClock(c *Client, now func() time.Time) {
+	c.fences = fenceclock.New(now, c.cfg.MaxTTL, multiplex.MaxFence)
 }
 
 // NewSuspended is New on a machine of which suspended says for how long it was suspended.

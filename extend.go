@@ -43,10 +43,10 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return err
 	}
 	a := l.client.mux.Extend(l.claim, e.TTL, e.SendBefore, 0, l.claim.Len())
-	e.Sent, e.Err = a.Sent(), extensionError(a.Wait(ctx, time.Time{}))
+	e.Sent, e.Err = a.Sent(), extensionError(attemptError(a.Wait(ctx, time.Time{})))
 	a.Done()
 	err = e.Finish()
-	l.client.meters.extended(err)
+	l.client.metrics.extended(err)
 	if err != nil && l.Err() != nil {
 		l.releaseInBackground() // the nodes may have extended it
 	}
@@ -69,9 +69,9 @@ func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 	}
 	for i, a := range attempts {
 		e := &due[i]
-		e.Sent, e.Err = a.Sent(), extensionError(a.Wait(ctx, began))
+		e.Sent, e.Err = a.Sent(), extensionError(attemptError(a.Wait(ctx, began)))
 		a.Done()
-		c.meters.extended(e.Finish()) // leaseEnded is called if it is over
+		c.metrics.extended(e.Finish()) // leaseEnded is called if it is over
 	}
 }
 

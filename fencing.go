@@ -1,57 +1,11 @@
 package lockpipe
 
-import (
-	"sync/atomic"
-	"time"
+import "github.com/lockpipe/lockpipe/multiplex"
 
-	"github.com/lockpipe/lockpipe/multiplex"
-)
-
-const (
-	// maxFenceRetries is how often in a row an attempt is retried at once because its fence was too
-	// low. The second attempt is high enough, unless clients with faster clocks take the same keys
-	// in between.
-	maxFenceRetries = 3
-	// If other calls of the process wait for the keys of a lease, it reserves maxHandoffs numbers
-	// beyond its own, for those it is handed to. All that one client reserves may not lead its
-	// clock ahead of the wall clock by more than this part of MaxTTL, or maxLead: after a node
-	// forgot its companions only the wall clocks keep the order. A lease gets one in reserveParts
-	// of what is left, so there is something for all.
-	leadParts, reserveParts = 4, 16
-	maxLead                 = time.Minute
-	// maxFollow is how far ahead of the wall clock a client's clock goes for what it has seen of
-	// others. Up to that their clocks may just not be set well, and a client that is behind pays
-	// its further round trip once and not for each key. What is beyond comes from a clock that is
-	// wrong, or was written by hand: it must not spread from the keys that have it to others.
-	maxFollow = 10 * time.Minute
-)
-
-// fences is a hybrid logical clock: the microseconds of the wall clock since 1970, but always above
-// all that it has proposed, up to maxFollow ahead of the wall clock. Its numbers are only
-// proposals; the nodes see to it that they rise (see multiplex.Claim.Fence), and with clocks that
-// agree they do so at the first try.
-type fences struct {
-	wall func() time.Time // set once
-	lead int64            // microseconds; set once
-	last atomic.Int64     // the highest number proposed that all further ones are to be above
-}
-
-// take returns the numbers from first to last, which are above floor: at least one, and at most so
-// many.
-func (f *fences) take(floor, most int64) (first, last int64) {
-	for {
-		before, now := f.last.Load(), f.wall().UnixMicro()
-		furthest := now + maxFollow.Microseconds()
-		if first = now; before <= furthest { // else the wall clock was wrong, and was set back
-			first = max(before+1, now)
-		}
-		first = min(max(first, floor+1), multiplex.MaxFence)
-		last = min(first-1+max(1, min(most, (now+f.lead-first)/reserveParts)), multiplex.MaxFence)
-		if last > furthest || f.last.CompareAndSwap(before, last) {
-			return first, last
-		}
-	}
-}
+// maxFenceRetries is how often in a row an attempt is retried at once because its fence was too
+// low. The second attempt is high enough, unless clients with faster clocks take the same keys in
+// between.
+const maxFenceRetries = 3
 
 // fencesWanted returns how many fences an attempt asks for, at most. shared says that other calls
 // of the process wait for the keys.

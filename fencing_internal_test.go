@@ -6,124 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lockpipetest"
-	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
 )
-
-// The goal: the clock follows the wall clock, and is above all that it has proposed where that
-// stands or goes back, and above what a call has seen.
-func TestFencesRiseWithTheWallClockAndWithout(t *testing.T) {
-	wall := time.UnixMicro(5000)
-	f := fences{wall: func() time.Time { return wall }}
-	take := func(floor, wantFirst, wantLast int64) {
-		t.Helper()
-		first, last := f.take(floor, 1)
-		require.Equal(t, []int64{wantFirst, wantLast}, []int64{first, last})
-	}
-	take(0, 5000, 5000)
-	take(0, 5001, 5001)
-	wall = time.UnixMicro(4000)
-	take(0, 5002, 5002)
-	take(7000, 7001, 7001)
-	take(6000, 7002, 7002)
-	wall = time.UnixMicro(8000)
-	take(0, 8000, 8000)
-	wall = time.UnixMicro(-1)
-	take(0, 8001, 8001)
-}
-
-// The goal: what a call has seen beyond ten minutes ahead of the wall clock is topped by this call
-// alone; up to there all further numbers are above it.
-func TestWhatIsFarAheadOfTheWallClockStaysWithItsCall(t *testing.T) {
-	wall := time.UnixMicro(1 << 50)
-	f := fences{wall: func() time.Time { return wall }, lead: 15_000_000}
-	furthest := wall.Add(10 * time.Minute).UnixMicro() // as docs/fencing.md says
-	for _, floor := range []int64{
-		furthest, furthest + 1, wall.Add(time.Hour).UnixMicro(), 1 << 52,
-		multiplex.MaxFence - 1,
-	} {
-		first, last := f.take(floor, 1+maxHandoffs)
-		require.Equal(t, []int64{floor + 1, floor + 1}, []int64{first, last})
-	}
-	first, last := f.take(0, 1+maxHandoffs)
-	require.Equal(t, []int64{wall.UnixMicro(), wall.UnixMicro() + maxHandoffs}, []int64{
-		first,
-		last,
-	})
-
-	first, _ = f.take(furthest-1, 1)
-	require.Equal(t, furthest, first)
-	first, _ = f.take(0, 1)
-	require.Equal(t, furthest+1, first, "not stored any more")
-	wall = wall.Add(1)
-	first, _ = f.take(0, 1)
-	require.Equal(t, furthest+1, first)
-}
-
-// The goal: where the wall clock was wrong, and is set back, the clock does not stay behind there,
-// nor at the highest number there is.
-func TestAWallClockThatIsMended(t *testing.T) {
-	wall := time.UnixMicro(1 << 54)
-	f := fences{wall: func() time.Time { return wall }, lead: 15_000_000}
-	for range 3 {
-		first, last := f.take(0, 1+maxHandoffs)
-		require.Equal(t, []int64{multiplex.MaxFence, multiplex.MaxFence}, []int64{first, last})
-	}
-	for _, year := range []int64{100, 0} {
-		wall = time.UnixMicro(1<<50 + year*366*24*time.Hour.Microseconds())
-		for i := range int64(3) {
-			first, last := f.take(0, 1)
-			require.Equal(t, []int64{wall.UnixMicro() + i, wall.UnixMicro() + i}, []int64{
-				first,
-				last,
-			})
-		}
-	}
-}
-
-// The goal: what is reserved leads the clock ahead of the wall clock by no more than its bound, and
-// then each gets one number still.
-func TestReservedFencesAreBounded(t *testing.T) {
-	wall := time.UnixMicro(1_000_000)
-	f := fences{wall: func() time.Time { return wall }, lead: 100_000}
-	first, last := f.take(0, 1001)
-	require.Equal(t, int64(1001), last-first+1)
-	end := last
-	for range 10_000 {
-		first, last = f.take(0, 1001)
-		require.Equal(t, end+1, first)
-		require.LessOrEqual(t, last, max(first, wall.UnixMicro()+f.lead))
-		end = last
-	}
-	require.Equal(t, first, last)
-	wall = wall.Add(time.Second)
-	first, last = f.take(0, 1001)
-	require.Equal(t, int64(1001), last-first+1)
-}
-
-// The goal: a client leads its wall clock by a quarter of MaxTTL, but by a minute at most:
-// companions expire after a day, however long leases last.
-func TestTheLeadIsAMinuteAtMost(t *testing.T) {
-	for maxTTL, lead := range map[time.Duration]time.Duration{
-		0:           2500 * time.Millisecond,
-		time.Second: 250 * time.Millisecond, 200 * time.Hour: time.Minute,
-	} {
-		c, err := New(Config{Nodes: []string{"127.0.0.1:1"}, MaxTTL: maxTTL})
-		require.NoError(t, err)
-		require.Equal(t, lead.Microseconds(), c.fences.lead)
-		require.NoError(t, c.Close(t.Context()))
-	}
-}
-
-// The goal: no fence is too large for Lua to count in ones.
-func TestFencesEndWhereLuaCannotCount(t *testing.T) {
-	f := fences{wall: time.Now, lead: 1 << 60}
-	for range 3 {
-		first, last := f.take(multiplex.MaxFence-1, 1001)
-		require.Equal(t, []int64{multiplex.MaxFence, multiplex.MaxFence}, []int64{first, last})
-	}
-}
 
 // The goal: a call without fencing takes no more memory than if there were none.
 func TestALeaseWithoutAFenceTakesTwoPiecesOfMemory(t *testing.T) {
@@ -147,9 +33,9 @@ const companionOfX = "lockpipe:fence:x"
 func TestAStaleAnswerIsNoLostRace(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
-	ahead := c.fences.wall().Add(time.Hour).UnixMicro()
+	ahead := time.Now().Add(time.Hour).UnixMicro()
 	seen(t, nodes, ahead)
-	keys, o, err := c.validateCall(context.Background(), callWait, []string{"x"},
+	keys, o, err := c.validateCall(context.Background(), metrics.Wait, []string{"x"},
 		[]Option{WithFencing()})
 	require.NoError(t, err)
 	s := newWaitingCall(c, keys, o)
@@ -163,7 +49,8 @@ func TestAStaleAnswerIsNoLostRace(t *testing.T) {
 
 	_, stale, _ := s.next()
 	require.False(t, stale.askedAll, "the arbiter is asked first")
-	l, pause, err := s.attemptDone(t.Context(), stale, stale.attempt.Wait(t.Context(), time.Time{}))
+	outcome := stale.attempt.Wait(t.Context(), time.Time{})
+	l, pause, err := s.attemptDone(t.Context(), stale, attemptError(outcome))
 	require.Nil(t, l)
 	require.NoError(t, err)
 	require.Zero(t, pause)
@@ -188,7 +75,8 @@ func TestAStaleAnswerIsNoLostRace(t *testing.T) {
 	_, next, _ := s.next()
 	require.NotNil(t, next.attempt, "at once")
 	require.True(t, next.askedAll)
-	l, _, err = s.attemptDone(t.Context(), next, next.attempt.Wait(t.Context(), time.Time{}))
+	outcome = next.attempt.Wait(t.Context(), time.Time{})
+	l, _, err = s.attemptDone(t.Context(), next, attemptError(outcome))
 	require.NoError(t, err)
 	require.Greater(t, l.Fence(), ahead)
 	s.leave(l)
@@ -213,7 +101,7 @@ func (c overWhen) Err() error {
 func TestACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
-	seen(t, nodes, c.fences.wall().Add(time.Hour).UnixMicro())
+	seen(t, nodes, time.Now().Add(time.Hour).UnixMicro())
 	ctx := overWhen{context.Background(), func() bool {
 		c.asyncs.mu.Lock()
 		defer c.asyncs.mu.Unlock()

@@ -105,7 +105,7 @@ func (c *Client) beginTerm(l *Lease, o *callOptions, grant lease.Grant) bool {
 		return false
 	}
 	c.handovers.Add(1)
-	c.meters.grant(o, l.term.Began())
+	c.metrics.grant(o, l.term.Began())
 	return true
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -85,5 +86,26 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	case err != nil:
 		return nil, errorf("%w", err)
 	}
-	return c.cfg.judged(facts), nil
+	var found report
+	preflight.Check(preflight.Settings{
+		Guard:  multiplex.GuardMode(c.cfg.RestartGuard),
+		MaxTTL: c.cfg.MaxTTL, NodeTimeout: c.cfg.NodeTimeout,
+	}, facts, &found)
+	return found.all, nil
+}
+
+// report makes an Inspection of what preflight.Check reports.
+type report struct{ all Inspection }
+
+// Info adds a finding.
+func (r *report) Info(node, text string) { r.add(node, SeverityInfo, text) }
+
+// Warning adds a finding.
+func (r *report) Warning(node, text string) { r.add(node, SeverityWarning, text) }
+
+// Error adds a finding.
+func (r *report) Error(node, text string) { r.add(node, SeverityError, text) }
+
+func (r *report) add(node string, severity Severity, text string) {
+	r.all = append(r.all, Finding{Node: node, Severity: severity, Text: text})
 }

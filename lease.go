@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -30,7 +31,7 @@ func (c *Client) newLease(keys []string, floor, fences int64) *Lease {
 	both.claim.Init(c.cfg.Prefix, keys, string(token[:]))
 	if fences > 0 {
 		now := time.Now()
-		first, last := c.fences.take(floor, fences)
+		first, last := c.fences.Reserve(floor, fences)
 		both.claim.Fence(now, first, last)
 	}
 	both.lease.client, both.lease.claim = c, &both.claim
@@ -120,8 +121,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	if a == nil {
 		return err
 	}
-	err = a.Wait(ctx, time.Time{})
-	l.client.meters.released(err)
+	err = attemptError(a.Wait(ctx, time.Time{}))
+	l.client.metrics.released(err)
 	l.client.notifyWaiters(l)
 	return err
 }
@@ -149,8 +150,8 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	var failed []error
 	for i, a := range attempts {
 		if a != nil {
-			errs[i] = a.Wait(ctx, began)
-			leases[i].client.meters.released(errs[i])
+			errs[i] = attemptError(a.Wait(ctx, began))
+			leases[i].client.metrics.released(errs[i])
 			leases[i].client.notifyWaiters(leases[i])
 		}
 		if errs[i] != nil {
@@ -171,17 +172,17 @@ func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
 	l.client.calls.Add(1)
 	defer l.client.endCall()
 	if l.client.handOff(l) {
-		l.client.meters.releases[outcomeHandedOver].Add(1)
+		l.client.metrics.releasedUnsent(metrics.HandedOver)
 		return nil, nil
 	}
 	end := l.term.End(ErrReleased)
 	if l.term.HandedOff() { // by another Release at the same time
-		l.client.meters.releases[outcomeHandedOver].Add(1)
+		l.client.metrics.releasedUnsent(metrics.HandedOver)
 		return nil, nil
 	}
 	a := l.client.mux.Release(l.claim, keys)
 	if !errors.Is(end, ErrReleased) {
-		l.client.meters.releases[outcomeAlreadyEnded].Add(1)
+		l.client.metrics.releasedUnsent(metrics.AlreadyEnded)
 		return nil, end
 	}
 	return a, nil

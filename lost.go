@@ -18,7 +18,7 @@ func (c *Client) leaseEnded(l *Lease, end error) {
 		c.lossLog.record(l, end)
 	}
 	if f := c.cfg.OnLost; f != nil {
-		c.callbacks.run(func() { f(l, end) })
+		c.callbacks.TryRun(func() { f(l, end) })
 	}
 }
 

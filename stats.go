@@ -44,6 +44,6 @@ func (c *Client) Stats() Stats {
 		Attempts: nodes.Attempts, SplitVotes: nodes.SplitVotes, Handovers: c.handovers.Load(),
 		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
-		CallbackPanics: c.callbacks.panics.Load(), DroppedCallbacks: c.callbacks.dropped.Load(),
+		CallbackPanics: c.callbacks.Panics(), DroppedCallbacks: c.callbacks.Dropped(),
 	}
 }

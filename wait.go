@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
@@ -35,13 +36,13 @@ const noTimer = time.Duration(1<<63 - 1)
 func (c *Client) acquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
 	l, err := c.waitAcquire(ctx, keys, opts)
 	if err != nil {
-		c.meters.failed(callWait, err, 1)
+		c.metrics.failed(metrics.Wait, err, 1)
 	}
 	return l, err
 }
 
 func (c *Client) waitAcquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.validateCall(ctx, callWait, keys, opts)
+	keys, o, err := c.validateCall(ctx, metrics.Wait, keys, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +251,7 @@ func (s *waitingCall) step(ctx context.Context) (*Lease, time.Duration, error) {
 	if t.attempt == nil {
 		return l, delay, nil
 	}
-	return s.attemptDone(ctx, t, t.attempt.Wait(ctx, time.Time{}))
+	return s.attemptDone(ctx, t, attemptError(t.attempt.Wait(ctx, time.Time{})))
 }
 
 // pendingAttempt is an attempt of a waiting call that is under way.

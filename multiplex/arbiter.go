@@ -9,7 +9,7 @@ import (
 // AcquireViaArbiter is Acquire for a caller that knows of others who want the same keys. It asks
 // one node first: the arbiter, by its index in the configuration. It asks the others only if the
 // arbiter granted, or its vote is unknown. If the arbiter refused, the attempt is held at once: no
-// other node was asked then, and HeldError.Nodes names the arbiter alone. When all contenders use
+// other node was asked then, and Outcome.Nodes names the arbiter alone. When all contenders use
 // the same arbiter, one of them wins it, and the votes of the others do not split the nodes between
 // them.
 //

@@ -58,8 +58,8 @@ func polled(a *Attempt, ctx context.Context) error {
 	w := NewWaker(func() { notify(woken) })
 	defer context.AfterFunc(ctx, func() { notify(woken) })()
 	for {
-		if err, settled := a.Poll(ctx, w); settled {
-			return err
+		if o, settled := a.Poll(ctx, w); settled {
+			return asError(o)
 		}
 		<-woken
 	}
@@ -74,10 +74,8 @@ func TestArbiter_AloneRefuses(t *testing.T) {
 		stores[1].hold("k", "another")
 		counts := asked(m)
 		c := claim("k", "t")
-		err := wait(m.AcquireViaArbiter(c, time.Minute, 1), t.Context())
-		var h *HeldError
-		require.ErrorAs(t, err, &h)
-		require.Equal(t, &HeldError{Keys: []string{"k"}, Nodes: []string{"node1"}}, h)
+		o := m.AcquireViaArbiter(c, time.Minute, 1).Wait(t.Context(), time.Time{})
+		require.Equal(t, Outcome{Result: Held, Keys: []string{"k"}, Nodes: []string{"node1"}}, o)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Equal(t, []int{0, 1, 0}, counts)
@@ -187,11 +185,12 @@ func TestArbiter_LeavingInEitherPhaseLeavesNothing(t *testing.T) {
 			defer cancel()
 			err := wait(m.AcquireViaArbiter(claim("k", "t"), time.Minute, 1), ctx)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			var q *QuorumError
-			require.ErrorAs(t, err, &q)
-			require.Equal(t, 3, q.Granted+q.Refused+q.Unknown)
-			require.Len(t, q.Nodes, q.Unknown)
-			for _, n := range q.Nodes {
+			require.ErrorIs(t, err, ErrNoQuorum)
+			var o *outcomeError
+			require.ErrorAs(t, err, &o)
+			require.Equal(t, 3, o.Granted+o.Refused+o.Unknown)
+			require.Len(t, o.NoVotes, o.Unknown)
+			for _, n := range o.NoVotes {
 				want := errCallerGone
 				if phase == 0 && n.Node != "node1" {
 					want = errNotAsked

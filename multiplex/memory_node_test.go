@@ -105,7 +105,9 @@ func (s *memoryNode) execute(a *Attempt) answer {
 	return answer{vote: granted, replied: true}
 }
 
-func wait(a *Attempt, ctx context.Context) error { return a.Wait(ctx, time.Time{}) }
+func wait(a *Attempt, ctx context.Context) error {
+	return asError(a.Wait(ctx, time.Time{}))
+}
 
 // simulated returns a Mux over n memoryNodes, and a function that ends its connectors.
 func simulated(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func()) {

@@ -2,13 +2,12 @@ package multiplex
 
 import (
 	"errors"
-	"iter"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/histogram"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/latency"
 )
 
 // NodeStats are counts about one node since New.
@@ -18,7 +17,7 @@ type NodeStats struct {
 	Flushes, Operations uint64
 	// Latency is how long flushes took, from when they were sent to the answer, or to the end of
 	// the connection.
-	Latency latency.Counts
+	Latency histogram.Snapshot
 	// Failures are operations without a vote, by the reason.
 	Failures NodeFailures
 	// Connects is how often the node came up, and Disconnects how often it went down after that.
@@ -26,42 +25,18 @@ type NodeStats struct {
 	Connects, Disconnects uint64
 }
 
-// NodeFailures are numbers of operations for which a node has not voted: acquires, extensions and
-// releases. One operation may fail more than once, for example by a timeout and then by the
-// connection.
+// NodeFailures are numbers of operations for which a node has not voted, by the reason: acquires,
+// extensions and releases. One operation may fail more than once, for example by a timeout and then
+// by the connection. lockpipe.NodeFailures has the same fields, and says what they mean.
 type NodeFailures struct {
-	// Timeout: the node owed an answer for too long, and the attempt was decided without it.
-	Timeout uint64
-	// Connection: the connection broke before the answer, or could not be used.
-	Connection uint64
-	// Down and Quarantined: nothing was sent, because the node was not connected, or may not vote
-	// yet.
+	Timeout           uint64
+	Connection        uint64
 	Down, Quarantined uint64
-	// Server: the node answered with an error, such as READONLY, OOM, NOPERM, BUSY or LOADING.
-	Server uint64
-	// Protocol: the node answered what no Redis server does.
-	Protocol uint64
-	// DataLoss: the server was emptied, or the connection was made again, so the answer could not
-	// be relied on.
-	DataLoss uint64
-	// QueuedTooLong: the operation was not sent, because it had waited behind others until its
-	// outcome was of no use.
-	QueuedTooLong uint64
-	// Overloaded: the operation was not sent, because too many others waited.
-	Overloaded uint64
-}
-
-// All yields each number with its reason, one lower-case word: the field's name, but "flushed" for
-// DataLoss and "stale" for QueuedTooLong.
-func (f NodeFailures) All() iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		_ = yield("timeout", f.Timeout) && yield("connection", f.Connection) &&
-			yield("down", f.Down) &&
-			yield("quarantined", f.Quarantined) && yield("server", f.Server) &&
-			yield("protocol", f.Protocol) &&
-			yield("flushed", f.DataLoss) && yield("stale", f.QueuedTooLong) &&
-			yield("overloaded", f.Overloaded)
-	}
+	Server            uint64
+	Protocol          uint64
+	DataLoss          uint64
+	QueuedTooLong     uint64
+	Overloaded        uint64
 }
 
 // failure is why a node has not voted.
@@ -83,7 +58,7 @@ const (
 // metrics count what one node does: for each flush and for each failure, never for each operation.
 type metrics struct {
 	flushes, operations   atomic.Uint64 // made, and carried by them
-	flushLatency          latency.Histogram
+	flushLatency          histogram.Histogram
 	failures              [failureCount]atomic.Uint64
 	connects, disconnects atomic.Uint64
 }
@@ -144,7 +119,7 @@ func (m *metrics) stats() NodeStats {
 	of := func(f failure) uint64 { return m.failures[f].Load() }
 	return NodeStats{
 		Flushes: m.flushes.Load(), Operations: m.operations.Load(),
-		Latency:  m.flushLatency.Counts(),
+		Latency:  m.flushLatency.Snapshot(),
 		Connects: m.connects.Load(), Disconnects: m.disconnects.Load(),
 		Failures: NodeFailures{
 			Timeout: of(failedTimeout), Connection: of(failedConnection), Down: of(failedDown),

@@ -2,7 +2,7 @@ package multiplex
 
 import (
 	"errors"
-	"maps"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,8 +14,13 @@ import (
 
 // failures are the reasons that were counted for node i.
 func failures(m *Mux, i int) map[string]uint64 {
-	all := maps.Collect(m.Nodes()[i].Stats.Failures.All())
-	maps.DeleteFunc(all, func(_ string, n uint64) bool { return n == 0 })
+	all := make(map[string]uint64)
+	v := reflect.ValueOf(m.Nodes()[i].Stats.Failures)
+	for f := range v.NumField() {
+		if n := v.Field(f).Uint(); n > 0 {
+			all[v.Type().Field(f).Name] = n
+		}
+	}
 	return all
 }
 
@@ -47,15 +52,15 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 		}
 	}
 	for reason, fail := range map[string]func(*node) (resume func()){
-		"connection":  says(answer{broken: true, err: errBroken}),
-		"server":      says(answer{replied: true, leftNothing: true, err: errors.New("OOM")}),
-		"protocol":    says(answer{replied: true, err: errBadSetReply}),
-		"flushed":     says(answer{broken: true, err: errDataLoss}),
-		"stale":       says(answer{leftNothing: true, err: errQueuedTooLong}),
-		"down":        is(NodeDown, errBroken),
-		"quarantined": is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
-		"timeout":     hang,
-		"overloaded": func(n *node) func() {
+		"Connection":    says(answer{broken: true, err: errBroken}),
+		"Server":        says(answer{replied: true, leftNothing: true, err: errors.New("OOM")}),
+		"Protocol":      says(answer{replied: true, err: errBadSetReply}),
+		"DataLoss":      says(answer{broken: true, err: errDataLoss}),
+		"QueuedTooLong": says(answer{leftNothing: true, err: errQueuedTooLong}),
+		"Down":          is(NodeDown, errBroken),
+		"Quarantined":   is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
+		"Timeout":       hang,
+		"Overloaded": func(n *node) func() {
 			n.pipe = batch.New(batch.Config[*Attempt, answer]{}) // of limit 0
 			return func() {}
 		},
@@ -117,7 +122,7 @@ func TestMetrics_CountAProtocolError(t *testing.T) {
 		actors[2].play(map[string]string{"SET": "?what\r\n"})
 		require.NoError(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()))
 		time.Sleep(time.Millisecond)
-		require.Equal(t, map[string]uint64{"protocol": 1}, failures(m, 2))
+		require.Equal(t, map[string]uint64{"Protocol": 1}, failures(m, 2))
 		require.Equal(t, uint64(1), m.Nodes()[2].Stats.Disconnects)
 	})
 }

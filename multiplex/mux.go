@@ -167,7 +167,7 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
 //
 // It is not sent after sendBefore, when the lease may be over. The caller counts it only if the
 // lease is still valid when Wait returns. Wait waits for NodeTimeout or for minTimeout, whichever
-// is longer. A *HeldError says that the lease is lost. batchKeys is as in Acquire.
+// is longer. Held says that the lease is lost. batchKeys is as in Acquire.
 func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
 	batchKeys int,
 ) *Attempt {
@@ -200,7 +200,7 @@ func (m *Mux) MaxConfirmableTTL(c *Claim, ttl time.Duration) time.Duration {
 
 // Release starts to delete the claim's keys on every node that may have heard of it, if they still
 // hold its token. It comes behind whatever is under way there. It is the claim's last attempt:
-// releasing again returns the same one. Wait is nil when a quorum of nodes is known not to hold the
+// releasing again returns the same one. It is Won when a quorum of nodes is known not to hold the
 // token. batchKeys is as in Acquire.
 func (m *Mux) Release(c *Claim, batchKeys int) *Attempt {
 	c.mu.Lock()

@@ -108,7 +108,7 @@ func TestPendingReleases_AConfirmedReleaseIsReportedAtOnce(t *testing.T) {
 		stores[0].fail(0)
 		time.Sleep(time.Second)
 		start := time.Now()
-		require.NoError(t, release.Wait(t.Context(), time.Now()))
+		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
 		require.Zero(t, time.Since(start))
 		stop()
 	})
@@ -148,7 +148,7 @@ func TestPendingReleases_AreConfirmedByTheExpiryOfTheirKeys(t *testing.T) {
 		release := m.Release(c, 1)
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(2 * time.Second)
-		require.NoError(t, release.Wait(t.Context(), time.Now()))
+		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
 		require.Equal(t, uint64(1), m.Nodes()[0].DroppedReleases)
 		require.Equal(t, uint64(1), m.Stats().DroppedReleases)
 		require.Zero(t, m.Stats().PendingReleases)
@@ -192,7 +192,7 @@ func TestPendingReleases_AreKeptWhileABrokenConnectionMayStillBeRead(t *testing.
 		instead.Store(nil)
 		time.Sleep(time.Second)
 		require.Empty(t, stores[0].left())
-		require.NoError(t, release.Wait(t.Context(), time.Now()))
+		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
 	})
 }
 

@@ -134,8 +134,9 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 	release := m.Release(c, 1)
 	require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 	require.Equal(t, 1, m.Nodes()[0].PendingReleases)
-	require.Eventually(t, func() bool { return release.Wait(t.Context(), time.Now()) == nil },
-		patient, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return release.Wait(t.Context(), time.Now()).Result == Won
+	}, patient, time.Millisecond)
 	require.EqualValues(t, 1, m.Nodes()[0].DroppedReleases)
 	require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
 	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"),

@@ -2,7 +2,6 @@ package multiplex
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 )
@@ -36,18 +35,15 @@ func NewWaker(wake func()) *Waker {
 	return w
 }
 
-// Wait returns nil if a quorum granted. Otherwise the error is a *HeldError or a *QuorumError. If
-// ctx ended before the decision, errors.Is finds ctx's error in it too.
-//
-// Wait waits for at most NodeTimeout for a node that has owed an answer for that long. It waits
-// longer only for nodes that keep answering what is queued before this attempt, as long as the
-// outcome is of any use.
+// Wait returns the outcome. It waits for at most NodeTimeout for a node that has owed an answer for
+// that long. It waits longer only for nodes that keep answering what is queued before this attempt,
+// as long as the outcome is of any use.
 //
 // An acquire that failed is released in the background, on every node that may have heard of it. An
 // acquire whose answer came before ctx ended is granted. A release continues after Wait failed, and
 // Wait may be called again for it. began is when the caller began to wait, if it waits for several
 // attempts one after another, and else zero.
-func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
+func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 	c := a.claim
 	c.mu.Lock()
 	var ended error
@@ -59,27 +55,21 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) error {
 
 // waitResult returns the result of Wait. ended is why ctx ended it, if it did. claim.mu is held,
 // and released.
-func (a *Attempt) waitResult(ended error) error {
+func (a *Attempt) waitResult(ended error) Outcome {
 	c := a.claim
-	err := a.outcome(ended)
-	a.unconfirmedReported = err != nil && a.kind == release
+	o := a.outcome(ended)
+	a.unconfirmedReported = o.Result != Won && a.kind == release
 	c.mu.Unlock()
-	if err == nil {
-		return nil
-	}
-	if a.kind == acquire {
+	if o.Result != Won && a.kind == acquire {
 		a.mux.Release(c, c.Len())
 	}
-	if ended != nil {
-		err = fmt.Errorf("%w: %w", err, ended)
-	}
-	return err
+	return o
 }
 
 // Poll is Wait for an owner that must not block. ready reports whether Wait would return now, and
-// err is what it would return. If it is not ready, w is notified when it may be. The owner calls
+// o is what it would return. If it is not ready, w is notified when it may be. The owner calls
 // Poll again then, or when ctx has ended. Poll is not for a release.
-func (a *Attempt) Poll(ctx context.Context, w *Waker) (err error, ready bool) {
+func (a *Attempt) Poll(ctx context.Context, w *Waker) (o Outcome, ready bool) {
 	c := a.claim
 	c.mu.Lock()
 	a.removeWaiter(&w.waiter)
@@ -92,7 +82,7 @@ func (a *Attempt) Poll(ctx context.Context, w *Waker) (err error, ready bool) {
 			w.waiter.next, a.waiters = a.waiters, &w.waiter
 			w.waiter.timer.Reset(left)
 			c.mu.Unlock()
-			return nil, false
+			return Outcome{}, false
 		}
 		start := a.askDeferred() // the arbiter has not answered
 		if start == 0 {

@@ -44,8 +44,8 @@ func TestPoll_IsWait(t *testing.T) {
 func pollWith(w *Waker, woken chan struct{}, a *Attempt, ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { notify(woken) })()
 	for {
-		if err, settled := a.Poll(ctx, w); settled {
-			return err
+		if o, settled := a.Poll(ctx, w); settled {
+			return asError(o)
 		}
 		<-woken
 	}

@@ -31,7 +31,7 @@ type edit struct{ file, old, new string }
 func seedEdits() []edit {
 	edits := []edit{
 		{"sim/simrand/simrand.go", "const Enabled = false", "const Enabled = true"},
-		{"client.go", "c.fences.lead = time.Now, ", "c.fences.lead = simrand.Clock(), "},
+		{"client.go", "fenceclock.New(time.Now, ", "fenceclock.New(simrand.Clock(), "},
 		{
 			"client.go", "return newClient(cfg, suspended())",
 			"return newClient(cfg, simrand.Suspended())",

@@ -1,0 +1,143 @@
+// Package callbacks runs the functions of the user: OnLost, and the done functions of
+// AcquireAsync. They may block, panic, or end their goroutine as testing.T.FailNow does. Nothing
+// else of the client may have to wait for them or end with them.
+//
+// A Pool starts the functions in the order in which it gets them. At most 64 run at the same time,
+// and the others queue. Package ants keeps the goroutines: it starts them, uses them again and ends
+// idle ones. The Pool counts what runs, and each function that ends starts the next one, also if it
+// ends its goroutine. A function runs until its panic is logged, because the logger may block too.
+//
+// The pool of ants has no limit of its own. With a limit, it can miss that a function has ended its
+// goroutine, once in some hundred thousand times, and then nothing is started any more.
+package callbacks
+
+import (
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/panjf2000/ants/v2"
+)
+
+const (
+	// maxRunning is how many functions run at the same time at most: many more than there are
+	// cores, because they may wait.
+	maxRunning = 64
+	// maxQueued is how long the queue may be for TryRun: eight megabytes of pointers.
+	maxQueued = 1 << 20
+)
+
+// Pool runs functions on goroutines of its own. All methods are safe for concurrent use, and none
+// of them blocks.
+type Pool struct {
+	logger  *slog.Logger
+	panics  atomic.Uint64
+	dropped atomic.Uint64
+
+	mu      sync.Mutex // guards all below
+	workers *ants.PoolWithFuncGeneric[func()]
+	queue   []func() // from head on
+	head    int
+	running int
+	closed  bool
+}
+
+// New returns a Pool that logs panics. Its first function starts two goroutines that look after
+// those of the functions.
+func New(logger *slog.Logger) *Pool { return &Pool{logger: logger} }
+
+// Panics returns how many functions have panicked.
+func (p *Pool) Panics() uint64 { return p.panics.Load() }
+
+// Dropped returns how many functions TryRun has dropped.
+func (p *Pool) Dropped() uint64 { return p.dropped.Load() }
+
+// TryRun runs f soon, or drops it if too many functions are in the queue.
+func (p *Pool) TryRun(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.queue)-p.head >= maxQueued {
+		p.dropped.Add(1)
+		return
+	}
+	p.add(f)
+}
+
+// Run runs f soon. The caller bounds how many there are.
+func (p *Pool) Run(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.add(f)
+}
+
+// Close lets the goroutines end as soon as no function runs or is in the queue. Functions that come
+// later still run.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.stopIfIdle()
+}
+
+// add starts f, or puts it into the queue. mu is held.
+func (p *Pool) add(f func()) {
+	if p.running == maxRunning {
+		p.queue = append(p.queue, f)
+		return
+	}
+	p.running++
+	p.start(f)
+}
+
+// start runs f on a goroutine of the workers. mu is held.
+func (p *Pool) start(f func()) {
+	if p.workers == nil {
+		p.workers, _ = ants.NewPoolWithFuncGeneric(-1, p.run) // fails only with a wrong option
+	}
+	_ = p.workers.Invoke(f) // fails only when released
+}
+
+// run runs f, and starts the next function even if f does not return.
+func (p *Pool) run(f func()) {
+	defer p.next()
+	defer p.logPanic()
+	f()
+}
+
+// logPanic counts and logs a panic, and ends it.
+func (p *Pool) logPanic() {
+	if reason := recover(); reason != nil {
+		p.panics.Add(1)
+		p.logger.Error("lockpipe: a callback panicked", slog.Any("panic", reason),
+			slog.String("stack", string(debug.Stack())))
+	}
+}
+
+// next starts the next function of the queue in place of one that has ended.
+func (p *Pool) next() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.head == len(p.queue) {
+		p.queue, p.head = nil, 0
+		p.running--
+		p.stopIfIdle()
+		return
+	}
+	f := p.queue[p.head]
+	p.queue[p.head] = nil
+	if p.head++; p.head > len(p.queue)/2 { // so the slice is at most twice as long as the queue
+		left := copy(p.queue, p.queue[p.head:])
+		clear(p.queue[left:])
+		p.queue, p.head = p.queue[:left], 0
+	}
+	p.start(f)
+}
+
+// stopIfIdle lets the workers end if the Pool is closed and no function runs. mu is held.
+func (p *Pool) stopIfIdle() {
+	if p.closed && p.running == 0 && p.workers != nil {
+		p.workers.Release()
+		p.workers = nil
+	}
+}

@@ -1,0 +1,139 @@
+package metrics
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/histogram"
+)
+
+// Call is a kind of acquiring calls, which are counted together.
+type Call uint8
+
+// The kinds of calls.
+const (
+	Try   Call = iota // TryAcquire, TryAcquireAll
+	Wait              // Acquire, AcquireAll, Do
+	Each              // each key of TryAcquireEach
+	Async             // AcquireAsync
+)
+
+// kinds are the names of the calls, in the order of the metrics.
+var kinds = [...]string{Try: "try", Wait: "wait", Each: "each", Async: "async"}
+
+// Outcome is how a call, an attempt, a lease, an extension or a release ended.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Granted      Outcome = iota // a lease
+	Held                        // ErrHeld
+	NoQuorum                    // ErrNoQuorum
+	Late                        // a quorum granted, but the time was over
+	Canceled                    // the caller's ctx ended
+	Overloaded                  // ErrOverloaded
+	Closed                      // ErrClosed
+	Invalid                     // ErrInvalid
+	Released                    // by its holder
+	Expired                     // ErrExpired
+	Lost                        // ErrLost
+	Confirmed                   // by a quorum
+	HandedOver                  // to the next caller of this process
+	AlreadyEnded                // the lease had ended before
+)
+
+// String returns the outcome's name in the metrics.
+func (o Outcome) String() string {
+	return [...]string{
+		"granted", "held", "no_quorum", "late", "canceled", "overloaded", "closed", "invalid",
+		"released", "expired", "lost", "confirmed", "handed_over", "already_ended",
+	}[o]
+}
+
+// The outcomes that there are of each, in the order of the metrics.
+var (
+	callOutcomes = [...]Outcome{
+		Granted, Held, NoQuorum, Canceled, Overloaded, Closed, Invalid,
+	}
+	attemptOutcomes = [...]Outcome{
+		Granted, Held, NoQuorum, Late, Canceled, Overloaded, Closed,
+	}
+	extensionOutcomes = [...]Outcome{Confirmed, NoQuorum, Canceled, Lost, AlreadyEnded}
+	endOutcomes       = [...]Outcome{Released, Expired, Lost, Closed}
+	releaseOutcomes   = [...]Outcome{Confirmed, HandedOver, NoQuorum, Canceled, AlreadyEnded}
+)
+
+// Counters counts what the calls of a client come to. The zero value is ready. All methods are safe
+// for concurrent use, and none of them blocks.
+type Counters struct {
+	attempts   [Closed + 1]histogram.Histogram
+	grants     [len(kinds)]histogram.Histogram
+	failures   [len(kinds)][Invalid + 1]atomic.Uint64 // calls
+	holds      [Lost + 1]histogram.Histogram
+	extensions [AlreadyEnded + 1]atomic.Uint64
+	releases   [AlreadyEnded + 1]atomic.Uint64
+}
+
+// Attempt counts an attempt that took so long from before it was sent. The attempt by which a Try
+// or an Each call got its lease is counted by CallGranted alone.
+func (c *Counters) Attempt(o Outcome, took time.Duration) { c.attempts[o].Observe(took) }
+
+// CallGranted counts a call that got a lease after so long.
+func (c *Counters) CallGranted(k Call, took time.Duration) { c.grants[k].Observe(took) }
+
+// CallFailed counts so many calls that got no lease.
+func (c *Counters) CallFailed(k Call, o Outcome, calls int) { c.failures[k][o].Add(uint64(calls)) }
+
+// Ended counts a lease that was held for so long.
+func (c *Counters) Ended(o Outcome, held time.Duration) { c.holds[o].Observe(held) }
+
+// Extended counts an extension.
+func (c *Counters) Extended(o Outcome) { c.extensions[o].Add(1) }
+
+// Released counts a call to release a lease.
+func (c *Counters) Released(o Outcome) { c.releases[o].Add(1) }
+
+// attemptsOf returns the attempts with an outcome. A Try or an Each call makes one attempt, which
+// is not counted twice, to spare the usual call a part of its cost.
+func (c *Counters) attemptsOf(o Outcome) histogram.Snapshot {
+	s := c.attempts[o].Snapshot()
+	if o == Granted {
+		s = s.Add(c.grants[Try].Snapshot()).Add(c.grants[Each].Snapshot())
+	}
+	return s
+}
+
+// Collect writes the metrics of what was counted.
+func (c *Counters) Collect(w Writer) {
+	for k, kind := range kinds {
+		granted := c.grants[k].Snapshot()
+		w.PutDurations(acquireDuration, granted, kind)
+		for _, o := range callOutcomes {
+			n := c.failures[k][o].Load()
+			if o == Granted {
+				n = granted.Total()
+			}
+			w.Put(calls, float64(n), kind, o.String())
+		}
+	}
+	var all histogram.Snapshot
+	for _, o := range attemptOutcomes {
+		s := c.attemptsOf(o)
+		w.Put(attempts, float64(s.Total()), o.String())
+		all = all.Add(s)
+	}
+	w.PutDurations(attemptDuration, all)
+	all = histogram.Snapshot{}
+	for _, o := range endOutcomes {
+		s := c.holds[o].Snapshot()
+		w.Put(leasesEnded, float64(s.Total()), o.String())
+		all = all.Add(s)
+	}
+	w.PutDurations(holdDuration, all)
+	for _, o := range extensionOutcomes {
+		w.Put(extensions, float64(c.extensions[o].Load()), o.String())
+	}
+	for _, o := range releaseOutcomes {
+		w.Put(releases, float64(c.releases[o].Load()), o.String())
+	}
+}

@@ -1,0 +1,46 @@
+package preflight
+
+import "github.com/lockpipe/lockpipe/multiplex"
+
+// checkPairs reports nodes that are not independent: their votes are one. It compares each node
+// with those before it, and reports it once.
+func (f *findings) checkPairs(facts []multiplex.Facts) {
+	for j := range facts {
+		for i := range j {
+			if f.checkPair(&facts[i], &facts[j]) {
+				break
+			}
+		}
+	}
+}
+
+// checkPair reports whether it has found something. Two servers know each other's addresses in
+// their own network, which may not be that of the client. So the identity of their data counts too.
+func (f *findings) checkPair(a, b *multiplex.Facts) bool {
+	const advice = "their votes are not independent; list masters only"
+	switch {
+	case sameServer(a, b):
+		if isVoting(b) && !isVoting(a) { // the finding is about the node that is down because of it
+			a, b = b, a
+		}
+		f.node = b.Node
+		f.errorf("is the same server as %s (run_id %s), which is listed as well and would vote "+
+			"twice: list it once", a.Node, a.RunID)
+	case b.Replica && b.Master == a.Node:
+		f.node = b.Node
+		f.errorf("is a replica of %s, which is listed as well: %s", a.Node, advice)
+	case a.Replica && a.Master == b.Node:
+		f.node = a.Node
+		f.errorf("is a replica of %s, which is listed as well: %s", b.Node, advice)
+	case a.ReplicationID != "" && a.ReplicationID == b.ReplicationID:
+		f.node = b.Node
+		f.errorf("has the same data as %s (master_replid), so one is a replica of the other, or "+
+			"both of a third: %s", a.Node, advice)
+	default:
+		return false
+	}
+	return true
+}
+
+// sameServer reports whether two nodes are one server.
+func sameServer(a, b *multiplex.Facts) bool { return a.RunID != "" && a.RunID == b.RunID }

@@ -1,0 +1,108 @@
+// Package preflight has the rules of Inspect: what the facts about the nodes mean for locks.
+//
+// The rules are pure. They get the facts that package multiplex has found out, ask no node, and
+// report each finding with its severity and the address of its node. A fact that a server does not
+// tell gives no finding, but if a server does not tell a group of facts, that is one finding.
+//
+// The text of a finding is one sentence without its subject: the fact, and what to do about it. A
+// user reads it behind the address of the node.
+package preflight
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Settings are those of the client that the facts are compared with.
+type Settings struct {
+	Guard               multiplex.GuardMode
+	MaxTTL, NodeTimeout time.Duration
+}
+
+// Report takes the findings, by their severity: nothing has to be done, calls may fail or take
+// long, or the node does not vote or locks may fail to exclude each other. node is the address of
+// the node, empty if the finding is about all nodes.
+type Report interface {
+	Info(node, text string)
+	Warning(node, text string)
+	Error(node, text string)
+}
+
+// Check reports the findings about each node, in the order of the facts, and then those about
+// several nodes.
+func Check(set Settings, facts []multiplex.Facts, to Report) {
+	f := &findings{set: set, to: to}
+	for i := range facts {
+		f.node = facts[i].Node
+		f.checkState(&facts[i], facts)
+		f.checkNode(&facts[i])
+	}
+	f.checkPairs(facts)
+	f.node = ""
+	f.checkNumber(len(facts))
+}
+
+// findings reports what is found about one node after the other, or about all.
+type findings struct {
+	set  Settings
+	to   Report
+	node string
+}
+
+func (f *findings) infof(format string, args ...any) {
+	f.to.Info(f.node, fmt.Sprintf(format, args...))
+}
+
+func (f *findings) warnf(format string, args ...any) {
+	f.to.Warning(f.node, fmt.Sprintf(format, args...))
+}
+
+func (f *findings) errorf(format string, args ...any) {
+	f.to.Error(f.node, fmt.Sprintf(format, args...))
+}
+
+// checkNode reports what is found about one node.
+func (f *findings) checkNode(node *multiplex.Facts) {
+	f.checkServer(node)
+	if node.Sentinel { // which has no locks, and knows few commands
+		f.errorf("is a Redis Sentinel, which holds no data: " +
+			"list the masters themselves, or add ?master_set=NAME with the master's name there")
+		return
+	}
+	for _, r := range node.CommandErrors {
+		if r.Command == "CLIENT CACHING" && returnedError(node, "CLIENT TRACKING") {
+			continue // the other finding names both
+		}
+		f.checkRefusal(r)
+	}
+	if node.Version != "" {
+		f.checkRole(node)
+		f.checkMemory(node)
+		f.checkPersistence(node)
+	}
+	f.checkLatency(node.Samples)
+	f.checkClock(node.Samples)
+}
+
+// checkNumber reports what the number of nodes means.
+func (f *findings) checkNumber(n int) {
+	if n == 1 && f.set.Guard == multiplex.GuardAuto {
+		f.warnf("one node with GuardAuto: to a new client, a server that lost its locks looks "+
+			"as before its first use, and one whose disk was put back from a copy looks intact; "+
+			"both vote at once, while others may hold locks: use GuardStrict, which waits for "+
+			"MaxTTL (%v)", f.set.MaxTTL)
+	}
+	switch {
+	case n == 1:
+		f.warnf("one node is all there is: without it nobody gets a lock; use three or five " +
+			"masters")
+	case n == 2:
+		f.warnf("two nodes make a quorum only together: when one fails nobody gets a lock; use " +
+			"three or five masters")
+	case n%2 == 0:
+		f.infof("%d nodes tolerate as many failures as %d would (%d): one more would tolerate "+
+			"another", n, n-1, (n-1)/2)
+	}
+}

@@ -1,0 +1,578 @@
+package preflight
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// severity is the method of Report that took a finding.
+type severity int
+
+const (
+	info severity = iota
+	warning
+	failure
+)
+
+type finding struct {
+	node     string
+	severity severity
+	text     string
+}
+
+// report keeps the findings, in order.
+type report []finding
+
+func (r *report) Info(node, text string)    { *r = append(*r, finding{node, info, text}) }
+func (r *report) Warning(node, text string) { *r = append(*r, finding{node, warning, text}) }
+func (r *report) Error(node, text string)   { *r = append(*r, finding{node, failure, text}) }
+
+// check returns the findings.
+func check(set Settings, facts []multiplex.Facts) []finding {
+	var all report
+	Check(set, facts, &all)
+	return all
+}
+
+// worst returns the highest severity among the findings.
+func worst(all []finding) severity {
+	highest := info
+	for _, f := range all {
+		highest = max(highest, f.severity)
+	}
+	return highest
+}
+
+// healthy is a node as it should be; n tells nodes apart.
+func healthy(n int) multiplex.Facts {
+	name := string(rune('a' + n))
+	return multiplex.Facts{
+		Node: name + ":6379", Server: "Redis", Version: "7.2.5", RedisVersion: "7.2.5",
+		RunID: "run " + name, ReplicationID: "data " + name,
+		State: multiplex.NodeUp, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
+		Fsync: "always", Samples: samples(11, 1, time.Millisecond),
+	}
+}
+
+// samples are n questions within a second, each answered after trip by a clock with this rate.
+func samples(n int, rate float64, trip time.Duration) []multiplex.Sample {
+	ours, theirs := time.Now(), time.Unix(1e9, 0) // how far the clocks are apart does not matter
+	all := make([]multiplex.Sample, n)
+	for i := range all {
+		at := time.Second * time.Duration(i) / time.Duration(max(1, n-1))
+		all[i] = multiplex.Sample{
+			Sent: ours.Add(at), Received: ours.Add(at + trip),
+			Server: theirs.Add(time.Duration(rate * float64(at+trip/2))),
+		}
+	}
+	return all
+}
+
+// findingsOf returns the findings about three nodes when the last of them is changed.
+func findingsOf(change func(*multiplex.Facts)) []finding {
+	facts := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+	change(&facts[2])
+	return check(Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}, facts)
+}
+
+// The goal: healthy nodes give two lines each, and nothing to do.
+func TestCheck_HealthyNodesGiveLittleToRead(t *testing.T) {
+	all := findingsOf(func(*multiplex.Facts) {})
+	require.Len(t, all, 6)
+	require.Equal(t, info, worst(all))
+	for i, f := range all {
+		require.Equal(t, healthy(i/2).Node, f.node)
+		want := "Redis 7.2.5 answers within 1ms (median of 11; the slowest took 1ms)"
+		if i%2 == 1 {
+			want = "a restart keeps them, and it may vote at once"
+		}
+		require.Contains(t, f.text, want)
+	}
+}
+
+// The goal: that a restart forgets locks is worth a note with the restart guard, and a warning
+// without.
+func TestCheck_DataLossIsWorseWithoutTheGuard(t *testing.T) {
+	for mode, want := range map[multiplex.GuardMode]severity{
+		multiplex.GuardAuto:   info,
+		multiplex.GuardStrict: info, multiplex.GuardOff: warning,
+	} {
+		nodes := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+		nodes[2].AOF = false
+		set := Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Guard: mode}
+		all := check(set, nodes)
+		require.Equal(t, want, worst(all), "%v: %v", mode, all)
+	}
+}
+
+// The goal: what a server says of the user and password has a remedy of its own each.
+func TestCheck_EachErrorHasARemedy(t *testing.T) {
+	for says, want := range map[string]string{
+		"OOM command not allowed when used memory > 'maxmemory'.":              "raise its maxmemory",
+		"ERR max number of clients reached: EOF":                               "raise its maxclients",
+		"dial tcp: lookup nowhere on 127.0.0.53:53: no such host":              "correct the host name in its URL",
+		"dial tcp 127.0.0.1:1: connect: connection refused":                    "nothing listens at that address",
+		"tls: failed to verify certificate: x509: certificate has expired":     "correct Config.TLS",
+		"connected, but no answer to TLS: the server may speak none":           "use redis:// in its URL",
+		"closed before any answer; the client came without TLS":                "use rediss:// in its URL",
+		"dial tcp 10.0.0.1:6379: i/o timeout":                                  "a firewall drops",
+		"no answer within 1.5s":                                                "whether the server hangs",
+		"dial tcp 10.0.0.1:6379: connect: no route to host":                    "the route",
+		"WRONGPASS invalid username-password pair or user is disabled.":        "correct the user or password in its URL",
+		"NOAUTH Authentication required.":                                      "the server wants a password",
+		"no sentinel names the master: sentinel s:1: connection refused":       "do what is said for each sentinel",
+		"Config.Credentials has not returned, although its context ended":      "correct Config.Credentials",
+		"the marker can't be read: NOPERM this user has no permissions to run": "give its user the permissions",
+		"DENIED Redis is running in protected mode":                            "set a password on the server",
+		"connection refused": "start it, or correct its URL",
+	} {
+		all := findingsOf(func(f *multiplex.Facts) {
+			*f = multiplex.Facts{Node: f.Node, State: multiplex.NodeDown, Err: errors.New(says)}
+		})
+		require.Equal(t, failure, worst(all))
+		found := 0
+		for _, f := range all {
+			if strings.Contains(f.text, says) {
+				require.Contains(t, f.text, want)
+				found++
+			}
+		}
+		require.Equal(t, 1, found, "%v", all)
+	}
+}
+
+// The goal: each thing that spoils locks gives one finding more than healthy nodes do, of the right
+// severity, that names it.
+func TestCheck_FindsEachFault(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change   func(*multiplex.Facts)
+		severity severity
+		says     string
+	}{
+		"too old": {
+			func(f *multiplex.Facts) { f.Version, f.RedisVersion = "6.0.16", "6.0.16" },
+			failure, "runs Redis 6.0.16",
+		},
+		"replica": {
+			func(f *multiplex.Facts) { f.Replica, f.Master = true, "x:1" }, failure,
+			"is a replica of x:1",
+		},
+		"cluster": {func(f *multiplex.Facts) { f.Cluster = true }, failure, "cluster mode"},
+		"evicts all": {
+			func(f *multiplex.Facts) {
+				f.Policy, f.MaxMemory = "allkeys-lru",
+					1
+			}, failure, "evicts keys when its memory is full (maxmemory-policy " +
+				"allkeys-lru)",
+		},
+		"evicts with TTL": {
+			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "volatile-ttl", 1 },
+			failure, "volatile-ttl",
+		},
+		"would evict": {
+			func(f *multiplex.Facts) { f.Policy = "allkeys-random" },
+			warning, "would evict locks",
+		},
+		"limited": {
+			func(f *multiplex.Facts) {
+				f.Memory, f.MaxMemory = 3<<20,
+					12<<20
+			}, warning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
+		},
+		"loading": {func(f *multiplex.Facts) { f.Loading = true }, warning, "loading"},
+		"disk":    {func(f *multiplex.Facts) { f.LastSaveFailed = true }, warning, "MISCONF"},
+		"full": {
+			func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 },
+			warning, "90 of at most 100 clients",
+		},
+		"slow": {func(f *multiplex.Facts) {
+			f.Samples[3].Received = f.Samples[3].Sent.Add(
+				26 * time.Millisecond)
+		}, warning, "took 26ms for one of 11"},
+		"fast clock": {
+			func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) },
+			failure, "3.0 % too fast",
+		},
+		"slow clock": {
+			func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) },
+			failure, "3.0 % too slow",
+		},
+		"far away": {
+			func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) },
+			info, "could not be checked",
+		},
+		"stopped": {
+			func(f *multiplex.Facts) {
+				f.State, f.Err = multiplex.NodeConnecting, errors.New("it broke")
+			},
+			failure, "can't be used and has no vote (it broke)",
+		},
+		"hangs": {
+			func(f *multiplex.Facts) { f.Err = errors.New("no answer within 1.5s") },
+			failure, "can't be used and has no vote (no answer within 1.5s)",
+		},
+		"up, and refuses others": {
+			func(f *multiplex.Facts) { f.Err = errors.New("WRONGPASS") },
+			failure, "takes no new connection (WRONGPASS), so it has no vote when it loses",
+		},
+		"quarantined": {
+			func(f *multiplex.Facts) {
+				f.State, f.StateErr = multiplex.NodeQuarantined,
+					errors.New("until then")
+			},
+			failure, "has no vote: until then",
+		},
+		"failing": {
+			func(f *multiplex.Facts) {
+				f.State, f.StateErr = multiplex.NodeFailing,
+					errors.New("OOM too much")
+			},
+			failure, "is failing, and grants no locks (OOM too much): raise its maxmemory",
+		},
+		"not connected": {
+			func(f *multiplex.Facts) { f.State = multiplex.NodeConnecting },
+			warning, "before the client is connected",
+		},
+		"down": {
+			func(f *multiplex.Facts) {
+				f.State, f.StateErr = multiplex.NodeDown,
+					errors.New("NOPERM to delete")
+			},
+			failure, "answers, but can't be used and has no vote (NOPERM to delete): give " +
+				"its user",
+		},
+		"down, as it is of a cluster": {
+			func(f *multiplex.Facts) {
+				f.State, f.Cluster = multiplex.NodeDown, true
+				f.StateErr = errors.New("it is of a cluster")
+			},
+			failure, "runs in cluster mode",
+		},
+		"down, as it is the same server": {
+			func(f *multiplex.Facts) {
+				f.State, f.StateErr, f.RunID = multiplex.NodeDown, errors.New("is the same server as b"),
+					"run b"
+			},
+			failure, "is the same server as b",
+		},
+		"full memory": {
+			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
+			failure,
+			"refuses locks, because it uses 13 MiB, more than its maxmemory (12 MiB)",
+		},
+		"nearly full memory": {
+			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
+			warning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory " +
+				"(12 MiB)",
+		},
+		"another policy": {
+			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "newest-first", 1 },
+			failure, "maxmemory-policy newest-first",
+		},
+		"polls": {
+			func(f *multiplex.Facts) {
+				f.CommandErrors = refusals("CLIENT CACHING", "NOPERM somebody")
+			},
+			warning, "ask again and again: give the user +client|caching",
+		},
+		"polls, unguarded": {
+			func(f *multiplex.Facts) {
+				f.CommandErrors = append(refusals("CLIENT TRACKING", "NOPERM somebody"),
+					refusals("CLIENT CACHING", "NOPERM somebody")...)
+			},
+			warning, "and a flush may go unnoticed: give the user +client|tracking",
+		},
+		"same server": {
+			func(f *multiplex.Facts) { f.RunID = "run b" }, failure,
+			"is the same server as b:6379 (run_id run b)",
+		},
+		"same data": {
+			func(f *multiplex.Facts) { f.ReplicationID = "data a" }, failure,
+			"has the same data as a:6379",
+		},
+		"silent policy": {func(f *multiplex.Facts) {
+			f.CommandErrors = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
+		}, info, "give the user +config|get"},
+		"renamed": {func(f *multiplex.Facts) {
+			f.CommandErrors = refusals("TIME",
+				"unknown command 'TIME'")
+		}, info, "does not know TIME"},
+		"busy": {
+			func(f *multiplex.Facts) { f.CommandErrors = refusals("INFO", "BUSY with a script") },
+			info, `"BUSY with a script"`,
+		},
+	} {
+		all := findingsOf(tc.change)
+		var matching []finding
+		for _, f := range all {
+			if strings.Contains(f.text, tc.says) {
+				matching = append(matching, f)
+			}
+		}
+		require.Len(t, matching, 1, name)
+		require.Equal(t, tc.severity, matching[0].severity, name)
+		require.NotContains(t, matching[0].text, "somebody", "the name of a user")
+		require.Equal(t, healthy(2).Node, matching[0].node, name)
+		require.Equal(t, tc.severity, worst(all), name)
+		lines := 7
+		if name == "silent policy" { // in place of what it would have told
+			lines = 6
+		}
+		require.Len(t, all, lines, name)
+	}
+}
+
+func refusals(command, text string) []multiplex.CommandError {
+	return []multiplex.CommandError{{Command: command, Text: text}}
+}
+
+// The goal: what is just good enough is not found wanting.
+func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
+	for name, change := range map[string]func(*multiplex.Facts){
+		"6.2":         func(f *multiplex.Facts) { f.RedisVersion = "6.2.0" },
+		"10.0":        func(f *multiplex.Facts) { f.RedisVersion = "10.0" },
+		"odd version": func(f *multiplex.Facts) { f.RedisVersion = "next" },
+		"drift": func(f *multiplex.Facts) {
+			f.Samples = samples(11, 1.0095,
+				time.Millisecond)
+		},
+		"half": func(f *multiplex.Facts) {
+			f.Samples[0].Received = f.Samples[0].Sent.Add(
+				25 * time.Millisecond)
+		},
+		"clients":  func(f *multiplex.Facts) { f.Clients, f.MaxClients = 89, 100 },
+		"not told": func(f *multiplex.Facts) { f.RunID, f.ReplicationID, f.MaxClients = "", "", 0 },
+		"no clock": func(f *multiplex.Facts) {
+			f.Samples[9].Server,
+				f.Samples[10].Server = time.Time{}, time.Time{}
+		},
+		"a single trip":  func(f *multiplex.Facts) { f.Samples = f.Samples[:1] },
+		"other policies": func(f *multiplex.Facts) { f.Policy = "" },
+	} {
+		all := findingsOf(change)
+		require.Len(t, all, 6, name)
+		require.Equal(t, info, worst(all), name)
+	}
+}
+
+// The goal: a restart means for locks what the server's persistence lets it mean.
+func TestCheck_PersistenceSaysWhatARestartMeans(t *testing.T) {
+	const wait = "after one it does not vote for MaxTTL (1m0s)"
+	for _, tc := range []struct {
+		change func(*multiplex.Facts)
+		says   string
+		waits  bool
+	}{
+		{func(*multiplex.Facts) {}, "may vote at once", false},
+		{func(f *multiplex.Facts) { f.Rewriting = true }, "no-appendfsync-on-rewrite no would " +
+			"keep them", true},
+		{func(f *multiplex.Facts) { f.Fsync = "everysec" }, "appendfsync everysec", true},
+		{func(f *multiplex.Facts) { f.AOF, f.Snapshots = false, "60 1" }, "snapshots only", true},
+		{func(f *multiplex.Facts) { f.AOF = false }, "has no AOF", true},
+	} {
+		all := findingsOf(tc.change)
+		require.Len(t, all, 6)
+		require.Equal(t, info, worst(all))
+		require.Contains(t, all[5].text, tc.says)
+		require.Equal(t, tc.waits, strings.Contains(all[5].text, wait), all[5].text)
+	}
+}
+
+// The goal: a node that tells nothing gives one line about it, and none that only a told fact
+// allows.
+func TestCheck_OneFindingForANodeThatTellsNothing(t *testing.T) {
+	all := findingsOf(func(f *multiplex.Facts) {
+		*f = multiplex.Facts{Node: f.Node, State: multiplex.NodeUp, Samples: f.Samples}
+	})
+	require.Len(t, all, 6)
+	require.Contains(t, all[4].text, "no Redis or Valkey that tells its version")
+	require.Contains(t, all[5].text, "the server answers within")
+	all = findingsOf(func(f *multiplex.Facts) {
+		*f = multiplex.Facts{Node: f.Node, State: multiplex.NodeDown, Err: errors.New("refused")}
+	})
+	require.Len(t, all, 5)
+	require.Contains(t, all[4].text, "can't be used")
+}
+
+// The goal: two nodes that are not independent are found in either order, each one once, behind all
+// that is about single nodes.
+func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
+	replica := func(of multiplex.Facts) func(*multiplex.Facts) {
+		return func(f *multiplex.Facts) {
+			f.Replica, f.Master, f.ReplicationID = true, of.Node,
+				of.ReplicationID
+		}
+	}
+	same := func(of multiplex.Facts) func(*multiplex.Facts) {
+		return func(f *multiplex.Facts) { f.RunID, f.ReplicationID = of.RunID, of.ReplicationID }
+	}
+	change := func(facts []multiplex.Facts, i int, how func(*multiplex.Facts)) { how(&facts[i]) }
+	for name, tc := range map[string]struct {
+		change func(facts []multiplex.Facts)
+		want   []string
+	}{
+		"replica behind its master": {
+			func(f []multiplex.Facts) {
+				change(f, 2,
+					replica(
+						f[0]))
+			}, []string{"c:6379 is a replica of a:6379, which is listed as well"},
+		},
+		"replica before its master": {
+			func(f []multiplex.Facts) {
+				change(f, 0,
+					replica(
+						f[2]))
+			}, []string{"a:6379 is a replica of c:6379, which is listed as well"},
+		},
+		"two replicas": {
+			func(f []multiplex.Facts) { change(f, 1, replica(f[0])); change(f, 2, replica(f[0])) },
+			[]string{
+				"b:6379 is a replica of a:6379, which is",
+				"c:6379 is a replica of a:6379, which is",
+			},
+		},
+		"replica under another name": {
+			func(f []multiplex.Facts) {
+				change(f, 2,
+					replica(
+						f[0]))
+				f[2].Master = "inside:6379"
+			},
+			[]string{"c:6379 has the same data as a:6379"},
+		},
+		"three times the same": {
+			func(f []multiplex.Facts) { change(f, 1, same(f[0])); change(f, 2, same(f[0])) },
+			[]string{"b:6379 is the same server as a:6379", "c:6379 is the same server as a:6379"},
+		},
+	} {
+		facts := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+		tc.change(facts)
+		all := check(Settings{NodeTimeout: time.Second}, facts)
+		last := all[len(all)-len(tc.want):]
+		for i, want := range tc.want {
+			require.Contains(t, last[i].node+" "+last[i].text, want, name)
+			require.Equal(t, failure, last[i].severity, name)
+		}
+		for _, f := range all[:len(all)-len(tc.want)] {
+			require.NotContains(t, f.text, "listed as well", name)
+			require.NotContains(t, f.text, "same", name)
+		}
+	}
+}
+
+// The goal: a Sentinel is named, and gives no advice about data that it does not have.
+func TestCheck_NamesASentinel(t *testing.T) {
+	all := findingsOf(func(f *multiplex.Facts) {
+		*f = multiplex.Facts{
+			Node: f.Node, State: multiplex.NodeDown, StateErr: errors.New("it is a Redis Sentinel"),
+			Sentinel: true,
+			Server:   f.Server, Version: f.Version, RedisVersion: f.RedisVersion,
+			Samples:       f.Samples,
+			CommandErrors: refusals("CONFIG GET", "unknown command"),
+		}
+	})
+	require.Len(t, all, 6)
+	require.Equal(t, failure, all[5].severity)
+	require.Contains(t, all[5].text, "is a Redis Sentinel, which holds no data: list the masters")
+}
+
+// The goal: of two nodes that are one server, the finding is about the one that is down for it.
+func TestCheck_TheSameServerIsAboutTheNodeThatIsDown(t *testing.T) {
+	nodes := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+	nodes[0].State, nodes[0].RunID = multiplex.NodeDown, nodes[2].RunID
+	all := check(Settings{NodeTimeout: time.Second}, nodes)
+	require.Len(t, all, 7)
+	require.Equal(t, "a:6379", all[6].node)
+	require.Contains(t, all[6].text, "is the same server as c:6379")
+}
+
+// The goal: one node is better off with GuardStrict, and the finding says why.
+func TestCheck_OneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
+	for mode, want := range map[multiplex.GuardMode]int{
+		multiplex.GuardAuto: 1, multiplex.GuardStrict: 0, multiplex.GuardOff: 0,
+	} {
+		for n := 1; n <= 2; n++ {
+			set := Settings{NodeTimeout: time.Second, MaxTTL: time.Minute, Guard: mode}
+			found := 0
+			for _, f := range check(set, []multiplex.Facts{healthy(0), healthy(1)}[:n]) {
+				if strings.Contains(f.text, "use GuardStrict, which waits for MaxTTL (1m0s)") {
+					require.Equal(t, warning, f.severity)
+					require.Empty(t, f.node)
+					found++
+				}
+			}
+			require.Equal(t, want*(2-n), found, "%v with %d", mode, n)
+		}
+	}
+}
+
+// The goal: the number of nodes is told where another one would be better, as a finding about all
+// of them.
+func TestCheck_TheNumberOfNodes(t *testing.T) {
+	for n, want := range map[int]*finding{
+		1: {"", warning, "one node is all there is"}, 2: {
+			"", warning,
+			"only together",
+		}, 3: nil,
+		4: {"", info, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil,
+		6: {"", info, "as 5 would (2)"},
+	} {
+		var facts []multiplex.Facts
+		for i := range n {
+			facts = append(facts, healthy(i))
+		}
+		all := check(Settings{NodeTimeout: time.Second, Guard: multiplex.GuardStrict}, facts)
+		if want == nil {
+			require.Len(t, all, 2*n)
+			continue
+		}
+		require.Len(t, all, 2*n+1)
+		last := all[2*n]
+		require.Equal(t, want.node, last.node)
+		require.Equal(t, want.severity, last.severity)
+		require.Contains(t, last.text, want.text)
+	}
+}
+
+// The goal: whatever the answers' ways take there and back, the true drift is no further from the
+// measured one than it says.
+func TestClockDrift_IsWithinItsBounds(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		rate := 0.9 + 0.2*random.Float64()
+		began, clock := time.Now(), time.Unix(random.Int64N(2e9), 0)
+		var all []multiplex.Sample
+		at := time.Duration(0)
+		for range 2 + random.IntN(20) {
+			there, back := time.Duration(random.Int64N(5e7)), time.Duration(random.Int64N(5e7))
+			all = append(all, multiplex.Sample{
+				Sent: began.Add(at), Received: began.Add(at + there + back),
+				Server: clock.Add(time.Duration(rate * float64(at+there))).Truncate(
+					time.Microsecond),
+			})
+			at += there + back + time.Duration(random.Int64N(1e8))
+		}
+		drift, uncertain, ok := clockDrift(all)
+		require.True(t, ok)
+		// The bound is for trips on our clock, and theirs is up to a tenth off.
+		require.InDelta(t, rate-1, drift, uncertain*1.1+1e-6)
+	}
+}
+
+// The goal: sizes are for people.
+func TestSize_IsForPeople(t *testing.T) {
+	for bytes, want := range map[uint64]string{
+		0: "0 bytes", 1023: "1023 bytes", 1536: "1.5 KiB",
+		5 << 30: "5 GiB", 2000 << 40: "2000 TiB",
+	} {
+		require.Equal(t, want, size(bytes))
+	}
+}

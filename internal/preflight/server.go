@@ -1,0 +1,110 @@
+package preflight
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// The oldest Redis that has what the scripts and commands need.
+const oldestMajor, oldestMinor = 6, 2
+
+// checkServer reports what the server is, and how fast.
+func (f *findings) checkServer(node *multiplex.Facts) {
+	if node.Version == "" && node.Err == nil && !returnedError(node, "INFO") {
+		f.infof("is no Redis or Valkey that tells its version (INFO), so its role, " +
+			"memory, persistence and identity could not be checked")
+	}
+	if n := len(node.Samples); n > 0 {
+		name := strings.TrimSpace(node.Server + " " + node.Version)
+		if name == "" {
+			name = "the server"
+		}
+		median, longest := roundTrips(node.Samples)
+		f.infof("%s answers within %v (median of %d; the slowest took %v)", name, median, n,
+			longest)
+	}
+	if !newEnough(node.RedisVersion) {
+		f.errorf("runs %s %s like Redis %s, which lacks what lockpipe needs: upgrade it to Redis "+
+			"%d.%d or later, or to Valkey",
+			node.Server, node.Version, node.RedisVersion, oldestMajor, oldestMinor)
+	}
+}
+
+// returnedError reports whether the node answered a command with an error.
+func returnedError(node *multiplex.Facts, command string) bool {
+	return slices.ContainsFunc(node.CommandErrors,
+		func(r multiplex.CommandError) bool { return r.Command == command })
+}
+
+// newEnough reports whether a version of Redis is new enough. What is no version is.
+func newEnough(version string) bool {
+	parts := strings.SplitN(version, ".", 3)
+	if len(parts) < 2 {
+		return true
+	}
+	major, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return true
+	}
+	minor, err := strconv.Atoi(parts[1])
+	return err != nil || major > oldestMajor || major == oldestMajor && minor >= oldestMinor
+}
+
+// checkRefusal reports what is missing without a command that the server answered with an error,
+// and the permission for it. The server's text may name the user, and is not reported then.
+func (f *findings) checkRefusal(r multiplex.CommandError) {
+	const polls = "waiting calls are not notified when a key is free, and ask again and again"
+	lost := map[string]struct{ what, permission string }{
+		"INFO": {
+			"its version, role, memory, persistence and identity could not be checked",
+			"+info",
+		},
+		"CONFIG GET": {
+			"whether its locks outlast a restart could not be checked",
+			"+config|get (before Redis 7: +config)",
+		},
+		"TIME": {"the rate of its clock could not be checked", "+time"},
+		"CLIENT TRACKING": {
+			polls + ", and a flush may go unnoticed",
+			"+client|tracking +client|caching",
+		},
+		"CLIENT CACHING": {polls, "+client|caching"},
+	}[r.Command]
+	notPermitted := f.infof
+	if strings.HasPrefix(r.Command, "CLIENT ") {
+		notPermitted = f.warnf
+	}
+	switch {
+	case strings.HasPrefix(r.Text, "NOPERM"):
+		notPermitted("does not permit %s, so %s: give the user %s", r.Command, lost.what, lost.permission)
+	case strings.HasPrefix(strings.ToLower(r.Text), "unknown "):
+		f.infof("does not know %s, so %s", r.Command, lost.what)
+	default:
+		f.infof("answers %s with %.100q, so %s", r.Command, r.Text, lost.what)
+	}
+}
+
+// checkRole reports why a server refuses to write.
+func (f *findings) checkRole(node *multiplex.Facts) {
+	if node.Replica {
+		f.errorf("is a replica of %s and refuses locks: list a master of its own in its place", node.Master)
+	}
+	if node.Cluster {
+		f.errorf("runs in cluster mode, which refuses calls whose keys lie in different slots: " +
+			"use a server with cluster-enabled no")
+	}
+	if node.Loading {
+		f.warnf("is loading its data and refuses locks until that is done")
+	}
+	if node.LastSaveFailed {
+		f.warnf("could not write its data to disk and may refuse locks (MISCONF): look at its " +
+			"disk and its log")
+	}
+	if node.MaxClients > 0 && node.Clients >= node.MaxClients*nearlyAll/percent {
+		f.warnf("has %d of at most %d clients and soon refuses connections: raise maxclients",
+			node.Clients, node.MaxClients)
+	}
+}

@@ -1,0 +1,166 @@
+package multiplex
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+)
+
+// ErrClosed reports an attempt on a Mux that was closed. Nothing was sent.
+var ErrClosed = errors.New("closed")
+
+// Outcome is what became of an attempt, as plain values. The zero value says nothing.
+type Outcome struct {
+	Result Result
+	// Ended is ctx's error if ctx ended before the decision.
+	Ended error
+
+	// Keys are the keys that were found held, without the prefix, each once. Nodes are the
+	// addresses of the nodes that refused, in configuration order. Both are for Held.
+	Keys, Nodes []string
+
+	// Need is how many nodes had to grant. Granted, Refused and Unknown add up to the number of
+	// nodes. These and NoVotes are for NoQuorum.
+	Need, Granted, Refused, Unknown int
+	// NoVotes has one entry for each node whose vote is unknown, in configuration order.
+	NoVotes []NoVote
+}
+
+// Result is how an attempt ended.
+type Result int
+
+const (
+	// Won: a quorum granted.
+	Won Result = iota + 1
+	// Held: so many nodes refused that a quorum is impossible, because another token holds a key.
+	// After an extension the lease is lost.
+	Held
+	// NoQuorum: too few nodes granted, for other reasons than Held. What an acquire may have left
+	// is being deleted.
+	NoQuorum
+)
+
+// NoVote is why a node has no vote.
+type NoVote struct {
+	// Node is its address, without user or password.
+	Node   string
+	Reason Reason
+	Err    error
+}
+
+// Reason is why a node has no vote, in a few classes.
+type Reason int
+
+const (
+	// Failed: the node could not be asked, or answered with an error.
+	Failed Reason = iota
+	// Quarantined: it may have forgotten locks.
+	Quarantined
+	// Down: it was not connected.
+	Down
+	// TimedOut: it has not answered in time.
+	TimedOut
+	// NotAwaited: nobody waited for its answer, or it was not asked.
+	NotAwaited
+)
+
+// timeoutError is why a node has no vote that has not answered in time.
+type timeoutError struct{ timeout time.Duration }
+
+func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.timeout) }
+
+// reasonOf returns the class of an error; down: the node is down.
+func reasonOf(err error, down bool) Reason {
+	var q *restartguard.Quarantine
+	var late *timeoutError
+	switch {
+	case errors.As(err, &q):
+		return Quarantined
+	case down:
+		return Down
+	case errors.As(err, &late):
+		return TimedOut
+	case err == errNotNeeded, err == errCallerGone, err == errNotAsked:
+		return NotAwaited
+	}
+	return Failed
+}
+
+// outcome returns the decision; ended is why ctx ended the wait, if it did. Votes that are still
+// open count as unknown from now on, but for a release they stay open. claim.mu is held.
+func (a *Attempt) outcome(ended error) Outcome {
+	d, missing := a.decision, errNotNeeded
+	if d == undecided {
+		missing = &timeoutError{a.timeout}
+		if ended != nil {
+			missing = errCallerGone
+		} else {
+			a.countTimeouts()
+		}
+		if open := a.unanswered(); a.kind == release {
+			d = a.decideWith(a.unknown | open)
+		} else {
+			a.voteUnknown(open, missing)
+			a.voteUnknown(a.deferred, errNotAsked)
+			d = a.decision
+		}
+	}
+	a.claim.mayOutlive = a.claim.mayOutlive || a.kind == extend && d != won
+	var o Outcome
+	switch d {
+	case won:
+		return Outcome{Result: Won}
+	case held:
+		o = a.heldOutcome()
+	default:
+		o = a.noQuorum(missing)
+	}
+	o.Ended = ended
+	return o
+}
+
+// heldOutcome names the nodes that refused, and the keys. claim.mu is held.
+func (a *Attempt) heldOutcome() Outcome {
+	refused := a.refused
+	if a.kind == extend {
+		refused |= a.claim.lostKeys()
+	}
+	o := Outcome{Result: Held, Nodes: make([]string, 0, refused.count())}
+	seen := make(map[int32]bool)
+	for s := refused; s != 0; s &= s - 1 {
+		i := s.first()
+		o.Nodes = append(o.Nodes, a.mux.nodes[i].addr)
+		if !a.refused.has(i) {
+			continue // an earlier extension found it
+		}
+		if key := a.details[i].keyIndex; key >= 0 && !seen[key] {
+			seen[key] = true
+			o.Keys = append(o.Keys, a.claim.Key(int(key)))
+		}
+	}
+	return o
+}
+
+// noQuorum names each node without a vote. missing is the error of the nodes that have not
+// answered. claim.mu is held.
+func (a *Attempt) noQuorum(missing error) Outcome {
+	o := Outcome{
+		Result: NoQuorum, Need: quorum(len(a.calls)),
+		Granted: (a.granted | a.neverHeld).count(), Refused: a.refused.count(),
+	}
+	o.Unknown = len(a.calls) - o.Granted - o.Refused
+	o.NoVotes = make([]NoVote, 0, o.Unknown)
+	for s := a.unanswered() | a.unknown; s != 0; s &= s - 1 {
+		i := s.first()
+		n := NoVote{Node: a.mux.nodes[i].addr, Err: missing, Reason: reasonOf(missing, false)}
+		if a.unknown.has(i) {
+			n.Err = a.details[i].err
+			down := NodeState(a.mux.nodes[i].state.Load()) == NodeDown
+			n.Reason = reasonOf(n.Err, down)
+		}
+		o.NoVotes = append(o.NoVotes, n)
+	}
+	return o
+}

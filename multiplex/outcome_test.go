@@ -1,0 +1,86 @@
+package multiplex
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/stretchr/testify/require"
+)
+
+// What errors.Is finds in an outcome as a test's error.
+var (
+	ErrHeld     = errors.New("held")
+	ErrNoQuorum = errors.New("no quorum")
+)
+
+// outcomeError is an outcome as an error, for tests.
+type outcomeError struct{ Outcome }
+
+// asError returns nil if a quorum granted.
+func asError(o Outcome) error {
+	if o.Result == Won {
+		return nil
+	}
+	return &outcomeError{o}
+}
+
+func (e *outcomeError) Error() string {
+	text := fmt.Sprintf("%q held on %q", e.Keys, e.Nodes)
+	if e.Result == NoQuorum {
+		text = fmt.Sprintf("no quorum: %d granted, %d refused, %d needed", e.Granted, e.Refused,
+			e.Need)
+	}
+	for _, n := range e.NoVotes {
+		text += fmt.Sprintf("; %s: %v", n.Node, n.Err)
+	}
+	return text
+}
+
+func (e *outcomeError) Is(target error) bool {
+	return e.Result == Held && target == ErrHeld || e.Result == NoQuorum && target == ErrNoQuorum
+}
+
+func (e *outcomeError) Unwrap() []error {
+	errs := []error{e.Ended}
+	for _, n := range e.NoVotes {
+		errs = append(errs, n.Err)
+	}
+	return errs
+}
+
+// The goal: an outcome says why each node has no vote: one that is down, one that hangs, and one
+// that answers with an error, after which no other answer is needed.
+func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		down := errors.New("connection refused")
+		m.nodes[0].err = down
+		m.nodes[0].state.Store(int32(NodeDown))
+		goOn := hang(m.nodes[1])
+		o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
+		require.Equal(t, Outcome{
+			Result: NoQuorum, Need: 2, Granted: 1, Unknown: 2, NoVotes: []NoVote{
+				{"node0", Down, down},
+				{"node1", TimedOut, &timeoutError{20 * time.Millisecond}},
+			},
+		}, o)
+		goOn()
+		time.Sleep(time.Second)
+	})
+	for reason, errs := range map[Reason][]error{
+		Quarantined: {&restartguard.Quarantine{Reason: whyRestarted}},
+		NotAwaited:  {errNotNeeded, errCallerGone, errNotAsked},
+		Failed:      {errors.New("OOM"), errSuperseded, errQueuedTooLong},
+	} {
+		for _, err := range errs {
+			require.Equal(t, reason, reasonOf(err, false), "%v", err)
+		}
+	}
+	require.Equal(t, Quarantined, reasonOf(&restartguard.Quarantine{Reason: whyRestarted}, true))
+	require.Equal(t, Down, reasonOf(errors.New("OOM"), true))
+}

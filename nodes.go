@@ -1,0 +1,180 @@
+package lockpipe
+
+import (
+	"iter"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/histogram"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Nodes returns what is known of each node now, in the order of Config.Nodes. It sends nothing and
+// does not block.
+func (c *Client) Nodes() []NodeStatus {
+	nodes := c.mux.Nodes()
+	all := make([]NodeStatus, len(nodes))
+	for i := range nodes {
+		all[i] = nodeStatus(&nodes[i])
+	}
+	return all
+}
+
+// NodeStatus is what is known of one node.
+type NodeStatus struct {
+	// Addr is host:port or the path of a socket, without user and password. Of a master by Sentinel
+	// it is the master set and the first sentinel: mymaster@host:26379.
+	Addr  string
+	State NodeState
+	// Until is when a quarantine ends, at the latest. It ends before that if another client, which
+	// saw the node earlier, lifts it. In every other state it is zero.
+	Until time.Time
+	// Err is why the node is down, quarantined or failing; nil in every other state.
+	Err error
+	// Pending is how many attempts wait to be sent to the node.
+	Pending int
+	// PendingReleases is how many releases are kept for the node until it can answer them.
+	PendingReleases int
+	// DroppedReleases counts releases that were kept for the node and then dropped, because their
+	// keys had expired or too many were kept.
+	DroppedReleases uint64
+	// Stats are counts since New.
+	Stats NodeStats
+}
+
+// nodeStatus returns the public form of a status.
+func nodeStatus(n *multiplex.NodeStatus) NodeStatus {
+	return NodeStatus{
+		Addr: n.Addr, State: NodeState(n.State), Until: n.Until, Err: n.Err, Pending: n.Pending,
+		PendingReleases: n.PendingReleases, DroppedReleases: n.DroppedReleases,
+		Stats: NodeStats{
+			Flushes: n.Stats.Flushes, Operations: n.Stats.Operations,
+			Latency:  LatencyHistogram{n.Stats.Latency},
+			Failures: NodeFailures(n.Stats.Failures),
+			Connects: n.Stats.Connects, Disconnects: n.Stats.Disconnects,
+		},
+	}
+}
+
+// NodeState is whether a node can vote.
+type NodeState int
+
+// The states of a node:
+//
+//   - NodeConnecting: a connection is being made, and attempts wait for it, each within its limit.
+//   - NodeUp: the node votes.
+//   - NodeQuarantined: the node answers, but may have forgotten locks. It does not vote before
+//     NodeStatus.Until at the latest.
+//   - NodeDown: the last try to connect failed. The client keeps trying, and attempts do not wait
+//     for the node.
+//   - NodeFailing: the node is connected, but answers acquires with errors, such as OOM. The client
+//     still sends them.
+const (
+	NodeConnecting  NodeState = NodeState(multiplex.NodeConnecting)
+	NodeUp          NodeState = NodeState(multiplex.NodeUp)
+	NodeQuarantined NodeState = NodeState(multiplex.NodeQuarantined)
+	NodeDown        NodeState = NodeState(multiplex.NodeDown)
+	NodeFailing     NodeState = NodeState(multiplex.NodeFailing)
+)
+
+// String returns the state as one lower-case word.
+func (s NodeState) String() string { return multiplex.NodeState(s).String() }
+
+// NodeStats are counts about one node since New.
+type NodeStats struct {
+	// Flushes is the number of flushes to the node, and Operations what they carried: each attempt
+	// and each watch of a key counts once.
+	Flushes, Operations uint64
+	// Latency is how long flushes took, from when they were sent to the answer, or to the end of
+	// the connection.
+	Latency LatencyHistogram
+	// Failures are operations without a vote, by the reason.
+	Failures NodeFailures
+	// Connects is how often the node came up. Disconnects is how often it was up and was lost; the
+	// end of the connection at Close counts too.
+	Connects, Disconnects uint64
+}
+
+// NodeFailures are numbers of operations for which a node has not voted, by the reason: acquires,
+// extensions and releases. One operation may fail more than once, for example by a timeout and then
+// by the connection.
+type NodeFailures struct {
+	// Timeout: the node owed an answer for too long, and the attempt was decided without it.
+	Timeout uint64
+	// Connection: the connection broke before the answer, or could not be used.
+	Connection uint64
+	// Down and Quarantined: nothing was sent, because the node was not connected, or may not vote
+	// yet.
+	Down, Quarantined uint64
+	// Server: the node answered with an error, such as READONLY, OOM, NOPERM, BUSY or LOADING.
+	Server uint64
+	// Protocol: the node answered what no Redis server does.
+	Protocol uint64
+	// DataLoss: the server was emptied, or the connection was made again, so that the answer could
+	// not be relied on.
+	DataLoss uint64
+	// QueuedTooLong: the operation was not sent, because it had waited behind others until its
+	// outcome was of no use.
+	QueuedTooLong uint64
+	// Overloaded: the operation was not sent, because too many others waited.
+	Overloaded uint64
+}
+
+// All yields each number with its reason, one lower-case word: the field's name, but "flushed" for
+// DataLoss and "stale" for QueuedTooLong.
+func (f NodeFailures) All() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		_ = yield("timeout", f.Timeout) && yield("connection", f.Connection) &&
+			yield("down", f.Down) && yield("quarantined", f.Quarantined) &&
+			yield("server", f.Server) && yield("protocol", f.Protocol) &&
+			yield("flushed", f.DataLoss) && yield("stale", f.QueuedTooLong) &&
+			yield("overloaded", f.Overloaded)
+	}
+}
+
+// LatencyHistogram counts how long things took, in classes. The zero value has counted nothing.
+type LatencyHistogram struct{ snapshot histogram.Snapshot }
+
+// Classes yields each class as its upper end, which belongs to it, and how many times are in it and
+// in none below it. The upper end of the last class is the longest Duration.
+func (h LatencyHistogram) Classes() iter.Seq2[time.Duration, uint64] { return h.snapshot.Buckets() }
+
+// Total returns how many times were counted.
+func (h LatencyHistogram) Total() uint64 { return h.snapshot.Total() }
+
+// Sum returns the sum of all times.
+func (h LatencyHistogram) Sum() time.Duration { return h.snapshot.Sum() }
+
+// Quantile returns the time that a part q of all, from 0 to 1, did not exceed, as nearly as the
+// classes show: it takes times to be spread evenly in their class. It returns the last bound, 10 s,
+// if the quantile is beyond that, and 0 if nothing was counted.
+func (h LatencyHistogram) Quantile(q float64) time.Duration { return h.snapshot.Quantile(q) }
+
+// Minus returns what was counted since an earlier look at the same node.
+func (h LatencyHistogram) Minus(earlier LatencyHistogram) LatencyHistogram {
+	return LatencyHistogram{h.snapshot.Sub(earlier.snapshot)}
+}
+
+// Plus returns what both have counted together.
+func (h LatencyHistogram) Plus(other LatencyHistogram) LatencyHistogram {
+	return LatencyHistogram{h.snapshot.Add(other.snapshot)}
+}
+
+// GuardMode is what the restart guard does: see Config.RestartGuard.
+type GuardMode int
+
+// The modes of the restart guard:
+//
+//   - GuardAuto: a node votes when a key on it, the marker, shows that it has forgotten nothing, or
+//     when MaxTTL has passed. If all masters answer and none has a marker, this is their first use,
+//     and they vote at once.
+//   - GuardStrict: on first use the masters wait for MaxTTL too. A server that does not report its
+//     run_id is down.
+//   - GuardOff: every server votes at once.
+const (
+	GuardAuto   GuardMode = GuardMode(multiplex.GuardAuto)
+	GuardStrict GuardMode = GuardMode(multiplex.GuardStrict)
+	GuardOff    GuardMode = GuardMode(multiplex.GuardOff)
+)
+
+// String returns the mode as one lower-case word.
+func (g GuardMode) String() string { return multiplex.GuardMode(g).String() }
