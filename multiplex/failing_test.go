@@ -352,9 +352,10 @@ func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 // and others are not.
 func TestFailing_ErrorsOfUselessServers(t *testing.T) {
 	for text, want := range map[string]bool{
-		"READONLY You can't write against a read only replica.":                                 true,
-		"READONLY You can't write against a read only replica. script: f00, on @user_script:9.": true,
-		"LOADING Redis is loading the dataset in memory":                                        true,
+		"READONLY You can't write against a read only replica.": true,
+		"READONLY You can't write against a read only replica. " +
+			"script: f00, on @user_script:9.": true,
+		"LOADING Redis is loading the dataset in memory": true,
 		"LOADING": true,
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": true,
 		"ERR Error running script (call to f_f00): @user_script:9: @user_script: 9: -READONLY " +

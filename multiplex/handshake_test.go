@@ -186,18 +186,19 @@ func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 		"it is a Redis Sentinel"
 	const id = "\r\nrun_id:one\r\nuptime_in_seconds:100"
 	for lines, says := range map[string]string{
-		"redis_version:7.0.15\r\nredis_mode:cluster":                              cluster,
-		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:cluster":       cluster,
-		"redis_version:7.0.15\r\nredis_mode:sentinel":                             sentinel,
-		"redis_version:6.0.16\r\ngcc_version:10\r\nredis_mode:standalone":         "it runs Redis 6.0.16, which lacks",
-		"redis_version:5.0.14":                                                    "it runs Redis 5.0.14, which lacks",
-		"redis_version:6.2.0\r\nredis_mode:standalone":                            "",
-		"redis_version:10.0.0":                                                    "",
-		"redis_version:unknown":                                                   "",
+		"redis_version:7.0.15\r\nredis_mode:cluster":                        cluster,
+		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:cluster": cluster,
+		"redis_version:7.0.15\r\nredis_mode:sentinel":                       sentinel,
+		"redis_version:6.0.16\r\ngcc_version:10\r\nredis_mode:standalone": "it runs " +
+			"Redis 6.0.16, which lacks",
+		"redis_version:5.0.14":                         "it runs Redis 5.0.14, which lacks",
+		"redis_version:6.2.0\r\nredis_mode:standalone": "",
+		"redis_version:10.0.0":                         "",
+		"redis_version:unknown":                        "",
 		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:standalone":    "",
 		"redis_version:4.0.0\r\nkvrocks_version:2.9.0":                            "",
 		"redis_version:7.2.0\r\ndragonfly_version:df-v1.20\r\nredis_mode:cluster": "",
-		"redis_mode:standalone":                                                   "",
+		"redis_mode:standalone": "",
 	} {
 		for _, g := range []GuardMode{GuardAuto, GuardOff} {
 			onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
@@ -222,7 +223,9 @@ func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 // refuses all of them.
 func TestHandshake_AnUnfitServerExplainsItsOtherErrors(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		replies := map[string]string{"INFO": resptest.Bulk("redis_version:7.0.15\r\nredis_mode:sentinel")}
+		replies := map[string]string{
+			"INFO": resptest.Bulk("redis_version:7.0.15\r\nredis_mode:sentinel"),
+		}
 		for command := range usual {
 			if _, is := replies[command]; !is && command != "HELLO" {
 				replies[command] = "-ERR unknown command\r\n"

@@ -270,8 +270,8 @@ func TestProtocol_AnOddPushIsIgnored(t *testing.T) {
 	}
 }
 
-// The goal: what a server says by itself, on a connection that has been good for long, is in the
-// log, and it is connected again at once.
+// The goal: what a server says unasked, on a connection that has been good for long, is in the log.
+// The node is connected again at once.
 func TestProtocol_TheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 	var log journal
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
@@ -280,9 +280,10 @@ func TestProtocol_TheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Contains(t, log.String(),
-			`msg="lockpipe: connection to node lost" node=node-0:6379 error="protocol error: a reply of type '-' that no command asked for"`)
-		// rueidis may still have had the lost connection at the first try. The second try comes 1
-		// ms later.
+			`msg="lockpipe: connection to node lost" node=node-0:6379 `+
+				`error="protocol error: a reply of type '-' that no command asked for"`)
+		// rueidis may still have had the lost connection at the first try. The second try comes
+		// 1 ms later.
 		time.Sleep(minReconnectDelay / 5)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -292,7 +293,9 @@ func TestProtocol_TheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 // shown.
 func TestProtocol_AServerThatSpeaksFirstIsHeard(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		actors[0].play(map[string]string{"HELLO": "-ERR max number of clients reached\r\n" + resptest.Hello})
+		actors[0].play(map[string]string{
+			"HELLO": "-ERR max number of clients reached\r\n" + resptest.Hello,
+		})
 		actors[0].cut()
 		time.Sleep(time.Second)
 		synctest.Wait()
