@@ -471,6 +471,7 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 // The goal: two of five disks that were put back from a copy do not vouch for each other, while the
 // third master of the holder's quorum is down and the other two were out of the holder's reach.
 func TestGenerations_NodesThatRecoverAreNoWitnesses(t *testing.T) {
+	notShort(t, "old disks under two of five nodes")
 	t.Parallel()
 	var servers []*lasting
 	var urls []string

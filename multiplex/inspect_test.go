@@ -161,6 +161,7 @@ func (o *opening) Close() error {
 // end. The connection for locks stays as it is, and no command of the inspection writes or ends
 // anything.
 func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
+	notShort(t, "the connections of several inspections")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var o openings

@@ -125,6 +125,7 @@ func TestNode_OnlyTheConnectorDials(t *testing.T) {
 // The goal: a frozen node gathers neither goroutines nor work that nobody wants any more. When it
 // continues, nothing is left on it.
 func TestNode_AFrozenOneGathersNothing(t *testing.T) {
+	notShort(t, "5000 calls while a node is frozen")
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))

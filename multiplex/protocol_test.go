@@ -211,6 +211,7 @@ var wellFramed = []string{
 // The goal: a reply in order that makes no sense ends no process, and the node is back as soon as
 // it behaves.
 func TestProtocol_AReplyOfAnotherShapeHarmsNobodyElse(t *testing.T) {
+	notShort(t, "each reply of another shape, to each command")
 	for _, victim := range commandsUsed {
 		onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 			for _, stream := range append(wellFramed, "%2\r\n+proto\r\n:3\r\n+version\r\n+6\r\n") {
