@@ -26,6 +26,6 @@ func runMoreAtOnce() {
 	flag.Parse()
 	parallel := flag.Lookup("test.parallel")
 	if parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set(strconv.Itoa(3 * runtime.GOMAXPROCS(0)))
+		_ = parallel.Value.Set(strconv.Itoa(min(16, 3*runtime.GOMAXPROCS(0))))
 	}
 }

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	parallel := flag.Lookup("test.parallel")
 	if parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set(strconv.Itoa(4 * runtime.GOMAXPROCS(0)))
+		_ = parallel.Value.Set(strconv.Itoa(min(16, 4*runtime.GOMAXPROCS(0))))
 	}
 	os.Exit(m.Run())
 }
