@@ -20,7 +20,7 @@ import (
 func TestAsync_DoneIsCalledOnceForEachCall(t *testing.T) {
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
-			v := newVirtual(t, 3)
+			v := newFakeNodes(t, 3)
 			v.latency(time.Duration(seed/4) * 2 * time.Millisecond)
 			all := &randomCalls{
 				random: rand.New(rand.NewPCG(seed, 3)),

@@ -24,7 +24,7 @@ const atOnce = lockpipe.MaxAwake
 
 // cable connects one client with all nodes of a group, or with none of them.
 type cable struct {
-	v *virtual
+	v *fakeNodes
 
 	mu   sync.Mutex // guards all below
 	cut  bool
@@ -82,7 +82,7 @@ func (k *cable) reconnected(t *testing.T, c *lockpipe.Client) {
 func inOutage(t *testing.T, n int, test func(t *testing.T, k *cable, c *lockpipe.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		k := &cable{v: newVirtual(t, n)}
+		k := &cable{v: newFakeNodes(t, n)}
 		c := k.v.client(t, func(cfg *lockpipe.Config) { cfg.Dial = k.dial })
 		k.unplug(t, c)
 		test(t, k, c)
@@ -381,11 +381,11 @@ func TestOutage_NobodySleepsThroughTheEnd(t *testing.T) {
 
 // Goal: while no quorum can be reached and calls wait, the log of the client has a reminder each
 // minute with their number. It has none after they were granted.
-func TestTheLogRemindsOfCallsThatWaitForAQuorum(t *testing.T) {
+func TestOutage_TheLogRemindsOfCallsThatWait(t *testing.T) {
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		synctest.Test(t, func(t *testing.T) {
 			var log lockedBuffer
-			k := &cable{v: newVirtual(t, 3)}
+			k := &cable{v: newFakeNodes(t, 3)}
 			c := k.v.client(t, func(cfg *lockpipe.Config) {
 				cfg.Dial, cfg.Logger = k.dial, slog.New(slog.NewTextHandler(&log, nil))
 			})

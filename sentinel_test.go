@@ -23,7 +23,7 @@ func bySentinel(r *lockpipetest.Replicated) string {
 // Goal: when the master of one node is another one, by its death or as planned, a second caller is
 // granted a key with the new master only after the first lease is over. The first lease is on the
 // old master and on a node that the second caller can't reach, so nothing else excludes the two.
-func TestAFailoverGrantsNothingTwice(t *testing.T) {
+func TestSentinel_AFailoverGrantsNothingTwice(t *testing.T) {
 	t.Parallel()
 	for name, failover := range map[string]func(r *lockpipetest.Replicated) error{
 		"the master is killed": (*lockpipetest.Replicated).KillMaster,

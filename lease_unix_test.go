@@ -18,7 +18,7 @@ import (
 // The goal: a holder whose process was stopped for longer than its TTL knows that the lease is lost
 // by the first thing that it asks the lease for when it goes on, though no timer has run by then;
 // and it leaves the next holder alone.
-func TestAStoppedHolderKnowsAtOnce(t *testing.T) {
+func TestLease_AStoppedHolderKnowsAtOnce(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))

@@ -12,7 +12,7 @@ import (
 )
 
 // The goal: a call without fencing takes no more memory than if there were none.
-func TestALeaseWithoutAFenceTakesTwoPiecesOfMemory(t *testing.T) {
+func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
 	c, keys := new(Client), []string{"k"}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { c.newLease(keys, 0, 0) }), 2.0)
 }
@@ -30,7 +30,7 @@ const companionOfX = "lockpipe:fence:x"
 // The goal: a fence that was too low is no lost race, no attempt that counts, and no reason for a
 // delay or another arbiter. But the arbiter may still have what it granted then, and alone
 // it must not refuse the next attempt for that.
-func TestAStaleAnswerIsNoLostRace(t *testing.T) {
+func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
@@ -98,7 +98,7 @@ func (c overWhen) Err() error {
 
 // The goal: where a call ends after an answer that its fence is too low, the reason is that, and
 // not that the keys were held.
-func TestACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
+func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	seen(t, nodes, time.Now().Add(time.Hour).UnixMicro())

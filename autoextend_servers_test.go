@@ -52,7 +52,7 @@ func extendedOnAll(
 // The goal: a lease whose keys are gone from a majority is found lost by the next automatic
 // extension, before its time would have run out; OnLost is called, the minority's keys are
 // released, and what another has on the nodes stays as it is.
-func TestAnAutomaticExtensionFindsALeaseLost(t *testing.T) {
+func TestAutoExtend_FindsALeaseLost(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
 		"deleted":                          "",
@@ -107,7 +107,7 @@ func TestAnAutomaticExtensionFindsALeaseLost(t *testing.T) {
 }
 
 // The goal: a lease whose keys are gone from a minority is kept, and the keys are set again there.
-func TestAnAutomaticExtensionRefillsAMinority(t *testing.T) {
+func TestAutoExtend_RefillsAMinority(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestAnAutomaticExtensionRefillsAMinority(t *testing.T) {
 
 // The goal: a server that a script keeps busy for half of a TTL, whether it says so or not, costs
 // nobody the lease, and has nothing of it after its release.
-func TestABusyServerCostsNoLease(t *testing.T) {
+func TestAutoExtend_ABusyServerCostsNoLease(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]bool{"and says so": true, "and says nothing": false} {
 		t.Run(name, func(t *testing.T) {
