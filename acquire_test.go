@@ -149,6 +149,7 @@ func TestAcquire_ADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
 // Goal: two clients with the load of many callers never hold one key at the same time while nodes
 // come and go.
 func TestAcquire_NobodyHoldsAKeyTwiceWhileNodesComeAndGo(t *testing.T) {
+	skipIfShort(t, "mutual exclusion while servers come and go")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	clients := []*lockpipe.Client{
@@ -319,6 +320,7 @@ var interruptions = map[string]interruption{
 // again, also not what it was sent on a connection that is gone, and whoever comes next finds the
 // keys free.
 func TestAcquire_AnInterruptedCallLeavesNothing(t *testing.T) {
+	skipIfShort(t, "calls that end while servers are silent")
 	t.Parallel()
 	for name, in := range interruptions {
 		t.Run(name, func(t *testing.T) {
@@ -403,6 +405,7 @@ func TestAcquire_ACallWithAnEndedContextSendsNothing(t *testing.T) {
 // The goal: with the longest TTL and NodeTimeout a lease of very many keys is granted, extended and
 // released. A longer TTL is refused.
 func TestAcquire_TheLongestTTLIsGranted(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		long := v.client(t, longest)
 		for _, d := range huge {

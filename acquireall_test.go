@@ -76,6 +76,7 @@ func TestAcquireAll_TenThousandKeysInOneCall(t *testing.T) {
 // The goal: the caller's slice of keys stays as it was, whatever the caller does to what a call
 // returns.
 func TestAcquireAll_WhatACallReturnsIsNotTheCallersSlice(t *testing.T) {
+	t.Parallel()
 	type option = lockpipe.Option
 	cutOff := func(t *testing.T, c *lockpipe.Client, keys []string, opts ...option) []string {
 		t.Helper()

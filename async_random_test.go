@@ -18,6 +18,7 @@ import (
 // done is called exactly once for every call, no two hold a key at once, and no key is left on any
 // node without a holder.
 func TestAsync_DoneIsCalledOnceForEachCall(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
 			v := newFakeNodes(t, 3)

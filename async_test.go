@@ -20,6 +20,7 @@ const maxAsync = 1 << 16
 // The goal: calls for one key are granted, and their functions called, in the order of the calls,
 // and only the first of them asks the nodes.
 func TestAsync_CallsAreGrantedInOrder(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		const calls = 50
 		held := v.hold(t, c, "k")
@@ -56,6 +57,7 @@ func TestAsync_CallsAreGrantedInOrder(t *testing.T) {
 
 // The goal: calls that were made before anything is known of the key do not all ask the nodes.
 func TestAsync_CallsOfOneKeyAreNoHerd(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var calls []<-chan outcome
 		for range 100 {
@@ -110,6 +112,7 @@ func TestAsync_APendingCallHasNoGoroutine(t *testing.T) {
 
 // The goal: what is wrong with a call is said at once, and then its function is not called.
 func TestAsync_ACallThatIsRefusedIsNotDone(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, _ *fakeNodes, c *lockpipe.Client) {
 		done := func(*lockpipe.Lease, error) { t.Error("done was called") }
 		over, cancel := context.WithCancel(t.Context())
@@ -128,6 +131,7 @@ func TestAsync_ACallThatIsRefusedIsNotDone(t *testing.T) {
 // The goal: the number of outstanding calls is bounded, even if they have ended and wait for
 // functions that block, and room that becomes free is used.
 func TestAsync_OutstandingCallsAreBounded(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 1, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
 		block := make(chan struct{})
@@ -167,6 +171,7 @@ func TestAsync_OutstandingCallsAreBounded(t *testing.T) {
 // The goal: a call whose ctx ends leaves the queue at once, and the next one is granted the key
 // nonetheless.
 func TestAsync_ACallThatIsCancelledMakesRoom(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
 		short, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -187,6 +192,7 @@ func TestAsync_ACallThatIsCancelledMakesRoom(t *testing.T) {
 
 // The goal: Close ends the calls that wait, and leaves nothing.
 func TestAsync_CloseEndsCalls(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.hold(t, v.client(t), "k")
 		var all []<-chan outcome
@@ -206,6 +212,7 @@ func TestAsync_CloseEndsCalls(t *testing.T) {
 
 // The goal: a call may be closed while its attempt is under way: nothing is left then.
 func TestAsync_CloseWhileAnAttemptIsUnderWay(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.silence(0, 1)
 		ended := async(t.Context(), t, c, []string{"k"})
@@ -226,6 +233,7 @@ func TestAsync_CloseWhileAnAttemptIsUnderWay(t *testing.T) {
 // The goal: where no quorum answers, the call is not stuck: its attempt ends after NodeTimeout, and
 // the next one comes.
 func TestAsync_ACallOutlastsNodesThatHang(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.silence(0, 1)
 		start := time.Now()
@@ -244,6 +252,7 @@ func TestAsync_ACallOutlastsNodesThatHang(t *testing.T) {
 // The goal: a call that asks for more time than what is handed to it has left gets that, by an
 // extension that the nodes confirm.
 func TestAsync_ACallIsHandedAnExtendedLease(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		ended := async(t.Context(), t, c, []string{"k"}, lockpipe.WithTTL(20*time.Second))
@@ -261,6 +270,7 @@ func TestAsync_ACallIsHandedAnExtendedLease(t *testing.T) {
 
 // The goal: where that extension is not confirmed, the call takes the keys by itself later.
 func TestAsync_ACallDiscardsALeaseThatCannotBeExtended(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		ended := async(t.Context(), t, c, []string{"k"}, lockpipe.WithTTL(20*time.Second))
@@ -279,6 +289,7 @@ func TestAsync_ACallDiscardsALeaseThatCannotBeExtended(t *testing.T) {
 // The goal: the function may use the client in every way, may panic, and the caller may use the
 // slice of keys again.
 func TestAsync_DoneMayDoAnything(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		keys := []string{"a", "b"}
 		ended := make(chan []string, 1)
@@ -319,6 +330,7 @@ func TestAsync_DoneMayDoAnything(t *testing.T) {
 
 // The goal: calls for different keys share their trips to the nodes as concurrent callers do.
 func TestAsync_CallsShareTheirFlushes(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		const calls = 1000
 		v.latency(time.Millisecond)
@@ -343,6 +355,7 @@ func TestAsync_CallsShareTheirFlushes(t *testing.T) {
 // The goal: a call of another process's key is granted when that ends, though the node that it asks
 // first hangs meanwhile.
 func TestAsync_ACallIsNotStuckAtASilentArbiter(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, v.client(t), "k")
 		ended := async(t.Context(), t, c, []string{"k"})
@@ -363,6 +376,7 @@ func TestAsync_ACallIsNotStuckAtASilentArbiter(t *testing.T) {
 
 // The goal: the caller may change its slice as soon as AcquireAsync has returned.
 func TestAsync_TheCallerMayChangeItsKeys(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "a")
 		for _, keys := range [][]string{{"a"}, {"a", "b", "c"}, {"a", "b", "a", "c"}} {

@@ -18,6 +18,7 @@ import (
 // and not confirmed, and a node is known that may still execute a shorter one: nobody else gets the
 // keys while the holder believes to have them.
 func TestAutoExtend_NeverShortens(t *testing.T) {
+	t.Parallel()
 	for _, broken := range []time.Duration{0, 4 * time.Second} {
 		t.Run(broken.String(), func(t *testing.T) { neverShortens(t, broken) })
 	}
@@ -73,6 +74,7 @@ func neverShortens(t *testing.T, broken time.Duration) {
 
 // The goal: one node that may still execute a shorter extension does not keep the lease short.
 func TestAutoExtend_OneLateNodeDoesNotShortenWhatFollows(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(10*time.Second), lockpipe.WithAutoExtend(time.Hour))
 		v.silence(4)
@@ -91,6 +93,7 @@ func TestAutoExtend_OneLateNodeDoesNotShortenWhatFollows(t *testing.T) {
 // The goal: where most nodes may still execute a shorter one, the lease is kept by short
 // extensions.
 func TestAutoExtend_ALeaseIsKeptByWhatCanBeTrusted(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(30*time.Second), lockpipe.WithAutoExtend(time.Hour))
 		v.silence(0, 1, 2)

@@ -15,6 +15,7 @@ import (
 // was asked for, however its TTL and maxHold are to each other, says then that maxHold is why, and
 // leaves nothing on the nodes.
 func TestAutoExtend_HoldsUntilMaxHold(t *testing.T) {
+	skipIfShort(t, "holds of many minutes of virtual time")
 	t.Parallel()
 	tests := map[string]struct {
 		n            int
@@ -142,6 +143,7 @@ func TestAutoExtend_AFailedExtensionIsRetriedInTime(t *testing.T) {
 // last confirmed validity, once, and as a loss; when the nodes go on, however late, nothing stays
 // there of what they were sent.
 func TestAutoExtend_AHungExtensionIsALossAtTheLastConfirmedDeadline(t *testing.T) {
+	skipIfShort(t, "extensions that hang")
 	t.Parallel()
 	tests := map[string]struct {
 		n, silent int
@@ -189,6 +191,7 @@ func TestAutoExtend_AHungExtensionIsALossAtTheLastConfirmedDeadline(t *testing.T
 // The goal: a minority that is silent for ever, or always fails, costs nobody the lease, and is
 // released when it goes on.
 func TestAutoExtend_ASilentMinorityCostsNoLease(t *testing.T) {
+	skipIfShort(t, "long holds while a minority is silent or fails")
 	t.Parallel()
 	for n, bad := range map[int]int{3: 1, 4: 1, 5: 2} {
 		for name, strike := range map[string]func(v *fakeNodes, which ...int){
@@ -205,7 +208,7 @@ func TestAutoExtend_ASilentMinorityCostsNoLease(t *testing.T) {
 				inBubble(t, n, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 					l := v.hold(t, c, "k", auto(autoTTL, 24*time.Hour)...)
 					strike(v, span(0, bad)...)
-					for range 30 {
+					for range 12 { // two minutes, twice MaxTTL
 						time.Sleep(autoTTL)
 						lasting(t, l)
 						for i := bad; i < n; i++ {
@@ -229,6 +232,7 @@ func TestAutoExtend_ASilentMinorityCostsNoLease(t *testing.T) {
 // The goal: a lease with a huge maxHold is extended as often as any other, and lasts, whatever its
 // TTL.
 func TestAutoExtend_AHugeMaxHoldExtendsAsUsual(t *testing.T) {
+	t.Parallel()
 	for _, d := range huge {
 		t.Run(d.String(), func(t *testing.T) {
 			inBubble(t, 1, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

@@ -189,6 +189,9 @@ func TestClose_LeavesNoGoroutine(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			if test.broken > 0 {
+				skipIfShort(t, "Close with servers that are frozen or dead")
+			}
 			nodes := lockpipetest.StartRealT(t, 3)
 			for i := range nodes.Len() {
 				if test.early && i < test.broken {
@@ -245,6 +248,7 @@ func TestClose_LeavesNoGoroutine(t *testing.T) {
 // Goal: a Config.Dial that ignores its context does not hold up Close: neither while a lease waits
 // for the node nor later. The connection that it returns after Close is closed.
 func TestClose_DoesNotWaitForADialThatHangs(t *testing.T) {
+	t.Parallel()
 	waits := map[string]time.Duration{"while it dials": 0, "when it is down": time.Minute}
 	for name, wait := range waits {
 		t.Run(name, func(t *testing.T) {

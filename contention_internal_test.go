@@ -162,6 +162,7 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Client {
 // The goal: an arbiter that always reports something new does not keep a caller from keys that the
 // other nodes would grant. Here a holder that only the arbiter knows keeps renewing its key there.
 func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	arbiter := c.mux.Arbiter("k", 0)
@@ -173,7 +174,7 @@ func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
 	for i := range 3 {
 		set(i)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
 	defer cancel()
 	var renewing sync.WaitGroup
 	renewing.Go(func() {
@@ -202,6 +203,7 @@ func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
 // The goal: calls with a limit of attempts do not queue, and record no contention. They have no
 // queue key, so what one of them met for its keys another would apply to other keys.
 func TestContention_CallsThatDoNotQueueRecordNone(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
 	for range 5 {

@@ -268,6 +268,7 @@ func TestExtend_AFlushedMajorityIsALoss(t *testing.T) {
 // The goal: a shorter extension that was not confirmed does not leave the keys of the others for
 // their longer TTL.
 func TestExtend_AnUnconfirmedShorteningIsReleasedAtItsEnd(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(50*time.Second))
 		begin := time.Now()
@@ -289,6 +290,7 @@ func TestExtend_AnUnconfirmedShorteningIsReleasedAtItsEnd(t *testing.T) {
 // The goal: an extension that failed for the caller, but took effect on nodes, does not keep the
 // keys for its TTL when the lease has run out.
 func TestExtend_AnUnconfirmedExtensionIsReleasedAtTheEnd(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(1500*time.Millisecond))
 		v.silence(0, 1)

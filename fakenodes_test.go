@@ -419,6 +419,7 @@ func (b *bufferedConn) Read(p []byte) (int, error) {
 // The goal: a silent fake node is like a frozen server: it executes what it was sent when it
 // goes on, in the order in which it came, also what came on a connection that the client gave up.
 func TestFakeNodes_ASilentOneExecutesWhatItWasSent(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.silence(0)
 		leases := []*lockpipe.Lease{try(t, c, "a"), try(t, c, "b"), try(t, c, "c")}

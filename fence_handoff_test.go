@@ -12,6 +12,7 @@ import (
 // The goal: within the process each holder has the next number, without a trip, and who comes after
 // them from another process, with whatever clock, is above them all.
 func TestFence_AHandoffGivesTheNextOne(t *testing.T) {
+	t.Parallel()
 	for _, shift := range []time.Duration{
 		0, -time.Hour, -time.Microsecond, time.Microsecond,
 		5 * time.Microsecond,
@@ -45,6 +46,7 @@ func TestFence_AHandoffGivesTheNextOne(t *testing.T) {
 
 // The goal: the numbers last for as many hand-overs as there may be, and not for one more.
 func TestFence_HandedOnesRunOut(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var seen fence.Checker
 		l := v.hold(t, c, "k", lockpipe.WithFencing())
@@ -70,6 +72,7 @@ func TestFence_HandedOnesRunOut(t *testing.T) {
 // The goal: where the process has run ahead of the wall clock as far as it may, leases are released
 // instead of handed over, and in order still.
 func TestFence_WithoutNumbersLeftALeaseIsReleased(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, ahead *lockpipe.Client) {
 		var seen fence.Checker
 		lockpipe.ShiftClock(ahead, time.Hour)
@@ -95,6 +98,7 @@ func TestFence_WithoutNumbersLeftALeaseIsReleased(t *testing.T) {
 // The goal: who asked for a fence is not handed a lease for which the nodes know none; who did not
 // may be handed one that has, and the next one after it goes on with its numbers.
 func TestFence_FencedAndOtherCallersWaitTogether(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var seen fence.Checker
 		plain := v.hold(t, c, "k")

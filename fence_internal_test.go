@@ -31,6 +31,7 @@ const companionOfX = "lockpipe:fence:x"
 // delay or another arbiter. But the arbiter may still have what it granted then, and alone
 // it must not refuse the next attempt for that.
 func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
@@ -99,6 +100,7 @@ func (c overWhen) Err() error {
 // The goal: where a call ends after an answer that its fence is too low, the reason is that, and
 // not that the keys were held.
 func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	seen(t, nodes, time.Now().Add(time.Hour).UnixMicro())

@@ -16,6 +16,7 @@ import (
 // The goal: whoever's clock is behind needs one attempt more, whatever the call, also if it may
 // make only one; and none for the next lease.
 func TestFence_AClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
+	t.Parallel()
 	calls := map[string]func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease{
 		"try": func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease {
 			return try(t, c, "k",
@@ -64,6 +65,7 @@ func TestFence_AClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
 // those that were granted meanwhile. It gets no lease with it, also where all nodes have forgotten
 // these: the time of a lease runs since before its number was taken.
 func TestFence_APauseBehindTheClockGivesNoOldOne(t *testing.T) {
+	t.Parallel()
 	calls := map[string]func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error){
 		"try": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
 			return c.TryAcquire(ctx, "k", lockpipe.WithFencing())
@@ -115,6 +117,7 @@ func TestFence_APauseBehindTheClockGivesNoOldOne(t *testing.T) {
 // The goal: where what was granted with too low a fence has to be deleted first, and nodes hang,
 // TryAcquireEach waits for that once for all of its keys, and makes one attempt more.
 func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		keys, others := keysOf("k", 100), keysOf("other", 100)
 		for _, k := range keys {
@@ -142,6 +145,7 @@ func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
 // The goal: where others with a faster clock take the keys again and again, a call that has to wait
 // for its own release does so once, and one that has not tries again at once three times.
 func TestFence_ACallThatStaysBehindGivesUp(t *testing.T) {
+	t.Parallel()
 	for stale, attempts := range map[int]uint64{1: 2, 2: 4} {
 		inBubble(t, 2, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			higher := time.Now().Add(time.Hour).UnixMicro()
@@ -166,6 +170,7 @@ func TestFence_ACallThatStaysBehindGivesUp(t *testing.T) {
 // The goal: a fence that one node has seen does not drag a waiting call's along that another's
 // lease is in the way of.
 func TestFence_AStaleMinorityDoesNotDragAWaitingCall(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, v.client(t), "k", lockpipe.WithFencing())
 		v.del(0, "k")
@@ -184,6 +189,7 @@ func TestFence_AStaleMinorityDoesNotDragAWaitingCall(t *testing.T) {
 // The goal: TryAcquireEach takes keys that only the release of its own first attempt is in the way
 // of, too, each with a fence of its own.
 func TestFence_HalfOfTheNodesAreStaleForManyKeys(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 2, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		keys := keysOf("k", 100)
 		ahead := time.Now().Add(time.Hour).UnixMicro()
@@ -203,6 +209,7 @@ func TestFence_HalfOfTheNodesAreStaleForManyKeys(t *testing.T) {
 // The goal: nodes of a minority that have seen more neither keep anybody from a lease nor cost an
 // attempt.
 func TestFence_AStaleMinorityDoesNotMatter(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i := range 2 {
 			v.set(t, i, companion("k"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
@@ -224,6 +231,7 @@ func TestFence_AStaleMinorityDoesNotMatter(t *testing.T) {
 // The goal: with an even number of nodes those that are stale are no quorum, so what the others
 // granted is deleted first, and is not in the way of the next attempt.
 func TestFence_ACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 4} {
 		inBubble(t, n, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			for i := range n / 2 {
@@ -251,6 +259,7 @@ func TestFence_ACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
 // before that is deleted: it would find its own caller in the way, because the release on a node
 // waits for the answer there, and other attempts do not.
 func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i := range 2 {
 			v.set(t, i, companion("k:0"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),

@@ -42,6 +42,7 @@ func passed(t *testing.T, seen *fence.Checker, l *lockpipe.Lease) int64 {
 // The goal: over clients whose clocks differ by minutes, and all ways to take keys that overlap,
 // the fences of each key rise.
 func TestFence_RisesWhateverTheClocksSay(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		clients := []*lockpipe.Client{
 			c, v.shifted(t, -7*time.Minute), v.shifted(t, 3*time.Minute),
@@ -79,6 +80,7 @@ func TestFence_RisesWhateverTheClocksSay(t *testing.T) {
 
 // The goal: Fence is 0 without fencing, and stays readable when the lease is over.
 func TestFence_IsReadableAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithFencing(), lockpipe.WithTTL(time.Second),
 			lockpipe.WithAutoExtend(10*time.Second))
@@ -105,6 +107,7 @@ func TestFence_IsReadableAfterTheEnd(t *testing.T) {
 // The goal: where a quorum has seen fences that nobody can top, the call fails after one attempt,
 // not as held, and leaves nothing.
 func TestFence_OneThatCannotBeToppedIsNotHeld(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i := range 3 {
 			v.set(t, i, companion("k"), strconv.Itoa(1<<53-1))
@@ -129,6 +132,7 @@ func TestFence_OneThatCannotBeToppedIsNotHeld(t *testing.T) {
 // others are taken at the first try, with fences of the time, and handed over; and its own is taken
 // again where the number can be topped, and refused else.
 func TestFence_AHighCompanionIsOfItsKeyAlone(t *testing.T) {
+	t.Parallel()
 	for text, ok := range map[string]bool{
 		"9007199254740991": false, "99999999999999999": false,
 		"9007199254740989": true, "4102444800000000": true,
@@ -173,6 +177,7 @@ func TestFence_AHighCompanionIsOfItsKeyAlone(t *testing.T) {
 // The goal: a node of a minority that has the highest fence there is does not drag others along
 // that are only ahead, whoever answers first.
 func TestFence_OneNodeAtTheEndDoesNotDragItsKeyThere(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		ahead := time.Now().Add(time.Minute).UnixMicro()
 		v.set(t, 0, companion("k"), "9007199254740991")
@@ -192,6 +197,7 @@ func TestFence_OneNodeAtTheEndDoesNotDragItsKeyThere(t *testing.T) {
 // The goal: what counters on the nodes would get wrong: (5,1,1), then a lease by nodes 0 and 1,
 // then one by nodes 1 and 2, which would be 6 and then 3.
 func TestFence_RisesWhereCountersWouldNot(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var seen fence.Checker
 		ahead, behind := v.shifted(t, time.Minute), v.shifted(t, -time.Minute)
@@ -217,6 +223,7 @@ func TestFence_RisesWhereCountersWouldNot(t *testing.T) {
 // The goal: a minority that forgot its companions does not let a fence go back that all nodes had
 // granted.
 func TestFence_RisesThoughAMinorityForgotIt(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var seen fence.Checker
 		behind := v.shifted(t, -10*time.Minute)
@@ -230,6 +237,7 @@ func TestFence_RisesThoughAMinorityForgotIt(t *testing.T) {
 // The goal: nodes that an extension gives the keys back have the fence again as well, and one that
 // has a higher one keeps it.
 func TestFence_ARefillBringsItBack(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var seen fence.Checker
 		behind := v.shifted(t, -10*time.Minute)
@@ -262,6 +270,7 @@ func TestFence_ARefillBringsItBack(t *testing.T) {
 // The goal: a lease of many keys, also of more than fit into one call, is above the fences of all
 // of them, and who holds one of them is named.
 func TestFence_OfManyKeysIsAboveAllOfThem(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 125, 126, 300} {
 		for name, call := range map[string]func(context.Context, *lockpipe.Client,
 			[]string) (*lockpipe.Lease, error){
@@ -301,6 +310,7 @@ func TestFence_OfManyKeysIsAboveAllOfThem(t *testing.T) {
 // The goal: on real servers, with many callers of clients whose clocks differ, and a server that
 // comes back empty, all fences of a key rise.
 func TestFence_RisesOnServers(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	var seen fence.Checker
 	work := func(rounds int) {

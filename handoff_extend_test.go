@@ -12,6 +12,7 @@ import (
 // The goal: who is handed a lease may rely on it no longer than the nodes had confirmed to the one
 // before.
 func TestHandoff_TheLeaseEndsWhenItWasConfirmedToEnd(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(10*time.Second))
 		until := l.Until()
@@ -34,6 +35,7 @@ func TestHandoff_TheLeaseEndsWhenItWasConfirmedToEnd(t *testing.T) {
 // The goal: who asked for a longer time than what is left has it extended before it holds the
 // lease, with all that belongs to it.
 func TestHandoff_TheLeaseIsExtendedFirstIfMoreWasAskedFor(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		next := queue(t, c, "k", lockpipe.WithTTL(10*time.Second))
@@ -60,6 +62,7 @@ func TestHandoff_TheLeaseIsExtendedFirstIfMoreWasAskedFor(t *testing.T) {
 // The goal: an extension that comes too late for what was left gives nobody a lease; the next
 // attempt does.
 func TestHandoff_ALeaseThatCannotBeExtendedIsReleased(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		token := l.Token()
@@ -81,6 +84,7 @@ func TestHandoff_ALeaseThatCannotBeExtendedIsReleased(t *testing.T) {
 // The goal: who asked for a shorter time than what is left has no trip made, ends on time, and the
 // keys do not stay for the time of the one before.
 func TestHandoff_TheLeaseEndsOnTimeIfLessWasAskedFor(t *testing.T) {
+	t.Parallel()
 	for _, opts := range [][]lockpipe.Option{
 		{lockpipe.WithTTL(time.Second)},
 		{lockpipe.WithTTL(time.Second), lockpipe.WithAutoExtend(988 * time.Millisecond)},
@@ -106,6 +110,7 @@ func TestHandoff_TheLeaseEndsOnTimeIfLessWasAskedFor(t *testing.T) {
 // The goal: a lease that was handed to one that wants it extended by itself is, up to its own
 // maxHold.
 func TestHandoff_TheLeaseIsExtendedAutomatically(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		next := queue(t, c, "k", lockpipe.WithTTL(time.Second),
@@ -129,6 +134,7 @@ func TestHandoff_TheLeaseIsExtendedAutomatically(t *testing.T) {
 // The goal: a lease is not handed off while an extension of it is under way, by the holder or
 // automatic. It is released, and what the extension does to the nodes leaves nothing behind.
 func TestHandoff_NotWhileTheLeaseIsBeingExtended(t *testing.T) {
+	t.Parallel()
 	for _, automatic := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second),
@@ -162,6 +168,7 @@ func TestHandoff_NotWhileTheLeaseIsBeingExtended(t *testing.T) {
 // The goal: a lease that can't be kept by the one to whom it was handed does not leave that one
 // asleep.
 func TestHandoff_AFailedOneWakesTheNext(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
 		next := wanted(t, c, []string{"k"}, lockpipe.WithRetryDelay(40*time.Second, 40*time.Second))
@@ -180,6 +187,7 @@ func TestHandoff_AFailedOneWakesTheNext(t *testing.T) {
 
 // The goal: Close takes back what is on its way to a caller whose extension hangs.
 func TestHandoff_CloseWhileTheLeaseIsBeingExtended(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(5*time.Second))
 		first, second := queue(t, c, "k"), queue(t, c, "k")

@@ -15,6 +15,7 @@ import (
 // The goal: a lease goes from caller to caller of a process in the order in which they came,
 // without a trip to the nodes, and is released by the last of them.
 func TestHandoff_InOrderWithoutARoundTrip(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
 		token := l.Token()
@@ -44,6 +45,7 @@ func TestHandoff_InOrderWithoutARoundTrip(t *testing.T) {
 // nodes or the new lease, even after the new one was handed off too and when the old one would have
 // ended.
 func TestHandoff_TheOldLeaseTouchesNothing(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		old := v.hold(t, c, "k")
 		until := old.Until()
@@ -92,6 +94,7 @@ func TestHandoff_TheOldLeaseTouchesNothing(t *testing.T) {
 // The goal: the callers of one process do not keep a key from others for longer than 50 ms and the
 // turn of the last of them.
 func TestHandoff_EndsAfterATime(t *testing.T) {
+	t.Parallel()
 	const turn = 3 * time.Millisecond
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		other := v.client(t)
@@ -126,6 +129,7 @@ func TestHandoff_EndsAfterATime(t *testing.T) {
 
 // The goal: nor for more than 1,000 turns, however short they are.
 func TestHandoff_EndsAfterANumber(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
 		var all []<-chan outcome
@@ -150,6 +154,7 @@ func TestHandoff_EndsAfterANumber(t *testing.T) {
 // The goal: a lease is not handed off if nodes may still change it, or keep it longer than it
 // lasts.
 func TestHandoff_NotOfALeaseInDoubt(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k")
 		// A node that has not heard of it keeps the keys for longer.
@@ -166,6 +171,7 @@ func TestHandoff_NotOfALeaseInDoubt(t *testing.T) {
 // The goal: a lease that is over is not handed off. After a release at the very end of its time the
 // receiver gets no lease that is over.
 func TestHandoff_NotOfALeaseThatRanOut(t *testing.T) {
+	t.Parallel()
 	for _, before := range []time.Duration{-time.Millisecond, 0, 1, time.Millisecond} {
 		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
@@ -193,6 +199,7 @@ func TestHandoff_NotOfALeaseThatRanOut(t *testing.T) {
 // The goal: what was handed to a caller that is cancelled before it noticed goes to the next one,
 // and to the nodes where there is none.
 func TestHandoff_PastACancelledCallerToTheNext(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for _, last := range []bool{false, true} {
 			l := v.hold(t, c, "k")
@@ -228,6 +235,7 @@ func TestHandoff_PastACancelledCallerToTheNext(t *testing.T) {
 // The goal: a caller that is cancelled at the moment of the handoff either has the lease or another
 // has it.
 func TestHandoff_ACallerIsCancelledAtThatMoment(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for n := range 60 {
 			l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
@@ -263,6 +271,7 @@ func TestHandoff_ACallerIsCancelledAtThatMoment(t *testing.T) {
 
 // The goal: only who waits for exactly these keys is handed them; others get them from the nodes.
 func TestHandoff_ALeaseOfManyKeysAsAWhole(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l, err := c.TryAcquireAll(t.Context(), []string{"a", "b", "c"})
 		require.NoError(t, err)
@@ -287,6 +296,7 @@ func TestHandoff_ALeaseOfManyKeysAsAWhole(t *testing.T) {
 
 // The goal: ReleaseAll and Do hand off as Release does, and Do returns only what fn returned.
 func TestHandoff_ByReleaseAllAndDo(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var held []*lockpipe.Lease
 		var next []<-chan outcome
@@ -322,6 +332,7 @@ func TestHandoff_ByReleaseAllAndDo(t *testing.T) {
 // The goal: where the masters grant the keys to a waiter although another lease on them is being
 // handed to it, they had lost that one: it is not passed on to the next.
 func TestHandoff_NotOfALeaseThatTheMastersLost(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		a := v.hold(t, c, "k")
 		second := wanted(t, c, []string{"k"}, lockpipe.WithRetryDelay(100*time.Millisecond,
@@ -350,6 +361,7 @@ func TestHandoff_NotOfALeaseThatTheMastersLost(t *testing.T) {
 
 // The goal: a lease that is handed over has its keys in the order of the call.
 func TestHandoff_TheLeaseHasTheOrderOfTheCall(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l, err := c.TryAcquireAll(t.Context(), []string{"a", "b"})
 		require.NoError(t, err)

@@ -26,6 +26,14 @@ const (
 	often = 10 * time.Millisecond
 )
 
+// skipIfShort skips a test that takes long, with -short. What it tests is not tested then.
+func skipIfShort(t *testing.T, what string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short does not test " + what)
+	}
+}
+
 // newClient returns a client of the nodes whose calls never fail for being slow, unless change says
 // so. It is closed with the test.
 func newClient(t *testing.T, nodes *lockpipetest.Nodes,

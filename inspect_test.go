@@ -90,6 +90,8 @@ func TestInspect_HealthyMasters(t *testing.T) {
 
 // The goal: each odd configuration of a real master is found, on that node.
 func TestInspect_OddMasters(t *testing.T) {
+	skipIfShort(t, "the inspection of seven servers with odd configurations")
+	t.Parallel()
 	dir := t.TempDir() // before the nodes, so that it outlasts them
 	nodes := lockpipetest.StartRealT(t, 7)
 	set := func(i int, name, value string) { do(t, nodes, i, "CONFIG", "SET", name, value) }
@@ -147,6 +149,8 @@ func TestInspect_OddMasters(t *testing.T) {
 
 // The goal: one server under two names is found, though only one of them is connected.
 func TestInspect_FindsTheSameServerTwice(t *testing.T) {
+	skipIfShort(t, "the inspection of one server under two names")
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	twice := strings.Replace(address(nodes, 0), "127.0.0.1", "localhost", 1)
 	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.MaxTTL = longTTL }))
@@ -168,6 +172,7 @@ func TestInspect_FindsTheSameServerTwice(t *testing.T) {
 
 // The goal: a node that is dead and one that was stopped are findings, and do not spoil the others.
 func TestInspect_NodesThatDoNotAnswer(t *testing.T) {
+	skipIfShort(t, "the inspection of servers that are silent")
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))
 	require.NoError(t, nodes.Kill(0))
@@ -182,6 +187,7 @@ func TestInspect_NodesThatDoNotAnswer(t *testing.T) {
 
 // The goal: servers that know little of INFO are looked at as far as possible.
 func TestInspect_ServersThatKnowLittle(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 4, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		began := time.Now()
 		all, err := c.Inspect(t.Context())
@@ -201,6 +207,7 @@ func TestInspect_ServersThatKnowLittle(t *testing.T) {
 // The goal: a server whose clock runs faster or slower than the drift allowance is found, one
 // within it is not, whatever its time.
 func TestInspect_FindsAClockThatRunsWrong(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		began := time.Now()
 		for i, rate := range []float64{1.02, 0.98, 1.009} {
@@ -226,6 +233,7 @@ func TestInspect_FindsAClockThatRunsWrong(t *testing.T) {
 
 // The goal: a node that the restart guard does not admit is an error that says why.
 func TestInspect_NodesThatAreNotAdmitted(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	for i := range 2 {
 		do(t, nodes, i, "SET", prefix+"lockpipe:admitted", "another server")
@@ -239,6 +247,7 @@ func TestInspect_NodesThatAreNotAdmitted(t *testing.T) {
 
 // The goal: a node that the user may not use, or not enough, is an error with a remedy of its own.
 func TestInspect_NamesTheRemedyForEachUser(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	do(t, nodes, 0, "CONFIG", "SET", "requirepass", "pw")
 	do(t, nodes, 1, "CONFIG", "SET", "requirepass", "pw")
@@ -263,6 +272,7 @@ func TestInspect_NamesTheRemedyForEachUser(t *testing.T) {
 
 // The goal: what is wrong with a node that has no vote is found as with any other.
 func TestInspect_JudgesNodesWithoutAVote(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	do(t, nodes, 1, "SET", prefix+"lockpipe:admitted", "another server")
 	do(t, nodes, 1, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
@@ -277,6 +287,7 @@ func TestInspect_JudgesNodesWithoutAVote(t *testing.T) {
 // The goal: nodes that hang are waited for at the same time and not for long, wherever in the
 // inspection they hang.
 func TestInspect_DoesNotWaitLongForNodesThatHang(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"INFO", "TIME"} {
 		inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			for i := range 4 {
@@ -297,6 +308,7 @@ func TestInspect_DoesNotWaitLongForNodesThatHang(t *testing.T) {
 // The goal: four seconds are the end, also for a node that is slow in everything, and only just not
 // given up before.
 func TestInspect_GivesUpANodeThatIsSlowInEverything(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newFakeNodes(t, 3)
 		var asked time.Time
@@ -340,6 +352,7 @@ func TestInspect_GivesUpANodeThatIsSlowInEverything(t *testing.T) {
 // The goal: calls at the same time share one look, the caller who started it may leave, and a later
 // call looks again.
 func TestInspect_CallsAtTheSameTimeAreOne(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		asked := make(chan int, 1000)
 		v.watch(func(i int, command string, _ []string) {
@@ -376,6 +389,7 @@ func TestInspect_CallsAtTheSameTimeAreOne(t *testing.T) {
 // The goal: Close ends an inspection that is under way, also where nodes hang, and leaves nothing
 // of it; a closed client inspects nothing.
 func TestInspect_CloseEndsIt(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		defer v.hang(0, "INFO")()
 		asking := later(func() error { _, err := c.Inspect(t.Context()); return err })
@@ -391,6 +405,7 @@ func TestInspect_CloseEndsIt(t *testing.T) {
 
 // The goal: a ctx that is over asks nobody.
 func TestInspect_AnEndedContextAsksNobody(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 1, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.watch(func(_ int, command string, _ []string) {
 			if command == "INFO" {
@@ -408,6 +423,7 @@ func TestInspect_AnEndedContextAsksNobody(t *testing.T) {
 // The goal: looking at the nodes does not disturb who takes locks: nobody waits for it, and nothing
 // is left on the nodes.
 func TestInspect_LeavesLocksAlone(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "held")
 		looking := later(func() error { _, err := c.Inspect(t.Context()); return err })

@@ -48,6 +48,7 @@ func TestLease_ANilLeaseIsOver(t *testing.T) {
 // Goal: what a silent node was sent for a lease that has run out meanwhile is deleted when it
 // speaks again, instead of beginning its whole time there.
 func TestLease_AnExpiredOneLeavesNothingOnANodeThatWasSilent(t *testing.T) {
+	skipIfShort(t, "a server that is silent until the lease is over")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes, timeout(time.Second)))

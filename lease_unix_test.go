@@ -19,6 +19,7 @@ import (
 // by the first thing that it asks the lease for when it goes on, though no timer has run by then;
 // and it leaves the next holder alone.
 func TestLease_AStoppedHolderKnowsAtOnce(t *testing.T) {
+	skipIfShort(t, "a process that is stopped for longer than its TTL")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))

@@ -76,6 +76,7 @@ func total(samples map[string]float64, name string, labels ...string) float64 {
 // The goal: names, units and help texts are as Prometheus has them, and what is collected is what
 // is described.
 func TestMetrics_FollowTheConventions(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 3)
 	c := connected(t, newClient(t, nodes))
 	require.NoError(t, take(t, c, "k").Release(t.Context()))
@@ -88,6 +89,7 @@ func TestMetrics_FollowTheConventions(t *testing.T) {
 // The goal: each time and number is exact where the test knows it: of calls, attempts, waits,
 // extensions, releases and ends.
 func TestMetrics_AreExact(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, _ *fakeNodes, c *lockpipe.Client) {
 		first := take(t, c, "k")
 		// Until all nodes have it: an extension that refilled one would keep the lease from being
@@ -196,6 +198,7 @@ func TestMetrics_AreExact(t *testing.T) {
 // The goal: the number of time series is a matter of the configuration, and no label has a key, a
 // user or a password.
 func TestMetrics_SeriesDoNotGrowWithKeys(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 3)
 	urls := nodes.URLs()
 	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
@@ -221,6 +224,7 @@ func TestMetrics_SeriesDoNotGrowWithKeys(t *testing.T) {
 // The goal: several Clients are in one registry where a label tells them apart, and can be taken
 // out and put back.
 func TestMetrics_SeveralClientsInOneRegistry(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 3)
 	registry := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"orders", "stock"} {
@@ -239,6 +243,7 @@ func TestMetrics_SeveralClientsInOneRegistry(t *testing.T) {
 // The goal: collecting disturbs nothing and is right at any time: under load, while the client
 // closes, and afterwards; counters never fall.
 func TestMetrics_CollectingIsSafeAtAnyTime(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 3)
 	c := connected(t, newClient(t, nodes))
 	var callers, scrapers sync.WaitGroup
@@ -430,6 +435,7 @@ func hurt(ctx context.Context, t *testing.T, nodes *lockpipetest.Nodes) {
 // The goal: after a run with nodes that freeze, die and forget, the metrics are exactly what the
 // callers have seen.
 func TestMetrics_AgreeWithWhatCallersSaw(t *testing.T) {
+	skipIfShort(t, "the metrics of a run with servers that freeze, die and forget")
 	nodes := lockpipetest.StartRealT(t, 5)
 	c := connected(t, newClient(t, nodes, timeout(30*time.Millisecond), func(cfg *lockpipe.Config) {
 		cfg.TTL, cfg.MaxTTL, cfg.RestartGuard = 300*time.Millisecond, 300*time.Millisecond,

@@ -166,6 +166,9 @@ func TestNodes_AFaultyMinorityIsNotNoticed(t *testing.T) {
 }
 
 func minorityFails(t *testing.T, f fault, n int) {
+	if n > 3 || f.name == "silent" {
+		skipIfShort(t, "faults of five servers, and silent ones")
+	}
 	nodes := lockpipetest.StartRealT(t, n)
 	c := connected(t, newClient(t, nodes, f.unguarded))
 	old, older := try(t, c, "old"), try(t, c, "older")
@@ -219,6 +222,9 @@ func TestNodes_AFaultyMajorityIsNoQuorum(t *testing.T) {
 }
 
 func majorityFails(t *testing.T, f fault, n int) {
+	if n > 3 || f.name == "silent" {
+		skipIfShort(t, "faults of five servers, and silent ones")
+	}
 	nodes := lockpipetest.StartRealT(t, n)
 	limit := 5 * time.Second
 	if f.name == "silent" { // nothing but the limit ends these calls

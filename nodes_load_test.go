@@ -14,6 +14,7 @@ import (
 // Goal: connections that are killed in the middle of a load cost some calls their quorum, and
 // nothing else: nothing is lost, and nothing is left.
 func TestNodes_ConnectionsKilledUnderLoadLeaveNothing(t *testing.T) {
+	skipIfShort(t, "connections that are killed under load")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))

@@ -20,6 +20,7 @@ import (
 // Goal: calls that wait longer than the client needs to give up a silent connection end with
 // ErrNoQuorum that does not look like a deadline of the caller.
 func TestNodes_AGivenUpConnectionIsNotTheCallersDeadline(t *testing.T) {
+	skipIfShort(t, "servers that are silent until their connections are given up")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))
@@ -43,6 +44,7 @@ func TestNodes_AGivenUpConnectionIsNotTheCallersDeadline(t *testing.T) {
 // Goal: a client is made while all its nodes are down, its calls say so, and each node joins by
 // itself when it comes up.
 func TestNodes_JoinWhenTheyComeUpLater(t *testing.T) {
+	skipIfShort(t, "servers that come up after the client")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	for i := range nodes.Len() {
@@ -60,8 +62,10 @@ func TestNodes_JoinWhenTheyComeUpLater(t *testing.T) {
 		_ = l.Release(context.Background())
 		return err
 	})
-	for i := range nodes.Len() {
+	for i := range nodes.Len() { // together, so that their quarantines pass together
 		require.NoError(t, nodes.Restart(i))
+	}
+	for i := range nodes.Len() {
 		eventually(t, func() bool { return c.Nodes()[i].State == lockpipe.NodeUp },
 			"node %d does not join", i)
 		require.NoError(t, c.Nodes()[i].Err)
@@ -79,6 +83,7 @@ func shortMaxTTL(cfg *lockpipe.Config) {
 
 // Goal: a node that restarts empty is seen as lost, comes back by itself, and takes part again.
 func TestNodes_OneThatRestartsEmptyRejoins(t *testing.T) {
+	skipIfShort(t, "the quarantines of servers that restart empty")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes, shortMaxTTL))
@@ -104,6 +109,7 @@ const unsaved = "MISCONF Redis is configured to save RDB snapshots, but it's cur
 // The goal: a node that answers acquires with errors for a second is shown as failing, in the
 // metrics and once in the log, and is no spare. When it is well, it is up without any call.
 func TestNodes_AFailingOneIsNoSpare(t *testing.T) {
+	t.Parallel()
 	var log lockedBuffer
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		shows := func(state string, spare float64) {
@@ -141,6 +147,7 @@ func TestNodes_AFailingOneIsNoSpare(t *testing.T) {
 // The goal: a waiting call outlasts a majority that fails or was demoted, and gets its lease when
 // the nodes are well, also if nobody else calls.
 func TestNodes_AWaitingCallOutlastsUnusableOnes(t *testing.T) {
+	t.Parallel()
 	for says, state := range map[string]lockpipe.NodeState{
 		unsaved: lockpipe.NodeFailing, readOnly: lockpipe.NodeDown,
 	} {
@@ -236,6 +243,7 @@ func (c *lossyConn) Close() error {
 // noticed; and of a majority the call says whose answers it lacks, what it left behind is deleted
 // over new connections, and a release is confirmed in the end.
 func TestNodes_AnswersAreLostAfterTheExecution(t *testing.T) {
+	skipIfShort(t, "servers whose answers are lost")
 	t.Parallel()
 	for call, operate := range map[string]operation{
 		"acquire": func(ctx context.Context, c *lockpipe.Client, _ *lockpipe.Lease) error {

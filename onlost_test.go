@@ -196,6 +196,7 @@ func TestOnLost_ACallbackMayUseEverything(t *testing.T) {
 // The goal: OnLost is called exactly once for each lease that ended by itself, however that was
 // found out, and by nobody for one that was released or closed.
 func TestOnLost_IsCalledOnceIfTheHolderMayNotKnow(t *testing.T) {
+	skipIfShort(t, "OnLost after each kind of end, for many leases")
 	t.Parallel()
 	const many = 40
 	tests := map[string]struct {

@@ -96,6 +96,7 @@ const (
 // back, or its TTL move, after it was deleted there; and what was on its way to a minority is
 // followed by its release at once.
 func TestRelease_IsTheLastWord(t *testing.T) {
+	skipIfShort(t, "10,000 releases that race with extensions")
 	t.Parallel()
 	tests := map[string]racing{
 		"one Extend, patient":    {1, 10 * time.Second, 46},

@@ -15,6 +15,7 @@ import (
 
 // The goal: a release that begins just before Close is on its way before the nodes are left.
 func TestRelease_JustBeforeCloseLeavesNothing(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	for round := range 100 {
 		c := newClient(t, nodes, timeout(5*time.Second))
@@ -54,6 +55,7 @@ func TestRelease_JustBeforeCloseLeavesNothing(t *testing.T) {
 // Goal: a release that a silent minority does not answer is nil, and takes effect there when it
 // speaks again.
 func TestRelease_ReachesAMinorityThatWasSilent(t *testing.T) {
+	skipIfShort(t, "releases to a server that was silent")
 	t.Parallel()
 	for _, givenUp := range []bool{false, true} {
 		t.Run(fmt.Sprint("given up ", givenUp), func(t *testing.T) {

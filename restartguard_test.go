@@ -39,6 +39,7 @@ func restarting(t *testing.T, mode lockpipe.GuardMode, ttl time.Duration, newcom
 // Goal: masters that were killed and came back empty do not give a lock to a second caller while
 // the first may hold it; neither to a client that knew them nor to a new one.
 func TestRestartGuard_AMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T) {
+	skipIfShort(t, "the quarantine of a majority of servers")
 	t.Parallel()
 	for name, newcomer := range map[string]bool{
 		"a client that knew them": false,

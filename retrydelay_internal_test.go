@@ -31,6 +31,7 @@ func (c *impatient) Err() error {
 // The goal: while no quorum can be reached, an attempt takes no time. A caller that wants no delays
 // does not burn a processor, and does not delay the other calls of AcquireAsync.
 func TestRetryDelay_AttemptsWithoutARoundTripHaveOne(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(Config{
 			Nodes: []string{"a:1", "b:1", "c:1"}, Logger: slog.New(slog.DiscardHandler),

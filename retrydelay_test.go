@@ -49,6 +49,7 @@ var waiting = map[string]func(context.Context, *lockpipe.Client, lockpipe.Option
 // The goal: a call that wants huge pauses makes them, whether or not the nodes push changes of the
 // key, and where no node grants.
 func TestRetryDelay_AHugeOneIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	for _, d := range huge {
 		for name, wait := range waiting {
 			for _, tells := range []bool{false, true} {

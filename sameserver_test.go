@@ -88,6 +88,7 @@ func disconnect(t *testing.T, nodes *lockpipetest.Nodes, c *lockpipe.Client, whi
 // Goal: two names of one server in the configuration are one vote, with each guard, and the second
 // says why.
 func TestSameServer_IsRefusedUnderASecondName(t *testing.T) {
+	skipIfShort(t, "one server under two names, with each guard")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	first := address(nodes, 0)

@@ -24,6 +24,7 @@ func bySentinel(r *lockpipetest.Replicated) string {
 // granted a key with the new master only after the first lease is over. The first lease is on the
 // old master and on a node that the second caller can't reach, so nothing else excludes the two.
 func TestSentinel_AFailoverGrantsNothingTwice(t *testing.T) {
+	skipIfShort(t, "failovers by sentinels")
 	t.Parallel()
 	for name, failover := range map[string]func(r *lockpipetest.Replicated) error{
 		"the master is killed": (*lockpipetest.Replicated).KillMaster,

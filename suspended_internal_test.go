@@ -165,6 +165,7 @@ func TestSuspended_ChecksAtTheSameTimeAgree(t *testing.T) {
 // suspended while it is on its way: it is extended first if that is little, and else ends as it
 // would have.
 func TestSuspended_ASuspensionWhileALeaseIsHandedOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slept := time.Hour
 		c, err := newClient(Config{

@@ -45,6 +45,7 @@ var twenty = lockpipe.WithTTL(20 * time.Second)
 // The goal: a suspension that was longer than the validity ends a lease. The first look finds that,
 // and soon the context is cancelled and OnLost is called.
 func TestSuspended_ASuspensionEndsALease(t *testing.T) {
+	t.Parallel()
 	var lost chan error
 	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
 		l, start := v.hold(t, c, "k", twenty), time.Now()
@@ -68,6 +69,7 @@ func TestSuspended_ASuspensionEndsALease(t *testing.T) {
 // The goal: validity counts from the sending, whatever call it is, also when the machine is
 // suspended before the nodes answer.
 func TestSuspended_ASuspensionBeforeTheAnswerCounts(t *testing.T) {
+	t.Parallel()
 	calls := map[string]func(ctx context.Context, c *lockpipe.Client) *lockpipe.Lease{
 		"TryAcquire": func(ctx context.Context, c *lockpipe.Client) *lockpipe.Lease {
 			l, _ := c.TryAcquire(ctx, "k", twenty)
@@ -128,6 +130,7 @@ func TestSuspended_ASuspensionBeforeTheAnswerCounts(t *testing.T) {
 
 // The goal: an attempt whose answers come after a suspension longer than its TTL has no lease.
 func TestSuspended_AnAttemptAcrossALongSuspensionFails(t *testing.T) {
+	t.Parallel()
 	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
 		v.silence(0, 1, 2)
 		ended := later(func() error {
@@ -148,6 +151,7 @@ func TestSuspended_AnAttemptAcrossALongSuspensionFails(t *testing.T) {
 // The goal: who is handed a lease over has it for no longer than it had been valid for the holder
 // before, and not at all when it ran out while the machine was suspended.
 func TestSuspended_ASuspensionCountsForALeaseThatIsHandedOff(t *testing.T) {
+	t.Parallel()
 	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
 		l, start := v.hold(t, c, "k", twenty), time.Now()
 		second, third := queue(t, c, "k", twenty), queue(t, c, "k", twenty)

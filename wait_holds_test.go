@@ -17,6 +17,7 @@ import (
 // The goal: a call that waits for a and b does not keep b, which is free, from the holder of a, who
 // wants it too.
 func TestWait_ASetDoesNotBlockTheHolderOfAPart(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		a := take(t, c, "a", lockpipe.WithAutoExtend(time.Hour))
 		both := wanted(t, c, []string{"a", "b"})
@@ -33,6 +34,7 @@ func TestWait_ASetDoesNotBlockTheHolderOfAPart(t *testing.T) {
 
 // The goal: callers of sets that overlap all make progress, and no two of them hold a key at once.
 func TestWait_OverlappingSetsMakeProgress(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		const callers, rounds = 8, 25
 		var mu sync.Mutex
@@ -182,6 +184,7 @@ func (h *holds) turn(t *testing.T, c *lockpipe.Client, who int) {
 // overlap, everybody comes to an end, and no key and no goroutine is left; also while one node
 // after the other stops for a while.
 func TestWait_HoldsNeverOverlap(t *testing.T) {
+	t.Parallel()
 	rounds := 30
 	if testing.Short() {
 		rounds = 15
@@ -253,6 +256,7 @@ func busy(t *testing.T, c *lockpipe.Client, key string, callers int, over <-chan
 // the keys all the time. A member of a crowd waits for some ten milliseconds. The nodes of this
 // test cannot push changes of keys to the client.
 func TestWait_ASetIsServedNextToCrowdsForItsKeys(t *testing.T) {
+	t.Parallel()
 	t.Skip(
 		"known defect: calls for a set queue apart from calls for its keys, and can wait for a " +
 			"minute; they need one queue for each key")

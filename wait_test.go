@@ -13,6 +13,7 @@ import (
 // The goal: a caller that gives up, at any place of the queue, leaves the order of the others as it
 // is, and takes nothing along.
 func TestWait_GivingUpLeavesTheOthersInOrder(t *testing.T) {
+	t.Parallel()
 	const callers = 4
 	for gone := 1; gone < 1<<callers; gone++ { // every set of them
 		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -58,6 +59,7 @@ func TestWait_GivingUpLeavesTheOthersInOrder(t *testing.T) {
 // The goal: a deadline ends the wait on time, at every position in the queue, and the error has the
 // reason and the time.
 func TestWait_ADeadlineEndsItInTheQueue(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k")
 		start := time.Now()
@@ -82,6 +84,7 @@ func TestWait_ADeadlineEndsItInTheQueue(t *testing.T) {
 // The goal: who sleeps because the keys are held in the process has them soon after the holder let
 // its time run out, and nobody asks the nodes before.
 func TestWait_TheNextCallerWakesUpWhenTheHolderExpires(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second))
 		before := c.Stats().Operations
@@ -102,6 +105,7 @@ func TestWait_TheNextCallerWakesUpWhenTheHolderExpires(t *testing.T) {
 // The goal: and at once when the holder's lease is found lost, ends by its maxHold, or is really
 // released.
 func TestWait_TheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, v *fakeNodes, l *lockpipe.Lease){
 		"lost": func(_ *testing.T, v *fakeNodes, l *lockpipe.Lease) {
 			v.del(0, "k")
@@ -139,6 +143,7 @@ func TestWait_TheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
 // The goal: and when the holder has shortened it and let its time run out, although the next caller
 // knew of a later end.
 func TestWait_TheNextCallerWakesUpWhenAShortenedLeaseExpires(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second))
 		require.NoError(t, l.Extend(t.Context(), time.Second))
@@ -155,6 +160,7 @@ func TestWait_TheNextCallerWakesUpWhenAShortenedLeaseExpires(t *testing.T) {
 // The goal: Close ends every waiting call with ErrClosed, those as well that are being handed
 // something, and leaves no key behind.
 func TestWait_CloseEndsTheQueue(t *testing.T) {
+	t.Parallel()
 	for _, handing := range []bool{false, true} {
 		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			const callers = 100
@@ -199,6 +205,7 @@ func TestWait_CloseEndsTheQueue(t *testing.T) {
 // The goal: the error of an aborted waiting call has how long the keys are still held, if that is
 // known: from the lease of a caller of the same client, or from the master that pushes changes.
 func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
+	t.Parallel()
 	retryAfter := func(t *testing.T, next <-chan outcome) (time.Duration, error) {
 		t.Helper()
 		o := <-next
@@ -256,6 +263,7 @@ func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
 // The goal: a call that waited for a held key says so, even if ctx ended during an attempt that no
 // node answered.
 func TestWait_TheErrorHasTheLastDecidedReason(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		err := abortedInTheSecondAttempt(t, v, c)
 		require.ErrorIs(t, err, lockpipe.ErrHeld)
@@ -266,6 +274,7 @@ func TestWait_TheErrorHasTheLastDecidedReason(t *testing.T) {
 
 // The goal: the error of ctx is found too if it ended the last attempt that was allowed.
 func TestWait_TheErrorOfTheLastAttemptHasTheEndOfCtx(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		err := abortedInTheSecondAttempt(t, v, c, lockpipe.WithMaxAttempts(2))
 		require.ErrorIs(t, err, lockpipe.ErrHeld)
@@ -305,6 +314,7 @@ func abortedInTheSecondAttempt(t *testing.T, v *fakeNodes, c *lockpipe.Client,
 // The goal: a release within the process is acted on at once, however long the pauses between
 // attempts are.
 func TestWait_AReleaseInTheProcessWakesTheNext(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		long := lockpipe.WithRetryDelay(40*time.Second, 40*time.Second)
 		l := take(t, c, "k")
@@ -324,6 +334,7 @@ func TestWait_AReleaseInTheProcessWakesTheNext(t *testing.T) {
 // The goal: a limit of attempts bounds a call even if others wait. If ctx had ended before, the
 // error says so.
 func TestWait_ACallWithALimitDoesNotQueue(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := take(t, c, "k", lockpipe.WithAutoExtend(time.Hour))
 		other := wanted(t, c, []string{"k"})
