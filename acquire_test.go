@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: a token that was set by hand, as another Redlock client does, excludes us on a majority and
-// not on a minority, and none of our clean-ups, extensions and releases touches it.
+// The goal: a token that was set by hand, as another Redlock client does, excludes us on a majority
+// and not on a minority, and none of our clean-ups, extensions and releases touches it.
 func TestAcquire_AForeignTokenIsNeverTouched(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -48,7 +48,7 @@ func TestAcquire_AForeignTokenIsNeverTouched(t *testing.T) {
 	nothingOfOurs(t, nodes, []int{2}, "majority")
 }
 
-// Goal: a key of another Redis type counts as held, and stays what it is.
+// The goal: a key of another Redis type counts as held, and stays what it is.
 func TestAcquire_AKeyOfAnotherTypeCountsAsHeld(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -82,7 +82,7 @@ func TestAcquire_AKeyOfAnotherTypeCountsAsHeld(t *testing.T) {
 	}
 }
 
-// Goal: the first call after New works, without waiting for the nodes by hand.
+// The goal: the first call after New succeeds, though the test does not wait for the nodes.
 func TestAcquire_TheFirstCallAfterNewWorks(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -93,9 +93,8 @@ func TestAcquire_TheFirstCallAfterNewWorks(t *testing.T) {
 	}
 }
 
-// Goal: any number of nodes decides as soon as the silent ones cannot change the outcome, without
-// waiting for them at all. Time is virtual, so no time at all may pass; and where they can change
-// it, it is the node timeout that passes.
+// The goal: any number of nodes decides as soon as the silent ones cannot change the outcome. Time
+// is virtual, so no time at all passes then. If they can change it, the node timeout passes.
 func TestAcquire_ADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -146,8 +145,8 @@ func TestAcquire_ADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
 	}
 }
 
-// Goal: two clients with the load of many callers never hold one key at the same time while nodes
-// come and go.
+// The goal: two clients with the load of many callers never hold one key at the same time while
+// nodes come and go.
 func TestAcquire_NobodyHoldsAKeyTwiceWhileNodesComeAndGo(t *testing.T) {
 	skipIfShort(t, "mutual exclusion while servers come and go")
 	t.Parallel()
@@ -199,7 +198,7 @@ func TestAcquire_NobodyHoldsAKeyTwiceWhileNodesComeAndGo(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: any bytes make a key, up to a MiB with the prefix, and the nodes have exactly these.
+// The goal: any bytes make a key, up to a MiB with the prefix, and the nodes have exactly these.
 func TestAcquire_AnyBytesMakeAKey(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -248,8 +247,8 @@ func allBytes() string {
 	return string(all)
 }
 
-// Goal: an attempt that a majority refuses leaves nothing on the minority that granted, nor a part
-// of its keys anywhere.
+// The goal: an attempt that a majority refuses leaves nothing on the minority that granted, nor a
+// part of its keys anywhere.
 func TestAcquire_ARefusedAttemptLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -316,9 +315,8 @@ var interruptions = map[string]interruption{
 	},
 }
 
-// Goal: however a call ends while a majority is silent, no node keeps anything of it when it speaks
-// again, also not what it was sent on a connection that is gone, and whoever comes next finds the
-// keys free.
+// The goal: however a call ends while a majority is silent, no node keeps anything of it when it
+// continues, also nothing of a connection that is gone. The next caller finds the keys free.
 func TestAcquire_AnInterruptedCallLeavesNothing(t *testing.T) {
 	skipIfShort(t, "calls that end while servers are silent")
 	t.Parallel()
@@ -384,7 +382,7 @@ func interrupted(t *testing.T, in interruption) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a call whose ctx has ended sends nothing at all.
+// The goal: a call whose ctx has ended sends nothing at all.
 func TestAcquire_ACallWithAnEndedContextSendsNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

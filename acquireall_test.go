@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: a key that is given twice in one call is one key of one lease.
+// The goal: a key that is given twice in one call is one key of one lease.
 func TestAcquireAll_AKeyGivenTwiceIsOneKey(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -38,7 +38,7 @@ func TestAcquireAll_AKeyGivenTwiceIsOneKey(t *testing.T) {
 	require.Equal(t, []string{"a"}, l.Keys())
 }
 
-// Goal: 10,000 keys in one call are acquired, extended and released as a whole, and nothing is
+// The goal: 10,000 keys in one call are acquired, extended and released as a whole, and nothing is
 // left.
 func TestAcquireAll_TenThousandKeysInOneCall(t *testing.T) {
 	t.Parallel()

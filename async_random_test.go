@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: whatever ends at the same moment, contexts, leases, attempts and the client itself,
-// done is called exactly once for every call, no two hold a key at once, and no key is left on any
-// node without a holder.
+// The goal: contexts, leases, attempts and the client may end at the same moment. done is called
+// exactly once for every call, no two calls hold a key at once, and no node keeps a key without a
+// holder.
 func TestAsync_DoneIsCalledOnceForEachCall(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {

@@ -110,7 +110,8 @@ func TestAsync_APendingCallHasNoGoroutine(t *testing.T) {
 	})
 }
 
-// The goal: what is wrong with a call is said at once, and then its function is not called.
+// The goal: AcquireAsync returns at once what is wrong with a call, and does not call its function
+// then.
 func TestAsync_ACallThatIsRefusedIsNotDone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, _ *fakeNodes, c *lockpipe.Client) {
@@ -128,8 +129,8 @@ func TestAsync_ACallThatIsRefusedIsNotDone(t *testing.T) {
 	})
 }
 
-// The goal: the number of outstanding calls is bounded, even if they have ended and wait for
-// functions that block, and room that becomes free is used.
+// The goal: the number of outstanding calls is bounded. A call that has ended counts until its
+// function returns. Room that becomes free is used.
 func TestAsync_OutstandingCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -230,8 +231,8 @@ func TestAsync_CloseWhileAnAttemptIsUnderWay(t *testing.T) {
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: where no quorum answers, the call is not stuck: its attempt ends after NodeTimeout, and
-// the next one comes.
+// The goal: if no quorum answers, the call is not stuck. Its attempt ends after NodeTimeout, and
+// the next one follows.
 func TestAsync_ACallOutlastsNodesThatHang(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -249,8 +250,8 @@ func TestAsync_ACallOutlastsNodesThatHang(t *testing.T) {
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: a call that asks for more time than what is handed to it has left gets that, by an
-// extension that the nodes confirm.
+// The goal: a call may ask for more time than the lease that it is handed has left. Then the client
+// extends the lease first, and the nodes confirm that.
 func TestAsync_ACallIsHandedAnExtendedLease(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -268,7 +269,7 @@ func TestAsync_ACallIsHandedAnExtendedLease(t *testing.T) {
 	})
 }
 
-// The goal: where that extension is not confirmed, the call takes the keys by itself later.
+// The goal: if the nodes do not confirm that extension, the call acquires the keys from them later.
 func TestAsync_ACallDiscardsALeaseThatCannotBeExtended(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -352,8 +353,8 @@ func TestAsync_CallsShareTheirFlushes(t *testing.T) {
 	})
 }
 
-// The goal: a call of another process's key is granted when that ends, though the node that it asks
-// first hangs meanwhile.
+// The goal: a call for another process's key is granted when that lease ends, even if the node that
+// the call asks first hangs.
 func TestAsync_ACallIsNotStuckAtASilentArbiter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

@@ -50,8 +50,8 @@ func extendedOnAll(
 }
 
 // The goal: a lease whose keys are gone from a majority is found lost by the next automatic
-// extension, before its time would have run out; OnLost is called, the minority's keys are
-// released, and what another has on the nodes stays as it is.
+// extension, before its time is over. OnLost is called, the minority's keys are released, and what
+// another has on the nodes stays as it is.
 func TestAutoExtend_FindsALeaseLost(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
@@ -136,8 +136,8 @@ func TestAutoExtend_RefillsAMinority(t *testing.T) {
 	}
 }
 
-// The goal: a server that a script keeps busy for half of a TTL, whether it says so or not, costs
-// nobody the lease, and has nothing of it after its release.
+// The goal: a server that a script keeps busy for half of a TTL ends no lease, whether it says so
+// or not. It has nothing of the lease after the release.
 func TestAutoExtend_ABusyServerCostsNoLease(t *testing.T) {
 	skipIfShort(t, "a server that is busy for half of a TTL")
 	t.Parallel()

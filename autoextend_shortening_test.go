@@ -14,9 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: an automatic extension never ends the keys before the lease, also where it is executed
-// and not confirmed, and a node is known that may still execute a shorter one: nobody else gets the
-// keys while the holder believes to have them.
+// The goal: an automatic extension never ends the keys before the lease. This holds if nodes
+// execute the extension and do not confirm it, and if a node may still execute a shorter one.
+// Nobody else gets the keys while the holder relies on them.
 func TestAutoExtend_NeverShortens(t *testing.T) {
 	t.Parallel()
 	for _, broken := range []time.Duration{0, 4 * time.Second} {
@@ -90,8 +90,7 @@ func TestAutoExtend_OneLateNodeDoesNotShortenWhatFollows(t *testing.T) {
 	}, timeout(time.Second))
 }
 
-// The goal: where most nodes may still execute a shorter one, the lease is kept by short
-// extensions.
+// The goal: if most nodes may still execute a shorter extension, short extensions keep the lease.
 func TestAutoExtend_ALeaseIsKeptByWhatCanBeTrusted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

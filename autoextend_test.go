@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a lease that is extended by itself is held on all nodes until exactly maxHold after it
-// was asked for, however its TTL and maxHold are to each other, says then that maxHold is why, and
-// leaves nothing on the nodes.
+// The goal: a lease that is extended automatically is held on all nodes until exactly maxHold after
+// the call, for any TTL and maxHold. Then its error names maxHold, and nothing is left on the
+// nodes.
 func TestAutoExtend_HoldsUntilMaxHold(t *testing.T) {
 	skipIfShort(t, "holds of many minutes of virtual time")
 	t.Parallel()
@@ -98,8 +98,8 @@ func TestAutoExtend_AMaxHoldThatMakesNoSenseIsRefused(t *testing.T) {
 	})
 }
 
-// The goal: an automatic extension that fails on a majority, or hangs there, is tried again and
-// keeps the lease when the nodes recover before the last confirmed time has run out.
+// The goal: an automatic extension that fails or hangs on a majority is tried again. It keeps the
+// lease if the nodes recover before the last confirmed time is over.
 func TestAutoExtend_AFailedExtensionIsRetriedInTime(t *testing.T) {
 	t.Parallel()
 	faults := map[string]func(v *fakeNodes, i int){
@@ -139,9 +139,9 @@ func TestAutoExtend_AFailedExtensionIsRetriedInTime(t *testing.T) {
 	}
 }
 
-// The goal: while the extensions of a majority hang, the holder is told exactly at the end of the
-// last confirmed validity, once, and as a loss; when the nodes go on, however late, nothing stays
-// there of what they were sent.
+// The goal: if the extensions of a majority hang, the holder is notified of the loss exactly at the
+// end of the last confirmed validity, and once. When the nodes continue, however late, they keep
+// nothing of what they were sent.
 func TestAutoExtend_AHungExtensionIsALossAtTheLastConfirmedDeadline(t *testing.T) {
 	skipIfShort(t, "extensions that hang")
 	t.Parallel()
@@ -188,8 +188,8 @@ func TestAutoExtend_AHungExtensionIsALossAtTheLastConfirmedDeadline(t *testing.T
 	}
 }
 
-// The goal: a minority that is silent for ever, or always fails, costs nobody the lease, and is
-// released when it goes on.
+// The goal: a minority that stays silent, or always fails, ends no lease. It gets the release when
+// it continues.
 func TestAutoExtend_ASilentMinorityCostsNoLease(t *testing.T) {
 	skipIfShort(t, "long holds while a minority is silent or fails")
 	t.Parallel()

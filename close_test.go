@@ -17,8 +17,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Goal: Close lets the calls that are under way end with ErrClosed, and leaves nothing of them or
-// of what they held.
+// The goal: Close ends the calls under way with ErrClosed, and leaves nothing of them or of what
+// they held.
 func TestClose_UnderLoadLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -46,8 +46,8 @@ func TestClose_UnderLoadLeavesNothing(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()), "a second Close")
 }
 
-// Goal: Close while calls are pending on silent nodes ends them, and when the nodes speak again
-// before Close has to give up, nothing is left there.
+// The goal: Close ends calls that are pending on silent nodes. If the nodes continue before Close
+// has to give up, nothing is left there.
 func TestClose_WhileCallsArePendingLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -80,7 +80,7 @@ func TestClose_WhileCallsArePendingLeavesNothing(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: Close deletes what is held, tells the holders ErrClosed, and everything that comes later.
+// The goal: Close deletes what is held. The holders and all later calls get ErrClosed.
 func TestClose_ReleasesWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -114,7 +114,7 @@ func TestClose_ReleasesWhatIsHeld(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 }
 
-// Goal: Close with a silent or dead minority still deletes on all others, and is no error.
+// The goal: Close with a silent or dead minority deletes on all other nodes, and returns nil.
 func TestClose_ReleasesWhatIsHeldThoughAMinorityIsGone(t *testing.T) {
 	t.Parallel()
 	for name, strike := range map[string]func(*lockpipetest.Nodes,
@@ -134,7 +134,7 @@ func TestClose_ReleasesWhatIsHeldThoughAMinorityIsGone(t *testing.T) {
 	}
 }
 
-// Goal: Close that cannot delete says so, and returns when its ctx ends.
+// The goal: Close that cannot delete says so, and returns when its ctx ends.
 func TestClose_SaysWhatItCouldNotRelease(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -152,8 +152,8 @@ func TestClose_SaysWhatItCouldNotRelease(t *testing.T) {
 	})
 }
 
-// Goal: after Close no goroutine of the client is left, whatever state the nodes are in, and Close
-// does not outstay its ctx. This test is not parallel, since it looks at all goroutines.
+// The goal: after Close no goroutine of the client is left, in whatever state the nodes are, and
+// Close returns when its ctx ends. This test is not parallel: it looks at all goroutines.
 func TestClose_LeavesNoGoroutine(t *testing.T) {
 	kill := (*lockpipetest.Nodes).Kill
 	tests := map[string]struct {
@@ -245,8 +245,8 @@ func TestClose_LeavesNoGoroutine(t *testing.T) {
 	}
 }
 
-// Goal: a Config.Dial that ignores its context does not hold up Close: neither while a lease waits
-// for the node nor later. The connection that it returns after Close is closed.
+// The goal: a Config.Dial that ignores its context does not hold up Close: neither while a lease
+// waits for the node nor later. The connection that it returns after Close is closed.
 func TestClose_DoesNotWaitForADialThatHangs(t *testing.T) {
 	t.Parallel()
 	waits := map[string]time.Duration{"while it dials": 0, "when it is down": time.Minute}
@@ -293,7 +293,7 @@ func TestClose_DoesNotWaitForADialThatHangs(t *testing.T) {
 	}
 }
 
-// The goal: Close releases all leases that are extended by themselves in few trips, they end as
+// The goal: Close releases all leases that are extended automatically in few trips. They end as
 // closed, and nothing is left.
 func TestClose_ReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
 	t.Parallel()
@@ -318,9 +318,9 @@ func TestClose_ReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
 	}, onLost(told.tell))
 }
 
-// The goal: after Close no goroutine is left of extensions and callbacks, but for the two of the
-// pool that package ants makes for itself when it is loaded. This test is not parallel, since it
-// looks at all goroutines.
+// The goal: after Close no goroutine of extensions and callbacks is left. Package ants starts two
+// for its own pool when it is loaded; these stay. This test is not parallel: it looks at all
+// goroutines.
 func TestClose_LeavesNoGoroutineOfExtensionsAndCallbacks(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	before := goleak.IgnoreCurrent()

@@ -101,7 +101,7 @@ func TestContention_CallersBackOffUntilTheyHaveWaitedLongest(t *testing.T) {
 	}
 }
 
-// The goal: if the others are gone, that is noticed after few holds, and a backoff is never long.
+// The goal: a caller notices after few holds that the others are gone, and a backoff is never long.
 func TestContention_BackoffsEndWithIt(t *testing.T) {
 	now := time.Now()
 	known, contended := contentionState{}.next(contendedAcquire{

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: Do without a function is refused before it acquires anything, and counts as a failed call.
+// The goal: Do without a function is refused before it acquires anything, and counts as a failed
+// call.
 func TestDo_WithoutAFunctionAcquiresNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -24,8 +25,8 @@ func TestDo_WithoutAFunctionAcquiresNothing(t *testing.T) {
 	require.Equal(t, before, traffic(t, nodes), "something was sent")
 }
 
-// Goal: Do releases after its function, also after a panic, which goes on, and after the caller has
-// left.
+// The goal: Do releases after its function returns, after it panics (the panic continues), and
+// after the caller has left.
 func TestDo_AlwaysReleases(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -82,8 +83,8 @@ func TestDo_AlwaysReleases(t *testing.T) {
 	})
 }
 
-// Goal: the function of Do is told by its context when the lease ends under it, and Do says so
-// beside the function's error.
+// The goal: when the lease ends under the function of Do, its context is cancelled. Do returns that
+// and the function's error.
 func TestDo_CancelsItsFunctionWhenTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: in TryAcquireEach the entries of one key share one lease or one error, and all entries are
-// in the order of the call.
+// The goal: in TryAcquireEach the entries of one key share one lease or one error, and all entries
+// are in the order of the call.
 func TestEach_EntriesOfOneKeyShareOneResult(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

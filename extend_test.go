@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: a held key that turned into another type on a minority is like one that was taken there:
-// extension and release go on.
+// The goal: a held key that turned into another type on a minority is like one that another took
+// there: extension and release succeed.
 func TestExtend_AKeyTurnedIntoAnotherTypeOnAMinority(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -28,7 +28,7 @@ func TestExtend_AKeyTurnedIntoAnotherTypeOnAMinority(t *testing.T) {
 	require.Equal(t, "list", do(t, nodes, 0, "TYPE", prefix+"k"))
 }
 
-// Goal: an extension gives a restarted node the keys again, and its own vote is not needed for
+// The goal: an extension gives a restarted node the keys again, and its own vote is not needed for
 // that.
 func TestExtend_RefillsANodeThatRestarted(t *testing.T) {
 	t.Parallel()
@@ -44,8 +44,8 @@ func TestExtend_RefillsANodeThatRestarted(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: Extend with a TTL that makes no sense is ErrInvalid with the value, nothing was sent, and
-// the lease is as it was.
+// The goal: Extend with a TTL that makes no sense is ErrInvalid with the value. Nothing is sent,
+// and the lease stays as it is.
 func TestExtend_ATTLThatMakesNoSenseChangesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -67,7 +67,7 @@ func TestExtend_ATTLThatMakesNoSenseChangesNothing(t *testing.T) {
 	require.NoError(t, l.Extend(t.Context(), time.Minute), "MaxTTL itself")
 }
 
-// Goal: Extend moves the end on every node, later and earlier, without ever deleting a key.
+// The goal: Extend moves the end on every node, later and earlier, without ever deleting a key.
 func TestExtend_MovesTheEndOnEveryNode(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -106,7 +106,7 @@ func TestExtend_MovesTheEndOnEveryNode(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a lease that was shortened ends at its new end.
+// The goal: a lease that was shortened ends at its new end.
 func TestExtend_AShortenedLeaseEndsEarlier(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -122,8 +122,8 @@ func TestExtend_AShortenedLeaseEndsEarlier(t *testing.T) {
 	})
 }
 
-// Goal: a minority that did not do a shortening does not keep the keys for their longer TTL, though
-// the shortening was confirmed.
+// The goal: a minority that missed a confirmed shortening does not keep the keys for their longer
+// TTL.
 func TestExtend_AShortenedLeaseIsReleasedOnNodesThatMissedIt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -140,7 +140,7 @@ func TestExtend_AShortenedLeaseIsReleasedOnNodesThatMissedIt(t *testing.T) {
 	})
 }
 
-// Goal: a minority that has lost the keys is given them again by Extend, which is nil; keys that
+// The goal: Extend sets the keys again on a minority that lost them, and returns nil. Keys that
 // others have there stay theirs.
 func TestExtend_RefillsAMinority(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestExtend_RefillsAMinority(t *testing.T) {
 	nothingOfOurs(t, nodes, []int{1}, "c")
 }
 
-// Goal: a key that an extension refills lasts there as long as the extension, and not as the
+// The goal: a key that an extension refills lasts there as long as the extension, and not as the
 // acquire asked for.
 func TestExtend_ARefillLastsAsLongAsTheExtension(t *testing.T) {
 	t.Parallel()
@@ -186,8 +186,8 @@ func TestExtend_ARefillLastsAsLongAsTheExtension(t *testing.T) {
 	})
 }
 
-// Goal: a lease whose keys are gone from a majority is lost: the holder is told by Extend and by
-// its context, what others have got there is theirs, and nothing of ours is left.
+// The goal: a lease whose keys are gone from a majority is lost. Extend and the lease's context
+// report it. What others have there stays theirs, and nothing of the lease is left.
 func TestExtend_FindsALeaseLost(t *testing.T) {
 	t.Parallel()
 	for foreign := range 4 {
@@ -223,8 +223,8 @@ func TestExtend_FindsALeaseLost(t *testing.T) {
 	}
 }
 
-// Goal: with an even number of nodes half of them may lose the keys without the lease being lost:
-// nobody else can have a quorum. The extension that finds it is not confirmed, and the next one is.
+// The goal: half of an even number of nodes may lose the keys, and the lease is not lost: nobody
+// else can have a quorum. The extension that finds it is not confirmed, and the next one is.
 func TestExtend_HalfOfAnEvenNumberOfNodesIsNoLoss(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {
@@ -247,8 +247,8 @@ func TestExtend_HalfOfAnEvenNumberOfNodesIsNoLoss(t *testing.T) {
 	}
 }
 
-// Goal: a majority that forgets all its keys costs a lease, and the holder is told so by the next
-// extension; its release leaves nothing.
+// The goal: a majority that forgets all its keys ends a lease, and the next extension reports it.
+// The release leaves nothing.
 func TestExtend_AFlushedMajorityIsALoss(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

@@ -416,8 +416,8 @@ func (b *bufferedConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// The goal: a silent fake node is like a frozen server: it executes what it was sent when it
-// goes on, in the order in which it came, also what came on a connection that the client gave up.
+// The goal: a silent fake node is like a frozen server. When it continues, it executes what it was
+// sent, in the order of arrival, also from a connection that the client gave up.
 func TestFakeNodes_ASilentOneExecutesWhatItWasSent(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: within the process each holder has the next number, without a trip, and who comes after
-// them from another process, with whatever clock, is above them all.
+// The goal: each holder of the process gets the next number, without a trip. The next holder in
+// another process, whatever its clock, gets a higher one than all of them.
 func TestFence_AHandoffGivesTheNextOne(t *testing.T) {
 	t.Parallel()
 	for _, shift := range []time.Duration{
@@ -44,7 +44,7 @@ func TestFence_AHandoffGivesTheNextOne(t *testing.T) {
 	}
 }
 
-// The goal: the numbers last for as many hand-overs as there may be, and not for one more.
+// The goal: the numbers last for as many handoffs as there may be, and for none more.
 func TestFence_HandedOnesRunOut(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -69,8 +69,8 @@ func TestFence_HandedOnesRunOut(t *testing.T) {
 	})
 }
 
-// The goal: where the process has run ahead of the wall clock as far as it may, leases are released
-// instead of handed over, and in order still.
+// The goal: when the process has run ahead of the wall clock as far as it may, leases are released,
+// not handed over. The order of the calls stays.
 func TestFence_WithoutNumbersLeftALeaseIsReleased(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, ahead *lockpipe.Client) {
@@ -95,8 +95,9 @@ func TestFence_WithoutNumbersLeftALeaseIsReleased(t *testing.T) {
 	})
 }
 
-// The goal: who asked for a fence is not handed a lease for which the nodes know none; who did not
-// may be handed one that has, and the next one after it goes on with its numbers.
+// The goal: a call with fencing is never handed a lease for which the nodes know no fence. A call
+// without fencing may be handed one that has a fence, and the call after it continues with its
+// numbers.
 func TestFence_FencedAndOtherCallersWaitTogether(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a call without fencing takes no more memory than if there were none.
+// The goal: a call without fencing allocates no more than a library without fences would.
 func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
 	c, keys := new(Client), []string{"k"}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { c.newLease(keys, 0, 0) }), 2.0)
@@ -97,8 +97,8 @@ func (c overWhen) Err() error {
 	return nil
 }
 
-// The goal: where a call ends after an answer that its fence is too low, the reason is that, and
-// not that the keys were held.
+// The goal: if a call ends after an answer that its fence is too low, that is the reason it gives,
+// and not that the keys were held.
 func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

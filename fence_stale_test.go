@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: whoever's clock is behind needs one attempt more, whatever the call, also if it may
-// make only one; and none for the next lease.
+// The goal: a client whose clock is behind needs one attempt more, in every call, also in one that
+// may make only one attempt. It needs none more for the next lease.
 func TestFence_AClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease{
@@ -61,9 +61,9 @@ func TestFence_AClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
 	}
 }
 
-// The goal: a process that is paused after it has taken its number comes with a lower one than
-// those that were granted meanwhile. It gets no lease with it, also where all nodes have forgotten
-// these: the time of a lease runs since before its number was taken.
+// The goal: a process that pauses after it has its number asks with a lower one than those granted
+// meanwhile. It gets no lease with it, even if all nodes have forgotten these: the time of a lease
+// begins before its number is chosen.
 func TestFence_APauseBehindTheClockGivesNoOldOne(t *testing.T) {
 	t.Parallel()
 	calls := map[string]func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error){
@@ -114,7 +114,7 @@ func TestFence_APauseBehindTheClockGivesNoOldOne(t *testing.T) {
 	}
 }
 
-// The goal: where what was granted with too low a fence has to be deleted first, and nodes hang,
+// The goal: keys granted with too low a fence have to be deleted first, and nodes hang.
 // TryAcquireEach waits for that once for all of its keys, and makes one attempt more.
 func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
 	t.Parallel()
@@ -142,8 +142,9 @@ func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: where others with a faster clock take the keys again and again, a call that has to wait
-// for its own release does so once, and one that has not tries again at once three times.
+// The goal: others with a faster clock acquire the keys again and again. A call that has to wait
+// for its own release does that once. A call that does not have to tries again at once, three
+// times.
 func TestFence_ACallThatStaysBehindGivesUp(t *testing.T) {
 	t.Parallel()
 	for stale, attempts := range map[int]uint64{1: 2, 2: 4} {
@@ -167,8 +168,8 @@ func TestFence_ACallThatStaysBehindGivesUp(t *testing.T) {
 	}
 }
 
-// The goal: a fence that one node has seen does not drag a waiting call's along that another's
-// lease is in the way of.
+// The goal: a fence that one node has seen does not raise the fence of a call that waits for
+// another's lease.
 func TestFence_AStaleMinorityDoesNotDragAWaitingCall(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -186,8 +187,8 @@ func TestFence_AStaleMinorityDoesNotDragAWaitingCall(t *testing.T) {
 	})
 }
 
-// The goal: TryAcquireEach takes keys that only the release of its own first attempt is in the way
-// of, too, each with a fence of its own.
+// The goal: TryAcquireEach also acquires keys that only the release of its own first attempt keeps
+// from it, each with a fence of its own.
 func TestFence_HalfOfTheNodesAreStaleForManyKeys(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 2, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -228,8 +229,8 @@ func TestFence_AStaleMinorityDoesNotMatter(t *testing.T) {
 	})
 }
 
-// The goal: with an even number of nodes those that are stale are no quorum, so what the others
-// granted is deleted first, and is not in the way of the next attempt.
+// The goal: half of an even number of nodes is stale and no quorum. The client first deletes what
+// the others granted, so that the next attempt does not find it.
 func TestFence_ACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {
@@ -255,9 +256,9 @@ func TestFence_ACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
 	}
 }
 
-// The goal: where some nodes may still grant what was given up, the next attempt does not leave
-// before that is deleted: it would find its own caller in the way, because the release on a node
-// waits for the answer there, and other attempts do not.
+// The goal: some nodes may still grant what the call gave up. The next attempt does not leave
+// before that is deleted. Otherwise it would find its own caller there: a release on a node waits
+// for the answer of that node, and other attempts do not.
 func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

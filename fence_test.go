@@ -104,8 +104,8 @@ func TestFence_IsReadableAfterTheEnd(t *testing.T) {
 	})
 }
 
-// The goal: where a quorum has seen fences that nobody can top, the call fails after one attempt,
-// not as held, and leaves nothing.
+// The goal: if a quorum has seen fences that no client can top, the call fails after one attempt.
+// Its error is not ErrHeld, and it leaves nothing.
 func TestFence_OneThatCannotBeToppedIsNotHeld(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -128,9 +128,9 @@ func TestFence_OneThatCannotBeToppedIsNotHeld(t *testing.T) {
 	})
 }
 
-// The goal: whatever stands in a companion, and however high, matters for its own key alone: all
-// others are taken at the first try, with fences of the time, and handed over; and its own is taken
-// again where the number can be topped, and refused else.
+// The goal: the number in a companion, however high, matters for its own key alone. All other keys
+// are acquired at the first attempt, with fences of the time, and handed over. Its own key is
+// granted again if the number can be topped, and refused otherwise.
 func TestFence_AHighCompanionIsOfItsKeyAlone(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{
@@ -174,8 +174,8 @@ func TestFence_AHighCompanionIsOfItsKeyAlone(t *testing.T) {
 	}
 }
 
-// The goal: a node of a minority that has the highest fence there is does not drag others along
-// that are only ahead, whoever answers first.
+// The goal: a minority node that has the highest fence there is does not raise the fence of others
+// that are only ahead, in any order of answers.
 func TestFence_OneNodeAtTheEndDoesNotDragItsKeyThere(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -234,8 +234,8 @@ func TestFence_RisesThoughAMinorityForgotIt(t *testing.T) {
 	})
 }
 
-// The goal: nodes that an extension gives the keys back have the fence again as well, and one that
-// has a higher one keeps it.
+// The goal: if an extension gives nodes the keys again, they have the fence again too. A node that
+// has a higher fence keeps it.
 func TestFence_ARefillBringsItBack(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -267,8 +267,8 @@ func TestFence_ARefillBringsItBack(t *testing.T) {
 	})
 }
 
-// The goal: a lease of many keys, also of more than fit into one call, is above the fences of all
-// of them, and who holds one of them is named.
+// The goal: the fence of a lease of many keys, also of more than fit into one call, is above the
+// fences of all of them. The error names the holder of one of them.
 func TestFence_OfManyKeysIsAboveAllOfThem(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 125, 126, 300} {

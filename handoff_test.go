@@ -329,8 +329,8 @@ func TestHandoff_ByReleaseAllAndDo(t *testing.T) {
 	})
 }
 
-// The goal: where the masters grant the keys to a waiter although another lease on them is being
-// handed to it, they had lost that one: it is not passed on to the next.
+// The goal: the masters grant the keys to a waiting call while another lease on them is being
+// handed to it. So they had lost that lease, and it is not handed to the next call.
 func TestHandoff_NotOfALeaseThatTheMastersLost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

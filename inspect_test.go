@@ -185,7 +185,7 @@ func TestInspect_NodesThatDoNotAnswer(t *testing.T) {
 	require.Equal(t, lockpipe.SeverityInfo, about(all, address(nodes, 2)).Worst())
 }
 
-// The goal: servers that know little of INFO are looked at as far as possible.
+// The goal: the client inspects servers that know little of INFO as far as possible.
 func TestInspect_ServersThatKnowLittle(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 4, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -204,8 +204,8 @@ func TestInspect_ServersThatKnowLittle(t *testing.T) {
 	})
 }
 
-// The goal: a server whose clock runs faster or slower than the drift allowance is found, one
-// within it is not, whatever its time.
+// The goal: a server is found if its clock runs faster or slower than the drift allowance. A server
+// within the allowance is not, whatever its time.
 func TestInspect_FindsAClockThatRunsWrong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -245,7 +245,8 @@ func TestInspect_NodesThatAreNotAdmitted(t *testing.T) {
 	finds(t, all, address(nodes, 2), lockpipe.SeverityError, "READONLY: it is a replica")
 }
 
-// The goal: a node that the user may not use, or not enough, is an error with a remedy of its own.
+// The goal: a node whose user is refused, or has too few permissions, is an error with a remedy of
+// its own.
 func TestInspect_NamesTheRemedyForEachUser(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -305,8 +306,8 @@ func TestInspect_DoesNotWaitLongForNodesThatHang(t *testing.T) {
 	}
 }
 
-// The goal: four seconds are the end, also for a node that is slow in everything, and only just not
-// given up before.
+// The goal: an inspection ends after four seconds, even if a node is slow in everything and is only
+// just not given up before.
 func TestInspect_GivesUpANodeThatIsSlowInEverything(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -349,8 +350,8 @@ func TestInspect_GivesUpANodeThatIsSlowInEverything(t *testing.T) {
 	})
 }
 
-// The goal: calls at the same time share one look, the caller who started it may leave, and a later
-// call looks again.
+// The goal: calls at the same time share one inspection, the caller that started it may leave, and
+// a later call inspects again.
 func TestInspect_CallsAtTheSameTimeAreOne(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -386,8 +387,8 @@ func TestInspect_CallsAtTheSameTimeAreOne(t *testing.T) {
 	})
 }
 
-// The goal: Close ends an inspection that is under way, also where nodes hang, and leaves nothing
-// of it; a closed client inspects nothing.
+// The goal: Close ends an inspection that is under way, even if nodes hang, and leaves nothing of
+// it. A closed client inspects nothing.
 func TestInspect_CloseEndsIt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -420,8 +421,8 @@ func TestInspect_AnEndedContextAsksNobody(t *testing.T) {
 	})
 }
 
-// The goal: looking at the nodes does not disturb who takes locks: nobody waits for it, and nothing
-// is left on the nodes.
+// The goal: an inspection does not disturb callers: nobody waits for it, and it leaves nothing on
+// the nodes.
 func TestInspect_LeavesLocksAlone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

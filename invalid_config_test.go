@@ -38,8 +38,8 @@ func refusedConfig(t *testing.T, cfg lockpipe.Config, says ...string) {
 	require.Zero(t, dials.Load(), "something was dialled")
 }
 
-// Goal: a Config field that makes no sense, alone or beside another, is ErrInvalid and names the
-// field and the value.
+// The goal: a Config field that makes no sense, alone or beside another, is ErrInvalid and names
+// the field and the value.
 func TestInvalid_AConfigIsRefused(t *testing.T) {
 	t.Parallel()
 	one := []string{"127.0.0.1:1"}
@@ -107,8 +107,8 @@ func TestInvalid_AConfigIsRefused(t *testing.T) {
 	refusedConfig(t, lockpipe.Config{Nodes: many}, "Config.Nodes", "65", "64")
 }
 
-// Goal: one master that is listed twice would have two votes, so it is refused in whatever form it
-// is written.
+// The goal: one master that is listed twice would have two votes, so it is refused in whatever form
+// it is written.
 func TestInvalid_AMasterListedTwiceIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{
@@ -133,8 +133,8 @@ func TestInvalid_AMasterListedTwiceIsRefused(t *testing.T) {
 	}
 }
 
-// Goal: a node that cannot be understood is ErrInvalid and named by its place, and the error never
-// shows a password, also where the password itself is what makes the URL unreadable.
+// The goal: a node that cannot be parsed is ErrInvalid, and the error names it by its place. It
+// never shows a password, even if the password makes the URL unreadable.
 func TestInvalid_ANodeThatIsNoURLIsRefusedWithoutItsPassword(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{
@@ -184,7 +184,7 @@ func TestInvalid_ANodeThatIsNoURLIsRefusedWithoutItsPassword(t *testing.T) {
 	}
 }
 
-// Goal: what users would write is understood.
+// The goal: what users would write is understood.
 func TestInvalid_WaysToWriteANodeAreTaken(t *testing.T) {
 	t.Parallel()
 	for _, node := range []string{

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: keys that no node can hold, or no call can carry, are ErrInvalid in every call, the text
-// tells which, and nothing was sent.
+// The goal: keys that no node can hold, or no call can carry, are ErrInvalid in every call. The
+// text names the key by its place, and nothing is sent.
 func TestInvalid_KeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -65,9 +65,9 @@ func TestInvalid_KeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	require.Equal(t, before, traffic(t, nodes), "something was sent")
 }
 
-// Goal: every call refuses a key that has, with its Prefix, a name that a client of another Prefix
-// uses for itself. New refuses a Prefix that has one. What only looks alike is a key like any
-// other.
+// The goal: every call refuses a key that has, with its Prefix, a name that a client of another
+// Prefix uses for itself. New refuses a Prefix that has one. What only looks alike is a key like
+// any other.
 func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
@@ -115,7 +115,7 @@ func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
 	}
 }
 
-// Goal: the text of a refused key does not carry the key, which may be long or secret.
+// The goal: the text of a refused key does not carry the key, which may be long or secret.
 func TestInvalid_ARefusedKeyIsNotRepeatedInTheError(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
@@ -125,8 +125,8 @@ func TestInvalid_ARefusedKeyIsNotRepeatedInTheError(t *testing.T) {
 	require.Less(t, len(err.Error()), 300)
 }
 
-// Goal: every option with a value that makes no sense is ErrInvalid in every call, names itself and
-// the value, and nothing was sent.
+// The goal: every option with a value that makes no sense is ErrInvalid in every call. The error
+// names the option and the value, and nothing is sent.
 func TestInvalid_OptionsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -179,7 +179,7 @@ func TestInvalid_OptionsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	require.Equal(t, before, traffic(t, nodes), "something was sent")
 }
 
-// Goal: values at the edge of what makes sense are taken.
+// The goal: values at the edge of what makes sense are taken.
 func TestInvalid_OptionsAtTheEdgeAreTaken(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -202,8 +202,8 @@ func TestInvalid_OptionsAtTheEdgeAreTaken(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a number without a unit is shown as it was given, and the text asks whether it was meant in
-// seconds. A duration with a unit is only shown.
+// The goal: a number without a unit is shown as it was given, and the text asks whether it was
+// meant in seconds. A duration with a unit is only shown.
 func TestInvalid_ANumberWithoutAUnitIsRecognised(t *testing.T) {
 	t.Parallel()
 	one := []string{"127.0.0.1:1"}
@@ -240,7 +240,7 @@ func TestInvalid_ANumberWithoutAUnitIsRecognised(t *testing.T) {
 	require.NoError(t, l.Release(t.Context()))
 }
 
-// Goal: a nil ctx is ErrInvalid in every call that takes one. Nothing is sent, and what is held
+// The goal: a nil ctx is ErrInvalid in every call that takes one. Nothing is sent, and what is held
 // stays held.
 func TestInvalid_ANilContextIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()

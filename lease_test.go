@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: the lease ends for its holder before its keys can expire on any node, by the local clock,
-// though nobody asks.
+// The goal: by the local clock, the lease ends for its holder before its keys can expire on any
+// node, even if nobody asks the lease.
 func TestLease_EndsForItsHolderBeforeItDoesOnTheNodes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -28,7 +28,7 @@ func TestLease_EndsForItsHolderBeforeItDoesOnTheNodes(t *testing.T) {
 	})
 }
 
-// Goal: no method of a nil lease panics: it is a lease that is over.
+// The goal: no method of a nil lease panics: it is a lease that is over.
 func TestLease_ANilLeaseIsOver(t *testing.T) {
 	t.Parallel()
 	var l *lockpipe.Lease
@@ -45,8 +45,8 @@ func TestLease_ANilLeaseIsOver(t *testing.T) {
 	require.NoError(t, c.ReleaseAll(t.Context(), nil, l, nil))
 }
 
-// Goal: what a silent node was sent for a lease that has run out meanwhile is deleted when it
-// speaks again, instead of beginning its whole time there.
+// The goal: a silent node may be sent a lease that is over when the node continues. Then the client
+// deletes the key there, and it does not last for a whole TTL.
 func TestLease_AnExpiredOneLeavesNothingOnANodeThatWasSilent(t *testing.T) {
 	skipIfShort(t, "a server that is silent until the lease is over")
 	t.Parallel()
@@ -69,8 +69,8 @@ func TestLease_AnExpiredOneLeavesNothingOnANodeThatWasSilent(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: after every kind of end a lease tells the same in all its methods, at once, and deletes
-// nothing that is not its own.
+// The goal: after every kind of end all methods of a lease report the same, at once. The lease
+// deletes nothing that is not its own.
 func TestLease_ReportsHowItEnded(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

@@ -240,8 +240,8 @@ func TestMetrics_SeveralClientsInOneRegistry(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-// The goal: collecting disturbs nothing and is right at any time: under load, while the client
-// closes, and afterwards; counters never fall.
+// The goal: a collection disturbs nothing and is right at any time: under load, while the client
+// closes, and afterwards. Counters never fall.
 func TestMetrics_CollectingIsSafeAtAnyTime(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartT(t, 3)

@@ -149,8 +149,8 @@ func (f fault) sizes() []int {
 	return []int{5}
 }
 
-// Goal: no fault of a minority is seen by any caller, and what the faulty nodes missed is made good
-// when they are mended.
+// The goal: no caller notices a fault of a minority. When the faulty nodes are well again, they get
+// what they missed.
 func TestNodes_AFaultyMinorityIsNotNoticed(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults {
@@ -206,9 +206,9 @@ func minorityFails(t *testing.T, f fault, n int) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a fault of a majority is ErrNoQuorum in every call, names each faulty node with what was
-// wrong there, and is never taken for a holder or for the caller's deadline. When it is over,
-// nothing is left of all that was tried.
+// The goal: a fault of a majority is ErrNoQuorum in every call. The error names each faulty node
+// with its own fault. It is neither ErrHeld nor the caller's deadline. When the fault is over,
+// nothing is left of the attempts.
 func TestNodes_AFaultyMajorityIsNoQuorum(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults {
@@ -271,8 +271,8 @@ func majorityFails(t *testing.T, f fault, n int) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: an error says of a node only what is true: healthy nodes did not "not answer within
-// NodeTimeout" when nobody waited for them.
+// The goal: an error says of a node only what is true. A healthy node did not "not answer within
+// NodeTimeout" if nobody waited for it.
 func TestNodes_HealthyOnesAreNotBlamedForTheFaultyOnes(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -292,8 +292,8 @@ func TestNodes_HealthyOnesAreNotBlamedForTheFaultyOnes(t *testing.T) {
 	}
 }
 
-// Goal: where more nodes fail than it takes to miss the quorum, each of them is named with what was
-// wrong there, also the last.
+// The goal: if more nodes fail than it takes to miss the quorum, the error names each of them with
+// its own fault.
 func TestNodes_EachFaultyOneIsNamedWithItsOwnError(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -311,7 +311,7 @@ func TestNodes_EachFaultyOneIsNamedWithItsOwnError(t *testing.T) {
 	blames(t, held.Release(t.Context()), nodes, span(0, 5), "refused")
 }
 
-// Goal: one caller's forbidden key fails that caller alone, though all share their trips.
+// The goal: one caller's forbidden key fails that caller alone, though all share their trips.
 func TestNodes_AForbiddenKeyFailsOnlyItsOwnCaller(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -340,8 +340,8 @@ func TestNodes_AForbiddenKeyFailsOnlyItsOwnCaller(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a holder on a majority is told as ErrHeld with its key and the nodes that have it, though
-// the minority is dead.
+// The goal: if a majority has a holder and the minority is dead, the call returns ErrHeld with the
+// key and the nodes that have it.
 func TestNodes_AHolderIsReportedThoughAMinorityIsDead(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 5; n++ {
@@ -374,8 +374,8 @@ func TestNodes_AHolderIsReportedThoughAMinorityIsDead(t *testing.T) {
 	}
 }
 
-// Goal: a client that may not call scripts, or not load them, is told which command it lacks, and
-// what it could not delete is deleted when it may.
+// The goal: if a client may not call scripts, or not load them, the error names the command. When
+// it may, it deletes what it could not delete before.
 func TestNodes_AForbiddenCommandIsNamed(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"evalsha", "script"} {

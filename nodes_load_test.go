@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: connections that are killed in the middle of a load cost some calls their quorum, and
-// nothing else: nothing is lost, and nothing is left.
+// The goal: connections that are killed under load cost some calls their quorum. No lease is lost,
+// and nothing is left.
 func TestNodes_ConnectionsKilledUnderLoadLeaveNothing(t *testing.T) {
 	skipIfShort(t, "connections that are killed under load")
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestNodes_ConnectionsKilledUnderLoadLeaveNothing(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a server that forgets the scripts under load is told them again, and no caller notices.
+// The goal: a server that forgets the scripts under load gets them again, and no caller notices.
 func TestNodes_ForgottenScriptsAreNotNoticed(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -55,9 +55,9 @@ func TestNodes_ForgottenScriptsAreNotNoticed(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a node that forgets all its keys under load, again and again, costs at most leases that had
-// no more than a quorum yet: their extensions find them lost, or get no quorum because the node
-// does not vote any more. Nothing else fails, and nothing is left.
+// The goal: a node that forgets all its keys under load, again and again, ends only leases that had
+// no more than a quorum. Their extensions find them lost, or get no quorum because the node has no
+// vote. Nothing else fails, and nothing is left.
 func TestNodes_OneForgetsAllKeysUnderLoad(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

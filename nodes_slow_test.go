@@ -54,9 +54,9 @@ func crowd(t *testing.T, c *lockpipe.Client) (goroutines, pending int, slowest t
 	return goroutines, pending, slowest
 }
 
-// Goal: one node of five that hangs, or answers late, costs the callers nothing: no time, no
-// goroutine for what waits there, and no queue that grows with the calls; and what is no longer
-// wanted is not sent to it. It is not run beside other tests, whose goroutines would count.
+// The goal: one node of five that hangs, or answers late, costs the callers no time. It causes no
+// goroutines that wait, and no queue that grows with the calls. The client does not send it what is
+// no longer wanted. This test is not parallel: it counts all goroutines.
 func TestNodes_ASlowOneCostsNothing(t *testing.T) {
 	skipIfShort(t, "a node that hangs or is late under load")
 	const late = 30 * time.Millisecond

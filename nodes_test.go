@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: calls that wait longer than the client needs to give up a silent connection end with
+// The goal: calls that wait longer than the client needs to give up a silent connection end with
 // ErrNoQuorum that does not look like a deadline of the caller.
 func TestNodes_AGivenUpConnectionIsNotTheCallersDeadline(t *testing.T) {
 	skipIfShort(t, "servers that are silent until their connections are given up")
@@ -41,8 +41,8 @@ func TestNodes_AGivenUpConnectionIsNotTheCallersDeadline(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a client is made while all its nodes are down, its calls say so, and each node joins by
-// itself when it comes up.
+// The goal: a client is made while all its nodes are down, and its calls say so. Each node joins
+// automatically when it comes up.
 func TestNodes_JoinWhenTheyComeUpLater(t *testing.T) {
 	skipIfShort(t, "servers that come up after the client")
 	t.Parallel()
@@ -81,7 +81,8 @@ func shortMaxTTL(cfg *lockpipe.Config) {
 	cfg.MaxTTL, cfg.TTL, cfg.NodeTimeout = 4*time.Second, 4*time.Second, 2*time.Second
 }
 
-// Goal: a node that restarts empty is seen as lost, comes back by itself, and takes part again.
+// The goal: the client sees that a node restarted empty, and the node votes again later without any
+// call.
 func TestNodes_OneThatRestartsEmptyRejoins(t *testing.T) {
 	skipIfShort(t, "the quarantines of servers that restart empty")
 	t.Parallel()
@@ -144,8 +145,8 @@ func TestNodes_AFailingOneIsNoSpare(t *testing.T) {
 	}, logTo(&log))
 }
 
-// The goal: a waiting call outlasts a majority that fails or was demoted, and gets its lease when
-// the nodes are well, also if nobody else calls.
+// The goal: a waiting call outlasts a majority that fails or was demoted. It gets its lease when
+// the nodes are well, even if nobody else calls.
 func TestNodes_AWaitingCallOutlastsUnusableOnes(t *testing.T) {
 	t.Parallel()
 	for says, state := range map[string]lockpipe.NodeState{
@@ -239,9 +240,9 @@ func (c *lossyConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Goal: where nodes execute everything and their answers are lost, a minority of them is not
-// noticed; and of a majority the call says whose answers it lacks, what it left behind is deleted
-// over new connections, and a release is confirmed in the end.
+// The goal: nodes execute everything, and their answers are lost. If they are a minority, no caller
+// notices. If they are a majority, the call names the nodes whose answers it lacks. What it left is
+// deleted over new connections, and a release is confirmed in the end.
 func TestNodes_AnswersAreLostAfterTheExecution(t *testing.T) {
 	skipIfShort(t, "servers whose answers are lost")
 	t.Parallel()

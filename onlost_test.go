@@ -37,8 +37,8 @@ func takeEach(t *testing.T, c *lockpipe.Client, name string, n int,
 	return leases
 }
 
-// The goal: a callback that blocks for ever keeps no other from being called, no other lease from
-// being extended, and not Close.
+// The goal: a callback that never returns delays neither other callbacks nor the extension of other
+// leases nor Close.
 func TestOnLost_ACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,8 +73,8 @@ func TestOnLost_ACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// The goal: 64 callbacks run at the same time, further ones wait, and each that ends lets the next
-// one run, in order; also after Close.
+// The goal: 64 callbacks run at the same time, and more of them wait. Each that returns lets the
+// next one run, in order, also after Close.
 func TestOnLost_TheSixtyFifthCallbackWaits(t *testing.T) {
 	t.Parallel()
 	for _, closed := range []bool{false, true} {
@@ -113,8 +113,8 @@ func TestOnLost_TheSixtyFifthCallbackWaits(t *testing.T) {
 	}
 }
 
-// The goal: a callback that panics is logged with its stack and counted, and costs nobody else the
-// call.
+// The goal: a callback that panics is logged with its stack and counted, and all other callbacks
+// are called.
 func TestOnLost_APanicIsLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -148,8 +148,7 @@ func TestOnLost_APanicIsLoggedAndCounted(t *testing.T) {
 
 func panicOnPurpose(key string) { panic("no good: " + key) }
 
-// The goal: a callback may use its lease, the client and its Close, whoever else does so at the
-// same time.
+// The goal: a callback may use its lease, the client and Close, while others do so too.
 func TestOnLost_ACallbackMayUseEverything(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []string{"well", "silent"} {
@@ -193,8 +192,8 @@ func TestOnLost_ACallbackMayUseEverything(t *testing.T) {
 	}
 }
 
-// The goal: OnLost is called exactly once for each lease that ended by itself, however that was
-// found out, and by nobody for one that was released or closed.
+// The goal: OnLost is called exactly once for each lease that the holder did not end, however the
+// client found out. It is not called for a lease that was released or closed.
 func TestOnLost_IsCalledOnceIfTheHolderMayNotKnow(t *testing.T) {
 	skipIfShort(t, "OnLost after each kind of end, for many leases")
 	t.Parallel()
@@ -327,8 +326,8 @@ func besideTheEnd(call func(l *lockpipe.Lease, ctx context.Context) error) func(
 	}
 }
 
-// The goal: many leases that are lost together make one line in the log, and those that did not get
-// into it are in the next one.
+// The goal: many leases that are lost together make one line in the log. Those that are not in it
+// are in the next one.
 func TestOnLost_LeasesLostTogetherMakeOneLine(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
@@ -363,8 +362,8 @@ func TestOnLost_LeasesLostTogetherMakeOneLine(t *testing.T) {
 	}, logTo(&log), timeout(100*time.Millisecond))
 }
 
-// The goal: where all but one callback block, the last place is used again and again, and nobody is
-// forgotten between two uses.
+// The goal: if all callbacks but one block, the last place is used again and again, and every
+// callback is called.
 func TestOnLost_TheLastFreePlaceServesAllCallbacks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -390,8 +390,8 @@ func TestOutage_NobodySleepsThroughTheEnd(t *testing.T) {
 	}
 }
 
-// Goal: while no quorum can be reached and calls wait, the log of the client has a reminder each
-// minute with their number. It has none after they were granted.
+// The goal: while no quorum can be reached and calls wait, the log of the client has a reminder
+// each minute with their number. It has none after they were granted.
 func TestOutage_TheLogRemindsOfCallsThatWait(t *testing.T) {
 	t.Parallel()
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {

@@ -91,10 +91,10 @@ const (
 	raceTTL     = time.Second
 )
 
-// The goal: a release is the last word of a lease, whatever automatic and explicit extensions are
-// under way. Once it is confirmed, a quorum of nodes is free for good; on no node does the key come
-// back, or its TTL move, after it was deleted there; and what was on its way to a minority is
-// followed by its release at once.
+// The goal: nothing of a lease comes after its release, whatever automatic and explicit extensions
+// are under way. When the release is confirmed, a quorum of nodes is free and stays free. On no
+// node the key comes back, or gets a new TTL, after it was deleted there. What is on its way to a
+// minority is followed by its release at once.
 func TestRelease_IsTheLastWord(t *testing.T) {
 	skipIfShort(t, "10,000 releases that race with extensions")
 	t.Parallel()

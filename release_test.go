@@ -52,8 +52,8 @@ func TestRelease_JustBeforeCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// Goal: a release that a silent minority does not answer is nil, and takes effect there when it
-// speaks again.
+// The goal: a release is nil if a silent minority does not answer it, and that minority executes it
+// when it continues.
 func TestRelease_ReachesAMinorityThatWasSilent(t *testing.T) {
 	skipIfShort(t, "releases to a server that was silent")
 	t.Parallel()
@@ -98,8 +98,8 @@ func thaw(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
 	}
 }
 
-// Goal: a release that a majority does not answer is ErrNoQuorum, or the caller's ctx error, goes
-// on in the background, and is nil when it is repeated after the nodes spoke again.
+// The goal: a release that a majority does not answer is ErrNoQuorum, or the caller's ctx error. It
+// continues in the background, and is nil if it is repeated after the nodes continue.
 func TestRelease_ContinuesIfItIsNotConfirmed(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
@@ -129,7 +129,7 @@ func TestRelease_ContinuesIfItIsNotConfirmed(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: a release whose ctx has ended is sent nevertheless.
+// The goal: a release whose ctx has ended is sent nevertheless.
 func TestRelease_IsSentWithAnEndedContext(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -144,7 +144,7 @@ func TestRelease_IsSentWithAnEndedContext(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: releasing a lease that has expired does not delete what another has got since.
+// The goal: the release of a lease that has expired does not delete the keys of the next holder.
 func TestRelease_AfterTheEndLeavesTheNextHolderAlone(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -171,8 +171,8 @@ func TestRelease_AfterTheEndLeavesTheNextHolderAlone(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// Goal: releasing a lease whose keys are gone everywhere, or are another's, is success and deletes
-// nothing.
+// The goal: releasing a lease whose keys are gone everywhere, or are another's, is success and
+// deletes nothing.
 func TestRelease_OfKeysThatAreGoneIsNil(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -187,8 +187,8 @@ func TestRelease_OfKeysThatAreGoneIsNil(t *testing.T) {
 	nothingOfOurs(t, nodes, span(0, 3), "k")
 }
 
-// Goal: ReleaseAll releases all that can be released, leaves out nil, takes a lease twice, and its
-// error names those that were over.
+// The goal: ReleaseAll releases all leases that it can, and skips nil. The same lease may be there
+// twice. The error names those that were over.
 func TestReleaseAll_ReleasesAllThatItCan(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: the longest possible delay between two attempts does not make the sum overflow, and the
+// The goal: the longest possible delay between two attempts does not make the sum overflow, and the
 // wait still ends with its ctx.
 func TestRetryDelay_AHugeOneWaitsInsteadOfPanicking(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Goal: a password that the node does not accept is in no error, in no status and in no log line.
+// The goal: a password that the node refuses is in no error, no status and no line of the log.
 func TestSecrets_ARefusedPasswordIsNeverShown(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
@@ -43,9 +43,9 @@ func TestSecrets_ARefusedPasswordIsNeverShown(t *testing.T) {
 	require.Equal(t, address(nodes, 0), c.Nodes()[0].Addr)
 }
 
-// Goal: a password that is changed on a running server costs nothing while the connection lasts.
-// After a reconnect the node is down and says why, without any password, and it is back when the
-// password is.
+// The goal: a password that is changed on a running server has no effect while the connection
+// lasts. After a reconnect the node is down and says why, without any password. It is up again when
+// the old password is back.
 func TestSecrets_APasswordIsChangedAtRunTime(t *testing.T) {
 	t.Parallel()
 	const old, changed = "old-s3cret", "new-s3cret"
@@ -163,7 +163,7 @@ func (o *outpour) holds(says ...string) {
 var oddPasswords = []string{secretWord, "p@" + secretWord + ":w/rd%", `?` + secretWord + `#"b c'&` +
 	secretWord + "=+,", "ü" + secretWord + "\t"}
 
-// Goal: no password comes out of a Client, in no form and no piece, by the log, errors, Nodes,
+// The goal: no password comes out of a Client, in no form and no piece, by the log, errors, Nodes,
 // Stats, Inspect or metrics, whatever goes wrong: the password itself, one that changed, a
 // permission, the connection, TLS.
 func TestSecrets_NoPasswordComesOutOfAClient(t *testing.T) {
@@ -213,7 +213,7 @@ func TestSecrets_NoPasswordComesOutOfAClient(t *testing.T) {
 	}
 }
 
-// Goal: where nothing can be dialled, or a URL can't be understood, no password comes out either.
+// The goal: if nothing can be dialled, or a URL cannot be parsed, no password comes out either.
 func TestSecrets_NoPasswordComesOutIfNothingCanBeDialled(t *testing.T) {
 	skipIfShort(t, "odd passwords when nothing can be dialled")
 	t.Parallel()

@@ -20,9 +20,10 @@ func bySentinel(r *lockpipetest.Replicated) string {
 		"&master_set=" + r.MasterSet()
 }
 
-// Goal: when the master of one node is another one, by its death or as planned, a second caller is
-// granted a key with the new master only after the first lease is over. The first lease is on the
-// old master and on a node that the second caller can't reach, so nothing else excludes the two.
+// The goal: when the master of one node is another one, by its death or as planned, a second caller
+// is granted a key with the new master only after the first lease is over. The first lease is on
+// the old master and on a node that the second caller can't reach, so nothing else excludes the
+// two.
 func TestSentinel_AFailoverGrantsNothingTwice(t *testing.T) {
 	skipIfShort(t, "failovers by sentinels")
 	t.Parallel()

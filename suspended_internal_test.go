@@ -69,7 +69,7 @@ func TestSuspended_SuspensionsAreCounted(t *testing.T) {
 	}
 }
 
-// The goal: who sets the wall clock suspends nothing; the clocks are read once for it.
+// The goal: setting the wall clock is no suspension. The clocks are read once for it.
 func TestSuspended_ASetWallClockIsNoSuspension(t *testing.T) {
 	s, c := watched(t)
 	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, time.Millisecond} {
@@ -114,7 +114,7 @@ func TestSuspended_AnInexactReadingIsNoSuspension(t *testing.T) {
 	require.GreaterOrEqual(t, total, time.Hour)
 }
 
-// The goal: where the clocks can't be read, nothing is counted.
+// The goal: if the clocks cannot be read, nothing is counted.
 func TestSuspended_WithoutClocksNothingIsCounted(t *testing.T) {
 	broken := errors.New("no such clock")
 	_, err := newSuspensions((&clocks{broken: broken}).read)
@@ -129,7 +129,7 @@ func TestSuspended_WithoutClocksNothingIsCounted(t *testing.T) {
 	require.InDelta(t, time.Hour, total, float64(10*c.slack))
 }
 
-// The goal: checks at the same time agree, and none misses what was before it.
+// The goal: checks at the same time agree, and each includes every suspension before it.
 func TestSuspended_ChecksAtTheSameTimeAgree(t *testing.T) {
 	var mu sync.Mutex
 	c := clocks{slack: 2}
@@ -161,9 +161,9 @@ func TestSuspended_ChecksAtTheSameTimeAgree(t *testing.T) {
 	require.InDelta(t, 4*time.Second, total, float64(4000*2*c.slack))
 }
 
-// The goal: the time that is left of a handoff is that of its lease, also when the machine is
-// suspended while it is on its way: it is extended first if that is little, and else ends as it
-// would have.
+// The goal: a handoff has the time that its lease has left, even if the machine is suspended during
+// the handoff. If little is left, the lease is extended first. Otherwise it ends when it would have
+// ended.
 func TestSuspended_ASuspensionWhileALeaseIsHandedOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

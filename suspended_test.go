@@ -148,8 +148,8 @@ func TestSuspended_AnAttemptAcrossALongSuspensionFails(t *testing.T) {
 	})
 }
 
-// The goal: who is handed a lease over has it for no longer than it had been valid for the holder
-// before, and not at all when it ran out while the machine was suspended.
+// The goal: a lease that is handed off is valid for no longer than it was for the holder before. If
+// it ran out while the machine was suspended, it is not handed off.
 func TestSuspended_ASuspensionCountsForALeaseThatIsHandedOff(t *testing.T) {
 	t.Parallel()
 	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {

@@ -81,8 +81,8 @@ func TestWait_ADeadlineEndsItInTheQueue(t *testing.T) {
 	})
 }
 
-// The goal: who sleeps because the keys are held in the process has them soon after the holder let
-// its time run out, and nobody asks the nodes before.
+// The goal: a caller sleeps because the keys are held in the process. It has them soon after the
+// time of the holder is over, and nobody asks the nodes before.
 func TestWait_TheNextCallerWakesUpWhenTheHolderExpires(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -102,8 +102,8 @@ func TestWait_TheNextCallerWakesUpWhenTheHolderExpires(t *testing.T) {
 	})
 }
 
-// The goal: and at once when the holder's lease is found lost, ends by its maxHold, or is really
-// released.
+// The goal: the next caller wakes up at once when the holder's lease is found lost, ends by its
+// maxHold, or is really released.
 func TestWait_TheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, v *fakeNodes, l *lockpipe.Lease){
@@ -140,8 +140,8 @@ func TestWait_TheNextCallerWakesUpWhenTheHolderIsDone(t *testing.T) {
 	}
 }
 
-// The goal: and when the holder has shortened it and let its time run out, although the next caller
-// knew of a later end.
+// The goal: the next caller wakes up when the time of a shortened lease is over, although it knew
+// of a later end.
 func TestWait_TheNextCallerWakesUpWhenAShortenedLeaseExpires(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
