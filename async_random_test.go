@@ -124,7 +124,7 @@ func (w *randomCalls) call(t *testing.T, c *lockpipe.Client) {
 			t.Error(fmt.Sprint("release: ", err))
 		}
 	}, opts...)
-	if err != nil { // it must not be told
+	if err != nil { // the call must not be notified
 		cancel()
 		w.mu.Lock()
 		w.calls--

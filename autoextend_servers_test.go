@@ -17,7 +17,7 @@ const realTTL = 4 * time.Second
 // gone says that an extension found the keys gone, and that the time did not just run out.
 const gone = "do not hold it any more"
 
-// holdOnAll takes a lease that is extended by itself, and waits until all nodes have it.
+// holdOnAll takes a lease that is extended automatically, and waits until all nodes have it.
 func holdOnAll(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) *lockpipe.Lease {
 	t.Helper()
 	l := take(t, c, "k", auto(realTTL, time.Hour)...)

@@ -59,7 +59,7 @@ func neverShortens(t *testing.T, broken time.Duration) {
 			return c.Nodes()[1].State == lockpipe.NodeDown &&
 				c.Nodes()[2].State == lockpipe.NodeDown
 		})
-		v.speak(1, 2) // they execute what they were sent, and nobody is told
+		v.speak(1, 2) // they execute what they were sent, and nobody is notified
 		for l.Err() == nil {
 			_, err := rival.TryAcquire(t.Context(), "k")
 			if l.Err() == nil {

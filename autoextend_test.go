@@ -148,7 +148,7 @@ func TestAutoExtend_AHungExtensionIsALossAtTheLastConfirmedDeadline(t *testing.T
 	tests := map[string]struct {
 		n, silent int
 		confirmed time.Duration // how long all goes well
-		later     time.Duration // how long after the loss the nodes go on
+		later     time.Duration // how long after the loss the nodes continue
 	}{
 		"two of three, before the first extension": {3, 2, 0, time.Second},
 		"two of three":          {3, 2, time.Minute, time.Second},

@@ -34,7 +34,7 @@ func TestClose_UnderLoadLeavesNothing(t *testing.T) {
 		})
 	}
 	load := startLoad(t, c, 8, func(name string) string { return name })
-	load.goesOn(t, 20)
+	load.continues(t, 20)
 	require.NoError(t, c.Close(t.Context()))
 	for _, end := range waiting {
 		require.ErrorIs(t, receive(t, end, "a call goes on after Close"), lockpipe.ErrClosed)

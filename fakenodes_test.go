@@ -160,9 +160,9 @@ func (v *fakeNodes) silence(which ...int) {
 	}
 }
 
-// speak lets silent nodes go on with what hangs, in the order in which it came, also where the
-// client has given up the connection. When it returns, that was executed, and everybody has done
-// what follows from it.
+// speak lets silent nodes continue with what hangs, in the order of arrival, also if the client has
+// given up the connection. When it returns, the nodes have executed that, and all goroutines have
+// done what follows from it.
 func (v *fakeNodes) speak(which ...int) {
 	for _, i := range which {
 		for _, resume := range v.nodes[i].speak() {
@@ -199,8 +199,8 @@ func (v *fakeNodes) latency(longest time.Duration) {
 	}
 }
 
-// watch is told of every command that node i is about to execute, also of those that a script
-// calls. It must not use the nodes.
+// watch calls see with every command that node i is about to execute, also with those that a
+// script calls. see must not use the nodes.
 func (v *fakeNodes) watch(see func(i int, command string, args []string)) {
 	for i, n := range v.nodes {
 		n.mu.Lock()
@@ -310,7 +310,7 @@ func (n *fakeNode) before(peer *server.Peer, command string, args ...string) (an
 		return true
 	}
 	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA" || command == "DELEX")
-	// By which nodes are told apart.
+	// The nodes differ by it.
 	lock = lock && !strings.HasPrefix(args[0], prefix+"lockpipe:none:")
 	if lock && n.refuse(peer) {
 		return true

@@ -241,7 +241,7 @@ func TestFence_ACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
 			}
 			v.silence(span(n/2, n)...) // what they grant late would be in the way
 			taken := later(func() outcome {
-				// Enough to leave beside a flush under way.
+				// Enough to leave during a flush under way.
 				l, err := c.TryAcquireAll(t.Context(), keysOf("k", 100), lockpipe.WithFencing())
 				return outcome{lease: l, err: err}
 			})
@@ -269,7 +269,7 @@ func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 		v.fail(2, readOnly)
 		v.silence(3, 4)
 		taken := later(func() outcome {
-			// Enough to leave beside a flush under way.
+			// Enough to leave during a flush under way.
 			l, err := c.TryAcquireAll(t.Context(), keysOf("k", 100), lockpipe.WithFencing())
 			return outcome{lease: l, err: err}
 		})

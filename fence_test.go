@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// companion is what stands beside key.
+// companion names the companion of key.
 func companion(key string) string { return "lockpipe:fence:" + key }
 
 // fenced takes key with fencing, has it checked, and gives it back everywhere.
@@ -95,7 +95,7 @@ func TestFence_IsReadableAfterTheEnd(t *testing.T) {
 		require.Equal(t, f, l.Fence(), "extensions keep it")
 		<-l.Done()
 		require.Equal(t, f, l.Fence())
-		synctest.Wait() // the keys are deleted once the holder has been told
+		synctest.Wait() // the keys are deleted once the holder has been notified
 		plain := v.hold(t, c, "k")
 		require.Zero(t, plain.Fence())
 		release(t, plain)

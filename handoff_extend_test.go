@@ -107,8 +107,8 @@ func TestHandoff_TheLeaseEndsOnTimeIfLessWasAskedFor(t *testing.T) {
 	}
 }
 
-// The goal: a lease that was handed to one that wants it extended by itself is, up to its own
-// maxHold.
+// The goal: if a call asks for automatic extension, the lease that is handed to it is extended, up
+// to the maxHold of that call.
 func TestHandoff_TheLeaseIsExtendedAutomatically(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

@@ -13,14 +13,14 @@ const (
 	autoTTL = 10 * time.Second
 )
 
-// ending is what OnLost was told of one lease.
+// ending is one call of OnLost.
 type ending struct {
 	lease *lockpipe.Lease
 	err   error
 	at    time.Time
 }
 
-// endings is what OnLost was told, in order.
+// endings are the calls of OnLost, in order.
 type endings struct {
 	mu   sync.Mutex
 	list []ending // guarded by mu
@@ -39,7 +39,7 @@ func (e *endings) all() []ending {
 	return append([]ending{}, e.list...)
 }
 
-// of is what was told of one lease.
+// of returns the calls for one lease.
 func (e *endings) of(l *lockpipe.Lease) (told []ending) {
 	for _, end := range e.all() {
 		if end.lease == l {
@@ -54,7 +54,7 @@ func onLost(f func(*lockpipe.Lease, error)) func(*lockpipe.Config) {
 	return func(cfg *lockpipe.Config) { cfg.OnLost = f }
 }
 
-// auto is for a lease that is extended by itself.
+// auto is for a lease that is extended automatically.
 func auto(ttl, maxHold time.Duration) []lockpipe.Option {
 	return []lockpipe.Option{lockpipe.WithTTL(ttl), lockpipe.WithAutoExtend(maxHold)}
 }

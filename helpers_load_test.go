@@ -60,8 +60,8 @@ func (w *load) failed(err error) {
 	w.errs = append(w.errs, err)
 }
 
-// goesOn returns after so many further rounds.
-func (w *load) goesOn(t *testing.T, rounds int64) {
+// continues returns after so many further rounds.
+func (w *load) continues(t *testing.T, rounds int64) {
 	t.Helper()
 	until := w.rounds.Load() + rounds
 	eventually(t, func() bool { return w.rounds.Load() >= until }, "the load stands still")

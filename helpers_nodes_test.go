@@ -108,7 +108,7 @@ func nothingLeft(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
 	}
 }
 
-// ownKeys leaves out the companions that a client keeps beside its locks.
+// ownKeys leaves out the companions that a client keeps for its locks.
 func ownKeys(nodes *lockpipetest.Nodes, i int) ([]string, error) {
 	keys, err := nodes.Keys(i, prefix)
 	var own []string
@@ -159,7 +159,7 @@ func caughtUp(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) {
 	require.True(t, ok, "a node does not catch up")
 }
 
-// calls is how often node i has executed the command, whoever sent it, scripts included.
+// calls is how often node i has executed the command, for all senders, scripts included.
 func calls(t *testing.T, nodes *lockpipetest.Nodes, i int, command string) int {
 	t.Helper()
 	info, _ := do(t, nodes, i, "INFO", "commandstats").(string)

@@ -43,12 +43,15 @@ func newClient(t *testing.T, nodes *lockpipetest.Nodes,
 	cfg := config(nodes.URLs(), change)
 	c, err := lockpipe.New(cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = c.Close(ctx) // the nodes may be in any state by now
-	})
+	t.Cleanup(func() { closeSoon(c) })
 	return c
+}
+
+// closeSoon closes a client whose nodes may be in any state.
+func closeSoon(c *lockpipe.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = c.Close(ctx)
 }
 
 // config is for calls that never fail for being slow, unless change says so.

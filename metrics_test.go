@@ -320,8 +320,8 @@ func seen(err error, success string) string {
 	return "no_quorum"
 }
 
-// use takes a key, keeps it for a while, perhaps extends it or lets it run out, and notes whatever
-// it is told.
+// use takes a key, keeps it for a while, perhaps extends it or lets it run out, and notes every
+// outcome.
 func (g *ledger) use(ctx context.Context, c *lockpipe.Client, random *rand.Rand) {
 	key, kind := fmt.Sprint("k", random.IntN(6)), "try"
 	acquire := c.TryAcquire

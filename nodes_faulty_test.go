@@ -15,14 +15,14 @@ import (
 type fault struct {
 	name string
 	says string // is in the error of each broken node
-	// strike breaks node i, and mend makes it as good as before. Both return when it has happened.
-	strike, mend func(t *testing.T, nodes *lockpipetest.Nodes, i int)
-	noticed      bool // the client sees the node as down before it goes on
-	extends      bool // a broken node still extends
-	releases     bool // a broken node still releases
+	// strike breaks node i, and fix makes it as good as before. Both return when it has happened.
+	strike, fix func(t *testing.T, nodes *lockpipetest.Nodes, i int)
+	noticed     bool // the client sees the node as down before the test continues
+	extends     bool // a broken node still extends
+	releases    bool // a broken node still releases
 }
 
-// commands is a strike or mend by commands that the node confirms.
+// commands is a strike or fix by commands that the node confirms.
 func commands(commands ...string) func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
 	return func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
 		t.Helper()
@@ -35,45 +35,45 @@ func commands(commands ...string) func(t *testing.T, nodes *lockpipetest.Nodes, 
 var faults = []fault{
 	{
 		name: "READONLY", says: "READONLY",
-		strike: commands("REPLICAOF 127.0.0.1 1"), mend: commands("REPLICAOF NO ONE"),
+		strike: commands("REPLICAOF 127.0.0.1 1"), fix: commands("REPLICAOF NO ONE"),
 	},
 	{
 		name: "OOM", says: "OOM", extends: true, releases: true,
 		strike: commands("CONFIG SET maxmemory-policy noeviction maxmemory 1"),
-		mend:   commands("CONFIG SET maxmemory 0"),
+		fix:    commands("CONFIG SET maxmemory 0"),
 	},
 	{
 		name: "NOAUTH", says: "NOAUTH", noticed: true,
 		strike: func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
 			converse(t, nodes, i, "CONFIG SET requirepass secret", "CLIENT KILL TYPE normal")
 		},
-		mend: func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
+		fix: func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
 			converse(t, nodes, i, "AUTH secret", `CONFIG SET requirepass ""`)
 		},
 	},
 	{
 		name: "NOPERM for SET", says: "command", extends: true, releases: true,
-		strike: commands("ACL SETUSER default -set"), mend: commands("ACL SETUSER default +set"),
+		strike: commands("ACL SETUSER default -set"), fix: commands("ACL SETUSER default +set"),
 	},
 	{
 		name: "NOPERM for all that is needed", says: "NOPERM",
 		strike: commands("ACL SETUSER default -set -evalsha -eval"),
-		mend:   commands("ACL SETUSER default +set +evalsha +eval"),
+		fix:    commands("ACL SETUSER default +set +evalsha +eval"),
 	},
 	{
 		name: "NOPERM for the keys", says: "NOPERM",
 		strike: commands("ACL SETUSER default resetkeys ~elsewhere:*"),
-		mend:   commands("ACL SETUSER default allkeys"),
+		fix:    commands("ACL SETUSER default allkeys"),
 	},
-	{name: "LOADING", says: "LOADING", noticed: true, strike: startLoading, mend: endLoading},
-	{name: "BUSY", says: "BUSY", strike: startScript, mend: endScript},
+	{name: "LOADING", says: "LOADING", noticed: true, strike: startLoading, fix: endLoading},
+	{name: "BUSY", says: "BUSY", strike: startScript, fix: endScript},
 	{
 		name: "refused", says: "refused", noticed: true,
 		strike: func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
 			require.NoError(t,
 				nodes.Kill(i))
 		},
-		mend: func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
+		fix: func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
 			require.NoError(t,
 				nodes.Restart(i))
 		},
@@ -84,7 +84,7 @@ var faults = []fault{
 			require.NoError(t,
 				nodes.Freeze(i))
 		},
-		mend: func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
+		fix: func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
 			require.NoError(t,
 				nodes.Thaw(i))
 		},
@@ -131,10 +131,10 @@ func (f fault) strikes(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nod
 	}
 }
 
-func (f fault) mends(t *testing.T, nodes *lockpipetest.Nodes, which []int) {
+func (f fault) fixes(t *testing.T, nodes *lockpipetest.Nodes, which []int) {
 	t.Helper()
 	for _, i := range which {
-		f.mend(t, nodes, i)
+		f.fix(t, nodes, i)
 	}
 }
 
@@ -201,7 +201,7 @@ func minorityFails(t *testing.T, f fault, n int) {
 	}
 	again := try(t, c, "one")
 	require.NoError(t, again.Release(t.Context()))
-	f.mends(t, nodes, broken)
+	f.fixes(t, nodes, broken)
 	caughtUp(t, c, nodes)
 	nothingLeft(t, nodes)
 }
@@ -264,7 +264,7 @@ func majorityFails(t *testing.T, f fault, n int) {
 	}
 	over(t, held, lockpipe.ErrReleased)
 
-	f.mends(t, nodes, broken)
+	f.fixes(t, nodes, broken)
 	eventually(t, func() bool { return held.Release(t.Context()) == nil },
 		"a repeated release is not confirmed")
 	caughtUp(t, c, nodes)

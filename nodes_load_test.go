@@ -20,7 +20,7 @@ func TestNodes_ConnectionsKilledUnderLoadLeaveNothing(t *testing.T) {
 	c := connected(t, newClient(t, nodes))
 	load := startLoad(t, c, 16, func(string) string { return fmt.Sprint("shared:", rand.N(20)) })
 	for round := range 30 {
-		load.goesOn(t, 20)
+		load.continues(t, 20)
 		do(t, nodes, round%nodes.Len(), "CLIENT", "KILL", "TYPE", "normal")
 		if round%5 == 0 { // a majority at once
 			do(t, nodes, (round+1)%nodes.Len(), "CLIENT", "KILL", "TYPE", "normal")
@@ -43,7 +43,7 @@ func TestNodes_ForgottenScriptsAreNotNoticed(t *testing.T) {
 	c := connected(t, newClient(t, nodes))
 	load := startLoad(t, c, 16, func(name string) string { return name })
 	for range 10 {
-		load.goesOn(t, 20)
+		load.continues(t, 20)
 		for i := range nodes.Len() {
 			do(t, nodes, i, "SCRIPT", "FLUSH")
 		}
@@ -64,7 +64,7 @@ func TestNodes_OneForgetsAllKeysUnderLoad(t *testing.T) {
 	c := connected(t, newClient(t, nodes))
 	load := startLoad(t, c, 16, func(name string) string { return name })
 	for range 10 {
-		load.goesOn(t, 20)
+		load.continues(t, 20)
 		require.NoError(t, nodes.Flush(0))
 	}
 	for _, err := range load.stop() {

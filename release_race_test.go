@@ -63,7 +63,7 @@ func (f *lifelines) at(key string, i int) *lifeline {
 	return &f.of[key][i]
 }
 
-// forget begins a key anew.
+// forget forgets what happened to a key.
 func (f *lifelines) forget(key string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,13 +79,13 @@ func (f *lifelines) key(key string) []lifeline {
 
 // racing is one way for extensions to get in the way of a release.
 type racing struct {
-	extends     int // concurrent calls of Extend, beside the automatic extension
+	extends     int // concurrent calls of Extend, during the automatic extension
 	nodeTimeout time.Duration
 	waves       int
 }
 
-// raceLatency is the longest way to a node, and back; raceTTL is long beside it, so that no lease
-// is lost.
+// raceLatency is the longest way to a node, and back; raceTTL is long compared with it, so that no
+// lease is lost.
 const (
 	raceLatency = 50 * time.Millisecond
 	raceTTL     = time.Second

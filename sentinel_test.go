@@ -76,10 +76,3 @@ func TestSentinel_AFailoverGrantsNothingTwice(t *testing.T) {
 		})
 	}
 }
-
-// closeSoon closes a client whose nodes may be in any state.
-func closeSoon(c *lockpipe.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	_ = c.Close(ctx)
-}

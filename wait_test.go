@@ -187,7 +187,7 @@ func TestWait_CloseEndsTheQueue(t *testing.T) {
 				require.Nil(t, o.lease)
 				require.ErrorIs(t, o.err, lockpipe.ErrClosed)
 				if i > 0 || !handing {
-					// The first one may have been told by Close that it came too late.
+					// The first one may have got from Close that it came too late.
 					require.ErrorIs(t, o.err, lockpipe.ErrHeld)
 				}
 			}
