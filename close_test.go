@@ -296,6 +296,7 @@ func TestClose_DoesNotWaitForADialThatHangs(t *testing.T) {
 // The goal: Close releases all leases that are extended automatically in few trips. They end as
 // closed, and nothing is left.
 func TestClose_ReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
+	skipIfShort(t, "Close with very many leases")
 	t.Parallel()
 	const many = 600
 	var told endings

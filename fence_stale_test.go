@@ -171,6 +171,7 @@ func TestFence_ACallThatStaysBehindGivesUp(t *testing.T) {
 // The goal: a fence that one node has seen does not raise the fence of a call that waits for
 // another's lease.
 func TestFence_AStaleMinorityDoesNotDragAWaitingCall(t *testing.T) {
+	skipIfShort(t, "fenced calls that wait next to a stale minority")
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, v.client(t), "k", lockpipe.WithFencing())

@@ -329,6 +329,7 @@ func besideTheEnd(call func(l *lockpipe.Lease, ctx context.Context) error) func(
 // The goal: many leases that are lost together make one line in the log. Those that are not in it
 // are in the next one.
 func TestOnLost_LeasesLostTogetherMakeOneLine(t *testing.T) {
+	skipIfShort(t, "the log of very many lost leases")
 	t.Parallel()
 	var log lockedBuffer
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

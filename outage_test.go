@@ -172,6 +172,7 @@ func TestOutage_WaitingCallsMakeNoAttempts(t *testing.T) {
 // The goal: when the nodes are back, so many calls try at once and no more. Calls that hang keep
 // the next ones from that for a short time only.
 func TestOutage_SoManyCallsAreWokenAtOnce(t *testing.T) {
+	skipIfShort(t, "more calls in an outage than may try at once")
 	t.Parallel()
 	const calls = 3*atOnce + 1
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
