@@ -9,7 +9,7 @@ import (
 )
 
 // holderVar has the nodes' URLs where the test binary is to be the program that
-// TestAStoppedHolderKnowsAtOnce stops.
+// TestLease_AStoppedHolderKnowsAtOnce stops.
 const holderVar = "LOCKPIPE_TEST_HOLDER"
 
 func TestMain(m *testing.M) {
