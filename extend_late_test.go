@@ -12,7 +12,8 @@ import (
 // The goal: a stopped server executes an extension that was given up, after a longer one was
 // confirmed on a newer connection. The keys last as long as the lease nevertheless.
 func TestExtend_ALateOneNeverEndsALease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(10*time.Second))
 		v.silence(0, 1, 2)
 		require.ErrorIs(t, l.Extend(t.Context(), 8*time.Second), lockpipe.ErrNoQuorum)
@@ -39,7 +40,8 @@ func TestExtend_ALateOneNeverEndsALease(t *testing.T) {
 // The goal: an extension that no node answered, and that asked for less, keeps no later one from
 // being confirmed for the whole TTL.
 func TestExtend_AnUnansweredShorterOneLimitsNothing(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(30*time.Second), lockpipe.WithAutoExtend(time.Hour))
 		v.silence(0, 1, 2)
 		require.ErrorIs(t, l.Extend(t.Context(), 8*time.Second), lockpipe.ErrNoQuorum)

@@ -18,7 +18,7 @@ import (
 
 // The benchmarks need real nodes: of nodes in this process they would say little.
 
-// BenchmarkCallers is acquire and release of one key on five nodes, by so many callers at once. One
+// BenchmarkCallers is acquire and release of one key on five nodes, by so many callers. One
 // op is one lock.
 func BenchmarkCallers(b *testing.B) {
 	nodes := lockpipetest.StartRealT(b, 5)
@@ -60,7 +60,7 @@ func acquireRelease(b *testing.B, nodes *lockpipetest.Nodes, callers, keys int) 
 	})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, client.Close(b.Context())) }()
-	require.NoError(b, takeAndGive(b.Context(), client, []string{"ready"}))
+	require.NoError(b, lockUnlock(b.Context(), client, []string{"ready"}))
 	names := make([][]string, callers)
 	for c := range names {
 		for k := range keys {
@@ -77,7 +77,7 @@ func acquireRelease(b *testing.B, nodes *lockpipetest.Nodes, callers, keys int) 
 	for c := range callers {
 		working.Go(func() {
 			for calls.Add(1) <= int64(b.N) {
-				if err := takeAndGive(b.Context(), client, names[c]); err != nil {
+				if err := lockUnlock(b.Context(), client, names[c]); err != nil {
 					failed.Store(&err)
 					return
 				}
@@ -95,8 +95,8 @@ func acquireRelease(b *testing.B, nodes *lockpipetest.Nodes, callers, keys int) 
 		float64(after.Flushes-before.Flushes)), "ops/flush")
 }
 
-// takeAndGive is one call. A caller of one key uses the methods for one key.
-func takeAndGive(ctx context.Context, client *lockpipe.Client, names []string) error {
+// lockUnlock is one call. A caller of one key uses the methods for one key.
+func lockUnlock(ctx context.Context, client *lockpipe.Client, names []string) error {
 	var lease *lockpipe.Lease
 	var err error
 	if len(names) == 1 {

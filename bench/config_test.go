@@ -8,18 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What Default gives can be run, in every scenario.
-func TestDefaultsAreValid(t *testing.T) {
-	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
-		require.NoError(t, Default(s).Validate(), s)
+// Goal: DefaultConfig returns what can be run, in every scenario.
+func TestConfig_DefaultsAreValid(t *testing.T) {
+	for _, s := range scenarios {
+		require.NoError(t, DefaultConfig(s).Validate(), s)
 	}
-	require.Equal(t, 1, Default(Hot).Keys)
-	require.Equal(t, 100, Default(Each).perCall())
-	require.Equal(t, 1, Default(Single).perCall())
+	require.Equal(t, 1, DefaultConfig(Hot).Keys)
+	require.Equal(t, 100, DefaultConfig(Each).perCall())
+	require.Equal(t, 1, DefaultConfig(Single).perCall())
 }
 
-// Each value that cannot be used is refused under the name of its field, and with its value.
-func TestValidateNamesTheField(t *testing.T) {
+// Goal: each value that can't be used is refused, with the name of its field and the value.
+func TestConfig_AnErrorNamesTheField(t *testing.T) {
 	for _, tc := range []struct {
 		field, value string
 		set          func(*Config)
@@ -50,7 +50,7 @@ func TestValidateNamesTheField(t *testing.T) {
 		{"Nodes", "inprocess:99", func(c *Config) { c.Nodes = "inprocess:99" }},
 		{"Nodes", "http://b", func(c *Config) { c.Nodes = "a:1,http://b" }},
 	} {
-		cfg := Default(Single)
+		cfg := DefaultConfig(Single)
 		tc.set(&cfg)
 		var wrong *ConfigError
 		require.ErrorAs(t, cfg.Validate(), &wrong, "%s %s", tc.field, tc.value)
@@ -58,6 +58,6 @@ func TestValidateNamesTheField(t *testing.T) {
 		require.Equal(t, tc.value, wrong.Value)
 		require.NotEmpty(t, wrong.Remedy)
 		_, err := Run(t.Context(), cfg)
-		require.ErrorAs(t, err, &wrong, "Run refuses it as well")
+		require.ErrorAs(t, err, &wrong, "Run refuses it too")
 	}
 }

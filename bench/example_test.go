@@ -8,9 +8,9 @@ import (
 	"github.com/lockpipe/lockpipe/bench"
 )
 
-// Run a scenario for a moment and look at what must always hold.
+// Run a scenario for a moment and check what must always hold.
 func ExampleRun() {
-	cfg := bench.Default(bench.Batch)
+	cfg := bench.DefaultConfig(bench.Batch)
 	cfg.Nodes = "inprocess:3"
 	cfg.Callers, cfg.Keys, cfg.Batch = 4, 1000, 5
 	cfg.Duration = 50 * time.Millisecond

@@ -2,131 +2,126 @@ package bench
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/check"
+	"github.com/lockpipe/lockpipe/bench/process"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 const (
-	// holdCallers is how many calls of the scenario Hold are under way at once.
+	// holdCallers is how many calls of the scenario Hold are in progress at the same time.
 	holdCallers = 4
 	// holdChunk is the most keys in one of its calls.
 	holdChunk = 1000
-	// memoryStep is how often the resident set is looked at while the leases are held.
-	memoryStep = 100 * time.Millisecond
 )
 
-// settled is c with what the scenario Hold sets for itself in place of what other scenarios are
-// told.
-func (c Config) settled() Config {
+// withScenario returns c with what the scenario Hold sets instead of the user.
+func (c Config) withScenario() Config {
 	if c.Scenario != Hold {
 		return c
 	}
 	c.Callers, c.Rate, c.Keys, c.Hold = holdCallers, 0, c.Leases, c.Duration
 	c.Batch = min(holdChunk, (c.Leases+c.Clients-1)/c.Clients)
-	c.AutoExtend = c.moving() + c.Duration + c.moving()
+	c.AutoExtend = c.transferTimeout() + c.Duration + c.transferTimeout()
 	return c
 }
 
-// moving bounds the time in which all leases are taken, and that in which they are given back: far
-// more than any nodes need that can hold so many.
-func (c Config) moving() time.Duration {
+// transferTimeout bounds the time in which all leases are taken, and that in which they are
+// released: far more than any nodes need that can hold so many.
+func (c Config) transferTimeout() time.Duration {
 	return 5*time.Minute + time.Duration(c.Leases)*time.Millisecond
 }
 
-// holding is one run of the scenario Hold: take everything, keep it, give it back. It costs one
-// pointer for each lease, because the memory of the Clients is measured in the same process: names
-// of keys are made when they are needed, and what a sample needs to know stands in the lease.
-type holding struct {
+// holdRun is one run of the scenario Hold: acquire everything, keep it, release it. It costs one
+// pointer for each lease, because the memory of the Clients is measured in the same process. So the
+// names of keys are made when they are needed, and a sample reads the lease itself.
+type holdRun struct {
 	// set once
-	cfg     Config // as settled
+	cfg     Config // as withScenario returns it
 	prefix  string
 	clients []*lockpipe.Client
-	nodes   []endpoint
+	nodes   []check.Endpoint
+	series  *series.Builder
 
-	// Of key i; nil where it was not granted. A chunk belongs to who works on it.
+	// Of key i; nil if it was not granted. The caller of a chunk owns its part.
 	leases   []*lockpipe.Lease
 	acquired atomic.Uint64
 
-	mu      sync.Mutex // guards all below while there are callers
-	counts  counts
-	acquire latency
-	release latency
-	tab     tab
+	mu       sync.Mutex // guards all below while there are callers
+	counts   counts
+	acquire  series.Histogram
+	release  series.Histogram
+	recorder *series.Recorder
 }
 
-func newHolding(cfg Config, prefix string, clients []*lockpipe.Client, nodes []endpoint) *holding {
-	h := &holding{
-		cfg: cfg, prefix: prefix, clients: clients, nodes: nodes,
-		leases: make([]*lockpipe.Lease, cfg.Leases), acquire: newLatency(), release: newLatency(),
+func newHoldRun(cfg Config, prefix string, clients []*lockpipe.Client,
+	nodes []check.Endpoint,
+) *holdRun {
+	h := &holdRun{
+		cfg: cfg, prefix: prefix, clients: clients, nodes: nodes, series: series.NewBuilder(),
+		leases:  make([]*lockpipe.Lease, cfg.Leases),
+		acquire: series.NewHistogram(), release: series.NewHistogram(),
 	}
-	h.tab = tab{series: newSeries(), counts: &h.counts, acquired: &h.acquired}
+	h.recorder = h.series.NewRecorder(func() series.Tally {
+		return h.counts.tally(h.acquired.Load())
+	})
 	return h
 }
 
-// run takes, keeps and gives. An early end of ctx is no error; a key that was not granted is one,
-// and then nothing is kept.
-func (h *holding) run(ctx context.Context) (measured, *HoldReport, error) {
-	before, memory, start := costNow(), residentBytes(), time.Now()
-	h.tab.series.start = start
-	stopProgress, stopLooking := h.cfg.progress(start, h.acquired.Load),
-		h.tab.series.follow(lookAt(h.clients))
-	err := h.take(ctx)
-	taken := time.Now()
-	report := &HoldReport{Leases: int(h.acquired.Load()), TakeS: taken.Sub(start).Seconds()}
+// run acquires, keeps and releases. If ctx ends early, that is no error. A key that was not granted
+// is one, and then nothing is kept.
+func (h *holdRun) run(ctx context.Context) (measured, *HoldReport, error) {
+	before, memory, start := process.UsageNow(), process.ResidentBytes(), time.Now()
+	h.series.Start(start)
+	stopProgress, stopPolling := h.cfg.reportProgress(start, h.acquired.Load),
+		h.series.Poll(h.clients)
+	err := h.acquireAll(ctx)
+	acquired := time.Now()
+	report := &HoldReport{Leases: int(h.acquired.Load()), TakeS: acquired.Sub(start).Seconds()}
 	if err == nil && ctx.Err() == nil {
 		h.keep(ctx, report, memory)
 	}
 	kept := time.Now()
-	h.give(context.WithoutCancel(ctx))
+	h.releaseAll(context.WithoutCancel(ctx))
 	report.GiveS = time.Since(kept).Seconds()
 	stopProgress()
-	stopLooking()
+	stopPolling()
 
-	after := costNow()
-	h.tab.hand()
+	used := process.UsageNow().Since(before)
+	h.recorder.Commit()
 	m := measured{
 		started: start, elapsed: time.Since(start), acquired: h.acquired.Load(),
-		counts: h.counts,
+		counts: h.counts, used: used,
+		acquire: h.acquire.Latency(), release: h.release.Latency(),
 	}
-	m.series = h.tab.series.report(m.elapsed)
-	m.cost = cost{cpu: after.cpu - before.cpu, allocs: after.allocs - before.allocs}
-	m.acquire, m.release = h.acquire.summary(), h.release.summary()
+	m.series = h.series.Series(m.elapsed)
 	return m, report, err
 }
 
-// keep waits for Config.Duration or until ctx ends, and measures meanwhile; memory is the resident
+// keep waits for Config.Duration or until ctx ends, and measures meanwhile. memory is the resident
 // set before the first lease.
-func (h *holding) keep(ctx context.Context, r *HoldReport, memory int64) {
+func (h *holdRun) keep(ctx context.Context, r *HoldReport, memory int64) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.Duration)
 	defer cancel()
-	start, cpu, extended := time.Now(), cpuTime(), sumStats(h.clients).Extended
-	s := newSampler(h.nodes, h.leases, h.cfg.TTL)
+	start, cpu, extended := time.Now(), process.CPUTime(), sumStats(h.clients).Extended
+	sampler := check.NewSampler(h.nodes, h.cfg.TTL, func() check.Lease {
+		return h.leases[rand.IntN(len(h.leases))]
+	})
+	var found check.Samples
 	var sampling sync.WaitGroup
-	sampling.Go(func() { s.run(ctx) })
-	most := largest(ctx, residentBytes)
+	sampling.Go(func() { found = sampler.Run(ctx) })
+	most := process.Largest(ctx, process.ResidentBytes)
 	sampling.Wait()
 
 	r.KeepS = time.Since(start).Seconds()
 	r.ExtensionsPerS = per(float64(sumStats(h.clients).Extended-extended), r.KeepS)
-	r.ClientCPUCores = per((cpuTime() - cpu).Seconds(), r.KeepS)
+	r.ClientCPUCores = per((process.CPUTime() - cpu).Seconds(), r.KeepS)
 	r.ClientRSSBytesPerLease = float64(max(most-memory, 0)) / float64(len(h.leases))
-	r.Samples, r.Dead, r.Unanswered, r.FirstDead = s.samples, s.dead, s.unanswered, s.firstDead
-}
-
-// largest returns the largest of the values that look returns until ctx ends.
-func largest(ctx context.Context, look func() int64) int64 {
-	tick := time.NewTicker(memoryStep)
-	defer tick.Stop()
-	most := look()
-	for {
-		select {
-		case <-tick.C:
-			most = max(most, look())
-		case <-ctx.Done():
-			return max(most, look())
-		}
-	}
+	r.Samples, r.Unanswered = found.Taken, found.Unanswered
+	r.Missing, r.FirstMissing = found.Missing, found.FirstMissing
 }

@@ -2,17 +2,17 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -23,9 +23,9 @@ func briefHold() Config {
 	return cfg
 }
 
-// atOnce has do called once, when all leases of a run are held. The run must last for progressStep
-// at least.
-func atOnce(cfg *Config, do func()) {
+// whenAllHeld calls do once, when all leases of a run are held. The run must last for
+// progressInterval at least.
+func whenAllHeld(cfg *Config, do func()) {
 	var once sync.Once
 	cfg.Progress = func(_ time.Duration, locks uint64) {
 		if locks == uint64(cfg.Leases) {
@@ -34,12 +34,14 @@ func atOnce(cfg *Config, do func()) {
 	}
 }
 
-// All leases are held far beyond their TTL, live on the nodes all the time, and leave nothing
+// Goal: all leases are held beyond their TTL, live on the nodes all the time, and leave nothing
 // behind.
-func TestHoldKeepsEveryLeaseAlive(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+func TestHold_KeepsEveryLeaseAlive(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	cfg := briefHold()
-	cfg.Nodes, cfg.Clients, cfg.TTL, cfg.Duration = "inprocess:3", 3, 3*time.Second, 5*time.Second
+	cfg.Nodes, cfg.Clients, cfg.TTL, cfg.Duration = "inprocess:3", 3, 2*time.Second,
+		3*time.Second
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	requireSound(t, r)
@@ -47,44 +49,44 @@ func TestHoldKeepsEveryLeaseAlive(t *testing.T) {
 	require.Equal(t, r.Acquired, r.Released)
 	require.Equal(t, 50, r.Leases)
 	require.Zero(t, r.Lost)
-	require.Zero(t, r.Dead, r.FirstDead)
+	require.Zero(t, r.Missing, r.FirstMissing)
 	require.NotZero(t, r.Samples)
-	require.GreaterOrEqual(t, r.ExtensionsPerS*r.KeepS, 99.0, "each lease twice at least")
-	require.GreaterOrEqual(t, r.KeepS, 5.0)
+	require.GreaterOrEqual(t, r.ExtensionsPerS*r.KeepS, 99.0, "each lease at least twice")
+	require.GreaterOrEqual(t, r.KeepS, 3.0)
 	require.Positive(t, r.TakeS)
 	require.Positive(t, r.GiveS)
 	require.GreaterOrEqual(t, r.DurationS, r.TakeS+r.KeepS+r.GiveS)
-	if cpuTime() > 0 {
+	if process.CPUTime() > 0 {
 		require.Positive(t, r.ClientCPUCores)
 	}
-	if residentBytes() > 0 {
+	if process.ResidentBytes() > 0 {
 		require.Positive(t, r.ClientRSSBytesPerLease)
 	}
 }
 
-// What the scenario sets for itself stands in the report, and every lease is extended for longer
+// Goal: the report has what the scenario sets for itself, and every lease is extended for longer
 // than the run may last.
-func TestHoldSettlesItsConfig(t *testing.T) {
-	cfg := Default(Hold)
+func TestHold_SetsItsConfig(t *testing.T) {
+	cfg := DefaultConfig(Hold)
 	cfg.Leases, cfg.Clients, cfg.Rate, cfg.Hold, cfg.Keys = 2500, 2, 7, time.Hour, 3
-	s := cfg.settled()
+	s := cfg.withScenario()
 	require.Equal(t, 1000, s.Batch)
 	require.Equal(t, 2500, s.Keys)
 	require.Equal(t, holdCallers, s.Callers)
 	require.Equal(t, cfg.Duration, s.Hold)
 	require.Zero(t, s.Rate)
-	require.Equal(t, 2*cfg.moving()+cfg.Duration, s.AutoExtend)
+	require.Equal(t, 2*cfg.transferTimeout()+cfg.Duration, s.AutoExtend)
 	cfg.Leases = 3
-	require.Equal(t, 2, cfg.settled().Batch, "each Client has a part")
+	require.Equal(t, 2, cfg.withScenario().Batch, "each Client has a part")
 	cfg.Scenario = Each
-	require.Equal(t, cfg, cfg.settled())
+	require.Equal(t, cfg, cfg.withScenario())
 }
 
-// Every key belongs to one chunk, and an error ends the work.
-func TestChunksAreTheWhole(t *testing.T) {
-	cfg := Default(Hold)
+// Goal: every key belongs to one chunk of one Client, and an error ends the work.
+func TestHold_ChunksAreTheWhole(t *testing.T) {
+	cfg := DefaultConfig(Hold)
 	cfg.Leases = 4*holdChunk + 7
-	h := newHolding(cfg.settled(), "", []*lockpipe.Client{nil, nil}, nil)
+	h := newHoldRun(cfg.withScenario(), "", []*lockpipe.Client{nil, nil}, nil)
 	var mu sync.Mutex
 	seen := make([]int, cfg.Leases)
 	require.NoError(t, h.inChunks(func(c chunk) error {
@@ -107,8 +109,9 @@ func TestChunksAreTheWhole(t *testing.T) {
 	}))
 }
 
-// A key that is free again soon is asked for again, and all are held then.
-func TestHoldAsksAgain(t *testing.T) {
+// Goal: a key that is held for a moment is asked for again, until all are held.
+func TestHold_AsksAgain(t *testing.T) {
+	t.Parallel()
 	nodes, cfg := external(t, briefHold())
 	require.NoError(t, onAll(nodes, "SET", cfg.Prefix+"7", "by another"))
 	var free sync.Once
@@ -125,8 +128,9 @@ func TestHoldAsksAgain(t *testing.T) {
 	require.True(t, r.Safe())
 }
 
-// A key that is never granted is an error; nothing is kept, and what was taken is released.
-func TestHoldNeedsEveryLease(t *testing.T) {
+// Goal: a key that is never granted is an error. Nothing is kept, and other leases are released.
+func TestHold_NeedsEveryLease(t *testing.T) {
+	t.Parallel()
 	nodes, cfg := external(t, briefHold())
 	cfg.Duration = time.Hour
 	require.NoError(t, onAll(nodes, "SET", cfg.Prefix+"7", "by another"))
@@ -135,17 +139,18 @@ func TestHoldNeedsEveryLease(t *testing.T) {
 	require.ErrorContains(t, err, "key 7 ")
 	require.Equal(t, 49, r.Leases)
 	require.EqualValues(t, 49, r.Released)
-	require.EqualValues(t, takeTries, r.Refused)
+	require.EqualValues(t, acquireTries, r.Refused)
 	require.Zero(t, r.KeepS)
-	require.Equal(t, 3, r.LeftoverKeys, "those of the other")
+	require.Equal(t, 3, r.LeftoverKeys, "those of the other holder")
 }
 
-// An interrupt ends the holding, and everything is released.
-func TestHoldEndsEarly(t *testing.T) {
+// Goal: an interrupt ends the run, and everything is released.
+func TestHold_EndsEarly(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	_, cfg := external(t, briefHold())
 	cfg.Duration = time.Hour
-	atOnce(&cfg, cancel)
+	whenAllHeld(&cfg, cancel)
 	r, err := Run(ctx, cfg)
 	require.NoError(t, err)
 	requireSound(t, r)
@@ -153,8 +158,9 @@ func TestHoldEndsEarly(t *testing.T) {
 	require.Less(t, r.KeepS, 60.0)
 }
 
-// An interrupt while leases are still being taken is no error either.
-func TestHoldEndsWhileItTakes(t *testing.T) {
+// Goal: an interrupt while the run still takes leases is no error either.
+func TestHold_EndsWhileItTakes(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	nodes, cfg := external(t, briefHold())
 	require.NoError(t, onAll(nodes, "SET", cfg.Prefix+"7", "by another"))
@@ -169,33 +175,41 @@ func TestHoldEndsWhileItTakes(t *testing.T) {
 	require.Zero(t, r.KeepS)
 }
 
-// A key that goes away on a majority while its Client knows nothing of that is dead; on a minority
-// it isn't.
-func TestHoldFindsDeadLeases(t *testing.T) {
-	for damaged, dead := range map[int]bool{1: false, 2: true} {
-		nodes, cfg := external(t, briefHold())
-		cfg.Leases, cfg.TTL, cfg.Duration = 2, time.Minute, time.Second // not extended within that
-		atOnce(&cfg, func() {
-			for i := range damaged {
-				_, err := nodes.Do(i, "DEL", cfg.Prefix+"1")
-				assert.NoError(t, err)
-			}
+// Goal: a lease is missing if a majority of the nodes loses its key and its Client does not know
+// that. It is not if a minority does.
+func TestHold_FindsMissingLeases(t *testing.T) {
+	t.Parallel()
+	for damaged, missing := range map[int]bool{1: false, 2: true} {
+		t.Run(fmt.Sprintf("on %d of 3 nodes", damaged), func(t *testing.T) {
+			t.Parallel()
+			nodes, cfg := external(t, briefHold())
+			cfg.Leases, cfg.TTL = 2, time.Minute // not extended meanwhile
+			cfg.Duration = time.Second
+			key := cfg.Prefix + "1"
+			whenAllHeld(&cfg, func() {
+				for i := range damaged {
+					_, err := nodes.Do(i, "DEL", key)
+					assert.NoError(t, err)
+				}
+			})
+			r, err := Run(t.Context(), cfg)
+			require.NoError(t, err)
+			require.NotZero(t, r.Samples)
+			require.Equal(t, missing, r.Missing > 0, r.FirstMissing)
+			require.Equal(t, !missing, r.Safe())
+			require.Equal(t, missing, strings.HasPrefix(r.FirstMissing, key+"; "), r.FirstMissing)
 		})
-		r, err := Run(t.Context(), cfg)
-		require.NoError(t, err)
-		require.NotZero(t, r.Samples)
-		require.Equal(t, dead, r.Dead > 0, r.FirstDead)
-		require.Equal(t, !dead, r.Safe())
-		require.Equal(t, dead, strings.HasPrefix(r.FirstDead, cfg.Prefix+"1; "), r.FirstDead)
 	}
 }
 
-// A lease that its Client finds gone is lost.
-func TestHoldCountsLostLeases(t *testing.T) {
+// Goal: a lease that its Client finds gone is lost.
+func TestHold_CountsLostLeases(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	nodes, cfg := external(t, briefHold())
-	cfg.TTL, cfg.Duration = 4*time.Second, 4*time.Second
-	atOnce(&cfg, func() { assert.NoError(t, onAll(nodes, "DEL", cfg.Prefix+"1")) })
-	r, err := Run(t.Context(), cfg)
+	cfg.TTL = 4 * time.Second
+	whenAllHeld(&cfg, func() { assert.NoError(t, onAll(nodes, "DEL", cfg.Prefix+"1")) })
+	r, err := runUntilCounted(t, "lockpipe_leases_ended_total", `"lost"`, cfg)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, r.Lost)
 	require.Zero(t, r.Expired)
@@ -203,12 +217,14 @@ func TestHoldCountsLostLeases(t *testing.T) {
 	require.False(t, r.Safe())
 }
 
-// Leases that run out because no quorum answers are lost as well, and neither the sampler nor the
-// run waits for such nodes.
-func TestHoldCountsLeasesThatNoQuorumExtends(t *testing.T) {
+// Goal: leases that run out because no quorum answers are lost too. Neither the sampler nor the run
+// waits for such nodes.
+func TestHold_CountsLeasesThatNoQuorumExtends(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	nodes, cfg := external(t, briefHold())
-	cfg.TTL, cfg.Duration = time.Second, 3*time.Second
-	atOnce(&cfg, func() { freezeMajority(t, nodes, 2*cfg.TTL) })
+	cfg.TTL, cfg.Duration, cfg.nodeTimeout = time.Second, 2*time.Second, 0
+	whenAllHeld(&cfg, func() { freezeMajority(t, nodes, 3*cfg.TTL/2) })
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.EqualValues(t, 50, r.Lost)
@@ -216,13 +232,14 @@ func TestHoldCountsLeasesThatNoQuorumExtends(t *testing.T) {
 	require.Zero(t, r.LeftoverKeys)
 }
 
-// A release that is not confirmed in time is asked for again, and counts as released once it is
+// Goal: a release that was not confirmed in time is tried again, and counts as released when it is
 // confirmed.
-func TestHoldAsksForReleasesAgain(t *testing.T) {
+func TestHold_RetriesReleases(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	nodes, cfg := external(t, briefHold())
-	cfg.Duration = time.Hour
-	atOnce(&cfg, func() {
+	cfg.Duration, cfg.nodeTimeout = time.Hour, 0
+	whenAllHeld(&cfg, func() {
 		freezeMajority(t, nodes, 500*time.Millisecond)
 		cancel()
 	})
@@ -240,21 +257,5 @@ func freezeMajority(t *testing.T, nodes *lockpipetest.Nodes, d time.Duration) {
 			t.Error(err) // not on the goroutine of the test
 		}
 		time.AfterFunc(d, func() { assert.NoError(t, nodes.Thaw(i)) })
-	}
-}
-
-// The largest value counts, the first and the last included.
-func TestLargest(t *testing.T) {
-	for _, values := range [][]int64{{9, 1, 2}, {1, 9, 2}, {1, 2, 9}} {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), memoryStep+memoryStep/2)
-			defer cancel()
-			require.EqualValues(t, 9, largest(ctx, func() int64 {
-				v := values[0]
-				values = values[1:]
-				return v
-			}))
-			require.Empty(t, values)
-		})
 	}
 }

@@ -1,33 +1,32 @@
 package bench
 
-// HoldReport is what the scenario Hold found beside what every scenario reports. Its fields stand
-// in the JSON beside those of Report.
+// HoldReport is the part of a Report that only the scenario Hold has. The JSON has its fields next
+// to those of Report.
 type HoldReport struct {
-	// Leases is how many leases were taken, and held at once.
+	// Leases is how many leases were taken, and held at the same time.
 	Leases int `json:"leases"`
 	// ExtensionsPerS is how many extensions a second were confirmed while all leases were held.
 	ExtensionsPerS float64 `json:"extensions_per_s"`
-	// ClientRSSBytesPerLease is by how many bytes the resident set of this process grew from just
-	// before the first lease to its largest while all were held, per lease: everything that the
-	// Clients keep for a lease, names of keys included, what is the same for any number of leases,
+	// ClientRSSBytesPerLease is how much the resident set of this process grew for each lease, from
+	// just before the first lease to its largest while all were held. It includes all that the
+	// Clients keep for a lease, the names of keys, what is the same for any number of leases, and
 	// the garbage that Go's default settings (GOGC=100, no memory limit) leave until the next
-	// collection, and of the measurement itself 8 bytes and the series of the report, some 300
-	// bytes for each of its intervals and nodes. With backend "in-process" the nodes' memory is in
-	// it too. 0 where the system does not tell.
+	// collection. The measurement itself adds 8 bytes a lease and the series of the report, some
+	// 300 bytes for each of its intervals and nodes. With backend "in-process" the nodes' memory is
+	// in it too. It is 0 if the system does not report it.
 	ClientRSSBytesPerLease float64 `json:"client_rss_bytes_per_lease"`
 	// ClientCPUCores is the CPU time of this process per time while all leases were held, sampling
 	// included: 0.5 is half of one core. With backend "in-process" the nodes are in it too.
 	ClientCPUCores float64 `json:"client_cpu_cores"`
 	// Samples is how many leases, chosen at random, were looked up on the nodes.
 	Samples uint64 `json:"samples"`
-	// Dead is how many of them were not confirmed by a quorum of the nodes, although the Client
-	// held them to be valid before and after: the nodes had another value, no key, no or a too long
+	// Missing is how many of them a quorum of the nodes did not confirm, although the Client held
+	// them to be valid before and after. The nodes had another value, no key, or no or a too long
 	// time to live, or did not answer within a second.
-	Dead uint64 `json:"dead"`
-	// FirstDead is what the nodes said of one of these.
-	FirstDead string `json:"first_dead,omitempty"`
-	// Unanswered is how often a node gave no answer to a sample, as far as the sample depended on
-	// it.
+	Missing uint64 `json:"dead"`
+	// FirstMissing is what the nodes had of one of these.
+	FirstMissing string `json:"first_dead,omitempty"`
+	// Unanswered is how often a node gave no answer to a sample that waited for it.
 	Unanswered uint64 `json:"unanswered"`
 	// TakeS is how long it took in seconds to take all leases.
 	TakeS float64 `json:"take_s"`

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/lockpipe/lockpipe"
 )
@@ -20,17 +19,17 @@ func briefHot() Config {
 	return cfg
 }
 
-// queue is a lock service that serves first whoever came first.
+// queue is a lock service that serves calls in their order.
 func queue() (grant, free func([]string) error) {
 	key := make(chan struct{}, 1)
 	return func([]string) error { key <- struct{}{}; return nil },
 		func([]string) error { <-key; return nil }
 }
 
-// Callers that queue for one key have waits, counts and shares in the report, with one Client and
-// with one for each.
-func TestHotReportsWaitsAndShares(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+// Goal: if callers queue for one key, the report has waits, counts and shares, with one Client and
+// with one for each caller.
+func TestHot_ReportsWaitsAndShares(t *testing.T) {
+	t.Parallel()
 	for _, clients := range []int{1, 8} {
 		cfg := briefHot()
 		cfg.Clients = clients
@@ -53,8 +52,9 @@ func TestHotReportsWaitsAndShares(t *testing.T) {
 	}
 }
 
-// Several hot keys are several locks: what is reported is of all together.
-func TestHotHasSeveralKeys(t *testing.T) {
+// Goal: with several hot keys the report is about all of them together.
+func TestHot_SeveralKeys(t *testing.T) {
+	t.Parallel()
 	cfg := briefHot()
 	cfg.Keys, cfg.Clients = 3, 2
 	r, err := runUntil(t, 20, cfg)
@@ -63,8 +63,9 @@ func TestHotHasSeveralKeys(t *testing.T) {
 	require.Equal(t, 3, r.Config.Keys)
 }
 
-// Only Hot has this part of the report.
-func TestOtherScenariosHaveNoHotReport(t *testing.T) {
+// Goal: only Hot has this part of the report.
+func TestHot_OtherScenariosHaveNoHotReport(t *testing.T) {
+	t.Parallel()
 	cfg := brief(Single)
 	cfg.Nodes = "inprocess:1"
 	r, err := Run(t.Context(), cfg)
@@ -72,16 +73,16 @@ func TestOtherScenariosHaveNoHotReport(t *testing.T) {
 	require.Nil(t, r.HotReport)
 }
 
-// In a fair queue each caller waits for all others, and has the same share.
-func TestHotMeasuresAFairQueue(t *testing.T) {
+// Goal: in a fair queue each caller waits for all others, and has the same share.
+func TestHot_MeasuresAFairQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Hot)
+		cfg := DefaultConfig(Hot)
 		cfg.Callers, cfg.Duration, cfg.Hold = 4, 1995*time.Millisecond, 10*time.Millisecond
 		grant, free := queue()
-		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{ttl: time.Minute, grant: grant, free: free}
+		m := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{ttl: time.Minute, grant: grant, free: free}
 		}).run(t.Context())
-		require.Zero(t, m.violated)
+		require.Zero(t, m.violations)
 		require.InEpsilon(t, 30, m.hot.WaitMs.P50, 0.002, "three others hold for 10 ms each")
 		require.InEpsilon(t, 30, m.hot.MaxWaitMs, 1e-9)
 		require.Less(t, m.hot.LocksPerCallerCV, 0.02)
@@ -89,50 +90,50 @@ func TestHotMeasuresAFairQueue(t *testing.T) {
 	})
 }
 
-// A caller that is never served is seen in the share and in the longest wait, though it was granted
-// nothing.
-func TestHotShowsACallerThatStarves(t *testing.T) {
+// Goal: the least share and the longest wait show a caller that is never served.
+func TestHot_ShowsACallerThatStarves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Hot)
+		cfg := DefaultConfig(Hot)
 		cfg.Callers, cfg.Keys, cfg.Duration, cfg.Hold = 2, 1, time.Second, 10*time.Millisecond
-		m := newVirtualLoad(cfg, func(worker int) taker {
+		m := newVirtualLoad(cfg, func(worker int) locker {
 			if worker == 0 {
-				return starving{}
+				return starvingLocker{}
 			}
-			return &fakeTaker{cost: time.Millisecond, ttl: time.Minute}
+			return &fakeLocker{cost: time.Millisecond, ttl: time.Minute}
 		}).run(t.Context())
 		require.InDelta(t, 1000, m.hot.MaxWaitMs, 1e-9)
 		require.InEpsilon(t, 1, m.hot.WaitMs.Max, 0.002)
 		require.Zero(t, m.hot.MinShare)
 		require.InEpsilon(t, 1, m.hot.LocksPerCallerCV, 1e-9, "one of two has everything")
-		require.Equal(t, counts{released: m.acquired}, m.counts, "what is cut off is no failure")
+		require.Equal(t, counts{released: m.acquired}, m.counts, "a call that is cut off is no failure")
 	})
 }
 
-// starving is a caller that waits until the run is over.
-type starving struct{}
+// starvingLocker waits until the run is over.
+type starvingLocker struct{}
 
-func (starving) take(ctx context.Context, names []string) []grant {
+func (starvingLocker) lock(ctx context.Context, names []string) []result {
 	<-ctx.Done()
-	return []grant{{keys: len(names), err: fmt.Errorf("%w: %w", lockpipe.ErrHeld, ctx.Err())}}
+	return []result{{keys: len(names), err: fmt.Errorf("%w: %w", lockpipe.ErrHeld, ctx.Err())}}
 }
 
-func (starving) give(context.Context) {}
+func (starvingLocker) unlock(context.Context) {}
 
-// In an open loop a wait counts from the call, and not from when the call was due.
-func TestHotWaitCountsFromTheCall(t *testing.T) {
+// Goal: in an open loop a wait counts from the call, and not from when the call was due.
+func TestHot_AWaitCountsFromTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Hot)
+		cfg := DefaultConfig(Hot)
 		cfg.Callers, cfg.Rate, cfg.Duration = 1, 100, 995*time.Millisecond
-		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{cost: 10 * time.Millisecond, ttl: time.Minute}
+		m := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{cost: 10 * time.Millisecond, ttl: time.Minute}
 		}).run(t.Context())
 		require.InEpsilon(t, 10, m.hot.WaitMs.Max, 0.002)
 		require.Greater(t, m.acquire.Max, 400.0)
 	})
 }
 
-func TestFairness(t *testing.T) {
+// Goal: fairness is the deviation and the least of the locks over their mean.
+func TestHot_Fairness(t *testing.T) {
 	for _, tc := range []struct {
 		locks        []uint64
 		cv, minShare float64
@@ -150,8 +151,8 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// What the Clients counted before the run, in making themselves ready, is not of the run.
-func TestHotCountsTheRunOnly(t *testing.T) {
+// Goal: what the Clients counted before the run does not count.
+func TestHot_CountsTheRunOnly(t *testing.T) {
 	var r HotReport
 	before := lockpipe.Stats{Attempts: 5, SplitVotes: 1, Handovers: 2}
 	r.count(before, lockpipe.Stats{Attempts: 35, SplitVotes: 4, Handovers: 92}, 120)

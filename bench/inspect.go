@@ -3,9 +3,9 @@ package bench
 import (
 	"context"
 	"errors"
-	"log/slog"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/process"
 )
 
 // Findings is what Inspect found.
@@ -20,27 +20,22 @@ type Findings struct {
 // Safe reports whether none of the findings is an error.
 func (f *Findings) Safe() bool { return f.Findings.Worst() < lockpipe.SeverityError }
 
-// Inspect starts or connects to the nodes of a Config, as Run does, and lets a Client look at them
+// Inspect starts or connects to the nodes of a Config, as Run does, and has a Client inspect them
 // instead of putting load on them. An error without Findings is a *ConfigError, ctx's, or about
-// nodes that could not be started; beside them, about a node that did not stop.
+// nodes that could not be started. An error with Findings is about a node that did not stop.
 func Inspect(ctx context.Context, cfg Config) (f *Findings, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	plan, err := parseNodes(cfg.Nodes)
+	opened, err := cfg.openNodes()
 	if err != nil {
 		return nil, err
 	}
-	if plan, err = plan.open(); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, plan.close()) }()
-	client, err := lockpipe.New(lockpipe.Config{
-		Nodes: plan.urls, TTL: cfg.TTL,
-		Logger: slog.New(slog.DiscardHandler),
-	})
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	cfg.Faults = "" // nothing happens to the nodes
+	client, err := cfg.newClient(opened, nil)
 	if err != nil {
-		return nil, &ConfigError{Field: "Nodes", Value: redactedAll(plan.urls), Remedy: err.Error()}
+		return nil, err
 	}
 	defer func() {
 		// It holds nothing.
@@ -51,7 +46,7 @@ func Inspect(ctx context.Context, cfg Config) (f *Findings, err error) {
 		return nil, err
 	}
 	return &Findings{
-		Version: version(), Backend: plan.backend(), Nodes: plan.describe(),
+		Version: process.Version(), Backend: opened.Backend(), Nodes: opened.Plan.String(),
 		Findings: found,
 	}, nil
 }

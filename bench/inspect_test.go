@@ -9,15 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inspect looks at nodes.
+// inspect inspects nodes.
 func inspect(ctx context.Context, nodes string) (*bench.Findings, error) {
-	cfg := bench.Default(bench.Single)
+	cfg := bench.DefaultConfig(bench.Single)
 	cfg.Nodes = nodes
 	return bench.Inspect(ctx, cfg)
 }
 
-// The goal: nodes that are started for it are looked at, and where they came from is told.
-func TestInspectStartsNodes(t *testing.T) {
+// Goal: nodes can be started for it, and it reports what they are.
+func TestInspect_StartsNodes(t *testing.T) {
+	t.Parallel()
 	f, err := inspect(t.Context(), "inprocess:4")
 	require.NoError(t, err)
 	require.Equal(t, "in-process", f.Backend)
@@ -28,8 +29,9 @@ func TestInspectStartsNodes(t *testing.T) {
 	require.True(t, f.Safe())
 }
 
-// The goal: nodes that are not there are a finding that is not safe, and no error.
-func TestInspectOfNodesThatAreNotThere(t *testing.T) {
+// Goal: nodes that are not there are a finding that is not safe, and no error.
+func TestInspect_MissingNodesAreAFinding(t *testing.T) {
+	t.Parallel()
 	f, err := inspect(t.Context(), "redis://me:secret@127.0.0.1:1")
 	require.NoError(t, err)
 	require.False(t, f.Safe())
@@ -37,8 +39,9 @@ func TestInspectOfNodesThatAreNotThere(t *testing.T) {
 	require.Equal(t, "external", f.Backend)
 }
 
-// The goal: an interrupt ends it, and a Config that cannot be used is named.
-func TestInspectThatCannotBe(t *testing.T) {
+// Goal: an interrupt ends it, and the field of a Config that can't be used is named.
+func TestInspect_Errors(t *testing.T) {
+	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	f, err := inspect(ctx, "inprocess:1")

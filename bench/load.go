@@ -2,80 +2,74 @@ package bench
 
 import (
 	"context"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/check"
+	"github.com/lockpipe/lockpipe/bench/process"
+	"github.com/lockpipe/lockpipe/bench/series"
 	"github.com/lockpipe/lockpipe/fence"
 )
 
-// progressStep is how often Config.Progress is told.
-const progressStep = 100 * time.Millisecond
+// progressInterval is the time between two calls of Config.Progress.
+const progressInterval = 100 * time.Millisecond
 
 // load is the measured part of a run: all workers, from the common start to the last one's end.
 type load struct {
 	// set once before the workers start
-	cfg     Config
-	names   []string
-	holders *holders
-	series  *series
-	start   time.Time
-	workers []*worker
-	nap     func(time.Duration) // sleeps precisely, for at most coarse
-	look    func() look         // at the Clients; nil where there are none
-	fences  *fence.Checker      // nil without fencing
+	cfg          Config
+	names        []string
+	ownership    *check.Ownership
+	series       *series.Builder
+	start        time.Time
+	workers      []*worker
+	preciseSleep func(time.Duration)
+	clients      []*lockpipe.Client // whose counters are in the series
+	fences       *fence.Checker     // nil without fencing
 
-	// taken is how many calls of the open loop's timetable have found a worker.
-	taken atomic.Int64
+	// begun is how many calls of the open loop's timetable have found a worker.
+	begun atomic.Int64
 }
 
-// cost is what the process has used up to a moment.
-type cost struct {
-	cpu    time.Duration
-	allocs uint64
-}
-
-func costNow() cost {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return cost{cpu: cpuTime(), allocs: m.Mallocs}
-}
-
-// measured is what a load came to.
+// measured is the outcome of a load.
 type measured struct {
-	started  time.Time
-	elapsed  time.Duration
-	cost     cost
-	acquired uint64
-	unserved uint64
-	counts   counts
-	acquire  Latency
-	release  Latency
-	violated uint64
-	series   *Series
-	backward uint64     // fences that were not above those before them
-	hot      *HotReport // without what only the Clients know; nil but in the scenario Hot
+	started    time.Time
+	elapsed    time.Duration
+	used       process.Usage
+	acquired   uint64
+	unserved   uint64
+	counts     counts
+	acquire    series.Latency
+	release    series.Latency
+	violations uint64
+	series     *series.Series
+	backward   uint64     // fences that were not above earlier ones
+	hot        *HotReport // without the counters of the Clients; nil but in the scenario Hot
 }
 
-// newLoad makes the workers; newTaker is asked for the caller of each.
-func newLoad(cfg Config, prefix string, newTaker func(worker int) taker) *load {
-	l := &load{cfg: cfg, names: cfg.names(prefix), series: newSeries(), nap: nap}
+// newLoad makes the workers. newLocker returns the locker of each.
+func newLoad(cfg Config, prefix string, newLocker func(worker int) locker) *load {
+	l := &load{
+		cfg: cfg, names: cfg.names(prefix), series: series.NewBuilder(),
+		preciseSleep: process.PreciseSleep,
+	}
 	if cfg.Fencing {
 		l.fences = new(fence.Checker)
 	}
 	for i := range cfg.Callers {
-		l.workers = append(l.workers, newWorker(l, i, newTaker(i)))
+		l.workers = append(l.workers, newWorker(l, i, newLocker(i)))
 	}
 	return l
 }
 
-// run lasts for Config.Duration or until ctx ends, and a little longer for what is under way.
+// run lasts for Config.Duration or until ctx ends, and a little longer for calls in progress.
 func (l *load) run(ctx context.Context) measured {
-	before := costNow()
+	before := process.UsageNow()
 	l.start = time.Now()
-	l.series.start = l.start
-	l.holders = newHolders(len(l.names), l.start)
+	l.series.Start(l.start)
+	l.ownership = check.NewOwnership(len(l.names), l.start)
 	ctx, cancel := context.WithDeadline(ctx, l.start.Add(l.cfg.Duration))
 	defer cancel()
 
@@ -83,37 +77,36 @@ func (l *load) run(ctx context.Context) measured {
 	for _, w := range l.workers {
 		workers.Go(func() { w.run(ctx) })
 	}
-	stopProgress, stopLooking := l.cfg.progress(l.start, l.acquired), l.series.follow(l.look)
+	stopProgress, stopPolling := l.cfg.reportProgress(l.start, l.acquired), l.series.Poll(l.clients)
 	<-ctx.Done()
 	offered := min(time.Since(l.start), l.cfg.Duration)
 	workers.Wait()
 	elapsed := time.Since(l.start)
-	after := costNow()
+	used := process.UsageNow().Since(before)
 	stopProgress()
-	stopLooking()
+	stopPolling()
 
 	m := l.sum()
-	m.started, m.elapsed, m.series = l.start, elapsed, l.series.report(elapsed)
-	m.cost = cost{cpu: after.cpu - before.cpu, allocs: after.allocs - before.allocs}
+	m.started, m.elapsed, m.used, m.series = l.start, elapsed, used, l.series.Series(elapsed)
 	if l.cfg.Rate > 0 {
 		due := pacer(l.cfg.Rate).count(offered)
-		m.unserved = due - min(due, uint64(l.taken.Load()))
+		m.unserved = due - min(due, uint64(l.begun.Load()))
 	}
 	return m
 }
 
-// sum adds up what the workers noted. They must have ended.
+// sum adds up what the workers recorded. They must have ended.
 func (l *load) sum() measured {
-	m := measured{violated: l.holders.violations.Load(), acquired: l.acquired()}
-	acquire, release := newLatency(), newLatency()
+	m := measured{violations: l.ownership.Violations(), acquired: l.acquired()}
+	acquire, release := series.NewHistogram(), series.NewHistogram()
 	for _, w := range l.workers {
-		m.counts.add(w.counts)
+		m.counts.merge(w.counts)
 		m.backward += w.backward
-		acquire.merge(w.acquire)
-		release.merge(w.release)
-		w.tab.hand()
+		acquire.Merge(w.acquire)
+		release.Merge(w.release)
+		w.recorder.Commit()
 	}
-	m.acquire, m.release = acquire.summary(), release.summary()
+	m.acquire, m.release = acquire.Latency(), release.Latency()
 	if l.cfg.Scenario == Hot {
 		m.hot = newHotReport(l.workers)
 	}
@@ -127,15 +120,15 @@ func (l *load) acquired() (locks uint64) {
 	return locks
 }
 
-// progress tells Config.Progress until the function that it returns is called, and once then.
-func (c Config) progress(start time.Time, acquired func() uint64) (stop func()) {
+// reportProgress calls Config.Progress until stop is called, and a last time then.
+func (c Config) reportProgress(start time.Time, acquired func() uint64) (stop func()) {
 	if c.Progress == nil {
 		return func() {}
 	}
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(progressStep)
+		tick := time.NewTicker(progressInterval)
 		defer tick.Stop()
 		for {
 			select {

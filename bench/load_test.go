@@ -14,49 +14,43 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// fakeTaker is a caller of an imaginary lock service: each call takes some time, and is granted
-// what grant says.
-type fakeTaker struct {
+// fakeLocker is a caller of an imaginary lock service: each call takes some time, and grant decides
+// whether it is granted.
+type fakeLocker struct {
 	cost  time.Duration
 	grant func(names []string) error // nil: everything is granted
 	free  func(names []string) error // nil: everything is released
 	ttl   time.Duration
 	fence func() int64 // nil: there are none
 
-	names  []string
-	answer [1]grant
+	names   []string
+	results [1]result
 }
 
-func (t *fakeTaker) take(_ context.Context, names []string) []grant {
-	pass(t.cost)
-	t.names, t.answer[0] = names, grant{keys: len(names), held: true, until: time.Now().Add(t.ttl)}
-	if t.fence != nil {
-		t.answer[0].fence = t.fence()
+func (l *fakeLocker) lock(_ context.Context, names []string) []result {
+	time.Sleep(l.cost)
+	l.names = names
+	l.results[0] = result{keys: len(names), held: true, until: time.Now().Add(l.ttl)}
+	if l.fence != nil {
+		l.results[0].fence = l.fence()
 	}
-	if t.grant != nil {
-		if err := t.grant(names); err != nil {
-			t.answer[0] = grant{keys: len(names), err: err}
+	if l.grant != nil {
+		if err := l.grant(names); err != nil {
+			l.results[0] = result{keys: len(names), err: err}
 		}
 	}
-	return t.answer[:]
+	return l.results[:]
 }
 
-func (t *fakeTaker) give(context.Context) {
-	pass(t.cost)
-	if t.free != nil {
-		t.answer[0].err = t.free(t.names)
+func (l *fakeLocker) unlock(context.Context) {
+	time.Sleep(l.cost)
+	if l.free != nil {
+		l.results[0].err = l.free(l.names)
 	}
 }
 
-// pass lets time pass.
-func pass(d time.Duration) {
-	if d > 0 {
-		<-time.After(d)
-	}
-}
-
-// lockTable is a correct lock service for fake takers: one holder a key, who keeps it until the
-// release.
+// lockTable is a correct lock service for fake takers: each key has at most one holder, until
+// the release.
 type lockTable struct {
 	mu   sync.Mutex
 	held map[string]bool // guarded by mu
@@ -80,47 +74,47 @@ func (l *lockTable) free(names []string) error {
 }
 
 // newVirtualLoad is newLoad with all sleep in virtual time.
-func newVirtualLoad(cfg Config, newTaker func(worker int) taker) *load {
-	l := newLoad(cfg, "", newTaker)
-	l.nap = pass
+func newVirtualLoad(cfg Config, newLocker func(worker int) locker) *load {
+	l := newLoad(cfg, "", newLocker)
+	l.preciseSleep = time.Sleep
 	return l
 }
 
-// A service that grants a key twice is found out, and one that does not is not accused. Both see
-// the same callers.
-func TestLoadDetectsAServiceThatGrantsTwice(t *testing.T) {
+// Goal: a service that grants a key twice is detected, and there is no false alarm about one that
+// does not. Both have the same callers.
+func TestLoad_DetectsAServiceThatGrantsTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Single)
+		cfg := DefaultConfig(Single)
 		cfg.Callers, cfg.Keys, cfg.Duration, cfg.Hold = 8, 3, time.Second, 3*time.Millisecond
 
 		table := &lockTable{held: make(map[string]bool)}
-		correct := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{
+		correct := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{
 				cost: time.Millisecond, ttl: time.Minute, grant: table.grant,
 				free: table.free,
 			}
 		}).run(t.Context())
-		require.Zero(t, correct.violated)
+		require.Zero(t, correct.violations)
 		require.NotZero(t, correct.acquired)
 		require.NotZero(t, correct.counts.refused)
 		require.Equal(t, correct.acquired, correct.counts.released)
 
-		broken := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{cost: time.Millisecond, ttl: time.Minute}
+		broken := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{cost: time.Millisecond, ttl: time.Minute}
 		}).run(t.Context())
-		require.NotZero(t, broken.violated)
+		require.NotZero(t, broken.violations)
 	})
 }
 
-// A single doubled grant in a long run of right ones is enough.
-func TestLoadDetectsOneDoubledGrant(t *testing.T) {
+// Goal: a single doubled grant in a long run of right ones is detected.
+func TestLoad_DetectsOneDoubledGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Single)
+		cfg := DefaultConfig(Single)
 		cfg.Callers, cfg.Keys, cfg.Duration, cfg.Hold = 4, 1, time.Second, 5*time.Millisecond
 		table := &lockTable{held: make(map[string]bool)}
 		doubled := false
-		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{
+		m := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{
 				cost: time.Millisecond, ttl: time.Minute, free: table.free,
 				grant: func(names []string) error {
 					err := table.grant(names)
@@ -134,20 +128,20 @@ func TestLoadDetectsOneDoubledGrant(t *testing.T) {
 				},
 			}
 		}).run(t.Context())
-		require.NotZero(t, m.violated)
+		require.NotZero(t, m.violations)
 	})
 }
 
-// In an open loop a call's latency counts from when it was due, so the time it waited for a free
-// caller is in it; and calls that never found one are told.
-func TestOpenLoopCountsFromWhenACallWasDue(t *testing.T) {
+// Goal: in an open loop the latency of a call counts from when it was due, so it includes the wait
+// for a free caller. Calls that never found one are reported.
+func TestOpenLoop_CountsFromWhenACallWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Single)
+		cfg := DefaultConfig(Single)
 		cfg.Callers, cfg.Rate, cfg.Duration = 1, 100, 1995*time.Millisecond
 		// Each round takes 20 ms and one is due every 10 ms: round n is due at 10n, starts at 20n
 		// and is granted at 20n+10.
-		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{cost: 10 * time.Millisecond, ttl: time.Minute}
+		m := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{cost: 10 * time.Millisecond, ttl: time.Minute}
 		}).run(t.Context())
 		require.EqualValues(t, 100, m.acquired)
 		require.InEpsilon(t, 99*10+10, m.acquire.Max, 0.002,
@@ -158,13 +152,13 @@ func TestOpenLoopCountsFromWhenACallWasDue(t *testing.T) {
 	})
 }
 
-// While there are free callers an open loop makes every call when it is due, and no more than that.
-func TestOpenLoopKeepsToItsTimetable(t *testing.T) {
+// Goal: while there are free callers, an open loop makes every call when it is due, and no others.
+func TestOpenLoop_KeepsToItsTimetable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Single)
+		cfg := DefaultConfig(Single)
 		cfg.Callers, cfg.Rate, cfg.Duration = 10, 100, 995*time.Millisecond
-		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{cost: 7 * time.Millisecond, ttl: time.Minute}
+		m := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{cost: 7 * time.Millisecond, ttl: time.Minute}
 		}).run(t.Context())
 		require.EqualValues(t, 100, m.acquired)
 		require.InEpsilon(t, 7, m.acquire.Max, 0.002)
@@ -172,46 +166,46 @@ func TestOpenLoopKeepsToItsTimetable(t *testing.T) {
 	})
 }
 
-// A closed loop calls again as soon as it is done.
-func TestClosedLoopCallsAgainWhenDone(t *testing.T) {
+// Goal: in a closed loop a caller calls again as soon as its call is over.
+func TestClosedLoop_CallsAgainWhenDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Batch)
+		cfg := DefaultConfig(Batch)
 		cfg.Callers, cfg.Keys, cfg.Batch, cfg.Duration, cfg.Hold = 2, 1000, 50,
 			993*time.Millisecond, 3*time.Millisecond
-		m := newVirtualLoad(cfg, func(worker int) taker {
-			return &fakeTaker{cost: time.Millisecond, ttl: time.Minute}
+		m := newVirtualLoad(cfg, func(worker int) locker {
+			return &fakeLocker{cost: time.Millisecond, ttl: time.Minute}
 		}).run(t.Context())
 		require.EqualValues(t, 2*199*50, m.acquired, "keys, in rounds of 5 ms")
 		require.Equal(t, m.acquired, m.counts.released)
 	})
 }
 
-// When the run is ended early, what is held is released at once, and everything so far is counted.
-func TestEarlyEndReleasesAndCounts(t *testing.T) {
+// Goal: if the run ends early, held keys are released at once, and everything so far is counted.
+func TestLoad_AnEarlyEndReleasesAndCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		cfg := Default(Single)
+		cfg := DefaultConfig(Single)
 		cfg.Callers, cfg.Duration, cfg.Hold = 4, time.Hour, 10*time.Minute
 		cfg.Progress = func(_ time.Duration, locks uint64) {
 			if locks == 4 {
 				cancel()
 			}
 		}
-		m := newVirtualLoad(cfg, func(int) taker { return &fakeTaker{ttl: time.Hour} }).run(ctx)
+		m := newVirtualLoad(cfg, func(int) locker { return &fakeLocker{ttl: time.Hour} }).run(ctx)
 		require.EqualValues(t, 4, m.acquired)
 		require.EqualValues(t, 4, m.counts.released)
 		require.Less(t, m.elapsed, time.Minute)
 	})
 }
 
-// A take that the end of the run cut off is no failure of the service.
-func TestCutOffTakeIsNotCounted(t *testing.T) {
+// Goal: a call that the end of the run cut off is no failure of the service.
+func TestLoad_ACallThatIsCutOffDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		cfg := Default(Hot)
+		cfg := DefaultConfig(Hot)
 		cfg.Callers = 1
-		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{ttl: time.Minute, grant: func([]string) error {
+		m := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{ttl: time.Minute, grant: func([]string) error {
 				cancel()
 				return fmt.Errorf("waited for a holder (%w): %w", lockpipe.ErrHeld,
 					context.Canceled)
@@ -222,15 +216,15 @@ func TestCutOffTakeIsNotCounted(t *testing.T) {
 	})
 }
 
-// A release that was not confirmed in time is asked for again, and counts as released once it is
+// Goal: a release that was not confirmed in time is tried again, and counts as released when it is
 // confirmed.
-func TestUnconfirmedReleaseIsAskedForAgain(t *testing.T) {
+func TestLoad_RetriesAnUnconfirmedRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Single)
+		cfg := DefaultConfig(Single)
 		cfg.Callers, cfg.Duration = 1, 50*time.Millisecond
 		tries := 0
-		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{cost: time.Millisecond, ttl: time.Minute, free: func([]string) error {
+		m := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{ttl: time.Minute, free: func([]string) error {
 				if tries++; tries%3 != 0 {
 					return lockpipe.ErrNoQuorum
 				}
@@ -243,46 +237,46 @@ func TestUnconfirmedReleaseIsAskedForAgain(t *testing.T) {
 	})
 }
 
-// A release that is never confirmed is given up when the lease's time has passed, and told as an
-// error.
-func TestUnconfirmedReleaseEndsWithTheLease(t *testing.T) {
+// Goal: a release that is never confirmed is given up when the lease's time has passed, and counts
+// as an error.
+func TestLoad_AReleaseIsRetriedUntilTheLeaseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Default(Single)
+		cfg := DefaultConfig(Single)
 		cfg.Callers, cfg.Duration = 1, 50*time.Millisecond
-		m := newVirtualLoad(cfg, func(int) taker {
-			return &fakeTaker{
+		m := newVirtualLoad(cfg, func(int) locker {
+			return &fakeLocker{
 				cost: time.Millisecond, ttl: time.Second,
 				free: func([]string) error { return lockpipe.ErrNoQuorum },
 			}
 		}).run(t.Context())
 		require.Equal(t, counts{
 			errors: 1, firstError: lockpipe.ErrNoQuorum,
-			kinds: kinds{"no quorum": 1},
+			byKind: errorCounts{"no quorum": 1},
 		}, m.counts)
 		require.InDelta(t, time.Second, m.elapsed, float64(2*releasePause))
 	})
 }
 
-// Each way in which a take or a release can end has its own count, in keys.
-func TestOutcomesAreCountedInKeys(t *testing.T) {
+// Goal: each way in which an acquire or a release can end has its own count, in keys.
+func TestCounts_AreOfKeys(t *testing.T) {
 	unknown := errors.New("no such thing")
 	var c counts
 	for _, err := range []error{lockpipe.ErrHeld, lockpipe.ErrNoQuorum, unknown} {
-		c.fail(grant{keys: 3, err: fmt.Errorf("wrapped: %w", err)})
+		c.fail(result{keys: 3, err: fmt.Errorf("wrapped: %w", err)})
 	}
 	for _, err := range []error{nil, lockpipe.ErrExpired, lockpipe.ErrLost, lockpipe.ErrNoQuorum} {
-		c.end(grant{keys: 5, held: true, err: err})
+		c.end(result{keys: 5, held: true, err: err})
 	}
 	require.ErrorIs(t, c.firstError, unknown)
 	c.firstError = nil
-	want := kinds{"no quorum": 2, "no such thing": 1} // of calls, not of keys
+	want := errorCounts{"no quorum": 2, "no such thing": 1} // of calls, not of keys
 	require.Equal(t, counts{released: 5, refused: 3, noQuorum: 3, expired: 5, lost: 5, errors: 3 +
-		5, kinds: want}, c)
+		5, byKind: want}, c)
 }
 
-// A fence that is not above those before it is counted, for each key, unless its lease is over by
-// then.
-func TestFencesThatGoBackAreCounted(t *testing.T) {
+// Goal: a fence that is not above earlier ones is counted, for each key, unless its lease has ended
+// by then.
+func TestLoad_CountsFencesThatGoBack(t *testing.T) {
 	for _, c := range []struct {
 		ttl    time.Duration
 		fences []int64
@@ -294,12 +288,12 @@ func TestFencesThatGoBackAreCounted(t *testing.T) {
 		{0, []int64{5, 4, 3, 2, 1}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			cfg := Default(Batch)
+			cfg := DefaultConfig(Batch)
 			cfg.Callers, cfg.Keys, cfg.Batch, cfg.Fencing, cfg.Duration = 1, 2, 2, true,
 				10*time.Second
-			l := newVirtualLoad(cfg, func(int) taker {
+			l := newVirtualLoad(cfg, func(int) locker {
 				next := 0
-				return &fakeTaker{cost: time.Second, ttl: c.ttl, fence: func() int64 {
+				return &fakeLocker{cost: time.Second, ttl: c.ttl, fence: func() int64 {
 					next++
 					return c.fences[(next-1)%len(c.fences)] + int64((next-1)/len(c.fences))*1000
 				}}

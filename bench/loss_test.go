@@ -13,21 +13,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/series"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
-// BenchmarkLossNotice is how long after its deadline a lease that nobody extends is told to be
-// over: by the channel of its context, and by OnLost. So many leases are held at once, of 1 to 2 s.
-// One op is one lease.
+// BenchmarkLossNotice is how late its holder is notified that a lease has ended which nobody
+// extends: by the lease's channel, and by OnLost. So many leases of 1 to 2 s are held at the same
+// time. One op is one lease.
 func BenchmarkLossNotice(b *testing.B) {
 	nodes := lockpipetest.StartRealT(b, 3)
 	for _, leases := range []int{1000, 10_000} {
 		b.Run(fmt.Sprintf("leases=%d", leases), func(b *testing.B) {
-			done, told := newNotices(), newNotices()
+			done, onLost := newNotices(), newNotices()
 			client, err := lockpipe.New(lockpipe.Config{
 				Nodes: nodes.URLs(), NodeTimeout: time.Second,
 				Logger: slog.New(slog.DiscardHandler),
-				OnLost: func(l *lockpipe.Lease, _ error) { told.late(l.Key()) },
+				OnLost: func(l *lockpipe.Lease, _ error) { onLost.late(l.Key()) },
 			})
 			require.NoError(b, err)
 			defer func() { require.NoError(b, client.Close(b.Context())) }()
@@ -40,17 +41,17 @@ func BenchmarkLossNotice(b *testing.B) {
 						mathrand.N(time.Second)))
 					require.NoError(b, err)
 					done.expect(key, l.Until())
-					told.expect(key, l.Until())
+					onLost.expect(key, l.Until())
 					go func() {
 						<-l.Done()
 						done.late(key)
 					}()
 				}
 				done.all.Wait()
-				told.all.Wait()
+				onLost.all.Wait()
 			}
 			done.report(b, "done")
-			told.report(b, "onlost")
+			onLost.report(b, "onlost")
 		})
 	}
 }
@@ -61,10 +62,12 @@ type notices struct {
 
 	mu      sync.Mutex // guards all below
 	until   map[string]time.Time
-	latency latency
+	latency series.Histogram
 }
 
-func newNotices() *notices { return &notices{until: map[string]time.Time{}, latency: newLatency()} }
+func newNotices() *notices {
+	return &notices{until: map[string]time.Time{}, latency: series.NewHistogram()}
+}
 
 func (n *notices) expect(key string, until time.Time) {
 	n.mu.Lock()
@@ -77,12 +80,12 @@ func (n *notices) late(key string) {
 	now := time.Now()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.latency.record(now.Sub(n.until[key]))
+	n.latency.Record(now.Sub(n.until[key]))
 	n.all.Done()
 }
 
 func (n *notices) report(b *testing.B, name string) {
-	s := n.latency.summary()
+	s := n.latency.Latency()
 	b.ReportMetric(s.P50*1000, name+"-p50-us")
 	b.ReportMetric(s.P99*1000, name+"-p99-us")
 	b.ReportMetric(s.Max*1000, name+"-max-us")

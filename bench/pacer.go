@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pacer is the timetable of an open loop: how many calls a second become due. It is pure; what it
-// says depends on nothing that happens in the run.
+// pacer is the timetable of an open loop: how many calls a second become due. It is pure: what
+// happens in the run does not change it.
 type pacer float64
 
 // due returns when call n, counted from 0, is due after the start.

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The timetable is evenly spaced from the start, at any rate.
-func TestPacerDue(t *testing.T) {
+// Goal: calls are due at even distances from the start, at any rate.
+func TestPacer_CallsAreEvenlySpaced(t *testing.T) {
 	for _, tc := range []struct {
 		rate pacer
 		call uint64
@@ -26,8 +26,8 @@ func TestPacerDue(t *testing.T) {
 	}
 }
 
-// count agrees with counting the calls that due names, one by one.
-func TestPacerCountIsTheNumberOfCallsDueBefore(t *testing.T) {
+// Goal: count agrees with counting the calls that due names, one by one.
+func TestPacer_CountAgreesWithDue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		p := pacer(random.ExpFloat64() * 500)

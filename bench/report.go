@@ -1,8 +1,14 @@
 package bench
 
-import "time"
+import (
+	"time"
 
-// Report is what a run came to. Locks are counted in keys: a lease over 100 keys is 100 acquired
+	"github.com/lockpipe/lockpipe/bench/faults"
+	"github.com/lockpipe/lockpipe/bench/nodes"
+	"github.com/lockpipe/lockpipe/bench/series"
+)
+
+// Report is the outcome of a run. Locks are counted in keys: a lease over 100 keys is 100 acquired
 // and 100 released. Acquired = Released + Expired + Lost + those of Errors that are releases. Calls
 // that the end of the run cut off while they waited are in none of the counts.
 type Report struct {
@@ -12,7 +18,7 @@ type Report struct {
 	Scenario Scenario `json:"scenario"`
 	// Backend is "redis-server", "in-process" or "external".
 	Backend string `json:"backend"`
-	// Nodes is how many masters the locks were taken on.
+	// Nodes is how many nodes the locks were taken on.
 	Nodes int `json:"nodes"`
 	// Config is what was asked for.
 	Config ReportConfig `json:"config"`
@@ -24,28 +30,26 @@ type Report struct {
 	Released uint64 `json:"released"`
 	// Refused is how many keys were asked for and held by another.
 	Refused uint64 `json:"refused"`
-	// NoQuorum is how many keys were asked for and not granted for any other reason than that
-	// somebody held them.
+	// NoQuorum is how many keys were asked for, and not granted for another reason than a holder.
 	NoQuorum uint64 `json:"no_quorum"`
 	// Expired is how many keys were granted for a time that had run out when they were to be
 	// released.
 	Expired uint64 `json:"expired"`
 	// Lost is how many keys were granted and then found gone before their time had run out. In the
-	// scenario Hold it is how many leases ended before their release, by either way, and Expired is
-	// 0.
+	// scenario Hold it is how many leases ended before their release in any way, and Expired is 0.
 	Lost uint64 `json:"lost"`
 	// Errors is how many keys were in calls that failed in another way, and in releases that were
 	// not confirmed.
 	Errors uint64 `json:"errors"`
 	// FirstError is the text of one of them.
 	FirstError string `json:"first_error,omitempty"`
-	// Unserved is how many calls of an open loop were due and found no caller free before the end.
+	// Unserved is how many calls of an open loop were due, and found no free caller before the end.
 	Unserved uint64 `json:"unserved"`
 	// Violations is how often a key was granted to a caller while another caller's lease on it was
 	// valid and not released.
 	Violations uint64 `json:"violations"`
 	// FenceRegressions is, with fencing, how often a valid lease on a key had a fence that was not
-	// above those of all leases on it before.
+	// above those of all earlier leases on it.
 	FenceRegressions uint64 `json:"fence_regressions"`
 	// LeftoverKeys is how many keys of this run the nodes still had after the Clients were closed,
 	// added up over the nodes.
@@ -54,32 +58,32 @@ type Report struct {
 	LocksPerS float64 `json:"locks_per_s"`
 	// AcquireMs is how long the calls took that were granted at least one key, in an open loop from
 	// when they were due.
-	AcquireMs Latency `json:"acquire_ms"`
-	// ReleaseMs is how long their releases took, in an open loop too.
-	ReleaseMs Latency `json:"release_ms"`
-	// ClientCPUUsPerLock is the CPU time in microseconds that this process spent from the first
-	// call until the last release, per key acquired. Choosing keys and keeping the books is in it,
-	// and with backend "in-process" so are the nodes.
+	AcquireMs series.Latency `json:"acquire_ms"`
+	// ReleaseMs is how long their releases took, from the call itself.
+	ReleaseMs series.Latency `json:"release_ms"`
+	// ClientCPUUsPerLock is the CPU time in microseconds that this process used from the first call
+	// until the last release, per key acquired. It includes the choice of keys and the measurement,
+	// and with backend "in-process" the nodes.
 	ClientCPUUsPerLock float64 `json:"client_cpu_us_per_lock"`
 	// AllocsPerLock is the number of allocations in the same time, of the same work, per key
 	// acquired.
 	AllocsPerLock float64 `json:"allocs_per_lock"`
-	// OpsPerFlush is how many lock operations shared one trip to a node, on average over the nodes.
+	// OpsPerFlush is how many lock operations shared one flush to a node, on average.
 	OpsPerFlush float64 `json:"ops_per_flush"`
 	// ErrorsByKind counts calls, releases included, that failed for another reason than a holder,
 	// by what was wrong: the first word of a node's answer, or a short text. A call counts once for
-	// each kind that its nodes told of.
+	// each kind that its nodes reported.
 	ErrorsByKind map[string]uint64 `json:"errors_by_kind,omitempty"`
-	// GoroutinesBefore is how many goroutines there were before the Clients were made,
-	// GoroutinesMost the most at once during the load, callers included, and GoroutinesAfter how
-	// many there were after the Clients were closed.
+	// GoroutinesBefore is how many goroutines there were before the Clients were made.
+	// GoroutinesMost is the most at the same time during the load, callers included, and
+	// GoroutinesAfter is how many there were after the Clients were closed.
 	GoroutinesBefore int `json:"goroutines_before"`
 	GoroutinesMost   int `json:"goroutines_most"`
 	GoroutinesAfter  int `json:"goroutines_after"`
 	// Started is when the first call was made, by the wall clock.
 	Started time.Time `json:"started,omitzero"`
 	// Series is the run over time.
-	Series *Series `json:"series,omitempty"`
+	Series *series.Series `json:"series,omitempty"`
 	// FaultReport is the rest of the report of a run with faults, and nil in others.
 	*FaultReport
 	// HoldReport is the rest of the report of the scenario Hold, and nil in others.
@@ -88,13 +92,23 @@ type Report struct {
 	*HotReport
 }
 
+// FaultReport is the part of a Report that only a run with faults has. The JSON has its fields next
+// to those of Report.
+type FaultReport struct {
+	// Faults are those that happened, in the order in which they began.
+	Faults []faults.Result `json:"faults"`
+	// KeysAtClose is how many keys of this run the nodes had just after the Clients were closed,
+	// added up over the nodes. LeftoverKeys are those that outlived the longest TTL by a second.
+	KeysAtClose int `json:"keys_at_close"`
+}
+
 // ReportConfig is the Config of a run, as far as it can be repeated. Nodes has neither users nor
 // passwords.
 type ReportConfig struct {
 	// Nodes is "local:N", "inprocess:N", or the addresses of external nodes with commas between
 	// them.
 	Nodes string `json:"nodes"`
-	// Callers is how many goroutines called at once.
+	// Callers is how many goroutines called at the same time.
 	Callers int `json:"callers"`
 	// Clients is how many Clients shared the callers.
 	Clients int `json:"clients"`
@@ -110,44 +124,44 @@ type ReportConfig struct {
 	// HoldMs is how long a caller kept what it was granted, in milliseconds: in the scenario Hold
 	// the duration.
 	HoldMs float64 `json:"hold_ms"`
-	// AutoExtendMs is for how long, at most, the Clients extended each lease by themselves, in
+	// AutoExtendMs is the longest time for which the Clients extended each lease automatically, in
 	// milliseconds.
 	AutoExtendMs float64 `json:"auto_extend_ms"`
 	// Fencing is whether every lock was taken with fencing.
 	Fencing bool `json:"fencing,omitempty"`
 	// TTLMs is the lease time in milliseconds.
 	TTLMs float64 `json:"ttl_ms"`
-	// Seed is what the choice of keys started from.
+	// Seed is the seed of the choice of keys.
 	Seed uint64 `json:"seed"`
-	// Faults is what was to happen to nodes, and FaultSeed what the random ones started from.
+	// Faults is what was to happen to nodes, and FaultSeed is the seed of the random ones.
 	Faults    string `json:"faults,omitempty"`
 	FaultSeed uint64 `json:"fault_seed,omitempty"`
-	// Prefix is what every key of the run started with.
+	// Prefix is what every key of the run began with.
 	Prefix string `json:"prefix"`
 }
 
-// Safe reports whether the run showed neither two holders of one key at once nor a key that was
-// left behind, nor a fence that was not above those before it, nor, in the scenario Hold, a lease
-// that was lost or dead.
+// Safe reports whether the run showed no two holders of one key at the same time, no key that was
+// left behind, no fence that was not above earlier ones and, in the scenario Hold, no lease that
+// was lost or missing.
 func (r *Report) Safe() bool {
-	kept := r.HoldReport == nil || r.Lost == 0 && r.Dead == 0
+	kept := r.HoldReport == nil || r.Lost == 0 && r.Missing == 0
 	return kept && r.Violations == 0 && r.FenceRegressions == 0 && r.LeftoverKeys == 0
 }
 
-// reportConfig is about a Config as settled.
-func reportConfig(cfg Config, plan nodePlan, prefix string) ReportConfig {
+// reportConfig returns the ReportConfig of what withScenario returned.
+func reportConfig(cfg Config, plan nodes.Plan, prefix string) ReportConfig {
 	return ReportConfig{
-		Nodes:        plan.describe(),
+		Nodes:        plan.String(),
 		Callers:      cfg.Callers,
 		Clients:      cfg.Clients,
 		DurationS:    cfg.Duration.Seconds(),
 		Rate:         cfg.Rate,
 		Keys:         cfg.Keys,
 		Batch:        cfg.perCall(),
-		HoldMs:       milliseconds(cfg.Hold),
-		AutoExtendMs: milliseconds(cfg.AutoExtend),
+		HoldMs:       series.Milliseconds(cfg.Hold),
+		AutoExtendMs: series.Milliseconds(cfg.AutoExtend),
 		Fencing:      cfg.Fencing,
-		TTLMs:        milliseconds(cfg.TTL),
+		TTLMs:        series.Milliseconds(cfg.TTL),
 		Seed:         cfg.Seed,
 		Faults:       cfg.Faults,
 		FaultSeed:    cfg.FaultSeed,
@@ -168,22 +182,20 @@ func (r *Report) fill(m measured) {
 	if m.counts.firstError != nil {
 		r.FirstError = m.counts.firstError.Error()
 	}
-	r.ErrorsByKind = m.counts.kinds
+	r.ErrorsByKind = m.counts.byKind
 	r.Unserved = m.unserved
-	r.Violations, r.FenceRegressions = m.violated, m.backward
+	r.Violations, r.FenceRegressions = m.violations, m.backward
 	r.HotReport = m.hot
 	r.AcquireMs, r.ReleaseMs = m.acquire, m.release
 	r.LocksPerS = per(float64(m.acquired), r.DurationS)
-	r.ClientCPUUsPerLock = per(float64(m.cost.cpu)/float64(time.Microsecond), float64(m.acquired))
-	r.AllocsPerLock = per(float64(m.cost.allocs), float64(m.acquired))
+	r.ClientCPUUsPerLock = per(float64(m.used.CPU)/float64(time.Microsecond), float64(m.acquired))
+	r.AllocsPerLock = per(float64(m.used.Allocs), float64(m.acquired))
 }
 
-// per is a quotient that is 0 where there is nothing to divide by.
+// per returns a quotient, or 0 if there is nothing to divide by.
 func per(a, b float64) float64 {
 	if b == 0 {
 		return 0
 	}
 	return a / b
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

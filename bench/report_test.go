@@ -3,181 +3,219 @@ package bench
 import (
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/bench/process"
 )
 
-// The names in the JSON are what other programs rely on.
-func TestReportNames(t *testing.T) {
-	text, err := json.Marshal(Report{FirstError: "x"})
+// allNames are all names in the JSON of a Report, by the object that they are in. Other programs
+// rely on them.
+const allNames = `
+report:
+  acquire_ms acquired allocs_per_lock attempts_per_lock
+  backend client_cpu_cores client_cpu_us_per_lock client_rss_bytes_per_lease
+  config dead duration_s errors
+  errors_by_kind expired extensions_per_s faults
+  fence_regressions first_dead first_error give_s
+  goroutines_after goroutines_before goroutines_most handovers
+  keep_s keys_at_close leases leftover_keys
+  locks_per_caller_cv locks_per_s lost max_wait_ms
+  min_share no_quorum nodes ops_per_flush
+  refused release_ms released samples
+  scenario series split_votes started
+  take_s unanswered unserved version
+  violations wait_ms
+report.acquire_ms:
+  max mean p50 p90
+  p99 p999
+report.config:
+  auto_extend_ms batch callers clients
+  duration_s fault_seed faults fencing
+  hold_ms keys nodes prefix
+  rate seed ttl_ms
+report.errors_by_kind:
+  x
+report.faults:
+  action error fault from_s
+  node until_s
+report.release_ms:
+  max mean p50 p90
+  p99 p999
+report.series:
+  acquire_histogram intervals nodes release_histogram
+  step_s wait_histogram
+report.series.acquire_histogram:
+  calls from_ms to_ms
+report.series.intervals:
+  acquire_ms acquired at_s errors
+  expired extended length_s lost
+  no_quorum refused release_ms released
+  wait_ms
+report.series.intervals.acquire_ms:
+  calls max p50 p90
+  p99
+report.series.intervals.release_ms:
+  calls max p50 p90
+  p99
+report.series.intervals.wait_ms:
+  calls max p50 p90
+  p99
+report.series.nodes:
+  connects disconnects failures failures_each
+  flush_ms flush_p50_ms_each flush_p99_ms_each flushes
+  flushes_each node operations
+report.series.nodes.failures:
+  x
+report.series.nodes.flush_ms:
+  calls max p50 p90
+  p99
+report.series.release_histogram:
+  calls from_ms to_ms
+report.series.wait_histogram:
+  calls from_ms to_ms
+report.wait_ms:
+  max mean p50 p90
+  p99 p999
+`
+
+// alwaysNames are those that are there if everything is zero.
+const alwaysNames = `
+report:
+  acquire_ms acquired allocs_per_lock backend
+  client_cpu_us_per_lock config duration_s errors
+  expired fence_regressions goroutines_after goroutines_before
+  goroutines_most leftover_keys locks_per_s lost
+  no_quorum nodes ops_per_flush refused
+  release_ms released scenario unserved
+  version violations
+report.acquire_ms:
+  max mean p50 p90
+  p99 p999
+report.config:
+  auto_extend_ms batch callers clients
+  duration_s hold_ms keys nodes
+  prefix rate seed ttl_ms
+report.release_ms:
+  max mean p50 p90
+  p99 p999
+`
+
+// namesIn returns the names in the JSON of a value, four a line below each object.
+func namesIn(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
 	require.NoError(t, err)
-	var report map[string]any
-	require.NoError(t, json.Unmarshal(text, &report))
-	require.ElementsMatch(t, []string{
-		"version", "scenario", "backend", "nodes", "config", "duration_s", "acquired", "released",
-		"refused", "no_quorum",
-		"expired", "lost", "errors", "first_error", "unserved", "violations", "fence_regressions",
-		"leftover_keys", "locks_per_s", "acquire_ms",
-		"release_ms", "client_cpu_us_per_lock", "allocs_per_lock", "ops_per_flush",
-		"goroutines_before", "goroutines_most",
-		"goroutines_after",
-	}, slices.Collect(maps.Keys(report)))
-	require.Nil(t, Report{}.HoldReport)
-	require.Nil(t, Report{}.HotReport)
-	require.Nil(t, Report{}.FaultReport)
-	for _, name := range []string{"acquire_ms", "release_ms"} {
-		latency, ok := report[name].(map[string]any)
-		require.True(t, ok)
-		require.ElementsMatch(t, []string{"p50", "p90", "p99", "p999", "max", "mean"},
-			slices.Collect(maps.Keys(latency)))
+	var decoded any
+	require.NoError(t, json.Unmarshal(text, &decoded))
+	found := make(map[string][]string)
+	collectNames(decoded, "report", found)
+	var lines strings.Builder
+	for _, object := range slices.Sorted(maps.Keys(found)) {
+		lines.WriteString("\n" + object + ":")
+		for names := range slices.Chunk(found[object], 4) {
+			lines.WriteString("\n  " + strings.Join(names, " "))
+		}
+	}
+	return lines.String() + "\n"
+}
+
+// collectNames enters the names of an object, and of all objects in it.
+func collectNames(v any, object string, found map[string][]string) {
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			collectNames(one, object, found)
+		}
+	case map[string]any:
+		found[object] = slices.Sorted(maps.Keys(v))
+		for name, one := range v {
+			collectNames(one, object+"."+name, found)
+		}
 	}
 }
 
-// The scenario Hold has more names, beside the others.
-func TestHoldReportNames(t *testing.T) {
-	r := Report{Lost: 3, HoldReport: &HoldReport{
-		Leases: 4, ExtensionsPerS: 5,
-		ClientRSSBytesPerLease: 6, ClientCPUCores: 7, FirstDead: "x",
-	}}
+// fillAll sets everything in a value to something that is not zero.
+func fillAll(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillAll(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillAll(v.Index(0))
+	case reflect.Map:
+		key, one := reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem()
+		fillAll(key)
+		fillAll(one)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, one)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(1e9, 0).UTC()))
+			return
+		}
+		for i := range v.NumField() {
+			fillAll(v.Field(i))
+		}
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int:
+		v.SetInt(1)
+	case reflect.Uint64:
+		v.SetUint(1)
+	case reflect.Float64:
+		v.SetFloat(1)
+	default:
+		panic("no value for " + v.Type().String())
+	}
+}
+
+// Goal: the JSON of a report has exactly these names, and reads back as the same report.
+func TestReport_JSONNames(t *testing.T) {
+	var r Report
+	require.Equal(t, alwaysNames, namesIn(t, r))
+	fillAll(reflect.ValueOf(&r).Elem())
+	require.Equal(t, allNames, namesIn(t, r))
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
-	var names map[string]any
-	require.NoError(t, json.Unmarshal(text, &names))
-	for name, want := range map[string]float64{
-		"leases": 4, "lost": 3, "extensions_per_s": 5, "client_rss_bytes_per_lease": 6,
-		"client_cpu_cores": 7,
-		"samples":          0, "dead": 0, "unanswered": 0, "take_s": 0, "keep_s": 0, "give_s": 0,
-		"acquired": 0, "leftover_keys": 0,
-	} {
-		require.InDelta(t, want, names[name], 0, name)
-	}
-	require.Equal(t, "x", names["first_dead"])
 	var back Report
 	require.NoError(t, json.Unmarshal(text, &back))
 	require.Equal(t, r, back)
 }
 
-// The scenario Hot has more names too, beside the others.
-func TestHotReportNames(t *testing.T) {
-	r := Report{HotReport: &HotReport{
-		WaitMs: Latency{P50: 1, Max: 2}, MaxWaitMs: 3, Handovers: 4, SplitVotes: 5,
-		AttemptsPerLock: 6, LocksPerCallerCV: 7, MinShare: 8,
-	}}
-	text, err := json.Marshal(r)
-	require.NoError(t, err)
-	var names map[string]any
-	require.NoError(t, json.Unmarshal(text, &names))
-	for name, want := range map[string]float64{
-		"max_wait_ms": 3, "handovers": 4, "split_votes": 5, "attempts_per_lock": 6,
-		"locks_per_caller_cv": 7, "min_share": 8,
-		"acquired": 0, "leftover_keys": 0,
-	} {
-		require.InDelta(t, want, names[name], 0, name)
-	}
-	wait, ok := names["wait_ms"].(map[string]any)
-	require.True(t, ok)
-	require.ElementsMatch(t, []string{"p50", "p90", "p99", "p999", "max", "mean"},
-		slices.Collect(maps.Keys(wait)))
-	var back Report
-	require.NoError(t, json.Unmarshal(text, &back))
-	require.Equal(t, r, back)
-}
-
-// A lease that was lost is what other scenarios may see, and what Hold is there to exclude.
-func TestHoldIsSafeWithoutLostAndDeadLeases(t *testing.T) {
+// Goal: a lost lease is not safe in the scenario Hold alone, which is there to exclude it.
+func TestReport_HoldIsSafeWithoutLostAndMissingLeases(t *testing.T) {
 	require.True(t, (&Report{Lost: 1}).Safe())
 	require.True(t, (&Report{HoldReport: &HoldReport{}}).Safe())
 	require.False(t, (&Report{Lost: 1, HoldReport: &HoldReport{}}).Safe())
-	require.False(t, (&Report{HoldReport: &HoldReport{Dead: 1}}).Safe())
+	require.False(t, (&Report{HoldReport: &HoldReport{Missing: 1}}).Safe())
 	require.False(t, (&Report{LeftoverKeys: 1, HoldReport: &HoldReport{}}).Safe())
 }
 
-// Rates and costs are per lock; a run without any has zeros rather than no numbers.
-func TestReportFill(t *testing.T) {
+// Goal: rates and costs are per lock, and 0 in a run without any.
+func TestReport_Fill(t *testing.T) {
 	var r Report
-	r.fill(measured{elapsed: 2 * time.Second, acquired: 100, cost: cost{
-		cpu:    time.Millisecond,
-		allocs: 250,
-	}, violated: 3})
+	r.fill(measured{elapsed: 2 * time.Second, acquired: 100, used: process.Usage{
+		CPU: time.Millisecond, Allocs: 250,
+	}, violations: 3})
 	require.InDelta(t, 50, r.LocksPerS, 1e-9)
 	require.InDelta(t, 10, r.ClientCPUUsPerLock, 1e-9)
 	require.InDelta(t, 2.5, r.AllocsPerLock, 1e-9)
 	require.False(t, r.Safe())
 
 	r = Report{}
-	r.fill(measured{cost: cost{cpu: time.Second, allocs: 1}})
+	r.fill(measured{used: process.Usage{CPU: time.Second, Allocs: 1}})
 	_, err := json.Marshal(r)
 	require.NoError(t, err, "NaN cannot be written")
 	require.True(t, r.Safe())
 	r.LeftoverKeys = 1
 	require.False(t, r.Safe())
-}
-
-// A run with faults has more names too, beside the others.
-func TestFaultReportNames(t *testing.T) {
-	r := Report{ErrorsByKind: map[string]uint64{"OOM": 3}, FaultReport: &FaultReport{
-		Faults: []FaultResult{{
-			Fault: "oom:1@2s+3s", Action: "oom", Node: 1, FromS: 2, UntilS: 5,
-			Error: "x",
-		}}, KeysAtClose: 4,
-	}}
-	text, err := json.Marshal(r)
-	require.NoError(t, err)
-	var names map[string]any
-	require.NoError(t, json.Unmarshal(text, &names))
-	require.Equal(t, map[string]any{"OOM": 3.0}, names["errors_by_kind"])
-	require.Equal(t, []any{map[string]any{
-		"fault": "oom:1@2s+3s", "action": "oom", "node": 1.0,
-		"from_s": 2.0, "until_s": 5.0, "error": "x",
-	}}, names["faults"])
-	require.InDelta(t, 4, names["keys_at_close"], 0)
-	var back Report
-	require.NoError(t, json.Unmarshal(text, &back))
-	require.Equal(t, r, back)
-}
-
-// The names of the series are what other programs rely on as well; what is 0 in an interval is left
-// out.
-func TestSeriesNames(t *testing.T) {
-	r := Report{Started: time.Unix(1e9, 0).UTC(), Series: &Series{
-		StepS: 0.1,
-		Intervals: []Interval{{
-			AtS: 0.2, LengthS: 0.1, AcquireMs: Spread{Calls: 1, P50: 2, P90: 3, P99: 4, Max: 5},
-			Tally: Tally{
-				Acquired: 1, Released: 2, Refused: 3, NoQuorum: 4, Expired: 5, Lost: 6,
-				Errors: 7, Extended: 8,
-			},
-		}},
-		AcquireHistogram: []Bucket{{FromMs: 1, ToMs: 2, Calls: 3}},
-		Nodes: []NodeSeries{{
-			Node: "a:1", Flushes: 3, Operations: 4, Connects: 1, Disconnects: 1,
-			Failures:    map[string]uint64{"timeout": 2},
-			FlushesEach: []uint64{3}, FlushP50MsEach: []float64{1}, FlushP99MsEach: []float64{2},
-			FailuresEach: []uint64{2},
-		}},
-	}}
-	text, err := json.Marshal(r)
-	require.NoError(t, err)
-	var back Report
-	require.NoError(t, json.Unmarshal(text, &back))
-	require.Equal(t, r, back)
-	var names struct {
-		Series struct {
-			Intervals []map[string]any `json:"intervals"`
-			Nodes     []map[string]any `json:"nodes"`
-		} `json:"series"`
-	}
-	require.NoError(t, json.Unmarshal(text, &names))
-	require.ElementsMatch(t, []string{
-		"at_s", "length_s", "acquired", "released", "refused", "no_quorum", "expired", "lost",
-		"errors", "extended", "acquire_ms",
-	}, slices.Collect(maps.Keys(names.Series.Intervals[0])))
-	require.ElementsMatch(t, []string{
-		"node", "flushes", "operations", "connects", "disconnects", "flush_ms", "failures",
-		"flushes_each", "flush_p50_ms_each",
-		"flush_p99_ms_each", "failures_each",
-	}, slices.Collect(maps.Keys(names.Series.Nodes[0])))
 }

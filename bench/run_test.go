@@ -2,67 +2,21 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
-// brief is a short run with few callers on nodes that it starts.
-func brief(s Scenario) Config {
-	cfg := Default(s)
-	cfg.Nodes, cfg.Callers, cfg.Duration, cfg.Seed = "local:3", 8, 200*time.Millisecond, 1
-	if s == Hot {
-		cfg.Keys = 2
-	}
-	if s == Hold {
-		cfg.Leases = 50
-	}
-	if cfg.perCall() > 1 {
-		cfg.Keys, cfg.Batch = 1000, 10
-	}
-	return cfg
-}
-
-// runUntil runs until so many locks were granted, however long that takes: how many a machine
-// grants in a given time is not known.
-func runUntil(t *testing.T, locks uint64, cfg Config) (*Report, error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	cfg.Duration = time.Hour
-	cfg.Progress = func(_ time.Duration, granted uint64) {
-		if granted >= locks {
-			cancel()
-		}
-	}
-	return Run(ctx, cfg)
-}
-
-// requireSound requires what holds for every run in which no node failed.
-func requireSound(t *testing.T, r *Report) {
-	t.Helper()
-	require.NotZero(t, r.Acquired)
-	require.Equal(t, r.Acquired, r.Released+r.Expired+r.Lost, "every lease ends in one way: %+v", r)
-	require.Zero(t, r.Violations)
-	require.Zero(t, r.LeftoverKeys)
-	require.Zero(t, r.Errors, r.FirstError)
-	require.True(t, r.Safe())
-}
-
-// Every scenario, with one Client and with several, takes locks, gives every one of them back, and
+// Goal: every scenario, with one Client and with several, takes locks, releases each of them, and
 // leaves neither keys nor goroutines.
-func TestRunIsSoundInEveryScenario(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
+func TestRun_EveryScenarioIsSound(t *testing.T) {
+	for _, s := range scenarios {
 		for _, clients := range []int{1, 3} {
 			cfg := brief(s)
-			cfg.Clients = clients
+			cfg.Clients, cfg.goroutineTimeout = clients, 0
 			r, err := runUntil(t, 50, cfg)
 			require.NoError(t, err)
 			requireSound(t, r)
@@ -75,12 +29,14 @@ func TestRunIsSoundInEveryScenario(t *testing.T) {
 			require.Positive(t, r.ReleaseMs.Max)
 			require.Positive(t, r.AllocsPerLock)
 			require.GreaterOrEqual(t, r.OpsPerFlush, 1.0)
+			require.LessOrEqual(t, r.GoroutinesAfter, r.GoroutinesBefore)
+			require.Greater(t, r.GoroutinesMost, r.GoroutinesBefore)
 		}
 	}
 }
 
-// Nodes in this process do as well, and the report says that it was those.
-func TestRunOnNodesInThisProcess(t *testing.T) {
+// Goal: a run can use nodes in this process, and the report says so.
+func TestRun_NodesInThisProcess(t *testing.T) {
 	cfg := brief(Single)
 	cfg.Nodes = "inprocess:3"
 	r, err := runUntil(t, 1, cfg)
@@ -90,8 +46,9 @@ func TestRunOnNodesInThisProcess(t *testing.T) {
 	require.Equal(t, "inprocess:3", r.Config.Nodes)
 }
 
-// An open loop makes the calls of its timetable on real nodes too.
-func TestRunAtARate(t *testing.T) {
+// Goal: an open loop makes the calls of its timetable on real nodes too.
+func TestRun_AtARate(t *testing.T) {
+	t.Parallel()
 	cfg := brief(Single)
 	cfg.Rate = 500
 	r, err := runUntil(t, 50, cfg)
@@ -101,8 +58,10 @@ func TestRunAtARate(t *testing.T) {
 		cfg.Rate*r.DurationS+1, "more than were due")
 }
 
-// A lease that runs out while it is held is expired, and neither lost, left over nor a violation.
-func TestRunHoldsBeyondTheTTL(t *testing.T) {
+// Goal: a lease that runs out while it is held is expired. It is neither lost, left over nor a
+// violation.
+func TestRun_HoldsBeyondTheTTL(t *testing.T) {
+	t.Parallel()
 	cfg := brief(Hot)
 	cfg.TTL, cfg.Hold = time.Second, 1100*time.Millisecond
 	// The end of the run cuts short what is held then.
@@ -112,8 +71,10 @@ func TestRunHoldsBeyondTheTTL(t *testing.T) {
 	require.NotZero(t, r.Expired)
 }
 
-// With automatic extension a lease outlives its TTL, in every scenario.
-func TestRunExtendsBeyondTheTTL(t *testing.T) {
+// Goal: with automatic extension a lease outlives its TTL, in every scenario.
+func TestRun_ExtendsBeyondTheTTL(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
 	for _, s := range []Scenario{Single, Batch, Each, Hot} {
 		t.Run(string(s), func(t *testing.T) {
 			t.Parallel()
@@ -129,27 +90,9 @@ func TestRunExtendsBeyondTheTTL(t *testing.T) {
 	}
 }
 
-// external starts nodes that a run is to use as if they were somebody else's.
-func external(t *testing.T, cfg Config) (*lockpipetest.Nodes, Config) {
-	t.Helper()
-	nodes := lockpipetest.StartT(t, 3)
-	cfg.Nodes = nodes.URLs()[0] + "," + nodes.URLs()[1] + "," + nodes.URLs()[2]
-	cfg.Prefix = "test:"
-	return nodes, cfg
-}
-
-// onAll sends a command to every node.
-func onAll(nodes *lockpipetest.Nodes, args ...string) error {
-	var errs []error
-	for i := range nodes.Len() {
-		_, err := nodes.Do(i, args...)
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
-}
-
-// When ctx ends early the run ends, what is held is released, and the report is complete.
-func TestRunEndsEarlyAndReports(t *testing.T) {
+// Goal: if ctx ends early, the run ends, held keys are released, and the report is complete.
+func TestRun_EndsEarlyAndReports(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	nodes, cfg := external(t, brief(Single))
 	cfg.Duration, cfg.Hold = time.Hour, time.Hour
@@ -167,8 +110,9 @@ func TestRunEndsEarlyAndReports(t *testing.T) {
 	require.Empty(t, keys)
 }
 
-// A key that is there after the run is found, whoever left it, and counted on each node.
-func TestRunFindsLeftoverKeys(t *testing.T) {
+// Goal: any key that is there after the run is found, and counted on each node.
+func TestRun_FindsLeftoverKeys(t *testing.T) {
+	t.Parallel()
 	nodes, cfg := external(t, brief(Single))
 	require.NoError(t, onAll(nodes, "SET", cfg.Prefix+"stray", "x"))
 	require.NoError(t, onAll(nodes, "SET", "another:stray", "x"))
@@ -178,9 +122,10 @@ func TestRunFindsLeftoverKeys(t *testing.T) {
 	require.False(t, r.Safe())
 }
 
-// When the nodes forget a lock that is held, so that another Client is granted it as well, that is
+// Goal: if the nodes forget a lock that is held, so that another Client is granted it too, that is
 // a violation.
-func TestRunFindsViolations(t *testing.T) {
+func TestRun_FindsViolations(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	nodes, cfg := external(t, brief(Hot))
 	cfg.Keys, cfg.Callers, cfg.Clients = 1, 2, 2
@@ -201,9 +146,9 @@ func TestRunFindsViolations(t *testing.T) {
 	require.False(t, r.Safe())
 }
 
-// The run's own keys carry its prefix, and nothing else of it stays on external nodes under that
-// prefix.
-func TestRunsDoNotMeet(t *testing.T) {
+// Goal: each run has a prefix of its own, and leaves nothing under it on external nodes.
+func TestRun_RunsDoNotMeet(t *testing.T) {
+	t.Parallel()
 	_, cfg := external(t, brief(Single))
 	cfg.Prefix = ""
 	first, err := Run(t.Context(), cfg)
@@ -214,22 +159,23 @@ func TestRunsDoNotMeet(t *testing.T) {
 	require.Zero(t, first.LeftoverKeys+second.LeftoverKeys)
 }
 
-// Nodes that do not grant anything are an error at the start, not a run full of failures.
-func TestRunNeedsNodesThatGrant(t *testing.T) {
+// Goal: nodes that do not grant anything are an error at the start, not a run full of failures.
+func TestRun_NeedsNodesThatGrant(t *testing.T) {
+	t.Parallel()
 	nodes, cfg := external(t, brief(Single))
 	require.NoError(t, nodes.Kill(0))
 	require.NoError(t, nodes.Kill(1))
 	// Instead of readyTimeout, and time for a try.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	r, err := Run(ctx, cfg)
 	require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
 	require.Nil(t, r)
 }
 
-// A node that cannot be searched after the run makes the result uncertain, and the run says so
-// beside its report.
-func TestRunTellsOfANodeItCouldNotSearch(t *testing.T) {
+// Goal: if a node can't be searched after the run, the run returns an error with its report.
+func TestRun_ReportsANodeItCouldNotSearch(t *testing.T) {
+	t.Parallel()
 	nodes, cfg := external(t, brief(Single))
 	_, err := Run(t.Context(), cfg) // on their first use the nodes wait for each other
 	require.NoError(t, err)
@@ -241,18 +187,22 @@ func TestRunTellsOfANodeItCouldNotSearch(t *testing.T) {
 	require.Zero(t, r.Violations)
 }
 
-// With fencing every scenario is as sound, and every lock has a fence.
-func TestRunWithFencing(t *testing.T) {
-	for _, s := range []Scenario{Single, Batch, Each, Hot, Hold} {
-		nodes, cfg := external(t, brief(s))
-		cfg.Clients, cfg.Fencing = 2, true
-		r, err := runUntil(t, 50, cfg)
-		require.NoError(t, err)
-		requireSound(t, r)
-		require.Zero(t, r.FenceRegressions)
-		require.True(t, r.Config.Fencing)
-		fences, err := nodes.Keys(0, "lockpipe:fence:"+cfg.Prefix)
-		require.NoError(t, err)
-		require.NotEmpty(t, fences, "%s", s)
+// Goal: with fencing every scenario is as sound, and every lock has a fence.
+func TestRun_WithFencing(t *testing.T) {
+	t.Parallel()
+	for _, s := range scenarios {
+		t.Run(string(s), func(t *testing.T) {
+			t.Parallel()
+			nodes, cfg := external(t, brief(s))
+			cfg.Clients, cfg.Fencing = 2, true
+			r, err := runUntil(t, 50, cfg)
+			require.NoError(t, err)
+			requireSound(t, r)
+			require.Zero(t, r.FenceRegressions)
+			require.True(t, r.Config.Fencing)
+			fences, err := nodes.Keys(0, "lockpipe:fence:"+cfg.Prefix)
+			require.NoError(t, err)
+			require.NotEmpty(t, fences, "%s", s)
+		})
 	}
 }

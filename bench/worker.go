@@ -8,36 +8,31 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/process"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // releasePause is the time between two tries to release while too few nodes answer.
 const releasePause = 10 * time.Millisecond
 
-// counts are keys, except where noted: a lease over 100 keys is 100 locks.
-type counts struct {
-	released, refused, noQuorum, expired, lost, errors uint64
-	firstError                                         error
-	kinds                                              kinds // of calls, refused ones excepted
-}
-
-// worker is one caller: it takes keys, holds them, gives them back, and notes what happened.
+// worker is one caller: it takes keys, holds them, releases them, and records what happened.
 type worker struct {
 	// set once before run
 	load   *load
-	holder uint32 // its number in holders, from 1
-	taker  taker
+	holder uint32 // its number in the ownership checker, from 1
+	locker locker
 
 	// owned by run; read by others after it returned
-	picker  picker
-	timer   *time.Timer
-	chosen  []int    // the keys of this call
-	names   []string // their names
-	claims  []uint64 // their words in holders
-	counts  counts
-	acquire latency
-	release latency
-	waiting *waiting // nil but in the scenario Hot
-	tab     tab
+	keys     keyChooser
+	timer    *time.Timer
+	chosen   []int    // the keys of this call
+	names    []string // their names
+	claims   []uint64 // their words in the ownership checker
+	counts   counts
+	acquire  series.Histogram
+	release  series.Histogram
+	waits    *waits // nil but in the scenario Hot
+	recorder *series.Recorder
 	// backward counts keys whose fence was not above those of earlier leases on them.
 	backward uint64
 
@@ -45,33 +40,35 @@ type worker struct {
 	acquired atomic.Uint64
 }
 
-func newWorker(l *load, number int, t taker) *worker {
+func newWorker(l *load, number int, lo locker) *worker {
 	perCall := l.cfg.perCall()
 	timer := time.NewTimer(0)
 	timer.Stop()
 	w := &worker{
 		load:    l,
 		holder:  uint32(number) + 1,
-		taker:   t,
-		picker:  newPicker(l.cfg.Seed, number),
+		locker:  lo,
+		keys:    newKeyChooser(l.cfg.Seed, number),
 		timer:   timer,
 		chosen:  make([]int, perCall),
 		names:   make([]string, perCall),
 		claims:  make([]uint64, perCall),
-		acquire: newLatency(),
-		release: newLatency(),
+		acquire: series.NewHistogram(),
+		release: series.NewHistogram(),
 	}
-	w.tab = tab{series: l.series, counts: &w.counts, acquired: &w.acquired}
+	w.recorder = l.series.NewRecorder(func() series.Tally {
+		return w.counts.tally(w.acquired.Load())
+	})
 	if l.cfg.Scenario == Hot {
-		w.waiting = &waiting{granted: newLatency()}
+		w.waits = &waits{granted: series.NewHistogram()}
 	}
 	return w
 }
 
-// run calls until ctx ends. What it was granted is released before it returns.
+// run calls until ctx ends. It releases what it was granted before it returns.
 func (w *worker) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		due, ok := w.await(ctx)
+		due, ok := w.awaitDue(ctx)
 		if !ok {
 			return
 		}
@@ -79,23 +76,24 @@ func (w *worker) run(ctx context.Context) {
 	}
 }
 
-// await returns when the next call may start, and when it was due; false when it will not be.
-func (w *worker) await(ctx context.Context) (due time.Time, ok bool) {
+// awaitDue returns when the next call may start, and when it was due. It reports false if the run
+// is over.
+func (w *worker) awaitDue(ctx context.Context) (due time.Time, ok bool) {
 	if w.load.cfg.Rate == 0 {
 		return time.Now(), true
 	}
-	due = w.load.start.Add(pacer(w.load.cfg.Rate).due(uint64(w.load.taken.Add(1) - 1)))
-	if w.sleep(ctx, time.Until(due)-coarse) {
-		w.load.nap(time.Until(due))
+	due = w.load.start.Add(pacer(w.load.cfg.Rate).due(uint64(w.load.begun.Add(1) - 1)))
+	if w.sleep(ctx, time.Until(due)-process.TimerSlack) {
+		w.load.preciseSleep(time.Until(due))
 	}
 	if ctx.Err() != nil {
-		w.load.taken.Add(-1) // it is not started after all
+		w.load.begun.Add(-1) // it does not begin
 		return due, false
 	}
 	return due, true
 }
 
-// sleep reports whether the time passed before ctx ended.
+// sleep reports false if ctx ended before the time had passed.
 func (w *worker) sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -110,59 +108,58 @@ func (w *worker) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// call is one round: take, hold, give. A take that the end of the run cut off does not count as
-// anything.
+// call is one round: lock, hold, unlock. A lock that the end of the run cut off does not count.
 func (w *worker) call(ctx context.Context, due time.Time) {
 	w.choose()
 	called := time.Now()
-	grants := w.taker.take(ctx, w.names)
+	results := w.locker.lock(ctx, w.names)
 	returned := time.Now()
-	w.tab.turn(returned)
-	w.checkFences(grants)
-	held := w.claim(ctx, grants)
-	w.wait(returned.Sub(called), held > 0)
+	w.recorder.Roll(returned)
+	w.checkFences(results)
+	held := w.claim(ctx, results)
+	w.recordWait(returned.Sub(called), held > 0)
 	if held == 0 {
 		return
 	}
 	w.acquired.Add(held)
-	w.acquire.record(returned.Sub(due))
-	w.tab.acquire.record(returned.Sub(due))
+	w.acquire.Record(returned.Sub(due))
+	w.recorder.Acquire(returned.Sub(due))
 	w.sleep(ctx, w.load.cfg.Hold)
 	w.drop()
 	before := time.Now()
-	w.give(grants)
+	w.unlock(results)
 	after := time.Now()
-	w.tab.turn(after)
-	w.release.record(after.Sub(before))
-	w.tab.release.record(after.Sub(before))
-	for _, g := range grants {
-		if g.held {
-			w.counts.end(g)
+	w.recorder.Roll(after)
+	w.release.Record(after.Sub(before))
+	w.recorder.Release(after.Sub(before))
+	for _, r := range results {
+		if r.held {
+			w.counts.end(r)
 		}
 	}
 }
 
-// wait notes how long a call of the scenario Hot waited.
-func (w *worker) wait(d time.Duration, granted bool) {
-	if w.waiting == nil {
+// recordWait records how long a call of the scenario Hot waited.
+func (w *worker) recordWait(d time.Duration, granted bool) {
+	if w.waits == nil {
 		return
 	}
-	w.waiting.note(d, granted)
+	w.waits.record(d, granted)
 	if granted {
-		w.tab.wait.record(d)
+		w.recorder.Wait(d)
 	}
 }
 
-// give releases, and asks again where that was not confirmed in time, as long as the keys may still
-// be there. The end of the run does not stop it.
-func (w *worker) give(grants []grant) {
+// unlock releases, and tries again if the release was not confirmed in time, while the keys may
+// still be there. The end of the run does not stop it.
+func (w *worker) unlock(results []result) {
 	ctx := context.Background()
 	for {
-		w.taker.give(ctx)
-		open := slices.ContainsFunc(grants, func(g grant) bool {
-			return g.held && errors.Is(g.err, lockpipe.ErrNoQuorum) && time.Now().Before(g.until)
+		w.locker.unlock(ctx)
+		unconfirmed := slices.ContainsFunc(results, func(r result) bool {
+			return r.held && errors.Is(r.err, lockpipe.ErrNoQuorum) && time.Now().Before(r.until)
 		})
-		if !open {
+		if !unconfirmed {
 			return
 		}
 		w.sleep(ctx, releasePause)
@@ -170,103 +167,49 @@ func (w *worker) give(grants []grant) {
 }
 
 func (w *worker) choose() {
-	w.picker.pick(w.chosen, len(w.load.names))
+	w.keys.choose(w.chosen, len(w.load.names))
 	for i, k := range w.chosen {
 		w.names[i] = w.load.names[k]
 	}
 }
 
-// claim tells holders of every key that was granted, and returns how many they are. What was not
-// granted is counted.
-func (w *worker) claim(ctx context.Context, grants []grant) (held uint64) {
+// claim claims every key that was granted, and returns how many these are. It counts the others.
+func (w *worker) claim(ctx context.Context, results []result) (held uint64) {
 	next := 0
-	for _, g := range grants {
-		for range g.keys {
+	for _, r := range results {
+		for range r.keys {
 			w.claims[next] = 0
-			if g.held {
-				w.claims[next] = w.load.holders.claim(w.chosen[next], w.holder, g.until)
+			if r.held {
+				w.claims[next] = w.load.ownership.Claim(w.chosen[next], w.holder, r.until)
 				held++
 			}
 			next++
 		}
-		if !g.held && !cutOff(ctx, g.err) {
-			w.counts.fail(g)
+		if !r.held && !cutOff(ctx, r.err) {
+			w.counts.fail(r)
 		}
 	}
 	return held
 }
 
-// checkFences compares the fences of what was granted with those before them, if there are any.
-// What counts was valid still when it was compared: who comes later may be overtaken, which is what
-// fences are for.
-func (w *worker) checkFences(grants []grant) {
+// checkFences compares the fences of what was granted with earlier ones, if the run has fences. A
+// fence counts if its lease was still valid after the comparison: a later holder may have overtaken
+// one that was not, which is what fences are for.
+func (w *worker) checkFences(results []result) {
 	next := 0
-	for _, g := range grants {
-		for _, k := range w.chosen[next : next+g.keys] {
-			if g.held && w.load.fences != nil && !w.load.fences.Allow(w.load.names[k], g.fence) &&
-				time.Now().Before(g.until) {
+	for _, r := range results {
+		for _, k := range w.chosen[next : next+r.keys] {
+			if r.held && w.load.fences != nil && !w.load.fences.Allow(w.load.names[k], r.fence) &&
+				time.Now().Before(r.until) {
 				w.backward++
 			}
 		}
-		next += g.keys
+		next += r.keys
 	}
 }
 
 func (w *worker) drop() {
 	for i, word := range w.claims {
-		w.load.holders.drop(w.chosen[i], word)
-	}
-}
-
-// cutOff tells whether a take failed only because the run was over.
-func cutOff(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && errors.Is(err, ctx.Err())
-}
-
-// fail counts keys that were not granted.
-func (c *counts) fail(g grant) {
-	switch {
-	case errors.Is(g.err, lockpipe.ErrHeld):
-		c.refused += uint64(g.keys)
-	case errors.Is(g.err, lockpipe.ErrNoQuorum):
-		c.noQuorum += uint64(g.keys)
-		c.kinds.note(g.err)
-	default:
-		c.other(g)
-	}
-}
-
-// end counts keys that were granted, by how their lease ended.
-func (c *counts) end(g grant) {
-	switch {
-	case g.err == nil:
-		c.released += uint64(g.keys)
-	case errors.Is(g.err, lockpipe.ErrExpired):
-		c.expired += uint64(g.keys)
-	case errors.Is(g.err, lockpipe.ErrLost):
-		c.lost += uint64(g.keys)
-	default:
-		c.other(g)
-	}
-}
-
-func (c *counts) other(g grant) {
-	c.errors += uint64(g.keys)
-	c.kinds.note(g.err)
-	if c.firstError == nil {
-		c.firstError = g.err
-	}
-}
-
-func (c *counts) add(from counts) {
-	c.released += from.released
-	c.refused += from.refused
-	c.noQuorum += from.noQuorum
-	c.expired += from.expired
-	c.lost += from.lost
-	c.errors += from.errors
-	c.kinds.add(from.kinds)
-	if c.firstError == nil {
-		c.firstError = from.firstError
+		w.load.ownership.Drop(w.chosen[i], word)
 	}
 }

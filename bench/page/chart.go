@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// chart is one figure. Across, everything stands in percent of its width, and up and down in
+// chart is one figure. Across, everything is in percent of its width, and up and down in
 // pixels, so that one drawing fits every screen and its text keeps its size.
 type chart struct {
 	ID, Title, Desc string
 	Wide            bool
 	Height          string // of the part within the axes
 	Tall            string // with the strip below it
-	Below           string // where the labels of the x axis stand
+	Below           string // where the labels of the x axis are
 	Whole           string // with these labels and the lanes
 	YLabel, XLabel  string
 	X, Y            []tick
@@ -51,7 +51,7 @@ type band struct{ X, Width, Tip string }
 
 type bar struct{ X, Width, Y, Height, Tip string }
 
-// note is a line from Y, above the chart, to its bottom, with a word beside it at Text.
+// note is a line from Y, above the chart, to its bottom, with a word next to it at Text.
 type note struct{ X, Y, Text, Anchor, Word string }
 
 // lane is what was done to one node over time.

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/figures"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // charts are all figures of a report, in the order in which they are read.
@@ -23,12 +25,12 @@ func throughput(t *timeline) chart {
 	c.Wide = true
 	c.Desc = "How many locks a second were acquired in each interval of the run, and which " +
 		"nodes were hurt meanwhile."
-	curves := []curve{{"acquired", "s1", rate(func(i bench.Tally) uint64 { return i.Acquired })}}
+	curves := []curve{{"acquired", "s1", rate(func(i series.Tally) uint64 { return i.Acquired })}}
 	if t.report.HoldReport != nil {
 		curves = append(
 			curves,
-			curve{"extended", "s2", rate(func(i bench.Tally) uint64 { return i.Extended })},
-			curve{"released", "s3", rate(func(i bench.Tally) uint64 { return i.Released })},
+			curve{"extended", "s2", rate(func(i series.Tally) uint64 { return i.Extended })},
+			curve{"released", "s3", rate(func(i series.Tally) uint64 { return i.Released })},
 		)
 	}
 	t.rates(&c, curves)
@@ -45,16 +47,16 @@ func failures(t *timeline) chart {
 	var curves []curve
 	for i, one := range []struct {
 		name  string
-		count func(bench.Tally) uint64
+		count func(series.Tally) uint64
 		all   uint64
 	}{
-		{"held by another", func(i bench.Tally) uint64 { return i.Refused }, t.report.Refused},
-		{"no quorum", func(i bench.Tally) uint64 { return i.NoQuorum }, t.report.NoQuorum},
+		{"held by another", func(i series.Tally) uint64 { return i.Refused }, t.report.Refused},
+		{"no quorum", func(i series.Tally) uint64 { return i.NoQuorum }, t.report.NoQuorum},
 		{
-			"lost or expired", func(i bench.Tally) uint64 { return i.Lost + i.Expired },
+			"lost or expired", func(i series.Tally) uint64 { return i.Lost + i.Expired },
 			t.report.Lost + t.report.Expired,
 		},
-		{"other errors", func(i bench.Tally) uint64 { return i.Errors }, t.report.Errors},
+		{"other errors", func(i series.Tally) uint64 { return i.Errors }, t.report.Errors},
 	} {
 		if one.all > 0 {
 			curves = append(curves, curve{one.name, fmt.Sprintf("s%d", i+1), rate(one.count)})
@@ -82,8 +84,8 @@ func (t *timeline) rates(c *chart, curves []curve) {
 }
 
 // rate makes a curve of counts.
-func rate(count func(bench.Tally) uint64) func(bench.Interval) (float64, bool) {
-	return func(i bench.Interval) (float64, bool) {
+func rate(count func(series.Tally) uint64) func(series.Interval) (float64, bool) {
+	return func(i series.Interval) (float64, bool) {
 		return perSecond(count(i.Tally), i.LengthS),
 			i.LengthS > 0
 	}
@@ -92,16 +94,16 @@ func rate(count func(bench.Tally) uint64) func(bench.Interval) (float64, bool) {
 // measure is one of the times that were measured.
 type measure struct {
 	id, title, of string
-	total         bench.Latency
-	each          func(bench.Interval) bench.Spread
-	histogram     []bench.Bucket
+	total         series.Latency
+	each          func(series.Interval) series.Spread
+	histogram     []series.Bucket
 }
 
 // latencies are those that the report has.
 func latencies(r *bench.Report) []measure {
 	s := r.Series
 	if s == nil {
-		s = &bench.Series{}
+		s = &series.Series{}
 	}
 	from := ""
 	if r.Config.Rate > 0 {
@@ -109,17 +111,17 @@ func latencies(r *bench.Report) []measure {
 	}
 	list := []measure{{
 		"acquire", "Acquire", "how long a call took that was granted" + from, r.AcquireMs,
-		func(i bench.Interval) bench.Spread { return i.AcquireMs }, s.AcquireHistogram,
+		func(i series.Interval) series.Spread { return i.AcquireMs }, s.AcquireHistogram,
 	}}
 	if r.HotReport != nil {
 		list = append(list, measure{
 			"wait", "Wait", "how long a call waited until it was granted", r.WaitMs,
-			func(i bench.Interval) bench.Spread { return i.WaitMs }, s.WaitHistogram,
+			func(i series.Interval) series.Spread { return i.WaitMs }, s.WaitHistogram,
 		})
 	}
 	return append(list, measure{
 		"release", "Release", "how long a release took", r.ReleaseMs,
-		func(i bench.Interval) bench.Spread { return i.ReleaseMs }, s.ReleaseHistogram,
+		func(i series.Interval) series.Spread { return i.ReleaseMs }, s.ReleaseHistogram,
 	})
 }
 
@@ -130,16 +132,16 @@ func overTime(t *timeline, l measure) chart {
 	var curves []curve
 	for i, one := range []struct {
 		name string
-		of   func(bench.Spread) float64
+		of   func(series.Spread) float64
 	}{
-		{"p50", func(s bench.Spread) float64 { return s.P50 }},
-		{"p90", func(s bench.Spread) float64 { return s.P90 }},
-		{"p99", func(s bench.Spread) float64 { return s.P99 }},
-		{"max", func(s bench.Spread) float64 { return s.Max }},
+		{"p50", func(s series.Spread) float64 { return s.P50 }},
+		{"p90", func(s series.Spread) float64 { return s.P90 }},
+		{"p99", func(s series.Spread) float64 { return s.P99 }},
+		{"max", func(s series.Spread) float64 { return s.Max }},
 	} {
 		curves = append(curves, curve{
 			one.name, fmt.Sprintf("q%d", i+1),
-			func(i bench.Interval) (float64, bool) {
+			func(i series.Interval) (float64, bool) {
 				return one.of(l.each(i)), l.each(i).Calls > 0
 			},
 		})
@@ -183,7 +185,7 @@ func histogram(l measure) chart {
 			continue
 		}
 		from, to, high := x.at(b.FromMs), x.at(b.ToMs), plotHeight*y.at(float64(b.Calls))
-		said := []string{duration(b.FromMs), duration(b.ToMs), count(b.Calls)}
+		said := []string{duration(b.FromMs), duration(b.ToMs), figures.Thousands(b.Calls)}
 		c.Bars = append(c.Bars, bar{
 			percent(from), percent(to - from), pixels(plotHeight - high), pixels(high),
 			fmt.Sprintf("%s to %s: %s calls", said[0], said[1], said[2]),
@@ -195,15 +197,15 @@ func histogram(l measure) chart {
 		ms   float64
 	}{{"p50", l.total.P50}, {"p99", l.total.P99}, {"p99.9", l.total.P999}} {
 		if p.ms > 0 {
-			c.Notes = append(c.Notes, beside(x.at(p.ms), 13*float64(i-3), p.name))
+			c.Notes = append(c.Notes, noteAt(x.at(p.ms), 13*float64(i-3), p.name))
 			c.Said = append(c.Said, p.name+" "+duration(p.ms))
 		}
 	}
 	return c
 }
 
-// beside is a note above the chart, on the side of its line that has room.
-func beside(part, y float64, text string) note {
+// noteAt returns a note above the chart, on the side of its line that has room.
+func noteAt(part, y float64, text string) note {
 	anchor := "start"
 	if part > 0.85 {
 		anchor = "end"

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/faults"
 )
 
 const (
@@ -40,7 +41,7 @@ func letterOf(action string) string {
 }
 
 // happened is the faults of a run as they are drawn: a killed node is down until its restart.
-func (t *timeline) happened() []bench.FaultResult {
+func (t *timeline) happened() []faults.Result {
 	if t.report.FaultReport == nil {
 		return nil
 	}
@@ -60,7 +61,7 @@ func (t *timeline) happened() []bench.FaultResult {
 	return list
 }
 
-func (t *timeline) said(f bench.FaultResult) string {
+func (t *timeline) said(f faults.Result) string {
 	text := fmt.Sprintf("node %d: %s, %s to %s", f.Node, f.Action, t.clock.at(f.FromS),
 		t.clock.at(f.UntilS))
 	if f.Error != "" {
@@ -69,10 +70,11 @@ func (t *timeline) said(f bench.FaultResult) string {
 	return text
 }
 
-// everyNode stands for a node's number where all are meant.
+// everyNode stands for a node's number if all are meant.
 const everyNode = 0
 
-// faults is when a node was hurt, or any. Too many to be told apart are none.
+// faults returns when a node had faults, or any node. If there are too many to see them, there are
+// none.
 func (t *timeline) faults(node int) (bands []band) {
 	for _, f := range t.happened() {
 		if node != everyNode && f.Node != node {
@@ -119,7 +121,7 @@ func (t *timeline) lanes(c *chart) {
 }
 
 // marks are the faults of one node. A letter that would touch the one before is left out.
-func (t *timeline) marks(list []bench.FaultResult, number int) (marks []mark) {
+func (t *timeline) marks(list []faults.Result, number int) (marks []mark) {
 	last := -1.0
 	for _, f := range list {
 		if f.Node != number {
@@ -143,7 +145,7 @@ func faultTable(r *bench.Report) table {
 	if r.FaultReport == nil {
 		return tab
 	}
-	failed := slices.ContainsFunc(r.Faults, func(f bench.FaultResult) bool { return f.Error != "" })
+	failed := slices.ContainsFunc(r.Faults, func(f faults.Result) bool { return f.Error != "" })
 	if failed {
 		tab.Head = append(tab.Head, "failed")
 	}

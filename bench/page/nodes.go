@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/figures"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 const (
@@ -15,8 +17,9 @@ const (
 	stripGap    = 14.0
 )
 
-// nodeCharts are one small figure for each node: how long trips to it took, below that how often it
-// had no vote, and when it was hurt. All have the same axes, so that they can be compared.
+// nodeCharts returns one small figure for each node: how long flushes to it took, below that how
+// often it had no vote, and when it had faults. All have the same axes, so that they can be
+// compared.
 func nodeCharts(r *bench.Report) []chart {
 	if r.Series == nil {
 		return nil
@@ -40,15 +43,15 @@ func nodeCharts(r *bench.Report) []chart {
 		c.xAxis(t.x, t.ticks, t.clock.at)
 		c.yAxis(y, ticks, duration)
 		c.Bands = t.faults(i + 1)
-		t.trips(&c, n, y)
+		t.flushes(&c, n, y)
 		t.strip(&c, n, worst)
 		list = append(list, c)
 	}
 	return list
 }
 
-// nodeScale is the axis of all nodes' trips, and the most failures a second of any.
-func nodeScale(s *bench.Series) (y scale, ticks []float64, worst float64) {
+// nodeScale returns the axis of all nodes' flushes, and the most failures a second of any.
+func nodeScale(s *series.Series) (y scale, ticks []float64, worst float64) {
 	lowest, highest := 0.0, 0.0
 	for _, n := range s.Nodes {
 		for i, interval := range s.Intervals[:min(len(s.Intervals), len(n.FlushesEach))] {
@@ -69,8 +72,8 @@ func nodeScale(s *bench.Series) (y scale, ticks []float64, worst float64) {
 	return y, ticks, worst
 }
 
-// trips draws how long they took.
-func (t *timeline) trips(c *chart, n bench.NodeSeries, y scale) {
+// flushes draws how long they took.
+func (t *timeline) flushes(c *chart, n series.NodeSeries, y scale) {
 	c.Table = table{Title: c.Title, Head: []string{"from", "trips", "p50", "p99", "failures"}}
 	c.Legend = []key{{"q1", "p50"}, {"q3", "p99"}, {"failure", "failures a second"}}
 	var half, most []point
@@ -79,9 +82,9 @@ func (t *timeline) trips(c *chart, n bench.NodeSeries, y scale) {
 		half = append(half, point{x, n.FlushP50MsEach[i], there})
 		most = append(most, point{x, n.FlushP99MsEach[i], there})
 		row := []string{
-			t.clock.at(interval.AtS), count(n.FlushesEach[i]), known(n.FlushesEach[i],
+			t.clock.at(interval.AtS), figures.Thousands(n.FlushesEach[i]), known(n.FlushesEach[i],
 				n.FlushP50MsEach[i]),
-			known(n.FlushesEach[i], n.FlushP99MsEach[i]), count(n.FailuresEach[i]),
+			known(n.FlushesEach[i], n.FlushP99MsEach[i]), figures.Thousands(n.FailuresEach[i]),
 		}
 		c.Table.Rows = append(c.Table.Rows, row)
 		tip := fmt.Sprintf("%s\ntrips: %s\np50: %s\np99: %s\nfailures: %s", row[0], row[1], row[2],
@@ -91,8 +94,8 @@ func (t *timeline) trips(c *chart, n bench.NodeSeries, y scale) {
 	c.Lines = []line{join("q1", half, y, nodeHeight), join("q3", most, y, nodeHeight)}
 }
 
-// strip draws failures below the trips.
-func (t *timeline) strip(c *chart, n bench.NodeSeries, worst float64) {
+// strip draws failures below the flushes.
+func (t *timeline) strip(c *chart, n series.NodeSeries, worst float64) {
 	bottom := nodeHeight + stripGap + stripHeight
 	c.Strip = &strip{
 		Y: pixels(bottom), Top: pixels(nodeHeight + stripGap),
@@ -124,16 +127,17 @@ func nodeTable(r *bench.Report) table {
 	for i, n := range r.Series.Nodes {
 		var failures []string
 		for _, reason := range slices.Sorted(maps.Keys(n.Failures)) {
-			failures = append(failures, reason+" "+count(n.Failures[reason]))
+			failures = append(failures, reason+" "+figures.Thousands(n.Failures[reason]))
 		}
 		if failures == nil {
 			failures = []string{"none"}
 		}
 		tab.Rows = append(tab.Rows, []string{
-			fmt.Sprintf("%d: %s", i+1, n.Node), count(n.Flushes), count(n.Operations),
+			fmt.Sprintf("%d: %s", i+1, n.Node),
+			figures.Thousands(n.Flushes), figures.Thousands(n.Operations),
 			known(n.FlushMs.Calls, n.FlushMs.P50),
 			known(n.FlushMs.Calls, n.FlushMs.P90), known(n.FlushMs.Calls, n.FlushMs.P99),
-			count(n.Connects), count(n.Disconnects),
+			figures.Thousands(n.Connects), figures.Thousands(n.Disconnects),
 			strings.Join(failures, ", "),
 		})
 	}

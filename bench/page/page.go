@@ -40,8 +40,8 @@ type table struct {
 	Rows  [][]string
 }
 
-// Write writes the page about a report, and about the error that bench.Run returned beside it, if
-// any. Whatever texts the report holds, they stay texts. An error is w's.
+// Write writes the page about a report, and about the error that bench.Run returned with it, if
+// any. Texts in the report stay texts. An error is w's.
 func Write(w io.Writer, r *bench.Report, runErr error) error {
 	c := content{
 		Title:   "loadgen: scenario " + string(r.Scenario),

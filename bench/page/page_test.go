@@ -15,6 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/faults"
+	"github.com/lockpipe/lockpipe/bench/figures"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // written is the page of a report.
@@ -27,39 +30,39 @@ func written(t *testing.T, r *bench.Report, err error) string {
 
 // report is one with everything in it: three nodes, faults, an interval without any call.
 func report() *bench.Report {
-	spread := bench.Spread{Calls: 90, P50: 0.5, P90: 1, P99: 2, Max: 40}
-	intervals := []bench.Interval{
+	spread := series.Spread{Calls: 90, P50: 0.5, P90: 1, P99: 2, Max: 40}
+	intervals := []series.Interval{
 		{
-			AtS: 0, LengthS: 0.1, Tally: bench.Tally{Acquired: 100, Released: 90},
+			AtS: 0, LengthS: 0.1, Tally: series.Tally{Acquired: 100, Released: 90},
 			AcquireMs: spread,
 			WaitMs:    spread, ReleaseMs: spread,
 		},
-		{AtS: 0.1, LengthS: 0.1, Tally: bench.Tally{NoQuorum: 7, Lost: 1, Errors: 3, Refused: 9}},
+		{AtS: 0.1, LengthS: 0.1, Tally: series.Tally{NoQuorum: 7, Lost: 1, Errors: 3, Refused: 9}},
 		{
-			AtS: 0.2, LengthS: 0.15, Tally: bench.Tally{Acquired: 50, Released: 60},
+			AtS: 0.2, LengthS: 0.15, Tally: series.Tally{Acquired: 50, Released: 60},
 			AcquireMs: spread,
 			WaitMs:    spread, ReleaseMs: spread,
 		},
 	}
-	buckets := []bench.Bucket{
+	buckets := []series.Bucket{
 		{FromMs: 0, ToMs: 0.25, Calls: 3},
 		{FromMs: 0.25, ToMs: 0.5},
 		{FromMs: 0.5, ToMs: 1, Calls: 1234},
 		{FromMs: 1, ToMs: 40, Calls: 5},
 	}
-	series := &bench.Series{
+	overTime := &series.Series{
 		StepS: 0.1, Intervals: intervals, AcquireHistogram: buckets,
 		WaitHistogram: buckets, ReleaseHistogram: buckets,
 	}
 	for i := range 3 {
-		series.Nodes = append(series.Nodes, bench.NodeSeries{
+		overTime.Nodes = append(overTime.Nodes, series.NodeSeries{
 			Node: fmt.Sprintf("10.0.0.%d:6379", i+1), Flushes: 60, Operations: 600, FlushMs: spread,
 			Failures:    map[string]uint64{"timeout": 11},
 			FlushesEach: []uint64{30, 0, 30}, FlushP50MsEach: []float64{0.2, 0, 0.3},
 			FlushP99MsEach: []float64{1.5, 0, 0.4}, FailuresEach: []uint64{0, 11, 0},
 		})
 	}
-	latency := bench.Latency{P50: 0.5, P90: 1, P99: 2, P999: 30, Max: 40, Mean: 0.7}
+	latency := series.Latency{P50: 0.5, P90: 1, P99: 2, P999: 30, Max: 40, Mean: 0.7}
 	return &bench.Report{
 		Version: "v1.2.3", Scenario: bench.Hot, Backend: "redis-server", Nodes: 3, DurationS: 0.35,
 		Started:  time.Unix(1e9, 0).UTC(),
@@ -70,8 +73,8 @@ func report() *bench.Report {
 			Batch: 1, DurationS: 0.3, TTLMs: 10_000, Faults: "freeze:1@100ms+50ms",
 		},
 		ErrorsByKind: map[string]uint64{"READONLY": 4711},
-		Series:       series,
-		FaultReport: &bench.FaultReport{KeysAtClose: 12, Faults: []bench.FaultResult{
+		Series:       overTime,
+		FaultReport: &bench.FaultReport{KeysAtClose: 12, Faults: []faults.Result{
 			{Fault: "freeze:1@100ms+50ms", Action: "freeze", Node: 1, FromS: 0.1, UntilS: 0.15},
 			{Fault: "kill:2@200ms", Action: "kill", Node: 2, FromS: 0.2, UntilS: 0.201},
 			{
@@ -91,25 +94,25 @@ func variants() map[string]*bench.Report {
 	hold := report()
 	hold.Scenario, hold.HotReport = bench.Hold, nil
 	hold.HoldReport = &bench.HoldReport{
-		Leases: 5, Samples: 100, Dead: 2, FirstDead: "key 5",
+		Leases: 5, Samples: 100, Missing: 2, FirstMissing: "key 5",
 		ExtensionsPerS: 40,
 	}
 	hold.Series.Intervals[1].Extended = 77
 	nothing := report()
 	nothing.Acquired, nothing.Released, nothing.AcquireMs, nothing.ReleaseMs, nothing.HotReport = 0,
-		0, bench.Latency{}, bench.Latency{}, nil
-	nothing.Series = &bench.Series{StepS: 0.1, Intervals: []bench.Interval{{
+		0, series.Latency{}, series.Latency{}, nil
+	nothing.Series = &series.Series{StepS: 0.1, Intervals: []series.Interval{{
 		LengthS: 0.1,
-		Tally:   bench.Tally{NoQuorum: 5},
+		Tally:   series.Tally{NoQuorum: 5},
 	}}}
 	return map[string]*bench.Report{
 		"full":    report(),
 		"hold":    hold,
 		"no lock": nothing,
 		"empty":   {},
-		"0 s": {Series: &bench.Series{
-			StepS: 0.1, Intervals: []bench.Interval{{}},
-			Nodes: []bench.NodeSeries{{Node: "a"}},
+		"0 s": {Series: &series.Series{
+			StepS: 0.1, Intervals: []series.Interval{{}},
+			Nodes: []series.NodeSeries{{Node: "a"}},
 		}},
 	}
 }
@@ -145,9 +148,9 @@ func attribute(e xml.StartElement, name string) string {
 	return ""
 }
 
-// Every page is well-formed, its ids are there once and its references lead to them, and no number
-// in it is none.
-func TestPageIsWellFormed(t *testing.T) {
+// Goal: every page is well-formed, each id is there once, references lead to ids, and every number
+// is one.
+func TestPage_IsWellFormed(t *testing.T) {
 	for name, r := range variants() {
 		t.Run(name, func(t *testing.T) {
 			text := written(t, r, nil)
@@ -171,8 +174,8 @@ func TestPageIsWellFormed(t *testing.T) {
 	}
 }
 
-// A page needs nothing but itself: it names no other place, loads nothing and has no script.
-func TestPageNeedsNoNetwork(t *testing.T) {
+// Goal: a page needs nothing else. It names no other place, loads nothing and has no script.
+func TestPage_NeedsNoNetwork(t *testing.T) {
 	for name, r := range variants() {
 		text := written(t, r, nil)
 		for _, word := range []string{
@@ -186,8 +189,8 @@ func TestPageNeedsNoNetwork(t *testing.T) {
 	}
 }
 
-// Texts from outside stay texts wherever they are shown: in charts, tips, tables and the verdict.
-func TestPageEscapesHostileTexts(t *testing.T) {
+// Goal: texts from outside stay texts in all places: in charts, tips, tables and the verdict.
+func TestPage_EscapesHostileTexts(t *testing.T) {
 	const hostile = `</title></style></script><script>alert(1)</script><b x="'&`
 	r := report()
 	r.Series.Nodes[0].Node, r.Config.Nodes, r.FirstError, r.Version, r.Backend = hostile, hostile,
@@ -199,7 +202,7 @@ func TestPageEscapesHostileTexts(t *testing.T) {
 		r.Faults[i].Fault, r.Faults[i].Error = hostile, hostile
 	}
 	r.Faults[0].Action = hostile
-	r.HoldReport = &bench.HoldReport{FirstDead: hostile}
+	r.HoldReport = &bench.HoldReport{FirstMissing: hostile}
 	text := written(t, r, errors.New(hostile))
 	require.NotContains(t, text, "<script")
 	require.NotContains(t, text, "<b ")
@@ -211,9 +214,8 @@ func TestPageEscapesHostileTexts(t *testing.T) {
 	require.Greater(t, strings.Count(text, "alert(1)"), 10, "it is shown")
 }
 
-// Each chart says what it is, in a title and a description, and has a table with a row for each
-// interval.
-func TestEveryChartIsDescribedAndHasItsNumbers(t *testing.T) {
+// Goal: each chart has a title and a description, and a table with a row for each interval.
+func TestChart_IsDescribedAndHasItsNumbers(t *testing.T) {
 	drawings, tables, rows := 0, 0, 0
 	parsed(t, written(t, report(), nil), func(e xml.StartElement) {
 		switch {
@@ -232,9 +234,9 @@ func TestEveryChartIsDescribedAndHasItsNumbers(t *testing.T) {
 	require.Greater(t, rows, 8*3)
 }
 
-// What a reader must not miss is in words: the verdict, what nodes suffered and when, and what
+// Goal: what a reader must not miss is in words: the verdict, the faults and their times, and what
 // failed.
-func TestPageTellsTheVerdict(t *testing.T) {
+func TestVerdict_IsInWords(t *testing.T) {
 	text := written(t, report(), nil)
 	for _, want := range []string{
 		"<strong>Safe</strong>", "12 keys just after", "READONLY", "4,711",
@@ -249,7 +251,9 @@ func TestPageTellsTheVerdict(t *testing.T) {
 		"1,000 violations":    func(r *bench.Report) { r.Violations = 1000 },
 		"3 keys left behind":  func(r *bench.Report) { r.LeftoverKeys = 3 },
 		"2 fence regressions": func(r *bench.Report) { r.FenceRegressions = 2 },
-		"4 dead leases":       func(r *bench.Report) { r.HoldReport = &bench.HoldReport{Dead: 4} },
+		"4 dead leases": func(r *bench.Report) {
+			r.HoldReport = &bench.HoldReport{Missing: 4}
+		},
 	} {
 		r := report()
 		change(r)
@@ -262,8 +266,8 @@ func TestPageTellsTheVerdict(t *testing.T) {
 	require.Contains(t, text, "a node could not be searched")
 }
 
-// The lines and bands stand where their times and values are.
-func TestChartsStandAtTheirTimes(t *testing.T) {
+// Goal: lines and bands are at their times and values.
+func TestChart_IsAtItsTimes(t *testing.T) {
 	list := charts(report())
 	c := list[0]
 	require.Equal(t, "throughput", c.ID)
@@ -280,8 +284,8 @@ func TestChartsStandAtTheirTimes(t *testing.T) {
 		"between them is an interval without a call")
 }
 
-// Axes begin and end around all values, and their ticks are round, in order and few.
-func TestScales(t *testing.T) {
+// Goal: axes begin and end around all values, and their ticks are round, in order and few.
+func TestScale_FitsTheValues(t *testing.T) {
 	for _, v := range []float64{0, 1e-9, 0.3, 1, 7, 48_844, 1e6, 123e9} {
 		s, ticks := linear(v, maxYTicks)
 		require.GreaterOrEqual(t, s.high, v)
@@ -310,14 +314,14 @@ func TestScales(t *testing.T) {
 	require.InDelta(t, 0.5, scale{low: 1, high: 100, log: true}.at(10), 1e-9)
 }
 
-// Numbers are short, with their unit.
-func TestNumbersAsText(t *testing.T) {
+// Goal: numbers are short, with their unit.
+func TestText_NumbersAreShort(t *testing.T) {
 	for want, got := range map[string]string{
 		"0": duration(0), "5\u00a0µs": duration(0.005), "1\u00a0ms": duration(1),
 		"1.29\u00a0ms": duration(1.285001), "103\u00a0ms": duration(103.4),
 		"1\u00a0s": duration(999.9), "10\u00a0min": duration(600_000), "1.5M": short(1_500_000),
-		"48.8k": short(48_844), "7": short(7), "1,234,567": count(1234567),
-		"1 node": plural(1, "node"), "12.3\u00a0s": clockFor(20).at(12.3),
+		"48.8k": short(48_844), "7": short(7), "1,234,567": figures.Thousands(1234567),
+		"1 node": figures.Plural(1, "node"), "12.3\u00a0s": clockFor(20).at(12.3),
 		"2\u00a0min": clockFor(600).at(120), "1.5\u00a0h": clockFor(1e6).at(5400),
 	} {
 		require.Equal(t, want, got)

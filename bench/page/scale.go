@@ -7,11 +7,11 @@ import (
 
 // scale maps values to a part of an axis, from 0 to 1.
 type scale struct {
-	low, high float64 // above 0 where it is logarithmic
+	low, high float64 // above 0 if it is logarithmic
 	log       bool
 }
 
-// at is where a value is, which is not below 0; what lies outside is at the nearer end.
+// at returns where a value is, which is not below 0. A value outside is at the nearer end.
 func (s scale) at(v float64) float64 {
 	low, high := s.low, s.high
 	if s.log {
@@ -61,7 +61,7 @@ func roundStep(v float64) float64 {
 }
 
 // logarithmic is from a round number to another, around all values, which are above 0. The ticks
-// are round numbers: powers of ten where others would be too many.
+// are round numbers: powers of ten if others would be too many.
 func logarithmic(lowest, highest float64, most int) (scale, []float64) {
 	low, high := roundStep(lowest), roundStep(highest)
 	if low > lowest*(1+1e-9) {

@@ -3,24 +3,9 @@ package page
 import (
 	"math"
 	"strconv"
+
+	"github.com/lockpipe/lockpipe/bench/figures"
 )
-
-// count groups the digits by three.
-func count(n uint64) string {
-	text := strconv.FormatUint(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
-// plural is so many of something.
-func plural(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return count(uint64(n)) + " " + word
-}
 
 // short is a number of an axis: 1500000 is 1.5M.
 func short(v float64) string {
@@ -29,21 +14,10 @@ func short(v float64) string {
 		name string
 	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
 		if v >= unit.size {
-			return trimmed(v/unit.size) + unit.name
+			return figures.Significant(v/unit.size) + unit.name
 		}
 	}
-	return trimmed(v)
-}
-
-// trimmed is a number to three digits, without zeros that say nothing.
-func trimmed(v float64) string { return strconv.FormatFloat(roundTo(v, 3), 'f', -1, 64) }
-
-func roundTo(v float64, digits int) float64 {
-	if v == 0 {
-		return 0
-	}
-	power := math.Pow(10, float64(digits-1)-math.Floor(math.Log10(math.Abs(v))))
-	return math.Round(v*power) / power
+	return figures.Significant(v)
 }
 
 // space is one that never ends a line.
@@ -55,16 +29,16 @@ func duration(ms float64) string {
 	case ms == 0:
 		return "0"
 	case ms < 0.9995:
-		return trimmed(ms*1000) + space + "µs"
+		return figures.Significant(ms*1000) + space + "µs"
 	case ms < 999.5:
-		return trimmed(ms) + space + "ms"
+		return figures.Significant(ms) + space + "ms"
 	case ms < 120_000:
-		return trimmed(ms/1000) + space + "s"
+		return figures.Significant(ms/1000) + space + "s"
 	}
-	return trimmed(ms/60_000) + space + "min"
+	return figures.Significant(ms/60_000) + space + "min"
 }
 
-// known is a duration, or a dash where nothing was measured.
+// known is a duration, or a dash if nothing was measured.
 func known(calls uint64, ms float64) string {
 	if calls == 0 {
 		return "–"

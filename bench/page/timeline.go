@@ -4,12 +4,13 @@ import (
 	"fmt"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // timeline is what all charts over time have in common.
 type timeline struct {
 	report    *bench.Report
-	intervals []bench.Interval
+	intervals []series.Interval
 	x         scale
 	ticks     []float64
 	clock     clock
@@ -56,11 +57,10 @@ func (t *timeline) band(from, until float64, tip string) band {
 type curve struct {
 	name  string
 	class string
-	value func(bench.Interval) (v float64, there bool)
+	value func(series.Interval) (v float64, there bool)
 }
 
-// draw draws the curves, and tells their numbers at each interval on pointing at it, and in the
-// table.
+// draw draws the curves, with their numbers in a tip on each interval and in the table.
 func (t *timeline) draw(c *chart, y scale, curves []curve, text func(float64) string) {
 	c.Table = table{Title: c.Title, Head: []string{"from"}}
 	for _, curve := range curves {
@@ -88,8 +88,8 @@ func (t *timeline) draw(c *chart, y scale, curves []curve, text func(float64) st
 	}
 }
 
-// highest is the largest value of all curves, and lowest the smallest above 0. Both are 0 where
-// there is none.
+// extremes returns the smallest value of all curves above 0, and the largest. Both are 0 if there
+// is none.
 func (t *timeline) extremes(curves []curve) (lowest, highest float64) {
 	for _, i := range t.intervals {
 		for _, curve := range curves {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/figures"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // verdict is what the run showed about safety.
@@ -23,7 +25,10 @@ type finding struct {
 	Text string
 }
 
-func none(n uint64, text string) finding { return finding{n == 0, count(n) + " " + text} }
+// none returns the finding that there is none of something.
+func none(n uint64, text string) finding {
+	return finding{n == 0, figures.Thousands(n) + " " + text}
+}
 
 // judge says whether the run was safe. With an error of the run that is not known, unless it was
 // shown to be unsafe.
@@ -43,10 +48,10 @@ func judge(r *bench.Report, runErr error) verdict {
 	v.Lines = append(v.Lines, none(uint64(max(r.LeftoverKeys, 0)), "keys left behind on the nodes"))
 	if r.HoldReport != nil {
 		v.Lines = append(v.Lines, none(r.Lost, "leases lost before their release"),
-			none(r.Dead, "dead leases among "+count(r.Samples)+" samples"))
+			none(r.Missing, "dead leases among "+figures.Thousands(r.Samples)+" samples"))
 	}
 	if r.FaultReport != nil && r.KeysAtClose > 0 {
-		v.Notes = append(v.Notes, count(uint64(r.KeysAtClose))+" keys just after the clients "+
+		v.Notes = append(v.Notes, figures.Thousands(r.KeysAtClose)+" keys just after the clients "+
 			"were closed: nodes that could not answer a release keep "+
 			"its key until its time is over, and what outlives that is left behind.")
 	}
@@ -56,11 +61,11 @@ func judge(r *bench.Report, runErr error) verdict {
 	if r.FirstError != "" {
 		v.Notes = append(v.Notes, "First error of a call: "+r.FirstError)
 	}
-	if r.HoldReport != nil && r.FirstDead != "" {
-		v.Notes = append(v.Notes, "First dead lease: "+r.FirstDead)
+	if r.HoldReport != nil && r.FirstMissing != "" {
+		v.Notes = append(v.Notes, "First dead lease: "+r.FirstMissing)
 	}
 	if r.Unserved > 0 {
-		v.Notes = append(v.Notes, count(r.Unserved)+" calls that were due found no caller free "+
+		v.Notes = append(v.Notes, figures.Thousands(r.Unserved)+" calls that were due found no caller free "+
 			"before the end.")
 	}
 	return v
@@ -72,36 +77,36 @@ func summary(r *bench.Report) string {
 	if r.Config.Rate > 0 {
 		loop = fmt.Sprintf("open loop at %g calls/s", r.Config.Rate)
 	}
-	return fmt.Sprintf("%s on %s, %s, %s (%s), %s", plural(r.Config.Callers, "caller"),
-		plural(r.Config.Clients, "client"), loop,
-		plural(r.Nodes, "node"), r.Backend, duration(r.DurationS*1000))
+	return fmt.Sprintf("%s on %s, %s, %s (%s), %s", figures.Plural(r.Config.Callers, "caller"),
+		figures.Plural(r.Config.Clients, "client"), loop,
+		figures.Plural(r.Nodes, "node"), r.Backend, duration(r.DurationS*1000))
 }
 
 // tiles are the numbers that a reader looks for first.
 func tiles(r *bench.Report) []tile {
 	list := []tile{
-		{"throughput", count(uint64(r.LocksPerS)), "locks/s"},
-		{"acquired", count(r.Acquired), "keys"},
+		{"throughput", figures.Thousands(uint64(r.LocksPerS)), "locks/s"},
+		{"acquired", figures.Thousands(r.Acquired), "keys"},
 		{"acquire p50", duration(r.AcquireMs.P50), ""},
 		{"acquire p99", duration(r.AcquireMs.P99), ""},
 	}
 	if h := r.HotReport; h != nil {
 		list = append(list, tile{"longest wait", duration(h.MaxWaitMs), ""}, tile{
 			"attempts",
-			trimmed(h.AttemptsPerLock), "per lock",
+			figures.Significant(h.AttemptsPerLock), "per lock",
 		},
-			tile{"least served", trimmed(h.MinShare), "× mean"})
+			tile{"least served", figures.Significant(h.MinShare), "× mean"})
 	}
 	if h := r.HoldReport; h != nil {
-		list = append(list, tile{"leases held", count(uint64(max(h.Leases, 0))), ""},
-			tile{"extensions", count(uint64(h.ExtensionsPerS)), "per s"},
+		list = append(list, tile{"leases held", figures.Thousands(h.Leases), ""},
+			tile{"extensions", figures.Thousands(uint64(h.ExtensionsPerS)), "per s"},
 			tile{"memory", short(h.ClientRSSBytesPerLease), "B/lease"})
 	}
 	return append(
 		list,
-		tile{"no quorum", count(r.NoQuorum), "keys"},
-		tile{"client CPU", trimmed(r.ClientCPUUsPerLock), "µs/lock"},
-		tile{"per flush", trimmed(r.OpsPerFlush), "operations"},
+		tile{"no quorum", figures.Thousands(r.NoQuorum), "keys"},
+		tile{"client CPU", figures.Significant(r.ClientCPUUsPerLock), "µs/lock"},
+		tile{"per flush", figures.Significant(r.OpsPerFlush), "operations"},
 	)
 }
 
@@ -109,7 +114,7 @@ func tiles(r *bench.Report) []tile {
 func kinds(r *bench.Report) table {
 	tab := table{Title: "Failed calls by kind", Head: []string{"kind", "calls"}}
 	for _, kind := range slices.Sorted(maps.Keys(r.ErrorsByKind)) {
-		tab.Rows = append(tab.Rows, []string{kind, count(r.ErrorsByKind[kind])})
+		tab.Rows = append(tab.Rows, []string{kind, figures.Thousands(r.ErrorsByKind[kind])})
 	}
 	return tab
 }
@@ -121,12 +126,12 @@ func configuration(r *bench.Report) table {
 		{"scenario", string(r.Scenario)},
 		{"nodes", strings.ReplaceAll(c.Nodes, ",", ", ")},
 		{"backend", r.Backend},
-		{"callers", count(uint64(max(c.Callers, 0)))},
-		{"clients", count(uint64(max(c.Clients, 0)))},
+		{"callers", figures.Thousands(c.Callers)},
+		{"clients", figures.Thousands(c.Clients)},
 		{"duration", duration(c.DurationS * 1000)},
 		{"rate", "closed loop"},
-		{"keys", count(uint64(max(c.Keys, 0)))},
-		{"keys per call", count(uint64(max(c.Batch, 0)))},
+		{"keys", figures.Thousands(c.Keys)},
+		{"keys per call", figures.Thousands(c.Batch)},
 		{"held for", duration(c.HoldMs)},
 		{"extended for up to", duration(c.AutoExtendMs)},
 		{"TTL", duration(c.TTLMs)},
@@ -148,27 +153,27 @@ func configuration(r *bench.Report) table {
 // rest is every other number of the report.
 func rest(r *bench.Report) table {
 	tab := table{Title: "Totals", Head: []string{"what", "how many"}, Rows: [][]string{
-		{"keys acquired", count(r.Acquired)},
-		{"keys released", count(r.Released)},
-		{"keys held by another", count(r.Refused)},
-		{"keys without a quorum", count(r.NoQuorum)},
-		{"keys expired", count(r.Expired)},
-		{"keys lost", count(r.Lost)},
-		{"keys of other errors", count(r.Errors)},
-		{"allocations per lock", trimmed(r.AllocsPerLock)},
+		{"keys acquired", figures.Thousands(r.Acquired)},
+		{"keys released", figures.Thousands(r.Released)},
+		{"keys held by another", figures.Thousands(r.Refused)},
+		{"keys without a quorum", figures.Thousands(r.NoQuorum)},
+		{"keys expired", figures.Thousands(r.Expired)},
+		{"keys lost", figures.Thousands(r.Lost)},
+		{"keys of other errors", figures.Thousands(r.Errors)},
+		{"allocations per lock", figures.Significant(r.AllocsPerLock)},
 		{"goroutines before, at most, after", fmt.Sprintf("%d, %d, %d", r.GoroutinesBefore,
 			r.GoroutinesMost, r.GoroutinesAfter)},
 	}}
 	if h := r.HotReport; h != nil {
-		tab.Rows = append(tab.Rows, []string{"hand-overs", count(h.Handovers)},
-			[]string{"split votes", count(h.SplitVotes)},
-			[]string{"locks per caller, coefficient of variation", trimmed(h.LocksPerCallerCV)})
+		tab.Rows = append(tab.Rows, []string{"hand-overs", figures.Thousands(h.Handovers)},
+			[]string{"split votes", figures.Thousands(h.SplitVotes)},
+			[]string{"locks per caller, coefficient of variation", figures.Significant(h.LocksPerCallerCV)})
 	}
 	if h := r.HoldReport; h != nil {
 		tab.Rows = append(tab.Rows, []string{"taken in", duration(h.TakeS * 1000)},
 			[]string{"held for", duration(h.KeepS * 1000)},
 			[]string{"released in", duration(h.GiveS * 1000)},
-			[]string{"nodes without an answer to a sample", count(h.Unanswered)})
+			[]string{"nodes without an answer to a sample", figures.Thousands(h.Unanswered)})
 	}
 	return tab
 }
@@ -178,14 +183,14 @@ func percentiles(r *bench.Report) table {
 	tab := table{Title: "Latency, whole run", Head: []string{"percentile"}}
 	for _, row := range []struct {
 		name string
-		of   func(bench.Latency) float64
+		of   func(series.Latency) float64
 	}{
-		{"p50", func(l bench.Latency) float64 { return l.P50 }},
-		{"p90", func(l bench.Latency) float64 { return l.P90 }},
-		{"p99", func(l bench.Latency) float64 { return l.P99 }},
-		{"p99.9", func(l bench.Latency) float64 { return l.P999 }},
-		{"max", func(l bench.Latency) float64 { return l.Max }},
-		{"mean", func(l bench.Latency) float64 { return l.Mean }},
+		{"p50", func(l series.Latency) float64 { return l.P50 }},
+		{"p90", func(l series.Latency) float64 { return l.P90 }},
+		{"p99", func(l series.Latency) float64 { return l.P99 }},
+		{"p99.9", func(l series.Latency) float64 { return l.P999 }},
+		{"max", func(l series.Latency) float64 { return l.Max }},
+		{"mean", func(l series.Latency) float64 { return l.Mean }},
 	} {
 		cells := []string{row.name}
 		for _, m := range latencies(r) {

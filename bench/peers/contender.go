@@ -12,10 +12,10 @@ import (
 // be the same for all, and long enough that no lock runs out on a slow machine.
 const ttl = 30 * time.Second
 
-// patience is how long a contender may wait for one node where its library lets the user choose. It
-// is what redsync gives itself (5 % of the expiry), so no peer fails for want of time on a busy
+// nodeTimeout is how long a contender may wait for one node if its library lets the user choose. It
+// is what redsync gives itself (5 % of the expiry), so no peer fails for lack of time on a busy
 // machine. lockpipe keeps its own, much shorter default: the comparison is of what users get.
-const patience = ttl / 20
+const nodeTimeout = ttl / 20
 
 // A Contender is one lock library as its users would set it up, with warm connections. It is safe
 // for concurrent use.
@@ -32,16 +32,16 @@ type Contender interface {
 	Close()
 }
 
-// A settler can say when all of its nodes are connected and voting. Only a settler takes part in
-// the frozen scenario, because a healthy round right after a frozen one would otherwise measure the
-// recovery.
-type settler interface {
-	Settle(ctx context.Context) error
+// A readyAwaiter can say when all of its nodes are connected and voting. Only a readyAwaiter takes
+// part in the frozen scenario, because a healthy round right after a frozen one would otherwise
+// measure the recovery.
+type readyAwaiter interface {
+	AwaitReady(ctx context.Context) error
 }
 
-// A namer stores its locks under other names than the key. WireNames tells which, on which nodes,
-// so that the checks can play the other holder.
-type namer interface {
+// A wireNamer stores its locks under other names than the key. WireNames returns them, of all
+// nodes, so that the checks can be the other holder.
+type wireNamer interface {
 	WireNames(key string) []string
 }
 
@@ -50,10 +50,10 @@ type entry struct {
 	name string
 	// byDefault is false for variants that a user must ask for by name.
 	byDefault bool
-	// where says what a lock of this contender rests on: the reader must not take a lock on one
+	// where says which nodes a lock of this contender needs: the reader must not take a lock on one
 	// server for a quorum.
 	where string
-	// waits says how it waits for a key that is held; empty where it can't.
+	// waits says how it waits for a key that is held; empty if it can't.
 	waits string
 	open  func(n *nodes) (Contender, error)
 }
@@ -146,7 +146,7 @@ func names(entries []entry) []string {
 type field struct {
 	entry
 	Contender
-	crew []Contender // clients for callers that have one each; see openCrews
+	ownClients []Contender // clients for callers that have one each; see openOwnClients
 }
 
 // Name settles which of the two names is meant: the entry's.
@@ -166,8 +166,8 @@ func openAll(ctx context.Context, entries []entry, n *nodes) (fields []field, er
 			return fields, fmt.Errorf("open %s: %w", e.name, err)
 		}
 		fields = append(fields, field{entry: e, Contender: c})
-		if s, ok := c.(settler); ok {
-			if err := s.Settle(ctx); err != nil {
+		if s, ok := c.(readyAwaiter); ok {
+			if err := s.AwaitReady(ctx); err != nil {
 				return fields, fmt.Errorf("%s: %w", e.name, err)
 			}
 		}
@@ -181,7 +181,7 @@ func openAll(ctx context.Context, entries []entry, n *nodes) (fields []field, er
 func closeAll(fields []field) {
 	for _, f := range fields {
 		f.Close()
-		for _, c := range f.crew {
+		for _, c := range f.ownClients {
 			c.Close()
 		}
 	}

@@ -13,33 +13,33 @@ import (
 type delayed struct {
 	net.Conn
 	delay   time.Duration
-	arrives chan parcel
+	arrives chan packet
 	over    chan struct{}
 	close   sync.Once
-	alarm   *alarm
+	timer   *preciseTimer
 	// owned by Read
-	rest []byte // of the last parcel
+	rest []byte // of the last packet
 	err  error  // how reading ended; a deadline that passed is an end, too
 }
 
-// parcel is what was read at once, or how reading ended.
-type parcel struct {
+// packet is what one Read returned, or how reading ended.
+type packet struct {
 	due  time.Duration // since epoch
 	text []byte
 	err  error
 }
 
-// onItsWay is how many parcels may be under way before the server is made to wait.
+// onItsWay is how many packets may be under way before the server is made to wait.
 const onItsWay = 1024
 
 func newDelayed(conn net.Conn, delay time.Duration) (net.Conn, error) {
-	a, err := newAlarm()
+	a, err := newPreciseTimer()
 	if err != nil {
 		return nil, err
 	}
 	d := &delayed{
-		Conn: conn, delay: delay, arrives: make(chan parcel, onItsWay),
-		over: make(chan struct{}), alarm: a,
+		Conn: conn, delay: delay, arrives: make(chan packet, onItsWay),
+		over: make(chan struct{}), timer: a,
 	}
 	go d.carry()
 	return d, nil
@@ -51,7 +51,7 @@ func (d *delayed) carry() {
 	for {
 		n, err := d.Conn.Read(buffer)
 		select {
-		case d.arrives <- parcel{time.Since(epoch) + d.delay, bytes.Clone(buffer[:n]), err}:
+		case d.arrives <- packet{time.Since(epoch) + d.delay, bytes.Clone(buffer[:n]), err}:
 		case <-d.over:
 			return
 		}
@@ -69,7 +69,7 @@ func (d *delayed) Read(p []byte) (int, error) {
 		}
 		select {
 		case next := <-d.arrives:
-			d.alarm.sleep(next.due - time.Since(epoch))
+			d.timer.sleep(next.due - time.Since(epoch))
 			d.rest, d.err = next.text, next.err
 		case <-d.over:
 			return 0, net.ErrClosed
@@ -80,11 +80,11 @@ func (d *delayed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close ends carry and whoever reads.
+// Close ends carry and Read.
 func (d *delayed) Close() error {
 	d.close.Do(func() {
 		close(d.over)
-		d.alarm.close()
+		d.timer.close()
 	})
 	return d.Conn.Close()
 }

@@ -22,22 +22,22 @@ func pair(t *testing.T, delay time.Duration) (client, server net.Conn) {
 	return client, server
 }
 
-// What the server says arrives whole, in order and not before the delay is over; several parcels
-// are on their way at once.
-func TestADelayedConnectionIsLateButLosesNothing(t *testing.T) {
-	const delay, parcels = 30 * time.Millisecond, 10
+// What the server says arrives whole, in order and not before the delay is over; several packets
+// are on their way at the same time.
+func TestDelay_IsLateButLosesNothing(t *testing.T) {
+	const delay, packets = 30 * time.Millisecond, 10
 	client, server := pair(t, delay)
 	begin := time.Now()
 	var want bytes.Buffer
-	for i := range parcels {
+	for i := range packets {
 		text := bytes.Repeat([]byte{byte('a' + i)}, 1000)
 		want.Write(text)
 		if _, err := server.Write(text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if written := time.Since(begin); written > parcels*delay/2 {
-		t.Logf("it took %v to write: this machine is too busy to tell whether parcels wait for "+
+	if written := time.Since(begin); written > packets*delay/2 {
+		t.Logf("it took %v to write: this machine is too busy to tell whether packets wait for "+
 			"each other", written)
 	}
 	got := make([]byte, want.Len())
@@ -55,9 +55,9 @@ func TestADelayedConnectionIsLateButLosesNothing(t *testing.T) {
 	}
 }
 
-// The end of the connection comes behind what was said before, and whoever reads on is told of it
+// The end of the connection comes after what the server said before, and a later Read returns it
 // again.
-func TestADelayedConnectionEndsBehindItsLastWords(t *testing.T) {
+func TestDelay_EndsAfterTheLastBytes(t *testing.T) {
 	client, server := pair(t, time.Millisecond)
 	if _, err := server.Write([]byte("last")); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestADelayedConnectionEndsBehindItsLastWords(t *testing.T) {
 }
 
 // Close ends a Read that waits, whether nothing was said or what was said is still on its way.
-func TestCloseEndsAReadOfADelayedConnection(t *testing.T) {
+func TestDelay_CloseEndsARead(t *testing.T) {
 	for _, onItsWay := range []bool{false, true} {
 		client, _ := pair(t, 0)
 		done := make(chan struct{})
@@ -81,7 +81,7 @@ func TestCloseEndsAReadOfADelayedConnection(t *testing.T) {
 			_, _ = client.Read(make([]byte, 10))
 		}()
 		if d := client.(*delayed); onItsWay {
-			d.arrives <- parcel{due: time.Since(epoch) + time.Hour, text: []byte("late")}
+			d.arrives <- packet{due: time.Since(epoch) + time.Hour, text: []byte("late")}
 			for len(d.arrives) > 0 { // until Read has it
 				runtime.Gosched()
 			}
@@ -92,7 +92,7 @@ func TestCloseEndsAReadOfADelayedConnection(t *testing.T) {
 }
 
 // A node's address is what a client dials, however its URL is written.
-func TestAddressOfANode(t *testing.T) {
+func TestDelay_AddressOfANode(t *testing.T) {
 	for url, want := range map[string]string{
 		"redis://127.0.0.1:7001":               "127.0.0.1:7001",
 		"127.0.0.1:7001":                       "127.0.0.1:7001",

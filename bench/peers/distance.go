@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The scenarios far and mixed are about nodes at a distance: what a lock takes where the way to the
+// The scenarios far and mixed are about nodes at a distance: what a lock takes if the way to the
 // nodes is most of it. On one machine hundreds of callers in a closed loop measure how many locks
 // its processors can do, whatever the distance. So each contender is also met by callers that think
 // for 50 ms on average between two locks, about 10,000 locks a second.
@@ -27,7 +27,7 @@ var (
 	}
 )
 
-// far returns the same nodes, at a distance for whoever opens a client of them.
+// far returns the same nodes, at a distance for clients that are opened on them.
 func (n *nodes) far(delays []time.Duration) *nodes {
 	away := *n
 	away.delays = make(map[string]time.Duration, len(n.urls))
@@ -49,7 +49,7 @@ func address(url string) string {
 	return host
 }
 
-// dialer is what a client is given to dial with; nil, for its own, where the nodes are at no
+// dialer is what a client is given to dial with; nil, for its own, if the nodes are at no
 // distance.
 func (n *nodes) dialer() func(ctx context.Context, network, address string) (net.Conn, error) {
 	if n.delays == nil {
@@ -78,10 +78,10 @@ func (n *nodes) dial(ctx context.Context, network, address string) (net.Conn, er
 
 // addFar opens a client of each contender that can take and release in two steps, on the nodes at a
 // distance, and adds it twice.
-func (k *cast) addFar(ctx context.Context, fields []field) (why string, err error) {
+func (k *lineup) addFar(ctx context.Context, fields []field) (why string, err error) {
 	away := k.nodes.far(k.scenario.delays)
 	for _, f := range fields {
-		if _, ok := f.Contender.(taker); !ok {
+		if _, ok := f.Contender.(locker); !ok {
 			continue
 		}
 		c, err := k.open(ctx, f.entry, away)
@@ -101,15 +101,15 @@ func (k *cast) addFar(ctx context.Context, fields []field) (why string, err erro
 	return "", nil
 }
 
-// open opens one more client, closed with the cast, and uses it once.
-func (k *cast) open(ctx context.Context, e entry, n *nodes) (Contender, error) {
+// open opens one more client, closed with the lineup, and uses it once.
+func (k *lineup) open(ctx context.Context, e entry, n *nodes) (Contender, error) {
 	c, err := e.open(n)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", e.name, err)
 	}
 	k.closers = append(k.closers, c.Close)
-	if s, ok := c.(settler); ok {
-		if err := s.Settle(ctx); err != nil {
+	if s, ok := c.(readyAwaiter); ok {
+		if err := s.AwaitReady(ctx); err != nil {
 			return nil, fmt.Errorf("%s: %w", e.name, err)
 		}
 	}

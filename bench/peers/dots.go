@@ -17,7 +17,7 @@ type dotGroup struct {
 
 type dotRow struct {
 	label string
-	times []float64 // microseconds, in the order of the legend; 0 where there is none
+	times []float64 // microseconds, in the order of the legend; 0 if there is none
 }
 
 // dotClasses are how the dots of a row look, in the order of the legend.

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
 // growth is a scenario that asks how a lock's cost grows: lockpipe alone, with one thing at several
@@ -14,7 +16,7 @@ type growth struct {
 	at func(size int) (s scenario, nodes int)
 }
 
-// usualNodes is how many nodes there are where nothing else is said.
+// usualNodes is how many nodes there are if nothing else is said.
 const usualNodes = 5
 
 var (
@@ -51,7 +53,7 @@ type point struct {
 func runGrowth(ctx context.Context, s scenario, number int, set settings, n *nodes) (curve, error) {
 	g := s.growth
 	c := curve{Scenario: s.name, About: s.about, Axis: g.axis, Unit: g.unit}
-	k := &cast{scenario: s, number: number, nodes: n}
+	k := &lineup{scenario: s, number: number, nodes: n}
 	defer k.close()
 	if most := g.mostNodes(); n.local != nil && len(n.urls) < most {
 		more, err := openNodes(ctx, fmt.Sprintf("local:%d", most))
@@ -97,7 +99,7 @@ func (g *growth) mostNodes() int {
 
 // addGrowth adds a contestant for each size, and returns their loads. Those on the same number of
 // nodes share a client.
-func (k *cast) addGrowth(ctx context.Context) ([]scenario, error) {
+func (k *lineup) addGrowth(ctx context.Context) ([]scenario, error) {
 	g := k.scenario.growth
 	clients := map[int]Contender{}
 	client := func(count int) (Contender, error) {
@@ -111,7 +113,7 @@ func (k *cast) addGrowth(ctx context.Context) ([]scenario, error) {
 		}
 		return clients[count], nil
 	}
-	// All nodes at once first: a few that are in use already beside new ones would look like new
+	// All nodes at once first: a few that are in use already, next to new ones, would look like new
 	// ones that forgot.
 	if _, err := client(g.mostNodes()); err != nil {
 		return nil, err
@@ -124,8 +126,9 @@ func (k *cast) addGrowth(ctx context.Context) ([]scenario, error) {
 		if err != nil {
 			return nil, err
 		}
-		k.add(field{entry: lockpipeEntry(), Contender: c}, contestant{label: commas(size) + " " +
-			g.axis})
+		k.add(field{entry: lockpipeEntry(), Contender: c}, contestant{
+			label: figures.Thousands(size) + " " + g.axis,
+		})
 		loads = append(loads, load)
 	}
 	return loads, nil

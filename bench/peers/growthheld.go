@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// growthHeldName is the scenario that asks what a held lease costs where more and more of them are
+// growthHeldName is the scenario that asks what a held lease costs if more and more of them are
 // held, and nothing else is done.
 const growthHeldName = "growth-held"
 
-// The largest pile has a longer TTL than the others, as nodes on one machine can't extend so many
-// leases more often. It is held once, because that takes as long as all rounds of the others.
+// The largest lockpipeLeases has a longer TTL than the others, as nodes on one machine can't extend
+// so many leases more often. It is held once, because that takes as long as all rounds of the
+// others.
 const (
 	longerTTL = 6
 	// longWindow of that TTL has nearly each of its leases extended, which is due when between a
@@ -31,8 +32,8 @@ type heldCurve struct {
 type heldPoint struct {
 	Leases     int     `json:"leases"`
 	TTLSeconds float64 `json:"ttl_s"`
-	// PerExtension is the client's CPU time for each confirmed extension, PerLease that for holding
-	// a lease for a second.
+	// PerExtension is the client's CPU time for each confirmed extension, PerLease that for
+	// heldLeases a lease for a second.
 	PerExtension float64     `json:"client_cpu_us_per_extension"`
 	PerLease     float64     `json:"client_cpu_us_per_lease_second"`
 	Extensions   float64     `json:"extensions_per_second"`
@@ -49,20 +50,20 @@ type heldRound struct {
 	Give     time.Duration `json:"give_ns"`
 	Extended uint64        `json:"extended"`
 	CPU      time.Duration `json:"client_cpu_ns"`
-	// ServerCPU is that of all nodes together, 0 where they don't tell.
+	// ServerCPU is that of all nodes together, 0 if they don't report it.
 	ServerCPU time.Duration `json:"server_cpu_ns,omitempty"`
 	Lost      int           `json:"lost"`
 }
 
 // perExtension is the client's CPU time for each extension in microseconds.
 func (r heldRound) perExtension() float64 {
-	return over(float64(r.CPU)/float64(time.Microsecond), float64(r.Extended))
+	return ratio(float64(r.CPU)/float64(time.Microsecond), float64(r.Extended))
 }
 
-// perLease is the client's CPU time for holding one of so many leases for a second, in
+// perLease is the client's CPU time for heldLeases one of so many leases for a second, in
 // microseconds.
 func (r heldRound) perLease(leases int) float64 {
-	return over(float64(r.CPU)/float64(time.Microsecond), r.Window.Seconds()*float64(leases))
+	return ratio(float64(r.CPU)/float64(time.Microsecond), r.Window.Seconds()*float64(leases))
 }
 
 // heldSizes are a hundredth, a tenth and all of the leases of the scenario held, and ten times as
@@ -76,7 +77,7 @@ func runGrowthHeld(ctx context.Context, s scenario, number int, set settings, n 
 	error,
 ) {
 	c := heldCurve{Scenario: s.name, About: s.about}
-	k := &cast{scenario: s, number: number, nodes: n}
+	k := &lineup{scenario: s, number: number, nodes: n}
 	defer k.close()
 	client, err := k.open(ctx, lockpipeEntry(), n)
 	if err != nil {
@@ -109,13 +110,13 @@ type heldPlan struct{ ttl, settle, window time.Duration }
 func (h heldLoad) plan(largest bool, set settings) heldPlan {
 	if largest {
 		long := min(longerTTL*h.ttl, time.Minute)
-		return heldPlan{long, 0, part(long, longWindow)}
+		return heldPlan{long, 0, fraction(long, longWindow)}
 	}
-	return heldPlan{h.ttl, part(h.ttl, heldSettle), h.window(set.window)}
+	return heldPlan{h.ttl, fraction(h.ttl, heldSettle), h.window(set.window)}
 }
 
 // hold takes so many leases, keeps them and gives them back.
-func (k *cast) hold(ctx context.Context, h holder, leases int, plan heldPlan) (heldRound, error) {
+func (k *lineup) hold(ctx context.Context, h holder, leases int, plan heldPlan) (heldRound, error) {
 	var r heldRound
 	start := time.Now()
 	held, err := h.Hold(ctx, keyPrefix(k.tag(0))+"held:", leases, plan.ttl)
@@ -123,18 +124,18 @@ func (k *cast) hold(ctx context.Context, h holder, leases int, plan heldPlan) (h
 		return r, err
 	}
 	r.Take = time.Since(start)
-	pause(ctx, plan.settle)
+	sleep(ctx, plan.settle)
 	from, extended := usageNow(), held.Extended()
 	from.servers, from.known = k.nodes.cpu(ctx)
-	pause(ctx, plan.window)
+	sleep(ctx, plan.window)
 	to := usageNow()
 	r.Extended = held.Extended() - extended
 	to.servers, to.known = k.nodes.cpu(ctx)
 	var used round
-	used.spent(from, to)
+	used.setUsage(from, to)
 	r.Window, r.CPU, r.ServerCPU = used.Window, used.CPU, used.ServerCPU
 	start = time.Now()
-	r.Lost = held.LetGo(context.WithoutCancel(ctx))
+	r.Lost = held.ReleaseAll(context.WithoutCancel(ctx))
 	r.Give = time.Since(start)
 	return r, ctx.Err()
 }
@@ -152,15 +153,15 @@ func heldSummary(leases int, ttl time.Duration, rounds []heldRound) heldPoint {
 		PerExtension: each(heldRound.perExtension),
 		PerLease:     each(func(r heldRound) float64 { return r.perLease(leases) }),
 		Extensions: each(func(r heldRound) float64 {
-			return over(float64(r.Extended),
+			return ratio(float64(r.Extended),
 				r.Window.Seconds())
 		}),
 		ClientCores: each(func(r heldRound) float64 {
-			return over(r.CPU.Seconds(),
+			return ratio(r.CPU.Seconds(),
 				r.Window.Seconds())
 		}),
 		ServerCores: each(func(r heldRound) float64 {
-			return over(r.ServerCPU.Seconds(),
+			return ratio(r.ServerCPU.Seconds(),
 				r.Window.Seconds())
 		}),
 	}

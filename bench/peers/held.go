@@ -4,15 +4,17 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
-// heldLoad is what is held in the scenario held, beside the callers, in the same client.
+// heldLoad is what is held in the scenario held, in the client that the callers use too.
 type heldLoad struct {
 	leases int
 	ttl    time.Duration
 }
 
-// defaultHeld is what docs/benchmarks.md tells of.
+// defaultHeld is what docs/benchmarks.md is about.
 var defaultHeld = heldLoad{leases: 100_000, ttl: 10 * time.Second}
 
 const (
@@ -42,7 +44,7 @@ func withHeld(all []scenario, load heldLoad) []scenario {
 		if s.name != growthHeldName {
 			s.about = fmt.Sprintf("%d callers, one key a call, together %s times a second, "+
 				"beside %s held leases of %v and without",
-				s.callers, commas(heldRate), commas(load.leases), load.ttl)
+				s.callers, figures.Thousands(heldRate), figures.Thousands(load.leases), load.ttl)
 		}
 	}
 	return all
@@ -51,13 +53,13 @@ func withHeld(all []scenario, load heldLoad) []scenario {
 // window is how long a round with held leases measures: not less than it takes to extend each of
 // them.
 func (h heldLoad) window(least time.Duration) time.Duration {
-	return max(least, part(h.ttl, heldWindow))
+	return max(least, fraction(h.ttl, heldWindow))
 }
 
-func part(d time.Duration, of float64) time.Duration { return time.Duration(float64(d) * of) }
+func fraction(d time.Duration, of float64) time.Duration { return time.Duration(float64(d) * of) }
 
-// addHeld adds each contender that extends leases twice: beside held leases and without.
-func (k *cast) addHeld(fields []field) (why string) {
+// addHeld adds each contender that extends leases twice: with held leases and without.
+func (k *lineup) addHeld(fields []field) (why string) {
 	load := *k.scenario.held
 	for _, f := range fields {
 		h, ok := f.Contender.(holder)
@@ -69,17 +71,17 @@ func (k *cast) addHeld(fields []field) (why string) {
 			timetable: true,
 		}
 		prefix := keyPrefix(k.tag(len(k.all))) + "held:"
-		var held holding
+		var held heldLeases
 		k.add(f, contestant{
-			label: fmt.Sprintf("%s, %s held", f.name, commas(load.leases)), pace: even,
+			label: fmt.Sprintf("%s, %s held", f.name, figures.Thousands(load.leases)), pace: even,
 			before: func(ctx context.Context) (err error) {
 				if held, err = h.Hold(ctx, prefix, load.leases, load.ttl); err == nil {
-					pause(ctx, part(load.ttl, heldSettle))
+					sleep(ctx, fraction(load.ttl, heldSettle))
 				}
 				return err
 			},
 			after: func(ctx context.Context) error {
-				if lost := held.LetGo(ctx); lost > 0 {
+				if lost := held.ReleaseAll(ctx); lost > 0 {
 					return fmt.Errorf("%d of %d held leases were lost", lost, load.leases)
 				}
 				return nil
@@ -88,7 +90,7 @@ func (k *cast) addHeld(fields []field) (why string) {
 		k.add(f, contestant{label: f.name + ", none held", pace: even})
 	}
 	if len(k.all) == 0 {
-		return "none of the contenders extends leases by itself"
+		return "none of the contenders extends leases automatically"
 	}
 	return ""
 }
@@ -98,7 +100,7 @@ func (k *cast) addHeld(fields []field) (why string) {
 func pairedP99(line, other []round) float64 {
 	var ratios []float64
 	for i := range min(len(line), len(other)) {
-		ratios = append(ratios, over(float64(line[i].P99), float64(other[i].P99)))
+		ratios = append(ratios, ratio(float64(line[i].P99), float64(other[i].P99)))
 	}
 	return median(ratios)
 }

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"errors"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 )
 
 // The ratio is taken round by round, since both lines of a round saw the same machine; then the
 // median counts.
-func TestPairedP99(t *testing.T) {
+func TestHeld_PairedP99(t *testing.T) {
 	line := []round{{P99: 2}, {P99: 30}, {P99: 90}}
 	other := []round{{P99: 1}, {P99: 10}, {P99: 100}}
 	if got := pairedP99(line, other); got != 2 {
@@ -23,7 +21,7 @@ func TestPairedP99(t *testing.T) {
 
 // Each number of leases has its TTL and time, and the median of its rounds; leases that were lost
 // are of all rounds.
-func TestHeldSummary(t *testing.T) {
+func TestHeld_Summary(t *testing.T) {
 	at := func(cpu time.Duration, extended uint64) heldRound {
 		return heldRound{
 			Window: 2 * time.Second, CPU: cpu, Extended: extended,
@@ -43,7 +41,7 @@ func TestHeldSummary(t *testing.T) {
 
 // The largest number of leases has the longer TTL, and a window of its own; none exceeds what a
 // client takes.
-func TestHeldPlans(t *testing.T) {
+func TestHeld_Plans(t *testing.T) {
 	load := heldLoad{100_000, 10 * time.Second}
 	if got := heldSizes(load.leases); !slices.Equal(got, []int{1000, 10_000, 100_000, 1_000_000}) {
 		t.Errorf("sizes %v", got)
@@ -61,19 +59,5 @@ func TestHeldPlans(t *testing.T) {
 	load.ttl = time.Minute
 	if p := load.plan(true, set); p.ttl != time.Minute {
 		t.Errorf("%+v", p)
-	}
-}
-
-// Every part is done, once, also where all fail.
-func TestChunksCoverEverything(t *testing.T) {
-	for _, n := range []int{0, 1, holdChunk, 7*holdChunk + 1} {
-		var sum atomic.Int64
-		err := chunks(n, func(from, to int) error {
-			sum.Add(int64(to - from))
-			return errors.New("no")
-		})
-		if sum.Load() != int64(n) || (err != nil) != (n > 0) {
-			t.Errorf("%d: %d, %v", n, sum.Load(), err)
-		}
 	}
 }

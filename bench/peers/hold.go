@@ -2,34 +2,33 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/chunks"
 )
 
-// A holder can keep many locks by extending them itself.
+// A holder can keep many locks by automatic extension.
 type holder interface {
 	// Hold takes n keys that begin with prefix, each with a lease of its own, and extends each by
-	// ttl until it is let go of.
-	Hold(ctx context.Context, prefix string, n int, ttl time.Duration) (holding, error)
+	// ttl until ReleaseAll.
+	Hold(ctx context.Context, prefix string, n int, ttl time.Duration) (heldLeases, error)
 }
 
-// holding is what a holder holds. It is for one goroutine.
-type holding interface {
+// heldLeases is what a holder holds. It is for one goroutine.
+type heldLeases interface {
 	// Extended is how many extensions were confirmed since the holder was made.
 	Extended() uint64
-	// LetGo gives everything back and returns how many leases had been lost before.
-	LetGo(ctx context.Context) (lost int)
+	// ReleaseAll gives everything back and returns how many leases had been lost before.
+	ReleaseAll(ctx context.Context) (lost int)
 }
 
 const (
 	// holdChunk is how many leases are taken or given back in one call, holdCallers how many calls
-	// are under way at once.
+	// are in progress at the same time.
 	holdChunk   = 1000
 	holdCallers = 4
 	holdTries   = 10
@@ -39,8 +38,8 @@ const (
 	longestGive = 10 * time.Second
 )
 
-// pile is the leases that one client of lockpipe holds.
-type pile struct {
+// lockpipeLeases is the leases that one client of lockpipe holds.
+type lockpipeLeases struct {
 	client *lockpipe.Client
 	leases []*lockpipe.Lease
 }
@@ -48,9 +47,9 @@ type pile struct {
 // Hold implements holder. What it got of a hold that failed it gives back.
 func (c *lockpipeContender) Hold(ctx context.Context, prefix string, n int,
 	ttl time.Duration,
-) (holding, error) {
-	p := &pile{c.client, make([]*lockpipe.Lease, n)}
-	err := chunks(n, func(from, to int) error {
+) (heldLeases, error) {
+	p := &lockpipeLeases{c.client, make([]*lockpipe.Lease, n)}
+	err := chunks.Do(n, holdChunk, holdCallers, func(_, from, to int) error {
 		names := make([]string, 0, to-from)
 		for i := from; i < to; i++ {
 			names = append(names, prefix+strconv.Itoa(i))
@@ -58,7 +57,7 @@ func (c *lockpipeContender) Hold(ctx context.Context, prefix string, n int,
 		return p.take(ctx, names, p.leases[from:to], ttl)
 	})
 	if err != nil {
-		p.LetGo(context.WithoutCancel(ctx))
+		p.ReleaseAll(context.WithoutCancel(ctx))
 		return nil, err
 	}
 	return p, nil
@@ -66,7 +65,7 @@ func (c *lockpipeContender) Hold(ctx context.Context, prefix string, n int,
 
 // take fills leases with those of the names. What failed is tried again: nodes may be busy with
 // what was taken before.
-func (p *pile) take(ctx context.Context, names []string, leases []*lockpipe.Lease,
+func (p *lockpipeLeases) take(ctx context.Context, names []string, leases []*lockpipe.Lease,
 	ttl time.Duration,
 ) error {
 	places := make([]int, len(names))
@@ -94,13 +93,13 @@ func (p *pile) take(ctx context.Context, names []string, leases []*lockpipe.Leas
 		len(names), holdTries, failed)
 }
 
-func (p *pile) Extended() uint64 { return p.client.Stats().Extended }
+func (p *lockpipeLeases) Extended() uint64 { return p.client.Stats().Extended }
 
-// LetGo implements holding. A release that was not confirmed in time is the client's to repeat;
-// what comes next shall not pay for that.
-func (p *pile) LetGo(ctx context.Context) (lost int) {
+// ReleaseAll implements heldLeases. A release that was not confirmed in time is the client's to
+// repeat; what comes next shall not pay for that.
+func (p *lockpipeLeases) ReleaseAll(ctx context.Context) (lost int) {
 	var gone atomic.Int64
-	_ = chunks(len(p.leases), func(from, to int) error {
+	_ = chunks.Do(len(p.leases), holdChunk, holdCallers, func(_, from, to int) error {
 		held := make([]*lockpipe.Lease, 0, to-from)
 		for _, l := range p.leases[from:to] {
 			switch {
@@ -111,37 +110,13 @@ func (p *pile) LetGo(ctx context.Context) (lost int) {
 				held = append(held, l)
 			}
 		}
-		return p.client.ReleaseAll(ctx, held...)
+		_ = p.client.ReleaseAll(ctx, held...) // so each chunk is released
+		return nil
 	})
 	p.leases = nil
 	end := time.Now().Add(longestGive)
 	for p.client.Stats().PendingReleases > 0 && time.Now().Before(end) {
-		pause(ctx, 10*time.Millisecond)
+		sleep(ctx, 10*time.Millisecond)
 	}
 	return int(gone.Load())
-}
-
-// chunks has some goroutines call do for parts of 0 to n, all parts whatever the others return.
-func chunks(n int, do func(from, to int) error) error {
-	var (
-		wg     sync.WaitGroup
-		next   atomic.Int64
-		failed [holdCallers]error
-	)
-	for c := range failed {
-		wg.Go(func() {
-			for {
-				to := int(next.Add(holdChunk))
-				from := to - holdChunk
-				if from >= n {
-					return
-				}
-				if err := do(from, min(to, n)); err != nil && failed[c] == nil {
-					failed[c] = err
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(failed[:]...)
 }

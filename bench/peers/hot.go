@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A waiter can wait for a key until whoever holds it gives it back. Only waiters take part in the
+// A waiter can wait for a key until its holder releases it. Only waiters take part in the
 // hot scenarios.
 type waiter interface {
 	// Wait takes key for ttl as soon as it can, or fails when ctx ends. Where the library tries
@@ -28,8 +28,8 @@ type hotLoad struct {
 // defaultHotCallers is how many callers wait for the key in the scenario hot.
 const defaultHotCallers = 64
 
-// maxHotCallers is as many calls as a client of lockpipe is sure to take at once; maxHold leaves
-// time for others to have the key too before drain is over.
+// maxHotCallers is as many calls as a client of lockpipe is sure to take at the same time; maxHold
+// leaves time for others to have the key too before drain is over.
 const (
 	maxHotCallers = 16384
 	maxHold       = time.Second
@@ -37,8 +37,8 @@ const (
 
 // drain is how long after the window the last waiters may still get the key. They are not cut off:
 // redsync releases what it has of a failed attempt with the context that it was given, so a
-// cancelled call would leave keys to the next round. It is so long that rueidislock, which shortens
-// a lock's time to its context's, has no reason to.
+// cancelled call would leave keys to the next round. It is that long so that rueidislock, which
+// shortens a lock's time to its context's, has no reason to.
 const drain = 2 * ttl
 
 // errTwoHolders is what no lock may ever show.
@@ -84,7 +84,7 @@ func (k *caller) runHot(parent context.Context) {
 	defer cancel()
 	var (
 		load = k.scenario.hot
-		w    = k.contestant.crew[k.number%len(k.contestant.crew)]
+		w    = k.contestant.waiters[k.number%len(k.contestant.waiters)]
 		key  = hotKey(k.contestant.tag)
 	)
 	for k.phase.Load() != stopping && ctx.Err() == nil {
@@ -111,7 +111,7 @@ func (k *caller) holdOn(d time.Duration, unlock func() error) error {
 	return errors.Join(failed, unlock())
 }
 
-// locks is how many locks a call counts for in a window: where a call is only the acquire, a lock
+// locks is how many locks a call counts for in a window: if a call is only the acquire, a lock
 // belongs to the moment at which it was granted, and to nothing before.
 func (k *caller) locks(c call, begin, end time.Duration) float64 {
 	if k.scenario.hot == nil && k.contestant.pace == nil {
@@ -123,9 +123,9 @@ func (k *caller) locks(c call, begin, end time.Duration) float64 {
 	return 1
 }
 
-// openCrews opens so many clients of each contender that can wait, and uses each of them once. A
-// crew that it has opened is closed with the field.
-func openCrews(ctx context.Context, fields []field, n *nodes, size int) error {
+// openOwnClients opens so many clients of each contender that can wait, and uses each of them once.
+// A client that it has opened is closed with the field.
+func openOwnClients(ctx context.Context, fields []field, n *nodes, size int) error {
 	for i := range fields {
 		f := &fields[i]
 		if _, ok := f.Contender.(waiter); !ok {
@@ -136,9 +136,9 @@ func openCrews(ctx context.Context, fields []field, n *nodes, size int) error {
 			if err != nil {
 				return fmt.Errorf("open %s, client %d of %d: %w", f.name, m+1, size, err)
 			}
-			f.crew = append(f.crew, c)
-			if s, ok := c.(settler); ok {
-				if err := s.Settle(ctx); err != nil {
+			f.ownClients = append(f.ownClients, c)
+			if s, ok := c.(readyAwaiter); ok {
+				if err := s.AwaitReady(ctx); err != nil {
 					return fmt.Errorf("%s: %w", f.name, err)
 				}
 			}
@@ -150,8 +150,8 @@ func openCrews(ctx context.Context, fields []field, n *nodes, size int) error {
 	return nil
 }
 
-// waiters returns those who wait for a contender in a hot scenario: its one client, or those of its
-// crew; none where it can't wait.
+// waiters returns what waits for a contender in a hot scenario: its one client, or the clients that
+// callers have for themselves. There are none if it can't wait.
 func (f field) waiters(own bool) []waiter {
 	one, ok := f.Contender.(waiter)
 	if !ok {
@@ -160,19 +160,19 @@ func (f field) waiters(own bool) []waiter {
 	if !own {
 		return []waiter{one}
 	}
-	crew := make([]waiter, len(f.crew))
-	for i, c := range f.crew {
-		crew[i] = c.(waiter)
+	waiters := make([]waiter, len(f.ownClients))
+	for i, c := range f.ownClients {
+		waiters[i] = c.(waiter)
 	}
-	return crew
+	return waiters
 }
 
 // addHot adds the contenders that can wait, one line each.
-func (k *cast) addHot(fields []field) (why string) {
+func (k *lineup) addHot(fields []field) (why string) {
 	found := false
 	for _, f := range fields {
-		if crew := f.waiters(k.scenario.hot.own); len(crew) > 0 {
-			k.add(f, contestant{label: f.Name(), crew: crew, where: "; " + f.waits})
+		if waiters := f.waiters(k.scenario.hot.own); len(waiters) > 0 {
+			k.add(f, contestant{label: f.Name(), waiters: waiters, where: "; " + f.waits})
 			found = true
 		}
 	}
@@ -193,7 +193,7 @@ type versus struct {
 }
 
 // against compares the line of one contender with each of the others. There is nothing to compare
-// where it has no line.
+// if it has no line.
 func against(lines []summary, name string) []versus {
 	i := slices.IndexFunc(lines, func(s summary) bool { return s.Contender == name })
 	if i < 0 {
@@ -206,16 +206,16 @@ func against(lines []summary, name string) []versus {
 			continue
 		}
 		all = append(all, versus{
-			Contender: theirs.Contender, PerSecond: over(ours.PerSecond, theirs.PerSecond),
-			P50: over(ours.P50, theirs.P50), P99: over(ours.P99, theirs.P99), Max: over(ours.Max,
+			Contender: theirs.Contender, PerSecond: ratio(ours.PerSecond, theirs.PerSecond),
+			P50: ratio(ours.P50, theirs.P50), P99: ratio(ours.P99, theirs.P99), Max: ratio(ours.Max,
 				theirs.Max),
 		})
 	}
 	return all
 }
 
-// over is a quotient that is 0 where there is nothing to divide by.
-func over(a, b float64) float64 {
+// ratio returns a quotient, or 0 if there is nothing to divide by.
+func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0
 	}

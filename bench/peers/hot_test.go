@@ -21,7 +21,7 @@ import (
 // Each contender that can wait does not get keys while somebody else holds them, and is granted one
 // afterwards. One of three, because it is the libraries' own affair that they fail on a busy
 // machine, or miss being woken.
-func TestEveryWaiterWaits(t *testing.T) {
+func TestHot_EveryWaiterWaits(t *testing.T) {
 	n := startNodes(t)
 	for _, e := range registry {
 		if e.waits == "" {
@@ -33,8 +33,8 @@ func TestEveryWaiterWaits(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			if s, ok := c.(settler); ok {
-				if err := s.Settle(t.Context()); err != nil {
+			if s, ok := c.(readyAwaiter); ok {
+				if err := s.AwaitReady(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -51,7 +51,7 @@ func TestEveryWaiterWaits(t *testing.T) {
 type waited struct {
 	wire    []string // the key, as on the nodes
 	granted bool
-	err     error // of Wait, or of unlock where it was granted
+	err     error // of Wait, or of unlock if it was granted
 }
 
 // waitsForOneOf holds the keys as somebody else, and frees them while c waits.
@@ -63,7 +63,7 @@ func waitsForOneOf(t *testing.T, n *nodes, c Contender, keys []string) {
 	var wire []string
 	for _, key := range keys {
 		w := waited{wire: []string{key}}
-		if nm, ok := c.(namer); ok {
+		if nm, ok := c.(wireNamer); ok {
 			w.wire = nm.WireNames(key)
 		}
 		wire = append(wire, w.wire...)
@@ -120,7 +120,7 @@ func waitsForOneOf(t *testing.T, n *nodes, c Contender, keys []string) {
 // mutex is a waiter that is right, unless it is broken.
 type mutex struct {
 	fake
-	free   chan struct{} // has one where nobody is inside
+	free   chan struct{} // has one while nobody holds the key
 	broken bool
 }
 
@@ -133,7 +133,7 @@ func (m *mutex) Wait(context.Context, string, time.Duration) (func() error, erro
 }
 
 // A lock that lets two callers in is found, and its locks do not count.
-func TestHotFindsTwoHolders(t *testing.T) {
+func TestHot_FindsTwoHolders(t *testing.T) {
 	s := withHot([]scenario{{name: hotName, keys: 1, hot: &hotLoad{}}}, 4,
 		hotLoad{hold: time.Millisecond})[0]
 	set := settings{window: 30 * time.Millisecond}
@@ -141,7 +141,7 @@ func TestHotFindsTwoHolders(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m := &mutex{free: make(chan struct{}, 1), broken: broken}
 			m.free <- struct{}{}
-			r := measure(t.Context(), s, contestant{crew: []waiter{m}}, set)
+			r := measure(t.Context(), s, contestant{waiters: []waiter{m}}, set)
 			if found := r.AnError == errTwoHolders.Error(); found != want {
 				t.Errorf("broken: %v; two holders found: %v: %+v", broken, found, r)
 			}
@@ -153,9 +153,9 @@ func TestHotFindsTwoHolders(t *testing.T) {
 	}
 }
 
-// In a hot scenario a lock counts where it was granted, and a wait that is longer than the window
+// In a hot scenario a lock counts when it was granted, and a wait that is longer than the window
 // shows in Max only.
-func TestAHotLockCountsWhereItWasGranted(t *testing.T) {
+func TestHot_ALockCountsWhenItWasGranted(t *testing.T) {
 	at := func(ms int) time.Duration { return time.Duration(1000+ms) * time.Millisecond }
 	callers := []caller{{scenario: scenario{keys: 1, hot: &hotLoad{}}, calls: []call{
 		{at(-20), 10 * time.Millisecond},  // before
@@ -175,15 +175,15 @@ func TestAHotLockCountsWhereItWasGranted(t *testing.T) {
 	}
 }
 
-// Each caller of a crew waits with a client of its own, and they start again where there are fewer
+// Each caller waits with a client of its own, and they start again if there are fewer
 // clients.
-func TestCallersSpreadOverTheirCrew(t *testing.T) {
+func TestHot_CallersHaveClientsOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		seen := map[int]int{}
-		crew := make([]waiter, 3)
-		for i := range crew {
-			crew[i] = waitFunc(func() {
+		waiters := make([]waiter, 3)
+		for i := range waiters {
+			waiters[i] = waitFunc(func() {
 				mu.Lock()
 				seen[i]++
 				mu.Unlock()
@@ -192,7 +192,8 @@ func TestCallersSpreadOverTheirCrew(t *testing.T) {
 			})
 		}
 		s := scenario{callers: 4, keys: 1, hot: &hotLoad{own: true}}
-		measure(t.Context(), s, contestant{crew: crew}, settings{window: 20 * time.Millisecond})
+		set := settings{window: 20 * time.Millisecond}
+		measure(t.Context(), s, contestant{waiters: waiters}, set)
 		if len(seen) != 3 {
 			t.Errorf("want all of 3 clients used: %v", seen)
 		}
@@ -209,7 +210,7 @@ func (f waitFunc) Wait(context.Context, string, time.Duration) (func() error, er
 
 // A wait that ends with the time that the callers have is an error; one that an interrupt ends is
 // not.
-func TestAWaitThatNeverEndsIsAnError(t *testing.T) {
+func TestHot_AWaitThatNeverEndsIsAnError(t *testing.T) {
 	for _, interrupted := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		k := caller{limit: 10 * time.Millisecond}
@@ -217,7 +218,7 @@ func TestAWaitThatNeverEndsIsAnError(t *testing.T) {
 			cancel()
 		}
 		k.scenario, k.contestant = scenario{keys: 1, hot: &hotLoad{}},
-			contestant{crew: []waiter{never{}}}
+			contestant{waiters: []waiter{never{}}}
 		k.phase, k.inside = new(atomic.Int32), new(atomic.Int32)
 		k.runHot(ctx)
 		cancel()
@@ -237,7 +238,7 @@ func (never) Wait(ctx context.Context, _ string, _ time.Duration) (func() error,
 
 // The flags say how many callers there are, how long they hold and how often they try, in the hot
 // scenarios and in no other.
-func TestHotFlags(t *testing.T) {
+func TestHot_Flags(t *testing.T) {
 	o, err := parse([]string{"-callers", "7", "-hold", "1ms", "-retry", "5ms"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -264,7 +265,7 @@ func TestHotFlags(t *testing.T) {
 	}
 }
 
-func TestLockpipeIsComparedWithEachOther(t *testing.T) {
+func TestHot_LockpipeIsComparedWithEachOther(t *testing.T) {
 	lines := []summary{
 		{Contender: "a", PerSecond: 10, P50: 100, P99: 200, Max: 400},
 		{Contender: lockpipeName, PerSecond: 100, P50: 50, P99: 20, Max: 4},
@@ -282,7 +283,7 @@ func TestLockpipeIsComparedWithEachOther(t *testing.T) {
 
 // The command runs both hot scenarios, says how each contender waits, and leaves those out that
 // can't.
-func TestRunHot(t *testing.T) {
+func TestHot_Run(t *testing.T) {
 	if startNodes(t).backend != "redis-server" {
 		t.Skip("without client tracking rueidislock waits for longer than a test may")
 	}

@@ -1,5 +1,7 @@
 package main
 
+import "github.com/lockpipe/lockpipe/bench/figures"
+
 // lines is a picture of line charts side by side. Their points stand at equal distances, since the
 // sizes that they are measured at do, or grow by equal factors.
 type lines struct {
@@ -50,7 +52,7 @@ func (c lineChart) draw(d *drawing, x float64) {
 	d.text(x+16, lineTop-34, ink, toTheRight, title)
 	for _, t := range s.ticks() {
 		d.line(left, s.at(t), right, s.at(t), grid)
-		d.text(left-6, s.at(t)+4, soft, toTheLeft, figure(t))
+		d.text(left-6, s.at(t)+4, soft, toTheLeft, figures.SignificantThousands(t))
 	}
 	// Half a step at both sides leaves room for the labels.
 	step := (right - left) / float64(max(len(c.sizes), 1))
@@ -68,7 +70,8 @@ func (c lineChart) draw(d *drawing, x float64) {
 		d.curve(points, one.class)
 		for i, p := range points {
 			d.dot(p.x, p.y, one.class)
-			d.text(p.x, s.at(one.values[i].high)-9, ink, around, figure(one.values[i].value))
+			d.text(p.x, s.at(one.values[i].high)-9, ink, around,
+				figures.SignificantThousands(one.values[i].value))
 		}
 		if len(c.series) > 1 {
 			d.dot(left+float64(n)*130, lineTop-22, one.class)

@@ -19,7 +19,7 @@ func openLockpipe(n *nodes) (Contender, error) {
 	client, err := lockpipe.New(lockpipe.Config{
 		Nodes:  n.urls,
 		TTL:    ttl,
-		MaxTTL: time.Minute, // the largest pile of held leases has a longer TTL
+		MaxTTL: time.Minute, // the largest lockpipeLeases of held leases has a longer TTL
 		Dial:   n.dialer(),
 		// The frozen scenario loses and regains a node on purpose; its log lines would run through
 		// the table.
@@ -57,8 +57,8 @@ func (c *lockpipeContender) LockUnlockMany(ctx context.Context, keys []string) e
 	return lease.Release(ctx)
 }
 
-// Take implements taker.
-func (c *lockpipeContender) Take(ctx context.Context, key string) (func() error, error) {
+// Lock implements locker.
+func (c *lockpipeContender) Lock(ctx context.Context, key string) (func() error, error) {
 	lease, err := c.client.TryAcquire(ctx, key)
 	if err != nil {
 		return nil, err
@@ -77,8 +77,8 @@ func (c *lockpipeContender) Wait(ctx context.Context, key string, _ time.Duratio
 	return func() error { return lease.Release(ctx) }, nil
 }
 
-// Settle implements settler: it waits until every node is up.
-func (c *lockpipeContender) Settle(ctx context.Context) error {
+// AwaitReady implements readyAwaiter: it waits until every node is up.
+func (c *lockpipeContender) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// cpuModel is what the kernel calls the processors, empty where it does not say.
+// cpuModel is what the kernel calls the processors, empty if it does not say.
 func cpuModel() string {
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
@@ -17,7 +17,7 @@ func cpuModel() string {
 	return strings.TrimLeft(line, "\t :")
 }
 
-// versions are those of the modules that this program was built of, by path, and its revision where
+// versions are those of the modules that this program was built of, by path, and its revision if
 // the build recorded it.
 func versions() (modules map[string]string, revision string) {
 	info, ok := debug.ReadBuildInfo()
@@ -27,7 +27,7 @@ func versions() (modules map[string]string, revision string) {
 	modules = make(map[string]string, len(info.Deps))
 	for _, m := range info.Deps {
 		if m.Replace != nil {
-			continue // lockpipe itself, which is the revision
+			continue // lockpipe, which the revision is about
 		}
 		modules[m.Path] = m.Version
 	}

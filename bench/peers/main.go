@@ -15,19 +15,19 @@
 // share one client, in hot16 each of 16 callers has a client of its own, as processes have. There
 // the latencies are how long the key was waited for, and lockpipe's figures are divided by those of
 // each other contender. Each library waits as its documentation says, without a limit of tries; the
-// footnotes tell how. For those that try again at intervals most of a wait is that interval: -retry
-// gives them a shorter one. Read p50 together with least/mean: where the caller that has just given
+// footnotes say how. For those that try again at intervals most of a wait is that interval: -retry
+// gives them a shorter one. Read p50 together with least/mean: if the caller that has just given
 // the key back gets it again, half of the waits are next to nothing and the other callers starve,
 // which shows in p99, max and least/mean.
 //
-// In far and mixed the nodes are at a distance, and in held the client holds many leases beside;
-// there acquire and release are told apart. The scenarios of growth are of lockpipe alone: what a
-// lock costs with more callers, nodes, keys a call, and a held lease with more of them.
+// In far and mixed the nodes are at a distance, and in held the client also holds many leases;
+// there acquire and release have separate figures. The scenarios of growth are of lockpipe alone:
+// what a lock costs with more callers, nodes, keys a call, and a held lease with more of them.
 //
 // Read the footnotes. A lock of redislock or rueidislock rests on one server, which makes it
 // cheaper and another thing: it is gone with that server. The column "errors" counts failed calls,
 // and "left" the keys that were still on the nodes after the last release; a contender is not fast
-// where these are not zero.
+// if these are not zero.
 //
 // The contenders run with their libraries' defaults except for what the comments in their files
 // give a reason for.
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 	for _, s := range o.scenarios {
 		if s.hot != nil && s.hot.own {
-			if err := openCrews(ctx, fields, n, s.callers); err != nil {
+			if err := openOwnClients(ctx, fields, n, s.callers); err != nil {
 				return err
 			}
 			break
@@ -122,7 +122,7 @@ func (r *report) add(ctx context.Context, s scenario, number int, set settings, 
 		r.Held = &c
 		c.print(stdout)
 	default:
-		k, why, err := assemble(ctx, s, number, fields, n)
+		k, why, err := newLineup(ctx, s, number, fields, n)
 		defer k.close()
 		if err != nil {
 			return err
@@ -135,7 +135,7 @@ func (r *report) add(ctx context.Context, s scenario, number int, set settings, 
 		if s.held != nil {
 			set.window = s.held.window(set.window)
 			// Every second turn has leases that settle.
-			turn = set.warmup + set.window + part(s.held.ttl, heldSettle)/2
+			turn = set.warmup + set.window + fraction(s.held.ttl, heldSettle)/2
 		}
 		fmt.Fprintf(stderr, "%s: about %.0f s ...\n", s.name,
 			float64(set.rounds*len(k.all))*turn.Seconds())
@@ -157,7 +157,7 @@ func runScenario(ctx context.Context, s scenario, all []contestant, set settings
 	error,
 ) {
 	t := table{Scenario: s.name, About: s.about, Callers: s.callers, Keys: s.keys}
-	rounds, err := play(ctx, s, all, set)
+	rounds, err := runRounds(ctx, s, all, set)
 	if err != nil {
 		return t, err
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
 // markdown is the tables for docs/benchmarks.md, with the names of the scenarios as headings.
@@ -74,8 +76,8 @@ func (t table) markdown(b *strings.Builder) {
 		"server cores", "errors", "keys left")...)
 	for _, s := range t.Lines {
 		cells := []string{
-			title(s.Contender), figure(s.PerSecond), times(s.Ratio), clock(s.P50),
-			clock(s.P99),
+			title(s.Contender), figures.SignificantThousands(s.PerSecond), times(s.Ratio),
+			clock(s.P50), clock(s.P99),
 		}
 		switch {
 		case apart:
@@ -96,11 +98,12 @@ func (t table) markdown(b *strings.Builder) {
 func (s summary) costs() []string {
 	servers := "-"
 	if s.ServerCores > 0 {
-		servers = figure(s.ServerCores)
+		servers = figures.SignificantThousands(s.ServerCores)
 	}
 	return []string{
-		clock(s.CPUPerLock), figure(s.MallocsPerLock), figure(s.ClientCores), servers,
-		commas(s.Errors), commas(s.Left),
+		clock(s.CPUPerLock), figures.SignificantThousands(s.MallocsPerLock),
+		figures.SignificantThousands(s.ClientCores), servers,
+		figures.Thousands(s.Errors), figures.Thousands(s.Left),
 	}
 }
 
@@ -111,7 +114,7 @@ func (c curve) markdown(b *strings.Builder) {
 		"keys left")
 	for _, p := range c.Points {
 		row(b, false, append([]string{
-			commas(p.Size), figure(p.PerSecond), clock(p.P50),
+			figures.Thousands(p.Size), figures.SignificantThousands(p.PerSecond), clock(p.P50),
 			clock(p.P99),
 		}, p.costs()...)...)
 	}
@@ -125,11 +128,11 @@ func (c heldCurve) markdown(b *strings.Builder) {
 	for _, p := range c.Points {
 		servers := "-"
 		if p.ServerCores > 0 {
-			servers = figure(p.ServerCores)
+			servers = figures.SignificantThousands(p.ServerCores)
 		}
-		row(b, false, commas(p.Leases), fmt.Sprintf("%g s", p.TTLSeconds), figure(p.Extensions),
-			clock(p.PerExtension), clock(p.PerLease),
-			figure(p.ClientCores), servers, commas(p.Lost))
+		row(b, false, figures.Thousands(p.Leases), fmt.Sprintf("%g s", p.TTLSeconds),
+			figures.SignificantThousands(p.Extensions), clock(p.PerExtension), clock(p.PerLease),
+			figures.SignificantThousands(p.ClientCores), servers, figures.Thousands(p.Lost))
 	}
 	b.WriteString("\n")
 }

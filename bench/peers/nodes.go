@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
+	benchnodes "github.com/lockpipe/lockpipe/bench/nodes"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/redis/rueidis"
@@ -19,7 +18,7 @@ type nodes struct {
 	urls []string
 	// backend says what the nodes are, for the heading.
 	backend string
-	// local is nil where the user named running servers.
+	// local is nil if the user named running servers.
 	local *lockpipetest.Nodes
 	admin []rueidis.Client
 	// version is what the first node says of itself.
@@ -27,32 +26,28 @@ type nodes struct {
 	// delays are what dial adds to what a node says, by address; nil for none.
 	delays map[string]time.Duration
 
-	// tracking: the first node can tell clients of changed keys. noloop: it is safe to spare them
+	// tracking: the first node can notify clients of changed keys. noloop: it is safe to spare them
 	// their own changes.
 	tracking, noloop bool
 }
 
 // openNodes starts or joins the nodes of a spec: "local:N", or a comma-separated list of URLs.
 func openNodes(ctx context.Context, spec string) (*nodes, error) {
-	n := &nodes{backend: "named by -nodes"}
-	if count, ok := strings.CutPrefix(spec, "local:"); ok {
-		num, err := strconv.Atoi(count)
-		if err != nil || num < 1 {
-			return nil, fmt.Errorf("-nodes %q: want local:N with N at least 1", spec)
-		}
-		if n.local, err = lockpipetest.Start(num); err != nil {
-			return nil, err
-		}
-		n.urls, n.backend = n.local.URLs(), n.local.Backend()
-	} else {
-		for url := range strings.SplitSeq(spec, ",") {
-			n.urls = append(n.urls, strings.TrimSpace(url))
-		}
+	plan, err := benchnodes.Parse(spec)
+	if err != nil {
+		return nil, fmt.Errorf("-nodes: %w", err)
 	}
-	var err error
+	opened, err := plan.Open()
+	if err != nil {
+		return nil, err
+	}
+	n := &nodes{urls: opened.URLs, backend: "named by -nodes", local: opened.Started}
+	if n.local != nil {
+		n.backend = n.local.Backend()
+	}
 	if n.admin, err = rueidisClients(n); err != nil {
 		n.close()
-		return nil, fmt.Errorf("connect to %s: %w", spec, err)
+		return nil, fmt.Errorf("connect to %v: %w", plan, err)
 	}
 	n.probe(ctx)
 	return n, nil
@@ -133,7 +128,7 @@ func verify(ctx context.Context, c Contender, n *nodes) error {
 	key := keyPrefix("vv") + c.Name()
 	other := key + ":other"
 	wire := func(key string) []string { return []string{key} }
-	if nm, ok := c.(namer); ok {
+	if nm, ok := c.(wireNamer); ok {
 		wire = nm.WireNames
 	}
 	if err := sometime(ctx, func() error { return c.LockUnlock(ctx, key) }); err != nil {
@@ -194,7 +189,7 @@ func (n *nodes) each(ctx context.Context, keys []string, verb string, rest ...st
 }
 
 // expectHolders wants each key on so many nodes. For none, less than a quorum is good enough after
-// a moment: a straggler does not lock anybody out, and the column "left" tells of it.
+// a moment: a straggler does not lock anybody out, and the column "left" counts it.
 func (n *nodes) expectHolders(ctx context.Context, keys []string, want int) error {
 	for _, key := range keys {
 		var holders int

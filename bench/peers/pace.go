@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// pace is what a caller does between its calls. Where a contestant has one, acquire and release are
-// told apart: P50, P99 and Max are those of the acquire. The zero pace is a closed loop: each
-// caller calls again at once.
+// pace is what a caller does between its calls. Where a contestant has one, acquire and release
+// have separate figures: P50, P99 and Max are those of the acquire. The zero pace is a closed loop:
+// each caller calls again immediately.
 type pace struct {
 	// mean is the mean of the pauses, which are exponentially distributed.
 	mean time.Duration
@@ -17,10 +17,10 @@ type pace struct {
 	timetable bool
 }
 
-// A taker takes a lock and gives it back in two steps.
-type taker interface {
-	// Take tries once to take key for ttl.
-	Take(ctx context.Context, key string) (release func() error, err error)
+// A locker takes a lock and gives it back in two steps.
+type locker interface {
+	// Lock tries once to take key for ttl.
+	Lock(ctx context.Context, key string) (release func() error, err error)
 }
 
 // due is when the next call is due, after one that was due before and left the caller free at a
@@ -49,7 +49,7 @@ func (k *caller) runPaced(parent context.Context) {
 	defer cancel()
 	var (
 		p    = *k.contestant.pace
-		t    = k.contestant.contender.(taker)
+		t    = k.contestant.contender.(locker)
 		keys = newKeys(k.contestant.tag)
 		due  = time.Since(epoch)
 	)
@@ -57,13 +57,13 @@ func (k *caller) runPaced(parent context.Context) {
 		free := time.Since(epoch)
 		due = p.due(due, free, rand.ExpFloat64())
 		if due > free {
-			pause(ctx, due-free)
+			sleep(ctx, due-free)
 		}
 		if ctx.Err() != nil {
 			return
 		}
 		begin := p.from(due, free, time.Since(epoch))
-		release, err := t.Take(ctx, keys.one())
+		release, err := t.Lock(ctx, keys.one())
 		acquired := time.Since(epoch)
 		if err == nil {
 			err = release()

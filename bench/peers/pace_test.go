@@ -12,7 +12,7 @@ const ms = time.Millisecond
 
 // A caller that thinks does so from the end of its call; one with a timetable is due whatever its
 // calls take.
-func TestWhenAPacedCallIsDue(t *testing.T) {
+func TestPace_WhenACallIsDue(t *testing.T) {
 	think, even, closed := pace{mean: 10 * ms}, pace{mean: 10 * ms, timetable: true}, pace{}
 	for _, c := range []struct {
 		name       string
@@ -32,7 +32,7 @@ func TestWhenAPacedCallIsDue(t *testing.T) {
 
 // A call that came due while the caller was busy counts from then; what a late timer costs is
 // nobody's.
-func TestFromWhenAPacedCallCounts(t *testing.T) {
+func TestPace_FromWhenACallCounts(t *testing.T) {
 	think, even := pace{mean: ms}, pace{mean: ms, timetable: true}
 	if got := even.from(5*ms, 9*ms, 9*ms); got != 5*ms {
 		t.Errorf("due while busy: from %v", got)
@@ -52,7 +52,7 @@ type slow struct {
 	fails            bool
 }
 
-func (s slow) Take(context.Context, string) (func() error, error) {
+func (s slow) Lock(context.Context, string) (func() error, error) {
 	time.Sleep(s.acquire)
 	if s.fails {
 		return nil, errors.New("no")
@@ -60,9 +60,9 @@ func (s slow) Take(context.Context, string) (func() error, error) {
 	return func() error { time.Sleep(s.release); return nil }, nil
 }
 
-// Acquire and release are told apart, and the rate is that of the timetable; in virtual time, so
-// the figures are exact.
-func TestPacedCallersTellAcquireFromRelease(t *testing.T) {
+// Acquire and release have separate figures, and the rate is that of the timetable; in virtual
+// time, so the figures are exact.
+func TestPace_AcquireAndReleaseAreSeparate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := contestant{
 			tag: "zz", contender: slow{acquire: 2 * ms, release: 3 * ms},
@@ -83,7 +83,7 @@ func TestPacedCallersTellAcquireFromRelease(t *testing.T) {
 }
 
 // A stall hits all calls that come due in it, not only those that were under way.
-func TestATimetableSeesAStall(t *testing.T) {
+func TestPace_ATimetableSeesAStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := contestant{tag: "zz", contender: slow{acquire: 20 * ms}, pace: &pace{
 			mean:      10 * ms,
@@ -106,7 +106,7 @@ func TestATimetableSeesAStall(t *testing.T) {
 }
 
 // What fails is an error and no lock.
-func TestPacedErrorsAreNoLocks(t *testing.T) {
+func TestPace_ErrorsAreNoLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := contestant{tag: "zz", contender: slow{acquire: ms, fails: true}, pace: &pace{}}
 		r := measure(t.Context(), scenario{callers: 2, keys: 1}, c, settings{window: 100 * ms})

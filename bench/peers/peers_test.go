@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// startNodes starts three masters, and says so loudly where they are no real ones.
+// startNodes starts three masters, and says so in the log if they are no real ones.
 func startNodes(t *testing.T) *nodes {
 	t.Helper()
 	n, err := openNodes(t.Context(), "local:3")
@@ -34,9 +34,9 @@ func startNodes(t *testing.T) *nodes {
 }
 
 // Each contender of the registry is a lock, works under a little load, and leaves nothing behind
-// where nothing failed. A single call may fail: on a machine that is busy with something else a
+// if nothing failed. A single call may fail: on a machine that is busy with something else a
 // library may run out of its time, and failfast reports the commands that it cancels itself.
-func TestEveryContenderLocks(t *testing.T) {
+func TestContenders_Lock(t *testing.T) {
 	n := startNodes(t)
 	for i, e := range registry {
 		t.Run(e.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func (f fake) LockUnlock(ctx context.Context, key string) error     { return f(c
 func (f fake) LockUnlockMany(ctx context.Context, k []string) error { return f(ctx, k) }
 
 // What is no lock must not get into the table: it would be the fastest.
-func TestVerifyRefusesWhatIsNoLock(t *testing.T) {
+func TestContenders_VerifyRefusesWhatIsNoLock(t *testing.T) {
 	n := startNodes(t)
 	take := func(ctx context.Context, k []string) error {
 		return n.each(ctx, k, "SET", "me", "NX",
@@ -154,7 +154,7 @@ func TestVerifyRefusesWhatIsNoLock(t *testing.T) {
 
 // A call that fails counts as an error and never as a lock, and one that is under way at the end
 // shows in Max.
-func TestMeasureCountsErrorsAndStragglers(t *testing.T) {
+func TestMeasure_CountsErrorsAndStragglers(t *testing.T) {
 	synctest.Test(t, measureCountsErrorsAndStragglers)
 }
 
@@ -185,7 +185,7 @@ func measureCountsErrorsAndStragglers(t *testing.T) {
 }
 
 // The command runs every scenario and writes what it printed as JSON.
-func TestRunPrintsATableAndWritesJSON(t *testing.T) {
+func TestRun_PrintsATableAndWritesJSON(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "peers.json")
 	var out bytes.Buffer
 	err := run(t.Context(), []string{
@@ -211,7 +211,7 @@ func TestRunPrintsATableAndWritesJSON(t *testing.T) {
 	for _, table := range rep.Tables {
 		for _, s := range table.Lines {
 			// Some calls may fail, and leave something: on a busy machine a node is slower than the
-			// patience with it.
+			// nodeTimeout with it.
 			if s.Errors == 0 && (s.PerSecond <= 0 || s.Left != 0) || len(s.Rounds) != 2 {
 				t.Errorf("%s, %s: %+v", table.Scenario, s.Contender, s)
 			}
@@ -224,7 +224,7 @@ func TestRunPrintsATableAndWritesJSON(t *testing.T) {
 	}
 }
 
-func TestBadFlagsAreRefused(t *testing.T) {
+func TestFlags_BadOnesAreRefused(t *testing.T) {
 	for _, args := range [][]string{
 		{"-scenario", "nope"},
 		{"-contenders", "nope"},

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"strings"
+
+	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
 // picture is a file for docs/benchmarks.
@@ -35,8 +37,8 @@ var called = map[string]string{
 	"rueidislock":     "rueidislock (one master)",
 }
 
-// title is a line's name for readers: that of the contender in place of its code, and what stands
-// behind it.
+// title is a line's name for readers: that of the contender in place of its code, and what follows
+// it.
 func title(label string) string {
 	name, more, found := strings.Cut(label, ",")
 	if full, known := called[name]; known {
@@ -74,7 +76,7 @@ func (r *report) peers() bars {
 			}
 			c.bars = append(c.bars, bar{
 				title(s.Contender), class, s.PerSecond,
-				fmt.Sprintf("%s · %s×", figure(s.PerSecond), times(s.Ratio)),
+				fmt.Sprintf("%s · %s×", figures.SignificantThousands(s.PerSecond), times(s.Ratio)),
 			})
 		}
 		p.charts = append(p.charts, c)
@@ -82,7 +84,7 @@ func (r *report) peers() bars {
 	return p
 }
 
-// latencies is what tells acquire and release apart.
+// latencies has the figures of acquire and release.
 func (r *report) latencies() dots {
 	p := dots{
 		title: "How long an acquire takes",
@@ -118,10 +120,10 @@ func (c curve) lines() lines {
 	notes := []string{c.About, "medians, with the lowest and highest of the rounds"}
 	for _, p := range c.Points {
 		if p.Errors > 0 {
-			notes = append(notes, fmt.Sprintf("%s calls failed at %s", commas(p.Errors),
-				commas(p.Size)))
+			notes = append(notes, fmt.Sprintf("%s calls failed at %s", figures.Thousands(p.Errors),
+				figures.Thousands(p.Size)))
 		}
-		price.sizes = append(price.sizes, commas(p.Size))
+		price.sizes = append(price.sizes, figures.Thousands(p.Size))
 		costs = append(costs, spreadOf(p.Rounds, round.cpuPerLock))
 		speeds = append(speeds, spread{p.Lowest, p.PerSecond, p.Highest})
 	}
@@ -153,8 +155,8 @@ func (c heldCurve) lines() lines {
 	}
 	var each, lasting []spread
 	for _, p := range c.Points {
-		extension.sizes = append(extension.sizes, fmt.Sprintf("%s, %g s", commas(p.Leases),
-			p.TTLSeconds))
+		extension.sizes = append(extension.sizes, fmt.Sprintf("%s, %g s",
+			figures.Thousands(p.Leases), p.TTLSeconds))
 		each = append(each, spreadOf(p.Rounds, heldRound.perExtension))
 		lasting = append(lasting, spreadOf(p.Rounds,
 			func(r heldRound) float64 { return r.perLease(p.Leases) }))

@@ -69,7 +69,7 @@ func (c *pipelineContender) ask(ctx context.Context, keys []string,
 	form func(b rueidis.Builder, key string) rueidis.Completed, yes func(rueidis.RedisResult) bool,
 ) error {
 	votes := make([][]rueidis.RedisResult, len(c.clients))
-	_ = together(len(c.clients), func(i int) error {
+	_ = concurrently(len(c.clients), func(i int) error {
 		cmds := make([]rueidis.Completed, len(keys))
 		for k, key := range keys {
 			cmds[k] = form(c.clients[i].B(), key)

@@ -67,12 +67,12 @@ func (c *redsyncContender) LockUnlock(ctx context.Context, key string) error {
 	return unlock()
 }
 
-// Take implements taker.
-func (c *redsyncContender) Take(ctx context.Context, key string) (func() error, error) {
+// Lock implements locker.
+func (c *redsyncContender) Lock(ctx context.Context, key string) (func() error, error) {
 	return c.lock(ctx, key)
 }
 
-// Wait implements waiter. By itself redsync gives up after 32 tries; here it never does, and
+// Wait implements waiter. By default redsync gives up after 32 tries; here it never does, and
 // between two tries it waits for its own random time, 50 to 250 ms.
 func (c *redsyncContender) Wait(ctx context.Context, key string, retry time.Duration) (func() error,
 	error,
@@ -90,11 +90,11 @@ func (c *redsyncContender) LockUnlockMany(ctx context.Context, keys []string) er
 		return eachKey(keys, lock)
 	}
 	unlocks := make([]func() error, len(keys))
-	failed := together(len(keys), func(i int) (err error) {
+	failed := concurrently(len(keys), func(i int) (err error) {
 		unlocks[i], err = lock(keys[i])
 		return err
 	})
-	return errors.Join(failed, together(len(keys), func(i int) error {
+	return errors.Join(failed, concurrently(len(keys), func(i int) error {
 		if unlocks[i] == nil {
 			return nil
 		}
@@ -102,8 +102,8 @@ func (c *redsyncContender) LockUnlockMany(ctx context.Context, keys []string) er
 	}))
 }
 
-// together runs do(0) to do(n-1) at the same time and returns one of their errors.
-func together(n int, do func(i int) error) error {
+// concurrently runs do(0) to do(n-1) at the same time and returns one of their errors.
+func concurrently(n int, do func(i int) error) error {
 	var (
 		wg     sync.WaitGroup
 		once   sync.Once

@@ -94,7 +94,7 @@ func drawn(t *testing.T, r *report) (files map[string]string, printed string) {
 
 // Every picture is well-formed and says everything that it is about: each line, each size, each
 // figure.
-func TestPicturesHaveEverySeries(t *testing.T) {
+func TestRender_PicturesHaveEverySeries(t *testing.T) {
 	files, printed := drawn(t, sample())
 	wants := map[string][]string{
 		"results.json": {`"scenarios"`},
@@ -142,7 +142,7 @@ func TestPicturesHaveEverySeries(t *testing.T) {
 		}
 	}
 	if strings.Contains(printed, "example.org") {
-		t.Error("a module that nobody asks for is told")
+		t.Error("a module that nobody asks for is in it")
 	}
 }
 
@@ -166,7 +166,7 @@ func wellFormed(t *testing.T, name, text string) {
 }
 
 // The same results give the same files, and results of one scenario only its picture.
-func TestRenderIsDeterministic(t *testing.T) {
+func TestRender_IsDeterministic(t *testing.T) {
 	once, tables := drawn(t, sample())
 	again, same := drawn(t, sample())
 	if !maps.Equal(once, again) || tables != same {
@@ -179,7 +179,7 @@ func TestRenderIsDeterministic(t *testing.T) {
 }
 
 // Where all is zero or missing there is still a picture.
-func TestPicturesOfNothing(t *testing.T) {
+func TestRender_Nothing(t *testing.T) {
 	r := sample()
 	for i := range r.Growth {
 		for k := range r.Growth[i].Points {

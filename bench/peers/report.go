@@ -139,7 +139,7 @@ func replace[T any](all []T, one T, name func(T) string) []T {
 	return append(all, one)
 }
 
-// table returns that of a scenario, and false where there is none.
+// table returns that of a scenario, and false if there is none.
 func (r *report) table(scenario string) (table, bool) {
 	i := slices.IndexFunc(r.Tables, func(t table) bool { return t.Scenario == scenario })
 	if i < 0 {

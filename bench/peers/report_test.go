@@ -8,7 +8,7 @@ import (
 
 // Parts that were measured apart become one report, in the order of the scenarios; a scenario that
 // was measured again counts once, with the circumstances of its last time.
-func TestReportsAreMerged(t *testing.T) {
+func TestReport_Merge(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, r *report) string {
 		file := filepath.Join(dir, name)

@@ -43,8 +43,8 @@ func newRueidislock(name string, n *nodes, majority int) (Contender, error) {
 		KeyPrefix:   rueidislockPrefix,
 		KeyValidity: ttl,
 		KeyMajority: int32(majority),
-		// The default of 20 ms gives up under load; see patience.
-		TryNextAfter: patience,
+		// The default of 20 ms gives up under load; see nodeTimeout.
+		TryNextAfter: nodeTimeout,
 		// Advised by the library for every server that it is safe on.
 		NoLoopTracking: n.noloop,
 		ClientOption:   opt,
@@ -69,7 +69,7 @@ func (c *rueidislockContender) LockUnlock(ctx context.Context, key string) error
 	return nil
 }
 
-// Wait implements waiter. The server tells of each deleted key (client tracking), and one waiter of
+// Wait implements waiter. The server reports each deleted key (client tracking), and one waiter of
 // the locker tries then, so retry has no effect. Without client tracking it would try again after
 // TryNextAfter.
 func (c *rueidislockContender) Wait(ctx context.Context, key string, _ time.Duration) (func() error,
@@ -93,7 +93,7 @@ func (c *rueidislockContender) LockUnlockMany(ctx context.Context, keys []string
 	})
 }
 
-// WireNames implements namer.
+// WireNames implements wireNamer.
 func (c *rueidislockContender) WireNames(key string) []string {
 	all := make([]string, c.keys)
 	for i := range all {

@@ -69,13 +69,14 @@ var scenarios = []scenario{
 // around its rounds.
 type contestant struct {
 	label, where string
-	// tag begins its keys, so that those it leaves behind can be told from the others'.
+	// tag begins its keys, so that those it leaves behind can be counted.
 	tag       string
 	contender Contender
-	// Who waits in a hot scenario: caller i is one of crew[i], again from the start after the last.
-	crew          []waiter
+	// Who waits in a hot scenario: caller i is one of waiters[i], again from the start after the
+	// last.
+	waiters       []waiter
 	pace          *pace  // nil: a closed loop of acquire and release together
-	nodes         *nodes // whose CPU time is looked at; nil where one of them can't tell
+	nodes         *nodes // whose CPU time is read; nil if one of them can't report it
 	before, after func(ctx context.Context) error
 }
 
@@ -89,12 +90,12 @@ type settings struct {
 type round struct {
 	// Locks were taken and given back within Window; a call over 100 keys is 100 locks. A call that
 	// began before it or ended after it counts with the part of its time that lies within; but in
-	// the hot scenarios a lock counts whole where it was granted, and P50, P99 and Max are of the
+	// the hot scenarios a lock counts whole when it was granted, and P50, P99 and Max are of the
 	// time that it was waited for.
 	Locks  float64       `json:"locks"`
 	Window time.Duration `json:"window_ns"`
 	CPU    time.Duration `json:"client_cpu_ns"`
-	// ServerCPU is that of all nodes together, 0 where they don't tell.
+	// ServerCPU is that of all nodes together, 0 if they don't report it.
 	ServerCPU time.Duration `json:"server_cpu_ns,omitempty"`
 	// Mallocs are the allocations of this process.
 	Mallocs uint64 `json:"mallocs"`
@@ -103,12 +104,12 @@ type round struct {
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 	Max time.Duration `json:"max_ns"`
-	// Where acquire and release are told apart, all three are of the acquire, and these of the
+	// If acquire and release have separate figures, all three are of the acquire, and these of the
 	// release.
 	ReleaseP50 time.Duration `json:"release_p50_ns,omitempty"`
 	ReleaseP99 time.Duration `json:"release_p99_ns,omitempty"`
 	// MinShare is, in the hot scenarios, the locks of the caller that got the fewest over the mean
-	// of all: a caller that has just given the key back is the first to be there again, and where
+	// of all: a caller that has just given the key back is the first to be there again, and if
 	// it gets it each time, most waits are short and the others get nothing.
 	MinShare float64 `json:"min_share,omitempty"`
 	// Errors counts failed calls, those of the warm-up too.
@@ -133,16 +134,16 @@ func (r round) cpuPerLock() float64 {
 }
 
 // mallocsPerLock is the client's allocations per lock, of which one is the key's name.
-func (r round) mallocsPerLock() float64 { return over(float64(r.Mallocs), r.Locks) }
+func (r round) mallocsPerLock() float64 { return ratio(float64(r.Mallocs), r.Locks) }
 
 // clientCores and serverCores are how many processors were at work on average.
-func (r round) clientCores() float64 { return over(r.CPU.Seconds(), r.Window.Seconds()) }
+func (r round) clientCores() float64 { return ratio(r.CPU.Seconds(), r.Window.Seconds()) }
 
-func (r round) serverCores() float64 { return over(r.ServerCPU.Seconds(), r.Window.Seconds()) }
+func (r round) serverCores() float64 { return ratio(r.ServerCPU.Seconds(), r.Window.Seconds()) }
 
-// play runs the rounds of one scenario: in every round each contestant once, A B C A B C ..., so
-// that whatever else the machine does in the meantime falls on all of them.
-func play(ctx context.Context, s scenario, all []contestant, set settings) ([][]round, error) {
+// runRounds runs the rounds of one scenario: in every round each contestant once, A B C A B C ...,
+// so that whatever else the machine does in the meantime falls on all of them.
+func runRounds(ctx context.Context, s scenario, all []contestant, set settings) ([][]round, error) {
 	rounds := make([][]round, len(all))
 	for range set.rounds {
 		for i, c := range all {
@@ -188,26 +189,26 @@ func measure(ctx context.Context, s scenario, c contestant, set settings) round 
 	for i := range callers {
 		callers[i] = caller{
 			scenario: s, contestant: c, number: i, limit: set.warmup + set.window + drain,
-			phase: &phase, inside: &inside, calls: make([]call, 0, s.room()),
+			phase: &phase, inside: &inside, calls: make([]call, 0, s.callCapacity()),
 		}
 		wg.Go(func() { callers[i].run(ctx) })
 	}
-	pause(ctx, set.warmup)
+	sleep(ctx, set.warmup)
 	begin := usageNow()
 	phase.Store(measuring)
 	begin.servers, begin.known = c.nodes.cpu(ctx)
-	pause(ctx, set.window)
+	sleep(ctx, set.window)
 	end := usageNow()
 	end.servers, end.known = c.nodes.cpu(ctx)
 	phase.Store(stopping)
 	wg.Wait()
 	r := total(callers, begin.at, end.at)
-	r.spent(begin, end)
+	r.setUsage(begin, end)
 	return r
 }
 
-// room is how many calls a caller has memory for from the start.
-func (s scenario) room() int {
+// callCapacity is how many calls a caller has memory for from the start.
+func (s scenario) callCapacity() int {
 	if s.level {
 		return (1 << 20) / s.callers
 	}
@@ -243,7 +244,7 @@ func total(callers []caller, begin, end time.Duration) round {
 		}
 	}
 	if len(callers) > 0 && callers[0].scenario.hot != nil {
-		r.MinShare = over(slices.Min(shares)*float64(len(shares)), r.Locks)
+		r.MinShare = ratio(slices.Min(shares)*float64(len(shares)), r.Locks)
 	}
 	slices.Sort(took)
 	slices.Sort(released)
@@ -269,7 +270,7 @@ func (c call) share(begin, end time.Duration) float64 {
 	return float64(within) / float64(c.took)
 }
 
-func pause(ctx context.Context, d time.Duration) {
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
@@ -287,7 +288,7 @@ type caller struct {
 	inside     *atomic.Int32 // how many callers hold the hot key
 
 	calls    []call
-	releases []call // where they are told apart from the acquires
+	releases []call // if they have figures of their own
 	errors   int
 	err      error
 }

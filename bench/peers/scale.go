@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// scale maps values to pixels: low to from, high to to. It is logarithmic where the values differ
+// scale maps values to pixels: low to from, high to to. It is logarithmic if the values differ
 // by more than linearUpTo, and else linear from zero.
 type scale struct {
 	low, high float64
@@ -43,9 +43,9 @@ func floor(v float64) float64 {
 // at is the pixel of a value. Values outside are put at the edge.
 func (s scale) at(v float64) float64 {
 	v = min(max(v, s.low), s.high)
-	part := over(v-s.low, s.high-s.low)
+	part := ratio(v-s.low, s.high-s.low)
 	if s.log {
-		part = over(math.Log(v/s.low), math.Log(s.high/s.low))
+		part = ratio(math.Log(v/s.low), math.Log(s.high/s.low))
 	}
 	return s.from + part*(s.to-s.from)
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A scale begins at zero where the values are of one size; where they are not it is logarithmic,
+// A scale begins at zero if the values are of one size; if they are not, it is logarithmic,
 // and equal factors are equal distances.
-func TestScale(t *testing.T) {
+func TestScale_FitsTheValues(t *testing.T) {
 	linear := newScale([]float64{2, 10, 8}, 0, 100)
 	if linear.log || linear.at(0) != 0 || linear.at(5) != 50 || linear.at(10) != 100 ||
 		linear.at(11) != 100 {
@@ -25,7 +25,7 @@ func TestScale(t *testing.T) {
 }
 
 // Ticks are round, on the scale, and few.
-func TestTicks(t *testing.T) {
+func TestScale_Ticks(t *testing.T) {
 	for _, c := range []struct {
 		values, want []float64
 	}{

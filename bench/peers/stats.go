@@ -35,7 +35,7 @@ type summary struct {
 	PerSecond float64 `json:"locks_per_second"`
 	Lowest    float64 `json:"lowest"`
 	Highest   float64 `json:"highest"`
-	// Ratio is PerSecond over the baseline's PerSecond: a ratio of medians. 0 where the baseline
+	// Ratio is PerSecond over the baseline's PerSecond: a ratio of medians. 0 if the baseline
 	// has none.
 	Ratio      float64 `json:"ratio"`
 	P50        float64 `json:"p50_us"`
@@ -48,12 +48,12 @@ type summary struct {
 	// MallocsPerLock counts the client's allocations; one of them is the key's name.
 	MallocsPerLock float64 `json:"allocs_per_lock"`
 	// ClientCores and ServerCores are how many processors the client and all nodes together kept
-	// busy, 0 where nodes don't tell.
+	// busy, 0 if nodes don't report it.
 	ClientCores float64 `json:"client_cores"`
 	ServerCores float64 `json:"server_cores"`
 	Errors      int     `json:"errors"`
 	AnError     string  `json:"an_error,omitempty"`
-	// Left counts the keys that were still on the nodes some seconds after the last round; -1 where
+	// Left counts the keys that were still on the nodes some seconds after the last round; -1 if
 	// nobody looked.
 	Left   int     `json:"keys_left"`
 	Rounds []round `json:"rounds"`
@@ -90,7 +90,7 @@ func summarize(c contestant, rounds []round, left int) summary {
 	return s
 }
 
-// compare fills in the ratios against the line called base, or against the first line where there
+// compare fills in the ratios against the line called base, or against the first line if there
 // is none, and returns the name of the line that it took.
 func compare(lines []summary, base string) string {
 	if len(lines) == 0 {

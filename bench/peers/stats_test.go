@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestMedianIsTheMiddleOrTheMeanOfTheTwoMiddleOnes(t *testing.T) {
+func TestStats_Median(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
 		want   float64
@@ -27,7 +27,7 @@ func TestMedianIsTheMiddleOrTheMeanOfTheTwoMiddleOnes(t *testing.T) {
 	}
 }
 
-func TestPercentileIsTheNearestRank(t *testing.T) {
+func TestStats_PercentileIsTheNearestRank(t *testing.T) {
 	var hundred []time.Duration
 	for i := range 100 {
 		hundred = append(hundred, time.Duration(i+1))
@@ -53,7 +53,7 @@ func TestPercentileIsTheNearestRank(t *testing.T) {
 	}
 }
 
-func TestSummaryTakesMediansOfTheRoundsAndTheWorstMax(t *testing.T) {
+func TestStats_SummaryOfRounds(t *testing.T) {
 	rounds := []round{
 		{Locks: 100, Window: time.Second, CPU: time.Millisecond, P50: 1000, P99: 9000, Max: 10_000},
 		{
@@ -78,7 +78,7 @@ func TestSummaryTakesMediansOfTheRoundsAndTheWorstMax(t *testing.T) {
 	}
 }
 
-func TestRatioIsOfMediansAgainstTheBaselineOrElseTheFirstLine(t *testing.T) {
+func TestStats_RatioIsOfMedians(t *testing.T) {
 	lines := []summary{
 		{Contender: "a", PerSecond: 50},
 		{Contender: "b", PerSecond: 100},
@@ -99,7 +99,7 @@ func TestRatioIsOfMediansAgainstTheBaselineOrElseTheFirstLine(t *testing.T) {
 	}
 }
 
-func TestACallCountsWithItsShareOfTheWindow(t *testing.T) {
+func TestMeasure_ACallCountsWithItsShareOfTheWindow(t *testing.T) {
 	at := func(ms int) time.Duration { return time.Duration(1000+ms) * time.Millisecond }
 	for _, c := range []struct {
 		from, to int
@@ -131,7 +131,7 @@ func TestACallCountsWithItsShareOfTheWindow(t *testing.T) {
 	}
 }
 
-func TestKeysAreDistinctAndOfOneLength(t *testing.T) {
+func TestKeys_AreDistinctAndOfOneLength(t *testing.T) {
 	seen := map[string]bool{}
 	for range 2 {
 		source := newKeys("00")

@@ -31,7 +31,7 @@ func measured(t *testing.T, args ...string) *report {
 
 // At a distance each contender has a line for callers that think and one for those that don't, and
 // no acquire takes less than the way.
-func TestFarAndMixed(t *testing.T) {
+func TestStudies_FarAndMixed(t *testing.T) {
 	r := measured(t, "-scenario", "far,mixed", "-contenders",
 		"lockpipe,redsync-rueidis,redsync-goredis,redislock", "-nodes", "local:5")
 	if len(r.Tables) != 2 {
@@ -50,7 +50,7 @@ func TestFarAndMixed(t *testing.T) {
 }
 
 // Beside held leases the same callers run as without, in turns; nothing is left of either.
-func TestHeld(t *testing.T) {
+func TestStudies_Held(t *testing.T) {
 	r := measured(t, "-scenario", "held", "-contenders", "lockpipe,redsync-rueidis", "-nodes",
 		"local:3")
 	if len(r.Tables) != 1 || len(r.Tables[0].Lines) != 2 || r.Tables[0].HeldP99 <= 0 {
@@ -65,7 +65,7 @@ func TestHeld(t *testing.T) {
 }
 
 // Each size of each axis is measured, with the nodes that it asks for.
-func TestGrowth(t *testing.T) {
+func TestStudies_Growth(t *testing.T) {
 	r := measured(t, "-scenario", "growth", "-contenders", "lockpipe", "-nodes", "local:3")
 	if len(r.Growth) != 3 || r.Held == nil {
 		t.Fatalf("%+v", r)

@@ -51,7 +51,7 @@ func (d *drawing) String() string {
 `, d.width, d.height, d.width, d.height, html.EscapeString(d.title), style, d.width, d.height, d.body.String())
 }
 
-// Where a text stands from its point.
+// Where a text is from its point.
 const (
 	toTheRight = "start"
 	toTheLeft  = "end"

@@ -14,13 +14,13 @@ type table struct {
 	Keys     int       `json:"keys_per_call"`
 	Baseline string    `json:"baseline"`
 	Lines    []summary `json:"contenders"`
-	// What follows is of the hot scenarios. RetryMs is 0 where the documentation of each library
+	// What follows is of the hot scenarios. RetryMs is 0 if the documentation of each library
 	// was followed.
 	HoldMs  float64  `json:"hold_ms,omitempty"`
 	RetryMs float64  `json:"retry_ms,omitempty"`
 	Against []versus `json:"lockpipe_against,omitempty"`
 	hot     bool
-	// HeldP99 is, in the scenario held, the 99th percentile beside held leases over that without:
+	// HeldP99 is, in the scenario held, the 99th percentile with held leases over that without:
 	// the median over the rounds.
 	HeldP99 float64 `json:"held_p99_ratio,omitempty"`
 	paced   bool
@@ -45,7 +45,7 @@ func (t table) print(w io.Writer) error {
 			left = fmt.Sprint(s.Left)
 		}
 		if s.P50 > 0 {
-			// Zero where the calls are longer than the window.
+			// Zero if the calls are longer than the window.
 			p50, p99 = fmt.Sprintf("%.0f", s.P50), fmt.Sprintf("%.0f", s.P99)
 		}
 		if t.hot {

@@ -2,42 +2,36 @@ package main
 
 import (
 	"context"
-	"runtime"
 	"strconv"
 	"time"
 
+	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// usage is what has been used since the processes began, up to one moment.
+// usage is what has been used since the processes began, until one moment.
 type usage struct {
-	at      time.Duration // since epoch
-	client  time.Duration // CPU time of this process
-	mallocs uint64        // of this process
-	// servers is the CPU time of all nodes together, where known. It is looked at a moment after
-	// the rest, and as late at the end of a window as at its begin.
+	at     time.Duration // since epoch
+	client process.Usage // of this process
+	// servers is the CPU time of all nodes together, if known. It is read a moment after the rest,
+	// with the same delay at both ends of a window.
 	servers time.Duration
 	known   bool
 }
 
-func usageNow() usage {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return usage{at: time.Since(epoch), client: processCPU(), mallocs: m.Mallocs}
-}
+func usageNow() usage { return usage{at: time.Since(epoch), client: process.UsageNow()} }
 
-// spent enters what was used between two moments into a round.
-func (r *round) spent(from, to usage) {
-	r.Window = to.at - from.at
-	r.CPU = to.client - from.client
-	r.Mallocs = to.mallocs - from.mallocs
+// setUsage enters what was used between two moments.
+func (r *round) setUsage(from, to usage) {
+	used := to.client.Since(from.client)
+	r.Window, r.CPU, r.Mallocs = to.at-from.at, used.CPU, used.Allocs
 	if from.known && to.known {
 		r.ServerCPU = to.servers - from.servers
 	}
 }
 
-// cpu is the CPU time that all nodes together have used, and false where one of them does not say.
-// Without nodes it is unknown.
+// cpu returns the CPU time that all nodes together have used, and false if one of them does not
+// report it. Without nodes it is unknown.
 func (n *nodes) cpu(ctx context.Context) (time.Duration, bool) {
 	if n == nil {
 		return 0, false
@@ -45,7 +39,7 @@ func (n *nodes) cpu(ctx context.Context) (time.Duration, bool) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	used := make([]time.Duration, len(n.admin))
-	err := together(len(n.admin), func(i int) (err error) {
+	err := concurrently(len(n.admin), func(i int) (err error) {
 		c := n.admin[i]
 		info, err := c.Do(ctx, c.B().Info().Section("cpu").Build()).ToString()
 		if err == nil {

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
 // maxShown is how many faults the table shows; the JSON has all.
@@ -35,7 +36,7 @@ func printKinds(out io.Writer, r *bench.Report) {
 	}
 	fmt.Fprint(out, "failed calls by kind:")
 	for _, kind := range slices.Sorted(maps.Keys(r.ErrorsByKind)) {
-		fmt.Fprintf(out, "  %s: %s", kind, thousands(r.ErrorsByKind[kind]))
+		fmt.Fprintf(out, "  %s: %s", kind, figures.Thousands(r.ErrorsByKind[kind]))
 	}
 	fmt.Fprintln(out)
 }

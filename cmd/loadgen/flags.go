@@ -22,10 +22,10 @@ type options struct {
 	hot     int    // what -hot says; in scenario hot it is config.Keys
 }
 
-// hotKeys stands for the field Keys where -hot set it.
+// hotKeys stands for the field Keys if -hot has set it.
 const hotKeys = "Hot"
 
-// fields tells which flag sets which field of bench.Config.
+// fields has the flag that sets each field of bench.Config.
 var fields = map[string]string{
 	"Nodes":      "nodes",
 	"Scenario":   "scenario",
@@ -65,15 +65,15 @@ func flags(o *options) *flag.FlagSet {
 			"again when it is done")
 	set.IntVar(&c.Keys, "keys", c.Keys, "`number` of keys to choose from; unless given\nit is 1 "+
 		"in scenario hot and 1000000 in batch")
-	set.IntVar(&o.hot, "hot", bench.Default(bench.Hot).Keys,
+	set.IntVar(&o.hot, "hot", bench.DefaultConfig(bench.Hot).Keys,
 		"`number` of hot keys in scenario hot, in place of -keys")
 	set.IntVar(&c.Batch, "batch", c.Batch,
-		"`keys` a call in scenarios batch and each, where it is 100 unless given")
+		"`keys` a call in scenarios batch and each; 100 unless given")
 	set.DurationVar(&c.Hold, "hold", c.Hold, "`time` to keep what was granted")
 	set.DurationVar(&c.TTL, "ttl", c.TTL, "lease `time`")
 	set.IntVar(&c.Leases, "leases", c.Leases, "`number` of leases to keep at once in scenario hold")
 	set.DurationVar(&c.AutoExtend, "autoextend", c.AutoExtend,
-		"longest `time` for which lockpipe extends each lease by itself; 0: not at all")
+		"longest `time` for which lockpipe extends each lease automatically; 0: not at all")
 	set.BoolVar(&c.Fencing, "fencing", c.Fencing,
 		"take every lock with fencing, and check that no fence is below one before it\n(in "+
 			"scenario hold: take it, no more); nodes given as URLs keep a second key\nfor each "+
@@ -105,7 +105,7 @@ func flags(o *options) *flag.FlagSet {
 
 // parse reads the command line. Its error says what is wrong, or is flag.ErrHelp.
 func parse(args []string) (options, error) {
-	o := options{config: bench.Default(bench.Single)}
+	o := options{config: bench.DefaultConfig(bench.Single)}
 	set := flags(&o)
 	if err := set.Parse(args); err != nil {
 		return options{}, unsigned(err)
@@ -116,7 +116,7 @@ func parse(args []string) (options, error) {
 	}
 	given := make(map[string]bool)
 	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	usual := bench.Default(o.config.Scenario)
+	usual := bench.DefaultConfig(o.config.Scenario)
 	if !given["c"] {
 		o.config.Callers = usual.Callers
 	}
@@ -149,7 +149,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// userinfo is what may be a user and password in a URL that stands in the wrong place.
+// userinfo is what may be a user and password in a URL in the wrong place.
 var userinfo = regexp.MustCompile(`(?s)(["-]).*@`)
 
 // unsigned is an error about what was given without what may be a password in it.
@@ -185,7 +185,7 @@ func usage() string {
 		"nothing is left behind;\n" +
 		"in scenario hold, that every lease lives on the nodes for as long as it is held.\n\n" +
 		"Usage: loadgen [flags]\n\n")
-	o := options{config: bench.Default(bench.Single)}
+	o := options{config: bench.DefaultConfig(bench.Single)}
 	set := flags(&o)
 	set.SetOutput(&b)
 	set.PrintDefaults()

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
 // printHold prints what the scenario hold is about.
@@ -13,16 +14,16 @@ func printHold(out io.Writer, r *bench.Report) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "leases\tlost\tsamples\tdead\tno answer\textensions/s\tbytes/lease\tCPU "+
 		"cores\t\n")
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t\n", thousands(uint64(r.Leases)),
-		thousands(r.Lost),
-		thousands(r.Samples), thousands(r.Dead), thousands(r.Unanswered),
-		thousands(uint64(r.ExtensionsPerS)),
-		thousands(uint64(r.ClientRSSBytesPerLease)), r.ClientCPUCores)
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t\n", figures.Thousands(r.Leases),
+		figures.Thousands(r.Lost),
+		figures.Thousands(r.Samples), figures.Thousands(r.Missing), figures.Thousands(r.Unanswered),
+		figures.Thousands(uint64(r.ExtensionsPerS)),
+		figures.Thousands(uint64(r.ClientRSSBytesPerLease)), r.ClientCPUCores)
 	_ = w.Flush()
 	fmt.Fprintf(out, "\nall taken in %.2f s, held for %.2f s, released in %.2f s\n", r.TakeS,
 		r.KeepS, r.GiveS)
-	if r.FirstDead != "" {
-		fmt.Fprintf(out, "first dead lease: %s\n", r.FirstDead)
+	if r.FirstMissing != "" {
+		fmt.Fprintf(out, "first dead lease: %s\n", r.FirstMissing)
 	}
 	fmt.Fprintln(out)
 }

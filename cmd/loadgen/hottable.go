@@ -6,16 +6,17 @@ import (
 	"text/tabwriter"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/figures"
 )
 
-// printHot prints what the scenario hot is about; the distribution of the waits stands beside the
+// printHot prints what the scenario hot is about; the distribution of the waits is among the
 // other latencies.
 func printHot(out io.Writer, r *bench.Report) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "attempts/lock\thandovers\tsplit votes\tlongest wait ms\tlocks/caller "+
 		"CV\tleast/mean\t\n")
 	fmt.Fprintf(w, "%.2f\t%s\t%s\t%.3f\t%.3f\t%.3f\t\n\n", r.AttemptsPerLock,
-		thousands(r.Handovers), thousands(r.SplitVotes),
+		figures.Thousands(r.Handovers), figures.Thousands(r.SplitVotes),
 		r.MaxWaitMs, r.LocksPerCallerCV, r.MinShare)
 	_ = w.Flush()
 }

@@ -18,7 +18,7 @@ func openHTML(name string) (io.WriteCloser, error) {
 	return os.Create(name)
 }
 
-// wroteHTML writes the page to out, where that is not nil, and reports whether that went well; if
+// wroteHTML writes the page to out, if that is not nil, and reports whether that went well; if
 // not it says so.
 func wroteHTML(r *bench.Report, runErr error, name string, out io.WriteCloser,
 	stderr io.Writer,

@@ -10,8 +10,8 @@ import (
 	"github.com/lockpipe/lockpipe/bench"
 )
 
-// inspect looks at the nodes instead of putting load on them, prints what it found, as JSON to out
-// where that is not nil, and returns the exit code.
+// inspect inspects the nodes instead of putting load on them, prints what it found, as JSON to out
+// if that is not nil, and returns the exit code.
 func inspect(ctx context.Context, opts options, out io.WriteCloser, stdout, stderr io.Writer) int {
 	found, err := bench.Inspect(ctx, opts.config)
 	var wrong *bench.ConfigError
@@ -36,7 +36,7 @@ func inspect(ctx context.Context, opts options, out io.WriteCloser, stdout, stde
 	return exitSafe
 }
 
-// printFindings prints for people what is in the JSON as well.
+// printFindings prints for people what is also in the JSON.
 func printFindings(out io.Writer, found *bench.Findings) {
 	fmt.Fprintf(out, "loadgen %s, inspection of %s (%s)\n\n", found.Version, found.Nodes,
 		found.Backend)

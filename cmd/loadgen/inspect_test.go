@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: -inspect prints a line for each finding and no load, and is no failure where nothing is
+// Goal: -inspect prints a line for each finding and no load, and is no failure if nothing is
 // wrong.
-func TestInspect(t *testing.T) {
+func TestInspect_PrintsFindings(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", "inprocess:4")
 	require.Equal(t, exitSafe, code, stderr)
 	require.Empty(t, stderr)
@@ -24,9 +24,9 @@ func TestInspect(t *testing.T) {
 	require.NotContains(t, stdout, "locks/s")
 }
 
-// The goal: a finding that is an error is a failure, with the table as usual, and no password is
+// Goal: a finding that is an error is a failure, with the table as usual, and no password is
 // shown.
-func TestInspectFindsErrors(t *testing.T) {
+func TestInspect_AnErrorIsAFailure(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	for name, value := range map[string]string{
 		"maxmemory-policy": "allkeys-lru",
@@ -49,8 +49,8 @@ func TestInspectFindsErrors(t *testing.T) {
 	require.NotContains(t, stdout, "secret")
 }
 
-// The goal: -json has the same findings, in place of the table or beside it.
-func TestInspectAsJSON(t *testing.T) {
+// Goal: -json has the same findings, instead of the table or with it.
+func TestInspect_JSON(t *testing.T) {
 	type findings struct {
 		Version, Backend, Nodes string
 		Findings                []struct{ Node, Severity, Text string }
@@ -80,8 +80,8 @@ func TestInspectAsJSON(t *testing.T) {
 	require.Equal(t, "inprocess:1", f.Nodes)
 }
 
-// The goal: an interrupt ends -inspect without a table.
-func TestInspectInterrupted(t *testing.T) {
+// Goal: an interrupt ends -inspect without a table.
+func TestInspect_AnInterruptEndsIt(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	code, stdout, stderr := loadgen(ctx, "-inspect", "-nodes", "inprocess:1")

@@ -25,7 +25,7 @@ type keepOpen struct{ io.Writer }
 
 func (keepOpen) Close() error { return nil }
 
-// wroteJSON writes what was found to out, where that is not nil, and reports whether that went
+// wroteJSON writes what was found to out, if that is not nil, and reports whether that went
 // well; if not it says so.
 func wroteJSON(found any, name string, out io.WriteCloser, stderr io.Writer) bool {
 	if out == nil {

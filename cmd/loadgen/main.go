@@ -2,7 +2,7 @@
 // is left behind, and prints what it found. Without any flag it starts five nodes and runs for ten
 // seconds. See loadgen -h.
 //
-// With -inspect it puts no load on the nodes, but looks at them and prints what it found.
+// With -inspect it puts no load on the nodes, but inspects them and prints what it found.
 //
 // It exits with 0 if there was no violation, no fence that went back and no leftover key, and in
 // the scenario hold no lease that was lost or dead, nor with -inspect an error among the findings;
@@ -98,7 +98,7 @@ func misused(stderr io.Writer, err error) int {
 	return exitUsage
 }
 
-// finish prints the report, as JSON to out where that is not nil, and returns the exit code.
+// finish prints the report, as JSON to out if that is not nil, and returns the exit code.
 func finish(r *bench.Report, runErr error, json string, out io.WriteCloser, stdout,
 	stderr io.Writer,
 ) int {

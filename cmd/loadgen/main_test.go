@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/series"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -23,9 +24,9 @@ func loadgen(ctx context.Context, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), err.String()
 }
 
-// Wrong usage ends with 2 and one message that names the flag and its value, before anything is
-// started.
-func TestWrongUsage(t *testing.T) {
+// Goal: wrong usage ends with 2 and one message that names the flag and its value, before anything
+// is started.
+func TestFlags_WrongUsage(t *testing.T) {
 	for _, tc := range []struct{ args, want string }{
 		{"-c -1", `-c "-1": give`},
 		{"-c 0", `-c "0": give`},
@@ -86,9 +87,9 @@ func TestWrongUsage(t *testing.T) {
 	}
 }
 
-// Every field that bench refuses has a flag to name.
-func TestEveryFieldHasAFlag(t *testing.T) {
-	o := options{config: bench.Default(bench.Single)}
+// Goal: every field that bench refuses has a flag to name.
+func TestFlags_EveryFieldHasOne(t *testing.T) {
+	o := options{config: bench.DefaultConfig(bench.Single)}
 	set := flags(&o)
 	for field, name := range fields {
 		require.NotNil(t, set.Lookup(name), field)
@@ -96,15 +97,15 @@ func TestEveryFieldHasAFlag(t *testing.T) {
 	require.Error(t, flagError(&bench.ConfigError{Field: "Nodes"}))
 }
 
-// The defaults are those of the scenario, and what is given stands in any scenario.
-func TestDefaultsFollowTheScenario(t *testing.T) {
+// Goal: defaults are those of the scenario, and given values count in any scenario.
+func TestFlags_DefaultsFollowTheScenario(t *testing.T) {
 	for args, want := range map[string]func(*bench.Config){
 		"": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Single)
 		},
 		"-scenario hold": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hold)
 		},
 		"-leases 5 -autoextend 1m": func(c *bench.Config) {
@@ -112,37 +113,37 @@ func TestDefaultsFollowTheScenario(t *testing.T) {
 				time.Minute
 		},
 		"-scenario hot": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hot)
 		},
 		"-scenario batch": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Batch)
 		},
 		"-scenario each -keys 30": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Each)
 			c.Keys, c.Batch = 30, 30
 		},
 		"-scenario hot -hot 5": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hot)
 			c.Keys = 5
 		},
 		"-hot 5 -keys 9 -scenario hot": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hot)
 			c.Keys = 5
 		},
 		"-keys 7 -scenario hot -batch 2 -c 99": func(c *bench.Config) {
-			*c = bench.Default(
+			*c = bench.DefaultConfig(
 				bench.Hot)
 			c.Keys, c.Batch, c.Callers = 7, 2, 99
 		},
 	} {
 		o, err := parse(append(strings.Fields(args), "-seed", "0"))
 		require.NoError(t, err)
-		expected := bench.Default(bench.Single)
+		expected := bench.DefaultConfig(bench.Single)
 		want(&expected)
 		require.Equal(t, expected, o.config, args)
 	}
@@ -153,8 +154,8 @@ func TestDefaultsFollowTheScenario(t *testing.T) {
 	require.NotEqual(t, first.config.Seed, second.config.Seed, "random unless given")
 }
 
-// -h explains every flag on stdout, and is no failure.
-func TestHelp(t *testing.T) {
+// Goal: -h explains every flag on stdout, and is no failure.
+func TestFlags_Help(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-h")
 	require.Equal(t, exitSafe, code)
 	require.Empty(t, stderr)
@@ -167,8 +168,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// Away from a terminal there is the table on stdout and nothing else, and the seed is in it.
-func TestTableOnStdout(t *testing.T) {
+// Goal: without a terminal there is the table on stdout and nothing else, and the seed is in it.
+func TestTable_IsOnStdout(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:3", "-c", "4",
 		"-seed", "4711")
 	require.Equal(t, exitSafe, code, stderr)
@@ -178,8 +179,8 @@ func TestTableOnStdout(t *testing.T) {
 	require.NotContains(t, stdout, "\x1b", "no terminal codes")
 }
 
-// -json - prints one JSON object and no table; -json FILE writes the object, beside the table.
-func TestJSON(t *testing.T) {
+// Goal: -json - prints one JSON object and no table. -json FILE writes the object, with the table.
+func TestJSON_IsWritten(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2",
 		"-json", "-")
 	require.Equal(t, exitSafe, code, stderr)
@@ -201,9 +202,9 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, 3, r.Config.Batch)
 }
 
-// -html FILE writes a page about the run, beside the table, and a disk that takes nothing is a
+// Goal: -html FILE writes a page about the run, with the table, and a disk that takes nothing is a
 // failure.
-func TestHTML(t *testing.T) {
+func TestHTML_IsWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "report.html")
 	args := []string{"-d", "100ms", "-nodes", "inprocess:3", "-c", "2", "-seed", "4711"}
 	code, stdout, stderr := loadgen(t.Context(), append(args, "-html", file)...)
@@ -224,8 +225,8 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// The JSON of scenario hold has its numbers beside the others, and its table shows them.
-func TestHold(t *testing.T) {
+// Goal: the JSON of scenario hold has its numbers next to the others, and its table shows them.
+func TestHold_JSONAndTable(t *testing.T) {
 	args := []string{"-scenario", "hold", "-d", "100ms", "-nodes", "inprocess:3", "-leases", "20"}
 	code, stdout, stderr := loadgen(t.Context(), append(args, "-json", "-")...)
 	require.Equal(t, exitSafe, code, stderr)
@@ -247,8 +248,8 @@ func TestHold(t *testing.T) {
 	require.NotContains(t, stdout, "first dead lease")
 }
 
-// The JSON of scenario hot has its numbers beside the others, and its table shows them.
-func TestHot(t *testing.T) {
+// Goal: the JSON of scenario hot has its numbers next to the others, and its table shows them.
+func TestHot_JSONAndTable(t *testing.T) {
 	args := []string{
 		"-scenario", "hot", "-hot", "2", "-clients", "2", "-c", "6", "-hold", "1ms",
 		"-d", "200ms", "-nodes", "inprocess:3",
@@ -280,12 +281,12 @@ func TestHot(t *testing.T) {
 	require.Contains(t, stdout, "1 of 2 keys a call, held for 1ms")
 }
 
-// Faults are listed with their times and the seed that repeats the random ones, which is that of
-// the run unless given.
-func TestFaults(t *testing.T) {
+// Goal: faults are listed with their times and the seed that repeats the random ones, which is that
+// of the run unless given.
+func TestFaults_AreListed(t *testing.T) {
 	lockpipetest.RequireRedis(t)
 	args := []string{
-		"-d", "500ms", "-c", "4", "-seed", "4711", "-faults",
+		"-d", "500ms", "-c", "4", "-ttl", "2s", "-seed", "4711", "-faults",
 		"freeze:1@100ms+200ms,every:200ms",
 	}
 	code, stdout, stderr := loadgen(t.Context(), args...)
@@ -297,8 +298,8 @@ func TestFaults(t *testing.T) {
 	require.Contains(t, stdout, "fault seed 42,")
 }
 
-// An interrupt ends the run, and it still releases everything, prints, and is no failure.
-func TestInterruptStillPrints(t *testing.T) {
+// Goal: an interrupt ends the run, and it still releases everything, prints, and is no failure.
+func TestInterrupt_StillPrints(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 1)
 	ctx, interrupt := context.WithCancel(t.Context())
 	go func() {
@@ -320,8 +321,8 @@ func TestInterruptStillPrints(t *testing.T) {
 	require.Empty(t, keys)
 }
 
-// An interrupt before the first call leaves nothing to print.
-func TestInterruptBeforeTheStart(t *testing.T) {
+// Goal: an interrupt before the first call leaves nothing to print.
+func TestInterrupt_BeforeTheStart(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	interrupt()
 	code, stdout, stderr := loadgen(ctx, "-nodes", "local:1")
@@ -330,8 +331,8 @@ func TestInterruptBeforeTheStart(t *testing.T) {
 	require.Contains(t, stderr, "interrupted")
 }
 
-// Only a report that is safe, and whole, ends with 0.
-func TestExitCode(t *testing.T) {
+// Goal: only a report that is safe, and whole, ends with 0.
+func TestExitCode_OnlySafeIsZero(t *testing.T) {
 	exit := func(r bench.Report, err error) int {
 		return finish(&r, err, "", nil, &bytes.Buffer{}, &bytes.Buffer{})
 	}
@@ -339,17 +340,18 @@ func TestExitCode(t *testing.T) {
 	require.Equal(t, exitUnsafe, exit(bench.Report{Violations: 1}, nil))
 	require.Equal(t, exitUnsafe, exit(bench.Report{LeftoverKeys: 1}, nil))
 	require.Equal(t, exitSafe, exit(bench.Report{HoldReport: &bench.HoldReport{}}, nil))
-	require.Equal(t, exitUnsafe, exit(bench.Report{HoldReport: &bench.HoldReport{Dead: 1}}, nil))
+	require.Equal(t, exitUnsafe, exit(bench.Report{HoldReport: &bench.HoldReport{Missing: 1}}, nil))
 	require.Equal(t, exitUnsafe, exit(bench.Report{HoldReport: &bench.HoldReport{}, Lost: 1}, nil))
 	require.Equal(t, exitUnsafe, exit(bench.Report{}, os.ErrDeadlineExceeded))
 }
 
-// The table shows every number a reader needs, grouped, and the odd ones only when there are any.
-func TestTable(t *testing.T) {
+// Goal: the table shows every number a reader needs, grouped, and the odd ones only when there are
+// any.
+func TestTable_ShowsEveryNumber(t *testing.T) {
 	r := &bench.Report{
 		Scenario: bench.Hot, Nodes: 1, Backend: "external", Acquired: 1234567, LocksPerS: 999,
 		Violations: 1000, LeftoverKeys: 2,
-		AcquireMs: bench.Latency{P50: 1.5}, Config: bench.ReportConfig{
+		AcquireMs: series.Latency{P50: 1.5}, Config: bench.ReportConfig{
 			Callers: 1, Clients: 2,
 			Keys: 3, Batch: 1, Rate: 50,
 		},
@@ -372,10 +374,10 @@ func TestTable(t *testing.T) {
 	require.Contains(t, out.String(), "3 calls that were due")
 }
 
-// The table of scenario hold shows what it is about.
-func TestHoldTable(t *testing.T) {
+// Goal: the table of scenario hold shows what it is about.
+func TestHold_Table(t *testing.T) {
 	r := &bench.Report{Scenario: bench.Hold, Lost: 1001, HoldReport: &bench.HoldReport{
-		Leases: 1234567, Samples: 8765, Dead: 2002, FirstDead: "key 5", ExtensionsPerS: 54321,
+		Leases: 1234567, Samples: 8765, Missing: 2002, FirstMissing: "key 5", ExtensionsPerS: 54321,
 		ClientRSSBytesPerLease: 3210,
 		ClientCPUCores:         0.75, Unanswered: 33, TakeS: 1.25, KeepS: 2.5, GiveS: 3.75,
 	}}
@@ -393,10 +395,10 @@ func TestHoldTable(t *testing.T) {
 	require.NotContains(t, out.String(), "leases")
 }
 
-// The table of scenario hot shows what it is about.
-func TestHotTable(t *testing.T) {
+// Goal: the table of scenario hot shows what it is about.
+func TestHot_Table(t *testing.T) {
 	r := &bench.Report{Scenario: bench.Hot, HotReport: &bench.HotReport{
-		WaitMs: bench.Latency{P50: 12.5, Max: 77.25}, MaxWaitMs: 2345.678, Handovers: 1234567,
+		WaitMs: series.Latency{P50: 12.5, Max: 77.25}, MaxWaitMs: 2345.678, Handovers: 1234567,
 		SplitVotes: 8901, AttemptsPerLock: 0.123,
 		LocksPerCallerCV: 0.456, MinShare: 0.789,
 	}}
@@ -414,8 +416,8 @@ func TestHotTable(t *testing.T) {
 	require.NotContains(t, out.String(), "handovers")
 }
 
-// A bar on something that is no terminal is none at all.
-func TestNoBarAwayFromATerminal(t *testing.T) {
+// Goal: without a terminal there is no bar.
+func TestProgress_NoBarWithoutATerminal(t *testing.T) {
 	require.Nil(t, newBar(&bytes.Buffer{}, time.Second))
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	require.NoError(t, err)

@@ -29,9 +29,9 @@ func freeAddress(t *testing.T) string {
 	return strings.TrimPrefix(nodes.URLs()[0], "redis://")
 }
 
-// The goal: while a run lasts, Prometheus can read what its Clients do; afterwards the address is
+// Goal: while a run lasts, Prometheus can read what its Clients do; afterwards the address is
 // free again.
-func TestMetricsAreServedWhileItRuns(t *testing.T) {
+func TestMetrics_AreServedDuringTheRun(t *testing.T) {
 	address := freeAddress(t)
 	over := make(chan int, 1)
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -56,8 +56,10 @@ func TestMetricsAreServedWhileItRuns(t *testing.T) {
 	require.NoError(t, again.Close())
 }
 
-// text is what a web text says; "" where it does not.
+// text returns what is at a URL, or "" if there is nothing. It leaves no connection, for whose end
+// a run would wait.
 func text(url string) string {
+	defer http.DefaultClient.CloseIdleConnections()
 	r, err := http.Get(url)
 	if err != nil {
 		return ""

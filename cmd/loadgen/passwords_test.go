@@ -33,7 +33,7 @@ func forms(password string) []string {
 	}
 }
 
-// silent fails where a text has a password, or a word of one.
+// silent fails if a text has a password, or a word of one.
 func silent(t *testing.T, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -46,9 +46,9 @@ func silent(t *testing.T, texts ...string) {
 	}
 }
 
-// The goal: nothing that loadgen prints, writes or serves has a password in it, in any form: not
+// Goal: nothing that loadgen prints, writes or serves has a password in it, in any form: not
 // when the command line is wrong, not when the password is, and not when all goes well.
-func TestNoPasswordIsPrinted(t *testing.T) {
+func TestPasswords_AreNeverPrinted(t *testing.T) {
 	for _, p := range passwords {
 		escaped := url.UserPassword("me", p).String()
 		for _, shape := range []string{"redis://me:" + p + "@127.0.0.1:1", "redis://" + escaped +
@@ -77,9 +77,9 @@ func TestNoPasswordIsPrinted(t *testing.T) {
 	}
 }
 
-// The goal: a run with users and passwords tells none of them in its table, JSON, page and metrics,
-// also where a node refuses them.
-func TestNoPasswordIsReported(t *testing.T) {
+// Goal: a run with users and passwords shows none of them in its table, JSON, page and metrics,
+// also if a node refuses them.
+func TestPasswords_AreNeverReported(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	var urls []string
 	for i, u := range nodes.URLs() {

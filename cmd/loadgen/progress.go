@@ -7,12 +7,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/bench/figures"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/cwriter"
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// bar shows how far the run is, on a terminal. Anywhere else it is nil, and shows nothing.
+// bar shows how far the run is, on a terminal. If there is no terminal, it is nil, and shows
+// nothing.
 type bar struct {
 	container *mpb.Progress
 	line      *mpb.Bar
@@ -32,7 +34,7 @@ func newBar(w io.Writer, total time.Duration) *bar {
 			return fmt.Sprintf("%v of %v", elapsed.Truncate(time.Second), total)
 		})),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
-			return thousands(b.perSecond.Load()) + " locks/s"
+			return figures.Thousands(b.perSecond.Load()) + " locks/s"
 		})))
 	return b
 }
@@ -46,7 +48,7 @@ func (b *bar) update(elapsed time.Duration, locks uint64) {
 	b.line.SetCurrent(elapsed.Milliseconds())
 }
 
-// close takes the bar off the terminal, so that the result stands alone.
+// close takes the bar off the terminal, so that only the result is left.
 func (b *bar) close() {
 	if b == nil {
 		return

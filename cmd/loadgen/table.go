@@ -3,18 +3,19 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"text/tabwriter"
 
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/figures"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
-// printTable prints the report for people. Every number in it is in the JSON as well.
+// printTable prints the report for people. Every number in it is also in the JSON.
 func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "loadgen %s, scenario %s, seed %d\n", r.Version, r.Scenario, r.Config.Seed)
-	fmt.Fprintf(out, "%s on %s, %s, %s\n", plural(r.Config.Callers, "caller"),
-		plural(r.Config.Clients, "client"), loop(r), keySpace(r))
-	fmt.Fprintf(out, "%s: %s (%s)\n\n", plural(r.Nodes, "node"), r.Config.Nodes, r.Backend)
+	fmt.Fprintf(out, "%s on %s, %s, %s\n", figures.Plural(r.Config.Callers, "caller"),
+		figures.Plural(r.Config.Clients, "client"), loop(r), keySpace(r))
+	fmt.Fprintf(out, "%s: %s (%s)\n\n", figures.Plural(r.Nodes, "node"), r.Config.Nodes, r.Backend)
 
 	if r.FaultReport != nil {
 		printFaults(out, r)
@@ -27,10 +28,10 @@ func printTable(out io.Writer, r *bench.Report) {
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "locks/s\tacquired\treleased\trefused\tno quorum\texpired\tlost\terrors\t\n")
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n\n", thousands(uint64(r.LocksPerS)),
-		thousands(r.Acquired), thousands(r.Released),
-		thousands(r.Refused), thousands(r.NoQuorum), thousands(r.Expired), thousands(r.Lost),
-		thousands(r.Errors))
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n\n", figures.Thousands(uint64(r.LocksPerS)),
+		figures.Thousands(r.Acquired), figures.Thousands(r.Released),
+		figures.Thousands(r.Refused), figures.Thousands(r.NoQuorum),
+		figures.Thousands(r.Expired), figures.Thousands(r.Lost), figures.Thousands(r.Errors))
 	_ = w.Flush()
 	fmt.Fprintf(w, "ms\tp50\tp90\tp99\tp99.9\tmax\tmean\t\n")
 	printLatency(w, "acquire", r.AcquireMs)
@@ -45,7 +46,7 @@ func printTable(out io.Writer, r *bench.Report) {
 		r.ClientCPUUsPerLock, r.AllocsPerLock, r.OpsPerFlush, r.DurationS)
 	if r.Unserved > 0 {
 		fmt.Fprintf(out, "%s calls that were due had found no caller free at the end\n",
-			thousands(r.Unserved))
+			figures.Thousands(r.Unserved))
 	}
 	if r.FirstError != "" {
 		fmt.Fprintf(out, "first error: %s\n", r.FirstError)
@@ -53,15 +54,15 @@ func printTable(out io.Writer, r *bench.Report) {
 	printKinds(out, r)
 	fmt.Fprintf(out, "goroutines: %d before, at most %d, %d after\n", r.GoroutinesBefore,
 		r.GoroutinesMost, r.GoroutinesAfter)
-	fmt.Fprintf(out, "violations: %s   leftover keys: %s", thousands(r.Violations),
-		thousands(uint64(r.LeftoverKeys)))
+	fmt.Fprintf(out, "violations: %s   leftover keys: %s", figures.Thousands(r.Violations),
+		figures.Thousands(r.LeftoverKeys))
 	if r.Config.Fencing {
-		fmt.Fprintf(out, "   fence regressions: %s", thousands(r.FenceRegressions))
+		fmt.Fprintf(out, "   fence regressions: %s", figures.Thousands(r.FenceRegressions))
 	}
 	fmt.Fprintln(out)
 }
 
-func printLatency(w io.Writer, name string, l bench.Latency) {
+func printLatency(w io.Writer, name string, l series.Latency) {
 	fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t\n", name, l.P50, l.P90, l.P99, l.P999,
 		l.Max, l.Mean)
 }
@@ -77,28 +78,12 @@ func loop(r *bench.Report) string {
 // keySpace says what a call asks for.
 func keySpace(r *bench.Report) string {
 	text := fmt.Sprintf("%d of %s a call, held for %gms, TTL %gms",
-		r.Config.Batch, plural(r.Config.Keys, "key"), r.Config.HoldMs, r.Config.TTLMs)
+		r.Config.Batch, figures.Plural(r.Config.Keys, "key"), r.Config.HoldMs, r.Config.TTLMs)
 	if r.Config.AutoExtendMs > 0 {
 		text += fmt.Sprintf(", extended for up to %gms", r.Config.AutoExtendMs)
 	}
 	if r.Config.Fencing {
 		text += ", with fencing"
-	}
-	return text
-}
-
-func plural(n int, word string) string {
-	if n != 1 {
-		word += "s"
-	}
-	return thousands(uint64(n)) + " " + word
-}
-
-// thousands groups digits by three.
-func thousands(n uint64) string {
-	text := strconv.FormatUint(n, 10)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
 	}
 	return text
 }

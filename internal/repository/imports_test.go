@@ -19,16 +19,27 @@ const (
 
 // allowedImports says which packages of this module each package may import, by their directories.
 var allowedImports = map[string][]string{
-	"cmd/loadgen": {"bench", "bench/page"},
-	"bench/page":  {"bench"},
-	"bench":       {".", "lockpipetest", "fence", "internal/resp"},
+	"cmd/loadgen": {"bench", "bench/figures", "bench/page", "bench/series"},
+	"bench/page":  {"bench", "bench/faults", "bench/figures", "bench/series"},
+	"bench": {
+		".", "bench/check", "bench/chunks", "bench/faults", "bench/nodes", "bench/process",
+		"bench/series", "lockpipetest", "fence",
+	},
+	"bench/check":   {"internal/resp"},
+	"bench/chunks":  {},
+	"bench/faults":  {"lockpipetest"},
+	"bench/figures": {},
+	"bench/nodes":   {"bench/check", "lockpipetest"},
+	"bench/process": {},
+	"bench/series":  {"."},
 	".": {
 		"multiplex", "lease", "waitroom", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/metrics",
 		"internal/preflight",
 	},
 	"multiplex": {
-		"batch", "script", "internal/histogram", "internal/resp", "internal/restartguard", "internal/watch",
+		"batch", "script", "internal/histogram", "internal/resp", "internal/restartguard",
+		"internal/watch",
 	},
 	"batch":        {},
 	"fence":        {},
@@ -50,7 +61,8 @@ var allowedImports = map[string][]string{
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
 var standardLibraryOnly = []string{
-	"batch", "fence", "lease", "script", "waitroom",
+	"batch", "bench/chunks", "bench/figures", "bench/process", "fence", "lease", "script",
+	"waitroom",
 	"internal/fenceclock", "internal/histogram", "internal/resp",
 }
 

@@ -1,0 +1,151 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+const (
+	// queryTimeout is how long a node may take for one query, including a connect if that is
+	// needed.
+	queryTimeout = time.Second
+	// retryPause is how long a probe leaves a node alone that did not answer. Queries meanwhile are
+	// unanswered at once.
+	retryPause = time.Second
+	// maxQueries is how many queries wait for one node. One more is unanswered at once.
+	maxQueries = 4 * sampleCallers
+)
+
+// query asks a node: does the key live there with the token?
+type query struct {
+	key, token string
+	decided    <-chan struct{} // closed when nobody waits for answers any more
+	answers    chan<- answer   // has room for one from each node
+}
+
+// answer is one node's.
+type answer struct {
+	node     string // its address
+	found    string // "" if the key lives there with the token; else what was found
+	answered bool   // false if the node gave no answer
+}
+
+// nodeProbe sends queries to one node, one after the other, over a connection of its own. A node
+// that hangs costs its probe queryTimeout, and others nothing.
+type nodeProbe struct {
+	node    Endpoint
+	ttl     time.Duration // the longest that a key may have to live
+	queries chan query
+
+	// owned by run
+	conn       *conn // nil while there is none
+	cancel     context.CancelFunc
+	retryAfter time.Time // the node is not asked before that
+	why        error     // why not
+}
+
+func newNodeProbe(node Endpoint, ttl time.Duration) *nodeProbe {
+	return &nodeProbe{node: node, ttl: ttl, queries: make(chan query, maxQueries)}
+}
+
+// submit puts a query into the queue. It does not wait.
+func (p *nodeProbe) submit(q query) {
+	select {
+	case p.queries <- q:
+	default:
+		q.answers <- answer{node: p.node.address, found: "too many queries are waiting"}
+	}
+}
+
+// run answers queries until ctx ends.
+func (p *nodeProbe) run(ctx context.Context) {
+	defer p.disconnect()
+	for {
+		select {
+		case q := <-p.queries:
+			select {
+			case <-q.decided:
+			default:
+				q.answers <- p.answer(ctx, q)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// answer asks the node, unless it gave no answer a moment ago.
+func (p *nodeProbe) answer(ctx context.Context, q query) answer {
+	a := answer{node: p.node.address}
+	if time.Now().Before(p.retryAfter) {
+		a.found = fmt.Sprintf("not asked: %v", p.why)
+		return a
+	}
+	found, err := p.ask(ctx, q)
+	if ConnectionBroken(err) {
+		p.disconnect() // a connection that was cut says nothing about the node
+		found, err = p.ask(ctx, q)
+	}
+	if err != nil {
+		p.disconnect()
+		p.retryAfter, p.why = time.Now().Add(retryPause), err
+		a.found = fmt.Sprintf("no answer: %v", err)
+		return a
+	}
+	a.found, a.answered = found, true
+	return a
+}
+
+// ask asks the node within queryTimeout. It returns "" if the key is as it must be, else what was
+// found.
+func (p *nodeProbe) ask(ctx context.Context, q query) (found string, err error) {
+	connected := ctx
+	if p.conn == nil {
+		connected, p.cancel = context.WithCancel(ctx)
+	}
+	guard := time.AfterFunc(queryTimeout, p.cancel)
+	found, err = p.exchange(connected, q)
+	if !guard.Stop() {
+		p.disconnect() // it is broken now, even if the answer has just come
+	}
+	return found, err
+}
+
+// exchange is ask without a limit. A connection that it makes lasts until ctx ends.
+func (p *nodeProbe) exchange(ctx context.Context, q query) (found string, err error) {
+	if p.conn == nil {
+		if p.conn, err = dial(ctx, p.node); err != nil {
+			return "", err
+		}
+	}
+	value, err := p.conn.do("GET", q.key)
+	if err != nil {
+		return "", err
+	}
+	left, err := p.conn.do("PTTL", q.key)
+	if err != nil {
+		return "", err
+	}
+	switch ms, ok := left.(int64); {
+	case value == nil:
+		return "no key", nil
+	case value != q.token:
+		return "another token", nil
+	case !ok || ms <= 0 || ms > p.ttl.Milliseconds():
+		return fmt.Sprintf("%v ms to live", left), nil
+	}
+	return "", nil
+}
+
+// disconnect ends the connection, if there is one.
+func (p *nodeProbe) disconnect() {
+	if p.conn != nil {
+		p.conn.close()
+		p.conn = nil
+	}
+	if p.cancel != nil {
+		p.cancel()
+		p.cancel = nil
+	}
+}

@@ -1,0 +1,137 @@
+// Package check finds out whether locks are what they must be, without the client that took them:
+// whether two callers hold one key, whether held leases live on the nodes, and whether a run left
+// keys behind.
+package check
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+const (
+	// sampleCallers is how many samples are taken at the same time.
+	sampleCallers = 4
+	// sampleInterval is the time between two samples of one of them: 200 a second in all.
+	sampleInterval = 20 * time.Millisecond
+)
+
+// Lease is a lease in the view of its Client.
+type Lease interface {
+	Key() string
+	Token() string
+	Err() error // nil while it is held
+}
+
+// Samples is what a Sampler found.
+type Samples struct {
+	// Taken is how many samples were decided.
+	Taken uint64
+	// Missing is how many of them a quorum of the nodes did not confirm, and FirstMissing what the
+	// nodes had of the first of these.
+	Missing      uint64
+	FirstMissing string
+	// Unanswered is how often a node gave no answer to a sample that waited for it.
+	Unanswered uint64
+}
+
+// Sampler looks up random leases on the nodes while they are held. A lease is missing if fewer than
+// a quorum of the nodes have its key, with its token and a time to live above 0 and not above the
+// TTL, although its Client held it before and after. A node that does not answer in time does not
+// have it either.
+//
+// There is no false alarm while a quorum answers: a lease that is held must live on a quorum at
+// every moment in between.
+type Sampler struct {
+	// set once
+	pick   func() Lease
+	probes []*nodeProbe
+	quorum int
+
+	mu    sync.Mutex // guards found until Run returns
+	found Samples
+}
+
+// NewSampler returns a Sampler of the leases that pick returns, one at each call. Several
+// goroutines call pick. ttl is the longest that a key may have to live.
+func NewSampler(nodes []Endpoint, ttl time.Duration, pick func() Lease) *Sampler {
+	s := &Sampler{pick: pick, quorum: len(nodes)/2 + 1}
+	for _, node := range nodes {
+		s.probes = append(s.probes, newNodeProbe(node, ttl))
+	}
+	return s
+}
+
+// Run takes samples until ctx ends, and returns what it found. Call it once.
+func (s *Sampler) Run(ctx context.Context) Samples {
+	var working sync.WaitGroup
+	for _, p := range s.probes {
+		working.Go(func() { p.run(ctx) })
+	}
+	for range sampleCallers {
+		working.Go(func() {
+			tick := time.NewTicker(sampleInterval)
+			defer tick.Stop()
+			for {
+				s.sample(ctx, s.pick())
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+	working.Wait()
+	return s.found
+}
+
+// sample looks one lease up on all nodes at once, and waits until they have decided. A sample that
+// ctx ended, or whose lease has ended, does not count.
+func (s *Sampler) sample(ctx context.Context, lease Lease) {
+	if lease.Err() != nil {
+		return
+	}
+	decided := make(chan struct{})
+	defer close(decided)
+	answers := make(chan answer, len(s.probes))
+	q := query{key: lease.Key(), token: lease.Token(), decided: decided, answers: answers}
+	for _, p := range s.probes {
+		p.submit(q)
+	}
+	confirmed, refuted, unanswered := 0, "", uint64(0)
+	for range s.probes {
+		select {
+		case a := <-answers:
+			switch {
+			case a.found == "":
+				confirmed++
+			case !a.answered:
+				unanswered++
+				fallthrough
+			default:
+				refuted += fmt.Sprintf("; %s: %s", a.node, a.found)
+			}
+		case <-ctx.Done():
+			return
+		}
+		if confirmed == s.quorum {
+			break
+		}
+	}
+	lives := confirmed >= s.quorum
+	if ctx.Err() != nil || !lives && lease.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.found.Taken++
+	s.found.Unanswered += unanswered
+	if lives {
+		return
+	}
+	if s.found.Missing++; s.found.FirstMissing == "" {
+		s.found.FirstMissing = q.key + refuted
+	}
+}

@@ -1,0 +1,78 @@
+package bench
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/series"
+)
+
+// counts are keys, if nothing else is said: a lease over 100 keys is 100 locks.
+type counts struct {
+	released, refused, noQuorum, expired, lost, errors uint64
+	firstError                                         error
+	byKind                                             errorCounts // of calls, not refused
+}
+
+// fail counts keys that were not granted.
+func (c *counts) fail(r result) {
+	switch {
+	case errors.Is(r.err, lockpipe.ErrHeld):
+		c.refused += uint64(r.keys)
+	case errors.Is(r.err, lockpipe.ErrNoQuorum):
+		c.noQuorum += uint64(r.keys)
+		c.byKind.add(r.err)
+	default:
+		c.failOtherwise(r)
+	}
+}
+
+// end counts keys that were granted, by how their lease ended.
+func (c *counts) end(r result) {
+	switch {
+	case r.err == nil:
+		c.released += uint64(r.keys)
+	case errors.Is(r.err, lockpipe.ErrExpired):
+		c.expired += uint64(r.keys)
+	case errors.Is(r.err, lockpipe.ErrLost):
+		c.lost += uint64(r.keys)
+	default:
+		c.failOtherwise(r)
+	}
+}
+
+func (c *counts) failOtherwise(r result) {
+	c.errors += uint64(r.keys)
+	c.byKind.add(r.err)
+	if c.firstError == nil {
+		c.firstError = r.err
+	}
+}
+
+// merge adds the counts of another caller.
+func (c *counts) merge(from counts) {
+	c.released += from.released
+	c.refused += from.refused
+	c.noQuorum += from.noQuorum
+	c.expired += from.expired
+	c.lost += from.lost
+	c.errors += from.errors
+	c.byKind.merge(from.byKind)
+	if c.firstError == nil {
+		c.firstError = from.firstError
+	}
+}
+
+// tally returns the counts in the form of a series; acquired is how many keys were granted.
+func (c *counts) tally(acquired uint64) series.Tally {
+	return series.Tally{
+		Acquired: acquired, Released: c.released, Refused: c.refused, NoQuorum: c.noQuorum,
+		Expired: c.expired, Lost: c.lost, Errors: c.errors,
+	}
+}
+
+// cutOff reports whether a call failed only because the run was over.
+func cutOff(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && errors.Is(err, ctx.Err())
+}

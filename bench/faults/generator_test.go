@@ -1,0 +1,72 @@
+package faults
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// outs is how many nodes are broken at a time, or have forgotten locks that may still count.
+func outs(list []Fault, at time.Duration, forgets time.Duration) int {
+	out := make(map[int]bool)
+	for i, f := range list {
+		end := f.end()
+		if f.action == kill {
+			end = time.Hour
+			for _, r := range list[i:] {
+				if r.node == f.node && r.action == restart {
+					end = r.at
+					break
+				}
+			}
+		}
+		if f.action.quarantines() {
+			end += forgets
+		}
+		if f.at <= at && at < end {
+			out[f.node] = true
+		}
+	}
+	return len(out)
+}
+
+// Goal: there is a random fault at each interval, never on a node that has one, and never on a
+// majority at the same time, faults asked for by name included. The same seed draws the same.
+func TestGenerator_LeavesAQuorum(t *testing.T) {
+	drawn := make(map[Action]bool)
+	for nodes := 1; nodes <= 7; nodes++ {
+		for seed := range uint64(30) {
+			d := Draw{
+				Nodes: nodes, Duration: 30 * time.Second, TTL: 2 * time.Second, Seed: seed,
+			}
+			text := "every:300ms"
+			minority := (nodes - 1) / 2
+			if minority > 0 {
+				text = "kill:1@3s,every:300ms,restart:1@5s"
+			}
+			plan, err := Parse(text, nodes, d.Duration)
+			require.NoError(t, err)
+			list := plan.schedule(d)
+			require.NoError(t, checkOverlaps(list))
+			require.Equal(t, list, plan.schedule(d))
+			starts := make(map[time.Duration]bool)
+			for _, f := range list {
+				require.Less(t, f.at, d.Duration)
+				require.LessOrEqual(t, outs(list, f.at, d.TTL), max(minority, 1),
+					"%d nodes at %v: %v", nodes, f.at, list)
+				require.True(t, minority > 0 || f.action == scriptFlush, "%v", f)
+				starts[f.at], drawn[f.action] = true, true
+			}
+			for k := 1; k < 100; k++ {
+				require.True(t, starts[time.Duration(k)*300*time.Millisecond],
+					"no fault in interval %d of %d nodes", k, nodes)
+			}
+			d.Seed += 1000
+			require.True(t, nodes == 1 || !slices.Equal(list, plan.schedule(d)),
+				"another seed draws the same")
+		}
+	}
+	require.Len(t, drawn, len(actions))
+}

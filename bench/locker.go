@@ -1,0 +1,159 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+)
+
+// locker is how one caller takes and releases keys. Each scenario but Hold has one; tests have
+// others. It is owned by one worker.
+type locker interface {
+	// lock asks for the keys in one call and returns results for all of them, in order. They are
+	// valid until the next lock.
+	lock(ctx context.Context, names []string) []result
+	// unlock releases in one call what the last lock was granted, and sets err of each of these
+	// results to how it ended: nil is released. After an ErrNoQuorum it may be called again, to
+	// see a release that was confirmed since.
+	unlock(ctx context.Context)
+}
+
+// result is what became of the next keys of a call.
+type result struct {
+	keys  int // how many of the call's keys it is about
+	held  bool
+	until time.Time // if held: the end of validity; unlock sets the one after all extensions
+	fence int64     // if held with fencing
+	err   error     // why not held; after unlock: how it ended
+}
+
+// updateUntil notes the end of validity after all extensions. A lease that has ended keeps the last
+// one that was noted.
+func (r *result) updateUntil(lease *lockpipe.Lease) {
+	if until := lease.Until(); !until.IsZero() {
+		r.until = until
+	}
+}
+
+// newLocker returns a caller of one of the scenarios but Hold.
+func newLocker(cfg Config, client *lockpipe.Client) locker {
+	options, extends := cfg.options(), cfg.AutoExtend > 0
+	switch cfg.Scenario {
+	case Each:
+		return &eachLocker{client: client, options: options, extends: extends}
+	case Batch:
+		return &wholeLocker{extends: extends, acquire: func(ctx context.Context,
+			names []string,
+		) (*lockpipe.Lease, error) {
+			return client.AcquireAll(ctx, names, options...)
+		}}
+	case Hot:
+		return &wholeLocker{extends: extends, acquire: func(ctx context.Context,
+			names []string,
+		) (*lockpipe.Lease, error) {
+			return client.Acquire(ctx, names[0], options...)
+		}}
+	default:
+		return &wholeLocker{extends: extends, acquire: func(ctx context.Context,
+			names []string,
+		) (*lockpipe.Lease, error) {
+			return client.TryAcquire(ctx, names[0], options...)
+		}}
+	}
+}
+
+// wholeLocker takes all keys of a call as one lease.
+type wholeLocker struct {
+	acquire func(ctx context.Context, names []string) (*lockpipe.Lease, error)
+	extends bool            // whether the Client extends the leases automatically
+	lease   *lockpipe.Lease // of the last lock; nil if it failed
+	results [1]result
+}
+
+func (l *wholeLocker) lock(ctx context.Context, names []string) []result {
+	lease, err := l.acquire(ctx, names)
+	l.lease, l.results[0] = lease, result{keys: len(names), err: err}
+	if err == nil {
+		l.results[0].held, l.results[0].until = true, lease.Until()
+		l.results[0].fence = lease.Fence()
+	}
+	return l.results[:]
+}
+
+func (l *wholeLocker) unlock(ctx context.Context) {
+	if l.results[0].held {
+		if l.extends {
+			l.results[0].updateUntil(l.lease)
+		}
+		l.results[0].err = l.lease.Release(ctx)
+	}
+}
+
+// eachLocker takes each key of a call as a lease of its own.
+type eachLocker struct {
+	client  *lockpipe.Client
+	options []lockpipe.Option
+	extends bool              // whether the Client extends the leases automatically
+	leases  []*lockpipe.Lease // one for each result; nil if it is not held
+	held    []*lockpipe.Lease // those that are not nil
+	results []result
+}
+
+func (l *eachLocker) lock(ctx context.Context, names []string) []result {
+	l.leases, l.held, l.results = l.leases[:0], l.held[:0], l.results[:0]
+	for _, r := range l.client.TryAcquireEach(ctx, names, l.options...) {
+		one := result{keys: 1, err: r.Err}
+		if r.Err == nil {
+			one.held, one.until, one.fence = true, r.Lease.Until(), r.Lease.Fence()
+			l.held = append(l.held, r.Lease)
+		}
+		l.leases = append(l.leases, r.Lease)
+		l.results = append(l.results, one)
+	}
+	return l.results
+}
+
+func (l *eachLocker) unlock(ctx context.Context) {
+	if l.extends {
+		for i, lease := range l.leases {
+			l.results[i].updateUntil(lease)
+		}
+	}
+	err := l.client.ReleaseAll(ctx, l.held...)
+	unknown := otherThanEnded(err)
+	for i, lease := range l.leases {
+		if !l.results[i].held {
+			continue
+		}
+		l.results[i].err = unknown
+		if err == nil {
+			continue
+		}
+		if end := lease.Err(); saysEnded(end) {
+			l.results[i].err = end
+		}
+	}
+}
+
+// saysEnded reports whether an error says that a lease had ended before its release.
+func saysEnded(err error) bool {
+	return errors.Is(err, lockpipe.ErrExpired) || errors.Is(err, lockpipe.ErrLost)
+}
+
+// otherThanEnded returns the first of the joined errors that says something else than that a lease
+// had ended. ReleaseAll does not report to programs which lease an error is about, so the error
+// counts for all leases that had not ended.
+func otherThanEnded(err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	for _, one := range joined.Unwrap() {
+		if !saysEnded(one) {
+			return one
+		}
+	}
+	return nil
+}

@@ -1,0 +1,440 @@
+package lockpipe_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/lockpipe/lockpipe"
+	"github.com/stretchr/testify/require"
+)
+
+// shifted is a further client, whose wall clock is off by d.
+func (v *fakeNodes) shifted(t *testing.T, d time.Duration) *lockpipe.Client {
+	t.Helper()
+	c := v.client(t)
+	lockpipe.ShiftClock(c, d)
+	return c
+}
+
+// onlyCompanions wants nothing else left on the nodes.
+func (v *fakeNodes) onlyCompanions(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	for i := range v.nodes {
+		for _, k := range v.keys(i) {
+			require.Contains(t, k, prefix+companion(""), "node %d", i)
+		}
+	}
+}
+
+// intercept answers commands at node i as answer does, or in the usual way where that is false.
+func (v *fakeNodes) intercept(i int, answer func(peer *server.Peer, command string) bool) {
+	n := v.nodes[i]
+	n.redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
+		return answer(peer, command) || n.before(peer, command, args...)
+	})
+}
+
+// hang lets commands of this name hang at node i until the returned function is called.
+func (v *fakeNodes) hang(i int, command string) (resume func()) {
+	hung := make(chan struct{})
+	v.intercept(i, func(_ *server.Peer, asked string) bool {
+		if asked == command {
+			<-hung
+		}
+		return false
+	})
+	return func() {
+		close(hung)
+		synctest.Wait() // what hung is over before the node ends
+	}
+}
+
+// readOnly is what a replica answers; nothing was executed then.
+const readOnly = "READONLY You can't write against a read only replica."
+
+// outOfMemory is what a server answers at maxmemory: nothing was executed, and the connection
+// stays.
+const outOfMemory = "OOM command not allowed when used memory > 'maxmemory'."
+
+// fakeNodes is a group of in-memory nodes in a synctest bubble. Time passes there only while
+// everybody waits, so a machine that stalls cannot make a test miss anything, and times are exact.
+// Keys are given without the prefix, as to a client.
+type fakeNodes struct {
+	urls  []string
+	nodes []*fakeNode
+}
+
+// inBubble runs a test in a bubble of its own, with n nodes and a client that is connected to all
+// of them. Everything is closed when the test ends, whatever state the nodes are in then.
+func inBubble(t *testing.T, n int, test func(t *testing.T, v *fakeNodes, c *lockpipe.Client),
+	change ...func(*lockpipe.Config),
+) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		v := newFakeNodes(t, n)
+		test(t, v, v.client(t, change...))
+	})
+}
+
+// newFakeNodes is called in the bubble.
+func newFakeNodes(t *testing.T, n int) *fakeNodes {
+	t.Helper()
+	v := &fakeNodes{}
+	for i := range n {
+		v.urls = append(v.urls, fmt.Sprintf("node-%d:6379", i))
+		v.nodes = append(v.nodes, newFakeNode(t))
+		v.nodes[i].older = i%2 == 0
+	}
+	return v
+}
+
+// client returns a further client of the nodes, connected.
+func (v *fakeNodes) client(t *testing.T, change ...func(*lockpipe.Config)) *lockpipe.Client {
+	t.Helper()
+	cfg := config(v.urls, change)
+	if cfg.Dial == nil {
+		cfg.Dial = v.dial
+	}
+	c, err := lockpipe.New(cfg)
+	require.NoError(t, err)
+	return v.connect(t, c)
+}
+
+// connect waits until a client is connected, and closes it when the test ends.
+func (v *fakeNodes) connect(t *testing.T, c *lockpipe.Client) *lockpipe.Client {
+	t.Helper()
+	t.Cleanup(func() {
+		// Time stands still after the clean-up, so nothing may be left that only time would end.
+		v.heal(span(0, len(v.nodes))...)
+		v.speak(span(0, len(v.nodes))...)
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		_ = c.Close(ctx)
+	})
+	time.Sleep(20 * v.nodes[0].latency)
+	synctest.Wait()
+	require.True(t, allUp(c), "a node does not come up")
+	return c
+}
+
+func (v *fakeNodes) dial(_ context.Context, _, addr string) (net.Conn, error) {
+	for i, url := range v.urls {
+		if url == addr {
+			return v.nodes[i].dial(), nil
+		}
+	}
+	return nil, fmt.Errorf("no node %s", addr)
+}
+
+// hold is a lease that every node has granted: a call returns when a quorum has, and what follows
+// could overtake the rest.
+func (v *fakeNodes) hold(t *testing.T, c *lockpipe.Client, key string,
+	opts ...lockpipe.Option,
+) *lockpipe.Lease {
+	t.Helper()
+	l := try(t, c, key, opts...)
+	synctest.Wait()
+	for i := range v.nodes {
+		require.Equal(t, l.Token(), v.get(i, key), "node %d", i)
+	}
+	return l
+}
+
+// silence lets the nodes stop before the next lock command: on each connection it hangs, and what
+// comes behind it. Other commands are answered on a connection where none hangs, so a client that
+// gave up connects again.
+func (v *fakeNodes) silence(which ...int) {
+	for _, i := range which {
+		v.nodes[i].silence()
+	}
+}
+
+// speak lets silent nodes continue with what hangs, in the order of arrival, also if the client has
+// given up the connection. When it returns, the nodes have executed that, and all goroutines have
+// done what follows from it.
+func (v *fakeNodes) speak(which ...int) {
+	for _, i := range which {
+		for _, resume := range v.nodes[i].speak() {
+			close(resume)
+			synctest.Wait() // what an older connection brought comes before what a newer one did
+		}
+	}
+}
+
+// hanging is how many connections of a silent node have a lock command that hangs.
+func (v *fakeNodes) hanging(i int) int {
+	n := v.nodes[i]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.hung)
+}
+
+// fail lets node i answer lock commands with an error such as "READONLY no writes here" instead of
+// executing them.
+func (v *fakeNodes) fail(i int, message string) { v.nodes[i].fail(message) }
+
+// heal lets failing nodes execute lock commands again.
+func (v *fakeNodes) heal(which ...int) {
+	for _, i := range which {
+		v.nodes[i].fail("")
+	}
+}
+
+// latency lets what clients send take a random time up to longest to a node, and the answers as
+// much back. It is called before there are clients.
+func (v *fakeNodes) latency(longest time.Duration) {
+	for _, n := range v.nodes {
+		n.latency = longest
+	}
+}
+
+// watch calls see with every command that node i is about to execute, also with those that a
+// script calls. see must not use the nodes.
+func (v *fakeNodes) watch(see func(i int, command string, args []string)) {
+	for i, n := range v.nodes {
+		n.mu.Lock()
+		n.watch = func(command string, args []string) { see(i, command, args) }
+		n.mu.Unlock()
+	}
+}
+
+// executed is how many commands of this name, SET, EVALSHA or DELEX, node i has executed for
+// clients. What a script calls does not count.
+func (v *fakeNodes) executed(i int, command string) int {
+	n := v.nodes[i]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.executed[command]
+}
+
+// executedOnAll is the sum of executed for all nodes. An operation that is decided may not be sent
+// to the rest of them.
+func (v *fakeNodes) executedOnAll(command string) (sum int) {
+	for i := range v.nodes {
+		sum += v.executed(i, command)
+	}
+	return sum
+}
+
+// get is what the key has on node i; "" where it is not set.
+func (v *fakeNodes) get(i int, key string) string {
+	value, _ := v.nodes[i].redis.Get(prefix + key) // an error says that it is not set
+	return value
+}
+
+// ttl is how long node i will keep the key; 0 where it is not set, or has no end.
+func (v *fakeNodes) ttl(i int, key string) time.Duration {
+	return v.nodes[i].redis.TTL(prefix +
+		key)
+}
+
+// set gives the key a value on node i, without an end.
+func (v *fakeNodes) set(t *testing.T, i int, key, value string) {
+	t.Helper()
+	require.NoError(t, v.nodes[i].redis.Set(prefix+key, value))
+}
+
+// del takes the key off node i.
+func (v *fakeNodes) del(i int, key string) { v.nodes[i].redis.Del(prefix + key) }
+
+// keys is what is left on node i, with the prefix.
+func (v *fakeNodes) keys(i int) []string { return v.nodes[i].redis.Keys() }
+
+// nothingLeft lets everybody finish what is under way, and wants no key on any node then.
+func (v *fakeNodes) nothingLeft(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	for i := range v.nodes {
+		require.Empty(t, v.keys(i), "node %d", i)
+	}
+}
+
+// fakeNode is one of them.
+type fakeNode struct {
+	redis   *miniredis.Miniredis
+	latency time.Duration // the longest, one way
+	older   bool          // it does not know DELEX; set before there are clients
+	// It agrees to tell of changes, and never does; set before there are clients.
+	tells bool
+
+	mu       sync.Mutex            // guards all below; never held while a command hangs
+	clients  map[*server.Peer]bool // connections of clients
+	silent   bool
+	hung     []chan struct{} // what hangs, oldest first; closed to go on
+	failure  string          // the error that lock commands are answered with; "" for none
+	executed map[string]int
+	watch    func(command string, args []string) // nil for none
+}
+
+func newFakeNode(t *testing.T) *fakeNode {
+	t.Helper()
+	n := &fakeNode{
+		redis: miniredis.NewMiniRedis(), clients: map[*server.Peer]bool{},
+		executed: map[string]int{},
+	}
+	n.redis.ClockTTL(true)
+	conn, err := n.redis.Dial() // starts it
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	n.redis.Server().SetPreHook(n.before)
+	t.Cleanup(n.redis.Close)
+	return n
+}
+
+// before is called before every command, also before those that a script calls: then the node is
+// locked, so nothing may hang. A script calls from a peer of its own, which never said HELLO as
+// each connection does first.
+func (n *fakeNode) before(peer *server.Peer, command string, args ...string) (answered bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if command == "HELLO" {
+		n.clients[peer] = true
+	}
+	if command == "DELEX" && n.older {
+		peer.WriteError("ERR unknown command 'DELEX'")
+		return true
+	}
+	if command == "CLIENT" && n.tells && (args[0] == "TRACKING" || args[0] == "CACHING") {
+		peer.WriteOK()
+		return true
+	}
+	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA" || command == "DELEX")
+	// The nodes differ by it.
+	lock = lock && !strings.HasPrefix(args[0], prefix+"lockpipe:none:")
+	if lock && n.refuse(peer) {
+		return true
+	}
+	if lock {
+		n.executed[command]++
+	}
+	if n.watch != nil {
+		n.watch(command, args)
+	}
+	return false
+}
+
+// refuse lets a lock command hang or fail, if it is to. mu is held, and given up while it hangs.
+func (n *fakeNode) refuse(peer *server.Peer) (answered bool) {
+	if n.silent {
+		resume := make(chan struct{})
+		n.hung = append(n.hung, resume)
+		n.mu.Unlock()
+		<-resume
+		n.mu.Lock()
+	}
+	if n.failure != "" {
+		peer.WriteError(n.failure)
+		return true
+	}
+	return false
+}
+
+func (n *fakeNode) silence() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.silent = true
+}
+
+// speak returns what hangs.
+func (n *fakeNode) speak() (hung []chan struct{}) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	hung, n.hung, n.silent = n.hung, nil, false
+	return hung
+}
+
+func (n *fakeNode) fail(message string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.failure = message
+}
+
+func (n *fakeNode) dial() net.Conn {
+	client, conn := net.Pipe()
+	n.redis.Server().ServeConn(newBufferedConn(conn, n.latency))
+	if n.latency == 0 {
+		return client
+	}
+	return newBufferedConn(client, n.latency)
+}
+
+// bufferedConn receives what its owner has not read yet, as a kernel does: a net.Pipe alone would
+// hold up who writes to a silent node, and lose what was written when he closes. Deadlines do not
+// end its Read.
+type bufferedConn struct {
+	net.Conn
+	received chan piece // closed at the end of the connection
+	rest     []byte     // of what was received, owned by Read
+}
+
+// piece is what was received at once, and when it may be read.
+type piece struct {
+	data []byte
+	due  time.Time
+}
+
+func newBufferedConn(conn net.Conn, latency time.Duration) *bufferedConn {
+	b := &bufferedConn{Conn: conn, received: make(chan piece, 1024)}
+	go b.receive(latency)
+	return b
+}
+
+func (b *bufferedConn) receive(latency time.Duration) {
+	defer close(b.received)
+	for {
+		p := make([]byte, 4096)
+		n, err := b.Conn.Read(p)
+		if err != nil {
+			return
+		}
+		b.received <- piece{p[:n], time.Now().Add(rand.N(latency + 1))}
+	}
+}
+
+func (b *bufferedConn) Read(p []byte) (int, error) {
+	if len(b.rest) == 0 {
+		next := <-b.received
+		b.rest = next.data
+		time.Sleep(time.Until(next.due))
+	}
+	if len(b.rest) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// The goal: a silent fake node is like a frozen server. When it continues, it executes what it was
+// sent, in the order of arrival, also from a connection that the client gave up.
+func TestFakeNodes_ASilentOneExecutesWhatItWasSent(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		v.silence(0)
+		leases := []*lockpipe.Lease{try(t, c, "a"), try(t, c, "b"), try(t, c, "c")}
+		all, err := c.TryAcquireAll(t.Context(), []string{"x", "y"})
+		require.NoError(t, err)
+		time.Sleep(10 * time.Second) // several connections
+		require.NoError(t, c.ReleaseAll(t.Context(), append(leases, all)...))
+		synctest.Wait()
+		require.Zero(t, v.executed(0, "SET")+v.executed(0, "EVALSHA"))
+		require.Equal(t, 3, v.executed(1, "SET"), "what a script calls is not counted")
+		require.Greater(t, v.hanging(0), 1)
+		v.speak(0)
+		require.Zero(t, v.hanging(0))
+		require.Positive(t, v.executed(0, "SET"))
+		time.Sleep(time.Second)
+		v.nothingLeft(t)
+	})
+}

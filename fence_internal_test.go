@@ -1,0 +1,123 @@
+package lockpipe
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a call without fencing allocates no more than a library without fences would.
+func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
+	c, keys := new(Client), []string{"k"}
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { c.newLease(keys, 0, 0) }), 2.0)
+}
+
+// seen has all nodes remember a fence of x.
+func seen(t *testing.T, nodes *lockpipetest.Nodes, number int64) {
+	for i := range nodes.URLs() {
+		_, err := nodes.Do(i, "SET", companionOfX, strconv.FormatInt(number, 10))
+		require.NoError(t, err)
+	}
+}
+
+const companionOfX = "lockpipe:fence:x"
+
+// The goal: a fence that was too low is no lost race, no attempt that counts, and no reason for a
+// delay or another arbiter. But the arbiter may still have what it granted then, and alone
+// it must not refuse the next attempt for that.
+func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connectedTo(t, nodes)
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	seen(t, nodes, ahead)
+	keys, o, err := c.validateCall(context.Background(), metrics.Wait, []string{"x"},
+		[]Option{WithFencing()})
+	require.NoError(t, err)
+	s := newWaitingCall(c, keys, o)
+	require.True(t, c.queue.Enter(&s.waiter, s.queueKey[:], maxPending))
+	arbiter := c.mux.Arbiter("x", 0)
+	// As where it was held before,.
+	s.arbiter, s.blockedKey, s.pushEnabled = arbiter, "x", true
+	s.askAllAt = time.Now().Add(time.Hour)
+	// And is given back now.
+	s.lastHint = time.Now()
+
+	_, stale, _ := s.next()
+	require.False(t, stale.askedAll, "the arbiter is asked first")
+	outcome := stale.attempt.Wait(t.Context(), time.Time{})
+	l, pause, err := s.attemptDone(t.Context(), stale, attemptError(outcome))
+	require.Nil(t, l)
+	require.NoError(t, err)
+	require.Zero(t, pause)
+	require.Equal(t, []int{0, 0, 0, arbiter}, []int{
+		s.lostRaces, s.attempts, s.futileTries, s.arbiter,
+	})
+
+	g := fenceRetry{}
+	for range 2 {
+		for range maxFenceRetries {
+			again, wait := g.next(stale.attempt)
+			require.True(t, again && !wait)
+		}
+		again, _ := g.next(stale.attempt)
+		require.False(t, again, "a call does not hurry for ever after clocks that run faster")
+	}
+	require.Equal(t, ahead, g.floor)
+	g.floor = ahead + 1
+	_, _ = g.next(stale.attempt)
+	require.Equal(t, ahead+1, g.floor, "and never goes back")
+
+	_, next, _ := s.next()
+	require.NotNil(t, next.attempt, "at once")
+	require.True(t, next.askedAll)
+	outcome = next.attempt.Wait(t.Context(), time.Time{})
+	l, _, err = s.attemptDone(t.Context(), next, attemptError(outcome))
+	require.NoError(t, err)
+	require.Greater(t, l.Fence(), ahead)
+	s.leave(l)
+	require.NoError(t, l.Release(t.Context()))
+}
+
+// overWhen is a context that ends when something is so.
+type overWhen struct {
+	context.Context
+	over func() bool
+}
+
+func (c overWhen) Err() error {
+	if c.over() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// The goal: if a call ends after an answer that its fence is too low, that is the reason it gives,
+// and not that the keys were held.
+func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connectedTo(t, nodes)
+	seen(t, nodes, time.Now().Add(time.Hour).UnixMicro())
+	ctx := overWhen{context.Background(), func() bool {
+		c.asyncs.mu.Lock()
+		defer c.asyncs.mu.Unlock()
+		for a := range c.asyncs.pending {
+			return a.fenceRetry.attempts > 0
+		}
+		return false
+	}}
+	done := make(chan error, 1)
+	require.NoError(t, c.AcquireAsync(ctx, []string{"x"}, func(_ *Lease, err error) { done <- err },
+		WithFencing()))
+	err := <-done
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, err, ErrNoQuorum)
+	require.NotErrorIs(t, err, ErrHeld)
+	require.ErrorContains(t, err, "was granted before")
+}

@@ -1,0 +1,376 @@
+package lockpipe_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a lease goes from caller to caller of a process in the order in which they came,
+// without a trip to the nodes, and is released by the last of them.
+func TestHandoff_InOrderWithoutARoundTrip(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.hold(t, c, "k")
+		token := l.Token()
+		var all []<-chan outcome
+		for range 8 {
+			all = append(all, queue(t, c, "k"))
+		}
+		before := c.Stats().Operations
+		for i, next := range all {
+			for _, later := range all[i:] {
+				waits(t, later)
+			}
+			release(t, l)
+			l = granted(t, next)
+			require.Equal(t, token, l.Token())
+			require.Equal(t, 1, c.Stats().Held)
+			time.Sleep(time.Millisecond)
+		}
+		require.Equal(t, before, c.Stats().Operations)
+		release(t, l)
+		v.nothingLeft(t)
+		require.Zero(t, c.Stats().Held)
+	})
+}
+
+// The goal: after the handoff the old lease is over, and nothing that is done to it reaches the
+// nodes or the new lease, even after the new one was handed off too and when the old one would have
+// ended.
+func TestHandoff_TheOldLeaseTouchesNothing(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		old := v.hold(t, c, "k")
+		until := old.Until()
+		second, third := queue(t, c, "k"), queue(t, c, "k")
+		before := c.Stats()
+		touch := func(holder *lockpipe.Lease) {
+			t.Helper()
+			over(t, old, lockpipe.ErrReleased)
+			require.ErrorIs(t, old.Extend(t.Context(), time.Second), lockpipe.ErrReleased)
+			require.NoError(t, old.Release(t.Context()))
+			require.NoError(t, c.ReleaseAll(t.Context(), old, old))
+			synctest.Wait()
+			lasting(t, holder)
+			require.Equal(t, until, holder.Until())
+			for i := range v.nodes {
+				require.Equal(t, holder.Token(), v.get(i, "k"))
+				require.Equal(t, longTTL, v.ttl(i, "k"))
+			}
+		}
+		var together sync.WaitGroup
+		for range 8 {
+			together.Go(func() {
+				if err := old.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		together.Wait()
+		l := granted(t, second)
+		touch(l)
+		waits(t, third)
+		release(t, l)
+		l = granted(t, third)
+		touch(l)
+		after := c.Stats()
+		require.Equal(t, before.Operations, after.Operations)
+		require.Equal(t, before.Held, after.Held)
+		release(t, l)
+		require.NoError(t, old.Release(t.Context()))
+		v.nothingLeft(t)
+		time.Sleep(2 * longTTL)
+		over(t, old, lockpipe.ErrReleased)
+	})
+}
+
+// The goal: the callers of one process do not keep a key from others for longer than 50 ms and the
+// turn of the last of them.
+func TestHandoff_EndsAfterATime(t *testing.T) {
+	t.Parallel()
+	const turn = 3 * time.Millisecond
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		other := v.client(t)
+		l := v.hold(t, c, "k")
+		var busy sync.WaitGroup
+		for range 60 { // 180 ms of turns
+			next := queue(t, c, "k")
+			busy.Go(func() {
+				o := <-next
+				if o.err != nil {
+					t.Error(o.err)
+					return
+				}
+				time.Sleep(turn)
+				if err := o.lease.Release(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		start := time.Now()
+		release(t, l)
+		got, err := other.Acquire(t.Context(), "k", lockpipe.WithRetryDelay(time.Millisecond/2,
+			time.Millisecond/2))
+		require.NoError(t, err)
+		require.Less(t, time.Since(start), 50*time.Millisecond+turn+2*time.Millisecond)
+		require.Greater(t, time.Since(start), 50*time.Millisecond-1)
+		release(t, got)
+		busy.Wait()
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: nor for more than 1,000 turns, however short they are.
+func TestHandoff_EndsAfterANumber(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.hold(t, c, "k")
+		var all []<-chan outcome
+		for range 1003 {
+			all = append(all, queue(t, c, "k"))
+		}
+		tokens := map[string]int{}
+		for _, next := range all {
+			release(t, l)
+			o := <-next
+			require.NoError(t, o.err)
+			l = o.lease
+			tokens[l.Token()]++
+		}
+		require.Len(t, tokens, 2)
+		require.Equal(t, 3, tokens[l.Token()])
+		release(t, l)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: a lease is not handed off if nodes may still change it, or keep it longer than it
+// lasts.
+func TestHandoff_NotOfALeaseInDoubt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l, next := behindAnother(t, c, "k")
+		// A node that has not heard of it keeps the keys for longer.
+		require.NoError(t, l.Extend(t.Context(), time.Second))
+		token := l.Token()
+		release(t, l)
+		l = granted(t, next)
+		require.NotEqual(t, token, l.Token())
+		release(t, l)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: a lease that is over is not handed off. After a release at the very end of its time the
+// receiver gets no lease that is over.
+func TestHandoff_NotOfALeaseThatRanOut(t *testing.T) {
+	t.Parallel()
+	for _, before := range []time.Duration{-time.Millisecond, 0, 1, time.Millisecond} {
+		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
+			next := queue(t, c, "k", lockpipe.WithTTL(time.Second))
+			time.Sleep(time.Until(l.Until()) - before)
+			err := l.Release(t.Context())
+			if before > 0 {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, lockpipe.ErrExpired)
+			}
+			time.Sleep(200 * time.Millisecond)
+			l = granted(t, next)
+			lasting(t, l)
+			for i := range v.nodes {
+				require.Equal(t, l.Token(), v.get(i, "k"))
+				require.Greater(t, v.ttl(i, "k"), time.Until(l.Until()))
+			}
+			release(t, l)
+			v.nothingLeft(t)
+		})
+	}
+}
+
+// The goal: what was handed to a caller that is cancelled before it noticed goes to the next one,
+// and to the nodes where there is none.
+func TestHandoff_PastACancelledCallerToTheNext(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for _, last := range []bool{false, true} {
+			l := v.hold(t, c, "k")
+			ctx, cancel := context.WithCancel(t.Context())
+			first := queueFor(ctx, c, []string{"k"}, lockpipe.WithRetryDelay(time.Second,
+				time.Second))
+			var second <-chan outcome
+			if !last {
+				second = queue(t, c, "k")
+			}
+			v.silence(0, 1, 2)
+			time.Sleep(time.Second) // its second attempt hangs
+			waits(t, first)
+			release(t, l)
+			over(t, l, lockpipe.ErrReleased)
+			cancel()
+			o := <-first
+			require.Nil(t, o.lease)
+			require.ErrorIs(t, o.err, context.Canceled)
+			require.ErrorIs(t, o.err, lockpipe.ErrHeld)
+			v.speak(0, 1, 2)
+			if !last {
+				got := granted(t, second)
+				require.Equal(t, l.Token(), got.Token())
+				require.Equal(t, l.Token(), v.get(0, "k"))
+				release(t, got)
+			}
+			v.nothingLeft(t)
+		}
+	})
+}
+
+// The goal: a caller that is cancelled at the moment of the handoff either has the lease or another
+// has it.
+func TestHandoff_ACallerIsCancelledAtThatMoment(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for n := range 60 {
+			l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
+			ctx, cancel := context.WithCancel(t.Context())
+			var opts []lockpipe.Option
+			if n%2 == 0 {
+				opts = append(opts, lockpipe.WithTTL(10*time.Second)) // it is extended first
+			}
+			first := queueFor(ctx, c, []string{"k"}, opts...)
+			second := queue(t, c, "k")
+			if n%3 == 0 {
+				cancel()
+				release(t, l)
+			} else {
+				release(t, l)
+				cancel()
+			}
+			o := <-first
+			if o.err == nil {
+				lasting(t, o.lease)
+				waits(t, second)
+				release(t, o.lease)
+			} else {
+				require.ErrorIs(t, o.err, context.Canceled)
+			}
+			time.Sleep(60 * time.Millisecond)
+			release(t, granted(t, second))
+			v.nothingLeft(t)
+			cancel()
+		}
+	})
+}
+
+// The goal: only who waits for exactly these keys is handed them; others get them from the nodes.
+func TestHandoff_ALeaseOfManyKeysAsAWhole(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l, err := c.TryAcquireAll(t.Context(), []string{"a", "b", "c"})
+		require.NoError(t, err)
+		same := queueFor(t.Context(), c, []string{"a", "b", "a", "c"})
+		fewer := queueFor(t.Context(), c, []string{"a", "b"})
+		rest := queueFor(t.Context(), c, []string{"c"})
+		before := c.Stats().Operations
+		release(t, l)
+		got := granted(t, same)
+		require.Equal(t, before, c.Stats().Operations)
+		require.Equal(t, l.Token(), got.Token())
+		require.Equal(t, []string{"a", "b", "c"}, got.Keys())
+		release(t, got)
+		time.Sleep(time.Second) // these nodes do not tell of changes
+		two, one := granted(t, fewer), granted(t, rest)
+		require.NotEqual(t, got.Token(), two.Token())
+		require.NotEqual(t, got.Token(), one.Token())
+		require.NoError(t, c.ReleaseAll(t.Context(), two, one))
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: ReleaseAll and Do hand off as Release does, and Do returns only what fn returned.
+func TestHandoff_ByReleaseAllAndDo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		var held []*lockpipe.Lease
+		var next []<-chan outcome
+		for i := range 5 {
+			held = append(held, v.hold(t, c, fmt.Sprint(i)))
+			next = append(next, queue(t, c, fmt.Sprint(i)))
+		}
+		before := c.Stats().Operations
+		require.NoError(t, c.ReleaseAll(t.Context(), held...))
+		for i := range next {
+			held[i] = granted(t, next[i])
+		}
+		require.Equal(t, before, c.Stats().Operations)
+		require.NoError(t, c.ReleaseAll(t.Context(), held...))
+		v.nothingLeft(t)
+
+		var inner context.Context
+		var after <-chan outcome
+		require.NoError(t, c.Do(t.Context(), "k", func(ctx context.Context) error {
+			inner = ctx
+			after = queue(t, c, "k")
+			before = c.Stats().Operations
+			return nil
+		}))
+		require.Error(t, inner.Err())
+		l := granted(t, after)
+		require.Equal(t, before, c.Stats().Operations)
+		release(t, l)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: the masters grant the keys to a waiting call while another lease on them is being
+// handed to it. So they had lost that lease, and it is not handed to the next call.
+func TestHandoff_NotOfALeaseThatTheMastersLost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		a := v.hold(t, c, "k")
+		second := wanted(t, c, []string{"k"}, lockpipe.WithRetryDelay(100*time.Millisecond,
+			100*time.Millisecond))
+		third := wanted(t, c, []string{"k"})
+		v.silence(0, 1, 2)
+		time.Sleep(150 * time.Millisecond) // an attempt of the second hangs
+		require.NoError(t, a.Release(t.Context()))
+		for i := range 3 {
+			v.del(i, "k")
+		}
+		v.speak(0, 1, 2)
+		l := <-second
+		require.NotNil(t, l)
+		synctest.Wait()
+		select {
+		case <-third:
+			require.Fail(t, "two hold it")
+		default:
+		}
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, (<-third).Release(t.Context()))
+		v.nothingLeft(t)
+	}, timeout(time.Second))
+}
+
+// The goal: a lease that is handed over has its keys in the order of the call.
+func TestHandoff_TheLeaseHasTheOrderOfTheCall(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l, err := c.TryAcquireAll(t.Context(), []string{"a", "b"})
+		require.NoError(t, err)
+		turned := wanted(t, c, []string{"b", "a"})
+		require.NoError(t, l.Release(t.Context()))
+		got := <-turned
+		require.Equal(t, []string{"b", "a"}, got.Keys())
+		require.Equal(t, "b", got.Key())
+		require.NoError(t, got.Release(t.Context()))
+		v.nothingLeft(t)
+	})
+}

@@ -1,0 +1,94 @@
+package lockpipe_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	slowCallers = 50
+	slowRounds  = 60
+	// All rounds together last until a silent connection is given up, and longer.
+	slowPause = 50 * time.Millisecond
+	// As many cancelled operations may stay in a queue, since few of them are not worth a look.
+	cancelled = 1024
+)
+
+// crowd lets many callers take and release keys of their own, and returns the most goroutines and
+// the most attempts that waited for node 0 at any time, and how long the slowest call took. It is
+// called in a bubble.
+func crowd(t *testing.T, c *lockpipe.Client) (goroutines, pending int, slowest time.Duration) {
+	t.Helper()
+	var callers sync.WaitGroup
+	var mu sync.Mutex
+	for i := range slowCallers {
+		callers.Go(func() {
+			for range slowRounds {
+				begin := time.Now()
+				l, err := c.TryAcquire(context.Background(), fmt.Sprint("k:", i))
+				if err == nil {
+					err = l.Release(context.Background())
+				}
+				took := time.Since(begin)
+				mu.Lock()
+				if err != nil {
+					t.Error(err)
+				}
+				slowest = max(slowest, took)
+				goroutines, pending = max(goroutines, runtime.NumGoroutine()),
+					max(pending, c.Nodes()[0].Pending)
+				mu.Unlock()
+				time.Sleep(slowPause)
+			}
+		})
+	}
+	callers.Wait()
+	return goroutines, pending, slowest
+}
+
+// The goal: one node of five that hangs, or answers late, costs the callers no time. It causes no
+// goroutines that wait, and no queue that grows with the calls. The client does not send it what is
+// no longer wanted. This test is not parallel: it counts all goroutines.
+func TestNodes_ASlowOneCostsNothing(t *testing.T) {
+	skipIfShort(t, "a node that hangs or is late under load")
+	const late = 30 * time.Millisecond
+	var usual int
+	inBubble(t, 5, func(t *testing.T, _ *fakeNodes, c *lockpipe.Client) {
+		usual, _, _ = crowd(t, c)
+	})
+	check := func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		t.Helper()
+		goroutines, pending, slowest := crowd(t, c)
+		require.LessOrEqual(t, goroutines, usual+40, "four flushes under way, and connections "+
+			"that are given up")
+		require.LessOrEqual(t, pending, cancelled+2*slowCallers,
+			"an acquire and a release for each caller")
+		require.Zero(t, slowest)
+		v.speak(0)
+		time.Sleep(10 * time.Second)
+		v.nothingLeft(t)
+	}
+	t.Run("silent", func(t *testing.T) {
+		inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			v.silence(0)
+			check(t, v, c)
+			sent := v.executed(0, "SET") + v.executed(0, "EVALSHA")
+			require.Less(t, sent, slowCallers*slowRounds/4, "what nobody wanted any more was sent")
+		})
+	})
+	t.Run("late", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			v := newFakeNodes(t, 5)
+			v.nodes[0].latency = late
+			check(t, v, v.client(t))
+		})
+	})
+}
