@@ -10,10 +10,11 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Extend lets the lease end ttl from now, later or earlier than it would have, but not later than
-// its maxHold. Later automatic extensions use this ttl too. Nodes that lost the keys, or never had
-// them, get them again, but do not count this time. Concurrent calls on one lease take turns. After
-// nil the lease is valid until Until. The errors:
+// Extend gives the lease a new TTL from now on, longer or shorter than what is left. With
+// WithAutoExtend the lease still ends when maxHold has passed, and later automatic extensions use
+// this ttl too. A node that lost the keys, or never had them, gets them, but does not count for
+// this extension. Concurrent calls on one lease take turns. After nil the lease is valid until
+// Until. The errors:
 //
 //   - ErrNoQuorum: the extension is not confirmed. The lease is valid until Until, which a shorter
 //     ttl may have brought nearer. Try again.
