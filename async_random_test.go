@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: whatever ends at the same moment, contexts, leases, attempts and the client itself,
-// done is called exactly once for every call, no two hold a key at once, and no key is left on any
-// node without a holder.
+// The goal: contexts, leases, attempts and the client may end at the same moment. done is called
+// exactly once for every call, no two calls hold a key at once, and no node keeps a key without a
+// holder.
 func TestAsync_DoneIsCalledOnceForEachCall(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		synctest.Test(t, func(t *testing.T) {
-			v := newVirtual(t, 3)
+			v := newFakeNodes(t, 3)
 			v.latency(time.Duration(seed/4) * 2 * time.Millisecond)
 			all := &randomCalls{
 				random: rand.New(rand.NewPCG(seed, 3)),
@@ -123,7 +124,7 @@ func (w *randomCalls) call(t *testing.T, c *lockpipe.Client) {
 			t.Error(fmt.Sprint("release: ", err))
 		}
 	}, opts...)
-	if err != nil { // it must not be told
+	if err != nil { // the call must not be notified
 		cancel()
 		w.mu.Lock()
 		w.calls--

@@ -17,45 +17,11 @@ import (
 // maxAsync is how many calls of AcquireAsync may be outstanding.
 const maxAsync = 1 << 16
 
-// async starts a call of AcquireAsync, which must be taken, and returns where its outcome comes.
-func async(ctx context.Context, t *testing.T, c *lockpipe.Client, keys []string,
-	opts ...lockpipe.Option,
-) <-chan outcome {
-	t.Helper()
-	ended := make(chan outcome, 2) // a second call of done would be seen
-	require.NoError(t, c.AcquireAsync(ctx, keys, func(l *lockpipe.Lease,
-		err error,
-	) {
-		ended <- outcome{l, err, time.Now()}
-	}, opts...))
-	synctest.Wait()
-	return ended
-}
-
-// waitForAsync is AcquireAll by way of AcquireAsync.
-func waitForAsync(c *lockpipe.Client) func(context.Context, []string,
-	...lockpipe.Option) (*lockpipe.Lease, error) {
-	return func(ctx context.Context, keys []string, opts ...lockpipe.Option) (*lockpipe.Lease,
-		error,
-	) {
-		ended := make(chan outcome, 1)
-		err := c.AcquireAsync(ctx, keys, func(l *lockpipe.Lease,
-			err error,
-		) {
-			ended <- outcome{lease: l, err: err}
-		}, opts...)
-		if err != nil {
-			return nil, err
-		}
-		o := <-ended
-		return o.lease, o.err
-	}
-}
-
 // The goal: calls for one key are granted, and their functions called, in the order of the calls,
 // and only the first of them asks the nodes.
 func TestAsync_CallsAreGrantedInOrder(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		const calls = 50
 		held := v.hold(t, c, "k")
 		attempts := c.Stats().Attempts
@@ -91,7 +57,8 @@ func TestAsync_CallsAreGrantedInOrder(t *testing.T) {
 
 // The goal: calls that were made before anything is known of the key do not all ask the nodes.
 func TestAsync_CallsOfOneKeyAreNoHerd(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var calls []<-chan outcome
 		for range 100 {
 			ended := make(chan outcome, 1)
@@ -117,7 +84,7 @@ func TestAsync_CallsOfOneKeyAreNoHerd(t *testing.T) {
 // The goal: a pending call has no goroutine, and its function may be given any lease that
 // AcquireAll would give.
 func TestAsync_APendingCallHasNoGoroutine(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -143,9 +110,11 @@ func TestAsync_APendingCallHasNoGoroutine(t *testing.T) {
 	})
 }
 
-// The goal: what is wrong with a call is said at once, and then its function is not called.
+// The goal: AcquireAsync returns at once what is wrong with a call, and does not call its function
+// then.
 func TestAsync_ACallThatIsRefusedIsNotDone(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, _ *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, _ *fakeNodes, c *lockpipe.Client) {
 		done := func(*lockpipe.Lease, error) { t.Error("done was called") }
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -160,10 +129,12 @@ func TestAsync_ACallThatIsRefusedIsNotDone(t *testing.T) {
 	})
 }
 
-// The goal: the number of outstanding calls is bounded, even if they have ended and wait for
-// functions that block, and room that becomes free is used.
+// The goal: the number of outstanding calls is bounded. A call that has ended counts until its
+// function returns. Room that becomes free is used.
 func TestAsync_OutstandingCallsAreBounded(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	skipIfShort(t, "more outstanding calls than there may be")
+	t.Parallel()
+	inBubble(t, 1, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
 		block := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -202,7 +173,8 @@ func TestAsync_OutstandingCallsAreBounded(t *testing.T) {
 // The goal: a call whose ctx ends leaves the queue at once, and the next one is granted the key
 // nonetheless.
 func TestAsync_ACallThatIsCancelledMakesRoom(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "k")
 		short, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 		defer cancel()
@@ -222,7 +194,8 @@ func TestAsync_ACallThatIsCancelledMakesRoom(t *testing.T) {
 
 // The goal: Close ends the calls that wait, and leaves nothing.
 func TestAsync_CloseEndsCalls(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.hold(t, v.client(t), "k")
 		var all []<-chan outcome
 		for _, keys := range [][]string{{"k"}, {"k"}, {"k", "l"}} {
@@ -241,7 +214,8 @@ func TestAsync_CloseEndsCalls(t *testing.T) {
 
 // The goal: a call may be closed while its attempt is under way: nothing is left then.
 func TestAsync_CloseWhileAnAttemptIsUnderWay(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.silence(0, 1)
 		ended := async(t.Context(), t, c, []string{"k"})
 		closed := later(func() error { return c.Close(t.Context()) })
@@ -258,10 +232,11 @@ func TestAsync_CloseWhileAnAttemptIsUnderWay(t *testing.T) {
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: where no quorum answers, the call is not stuck: its attempt ends after NodeTimeout, and
-// the next one comes.
+// The goal: if no quorum answers, the call is not stuck. Its attempt ends after NodeTimeout, and
+// the next one follows.
 func TestAsync_ACallOutlastsNodesThatHang(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.silence(0, 1)
 		start := time.Now()
 		once := <-async(t.Context(), t, c, []string{"k"}, lockpipe.WithMaxAttempts(1))
@@ -276,10 +251,11 @@ func TestAsync_ACallOutlastsNodesThatHang(t *testing.T) {
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: a call that asks for more time than what is handed to it has left gets that, by an
-// extension that the nodes confirm.
+// The goal: a call may ask for more time than the lease that it is handed has left. Then the client
+// extends the lease first, and the nodes confirm that.
 func TestAsync_ACallIsHandedAnExtendedLease(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		ended := async(t.Context(), t, c, []string{"k"}, lockpipe.WithTTL(20*time.Second))
 		start := time.Now()
@@ -294,9 +270,10 @@ func TestAsync_ACallIsHandedAnExtendedLease(t *testing.T) {
 	})
 }
 
-// The goal: where that extension is not confirmed, the call takes the keys by itself later.
+// The goal: if the nodes do not confirm that extension, the call acquires the keys from them later.
 func TestAsync_ACallDiscardsALeaseThatCannotBeExtended(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
 		ended := async(t.Context(), t, c, []string{"k"}, lockpipe.WithTTL(20*time.Second))
 		v.silence(0, 1)
@@ -314,7 +291,8 @@ func TestAsync_ACallDiscardsALeaseThatCannotBeExtended(t *testing.T) {
 // The goal: the function may use the client in every way, may panic, and the caller may use the
 // slice of keys again.
 func TestAsync_DoneMayDoAnything(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		keys := []string{"a", "b"}
 		ended := make(chan []string, 1)
 		require.NoError(t, c.AcquireAsync(t.Context(), keys, func(l *lockpipe.Lease, err error) {
@@ -354,7 +332,8 @@ func TestAsync_DoneMayDoAnything(t *testing.T) {
 
 // The goal: calls for different keys share their trips to the nodes as concurrent callers do.
 func TestAsync_CallsShareTheirFlushes(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		const calls = 1000
 		v.latency(time.Millisecond)
 		before := c.Stats().Flushes
@@ -375,10 +354,11 @@ func TestAsync_CallsShareTheirFlushes(t *testing.T) {
 	})
 }
 
-// The goal: a call of another process's key is granted when that ends, though the node that it asks
-// first hangs meanwhile.
+// The goal: a call for another process's key is granted when that lease ends, even if the node that
+// the call asks first hangs.
 func TestAsync_ACallIsNotStuckAtASilentArbiter(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, v.client(t), "k")
 		ended := async(t.Context(), t, c, []string{"k"})
 		for judge := range 3 {
@@ -394,4 +374,27 @@ func TestAsync_ACallIsNotStuckAtASilentArbiter(t *testing.T) {
 		v.speak(1)
 		release(t, l)
 	}, timeout(50*time.Millisecond))
+}
+
+// The goal: the caller may change its slice as soon as AcquireAsync has returned.
+func TestAsync_TheCallerMayChangeItsKeys(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.hold(t, c, "a")
+		for _, keys := range [][]string{{"a"}, {"a", "b", "c"}, {"a", "b", "a", "c"}} {
+			want := slices.Compact(slices.Sorted(slices.Values(keys)))
+			next := async(t.Context(), t, c, keys)
+			overwrite(keys)
+			synctest.Wait()
+			require.NoError(t, l.Release(t.Context()))
+			time.Sleep(time.Second)
+			l = granted(t, next)
+			require.Equal(t, want, l.Keys())
+			for _, k := range want {
+				require.Equal(t, l.Token(), v.get(0, k))
+			}
+		}
+		require.NoError(t, l.Release(t.Context()))
+		v.nothingLeft(t)
+	})
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: an automatic extension never ends the keys before the lease, also where it is executed
-// and not confirmed, and a node is known that may still execute a shorter one: nobody else gets the
-// keys while the holder believes to have them.
-func TestAnAutomaticExtensionNeverShortens(t *testing.T) {
+// The goal: an automatic extension never ends the keys before the lease. This holds if nodes
+// execute the extension and do not confirm it, and if a node may still execute a shorter one.
+// Nobody else gets the keys while the holder relies on them.
+func TestAutoExtend_NeverShortens(t *testing.T) {
+	t.Parallel()
 	for _, broken := range []time.Duration{0, 4 * time.Second} {
 		t.Run(broken.String(), func(t *testing.T) { neverShortens(t, broken) })
 	}
@@ -26,7 +27,7 @@ func TestAnAutomaticExtensionNeverShortens(t *testing.T) {
 // neverShortens cuts the holder off while its extensions hang; for so long, they hang on
 // connections that break.
 func neverShortens(t *testing.T, broken time.Duration) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, rival *lockpipe.Client) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, rival *lockpipe.Client) {
 		var cut atomic.Bool
 		c := v.client(t, timeout(time.Second), func(cfg *lockpipe.Config) {
 			cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -58,7 +59,7 @@ func neverShortens(t *testing.T, broken time.Duration) {
 			return c.Nodes()[1].State == lockpipe.NodeDown &&
 				c.Nodes()[2].State == lockpipe.NodeDown
 		})
-		v.speak(1, 2) // they execute what they were sent, and nobody is told
+		v.speak(1, 2) // they execute what they were sent, and nobody is notified
 		for l.Err() == nil {
 			_, err := rival.TryAcquire(t.Context(), "k")
 			if l.Err() == nil {
@@ -72,8 +73,9 @@ func neverShortens(t *testing.T, broken time.Duration) {
 }
 
 // The goal: one node that may still execute a shorter extension does not keep the lease short.
-func TestOneLateNodeDoesNotShortenWhatFollows(t *testing.T) {
-	inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+func TestAutoExtend_OneLateNodeDoesNotShortenWhatFollows(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(10*time.Second), lockpipe.WithAutoExtend(time.Hour))
 		v.silence(4)
 		require.NoError(t, l.Extend(t.Context(), 50*time.Millisecond))
@@ -88,10 +90,10 @@ func TestOneLateNodeDoesNotShortenWhatFollows(t *testing.T) {
 	}, timeout(time.Second))
 }
 
-// The goal: where most nodes may still execute a shorter one, the lease is kept by short
-// extensions.
-func TestALeaseIsKeptByWhatCanBeTrusted(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+// The goal: if most nodes may still execute a shorter extension, short extensions keep the lease.
+func TestAutoExtend_ALeaseIsKeptByWhatCanBeTrusted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(30*time.Second), lockpipe.WithAutoExtend(time.Hour))
 		v.silence(0, 1, 2)
 		require.ErrorIs(t, l.Extend(t.Context(), 8*time.Second), lockpipe.ErrNoQuorum)

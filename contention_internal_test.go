@@ -1,11 +1,16 @@
 package lockpipe
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -96,7 +101,7 @@ func TestContention_CallersBackOffUntilTheyHaveWaitedLongest(t *testing.T) {
 	}
 }
 
-// The goal: if the others are gone, that is noticed after few holds, and a backoff is never long.
+// The goal: a caller notices after few holds that the others are gone, and a backoff is never long.
 func TestContention_BackoffsEndWithIt(t *testing.T) {
 	now := time.Now()
 	known, contended := contentionState{}.next(contendedAcquire{
@@ -132,4 +137,103 @@ func TestContention_IsForgotten(t *testing.T) {
 	old.updated = old.updated.Add(-contentionTTL - time.Millisecond)
 	r.byQueueKey[last] = old
 	require.Zero(t, r.lookup(last))
+}
+
+// connectedTo returns a client of the nodes that is connected to all of them.
+func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Client {
+	t.Helper()
+	c, err := New(Config{
+		Nodes: nodes.URLs(), NodeTimeout: 10 * time.Second,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	require.Eventually(t, func() bool {
+		for _, n := range c.Nodes() {
+			if n.State != NodeUp {
+				return false
+			}
+		}
+		return true
+	}, 20*time.Second, 10*time.Millisecond)
+	return c
+}
+
+// The goal: an arbiter that always reports something new does not keep a caller from keys that the
+// other nodes would grant. Here a holder that only the arbiter knows keeps renewing its key there.
+func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connectedTo(t, nodes)
+	arbiter := c.mux.Arbiter("k", 0)
+	set := func(i int) {
+		if _, err := nodes.Do(i, "SET", "k", "another", "PX", "50000"); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range 3 {
+		set(i)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+	defer cancel()
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for ctx.Err() == nil {
+			set(arbiter)
+			time.Sleep(5 * time.Millisecond)
+		}
+	})
+	held := make(chan error, 1)
+	require.NoError(t, c.AcquireAsync(ctx, []string{"k"}, func(_ *Lease,
+		err error,
+	) {
+		held <- err
+	}))
+	for i := range 3 {
+		if i != arbiter {
+			_, err := nodes.Do(i, "DEL", "k")
+			require.NoError(t, err)
+		}
+	}
+	require.NoError(t, <-held)
+	cancel()
+	renewing.Wait()
+}
+
+// The goal: calls with a limit of attempts do not queue, and record no contention. They have no
+// queue key, so what one of them met for its keys another would apply to other keys.
+func TestContention_CallsThatDoNotQueueRecordNone(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
+	for range 5 {
+		require.False(t, meets(t, c, rival, nodes, WithMaxAttempts(1<<20)))
+	}
+	require.Eventually(t, func() bool { return meets(t, c, rival, nodes) }, 20*time.Second,
+		time.Millisecond, "no contention is recorded")
+}
+
+// meets has c wait for a key that the rival holds. In most cases a node notifies c that it is free.
+// meets reports whether c recorded the contention.
+func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes, opts ...Option) bool {
+	held, err := rival.Acquire(t.Context(), "x")
+	require.NoError(t, err)
+	got := make(chan error, 1)
+	require.NoError(t, c.AcquireAsync(t.Context(), []string{"x"}, func(l *Lease, err error) {
+		if err == nil {
+			err = l.Release(t.Context())
+		}
+		got <- err
+	}, opts...))
+	arbiter := c.mux.Arbiter("x", 0)
+	for start := time.Now(); time.Since(start) < 20*time.Second; {
+		info, err := nodes.Do(arbiter, "INFO", "stats")
+		require.NoError(t, err)
+		if text, _ := info.(string); strings.Contains(text, "tracking_total_keys:1") {
+			break
+		}
+	}
+	require.NoError(t, held.Release(t.Context()))
+	require.NoError(t, <-got)
+	return c.contention.any.Load()
 }

@@ -12,7 +12,8 @@ import (
 
 // The goal: after the process was stopped, the context of Do reports the loss at the first call of
 // Err, although neither the timer of the lease nor the goroutine that passes its end on has run.
-func TestTheContextOfDoAsksTheClock(t *testing.T) {
+func TestDo_ItsContextAsksTheClock(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := new(Lease)
 		leases := lease.NewManager(lease.Config{

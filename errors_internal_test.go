@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/stretchr/testify/require"
 )
 
 // The goal: the text of an error that leaves the library begins with its prefix, and the errors in
@@ -53,7 +52,7 @@ func TestErrors_HaveThePrefixOnce(t *testing.T) {
 
 // The goal: the text about held keys says on which nodes, a bounded number of them, and counts them
 // in good grammar.
-func TestHeldError_NamesTheNodes(t *testing.T) {
+func TestErrors_AHeldErrorNamesTheNodes(t *testing.T) {
 	text := func(keys, nodes int) string {
 		e := &HeldError{}
 		for i := range keys {
@@ -73,7 +72,7 @@ func TestHeldError_NamesTheNodes(t *testing.T) {
 
 // The goal: the text about a missing quorum begins with what a reader wants to know first: how many
 // nodes granted, how many are needed, and what the others did.
-func TestQuorumError_CountsFirst(t *testing.T) {
+func TestErrors_AQuorumErrorCountsFirst(t *testing.T) {
 	err := attemptError(multiplex.Outcome{
 		Result: multiplex.NoQuorum, Need: 4, Granted: 1, Refused: 1, Unknown: 6,
 		NoVotes: []multiplex.NoVote{

@@ -1,18 +1,16 @@
 package lockpipe_test
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -28,6 +26,14 @@ const (
 	often = 10 * time.Millisecond
 )
 
+// skipIfShort skips a test that takes long, with -short. What it tests is not tested then.
+func skipIfShort(t *testing.T, what string) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short does not test " + what)
+	}
+}
+
 // newClient returns a client of the nodes whose calls never fail for being slow, unless change says
 // so. It is closed with the test.
 func newClient(t *testing.T, nodes *lockpipetest.Nodes,
@@ -37,12 +43,15 @@ func newClient(t *testing.T, nodes *lockpipetest.Nodes,
 	cfg := config(nodes.URLs(), change)
 	c, err := lockpipe.New(cfg)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = c.Close(ctx) // the nodes may be in any state by now
-	})
+	t.Cleanup(func() { closeSoon(c) })
 	return c
+}
+
+// closeSoon closes a client whose nodes may be in any state.
+func closeSoon(c *lockpipe.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = c.Close(ctx)
 }
 
 // config is for calls that never fail for being slow, unless change says so.
@@ -93,24 +102,11 @@ func eventually(t *testing.T, condition func() bool, message string, args ...any
 	require.Eventuallyf(t, condition, patient, often, message, args...)
 }
 
-// address is how errors and Nodes name node i.
-func address(nodes *lockpipetest.Nodes, i int) string {
-	return strings.TrimPrefix(nodes.URLs()[i], "redis://")
-}
-
 // span is the numbers from first to before end.
 func span(first, end int) []int {
 	var all []int
 	for i := first; i < end; i++ {
 		all = append(all, i)
-	}
-	return all
-}
-
-func addresses(nodes *lockpipetest.Nodes, which []int) []string {
-	all := make([]string, len(which))
-	for k, i := range which {
-		all[k] = address(nodes, i)
 	}
 	return all
 }
@@ -130,148 +126,6 @@ func take(t *testing.T, c *lockpipe.Client, key string, opts ...lockpipe.Option)
 	l, err := c.Acquire(t.Context(), key, opts...)
 	require.NoError(t, err)
 	return l
-}
-
-// do sends a command that must succeed.
-func do(t *testing.T, nodes *lockpipetest.Nodes, i int, args ...string) any {
-	t.Helper()
-	reply, err := nodes.Do(i, args...)
-	require.NoError(t, err)
-	return reply
-}
-
-// value is what the client's key has on node i; "" where it is not set.
-func value(t *testing.T, nodes *lockpipetest.Nodes, i int, key string) string {
-	t.Helper()
-	v, _ := do(t, nodes, i, "GET", prefix+key).(string)
-	return v
-}
-
-// onEvery waits until the key has the value on all of these nodes. "" stands for not set.
-func onEvery(t *testing.T, nodes *lockpipetest.Nodes, which []int, key, want string) {
-	t.Helper()
-	for _, i := range which {
-		eventually(t, func() bool {
-			v, err := nodes.Do(i, "GET", prefix+key)
-			got, _ := v.(string)
-			return err == nil && got == want
-		}, "node %d: key %s does not become %q", i, key, want)
-	}
-}
-
-// nothingLeft waits until no key of the clients under test is on any of these nodes, all by
-// default.
-func nothingLeft(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
-	t.Helper()
-	if len(which) == 0 {
-		which = span(0, nodes.Len())
-	}
-	for _, i := range which {
-		var keys []string
-		var err error
-		ok := func() bool {
-			keys, err = ownKeys(nodes, i)
-			return err == nil && len(keys) == 0
-		}
-		if !poll(ok) {
-			require.NoError(t, err)
-			require.Emptyf(t, keys[:min(len(keys), 5)], "node %d still has keys, %d in all", i,
-				len(keys))
-		}
-	}
-}
-
-// ownKeys leaves out the companions that a client keeps beside its locks.
-func ownKeys(nodes *lockpipetest.Nodes, i int) ([]string, error) {
-	keys, err := nodes.Keys(i, prefix)
-	var own []string
-	for _, k := range keys {
-		if !strings.HasPrefix(k, prefix+"lockpipe:") {
-			own = append(own, k)
-		}
-	}
-	return own, err
-}
-
-// poll is eventually without an end of the test.
-func poll(condition func() bool) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), patient)
-	defer cancel()
-	tick := time.NewTicker(often)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
-}
-
-// caughtUp returns when every node has executed what the client had sent it before: a later lease
-// is seen on all of them.
-func caughtUp(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) {
-	t.Helper()
-	n := 0
-	ok := poll(func() bool {
-		n++
-		key := fmt.Sprintf("barrier:%d", n)
-		l, err := c.TryAcquire(t.Context(), key)
-		if err != nil {
-			return false
-		}
-		defer func() { _ = l.Release(t.Context()) }()
-		for i := range nodes.Len() {
-			if v, err := nodes.Do(i, "GET", prefix+key); err != nil || v != l.Token() {
-				return false
-			}
-		}
-		return true
-	})
-	require.True(t, ok, "a node does not catch up")
-}
-
-// calls is how often node i has executed the command, whoever sent it, scripts included.
-func calls(t *testing.T, nodes *lockpipetest.Nodes, i int, command string) int {
-	t.Helper()
-	info, _ := do(t, nodes, i, "INFO", "commandstats").(string)
-	n := 0
-	stats, called := resp.ParseInfo(info)["cmdstat_"+command] // calls=N,...
-	if called {
-		_, err := fmt.Sscanf(stats, "calls=%d", &n)
-		require.NoError(t, err)
-	}
-	return n
-}
-
-// traffic is how many commands about locks all nodes have executed.
-func traffic(t *testing.T, nodes *lockpipetest.Nodes) int {
-	t.Helper()
-	n := 0
-	for i := range nodes.Len() {
-		for _, command := range []string{"set", "evalsha", "eval", "del", "pexpire"} {
-			n += calls(t, nodes, i, command)
-		}
-	}
-	return n
-}
-
-// converse sends commands in the inline form over one connection to node i, and wants none to be
-// answered with an error.
-func converse(t *testing.T, nodes *lockpipetest.Nodes, i int, commands ...string) {
-	t.Helper()
-	conn, err := net.DialTimeout("tcp", address(nodes, i), patient)
-	require.NoError(t, err)
-	defer conn.Close()
-	answers := bufio.NewReader(conn)
-	for _, command := range commands {
-		_, err := fmt.Fprintf(conn, "%s\r\n", command)
-		require.NoError(t, err)
-		line, err := answers.ReadString('\n')
-		require.NoError(t, err)
-		require.NotEqual(t, byte('-'), line[0], "%s: %s", command, line)
-	}
 }
 
 // quorumError finds the details of a missing quorum, and checks what holds for all of them while
@@ -362,4 +216,60 @@ func anyOf(err error, targets ...error) bool {
 		}
 	}
 	return false
+}
+
+// lockedBuffer is a log for many goroutines.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// endingContext ends with err when done is closed: a deadline that the machine cannot miss.
+type endingContext struct {
+	context.Context
+	done chan struct{}
+	err  error
+}
+
+func (c *endingContext) Done() <-chan struct{} { return c.done }
+
+func (c *endingContext) Err() error {
+	select {
+	case <-c.done:
+		return c.err
+	default:
+		return nil
+	}
+}
+
+func logTo(b *lockedBuffer) func(*lockpipe.Config) {
+	return func(cfg *lockpipe.Config) { cfg.Logger = slog.New(slog.NewTextHandler(b, nil)) }
+}
+
+func linesWith(b *lockedBuffer, text string) (found []string) {
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// overwrite changes all that the memory of a slice has room for, as an append by its owner may.
+func overwrite(s []string) {
+	for i := range s[:cap(s)] {
+		s[:cap(s)][i] = "changed"
+	}
 }

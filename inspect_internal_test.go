@@ -7,7 +7,7 @@ import (
 )
 
 // The goal: severities have names, also in JSON, and are in order.
-func TestInspection_SeveritiesHaveNamesAndAnOrder(t *testing.T) {
+func TestInspect_SeveritiesHaveNamesAndAnOrder(t *testing.T) {
 	require.Equal(t, "info warning error", SeverityInfo.String()+" "+SeverityWarning.String()+" "+
 		SeverityError.String())
 	require.Equal(t, "Severity(3)", Severity(3).String())

@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
-	"github.com/stretchr/testify/require"
-
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
 )
 
 // inspected is what is found, of nodes that are all up or known to be down.
@@ -74,7 +73,7 @@ func withoutClock(all lockpipe.Inspection) lockpipe.Inspection {
 
 // The goal: real masters as they should be give two lines of information each, in the order of the
 // configuration, and nothing else.
-func TestInspectOfHealthyMasters(t *testing.T) {
+func TestInspect_HealthyMasters(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	all := withoutClock(inspected(t, connected(t, newClient(t, nodes))))
 	require.Len(t, all, 6)
@@ -90,7 +89,9 @@ func TestInspectOfHealthyMasters(t *testing.T) {
 }
 
 // The goal: each odd configuration of a real master is found, on that node.
-func TestInspectOfOddMasters(t *testing.T) {
+func TestInspect_OddMasters(t *testing.T) {
+	skipIfShort(t, "the inspection of seven servers with odd configurations")
+	t.Parallel()
 	dir := t.TempDir() // before the nodes, so that it outlasts them
 	nodes := lockpipetest.StartRealT(t, 7)
 	set := func(i int, name, value string) { do(t, nodes, i, "CONFIG", "SET", name, value) }
@@ -147,7 +148,9 @@ func TestInspectOfOddMasters(t *testing.T) {
 }
 
 // The goal: one server under two names is found, though only one of them is connected.
-func TestInspectFindsTheSameServerTwice(t *testing.T) {
+func TestInspect_FindsTheSameServerTwice(t *testing.T) {
+	skipIfShort(t, "the inspection of one server under two names")
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	twice := strings.Replace(address(nodes, 0), "127.0.0.1", "localhost", 1)
 	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.MaxTTL = longTTL }))
@@ -168,7 +171,8 @@ func TestInspectFindsTheSameServerTwice(t *testing.T) {
 }
 
 // The goal: a node that is dead and one that was stopped are findings, and do not spoil the others.
-func TestInspectOfNodesThatDoNotAnswer(t *testing.T) {
+func TestInspect_NodesThatDoNotAnswer(t *testing.T) {
+	skipIfShort(t, "the inspection of servers that are silent")
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))
 	require.NoError(t, nodes.Kill(0))
@@ -181,9 +185,10 @@ func TestInspectOfNodesThatDoNotAnswer(t *testing.T) {
 	require.Equal(t, lockpipe.SeverityInfo, about(all, address(nodes, 2)).Worst())
 }
 
-// The goal: servers that know little of INFO are looked at as far as possible.
-func TestInspectOfServersThatTellLittle(t *testing.T) {
-	inBubble(t, 4, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+// The goal: the client inspects servers that know little of INFO as far as possible.
+func TestInspect_ServersThatKnowLittle(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 4, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		began := time.Now()
 		all, err := c.Inspect(t.Context())
 		require.NoError(t, err)
@@ -199,18 +204,11 @@ func TestInspectOfServersThatTellLittle(t *testing.T) {
 	})
 }
 
-// intercept answers commands at node i as answer does, or in the usual way where that is false.
-func (v *virtual) intercept(i int, answer func(peer *server.Peer, command string) bool) {
-	n := v.nodes[i]
-	n.redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
-		return answer(peer, command) || n.before(peer, command, args...)
-	})
-}
-
-// The goal: a server whose clock runs faster or slower than the drift allowance is found, one
-// within it is not, whatever its time.
-func TestInspectFindsAClockThatRunsWrong(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+// The goal: a server is found if its clock runs faster or slower than the drift allowance. A server
+// within the allowance is not, whatever its time.
+func TestInspect_FindsAClockThatRunsWrong(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		began := time.Now()
 		for i, rate := range []float64{1.02, 0.98, 1.009} {
 			v.intercept(i, func(peer *server.Peer, command string) bool {
@@ -233,23 +231,9 @@ func TestInspectFindsAClockThatRunsWrong(t *testing.T) {
 	})
 }
 
-// hang lets commands of this name hang at node i until the returned function is called.
-func (v *virtual) hang(i int, command string) (resume func()) {
-	hung := make(chan struct{})
-	v.intercept(i, func(_ *server.Peer, asked string) bool {
-		if asked == command {
-			<-hung
-		}
-		return false
-	})
-	return func() {
-		close(hung)
-		synctest.Wait() // what hung is over before the node ends
-	}
-}
-
 // The goal: a node that the restart guard does not admit is an error that says why.
-func TestInspectOfNodesThatAreNotAdmitted(t *testing.T) {
+func TestInspect_NodesThatAreNotAdmitted(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	for i := range 2 {
 		do(t, nodes, i, "SET", prefix+"lockpipe:admitted", "another server")
@@ -261,8 +245,10 @@ func TestInspectOfNodesThatAreNotAdmitted(t *testing.T) {
 	finds(t, all, address(nodes, 2), lockpipe.SeverityError, "READONLY: it is a replica")
 }
 
-// The goal: a node that the user may not use, or not enough, is an error with a remedy of its own.
-func TestInspectNamesTheRemedyForEachUser(t *testing.T) {
+// The goal: a node whose user is refused, or has too few permissions, is an error with a remedy of
+// its own.
+func TestInspect_NamesTheRemedyForEachUser(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	do(t, nodes, 0, "CONFIG", "SET", "requirepass", "pw")
 	do(t, nodes, 1, "CONFIG", "SET", "requirepass", "pw")
@@ -286,7 +272,8 @@ func TestInspectNamesTheRemedyForEachUser(t *testing.T) {
 }
 
 // The goal: what is wrong with a node that has no vote is found as with any other.
-func TestInspectJudgesNodesWithoutAVote(t *testing.T) {
+func TestInspect_JudgesNodesWithoutAVote(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	do(t, nodes, 1, "SET", prefix+"lockpipe:admitted", "another server")
 	do(t, nodes, 1, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
@@ -300,9 +287,10 @@ func TestInspectJudgesNodesWithoutAVote(t *testing.T) {
 
 // The goal: nodes that hang are waited for at the same time and not for long, wherever in the
 // inspection they hang.
-func TestInspectDoesNotWaitLongForNodesThatHang(t *testing.T) {
+func TestInspect_DoesNotWaitLongForNodesThatHang(t *testing.T) {
+	t.Parallel()
 	for _, command := range []string{"INFO", "TIME"} {
-		inBubble(t, 5, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+		inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			for i := range 4 {
 				defer v.hang(i, command)()
 			}
@@ -318,11 +306,12 @@ func TestInspectDoesNotWaitLongForNodesThatHang(t *testing.T) {
 	}
 }
 
-// The goal: four seconds are the end, also for a node that is slow in everything, and only just not
-// given up before.
-func TestInspectGivesUpANodeThatIsSlowInEverything(t *testing.T) {
+// The goal: an inspection ends after four seconds, even if a node is slow in everything and is only
+// just not given up before.
+func TestInspect_GivesUpANodeThatIsSlowInEverything(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := newVirtual(t, 3)
+		v := newFakeNodes(t, 3)
 		var asked time.Time
 		hung := make(chan struct{})
 		connecting := true
@@ -361,10 +350,11 @@ func TestInspectGivesUpANodeThatIsSlowInEverything(t *testing.T) {
 	})
 }
 
-// The goal: calls at the same time share one look, the caller who started it may leave, and a later
-// call looks again.
-func TestInspectionsAtTheSameTimeAreOne(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+// The goal: calls at the same time share one inspection, the caller that started it may leave, and
+// a later call inspects again.
+func TestInspect_CallsAtTheSameTimeAreOne(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		asked := make(chan int, 1000)
 		v.watch(func(i int, command string, _ []string) {
 			if command == "INFO" {
@@ -397,10 +387,11 @@ func TestInspectionsAtTheSameTimeAreOne(t *testing.T) {
 	})
 }
 
-// The goal: Close ends an inspection that is under way, also where nodes hang, and leaves nothing
-// of it; a closed client inspects nothing.
-func TestInspectOfAClosedClient(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+// The goal: Close ends an inspection that is under way, even if nodes hang, and leaves nothing of
+// it. A closed client inspects nothing.
+func TestInspect_CloseEndsIt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		defer v.hang(0, "INFO")()
 		asking := later(func() error { _, err := c.Inspect(t.Context()); return err })
 		synctest.Wait()
@@ -414,8 +405,9 @@ func TestInspectOfAClosedClient(t *testing.T) {
 }
 
 // The goal: a ctx that is over asks nobody.
-func TestInspectWithAnEndedContext(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+func TestInspect_AnEndedContextAsksNobody(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.watch(func(_ int, command string, _ []string) {
 			if command == "INFO" {
 				t.Error("asked")
@@ -429,10 +421,11 @@ func TestInspectWithAnEndedContext(t *testing.T) {
 	})
 }
 
-// The goal: looking at the nodes does not disturb who takes locks: nobody waits for it, and nothing
-// is left on the nodes.
-func TestInspectLeavesLocksAlone(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+// The goal: an inspection does not disturb callers: nobody waits for it, and it leaves nothing on
+// the nodes.
+func TestInspect_LeavesLocksAlone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, c, "held")
 		looking := later(func() error { _, err := c.Inspect(t.Context()); return err })
 		synctest.Wait()

@@ -9,7 +9,7 @@ import (
 )
 
 // holderVar has the nodes' URLs where the test binary is to be the program that
-// TestAStoppedHolderKnowsAtOnce stops.
+// TestLease_AStoppedHolderKnowsAtOnce stops.
 const holderVar = "LOCKPIPE_TEST_HOLDER"
 
 func TestMain(m *testing.M) {
@@ -26,6 +26,6 @@ func runMoreAtOnce() {
 	flag.Parse()
 	parallel := flag.Lookup("test.parallel")
 	if parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set(strconv.Itoa(3 * runtime.GOMAXPROCS(0)))
+		_ = parallel.Value.Set(strconv.Itoa(min(16, 3*runtime.GOMAXPROCS(0))))
 	}
 }

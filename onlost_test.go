@@ -3,7 +3,6 @@ package lockpipe_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,9 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 // expireTogether takes n leases that run out at the same instant, and returns just after it.
@@ -40,12 +37,12 @@ func takeEach(t *testing.T, c *lockpipe.Client, name string, n int,
 	return leases
 }
 
-// The goal: a callback that blocks for ever keeps no other from being called, no other lease from
-// being extended, and not Close.
-func TestACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
+// The goal: a callback that never returns delays neither other callbacks nor the extension of other
+// leases nor Close.
+func TestOnLost_ACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := newVirtual(t, 3)
+		v := newFakeNodes(t, 3)
 		var told endings
 		gate := make(chan struct{})
 		defer close(gate)
@@ -76,13 +73,13 @@ func TestACallbackThatBlocksForEverHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// The goal: 64 callbacks run at the same time, further ones wait, and each that ends lets the next
-// one run, in order; also after Close.
-func TestTheSixtyFifthCallbackWaits(t *testing.T) {
+// The goal: 64 callbacks run at the same time, and more of them wait. Each that returns lets the
+// next one run, in order, also after Close.
+func TestOnLost_TheSixtyFifthCallbackWaits(t *testing.T) {
 	t.Parallel()
 	for _, closed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			v := newVirtual(t, 3)
+			v := newFakeNodes(t, 3)
 			var told endings
 			gate := make(chan struct{})
 			c := v.client(t, onLost(func(l *lockpipe.Lease, err error) {
@@ -116,12 +113,12 @@ func TestTheSixtyFifthCallbackWaits(t *testing.T) {
 	}
 }
 
-// The goal: a callback that panics is logged with its stack and counted, and costs nobody else the
-// call.
-func TestAPanicInACallbackIsLoggedAndCounted(t *testing.T) {
+// The goal: a callback that panics is logged with its stack and counted, and all other callbacks
+// are called.
+func TestOnLost_APanicIsLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := newVirtual(t, 3)
+		v := newFakeNodes(t, 3)
 		var told endings
 		var log lockedBuffer
 		c := v.client(t, onLost(func(l *lockpipe.Lease, err error) {
@@ -151,28 +148,14 @@ func TestAPanicInACallbackIsLoggedAndCounted(t *testing.T) {
 
 func panicOnPurpose(key string) { panic("no good: " + key) }
 
-func logTo(b *lockedBuffer) func(*lockpipe.Config) {
-	return func(cfg *lockpipe.Config) { cfg.Logger = slog.New(slog.NewTextHandler(b, nil)) }
-}
-
-func linesWith(b *lockedBuffer, text string) (found []string) {
-	for line := range strings.Lines(b.String()) {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
-// The goal: a callback may use its lease, the client and its Close, whoever else does so at the
-// same time.
-func TestACallbackMayUseEverything(t *testing.T) {
+// The goal: a callback may use its lease, the client and Close, while others do so too.
+func TestOnLost_ACallbackMayUseEverything(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []string{"well", "silent"} {
 		t.Run(nodes, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				v := newVirtual(t, 3)
+				v := newFakeNodes(t, 3)
 				var c *lockpipe.Client
 				ended := make(chan []error, 10)
 				c = v.client(t, timeout(100*time.Millisecond), onLost(func(l *lockpipe.Lease,
@@ -209,29 +192,30 @@ func TestACallbackMayUseEverything(t *testing.T) {
 	}
 }
 
-// The goal: OnLost is called exactly once for each lease that ended by itself, however that was
-// found out, and by nobody for one that was released or closed.
-func TestOnLostIsCalledOnceWhereTheHolderMayNotKnow(t *testing.T) {
+// The goal: OnLost is called exactly once for each lease that the holder did not end, however the
+// client found out. It is not called for a lease that was released or closed.
+func TestOnLost_IsCalledOnceIfTheHolderMayNotKnow(t *testing.T) {
+	skipIfShort(t, "OnLost after each kind of end, for many leases")
 	t.Parallel()
 	const many = 40
 	tests := map[string]struct {
 		opts []lockpipe.Option
-		end  func(t *testing.T, v *virtual, c *lockpipe.Client, leases []*lockpipe.Lease)
+		end  func(t *testing.T, v *fakeNodes, c *lockpipe.Client, leases []*lockpipe.Lease)
 		told error // nil: not called
 	}{
-		"released": {auto(autoTTL, time.Hour), func(t *testing.T, _ *virtual, c *lockpipe.Client,
+		"released": {auto(autoTTL, time.Hour), func(t *testing.T, _ *fakeNodes, c *lockpipe.Client,
 			leases []*lockpipe.Lease,
 		) {
 			require.NoError(t, c.ReleaseAll(t.Context(), leases...))
 		}, nil},
-		"released, and not confirmed": {auto(autoTTL, time.Hour), func(t *testing.T, v *virtual,
+		"released, and not confirmed": {auto(autoTTL, time.Hour), func(t *testing.T, v *fakeNodes,
 			c *lockpipe.Client, leases []*lockpipe.Lease,
 		) {
 			v.fail(0, readOnly)
 			v.fail(1, readOnly)
 			require.ErrorIs(t, c.ReleaseAll(t.Context(), leases...), lockpipe.ErrNoQuorum)
 		}, nil},
-		"closed": {auto(autoTTL, time.Hour), func(t *testing.T, _ *virtual, c *lockpipe.Client,
+		"closed": {auto(autoTTL, time.Hour), func(t *testing.T, _ *fakeNodes, c *lockpipe.Client,
 			_ []*lockpipe.Lease,
 		) {
 			require.NoError(t, c.Close(t.Context()))
@@ -242,13 +226,13 @@ func TestOnLostIsCalledOnceWhereTheHolderMayNotKnow(t *testing.T) {
 			lockpipe.ErrExpired,
 		},
 		"held for maxHold": {auto(autoTTL, time.Minute), nil, lockpipe.ErrExpired},
-		"silent": {auto(autoTTL, time.Hour), func(_ *testing.T, v *virtual,
+		"silent": {auto(autoTTL, time.Hour), func(_ *testing.T, v *fakeNodes,
 			_ *lockpipe.Client, _ []*lockpipe.Lease,
 		) {
 			v.silence(0, 1)
 		}, lockpipe.ErrLost},
 		"found gone by itself": {auto(autoTTL, time.Hour), takeAway, lockpipe.ErrLost},
-		"found gone by Extend": {auto(autoTTL, time.Hour), func(t *testing.T, v *virtual,
+		"found gone by Extend": {auto(autoTTL, time.Hour), func(t *testing.T, v *fakeNodes,
 			c *lockpipe.Client, leases []*lockpipe.Lease,
 		) {
 			takeAway(t, v, c, leases)
@@ -259,7 +243,7 @@ func TestOnLostIsCalledOnceWhereTheHolderMayNotKnow(t *testing.T) {
 			}
 		}, lockpipe.ErrLost},
 		"found gone by Extend, without automatic extension": {[]lockpipe.Option{lockpipe.WithTTL(
-			autoTTL)}, func(t *testing.T, v *virtual, c *lockpipe.Client,
+			autoTTL)}, func(t *testing.T, v *fakeNodes, c *lockpipe.Client,
 			leases []*lockpipe.Lease,
 		) {
 			takeAway(t, v, c, leases)
@@ -288,7 +272,7 @@ func TestOnLostIsCalledOnceWhereTheHolderMayNotKnow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var told endings
-			inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+			inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 				leases := takeEach(t, c, "k", many, test.opts...)
 				if test.end != nil {
 					test.end(t, v, c, leases)
@@ -314,7 +298,7 @@ func TestOnLostIsCalledOnceWhereTheHolderMayNotKnow(t *testing.T) {
 }
 
 // takeAway deletes the leases' keys on a majority.
-func takeAway(_ *testing.T, v *virtual, _ *lockpipe.Client, leases []*lockpipe.Lease) {
+func takeAway(_ *testing.T, v *fakeNodes, _ *lockpipe.Client, leases []*lockpipe.Lease) {
 	for _, l := range leases {
 		for i := range len(v.nodes)/2 + 1 {
 			v.del(i, l.Key())
@@ -325,8 +309,8 @@ func takeAway(_ *testing.T, v *virtual, _ *lockpipe.Client, leases []*lockpipe.L
 // besideTheEnd makes a call for each lease at the very moment when its time is up, so that either
 // finds out first.
 func besideTheEnd(call func(l *lockpipe.Lease, ctx context.Context) error) func(*testing.T,
-	*virtual, *lockpipe.Client, []*lockpipe.Lease) {
-	return func(t *testing.T, _ *virtual, _ *lockpipe.Client, leases []*lockpipe.Lease) {
+	*fakeNodes, *lockpipe.Client, []*lockpipe.Lease) {
+	return func(t *testing.T, _ *fakeNodes, _ *lockpipe.Client, leases []*lockpipe.Lease) {
 		errs := make([]error, len(leases))
 		var calls sync.WaitGroup
 		for i, l := range leases {
@@ -342,12 +326,13 @@ func besideTheEnd(call func(l *lockpipe.Lease, ctx context.Context) error) func(
 	}
 }
 
-// The goal: many leases that are lost together make one line in the log, and those that did not get
-// into it are in the next one.
-func TestLeasesLostTogetherMakeOneLine(t *testing.T) {
+// The goal: many leases that are lost together make one line in the log. Those that are not in it
+// are in the next one.
+func TestOnLost_LeasesLostTogetherMakeOneLine(t *testing.T) {
+	skipIfShort(t, "the log of very many lost leases")
 	t.Parallel()
 	var log lockedBuffer
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		const many = 300
 		for round := 1; round <= 3; round++ {
 			leases := takeEach(t, c, fmt.Sprint(round), many, auto(autoTTL, time.Hour)...)
@@ -378,67 +363,12 @@ func TestLeasesLostTogetherMakeOneLine(t *testing.T) {
 	}, logTo(&log), timeout(100*time.Millisecond))
 }
 
-// The goal: Close releases all leases that are extended by themselves in few trips, they end as
-// closed, and nothing is left.
-func TestCloseReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
-	t.Parallel()
-	const many = 600
-	var told endings
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-		leases := takeEach(t, c, "k", many, auto(30*time.Second, time.Hour)...)
-		time.Sleep(25 * time.Second) // some extensions may be under way
-		before := c.Stats()
-		require.NoError(t, c.Close(t.Context()))
-		after := c.Stats()
-		require.Equal(t, uint64(many*3), after.Operations-before.Operations)
-		require.LessOrEqual(t, after.Flushes-before.Flushes, uint64(3*(many/512+1+8)))
-		for _, l := range leases {
-			over(t, l, lockpipe.ErrClosed)
-		}
-		require.Zero(t, after.Held)
-		v.nothingLeft(t)
-		time.Sleep(time.Hour)
-		v.nothingLeft(t)
-		require.Empty(t, told.all())
-	}, onLost(told.tell))
-}
-
-// The goal: after Close no goroutine is left of extensions and callbacks, but for the two of the
-// pool that package ants makes for itself when it is loaded. This test is not parallel, since it
-// looks at all goroutines.
-func TestCloseLeavesNoGoroutineOfExtensionsAndCallbacks(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 3)
-	before := goleak.IgnoreCurrent()
-	var told endings
-	c := connected(t, newClient(t, nodes, onLost(func(l *lockpipe.Lease, err error) {
-		told.tell(l, err)
-		if l.Key() == "panics" {
-			panic("on purpose")
-		}
-	})))
-	var leases []*lockpipe.Lease
-	for i := range 100 {
-		leases = append(leases, take(t, c, fmt.Sprint("k", i), auto(2*time.Second, time.Hour)...))
-		take(t, c, fmt.Sprint("short", i), lockpipe.WithTTL(time.Second))
-	}
-	take(t, c, "panics", lockpipe.WithTTL(time.Second))
-	eventually(t, func() bool { return len(told.all()) >= 101 && c.Stats().Extended >= 100 },
-		"not all is used")
-	require.NoError(t, c.Close(t.Context()))
-	for _, l := range leases {
-		require.Error(t, l.Err())
-	}
-	eventually(t, func() bool { return goleak.Find(before) == nil }, "goroutines are left: %v",
-		goleak.Find(before))
-	nothingLeft(t, nodes)
-}
-
-// The goal: where all but one callback block, the last place is used again and again, and nobody is
-// forgotten between two uses.
-func TestTheLastFreePlaceServesAllCallbacks(t *testing.T) {
+// The goal: if all callbacks but one block, the last place is used again and again, and every
+// callback is called.
+func TestOnLost_TheLastFreePlaceServesAllCallbacks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		v := newVirtual(t, 1)
+		v := newFakeNodes(t, 1)
 		var told atomic.Int64
 		gate := make(chan struct{})
 		defer close(gate)

@@ -34,6 +34,7 @@ func TestOutage_TheNodesComeBackWhileACallIsParked(t *testing.T) {
 // The goal: calls that were woken and don't come to an end keep the next ones from their attempts
 // for a short time only, also if nobody was parked when they were woken.
 func TestOutage_CallsThatHangDoNotKeepTheirPlace(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reachable := false
 		o := outage{reachable: func() bool { return reachable }}
@@ -65,6 +66,7 @@ func (l logLines) Write(line []byte) (int, error) {
 // minute, also if the calls of that minute came one after another. It has none while a quorum can
 // be reached, and no timer runs while no call is parked.
 func TestOutage_RemindsOfCallsThatWait(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lines := make(logLines, 100)
 		var reachable atomic.Bool
@@ -169,6 +171,7 @@ func (d *dumbOutage) look(reachable bool) []*parkedCall {
 // The goal: after any sequence of operations, the outage admits and wakes the same calls as a
 // version that searches one list, in the same order, and never more than the limit at once.
 func TestOutage_AgainstADumbVersion(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, againstADumbVersion) // where no timer runs out meanwhile
 }
 

@@ -24,7 +24,7 @@ const atOnce = lockpipe.MaxAwake
 
 // cable connects one client with all nodes of a group, or with none of them.
 type cable struct {
-	v *virtual
+	v *fakeNodes
 
 	mu   sync.Mutex // guards all below
 	cut  bool
@@ -82,7 +82,7 @@ func (k *cable) reconnected(t *testing.T, c *lockpipe.Client) {
 func inOutage(t *testing.T, n int, test func(t *testing.T, k *cable, c *lockpipe.Client)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		k := &cable{v: newVirtual(t, n)}
+		k := &cable{v: newFakeNodes(t, n)}
 		c := k.v.client(t, func(cfg *lockpipe.Config) { cfg.Dial = k.dial })
 		k.unplug(t, c)
 		test(t, k, c)
@@ -132,6 +132,8 @@ func allGranted(t *testing.T, n int, ended <-chan outcome) (last time.Time) {
 // The goal: while all nodes are down, each waiting call makes one attempt and no more. When
 // the nodes are back, all calls are granted, in about the order of arrival.
 func TestOutage_WaitingCallsMakeNoAttempts(t *testing.T) {
+	skipIfShort(t, "10,000 calls in an outage")
+	t.Parallel()
 	const calls = 5000
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 1, func(t *testing.T, k *cable, c *lockpipe.Client) {
@@ -170,6 +172,8 @@ func TestOutage_WaitingCallsMakeNoAttempts(t *testing.T) {
 // The goal: when the nodes are back, so many calls try at once and no more. Calls that hang keep
 // the next ones from that for a short time only.
 func TestOutage_SoManyCallsAreWokenAtOnce(t *testing.T) {
+	skipIfShort(t, "more calls in an outage than may try at once")
+	t.Parallel()
 	const calls = 3*atOnce + 1
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 1, func(t *testing.T, k *cable, c *lockpipe.Client) {
@@ -192,6 +196,7 @@ func TestOutage_SoManyCallsAreWokenAtOnce(t *testing.T) {
 
 // The goal: a call that finds its key held after an outage makes room for the next one at once.
 func TestOutage_ACallThatIsRefusedMakesRoom(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 1, func(t *testing.T, k *cable, c *lockpipe.Client) {
 			for i := range atOnce {
@@ -215,6 +220,7 @@ func TestOutage_ACallThatIsRefusedMakesRoom(t *testing.T) {
 // The goal: when the nodes go away again, only the calls that were awake notice. The others stay
 // where they are, and all are granted in the end.
 func TestOutage_TheRestStaysParkedInASecondOutage(t *testing.T) {
+	t.Parallel()
 	const calls = 3 * atOnce
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 1, func(t *testing.T, k *cable, c *lockpipe.Client) {
@@ -238,6 +244,7 @@ func TestOutage_TheRestStaysParkedInASecondOutage(t *testing.T) {
 
 // The goal: the end of ctx and Close end a parked call at once, with the reason and their error.
 func TestOutage_ParkedCallsEndAtOnce(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 3, func(t *testing.T, k *cable, c *lockpipe.Client) {
 			start := time.Now()
@@ -280,6 +287,7 @@ func queueWith(t *testing.T, acquire acquireFunc, key string) <-chan outcome {
 
 // The goal: of the calls that wait for one key, the first one alone tries, in an outage too.
 func TestOutage_OnlyTheFirstOfAQueueTries(t *testing.T) {
+	t.Parallel()
 	const calls = 100
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 3, func(t *testing.T, k *cable, c *lockpipe.Client) {
@@ -301,6 +309,7 @@ func TestOutage_OnlyTheFirstOfAQueueTries(t *testing.T) {
 
 // The goal: an outage changes nothing for calls with a limit of attempts. Each attempt counts.
 func TestOutage_ALimitOfAttemptsHolds(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 3, func(t *testing.T, _ *cable, c *lockpipe.Client) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -318,6 +327,7 @@ func TestOutage_ALimitOfAttemptsHolds(t *testing.T) {
 // The goal: a call that was parked waits for its retry delay between two attempts, however often
 // the nodes come and go.
 func TestOutage_TheRetryDelayHoldsBetweenOutages(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 3, func(t *testing.T, k *cable, c *lockpipe.Client) {
 			const delay = time.Minute
@@ -342,6 +352,8 @@ func TestOutage_TheRetryDelayHoldsBetweenOutages(t *testing.T) {
 // The goal: wherever a change of the nodes' states meets the attempts of calls, no call sleeps
 // through it: all are granted soon after the nodes are back.
 func TestOutage_NobodySleepsThroughTheEnd(t *testing.T) {
+	skipIfShort(t, "outages that begin and end at random")
+	t.Parallel()
 	const calls = 300
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -379,13 +391,14 @@ func TestOutage_NobodySleepsThroughTheEnd(t *testing.T) {
 	}
 }
 
-// Goal: while no quorum can be reached and calls wait, the log of the client has a reminder each
-// minute with their number. It has none after they were granted.
-func TestTheLogRemindsOfCallsThatWaitForAQuorum(t *testing.T) {
+// The goal: while no quorum can be reached and calls wait, the log of the client has a reminder
+// each minute with their number. It has none after they were granted.
+func TestOutage_TheLogRemindsOfCallsThatWait(t *testing.T) {
+	t.Parallel()
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		synctest.Test(t, func(t *testing.T) {
 			var log lockedBuffer
-			k := &cable{v: newVirtual(t, 3)}
+			k := &cable{v: newFakeNodes(t, 3)}
 			c := k.v.client(t, func(cfg *lockpipe.Config) {
 				cfg.Dial, cfg.Logger = k.dial, slog.New(slog.NewTextHandler(&log, nil))
 			})

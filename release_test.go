@@ -14,7 +14,8 @@ import (
 )
 
 // The goal: a release that begins just before Close is on its way before the nodes are left.
-func TestAReleaseBesideCloseLeavesNothing(t *testing.T) {
+func TestRelease_JustBeforeCloseLeavesNothing(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	for round := range 100 {
 		c := newClient(t, nodes, timeout(5*time.Second))
@@ -51,41 +52,168 @@ func TestAReleaseBesideCloseLeavesNothing(t *testing.T) {
 	}
 }
 
-// The goal: a shorter extension that was not confirmed does not leave the keys of the others for
-// their longer TTL.
-func TestAnUnconfirmedShorteningIsReleasedAtItsEnd(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-		l := v.hold(t, c, "k", lockpipe.WithTTL(50*time.Second))
-		begin := time.Now()
-		v.fail(0, readOnly)
-		v.fail(1, readOnly)
-		require.ErrorIs(t, l.Extend(t.Context(), 500*time.Millisecond), lockpipe.ErrNoQuorum)
-		v.heal(0, 1)
-		time.Sleep(time.Until(l.Until()) - 1) // it is released as soon as it has ended
-		require.Equal(t, l.Token(), v.get(0, "k"))
-		require.Greater(t, v.ttl(0, "k"), 49*time.Second)
-		<-l.Done()
-		require.ErrorIs(t, l.Err(), lockpipe.ErrExpired)
-		require.Equal(t, 493*time.Millisecond, time.Since(begin))
-		time.Sleep(time.Second)
-		v.nothingLeft(t)
-	})
+// The goal: a release is nil if a silent minority does not answer it, and that minority executes it
+// when it continues.
+func TestRelease_ReachesAMinorityThatWasSilent(t *testing.T) {
+	skipIfShort(t, "releases to a server that was silent")
+	t.Parallel()
+	for _, givenUp := range []bool{false, true} {
+		t.Run(fmt.Sprint("given up ", givenUp), func(t *testing.T) {
+			t.Parallel()
+			nodes := lockpipetest.StartRealT(t, 5)
+			c := connected(t, newClient(t, nodes))
+			l, err := c.TryAcquireAll(t.Context(), keysOf("key", 3))
+			require.NoError(t, err)
+			onEvery(t, nodes, span(0, 5), "key:2", l.Token())
+			freeze(t, nodes, 0, 1)
+			late := try(t, c, "late") // these nodes have not answered its acquire either
+			require.NoError(t, l.Release(t.Context()))
+			require.NoError(t, late.Release(t.Context()))
+			nothingLeft(t, nodes, 2, 3, 4)
+			if givenUp {
+				eventually(t, func() bool {
+					all := c.Nodes()
+					return all[0].State != lockpipe.NodeUp && all[1].State != lockpipe.NodeUp
+				}, "the silent connections are not given up")
+			}
+			thaw(t, nodes, 0, 1)
+			caughtUp(t, c, nodes)
+			nothingLeft(t, nodes)
+			require.NoError(t, l.Release(t.Context()))
+		})
+	}
 }
 
-// The goal: an extension that failed for the caller, but took effect on nodes, does not keep the
-// keys for its TTL when the lease has run out.
-func TestAnUnconfirmedExtensionIsReleasedAtTheEnd(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-		l := v.hold(t, c, "k", lockpipe.WithTTL(1500*time.Millisecond))
-		v.silence(0, 1)
-		require.ErrorIs(t, l.Extend(t.Context(), 50*time.Second), lockpipe.ErrNoQuorum)
-		v.speak(0, 1)
-		for i := range v.nodes {
-			require.Greater(t, v.ttl(i, "k"), 49*time.Second, "node %d did not do it", i)
+func freeze(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
+	t.Helper()
+	for _, i := range which {
+		require.NoError(t, nodes.Freeze(i))
+	}
+}
+
+func thaw(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
+	t.Helper()
+	for _, i := range which {
+		require.NoError(t, nodes.Thaw(i))
+	}
+}
+
+// The goal: a release that a majority does not answer is ErrNoQuorum, or the caller's ctx error. It
+// continues in the background, and is nil if it is repeated after the nodes continue.
+func TestRelease_ContinuesIfItIsNotConfirmed(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 5)
+	c := connected(t, newClient(t, nodes, timeout(200*time.Millisecond)))
+	l, err := c.AcquireAll(t.Context(), keysOf("key", 3))
+	require.NoError(t, err)
+	other := take(t, c, "other")
+	onEvery(t, nodes, span(0, 5), "key:2", l.Token())
+	onEvery(t, nodes, span(0, 5), "other", other.Token())
+	freeze(t, nodes, 0, 1, 2)
+	err = l.Release(t.Context())
+	blames(t, err, nodes, span(0, 3), "")
+	over(t, l, lockpipe.ErrReleased)
+	blames(t, l.Release(t.Context()), nodes, span(0, 3), "")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, other.Release(ctx), context.Canceled)
+	over(t, other, lockpipe.ErrReleased)
+	require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrReleased)
+	nothingLeft(t, nodes, 3, 4)
+	thaw(t, nodes, 0, 1, 2)
+	eventually(t, func() bool { return l.Release(t.Context()) == nil },
+		"the repeated release is not confirmed")
+	eventually(t, func() bool { return other.Release(t.Context()) == nil },
+		"the other repeated release is not confirmed")
+	caughtUp(t, c, nodes)
+	nothingLeft(t, nodes)
+}
+
+// The goal: a release whose ctx has ended is sent nevertheless.
+func TestRelease_IsSentWithAnEndedContext(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	one, many := try(t, c, "one"), try(t, c, "many")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = one.Release(ctx) // the answer may come first
+	_ = c.ReleaseAll(ctx, many)
+	over(t, one, lockpipe.ErrReleased)
+	over(t, many, lockpipe.ErrReleased)
+	nothingLeft(t, nodes)
+}
+
+// The goal: the release of a lease that has expired does not delete the keys of the next holder.
+func TestRelease_AfterTheEndLeavesTheNextHolderAlone(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	old := take(t, c, "k", lockpipe.WithTTL(time.Second))
+	next, err := c.Acquire(t.Context(), "k")
+	require.NoError(t, err)
+	over(t, old, lockpipe.ErrExpired)
+	require.ErrorIs(t, old.Release(t.Context()), lockpipe.ErrExpired)
+	require.ErrorIs(t, old.Extend(t.Context(), longTTL), lockpipe.ErrExpired)
+	require.NotEqual(t, old.Token(), next.Token())
+	caughtUp(t, c, nodes)
+	held := 0
+	for i := range nodes.Len() {
+		// One of them may have kept the old key for a moment longer, and refused.
+		if value(t, nodes, i, "k") == next.Token() {
+			held++
 		}
-		<-l.Done()
-		require.ErrorIs(t, l.Err(), lockpipe.ErrExpired)
-		time.Sleep(time.Second)
-		v.nothingLeft(t)
-	}, timeout(100*time.Millisecond))
+	}
+	require.GreaterOrEqual(t, held, 2)
+	require.NoError(t, next.Extend(t.Context(), longTTL))
+	lasting(t, next)
+	require.NoError(t, next.Release(t.Context()))
+	nothingLeft(t, nodes)
+}
+
+// The goal: releasing a lease whose keys are gone everywhere, or are another's, is success and
+// deletes nothing.
+func TestRelease_OfKeysThatAreGoneIsNil(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	l := try(t, c, "k")
+	onEvery(t, nodes, span(0, 3), "k", l.Token())
+	for i := range nodes.Len() {
+		do(t, nodes, i, "SET", prefix+"k", "another", "PX", "600000")
+	}
+	require.NoError(t, l.Release(t.Context()))
+	caughtUp(t, c, nodes)
+	nothingOfOurs(t, nodes, span(0, 3), "k")
+}
+
+// The goal: ReleaseAll releases all leases that it can, and skips nil. The same lease may be there
+// twice. The error names those that were over.
+func TestReleaseAll_ReleasesAllThatItCan(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	expired := take(t, c, "expired", lockpipe.WithTTL(time.Second))
+	lost := try(t, c, "lost")
+	onEvery(t, nodes, span(0, 3), "lost", lost.Token())
+	for i := range nodes.Len() {
+		do(t, nodes, i, "DEL", prefix+"lost")
+	}
+	require.ErrorIs(t, lost.Extend(t.Context(), longTTL), lockpipe.ErrLost)
+	ended(t, expired)
+	got, err := each(100)(t.Context(), c, "many")
+	require.NoError(t, err)
+	leases := append([]*lockpipe.Lease{nil, expired, got[0], lost, got[99]}, got...)
+	err = c.ReleaseAll(t.Context(), leases...)
+	require.ErrorIs(t, err, lockpipe.ErrExpired)
+	require.ErrorIs(t, err, lockpipe.ErrLost)
+	require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
+	require.ErrorContains(t, err, `"expired"`)
+	require.ErrorContains(t, err, `"lost"`)
+	require.NotContains(t, err.Error(), "many")
+	for _, l := range got {
+		over(t, l, lockpipe.ErrReleased)
+	}
+	require.NoError(t, c.ReleaseAll(t.Context(), got...))
+	nothingLeft(t, nodes)
 }

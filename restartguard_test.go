@@ -36,9 +36,10 @@ func restarting(t *testing.T, mode lockpipe.GuardMode, ttl time.Duration, newcom
 	return first, take(t, other, "k")
 }
 
-// Goal: masters that were killed and came back empty do not give a lock to a second caller while
-// the first may hold it; neither to a client that knew them nor to a new one.
+// The goal: masters that were killed and came back empty do not give a lock to a second caller
+// while the first may hold it; neither to a client that knew them nor to a new one.
 func TestRestartGuard_AMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T) {
+	skipIfShort(t, "the quarantine of a majority of servers")
 	t.Parallel()
 	for name, newcomer := range map[string]bool{
 		"a client that knew them": false,
@@ -52,7 +53,7 @@ func TestRestartGuard_AMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T)
 	}
 }
 
-// Goal: that is the guard's doing: without it both hold the key.
+// The goal: the guard is the reason for that: without it both hold the key.
 func TestRestartGuard_WithoutItAMajorityThatRestartsEmptyGrantsTwice(t *testing.T) {
 	t.Parallel()
 	first, second := restarting(t, lockpipe.GuardOff, longTTL, true)
@@ -60,8 +61,8 @@ func TestRestartGuard_WithoutItAMajorityThatRestartsEmptyGrantsTwice(t *testing.
 	lasting(t, second)
 }
 
-// Goal: a quarantine is told with its end and its reason, in the status and in the error of a call;
-// an extension and a minority go on as usual.
+// The goal: the status and the error of a call report a quarantine with its end and its reason. An
+// extension and a quarantined minority have no effect on callers.
 func TestRestartGuard_AQuarantineIsReported(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)

@@ -42,9 +42,9 @@ func (n *names) dial(ctx context.Context, network, name string) (net.Conn, error
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// Goal: a holder whose name of one node leads to another node's server, and that can't reach the
-// third, has one vote left. Its lease is not extended, and a second caller gets the key only after
-// the first was notified.
+// The goal: a holder whose name of one node leads to another node's server, and that can't reach
+// the third, has one vote left. Its lease is not extended, and a second caller gets the key only
+// after the first was notified.
 func TestSameServer_HasOneVoteForAnExtension(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
@@ -85,9 +85,10 @@ func disconnect(t *testing.T, nodes *lockpipetest.Nodes, c *lockpipe.Client, whi
 	}
 }
 
-// Goal: two names of one server in the configuration are one vote, with each guard, and the second
-// says why.
+// The goal: two names of one server in the configuration are one vote, with each guard, and the
+// second says why.
 func TestSameServer_IsRefusedUnderASecondName(t *testing.T) {
+	skipIfShort(t, "one server under two names, with each guard")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	first := address(nodes, 0)

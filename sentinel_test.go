@@ -20,10 +20,12 @@ func bySentinel(r *lockpipetest.Replicated) string {
 		"&master_set=" + r.MasterSet()
 }
 
-// Goal: when the master of one node is another one, by its death or as planned, a second caller is
-// granted a key with the new master only after the first lease is over. The first lease is on the
-// old master and on a node that the second caller can't reach, so nothing else excludes the two.
-func TestAFailoverGrantsNothingTwice(t *testing.T) {
+// The goal: when the master of one node is another one, by its death or as planned, a second caller
+// is granted a key with the new master only after the first lease is over. The first lease is on
+// the old master and on a node that the second caller can't reach, so nothing else excludes the
+// two.
+func TestSentinel_AFailoverGrantsNothingTwice(t *testing.T) {
+	skipIfShort(t, "failovers by sentinels")
 	t.Parallel()
 	for name, failover := range map[string]func(r *lockpipetest.Replicated) error{
 		"the master is killed": (*lockpipetest.Replicated).KillMaster,
@@ -73,11 +75,4 @@ func TestAFailoverGrantsNothingTwice(t *testing.T) {
 			require.NoError(t, plain.Thaw(0))
 		})
 	}
-}
-
-// closeSoon closes a client whose nodes may be in any state.
-func closeSoon(c *lockpipe.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	_ = c.Close(ctx)
 }

@@ -26,7 +26,8 @@ func (c *clocks) read() (least, most time.Duration, err error) {
 	return c.gap - c.slack/2, c.gap + c.slack/2, c.broken
 }
 
-func (c *clocks) pass(d time.Duration)    { c.awake, c.wall = c.awake+d, c.wall+d }
+func (c *clocks) pass(d time.Duration) { c.awake, c.wall = c.awake+d, c.wall+d }
+
 func (c *clocks) suspend(d time.Duration) { c.gap, c.wall = c.gap+d, c.wall+d }
 
 // check checks s, and also returns how often that read the clocks.
@@ -51,7 +52,7 @@ func watched(t *testing.T) (*suspensions, *clocks) {
 
 // The goal: the first check after a suspension counts it, with no more added than a reading is
 // inexact; and the clocks are not read while nothing has happened.
-func TestSuspensionsAreCounted(t *testing.T) {
+func TestSuspended_SuspensionsAreCounted(t *testing.T) {
 	s, c := watched(t)
 	want := time.Duration(0)
 	for _, slept := range []time.Duration{time.Millisecond, time.Second, 8 * time.Hour} {
@@ -68,8 +69,8 @@ func TestSuspensionsAreCounted(t *testing.T) {
 	}
 }
 
-// The goal: who sets the wall clock suspends nothing; the clocks are read once for it.
-func TestASetWallClockIsNoSuspension(t *testing.T) {
+// The goal: setting the wall clock is no suspension. The clocks are read once for it.
+func TestSuspended_ASetWallClockIsNoSuspension(t *testing.T) {
 	s, c := watched(t)
 	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, time.Millisecond} {
 		c.wall += step
@@ -82,7 +83,7 @@ func TestASetWallClockIsNoSuspension(t *testing.T) {
 }
 
 // The goal: a suspension that the wall clock does not show is found a little later.
-func TestASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
+func TestSuspended_ASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
 	s, c := watched(t)
 	c.suspend(time.Hour)
 	c.wall -= time.Hour
@@ -93,7 +94,7 @@ func TestASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
 
 // The goal: a goroutine that is stopped while it reads the clocks counts nothing, whatever readings
 // come before and after; a suspension is not counted for less than it took because of it.
-func TestAnInexactReadingIsNoSuspension(t *testing.T) {
+func TestSuspended_AnInexactReadingIsNoSuspension(t *testing.T) {
 	s, c := watched(t)
 	slacks := []time.Duration{
 		time.Second, time.Microsecond, time.Minute, time.Hour,
@@ -113,8 +114,8 @@ func TestAnInexactReadingIsNoSuspension(t *testing.T) {
 	require.GreaterOrEqual(t, total, time.Hour)
 }
 
-// The goal: where the clocks can't be read, nothing is counted.
-func TestWithoutClocksNothingIsCounted(t *testing.T) {
+// The goal: if the clocks cannot be read, nothing is counted.
+func TestSuspended_WithoutClocksNothingIsCounted(t *testing.T) {
 	broken := errors.New("no such clock")
 	_, err := newSuspensions((&clocks{broken: broken}).read)
 	require.Equal(t, broken, err)
@@ -128,8 +129,8 @@ func TestWithoutClocksNothingIsCounted(t *testing.T) {
 	require.InDelta(t, time.Hour, total, float64(10*c.slack))
 }
 
-// The goal: checks at the same time agree, and none misses what was before it.
-func TestChecksAtTheSameTime(t *testing.T) {
+// The goal: checks at the same time agree, and each includes every suspension before it.
+func TestSuspended_ChecksAtTheSameTimeAgree(t *testing.T) {
 	var mu sync.Mutex
 	c := clocks{slack: 2}
 	s, err := newSuspensions(func() (least, most time.Duration, err error) {
@@ -160,10 +161,11 @@ func TestChecksAtTheSameTime(t *testing.T) {
 	require.InDelta(t, 4*time.Second, total, float64(4000*2*c.slack))
 }
 
-// The goal: the time that is left of a handoff is that of its lease, also when the machine is
-// suspended while it is on its way: it is extended first if that is little, and else ends as it
-// would have.
-func TestASuspensionWhileALeaseIsHandedOff(t *testing.T) {
+// The goal: a handoff has the time that its lease has left, even if the machine is suspended during
+// the handoff. If little is left, the lease is extended first. Otherwise it ends when it would have
+// ended.
+func TestSuspended_ASuspensionWhileALeaseIsHandedOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slept := time.Hour
 		c, err := newClient(Config{

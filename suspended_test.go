@@ -19,12 +19,12 @@ func (l *laptop) suspend(d time.Duration) { l.suspended.Add(int64(d)) }
 // onALaptop runs a test in a bubble, with three nodes and a client on a laptop that was suspended
 // before, for longer than any lease lasts.
 func onALaptop(
-	t *testing.T, test func(t *testing.T, box *laptop, v *virtual, c *lockpipe.Client),
+	t *testing.T, test func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client),
 	change ...func(*lockpipe.Config),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		v, box := newVirtual(t, 3), new(laptop)
+		v, box := newFakeNodes(t, 3), new(laptop)
 		cfg := config(v.urls, change)
 		cfg.Dial = v.dial
 		c, err := lockpipe.NewSuspended(cfg, func(time.Time) time.Duration {
@@ -44,9 +44,10 @@ var twenty = lockpipe.WithTTL(20 * time.Second)
 
 // The goal: a suspension that was longer than the validity ends a lease. The first look finds that,
 // and soon the context is cancelled and OnLost is called.
-func TestASuspensionEndsALease(t *testing.T) {
+func TestSuspended_ASuspensionEndsALease(t *testing.T) {
+	t.Parallel()
 	var lost chan error
-	onALaptop(t, func(t *testing.T, box *laptop, v *virtual, c *lockpipe.Client) {
+	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
 		l, start := v.hold(t, c, "k", twenty), time.Now()
 		ctx := l.Context()
 		box.suspend(10 * time.Second)
@@ -67,7 +68,8 @@ func TestASuspensionEndsALease(t *testing.T) {
 
 // The goal: validity counts from the sending, whatever call it is, also when the machine is
 // suspended before the nodes answer.
-func TestASuspensionBeforeTheAnswerCounts(t *testing.T) {
+func TestSuspended_ASuspensionBeforeTheAnswerCounts(t *testing.T) {
+	t.Parallel()
 	calls := map[string]func(ctx context.Context, c *lockpipe.Client) *lockpipe.Lease{
 		"TryAcquire": func(ctx context.Context, c *lockpipe.Client) *lockpipe.Lease {
 			l, _ := c.TryAcquire(ctx, "k", twenty)
@@ -97,7 +99,7 @@ func TestASuspensionBeforeTheAnswerCounts(t *testing.T) {
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			onALaptop(t, func(t *testing.T, box *laptop, v *virtual, c *lockpipe.Client) {
+			onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
 				var l *lockpipe.Lease
 				if name == "Extend" {
 					l = call(t.Context(), c)
@@ -127,8 +129,9 @@ func TestASuspensionBeforeTheAnswerCounts(t *testing.T) {
 }
 
 // The goal: an attempt whose answers come after a suspension longer than its TTL has no lease.
-func TestAnAttemptAcrossALongSuspensionFails(t *testing.T) {
-	onALaptop(t, func(t *testing.T, box *laptop, v *virtual, c *lockpipe.Client) {
+func TestSuspended_AnAttemptAcrossALongSuspensionFails(t *testing.T) {
+	t.Parallel()
+	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
 		v.silence(0, 1, 2)
 		ended := later(func() error {
 			_, err := c.TryAcquire(t.Context(), "k",
@@ -145,10 +148,11 @@ func TestAnAttemptAcrossALongSuspensionFails(t *testing.T) {
 	})
 }
 
-// The goal: who is handed a lease over has it for no longer than it had been valid for the holder
-// before, and not at all when it ran out while the machine was suspended.
-func TestASuspensionCountsForALeaseThatIsHandedOff(t *testing.T) {
-	onALaptop(t, func(t *testing.T, box *laptop, v *virtual, c *lockpipe.Client) {
+// The goal: a lease that is handed off is valid for no longer than it was for the holder before. If
+// it ran out while the machine was suspended, it is not handed off.
+func TestSuspended_ASuspensionCountsForALeaseThatIsHandedOff(t *testing.T) {
+	t.Parallel()
+	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
 		l, start := v.hold(t, c, "k", twenty), time.Now()
 		second, third := queue(t, c, "k", twenty), queue(t, c, "k", twenty)
 		box.suspend(3 * time.Second)

@@ -11,7 +11,7 @@ import (
 
 // The goal: the operating system's clocks can be read here, agree from reading to reading, and say
 // that the machine was not suspended before it was started.
-func TestTheGapOfTheClocks(t *testing.T) {
+func TestSuspended_TheGapOfTheClocks(t *testing.T) {
 	least, most, err := clockGap()
 	require.NoError(t, err)
 	for range 100 {

@@ -49,7 +49,8 @@ func (c *recordedConn) Write(p []byte) (int, error) {
 
 // The goal: every attempt of one waiting call has a token of its own, of 160 bits, so that the late
 // release of one cannot delete the key of another.
-func TestEveryAttemptHasAFreshToken(t *testing.T) {
+func TestToken_EveryAttemptHasAFreshOne(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 1)
 	var wire recorder
 	c := connected(t, newClient(t, nodes, timeout(5*time.Second),
@@ -66,7 +67,8 @@ func TestEveryAttemptHasAFreshToken(t *testing.T) {
 }
 
 // The goal: leases never share a token, also those of one call and of different clients.
-func TestLeasesNeverShareAToken(t *testing.T) {
+func TestToken_LeasesNeverShareOne(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 1)
 	var tokens []string
 	for i := range 3 {

@@ -33,7 +33,8 @@ func whileSilent(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes,
 
 // The goal: validity counts from before the first byte was sent, not from the answer, for acquire
 // and extend alike, and the drift is taken off.
-func TestValidityCountsFromTheSending(t *testing.T) {
+func TestValidity_CountsFromTheSending(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes, timeout(20*time.Second)))
 	validity := func(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }

@@ -31,6 +31,7 @@ func TestDo_ReturnsErrorReplyAsError(t *testing.T) {
 }
 
 func TestKeys_TakesPrefixLiterally(t *testing.T) {
+	t.Parallel()
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		none, err := nodes.Keys(0, "")
 		require.NoError(t, err)
@@ -47,6 +48,7 @@ func TestKeys_TakesPrefixLiterally(t *testing.T) {
 }
 
 func TestKeys_ReadsManyPages(t *testing.T) {
+	t.Parallel()
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		args := []string{"MSET"}
 		want := []string{}

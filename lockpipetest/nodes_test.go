@@ -48,6 +48,7 @@ func TestNodes_URLsAreTheCallersOwn(t *testing.T) {
 }
 
 func TestNodes_KeysExpireByTheWallClock(t *testing.T) {
+	t.Parallel()
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
 		do(t, nodes, 0, "SET", "short", "v", "PX", "20")
 		do(t, nodes, 0, "SET", "long", "v", "PX", "600000")
@@ -60,6 +61,7 @@ func TestNodes_KeysExpireByTheWallClock(t *testing.T) {
 }
 
 func TestFreeze_NodeAnswersOnlyAfterThaw(t *testing.T) {
+	t.Parallel()
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		before := dialNode(t, nodes, 0)
 		_, err := before.Do("SET", "k", "v")
@@ -257,6 +259,7 @@ func TestClose_LeavesNoGoroutine(t *testing.T) {
 
 // All calls at the same time cause no deadlock and no race, and nothing outlives Close.
 func TestNodes_ConcurrentUse(t *testing.T) {
+	t.Parallel()
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		var wg sync.WaitGroup
 		for i := range nodes.Len() {

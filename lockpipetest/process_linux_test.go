@@ -130,6 +130,7 @@ func onDyingThread(t *testing.T, f func()) {
 
 // When Freeze returns, every thread of the server has stopped already.
 func TestFreeze_HasStoppedTheProcessOnReturn(t *testing.T) {
+	t.Parallel()
 	nodes := StartRealT(t, 1)
 	tasks := "/proc/" + strconv.Itoa(processID(t, nodes, 0)) + "/task/*/stat"
 	for range 200 {
@@ -146,6 +147,7 @@ func TestFreeze_HasStoppedTheProcessOnReturn(t *testing.T) {
 
 // Freeze must not wait for ever for a process that dies instead of stopping.
 func TestFreeze_DyingProcessIsAnError(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		nodes := StartRealT(t, 1)
 		require.NoError(t, syscall.Kill(processID(t, nodes, 0), syscall.SIGKILL))

@@ -15,22 +15,18 @@ import (
 	"go.uber.org/goleak"
 )
 
-// withReplicated runs a test on a replicated master. After it, no process and no file is left.
-func withReplicated(t *testing.T, test func(t *testing.T, r *Replicated)) {
+// startReplicated starts a replicated master in its first state.
+func startReplicated(t *testing.T) *Replicated {
 	t.Helper()
-	RequireRedis(t)
-	t.Setenv("TMPDIR", t.TempDir())
-	ignore := goleak.IgnoreCurrent()
-	var r *Replicated
-	t.Run("run", func(t *testing.T) {
-		r = StartReplicatedT(t)
-		requireSentinelsKnowAll(t, r)
-		requireMaster(t, r, 0)
-		test(t, r)
-	})
-	if r == nil {
-		return
-	}
+	r := StartReplicatedT(t)
+	requireSentinelsKnowAll(t, r)
+	requireMaster(t, r, 0)
+	return r
+}
+
+// requireEnded holds if no process is left of a replicated master.
+func requireEnded(t *testing.T, r *Replicated) {
+	t.Helper()
 	addrs := r.Sentinels()
 	require.Len(t, addrs, 3)
 	for _, u := range r.Servers().URLs() {
@@ -44,10 +40,6 @@ func withReplicated(t *testing.T, test func(t *testing.T, r *Replicated)) {
 	}
 	require.ErrorIs(t, r.Failover(), errClosed)
 	require.ErrorIs(t, r.KillMaster(), errClosed)
-	goleak.VerifyNone(t, ignore)
-	left, err := os.ReadDir(os.TempDir())
-	require.NoError(t, err)
-	require.Empty(t, left)
 }
 
 // requireSentinelsKnowAll holds if each sentinel knows the replica and the two other sentinels.
@@ -104,41 +96,78 @@ func requireReplicates(t *testing.T, r *Replicated, master int, key string) {
 	require.ErrorContains(t, err, "READONLY")
 }
 
-// The goal: a planned failover swaps the two servers, also back, and also while the master hangs.
-func TestReplicated_FailoverSwapsTheServers(t *testing.T) {
-	withReplicated(t, func(t *testing.T, r *Replicated) {
-		requireReplicates(t, r, 0, "before")
-		require.NoError(t, r.Failover())
-		requireMaster(t, r, 1)
-		requireReplicates(t, r, 1, "after")
-
-		require.NoError(t, r.Servers().Freeze(1))
-		require.NoError(t, r.Failover())
-		requireMaster(t, r, 0)
-		require.Equal(t, "v", do(t, r.Servers(), 0, "GET", "after"))
-		require.NoError(t, r.Servers().Thaw(1))
-		requireReplicates(t, r, 0, "thawed")
+// The goal: Failover and KillMaster replace the master. After the test no process, no file and no
+// goroutine is left.
+func TestReplicated_ReplacesTheMaster(t *testing.T) {
+	RequireRedis(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	ignore := goleak.IgnoreCurrent()
+	var started []*Replicated
+	t.Run("by", func(t *testing.T) { // it waits for both
+		for name, test := range map[string]func(*testing.T, *Replicated){
+			"Failover": failoverSwapsTheServers, "KillMaster": killMasterPromotesTheReplica,
+		} {
+			if testing.Short() && name == "KillMaster" {
+				t.Log("-short, so KillMaster is not tested")
+				continue
+			}
+			r := new(Replicated)
+			started = append(started, r)
+			t.Run(name, func(t *testing.T) {
+				t.Parallel() // most of it is waiting for the sentinels
+				*r = *startReplicated(t)
+				test(t, r)
+			})
+		}
 	})
+	if t.Failed() {
+		return
+	}
+	for _, r := range started {
+		requireEnded(t, r)
+	}
+	goleak.VerifyNone(t, ignore)
+	left, err := os.ReadDir(os.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
-// The goal: when the master is killed, the replica is promoted with its keys. The killed server can
-// come back as the replica. Without a replica, a change is an error at once.
-func TestReplicated_KillMasterPromotesTheReplica(t *testing.T) {
-	withReplicated(t, func(t *testing.T, r *Replicated) {
-		requireReplicates(t, r, 0, "kept")
-		require.NoError(t, r.KillMaster())
-		requireMaster(t, r, 1)
-		require.Equal(t, "v", do(t, r.Servers(), 1, "GET", "kept"))
-		_, err := r.Servers().Do(0, "PING")
-		requireRefused(t, err)
-		requireRefused(t, r.Failover())
-		requireRefused(t, r.KillMaster())
-		requireMaster(t, r, 1)
-		requireSlowDetection(t, r)
+// failoverSwapsTheServers requires that a planned failover swaps the two servers, also back, and
+// also while the master hangs.
+func failoverSwapsTheServers(t *testing.T, r *Replicated) {
+	requireReplicates(t, r, 0, "before")
+	require.NoError(t, r.Failover())
+	requireMaster(t, r, 1)
+	if testing.Short() {
+		t.Skip("-short, so a failover back is not tested, while the master hangs")
+	}
+	requireReplicates(t, r, 1, "after")
 
-		require.NoError(t, r.Servers().Restart(0))
-		requireReplicates(t, r, 1, "restarted")
-	})
+	require.NoError(t, r.Servers().Freeze(1))
+	require.NoError(t, r.Failover())
+	requireMaster(t, r, 0)
+	require.Equal(t, "v", do(t, r.Servers(), 0, "GET", "after"))
+	require.NoError(t, r.Servers().Thaw(1))
+	requireReplicates(t, r, 0, "thawed")
+}
+
+// killMasterPromotesTheReplica requires that the replica is promoted with its keys when the master
+// is killed. The killed server can come back as the replica. Without a replica, a change is an
+// error at once.
+func killMasterPromotesTheReplica(t *testing.T, r *Replicated) {
+	requireReplicates(t, r, 0, "kept")
+	require.NoError(t, r.KillMaster())
+	requireMaster(t, r, 1)
+	require.Equal(t, "v", do(t, r.Servers(), 1, "GET", "kept"))
+	_, err := r.Servers().Do(0, "PING")
+	requireRefused(t, err)
+	requireRefused(t, r.Failover())
+	requireRefused(t, r.KillMaster())
+	requireMaster(t, r, 1)
+	requireSlowDetection(t, r)
+
+	require.NoError(t, r.Servers().Restart(0))
+	requireReplicates(t, r, 1, "restarted")
 }
 
 // A wait that never ends would hold up a test until it times out, and hide the reason.

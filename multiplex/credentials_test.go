@@ -20,6 +20,7 @@ import (
 // The goal: each connection has the user and password that are valid when it is made. A connection
 // outlasts its password.
 func TestLogin_EachConnectionHasItsOwn(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	rotate := func(password string) {
 		ask(t, nodes, 0, "ACL", "SETUSER", "me", "on", "resetpass", ">"+password, "~*", "+@all")

@@ -19,6 +19,7 @@ import (
 // behind the flush, in the same breath, is no vote. The server stands still until it has both to
 // read.
 func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	for range 5 {
 		m := start(t, nodes.URLs(), nil)
@@ -57,6 +58,7 @@ func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 // The goal: the flush of another database costs a connection and nothing else; the marker is in the
 // client's own database.
 func TestDataLoss_OfAnotherDatabaseIsForgiven(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var quarantined atomic.Bool
 	m := start(t, []string{nodes.URLs()[0] + "/1"}, func(c *Config) {
@@ -82,6 +84,7 @@ func TestDataLoss_OfAnotherDatabaseIsForgiven(t *testing.T) {
 // The goal: a flush after the guard has found the marker and before the server would tell of it is
 // noticed all the same.
 func TestDataLoss_BehindTheHandshakeIsNoticed(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	first := start(t, nodes.URLs(), nil)
 	up(t, first)

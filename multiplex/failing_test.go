@@ -36,6 +36,8 @@ func (d *diary) about(text string) func(*Config) {
 // The goal: a master that is demoted keeps its clients' connections. The client leaves it at the
 // first READONLY, also if it does not read the role of servers, and comes back when it is a master.
 func TestFailing_LeavesADemotedMaster(t *testing.T) {
+	notShort(t, "a real master that is demoted, and is back")
+	t.Parallel()
 	for _, guard := range []GuardMode{GuardAuto, GuardOff} {
 		nodes := lockpipetest.StartRealT(t, 1)
 		m := start(t, nodes.URLs(), func(c *Config) { waits(3 * time.Second)(c); c.Guard = guard })
@@ -58,6 +60,8 @@ func TestFailing_LeavesADemotedMaster(t *testing.T) {
 // The goal: if an endpoint leads to another server, a client that meets a demoted one dials it
 // again.
 func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
+	notShort(t, "the new master behind an endpoint")
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	var master atomic.Int32
 	m := start(t, []string{"redis://locks.example:6379"}, func(c *Config) {
@@ -82,6 +86,8 @@ func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 // The goal: a master without memory is failing: the log says so once, it is no spare, and still
 // extends and releases. It is up again when it has memory, also if nobody asks it for a lock.
 func TestFailing_AMasterWithoutMemory(t *testing.T) {
+	notShort(t, "a real master without memory")
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	var log diary
 	m := start(t, nodes.URLs(), log.about("node is"))
@@ -252,6 +258,7 @@ func TestFailing_NoVoteCountsBehindADemotion(t *testing.T) {
 // The goal: a server that said READONLY was a replica, also if it is a master again at the next
 // handshake.
 func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
 	m := start(t, nodes.URLs(), func(c *Config) {
@@ -294,6 +301,7 @@ func TestFailing_OneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 
 // The goal: if a server lost its scripts, the probe loads its own.
 func TestFailing_TheProbeLoadsItsScript(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -344,9 +352,10 @@ func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 // and others are not.
 func TestFailing_ErrorsOfUselessServers(t *testing.T) {
 	for text, want := range map[string]bool{
-		"READONLY You can't write against a read only replica.":                                 true,
-		"READONLY You can't write against a read only replica. script: f00, on @user_script:9.": true,
-		"LOADING Redis is loading the dataset in memory":                                        true,
+		"READONLY You can't write against a read only replica.": true,
+		"READONLY You can't write against a read only replica. " +
+			"script: f00, on @user_script:9.": true,
+		"LOADING Redis is loading the dataset in memory": true,
 		"LOADING": true,
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": true,
 		"ERR Error running script (call to f_f00): @user_script:9: @user_script: 9: -READONLY " +

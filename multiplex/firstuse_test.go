@@ -16,6 +16,7 @@ import (
 // The goal: masters that are used for the first time vote at once, and have the marker; also when
 // several clients come at the same moment, and for a client that comes later.
 func TestFirstUse_IsAtOnceForAllClients(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	for round := range 10 {
 		prefix := fmt.Sprint(round, ":")
@@ -44,6 +45,7 @@ func TestFirstUse_IsAtOnceForAllClients(t *testing.T) {
 // The goal: while one node is missing there is no first use, since it may be the one that knows
 // better. When it comes, all of them vote at once.
 func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	require.NoError(t, nodes.Kill(2))
 	m := start(t, nodes.URLs(), nil)
@@ -67,6 +69,7 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 // The goal: nodes that an earlier client saw long ago, while another one was missing, do not keep
 // that one from the first use.
 func TestFirstUse_IsAtOnceBehindOldLossRecords(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	for i := range 2 {
 		f := resp.ParseInfo(ask(t, nodes, i, "INFO", "replication").(string))
@@ -79,6 +82,7 @@ func TestFirstUse_IsAtOnceBehindOldLossRecords(t *testing.T) {
 
 // The goal: one node with a marker shows that the others have lost theirs: no first use.
 func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	ask(t, nodes, 1, "SET", markerKey, runID(t, nodes, 1))
 	m := start(t, nodes.URLs(), nil)
@@ -97,6 +101,7 @@ func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
 // The goal: a client whose nodes came up by waiting has admitted them as well: when they restart
 // together, that is no first use.
 func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
+	notShort(t, "a node that was admitted after its wait")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	require.NoError(t, nodes.Kill(1))
@@ -109,6 +114,7 @@ func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
 // The goal: a client that knows of the loss keeps one that knows nothing from taking it for the
 // first use, until the quarantine is over.
 func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
+	notShort(t, "a client that comes after a loss")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	knowing := start(t, nodes.URLs(), waits(5*time.Second))
@@ -134,6 +140,7 @@ func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
 // The goal: one that found no marker anywhere, and then one that says so, makes no first use of
 // what it saw before.
 func TestFirstUse_ALossRecordEndsIt(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	var once sync.Once
 	m := start(t, nodes.URLs(), func(c *Config) {

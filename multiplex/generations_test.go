@@ -301,6 +301,7 @@ func TestGenerations_VouchForANodeWhoseReplicaComes(t *testing.T) {
 // The goal: a loss that one client knows of is known to all, also if the copy of the disk has a
 // mark that names the run before.
 func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
+	notShort(t, "a copy of a disk with a loss record")
 	t.Parallel()
 	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
 	m := start(t, s.url(), nil)
@@ -427,6 +428,7 @@ func TestGenerations_OneWrongNameTakesNoMasterFromOthers(t *testing.T) {
 // The goal: a client that finds the server admitted by another one at the same moment takes that
 // one's generation for the node's, and not its own, which nobody keeps.
 func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
+	notShort(t, "two clients that admit a node at once")
 	t.Parallel()
 	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
 	other := startLasting(t)
@@ -469,6 +471,7 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 // The goal: two of five disks that were put back from a copy do not vouch for each other, while the
 // third master of the holder's quorum is down and the other two were out of the holder's reach.
 func TestGenerations_NodesThatRecoverAreNoWitnesses(t *testing.T) {
+	notShort(t, "old disks under two of five nodes")
 	t.Parallel()
 	var servers []*lasting
 	var urls []string
@@ -585,6 +588,7 @@ func TestGenerations_KeptNumbersDoNotFall(t *testing.T) {
 
 // The goal: a node whose generation fell loses its votes also when the server refuses writes.
 func TestGenerations_FallAlsoWhenMemoryIsFull(t *testing.T) {
+	notShort(t, "generations of a node without memory")
 	t.Parallel()
 	servers, _, m := threeLasting(t)
 	spread(t, m, servers)
@@ -600,6 +604,7 @@ func TestGenerations_FallAlsoWhenMemoryIsFull(t *testing.T) {
 // The goal: a loss is marked once. When a client of an earlier version, which begins no generation,
 // has admitted the server after the longest TTL, the others admit it too.
 func TestGenerations_ALossIsMarkedOnce(t *testing.T) {
+	notShort(t, "an older client that admits a node after a loss")
 	t.Parallel()
 	servers, _, m := threeLasting(t)
 	spread(t, m, servers)
@@ -632,6 +637,7 @@ func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 // The goal: a connection that lasts shorter than the time between two renewals does not keep the
 // generation from rising.
 func TestGenerations_RiseOverShortConnections(t *testing.T) {
+	notShort(t, "generations over short connections")
 	t.Parallel()
 	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
 	m := start(t, s.url(), nil)

@@ -15,6 +15,7 @@ import (
 
 // The goal: the handshake touches no key that somebody may have.
 func TestHandshake_DeletesNothing(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	ask(t, nodes, 0, "SET", probeKey, "held")
 	ask(t, nodes, 0, "SET", strings.TrimSuffix(probeKey, ":"), "held")
@@ -26,6 +27,7 @@ func TestHandshake_DeletesNothing(t *testing.T) {
 // The goal: the guard ends the connection that the node had before, which the server may not have
 // read to its end.
 func TestHandshake_EndsThePreviousConnection(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var left []net.Conn
 	m := start(t, nodes.URLs(), func(c *Config) {
@@ -51,6 +53,7 @@ func TestHandshake_EndsThePreviousConnection(t *testing.T) {
 // The goal: a node whose marker can't be read or written is down with the server's own words, and
 // never with the password.
 func TestHandshake_ADenialHasTheServersWords(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	address := strings.TrimPrefix(nodes.URLs()[0], "redis://")
 	for name, test := range map[string]struct{ rules, url, says string }{
@@ -83,6 +86,7 @@ func TestHandshake_ADenialHasTheServersWords(t *testing.T) {
 // The goal: a user who may do no more than the guard needs is admitted, also after the connection
 // was lost.
 func TestHandshake_NeedsFewPermissions(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">pw", "~*", "+hello", "+auth", "+ping", "+get",
 		"+set", "+evalsha", "+info", "+del", "+mget", "+script|load")
@@ -101,6 +105,7 @@ func TestHandshake_NeedsFewPermissions(t *testing.T) {
 
 // The goal: a password that the server does not want is not held against it.
 func TestHandshake_APasswordThatIsNotWantedIsForgiven(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://:pw@", 1)}, nil)
 	up(t, m)
@@ -112,6 +117,7 @@ func TestHandshake_APasswordThatIsNotWantedIsForgiven(t *testing.T) {
 // The goal: who connects while a script keeps the server busy is told of changes and flushes all
 // the same, later.
 func TestHandshake_ABusyServerIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	ask(t, nodes, 0, "CONFIG", "SET", "busy-reply-threshold", "1")
 	done := make(chan struct{})
@@ -134,6 +140,7 @@ func TestHandshake_ABusyServerIsAskedAgain(t *testing.T) {
 // The goal: a server that sends anything but Redis fails its own node, with few words, and nothing
 // else.
 func TestHandshake_AHostileServerFailsOnlyItsNode(t *testing.T) {
+	t.Parallel()
 	good := lockpipetest.StartRealT(t, 2)
 	for i := range good.Len() {
 		ask(t, good, i, "SET", markerKey, runID(t, good, i))
@@ -179,18 +186,19 @@ func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 		"it is a Redis Sentinel"
 	const id = "\r\nrun_id:one\r\nuptime_in_seconds:100"
 	for lines, says := range map[string]string{
-		"redis_version:7.0.15\r\nredis_mode:cluster":                              cluster,
-		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:cluster":       cluster,
-		"redis_version:7.0.15\r\nredis_mode:sentinel":                             sentinel,
-		"redis_version:6.0.16\r\ngcc_version:10\r\nredis_mode:standalone":         "it runs Redis 6.0.16, which lacks",
-		"redis_version:5.0.14":                                                    "it runs Redis 5.0.14, which lacks",
-		"redis_version:6.2.0\r\nredis_mode:standalone":                            "",
-		"redis_version:10.0.0":                                                    "",
-		"redis_version:unknown":                                                   "",
+		"redis_version:7.0.15\r\nredis_mode:cluster":                        cluster,
+		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:cluster": cluster,
+		"redis_version:7.0.15\r\nredis_mode:sentinel":                       sentinel,
+		"redis_version:6.0.16\r\ngcc_version:10\r\nredis_mode:standalone": "it runs " +
+			"Redis 6.0.16, which lacks",
+		"redis_version:5.0.14":                         "it runs Redis 5.0.14, which lacks",
+		"redis_version:6.2.0\r\nredis_mode:standalone": "",
+		"redis_version:10.0.0":                         "",
+		"redis_version:unknown":                        "",
 		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:standalone":    "",
 		"redis_version:4.0.0\r\nkvrocks_version:2.9.0":                            "",
 		"redis_version:7.2.0\r\ndragonfly_version:df-v1.20\r\nredis_mode:cluster": "",
-		"redis_mode:standalone":                                                   "",
+		"redis_mode:standalone": "",
 	} {
 		for _, g := range []GuardMode{GuardAuto, GuardOff} {
 			onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
@@ -215,7 +223,9 @@ func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 // refuses all of them.
 func TestHandshake_AnUnfitServerExplainsItsOtherErrors(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		replies := map[string]string{"INFO": resptest.Bulk("redis_version:7.0.15\r\nredis_mode:sentinel")}
+		replies := map[string]string{
+			"INFO": resptest.Bulk("redis_version:7.0.15\r\nredis_mode:sentinel"),
+		}
 		for command := range usual {
 			if _, is := replies[command]; !is && command != "HELLO" {
 				replies[command] = "-ERR unknown command\r\n"

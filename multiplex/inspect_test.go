@@ -20,6 +20,7 @@ import (
 // The goal: a real server's answers come through: who it is, its settings, and its time, which is
 // that of this machine.
 func TestInspect_ReadsARealServer(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	for _, setting := range [][2]string{
 		{"save", "3600 1"},
@@ -69,6 +70,7 @@ func TestInspect_ReadsARealServer(t *testing.T) {
 // The goal: commands that the server refuses are reported, once each, without the password. The
 // round trips are still measured.
 func TestInspect_ReportsCommandErrors(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	_, err := nodes.Do(0, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info",
 		"-config", "-time")
@@ -96,6 +98,8 @@ func TestInspect_ReportsCommandErrors(t *testing.T) {
 // The goal: a node that was stopped is given up, and no other node. Afterwards it can be inspected
 // again.
 func TestInspect_GivesUpAStoppedNode(t *testing.T) {
+	notShort(t, "a real node that hangs")
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -116,6 +120,7 @@ func TestInspect_GivesUpAStoppedNode(t *testing.T) {
 
 // The goal: after Close Inspect says so, and asks nobody.
 func TestInspect_OfAClosedMux(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -156,6 +161,8 @@ func (o *opening) Close() error {
 // end. The connection for locks stays as it is, and no command of the inspection writes or ends
 // anything.
 func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
+	notShort(t, "the connections of several inspections")
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var o openings
 	m := start(t, nodes.URLs(), func(c *Config) {
@@ -194,6 +201,7 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 
 // The goal: a node is inspected whatever its state, and the facts have that state and its reason.
 func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
 	ask(t, nodes, 0, "SET", markerKey, "another server")
 	host, port, _ := strings.Cut(strings.TrimPrefix(nodes.URLs()[3], "redis://"), ":")

@@ -1,9 +1,11 @@
 package multiplex
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,4 +125,46 @@ func TestConn_AnAnswerOnAnotherOneDoesNotCount(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tunnel is a connection as users dial it whose end is the end of a context.
+type tunnel struct {
+	net.Conn
+	over  *atomic.Bool
+	wrote func([]byte)
+}
+
+func (c *tunnel) Write(p []byte) (int, error) { c.wrote(p); return c.Conn.Write(p) }
+
+func (c *tunnel) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if c.over.Load() {
+		return 0, context.Canceled
+	}
+	return n, err
+}
+
+// The goal: a connection that ends with a context is one that broke: what was sent on it may have
+// been done, and is released.
+func TestConn_OneThatEndsWithAContextHasBroken(t *testing.T) {
+	var over atomic.Bool
+	var named atomic.Int32
+	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
+		over.Store(true)
+		require.ErrorIs(t, wait(m.Acquire(claim("the-key", "t"), time.Minute, 1), t.Context()),
+			ErrNoQuorum)
+		require.EqualValues(t, 1, named.Load())
+		over.Store(false)
+		time.Sleep(time.Second)
+		require.EqualValues(t, 2, named.Load(), "the release")
+	}, func(c *Config) {
+		dial := c.Dial
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dial(ctx, network, address)
+			return &tunnel{
+				conn, &over,
+				func(p []byte) { named.Add(int32(bytes.Count(p, []byte("the-key")))) },
+			}, err
+		}
+	})
 }

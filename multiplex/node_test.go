@@ -54,6 +54,7 @@ func others(t *testing.T, nodes *lockpipetest.Nodes, i int) int {
 // The goal: one socket to each master, idle, under load with large and small calls, and after a
 // reconnect.
 func TestNode_HasOneSocket(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	check := func() {
@@ -124,6 +125,7 @@ func TestNode_OnlyTheConnectorDials(t *testing.T) {
 // The goal: a frozen node gathers neither goroutines nor work that nobody wants any more. When it
 // continues, nothing is left on it.
 func TestNode_AFrozenOneGathersNothing(t *testing.T) {
+	notShort(t, "5000 calls while a node is frozen")
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
@@ -147,6 +149,8 @@ func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 // The goal: after a reconnect the kept releases go before anything else, so that no acquire is
 // refused by a key that only waits to be deleted.
 func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
+	notShort(t, "the order of commands after a reconnect")
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
 	m := start(t, nodes.URLs(), func(c *Config) {
@@ -181,6 +185,7 @@ func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
 // The goal: a release that was reported as not confirmed is confirmed when the node can answer
 // again.
 func TestPendingReleases_AreSentUntilTheyAreConfirmed(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = time.Second })
 	c := claim("k", "t")

@@ -35,7 +35,7 @@ func (j *journal) String() string {
 // The goal: a server that knows no AUTH, and repeats what it was sent, as a whole or as much as it
 // has room for, does not tell the password, nor what was given as a user in its place: not by the
 // status, an error, the log or an inspection.
-func TestAServerThatRepeatsAPasswordDoesNotTellIt(t *testing.T) {
+func TestPasswords_AServerThatRepeatsOneDoesNotShowIt(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t, "--rename-command", "AUTH", "")
 	long := strings.Repeat("s3cret-", 30)
@@ -67,7 +67,7 @@ func TestAServerThatRepeatsAPasswordDoesNotTellIt(t *testing.T) {
 
 // The goal: nor does the error of a call tell what a server repeats of it, such as the token, with
 // which anybody could release the lock.
-func TestAServerThatRepeatsATokenDoesNotTellIt(t *testing.T) {
+func TestPasswords_AServerThatRepeatsATokenDoesNotShowIt(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t, "--rename-command", "SET", "")
 	m := start(t, s.url(), mode(GuardOff))
@@ -79,7 +79,7 @@ func TestAServerThatRepeatsATokenDoesNotTellIt(t *testing.T) {
 
 // The goal: a password that happens to be in what we say ourselves does not make a node in
 // quarantine one that is down.
-func TestAQuarantineIsOneWhateverThePasswordIs(t *testing.T) {
+func TestPasswords_AQuarantineIsOneWhateverTheyAre(t *testing.T) {
 	t.Parallel()
 	s, _ := asUser(t, needed+" >may", "")
 	m := start(t, []string{"unix://u:may@" + s.socket()}, func(c *Config) {
@@ -91,7 +91,7 @@ func TestAQuarantineIsOneWhateverThePasswordIs(t *testing.T) {
 }
 
 // The goal: what stands before the arguments is kept, and an error without them is what it was.
-func TestWithoutPassword(t *testing.T) {
+func TestPasswords_AreCutOutOfAnError(t *testing.T) {
 	same := errors.New("WRONGPASS invalid username-password pair or user is disabled.")
 	require.Same(t, same, withoutPassword(same, "secret"))
 	require.Same(t, same, withoutPassword(same, ""))

@@ -16,7 +16,7 @@ import (
 )
 
 // needed is what docs/operations.md gives a user, with keys behind app:. Each entry is taken away
-// in TestEachPermissionIsNeeded.
+// in TestPermissions_EachIsNeeded.
 const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +evalsha +script|load " +
 	"+info +config|get " +
 	"+client|id +client|kill +client|tracking +client|caching +ping +time"
@@ -146,7 +146,7 @@ func without(t *testing.T, rules, one string) string {
 
 // The goal: the permissions that are documented are all that is needed, and each of them is:
 // without it goes exactly what is documented, with the server's words where that is the node.
-func TestEachPermissionIsNeeded(t *testing.T) {
+func TestPermissions_EachIsNeeded(t *testing.T) {
 	t.Parallel()
 	// And nothing to release.
 	everyKey := []string{lacksSingle, lacksSet, lacksFence, lacksExtend, lacksLeft}
@@ -200,7 +200,7 @@ func TestEachPermissionIsNeeded(t *testing.T) {
 }
 
 // The goal: the documentation gives the user just that.
-func TestThePermissionsAreDocumented(t *testing.T) {
+func TestPermissions_AreDocumented(t *testing.T) {
 	manual, err := os.ReadFile("../docs/operations.md")
 	require.NoError(t, err)
 	require.Contains(t, string(manual), "\nACL SETUSER lockpipe reset on >PASSWORD "+needed+"\n")
@@ -208,7 +208,7 @@ func TestThePermissionsAreDocumented(t *testing.T) {
 
 // The goal: a database other than 0 needs SELECT, a name for the connection needs nothing, and a
 // user who may not load scripts can use those that are there.
-func TestWhatElseNeedsAPermission(t *testing.T) {
+func TestPermissions_WhatElseNeedsOne(t *testing.T) {
 	t.Parallel()
 	t.Run("database", func(t *testing.T) {
 		t.Parallel()
@@ -257,7 +257,7 @@ func TestWhatElseNeedsAPermission(t *testing.T) {
 
 // The goal: what a user may not do costs only the caller who asks for it: nothing is left behind,
 // and others of the same flush go on.
-func TestWhatIsNotPermittedLeavesNothingBehind(t *testing.T) {
+func TestPermissions_WhatIsNotGivenLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	s, url := asUser(t, without(t, needed, "+exists"), "")
 	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })

@@ -23,6 +23,7 @@ import (
 // they look as before their first use; and it votes again with them after the longest TTL, not
 // before.
 func TestQuarantine_AllNodesThatRestartTogetherWait(t *testing.T) {
+	notShort(t, "nodes that restarted vote after MaxTTL")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	m := start(t, nodes.URLs(), waits(6*time.Second))
@@ -48,6 +49,7 @@ func TestQuarantine_AllNodesThatRestartTogetherWait(t *testing.T) {
 // The goal: a wait that began while it could be the first use lasts no longer when the wait of
 // another node has ended that.
 func TestQuarantine_DoesNotBeginAgain(t *testing.T) {
+	notShort(t, "a wait is no longer when it can be no first use any more")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	require.NoError(t, nodes.Kill(2))
@@ -71,6 +73,7 @@ func TestQuarantine_DoesNotBeginAgain(t *testing.T) {
 // The goal: the marker is written only where it still is what was seen: another client may have
 // admitted the server meanwhile, and it may have been flushed again.
 func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
+	notShort(t, "a second loss at the end of a wait")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	knowing := start(t, nodes.URLs(), waits(4*time.Second))
@@ -104,6 +107,7 @@ func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
 // The goal: a client that keeps looking sees that another has lifted the quarantine, or an
 // operator.
 func TestQuarantine_AnotherClientLiftsIt(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	first := start(t, nodes.URLs(), nil)
 	up(t, first)
@@ -119,6 +123,7 @@ func TestQuarantine_AnotherClientLiftsIt(t *testing.T) {
 // The goal: what a quarantined node is owed is dropped when its keys have expired, as for a node
 // that is down.
 func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -141,6 +146,7 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 // The goal: a replica is no master, and says so; when it is promoted it has to wait, since
 // replication may have missed locks.
 func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	master := start(t, nodes.URLs()[:1], nil)
 	up(t, master)
@@ -156,25 +162,32 @@ func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
 	becomes(t, m, 0, NodeQuarantined, "")
 }
 
-// The goal: GuardStrict also waits before the first use, and admits no server that has no run_id;
-// GuardAuto does that with one warning, and GuardOff leaves no marker.
-func TestGuardMode_StrictAutoAndOff(t *testing.T) {
+// The goal: GuardStrict also waits before the first use.
+func TestGuardMode_StrictWaitsBeforeTheFirstUse(t *testing.T) {
+	notShort(t, "the end of that wait")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	begin := time.Now()
 	strict := start(t, nodes.URLs(), func(c *Config) {
-		c.Guard, c.MaxTTL = GuardStrict,
-			4*time.Second
+		c.Guard, c.MaxTTL = GuardStrict, 4*time.Second
 	})
 	becomes(t, strict, 0, NodeQuarantined, whyUnmarked)
 	becomes(t, strict, 0, NodeUp, "")
 	require.GreaterOrEqual(t, time.Since(begin), 4*time.Second)
-	require.NoError(t, strict.Close(t.Context()))
-	ask(t, nodes, 0, "DEL", markerKey)
+}
+
+// The goal: GuardOff leaves no marker.
+func TestGuardMode_OffLeavesNoMarker(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 1)
 	off := start(t, nodes.URLs(), mode(GuardOff))
 	up(t, off)
 	require.Nil(t, ask(t, nodes, 0, "GET", markerKey))
+}
 
+// The goal: GuardStrict admits no server that has no run_id. GuardAuto does that with one warning.
+func TestGuardMode_OfAServerWithoutARunID(t *testing.T) {
+	t.Parallel()
 	simple, err := lockpipetest.StartInProcess(3)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, simple.Close()) })
@@ -201,6 +214,7 @@ func TestGuardMode_StrictAutoAndOff(t *testing.T) {
 // new one, with the keys it had; an append-only file that is behind, or one that is gone, is not
 // enough.
 func TestQuarantine_ADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t, "--appendonly", "yes", "--appendfsync", "always")
 	m := start(t, s.url(), nil)
 	up(t, m)
@@ -241,6 +255,7 @@ func TestQuarantine_ADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 // The goal: a server that does not show its run_id after a restart is not admitted like one that
 // never had any.
 func TestQuarantine_ANodeThatHadARunIDNeedsOne(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
 	up(t, m)
@@ -254,6 +269,7 @@ func TestQuarantine_ANodeThatHadARunIDNeedsOne(t *testing.T) {
 // The goal: a snapshot has the marker of the run before and may lack locks: the node is
 // quarantined, no longer than until the longest TTL after its start.
 func TestQuarantine_ARestartFromASnapshotWaits(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
 	up(t, m)
@@ -272,6 +288,7 @@ func TestQuarantine_ARestartFromASnapshotWaits(t *testing.T) {
 // The goal: a quarantine does not end because the server does not show its run_id any more, also
 // for a client that never admitted it.
 func TestQuarantine_DoesNotEndWithoutARunID(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t)
 	_, err := s.do("SET", markerKey, "lost:x")
 	require.NoError(t, err)
@@ -287,6 +304,7 @@ func TestQuarantine_DoesNotEndWithoutARunID(t *testing.T) {
 // then, has not kept what it knew before: also a client that comes later does not take its start
 // for one with a durable memory.
 func TestQuarantine_ANodeThatIsDurableSinceItsRestartWaits(t *testing.T) {
+	t.Parallel()
 	s := startLasting(t)
 	m := start(t, s.url(), nil)
 	up(t, m)
@@ -317,6 +335,7 @@ func TestQuarantine_ANodeThatIsDurableSinceItsRestartWaits(t *testing.T) {
 // The goal: a master that was a replica for a while has the keys of the other one, and its own
 // marker among them, but not the locks that the other one missed. Who saw that waits.
 func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	m := start(t, nodes.URLs()[:1], nil)
 	up(t, m)
@@ -345,6 +364,7 @@ func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
 // has lost locks, and not before MaxTTL has passed. The wait continues also if the master has
 // the marker of its former run.
 func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
+	notShort(t, "a wait of MaxTTL over many clients")
 	t.Parallel()
 	const maxTTL = 3 * time.Second
 	for name, former := range map[string]string{

@@ -92,6 +92,7 @@ func TestServers_MayStillShortenAsAnotherNode(t *testing.T) {
 // The goal: a node whose name leads to another's server gets it when the other one has lost it, and
 // knows when that was.
 func TestServers_MoveWhenNamesChange(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	to := make([]atomic.Int32, 3)
 	for i := range to {
@@ -127,6 +128,7 @@ func twoNames(t *testing.T, nodes *lockpipetest.Nodes, without ...string) []stri
 // The goal: servers that do not show their run_id are told apart as well, if the user may write and
 // read some key.
 func TestServers_AreToldApartWithoutARunID(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, twoNames(t, nodes, "~*", "-info"), mode(GuardOff))
 	require.Eventually(t, func() bool {
@@ -152,6 +154,7 @@ func TestServers_AreToldApartWithoutARunID(t *testing.T) {
 
 // The goal: servers that can't be told apart vote, and the log says so once for each node.
 func TestServers_ThatCannotBeToldApartVoteWithAWarning(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var log bytes.Buffer
 	m := start(t, twoNames(t, nodes, "~locks:*", "-info"), func(c *Config) {
@@ -165,6 +168,7 @@ func TestServers_ThatCannotBeToldApartVoteWithAWarning(t *testing.T) {
 // The goal: a node that hangs keeps no other from being told apart: it loses its connection, and
 // has to prove itself.
 func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 2)
 	for i := range 2 {
 		ask(t, nodes, i, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~*", "-info")

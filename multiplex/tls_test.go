@@ -133,7 +133,7 @@ func withTLS(c *tls.Config) func(*Config) { return func(cfg *Config) { cfg.TLS =
 // The goal: with rediss:// and without a scheme locks are taken over TLS, with the client's
 // certificate where the server wants one, and the server tells of changes and of a flush; a socket
 // of the same client has no TLS.
-func TestLocksAreTakenOverTLS(t *testing.T) {
+func TestTLS_LocksAreTakenOverIt(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	s := startSecure(t, a, nil)
@@ -163,7 +163,7 @@ func TestLocksAreTakenOverTLS(t *testing.T) {
 
 // The goal: a server that restarts is found again over TLS, and the restart guard and the notice of
 // a flush work there as anywhere.
-func TestTheGuardWorksOverTLS(t *testing.T) {
+func TestTLS_TheGuardWorksOverIt(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	s := startSecure(t, a, nil)
@@ -194,7 +194,7 @@ func TestTheGuardWorksOverTLS(t *testing.T) {
 
 // The goal: a server whose certificate is not good, or to which ours is not, is down with the
 // reason, and nothing is executed there; it is up where the very same thing is right.
-func TestTLSThatIsNotGoodIsNoVote(t *testing.T) {
+func TestTLS_ThatIsNotGoodIsNoVote(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	elsewhere := func(c *x509.Certificate) {

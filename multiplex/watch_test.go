@@ -66,6 +66,7 @@ func do(t *testing.T, nodes *lockpipetest.Nodes, args ...string) {
 // The goal: the reply is the TTL. A deletion or an extension by another client is reported once,
 // until the watch subscribes again.
 func TestWatch_ReportsChanges(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	// Which would not let the flushed node vote.
 	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff })
@@ -100,6 +101,7 @@ func TestWatch_ReportsChanges(t *testing.T) {
 
 // The goal: the client's own release is reported too.
 func TestWatch_ReportsTheClientsOwnRelease(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -115,6 +117,7 @@ func TestWatch_ReportsTheClientsOwnRelease(t *testing.T) {
 
 // The goal: a lost connection wakes all watches, and they can subscribe on the next one.
 func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -144,6 +147,7 @@ func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
 // The goal: a server that has no tracking, or does not permit it, still serves locks and returns
 // the TTL.
 func TestWatch_ServersWithoutTrackingReturnTheTTL(t *testing.T) {
+	t.Parallel()
 	check := func(t *testing.T, urls []string) {
 		m := start(t, urls, nil)
 		up(t, m)
@@ -237,6 +241,7 @@ func TestWatch_EndsWithClose(t *testing.T) {
 
 // The goal: a key whose TTL does not fit into a Duration lasts for ever. It has not expired.
 func TestWatch_TTLBeyondADurationIsForever(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockpipe/lockpipe/sim/dice"
+	"github.com/lockpipe/lockpipe/sim/simrand"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	// With several threads, the order of what happens at one instant would differ each time.
 	runtime.GOMAXPROCS(1)
-	dice.Break(*brokenRule)
+	simrand.EnableMutant(*brokenRule)
 	os.Exit(m.Run())
 }
 
@@ -27,26 +27,26 @@ func TestMain(m *testing.M) {
 type edit struct{ file, old, new string }
 
 // seedEdits returns the edits by which lockpipe takes its random delays and its wall clock from
-// package dice. Only fences use the wall clock.
+// package simrand. Only fences use the wall clock.
 func seedEdits() []edit {
 	edits := []edit{
-		{"sim/dice/dice.go", "const Enabled = false", "const Enabled = true"},
-		{"client.go", "fenceclock.New(time.Now, ", "fenceclock.New(dice.Clock(), "},
+		{"sim/simrand/simrand.go", "const Enabled = false", "const Enabled = true"},
+		{"client.go", "fenceclock.New(time.Now, ", "fenceclock.New(simrand.Clock(), "},
 		{
 			"client.go", "return newClient(cfg, suspended())",
-			"return newClient(cfg, dice.Suspended())",
+			"return newClient(cfg, simrand.Suspended())",
 		},
 	}
 	for _, file := range []string{"wait.go", "lease/due.go", "multiplex/connector.go"} {
 		edits = append(edits, edit{
 			file, `"math/rand/v2"`,
-			`rand "github.com/lockpipe/lockpipe/sim/dice"`,
+			`rand "github.com/lockpipe/lockpipe/sim/simrand"`,
 		})
 	}
 	for _, file := range []string{"multiplex/renew.go", "multiplex/failing.go"} {
 		edits = append(edits, edit{
 			file, `mathrand "math/rand/v2"`,
-			`mathrand "github.com/lockpipe/lockpipe/sim/dice"`,
+			`mathrand "github.com/lockpipe/lockpipe/sim/simrand"`,
 		})
 	}
 	return edits
@@ -69,12 +69,12 @@ func build(t *testing.T, edits []edit) string {
 		require.Equal(t, 1, strings.Count(texts[e.file], e.old),
 			"%s must have this text exactly once:\n%s", e.file, e.old)
 		texts[e.file] = strings.Replace(texts[e.file], e.old, e.new, 1)
-		if strings.Contains(e.new, "dice.") &&
+		if strings.Contains(e.new, "simrand.") &&
 			!strings.Contains(texts[e.file],
-				"\nimport \"github.com/lockpipe/lockpipe/sim/dice\"\n") {
+				"\nimport \"github.com/lockpipe/lockpipe/sim/simrand\"\n") {
 			clause := packageClause.FindString(texts[e.file])
 			texts[e.file] = strings.Replace(texts[e.file], clause, clause+
-				"\nimport \"github.com/lockpipe/lockpipe/sim/dice\"\n", 1)
+				"\nimport \"github.com/lockpipe/lockpipe/sim/simrand\"\n", 1)
 		}
 	}
 	overlay := struct{ Replace map[string]string }{map[string]string{}}

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lockpipe/lockpipe/sim/dice"
+	"github.com/lockpipe/lockpipe/sim/simrand"
 )
 
 // link is the network between one client and one node. What it does to a message depends on the
@@ -32,7 +32,7 @@ type link struct {
 	healed bool       // the name leads to its own node from now on; set by heal
 }
 
-// The directions of a link. They are a part of what dice.Hash hashes.
+// The directions of a link. They are a part of what simrand.Hash hashes.
 const (
 	toNode uint64 = 1 + iota
 	toClient
@@ -50,14 +50,14 @@ func newLink(seed uint64, plan *Plan, n *node, pausedUntil, frozenUntil *atomicT
 }
 
 func (l *link) newPipe(stoppedUntil *atomicTime, direction uint64) *pipe {
-	offset := time.Duration(dice.Hash(l.seed, direction) % 1000)
+	offset := time.Duration(simrand.Hash(l.seed, direction) % 1000)
 	return &pipe{stoppedUntil: stoppedUntil, offset: offset}
 }
 
 // latency returns how long a message that is sent now takes. A paused client sends its messages
 // when it continues.
 func (l *link) latency(direction uint64) time.Duration {
-	h := dice.Hash(l.seed, direction, uint64(time.Since(l.start)))
+	h := simrand.Hash(l.seed, direction, uint64(time.Since(l.start)))
 	d := l.plan.latency/4 + time.Duration(h%uint64(l.plan.latency))
 	if l.slowUntil.inFuture() {
 		d *= 8

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutant is one rule that is broken on purpose, in a build in which dice.Broken names it.
+// mutant is one rule that is broken on purpose, in a build in which simrand.Mutant has its name.
 // Production code knows nothing of it.
 type mutant struct {
 	name  string
@@ -27,9 +27,9 @@ var brokenRules = []mutant{
 		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold", from: 21,
 		edit: edit{
 			"keys.go", "\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
-			"\tif dice.Broken(\"token\") {\n\t\traw = " +
-				"[tokenBytes]byte{dice.Number(c)}\n\t}\n\tbase64.RawURLEncoding.Encode(text[:], " +
-				"raw[:])\n",
+			"\tif simrand.Mutant(\"token\") {\n\t\traw = " +
+				"[tokenBytes]byte{simrand.StableID(c)}\n\t}\n" +
+				"\tbase64.RawURLEncoding.Encode(text[:], raw[:])\n",
 		},
 	},
 	{
@@ -37,8 +37,8 @@ var brokenRules = []mutant{
 		finds: "soon after Close", mix: "long",
 		edit: edit{
 			"multiplex/claim.go", "\tcase r.leftNothing:\n",
-			"\tcase r.leftNothing || dice.Broken(\"unreleased\") && a.kind == acquire && r.vote == " +
-				"unknown:\n",
+			"\tcase r.leftNothing || simrand.Mutant(\"unreleased\") && " +
+				"a.kind == acquire && r.vote == unknown:\n",
 		},
 	},
 	{
@@ -46,7 +46,7 @@ var brokenRules = []mutant{
 		edit: edit{
 			"acquire.go", "lease.Grant{Sent: a.Sent(), ",
 			"lease.Grant{Sent: map[bool]time.Time{false: a.Sent(), true: " +
-				"time.Now()}[dice.Broken(\"reply\")], ",
+				"time.Now()}[simrand.Mutant(\"reply\")], ",
 		},
 	},
 	{
@@ -54,7 +54,7 @@ var brokenRules = []mutant{
 		edit: edit{
 			"lease/validity.go", "func Validity(ttl time.Duration) time.Duration { return ttl - " +
 				"ttl/100 - rounding }",
-			"func Validity(ttl time.Duration) time.Duration {\n\tif dice.Broken(\"drift\") " +
+			"func Validity(ttl time.Duration) time.Duration {\n\tif simrand.Mutant(\"drift\") " +
 				"{\n\t\treturn ttl\n\t}\n\treturn ttl - ttl/100 - rounding\n}",
 		},
 	},
@@ -63,7 +63,7 @@ var brokenRules = []mutant{
 		finds: "confirmed",
 		edit: edit{
 			"multiplex/reply.go", "\tfor _, r := range refusals {\n",
-			"\tfor _, r := range refusals {\n\t\tif dice.Broken(\"refilled\") && r.Key == " +
+			"\tfor _, r := range refusals {\n\t\tif simrand.Mutant(\"refilled\") && r.Key == " +
 				"script.Refilled {\n\t\t\tcontinue\n\t\t}\n",
 		},
 	},
@@ -72,14 +72,14 @@ var brokenRules = []mutant{
 			"for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 40,
 		edit: edit{
 			"multiplex/claim.go", "\tif r.vote == refused && a.decision != won {\n",
-			"\tif r.vote == refused && a.decision != won && !dice.Broken(\"missed\") {\n",
+			"\tif r.vote == refused && a.decision != won && !simrand.Mutant(\"missed\") {\n",
 		},
 	},
 	{
 		name: "quorum", rule: "1: half of the nodes are enough", mix: "blind", finds: "both hold",
 		edit: edit{
 			"multiplex/quorum.go", "func quorum(n int) int { return n/2 + 1 }",
-			"func quorum(n int) int {\n\tif dice.Broken(\"quorum\") {\n\t\treturn n / " +
+			"func quorum(n int) int {\n\tif simrand.Mutant(\"quorum\") {\n\t\treturn n / " +
 				"2\n\t}\n\treturn n/2 + 1\n}",
 		},
 	},
@@ -87,7 +87,7 @@ var brokenRules = []mutant{
 		name: "told", rule: "7: the holder is told late", finds: "late that its lease",
 		edit: edit{
 			"lease/manager.go", "\tif d := time.Duration(at - m.now()); m.timer == nil {\n",
-			"\td := time.Duration(at - m.now())\n\tif dice.Broken(\"told\") {\n\t\td += " +
+			"\td := time.Duration(at - m.now())\n\tif simrand.Mutant(\"told\") {\n\t\td += " +
 				"time.Millisecond\n\t}\n\tif m.timer == nil {\n",
 		},
 	},
@@ -96,14 +96,15 @@ var brokenRules = []mutant{
 		mix: "blind", finds: "both hold",
 		edit: edit{
 			"lease/extension.go", "\tif shortened {\n\t\tt.until = until\n",
-			"\tif shortened && !dice.Broken(\"shortened\") {\n\t\tt.until = until\n",
+			"\tif shortened && !simrand.Mutant(\"shortened\") {\n\t\tt.until = until\n",
 		},
 	},
 	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
 		edit: edit{
 			"multiplex/pending_releases.go", "\tattempts := n.takePending()\n",
-			"\tattempts := n.takePending()\n\tif dice.Broken(\"kept\") {\n\t\tattempts = nil\n\t}\n",
+			"\tattempts := n.takePending()\n" +
+				"\tif simrand.Mutant(\"kept\") {\n\t\tattempts = nil\n\t}\n",
 		},
 	},
 	{
@@ -111,11 +112,12 @@ var brokenRules = []mutant{
 		finds: "after it ended",
 		edit: edit{
 			"multiplex/mux.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n",
-			"\tif !dice.Broken(\"stale\") {\n\t\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n\t}\n",
+			"\tif !simrand.Mutant(\"stale\") {\n" +
+				"\t\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n\t}\n",
 		},
 		also: edit{
 			"lease/extension.go", "\t\tif t.expireIfDue() {\n",
-			"\t\tif t.expireIfDue() && !dice.Broken(\"stale\") {\n",
+			"\t\tif t.expireIfDue() && !simrand.Mutant(\"stale\") {\n",
 		},
 	},
 	{
@@ -127,7 +129,7 @@ var brokenRules = []mutant{
 		edit: edit{
 			"internal/restartguard/decide.go",
 			"\tcase s.marker == s.runID && h.replicaRunID != s.runID && !s.outdated:\n",
-			"\tcase dice.Broken(\"guard\"):\n" +
+			"\tcase simrand.Mutant(\"guard\"):\n" +
 				"\t\treturn decision{admit: true, writeMarker: true}, h\n" +
 				"\tcase s.marker == s.runID && h.replicaRunID != s.runID && !s.outdated:\n",
 		},
@@ -136,7 +138,7 @@ var brokenRules = []mutant{
 		name: "half", rule: "10: the quarantine is too short", mix: "forgetful", finds: "both hold",
 		edit: edit{
 			"internal/restartguard/decide.go", "\t\th.until = waitEnd(",
-			"\t\tif dice.Broken(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n" +
+			"\t\tif simrand.Mutant(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n" +
 				"\t\th.until = waitEnd(",
 		},
 	},
@@ -147,7 +149,7 @@ var brokenRules = []mutant{
 			"internal/restartguard/decide.go",
 			"\t\treturn decision{admit: true}, h\n\tcase h.until.IsZero(): // first sight\n",
 			"\t\treturn decision{admit: true}, h\n" +
-				"\tcase dice.Broken(\"marker\") && s.formerRun() != \"\":\n" +
+				"\tcase simrand.Mutant(\"marker\") && s.formerRun() != \"\":\n" +
 				"\t\treturn decision{admit: true, writeMarker: true}, h\n" +
 				"\tcase h.until.IsZero(): // first sight\n",
 		},
@@ -157,7 +159,7 @@ var brokenRules = []mutant{
 		finds: "both hold", from: 10,
 		edit: edit{
 			"multiplex/node_conn.go", "\tif l == nil || l.isClosed.Load() {\n",
-			"\tif l == nil || l.isClosed.Load() || dice.Broken(\"deaf\") {\n",
+			"\tif l == nil || l.isClosed.Load() || simrand.Mutant(\"deaf\") {\n",
 		},
 	},
 	// That every server counts as durable is found too rarely since other nodes have to vouch for
@@ -167,7 +169,7 @@ var brokenRules = []mutant{
 		mix: "fenced", finds: "which is not above",
 		edit: edit{
 			"sim/fences.go", "\t\t\tn.set(l.fenceKeys[k], l.last, fenceKeyTTL)\n",
-			"\t\t\tif !dice.Broken(\"companion\") {\n\t\t\t\tn.set(l.fenceKeys[k], l.last, " +
+			"\t\t\tif !simrand.Mutant(\"companion\") {\n\t\t\t\tn.set(l.fenceKeys[k], l.last, " +
 				"fenceKeyTTL)\n\t\t\t}\n",
 		},
 	},
@@ -178,7 +180,7 @@ var brokenRules = []mutant{
 			"multiplex/fence.go",
 			"\tf := &fence{first: first, last: last, before: before}\n",
 			"\tf := &fence{first: first, last: last, before: before}\n\tif " +
-				"dice.Broken(\"range\") {\n\t\tlast = first\n\t}\n",
+				"simrand.Mutant(\"range\") {\n\t\tlast = first\n\t}\n",
 		},
 	},
 	{
@@ -186,22 +188,24 @@ var brokenRules = []mutant{
 		finds: "which is not above",
 		edit: edit{
 			"fencing.go", "\treturn n, n <= last\n",
-			"\treturn n, n <= last || dice.Broken(\"numbers\")\n",
+			"\treturn n, n <= last || simrand.Mutant(\"numbers\")\n",
 		},
 	},
 	{
 		name: "clocks", rule: "what docs/fencing.md asks of clocks where nodes forget is needed",
 		mix: "forgetful,fenced", finds: "which is not above",
 		edit: edit{"sim/plan.go", "p.clientMaxTTL*3/4 - 1}\n", "p.clientMaxTTL*3/4 - 1}\n\t\tif " +
-			"dice.Broken(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.clientMaxTTL}\n" +
+			"simrand.Mutant(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.clientMaxTTL}\n" +
 			"\t\t}\n"},
 	},
 	{
 		name: "late", rule: "5: an extension counts where a shorter one may still arrive",
 		mix: "rough,returning", finds: "nodes keep it as long", from: 45,
 		edit: edit{
-			"multiplex/claim.go", "(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) {\n",
-			"(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) && !dice.Broken(\"late\") {\n",
+			"multiplex/claim.go",
+			"(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) {\n",
+			"(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) && " +
+				"!simrand.Mutant(\"late\") {\n",
 		},
 	},
 	{
@@ -209,7 +213,8 @@ var brokenRules = []mutant{
 		mix: "rough,returning", finds: "nodes keep it as long", from: 90,
 		edit: edit{
 			"multiplex/claim.go", "\tif d.pendingExtend == 0 || a.ttl < d.pendingTTL {\n",
-			"\tif d.pendingExtend == 0 || (a.ttl < d.pendingTTL) != dice.Broken(\"longest\") {\n",
+			"\tif d.pendingExtend == 0 || " +
+				"(a.ttl < d.pendingTTL) != simrand.Mutant(\"longest\") {\n",
 		},
 	},
 	{
@@ -217,7 +222,7 @@ var brokenRules = []mutant{
 		mix: "forgetful,returning", finds: "both hold",
 		edit: edit{
 			"multiplex/connector.go", "err != nil || text != l.server.RunID {",
-			"err != nil || text != l.server.RunID && !dice.Broken(\"confirm\") {",
+			"err != nil || text != l.server.RunID && !simrand.Mutant(\"confirm\") {",
 		},
 	},
 	{
@@ -225,7 +230,7 @@ var brokenRules = []mutant{
 		mix: "forgetful,returning", finds: "both hold", from: 55,
 		edit: edit{
 			"internal/restartguard/guard.go", "ServerLeft() { g.history.lastSeen = time.Now() }",
-			"ServerLeft() {\n\tif !dice.Broken(\"seen\") {\n" +
+			"ServerLeft() {\n\tif !simrand.Mutant(\"seen\") {\n" +
 				"\t\tg.history.lastSeen = time.Now()\n\t}\n}",
 		},
 	},
@@ -234,7 +239,7 @@ var brokenRules = []mutant{
 		mix: "long,returning", finds: "soon after Close",
 		edit: edit{
 			"multiplex/claim.go", "\tif c.brokenAt().has(i) {\n",
-			"\tif c.brokenAt().has(i) && !dice.Broken(\"unsure\") {\n",
+			"\tif c.brokenAt().has(i) && !simrand.Mutant(\"unsure\") {\n",
 		},
 	},
 	{
@@ -242,12 +247,12 @@ var brokenRules = []mutant{
 		mix: "rough,returning", finds: "after it ended",
 		edit: edit{
 			"lease/extension.go", "\te.SendBefore = t.manager.timeOf(t.until)\n",
-			"\tif e.SendBefore = t.manager.timeOf(t.until); dice.Broken(\"before\") {\n" +
+			"\tif e.SendBefore = t.manager.timeOf(t.until); simrand.Mutant(\"before\") {\n" +
 				"\t\te.SendBefore = t.manager.timeOf(until)\n\t}\n",
 		},
 		also: edit{ // the release of a lease that has ended takes the place of its extension
 			"multiplex/attempt.go", "\tcase a.kind == extend && a.superseded():",
-			"\tcase a.kind == extend && a.superseded() && !dice.Broken(\"before\"):",
+			"\tcase a.kind == extend && a.superseded() && !simrand.Mutant(\"before\"):",
 		},
 	},
 	{
@@ -256,11 +261,11 @@ var brokenRules = []mutant{
 		edit: edit{
 			"internal/restartguard/claims.go",
 			"\t\tcase other.conn != nil || other.quarantined:\n",
-			"\t\tcase (other.conn != nil || other.quarantined) && !dice.Broken(\"vote\"):\n",
+			"\t\tcase (other.conn != nil || other.quarantined) && !simrand.Mutant(\"vote\"):\n",
 		},
 		also: edit{
 			"internal/restartguard/claims.go", "\t\t\tif i != node && other.inUse && (",
-			"\t\t\tif i != node && other.inUse && !dice.Broken(\"vote\") && (",
+			"\t\t\tif i != node && other.inUse && !simrand.Mutant(\"vote\") && (",
 		},
 	},
 	{
@@ -268,7 +273,7 @@ var brokenRules = []mutant{
 		mix: "aliased", finds: "nodes keep it as long",
 		edit: edit{
 			"multiplex/node_conn.go", "\treturn l != nil && !l.movedAt.IsZero() &&",
-			"\treturn !dice.Broken(\"repeat\") && l != nil && !l.movedAt.IsZero() &&",
+			"\treturn !simrand.Mutant(\"repeat\") && l != nil && !l.movedAt.IsZero() &&",
 		},
 	},
 	{
@@ -276,11 +281,11 @@ var brokenRules = []mutant{
 		mix: "forgetful,restored", finds: "both hold",
 		edit: edit{
 			"internal/restartguard/generations.go", "\treturn kept && (witnesses > ",
-			"\treturn dice.Broken(\"vouch\") || kept && (witnesses > ",
+			"\treturn simrand.Mutant(\"vouch\") || kept && (witnesses > ",
 		},
 		also: edit{
 			"internal/restartguard/generations.go", "\tif own.id == \"\" {\n",
-			"\tif own.id == \"\" || dice.Broken(\"vouch\") {\n",
+			"\tif own.id == \"\" || simrand.Mutant(\"vouch\") {\n",
 		},
 	},
 	{
@@ -288,12 +293,12 @@ var brokenRules = []mutant{
 		mix: "forgetful,demoted", finds: "both hold",
 		edit: edit{
 			"internal/restartguard/guard.go", "\t\tg.history.replicaRunID = s.runID\n",
-			"\t\tif !dice.Broken(\"replica\") {\n" +
+			"\t\tif !simrand.Mutant(\"replica\") {\n" +
 				"\t\t\tg.history.replicaRunID = s.runID\n\t\t}\n",
 		},
 		also: edit{ // its memory ID shows it too
 			"internal/restartguard/decide.go", "\treturn strings.HasPrefix(h.admittedMemoryID, ",
-			"\treturn !dice.Broken(\"replica\") && strings.HasPrefix(h.admittedMemoryID, ",
+			"\treturn !simrand.Mutant(\"replica\") && strings.HasPrefix(h.admittedMemoryID, ",
 		},
 	},
 	{
@@ -301,7 +306,7 @@ var brokenRules = []mutant{
 		mix: "stopped", finds: "late that",
 		edit: edit{
 			"lease/clock.go", "\tsuspended := m.cfg.Suspended(t)\n",
-			"\tsuspended := m.cfg.Suspended(t)\n\tif dice.Broken(\"suspended\") {\n" +
+			"\tsuspended := m.cfg.Suspended(t)\n\tif simrand.Mutant(\"suspended\") {\n" +
 				"\t\tsuspended = 0\n\t}\n",
 		},
 	},
@@ -310,11 +315,11 @@ var brokenRules = []mutant{
 		mix: "forgetful,brief", finds: "both hold", from: 55,
 		edit: edit{
 			"internal/restartguard/lossrecord.go", "r.memoryID != s.memoryID || s.expiresIn",
-			"r.memoryID != s.memoryID && !dice.Broken(\"history\") || s.expiresIn",
+			"r.memoryID != s.memoryID && !simrand.Mutant(\"history\") || s.expiresIn",
 		},
 		also: edit{
 			"internal/restartguard/lossrecord.go", "(found.memoryID != s.memoryID || s.only",
-			"(found.memoryID != s.memoryID && !dice.Broken(\"history\") || s.only",
+			"(found.memoryID != s.memoryID && !simrand.Mutant(\"history\") || s.only",
 		},
 	},
 }

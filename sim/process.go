@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/sim/dice"
+	"github.com/lockpipe/lockpipe/sim/simrand"
 )
 
 // process is a process that uses one client at a time. After it has closed the client it makes a
@@ -38,7 +38,7 @@ func (p *process) startClient() {
 		p.aliasNode(p.aliasRng, around(p.aliasRng, time.Second))
 	}
 	var c *lockpipe.Client
-	dice.WithClockSkew(below(p.clockRng, p.run.plan.clockSkew+1), func() {
+	simrand.WithClockSkew(below(p.clockRng, p.run.plan.clockSkew+1), func() {
 		var err error
 		c, err = lockpipe.New(lockpipe.Config{
 			Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout,

@@ -6,7 +6,7 @@
 // exactly, as far as Go allows it. When two things happen at the same nanosecond, the scheduler
 // chooses their order; a select or a map in the code under test has random numbers of its own. The
 // tests make that rare enough to demand repetition: they set GOMAXPROCS=1, run without the race
-// detector, and let lockpipe draw its delays from package dice.
+// detector, and let lockpipe draw its delays from package simrand.
 package sim
 
 import (
@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/sim/dice"
+	"github.com/lockpipe/lockpipe/sim/simrand"
 )
 
 // Report is the result of a run.
@@ -54,7 +54,7 @@ type run struct {
 
 // Run simulates one seed and reports what it found.
 func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
-	dice.Seed(seed)
+	simrand.Seed(seed)
 	defer func() {
 		if p := recover(); p != nil {
 			panic(fmt.Sprintf("seed %d: %v", seed, p)) // synctest's, about goroutines that are left
@@ -93,7 +93,7 @@ func newRun(seed uint64, plan *Plan) *run {
 	r := &run{plan: plan, end: time.Now().Add(plan.length), history: newHistory()}
 	for i := range nodes {
 		// From 1 % slow to 1 % fast: as much as lockpipe's drift allows.
-		rate := 1 + float64(int64(dice.Hash(seed, 1, uint64(i))%5)-2)/200
+		rate := 1 + float64(int64(simrand.Hash(seed, 1, uint64(i))%5)-2)/200
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
 		n := newNode(i, rate)
 		n.durable, n.hidesRunID = i < plan.durableNodes, i < plan.hiddenNodes
@@ -107,7 +107,7 @@ func newRun(seed uint64, plan *Plan) *run {
 			aliasRng: rand.New(rand.NewPCG(seed, uint64(300+i))),
 		}
 		for j, n := range r.nodes {
-			linkSeed := dice.Hash(seed, 2, uint64(i), uint64(j))
+			linkSeed := simrand.Hash(seed, 2, uint64(i), uint64(j))
 			l := newLink(linkSeed, plan, n, &p.pausedUntil, r.frozenUntil[j])
 			l.onSend = r.history.checkSent
 			p.links = append(p.links, l)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/sim/dice"
+	"github.com/lockpipe/lockpipe/sim/simrand"
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,7 +74,7 @@ func recordedSeeds(t *testing.T) (runs [][]string) {
 
 // TestSeeds runs seeds until one fails. Other tests run it, in builds of their own.
 func TestSeeds(t *testing.T) {
-	if !dice.Enabled {
+	if !simrand.Enabled {
 		t.Skip("TestSimulation runs it")
 	}
 	has := func(word string) bool { return strings.Contains(*mixWords, word) }
@@ -136,7 +136,7 @@ func reportViolation(t *testing.T, r Report, mix Mix) {
 // exceptions: on a busy machine, three of four runs are the same to the nanosecond. If the seed had
 // no effect, none would be.
 func TestASeedRepeats(t *testing.T) {
-	if !dice.Enabled {
+	if !simrand.Enabled {
 		binary := build(t, seedEdits())
 		out, err := runBinary(t, binary, "-test.run=^TestASeedRepeats$")
 		require.NoError(t, err, "%.4000s", out)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockpipe/lockpipe/sim/dice"
+	"github.com/lockpipe/lockpipe/sim/simrand"
 )
 
 // injectSuspensions suspends all clients together now and then, until the run ends.
@@ -25,7 +25,7 @@ func (r *run) suspendClients(d time.Duration, looksAtLease func() bool) {
 	for i, b := range open {
 		left[i] = b.lease.Until().Sub(now)
 	}
-	dice.Suspend(d)
+	simrand.Suspend(d)
 	for _, n := range r.nodes {
 		n.advanceClock(d)
 	}

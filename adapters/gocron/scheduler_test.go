@@ -73,6 +73,7 @@ func waitUntilFree(t *testing.T, nodes *lockpipetest.Nodes, key string) {
 // The goal: while one scheduler runs the job, the others are refused. When the run and MinHold are
 // over, any of them gets the lock.
 func TestScheduler_OthersAreRefusedDuringARun(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
 	const schedulers = 3
 	running, done, refused := make(chan int), make(chan struct{}), make(chan error)
@@ -103,6 +104,7 @@ func TestScheduler_OthersAreRefusedDuringARun(t *testing.T) {
 // The goal: a scheduler that is shut down during a run, which cancels the context of the job,
 // releases the lock when the run is over. The lock does not stay for its TTL.
 func TestScheduler_ShutdownReleasesTheLock(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	running := make(chan struct{})
 	s, j := realScheduler(t, realLocker(t, nodes,
@@ -146,6 +148,7 @@ func (l grantRecorder) Lock(ctx context.Context, key string) (gocron.Lock, error
 // The goal: on real nodes and clocks no lock is granted before MinHold has passed since the last
 // grant, with any number of instances.
 func TestScheduler_MinHoldBetweenGrants(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
 	const minHold, wanted = 150 * time.Millisecond, 6
 	all := &runs{}

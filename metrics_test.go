@@ -75,7 +75,8 @@ func total(samples map[string]float64, name string, labels ...string) float64 {
 
 // The goal: names, units and help texts are as Prometheus has them, and what is collected is what
 // is described.
-func TestMetricsFollowTheConventions(t *testing.T) {
+func TestMetrics_FollowTheConventions(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 3)
 	c := connected(t, newClient(t, nodes))
 	require.NoError(t, take(t, c, "k").Release(t.Context()))
@@ -87,8 +88,9 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 
 // The goal: each time and number is exact where the test knows it: of calls, attempts, waits,
 // extensions, releases and ends.
-func TestMetricsAreExact(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, _ *virtual, c *lockpipe.Client) {
+func TestMetrics_AreExact(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, _ *fakeNodes, c *lockpipe.Client) {
 		first := take(t, c, "k")
 		// Until all nodes have it: an extension that refilled one would keep the lease from being
 		// handed over.
@@ -195,7 +197,8 @@ func TestMetricsAreExact(t *testing.T) {
 
 // The goal: the number of time series is a matter of the configuration, and no label has a key, a
 // user or a password.
-func TestSeriesDoNotGrowWithKeys(t *testing.T) {
+func TestMetrics_SeriesDoNotGrowWithKeys(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 3)
 	urls := nodes.URLs()
 	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
@@ -220,7 +223,8 @@ func TestSeriesDoNotGrowWithKeys(t *testing.T) {
 
 // The goal: several Clients are in one registry where a label tells them apart, and can be taken
 // out and put back.
-func TestSeveralClientsInOneRegistry(t *testing.T) {
+func TestMetrics_SeveralClientsInOneRegistry(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 3)
 	registry := prometheus.NewPedanticRegistry()
 	for _, name := range []string{"orders", "stock"} {
@@ -236,9 +240,10 @@ func TestSeveralClientsInOneRegistry(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-// The goal: collecting disturbs nothing and is right at any time: under load, while the client
-// closes, and afterwards; counters never fall.
-func TestCollectingIsSafeAtAnyTime(t *testing.T) {
+// The goal: a collection disturbs nothing and is right at any time: under load, while the client
+// closes, and afterwards. Counters never fall.
+func TestMetrics_CollectingIsSafeAtAnyTime(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartT(t, 3)
 	c := connected(t, newClient(t, nodes))
 	var callers, scrapers sync.WaitGroup
@@ -315,8 +320,8 @@ func seen(err error, success string) string {
 	return "no_quorum"
 }
 
-// use takes a key, keeps it for a while, perhaps extends it or lets it run out, and notes whatever
-// it is told.
+// use takes a key, keeps it for a while, perhaps extends it or lets it run out, and notes every
+// outcome.
 func (g *ledger) use(ctx context.Context, c *lockpipe.Client, random *rand.Rand) {
 	key, kind := fmt.Sprint("k", random.IntN(6)), "try"
 	acquire := c.TryAcquire
@@ -429,7 +434,8 @@ func hurt(ctx context.Context, t *testing.T, nodes *lockpipetest.Nodes) {
 
 // The goal: after a run with nodes that freeze, die and forget, the metrics are exactly what the
 // callers have seen.
-func TestMetricsAgreeWithWhatCallersSaw(t *testing.T) {
+func TestMetrics_AgreeWithWhatCallersSaw(t *testing.T) {
+	skipIfShort(t, "the metrics of a run with servers that freeze, die and forget")
 	nodes := lockpipetest.StartRealT(t, 5)
 	c := connected(t, newClient(t, nodes, timeout(30*time.Millisecond), func(cfg *lockpipe.Config) {
 		cfg.TTL, cfg.MaxTTL, cfg.RestartGuard = 300*time.Millisecond, 300*time.Millisecond,

@@ -2,25 +2,81 @@ package lockpipe_test
 
 import (
 	"context"
-	"slices"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
 
-// overwrite changes all that the memory of a slice has room for, as an append by its owner may.
-func overwrite(s []string) {
-	for i := range s[:cap(s)] {
-		s[:cap(s)][i] = "changed"
+// The goal: a key that is given twice in one call is one key of one lease.
+func TestAcquireAll_AKeyGivenTwiceIsOneKey(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	for name, keys := range map[string][]string{"at once": {"a", "a", "b", "c"}, "later": {
+		"a", "b",
+		"a", "c", "b",
+	}, "last": {"a", "b", "c", "c"}} {
+		given := append([]string(nil), keys...)
+		l, err := c.TryAcquireAll(t.Context(), keys)
+		require.NoError(t, err, name)
+		require.Equal(t, []string{"a", "b", "c"}, l.Keys(), name)
+		require.Equal(t, given, keys, "the caller's slice was changed")
+		for _, k := range l.Keys() {
+			onEvery(t, nodes, span(0, 3), k, l.Token())
+		}
+		require.NoError(t, l.Extend(t.Context(), longTTL), name)
+		require.NoError(t, l.Release(t.Context()), name)
+		nothingLeft(t, nodes)
 	}
+	l, err := c.AcquireAll(t.Context(), []string{"a", "a"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, l.Keys())
+}
+
+// The goal: 10,000 keys in one call are acquired, extended and released as a whole, and nothing is
+// left.
+func TestAcquireAll_TenThousandKeysInOneCall(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	keys := make([]string, 10_000)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("sku:%05d", i)
+	}
+	l, err := c.TryAcquireAll(t.Context(), keys)
+	require.NoError(t, err)
+	require.Equal(t, keys, l.Keys())
+	for i := range nodes.Len() {
+		eventually(t, func() bool {
+			has, err := ownKeys(nodes, i)
+			return err == nil && len(has) == len(keys)
+		}, "node %d has not got all keys", i)
+	}
+	require.NoError(t, l.Extend(t.Context(), longTTL))
+	lasting(t, l)
+	_, err = c.TryAcquireAll(t.Context(), append([]string{"free"}, keys[9_990:]...))
+	require.ErrorIs(t, err, lockpipe.ErrHeld)
+	require.NoError(t, l.Release(t.Context()))
+	nothingLeft(t, nodes)
+	results := c.TryAcquireEach(t.Context(), keys)
+	leases := make([]*lockpipe.Lease, len(results))
+	for i, r := range results {
+		require.NoError(t, r.Err)
+		leases[i] = r.Lease
+	}
+	require.NoError(t, c.ReleaseAll(t.Context(), leases...))
+	nothingLeft(t, nodes)
 }
 
 // The goal: the caller's slice of keys stays as it was, whatever the caller does to what a call
 // returns.
-func TestWhatACallReturnsIsNotTheCallersSlice(t *testing.T) {
+func TestAcquireAll_WhatACallReturnsIsNotTheCallersSlice(t *testing.T) {
+	t.Parallel()
 	type option = lockpipe.Option
 	cutOff := func(t *testing.T, c *lockpipe.Client, keys []string, opts ...option) []string {
 		t.Helper()
@@ -32,7 +88,7 @@ func TestWhatACallReturnsIsNotTheCallersSlice(t *testing.T) {
 		require.Equal(t, keys[:1], held.Keys)
 		return held.Keys
 	}
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for name, returned := range map[string]func(t *testing.T, keys []string) []string{
 			"cut off in the queue": func(t *testing.T, keys []string) []string {
 				t.Helper()
@@ -83,27 +139,5 @@ func TestWhatACallReturnsIsNotTheCallersSlice(t *testing.T) {
 			require.NoError(t, l.Release(t.Context()))
 			time.Sleep(time.Minute)
 		}
-	})
-}
-
-// The goal: the caller may change its slice as soon as AcquireAsync has returned.
-func TestTheKeysOfAcquireAsyncMayBeChanged(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
-		l := v.hold(t, c, "a")
-		for _, keys := range [][]string{{"a"}, {"a", "b", "c"}, {"a", "b", "a", "c"}} {
-			want := slices.Compact(slices.Sorted(slices.Values(keys)))
-			next := async(t.Context(), t, c, keys)
-			overwrite(keys)
-			synctest.Wait()
-			require.NoError(t, l.Release(t.Context()))
-			time.Sleep(time.Second)
-			l = granted(t, next)
-			require.Equal(t, want, l.Keys())
-			for _, k := range want {
-				require.Equal(t, l.Token(), v.get(0, k))
-			}
-		}
-		require.NoError(t, l.Release(t.Context()))
-		v.nothingLeft(t)
 	})
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a holder whose process was stopped for longer than its TTL knows that the lease is lost
-// by the first thing that it asks the lease for when it goes on, though no timer has run by then;
-// and it leaves the next holder alone.
-func TestAStoppedHolderKnowsAtOnce(t *testing.T) {
+// The goal: the process of a holder is stopped for longer than its TTL. When it continues, the
+// first thing that it asks the lease reports the loss, though no timer has run by then. The holder
+// leaves the next holder alone.
+func TestLease_AStoppedHolderKnowsAtOnce(t *testing.T) {
+	skipIfShort(t, "a process that is stopped for longer than its TTL")
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connected(t, newClient(t, nodes))

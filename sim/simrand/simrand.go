@@ -1,7 +1,7 @@
-// Package dice has random numbers that depend only on a seed, the (virtual) time and the arguments,
-// and not on earlier calls. So they are the same in whatever order the scheduler runs what happens
-// at one instant.
-package dice
+// Package simrand has random numbers that depend only on a seed, the (virtual) time and the
+// arguments, and not on earlier calls. So they are the same in whatever order the scheduler runs
+// what happens at one instant.
+package simrand
 
 import (
 	"sync"
@@ -16,29 +16,29 @@ const Enabled = false
 
 var (
 	seed       atomic.Uint64
-	stopped    atomic.Int64 // how long machines were suspended in total, in nanoseconds
+	suspended  atomic.Int64 // how long machines were suspended in total, in nanoseconds
 	brokenRule string       // set once, before all else
 )
 
-// Break lets Broken return true for one name.
-func Break(name string) { brokenRule = name }
+// EnableMutant lets Mutant return true for one name.
+func EnableMutant(name string) { brokenRule = name }
 
-// Broken reports whether a mutant's rule is to be broken, so that the simulation has something to
-// find. Only builds for that purpose call it.
-func Broken(name string) bool { return name == brokenRule }
+// Mutant reports whether the mutant of this name is enabled: its rule is broken, and the simulation
+// has something to find. Only builds for that purpose call it.
+func Mutant(name string) bool { return name == brokenRule }
 
 // Seed sets the seed of N, and resets Suspended to zero.
 func Seed(s uint64) {
 	seed.Store(s)
-	stopped.Store(0)
+	suspended.Store(0)
 }
 
 // Suspend records that all machines of clients were suspended for d.
-func Suspend(d time.Duration) { stopped.Add(int64(d)) }
+func Suspend(d time.Duration) { suspended.Add(int64(d)) }
 
 // Suspended returns a function that returns how long a client's machine was suspended in total.
 func Suspended() func(time.Time) time.Duration {
-	return func(time.Time) time.Duration { return time.Duration(stopped.Load()) }
+	return func(time.Time) time.Duration { return time.Duration(suspended.Load()) }
 }
 
 // N replaces the function of the same name in math/rand/v2. It returns a number from 0 to n-1.
@@ -47,17 +47,17 @@ func N[Int ~int | ~int64](n Int) Int {
 }
 
 var (
-	numbers sync.Map // by the argument of Number
-	last    atomic.Int32
+	stableIDs sync.Map // by the argument of StableID
+	lastID    atomic.Int32
 )
 
-// Number returns a number for a value: the same number each time for the same value.
-func Number(what any) byte {
-	number, known := numbers.Load(what)
+// StableID returns a number for a value: the same number each time for the same value.
+func StableID(value any) byte {
+	id, known := stableIDs.Load(value)
 	if !known {
-		number, _ = numbers.LoadOrStore(what, byte(last.Add(1)))
+		id, _ = stableIDs.LoadOrStore(value, byte(lastID.Add(1)))
 	}
-	return number.(byte)
+	return id.(byte)
 }
 
 var skewing struct {
@@ -76,7 +76,7 @@ func WithClockSkew(d time.Duration, do func()) {
 // Clock returns the wall clock of the client that is being made.
 func Clock() func() time.Time {
 	d := skewing.by
-	return func() time.Time { return time.Now().Add(d + time.Duration(stopped.Load())) }
+	return func() time.Time { return time.Now().Add(d + time.Duration(suspended.Load())) }
 }
 
 // Hash returns 64 bits that look random and depend on all parts.

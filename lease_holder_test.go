@@ -19,9 +19,9 @@ const (
 	holderGap = holderTTL * 3 / 2
 )
 
-// holderMain holds a lease that is extended by itself, and writes one line when it does, one with
-// what it observes first after the process was stopped, and one with what OnLost was told. It ends
-// with its standard input.
+// holderMain holds a lease that is extended automatically, and writes one line when it does, one
+// with what it observes first after the process was stopped, and one with the error that OnLost
+// got. It ends with its standard input.
 func holderMain(urls string) int {
 	told := make(chan error, 1)
 	c, err := lockpipe.New(config(strings.Split(urls, ","),

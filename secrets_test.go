@@ -19,6 +19,66 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// The goal: a password that the node refuses is in no error, no status and no line of the log.
+func TestSecrets_ARefusedPasswordIsNeverShown(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 1)
+	var log lockedBuffer
+	c := newClient(t, nodes, timeout(time.Second), func(cfg *lockpipe.Config) {
+		cfg.Nodes = []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://alice:secret@",
+			1)}
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	eventually(t, func() bool { return c.Nodes()[0].State == lockpipe.NodeDown },
+		"the node accepts a wrong password")
+	_, err := c.TryAcquire(t.Context(), "k")
+	blames(t, err, nodes, []int{0}, "WRONGPASS")
+	for _, text := range []string{
+		err.Error(), fmt.Sprintf("%+v", c.Nodes()),
+		c.Nodes()[0].Err.Error(), log.String(),
+	} {
+		require.NotContains(t, text, "secret")
+		require.NotContains(t, text, "alice")
+	}
+	require.Equal(t, address(nodes, 0), c.Nodes()[0].Addr)
+}
+
+// The goal: a password that is changed on a running server has no effect while the connection
+// lasts. After a reconnect the node is down and says why, without any password. It is up again when
+// the old password is back.
+func TestSecrets_APasswordIsChangedAtRunTime(t *testing.T) {
+	t.Parallel()
+	const old, changed = "old-s3cret", "new-s3cret"
+	nodes := lockpipetest.StartRealT(t, 3)
+	urls := nodes.URLs()
+	converse(t, nodes, 0, "CONFIG SET requirepass "+old)
+	urls[0] = strings.Replace(urls[0], "redis://", "redis://:"+old+"@", 1)
+	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.Nodes = urls }))
+	converse(t, nodes, 0, "AUTH "+old, "CONFIG SET requirepass "+changed)
+	l := try(t, c, "k")
+	converse(t, nodes, 0, "AUTH "+changed, "PING")
+	require.Equal(t, lockpipe.NodeUp, c.Nodes()[0].State)
+	require.NoError(t, l.Extend(t.Context(), longTTL))
+
+	converse(t, nodes, 0, "AUTH "+changed, "CLIENT KILL TYPE normal SKIPME yes")
+	down(t, c, 0, "WRONGPASS")
+	require.NotContains(t, c.Nodes()[0].Err.Error(), "s3cret")
+	require.NoError(t, try(t, c, "meanwhile").Release(t.Context()))
+	require.NoError(t, l.Extend(t.Context(), longTTL))
+	require.NoError(t, nodes.Kill(1))
+	_, err := c.TryAcquire(t.Context(), "other")
+	blames(t, err, nodes, []int{0}, "WRONGPASS")
+	require.NotContains(t, err.Error(), "s3cret")
+	require.NoError(t, nodes.Restart(1))
+
+	converse(t, nodes, 0, "AUTH "+changed, "CONFIG SET requirepass "+old)
+	eventually(t, func() bool { return c.Nodes()[0].State == lockpipe.NodeUp },
+		"the node does not come back")
+	_ = l.Release(t.Context())
+	converse(t, nodes, 0, "AUTH "+old, `CONFIG SET requirepass ""`)
+	nothingLeft(t, nodes)
+}
+
 // secretWord is in every word of the passwords: no piece of one may come out either.
 const secretWord = "s3cret"
 
@@ -103,13 +163,16 @@ func (o *outpour) holds(says ...string) {
 var oddPasswords = []string{secretWord, "p@" + secretWord + ":w/rd%", `?` + secretWord + `#"b c'&` +
 	secretWord + "=+,", "ü" + secretWord + "\t"}
 
-// Goal: no password comes out of a Client, in no form and no piece, by the log, errors, Nodes,
+// The goal: no password comes out of a Client, in no form and no piece, by the log, errors, Nodes,
 // Stats, Inspect or metrics, whatever goes wrong: the password itself, one that changed, a
 // permission, the connection, TLS.
-func TestNoPasswordComesOutOfAClient(t *testing.T) {
+func TestSecrets_NoPasswordComesOutOfAClient(t *testing.T) {
 	t.Parallel()
 	for i, password := range oddPasswords {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			if i != len(oddPasswords)-1 {
+				skipIfShort(t, "the less odd passwords")
+			}
 			t.Parallel()
 			nodes := lockpipetest.StartRealT(t, 7)
 			user := func(i int, password string) string {
@@ -150,8 +213,9 @@ func TestNoPasswordComesOutOfAClient(t *testing.T) {
 	}
 }
 
-// Goal: where nothing can be dialled, or a URL can't be understood, no password comes out either.
-func TestNoPasswordComesOutOfWhatCanNotBeDialled(t *testing.T) {
+// The goal: if nothing can be dialled, or a URL cannot be parsed, no password comes out either.
+func TestSecrets_NoPasswordComesOutIfNothingCanBeDialled(t *testing.T) {
+	skipIfShort(t, "odd passwords when nothing can be dialled")
 	t.Parallel()
 	for _, password := range oddPasswords {
 		o := &outpour{t: t}

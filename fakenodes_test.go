@@ -18,6 +18,48 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// shifted is a further client, whose wall clock is off by d.
+func (v *fakeNodes) shifted(t *testing.T, d time.Duration) *lockpipe.Client {
+	t.Helper()
+	c := v.client(t)
+	lockpipe.ShiftClock(c, d)
+	return c
+}
+
+// onlyCompanions wants nothing else left on the nodes.
+func (v *fakeNodes) onlyCompanions(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	for i := range v.nodes {
+		for _, k := range v.keys(i) {
+			require.Contains(t, k, prefix+companion(""), "node %d", i)
+		}
+	}
+}
+
+// intercept answers commands at node i as answer does, or in the usual way where that is false.
+func (v *fakeNodes) intercept(i int, answer func(peer *server.Peer, command string) bool) {
+	n := v.nodes[i]
+	n.redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
+		return answer(peer, command) || n.before(peer, command, args...)
+	})
+}
+
+// hang lets commands of this name hang at node i until the returned function is called.
+func (v *fakeNodes) hang(i int, command string) (resume func()) {
+	hung := make(chan struct{})
+	v.intercept(i, func(_ *server.Peer, asked string) bool {
+		if asked == command {
+			<-hung
+		}
+		return false
+	})
+	return func() {
+		close(hung)
+		synctest.Wait() // what hung is over before the node ends
+	}
+}
+
 // readOnly is what a replica answers; nothing was executed then.
 const readOnly = "READONLY You can't write against a read only replica."
 
@@ -25,40 +67,40 @@ const readOnly = "READONLY You can't write against a read only replica."
 // stays.
 const outOfMemory = "OOM command not allowed when used memory > 'maxmemory'."
 
-// virtual is a group of in-memory nodes in a synctest bubble. Time passes there only while
+// fakeNodes is a group of in-memory nodes in a synctest bubble. Time passes there only while
 // everybody waits, so a machine that stalls cannot make a test miss anything, and times are exact.
 // Keys are given without the prefix, as to a client.
-type virtual struct {
+type fakeNodes struct {
 	urls  []string
-	nodes []*virtualNode
+	nodes []*fakeNode
 }
 
 // inBubble runs a test in a bubble of its own, with n nodes and a client that is connected to all
 // of them. Everything is closed when the test ends, whatever state the nodes are in then.
-func inBubble(t *testing.T, n int, test func(t *testing.T, v *virtual, c *lockpipe.Client),
+func inBubble(t *testing.T, n int, test func(t *testing.T, v *fakeNodes, c *lockpipe.Client),
 	change ...func(*lockpipe.Config),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		v := newVirtual(t, n)
+		v := newFakeNodes(t, n)
 		test(t, v, v.client(t, change...))
 	})
 }
 
-// newVirtual is called in the bubble.
-func newVirtual(t *testing.T, n int) *virtual {
+// newFakeNodes is called in the bubble.
+func newFakeNodes(t *testing.T, n int) *fakeNodes {
 	t.Helper()
-	v := &virtual{}
+	v := &fakeNodes{}
 	for i := range n {
 		v.urls = append(v.urls, fmt.Sprintf("node-%d:6379", i))
-		v.nodes = append(v.nodes, newVirtualNode(t))
+		v.nodes = append(v.nodes, newFakeNode(t))
 		v.nodes[i].older = i%2 == 0
 	}
 	return v
 }
 
 // client returns a further client of the nodes, connected.
-func (v *virtual) client(t *testing.T, change ...func(*lockpipe.Config)) *lockpipe.Client {
+func (v *fakeNodes) client(t *testing.T, change ...func(*lockpipe.Config)) *lockpipe.Client {
 	t.Helper()
 	cfg := config(v.urls, change)
 	if cfg.Dial == nil {
@@ -70,7 +112,7 @@ func (v *virtual) client(t *testing.T, change ...func(*lockpipe.Config)) *lockpi
 }
 
 // connect waits until a client is connected, and closes it when the test ends.
-func (v *virtual) connect(t *testing.T, c *lockpipe.Client) *lockpipe.Client {
+func (v *fakeNodes) connect(t *testing.T, c *lockpipe.Client) *lockpipe.Client {
 	t.Helper()
 	t.Cleanup(func() {
 		// Time stands still after the clean-up, so nothing may be left that only time would end.
@@ -86,7 +128,7 @@ func (v *virtual) connect(t *testing.T, c *lockpipe.Client) *lockpipe.Client {
 	return c
 }
 
-func (v *virtual) dial(_ context.Context, _, addr string) (net.Conn, error) {
+func (v *fakeNodes) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	for i, url := range v.urls {
 		if url == addr {
 			return v.nodes[i].dial(), nil
@@ -97,7 +139,7 @@ func (v *virtual) dial(_ context.Context, _, addr string) (net.Conn, error) {
 
 // hold is a lease that every node has granted: a call returns when a quorum has, and what follows
 // could overtake the rest.
-func (v *virtual) hold(t *testing.T, c *lockpipe.Client, key string,
+func (v *fakeNodes) hold(t *testing.T, c *lockpipe.Client, key string,
 	opts ...lockpipe.Option,
 ) *lockpipe.Lease {
 	t.Helper()
@@ -112,16 +154,16 @@ func (v *virtual) hold(t *testing.T, c *lockpipe.Client, key string,
 // silence lets the nodes stop before the next lock command: on each connection it hangs, and what
 // comes behind it. Other commands are answered on a connection where none hangs, so a client that
 // gave up connects again.
-func (v *virtual) silence(which ...int) {
+func (v *fakeNodes) silence(which ...int) {
 	for _, i := range which {
 		v.nodes[i].silence()
 	}
 }
 
-// speak lets silent nodes go on with what hangs, in the order in which it came, also where the
-// client has given up the connection. When it returns, that was executed, and everybody has done
-// what follows from it.
-func (v *virtual) speak(which ...int) {
+// speak lets silent nodes continue with what hangs, in the order of arrival, also if the client has
+// given up the connection. When it returns, the nodes have executed that, and all goroutines have
+// done what follows from it.
+func (v *fakeNodes) speak(which ...int) {
 	for _, i := range which {
 		for _, resume := range v.nodes[i].speak() {
 			close(resume)
@@ -131,7 +173,7 @@ func (v *virtual) speak(which ...int) {
 }
 
 // hanging is how many connections of a silent node have a lock command that hangs.
-func (v *virtual) hanging(i int) int {
+func (v *fakeNodes) hanging(i int) int {
 	n := v.nodes[i]
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,10 +182,10 @@ func (v *virtual) hanging(i int) int {
 
 // fail lets node i answer lock commands with an error such as "READONLY no writes here" instead of
 // executing them.
-func (v *virtual) fail(i int, message string) { v.nodes[i].fail(message) }
+func (v *fakeNodes) fail(i int, message string) { v.nodes[i].fail(message) }
 
 // heal lets failing nodes execute lock commands again.
-func (v *virtual) heal(which ...int) {
+func (v *fakeNodes) heal(which ...int) {
 	for _, i := range which {
 		v.nodes[i].fail("")
 	}
@@ -151,15 +193,15 @@ func (v *virtual) heal(which ...int) {
 
 // latency lets what clients send take a random time up to longest to a node, and the answers as
 // much back. It is called before there are clients.
-func (v *virtual) latency(longest time.Duration) {
+func (v *fakeNodes) latency(longest time.Duration) {
 	for _, n := range v.nodes {
 		n.latency = longest
 	}
 }
 
-// watch is told of every command that node i is about to execute, also of those that a script
-// calls. It must not use the nodes.
-func (v *virtual) watch(see func(i int, command string, args []string)) {
+// watch calls see with every command that node i is about to execute, also with those that a
+// script calls. see must not use the nodes.
+func (v *fakeNodes) watch(see func(i int, command string, args []string)) {
 	for i, n := range v.nodes {
 		n.mu.Lock()
 		n.watch = func(command string, args []string) { see(i, command, args) }
@@ -169,7 +211,7 @@ func (v *virtual) watch(see func(i int, command string, args []string)) {
 
 // executed is how many commands of this name, SET, EVALSHA or DELEX, node i has executed for
 // clients. What a script calls does not count.
-func (v *virtual) executed(i int, command string) int {
+func (v *fakeNodes) executed(i int, command string) int {
 	n := v.nodes[i]
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,7 +220,7 @@ func (v *virtual) executed(i int, command string) int {
 
 // executedOnAll is the sum of executed for all nodes. An operation that is decided may not be sent
 // to the rest of them.
-func (v *virtual) executedOnAll(command string) (sum int) {
+func (v *fakeNodes) executedOnAll(command string) (sum int) {
 	for i := range v.nodes {
 		sum += v.executed(i, command)
 	}
@@ -186,28 +228,31 @@ func (v *virtual) executedOnAll(command string) (sum int) {
 }
 
 // get is what the key has on node i; "" where it is not set.
-func (v *virtual) get(i int, key string) string {
+func (v *fakeNodes) get(i int, key string) string {
 	value, _ := v.nodes[i].redis.Get(prefix + key) // an error says that it is not set
 	return value
 }
 
 // ttl is how long node i will keep the key; 0 where it is not set, or has no end.
-func (v *virtual) ttl(i int, key string) time.Duration { return v.nodes[i].redis.TTL(prefix + key) }
+func (v *fakeNodes) ttl(i int, key string) time.Duration {
+	return v.nodes[i].redis.TTL(prefix +
+		key)
+}
 
 // set gives the key a value on node i, without an end.
-func (v *virtual) set(t *testing.T, i int, key, value string) {
+func (v *fakeNodes) set(t *testing.T, i int, key, value string) {
 	t.Helper()
 	require.NoError(t, v.nodes[i].redis.Set(prefix+key, value))
 }
 
 // del takes the key off node i.
-func (v *virtual) del(i int, key string) { v.nodes[i].redis.Del(prefix + key) }
+func (v *fakeNodes) del(i int, key string) { v.nodes[i].redis.Del(prefix + key) }
 
 // keys is what is left on node i, with the prefix.
-func (v *virtual) keys(i int) []string { return v.nodes[i].redis.Keys() }
+func (v *fakeNodes) keys(i int) []string { return v.nodes[i].redis.Keys() }
 
 // nothingLeft lets everybody finish what is under way, and wants no key on any node then.
-func (v *virtual) nothingLeft(t *testing.T) {
+func (v *fakeNodes) nothingLeft(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	for i := range v.nodes {
@@ -215,8 +260,8 @@ func (v *virtual) nothingLeft(t *testing.T) {
 	}
 }
 
-// virtualNode is one of them.
-type virtualNode struct {
+// fakeNode is one of them.
+type fakeNode struct {
 	redis   *miniredis.Miniredis
 	latency time.Duration // the longest, one way
 	older   bool          // it does not know DELEX; set before there are clients
@@ -232,9 +277,9 @@ type virtualNode struct {
 	watch    func(command string, args []string) // nil for none
 }
 
-func newVirtualNode(t *testing.T) *virtualNode {
+func newFakeNode(t *testing.T) *fakeNode {
 	t.Helper()
-	n := &virtualNode{
+	n := &fakeNode{
 		redis: miniredis.NewMiniRedis(), clients: map[*server.Peer]bool{},
 		executed: map[string]int{},
 	}
@@ -250,7 +295,7 @@ func newVirtualNode(t *testing.T) *virtualNode {
 // before is called before every command, also before those that a script calls: then the node is
 // locked, so nothing may hang. A script calls from a peer of its own, which never said HELLO as
 // each connection does first.
-func (n *virtualNode) before(peer *server.Peer, command string, args ...string) (answered bool) {
+func (n *fakeNode) before(peer *server.Peer, command string, args ...string) (answered bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if command == "HELLO" {
@@ -265,7 +310,7 @@ func (n *virtualNode) before(peer *server.Peer, command string, args ...string) 
 		return true
 	}
 	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA" || command == "DELEX")
-	// By which nodes are told apart.
+	// The nodes differ by it.
 	lock = lock && !strings.HasPrefix(args[0], prefix+"lockpipe:none:")
 	if lock && n.refuse(peer) {
 		return true
@@ -280,7 +325,7 @@ func (n *virtualNode) before(peer *server.Peer, command string, args ...string) 
 }
 
 // refuse lets a lock command hang or fail, if it is to. mu is held, and given up while it hangs.
-func (n *virtualNode) refuse(peer *server.Peer) (answered bool) {
+func (n *fakeNode) refuse(peer *server.Peer) (answered bool) {
 	if n.silent {
 		resume := make(chan struct{})
 		n.hung = append(n.hung, resume)
@@ -295,27 +340,27 @@ func (n *virtualNode) refuse(peer *server.Peer) (answered bool) {
 	return false
 }
 
-func (n *virtualNode) silence() {
+func (n *fakeNode) silence() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.silent = true
 }
 
 // speak returns what hangs.
-func (n *virtualNode) speak() (hung []chan struct{}) {
+func (n *fakeNode) speak() (hung []chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	hung, n.hung, n.silent = n.hung, nil, false
 	return hung
 }
 
-func (n *virtualNode) fail(message string) {
+func (n *fakeNode) fail(message string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.failure = message
 }
 
-func (n *virtualNode) dial() net.Conn {
+func (n *fakeNode) dial() net.Conn {
 	client, conn := net.Pipe()
 	n.redis.Server().ServeConn(newBufferedConn(conn, n.latency))
 	if n.latency == 0 {
@@ -371,10 +416,11 @@ func (b *bufferedConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// The goal: a silent virtual node is like a frozen server: it executes what it was sent when it
-// goes on, in the order in which it came, also what came on a connection that the client gave up.
-func TestASilentVirtualNodeExecutesWhatItWasSent(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *virtual, c *lockpipe.Client) {
+// The goal: a silent fake node is like a frozen server. When it continues, it executes what it was
+// sent, in the order of arrival, also from a connection that the client gave up.
+func TestFakeNodes_ASilentOneExecutesWhatItWasSent(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.silence(0)
 		leases := []*lockpipe.Lease{try(t, c, "a"), try(t, c, "b"), try(t, c, "c")}
 		all, err := c.TryAcquireAll(t.Context(), []string{"x", "y"})

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a call without fencing takes no more memory than if there were none.
-func TestALeaseWithoutAFenceTakesTwoPiecesOfMemory(t *testing.T) {
+// The goal: a call without fencing allocates no more than a library without fences would.
+func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
 	c, keys := new(Client), []string{"k"}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { c.newLease(keys, 0, 0) }), 2.0)
 }
@@ -30,7 +30,8 @@ const companionOfX = "lockpipe:fence:x"
 // The goal: a fence that was too low is no lost race, no attempt that counts, and no reason for a
 // delay or another arbiter. But the arbiter may still have what it granted then, and alone
 // it must not refuse the next attempt for that.
-func TestAStaleAnswerIsNoLostRace(t *testing.T) {
+func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
@@ -96,9 +97,10 @@ func (c overWhen) Err() error {
 	return nil
 }
 
-// The goal: where a call ends after an answer that its fence is too low, the reason is that, and
-// not that the keys were held.
-func TestACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
+// The goal: if a call ends after an answer that its fence is too low, that is the reason it gives,
+// and not that the keys were held.
+func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
+	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
 	c := connectedTo(t, nodes)
 	seen(t, nodes, time.Now().Add(time.Hour).UnixMicro())

@@ -1,0 +1,433 @@
+package lockpipe_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a token that was set by hand, as another Redlock client does, excludes us on a majority
+// and not on a minority, and none of our clean-ups, extensions and releases touches it.
+func TestAcquire_AForeignTokenIsNeverTouched(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 5)
+	c := connected(t, newClient(t, nodes))
+	for i := range 3 {
+		do(t, nodes, i, "SET", prefix+"majority", "another", "NX", "PX", "600000")
+	}
+	for i := range 2 {
+		do(t, nodes, i, "SET", prefix+"minority", "another", "NX", "PX", "600000")
+	}
+	_, err := c.TryAcquire(t.Context(), "majority")
+	require.ErrorIs(t, err, lockpipe.ErrHeld)
+	_, err = c.TryAcquireAll(t.Context(), []string{"free", "majority"})
+	require.ErrorIs(t, err, lockpipe.ErrHeld)
+	l, err := c.TryAcquireAll(t.Context(), []string{"minority", "free"})
+	require.NoError(t, err)
+	require.NoError(t, l.Extend(t.Context(), longTTL))
+	require.NoError(t, l.Release(t.Context()))
+	caughtUp(t, c, nodes)
+	nothingLeft(t, nodes, 3, 4)
+	for i := range 3 {
+		require.Equal(t, "another", value(t, nodes, i, "majority"))
+		require.Greater(t, do(t, nodes, i, "PTTL", prefix+"majority"), int64(500_000))
+	}
+	for i := range 2 {
+		require.Equal(t, "another", value(t, nodes, i, "minority"))
+		require.Greater(t, do(t, nodes, i, "PTTL", prefix+"minority"), int64(500_000))
+	}
+	nothingOfOurs(t, nodes, []int{2}, "majority")
+}
+
+// The goal: a key of another Redis type counts as held, and stays what it is.
+func TestAcquire_AKeyOfAnotherTypeCountsAsHeld(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	kinds := map[string][]string{
+		"list": {"RPUSH", "v"}, "hash": {"HSET", "f", "v"}, "set": {"SADD", "v"}, "zset": {
+			"ZADD",
+			"1", "v",
+		}, "stream": {"XADD", "*", "f", "v"},
+	}
+	for kind, command := range kinds {
+		for i := range nodes.Len() {
+			do(t, nodes, i, append([]string{command[0], prefix + kind}, command[1:]...)...)
+		}
+		var held *lockpipe.HeldError
+		_, err := c.TryAcquire(t.Context(), kind)
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, []string{kind}, held.Keys)
+		_, err = c.TryAcquireAll(t.Context(), []string{"free", kind})
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, []string{kind}, held.Keys)
+		for i := range nodes.Len() {
+			require.Equal(t, kind, do(t, nodes, i, "TYPE", prefix+kind))
+		}
+	}
+	for i := range nodes.Len() {
+		eventually(t, func() bool {
+			keys, err := ownKeys(nodes, i)
+			return err == nil && len(keys) == len(kinds)
+		}, "node %d has something of ours", i)
+	}
+}
+
+// The goal: the first call after New succeeds, though the test does not wait for the nodes.
+func TestAcquire_TheFirstCallAfterNewWorks(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 5)
+	for range 5 {
+		c := newClient(t, nodes)
+		require.NoError(t, try(t, c, "k").Release(t.Context()))
+		require.NoError(t, c.Close(t.Context()))
+	}
+}
+
+// The goal: any number of nodes decides as soon as the silent ones cannot change the outcome. Time
+// is virtual, so no time at all passes then. If they can change it, the node timeout passes.
+func TestAcquire_ADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		nodes, silent, held int
+		want                error
+		waits               bool
+	}{
+		{nodes: 1, want: nil},
+		{nodes: 1, held: 1, want: lockpipe.ErrHeld},
+		{nodes: 1, silent: 1, want: lockpipe.ErrNoQuorum, waits: true},
+		{nodes: 2, want: nil},
+		{nodes: 2, held: 1, want: lockpipe.ErrHeld},
+		{nodes: 2, held: 1, silent: 1, want: lockpipe.ErrHeld},
+		{nodes: 2, silent: 1, want: lockpipe.ErrNoQuorum, waits: true},
+		{nodes: 3, silent: 1, want: nil},
+		{nodes: 3, held: 2, silent: 1, want: lockpipe.ErrHeld},
+		{nodes: 3, held: 1, silent: 1, want: lockpipe.ErrNoQuorum, waits: true},
+		{nodes: 4, silent: 1, want: nil},
+		{nodes: 4, held: 2, silent: 2, want: lockpipe.ErrHeld},
+		{nodes: 4, held: 2, silent: 1, want: lockpipe.ErrHeld},
+		{nodes: 4, held: 1, silent: 1, want: lockpipe.ErrNoQuorum, waits: true},
+		{nodes: 4, silent: 2, want: lockpipe.ErrNoQuorum, waits: true},
+		{nodes: 5, silent: 2, want: nil},
+		{nodes: 5, held: 3, silent: 2, want: lockpipe.ErrHeld},
+		{nodes: 5, silent: 3, want: lockpipe.ErrNoQuorum, waits: true},
+		{nodes: 6, held: 3, silent: 3, want: lockpipe.ErrHeld},
+		{nodes: 6, silent: 2, want: nil},
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
+			const limit = 200 * time.Millisecond
+			inBubble(t, test.nodes, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+				v.silence(span(test.nodes-test.silent, test.nodes)...)
+				for i := range test.held {
+					v.set(t, i, "k", "another")
+				}
+				begin := time.Now()
+				l, err := c.TryAcquire(t.Context(), "k")
+				require.ErrorIs(t, err, test.want)
+				require.Equal(t, err == nil, l != nil)
+				if test.waits {
+					require.Equal(t, limit, time.Since(begin))
+				} else {
+					require.Zero(t, time.Since(begin))
+				}
+			}, timeout(limit))
+		})
+	}
+}
+
+// The goal: two clients with the load of many callers never hold one key at the same time while
+// nodes come and go.
+func TestAcquire_NobodyHoldsAKeyTwiceWhileNodesComeAndGo(t *testing.T) {
+	skipIfShort(t, "mutual exclusion while servers come and go")
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	clients := []*lockpipe.Client{
+		connected(t, newClient(t, nodes)),
+		connected(t, newClient(t, nodes)),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var holders [4]atomic.Int64
+	var rounds, twice atomic.Int64
+	var workers sync.WaitGroup
+	for w := range 16 {
+		workers.Go(func() {
+			for n := w; ctx.Err() == nil; n++ {
+				k := n % len(holders)
+				l, err := clients[w%2].Acquire(ctx, fmt.Sprint("hot:", k),
+					lockpipe.WithRetryDelay(0, 5*time.Millisecond))
+				if err != nil {
+					continue
+				}
+				if holders[k].Add(1) != 1 && l.Err() == nil {
+					twice.Add(1)
+				}
+				rounds.Add(1)
+				holders[k].Add(-1)
+				_ = l.Release(context.Background())
+			}
+		})
+	}
+	for round := range 4 {
+		i := round % nodes.Len()
+		seen := rounds.Load()
+		// A frozen node forgets nothing, so there is nothing to guard against.
+		require.NoError(t, nodes.Freeze(i))
+		eventually(t, func() bool { return rounds.Load() > seen+50 },
+			"no progress with a frozen node")
+		require.NoError(t, nodes.Thaw(i))
+		eventually(t, func() bool { return rounds.Load() > seen+100 },
+			"no progress with a thawed node")
+	}
+	cancel()
+	workers.Wait()
+	require.Zero(t, twice.Load())
+	for _, c := range clients {
+		caughtUp(t, c, nodes)
+	}
+	nothingLeft(t, nodes)
+}
+
+// The goal: any bytes make a key, up to a MiB with the prefix, and the nodes have exactly these.
+func TestAcquire_AnyBytesMakeAKey(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	keys := map[string]string{
+		"64 KiB":             strings.Repeat("k", 64<<10),
+		"a MiB":              strings.Repeat("k", 1<<20-len(prefix)),
+		"line ends and NUL":  "a\r\nDEL x\r\n\x00\x00\r\n$3\r\n",
+		"NUL alone":          "\x00",
+		"no UTF-8":           "\xff\xfe\x80 \xc3(",
+		"a pattern":          "*?[a-z]\\{x}",
+		"space":              " ",
+		"all bytes":          allBytes(),
+		"the prefix":         prefix,
+		"a number":           "1",
+		"a protocol request": "*1\r\n$8\r\nFLUSHALL\r\n",
+	}
+	for name, key := range keys {
+		for _, more := range [][]string{nil, {"companion"}} { // by SET, and by the script
+			l, err := c.TryAcquireAll(t.Context(), append([]string{key}, more...))
+			require.NoError(t, err, name)
+			require.Equal(t, key, l.Key(), name)
+			onEvery(t, nodes, span(0, 3), key, l.Token())
+			for i := range nodes.Len() {
+				has, err := ownKeys(nodes, i)
+				require.NoError(t, err)
+				require.Contains(t, has, prefix+key, name)
+				require.Len(t, has, 1+len(more), name)
+			}
+			_, err = c.TryAcquire(t.Context(), key)
+			var held *lockpipe.HeldError
+			require.ErrorAs(t, err, &held, name)
+			require.Equal(t, []string{key}, held.Keys, name)
+			require.NoError(t, l.Extend(t.Context(), longTTL), name)
+			require.NoError(t, l.Release(t.Context()), name)
+			nothingLeft(t, nodes)
+		}
+	}
+}
+
+func allBytes() string {
+	all := make([]byte, 256)
+	for i := range all {
+		all[i] = byte(i)
+	}
+	return string(all)
+}
+
+// The goal: an attempt that a majority refuses leaves nothing on the minority that granted, nor a
+// part of its keys anywhere.
+func TestAcquire_ARefusedAttemptLeavesNothing(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 5)
+	c := connected(t, newClient(t, nodes))
+	for i := range 3 {
+		do(t, nodes, i, "SET", prefix+"key:0", "another", "PX", "600000")
+	}
+	for name, acquire := range shapes {
+		got, err := acquire(t.Context(), c, "key", lockpipe.WithMaxAttempts(3))
+		require.ErrorIs(t, err, lockpipe.ErrHeld, name)
+		require.NoError(t, c.ReleaseAll(t.Context(), got...), name)
+	}
+	// The last part is refused, after the others were granted.
+	_, err := c.TryAcquireAll(t.Context(), append(keysOf("key", 600)[1:], "key:0"))
+	require.ErrorIs(t, err, lockpipe.ErrHeld)
+	caughtUp(t, c, nodes)
+	nothingLeft(t, nodes, 3, 4)
+	nothingOfOurs(t, nodes, span(0, 3), "key:0")
+}
+
+// interruption is one way for a call to end while nodes have not answered.
+type interruption struct {
+	nodeTimeout time.Duration
+	// Of the caller's ctx, when the healthy node has granted; nil where it does not end.
+	ends    error
+	givenUp bool // the client gives up the silent connections before they speak again
+	want    []error
+	notWant []error
+}
+
+var interruptions = map[string]interruption{
+	"cancelled": {
+		nodeTimeout: 10 * time.Second, ends: context.Canceled,
+		want: []error{context.Canceled, lockpipe.ErrNoQuorum}, notWant: []error{
+			lockpipe.ErrHeld,
+			context.DeadlineExceeded,
+		},
+	},
+	"cancelled, and connections given up": {
+		nodeTimeout: 10 * time.Second, ends: context.Canceled, givenUp: true,
+		want: []error{context.Canceled, lockpipe.ErrNoQuorum}, notWant: []error{
+			lockpipe.ErrHeld,
+			context.DeadlineExceeded,
+		},
+	},
+	"deadline": {
+		nodeTimeout: 10 * time.Second, ends: context.DeadlineExceeded,
+		want:    []error{context.DeadlineExceeded, lockpipe.ErrNoQuorum},
+		notWant: []error{lockpipe.ErrHeld, context.Canceled},
+	},
+	"node timeout": {
+		nodeTimeout: 200 * time.Millisecond,
+		want:        []error{lockpipe.ErrNoQuorum}, notWant: []error{
+			lockpipe.ErrHeld,
+			context.DeadlineExceeded, context.Canceled,
+		},
+	},
+	"connections given up": {
+		nodeTimeout: 10 * time.Second, givenUp: true,
+		want: []error{lockpipe.ErrNoQuorum}, notWant: []error{
+			lockpipe.ErrHeld,
+			context.DeadlineExceeded, context.Canceled,
+		},
+	},
+}
+
+// The goal: however a call ends while a majority is silent, no node keeps anything of it when it
+// continues, also nothing of a connection that is gone. The next caller finds the keys free.
+func TestAcquire_AnInterruptedCallLeavesNothing(t *testing.T) {
+	skipIfShort(t, "calls that end while servers are silent")
+	t.Parallel()
+	for name, in := range interruptions {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			interrupted(t, in)
+		})
+	}
+}
+
+func interrupted(t *testing.T, in interruption) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes, timeout(in.nodeTimeout)))
+	require.NoError(t, nodes.Freeze(0))
+	require.NoError(t, nodes.Freeze(1))
+	ctx := &endingContext{t.Context(), make(chan struct{}), in.ends}
+	ends := map[string]<-chan result{}
+	for name, acquire := range shapes {
+		ends[name] = later(func() result {
+			got, err := acquire(ctx, c, name, lockpipe.WithMaxAttempts(1))
+			return result{got, err}
+		})
+	}
+	if in.ends != nil {
+		for name := range shapes {
+			eventually(t, func() bool {
+				v, err := nodes.Do(2, "EXISTS", prefix+name+":0")
+				return err == nil && v == int64(1)
+			}, "the healthy node does not grant %s", name)
+		}
+		close(ctx.done)
+	}
+	for name, end := range ends {
+		r := receive(t, end, "the call does not end: "+name)
+		for _, l := range r.got {
+			require.Nil(t, l, name)
+		}
+		for _, want := range in.want {
+			require.ErrorIs(t, r.err, want, name)
+		}
+		for _, notWant := range in.notWant {
+			require.NotErrorIs(t, r.err, notWant, name)
+		}
+	}
+	nothingLeft(t, nodes, 2)
+	if in.givenUp {
+		eventually(t, func() bool {
+			all := c.Nodes()
+			return all[0].State != lockpipe.NodeUp && all[1].State != lockpipe.NodeUp
+		}, "the silent connections are not given up")
+	}
+	require.NoError(t, nodes.Thaw(0))
+	require.NoError(t, nodes.Thaw(1))
+	caughtUp(t, c, nodes)
+	nothingLeft(t, nodes)
+	next := connected(t, newClient(t, nodes))
+	for name, acquire := range shapes {
+		got, err := acquire(t.Context(), next, name, lockpipe.WithMaxAttempts(1))
+		require.NoError(t, err, name)
+		require.NoError(t, next.ReleaseAll(t.Context(), got...), name)
+	}
+	nothingLeft(t, nodes)
+}
+
+// The goal: a call whose ctx has ended sends nothing at all.
+func TestAcquire_ACallWithAnEndedContextSendsNothing(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	l := try(t, c, "held")
+	onEvery(t, nodes, span(0, 3), "held", l.Token())
+	before := traffic(t, nodes)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for call, acquire := range acquiring {
+		require.ErrorIs(t, acquire(ctx, c, []string{"k"}), context.Canceled, call)
+	}
+	require.ErrorIs(t, l.Extend(ctx, longTTL), context.Canceled)
+	lasting(t, l)
+	require.Equal(t, before, traffic(t, nodes))
+}
+
+// The goal: with the longest TTL and NodeTimeout a lease of very many keys is granted, extended and
+// released. A longer TTL is refused.
+func TestAcquire_TheLongestTTLIsGranted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		long := v.client(t, longest)
+		for _, d := range huge {
+			_, err := long.TryAcquire(t.Context(), "k", lockpipe.WithTTL(d))
+			require.ErrorIs(t, err, lockpipe.ErrInvalid)
+			require.ErrorContains(t, err, fmt.Sprintf("WithTTL(%v)", d))
+		}
+		keys := make([]string, 5000)
+		for i := range keys {
+			keys[i] = fmt.Sprint(i)
+		}
+		l, err := long.TryAcquireAll(t.Context(), keys)
+		require.NoError(t, err)
+		require.Greater(t, time.Until(l.Until()), longestTTL*98/100)
+		for _, d := range huge {
+			err := l.Extend(t.Context(), d)
+			require.ErrorIs(t, err, lockpipe.ErrInvalid)
+			require.ErrorContains(t, err, fmt.Sprintf("Extend(%v)", d))
+		}
+		require.NoError(t, l.Extend(t.Context(), longestTTL))
+		_, err = c.TryAcquire(t.Context(), "1")
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		require.NoError(t, l.Release(t.Context()))
+		synctest.Wait()
+		require.NoError(t, try(t, c, "1").Release(t.Context()))
+	})
+}

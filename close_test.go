@@ -1,0 +1,350 @@
+package lockpipe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+// The goal: Close ends the calls under way with ErrClosed, and leaves nothing of them or of what
+// they held.
+func TestClose_UnderLoadLeavesNothing(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	for i := range nodes.Len() {
+		do(t, nodes, i, "SET", prefix+"key:0", "another", "PX", "600000")
+	}
+	waiting := make([]<-chan error, 8)
+	for i := range waiting {
+		waiting[i] = later(func() error {
+			_, err := c.Acquire(context.Background(), "key:0")
+			return err
+		})
+	}
+	load := startLoad(t, c, 8, func(name string) string { return name })
+	load.continues(t, 20)
+	require.NoError(t, c.Close(t.Context()))
+	for _, end := range waiting {
+		require.ErrorIs(t, receive(t, end, "a call goes on after Close"), lockpipe.ErrClosed)
+	}
+	for _, err := range load.stop() {
+		require.ErrorIs(t, err, lockpipe.ErrClosed)
+	}
+	nothingOfOurs(t, nodes, span(0, 3), "key:0")
+	require.NoError(t, c.Close(t.Context()), "a second Close")
+}
+
+// The goal: Close ends calls that are pending on silent nodes. If the nodes continue before Close
+// has to give up, nothing is left there.
+func TestClose_WhileCallsArePendingLeavesNothing(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes, timeout(200*time.Millisecond)))
+	require.NoError(t, nodes.Freeze(0))
+	require.NoError(t, nodes.Freeze(1))
+	pending := map[string]<-chan result{}
+	for name, acquire := range shapes {
+		pending[name] = later(func() result {
+			got, err := acquire(context.Background(), c, name)
+			return result{got, err}
+		})
+		eventually(t, func() bool {
+			v, err := nodes.Do(2, "EXISTS", prefix+name+":0")
+			return err == nil && v == int64(1) || len(pending[name]) > 0
+		}, "the healthy node does not grant %s", name)
+	}
+	closed := later(func() error { return c.Close(t.Context()) })
+	for name, end := range pending {
+		r := receive(t, end, "a call goes on after Close: "+name)
+		require.True(t, anyOf(r.err, lockpipe.ErrClosed, lockpipe.ErrNoQuorum), "%s: %v", name,
+			r.err)
+		for _, l := range r.got {
+			require.Nil(t, l, name)
+		}
+	}
+	require.NoError(t, nodes.Thaw(0))
+	require.NoError(t, nodes.Thaw(1))
+	require.NoError(t, receive(t, closed, "Close does not return"))
+	nothingLeft(t, nodes)
+}
+
+// The goal: Close deletes what is held. The holders and all later calls get ErrClosed.
+func TestClose_ReleasesWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 5)
+	c := connected(t, newClient(t, nodes))
+	var leases []*lockpipe.Lease
+	for name, acquire := range shapes {
+		got, err := acquire(t.Context(), c, name)
+		require.NoError(t, err)
+		leases = append(leases, got...)
+	}
+	released := try(t, c, "released")
+	require.NoError(t, released.Release(t.Context()))
+	ctx := leases[0].Context()
+	require.NoError(t, c.Close(t.Context()))
+	require.ErrorIs(t, context.Cause(ctx), lockpipe.ErrClosed)
+	for _, l := range leases {
+		over(t, l, lockpipe.ErrClosed)
+		require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrClosed)
+		require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrClosed)
+	}
+	over(t, released, lockpipe.ErrReleased)
+	require.NoError(t, released.Release(t.Context()))
+	for i := range nodes.Len() { // Close has the answers, so there is nothing to wait for
+		keys, err := ownKeys(nodes, i)
+		require.NoError(t, err)
+		require.Empty(t, keys)
+	}
+	for call, acquire := range acquiring {
+		require.ErrorIs(t, acquire(t.Context(), c, []string{"k"}), lockpipe.ErrClosed, call)
+	}
+	require.NoError(t, c.Close(t.Context()))
+}
+
+// The goal: Close with a silent or dead minority deletes on all other nodes, and returns nil.
+func TestClose_ReleasesWhatIsHeldThoughAMinorityIsGone(t *testing.T) {
+	t.Parallel()
+	for name, strike := range map[string]func(*lockpipetest.Nodes,
+		int) error{"frozen": (*lockpipetest.Nodes).Freeze, "killed": (*lockpipetest.Nodes).Kill} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := lockpipetest.StartRealT(t, 3)
+			c := connected(t, newClient(t, nodes))
+			l, err := c.TryAcquireAll(t.Context(), keysOf("key", 3))
+			require.NoError(t, err)
+			onEvery(t, nodes, span(0, 3), "key:0", l.Token())
+			require.NoError(t, strike(nodes, 2))
+			require.NoError(t, c.Close(t.Context()))
+			over(t, l, lockpipe.ErrClosed)
+			nothingLeft(t, nodes, 0, 1)
+		})
+	}
+}
+
+// The goal: Close that cannot delete says so, and returns when its ctx ends.
+func TestClose_SaysWhatItCouldNotRelease(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.hold(t, c, "precious")
+		v.silence(0, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		err := c.Close(ctx)
+		require.Equal(t, 100*time.Millisecond, time.Since(begin))
+		require.ErrorContains(t, err, "precious")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		over(t, l, lockpipe.ErrClosed)
+		require.Empty(t, v.keys(2))
+	})
+}
+
+// The goal: after Close no goroutine of the client is left, in whatever state the nodes are, and
+// Close returns when its ctx ends. This test is not parallel: it looks at all goroutines.
+func TestClose_LeavesNoGoroutine(t *testing.T) {
+	kill := (*lockpipetest.Nodes).Kill
+	tests := map[string]struct {
+		strike func(*lockpipetest.Nodes, int) error
+		broken int
+		work   bool // leases are held and calls are pending when Close comes
+		early  bool // Close comes before the nodes are connected
+		within time.Duration
+	}{
+		"healthy":          {},
+		"healthy, at work": {work: true},
+		"healthy, at once": {early: true},
+		"minority frozen":  {strike: (*lockpipetest.Nodes).Freeze, broken: 1, work: true},
+		"all frozen": {
+			strike: (*lockpipetest.Nodes).Freeze, broken: 3, work: true,
+			within: 200 * time.Millisecond,
+		},
+		"all frozen, no time at all": {
+			strike: (*lockpipetest.Nodes).Freeze, broken: 3, work: true,
+			within: 1,
+		},
+		"all frozen, at once": {
+			strike: (*lockpipetest.Nodes).Freeze, broken: 3, early: true,
+			within: 200 * time.Millisecond,
+		},
+		"minority killed": {strike: kill, broken: 1, work: true},
+		"all killed": {
+			strike: kill, broken: 3, work: true,
+			within: 200 * time.Millisecond,
+		},
+		"all killed, no time at all": {strike: kill, broken: 3, work: true, within: 1},
+		"all killed, at once":        {strike: kill, broken: 3, early: true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if test.broken > 0 {
+				skipIfShort(t, "Close with servers that are frozen or dead")
+			}
+			nodes := lockpipetest.StartRealT(t, 3)
+			for i := range nodes.Len() {
+				if test.early && i < test.broken {
+					require.NoError(t, test.strike(nodes, i))
+				}
+			}
+			before := goleak.IgnoreCurrent()
+			c := newClient(t, nodes, timeout(2*time.Second))
+			var pending sync.WaitGroup
+			if !test.early {
+				connected(t, c)
+			}
+			if test.work {
+				held := try(t, c, "held")
+				_ = held.Context()
+				take(t, c, "short", lockpipe.WithTTL(time.Second))
+			}
+			for i := range test.broken {
+				if !test.early {
+					require.NoError(t, test.strike(nodes, i))
+				}
+			}
+			if test.work {
+				for i := range 8 {
+					pending.Go(func() {
+						for {
+							_, err := c.Acquire(context.Background(), fmt.Sprint("pending:", i%4))
+							if errors.Is(err, lockpipe.ErrClosed) {
+								return
+							}
+						}
+					})
+				}
+			}
+			ctx := context.Background()
+			if test.within > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, test.within)
+				defer cancel()
+			}
+			closed := later(func() error { return c.Close(ctx) })
+			err := receive(t, closed, "Close does not return")
+			if test.within == 0 {
+				require.NoError(t, err)
+			}
+			pending.Wait()
+			eventually(t, func() bool { return goleak.Find(before) == nil },
+				"goroutines are left: %v", goleak.Find(before))
+			require.NoError(t, c.Close(context.Background()))
+		})
+	}
+}
+
+// The goal: a Config.Dial that ignores its context does not hold up Close: neither while a lease
+// waits for the node nor later. The connection that it returns after Close is closed.
+func TestClose_DoesNotWaitForADialThatHangs(t *testing.T) {
+	t.Parallel()
+	waits := map[string]time.Duration{"while it dials": 0, "when it is down": time.Minute}
+	for name, wait := range waits {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newFakeNodes(t, 3)
+				hung := make(chan net.Conn)
+				defer close(hung)
+				cfg := config(v.urls, nil)
+				cfg.RestartGuard = lockpipe.GuardOff // a node is missing from the first use
+				cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if addr == v.urls[2] {
+						if conn := <-hung; conn != nil {
+							return conn, nil
+						}
+						return nil, errors.New("the test is over")
+					}
+					return v.dial(ctx, network, addr)
+				}
+				c, err := lockpipe.New(cfg)
+				require.NoError(t, err)
+				time.Sleep(wait + time.Millisecond)
+				l := take(t, c, "k", lockpipe.WithAutoExtend(time.Hour))
+				if wait > 0 {
+					require.Equal(t, lockpipe.NodeDown, c.Nodes()[2].State)
+					require.ErrorContains(t, c.Nodes()[2].Err, "Config.Dial has not returned")
+				}
+				begin := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				require.NoError(t, c.Close(ctx))
+				require.LessOrEqual(t, time.Since(begin), 1200*time.Millisecond)
+				over(t, l, lockpipe.ErrClosed)
+				for i := range v.nodes {
+					require.Empty(t, v.get(i, "k"))
+				}
+				ours, theirs := net.Pipe()
+				hung <- theirs
+				_, err = ours.Read(make([]byte, 1))
+				require.ErrorIs(t, err, io.EOF, "it is not closed")
+			})
+		})
+	}
+}
+
+// The goal: Close releases all leases that are extended automatically in few trips. They end as
+// closed, and nothing is left.
+func TestClose_ReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
+	skipIfShort(t, "Close with very many leases")
+	t.Parallel()
+	const many = 600
+	var told endings
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		leases := takeEach(t, c, "k", many, auto(30*time.Second, time.Hour)...)
+		time.Sleep(25 * time.Second) // some extensions may be under way
+		before := c.Stats()
+		require.NoError(t, c.Close(t.Context()))
+		after := c.Stats()
+		require.Equal(t, uint64(many*3), after.Operations-before.Operations)
+		require.LessOrEqual(t, after.Flushes-before.Flushes, uint64(3*(many/512+1+8)))
+		for _, l := range leases {
+			over(t, l, lockpipe.ErrClosed)
+		}
+		require.Zero(t, after.Held)
+		v.nothingLeft(t)
+		time.Sleep(time.Hour)
+		v.nothingLeft(t)
+		require.Empty(t, told.all())
+	}, onLost(told.tell))
+}
+
+// The goal: after Close no goroutine of extensions and callbacks is left. Package ants starts two
+// for its own pool when it is loaded; these stay. This test is not parallel: it looks at all
+// goroutines.
+func TestClose_LeavesNoGoroutineOfExtensionsAndCallbacks(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	before := goleak.IgnoreCurrent()
+	var told endings
+	c := connected(t, newClient(t, nodes, onLost(func(l *lockpipe.Lease, err error) {
+		told.tell(l, err)
+		if l.Key() == "panics" {
+			panic("on purpose")
+		}
+	})))
+	var leases []*lockpipe.Lease
+	for i := range 100 {
+		leases = append(leases, take(t, c, fmt.Sprint("k", i), auto(2*time.Second, time.Hour)...))
+		take(t, c, fmt.Sprint("short", i), lockpipe.WithTTL(time.Second))
+	}
+	take(t, c, "panics", lockpipe.WithTTL(time.Second))
+	eventually(t, func() bool { return len(told.all()) >= 101 && c.Stats().Extended >= 100 },
+		"not all is used")
+	require.NoError(t, c.Close(t.Context()))
+	for _, l := range leases {
+		require.Error(t, l.Err())
+	}
+	eventually(t, func() bool { return goleak.Find(before) == nil }, "goroutines are left: %v",
+		goleak.Find(before))
+	nothingLeft(t, nodes)
+}

@@ -1,0 +1,126 @@
+package lockpipe_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: Do without a function is refused before it acquires anything, and counts as a failed
+// call.
+func TestDo_WithoutAFunctionAcquiresNothing(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	before := traffic(t, nodes)
+	err := c.Do(t.Context(), "k", nil)
+	require.ErrorIs(t, err, lockpipe.ErrInvalid)
+	require.ErrorContains(t, err, "fn is nil: give the function")
+	require.Equal(t, before, traffic(t, nodes), "something was sent")
+}
+
+// The goal: Do releases after its function returns, after it panics (the panic continues), and
+// after the caller has left.
+func TestDo_AlwaysReleases(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	held := func() {
+		_, err := c.TryAcquire(t.Context(), "k")
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+	}
+	t.Run("returns", func(t *testing.T) {
+		require.NoError(t, c.Do(t.Context(), "k", func(ctx context.Context) error {
+			held()
+			return ctx.Err()
+		}))
+		nothingLeft(t, nodes)
+	})
+	t.Run("fails", func(t *testing.T) {
+		var inside context.Context
+		err := c.Do(t.Context(), "k", func(ctx context.Context) error {
+			inside = ctx
+			return io.ErrUnexpectedEOF
+		})
+		require.Equal(t, io.ErrUnexpectedEOF, err)
+		require.Error(t, inside.Err(), "the context outlives Do")
+		nothingLeft(t, nodes)
+	})
+	t.Run("panics", func(t *testing.T) {
+		require.PanicsWithValue(t, "oh", func() {
+			_ = c.Do(t.Context(), "k", func(context.Context) error {
+				held()
+				panic("oh")
+			})
+		})
+		nothingLeft(t, nodes)
+	})
+	t.Run("caller leaves", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := c.Do(ctx, "k", func(ctx context.Context) error {
+			held()
+			cancel()
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		require.Equal(t, context.Canceled, err)
+		nothingLeft(t, nodes)
+	})
+	t.Run("never gets it", func(t *testing.T) {
+		l := try(t, c, "k")
+		ran := false
+		err := c.Do(t.Context(), "k", func(context.Context) error { ran = true; return nil },
+			lockpipe.WithMaxAttempts(2))
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		require.False(t, ran)
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+// The goal: when the lease ends under the function of Do, its context is cancelled. Do returns that
+// and the function's error.
+func TestDo_CancelsItsFunctionWhenTheLeaseEnds(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	wait := func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return errors.Join(io.ErrUnexpectedEOF, context.Cause(ctx))
+		case <-time.After(patient):
+			return errors.New("not told")
+		}
+	}
+	t.Run("expired", func(t *testing.T) {
+		c := connected(t, newClient(t, nodes))
+		err := c.Do(t.Context(), "k", wait, lockpipe.WithTTL(time.Second))
+		require.ErrorIs(t, err, lockpipe.ErrExpired)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		err = c.Do(t.Context(), "k", func(ctx context.Context) error {
+			_ = wait(ctx)
+			return nil
+		}, lockpipe.WithTTL(time.Second))
+		require.ErrorIs(t, err, lockpipe.ErrExpired, "a function that looks away")
+	})
+	t.Run("closed", func(t *testing.T) {
+		c := connected(t, newClient(t, nodes))
+		inside := make(chan struct{})
+		end := later(func() error {
+			return c.Do(context.Background(), "k", func(ctx context.Context) error {
+				close(inside)
+				return wait(ctx)
+			})
+		})
+		receive(t, inside, "Do does not begin")
+		require.NoError(t, c.Close(t.Context()))
+		err := receive(t, end, "Do does not end")
+		require.ErrorIs(t, err, lockpipe.ErrClosed)
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	})
+	nothingLeft(t, nodes)
+}

@@ -1,0 +1,310 @@
+package lockpipe_test
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/fence"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a client whose clock is behind needs one attempt more, in every call, also in one that
+// may make only one attempt. It needs none more for the next lease.
+func TestFence_AClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease{
+		"try": func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease {
+			return try(t, c, "k",
+				lockpipe.WithFencing())
+		},
+		"wait": func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease {
+			return take(t, c, "k", lockpipe.WithFencing(), lockpipe.WithMaxAttempts(1))
+		},
+		"async": func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease {
+			return granted(t, async(t.Context(), t, c, []string{"k"}, lockpipe.WithFencing()))
+		},
+		"each": func(t *testing.T, c *lockpipe.Client) *lockpipe.Lease {
+			results := c.TryAcquireEach(t.Context(), []string{"other", "k", "k"},
+				lockpipe.WithFencing())
+			for _, r := range results {
+				require.NoError(t, r.Err)
+			}
+			require.Same(t, results[1].Lease, results[2].Lease)
+			release(t, results[0].Lease)
+			return results[1].Lease
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 5, func(t *testing.T, v *fakeNodes, ahead *lockpipe.Client) {
+				c := v.shifted(t, -5*time.Minute)
+				var seen fence.Checker
+				fenced(t, ahead, &seen, "k")
+				began, before := time.Now(), c.Stats().Attempts
+				extra := 0
+				if name == "each" {
+					extra = 1
+				}
+				passed(t, &seen, call(t, c))
+				require.Equal(t, before+2+uint64(extra), c.Stats().Attempts)
+				passed(t, &seen, call(t, c))
+				require.Equal(t, before+3+2*uint64(extra), c.Stats().Attempts)
+				require.Zero(t, time.Since(began), "no pause")
+				v.onlyCompanions(t)
+			})
+		})
+	}
+}
+
+// The goal: a process that pauses after it has its number asks with a lower one than those granted
+// meanwhile. It gets no lease with it, even if all nodes have forgotten these: the time of a lease
+// begins before its number is chosen.
+func TestFence_APauseBehindTheClockGivesNoOldOne(t *testing.T) {
+	t.Parallel()
+	calls := map[string]func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error){
+		"try": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
+			return c.TryAcquire(ctx, "k", lockpipe.WithFencing())
+		},
+		"each": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
+			r := c.TryAcquireEach(ctx, []string{"k"}, lockpipe.WithFencing())[0]
+			return r.Lease, r.Err
+		},
+		"wait": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
+			return c.Acquire(ctx, "k", lockpipe.WithFencing())
+		},
+		"async": func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
+			return waitForAsync(c)(ctx, []string{"k"}, lockpipe.WithFencing())
+		},
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+				paused := v.client(t)
+				var once atomic.Bool
+				lockpipe.BehindClock(paused, func() {
+					if !once.Swap(true) {
+						time.Sleep(3 * time.Minute)
+					}
+				})
+				got := later(func() outcome {
+					l, err := call(t.Context(), paused)
+					return outcome{lease: l, err: err}
+				})
+				time.Sleep(time.Second)
+				l := v.hold(t, c, "k", lockpipe.WithFencing())
+				release(t, l)
+				synctest.Wait()
+				for i := range v.nodes {
+					v.del(i, companion("k"))
+				}
+				o := <-got
+				if o.err != nil {
+					require.ErrorIs(t, o.err, lockpipe.ErrNoQuorum)
+					return
+				}
+				require.Greater(t, o.lease.Fence(), l.Fence())
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
+// The goal: keys granted with too low a fence have to be deleted first, and nodes hang.
+// TryAcquireEach waits for that once for all of its keys, and makes one attempt more.
+func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys, others := keysOf("k", 100), keysOf("other", 100)
+		for _, k := range keys {
+			for i := range 2 {
+				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+					10))
+			}
+		}
+		v.fail(2, readOnly)
+		v.silence(3, 4)
+		timed := func(keys []string, opts ...lockpipe.Option) time.Duration {
+			began := time.Now()
+			for _, r := range c.TryAcquireEach(t.Context(), keys, opts...) {
+				require.ErrorIs(t, r.Err, lockpipe.ErrNoQuorum)
+			}
+			return time.Since(began)
+		}
+		before := c.Stats().Attempts
+		require.LessOrEqual(t, timed(keys, lockpipe.WithFencing()), timed(others)+
+			50*time.Millisecond)
+		require.LessOrEqual(t, c.Stats().Attempts, before+300)
+	}, timeout(50*time.Millisecond))
+}
+
+// The goal: others with a faster clock acquire the keys again and again. A call that has to wait
+// for its own release does that once. A call that does not have to tries again at once, three
+// times.
+func TestFence_ACallThatStaysBehindGivesUp(t *testing.T) {
+	t.Parallel()
+	for stale, attempts := range map[int]uint64{1: 2, 2: 4} {
+		inBubble(t, 2, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			higher := time.Now().Add(time.Hour).UnixMicro()
+			lockpipe.BehindClock(c, func() {
+				higher += 10
+				for i := range stale {
+					v.set(t, i, companion("k"), strconv.FormatInt(higher, 10))
+					v.set(t, i, companion("other"), strconv.FormatInt(higher, 10))
+				}
+			})
+			_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
+			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+			require.Equal(t, attempts, c.Stats().Attempts)
+			err = c.TryAcquireEach(t.Context(), []string{"other"}, lockpipe.WithFencing())[0].Err
+			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+			require.Equal(t, 2*attempts, c.Stats().Attempts)
+			v.onlyCompanions(t)
+		})
+	}
+}
+
+// The goal: a fence that one node has seen does not raise the fence of a call that waits for
+// another's lease.
+func TestFence_AStaleMinorityDoesNotDragAWaitingCall(t *testing.T) {
+	skipIfShort(t, "fenced calls that wait next to a stale minority")
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		held := v.hold(t, v.client(t), "k", lockpipe.WithFencing())
+		v.del(0, "k")
+		v.set(t, 0, companion("k"), "4102444800000000")
+		waiting := queue(t, c, "k", lockpipe.WithFencing())
+		time.Sleep(10 * time.Second)
+		release(t, held)
+		time.Sleep(10 * time.Second)
+		l := granted(t, waiting)
+		require.Less(t, l.Fence(), time.Now().UnixMicro())
+		release(t, l)
+		v.onlyCompanions(t)
+	})
+}
+
+// The goal: TryAcquireEach also acquires keys that only the release of its own first attempt keeps
+// from it, each with a fence of its own.
+func TestFence_HalfOfTheNodesAreStaleForManyKeys(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 2, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := keysOf("k", 100)
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		for i, k := range keys {
+			v.set(t, i%2, companion(k), strconv.FormatInt(ahead+int64(1000*i), 10))
+		}
+		for i, r := range c.TryAcquireEach(t.Context(), keys, lockpipe.WithFencing()) {
+			require.NoError(t, r.Err)
+			require.Equal(t, ahead+int64(1000*i)+1, r.Lease.Fence())
+			release(t, r.Lease)
+		}
+		require.Equal(t, uint64(200), c.Stats().Attempts)
+		v.onlyCompanions(t)
+	})
+}
+
+// The goal: nodes of a minority that have seen more neither keep anybody from a lease nor cost an
+// attempt.
+func TestFence_AStaleMinorityDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for i := range 2 {
+			v.set(t, i, companion("k"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+				10))
+		}
+		l := try(t, c, "k", lockpipe.WithFencing())
+		require.Equal(t, time.Now().UnixMicro(), l.Fence())
+		require.Equal(t, uint64(1), c.Stats().Attempts)
+		synctest.Wait()
+		require.Equal(t, []string{"", "", l.Token()}, []string{
+			v.get(0, "k"), v.get(1, "k"),
+			v.get(2, "k"),
+		})
+		release(t, l)
+		v.onlyCompanions(t)
+	})
+}
+
+// The goal: half of an even number of nodes is stale and no quorum. The client first deletes what
+// the others granted, so that the next attempt does not find it.
+func TestFence_ACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{2, 4} {
+		inBubble(t, n, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			for i := range n / 2 {
+				v.set(t, i, companion("k:0"),
+					strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
+			}
+			v.silence(span(n/2, n)...) // what they grant late would be in the way
+			taken := later(func() outcome {
+				// Enough to leave during a flush under way.
+				l, err := c.TryAcquireAll(t.Context(), keysOf("k", 100), lockpipe.WithFencing())
+				return outcome{lease: l, err: err}
+			})
+			synctest.Wait()
+			v.speak(span(n/2, n)...)
+			l := granted(t, taken)
+			require.Greater(t, l.Fence(), time.Now().Add(time.Hour).UnixMicro())
+			require.Equal(t, uint64(2), c.Stats().Attempts)
+			release(t, l)
+			v.onlyCompanions(t)
+		})
+	}
+}
+
+// The goal: some nodes may still grant what the call gave up. The next attempt does not leave
+// before that is deleted. Otherwise it would find its own caller there: a release on a node waits
+// for the answer of that node, and other attempts do not.
+func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for i := range 2 {
+			v.set(t, i, companion("k:0"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+				10))
+		}
+		v.fail(2, readOnly)
+		v.silence(3, 4)
+		taken := later(func() outcome {
+			// Enough to leave during a flush under way.
+			l, err := c.TryAcquireAll(t.Context(), keysOf("k", 100), lockpipe.WithFencing())
+			return outcome{lease: l, err: err}
+		})
+		synctest.Wait()
+		require.Equal(t, uint64(1), c.Stats().Attempts)
+		v.speak(3, 4)
+		l := granted(t, taken)
+		require.Greater(t, l.Fence(), time.Now().Add(time.Hour).UnixMicro())
+		require.Equal(t, uint64(2), c.Stats().Attempts)
+		release(t, l)
+		v.onlyCompanions(t)
+	})
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := keysOf("k", 100)
+		for _, k := range keys {
+			for i := range 2 {
+				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+					10))
+			}
+		}
+		v.fail(2, readOnly)
+		v.silence(3, 4)
+		taken := later(func() []lockpipe.Result {
+			return c.TryAcquireEach(t.Context(), keys,
+				lockpipe.WithFencing())
+		})
+		synctest.Wait()
+		require.Equal(t, uint64(100), c.Stats().Attempts)
+		v.speak(3, 4)
+		for _, r := range <-taken {
+			require.NoError(t, r.Err)
+			release(t, r.Lease)
+		}
+		require.Equal(t, uint64(200), c.Stats().Attempts)
+		v.onlyCompanions(t)
+	})
+}

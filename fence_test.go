@@ -1,0 +1,357 @@
+package lockpipe_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/fence"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// companion names the companion of key.
+func companion(key string) string { return "lockpipe:fence:" + key }
+
+// fenced takes key with fencing, has it checked, and gives it back everywhere.
+func fenced(t *testing.T, c *lockpipe.Client, seen *fence.Checker, keys ...string) int64 {
+	t.Helper()
+	l, err := c.TryAcquireAll(t.Context(), keys, lockpipe.WithFencing())
+	require.NoError(t, err)
+	return passed(t, seen, l)
+}
+
+// passed has the fence of a lease checked for all of its keys, and releases it.
+func passed(t *testing.T, seen *fence.Checker, l *lockpipe.Lease) int64 {
+	t.Helper()
+	for _, k := range l.Keys() {
+		require.True(t, seen.Allow(k, l.Fence()), "%d is not above the fences before it of %s",
+			l.Fence(), k)
+	}
+	release(t, l)
+	synctest.Wait()
+	return l.Fence()
+}
+
+// The goal: over clients whose clocks differ by minutes, and all ways to take keys that overlap,
+// the fences of each key rise.
+func TestFence_RisesWhateverTheClocksSay(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		clients := []*lockpipe.Client{
+			c, v.shifted(t, -7*time.Minute), v.shifted(t, 3*time.Minute),
+			v.shifted(t, -time.Millisecond),
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		var seen fence.Checker
+		for range 400 {
+			c := clients[rng.IntN(len(clients))]
+			var keys []string
+			for _, k := range rng.Perm(5)[:1+rng.IntN(3)] {
+				keys = append(keys, "k"+strconv.Itoa(k))
+			}
+			switch rng.IntN(4) {
+			case 0:
+				fenced(t, c, &seen, keys...)
+			case 1:
+				l, err := c.AcquireAll(t.Context(), keys, lockpipe.WithFencing())
+				require.NoError(t, err)
+				passed(t, &seen, l)
+			case 2:
+				l := granted(t, async(t.Context(), t, c, keys, lockpipe.WithFencing()))
+				passed(t, &seen, l)
+			case 3:
+				for _, r := range c.TryAcquireEach(t.Context(), keys, lockpipe.WithFencing()) {
+					require.NoError(t, r.Err)
+					passed(t, &seen, r.Lease)
+				}
+			}
+			time.Sleep(time.Duration(rng.IntN(3)) * time.Microsecond)
+		}
+		v.onlyCompanions(t)
+	})
+}
+
+// The goal: Fence is 0 without fencing, and stays readable when the lease is over.
+func TestFence_IsReadableAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.hold(t, c, "k", lockpipe.WithFencing(), lockpipe.WithTTL(time.Second),
+			lockpipe.WithAutoExtend(10*time.Second))
+		f := l.Fence()
+		require.Equal(t, time.Now().UnixMicro(), f)
+		for i := range v.nodes {
+			require.Equal(t, strconv.FormatInt(f, 10), v.get(i, companion("k")))
+			require.Equal(t, 24*time.Hour, v.ttl(i, companion("k")))
+		}
+		time.Sleep(5 * time.Second)
+		lasting(t, l)
+		require.Equal(t, f, l.Fence(), "extensions keep it")
+		<-l.Done()
+		require.Equal(t, f, l.Fence())
+		synctest.Wait() // the keys are deleted once the holder has been notified
+		plain := v.hold(t, c, "k")
+		require.Zero(t, plain.Fence())
+		release(t, plain)
+		require.Zero(t, (*lockpipe.Lease)(nil).Fence())
+		v.onlyCompanions(t)
+	})
+}
+
+// The goal: if a quorum has seen fences that no client can top, the call fails after one attempt.
+// Its error is not ErrHeld, and it leaves nothing.
+func TestFence_OneThatCannotBeToppedIsNotHeld(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for i := range 3 {
+			v.set(t, i, companion("k"), strconv.Itoa(1<<53-1))
+		}
+		before := c.Stats().Attempts
+		_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
+		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+		require.NotErrorIs(t, err, lockpipe.ErrHeld)
+		require.ErrorContains(t, err, "a fence of 9007199254740991 was granted before")
+		require.ErrorContains(t, err, "until its fence key is deleted")
+		require.Equal(t, before+1, c.Stats().Attempts)
+		v.onlyCompanions(t)
+
+		_, err = c.Acquire(t.Context(), "k", lockpipe.WithFencing(), lockpipe.WithMaxAttempts(3),
+			lockpipe.WithRetryDelay(time.Second, time.Second))
+		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+		v.onlyCompanions(t)
+	})
+}
+
+// The goal: the number in a companion, however high, matters for its own key alone. All other keys
+// are acquired at the first attempt, with fences of the time, and handed over. Its own key is
+// granted again if the number can be topped, and refused otherwise.
+func TestFence_AHighCompanionIsOfItsKeyAlone(t *testing.T) {
+	t.Parallel()
+	for text, ok := range map[string]bool{
+		"9007199254740991": false, "99999999999999999": false,
+		"9007199254740989": true, "4102444800000000": true,
+	} {
+		inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			var seen fence.Checker
+			for i := range 3 {
+				v.set(t, i, companion("bad"), text)
+			}
+			for range 2 {
+				before := c.Stats().Attempts
+				results := c.TryAcquireEach(t.Context(), []string{"bad", "good"},
+					lockpipe.WithFencing())
+				require.NoError(t, results[1].Err)
+				require.Less(t, passed(t, &seen, results[1].Lease), time.Now().UnixMicro()+10)
+				if bad := results[0]; ok {
+					require.NoError(t, bad.Err)
+					passed(t, &seen, bad.Lease)
+					require.Equal(t, before+3, c.Stats().Attempts, "the price of this key")
+				} else {
+					require.ErrorIs(t, bad.Err, lockpipe.ErrNoQuorum)
+					require.ErrorContains(t, bad.Err, "until its fence key is deleted")
+					require.Equal(t, before+2, c.Stats().Attempts)
+				}
+			}
+			l := try(t, c, "handed", lockpipe.WithFencing())
+			var all []<-chan outcome
+			for range 5 {
+				all = append(all, queue(t, c, "handed", lockpipe.WithFencing()))
+			}
+			for _, next := range all {
+				passed(t, &seen, l)
+				l = granted(t, next)
+			}
+			passed(t, &seen, l)
+			require.Equal(t, uint64(4), c.Stats().Handovers)
+			v.onlyCompanions(t)
+		})
+	}
+}
+
+// The goal: a minority node that has the highest fence there is does not raise the fence of others
+// that are only ahead, in any order of answers.
+func TestFence_OneNodeAtTheEndDoesNotDragItsKeyThere(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		ahead := time.Now().Add(time.Minute).UnixMicro()
+		v.set(t, 0, companion("k"), "9007199254740991")
+		for i := 1; i < 5; i++ {
+			v.set(t, i, companion("k"), strconv.FormatInt(ahead, 10))
+		}
+		for range 10 {
+			l := try(t, c, "k", lockpipe.WithFencing())
+			require.Greater(t, l.Fence(), ahead)
+			require.Less(t, l.Fence(), ahead+100)
+			release(t, l)
+			v.onlyCompanions(t)
+		}
+	})
+}
+
+// The goal: what counters on the nodes would get wrong: (5,1,1), then a lease by nodes 0 and 1,
+// then one by nodes 1 and 2, which would be 6 and then 3.
+func TestFence_RisesWhereCountersWouldNot(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		var seen fence.Checker
+		ahead, behind := v.shifted(t, time.Minute), v.shifted(t, -time.Minute)
+		v.fail(1, outOfMemory)
+		v.fail(2, outOfMemory)
+		for range 5 {
+			_, err := ahead.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
+			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+			synctest.Wait()
+		}
+		v.heal(1)
+		fenced(t, c, &seen, "k")
+		v.heal(2)
+		v.fail(0, outOfMemory)
+		fenced(t, behind, &seen, "k")
+		v.heal(0)
+		v.fail(1, outOfMemory)
+		fenced(t, behind, &seen, "k")
+		fenced(t, c, &seen, "k")
+	})
+}
+
+// The goal: a minority that forgot its companions does not let a fence go back that all nodes had
+// granted.
+func TestFence_RisesThoughAMinorityForgotIt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		var seen fence.Checker
+		behind := v.shifted(t, -10*time.Minute)
+		passed(t, &seen, v.hold(t, c, "k", lockpipe.WithFencing()))
+		v.del(1, companion("k"))
+		v.del(4, companion("k"))
+		fenced(t, behind, &seen, "k")
+	})
+}
+
+// The goal: if an extension gives nodes the keys again, they have the fence again too. A node that
+// has a higher fence keeps it.
+func TestFence_ARefillBringsItBack(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		var seen fence.Checker
+		behind := v.shifted(t, -10*time.Minute)
+		l, err := c.TryAcquireAll(t.Context(), []string{"a", "b"}, lockpipe.WithFencing())
+		require.NoError(t, err)
+		synctest.Wait()
+		for _, i := range []int{0, 1} {
+			for _, k := range []string{"a", "b", companion("a"), companion("b")} {
+				v.del(i, k)
+			}
+		}
+		high := strconv.FormatInt(l.Fence()+1, 10)
+		v.set(t, 4, companion("b"), high)
+		require.NoError(t, l.Extend(t.Context(), longTTL))
+		synctest.Wait()
+		require.Equal(t, high, v.get(4, companion("b")))
+		for _, i := range []int{0, 1} {
+			require.Equal(t, l.Token(), v.get(i, "b"))
+			require.Equal(t, strconv.FormatInt(l.Fence(), 10), v.get(i, companion("b")))
+			require.Equal(t, 24*time.Hour, v.ttl(i, companion("a")))
+		}
+		for _, i := range []int{2, 3} {
+			v.del(i, companion("a"))
+		}
+		passed(t, &seen, l)
+		fenced(t, behind, &seen, "a")
+	})
+}
+
+// The goal: the fence of a lease of many keys, also of more than fit into one call, is above the
+// fences of all of them. The error names the holder of one of them.
+func TestFence_OfManyKeysIsAboveAllOfThem(t *testing.T) {
+	skipIfShort(t, "fences of more keys than fit into one call")
+	t.Parallel()
+	for _, n := range []int{2, 125, 126, 300} {
+		for name, call := range map[string]func(context.Context, *lockpipe.Client,
+			[]string) (*lockpipe.Lease, error){
+			"try": func(ctx context.Context, c *lockpipe.Client, keys []string) (*lockpipe.Lease,
+				error,
+			) {
+				return c.TryAcquireAll(ctx, keys, lockpipe.WithFencing())
+			},
+			"wait": func(ctx context.Context, c *lockpipe.Client, keys []string) (*lockpipe.Lease,
+				error,
+			) {
+				return waitForAsync(c)(ctx, keys, lockpipe.WithFencing())
+			},
+		} {
+			inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+				var seen fence.Checker
+				keys := keysOf("k", n)
+				fenced(t, v.shifted(t, time.Minute), &seen, keys[0])
+				fenced(t, v.shifted(t, time.Hour), &seen, keys[n-1])
+				l, err := call(t.Context(), c, keys)
+				require.NoError(t, err, "%s %d", name, n)
+				passed(t, &seen, l)
+				v.onlyCompanions(t)
+
+				held := v.hold(t, c, keys[n/2], lockpipe.WithFencing())
+				_, err = c.TryAcquireAll(t.Context(), keys, lockpipe.WithFencing())
+				var e *lockpipe.HeldError
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, []string{keys[n/2]}, e.Keys)
+				passed(t, &seen, held)
+				v.onlyCompanions(t)
+			})
+		}
+	}
+}
+
+// The goal: on real servers, with many callers of clients whose clocks differ, and a server that
+// comes back empty, all fences of a key rise.
+func TestFence_RisesOnServers(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	var seen fence.Checker
+	work := func(rounds int) {
+		var all sync.WaitGroup
+		for _, shift := range []time.Duration{
+			0, -5 * time.Minute, 2 * time.Minute,
+			-time.Millisecond,
+		} {
+			c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
+				cfg.RestartGuard = lockpipe.GuardOff
+			}))
+			lockpipe.ShiftClock(c, shift)
+			for i := range 4 {
+				all.Go(func() {
+					for r := range rounds {
+						keys := []string{fmt.Sprint("k", i%2)}
+						if r%5 == 0 {
+							keys = []string{"k0", "k1"}
+						}
+						l, err := c.AcquireAll(context.Background(), keys, lockpipe.WithFencing())
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						for _, k := range keys {
+							if !seen.Allow(k, l.Fence()) {
+								t.Errorf("%s: %d is not above the fences before it", k, l.Fence())
+							}
+						}
+						if err := l.Release(context.Background()); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+	}
+	work(30)
+	require.NoError(t, nodes.Restart(1))
+	work(10)
+	nothingLeft(t, nodes)
+}

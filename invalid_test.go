@@ -1,0 +1,284 @@
+package lockpipe_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: keys that no node can hold, or no call can carry, are ErrInvalid in every call. The
+// text names the key by its place, and nothing is sent.
+func TestInvalid_KeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	before := traffic(t, nodes)
+	many := make([]string, 1<<16+1)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	tests := map[string]struct {
+		keys []string
+		says string
+	}{
+		"empty":                  {[]string{""}, "key 1 of 1 is empty"},
+		"empty among others":     {[]string{"a", "b", "", "c"}, "key 3 of 4 is empty"},
+		"more than a MiB":        {[]string{strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
+		"a MiB, and the prefix":  {[]string{"a", strings.Repeat("x", 1<<20)}, "key 2 of 2"},
+		"more than a call takes": {many, "65537 keys"},
+		"our own": {
+			[]string{"lockpipe:fence:k"},
+			`key 1 of 1, "lockpipe:fence:k", begins with "lockpipe:"`,
+		},
+		"our own among others": {
+			[]string{"a", "lockpipe:"},
+			`key 2 of 2, "lockpipe:", begins with "lockpipe:"`,
+		},
+		"none":                         {[]string{}, "no keys"},
+		"nil":                          {nil, "no keys"},
+		"empty, given again and again": {[]string{"", "", ""}, "key 1 of 3 is empty"},
+	}
+	for name, test := range tests {
+		for call, acquire := range acquiring {
+			single := call == "TryAcquire" || call == "Acquire" || call == "Do"
+			if single && len(test.keys) != 1 || call == "TryAcquireEach" && len(test.keys) == 0 {
+				continue // there it cannot be said, or there is no result to say it in
+			}
+			t.Run(name+"/"+call, func(t *testing.T) {
+				err := acquire(t.Context(), c, test.keys)
+				require.ErrorIs(t, err, lockpipe.ErrInvalid)
+				require.ErrorContains(t, err, test.says)
+				require.Less(t, len(err.Error()), 1<<24, "the keys are in the text")
+			})
+		}
+	}
+	require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"lockpipe:admitted"},
+		func(*lockpipe.Lease, error) {}), lockpipe.ErrInvalid)
+	require.Empty(t, c.TryAcquireEach(t.Context(), nil))
+	require.Empty(t, c.TryAcquireEach(t.Context(), []string{}))
+	require.Equal(t, before, traffic(t, nodes), "something was sent")
+}
+
+// The goal: every call refuses a key that has, with its Prefix, a name that a client of another
+// Prefix uses for itself. New refuses a Prefix that has one. What only looks alike is a key like
+// any other.
+func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 1)
+	const reserved, ours = "which clients keep for themselves", `begins with "lockpipe:"`
+	for _, test := range []struct{ prefix, key, name, says string }{
+		{"lock", "pipe:fence:sku", "lockpipe:fence:", reserved},
+		{"lock", "pipe:admitted", "lockpipe:admitted", reserved},
+		{"", "app:lockpipe:fence:sku", "lockpipe:fence:", reserved},
+		{"", "app:lockpipe:admitted", "lockpipe:admitted", reserved},
+		{"", "app:lockpipe:none:x", "lockpipe:none:", reserved},
+		{"", "app:lockpipe:generations", "lockpipe:generations", reserved},
+		{"a", "pp:lockpipe:fence:sku", "lockpipe:fence:", reserved},
+		{"app:lockpipe", ":fence:sku", "lockpipe:fence:", reserved},
+		{"app:lockpipe:", "fence:sku", "lockpipe:fence:", reserved},
+		{"app:lockpipe:fence", ":", "lockpipe:fence:", reserved},
+		{"app:lockpipe:generation", "s:1", "lockpipe:generations", reserved},
+		{"app:", "lockpipe:x", "", ours},
+		{"app:", "lockpipe:fence:x", "", ours},
+		{"app:", "lockpipe", "", ""},
+		{"lock", "pipe:x", "", ""},
+		{"", "app:lockpipe:x", "", ""},
+		{"app:lockpipe:", "sku", "", ""},
+		{"app:lockpipe:fence", "sku", "", ""},
+		{"", "app:Lockpipe:fence:sku", "", ""},
+	} {
+		behind := func(cfg *lockpipe.Config) { cfg.Prefix = test.prefix }
+		c := connected(t, newClient(t, nodes, behind))
+		if test.says == "" {
+			require.NoError(t, try(t, c, test.key).Release(t.Context()), "%+v", test)
+			continue
+		}
+		for call, acquire := range acquiring {
+			err := acquire(t.Context(), c, []string{test.key})
+			require.ErrorIs(t, err, lockpipe.ErrInvalid, "%+v %s", test, call)
+			require.ErrorContains(t, err, "key 1 of 1")
+			require.ErrorContains(t, err, test.says)
+			require.ErrorContains(t, err, test.name)
+			require.ErrorContains(t, err, "name it otherwise")
+		}
+	}
+	one := []string{"127.0.0.1:1"}
+	for _, name := range []string{"admitted", "none:", "fence:", "generations"} {
+		cfg := lockpipe.Config{Nodes: one, Prefix: "app:lockpipe:" + name + "x:"}
+		refusedConfig(t, cfg, "Config.Prefix", `"lockpipe:`+name+`"`, "one without it")
+	}
+}
+
+// The goal: the text of a refused key does not carry the key, which may be long or secret.
+func TestInvalid_ARefusedKeyIsNotRepeatedInTheError(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 1)
+	c := newClient(t, nodes)
+	_, err := c.TryAcquire(t.Context(), strings.Repeat("x", 1<<20+1))
+	require.ErrorIs(t, err, lockpipe.ErrInvalid)
+	require.Less(t, len(err.Error()), 300)
+}
+
+// The goal: every option with a value that makes no sense is ErrInvalid in every call. The error
+// names the option and the value, and nothing is sent.
+func TestInvalid_OptionsAreRefusedBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.MaxTTL = time.Minute }))
+	before := traffic(t, nodes)
+	tests := map[string]struct {
+		option lockpipe.Option
+		says   []string
+	}{
+		"TTL zero":          {lockpipe.WithTTL(0), []string{"WithTTL", "0s"}},
+		"TTL negative":      {lockpipe.WithTTL(-time.Second), []string{"WithTTL", "-1s"}},
+		"TTL below a milli": {lockpipe.WithTTL(1), []string{"WithTTL", "1ns"}},
+		"TTL below 10 ms": {lockpipe.WithTTL(10*time.Millisecond - 1), []string{
+			"WithTTL",
+			"9.999999ms", "10ms",
+		}},
+		"TTL above MaxTTL": {lockpipe.WithTTL(time.Minute + 1), []string{
+			"WithTTL",
+			"1m0.000000001s", "MaxTTL",
+		}},
+		"TTL without end":   {lockpipe.WithTTL(1<<63 - 1), []string{"WithTTL", "MaxTTL"}},
+		"TTL from below":    {lockpipe.WithTTL(-1 << 63), []string{"WithTTL"}},
+		"attempts negative": {lockpipe.WithMaxAttempts(-1), []string{"WithMaxAttempts", "-1"}},
+		"delay crossed": {
+			lockpipe.WithRetryDelay(2*time.Second, time.Second),
+			[]string{"WithRetryDelay", "2s", "1s"},
+		},
+		"delay negative": {
+			lockpipe.WithRetryDelay(-time.Second, time.Second),
+			[]string{"WithRetryDelay", "-1s"},
+		},
+		"delay all negative": {
+			lockpipe.WithRetryDelay(-2*time.Second, -time.Second),
+			[]string{"WithRetryDelay", "-2s", "-1s"},
+		},
+		"an empty option": {lockpipe.Option{}, []string{"Option"}},
+	}
+	for name, test := range tests {
+		for call, acquire := range acquiring {
+			t.Run(name+"/"+call, func(t *testing.T) {
+				err := acquire(t.Context(), c, []string{"k"}, lockpipe.WithRetryDelay(0, 0),
+					test.option)
+				require.ErrorIs(t, err, lockpipe.ErrInvalid)
+				for _, s := range test.says {
+					require.ErrorContains(t, err, s)
+				}
+			})
+		}
+	}
+	require.Equal(t, before, traffic(t, nodes), "something was sent")
+}
+
+// The goal: values at the edge of what makes sense are taken.
+func TestInvalid_OptionsAtTheEdgeAreTaken(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.MaxTTL = time.Minute }))
+	for name, option := range map[string]lockpipe.Option{
+		"attempts zero":  lockpipe.WithMaxAttempts(0),
+		"delay zero":     lockpipe.WithRetryDelay(0, 0),
+		"delay constant": lockpipe.WithRetryDelay(time.Second, time.Second),
+		"delay huge":     lockpipe.WithRetryDelay(0, 1<<63-1),
+		"TTL is MaxTTL":  lockpipe.WithTTL(time.Minute),
+	} {
+		l, err := c.Acquire(t.Context(), name, option)
+		require.NoError(t, err, name)
+		require.NoError(t, l.Release(t.Context()), name)
+	}
+	// Ten milliseconds may be too short for this machine, but they are no nonsense.
+	l, err := c.TryAcquire(t.Context(), "short", lockpipe.WithTTL(10*time.Millisecond))
+	require.NotErrorIs(t, err, lockpipe.ErrInvalid)
+	_ = l.Release(t.Context())
+	nothingLeft(t, nodes)
+}
+
+// The goal: a number without a unit is shown as it was given, and the text asks whether it was
+// meant in seconds. A duration with a unit is only shown.
+func TestInvalid_ANumberWithoutAUnitIsRecognised(t *testing.T) {
+	t.Parallel()
+	one := []string{"127.0.0.1:1"}
+	refusedConfig(t, lockpipe.Config{Nodes: one, TTL: 5}, "Config.TTL is 5ns",
+		"did you mean 5*time.Second?")
+	refusedConfig(t, lockpipe.Config{Nodes: one, MaxTTL: 60}, "Config.MaxTTL is 60ns",
+		"60*time.Second?")
+	refusedConfig(t, lockpipe.Config{Nodes: one, NodeTimeout: 50},
+		"Config.NodeTimeout is 50ns", "at least 1ms", "did you mean 50*time.Millisecond?")
+	nodes := lockpipetest.StartRealT(t, 1)
+	c := connected(t, newClient(t, nodes))
+	for says, opt := range map[string]lockpipe.Option{
+		"WithTTL(5ns)":         lockpipe.WithTTL(5),
+		"WithAutoExtend(30ns)": lockpipe.WithAutoExtend(30),
+	} {
+		_, err := c.TryAcquire(t.Context(), "k", opt)
+		require.ErrorIs(t, err, lockpipe.ErrInvalid)
+		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, err, "*time.Second?")
+	}
+	for _, delay := range []lockpipe.Option{
+		lockpipe.WithRetryDelay(10, 60), lockpipe.WithRetryDelay(0, 60),
+		lockpipe.WithRetryDelay(60, time.Second),
+	} {
+		_, err := c.TryAcquire(t.Context(), "k", delay)
+		require.ErrorIs(t, err, lockpipe.ErrInvalid)
+		require.ErrorContains(t, err, "did you mean 60*time.Millisecond?")
+	}
+	_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithTTL(5*time.Millisecond))
+	require.ErrorContains(t, err, "WithTTL(5ms)")
+	require.NotContains(t, err.Error(), "did you mean")
+	l := try(t, c, "k")
+	require.ErrorContains(t, l.Extend(t.Context(), 5), "did you mean 5*time.Second?")
+	require.NoError(t, l.Release(t.Context()))
+}
+
+// The goal: a nil ctx is ErrInvalid in every call that takes one. Nothing is sent, and what is held
+// stays held.
+func TestInvalid_ANilContextIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	held := try(t, c, "held")
+	onEvery(t, nodes, span(0, 3), "held", held.Token())
+	before := traffic(t, nodes)
+	var none context.Context
+	calls := map[string]func() error{
+		"AcquireAsync": func() error {
+			return c.AcquireAsync(none, []string{"k"}, func(*lockpipe.Lease,
+				error,
+			) {
+				t.Error("called")
+			})
+		},
+		"Extend":     func() error { return held.Extend(none, longTTL) },
+		"Release":    func() error { return held.Release(none) },
+		"ReleaseAll": func() error { return c.ReleaseAll(none, held) },
+		"Inspect":    func() error { _, err := c.Inspect(none); return err },
+		"Close":      func() error { return c.Close(none) },
+	}
+	for name, acquire := range acquiring {
+		calls[name] = func() error { return acquire(none, c, []string{"k"}) }
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			require.NotPanics(t, func() { err = call() })
+			require.ErrorIs(t, err, lockpipe.ErrInvalid)
+			require.ErrorContains(t, err, "ctx is nil: pass context.Background()")
+		})
+	}
+	require.Equal(t, before, traffic(t, nodes), "something was sent")
+	lasting(t, held)
+	require.NoError(t, held.Release(t.Context()), "of a client that is not closed")
+	var over *lockpipe.Lease
+	require.NoError(t, over.Release(none))
+	require.Equal(t, lockpipe.ErrReleased, over.Extend(none, longTTL))
+}

@@ -1,0 +1,108 @@
+package lockpipe_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: by the local clock, the lease ends for its holder before its keys can expire on any
+// node, even if nobody asks the lease.
+func TestLease_EndsForItsHolderBeforeItDoesOnTheNodes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		begin := time.Now()
+		l := try(t, c, "k", lockpipe.WithTTL(10*time.Second))
+		require.Equal(t, begin.Add(10*time.Second-100*time.Millisecond-2*time.Millisecond),
+			l.Until().Round(0))
+		<-l.Done()
+		require.Equal(t, 9898*time.Millisecond, time.Since(begin))
+		over(t, l, lockpipe.ErrExpired)
+		require.Equal(t, 102*time.Millisecond, v.ttl(0, "k"), "the node let go first")
+		require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrExpired)
+	})
+}
+
+// The goal: no method of a nil lease panics: it is a lease that is over.
+func TestLease_ANilLeaseIsOver(t *testing.T) {
+	t.Parallel()
+	var l *lockpipe.Lease
+	require.Empty(t, l.Key())
+	require.Empty(t, l.Keys())
+	require.Empty(t, l.Token())
+	require.ErrorIs(t, l.Extend(t.Context(), time.Second), lockpipe.ErrReleased)
+	require.ErrorIs(t, l.Extend(t.Context(), 0), lockpipe.ErrReleased)
+	require.NoError(t, l.Release(t.Context()))
+	over(t, l, lockpipe.ErrReleased)
+	nodes := lockpipetest.StartRealT(t, 1)
+	c := newClient(t, nodes)
+	require.NoError(t, c.ReleaseAll(t.Context()))
+	require.NoError(t, c.ReleaseAll(t.Context(), nil, l, nil))
+}
+
+// The goal: a silent node may be sent a lease that is over when the node continues. Then the client
+// deletes the key there, and it does not last for a whole TTL.
+func TestLease_AnExpiredOneLeavesNothingOnANodeThatWasSilent(t *testing.T) {
+	skipIfShort(t, "a server that is silent until the lease is over")
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes, timeout(time.Second)))
+	require.NoError(t, nodes.Freeze(0))
+	l, err := c.AcquireAll(t.Context(), keysOf("key", 3), lockpipe.WithTTL(2*time.Second))
+	require.NoError(t, err)
+	ended(t, l)
+	over(t, l, lockpipe.ErrExpired)
+	eventually(t, func() bool { return c.Nodes()[0].PendingReleases > 0 },
+		"no release is kept for the silent node")
+	eventually(t, func() bool { return c.Stats().PendingReleases > 0 }, "Stats do not count it")
+	require.NoError(t, nodes.Thaw(0))
+	eventually(t, func() bool {
+		info, err := nodes.Do(0, "INFO", "commandstats")
+		text, _ := info.(string)
+		return err == nil && strings.Contains(text, "cmdstat_del:calls=")
+	}, "the node that was silent did not delete what it was sent")
+	nothingLeft(t, nodes)
+}
+
+// The goal: after every kind of end all methods of a lease report the same, at once. The lease
+// deletes nothing that is not its own.
+func TestLease_ReportsHowItEnded(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	t.Run("released", func(t *testing.T) {
+		early, late := try(t, c, "early"), try(t, c, "late")
+		ctx := early.Context()
+		lasting(t, early)
+		lasting(t, late)
+		for _, l := range []*lockpipe.Lease{early, late} {
+			require.NoError(t, l.Release(t.Context()))
+			over(t, l, lockpipe.ErrReleased)
+			require.NoError(t, l.Release(t.Context()))
+			require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrReleased)
+		}
+		require.ErrorIs(t, context.Cause(ctx), lockpipe.ErrReleased)
+		require.ErrorIs(t, ctx.Err(), context.Canceled)
+		require.Equal(t, "early", early.Key())
+	})
+	t.Run("expired", func(t *testing.T) {
+		asked, unasked := take(t, c, "asked", lockpipe.WithTTL(time.Second)), take(t, c, "unasked",
+			lockpipe.WithTTL(time.Second))
+		ended(t, asked)
+		eventually(t, func() bool { return unasked.Err() != nil },
+			"a lease does not expire by itself")
+		for _, l := range []*lockpipe.Lease{asked, unasked} {
+			over(t, l, lockpipe.ErrExpired)
+			require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrExpired)
+			require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrExpired)
+			require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrExpired)
+			over(t, l, lockpipe.ErrExpired)
+		}
+	})
+	nothingLeft(t, nodes)
+}
