@@ -13,9 +13,8 @@ import (
 	"github.com/lockpipe/lockpipe/waitroom"
 )
 
-// Client takes leases on one group of masters. New makes it, and all methods are safe for
-// concurrent use. One Client for a whole process is best, because its callers share their round
-// trips.
+// Client takes leases on one group of nodes. New makes it, and all methods are safe for concurrent
+// use. One Client for a whole process is best, because its callers share their round trips.
 type Client struct {
 	cfg      Config
 	reserved multiplex.Reserved // behind cfg.Prefix; set once
@@ -44,7 +43,7 @@ type Client struct {
 // closingBit marks Client.calls when no more calls may begin.
 const closingBit = 1 << 62
 
-// New returns a client of the masters in cfg. It does not wait for them: the client dials in the
+// New returns a Client of cfg.Nodes. It does not wait for the nodes: the Client dials in the
 // background, even if all of them are down. A call that comes before a node is connected waits for
 // the connection as for an answer. An error is ErrInvalid and names the field of cfg. Close ends
 // the client with its goroutines and connections.
@@ -110,11 +109,12 @@ func (c *Client) endCall() {
 	}
 }
 
-// Close begins no more calls, releases everything that is held, and closes the connections. Leases
-// end with ErrClosed, and waiting calls fail with it. OnLost may still be called for leases that
-// had ended before. Close returns when the nodes have answered, or when ctx ends. Then the error
-// names the releases that were not confirmed, and the connections are cut in the background, within
-// about three seconds if a node hangs. A second Close waits for the first and returns nil.
+// Close refuses new calls, releases everything that is held, and closes the connections. Leases end
+// with ErrClosed, and waiting calls return it. OnLost may still be called for leases that had ended
+// before. Close returns when the nodes have answered, or when ctx ends. If ctx ends first, the
+// error names the releases that were not confirmed. The Client then cuts the connections in the
+// background, within about three seconds if a node hangs. A second Close waits for the first and
+// returns nil.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext

@@ -21,7 +21,7 @@ const (
 	minNodeTimeout = time.Millisecond
 	// maxMaxTTL bounds every sum with a TTL or a NodeTimeout, which is never longer than a TTL.
 	// Twice MaxTTL is far from 64 bits of nanoseconds. An attempt counts up to half of its TTL in
-	// milliseconds, in 32 bits. No lock needs more: a master that forgot its locks does not vote
+	// milliseconds, in 32 bits. No lock needs more: a node that forgot its locks does not vote
 	// for MaxTTL.
 	maxMaxTTL = 90 * 24 * time.Hour
 	// A waiting call retries after a random time between these two.
@@ -38,8 +38,8 @@ const (
 	maxPending = 1 << 16
 )
 
-// Config says which masters a Client uses, and how. The zero value of everything but Nodes is a
-// good default.
+// Config says which nodes a Client uses, and how. Only Nodes is required: the zero value of each
+// other field is a good default.
 type Config struct {
 	// Nodes has one URL for each independent master, in an odd number such as 3 or 5:
 	// redis://user:pass@host:6379/0, rediss:// for TLS, unix:///path, or host:port. At most 64.
@@ -63,17 +63,17 @@ type Config struct {
 	// MaxTTL is the longest TTL that any client of these nodes uses: by default TTL, and at most 90
 	// days. A call with a longer TTL returns ErrInvalid. All clients of the same nodes need the
 	// same MaxTTL. If their TTLs differ, give the longest of them to each. A node that may have
-	// forgotten locks does not vote for MaxTTL, and neither does a replica after a failover.
+	// forgotten locks does not vote for MaxTTL. A promoted replica is such a node.
 	MaxTTL time.Duration
-	// RestartGuard keeps masters that may have forgotten locks from voting until these have
-	// expired: GuardAuto by default. All clients of the same nodes and Prefix should use the same
+	// RestartGuard keeps a node from voting while locks that it may have forgotten can still be
+	// valid: GuardAuto by default. All clients of the same nodes and Prefix should use the same
 	// mode and MaxTTL. The guard sets the key "lockpipe:admitted", behind the Prefix, on each node;
 	// see docs/restart-guard.md.
 	RestartGuard GuardMode
 	// Prefix is put before every key on the nodes. Neither it nor a key may begin with "lockpipe:".
 	// Such names, behind the Prefix, are the Client's own. Prefix and key together may not contain
-	// such a name of another Prefix: "lockpipe:admitted", "lockpipe:fence:",
-	// "lockpipe:generations" or "lockpipe:none:".
+	// a name that clients with another Prefix use for themselves: "lockpipe:admitted",
+	// "lockpipe:fence:", "lockpipe:generations" or "lockpipe:none:".
 	Prefix string
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's
 	// roots for rediss:// and no TLS for host:port.

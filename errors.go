@@ -15,12 +15,12 @@ import (
 // it before the text of errors that are returned as they are.
 const errorPrefix = "lockpipe: "
 
-// Errors for errors.Is. What each allows to assume about the lock stands with it. The text of every
-// returned error begins with "lockpipe: ", once. ctx's error is wrapped too: errors.Is
-// finds it.
+// Errors for errors.Is. The comment of each says what you may assume about the lock. The text of
+// every returned error begins with "lockpipe: ", once. ctx's error is wrapped too: errors.Is finds
+// it.
 var (
-	// ErrHeld: another token holds a key on so many nodes that a quorum was impossible. The attempt
-	// holds nothing. Trying again later may help.
+	// ErrHeld: another holds a key. Too many nodes refused for a quorum, or another caller of this
+	// Client has the key. The call holds nothing. Trying again later may help.
 	ErrHeld = errors.New(errorPrefix + "held by another")
 	// ErrNoQuorum: too few nodes granted, for other reasons than ErrHeld. An acquiring call holds
 	// nothing; what it may have left on nodes is being deleted. After Extend the lease lasts until
@@ -33,10 +33,11 @@ var (
 	ErrExpired = lease.ErrExpired
 	// ErrReleased: the lease was released by its holder.
 	ErrReleased = lease.ErrReleased
-	// ErrClosed: the client is closed, and has released what it held.
+	// ErrClosed: the Client is closing or closed. Close releases what it held, and the error of
+	// Close names what was not confirmed.
 	ErrClosed = lease.ErrClosed
-	// ErrOverloaded: so many calls are pending that this one was refused at once. Nothing was sent
-	// to the nodes that report it.
+	// ErrOverloaded: too many calls are pending, so this one was refused at once. If a QuorumError
+	// has it for a node, nothing was sent to that node.
 	ErrOverloaded = batch.ErrOverloaded
 	// ErrInvalid: an argument or a Config field makes no sense; the text names it, its value and
 	// the remedy. Nothing was sent. Every call that takes a ctx returns it if ctx is nil: then

@@ -10,14 +10,15 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Extend lets the lease end ttl from now, later or earlier than it would have, but not later than
-// its maxHold. Later automatic extensions use this ttl too. Nodes that lost the keys, or never had
-// them, get them again, but do not count this time. Concurrent calls on one lease take turns. After
-// nil the lease is valid until Until.
+// Extend gives the lease a new TTL from now on, longer or shorter than what is left. With
+// WithAutoExtend the lease still ends when maxHold has passed, and later automatic extensions use
+// this ttl too. A node that lost the keys, or never had them, gets them, but does not count for
+// this extension. Concurrent calls on one lease take turns. After nil the lease is valid until
+// Until.
 //
-// A shorter ttl ends the lease, and not the keys on the nodes: the client releases them when the
-// lease ends. If the process crashes before that, or can't reach a node, that node keeps them for
-// the longer time that an earlier call asked for, at most Config.MaxTTL.
+// A shorter ttl ends the lease sooner, but not the keys on the nodes. The client deletes them when
+// the lease ends. If the process crashes before that, or can't reach a node, the keys last there
+// for the longer time that an earlier call asked for.
 //
 // The errors:
 //

@@ -14,7 +14,9 @@ import (
 // The goal: a call without fencing allocates no more than a library without fences would.
 func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
 	c, keys := new(Client), []string{"k"}
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { c.newLease(keys, 0, 0) }), 2.0)
+	// What clients of earlier tests still allocate counts too. In so many runs it is no piece each.
+	const runs = 20_000
+	require.LessOrEqual(t, testing.AllocsPerRun(runs, func() { c.newLease(keys, 0, 0) }), 2.0)
 }
 
 // seen has all nodes remember a fence of x.

@@ -35,13 +35,13 @@ func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil
 
 // Finding is one fact about the nodes that matters for locks.
 type Finding struct {
-	// Node is the address of the node, without user and password. Of two nodes that should not be
-	// listed together it is one, and the text names the other. It is empty where the finding is
-	// about all nodes.
+	// Node is the address of the node, without user and password. If the finding is about two
+	// nodes, it is one of them, and Text names the other. If the finding is about all nodes, it is
+	// empty.
 	Node     string   `json:"node"`
 	Severity Severity `json:"severity"`
-	// Text is one sentence: the fact, and the advice where something should be done. It is for
-	// people and may change.
+	// Text is one sentence: the fact, and the advice if something should be done. It is for people
+	// and may change.
 	Text string `json:"text"`
 }
 
@@ -58,18 +58,17 @@ func (i Inspection) Worst() Severity {
 	return worst
 }
 
-// Inspect looks at all nodes for what would spoil locks, over connections of its own, so also at
-// those that are down or quarantined. It finds out whether each is reachable, a master and new
-// enough; whether it may evict keys or run out of memory; what a restart does to its locks; how
-// long it takes to answer, and whether its clock runs as ours does; and whether the nodes are
-// different servers and none a replica of another. It is meant for the start of a program, or for a
-// person.
+// Inspect looks at all nodes for what makes locks fail or unsafe. It uses connections of its own,
+// so it also looks at nodes that are down or quarantined. It finds out whether each node is
+// reachable, a master and new enough, and whether it may evict keys or run out of memory. It also
+// finds out what a restart does to the node's locks, how fast the node answers, and whether its
+// clock runs like the client's. Then it checks that the nodes are different servers, and none a
+// replica of another. It is meant for the start of a program, or for a person.
 //
 // Inspect takes about a second, or two or three if a node hangs, at most about four. It may be
 // called at any time, and writes nothing; calls at the same time share one look, which has at most
-// one connection to each node. What the user of a node may not ask is a finding that names the
-// permission, and a node that can't be reached is one too. The error is ErrClosed, ErrInvalid or
-// ctx's.
+// one connection to each node. If the node's user lacks a permission for a check, a finding names
+// it. A node that can't be reached is a finding too. The error is ErrClosed, ErrInvalid or ctx's.
 func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	if ctx == nil {
 		return nil, errNilContext

@@ -68,9 +68,9 @@ func (l *Lease) Token() string {
 	return l.claim.Token()
 }
 
-// Until returns when the lease ends if it is not extended, with a reading of the monotonic clock.
-// It returns the zero time when the lease is over. If the machine was suspended, later calls return
-// an earlier time.
+// Until returns when the lease ends unless it is extended. The time has a monotonic clock reading.
+// Until returns the zero time when the lease is over. If the machine was suspended, later calls
+// return an earlier time.
 func (l *Lease) Until() time.Time {
 	if l == nil {
 		return time.Time{}
@@ -104,12 +104,13 @@ func (l *Lease) Context() context.Context {
 // Done returns the channel of Context, which is closed when the lease ends.
 func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 
-// Release deletes the keys on every node that may hold the lease's token, and only if they hold it.
-// It returns nil when a quorum of nodes is known not to hold the token any more, also if the lease
-// was released before. ErrExpired, ErrLost or ErrClosed: the lease was over already, and another
-// may hold the keys; returned at once. ErrNoQuorum, or ctx's error: the release is not confirmed
-// yet. It continues in the background, and another Release waits for it. The lease is over in every
-// case.
+// Release ends the lease. If another call of this Client waits for the same keys, Release may hand
+// the lease to that call: it sends nothing and returns nil. Otherwise Release deletes each key on
+// every node that may hold the lease's token, if the key still holds it. It returns nil when a
+// quorum of nodes is known not to hold the token any more, also if the lease was released before.
+// If the lease had ended otherwise, Release returns ErrExpired, ErrLost or ErrClosed at once:
+// another may hold the keys. ErrNoQuorum, or ctx's error, means that the release is not confirmed
+// yet. It continues in the background, and another Release waits for it.
 func (l *Lease) Release(ctx context.Context) error {
 	switch {
 	case l == nil:

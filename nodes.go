@@ -25,12 +25,13 @@ type NodeStatus struct {
 	// it is the master set and the first sentinel: mymaster@host:26379.
 	Addr  string
 	State NodeState
-	// Until is when a quarantine ends, at the latest. It ends before that if another client, which
-	// saw the node earlier, lifts it. In every other state it is zero.
+	// Until is when a quarantine ends, at the latest. It ends earlier if another client, which saw
+	// the node earlier, lifts it, or if other nodes vouch for the node. In every other state it is
+	// zero.
 	Until time.Time
 	// Err is why the node is down, quarantined or failing; nil in every other state.
 	Err error
-	// Pending is how many attempts wait to be sent to the node.
+	// Pending is the number of operations that wait to be sent to the node.
 	Pending int
 	// PendingReleases is how many releases are kept for the node until it can answer them.
 	PendingReleases int
@@ -62,8 +63,8 @@ type NodeState int
 //
 //   - NodeConnecting: a connection is being made, and attempts wait for it, each within its limit.
 //   - NodeUp: the node votes.
-//   - NodeQuarantined: the node answers, but may have forgotten locks. It does not vote before
-//     NodeStatus.Until at the latest.
+//   - NodeQuarantined: the node answers, but may have forgotten locks. It votes again after
+//     NodeStatus.Until, or earlier if other clients or nodes show that it may.
 //   - NodeDown: the last try to connect failed. The client keeps trying, and attempts do not wait
 //     for the node.
 //   - NodeFailing: the node is connected, but answers acquires with errors, such as OOM. The client
@@ -81,8 +82,8 @@ func (s NodeState) String() string { return multiplex.NodeState(s).String() }
 
 // NodeStats are counts about one node since New.
 type NodeStats struct {
-	// Flushes is the number of flushes to the node, and Operations what they carried: each attempt
-	// and each watch of a key counts once.
+	// Flushes is the number of flushes to the node, and Operations is what they carried: each
+	// acquire, extension, release and watch of a key counts once.
 	Flushes, Operations uint64
 	// Latency is how long flushes took, from when they were sent to the answer, or to the end of
 	// the connection.
@@ -131,22 +132,22 @@ func (f NodeFailures) All() iter.Seq2[string, uint64] {
 	}
 }
 
-// LatencyHistogram counts how long things took, in classes. The zero value has counted nothing.
+// LatencyHistogram counts durations in classes. The zero value has counted nothing.
 type LatencyHistogram struct{ snapshot histogram.Snapshot }
 
-// Classes yields each class as its upper end, which belongs to it, and how many times are in it and
-// in none below it. The upper end of the last class is the longest Duration.
+// Classes yields the upper end of each class and the number of durations in it. The upper end
+// belongs to the class. The upper end of the last class is the longest Duration.
 func (h LatencyHistogram) Classes() iter.Seq2[time.Duration, uint64] { return h.snapshot.Buckets() }
 
-// Total returns how many times were counted.
+// Total returns the number of durations that were counted.
 func (h LatencyHistogram) Total() uint64 { return h.snapshot.Total() }
 
-// Sum returns the sum of all times.
+// Sum returns the sum of all durations.
 func (h LatencyHistogram) Sum() time.Duration { return h.snapshot.Sum() }
 
-// Quantile returns the time that a part q of all, from 0 to 1, did not exceed, as nearly as the
-// classes show: it takes times to be spread evenly in their class. It returns the last bound, 10 s,
-// if the quantile is beyond that, and 0 if nothing was counted.
+// Quantile returns the duration that the fraction q of all, from 0 to 1, did not exceed. It assumes
+// that durations are spread evenly within a class. It returns the last bound, 10 s, if the quantile
+// is beyond that, and 0 if nothing was counted.
 func (h LatencyHistogram) Quantile(q float64) time.Duration { return h.snapshot.Quantile(q) }
 
 // Minus returns what was counted since an earlier look at the same node.
@@ -165,9 +166,9 @@ type GuardMode int
 // The modes of the restart guard:
 //
 //   - GuardAuto: a node votes when a key on it, the marker, shows that it has forgotten nothing, or
-//     when MaxTTL has passed. If all masters answer and none has a marker, this is their first use,
+//     when MaxTTL has passed. If all nodes answer and none has a marker, this is their first use,
 //     and they vote at once.
-//   - GuardStrict: on first use the masters wait for MaxTTL too. A server that does not report its
+//   - GuardStrict: on first use the nodes wait for MaxTTL too. A server that does not report its
 //     run_id is down.
 //   - GuardOff: every server votes at once.
 const (

@@ -32,11 +32,12 @@ const (
 func WithTTL(ttl time.Duration) Option { return Option{kind: optionTTL, min: ttl} }
 
 // WithAutoExtend lets the Client extend the lease in the background, each time by its TTL, until
-// Release, or until maxHold has passed since the attempt that acquired it. Then it ends with
-// ErrExpired. If no extension is confirmed in time, it ends with ErrLost. Each extension begins
-// when between three quarters and half of the TTL are left. A failed one is retried until the TTL
-// is over, so a TTL below some 20 round trips leaves little time for retries. maxHold is at least
-// 10 ms. It is the bound for a holder that hangs: make it the longest time that the work can take.
+// Release, or until maxHold has passed since the attempt that acquired it. When maxHold has passed,
+// the lease ends with ErrExpired. If no extension is confirmed in time, it ends with ErrLost. Each
+// extension begins when between three quarters and half of the validity are left. A failed one is
+// retried until the validity is over, so a TTL below some 20 round trips leaves little time for
+// retries. maxHold is at least 10 ms. It is the bound for a holder that hangs: make it the longest
+// time that the work can take.
 func WithAutoExtend(maxHold time.Duration) Option {
 	return Option{kind: optionAutoExtend, min: maxHold}
 }
@@ -55,10 +56,10 @@ func WithFencing() Option { return Option{kind: optionFencing} }
 func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 
 // WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by
-// default. If a master notifies the call when the key changes, that wakes it, and the time is eight
-// times as long. If an attempt finds no quorum, it is at least a millisecond. While too few nodes
-// are connected for a quorum, a call without WithMaxAttempts makes no further attempt. A time of
-// more than ten years counts as ten years. A time below a microsecond, but not 0, is ErrInvalid.
+// default. If a node reports changes of the key, a change wakes the call, and the time is eight
+// times as long. If an attempt finds no quorum, the time is at least a millisecond. While too few
+// nodes are connected for a quorum, a call without WithMaxAttempts makes no further attempt. A time
+// of more than ten years counts as ten years. A time below a microsecond, but not 0, is ErrInvalid.
 func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }

@@ -2,15 +2,16 @@ package lockpipe
 
 // Stats are counts since New, but for Held and PendingReleases.
 type Stats struct {
-	// Flushes is the number of trips made to nodes.
+	// Flushes is the number of flushes to the nodes.
 	Flushes uint64
 	// Operations is the number of operations that they carried: an acquire on five nodes counts
 	// five times.
 	Operations uint64
 	// Attempts is the number of attempts to acquire that were sent to the nodes.
 	Attempts uint64
-	// SplitVotes is how many of them got no quorum although the nodes that granted it and those
-	// that refused it for another's sake were a quorum together: perhaps nobody got one.
+	// SplitVotes is the number of attempts that failed because contenders divided the votes: the
+	// nodes that granted and those that refused were a quorum together. Perhaps no contender got
+	// one.
 	SplitVotes uint64
 	// PendingReleases is the number of releases that are kept now for nodes that could not answer
 	// them, added up over the nodes.

@@ -15,7 +15,7 @@ const (
 )
 
 // suspensions sums up for how long the machine was suspended. Meanwhile Go's monotonic clock stops,
-// and the masters expire the keys. The operating system has a clock that stops too and one that
+// and the nodes expire the keys. The operating system has a clock that stops too and one that
 // continues. The difference of the two, the gap, is constant while the machine runs, and grows by
 // each suspension.
 //

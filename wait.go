@@ -96,9 +96,9 @@ func queueKey(keys []string) string {
 
 // waitingCall is one waiting call. Callers of one process queue for their keys, unless the number
 // of their attempts is limited. While the process holds the keys, the first in the queue is handed
-// the lease, or is notified that the keys are free. Otherwise it contends on the masters. One of
+// the lease, or is notified that the keys are free. Otherwise it contends on the nodes. One of
 // those that refused it is the arbiter. The arbiter notifies the call when the key changes, and
-// then the call asks the arbiter first. Now and then it asks all masters, in case no notification
+// then the call asks the arbiter first. Now and then it asks all nodes, in case no notification
 // comes.
 type waitingCall struct {
 	client   *Client
@@ -189,7 +189,7 @@ func (s *waitingCall) leave(l *Lease) {
 	case !ok:
 	case l == nil:
 		s.client.forwardHandoff(s.queueKey[:], h)
-	default: // the masters granted the keys to l, so they had lost the lease that is handed off
+	default: // the nodes granted the keys to l, so they had lost the lease that is handed off
 		s.client.mux.Release(h.claim, h.claim.Len())
 	}
 }

@@ -1,6 +1,7 @@
 package lockpipetest
 
 import (
+	"errors"
 	"net"
 	"sync"
 
@@ -99,7 +100,7 @@ func (s *inProcess) kill() error {
 	}
 	s.dead = true
 	s.replies.destroy() // first: from here on no reply gets out
-	err := s.listener.Close()
+	err := errors.Join(stopListening(s.listener), s.listener.Close())
 	<-s.accepted
 	if s.frozen {
 		s.frozen = false

@@ -2,6 +2,7 @@ package lockpipetest
 
 import (
 	"fmt"
+	"net"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -54,3 +55,19 @@ func bindLoopback(fd, want int) (int, error) {
 }
 
 func (p *port) release() error { return os.NewSyscallError("close", unix.Close(p.fd)) }
+
+// stopListening frees the port at once. Until a child process executes its program, it has a copy
+// of each socket of this process. So a listener that is only closed may listen for a moment longer.
+func stopListening(listener net.Listener) error {
+	raw, err := listener.(*net.TCPListener).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var shutdown error
+	if err := raw.Control(func(fd uintptr) {
+		shutdown = os.NewSyscallError("shutdown", unix.Shutdown(int(fd), unix.SHUT_RDWR))
+	}); err != nil {
+		return err
+	}
+	return shutdown
+}

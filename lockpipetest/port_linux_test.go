@@ -1,8 +1,12 @@
 package lockpipetest
 
 import (
+	"context"
 	"net"
+	"os"
+	"os/exec"
 	"strconv"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,4 +48,29 @@ func TestPort_RefusesWhileHeldAndIsFreeAfterRelease(t *testing.T) {
 	require.NoError(t, l.Close())
 	require.NoError(t, p.release())
 	require.Error(t, p.release(), "released once")
+}
+
+// The goal: a server in the process restarts on its port while the process starts children. A child
+// has a copy of each socket until it executes its program, also of a listener that is closed.
+func TestInProcess_RestartsWhileChildrenStart(t *testing.T) {
+	nodes := startFor(t, 1, StartInProcess)
+	program, err := os.Executable()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var children sync.WaitGroup
+	for range 4 {
+		children.Go(func() {
+			for ctx.Err() == nil {
+				_ = exec.Command(program, "-test.run=^$").Run()
+			}
+		})
+	}
+	for range 3000 {
+		if err = nodes.Restart(0); err != nil {
+			break
+		}
+	}
+	cancel()
+	children.Wait()
+	require.NoError(t, err)
 }

@@ -97,5 +97,5 @@ func (h *dialHook) client() (rueidis.Client, error) {
 	if client == nil {
 		return nil, err
 	}
-	return client, nil // err is errGate: nothing may dial yet
+	return client, nil // err is errNotConnected: nothing may dial yet
 }

@@ -33,7 +33,7 @@ func TestHandshake_EndsThePreviousConnection(t *testing.T) {
 	m := start(t, nodes.URLs(), func(c *Config) {
 		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-			left = append(left, conn) // by the keeper alone
+			left = append(left, conn) // by the connector alone
 			return &spy{Conn: conn, wrote: func([]byte) {}, leave: true}, err
 		}
 	})

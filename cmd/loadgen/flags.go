@@ -83,8 +83,8 @@ func flags(o *options) *flag.FlagSet {
 	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; "+
 		"random unless given")
 	set.BoolVar(&o.inspect, "inspect", o.inspect,
-		"look at the nodes for what would spoil locks, print the findings and exit:\nno load, "+
-			"and of the other flags only -nodes, -ttl and -json have an effect")
+		"look at the nodes for what makes locks fail or unsafe, print the findings and "+
+			"exit:\nno load, and of the other flags only -nodes, -ttl and -json have an effect")
 	set.StringVar(&c.Faults, "faults", c.Faults,
 		"`list` of what happens to nodes of local:N while the load runs, such "+
 			"as\nfreeze:1@2s+3s,kill:2@4s,restart:2@6s: action:node@time[+duration], with\n"+

@@ -18,7 +18,7 @@ const (
 	// maxFunctionLines is the length of the longest function, from its first line to its last.
 	maxFunctionLines = 70
 	// maxFileLines and maxPackageLines count the lines of production code, comments included.
-	maxFileLines    = 520
+	maxFileLines    = 400
 	maxPackageLines = 2000
 	// maxColumns is the width of a line. A tab is as wide as tabColumns.
 	maxColumns = 100
@@ -28,8 +28,9 @@ const (
 	longString = 20
 )
 
-// largePackages may have more lines than maxPackageLines.
-var largePackages = map[string]int{".": 3600, "multiplex": 5900}
+// large are the files and packages that may have more lines, and how many. The root still has the
+// waiting calls in it, and multiplex the connections to the nodes: both are ideas of their own.
+var large = map[string]int{".": 3600, "multiplex": 5800, "wait.go": 520}
 
 // mutexes are the packages with more than one mutex, and why.
 var mutexes = map[string]string{
@@ -63,14 +64,13 @@ func TestSize_FilesAndPackagesAreSmall(t *testing.T) {
 	lines := make(map[string]int)
 	for _, f := range sources(t, production) {
 		n := f.line(f.syntax.FileEnd)
-		if n > maxFileLines {
-			t.Errorf("%s: the file has %d lines, above %d: split it by its ideas", f.name, n,
-				maxFileLines)
+		if limit := max(maxFileLines, large[f.name]); n > limit {
+			t.Errorf("%s: the file has %d lines, above %d: split it by its ideas", f.name, n, limit)
 		}
 		lines[f.dir] += n
 	}
 	for _, dir := range slices.Sorted(maps.Keys(lines)) {
-		limit := max(maxPackageLines, largePackages[dir])
+		limit := max(maxPackageLines, large[dir])
 		if lines[dir] > limit {
 			t.Errorf("%s: the package has %d lines, above %d: an idea of it may be a package of "+
 				"its own", dir, lines[dir], limit)

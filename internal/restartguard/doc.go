@@ -10,7 +10,7 @@
 //
 // A node dials and hands the connection to its Guard (guard.go), with what the client does on it
 // first. The Guard asks the server what it is (serverinfo.go) and decides: decide is a pure
-// function (decide.go). It lets other nodes have their say (admit.go), and returns what the
+// function (decide.go). It lets other nodes have their say (ask_peers.go), and returns what the
 // admitted server is, or why not and until when. While the connection lasts, the node lets the
 // Guard renew the node's generation (renew.go). Peers has what the guards of a client share: the
 // first use (firstuse.go), the servers' votes (claims.go) and the generations (generations.go).
