@@ -22,8 +22,8 @@ type Claim struct {
 	prefix    int32      // length of the prefix of each key; set once
 
 	// mayOutlive: a node may keep the token for longer than the lease lasts. The reason is an
-	// extension that failed and that some nodes may have done, or one to a shorter TTL, which moves
-	// no key's end nearer.
+	// extension that failed and that some nodes may have done, or one to a shorter TTL. That one
+	// ends the lease sooner, but not its keys.
 	mayOutlive bool
 
 	// Guards mayOutlive, all below, and the votes of the claim's attempts; a leaf.

@@ -162,9 +162,9 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
 	return m.submit(m.newAttempt(c, acquire, ttl, m.timeoutFor(batchKeys), ttl/2))
 }
 
-// Extend starts one attempt to let all keys of the claim last for ttl from now. Keys that last
-// longer are left as they are, and then NeedsCleanup. A node that lacks some of the keys gets them
-// again, but does not count for this attempt.
+// Extend starts one attempt to let all keys of the claim last for ttl from now. A key that lasts
+// longer keeps its end; if ttl is shorter than an earlier one, the claim needs cleanup. A node that
+// lacks some of the keys gets them again, but does not count for this attempt.
 //
 // It is not sent after sendBefore, when the lease may be over. The caller counts it only if the
 // lease is still valid when Wait returns. Wait waits for NodeTimeout or for minTimeout, whichever

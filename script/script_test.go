@@ -212,6 +212,25 @@ func TestExtendNeverShortens(t *testing.T) {
 	})
 }
 
+// The goal: if a server says that it is Redis 7, but does not know the options of PEXPIRE, an
+// extension is an error. It is no grant, and changes nothing.
+func TestExtendFailsWithoutTheOptions(t *testing.T) {
+	const server = `local server = redis
+local redis = { REDIS_VERSION_NUM = 0x070000, pcall = server.pcall }
+function redis.call(name, ...)
+  if name == 'PEXPIRE' and select('#', ...) > 2 then error('wrong number of arguments') end
+  return server.call(name, ...)
+end
+`
+	n := lockpipetest.StartRealT(t, 1)
+	do(t, n, "SET", "k", "t", "PX", "50000")
+	for _, ttl := range []string{"5000", "90000"} {
+		_, err := n.Do(0, "EVAL", server+script.Extend.Source, "1", "k", ttl, "t")
+		require.ErrorContains(t, err, "wrong number of arguments")
+		require.InDelta(t, 50000, do(t, n, "PTTL", "k"), 4000)
+	}
+}
+
 // The goal: when memory is full, a lease that can't be refilled does not cost another lease its
 // extension.
 func TestARefillThatFailsCostsNobodyElse(t *testing.T) {
