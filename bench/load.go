@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/calls"
 	"github.com/lockpipe/lockpipe/bench/check"
 	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/bench/series"
@@ -89,7 +90,7 @@ func (l *load) run(ctx context.Context) measured {
 	m := l.sum()
 	m.started, m.elapsed, m.used, m.series = l.start, elapsed, used, l.series.Series(elapsed)
 	if l.cfg.Rate > 0 {
-		due := pacer(l.cfg.Rate).count(offered)
+		due := calls.Pacer(l.cfg.Rate).Count(offered)
 		m.unserved = due - min(due, uint64(l.begun.Load()))
 	}
 	return m

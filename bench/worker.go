@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/calls"
 	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
@@ -23,7 +24,7 @@ type worker struct {
 	locker locker
 
 	// owned by run; read by others after it returned
-	keys     keyChooser
+	keys     calls.KeyChooser
 	timer    *time.Timer
 	chosen   []int    // the keys of this call
 	names    []string // their names
@@ -48,7 +49,7 @@ func newWorker(l *load, number int, lo locker) *worker {
 		load:    l,
 		holder:  uint32(number) + 1,
 		locker:  lo,
-		keys:    newKeyChooser(l.cfg.Seed, number),
+		keys:    calls.NewKeyChooser(l.cfg.Seed, number),
 		timer:   timer,
 		chosen:  make([]int, perCall),
 		names:   make([]string, perCall),
@@ -82,7 +83,7 @@ func (w *worker) awaitDue(ctx context.Context) (due time.Time, ok bool) {
 	if w.load.cfg.Rate == 0 {
 		return time.Now(), true
 	}
-	due = w.load.start.Add(pacer(w.load.cfg.Rate).due(uint64(w.load.begun.Add(1) - 1)))
+	due = w.load.start.Add(calls.Pacer(w.load.cfg.Rate).Due(uint64(w.load.begun.Add(1) - 1)))
 	if w.sleep(ctx, time.Until(due)-process.TimerSlack) {
 		w.load.preciseSleep(time.Until(due))
 	}
@@ -167,7 +168,7 @@ func (w *worker) unlock(results []result) {
 }
 
 func (w *worker) choose() {
-	w.keys.choose(w.chosen, len(w.load.names))
+	w.keys.Choose(w.chosen, len(w.load.names))
 	for i, k := range w.chosen {
 		w.names[i] = w.load.names[k]
 	}
