@@ -6,7 +6,7 @@ func (c Config) validateCart(require func(ok bool, field string, value any, reme
 	args ...any),
 ) {
 	if c.Scenario != Cart {
-		const remedy = "only the scenario cart has it; give 0"
+		const remedy = "only the scenario cart has it; leave it 0"
 		require(c.Hot == 0, "Hot", c.Hot, remedy)
 		require(c.Others == 0, "Others", c.Others, remedy)
 		require(c.Cold == 0, "Cold", c.Cold, remedy)
