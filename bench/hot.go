@@ -43,8 +43,8 @@ type HotReport struct {
 	// and 0 means that a caller got none. MaxShare is those of the caller that acquired the most.
 	MinShare float64 `json:"min_share"`
 	MaxShare float64 `json:"max_share"`
-	// MinClientShare is MinShare of the Clients: the mean of the callers of the Client that acquired
-	// the fewest, over the mean of all Clients. With one Client it is 1.
+	// MinClientShare is MinShare of the Clients: the mean of the callers of the Client that
+	// acquired the fewest, over the mean of all Clients. With one Client it is 1.
 	MinClientShare float64 `json:"min_client_share"`
 	// Cold is about the cold callers of the scenario Cart, and nil if there are none. All fields
 	// above are about the other callers, but Handovers, SplitVotes and AttemptsPerLock about all.

@@ -38,9 +38,6 @@ func brief(s Scenario) Config {
 	if s == Hot {
 		cfg.Keys = 2
 	}
-	if s == Cart {
-		cfg.Cold = 2
-	}
 	if s == Hold {
 		cfg.Leases = 50
 	}

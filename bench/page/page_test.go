@@ -101,7 +101,9 @@ func variants() map[string]*bench.Report {
 	cart := report()
 	cart.Scenario, cart.Config.Hot, cart.Config.Others, cart.Config.Cold = bench.Cart, 1, 2, 4
 	cart.HotBusy = 0.75
-	cart.Cold = &bench.ColdReport{LocksPerS: 321, WaitMs: cart.WaitMs, MaxWaitMs: 77, MaxShare: 1.25}
+	cart.Cold = &bench.ColdReport{
+		LocksPerS: 321, WaitMs: cart.WaitMs, MaxWaitMs: 77, MaxShare: 1.25,
+	}
 	nothing := report()
 	nothing.Acquired, nothing.Released, nothing.AcquireMs, nothing.ReleaseMs, nothing.HotReport = 0,
 		0, series.Latency{}, series.Latency{}, nil

@@ -63,8 +63,8 @@ var allowedImports = map[string][]string{
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
 var standardLibraryOnly = []string{
-	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "fence", "lease", "script",
-	"waitroom",
+	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "fence",
+	"lease", "script", "waitroom",
 	"internal/fenceclock", "internal/histogram", "internal/resp",
 }
 
