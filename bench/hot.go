@@ -43,6 +43,8 @@ type HotReport struct {
 	// and 0 means that a caller got none. MaxShare is those of the caller that acquired the most.
 	MinShare float64 `json:"min_share"`
 	MaxShare float64 `json:"max_share"`
+	// LeastShare is MinShare again, under the name that readers of the scenario Cart expect.
+	LeastShare float64 `json:"least_share"`
 	// MinClientShare is MinShare of the Clients: the mean of the callers of the Client that
 	// acquired the fewest, over the mean of all Clients. With one Client it is 1.
 	MinClientShare float64 `json:"min_client_share"`
@@ -114,6 +116,7 @@ func newHotReport(cfg Config, workers []*worker, elapsed time.Duration) *HotRepo
 		HotBusy:      per(hot.used.Seconds()/keys, elapsed.Seconds()),
 	}
 	r.LocksPerCallerCV, r.MinShare, r.MaxShare = fairness(locks)
+	r.LeastShare = r.MinShare
 	_, r.MinClientShare, _ = fairness(clientMeans(locks, cfg.Clients))
 	if cfg.Cold == 0 {
 		return r

@@ -25,13 +25,13 @@ report:
   faults fence_regressions first_dead first_error
   give_s goroutines_after goroutines_before goroutines_most
   handovers hot_busy hot_locks_per_s keep_s
-  keys_at_close leases leftover_keys locks_per_caller_cv
-  locks_per_s lost max_share max_wait_ms
-  min_client_share min_share no_quorum nodes
-  ops_per_flush refused release_ms released
-  samples scenario series split_votes
-  started take_s unanswered unserved
-  version violations wait_ms
+  keys_at_close leases least_share leftover_keys
+  locks_per_caller_cv locks_per_s lost max_share
+  max_wait_ms min_client_share min_share no_quorum
+  nodes ops_per_flush refused release_ms
+  released samples scenario series
+  split_votes started take_s unanswered
+  unserved version violations wait_ms
 report.acquire_ms:
   max mean p50 p90
   p99 p999

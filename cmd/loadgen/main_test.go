@@ -274,8 +274,8 @@ func TestHot_JSONAndTable(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	for _, name := range []string{
 		"max_wait_ms", "handovers", "split_votes", "attempts_per_lock", "locks_per_caller_cv",
-		"min_share", "max_share", "min_client_share", "hot_locks_per_s", "hot_busy", "violations",
-		"leftover_keys",
+		"min_share", "max_share", "least_share", "min_client_share", "hot_locks_per_s", "hot_busy",
+		"violations", "leftover_keys",
 	} {
 		require.IsType(t, 0.0, r[name], name)
 	}
