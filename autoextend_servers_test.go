@@ -68,8 +68,8 @@ func TestAutoExtend_FindsALeaseLost(t *testing.T) {
 				var told endings
 				c := connected(t, newClient(t, nodes, onLost(told.tell)))
 				l := holdOnAll(t, c, nodes)
-				// If an extension comes between two of these commands, it sets the first key again, and
-				// the lease is not lost. So they are repeated until it is.
+				// If an extension comes between two of these commands, it sets the first key again,
+				// and the lease is not lost. So they are repeated until it is.
 				require.True(t, poll(func() bool {
 					for i := range n/2 + 1 {
 						takeFromNode(t, nodes, i, foreign)

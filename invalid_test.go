@@ -46,7 +46,8 @@ func TestInvalid_KeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		for name, test := range tests {
 			for call, acquire := range acquiring {
 				single := call == "TryAcquire" || call == "Acquire" || call == "Do"
-				if single && len(test.keys) != 1 || call == "TryAcquireEach" && len(test.keys) == 0 {
+				if single && len(test.keys) != 1 || call == "TryAcquireEach" &&
+					len(test.keys) == 0 {
 					continue // there it cannot be said, or there is no result to say it in
 				}
 				err := acquire(t.Context(), c, test.keys)
