@@ -53,9 +53,9 @@ type HeldError struct {
 	// Nodes are the addresses of the nodes that refused. Nodes is empty if no node was asked,
 	// because other callers of the same Client had the keys or were before this one all the time.
 	Nodes []string
-	// RetryAfter is how long the holder's lease still lasts unless it is extended or released. 0:
-	// not known, as for all calls that do not wait, and if another caller of the same Client waits
-	// before this one.
+	// RetryAfter is how long the keys still last on the nodes unless they are extended or released.
+	// 0: not known, as for all calls that do not wait, and if another caller of the same Client
+	// waits before this one.
 	RetryAfter time.Duration
 }
 

@@ -14,7 +14,13 @@ import (
 // WithAutoExtend the lease still ends when maxHold has passed, and later automatic extensions use
 // this ttl too. A node that lost the keys, or never had them, gets them, but does not count for
 // this extension. Concurrent calls on one lease take turns. After nil the lease is valid until
-// Until. The errors:
+// Until.
+//
+// A shorter ttl ends the lease sooner, but not the keys on the nodes. The client deletes them when
+// the lease ends. If the process crashes before that, or can't reach a node, the keys last there
+// for the longer time that an earlier call asked for.
+//
+// The errors:
 //
 //   - ErrNoQuorum: the extension is not confirmed. The lease is valid until Until, which a shorter
 //     ttl may have brought nearer. Try again.
@@ -65,7 +71,6 @@ func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		e.TTL = max(c.mux.MaxConfirmableTTL(l.claim, e.TTL), e.MinTTL)
 		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.SendBefore, e.MinTimeout, keys)
 	}
 	for i, a := range attempts {

@@ -14,9 +14,6 @@ type Extension struct {
 	Owner any
 	// TTL is how long the lease will last, from when the extension is sent; in whole milliseconds.
 	TTL time.Duration
-	// MinTTL is the shortest TTL that an automatic extension may be sent with: confirmed or not, it
-	// must not end the keys before the lease.
-	MinTTL time.Duration
 	// SendBefore is when it is too late to send it. The lease is valid until then, or longer.
 	SendBefore time.Time
 	// MinTimeout is how long it may take at least, before it is given up and retried.
@@ -33,8 +30,8 @@ type Extension struct {
 }
 
 // BeginExtension begins an extension for ttl when no other one is under way. If the lease has a
-// MaxHold, it does not reach beyond. A shorter time may take effect without an answer, so it counts
-// from now on. An error is ctx's, or how the lease has ended.
+// MaxHold, it does not reach beyond. A shorter time counts from now on, whatever the nodes answer:
+// it needs no confirmation. An error is ctx's, or how the lease has ended.
 func (t *Term) BeginExtension(ctx context.Context, ttl time.Duration) (Extension, error) {
 	if err := t.lockExtension(ctx); err != nil {
 		return Extension{}, err
@@ -99,7 +96,6 @@ func (t *Term) startAuto(now instant) (e Extension, ok bool) {
 	t.extending = true
 	e = t.newExtension(now, t.ttl)
 	left := time.Duration(t.until - now)
-	e.MinTTL = TTLFor(left)
 	e.SendBefore = t.manager.timeOf(now.after(left / 2))
 	e.MinTimeout = min(Validity(t.ttl)/timeoutParts, left/2)
 	return e, true

@@ -12,10 +12,6 @@ var (
 	// errSuperseded is the vote of a node to which an attempt was not sent because a newer one came
 	// first.
 	errSuperseded = errors.New("not sent: a later release or extension took its place")
-	// errShorterTTLPending is the vote of a node whose extension may be undone: a shorter one may
-	// still take effect there.
-	errShorterTTLPending = errors.New("a shorter TTL was sent on a connection that broke, " +
-		"and may still take effect")
 	// errNotNeeded is the error of a node whose vote could not change the outcome any more.
 	errNotNeeded = errors.New("answer not needed: already decided")
 	// errCallerGone is the error of a node that had not answered when the caller's context ended.
@@ -45,8 +41,6 @@ type answer struct {
 	broken bool
 	// replied: the node answered, if only with an error.
 	replied bool
-	// conn is what an extension was sent on; nil if votes on that do not count.
-	conn *nodeConn
 	// keyIndex is the index of the key that another token holds, if vote is refused. It is negative
 	// if no key is the reason.
 	keyIndex int32

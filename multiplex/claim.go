@@ -22,8 +22,8 @@ type Claim struct {
 	prefix    int32      // length of the prefix of each key; set once
 
 	// mayOutlive: a node may keep the token for longer than the lease lasts. The reason is an
-	// extension that failed and that some nodes may have done, or one to a shorter TTL that some
-	// may not have done.
+	// extension that failed and that some nodes may have done, or one to a shorter TTL. That one
+	// ends the lease sooner, but not its keys.
 	mayOutlive bool
 
 	// Guards mayOutlive, all below, and the votes of the claim's attempts; a leaf.
@@ -40,10 +40,7 @@ type Claim struct {
 // uncertainty is what a claim remembers of nodes that failed it.
 type uncertainty struct {
 	// Nodes to which something was sent, and whose connection broke before the answer.
-	brokenAt      nodeSet
-	pendingExtend nodeSet       // of these, nodes with an extension that may still take effect
-	pendingTTL    time.Duration // the shortest TTL that may still take effect on such a node
-	pendingSince  time.Time     // when the first of these extensions was sent
+	brokenAt nodeSet
 	// lostKeys are the nodes that had lost the keys since the last extension that was confirmed,
 	// and may hold them again because they were refilled. Another client may have held the keys
 	// there in between, whichever attempt found it out.
@@ -136,34 +133,11 @@ func (c *Claim) lostKeys() nodeSet {
 	return c.uncertain.lostKeys
 }
 
-// connectionBroke notes that the connection to a node broke before the node answered a. mu is held.
-func (c *Claim) connectionBroke(a *Attempt, lane nodeSet) {
-	d := c.ensureUncertain()
-	d.brokenAt |= lane
-	if a.kind != extend {
-		return
-	}
-	if d.pendingExtend == 0 || a.ttl < d.pendingTTL {
-		d.pendingTTL = a.ttl
-	}
-	if d.pendingExtend == 0 || a.sent.Before(d.pendingSince) {
-		d.pendingSince = a.sent
-	}
-	d.pendingExtend |= lane
-}
-
 // addExtendVote takes the vote of a node on an extension. mu is held.
 func (c *Claim) addExtendVote(a *Attempt, i int, r answer) {
 	lane := nodeBit(i)
 	if r.vote == refused && a.decision != won {
 		c.ensureUncertain().lostKeys |= lane
-	}
-	if d := c.uncertain; d != nil && r.vote == granted && d.pendingExtend != 0 &&
-		a.ttl > d.pendingTTL &&
-		(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) {
-		// A stopped server may still read the shorter TTL from the connection that broke, this
-		// node's or another's.
-		r = answer{err: errShorterTTLPending}
 	}
 	a.addVote(i, r)
 }
@@ -203,7 +177,7 @@ func (c *Claim) completeLane(a *Attempt, i int, r answer) (next *Attempt, start 
 	a.completed |= lane
 	switch {
 	case r.broken:
-		c.connectionBroke(a, lane)
+		c.ensureUncertain().brokenAt |= lane
 	case r.replied && c.uncertain != nil:
 		// On this connection, so nothing of an earlier one is still to come.
 		c.uncertain.brokenAt &^= lane

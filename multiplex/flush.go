@@ -128,7 +128,6 @@ func (f *flushScratch) buildCommands(conn *nodeConn, attempts []*Attempt, answer
 		case a.kind == extend && conn.mayRepeat(a.sent):
 			answers[i] = answer{leftNothing: true, err: errMoved}
 		case a.kind == extend:
-			answers[i].conn = conn
 			f.extensions.Add(i, set)
 			if fence := a.claim.fence(); fence != nil {
 				f.raises.Add(i, script.Set{Keys: fence.FenceKeys, Token: fence.Last})

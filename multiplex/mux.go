@@ -162,8 +162,9 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
 	return m.submit(m.newAttempt(c, acquire, ttl, m.timeoutFor(batchKeys), ttl/2))
 }
 
-// Extend starts one attempt to let all keys of the claim end ttl from now, longer or shorter. A
-// node that lacks some of the keys gets them again, but does not count for this attempt.
+// Extend starts one attempt to let all keys of the claim last for ttl from now. A key that lasts
+// longer keeps its end; if ttl is shorter than an earlier one, the claim needs cleanup. A node that
+// lacks some of the keys gets them again, but does not count for this attempt.
 //
 // It is not sent after sendBefore, when the lease may be over. The caller counts it only if the
 // lease is still valid when Wait returns. Wait waits for NodeTimeout or for minTimeout, whichever
@@ -175,27 +176,6 @@ func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeo
 	a.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))
 	a.timeout = min(a.timeout, a.maxAge)
 	return m.submit(a)
-}
-
-// MaxConfirmableTTL returns the longest TTL up to ttl that a quorum of nodes can confirm: see
-// errShorterTTLPending.
-func (m *Mux) MaxConfirmableTTL(c *Claim, ttl time.Duration) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d, n := c.uncertain, len(m.nodes)
-	if d == nil || d.pendingExtend == 0 {
-		return ttl
-	}
-	late := d.pendingExtend
-	for i, node := range m.nodes {
-		if node.active.verified().mayRepeat(d.pendingSince) {
-			late |= nodeBit(i)
-		}
-	}
-	if n-late.count() < quorum(n) {
-		return min(ttl, d.pendingTTL)
-	}
-	return ttl
 }
 
 // Release starts to delete the claim's keys on every node that may have heard of it, if they still

@@ -11,7 +11,7 @@ import (
 
 // The goal: a node may still do the part of a large set under which its connection broke, whatever
 // it said about the other parts, before or after. Otherwise its release would be dropped when the
-// keys should have expired, and it would count although it may still shorten a lease.
+// keys should have expired.
 func TestReply_ABrokenPartOfASetIsNotForgotten(t *testing.T) {
 	keys := make([]string, script.MaxKeys+1)
 	for i := range keys {

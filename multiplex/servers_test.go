@@ -57,35 +57,9 @@ func TestServers_DoNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
 		begin(acquire, extend, release)
 		f, answers := new(flushScratch), make([]answer, len(attempts))
 		f.buildCommands(on, attempts, answers)
-		grant, extended, not := answer{vote: granted, replied: true, keyIndex: -1}, answer{
-			vote:    granted,
-			replied: true, keyIndex: -1, conn: on,
-		}, answer{leftNothing: true, err: errMoved}
-		require.Equal(t, []answer{grant, not, grant, grant, extended, grant}, answers)
-	})
-}
-
-// The goal: a shorter TTL that may still take effect on a server keeps it from confirming a longer
-// one, also as another node. A node that had its server before is not concerned.
-func TestServers_MayStillShortenAsAnotherNode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(3, 1, 0)
-		defer stop()
-		c := claim("k", "t")
-		before := &nodeConn{movedAt: time.Now()}
-		time.Sleep(time.Nanosecond)
-		short := m.newAttempt(c, extend, time.Second, time.Second, time.Second)
-		c.connectionBroke(short, nodeBit(0))
-		after := &nodeConn{movedAt: time.Now()}
-		for _, test := range []struct {
-			line    *nodeConn
-			ttl     time.Duration
-			granted bool
-		}{{before, time.Minute, true}, {after, time.Minute, false}, {after, time.Second, true}} {
-			a := m.newAttempt(c, extend, test.ttl, time.Second, time.Second)
-			c.addExtendVote(a, 1, answer{vote: granted, replied: true, conn: test.line})
-			require.Equal(t, test.granted, a.granted.has(1))
-		}
+		grant := answer{vote: granted, replied: true, keyIndex: -1}
+		not := answer{leftNothing: true, err: errMoved}
+		require.Equal(t, []answer{grant, not, grant, grant, grant, grant}, answers)
 	})
 }
 
@@ -188,26 +162,4 @@ func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	require.True(t, hung.isClosed.Load())
 	require.NoError(t, nodes.Thaw(0))
 	up(t, m)
-}
-
-// The goal: an extension asks for no longer TTL than a quorum of nodes counts for: a node whose
-// server may be the one that may still shorten it does not count.
-func TestServers_ThatMayStillShortenAreNotTrusted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(3, 1, 0)
-		defer stop()
-		c := claim("k", "t")
-		short := m.newAttempt(c, extend, time.Second, time.Second, time.Second)
-		c.connectionBroke(short, nodeBit(0))
-		time.Sleep(time.Nanosecond)
-		moved := &nodeConn{movedAt: time.Now()} // or restarted
-		moved.state.Store(connVerified)
-		m.nodes[1].active.conn.Store(moved)
-		ttl := m.MaxConfirmableTTL(c, time.Minute)
-		a := m.newAttempt(c, extend, ttl, time.Second, time.Second)
-		c.latest = a
-		c.addExtendVote(a, 1, answer{vote: granted, replied: true, conn: moved})
-		c.addExtendVote(a, 2, answer{vote: granted, replied: true, conn: &nodeConn{}})
-		require.Equal(t, won, a.decision, "both other nodes granted %v", ttl)
-	})
 }

@@ -1,12 +1,15 @@
 -- KEYS and ARGV: as in acquire.lua.
--- If every key of a set holds its token, the set is extended and granted. If some keys are missing
--- and no other token holds any, the missing ones are set again (SET NX PX) and the rest extended,
--- but the set is not granted: another may have held it in between. If another token holds a key,
--- the script changes nothing of the set. The refills come last and may fail, as they do when memory
--- is full. So the other sets of the call do not suffer.
+-- If every key of a set holds its token, the set is extended and granted: each key lasts for the
+-- TTL from now, or longer if it did so before. It never ends sooner than before, because a shorter
+-- extension may come late, behind a longer one.
+-- If some keys are missing and no other token holds any, the missing ones are set again (SET NX PX)
+-- and the rest extended, but the set is not granted: another may have held it in between. If
+-- another token holds a key, the script changes nothing of the set. The refills come last and may
+-- fail, as they do when memory is full. So the other sets of the call do not suffer.
 -- Reply: as in acquire.lua; the index of the key is 0 for a set that was refilled.
 local KEYS, ARGV, call = KEYS, ARGV, redis.call -- locals are read faster
 local compact = ARGV[1] ~= ''
+local options = redis.REDIS_VERSION_NUM -- PEXPIRE has options; nil before Redis 7.0
 local values = call('MGET', unpack(KEYS))
 local granted, last, refused, refills = 0, 0, nil, {}
 for set = 1, compact and #KEYS or (#ARGV - 1) / 3 do
@@ -29,10 +32,12 @@ for set = 1, compact and #KEYS or (#ARGV - 1) / 3 do
   end
   if foreign == 0 then
     for k = first, last do
-      if values[k] then
-        call('PEXPIRE', KEYS[k], ttl)
-      else
+      if not values[k] then
         refills[#refills + 1] = { KEYS[k], token, ttl }
+      elseif not options then
+        if call('PTTL', KEYS[k]) < tonumber(ttl) then call('PEXPIRE', KEYS[k], ttl) end
+      elseif call('PEXPIRE', KEYS[k], ttl, 'GT') == 0 then
+        call('PEXPIRE', KEYS[k], ttl, 'NX') -- GT takes no end for the latest one
       end
     end
   end

@@ -46,8 +46,8 @@ var releaseSource string
 var (
 	// Acquire takes sets of keys, each as a whole or not at all.
 	Acquire = load("acquire", acquireSource)
-	// Extend sets the TTL of sets of keys that still hold their tokens, and sets missing keys
-	// again.
+	// Extend lets sets of keys that still hold their tokens last for the TTL from now on, or
+	// longer, and sets missing keys again.
 	Extend = load("extend", extendSource)
 	// Release deletes the keys that still hold their tokens.
 	Release = load("release", releaseSource)

@@ -182,18 +182,53 @@ func TestMixedSetsFindTheirForms(t *testing.T) {
 	})
 }
 
-// The goal: a shorter TTL is taken and the key stays.
-func TestExtendMayShorten(t *testing.T) {
+// The goal: an extension moves a key's end later and never nearer, alone or among others. A key
+// without an end gets one.
+func TestExtendNeverShortens(t *testing.T) {
+	const none, before = "", 50000
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		do(t, n, "SET", "a", "t", "PX", "60000")
-		refused, _ := run(t, n, script.Extend, script.Set{
-			Keys: []string{"a"}, Token: "t",
-			TTL: "5000",
-		})
-		require.Empty(t, refused)
-		require.Equal(t, "t", do(t, n, "GET", "a"))
-		require.LessOrEqual(t, do(t, n, "PTTL", "a"), int64(5000))
+		for _, test := range []struct {
+			px, ttl string
+			want    int64
+		}{{"50000", "5000", before}, {"50000", "90000", 90000}, {none, "5000", 5000}} {
+			for _, keys := range [][]string{{"a"}, {"a", "b"}} {
+				for _, key := range keys {
+					set := []string{"SET", key, "t", "PX", test.px}
+					if test.px == none {
+						set = set[:3]
+					}
+					do(t, n, set...)
+				}
+				refused, _ := run(t, n, script.Extend, script.Set{
+					Keys: keys, Token: "t", TTL: test.ttl,
+				})
+				require.Empty(t, refused)
+				for _, key := range keys {
+					require.Equal(t, "t", do(t, n, "GET", key))
+					require.InDelta(t, test.want, do(t, n, "PTTL", key), 4000, test)
+				}
+			}
+		}
 	})
+}
+
+// The goal: if a server says that it is Redis 7, but does not know the options of PEXPIRE, an
+// extension is an error. It is no grant, and changes nothing.
+func TestExtendFailsWithoutTheOptions(t *testing.T) {
+	const server = `local server = redis
+local redis = { REDIS_VERSION_NUM = 0x070000, pcall = server.pcall }
+function redis.call(name, ...)
+  if name == 'PEXPIRE' and select('#', ...) > 2 then error('wrong number of arguments') end
+  return server.call(name, ...)
+end
+`
+	n := lockpipetest.StartRealT(t, 1)
+	do(t, n, "SET", "k", "t", "PX", "50000")
+	for _, ttl := range []string{"5000", "90000"} {
+		_, err := n.Do(0, "EVAL", server+script.Extend.Source, "1", "k", ttl, "t")
+		require.ErrorContains(t, err, "wrong number of arguments")
+		require.InDelta(t, 50000, do(t, n, "PTTL", "k"), 4000)
+	}
 }
 
 // The goal: when memory is full, a lease that can't be refilled does not cost another lease its

@@ -92,14 +92,6 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "shortened", rule: "3: an extension to a shorter time counts when it is answered",
-		mix: "blind", finds: "both hold",
-		edit: edit{
-			"lease/extension.go", "\tif shortened {\n\t\tt.until = until\n",
-			"\tif shortened && !simrand.Mutant(\"shortened\") {\n\t\tt.until = until\n",
-		},
-	},
-	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
 		edit: edit{
 			"multiplex/pending_releases.go", "\tattempts := n.takePending()\n",
@@ -199,22 +191,11 @@ var brokenRules = []mutant{
 			"\t\t}\n"},
 	},
 	{
-		name: "late", rule: "5: an extension counts where a shorter one may still arrive",
+		name: "late", rule: "8: an extension that comes late may move a key's end nearer",
 		mix: "rough,returning", finds: "nodes keep it as long", from: 45,
 		edit: edit{
-			"multiplex/claim.go",
-			"(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) {\n",
-			"(d.pendingExtend.has(i) || r.conn.mayRepeat(d.pendingSince)) && " +
-				"!simrand.Mutant(\"late\") {\n",
-		},
-	},
-	{
-		name: "longest", rule: "5: of the extensions that may still arrive, the longest counts",
-		mix: "rough,returning", finds: "nodes keep it as long", from: 90,
-		edit: edit{
-			"multiplex/claim.go", "\tif d.pendingExtend == 0 || a.ttl < d.pendingTTL {\n",
-			"\tif d.pendingExtend == 0 || " +
-				"(a.ttl < d.pendingTTL) != simrand.Mutant(\"longest\") {\n",
+			"sim/node.go", "e.end == 0 || e.end < n.now()+ttl {",
+			"e.end == 0 || e.end < n.now()+ttl || simrand.Mutant(\"late\") {",
 		},
 	},
 	{

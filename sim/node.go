@@ -261,6 +261,13 @@ func (n *node) set(key, value string, ttl int64) {
 	n.invalidate(key)
 }
 
+// extend lets a key that is there end in ttl milliseconds, unless it ends later. mu is held.
+func (n *node) extend(key string, ttl int64) {
+	if e := n.keys[key]; e.end == 0 || e.end < n.now()+ttl {
+		n.set(key, e.value, ttl)
+	}
+}
+
 // del removes a key, if it is there. mu is held.
 func (n *node) del(key string) {
 	if _, ok := n.keys[key]; ok {

@@ -121,7 +121,7 @@ func extendModel(n *node, keys, args []string) []int64 {
 		}
 		for _, key := range l.keys {
 			if _, ok := before[key]; ok {
-				n.set(key, l.token, l.ttl)
+				n.extend(key, l.ttl)
 			} else {
 				refills = append(refills, keySet{[]string{key}, l.token, l.ttl})
 			}

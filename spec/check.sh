@@ -89,6 +89,7 @@ readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='robbed' e
 happens_all() {
   happens guard-at-work 'belated forgotten rejoined succession' -DATTEMPTS=2 -DCRASHES=1
   happens extension-at-work 'belated counted extension refill' -DATTEMPTS=1 -DEXTENSIONS=2
+  happens shorter-at-work 'belated counted extension refill unshortened' -DATTEMPTS=1 -DEXTENSIONS=2 -DSHORTER=1
   happens fence-at-work 'belated fenced stale succession' -DATTEMPTS=2 -DFENCES=2
 }
 
@@ -105,6 +106,7 @@ holds_told() {
 
 holds_full() {
   holds_small
+  holds shorter -DATTEMPTS=2 -DEXTENSIONS=1 -DSHORTER=1
   holds extension-forgotten -DATTEMPTS=2 -DEXTENSIONS=1 -DCRASHES=1
   holds extension-twice -DATTEMPTS=2 -DEXTENSIONS=2
   holds guard-long -DCRASHES=1
@@ -124,6 +126,7 @@ fails_all() {
   fails from-reply "$exclusion" -DATTEMPTS=2 -DFROM_REPLY
   fails drift-forgotten "$exclusion" -DATTEMPTS=2 -DALLOWANCE=0
   breadth_fails outlives "$exclusion" -DATTEMPTS=2 -DEXTENSIONS=1 -DOUTLIVES
+  fails late-shortens "$exclusion" -DATTEMPTS=2 -DEXTENSIONS=1 -DSHORTER=1 -DSHORTENS
   fails refilled-counts "$told" -DATTEMPTS=2 -DEXTENSIONS=1 -DCRASHES=2 -DNO_GUARD -DTOLD -DREFILLED_COUNTS
   fails foreign-release "$exclusion" -DFOREIGN_RELEASE
   fails no-guard "$exclusion" -DATTEMPTS=2 -DCRASHES=1 -DNO_GUARD

@@ -14,6 +14,7 @@
  *   FROM_REPLY        validity counts from the reply instead of the sending     (rule 3)
  *   ALLOWANCE=0       nothing is taken off for the drift of clocks              (rule 3)
  *   OUTLIVES          an extension under way keeps a lease that has run out     (rules 7, 8)
+ *   SHORTENS          an extension may move a key's end nearer (rule 8; shows with SHORTER)
  *   REFILLED_COUNTS   a refill is a vote for the extension that did it          (rule 8; shows with TOLD)
  *   FOREIGN_RELEASE   a release deletes any token                               (rule 9)
  *   NO_GUARD          a node votes again at once after it has lost its memory   (rule 10)
@@ -21,6 +22,8 @@
  *   FENCE_MAX         the fence is the largest of INCRs on the nodes            (rule 11)
  * And one adds what is known to be a hole:
  *   FIRST_USE         a new client takes masters that have all forgotten for masters that are used for the first time
+ *
+ * With SHORTER=1 the first holder asks once for an extension of so few ticks, and gives it up. The nodes do it at any later time.
  *
  * TOLD asks for something else than exclusion, for when that is broken already: see THE PROPERTIES.
  *
@@ -93,6 +96,10 @@ byte crashes;
 /* The network: attempts of which a message is on the way to the node. */
 byte acquires[NODES];
 byte extends[NODES];
+#ifdef SHORTER
+bool shorter[NODES]; /* the first attempt's shorter extension */
+bool asked;
+#endif
 
 /* The votes: clients whose present attempt, lease or extension the node ... */
 byte granted[NODES]; /* granted */
@@ -148,6 +155,7 @@ inline assertAlone(c) {
 bool succession; /* one client had a lease, and then another one */
 bool extension;  /* an extension was confirmed */
 bool refill;     /* a node that had lost the key of a lease got it again */
+bool unshortened; /* a shorter extension came to a key of a lease that lasts longer */
 bool counted;    /* a node that was refilled counted for a later extension */
 bool belated;    /* a node granted an attempt that was over */
 bool forgotten;  /* a node lost its memory, with the key of a lease */
@@ -185,6 +193,9 @@ inline sort(a, b) {
 		swap(a, b, fence);
 		swap(a, b, acquires);
 		swap(a, b, extends);
+#ifdef SHORTER
+		swap(a, b, shorter);
+#endif
 		swap(a, b, granted);
 		swap(a, b, kept);
 		swap(a, b, refused);
@@ -275,6 +286,31 @@ inline extend(n, t) {
 	steady = false
 }
 
+#ifdef SHORTER
+/* The first holder has given this extension up, so its answer does not matter. */
+inline extendShorter(n, t) {
+	shorter[n] = false;
+	if
+	:: value[n] == token(t) ->
+		witness(present(t) && holds[by[t]] && expiry[n] > SHORTER, unshortened);
+#ifdef SHORTENS
+		expiry[n] = SHORTER;
+#else
+		expiry[n] = (expiry[n] > SHORTER -> expiry[n] : SHORTER);
+#endif
+		say("node %d is late to extend lease %d by less\n", n, t)
+	:: value[n] == 0 ->
+		value[n] = token(t);
+		expiry[n] = SHORTER;
+#if FENCES > 0
+		fence[n] = (proposal[t] > fence[n] -> proposal[t] : fence[n]);
+#endif
+		note(filled[n] = true)
+	:: else
+	fi
+}
+#endif
+
 /* The vote may be lost. One on an extension that was given up tells no more than that the key was missing; the next one leaves behind
    it, also where the vote was lost. One that comes after the decision tells nothing. */
 inline voteOnExtension(n, t, c) {
@@ -307,6 +343,9 @@ inline crash(n) {
 	quarantine[n] = QUARANTINE;
 	acquires[n] = 0;
 	extends[n] = 0;
+#ifdef SHORTER
+	shorter[n] = false;
+#endif
 	late[n] = 0
 }
 
@@ -327,6 +366,9 @@ proctype Node(byte n) {
 	bool steady;
 end:	do
 	MESSAGES(1)
+#ifdef SHORTER
+	:: atomic { up(n) && shorter[n] -> extendShorter(n, 1); settle() }
+#endif
 #if ATTEMPTS > 1
 	MESSAGES(2)
 #endif
@@ -416,6 +458,18 @@ inline beginExtension(c) {
 	each(SEND, extends, current[c])
 }
 
+#ifdef SHORTER
+/* The lease lasts as before. Only if an extension may shorten, its holder reckons with that at once. */
+inline askForLess(c) {
+	asked = true;
+	say("client %d asks for less of lease %d\n", c, current[c]);
+#ifdef SHORTENS
+	left[c] = (left[c] < SHORTER - ALLOWANCE + DRIFT -> left[c] : SHORTER - ALLOWANCE + DRIFT);
+#endif
+	shorter[0] = true; shorter[1] = true; shorter[2] = true
+}
+#endif
+
 /* decideExtend of multiplex/quorum.go. Votes that are open may be given up at any time. */
 #define confirmed(c) (count(STEADY, c) >= QUORUM || count(KEPT, c) >= QUORUM && count(GONE, c) < QUORUM)
 
@@ -472,6 +526,9 @@ proctype Client(byte c) {
 	:: atomic { !open[c] && begun < ATTEMPTS && c <= begun -> ask(c); settle() }
 	:: atomic { open[c] && !holds[c] && count(GRANTED, c) >= QUORUM && answered(c) -> win(c); settle() }
 	:: atomic { holds[c] && rounds[c] < EXTENSIONS -> beginExtension(c); settle() }
+#ifdef SHORTER
+	:: atomic { holds[c] && current[c] == 1 && !asked -> askForLess(c); settle() }
+#endif
 	:: atomic { holds[c] && renewed[c] > 0 && confirmed(c) -> confirm(c); settle() }
 	:: atomic { open[c] -> finish(c); settle() } /* given up or released */
 	:: atomic { !open[c] && begun == ATTEMPTS -> break }
