@@ -28,6 +28,25 @@ func TestExtend_AKeyTurnedIntoAnotherTypeOnAMinority(t *testing.T) {
 	require.Equal(t, "list", do(t, nodes, 0, "TYPE", prefix+"k"))
 }
 
+// The goal: nodes that refuse writes confirm no extension, not even one that asks for less than the
+// keys have left.
+func TestExtend_NodesThatRefuseWritesConfirmNothing(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	l := try(t, c, "k", lockpipe.WithTTL(longTTL))
+	onEvery(t, nodes, span(0, 3), "k", l.Token())
+	for i := range 3 {
+		do(t, nodes, i, "CONFIG", "SET", "min-replicas-to-write", "5")
+	}
+	require.ErrorIs(t, l.Extend(t.Context(), longTTL/2), lockpipe.ErrNoQuorum)
+	for i := range 3 {
+		do(t, nodes, i, "CONFIG", "SET", "min-replicas-to-write", "0")
+	}
+	require.NoError(t, l.Extend(t.Context(), longTTL/2))
+	require.NoError(t, l.Release(t.Context()))
+}
+
 // The goal: an extension gives a restarted node the keys again, and its own vote is not needed for
 // that.
 func TestExtend_RefillsANodeThatRestarted(t *testing.T) {

@@ -10,6 +10,8 @@
 local KEYS, ARGV, call = KEYS, ARGV, redis.call -- locals are read faster
 local compact = ARGV[1] ~= ''
 local options = redis.REDIS_VERSION_NUM -- PEXPIRE has options; nil before Redis 7.0
+-- Otherwise Redis 6.2 may be set up to write nothing behind a PTTL.
+if not options and redis.replicate_commands then redis.replicate_commands() end
 local values = call('MGET', unpack(KEYS))
 local granted, last, refused, refills = 0, 0, nil, {}
 for set = 1, compact and #KEYS or (#ARGV - 1) / 3 do
@@ -35,7 +37,8 @@ for set = 1, compact and #KEYS or (#ARGV - 1) / 3 do
       if not values[k] then
         refills[#refills + 1] = { KEYS[k], token, ttl }
       elseif not options then
-        if call('PTTL', KEYS[k]) < tonumber(ttl) then call('PEXPIRE', KEYS[k], ttl) end
+        -- Always a write: a server that refuses writes must not grant.
+        call('PEXPIRE', KEYS[k], math.max(call('PTTL', KEYS[k]), ttl))
       elseif call('PEXPIRE', KEYS[k], ttl, 'GT') == 0 then
         call('PEXPIRE', KEYS[k], ttl, 'NX') -- GT takes no end for the latest one
       end
