@@ -35,7 +35,7 @@ var allowedImports = map[string][]string{
 	".": {
 		"multiplex", "lease", "waitroom", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/metrics",
-		"internal/preflight",
+		"internal/preflight", "internal/waiting",
 	},
 	"multiplex": {
 		"batch", "script", "internal/histogram", "internal/resp", "internal/restartguard",
@@ -55,6 +55,7 @@ var allowedImports = map[string][]string{
 	"internal/preflight":     {"multiplex"},
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},
+	"internal/waiting":       {},
 	"internal/watch":         {"batch"},
 	"internal/restartguard":  {"internal/resp", "script"},
 }
@@ -63,7 +64,7 @@ var allowedImports = map[string][]string{
 var standardLibraryOnly = []string{
 	"batch", "bench/chunks", "bench/figures", "bench/process", "fence", "lease", "script",
 	"waitroom",
-	"internal/fenceclock", "internal/histogram", "internal/resp",
+	"internal/fenceclock", "internal/histogram", "internal/resp", "internal/waiting",
 }
 
 // meaninglessNames say nothing about what is in a package.
