@@ -196,7 +196,18 @@ func TestPolicy_Rules(t *testing.T) {
 		"if the keys are released in this process, it asks at once": {
 			arbiter, []event{refusedThenSubscribed, next(10*ms, released(10*ms, unknown))},
 		},
-		"but only once": {
+		"the end of what it waited for in this process is such a release": {
+			arbiter, []event{
+				refusedThenSubscribed, next(10*ms, released(20*ms, unknown)),
+				next(20*ms, released(20*ms, unknown)),
+			},
+		},
+		"but it does not ask at once if others contend": {
+			Action{Kind: Subscribe, Key: "k", Node: 5}, []event{next(10*ms, Facts{
+				HeldUntil: at(10 * ms), Contention: State{Key: "k"},
+			})},
+		},
+		"it asks only once": {
 			wait(30 * ms), []event{
 				refusedThenSubscribed, next(10*ms, released(10*ms, unknown)),
 				next(20*ms, released(10*ms, unknown)),
