@@ -27,12 +27,14 @@ func (c *Client) drive(ctx context.Context, s pendingCall, wake <-chan struct{})
 	for {
 		l, delay, err := s.advance(ctx)
 		if l != nil || err != nil {
+			if timer != nil {
+				timer.Stop()
+			}
 			s.leave(l)
 			return l, err
 		}
 		if timer == nil {
 			timer = time.NewTimer(delay)
-			defer timer.Stop()
 		} else {
 			timer.Reset(delay)
 		}
