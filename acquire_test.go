@@ -385,19 +385,18 @@ func interrupted(t *testing.T, in interruption) {
 // The goal: a call whose ctx has ended sends nothing at all.
 func TestAcquire_ACallWithAnEndedContextSendsNothing(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes))
-	l := try(t, c, "held")
-	onEvery(t, nodes, span(0, 3), "held", l.Token())
-	before := traffic(t, nodes)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for call, acquire := range acquiring {
-		require.ErrorIs(t, acquire(ctx, c, []string{"k"}), context.Canceled, call)
-	}
-	require.ErrorIs(t, l.Extend(ctx, longTTL), context.Canceled)
-	lasting(t, l)
-	require.Equal(t, before, traffic(t, nodes))
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.hold(t, c, "held")
+		before := v.sent()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for call, acquire := range acquiring {
+			require.ErrorIs(t, acquire(ctx, c, []string{"k"}), context.Canceled, call)
+		}
+		require.ErrorIs(t, l.Extend(ctx, longTTL), context.Canceled)
+		lasting(t, l)
+		require.Equal(t, before, v.sent())
+	})
 }
 
 // The goal: with the longest TTL and NodeTimeout a lease of very many keys is granted, extended and

@@ -16,13 +16,13 @@ import (
 // call.
 func TestDo_WithoutAFunctionAcquiresNothing(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes))
-	before := traffic(t, nodes)
-	err := c.Do(t.Context(), "k", nil)
-	require.ErrorIs(t, err, lockpipe.ErrInvalid)
-	require.ErrorContains(t, err, "fn is nil: give the function")
-	require.Equal(t, before, traffic(t, nodes), "something was sent")
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		before := v.sent()
+		err := c.Do(t.Context(), "k", nil)
+		require.ErrorIs(t, err, lockpipe.ErrInvalid)
+		require.ErrorContains(t, err, "fn is nil: give the function")
+		require.Equal(t, before, v.sent(), "something was sent")
+	})
 }
 
 // The goal: Do releases after its function returns, after it panics (the panic continues), and

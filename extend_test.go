@@ -48,62 +48,58 @@ func TestExtend_RefillsANodeThatRestarted(t *testing.T) {
 // and the lease stays as it is.
 func TestExtend_ATTLThatMakesNoSenseChangesNothing(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.MaxTTL = time.Minute }))
-	l := try(t, c, "k")
-	onEvery(t, nodes, span(0, 3), "k", l.Token())
-	before, until := traffic(t, nodes), l.Until()
-	for value, ttl := range map[string]time.Duration{
-		"0s": 0, "-1s": -time.Second, "1ns": 1, "9.999999ms": 10*time.Millisecond - 1,
-		"1m0.001s": time.Minute + time.Millisecond,
-	} {
-		err := l.Extend(t.Context(), ttl)
-		require.ErrorIs(t, err, lockpipe.ErrInvalid, value)
-		require.ErrorContains(t, err, "Extend("+value+")")
-	}
-	require.Equal(t, before, traffic(t, nodes), "something was sent")
-	require.Equal(t, until, l.Until())
-	lasting(t, l)
-	require.NoError(t, l.Extend(t.Context(), time.Minute), "MaxTTL itself")
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.hold(t, c, "k")
+		before, until := v.sent(), l.Until()
+		for value, ttl := range map[string]time.Duration{
+			"0s": 0, "-1s": -time.Second, "1ns": 1, "9.999999ms": 10*time.Millisecond - 1,
+			"1m0.001s": time.Minute + time.Millisecond,
+		} {
+			err := l.Extend(t.Context(), ttl)
+			require.ErrorIs(t, err, lockpipe.ErrInvalid, value)
+			require.ErrorContains(t, err, "Extend("+value+")")
+		}
+		require.Equal(t, before, v.sent(), "something was sent")
+		require.Equal(t, until, l.Until())
+		lasting(t, l)
+		require.NoError(t, l.Extend(t.Context(), time.Minute), "MaxTTL itself")
+	})
 }
 
 // The goal: Extend moves the end on every node, later and earlier, without ever deleting a key.
 func TestExtend_MovesTheEndOnEveryNode(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes))
-	l, err := c.TryAcquireAll(t.Context(), []string{"a", "b"}, lockpipe.WithTTL(20*time.Second))
-	require.NoError(t, err)
-	onEvery(t, nodes, span(0, 3), "b", l.Token())
-	var deletions []int
-	for i := range nodes.Len() {
-		deletions = append(deletions, calls(t, nodes, i, "del"))
-	}
-	for _, ttl := range []time.Duration{
-		50 * time.Second, 15 * time.Second, 40 * time.Second,
-		12 * time.Second, 30*time.Second + 900*time.Microsecond,
-	} {
-		before := time.Now()
-		require.NoError(t, l.Extend(t.Context(), ttl))
-		lasting(t, l)
-		require.WithinRange(t, l.Until(), before.Add(ttl-ttl/100-3*time.Millisecond),
-			time.Now().Add(ttl-ttl/100-2*time.Millisecond))
-		for _, key := range []string{"a", "b"} {
-			for i := range nodes.Len() {
-				eventually(t, func() bool { // ten seconds are between any two of the TTLs
-					left, err := nodes.Do(i, "PTTL", prefix+key)
-					ms, _ := left.(int64)
-					return err == nil && ms <= ttl.Milliseconds() && ms > ttl.Milliseconds()-9000
-				}, "node %d: the TTL of %s does not become %v", i, key, ttl)
-				require.Equal(t, l.Token(), value(t, nodes, i, key))
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l, err := c.TryAcquireAll(t.Context(), []string{"a", "b"}, lockpipe.WithTTL(20*time.Second))
+		require.NoError(t, err)
+		synctest.Wait()
+		v.watch(func(i int, command string, _ []string) {
+			if command == "DEL" || command == "DELEX" {
+				t.Error("node", i, "deletes")
+			}
+		})
+		for _, ttl := range []time.Duration{
+			50 * time.Second, 15 * time.Second, 40 * time.Second,
+			12 * time.Second, 30*time.Second + 900*time.Microsecond,
+		} {
+			time.Sleep(time.Second)
+			sent := ttl.Truncate(time.Millisecond)
+			until := time.Now().Add(sent - sent/100 - 2*time.Millisecond)
+			require.NoError(t, l.Extend(t.Context(), ttl))
+			lasting(t, l)
+			require.Equal(t, until, l.Until())
+			synctest.Wait()
+			for _, key := range []string{"a", "b"} {
+				for i := range v.nodes {
+					require.Equal(t, l.Token(), v.get(i, key), "node %d", i)
+					require.Equal(t, sent, v.ttl(i, key), "node %d", i)
+				}
 			}
 		}
-	}
-	for i := range nodes.Len() {
-		require.Equal(t, deletions[i], calls(t, nodes, i, "del"))
-	}
-	require.NoError(t, l.Release(t.Context()))
-	nothingLeft(t, nodes)
+		v.watch(nil)
+		release(t, l)
+		v.nothingLeft(t)
+	})
 }
 
 // The goal: a lease that was shortened ends at its new end.

@@ -200,11 +200,14 @@ func (v *fakeNodes) latency(longest time.Duration) {
 }
 
 // watch calls see with every command that node i is about to execute, also with those that a
-// script calls. see must not use the nodes.
+// script calls. see must not use the nodes; nil ends it.
 func (v *fakeNodes) watch(see func(i int, command string, args []string)) {
 	for i, n := range v.nodes {
 		n.mu.Lock()
-		n.watch = func(command string, args []string) { see(i, command, args) }
+		n.watch = nil
+		if see != nil {
+			n.watch = func(command string, args []string) { see(i, command, args) }
+		}
 		n.mu.Unlock()
 	}
 }
@@ -223,6 +226,16 @@ func (v *fakeNodes) executed(i int, command string) int {
 func (v *fakeNodes) executedOnAll(command string) (sum int) {
 	for i := range v.nodes {
 		sum += v.executed(i, command)
+	}
+	return sum
+}
+
+// sent is how many lock commands the nodes have executed for clients, when all that was sent has
+// arrived.
+func (v *fakeNodes) sent() (sum int) {
+	synctest.Wait()
+	for _, command := range []string{"SET", "EVALSHA", "DELEX"} {
+		sum += v.executedOnAll(command)
 	}
 	return sum
 }

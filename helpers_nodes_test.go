@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -157,31 +156,6 @@ func caughtUp(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) {
 		return true
 	})
 	require.True(t, ok, "a node does not catch up")
-}
-
-// calls is how often node i has executed the command, for all senders, scripts included.
-func calls(t *testing.T, nodes *lockpipetest.Nodes, i int, command string) int {
-	t.Helper()
-	info, _ := do(t, nodes, i, "INFO", "commandstats").(string)
-	n := 0
-	stats, called := resp.ParseInfo(info)["cmdstat_"+command] // calls=N,...
-	if called {
-		_, err := fmt.Sscanf(stats, "calls=%d", &n)
-		require.NoError(t, err)
-	}
-	return n
-}
-
-// traffic is how many commands about locks all nodes have executed.
-func traffic(t *testing.T, nodes *lockpipetest.Nodes) int {
-	t.Helper()
-	n := 0
-	for i := range nodes.Len() {
-		for _, command := range []string{"set", "evalsha", "eval", "del", "pexpire"} {
-			n += calls(t, nodes, i, command)
-		}
-	}
-	return n
 }
 
 // converse sends commands in the inline form over one connection to node i, and wants none to be

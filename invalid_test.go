@@ -16,53 +16,52 @@ import (
 // text names the key by its place, and nothing is sent.
 func TestInvalid_KeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes))
-	before := traffic(t, nodes)
-	many := make([]string, 1<<16+1)
-	for i := range many {
-		many[i] = fmt.Sprint(i)
-	}
-	tests := map[string]struct {
-		keys []string
-		says string
-	}{
-		"empty":                  {[]string{""}, "key 1 of 1 is empty"},
-		"empty among others":     {[]string{"a", "b", "", "c"}, "key 3 of 4 is empty"},
-		"more than a MiB":        {[]string{strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
-		"a MiB, and the prefix":  {[]string{"a", strings.Repeat("x", 1<<20)}, "key 2 of 2"},
-		"more than a call takes": {many, "65537 keys"},
-		"our own": {
-			[]string{"lockpipe:fence:k"},
-			`key 1 of 1, "lockpipe:fence:k", begins with "lockpipe:"`,
-		},
-		"our own among others": {
-			[]string{"a", "lockpipe:"},
-			`key 2 of 2, "lockpipe:", begins with "lockpipe:"`,
-		},
-		"none":                         {[]string{}, "no keys"},
-		"nil":                          {nil, "no keys"},
-		"empty, given again and again": {[]string{"", "", ""}, "key 1 of 3 is empty"},
-	}
-	for name, test := range tests {
-		for call, acquire := range acquiring {
-			single := call == "TryAcquire" || call == "Acquire" || call == "Do"
-			if single && len(test.keys) != 1 || call == "TryAcquireEach" && len(test.keys) == 0 {
-				continue // there it cannot be said, or there is no result to say it in
-			}
-			t.Run(name+"/"+call, func(t *testing.T) {
-				err := acquire(t.Context(), c, test.keys)
-				require.ErrorIs(t, err, lockpipe.ErrInvalid)
-				require.ErrorContains(t, err, test.says)
-				require.Less(t, len(err.Error()), 1<<24, "the keys are in the text")
-			})
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		before := v.sent()
+		many := make([]string, 1<<16+1)
+		for i := range many {
+			many[i] = fmt.Sprint(i)
 		}
-	}
-	require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"lockpipe:admitted"},
-		func(*lockpipe.Lease, error) {}), lockpipe.ErrInvalid)
-	require.Empty(t, c.TryAcquireEach(t.Context(), nil))
-	require.Empty(t, c.TryAcquireEach(t.Context(), []string{}))
-	require.Equal(t, before, traffic(t, nodes), "something was sent")
+		tests := map[string]struct {
+			keys []string
+			says string
+		}{
+			"empty":                  {[]string{""}, "key 1 of 1 is empty"},
+			"empty among others":     {[]string{"a", "b", "", "c"}, "key 3 of 4 is empty"},
+			"more than a MiB":        {[]string{strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
+			"a MiB, and the prefix":  {[]string{"a", strings.Repeat("x", 1<<20)}, "key 2 of 2"},
+			"more than a call takes": {many, "65537 keys"},
+			"our own": {
+				[]string{"lockpipe:fence:k"},
+				`key 1 of 1, "lockpipe:fence:k", begins with "lockpipe:"`,
+			},
+			"our own among others": {
+				[]string{"a", "lockpipe:"},
+				`key 2 of 2, "lockpipe:", begins with "lockpipe:"`,
+			},
+			"none":                         {[]string{}, "no keys"},
+			"nil":                          {nil, "no keys"},
+			"empty, given again and again": {[]string{"", "", ""}, "key 1 of 3 is empty"},
+		}
+		for name, test := range tests {
+			for call, acquire := range acquiring {
+				single := call == "TryAcquire" || call == "Acquire" || call == "Do"
+				if single && len(test.keys) != 1 || call == "TryAcquireEach" &&
+					len(test.keys) == 0 {
+					continue // there it cannot be said, or there is no result to say it in
+				}
+				err := acquire(t.Context(), c, test.keys)
+				require.ErrorIs(t, err, lockpipe.ErrInvalid, "%s: %s", name, call)
+				require.ErrorContains(t, err, test.says, "%s: %s", name, call)
+				require.Less(t, len(err.Error()), 1<<24, "the keys are in the text")
+			}
+		}
+		require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"lockpipe:admitted"},
+			func(*lockpipe.Lease, error) {}), lockpipe.ErrInvalid)
+		require.Empty(t, c.TryAcquireEach(t.Context(), nil))
+		require.Empty(t, c.TryAcquireEach(t.Context(), []string{}))
+		require.Equal(t, before, v.sent(), "something was sent")
+	})
 }
 
 // The goal: every call refuses a key that has, with its Prefix, a name that a client of another
@@ -129,54 +128,52 @@ func TestInvalid_ARefusedKeyIsNotRepeatedInTheError(t *testing.T) {
 // names the option and the value, and nothing is sent.
 func TestInvalid_OptionsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.MaxTTL = time.Minute }))
-	before := traffic(t, nodes)
-	tests := map[string]struct {
-		option lockpipe.Option
-		says   []string
-	}{
-		"TTL zero":          {lockpipe.WithTTL(0), []string{"WithTTL", "0s"}},
-		"TTL negative":      {lockpipe.WithTTL(-time.Second), []string{"WithTTL", "-1s"}},
-		"TTL below a milli": {lockpipe.WithTTL(1), []string{"WithTTL", "1ns"}},
-		"TTL below 10 ms": {lockpipe.WithTTL(10*time.Millisecond - 1), []string{
-			"WithTTL",
-			"9.999999ms", "10ms",
-		}},
-		"TTL above MaxTTL": {lockpipe.WithTTL(time.Minute + 1), []string{
-			"WithTTL",
-			"1m0.000000001s", "MaxTTL",
-		}},
-		"TTL without end":   {lockpipe.WithTTL(1<<63 - 1), []string{"WithTTL", "MaxTTL"}},
-		"TTL from below":    {lockpipe.WithTTL(-1 << 63), []string{"WithTTL"}},
-		"attempts negative": {lockpipe.WithMaxAttempts(-1), []string{"WithMaxAttempts", "-1"}},
-		"delay crossed": {
-			lockpipe.WithRetryDelay(2*time.Second, time.Second),
-			[]string{"WithRetryDelay", "2s", "1s"},
-		},
-		"delay negative": {
-			lockpipe.WithRetryDelay(-time.Second, time.Second),
-			[]string{"WithRetryDelay", "-1s"},
-		},
-		"delay all negative": {
-			lockpipe.WithRetryDelay(-2*time.Second, -time.Second),
-			[]string{"WithRetryDelay", "-2s", "-1s"},
-		},
-		"an empty option": {lockpipe.Option{}, []string{"Option"}},
-	}
-	for name, test := range tests {
-		for call, acquire := range acquiring {
-			t.Run(name+"/"+call, func(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		before := v.sent()
+		tests := map[string]struct {
+			option lockpipe.Option
+			says   []string
+		}{
+			"TTL zero":          {lockpipe.WithTTL(0), []string{"WithTTL", "0s"}},
+			"TTL negative":      {lockpipe.WithTTL(-time.Second), []string{"WithTTL", "-1s"}},
+			"TTL below a milli": {lockpipe.WithTTL(1), []string{"WithTTL", "1ns"}},
+			"TTL below 10 ms": {lockpipe.WithTTL(10*time.Millisecond - 1), []string{
+				"WithTTL",
+				"9.999999ms", "10ms",
+			}},
+			"TTL above MaxTTL": {lockpipe.WithTTL(time.Minute + 1), []string{
+				"WithTTL",
+				"1m0.000000001s", "MaxTTL",
+			}},
+			"TTL without end":   {lockpipe.WithTTL(1<<63 - 1), []string{"WithTTL", "MaxTTL"}},
+			"TTL from below":    {lockpipe.WithTTL(-1 << 63), []string{"WithTTL"}},
+			"attempts negative": {lockpipe.WithMaxAttempts(-1), []string{"WithMaxAttempts", "-1"}},
+			"delay crossed": {
+				lockpipe.WithRetryDelay(2*time.Second, time.Second),
+				[]string{"WithRetryDelay", "2s", "1s"},
+			},
+			"delay negative": {
+				lockpipe.WithRetryDelay(-time.Second, time.Second),
+				[]string{"WithRetryDelay", "-1s"},
+			},
+			"delay all negative": {
+				lockpipe.WithRetryDelay(-2*time.Second, -time.Second),
+				[]string{"WithRetryDelay", "-2s", "-1s"},
+			},
+			"an empty option": {lockpipe.Option{}, []string{"Option"}},
+		}
+		for name, test := range tests {
+			for call, acquire := range acquiring {
 				err := acquire(t.Context(), c, []string{"k"}, lockpipe.WithRetryDelay(0, 0),
 					test.option)
-				require.ErrorIs(t, err, lockpipe.ErrInvalid)
+				require.ErrorIs(t, err, lockpipe.ErrInvalid, "%s: %s", name, call)
 				for _, s := range test.says {
-					require.ErrorContains(t, err, s)
+					require.ErrorContains(t, err, s, "%s: %s", name, call)
 				}
-			})
+			}
 		}
-	}
-	require.Equal(t, before, traffic(t, nodes), "something was sent")
+		require.Equal(t, before, v.sent(), "something was sent")
+	})
 }
 
 // The goal: values at the edge of what makes sense are taken.
@@ -244,41 +241,38 @@ func TestInvalid_ANumberWithoutAUnitIsRecognised(t *testing.T) {
 // stays held.
 func TestInvalid_ANilContextIsRefusedBeforeAnythingIsSent(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes))
-	held := try(t, c, "held")
-	onEvery(t, nodes, span(0, 3), "held", held.Token())
-	before := traffic(t, nodes)
-	var none context.Context
-	calls := map[string]func() error{
-		"AcquireAsync": func() error {
-			return c.AcquireAsync(none, []string{"k"}, func(*lockpipe.Lease,
-				error,
-			) {
-				t.Error("called")
-			})
-		},
-		"Extend":     func() error { return held.Extend(none, longTTL) },
-		"Release":    func() error { return held.Release(none) },
-		"ReleaseAll": func() error { return c.ReleaseAll(none, held) },
-		"Inspect":    func() error { _, err := c.Inspect(none); return err },
-		"Close":      func() error { return c.Close(none) },
-	}
-	for name, acquire := range acquiring {
-		calls[name] = func() error { return acquire(none, c, []string{"k"}) }
-	}
-	for name, call := range calls {
-		t.Run(name, func(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		held := v.hold(t, c, "held")
+		before := v.sent()
+		var none context.Context
+		calls := map[string]func() error{
+			"AcquireAsync": func() error {
+				return c.AcquireAsync(none, []string{"k"}, func(*lockpipe.Lease,
+					error,
+				) {
+					t.Error("called")
+				})
+			},
+			"Extend":     func() error { return held.Extend(none, longTTL) },
+			"Release":    func() error { return held.Release(none) },
+			"ReleaseAll": func() error { return c.ReleaseAll(none, held) },
+			"Inspect":    func() error { _, err := c.Inspect(none); return err },
+			"Close":      func() error { return c.Close(none) },
+		}
+		for name, acquire := range acquiring {
+			calls[name] = func() error { return acquire(none, c, []string{"k"}) }
+		}
+		for name, call := range calls {
 			var err error
-			require.NotPanics(t, func() { err = call() })
-			require.ErrorIs(t, err, lockpipe.ErrInvalid)
-			require.ErrorContains(t, err, "ctx is nil: pass context.Background()")
-		})
-	}
-	require.Equal(t, before, traffic(t, nodes), "something was sent")
-	lasting(t, held)
-	require.NoError(t, held.Release(t.Context()), "of a client that is not closed")
-	var over *lockpipe.Lease
-	require.NoError(t, over.Release(none))
-	require.Equal(t, lockpipe.ErrReleased, over.Extend(none, longTTL))
+			require.NotPanics(t, func() { err = call() }, name)
+			require.ErrorIs(t, err, lockpipe.ErrInvalid, name)
+			require.ErrorContains(t, err, "ctx is nil: pass context.Background()", name)
+		}
+		require.Equal(t, before, v.sent(), "something was sent")
+		lasting(t, held)
+		require.NoError(t, held.Release(t.Context()), "of a client that is not closed")
+		var over *lockpipe.Lease
+		require.NoError(t, over.Release(none))
+		require.Equal(t, lockpipe.ErrReleased, over.Extend(none, longTTL))
+	})
 }

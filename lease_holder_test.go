@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ const (
 // with what it observes first after the process was stopped, and one with the error that OnLost
 // got. It ends with its standard input.
 func holderMain(urls string) int {
+	// observe takes one processor for itself. The automatic extension must not wait for it.
+	runtime.GOMAXPROCS(1 + runtime.GOMAXPROCS(0))
 	told := make(chan error, 1)
 	c, err := lockpipe.New(config(strings.Split(urls, ","),
 		[]func(*lockpipe.Config){onLost(func(_ *lockpipe.Lease, err error) { told <- err })}))

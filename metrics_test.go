@@ -247,6 +247,9 @@ func TestMetrics_CollectingIsSafeAtAnyTime(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 3)
 	c := connected(t, newClient(t, nodes))
 	var callers, scrapers sync.WaitGroup
+	// Under load each round of a caller allows one scrape: scrapers without a pause would take the
+	// processors from the callers.
+	rounds := make(chan struct{})
 	done := make(chan struct{})
 	for i := range 8 {
 		callers.Go(func() {
@@ -257,9 +260,14 @@ func TestMetrics_CollectingIsSafeAtAnyTime(t *testing.T) {
 				}
 				_ = l.Extend(t.Context(), longTTL)
 				_ = l.Release(t.Context())
+				select {
+				case rounds <- struct{}{}:
+				default:
+				}
 			}
 		})
 	}
+	closing := make(chan struct{})
 	for range 2 {
 		scrapers.Go(func() {
 			for before := map[string]float64{}; ; {
@@ -273,13 +281,18 @@ func TestMetrics_CollectingIsSafeAtAnyTime(t *testing.T) {
 				select {
 				case <-done:
 					return
-				default:
+				case <-closing:
+				case <-rounds:
 				}
 			}
 		})
 	}
-	eventually(t, func() bool { return total(scrape(t, c), "lockpipe_calls_total") > 200 },
-		"the calls do not get on")
+	eventually(t, func() bool {
+		s := c.Stats()
+		return s.Attempts+s.Handovers > 200
+	}, "the calls do not get on")
+	require.Greater(t, total(scrape(t, c), "lockpipe_calls_total"), 100.0)
+	close(closing)
 	require.NoError(t, c.Close(t.Context()))
 	callers.Wait()
 	close(done)

@@ -61,13 +61,14 @@ func TestSameServer_HasOneVoteForAnExtension(t *testing.T) {
 
 	names.lead(address(nodes, 0), address(nodes, 1))
 	names.lead(address(nodes, 2), "")
+	connects := holder.Nodes()[0].Stats.Connects // on a busy machine it may have lost a connection
 	disconnect(t, nodes, holder, 0, 2)
 	down(t, holder, 0, "is the same server as "+address(nodes, 1))
 
 	second := take(t, other, "k")
 	require.Error(t, first.Err(), "two hold the key")
 	require.NoError(t, second.Release(t.Context()))
-	require.Less(t, holder.Nodes()[0].Stats.Connects, uint64(2), "the second name never was up")
+	require.Equal(t, connects, holder.Nodes()[0].Stats.Connects, "the second name never was up")
 
 	names.lead(address(nodes, 0), address(nodes, 0))
 	eventually(t, func() bool { return holder.Nodes()[0].State == lockpipe.NodeUp },

@@ -27,12 +27,15 @@ const (
 	Each Scenario = "each"
 	// Hot waits for one random key out of very few, so that nearly every caller queues.
 	Hot Scenario = "hot"
+	// Cart waits for one hot key and Config.Others distinct random keys, as one lease: orders that
+	// overlap, each with something else. Config.Cold more callers wait for one random key each.
+	Cart Scenario = "cart"
 	// Hold takes Config.Leases leases of one key each, once, and keeps them all for Config.Duration
 	// by automatic extension.
 	Hold Scenario = "hold"
 )
 
-var scenarios = []Scenario{Single, Batch, Each, Hot, Hold}
+var scenarios = []Scenario{Single, Batch, Each, Hot, Cart, Hold}
 
 const (
 	// maxCallers is how many calls at the same time one Client is sure to take.
@@ -58,7 +61,7 @@ type Config struct {
 	// Scenario is what each caller does.
 	Scenario Scenario
 	// Callers is how many goroutines call at the same time, in total. The scenario Hold has a
-	// number of its own.
+	// number of its own, and Cart has Cold callers more.
 	Callers int
 	// Clients is how many independent Clients share the callers, as separate processes would.
 	Clients int
@@ -67,10 +70,16 @@ type Config struct {
 	Duration time.Duration
 	// Rate is 0 for a closed loop: each caller calls again as soon as its call is over. Otherwise
 	// it is how many calls a second become due, whatever the nodes do. The latency of a call then
-	// counts from when it was due. The scenario Hold has none.
+	// counts from when it was due. The scenario Hold has none, and the Cold callers of Cart are
+	// always a closed loop.
 	Rate float64
-	// Keys is the size of the key space, in Hot the number of hot keys. Hold does not use it.
+	// Keys is the size of the key space, in Hot the number of hot keys. In Cart the hot keys are
+	// not among them. Hold does not use it.
 	Keys int
+	// Hot, Others and Cold are for the scenario Cart alone. Hot is the number of hot keys, of which
+	// each call asks for a random one. Others is the number of keys that it asks for in addition.
+	// Cold is how many callers there are in addition that ask for one of Keys each.
+	Hot, Others, Cold int
 	// Batch is the number of keys a call, in the scenarios Batch and Each.
 	Batch int
 	// Hold is how long a caller keeps what it was granted. The scenario Hold does not use it.
@@ -134,6 +143,8 @@ func DefaultConfig(s Scenario) Config {
 	switch s {
 	case Hot:
 		cfg.Keys = 1
+	case Cart:
+		cfg.Hot, cfg.Others = 1, 2
 	case Batch:
 		// With a smaller key space nearly every call would overlap with another.
 		cfg.Batch, cfg.Keys = 100, 1_000_000
@@ -169,7 +180,7 @@ func (c Config) Validate() error {
 		}
 	}
 	require(slices.Contains(scenarios, c.Scenario), "Scenario", c.Scenario,
-		"choose single, batch, each, hot or hold")
+		"choose single, batch, each, hot, cart or hold")
 	require(c.Callers >= 1 && c.Callers <= maxCallers, "Callers", c.Callers,
 		"give 1 to %d callers", maxCallers)
 	require(c.Clients >= 1, "Clients", c.Clients, "give at least 1")
@@ -183,6 +194,7 @@ func (c Config) Validate() error {
 	require(c.Batch >= 1, "Batch", c.Batch, "give at least 1 key a call")
 	require(c.Batch <= c.Keys, "Batch", c.Batch,
 		"give at most the %d keys of the key space, or a larger one", c.Keys)
+	c.validateCart(require)
 	require(c.Hold >= 0, "Hold", c.Hold, "give 0 or a time such as 5ms")
 	require(c.Leases >= 1 && c.Leases <= maxLeases, "Leases", c.Leases,
 		"give 1 to %d leases", maxLeases)
@@ -222,10 +234,14 @@ func (c Config) parseFaults(count int) (faults.Plan, error) {
 
 // perCall returns the number of keys that one call asks for.
 func (c Config) perCall() int {
-	if c.Scenario == Batch || c.Scenario == Each || c.Scenario == Hold {
+	switch c.Scenario {
+	case Batch, Each, Hold:
 		return c.Batch
+	case Cart:
+		return 1 + c.Others
+	default:
+		return 1
 	}
-	return 1
 }
 
 // maxTTL returns MaxTTL of the Clients; 0 is the default. A node that lost its keys may be in
@@ -249,11 +265,14 @@ func (c Config) options() []lockpipe.Option {
 	return all
 }
 
-// names returns the names of all keys.
+// names returns the names of all keys, and then those of the hot keys of the scenario Cart.
 func (c Config) names(prefix string) []string {
-	names := make([]string, c.Keys)
-	for i := range names {
-		names[i] = prefix + strconv.Itoa(i)
+	names := make([]string, 0, c.Keys+c.Hot)
+	for i := range c.Keys {
+		names = append(names, prefix+strconv.Itoa(i))
+	}
+	for i := range c.Hot {
+		names = append(names, prefix+"hot"+strconv.Itoa(i))
 	}
 	return names
 }

@@ -16,6 +16,7 @@ func TestConfig_DefaultsAreValid(t *testing.T) {
 	require.Equal(t, 1, DefaultConfig(Hot).Keys)
 	require.Equal(t, 100, DefaultConfig(Each).perCall())
 	require.Equal(t, 1, DefaultConfig(Single).perCall())
+	require.Equal(t, 3, DefaultConfig(Cart).perCall())
 }
 
 // Goal: each value that can't be used is refused, with the name of its field and the value.
@@ -49,6 +50,15 @@ func TestConfig_AnErrorNamesTheField(t *testing.T) {
 		{"Nodes", "local:x", func(c *Config) { c.Nodes = "local:x" }},
 		{"Nodes", "inprocess:99", func(c *Config) { c.Nodes = "inprocess:99" }},
 		{"Nodes", "http://b", func(c *Config) { c.Nodes = "a:1,http://b" }},
+		{"Hot", "1", func(c *Config) { c.Hot = 1 }},
+		{"Others", "1", func(c *Config) { c.Others = 1 }},
+		{"Cold", "1", func(c *Config) { c.Cold = 1 }},
+		{"Hot", "0", func(c *Config) { c.Scenario = Cart }},
+		{"Hot", "10000001", func(c *Config) { c.Scenario, c.Hot = Cart, 10_000_001 }},
+		{"Others", "-1", func(c *Config) { c.Scenario, c.Hot, c.Others = Cart, 1, -1 }},
+		{"Others", "5", func(c *Config) { c.Scenario, c.Hot, c.Others, c.Keys = Cart, 1, 5, 4 }},
+		{"Cold", "-1", func(c *Config) { c.Scenario, c.Hot, c.Cold = Cart, 1, -1 }},
+		{"Cold", "16129", func(c *Config) { c.Scenario, c.Hot, c.Cold = Cart, 1, maxCallers-255 }},
 	} {
 		cfg := DefaultConfig(Single)
 		tc.set(&cfg)

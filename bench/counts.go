@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/errorkinds"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
 
@@ -12,7 +13,7 @@ import (
 type counts struct {
 	released, refused, noQuorum, expired, lost, errors uint64
 	firstError                                         error
-	byKind                                             errorCounts // of calls, not refused
+	byKind                                             errorkinds.Counts // of calls, not refused
 }
 
 // fail counts keys that were not granted.
@@ -22,7 +23,7 @@ func (c *counts) fail(r result) {
 		c.refused += uint64(r.keys)
 	case errors.Is(r.err, lockpipe.ErrNoQuorum):
 		c.noQuorum += uint64(r.keys)
-		c.byKind.add(r.err)
+		c.byKind.Add(r.err)
 	default:
 		c.failOtherwise(r)
 	}
@@ -44,7 +45,7 @@ func (c *counts) end(r result) {
 
 func (c *counts) failOtherwise(r result) {
 	c.errors += uint64(r.keys)
-	c.byKind.add(r.err)
+	c.byKind.Add(r.err)
 	if c.firstError == nil {
 		c.firstError = r.err
 	}
@@ -58,7 +59,7 @@ func (c *counts) merge(from counts) {
 	c.expired += from.expired
 	c.lost += from.lost
 	c.errors += from.errors
-	c.byKind.merge(from.byKind)
+	c.byKind.Merge(from.byKind)
 	if c.firstError == nil {
 		c.firstError = from.firstError
 	}

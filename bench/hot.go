@@ -9,8 +9,8 @@ import (
 	"github.com/lockpipe/lockpipe/bench/series"
 )
 
-// HotReport is the part of a Report that only the scenario Hot has. The JSON has its fields next to
-// those of Report.
+// HotReport is the part of a Report that only the scenarios Hot and Cart have. The JSON has its
+// fields next to those of Report.
 type HotReport struct {
 	// WaitMs is how long the calls took that were granted, from the call itself: in an open loop
 	// too, where AcquireMs counts from when they were due.
@@ -28,13 +28,39 @@ type HotReport struct {
 	// AttemptsPerLock is how many attempts the Clients sent to the nodes per lock acquired,
 	// including calls that the end of the run cut off. Leases that were handed over need none.
 	AttemptsPerLock float64 `json:"attempts_per_lock"`
+	// HotLocksPerS is how often a second a hot key was granted, as the mean of all hot keys. A turn
+	// of a hot key takes 1/HotLocksPerS.
+	HotLocksPerS float64 `json:"hot_locks_per_s"`
+	// HotBusy is the share of DurationS in which a hot key was in use, from 0 to 1, as the mean of
+	// all hot keys. A use begins when the call that is granted the key returns, and ends when the
+	// caller calls Release or the lease runs out.
+	HotBusy float64 `json:"hot_busy"`
 	// LocksPerCallerCV is the coefficient of variation of the locks that each caller acquired:
 	// their standard deviation over their mean. 0 is a fair lock, and also a run without any lock.
 	// In an open loop it says little, because there a call falls to any caller that is free.
 	LocksPerCallerCV float64 `json:"locks_per_caller_cv"`
 	// MinShare is the locks of the caller that acquired the fewest over the mean: 1 is a fair lock,
-	// and 0 means that a caller got none.
+	// and 0 means that a caller got none. MaxShare is those of the caller that acquired the most.
 	MinShare float64 `json:"min_share"`
+	MaxShare float64 `json:"max_share"`
+	// LeastShare is MinShare again, under the name that readers of the scenario Cart expect.
+	LeastShare float64 `json:"least_share"`
+	// MinClientShare is MinShare of the Clients: the mean of the callers of the Client that
+	// acquired the fewest, over the mean of all Clients. With one Client it is 1.
+	MinClientShare float64 `json:"min_client_share"`
+	// Cold is about the cold callers of the scenario Cart, and nil if there are none. All fields
+	// above are about the other callers, but Handovers, SplitVotes and AttemptsPerLock about all.
+	Cold *ColdReport `json:"cold,omitempty"`
+}
+
+// ColdReport is what a Report has about the cold callers of the scenario Cart. The fields are those
+// that Report and HotReport have by the same names.
+type ColdReport struct {
+	LocksPerS float64        `json:"locks_per_s"`
+	WaitMs    series.Latency `json:"wait_ms"`
+	MaxWaitMs float64        `json:"max_wait_ms"`
+	MinShare  float64        `json:"min_share"`
+	MaxShare  float64        `json:"max_share"`
 }
 
 // count enters what the Clients counted between two readings of their Stats.
@@ -44,11 +70,12 @@ func (r *HotReport) count(before, after lockpipe.Stats, acquired uint64) {
 	r.AttemptsPerLock = per(float64(after.Attempts-before.Attempts), float64(acquired))
 }
 
-// waits is what one caller of the scenario Hot records of its calls. It is owned by its worker
-// until the run is over.
+// waits is what one caller of the scenarios Hot and Cart records of its calls. It is owned by its
+// worker until the run is over.
 type waits struct {
 	granted series.Histogram // of the calls that were granted
 	longest time.Duration    // of all calls, including those that the end of the run cut off
+	used    time.Duration    // the time in which the caller used what it was granted
 }
 
 func (w *waits) record(d time.Duration, granted bool) {
@@ -58,33 +85,83 @@ func (w *waits) record(d time.Duration, granted bool) {
 	}
 }
 
-// newHotReport adds up what the workers of the scenario Hot recorded. They must have ended.
-func newHotReport(workers []*worker) *HotReport {
-	granted, longest := series.NewHistogram(), time.Duration(0)
-	locks := make([]uint64, len(workers))
-	for i, w := range workers {
-		granted.Merge(w.waits.granted)
-		longest = max(longest, w.waits.longest)
-		locks[i] = w.acquired.Load()
+// use records that the caller used a lease between two times, unless the lease ran out before.
+func (w *waits) use(from, to, until time.Time) {
+	if until.Before(to) {
+		to = until
 	}
-	r := &HotReport{WaitMs: granted.Latency(), MaxWaitMs: series.Milliseconds(longest)}
-	r.LocksPerCallerCV, r.MinShare = fairness(locks)
+	w.used += max(0, to.Sub(from))
+}
+
+// sumWaits adds up the waits of callers, and returns the locks of each. The callers must have
+// ended.
+func sumWaits(workers []*worker) (sum waits, locks []float64) {
+	sum.granted = series.NewHistogram()
+	for _, w := range workers {
+		sum.granted.Merge(w.waits.granted)
+		sum.longest = max(sum.longest, w.waits.longest)
+		sum.used += w.waits.used
+		locks = append(locks, float64(w.acquired.Load()))
+	}
+	return sum, locks
+}
+
+// newHotReport reports what the workers of the scenario Hot or Cart recorded in a time.
+func newHotReport(cfg Config, workers []*worker, elapsed time.Duration) *HotReport {
+	hot, locks := sumWaits(workers[:cfg.Callers])
+	keys := float64(cfg.hotKeys())
+	r := &HotReport{
+		WaitMs: hot.granted.Latency(), MaxWaitMs: series.Milliseconds(hot.longest),
+		HotLocksPerS: per(sumOf(locks)/float64(cfg.perCall())/keys, elapsed.Seconds()),
+		HotBusy:      per(hot.used.Seconds()/keys, elapsed.Seconds()),
+	}
+	r.LocksPerCallerCV, r.MinShare, r.MaxShare = fairness(locks)
+	r.LeastShare = r.MinShare
+	_, r.MinClientShare, _ = fairness(clientMeans(locks, cfg.Clients))
+	if cfg.Cold == 0 {
+		return r
+	}
+	cold, locks := sumWaits(workers[cfg.Callers:])
+	r.Cold = &ColdReport{
+		LocksPerS: per(sumOf(locks), elapsed.Seconds()),
+		WaitMs:    cold.granted.Latency(), MaxWaitMs: series.Milliseconds(cold.longest),
+	}
+	_, r.Cold.MinShare, r.Cold.MaxShare = fairness(locks)
 	return r
 }
 
-// fairness returns the standard deviation and the least of the locks of all callers, each over
-// their mean. Both are 0 if there are no locks.
-func fairness(locks []uint64) (cv, minShare float64) {
-	var sum, squares float64
-	for _, n := range locks {
-		sum += float64(n)
-	}
+// fairness returns the standard deviation, the least and the most of the locks of all callers, each
+// over their mean. They are 0 if there are no locks.
+func fairness(locks []float64) (cv, minShare, maxShare float64) {
+	sum, squares := sumOf(locks), 0.0
 	if sum == 0 {
-		return 0, 0
+		return 0, 0, 0
 	}
 	mean := sum / float64(len(locks))
 	for _, n := range locks {
-		squares += (float64(n) - mean) * (float64(n) - mean)
+		squares += (n - mean) * (n - mean)
 	}
-	return math.Sqrt(squares/float64(len(locks))) / mean, float64(slices.Min(locks)) / mean
+	return math.Sqrt(squares/float64(len(locks))) / mean, slices.Min(locks) / mean,
+		slices.Max(locks) / mean
+}
+
+// clientMeans returns the mean of the locks of each Client's callers. Caller i is a caller of
+// Client i modulo their number.
+func clientMeans(locks []float64, clients int) (means []float64) {
+	for first := range clients {
+		sum, callers := 0.0, 0
+		for i := first; i < len(locks); i += clients {
+			sum += locks[i]
+			callers++
+		}
+		means = append(means, per(sum, float64(callers)))
+	}
+	return means
+}
+
+func sumOf(locks []float64) (sum float64) {
+	for _, n := range locks {
+		sum += n
+	}
+	return sum
 }

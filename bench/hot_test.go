@@ -87,6 +87,11 @@ func TestHot_MeasuresAFairQueue(t *testing.T) {
 		require.InEpsilon(t, 30, m.hot.MaxWaitMs, 1e-9)
 		require.Less(t, m.hot.LocksPerCallerCV, 0.02)
 		require.Greater(t, m.hot.MinShare, 0.97)
+		require.Less(t, m.hot.MaxShare, 1.03)
+		require.InDelta(t, 1, m.hot.MinClientShare, 1e-9, "there is one Client")
+		require.InEpsilon(t, 100, m.hot.HotLocksPerS, 0.03)
+		require.InEpsilon(t, 1, m.hot.HotBusy, 1e-9, "the next caller holds at once")
+		require.Nil(t, m.hot.Cold)
 	})
 }
 
@@ -132,23 +137,30 @@ func TestHot_AWaitCountsFromTheCall(t *testing.T) {
 	})
 }
 
-// Goal: fairness is the deviation and the least of the locks over their mean.
+// Goal: fairness is the deviation, the least and the most of the locks over their mean.
 func TestHot_Fairness(t *testing.T) {
 	for _, tc := range []struct {
-		locks        []uint64
-		cv, minShare float64
+		locks                  []float64
+		cv, minShare, maxShare float64
 	}{
-		{nil, 0, 0},
-		{[]uint64{0, 0}, 0, 0},
-		{[]uint64{7}, 0, 1},
-		{[]uint64{5, 5, 5}, 0, 1},
-		{[]uint64{1, 3}, 0.5, 0.5},
-		{[]uint64{0, 0, 0, 4}, 1.7320508, 0},
+		{nil, 0, 0, 0},
+		{[]float64{0, 0}, 0, 0, 0},
+		{[]float64{7}, 0, 1, 1},
+		{[]float64{5, 5, 5}, 0, 1, 1},
+		{[]float64{1, 3}, 0.5, 0.5, 1.5},
+		{[]float64{0, 0, 0, 4}, 1.7320508, 0, 4},
 	} {
-		cv, minShare := fairness(tc.locks)
+		cv, minShare, maxShare := fairness(tc.locks)
 		require.InDelta(t, tc.cv, cv, 1e-6, tc.locks)
 		require.InDelta(t, tc.minShare, minShare, 1e-6, tc.locks)
+		require.InDelta(t, tc.maxShare, maxShare, 1e-6, tc.locks)
 	}
+}
+
+// Goal: the mean of a Client's callers counts, however many callers each Client has.
+func TestHot_ClientMeans(t *testing.T) {
+	require.Equal(t, []float64{4}, clientMeans([]float64{3, 5}, 1))
+	require.Equal(t, []float64{4, 1}, clientMeans([]float64{3, 1, 5}, 2))
 }
 
 // Goal: what the Clients counted before the run does not count.

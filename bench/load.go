@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/calls"
 	"github.com/lockpipe/lockpipe/bench/check"
 	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/bench/series"
@@ -46,7 +47,7 @@ type measured struct {
 	violations uint64
 	series     *series.Series
 	backward   uint64     // fences that were not above earlier ones
-	hot        *HotReport // without the counters of the Clients; nil but in the scenario Hot
+	hot        *HotReport // without the counters of the Clients; nil but in Hot and Cart
 }
 
 // newLoad makes the workers. newLocker returns the locker of each.
@@ -58,7 +59,7 @@ func newLoad(cfg Config, prefix string, newLocker func(worker int) locker) *load
 	if cfg.Fencing {
 		l.fences = new(fence.Checker)
 	}
-	for i := range cfg.Callers {
+	for i := range cfg.Callers + cfg.Cold {
 		l.workers = append(l.workers, newWorker(l, i, newLocker(i)))
 	}
 	return l
@@ -86,17 +87,17 @@ func (l *load) run(ctx context.Context) measured {
 	stopProgress()
 	stopPolling()
 
-	m := l.sum()
+	m := l.sum(elapsed)
 	m.started, m.elapsed, m.used, m.series = l.start, elapsed, used, l.series.Series(elapsed)
 	if l.cfg.Rate > 0 {
-		due := pacer(l.cfg.Rate).count(offered)
+		due := calls.Pacer(l.cfg.Rate).Count(offered)
 		m.unserved = due - min(due, uint64(l.begun.Load()))
 	}
 	return m
 }
 
-// sum adds up what the workers recorded. They must have ended.
-func (l *load) sum() measured {
+// sum adds up what the workers recorded in a time. They must have ended.
+func (l *load) sum(elapsed time.Duration) measured {
 	m := measured{violations: l.ownership.Violations(), acquired: l.acquired()}
 	acquire, release := series.NewHistogram(), series.NewHistogram()
 	for _, w := range l.workers {
@@ -107,8 +108,8 @@ func (l *load) sum() measured {
 		w.recorder.Commit()
 	}
 	m.acquire, m.release = acquire.Latency(), release.Latency()
-	if l.cfg.Scenario == Hot {
-		m.hot = newHotReport(l.workers)
+	if l.cfg.Scenario == Hot || l.cfg.Scenario == Cart {
+		m.hot = newHotReport(l.cfg, l.workers, elapsed)
 	}
 	return m
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/errorkinds"
 )
 
 // fakeLocker is a caller of an imaginary lock service: each call takes some time, and grant decides
@@ -251,7 +252,7 @@ func TestLoad_AReleaseIsRetriedUntilTheLeaseEnds(t *testing.T) {
 		}).run(t.Context())
 		require.Equal(t, counts{
 			errors: 1, firstError: lockpipe.ErrNoQuorum,
-			byKind: errorCounts{"no quorum": 1},
+			byKind: errorkinds.Counts{"no quorum": 1},
 		}, m.counts)
 		require.InDelta(t, time.Second, m.elapsed, float64(2*releasePause))
 	})
@@ -269,7 +270,7 @@ func TestCounts_AreOfKeys(t *testing.T) {
 	}
 	require.ErrorIs(t, c.firstError, unknown)
 	c.firstError = nil
-	want := errorCounts{"no quorum": 2, "no such thing": 1} // of calls, not of keys
+	want := errorkinds.Counts{"no quorum": 2, "no such thing": 1} // of calls, not of keys
 	require.Equal(t, counts{released: 5, refused: 3, noQuorum: 3, expired: 5, lost: 5, errors: 3 +
 		5, byKind: want}, c)
 }

@@ -43,7 +43,7 @@ func newLocker(cfg Config, client *lockpipe.Client) locker {
 	switch cfg.Scenario {
 	case Each:
 		return &eachLocker{client: client, options: options, extends: extends}
-	case Batch:
+	case Batch, Cart:
 		return &wholeLocker{extends: extends, acquire: func(ctx context.Context,
 			names []string,
 		) (*lockpipe.Lease, error) {

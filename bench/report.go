@@ -88,7 +88,7 @@ type Report struct {
 	*FaultReport
 	// HoldReport is the rest of the report of the scenario Hold, and nil in others.
 	*HoldReport
-	// HotReport is the rest of the report of the scenario Hot, and nil in others.
+	// HotReport is the rest of the report of the scenarios Hot and Cart, and nil in others.
 	*HotReport
 }
 
@@ -108,7 +108,7 @@ type ReportConfig struct {
 	// Nodes is "local:N", "inprocess:N", or the addresses of external nodes with commas between
 	// them.
 	Nodes string `json:"nodes"`
-	// Callers is how many goroutines called at the same time.
+	// Callers is how many goroutines called at the same time, without those of Cold.
 	Callers int `json:"callers"`
 	// Clients is how many Clients shared the callers.
 	Clients int `json:"clients"`
@@ -117,10 +117,16 @@ type ReportConfig struct {
 	// Rate is calls a second, or 0 for a closed loop.
 	Rate float64 `json:"rate"`
 	// Keys is the size of the key space: in the scenario Hot the number of hot keys, in Hold that
-	// of leases.
+	// of leases. In Cart the hot keys are not among them.
 	Keys int `json:"keys"`
-	// Batch is the number of keys a call: 1 in the scenarios Single and Hot.
+	// Batch is the number of keys a call: 1 in the scenarios Single and Hot, and in Cart 1 and
+	// Others.
 	Batch int `json:"batch"`
+	// Hot is the number of hot keys of the scenario Cart, Others is how many other keys its callers
+	// ask for in a call, and Cold is the number of its cold callers.
+	Hot    int `json:"hot,omitempty"`
+	Others int `json:"others,omitempty"`
+	Cold   int `json:"cold,omitempty"`
 	// HoldMs is how long a caller kept what it was granted, in milliseconds: in the scenario Hold
 	// the duration.
 	HoldMs float64 `json:"hold_ms"`
@@ -158,6 +164,9 @@ func reportConfig(cfg Config, plan nodes.Plan, prefix string) ReportConfig {
 		Rate:         cfg.Rate,
 		Keys:         cfg.Keys,
 		Batch:        cfg.perCall(),
+		Hot:          cfg.Hot,
+		Others:       cfg.Others,
+		Cold:         cfg.Cold,
 		HoldMs:       series.Milliseconds(cfg.Hold),
 		AutoExtendMs: series.Milliseconds(cfg.AutoExtend),
 		Fencing:      cfg.Fencing,

@@ -20,25 +20,33 @@ const allNames = `
 report:
   acquire_ms acquired allocs_per_lock attempts_per_lock
   backend client_cpu_cores client_cpu_us_per_lock client_rss_bytes_per_lease
-  config dead duration_s errors
-  errors_by_kind expired extensions_per_s faults
-  fence_regressions first_dead first_error give_s
-  goroutines_after goroutines_before goroutines_most handovers
-  keep_s keys_at_close leases leftover_keys
-  locks_per_caller_cv locks_per_s lost max_wait_ms
-  min_share no_quorum nodes ops_per_flush
-  refused release_ms released samples
-  scenario series split_votes started
-  take_s unanswered unserved version
-  violations wait_ms
+  cold config dead duration_s
+  errors errors_by_kind expired extensions_per_s
+  faults fence_regressions first_dead first_error
+  give_s goroutines_after goroutines_before goroutines_most
+  handovers hot_busy hot_locks_per_s keep_s
+  keys_at_close leases least_share leftover_keys
+  locks_per_caller_cv locks_per_s lost max_share
+  max_wait_ms min_client_share min_share no_quorum
+  nodes ops_per_flush refused release_ms
+  released samples scenario series
+  split_votes started take_s unanswered
+  unserved version violations wait_ms
 report.acquire_ms:
+  max mean p50 p90
+  p99 p999
+report.cold:
+  locks_per_s max_share max_wait_ms min_share
+  wait_ms
+report.cold.wait_ms:
   max mean p50 p90
   p99 p999
 report.config:
   auto_extend_ms batch callers clients
-  duration_s fault_seed faults fencing
-  hold_ms keys nodes prefix
-  rate seed ttl_ms
+  cold duration_s fault_seed faults
+  fencing hold_ms hot keys
+  nodes others prefix rate
+  seed ttl_ms
 report.errors_by_kind:
   x
 report.faults:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/calls"
 	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
@@ -21,9 +22,10 @@ type worker struct {
 	load   *load
 	holder uint32 // its number in the ownership checker, from 1
 	locker locker
+	cold   bool // in the scenario Cart: it does without the hot keys
 
 	// owned by run; read by others after it returned
-	keys     keyChooser
+	keys     calls.KeyChooser
 	timer    *time.Timer
 	chosen   []int    // the keys of this call
 	names    []string // their names
@@ -31,7 +33,7 @@ type worker struct {
 	counts   counts
 	acquire  series.Histogram
 	release  series.Histogram
-	waits    *waits // nil but in the scenario Hot
+	waits    *waits // nil but in the scenarios Hot and Cart
 	recorder *series.Recorder
 	// backward counts keys whose fence was not above those of earlier leases on them.
 	backward uint64
@@ -41,14 +43,18 @@ type worker struct {
 }
 
 func newWorker(l *load, number int, lo locker) *worker {
-	perCall := l.cfg.perCall()
+	perCall, cold := l.cfg.perCall(), number >= l.cfg.Callers
+	if cold {
+		perCall = 1
+	}
 	timer := time.NewTimer(0)
 	timer.Stop()
 	w := &worker{
 		load:    l,
 		holder:  uint32(number) + 1,
 		locker:  lo,
-		keys:    newKeyChooser(l.cfg.Seed, number),
+		cold:    cold,
+		keys:    calls.NewKeyChooser(l.cfg.Seed, number),
 		timer:   timer,
 		chosen:  make([]int, perCall),
 		names:   make([]string, perCall),
@@ -59,7 +65,7 @@ func newWorker(l *load, number int, lo locker) *worker {
 	w.recorder = l.series.NewRecorder(func() series.Tally {
 		return w.counts.tally(w.acquired.Load())
 	})
-	if l.cfg.Scenario == Hot {
+	if l.cfg.Scenario == Hot || l.cfg.Scenario == Cart {
 		w.waits = &waits{granted: series.NewHistogram()}
 	}
 	return w
@@ -79,10 +85,10 @@ func (w *worker) run(ctx context.Context) {
 // awaitDue returns when the next call may start, and when it was due. It reports false if the run
 // is over.
 func (w *worker) awaitDue(ctx context.Context) (due time.Time, ok bool) {
-	if w.load.cfg.Rate == 0 {
+	if w.load.cfg.Rate == 0 || w.cold {
 		return time.Now(), true
 	}
-	due = w.load.start.Add(pacer(w.load.cfg.Rate).due(uint64(w.load.begun.Add(1) - 1)))
+	due = w.load.start.Add(calls.Pacer(w.load.cfg.Rate).Due(uint64(w.load.begun.Add(1) - 1)))
 	if w.sleep(ctx, time.Until(due)-process.TimerSlack) {
 		w.load.preciseSleep(time.Until(due))
 	}
@@ -132,6 +138,9 @@ func (w *worker) call(ctx context.Context, due time.Time) {
 	w.recorder.Roll(after)
 	w.release.Record(after.Sub(before))
 	w.recorder.Release(after.Sub(before))
+	if w.waits != nil {
+		w.waits.use(returned, before, results[0].until)
+	}
 	for _, r := range results {
 		if r.held {
 			w.counts.end(r)
@@ -139,13 +148,13 @@ func (w *worker) call(ctx context.Context, due time.Time) {
 	}
 }
 
-// recordWait records how long a call of the scenario Hot waited.
+// recordWait records how long a call of the scenarios Hot and Cart waited.
 func (w *worker) recordWait(d time.Duration, granted bool) {
 	if w.waits == nil {
 		return
 	}
 	w.waits.record(d, granted)
-	if granted {
+	if granted && !w.cold {
 		w.recorder.Wait(d)
 	}
 }
@@ -163,13 +172,6 @@ func (w *worker) unlock(results []result) {
 			return
 		}
 		w.sleep(ctx, releasePause)
-	}
-}
-
-func (w *worker) choose() {
-	w.keys.choose(w.chosen, len(w.load.names))
-	for i, k := range w.chosen {
-		w.names[i] = w.load.names[k]
 	}
 }
 

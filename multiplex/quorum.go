@@ -66,9 +66,9 @@ func decide(n, granted, refused, unknown int) decision {
 }
 
 // decideExtend counts the votes on an extension. lostKeys are the nodes that had lost the keys when
-// an earlier extension came that was not confirmed. Their grants count only once it is certain that
-// a quorum never was without the keys. The outcome is held when another client can have had a
-// quorum, on nodes that refuse or had lost the keys.
+// an earlier extension came that was not confirmed. Their grants count only once no open vote can
+// show that a quorum was without the keys. A node whose vote is unknown shows nothing. The outcome
+// is held when another client can have had a quorum, on nodes that refuse or had lost the keys.
 func decideExtend(n int, granted, refused, lostKeys, unknown nodeSet) decision {
 	need := quorum(n)
 	gone := refused | lostKeys

@@ -30,34 +30,6 @@ func (h *history) checkExclusion() {
 	}
 }
 
-// checkExtensions finds extensions that were confirmed although another holder has had the key
-// since the lease was acquired. A hold that was handed off counts from the first hold of its token,
-// which asked the nodes.
-func (h *history) checkExtensions() {
-	for key, holds := range h.byKey() {
-		asked := map[string]time.Time{} // when the holds of a token began
-		for _, b := range holds {
-			if first, known := asked[b.lease.Token()]; !known || b.from.Before(first) {
-				asked[b.lease.Token()] = b.from
-			}
-		}
-		for _, mine := range holds {
-			for _, e := range mine.extensions {
-				for _, other := range holds {
-					from := other.from
-					if token := other.lease.Token(); token != "" {
-						from = asked[token]
-					}
-					if from.After(mine.from) && from.Before(e.called) {
-						h.violation("%s has an extension of %s confirmed, and %s has held it "+
-							"since %v", mine.who, key, other.who, other.from.Sub(h.start))
-					}
-				}
-			}
-		}
-	}
-}
-
 // checkFences finds fences that are not above those of all earlier holds of the key.
 func (h *history) checkFences() {
 	for key, holds := range h.byKey() {

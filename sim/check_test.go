@@ -85,6 +85,63 @@ func TestCheck_ExtensionAcrossAnotherHoldIsFound(t *testing.T) {
 	require.Len(t, h.violations, 1)
 }
 
+// The goal: an extension is found that counts a node it has refilled itself, or too many that an
+// extension before it is known to have refilled. What the client can't know is no violation: a node
+// that took the token late, or whose answer did not arrive.
+func TestCheck_AnExtensionMayBeConfirmedByNodesThatTookTheTokenLate(t *testing.T) {
+	start := time.Now()
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	taken := func(node, sent, done, answered int) *taking {
+		v := &taking{node: node, sent: at(sent), at: at(done)}
+		if answered > 0 {
+			v.answered = at(answered)
+		}
+		return v
+	}
+	own, other := slot{"k", "own"}, slot{"k", "other"}
+	for _, c := range []struct {
+		what   string
+		unsure int
+		own    []*taking
+		may    bool
+	}{
+		{"nodes 0 and 4 kept it", 6, nil, false},
+		{"the acquire reached node 2 late", 6, []*taking{taken(2, 1, 5, 5)}, true},
+		{"the other token came later", 6, []*taking{taken(2, 1, 3, 3)}, false},
+		{"the extension refilled node 2", 6, []*taking{taken(2, 6, 6, 7)}, false},
+		{
+			"one that failed refilled too few", 5,
+			[]*taking{taken(2, 5, 5, 5), taken(3, 5, 5, 5)},
+			true,
+		},
+		{
+			"and the extension one more", 5,
+			[]*taking{taken(2, 5, 5, 5), taken(3, 5, 5, 5), taken(1, 6, 6, 7)},
+			false,
+		},
+		{
+			"whose answer came too late", 5,
+			[]*taking{taken(2, 5, 5, 5), taken(3, 5, 5, 5), taken(1, 6, 6, 8)},
+			true,
+		},
+		{
+			"or did not come", 5,
+			[]*taking{taken(2, 5, 5, 5), taken(3, 5, 5, 5), taken(1, 5, 5, 0)},
+			true,
+		},
+	} {
+		h := newHistory()
+		h.takings.bySlot[own] = append([]*taking{
+			taken(0, 1, 1, 1), taken(3, 1, 1, 1), taken(4, 1, 1, 1),
+		}, c.own...)
+		h.takings.bySlot[other] = []*taking{
+			taken(1, 4, 4, 4), taken(2, 4, 4, 4), taken(3, 4, 4, 4),
+		}
+		require.Equal(t, c.may, h.mayConfirm(span{at(6), at(7)}, at(c.unsure), own, other, at(4)),
+			c.what)
+	}
+}
+
 // The goal: an undocumented error is found, and a documented one has its name.
 func TestCheck_UndocumentedErrorIsFound(t *testing.T) {
 	r := &run{history: &history{start: time.Now()}}

@@ -61,19 +61,19 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, syscall.EPIPE
 	case !c.outboundLost:
 		c.link.onSend(p)
-		data := bytes.Clone(p)
-		c.up.send(c.link.latency(toNode), func() { c.deliverToNode(data) })
+		data, now := bytes.Clone(p), time.Now()
+		c.up.send(c.link.latency(toNode), func() { c.deliverToNode(data, now) })
 	}
 	return len(p), nil
 }
 
-// deliverToNode gives the node what the client sent.
-func (c *conn) deliverToNode(data []byte) {
+// deliverToNode gives the node what the client sent at that time.
+func (c *conn) deliverToNode(data []byte, sentAt time.Time) {
 	c.mu.Lock()
 	lost := c.inFlightLost
 	c.mu.Unlock()
 	if !lost {
-		c.session.receive(data)
+		c.session.receive(data, sentAt)
 	}
 }
 
@@ -82,13 +82,18 @@ func (c *conn) sendToClient(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.inboundLost {
-		c.down.send(c.link.latency(toClient), func() { c.deliverToClient(data) })
+		now := time.Now()
+		c.down.send(c.link.latency(toClient), func() { c.deliverToClient(data, now) })
 	}
 }
 
-func (c *conn) deliverToClient(data []byte) {
+// deliverToClient gives the client what the node sent at that time.
+func (c *conn) deliverToClient(data []byte, sentAt time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.closed && c.err == nil {
+		c.link.onReply(c.session, sentAt)
+	}
 	c.in = append(c.in, data...)
 	c.cond.Broadcast()
 }

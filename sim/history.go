@@ -25,6 +25,7 @@ type history struct {
 	notes       []note
 	holds       []*hold
 	byToken     map[string]*hold // by token
+	takings     takings
 	violations  []string
 	noticeUntil time.Time // by when the clients have noticed the last suspension
 }
@@ -52,6 +53,7 @@ type hold struct {
 	end        time.Time // zero until Release was called or Done closed
 	released   time.Time // when Release returned; zero until then
 	extensions []span    // confirmed extensions
+	failed     []span    // extensions that were not confirmed
 	cut        cut       // by the last suspension
 }
 
@@ -71,7 +73,9 @@ type span struct{ called, returned time.Time }
 // suspensionNotice is how long a lease's context may last after a suspension has ended the lease.
 const suspensionNotice = 250 * time.Millisecond
 
-func newHistory() *history { return &history{start: time.Now(), byToken: map[string]*hold{}} }
+func newHistory() *history {
+	return &history{start: time.Now(), byToken: map[string]*hold{}, takings: newTakings()}
+}
 
 func (h *history) note(who, what string) {
 	h.mu.Lock()
@@ -260,6 +264,8 @@ func (b *hold) recordExtension(called, returned time.Time, confirmed bool) {
 	}
 	if confirmed {
 		b.extensions = append(b.extensions, span{called, returned})
+	} else {
+		b.failed = append(b.failed, span{called, returned})
 	}
 }
 

@@ -18,6 +18,9 @@ type link struct {
 	node   *node
 	start  time.Time
 	onSend func([]byte) // is called with what the client sends; set before the first dial
+	// onReply is called when what a session sent at that time arrives at the client; set before the
+	// first dial.
+	onReply func(from *session, sentAt time.Time)
 
 	up, down         *pipe       // of all its connections: nothing overtakes on a direct connection
 	pausedUntil      *atomicTime // until when the client is paused
@@ -43,6 +46,7 @@ const (
 func newLink(seed uint64, plan *Plan, n *node, pausedUntil, frozenUntil *atomicTime) *link {
 	l := &link{
 		seed: seed, plan: plan, node: n, start: time.Now(), onSend: func([]byte) {},
+		onReply:     func(*session, time.Time) {},
 		pausedUntil: pausedUntil, frozenUntil: frozenUntil,
 	}
 	l.up, l.down = l.newPipe(frozenUntil, toNode), l.newPipe(pausedUntil, toClient)

@@ -69,7 +69,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "missed", rule: "8: a node that was refilled by an extension that failed counts " +
-			"for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 40,
+			"for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 100,
 		edit: edit{
 			"multiplex/claim.go", "\tif r.vote == refused && a.decision != won {\n",
 			"\tif r.vote == refused && a.decision != won && !simrand.Mutant(\"missed\") {\n",

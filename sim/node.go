@@ -16,6 +16,9 @@ type node struct {
 	id    int
 	rate  float64   // of its clock, relative to the true one
 	epoch time.Time // when its clock began
+	// onTake is called with mu held when a command that arrived on a session gives a key a value
+	// that it did not have; set before the node is shared.
+	onTake func(key, value string, by *session)
 
 	mu       sync.Mutex // guards all below, and the sessions; a leaf except for the pipes
 	keys     map[string]entry
@@ -24,6 +27,7 @@ type node struct {
 	sessions map[*session]bool
 	notified []*session       // that have pushes to send
 	lastID   int64            // of a session
+	current  *session         // whose commands are executed, or were last
 	snapshot map[string]entry // the keys of the newest one
 	// Every write outlives a crash; set before the node is shared.
 	durable    bool
@@ -45,7 +49,7 @@ type entry struct {
 func newNode(id int, rate float64) *node {
 	n := &node{
 		id: id, rate: rate, epoch: time.Now(), sessions: map[*session]bool{},
-		snapshot: map[string]entry{},
+		snapshot: map[string]entry{}, onTake: func(string, string, *session) {},
 	}
 	n.startServer(map[string]entry{})
 	return n
@@ -249,6 +253,9 @@ func (n *node) set(key, value string, ttl int64) {
 	e := entry{value: value}
 	if ttl != 0 {
 		e.end = n.now() + ttl
+	}
+	if was, ok := n.get(key); !ok || was != value {
+		n.onTake(key, value, n.current)
 	}
 	n.keys[key] = e
 	n.invalidate(key)

@@ -23,7 +23,7 @@ func ask(t *testing.T, n *node, args ...string) string {
 	reply := ""
 	s := n.accept(func(b []byte) { reply += string(b) }, func() {})
 	defer s.onClientClose()
-	s.receive(command(args...))
+	s.receive(command(args...), time.Now())
 	return reply
 }
 
@@ -270,10 +270,10 @@ func TestNode_NotifiesTrackersOnce(t *testing.T) {
 	n := newNode(0, 1)
 	pushed := ""
 	s := n.accept(func(b []byte) { pushed += string(b) }, func() {})
-	s.receive(command("HELLO", "3"))
-	s.receive(command("CLIENT", "TRACKING", "ON", "OPTIN"))
-	s.receive(append(command("CLIENT", "CACHING", "YES"), command("PTTL", "a")...))
-	s.receive(command("PTTL", "b"))
+	s.receive(command("HELLO", "3"), time.Now())
+	s.receive(command("CLIENT", "TRACKING", "ON", "OPTIN"), time.Now())
+	s.receive(append(command("CLIENT", "CACHING", "YES"), command("PTTL", "a")...), time.Now())
+	s.receive(command("PTTL", "b"), time.Now())
 	pushed = ""
 	for range 2 {
 		ask(t, n, "SET", "a", "x")

@@ -23,7 +23,7 @@ type Mix struct {
 	Forgetful bool
 	// Admitting has no restart guard. Without memory leases can neither be exclusive nor be backed
 	// by a quorum, so other runs check that. This one checks that no extension is confirmed if
-	// another holder has had the key meanwhile.
+	// another holder has had the key meanwhile and the client had to notice.
 	Admitting bool
 	// Blind does not look into the nodes while leases are held. A fault has to show in what callers
 	// see.

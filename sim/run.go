@@ -97,6 +97,7 @@ func newRun(seed uint64, plan *Plan) *run {
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
 		n := newNode(i, rate)
 		n.durable, n.hidesRunID = i < plan.durableNodes, i < plan.hiddenNodes
+		n.onTake = r.history.take
 		r.nodes = append(r.nodes, n)
 		r.frozenUntil = append(r.frozenUntil, &atomicTime{})
 	}
@@ -109,7 +110,7 @@ func newRun(seed uint64, plan *Plan) *run {
 		for j, n := range r.nodes {
 			linkSeed := simrand.Hash(seed, 2, uint64(i), uint64(j))
 			l := newLink(linkSeed, plan, n, &p.pausedUntil, r.frozenUntil[j])
-			l.onSend = r.history.checkSent
+			l.onSend, l.onReply = r.history.checkSent, r.history.answer
 			p.links = append(p.links, l)
 		}
 		r.processes = append(r.processes, p)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
@@ -26,6 +27,7 @@ type session struct {
 	hangUp func()       // ends the connection; set once
 
 	in       bytes.Buffer // not executed yet, after what commands has read ahead
+	sentAt   time.Time    // when the client sent the end of in
 	sent     resp.CommandCounter
 	commands *resp.Reader // of in
 	out      []byte       // the replies being made
@@ -36,11 +38,13 @@ type session struct {
 	closed   bool
 }
 
-// receive executes what the client sent, as far as it is complete, and sends the replies.
-func (s *session) receive(data []byte) {
+// receive executes what the client sent at that time, as far as it is complete, and sends the
+// replies.
+func (s *session) receive(data []byte, sentAt time.Time) {
 	n := s.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.current, s.sentAt = s, sentAt
 	s.in.Write(data)
 	ended, ok := s.sent.Count(data)
 	if !ok {

@@ -98,6 +98,12 @@ func variants() map[string]*bench.Report {
 		ExtensionsPerS: 40,
 	}
 	hold.Series.Intervals[1].Extended = 77
+	cart := report()
+	cart.Scenario, cart.Config.Hot, cart.Config.Others, cart.Config.Cold = bench.Cart, 1, 2, 4
+	cart.HotBusy = 0.75
+	cart.Cold = &bench.ColdReport{
+		LocksPerS: 321, WaitMs: cart.WaitMs, MaxWaitMs: 77, MaxShare: 1.25,
+	}
 	nothing := report()
 	nothing.Acquired, nothing.Released, nothing.AcquireMs, nothing.ReleaseMs, nothing.HotReport = 0,
 		0, series.Latency{}, series.Latency{}, nil
@@ -108,6 +114,7 @@ func variants() map[string]*bench.Report {
 	return map[string]*bench.Report{
 		"full":    report(),
 		"hold":    hold,
+		"cart":    cart,
 		"no lock": nothing,
 		"empty":   {},
 		"0 s": {Series: &series.Series{
@@ -264,6 +271,18 @@ func TestVerdict_IsInWords(t *testing.T) {
 	text = written(t, report(), errors.New("a node could not be searched"))
 	require.Contains(t, text, "<strong>Not known to be safe</strong>")
 	require.Contains(t, text, "a node could not be searched")
+}
+
+// Goal: the page of the scenario cart has what its callers asked for, and what they got.
+func TestPage_ShowsTheHotKeyAndColdCallers(t *testing.T) {
+	text := written(t, variants()["cart"], nil)
+	for _, want := range []string{
+		"8 callers and 4 cold callers on 1 client", "hot key in use", "75", "other keys per call",
+		"locks of cold callers per s", "321", "77\u00a0ms", "1.25", "least served client",
+	} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, written(t, report(), nil), "cold")
 }
 
 // Goal: lines and bands are at their times and values.

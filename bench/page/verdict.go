@@ -77,7 +77,11 @@ func summary(r *bench.Report) string {
 	if r.Config.Rate > 0 {
 		loop = fmt.Sprintf("open loop at %g calls/s", r.Config.Rate)
 	}
-	return fmt.Sprintf("%s on %s, %s, %s (%s), %s", figures.Plural(r.Config.Callers, "caller"),
+	callers := figures.Plural(r.Config.Callers, "caller")
+	if r.Config.Cold > 0 {
+		callers += " and " + figures.Plural(r.Config.Cold, "cold caller")
+	}
+	return fmt.Sprintf("%s on %s, %s, %s (%s), %s", callers,
 		figures.Plural(r.Config.Clients, "client"), loop,
 		figures.Plural(r.Nodes, "node"), r.Backend, duration(r.DurationS*1000))
 }
@@ -95,7 +99,8 @@ func tiles(r *bench.Report) []tile {
 			"attempts",
 			figures.Significant(h.AttemptsPerLock), "per lock",
 		},
-			tile{"least served", figures.Significant(h.MinShare), "× mean"})
+			tile{"least served", figures.Significant(h.MinShare), "× mean"},
+			tile{"hot key in use", figures.Significant(100 * h.HotBusy), "%"})
 	}
 	if h := r.HoldReport; h != nil {
 		list = append(list, tile{"leases held", figures.Thousands(h.Leases), ""},
@@ -140,6 +145,11 @@ func configuration(r *bench.Report) table {
 	if c.Rate > 0 {
 		tab.Rows[6][1] = fmt.Sprintf("%g calls/s", c.Rate)
 	}
+	if c.Hot > 0 {
+		tab.Rows = append(tab.Rows, []string{"hot keys", figures.Thousands(c.Hot)},
+			[]string{"other keys per call", figures.Thousands(c.Others)},
+			[]string{"cold callers", figures.Thousands(c.Cold)})
+	}
 	if c.Fencing {
 		tab.Rows = append(tab.Rows, []string{"fencing", "every lock"})
 	}
@@ -167,7 +177,11 @@ func rest(r *bench.Report) table {
 	if h := r.HotReport; h != nil {
 		tab.Rows = append(tab.Rows, []string{"hand-overs", figures.Thousands(h.Handovers)},
 			[]string{"split votes", figures.Thousands(h.SplitVotes)},
-			[]string{"locks per caller, coefficient of variation", figures.Significant(h.LocksPerCallerCV)})
+			[]string{"locks per caller, coefficient of variation", figures.Significant(h.LocksPerCallerCV)},
+			[]string{"locks of a hot key per s", figures.Significant(h.HotLocksPerS)},
+			[]string{"most served caller, × mean", figures.Significant(h.MaxShare)},
+			[]string{"least served client, × mean", figures.Significant(h.MinClientShare)})
+		tab.Rows = append(tab.Rows, coldRows(h.Cold)...)
 	}
 	if h := r.HoldReport; h != nil {
 		tab.Rows = append(tab.Rows, []string{"taken in", duration(h.TakeS * 1000)},
@@ -176,6 +190,25 @@ func rest(r *bench.Report) table {
 			[]string{"nodes without an answer to a sample", figures.Thousands(h.Unanswered)})
 	}
 	return tab
+}
+
+// coldRows is what a run has about its cold callers, if there are any.
+func coldRows(c *bench.ColdReport) [][]string {
+	if c == nil {
+		return nil
+	}
+	return [][]string{
+		{"locks of cold callers per s", figures.Significant(c.LocksPerS)},
+		{"cold wait p50", duration(c.WaitMs.P50)},
+		{"cold wait p90", duration(c.WaitMs.P90)},
+		{"cold wait p99", duration(c.WaitMs.P99)},
+		{"cold wait p99.9", duration(c.WaitMs.P999)},
+		{"cold wait max", duration(c.WaitMs.Max)},
+		{"cold wait mean", duration(c.WaitMs.Mean)},
+		{"longest cold wait", duration(c.MaxWaitMs)},
+		{"least served cold caller, × mean", figures.Significant(c.MinShare)},
+		{"most served cold caller, × mean", figures.Significant(c.MaxShare)},
+	}
 }
 
 // percentiles is each latency of the whole run.

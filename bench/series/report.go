@@ -9,7 +9,7 @@ type Series struct {
 	Intervals []Interval `json:"intervals"`
 	// AcquireHistogram, WaitHistogram and ReleaseHistogram are the distributions of the times that
 	// the report sums up as AcquireMs, WaitMs and ReleaseMs, from the shortest to the longest. Only
-	// the scenario Hot has waits.
+	// the scenarios Hot and Cart have waits. Those of Cart's cold callers are not among them.
 	AcquireHistogram []Bucket `json:"acquire_histogram,omitempty"`
 	WaitHistogram    []Bucket `json:"wait_histogram,omitempty"`
 	ReleaseHistogram []Bucket `json:"release_histogram,omitempty"`

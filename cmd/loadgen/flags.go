@@ -19,10 +19,10 @@ type options struct {
 	metrics string // the address to serve metrics on; "" for none
 	json    string // a file name, "-" for stdout, "" for none
 	html    string // a file name, "" for none
-	hot     int    // what -hot says; in scenario hot it is config.Keys
+	hot     int    // what -hot says; in scenario hot it is config.Keys, in cart config.Hot
 }
 
-// hotKeys stands for the field Keys if -hot has set it.
+// hotKeys is the field Hot, and stands for the field Keys if -hot has set that.
 const hotKeys = "Hot"
 
 // fields has the flag that sets each field of bench.Config.
@@ -36,6 +36,8 @@ var fields = map[string]string{
 	"Keys":       "keys",
 	hotKeys:      "hot",
 	"Batch":      "batch",
+	"Others":     "others",
+	"Cold":       "cold",
 	"Hold":       "hold",
 	"TTL":        "ttl",
 	"Leases":     "leases",
@@ -55,6 +57,8 @@ func flags(o *options) *flag.FlagSet {
 		"what each caller does: the `name` of\nsingle: try one random key\nbatch: wait for "+
 			"-batch keys as one lease\n"+
 			"each: try -batch keys, a lease for each\nhot: wait for one of -hot keys\n"+
+			"cart: wait for one of -hot keys and -others of -keys as one lease,\n      while "+
+			"-cold more callers wait for one of -keys each\n"+
 			"hold: take -leases keys, a lease for each, and keep all for -d\n      by automatic "+
 			"extension (-c, -rate, -keys, -batch,\n"+
 			"      -hold and -autoextend have no effect)\n")
@@ -66,7 +70,13 @@ func flags(o *options) *flag.FlagSet {
 	set.IntVar(&c.Keys, "keys", c.Keys, "`number` of keys to choose from; unless given\nit is 1 "+
 		"in scenario hot and 1000000 in batch")
 	set.IntVar(&o.hot, "hot", bench.DefaultConfig(bench.Hot).Keys,
-		"`number` of hot keys in scenario hot, in place of -keys")
+		"`number` of hot keys in scenario hot, in place of -keys,\nand in scenario cart, in "+
+			"addition to -keys")
+	set.IntVar(&c.Others, "others", bench.DefaultConfig(bench.Cart).Others,
+		"`number` of keys a call in scenario cart, in addition to the hot one")
+	set.IntVar(&c.Cold, "cold", c.Cold,
+		"`number` of callers in scenario cart, in addition to -c,\nthat wait for one of -keys "+
+			"each, without -rate")
 	set.IntVar(&c.Batch, "batch", c.Batch,
 		"`keys` a call in scenarios batch and each; 100 unless given")
 	set.DurationVar(&c.Hold, "hold", c.Hold, "`time` to keep what was granted")
@@ -124,8 +134,14 @@ func parse(args []string) (options, error) {
 		o.config.Keys = usual.Keys
 	}
 	hot := given["hot"] && o.config.Scenario == bench.Hot
-	if hot {
+	switch {
+	case hot:
 		o.config.Keys = o.hot
+	case o.config.Scenario == bench.Cart:
+		o.config.Hot = o.hot
+	}
+	if !given["others"] {
+		o.config.Others = usual.Others
 	}
 	if !given["batch"] {
 		o.config.Batch = max(1, min(usual.Batch, o.config.Keys))
@@ -142,7 +158,7 @@ func parse(args []string) (options, error) {
 		}
 		return options{}, flagError(err)
 	}
-	if given["hot"] && !hot {
+	if given["hot"] && !hot && o.config.Scenario != bench.Cart {
 		return options{}, fmt.Errorf("-hot \"%d\": scenario %s has no hot keys; give -keys, or "+
 			"-scenario hot", o.hot, o.config.Scenario)
 	}

@@ -49,6 +49,12 @@ func TestFlags_WrongUsage(t *testing.T) {
 		{"-scenario hot -keys 0", `-keys "0": give`},
 		{"-scenario hot -hot many", `"many"`},
 		{"-hot 5", `-hot "5": scenario single has no hot keys; give -keys`},
+		{"-scenario cart -hot 0", `-hot "0": give 1 to`},
+		{"-scenario cart -hot 1 -keys 0", `-keys "0": give`},
+		{"-scenario cart -keys 3 -others 4", `-others "4": give 0 to the 3 keys`},
+		{"-scenario cart -cold 16129", `-cold "16129": give 0 to 16128`},
+		{"-others 2", `-others "2": only the scenario cart has it`},
+		{"-scenario hot -cold 2", `-cold "2": only the scenario cart has it`},
 		{"-scenario batch -hot 5", `-hot "5": scenario batch has no hot keys; give -keys`},
 		{"-hold -1s", `-hold "-1s": give`},
 		{"-scenario hold -leases 0", `-leases "0": give`},
@@ -135,6 +141,13 @@ func TestFlags_DefaultsFollowTheScenario(t *testing.T) {
 				bench.Hot)
 			c.Keys = 5
 		},
+		"-scenario cart": func(c *bench.Config) {
+			*c = bench.DefaultConfig(bench.Cart)
+		},
+		"-scenario cart -hot 3 -others 0 -keys 9 -cold 4": func(c *bench.Config) {
+			*c = bench.DefaultConfig(bench.Cart)
+			c.Hot, c.Others, c.Keys, c.Cold = 3, 0, 9, 4
+		},
 		"-keys 7 -scenario hot -batch 2 -c 99": func(c *bench.Config) {
 			*c = bench.DefaultConfig(
 				bench.Hot)
@@ -160,7 +173,7 @@ func TestFlags_Help(t *testing.T) {
 	require.Equal(t, exitSafe, code)
 	require.Empty(t, stderr)
 	for _, name := range []string{
-		"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot",
+		"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-others", "-cold",
 		"-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults", "-fault-seed",
 		"-seed", "-inspect", "-json", "-html", "Ctrl-C",
 	} {
@@ -261,7 +274,8 @@ func TestHot_JSONAndTable(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	for _, name := range []string{
 		"max_wait_ms", "handovers", "split_votes", "attempts_per_lock", "locks_per_caller_cv",
-		"min_share", "violations", "leftover_keys",
+		"min_share", "max_share", "least_share", "min_client_share", "hot_locks_per_s", "hot_busy",
+		"violations", "leftover_keys",
 	} {
 		require.IsType(t, 0.0, r[name], name)
 	}
@@ -279,6 +293,40 @@ func TestHot_JSONAndTable(t *testing.T) {
 	require.Equal(t, exitSafe, code, stderr)
 	require.Contains(t, stdout, "attempts/lock")
 	require.Contains(t, stdout, "1 of 2 keys a call, held for 1ms")
+}
+
+// Goal: the JSON of scenario cart has the hot keys, the others and the cold callers, and its table
+// shows them.
+func TestCart_JSONAndTable(t *testing.T) {
+	args := []string{
+		"-scenario", "cart", "-clients", "2", "-c", "6", "-cold", "3", "-keys", "50", "-hold",
+		"1ms", "-d", "200ms", "-nodes", "inprocess:3",
+	}
+	code, stdout, stderr := loadgen(t.Context(), append(args, "-json", "-")...)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Empty(t, stderr)
+	var r map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.IsType(t, 0.0, r["hot_busy"])
+	cold, ok := r["cold"].(map[string]any)
+	require.True(t, ok)
+	for _, name := range []string{"locks_per_s", "max_wait_ms", "min_share", "max_share"} {
+		require.IsType(t, 0.0, cold[name], name)
+	}
+	require.Contains(t, cold["wait_ms"], "p999")
+	config, ok := r["config"].(map[string]any)
+	require.True(t, ok)
+	for name, want := range map[string]int{
+		"callers": 6, "cold": 3, "keys": 50, "hot": 1, "others": 2, "batch": 3,
+	} {
+		require.EqualValues(t, want, config[name], name)
+	}
+
+	code, stdout, stderr = loadgen(t.Context(), args...)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "6 callers and 3 cold callers on 2 clients")
+	require.Contains(t, stdout, "1 of 1 hot key and 2 of 50 keys a call, held for 1ms")
+	require.Contains(t, stdout, "cold wait")
 }
 
 // Goal: faults are listed with their times and the seed that repeats the random ones, which is that
@@ -401,12 +449,18 @@ func TestHot_Table(t *testing.T) {
 		WaitMs: series.Latency{P50: 12.5, Max: 77.25}, MaxWaitMs: 2345.678, Handovers: 1234567,
 		SplitVotes: 8901, AttemptsPerLock: 0.123,
 		LocksPerCallerCV: 0.456, MinShare: 0.789,
+		HotLocksPerS: 171.4, HotBusy: 0.857, MaxShare: 1.234, MinClientShare: 0.345,
+		Cold: &bench.ColdReport{
+			LocksPerS: 567.8, WaitMs: series.Latency{P50: 6.25}, MaxWaitMs: 98.765,
+			MinShare: 0.654, MaxShare: 1.357,
+		},
 	}}
 	var out bytes.Buffer
 	printTable(&out, r)
 	for _, want := range []string{
 		"wait", "12.500", "77.250", "2345.678", "1,234,567", "8,901",
-		" 0.12 ", " 0.456 ", " 0.789\n",
+		" 0.12 ", " 0.456 ", " 0.789\n", "171.4 ", " 85.7% ", " 1.234 ", " 0.345\n",
+		"567.8 ", " 98.765 ", " 0.654 ", " 1.357\n", "cold wait   6.250",
 	} {
 		require.Contains(t, out.String(), want)
 	}

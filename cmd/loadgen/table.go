@@ -13,7 +13,7 @@ import (
 // printTable prints the report for people. Every number in it is also in the JSON.
 func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "loadgen %s, scenario %s, seed %d\n", r.Version, r.Scenario, r.Config.Seed)
-	fmt.Fprintf(out, "%s on %s, %s, %s\n", figures.Plural(r.Config.Callers, "caller"),
+	fmt.Fprintf(out, "%s on %s, %s, %s\n", callers(r),
 		figures.Plural(r.Config.Clients, "client"), loop(r), keySpace(r))
 	fmt.Fprintf(out, "%s: %s (%s)\n\n", figures.Plural(r.Nodes, "node"), r.Config.Nodes, r.Backend)
 
@@ -37,6 +37,9 @@ func printTable(out io.Writer, r *bench.Report) {
 	printLatency(w, "acquire", r.AcquireMs)
 	if r.HotReport != nil {
 		printLatency(w, "wait", r.WaitMs)
+		if r.Cold != nil {
+			printLatency(w, "cold wait", r.Cold.WaitMs)
+		}
 	}
 	printLatency(w, "release", r.ReleaseMs)
 	_ = w.Flush()
@@ -67,6 +70,15 @@ func printLatency(w io.Writer, name string, l series.Latency) {
 		l.Max, l.Mean)
 }
 
+// callers says who calls.
+func callers(r *bench.Report) string {
+	text := figures.Plural(r.Config.Callers, "caller")
+	if r.Config.Cold > 0 {
+		text += " and " + figures.Plural(r.Config.Cold, "cold caller")
+	}
+	return text
+}
+
 // loop says when calls start.
 func loop(r *bench.Report) string {
 	if r.Config.Rate == 0 {
@@ -77,8 +89,12 @@ func loop(r *bench.Report) string {
 
 // keySpace says what a call asks for.
 func keySpace(r *bench.Report) string {
-	text := fmt.Sprintf("%d of %s a call, held for %gms, TTL %gms",
-		r.Config.Batch, figures.Plural(r.Config.Keys, "key"), r.Config.HoldMs, r.Config.TTLMs)
+	text := fmt.Sprintf("%d of %s a call", r.Config.Batch, figures.Plural(r.Config.Keys, "key"))
+	if r.Config.Hot > 0 {
+		text = fmt.Sprintf("1 of %s and %d of %s a call", figures.Plural(r.Config.Hot, "hot key"),
+			r.Config.Others, figures.Plural(r.Config.Keys, "key"))
+	}
+	text += fmt.Sprintf(", held for %gms, TTL %gms", r.Config.HoldMs, r.Config.TTLMs)
 	if r.Config.AutoExtendMs > 0 {
 		text += fmt.Sprintf(", extended for up to %gms", r.Config.AutoExtendMs)
 	}

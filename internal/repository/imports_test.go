@@ -22,16 +22,18 @@ var allowedImports = map[string][]string{
 	"cmd/loadgen": {"bench", "bench/figures", "bench/page", "bench/series"},
 	"bench/page":  {"bench", "bench/faults", "bench/figures", "bench/series"},
 	"bench": {
-		".", "bench/check", "bench/chunks", "bench/faults", "bench/nodes", "bench/process",
-		"bench/series", "lockpipetest", "fence",
+		".", "bench/calls", "bench/check", "bench/chunks", "bench/errorkinds", "bench/faults",
+		"bench/nodes", "bench/process", "bench/series", "lockpipetest", "fence",
 	},
-	"bench/check":   {"internal/resp"},
-	"bench/chunks":  {},
-	"bench/faults":  {"lockpipetest"},
-	"bench/figures": {},
-	"bench/nodes":   {"bench/check", "lockpipetest"},
-	"bench/process": {},
-	"bench/series":  {"."},
+	"bench/calls":      {},
+	"bench/check":      {"internal/resp"},
+	"bench/chunks":     {},
+	"bench/errorkinds": {".", "bench/check"},
+	"bench/faults":     {"lockpipetest"},
+	"bench/figures":    {},
+	"bench/nodes":      {"bench/check", "lockpipetest"},
+	"bench/process":    {},
+	"bench/series":     {"."},
 	".": {
 		"multiplex", "lease", "waitroom", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/metrics",
@@ -62,8 +64,8 @@ var allowedImports = map[string][]string{
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
 var standardLibraryOnly = []string{
-	"batch", "bench/chunks", "bench/figures", "bench/process", "fence", "lease", "script",
-	"waitroom",
+	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "fence",
+	"lease", "script", "waitroom",
 	"internal/fenceclock", "internal/histogram", "internal/resp", "internal/waiting",
 }
 

@@ -1,4 +1,4 @@
-package bench
+package calls
 
 import (
 	"math/rand/v2"
@@ -11,7 +11,7 @@ import (
 // Goal: calls are due at even distances from the start, at any rate.
 func TestPacer_CallsAreEvenlySpaced(t *testing.T) {
 	for _, tc := range []struct {
-		rate pacer
+		rate Pacer
 		call uint64
 		due  time.Duration
 	}{
@@ -22,7 +22,7 @@ func TestPacer_CallsAreEvenlySpaced(t *testing.T) {
 		{3, 3, time.Second},
 		{1e9, 7, 7},
 	} {
-		require.Equal(t, tc.due, tc.rate.due(tc.call), "call %d at %g/s", tc.call, float64(tc.rate))
+		require.Equal(t, tc.due, tc.rate.Due(tc.call), "call %d at %g/s", tc.call, float64(tc.rate))
 	}
 }
 
@@ -30,15 +30,15 @@ func TestPacer_CallsAreEvenlySpaced(t *testing.T) {
 func TestPacer_CountAgreesWithDue(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		p := pacer(random.ExpFloat64() * 500)
+		p := Pacer(random.ExpFloat64() * 500)
 		d := time.Duration(random.Int64N(int64(time.Second)))
 		want := uint64(0)
-		for p.due(want) < d {
+		for p.Due(want) < d {
 			want++
 		}
-		require.Equal(t, want, p.count(d), "%g/s for %v", float64(p), d)
+		require.Equal(t, want, p.Count(d), "%g/s for %v", float64(p), d)
 	}
-	require.Zero(t, pacer(100).count(0))
-	require.EqualValues(t, 100, pacer(100).count(time.Second))
-	require.EqualValues(t, 101, pacer(100).count(time.Second+1))
+	require.Zero(t, Pacer(100).Count(0))
+	require.EqualValues(t, 100, Pacer(100).Count(time.Second))
+	require.EqualValues(t, 101, Pacer(100).Count(time.Second+1))
 }

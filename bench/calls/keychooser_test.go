@@ -1,4 +1,4 @@
-package bench
+package calls
 
 import (
 	"slices"
@@ -16,10 +16,10 @@ func TestKeyChooser_KeysAreDistinct(t *testing.T) {
 		{5, 6},
 		{100, 1000},
 	} {
-		p := newKeyChooser(1, 0)
+		p := NewKeyChooser(1, 0)
 		chosen := make([]int, space.chosen)
 		for range 200 {
-			p.choose(chosen, space.keys)
+			p.Choose(chosen, space.keys)
 			sorted := slices.Sorted(slices.Values(chosen))
 			require.Len(t, slices.Compact(slices.Clone(sorted)), space.chosen)
 			require.GreaterOrEqual(t, sorted[0], 0)
@@ -31,11 +31,11 @@ func TestKeyChooser_KeysAreDistinct(t *testing.T) {
 // Goal: every key of a small space is chosen about as often as the others.
 func TestKeyChooser_KeysAreUniform(t *testing.T) {
 	const keys, perCall, calls = 10, 3, 20_000
-	p := newKeyChooser(7, 3)
+	p := NewKeyChooser(7, 3)
 	var seen [keys]int
 	chosen := make([]int, perCall)
 	for range calls {
-		p.choose(chosen, keys)
+		p.Choose(chosen, keys)
 		for _, k := range chosen {
 			seen[k]++
 		}
@@ -48,9 +48,9 @@ func TestKeyChooser_KeysAreUniform(t *testing.T) {
 // Goal: the same seed gives a worker the same keys again, and two workers different ones.
 func TestKeyChooser_TheSeedRepeatsTheChoice(t *testing.T) {
 	draw := func(seed uint64, worker int) []int {
-		p := newKeyChooser(seed, worker)
+		p := NewKeyChooser(seed, worker)
 		chosen := make([]int, 20)
-		p.choose(chosen, 1_000_000)
+		p.Choose(chosen, 1_000_000)
 		return chosen
 	}
 	require.Equal(t, draw(5, 1), draw(5, 1))

@@ -1,4 +1,4 @@
-package bench
+package errorkinds
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 )
 
 // Goal: the kind of an error is the same on every node and at every time.
-func TestErrorCounts_Kinds(t *testing.T) {
+func TestCounts_Kinds(t *testing.T) {
 	for text, err := range map[string]error{
 		"READONLY":           errors.New("READONLY You can't write against a read only replica."),
 		"no answer within":   errors.New("no answer within 50ms"),
@@ -26,19 +26,19 @@ func TestErrorCounts_Kinds(t *testing.T) {
 	} {
 		require.Equal(t, text, kind(err))
 	}
-	var c errorCounts
+	var c Counts
 	failure := &lockpipe.QuorumError{Nodes: []*lockpipe.NodeError{
 		{Node: "a", Err: errors.New("BUSY a")},
 		{Node: "b", Err: errors.New("BUSY b")},
 		{Node: "c", Err: io.EOF},
 	}}
-	c.add(failure)
-	c.add(fmt.Errorf("k: %w", failure))
-	c.add(&lockpipe.QuorumError{})
-	c.add(io.EOF)
-	require.Equal(t, errorCounts{"BUSY": 2, "connection broken": 3, "split votes": 1}, c)
+	c.Add(failure)
+	c.Add(fmt.Errorf("k: %w", failure))
+	c.Add(&lockpipe.QuorumError{})
+	c.Add(io.EOF)
+	require.Equal(t, Counts{"BUSY": 2, "connection broken": 3, "split votes": 1}, c)
 	for i := range 2 * maxKinds {
-		c.add(errors.New(strings.Repeat("x", i+1)))
+		c.Add(errors.New(strings.Repeat("x", i+1)))
 	}
 	require.Len(t, c, maxKinds+1)
 	require.NotZero(t, c["other"])

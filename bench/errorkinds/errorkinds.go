@@ -1,4 +1,5 @@
-package bench
+// Package errorkinds counts the failed calls of a caller by what was wrong in them.
+package errorkinds
 
 import (
 	"errors"
@@ -12,12 +13,12 @@ import (
 // maxKinds bounds the memory for kinds of errors, whatever servers answer.
 const maxKinds = 64
 
-// errorCounts counts calls by what went wrong in them: a call counts once for each kind. Owned by
-// one worker; the zero value is empty.
-type errorCounts map[string]uint64
+// Counts counts calls by what went wrong in them: a call counts once for each kind. It is for one
+// goroutine; the zero value is empty.
+type Counts map[string]uint64
 
-// add counts the kinds of one call's error.
-func (e *errorCounts) add(err error) {
+// Add counts the kinds of one call's error.
+func (e *Counts) Add(err error) {
 	var q *lockpipe.QuorumError
 	if !errors.As(err, &q) {
 		e.count(kind(err), 1)
@@ -35,9 +36,9 @@ func (e *errorCounts) add(err error) {
 	}
 }
 
-func (e *errorCounts) count(name string, n uint64) {
+func (e *Counts) count(name string, n uint64) {
 	if *e == nil {
-		*e = make(errorCounts)
+		*e = make(Counts)
 	}
 	if _, known := (*e)[name]; !known && len(*e) >= maxKinds {
 		name = "other"
@@ -45,8 +46,8 @@ func (e *errorCounts) count(name string, n uint64) {
 	(*e)[name] += n
 }
 
-// merge adds the counts of another worker.
-func (e *errorCounts) merge(from errorCounts) {
+// Merge adds the counts of another caller.
+func (e *Counts) Merge(from Counts) {
 	for name, n := range from {
 		e.count(name, n)
 	}

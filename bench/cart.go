@@ -1,0 +1,43 @@
+package bench
+
+// validateCart requires what the scenario Cart needs, and of other scenarios that they have none of
+// it.
+func (c Config) validateCart(require func(ok bool, field string, value any, remedy string,
+	args ...any),
+) {
+	if c.Scenario != Cart {
+		const remedy = "only the scenario cart has it; leave it 0"
+		require(c.Hot == 0, "Hot", c.Hot, remedy)
+		require(c.Others == 0, "Others", c.Others, remedy)
+		require(c.Cold == 0, "Cold", c.Cold, remedy)
+		return
+	}
+	require(c.Hot >= 1 && c.Hot <= maxKeys, "Hot", c.Hot, "give 1 to %d keys", maxKeys)
+	require(c.Others >= 0 && c.Others <= c.Keys, "Others", c.Others,
+		"give 0 to the %d keys of the key space, or a larger one", c.Keys)
+	require(c.Cold >= 0 && c.Cold <= maxCallers-c.Callers, "Cold", c.Cold,
+		"give 0 to %d callers", maxCallers-c.Callers)
+}
+
+// hotKeys returns how many keys the callers compete for, in the scenarios Hot and Cart.
+func (c Config) hotKeys() int {
+	if c.Scenario == Cart {
+		return c.Hot
+	}
+	return c.Keys
+}
+
+// choose chooses the keys of the next call. In the scenario Cart the first of them is a hot key,
+// unless the caller is cold; hot keys have the numbers after all other keys.
+func (w *worker) choose() {
+	cfg, others := w.load.cfg, w.chosen
+	if cfg.Scenario == Cart && !w.cold {
+		w.keys.Choose(w.chosen[:1], cfg.Hot)
+		w.chosen[0] += cfg.Keys
+		others = w.chosen[1:]
+	}
+	w.keys.Choose(others, cfg.Keys)
+	for i, k := range w.chosen {
+		w.names[i] = w.load.names[k]
+	}
+}
