@@ -65,21 +65,45 @@ func (c *Client) attempt(ctx context.Context, keys []string, o callOptions) (*Le
 	if err := ctx.Err(); err != nil {
 		return nil, errorf("%w", err)
 	}
-	for retry := (fenceRetry{}); ; {
-		o.suspended = c.leases.Suspended()
-		l := c.newLease(keys, retry.floor, o.fencesWanted(c.hasWaiters(keys, o)))
-		a := c.mux.Acquire(l.claim, o.ttl, len(keys))
-		held, err := c.finishAttempt(l, a, o, attemptError(a.Wait(ctx, time.Time{})))
-		if err == nil || !o.fencing {
-			return held, err
+	var t fencedTry
+	l, _, err := t.advance(ctx, c, keys, &o, nil)
+	return l, err
+}
+
+// fencedTry is what attempt makes. The zero value is ready.
+type fencedTry struct {
+	pending pendingAttempt
+	retry   fenceRetry
+}
+
+// advance makes the try, and reports whether it is decided. With a waker it does not block, and
+// goes on with the try when it is called again.
+func (t *fencedTry) advance(ctx context.Context, c *Client, keys []string, o *callOptions,
+	w *multiplex.Waker,
+) (held *Lease, decided bool, err error) {
+	for {
+		if t.pending.attempt == nil {
+			o.suspended = c.leases.Suspended()
+			l := c.newLease(keys, t.retry.floor, o.fencesWanted(c.hasWaiters(keys, *o)))
+			t.pending = pendingAttempt{lease: l, attempt: c.mux.Acquire(l.claim, o.ttl, len(keys))}
 		}
-		again, cleanUp := retry.next(a)
-		if cleanUp {
+		outcome, decided := t.pending.outcome(ctx, w)
+		if !decided {
+			return nil, false, nil
+		}
+		l, a := t.pending.lease, t.pending.attempt
+		t.pending = pendingAttempt{}
+		held, err = c.finishAttempt(l, a, *o, attemptError(outcome))
+		if err == nil || !o.fencing {
+			return held, true, err
+		}
+		again, cleanUp := t.retry.next(a)
+		if cleanUp && w == nil {
 			// If it is not confirmed, at worst the next attempt is refused.
 			_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{})
 		}
-		if !again || ctx.Err() != nil {
-			return nil, err
+		if !again || cleanUp && w != nil || ctx.Err() != nil {
+			return nil, true, err
 		}
 	}
 }

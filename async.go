@@ -55,36 +55,38 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 		return ErrOverloaded
 	}
 	o.start = time.Now()
-	a := &asyncCall{ctx: ctx, done: done}
-	a.init(c, keys, o, a.signal)
-	a.waker = multiplex.NewWaker(a.signal)
-	if a.queueKey[0] != "" && !c.queue.Enter(&a.waiter, a.queueKey[:], maxPending) {
-		c.asyncs.outstanding.Add(-1)
-		c.endCall()
-		return ErrOverloaded
+	a := &asyncCall{client: c, ctx: ctx, done: done}
+	wake := a.signal
+	waker := multiplex.NewWaker(wake)
+	if o.maxAttempts > 0 {
+		a.call = &limitedCall{client: c, keys: keys, opts: o, waker: waker}
+	} else {
+		s := newWaitingCall(c, keys, o, wake)
+		s.waker, a.call = waker, s
+		if !s.enter() {
+			c.asyncs.outstanding.Add(-1)
+			c.endCall()
+			return ErrOverloaded
+		}
 	}
 	if ctx.Done() != nil {
-		a.unhook = context.AfterFunc(ctx, a.signal)
+		a.unhook = context.AfterFunc(ctx, wake)
 	}
 	c.asyncs.add(a)
-	a.signal() // signals that came before it was pending are lost
+	wake() // signals that came before it was pending are lost
 	return nil
 }
 
-// asyncCall is a waiting call without a goroutine that waits. Each event that it waits for signals
-// it. Then the worker of asyncCalls takes its next steps, until the call must wait again.
+// asyncCall is a call without a goroutine that waits. Each event that it waits for signals it. Then
+// the worker of asyncCalls takes its next steps, until the call must wait again.
 type asyncCall struct {
-	waitingCall
+	client *Client
+	call   pendingCall
 	ctx    context.Context
 	done   func(*Lease, error)
 	unhook func() bool // stops the signal of ctx; nil if ctx never ends
-
-	// Owned by the worker:
-	waker   *multiplex.Waker
-	pending pendingAttempt // under way
-	timer   *time.Timer    // of the delay; nil before the first one
-
-	queued bool // guarded by asyncCalls.mu
+	timer  *time.Timer // of the delay, owned by the worker; nil before the first one
+	queued bool        // guarded by asyncCalls.mu
 }
 
 // signal has the worker take the next steps. It does not block.
@@ -92,48 +94,12 @@ func (a *asyncCall) signal() { a.client.asyncs.enqueue(a) }
 
 // advance takes all steps that can be taken now.
 func (a *asyncCall) advance() {
-	for {
-		if a.pending.attempt == nil {
-			if end := a.endReason(); end != nil {
-				a.finish(nil, a.abortError(end))
-				return
-			}
-			l, t, delay := a.next()
-			if l != nil {
-				a.finish(l, nil)
-				return
-			}
-			if a.pending = t; t.attempt == nil {
-				a.wakeAfter(delay)
-				return
-			}
-		}
-		outcome, decided := a.pending.attempt.Poll(a.ctx, a.waker)
-		if !decided {
-			return
-		}
-		t := a.pending
-		a.pending = pendingAttempt{}
-		l, delay, err := a.attemptDone(a.ctx, t, attemptError(outcome))
-		if l != nil || err != nil {
-			a.finish(l, err)
-			return
-		}
-		if delay > 0 {
-			a.wakeAfter(delay)
-			return
-		}
+	l, delay, err := a.call.advance(a.ctx)
+	if l != nil || err != nil {
+		a.finish(l, err)
+		return
 	}
-}
-
-// endReason returns why the call ends before it is granted, or nil.
-func (a *asyncCall) endReason() error {
-	select {
-	case <-a.client.closing:
-		return ErrClosed
-	default:
-		return a.ctx.Err()
-	}
+	a.wakeAfter(delay)
 }
 
 // wakeAfter signals the call after d. Only the first of the calls that wait for the same keys has
@@ -156,11 +122,8 @@ func (a *asyncCall) finish(l *Lease, err error) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	a.leave(l)
+	a.call.leave(l)
 	c.asyncs.remove(a)
-	if err != nil && retryable(err) {
-		err = wrapWaited(a.opts.start, a.keys, err)
-	}
 	if err != nil {
 		c.metrics.failed(metrics.Async, err, 1)
 	}

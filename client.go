@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
+	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
@@ -19,13 +20,14 @@ type Client struct {
 	cfg      Config
 	reserved multiplex.Reserved // behind cfg.Prefix; set once
 	mux      *multiplex.Mux
+	arbiter  func(key string, skip int) (node int) // of waiting.Policy; set once
 	leases   *lease.Manager
 	tokens   sync.Pool // of *tokenSource
 
 	queue      waitroom.Queue
 	asyncs     asyncCalls
 	outage     outage
-	contention contention
+	contention waiting.Contention
 	fences     *fenceclock.Clock
 	handovers  atomic.Uint64
 	callbacks  *callbacks.Pool
@@ -68,6 +70,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.lossLog.logger, c.lossLog.run = cfg.Logger, c.callbacks.TryRun
 	c.outage.logger = cfg.Logger
 	c.outage.reachable = func() bool { return c.mux.QuorumReachable() }
+	c.arbiter = func(key string, skip int) int { return c.mux.Arbiter(cfg.Prefix+key, skip) }
 	c.leases = lease.NewManager(lease.Config{
 		Extend:          c.extendBatch,
 		QuorumReachable: c.outage.reachable,

@@ -54,8 +54,8 @@ type HeldError struct {
 	// because other callers of the same Client had the keys or were before this one all the time.
 	Nodes []string
 	// RetryAfter is how long the keys still last on the nodes unless they are extended or released.
-	// 0: not known, as for all calls that do not wait, and if another caller of the same Client
-	// waits before this one.
+	// 0: not known, as for all calls that do not wait or have WithMaxAttempts, and if another
+	// caller of the same Client waits before this one.
 	RetryAfter time.Duration
 }
 

@@ -28,7 +28,7 @@ func TestErrors_HaveThePrefixOnce(t *testing.T) {
 		"invalid":    {invalid("node %w", io.EOF), []error{ErrInvalid, io.EOF}},
 		"ctx":        {errorf("%w", context.Canceled), []error{context.Canceled}},
 		"waited": {
-			wrapWaited(time.Now(), []string{"k"}, errorf("%w: %w", ErrClosed, held)),
+			waitedFor("k", errorf("%w: %w", ErrClosed, held)),
 			[]error{ErrClosed, ErrHeld},
 		},
 		"closed":    {closeError([]error{held, full}, 3, nil), []error{ErrHeld, ErrNoQuorum}},
@@ -108,7 +108,7 @@ func TestErrors_OfAttemptsArePublic(t *testing.T) {
 		held.Ended, none.Ended = ended, ended
 		for name, wrap := range map[string]func(error) error{
 			"bare":   func(err error) error { return err },
-			"waited": func(err error) error { return wrapWaited(time.Now(), []string{"k"}, err) },
+			"waited": func(err error) error { return waitedFor("k", err) },
 			"closed": func(err error) error { return closeError([]error{err, err}, 2, nil) },
 			"joined": func(err error) error { return errors.Join(io.ErrUnexpectedEOF, err) },
 		} {
@@ -138,4 +138,10 @@ func TestErrors_OfAttemptsArePublic(t *testing.T) {
 			})
 		}
 	}
+}
+
+// waitedFor returns the error of a call that waited for a key, and ended with err.
+func waitedFor(key string, err error) error {
+	o := callOptions{start: time.Now()}
+	return o.finalError([]string{key}, err)
 }

@@ -39,27 +39,26 @@ func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	seen(t, nodes, ahead)
 	keys, o, err := c.validateCall(context.Background(), metrics.Wait, []string{"x"},
-		[]Option{WithFencing()})
+		[]Option{WithFencing(), WithRetryDelay(time.Hour, time.Hour)})
 	require.NoError(t, err)
-	s := newWaitingCall(c, keys, o)
-	require.True(t, c.queue.Enter(&s.waiter, s.queueKey[:], maxPending))
-	arbiter := c.mux.Arbiter("x", 0)
-	// As where it was held before,.
-	s.arbiter, s.blockedKey, s.pushEnabled = arbiter, "x", true
-	s.askAllAt = time.Now().Add(time.Hour)
-	// And is given back now.
-	s.lastHint = time.Now()
+	s := newWaitingCall(c, keys, o, func() {})
+	require.True(t, s.enter())
+	s.recordFailure(&HeldError{Keys: []string{"x"}, Nodes: []string{"one", "two"}}, true)
+	c.queue.NotifyFree(s.queueKey[:], time.Now())
 
-	_, stale, _ := s.next()
+	l, _ := s.next()
+	require.Nil(t, l)
+	stale := s.pending
 	require.False(t, stale.askedAll, "the arbiter is asked first")
 	outcome := stale.attempt.Wait(t.Context(), time.Time{})
-	l, pause, err := s.attemptDone(t.Context(), stale, attemptError(outcome))
+	before := s.policy
+	l, err = s.attemptDone(t.Context(), stale, attemptError(outcome))
 	require.Nil(t, l)
 	require.NoError(t, err)
-	require.Zero(t, pause)
-	require.Equal(t, []int{0, 0, 0, arbiter}, []int{
-		s.lostRaces, s.attempts, s.futileTries, s.arbiter,
-	})
+	before.Retry()
+	before.Arbiter, s.policy.Arbiter = nil, nil // functions can't be compared
+	require.Equal(t, before, s.policy)
+	s.policy.Arbiter = c.arbiter
 
 	g := fenceRetry{}
 	for range 2 {
@@ -75,11 +74,11 @@ func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	_, _ = g.next(stale.attempt)
 	require.Equal(t, ahead+1, g.floor, "and never goes back")
 
-	_, next, _ := s.next()
-	require.NotNil(t, next.attempt, "at once")
-	require.True(t, next.askedAll)
-	outcome = next.attempt.Wait(t.Context(), time.Time{})
-	l, _, err = s.attemptDone(t.Context(), next, attemptError(outcome))
+	_, delay := s.next()
+	require.Zero(t, delay)
+	require.True(t, s.pending.askedAll)
+	outcome = s.pending.attempt.Wait(t.Context(), time.Time{})
+	l, err = s.attemptDone(t.Context(), s.pending, attemptError(outcome))
 	require.NoError(t, err)
 	require.Greater(t, l.Fence(), ahead)
 	s.leave(l)
@@ -110,7 +109,7 @@ func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 		c.asyncs.mu.Lock()
 		defer c.asyncs.mu.Unlock()
 		for a := range c.asyncs.pending {
-			return a.fenceRetry.attempts > 0
+			return a.call.(*waitingCall).fenceRetry.attempts > 0
 		}
 		return false
 	}}

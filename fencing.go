@@ -53,8 +53,10 @@ func (g *fenceRetry) next(a *multiplex.Attempt) (again, cleanUp bool) {
 // waiting call does not wait for a release: then it retries as after every failure.
 func (s *waitingCall) retryFence(t pendingAttempt) bool {
 	again, cleanUp := s.fenceRetry.next(t.attempt)
-	s.retryNow = again && !cleanUp
-	return s.retryNow
+	if again = again && !cleanUp; again {
+		s.policy.Retry()
+	}
+	return again
 }
 
 // Fence returns the number of a lease that was taken with WithFencing, also when it is over. It

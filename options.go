@@ -51,15 +51,17 @@ func WithAutoExtend(maxHold time.Duration) Option {
 func WithFencing() Option { return Option{kind: optionFencing} }
 
 // WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means
-// until ctx ends. A call with a limit does not queue behind other callers of the process. The
-// option has no effect on the Try calls, which make one attempt.
+// until ctx ends. A call with a limit does not queue behind other callers of the process, and no
+// release wakes it: between two attempts it waits for the time of WithRetryDelay. The option has no
+// effect on the Try calls, which make one attempt.
 func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 
 // WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by
-// default. If a node reports changes of the key, a change wakes the call, and the time is eight
-// times as long. If an attempt finds no quorum, the time is at least a millisecond. While too few
-// nodes are connected for a quorum, a call without WithMaxAttempts makes no further attempt. A time
-// of more than ten years counts as ten years. A time below a microsecond, but not 0, is ErrInvalid.
+// default. If a node reports changes of the key, a change wakes a call without WithMaxAttempts, and
+// its time is eight times as long. If an attempt finds no quorum, the time is at least a
+// millisecond. While too few nodes are connected for a quorum, a call without WithMaxAttempts makes
+// no further attempt. A time of more than ten years counts as ten years. A time below a
+// microsecond, but not 0, is ErrInvalid.
 func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }

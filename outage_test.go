@@ -307,23 +307,6 @@ func TestOutage_OnlyTheFirstOfAQueueTries(t *testing.T) {
 	})
 }
 
-// The goal: an outage changes nothing for calls with a limit of attempts. Each attempt counts.
-func TestOutage_ALimitOfAttemptsHolds(t *testing.T) {
-	t.Parallel()
-	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
-		inOutage(t, 3, func(t *testing.T, _ *cable, c *lockpipe.Client) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			start, before := time.Now(), c.Stats().Attempts
-			delay := lockpipe.WithRetryDelay(20*time.Millisecond, 20*time.Millisecond)
-			_, err := of(c)(ctx, []string{"k"}, delay, lockpipe.WithMaxAttempts(5))
-			quorumError(t, err)
-			require.Equal(t, before+5, c.Stats().Attempts)
-			require.Equal(t, 80*time.Millisecond, time.Since(start))
-		})
-	})
-}
-
 // The goal: a call that was parked waits for its retry delay between two attempts, however often
 // the nodes come and go.
 func TestOutage_TheRetryDelayHoldsBetweenOutages(t *testing.T) {

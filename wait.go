@@ -3,34 +3,16 @@ package lockpipe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/lockpipe/lockpipe/waitroom"
 )
-
-const (
-	// pushDelayFactor is how many times longer the delay between attempts is if a push notifies
-	// the call when the keys are free.
-	pushDelayFactor = 8
-	// triesPerArbiter is how often one node is the arbiter if the key seems free there, but the
-	// attempt fails: another node may know more.
-	triesPerArbiter = 4
-	// maxArbiterOnly is for how long a call asks only the arbiter at most, however often that
-	// reports something new: another may hold the keys only there.
-	maxArbiterOnly = 2 * time.Second
-	// minNoQuorumDelay is the shortest delay if nobody is known to hold the keys: such an attempt
-	// may have failed in no time, without a round trip.
-	minNoQuorumDelay = time.Millisecond
-)
-
-// noTimer is a time for a timer that must not fire.
-const noTimer = time.Duration(1<<63 - 1)
 
 // acquire is a call that waits until its keys are granted. It counts failed calls.
 func (c *Client) acquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
@@ -54,29 +36,41 @@ func (c *Client) waitAcquire(ctx context.Context, keys []string, opts []Option) 
 		return nil, errorf("%w", err)
 	}
 	o.start = time.Now()
-	if o.maxAttempts > 0 || !c.hasContention(keys) {
+	if o.maxAttempts > 0 {
+		return c.drive(ctx, &limitedCall{client: c, keys: keys, opts: o}, nil)
+	}
+	var failed error
+	if !c.hasContention(keys) {
 		l, err := c.attempt(ctx, keys, o)
 		if err == nil || !retryable(err) {
 			return l, err
 		}
-		if o.maxAttempts == 1 {
-			return nil, wrapWaited(o.start, keys, withCtxErr(ctx, err))
-		}
-		s := newWaitingCall(c, keys, o)
-		s.recordFailure(err, true)
-		return s.run(ctx)
+		failed = err
 	}
-	return newWaitingCall(c, keys, o).run(ctx)
+	wake := make(chan struct{}, 1)
+	s := newWaitingCall(c, keys, o, func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	})
+	if failed != nil {
+		s.recordFailure(failed, true)
+	}
+	if !s.enter() {
+		return nil, ErrOverloaded
+	}
+	return c.drive(ctx, s, wake)
 }
 
 // hasContention reports whether other calls of this process want the same keys, or calls of another
 // process did not long ago.
 func (c *Client) hasContention(keys []string) bool {
-	if c.queue.Waiting() == 0 && !c.contention.any.Load() {
+	if c.queue.Waiting() == 0 && !c.contention.Any() {
 		return false
 	}
 	key := queueKey(keys)
-	return c.queue.HasWaiters(key) || c.contention.lookup(key).key != ""
+	return c.queue.HasWaiters(key) || c.contention.Lookup(key, time.Now()).Key != ""
 }
 
 // queueKey is the name of the queue for these keys. Calls for the same keys, in the same order, are
@@ -94,83 +88,40 @@ func queueKey(keys []string) string {
 	return string(name)
 }
 
-// waitingCall is one waiting call. Callers of one process queue for their keys, unless the number
-// of their attempts is limited. While the process holds the keys, the first in the queue is handed
-// the lease, or is notified that the keys are free. Otherwise it contends on the nodes. One of
-// those that refused it is the arbiter. The arbiter notifies the call when the key changes, and
-// then the call asks the arbiter first. Now and then it asks all nodes, in case no notification
-// comes.
+// waitingCall is one call that waits until its keys are granted. The calls of one process queue for
+// their keys. While the process holds the keys, the first in the queue is handed the lease, or is
+// notified that the keys are free. Otherwise it contends on the nodes, by its policy.
 type waitingCall struct {
 	client   *Client
 	keys     []string
 	opts     callOptions
-	queueKey [1]string       // empty for a call that does not queue
-	waiter   waitroom.Waiter // in the queue
-	lastHint time.Time       // HeldUntil of the queue, when the call read it last
-	wake     chan struct{}   // of capacity 1; nil for an asyncCall
+	queueKey [1]string
+	waiter   waitroom.Waiter  // in the queue
+	waker    *multiplex.Waker // nil: advance waits for the attempts
 
-	attempts       int
-	reason         error     // of the last attempt that was decided; nil before the first
-	arbiter        int       // the node to ask first; -1: all at once
-	askAllAt       time.Time // when to ask all again, whatever the arbiter says
-	askAllDeadline time.Time // until when that can be postponed; zero: it was not postponed yet
-	blockedKey     string    // the key that the arbiter holds for another token
-	watch          *multiplex.Watch
-	watchedKey     string     // the key of watch
-	subscribed     bool       // the call has subscribed with watch since the last attempt
-	pushEnabled    bool       // the arbiter pushes changes
-	futileTries    int        // failed attempts since the key was last seen to be held
-	fenceRetry     fenceRetry // attempts that failed for their fence alone
-	retryNow       bool       // the last attempt did, and the next one is made at once
-	parking        parkedCall // during an outage
-
-	contendingSince time.Time // with other processes; zero: it does not contend yet
-	backoffUntil    time.Time // until when it does not try for the keys
-	checkFirst      bool      // others are known to contend: ask whether the keys are free first
-	sawHeld         bool      // the keys were held since contendingSince
-	lostRaces       int       // how often another was quicker since contendingSince
+	pending    pendingAttempt // under way
+	policy     waiting.Policy
+	watch      *multiplex.Watch
+	watchedKey string     // the key of watch
+	failed     bool       // an attempt failed, not only for its fence
+	reason     error      // of the last attempt that was decided; nil before the first
+	fenceRetry fenceRetry // attempts that failed for their fence alone
+	parking    parkedCall // during an outage
 }
 
-func newWaitingCall(c *Client, keys []string, o callOptions) *waitingCall {
-	s := &waitingCall{wake: make(chan struct{}, 1)}
-	s.init(c, keys, o, s.signal)
+// newWaitingCall returns a call that is ready to enter its queue. wake has its owner call advance.
+// It must not block.
+func newWaitingCall(c *Client, keys []string, o callOptions, wake func()) *waitingCall {
+	s := &waitingCall{client: c, keys: keys, opts: o, queueKey: [1]string{queueKey(keys)}}
+	s.policy.MaxDelay, s.policy.Arbiter = o.maxDelay, c.arbiter
+	s.waiter.Wake = wake
+	s.parking.arrived, s.parking.wake = o.start, wake
 	return s
 }
 
-// init makes s ready. The call's owner takes its next step after each wake.
-func (s *waitingCall) init(c *Client, keys []string, o callOptions, wake func()) {
-	s.client, s.keys, s.opts, s.arbiter = c, keys, o, -1
-	s.waiter.Wake = wake
-	s.parking.arrived, s.parking.wake = o.start, wake
-	if o.maxAttempts == 0 {
-		s.queueKey[0] = queueKey(keys)
-	}
-}
-
-// signal wakes loop for the next step. It does not block.
-func (s *waitingCall) signal() {
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// run returns the lease when the keys are granted, or the error that ends the call.
-func (s *waitingCall) run(ctx context.Context) (*Lease, error) {
-	c := s.client
-	if s.queueKey[0] != "" && !c.queue.Enter(&s.waiter, s.queueKey[:], maxPending) {
-		return nil, ErrOverloaded
-	}
-	l, err := s.loop(ctx)
-	if err == nil {
-		s.leave(l)
-		return l, nil
-	}
-	s.leave(nil)
-	if !retryable(err) {
-		return nil, err
-	}
-	return nil, wrapWaited(s.opts.start, s.keys, err)
+// enter puts the call at the end of its queue, or reports that too many calls wait.
+func (s *waitingCall) enter() bool {
+	return s.client.queue.Enter(&s.waiter, s.queueKey[:], maxPending)
 }
 
 // leave takes the call out of the queue. If l was granted, the next call learns until when l holds
@@ -194,23 +145,26 @@ func (s *waitingCall) leave(l *Lease) {
 	}
 }
 
-// loop takes one step after another until one of them ends the call.
-func (s *waitingCall) loop(ctx context.Context) (*Lease, error) {
-	timer := time.NewTimer(noTimer)
-	defer timer.Stop()
+// advance implements pendingCall.
+func (s *waitingCall) advance(ctx context.Context) (l *Lease, delay time.Duration, err error) {
 	for {
-		l, delay, err := s.step(ctx)
-		if l != nil || err != nil {
-			return l, err
+		if s.pending.attempt == nil {
+			if end := s.client.endReason(ctx); end != nil {
+				return nil, 0, s.abortError(end)
+			}
+			if l, delay = s.next(); l != nil || delay > 0 {
+				return l, delay, nil
+			}
 		}
-		timer.Reset(delay)
-		select {
-		case <-s.wake:
-		case <-timer.C:
-		case <-ctx.Done():
-			return nil, s.abortError(ctx.Err())
-		case <-s.client.closing:
-			return nil, s.abortError(ErrClosed)
+		outcome, decided := s.pending.outcome(ctx, s.waker)
+		if !decided {
+			return nil, noTimer, nil
+		}
+		t := s.pending
+		s.pending = pendingAttempt{}
+		l, err = s.attemptDone(ctx, t, attemptError(outcome))
+		if l != nil || err != nil {
+			return l, 0, s.opts.finalError(s.keys, err)
 		}
 	}
 }
@@ -225,10 +179,7 @@ func (s *waitingCall) abortError(end error) error {
 	if errors.As(reason, &held) {
 		held.RetryAfter = s.timeToFree(time.Now())
 	}
-	if errors.Is(reason, end) {
-		return reason
-	}
-	return errorf("%w: %w", reason, end)
+	return s.opts.finalError(s.keys, withEnd(reason, end))
 }
 
 // timeToFree returns for how long the keys are still held, at most; 0 if that is not known.
@@ -244,71 +195,82 @@ func (s *waitingCall) timeToFree(now time.Time) time.Duration {
 	return 0
 }
 
-// step does what can be done now. It returns the lease, or the delay until the next step if nothing
-// wakes the call before.
-func (s *waitingCall) step(ctx context.Context) (*Lease, time.Duration, error) {
-	l, t, delay := s.next()
-	if t.attempt == nil {
-		return l, delay, nil
-	}
-	return s.attemptDone(ctx, t, attemptError(t.attempt.Wait(ctx, time.Time{})))
-}
-
-// pendingAttempt is an attempt of a waiting call that is under way.
-type pendingAttempt struct {
-	lease    *Lease
-	attempt  *multiplex.Attempt
-	handoff  *handoff // which the attempt extends; nil for an acquire
-	askedAll bool     // all nodes were asked at once
-}
-
 // next accepts a handoff, or starts an attempt if it is time for one, or returns the delay until
 // the next step.
-func (s *waitingCall) next() (l *Lease, t pendingAttempt, delay time.Duration) {
+func (s *waitingCall) next() (l *Lease, delay time.Duration) {
 	c := s.client
 	if h, ok := c.queue.Accept(&s.waiter).(*handoff); ok {
 		if l, a := c.acceptHandoff(h, s.opts); a != nil {
-			return nil, pendingAttempt{lease: l, attempt: a, handoff: h}, 0
+			s.pending = pendingAttempt{lease: l, attempt: a, handoff: h}
+			return nil, 0
 		} else if l != nil {
-			return l, t, 0
+			return l, 0
 		}
 		s.discardHandoff(h)
 	}
-	if s.queueKey[0] != "" && !c.queue.First(&s.waiter) {
-		return nil, t, noTimer
+	if !c.queue.First(&s.waiter) {
+		return nil, noTimer
 	}
-	retry := s.retryNow
-	s.retryNow = false
-	if !retry {
-		if delay := s.nextDelay(); delay > 0 {
-			return nil, t, delay
-		}
-		if !s.mayAttempt() {
-			return nil, t, noTimer
-		}
+	todo := s.policy.Next(s.facts())
+	for ; todo.Kind == waiting.Subscribe; todo = s.policy.Next(s.facts()) {
+		s.subscribe(todo.Key, todo.Node)
 	}
-	shared := s.opts.fencing && s.queueKey[0] != "" &&
-		(s.attempts > 0 || c.queue.HasSuccessor(&s.waiter))
+	if todo.Kind == waiting.Wait {
+		return nil, todo.Delay
+	}
+	if !todo.Retry && !s.mayAttempt() {
+		return nil, noTimer
+	}
+	s.startAttempt(todo)
+	return nil, 0
+}
+
+// facts returns what is known now.
+func (s *waitingCall) facts() waiting.Facts {
+	c, now := s.client, time.Now()
+	f := waiting.Facts{
+		Now: now, HeldUntil: c.queue.HeldUntil(&s.waiter),
+		Contention: c.contention.Lookup(s.queueKey[0], now),
+	}
+	if s.watch != nil {
+		f.Watch.TTL, f.Watch.Known = s.watch.TTL()
+		f.Watch.Notifies, f.Watch.Active = s.watch.Notifies(), s.watch.Active()
+	}
+	return f
+}
+
+// subscribe asks a node for the TTL of a key, and for a report of its next change.
+func (s *waitingCall) subscribe(key string, node int) {
+	if s.watch != nil && s.watchedKey != key {
+		s.watch.Close()
+		s.watch = nil
+	}
+	if s.watch == nil {
+		s.watch, s.watchedKey = s.client.mux.Watch(s.client.cfg.Prefix+key, s.waiter.Wake), key
+	}
+	s.watch.Subscribe(node)
+}
+
+// mayAttempt reports whether enough nodes can be reached for the next attempt.
+func (s *waitingCall) mayAttempt() bool {
+	return !errors.Is(s.reason, ErrNoQuorum) || s.client.outage.admit(&s.parking)
+}
+
+// startAttempt starts the attempt that the policy wants.
+func (s *waitingCall) startAttempt(todo waiting.Action) {
+	c := s.client
+	shared := s.opts.fencing && (s.failed || c.queue.HasSuccessor(&s.waiter))
 	s.opts.suspended = c.leases.Suspended()
-	t.lease = c.newLease(s.keys, s.fenceRetry.floor, s.opts.fencesWanted(shared))
-	// The arbiter may have granted the attempt whose fence was too low, and be the last to get its
-	// release. It alone must not refuse this attempt.
-	t.askedAll = retry || s.arbiter < 0 || !time.Now().Before(s.askAllAt)
+	t := pendingAttempt{
+		lease:    c.newLease(s.keys, s.fenceRetry.floor, s.opts.fencesWanted(shared)),
+		askedAll: todo.Kind == waiting.AskAll,
+	}
 	if t.askedAll {
 		t.attempt = c.mux.Acquire(t.lease.claim, s.opts.ttl, len(s.keys))
 	} else { // if many want the keys, this keeps their votes from splitting
-		t.attempt = c.mux.AcquireViaArbiter(t.lease.claim, s.opts.ttl, s.arbiter)
+		t.attempt = c.mux.AcquireViaArbiter(t.lease.claim, s.opts.ttl, todo.Node)
 	}
-	return nil, t, 0
-}
-
-// mayAttempt reports whether enough nodes can be reached for the next attempt. A call with a limit
-// of attempts may always make it.
-func (s *waitingCall) mayAttempt() bool {
-	if s.queueKey[0] == "" || !errors.Is(s.reason, ErrNoQuorum) {
-		return true
-	}
-	return s.client.outage.admit(&s.parking)
+	s.pending = t
 }
 
 // discardHandoff releases a lease that was handed off and can't be kept.
@@ -317,10 +279,10 @@ func (s *waitingCall) discardHandoff(h *handoff) {
 	s.client.queue.NotifyFree(s.queueKey[:], time.Now())
 }
 
-// attemptDone takes the outcome of an attempt. It returns the lease, the error that ends the call,
-// or the delay until the next step.
-func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome error) (
-	l *Lease, delay time.Duration, err error,
+// attemptDone takes the outcome of an attempt. It returns the lease, or the error that ends the
+// call, or neither if the call continues.
+func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome error) (*Lease,
+	error,
 ) {
 	c := s.client
 	if t.handoff != nil {
@@ -329,187 +291,53 @@ func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome
 			MaxHold: s.opts.maxHold,
 		}
 		if outcome == nil && c.timeLeft(t.handoff) > 0 && c.beginTerm(t.lease, &s.opts, grant) {
-			return t.lease, 0, nil
+			return t.lease, nil
 		}
 		s.discardHandoff(t.handoff)
-		return nil, 0, nil
+		return nil, nil
 	}
-	l, err = c.finishAttempt(t.lease, t.attempt, s.opts, outcome)
-	if err == nil && s.pushEnabled {
-		// Without pushes no call comes in time, and a backoff would only leave the keys unused.
-		c.contention.record(s.queueKey[0], contendedAcquire{
-			key: s.blockedKey, took: time.Since(s.contendingSince),
-			backoff:   s.backoffUntil.Sub(s.contendingSince),
-			lostRaces: s.lostRaces, wasFree: !s.sawHeld,
-		})
+	l, err := c.finishAttempt(t.lease, t.attempt, s.opts, outcome)
+	if err == nil {
+		now := time.Now()
+		if contended, ok := s.policy.Granted(now); ok {
+			c.contention.Record(s.queueKey[0], contended, now)
+		}
+		return l, nil
 	}
-	if err == nil || !retryable(err) {
-		return l, 0, err
-	}
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	switch {
+	case !retryable(err):
+		return nil, err
+	case cutShort(ctx, err): // it says nothing new about the keys
 		if s.reason == nil {
 			s.reason = err
 		}
-		// The end of ctx cut the attempt short: it says nothing new about the keys.
-		return nil, 0, s.abortError(ctx.Err())
-	}
-	if s.opts.fencing && s.retryFence(t) {
+	case s.opts.fencing && s.retryFence(t):
 		s.reason = err // if ctx ends now, the keys were not held
-		return nil, 0, nil
+	default:
+		s.recordFailure(err, t.askedAll)
 	}
-	s.recordFailure(err, t.askedAll)
-	if s.attempts == s.opts.maxAttempts {
-		return nil, 0, withCtxErr(ctx, err)
-	}
-	return nil, s.nextDelay(), nil
+	return nil, nil
 }
 
-// nextDelay returns the delay until the next try, if nothing wakes the call before.
-func (s *waitingCall) nextDelay() time.Duration {
-	hint := s.client.queue.HeldUntil(&s.waiter)
-	isNew := !hint.Equal(s.lastHint)
-	s.lastHint = hint
-	now := time.Now()
-	if hint.After(now) {
-		s.lastHint = time.Time{} // its end is new
-		return hint.Sub(now)     // held in this process: it will be handed off
-	}
-	if isNew || s.contendingSince.IsZero() {
-		s.startContending(now)
-	}
-	switch backoff := s.backoffUntil.Sub(now); {
-	case backoff > 0:
-		return backoff
-	case isNew && !s.checkFirst:
-		return 0 // released in this process, and no other process is known to contend
-	}
-	return s.remainingHold(now)
-}
-
-// startContending starts contending with other processes. If any are known, the call backs off
-// first, and then asks the arbiter.
-func (s *waitingCall) startContending(now time.Time) {
-	known := s.client.contention.lookup(s.queueKey[0])
-	s.contendingSince, s.backoffUntil = now, now.Add(known.backoff)
-	s.lostRaces, s.sawHeld, s.checkFirst = 0, false, known.key != ""
-	if s.checkFirst {
-		s.chooseArbiter(known.key)
-		s.askAllAt, s.askAllDeadline = s.backoffUntil.Add(s.opts.maxDelay), time.Time{}
-	}
-}
-
-// remainingHold returns for how long other processes are known to hold the keys.
-func (s *waitingCall) remainingHold(now time.Time) time.Duration {
-	delay := max(s.askAllAt.Sub(now), 0)
-	if s.arbiter < 0 || s.blockedKey == "" {
-		return delay
-	}
-	s.watchBlockedKey()
-	left, known := s.watch.TTL()
-	if known {
-		s.pushEnabled = s.watch.Notifies()
-	}
-	switch {
-	case known && left > 0:
-		s.futileTries, s.sawHeld = 0, true
-		return min(delay, left)
-	case (known || !s.watch.Active()) && s.futileTries < 3*triesPerArbiter:
-		// After that many tries the watch says nothing about whether the keys are held.
-		return 0 // the key is gone, or has changed
-	}
-	return delay
-}
-
-// watchBlockedKey subscribes to the blocked key on the arbiter, unless the call has done so
-// already.
-func (s *waitingCall) watchBlockedKey() {
-	if s.subscribed {
-		return
-	}
-	s.subscribed = true
-	if s.watch != nil && s.watchedKey != s.blockedKey {
-		s.watch.Close()
-		s.watch = nil
-	}
-	if s.watch == nil {
-		s.watch, s.watchedKey = s.client.mux.Watch(s.client.cfg.Prefix+s.blockedKey, s.waiter.Wake),
-			s.blockedKey
-	}
-	s.watch.Subscribe(s.arbiter)
-}
-
-// recordFailure records that an attempt failed, and when to make the next one. askedAll says that
-// the attempt asked all nodes at once.
+// recordFailure records why an attempt failed. askedAll says that it asked all nodes at once.
 func (s *waitingCall) recordFailure(err error, askedAll bool) {
 	if !errors.Is(err, ErrNoQuorum) { // without a quorum the next call would hardly find one
 		s.client.outage.finish(&s.parking)
 	}
-	s.attempts++
-	s.futileTries++
-	s.reason = err
+	s.failed, s.reason = true, err
+	why := waiting.Failure{AskedAll: askedAll}
 	var held *HeldError
-	blocked := ""
 	if errors.As(err, &held) && len(held.Keys) > 0 {
-		blocked = held.Keys[0]
-		if !askedAll && len(held.Nodes) == 1 {
-			s.lostRaces++
-		}
+		why.Key, why.Refusals = held.Keys[0], len(held.Nodes)
 	}
-	s.chooseArbiter(blocked)
-	if !askedAll && s.arbiter >= 0 && !s.pushEnabled {
-		return
-	}
-	delay := s.opts.minDelay
-	if spread := s.opts.maxDelay - s.opts.minDelay; spread > 0 {
+	s.policy.Failed(s.facts(), why, s.opts.retryDelay())
+}
+
+// retryDelay returns a random delay between two attempts.
+func (o *callOptions) retryDelay() time.Duration {
+	delay := o.minDelay
+	if spread := o.maxDelay - o.minDelay; spread > 0 {
 		delay += rand.N(spread)
 	}
-	if s.pushEnabled {
-		delay *= pushDelayFactor
-	}
-	if blocked == "" {
-		delay = max(delay, minNoQuorumDelay)
-	}
-	s.scheduleAskAll(delay, askedAll)
-}
-
-// scheduleAskAll has all nodes asked again after the delay. If the last attempt did not ask all of
-// them, it postpones that no further than askAllDeadline.
-func (s *waitingCall) scheduleAskAll(delay time.Duration, askedAll bool) {
-	now := time.Now()
-	if askedAll || s.askAllDeadline.IsZero() {
-		s.askAllDeadline = now.Add(max(delay, maxArbiterOnly))
-	}
-	s.askAllAt = now.Add(delay)
-	if s.askAllAt.After(s.askAllDeadline) {
-		s.askAllAt = s.askAllDeadline
-	}
-}
-
-// chooseArbiter chooses the arbiter for the key that another token holds; an empty key: none.
-func (s *waitingCall) chooseArbiter(blocked string) {
-	arbiter := -1
-	if blocked != "" {
-		arbiter = s.client.mux.Arbiter(s.client.cfg.Prefix+blocked, s.futileTries/triesPerArbiter)
-	}
-	s.subscribed = s.subscribed && arbiter == s.arbiter && blocked == s.blockedKey &&
-		s.watch.Active()
-	s.arbiter, s.blockedKey = arbiter, blocked
-}
-
-// withCtxErr adds ctx's error to the reason of the last attempt, if ctx has ended.
-func withCtxErr(ctx context.Context, reason error) error {
-	if err := ctx.Err(); err != nil && !errors.Is(reason, err) {
-		return errorf("%w: %w", reason, err)
-	}
-	return reason
-}
-
-// wrapWaited adds to err how long a call waited, and for which keys.
-func wrapWaited(start time.Time, keys []string, err error) error {
-	more := ""
-	if len(keys) > 1 {
-		more = fmt.Sprintf(" and %d more", len(keys)-1)
-	}
-	return errorf("waited %v for %.64q%s: %w", time.Since(start).Round(time.Millisecond), keys[0],
-		more, err)
+	return delay
 }

@@ -272,17 +272,6 @@ func TestWait_TheErrorHasTheLastDecidedReason(t *testing.T) {
 	})
 }
 
-// The goal: the error of ctx is found too if it ended the last attempt that was allowed.
-func TestWait_TheErrorOfTheLastAttemptHasTheEndOfCtx(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		err := abortedInTheSecondAttempt(t, v, c, lockpipe.WithMaxAttempts(2))
-		require.ErrorIs(t, err, lockpipe.ErrHeld)
-		require.ErrorIs(t, err, context.Canceled)
-		require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
-	})
-}
-
 // abortedInTheSecondAttempt returns the error of an Acquire whose first attempt was refused, and
 // whose ctx ended when the second one was with every node.
 func abortedInTheSecondAttempt(t *testing.T, v *fakeNodes, c *lockpipe.Client,
@@ -327,30 +316,6 @@ func TestWait_AReleaseInTheProcessWakesTheNext(t *testing.T) {
 		require.NotNil(t, got)
 		require.Less(t, time.Since(begin), time.Second)
 		require.NoError(t, got.Release(t.Context()))
-		v.nothingLeft(t)
-	})
-}
-
-// The goal: a limit of attempts bounds a call even if others wait. If ctx had ended before, the
-// error says so.
-func TestWait_ACallWithALimitDoesNotQueue(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		l := take(t, c, "k", lockpipe.WithAutoExtend(time.Hour))
-		other := wanted(t, c, []string{"k"})
-		begin := time.Now()
-		_, err := c.Acquire(t.Context(), "k", lockpipe.WithMaxAttempts(1))
-		require.ErrorIs(t, err, lockpipe.ErrHeld)
-		require.Zero(t, time.Since(begin))
-		_, err = c.Acquire(t.Context(), "k", lockpipe.WithMaxAttempts(3))
-		require.ErrorIs(t, err, lockpipe.ErrHeld)
-		require.Less(t, time.Since(begin), 2*time.Second)
-		over, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err = c.Acquire(over, "k")
-		require.ErrorIs(t, err, context.Canceled)
-		require.NoError(t, l.Release(t.Context()))
-		require.NoError(t, (<-other).Release(t.Context()))
 		v.nothingLeft(t)
 	})
 }

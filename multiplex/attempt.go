@@ -81,7 +81,7 @@ type Attempt struct {
 	deferredAskedAt uint32
 	// Why votes are refused or unknown. It is nil until the first such vote.
 	details []voteDetail
-	waiters *waiter // of Wait and Poll
+	wakers  *Waker // of Wait and Poll
 }
 
 // voteDetail is the detail of one node's vote.
@@ -224,10 +224,10 @@ func (a *Attempt) tryDecide() {
 		blocksOtherQuorum(len(a.calls), a.granted&^c.uncertain.lostKeys) {
 		c.uncertain.lostKeys = 0
 	}
-	for w := a.waiters; w != nil; w = w.next {
-		w.notify()
+	for w := a.wakers; w != nil; w = w.next {
+		w.wake()
 	}
-	a.waiters = nil
+	a.wakers = nil
 }
 
 // decideWith returns the decision if these nodes' votes are unknown. claim.mu is held.

@@ -91,7 +91,7 @@ type Mux struct {
 	inspections inspections
 
 	// The pools belong to the Mux, because timers and channels belong to one synctest bubble.
-	waiterPool  sync.Pool // of *waiter
+	sleepers    sync.Pool // of *sleeper
 	scratchPool sync.Pool // of *flushScratch
 	attemptPool sync.Pool // of *Attempt: extensions that nothing refers to
 }

@@ -6,33 +6,34 @@ import (
 	"time"
 )
 
-// waiter is one goroutine in Wait, whose memory is used again, or a Waker in Poll.
-type waiter struct {
-	wake   chan struct{} // of capacity 1; filled by the decision and by the timer
-	onWake func()        // called in place of wake, if it is not nil
-	timer  *time.Timer
-	next   *waiter // guarded by claim.mu
+// Waker notifies an owner that waits for an attempt. It serves one attempt at a time.
+type Waker struct {
+	wake  func()
+	timer *time.Timer // calls wake
+	next  *Waker      // guarded by claim.mu
 }
-
-// notify wakes the waiter: there may be something to do.
-func (w *waiter) notify() {
-	if w.onWake != nil {
-		w.onWake()
-		return
-	}
-	notify(w.wake)
-}
-
-// Waker notifies an owner that must not block: see Attempt.Poll. It serves one attempt at a time.
-type Waker struct{ waiter waiter }
 
 // NewWaker returns a Waker that calls wake: from any goroutine, with locks held, and sometimes
 // without need. wake must not block, and must not call a method of the Mux or of its attempts.
 func NewWaker(wake func()) *Waker {
-	w := &Waker{waiter{onWake: wake}}
-	w.waiter.timer = time.AfterFunc(math.MaxInt64, wake)
-	w.waiter.timer.Stop()
+	w := &Waker{wake: wake, timer: time.AfterFunc(math.MaxInt64, wake)}
+	w.timer.Stop()
 	return w
+}
+
+// sleeper is one goroutine in Wait. Its memory is used again.
+type sleeper struct {
+	waker *Waker
+	woken chan struct{} // of capacity 1; filled by the decision and by the timer
+}
+
+func (m *Mux) newSleeper() *sleeper {
+	s, _ := m.sleepers.Get().(*sleeper)
+	if s == nil {
+		s = &sleeper{woken: make(chan struct{}, 1)}
+		s.waker = NewWaker(func() { notify(s.woken) })
+	}
+	return s
 }
 
 // Wait returns the outcome. It waits for at most NodeTimeout for a node that has owed an answer for
@@ -46,11 +47,42 @@ func NewWaker(wake func()) *Waker {
 func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 	c := a.claim
 	c.mu.Lock()
-	var ended error
-	if a.decision == undecided || a.unconfirmedReported && a.decision != won {
-		ended = a.awaitDecision(ctx, began)
+	before, left := a.decision, a.phaseTimeout()
+	if before != undecided && (!a.unconfirmedReported || before == won) {
+		return a.waitResult(nil)
 	}
-	return a.waitResult(ended)
+	if !began.IsZero() {
+		left -= time.Since(began)
+	}
+	s := a.mux.newSleeper()
+	a.addWaker(s.waker, left)
+	for {
+		c.mu.Unlock()
+		s.sleep(ctx)
+		c.mu.Lock()
+		if ready, ended := a.look(ctx, began, before, s.waker); ready {
+			select {
+			case <-s.woken: // too late
+			default:
+			}
+			a.mux.sleepers.Put(s)
+			return a.waitResult(ended)
+		}
+	}
+}
+
+// sleep returns when it is woken, or ctx ends. One channel for the decision and the timer makes the
+// usual wait a plain receive.
+func (s *sleeper) sleep(ctx context.Context) {
+	done := ctx.Done()
+	if done == nil {
+		<-s.woken
+		return
+	}
+	select {
+	case <-s.woken:
+	case <-done:
+	}
 }
 
 // waitResult returns the result of Wait. ended is why ctx ended it, if it did. claim.mu is held,
@@ -70,67 +102,40 @@ func (a *Attempt) waitResult(ended error) Outcome {
 // o is what it would return. If it is not ready, w is notified when it may be. The owner calls
 // Poll again then, or when ctx has ended. Poll is not for a release.
 func (a *Attempt) Poll(ctx context.Context, w *Waker) (o Outcome, ready bool) {
-	c := a.claim
-	c.mu.Lock()
-	a.removeWaiter(&w.waiter)
-	var ended error
-	for a.decision == undecided {
+	a.claim.mu.Lock()
+	ready, ended := a.look(ctx, time.Time{}, undecided, w)
+	if !ready {
+		a.claim.mu.Unlock()
+		return Outcome{}, false
+	}
+	return a.waitResult(ended), true
+}
+
+// look reports whether nothing is to be waited for any more: the decision is not the one before,
+// ctx has ended, or the time to wait is over. ended is ctx's error if that is the reason. Otherwise
+// w is notified when to look again. claim.mu is held, and released while deferred nodes are asked.
+func (a *Attempt) look(ctx context.Context, began time.Time, before decision, w *Waker) (ready bool,
+	ended error,
+) {
+	a.removeWaker(w)
+	for a.decision == before {
 		if ended = ctx.Err(); ended != nil {
 			break
 		}
-		if left := a.remainingWait(time.Time{}); left > 0 {
-			w.waiter.next, a.waiters = a.waiters, &w.waiter
-			w.waiter.timer.Reset(left)
-			c.mu.Unlock()
-			return Outcome{}, false
+		if left := a.remainingWait(began); left > 0 {
+			a.addWaker(w, left)
+			return false, nil
 		}
 		start := a.askDeferred() // the arbiter has not answered
 		if start == 0 {
 			break
 		}
-		c.mu.Unlock()
+		a.claim.mu.Unlock()
 		a.mux.sendAll(a, start)
-		c.mu.Lock()
-	}
-	w.waiter.timer.Stop()
-	return a.waitResult(ended), true
-}
-
-// awaitDecision returns at the decision, with ctx's error, or when the time to wait is over.
-// claim.mu is held, and released meanwhile.
-func (a *Attempt) awaitDecision(ctx context.Context, began time.Time) error {
-	c := a.claim
-	before, left := a.decision, a.phaseTimeout()
-	if !began.IsZero() {
-		left -= time.Since(began)
-	}
-	w := a.mux.newWaiter(left)
-	w.next, a.waiters = a.waiters, w
-	var ended error
-	var start nodeSet
-	for {
-		c.mu.Unlock()
-		a.mux.sendAll(a, start)
-		ended = w.wait(ctx)
-		c.mu.Lock()
-		if a.decision != before {
-			ended = nil // the answer came first
-			break
-		}
-		left, start = a.remainingWait(began), 0
-		if ended == nil && left <= 0 { // the arbiter has not answered
-			start = a.askDeferred()
-			left = a.remainingWait(began)
-		}
-		if ended != nil || left <= 0 && start == 0 {
-			break
-		}
-		w.timer.Reset(left)
+		a.claim.mu.Lock()
 	}
 	w.timer.Stop()
-	a.removeWaiter(w)
-	a.mux.waiterPool.Put(w)
-	return ended
+	return true, ended
 }
 
 // remainingWait returns how much longer the attempt waits: until its timeout, and after that while
@@ -153,46 +158,19 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 	return min(left, a.maxAge-time.Since(a.sent))
 }
 
-// newWaiter returns a waiter that is woken after d.
-func (m *Mux) newWaiter(d time.Duration) *waiter {
-	w, _ := m.waiterPool.Get().(*waiter)
-	if w == nil {
-		w = &waiter{wake: make(chan struct{}, 1)}
-		w.timer = time.AfterFunc(d, func() { notify(w.wake) })
-		return w
-	}
-	w.timer.Reset(d)
-	return w
+// addWaker has w notified of the decision, and when left is over. claim.mu is held.
+func (a *Attempt) addWaker(w *Waker, left time.Duration) {
+	w.next, a.wakers = a.wakers, w
+	w.timer.Reset(left)
 }
 
-// wait returns when it is woken, or with ctx's error. One channel for the decision and the timer
-// makes the usual wait a plain receive.
-func (w *waiter) wait(ctx context.Context) error {
-	done := ctx.Done()
-	if done == nil {
-		<-w.wake
-		return nil
-	}
-	select {
-	case <-w.wake:
-	case <-done:
-		return ctx.Err()
-	}
-	return nil
-}
-
-// removeWaiter takes w off the list, or takes the wake-up that came too late for it. claim.mu is
-// held.
-func (a *Attempt) removeWaiter(w *waiter) {
-	for p := &a.waiters; *p != nil; p = &(*p).next {
+// removeWaker takes w off the list. claim.mu is held.
+func (a *Attempt) removeWaker(w *Waker) {
+	for p := &a.wakers; *p != nil; p = &(*p).next {
 		if *p == w {
 			*p = w.next
 			break
 		}
 	}
 	w.next = nil
-	select {
-	case <-w.wake:
-	default:
-	}
 }

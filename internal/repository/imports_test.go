@@ -37,7 +37,7 @@ var allowedImports = map[string][]string{
 	".": {
 		"multiplex", "lease", "waitroom", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/metrics",
-		"internal/preflight",
+		"internal/preflight", "internal/waiting",
 	},
 	"multiplex": {
 		"batch", "script", "internal/histogram", "internal/resp", "internal/restartguard",
@@ -57,6 +57,7 @@ var allowedImports = map[string][]string{
 	"internal/preflight":     {"multiplex"},
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},
+	"internal/waiting":       {},
 	"internal/watch":         {"batch"},
 	"internal/restartguard":  {"internal/resp", "script"},
 }
@@ -65,7 +66,7 @@ var allowedImports = map[string][]string{
 var standardLibraryOnly = []string{
 	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "fence",
 	"lease", "script", "waitroom",
-	"internal/fenceclock", "internal/histogram", "internal/resp",
+	"internal/fenceclock", "internal/histogram", "internal/resp", "internal/waiting",
 }
 
 // meaninglessNames say nothing about what is in a package.

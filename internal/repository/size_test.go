@@ -30,11 +30,11 @@ const (
 
 // large are the files and packages that may have more lines, and how many. The root still has the
 // waiting calls in it, and multiplex the connections to the nodes: both are ideas of their own.
-var large = map[string]int{".": 3600, "multiplex": 5800, "wait.go": 520}
+var large = map[string]int{".": 3600, "multiplex": 5800}
 
 // mutexes are the packages with more than one mutex, and why.
 var mutexes = map[string]string{
-	".":            "losses, contention, outages and async calls are independent leaves",
+	".":            "losses, outages and async calls are independent leaves",
 	"lease":        "a term's own guards its validity alone; the manager's is taken before it",
 	"lockpipetest": "nodes, output and in-process nodes are independent leaves",
 	"multiplex":    "claims, watches, pending releases and the guard's are independent leaves",
