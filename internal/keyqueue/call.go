@@ -1,0 +1,107 @@
+package keyqueue
+
+import "time"
+
+// Caller is notified by the queue. Its methods are called without locks held, on the goroutine that
+// caused the change. They must not block.
+type Caller interface {
+	// Run says that the call runs: it has its keys, as far as this process is concerned. It is
+	// called once for each time that the call begins to run, except by Enter, Retry and Successor,
+	// which return that.
+	Run()
+	// Reserving says that the call reserves keys from now on, or more of them than before. It waits
+	// still. Its owner calls Unreserve after a bounded time, unless the call runs before. The call
+	// may have begun to run meanwhile.
+	Reserving()
+}
+
+// Call wants a set of keys. Its owner embeds it, so that waiting for a single key costs no
+// allocation. The zero value with Caller set is ready for Enter. It must not be copied while it is
+// in a queue.
+type Call struct {
+	Caller Caller
+
+	// Guarded by the queue's mu:
+	arrival   uint64 // the order of Enter
+	entries   []entry
+	one       [1]entry // memory of entries if there is a single key
+	state     state
+	granted   bool // it runs, and has left the queues of its keys
+	parkedAt  *key // nil unless it waits
+	parkIndex int  // in the heap of parkedAt
+	until     time.Time
+}
+
+// state is what a call does.
+type state uint8
+
+const (
+	outside state = iota
+	waiting
+	contending // it waits for a key that another process holds, and calls Retry
+	running    // it owns its keys
+)
+
+// entry is a call's entry in the queue of one key.
+type entry struct {
+	call       *Call
+	key        *key
+	prev, next *entry
+
+	before      uint32 // how many were in the queue when it came
+	turnsBefore uint32 // how many turns the key had then
+}
+
+// unlink takes e out of its queue.
+func (e *entry) unlink() {
+	k := e.key
+	if e.prev == nil {
+		k.first = e.next
+	} else {
+		e.prev.next = e.next
+	}
+	if e.next == nil {
+		k.last = e.prev
+	} else {
+		e.next.prev = e.prev
+	}
+	e.prev, e.next = nil, nil
+	k.length--
+}
+
+// firstWaiting returns the first entry of a call that does not run; nil if there is none. At most
+// one call runs with a key.
+func (k *key) firstWaiting() *entry {
+	e := k.first
+	if e != nil && e.call == k.owner {
+		e = e.next
+	}
+	return e
+}
+
+// availableTo reports whether c may have k, as far as this process is concerned.
+func (k *key) availableTo(c *Call) bool {
+	return (k.owner == nil || k.owner == c) && (k.contender == nil || k.contender == c) &&
+		(k.reserver == nil || k.reserver.arrival >= c.arrival)
+}
+
+// blockedBy returns a key that c may not have; nil if it may have all. mu is held.
+func (c *Call) blockedBy() *key {
+	for i := range c.entries {
+		if k := c.entries[i].key; !k.availableTo(c) {
+			return k
+		}
+	}
+	return nil
+}
+
+// mayReserve reports whether only holders stop c: see rule 3. mu is held.
+func (c *Call) mayReserve() bool {
+	first, overdue := true, true
+	for i := range c.entries {
+		e := &c.entries[i]
+		first = first && e.key.firstWaiting() == e
+		overdue = overdue && e.key.turns-e.turnsBefore >= e.before+maxPassed
+	}
+	return first || overdue
+}
