@@ -1,17 +1,22 @@
 package keyqueue
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
-// Caller is notified by the queue. Its methods are called without locks held, on the goroutine that
-// caused the change. They must not block.
+// Caller is notified by the queue. Its methods are called without a lock of the queue, on the
+// goroutine that caused the change: also on one that is in Enter or Contend for this call. They
+// must not block. They may overlap each other, and the call may have changed meanwhile.
 type Caller interface {
 	// Run says that the call runs: it has its keys, as far as this process is concerned. It is
-	// called once for each time that the call begins to run, except by Enter, Retry and Successor,
-	// which return that.
+	// called exactly once for each time that the call begins to run, except by Enter, Retry and
+	// Successor, which return that. So it does not come late if its owner waits for it: the owner
+	// of a call for which GiveUp returned false calls Leave after Run, not before.
 	Run()
 	// Reserving says that the call reserves keys from now on, or more of them than before. It waits
-	// still. Its owner calls Unreserve after a bounded time, unless the call runs before. The call
-	// may have begun to run meanwhile.
+	// or contends still. Its owner calls Unreserve after a bounded time. Reserving may come late:
+	// the call may run or be outside. Then Unreserve does no harm.
 	Reserving()
 }
 
@@ -47,9 +52,6 @@ type entry struct {
 	call       *Call
 	key        *key
 	prev, next *entry
-
-	before      uint32 // how many were in the queue when it came
-	turnsBefore uint32 // how many turns the key had then
 }
 
 // unlink takes e out of its queue.
@@ -66,7 +68,6 @@ func (e *entry) unlink() {
 		e.next.prev = e.prev
 	}
 	e.prev, e.next = nil, nil
-	k.length--
 }
 
 // firstWaiting returns the first entry of a call that does not run; nil if there is none. At most
@@ -95,13 +96,30 @@ func (c *Call) blockedBy() *key {
 	return nil
 }
 
+// pass notes that c, which is granted k, arrived after a call that waits for k.
+func (k *key) pass(c *Call) {
+	if k.first == nil || k.first.call.arrival > c.arrival {
+		return
+	}
+	i, _ := slices.BinarySearch(k.passers, c.arrival)
+	k.passers = slices.Insert(k.passers, i, c.arrival)
+	if len(k.passers) > maxPassed {
+		k.passers = slices.Delete(k.passers, 0, 1)
+	}
+}
+
+// overdue reports whether maxPassed calls that arrived after c were granted k before it.
+func (k *key) overdue(c *Call) bool {
+	return len(k.passers) == maxPassed && k.passers[0] > c.arrival
+}
+
 // mayReserve reports whether only holders stop c: see rule 3. mu is held.
 func (c *Call) mayReserve() bool {
-	first, overdue := true, true
 	for i := range c.entries {
 		e := &c.entries[i]
-		first = first && e.key.firstWaiting() == e
-		overdue = overdue && e.key.turns-e.turnsBefore >= e.before+maxPassed
+		if e.key.firstWaiting() != e && !e.key.overdue(c) {
+			return false
+		}
 	}
-	return first || overdue
+	return true
 }

@@ -82,10 +82,11 @@ type key struct {
 
 	// The calls that wait or run, in the order of arrival.
 	first, last *entry
-	length      uint32
 
 	parked parkedCalls // a heap in the order of arrival
-	turns  uint32      // how many of its calls were granted
+	// The latest arrivals of calls that were granted it before one that arrived earlier: at most
+	// maxPassed, in order.
+	passers []uint64
 	// Since when it goes from call to call of this process without a pause; zero: it does not.
 	passedOnSince time.Time
 }
@@ -99,7 +100,7 @@ func (q *Queue) Enter(c *Call, keys []string, limit int) (runs, ok bool) {
 	if len(keys) != 1 {
 		entries = make([]entry, len(keys))
 	}
-	var changes changes
+	changes := changes{quiet: c}
 	q.mu.Lock()
 	if int(q.waiting.Load()) >= limit {
 		q.mu.Unlock()
@@ -114,9 +115,7 @@ func (q *Queue) Enter(c *Call, keys []string, limit int) (runs, ok bool) {
 	q.consider(c, &changes)
 	runs = c.state == running
 	q.mu.Unlock()
-	if !runs {
-		changes.report()
-	}
+	changes.report()
 	return runs, true
 }
 
@@ -133,25 +132,30 @@ func (q *Queue) join(c *Call, i int, name string) {
 		q.known.Store(int64(len(q.keys)))
 	}
 	e := &c.entries[i]
-	*e = entry{call: c, key: k, prev: k.last, before: k.length, turnsBefore: k.turns}
+	*e = entry{call: c, key: k, prev: k.last}
 	if k.last == nil {
 		k.first = e
 	} else {
 		k.last.next = e
 	}
 	k.last = e
-	k.length++
 }
 
 // Hold says that the nodes granted c its keys, until then at most. c runs, and does not wait any
-// more. It keeps the keys until Leave or Successor.
+// more. It keeps the keys until Leave or Successor. Called again, Hold changes until.
 func (q *Queue) Hold(c *Call, until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if c.state != running {
+		return
+	}
 	c.until = until
+	if c.granted {
+		return
+	}
 	q.endWait(c)
 	for i := range c.entries {
-		c.entries[i].key.turns++
+		c.entries[i].key.pass(c)
 	}
 }
 
@@ -167,9 +171,10 @@ func (q *Queue) endWait(c *Call) {
 	}
 }
 
-// Contend says that another process holds the key with this name, and that c, which runs,
-// contends for it. c waits again, in its place, and calls Retry when it wants to try again. Until
-// then no other call of this process may have this key. The other keys of c are free.
+// Contend says that another process holds the key with this name, and that c, which runs and holds
+// nothing, contends for it. c waits again, in its place, and calls Retry when it wants to try again.
+// Until then no other call of this process may have this key. The other keys of c are free. name is
+// one of its keys.
 func (q *Queue) Contend(c *Call, name string) {
 	var changes changes
 	q.mu.Lock()
@@ -187,25 +192,27 @@ func (q *Queue) Contend(c *Call, name string) {
 	changes.report()
 }
 
-// Retry reports whether c, which contends, runs now. If not, other calls have some of its keys: c
-// waits for them, and its Caller is called when it runs. Others may contend for its key meanwhile.
+// Retry ends the contention of c, and reports whether c runs now. If not, other calls have some of
+// its keys: c waits for them, and its Caller is called when it runs. Others may contend for its key
+// meanwhile. If c does not contend, Retry does nothing and returns false: so it may come late.
 func (q *Queue) Retry(c *Call) (runs bool) {
-	var changes changes
+	changes := changes{quiet: c}
 	q.mu.Lock()
+	if c.state != contending {
+		q.mu.Unlock()
+		return false
+	}
+	c.state = waiting
 	for i := range c.entries {
 		if k := c.entries[i].key; k.contender == c {
 			k.contender = nil
+			q.park(c, k) // until settle considers it, in the order of arrival
 		}
 	}
-	c.state = waiting
-	q.consider(c, &changes)
-	if runs = c.state == running; !runs {
-		q.settle(c.entries, &changes)
-	}
+	q.settle(c.entries, &changes)
+	runs = c.state == running
 	q.mu.Unlock()
-	if !runs {
-		changes.report()
-	}
+	changes.report()
 	return runs
 }
 

@@ -2,19 +2,21 @@ package keyqueue
 
 import "container/heap"
 
-// changes are the calls to notify after a change, without locks held.
+// changes are the callers to notify after a change, without locks held.
 type changes struct {
-	run, reserving   []*Call
-	someRun, someRes [2]*Call // keep the usual case off the heap
+	quiet          *Call // its Run is not called: the change returns that it runs; nil: none
+	run, reserving []Caller
+	someRun        [2]Caller // keep the usual case off the heap
+	someReserving  [2]Caller
 }
 
-// report notifies the callers.
+// report notifies the callers. It looks at no call, since they may change meanwhile.
 func (s *changes) report() {
 	for _, c := range s.run {
-		c.Caller.Run()
+		c.Run()
 	}
 	for _, c := range s.reserving {
-		c.Caller.Reserving()
+		c.Reserving()
 	}
 }
 
@@ -26,9 +28,14 @@ func (q *Queue) consider(c *Call, s *changes) {
 		q.run(c, s)
 		return
 	}
+	q.park(c, k)
+	q.reserve(c, s)
+}
+
+// park lets c, which waits, be considered when k is free. mu is held.
+func (q *Queue) park(c *Call, k *key) {
 	c.parkedAt = k
 	heap.Push(&k.parked, c)
-	q.reserve(c, s)
 }
 
 // run gives c its keys. mu is held.
@@ -38,10 +45,13 @@ func (q *Queue) run(c *Call, s *changes) {
 		k := c.entries[i].key
 		k.owner, k.contender, k.reserver = c, nil, nil
 	}
+	if c == s.quiet {
+		return
+	}
 	if s.run == nil {
 		s.run = s.someRun[:0]
 	}
-	s.run = append(s.run, c)
+	s.run = append(s.run, c.Caller)
 }
 
 // reserve reserves the free keys of c, if only holders stop it. mu is held.
@@ -59,9 +69,9 @@ func (q *Queue) reserve(c *Call, s *changes) {
 		return
 	}
 	if s.reserving == nil {
-		s.reserving = s.someRes[:0]
+		s.reserving = s.someReserving[:0]
 	}
-	s.reserving = append(s.reserving, c)
+	s.reserving = append(s.reserving, c.Caller)
 }
 
 // settle considers the calls that are parked at those of these keys that are free, in the order of
