@@ -11,6 +11,8 @@ type model struct {
 	calls  []*modelCall // in the order of arrival; those that hold keys too
 	passed map[string]time.Time
 
+	ending bool // a reservation ends, and no other begins
+
 	ran, reserved []*guest // who is notified of the last change, in order
 }
 
@@ -82,7 +84,7 @@ func (m *model) mayReserve(c *modelCall) bool {
 }
 
 func (m *model) reserve(c *modelCall) {
-	if len(c.guest.keys) == 1 || !m.mayReserve(c) {
+	if m.ending || len(c.guest.keys) == 1 || !m.mayReserve(c) {
 		return
 	}
 	more := false
@@ -203,7 +205,9 @@ func (m *model) giveUp(g *guest) bool {
 func (m *model) unreserve(g *guest) {
 	if c := m.find(g); c != nil {
 		clear(c.reserves)
+		m.ending = true
 		m.settle()
+		m.ending = false
 	}
 }
 

@@ -303,9 +303,9 @@ func (q *Queue) shrink() {
 	q.keys, q.peak = rest, len(rest)
 }
 
-// Unreserve ends the reservations of c.
+// Unreserve ends the reservations of c. No other call reserves these keys in its place.
 func (q *Queue) Unreserve(c *Call) {
-	var changes changes
+	changes := changes{noReserving: true}
 	q.mu.Lock()
 	for i := range c.entries {
 		if k := c.entries[i].key; k.reserver == c {

@@ -232,7 +232,7 @@ func someKeys(r *rand.Rand, of int) []string {
 // the key that it waits for to a later call at most maxPassed times for each of its keys.
 func TestQueue_AgainstAModel(t *testing.T) {
 	most := 0
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		p := &pair{t: t, r: rand.New(rand.NewPCG(seed, 0)), lost: make(map[*guest]int)}
 		p.model = &model{passed: make(map[string]time.Time)}
 		for i := range 10 {

@@ -5,6 +5,7 @@ import "container/heap"
 // changes are the callers to notify after a change, without locks held.
 type changes struct {
 	quiet          *Call // its Run is not called: the change returns that it runs; nil: none
+	noReserving    bool  // no call may reserve more
 	run, reserving []Caller
 	someRun        [2]Caller // keep the usual case off the heap
 	someReserving  [2]Caller
@@ -56,7 +57,7 @@ func (q *Queue) run(c *Call, s *changes) {
 
 // reserve reserves the free keys of c, if only holders stop it. mu is held.
 func (q *Queue) reserve(c *Call, s *changes) {
-	if len(c.entries) == 1 || !c.mayReserve() {
+	if s.noReserving || len(c.entries) == 1 || !c.mayReserve() {
 		return
 	}
 	more := false
