@@ -1,9 +1,6 @@
 package keyqueue
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Caller is notified by the queue. Its methods are called without a lock of the queue, on the
 // goroutine that caused the change: also on one that is in Enter or Contend for this call. They
@@ -47,45 +44,6 @@ const (
 	running    // it owns its keys
 )
 
-// entry is a call's entry in the queue of one key.
-type entry struct {
-	call       *Call
-	key        *key
-	prev, next *entry
-}
-
-// unlink takes e out of its queue.
-func (e *entry) unlink() {
-	k := e.key
-	if e.prev == nil {
-		k.first = e.next
-	} else {
-		e.prev.next = e.next
-	}
-	if e.next == nil {
-		k.last = e.prev
-	} else {
-		e.next.prev = e.prev
-	}
-	e.prev, e.next = nil, nil
-}
-
-// firstWaiting returns the first entry of a call that does not run; nil if there is none. At most
-// one call runs with a key.
-func (k *key) firstWaiting() *entry {
-	e := k.first
-	if e != nil && e.call == k.owner {
-		e = e.next
-	}
-	return e
-}
-
-// availableTo reports whether c may have k, as far as this process is concerned.
-func (k *key) availableTo(c *Call) bool {
-	return (k.owner == nil || k.owner == c) && (k.contender == nil || k.contender == c) &&
-		(k.reserver == nil || k.reserver.arrival >= c.arrival)
-}
-
 // blockedBy returns a key that c may not have; nil if it may have all. mu is held.
 func (c *Call) blockedBy() *key {
 	for i := range c.entries {
@@ -94,23 +52,6 @@ func (c *Call) blockedBy() *key {
 		}
 	}
 	return nil
-}
-
-// pass notes that c, which is granted k, arrived after a call that waits for k.
-func (k *key) pass(c *Call) {
-	if k.first == nil || k.first.call.arrival > c.arrival {
-		return
-	}
-	i, _ := slices.BinarySearch(k.passers, c.arrival)
-	k.passers = slices.Insert(k.passers, i, c.arrival)
-	if len(k.passers) > maxPassed {
-		k.passers = slices.Delete(k.passers, 0, 1)
-	}
-}
-
-// overdue reports whether maxPassed calls that arrived after c were granted k before it.
-func (k *key) overdue(c *Call) bool {
-	return len(k.passers) == maxPassed && k.passers[0] > c.arrival
 }
 
 // mayReserve reports whether only holders stop c: see rule 3. mu is held.

@@ -102,17 +102,15 @@ func (c *client) once(ended <-chan struct{}) {
 	if runs, _ := c.e.queue.Enter(&c.Call, c.keys, unlimited); runs {
 		c.Run()
 	}
-	granted := false
 	select {
-	case granted = <-c.granted:
+	case <-c.granted: // always true, since it has not given up
 	case <-ended:
 		if c.e.queue.GiveUp(&c.Call) {
 			c.e.gaveUp.Add(1)
 			return
 		}
 		c.leaving.Store(true)
-		granted = c.wait()
-		if !granted {
+		if !c.wait() {
 			c.e.queue.Leave(&c.Call, at(1))
 			return
 		}

@@ -12,10 +12,11 @@
 //  2. So calls pass those that arrived earlier and can't run. A crowd that waits for one hot key
 //     does not keep others from the cold keys that its members want as well.
 //  3. A call that only holders stop reserves those of its keys that are free. Only holders stop it
-//     if it is the first waiting call for each of its keys, or if it is overdue: on each of its
-//     keys so many calls had their turn as were before it, and maxPassed more. So those that are
-//     far back in the queue of a hot key reserve no cold keys.
-//  4. A call reserves when it arrives, or when the key that it waited for last becomes free. The
+//     if at each of its keys it is the first waiting call, or overdue: maxPassed calls that arrived
+//     later were granted the key before it. So those that are far back in the queue of a hot key
+//     reserve no cold keys.
+//  4. A call reserves when it arrives, when it begins to contend, or when the key that it waited
+//     for last becomes free. But the end of a reservation lets calls run, and none reserve. The
 //     caller bounds the time of a reservation: see Caller.Reserving.
 //
 // # Why no call starves
@@ -24,15 +25,15 @@
 // reserve. Each time that a key for which it waits becomes free, it takes or reserves that key. It
 // needs the others only one at a time, so it has all after one turn of each, unless a reservation
 // ends before. Callers give a call that lost its reservation more time with each one. So the call
-// runs, and the next one is first. A call that is not first is bound by the same argument once it
-// is overdue.
+// runs, and the next one is first. A call that is not first waits no longer than that once it is
+// overdue, and it is overdue if it is passed again and again.
 //
 // # Why there is no deadlock
 //
 // A waiting call holds no key, and a reservation binds only calls that arrived later. So of the
 // calls that reserve keys, no other stops the first one. A holder that asks for another key may be
 // stopped by the reservation of a call that waits for this holder. That ends with the time of the
-// reservation.
+// reservation, and no other reservation follows it at once.
 //
 // # Cost
 //
@@ -42,22 +43,9 @@
 package keyqueue
 
 import (
-	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
-)
-
-const (
-	// maxPassed is how many turns of each of its keys a call loses to calls that arrived later,
-	// before it may reserve keys although others wait before it.
-	maxPassed = 8
-	// minPeak is how many keys make the map worth shrinking: a Go map keeps its memory when entries
-	// are deleted.
-	minPeak = 1024
-	// shrinkRatio says when the map shrinks: when its keys are this part of the peak. The remaining
-	// keys are moved, so they must be few compared with the deleted ones.
-	shrinkRatio = 64
 )
 
 // Queue knows the calls of one process that wait for keys or have them. The zero value is ready. It
@@ -69,26 +57,9 @@ type Queue struct {
 
 	mu       sync.Mutex // guards all below and in the calls; no Caller is called under it
 	keys     map[string]*key
+	spare    []*key // memory for keys; at most maxSpare
 	peak     int    // the most keys since the map was made
 	arrivals uint64 // how many calls arrived so far
-}
-
-// key is a key that a call waits for or has.
-type key struct {
-	name      string
-	owner     *Call // runs with it or holds it; nil: none
-	contender *Call // waits for it while another process holds it; nil: none
-	reserver  *Call // waits, and keeps it from calls that arrived later; nil: none
-
-	// The calls that wait or run, in the order of arrival.
-	first, last *entry
-
-	parked parkedCalls // a heap in the order of arrival
-	// The latest arrivals of calls that were granted it before one that arrived earlier: at most
-	// maxPassed, in order.
-	passers []uint64
-	// Since when it goes from call to call of this process without a pause; zero: it does not.
-	passedOnSince time.Time
 }
 
 // Enter adds c, which wants these keys, and reports whether it runs at once. If not, c waits, and
@@ -117,28 +88,6 @@ func (q *Queue) Enter(c *Call, keys []string, limit int) (runs, ok bool) {
 	q.mu.Unlock()
 	changes.report()
 	return runs, true
-}
-
-// join puts c at the end of the queue of its i-th key. mu is held.
-func (q *Queue) join(c *Call, i int, name string) {
-	k := q.keys[name]
-	if k == nil {
-		if q.keys == nil {
-			q.keys = make(map[string]*key)
-		}
-		k = &key{name: name}
-		q.keys[name] = k
-		q.peak = max(q.peak, len(q.keys))
-		q.known.Store(int64(len(q.keys)))
-	}
-	e := &c.entries[i]
-	*e = entry{call: c, key: k, prev: k.last}
-	if k.last == nil {
-		k.first = e
-	} else {
-		k.last.next = e
-	}
-	k.last = e
 }
 
 // Hold says that the nodes granted c its keys, until then at most. c runs, and does not wait any
@@ -172,9 +121,9 @@ func (q *Queue) endWait(c *Call) {
 }
 
 // Contend says that another process holds the key with this name, and that c, which runs and holds
-// nothing, contends for it. c waits again, in its place, and calls Retry when it wants to try again.
-// Until then no other call of this process may have this key. The other keys of c are free. name is
-// one of its keys.
+// nothing, contends for it. c waits again, in its place, and calls Retry when it wants to try
+// again. Until then no other call of this process may have this key. The other keys of c are free.
+// name is one of its keys.
 func (q *Queue) Contend(c *Call, name string) {
 	var changes changes
 	q.mu.Lock()
@@ -216,8 +165,9 @@ func (q *Queue) Retry(c *Call) (runs bool) {
 	return runs
 }
 
-// GiveUp takes c out if it waits or contends. It returns false if c runs, or is outside: if it
-// runs, its Caller is called, or was.
+// GiveUp takes c out if it waits or contends. It returns false if c is outside or runs. If it runs,
+// its Caller is called or was, or the one who called Retry or Successor knows. Then the attempt
+// ends with Hold, Leave or Contend: after Contend, GiveUp may be called again.
 func (q *Queue) GiveUp(c *Call) bool {
 	var changes changes
 	q.mu.Lock()
@@ -276,33 +226,6 @@ func (q *Queue) clear(c *Call, k *key) {
 	}
 }
 
-// forget makes c ready for the next Enter, and drops the keys that nobody wants. mu is held.
-func (q *Queue) forget(c *Call) {
-	for i := range c.entries {
-		k := c.entries[i].key
-		switch {
-		case k.owner != nil:
-		case k.first != nil:
-			k.passedOnSince = time.Time{}
-		default:
-			delete(q.keys, k.name)
-		}
-	}
-	*c = Call{Caller: c.Caller}
-	q.shrink()
-	q.known.Store(int64(len(q.keys)))
-}
-
-// shrink gives back the memory of a map that was large and has few keys left. mu is held.
-func (q *Queue) shrink() {
-	if q.peak < minPeak || len(q.keys) > q.peak/shrinkRatio {
-		return
-	}
-	rest := make(map[string]*key, len(q.keys))
-	maps.Copy(rest, q.keys)
-	q.keys, q.peak = rest, len(rest)
-}
-
 // Unreserve ends the reservations of c. No other call reserves these keys in its place.
 func (q *Queue) Unreserve(c *Call) {
 	changes := changes{noReserving: true}
@@ -325,7 +248,8 @@ func (q *Queue) Successor(c *Call, now time.Time) *Call {
 	defer q.mu.Unlock()
 	var next *Call
 	for i := range c.entries {
-		if p := c.entries[i].key.parked; len(p) > 0 && (next == nil || p[0].arrival < next.arrival) {
+		if p := c.entries[i].key.parked; len(p) > 0 && (next == nil ||
+			p[0].arrival < next.arrival) {
 			next = p[0]
 		}
 	}

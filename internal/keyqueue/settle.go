@@ -6,17 +6,36 @@ import "container/heap"
 type changes struct {
 	quiet          *Call // its Run is not called: the change returns that it runs; nil: none
 	noReserving    bool  // no call may reserve more
-	run, reserving []Caller
-	someRun        [2]Caller // keep the usual case off the heap
-	someReserving  [2]Caller
+	run, reserving callers
+}
+
+// callers are often none or one: then they take no memory of the heap.
+type callers struct {
+	first Caller // nil: none
+	more  []Caller
+}
+
+// add appends c.
+func (s *callers) add(c Caller) {
+	if s.first == nil {
+		s.first = c
+		return
+	}
+	s.more = append(s.more, c)
 }
 
 // report notifies the callers. It looks at no call, since they may change meanwhile.
 func (s *changes) report() {
-	for _, c := range s.run {
+	if s.run.first != nil {
+		s.run.first.Run()
+	}
+	for _, c := range s.run.more {
 		c.Run()
 	}
-	for _, c := range s.reserving {
+	if s.reserving.first != nil {
+		s.reserving.first.Reserving()
+	}
+	for _, c := range s.reserving.more {
 		c.Reserving()
 	}
 }
@@ -46,13 +65,9 @@ func (q *Queue) run(c *Call, s *changes) {
 		k := c.entries[i].key
 		k.owner, k.contender, k.reserver = c, nil, nil
 	}
-	if c == s.quiet {
-		return
+	if c != s.quiet {
+		s.run.add(c.Caller)
 	}
-	if s.run == nil {
-		s.run = s.someRun[:0]
-	}
-	s.run = append(s.run, c.Caller)
 }
 
 // reserve reserves the free keys of c, if only holders stop it. mu is held.
@@ -66,13 +81,9 @@ func (q *Queue) reserve(c *Call, s *changes) {
 			k.reserver, more = c, true
 		}
 	}
-	if !more {
-		return
+	if more {
+		s.reserving.add(c.Caller)
 	}
-	if s.reserving == nil {
-		s.reserving = s.someReserving[:0]
-	}
-	s.reserving = append(s.reserving, c.Caller)
 }
 
 // settle considers the calls that are parked at those of these keys that are free, in the order of

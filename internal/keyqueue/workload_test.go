@@ -219,7 +219,13 @@ func TestQueue_WorkloadOfColdCallersBesideAHotKey(t *testing.T) {
 // others of the key that is held longer.
 func TestQueue_WorkloadOfASetAmongStreams(t *testing.T) {
 	for _, test := range []struct{ sets, a, b int }{
-		{1, 4, 4}, {8, 4, 4}, {1, 4, 200}, {1, 200, 200}, {8, 200, 200}, {1, 2000, 200}, {1, 2000, 4},
+		{1, 4, 4},
+		{8, 4, 4},
+		{1, 4, 200},
+		{1, 200, 200},
+		{8, 200, 200},
+		{1, 2000, 200},
+		{1, 2000, 4},
 	} {
 		w := newWorkload()
 		sets := w.add(test.sets, fixed("a", "b"), w.steps(test.a/2, test.a*3/2), w.steps(0, 1))

@@ -51,6 +51,7 @@ var allowedImports = map[string][]string{
 	"internal/callbacks":     {},
 	"internal/fenceclock":    {},
 	"internal/histogram":     {},
+	"internal/keyqueue":      {},
 	"internal/metrics":       {"internal/histogram"},
 	"internal/preflight":     {"multiplex"},
 	"internal/resp":          {},
@@ -63,7 +64,7 @@ var allowedImports = map[string][]string{
 var standardLibraryOnly = []string{
 	"batch", "bench/chunks", "bench/figures", "bench/process", "fence", "lease", "script",
 	"waitroom",
-	"internal/fenceclock", "internal/histogram", "internal/resp",
+	"internal/fenceclock", "internal/histogram", "internal/keyqueue", "internal/resp",
 }
 
 // meaninglessNames say nothing about what is in a package.
