@@ -138,13 +138,8 @@ func (w *world) id() string {
 			s.WriteString(c.parkedAt.name)
 		}
 		for i := range c.entries {
-			k, passes := c.entries[i].key, 0
-			for _, p := range k.passers {
-				if p > c.arrival {
-					passes++
-				}
-			}
-			s.WriteByte(byte('0' + passes))
+			k := c.entries[i].key
+			s.WriteByte(byte('0' + k.passesOf(c)))
 			if k.reserver == c {
 				s.WriteByte('!')
 			}
@@ -221,24 +216,12 @@ func (x *explorer) do(w *world, s step) (direct int) {
 		return slices.Index(w.calls, w.q.Successor(c, time.Time{}))
 	case "hold":
 		w.q.Hold(c, time.Time{})
-		w.passFaster(c)
+		passFaster(c)
 	}
 	if runs {
 		return s.call
 	}
 	return -1
-}
-
-// passFaster makes two passes as good as maxPassed, so that there are fewer worlds.
-func (w *world) passFaster(c *Call) {
-	for i := range c.entries {
-		k := c.entries[i].key
-		if at, found := slices.BinarySearch(k.passers, c.arrival); found {
-			copies := slices.Repeat([]uint64{c.arrival}, maxPassed/2-1)
-			k.passers = slices.Insert(k.passers, at, copies...)
-			k.passers = k.passers[max(0, len(k.passers)-maxPassed):]
-		}
-	}
 }
 
 // check says what is wrong with a step from one world to another.

@@ -149,7 +149,7 @@ func (m *model) hold(g *guest, until time.Time) {
 		}
 		for _, k := range g.keys {
 			if o.wants(k) && !o.holds {
-				o.passes[k]++
+				o.passes[k] += fasterPasses
 			}
 		}
 	}

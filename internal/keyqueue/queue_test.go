@@ -176,6 +176,29 @@ func TestQueue_OverdueCallsReserveAlthoughOthersAreBefore(t *testing.T) {
 	require.Equal(t, "wr", states(before, call))
 }
 
+// The goal: an overdue call that reserves a key does not keep it from a call that is before it.
+func TestQueue_AnEarlierCallTakesWhatAnOverdueOneReserves(t *testing.T) {
+	var q Queue
+	z, b, hot := holder(t, &q, "z"), holder(t, &q, "b"), holder(t, &q, "a")
+	before, call := enter(t, &q, "az"), enter(t, &q, "ba")
+	for range maxPassed {
+		next := enter(t, &q, "a")
+		leave(&q, hot)
+		q.Unreserve(&before.Call)
+		q.Hold(&next.Call, at(9))
+		hot = next
+	}
+	leave(&q, b)
+	require.Equal(t, "b", reserved(&q, call))
+	next := enter(t, &q, "b")
+	q.Unreserve(&call.Call)
+	leave(&q, hot)
+	require.Equal(t, "wwr", states(before, call, next))
+	require.Equal(t, "a", reserved(&q, call))
+	leave(&q, z)
+	require.Equal(t, "rwr", states(before, call, next))
+}
+
 // The goal: calls that give up, are refused, or are granted in order do not make others overdue.
 func TestQueue_OnlyGrantsOutOfOrderCountAsPasses(t *testing.T) {
 	var q Queue

@@ -103,7 +103,10 @@ func (p *pair) step(g *guest) {
 	case c.state == contending:
 		p.change(func() *guest { return only(p.queue.Retry(&g.Call), g) },
 			func() *guest { return only(p.model.retry(g), g) })
-	case c.holds && n < 7:
+	case c.holds && n < 6:
+		p.queue.Hold(&g.Call, now)
+		p.model.hold(g, now)
+	case c.holds && n < 8:
 		p.queue.PassOnFrom(&g.Call, now)
 		for _, k := range g.keys {
 			p.model.passed[k] = now
@@ -118,6 +121,9 @@ func (p *pair) step(g *guest) {
 			none(func() { p.model.contend(g, key) }))
 	default:
 		p.queue.Hold(&g.Call, now)
+		if !c.holds {
+			passFaster(&g.Call)
+		}
 		p.model.hold(g, now)
 	}
 }
@@ -166,7 +172,7 @@ func (p *pair) check() {
 			require.Equal(p.t, c.reserves[k], g.entries[i].key.reserver == &g.Call, g.name+k)
 			require.Equal(p.t, c.contends == k, g.entries[i].key.contender == &g.Call, g.name+k)
 			if !c.holds {
-				require.Equal(p.t, c.passes[k] >= maxPassed, g.entries[i].key.overdue(&g.Call))
+				require.Equal(p.t, min(c.passes[k], maxPassed), g.entries[i].key.passesOf(&g.Call))
 			}
 		}
 	}
