@@ -39,7 +39,9 @@
 //
 // A waiting call is parked at one key that it can't have. A change looks only at calls that are
 // parked at a key that became free, in the order of arrival, until one of them takes or reserves
-// the key. A look takes time in the number of the call's keys. The calls of one key are a heap.
+// the key. A look takes time in the number of the call's keys. The calls of one key are a heap. A
+// call that can't have another of its keys moves to that one. So when a reservation ends, many calls
+// may move at once: those that want the same two keys, if the other one is held.
 package keyqueue
 
 import (
