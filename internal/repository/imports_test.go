@@ -53,6 +53,7 @@ var allowedImports = map[string][]string{
 	"internal/callbacks":     {},
 	"internal/fenceclock":    {},
 	"internal/histogram":     {},
+	"internal/keyqueue":      {},
 	"internal/metrics":       {"internal/histogram"},
 	"internal/preflight":     {"multiplex"},
 	"internal/resp":          {},
@@ -66,7 +67,8 @@ var allowedImports = map[string][]string{
 var standardLibraryOnly = []string{
 	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "fence",
 	"lease", "script", "waitroom",
-	"internal/fenceclock", "internal/histogram", "internal/resp", "internal/waiting",
+	"internal/fenceclock", "internal/histogram", "internal/keyqueue", "internal/resp",
+	"internal/waiting",
 }
 
 // meaninglessNames say nothing about what is in a package.

@@ -1,0 +1,66 @@
+package keyqueue
+
+import "time"
+
+// Caller is notified by the queue. Its methods are called without a lock of the queue, on the
+// goroutine that caused the change: also on one that is in Enter or Contend for this call. They
+// must not block. They may overlap each other, and the call may have changed meanwhile.
+type Caller interface {
+	// Run says that the call runs: it has its keys, as far as this process is concerned. It is
+	// called exactly once for each time that the call begins to run, except by Enter, Retry and
+	// Successor, which return that. So it does not come late if its owner waits for it: the owner
+	// of a call for which GiveUp returned false calls Leave after Run, not before.
+	Run()
+	// Reserving says that the call reserves keys from now on, or more of them than before. It waits
+	// or contends still. Its owner calls Unreserve after a bounded time. Reserving may come late:
+	// the call may run or be outside. Then Unreserve does no harm.
+	Reserving()
+}
+
+// Call wants a set of keys. Its owner embeds it, so that waiting for a single key costs no
+// allocation. The zero value with Caller set is ready for Enter. It must not be copied while it is
+// in a queue.
+type Call struct {
+	Caller Caller
+
+	// Guarded by the queue's mu:
+	arrival   uint64 // the order of Enter
+	entries   []entry
+	one       [1]entry // memory of entries if there is a single key
+	state     state
+	granted   bool // it runs, and has left the queues of its keys
+	parkedAt  *key // nil unless it waits
+	parkIndex int  // in the heap of parkedAt
+	until     time.Time
+}
+
+// state is what a call does.
+type state uint8
+
+const (
+	outside state = iota
+	waiting
+	contending // it waits for a key that another process holds, and calls Retry
+	running    // it owns its keys
+)
+
+// blockedBy returns a key that c may not have; nil if it may have all. mu is held.
+func (c *Call) blockedBy() *key {
+	for i := range c.entries {
+		if k := c.entries[i].key; !k.availableTo(c) {
+			return k
+		}
+	}
+	return nil
+}
+
+// mayReserve reports whether only holders stop c: see rule 3. mu is held.
+func (c *Call) mayReserve() bool {
+	for i := range c.entries {
+		e := &c.entries[i]
+		if e.key.firstWaiting() != e && !e.key.overdue(c) {
+			return false
+		}
+	}
+	return true
+}

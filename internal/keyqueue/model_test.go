@@ -1,0 +1,254 @@
+package keyqueue
+
+import (
+	"slices"
+	"time"
+)
+
+// model is the queue as one list of calls, written from the rules. It looks at all calls after each
+// change.
+type model struct {
+	calls  []*modelCall // in the order of arrival; those that hold keys too
+	passed map[string]time.Time
+
+	ending bool // a reservation ends, and no other begins
+
+	ran, reserved []*guest // who is notified of the last change, in order
+}
+
+type modelCall struct {
+	guest    *guest
+	state    state
+	holds    bool
+	waitsFor string // the key that it could not have when it was considered last
+	contends string
+	reserves map[string]bool
+	passes   map[string]int // how many later calls were granted each key
+	until    time.Time
+}
+
+func (m *model) find(g *guest) *modelCall {
+	for _, c := range m.calls {
+		if c.guest == g {
+			return c
+		}
+	}
+	return nil
+}
+
+func (c *modelCall) wants(key string) bool { return slices.Contains(c.guest.keys, key) }
+
+// owner returns the call that runs with the key or holds it.
+func (m *model) owner(key string) *modelCall {
+	for _, c := range m.calls {
+		if c.state == running && c.wants(key) {
+			return c
+		}
+	}
+	return nil
+}
+
+func (m *model) available(c *modelCall, key string) bool {
+	earlier := true
+	for _, o := range m.calls {
+		switch {
+		case o == c:
+			earlier = false
+		case o.state == running && o.wants(key), o.contends == key, earlier && o.reserves[key]:
+			return false
+		}
+	}
+	return true
+}
+
+// first reports whether no call that arrived before c waits for the key.
+func (m *model) first(c *modelCall, key string) bool {
+	for _, o := range m.calls {
+		if o == c {
+			return true
+		}
+		if o.state != running && o.wants(key) {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *model) mayReserve(c *modelCall) bool {
+	for _, k := range c.guest.keys {
+		if !m.first(c, k) && c.passes[k] < maxPassed {
+			return false
+		}
+	}
+	return true
+}
+
+func (m *model) reserve(c *modelCall) {
+	if m.ending || len(c.guest.keys) == 1 || !m.mayReserve(c) {
+		return
+	}
+	more := false
+	for _, k := range c.guest.keys {
+		if m.available(c, k) && k != c.contends && !c.reserves[k] {
+			for _, o := range m.calls {
+				delete(o.reserves, k)
+			}
+			c.reserves[k], more = true, true
+		}
+	}
+	if more {
+		m.reserved = append(m.reserved, c.guest)
+	}
+}
+
+func (m *model) consider(c *modelCall) {
+	for _, k := range c.guest.keys {
+		if !m.available(c, k) {
+			c.waitsFor = k
+			m.reserve(c)
+			return
+		}
+	}
+	c.waitsFor, c.state = "", running
+	for _, k := range c.guest.keys {
+		for _, o := range m.calls {
+			delete(o.reserves, k)
+		}
+	}
+	m.ran = append(m.ran, c.guest)
+}
+
+func (m *model) settle() {
+	for i := 0; i < len(m.calls); i++ {
+		if c := m.calls[i]; c.state == waiting && m.available(c, c.waitsFor) {
+			m.consider(c)
+			i = -1
+		}
+	}
+}
+
+func (m *model) enter(g *guest) (runs bool) {
+	c := &modelCall{
+		guest: g, state: waiting, reserves: map[string]bool{}, passes: map[string]int{},
+	}
+	m.calls = append(m.calls, c)
+	m.consider(c)
+	return c.state == running
+}
+
+func (m *model) hold(g *guest, until time.Time) {
+	c := m.find(g)
+	c.until = until
+	if c.holds {
+		return
+	}
+	c.holds = true
+	for _, o := range m.calls {
+		if o == c {
+			return
+		}
+		for _, k := range g.keys {
+			if o.wants(k) && !o.holds {
+				o.passes[k] += fasterPasses
+			}
+		}
+	}
+}
+
+func (m *model) contend(g *guest, key string) {
+	c := m.find(g)
+	c.state, c.contends = contending, key
+	for _, k := range g.keys {
+		delete(m.passed, k)
+	}
+	m.reserve(c)
+	m.settle()
+}
+
+func (m *model) retry(g *guest) (runs bool) {
+	c := m.find(g)
+	if c == nil || c.state != contending {
+		return false
+	}
+	c.state, c.waitsFor, c.contends = waiting, c.contends, ""
+	m.settle()
+	return c.state == running
+}
+
+func (m *model) leave(g *guest, now time.Time) {
+	c := m.find(g)
+	if c == nil {
+		return
+	}
+	for _, k := range g.keys {
+		if c.holds && m.passed[k].IsZero() {
+			m.passed[k] = now
+		}
+	}
+	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
+	m.settle()
+	for _, k := range g.keys {
+		if m.owner(k) == nil {
+			delete(m.passed, k)
+		}
+	}
+}
+
+func (m *model) giveUp(g *guest) bool {
+	if c := m.find(g); c == nil || c.state == running {
+		return false
+	}
+	m.leave(g, time.Time{})
+	return true
+}
+
+func (m *model) unreserve(g *guest) {
+	if c := m.find(g); c != nil {
+		clear(c.reserves)
+		m.ending = true
+		m.settle()
+		m.ending = false
+	}
+}
+
+// successor says which call rule 1 would let run first if g left, if it wants the same keys.
+func (m *model) successor(g *guest, now time.Time) *guest {
+	c := m.find(g)
+	i := slices.IndexFunc(m.calls, func(o *modelCall) bool {
+		return o.state == waiting && c.wants(o.waitsFor)
+	})
+	if i < 0 || !sameKeys(m.calls[i].guest.keys, g.keys) {
+		return nil
+	}
+	next := m.calls[i]
+	next.state, next.waitsFor = running, ""
+	for _, k := range g.keys {
+		if m.passed[k].IsZero() {
+			m.passed[k] = now
+		}
+	}
+	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
+	return next.guest
+}
+
+func sameKeys(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+func (m *model) since(g *guest) (since time.Time) {
+	for _, k := range g.keys {
+		if t := m.passed[k]; !t.IsZero() && (since.IsZero() || t.Before(since)) {
+			since = t
+		}
+	}
+	return since
+}
+
+func (m *model) heldUntil(g *guest) (until time.Time) {
+	for _, k := range g.keys {
+		if o := m.owner(k); o != nil && o.guest != g && o.until.After(until) {
+			until = o.until
+		}
+	}
+	return until
+}

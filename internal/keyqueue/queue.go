@@ -1,0 +1,357 @@
+// Package keyqueue decides which call of this process is next for its keys. It knows neither Redis
+// nor clocks.
+//
+// A call wants a set of keys and waits in the queue of each of them. It runs when it may have all
+// of them: it asks the nodes, and then it holds them. A key is free in this process if no call runs
+// with it, and if no call contends for it with another process.
+//
+// # Rules
+//
+//  1. On each change all calls that can run do so, in the order of arrival. A call can run if all
+//     of its keys are free, and none is reserved by a call that arrived earlier.
+//  2. So calls pass those that arrived earlier and can't run. A crowd that waits for one hot key
+//     does not keep others from the cold keys that its members want as well.
+//  3. A call that only holders stop reserves those of its keys that are free. Only holders stop it
+//     if at each of its keys it is the first waiting call, or overdue: maxPassed calls that arrived
+//     later were granted the key before it. So those that are far back in the queue of a hot key
+//     reserve no cold keys.
+//  4. A call reserves when it arrives, when it begins to contend, or when the key that it waited
+//     for last becomes free. But the end of a reservation lets calls run, and none reserve. The
+//     caller bounds the time of a reservation: see Caller.Reserving.
+//
+// # Why no call starves
+//
+// Of the calls that wait, take the one that arrived first. No reservation binds it, and it may
+// reserve. Each time that a key for which it waits becomes free, it takes or reserves that key. It
+// needs the others only one at a time, so it has all after one turn of each, unless a reservation
+// ends before. Callers give a call that lost its reservation more time with each one. So the call
+// runs, and the next one is first. A call that is not first waits no longer than that once it is
+// overdue, and it is overdue if it is passed again and again.
+//
+// # Why there is no deadlock
+//
+// A waiting call holds no key, and a reservation binds only calls that arrived later. So of the
+// calls that reserve keys, no other stops the first one. A holder that asks for another key may be
+// stopped by the reservation of a call that waits for this holder. That ends with the time of the
+// reservation, and no other reservation follows it at once.
+//
+// # Cost
+//
+// A waiting call is parked at one key that it can't have. A change looks only at calls that are
+// parked at a key that became free, in the order of arrival, until one of them takes or reserves
+// the key. A look takes time in the number of the call's keys. The calls of one key are a heap. A
+// call that can't have another of its keys moves to that one. So when a reservation ends, many calls
+// may move at once: those that want the same two keys, if the other one is held.
+package keyqueue
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Queue knows the calls of one process that wait for keys or have them. The zero value is ready. It
+// must not be copied. All methods are safe for concurrent use.
+type Queue struct {
+	// The number of calls that wait or run, and the number of keys; changed under mu.
+	waiting atomic.Int64
+	known   atomic.Int64
+
+	mu       sync.Mutex // guards all below and in the calls; no Caller is called under it
+	keys     map[string]*key
+	spare    []*key // memory for keys; at most maxSpare
+	peak     int    // the most keys since the map was made
+	arrivals uint64 // how many calls arrived so far
+}
+
+// Enter adds c, which wants these keys, and reports whether it runs at once. If not, c waits, and
+// its Caller is called when it runs. If limit calls or more wait or run, Enter does nothing and ok
+// is false. There is at least one key, and none twice. Enter does not keep the slice. c must be
+// outside.
+func (q *Queue) Enter(c *Call, keys []string, limit int) (runs, ok bool) {
+	entries := c.one[:]
+	if len(keys) != 1 {
+		entries = make([]entry, len(keys))
+	}
+	changes := changes{quiet: c}
+	q.mu.Lock()
+	if int(q.waiting.Load()) >= limit {
+		q.mu.Unlock()
+		return false, false
+	}
+	q.waiting.Add(1)
+	q.arrivals++
+	c.arrival, c.entries, c.state = q.arrivals, entries, waiting
+	for i, name := range keys {
+		q.join(c, i, name)
+	}
+	q.consider(c, &changes)
+	runs = c.state == running
+	q.mu.Unlock()
+	changes.report()
+	return runs, true
+}
+
+// Hold says that the nodes granted c its keys, until then at most. c runs, and does not wait any
+// more. It keeps the keys until Leave or Successor. Called again, Hold changes until.
+func (q *Queue) Hold(c *Call, until time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c.state != running {
+		return
+	}
+	c.until = until
+	if c.granted {
+		return
+	}
+	q.endWait(c)
+	for i := range c.entries {
+		c.entries[i].key.pass(c)
+	}
+}
+
+// endWait takes c out of the queues of its keys. mu is held.
+func (q *Queue) endWait(c *Call) {
+	if c.state == outside || c.granted {
+		return
+	}
+	c.granted = true
+	q.waiting.Add(-1)
+	for i := range c.entries {
+		c.entries[i].unlink()
+	}
+}
+
+// Contend says that another process holds the key with this name, and that c, which runs and holds
+// nothing, contends for it. c waits again, in its place, and calls Retry when it wants to try
+// again. Until then no other call of this process may have this key. The other keys of c are free.
+// name is one of its keys.
+func (q *Queue) Contend(c *Call, name string) {
+	var changes changes
+	q.mu.Lock()
+	c.state = contending
+	for i := range c.entries {
+		k := c.entries[i].key
+		k.owner, k.passedOnSince = nil, time.Time{}
+		if k.name == name {
+			k.contender = c
+		}
+	}
+	q.reserve(c, &changes)
+	q.settle(c.entries, &changes)
+	q.mu.Unlock()
+	changes.report()
+}
+
+// Retry ends the contention of c, and reports whether c runs now. If not, other calls have some of
+// its keys: c waits for them, and its Caller is called when it runs. Others may contend for its key
+// meanwhile. If c does not contend, Retry does nothing and returns false: so it may come late.
+func (q *Queue) Retry(c *Call) (runs bool) {
+	changes := changes{quiet: c}
+	q.mu.Lock()
+	if c.state != contending {
+		q.mu.Unlock()
+		return false
+	}
+	c.state = waiting
+	for i := range c.entries {
+		if k := c.entries[i].key; k.contender == c {
+			k.contender = nil
+			q.park(c, k) // until settle considers it, in the order of arrival
+		}
+	}
+	q.settle(c.entries, &changes)
+	runs = c.state == running
+	q.mu.Unlock()
+	changes.report()
+	return runs
+}
+
+// GiveUp takes c out if it waits or contends. It returns false if c is outside or runs. If it runs,
+// its Caller is called or was, or the one who called Retry or Successor knows. Then the attempt
+// ends with Hold, Leave or Contend: after Contend, GiveUp may be called again.
+func (q *Queue) GiveUp(c *Call) bool {
+	var changes changes
+	q.mu.Lock()
+	if c.state != waiting && c.state != contending {
+		q.mu.Unlock()
+		return false
+	}
+	q.remove(c, &changes)
+	q.mu.Unlock()
+	changes.report()
+	return true
+}
+
+// Leave takes c out, whatever it does: it holds its keys no longer, or gives up. Its keys become
+// free at now. If c is outside, Leave does nothing.
+func (q *Queue) Leave(c *Call, now time.Time) {
+	var changes changes
+	q.mu.Lock()
+	if c.state == outside {
+		q.mu.Unlock()
+		return
+	}
+	if c.granted {
+		for i := range c.entries {
+			if k := c.entries[i].key; k.passedOnSince.IsZero() {
+				k.passedOnSince = now
+			}
+		}
+	}
+	q.remove(c, &changes)
+	q.mu.Unlock()
+	changes.report()
+}
+
+// remove takes c out, and lets others run. mu is held.
+func (q *Queue) remove(c *Call, s *changes) {
+	q.unpark(c)
+	for i := range c.entries {
+		q.clear(c, c.entries[i].key)
+	}
+	q.endWait(c)
+	q.settle(c.entries, s)
+	q.forget(c)
+}
+
+// clear takes k from c. mu is held.
+func (q *Queue) clear(c *Call, k *key) {
+	if k.owner == c {
+		k.owner = nil
+	}
+	if k.contender == c {
+		k.contender = nil
+	}
+	if k.reserver == c {
+		k.reserver = nil
+	}
+}
+
+// Unreserve ends the reservations of c. No other call reserves these keys in its place.
+func (q *Queue) Unreserve(c *Call) {
+	changes := changes{noReserving: true}
+	q.mu.Lock()
+	for i := range c.entries {
+		if k := c.entries[i].key; k.reserver == c {
+			k.reserver = nil
+		}
+	}
+	q.settle(c.entries, &changes)
+	q.mu.Unlock()
+	changes.report()
+}
+
+// Successor passes the keys of c to the call that is next for them, if that call wants exactly the
+// same ones. It returns that call, which runs now: its Caller is not called. c is outside. Without
+// such a call Successor returns nil and changes nothing.
+func (q *Queue) Successor(c *Call, now time.Time) *Call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var next *Call
+	for i := range c.entries {
+		if p := c.entries[i].key.parked; len(p) > 0 && (next == nil ||
+			p[0].arrival < next.arrival) {
+			next = p[0]
+		}
+	}
+	if next == nil || len(next.entries) != len(c.entries) {
+		return nil
+	}
+	for i := range next.entries {
+		if next.entries[i].key.owner != c {
+			return nil
+		}
+	}
+	q.unpark(next)
+	q.endWait(c)
+	for i := range next.entries {
+		k := next.entries[i].key
+		k.owner = next
+		if k.passedOnSince.IsZero() {
+			k.passedOnSince = now
+		}
+	}
+	next.state = running
+	*c = Call{Caller: c.Caller}
+	return next
+}
+
+// PassedOnSince returns since when the keys of c, which runs, go from call to call of this process:
+// the earliest of the keys. It is the zero time if they do not.
+func (q *Queue) PassedOnSince(c *Call) (since time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range c.entries {
+		if t := c.entries[i].key.passedOnSince; !t.IsZero() && (since.IsZero() || t.Before(since)) {
+			since = t
+		}
+	}
+	return since
+}
+
+// PassOnFrom sets what PassedOnSince returns for all keys of c, which runs.
+func (q *Queue) PassOnFrom(c *Call, since time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range c.entries {
+		c.entries[i].key.passedOnSince = since
+	}
+}
+
+// HeldUntil returns until when calls of this process hold keys of c at most; zero: no call does.
+func (q *Queue) HeldUntil(c *Call) (until time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range c.entries {
+		if o := c.entries[i].key.owner; o != nil && o != c && o.until.After(until) {
+			until = o.until
+		}
+	}
+	return until
+}
+
+// Contenders appends to calls those that contend for one of these keys with another process, each
+// at least once.
+func (q *Queue) Contenders(keys []string, calls []*Call) []*Call {
+	if q.known.Load() == 0 {
+		return calls
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, name := range keys {
+		if k := q.keys[name]; k != nil && k.contender != nil {
+			calls = append(calls, k.contender)
+		}
+	}
+	return calls
+}
+
+// Waiting returns the number of calls that wait or run. Those that hold their keys do not count.
+func (q *Queue) Waiting() int { return int(q.waiting.Load()) }
+
+// Knows reports whether a call waits for one of these keys, or has one.
+func (q *Queue) Knows(keys []string) bool {
+	if q.known.Load() == 0 {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, name := range keys {
+		if q.keys[name] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// HasWaiters reports whether a call waits for this key, other than the one that runs with it.
+func (q *Queue) HasWaiters(name string) bool {
+	if q.known.Load() == 0 {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	k := q.keys[name]
+	return k != nil && k.firstWaiting() != nil
+}

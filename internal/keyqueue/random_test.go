@@ -1,0 +1,227 @@
+package keyqueue
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pair is a queue and its model, which see the same operations.
+type pair struct {
+	t     *testing.T
+	r     *rand.Rand
+	queue Queue
+	model *model
+	all   []*guest
+
+	ran, reserved []*guest // who was notified by the queue since the last check
+}
+
+// Run and Reserving note who is notified.
+func (g *guest) Run() {
+	g.runs++
+	if g.pair != nil {
+		g.pair.ran = append(g.pair.ran, g)
+	}
+}
+
+func (g *guest) Reserving() {
+	g.reservations++
+	if g.pair != nil {
+		g.pair.reserved = append(g.pair.reserved, g)
+	}
+}
+
+// change does something to the queue and to the model, and compares what the callers were told.
+// direct says whose Run a change returned.
+func (p *pair) change(queue, model func() (direct *guest)) {
+	p.ran, p.reserved, p.model.ran, p.model.reserved = nil, nil, nil, nil
+	direct := queue()
+	require.Equal(p.t, model(), direct)
+	ran := slices.DeleteFunc(slices.Clone(p.model.ran), func(g *guest) bool { return g == direct })
+	require.Equal(p.t, names(ran), names(p.ran), "run")
+	require.Equal(p.t, names(p.model.reserved), names(p.reserved), "reserve")
+}
+
+func names(all []*guest) (s string) {
+	for _, g := range all {
+		s += g.name
+	}
+	return s
+}
+
+func (p *pair) enter(g *guest) {
+	g.keys = someKeys(p.r, 5)
+	p.change(func() *guest {
+		runs, ok := p.queue.Enter(&g.Call, g.keys, unlimited)
+		require.True(p.t, ok)
+		return only(runs, g)
+	}, func() *guest { return only(p.model.enter(g), g) })
+}
+
+func only(runs bool, g *guest) *guest {
+	if runs {
+		return g
+	}
+	return nil
+}
+
+// none adapts a change without a result.
+func none(do func()) func() *guest {
+	return func() *guest {
+		do()
+		return nil
+	}
+}
+
+// step does one random operation that the contract allows.
+func (p *pair) step(g *guest) {
+	now := at(p.r.IntN(9) + 1)
+	c := p.model.find(g)
+	leave := func() {
+		p.change(none(func() { p.queue.Leave(&g.Call, now) }),
+			none(func() { p.model.leave(g, now) }))
+	}
+	switch n := p.r.IntN(20); {
+	case c == nil && n > 0:
+		p.enter(g)
+	case c == nil, n == 0:
+		p.giveUp(g)
+	case n == 1:
+		leave()
+	case n == 2:
+		p.change(func() *guest { return only(p.queue.Retry(&g.Call), g) },
+			func() *guest { return only(p.model.retry(g), g) })
+	case n == 3, n == 4, c.state == waiting:
+		if n == 3 || n == 4 {
+			p.change(none(func() { p.queue.Unreserve(&g.Call) }),
+				none(func() { p.model.unreserve(g) }))
+		}
+	case c.state == contending:
+		p.change(func() *guest { return only(p.queue.Retry(&g.Call), g) },
+			func() *guest { return only(p.model.retry(g), g) })
+	case c.holds && n < 6:
+		p.queue.Hold(&g.Call, now)
+		p.model.hold(g, now)
+	case c.holds && n < 8:
+		p.queue.PassOnFrom(&g.Call, now)
+		for _, k := range g.keys {
+			p.model.passed[k] = now
+		}
+	case c.holds && n < 14:
+		p.succeed(g, now)
+	case c.holds:
+		leave()
+	case n < 8:
+		key := g.keys[p.r.IntN(len(g.keys))]
+		p.change(none(func() { p.queue.Contend(&g.Call, key) }),
+			none(func() { p.model.contend(g, key) }))
+	default:
+		p.queue.Hold(&g.Call, now)
+		if !c.holds {
+			passFaster(&g.Call)
+		}
+		p.model.hold(g, now)
+	}
+}
+
+func (p *pair) giveUp(g *guest) {
+	p.change(func() *guest { return only(p.queue.GiveUp(&g.Call), g) },
+		func() *guest { return only(p.model.giveUp(g), g) })
+}
+
+func (p *pair) succeed(g *guest, now time.Time) {
+	want := p.model.successor(g, now)
+	next := p.queue.Successor(&g.Call, now)
+	if want == nil {
+		require.Nil(p.t, next)
+		return
+	}
+	require.Same(p.t, &want.Call, next)
+}
+
+// check compares all that the queue and the model say.
+func (p *pair) check() {
+	var calls []*Call
+	waits := 0
+	for _, g := range p.all {
+		c := p.model.find(g)
+		if c == nil {
+			require.Equal(p.t, Call{Caller: g}, g.Call, g.name)
+			continue
+		}
+		calls = append(calls, &g.Call)
+		if !c.holds {
+			waits++
+		}
+		parkedAt := ""
+		if g.parkedAt != nil {
+			parkedAt = g.parkedAt.name
+		}
+		require.Equal(p.t, c.state, g.state, g.name)
+		require.Equal(p.t, c.holds, g.granted, g.name)
+		require.Equal(p.t, c.waitsFor, parkedAt, g.name)
+		require.Equal(p.t, p.model.heldUntil(g), p.queue.HeldUntil(&g.Call), g.name)
+		if c.state == running {
+			require.Equal(p.t, p.model.since(g), p.queue.PassedOnSince(&g.Call), g.name)
+		}
+		for i, k := range g.keys {
+			require.Equal(p.t, c.reserves[k], g.entries[i].key.reserver == &g.Call, g.name+k)
+			require.Equal(p.t, c.contends == k, g.entries[i].key.contender == &g.Call, g.name+k)
+			if !c.holds {
+				require.Equal(p.t, min(c.passes[k], maxPassed), g.entries[i].key.passesOf(&g.Call))
+			}
+		}
+	}
+	require.Equal(p.t, waits, p.queue.Waiting())
+	p.checkKeys()
+	require.Empty(p.t, broken(&p.queue, calls))
+}
+
+func (p *pair) checkKeys() {
+	for _, k := range keys("abcdef") {
+		known, waiters := false, false
+		var contenders []*Call
+		for _, c := range p.model.calls {
+			known = known || c.wants(k)
+			waiters = waiters || c.wants(k) && c.state != running
+			if c.contends == k {
+				contenders = append(contenders, &c.guest.Call)
+			}
+		}
+		require.Equal(p.t, known, p.queue.Knows([]string{k}), k)
+		require.Equal(p.t, waiters, p.queue.HasWaiters(k), k)
+		require.Equal(p.t, contenders, p.queue.Contenders([]string{k}, nil), k)
+	}
+}
+
+// someKeys returns one to three of so many, in no order.
+func someKeys(r *rand.Rand, of int) []string {
+	list := keys("abcdef")[:of]
+	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	return list[:1+r.IntN(3)]
+}
+
+// The goal: after any sequence of operations the queue is as a model that looks at all calls, and
+// notifies the same callers in the same order.
+func TestQueue_AgainstAModel(t *testing.T) {
+	for seed := range uint64(10) {
+		p := &pair{t: t, r: rand.New(rand.NewPCG(seed, 0))}
+		p.model = &model{passed: make(map[string]time.Time)}
+		for i := range 10 {
+			g := &guest{name: string(rune('A' + i)), pair: p}
+			g.Caller = g
+			p.all = append(p.all, g)
+		}
+		for step := range 1000 {
+			p.step(p.all[p.r.IntN(len(p.all))])
+			p.check()
+			if t.Failed() {
+				t.Fatalf("seed %d, step %d", seed, step)
+			}
+		}
+	}
+}
