@@ -61,7 +61,7 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 	if o.maxAttempts > 0 {
 		a.call = &limitedCall{client: c, keys: keys, opts: o, waker: waker}
 	} else {
-		s := newWaitingCall(c, keys, o, wake)
+		s := newWaitingCall(ctx, c, keys, o, wake)
 		s.waker, a.call = waker, s
 		if !s.enter() {
 			c.asyncs.outstanding.Add(-1)

@@ -8,10 +8,10 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
-	"github.com/lockpipe/lockpipe/waitroom"
 )
 
 // Client takes leases on one group of nodes. New makes it, and all methods are safe for concurrent
@@ -24,7 +24,7 @@ type Client struct {
 	leases   *lease.Manager
 	tokens   sync.Pool // of *tokenSource
 
-	queue      waitroom.Queue
+	queue      keyqueue.Queue
 	asyncs     asyncCalls
 	outage     outage
 	contention waiting.Contention

@@ -37,3 +37,8 @@ func setClock(c *Client, now func() time.Time) {
 func NewSuspended(cfg Config, suspended func(now time.Time) time.Duration) (*Client, error) {
 	return newClient(cfg, suspended)
 }
+
+// QueueIdle reports whether the queue of the process knows nothing of these keys any more.
+func QueueIdle(c *Client, keys ...string) bool {
+	return c.queue.Waiting() == 0 && !c.queue.Knows(keys)
+}

@@ -41,18 +41,17 @@ func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	keys, o, err := c.validateCall(context.Background(), metrics.Wait, []string{"x"},
 		[]Option{WithFencing(), WithRetryDelay(time.Hour, time.Hour)})
 	require.NoError(t, err)
-	s := newWaitingCall(c, keys, o, func() {})
+	s := newWaitingCall(t.Context(), c, keys, o, func() {})
 	require.True(t, s.enter())
 	s.recordFailure(&HeldError{Keys: []string{"x"}, Nodes: []string{"one", "two"}}, true)
-	c.queue.NotifyFree(s.queueKey[:], time.Now())
+	s.policy.Begin(time.Time{})
 
-	l, _ := s.next()
-	require.Nil(t, l)
+	require.Zero(t, s.next())
 	stale := s.pending
 	require.False(t, stale.askedAll, "the arbiter is asked first")
 	outcome := stale.attempt.Wait(t.Context(), time.Time{})
 	before := s.policy
-	l, err = s.attemptDone(t.Context(), stale, attemptError(outcome))
+	l, err := s.attemptDone(t.Context(), stale, attemptError(outcome))
 	require.Nil(t, l)
 	require.NoError(t, err)
 	before.Retry()
@@ -74,8 +73,7 @@ func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	_, _ = g.next(stale.attempt)
 	require.Equal(t, ahead+1, g.floor, "and never goes back")
 
-	_, delay := s.next()
-	require.Zero(t, delay)
+	require.Zero(t, s.next())
 	require.True(t, s.pending.askedAll)
 	outcome = s.pending.attempt.Wait(t.Context(), time.Time{})
 	l, err = s.attemptDone(t.Context(), s.pending, attemptError(outcome))

@@ -22,7 +22,7 @@ func (o callOptions) fencesWanted(shared bool) int64 {
 // hasWaiters reports whether other calls of the process wait for the keys of a call with fencing,
 // so that its lease may be handed to them.
 func (c *Client) hasWaiters(keys []string, o callOptions) bool {
-	return o.fencing && c.queue.Waiting() > 0 && c.queue.HasWaiters(queueKey(keys))
+	return o.fencing && c.queue.HasWaiters(keys[0])
 }
 
 // fenceRetry is what a call knows of its attempts that failed because their fences were too low.

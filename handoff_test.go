@@ -196,42 +196,6 @@ func TestHandoff_NotOfALeaseThatRanOut(t *testing.T) {
 	}
 }
 
-// The goal: what was handed to a caller that is cancelled before it noticed goes to the next one,
-// and to the nodes where there is none.
-func TestHandoff_PastACancelledCallerToTheNext(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		for _, last := range []bool{false, true} {
-			l := v.hold(t, c, "k")
-			ctx, cancel := context.WithCancel(t.Context())
-			first := queueFor(ctx, c, []string{"k"}, lockpipe.WithRetryDelay(time.Second,
-				time.Second))
-			var second <-chan outcome
-			if !last {
-				second = queue(t, c, "k")
-			}
-			v.silence(0, 1, 2)
-			time.Sleep(time.Second) // its second attempt hangs
-			waits(t, first)
-			release(t, l)
-			over(t, l, lockpipe.ErrReleased)
-			cancel()
-			o := <-first
-			require.Nil(t, o.lease)
-			require.ErrorIs(t, o.err, context.Canceled)
-			require.ErrorIs(t, o.err, lockpipe.ErrHeld)
-			v.speak(0, 1, 2)
-			if !last {
-				got := granted(t, second)
-				require.Equal(t, l.Token(), got.Token())
-				require.Equal(t, l.Token(), v.get(0, "k"))
-				release(t, got)
-			}
-			v.nothingLeft(t)
-		}
-	})
-}
-
 // The goal: a caller that is cancelled at the moment of the handoff either has the lease or another
 // has it.
 func TestHandoff_ACallerIsCancelledAtThatMoment(t *testing.T) {
@@ -327,36 +291,6 @@ func TestHandoff_ByReleaseAllAndDo(t *testing.T) {
 		release(t, l)
 		v.nothingLeft(t)
 	})
-}
-
-// The goal: the masters grant the keys to a waiting call while another lease on them is being
-// handed to it. So they had lost that lease, and it is not handed to the next call.
-func TestHandoff_NotOfALeaseThatTheMastersLost(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		a := v.hold(t, c, "k")
-		second := wanted(t, c, []string{"k"}, lockpipe.WithRetryDelay(100*time.Millisecond,
-			100*time.Millisecond))
-		third := wanted(t, c, []string{"k"})
-		v.silence(0, 1, 2)
-		time.Sleep(150 * time.Millisecond) // an attempt of the second hangs
-		require.NoError(t, a.Release(t.Context()))
-		for i := range 3 {
-			v.del(i, "k")
-		}
-		v.speak(0, 1, 2)
-		l := <-second
-		require.NotNil(t, l)
-		synctest.Wait()
-		select {
-		case <-third:
-			require.Fail(t, "two hold it")
-		default:
-		}
-		require.NoError(t, l.Release(t.Context()))
-		require.NoError(t, (<-third).Release(t.Context()))
-		v.nothingLeft(t)
-	}, timeout(time.Second))
 }
 
 // The goal: a lease that is handed over has its keys in the order of the call.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/metrics"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -18,6 +19,8 @@ type Lease struct {
 	term   lease.Term
 	claim  *multiplex.Claim // what the nodes have; another lease's once the term was handed off
 	chain  *handoffChain    // nil unless it was handed off
+	// Has the keys in the queue of the process; nil if the call did not wait.
+	holder *keyqueue.Call
 }
 
 // newLease returns a lease for an attempt. It has up to so many fences above floor, and none
@@ -118,14 +121,11 @@ func (l *Lease) Release(ctx context.Context) error {
 	case ctx == nil:
 		return errNilContext
 	}
-	a, err := l.startRelease(l.claim.Len())
-	if a == nil {
+	r, err := l.startRelease(l.claim.Len())
+	if r.attempt == nil {
 		return err
 	}
-	err = attemptError(a.Wait(ctx, time.Time{}))
-	l.client.metrics.released(err)
-	l.client.notifyWaiters(l)
-	return err
+	return l.endRelease(r, attemptError(r.attempt.Wait(ctx, time.Time{})))
 }
 
 // ReleaseAll is Release for many leases, in one round trip to each node. The error joins the errors
@@ -134,7 +134,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	attempts := make([]*multiplex.Attempt, len(leases))
+	releases := make([]startedRelease, len(leases))
 	errs := make([]error, len(leases))
 	keys := 0
 	for _, l := range leases {
@@ -144,16 +144,14 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	}
 	for i, l := range leases {
 		if l != nil {
-			attempts[i], errs[i] = l.startRelease(keys)
+			releases[i], errs[i] = l.startRelease(keys)
 		}
 	}
 	began := time.Now()
 	var failed []error
-	for i, a := range attempts {
-		if a != nil {
-			errs[i] = attemptError(a.Wait(ctx, began))
-			leases[i].client.metrics.released(errs[i])
-			leases[i].client.notifyWaiters(leases[i])
+	for i, r := range releases {
+		if r.attempt != nil {
+			errs[i] = leases[i].endRelease(r, attemptError(r.attempt.Wait(ctx, began)))
 		}
 		if errs[i] != nil {
 			failed = append(failed, errorf("%.64q: %w", leases[i].Key(), errs[i]))
@@ -165,28 +163,53 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	return &joined{failed}
 }
 
+// startedRelease is a release that is under way. Without an attempt there is nothing to wait for:
+// the lease was handed off, or was over.
+type startedRelease struct {
+	attempt *multiplex.Attempt
+	first   bool // the lease was held until then
+}
+
+// endRelease takes the outcome of a release, and returns it.
+func (l *Lease) endRelease(r startedRelease, outcome error) error {
+	l.client.metrics.released(outcome)
+	if r.first {
+		l.client.notifyReleased(l)
+	}
+	return outcome
+}
+
 // startRelease ends the term and sends the release; keys is how many keys are released together.
-// Without an attempt there is nothing to wait for: the lease was handed off, or was over.
-func (l *Lease) startRelease(keys int) (*multiplex.Attempt, error) {
+func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 	// Close waits for the calls that are counted here, so that it does not close the nodes before
 	// the release is sent.
 	l.client.calls.Add(1)
 	defer l.client.endCall()
-	if l.client.handOff(l) {
+	var next *waitingCall
+	if r.first = l.term.Err() == nil; r.first { // else the one that ended it passes the keys on
+		next = l.client.successor(l)
+	}
+	if next != nil && l.handOff(next) {
 		l.client.metrics.releasedUnsent(metrics.HandedOver)
-		return nil, nil
+		return startedRelease{}, nil
 	}
 	end := l.term.End(ErrReleased)
 	if l.term.HandedOff() { // by another Release at the same time
+		if next != nil {
+			next.begin(nil)
+		}
 		l.client.metrics.releasedUnsent(metrics.HandedOver)
-		return nil, nil
+		return startedRelease{}, nil
 	}
-	a := l.client.mux.Release(l.claim, keys)
+	r.attempt = l.client.mux.Release(l.claim, keys)
+	if r.first {
+		l.client.passOn(l, next) // behind the release, so that both go in one flush
+	}
 	if !errors.Is(end, ErrReleased) {
 		l.client.metrics.releasedUnsent(metrics.AlreadyEnded)
-		return nil, end
+		return startedRelease{}, end
 	}
-	return a, nil
+	return r, nil
 }
 
 // releaseInBackground deletes what the nodes have of the lease, and waits for nothing.
@@ -195,5 +218,5 @@ func (l *Lease) releaseInBackground() {
 		return
 	}
 	l.client.mux.Release(l.claim, l.claim.Len())
-	l.client.notifyWaiters(l)
+	l.client.passOn(l, nil)
 }

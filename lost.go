@@ -13,6 +13,8 @@ func (c *Client) leaseEnded(l *Lease, end error) {
 	// not, something may be left.
 	if end != ErrExpired || l.claim.NeedsCleanup() {
 		l.releaseInBackground()
+	} else {
+		c.passOn(l, nil)
 	}
 	if errors.Is(end, ErrLost) {
 		c.lossLog.record(l, end)

@@ -24,6 +24,7 @@ type pendingCall interface {
 // drive takes the steps of a call until it ends, and waits in between.
 func (c *Client) drive(ctx context.Context, s pendingCall, wake <-chan struct{}) (*Lease, error) {
 	var timer *time.Timer // nil before the first delay
+	ended, closing := ctx.Done(), c.closing
 	for {
 		l, delay, err := s.advance(ctx)
 		if l != nil || err != nil {
@@ -41,8 +42,10 @@ func (c *Client) drive(ctx context.Context, s pendingCall, wake <-chan struct{})
 		select {
 		case <-wake:
 		case <-timer.C:
-		case <-ctx.Done():
-		case <-c.closing:
+		case <-ended:
+			ended = nil // the call notices it at the next step that it may take
+		case <-closing:
+			closing = nil
 		}
 	}
 }

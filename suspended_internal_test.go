@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
@@ -187,13 +188,13 @@ func TestSuspended_ASuspensionWhileALeaseIsHandedOff(t *testing.T) {
 
 		g := give()
 		slept += 4 * time.Second
-		l, a := c.acceptHandoff(g, o)
+		l, a := c.acceptHandoff(g, new(keyqueue.Call), o)
 		require.Nil(t, a)
 		require.Equal(t, until.Add(-4*time.Second), l.Until())
 
 		g = give()
 		slept += 10 * time.Second
-		_, a = c.acceptHandoff(g, o)
+		_, a = c.acceptHandoff(g, new(keyqueue.Call), o)
 		require.NotNil(t, a)
 	})
 }

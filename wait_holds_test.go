@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a call that waits for a and b does not keep b, which is free, from the holder of a, who
-// wants it too.
+// The goal: a call that waits for a and b does not keep b, which is free, from the holder of a for
+// longer than a reservation.
 func TestWait_ASetDoesNotBlockTheHolderOfAPart(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -23,7 +23,7 @@ func TestWait_ASetDoesNotBlockTheHolderOfAPart(t *testing.T) {
 		both := wanted(t, c, []string{"a", "b"})
 		begin := time.Now()
 		b := take(t, c, "b")
-		require.Zero(t, time.Since(begin))
+		require.LessOrEqual(t, time.Since(begin), 10*time.Millisecond)
 		require.NoError(t, c.ReleaseAll(t.Context(), a, b))
 		l := <-both
 		require.NotNil(t, l)
@@ -222,6 +222,7 @@ func TestWait_HoldsNeverOverlap(t *testing.T) {
 					require.Zero(t, c.Stats().Held)
 					require.Positive(t, c.Stats().Extended)
 					require.Positive(t, c.Stats().Handovers)
+					require.True(t, lockpipe.QueueIdle(c, "a", "b", "c"), "a key is owned for ever")
 				}
 				v.nothingLeft(t)
 				require.Greater(t, h.disjoint(t), rounds)
@@ -231,10 +232,12 @@ func TestWait_HoldsNeverOverlap(t *testing.T) {
 }
 
 // busy lets callers take a key again and again until over is closed, each for a millisecond. A
-// caller that released the key comes back at once.
-func busy(t *testing.T, c *lockpipe.Client, key string, callers int, over <-chan struct{}) {
+// caller that released the key comes back at once. all counts the callers.
+func busy(t *testing.T, c *lockpipe.Client, key string, callers int, over <-chan struct{},
+	all *sync.WaitGroup,
+) {
 	for range callers {
-		go func() {
+		all.Go(func() {
 			for {
 				select {
 				case <-over:
@@ -248,7 +251,7 @@ func busy(t *testing.T, c *lockpipe.Client, key string, callers int, over <-chan
 				time.Sleep(time.Millisecond)
 				_ = l.Release(t.Context())
 			}
-		}()
+		})
 	}
 }
 
@@ -257,17 +260,16 @@ func busy(t *testing.T, c *lockpipe.Client, key string, callers int, over <-chan
 // test cannot push changes of keys to the client.
 func TestWait_ASetIsServedNextToCrowdsForItsKeys(t *testing.T) {
 	t.Parallel()
-	t.Skip(
-		"known defect: calls for a set queue apart from calls for its keys, and can wait for a " +
-			"minute; they need one queue for each key")
 	synctest.Test(t, func(t *testing.T) {
 		v := newFakeNodes(t, 3)
 		v.latency(300 * time.Microsecond)
 		c := v.client(t)
 		over := make(chan struct{})
+		var all sync.WaitGroup
+		defer all.Wait()
 		defer close(over)
-		busy(t, c, "a", 8, over)
-		busy(t, c, "b", 8, over)
+		busy(t, c, "a", 8, over, &all)
+		busy(t, c, "b", 8, over, &all)
 		for range 10 {
 			time.Sleep(100 * time.Millisecond)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -37,7 +37,7 @@ func seedEdits() []edit {
 			"return newClient(cfg, simrand.Suspended())",
 		},
 	}
-	for _, file := range []string{"wait.go", "lease/due.go", "multiplex/connector.go"} {
+	for _, file := range []string{"waitingcall.go", "lease/due.go", "multiplex/connector.go"} {
 		edits = append(edits, edit{
 			file, `"math/rand/v2"`,
 			`rand "github.com/lockpipe/lockpipe/sim/simrand"`,

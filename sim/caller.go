@@ -19,6 +19,7 @@ type caller struct {
 	fenceRng *rand.Rand // for whether it asks for a fence
 	resetRng *rand.Rand // for whether connections break while it extends
 	aliasRng *rand.Rand // for whether names change while it extends
+	nestRng  *rand.Rand // for whether it asks for other keys while it holds some
 
 	wantsFence bool // in its last call that acquires
 }
@@ -92,6 +93,10 @@ func (c *caller) oneCall() {
 	if h := c.recordAcquire(l, err, called, auto); h != nil {
 		c.process.jitter(c.rng)
 		c.keepLease(h)
+		if h.lease.Err() != nil && c.nestRng.IntN(100) < c.sim.plan.nestedPercent {
+			h.recordReleased(time.Now()) // the caller does not care for a lease that is over
+			return
+		}
 		c.release(h)
 	}
 }
@@ -170,8 +175,31 @@ func (c *caller) keepLease(h *hold) {
 			c.retryExtend(h)
 		}
 	}
+	if c.nestRng.IntN(100) < c.sim.plan.nestedPercent {
+		c.nest()
+	}
 	if c.chance(10) {
 		<-h.lease.Done() // nobody extends it any more
+	}
+}
+
+// nest asks for more keys while the caller holds a lease, maybe of these keys.
+func (c *caller) nest() {
+	ctx, cancel := context.WithTimeout(context.Background(), around(c.nestRng,
+		100*time.Millisecond))
+	defer cancel()
+	keys := []string{fmt.Sprint("k", c.nestRng.IntN(c.sim.plan.keys))}
+	if c.nestRng.IntN(2) == 0 {
+		keys = append(keys, fmt.Sprint("k", c.nestRng.IntN(c.sim.plan.keys)))
+	}
+	wantsFence := c.wantsFence
+	c.wantsFence = false
+	defer func() { c.wantsFence = wantsFence }()
+	called := time.Now()
+	l, err := c.process.currentClient().AcquireAll(ctx, keys, lockpipe.WithTTL(c.sim.plan.maxTTL))
+	if h := c.recordAcquire(l, err, called, false); h != nil {
+		time.Sleep(around(c.nestRng, c.sim.plan.thinkTime))
+		c.release(h)
 	}
 }
 

@@ -100,6 +100,14 @@ var brokenRules = []mutant{
 		},
 	},
 	{
+		name: "stuck", rule: "a lease that expires leaves its keys to the next call",
+		finds: "waits behind one that has ended",
+		edit: edit{
+			"lost.go", "\t\tc.passOn(l, nil)\n",
+			"\t\tif !simrand.Mutant(\"stuck\") {\n\t\t\tc.passOn(l, nil)\n\t\t}\n",
+		},
+	},
+	{
 		name: "stale", rule: "8: an extension is sent when the lease is over",
 		finds: "after it ended",
 		edit: edit{

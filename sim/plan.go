@@ -87,6 +87,8 @@ type Plan struct {
 	flaps        bool          // connections to two of them last less than a second
 	demotes      bool          // nodes become replicas
 	suspendEvery time.Duration // between two suspensions, on average; 0: none
+
+	nestedPercent int // of 100 leases, during how many the holder asks for more keys
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -271,4 +273,11 @@ func around(rng *rand.Rand, d time.Duration) time.Duration {
 // drawTTL returns a TTL for a lease.
 func (p *Plan) drawTTL(rng *rand.Rand) time.Duration {
 	return p.minTTL + time.Duration(rng.Int64N(int64(p.maxTTL-p.minTTL)+1))
+}
+
+// drawNesting draws holders that ask for more keys.
+func (p *Plan) drawNesting(rng *rand.Rand) {
+	if p.wants(rng, false) {
+		p.nestedPercent = 30
+	}
 }

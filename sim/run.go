@@ -11,6 +11,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -71,6 +72,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.drawDemotions(rand.New(rand.NewPCG(seed, 19)))
 		plan.drawSuspensions(rand.New(rand.NewPCG(seed, 20)))
 		plan.drawBriefClients(rand.New(rand.NewPCG(seed, 21)))
+		plan.drawNesting(rand.New(rand.NewPCG(seed, 22)))
 		r := newRun(seed, plan)
 		r.simulate(seed)
 		r.drain()
@@ -183,6 +185,7 @@ func (r *run) simulate(seed uint64) {
 				fenceRng: rand.New(rand.NewPCG(seed, 10000+number)),
 				resetRng: rand.New(rand.NewPCG(seed, 20000+number)),
 				aliasRng: rand.New(rand.NewPCG(seed, 30000+number)),
+				nestRng:  rand.New(rand.NewPCG(seed, 40000+number)),
 			}
 			all.Go(c.run)
 		}
@@ -239,6 +242,7 @@ func (r *run) drain() {
 		// A client whose nodes are in quarantine can't confirm that it released everything.
 		time.Sleep(r.plan.clientMaxTTL)
 	}
+	r.expectNoQueues()
 	for _, p := range r.processes {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		if err := p.currentClient().Close(ctx); err != nil {
@@ -252,6 +256,25 @@ func (r *run) drain() {
 	}
 	time.Sleep(r.plan.clientMaxTTL + r.plan.driftMargin())
 	r.expectNoKeys("after the longest TTL")
+}
+
+// expectNoQueues wants no call to wait behind others in its client, since all have ended.
+func (r *run) expectNoQueues() {
+	var keys []string
+	for i := range r.plan.keys {
+		keys = append(keys, fmt.Sprint("k", i))
+	}
+	for _, p := range r.processes {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*r.plan.latency)
+		l, err := p.currentClient().AcquireAll(ctx, keys)
+		cancel()
+		var held *lockpipe.HeldError
+		if errors.As(err, &held) && len(held.Nodes) == 0 {
+			r.history.violation("client %d: a call waits behind one that has ended: %v", p.number,
+				err)
+		}
+		_ = l.Release(context.Background())
+	}
 }
 
 // expectsClean reports whether no key may be left soon after Close. Keys may stay for their TTL:

@@ -14,6 +14,8 @@ import (
 // silent is a Caller that does nothing.
 type silent struct{}
 
+func (silent) Released() {}
+
 func (silent) Run()       {}
 func (silent) Reserving() {}
 

@@ -15,13 +15,15 @@ type Caller interface {
 	// or contends still. Its owner calls Unreserve after a bounded time. Reserving may come late:
 	// the call may run or be outside. Then Unreserve does no harm.
 	Reserving()
+	// Released says that this process no longer holds the key for which the call contends. It may
+	// come late.
+	Released()
 }
 
-// Call wants a set of keys. Its owner embeds it, so that waiting for a single key costs no
-// allocation. The zero value with Caller set is ready for Enter. It must not be copied while it is
-// in a queue.
+// Call wants a set of keys. The zero value with Caller set is ready for Enter. It must not be
+// copied while it is in a queue.
 type Call struct {
-	Caller Caller
+	Caller Caller // set once
 
 	// Guarded by the queue's mu:
 	arrival   uint64 // the order of Enter

@@ -45,6 +45,8 @@ func (c *client) Run() {
 	c.e.busy.Go(c.attempt)
 }
 
+func (*client) Released() {}
+
 // Reserving ends the reservation soon, maybe when the call does something else already.
 func (c *client) Reserving() {
 	c.e.busy.Go(func() {

@@ -58,6 +58,8 @@ type probe struct {
 	call int
 }
 
+func (probe) Released() {}
+
 func (p probe) Run()       { p.x.ran = append(p.x.ran, p.call) }
 func (p probe) Reserving() {}
 

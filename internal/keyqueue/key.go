@@ -35,8 +35,14 @@ type key struct {
 	// The calls that were granted it before one that arrived earlier: the last of their arrivals,
 	// at most maxPassed, in order.
 	passers []uint64
-	// Since when it goes from call to call of this process without a pause; zero: it does not.
-	passedOnSince time.Time
+	passing Passing
+}
+
+// Passing is how keys go from call to call of this process without a pause. The zero value says
+// that they do not.
+type Passing struct {
+	Since  time.Time // when the first call passed them on, or when one yielded last
+	Yields int       // how many calls yielded, and no other process took the keys
 }
 
 // entry is a call's entry in the queue of one key.
@@ -136,7 +142,7 @@ func (q *Queue) forget(c *Call) {
 		switch {
 		case k.owner != nil:
 		case k.first != nil:
-			k.passedOnSince = time.Time{}
+			k.passing = Passing{}
 		default:
 			delete(q.keys, k.name)
 			if *k = (key{}); len(q.spare) < maxSpare {

@@ -9,7 +9,7 @@ import (
 // change.
 type model struct {
 	calls  []*modelCall // in the order of arrival; those that hold keys too
-	passed map[string]time.Time
+	passed map[string]Passing
 
 	ending bool // a reservation ends, and no other begins
 
@@ -181,8 +181,8 @@ func (m *model) leave(g *guest, now time.Time) {
 		return
 	}
 	for _, k := range g.keys {
-		if c.holds && m.passed[k].IsZero() {
-			m.passed[k] = now
+		if c.holds && m.passed[k].Since.IsZero() {
+			m.passed[k] = Passing{Since: now}
 		}
 	}
 	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
@@ -217,35 +217,42 @@ func (m *model) successor(g *guest, now time.Time) *guest {
 	i := slices.IndexFunc(m.calls, func(o *modelCall) bool {
 		return o.state == waiting && c.wants(o.waitsFor)
 	})
-	if i < 0 || !sameKeys(m.calls[i].guest.keys, g.keys) {
+	if i < 0 || !slices.Equal(m.calls[i].guest.keys, g.keys) {
 		return nil
 	}
 	next := m.calls[i]
 	next.state, next.waitsFor = running, ""
 	for _, k := range g.keys {
-		if m.passed[k].IsZero() {
-			m.passed[k] = now
+		if m.passed[k].Since.IsZero() {
+			m.passed[k] = Passing{Since: now}
 		}
 	}
 	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
 	return next.guest
 }
 
-func sameKeys(a, b []string) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
-}
-
-func (m *model) since(g *guest) (since time.Time) {
+func (m *model) passing(g *guest) (longest Passing) {
 	for _, k := range g.keys {
-		if t := m.passed[k]; !t.IsZero() && (since.IsZero() || t.Before(since)) {
-			since = t
+		p := m.passed[k]
+		if !p.Since.IsZero() && (longest.Since.IsZero() || p.Since.Before(longest.Since)) {
+			longest = p
 		}
 	}
-	return since
+	return longest
 }
 
 func (m *model) heldUntil(g *guest) (until time.Time) {
+	c := m.find(g)
+	if c == nil || c.state == running {
+		return until
+	}
 	for _, k := range g.keys {
+		before := m.calls[:slices.Index(m.calls, c)]
+		if slices.ContainsFunc(before, func(o *modelCall) bool {
+			return o.state != running && o.wants(k)
+		}) {
+			return time.Time{}
+		}
 		if o := m.owner(k); o != nil && o.guest != g && o.until.After(until) {
 			until = o.until
 		}

@@ -40,11 +40,12 @@
 // A waiting call is parked at one key that it can't have. A change looks only at calls that are
 // parked at a key that became free, in the order of arrival, until one of them takes or reserves
 // the key. A look takes time in the number of the call's keys. The calls of one key are a heap. A
-// call that can't have another of its keys moves to that one. So when a reservation ends, many calls
-// may move at once: those that want the same two keys, if the other one is held.
+// call that can't have another of its keys moves to that one. So when a reservation ends, many
+// calls may move at once: those that want the same two keys, if the other one is held.
 package keyqueue
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,7 +133,7 @@ func (q *Queue) Contend(c *Call, name string) {
 	c.state = contending
 	for i := range c.entries {
 		k := c.entries[i].key
-		k.owner, k.passedOnSince = nil, time.Time{}
+		k.owner, k.passing = nil, Passing{}
 		if k.name == name {
 			k.contender = c
 		}
@@ -194,8 +195,8 @@ func (q *Queue) Leave(c *Call, now time.Time) {
 	}
 	if c.granted {
 		for i := range c.entries {
-			if k := c.entries[i].key; k.passedOnSince.IsZero() {
-				k.passedOnSince = now
+			if k := c.entries[i].key; k.passing.Since.IsZero() {
+				k.passing.Since = now
 			}
 		}
 	}
@@ -228,23 +229,25 @@ func (q *Queue) clear(c *Call, k *key) {
 	}
 }
 
-// Unreserve ends the reservations of c. No other call reserves these keys in its place.
-func (q *Queue) Unreserve(c *Call) {
+// Unreserve ends the reservations of c. It reports whether c had any and waits for calls of this
+// process only. No other call reserves these keys in its place.
+func (q *Queue) Unreserve(c *Call) (waits bool) {
 	changes := changes{noReserving: true}
 	q.mu.Lock()
 	for i := range c.entries {
 		if k := c.entries[i].key; k.reserver == c {
-			k.reserver = nil
+			k.reserver, waits = nil, c.state == waiting
 		}
 	}
 	q.settle(c.entries, &changes)
 	q.mu.Unlock()
 	changes.report()
+	return waits
 }
 
-// Successor passes the keys of c to the call that is next for them, if that call wants exactly the
-// same ones. It returns that call, which runs now: its Caller is not called. c is outside. Without
-// such a call Successor returns nil and changes nothing.
+// Successor passes the keys of c to the call that is next for them, if that call wants the same
+// ones in the same order. It returns that call, which runs now: its Caller is not called. c is
+// outside. Without such a call Successor returns nil and changes nothing.
 func (q *Queue) Successor(c *Call, now time.Time) *Call {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -259,7 +262,7 @@ func (q *Queue) Successor(c *Call, now time.Time) *Call {
 		return nil
 	}
 	for i := range next.entries {
-		if next.entries[i].key.owner != c {
+		if next.entries[i].key != c.entries[i].key {
 			return nil
 		}
 	}
@@ -268,8 +271,8 @@ func (q *Queue) Successor(c *Call, now time.Time) *Call {
 	for i := range next.entries {
 		k := next.entries[i].key
 		k.owner = next
-		if k.passedOnSince.IsZero() {
-			k.passedOnSince = now
+		if k.passing.Since.IsZero() {
+			k.passing.Since = now
 		}
 	}
 	next.state = running
@@ -277,54 +280,87 @@ func (q *Queue) Successor(c *Call, now time.Time) *Call {
 	return next
 }
 
-// PassedOnSince returns since when the keys of c, which runs, go from call to call of this process:
-// the earliest of the keys. It is the zero time if they do not.
-func (q *Queue) PassedOnSince(c *Call) (since time.Time) {
+// Passing returns how the keys of c, which has them, go from call to call of this process: of the
+// key that does so for the longest time.
+func (q *Queue) Passing(c *Call) (p Passing) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range c.entries {
-		if t := c.entries[i].key.passedOnSince; !t.IsZero() && (since.IsZero() || t.Before(since)) {
-			since = t
+		k := c.entries[i].key.passing
+		if !k.Since.IsZero() && (p.Since.IsZero() || k.Since.Before(p.Since)) {
+			p = k
 		}
 	}
-	return since
+	return p
 }
 
-// PassOnFrom sets what PassedOnSince returns for all keys of c, which runs.
-func (q *Queue) PassOnFrom(c *Call, since time.Time) {
+// Yield says that c, which runs, gives other processes a chance to take its keys.
+func (q *Queue) Yield(c *Call, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range c.entries {
-		c.entries[i].key.passedOnSince = since
+		p := &c.entries[i].key.passing
+		p.Since, p.Yields = now, p.Yields+1
 	}
 }
 
-// HeldUntil returns until when calls of this process hold keys of c at most; zero: no call does.
+// HeldUntil returns until when calls of this process hold keys of c at most. It is zero if no call
+// does, or if other calls wait before c.
 func (q *Queue) HeldUntil(c *Call) (until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for i := range c.entries {
-		if o := c.entries[i].key.owner; o != nil && o != c && o.until.After(until) {
+		e := &c.entries[i]
+		if e.key.firstWaiting() != e {
+			return time.Time{}
+		}
+		if o := e.key.owner; o != nil && o != c && o.until.After(until) {
 			until = o.until
 		}
 	}
 	return until
 }
 
-// Contenders appends to calls those that contend for one of these keys with another process, each
-// at least once.
-func (q *Queue) Contenders(keys []string, calls []*Call) []*Call {
+// Released says that this process no longer holds these keys, which no call of the queue had. The
+// callers that contend for them are notified.
+func (q *Queue) Released(keys []string) {
 	if q.known.Load() == 0 {
-		return calls
+		return
+	}
+	var contenders callers
+	q.mu.Lock()
+	for _, name := range keys {
+		if k := q.keys[name]; k != nil && k.contender != nil {
+			contenders.add(k.contender.Caller)
+		}
+	}
+	q.mu.Unlock()
+	contenders.each(Caller.Released)
+}
+
+// Contender returns the call that contends for one of these keys, if it wants the same ones in the
+// same order. It is nil if there is none.
+func (q *Queue) Contender(keys []string) *Call {
+	if q.known.Load() == 0 {
+		return nil
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, name := range keys {
-		if k := q.keys[name]; k != nil && k.contender != nil {
-			calls = append(calls, k.contender)
+		k := q.keys[name]
+		if k == nil {
+			return nil
+		}
+		if c := k.contender; c != nil {
+			if !slices.EqualFunc(c.entries, keys, func(e entry, name string) bool {
+				return e.key.name == name
+			}) {
+				return nil
+			}
+			return c
 		}
 	}
-	return calls
+	return nil
 }
 
 // Waiting returns the number of calls that wait or run. Those that hold their keys do not count.

@@ -16,6 +16,7 @@ type guest struct {
 	keys               []string
 	pair               *pair // nil: it is in no comparison
 	runs, reservations int
+	released           int
 }
 
 // keys are made of a string: each letter is one.
@@ -224,12 +225,16 @@ func TestQueue_ContentionKeepsOneKeyAndFreesTheOthers(t *testing.T) {
 	call, wantsA, wantsB := enter(t, &q, "ab"), enter(t, &q, "a"), enter(t, &q, "b")
 	q.Contend(&call.Call, "a")
 	require.Equal(t, "cww", states(call, wantsA, wantsB), "it reserves b")
-	require.Equal(t, []*Call{&call.Call}, q.Contenders(keys("ab"), nil))
+	require.Same(t, &call.Call, q.Contender(keys("ab")))
+	require.Nil(t, q.Contender(keys("a")), "it wants other keys")
+	require.Nil(t, q.Contender(keys("ba")), "it wants them in another order")
+	q.Released(keys("xa"))
+	require.Equal(t, []int{1, 0, 0}, []int{call.released, wantsA.released, wantsB.released})
 	q.Unreserve(&call.Call)
 	require.Equal(t, "cwr", states(call, wantsA, wantsB))
 	require.False(t, q.Retry(&call.Call))
 	require.Equal(t, "wwr", states(call, wantsA, wantsB), "it reserves a for its wait")
-	require.Empty(t, q.Contenders(keys("ab"), nil))
+	require.Nil(t, q.Contender(keys("ab")))
 	leave(&q, wantsB)
 	require.Equal(t, "rw", states(call, wantsA))
 	require.Equal(t, 1, call.runs)
@@ -285,7 +290,8 @@ func TestQueue_SuccessorIsTheNextCallIfItWantsTheSame(t *testing.T) {
 		waiting []string
 		next    int // -1: none
 	}{
-		{[]string{"ba", "ab"}, 0},
+		{[]string{"ab", "ab"}, 0},
+		{[]string{"ba", "ab"}, -1}, // another order
 		{[]string{"a", "ab"}, -1},
 		{[]string{"abc", "ab"}, -1},
 		{[]string{"c", "ab"}, 1},
@@ -307,27 +313,28 @@ func TestQueue_SuccessorIsTheNextCallIfItWantsTheSame(t *testing.T) {
 		require.Same(t, &all[test.next].Call, next)
 		require.Equal(t, "or", states(h, all[test.next]))
 		require.Zero(t, all[test.next].runs)
-		require.Equal(t, at(5), q.PassedOnSince(next))
+		require.Equal(t, Passing{Since: at(5)}, q.Passing(next))
 		require.Equal(t, "h", states(other))
 	}
 }
 
-func TestQueue_PassedOnSinceEndsWithAPause(t *testing.T) {
+func TestQueue_PassingEndsWithAPause(t *testing.T) {
 	var q Queue
 	a, b := holder(t, &q, "k"), enter(t, &q, "k")
-	require.Zero(t, q.PassedOnSince(&a.Call))
+	require.Zero(t, q.Passing(&a.Call))
 	q.Leave(&a.Call, at(1))
-	require.Equal(t, at(1), q.PassedOnSince(&b.Call))
+	require.Equal(t, Passing{Since: at(1)}, q.Passing(&b.Call))
 	q.Hold(&b.Call, at(9))
 	c := enter(t, &q, "k")
 	require.Equal(t, at(9), q.HeldUntil(&c.Call))
 	q.Leave(&b.Call, at(2))
-	require.Equal(t, at(1), q.PassedOnSince(&c.Call))
+	require.Equal(t, Passing{Since: at(1)}, q.Passing(&c.Call))
 	q.Contend(&c.Call, "k")
 	require.True(t, q.Retry(&c.Call))
-	require.Zero(t, q.PassedOnSince(&c.Call))
-	q.PassOnFrom(&c.Call, at(3))
-	require.Equal(t, at(3), q.PassedOnSince(&c.Call))
+	require.Zero(t, q.Passing(&c.Call))
+	q.Yield(&c.Call, at(3))
+	q.Yield(&c.Call, at(4))
+	require.Equal(t, Passing{Since: at(4), Yields: 2}, q.Passing(&c.Call))
 }
 
 func TestQueue_ALimitRefusesCallsAndHoldersDoNotCount(t *testing.T) {

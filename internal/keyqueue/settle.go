@@ -24,20 +24,20 @@ func (s *callers) add(c Caller) {
 	s.more = append(s.more, c)
 }
 
+// each calls f with each of them.
+func (s *callers) each(f func(Caller)) {
+	if s.first != nil {
+		f(s.first)
+	}
+	for _, c := range s.more {
+		f(c)
+	}
+}
+
 // report notifies the callers. It looks at no call, since they may change meanwhile.
 func (s *changes) report() {
-	if s.run.first != nil {
-		s.run.first.Run()
-	}
-	for _, c := range s.run.more {
-		c.Run()
-	}
-	if s.reserving.first != nil {
-		s.reserving.first.Reserving()
-	}
-	for _, c := range s.reserving.more {
-		c.Reserving()
-	}
+	s.run.each(Caller.Run)
+	s.reserving.each(Caller.Reserving)
 }
 
 // consider lets c, which waits and is not parked, run if it can. Otherwise it parks c, which

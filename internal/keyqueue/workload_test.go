@@ -92,6 +92,8 @@ func (g *worker) Run() {
 	})
 }
 
+func (*worker) Released() {}
+
 func (g *worker) Reserving() {
 	entered := g.entered
 	g.w.after(min(10<<min(g.unused, 7), 1000), func() {

@@ -35,9 +35,9 @@ var allowedImports = map[string][]string{
 	"bench/process":    {},
 	"bench/series":     {"."},
 	".": {
-		"multiplex", "lease", "waitroom", "batch",
-		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/metrics",
-		"internal/preflight", "internal/waiting",
+		"multiplex", "lease", "batch",
+		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
+		"internal/metrics", "internal/preflight", "internal/waiting",
 	},
 	"multiplex": {
 		"batch", "script", "internal/histogram", "internal/resp", "internal/restartguard",
@@ -47,7 +47,6 @@ var allowedImports = map[string][]string{
 	"fence":        {},
 	"lease":        {},
 	"script":       {},
-	"waitroom":     {},
 	"lockpipetest": {"internal/resp"},
 
 	"internal/callbacks":     {},
@@ -66,9 +65,8 @@ var allowedImports = map[string][]string{
 // standardLibraryOnly lists the packages that are free of all dependencies.
 var standardLibraryOnly = []string{
 	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "fence",
-	"lease", "script", "waitroom",
-	"internal/fenceclock", "internal/histogram", "internal/keyqueue", "internal/resp",
-	"internal/waiting",
+	"lease", "script", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
+	"internal/resp", "internal/waiting",
 }
 
 // meaninglessNames say nothing about what is in a package.

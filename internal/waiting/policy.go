@@ -48,9 +48,6 @@ type Action struct {
 // Facts is what a waiting call knows at one moment.
 type Facts struct {
 	Now time.Time
-	// HeldUntil is until when this process holds the keys, at most. It may be in the past. The zero
-	// time means that nothing is known.
-	HeldUntil time.Time
 	// Contention is what the process knows of others that contend for the keys.
 	Contention State
 	// Watch is what the watch of the last Subscribe reports. It is zero before the first.
@@ -91,7 +88,10 @@ type Policy struct {
 	// connected. skip is how many nodes to leave out before it. -1: none is connected.
 	Arbiter func(key string, skip int) (node int)
 
-	lastHint       time.Time // Facts.HeldUntil at the last look
+	begins         bool      // Next was not called since the turn began
+	released       bool      // the call has not asked since the turn began
+	continues      bool      // the turn began with Continue
+	notBefore      time.Time // of the last Begin
 	retry          bool      // the next attempt continues the last one
 	blockedKey     string    // the key that another token holds; empty: none is known
 	arbiter        int       // the node to ask first, if blockedKey is set; -1: none is connected
@@ -108,27 +108,40 @@ type Policy struct {
 	lostRaces       int       // how often another was quicker since contendingSince
 }
 
-// Next returns what the call does now. It is for a call that may contend: no other call of the
-// process is before it.
+// Begin begins a new turn of the call: the keys were released in this process. The call asks for
+// them at once, but not before the given time, and not before others that are known to contend have
+// had their chance.
+func (p *Policy) Begin(notBefore time.Time) {
+	p.begins, p.released, p.continues, p.notBefore = true, true, false, notBefore
+}
+
+// Continue begins a new turn of the call in the time of this process: the keys were released in it,
+// and others have their chance when this time is over. The call asks for the keys at once.
+func (p *Policy) Continue() {
+	p.begins, p.released, p.continues, p.notBefore = true, true, true, time.Time{}
+}
+
+// BlockedKey returns the key that another process holds, as far as the call knows; empty: none.
+func (p *Policy) BlockedKey() string { return p.blockedKey }
+
+// Next returns what the call does now. It is for a call that runs, or that contends: no other call
+// of the process is before it.
 func (p *Policy) Next(f Facts) Action {
 	if p.retry {
 		p.retry = false
 		return Action{Kind: AskAll, Retry: true}
 	}
-	isNew := !f.HeldUntil.Equal(p.lastHint)
-	p.lastHint = f.HeldUntil
-	if f.HeldUntil.After(f.Now) {
-		p.lastHint = time.Time{} // its end is new
-		return waitUntil(f.HeldUntil, f.Now)
-	}
-	if isNew || p.contendingSince.IsZero() {
+	if p.begins || p.contendingSince.IsZero() {
 		p.startContending(f)
 	}
-	switch {
-	case p.backoffUntil.After(f.Now):
+	if p.backoffUntil.After(f.Now) {
 		return waitUntil(p.backoffUntil, f.Now)
-	case isNew && !p.checkFirst:
-		return p.ask(f.Now) // released in this process, and no other process is known to contend
+	}
+	released := p.released
+	p.released = false
+	switch {
+	case released && !p.checkFirst:
+		return p.ask(f.Now) // no other process is known to contend
 	case p.hasArbiter():
 		return p.watchArbiter(f)
 	}
@@ -139,7 +152,14 @@ func (p *Policy) Next(f Facts) Action {
 // first, and then asks the arbiter.
 func (p *Policy) startContending(f Facts) {
 	known := f.Contention
+	if p.continues {
+		known = State{}
+	}
 	p.contendingSince, p.backoffUntil = f.Now, f.Now.Add(known.Backoff)
+	if p.notBefore.After(p.backoffUntil) {
+		p.backoffUntil = p.notBefore
+	}
+	p.begins, p.continues, p.notBefore = false, false, time.Time{}
 	p.lostRaces, p.sawHeld, p.checkFirst = 0, false, known.Key != ""
 	if p.checkFirst {
 		p.chooseArbiter(known.Key, f.Watch)

@@ -20,17 +20,21 @@ type diary struct {
 
 // entry is one thing that happened.
 type entry struct {
-	what  string // "look", "failure" or "retry"
+	what  string // "look", "failure", "retry" or "turn"
 	facts Facts
 
 	why     Failure       // of a failure
 	putsOff bool          // a failure: it puts off asking all nodes
 	delay   time.Duration // by so much
 
-	heldHere bool   // a look: this process held the keys
-	begins   bool   // a look: the call began to contend with other processes
-	consults bool   // a look: the call went by what the watch reported
-	asked    Action // a look: what the call did
+	notBefore time.Time // a turn: when it may begin
+	continues bool      // a turn: it is in the time of the process
+	backedOff bool      // a look: the call waited for its turn, or backed off
+	known     State     // a look at which it began to contend: of the contention
+	until     time.Time // the same: when it may ask
+	begins    bool      // a look: the call began to contend with other processes
+	consults  bool      // a look: the call went by what the watch reported
+	asked     Action    // a look: what the call did
 
 	chose bool   // an arbiter was chosen then
 	key   string // for this key
@@ -60,7 +64,8 @@ func (d *diary) count(from int, is func(e *entry) bool) (n int) {
 func isLook(e *entry) bool    { return e.what == "look" }
 func isFailure(e *entry) bool { return e.what == "failure" }
 func chose(e *entry) bool     { return e.chose }
-func begins(e *entry) bool    { return e.begins }
+func began(e *entry) bool     { return e.begins }
+func isTurn(e *entry) bool    { return e.what == "turn" }
 func sawHeld(e *entry) bool {
 	return e.consults && e.facts.Watch.Known && e.facts.Watch.TTL > 0
 }
@@ -118,7 +123,7 @@ func (d *diary) askAllAt() time.Time {
 		return time.Time{}
 	case i <= began:
 		e := d.entries[began]
-		return e.facts.Now.Add(e.facts.Contention.Backoff).Add(d.maxDelay)
+		return e.until.Add(d.maxDelay)
 	}
 	first := d.last(func(e *entry) bool { return putsOff(e) && e.why.AskedAll })
 	if first < began { // none since then: the first of all since then counts
@@ -154,35 +159,36 @@ func (d *diary) next(f Facts) Action {
 		d.entries = append(d.entries, &entry{what: "retried"})
 		return Action{Kind: AskAll, Retry: true}
 	}
-	before := d.last(isLook)
 	e := &entry{what: "look", facts: f}
-	d.entries = append(d.entries, e)
-	e.asked = d.answer(e, before)
+	e.asked = d.answer(e)
 	return e.asked
 }
 
-// answer returns what the call does at a look. before is the index of the look before, or -1.
-func (d *diary) answer(e *entry, before int) Action {
+// answer returns what the call does at a look.
+func (d *diary) answer(e *entry) Action {
 	now := e.facts.Now
-	if e.facts.HeldUntil.After(now) {
-		e.heldHere = true
-		return Action{Kind: Wait, Delay: e.facts.HeldUntil.Sub(now)}
-	}
-	// A release in this process is news if the call has not seen it at its last look.
-	var seen time.Time
-	if before >= 0 && !d.entries[before].heldHere {
-		seen = d.entries[before].facts.HeldUntil
-	}
-	released := !e.facts.HeldUntil.Equal(seen)
-	if released || d.last(begins) < 0 {
-		if others := e.facts.Contention.Key; others != "" {
-			d.choose(e, others)
+	turn := d.last(isTurn)
+	looks := d.count(turn, isLook)
+	// A turn is news until the call has looked without having to wait.
+	released := turn >= 0 && looks == d.count(turn, func(e *entry) bool { return e.backedOff })
+	if turn >= 0 && looks == 0 || d.last(began) < 0 {
+		e.begins, e.known, e.until = true, e.facts.Contention, now
+		if turn >= 0 && looks == 0 && d.entries[turn].continues {
+			e.known = State{}
 		}
-		e.begins = true
+		e.until = now.Add(e.known.Backoff)
+		if turn >= 0 && looks == 0 && d.entries[turn].notBefore.After(e.until) {
+			e.until = d.entries[turn].notBefore
+		}
 	}
-	began := d.entries[d.last(begins)]
-	if end := began.facts.Now.Add(began.facts.Contention.Backoff); end.After(now) {
-		return Action{Kind: Wait, Delay: end.Sub(now)}
+	d.entries = append(d.entries, e)
+	if e.begins && e.known.Key != "" {
+		d.choose(e, e.known.Key)
+	}
+	start := d.entries[d.last(began)]
+	if start.until.After(now) {
+		e.backedOff = true
+		return Action{Kind: Wait, Delay: start.until.Sub(now)}
 	}
 	key, node, ok := d.present()
 	all := d.askAllAt()
@@ -190,7 +196,7 @@ func (d *diary) answer(e *entry, before int) Action {
 	if !ok || !all.After(now) {
 		ask = Action{Kind: AskAll}
 	}
-	if released && began.facts.Contention.Key == "" {
+	if released && start.known.Key == "" {
 		return ask
 	}
 	until := all
@@ -215,13 +221,14 @@ func (d *diary) answer(e *entry, before int) Action {
 
 // granted: as Policy.Granted is described.
 func (d *diary) granted(now time.Time) (Contended, bool) {
-	i, since := d.last(chose), d.last(begins)
+	i, since := d.last(chose), d.last(began)
 	if !d.pushes() || i < 0 || d.entries[i].key == "" || since < 0 {
 		return Contended{}, false
 	}
-	began := d.entries[since].facts
+	start := d.entries[since]
 	return Contended{
-		Key: d.entries[i].key, Took: now.Sub(began.Now), Backoff: began.Contention.Backoff,
+		Key: d.entries[i].key, Took: now.Sub(start.facts.Now),
+		Backoff: start.until.Sub(start.facts.Now),
 		LostRaces: d.count(since, func(e *entry) bool {
 			return isFailure(e) && e.why.Key != "" && !e.why.AskedAll && e.why.Refusals == 1
 		}),
@@ -232,9 +239,6 @@ func (d *diary) granted(now time.Time) (Contended, bool) {
 // randomFacts are what a call may know.
 func randomFacts(random *rand.Rand, now time.Time) Facts {
 	f := Facts{Now: now}
-	if random.IntN(3) == 0 {
-		f.HeldUntil = now.Add(time.Duration(random.IntN(5)-3) * ms)
-	}
 	if random.IntN(4) == 0 {
 		f.Contention = State{Key: "a", Backoff: time.Duration(random.IntN(3)) * ms}
 	}
@@ -265,7 +269,16 @@ func TestPolicy_IsTheObviousOne(t *testing.T) {
 				f = randomFacts(random, now)
 			}
 			name := fmt.Sprintf("seed %d, event %d", seed, i)
-			switch random.IntN(8) {
+			switch random.IntN(9) {
+			case 3:
+				e := &entry{what: "turn", continues: random.IntN(2) == 0}
+				if e.continues {
+					p.Continue()
+				} else {
+					e.notBefore = now.Add(time.Duration(random.IntN(5)-3) * ms)
+					p.Begin(e.notBefore)
+				}
+				d.entries = append(d.entries, e)
 			case 0, 1:
 				why := Failure{
 					Key:      []string{"", "a", "a", "a", "bb"}[random.IntN(5)],

@@ -25,6 +25,19 @@ func next(now time.Duration, f Facts) event {
 	}
 }
 
+// begins begins a turn that may ask from a time on.
+func begins(notBefore time.Duration) event {
+	return func(p *Policy) Action {
+		p.Begin(at(notBefore))
+		return Action{}
+	}
+}
+
+func continues(p *Policy) Action {
+	p.Continue()
+	return Action{}
+}
+
 func failed(now time.Duration, why Failure, delay time.Duration, w Watch) event {
 	return func(p *Policy) Action {
 		p.Failed(Facts{Now: at(now), Watch: w}, why, delay)
@@ -69,9 +82,6 @@ var refusedThenSubscribed = times(1, next(0, Facts{}), failed(0, heldEverywhere,
 func TestPolicy_Rules(t *testing.T) {
 	contended := Facts{Contention: State{Key: "k", Backoff: 30 * ms}}
 	watch := func(w Watch) Facts { return Facts{Watch: w} }
-	released := func(since time.Duration, w Watch) Facts {
-		return Facts{HeldUntil: at(since), Watch: w}
-	}
 	all, arbiter := Action{Kind: AskAll}, Action{Kind: AskArbiter, Node: 5}
 	wait := func(d time.Duration) Action { return Action{Kind: Wait, Delay: d} }
 	for name, row := range map[string]struct {
@@ -79,16 +89,11 @@ func TestPolicy_Rules(t *testing.T) {
 		events []event
 	}{
 		"a call of which nothing is known asks all": {all, []event{next(0, Facts{})}},
-		"while this process holds the keys, the call waits for the end of that": {
-			wait(4 * second), []event{next(second, released(5*second, Watch{}))},
+		"a turn may begin later": {
+			wait(2 * ms), []event{begins(7 * ms), next(5*ms, Facts{})},
 		},
-		"it waits so long even if it could ask": {
-			wait(5 * second), []event{refusedThenSubscribed, next(0, released(5*second, changed))},
-		},
-		"at the end of that it asks": {
-			all, []event{
-				next(0, released(5*second, Watch{})), next(5*second, released(5*second, Watch{})),
-			},
+		"then it asks": {
+			all, []event{begins(7 * ms), next(5*ms, Facts{}), next(7*ms, Facts{})},
 		},
 		"after a refusal by all, it subscribes to the key on the arbiter": {
 			Action{Kind: Subscribe, Key: "k", Node: 5}, []event{refusedThenSubscribed},
@@ -194,23 +199,26 @@ func TestPolicy_Rules(t *testing.T) {
 			},
 		},
 		"if the keys are released in this process, it asks at once": {
-			arbiter, []event{refusedThenSubscribed, next(10*ms, released(10*ms, unknown))},
+			arbiter, []event{refusedThenSubscribed, begins(0), next(10*ms, watch(unknown))},
 		},
-		"the end of what it waited for in this process is such a release": {
+		"or when its turn may begin": {
 			arbiter, []event{
-				refusedThenSubscribed, next(10*ms, released(20*ms, unknown)),
-				next(20*ms, released(20*ms, unknown)),
+				refusedThenSubscribed, begins(20 * ms), next(10*ms, watch(unknown)),
+				next(20*ms, watch(unknown)),
 			},
 		},
 		"but it does not ask at once if others contend": {
-			Action{Kind: Subscribe, Key: "k", Node: 5}, []event{next(10*ms, Facts{
-				HeldUntil: at(10 * ms), Contention: State{Key: "k"},
-			})},
+			Action{Kind: Subscribe, Key: "k", Node: 5}, []event{
+				begins(0), next(10*ms, Facts{Contention: State{Key: "k"}}),
+			},
+		},
+		"unless it is still the time of its process": {
+			all, []event{continues, next(10*ms, contended)},
 		},
 		"it asks only once": {
 			wait(30 * ms), []event{
-				refusedThenSubscribed, next(10*ms, released(10*ms, unknown)),
-				next(20*ms, released(10*ms, unknown)),
+				refusedThenSubscribed, begins(0), next(10*ms, watch(unknown)),
+				next(20*ms, watch(unknown)),
 			},
 		},
 		"if others contend, it backs off first": {
@@ -227,20 +235,20 @@ func TestPolicy_Rules(t *testing.T) {
 			},
 		},
 		"it backs off again after a release in this process": {
-			wait(30 * ms), []event{refusedThenSubscribed, next(10*ms, Facts{
-				HeldUntil: at(0), Contention: contended.Contention, Watch: changed,
+			wait(30 * ms), []event{refusedThenSubscribed, begins(0), next(10*ms, Facts{
+				Contention: contended.Contention, Watch: changed,
 			})},
 		},
 		"a failure for the fence alone is followed by an attempt over all": {
 			Action{Kind: AskAll, Retry: true}, []event{
 				refusedThenSubscribed, func(p *Policy) Action { p.Retry(); return Action{} },
-				next(0, released(second, Watch{})),
+				next(0, watch(unknown)),
 			},
 		},
 		"by one": {
-			wait(second), []event{
-				func(p *Policy) Action { p.Retry(); return Action{} },
-				times(2, next(0, released(second, Watch{}))),
+			wait(50 * ms), []event{
+				refusedThenSubscribed, func(p *Policy) Action { p.Retry(); return Action{} },
+				times(2, next(0, watch(unknown))),
 			},
 		},
 	} {
@@ -295,7 +303,7 @@ func TestPolicy_WhatAGrantSays(t *testing.T) {
 		"a release in this process begins a new count": {
 			&Contended{Key: "k", Took: 50 * ms, WasFree: true}, []event{
 				begin, subscribe, next(30*ms, Facts{Watch: pushes}),
-				failed(40*ms, heldByArbiter, 0, free), next(50*ms, Facts{HeldUntil: at(50 * ms)}),
+				failed(40*ms, heldByArbiter, 0, free), begins(0), next(50*ms, Facts{}),
 			},
 		},
 	} {

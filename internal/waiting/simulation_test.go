@@ -98,7 +98,6 @@ type process struct {
 	memory  Contention
 	waiting int    // callers
 	policy  Policy // of the first of them
-	until   time.Duration
 	held    bool
 	asking  bool
 	timer   int // the latest one: others are over
@@ -119,9 +118,6 @@ func (p *process) newCall() {
 
 func (p *process) facts() Facts {
 	f := Facts{Now: at(p.now), Contention: p.memory.Lookup("k", at(p.now)), Watch: p.watch}
-	if p.until > 0 {
-		f.HeldUntil = at(p.until)
-	}
 	if f.Watch.Known && f.Watch.TTL > 0 {
 		f.Watch.TTL = leaseOf
 	}
@@ -210,7 +206,7 @@ func (p *process) ask(all bool) {
 func (p *process) hold() {
 	p.locks++
 	p.waiting--
-	p.held, p.until = true, p.now+leaseOf
+	p.held = true
 	p.newCall()
 	p.after(aHold, func() {
 		p.waiting++
@@ -224,11 +220,11 @@ func (p *process) hold() {
 		p.held = false
 		switch {
 		case p.waiting == 1:
-			p.until = 0 // it came to an empty queue
+			// it came to an empty queue
 		case p.handoffs > 0:
-			p.until = p.now + 1500*time.Microsecond
+			p.policy.Begin(at(p.now + 1500*time.Microsecond))
 		default:
-			p.until = p.now
+			p.policy.Begin(at(p.now))
 		}
 		p.handoffs = 0
 		p.after(oneWay, func() { p.change(nil) })
