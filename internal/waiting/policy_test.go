@@ -25,7 +25,7 @@ func next(now time.Duration, f Facts) event {
 	}
 }
 
-// begins begins a turn that may ask from a time on.
+// begins lets a turn begin that may ask from a time on.
 func begins(notBefore time.Duration) event {
 	return func(p *Policy) Action {
 		p.Begin(at(notBefore))
