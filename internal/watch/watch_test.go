@@ -136,7 +136,8 @@ func TestWatch_SubscribeWakesAtOnceIfNothingCanBeSent(t *testing.T) {
 // The goal: closing a watch takes it off its nodes, from between others of its key, sent or not.
 func TestWatch_CloseLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		nodes := []*fakeNode{newFakeNode(nil), newFakeNode(nil)}
+		replies := make(chan struct{}) // closed: the nodes reply
+		nodes := []*fakeNode{newFakeNode(replies), newFakeNode(replies)}
 		var all []*owner
 		for range 5 {
 			w := watching("k", nodes...)
@@ -147,6 +148,7 @@ func TestWatch_CloseLeavesNothing(t *testing.T) {
 		for _, i := range []int{2, 4, 0} {
 			all[i].Close()
 		}
+		close(replies)
 		synctest.Wait()
 		require.Empty(t, all[2].woken)
 		nodes[0].Changed("k")
