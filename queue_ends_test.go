@@ -110,6 +110,9 @@ func TestQueue_NoKeyIsOwnedForEver(t *testing.T) {
 	for end, finish := range endsOfALease {
 		for who, next := range behind {
 			for _, isAsync := range []bool{false, true} {
+				if isAsync && testing.Short() {
+					continue
+				}
 				inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 					first := take(t, c, "k")
 					got := queue(t, c, "k", lockpipe.WithTTL(5*time.Second))

@@ -17,7 +17,11 @@ import (
 // the time run out. A retry delay of 300 ms is for those that split the votes of the nodes.
 func TestWait_NoReleaseIsMissed(t *testing.T) {
 	t.Parallel()
-	for range 10 {
+	rounds := 10
+	if testing.Short() {
+		rounds = 2
+	}
+	for range rounds {
 		synctest.Test(t, func(t *testing.T) {
 			v := newFakeNodes(t, 3)
 			v.latency(500 * time.Microsecond)
