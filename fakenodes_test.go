@@ -278,7 +278,7 @@ type fakeNode struct {
 	redis   *miniredis.Miniredis
 	latency time.Duration // the longest, one way
 	older   bool          // it does not know DELEX; set before there are clients
-	// It agrees to tell of changes, and never does; set before there are clients.
+	// It agrees to push changes, and never does; set before there are clients.
 	tells bool
 
 	mu       sync.Mutex            // guards all below; never held while a command hangs

@@ -249,7 +249,7 @@ func TestHandoff_ALeaseOfManyKeysAsAWhole(t *testing.T) {
 		require.Equal(t, l.Token(), got.Token())
 		require.Equal(t, []string{"a", "b", "c"}, got.Keys())
 		release(t, got)
-		time.Sleep(time.Second) // these nodes do not tell of changes
+		time.Sleep(time.Second) // these nodes do not push changes
 		two, one := granted(t, fewer), granted(t, rest)
 		require.NotEqual(t, got.Token(), two.Token())
 		require.NotEqual(t, got.Token(), one.Token())

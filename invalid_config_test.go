@@ -38,7 +38,7 @@ func refusedConfig(t *testing.T, cfg lockpipe.Config, says ...string) {
 	require.Zero(t, dials.Load(), "something was dialled")
 }
 
-// The goal: a Config field that makes no sense, alone or beside another, is ErrInvalid and names
+// The goal: a Config field that makes no sense, alone or with another, is ErrInvalid and names
 // the field and the value.
 func TestInvalid_AConfigIsRefused(t *testing.T) {
 	t.Parallel()

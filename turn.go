@@ -13,7 +13,7 @@ import (
 // that. Then the call is woken. waitingCall.actor says who may use the call's state meanwhile.
 const (
 	// inQueue: the call waits in the queue. Its own goroutine may only give up. If the queue lets
-	// it run, the one who is told so starts the turn, and sets itself.
+	// the call run, the goroutine that is notified begins the turn, and sets itself.
 	inQueue int32 = iota
 	// itself: the call's own goroutine, or the worker of the pending calls.
 	itself

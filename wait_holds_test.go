@@ -32,6 +32,30 @@ func TestWait_ASetDoesNotBlockTheHolderOfAPart(t *testing.T) {
 	})
 }
 
+// The goal: the next call for any key of a lease asks the nodes before they have answered the
+// release.
+func TestWait_ATurnDoesNotWaitForTheAnswerToTheRelease(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		first := take(t, c, "hot")
+		got := queueFor(t.Context(), c, []string{"hot", "a"})
+		next := queueFor(t.Context(), c, []string{"b", "hot"})
+		release(t, first)
+		time.Sleep(60 * time.Millisecond)
+		l := granted(t, got)
+		waits(t, next)
+		before := c.Stats().Attempts
+		v.silence(0, 1, 2)
+		released := later(func() error { return l.Release(t.Context()) })
+		synctest.Wait()
+		require.Equal(t, before+1, c.Stats().Attempts)
+		v.speak(0, 1, 2)
+		require.NoError(t, <-released)
+		release(t, granted(t, next))
+		v.nothingLeft(t)
+	}, timeout(time.Second))
+}
+
 // The goal: callers of sets that overlap all make progress, and no two of them hold a key at once.
 func TestWait_OverlappingSetsMakeProgress(t *testing.T) {
 	t.Parallel()

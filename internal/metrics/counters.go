@@ -74,17 +74,17 @@ type Counters struct {
 	releases   [AlreadyEnded + 1]atomic.Uint64
 }
 
-// Attempt counts an attempt that took so long from before it was sent. The attempt by which a Try
-// or an Each call got its lease is counted by CallGranted alone.
+// Attempt counts an attempt and the time that it took, from before it was sent. The attempt by
+// which a Try or an Each call got its lease is counted by CallGranted alone.
 func (c *Counters) Attempt(o Outcome, took time.Duration) { c.attempts[o].Observe(took) }
 
-// CallGranted counts a call that got a lease after so long.
+// CallGranted counts a call that got a lease, and the time that it took.
 func (c *Counters) CallGranted(k Call, took time.Duration) { c.grants[k].Observe(took) }
 
-// CallFailed counts so many calls that got no lease.
+// CallFailed counts calls that got no lease.
 func (c *Counters) CallFailed(k Call, o Outcome, calls int) { c.failures[k][o].Add(uint64(calls)) }
 
-// Ended counts a lease that was held for so long.
+// Ended counts a lease, and the time for which it was held.
 func (c *Counters) Ended(o Outcome, held time.Duration) { c.holds[o].Observe(held) }
 
 // Extended counts an extension.

@@ -232,7 +232,7 @@ func (p *process) hold() {
 	})
 }
 
-// contend lets so many processes contend for so long.
+// contend lets processes contend for a time.
 func contend(processes, callers int, forSoLong time.Duration) *world {
 	w := &world{random: rand.New(rand.NewPCG(uint64(processes), uint64(callers)))}
 	for range processes {
