@@ -51,7 +51,7 @@ func (c *Client) successor(l *Lease) *waitingCall {
 	if l.holder == nil {
 		// It did not wait, so calls that came later contend as with another process.
 		if next := c.queue.Contender(l.Keys()); next != nil {
-			return next.Caller.(*waitingCall).takeTurn()
+			return next.(*waitingCall).takeTurn()
 		}
 		return nil
 	}
@@ -60,7 +60,7 @@ func (c *Client) successor(l *Lease) *waitingCall {
 		return nil
 	}
 	if next := c.queue.Successor(l.holder, now); next != nil {
-		return next.Caller.(*waitingCall)
+		return next.(*waitingCall)
 	}
 	return nil
 }

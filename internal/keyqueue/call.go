@@ -23,7 +23,7 @@ type Caller interface {
 // Call wants a set of keys. The zero value with Caller set is ready for Enter. It must not be
 // copied while it is in a queue.
 type Call struct {
-	Caller Caller // set once
+	Caller Caller // set once, before Enter; read under the queue's mu from then on
 
 	// Guarded by the queue's mu:
 	arrival   uint64 // the order of Enter

@@ -148,12 +148,16 @@ func (c *client) release() {
 	if c.r.IntN(2) == 0 {
 		if next := c.e.queue.Successor(&c.Call, at(1)); next != nil {
 			c.e.handedOver.Add(1)
-			next.Caller.Run()
+			next.Run()
 			return
 		}
 	}
 	c.e.queue.Leave(&c.Call, at(1))
 	c.e.queue.Leave(&c.Call, at(1)) // does nothing
+	if contender := c.e.queue.Contender(c.keys); contender != nil {
+		contender.Released()
+	}
+	c.e.queue.Released(c.keys)
 }
 
 // The goal: with many goroutines that hold, give up, contend and hand over, no two calls have a

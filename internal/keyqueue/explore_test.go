@@ -215,7 +215,10 @@ func (x *explorer) do(w *world, s step) (direct int) {
 	case "leave":
 		w.q.Leave(c, time.Time{})
 	case "succeed":
-		return slices.Index(w.calls, w.q.Successor(c, time.Time{}))
+		if next, ok := w.q.Successor(c, time.Time{}).(probe); ok {
+			return next.call
+		}
+		return -1
 	case "hold":
 		w.q.Hold(c, time.Time{})
 		passFaster(c)

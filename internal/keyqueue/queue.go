@@ -246,9 +246,9 @@ func (q *Queue) Unreserve(c *Call) (waits bool) {
 }
 
 // Successor passes the keys of c to the call that is next for them, if that call wants the same
-// ones in the same order. It returns that call, which runs now: its Caller is not called. c is
-// outside. Without such a call Successor returns nil and changes nothing.
-func (q *Queue) Successor(c *Call, now time.Time) *Call {
+// ones in the same order. It returns the Caller of that call, which runs now: Run is not called. c
+// is outside. Without such a call Successor returns nil and changes nothing.
+func (q *Queue) Successor(c *Call, now time.Time) Caller {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var next *Call
@@ -277,7 +277,7 @@ func (q *Queue) Successor(c *Call, now time.Time) *Call {
 	}
 	next.state = running
 	*c = Call{Caller: c.Caller}
-	return next
+	return next.Caller
 }
 
 // Passing returns how the keys of c, which has them, go from call to call of this process: of the
@@ -338,9 +338,9 @@ func (q *Queue) Released(keys []string) {
 	contenders.each(Caller.Released)
 }
 
-// Contender returns the call that contends for one of these keys, if it wants the same ones in the
-// same order. It is nil if there is none.
-func (q *Queue) Contender(keys []string) *Call {
+// Contender returns the Caller of the call that contends for one of these keys, if it wants the
+// same ones in the same order. It is nil if there is none. The call may change at any moment.
+func (q *Queue) Contender(keys []string) Caller {
 	if q.known.Load() == 0 {
 		return nil
 	}
@@ -357,7 +357,7 @@ func (q *Queue) Contender(keys []string) *Call {
 			}) {
 				return nil
 			}
-			return c
+			return c.Caller
 		}
 	}
 	return nil

@@ -225,7 +225,7 @@ func TestQueue_ContentionKeepsOneKeyAndFreesTheOthers(t *testing.T) {
 	call, wantsA, wantsB := enter(t, &q, "ab"), enter(t, &q, "a"), enter(t, &q, "b")
 	q.Contend(&call.Call, "a")
 	require.Equal(t, "cww", states(call, wantsA, wantsB), "it reserves b")
-	require.Same(t, &call.Call, q.Contender(keys("ab")))
+	require.Same(t, call, q.Contender(keys("ab")))
 	require.Nil(t, q.Contender(keys("a")), "it wants other keys")
 	require.Nil(t, q.Contender(keys("ba")), "it wants them in another order")
 	q.Released(keys("xa"))
@@ -310,10 +310,10 @@ func TestQueue_SuccessorIsTheNextCallIfItWantsTheSame(t *testing.T) {
 			require.Equal(t, "hh", states(h, other))
 			continue
 		}
-		require.Same(t, &all[test.next].Call, next)
+		require.Same(t, all[test.next], next)
 		require.Equal(t, "or", states(h, all[test.next]))
 		require.Zero(t, all[test.next].runs)
-		require.Equal(t, Passing{Since: at(5)}, q.Passing(next))
+		require.Equal(t, Passing{Since: at(5)}, q.Passing(&all[test.next].Call))
 		require.Equal(t, "h", states(other))
 	}
 }

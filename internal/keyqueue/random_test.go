@@ -142,7 +142,7 @@ func (p *pair) succeed(g *guest, now time.Time) {
 		require.Nil(p.t, next)
 		return
 	}
-	require.Same(p.t, &want.Call, next)
+	require.Same(p.t, want, next)
 }
 
 // check compares all that the queue and the model say.
@@ -186,12 +186,12 @@ func (p *pair) check() {
 func (p *pair) checkKeys() {
 	for _, k := range keys("abcdef") {
 		known, waiters := false, false
-		var contender *Call
+		var contender Caller
 		for _, c := range p.model.calls {
 			known = known || c.wants(k)
 			waiters = waiters || c.wants(k) && c.state != running
 			if c.contends == k && len(c.guest.keys) == 1 {
-				contender = &c.guest.Call
+				contender = c.guest
 			}
 		}
 		require.Equal(p.t, known, p.queue.Knows([]string{k}), k)
