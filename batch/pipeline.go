@@ -5,6 +5,7 @@ package batch
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -182,9 +183,20 @@ func (p *Pipeline[Op, Reply]) admissionErr() error {
 	return nil
 }
 
+// yields is how often a drain lets other goroutines run before it takes the backlog. The callers
+// that the last flush woke come first, and their next operations are part of this one. It takes no
+// time when nothing else can run.
+const yields = 2
+
 // drain makes flush after flush until nothing waits.
 func (p *Pipeline[Op, Reply]) drain(t *scratch[Op, Reply]) {
-	for p.take(t) {
+	for {
+		for range yields {
+			runtime.Gosched()
+		}
+		if !p.take(t) {
+			return
+		}
 		p.claimCalls(t)
 		if len(t.ops) == 0 {
 			continue

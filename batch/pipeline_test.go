@@ -366,3 +366,31 @@ func TestPipeline_EveryOperationIsAnsweredOnceOrCancelled(t *testing.T) {
 	}
 	require.Zero(t, p.Waiting())
 }
+
+// The goal: callers that the last flush woke, and that call again at once, are all in the next one.
+// Without the yield a drain takes the first of them alone.
+func TestFlush_TakesTheCallersThatTheLastOneWoke(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // what runs meanwhile is the scheduler's
+	const callers, turns = 16, 200
+	flushes := 0
+	woken := make([]chan struct{}, callers)
+	p := New(Config[int, int]{
+		Flush: func([]int, []int) { flushes++ },
+		Done:  func(op, _ int) { woken[op] <- struct{}{} }, Weight: func(int) int { return 1 },
+		MaxFlush: 1000, Window: 1, OverlapAt: few(1), Limit: 1000,
+	})
+	var all sync.WaitGroup
+	for i := range woken {
+		woken[i] = make(chan struct{}, 1)
+		all.Go(func() {
+			c := &Call[int]{Op: i}
+			for range turns {
+				require.NoError(t, p.Enqueue(c))
+				<-woken[i]
+			}
+		})
+	}
+	all.Wait()
+	require.NoError(t, p.Close(context.Background()))
+	require.Less(t, flushes, 2*turns, "%d operations", callers*turns)
+}

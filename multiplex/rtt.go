@@ -6,10 +6,10 @@ import (
 )
 
 // How many keys must wait before they leave while another flush is under way; see batch.Config. At
-// a near node the work of both ends takes the time, and a flush of few keys costs more work than
-// the wait saves. To a far node the way takes the time, and costs no work.
+// a near node the work of both ends takes the time, and two flushes cost more work than one: only a
+// full flush leaves. To a far node the way takes the time, and costs no work.
 const (
-	nearThreshold = 128
+	nearThreshold = maxFlush
 	farThreshold  = 8
 	// farRTT is several times the round trip within a data centre's rack, and several times the
 	// work for a small flush.
