@@ -57,8 +57,8 @@ var faults = []fault{
 	},
 	{
 		name: "NOPERM for all that is needed", says: "NOPERM",
-		strike: commands("ACL SETUSER default -set -evalsha -eval"),
-		fix:    commands("ACL SETUSER default +set +evalsha +eval"),
+		strike: commands("ACL SETUSER default -@write -@scripting"),
+		fix:    commands("ACL SETUSER default +@all"),
 	},
 	{
 		name: "NOPERM for the keys", says: "NOPERM",
@@ -383,12 +383,13 @@ func TestNodes_AForbiddenCommandIsNamed(t *testing.T) {
 			t.Parallel()
 			nodes := lockpipetest.StartRealT(t, 3)
 			c := connected(t, newClient(t, nodes))
-			held := try(t, c, "held")
+			held, err := c.TryAcquireAll(t.Context(), []string{"held", "too"}) // by the script
+			require.NoError(t, err)
 			for i := range nodes.Len() {
 				do(t, nodes, i, "SCRIPT", "FLUSH")
 				do(t, nodes, i, "ACL", "SETUSER", "default", "-"+command)
 			}
-			_, err := c.TryAcquireAll(t.Context(), []string{"a", "b"})
+			_, err = c.TryAcquireAll(t.Context(), []string{"a", "b"})
 			blames(t, err, nodes, nil, "")
 			require.ErrorContains(t, err, "NOPERM")
 			require.ErrorContains(t, err, command)

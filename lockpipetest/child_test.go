@@ -16,14 +16,13 @@ import (
 // fakeRedis puts a shell script on the PATH in place of redis-server, and returns its directory.
 func fakeRedis(t *testing.T, script string) (dir string) {
 	t.Helper()
-	RequireRedis(t)
-	path, err := findRedisServer()
-	require.NoError(t, err)
+	path := RequireRedis(t)
 	dir = t.TempDir()
 	script = "#!/bin/sh\ncase \"$1\" in --version) echo 'Redis server v=7.0.15 sha=0'; exit;; " +
 		"esac\n" + script
 	script = strings.NewReplacer("REAL", path, "DIR", dir).Replace(script)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"), []byte(script), 0o700))
+	t.Setenv(programVar, "")
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	return dir
 }
@@ -97,6 +96,23 @@ func TestChild_OldServerIsStartedWithoutNewSettings(t *testing.T) {
 			version)
 	}
 	require.True(t, hasDebugSettings(filepath.Join(t.TempDir(), "missing")))
+}
+
+func TestChild_IsTheNamedProgram(t *testing.T) {
+	dir := fakeRedis(t, "touch DIR/ran\nexec REAL \"$@\"\n")
+	program := filepath.Join(dir, "another-server")
+	require.NoError(t, os.Rename(filepath.Join(dir, "redis-server"), program))
+	t.Setenv(programVar, program)
+	ran := filepath.Join(dir, "ran")
+	for name, start := range map[string]func(){
+		"nodes":      func() { StartT(t, 1) },
+		"replicated": func() { StartReplicatedT(t) },
+	} {
+		start()
+		require.FileExists(t, ran, name)
+		require.NoError(t, os.Remove(ran))
+	}
+	require.Equal(t, program, RequireRedis(t))
 }
 
 func TestChild_RestartIsAnotherServer(t *testing.T) {

@@ -5,6 +5,7 @@
 // With a redis-server on the PATH every node is a real child process. Without one the nodes are
 // miniredis servers inside this process. These know most commands that a lock needs, but they are
 // much slower, answer no INFO server, and know neither CONFIG nor DEBUG nor CLIENT TRACKING.
+// LOCKPIPE_REDIS_SERVER names another program, by path or by name, such as valkey-server.
 // [Nodes.Backend] returns which kind it is. Both serve TCP on 127.0.0.1, each on a port of its own,
 // for any Redis client.
 //

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"sync"
 	"sync/atomic"
 )
@@ -40,14 +39,19 @@ type Nodes struct {
 
 // Start starts n nodes at once and returns when each of them answers. They are redis-server
 // children if that program is on the PATH, in-process servers otherwise. The caller ends them with
-// Close. After an error nothing is left running. If there is a redis-server that does not start,
-// Start returns an error and does not use in-process nodes.
+// Close. After an error nothing is left running. If there is a redis-server that does not start, or
+// if LOCKPIPE_REDIS_SERVER names a program that is missing, Start returns an error and does not use
+// in-process nodes.
 func Start(n int) (*Nodes, error) {
 	path, err := findRedisServer()
-	if err != nil {
+	switch {
+	case err == nil:
+		return startReal(path, n)
+	case programNamed():
+		return nil, fmt.Errorf("lockpipetest: start: %w", err)
+	default:
 		return StartInProcess(n)
 	}
-	return startReal(path, n)
 }
 
 // StartInProcess is Start with in-process servers, whether or not there is a redis-server. They
@@ -56,8 +60,6 @@ func Start(n int) (*Nodes, error) {
 func StartInProcess(n int) (*Nodes, error) {
 	return start(&Nodes{backend: backendInProcess}, n, launchInProcess)
 }
-
-func findRedisServer() (string, error) { return exec.LookPath("redis-server") }
 
 func startReal(path string, n int) (*Nodes, error) {
 	nodes := &Nodes{backend: backendReal, spawner: newSpawner()}

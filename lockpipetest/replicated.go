@@ -36,11 +36,8 @@ type Replicated struct {
 // from the goroutine of the test.
 func StartReplicatedT(t testing.TB) *Replicated {
 	t.Helper()
+	path := RequireRedis(t)
 	servers := StartRealT(t, 2)
-	path, err := findRedisServer()
-	if err != nil {
-		t.Fatal(err)
-	}
 	// SENTINEL DEBUG is as old as the settings that hasDebugSettings looks for.
 	r := &Replicated{servers: servers, hasSentinelDebug: hasDebugSettings(path)}
 	if err := r.follow(1, 0); err != nil {

@@ -1,27 +1,23 @@
 package lockpipetest
 
 import (
-	"os"
 	"sync"
 	"testing"
 )
-
-// requireVar names the environment variable that makes a missing redis-server a failure, for
-// continuous integration.
-const requireVar = "LOCKPIPE_REQUIRE_REDIS"
 
 // inProcessLogged lets StartT log once per test binary, not once per test.
 var inProcessLogged sync.Once
 
 // StartT is Start for a test. It fails the test at once on an error, and closes the nodes at the
 // end of the test and its subtests. Without a redis-server it logs that once, loudly, and uses
-// in-process nodes. If LOCKPIPE_REQUIRE_REDIS is set (to anything but 0), it fails the test
-// instead. It must be called from the goroutine of the test.
+// in-process nodes. If LOCKPIPE_REQUIRE_REDIS is set (to anything but 0), or LOCKPIPE_REDIS_SERVER
+// names a program that is missing, it fails the test instead. It must be called from the goroutine
+// of the test.
 func StartT(t testing.TB, n int) *Nodes {
 	t.Helper()
 	if _, err := findRedisServer(); err != nil {
-		if redisRequired() {
-			t.Fatalf("lockpipetest: %s is set, but: %v", requireVar, err)
+		if failure := missingFailure(err); failure != nil {
+			t.Fatal(failure)
 		}
 		inProcessLogged.Do(func() {
 			t.Logf("=== NO REDIS-SERVER (%v): tests use IN-PROCESS nodes, which are not Redis; "+
@@ -38,21 +34,22 @@ func StartRealT(t testing.TB, n int) *Nodes {
 	return startFor(t, n, Start)
 }
 
-// RequireRedis skips the test, loudly, if there is no redis-server on the PATH. If
-// LOCKPIPE_REQUIRE_REDIS is set (to anything but 0), it fails the test instead. It must be called
-// from the goroutine of the test.
-func RequireRedis(t testing.TB) {
+// RequireRedis returns the path of the server program, for a test that starts it on its own. It
+// skips the test, loudly, if there is no redis-server on the PATH. If LOCKPIPE_REQUIRE_REDIS is set
+// (to anything but 0), or LOCKPIPE_REDIS_SERVER names a program that is missing, it fails the test
+// instead. It must be called from the goroutine of the test.
+func RequireRedis(t testing.TB) (program string) {
 	t.Helper()
-	_, err := findRedisServer()
-	switch {
-	case err == nil:
-	case redisRequired():
-		t.Fatalf("lockpipetest: %s is set, but: %v", requireVar, err)
-	default:
-		t.Skipf(
-			"=== SKIPPED, NOT TESTED: no redis-server (%v); set %s=1 to make this a failure ===",
-			err, requireVar)
+	program, err := findRedisServer()
+	if err == nil {
+		return program
 	}
+	if failure := missingFailure(err); failure != nil {
+		t.Fatal(failure)
+	}
+	t.Skipf("=== SKIPPED, NOT TESTED: no redis-server (%v); set %s=1 to make this a failure ===",
+		err, requireVar)
+	return ""
 }
 
 func startFor(t testing.TB, n int, start func(int) (*Nodes, error)) *Nodes {
@@ -67,9 +64,4 @@ func startFor(t testing.TB, n int, start func(int) (*Nodes, error)) *Nodes {
 		}
 	})
 	return nodes
-}
-
-func redisRequired() bool {
-	v := os.Getenv(requireVar)
-	return v != "" && v != "0"
 }

@@ -51,6 +51,7 @@ func (r *recorder) run(test func(t testing.TB)) {
 func withoutRedis(t *testing.T, require string) {
 	t.Helper()
 	t.Setenv("PATH", t.TempDir())
+	t.Setenv(programVar, "")
 	t.Setenv(requireVar, require)
 	inProcessLogged = sync.Once{}
 	t.Cleanup(func() { inProcessLogged = sync.Once{} })
@@ -83,6 +84,27 @@ func TestStartT_FailsWithoutRequiredRedis(t *testing.T) {
 		r.run(start)
 		require.Len(t, r.calls, 1)
 		require.Contains(t, r.calls[0], "fatal: lockpipetest: LOCKPIPE_REQUIRE_REDIS is set")
+	}
+}
+
+// A name that is wrong must not let a user believe that the named program was tested.
+func TestStartT_FailsIfTheNamedProgramIsMissing(t *testing.T) {
+	for _, name := range []string{"no-such-server", "/no/such/server"} {
+		t.Setenv(programVar, name)
+		for _, start := range []func(testing.TB){
+			func(tb testing.TB) { StartT(tb, 1) },
+			func(tb testing.TB) { StartRealT(tb, 1) },
+			func(tb testing.TB) { StartReplicatedT(tb) },
+		} {
+			var r recorder
+			r.run(start)
+			require.Len(t, r.calls, 1)
+			require.Contains(t, r.calls[0], "fatal: lockpipetest: the environment variable "+
+				programVar)
+			require.Contains(t, r.calls[0], name)
+		}
+		_, err := Start(1)
+		require.ErrorContains(t, err, programVar)
 	}
 }
 

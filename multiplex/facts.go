@@ -100,8 +100,9 @@ func (f *Facts) readInfo(text string) {
 	if role := fields["role"]; role == "slave" || role == "replica" {
 		f.Replica, f.Master = true, net.JoinHostPort(fields["master_host"], fields["master_port"])
 	}
-	f.Cluster = fields["cluster_enabled"] == "1" || fields["redis_mode"] == "cluster"
-	f.Sentinel = fields["redis_mode"] == "sentinel"
+	mode := resp.ServerMode(fields)
+	f.Cluster = fields["cluster_enabled"] == "1" || mode == "cluster"
+	f.Sentinel = mode == "sentinel"
 	f.Loading = fields["loading"] == "1" || fields["async_loading"] == "1"
 	f.Memory, f.MaxMemory, f.Policy = number("used_memory"), number("maxmemory"),
 		fields["maxmemory_policy"]

@@ -64,6 +64,9 @@ cluster_enabled:0`, Facts{
 				LastSaveFailed: true,
 			},
 		},
+		{"a Sentinel of Valkey", "valkey_version:9.1.2\nserver_mode:sentinel", Facts{
+			Server: "Valkey", Version: "9.1.2", Sentinel: true,
+		}},
 		{"of cluster_enabled alone", "cluster_enabled:1", Facts{Cluster: true}},
 		{"no headings", "txt:redis_version:6.2.0\nrun_id:x", Facts{
 			Server:  "Redis",

@@ -60,7 +60,7 @@ func TestHandshake_ADenialHasTheServersWords(t *testing.T) {
 		"no write":       {"on >pw ~* +@all -set", "u:pw@", "can't be written: "},
 		"no read":        {"on >pw ~* +@all -get", "u:pw@", "can't be read: NOPERM"},
 		"no scripts":     {"on >pw ~* +@all -evalsha", "u:pw@", "NOPERM"},
-		"no MGET":        {"on >pw ~* +@all -mget", "u:pw@", "can't run this command"},
+		"no MGET":        {"on >pw ~* +@all -mget", "u:pw@", "on @user_script"},
 		"no DEL":         {"on >pw ~* +@all -del", "u:pw@", "NOPERM"},
 		"not all keys":   {"on >pw ~k* +@all", "u:pw@", "can't be read: NOPERM"},
 		"no INFO":        {"on >pw ~* +@all -info", "u:pw@", "NOPERM"},
@@ -186,9 +186,11 @@ func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 		"it is a Redis Sentinel"
 	const id = "\r\nrun_id:one\r\nuptime_in_seconds:100"
 	for lines, says := range map[string]string{
-		"redis_version:7.0.15\r\nredis_mode:cluster":                        cluster,
-		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:cluster": cluster,
-		"redis_version:7.0.15\r\nredis_mode:sentinel":                       sentinel,
+		"redis_version:7.0.15\r\nredis_mode:cluster":                         cluster,
+		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:cluster":  cluster,
+		"redis_version:7.2.4\r\nvalkey_version:9.1.2\r\nserver_mode:cluster": cluster,
+		"redis_version:7.0.15\r\nredis_mode:sentinel":                        sentinel,
+		"redis_version:7.2.4\r\nserver_name:valkey\r\nserver_mode:sentinel":  sentinel,
 		"redis_version:6.0.16\r\ngcc_version:10\r\nredis_mode:standalone": "it runs " +
 			"Redis 6.0.16, which lacks",
 		"redis_version:5.0.14":                         "it runs Redis 5.0.14, which lacks",
@@ -196,6 +198,7 @@ func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 		"redis_version:10.0.0":                         "",
 		"redis_version:unknown":                        "",
 		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:standalone":    "",
+		"redis_version:7.2.4\r\nvalkey_version:9.1.2\r\nserver_mode:standalone":   "",
 		"redis_version:4.0.0\r\nkvrocks_version:2.9.0":                            "",
 		"redis_version:7.2.0\r\ndragonfly_version:df-v1.20\r\nredis_mode:cluster": "",
 		"redis_mode:standalone": "",

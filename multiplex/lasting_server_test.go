@@ -15,10 +15,11 @@ import (
 
 // lasting is a redis-server with files, on a socket of its own.
 type lasting struct {
-	t    *testing.T
-	dir  string
-	args []string
-	cmd  *exec.Cmd
+	t       *testing.T
+	program string
+	dir     string
+	args    []string
+	cmd     *exec.Cmd
 }
 
 // shortDir is for sockets: their names must be shorter than those in t.TempDir.
@@ -26,10 +27,10 @@ func shortDir() (string, error) { return os.MkdirTemp("", "lockpipe") }
 
 func startLasting(t *testing.T, args ...string) *lasting {
 	t.Helper()
-	lockpipetest.RequireRedis(t)
+	program := lockpipetest.RequireRedis(t)
 	dir, err := shortDir()
 	require.NoError(t, err)
-	s := &lasting{t: t, dir: dir, args: args}
+	s := &lasting{t: t, program: program, dir: dir, args: args}
 	t.Cleanup(func() {
 		s.kill()
 		require.NoError(t, os.RemoveAll(dir))
@@ -55,7 +56,7 @@ func (s *lasting) url() []string  { return []string{"unix://" + s.socket()} }
 
 func (s *lasting) start() {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", append([]string{
+	s.cmd = exec.Command(s.program, append([]string{
 		"--port", "0", "--unixsocket", s.socket(),
 		"--dir", s.dir, "--save", "",
 	}, s.args...)...)

@@ -3,6 +3,7 @@
 package resp
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -67,6 +68,12 @@ func AppendBulk(dst []byte, text string) []byte {
 
 func appendHeader(dst []byte, kind byte, n int) []byte {
 	return append(strconv.AppendInt(append(dst, kind), int64(n), 10), "\r\n"...)
+}
+
+// ServerMode returns what the fields of INFO say that a server is: standalone, cluster or sentinel.
+// Redis and Valkey have a field of different names for that.
+func ServerMode(fields map[string]string) string {
+	return cmp.Or(fields["redis_mode"], fields["server_mode"])
 }
 
 // ParseInfo returns the fields of a reply to INFO. It ignores headings and other lines.

@@ -182,7 +182,7 @@ func unfit(f map[string]string) error {
 			name != "gcc_version"
 	}
 	_, dragonfly := f["dragonfly_version"] // which calls itself a cluster also if it is none
-	switch mode := f["redis_mode"]; {
+	switch mode := resp.ServerMode(f); {
 	case mode == "sentinel":
 		return errors.New("it is a Redis Sentinel; give the masters themselves, " +
 			"or add ?master_set=NAME with the master's name at the sentinels")
