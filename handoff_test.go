@@ -239,6 +239,9 @@ func TestHandoff_ALeaseOfManyKeysAsAWhole(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l, err := c.TryAcquireAll(t.Context(), []string{"a", "b", "c"})
 		require.NoError(t, err)
+		waited := queueFor(t.Context(), c, []string{"a", "b", "c"})
+		release(t, l)
+		l = granted(t, waited) // calls that come now wait for it in the queue
 		same := queueFor(t.Context(), c, []string{"a", "b", "a", "c"})
 		fewer := queueFor(t.Context(), c, []string{"a", "b"})
 		rest := queueFor(t.Context(), c, []string{"c"})

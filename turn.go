@@ -33,8 +33,7 @@ const (
 	// minReservation is the time of a call's first reservation: about the time of one turn. It
 	// doubles with each one that ends before the call's turn, up to maxReservation. So a call gets
 	// its turn behind holders that hold for longer. A holder that asks for a further key waits for
-	// at most maxReservation because of a call that waits for the holder. While a call contends
-	// with another process, whose time is not known, the time does not double.
+	// at most maxReservation because of a call that waits for the holder.
 	minReservation = 10 * time.Millisecond
 	maxReservation = time.Second
 )

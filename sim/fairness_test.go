@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -66,4 +68,91 @@ func TestFairness_ProcessesTakeTurns(t *testing.T) {
 		require.Less(t, attempts, uint64(3*turns))
 		require.Less(t, splitVotes, uint64(turns/10))
 	})
+}
+
+// The goal: callers that want {a,b} do not keep a crowd of their process from a or from b, while
+// crowds of another process want both keys too. No crowd waits long for its next turn, the crowds
+// share the turns, and callers that want {a,b} have turns too.
+func TestFairness_CrowdsAndASetOfTheirKeys(t *testing.T) {
+	for _, test := range []struct{ callers, sets int }{{8, 2}, {16, 1}} {
+		turnsOfSets := 0
+		for seed := range uint64(2) {
+			synctest.Test(t, func(t *testing.T) {
+				crowds, sets := crowdsAndSets(t, seed, test.callers, test.sets)
+				var longest time.Duration
+				turns, least := 0, math.MaxInt
+				for _, c := range crowds {
+					longest, least = max(longest, c.longest), min(least, c.turns)
+					turns += c.turns
+				}
+				for _, c := range sets {
+					turnsOfSets += c.turns
+				}
+				t.Logf("%+v: a crowd waited for %v at most, and had %d of %d turns at least; %d "+
+					"turns of sets so far", test, longest, least, turns, turnsOfSets)
+				require.Less(t, longest, 800*time.Millisecond)
+				require.Greater(t, least, turns/len(crowds)/2)
+			})
+		}
+		require.Greater(t, turnsOfSets, 4)
+	}
+}
+
+// crowdsAndSets has two processes use the keys a and b for some time. Each has a crowd of callers
+// of a and one of b. So many of the processes have one caller that wants both.
+func crowdsAndSets(t *testing.T, seed uint64, callers, sets int) (ofOne, ofBoth []*crowd) {
+	r := newRun(seed, &Plan{
+		clients: 2, timeout: time.Second,
+		latency: 200 * time.Microsecond, spike: 1,
+	})
+	for _, p := range r.processes {
+		p.startClient()
+	}
+	time.Sleep(recoveryTime) // all are connected
+	var all sync.WaitGroup
+	for i, p := range r.processes {
+		ofOne = append(ofOne, p.crowd(&all, callers, "a"), p.crowd(&all, callers, "b"))
+		if i < sets {
+			ofBoth = append(ofBoth, p.crowd(&all, 1, "a", "b"))
+		}
+	}
+	all.Wait()
+	r.drain()
+	require.Empty(t, r.history.violations)
+	return ofOne, ofBoth
+}
+
+// crowd is callers of one process that want the same keys all the time.
+type crowd struct {
+	mu      sync.Mutex // guards all below
+	turns   int
+	last    time.Time     // when a turn began
+	longest time.Duration // between two turns
+}
+
+// crowd starts n callers that want these keys for eight seconds, and hold them for about 5 ms.
+func (p *process) crowd(all *sync.WaitGroup, n int, keys ...string) *crowd {
+	c := &crowd{last: time.Now()}
+	end := time.Now().Add(8 * time.Second)
+	for i := range n {
+		rng := rand.New(rand.NewPCG(uint64(p.number), uint64(i)))
+		all.Go(func() {
+			for time.Now().Before(end) {
+				l, err := p.currentClient().AcquireAll(context.Background(), keys)
+				if err != nil {
+					panic(err)
+				}
+				c.mu.Lock()
+				c.turns++
+				c.longest, c.last = max(c.longest, time.Since(c.last)), time.Now()
+				c.mu.Unlock()
+				time.Sleep(around(rng, 5*time.Millisecond))
+				if err := l.Release(context.Background()); err != nil {
+					panic(err)
+				}
+				p.jitter(rng)
+			}
+		})
+	}
+	return c
 }

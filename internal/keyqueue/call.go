@@ -11,8 +11,8 @@ type Caller interface {
 	// Successor, which return that. So it does not come late if its owner waits for it: the owner
 	// of a call for which GiveUp returned false calls Leave after Run, not before.
 	Run()
-	// Reserving says that the call reserves keys from now on, or more of them than before. It waits
-	// or contends still. Its owner calls Unreserve after a bounded time. Reserving may come late:
+	// Reserving says that the call reserves keys from now on, or more of them than before. It still
+	// waits. Its owner calls Unreserve after a bounded time. Reserving may come late:
 	// the call may run or be outside. Then Unreserve does no harm.
 	Reserving()
 	// Released says that this process no longer holds the key for which the call contends. It may
@@ -27,6 +27,7 @@ type Call struct {
 
 	// Guarded by the queue's mu:
 	arrival   uint64 // the order of Enter
+	refusedAt uint64 // how many calls had arrived at the last Contend; 0: none
 	entries   []entry
 	one       [1]entry // memory of entries if there is a single key
 	state     state
@@ -56,13 +57,15 @@ func (c *Call) blockedBy() *key {
 	return nil
 }
 
-// mayReserve reports whether only holders stop c: see rule 3. mu is held.
+// mayReserve reports whether c may reserve its free keys: see rules 3 and 4. mu is held.
 func (c *Call) mayReserve() bool {
+	may := c.refusedAt == 0
 	for i := range c.entries {
 		e := &c.entries[i]
-		if e.key.firstWaiting() != e && !e.key.overdue(c) {
+		if e.key.foreign || e.key.firstWaiting() != e && !e.key.passedSince(c.arrival) {
 			return false
 		}
+		may = may || e.key.passedSince(c.refusedAt)
 	}
-	return true
+	return may
 }

@@ -84,10 +84,12 @@ func (k *key) brokenOwners() string {
 		return "this process and another one have it"
 	case k.owner != nil && k.reserver != nil:
 		return "it is held and reserved"
-	case k.reserver != nil && k.reserver.state != waiting && k.reserver.state != contending:
+	case k.reserver != nil && k.reserver.state != waiting:
 		return "a call that does not wait reserves it"
 	case k.contender != nil && k.contender.state != contending:
 		return "a call that does not contend has it"
+	case k.contender != nil && !k.foreign:
+		return "a call contends for what no other process has"
 	case len(k.passers) > maxPassed || !slices.IsSorted(k.passers):
 		return "its passers are wrong"
 	}
@@ -108,10 +110,11 @@ func (k *key) brokenHeap() string {
 	return ""
 }
 
-// passesOf returns how many later calls were granted k before c, as far as k knows.
-func (k *key) passesOf(c *Call) (n int) {
-	for _, arrival := range k.passers {
-		if arrival > c.arrival {
+// passesSince returns how many calls that arrived after this arrival passed others at k, as far as
+// k knows.
+func (k *key) passesSince(arrival uint64) (n int) {
+	for _, passer := range k.passers {
+		if passer > arrival {
 			n++
 		}
 	}

@@ -27,6 +27,7 @@ type key struct {
 	owner     *Call // runs with it or holds it; nil: none
 	contender *Call // waits for it while another process holds it; nil: none
 	reserver  *Call // waits, and keeps it from calls that arrived later; nil: none
+	foreign   bool  // another process had it, and no call of this one was granted it since
 
 	// The calls that wait or run, in the order of arrival.
 	first, last *entry
@@ -96,9 +97,10 @@ func (k *key) pass(c *Call) {
 	}
 }
 
-// overdue reports whether maxPassed calls that arrived after c were granted k before it.
-func (k *key) overdue(c *Call) bool {
-	return len(k.passers) == maxPassed && k.passers[0] > c.arrival
+// passedSince reports whether maxPassed calls that arrived after this arrival were granted k before
+// a call that arrived earlier, and still waits for k.
+func (k *key) passedSince(arrival uint64) bool {
+	return len(k.passers) == maxPassed && k.passers[0] > arrival
 }
 
 // join puts c at the end of the queue of its i-th key. mu is held.

@@ -8,8 +8,11 @@ import (
 // model is the queue as one list of calls, written from the rules. It looks at all calls after each
 // change.
 type model struct {
-	calls  []*modelCall // in the order of arrival; those that hold keys too
-	passed map[string]Passing
+	calls    []*modelCall // in the order of arrival; those that hold keys too
+	arrivals int
+	passed   map[string]Passing
+	// The keys that other processes had when a call was refused, and that none was granted since.
+	foreign map[string]bool
 
 	ending bool // a reservation ends, and no other begins
 
@@ -25,6 +28,11 @@ type modelCall struct {
 	reserves map[string]bool
 	passes   map[string]int // how many later calls were granted each key
 	until    time.Time
+	arrival  int
+	// The number of calls that had arrived when it contended last; 0: it did not.
+	refused int
+	// How many calls that arrived after that were granted each key.
+	passesSince map[string]int
 }
 
 func (m *model) find(g *guest) *modelCall {
@@ -75,12 +83,14 @@ func (m *model) first(c *modelCall, key string) bool {
 }
 
 func (m *model) mayReserve(c *modelCall) bool {
+	passedAgain := false
 	for _, k := range c.guest.keys {
-		if !m.first(c, k) && c.passes[k] < maxPassed {
+		if m.foreign[k] || !m.first(c, k) && c.passes[k] < maxPassed {
 			return false
 		}
+		passedAgain = passedAgain || c.passesSince[k] >= maxPassed
 	}
-	return true
+	return c.refused == 0 || passedAgain
 }
 
 func (m *model) reserve(c *modelCall) {
@@ -89,7 +99,7 @@ func (m *model) reserve(c *modelCall) {
 	}
 	more := false
 	for _, k := range c.guest.keys {
-		if m.available(c, k) && k != c.contends && !c.reserves[k] {
+		if m.available(c, k) && !c.reserves[k] {
 			for _, o := range m.calls {
 				delete(o.reserves, k)
 			}
@@ -128,8 +138,10 @@ func (m *model) settle() {
 }
 
 func (m *model) enter(g *guest) (runs bool) {
+	m.arrivals++
 	c := &modelCall{
-		guest: g, state: waiting, reserves: map[string]bool{}, passes: map[string]int{},
+		guest: g, state: waiting, arrival: m.arrivals, reserves: map[string]bool{},
+		passes: map[string]int{}, passesSince: map[string]int{},
 	}
 	m.calls = append(m.calls, c)
 	m.consider(c)
@@ -143,6 +155,9 @@ func (m *model) hold(g *guest, until time.Time) {
 		return
 	}
 	c.holds = true
+	for _, k := range g.keys {
+		delete(m.foreign, k)
+	}
 	for _, o := range m.calls {
 		if o == c {
 			return
@@ -150,6 +165,9 @@ func (m *model) hold(g *guest, until time.Time) {
 		for _, k := range g.keys {
 			if o.wants(k) && !o.holds {
 				o.passes[k] += fasterPasses
+				if c.arrival > o.refused {
+					o.passesSince[k] += fasterPasses
+				}
 			}
 		}
 	}
@@ -157,11 +175,11 @@ func (m *model) hold(g *guest, until time.Time) {
 
 func (m *model) contend(g *guest, key string) {
 	c := m.find(g)
-	c.state, c.contends = contending, key
+	c.state, c.contends, m.foreign[key] = contending, key, true
+	c.refused, c.passesSince = m.arrivals, map[string]int{}
 	for _, k := range g.keys {
 		delete(m.passed, k)
 	}
-	m.reserve(c)
 	m.settle()
 }
 
@@ -191,6 +209,9 @@ func (m *model) leave(g *guest, now time.Time) {
 		if m.owner(k) == nil {
 			delete(m.passed, k)
 		}
+		if !slices.ContainsFunc(m.calls, func(o *modelCall) bool { return o.wants(k) }) {
+			delete(m.foreign, k)
+		}
 	}
 }
 
@@ -202,13 +223,17 @@ func (m *model) giveUp(g *guest) bool {
 	return true
 }
 
-func (m *model) unreserve(g *guest) {
-	if c := m.find(g); c != nil {
-		clear(c.reserves)
-		m.ending = true
-		m.settle()
-		m.ending = false
+func (m *model) unreserve(g *guest) (had bool) {
+	c := m.find(g)
+	if c == nil {
+		return false
 	}
+	had = len(c.reserves) > 0
+	clear(c.reserves)
+	m.ending = true
+	m.settle()
+	m.ending = false
+	return had
 }
 
 // successor says which call rule 1 would let run first if g left, if it wants the same keys.

@@ -15,9 +15,14 @@
 //     if at each of its keys it is the first waiting call, or overdue: maxPassed calls that arrived
 //     later were granted the key before it. So those that are far back in the queue of a hot key
 //     reserve no cold keys.
-//  4. A call reserves when it arrives, when it begins to contend, or when the key that it waited
-//     for last becomes free. But the end of a reservation lets calls run, and none reserve. The
-//     caller bounds the time of a reservation: see Caller.Reserving.
+//  4. The nodes know of no reservation: another process takes a reserved key if it wants it. Then
+//     the reservation was useless, and ended the turns of this process with that key. So a call
+//     reserves nothing while another process has one of its keys, as far as known. A call that
+//     contended reserves again only if since then maxPassed calls that arrived after that were
+//     granted one of its keys before it.
+//  5. A call reserves when it arrives, or when the key that it waited for last becomes free. But
+//     the end of a reservation lets calls run, and none reserve. The caller bounds the time of a
+//     reservation: see Caller.Reserving.
 //
 // # Why no call starves
 //
@@ -26,7 +31,11 @@
 // needs the others only one at a time, so it has all after one turn of each, unless a reservation
 // ends before. Callers give a call that lost its reservation more time with each one. So the call
 // runs, and the next one is first. A call that is not first waits no longer than that once it is
-// overdue, and it is overdue if it is passed again and again.
+// overdue, and it is overdue if it is passed again and again. The same is true of a call that
+// contended.
+//
+// That is so within this process. A set whose keys other processes want all the time gets them only
+// when the nodes have all of them free at the same moment.
 //
 // # Why there is no deadlock
 //
@@ -107,7 +116,9 @@ func (q *Queue) Hold(c *Call, until time.Time) {
 	}
 	q.endWait(c)
 	for i := range c.entries {
-		c.entries[i].key.pass(c)
+		k := c.entries[i].key
+		k.foreign = false
+		k.pass(c)
 	}
 }
 
@@ -130,15 +141,14 @@ func (q *Queue) endWait(c *Call) {
 func (q *Queue) Contend(c *Call, name string) {
 	var changes changes
 	q.mu.Lock()
-	c.state = contending
+	c.state, c.refusedAt = contending, q.arrivals
 	for i := range c.entries {
 		k := c.entries[i].key
 		k.owner, k.passing = nil, Passing{}
 		if k.name == name {
-			k.contender = c
+			k.contender, k.foreign = c, true
 		}
 	}
-	q.reserve(c, &changes)
 	q.settle(c.entries, &changes)
 	q.mu.Unlock()
 	changes.report()
@@ -229,20 +239,20 @@ func (q *Queue) clear(c *Call, k *key) {
 	}
 }
 
-// Unreserve ends the reservations of c. It reports whether c had any and waits for calls of this
-// process only. No other call reserves these keys in its place.
-func (q *Queue) Unreserve(c *Call) (waits bool) {
+// Unreserve ends the reservations of c. It reports whether c had any. No other call reserves
+// these keys in its place.
+func (q *Queue) Unreserve(c *Call) (had bool) {
 	changes := changes{noReserving: true}
 	q.mu.Lock()
 	for i := range c.entries {
 		if k := c.entries[i].key; k.reserver == c {
-			k.reserver, waits = nil, c.state == waiting
+			k.reserver, had = nil, true
 		}
 	}
 	q.settle(c.entries, &changes)
 	q.mu.Unlock()
 	changes.report()
-	return waits
+	return had
 }
 
 // Successor passes the keys of c to the call that is next for them, if that call wants the same
@@ -324,70 +334,61 @@ func (q *Queue) HeldUntil(c *Call) (until time.Time) {
 // Released says that this process no longer holds these keys, which no call of the queue had. The
 // callers that contend for them are notified.
 func (q *Queue) Released(keys []string) {
-	if q.known.Load() == 0 {
-		return
-	}
 	var contenders callers
-	q.mu.Lock()
-	for _, name := range keys {
-		if k := q.keys[name]; k != nil && k.contender != nil {
+	q.look(keys, func(k *key) bool {
+		if k.contender != nil {
 			contenders.add(k.contender.Caller)
 		}
-	}
-	q.mu.Unlock()
+		return true
+	})
 	contenders.each(Caller.Released)
 }
 
 // Contender returns the Caller of the call that contends for one of these keys, if it wants the
 // same ones in the same order. It is nil if there is none. The call may change at any moment.
-func (q *Queue) Contender(keys []string) Caller {
-	if q.known.Load() == 0 {
-		return nil
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, name := range keys {
-		k := q.keys[name]
-		if k == nil {
-			return nil
+func (q *Queue) Contender(keys []string) (c Caller) {
+	q.look(keys, func(k *key) bool {
+		if k.contender != nil && slices.EqualFunc(k.contender.entries, keys,
+			func(e entry, name string) bool { return e.key.name == name }) {
+			c = k.contender.Caller
 		}
-		if c := k.contender; c != nil {
-			if !slices.EqualFunc(c.entries, keys, func(e entry, name string) bool {
-				return e.key.name == name
-			}) {
-				return nil
-			}
-			return c.Caller
-		}
-	}
-	return nil
+		return k.contender == nil
+	})
+	return c
 }
 
 // Waiting returns the number of calls that wait or run. Those that hold their keys do not count.
 func (q *Queue) Waiting() int { return int(q.waiting.Load()) }
 
 // Knows reports whether a call waits for one of these keys, or has one.
-func (q *Queue) Knows(keys []string) bool {
-	if q.known.Load() == 0 {
+func (q *Queue) Knows(keys []string) (known bool) {
+	q.look(keys, func(*key) bool {
+		known = true
 		return false
+	})
+	return known
+}
+
+// HasWaiters reports whether a call waits for this key, other than the one that runs with it.
+func (q *Queue) HasWaiters(name string) (has bool) {
+	q.look([]string{name}, func(k *key) bool {
+		has = k.firstWaiting() != nil
+		return false
+	})
+	return has
+}
+
+// look calls see with those of these keys that a call waits for or has, until see returns false.
+// see runs under mu.
+func (q *Queue) look(keys []string, see func(*key) (more bool)) {
+	if q.known.Load() == 0 {
+		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, name := range keys {
-		if q.keys[name] != nil {
-			return true
+		if k := q.keys[name]; k != nil && !see(k) {
+			return
 		}
 	}
-	return false
-}
-
-// HasWaiters reports whether a call waits for this key, other than the one that runs with it.
-func (q *Queue) HasWaiters(name string) bool {
-	if q.known.Load() == 0 {
-		return false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	k := q.keys[name]
-	return k != nil && k.firstWaiting() != nil
 }

@@ -224,20 +224,63 @@ func TestQueue_ContentionKeepsOneKeyAndFreesTheOthers(t *testing.T) {
 	var q Queue
 	call, wantsA, wantsB := enter(t, &q, "ab"), enter(t, &q, "a"), enter(t, &q, "b")
 	q.Contend(&call.Call, "a")
-	require.Equal(t, "cww", states(call, wantsA, wantsB), "it reserves b")
+	require.Equal(t, "cwr", states(call, wantsA, wantsB), "it reserves nothing")
 	require.Same(t, call, q.Contender(keys("ab")))
 	require.Nil(t, q.Contender(keys("a")), "it wants other keys")
 	require.Nil(t, q.Contender(keys("ba")), "it wants them in another order")
 	q.Released(keys("xa"))
 	require.Equal(t, []int{1, 0, 0}, []int{call.released, wantsA.released, wantsB.released})
-	q.Unreserve(&call.Call)
-	require.Equal(t, "cwr", states(call, wantsA, wantsB))
 	require.False(t, q.Retry(&call.Call))
-	require.Equal(t, "wwr", states(call, wantsA, wantsB), "it reserves a for its wait")
+	require.Equal(t, "wrr", states(call, wantsA, wantsB), "who wants a alone can ask now")
 	require.Nil(t, q.Contender(keys("ab")))
 	leave(&q, wantsB)
-	require.Equal(t, "rw", states(call, wantsA))
+	leave(&q, wantsA)
+	require.Equal(t, "r", states(call))
 	require.Equal(t, 1, call.runs)
+}
+
+// The goal: a call reserves nothing while another process has one of its keys. When a call of this
+// process was granted that key, it reserves again.
+func TestQueue_NoReservationForAKeyOfAnotherProcess(t *testing.T) {
+	var q Queue
+	a, contends := holder(t, &q, "a"), enter(t, &q, "b")
+	q.Contend(&contends.Call, "b")
+	both, wantsA := enter(t, &q, "ab"), enter(t, &q, "a")
+	leave(&q, a)
+	require.Equal(t, "cwr", states(contends, both, wantsA), "nobody reserves a")
+	require.True(t, q.Retry(&contends.Call))
+	q.Hold(&contends.Call, at(1))
+	late := enter(t, &q, "b")
+	leave(&q, contends)
+	require.Equal(t, "wrw", states(both, wantsA, late), "b is reserved")
+	require.True(t, q.Unreserve(&both.Call))
+	require.Equal(t, "wrr", states(both, wantsA, late))
+}
+
+// The goal: a call that contended reserves again when maxPassed calls that arrived after that
+// passed it, and not before. So this process loses a key at most once in as many turns.
+func TestQueue_ACallThatContendedReservesLater(t *testing.T) {
+	var q Queue
+	both := enter(t, &q, "ab")
+	b := enter(t, &q, "b")
+	q.Contend(&both.Call, "a")
+	q.Hold(&b.Call, at(1))
+	require.False(t, q.Retry(&both.Call))
+	a := holder(t, &q, "a") // which says that this process has a
+	for range maxPassed {
+		require.Zero(t, both.reservations)
+		next := enter(t, &q, "a")
+		leave(&q, a)
+		require.Equal(t, "wr", states(both, next))
+		q.Hold(&next.Call, at(1))
+		a = next
+	}
+	leave(&q, b)
+	late := enter(t, &q, "b")
+	require.Equal(t, "ww", states(both, late), "b is reserved")
+	leave(&q, a)
+	require.Equal(t, "rw", states(both, late))
+	require.Equal(t, 1, both.reservations)
 }
 
 // The goal: when a contention ends, the calls run in the order of arrival.

@@ -99,8 +99,8 @@ func (p *pair) step(g *guest) {
 			func() *guest { return only(p.model.retry(g), g) })
 	case n == 3, n == 4, c.state == waiting:
 		if n == 3 || n == 4 {
-			p.change(none(func() { p.queue.Unreserve(&g.Call) }),
-				none(func() { p.model.unreserve(g) }))
+			p.change(func() *guest { return only(p.queue.Unreserve(&g.Call), g) },
+				func() *guest { return only(p.model.unreserve(g), g) })
 		}
 	case c.state == contending:
 		p.change(func() *guest { return only(p.queue.Retry(&g.Call), g) },
@@ -174,7 +174,12 @@ func (p *pair) check() {
 			require.Equal(p.t, c.reserves[k], g.entries[i].key.reserver == &g.Call, g.name+k)
 			require.Equal(p.t, c.contends == k, g.entries[i].key.contender == &g.Call, g.name+k)
 			if !c.holds {
-				require.Equal(p.t, min(c.passes[k], maxPassed), g.entries[i].key.passesOf(&g.Call))
+				known := g.entries[i].key
+				require.Equal(p.t, min(c.passes[k], maxPassed), known.passesSince(g.arrival))
+				if c.refused > 0 {
+					require.Equal(p.t, min(c.passesSince[k], maxPassed),
+						known.passesSince(g.refusedAt))
+				}
 			}
 		}
 	}
@@ -212,7 +217,7 @@ func someKeys(r *rand.Rand, of int) []string {
 func TestQueue_AgainstAModel(t *testing.T) {
 	for seed := range uint64(10) {
 		p := &pair{t: t, r: rand.New(rand.NewPCG(seed, 0))}
-		p.model = &model{passed: make(map[string]Passing)}
+		p.model = &model{passed: make(map[string]Passing), foreign: make(map[string]bool)}
 		for i := range 10 {
 			g := &guest{name: string(rune('A' + i)), pair: p}
 			g.Caller = g
