@@ -7,110 +7,173 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: the three branches of a cancellation. Not sent: dropped, and Done is never called.
-func TestCancel_BeforeSendingDrops(t *testing.T) {
+// The goal: what is cancelled in an open round is in no round. To cancel it again changes nothing.
+func TestCancel_BeforeItsRoundIsSealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(nil)
-		enqueue(t, p, 1)
-		synctest.Wait()
-		calls := enqueue(t, p, 2, 3)
-		require.True(t, p.Cancel(calls[0]))
-		require.True(t, p.Cancel(calls[0]), "cancelling again changes nothing")
-		close(s.gate)
-		synctest.Wait()
-		require.Equal(t, [][]int{{1}, {3}}, s.flushes)
-		require.Equal(t, map[int]int{1: 1, 3: 1}, s.done)
+		f := newFixture(t, 2, nil)
+		f.append(All, 1)
+		places := f.append(All, 2, 3, 4)
+		require.True(t, f.log.Cancel(places[1]))
+		require.True(t, f.log.Cancel(places[1]))
+		require.Equal(t, 2, f.log.Waiting(0))
+		f.endAll()
+		require.Equal(t, [][]int{{1}, {2, 4}}, f.read[0])
+		require.Equal(t, [][]int{{1}, {2, 4}}, f.read[1])
+		require.Equal(t, 2, places[0].Round.Weight())
+		require.Nil(t, places[0].Round.wanted, "other rounds use this memory")
+		f.requireEmpty()
 	})
 }
 
-// The goal: a call that was answered first is not cancelled.
-func TestCancel_AfterTheAnswerIsTooLate(t *testing.T) {
+// The goal: what is sealed is not cancelled, whether it is under way or over.
+func TestCancel_AfterItsRoundWasSealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(nil)
-		close(s.gate)
-		call := enqueue(t, p, 1)[0]
-		synctest.Wait()
-		require.False(t, p.Cancel(call))
-		require.Equal(t, 1, s.done[1])
+		f := newFixture(t, 1, nil)
+		p := f.append(All, 1)[0]
+		require.False(t, f.log.Cancel(p))
+		f.endAll()
+		require.False(t, f.log.Cancel(p))
+		p.Round.Drop()
+		require.Empty(t, p.Round.Ops())
+		require.False(t, f.log.Cancel(p))
+		require.False(t, f.log.Cancel(place{}), "it is nowhere")
+		f.requireEmpty()
 	})
 }
 
-// The goal: a call that was sent is not cancelled, and its late answer comes.
-func TestCancel_WhatIsSentStillGetsItsAnswer(t *testing.T) {
+// The goal: a round that lost all its operations is not sealed, and the log continues.
+func TestCancel_AllOfARound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(nil)
-		call := enqueue(t, p, 1)[0]
-		synctest.Wait()
-		require.False(t, p.Cancel(call))
-		require.Empty(t, s.done)
-		close(s.gate)
-		synctest.Wait()
-		require.Equal(t, 1, s.done[1])
-	})
-}
-
-// The goal: a flush of which everything was cancelled is not made, and the pipeline continues.
-func TestCancel_NothingIsSentIfAllIsCancelled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(nil)
-		enqueue(t, p, 1)
-		synctest.Wait()
-		for _, c := range enqueue(t, p, 2, 3) {
-			p.Cancel(c)
+		f := newFixture(t, 1, nil)
+		f.append(All, 1)
+		for _, p := range f.append(All, 2, 3) {
+			require.True(t, f.log.Cancel(p))
 		}
-		close(s.gate)
-		synctest.Wait()
-		require.Len(t, s.flushes, 1)
-		enqueue(t, p, 4)
-		synctest.Wait()
-		require.Equal(t, map[int]int{1: 1, 4: 1}, s.done)
+		f.end(0)
+		require.Equal(t, [][]int{{1}}, f.sealed)
+		f.append(All, 4)
+		require.Equal(t, [][]int{{1}, {4}}, f.read[0])
+		f.endAll()
+		f.requireEmpty()
 	})
 }
 
-// The goal: what is cancelled behind a flush that hangs does not pile up, and does not use up the
-// room of others.
+// The goal: what is cancelled makes room for others: in its round, and within the Limit.
+func TestCancel_MakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 1, func(c *Config[op, int]) { c.Limit = 3 })
+		f.append(All, 1)
+		heavy, err := f.log.Append(&op{id: 2, weight: 9}, All)
+		require.NoError(t, err)
+		f.append(All, 3)
+		require.True(t, f.log.Cancel(heavy))
+		for id := 4; id < 10; id++ {
+			p := f.append(All, id)[0]
+			require.True(t, f.log.Cancel(p))
+		}
+		follow, err := f.log.Append(&op{id: 10, weight: 1, followUp: true}, All)
+		require.NoError(t, err)
+		require.True(t, f.log.Cancel(follow))
+		f.append(All, 11, 12)
+		_, err = f.log.Append(&op{id: 13, weight: 1}, All)
+		require.ErrorIs(t, err, ErrOverloaded)
+		f.endAll()
+		require.Equal(t, [][]int{{1}, {3, 11, 12}}, f.read[0])
+		f.requireEmpty()
+	})
+}
+
+// The goal: if a reader hangs, what is cancelled behind it does not pile up.
 func TestCancel_CancelledOperationsDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 4 * compactFrom })
-		enqueue(t, p, 1)
-		synctest.Wait()
-		kept := enqueue(t, p, 2)
-		for i := range 50 * compactFrom {
-			p.Cancel(enqueue(t, p, i+3)[0])
-			require.LessOrEqual(t, p.Waiting(), 2*compactFrom+2)
+		f := newFixture(t, 1, nil)
+		f.append(All, 1)
+		f.append(All, 2)
+		for id := range 1000 {
+			require.True(t, f.log.Cancel(f.append(All, id)[0]))
+			require.Equal(t, 1, f.log.Waiting(0))
+			require.LessOrEqual(t, len(f.log.open), 2)
+			for _, r := range f.log.open {
+				require.LessOrEqual(t, cap(r.ops), 4*f.cfg.MaxWeight)
+			}
 		}
-		close(s.gate)
-		synctest.Wait()
-		require.Equal(t, map[int]int{1: 1, 2: 1}, s.done)
-		require.False(t, p.Cancel(kept[0]))
-		require.Zero(t, p.Waiting())
-		require.Zero(t, p.weight)
-		require.Zero(t, p.limited)
-		require.Zero(t, p.cancelled.Load())
+		f.endAll()
+		require.Equal(t, [][]int{{1}, {2}}, f.read[0])
+		f.requireEmpty()
 	})
 }
 
-// The goal: what was cancelled does not use up the room of others.
-func TestCancel_CancelledOperationsLeaveTheLimit(t *testing.T) {
+// The goal: an open round that lost all its operations is ended, the last one too, because nothing
+// may come after it. What its owner opened for it does not stay.
+func TestCancel_AnEmptiedRoundIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
-		p := s.pipeline(func(c *Config[int, int]) { c.Limit = 2 * compactFrom })
-		enqueue(t, p, 1)
-		synctest.Wait()
-		for i := range 2 * compactFrom {
-			c := enqueue(t, p, i+2)[0]
-			defer p.Cancel(c)
-			if i > 0 {
-				p.Cancel(c)
-			}
+		f := newFixture(t, 1, func(c *Config[op, int]) { c.MaxWeight = 2 })
+		f.append(All, 1)
+		places := f.append(All, 2, 3, 4, 5, 6) // three rounds
+		require.Equal(t, 4, f.opened)
+		for i, p := range places {
+			require.True(t, f.log.Cancel(p))
+			require.Equal(t, []int{0, 1, 1, 2, 3}[i], f.emptied)
 		}
-		enqueue(t, p, 2*compactFrom+2)
-		close(s.gate)
+		p := f.append(All, 7)[0]
+		require.Equal(t, 5, p.Round.State)
+		f.endAll()
+		require.Equal(t, [][]int{{1}, {7}}, f.read[0])
+		require.Equal(t, f.opened, f.emptied+len(f.sealed))
+		f.requireEmpty()
+	})
+}
+
+// The goal: if a cancellation ends a round, the next one may be ready.
+func TestCancel_TheNextRoundMayBeReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, func(c *Config[op, int]) { c.MaxWeight = 1 })
+		f.append(All, 1)
+		f.end(0)
+		busy := f.append(bits(1), 2)[0]
+		f.append(bits(0), 3)
+		require.Len(t, f.sealed, 1, "the first round waits for reader 1")
+		require.True(t, f.log.Cancel(busy))
 		synctest.Wait()
+		require.Equal(t, [][]int{{1}, {3}}, f.read[0])
+		f.endAll()
+		f.requireEmpty()
+	})
+}
+
+// The goal: a round does not go to a reader that only cancelled operations were for.
+func TestCancel_ARoundIsForTheReadersOfTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, nil)
+		f.append(All, 1)
+		places := append(f.append(bits(0, 1), 2), f.append(bits(1), 3)...)
+		f.append(bits(2), 4)
+		places = append(places, f.append(bits(0), 5)...)
+		require.True(t, f.log.Cancel(places[0]))
+		require.True(t, f.log.Cancel(places[2]))
+		f.endAll()
+		require.Equal(t, [][]int{{1}}, f.read[0])
+		require.Equal(t, [][]int{{1}, {3, 4}}, f.read[1])
+		require.Equal(t, [][]int{{1}, {3, 4}}, f.read[2])
+		require.Empty(t, f.missed[0])
+		f.requireEmpty()
+	})
+}
+
+// The goal: a cancellation may be what a round waited for: the busy reader was only for the
+// operation that was cancelled.
+func TestCancel_WhatIsLeftMayBeReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, nil)
+		f.append(All, 1)
+		f.end(0)
+		busy := f.append(bits(1), 2)[0]
+		f.append(bits(0), 3)
+		require.Len(t, f.sealed, 1)
+		require.True(t, f.log.Cancel(busy))
+		synctest.Wait()
+		require.Equal(t, [][]int{{1}, {3}}, f.read[0])
+		f.endAll()
+		f.requireEmpty()
 	})
 }

@@ -20,31 +20,23 @@ func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attem
 	m.counts.attempts.Add(1)
 	a := m.newAttempt(c, acquire, ttl, m.timeoutFor(c.Len()), ttl/2)
 	if arbiter >= 0 && arbiter < len(m.nodes) {
-		a.deferred = allNodes(len(m.nodes)) &^ nodeBit(arbiter)
+		a.deferred = m.all() &^ nodeBit(arbiter)
 	}
 	return m.submit(a)
 }
 
-// askDeferred lets the attempt ask the nodes that it has deferred, and returns those whose lanes it
-// took. It does nothing if the attempt has asked all nodes, is decided, or is of no use any more.
-// claim.mu is held.
-func (a *Attempt) askDeferred() (start nodeSet) {
+// askDeferred asks the nodes that the attempt has deferred, and reports whether it did. It does
+// nothing if the attempt has asked all nodes, is decided, or is of no use any more. claim.mu is
+// held.
+func (a *Attempt) askDeferred() bool {
 	if a.deferred == 0 || a.decision != undecided || time.Since(a.sent) >= a.maxAge {
-		return 0
+		return false
 	}
-	lanes := a.deferred
+	nodes := a.deferred
 	a.deferred = 0
 	a.deferredAskedAt = uint32(time.Since(a.sent)/time.Millisecond) + 1
-	for s := lanes; s != 0; s &= s - 1 {
-		lane := nodeBit(s.first())
-		switch {
-		case a.claim.busyLanes&lane != 0: // not of a new claim
-			a.blockedLanes |= lane
-		case a.takeLane(lane):
-			start |= lane
-		}
-	}
-	return start
+	a.claim.ask(a, nodes)
+	return true
 }
 
 // phaseTimeout returns how long a node may owe an answer in this phase. While only the arbiter is

@@ -20,15 +20,15 @@ func asked(m *Mux) []int {
 	var mu sync.Mutex
 	for i, n := range m.nodes {
 		trip := n.sendFlush
-		n.sendFlush = func(attempts []*Attempt, answers []answer) {
+		n.sendFlush = func(f *flush) {
 			mu.Lock()
-			for _, a := range attempts {
-				if a.kind == acquire {
+			for k, a := range f.attempts {
+				if a.kind == acquire && !f.answers[k].notAsked {
 					counts[i]++
 				}
 			}
 			mu.Unlock()
-			trip(attempts, answers)
+			trip(f)
 		}
 	}
 	return counts
@@ -37,7 +37,7 @@ func asked(m *Mux) []int {
 // hang lets a node answer nothing until the returned function is called.
 func hang(n *node) (resume func()) {
 	gate, trip := make(chan struct{}), n.sendFlush
-	n.sendFlush = func(attempts []*Attempt, answers []answer) { <-gate; trip(attempts, answers) }
+	n.sendFlush = func(f *flush) { <-gate; trip(f) }
 	return func() { close(gate) }
 }
 
@@ -80,7 +80,7 @@ func TestArbiter_AloneRefuses(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []int{0, 1, 0}, counts)
 		require.Equal(t, Stats{Flushes: 1, Operations: 1, Attempts: 1}, m.Stats())
-		require.Zero(t, c.busyLanes|c.mayHold)
+		require.Zero(t, unsettled(c))
 	})
 }
 
@@ -122,14 +122,10 @@ func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 		},
 		"silent": func(m *Mux, _ *memoryNode) func() { return hang(m.nodes[1]) },
 		"error": func(m *Mux, s *memoryNode) func() {
-			m.nodes[1].sendFlush = func(_ []*Attempt, answers []answer) {
-				for i := range answers {
-					answers[i] = answer{
-						replied: true, leftNothing: true, err: errors.New("READONLY"),
-					}
-				}
-			}
-			return func() { m.nodes[1].sendFlush = s.flush }
+			m.nodes[1].sendFlush = all(answer{
+				replied: true, leftNothing: true, err: errors.New("READONLY"),
+			})
+			return func() { m.nodes[1].sendFlush = answeredBy(s.flush) }
 		},
 		"broken": func(_ *Mux, s *memoryNode) func() { s.fail(1); return func() { s.fail(0) } },
 	} {
@@ -208,6 +204,37 @@ func TestArbiter_LeavingInEitherPhaseLeavesNothing(t *testing.T) {
 	}
 }
 
+// The goal: if the arbiter was not even sent the attempt when the others are asked, because all are
+// busy, each node is asked once. A node that is asked twice would refuse its own token.
+func TestArbiter_EachNodeIsAskedOnceByARoundThatIsStillOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		counts := asked(m)
+		var resume []func()
+		for _, n := range m.nodes {
+			resume = append(resume, hang(n))
+		}
+		busy, c := claim("busy", "t"), claim("k", "t")
+		m.Acquire(busy, time.Minute, 1)
+		synctest.Wait()
+		a := m.AcquireViaArbiter(c, time.Minute, 1)
+		time.AfterFunc(m.cfg.NodeTimeout*5/8, func() {
+			for _, f := range resume {
+				f()
+			}
+		})
+		require.NoError(t, wait(a, t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, []int{2, 2, 2}, counts)
+		require.Equal(t, m.all(), unsettled(c))
+		m.Release(busy, 1)
+		require.NoError(t, wait(m.Release(c, 1), t.Context()))
+		nothingLeft(t, m, stores)
+	})
+}
+
 // The goal: a release by another goroutine, while the arbiter is asked, ends the attempt.
 func TestArbiter_AReleaseBeforeItsVoteEndsTheAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -278,16 +305,12 @@ func TestStats_CountSplitVotes(t *testing.T) {
 		lose(0, 1, 2, 3, 4)
 		require.Zero(t, m.Stats().SplitVotes)
 		for _, n := range m.nodes[:3] {
-			n.sendFlush = func(_ []*Attempt, answers []answer) {
-				for i := range answers {
-					answers[i] = answer{leftNothing: true, replied: true, err: errBroken}
-				}
-			}
+			n.sendFlush = all(answer{leftNothing: true, replied: true, err: errBroken})
 		}
 		lose(4)
 		require.Zero(t, m.Stats().SplitVotes, "one granted, one refused, of three that are needed")
 		for i, s := range stores[:3] {
-			m.nodes[i].sendFlush = s.flush
+			m.nodes[i].sendFlush = answeredBy(s.flush)
 		}
 		lose(0, 1, 2)
 		require.Equal(t, uint64(1), m.Stats().SplitVotes)
@@ -338,9 +361,7 @@ func TestArbiter_CloseEndsContenders(t *testing.T) {
 				context.Background())
 		})
 	}
-	for _, n := range m.nodes {
-		require.NoError(t, n.pipe.Close(t.Context()))
-	}
+	require.NoError(t, m.log.Close(t.Context()))
 	all.Wait()
 	for begin := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		require.Less(t, time.Since(begin), 10*time.Second, "goroutines are left")

@@ -41,6 +41,8 @@ type answer struct {
 	broken bool
 	// replied: the node answered, if only with an error.
 	replied bool
+	// notAsked: the attempt is not for the node.
+	notAsked bool
 	// keyIndex is the index of the key that another token holds, if vote is refused. It is negative
 	// if no key is the reason.
 	keyIndex int32
@@ -60,28 +62,38 @@ type Attempt struct {
 	timeout time.Duration // how long Wait waits for the answer of a node
 	maxAge  time.Duration // how long, from sent, its outcome is of any use
 
-	calls      []batch.Call[*Attempt]  // one for each node, in configuration order
-	callsArray [5]batch.Call[*Attempt] // memory of calls, up to the usual number of nodes
+	number uint32  // of an extension: which one of its claim it is; set once
+	first  nodeSet // nodes that its first round is for; set before the log has it
+	// recorded: the answer of each node is recorded under claim.mu. Otherwise only answers that are
+	// no grants are. Set before the log has the attempt.
+	recorded bool
 
 	// Guarded by claim.mu:
-	granted, refused, unknown nodeSet // the votes; those of other nodes are open
+	place batch.Place[Attempt, roundState]
+	asked nodeSet // nodes that its round is for
+	// That was for the arbiter alone; nil: there is none.
+	firstRound *batch.Round[Attempt, roundState]
+	// The votes; those of other nodes are open.
+	granted, refused, unknown nodeSet
 	// Nodes that a release need not ask: they can't hold the token.
-	neverHeld    nodeSet
-	blockedLanes nodeSet // nodes that it is not sent to yet, because their lane is busy
+	neverHeld nodeSet
 	// Nodes that are asked only if the arbiter does not refuse: see Mux.AcquireViaArbiter.
 	deferred            nodeSet
-	firstTouched        nodeSet // nodes that may hold the token only because of this attempt
-	completed           nodeSet // nodes that have answered, or whose pipeline did not take it
+	firstTouched        nodeSet // nodes that no earlier extension asked
 	decision            decision
 	unconfirmedReported bool // Wait reported that a release is not confirmed yet
 	splitCounted        bool // it was counted as a split vote
 	done                bool // the caller does not use it any more: see Done
+	answered            bool // all nodes are done with it
+	slept               bool // a round may have it among its sleepers
 	// When the deferred nodes were asked: in milliseconds from sent, rounded up; 0 if there were
 	// none.
 	deferredAskedAt uint32
 	// Why votes are refused or unknown. It is nil until the first such vote.
 	details []voteDetail
 	wakers  *Waker // of Wait and Poll
+	// earlier is the attempt before it that a node has not answered yet: see Claim.earlier.
+	earlier *Attempt
 }
 
 // voteDetail is the detail of one node's vote.
@@ -99,14 +111,6 @@ func (m *Mux) newAttempt(c *Claim, k kind, ttl, timeout, maxAge time.Duration) *
 	if k != release {
 		a.ttlText = m.ttlTextOf(ttl)
 	}
-	if n := len(m.nodes); n <= len(a.callsArray) {
-		a.calls = a.callsArray[:n]
-	} else {
-		a.calls = make([]batch.Call[*Attempt], n)
-	}
-	for i := range a.calls {
-		a.calls[i].Op = a
-	}
 	return a
 }
 
@@ -122,55 +126,91 @@ func (m *Mux) ttlTextOf(ttl time.Duration) string {
 // byte was sent.
 func (a *Attempt) Sent() time.Time { return a.sent }
 
-// takeLane takes a free lane. It returns false if there is nothing to do on it. claim.mu is held.
-func (a *Attempt) takeLane(lane nodeSet) bool {
-	c := a.claim
-	if c.mayHold&lane == 0 {
-		if a.kind == release {
-			a.neverHeld |= lane
-			return false
-		}
-		a.firstTouched |= lane
-		c.mayHold |= lane
-	}
-	c.busyLanes |= lane
-	return true
-}
-
-// skipReason returns why it is of no use to send the attempt now. It is nil if it is of use, and
-// always for a release.
+// skipReason returns why it is of no use to send the attempt to a node now. It is nil if it is of
+// use. claim.mu is held.
 func (a *Attempt) skipReason(now time.Time) error {
 	switch {
 	case a.kind == release:
 		return nil
 	case now.Sub(a.sent) > a.maxAge:
 		return errQueuedTooLong
-	case a.kind == extend && a.superseded():
-		// It would give the node keys of a lease that is being released.
+	case a.superseded():
 		return errSuperseded
 	}
 	return nil
 }
 
-// superseded reports whether a later attempt of the claim began.
+// superseded reports whether a newer attempt makes this one pointless. claim.mu is held.
 func (a *Attempt) superseded() bool {
+	newest := a.claim.latest
+	return newest != a && (a.kind == extend || newest != nil && newest.kind == release)
+}
+
+// pending returns the nodes that have not answered what the log has of the attempt. claim.mu is
+// held.
+func (a *Attempt) pending() nodeSet {
+	if !a.inLog() {
+		return 0
+	}
+	return a.asked & a.place.Round.State.undone()
+}
+
+// firstPending returns the arbiter, if it was asked first and has not answered. claim.mu is held.
+func (a *Attempt) firstPending() nodeSet {
+	if a.firstRound == nil {
+		return 0
+	}
+	return a.first & a.firstRound.State.undone()
+}
+
+// directed reports whether the attempt asks some nodes alone: what it sends is not shared.
+func (a *Attempt) directed() bool { return a.first != a.mux.all() }
+
+// asks reports whether the attempt is for node i in this round.
+func (a *Attempt) asks(r *batch.Round[Attempt, roundState], i int) bool {
+	return !a.directed() || r.State.isLeft() || a.askedIn(r).has(i)
+}
+
+// askedIn returns the nodes that the attempt is for in this round.
+func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) nodeSet {
+	if !a.directed() {
+		return a.mux.all()
+	}
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
-	return a.claim.latest != a
+	if r == a.place.Round {
+		return a.asked
+	}
+	return a.first
 }
 
-// undoSend undoes takeLane: the attempt left nothing on the node. claim.mu is held.
-func (a *Attempt) undoSend(lane nodeSet) {
-	a.claim.busyLanes &^= lane
-	a.claim.mayHold &^= a.firstTouched & lane
+// inLog reports whether the attempt was put into the log. claim.mu is held.
+func (a *Attempt) inLog() bool { return a.place.Round != nil }
+
+// countRound takes the votes of the round for which none was recorded. claim.mu is held.
+func (a *Attempt) countRound() {
+	if !a.inLog() {
+		return
+	}
+	s := &a.place.Round.State
+	// Before the recorded ones: these come first where both are set.
+	answered, missed := nodeSet(s.answered.Load()), nodeSet(s.missed.Load())
+	recorded := a.granted | a.refused | a.unknown | a.neverHeld
+	if !a.recorded {
+		a.granted |= answered & a.asked &^ recorded
+	}
+	if missed = missed & a.asked &^ recorded; missed != 0 && a.kind != release {
+		a.claim.undo(a, missed)
+		a.unknown |= missed
+	}
 }
 
-// voteUnknown counts lanes as unknown because the attempt is not sent there any more. claim.mu is
+// voteUnknown counts nodes as unknown because the attempt is not sent there any more. claim.mu is
 // held.
-func (a *Attempt) voteUnknown(lanes nodeSet, err error) {
-	a.blockedLanes &^= lanes
-	a.deferred &^= lanes
-	for s := lanes; s != 0; s &= s - 1 {
+func (a *Attempt) voteUnknown(nodes nodeSet, err error) {
+	a.countRound()
+	a.deferred &^= nodes
+	for s := nodes &^ (a.granted | a.refused); s != 0; s &= s - 1 {
 		i := s.first()
 		a.addVote(i, answer{err: err})
 	}
@@ -180,18 +220,22 @@ func (a *Attempt) voteUnknown(lanes nodeSet, err error) {
 // complete. A release may still win when nodes that could not be reached answer later. claim.mu is
 // held.
 func (a *Attempt) addVote(i int, r answer) {
-	if a.decision == won {
-		return
+	a.countRound()
+	bit := nodeBit(i)
+	if r.vote == unknown && a.granted&bit != 0 {
+		return // it was granted just before the caller gave up
 	}
-	lane := nodeBit(i)
-	a.unknown &^= lane
+	a.unknown &^= bit
 	switch r.vote {
 	case granted:
-		a.granted |= lane
+		a.granted |= bit
 	case refused:
-		a.refused |= lane
+		a.refused |= bit
 	default:
-		a.unknown |= lane
+		a.unknown |= bit
+	}
+	if a.decision == won {
+		return
 	}
 	if r.vote != granted {
 		n := a.detail(i)
@@ -208,20 +252,35 @@ func (a *Attempt) addVote(i int, r answer) {
 // detail returns the detail of one node's vote. claim.mu is held.
 func (a *Attempt) detail(i int) *voteDetail {
 	if a.details == nil {
-		a.details = make([]voteDetail, len(a.calls))
+		a.details = make([]voteDetail, len(a.mux.nodes))
 	}
 	return &a.details[i]
 }
 
+// unknownErr returns why the vote of a node is unknown. claim.mu is held.
+func (a *Attempt) unknownErr(i int) error {
+	switch {
+	case a.details != nil && a.details[i].err != nil:
+		return a.details[i].err
+	case a.inLog():
+		return a.place.Round.State.missedBecause(i)
+	}
+	return errSuperseded
+}
+
 // tryDecide decides if the votes allow it, and wakes the callers that wait. claim.mu is held.
 func (a *Attempt) tryDecide() {
+	a.countRound()
+	if a.decision != undecided && a.kind != release {
+		return
+	}
 	d := a.decideWith(a.unknown)
 	if d == undecided || d == a.decision {
 		return
 	}
 	a.decision = d
 	if c := a.claim; a.kind == extend && c.uncertain != nil &&
-		blocksOtherQuorum(len(a.calls), a.granted&^c.uncertain.lostKeys) {
+		blocksOtherQuorum(len(a.mux.nodes), a.granted&^c.uncertain.lostKeys) {
 		c.uncertain.lostKeys = 0
 	}
 	for w := a.wakers; w != nil; w = w.next {
@@ -232,7 +291,7 @@ func (a *Attempt) tryDecide() {
 
 // decideWith returns the decision if these nodes' votes are unknown. claim.mu is held.
 func (a *Attempt) decideWith(unknown nodeSet) decision {
-	n := len(a.calls)
+	n := len(a.mux.nodes)
 	switch a.kind {
 	case release:
 		return decideRelease(n, a.neverHeld.count(), a.granted.count(), unknown.count())
@@ -247,7 +306,7 @@ func (a *Attempt) decideWith(unknown nodeSet) decision {
 
 // unanswered returns the nodes that were asked and whose votes are open. claim.mu is held.
 func (a *Attempt) unanswered() nodeSet {
-	return allNodes(len(a.calls)) &^ (a.granted | a.refused | a.unknown | a.neverHeld | a.deferred)
+	return a.mux.all() &^ (a.granted | a.refused | a.unknown | a.neverHeld | a.deferred)
 }
 
 // countTimeouts counts a timeout for each node that has not answered. claim.mu is held.

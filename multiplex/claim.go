@@ -4,17 +4,17 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/batch"
 )
 
 // Claim is one lease as the nodes see it: its keys, and the token that is their value there. Every
 // attempt to acquire needs a Claim with a token of its own. Init makes it, once. It must not be
 // copied after that.
 //
-// A lane is one claim on one node. On a lane at most one attempt is queued or under way. The next
-// one is given to the node when the one before was answered there, or is known not to have been
-// sent. So on each node the attempts of a claim take effect in the order acquire, extend, release,
-// although flushes that are under way together are in no order. If an attempt still waits for a
-// lane when a newer one comes, it is dropped there: the newer one replaces both.
+// The operations of a claim take effect in the order acquire, extend, release on each node. A later
+// one is behind the earlier one in the log, and each node is sent the log in its order. A newer
+// attempt takes an older one out of the log, if that was not sealed yet.
 type Claim struct {
 	buf       string     // the token, and behind it the only key with its prefix; set once
 	singleKey [1]string  // the only key; set once
@@ -26,14 +26,18 @@ type Claim struct {
 	// ends the lease sooner, but not its keys.
 	mayOutlive bool
 
-	// Guards mayOutlive, all below, and the votes of the claim's attempts; a leaf.
+	// Guards mayOutlive, all below, and the votes of the claim's attempts; a leaf but for the log.
 	mu sync.Mutex
-	// Lanes with an attempt that is queued, under way, or kept for a node that is down.
-	busyLanes  nodeSet
-	mayHold    nodeSet       // nodes that may hold the token
+	// Nodes that may hold the token, or may get it yet: by the acquire, and by an extension.
+	acquired, extended nodeSet
+	// A node has refused, or has answered with an error. Then a release is sent only to nodes that
+	// may hold the token. Otherwise all are sent what is made once.
+	divided    bool
+	extensions uint32        // how many began
 	maxTTLSent time.Duration // the longest TTL that was ever sent
-	// The newest attempt. It is nil again when every lane is free, unless it is a release.
-	latest    *Attempt
+	latest     *Attempt      // the newest attempt
+	// A list of the attempts before it that a node may not have answered yet.
+	earlier   *Attempt
 	uncertain *uncertainty // nil while all goes well
 }
 
@@ -106,7 +110,34 @@ func (c *Claim) Certain() bool {
 func (c *Claim) NeedsCleanup() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.busyLanes|c.brokenAt() != 0 || c.mayOutlive
+	return c.unanswered()|c.brokenAt() != 0 || c.mayOutlive
+}
+
+// mayHold returns the nodes that may hold the token, or may get it yet. mu is held.
+func (c *Claim) mayHold() nodeSet {
+	c.unanswered()
+	return c.acquired | c.extended
+}
+
+// unanswered returns the nodes that have not answered everything that was sent. It forgets earlier
+// attempts that every node is done with. mu is held.
+func (c *Claim) unanswered() (nodes nodeSet) {
+	if c.latest != nil {
+		c.latest.countRound()
+		nodes = c.latest.pending() | c.latest.firstPending()
+	}
+	for p := &c.earlier; *p != nil; {
+		a := *p
+		pending := a.pending() | a.firstPending()
+		a.countRound()
+		if pending == 0 {
+			*p, a.earlier = a.earlier, nil
+			continue
+		}
+		nodes |= pending
+		p = &a.earlier
+	}
+	return nodes
 }
 
 // ensureUncertain returns c.uncertain, to be written to. mu is held.
@@ -133,92 +164,120 @@ func (c *Claim) lostKeys() nodeSet {
 	return c.uncertain.lostKeys
 }
 
-// addExtendVote takes the vote of a node on an extension. mu is held.
-func (c *Claim) addExtendVote(a *Attempt, i int, r answer) {
-	lane := nodeBit(i)
-	if r.vote == refused && a.decision != won {
-		c.ensureUncertain().lostKeys |= lane
-	}
-	a.addVote(i, r)
-}
-
-// enqueueLanes puts a new attempt on the lanes and returns the nodes that it is to be sent to now.
+// begin makes a the newest attempt. What it replaces is not sent any more, if it was not sealed.
 // mu is held.
-func (c *Claim) enqueueLanes(a *Attempt) (start nodeSet) {
-	prev := c.latest
-	if prev != nil {
-		prev.voteUnknown(prev.blockedLanes|prev.deferred, errSuperseded)
+func (c *Claim) begin(a *Attempt) {
+	if prev := c.latest; prev != nil {
+		prev.tryDecide()
+		prev.voteUnknown(prev.deferred, errSuperseded)
+		if prev.inLog() && a.mux.log.Cancel(prev.place) {
+			prev.place = batch.Place[Attempt, roundState]{}
+			c.undo(prev, prev.asked)
+			prev.voteUnknown(prev.asked, errSuperseded)
+		}
+		prev.earlier, c.earlier = c.earlier, prev
+		c.unanswered() // which forgets it, if every node is done with it
 	}
 	c.latest = a
 	c.mayOutlive = c.mayOutlive || a.kind == extend && a.ttl < c.maxTTLSent
 	c.maxTTLSent = max(c.maxTTLSent, a.ttl)
-	for i := range a.calls {
-		lane := nodeBit(i)
-		if c.busyLanes&lane != 0 && prev.mux.nodes[i].pipe.Cancel(&prev.calls[i]) {
-			prev.undoSend(lane)
-			prev.voteUnknown(lane, errSuperseded)
-		}
-		switch {
-		case a.deferred&lane != 0:
-		case c.busyLanes&lane != 0:
-			a.blockedLanes |= lane
-		case a.takeLane(lane):
-			start |= lane
-		}
+	// The answers of a claim in doubt are recorded, each alone.
+	a.recorded = c.uncertain != nil
+	if a.kind == extend {
+		c.extensions++
+		a.number = c.extensions
 	}
-	a.tryDecide() // a release that no node needs is won now
-	return start
 }
 
-// completeLane records the answer of node i to a. It returns the attempt that is to be sent to some
-// nodes now: the one that waited for the lane, or a itself if node i was its arbiter. mu is held.
-func (c *Claim) completeLane(a *Attempt, i int, r answer) (next *Attempt, start nodeSet) {
-	lane := nodeBit(i)
-	a.completed |= lane
+// ask puts the attempt into the log, for these nodes. It does nothing if there are none. mu is
+// held.
+func (c *Claim) ask(a *Attempt, nodes nodeSet) {
+	if nodes == 0 {
+		a.tryDecide() // a release that no node needs is won now
+		return
+	}
+	if a.inLog() && a.mux.log.Cancel(a.place) {
+		// The arbiter was not sent it yet. It must not be in a round twice.
+		nodes |= a.asked
+		a.place = batch.Place[Attempt, roundState]{}
+	}
+	// Before the log has it: it may be answered at once.
+	a.asked = nodes
+	if a.inLog() {
+		a.firstRound = a.place.Round
+	} else {
+		a.first = nodes
+		a.recorded = a.recorded || nodes != a.mux.all()
+	}
+	switch a.kind {
+	case acquire:
+		c.acquired |= nodes
+	case extend:
+		a.firstTouched = nodes &^ c.extended
+		c.extended |= nodes
+	}
+	var err error
+	if a.place, err = a.mux.log.Append(a, uint64(nodes)); err != nil {
+		c.undo(a, nodes)
+		a.mux.countUnsent(nodes, err)
+		a.voteUnknown(nodes, err)
+	}
+}
+
+// undo notes that the attempt left nothing on these nodes, and never will. mu is held.
+func (c *Claim) undo(a *Attempt, nodes nodeSet) {
+	switch {
+	case a.kind == acquire:
+		c.acquired &^= nodes
+	case a.kind == extend && a.number == c.extensions:
+		c.extended &^= a.firstTouched & nodes
+	}
+}
+
+// record takes the answer of node i to a. keep: the node is to keep the release until it can answer
+// it. mu is held.
+func (c *Claim) record(a *Attempt, i int, r answer) (keep bool) {
+	bit := nodeBit(i)
+	c.divided = c.divided || r.vote != granted
 	switch {
 	case r.broken:
-		c.ensureUncertain().brokenAt |= lane
+		c.ensureUncertain().brokenAt |= bit
 	case r.replied && c.uncertain != nil:
 		// On this connection, so nothing of an earlier one is still to come.
-		c.uncertain.brokenAt &^= lane
+		c.uncertain.brokenAt &^= bit
+	}
+	a.countRound()
+	if r.leftNothing {
+		c.undo(a, bit)
 	}
 	switch {
-	case a.kind == release && r.vote != granted:
-		a.addVote(i, r)
-		return nil, 0 // the node keeps the release, and the lane stays busy, until it is answered
+	case a.kind == release && r.vote == granted:
+		c.acquired &^= bit
+		c.extended &^= bit
+	case a.kind == release && c.mayHold()&bit == 0:
+		a.neverHeld |= bit
+		a.tryDecide()
+		return false
 	case a.kind == release:
-		c.mayHold &^= lane
-		c.busyLanes &^= lane
-	case r.leftNothing:
-		a.undoSend(lane)
-	default:
-		c.busyLanes &^= lane
-	}
-	if a.kind == extend {
-		c.addExtendVote(a, i, r)
-	} else {
-		a.addVote(i, r)
-	}
-	if w := c.latest; w != nil && w.blockedLanes&lane != 0 {
-		w.blockedLanes &^= lane
-		if w.takeLane(lane) {
-			return w, lane
+		keep = true
+	case a.kind == extend && r.vote == refused:
+		if a.tryDecide(); a.decision != won {
+			c.ensureUncertain().lostKeys |= bit
 		}
-		w.tryDecide()
 	}
+	a.addVote(i, r)
 	if a.deferred != 0 {
-		start = a.askDeferred()
+		a.askDeferred()
 	}
-	c.trim()
-	return a, start
+	return keep
 }
 
-// trim drops the latest attempt when nothing needs it any more: a lease that is only held should be
-// small. mu is held.
-func (c *Claim) trim() {
-	if c.busyLanes == 0 && c.latest != nil && c.latest.kind != release {
-		c.latest = nil
-	}
+// mayChange reports whether node i may still execute something that it was sent for the claim, and
+// has not answered. A stopped server may do so at any later time.
+func (c *Claim) mayChange(i int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return (c.unanswered() | c.brokenAt()).has(i)
 }
 
 // pendingUntil returns until when a release that node i could not answer must be kept: as long as

@@ -15,16 +15,70 @@ import (
 // The goal: with attempts that break, get lost or come late in any order, two claims never hold a
 // key at once. Every call ends within its timeout. When all is released nothing is left on any
 // node.
-func TestLane_KeepsTheOrderOfEachClaim(t *testing.T) {
+func TestClaim_KeepsTheOrderOfItsAttempts(t *testing.T) {
 	for seed := range uint64(40) {
 		for _, n := range []int{1, 2, 3, 4, 5} {
-			synctest.Test(t, func(t *testing.T) { simulate(t, n, seed) })
+			synctest.Test(t, func(t *testing.T) { simulate(t, n, seed, false) })
 		}
 	}
 }
 
-func simulate(t *testing.T, n int, seed uint64) {
+// The goal: the same while nodes hang for longer than NodeTimeout, and go down and come up.
+func TestClaim_KeepsTheOrderOfItsAttemptsAtNodesThatComeAndGo(t *testing.T) {
+	for seed := range uint64(40) {
+		for _, n := range []int{1, 2, 3, 4, 5} {
+			synctest.Test(t, func(t *testing.T) { simulate(t, n, seed, true) })
+		}
+	}
+}
+
+// comeAndGo lets nodes hang, and has them down, connecting or up, until the returned function is
+// called.
+func comeAndGo(m *Mux, seed uint64) (stop func()) {
+	var all sync.WaitGroup
+	over := make(chan struct{})
+	for i, n := range m.nodes {
+		random, hangs := rand.New(rand.NewPCG(seed, uint64(200+i))), make(chan struct{}, 1)
+		trip := n.sendFlush
+		n.sendFlush = func(f *flush) {
+			select {
+			case <-hangs:
+				time.Sleep(3 * m.cfg.NodeTimeout)
+			default:
+			}
+			trip(f)
+		}
+		all.Go(func() {
+			for {
+				select {
+				case <-over:
+					n.setState(NodeUp, nil)
+					notify(n.pendingAdded)
+					return
+				case <-time.After(time.Duration(random.IntN(60_000)) * time.Microsecond):
+				}
+				switch random.IntN(5) {
+				case 0:
+					n.setState(NodeDown, errBroken)
+				case 1:
+					n.setState(NodeConnecting, errBroken)
+				case 2:
+					notify(hangs)
+				default:
+					n.setState(NodeUp, nil)
+				}
+			}
+		})
+	}
+	return func() { close(over); all.Wait() }
+}
+
+func simulate(t *testing.T, n int, seed uint64, rough bool) {
 	m, stores, stop := simulated(n, seed, []float64{0, 0.02, 0.2}[seed%3])
+	settle := func() {}
+	if rough {
+		settle = comeAndGo(m, seed)
+	}
 	var mu sync.Mutex
 	holder := map[string]string{}
 	change := func(c *Claim, from, to string) {
@@ -79,20 +133,21 @@ func simulate(t *testing.T, n int, seed uint64) {
 		})
 	}
 	callers.Wait()
+	settle()
 	for _, s := range stores {
 		s.fail(0)
 	}
 	time.Sleep(time.Second) // the connectors' delays pass in virtual time
 	for i, s := range stores {
 		require.Empty(t, s.left(), "seed %d: left on node %d of %d", seed, i, n)
-		require.Zero(t, m.nodes[i].pipe.Waiting())
+		require.Zero(t, m.log.Waiting(i))
 		require.Zero(t, m.Nodes()[i].PendingReleases)
 	}
 	stop()
 }
 
 // The goal: a claim that is released takes no further extension, whichever comes first to the lock.
-func TestLane_NothingFollowsARelease(t *testing.T) {
+func TestClaim_NothingFollowsARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		c := new(Claim)
@@ -112,17 +167,12 @@ func TestLane_NothingFollowsARelease(t *testing.T) {
 	})
 }
 
-// The goal: a node that comes up between two reads of its state neither loses an attempt nor keeps
-// its lane busy.
-func TestLane_NoAttemptIsLostWhenANodeComesUp(t *testing.T) {
+// The goal: a node that comes up or goes down meanwhile loses no attempt.
+func TestClaim_NoAttemptIsLostWhenANodeComesUp(t *testing.T) {
 	m, _, stop := simulated(1, 1, 0)
 	defer stop()
 	n := m.nodes[0]
-	n.sendFlush = func(_ []*Attempt, answers []answer) {
-		for i := range answers {
-			answers[i] = answer{vote: granted, replied: true}
-		}
-	}
+	n.sendFlush = all(answer{vote: granted, replied: true})
 	over := make(chan struct{})
 	var flipping sync.WaitGroup
 	flipping.Go(func() {
@@ -142,10 +192,10 @@ func TestLane_NoAttemptIsLostWhenANodeComesUp(t *testing.T) {
 	}
 	close(over)
 	flipping.Wait()
-	require.NoError(t, n.pipe.Close(t.Context()))
+	require.NoError(t, m.log.Close(t.Context()))
 	for i, a := range attempts {
 		a.claim.mu.Lock()
-		require.Zero(t, a.claim.busyLanes, "attempt %d was handed to nobody", i)
+		require.Zero(t, a.claim.unanswered(), "attempt %d was handed to nobody", i)
 		a.claim.mu.Unlock()
 	}
 }

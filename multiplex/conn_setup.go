@@ -22,9 +22,6 @@ func (n *node) setup(c *nodeConn) []resp.Step {
 	none := n.mux.cfg.Prefix + probeKey + rand.Text()
 	steps := credentials(&option)
 	steps = append(steps, permitted(none, n.mux.cfg.Guard != GuardOff)...)
-	steps = append(steps, probeDeletes(none, func(d deleteCommand) {
-		c.deletion.Store(int32(d))
-	})...)
 	// No NOLOOP: the server reports the releases of this process too.
 	tracking := []string{"CLIENT", "TRACKING", "ON", "OPTIN"}
 	return append(steps, resp.Step{Command: tracking, OnReply: busy})

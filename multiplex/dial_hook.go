@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/redis/rueidis"
 )
 
@@ -69,8 +70,9 @@ func (h *dialHook) dial(
 		_ = l.Close()
 		return nil, &dialError{err}
 	}
+	l.trips = trip.NewConn(l, func(err error) { t.protocolErr.Store(&err) })
 	h.onConn(l)
-	return resp.NewCheckedConn(l, func(err error) { t.protocolErr.Store(&err) }), nil
+	return l.trips, nil
 }
 
 // admit makes the handshake on a new connection, before anything else can use it. The error is why

@@ -29,9 +29,9 @@ func TestExtend_ReportsALossThatNoSingleOneSaw(t *testing.T) {
 		delete(stores[0].keys, "k")
 		delete(stores[2].keys, "k")
 		trip := m.nodes[2].sendFlush
-		m.nodes[2].sendFlush = func(attempts []*Attempt, answers []answer) {
+		m.nodes[2].sendFlush = func(f *flush) {
 			<-gate
-			trip(attempts, answers)
+			trip(f)
 		}
 		extension := func() error {
 			return wait(m.Extend(c, 10*time.Second, time.Now().Add(9*time.Second), 0, 1),

@@ -56,7 +56,8 @@ func (n *node) noteAcquireErrors(attempts []*Attempt, answers []answer) {
 	if refusal == nil {
 		return
 	}
-	n.acquireErrors.last.Store(&refusal)
+	last := refusal // which is in memory of its own only if there was one
+	n.acquireErrors.last.Store(&last)
 	if n.acquireErrors.since.CompareAndSwap(0, n.responsiveness.now()) {
 		notify(n.acquireErrors.recheck)
 	}
@@ -64,8 +65,11 @@ func (n *node) noteAcquireErrors(attempts []*Attempt, answers []answer) {
 
 // serverError reports whether the server answered with an error of its own.
 func (r *answer) serverError() bool {
+	if r.err == nil {
+		return false // the usual case, without an allocation
+	}
 	var stale *fenceTooLowError
-	return r.err != nil && r.failureKind() == failedServer && !errors.As(r.err, &stale)
+	return r.failureKind() == failedServer && !errors.As(r.err, &stale)
 }
 
 // review makes the node failing or up. It returns when it is to be called again; 0 if only a new
@@ -116,21 +120,20 @@ func (n *node) probe(ctx context.Context) (refusal error, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
 	key := n.ownProbeKey
-	var plan script.Plan
-	plan.Reset(script.Acquire)
-	plan.Add(0, script.Set{Keys: []string{key}, Token: rand.Text(), TTL: strconv.Itoa(probeTTL)})
-	p := command{script: script.Acquire, call: plan.Calls()[0]}
 	var commands []rueidis.Completed
 	for {
 		loads := len(commands)
-		commands = append(commands, n.build(&p, nil), n.client.B().Del().Key(key).Build())
+		acquire := n.client.B().Arbitrary("EVALSHA", script.Acquire.SHA, "1").Keys(key).
+			Args(strconv.Itoa(probeTTL), rand.Text()).Build()
+		commands = append(commands, acquire, n.client.B().Del().Key(key).Build())
 		reply := n.client.DoMulti(ctx, commands...)[loads]
 		if reply.NonRedisError() != nil {
 			return nil, false
 		}
 		err := reply.Error()
 		if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() && loads == 0 {
-			commands = n.scriptLoads(nil, []command{p})
+			load := n.client.B().ScriptLoad().Script(script.Acquire.Source).Build()
+			commands = []rueidis.Completed{load}
 			continue
 		}
 		if err != nil {

@@ -111,12 +111,13 @@ func (a *Attempt) FenceTooLow() (seen int64, again, atOnce bool) {
 	}
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
+	a.countRound()
 	var behind nodeSet
 	hopeful := a.granted | a.unanswered()
 	for s := a.unknown; s != 0; s &= s - 1 {
 		i := s.first()
 		var e *fenceTooLowError
-		switch err := a.details[i].err; {
+		switch err := a.unknownErr(i); {
 		case errors.As(err, &e) && e.seen < MaxFence:
 			behind |= nodeBit(i)
 			seen = max(seen, e.seen)
@@ -124,7 +125,7 @@ func (a *Attempt) FenceTooLow() (seen int64, again, atOnce bool) {
 			hopeful |= nodeBit(i)
 		}
 	}
-	need := quorum(len(a.calls))
+	need := quorum(len(a.mux.nodes))
 	again = a.decision == noQuorum && behind != 0 && (behind|hopeful).count() >= need
 	return seen, again, again && behind.count() >= need &&
 		a.claim.Len() <= script.AcquireFenced.MaxSet()

@@ -58,7 +58,7 @@ func TestFence_KeysAreBehindThePrefix(t *testing.T) {
 
 // The goal: a claim without a fence has no memory for one.
 func TestFence_AClaimWithoutOneIsSmall(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(Claim{}), uintptr(96))
+	require.LessOrEqual(t, unsafe.Sizeof(Claim{}), uintptr(112))
 	require.Nil(t, claim("k", "t").cold)
 }
 
@@ -72,13 +72,13 @@ func TestFence_AnExtensionNeedsItsKeys(t *testing.T) {
 		attempts := []*Attempt{m.newAttempt(claim("k", "t"), extend, time.Minute, time.Second,
 			time.Second)}
 		grant := answer{vote: granted, replied: true, keyIndex: -1}
-		answers := []answer{grant}
-		p := command{script: script.RaiseFence, call: script.Call{Owners: []int{0}}}
+		f := &flush{attempts: attempts, answers: []answer{grant}}
+		p := &command{script: script.RaiseFence, call: &script.Call{Owners: []int{0}}}
 		oom := answer{leftNothing: true, replied: true, err: errors.New("OOM")}
-		p.failAll(oom, attempts, answers)
-		require.Equal(t, grant, answers[0])
-		p.failAll(answer{broken: true, err: io.EOF}, attempts, answers)
-		require.Equal(t, answer{broken: true, err: io.EOF}, answers[0])
+		f.fail(p, 0, oom)
+		require.Equal(t, grant, f.answers[0])
+		f.fail(p, 0, answer{broken: true, err: io.EOF})
+		require.Equal(t, answer{broken: true, err: io.EOF}, f.answers[0])
 	})
 }
 
@@ -95,14 +95,13 @@ func TestFence_IsRaisedBeforeRefills(t *testing.T) {
 			c.latest = m.newAttempt(c, extend, time.Minute, time.Second, time.Second)
 			attempts = append(attempts, c.latest)
 		}
-		f := new(flushScratch)
-		f.buildCommands(nil, attempts, make([]answer, len(attempts)))
-		require.Len(t, f.commands, 2)
+		commands := built(m.nodes[0], nil, attempts...).own.commands
+		require.Len(t, commands, 2)
 		require.Equal(t, []*script.Script{script.RaiseFence, script.Extend},
-			[]*script.Script{f.commands[0].script, f.commands[1].script})
-		require.Equal(t, []string{"lockpipe:fence:fenced"}, f.commands[0].call.Keys)
-		require.Equal(t, []string{"1", "9"}, f.commands[0].call.Args)
-		require.Equal(t, []string{"plain", "fenced"}, f.commands[1].call.Keys)
+			[]*script.Script{commands[0].script, commands[1].script})
+		require.Equal(t, []string{"lockpipe:fence:fenced"}, commands[0].call.Keys)
+		require.Equal(t, []string{"1", "9"}, commands[0].call.Args)
+		require.Equal(t, []string{"plain", "fenced"}, commands[1].call.Keys)
 	})
 }
 

@@ -5,93 +5,188 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/lockpipe/lockpipe/script"
-	"github.com/redis/rueidis"
 )
 
-// errMoved is the vote of a node whose server may have granted the extension already, as another
-// node.
-var errMoved = errors.New("not sent: the node's server changed since the extension began")
+var (
+	// errMoved is the vote of a node whose server may have granted the extension already, as
+	// another node.
+	errMoved = errors.New("not sent: the node's server changed since the extension began")
+	// errConnectionLost is the vote of a node whose connection ended before the answer, if nothing
+	// else is known.
+	errConnectionLost = errors.New("the connection was lost before the answer")
+)
 
-// maxSingleAcquires is the most single keys in one flush that are taken by a SET NX PX each. If
-// there are more, the script takes them.
-const maxSingleAcquires = 16
+// flush is one trip to a node, with its memory, which later ones use again.
+type flush struct {
+	node     *node
+	rounds   *batch.Trip[Attempt, roundState] // nil: it comes from outside of the log
+	attempts []*Attempt
+	answers  []answer // of the node to each of them
+	// counts: all that was sent was answered, on a connection that counted until then.
+	counts bool
 
-// flushScratch is the memory of one flush, used again by later ones.
-type flushScratch struct {
-	releases, extensions, acquires script.Plan
-	raises, fenced                 script.Plan
-	// Releases for which the server's own command was of no use.
-	fallback                       script.Plan
-	deletion                       deleteCommand // how few keys are released
-	singleReleases, singleAcquires []int         // indexes of releases and of acquires of one key
-	built                          []rueidis.Completed
-	commands                       []command
-	retry                          []command
-	refusals                       []script.Refusal
-	decoded                        []int64
+	own      encoding // what this node alone is sent
+	again    encoding // what is sent once more
+	sending  []part
+	retry    []command // that were not executed for a reason that a retry removes
+	lastTry  bool
+	loadErr  error // why a script could not be loaded
+	refusals []script.Refusal
+	replied  int // how many commands
+	trip     trip.Trip
+	ended    chan trip.End // of capacity 1
+	place    placeInLine
 }
 
-// command is what one command carries: a script call with its sets, or the release or acquire of
-// one key.
-type command struct {
-	script   *script.Script // nil for a single key
-	call     script.Call
-	index    int           // of the attempt, for a single key
-	deletion deleteCommand // for the release of a single key; viaScript for its SET
+// part is a part of what is sent.
+type part struct {
+	*encoding
+	offset int // of its attempts among those of the flush
 }
 
-// flush makes one trip to the node. Releases come first, because they free keys that the acquires
-// behind them may want. Any order is right, since a flush never has two attempts of one claim.
-func (n *node) flush(attempts []*Attempt, answers []answer) {
-	if err := n.awaitUp(); err != nil {
-		for i := range answers {
-			answers[i] = answer{leftNothing: true, err: err}
-		}
-		n.countUnsent(err, len(attempts))
-		return
+func (n *node) newFlush() *flush {
+	f, _ := n.mux.flushes.Get().(*flush)
+	if f == nil {
+		f = &flush{ended: make(chan trip.End, 1)}
+		f.place.turn = make(chan struct{}, 1)
+		f.trip.Receiver = f
 	}
-	sent := n.metrics.flushStarted(len(attempts))
+	f.node = n
+	f.own.reset()
+	f.again.reset()
+	return f
+}
+
+// recycleFlush takes the memory of a flush whose answers were handled.
+func (n *node) recycleFlush(f *flush) {
+	n.leaveLine(f)
+	clear(f.attempts)
+	clear(f.answers)
+	clear(f.retry)
+	clear(f.sending)
+	clear(f.trip.Parts)
+	f.attempts, f.answers, f.retry = f.attempts[:0], f.answers[:0], f.retry[:0]
+	f.sending = f.sending[:0]
+	f.rounds, f.loadErr, f.lastTry, f.counts = nil, nil, false, false
+	n.mux.flushes.Put(f)
+}
+
+// read is one trip of the node through the log.
+func (n *node) read(t *batch.Trip[Attempt, roundState]) {
+	f := n.newFlush()
+	f.rounds = t
+	for _, r := range t.Rounds {
+		for _, a := range r.Ops() {
+			f.attempts = append(f.attempts, a)
+			f.answers = append(f.answers, answer{notAsked: !a.asks(r, n.index)})
+		}
+	}
+	n.flush(f)
+	at := 0
+	for _, r := range t.Rounds {
+		left := r.State.isLeft()
+		for _, a := range r.Ops() {
+			if v := &f.answers[at]; !v.notAsked &&
+				(a.recorded || v.vote != granted || !f.counts || left) {
+				n.mux.record(a, n.index, *v)
+				r.State.recorded.Store(true)
+			}
+			at++
+		}
+		switch {
+		case left:
+		case f.counts:
+			n.mux.finish(r, n.index, &r.State.answered, nil)
+		default:
+			n.mux.finish(r, n.index, &r.State.failed, nil)
+		}
+	}
+	n.recycleFlush(f)
+}
+
+// missed takes rounds that the node does not get: it is down, hangs, or is too far behind. It
+// returns the releases that the node is to read when it answers again. If it may not, they are kept
+// for the connector.
+func (n *node) missed(rounds []*batch.Round[Attempt, roundState], keep bool) (left []*Attempt) {
+	why, down := n.down()
+	if !down {
+		why = &timeoutError{n.mux.cfg.NodeTimeout}
+	}
+	for _, r := range rounds {
+		asked := 0
+		for _, a := range r.Ops() {
+			if !a.asks(r, n.index) {
+				continue
+			}
+			asked++
+			if a.kind != release && !a.recorded {
+				continue
+			}
+			unread := n.mux.recordMissed(a, n.index, why)
+			switch {
+			case unread && keep:
+				left = append(left, a)
+			case unread:
+				n.addPending(a)
+			}
+		}
+		if !r.State.isLeft() {
+			n.countMissed(down, asked)
+			n.mux.finish(r, n.index, &r.State.missed, why)
+		}
+	}
+	return left
+}
+
+// flush makes one trip to the node.
+func (n *node) flush(f *flush) {
+	asked := 0
+	for i := range f.answers {
+		if !f.answers[i].notAsked {
+			asked++
+		}
+	}
+	sent := n.metrics.flushStarted(asked)
 	slot := n.responsiveness.flushSent()
-	n.sendFlush(attempts, answers)
+	n.sendFlush(f)
 	n.responsiveness.flushAnswered(slot)
 	took := time.Since(sent)
 	n.metrics.flushLatency.Observe(took)
-	if slices.ContainsFunc(answers, func(r answer) bool { return r.replied }) {
+	if slices.ContainsFunc(f.answers, func(r answer) bool { return r.replied }) {
 		// Otherwise it may not have been sent.
 		n.rtt.observe(took)
 	}
-	n.metrics.countFailures(answers)
-	n.noteAcquireErrors(attempts, answers)
+	n.metrics.countFailures(f.answers)
+	n.noteAcquireErrors(f.attempts, f.answers)
 }
 
 // sendAttempts is the flush of a node with a rueidis client.
-func (n *node) sendAttempts(attempts []*Attempt, answers []answer) {
-	f, _ := n.mux.scratchPool.Get().(*flushScratch)
-	if f == nil {
-		f = new(flushScratch)
-	}
+func (n *node) sendAttempts(f *flush) {
+	// It is held until the trip is behind all that was sent before. What a claim asks for later
+	// comes later.
+	n.order.Lock()
+	n.joinLine(f)
 	conn := n.active.verified()
-	f.deletion = conn.deleteCommand()
-	f.buildCommands(conn, attempts, answers)
-	reusable := n.run(f, attempts, answers)
-	if len(f.fallback.Calls()) > 0 {
-		conn.deletion.Store(int32(viaScript))
+	f.build(conn)
+	f.counts = n.exchange(f, conn)
+	if len(f.retry) > 0 {
+		n.order.Lock()
+		f.buildRetry()
+		f.counts = n.exchange(f, conn) && f.counts
 	}
-	if reusable {
-		f.clear()
-		n.mux.scratchPool.Put(f)
-	}
+	f.awaitTurn()
 	if n.active.stillValid(conn) {
-		conn.dropIfUseless(answers)
+		conn.dropIfUseless(f.answers)
 	} else {
-		invalidate(answers)
+		f.counts = false
+		invalidate(f.answers)
 	}
-	cmp.Or(conn, n.active.conn.Load()).explainUnanswered(answers)
+	cmp.Or(conn, n.active.conn.Load()).explainUnanswered(f.answers)
 }
 
 // invalidate makes unknowns of the replies. The server may have forgotten what it has done, and may
@@ -104,173 +199,171 @@ func invalidate(answers []answer) {
 	}
 }
 
-// buildCommands makes commands of the attempts, and answers those that are not to be sent on the
-// connection.
-func (f *flushScratch) buildCommands(conn *nodeConn, attempts []*Attempt, answers []answer) {
-	f.releases.Reset(script.Release)
-	f.fallback.Reset(script.Release)
-	f.extensions.Reset(script.Extend)
-	f.acquires.Reset(script.Acquire)
-	f.raises.Reset(script.RaiseFence)
-	f.fenced.Reset(script.AcquireFenced)
+// build makes commands of the attempts that are not among the shared ones, and answers those that
+// are not to be sent on the connection. node.order is held.
+func (f *flush) build(conn *nodeConn) {
 	now := time.Now()
-	for i, a := range attempts {
+	shared := f.canShare(conn, now)
+	if shared {
+		at := 0
+		for _, r := range f.rounds.Rounds {
+			f.sending = append(f.sending, part{r.State.shared, at})
+			at += len(r.Ops())
+		}
+	}
+	for at, a := range f.attempts {
+		if f.answers[at].notAsked {
+			continue
+		}
 		// A grant, until one of the commands that carry it says otherwise.
-		answers[i] = answer{vote: granted, replied: true, keyIndex: -1}
-		set := a.set()
-		switch why := a.skipReason(now); {
-		case a.kind == release && len(set.Keys) == 1 && f.deletion != viaScript:
-			f.singleReleases = append(f.singleReleases, i)
-		case a.kind == release:
-			f.releases.Add(i, set)
-		case why != nil: // since the flush waited for a connection
-			answers[i] = answer{leftNothing: true, err: why}
-		case a.kind == extend && conn.mayRepeat(a.sent):
-			answers[i] = answer{leftNothing: true, err: errMoved}
-		case a.kind == extend:
-			f.extensions.Add(i, set)
-			if fence := a.claim.fence(); fence != nil {
-				f.raises.Add(i, script.Set{Keys: fence.FenceKeys, Token: fence.Last})
-			}
-		case a.claim.fence() != nil:
-			set.Fence = &a.claim.fence().Fence
-			f.fenced.Add(i, set)
-		case len(set.Keys) == 1:
-			f.singleAcquires = append(f.singleAcquires, i)
-		default:
-			f.acquires.Add(i, set)
+		f.answers[at] = answer{vote: granted, replied: true, keyIndex: -1}
+		if shared && !a.directed() {
+			continue
+		}
+		why := a.skip(f.node.index, now)
+		if why == nil && a.kind == extend && conn.mayRepeat(a.sent) {
+			why = errMoved
+		}
+		if why != nil {
+			f.answers[at] = answer{leftNothing: true, err: why}
+			continue
+		}
+		f.own.add(at, a)
+	}
+	f.own.end()
+	f.sending = append(f.sending, part{&f.own, 0})
+}
+
+// canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
+// or necessary, to look at each attempt. node.order is held.
+func (f *flush) canShare(conn *nodeConn, now time.Time) bool {
+	// If the node missed a round since the trip took its own, the trip may have an acquire whose
+	// release was kept and sent already.
+	if f.rounds == nil || f.rounds.Behind || f.rounds.HasMissed() {
+		return false
+	}
+	for _, r := range f.rounds.Rounds {
+		s := &r.State
+		if s.isLeft() || !s.sendBefore.IsZero() && now.After(s.sendBefore) ||
+			conn.mayRepeat(s.oldest) {
+			return false
 		}
 	}
-	f.singleKeyCommands(f.singleReleases, maxSingleReleases, command{deletion: f.deletion},
-		&f.releases, attempts)
-	f.commands = appendCalls(f.commands, &f.releases)
-	// Before the nodes get back what they lack: during rolling restarts a lease may outlive all
-	// nodes that granted it, and its fence must not be forgotten.
-	f.commands = appendCalls(f.commands, &f.raises)
-	f.commands = appendCalls(f.commands, &f.extensions)
-	f.singleKeyCommands(f.singleAcquires, maxSingleAcquires, command{}, &f.acquires, attempts)
-	f.commands = appendCalls(f.commands, &f.acquires)
-	f.commands = appendCalls(f.commands, &f.fenced)
+	return true
 }
 
-// set returns the attempt's keys for a script.
-func (a *Attempt) set() script.Set {
-	return script.Set{Keys: a.claim.keys(), Token: a.claim.Token(), TTL: a.ttlText}
+// skip returns why the attempt is not sent to node i any more; nil if it is.
+func (a *Attempt) skip(i int, now time.Time) error {
+	a.claim.mu.Lock()
+	defer a.claim.mu.Unlock()
+	if a.kind == release && !a.claim.mayHold().has(i) {
+		return errNotNeeded
+	}
+	return a.skipReason(now)
 }
 
-// singleKeyCommands makes a command like p of each attempt for one key if there are at most few. If
-// there are more, the script gets them.
-func (f *flushScratch) singleKeyCommands(indexes []int, few int, p command, plan *script.Plan,
-	attempts []*Attempt,
-) {
-	for _, p.index = range indexes {
-		if len(indexes) <= few {
-			f.commands = append(f.commands, p)
-		} else {
-			plan.Add(p.index, attempts[p.index].set())
-		}
-	}
-}
-
-func appendCalls(commands []command, p *script.Plan) []command {
-	for _, c := range p.Calls() {
-		commands = append(commands, command{script: p.Script(), call: c})
-	}
-	return commands
-}
-
-// clear drops the pointers in the memory.
-func (f *flushScratch) clear() {
-	clear(f.commands)
-	clear(f.retry)
-	clear(f.built)
-	f.singleReleases, f.singleAcquires = f.singleReleases[:0], f.singleAcquires[:0]
-	f.commands, f.retry, f.built = f.commands[:0], f.retry[:0], f.built[:0]
-}
-
-// run sends the commands and reads their replies. Commands that were not executed for a reason that
-// a retry removes are sent once more. It reports whether the memory may be used again: after a
-// broken connection rueidis may still read it.
-func (n *node) run(f *flushScratch, attempts []*Attempt, answers []answer) (reusable bool) {
-	reusable = n.roundTrip(f, attempts, answers, false)
-	retry := fallbackCommands(stillUseful(f.retry, attempts, answers), &f.fallback)
-	if len(retry) == 0 {
-		return reusable
-	}
-	f.commands, f.retry, f.built = retry, nil, nil
-	return n.roundTrip(f, attempts, answers, true) && reusable
-}
-
-// roundTrip makes one pipeline of the commands. In the first one it gathers in f.retry what is to
-// be sent once more.
-func (n *node) roundTrip(f *flushScratch, attempts []*Attempt, answers []answer,
-	retry bool,
-) (reusable bool) {
-	if retry {
-		f.built = n.scriptLoads(f.built, f.commands)
-	}
-	loads := len(f.built)
-	for i := range f.commands {
-		f.built = append(f.built, n.build(&f.commands[i], attempts))
-	}
-	reusable = true
-	results := n.client.DoMulti(context.Background(), f.built...)
-	for i, r := range results[loads:] {
-		p := &f.commands[i]
-		message, err := r.ToMessage()
-		switch {
-		case p.deletion != viaScript && r.NonRedisError() == nil:
-			if !deleted(r) {
-				f.fallback.Add(p.index, attempts[p.index].set())
-			}
-		case err == nil || rueidis.IsRedisNil(err):
-			f.readReply(p, &message, err != nil, attempts, answers)
-		case !retry && p.retryable(err):
-			f.retry = p.appendRetry(f.retry, err)
-		default:
-			failure := withLoadError(classifyError(r), results[:loads])
-			failure.err = n.hide(failure.err) // also of a connection that was being made
-			reusable = reusable && failure.replied
-			p.failAll(failure, attempts, answers)
-		}
-	}
-	return reusable
-}
-
-// withLoadError returns the failure of a call. If its script is missing, it has the reason why that
-// could not be loaded.
-func withLoadError(failure answer, loads []rueidis.RedisResult) answer {
-	if !failure.replied || !strings.HasPrefix(failure.err.Error(), "NOSCRIPT") {
-		return failure
-	}
-	for _, l := range loads {
-		if err := l.Error(); err != nil {
-			failure.err = errors.New(err.Error())
-		}
-	}
-	return failure
-}
-
-// scriptLoads appends the commands that load the scripts.
-func (n *node) scriptLoads(built []rueidis.Completed, commands []command) []rueidis.Completed {
+// buildRetry makes commands of what is sent once more: the missing scripts, and the calls that are
+// still of use. node.order is held.
+func (f *flush) buildRetry() {
+	f.lastTry = true
+	now := time.Now()
 	for _, s := range script.All() {
-		if slices.ContainsFunc(commands, func(p command) bool { return p.script == s }) {
-			built = append(built, n.client.B().ScriptLoad().Script(s.Source).Build())
+		if slices.ContainsFunc(f.retry, func(p command) bool { return p.script == s }) {
+			f.again.addLoad(s)
 		}
 	}
-	return built
+	for _, p := range f.retry {
+		why := func(at int) error { return f.attempts[p.index+at].skip(f.node.index, now) }
+		if !slices.ContainsFunc(p.call.Owners, func(at int) bool { return why(at) != nil }) {
+			f.again.addCall(p.script, p.call, p.index)
+			continue
+		}
+		calls := p.call.Split()
+		for i := range calls {
+			alone := &calls[i]
+			if err := why(alone.Owners[0]); err != nil {
+				f.fail(&command{p.script, alone, 0}, p.index, answer{leftNothing: true, err: err})
+			} else {
+				f.again.addCall(p.script, alone, p.index)
+			}
+		}
+	}
+	f.sending = append(f.sending[:0], part{&f.again, 0})
 }
 
-// build builds the rueidis command.
-func (n *node) build(p *command, attempts []*Attempt) rueidis.Completed {
-	if p.script == nil {
-		a := attempts[p.index]
-		if p.deletion != viaScript {
-			return p.deletion.build(n.client.B(), a.claim.keys()[0], a.claim.Token())
+// exchange sends the commands and reads their replies. It reports whether all were answered.
+// node.order is held, and released when the trip is behind all that was sent before.
+func (n *node) exchange(f *flush, conn *nodeConn) (answered bool) {
+	f.trip.Parts, f.trip.Commands, f.replied = f.trip.Parts[:0], 0, 0
+	for _, p := range f.sending {
+		if len(p.commands) > 0 {
+			f.trip.Parts = append(f.trip.Parts, p.bytes)
+			f.trip.Commands += len(p.commands)
 		}
-		return n.client.B().Arbitrary("SET").Keys(a.claim.keys()[0]).Args(a.claim.Token(), "NX",
-			"PX", a.ttlText).Build()
 	}
-	return n.client.B().Arbitrary("EVALSHA", p.script.SHA, strconv.Itoa(len(p.call.Keys))).
-		Keys(p.call.Keys...).Args(p.call.Args...).Build()
+	if f.trip.Commands == 0 {
+		n.order.Unlock()
+		return true
+	}
+	queued := conn != nil && conn.trips.Enqueue(&f.trip) == nil
+	n.order.Unlock()
+	if f.rounds != nil && !f.lastTry {
+		f.rounds.Sent()
+	}
+	if !queued {
+		f.failFrom(0, answer{leftNothing: true, err: errNotConnected})
+		return false
+	}
+	err := n.sendPlaceholder(f, conn)
+	switch <-f.ended {
+	case trip.Unsent:
+		f.failFrom(0, answer{leftNothing: true, err: cmp.Or(err, errNotConnected)})
+		return false
+	case trip.Broken:
+		f.failFrom(f.replied, answer{broken: true, err: cmp.Or(err, errConnectionLost)})
+		return false
+	}
+	return true
+}
+
+// sendPlaceholder has rueidis send the placeholder that stands for one trip. It returns when that
+// or another one was answered, or with the error of the connection.
+func (n *node) sendPlaceholder(f *flush, conn *nodeConn) error {
+	err := n.client.Do(context.Background(), n.placeholder).NonRedisError()
+	if err == nil {
+		return nil
+	}
+	if !conn.trips.Withdraw(&f.trip) {
+		// Another's placeholder took it, and would be missing. Such an error means that the
+		// connection is over, or about to be.
+		_ = conn.Close()
+	}
+	return n.hide(err)
+}
+
+// OnEnd takes the end of the trip.
+func (f *flush) OnEnd(end trip.End) { f.ended <- end }
+
+// command returns the command with this index in the trip, and the offset of its attempts.
+func (f *flush) command(i int) (p *command, offset int) {
+	for _, part := range f.sending {
+		if i >= len(part.commands) {
+			i -= len(part.commands)
+			continue
+		}
+		p, offset = &part.commands[i], part.offset
+		if p.call != nil {
+			offset += p.index
+		}
+		return p, offset
+	}
+	return nil, 0
+}
+
+// failFrom gives the attempts of all commands from this one on the same answer.
+func (f *flush) failFrom(first int, r answer) {
+	for i := first; i < f.trip.Commands; i++ {
+		p, offset := f.command(i)
+		f.fail(p, offset, r)
+	}
 }

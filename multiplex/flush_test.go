@@ -3,15 +3,37 @@ package multiplex
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
-	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
+
+// newFlushOf returns a flush that comes from outside of the log.
+func newFlushOf(n *node, attempts ...*Attempt) *flush {
+	f := n.newFlush()
+	f.attempts = append(f.attempts, attempts...)
+	f.answers = append(f.answers, make([]answer, len(attempts))...)
+	return f
+}
+
+// built returns a flush whose commands are made, for this connection.
+func built(n *node, conn *nodeConn, attempts ...*Attempt) *flush {
+	f := newFlushOf(n, attempts...)
+	f.build(conn)
+	return f
+}
+
+// flushed makes one flush to the node.
+func flushed(n *node, attempts ...*Attempt) []answer {
+	f := newFlushOf(n, attempts...)
+	n.sendAttempts(f)
+	defer n.recycleFlush(f)
+	return slices.Clone(f.answers)
+}
 
 // The goal: an acquire or extension that waited until its outcome was of no use is not sent, and
 // left nothing. A release is always sent, and so are attempts that are in time.
@@ -21,7 +43,7 @@ func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
 		defer stop()
 		attempt := func(k kind, name string, worth time.Duration) *Attempt {
 			a := m.newAttempt(claim(name, "t"), k, time.Minute, time.Second, worth)
-			a.claim.latest = a
+			a.claim.latest, a.claim.acquired = a, m.all()
 			return a
 		}
 		attempts := []*Attempt{
@@ -30,23 +52,30 @@ func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
 			attempt(acquire, "wanted", 2*time.Second), attempt(extend, "wanted extension",
 				2*time.Second),
 		}
-		for i := range 2 * maxSingleAcquires { // so that acquires go by the script
-			attempts = append(attempts, attempt(acquire, fmt.Sprint("stale:", i), time.Second))
+		for _, s := range []struct {
+			name  string
+			worth time.Duration
+		}{{"stale set", time.Second}, {"wanted set", 2 * time.Second}} {
+			a := attempt(acquire, "", s.worth)
+			a.claim.Init("", []string{s.name, s.name + " too"}, "t")
+			attempts = append(attempts, a)
 		}
 		time.Sleep(time.Second + time.Millisecond)
-		f, answers := new(flushScratch), make([]answer, len(attempts))
-		f.buildCommands(nil, attempts, answers)
-		sent := map[string]bool{}
-		for _, p := range f.commands {
+		f := built(m.nodes[0], nil, attempts...)
+		answers, sent := f.answers, map[string]bool{}
+		for _, p := range f.own.commands {
 			if p.script == nil {
 				sent[attempts[p.index].claim.keys()[0]] = true
+				continue
 			}
 			for _, key := range p.call.Keys {
 				sent[key] = true
 			}
 		}
-		require.Equal(t, map[string]bool{"release": true, "wanted": true, "wanted extension": true},
-			sent)
+		require.Equal(t, map[string]bool{
+			"release": true, "wanted": true, "wanted extension": true,
+			"wanted set": true, "wanted set too": true,
+		}, sent)
 		for i, a := range attempts {
 			if !sent[a.claim.keys()[0]] {
 				require.Equal(t, answer{leftNothing: true, err: errQueuedTooLong}, answers[i],
@@ -67,9 +96,8 @@ func TestFlush_SendsNoExtensionOfAReleasedLease(t *testing.T) {
 		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Minute)
 		plan := func(last *Attempt) (sent int, r answer) {
 			c.latest = last
-			f, answers := new(flushScratch), make([]answer, 1)
-			f.buildCommands(nil, []*Attempt{e}, answers)
-			return len(f.commands), answers[0]
+			f := built(m.nodes[0], nil, e)
+			return len(f.own.commands), f.answers[0]
 		}
 		sent, _ := plan(e)
 		require.Equal(t, 1, sent)
@@ -94,9 +122,9 @@ func TestFlush_SendsNoExtensionThatComesTooLate(t *testing.T) {
 			c := claim("k", "t")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 			trip := m.nodes[0].sendFlush
-			m.nodes[0].sendFlush = func(attempts []*Attempt, answers []answer) {
+			m.nodes[0].sendFlush = func(f *flush) {
 				time.Sleep(delay)
-				trip(attempts, answers)
+				trip(f)
 			}
 			var sent atomic.Bool
 			actors[0].hear(func(command string) {
@@ -125,19 +153,27 @@ func TestFlush_DoesNotRetryWhatIsOfNoUse(t *testing.T) {
 		for i, worth := range []time.Duration{2 * time.Second, time.Second, 2 * time.Second} {
 			for _, k := range []kind{extend, release} {
 				a := m.newAttempt(claim(fmt.Sprint(k, i), "t"), k, time.Minute, time.Second, worth)
-				a.claim.latest = a
+				a.claim.latest, a.claim.acquired = a, m.all()
 				attempts = append(attempts, a)
 			}
 		}
-		f, answers := new(flushScratch), make([]answer, len(attempts))
-		f.buildCommands(nil, attempts, answers)
-		require.Equal(t, f.commands, stillUseful(f.commands, attempts, answers), "it is in time")
-		time.Sleep(time.Second + time.Millisecond)
-		var sent []string
-		for _, p := range stillUseful(f.commands, attempts, answers) {
-			sent = append(sent, p.call.Keys...)
+		f := built(m.nodes[0], nil, attempts...)
+		answers := f.answers
+		again := func() (keys []string) {
+			f.again.reset()
+			f.retry = append(f.retry[:0], f.own.commands...)
+			f.buildRetry()
+			for _, p := range f.again.commands {
+				if p.call != nil {
+					keys = append(keys, p.call.Keys...)
+				}
+			}
+			return keys
 		}
-		require.ElementsMatch(t, []string{"1 0", "1 2", "2 0", "2 1", "2 2"}, sent)
+		require.ElementsMatch(t, []string{"1 0", "1 1", "1 2", "2 0", "2 1", "2 2"}, again(),
+			"it is in time")
+		time.Sleep(time.Second + time.Millisecond)
+		require.ElementsMatch(t, []string{"1 0", "1 2", "2 0", "2 1", "2 2"}, again())
 		for i, a := range attempts {
 			if a.claim.keys()[0] == "1 1" {
 				require.Equal(t, answer{leftNothing: true, err: errQueuedTooLong}, answers[i])
@@ -151,28 +187,26 @@ func TestFlush_DoesNotRetryWhatIsOfNoUse(t *testing.T) {
 // The goal: an extension whose script the server had forgotten is not sent again when the lease was
 // released meanwhile, though it was in time.
 func TestFlush_RetriesNoExtensionOfAReleasedLease(t *testing.T) {
-	withCommandServers(t, func(t *testing.T, m *Mux, all []*commandServer) {
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 		c := claim("k", "t")
 		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Minute)
 		c.latest = e
 		sent := 0
-		all[0].redis.Server().SetPreHook(func(peer *server.Peer, command string,
-			args ...string,
-		) bool {
-			if command != "EVALSHA" || args[0] != script.Extend.SHA {
-				return all[0].before(peer, command, args...)
+		actors[0].play(map[string]string{
+			"EVALSHA": "-NOSCRIPT No matching script. Please use EVAL.\r\n",
+		})
+		actors[0].hear(func(command string) {
+			if command == "EVALSHA" {
+				sent++
+				c.mu.Lock()
+				c.latest = nil
+				c.mu.Unlock()
 			}
-			sent++
-			c.mu.Lock()
-			c.latest = nil
-			c.mu.Unlock()
-			peer.WriteError("NOSCRIPT No matching script. Please use EVAL.")
-			return true
 		})
 		require.Equal(t, []answer{{leftNothing: true, err: errSuperseded}},
-			flushed(m, []*Attempt{e}))
+			flushed(m.nodes[0], e))
 		require.Equal(t, 1, sent)
-	}, redis84)
+	})
 }
 
 // The goal: if votes do not count, what was not sent still left nothing, and what was answered is
@@ -180,6 +214,7 @@ func TestFlush_RetriesNoExtensionOfAReleasedLease(t *testing.T) {
 func TestFlush_InvalidatesRepliesOnly(t *testing.T) {
 	unsent := answer{leftNothing: true, err: errNotConnected}
 	broke := answer{broken: true, err: errBroken}
+	done := answer{vote: granted, replied: true, keyIndex: -1}
 	answers := []answer{unsent, broke, done, {vote: refused, leftNothing: true, replied: true}}
 	invalidate(answers)
 	doubtful := answer{broken: true, err: errDataLoss}
@@ -194,13 +229,13 @@ func TestFlush_CallsThatGaveUpLeaveTheQueue(t *testing.T) {
 		defer stop()
 		hang := make(chan struct{})
 		var sent atomic.Int64
-		m.nodes[0].sendFlush = func(attempts []*Attempt, answers []answer) {
+		m.nodes[0].sendFlush = answeredBy(func(attempts []*Attempt, answers []answer) {
 			<-hang
 			for i := range attempts {
 				answers[i] = answer{vote: granted, replied: true}
 			}
 			sent.Add(int64(len(attempts)))
-		}
+		})
 		left, leave := context.WithCancel(t.Context())
 		leave()
 		first := m.Acquire(claim("first", "t"), time.Minute, 1)
@@ -215,7 +250,7 @@ func TestFlush_CallsThatGaveUpLeaveTheQueue(t *testing.T) {
 			require.LessOrEqual(t, m.Nodes()[0].Pending, 1100)
 		}
 		close(hang)
-		require.NoError(t, wait(first, t.Context()))
+		require.Equal(t, Won, first.Wait(t.Context(), time.Now()).Result)
 		synctest.Wait()
 		require.LessOrEqual(t, sent.Load(), int64(2*maxFlushes),
 			"one acquire in each flush that was under way, and their releases")

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
@@ -105,6 +106,72 @@ func (s *memoryNode) execute(a *Attempt) answer {
 	return answer{vote: granted, replied: true}
 }
 
+// answeredBy returns what sends a flush to a node that answers as the function does. The function
+// is given what the node is asked for, one flush after another, in the order of the wire.
+func answeredBy(node func(attempts []*Attempt, answers []answer)) func(*flush) {
+	return func(f *flush) {
+		n := f.node
+		n.order.Lock()
+		n.joinLine(f)
+		lookAtEach, now := !f.canShare(nil, time.Now()), time.Now()
+		var attempts []*Attempt
+		var at []int
+		for i, a := range f.attempts {
+			if f.answers[i].notAsked {
+				continue
+			}
+			if lookAtEach {
+				if why := a.skip(n.index, now); why != nil {
+					f.answers[i] = answer{leftNothing: true, err: why}
+					continue
+				}
+			}
+			attempts, at = append(attempts, a), append(at, i)
+		}
+		n.order.Unlock()
+		f.awaitTurn()
+		f.counts = true
+		if len(attempts) == 0 {
+			return
+		}
+		answers := make([]answer, len(attempts))
+		node(attempts, answers)
+		for k, r := range answers {
+			f.answers[at[k]] = r
+			f.counts = f.counts && r.replied
+		}
+	}
+}
+
+// all returns what sends a flush to a node that has one answer for everything.
+func all(r answer) func(*flush) {
+	return answeredBy(func(_ []*Attempt, answers []answer) {
+		for i := range answers {
+			answers[i] = r
+		}
+	})
+}
+
+// unanswered returns the nodes at which something of the claim is under way.
+func unanswered(c *Claim) nodeSet {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unanswered()
+}
+
+// unsettled returns the nodes at which something of the claim is under way, or that may hold it.
+func unsettled(c *Claim) nodeSet {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unanswered() | c.mayHold()
+}
+
+func integerReply(n int64) resp.Reply { return resp.Reply{Kind: resp.KindInteger, Int: n} }
+
+func errorReply(text string) resp.Reply {
+	return resp.Reply{Kind: resp.KindError, Text: []byte(text)}
+}
+
 func wait(a *Attempt, ctx context.Context) error {
 	return asError(a.Wait(ctx, time.Time{}))
 }
@@ -124,7 +191,7 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func())
 			faults: faults,
 		}
 		nd := &node{
-			addr: fmt.Sprint("node", i), mux: m, index: i, sendFlush: s.flush,
+			addr: fmt.Sprint("node", i), mux: m, index: i, sendFlush: answeredBy(s.flush),
 			guard: peers.Guard(restartguard.Config{Node: i}),
 		}
 		nd.disconnected, nd.pendingAdded = make(chan struct{}, 1), make(chan struct{}, 1)
@@ -132,9 +199,12 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func())
 		close(nd.connectDone)
 		nd.responsiveness.epoch = time.Now()
 		nd.state.Store(int32(NodeUp))
-		nd.pipe, nd.watches, nd.queryWatches = nd.newPipe(), nd.newWatches(), s.queryWatches
+		nd.watches, nd.queryWatches = nd.newWatches(), s.queryWatches
 		m.nodes, m.watches = append(m.nodes, nd), append(m.watches, nd.watches)
 		stores[i] = s
+	}
+	m.log = m.newLog()
+	for _, nd := range m.nodes {
 		m.connectors.Go(func() { nd.serve(ctx) })
 	}
 	return m, stores, func() { stop(); m.connectors.Wait() }

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/histogram"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
@@ -69,7 +68,7 @@ func (m *metrics) countFailure(f failure, operations int) { m.failures[f].Add(ui
 // countFailures counts the failures among the answers of a flush.
 func (m *metrics) countFailures(answers []answer) {
 	for i := range answers {
-		if answers[i].err != nil {
+		if err := answers[i].err; err != nil && err != errSuperseded && err != errNotNeeded {
 			m.countFailure(answers[i].failureKind(), 1)
 		}
 	}
@@ -91,11 +90,11 @@ func (r *answer) failureKind() failure {
 	return failedConnection
 }
 
-// countUnsent counts operations that were not given to the node, or were not sent.
-func (n *node) countUnsent(why error, operations int) {
+// countMissed counts operations in rounds that the node has missed.
+func (n *node) countMissed(down bool, operations int) {
 	switch {
-	case why == batch.ErrOverloaded:
-		n.metrics.countFailure(failedOverload, operations)
+	case !down:
+		n.metrics.countFailure(failedQueuedTooLong, operations)
 	case NodeState(n.state.Load()) == NodeQuarantined:
 		n.metrics.countFailure(failedQuarantined, operations)
 	default:

@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -26,14 +27,14 @@ func failures(m *Mux, i int) map[string]uint64 {
 
 // answering is a trip that gives every acquire the same answer, and every release what was asked
 // for.
-func answering(r answer) func([]*Attempt, []answer) {
-	return func(attempts []*Attempt, answers []answer) {
+func answering(r answer) func(*flush) {
+	return answeredBy(func(attempts []*Attempt, answers []answer) {
 		for i, a := range attempts {
 			if answers[i] = r; a.kind == release {
 				answers[i] = answer{vote: granted, replied: true}
 			}
 		}
-	}
+	})
 }
 
 // The goal: each operation without a vote is counted once, by what kept the node from voting, and
@@ -60,10 +61,6 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 		"Down":          is(NodeDown, errBroken),
 		"Quarantined":   is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
 		"Timeout":       hang,
-		"Overloaded": func(n *node) func() {
-			n.pipe = batch.New(batch.Config[*Attempt, answer]{}) // of limit 0
-			return func() {}
-		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, _, stop := simulated(3, 1, 0)
@@ -86,6 +83,32 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 	}
 }
 
+// The goal: an acquire that the log does not take any more counts once for each node. It was sent
+// to none, so it needs no release.
+func TestMetrics_CountAnOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		for _, n := range m.nodes { // so that all rounds stay open
+			n.setState(NodeConnecting, errBroken)
+		}
+		for i := range maxPending {
+			m.Acquire(claim(fmt.Sprint(i), "t"), time.Minute, 1)
+		}
+		c := claim("a", "t")
+		require.ErrorIs(t, wait(m.Acquire(c, time.Minute, 1), t.Context()), batch.ErrOverloaded)
+		for i := range m.nodes {
+			require.Equal(t, map[string]uint64{"Overloaded": 1}, failures(m, i))
+			require.Equal(t, maxPending, m.log.Waiting(i), "a release of nothing")
+		}
+		require.Zero(t, unsettled(c))
+		for _, n := range m.nodes {
+			n.setState(NodeUp, nil)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
 // The goal: each flush is timed once, from sending to the answer, and counted with what it carried.
 // Changes of the connection are counted.
 func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
@@ -93,9 +116,9 @@ func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		n := m.nodes[0]
-		n.sendFlush = func(attempts []*Attempt, answers []answer) {
+		n.sendFlush = func(f *flush) {
 			time.Sleep(3 * time.Millisecond)
-			answering(answer{vote: granted, replied: true})(attempts, answers)
+			answering(answer{vote: granted, replied: true})(f)
 		}
 		for range 10 {
 			require.NoError(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()))

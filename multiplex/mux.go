@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
@@ -53,9 +54,8 @@ type Config struct {
 // Invariants:
 //
 //  1. There is one socket to each node, and only its connector opens it.
-//  2. Every attempt that a node was given is answered exactly once there: with a vote, or with an
-//     unknown that says whether something may be left on the node. So every lane becomes free
-//     again.
+//  2. Every node that a round is for is done with it once: it has answered all of it, or missed it,
+//     or the vote on each attempt was recorded alone. The zero value of a vote never grants.
 //  3. An attempt is decided once: as soon as the open votes cannot change the outcome, and at the
 //     latest when the time to wait for the last node is over. Nothing that a node does later
 //     changes an acquire or an extension.
@@ -63,24 +63,31 @@ type Config struct {
 //  5. A node that may hold a token that nobody wants any more is sent its release, until it has
 //     answered it or the key has expired there.
 //
-// Outline: Acquire, Extend and Release make an Attempt, put it on the claim's lanes
-// (Claim.enqueueLanes) and give it to the nodes' pipelines (node.enqueue). A pipeline's flush
-// (node.flush) makes commands of the attempts and answers of the replies. Each answer completes its
-// lane (Claim.completeLane): it counts the vote, wakes the caller at the decision, and sends the
-// attempt that waited for the lane.
+// Outline: Acquire, Extend and Release make an Attempt and append it to the log, which all nodes
+// share (Claim.ask). The log seals rounds of what came together. A round is made into commands once
+// (Mux.sealRound), and each node sends them (node.read). A node's answer to a round is one bit,
+// except for votes that are no grants: these are recorded (Claim.record). Callers wake together,
+// when a quorum has answered their round (Mux.finish), and each counts its own votes.
+//
+// On each node the attempts of a claim take effect in the order in which they were appended. A node
+// reads the log in order, and puts each trip into the line of its connection before it takes the
+// next (node.order). A connection that breaks leaves votes unknown, and releases that are sent
+// again.
 //
 // What lost:
 //
-//   - One lock for all attempts. It would be the only thing that callers on different keys share.
+//   - A queue for each node: each attempt was queued, made into commands and counted by each node.
 //   - A goroutine or a context for each node and attempt: most of the cost of a naive client.
-//   - The order of the wire in place of lanes. rueidis gives no order to flushes that are under way
-//     together, and a connection that breaks has none at all.
+//   - One operation of a claim at a time on each node, kept by the claim: rueidis gives no order to
+//     calls that are under way together. Package trip does.
 //
 // All methods are safe for concurrent use.
 type Mux struct {
 	cfg     Config
 	ttlText string
 	nodes   []*node
+	log     *batch.Log[Attempt, roundState]
+	aging   *aging            // of the log's rounds
 	watches []*watch.Registry // of each node
 	peers   *restartguard.Peers
 
@@ -92,7 +99,8 @@ type Mux struct {
 
 	// The pools belong to the Mux, because timers and channels belong to one synctest bubble.
 	sleepers    sync.Pool // of *sleeper
-	scratchPool sync.Pool // of *flushScratch
+	flushes     sync.Pool // of *flush
+	encodings   sync.Pool // of *encoding
 	attemptPool sync.Pool // of *Attempt: extensions that nothing refers to
 }
 
@@ -132,6 +140,10 @@ func New(cfg Config) (*Mux, error) {
 			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
 		}
 		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.watches)
+	}
+	m.log = m.newLog()
+	for i := range m.nodes {
+		m.log.SetReader(i, NodeConnecting.reader())
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
@@ -194,54 +206,62 @@ func (m *Mux) Release(c *Claim, batchKeys int) *Attempt {
 	return m.submit(m.newAttempt(c, release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL))
 }
 
-// submit puts an attempt on its lanes and sends it to the nodes whose lanes were free.
+// submit puts an attempt into the log, for the nodes that it concerns.
 func (m *Mux) submit(a *Attempt) *Attempt {
 	c := a.claim
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if last := c.latest; last != nil && last.kind == release {
 		// Another goroutine released meanwhile, and nothing may follow a release.
 		if a.kind != release {
-			a.voteUnknown(allNodes(len(a.calls)), errSuperseded)
-			last = a
+			a.voteUnknown(m.all(), errSuperseded)
+			return a
 		}
-		c.mu.Unlock()
 		return last
 	}
-	start := c.enqueueLanes(a)
-	c.mu.Unlock()
-	m.sendAll(a, start)
+	c.begin(a)
+	nodes := m.all() &^ a.deferred
+	if a.kind == release {
+		// Of an acquire that was never sent there is nothing to release.
+		if hold := c.mayHold(); c.divided || hold == 0 {
+			nodes = hold
+			a.neverHeld = m.all() &^ nodes
+		}
+	}
+	c.ask(a, nodes)
 	return a
 }
 
-// sendAll gives an attempt to these nodes.
-func (m *Mux) sendAll(a *Attempt, start nodeSet) {
-	for ; start != 0; start &= start - 1 {
-		m.send(a, start.first())
+// all returns all nodes.
+func (m *Mux) all() nodeSet { return allNodes(len(m.nodes)) }
+
+// countUnsent counts an attempt that was not put into the log for these nodes.
+func (m *Mux) countUnsent(nodes nodeSet, why error) {
+	kind := failedDown
+	if why == batch.ErrOverloaded {
+		kind = failedOverload
+	}
+	for ; nodes != 0; nodes &= nodes - 1 {
+		m.nodes[nodes.first()].metrics.countFailure(kind, 1)
 	}
 }
 
-// send gives an attempt to a node. If the node does not take it, the attempt that waits for the
-// same lane is next.
-func (m *Mux) send(a *Attempt, i int) {
-	if err := m.nodes[i].enqueue(a); err != nil {
-		m.nodes[i].countUnsent(err, 1)
-		m.handleAnswer(a, i, answer{leftNothing: true, err: err})
-	}
+// recordMissed notes that a node missed a round. It reports whether the node must get the attempt
+// later in spite of that: a release on a node that may hold the token.
+func (m *Mux) recordMissed(a *Attempt, i int, why error) (later bool) {
+	a.claim.mu.Lock()
+	defer a.claim.mu.Unlock()
+	return a.claim.record(a, i, answer{leftNothing: true, err: why})
 }
 
-// handleAnswer takes the answer of one node to an attempt.
-func (m *Mux) handleAnswer(a *Attempt, i int, r answer) {
-	c, keep := a.claim, a.kind == release && r.vote != granted
+// record takes the answer of a node to an attempt.
+func (m *Mux) record(a *Attempt, i int, r answer) {
+	c := a.claim
 	c.mu.Lock()
-	next, start := c.completeLane(a, i, r)
-	reusable := a.reusable()
-	c.mu.Unlock() // from here on a may be reused, unless it is kept or sent on
+	keep := c.record(a, i, r)
+	c.mu.Unlock()
 	if keep {
 		m.nodes[i].addPending(a)
-	}
-	m.sendAll(next, start)
-	if reusable {
-		m.recycle(a)
 	}
 }
 
@@ -299,21 +319,20 @@ func (m *Mux) Close(ctx context.Context) error {
 // closeInOrder ends the connectors before it closes the clients: rueidis comes to life again when a
 // dial ends after its Close.
 func (m *Mux) closeInOrder(ctx context.Context) {
-	var nodes sync.WaitGroup
 	for _, n := range m.nodes {
 		n.watches.Close() // their flush under way ends with the client
-		nodes.Go(func() { _ = n.pipe.Close(ctx) })
 	}
-	nodes.Wait()
+	_ = m.log.Close(ctx)
 	m.stop()
 	m.inspections.close()
 	m.connectors.Wait()
+	var nodes sync.WaitGroup
 	for _, n := range m.nodes {
 		nodes.Go(func() {
 			n.client.Close()
-			_ = n.pipe.Close(context.Background()) // what was cut off ends now
 			n.watches.Wait()
 		})
 	}
 	nodes.Wait()
+	_ = m.log.Close(context.Background()) // what was cut off ends now
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/redis/rueidis"
 )
@@ -80,18 +81,18 @@ type NodeStatus struct {
 	Stats NodeStats
 }
 
-// node is one master: one rueidis client with one socket, the pipeline of its attempts, and the
-// connector.
+// node is one master: one rueidis client with one socket, and the connector.
 type node struct {
 	addr   string
 	logins *logins // with passwords, which no error may show
 	mux    *Mux
 	index  int
 	client rueidis.Client
-	pipe   *batch.Pipeline[*Attempt, answer]
+	// placeholder is the command in whose place the connection sends a trip.
+	placeholder rueidis.Completed
 	// sendFlush sends attempts to the server and returns with the answers, on the connection that
 	// there is.
-	sendFlush func(attempts []*Attempt, answers []answer)
+	sendFlush func(f *flush)
 
 	watches *watch.Registry
 	// queryWatches does for watches what sendFlush does for attempts.
@@ -120,9 +121,14 @@ type node struct {
 
 	state          atomic.Int32 // a NodeState; written under mu
 	responsiveness responsiveness
+	passedOver     atomic.Int64 // by responsiveness.now; see passOver
 	rtt            rtt
 	metrics        metrics
 	acquireErrors  acquireErrors
+
+	// order is held while a trip is made and put behind the ones before. It comes before claim.mu.
+	order      sync.Mutex
+	lastInLine *flush // guarded by order
 
 	mu          sync.Mutex    // guards all below; a leaf
 	err         error         // why it is down, quarantined or failing, or its connection was lost
@@ -146,7 +152,6 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 	n.responsiveness.epoch = time.Now()
 	n.acquireErrors.recheck = make(chan struct{}, 1)
 	n.sendFlush = n.sendAttempts
-	n.pipe = n.newPipe()
 	n.queryWatches = n.sendWatches
 	n.watches = n.newWatches()
 	hook := &dialHook{
@@ -155,22 +160,14 @@ func newNode(m *Mux, index int, e endpoint) (*node, error) {
 		onInvalidate: n.onInvalidate,
 	}
 	var err error
-	n.client, err = hook.client()
+	if n.client, err = hook.client(); err == nil {
+		n.placeholder = n.client.B().Arbitrary(trip.Placeholder).Build().Pin()
+	}
 	return n, err
 }
 
 // hide returns the error without the node's passwords.
 func (n *node) hide(err error) error { return n.logins.hide(err) }
-
-func (n *node) newPipe() *batch.Pipeline[*Attempt, answer] {
-	return batch.New(batch.Config[*Attempt, answer]{
-		Flush:    n.flush,
-		Done:     func(a *Attempt, r answer) { n.mux.handleAnswer(a, n.index, r) },
-		Weight:   func(a *Attempt) int { return a.claim.Len() },
-		MaxFlush: maxFlush, Window: maxFlushes, Limit: maxPending,
-		OverlapAt: n.rtt.overlapThreshold,
-	})
-}
 
 // notify sends on a channel of capacity 1, if that is empty.
 func notify(c chan<- struct{}) {
@@ -180,23 +177,22 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// enqueue gives one attempt to the node. An error means that it was not sent and will not be.
-func (n *node) enqueue(a *Attempt) error {
-	if why, down := n.down(); down {
-		return why
-	}
-	if a.kind == acquire {
-		return n.pipe.Enqueue(&a.calls[n.index])
-	}
-	n.pipe.EnqueueFollowUp(&a.calls[n.index])
-	return nil
-}
-
 // rejects reports whether a node in this state is sent nothing.
 func (s NodeState) rejects() bool { return s == NodeDown || s == NodeQuarantined }
 
 // connected reports whether a node in this state has a connection that is in use.
 func (s NodeState) connected() bool { return s == NodeUp || s == NodeFailing }
+
+// reader returns what becomes of the log at a node in this state.
+func (s NodeState) reader() batch.ReaderState {
+	switch {
+	case s.rejects():
+		return batch.Out
+	case s.connected():
+		return batch.Reading
+	}
+	return batch.Paused
+}
 
 // down returns whether the node is down or quarantined, and why.
 func (n *node) down() (why error, down bool) {
@@ -207,6 +203,9 @@ func (n *node) down() (why error, down bool) {
 	defer n.mu.Unlock()
 	return n.err, NodeState(n.state.Load()).rejects() // it may have come up meanwhile
 }
+
+// isDown reports whether the node is down, and not because it is quarantined.
+func (n *node) isDown() bool { return NodeState(n.state.Load()) == NodeDown }
 
 // awaitUp returns nil when the node is connected, at once or after the connect that is under way.
 // Otherwise it returns why the node is down.
@@ -241,6 +240,7 @@ func (n *node) setState(s NodeState, err error) {
 		close(n.connectDone)
 	}
 	n.mu.Unlock()
+	n.mux.log.SetReader(n.index, s.reader())
 	if m := n.mux; m.cfg.OnQuorumReachable != nil && m.QuorumReachable() {
 		m.cfg.OnQuorumReachable()
 	}
@@ -270,7 +270,7 @@ func (n *node) status() NodeStatus {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := NodeStatus{
-		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.pipe.Waiting(),
+		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.mux.log.Waiting(n.index),
 		PendingReleases: len(n.pending.list), DroppedReleases: n.pending.dropped,
 		Stats: n.metrics.stats(),
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/trip"
 )
 
 // nodeConn is one connection to a node. Votes count only if it was verified from before they were
@@ -22,6 +23,7 @@ type nodeConn struct {
 	net.Conn
 	server    restartguard.Server // Set before anybody else has the connection
 	address   string              // of the server. Set before anybody else has the connection
+	trips     *trip.Conn          // that rueidis has. Set before anybody else has the connection
 	onClose   func()
 	closeOnce sync.Once
 	// movedAt is when the node got this server, if the server may have been another node's before.
@@ -31,8 +33,6 @@ type nodeConn struct {
 	state    atomic.Int32 // connUnverified, connVerified or connDead
 	// dropCause is why the connection was dropped, if it was: an error that the server answered.
 	dropCause atomic.Pointer[error]
-	// deletion is the deleteCommand that the handshake found, until the server declines it.
-	deletion atomic.Int32
 }
 
 const (
@@ -40,6 +40,9 @@ const (
 	connVerified
 	connDead
 )
+
+// Raw returns the connection that has the same bytes.
+func (l *nodeConn) Raw() net.Conn { return l.Conn }
 
 // Close drops what was not sent yet: a command that was given up must not reach the server later,
 // behind the release that takes it back on the next connection. It also leaves out the closing
@@ -65,14 +68,6 @@ func abort(conn net.Conn) error {
 
 // verified reports whether an answer counts that is asked for on the connection now.
 func (l *nodeConn) verified() bool { return l != nil && l.state.Load() == connVerified }
-
-// deleteCommand returns how keys are released on the connection.
-func (l *nodeConn) deleteCommand() deleteCommand {
-	if l == nil {
-		return viaScript
-	}
-	return deleteCommand(l.deletion.Load())
-}
 
 // mayRepeat reports whether the server may have seen, as another node, what was sent at this time:
 // see restartguard.Server.

@@ -73,34 +73,37 @@ func TestConn_AQuarantineCountsFromTheEndOfALongOne(t *testing.T) {
 	})
 }
 
-// The goal: an answer counts only if it comes on the connection that was verified when it was asked
-// for. What waits for a new connection may be answered before the connector has verified the
-// marker.
-func TestConn_AnAnswerOnAnotherOneDoesNotCount(t *testing.T) {
+// The goal: an acquire is sent only on the connection that was verified before it was sent: neither
+// on the next one in place of that, nor before the connector has verified the marker.
+func TestConn_NothingIsSentOnAnotherOne(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		hold := func() {}
 		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 			guard(t, m, actors[0])
 			leave, dial, look := make(chan struct{}), make(chan struct{}), make(chan struct{})
 			trip := m.nodes[0].sendFlush
-			m.nodes[0].sendFlush = func(attempts []*Attempt, answers []answer) {
+			m.nodes[0].sendFlush = func(f *flush) {
 				<-leave // as if the process were stopped here
-				trip(attempts, answers)
+				trip(f)
 			}
 			a := m.Acquire(claim("k", "t"), time.Minute, 1)
 			synctest.Wait()
 
 			before, introduced := m.nodes[0].active.conn.Load(), false
+			var sets atomic.Int32
 			actors[0].hear(func(command string) {
 				if introduced = introduced || command == "HELLO"; introduced && command == "GET" {
 					<-look
+				}
+				if command == "SET" {
+					sets.Add(1)
 				}
 			})
 			hold = func() { <-dial }
 			actors[0].cut()
 			time.Sleep(100 * time.Millisecond)
 			require.Same(t, before, m.nodes[0].active.conn.Load())
-			if !late { // it finds the former connection, and waits for the new one
+			if !late { // it finds the former connection
 				close(leave)
 				synctest.Wait()
 			}
@@ -114,9 +117,11 @@ func TestConn_AnAnswerOnAnotherOneDoesNotCount(t *testing.T) {
 			close(look)
 			err := wait(a, t.Context())
 			require.ErrorIs(t, err, ErrNoQuorum)
-			require.ErrorContains(t, err, errDataLoss.Error(), "it was sent, and answered")
+			require.ErrorContains(t, err, errNotConnected.Error())
 			up(t, m)
+			require.Zero(t, sets.Load())
 			require.NoError(t, wait(m.Acquire(claim("l", "t"), time.Minute, 1), t.Context()))
+			require.EqualValues(t, 1, sets.Load())
 		}, func(c *Config) {
 			dial := c.Dial
 			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {

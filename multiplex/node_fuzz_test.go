@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
@@ -80,7 +80,7 @@ func (*canned) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 // in rueidis' goroutines ends the process, and so the fuzzing.
 func FuzzANodeSurvives(f *testing.F) {
 	// Two releases, two extensions, a SET and a script, of which one key is held by another.
-	const quiet = ":1\r\n:3\r\n:1\r\n*3\r\n:0\r\n:1\r\n:2\r\n$-1\r\n*3\r\n:0\r\n:1\r\n:3\r\n"
+	const quiet = ":1\r\n*3\r\n:0\r\n:1\r\n:2\r\n$-1\r\n*3\r\n:0\r\n:1\r\n:3\r\n"
 	for stream := range resptest.Ordinary {
 		f.Add(stream, "", quiet, false)
 		f.Add(resptest.Hello, stream, quiet, false)
@@ -104,6 +104,7 @@ func FuzzANodeSurvives(f *testing.F) {
 		n.watches = n.newWatches()
 		m.nodes = []*node{n}
 		l := &nodeConn{Conn: conn, onClose: func() {}}
+		l.trips = trip.NewConn(l, func(error) {})
 		l.state.Store(connVerified)
 		n.active.conn.Store(l)
 		var dialled atomic.Bool
@@ -113,11 +114,12 @@ func FuzzANodeSurvives(f *testing.F) {
 			if ctx.Value(permitKey{}) == nil || dialled.Swap(true) {
 				return nil, errNotConnected
 			}
-			return resp.NewCheckedConn(l, func(error) {}), nil
+			return l.trips, nil
 		}
 		e.option.OnInvalidations = n.onInvalidate
 		n.client, _ = rueidis.NewClient(e.option)
 		require.NotNil(t, n.client)
+		n.placeholder = n.client.B().Arbitrary(trip.Placeholder).Build().Pin()
 		defer n.client.Close()
 		n.client.Do(context.WithValue(t.Context(), permitKey{}, &dialPermit{}),
 			n.client.B().Ping().Build())
@@ -127,15 +129,14 @@ func FuzzANodeSurvives(f *testing.F) {
 			return
 		}
 		attempts := []*Attempt{}
-		for _, c := range []*Claim{claim("k", "t"), trio()} {
-			for _, k := range []kind{release, extend, acquire} {
-				attempts = append(attempts, m.newAttempt(c, k, time.Minute, time.Minute,
-					time.Minute))
+		for _, k := range []kind{release, extend, acquire} {
+			for _, c := range []*Claim{claim("k", "t"), trio()} {
+				c.latest = m.newAttempt(c, k, time.Minute, time.Minute, time.Minute)
+				c.acquired = m.all()
+				attempts = append(attempts, c.latest)
 			}
 		}
-		answers := make([]answer, len(attempts))
-		n.sendAttempts(attempts, answers)
-		for i, a := range answers {
+		for i, a := range flushed(n, attempts...) {
 			require.True(t, a.vote != unknown || a.err != nil, "unknown for no reason")
 			require.Less(t, int(a.keyIndex), attempts[i].claim.Len())
 		}

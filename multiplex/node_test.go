@@ -142,7 +142,7 @@ func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 	require.NoError(t, nodes.Thaw(2))
 	require.Eventually(t, func() bool {
 		keys, err := nodes.Keys(2, "k")
-		return err == nil && len(keys) == 0 && m.nodes[2].pipe.Waiting() == 0
+		return err == nil && len(keys) == 0 && m.log.Waiting(2) == 0
 	}, patient, time.Millisecond)
 }
 

@@ -91,6 +91,7 @@ func reasonOf(err error, down bool) Reason {
 // outcome returns the decision; ended is why ctx ended the wait, if it did. Votes that are still
 // open count as unknown from now on, but for a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) Outcome {
+	a.tryDecide()
 	d, missing := a.decision, errNotNeeded
 	if d == undecided {
 		missing = &timeoutError{a.timeout}
@@ -147,18 +148,20 @@ func (a *Attempt) heldOutcome() Outcome {
 // answered. claim.mu is held.
 func (a *Attempt) noQuorum(missing error) Outcome {
 	o := Outcome{
-		Result: NoQuorum, Need: quorum(len(a.calls)),
+		Result: NoQuorum, Need: quorum(len(a.mux.nodes)),
 		Granted: (a.granted | a.neverHeld).count(), Refused: a.refused.count(),
 	}
-	o.Unknown = len(a.calls) - o.Granted - o.Refused
+	o.Unknown = len(a.mux.nodes) - o.Granted - o.Refused
 	o.NoVotes = make([]NoVote, 0, o.Unknown)
 	for s := a.unanswered() | a.unknown; s != 0; s &= s - 1 {
 		i := s.first()
 		n := NoVote{Node: a.mux.nodes[i].addr, Err: missing, Reason: reasonOf(missing, false)}
 		if a.unknown.has(i) {
-			n.Err = a.details[i].err
-			down := NodeState(a.mux.nodes[i].state.Load()) == NodeDown
-			n.Reason = reasonOf(n.Err, down)
+			n.Err = a.unknownErr(i)
+			n.Reason = reasonOf(n.Err, a.mux.nodes[i].isDown())
+		} else if why, down := a.mux.nodes[i].down(); down && missing == errNotNeeded {
+			// It was about to miss the attempt.
+			n.Err, n.Reason = why, reasonOf(why, a.mux.nodes[i].isDown())
 		}
 		o.NoVotes = append(o.NoVotes, n)
 	}

@@ -59,8 +59,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		down := errors.New("connection refused")
-		m.nodes[0].err = down
-		m.nodes[0].state.Store(int32(NodeDown))
+		m.nodes[0].setState(NodeDown, down)
 		goOn := hang(m.nodes[1])
 		o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
 		require.Equal(t, Outcome{
@@ -71,6 +70,19 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		}, o)
 		goOn()
 		time.Sleep(time.Second)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		for _, n := range m.nodes {
+			n.setState(NodeDown, errBroken)
+		}
+		a := m.newAttempt(claim("k", "t"), acquire, time.Minute, time.Second, time.Second)
+		a.addVote(0, answer{err: errBroken})
+		a.addVote(2, answer{err: errBroken}) // decides, just before node 1 misses it
+		for _, n := range a.outcome(nil).NoVotes {
+			require.Equal(t, NoVote{n.Node, Down, errBroken}, n)
+		}
 	})
 	for reason, errs := range map[Reason][]error{
 		Quarantined: {&restartguard.Quarantine{Reason: whyRestarted}},

@@ -45,7 +45,6 @@ func (p *pendingReleases) takeExpired(now time.Time) (expired []*Attempt) {
 			expired = append(expired, r.attempt)
 		}
 	}
-	p.dropped += uint64(len(expired))
 	clear(p.list[len(others):])
 	p.list = others
 	return expired
@@ -76,7 +75,14 @@ func (n *node) dropExpired() {
 	expired := n.pending.takeExpired(time.Now())
 	n.mu.Unlock()
 	for _, a := range expired {
-		n.mux.handleAnswer(a, n.index, answer{vote: granted})
+		if a.claim.mayChange(n.index) {
+			n.addPending(a) // the server may still execute what it was sent before
+			continue
+		}
+		n.mu.Lock()
+		n.pending.dropped++
+		n.mu.Unlock()
+		n.mux.record(a, n.index, answer{vote: granted})
 	}
 }
 
@@ -88,7 +94,7 @@ func (n *node) takePending() []*Attempt {
 }
 
 // resend sends the releases that are kept, a flush at a time so that the node has time for others.
-// What it can't answer is kept again. It runs on the connector and bypasses the pipeline. On a new
+// What it can't answer is kept again. It runs on the connector and not through the log. On a new
 // connection the releases go before anything else, so that no acquire is refused by a key that only
 // waits to be deleted.
 func (n *node) resend() {
@@ -102,11 +108,14 @@ func (n *node) resend() {
 		}
 		some := attempts[:count]
 		attempts = attempts[count:]
-		answers := make([]answer, len(some))
-		n.sendFlush(some, answers)
-		n.metrics.countFailures(answers)
+		f := n.newFlush()
+		f.attempts = append(f.attempts, some...)
+		f.answers = append(f.answers, make([]answer, len(some))...)
+		n.sendFlush(f)
+		n.metrics.countFailures(f.answers)
 		for i, a := range some {
-			n.mux.handleAnswer(a, n.index, answers[i])
+			n.mux.record(a, n.index, f.answers[i])
 		}
+		n.recycleFlush(f)
 	}
 }

@@ -17,7 +17,7 @@ func keptBy(n *node, keys int, last time.Duration) {
 		all[i] = fmt.Sprint("k", i)
 	}
 	c.Init("", all, "t")
-	c.maxTTLSent = last
+	c.maxTTLSent, c.acquired = last, n.mux.all()
 	n.addPending(n.mux.newAttempt(c, release, 0, time.Second, time.Minute))
 }
 
@@ -49,14 +49,14 @@ func TestPendingReleases_AreSentAFlushAtATime(t *testing.T) {
 		stop()
 		n := m.nodes[0]
 		var flushes [][]int
-		n.sendFlush = func(attempts []*Attempt, answers []answer) {
+		n.sendFlush = answeredBy(func(attempts []*Attempt, answers []answer) {
 			var sizes []int
 			for i, a := range attempts {
 				sizes = append(sizes, a.claim.Len())
 				answers[i] = answer{vote: granted, replied: true}
 			}
 			flushes = append(flushes, sizes)
-		}
+		})
 		for _, keys := range []int{maxFlush - 1, 1, 2, maxFlush - 1, maxFlush + 1, 1} {
 			keptBy(n, keys, time.Minute)
 		}
@@ -140,11 +140,7 @@ func TestPendingReleases_AreConfirmedByTheExpiryOfTheirKeys(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Second, 1), t.Context()))
-		m.nodes[0].sendFlush = func(_ []*Attempt, answers []answer) {
-			for i := range answers {
-				answers[i] = answer{replied: true, leftNothing: true, err: errBroken}
-			}
-		}
+		m.nodes[0].sendFlush = all(answer{replied: true, leftNothing: true, err: errBroken})
 		release := m.Release(c, 1)
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(2 * time.Second)
@@ -168,15 +164,12 @@ func TestPendingReleases_AreKeptWhileABrokenConnectionMayStillBeRead(t *testing.
 		time.Sleep(10 * time.Millisecond)
 		var instead atomic.Pointer[answer]
 		trip := m.nodes[0].sendFlush
-		m.nodes[0].sendFlush = func(attempts []*Attempt, answers []answer) {
-			r := instead.Load()
-			if r == nil {
-				trip(attempts, answers)
+		m.nodes[0].sendFlush = func(f *flush) {
+			if r := instead.Load(); r != nil {
+				all(*r)(f)
 				return
 			}
-			for i := range answers {
-				answers[i] = *r
-			}
+			trip(f)
 		}
 		instead.Store(&answer{broken: true, err: errBroken})
 		require.ErrorIs(t, extends(t, m, c, time.Second), ErrNoQuorum)
@@ -205,11 +198,7 @@ func TestPendingReleases_AreKeptForTheLongestTTL(t *testing.T) {
 			c := claim("k", "t")
 			require.NoError(t, wait(m.Acquire(c, ttls[0], 1), t.Context()))
 			require.NoError(t, extends(t, m, c, ttls[1]))
-			m.nodes[0].sendFlush = func(_ []*Attempt, answers []answer) {
-				for i := range answers {
-					answers[i] = answer{leftNothing: true, err: errNotConnected}
-				}
-			}
+			m.nodes[0].sendFlush = all(answer{leftNothing: true, err: errNotConnected})
 			require.ErrorIs(t, wait(m.Release(c, 1), t.Context()), ErrNoQuorum)
 			time.Sleep(59 * time.Second)
 			synctest.Wait() // at this moment the connector sends it again

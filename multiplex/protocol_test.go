@@ -34,7 +34,7 @@ var usual = map[string]string{
 	"CLIENT": "+OK\r\n",
 	"SET":    "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
 	"EVALSHA " + probeKey: ":0\r\n", "DEL " + probeKey: ":0\r\n", "PTTL " + markerKey: ":-2\r\n",
-	"MGET " + probeKey: "*1\r\n$-1\r\n", "DELEX " + probeKey: ":0\r\n", "DELEX": ":1\r\n",
+	"MGET " + probeKey: "*1\r\n$-1\r\n",
 }
 
 func (a *actor) dial() net.Conn {
@@ -147,17 +147,14 @@ func work(t *testing.T, m *Mux, round int) {
 
 // commandsUsed are all that a node is sent.
 var commandsUsed = []string{
-	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "DELEX", "PTTL", "PTTL " +
-		markerKey,
-	"EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey, "DELEX " + probeKey, "DELIFEQ " +
-		probeKey,
+	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "PTTL",
+	"PTTL " + markerKey, "EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey,
 }
 
 // asConnecting are those that an idle connection hardly sees.
 var asConnecting = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + markerKey,
-	"EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey, "DELEX " + probeKey, "DELIFEQ " +
-		probeKey,
+	"EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey,
 }
 
 // The goal: whatever a server sends against the protocol and in answer to whatever, it loses its

@@ -3,22 +3,29 @@ package multiplex
 // Done says that the only caller that waited for an extension does not touch it any more. Its
 // memory is used again when every node has answered it. Without that, a hundred thousand held
 // leases would keep the garbage collector busy, and all callers would wait for it.
-func (a *Attempt) Done() {
+func (a *Attempt) Done() { a.end(&a.done) }
+
+// allAnswered says that every node is done with the round that has the extension.
+func (a *Attempt) allAnswered() { a.end(&a.answered) }
+
+// end notes one of the two ends of an extension. After both nothing refers to it any more but its
+// claim.
+func (a *Attempt) end(mark *bool) {
 	c := a.claim
 	c.mu.Lock()
-	a.done = true
-	reusable := a.reusable()
+	*mark = true
+	reusable := a.done && a.answered && !a.slept
+	if reusable {
+		if a.tryDecide(); c.latest == a {
+			c.latest = nil
+		}
+		c.unanswered() // which forgets it, if it is an earlier one
+	}
 	c.mu.Unlock()
 	if reusable {
 		a.mux.recycle(a)
 	}
 }
-
-// reusable reports whether nothing refers to the attempt any more. The caller that waited is done
-// with it, and the claim has dropped it (Claim.trim). Every node has answered, so it is in no
-// backlog and in no flush. If it was cancelled or dropped on a node, there is no answer from there.
-// It becomes true once. claim.mu is held.
-func (a *Attempt) reusable() bool { return a.done && a.completed == allNodes(len(a.calls)) }
 
 // recycle takes the memory of an attempt that nothing refers to.
 func (m *Mux) recycle(a *Attempt) {

@@ -11,9 +11,9 @@ import (
 // stopped lets node i hold back what it is sent until the returned function is called.
 func stopped(m *Mux, i int) (goOn func()) {
 	gate, trip := make(chan struct{}), m.nodes[i].sendFlush
-	m.nodes[i].sendFlush = func(attempts []*Attempt, answers []answer) {
+	m.nodes[i].sendFlush = func(f *flush) {
 		<-gate
-		trip(attempts, answers)
+		trip(f)
 	}
 	return func() { close(gate) }
 }
@@ -64,8 +64,9 @@ func TestRecycle_WaitsForTheLastAnswer(t *testing.T) {
 	})
 }
 
-// The goal: what was cancelled in a backlog is never used again, since the backlog still has it.
-func TestRecycle_LeavesOutACancelledExtension(t *testing.T) {
+// The goal: an extension that a node leaves out, because its claim was released meanwhile, is not
+// used again before that node is done with it. It is not sent there.
+func TestRecycle_WaitsForANodeThatLeavesItOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		defer stop()
@@ -83,8 +84,40 @@ func TestRecycle_LeavesOutACancelledExtension(t *testing.T) {
 		goOn()
 		require.NoError(t, wait(released, t.Context()))
 		time.Sleep(time.Second)
-		require.True(t, used(e))
+		require.False(t, used(e))
 		require.Equal(t, map[string]string{"other": "other"}, stores[2].left())
+	})
+}
+
+// The goal: an extension that was taken out of its round is never used again: no node tells when
+// nobody has it any more. It is sent to no node.
+func TestRecycle_LeavesOutACancelledExtension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		c, other := claim("k", "token"), claim("other", "other")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		var resume [3]func()
+		for i, s := range stores {
+			s.free("k") // an extension would give it back
+			resume[i] = stopped(m, i)
+		}
+		m.Acquire(other, time.Minute, 1)
+		synctest.Wait() // all nodes have a trip under way, behind which the round stays open
+		e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+		released := m.Release(c, 1)
+		require.ErrorIs(t, wait(e, t.Context()), ErrNoQuorum)
+		e.Done()
+		for _, goOn := range resume {
+			goOn()
+		}
+		require.NoError(t, wait(released, t.Context()))
+		time.Sleep(time.Second)
+		require.True(t, used(e))
+		for _, s := range stores {
+			require.Equal(t, map[string]string{"other": "other"}, s.left())
+		}
 	})
 }
 
@@ -140,11 +173,7 @@ func TestRecycle_AReleaseDuringTheLastAnswer(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, nd := range m.nodes {
-			nd.sendFlush = func(_ []*Attempt, answers []answer) {
-				for i := range answers {
-					answers[i] = answer{vote: granted, replied: true}
-				}
-			}
+			nd.sendFlush = all(answer{vote: granted, replied: true})
 		}
 		last := m.nodes[2].sendFlush
 		for range 3000 {
@@ -152,9 +181,9 @@ func TestRecycle_AReleaseDuringTheLastAnswer(t *testing.T) {
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 			synctest.Wait()
 			gate := make(chan struct{})
-			m.nodes[2].sendFlush = func(attempts []*Attempt, answers []answer) {
+			m.nodes[2].sendFlush = func(f *flush) {
 				<-gate
-				last(attempts, answers)
+				last(f)
 			}
 			e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 			require.NoError(t, wait(e, t.Context()))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
@@ -39,19 +40,21 @@ func TestReply_ABrokenPartOfASetIsNotForgotten(t *testing.T) {
 		"unsent, and then broke as well": {{leftNothing: true, err: errNotConnected}, broke},
 	} {
 		t.Run(name, func(t *testing.T) {
-			attempts, answers := []*Attempt{{claim: large, kind: extend}},
-				[]answer{{vote: granted, replied: true}}
-			p := command{script: script.Extend, call: script.Call{Owners: []int{0}}}
+			f := &flush{
+				attempts: []*Attempt{{claim: large, kind: extend}},
+				answers:  []answer{{vote: granted, replied: true}},
+			}
+			p := &command{script: script.Extend, call: &script.Call{Owners: []int{0}}}
 			for _, r := range others {
 				if r.vote != unknown { // as read leaves it
-					answers[0] = r
+					f.answers[0] = r
 					continue
 				}
-				p.failAll(r, attempts, answers)
+				f.fail(p, 0, r)
 			}
-			require.NotEqual(t, granted, answers[0].vote)
-			require.True(t, answers[0].broken)
-			require.False(t, answers[0].leftNothing)
+			require.NotEqual(t, granted, f.answers[0].vote)
+			require.True(t, f.answers[0].broken)
+			require.False(t, f.answers[0].leftNothing)
 		})
 	}
 }
@@ -59,21 +62,16 @@ func TestReply_ABrokenPartOfASetIsNotForgotten(t *testing.T) {
 // The goal: the same where the node refuses a later part: its vote is known, and the part that
 // broke is still to come.
 func TestReply_ARefusalDoesNotHideABrokenPart(t *testing.T) {
-	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		// Of one set the first key is another's.
-		actors[0].play(map[string]string{"EVALSHA": "*3\r\n:0\r\n:1\r\n:1\r\n"})
-		n, c := m.nodes[0], claim("k", "t")
-		attempts, answers := []*Attempt{{claim: c, kind: extend}},
-			[]answer{{broken: true, err: errors.New("reset by peer")}}
-		var plan script.Plan
-		plan.Reset(script.Extend)
-		plan.Add(0, script.Set{Keys: c.keys(), Token: "t", TTL: "1000"})
-		p := command{script: script.Extend, call: plan.Calls()[0]}
-		message, err := n.client.Do(t.Context(), n.build(&p, attempts)).ToMessage()
-		require.NoError(t, err)
-		new(flushScratch).readReply(&p, &message, false, attempts, answers)
-		require.Equal(t, refused, answers[0].vote)
-		require.True(t, answers[0].broken)
-		actors[0].play(nil)
-	})
+	f := &flush{
+		attempts: []*Attempt{{claim: claim("k", "t"), kind: extend}},
+		answers:  []answer{{broken: true, err: errors.New("reset by peer")}},
+	}
+	f.own.reset()
+	f.own.add(0, f.attempts[0])
+	f.own.end()
+	f.sending = []part{{&f.own, 0}}
+	// Of one set the first key is another's.
+	f.OnReply(0, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 1}})
+	require.Equal(t, refused, f.answers[0].vote)
+	require.True(t, f.answers[0].broken)
 }

@@ -39,15 +39,26 @@ func (p *responsiveness) flushAnswered(slot int) {
 // unresponsiveFor returns how long the node has owed an answer: since the oldest flush under way
 // was sent, or, if there is none, since the last one was answered.
 func (p *responsiveness) unresponsiveFor() time.Duration {
-	since := p.last.Load()
-	oldest := int64(0)
+	if oldest := p.oldest(); oldest != 0 {
+		return time.Duration(p.now() - oldest)
+	}
+	return time.Duration(p.now() - p.last.Load())
+}
+
+// owesFor returns how long the oldest flush under way has been; 0 if there is none.
+func (p *responsiveness) owesFor() time.Duration {
+	if oldest := p.oldest(); oldest != 0 {
+		return time.Duration(p.now() - oldest)
+	}
+	return 0
+}
+
+// oldest returns when the oldest flush under way was sent; 0 if there is none.
+func (p *responsiveness) oldest() (oldest int64) {
 	for i := range p.inFlight {
 		if at := p.inFlight[i].Load(); at != 0 && (oldest == 0 || at < oldest) {
 			oldest = at
 		}
 	}
-	if oldest != 0 {
-		since = oldest
-	}
-	return time.Duration(p.now() - since)
+	return oldest
 }

@@ -33,6 +33,9 @@ func (d *rtt) observe(trip time.Duration) {
 	}
 }
 
+// several returns a few times the time of a flush without work.
+func (d *rtt) several() time.Duration { return 4 * time.Duration(d.fastest.Load()) }
+
 func (d *rtt) overlapThreshold() int {
 	if d.fastest.Load() >= int64(farRTT) {
 		return farThreshold

@@ -36,18 +36,12 @@ func TestRTT_AFlushWithoutAnAnswerDoesNotCount(t *testing.T) {
 		defer stop()
 		n := m.nodes[0]
 		n.rtt.observe(3 * time.Millisecond)
-		n.sendFlush = func(_ []*Attempt, answers []answer) {
-			for i := range answers {
-				answers[i] = answer{leftNothing: true, err: errQueuedTooLong}
-			}
-		}
+		n.sendFlush = all(answer{leftNothing: true, err: errQueuedTooLong})
 		require.Error(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), context.Background()))
 		require.Equal(t, farThreshold, n.rtt.overlapThreshold())
-		n.sendFlush = func(_ []*Attempt, answers []answer) {
+		n.sendFlush = func(f *flush) {
 			time.Sleep(50 * time.Microsecond)
-			for i := range answers {
-				answers[i] = answer{replied: true, leftNothing: true, err: errQueuedTooLong}
-			}
+			all(answer{replied: true, leftNothing: true, err: errQueuedTooLong})(f)
 		}
 		require.Error(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), context.Background()))
 		require.Equal(t, nearThreshold, n.rtt.overlapThreshold())
@@ -65,12 +59,11 @@ func TestRTT_SetsTheOverlapOfFlushes(t *testing.T) {
 			m, _, stop := simulated(1, 1, 0)
 			defer stop()
 			n, gate, flushes := m.nodes[0], make(chan struct{}), 0
-			n.sendFlush = func(_ []*Attempt, answers []answer) {
+			n.sendFlush = func(f *flush) {
 				flushes++ // one after the other begins
+				f.rounds.Sent()
 				<-gate
-				for i := range answers {
-					answers[i] = answer{vote: granted, replied: true}
-				}
+				all(answer{vote: granted, replied: true})(f)
 			}
 			n.rtt.observe(trip)
 			add := func(keys int) int {

@@ -47,7 +47,7 @@ func TestServers_DoNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
 		begin := func(kinds ...kind) {
 			for _, k := range kinds {
 				a := m.newAttempt(claim("k", "t"), k, time.Minute, time.Second, time.Minute)
-				a.claim.latest = a
+				a.claim.latest, a.claim.acquired = a, m.all()
 				attempts = append(attempts, a)
 			}
 		}
@@ -55,8 +55,7 @@ func TestServers_DoNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
 		on := &nodeConn{movedAt: time.Now()} // at the same moment
 		time.Sleep(time.Nanosecond)
 		begin(acquire, extend, release)
-		f, answers := new(flushScratch), make([]answer, len(attempts))
-		f.buildCommands(on, attempts, answers)
+		answers := built(m.nodes[0], on, attempts...).answers
 		grant := answer{vote: granted, replied: true, keyIndex: -1}
 		not := answer{leftNothing: true, err: errMoved}
 		require.Equal(t, []answer{grant, not, grant, grant, grant, grant}, answers)

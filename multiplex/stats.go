@@ -44,7 +44,7 @@ func (m *Mux) Stats() Stats {
 // claim.mu is held.
 func (a *Attempt) countSplit() {
 	if a.splitCounted || a.granted == 0 || a.refused == 0 ||
-		(a.granted|a.refused).count() < quorum(len(a.calls)) {
+		(a.granted|a.refused).count() < quorum(len(a.mux.nodes)) {
 		return
 	}
 	a.splitCounted = true

@@ -47,20 +47,24 @@ func (m *Mux) newSleeper() *sleeper {
 func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 	c := a.claim
 	c.mu.Lock()
-	before, left := a.decision, a.phaseTimeout()
+	a.tryDecide()
+	before := a.decision
 	if before != undecided && (!a.unconfirmedReported || before == won) {
 		return a.waitResult(nil)
 	}
-	if !began.IsZero() {
-		left -= time.Since(began)
+	if before == undecided && a.inLog() && !a.recorded && a.timeout >= a.mux.cfg.NodeTimeout {
+		r := a.place.Round
+		c.mu.Unlock()
+		r.State.await(ctx)
+		c.mu.Lock()
+		if a.tryDecide(); a.decision != undecided {
+			return a.waitResult(nil)
+		}
 	}
 	s := a.mux.newSleeper()
-	a.addWaker(s.waker, left)
 	for {
-		c.mu.Unlock()
-		s.sleep(ctx)
-		c.mu.Lock()
-		if ready, ended := a.look(ctx, began, before, s.waker); ready {
+		ready, ended := a.look(ctx, began, before, s.waker)
+		if ready {
 			select {
 			case <-s.woken: // too late
 			default:
@@ -68,6 +72,9 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 			a.mux.sleepers.Put(s)
 			return a.waitResult(ended)
 		}
+		c.mu.Unlock()
+		s.sleep(ctx)
+		c.mu.Lock()
 	}
 }
 
@@ -113,11 +120,12 @@ func (a *Attempt) Poll(ctx context.Context, w *Waker) (o Outcome, ready bool) {
 
 // look reports whether nothing is to be waited for any more: the decision is not the one before,
 // ctx has ended, or the time to wait is over. ended is ctx's error if that is the reason. Otherwise
-// w is notified when to look again. claim.mu is held, and released while deferred nodes are asked.
+// w is notified when to look again. claim.mu is held.
 func (a *Attempt) look(ctx context.Context, began time.Time, before decision, w *Waker) (ready bool,
 	ended error,
 ) {
 	a.removeWaker(w)
+	a.tryDecide()
 	for a.decision == before {
 		if ended = ctx.Err(); ended != nil {
 			break
@@ -126,13 +134,9 @@ func (a *Attempt) look(ctx context.Context, began time.Time, before decision, w 
 			a.addWaker(w, left)
 			return false, nil
 		}
-		start := a.askDeferred() // the arbiter has not answered
-		if start == 0 {
+		if !a.askDeferred() { // the arbiter has not answered
 			break
 		}
-		a.claim.mu.Unlock()
-		a.mux.sendAll(a, start)
-		a.claim.mu.Lock()
 	}
 	w.timer.Stop()
 	return true, ended
@@ -162,6 +166,13 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 func (a *Attempt) addWaker(w *Waker, left time.Duration) {
 	w.next, a.wakers = a.wakers, w
 	w.timer.Reset(left)
+	if a.inLog() && !a.recorded {
+		if !a.slept {
+			a.slept = true
+			a.place.Round.State.addSleeper(a)
+		}
+		a.tryDecide() // a node may have been done just before
+	}
 }
 
 // removeWaker takes w off the list. claim.mu is held.

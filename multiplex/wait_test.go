@@ -60,7 +60,7 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 	defer stop()
 	scale := []int{3e6, 15e6, 40e6}[random.IntN(3)]
 	for i, nd := range m.nodes {
-		nd.sendFlush = func(attempts []*Attempt, answers []answer) {
+		nd.sendFlush = answeredBy(func(attempts []*Attempt, answers []answer) {
 			place := nd.responsiveness.flushSent()
 			defer nd.responsiveness.flushAnswered(place)
 			for k, a := range attempts {
@@ -77,7 +77,7 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 				answers[k] = stores[i].execute(a)
 				stores[i].mu.Unlock()
 			}
-		}
+		})
 		if random.IntN(8) == 0 {
 			nd.setState(NodeDown, errBroken)
 		}
@@ -111,7 +111,7 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Zero(t, c.busyLanes, "seed %d", seed)
+		require.Zero(t, unanswered(c), "seed %d", seed)
 	}
 	return log
 }
@@ -129,8 +129,7 @@ func TestWait_LeavingBeforeSendingLeavesNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, wait(a, ctx), context.Canceled)
-		require.Equal(t, nodeSet(0), c.busyLanes|c.mayHold,
-			"the lane is free, and nothing can be there")
+		require.Zero(t, unsettled(c), "nothing is under way, and nothing can be there")
 		time.Sleep(time.Second)
 		require.Equal(t, map[string]string{"a": "blocker"}, stores[0].left())
 		stop()

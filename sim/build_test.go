@@ -49,6 +49,35 @@ func seedEdits() []edit {
 			`mathrand "github.com/lockpipe/lockpipe/sim/simrand"`,
 		})
 	}
+	return append(edits, stallEdits()...)
+}
+
+// stallEdits returns the edits by which goroutines of lockpipe stall between two steps. No lock is
+// held there: while a goroutine waits for a lock, virtual time does not pass.
+func stallEdits() []edit {
+	var edits []edit
+	for _, e := range []struct{ file, before, after, node string }{
+		// A trip was taken, and is not in the line of the connection.
+		{"multiplex/flush.go", "", "\tn.order.Lock()\n\tn.joinLine(f)\n", "n.index"},
+		// It is in the line, and nothing has sent it.
+		{"multiplex/flush.go", "", "\terr := n.sendPlaceholder(f, conn)\n", "n.index"},
+		// It was answered, and a part of it is to be sent again.
+		{"multiplex/flush.go", "\tif len(f.retry) > 0 {\n", "", "n.index"},
+		// Its answers have no turn yet, and then are not counted yet.
+		{"multiplex/flush.go", "", "\tf.awaitTurn()\n", "n.index"},
+		{"multiplex/flush.go", "\tn.flush(f)\n", "\tat := 0\n\tfor _, r", "n.index"},
+		// Its votes are counted, and the callers are not awake.
+		{"multiplex/rounds.go", "\tsleepers := s.sleepers\n\ts.mu.Unlock()\n", "", "i"},
+		// A node has missed a round, and does not know it.
+		{"multiplex/flush.go", "", "\twhy, down := n.down()\n", "n.index"},
+		// A round is to be sealed.
+		{"batch/seal.go", "", "\tfor range yields {\n", "-1"},
+	} {
+		old := e.before + e.after
+		edits = append(edits, edit{
+			e.file, old, e.before + "\tsimrand.Stall(" + e.node + ")\n" + e.after,
+		})
+	}
 	return edits
 }
 

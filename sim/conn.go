@@ -95,6 +95,11 @@ func (c *conn) deliverToClient(data []byte, sentAt time.Time) {
 		c.link.onReply(c.session, sentAt)
 	}
 	c.in = append(c.in, data...)
+	if c.link.plan.stalls > 0 && bytes.HasSuffix(data, []byte(flushed)) {
+		// The client's goroutine is slow, and reads it together with what comes next.
+		time.AfterFunc(5*c.link.plan.latency, c.wake)
+		return
+	}
 	c.cond.Broadcast()
 }
 
@@ -184,14 +189,14 @@ func (c *conn) SetDeadline(t time.Time) error {
 		c.timer.Stop()
 	}
 	if !t.IsZero() && !c.closed {
-		c.timer = time.AfterFunc(time.Until(t), c.recheckDeadline)
+		c.timer = time.AfterFunc(time.Until(t), c.wake)
 	}
 	c.cond.Broadcast()
 	return nil
 }
 
-// recheckDeadline lets Read check the deadline.
-func (c *conn) recheckDeadline() {
+// wake lets Read look again.
+func (c *conn) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cond.Broadcast()

@@ -20,6 +20,9 @@ import (
 // history records what happened in one run.
 type history struct {
 	start time.Time
+	// How much later than its lease ends an extension may be sent, because goroutines stall between
+	// the last look and the send; set before it is shared.
+	stall time.Duration
 
 	mu          sync.Mutex // guards all below, and the holds; a leaf
 	notes       []note
@@ -86,6 +89,11 @@ func (h *history) note(who, what string) {
 func (h *history) violation(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.violate(format, args...)
+}
+
+// violate is violation with mu held.
+func (h *history) violate(format string, args ...any) {
 	h.violations = append(h.violations, fmt.Sprintf("at %v: ", time.Since(h.start))+
 		fmt.Sprintf(format, args...))
 }
@@ -144,7 +152,7 @@ func (h *history) checkLateExtension(token string) {
 		}
 	}
 	h.mu.Unlock()
-	if late > 0 && errors.Is(b.lease.Err(), lockpipe.ErrExpired) {
+	if late > h.stall && errors.Is(b.lease.Err(), lockpipe.ErrExpired) {
 		h.violation("an extension of %s on %v is sent %v after it ended", b.who, b.keys, late)
 	}
 }

@@ -19,9 +19,8 @@ type mutant struct {
 	from  int    // the first seed, if many would be needed; 0: 1
 }
 
-// brokenRules has no rule whose violation needs a goroutine that stops between two steps, because
-// virtual time passes only while all goroutines wait. An example: an answer counts only on the
-// connection that it was asked for on.
+// A violation may need a goroutine that stops between two steps, and virtual time passes only while
+// all goroutines wait. So the mixes of such rules have stalls: see stallEdits.
 var brokenRules = []mutant{
 	{
 		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold", from: 21,
@@ -36,9 +35,9 @@ var brokenRules = []mutant{
 		name: "unreleased", rule: "5: an unknown node is not sent the release",
 		finds: "soon after Close", mix: "long",
 		edit: edit{
-			"multiplex/claim.go", "\tcase r.leftNothing:\n",
-			"\tcase r.leftNothing || simrand.Mutant(\"unreleased\") && " +
-				"a.kind == acquire && r.vote == unknown:\n",
+			"multiplex/claim.go", "\tif r.leftNothing {\n",
+			"\tif r.leftNothing || simrand.Mutant(\"unreleased\") && " +
+				"a.kind == acquire && r.vote == unknown {\n",
 		},
 	},
 	{
@@ -71,8 +70,8 @@ var brokenRules = []mutant{
 		name: "missed", rule: "8: a node that was refilled by an extension that failed counts " +
 			"for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 100,
 		edit: edit{
-			"multiplex/claim.go", "\tif r.vote == refused && a.decision != won {\n",
-			"\tif r.vote == refused && a.decision != won && !simrand.Mutant(\"missed\") {\n",
+			"multiplex/claim.go", "\t\tif a.tryDecide(); a.decision != won {\n",
+			"\t\tif a.tryDecide(); a.decision != won && !simrand.Mutant(\"missed\") {\n",
 		},
 	},
 	{
@@ -230,6 +229,11 @@ var brokenRules = []mutant{
 			"multiplex/claim.go", "\tif c.brokenAt().has(i) {\n",
 			"\tif c.brokenAt().has(i) && !simrand.Mutant(\"unsure\") {\n",
 		},
+		also: edit{
+			"multiplex/claim.go", "\treturn (c.unanswered() | c.brokenAt()).has(i)\n",
+			"\tif simrand.Mutant(\"unsure\") {\n\t\treturn c.unanswered().has(i)\n\t}\n" +
+				"\treturn (c.unanswered() | c.brokenAt()).has(i)\n",
+		},
 	},
 	{
 		name: "before", rule: "8: an extension may be sent until the end that it asks for",
@@ -240,8 +244,8 @@ var brokenRules = []mutant{
 				"\t\te.SendBefore = t.manager.timeOf(until)\n\t}\n",
 		},
 		also: edit{ // the release of a lease that has ended takes the place of its extension
-			"multiplex/attempt.go", "\tcase a.kind == extend && a.superseded():",
-			"\tcase a.kind == extend && a.superseded() && !simrand.Mutant(\"before\"):",
+			"multiplex/attempt.go", "\tcase a.superseded():\n",
+			"\tcase a.superseded() && (a.kind != extend || !simrand.Mutant(\"before\")):\n",
 		},
 	},
 	{
@@ -309,6 +313,65 @@ var brokenRules = []mutant{
 		also: edit{
 			"internal/restartguard/lossrecord.go", "(found.memoryID != s.memoryID || s.only",
 			"(found.memoryID != s.memoryID && !simrand.Mutant(\"history\") || s.only",
+		},
+	},
+	{
+		name: "order", rule: "6: a trip takes its place in the line without the order",
+		finds: "behind its release", mix: "busy",
+		edit: edit{
+			"multiplex/flush.go",
+			"\tqueued := conn != nil && conn.trips.Enqueue(&f.trip) == nil\n",
+			"\tif early := f.rounds != nil && !f.lastTry; early && simrand.Mutant(\"order\") {\n" +
+				"\t\tn.order.Unlock()\n\t\tf.rounds.Sent()\n" +
+				"\t\ttime.Sleep(simrand.N(50 * time.Millisecond))\n\t\tn.order.Lock()\n\t}\n" +
+				"\tqueued := conn != nil && conn.trips.Enqueue(&f.trip) == nil\n",
+		},
+		also: edit{
+			"multiplex/flush.go", "\tif f.rounds != nil && !f.lastTry {\n\t\tf.rounds.Sent()",
+			"\tif f.rounds != nil && !f.lastTry && !simrand.Mutant(\"order\") {\n" +
+				"\t\tf.rounds.Sent()",
+		},
+	},
+	{
+		name: "slow", rule: "5: a slow node is not sent the releases that it has missed",
+		finds: "soon after Close", mix: "long",
+		edit: edit{
+			"multiplex/flush.go", "\t\t\tcase unread && keep:\n",
+			"\t\t\tcase unread && keep && simrand.Mutant(\"slow\"):\n" +
+				"\t\t\tcase unread && keep:\n",
+		},
+	},
+	{
+		name: "out", rule: "5: a node that is down is not sent the releases that it has missed",
+		finds: "soon after Close", mix: "long",
+		edit: edit{
+			"multiplex/flush.go", "\t\t\tcase unread:\n",
+			"\t\t\tcase unread && simrand.Mutant(\"out\"):\n\t\t\tcase unread:\n",
+		},
+	},
+	{
+		name: "look", rule: "6: a trip that was taken before its node missed a round does not look",
+		finds: "behind its release", mix: "stalled",
+		edit: edit{
+			"multiplex/flush.go", "|| f.rounds.HasMissed() {\n",
+			"|| f.rounds.HasMissed() && !simrand.Mutant(\"look\") {\n",
+		},
+	},
+	{
+		name: "done", rule: "1: a node that has missed a round has granted it", mix: "blind",
+		finds: "both hold",
+		edit: edit{
+			"multiplex/attempt.go", "\tif !a.recorded {\n\t\ta.granted |= answered",
+			"\tif simrand.Mutant(\"done\") {\n\t\tanswered, missed = answered|missed, 0\n\t}\n" +
+				"\tif !a.recorded {\n\t\ta.granted |= answered",
+		},
+	},
+	{
+		name: "lost", rule: "10: an answer counts that came behind the report of a flush",
+		mix: "forgetful,stalled", finds: "both hold",
+		edit: edit{
+			"multiplex/flush.go", "\tif n.active.stillValid(conn) {\n",
+			"\tif n.active.stillValid(conn) || simrand.Mutant(\"lost\") && f.counts {\n",
 		},
 	},
 }

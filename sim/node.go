@@ -19,6 +19,9 @@ type node struct {
 	// onTake is called with mu held when a command that arrived on a session gives a key a value
 	// that it did not have; set before the node is shared.
 	onTake func(key, value string, by *session)
+	// onRelease is called with mu held for each key that a release names; set before the node is
+	// shared.
+	onRelease func(key, token string, by *session)
 
 	mu       sync.Mutex // guards all below, and the sessions; a leaf except for the pipes
 	keys     map[string]entry
@@ -50,6 +53,7 @@ func newNode(id int, rate float64) *node {
 	n := &node{
 		id: id, rate: rate, epoch: time.Now(), sessions: map[*session]bool{},
 		snapshot: map[string]entry{}, onTake: func(string, string, *session) {},
+		onRelease: func(string, string, *session) {},
 	}
 	n.startServer(map[string]entry{})
 	return n
@@ -194,12 +198,15 @@ func (n *node) wipe() {
 	n.sendPushes(nil)
 }
 
+// flushed is the push about FLUSHALL.
+const flushed = ">2\r\n$10\r\ninvalidate\r\n_\r\n"
+
 // wipeKeys removes all keys and prepares the pushes. mu is held.
 func (n *node) wipeKeys() {
 	n.keys, n.trackers = map[string]entry{}, map[string]map[*session]bool{}
 	for _, s := range n.inOrder(n.sessions) {
 		if s.tracking && s.resp3 {
-			s.push = append(s.push, ">2\r\n$10\r\ninvalidate\r\n_\r\n"...)
+			s.push = append(s.push, flushed...)
 			n.notified = append(n.notified, s)
 		}
 	}

@@ -48,6 +48,10 @@ type Mix struct {
 	Brief bool
 	// Stopped suspends all clients together.
 	Stopped bool
+	// Busy has many callers of many keys, so that several trips to a node are under way together.
+	Busy bool
+	// Stalled lets goroutines of clients stall between two steps.
+	Stalled bool
 }
 
 // Plan holds what a seed has drawn for a run.
@@ -89,6 +93,8 @@ type Plan struct {
 	suspendEvery time.Duration // between two suspensions, on average; 0: none
 
 	nestedPercent int // of 100 leases, during how many the holder asks for more keys
+
+	stalls int64 // of 1000 chances, how often a goroutine of a client stalls
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -279,5 +285,24 @@ func (p *Plan) drawTTL(rng *rand.Rand) time.Duration {
 func (p *Plan) drawNesting(rng *rand.Rand) {
 	if p.wants(rng, false) {
 		p.nestedPercent = 30
+	}
+}
+
+// drawCrowds draws many callers of many keys.
+func (p *Plan) drawCrowds(rng *rand.Rand) {
+	if !p.wants(rng, p.mix.Busy) {
+		return
+	}
+	p.clients, p.callers, p.keys = 2, 8+rng.IntN(16), 20+rng.IntN(40)
+	if p.hangAtEnd == 0 && !p.restores {
+		p.length = min(p.length, 2*time.Second+below(rng, 4*time.Second))
+	}
+	p.thinkTime = min(p.thinkTime, 50*time.Millisecond)
+}
+
+// drawStalls draws goroutines of clients that stall.
+func (p *Plan) drawStalls(rng *rand.Rand) {
+	if p.wants(rng, p.mix.Stalled) {
+		p.stalls = []int64{2, 10, 30}[rng.IntN(3)]
 	}
 }

@@ -73,6 +73,9 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.drawSuspensions(rand.New(rand.NewPCG(seed, 20)))
 		plan.drawBriefClients(rand.New(rand.NewPCG(seed, 21)))
 		plan.drawNesting(rand.New(rand.NewPCG(seed, 22)))
+		plan.drawCrowds(rand.New(rand.NewPCG(seed, 28)))
+		plan.drawStalls(rand.New(rand.NewPCG(seed, 24)))
+		simrand.SetStalls(plan.stalls)
 		r := newRun(seed, plan)
 		r.simulate(seed)
 		r.drain()
@@ -93,6 +96,9 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 
 func newRun(seed uint64, plan *Plan) *run {
 	r := &run{plan: plan, end: time.Now().Add(plan.length), history: newHistory()}
+	if plan.stalls > 0 {
+		r.history.stall = simrand.MaxStall
+	}
 	for i := range nodes {
 		// From 1 % slow to 1 % fast: as much as lockpipe's drift allows.
 		rate := 1 + float64(int64(simrand.Hash(seed, 1, uint64(i))%5)-2)/200
@@ -100,6 +106,9 @@ func newRun(seed uint64, plan *Plan) *run {
 		n := newNode(i, rate)
 		n.durable, n.hidesRunID = i < plan.durableNodes, i < plan.hiddenNodes
 		n.onTake = r.history.take
+		if plan.aliasEvery == 0 { // else a server may be sent them as two nodes
+			n.onRelease = r.history.release
+		}
 		r.nodes = append(r.nodes, n)
 		r.frozenUntil = append(r.frozenUntil, &atomicTime{})
 	}
@@ -229,6 +238,7 @@ func (p *Plan) driftMargin() time.Duration { return 2*p.clientMaxTTL/100 + 10*ti
 
 // drain heals everything, closes the clients, and checks that no keys are left.
 func (r *run) drain() {
+	simrand.SetStalls(0)
 	for i, n := range r.frozenUntil {
 		n.set(time.Now())
 		r.nodes[i].promote()

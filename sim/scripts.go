@@ -219,6 +219,7 @@ func releaseModel(n *node, keys, args []string) []int64 {
 	var mine []string
 	for _, l := range keySets(keys, args, 2) {
 		for _, key := range l.keys {
+			n.onRelease(key, l.token, n.current)
 			if value, ok := n.get(key); ok && value == l.token {
 				mine = append(mine, key)
 			}

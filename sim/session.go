@@ -28,7 +28,7 @@ type session struct {
 
 	in       bytes.Buffer // not executed yet, after what commands has read ahead
 	sentAt   time.Time    // when the client sent the end of in
-	sent     resp.CommandCounter
+	sent     resp.CommandScanner
 	commands *resp.Reader // of in
 	out      []byte       // the replies being made
 	push     []byte       // notifications to send
@@ -46,9 +46,15 @@ func (s *session) receive(data []byte, sentAt time.Time) {
 	defer n.mu.Unlock()
 	n.current, s.sentAt = s, sentAt
 	s.in.Write(data)
-	ended, ok := s.sent.Count(data)
-	if !ok {
-		panic(fmt.Sprintf("sim: a node was sent %.40q", data))
+	ended := 0
+	for rest := data; len(rest) > 0; {
+		used, complete, ok := s.sent.Next(rest)
+		if !ok {
+			panic(fmt.Sprintf("sim: a node was sent %.40q", data))
+		}
+		if rest = rest[used:]; complete {
+			ended++
+		}
 	}
 	for ; ended > 0 && !s.closed; ended-- {
 		args, err := resptest.ReadCommand(s.commands)

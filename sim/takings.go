@@ -6,6 +6,14 @@ import "time"
 type takings struct {
 	bySlot  map[slot][]*taking // the oldest first
 	pending map[reply][]*taking
+	// When the client sent the newest release that a node has executed.
+	released map[place]time.Time
+}
+
+// place is a slot of a node.
+type place struct {
+	node int
+	slot slot
 }
 
 // slot is a key with its prefix, and a token that may be its value.
@@ -25,14 +33,28 @@ type reply struct {
 }
 
 func newTakings() takings {
-	return takings{bySlot: map[slot][]*taking{}, pending: map[reply][]*taking{}}
+	return takings{
+		bySlot: map[slot][]*taking{}, pending: map[reply][]*taking{},
+		released: map[place]time.Time{},
+	}
 }
 
-// take records that a node took a token for a key, by a command that arrived on a session.
-func (h *history) take(key, token string, by *session) {
+// release records that a node executed the release of a key with a token.
+func (h *history) release(key, token string, by *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.takings.released[place{by.node.id, slot{key, token}}] = by.sentAt
+}
+
+// take records that a node took a token for a key, by a command that arrived on a session. It is a
+// violation if the client sent that behind the release, which is the last of a lease.
+func (h *history) take(key, token string, by *session) {
 	s, now := slot{key, token}, time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if sent, ok := h.takings.released[place{by.node.id, s}]; ok && !by.sentAt.Before(sent) {
+		h.violate("node %d takes %s for a lease behind its release", by.node.id, key)
+	}
 	t := &taking{node: by.node.id, sent: by.sentAt, at: now}
 	h.takings.bySlot[s] = append(h.takings.bySlot[s], t)
 	h.takings.pending[reply{by, now}] = append(h.takings.pending[reply{by, now}], t)

@@ -9,13 +9,11 @@ import (
 )
 
 const (
-	groupSize = 64 // orders in one statement, at most
-	// Flushes at a time, for checks and for sales each. Each uses a connection.
-	groupFlushes = 1
+	groupSize    = 64 // orders in one statement, at most
 	groupLimit   = 1 << 14
 	groupTimeout = 2 * time.Second // for an answer of the database
 	// After waiting that long for its locks, an order has others behind it, which wait for each of
-	// its steps. It uses the express pipelines, which are mostly empty.
+	// its steps. It uses the express logs, which are mostly empty.
 	expressAfter = 50 * time.Millisecond
 )
 
@@ -25,18 +23,20 @@ const (
 type Grouped struct {
 	locks   *lockpipe.Client
 	pay     Pay
-	normal  pipelines
-	express pipelines // for products that others wait for
+	normal  logs
+	express logs // for products that others wait for
 }
 
-// pipelines carry orders to the database.
-type pipelines struct {
-	checks, sales *batch.Pipeline[*queuedOrder, error]
+// logs carry orders to the database.
+type logs struct {
+	checks, sales *orderLog
 }
+
+// orderLog has one reader, the database. Its trips use one connection.
+type orderLog = batch.Log[queuedOrder, struct{}]
 
 // queuedOrder is an order on its way to the database.
 type queuedOrder struct {
-	batch.Call[*queuedOrder]
 	order    Order
 	leaseCtx context.Context // of the lease
 	result   chan error      // of capacity 1
@@ -45,28 +45,30 @@ type queuedOrder struct {
 // NewGrouped returns a shop. While no order is in progress, it has no goroutines and no
 // connections.
 func NewGrouped(store *Store, locks *lockpipe.Client, pay Pay) *Grouped {
-	open := func() pipelines {
-		return pipelines{
-			checks: pipeline(store.checkGroup),
-			sales:  pipeline(store.sellGroup),
-		}
+	open := func() logs {
+		return logs{checks: newLog(store.checkGroup), sales: newLog(store.sellGroup)}
 	}
 	return &Grouped{locks: locks, pay: pay, normal: open(), express: open()}
 }
 
-func pipeline(flush func(ctx context.Context, group []*queuedOrder,
-	replies []error),
-) *batch.Pipeline[*queuedOrder, error] {
-	return batch.New(batch.Config[*queuedOrder, error]{
-		Flush: func(group []*queuedOrder, replies []error) {
+// newLog returns a log that is read with do, which replies to each order of a group.
+func newLog(do func(ctx context.Context, group []*queuedOrder, replies []error)) *orderLog {
+	return batch.New(batch.Config[queuedOrder, struct{}]{
+		Readers: 1, Quorum: 1, Weight: func(*queuedOrder) int { return 1 },
+		Read: func(t *batch.Trip[queuedOrder, struct{}]) {
 			ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
 			defer cancel()
-			flush(ctx, group, replies)
+			var group []*queuedOrder
+			for _, r := range t.Rounds {
+				group = append(group, r.Ops()...)
+			}
+			replies := make([]error, len(group))
+			do(ctx, group, replies)
+			for i, v := range group {
+				v.result <- replies[i]
+			}
 		},
-		Done:     func(v *queuedOrder, err error) { v.result <- err },
-		Weight:   func(*queuedOrder) int { return 1 },
-		MaxFlush: groupSize, Window: groupFlushes, OverlapAt: func() int { return groupSize },
-		Limit: groupLimit,
+		MaxWeight: groupSize, Window: 1, Limit: groupLimit,
 	})
 }
 
@@ -91,12 +93,11 @@ func (s *Grouped) Place(ctx context.Context, o Order) error {
 	return send(leaseCtx, o, by.sales)
 }
 
-// send queues the order and waits for the result. The flush ends within groupTimeout. A sale is
-// only sent if the lease still holds.
-func send(leaseCtx context.Context, o Order, to *batch.Pipeline[*queuedOrder, error]) error {
+// send queues the order and waits for the result. The trip ends within groupTimeout. A sale is only
+// sent if the lease still holds.
+func send(leaseCtx context.Context, o Order, to *orderLog) error {
 	v := &queuedOrder{order: o, leaseCtx: leaseCtx, result: make(chan error, 1)}
-	v.Op = v
-	if err := to.Enqueue(&v.Call); err != nil {
+	if _, err := to.Append(v, batch.All); err != nil {
 		return err
 	}
 	return <-v.result

@@ -41,7 +41,7 @@ var allowedImports = map[string][]string{
 	},
 	"multiplex": {
 		"batch", "script", "internal/histogram", "internal/resp", "internal/restartguard",
-		"internal/watch",
+		"internal/trip", "internal/watch",
 	},
 	"batch":        {},
 	"fence":        {},
@@ -57,6 +57,7 @@ var allowedImports = map[string][]string{
 	"internal/preflight":     {"multiplex"},
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},
+	"internal/trip":          {"internal/resp"},
 	"internal/waiting":       {},
 	"internal/watch":         {"batch"},
 	"internal/restartguard":  {"internal/resp", "script"},
@@ -100,7 +101,7 @@ func TestImports_FollowTheTable(t *testing.T) {
 	}
 }
 
-// The root package knows what a Pipeline refuses, and nothing else of it.
+// The root package knows what a Log refuses, and nothing else of it.
 func TestImports_TheRootHasBatchForItsErrorsOnly(t *testing.T) {
 	for _, f := range sources(t, production) {
 		if i, ok := f.importing(modulePath + "/batch"); ok && f.dir == "." &&
@@ -125,7 +126,7 @@ func TestImports_BatchKnowsNoTime(t *testing.T) {
 	for _, f := range sources(t, production) {
 		if i, ok := f.importing("time"); ok && f.dir == "batch" {
 			t.Errorf("%s: package batch may not import time: let the caller decide about time, "+
-				"and tell the pipeline what it decided", f.at(i.pos))
+				"and tell the log what it decided", f.at(i.pos))
 		}
 	}
 }

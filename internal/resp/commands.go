@@ -1,8 +1,8 @@
 package resp
 
-// CommandCounter follows a stream of commands, however it is split. Its zero value is at the begin
+// CommandScanner follows a stream of commands, however it is split. Its zero value is at the begin
 // of a stream.
-type CommandCounter struct {
+type CommandScanner struct {
 	missing int  // strings of the unfinished command
 	skip    int  // bytes left of the unfinished string and the end of its line
 	header  byte // type of the unfinished header; 0 for none
@@ -12,16 +12,20 @@ type CommandCounter struct {
 // maxLength is beyond what is ever sent.
 const maxLength = 1 << 30
 
-// Count returns how many commands end in p. ok is false if p is not a part of arrays of strings. It
+// Begun reports whether a command has begun and is not complete.
+func (c *CommandScanner) Begun() bool { return c.missing > 0 || c.header != 0 }
+
+// Next follows p up to the end of one command. n is how many bytes of p that is, and complete
+// reports whether the command ends there. ok is false if p is not a part of arrays of strings. Next
 // runs for each string of each flush.
-func (c *CommandCounter) Count(p []byte) (ended int64, ok bool) {
+func (c *CommandScanner) Next(p []byte) (n int, complete, ok bool) {
 	for i := 0; i < len(p); {
 		if c.skip > 0 {
 			n := min(c.skip, len(p)-i)
 			i += n
 			if c.skip -= n; c.skip == 0 {
 				if c.missing--; c.missing == 0 {
-					ended++
+					return i, true, true
 				}
 			}
 			continue
@@ -31,7 +35,7 @@ func (c *CommandCounter) Count(p []byte) (ended int64, ok bool) {
 				c.header = '$'
 			}
 			if p[i] != c.header {
-				return ended, false
+				return i, false, false
 			}
 			c.length = 0
 			i++
@@ -47,16 +51,16 @@ func (c *CommandCounter) Count(p []byte) (ended int64, ok bool) {
 		}
 		if i < len(p) {
 			if p[i] != '\n' || !c.endHeader() {
-				return ended, false
+				return i, false, false
 			}
 			i++
 		}
 	}
-	return ended, true
+	return len(p), false, true
 }
 
 // endHeader takes the header that is complete now. It returns false if the header makes no sense.
-func (c *CommandCounter) endHeader() bool {
+func (c *CommandScanner) endHeader() bool {
 	if c.header == '*' {
 		c.missing = c.length
 	} else {

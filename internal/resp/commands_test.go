@@ -10,7 +10,7 @@ import (
 )
 
 // The goal: each command is counted once, with its last byte, however the writes are split.
-func TestCommandCounter_CountsACommandWithItsLastByte(t *testing.T) {
+func TestCommandScanner_CountsACommandWithItsLastByte(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	var stream []byte
 	var ends []int
@@ -26,13 +26,18 @@ func TestCommandCounter_CountsACommandWithItsLastByte(t *testing.T) {
 		ends = append(ends, len(stream))
 	}
 	for _, most := range []int{1, 3, 100, 1 << 17, 1 << 30} {
-		var c resp.CommandCounter
+		var c resp.CommandScanner
 		counted, want := 0, 0
 		for at := 0; at < len(stream); {
 			piece := stream[at:min(at+1+random.IntN(most), len(stream))]
-			n, ok := c.Count(piece)
-			at += len(piece)
-			counted += int(n)
+			ok := true
+			for len(piece) > 0 && ok {
+				n, complete, valid := c.Next(piece)
+				at, piece, ok = at+n, piece[n:], valid
+				if complete {
+					counted++
+				}
+			}
 			for want < len(ends) && ends[want] <= at {
 				want++
 			}

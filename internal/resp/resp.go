@@ -53,7 +53,7 @@ func (v Value) Any() any {
 
 // AppendCommand appends one command as clients send it.
 func AppendCommand(dst []byte, args ...string) []byte {
-	dst = appendHeader(dst, '*', len(args))
+	dst = AppendHeader(dst, '*', len(args))
 	for _, a := range args {
 		dst = AppendBulk(dst, a)
 	}
@@ -62,11 +62,13 @@ func AppendCommand(dst []byte, args ...string) []byte {
 
 // AppendBulk appends a string of any bytes, as commands and replies have it.
 func AppendBulk(dst []byte, text string) []byte {
-	dst = append(appendHeader(dst, '$', len(text)), text...)
+	dst = append(AppendHeader(dst, '$', len(text)), text...)
 	return append(dst, "\r\n"...)
 }
 
-func appendHeader(dst []byte, kind byte, n int) []byte {
+// AppendHeader appends the line that begins a value of this kind and length: an array ('*') of n
+// values, or a string ('$') of n bytes.
+func AppendHeader(dst []byte, kind byte, n int) []byte {
 	return append(strconv.AppendInt(append(dst, kind), int64(n), 10), "\r\n"...)
 }
 

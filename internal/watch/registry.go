@@ -47,10 +47,10 @@ type Node struct {
 //
 // All methods are safe for concurrent use.
 type Registry struct {
-	node     Node
-	pipeline *batch.Pipeline[*entry, Reply]
+	node Node
+	log  *batch.Log[entry, struct{}] // with one reader: the node
 
-	mu     sync.Mutex // guards all below, and the entries; a leaf
+	mu     sync.Mutex // guards all below, and the entries; a leaf but for the log
 	byKey  map[string]*entry
 	closed bool
 }
@@ -58,10 +58,10 @@ type Registry struct {
 // entry is one watch on one node.
 type entry struct {
 	watch *Watch
-	call  batch.Call[*entry]
 
 	// Guarded by the registry's mu:
 
+	place      batch.Place[entry, struct{}]
 	next       *entry // another watch of the same key; does not change once the entry is off
 	awaited    bool   // a reply is to come
 	registered bool
@@ -72,20 +72,27 @@ type entry struct {
 func NewRegistry(node Node) *Registry {
 	r := &Registry{node: node}
 	// One flush at a time takes a single slot of the connection's ring.
-	r.pipeline = batch.New(batch.Config[*entry, Reply]{
-		Flush: r.flush, Done: r.handleReply, Weight: func(*entry) int { return 1 },
-		MaxFlush: maxQuery, Window: 1, OverlapAt: func() int { return maxQuery }, Limit: maxWaiting,
+	r.log = batch.New(batch.Config[entry, struct{}]{
+		Readers: 1, Quorum: 1, Weight: func(*entry) int { return 1 }, Read: r.flush,
+		MaxWeight: maxQuery, Window: 1, Limit: maxWaiting,
 	})
 	return r
 }
 
-// flush asks the node for the keys of the entries.
-func (r *Registry) flush(entries []*entry, replies []Reply) {
-	keys := make([]string, len(entries))
+// flush asks the node for the keys of the entries, and takes the replies.
+func (r *Registry) flush(t *batch.Trip[entry, struct{}]) {
+	var entries []*entry
+	for _, round := range t.Rounds {
+		entries = append(entries, round.Ops()...)
+	}
+	keys, replies := make([]string, len(entries)), make([]Reply, len(entries))
 	for i, e := range entries {
 		keys[i] = e.watch.key
 	}
 	r.node.Query(keys, replies)
+	for i, e := range entries {
+		r.handleReply(e, replies[i])
+	}
 }
 
 // handleReply takes the node's reply, and notifies the watch. An entry that is off was notified
@@ -113,7 +120,7 @@ func (r *Registry) subscribe(w *Watch) {
 	case awaited:
 		return
 	case e == nil:
-	case !r.node.Down() && r.pipeline.Enqueue(&e.call) == nil:
+	case !r.node.Down() && r.ask(e):
 		return
 	default:
 		r.mu.Lock()
@@ -121,6 +128,15 @@ func (r *Registry) subscribe(w *Watch) {
 		r.mu.Unlock()
 	}
 	w.notify()
+}
+
+// ask has the node asked for an entry. It returns false if that is not possible.
+func (r *Registry) ask(e *entry) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	place, err := r.log.Append(e, batch.All)
+	e.place = place
+	return err == nil
 }
 
 // register returns the entry of the watch, a new one if there is none. awaited reports whether a
@@ -136,7 +152,6 @@ func (r *Registry) register(w *Watch) (e *entry, awaited bool) {
 			r.byKey = make(map[string]*entry)
 		}
 		e = &entry{watch: w, registered: true, next: r.byKey[w.key]}
-		e.call.Op = e
 		r.byKey[w.key] = e
 	}
 	awaited, e.awaited = e.awaited, true
@@ -168,15 +183,11 @@ func (r *Registry) state(w *Watch) (reply Reply, registered bool) {
 func (r *Registry) unsubscribe(w *Watch) {
 	r.mu.Lock()
 	e := r.find(w)
-	awaited := false
 	if e != nil {
-		awaited = e.awaited
+		r.log.Cancel(e.place)
 		r.remove(e)
 	}
 	r.mu.Unlock()
-	if awaited {
-		r.pipeline.Cancel(&e.call)
-	}
 }
 
 // remove takes an entry off, if it is not off yet. mu is held.
@@ -231,12 +242,12 @@ func (r *Registry) dropAll(closing bool) {
 func (r *Registry) Close() {
 	ended, end := context.WithCancel(context.Background())
 	end()
-	_ = r.pipeline.Close(ended)
+	_ = r.log.Close(ended)
 	r.dropAll(true)
 }
 
 // Wait returns when the flush under way has ended. It comes after Close.
-func (r *Registry) Wait() { _ = r.pipeline.Close(context.Background()) }
+func (r *Registry) Wait() { _ = r.log.Close(context.Background()) }
 
 // unlink marks e and the entries behind it as off. The registry's mu is held.
 func (e *entry) unlink() {

@@ -17,6 +17,7 @@ const Enabled = false
 var (
 	seed       atomic.Uint64
 	suspended  atomic.Int64 // how long machines were suspended in total, in nanoseconds
+	stalls     atomic.Int64 // of 1000 calls of Stall, how many take time
 	brokenRule string       // set once, before all else
 )
 
@@ -27,10 +28,27 @@ func EnableMutant(name string) { brokenRule = name }
 // has something to find. Only builds for that purpose call it.
 func Mutant(name string) bool { return name == brokenRule }
 
-// Seed sets the seed of N, and resets Suspended to zero.
+// Seed sets the seed of N and Stall, and resets Suspended and SetStalls to zero.
 func Seed(s uint64) {
 	seed.Store(s)
 	suspended.Store(0)
+	stalls.Store(0)
+}
+
+// SetStalls sets of how many in 1000 calls of Stall take time.
+func SetStalls(perMille int64) { stalls.Store(perMille) }
+
+// MaxStall is the longest time that Stall takes.
+const MaxStall = 1 << 10 * time.Millisecond
+
+// Stall takes some time now and then: the scheduler of a busy machine leaves out a goroutine of
+// lockpipe between two steps. Builds of the simulation's tests call it there, for node i. Most
+// stalls are short.
+func Stall(i int) {
+	h := Hash(seed.Load(), uint64(time.Now().UnixNano()), uint64(i), 1)
+	if h%1000 < uint64(stalls.Load()) {
+		time.Sleep(MaxStall >> (h >> 10 % 11))
+	}
 }
 
 // Suspend records that all machines of clients were suspended for d.

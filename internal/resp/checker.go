@@ -1,27 +1,22 @@
 package resp
 
-import (
-	"bytes"
-	"fmt"
-	"sync/atomic"
-)
+import "bytes"
 
-// Limits of one reply: an order of magnitude above what the scripts, HELLO, INFO and errors need.
+// The limits of one reply that a Checker follows: an order of magnitude above what the scripts,
+// HELLO, INFO and errors need.
 const (
-	maxReply  = 128 << 10 // bytes
-	maxLine   = 16 << 10  // bytes of a line, such as an error
-	maxItems  = 8 << 10   // values of all levels together, as announced
-	maxNested = 16        // levels
+	MaxReply  = 128 << 10 // bytes
+	MaxLine   = 16 << 10  // bytes of a line, such as an error
+	MaxItems  = 8 << 10   // values of all levels together, as announced
+	MaxNested = 16        // levels
 	// longestName is above the names of pushes that subscriptions bring.
 	longestName = 16
 )
 
-// replyChecker follows the framing of what is read, in RESP2 and RESP3, however the stream is
-// split. It refuses strings and lists whose length comes at their end: servers do not send them.
-type replyChecker struct {
-	sent           *atomic.Int64
-	asked, replies int64 // commands known to be sent; replies that began
-
+// Checker follows and decodes what a server sends, in RESP2 and RESP3, however the stream is split.
+// It refuses what is beyond the limits, and strings and lists whose length comes at their end:
+// servers do not send them. Its zero value is at the begin of a stream. It is for one goroutine.
+type Checker struct {
 	state  state
 	typ    byte   // of the unfinished value
 	line   int    // bytes of its line that came, without the type
@@ -32,10 +27,14 @@ type replyChecker struct {
 	bytesLeft, itemsLeft int
 	attributed           bool // its attributes came
 	depth                int
-	frames               [maxNested]frame
+	frames               [MaxNested]frame
 
 	readingName bool   // the unfinished value is the name of a push
 	name        []byte // what came of that name, up to one byte more than matters
+
+	reply Reply   // what is known of the unfinished or last value of the outermost level
+	text  []byte  // of an unfinished status or error; used again
+	ints  []int64 // of an unfinished list; used again
 }
 
 // state is what the next byte belongs to.
@@ -79,39 +78,71 @@ var shapes = [256]shape{
 // errHalfEnd is the error of a line that ends with a carriage return or a line feed alone.
 var errHalfEnd = protocolErr("a line without its whole end")
 
-func protocolErr(format string, args ...any) error {
-	return ProtocolError(fmt.Sprintf("protocol error: "+format, args...))
-}
+// Begun reports whether a value of the outermost level has begun and is not complete.
+func (r *Checker) Begun() bool { return r.depth > 0 || r.state != atType }
 
-// check follows p. It returns how much of p may be passed on, and what is wrong with the rest.
-func (r *replyChecker) check(p []byte) (good int, err error) {
+// Reply returns the value that Next has just completed. Its memory is valid until the next Next.
+func (r *Checker) Reply() Reply { return r.reply }
+
+// Next follows p up to the end of one value of the outermost level: a reply, a push, or an
+// attribute, which belongs to the next value. n is how many bytes of p that is, and complete
+// reports whether the value ends there. A ProtocolError is what is wrong with p[n:].
+func (r *Checker) Next(p []byte) (n int, complete bool, err error) {
+	if len(p) > 0 && !r.attributed && !r.Begun() {
+		if n := r.shortReply(p); n > 0 {
+			return n, true, nil
+		}
+	}
 	for i := 0; i < len(p); {
 		if r.body > 0 {
 			n := min(r.body, len(p)-i)
-			if r.readingName {
-				r.appendName(p[i : i+n]...)
-			}
-			r.body -= n
+			r.feedBody(p[i : i+n])
 			i += n
 			continue
 		}
-		if err := r.feed(p[i]); err != nil {
-			return i, err
+		if r.depth > 0 && r.reply.Kind == KindIntegers && r.state == atType && p[i] == ':' {
+			if v, n := shortInteger(p[i:]); n > 0 && n <= r.bytesLeft {
+				r.bytesLeft -= n
+				r.ints = append(r.ints, v)
+				if err := r.endValue(); err != nil {
+					return i, false, err
+				}
+				if i += n; !r.Begun() {
+					return i, true, nil
+				}
+				continue
+			}
 		}
-		i++
+		if err := r.feed(p[i]); err != nil {
+			return i, false, err
+		}
+		if i++; !r.Begun() {
+			return i, true, nil
+		}
 	}
-	return len(p), nil
+	return len(p), false, nil
+}
+
+// feedBody takes a part of a string.
+func (r *Checker) feedBody(part []byte) {
+	if r.readingName {
+		r.appendName(part...)
+	}
+	if r.depth == 0 && r.typ == '!' {
+		r.text = append(r.text, part...)
+	}
+	r.body -= len(part)
 }
 
 // feed takes one byte outside of strings.
-func (r *replyChecker) feed(b byte) error {
+func (r *Checker) feed(b byte) error {
 	if r.state == atType {
 		if err := r.beginValue(b); err != nil {
 			return err
 		}
 	}
 	if r.bytesLeft--; r.bytesLeft < 0 {
-		return protocolErr("a reply of more than %d bytes", maxReply)
+		return protocolErr("a reply of more than %d bytes", MaxReply)
 	}
 	switch r.state {
 	case atType:
@@ -136,7 +167,7 @@ func (r *replyChecker) feed(b byte) error {
 }
 
 // beginValue takes the type of a value.
-func (r *replyChecker) beginValue(b byte) error {
+func (r *Checker) beginValue(b byte) error {
 	if shapes[b] == 0 {
 		return protocolErr("a value of unknown type %q", b)
 	}
@@ -145,23 +176,14 @@ func (r *replyChecker) beginValue(b byte) error {
 		return r.beginInside(b)
 	}
 	if !r.attributed {
-		r.bytesLeft, r.itemsLeft = maxReply, maxItems
+		r.bytesLeft, r.itemsLeft = MaxReply, MaxItems
 	}
-	if b == '>' || b == '|' {
-		return nil
-	}
-	if r.replies == r.asked {
-		r.asked = r.sent.Load()
-	}
-	if r.replies == r.asked {
-		return protocolErr("a reply of type %q that no command asked for", b)
-	}
-	r.replies++
+	r.reply, r.text, r.ints = Reply{}, r.text[:0], r.ints[:0]
 	return nil
 }
 
 // beginInside takes the type of a value inside of another one.
-func (r *replyChecker) beginInside(b byte) error {
+func (r *Checker) beginInside(b byte) error {
 	f := &r.frames[r.depth-1]
 	switch {
 	case b == '>':
@@ -176,7 +198,7 @@ func (r *replyChecker) beginInside(b byte) error {
 }
 
 // feedLine takes a byte of a line.
-func (r *replyChecker) feedLine(b byte) error {
+func (r *Checker) feedLine(b byte) error {
 	if b == '\r' {
 		r.state = atLineFeed
 		return nil
@@ -186,11 +208,14 @@ func (r *replyChecker) feedLine(b byte) error {
 	switch {
 	case b == '\n':
 		return errHalfEnd
-	case r.line > maxLine:
-		return protocolErr("a line of more than %d bytes", maxLine)
+	case r.line > MaxLine:
+		return protocolErr("a line of more than %d bytes", MaxLine)
 	case shapes[r.typ] == shapeText:
 		if r.readingName {
 			r.appendName(b)
+		}
+		if r.depth == 0 {
+			r.text = append(r.text, b)
 		}
 	case shapes[r.typ] == shapeBoolean:
 		ok = r.line == 1 && (b == 't' || b == 'f')
@@ -206,26 +231,30 @@ func (r *replyChecker) feedLine(b byte) error {
 }
 
 // endLine takes the end of a line.
-func (r *replyChecker) endLine() error {
+func (r *Checker) endLine() error {
 	switch shapes[r.typ] {
 	case shapeText, shapeNull:
+		r.record(0)
 		return r.endValue()
 	case shapeBoolean:
 		if r.line == 0 {
 			return protocolErr("an empty boolean")
 		}
+		r.record(0)
 		return r.endValue()
 	}
 	n, ok := r.number.int64()
-	switch {
-	case !ok:
+	if !ok {
 		return protocolErr("a %q without a number", r.typ)
-	case r.typ == ':':
-		return r.endValue()
-	case n == -1 && !r.readingName && (r.typ == '$' || r.typ == '*'): // the null of RESP2
-		return r.endValue()
-	case n < 0:
+	}
+	null := n == -1 && !r.readingName && (r.typ == '$' || r.typ == '*') // as RESP2 writes it
+	if n < 0 && !null && r.typ != ':' {
 		return protocolErr("a %q of length %d", r.typ, n)
+	}
+	r.record(n)
+	switch {
+	case null || r.typ == ':':
+		return r.endValue()
 	case shapes[r.typ] == shapeBlob:
 		return r.openString(n)
 	}
@@ -233,9 +262,9 @@ func (r *replyChecker) endLine() error {
 }
 
 // openString begins a string of n bytes.
-func (r *replyChecker) openString(n int64) error {
+func (r *Checker) openString(n int64) error {
 	if n > int64(r.bytesLeft) {
-		return protocolErr("a reply of more than %d bytes", maxReply)
+		return protocolErr("a reply of more than %d bytes", MaxReply)
 	}
 	r.body, r.state = int(n), atBodyReturn
 	r.bytesLeft -= r.body
@@ -243,15 +272,15 @@ func (r *replyChecker) openString(n int64) error {
 }
 
 // openAggregate begins a value of n others.
-func (r *replyChecker) openAggregate(n int64) error {
+func (r *Checker) openAggregate(n int64) error {
 	if r.typ == '%' || r.typ == '|' {
 		n *= 2
 	}
 	switch {
 	case n < 0 || n > int64(r.itemsLeft): // below 0 if n*2 was too much
-		return protocolErr("a reply of more than %d values", maxItems)
-	case r.depth == maxNested:
-		return protocolErr("a reply of more than %d levels", maxNested)
+		return protocolErr("a reply of more than %d values", MaxItems)
+	case r.depth == MaxNested:
+		return protocolErr("a reply of more than %d levels", MaxNested)
 	case n == 0 && r.typ == '>':
 		return protocolErr("a push without a name")
 	}
@@ -262,7 +291,7 @@ func (r *replyChecker) openAggregate(n int64) error {
 }
 
 // endValue takes the end of a value, and of the values around it that end with it.
-func (r *replyChecker) endValue() error {
+func (r *Checker) endValue() error {
 	r.state = atType
 	if r.readingName {
 		r.readingName = false
@@ -284,10 +313,16 @@ func (r *replyChecker) endValue() error {
 		}
 	}
 	r.attributed = false
+	switch r.reply.Kind {
+	case KindStatus, KindError:
+		r.reply.Text = r.text
+	case KindIntegers:
+		r.reply.Ints = r.ints
+	}
 	return nil
 }
 
 // appendName takes a part of the name of a push.
-func (r *replyChecker) appendName(part ...byte) {
+func (r *Checker) appendName(part ...byte) {
 	r.name = append(r.name, part[:min(len(part), longestName+1-len(r.name))]...)
 }

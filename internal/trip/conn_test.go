@@ -1,4 +1,4 @@
-package resp_test
+package trip_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,13 +20,13 @@ type repeating struct {
 func (c *repeating) Write(p []byte) (int, error) { return len(p), nil }
 func (c *repeating) Read(p []byte) (int, error)  { return copy(p, c.reply), nil }
 
-func checked(reply string) *resp.CheckedConn {
-	return resp.NewCheckedConn(&repeating{reply: reply}, func(error) {})
+func checked(reply string) *trip.Conn {
+	return trip.NewConn(&repeating{reply: reply}, func(error) {})
 }
 
 // The goal: bytes that can't be followed are not sent, since the count of commands would be wrong
 // from then on.
-func TestCheckedConn_SendsOnlyArraysOfStrings(t *testing.T) {
+func TestConn_SendsOnlyArraysOfStrings(t *testing.T) {
 	for _, bad := range []string{
 		"PING\r\n", "*0\r\n", "*1\r\n*1\r\n", "$1\r\nx\r\n",
 		"*1\r\n$-1\r\n", "*x\r\n", "*1\r\n:1\r\n", "*\r\n",
@@ -38,9 +39,9 @@ func TestCheckedConn_SendsOnlyArraysOfStrings(t *testing.T) {
 
 // The goal: bytes before a protocol error are passed on, and nothing behind it. The error is
 // reported once, and the connection stays dead.
-func TestCheckedConn_EndsAtAProtocolError(t *testing.T) {
+func TestConn_EndsAtAProtocolError(t *testing.T) {
 	var reported []error
-	c := resp.NewCheckedConn(&repeating{reply: "+OK\r\n:1\r\n+OK\r\n"},
+	c := trip.NewConn(&repeating{reply: "+OK\r\n:1\r\n+OK\r\n"},
 		func(err error) { reported = append(reported, err) })
 	ping := resp.AppendCommand(nil, "PING")
 	_, err := c.Write(ping)
@@ -57,7 +58,13 @@ func TestCheckedConn_EndsAtAProtocolError(t *testing.T) {
 	require.Equal(t, []error{err}, reported)
 }
 
-func TestCheckedConn_AllocatesNothing(t *testing.T) {
+// The goal: what is no reply at all is reported as such, asked for or not.
+func TestConn_ReportsAnUnknownTypeFirst(t *testing.T) {
+	_, err := checked("HTTP/1.1 400 Bad Request\r\n").Read(make([]byte, 100))
+	require.ErrorContains(t, err, "unknown type 'H'")
+}
+
+func TestConn_AllocatesNothing(t *testing.T) {
 	c := checked(":128\r\n>2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n")
 	flush, in := typicalFlush(), make([]byte, 1000)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
@@ -83,7 +90,7 @@ func typicalFlush() []byte {
 	return resp.AppendCommand(nil, args...)
 }
 
-func BenchmarkCheckedConn(b *testing.B) {
+func BenchmarkConn(b *testing.B) {
 	one := resp.AppendCommand(nil, "SET", "lock:customer:1", strings.Repeat("t", 27), "NX", "PX",
 		"10000")
 	for name, flush := range map[string][]byte{"128sets": typicalFlush(), "one": one} {
@@ -100,5 +107,35 @@ func BenchmarkCheckedConn(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// ender takes the end of a trip.
+type ender struct{ ended []trip.End }
+
+func (e *ender) OnReply(int, resp.Reply) {}
+func (e *ender) OnEnd(end trip.End)      { e.ended = append(e.ended, end) }
+
+// The goal: a push that says that the server was flushed comes before all that is behind it. If the
+// trip behind it ended first, its replies would count.
+func TestConn_DecodesNothingBehindAPushBeforeTheNextRead(t *testing.T) {
+	const push = ">2\r\n$10\r\ninvalidate\r\n_\r\n"
+	for _, before := range []string{"", ":1\r\n"} {
+		c := checked(before + push + ":2\r\n:3\r\n"[len(before):])
+		var e ender
+		set := resp.AppendCommand(nil, "SET", "k", "v")
+		both := trip.Trip{Parts: [][]byte{set, set}, Commands: 2, Receiver: &e}
+		require.NoError(t, c.Enqueue(&both))
+		_, err := c.Write(resp.AppendCommand(nil, trip.Placeholder))
+		require.NoError(t, err)
+		p := make([]byte, 100)
+		n, err := c.Read(p)
+		require.NoError(t, err)
+		require.Equal(t, push, string(p[:n]))
+		require.Empty(t, e.ended, "the client does not know of the push yet")
+		n, err = c.Read(p)
+		require.NoError(t, err)
+		require.Equal(t, "+OK\r\n", string(p[:n]))
+		require.Equal(t, []trip.End{trip.Answered}, e.ended)
 	}
 }

@@ -1,4 +1,4 @@
-package resp_test
+package trip_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/stretchr/testify/require"
 )
 
@@ -24,6 +25,9 @@ var (
 	decimal    = regexp.MustCompile(`^-?[0-9]{1,19}$`)
 	subscribed = regexp.MustCompile(`(subscribe|message)$`)
 )
+
+// longestName is as many bytes of the name of a push as the check looks at.
+const longestName = 16
 
 // wholeParser is the deliberately dumb version of the check: it has the whole stream, and calls
 // itself for nested values.
@@ -132,7 +136,7 @@ func (p *wholeParser) list(typ byte, n int64, depth int) error {
 		if typ == '>' && !named {
 			named = true
 			null := inner == '$' && bytes.HasSuffix(p.data[:p.at], []byte("$-1\r\n")) && text == ""
-			if inner != '$' && inner != '+' || null || len(text) <= resp.LongestName &&
+			if inner != '$' && inner != '+' || null || len(text) <= longestName &&
 				subscribed.MatchString(text) {
 				return errMalformed
 			}
@@ -193,7 +197,7 @@ func (c *pieces) Read(p []byte) (int, error) {
 // follow reads a stream in pieces from a checked connection, after that many commands. It returns
 // how many bytes were passed on, and the protocol error.
 func follow(stream []byte, asked int, piece func() int) (passed int, err error) {
-	c := resp.NewCheckedConn(&pieces{stream: stream, next: piece}, func(error) {})
+	c := trip.NewConn(&pieces{stream: stream, next: piece}, func(error) {})
 	for range asked {
 		if _, err := c.Write(resp.AppendCommand(nil, "PING")); err != nil {
 			return 0, err
@@ -242,7 +246,7 @@ func judge(t *testing.T, stream []byte, asked int, seed uint64) {
 
 // The goal: replies that servers send pass, and bytes that would end the process do not, however
 // the stream is split.
-func TestCheckedConn_PassesOnlyRepliesInOrder(t *testing.T) {
+func TestConn_PassesOnlyRepliesInOrder(t *testing.T) {
 	for stream, asked := range resptest.Ordinary {
 		passed, err := follow([]byte(stream), asked, func() int { return len(stream) })
 		require.NoError(t, err, "%q", stream)
@@ -264,7 +268,7 @@ func TestCheckedConn_PassesOnlyRepliesInOrder(t *testing.T) {
 }
 
 // The goal: the largest replies that the scripts, INFO and errors have stay far below the limits.
-func TestCheckedConn_HasRoomForTheLargestReplies(t *testing.T) {
+func TestConn_HasRoomForTheLargestReplies(t *testing.T) {
 	list := "*501\r\n:0\r\n" + strings.Repeat(":250\r\n:250\r\n", 250)
 	fences := "*501\r\n:0\r\n" + strings.Repeat(":125\r\n:-9007199254740991\r\n", 250)
 	info, failure := resptest.Bulk(strings.Repeat("x", 12<<10)), "-ERR "+strings.Repeat("x", 1600)
@@ -275,7 +279,7 @@ func TestCheckedConn_HasRoomForTheLargestReplies(t *testing.T) {
 	}
 }
 
-func FuzzCheckedConn(f *testing.F) {
+func FuzzFraming(f *testing.F) {
 	for stream, asked := range resptest.Ordinary {
 		f.Add([]byte(stream), uint8(asked), uint64(1))
 	}

@@ -1,0 +1,216 @@
+// Package batch groups the operations of concurrent callers into rounds, and has one or more
+// readers read them in order: group commit without a timer. It knows neither Redis nor locks nor
+// time.
+package batch
+
+import (
+	"errors"
+	"slices"
+	"sync"
+)
+
+// ErrOverloaded reports that too many operations wait. The operation was not taken and will not be
+// sent.
+var ErrOverloaded = errors.New("lockpipe: too many operations are waiting")
+
+// ErrClosed reports that the log was closed. The operation was not taken and will not be sent.
+var ErrClosed = errors.New("batch: log is closed")
+
+// Config says what a Log does with its operations. What has no other default is required.
+type Config[Op, State any] struct {
+	// Readers is how many readers the log has, 1 to 64.
+	Readers int
+	// Quorum is how many readers must be ready before a round is sealed. If fewer read at all,
+	// these are enough.
+	Quorum int
+	// Weight is how heavy an operation is for the other side, at least 1.
+	Weight func(op *Op) int
+	// FollowUp reports whether an operation changes or undoes one that was taken before. The number
+	// of those bounds that of follow-ups. So a follow-up is always taken: also beyond the Limit,
+	// and after Close. nil: none is.
+	FollowUp func(op *Op) bool
+	// Open prepares the State of a new round. Emptied ends a round all of whose operations were
+	// cancelled: it is never sealed. The log is locked meanwhile. nil: nothing to do.
+	Open, Emptied func(r *Round[Op, State])
+	// Seal is called once for each sealed round, before a reader has it. nil: nothing to do.
+	Seal func(r *Round[Op, State])
+	// Read makes one trip with all operations of t.Rounds, and returns when it is over, however it
+	// ended. See Trip.Sent for how trips of one reader follow each other.
+	Read func(t *Trip[Op, State])
+	// Missed takes rounds that a reader does not get any more: it is Out, it is too far behind, or
+	// they were skipped. If keep is true, it may return operations that the reader is to read in
+	// spite of that: they are behind all that it has not read, in a round without a State. It must
+	// not block. Several calls may run at the same time, in any order. nil if there is only one
+	// reader, which is never Out and skips nothing.
+	Missed func(reader int, rounds []*Round[Op, State], keep bool) (kept []*Op)
+	// MaxWeight is the greatest weight of one round and of one trip. A single operation may be
+	// heavier.
+	MaxWeight int
+	// Window is the most trips of a reader that are under way at the same time.
+	Window int
+	// OverlapAt returns the weight that must wait for a reader, in unread and open rounds, before a
+	// second trip starts while one is under way. A third one needs twice that weight, a fourth one
+	// four times, so that a crowd does not fill the window with small trips. None starts while
+	// those under way weigh Window times MaxWeight or more. It is called with the log locked, and
+	// must not block. nil if Window is 1.
+	OverlapAt func(reader int) int
+	// Limit is the most operations in open rounds, not counting follow-ups. More get ErrOverloaded.
+	// It is also the most weight of unread rounds of one reader. If there is more, the reader
+	// misses the older half of them.
+	Limit int
+}
+
+// Log carries operations in rounds to its readers. An operation that finds enough readers ready
+// leaves at once. Operations that come while the readers are busy wait, and leave together in the
+// next round. So an idle log adds no delay, a busy one fills its rounds, and no time has to be
+// tuned.
+//
+// Invariants:
+//
+//  1. Every operation that Append took is either cancelled while its round is open, or is in one
+//     sealed round. For each reader that gets the round, exactly one call of Read or Missed has it.
+//  2. Each reader gets its rounds in the order of the log. A trip takes the rounds that come next.
+//     The next trip starts only after the one before has called Sent or has returned.
+//  3. The first open round does not wait while a quorum of its readers is ready. No wake-up is
+//     lost, because each change of "who is ready" or "what waits" ends with advance, under the same
+//     lock. Readers that hang do not count.
+//  4. A reader has at most Window trips under way. Each runs on a goroutine that ends when nothing
+//     waits, so an idle log has none.
+//
+// Outline: Append puts an operation into the last open round, and may start sealing. Sealing lets
+// the callers that were just woken append too, takes the first open round, and gives it to the
+// readers. Each of them takes its unread rounds, calls Read, and starts over until none is left.
+//
+// What lost:
+//
+//   - A log for each reader: each operation was queued, encoded and counted once for each of them.
+//   - A timer that waits for more operations. It delays the idle case. Under load it is worse than
+//     none, because the trip under way is the better clock.
+//   - A channel of operations: a lock and a wake-up for each operation, not for each round.
+//
+// All methods are safe for concurrent use.
+type Log[Op, State any] struct {
+	cfg Config[Op, State]
+
+	mu      sync.Mutex          // guards all below, and open rounds
+	open    []*Round[Op, State] // not sealed, and not empty; the last one takes new operations
+	waiting int                 // operations in open rounds
+	limited int                 // of these, how many count towards Limit
+	sealing bool                // a goroutine takes the first open round
+	crowded bool                // the last round had more than one operation
+	sealed  uint64              // how many rounds were sealed
+	readers []reader[Op, State] // by index
+	missing int                 // calls of Missed under way
+	spare   []*Trip[Op, State]  // memory of trips that ended, at most Window for each reader
+	sets    []uint64            // memory for Round.wanted
+	closed  bool                // Append refuses
+	idle    chan struct{}       // closed when nothing is left after Close; nil before Close
+}
+
+// New returns a log without goroutines: the first operation starts some. All its readers are
+// Reading.
+func New[Op, State any](cfg Config[Op, State]) *Log[Op, State] {
+	return &Log[Op, State]{cfg: cfg, readers: make([]reader[Op, State], cfg.Readers)}
+}
+
+// All stands for all readers.
+const All = ^uint64(0)
+
+// Append takes an operation for the next round, and returns where it is. readers are those that it
+// is for, as bits: a round goes to all readers that one of its operations is for. If Append returns
+// ErrOverloaded or ErrClosed, the operation was not taken. Of the functions of Config, Append calls
+// only Weight, FollowUp, Open and OverlapAt. So the caller may hold locks that the others need.
+func (l *Log[Op, State]) Append(op *Op, readers uint64) (Place[Op, State], error) {
+	limited, weight := l.isLimited(op), l.cfg.Weight(op)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if limited {
+		if err := l.admissionErr(); err != nil {
+			return Place[Op, State]{}, err
+		}
+	}
+	r := l.lastOpen(weight)
+	r.ops = append(r.ops, op)
+	r.wanted = append(r.wanted, readers)
+	r.readers |= readers
+	l.count(r, 1, weight, limited)
+	l.advance()
+	return Place[Op, State]{r, len(r.ops) - 1}, nil
+}
+
+// isLimited reports whether an operation counts towards Limit.
+func (l *Log[Op, State]) isLimited(op *Op) bool {
+	return l.cfg.FollowUp == nil || !l.cfg.FollowUp(op)
+}
+
+// count counts an operation of an open round, or with n = -1 stops counting it. mu is held.
+func (l *Log[Op, State]) count(r *Round[Op, State], n, weight int, limited bool) {
+	r.live += n
+	r.weight += weight
+	l.waiting += n
+	if limited {
+		r.limited += n
+		l.limited += n
+	}
+}
+
+// admissionErr returns why no operation is taken now; nil if one is. mu is held.
+func (l *Log[Op, State]) admissionErr() error {
+	switch {
+	case l.closed:
+		return ErrClosed
+	case l.limited >= l.cfg.Limit:
+		return ErrOverloaded
+	}
+	return nil
+}
+
+// lastOpen returns a round that takes an operation of this weight. mu is held.
+func (l *Log[Op, State]) lastOpen(weight int) *Round[Op, State] {
+	if last := len(l.open) - 1; last >= 0 && !l.open[last].isFull(weight, l.cfg.MaxWeight) {
+		return l.open[last]
+	}
+	r := &Round[Op, State]{wanted: l.sets}
+	l.sets = nil
+	if l.cfg.Open != nil {
+		l.cfg.Open(r)
+	}
+	l.open = append(l.open, r)
+	return r
+}
+
+// Cancel stops an operation, if its round is still open. It returns true if the operation was
+// stopped, now or by an earlier call: then no reader has it or will have it. It returns false once
+// the round was sealed, even if an earlier call has stopped the operation. It also returns false
+// for the zero Place, which is nowhere. Of the functions of Config, Cancel calls only Weight,
+// FollowUp, Emptied and OverlapAt.
+func (l *Log[Op, State]) Cancel(p Place[Op, State]) bool {
+	if p.Round == nil {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := p.Round
+	if r.number != 0 {
+		return false
+	}
+	if op := r.ops[p.index]; op != nil {
+		r.ops[p.index] = nil
+		l.count(r, -1, -l.cfg.Weight(op), l.isLimited(op))
+		if r.live == 0 {
+			l.removeOpen(r)
+		}
+		r.findReaders()
+		l.advance() // what comes next may be for other readers
+	}
+	return true
+}
+
+// removeOpen removes an open round that is empty. mu is held.
+func (l *Log[Op, State]) removeOpen(r *Round[Op, State]) {
+	at := slices.Index(l.open, r)
+	l.open = slices.Delete(l.open, at, at+1)
+	if l.cfg.Emptied != nil {
+		l.cfg.Emptied(r)
+	}
+}

@@ -1,0 +1,207 @@
+package batch
+
+import (
+	"context"
+	"runtime"
+)
+
+// yields is how often sealing lets other goroutines run before it takes a round, if the round
+// before had more than one operation. The callers that the last trip woke come first, and their
+// next operations are part of this round.
+const yields = 2
+
+// advance starts what has become possible: trips, and sealing. All that change what these depend on
+// call it, before they release mu. mu is held.
+func (l *Log[Op, State]) advance() {
+	for i := range l.readers {
+		if t := l.startTrip(i); t != nil {
+			go l.read(t)
+		}
+	}
+	if l.startSealing() {
+		go l.sealAndRead()
+	}
+	l.tellIdle()
+}
+
+// startSealing reports whether the caller is to seal rounds, once it has released mu. mu is held.
+func (l *Log[Op, State]) startSealing() bool {
+	if l.sealing || !l.canSeal() {
+		return false
+	}
+	l.sealing = true
+	return true
+}
+
+// canSeal reports whether a round waits, and enough of its readers are ready for it: a quorum, or
+// all that read if these are fewer. If none reads, it waits for one, unless so many are Out that no
+// quorum is possible, or rounds wait behind it and others read, who may be for these. mu is held.
+func (l *Log[Op, State]) canSeal() bool {
+	if l.waiting == 0 {
+		return false
+	}
+	reading, ready, out, wanted, others := 0, 0, 0, 0, 0
+	for i := range l.readers {
+		r := &l.readers[i]
+		reads := r.state == Reading && !r.hangs
+		switch {
+		case r.state == Out:
+			out++
+			continue
+		case !l.open[0].isFor(i):
+			if reads {
+				others++
+			}
+			continue
+		}
+		wanted++
+		if reads {
+			reading++
+			if l.mayStart(i) { // then nothing is unread: it would have been started
+				ready++
+			}
+		}
+	}
+	if reading == 0 {
+		return wanted == 0 || out > len(l.readers)-l.cfg.Quorum || len(l.open) > 1 && others > 0
+	}
+	return ready >= min(l.cfg.Quorum, reading)
+}
+
+// sealAndRead seals a round, and makes the trip of one of the readers that got it.
+func (l *Log[Op, State]) sealAndRead() { l.read(l.seal()) }
+
+// seal seals a round, if enough readers are still ready, and starts the trips of its readers. It
+// returns one that the caller is to make.
+func (l *Log[Op, State]) seal() (own *Trip[Op, State]) {
+	l.mu.Lock()
+	if l.crowded {
+		l.mu.Unlock()
+		for range yields {
+			runtime.Gosched()
+		}
+		l.mu.Lock()
+	}
+	if !l.canSeal() {
+		l.sealing = false
+		l.tellIdle()
+		l.mu.Unlock()
+		return nil
+	}
+	round := l.open[0]
+	rest := copy(l.open, l.open[1:])
+	l.open[rest], l.open = nil, l.open[:rest]
+	l.sealed++
+	l.sets = round.wanted[:0]
+	round.seal(l.sealed)
+	l.crowded = round.live > 1
+	l.waiting -= round.live
+	l.limited -= round.limited
+	l.mu.Unlock()
+	if l.cfg.Seal != nil {
+		l.cfg.Seal(round)
+	}
+	return l.hand(round)
+}
+
+// hand gives a sealed round to its readers, and starts their trips. It returns one that the caller
+// is to make.
+func (l *Log[Op, State]) hand(round *Round[Op, State]) (own *Trip[Op, State]) {
+	var missed [][]*Round[Op, State] // by reader
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range l.readers {
+		if !round.isFor(i) {
+			continue
+		}
+		r := &l.readers[i]
+		r.unread = append(r.unread, round)
+		r.weight += round.weight
+		if late := l.tooMuch(i); len(late) > 0 {
+			if missed == nil {
+				missed = make([][]*Round[Op, State], len(l.readers))
+			}
+			missed[i] = late
+		}
+		t := l.startTrip(i)
+		if own == nil {
+			own = t
+		} else if t != nil {
+			go l.read(t)
+		}
+	}
+	if missed != nil && own != nil {
+		go l.read(own) // it need not wait for Missed
+		own = nil
+	}
+	for i, rounds := range missed {
+		l.miss(i, rounds, false)
+	}
+	l.sealing = false
+	l.advance()
+	return own
+}
+
+// tooMuch takes the unread rounds that a reader misses: all if it is Out, the oldest if they are
+// beyond the limit. mu is held.
+func (l *Log[Op, State]) tooMuch(i int) []*Round[Op, State] {
+	r := &l.readers[i]
+	switch {
+	case r.state == Out:
+		return l.takeUnread(i, every)
+	case r.weight > l.cfg.Limit && len(r.unread) > 1:
+		half := len(r.unread) / 2
+		return l.takeUnread(i, func(*Round[Op, State]) bool { half--; return half >= 0 })
+	}
+	return nil
+}
+
+// Close refuses operations from now on. It returns nil when all that were taken, and their
+// follow-ups, were read or missed. It returns ctx's error when ctx ends first. The trips continue
+// then, and a further Close may wait for them again.
+func (l *Log[Op, State]) Close(ctx context.Context) error {
+	l.mu.Lock()
+	l.closed = true
+	if l.idle == nil {
+		l.idle = make(chan struct{})
+	}
+	idle := l.idle
+	l.tellIdle()
+	l.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tellIdle tells Close if nothing is left. mu is held.
+func (l *Log[Op, State]) tellIdle() {
+	if l.idle == nil || l.waiting > 0 || l.sealing || l.missing > 0 {
+		return
+	}
+	for i := range l.readers {
+		if r := &l.readers[i]; r.trips > 0 || len(r.unread) > 0 {
+			return
+		}
+	}
+	close(l.idle)
+	l.idle = nil
+}
+
+// Waiting returns how many operations are in the rounds that a reader is to read: open ones, and
+// those that it has not read.
+func (l *Log[Op, State]) Waiting(i int) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range l.open {
+		if r.isFor(i) {
+			n += r.live
+		}
+	}
+	for _, r := range l.readers[i].unread {
+		n += r.live
+	}
+	return n
+}

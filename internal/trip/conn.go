@@ -1,0 +1,184 @@
+// Package trip sends bytes of our own on a connection that another client, rueidis, uses.
+//
+// rueidis encodes a command for each connection. Our bytes go to several servers alike and must be
+// encoded once. So rueidis keeps the connection: it dials, makes the handshake, sends a PING for
+// keep-alive, takes pushes, and sends the rare commands. For the frequent ones an owner enqueues a
+// Trip on the Conn, which rueidis has as its connection, and has rueidis send a placeholder, a
+// command of one word. In place of placeholder number k the Conn writes the bytes of trip number k.
+// It decodes the replies to that trip, and gives rueidis one +OK in their place.
+//
+// Placeholders are all alike. So trips leave in the order of Enqueue, in whatever order rueidis
+// sends the placeholders, and several trips may be under way. If a placeholder finds no trip, the
+// Conn sends a PING in its place, since rueidis must have one reply. That happens if the trip was
+// on an earlier connection, or was withdrawn.
+//
+// # Who owns what
+//
+// A trip and its bytes are the owner's before Enqueue and from OnEnd on, and the Conn's in between.
+// OnEnd comes once:
+//
+//   - Answered: all replies came.
+//   - Unsent: the connection was closed, or the trip withdrawn, before a Write took it.
+//   - Broken: the connection was closed after that. The server may have all of it, a part or
+//     nothing.
+//
+// Close ends no trip before the connection below is closed. So what the owner then sends on the
+// next connection reaches the server behind this trip.
+//
+// # Two traps
+//
+// rueidis' own commands, such as its PING, share writes and reads with placeholders, and a write
+// may end anywhere, also in a placeholder. So the Conn follows both directions command by command.
+// It records to whom the next replies belong before the bytes are on their way. A push between two
+// replies goes to rueidis at once.
+//
+// A reply can come before the Write returns that sent its command. The bytes, and the list of parts
+// that the system reads, belong to that Write until it returns. So a trip ends with its last reply
+// or with its Write, whichever comes later. A trip on a closed connection also waits for its Write,
+// which Close interrupts.
+//
+// # What was not chosen
+//
+// A second connection per server next to rueidis' needs dialling, handshake and keep-alive of its
+// own, and an order between the two. A command of rueidis with prepared arguments is framed and
+// counted string by string on each connection. A number in each placeholder would make the order
+// that of rueidis' queue. A channel in each trip, and not a function, costs a goroutine switch for
+// each node and trip.
+package trip
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+)
+
+// Conn is a connection on which trips are written in place of placeholders, and every reply is
+// checked before anybody has it. The check is for clients that trust what they read, as rueidis
+// does: a reply that no command asked for or a negative length ends the process there, in a
+// goroutine that nobody else can recover, and any other length is allocated before its bytes come.
+// With a Conn the server loses its connection instead: nothing reaches the client that would make
+// it more than an ordinary reply.
+//
+// After the first protocol error every Read fails, and after the first error of Write every Write.
+// The client must close the Conn then, which ends the trips. One goroutine may read and one may
+// write at a time.
+type Conn struct {
+	net.Conn
+	onProtocolError func(error)
+
+	mu    sync.Mutex
+	queue list // trips that no Write has taken
+	// flight has the trips that were taken and lack replies. Trip.preceding and trailing are the
+	// plain commands before each trip and behind the last one that the reader does not know of yet.
+	flight   list
+	trailing int
+	decoding bool // the reader uses the first trip of flight
+	stopped  bool // nothing is sent any more
+	closing  bool // Close was called
+	closed   bool // the connection below is closed
+
+	writer
+	reader
+}
+
+// NewConn returns conn with trips, and with its replies checked. It calls onProtocolError once, in
+// the goroutine that reads, before Read returns that error. If conn has the method Raw, that
+// returns the connection that has conn's bytes unchanged, so that Write may use it.
+func NewConn(conn net.Conn, onProtocolError func(error)) *Conn {
+	return &Conn{
+		Conn:            conn,
+		onProtocolError: onProtocolError,
+		writer:          writer{vectored: vectored(conn)},
+		reader:          reader{buffer: make([]byte, readSize)},
+	}
+}
+
+// Enqueue puts a trip behind the others. The caller then has a placeholder sent. Enqueue returns
+// net.ErrClosed if nothing can be sent any more. Then the trip is still the caller's, and nothing
+// of it was or will be sent.
+func (c *Conn) Enqueue(t *Trip) error {
+	if t.busy || t.Commands < 1 {
+		panic("trip: a trip that is under way, or without commands")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return net.ErrClosed
+	}
+	t.busy, t.preceding, t.writing, t.answered = true, 0, false, false
+	c.queue.push(t)
+	return nil
+}
+
+// Withdraw ends a trip as Unsent if no Write has taken it. It is for an owner whose placeholder was
+// not sent: without one the last trip of the FIFO would stay there. Withdraw returns false if the
+// trip was taken, in place of another trip's placeholder, or has ended. Then that other trip may
+// lack a placeholder, and the owner has one more sent.
+func (c *Conn) Withdraw(t *Trip) bool {
+	c.mu.Lock()
+	found := c.queue.remove(t)
+	c.mu.Unlock()
+	if found {
+		ended := list{t, t}
+		ended.end(Unsent)
+	}
+	return found
+}
+
+// Close closes the connection and ends its trips. The trips that a Write or a Read is using end
+// when that returns.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	first := !c.closing
+	c.closing, c.stopped = true, true
+	c.mu.Unlock()
+	err := c.Conn.Close()
+	if !first {
+		return err
+	}
+	c.mu.Lock()
+	c.closed = true
+	broken, unsent := c.sweep(), c.queue
+	c.queue = list{}
+	c.mu.Unlock()
+	broken.end(Broken)
+	unsent.end(Unsent)
+	return err
+}
+
+// sweep takes the trips out of flight that nobody uses and no reply will come for. mu is held.
+func (c *Conn) sweep() (broken list) {
+	if !c.closed || c.decoding {
+		return list{}
+	}
+	for c.flight.first != nil && !c.flight.first.writing {
+		broken.push(c.flight.pop())
+	}
+	return broken
+}
+
+// vectored returns the connection on which several parts are one system call, or nil if there is
+// none.
+func vectored(conn net.Conn) net.Conn {
+	if wrapper, ok := conn.(interface{ Raw() net.Conn }); ok {
+		conn = wrapper.Raw()
+	}
+	switch conn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return conn
+	}
+	return nil
+}
+
+// errCommand is the error of bytes that the client may not send, because they can't be counted.
+var errCommand = errors.New("a command that is not an array of strings")
+
+// maskContextErr hides an error of a context: some connections that users dial end with one, and it
+// must not look like that of a dial, before which nothing was sent.
+func maskContextErr(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return errors.New(err.Error())
+	}
+	return err
+}

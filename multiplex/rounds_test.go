@@ -1,0 +1,488 @@
+package multiplex
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a release that a node missed is kept while an acquire of its claim is under way there,
+// however long after the TTL: a stopped server may still execute that acquire.
+func TestRounds_AReleaseIsKeptBehindAnAcquireUnderWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		stop() // the test does the connectors' work
+		n, gate := m.nodes[2], make(chan struct{})
+		n.sendFlush = answeredBy(func(_ []*Attempt, answers []answer) {
+			<-gate
+			for i := range answers {
+				answers[i] = answer{broken: true, err: errBroken}
+			}
+		})
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Second, 1), t.Context()))
+		released := m.Release(c, 1)
+		time.Sleep(100 * time.Millisecond)
+		require.Equal(t, 1, m.Nodes()[2].Pending, "the node hangs, and has missed its round")
+		m.log.SetReader(2, batch.Out)
+		require.Equal(t, 1, m.Nodes()[2].PendingReleases, "the node is down")
+		time.Sleep(10 * time.Second)
+		n.dropExpired()
+		require.Equal(t, 1, m.Nodes()[2].PendingReleases, "the acquire is under way")
+		close(gate)
+		time.Sleep(time.Hour)
+		n.dropExpired()
+		require.Equal(t, 1, m.Nodes()[2].PendingReleases, "the acquire may still be executed")
+		require.Zero(t, m.Nodes()[2].DroppedReleases)
+		n.sendFlush = answeredBy(stores[2].flush)
+		m.log.SetReader(2, batch.Reading)
+		stores[2].hold("k", "t") // the server continues, and reads the acquire
+		n.resend()
+		require.Empty(t, stores[2].left())
+		require.Zero(t, m.Nodes()[2].PendingReleases)
+		require.NoError(t, wait(released, t.Context()))
+	})
+}
+
+// The goal: a lease needs cleanup while an extension is under way on a node that missed the newer
+// one, though nothing but the claim refers to either of them any more.
+func TestRounds_AnExtensionUnderWayNeedsCleanup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(5, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		require.False(t, c.NeedsCleanup())
+		goOn := stopped(m, 4)
+		for range 2 {
+			e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+			require.NoError(t, wait(e, t.Context()))
+			e.Done()
+			time.Sleep(10 * m.cfg.NodeTimeout) // the node misses the second one
+			require.True(t, c.NeedsCleanup())
+		}
+		c.mu.Lock()
+		require.Nil(t, c.latest, "the second one is used again")
+		require.Equal(t, nodeBit(4), c.unanswered())
+		c.mu.Unlock()
+		goOn()
+		time.Sleep(10 * time.Millisecond)
+		require.False(t, c.NeedsCleanup())
+	})
+}
+
+// The goal: if the fence keys were not raised, because the retry of that was not answered, the
+// extension is in doubt, and the node may have done it.
+func TestRounds_ARaiseThatWasNotRetriedLeavesItsExtensionInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		c.Fence(time.Now(), 5, 9)
+		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Second)
+		c.mu.Lock()
+		c.begin(e)
+		e.firstTouched, c.extended = m.all(), m.all()
+		c.mu.Unlock()
+		f := built(m.nodes[0], nil, e)
+		f.OnReply(0, errorReply("NOSCRIPT No matching script."))
+		f.OnReply(1, integerReply(1))
+		require.Equal(t, granted, f.answers[0].vote)
+		f.buildRetry()
+		f.trip.Commands = len(f.again.commands)
+		f.failFrom(0, answer{leftNothing: true, err: errNotConnected})
+		require.Equal(t, answer{err: errNotConnected}, f.answers[0])
+		m.record(e, 0, f.answers[0])
+		require.True(t, unsettled(c).has(0))
+		require.Equal(t, nodeBit(0), e.unknown)
+	})
+}
+
+// The goal: if a part of a large set is not sent again, the node may still hold the other parts,
+// whether the reason is the release or the connection.
+func TestRounds_APartThatWasNotRetriedLeavesTheOthers(t *testing.T) {
+	for _, released := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			m, _, stop := simulated(3, 1, 0)
+			defer stop()
+			keys := make([]string, 600)
+			for i := range keys {
+				keys[i] = fmt.Sprint("k", i)
+			}
+			c := new(Claim)
+			c.Init("", keys, "t")
+			a := m.newAttempt(c, acquire, time.Minute, time.Minute, time.Minute)
+			c.latest, c.acquired = a, m.all()
+			f := built(m.nodes[0], nil, a)
+			require.Len(t, f.own.commands, 3)
+			f.OnReply(0, integerReply(1))
+			f.OnReply(1, errorReply("NOSCRIPT No matching script."))
+			f.OnReply(2, integerReply(1))
+			if released {
+				c.latest = m.newAttempt(c, release, 0, time.Minute, time.Minute)
+			}
+			f.buildRetry()
+			f.trip.Commands = len(f.again.commands)
+			f.failFrom(0, answer{leftNothing: true, err: errNotConnected})
+			require.Equal(t, unknown, f.answers[0].vote)
+			require.False(t, f.answers[0].leftNothing)
+			m.record(a, 0, f.answers[0])
+			require.True(t, unsettled(c).has(0))
+		})
+	}
+}
+
+// The goal: an extension is not sent on a connection whose server may have granted it as another
+// node, also if its round is sent as it is to all nodes.
+func TestRounds_AnExtensionIsNotSharedWithAServerThatMoved(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		var sent atomic.Int32
+		actors[0].hear(func(command string) {
+			if command == "EVALSHA" {
+				sent.Add(1)
+			}
+		})
+		n := m.nodes[0]
+		trip, moves, shared := n.sendFlush, true, 0
+		n.sendFlush = func(f *flush) {
+			if moves { // between the seal of the round and the trip
+				n.active.conn.Load().movedAt = time.Now()
+			}
+			trip(f)
+			if len(f.sending) > 1 {
+				shared++
+			}
+		}
+		err := wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context())
+		require.ErrorContains(t, err, errMoved.Error())
+		require.Zero(t, sent.Load())
+		require.Zero(t, shared)
+		moves = false
+		time.Sleep(time.Nanosecond)
+		require.NoError(t, extends(t, m, c, time.Minute))
+		require.EqualValues(t, 1, sent.Load())
+		require.Equal(t, 1, shared)
+		require.NoError(t, wait(m.Release(c, 1), t.Context()))
+	})
+}
+
+// The goal: a trip that was taken before its node missed a round looks at each attempt: the release
+// of one of them may have been sent meanwhile, and nothing of the claim may follow it.
+func TestRounds_ATripLooksAtEachAttemptAfterAMiss(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		n, gate := m.nodes[0], make(chan struct{})
+		var sets, releases atomic.Int32
+		actors[0].hear(func(command string) {
+			switch command {
+			case "SET":
+				sets.Add(1)
+			case "EVALSHA":
+				releases.Add(1)
+			}
+		})
+		trip := n.sendFlush
+		n.sendFlush = func(f *flush) {
+			if f.rounds != nil {
+				<-gate // as if the process were stopped here
+			}
+			trip(f)
+		}
+		c := claim("k", "t")
+		m.Acquire(c, time.Minute, 1)
+		synctest.Wait()
+		released := m.Release(c, 1)
+		n.setState(NodeDown, errBroken)
+		synctest.Wait()
+		require.Equal(t, 1, m.Nodes()[0].PendingReleases, "it has missed the release")
+		n.setState(NodeUp, nil)
+		time.Sleep(time.Second)
+		require.Zero(t, m.Nodes()[0].PendingReleases)
+		require.EqualValues(t, 1, releases.Load(), "the connector has sent it")
+		close(gate)
+		time.Sleep(time.Second)
+		require.Zero(t, sets.Load())
+		require.Equal(t, Won, released.Wait(t.Context(), time.Now()).Result)
+		require.Zero(t, unanswered(c))
+	})
+}
+
+// The goal: a node that is down costs an acquire and its release no records of their own. Its vote
+// is unknown all the same, for the reason that it is down.
+func TestRounds_ANodeThatIsDownCostsNoRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		m.nodes[2].setState(NodeDown, errBroken)
+		c := claim("k", "t")
+		a := m.Acquire(c, time.Minute, 1)
+		require.NoError(t, wait(a, t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		require.Equal(t, nodeSet(0b011), unsettled(c))
+		c.mu.Lock()
+		require.Equal(t, []nodeSet{0b011, 0, 0b100}, []nodeSet{a.granted, a.refused, a.unknown})
+		require.Nil(t, a.details)
+		require.ErrorIs(t, a.unknownErr(2), errBroken)
+		c.mu.Unlock()
+		r := m.Release(c, 1)
+		require.False(t, r.directed(), "all nodes that are up are sent the same")
+		require.NoError(t, wait(r, t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		require.Zero(t, m.Nodes()[2].PendingReleases, "it was never asked")
+
+		m.nodes[1].setState(NodeDown, errNotConnected)
+		o := m.Acquire(claim("l", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
+		require.Equal(t, NoQuorum, o.Result)
+		for _, no := range o.NoVotes {
+			want := map[string]error{"node1": errNotConnected, "node2": errBroken}[no.Node]
+			if want != nil {
+				require.Equal(t, NoVote{no.Node, Down, want}, no)
+			}
+		}
+		require.GreaterOrEqual(t, len(o.NoVotes), 2)
+		nothingLeft(t, m, stores)
+	})
+}
+
+// The goal: of an even number of nodes the half decides at once if it refuses, and one more if they
+// are down. Nobody waits for the others, which hang.
+func TestRounds_HalfOfTheNodesDecideAtOnce(t *testing.T) {
+	for _, n := range []int{2, 4, 6} {
+		for _, down := range []bool{false, true} {
+			of := n / 2
+			if down {
+				of++
+			}
+			synctest.Test(t, func(t *testing.T) {
+				m, stores, stop := simulated(n, 1, 0)
+				defer stop()
+				var goOn []func()
+				for i := range n {
+					switch {
+					case i >= of:
+						goOn = append(goOn, hang(m.nodes[i]))
+					case down:
+						m.nodes[i].setState(NodeDown, errBroken)
+					default:
+						stores[i].hold("k", "another")
+					}
+				}
+				start := time.Now()
+				o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
+				require.Less(t, time.Since(start), slowAfter)
+				require.Equal(t, map[bool]Result{false: Held, true: NoQuorum}[down], o.Result)
+				for _, f := range goOn {
+					f()
+				}
+				for _, s := range stores[:of] {
+					s.free("k")
+				}
+				nothingLeft(t, m, stores)
+			})
+		}
+	}
+}
+
+// The goal: an extension that a round may still have among its sleepers is never used again.
+func TestRecycle_LeavesOutASleeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+		require.NoError(t, polled(e, t.Context()))
+		e.Done()
+		time.Sleep(time.Second)
+		require.True(t, used(e))
+		require.Zero(t, unanswered(c))
+	})
+}
+
+// The goal: what a round still has of its attempts when their callers are done is for the race
+// detector: callers that sleep, and others that do not, with answers at the same time.
+func TestRecycle_SleepersAndTheLastAnswers(t *testing.T) {
+	m, stores, stop := simulated(3, 1, 0)
+	defer stop()
+	for i, n := range m.nodes {
+		n.sendFlush = all(answer{vote: granted, replied: true})
+		_ = stores[i]
+	}
+	var callers [8]chan struct{}
+	for g := range callers {
+		callers[g] = make(chan struct{})
+		go func() {
+			defer close(callers[g])
+			c := claim(fmt.Sprint("k", g), "t")
+			_ = wait(m.Acquire(c, time.Minute, 1), t.Context())
+			for i := range 2000 {
+				e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+				if (i+g)%2 == 0 {
+					_ = polled(e, t.Context())
+				} else {
+					_ = wait(e, t.Context())
+				}
+				e.Done()
+			}
+			_ = wait(m.Release(c, 1), t.Context())
+		}()
+	}
+	for _, over := range callers {
+		<-over
+	}
+	require.NoError(t, m.log.Close(t.Context()))
+}
+
+// The goal: while a quorum of nodes hangs, the others are sent what comes, long before the hung
+// ones lose their connections, and before anybody has waited for NodeTimeout.
+func TestRounds_AHungQuorumDoesNotStopTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(5, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		var goOn []func()
+		for _, n := range m.nodes[2:] {
+			goOn = append(goOn, hang(n))
+		}
+		first := claim("first", "t")
+		m.Acquire(first, time.Minute, 1) // from now on they hang
+		synctest.Wait()
+		for round := range 3 {
+			c := claim(fmt.Sprint("k", round), "t")
+			m.Acquire(c, time.Minute, 1)
+			time.Sleep(slowAfter + 8*time.Millisecond) // two trips take up to 6 ms
+			for _, s := range stores[:2] {
+				require.Equal(t, "t", s.left()[c.Key(0)], "round %d", round)
+			}
+			m.Release(c, 1)
+			time.Sleep(slowAfter + 8*time.Millisecond)
+			for _, s := range stores[:2] {
+				require.NotContains(t, s.left(), c.Key(0), "round %d", round)
+			}
+		}
+		m.Release(c, 1)
+		m.Release(first, 1)
+		for _, f := range goOn {
+			f()
+		}
+		nothingLeft(t, m, stores)
+	})
+}
+
+// The goal: a trip of several rounds sends what was made once for all nodes, and behind it the
+// attempts that are not for all nodes.
+func TestRounds_ATripOfSeveralRoundsSharesTheirBytes(t *testing.T) {
+	for _, directed := range []bool{false, true} {
+		onStage(t, 3, func(t *testing.T, m *Mux, _ []*actor) {
+			n, gate := m.nodes[2], make(chan struct{})
+			var rounds, shared, own []int // of each trip
+			trip := n.sendFlush
+			n.sendFlush = func(f *flush) {
+				<-gate
+				trip(f)
+				rounds = append(rounds, len(f.rounds.Rounds))
+				shared = append(shared, len(f.sending)-1)
+				own = append(own, len(f.own.commands))
+			}
+			var attempts []*Attempt
+			for i := range 3 {
+				if directed && i == 2 {
+					c := claim("directed", "t")
+					attempts = append(attempts, m.AcquireViaArbiter(c, time.Minute, 2))
+				}
+				a := m.Acquire(claim(fmt.Sprint("k", i), "t"), time.Minute, 1)
+				require.NoError(t, wait(a, t.Context()))
+				attempts = append(attempts, a)
+			}
+			close(gate)
+			synctest.Wait()
+			require.Equal(t, 2, rounds[1], "they came while the first trip was under way")
+			require.Equal(t, []int{1, 0}, []int{shared[0], own[0]})
+			if directed {
+				require.Equal(t, []int{2, 1}, []int{shared[1], own[1]})
+			} else {
+				require.Equal(t, []int{2, 0}, []int{shared[1], own[1]})
+			}
+			for _, a := range attempts {
+				require.NoError(t, wait(a, t.Context()))
+				require.NoError(t, wait(m.Release(a.claim, 1), t.Context()))
+			}
+		})
+	}
+}
+
+// The goal: a round whose attempts were all cancelled is as young as the next one that it takes: a
+// node that is being connected gets its time.
+func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		resume := hang(m.nodes[0])
+		m.Acquire(claim("first", "t"), time.Minute, 1)
+		synctest.Wait()
+		for _, n := range m.nodes {
+			n.setState(NodeConnecting, errBroken)
+		}
+		gone := claim("gone", "t")
+		m.Acquire(gone, time.Minute, 1)
+		m.Release(gone, 1) // both vanish
+		resume()
+		time.Sleep(time.Minute - 5*time.Millisecond)
+		m.nodes[0].setState(NodeUp, nil)
+		a := m.Acquire(claim("k", "t"), time.Minute, 1)
+		time.Sleep(m.cfg.NodeTimeout / 2)
+		for _, n := range m.nodes[1:] {
+			n.setState(NodeUp, nil)
+		}
+		time.Sleep(10 * time.Millisecond)
+		require.NoError(t, wait(a, t.Context()))
+		require.Equal(t, "t", stores[2].left()["k"])
+		m.Release(a.claim, 1)
+		time.Sleep(time.Second)
+	})
+}
+
+// The goal: a round goes on until every node that gets it is done, also a node for which nothing is
+// in it any more, because that was cancelled.
+func TestRounds_EndWhenTheNodesThatGetThemAreDone(t *testing.T) {
+	onStage(t, 3, func(t *testing.T, m *Mux, _ []*actor) {
+		first, second := make(chan struct{}), make(chan struct{})
+		for _, n := range m.nodes {
+			trip, trips := n.sendFlush, 0
+			n.sendFlush = func(f *flush) {
+				if trips++; trips == 1 {
+					<-first
+				} else if n.index == 0 {
+					<-second
+				}
+				trip(f)
+			}
+		}
+		before := m.Acquire(claim("before", "t"), time.Minute, 1)
+		synctest.Wait() // the next round stays open
+		a := m.AcquireViaArbiter(claim("k", "t"), time.Minute, 1)
+		gone := claim("gone", "t")
+		m.Acquire(gone, time.Minute, 1)
+		m.Release(gone, 1)
+		close(first)
+		require.NoError(t, wait(before, t.Context()))
+		synctest.Wait() // the arbiter has granted, and node 0 is about to send
+		close(second)
+		require.NoError(t, wait(a, t.Context()))
+		for _, held := range []*Attempt{before, a} {
+			require.NoError(t, wait(m.Release(held.claim, 1), t.Context()))
+		}
+		synctest.Wait()
+		require.Zero(t, unanswered(a.claim))
+	})
+}
