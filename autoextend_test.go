@@ -89,7 +89,7 @@ func TestAutoExtend_AMaxHoldThatMakesNoSenseIsRefused(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Zero(t, c.Stats().Operations)
-		require.Zero(t, v.executedOnAll("SET")+v.executedOnAll("EVALSHA")+v.executedOnAll("DELEX"))
+		require.Zero(t, v.executedOnAll("SET")+v.executedOnAll("EVALSHA"))
 		for _, maxHold := range []time.Duration{10 * time.Millisecond, math.MaxInt64} {
 			l := v.hold(t, c, "k", auto(autoTTL, maxHold)...)
 			require.NoError(t, l.Release(t.Context()))

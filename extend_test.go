@@ -95,7 +95,7 @@ func TestExtend_MovesTheEndOnEveryNode(t *testing.T) {
 		latest := time.Now().Add(20 * time.Second)
 		synctest.Wait()
 		v.watch(func(i int, command string, _ []string) {
-			if command == "DEL" || command == "DELEX" {
+			if command == "DEL" {
 				t.Error("node", i, "deletes")
 			}
 		})

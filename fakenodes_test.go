@@ -94,7 +94,6 @@ func newFakeNodes(t *testing.T, n int) *fakeNodes {
 	for i := range n {
 		v.urls = append(v.urls, fmt.Sprintf("node-%d:6379", i))
 		v.nodes = append(v.nodes, newFakeNode(t))
-		v.nodes[i].older = i%2 == 0
 	}
 	return v
 }
@@ -212,7 +211,7 @@ func (v *fakeNodes) watch(see func(i int, command string, args []string)) {
 	}
 }
 
-// executed is how many commands of this name, SET, EVALSHA or DELEX, node i has executed for
+// executed is how many commands of this name, SET or EVALSHA, node i has executed for
 // clients. What a script calls does not count.
 func (v *fakeNodes) executed(i int, command string) int {
 	n := v.nodes[i]
@@ -234,7 +233,7 @@ func (v *fakeNodes) executedOnAll(command string) (sum int) {
 // arrived.
 func (v *fakeNodes) sent() (sum int) {
 	synctest.Wait()
-	for _, command := range []string{"SET", "EVALSHA", "DELEX"} {
+	for _, command := range []string{"SET", "EVALSHA"} {
 		sum += v.executedOnAll(command)
 	}
 	return sum
@@ -277,7 +276,6 @@ func (v *fakeNodes) nothingLeft(t *testing.T) {
 type fakeNode struct {
 	redis   *miniredis.Miniredis
 	latency time.Duration // the longest, one way
-	older   bool          // it does not know DELEX; set before there are clients
 	// It agrees to push changes, and never does; set before there are clients.
 	tells bool
 
@@ -314,16 +312,11 @@ func (n *fakeNode) before(peer *server.Peer, command string, args ...string) (an
 	if command == "HELLO" {
 		n.clients[peer] = true
 	}
-	if command == "DELEX" && n.older {
-		peer.WriteError("ERR unknown command 'DELEX'")
-		return true
-	}
 	if command == "CLIENT" && n.tells && (args[0] == "TRACKING" || args[0] == "CACHING") {
 		peer.WriteOK()
 		return true
 	}
-	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA" || command == "DELEX")
-	// The nodes differ by it.
+	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA")
 	lock = lock && !strings.HasPrefix(args[0], prefix+"lockpipe:none:")
 	if lock && n.refuse(peer) {
 		return true

@@ -212,8 +212,7 @@ func (l *line) dialled(address string) int {
 	return l.made[address]
 }
 
-// arm lets the connection to the node lose what is answered to the next script, or to the next
-// command that deletes as Release does, and afterwards.
+// arm lets the connection to the node lose what is answered to the next script and afterwards.
 func (l *line) arm(address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,10 +220,8 @@ func (l *line) arm(address string) {
 }
 
 func (c *lossyConn) Write(p []byte) (int, error) {
-	for _, command := range []string{"EVALSHA", "DELEX", "DELIFEQ"} {
-		if c.armed.Load() && bytes.Contains(p, []byte(command)) {
-			c.deaf.Store(true)
-		}
+	if c.armed.Load() && bytes.Contains(p, []byte("EVALSHA")) {
+		c.deaf.Store(true)
 	}
 	return c.Conn.Write(p)
 }

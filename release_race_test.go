@@ -43,8 +43,6 @@ func (f *lifelines) see(i int, command string, args []string) {
 		for _, key := range args {
 			f.at(key, i).deleted = true
 		}
-	case "DELEX":
-		f.at(args[0], i).deleted = true
 	case "SET", "PEXPIRE":
 		on := f.at(args[0], i)
 		on.moves++

@@ -28,8 +28,8 @@ func (r *Round[Op, State]) Weight() int { return r.weight }
 // Readers returns the readers that get a sealed round, as bits: those that an operation is for.
 func (r *Round[Op, State]) Readers() uint64 { return r.readers }
 
-// Drop forgets the operations. The owner calls it once no reader needs them. Then whoever keeps the
-// round keeps nothing else.
+// Drop forgets the operations. The owner calls it when no reader needs them any more. So an
+// operation that refers to the round keeps none of the others alive.
 func (r *Round[Op, State]) Drop() { r.ops = nil }
 
 // isFull reports whether an operation of this weight needs another round. Cancelled operations

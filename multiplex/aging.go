@@ -18,9 +18,9 @@ const (
 // aging looks at the rounds that some node is not done with, by one timer for all of them. Most are
 // done with when it comes to them. It has no goroutine of its own.
 type aging struct {
-	// What is done with a round, and when to look again.
+	// look looks at one round, and returns when to look again.
 	look func(r *batch.Round[Attempt, roundState]) (next time.Duration)
-	// The age at which a round is looked at.
+	// first is the age at which a round is looked at.
 	first time.Duration
 
 	mu     sync.Mutex                          // guards all below; a leaf
@@ -29,8 +29,8 @@ type aging struct {
 	armed  bool // the timer runs, or run does
 }
 
-func newAging(first time.Duration, look func(*batch.Round[Attempt,
-	roundState]) time.Duration,
+func newAging(
+	first time.Duration, look func(*batch.Round[Attempt, roundState]) time.Duration,
 ) *aging {
 	a := &aging{look: look, first: first}
 	a.timer = time.AfterFunc(math.MaxInt64, a.run)
@@ -127,8 +127,7 @@ func (n *node) passOver(hangs bool) bool {
 	}
 	n.mux.log.Hang(n.index)
 	n.mux.log.Skip(n.index, func(r *batch.Round[Attempt, roundState]) bool {
-		return r.State.isPast(
-			hangs)
+		return r.State.isPast(hangs)
 	})
 	return true
 }

@@ -71,7 +71,7 @@ type Attempt struct {
 	// Guarded by claim.mu:
 	place batch.Place[Attempt, roundState]
 	asked nodeSet // nodes that its round is for
-	// That was for the arbiter alone; nil: there is none.
+	// The round that was for the arbiter alone; nil: there was none.
 	firstRound *batch.Round[Attempt, roundState]
 	// The votes; those of other nodes are open.
 	granted, refused, unknown nodeSet

@@ -52,7 +52,7 @@ func (m *Mux) newLog() *batch.Log[Attempt, roundState] {
 		Missed: func(i int, rounds []*batch.Round[Attempt, roundState], keep bool) []*Attempt {
 			return m.nodes[i].missed(rounds, keep)
 		},
-		// A second trip to a node starts when as much waits as the node can take at once.
+		// A second trip to a near node starts when as much waits as the node can take at once.
 		MaxWeight: maxFlush, Window: maxFlushes, Limit: maxPending,
 		OverlapAt: func(i int) int { return m.nodes[i].rtt.overlapThreshold() },
 	})

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -484,5 +485,40 @@ func TestRounds_EndWhenTheNodesThatGetThemAreDone(t *testing.T) {
 		}
 		synctest.Wait()
 		require.Zero(t, unanswered(a.claim))
+	})
+}
+
+// The goal: a caller that waits for an extension returns when another goroutine releases, also if
+// the extension was alone in a round that nobody is sent any more.
+func TestRounds_AWaitEndsWithARoundThatIsEmptied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+		time.Sleep(10 * time.Millisecond)
+		for i := range m.nodes {
+			m.log.SetReader(i, batch.Paused)
+		}
+		began := time.Now()
+		extended := make(chan error, 1)
+		go func() {
+			e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+			extended <- wait(e, context.Background())
+		}()
+		synctest.Wait()
+		released := m.Release(c, 1)
+		select {
+		case err := <-extended:
+			require.ErrorContains(t, err, errSuperseded.Error())
+			require.Zero(t, time.Since(began))
+		case <-time.After(time.Hour):
+			t.Error("nobody wakes the caller")
+		}
+		for i := range m.nodes {
+			m.log.SetReader(i, batch.Reading)
+		}
+		require.NoError(t, wait(released, t.Context()))
+		nothingLeft(t, m, stores)
 	})
 }

@@ -156,9 +156,15 @@ func TestTrip_UnderRueidis(t *testing.T) {
 	require.NoError(t, c.Do(t.Context(), c.B().Ping().Build()).Error())
 	before := len(c.trips)
 
-	killed := time.AfterFunc(50*time.Millisecond, func() { _ = nodes.Kill(0) })
-	defer killed.Stop()
-	c.run(t, func(int) bool { return true })
+	var turns atomic.Int64
+	var kill sync.WaitGroup
+	c.run(t, func(int) bool {
+		if turns.Add(1) == 400 { // of 12 goroutines: most have had answers
+			kill.Go(func() { _ = nodes.Kill(0) })
+		}
+		return true
+	})
+	kill.Wait()
 	ends := map[trip.End]int{}
 	for i, next := range c.trips {
 		require.Empty(t, next.wrong)

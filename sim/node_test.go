@@ -341,32 +341,3 @@ func TestConn_LossyConnectionIsDead(t *testing.T) {
 		require.Empty(t, n.sessions, "the node has closed its session")
 	})
 }
-
-// The goal: servers have different commands for releases, and consecutive servers at an address
-// never the same. Each deletes a key only if it has the value.
-func TestNode_DeleteCommandDiffersByServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(0, 1)
-		commands := map[string][]string{
-			"DELEX":   {"DELEX", "k", "IFEQ", "token"},
-			"DELIFEQ": {"DELIFEQ", "k", "token"},
-		}
-		for range 3 {
-			for name, c := range commands {
-				ask(t, n, "SET", "k", "another")
-				if n.deleteCommand() != name {
-					require.Contains(t, ask(t, n, c...), "-ERR unknown command")
-					continue
-				}
-				require.Equal(t, ":0\r\n", ask(t, n, c...))
-				require.Equal(t, "$7\r\nanother\r\n", ask(t, n, "GET", "k"))
-				ask(t, n, "SET", "k", "token")
-				require.Equal(t, ":1\r\n", ask(t, n, c...))
-				require.Equal(t, ":0\r\n", ask(t, n, c...))
-				delete(commands, name)
-			}
-			n.restart()
-		}
-		require.Empty(t, commands)
-	})
-}

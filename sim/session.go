@@ -104,7 +104,7 @@ func (s *session) execute(args []string) {
 	n, caching := s.node, s.caching
 	s.caching = false
 	switch name := strings.ToUpper(args[0]); {
-	case n.replica && slices.Contains([]string{"SET", "DEL", "DELEX", "DELIFEQ", "FLUSHALL"}, name):
+	case n.replica && slices.Contains([]string{"SET", "DEL", "FLUSHALL"}, name):
 		s.fail(readOnly)
 	case name == "PING":
 		s.status("PONG")
@@ -135,10 +135,6 @@ func (s *session) execute(args []string) {
 		s.number(n.pttl(args[1]))
 	case name == "DEL":
 		s.del(args[1:])
-	case name == "DELEX" && len(args) == 4 && args[2] == "IFEQ" && n.deleteCommand() == name:
-		s.delIfEqual(args[1], args[3])
-	case name == "DELIFEQ" && len(args) == 3 && n.deleteCommand() == name:
-		s.delIfEqual(args[1], args[2])
 	case name == "FLUSHALL":
 		n.wipeKeys()
 		s.status("OK")
@@ -261,20 +257,6 @@ func (s *session) del(keys []string) {
 		}
 	}
 	s.number(deleted)
-}
-
-// deleteCommand returns the command that the server has for releases, in addition to the script; ""
-// for none. The next server at this address has another. mu is held.
-func (n *node) deleteCommand() string {
-	return [...]string{"", "DELEX", "DELIFEQ"}[(n.id+n.servers)%3]
-}
-
-func (s *session) delIfEqual(key, value string) {
-	if was, ok := s.node.get(key); !ok || was != value {
-		s.number(0)
-		return
-	}
-	s.del([]string{key})
 }
 
 // pttl returns the milliseconds that a key has left; -1: no end, -2: no key. mu is held.
