@@ -36,6 +36,7 @@ func asked(m *Mux) []int {
 
 // hang lets a node answer nothing until the returned function is called.
 func hang(n *node) (resume func()) {
+	synctest.Wait()
 	gate, trip := make(chan struct{}), n.sendFlush
 	n.sendFlush = func(f *flush) { <-gate; trip(f) }
 	return func() { close(gate) }

@@ -138,6 +138,7 @@ func simulate(t *testing.T, n int, seed uint64, rough bool) {
 		s.fail(0)
 	}
 	time.Sleep(time.Second) // the connectors' delays pass in virtual time
+	synctest.Wait()
 	for i, s := range stores {
 		require.Empty(t, s.left(), "seed %d: left on node %d of %d", seed, i, n)
 		require.Zero(t, m.log.Waiting(i))
@@ -160,6 +161,7 @@ func TestClaim_NothingFollowsARelease(t *testing.T) {
 		require.NoError(t, wait(first, t.Context()))
 		require.NoError(t, wait(first, t.Context()))
 		time.Sleep(time.Second)
+		synctest.Wait()
 		for _, s := range stores {
 			require.Empty(t, s.left())
 		}
@@ -224,6 +226,7 @@ func TestClaim_NeedsCleanupAtExpiry(t *testing.T) {
 			c := claim("k", "token")
 			require.NoError(t, wait(m.Acquire(c, 10*time.Second, 1), t.Context()))
 			time.Sleep(time.Second)
+			synctest.Wait()
 			for _, ttl := range test.extensions {
 				broken := stores[:max(0, -ttl)]
 				for _, s := range broken {

@@ -26,6 +26,7 @@ func TestExtend_ReportsALossThatNoSingleOneSaw(t *testing.T) {
 		c := claim("k", "token")
 		require.NoError(t, wait(m.Acquire(c, 10*time.Second, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		delete(stores[0].keys, "k")
 		delete(stores[2].keys, "k")
 		trip := m.nodes[2].sendFlush
@@ -41,8 +42,10 @@ func TestExtend_ReportsALossThatNoSingleOneSaw(t *testing.T) {
 		require.NoError(t, extension(), "a quorum has it, and nobody else is known to have had one")
 		close(gate)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.ErrorIs(t, extension(), ErrHeld)
 		_ = wait(m.Release(c, 1), t.Context())
 		time.Sleep(time.Minute)
+		synctest.Wait()
 	})
 }

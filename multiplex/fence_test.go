@@ -162,6 +162,7 @@ func TestFence_ValidityCountsFromBeforeIt(t *testing.T) {
 			before := time.Now()
 			c.Fence(before, 5, 9)
 			time.Sleep(time.Second)
+			synctest.Wait()
 			require.Equal(t, before, begin(c).Sent())
 			now := time.Now()
 			require.Equal(t, now, m.Extend(c, time.Minute, now.Add(time.Minute), 0, 1).Sent())
@@ -169,5 +170,6 @@ func TestFence_ValidityCountsFromBeforeIt(t *testing.T) {
 		}
 		require.Equal(t, time.Now(), m.Acquire(claim("plain", "t"), time.Minute, 1).Sent())
 		time.Sleep(time.Second)
+		synctest.Wait()
 	})
 }

@@ -61,6 +61,7 @@ func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
 			attempts = append(attempts, a)
 		}
 		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
 		f := built(m.nodes[0], nil, attempts...)
 		answers, sent := f.answers, map[string]bool{}
 		for _, p := range f.own.commands {
@@ -136,6 +137,7 @@ func TestFlush_SendsNoExtensionThatComesTooLate(t *testing.T) {
 			err := wait(m.Extend(c, test.ttl, start.Add(test.before), 0, 1), t.Context())
 			require.Equal(t, test.waits, time.Since(start), "%+v", test)
 			time.Sleep(2 * delay)
+			synctest.Wait()
 			require.Equal(t, test.waits == delay, sent.Load(), "%+v", test)
 			require.Equal(t, test.waits == delay, err == nil, "%+v", test)
 		})
@@ -173,6 +175,7 @@ func TestFlush_DoesNotRetryWhatIsOfNoUse(t *testing.T) {
 		require.ElementsMatch(t, []string{"1 0", "1 1", "1 2", "2 0", "2 1", "2 2"}, again(),
 			"it is in time")
 		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
 		require.ElementsMatch(t, []string{"1 0", "1 2", "2 0", "2 1", "2 2"}, again())
 		for i, a := range attempts {
 			if a.claim.keys()[0] == "1 1" {

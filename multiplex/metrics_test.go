@@ -106,6 +106,7 @@ func TestMetrics_CountAnOverload(t *testing.T) {
 			n.setState(NodeUp, nil)
 		}
 		time.Sleep(time.Minute)
+		synctest.Wait()
 	})
 }
 
@@ -145,6 +146,7 @@ func TestMetrics_CountAProtocolError(t *testing.T) {
 		actors[2].play(map[string]string{"SET": "?what\r\n"})
 		require.NoError(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()))
 		time.Sleep(time.Millisecond)
+		synctest.Wait()
 		require.Equal(t, map[string]uint64{"Protocol": 1}, failures(m, 2))
 		require.Equal(t, uint64(1), m.Nodes()[2].Stats.Disconnects)
 	})

@@ -70,6 +70,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		}, o)
 		goOn()
 		time.Sleep(time.Second)
+		synctest.Wait()
 	})
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)

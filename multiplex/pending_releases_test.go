@@ -107,6 +107,7 @@ func TestPendingReleases_AConfirmedReleaseIsReportedAtOnce(t *testing.T) {
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		stores[0].fail(0)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		start := time.Now()
 		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
 		require.Zero(t, time.Since(start))
@@ -129,6 +130,7 @@ func TestPendingReleases_NewOnesDoNotDelayOthers(t *testing.T) {
 			require.Less(t, time.Since(start), 3*resendDelay)
 			notify(m.nodes[0].pendingAdded)
 			time.Sleep(resendDelay / 4)
+			synctest.Wait()
 		}
 		stop()
 	})
@@ -144,6 +146,7 @@ func TestPendingReleases_AreConfirmedByTheExpiryOfTheirKeys(t *testing.T) {
 		release := m.Release(c, 1)
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(2 * time.Second)
+		synctest.Wait()
 		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
 		require.Equal(t, uint64(1), m.Nodes()[0].DroppedReleases)
 		require.Equal(t, uint64(1), m.Stats().DroppedReleases)
@@ -162,6 +165,7 @@ func TestPendingReleases_AreKeptWhileABrokenConnectionMayStillBeRead(t *testing.
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Second, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		var instead atomic.Pointer[answer]
 		trip := m.nodes[0].sendFlush
 		m.nodes[0].sendFlush = func(f *flush) {
@@ -184,6 +188,7 @@ func TestPendingReleases_AreKeptWhileABrokenConnectionMayStillBeRead(t *testing.
 		stores[0].hold("k", "t") // the server continues, and reads the extension
 		instead.Store(nil)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Empty(t, stores[0].left())
 		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
 	})
@@ -205,6 +210,7 @@ func TestPendingReleases_AreKeptForTheLongestTTL(t *testing.T) {
 			m.nodes[0].dropExpired()
 			require.Equal(t, 1, m.Nodes()[0].PendingReleases, "%v", ttls)
 			time.Sleep(2 * time.Second)
+			synctest.Wait()
 			require.Zero(t, m.Nodes()[0].PendingReleases, "%v", ttls)
 		})
 	}

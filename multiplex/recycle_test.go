@@ -10,6 +10,7 @@ import (
 
 // stopped lets node i hold back what it is sent until the returned function is called.
 func stopped(m *Mux, i int) (goOn func()) {
+	synctest.Wait()
 	gate, trip := make(chan struct{}), m.nodes[i].sendFlush
 	m.nodes[i].sendFlush = func(f *flush) {
 		<-gate
@@ -25,6 +26,7 @@ func extending(t *testing.T, m *Mux) (c *Claim, e *Attempt, goOn func()) {
 	c = claim("k", "token")
 	require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 	time.Sleep(10 * time.Millisecond) // every node has answered
+	synctest.Wait()
 	goOn = stopped(m, 2)
 	e = m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 	require.NoError(t, wait(e, t.Context()))
@@ -50,6 +52,7 @@ func TestRecycle_WaitsForTheLastAnswer(t *testing.T) {
 		require.True(t, used(e), "a node has not answered")
 		goOn()
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		require.False(t, used(e))
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -58,6 +61,7 @@ func TestRecycle_WaitsForTheLastAnswer(t *testing.T) {
 		_, e, goOn := extending(t, m)
 		goOn()
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		require.True(t, used(e), "the caller has not done with it")
 		e.Done()
 		require.False(t, used(e))
@@ -73,6 +77,7 @@ func TestRecycle_WaitsForANodeThatLeavesItOut(t *testing.T) {
 		c, other := claim("k", "token"), claim("other", "other")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		goOn := stopped(m, 2)
 		m.Acquire(other, time.Minute, 1)
 		synctest.Wait() // node 2 has a flush under way, behind which the extension waits
@@ -84,6 +89,7 @@ func TestRecycle_WaitsForANodeThatLeavesItOut(t *testing.T) {
 		goOn()
 		require.NoError(t, wait(released, t.Context()))
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.False(t, used(e))
 		require.Equal(t, map[string]string{"other": "other"}, stores[2].left())
 	})
@@ -98,6 +104,7 @@ func TestRecycle_LeavesOutACancelledExtension(t *testing.T) {
 		c, other := claim("k", "token"), claim("other", "other")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		var resume [3]func()
 		for i, s := range stores {
 			s.free("k") // an extension would give it back
@@ -114,6 +121,7 @@ func TestRecycle_LeavesOutACancelledExtension(t *testing.T) {
 		}
 		require.NoError(t, wait(released, t.Context()))
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.True(t, used(e))
 		for _, s := range stores {
 			require.Equal(t, map[string]string{"other": "other"}, s.left())
@@ -135,6 +143,7 @@ func TestRecycle_LeavesOutAnExtensionThatCameTooLate(t *testing.T) {
 		e.Done()
 		require.NoError(t, wait(released, t.Context()))
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.True(t, used(e))
 		require.Same(t, released, m.Release(c, 1))
 	})
@@ -152,6 +161,7 @@ func TestRecycle_AnExtensionUsesTheMemoryOfOthers(t *testing.T) {
 		seen := map[*Attempt]bool{}
 		for range 100 {
 			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
 			e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 			require.NoError(t, wait(e, t.Context()))
 			if seen[e] {
@@ -161,6 +171,7 @@ func TestRecycle_AnExtensionUsesTheMemoryOfOthers(t *testing.T) {
 			e.Done()
 		}
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		require.Greater(t, again, 20, "of 100; with the race detector a pool drops a quarter of "+
 			"what it is given")
 	})

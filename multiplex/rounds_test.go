@@ -29,14 +29,17 @@ func TestRounds_AReleaseIsKeptBehindAnAcquireUnderWay(t *testing.T) {
 		require.NoError(t, wait(m.Acquire(c, time.Second, 1), t.Context()))
 		released := m.Release(c, 1)
 		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
 		require.Equal(t, 1, m.Nodes()[2].Pending, "the node hangs, and has missed its round")
 		m.log.SetReader(2, batch.Out)
 		require.Equal(t, 1, m.Nodes()[2].PendingReleases, "the node is down")
 		time.Sleep(10 * time.Second)
+		synctest.Wait()
 		n.dropExpired()
 		require.Equal(t, 1, m.Nodes()[2].PendingReleases, "the acquire is under way")
 		close(gate)
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		n.dropExpired()
 		require.Equal(t, 1, m.Nodes()[2].PendingReleases, "the acquire may still be executed")
 		require.Zero(t, m.Nodes()[2].DroppedReleases)
@@ -59,6 +62,7 @@ func TestRounds_AnExtensionUnderWayNeedsCleanup(t *testing.T) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		require.False(t, c.NeedsCleanup())
 		goOn := stopped(m, 4)
 		for range 2 {
@@ -66,6 +70,7 @@ func TestRounds_AnExtensionUnderWayNeedsCleanup(t *testing.T) {
 			require.NoError(t, wait(e, t.Context()))
 			e.Done()
 			time.Sleep(10 * m.cfg.NodeTimeout) // the node misses the second one
+			synctest.Wait()
 			require.True(t, c.NeedsCleanup())
 		}
 		c.mu.Lock()
@@ -74,6 +79,7 @@ func TestRounds_AnExtensionUnderWayNeedsCleanup(t *testing.T) {
 		c.mu.Unlock()
 		goOn()
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		require.False(t, c.NeedsCleanup())
 	})
 }
@@ -168,6 +174,7 @@ func TestRounds_AnExtensionIsNotSharedWithAServerThatMoved(t *testing.T) {
 		require.Zero(t, shared)
 		moves = false
 		time.Sleep(time.Nanosecond)
+		synctest.Wait()
 		require.NoError(t, extends(t, m, c, time.Minute))
 		require.EqualValues(t, 1, sent.Load())
 		require.Equal(t, 1, shared)
@@ -205,10 +212,12 @@ func TestRounds_ATripLooksAtEachAttemptAfterAMiss(t *testing.T) {
 		require.Equal(t, 1, m.Nodes()[0].PendingReleases, "it has missed the release")
 		n.setState(NodeUp, nil)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Zero(t, m.Nodes()[0].PendingReleases)
 		require.EqualValues(t, 1, releases.Load(), "the connector has sent it")
 		close(gate)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Zero(t, sets.Load())
 		require.Equal(t, Won, released.Wait(t.Context(), time.Now()).Result)
 		require.Zero(t, unanswered(c))
@@ -226,6 +235,7 @@ func TestRounds_ANodeThatIsDownCostsNoRecords(t *testing.T) {
 		a := m.Acquire(c, time.Minute, 1)
 		require.NoError(t, wait(a, t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		require.Equal(t, nodeSet(0b011), unsettled(c))
 		c.mu.Lock()
 		require.Equal(t, []nodeSet{0b011, 0, 0b100}, []nodeSet{a.granted, a.refused, a.unknown})
@@ -236,6 +246,7 @@ func TestRounds_ANodeThatIsDownCostsNoRecords(t *testing.T) {
 		require.False(t, r.directed(), "all nodes that are up are sent the same")
 		require.NoError(t, wait(r, t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		require.Zero(t, m.Nodes()[2].PendingReleases, "it was never asked")
 
 		m.nodes[1].setState(NodeDown, errNotConnected)
@@ -299,10 +310,12 @@ func TestRecycle_LeavesOutASleeper(t *testing.T) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 		require.NoError(t, polled(e, t.Context()))
 		e.Done()
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.True(t, used(e))
 		require.Zero(t, unanswered(c))
 	})
@@ -351,6 +364,7 @@ func TestRounds_AHungQuorumDoesNotStopTheOthers(t *testing.T) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		var goOn []func()
 		for _, n := range m.nodes[2:] {
 			goOn = append(goOn, hang(n))
@@ -362,11 +376,13 @@ func TestRounds_AHungQuorumDoesNotStopTheOthers(t *testing.T) {
 			c := claim(fmt.Sprint("k", round), "t")
 			m.Acquire(c, time.Minute, 1)
 			time.Sleep(slowAfter + 8*time.Millisecond) // two trips take up to 6 ms
+			synctest.Wait()
 			for _, s := range stores[:2] {
 				require.Equal(t, "t", s.left()[c.Key(0)], "round %d", round)
 			}
 			m.Release(c, 1)
 			time.Sleep(slowAfter + 8*time.Millisecond)
+			synctest.Wait()
 			for _, s := range stores[:2] {
 				require.NotContains(t, s.left(), c.Key(0), "round %d", round)
 			}
@@ -439,17 +455,21 @@ func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
 		m.Release(gone, 1) // both vanish
 		resume()
 		time.Sleep(time.Minute - 5*time.Millisecond)
+		synctest.Wait()
 		m.nodes[0].setState(NodeUp, nil)
 		a := m.Acquire(claim("k", "t"), time.Minute, 1)
 		time.Sleep(m.cfg.NodeTimeout / 2)
+		synctest.Wait()
 		for _, n := range m.nodes[1:] {
 			n.setState(NodeUp, nil)
 		}
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		require.NoError(t, wait(a, t.Context()))
 		require.Equal(t, "t", stores[2].left()["k"])
 		m.Release(a.claim, 1)
 		time.Sleep(time.Second)
+		synctest.Wait()
 	})
 }
 
@@ -497,6 +517,7 @@ func TestRounds_AWaitEndsWithARoundThatIsEmptied(t *testing.T) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		for i := range m.nodes {
 			m.log.SetReader(i, batch.Paused)
 		}

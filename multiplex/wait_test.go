@@ -131,6 +131,7 @@ func TestWait_LeavingBeforeSendingLeavesNothing(t *testing.T) {
 		require.ErrorIs(t, wait(a, ctx), context.Canceled)
 		require.Zero(t, unsettled(c), "nothing is under way, and nothing can be there")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Equal(t, map[string]string{"a": "blocker"}, stores[0].left())
 		stop()
 	})
@@ -144,6 +145,7 @@ func TestWait_ReturnsAnAnswerThatCameFirst(t *testing.T) {
 		c.Init("", []string{"k"}, "token")
 		a := m.Acquire(c, time.Minute, 1)
 		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.NoError(t, wait(a, ctx))
@@ -165,6 +167,7 @@ func TestWait_ALateGrantIsReleased(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, ErrNoQuorum)
 		time.Sleep(time.Second)
+		synctest.Wait()
 		for _, s := range stores {
 			require.Empty(t, s.left())
 		}
