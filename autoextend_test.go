@@ -244,8 +244,8 @@ func TestAutoExtend_AHugeMaxHoldExtendsAsUsual(t *testing.T) {
 				lasting(t, short)
 				lasting(t, long)
 				require.LessOrEqual(t, time.Until(short.Until()), time.Second)
-				// One after each quarter to half of the second.
-				require.InDelta(t, 90, v.executed(0, "EVALSHA")-before, 35)
+				// One after each third to two thirds of the second.
+				require.InDelta(t, 65, v.executed(0, "EVALSHA")-before, 25)
 				require.NoError(t, short.Release(t.Context()))
 				require.NoError(t, long.Release(t.Context()))
 			})

@@ -9,6 +9,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -18,7 +19,7 @@ import (
 // use. One Client for a whole process is best, because its callers share their round trips.
 type Client struct {
 	cfg      Config
-	reserved multiplex.Reserved // behind cfg.Prefix; set once
+	reserved reserved.Names // behind cfg.Prefix; set once
 	mux      *multiplex.Mux
 	arbiter  func(key string, skip int) (node int) // of waiting.Policy; set once
 	leases   *lease.Manager
@@ -64,7 +65,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		cfg: cfg, closing: make(chan struct{}), drained: make(chan struct{}),
 		closed: make(chan struct{}),
 	}
-	c.reserved = multiplex.NewReserved(cfg.Prefix)
+	c.reserved = reserved.New(cfg.Prefix)
 	c.fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.lossLog.logger, c.lossLog.run = cfg.Logger, c.callbacks.TryRun

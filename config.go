@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -130,7 +131,7 @@ func (cfg Config) validated() (Config, error) {
 	// A TTL is sent in whole milliseconds.
 	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond)
 	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
-	unprefixed := multiplex.NewReserved("")
+	unprefixed := reserved.New("")
 	switch {
 	case err != nil:
 		return cfg, err
@@ -142,9 +143,9 @@ func (cfg Config) validated() (Config, error) {
 	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
 		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff",
 			cfg.RestartGuard)
-	case strings.HasPrefix(cfg.Prefix, multiplex.OwnNames):
+	case strings.HasPrefix(cfg.Prefix, reserved.Own):
 		return cfg, invalid("Config.Prefix is %.64q, and %q is the Client's own: "+
-			"give one that begins otherwise", cfg.Prefix, multiplex.OwnNames)
+			"give one that begins otherwise", cfg.Prefix, reserved.Own)
 	case unprefixed.In(cfg.Prefix) != "":
 		return cfg, invalid("Config.Prefix is %.64q, and clients keep %q for themselves: "+
 			"give one without it", cfg.Prefix, unprefixed.In(cfg.Prefix))

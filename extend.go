@@ -68,11 +68,13 @@ func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 	}
 	attempts := make([]*multiplex.Attempt, len(due))
 	began := time.Now()
+	together := c.mux.Extensions(keys)
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		attempts[i] = c.mux.Extend(l.claim, e.TTL, e.SendBefore, e.MinTimeout, keys)
+		attempts[i] = together.Add(l.claim, e.TTL, e.SendBefore, e.MinTimeout)
 	}
+	together.Send()
 	for i, a := range attempts {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), extensionError(attemptError(a.Wait(ctx, began)))

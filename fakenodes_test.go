@@ -382,6 +382,8 @@ type bufferedConn struct {
 	net.Conn
 	received chan piece // closed at the end of the connection
 	rest     []byte     // of what was received, owned by Read
+	closed   chan struct{}
+	closing  sync.Once
 }
 
 // piece is what was received at once, and when it may be read.
@@ -391,7 +393,9 @@ type piece struct {
 }
 
 func newBufferedConn(conn net.Conn, latency time.Duration) *bufferedConn {
-	b := &bufferedConn{Conn: conn, received: make(chan piece, 1024)}
+	b := &bufferedConn{
+		Conn: conn, received: make(chan piece, 1024), closed: make(chan struct{}),
+	}
 	go b.receive(latency)
 	return b
 }
@@ -412,7 +416,11 @@ func (b *bufferedConn) Read(p []byte) (int, error) {
 	if len(b.rest) == 0 {
 		next := <-b.received
 		b.rest = next.data
-		time.Sleep(time.Until(next.due))
+		select {
+		case <-time.After(time.Until(next.due)):
+		case <-b.closed:
+			return 0, net.ErrClosed
+		}
 	}
 	if len(b.rest) == 0 {
 		return 0, io.EOF
@@ -420,6 +428,12 @@ func (b *bufferedConn) Read(p []byte) (int, error) {
 	n := copy(p, b.rest)
 	b.rest = b.rest[n:]
 	return n, nil
+}
+
+// Close also ends a Read that waits until what it has received is due.
+func (b *bufferedConn) Close() error {
+	b.closing.Do(func() { close(b.closed) })
+	return b.Conn.Close()
 }
 
 // The goal: a silent fake node is like a frozen server. When it continues, it executes what it was

@@ -143,7 +143,7 @@ func TestHandoff_NotWhileTheLeaseIsBeingExtended(t *testing.T) {
 			v.silence(0, 1, 2)
 			extended := make(chan error, 1)
 			if automatic {
-				time.Sleep(5 * time.Second)
+				time.Sleep(6700 * time.Millisecond)
 				extended <- lockpipe.ErrReleased
 			} else {
 				go func() { extended <- l.Extend(t.Context(), 20*time.Second) }()

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockpipe/lockpipe/internal/metrics"
-	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/lockpipe/lockpipe/internal/reserved"
 )
 
 // validateCall checks the arguments before anything is sent, and drops repeated keys. Errors name
@@ -32,9 +32,9 @@ func (c *Client) validateCall(
 		switch {
 		case k == "":
 			return nil, o, invalid("key %d of %d is empty", i+1, len(keys))
-		case strings.HasPrefix(k, multiplex.OwnNames):
+		case strings.HasPrefix(k, reserved.Own):
 			return nil, o, invalid("key %d of %d, %.64q, begins with %q, as the Client's own "+
-				"keys do: name it otherwise", i+1, len(keys), k, multiplex.OwnNames)
+				"keys do: name it otherwise", i+1, len(keys), k, reserved.Own)
 		case c.reserved.In(k) != "":
 			return nil, o, invalid("key %d of %d, behind Config.Prefix %.64q, has %q in its name, "+
 				"which clients keep for themselves: name it otherwise",

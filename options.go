@@ -34,10 +34,11 @@ func WithTTL(ttl time.Duration) Option { return Option{kind: optionTTL, min: ttl
 // WithAutoExtend lets the Client extend the lease in the background, each time by its TTL, until
 // Release, or until maxHold has passed since the attempt that acquired it. When maxHold has passed,
 // the lease ends with ErrExpired. If no extension is confirmed in time, it ends with ErrLost. Each
-// extension begins when between three quarters and half of the validity are left. A failed one is
-// retried until the validity is over, so a TTL below some 20 round trips leaves little time for
-// retries. maxHold is at least 10 ms. It is the bound for a holder that hangs: make it the longest
-// time that the work can take.
+// extension begins when between two thirds and one third of the validity are left, or some more if
+// the TTL is below 150 ms. A failed one is retried until the validity is over. So an outage of the
+// nodes that is longer than a third of the TTL may cost the lease, and a TTL below some 20 round
+// trips leaves little time for retries. maxHold is at least 10 ms. It is the bound for a holder
+// that hangs: make it the longest time that the work can take.
 func WithAutoExtend(maxHold time.Duration) Option {
 	return Option{kind: optionAutoExtend, min: maxHold}
 }

@@ -152,7 +152,7 @@ func TestClose_WaitsForTheEndOfSealing(t *testing.T) {
 		require.True(t, f.log.Cancel(p))
 		synctest.Wait()
 		require.Empty(t, closed)
-		go f.log.sealAndRead()
+		go f.log.run(nil)
 		require.NoError(t, <-closed)
 		f.requireEmpty()
 	})

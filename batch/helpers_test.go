@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bytes"
+	"context"
 	"regexp"
 	"runtime"
 	"slices"
@@ -72,6 +73,11 @@ func newFixture(t *testing.T, readers int, change func(*Config[op, int])) *fixtu
 		change(&f.cfg)
 	}
 	f.log = New(f.cfg)
+	t.Cleanup(func() { // its parked goroutines end, whatever waits
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = f.log.Close(ended)
+	})
 	return f
 }
 

@@ -30,7 +30,8 @@ type Config[Op, State any] struct {
 	// and after Close. nil: none is.
 	FollowUp func(op *Op) bool
 	// Open prepares the State of a new round. Emptied ends a round all of whose operations were
-	// cancelled: it is never sealed. The log is locked meanwhile. nil: nothing to do.
+	// cancelled: it is never sealed. For a Draft that is at Submit. The log is locked meanwhile.
+	// nil: nothing to do.
 	Open, Emptied func(r *Round[Op, State])
 	// Seal is called once for each sealed round, before a reader has it. nil: nothing to do.
 	Seal func(r *Round[Op, State])
@@ -73,13 +74,14 @@ type Config[Op, State any] struct {
 //     The next trip starts only after the one before has called Sent or has returned.
 //  3. The first open round does not wait while a quorum of its readers is ready. No wake-up is
 //     lost, because each change of "who is ready" or "what waits" ends with advance, under the same
-//     lock. Readers that hang do not count.
-//  4. A reader has at most Window trips under way. Each runs on a goroutine that ends when nothing
-//     waits, so an idle log has none.
+//     lock. Readers that hang do not count. A draft waits for its Submit.
+//  4. A reader has at most Window trips under way. Each runs on a goroutine that ends or is parked
+//     when nothing waits. At most Readers are parked. From Close on none is.
 //
-// Outline: Append puts an operation into the last open round, and may start sealing. Sealing lets
-// the callers that were just woken append too, takes the first open round, and gives it to the
-// readers. Each of them takes its unread rounds, calls Read, and starts over until none is left.
+// Outline: Append puts an operation into the last open round, and may start sealing. A Draft puts a
+// round of its own behind that. Sealing lets the callers that were just woken append too, takes the
+// first open round, and gives it to the readers. Each of them takes its unread rounds, calls Read,
+// and starts over until none is left.
 //
 // What lost:
 //
@@ -87,14 +89,15 @@ type Config[Op, State any] struct {
 //   - A timer that waits for more operations. It delays the idle case. Under load it is worse than
 //     none, because the trip under way is the better clock.
 //   - A channel of operations: a lock and a wake-up for each operation, not for each round.
+//   - A new goroutine for each trip: see start.
 //
 // All methods are safe for concurrent use.
 type Log[Op, State any] struct {
 	cfg Config[Op, State]
 
 	mu      sync.Mutex          // guards all below, and open rounds
-	open    []*Round[Op, State] // not sealed, and not empty; the last one takes new operations
-	waiting int                 // operations in open rounds
+	open    []*Round[Op, State] // not sealed, not empty, and of no draft that was not submitted
+	waiting int                 // operations in open rounds, also in those of drafts
 	limited int                 // of these, how many count towards Limit
 	sealing bool                // a goroutine takes the first open round
 	crowded bool                // the last round had more than one operation
@@ -104,11 +107,14 @@ type Log[Op, State any] struct {
 	spare   []*Trip[Op, State]  // memory of trips that ended, at most Window for each reader
 	sets    []uint64            // memory for Round.wanted
 	closed  bool                // Append refuses
-	idle    chan struct{}       // closed when nothing is left after Close; nil before Close
+	// parked are the goroutines that wait for something to do, by what each waits on: the last one
+	// ran last.
+	parked []chan *Trip[Op, State]
+	idle   chan struct{} // closed when nothing is left after Close; nil before Close
 }
 
-// New returns a log without goroutines: the first operation starts some. All its readers are
-// Reading.
+// New returns a log without goroutines: the first operation starts some, and Close ends those that
+// are parked. All its readers are Reading.
 func New[Op, State any](cfg Config[Op, State]) *Log[Op, State] {
 	return &Log[Op, State]{cfg: cfg, readers: make([]reader[Op, State], cfg.Readers)}
 }
@@ -121,6 +127,13 @@ const All = ^uint64(0)
 // ErrOverloaded or ErrClosed, the operation was not taken. Of the functions of Config, Append calls
 // only Weight, FollowUp, Open and OverlapAt. So the caller may hold locks that the others need.
 func (l *Log[Op, State]) Append(op *Op, readers uint64) (Place[Op, State], error) {
+	return l.append(op, readers, nil)
+}
+
+// append puts an operation into a draft, or into the log if draft is nil.
+func (l *Log[Op, State]) append(op *Op, readers uint64, draft *Draft[Op, State]) (Place[Op, State],
+	error,
+) {
 	limited, weight := l.isLimited(op), l.cfg.Weight(op)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,12 +142,18 @@ func (l *Log[Op, State]) Append(op *Op, readers uint64) (Place[Op, State], error
 			return Place[Op, State]{}, err
 		}
 	}
-	r := l.lastOpen(weight)
+	to := &l.open
+	if draft != nil {
+		to = &draft.rounds
+	}
+	r := l.lastOpen(to, weight, draft != nil)
 	r.ops = append(r.ops, op)
 	r.wanted = append(r.wanted, readers)
 	r.readers |= readers
 	l.count(r, 1, weight, limited)
-	l.advance()
+	if draft == nil {
+		l.advance()
+	}
 	return Place[Op, State]{r, len(r.ops) - 1}, nil
 }
 
@@ -165,17 +184,22 @@ func (l *Log[Op, State]) admissionErr() error {
 	return nil
 }
 
-// lastOpen returns a round that takes an operation of this weight. mu is held.
-func (l *Log[Op, State]) lastOpen(weight int) *Round[Op, State] {
-	if last := len(l.open) - 1; last >= 0 && !l.open[last].isFull(weight, l.cfg.MaxWeight) {
-		return l.open[last]
+// lastOpen returns the last one of these rounds if it takes an operation of this weight, and
+// otherwise opens one behind it. drafted: they are those of a draft. mu is held.
+func (l *Log[Op, State]) lastOpen(rounds *[]*Round[Op, State], weight int, drafted bool,
+) *Round[Op, State] {
+	if n := len(*rounds); n > 0 {
+		last := (*rounds)[n-1]
+		if last.drafted == drafted && !last.isFull(weight, l.cfg.MaxWeight) {
+			return last
+		}
 	}
-	r := &Round[Op, State]{wanted: l.sets}
+	r := &Round[Op, State]{wanted: l.sets, drafted: drafted}
 	l.sets = nil
 	if l.cfg.Open != nil {
 		l.cfg.Open(r)
 	}
-	l.open = append(l.open, r)
+	*rounds = append(*rounds, r)
 	return r
 }
 
@@ -206,9 +230,12 @@ func (l *Log[Op, State]) Cancel(p Place[Op, State]) bool {
 	return true
 }
 
-// removeOpen removes an open round that is empty. mu is held.
+// removeOpen removes an open round that is empty, unless a draft has it. mu is held.
 func (l *Log[Op, State]) removeOpen(r *Round[Op, State]) {
 	at := slices.Index(l.open, r)
+	if at < 0 {
+		return
+	}
 	l.open = slices.Delete(l.open, at, at+1)
 	if l.cfg.Emptied != nil {
 		l.cfg.Emptied(r)

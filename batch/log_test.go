@@ -28,20 +28,6 @@ func TestAppend_OperationsThatComeDuringATripLeaveTogether(t *testing.T) {
 	})
 }
 
-// The goal: a log without operations has no goroutine, before the first one and after the last.
-func TestAppend_NoGoroutineIsLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		before := goroutines()
-		f := newFixture(t, 3, func(c *Config[op, int]) { c.Window = 4 })
-		require.Equal(t, before, goroutines())
-		f.append(All, 1, 2, 3, 4, 5)
-		require.Equal(t, before+3, goroutines())
-		f.endAll()
-		require.Equal(t, before, goroutines())
-		f.requireEmpty()
-	})
-}
-
 // The goal: rounds and trips are filled up to MaxWeight, and not beyond. What is heavier is alone
 // in its round.
 func TestAppend_RoundsAreFilledAndBounded(t *testing.T) {

@@ -7,6 +7,7 @@ import "slices"
 type model struct {
 	cfg     Config[op, int]
 	open    []*modelRound
+	draft   []*modelRound
 	readers []modelReader
 	sealed  [][]int
 	opened  int
@@ -14,8 +15,9 @@ type model struct {
 }
 
 type modelRound struct {
-	number int // 0: open
-	ops    []*modelOp
+	number  int // 0: open
+	drafted bool
+	ops     []*modelOp
 }
 
 type modelOp struct {
@@ -70,9 +72,10 @@ func weightOf(rounds ...*modelRound) (sum int) {
 	return sum
 }
 
-func (m *model) append(o *op, readers []int) (*modelOp, error) {
-	limited := 0
-	for _, r := range m.open {
+// append appends to these rounds: m.open or m.draft.
+func (m *model) append(rounds *[]*modelRound, o *op, readers []int) (*modelOp, error) {
+	limited, drafted := 0, rounds == &m.draft
+	for _, r := range slices.Concat(m.open, m.draft) {
 		for _, other := range r.live() {
 			if !other.followUp {
 				limited++
@@ -83,19 +86,32 @@ func (m *model) append(o *op, readers []int) (*modelOp, error) {
 		return nil, ErrOverloaded
 	}
 	var last *modelRound
-	if n := len(m.open); n > 0 {
-		last = m.open[n-1]
+	if n := len(*rounds); n > 0 {
+		last = (*rounds)[n-1]
 	}
-	if last == nil || weightOf(last)+o.weight > m.cfg.MaxWeight ||
+	if last == nil || last.drafted != drafted || weightOf(last)+o.weight > m.cfg.MaxWeight ||
 		len(last.ops) >= 2*m.cfg.MaxWeight {
-		last = new(modelRound)
-		m.open = append(m.open, last)
+		last = &modelRound{drafted: drafted}
+		*rounds = append(*rounds, last)
 		m.opened++
 	}
 	own := &modelOp{op: o, readers: readers, round: last}
 	last.ops = append(last.ops, own)
 	m.settle()
 	return own, nil
+}
+
+// submit submits the draft.
+func (m *model) submit() {
+	for _, r := range m.draft {
+		if len(r.live()) == 0 {
+			m.emptied++
+		} else {
+			m.open = append(m.open, r)
+		}
+	}
+	m.draft = nil
+	m.settle()
 }
 
 func (m *model) cancel(o *modelOp) bool {

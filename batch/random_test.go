@@ -67,6 +67,7 @@ func randomEvents(t *testing.T, seed int64) {
 	m := &model{cfg: f.cfg, readers: make([]modelReader, f.cfg.Readers)}
 	var ops []*modelOp
 	var places []place
+	draft := f.log.Draft()
 	anyOf := func() int { return random.Intn(f.cfg.Readers) }
 	for id := range 400 {
 		step := fmt.Sprintf("seed %d, event %d", seed, id)
@@ -82,8 +83,12 @@ func randomEvents(t *testing.T, seed int64) {
 			if random.Intn(3) == 0 {
 				readers = readers[:1+anyOf()]
 			}
-			own, want := m.append(o, readers)
-			p, err := f.log.Append(o, bits(readers...))
+			to, appendTo := &m.open, f.log.Append
+			if random.Intn(4) == 0 {
+				to, appendTo = &m.draft, draft.Append
+			}
+			own, want := m.append(to, o, readers)
+			p, err := appendTo(o, bits(readers...))
 			require.Equal(t, want, err, step)
 			if err == nil {
 				ops, places = append(ops, own), append(places, p)
@@ -112,12 +117,20 @@ func randomEvents(t *testing.T, seed int64) {
 			f.hang(i)
 		case n < 95 && len(ops) > 0:
 			at := random.Intn(len(ops))
-			m.skip(i, ops[at])
-			f.log.Skip(i, upTo(places[at].Round))
+			if ops[at].round.number > 0 {
+				m.skip(i, ops[at])
+				f.log.Skip(i, upTo(places[at].Round))
+			}
+		case n < 98:
+			m.submit()
+			draft.Submit()
 		}
 		synctest.Wait()
 		f.requireSame(m, step)
 	}
+	m.submit()
+	draft.Submit()
+	synctest.Wait()
 	f.finish(m, ops)
 }
 
@@ -136,9 +149,15 @@ func (f *fixture) finish(m *model, ops []*modelOp) {
 }
 
 // requireEachOnce requires that each reader got the operations that it was to get once, each kind
-// in order.
+// in the order of the log.
 func (f *fixture) requireEachOnce(ops []*modelOp) {
 	f.Helper()
+	order := map[int]int{}
+	for _, ids := range f.sealed {
+		for _, id := range ids {
+			order[id] = len(order)
+		}
+	}
 	for i := range f.cfg.Readers {
 		got := map[int]int{}
 		for _, rounds := range [][][]int{f.read[i], f.missed[i]} {
@@ -146,7 +165,9 @@ func (f *fixture) requireEachOnce(ops []*modelOp) {
 			for _, r := range rounds {
 				all = append(all, r...)
 			}
-			require.True(f, slices.IsSorted(all))
+			require.True(f, slices.IsSortedFunc(all, func(a, b int) int {
+				return order[a] - order[b]
+			}))
 			for _, id := range all {
 				got[id]++
 			}

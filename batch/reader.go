@@ -225,15 +225,6 @@ func (l *Log[Op, State]) take(t *Trip[Op, State]) {
 	r.aloft += t.weight
 }
 
-// read makes trip after trip of a reader until nothing is to be read. It also seals the next round,
-// if that becomes possible by the end of a trip.
-func (l *Log[Op, State]) read(t *Trip[Op, State]) {
-	for t != nil {
-		l.cfg.Read(t)
-		t = l.next(t)
-	}
-}
-
 // next ends a trip, and returns the next one for the same goroutine; nil if there is none.
 func (l *Log[Op, State]) next(t *Trip[Op, State]) *Trip[Op, State] {
 	l.mu.Lock()

@@ -17,6 +17,7 @@ type Round[Op, State any] struct {
 	weight  int      // of all that were not cancelled
 	readers uint64   // of these
 	number  uint64   // from 1, in the order of the log; 0 while it is open
+	drafted bool     // only its draft may append to it; set once
 }
 
 // Ops returns the operations of a sealed round, at least one.

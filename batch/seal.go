@@ -15,11 +15,11 @@ const yields = 2
 func (l *Log[Op, State]) advance() {
 	for i := range l.readers {
 		if t := l.startTrip(i); t != nil {
-			go l.read(t)
+			l.start(t)
 		}
 	}
 	if l.startSealing() {
-		go l.sealAndRead()
+		l.start(nil)
 	}
 	l.tellIdle()
 }
@@ -37,7 +37,7 @@ func (l *Log[Op, State]) startSealing() bool {
 // all that read if these are fewer. If none reads, it waits for one, unless so many are Out that no
 // quorum is possible, or rounds wait behind it and others read, who may be for these. mu is held.
 func (l *Log[Op, State]) canSeal() bool {
-	if l.waiting == 0 {
+	if len(l.open) == 0 {
 		return false
 	}
 	reading, ready, out, wanted, others := 0, 0, 0, 0, 0
@@ -67,9 +67,6 @@ func (l *Log[Op, State]) canSeal() bool {
 	}
 	return ready >= min(l.cfg.Quorum, reading)
 }
-
-// sealAndRead seals a round, and makes the trip of one of the readers that got it.
-func (l *Log[Op, State]) sealAndRead() { l.read(l.seal()) }
 
 // seal seals a round, if enough readers are still ready, and starts the trips of its readers. It
 // returns one that the caller is to make.
@@ -127,11 +124,11 @@ func (l *Log[Op, State]) hand(round *Round[Op, State]) (own *Trip[Op, State]) {
 		if own == nil {
 			own = t
 		} else if t != nil {
-			go l.read(t)
+			l.start(t)
 		}
 	}
 	if missed != nil && own != nil {
-		go l.read(own) // it need not wait for Missed
+		l.start(own) // it need not wait for Missed
 		own = nil
 	}
 	for i, rounds := range missed {
@@ -166,6 +163,7 @@ func (l *Log[Op, State]) Close(ctx context.Context) error {
 		l.idle = make(chan struct{})
 	}
 	idle := l.idle
+	l.endParked()
 	l.tellIdle()
 	l.mu.Unlock()
 	select {

@@ -252,7 +252,7 @@ func TestSeal_NotIfNoQuorumIsReadyAnyMore(t *testing.T) {
 		f.set(Paused, 0)
 		f.beginSealing()
 		f.append(All, 1)
-		go f.log.sealAndRead()
+		go f.log.run(nil)
 		synctest.Wait()
 		require.Empty(t, f.sealed)
 		f.set(Reading, 0)

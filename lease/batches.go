@@ -8,9 +8,10 @@ import (
 const (
 	// maxBatch is the most leases that are extended together.
 	maxBatch = 256
-	// minBatch is how many due leases do not linger for more. Larger batches cost hardly less, and
-	// acquiring calls wait behind them.
-	minBatch = 32
+	// minBatch is how many due leases do not linger for more. Larger batches cost less, but
+	// acquiring calls wait behind them. 6,500 leases that are due in a second make such batches
+	// within linger.
+	minBatch = 64
 	// maxBatches is the most batches under way. While one hangs the others continue. While all
 	// hang, the leases that are due wait in the order of their deadlines.
 	maxBatches = 8

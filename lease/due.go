@@ -8,19 +8,23 @@ import (
 // These constants say when a term is due for its automatic extension. V is the validity of its TTL,
 // R what is left of the current validity.
 //
-// It is due at a random moment when between 3/4 and 1/2 of V is left: random, so that terms that
-// began together do not stay together. A failed extension is retried after between V/64 and V/32,
-// and towards the end after between R/4 and R/2. A try ends after NodeTimeout, or V/16 if that is
-// longer: a further one reaches no node that has not answered the one before. So at least (V/2) /
-// (max(NodeTimeout, V/16) + V/32) tries fit before the deadline: 5 if all of them hang, with a TTL
-// of 10 s and a NodeTimeout of up to 600 ms, and 16 or more if they fail at once. No try waits
-// beyond half of R, so that there is always a further one.
+// It is due at a random moment when between 2/3 and 1/3 of V is left: random, so that terms that
+// began together do not stay together. The narrower that is, the longer they come in waves. If V is
+// below 150 ms, up to 50 ms are left at the latest moment; if it is below 100 ms, between 3/4 and
+// 1/2. A failed extension is retried after between V/96 and V/48, and towards the end after between
+// R/4 and R/2. A try ends after NodeTimeout, or V/24 if that is longer: a further one reaches no
+// node that has not answered the one before. So about (V/3) / (max(NodeTimeout, V/24) + V/48) tries
+// fit before the deadline: 5 if all of them hang, with a TTL of 10 s and a NodeTimeout of up to
+// 600 ms, and 16 or more if they fail at once. No try waits beyond half of R, so that there is
+// always a further one.
 const (
-	dueParts     = 4 // V in these parts
-	dueEarly     = 3 // of them are left at the earliest moment
-	dueLate      = 2 // of them are left at the latest moment
-	timeoutParts = 16
-	delayParts   = 32
+	dueParts = 3 // V in these parts
+	dueEarly = 2 // of them are left at the earliest moment
+	dueLate  = 1 // of them are left at the latest moment, or
+	minLeft  = 50 * time.Millisecond
+	// How long a try may take, and how long the delay before a retry is, as parts of V.
+	timeoutParts = 24
+	delayParts   = 48
 	// minRetryDelay is the shortest delay before a retry.
 	minRetryDelay = time.Millisecond
 	// The moments are rounded down to a multiple of tick, so that the timer does not fire for each.
@@ -30,6 +34,13 @@ const (
 	// short V a part of it. The moment is earlier by as much.
 	linger = 10 * time.Millisecond
 )
+
+// dueWith returns how much of a validity is left when a term is due, at the earliest and at the
+// latest moment.
+func dueWith(v time.Duration) (early, late time.Duration) {
+	late = max(v*dueLate/dueParts, min(v/2, minLeft))
+	return max(v*dueEarly/dueParts, late+v/4), late
+}
 
 // capped returns d, or for a short validity so little that the delays hardly change.
 func capped(d, v time.Duration) time.Duration { return max(min(d, v/delayParts), 1) }
@@ -58,8 +69,9 @@ func (t *Term) computeNext(now instant) instant {
 		return t.until
 	}
 	v := Validity(t.ttl)
-	early := t.until.after(-v * dueEarly / dueParts)
-	at := early.after(rand.N(v*(dueEarly-dueLate)/dueParts + 1))
+	most, least := dueWith(v)
+	early := t.until.after(-most)
+	at := early.after(rand.N(most - least + 1))
 	if at <= now || t.failed() {
 		at = max(early, now.after(retryDelay(v, time.Duration(t.until-now))))
 	} else {
@@ -83,9 +95,10 @@ func (t *Term) evaluate(now instant) (next, lingerUntil instant, over bool) {
 		return 0, 0, true
 	}
 	v, left := Validity(t.ttl), time.Duration(t.until-now)
-	if t.wantsExtension() && left <= v*dueEarly/dueParts+capped(linger, v)+capped(tick, v) {
+	early, late := dueWith(v)
+	if t.wantsExtension() && left <= early+capped(linger, v)+capped(tick, v) {
 		t.queued, lingerUntil = true, now
-		if left > v*dueLate/dueParts && !t.failed() {
+		if left > late && !t.failed() {
 			lingerUntil = now.after(capped(linger, v))
 		}
 	}

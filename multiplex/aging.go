@@ -86,7 +86,7 @@ func (m *Mux) look(r *batch.Round[Attempt, roundState]) (next time.Duration) {
 	for rest := s.undone(); rest != 0; rest &= rest - 1 {
 		i := rest.first()
 		n := m.nodes[i]
-		owes, connected := n.responsiveness.owesFor(), NodeState(n.state.Load()).connected()
+		owes, connected := n.responsiveness.owesFor(), n.link.State().IsConnected()
 		if !connected {
 			owes = old
 		}

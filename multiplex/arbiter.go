@@ -22,7 +22,7 @@ func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attem
 	if arbiter >= 0 && arbiter < len(m.nodes) {
 		a.deferred = m.all() &^ nodeBit(arbiter)
 	}
-	return m.submit(a)
+	return m.submit(a, m.log)
 }
 
 // askDeferred asks the nodes that the attempt has deferred, and reports whether it did. It does
@@ -35,7 +35,7 @@ func (a *Attempt) askDeferred() bool {
 	nodes := a.deferred
 	a.deferred = 0
 	a.deferredAskedAt = uint32(time.Since(a.sent)/time.Millisecond) + 1
-	a.claim.ask(a, nodes)
+	a.claim.ask(a, nodes, a.mux.log)
 	return true
 }
 
@@ -56,7 +56,7 @@ func (a *Attempt) phaseTimeout() time.Duration {
 func (m *Mux) Arbiter(key string, skip int) int {
 	var up []int
 	for i, n := range m.nodes {
-		if NodeState(n.state.Load()) == NodeUp {
+		if n.link.State() == NodeUp {
 			up = append(up, i)
 		}
 	}

@@ -117,7 +117,7 @@ func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 	none := func() {}
 	for name, fail := range map[string]func(m *Mux, s *memoryNode) (mend func()){
 		"down": func(m *Mux, _ *memoryNode) func() {
-			m.nodes[1].setState(NodeDown,
+			m.nodes[1].link.SetState(NodeDown,
 				errBroken)
 			return none
 		},
@@ -154,7 +154,7 @@ func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 					}
 					mend()
 					if name == "down" {
-						m.nodes[1].setState(NodeUp, nil)
+						m.nodes[1].link.SetState(NodeUp, nil)
 						m.nodes[1].resend()
 					}
 					nothingLeft(t, m, stores)
@@ -334,20 +334,20 @@ func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 		next := m.Arbiter(key, 1)
 		require.NotEqual(t, arbiter, next)
 		require.Equal(t, arbiter, m.Arbiter(key, 5))
-		m.nodes[arbiter].setState(NodeDown, errBroken)
+		m.nodes[arbiter].link.SetState(NodeDown, errBroken)
 		require.Equal(t, next, m.Arbiter(key, 0))
-		m.nodes[arbiter].setState(NodeUp, nil)
+		m.nodes[arbiter].link.SetState(NodeUp, nil)
 	}
 	require.Len(t, chosen, 5)
 	for arbiter, times := range chosen {
 		require.InDelta(t, 600, times, 120, "node %d", arbiter)
 	}
 	for _, n := range m.nodes {
-		n.setState(NodeDown, errBroken)
+		n.link.SetState(NodeDown, errBroken)
 	}
 	require.Equal(t, -1, m.Arbiter("k", 0))
 	for _, n := range m.nodes {
-		n.setState(NodeUp, nil)
+		n.link.SetState(NodeUp, nil)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 //
 // The operations of a claim take effect in the order acquire, extend, release on each node. A later
 // one is behind the earlier one in the log, and each node is sent the log in its order. A newer
-// attempt takes an older one out of the log, if that was not sealed yet.
+// attempt takes an older one out of the log or its draft, if that was not sealed yet.
 type Claim struct {
 	buf       string     // the token, and behind it the only key with its prefix; set once
 	singleKey [1]string  // the only key; set once
@@ -189,9 +189,9 @@ func (c *Claim) begin(a *Attempt) {
 	}
 }
 
-// ask puts the attempt into the log, for these nodes. It does nothing if there are none. mu is
-// held.
-func (c *Claim) ask(a *Attempt, nodes nodeSet) {
+// ask puts the attempt into the log or a draft, for these nodes. It does nothing if there are none.
+// mu is held.
+func (c *Claim) ask(a *Attempt, nodes nodeSet, to appender) {
 	if nodes == 0 {
 		a.tryDecide() // a release that no node needs is won now
 		return
@@ -217,7 +217,7 @@ func (c *Claim) ask(a *Attempt, nodes nodeSet) {
 		c.extended |= nodes
 	}
 	var err error
-	if a.place, err = a.mux.log.Append(a, uint64(nodes)); err != nil {
+	if a.place, err = to.Append(a, uint64(nodes)); err != nil {
 		c.undo(a, nodes)
 		a.mux.countUnsent(nodes, err)
 		a.voteUnknown(nodes, err)

@@ -52,20 +52,20 @@ func comeAndGo(m *Mux, seed uint64) (stop func()) {
 			for {
 				select {
 				case <-over:
-					n.setState(NodeUp, nil)
+					n.link.SetState(NodeUp, nil)
 					notify(n.pendingAdded)
 					return
 				case <-time.After(time.Duration(random.IntN(60_000)) * time.Microsecond):
 				}
 				switch random.IntN(5) {
 				case 0:
-					n.setState(NodeDown, errBroken)
+					n.link.SetState(NodeDown, errBroken)
 				case 1:
-					n.setState(NodeConnecting, errBroken)
+					n.link.SetState(NodeConnecting, errBroken)
 				case 2:
 					notify(hangs)
 				default:
-					n.setState(NodeUp, nil)
+					n.link.SetState(NodeUp, nil)
 				}
 			}
 		})
@@ -183,8 +183,8 @@ func TestClaim_NoAttemptIsLostWhenANodeComesUp(t *testing.T) {
 			case <-over:
 				return
 			default:
-				n.setState(NodeDown, errBroken)
-				n.setState(NodeUp, nil)
+				n.link.SetState(NodeDown, errBroken)
+				n.link.SetState(NodeUp, nil)
 			}
 		}
 	})

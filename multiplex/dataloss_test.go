@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -51,7 +52,7 @@ func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		_ = m.Close(ctx)
 		cancel()
-		ask(t, nodes, 0, "DEL", "k", markerKey) // the next round is a first use
+		ask(t, nodes, 0, "DEL", "k", reserved.Marker) // the next round is a first use
 	}
 }
 
@@ -70,10 +71,10 @@ func TestDataLoss_OfAnotherDatabaseIsForgiven(t *testing.T) {
 	})
 	for range 5 {
 		up(t, m)
-		before := m.nodes[0].active.conn.Load()
+		before := m.nodes[0].link.Current()
 		ask(t, nodes, 0, "FLUSHDB")
 		require.Eventually(t, func() bool {
-			return m.nodes[0].active.conn.Load() != before
+			return m.nodes[0].link.Current() != before
 		}, patient, time.Millisecond, "not noticed")
 	}
 	up(t, m)

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/stretchr/testify/require"
 )
 
@@ -62,9 +64,9 @@ func closes(t *testing.T, m *Mux) time.Duration {
 // with the reason, and there is no second dial while the first one has not returned.
 func TestDial_AStuckCallMakesTheNodeDown(t *testing.T) {
 	whileStuck(t, "node", func(t *testing.T, m *Mux, s *stuck) {
-		ended := time.Now().Add(dialTimeout).Format(time.RFC3339)
+		ended := time.Now().Add(endpoint.DialTimeout).Format(time.RFC3339)
 		says := "Config.Dial has not returned, although its context ended at " + ended
-		time.Sleep(dialTimeout + dialGrace - time.Millisecond)
+		time.Sleep(endpoint.DialTimeout + endpoint.DialGrace - time.Millisecond)
 		require.Equal(t, NodeConnecting, m.Nodes()[0].State)
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
@@ -79,7 +81,7 @@ func TestDial_AStuckCallMakesTheNodeDown(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		require.EqualValues(t, 1, s.calls.Load())
-		require.LessOrEqual(t, closes(t, m), dialGrace)
+		require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
 		require.EqualValues(t, 1, s.now.Load(), "nothing can end the call")
 	})
 }
@@ -89,7 +91,7 @@ func TestDial_AStuckCallMakesTheNodeDown(t *testing.T) {
 func TestDial_CloseAbandonsAStuckCall(t *testing.T) {
 	whileStuck(t, "node", func(t *testing.T, m *Mux, s *stuck) {
 		require.EqualValues(t, 1, s.now.Load())
-		require.LessOrEqual(t, closes(t, m), dialGrace)
+		require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
 		wantsClosed(t, s)
 		require.Zero(t, s.now.Load())
 		require.EqualValues(t, 1, s.calls.Load(), "there is a dial after Close")
@@ -115,7 +117,7 @@ func TestDial_IsRetriedAfterAStuckCall(t *testing.T) {
 			require.Equal(t, NodeDown, m.Nodes()[0].State)
 			wantsClosed(t, s)
 		}
-		time.Sleep(maxReconnectDelay) // the next dial begins
+		time.Sleep(link.MaxReconnectDelay) // the next dial begins
 		s.next <- (&actor{}).dial()
 		up(t, m)
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
@@ -131,13 +133,13 @@ func TestDial_WaitsForACallThatHeedsItsContext(t *testing.T) {
 		m := start(t, []string{"node"}, func(c *Config) {
 			c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 				<-ctx.Done()
-				time.Sleep(dialGrace / 2)
+				time.Sleep(endpoint.DialGrace / 2)
 				return nil, errors.New("the tunnel is shut")
 			}
 		})
 		time.Sleep(time.Minute)
 		require.EqualError(t, m.Nodes()[0].Err, "the tunnel is shut")
-		require.LessOrEqual(t, closes(t, m), dialGrace)
+		require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
 	})
 }
 
@@ -203,7 +205,10 @@ func TestDial_TLSEndsWithItsTimeout(t *testing.T) {
 				m := start(t, []string{"rediss://node"}, func(c *Config) {
 					c.TLS = &tls.Config{InsecureSkipVerify: true}
 					c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-						sleepCtx(ctx, dialTimeout/2)
+						select {
+						case <-time.After(endpoint.DialTimeout / 2):
+						case <-ctx.Done():
+						}
 						ours, theirs := net.Pipe()
 						go func() { _, _ = io.Copy(io.Discard, ours) }()
 						if stubborn {
@@ -212,11 +217,11 @@ func TestDial_TLSEndsWithItsTimeout(t *testing.T) {
 						return theirs, nil
 					}
 				})
-				time.Sleep(dialTimeout + dialGrace)
+				time.Sleep(endpoint.DialTimeout + endpoint.DialGrace)
 				synctest.Wait()
 				require.Equal(t, NodeDown, m.Nodes()[0].State)
 				require.ErrorContains(t, m.Nodes()[0].Err, name)
-				require.LessOrEqual(t, closes(t, m), dialGrace)
+				require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
 			})
 		})
 	}

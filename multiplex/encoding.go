@@ -3,57 +3,72 @@ package multiplex
 import (
 	"strconv"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
 
 // encoding is attempts as commands, and the bytes of these. It is used again by later ones.
 type encoding struct {
-	releases, extensions, acquires script.Plan
-	raises, fenced                 script.Plan
-	singles                        []single // acquires of one key
-	commands                       []command
-	bytes                          []byte
+	releases, extensions, acquires, raises, fenced script.Plan
+
+	set              link.CommandSet
+	apart            bool     // each set has a script call of its own
+	singles, deletes []single // of one key: acquires, and releases for DELIFEQ
+	together         together // acquires for MSETEX
+	commands         []command
+	bytes            []byte
 }
 
-// single is the acquire of one key.
+// single is an attempt that has no script call.
 type single struct {
 	attempt *Attempt
 	index   int
 }
 
-// command is what one command carries: a script call with its sets, or the acquire of one key.
+// command is what one command carries: a script call with its sets, the acquire of one key, or the
+// attempts of a newer command.
 type command struct {
-	script *script.Script // nil for a single key
+	script *script.Script // nil for others
 	call   *script.Call
 	// index of the attempt, for a single key. Of what is sent once more it is the offset of the
 	// call's attempts.
-	index int
+	index    int
+	newer    link.CommandSet // the newer command that it is; 0: none
+	attempts []single        // of a newer command
 }
 
-func (m *Mux) newEncoding() *encoding {
+func (m *Mux) newEncoding(set link.CommandSet) *encoding {
 	e, _ := m.encodings.Get().(*encoding)
 	if e == nil {
 		e = new(encoding)
 	}
 	e.reset()
+	e.set = set
 	return e
 }
 
+// reset empties the encoding, for the commands that every server has.
 func (e *encoding) reset() {
+	e.set, e.apart = 0, false
+	e.together.reset()
 	e.releases.Reset(script.Release)
 	e.extensions.Reset(script.Extend)
 	e.acquires.Reset(script.Acquire)
 	e.raises.Reset(script.RaiseFence)
 	e.fenced.Reset(script.AcquireFenced)
 	clear(e.singles)
+	clear(e.deletes)
 	clear(e.commands)
-	e.singles, e.commands, e.bytes = e.singles[:0], e.commands[:0], e.bytes[:0]
+	e.singles, e.deletes = e.singles[:0], e.deletes[:0]
+	e.commands, e.bytes = e.commands[:0], e.bytes[:0]
 }
 
 // add takes the attempt with this index.
 func (e *encoding) add(i int, a *Attempt) {
 	switch fence := a.claim.fence(); {
+	case a.kind == release && e.set&link.DELIFEQ != 0 && a.claim.Len() == 1:
+		e.deletes = append(e.deletes, single{a, i})
 	case a.kind == release:
 		e.releases.Add(i, a.set())
 	case a.kind == extend:
@@ -65,6 +80,7 @@ func (e *encoding) add(i int, a *Attempt) {
 		set := a.set()
 		set.Fence = &fence.Fence
 		e.fenced.Add(i, set)
+	case e.set&link.MSETEX != 0 && e.together.add(i, a):
 	case a.claim.Len() == 1:
 		e.singles = append(e.singles, single{a, i})
 	default:
@@ -83,28 +99,40 @@ func (a *Attempt) set() script.Set {
 // the nodes get back what they lack: during rolling restarts a lease may outlive all nodes that
 // granted it, and its fence must not be forgotten.
 func (e *encoding) end() {
-	e.addCalls(&e.releases)
-	for _, s := range e.singles {
-		c := s.attempt.claim
-		e.commands = append(e.commands, command{index: s.index})
-		e.bytes = resp.AppendCommand(e.bytes, "SET", c.keys()[0], c.Token(), "NX", "PX",
-			s.attempt.ttlText)
+	for i := range e.deletes {
+		e.addDELIFEQ(e.deletes[i : i+1])
 	}
-	e.addCalls(&e.acquires)
-	e.addCalls(&e.fenced)
-	e.addCalls(&e.raises)
-	e.addCalls(&e.extensions)
+	e.addCalls(e.releases.Script(), e.releases.Calls())
+	e.addTogether()
+	for _, s := range e.singles {
+		e.addSET(s)
+	}
+	e.addCalls(e.acquires.Script(), e.acquires.Calls())
+	e.addCalls(e.fenced.Script(), e.fenced.Calls())
+	e.addCalls(e.raises.Script(), e.raises.Calls())
+	e.addCalls(e.extensions.Script(), e.extensions.Calls())
 }
 
-func (e *encoding) addCalls(p *script.Plan) {
-	calls := p.Calls()
+// addSET adds the acquire of one key.
+func (e *encoding) addSET(s single) {
+	c := s.attempt.claim
+	e.commands = append(e.commands, command{index: s.index})
+	e.bytes = resp.AppendCommand(e.bytes, "SET", c.keys()[0], c.Token(), "NX", "PX",
+		s.attempt.ttlText)
+}
+
+func (e *encoding) addCalls(s *script.Script, calls []script.Call) {
 	for i := range calls {
-		e.addCall(p.Script(), &calls[i], 0)
+		if c := &calls[i]; e.apart && len(c.Owners) > 1 {
+			e.addCalls(s, c.Split())
+		} else {
+			e.addCall(s, c, 0)
+		}
 	}
 }
 
 func (e *encoding) addCall(s *script.Script, c *script.Call, offset int) {
-	e.commands = append(e.commands, command{s, c, offset})
+	e.commands = append(e.commands, command{script: s, call: c, index: offset})
 	e.bytes = resp.AppendHeader(e.bytes, '*', 3+len(c.Keys)+len(c.Args))
 	e.bytes = resp.AppendBulk(e.bytes, "EVALSHA")
 	e.bytes = resp.AppendBulk(e.bytes, s.SHA)
@@ -121,4 +149,11 @@ func (e *encoding) addCall(s *script.Script, c *script.Call, offset int) {
 func (e *encoding) addLoad(s *script.Script) {
 	e.commands = append(e.commands, command{script: s})
 	e.bytes = resp.AppendCommand(e.bytes, "SCRIPT", "LOAD", s.Source)
+}
+
+// calls reports whether what was added calls the script of acquires or releases. A client that uses
+// newer commands in their place does not notice that the server has lost it.
+func (e *encoding) calls(s *script.Script) bool {
+	return s == script.Acquire && len(e.acquires.Calls()) > 0 ||
+		s == script.Release && len(e.releases.Calls()) > 0
 }

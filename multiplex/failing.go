@@ -2,16 +2,12 @@ package multiplex
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	mathrand "math/rand/v2"
-	"strconv"
-	"strings"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/script"
-	"github.com/redis/rueidis"
+	"github.com/lockpipe/lockpipe/internal/link"
 )
 
 const (
@@ -44,8 +40,8 @@ func (n *node) noteAcquireErrors(attempts []*Attempt, answers []answer) {
 		case answers[i].vote == granted:
 			if n.acquireErrors.since.Load() != 0 {
 				n.acquireErrors.since.Store(0)
-				if NodeState(n.state.Load()) == NodeFailing {
-					notify(n.acquireErrors.recheck)
+				if n.link.State() == NodeFailing {
+					n.recheck()
 				}
 			}
 			return
@@ -59,8 +55,14 @@ func (n *node) noteAcquireErrors(attempts []*Attempt, answers []answer) {
 	last := refusal // which is in memory of its own only if there was one
 	n.acquireErrors.last.Store(&last)
 	if n.acquireErrors.since.CompareAndSwap(0, n.responsiveness.now()) {
-		notify(n.acquireErrors.recheck)
+		n.recheck()
 	}
+}
+
+// recheck has the connector review the node.
+func (n *node) recheck() {
+	notify(n.acquireErrors.recheck)
+	n.link.Wake()
 }
 
 // serverError reports whether the server answered with an error of its own.
@@ -75,34 +77,34 @@ func (r *answer) serverError() bool {
 // review makes the node failing or up. It returns when it is to be called again; 0 if only a new
 // error gives a reason. It runs on the connector, which alone changes the state.
 func (n *node) review(ctx context.Context) (again time.Duration) {
-	failing, since := NodeState(n.state.Load()) == NodeFailing, n.acquireErrors.since.Load()
+	failing, since := n.link.State() == NodeFailing, n.acquireErrors.since.Load()
 	if since != 0 {
 		left := failingAfter - time.Duration(n.responsiveness.now()-since)
 		if left > 0 && !failing {
 			return left
 		}
-		l := n.active.verified()
-		if l == nil {
+		c := n.link.Verified()
+		if c == nil {
 			return probeDelay()
 		}
-		refusal, answered := n.probe(ctx)
+		refusal, answered := n.link.Probe(ctx)
 		switch {
-		case !answered || !n.active.stillValid(l):
+		case !answered || !n.link.StillValid(c):
 			// The connection is about to be lost, or the server is slow.
 			return probeDelay()
 		case refusal == nil:
 			n.acquireErrors.since.Store(0)
-		case isUseless(refusal):
-			l.drop(refusal)
+		case link.IsUseless(refusal):
+			c.Drop(refusal)
 			return 0
 		}
 	}
 	refused := n.acquireErrors.since.Load() != 0 // a grant may have come meanwhile
 	switch {
 	case refused && !failing:
-		n.setState(NodeFailing, *n.acquireErrors.last.Load())
+		n.link.SetState(NodeFailing, *n.acquireErrors.last.Load())
 	case !refused && failing:
-		n.setState(NodeUp, nil)
+		n.link.SetState(NodeUp, nil)
 	}
 	if refused {
 		return probeDelay()
@@ -111,100 +113,27 @@ func (n *node) review(ctx context.Context) (again time.Duration) {
 }
 
 // probeDelay returns a random time, so that the clients of a node do not probe it all at once.
-func probeDelay() time.Duration { return probeEvery/2 + mathrand.N(probeEvery/2) }
-
-// probe takes a key that is no lock, as an acquire takes one, and deletes it. refusal is the error
-// with which the server answered, without the password. It is nil if the server executed the
-// acquire.
-func (n *node) probe(ctx context.Context) (refusal error, answered bool) {
-	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
-	defer cancel()
-	key := n.ownProbeKey
-	var commands []rueidis.Completed
-	for {
-		loads := len(commands)
-		acquire := n.client.B().Arbitrary("EVALSHA", script.Acquire.SHA, "1").Keys(key).
-			Args(strconv.Itoa(probeTTL), rand.Text()).Build()
-		commands = append(commands, acquire, n.client.B().Del().Key(key).Build())
-		reply := n.client.DoMulti(ctx, commands...)[loads]
-		if reply.NonRedisError() != nil {
-			return nil, false
-		}
-		err := reply.Error()
-		if e, ok := rueidis.IsRedisErr(err); ok && e.IsNoScript() && loads == 0 {
-			load := n.client.B().ScriptLoad().Script(script.Acquire.Source).Build()
-			commands = []rueidis.Completed{load}
-			continue
-		}
-		if err != nil {
-			err = n.hide(errors.New(err.Error()))
-		}
-		return err, true
-	}
-}
-
-// uselessErrors are the first words of errors after which a connection is of no use: its server is
-// no master with data now. Behind the same address another server may be the master.
-var uselessErrors = [...]string{"READONLY", "MASTERDOWN", "LOADING"}
-
-// isUseless reports whether a server that answers this error is useless. Before Redis 7 an error
-// inside a script has the original one in its text.
-func isUseless(err error) bool {
-	text := err.Error()
-	for _, word := range uselessErrors {
-		if text == word || strings.HasPrefix(text, word+" ") ||
-			strings.Contains(text, ": -"+word+" ") {
-			return true
-		}
-	}
-	return false
-}
+func probeDelay() time.Duration { return probeEvery/2 + rand.N(probeEvery/2) }
 
 // dropIfUseless drops the connection if an answer on it shows that the server is useless.
-func (l *nodeConn) dropIfUseless(answers []answer) {
+func dropIfUseless(c *link.Conn, answers []answer) {
 	for i := range answers {
-		if err := answers[i].err; answers[i].serverError() && isUseless(err) {
-			l.drop(err)
+		if err := answers[i].err; answers[i].serverError() && link.IsUseless(err) {
+			c.Drop(err)
 			return
 		}
 	}
 }
 
-// drop gives the connection up for an error that the server answered. The connector dials again.
-// Votes that come later do not count: by then the server may be a master again, with another one's
-// keys.
-func (l *nodeConn) drop(refusal error) {
-	l.dropCause.CompareAndSwap(nil, &refusal)
-	l.abandon()
-}
-
 // explainUnanswered gives the reason for a drop to what was not answered because of it.
-func (l *nodeConn) explainUnanswered(answers []answer) {
-	if l == nil || l.dropCause.Load() == nil { // nil: never connected
+func explainUnanswered(c *link.Conn, answers []answer) {
+	cause := c.DropCause()
+	if cause == nil {
 		return
 	}
 	for i := range answers {
-		if r := &answers[i]; r.broken || errors.Is(r.err, errNotConnected) {
-			r.err = *l.dropCause.Load()
+		if r := &answers[i]; r.broken || errors.Is(r.err, link.ErrNotConnected) {
+			r.err = cause
 		}
 	}
 }
-
-// proveUsable returns why the server is useless, if it is. It asks only if a connection was dropped
-// before: the handshake finds out whether the server is a replica, but only if the node is guarded.
-func (n *node) proveUsable(ctx context.Context) error {
-	if !n.mustProve {
-		return nil
-	}
-	refusal, answered := n.probe(ctx)
-	switch {
-	case !answered:
-		return errUnproven
-	case refusal != nil && isUseless(refusal):
-		return refusal
-	}
-	return nil
-}
-
-// errUnproven is why a node is down that was dropped, and does not answer again.
-var errUnproven = errors.New("no answer to a probe, after the connection was dropped for an error")

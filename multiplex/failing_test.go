@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -157,7 +159,7 @@ const misconf = "-MISCONF Redis is configured to save RDB snapshots\r\n"
 
 // refusesAll is a server that refuses locks and probes with an error.
 func refusesAll(text string) map[string]string {
-	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + probeKey: text}
+	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + reserved.Probe: text}
 }
 
 // The goal: what a node answers for less than a second says nothing. Then it is failing, its votes
@@ -211,7 +213,7 @@ func TestFailing_ANodeThatIsHardlyAskedFailsToo(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		require.Equal(t, NodeFailing, m.Nodes()[0].State)
 		actors[0].cut() // a new connection has not refused anything
-		time.Sleep(maxReconnectDelay)
+		time.Sleep(link.MaxReconnectDelay)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 		time.Sleep(time.Hour)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
@@ -236,21 +238,21 @@ func TestFailing_NoticesADemotion(t *testing.T) {
 func TestFailing_NoVoteCountsBehindADemotion(t *testing.T) {
 	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
 		n := m.nodes[0]
-		l := n.active.verified()
-		require.True(t, n.active.stillValid(l))
-		l.dropIfUseless([]answer{{replied: true, err: errors.New("OOM no memory")}, {
+		l := n.link.Verified()
+		require.True(t, n.link.StillValid(l))
+		dropIfUseless(l, []answer{{replied: true, err: errors.New("OOM no memory")}, {
 			vote:    granted,
 			replied: true,
 		}})
-		require.True(t, n.active.stillValid(l))
-		l.dropIfUseless([]answer{{vote: granted, replied: true}, {
+		require.True(t, n.link.StillValid(l))
+		dropIfUseless(l, []answer{{vote: granted, replied: true}, {
 			replied: true,
 			err:     errors.New("READONLY no"),
 		}})
-		require.False(t, n.active.stillValid(l))
+		require.False(t, n.link.StillValid(l))
 		votes := []answer{{vote: granted, replied: true}}
 		invalidate(votes)
-		l.explainUnanswered(votes)
+		explainUnanswered(l, votes)
 		require.Equal(t, answer{broken: true, err: errors.New("READONLY no")}, votes[0])
 	})
 }
@@ -307,11 +309,11 @@ func TestFailing_TheProbeLoadsItsScript(t *testing.T) {
 	up(t, m)
 	for range 2 {
 		ask(t, nodes, 0, "SCRIPT", "FLUSH")
-		refusal, answered := m.nodes[0].probe(t.Context())
+		refusal, answered := m.nodes[0].link.Probe(t.Context())
 		require.True(t, answered)
 		require.NoError(t, refusal)
 	}
-	keys, err := nodes.Keys(0, probeKey)
+	keys, err := nodes.Keys(0, reserved.Probe)
 	require.NoError(t, err)
 	require.Empty(t, keys)
 }
@@ -343,28 +345,7 @@ func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 		require.Equal(t, int32(1), log.warnings.Load())
 		require.LessOrEqual(t, int(dials.Load()), 50)
 		actors[0].play(nil)
-		time.Sleep(maxReconnectDelay)
+		time.Sleep(link.MaxReconnectDelay)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	}, log.about("node is down"))
-}
-
-// The goal: the errors after which a connection is of no use are recognised, also inside a script,
-// and others are not.
-func TestFailing_ErrorsOfUselessServers(t *testing.T) {
-	for text, want := range map[string]bool{
-		"READONLY You can't write against a read only replica.": true,
-		"READONLY You can't write against a read only replica. " +
-			"script: f00, on @user_script:9.": true,
-		"LOADING Redis is loading the dataset in memory": true,
-		"LOADING": true,
-		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.": true,
-		"ERR Error running script (call to f_f00): @user_script:9: @user_script: 9: -READONLY " +
-			"You can't write against a read only replica.": true,
-		"OOM command not allowed when used memory > 'maxmemory'.": false,
-		"NOPERM no permissions to access the key READONLY":        false,
-		"READONLYISH":                          false,
-		"BUSY Redis is busy running a script.": false,
-	} {
-		require.Equal(t, want, isUseless(errors.New(text)), text)
-	}
 }

@@ -179,6 +179,6 @@ func settled(t *testing.T, m *Mux) {
 }
 
 func (w *watchedMaster) server(m *Mux) string {
-	host, _, _ := net.SplitHostPort(m.nodes[0].active.conn.Load().address)
+	host, _, _ := net.SplitHostPort(m.nodes[0].link.Current().Address)
 	return host
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -28,8 +29,9 @@ import (
 // follow the wall clocks of the clients: see Claim.Fence.
 type fence struct {
 	script.Fence
-	first, last int64
-	before      time.Time // the numbers were taken after it
+	singleFenceKey [1]string // of the only key
+	first, last    int64
+	before         time.Time // the numbers were taken after it
 }
 
 // Fence has the claim ask for the numbers from first to last, above 0 and up to MaxFence. It comes
@@ -37,16 +39,27 @@ type fence struct {
 // before: a time before the numbers were taken. So no lease begins long after the time that its
 // numbers stand for, however long the process is paused in between.
 func (c *Claim) Fence(before time.Time, first, last int64) {
-	f := &fence{first: first, last: last, before: before}
-	f.First, f.Last = strconv.FormatInt(first, 10), strconv.FormatInt(last, 10)
-	f.FenceKeys = make([]string, c.Len())
-	for i, key := range c.keys() {
-		f.FenceKeys[i] = key[:c.prefix] + fenceKeyPrefix + key[c.prefix:]
-	}
 	if c.cold == nil {
-		c.cold = new(coldClaim)
+		both := new(struct { // one allocation
+			cold  coldClaim
+			fence fence
+		})
+		c.cold, both.cold.fence = &both.cold, &both.fence
+	} else {
+		c.cold.fence = new(fence)
 	}
-	c.cold.fence = f
+	f := c.cold.fence
+	f.first, f.last, f.before = first, last, before
+	f.First = strconv.FormatInt(first, 10)
+	if f.Last = f.First; last > first {
+		f.Last = strconv.FormatInt(last, 10)
+	}
+	if f.FenceKeys = f.singleFenceKey[:]; c.Len() > 1 {
+		f.FenceKeys = make([]string, c.Len())
+	}
+	for i, key := range c.keys() {
+		f.FenceKeys[i] = key[:c.prefix] + reserved.Fence + key[c.prefix:]
+	}
 }
 
 // Fences returns the numbers that the claim asked for; 0 without a fence.

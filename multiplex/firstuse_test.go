@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
@@ -59,7 +60,7 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.ErrorContains(t, err, "quarantined until "+status.Until.Format(time.RFC3339)+": "+
 		waitsFor)
-	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"),
+	require.Equal(t, []any{reserved.Marker}, ask(t, nodes, 0, "KEYS", "*"),
 		"no lock reached a quarantined node")
 	require.NoError(t, nodes.Restart(2))
 	up(t, m)
@@ -74,7 +75,7 @@ func TestFirstUse_IsAtOnceBehindOldLossRecords(t *testing.T) {
 	for i := range 2 {
 		f := resp.ParseInfo(ask(t, nodes, i, "INFO", "replication").(string))
 		record := "new:660000:" + runID(t, nodes, i) + "." + f["master_replid"] + ":x:"
-		ask(t, nodes, i, "SET", markerKey, record, "PX", "540000") // two minutes old
+		ask(t, nodes, i, "SET", reserved.Marker, record, "PX", "540000") // two minutes old
 	}
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
@@ -84,18 +85,18 @@ func TestFirstUse_IsAtOnceBehindOldLossRecords(t *testing.T) {
 func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
-	ask(t, nodes, 1, "SET", markerKey, runID(t, nodes, 1))
+	ask(t, nodes, 1, "SET", reserved.Marker, runID(t, nodes, 1))
 	m := start(t, nodes.URLs(), nil)
 	becomes(t, m, 1, NodeUp, "")
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 2, NodeQuarantined, "")
-	require.Contains(t, ask(t, nodes, 0, "GET", markerKey), "new:",
+	require.Contains(t, ask(t, nodes, 0, "GET", reserved.Marker), "new:",
 		"it may be another client's first use, whose markers are on their way")
 
-	ask(t, nodes, 1, "SET", markerKey, "another")
+	ask(t, nodes, 1, "SET", reserved.Marker, "another")
 	m = start(t, nodes.URLs(), nil)
 	becomes(t, m, 1, NodeQuarantined, "")
-	require.False(t, m.nodes[0].guard.MayBeFirstUse(), "also when that marker is gone later")
+	require.False(t, m.peers.MayBeFirstUse(), "also when that marker is gone later")
 }
 
 // The goal: a client whose nodes came up by waiting has admitted them as well: when they restart
@@ -108,7 +109,7 @@ func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
 	m := start(t, nodes.URLs(), waits(4*time.Second))
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 0, NodeUp, "")
-	require.False(t, m.nodes[0].guard.MayBeFirstUse())
+	require.False(t, m.peers.MayBeFirstUse())
 }
 
 // The goal: a client that knows of the loss keeps one that knows nothing from taking it for the
@@ -126,7 +127,7 @@ func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
 	for i := range nodes.Len() {
 		require.NoError(t, nodes.Restart(i))
 		becomes(t, knowing, i, NodeQuarantined, whyRestarted)
-		require.Regexp(t, "^lost:", ask(t, nodes, i, "GET", markerKey))
+		require.Regexp(t, "^lost:", ask(t, nodes, i, "GET", reserved.Marker))
 	}
 	late := start(t, nodes.URLs(), nil) // it would wait for a minute by itself
 	for i := range nodes.Len() {
@@ -150,7 +151,7 @@ func TestFirstUse_ALossRecordEndsIt(t *testing.T) {
 				if settles(p) { // the end of the first use
 					once.Do(func() {
 						for i := range nodes.Len() {
-							_, _ = nodes.Do(i, "SET", markerKey, "lost:1")
+							_, _ = nodes.Do(i, "SET", reserved.Marker, "lost:1")
 						}
 					})
 				}

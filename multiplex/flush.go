@@ -2,12 +2,12 @@ package multiplex
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -33,7 +33,10 @@ type flush struct {
 	own      encoding // what this node alone is sent
 	again    encoding // what is sent once more
 	sending  []part
-	retry    []command // that were not executed for a reason that a retry removes
+	conn     *link.Conn      // for which the commands are made; nil: none
+	set      link.CommandSet // of conn, as it was then
+	retry    []command       // that were not executed for a reason that a retry removes
+	alone    []int           // attempts whose newer command has done nothing
 	lastTry  bool
 	loadErr  error // why a script could not be loaded
 	refusals []script.Refusal
@@ -71,8 +74,8 @@ func (n *node) recycleFlush(f *flush) {
 	clear(f.sending)
 	clear(f.trip.Parts)
 	f.attempts, f.answers, f.retry = f.attempts[:0], f.answers[:0], f.retry[:0]
-	f.sending = f.sending[:0]
-	f.rounds, f.loadErr, f.lastTry, f.counts = nil, nil, false, false
+	f.sending, f.alone = f.sending[:0], f.alone[:0]
+	f.rounds, f.conn, f.set, f.loadErr, f.lastTry, f.counts = nil, nil, 0, nil, false, false
 	n.mux.flushes.Put(f)
 }
 
@@ -113,7 +116,7 @@ func (n *node) read(t *batch.Trip[Attempt, roundState]) {
 // returns the releases that the node is to read when it answers again. If it may not, they are kept
 // for the connector.
 func (n *node) missed(rounds []*batch.Round[Attempt, roundState], keep bool) (left []*Attempt) {
-	why, down := n.down()
+	why, down := n.link.Rejects()
 	if !down {
 		why = &timeoutError{n.mux.cfg.NodeTimeout}
 	}
@@ -165,28 +168,28 @@ func (n *node) flush(f *flush) {
 	n.noteAcquireErrors(f.attempts, f.answers)
 }
 
-// sendAttempts is the flush of a node with a rueidis client.
+// sendAttempts is the flush of a node over its link.
 func (n *node) sendAttempts(f *flush) {
 	// It is held until the trip is behind all that was sent before. What a claim asks for later
 	// comes later.
 	n.order.Lock()
 	n.joinLine(f)
-	conn := n.active.verified()
+	conn := n.link.Verified()
 	f.build(conn)
 	f.counts = n.exchange(f, conn)
-	if len(f.retry) > 0 {
+	if len(f.retry)+len(f.alone) > 0 {
 		n.order.Lock()
 		f.buildRetry()
 		f.counts = n.exchange(f, conn) && f.counts
 	}
 	f.awaitTurn()
-	if n.active.stillValid(conn) {
-		conn.dropIfUseless(f.answers)
+	if n.link.StillValid(conn) {
+		dropIfUseless(conn, f.answers)
 	} else {
 		f.counts = false
 		invalidate(f.answers)
 	}
-	cmp.Or(conn, n.active.conn.Load()).explainUnanswered(f.answers)
+	explainUnanswered(cmp.Or(conn, n.link.Current()), f.answers)
 }
 
 // invalidate makes unknowns of the replies. The server may have forgotten what it has done, and may
@@ -194,20 +197,21 @@ func (n *node) sendAttempts(f *flush) {
 func invalidate(answers []answer) {
 	for i := range answers {
 		if answers[i].replied {
-			answers[i] = answer{broken: true, err: errDataLoss}
+			answers[i] = answer{broken: true, err: link.ErrDataLoss}
 		}
 	}
 }
 
 // build makes commands of the attempts that are not among the shared ones, and answers those that
 // are not to be sent on the connection. node.order is held.
-func (f *flush) build(conn *nodeConn) {
+func (f *flush) build(conn *link.Conn) {
 	now := time.Now()
+	f.conn, f.set = conn, conn.Commands()
 	shared := f.canShare(conn, now)
 	if shared {
 		at := 0
 		for _, r := range f.rounds.Rounds {
-			f.sending = append(f.sending, part{r.State.shared, at})
+			f.sending = append(f.sending, part{r.State.shared[f.set], at})
 			at += len(r.Ops())
 		}
 	}
@@ -221,7 +225,7 @@ func (f *flush) build(conn *nodeConn) {
 			continue
 		}
 		why := a.skip(f.node.index, now)
-		if why == nil && a.kind == extend && conn.mayRepeat(a.sent) {
+		if why == nil && a.kind == extend && conn.MayRepeat(a.sent) {
 			why = errMoved
 		}
 		if why != nil {
@@ -236,7 +240,7 @@ func (f *flush) build(conn *nodeConn) {
 
 // canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
 // or necessary, to look at each attempt. node.order is held.
-func (f *flush) canShare(conn *nodeConn, now time.Time) bool {
+func (f *flush) canShare(conn *link.Conn, now time.Time) bool {
 	// If the node missed a round since the trip took its own, the trip may have an acquire whose
 	// release was kept and sent already.
 	if f.rounds == nil || f.rounds.Behind || f.rounds.HasMissed() {
@@ -245,7 +249,7 @@ func (f *flush) canShare(conn *nodeConn, now time.Time) bool {
 	for _, r := range f.rounds.Rounds {
 		s := &r.State
 		if s.isLeft() || !s.sendBefore.IsZero() && now.After(s.sendBefore) ||
-			conn.mayRepeat(s.oldest) {
+			s.shared[f.set] == nil || conn.MayRepeat(s.oldest) {
 			return false
 		}
 	}
@@ -267,8 +271,16 @@ func (a *Attempt) skip(i int, now time.Time) error {
 func (f *flush) buildRetry() {
 	f.lastTry = true
 	now := time.Now()
+	for _, at := range f.alone {
+		if why := f.attempts[at].skip(f.node.index, now); why != nil {
+			f.answers[at] = answer{leftNothing: true, err: why}
+		} else {
+			f.again.add(at, f.attempts[at])
+		}
+	}
 	for _, s := range script.All() {
-		if slices.ContainsFunc(f.retry, func(p command) bool { return p.script == s }) {
+		if f.again.calls(s) ||
+			slices.ContainsFunc(f.retry, func(p command) bool { return p.script == s }) {
 			f.again.addLoad(s)
 		}
 	}
@@ -282,18 +294,21 @@ func (f *flush) buildRetry() {
 		for i := range calls {
 			alone := &calls[i]
 			if err := why(alone.Owners[0]); err != nil {
-				f.fail(&command{p.script, alone, 0}, p.index, answer{leftNothing: true, err: err})
+				f.fail(&command{script: p.script, call: alone}, p.index,
+					answer{leftNothing: true, err: err})
 			} else {
 				f.again.addCall(p.script, alone, p.index)
 			}
 		}
 	}
+	f.again.end()
 	f.sending = append(f.sending[:0], part{&f.again, 0})
 }
 
 // exchange sends the commands and reads their replies. It reports whether all were answered.
-// node.order is held, and released when the trip is behind all that was sent before.
-func (n *node) exchange(f *flush, conn *nodeConn) (answered bool) {
+// node.order is held, and released when the trip is behind all that was sent before. Whoever writes
+// next on the connection may send it then.
+func (n *node) exchange(f *flush, conn *link.Conn) (answered bool) {
 	f.trip.Parts, f.trip.Commands, f.replied = f.trip.Parts[:0], 0, 0
 	for _, p := range f.sending {
 		if len(p.commands) > 0 {
@@ -305,40 +320,33 @@ func (n *node) exchange(f *flush, conn *nodeConn) (answered bool) {
 		n.order.Unlock()
 		return true
 	}
-	queued := conn != nil && conn.trips.Enqueue(&f.trip) == nil
+	queued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil
 	n.order.Unlock()
 	if f.rounds != nil && !f.lastTry {
 		f.rounds.Sent()
 	}
 	if !queued {
-		f.failFrom(0, answer{leftNothing: true, err: errNotConnected})
+		f.failFrom(0, answer{leftNothing: true, err: link.ErrNotConnected})
 		return false
 	}
-	err := n.sendPlaceholder(f, conn)
+	conn.Trips.Flush()
 	switch <-f.ended {
 	case trip.Unsent:
-		f.failFrom(0, answer{leftNothing: true, err: cmp.Or(err, errNotConnected)})
+		f.failFrom(0, answer{leftNothing: true, err: n.lossOf(conn, link.ErrNotConnected)})
 		return false
 	case trip.Broken:
-		f.failFrom(f.replied, answer{broken: true, err: cmp.Or(err, errConnectionLost)})
+		f.failFrom(f.replied, answer{broken: true, err: n.lossOf(conn, errConnectionLost)})
 		return false
 	}
 	return true
 }
 
-// sendPlaceholder has rueidis send the placeholder that stands for one trip. It returns when that
-// or another one was answered, or with the error of the connection.
-func (n *node) sendPlaceholder(f *flush, conn *nodeConn) error {
-	err := n.client.Do(context.Background(), n.placeholder).NonRedisError()
-	if err == nil {
-		return nil
+// lossOf returns why the connection failed. It returns otherwise if the client itself closed it.
+func (n *node) lossOf(conn *link.Conn, otherwise error) error {
+	if err := conn.Failure(); err != nil {
+		return n.link.Hide(err)
 	}
-	if !conn.trips.Withdraw(&f.trip) {
-		// Another's placeholder took it, and would be missing. Such an error means that the
-		// connection is over, or about to be.
-		_ = conn.Close()
-	}
-	return n.hide(err)
+	return otherwise
 }
 
 // OnEnd takes the end of the trip.

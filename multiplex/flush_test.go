@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +22,7 @@ func newFlushOf(n *node, attempts ...*Attempt) *flush {
 }
 
 // built returns a flush whose commands are made, for this connection.
-func built(n *node, conn *nodeConn, attempts ...*Attempt) *flush {
+func built(n *node, conn *link.Conn, attempts ...*Attempt) *flush {
 	f := newFlushOf(n, attempts...)
 	f.build(conn)
 	return f
@@ -215,12 +216,12 @@ func TestFlush_RetriesNoExtensionOfAReleasedLease(t *testing.T) {
 // The goal: if votes do not count, what was not sent still left nothing, and what was answered is
 // in doubt.
 func TestFlush_InvalidatesRepliesOnly(t *testing.T) {
-	unsent := answer{leftNothing: true, err: errNotConnected}
+	unsent := answer{leftNothing: true, err: link.ErrNotConnected}
 	broke := answer{broken: true, err: errBroken}
 	done := answer{vote: granted, replied: true, keyIndex: -1}
 	answers := []answer{unsent, broke, done, {vote: refused, leftNothing: true, replied: true}}
 	invalidate(answers)
-	doubtful := answer{broken: true, err: errDataLoss}
+	doubtful := answer{broken: true, err: link.ErrDataLoss}
 	require.Equal(t, []answer{unsent, broke, doubtful, doubtful}, answers)
 }
 
@@ -255,7 +256,7 @@ func TestFlush_CallsThatGaveUpLeaveTheQueue(t *testing.T) {
 		close(hang)
 		require.Equal(t, Won, first.Wait(t.Context(), time.Now()).Result)
 		synctest.Wait()
-		require.LessOrEqual(t, sent.Load(), int64(2*maxFlushes),
+		require.LessOrEqual(t, sent.Load(), int64(2*link.MaxTrips),
 			"one acquire in each flush that was under way, and their releases")
 		require.Zero(t, m.Nodes()[0].PendingReleases)
 		_ = wait(m.Release(first.claim, 1), t.Context())

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
@@ -86,7 +87,7 @@ type generation struct {
 // kept returns what a server keeps: its own generation, and the numbers of others.
 func (s *lasting) kept(t *testing.T) (own generation, others map[string]int64) {
 	t.Helper()
-	r, err := s.do("GET", generationsKey)
+	r, err := s.do("GET", reserved.Generations)
 	require.NoError(t, err)
 	others = map[string]int64{}
 	for i, entry := range strings.Fields(r.Text) {
@@ -106,7 +107,7 @@ func (s *lasting) kept(t *testing.T) (own generation, others map[string]int64) {
 // renewSoon lets the client renew all generations.
 func renewSoon(m *Mux) {
 	for _, n := range m.nodes {
-		notify(n.renewSoon)
+		n.link.RenewSoon()
 	}
 }
 
@@ -178,7 +179,7 @@ func TestGenerations_ShowThatDisksWerePutBack(t *testing.T) {
 				require.ErrorIs(t, wait(other.Acquire(claim("k", "t2"), time.Minute, 1),
 					t.Context()), ErrNoQuorum)
 				for _, s := range servers[:2] {
-					r, err := s.do("GET", markerKey)
+					r, err := s.do("GET", reserved.Marker)
 					require.NoError(t, err)
 					require.Contains(t, r.Text, "lost:", "nobody else takes it for complete")
 				}
@@ -258,12 +259,12 @@ func TestGenerations_VouchForANodeThatWasMarkedLongAgo(t *testing.T) {
 	})
 	becomes(t, brief, 0, NodeQuarantined, whyUnvouched)
 	require.NoError(t, brief.Close(t.Context()))
-	r, err := servers[0].do("PTTL", markerKey)
+	r, err := servers[0].do("PTTL", reserved.Marker)
 	require.NoError(t, err)
 	left, err := strconv.ParseInt(r.Text, 10, 64)
 	require.NoError(t, err)
 	// An hour passes.
-	_, err = servers[0].do("PEXPIRE", markerKey, fmt.Sprint(left-time.Hour.Milliseconds()))
+	_, err = servers[0].do("PEXPIRE", reserved.Marker, fmt.Sprint(left-time.Hour.Milliseconds()))
 	require.NoError(t, err)
 	up(t, start(t, urls, nil))
 }
@@ -311,10 +312,10 @@ func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
 	require.NoError(t, err)
 	run := resp.ParseInfo(info.Text)["run_id"]
 	require.NoError(t, m.Close(t.Context()))
-	_, err = s.do("SET", markerKey, "lost:3600000:r.h:x:"+strings.Repeat("f", 40))
+	_, err = s.do("SET", reserved.Marker, "lost:3600000:r.h:x:"+strings.Repeat("f", 40))
 	require.NoError(t, err)
 	putBack := s.copyDisk(t)
-	_, err = s.do("SET", markerKey, run)
+	_, err = s.do("SET", reserved.Marker, run)
 	require.NoError(t, err)
 
 	m = start(t, s.url(), nil)
@@ -336,8 +337,8 @@ func TestGenerations_ShowThatADiskWithAMarkWasPutBack(t *testing.T) {
 func TestGenerations_EndAConnectionWhenTheNodeForgot(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string][]string{
-		"marked":     {"SET", markerKey, "lost:x"},
-		"deleted":    {"DEL", markerKey},
+		"marked":     {"SET", reserved.Marker, "lost:x"},
+		"deleted":    {"DEL", reserved.Marker},
 		"fallen":     nil,
 		"unscripted": {"SCRIPT", "FLUSH"},
 	} {
@@ -347,7 +348,7 @@ func TestGenerations_EndAConnectionWhenTheNodeForgot(t *testing.T) {
 			spread(t, m, servers)
 			if forget == nil {
 				own, _ := servers[0].kept(t)
-				forget = []string{"SET", generationsKey, own.id + "=1"}
+				forget = []string{"SET", reserved.Generations, own.id + "=1"}
 			}
 			_, err := servers[0].do(forget...)
 			require.NoError(t, err)
@@ -395,7 +396,7 @@ func TestGenerations_DoNotEndWhenNamesChangePlaces(t *testing.T) {
 	spread(t, moved, servers)
 	spread(t, m, servers)
 	for i, s := range servers {
-		r, err := s.do("GET", markerKey)
+		r, err := s.do("GET", reserved.Marker)
 		require.NoError(t, err)
 		require.NotContains(t, r.Text, "lost:", "a server that has forgotten nothing was marked")
 		require.Zero(t, m.Nodes()[i].Stats.Disconnects)
@@ -437,7 +438,7 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 	up(t, first)
 	before, _ := s.kept(t)
 	require.NoError(t, first.Close(t.Context()))
-	_, err := s.do("SET", markerKey, "lost:1")
+	_, err := s.do("SET", reserved.Marker, "lost:1")
 	require.NoError(t, err)
 	info, err := s.do("INFO", "server")
 	require.NoError(t, err)
@@ -450,8 +451,8 @@ func TestGenerations_OfTwoThatAdmitAtTheSameMoment(t *testing.T) {
 			return &spy{Conn: conn, wrote: func(p []byte) {
 				if settles(p) && bytes.Contains(p, []byte(runID)) {
 					once.Do(func() { // as another client's write_marker.lua does
-						_, _ = s.do("SET", markerKey, runID)
-						_, _ = s.do("SET", generationsKey, "theirs=1")
+						_, _ = s.do("SET", reserved.Marker, runID)
+						_, _ = s.do("SET", reserved.Generations, "theirs=1")
 					})
 				}
 			}}, err
@@ -567,7 +568,7 @@ func TestGenerations_KeptNumbersDoNotFall(t *testing.T) {
 	runID := resp.ParseInfo(info.Text)["run_id"]
 	renew := func(others ...string) {
 		args := []string{
-			"EVAL", script.Renew.Source, "2", markerKey, generationsKey, runID,
+			"EVAL", script.Renew.Source, "2", reserved.Marker, reserved.Generations, runID,
 			"", "0", "", "lost:x", "1000",
 		}
 		_, err := s.do(append(args, others...)...)
@@ -593,7 +594,7 @@ func TestGenerations_FallAlsoWhenMemoryIsFull(t *testing.T) {
 	servers, _, m := threeLasting(t)
 	spread(t, m, servers)
 	own, _ := servers[0].kept(t)
-	_, err := servers[0].do("SET", generationsKey, own.id+"=1")
+	_, err := servers[0].do("SET", reserved.Generations, own.id+"=1")
 	require.NoError(t, err)
 	_, err = servers[0].do("CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, err)
@@ -611,11 +612,11 @@ func TestGenerations_ALossIsMarkedOnce(t *testing.T) {
 	own, _ := servers[0].kept(t)
 	info, err := servers[0].do("INFO", "server")
 	require.NoError(t, err)
-	_, err = servers[0].do("SET", generationsKey, own.id+"=1")
+	_, err = servers[0].do("SET", reserved.Generations, own.id+"=1")
 	require.NoError(t, err)
 	becomes(t, m, 0, NodeQuarantined, "")
 	// As the earlier version does.
-	_, err = servers[0].do("SET", markerKey, resp.ParseInfo(info.Text)["run_id"])
+	_, err = servers[0].do("SET", reserved.Marker, resp.ParseInfo(info.Text)["run_id"])
 	require.NoError(t, err)
 	becomes(t, m, 0, NodeUp, "")
 	spread(t, m, servers)
@@ -628,8 +629,9 @@ func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	up(t, start(t, nodes.URLs(), nil))
-	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+markerKey, "~"+probeKey+
-		"*")
+	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+reserved.Marker,
+		"~"+reserved.Probe+
+			"*")
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://u:p@", 1)}, nil)
 	becomes(t, m, 0, NodeDown, "can't be read: NOPERM")
 }
@@ -645,7 +647,7 @@ func TestGenerations_RiseOverShortConnections(t *testing.T) {
 	before, _ := s.kept(t)
 	require.Eventually(t, func() bool {
 		connects := m.Nodes()[0].Stats.Connects
-		_ = m.nodes[0].active.conn.Load().Close()
+		_ = m.nodes[0].link.Current().Close()
 		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Connects > connects },
 			patient, time.Millisecond)
 		own, _ := s.kept(t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -84,7 +85,7 @@ func settles(p []byte) bool {
 			return false
 		}
 		if len(w) == 9 && w[1] == script.WriteMarker.SHA && w[7] == "" &&
-			!strings.Contains(w[3], probeKey) {
+			!strings.Contains(w[3], reserved.Probe) {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -17,10 +18,10 @@ import (
 func TestHandshake_DeletesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
-	ask(t, nodes, 0, "SET", probeKey, "held")
-	ask(t, nodes, 0, "SET", strings.TrimSuffix(probeKey, ":"), "held")
+	ask(t, nodes, 0, "SET", reserved.Probe, "held")
+	ask(t, nodes, 0, "SET", strings.TrimSuffix(reserved.Probe, ":"), "held")
 	up(t, start(t, nodes.URLs(), nil))
-	exist := ask(t, nodes, 0, "EXISTS", probeKey, strings.TrimSuffix(probeKey, ":"))
+	exist := ask(t, nodes, 0, "EXISTS", reserved.Probe, strings.TrimSuffix(reserved.Probe, ":"))
 	require.EqualValues(t, 2, exist)
 }
 
@@ -38,9 +39,9 @@ func TestHandshake_EndsThePreviousConnection(t *testing.T) {
 		}
 	})
 	up(t, m)
-	line := m.nodes[0].active.conn.Load()
+	line := m.nodes[0].link.Current()
 	require.NoError(t, line.Close())
-	require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != line }, patient,
+	require.Eventually(t, func() bool { return m.nodes[0].link.Current() != line }, patient,
 		time.Millisecond)
 	up(t, m)
 	require.Equal(t, 1, others(t, nodes, 0))
@@ -96,9 +97,9 @@ func TestHandshake_NeedsFewPermissions(t *testing.T) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
-		line := m.nodes[0].active.conn.Load()
+		line := m.nodes[0].link.Current()
 		require.NoError(t, line.Close())
-		require.Eventually(t, func() bool { return m.nodes[0].active.conn.Load() != line }, patient,
+		require.Eventually(t, func() bool { return m.nodes[0].link.Current() != line }, patient,
 			time.Millisecond)
 	}
 }
@@ -110,7 +111,7 @@ func TestHandshake_APasswordThatIsNotWantedIsForgiven(t *testing.T) {
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://:pw@", 1)}, nil)
 	up(t, m)
 	ask(t, nodes, 0, "CONFIG", "SET", "requirepass", "another")
-	require.NoError(t, m.nodes[0].active.conn.Load().Close())
+	require.NoError(t, m.nodes[0].link.Current().Close())
 	becomes(t, m, 0, NodeDown, "WRONGPASS")
 }
 
@@ -143,7 +144,7 @@ func TestHandshake_AHostileServerFailsOnlyItsNode(t *testing.T) {
 	t.Parallel()
 	good := lockpipetest.StartRealT(t, 2)
 	for i := range good.Len() {
-		ask(t, good, i, "SET", markerKey, runID(t, good, i))
+		ask(t, good, i, "SET", reserved.Marker, runID(t, good, i))
 	}
 	for name, text := range map[string]string{
 		"another protocol": "HTTP/1.1 400 Bad Request\r\n\r\n",

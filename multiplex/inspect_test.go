@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
@@ -49,7 +52,8 @@ func TestInspect_ReadsARealServer(t *testing.T) {
 		require.False(t, f.Replica || f.Cluster || f.Loading || f.AOF || f.LastSaveFailed)
 		last := len(f.Samples) - 1
 		require.Positive(t, last)
-		require.GreaterOrEqual(t, f.Samples[last].Received.Sub(f.Samples[0].Sent), sampleSpan)
+		require.GreaterOrEqual(t, f.Samples[last].Received.Sub(f.Samples[0].Sent),
+			inspection.SampleSpan)
 		for _, s := range f.Samples {
 			require.WithinRange(t, s.Server, s.Sent.Round(0).Add(-time.Minute),
 				s.Received.Round(0).Add(time.Minute))
@@ -169,7 +173,7 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 		c.Dial, c.Guard = o.dial, GuardOff // so nothing is sent that is not asked for
 	})
 	up(t, m)
-	line := m.nodes[0].active.conn.Load()
+	line := m.nodes[0].link.Current()
 	ask(t, nodes, 0, "CONFIG", "RESETSTAT")
 	var callers sync.WaitGroup
 	for range 5 {
@@ -184,7 +188,7 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 	require.EqualValues(t, 2, o.all.Load())
 	require.EqualValues(t, 2, o.most.Load())
 	require.EqualValues(t, 1, o.now.Load(), "it is not closed")
-	require.Same(t, line, m.nodes[0].active.conn.Load())
+	require.Same(t, line, m.nodes[0].link.Current())
 	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
 	ours := []string{"ping", "config|resetstat"}
 	for name := range resp.ParseInfo(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
@@ -203,7 +207,7 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 5)
-	ask(t, nodes, 0, "SET", markerKey, "another server")
+	ask(t, nodes, 0, "SET", reserved.Marker, "another server")
 	host, port, _ := strings.Cut(strings.TrimPrefix(nodes.URLs()[3], "redis://"), ":")
 	ask(t, nodes, 1, "REPLICAOF", host, port)
 	require.NoError(t, nodes.Kill(2))
@@ -269,7 +273,7 @@ func TestInspect_AbandonsAStuckDial(t *testing.T) {
 			ended <- err
 		}()
 		synctest.Wait()
-		require.LessOrEqual(t, closes(t, m), dialGrace)
+		require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
 		require.Equal(t, ErrClosed, <-ended)
 	})
 }

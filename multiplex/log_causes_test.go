@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -136,39 +135,4 @@ func TestLogCauses_EachIsLoggedOnce(t *testing.T) {
 		return nil, (&resets{port: 30000 + try}).failure("dial")
 	})
 	require.Len(t, lines, 2)
-}
-
-// The goal: a cause is logged again when it was absent for long, or when the node was up for longer
-// than a moment. A lost connection and the down state behind it have one line for one cause.
-func TestLogCauses_AreLoggedAgainAfterAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var c causes
-		broken, refused := errors.New("protocol error"), errors.New("refused")
-		require.True(t, c.isNew(NodeConnecting, broken))
-		require.False(t, c.isNew(NodeDown, broken))
-		require.True(t, c.isNew(NodeDown, refused))
-		for range 10 { // a flip-flop
-			time.Sleep(causeMemory / 2)
-			require.False(t, c.isNew(NodeDown, broken))
-			require.False(t, c.isNew(NodeUp, nil))
-			time.Sleep(stableAfter)
-			require.False(t, c.isNew(NodeDown, refused))
-		}
-		time.Sleep(causeMemory)
-		require.True(t, c.isNew(NodeDown, broken), "it was away")
-		require.False(t, c.isNew(NodeUp, nil))
-		time.Sleep(stableAfter + 1)
-		require.True(t, c.isNew(NodeConnecting, broken), "the node was up")
-		until := time.Now()
-		quarantine := func(until time.Time) error {
-			return &restartguard.Quarantine{Until: until, Reason: whyRestarted}
-		}
-		require.True(t, c.isNew(NodeQuarantined, quarantine(until)))
-		require.False(t, c.isNew(NodeQuarantined, quarantine(until)))
-		require.True(t, c.isNew(NodeQuarantined, quarantine(until.Add(time.Second))))
-		for i := range 10 * maxCauses {
-			c.isNew(NodeDown, errors.New(strings.Repeat("x", i)))
-			require.LessOrEqual(t, len(c.lastSeen), maxCauses)
-		}
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
@@ -176,13 +177,29 @@ func wait(a *Attempt, ctx context.Context) error {
 	return asError(a.Wait(ctx, time.Time{}))
 }
 
-// simulated returns a Mux over n memoryNodes, and a function that ends its connectors.
+// simulated returns a Mux over n memoryNodes, and a function that ends its goroutines.
 func simulated(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func()) {
+	m, stores, stop := simulatedConnectors(n, seed, faults)
+	return m, stores, func() { stop(); endLogs(m) }
+}
+
+// endLogs ends the parked goroutines of all logs, whatever waits.
+func endLogs(m *Mux) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = m.log.Close(ctx)
+	for _, n := range m.nodes {
+		n.watches.Close()
+	}
+}
+
+// simulatedConnectors is simulated with a function that ends the connectors alone.
+func simulatedConnectors(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func()) {
 	m := &Mux{cfg: Config{
 		NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}}
-	peers := restartguard.NewPeers(make([]string, n), quorum(n))
+	m.peers = restartguard.NewPeers(make([]string, n), quorum(n))
 	stores := make([]*memoryNode, n)
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {
@@ -190,22 +207,18 @@ func simulated(n int, seed uint64, faults float64) (*Mux, []*memoryNode, func())
 			random: rand.New(rand.NewPCG(seed, uint64(i))), keys: map[string]string{},
 			faults: faults,
 		}
-		nd := &node{
-			addr: fmt.Sprint("node", i), mux: m, index: i, sendFlush: answeredBy(s.flush),
-			guard: peers.Guard(restartguard.Config{Node: i}),
+		nd, err := newNode(m, i, &endpoint.Endpoint{Name: fmt.Sprint("node", i)})
+		if err != nil {
+			panic(err)
 		}
-		nd.disconnected, nd.pendingAdded = make(chan struct{}, 1), make(chan struct{}, 1)
-		nd.connectDone = make(chan struct{})
-		close(nd.connectDone)
-		nd.responsiveness.epoch = time.Now()
-		nd.state.Store(int32(NodeUp))
-		nd.watches, nd.queryWatches = nd.newWatches(), s.queryWatches
+		nd.sendFlush, nd.queryWatches = answeredBy(s.flush), s.queryWatches
 		m.nodes, m.watches = append(m.nodes, nd), append(m.watches, nd.watches)
 		stores[i] = s
 	}
 	m.log = m.newLog()
 	for _, nd := range m.nodes {
-		m.connectors.Go(func() { nd.serve(ctx) })
+		nd.link.SetState(NodeUp, nil)
+		m.connectors.Go(func() { nd.link.Serve(ctx) })
 	}
 	return m, stores, func() { stop(); m.connectors.Wait() }
 }

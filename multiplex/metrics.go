@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/histogram"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
@@ -80,7 +81,7 @@ func (r *answer) failureKind() failure {
 	switch {
 	case r.err == errQueuedTooLong:
 		return failedQueuedTooLong
-	case r.err == errDataLoss:
+	case r.err == link.ErrDataLoss:
 		return failedDataLoss
 	case errors.As(r.err, &bad):
 		return failedProtocol
@@ -95,7 +96,7 @@ func (n *node) countMissed(down bool, operations int) {
 	switch {
 	case !down:
 		n.metrics.countFailure(failedQueuedTooLong, operations)
-	case NodeState(n.state.Load()) == NodeQuarantined:
+	case n.link.State() == NodeQuarantined:
 		n.metrics.countFailure(failedQuarantined, operations)
 	default:
 		n.metrics.countFailure(failedDown, operations)
@@ -105,8 +106,8 @@ func (n *node) countMissed(down bool, operations int) {
 // countTransition counts a change of the node's state.
 func (m *metrics) countTransition(before, after NodeState) {
 	switch {
-	case after.connected() == before.connected():
-	case after.connected():
+	case after.IsConnected() == before.IsConnected():
+	case after.IsConnected():
 		m.connects.Add(1)
 	default:
 		m.disconnects.Add(1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
@@ -48,7 +49,7 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 	}
 	is := func(s NodeState, why error) func(*node) func() {
 		return func(n *node) func() {
-			n.setState(s, why)
+			n.link.SetState(s, why)
 			return func() {}
 		}
 	}
@@ -56,7 +57,7 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 		"Connection":    says(answer{broken: true, err: errBroken}),
 		"Server":        says(answer{replied: true, leftNothing: true, err: errors.New("OOM")}),
 		"Protocol":      says(answer{replied: true, err: errBadSetReply}),
-		"DataLoss":      says(answer{broken: true, err: errDataLoss}),
+		"DataLoss":      says(answer{broken: true, err: link.ErrDataLoss}),
 		"QueuedTooLong": says(answer{leftNothing: true, err: errQueuedTooLong}),
 		"Down":          is(NodeDown, errBroken),
 		"Quarantined":   is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
@@ -90,7 +91,7 @@ func TestMetrics_CountAnOverload(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, n := range m.nodes { // so that all rounds stay open
-			n.setState(NodeConnecting, errBroken)
+			n.link.SetState(NodeConnecting, errBroken)
 		}
 		for i := range maxPending {
 			m.Acquire(claim(fmt.Sprint(i), "t"), time.Minute, 1)
@@ -103,7 +104,7 @@ func TestMetrics_CountAnOverload(t *testing.T) {
 		}
 		require.Zero(t, unsettled(c))
 		for _, n := range m.nodes {
-			n.setState(NodeUp, nil)
+			n.link.SetState(NodeUp, nil)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -130,11 +131,11 @@ func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
 		require.Equal(t, uint64(10), s.Operations)
 		require.Equal(t, uint64(10), s.Latency.Total())
 		require.Equal(t, 30*time.Millisecond, s.Latency.Sum())
-		n.setState(NodeConnecting, errBroken)
-		n.setState(NodeDown, errBroken)
-		n.setState(NodeUp, nil)
+		n.link.SetState(NodeConnecting, errBroken)
+		n.link.SetState(NodeDown, errBroken)
+		n.link.SetState(NodeUp, nil)
 		s = m.Nodes()[0].Stats
-		require.Equal(t, uint64(1), s.Connects)
+		require.Equal(t, uint64(2), s.Connects)
 		require.Equal(t, uint64(1), s.Disconnects)
 	})
 }

@@ -1,6 +1,5 @@
 // Package multiplex sends the attempts of many callers to N independent masters over exactly one
-// socket each, and decides each attempt by the votes of the nodes. It is the only package that
-// imports rueidis.
+// socket each, and decides each attempt by the votes of the nodes. Package link keeps the sockets.
 package multiplex
 
 import (
@@ -8,11 +7,15 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
@@ -36,11 +39,11 @@ type Config struct {
 	Guard GuardMode
 	// TLS is for rediss:// and for nodes given without a scheme; nil for the default of rediss://.
 	TLS *tls.Config
-	// Dial opens connections; nil for a net.Dialer. See DialFunc.
-	Dial DialFunc
+	// Dial opens connections; nil for a net.Dialer. See endpoint.DialFunc.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Credentials returns the user and password for a node; nil for those of its URL. See
-	// CredentialsFunc.
-	Credentials CredentialsFunc
+	// endpoint.CredentialsFunc.
+	Credentials func(ctx context.Context, node string) (user, password string, err error)
 	// Logger logs changes of the nodes' states. It is required.
 	Logger *slog.Logger
 	// OnQuorumReachable is called after each change of a node's state after which QuorumReachable
@@ -64,15 +67,17 @@ type Config struct {
 //     answered it or the key has expired there.
 //
 // Outline: Acquire, Extend and Release make an Attempt and append it to the log, which all nodes
-// share (Claim.ask). The log seals rounds of what came together. A round is made into commands once
-// (Mux.sealRound), and each node sends them (node.read). A node's answer to a round is one bit,
-// except for votes that are no grants: these are recorded (Claim.record). Callers wake together,
-// when a quorum has answered their round (Mux.finish), and each counts its own votes.
+// share (Claim.ask). The log seals rounds of what came together. What was added to Extensions is a
+// round of its own. A round is made into commands once (Mux.sealRound), and each node sends them
+// (node.read). A node's answer to a round is one bit, except for votes that are no grants: these
+// are recorded (Claim.record). Callers wake together, when a quorum has answered their round
+// (Mux.finish), and each counts its own votes.
 //
-// On each node the attempts of a claim take effect in the order in which they were appended. A node
-// reads the log in order, and puts each trip into the line of its connection before it takes the
-// next (node.order). A connection that breaks leaves votes unknown, and releases that are sent
-// again.
+// On each node the attempts of a claim take effect in the order in which they began: a newer one
+// takes an older one out of its draft, or out of a round that is not sealed, and is behind it
+// otherwise. A node reads the log in order, and puts each trip into the line of its connection
+// before it takes the next (node.order). A connection that breaks leaves votes unknown, and
+// releases that are sent again.
 //
 // What lost:
 //
@@ -89,13 +94,14 @@ type Mux struct {
 	log     *batch.Log[Attempt, roundState]
 	aging   *aging            // of the log's rounds
 	watches []*watch.Registry // of each node
+	refused refusedKeys
 	peers   *restartguard.Peers
 
 	stop       context.CancelFunc // ends the connectors
 	connectors sync.WaitGroup
 
-	counts      counts
-	inspections inspections
+	counts    counts
+	inspector *inspection.Inspector
 
 	// The pools belong to the Mux, because timers and channels belong to one synctest bubble.
 	sleepers    sync.Pool // of *sleeper
@@ -107,21 +113,21 @@ type Mux struct {
 // New returns a Mux and starts to connect its nodes in the background. Its error is about cfg.Nodes
 // alone, and begins with the index of the node in brackets.
 func New(cfg Config) (*Mux, error) {
-	endpoints := make([]endpoint, len(cfg.Nodes))
+	endpoints := make([]*endpoint.Endpoint, len(cfg.Nodes))
 	indexes := map[string]int{}
 	for i, text := range cfg.Nodes {
-		e, err := parse(text, cfg.TLS)
+		e, err := endpoint.Parse(text, cfg.TLS)
 		if err != nil {
 			return nil, fmt.Errorf("[%d] %w", i, err)
 		}
-		for _, key := range e.identities() {
+		for _, key := range e.Identities() {
 			if first, twice := indexes[key]; twice {
 				return nil, fmt.Errorf("[%d] is the same master as Nodes[%d] (%s): list each once",
-					i, first, e.name)
+					i, first, e.Name)
 			}
 			indexes[key] = i
 		}
-		if o := &e.option; cfg.Credentials != nil && (o.Username != "" || o.Password != "") {
+		if cfg.Credentials != nil && (e.User != "" || e.Password != "") {
 			return nil, fmt.Errorf("[%d] has a user or a password, and Config.Credentials is set: "+
 				"leave one of the two out", i)
 		}
@@ -135,20 +141,25 @@ func New(cfg Config) (*Mux, error) {
 		n, err := newNode(m, i, e)
 		if err != nil {
 			for _, n := range m.nodes {
-				n.client.Close()
+				n.link.Close()
 			}
 			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
 		}
 		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.watches)
 	}
+	links := make([]*link.Link, len(m.nodes))
+	for i, n := range m.nodes {
+		links[i] = n.link
+	}
+	m.inspector = inspection.New(links, cfg.NodeTimeout)
 	m.log = m.newLog()
 	for i := range m.nodes {
-		m.log.SetReader(i, NodeConnecting.reader())
+		m.log.SetReader(i, readerState(NodeConnecting))
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	for _, n := range m.nodes {
-		m.connectors.Go(func() { n.runConnector(ctx) })
+		m.connectors.Go(func() { n.link.Run(ctx) })
 	}
 	return m, nil
 }
@@ -171,23 +182,7 @@ func (m *Mux) timeoutFor(keys int) time.Duration {
 // batchKeys is the number of keys of all attempts that start together with it, its own included.
 func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
 	m.counts.attempts.Add(1)
-	return m.submit(m.newAttempt(c, acquire, ttl, m.timeoutFor(batchKeys), ttl/2))
-}
-
-// Extend starts one attempt to let all keys of the claim last for ttl from now. A key that lasts
-// longer keeps its end; if ttl is shorter than an earlier one, the claim needs cleanup. A node that
-// lacks some of the keys gets them again, but does not count for this attempt.
-//
-// It is not sent after sendBefore, when the lease may be over. The caller counts it only if the
-// lease is still valid when Wait returns. Wait waits for NodeTimeout or for minTimeout, whichever
-// is longer. Held says that the lease is lost. batchKeys is as in Acquire.
-func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
-	batchKeys int,
-) *Attempt {
-	a := m.newAttempt(c, extend, ttl, max(m.timeoutFor(batchKeys), minTimeout), ttl/2)
-	a.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))
-	a.timeout = min(a.timeout, a.maxAge)
-	return m.submit(a)
+	return m.submit(m.newAttempt(c, acquire, ttl, m.timeoutFor(batchKeys), ttl/2), m.log)
 }
 
 // Release starts to delete the claim's keys on every node that may have heard of it, if they still
@@ -203,11 +198,11 @@ func (m *Mux) Release(c *Claim, batchKeys int) *Attempt {
 	if released {
 		return last
 	}
-	return m.submit(m.newAttempt(c, release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL))
+	return m.submit(m.newAttempt(c, release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL), m.log)
 }
 
-// submit puts an attempt into the log, for the nodes that it concerns.
-func (m *Mux) submit(a *Attempt) *Attempt {
+// submit puts an attempt into the log or a draft, for the nodes that it concerns.
+func (m *Mux) submit(a *Attempt, to appender) *Attempt {
 	c := a.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,7 +223,7 @@ func (m *Mux) submit(a *Attempt) *Attempt {
 			a.neverHeld = m.all() &^ nodes
 		}
 	}
-	c.ask(a, nodes)
+	c.ask(a, nodes, to)
 	return a
 }
 
@@ -272,7 +267,7 @@ func (m *Mux) record(a *Attempt, i int, r answer) {
 func (m *Mux) QuorumReachable() bool {
 	n := 0
 	for _, node := range m.nodes {
-		if !NodeState(node.state.Load()).rejects() {
+		if !node.link.State().Rejects() {
 			n++
 		}
 	}
@@ -283,7 +278,7 @@ func (m *Mux) QuorumReachable() bool {
 func (m *Mux) SpareNodes() int {
 	n := 0
 	for _, node := range m.nodes {
-		if NodeState(node.state.Load()) == NodeUp {
+		if node.link.State() == NodeUp {
 			n++
 		}
 	}
@@ -297,6 +292,11 @@ func (m *Mux) Nodes() []NodeStatus {
 		all[i] = n.status()
 	}
 	return all
+}
+
+// Inspect asks every node what it is and how it does: see inspection.Inspector.
+func (m *Mux) Inspect(ctx context.Context) ([]inspection.Facts, error) {
+	return m.inspector.Inspect(ctx)
 }
 
 // Close refuses further attempts except releases, waits until the nodes have answered what is under
@@ -324,12 +324,12 @@ func (m *Mux) closeInOrder(ctx context.Context) {
 	}
 	_ = m.log.Close(ctx)
 	m.stop()
-	m.inspections.close()
+	m.inspector.Close()
 	m.connectors.Wait()
 	var nodes sync.WaitGroup
 	for _, n := range m.nodes {
 		nodes.Go(func() {
-			n.client.Close()
+			n.link.Close()
 			n.watches.Wait()
 		})
 	}

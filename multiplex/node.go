@@ -1,19 +1,16 @@
 package multiplex
 
 import (
-	"crypto/rand"
-	"errors"
-	"fmt"
-	"log/slog"
+	"context"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
-	"github.com/lockpipe/lockpipe/internal/trip"
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/watch"
-	"github.com/redis/rueidis"
 )
 
 const (
@@ -27,37 +24,19 @@ const (
 )
 
 // NodeState says whether a node can vote.
-type NodeState int
+type NodeState = link.State
 
+// The states of a node: see link.State. A node is failing if it has answered acquires with errors,
+// such as OOM, MISCONF or NOPERM, has granted none for a second, and has refused a probe too. It is
+// still sent all that it would be sent if it were up. It is up again when it grants an acquire or
+// executes a probe.
 const (
-	// NodeConnecting: the first connection, or the one after a loss, is being made. Attempts wait
-	// for it, each within its timeout.
-	NodeConnecting NodeState = iota
-	// NodeUp: connected.
-	NodeUp
-	// NodeQuarantined: the node answers, but may have forgotten locks, because it has restarted,
-	// was replaced or was flushed. Until these locks have expired nothing is sent to it, and its
-	// vote is unknown at once. From time to time the client connects to read its marker. See
-	// GuardMode.
-	NodeQuarantined
-	// NodeDown: the last try to connect failed. The client continues to try in the background. The
-	// node's vote is unknown at once.
-	NodeDown
-	// NodeFailing: connected, but the node has answered acquires with errors, such as OOM, MISCONF
-	// or NOPERM, has granted none for a second, and has refused a probe too. It is still sent all
-	// that it would be sent if it were up. It is up again when it grants an acquire or executes a
-	// probe.
-	NodeFailing
+	NodeConnecting  = link.Connecting
+	NodeUp          = link.Up
+	NodeQuarantined = link.Quarantined
+	NodeDown        = link.Down
+	NodeFailing     = link.Failing
 )
-
-// String returns the state as one lower-case word.
-func (s NodeState) String() string {
-	names := [...]string{"connecting", "up", "quarantined", "down", "failing"}
-	if s < 0 || int(s) >= len(names) {
-		return fmt.Sprintf("NodeState(%d)", int(s))
-	}
-	return names[s]
-}
 
 // NodeStatus is what the client knows of one node.
 type NodeStatus struct {
@@ -81,15 +60,13 @@ type NodeStatus struct {
 	Stats NodeStats
 }
 
-// node is one master: one rueidis client with one socket, and the connector.
+// node is one master: the link to it, and the reader of the log that sends it trips.
 type node struct {
-	addr   string
-	logins *logins // with passwords, which no error may show
-	mux    *Mux
-	index  int
-	client rueidis.Client
-	// placeholder is the command in whose place the connection sends a trip.
-	placeholder rueidis.Completed
+	addr  string
+	mux   *Mux
+	index int
+	link  *link.Link
+
 	// sendFlush sends attempts to the server and returns with the answers, on the connection that
 	// there is.
 	sendFlush func(f *flush)
@@ -97,29 +74,13 @@ type node struct {
 	watches *watch.Registry
 	// queryWatches does for watches what sendFlush does for attempts.
 	queryWatches func(keys []string, replies []watch.Reply)
+	// newer returns the newer commands that the node can use, if it is connected.
+	newer func() (set link.CommandSet, connected bool)
 
-	active        activeConn
-	disconnected  chan struct{} // of capacity 1: the connection was closed
-	pendingAdded  chan struct{} // of capacity 1: a release is kept
-	renewSoon     chan struct{} // of capacity 1: the generation is to be renewed
-	disconnectAck chan struct{} // of capacity 1: rueidis is done with a connection
+	pendingAdded chan struct{} // of capacity 1: a release is kept
 
-	endpoint  *endpoint  // does not change
-	sentinels *sentinels // nil if the endpoint is the master's own
-	inspector *dialer    // of the inspection under way
+	duties duties // owned by the connector
 
-	ownProbeKey string // a key that this node alone sets
-
-	// Owned by the connector:
-	guard       *restartguard.Guard
-	renewal     renewal
-	warnedSame  bool // that its server may be another node's too
-	dialer      *dialer
-	permit      *dialPermit // of the last connection
-	ackExpected bool        // rueidis will report the end of the last one
-	mustProve   bool        // a server was useless: later connections are probed
-
-	state          atomic.Int32 // a NodeState; written under mu
 	responsiveness responsiveness
 	passedOver     atomic.Int64 // by responsiveness.now; see passOver
 	rtt            rtt
@@ -130,44 +91,27 @@ type node struct {
 	order      sync.Mutex
 	lastInLine *flush // guarded by order
 
-	mu          sync.Mutex    // guards all below; a leaf
-	err         error         // why it is down, quarantined or failing, or its connection was lost
-	connectDone chan struct{} // open while connecting
-	causes      causes
-	pending     pendingReleases
+	mu      sync.Mutex // guards all below; a leaf
+	pending pendingReleases
 }
 
-func newNode(m *Mux, index int, e endpoint) (*node, error) {
-	n := &node{addr: e.name, endpoint: &e, mux: m, index: index, connectDone: make(chan struct{})}
-	n.logins, n.sentinels = newLogins(&e, m), newSentinels(&e, m, n.leaveDeposed)
-	n.dialer = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
-	n.inspector = newDialer(&e, m.cfg.Dial, m.cfg.Logger)
-	n.inspector.calls.panicLogged = true // the connector's calls are
-	n.disconnected = make(chan struct{}, 1)
-	n.pendingAdded = make(chan struct{}, 1)
-	n.disconnectAck = make(chan struct{}, 1)
-	n.renewSoon = make(chan struct{}, 1)
-	n.ownProbeKey = m.cfg.Prefix + probeKey + rand.Text()
-	n.guard = n.newGuard()
+func newNode(m *Mux, index int, e *endpoint.Endpoint) (*node, error) {
+	n := &node{addr: e.Name, mux: m, index: index, pendingAdded: make(chan struct{}, 1)}
 	n.responsiveness.epoch = time.Now()
 	n.acquireErrors.recheck = make(chan struct{}, 1)
 	n.sendFlush = n.sendAttempts
-	n.queryWatches = n.sendWatches
+	n.queryWatches, n.newer = n.sendWatches, n.newerCommands
 	n.watches = n.newWatches()
-	hook := &dialHook{
-		dialer: n.dialer, guard: n.guard, setup: n.setup,
-		onConn: n.active.conn.Store, onClose: func() { notify(n.disconnected) },
-		onInvalidate: n.onInvalidate,
-	}
+	cfg := &m.cfg
 	var err error
-	if n.client, err = hook.client(); err == nil {
-		n.placeholder = n.client.B().Arbitrary(trip.Placeholder).Build().Pin()
-	}
+	n.link, err = link.New(link.Config{
+		Endpoint: e, Index: index, Peers: m.peers,
+		Others: func(i int) *link.Link { return m.nodes[i].link },
+		Guard:  cfg.Guard, Prefix: cfg.Prefix, MaxTTL: cfg.MaxTTL,
+		Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger, Owner: n,
+	})
 	return n, err
 }
-
-// hide returns the error without the node's passwords.
-func (n *node) hide(err error) error { return n.logins.hide(err) }
 
 // notify sends on a channel of capacity 1, if that is empty.
 func notify(c chan<- struct{}) {
@@ -177,109 +121,93 @@ func notify(c chan<- struct{}) {
 	}
 }
 
-// rejects reports whether a node in this state is sent nothing.
-func (s NodeState) rejects() bool { return s == NodeDown || s == NodeQuarantined }
-
-// connected reports whether a node in this state has a connection that is in use.
-func (s NodeState) connected() bool { return s == NodeUp || s == NodeFailing }
-
-// reader returns what becomes of the log at a node in this state.
-func (s NodeState) reader() batch.ReaderState {
+// readerState returns what becomes of the log at a node in this state.
+func readerState(s NodeState) batch.ReaderState {
 	switch {
-	case s.rejects():
+	case s.Rejects():
 		return batch.Out
-	case s.connected():
+	case s.IsConnected():
 		return batch.Reading
 	}
 	return batch.Paused
 }
 
-// down returns whether the node is down or quarantined, and why.
-func (n *node) down() (why error, down bool) {
-	if !NodeState(n.state.Load()).rejects() {
-		return nil, false
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.err, NodeState(n.state.Load()).rejects() // it may have come up meanwhile
-}
-
-// isDown reports whether the node is down, and not because it is quarantined.
-func (n *node) isDown() bool { return NodeState(n.state.Load()) == NodeDown }
-
-// awaitUp returns nil when the node is connected, at once or after the connect that is under way.
-// Otherwise it returns why the node is down.
-func (n *node) awaitUp() error {
-	for !NodeState(n.state.Load()).connected() {
-		n.mu.Lock()
-		done := n.connectDone
-		n.mu.Unlock()
-		<-done
-		if why, down := n.down(); down {
-			return why
-		}
-	}
-	return nil
-}
-
-// setState changes the state and logs it.
-func (n *node) setState(s NodeState, err error) {
-	n.mu.Lock()
-	before := NodeState(n.state.Load())
-	n.state.Store(int32(s))
-	n.err = err
-	if s == NodeUp && before != NodeFailing {
+// StateChanged lets the log know whether the node reads.
+func (n *node) StateChanged(before, after NodeState) {
+	if after == NodeUp && before != NodeFailing {
 		n.rtt.reset()
 	}
-	n.metrics.countTransition(before, s)
-	unlogged := n.causes.isNew(s, err)
-	switch {
-	case s == NodeConnecting:
-		n.connectDone = make(chan struct{})
-	case before == NodeConnecting:
-		close(n.connectDone)
-	}
-	n.mu.Unlock()
-	n.mux.log.SetReader(n.index, s.reader())
+	n.metrics.countTransition(before, after)
+	n.mux.log.SetReader(n.index, readerState(after))
 	if m := n.mux; m.cfg.OnQuorumReachable != nil && m.QuorumReachable() {
 		m.cfg.OnQuorumReachable()
 	}
-	log := n.mux.cfg.Logger.With(slog.String("node", n.addr))
-	if n.sentinels != nil {
-		log = log.With(slog.String("master", n.sentinels.usedMaster()))
-	}
-	switch {
-	case s == NodeUp:
-		log.Info("lockpipe: node is up")
-	case !unlogged || errors.Is(err, ErrClosed):
-	case s == NodeConnecting:
-		if err != nil {
-			log = log.With(slog.Any("error", err))
+}
+
+// Connected sends the releases that are kept, before anything else.
+func (n *node) Connected() {
+	n.resend()
+	n.acquireErrors.since.Store(0)
+	n.duties = duties{resend: time.Now().Add(resendDelay), review: time.Now().Add(probeEvery)}
+}
+
+// NotConnected drops the releases that are not needed any more.
+func (n *node) NotConnected() { n.dropExpired() }
+
+// resendDelay is after what time a server that answers releases with errors is sent them again.
+const resendDelay = 100 * time.Millisecond
+
+// duties are the times at which the connector has something to do while a connection lasts. A zero
+// time is never.
+type duties struct {
+	resend time.Time // the releases that the server answered with errors
+	review time.Time // a node that refuses acquires
+}
+
+// Work does what is due, and returns after what time something is due again.
+func (n *node) Work(ctx context.Context) time.Duration {
+	d, now := &n.duties, time.Now()
+	select {
+	case <-n.pendingAdded:
+		if d.resend.IsZero() {
+			d.resend = now.Add(resendDelay)
 		}
-		log.Warn("lockpipe: connection to node lost")
-	case s == NodeFailing:
-		log.Warn("lockpipe: node is failing", slog.Any("error", err))
-	case s == NodeQuarantined:
-		log.Warn("lockpipe: node is quarantined", slog.Any("error", err))
 	default:
-		log.Warn("lockpipe: node is down", slog.Any("error", err))
 	}
+	select {
+	case <-n.acquireErrors.recheck:
+		d.review = now
+	default:
+	}
+	due := func(at time.Time) bool { return !at.IsZero() && !at.After(now) }
+	switch {
+	case due(d.resend):
+		d.resend = time.Time{}
+		n.resend()
+		return 0
+	case due(d.review):
+		d.review = time.Time{}
+		if again := n.review(ctx); again > 0 {
+			d.review = time.Now().Add(again)
+		}
+		return 0
+	}
+	var next time.Duration = math.MaxInt64
+	for _, at := range [...]time.Time{d.resend, d.review} {
+		if !at.IsZero() {
+			next = min(next, max(0, at.Sub(now)))
+		}
+	}
+	return next
 }
 
 func (n *node) status() NodeStatus {
+	state, until, why := n.link.Status()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	s := NodeStatus{
-		Addr: n.addr, State: NodeState(n.state.Load()), Pending: n.mux.log.Waiting(n.index),
+	return NodeStatus{
+		Addr: n.addr, State: state, Until: until, Err: why, Pending: n.mux.log.Waiting(n.index),
 		PendingReleases: len(n.pending.list), DroppedReleases: n.pending.dropped,
 		Stats: n.metrics.stats(),
 	}
-	if s.State.rejects() || s.State == NodeFailing {
-		s.Err = n.err
-	}
-	var q *restartguard.Quarantine
-	if errors.As(n.err, &q) {
-		s.Until = q.Until
-	}
-	return s
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
@@ -28,8 +29,8 @@ func guard(t *testing.T, m *Mux, a *actor) {
 	t.Helper()
 	a.play(guarded("one", "one", 100))
 	a.cut()
-	time.Sleep(2 * maxReconnectDelay)
-	require.Equal(t, "one", m.nodes[0].active.conn.Load().server.RunID)
+	time.Sleep(2 * link.MaxReconnectDelay)
+	require.Equal(t, "one", m.nodes[0].link.Current().Server.RunID)
 	up(t, m)
 }
 
@@ -46,7 +47,7 @@ func TestConn_NoticesALossBehindTheHandshake(t *testing.T) {
 			}
 		})
 		a.cut()
-		time.Sleep(2 * maxReconnectDelay)
+		time.Sleep(2 * link.MaxReconnectDelay)
 		require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
 		require.ErrorContains(t, m.Nodes()[0].Err, whyFlushed)
 		err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
@@ -63,13 +64,13 @@ func TestConn_AQuarantineCountsFromTheEndOfALongOne(t *testing.T) {
 		actors[0].play(guarded("two", "one", 20))
 		left := time.Now()
 		actors[0].cut()
-		time.Sleep(2 * maxReconnectDelay)
+		time.Sleep(2 * link.MaxReconnectDelay)
 		s := m.Nodes()[0]
 		require.Equal(t, NodeQuarantined, s.State)
 		require.ErrorContains(t, s.Err, whyRestarted)
 		waits := s.Until.Sub(left)
 		require.GreaterOrEqual(t, waits, time.Minute)
-		require.Less(t, waits, time.Minute+maxReconnectDelay)
+		require.Less(t, waits, time.Minute+link.MaxReconnectDelay)
 	})
 }
 
@@ -89,7 +90,7 @@ func TestConn_NothingIsSentOnAnotherOne(t *testing.T) {
 			a := m.Acquire(claim("k", "t"), time.Minute, 1)
 			synctest.Wait()
 
-			before, introduced := m.nodes[0].active.conn.Load(), false
+			before, introduced := m.nodes[0].link.Current(), false
 			var sets atomic.Int32
 			actors[0].hear(func(command string) {
 				if introduced = introduced || command == "HELLO"; introduced && command == "GET" {
@@ -102,7 +103,7 @@ func TestConn_NothingIsSentOnAnotherOne(t *testing.T) {
 			hold = func() { <-dial }
 			actors[0].cut()
 			time.Sleep(100 * time.Millisecond)
-			require.Same(t, before, m.nodes[0].active.conn.Load())
+			require.Same(t, before, m.nodes[0].link.Current())
 			if !late { // it finds the former connection
 				close(leave)
 				synctest.Wait()
@@ -110,14 +111,14 @@ func TestConn_NothingIsSentOnAnotherOne(t *testing.T) {
 			close(dial)
 			synctest.Wait()
 			if late { // it finds the new connection, whose marker is not verified yet
-				require.NotSame(t, before, m.nodes[0].active.conn.Load())
+				require.NotSame(t, before, m.nodes[0].link.Current())
 				close(leave)
 				synctest.Wait()
 			}
 			close(look)
 			err := wait(a, t.Context())
 			require.ErrorIs(t, err, ErrNoQuorum)
-			require.ErrorContains(t, err, errNotConnected.Error())
+			require.ErrorContains(t, err, link.ErrNotConnected.Error())
 			up(t, m)
 			require.Zero(t, sets.Load())
 			require.NoError(t, wait(m.Acquire(claim("l", "t"), time.Minute, 1), t.Context()))
@@ -172,4 +173,28 @@ func TestConn_OneThatEndsWithAContextHasBroken(t *testing.T) {
 			}, err
 		}
 	})
+}
+
+// The goal: the vote of a node says why its connection was given up.
+func TestConn_TheVoteSaysThatNothingCame(t *testing.T) {
+	var hang atomic.Bool
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		resume := make(chan struct{})
+		defer close(resume)
+		actors[0].hear(func(string) {
+			if hang.Load() {
+				<-resume
+			}
+		})
+		hang.Store(true)
+		a := m.Acquire(claim("k", "t"), time.Minute, 1)
+		c := m.nodes[0].link.Current()
+		for !c.IsClosed() {
+			time.Sleep(time.Millisecond)
+		}
+		err := wait(a, t.Context())
+		require.ErrorIs(t, err, ErrNoQuorum)
+		require.ErrorContains(t, err, link.ErrSilent.Error())
+		hang.Store(false)
+	}, func(c *Config) { c.NodeTimeout = 5 * time.Second })
 }

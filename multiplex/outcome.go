@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // ErrClosed reports an attempt on a Mux that was closed. Nothing was sent.
-var ErrClosed = errors.New("closed")
+var ErrClosed = link.ErrClosed
 
 // Outcome is what became of an attempt, as plain values. The zero value says nothing.
 type Outcome struct {
@@ -158,10 +159,10 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 		n := NoVote{Node: a.mux.nodes[i].addr, Err: missing, Reason: reasonOf(missing, false)}
 		if a.unknown.has(i) {
 			n.Err = a.unknownErr(i)
-			n.Reason = reasonOf(n.Err, a.mux.nodes[i].isDown())
-		} else if why, down := a.mux.nodes[i].down(); down && missing == errNotNeeded {
+			n.Reason = reasonOf(n.Err, a.mux.nodes[i].link.State() == NodeDown)
+		} else if why, down := a.mux.nodes[i].link.Rejects(); down && missing == errNotNeeded {
 			// It was about to miss the attempt.
-			n.Err, n.Reason = why, reasonOf(why, a.mux.nodes[i].isDown())
+			n.Err, n.Reason = why, reasonOf(why, a.mux.nodes[i].link.State() == NodeDown)
 		}
 		o.NoVotes = append(o.NoVotes, n)
 	}

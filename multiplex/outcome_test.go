@@ -59,7 +59,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		down := errors.New("connection refused")
-		m.nodes[0].setState(NodeDown, down)
+		m.nodes[0].link.SetState(NodeDown, down)
 		goOn := hang(m.nodes[1])
 		o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
 		require.Equal(t, Outcome{
@@ -76,7 +76,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, n := range m.nodes {
-			n.setState(NodeDown, errBroken)
+			n.link.SetState(NodeDown, errBroken)
 		}
 		a := m.newAttempt(claim("k", "t"), acquire, time.Minute, time.Second, time.Second)
 		a.addVote(0, answer{err: errBroken})

@@ -2,7 +2,6 @@ package multiplex
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -88,15 +87,4 @@ func TestPasswords_AQuarantineIsOneWhateverTheyAre(t *testing.T) {
 	})
 	status := becomes(t, m, 0, NodeQuarantined, whyUnmarked)
 	require.WithinRange(t, status.Until, time.Now(), time.Now().Add(2*time.Minute))
-}
-
-// The goal: what stands before the arguments is kept, and an error without them is what it was.
-func TestPasswords_AreCutOutOfAnError(t *testing.T) {
-	same := errors.New("WRONGPASS invalid username-password pair or user is disabled.")
-	require.Same(t, same, withoutPassword(same, "secret"))
-	require.Same(t, same, withoutPassword(same, ""))
-	require.EqualError(t, withoutPassword(errors.New("ERR unknown command 'AUTH', with args "+
-		"beginning with: 'u' 'sec"), "secret"), "ERR unknown command 'AUTH'")
-	require.EqualError(t, withoutPassword(errors.New("ERR secret is no command"), "secret"),
-		"ERR ... is no command")
 }

@@ -67,6 +67,7 @@ func (n *node) addPending(a *Attempt) {
 	n.pending.add(pendingRelease{a, until})
 	n.mu.Unlock()
 	notify(n.pendingAdded)
+	n.link.Wake()
 }
 
 // dropExpired drops releases whose keys have expired: that is as good as an answer.

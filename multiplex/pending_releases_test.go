@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,7 +28,7 @@ func TestPendingReleases_OnlyTheyTakeMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
-		n := &node{mux: m, pendingAdded: make(chan struct{}, 1)}
+		n := &node{mux: m, link: new(link.Link), pendingAdded: make(chan struct{}, 1)}
 		keptBy(n, 3, time.Second)
 		keptBy(n, 5, time.Minute)
 		require.Equal(t, 8, n.pending.keys)
@@ -69,7 +70,7 @@ func TestPendingReleases_AreSentAFlushAtATime(t *testing.T) {
 
 // The goal: what a node can't answer is bounded, and the oldest is dropped first.
 func TestPendingReleases_AreBounded(t *testing.T) {
-	n := &node{pendingAdded: make(chan struct{}, 1)}
+	n := &node{link: new(link.Link), pendingAdded: make(chan struct{}, 1)}
 	keys := make([]string, 1<<14)
 	for i := range keys {
 		keys[i] = fmt.Sprint(i)
@@ -177,7 +178,7 @@ func TestPendingReleases_AreKeptWhileABrokenConnectionMayStillBeRead(t *testing.
 		}
 		instead.Store(&answer{broken: true, err: errBroken})
 		require.ErrorIs(t, extends(t, m, c, time.Second), ErrNoQuorum)
-		instead.Store(&answer{leftNothing: true, err: errNotConnected})
+		instead.Store(&answer{leftNothing: true, err: link.ErrNotConnected})
 		release := m.Release(c, 1)
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(time.Hour)
@@ -203,7 +204,7 @@ func TestPendingReleases_AreKeptForTheLongestTTL(t *testing.T) {
 			c := claim("k", "t")
 			require.NoError(t, wait(m.Acquire(c, ttls[0], 1), t.Context()))
 			require.NoError(t, extends(t, m, c, ttls[1]))
-			m.nodes[0].sendFlush = all(answer{leftNothing: true, err: errNotConnected})
+			m.nodes[0].sendFlush = all(answer{leftNothing: true, err: link.ErrNotConnected})
 			require.ErrorIs(t, wait(m.Release(c, 1), t.Context()), ErrNoQuorum)
 			time.Sleep(59 * time.Second)
 			synctest.Wait() // at this moment the connector sends it again

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
@@ -33,8 +35,9 @@ var usual = map[string]string{
 	"HELLO": resptest.Hello, "PING": "+PONG\r\n", "SCRIPT": resptest.Bulk(strings.Repeat("0", 40)),
 	"CLIENT": "+OK\r\n",
 	"SET":    "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
-	"EVALSHA " + probeKey: ":0\r\n", "DEL " + probeKey: ":0\r\n", "PTTL " + markerKey: ":-2\r\n",
-	"MGET " + probeKey: "*1\r\n$-1\r\n",
+	"EVALSHA " + reserved.Probe: ":0\r\n", "DEL " + reserved.Probe: ":0\r\n", "PTTL " +
+		reserved.Marker: ":-2\r\n",
+	"MGET " + reserved.Probe: "*1\r\n$-1\r\n",
 }
 
 func (a *actor) dial() net.Conn {
@@ -85,16 +88,16 @@ func (a *actor) cut() {
 	a.conn.Close()
 }
 
-// commandName returns the first word of a command, with probeKey if that is among the others, or
-// with markerKey if the command is PTTL of it.
+// commandName returns the first word of a command, with reserved.Probe if that is among the others,
+// or with reserved.Marker if the command is PTTL of it.
 func commandName(words []string) string {
 	first, key := words[0], ""
 	for _, word := range words[1:] {
 		switch {
-		case strings.HasPrefix(word, probeKey):
-			key = " " + probeKey
-		case first == "PTTL" && word == markerKey:
-			key = " " + markerKey
+		case strings.HasPrefix(word, reserved.Probe):
+			key = " " + reserved.Probe
+		case first == "PTTL" && word == reserved.Marker:
+			key = " " + reserved.Marker
 		}
 	}
 	return first + key
@@ -148,13 +151,14 @@ func work(t *testing.T, m *Mux, round int) {
 // commandsUsed are all that a node is sent.
 var commandsUsed = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "PTTL",
-	"PTTL " + markerKey, "EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey,
+	"PTTL " + reserved.Marker, "EVALSHA " + reserved.Probe, "MGET " + reserved.Probe, "DEL " +
+		reserved.Probe,
 }
 
 // asConnecting are those that an idle connection hardly sees.
 var asConnecting = []string{
-	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + markerKey,
-	"EVALSHA " + probeKey, "MGET " + probeKey, "DEL " + probeKey,
+	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + reserved.Marker,
+	"EVALSHA " + reserved.Probe, "MGET " + reserved.Probe, "DEL " + reserved.Probe,
 }
 
 // The goal: whatever a server sends against the protocol and in answer to whatever, it loses its
@@ -173,7 +177,7 @@ func TestProtocol_AServerThatBreaksItLosesOnlyItsOwnVote(t *testing.T) {
 					work(t, m, round)
 				}
 				actors[2].play(nil)
-				time.Sleep(2 * maxReconnectDelay)
+				time.Sleep(2 * link.MaxReconnectDelay)
 				work(t, m, 1000)
 				require.Equal(t, NodeUp, m.Nodes()[2].State, "%s: %.60q", victim, stream)
 			}
@@ -218,7 +222,7 @@ func TestProtocol_AReplyOfAnotherShapeHarmsNobodyElse(t *testing.T) {
 				work(t, m, 2)
 				actors[2].play(nil)
 				actors[2].cut()
-				time.Sleep(2 * maxReconnectDelay)
+				time.Sleep(2 * link.MaxReconnectDelay)
 				work(t, m, 3)
 				require.Equal(t, NodeUp, m.Nodes()[2].State, "%s: %q", victim, stream)
 			}
@@ -273,7 +277,7 @@ func TestProtocol_AnOddPushIsIgnored(t *testing.T) {
 func TestProtocol_TheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 	var log journal
 	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		time.Sleep(2*stableAfter + silenceGap/2) // between two probes
+		time.Sleep(2*link.StableAfter + link.SilenceGap/2) // between two probes
 		_, err := io.WriteString(actors[0].conn, "-ERR surprise\r\n")
 		require.NoError(t, err)
 		synctest.Wait()
@@ -282,7 +286,7 @@ func TestProtocol_TheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 				`error="protocol error: a reply of type '-' that no command asked for"`)
 		// rueidis may still have had the lost connection at the first try. The second try comes
 		// 1 ms later.
-		time.Sleep(minReconnectDelay / 5)
+		time.Sleep(link.MinReconnectDelay / 5)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 }
@@ -301,7 +305,13 @@ func TestProtocol_AServerThatSpeaksFirstIsHeard(t *testing.T) {
 		require.Equal(t, NodeDown, status.State)
 		require.ErrorContains(t, status.Err, "max number of clients reached")
 		actors[0].play(nil)
-		time.Sleep(2 * maxReconnectDelay)
+		time.Sleep(2 * link.MaxReconnectDelay)
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 	})
+}
+
+func trio() *Claim {
+	c := new(Claim)
+	c.Init("", []string{"a", "b", "c"}, "t")
+	return c
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,7 @@ func TestQuarantine_AllNodesThatRestartTogetherWait(t *testing.T) {
 	}
 	for i := range nodes.Len() {
 		becomes(t, m, i, NodeUp, "")
-		require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", markerKey))
+		require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", reserved.Marker))
 	}
 	require.GreaterOrEqual(t, time.Since(restarted), 6*time.Second)
 }
@@ -79,7 +80,7 @@ func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
 	knowing := start(t, nodes.URLs(), waits(4*time.Second))
 	up(t, knowing)
 	require.NoError(t, knowing.Close(t.Context()))
-	ask(t, nodes, 0, "SET", markerKey, "lost:1")
+	ask(t, nodes, 0, "SET", reserved.Marker, "lost:1")
 	var once sync.Once
 	m := start(t, nodes.URLs(), func(c *Config) {
 		waits(4 * time.Second)(c)
@@ -87,7 +88,7 @@ func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			return &spy{Conn: conn, wrote: func(p []byte) {
 				if settles(p) {
-					once.Do(func() { _, _ = nodes.Do(0, "SET", markerKey, "lost:2") })
+					once.Do(func() { _, _ = nodes.Do(0, "SET", reserved.Marker, "lost:2") })
 				}
 			}}, err
 		}
@@ -115,7 +116,7 @@ func TestQuarantine_AnotherClientLiftsIt(t *testing.T) {
 	becomes(t, first, 0, NodeQuarantined, whyRestarted)
 	second := start(t, nodes.URLs(), mode(GuardStrict))
 	becomes(t, second, 0, NodeQuarantined, whyUnmarked)
-	ask(t, nodes, 0, "SET", markerKey, runID(t, nodes, 0))
+	ask(t, nodes, 0, "SET", reserved.Marker, runID(t, nodes, 0))
 	becomes(t, first, 0, NodeUp, "")
 	becomes(t, second, 0, NodeUp, "")
 }
@@ -139,7 +140,7 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 	}, patient, time.Millisecond)
 	require.EqualValues(t, 1, m.Nodes()[0].DroppedReleases)
 	require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
-	require.Equal(t, []any{markerKey}, ask(t, nodes, 0, "KEYS", "*"),
+	require.Equal(t, []any{reserved.Marker}, ask(t, nodes, 0, "KEYS", "*"),
 		"a lock command reached a quarantined node")
 }
 
@@ -153,7 +154,7 @@ func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
 	ask(t, nodes, 1, append([]string{"REPLICAOF"}, strings.Split(strings.TrimPrefix(nodes.URLs()[0],
 		"redis://"), ":")...)...)
 	require.Eventually(t, func() bool {
-		return ask(t, nodes, 1, "GET", markerKey) == runID(t, nodes,
+		return ask(t, nodes, 1, "GET", reserved.Marker) == runID(t, nodes,
 			0)
 	}, patient, time.Millisecond)
 	m := start(t, nodes.URLs()[1:], nil)
@@ -182,7 +183,7 @@ func TestGuardMode_OffLeavesNoMarker(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 1)
 	off := start(t, nodes.URLs(), mode(GuardOff))
 	up(t, off)
-	require.Nil(t, ask(t, nodes, 0, "GET", markerKey))
+	require.Nil(t, ask(t, nodes, 0, "GET", reserved.Marker))
 }
 
 // The goal: GuardStrict admits no server that has no run_id. GuardAuto does that with one warning.
@@ -202,9 +203,9 @@ func TestGuardMode_OfAServerWithoutARunID(t *testing.T) {
 		}), nil))
 	})
 	up(t, auto)
-	line := auto.nodes[0].active.conn.Load()
+	line := auto.nodes[0].link.Current()
 	require.NoError(t, line.Close())
-	require.Eventually(t, func() bool { return auto.nodes[0].active.conn.Load() != line }, patient,
+	require.Eventually(t, func() bool { return auto.nodes[0].link.Current() != line }, patient,
 		time.Millisecond)
 	up(t, auto)
 	require.EqualValues(t, 3, warnings.Load(), "one for each node")
@@ -220,11 +221,11 @@ func TestQuarantine_ADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 	up(t, m)
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 	for range 3 {
-		before := m.nodes[0].active.conn.Load()
+		before := m.nodes[0].link.Current()
 		s.kill()
 		s.start()
 		require.Eventually(t, func() bool {
-			return m.nodes[0].active.conn.Load() != before
+			return m.nodes[0].link.Current() != before
 		}, patient, time.Millisecond)
 		up(t, m) // sooner than the longest TTL
 		require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrHeld)
@@ -279,7 +280,7 @@ func TestQuarantine_ARestartFromASnapshotWaits(t *testing.T) {
 	began := time.Now()
 	s.start()
 	status := becomes(t, m, 0, NodeQuarantined, whyRestarted)
-	marker, err := s.do("GET", markerKey)
+	marker, err := s.do("GET", reserved.Marker)
 	require.NoError(t, err)
 	require.NotEmpty(t, marker.Text, "the snapshot was not loaded")
 	require.False(t, status.Until.Before(began.Add(time.Minute)))
@@ -290,7 +291,7 @@ func TestQuarantine_ARestartFromASnapshotWaits(t *testing.T) {
 func TestQuarantine_DoesNotEndWithoutARunID(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t)
-	_, err := s.do("SET", markerKey, "lost:x")
+	_, err := s.do("SET", reserved.Marker, "lost:x")
 	require.NoError(t, err)
 	m := start(t, s.url(), nil)
 	becomes(t, m, 0, NodeQuarantined, "")
@@ -354,7 +355,7 @@ func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
 	follow(0, 1)
 	becomes(t, m, 0, NodeDown, "READONLY: it is a replica")
 	ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
-	require.Equal(t, runID(t, nodes, 0), ask(t, nodes, 0, "GET", markerKey))
+	require.Equal(t, runID(t, nodes, 0), ask(t, nodes, 0, "GET", reserved.Marker))
 	require.Nil(t, ask(t, nodes, 0, "GET", "k"))
 	becomes(t, m, 0, NodeQuarantined, whyDemoted)
 	require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
@@ -380,7 +381,7 @@ func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
 			for _, i := range []int{1, 2} {
 				require.NoError(t, nodes.Restart(i))
 				if former != "" {
-					ask(t, nodes, i, "SET", markerKey, former)
+					ask(t, nodes, i, "SET", reserved.Marker, former)
 				}
 			}
 			began, lives := time.Now(), 0

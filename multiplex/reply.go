@@ -32,8 +32,12 @@ func (f *flush) OnReply(i int, r resp.Reply) {
 		return
 	}
 	switch {
+	case p.newer != 0:
+		f.readNewer(p, offset, &r)
+		return
 	case p.script == nil && r.Kind == resp.KindNull:
 		f.answers[offset+p.index] = answer{vote: refused, leftNothing: true, replied: true}
+		f.noteRefused(offset+p.index, 0)
 		return
 	case p.script == nil:
 		if r.Kind != resp.KindStatus || string(r.Text) != "OK" {
@@ -56,22 +60,23 @@ func (f *flush) OnReply(i int, r resp.Reply) {
 // readError takes an error of the server.
 func (f *flush) readError(p *command, offset int, text string) {
 	switch {
+	case f.readNewerError(p, offset, text):
 	case p.script != nil && p.call == nil:
 		f.loadErr = errors.New(text)
 	case !f.lastTry && p.noPermission(text):
 		// One of several callers' keys is forbidden, which must not fail the others.
 		calls := p.call.Split()
 		for k := range calls {
-			f.retry = append(f.retry, command{p.script, &calls[k], offset})
+			f.retry = append(f.retry, command{script: p.script, call: &calls[k], index: offset})
 		}
 	case p.script != nil && !f.lastTry && strings.HasPrefix(text, "NOSCRIPT"):
-		f.retry = append(f.retry, command{p.script, p.call, offset})
+		f.retry = append(f.retry, command{script: p.script, call: p.call, index: offset})
 	default:
 		failure := classifyError(text)
 		if f.loadErr != nil && strings.HasPrefix(text, "NOSCRIPT") {
 			failure.err = f.loadErr
 		}
-		failure.err = f.node.hide(failure.err)
+		failure.err = f.node.link.Hide(failure.err)
 		f.fail(p, offset, failure)
 	}
 }
@@ -89,6 +94,7 @@ func (f *flush) readRefusal(p *command, offset int, r script.Refusal) {
 	key := int32(-1)
 	if r.Key != script.Refilled {
 		key = int32(p.call.Offset[r.Set] + r.Key)
+		f.noteRefused(at, int(key))
 	}
 	f.answers[at] = answer{
 		vote: refused, leftNothing: nothing, replied: true,
@@ -122,6 +128,11 @@ func (f *flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error
 // count.
 func (f *flush) fail(p *command, offset int, r answer) {
 	switch {
+	case p.newer != 0:
+		for _, s := range p.attempts {
+			f.failOne(offset+s.index, r)
+		}
+		return
 	case p.script == nil:
 		f.failOne(offset+p.index, r)
 		return

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
@@ -28,16 +29,16 @@ func TestReply_ABrokenPartOfASetIsNotForgotten(t *testing.T) {
 			leftNothing: true, replied: true,
 			err: errors.New("NOPERM"),
 		}, broke},
-		"broke, and the repeat unsent": {broke, {leftNothing: true, err: errNotConnected}},
+		"broke, and the repeat unsent": {broke, {leftNothing: true, err: link.ErrNotConnected}},
 		"broke, and the repeat denied": {broke, {
 			leftNothing: true, replied: true,
 			err: errors.New("NOPERM"),
 		}},
 		"granted, broke, repeat unsent": {{vote: granted, replied: true}, broke, {
 			leftNothing: true,
-			err:         errNotConnected,
+			err:         link.ErrNotConnected,
 		}},
-		"unsent, and then broke as well": {{leftNothing: true, err: errNotConnected}, broke},
+		"unsent, and then broke as well": {{leftNothing: true, err: link.ErrNotConnected}, broke},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &flush{

@@ -3,15 +3,17 @@ package multiplex
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/link"
 )
 
 // responsiveness distinguishes a node that hangs from one that is only busy. An attempt waits for
 // the node's answer, and not for the queue in front of it. Without the difference an overload turns
 // into timeouts, clean-ups and retries, which leave no time for anything else.
 type responsiveness struct {
-	epoch    time.Time                // from which the times below count, in nanoseconds; set once
-	inFlight [maxFlushes]atomic.Int64 // when each flush under way was sent; 0 for none
-	last     atomic.Int64             // when a flush was answered last
+	epoch    time.Time                   // from which the times below count; set once
+	inFlight [link.MaxTrips]atomic.Int64 // when each flush under way was sent; 0 for none
+	last     atomic.Int64                // when a flush was answered last
 }
 
 // now is never 0, which stands for none.

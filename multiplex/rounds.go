@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/link"
 )
 
 // roundState is what became of a round, by the nodes. The vote of a node on an attempt is the one
@@ -31,7 +32,8 @@ type roundState struct {
 
 	// Set when it is sealed:
 
-	shared     *encoding // what all nodes are sent
+	// What all nodes with the same commands are sent; nil: none was connected.
+	shared     [link.CommandSets]*encoding
 	sendBefore time.Time // when the first of its attempts is of no use any more
 	oldest     time.Time // when the first of them began
 
@@ -53,7 +55,7 @@ func (m *Mux) newLog() *batch.Log[Attempt, roundState] {
 			return m.nodes[i].missed(rounds, keep)
 		},
 		// A second trip to a near node starts when as much waits as the node can take at once.
-		MaxWeight: maxFlush, Window: maxFlushes, Limit: maxPending,
+		MaxWeight: maxFlush, Window: link.MaxTrips, Limit: maxPending,
 		OverlapAt: func(i int) int { return m.nodes[i].rtt.overlapThreshold() },
 	})
 }
@@ -72,10 +74,15 @@ func (m *Mux) dropRound(r *batch.Round[Attempt, roundState]) {
 	r.State.wakeAll()
 }
 
-// sealRound makes the commands that all nodes are sent.
+// sealRound makes the commands that all nodes are sent, for each set that is in use.
 func (m *Mux) sealRound(r *batch.Round[Attempt, roundState]) {
 	s := &r.State
-	shared := m.newEncoding()
+	var shared [link.CommandSets]*encoding
+	for set, used := range m.usedSets() {
+		if used {
+			shared[set] = m.newEncoding(link.CommandSet(set))
+		}
+	}
 	var sendBefore time.Time
 	for i, a := range r.Ops() {
 		if before := a.sent.Add(a.maxAge); a.kind != release &&
@@ -85,11 +92,20 @@ func (m *Mux) sealRound(r *batch.Round[Attempt, roundState]) {
 		if i == 0 || a.sent.Before(s.oldest) {
 			s.oldest = a.sent
 		}
-		if !a.directed() {
-			shared.add(i, a)
+		if a.directed() {
+			continue
+		}
+		for _, e := range shared {
+			if e != nil {
+				e.add(i, a)
+			}
 		}
 	}
-	shared.end()
+	for _, e := range shared {
+		if e != nil {
+			e.end()
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.shared, s.sendBefore, s.opened = shared, sendBefore, time.Now()
@@ -144,8 +160,12 @@ func (m *Mux) end(r *batch.Round[Attempt, roundState]) {
 		}
 	}
 	s.mu.Lock()
-	m.encodings.Put(s.shared)
-	s.shared, s.sleepers = nil, nil
+	for _, e := range s.shared {
+		if e != nil {
+			m.encodings.Put(e)
+		}
+	}
+	s.shared, s.sleepers = [link.CommandSets]*encoding{}, nil
 	s.mu.Unlock()
 	r.Drop()
 }
@@ -155,7 +175,7 @@ func (m *Mux) end(r *batch.Round[Attempt, roundState]) {
 func (s *roundState) age() (old time.Duration, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old = time.Since(s.opened); s.shared == nil {
+	if old = time.Since(s.opened); s.shared == ([link.CommandSets]*encoding{}) {
 		return old, old >= s.mux.cfg.NodeTimeout
 	}
 	return old, !s.sendBefore.IsZero() && time.Now().After(s.sendBefore)

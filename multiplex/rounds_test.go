@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,8 +17,9 @@ import (
 // however long after the TTL: a stopped server may still execute that acquire.
 func TestRounds_AReleaseIsKeptBehindAnAcquireUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, stores, stop := simulated(3, 1, 0)
+		m, stores, stop := simulatedConnectors(3, 1, 0)
 		stop() // the test does the connectors' work
+		defer endLogs(m)
 		n, gate := m.nodes[2], make(chan struct{})
 		n.sendFlush = answeredBy(func(_ []*Attempt, answers []answer) {
 			<-gate
@@ -103,8 +105,8 @@ func TestRounds_ARaiseThatWasNotRetriedLeavesItsExtensionInDoubt(t *testing.T) {
 		require.Equal(t, granted, f.answers[0].vote)
 		f.buildRetry()
 		f.trip.Commands = len(f.again.commands)
-		f.failFrom(0, answer{leftNothing: true, err: errNotConnected})
-		require.Equal(t, answer{err: errNotConnected}, f.answers[0])
+		f.failFrom(0, answer{leftNothing: true, err: link.ErrNotConnected})
+		require.Equal(t, answer{err: link.ErrNotConnected}, f.answers[0])
 		m.record(e, 0, f.answers[0])
 		require.True(t, unsettled(c).has(0))
 		require.Equal(t, nodeBit(0), e.unknown)
@@ -136,7 +138,7 @@ func TestRounds_APartThatWasNotRetriedLeavesTheOthers(t *testing.T) {
 			}
 			f.buildRetry()
 			f.trip.Commands = len(f.again.commands)
-			f.failFrom(0, answer{leftNothing: true, err: errNotConnected})
+			f.failFrom(0, answer{leftNothing: true, err: link.ErrNotConnected})
 			require.Equal(t, unknown, f.answers[0].vote)
 			require.False(t, f.answers[0].leftNothing)
 			m.record(a, 0, f.answers[0])
@@ -161,7 +163,7 @@ func TestRounds_AnExtensionIsNotSharedWithAServerThatMoved(t *testing.T) {
 		trip, moves, shared := n.sendFlush, true, 0
 		n.sendFlush = func(f *flush) {
 			if moves { // between the seal of the round and the trip
-				n.active.conn.Load().movedAt = time.Now()
+				n.link.Current().MovedAt = time.Now()
 			}
 			trip(f)
 			if len(f.sending) > 1 {
@@ -207,10 +209,10 @@ func TestRounds_ATripLooksAtEachAttemptAfterAMiss(t *testing.T) {
 		m.Acquire(c, time.Minute, 1)
 		synctest.Wait()
 		released := m.Release(c, 1)
-		n.setState(NodeDown, errBroken)
+		n.link.SetState(NodeDown, errBroken)
 		synctest.Wait()
 		require.Equal(t, 1, m.Nodes()[0].PendingReleases, "it has missed the release")
-		n.setState(NodeUp, nil)
+		n.link.SetState(NodeUp, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Zero(t, m.Nodes()[0].PendingReleases)
@@ -230,7 +232,7 @@ func TestRounds_ANodeThatIsDownCostsNoRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		defer stop()
-		m.nodes[2].setState(NodeDown, errBroken)
+		m.nodes[2].link.SetState(NodeDown, errBroken)
 		c := claim("k", "t")
 		a := m.Acquire(c, time.Minute, 1)
 		require.NoError(t, wait(a, t.Context()))
@@ -249,11 +251,11 @@ func TestRounds_ANodeThatIsDownCostsNoRecords(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, m.Nodes()[2].PendingReleases, "it was never asked")
 
-		m.nodes[1].setState(NodeDown, errNotConnected)
+		m.nodes[1].link.SetState(NodeDown, link.ErrNotConnected)
 		o := m.Acquire(claim("l", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
 		require.Equal(t, NoQuorum, o.Result)
 		for _, no := range o.NoVotes {
-			want := map[string]error{"node1": errNotConnected, "node2": errBroken}[no.Node]
+			want := map[string]error{"node1": link.ErrNotConnected, "node2": errBroken}[no.Node]
 			if want != nil {
 				require.Equal(t, NoVote{no.Node, Down, want}, no)
 			}
@@ -281,7 +283,7 @@ func TestRounds_HalfOfTheNodesDecideAtOnce(t *testing.T) {
 					case i >= of:
 						goOn = append(goOn, hang(m.nodes[i]))
 					case down:
-						m.nodes[i].setState(NodeDown, errBroken)
+						m.nodes[i].link.SetState(NodeDown, errBroken)
 					default:
 						stores[i].hold("k", "another")
 					}
@@ -448,7 +450,7 @@ func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
 		m.Acquire(claim("first", "t"), time.Minute, 1)
 		synctest.Wait()
 		for _, n := range m.nodes {
-			n.setState(NodeConnecting, errBroken)
+			n.link.SetState(NodeConnecting, errBroken)
 		}
 		gone := claim("gone", "t")
 		m.Acquire(gone, time.Minute, 1)
@@ -456,12 +458,12 @@ func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
 		resume()
 		time.Sleep(time.Minute - 5*time.Millisecond)
 		synctest.Wait()
-		m.nodes[0].setState(NodeUp, nil)
+		m.nodes[0].link.SetState(NodeUp, nil)
 		a := m.Acquire(claim("k", "t"), time.Minute, 1)
 		time.Sleep(m.cfg.NodeTimeout / 2)
 		synctest.Wait()
 		for _, n := range m.nodes[1:] {
-			n.setState(NodeUp, nil)
+			n.link.SetState(NodeUp, nil)
 		}
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()

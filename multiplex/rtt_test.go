@@ -84,8 +84,8 @@ func TestRTT_SetsTheOverlapOfFlushes(t *testing.T) {
 			// In the bubble the others took no time, as if there had been none.
 			n.rtt.observe(3 * time.Millisecond)
 			require.Equal(t, farThreshold, n.rtt.overlapThreshold())
-			n.setState(NodeDown, errBroken)
-			n.setState(NodeUp, nil)
+			n.link.SetState(NodeDown, errBroken)
+			n.link.SetState(NodeUp, nil)
 			require.Equal(t, nearThreshold, n.rtt.overlapThreshold())
 		})
 	}

@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/sentinel"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,7 +41,7 @@ func TestSentinel_InspectSaysWhyNoMasterIsNamed(t *testing.T) {
 					"s0:26379: ")
 				require.ErrorContains(t, all[0].Err, says)
 				require.NotContains(t, fmt.Sprintf("%+v", all), "s3cret")
-				require.Less(t, time.Since(began), inspectTimeout)
+				require.Less(t, time.Since(began), inspection.Timeout)
 			}
 			closes(t, m)
 		})
@@ -115,7 +118,7 @@ func TestSentinel_TheEpochHasToBeAllowed(t *testing.T) {
 		require.ErrorContains(t, status.Err, "sentinel s2:26379: NOPERM no: give the user at the "+
 			"sentinels +sentinel|get-master-addr-by-name and +sentinel|master")
 		w.sentinels[1].change(func(o *fakeSentinel) { o.secretive = false })
-		time.Sleep(sentinelEvery)
+		time.Sleep(sentinel.AskEvery)
 		settled(t, m)
 	})
 }
@@ -133,8 +136,8 @@ func TestSentinel_OneThatAnswersIsEnough(t *testing.T) {
 				func(c *Config) {
 					c.Dial = w.dial
 				})
-			require.NoError(t, m.nodes[0].awaitUp())
-			require.LessOrEqual(t, time.Since(begin), sentinelGrace)
+			require.NoError(t, m.nodes[0].link.AwaitConnected())
+			require.LessOrEqual(t, time.Since(begin), sentinel.Grace)
 			require.Equal(t, []string{"u", "s3cret"}, w.sentinels[i].auth)
 			closes(t, m)
 		})
@@ -159,6 +162,6 @@ func TestSentinel_AStuckDialHoldsUpNobody(t *testing.T) {
 		settled(t, m)
 		time.Sleep(time.Minute)
 		require.EqualValues(t, 1, s.calls.Load())
-		require.LessOrEqual(t, closes(t, m), dialGrace)
+		require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/sentinel"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,7 +22,7 @@ func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 		settled(t, m)
 		require.Equal(t, "mymaster@s0:26379", m.Nodes()[0].Addr)
 		require.Equal(t, "old", w.server(m))
-		before := m.nodes[0].active.verified()
+		before := m.nodes[0].link.Verified()
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 		time.Sleep(time.Hour)
 		require.EqualValues(t, 1, w.dials["old"].Load())
@@ -30,12 +32,12 @@ func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 		}
 
 		w.promote("new", 0, 1, 2)
-		time.Sleep(sentinelEvery)
+		time.Sleep(sentinel.AskEvery)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
-		require.False(t, m.nodes[0].active.stillValid(before))
-		require.False(t, before.verified())
-		require.True(t, before.isClosed.Load())
+		require.False(t, m.nodes[0].link.StillValid(before))
+		require.False(t, before.Verified())
+		require.True(t, before.IsClosed())
 		require.NoError(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), t.Context()))
 		require.EqualValues(t, 1, w.dials["old"].Load())
 	})
@@ -48,7 +50,7 @@ func TestSentinel_AStaleOneIsOutvotedByTheEpoch(t *testing.T) {
 	withWatchedMaster(t, w, func(t *testing.T, m *Mux) {
 		settled(t, m)
 		w.promote("new", 2)
-		time.Sleep(2 * sentinelEvery)
+		time.Sleep(2 * sentinel.AskEvery)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
 		time.Sleep(time.Minute)
@@ -82,7 +84,7 @@ func TestSentinel_WithoutAnEpochTheClientStaysWithTheMaster(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, "old", w.server(m))
 		w.sentinels[2].change(renamed)
-		time.Sleep(2 * sentinelEvery)
+		time.Sleep(2 * sentinel.AskEvery)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
 	})
@@ -101,8 +103,8 @@ func TestSentinel_AConnectEndsWhenTheMasterIsAnother(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		w.promote("new", 1)
-		require.NoError(t, m.nodes[0].awaitUp())
-		require.LessOrEqual(t, time.Since(begin), sentinelEvery+minReconnectDelay)
+		require.NoError(t, m.nodes[0].link.AwaitConnected())
+		require.LessOrEqual(t, time.Since(begin), sentinel.AskEvery+link.MinReconnectDelay)
 		require.Equal(t, "new", w.server(m))
 		closes(t, m)
 	})
@@ -138,7 +140,10 @@ func TestSentinel_AnOldMasterAndANewOneHaveOneVote(t *testing.T) {
 				synctest.Wait()
 				w.promote("new", 0)
 				if late {
-					m.nodes[0].active.conn.Load().drop(&switchedError{"old:6379", "new:6379"})
+					m.nodes[0].link.Current().Drop(&sentinel.SwitchedError{
+						From: "old:6379",
+						To:   "new:6379",
+					})
 					close(hung)
 				}
 				err := <-got
@@ -167,10 +172,10 @@ func TestSentinel_AnExtensionThatBeganBeforeIsNotSentToTheNewMaster(t *testing.T
 		began := time.Now()
 		time.Sleep(time.Millisecond)
 		w.promote("new", 0)
-		time.Sleep(m.cfg.MaxTTL + deposedFor + sentinelEvery + maxMarkerPoll)
+		time.Sleep(m.cfg.MaxTTL + sentinel.DeposedFor + sentinel.AskEvery + link.MaxMarkerPoll)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
-		require.True(t, m.nodes[0].active.conn.Load().mayRepeat(began))
+		require.True(t, m.nodes[0].link.Current().MayRepeat(began))
 	})
 }
 
@@ -185,12 +190,12 @@ func TestSentinel_ANewMasterIsQuarantinedWhateverItShows(t *testing.T) {
 		settled(t, m)
 		for _, next := range []string{"new", "old", "new"} {
 			w.promote(next, 0)
-			time.Sleep(2 * sentinelEvery)
+			time.Sleep(2 * sentinel.AskEvery)
 			synctest.Wait()
 			require.Equal(t, NodeQuarantined, m.Nodes()[0].State, m.Nodes()[0].Err)
 			left := time.Until(m.Nodes()[0].Until)
-			require.InDelta(t, m.cfg.MaxTTL+deposedFor, left, float64(2*sentinelEvery))
-			time.Sleep(left + maxMarkerPoll)
+			require.InDelta(t, m.cfg.MaxTTL+sentinel.DeposedFor, left, float64(2*sentinel.AskEvery))
+			time.Sleep(left + link.MaxMarkerPoll)
 			settled(t, m)
 			require.Equal(t, next, w.server(m))
 		}
@@ -244,11 +249,11 @@ func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 		late := start(t, []string{watchedURL}, func(c *Config) { c.Dial = last.dial })
 		settled(t, ahead)
 		settled(t, late)
-		deposed := late.nodes[0].active.verified()
+		deposed := late.nodes[0].link.Verified()
 		first.promote("new", 0, 1, 2)
-		time.Sleep(sentinelsAgree)
+		time.Sleep(sentinel.AgreeWithin)
 		last.promote("new", 0, 1, 2)
-		for deposed.verified() {
+		for deposed.Verified() {
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
 		}
@@ -283,4 +288,12 @@ func TestSentinel_InspectLooksAtTheMaster(t *testing.T) {
 		}
 		require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
 	})
+}
+
+// The goal: two nodes that share a sentinel and the name are one master; others are two.
+func TestSentinel_OneMasterIsOneNode(t *testing.T) {
+	const first = "redis://s1?addr=s2&master_set=m"
+	_, err := New(Config{Nodes: []string{first, "redis://s2?addr=s3&master_set=m"}})
+	require.ErrorContains(t, err, "[1] is the same master as Nodes[0] (m@s2:26379): list each once")
+	start(t, []string{first, "redis://s1?addr=s2&master_set=n", "redis://s3?master_set=m"}, nil)
 }

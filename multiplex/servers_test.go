@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -19,9 +21,9 @@ import (
 // run is a run_id.
 func run(digit string) string { return strings.Repeat(digit, 39) + "0" }
 
-// redirect is a DialFunc by which the name of node i leads to the server of node to[i]; nowhere
-// while that is negative.
-func redirect(nodes *lockpipetest.Nodes, to []atomic.Int32) DialFunc {
+// redirect is a endpoint.DialFunc by which the name of node i leads to the server of node to[i];
+// nowhere while that is negative.
+func redirect(nodes *lockpipetest.Nodes, to []atomic.Int32) endpoint.DialFunc {
 	return func(ctx context.Context, network, name string) (net.Conn, error) {
 		for i, u := range nodes.URLs() {
 			if strings.HasSuffix(u, name) {
@@ -52,7 +54,7 @@ func TestServers_DoNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
 			}
 		}
 		begin(acquire, extend, release)
-		on := &nodeConn{movedAt: time.Now()} // at the same moment
+		on := &link.Conn{MovedAt: time.Now()} // at the same moment
 		time.Sleep(time.Nanosecond)
 		begin(acquire, extend, release)
 		answers := built(m.nodes[0], on, attempts...).answers
@@ -81,7 +83,7 @@ func TestServers_MoveWhenNamesChange(t *testing.T) {
 	ask(t, nodes, 1, "CLIENT", "KILL", "TYPE", "normal")
 	becomes(t, m, 1, NodeDown, "nowhere")
 	becomes(t, m, 0, NodeUp, "")
-	require.WithinRange(t, m.nodes[0].active.conn.Load().movedAt, before, time.Now())
+	require.WithinRange(t, m.nodes[0].link.Current().MovedAt, before, time.Now())
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()),
 		"servers 1 and 2 are a quorum")
 	to[1].Store(1)
@@ -154,11 +156,11 @@ func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	}
 	m := start(t, urls, func(c *Config) { c.Guard, c.Dial = GuardOff, redirect(nodes, to) })
 	becomes(t, m, 0, NodeUp, "")
-	hung := m.nodes[0].active.conn.Load()
+	hung := m.nodes[0].link.Current()
 	require.NoError(t, nodes.Freeze(0))
 	to[1].Store(1)
 	becomes(t, m, 1, NodeUp, "")
-	require.True(t, hung.isClosed.Load())
+	require.True(t, hung.IsClosed())
 	require.NoError(t, nodes.Thaw(0))
 	up(t, m)
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
@@ -144,7 +145,7 @@ func TestTLS_LocksAreTakenOverIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, []string{url}, withTLS(a.client(nil)))
 			up(t, m)
-			_, overTLS := m.nodes[0].active.conn.Load().Conn.(*tls.Conn)
+			_, overTLS := m.nodes[0].link.Current().Conn.(*tls.Conn)
 			require.Equal(t, name != "socket", overTLS)
 			c := claim(name, "t")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
@@ -184,7 +185,7 @@ func TestTLS_TheGuardWorksOverIt(t *testing.T) {
 
 	admitted, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	_, err = s.do("SET", markerKey, resp.ParseInfo(admitted.Text)["run_id"])
+	_, err = s.do("SET", reserved.Marker, resp.ParseInfo(admitted.Text)["run_id"])
 	require.NoError(t, err)
 	up(t, guarded)
 	_, err = s.do("FLUSHALL")

@@ -79,7 +79,7 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 			}
 		})
 		if random.IntN(8) == 0 {
-			nd.setState(NodeDown, errBroken)
+			nd.link.SetState(NodeDown, errBroken)
 		}
 	}
 	for turn := range 6 {

@@ -1,11 +1,12 @@
 package multiplex
 
 import (
-	"context"
+	"math"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/lockpipe/lockpipe/internal/watch"
-	"github.com/redis/rueidis"
 )
 
 // Forever is what Watch.TTL returns for a key that never expires.
@@ -23,7 +24,7 @@ func (m *Mux) Watch(key string, wake func()) *Watch { return watch.New(m.watches
 func (n *node) newWatches() *watch.Registry {
 	return watch.NewRegistry(watch.Node{
 		Down: func() bool {
-			_, down := n.down()
+			_, down := n.link.Rejects()
 			return down
 		},
 		Query: n.flushWatches,
@@ -33,7 +34,7 @@ func (n *node) newWatches() *watch.Registry {
 // flushWatches makes one flush to the node for watches. If the node can't be reached, the replies
 // stay unknown.
 func (n *node) flushWatches(keys []string, replies []watch.Reply) {
-	if n.awaitUp() != nil {
+	if n.link.AwaitConnected() != nil {
 		return
 	}
 	sent := n.metrics.flushStarted(len(keys))
@@ -41,28 +42,28 @@ func (n *node) flushWatches(keys []string, replies []watch.Reply) {
 	n.metrics.flushLatency.Observe(time.Since(sent))
 }
 
-// sendWatches is the flush of a node with a rueidis client. If the server took CLIENT TRACKING in
-// the handshake, it reports changes of the keys that were read behind CLIENT CACHING YES. CLIENT
-// CACHING is for the next command only, and nothing comes between the commands of one pipeline. A
-// server without it answers with an error, and still returns the TTL.
+// sendWatches is the flush of a node over its link. If the server took CLIENT TRACKING in the
+// handshake, it reports changes of the keys that were read behind CLIENT CACHING YES. A server
+// without it answers with an error, and still returns the TTL.
 func (n *node) sendWatches(keys []string, replies []watch.Reply) {
-	commands := make([]rueidis.Completed, 0, 2*len(keys))
-	for _, key := range keys {
-		commands = append(commands, n.client.B().ClientCaching().Yes().Build(),
-			n.client.B().Pttl().Key(key).Build())
-	}
-	conn := n.active.verified()
-	results := n.client.DoMulti(context.Background(), commands...)
-	now := time.Now()
-	if !n.active.stillValid(conn) {
+	conn := n.link.Verified()
+	if conn == nil {
 		return
 	}
-	for i := range keys {
-		ttl, err := results[2*i+1].ToInt64()
-		if err != nil {
+	q := newWatchQuery(keys)
+	if conn.Trips.Enqueue(&q.trip) != nil {
+		return
+	}
+	conn.Trips.Flush()
+	end, now := <-q.ended, time.Now()
+	if end != trip.Answered || !n.link.StillValid(conn) {
+		return
+	}
+	for i, ttl := range q.ttls {
+		if ttl == noTTL {
 			continue
 		}
-		r := watch.Reply{Known: true, Notifies: results[2*i].Error() == nil, Until: now}
+		r := watch.Reply{Known: true, Notifies: q.tracked[i], Until: now}
 		switch {
 		case ttl == -1, ttl > int64(Forever/time.Millisecond): // as good as for ever
 			r.Until = time.Time{}
@@ -73,20 +74,53 @@ func (n *node) sendWatches(keys []string, replies []watch.Reply) {
 	}
 }
 
-// onInvalidate is rueidis' hook for the keys that the server reports as changed. nil stands for all
-// keys, also when the connection is lost. It runs on the goroutine that reads from the node, so
-// nothing in it may wait.
-func (n *node) onInvalidate(keys []rueidis.RedisMessage) {
-	if keys == nil {
-		if !n.active.onDataLoss() {
-			notify(n.disconnectAck)
-		}
-		n.watches.DropAll()
+// watchQuery asks about keys by one trip. CLIENT CACHING is for the next command only, and nothing
+// comes between the commands of a trip. Between two commands of rueidis a trip may.
+type watchQuery struct {
+	trip    trip.Trip
+	tracked []bool  // for each key
+	ttls    []int64 // in milliseconds; noTTL without a reply that makes sense
+	ended   chan trip.End
+}
+
+// noTTL stands for a TTL that is not known.
+const noTTL = math.MinInt64
+
+func newWatchQuery(keys []string) *watchQuery {
+	q := &watchQuery{
+		tracked: make([]bool, len(keys)), ttls: make([]int64, len(keys)),
+		ended: make(chan trip.End, 1),
+	}
+	var text []byte
+	for _, key := range keys {
+		text = resp.AppendCommand(text, "CLIENT", "CACHING", "YES")
+		text = resp.AppendCommand(text, "PTTL", key)
+	}
+	q.trip = trip.Trip{Parts: [][]byte{text}, Commands: 2 * len(keys), Receiver: q}
+	return q
+}
+
+// OnReply takes one reply.
+func (q *watchQuery) OnReply(i int, r resp.Reply) {
+	if i%2 == 0 {
+		q.tracked[i/2] = r.Kind == resp.KindStatus
 		return
 	}
-	for i := range keys {
-		if key, err := keys[i].ToString(); err == nil {
-			n.watches.Changed(key)
-		}
+	q.ttls[i/2] = noTTL
+	if r.Kind == resp.KindInteger {
+		q.ttls[i/2] = r.Int
+	}
+}
+
+// OnEnd takes the end of the trip.
+func (q *watchQuery) OnEnd(end trip.End) { q.ended <- end }
+
+// Invalidated takes the keys that the server reports as changed.
+func (n *node) Invalidated(keys []string) {
+	if keys == nil {
+		n.watches.DropAll()
+	}
+	for _, key := range keys {
+		n.watches.Changed(key)
 	}
 }

@@ -252,3 +252,45 @@ func TestWatch_TTLBeyondADurationIsForever(t *testing.T) {
 	require.True(t, known)
 	require.Equal(t, Forever, left)
 }
+
+// The goal: no other command comes between CLIENT CACHING and the PTTL behind it, whatever else is
+// sent meanwhile. Otherwise the server would not report a change of the key. With keys of this
+// length a buffer of 128 KB ends within CLIENT CACHING.
+func TestWatch_ItsTwoCommandsStayTogether(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		var mu sync.Mutex
+		caching, pairs, apart := false, 0, 0
+		actors[0].hear(func(command string) {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case caching && command == "PTTL":
+				pairs++
+			case caching || command == "PTTL":
+				apart++
+			}
+			caching = command == "CLIENT"
+		})
+		var all sync.WaitGroup
+		for i := range 4 {
+			all.Go(func() {
+				for k := range 50 {
+					c := claim(fmt.Sprint("k", i, "-", k), "t")
+					_ = wait(m.Acquire(c, time.Minute, 1), t.Context())
+				}
+			})
+		}
+		for i := range 1000 {
+			w := watching(m, fmt.Sprintf("%01109d", i))
+			defer w.Close()
+			w.Subscribe(0)
+		}
+		all.Wait()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, 1000, pairs)
+		require.Zero(t, apart)
+	})
+}

@@ -37,14 +37,15 @@ type Call struct {
 	// Keys and Args are KEYS and ARGV.
 	Keys, Args []string
 
-	script *Script
+	script    *Script
+	fenceKeys []string // that Plan.Calls puts behind Keys
 }
 
 // form is a form of ARGV.
 type form int
 
 const (
-	compact form = iota // sets of one key, with the same TTL
+	compact form = iota // sets of one key and one number, with the same TTL
 	general             // any sets
 	forms
 )
@@ -64,9 +65,10 @@ func (p *Plan) Reset(s *Script) {
 	for i := range p.calls[:p.used] {
 		c := &p.calls[i]
 		clear(c.Keys)
+		clear(c.fenceKeys)
 		clear(c.Args)
 		c.Owners, c.Sizes, c.Offset = c.Owners[:0], c.Sizes[:0], c.Offset[:0]
-		c.Keys, c.Args = c.Keys[:0], c.Args[:0]
+		c.Keys, c.fenceKeys, c.Args = c.Keys[:0], c.fenceKeys[:0], c.Args[:0]
 	}
 	p.used = 0
 	p.open = [forms]int{}
@@ -86,29 +88,41 @@ func (p *Plan) Add(owner int, s Set) {
 }
 
 // Calls returns the calls. Sets of one form are in the order in which they were added. The calls
-// are valid until the next Reset.
-func (p *Plan) Calls() []Call { return p.calls[:p.used] }
+// are valid until the next Reset, before which the plan takes no more sets.
+func (p *Plan) Calls() []Call {
+	calls := p.calls[:p.used]
+	for i := range calls {
+		c := &calls[i]
+		c.Keys = append(c.Keys, c.fenceKeys...)
+		clear(c.fenceKeys)
+		c.fenceKeys = c.fenceKeys[:0]
+	}
+	return calls
+}
 
 // Script returns the script that the plan is for.
 func (p *Plan) Script() *Script { return p.script }
 
 func (p *Plan) add(owner, from int, s Set) {
 	f := general
-	if len(s.Keys) == 1 && p.fitsCompact(s.TTL) {
+	if len(s.Keys) == 1 && p.fitsCompact(s.TTL) && (s.Fence == nil ||
+		s.Fence.First == s.Fence.Last) {
 		f = compact
 	}
-	c := p.call(f, len(s.Keys)*p.script.namesPerKey(), s.TTL)
+	c := p.call(f, len(s.Keys), s.TTL)
 	c.Owners = append(c.Owners, owner)
 	c.Sizes = append(c.Sizes, len(s.Keys))
 	c.Offset = append(c.Offset, from)
 	c.Keys = append(c.Keys, s.Keys...)
+	if p.script == AcquireFenced {
+		c.fenceKeys = append(c.fenceKeys, s.Fence.FenceKeys[from:from+len(s.Keys)]...)
+	}
 	switch {
+	case p.script == AcquireFenced && f == compact:
+		c.Args = append(c.Args, s.Token, s.Fence.First)
 	case p.script == AcquireFenced:
-		c.Keys = append(c.Keys, s.Fence.FenceKeys[from:from+len(s.Keys)]...)
-		if f == general {
-			c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.TTL)
-		}
-		c.Args = append(c.Args, s.Token, s.Fence.First, s.Fence.Last)
+		c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.TTL, s.Token, s.Fence.First,
+			s.Fence.Last)
 	case f == compact:
 		c.Args = append(c.Args, s.Token)
 	case !p.script.hasTTL():
@@ -126,7 +140,7 @@ func (p *Plan) fitsCompact(ttl string) bool {
 
 // call returns a call of the form f that takes so many more keys.
 func (p *Plan) call(f form, keys int, ttl string) *Call {
-	if open := p.open[f]; open > 0 && len(p.calls[open-1].Keys)+keys <= MaxKeys {
+	if open := p.open[f]; open > 0 && len(p.calls[open-1].Keys)+keys <= p.script.MaxSet() {
 		return &p.calls[open-1]
 	}
 	if p.used == len(p.calls) {
@@ -146,17 +160,21 @@ func (p *Plan) call(f form, keys int, ttl string) *Call {
 	return c
 }
 
-// Split returns a call of its own for each set of c. They share the memory of c's keys.
+// Split returns a call of its own for each set of c. They may share the memory of c's keys.
 func (c *Call) Split() []Call {
 	head, rest := c.Args[:1:1], c.Args[1:]
 	stride := len(rest) / len(c.Owners)
 	calls := make([]Call, len(c.Owners))
 	first := 0
 	for i, n := range c.Sizes {
-		n *= c.script.namesPerKey()
+		keys := c.Keys[first : first+n : first+n]
+		if c.script == AcquireFenced {
+			fenceKeys := c.Keys[len(c.Keys)/2:]
+			keys = append(keys, fenceKeys[first:first+n]...)
+		}
 		calls[i] = Call{
 			Owners: c.Owners[i : i+1], Sizes: c.Sizes[i : i+1], Offset: c.Offset[i : i+1],
-			Keys: c.Keys[first : first+n], Args: append(head, rest[i*stride:(i+1)*stride]...),
+			Keys: keys, Args: append(head, rest[i*stride:(i+1)*stride]...),
 			script: c.script,
 		}
 		first += n

@@ -16,7 +16,7 @@ for set = 1, compact and #KEYS or (#ARGV - 1) / 2 do
     -- One by one: a fence key may be there twice. MGET reads a key of another type as missing.
     local number = tonumber(call('MGET', KEYS[k])[1] or 0)
     if number and number < tonumber(reserved) then
-      call('SET', KEYS[k], reserved, 'PX', 86400000)
+      call('SET', KEYS[k], reserved, 'PX', '86400000')
       raised = raised + 1
     end
   end

@@ -71,14 +71,11 @@ func All() []*Script {
 }
 
 // MaxSet is the most keys of a set that one call takes.
-func (s *Script) MaxSet() int { return MaxKeys / s.namesPerKey() }
-
-// namesPerKey returns how many names KEYS has for each key of a set.
-func (s *Script) namesPerKey() int {
+func (s *Script) MaxSet() int {
 	if s == AcquireFenced {
-		return 2
+		return MaxKeys / 2 // KEYS has a fence key for each
 	}
-	return 1
+	return MaxKeys
 }
 
 // hasTTL reports whether ARGV has a TTL.

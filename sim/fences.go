@@ -20,7 +20,8 @@ type fencedKeySet struct {
 
 func fencedKeySets(keys, args []string) (all []fencedKeySet) {
 	shared := args[0] != ""
-	for rest := args[1:]; len(rest) > 0; rest = rest[3:] {
+	keys, fenceKeys := keys[:len(keys)/2], keys[len(keys)/2:]
+	for rest := args[1:]; len(rest) > 0; {
 		count, ttl := 1, args[0]
 		if !shared {
 			count, _ = strconv.Atoi(rest[0])
@@ -28,11 +29,14 @@ func fencedKeySets(keys, args []string) (all []fencedKeySet) {
 		}
 		l := fencedKeySet{
 			keySet:    keySet{keys: keys[:count], token: rest[0]},
-			fenceKeys: keys[count : 2*count], first: rest[1], last: rest[2],
+			fenceKeys: fenceKeys[:count], first: rest[1], last: rest[1],
 		}
 		l.ttl, _ = strconv.ParseInt(ttl, 10, 64)
+		if rest = rest[2:]; !shared {
+			l.last, rest = rest[0], rest[1:]
+		}
 		all = append(all, l)
-		keys = keys[2*count:]
+		keys, fenceKeys = keys[count:], fenceKeys[count:]
 	}
 	return all
 }

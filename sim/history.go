@@ -47,6 +47,7 @@ type hold struct {
 	keys    []string
 	lease   *lockpipe.Lease
 	auto    bool // it is extended automatically
+	handed  bool // another lease was handed off to it
 	fence   int64
 	called  time.Time
 	from    time.Time
@@ -108,6 +109,7 @@ func (h *history) startHold(who string, l *lockpipe.Lease, called time.Time, aut
 	slices.Sort(b.keys)
 	h.mu.Lock()
 	b.applyNotice() // it may have been granted before the last suspension
+	_, b.handed = h.byToken[l.Token()]
 	h.holds = append(h.holds, b)
 	h.byToken[l.Token()] = b
 	h.mu.Unlock()
@@ -138,14 +140,15 @@ func (h *history) checkSent(data []byte) {
 }
 
 // checkLateExtension records a violation if an extension is sent now and the lease of the token has
-// expired before. A released lease does not count: with its token it may have been handed off. A
-// lost lease does not count either: its extension may have been about to be sent in time, and its
-// release follows.
+// expired before. A released lease does not count: with its token it may have been handed off. One
+// that was handed off may end before the lease that it was: a slow node may be sent an extension of
+// that one, and the release behind it. A lost lease does not count either: its extension may have
+// been about to be sent in time, and its release follows.
 func (h *history) checkLateExtension(token string) {
 	h.mu.Lock()
 	b := h.byToken[token]
 	late := time.Duration(0)
-	if b != nil && !b.end.IsZero() {
+	if b != nil && !b.end.IsZero() && !b.handed {
 		late = time.Since(b.end)
 		if planned := b.cut.planned; planned.After(b.end) {
 			late = time.Since(planned)

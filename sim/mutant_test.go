@@ -110,7 +110,7 @@ var brokenRules = []mutant{
 		name: "stale", rule: "8: an extension is sent when the lease is over",
 		finds: "after it ended",
 		edit: edit{
-			"multiplex/mux.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n",
+			"multiplex/extend.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n",
 			"\tif !simrand.Mutant(\"stale\") {\n" +
 				"\t\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n\t}\n",
 		},
@@ -157,8 +157,8 @@ var brokenRules = []mutant{
 		name: "deaf", rule: "10: a flush that the server tells of is ignored", mix: "forgetful",
 		finds: "both hold", from: 10,
 		edit: edit{
-			"multiplex/node_conn.go", "\tif l == nil || l.isClosed.Load() {\n",
-			"\tif l == nil || l.isClosed.Load() || simrand.Mutant(\"deaf\") {\n",
+			"internal/link/link.go", "\tif c == nil || c.IsClosed() {\n",
+			"\tif c == nil || c.IsClosed() || simrand.Mutant(\"deaf\") {\n",
 		},
 	},
 	// That every server counts as durable is found too rarely since other nodes have to vouch for
@@ -177,8 +177,8 @@ var brokenRules = []mutant{
 		mix: "fenced", finds: "which is not above",
 		edit: edit{
 			"multiplex/fence.go",
-			"\tf := &fence{first: first, last: last, before: before}\n",
-			"\tf := &fence{first: first, last: last, before: before}\n\tif " +
+			"\tf.first, f.last, f.before = first, last, before\n",
+			"\tf.first, f.last, f.before = first, last, before\n\tif " +
 				"simrand.Mutant(\"range\") {\n\t\tlast = first\n\t}\n",
 		},
 	},
@@ -209,8 +209,8 @@ var brokenRules = []mutant{
 		name: "confirm", rule: "10: on a new line any marker is enough",
 		mix: "forgetful,returning", finds: "both hold",
 		edit: edit{
-			"multiplex/connector.go", "err != nil || text != l.server.RunID {",
-			"err != nil || text != l.server.RunID && !simrand.Mutant(\"confirm\") {",
+			"internal/link/connector.go", "marker.Text != c.Server.RunID {",
+			"marker.Text != c.Server.RunID && !simrand.Mutant(\"confirm\") {",
 		},
 	},
 	{
@@ -265,8 +265,8 @@ var brokenRules = []mutant{
 		name: "repeat", rule: "8: a server that has moved may grant an extension twice",
 		mix: "aliased", finds: "nodes keep it as long",
 		edit: edit{
-			"multiplex/node_conn.go", "\treturn l != nil && !l.movedAt.IsZero() &&",
-			"\treturn !simrand.Mutant(\"repeat\") && l != nil && !l.movedAt.IsZero() &&",
+			"internal/link/conn.go", "\treturn c != nil && !c.MovedAt.IsZero() &&",
+			"\treturn !simrand.Mutant(\"repeat\") && c != nil && !c.MovedAt.IsZero() &&",
 		},
 	},
 	{
@@ -320,16 +320,25 @@ var brokenRules = []mutant{
 		finds: "behind its release", mix: "busy",
 		edit: edit{
 			"multiplex/flush.go",
-			"\tqueued := conn != nil && conn.trips.Enqueue(&f.trip) == nil\n",
+			"\tqueued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil\n",
 			"\tif early := f.rounds != nil && !f.lastTry; early && simrand.Mutant(\"order\") {\n" +
 				"\t\tn.order.Unlock()\n\t\tf.rounds.Sent()\n" +
 				"\t\ttime.Sleep(simrand.N(50 * time.Millisecond))\n\t\tn.order.Lock()\n\t}\n" +
-				"\tqueued := conn != nil && conn.trips.Enqueue(&f.trip) == nil\n",
+				"\tqueued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil\n",
 		},
 		also: edit{
 			"multiplex/flush.go", "\tif f.rounds != nil && !f.lastTry {\n\t\tf.rounds.Sent()",
 			"\tif f.rounds != nil && !f.lastTry && !simrand.Mutant(\"order\") {\n" +
 				"\t\tf.rounds.Sent()",
+		},
+	},
+	{
+		name: "draft", rule: "6: a release does not take the place of an extension of a draft",
+		finds: "behind its release", mix: "stalled",
+		edit: edit{
+			"multiplex/claim.go", "\t\tif prev.inLog() && a.mux.log.Cancel(prev.place) {\n",
+			"\t\tif prev.inLog() && !(simrand.Mutant(\"draft\") && prev.kind == extend) &&\n" +
+				"\t\t\ta.mux.log.Cancel(prev.place) {\n",
 		},
 	},
 	{
@@ -370,8 +379,26 @@ var brokenRules = []mutant{
 		name: "lost", rule: "10: an answer counts that came behind the report of a flush",
 		mix: "forgetful,stalled", finds: "both hold",
 		edit: edit{
-			"multiplex/flush.go", "\tif n.active.stillValid(conn) {\n",
-			"\tif n.active.stillValid(conn) || simrand.Mutant(\"lost\") && f.counts {\n",
+			"multiplex/flush.go", "\tif n.link.StillValid(conn) {\n",
+			"\tif n.link.StillValid(conn) || simrand.Mutant(\"lost\") && f.counts {\n",
+		},
+	},
+	{
+		name: "twice", rule: "1: one MSETEX takes a key for two callers", mix: "newer,blind",
+		finds: "both hold", from: 150,
+		edit: edit{
+			"multiplex/together.go", "\tcase len(t.keys) != before+len(keys):\n",
+			"\tcase len(t.keys) != before+len(keys) && !simrand.Mutant(\"twice\"):\n",
+		},
+	},
+	{
+		name: "alone", rule: "6: an acquire whose MSETEX was refused follows its release",
+		finds: "behind its release", mix: "newer,busy,stalled",
+		edit: edit{
+			"multiplex/flush.go",
+			"\t\tif why := f.attempts[at].skip(f.node.index, now); why != nil {\n\t\t\tf.answers",
+			"\t\tif why := f.attempts[at].skip(f.node.index, now); why != nil && " +
+				"!simrand.Mutant(\"alone\") {\n\t\t\tf.answers",
 		},
 	},
 }

@@ -35,6 +35,7 @@ type node struct {
 	// Every write outlives a crash; set before the node is shared.
 	durable    bool
 	hidesRunID bool         // it does not show its run_id; set before the node is shared
+	newer      bool         // it has MSETEX and DELIFEQ; set before the node is shared
 	servers    int          // how many have been at this address, the present one included
 	started    int64        // when the present one started, by the node's clock
 	promoted   bool         // the present one was a replica

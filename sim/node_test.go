@@ -135,6 +135,7 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 			require.Equal(t, want, value(t, ask(t, n, args...)), "%s %v %v", s.Name, c.Keys, c.Args)
 		}
 	}
+	compareNewerCommands(t, server, n, rng)
 	var all []string
 	for k := range 12 {
 		all = append(all, fmt.Sprint("k", k), fmt.Sprint("f:k", k))
@@ -146,6 +147,31 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 		left, err := server.Do(0, "PTTL", key)
 		require.NoError(t, err)
 		require.InDelta(t, left, n.pttl(key), 60000, "%s was given its TTL at another time", key)
+	}
+}
+
+// compareNewerCommands gives MSETEX and DELIFEQ to both, if the server has them.
+func compareNewerCommands(t *testing.T, server *lockpipetest.Nodes, n *node, rng *rand.Rand) {
+	t.Helper()
+	if _, err := server.Do(0, "DELIFEQ", "none", "x"); err != nil {
+		return
+	}
+	n.newer = true
+	for range 1000 {
+		key := func() string { return fmt.Sprint("k", rng.IntN(12)) }
+		token := fmt.Sprint("t", rng.IntN(3))
+		args := []string{"DELIFEQ", key(), token}
+		if rng.IntN(2) == 0 {
+			count := 1 + rng.IntN(3)
+			args = []string{"MSETEX", strconv.Itoa(count)}
+			for i := range count { // the same key with several values, too
+				args = append(args, key(), fmt.Sprint(token, i))
+			}
+			args = append(args, []string{"NX", "XX"}[rng.IntN(2)], "PX", "100000")
+		}
+		want, err := server.Do(0, args...)
+		require.NoError(t, err)
+		require.Equal(t, want, value(t, ask(t, n, args...)), args)
 	}
 }
 

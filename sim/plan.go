@@ -52,6 +52,8 @@ type Mix struct {
 	Busy bool
 	// Stalled lets goroutines of clients stall between two steps.
 	Stalled bool
+	// Newer lets some nodes have the commands of newer servers.
+	Newer bool
 }
 
 // Plan holds what a seed has drawn for a run.
@@ -95,6 +97,8 @@ type Plan struct {
 	nestedPercent int // of 100 leases, during how many the holder asks for more keys
 
 	stalls int64 // of 1000 chances, how often a goroutine of a client stalls
+
+	newerNodes int // how many nodes have MSETEX and DELIFEQ
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -304,5 +308,12 @@ func (p *Plan) drawCrowds(rng *rand.Rand) {
 func (p *Plan) drawStalls(rng *rand.Rand) {
 	if p.wants(rng, p.mix.Stalled) {
 		p.stalls = []int64{2, 10, 30}[rng.IntN(3)]
+	}
+}
+
+// drawNewerServers draws nodes with the commands of newer servers: all, or some.
+func (p *Plan) drawNewerServers(rng *rand.Rand) {
+	if p.wants(rng, p.mix.Newer) {
+		p.newerNodes = min(nodes, 1+rng.IntN(2*nodes))
 	}
 }

@@ -75,6 +75,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.drawNesting(rand.New(rand.NewPCG(seed, 22)))
 		plan.drawCrowds(rand.New(rand.NewPCG(seed, 28)))
 		plan.drawStalls(rand.New(rand.NewPCG(seed, 24)))
+		plan.drawNewerServers(rand.New(rand.NewPCG(seed, 31)))
 		simrand.SetStalls(plan.stalls)
 		r := newRun(seed, plan)
 		r.simulate(seed)
@@ -105,6 +106,7 @@ func newRun(seed uint64, plan *Plan) *run {
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
 		n := newNode(i, rate)
 		n.durable, n.hidesRunID = i < plan.durableNodes, i < plan.hiddenNodes
+		n.newer = i < plan.newerNodes
 		n.onTake = r.history.take
 		if plan.aliasEvery == 0 { // else a server may be sent them as two nodes
 			n.onRelease = r.history.release

@@ -84,7 +84,7 @@ func TestSeeds(t *testing.T) {
 		Fenced:  has("fenced"),
 		Aliased: has("aliased"), Restored: has("restored"), Demoted: has("demoted"),
 		Stopped: has("stopped"),
-		Brief:   has("brief"), Busy: has("busy"), Stalled: has("stalled"),
+		Brief:   has("brief"), Busy: has("busy"), Stalled: has("stalled"), Newer: has("newer"),
 	}
 	began := time.Now()
 	total := Report{}

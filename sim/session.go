@@ -104,7 +104,7 @@ func (s *session) execute(args []string) {
 	n, caching := s.node, s.caching
 	s.caching = false
 	switch name := strings.ToUpper(args[0]); {
-	case n.replica && slices.Contains([]string{"SET", "DEL", "FLUSHALL"}, name):
+	case n.replica && slices.Contains(writes(n.newer), name):
 		s.fail(readOnly)
 	case name == "PING":
 		s.status("PONG")
@@ -135,6 +135,10 @@ func (s *session) execute(args []string) {
 		s.number(n.pttl(args[1]))
 	case name == "DEL":
 		s.del(args[1:])
+	case name == "MSETEX" && n.newer:
+		s.setTogether(args[1:])
+	case name == "DELIFEQ" && len(args) == 3 && n.newer:
+		s.delIfEqual(args[1], args[2])
 	case name == "FLUSHALL":
 		n.wipeKeys()
 		s.status("OK")

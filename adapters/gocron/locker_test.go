@@ -164,8 +164,9 @@ func TestUnlock_ReportsALostLock(t *testing.T) {
 // The goal: without a quorum no job runs, and the error says why. A short failure does not cost the
 // tick.
 func TestLock_FailsWithoutAQuorum(t *testing.T) {
+	const minHold = 10 * time.Second // a quarter of it is longer than any delay between two tries
 	inBubble(t, 3, func(t *testing.T, f *fakeNodes) {
-		locker, err := gocronlock.New(f.newClient(), gocronlock.Config{})
+		locker, err := gocronlock.New(f.newClient(), gocronlock.Config{MinHold: minHold})
 		require.NoError(t, err)
 		fail := func(text string) {
 			for _, node := range f.nodes {
@@ -180,7 +181,7 @@ func TestLock_FailsWithoutAQuorum(t *testing.T) {
 		lock, err := locker.Lock(t.Context(), "report")
 		require.NoError(t, err)
 		require.NoError(t, lock.Unlock(t.Context()))
-		time.Sleep(time.Second)
+		time.Sleep(minHold + time.Second)
 		require.Zero(t, f.nodesWith("report"))
 	})
 }

@@ -3,7 +3,8 @@ package preflight
 import (
 	"fmt"
 
-	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // nearlyAll is the share of its connections or memory, in percent, from which on a server may soon
@@ -14,7 +15,7 @@ const (
 )
 
 // checkMemory reports what happens to locks when the memory is full.
-func (f *findings) checkMemory(node *multiplex.Facts) {
+func (f *findings) checkMemory(node *inspection.Facts) {
 	evicts := node.Policy != "" && node.Policy != "noeviction"
 	used := uint64(float64(node.Memory) / max(1, float64(node.MaxMemory)) * percent)
 	switch {
@@ -50,7 +51,7 @@ func size(bytes uint64) string {
 }
 
 // checkPersistence reports what a restart does to the locks.
-func (f *findings) checkPersistence(node *multiplex.Facts) {
+func (f *findings) checkPersistence(node *inspection.Facts) {
 	switch {
 	case node.AOF && returnedError(node, "CONFIG GET"): // which is a finding already
 	case node.AOF && node.Fsync == "always" && !node.Rewriting:
@@ -73,7 +74,7 @@ func (f *findings) checkPersistence(node *multiplex.Facts) {
 
 // addDataLoss reports that a restart makes the node forget locks.
 func (f *findings) addDataLoss(format string, args ...any) {
-	if f.set.Guard == multiplex.GuardOff {
+	if f.set.Guard == restartguard.Off {
 		f.warnf(format, args...)
 		return
 	}
@@ -82,7 +83,7 @@ func (f *findings) addDataLoss(format string, args ...any) {
 
 // afterRestart says what happens after the restart of a node that may have forgotten locks.
 func (f *findings) afterRestart() string {
-	if f.set.Guard == multiplex.GuardOff {
+	if f.set.Guard == restartguard.Off {
 		return "two callers may hold the same lock after one, because RestartGuard is off"
 	}
 	return fmt.Sprintf("after one it does not vote for MaxTTL (%v)", f.set.MaxTTL)

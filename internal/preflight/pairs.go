@@ -1,10 +1,10 @@
 package preflight
 
-import "github.com/lockpipe/lockpipe/multiplex"
+import "github.com/lockpipe/lockpipe/internal/inspection"
 
 // checkPairs reports nodes that are not independent: their votes are one. It compares each node
 // with those before it, and reports it once.
-func (f *findings) checkPairs(facts []multiplex.Facts) {
+func (f *findings) checkPairs(facts []inspection.Facts) {
 	for j := range facts {
 		for i := range j {
 			if f.checkPair(&facts[i], &facts[j]) {
@@ -16,7 +16,7 @@ func (f *findings) checkPairs(facts []multiplex.Facts) {
 
 // checkPair reports whether it has found something. Two servers know each other's addresses in
 // their own network, which may not be that of the client. So the identity of their data counts too.
-func (f *findings) checkPair(a, b *multiplex.Facts) bool {
+func (f *findings) checkPair(a, b *inspection.Facts) bool {
 	const advice = "their votes are not independent; list masters only"
 	switch {
 	case sameServer(a, b):
@@ -43,4 +43,4 @@ func (f *findings) checkPair(a, b *multiplex.Facts) bool {
 }
 
 // sameServer reports whether two nodes are one server.
-func sameServer(a, b *multiplex.Facts) bool { return a.RunID != "" && a.RunID == b.RunID }
+func sameServer(a, b *inspection.Facts) bool { return a.RunID != "" && a.RunID == b.RunID }

@@ -1,6 +1,6 @@
 // Package preflight has the rules of Inspect: what the facts about the nodes mean for locks.
 //
-// The rules are pure. They get the facts that package multiplex has found out, ask no node, and
+// The rules are pure. They get the facts that package inspection has found out, ask no node, and
 // report each finding with its severity and the address of its node. A fact that a server does not
 // tell gives no finding, but if a server does not tell a group of facts, that is one finding.
 //
@@ -12,12 +12,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // Settings are those of the client that the facts are compared with.
 type Settings struct {
-	Guard               multiplex.GuardMode
+	Guard               restartguard.Mode
 	MaxTTL, NodeTimeout time.Duration
 }
 
@@ -32,7 +33,7 @@ type Report interface {
 
 // Check reports the findings about each node, in the order of the facts, and then those about
 // several nodes.
-func Check(set Settings, facts []multiplex.Facts, to Report) {
+func Check(set Settings, facts []inspection.Facts, to Report) {
 	f := &findings{set: set, to: to}
 	for i := range facts {
 		f.node = facts[i].Node
@@ -64,7 +65,7 @@ func (f *findings) errorf(format string, args ...any) {
 }
 
 // checkNode reports what is found about one node.
-func (f *findings) checkNode(node *multiplex.Facts) {
+func (f *findings) checkNode(node *inspection.Facts) {
 	f.checkServer(node)
 	if node.Sentinel { // which has no locks, and knows few commands
 		f.errorf("is a Redis Sentinel, which holds no data: " +
@@ -88,7 +89,7 @@ func (f *findings) checkNode(node *multiplex.Facts) {
 
 // checkNumber reports what the number of nodes means.
 func (f *findings) checkNumber(n int) {
-	if n == 1 && f.set.Guard == multiplex.GuardAuto {
+	if n == 1 && f.set.Guard == restartguard.Auto {
 		f.warnf("one node with GuardAuto: to a new client, a server that lost its locks looks "+
 			"as before its first use, and one whose disk was put back from a copy looks intact; "+
 			"both vote at once, while others may hold locks: use GuardStrict, which waits for "+

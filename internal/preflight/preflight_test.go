@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // severity is the method of Report that took a finding.
@@ -35,7 +37,7 @@ func (r *report) Warning(node, text string) { *r = append(*r, finding{node, warn
 func (r *report) Error(node, text string)   { *r = append(*r, finding{node, failure, text}) }
 
 // check returns the findings.
-func check(set Settings, facts []multiplex.Facts) []finding {
+func check(set Settings, facts []inspection.Facts) []finding {
 	var all report
 	Check(set, facts, &all)
 	return all
@@ -51,23 +53,23 @@ func worst(all []finding) severity {
 }
 
 // healthy is a node as it should be; n tells nodes apart.
-func healthy(n int) multiplex.Facts {
+func healthy(n int) inspection.Facts {
 	name := string(rune('a' + n))
-	return multiplex.Facts{
+	return inspection.Facts{
 		Node: name + ":6379", Server: "Redis", Version: "7.2.5", RedisVersion: "7.2.5",
 		RunID: "run " + name, ReplicationID: "data " + name,
-		State: multiplex.NodeUp, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
+		State: link.Up, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
 		Fsync: "always", Samples: samples(11, 1, time.Millisecond),
 	}
 }
 
 // samples are n questions within a second, each answered after trip by a clock with this rate.
-func samples(n int, rate float64, trip time.Duration) []multiplex.Sample {
+func samples(n int, rate float64, trip time.Duration) []inspection.Sample {
 	ours, theirs := time.Now(), time.Unix(1e9, 0) // how far the clocks are apart does not matter
-	all := make([]multiplex.Sample, n)
+	all := make([]inspection.Sample, n)
 	for i := range all {
 		at := time.Second * time.Duration(i) / time.Duration(max(1, n-1))
-		all[i] = multiplex.Sample{
+		all[i] = inspection.Sample{
 			Sent: ours.Add(at), Received: ours.Add(at + trip),
 			Server: theirs.Add(time.Duration(rate * float64(at+trip/2))),
 		}
@@ -76,15 +78,15 @@ func samples(n int, rate float64, trip time.Duration) []multiplex.Sample {
 }
 
 // findingsOf returns the findings about three nodes when the last of them is changed.
-func findingsOf(change func(*multiplex.Facts)) []finding {
-	facts := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+func findingsOf(change func(*inspection.Facts)) []finding {
+	facts := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
 	change(&facts[2])
 	return check(Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}, facts)
 }
 
 // The goal: healthy nodes give two lines each, and nothing to do.
 func TestCheck_HealthyNodesGiveLittleToRead(t *testing.T) {
-	all := findingsOf(func(*multiplex.Facts) {})
+	all := findingsOf(func(*inspection.Facts) {})
 	require.Len(t, all, 6)
 	require.Equal(t, info, worst(all))
 	for i, f := range all {
@@ -100,11 +102,11 @@ func TestCheck_HealthyNodesGiveLittleToRead(t *testing.T) {
 // The goal: that a restart forgets locks is worth a note with the restart guard, and a warning
 // without.
 func TestCheck_DataLossIsWorseWithoutTheGuard(t *testing.T) {
-	for mode, want := range map[multiplex.GuardMode]severity{
-		multiplex.GuardAuto:   info,
-		multiplex.GuardStrict: info, multiplex.GuardOff: warning,
+	for mode, want := range map[restartguard.Mode]severity{
+		restartguard.Auto:   info,
+		restartguard.Strict: info, restartguard.Off: warning,
 	} {
-		nodes := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+		nodes := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
 		nodes[2].AOF = false
 		set := Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Guard: mode}
 		all := check(set, nodes)
@@ -133,8 +135,8 @@ func TestCheck_EachErrorHasARemedy(t *testing.T) {
 		"DENIED Redis is running in protected mode":                            "set a password on the server",
 		"connection refused": "start it, or correct its URL",
 	} {
-		all := findingsOf(func(f *multiplex.Facts) {
-			*f = multiplex.Facts{Node: f.Node, State: multiplex.NodeDown, Err: errors.New(says)}
+		all := findingsOf(func(f *inspection.Facts) {
+			*f = inspection.Facts{Node: f.Node, State: link.Down, Err: errors.New(says)}
 		})
 		require.Equal(t, failure, worst(all))
 		found := 0
@@ -152,160 +154,160 @@ func TestCheck_EachErrorHasARemedy(t *testing.T) {
 // severity, that names it.
 func TestCheck_FindsEachFault(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change   func(*multiplex.Facts)
+		change   func(*inspection.Facts)
 		severity severity
 		says     string
 	}{
 		"too old": {
-			func(f *multiplex.Facts) { f.Version, f.RedisVersion = "6.0.16", "6.0.16" },
+			func(f *inspection.Facts) { f.Version, f.RedisVersion = "6.0.16", "6.0.16" },
 			failure, "runs Redis 6.0.16",
 		},
 		"replica": {
-			func(f *multiplex.Facts) { f.Replica, f.Master = true, "x:1" }, failure,
+			func(f *inspection.Facts) { f.Replica, f.Master = true, "x:1" }, failure,
 			"is a replica of x:1",
 		},
-		"cluster": {func(f *multiplex.Facts) { f.Cluster = true }, failure, "cluster mode"},
+		"cluster": {func(f *inspection.Facts) { f.Cluster = true }, failure, "cluster mode"},
 		"evicts all": {
-			func(f *multiplex.Facts) {
+			func(f *inspection.Facts) {
 				f.Policy, f.MaxMemory = "allkeys-lru",
 					1
 			}, failure, "evicts keys when its memory is full (maxmemory-policy " +
 				"allkeys-lru)",
 		},
 		"evicts with TTL": {
-			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "volatile-ttl", 1 },
+			func(f *inspection.Facts) { f.Policy, f.MaxMemory = "volatile-ttl", 1 },
 			failure, "volatile-ttl",
 		},
 		"would evict": {
-			func(f *multiplex.Facts) { f.Policy = "allkeys-random" },
+			func(f *inspection.Facts) { f.Policy = "allkeys-random" },
 			warning, "would evict locks",
 		},
 		"limited": {
-			func(f *multiplex.Facts) {
+			func(f *inspection.Facts) {
 				f.Memory, f.MaxMemory = 3<<20,
 					12<<20
 			}, warning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
-		"loading": {func(f *multiplex.Facts) { f.Loading = true }, warning, "loading"},
-		"disk":    {func(f *multiplex.Facts) { f.LastSaveFailed = true }, warning, "MISCONF"},
+		"loading": {func(f *inspection.Facts) { f.Loading = true }, warning, "loading"},
+		"disk":    {func(f *inspection.Facts) { f.LastSaveFailed = true }, warning, "MISCONF"},
 		"full": {
-			func(f *multiplex.Facts) { f.Clients, f.MaxClients = 90, 100 },
+			func(f *inspection.Facts) { f.Clients, f.MaxClients = 90, 100 },
 			warning, "90 of at most 100 clients",
 		},
-		"slow": {func(f *multiplex.Facts) {
+		"slow": {func(f *inspection.Facts) {
 			f.Samples[3].Received = f.Samples[3].Sent.Add(
 				26 * time.Millisecond)
 		}, warning, "took 26ms for one of 11"},
 		"fast clock": {
-			func(f *multiplex.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) },
+			func(f *inspection.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) },
 			failure, "3.0 % too fast",
 		},
 		"slow clock": {
-			func(f *multiplex.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) },
+			func(f *inspection.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) },
 			failure, "3.0 % too slow",
 		},
 		"far away": {
-			func(f *multiplex.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) },
+			func(f *inspection.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) },
 			info, "could not be checked",
 		},
 		"stopped": {
-			func(f *multiplex.Facts) {
-				f.State, f.Err = multiplex.NodeConnecting, errors.New("it broke")
+			func(f *inspection.Facts) {
+				f.State, f.Err = link.Connecting, errors.New("it broke")
 			},
 			failure, "can't be used and has no vote (it broke)",
 		},
 		"hangs": {
-			func(f *multiplex.Facts) { f.Err = errors.New("no answer within 1.5s") },
+			func(f *inspection.Facts) { f.Err = errors.New("no answer within 1.5s") },
 			failure, "can't be used and has no vote (no answer within 1.5s)",
 		},
 		"up, and refuses others": {
-			func(f *multiplex.Facts) { f.Err = errors.New("WRONGPASS") },
+			func(f *inspection.Facts) { f.Err = errors.New("WRONGPASS") },
 			failure, "takes no new connection (WRONGPASS), so it has no vote when it loses",
 		},
 		"quarantined": {
-			func(f *multiplex.Facts) {
-				f.State, f.StateErr = multiplex.NodeQuarantined,
+			func(f *inspection.Facts) {
+				f.State, f.StateErr = link.Quarantined,
 					errors.New("until then")
 			},
 			failure, "has no vote: until then",
 		},
 		"failing": {
-			func(f *multiplex.Facts) {
-				f.State, f.StateErr = multiplex.NodeFailing,
+			func(f *inspection.Facts) {
+				f.State, f.StateErr = link.Failing,
 					errors.New("OOM too much")
 			},
 			failure, "is failing, and grants no locks (OOM too much): raise its maxmemory",
 		},
 		"not connected": {
-			func(f *multiplex.Facts) { f.State = multiplex.NodeConnecting },
+			func(f *inspection.Facts) { f.State = link.Connecting },
 			warning, "before the client is connected",
 		},
 		"down": {
-			func(f *multiplex.Facts) {
-				f.State, f.StateErr = multiplex.NodeDown,
+			func(f *inspection.Facts) {
+				f.State, f.StateErr = link.Down,
 					errors.New("NOPERM to delete")
 			},
 			failure, "answers, but can't be used and has no vote (NOPERM to delete): give " +
 				"its user",
 		},
 		"down, as it is of a cluster": {
-			func(f *multiplex.Facts) {
-				f.State, f.Cluster = multiplex.NodeDown, true
+			func(f *inspection.Facts) {
+				f.State, f.Cluster = link.Down, true
 				f.StateErr = errors.New("it is of a cluster")
 			},
 			failure, "runs in cluster mode",
 		},
 		"down, as it is the same server": {
-			func(f *multiplex.Facts) {
-				f.State, f.StateErr, f.RunID = multiplex.NodeDown, errors.New("is the same server as b"),
+			func(f *inspection.Facts) {
+				f.State, f.StateErr, f.RunID = link.Down, errors.New("is the same server as b"),
 					"run b"
 			},
 			failure, "is the same server as b",
 		},
 		"full memory": {
-			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
+			func(f *inspection.Facts) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
 			failure,
 			"refuses locks, because it uses 13 MiB, more than its maxmemory (12 MiB)",
 		},
 		"nearly full memory": {
-			func(f *multiplex.Facts) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
+			func(f *inspection.Facts) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
 			warning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory " +
 				"(12 MiB)",
 		},
 		"another policy": {
-			func(f *multiplex.Facts) { f.Policy, f.MaxMemory = "newest-first", 1 },
+			func(f *inspection.Facts) { f.Policy, f.MaxMemory = "newest-first", 1 },
 			failure, "maxmemory-policy newest-first",
 		},
 		"polls": {
-			func(f *multiplex.Facts) {
+			func(f *inspection.Facts) {
 				f.CommandErrors = refusals("CLIENT CACHING", "NOPERM somebody")
 			},
 			warning, "ask again and again: give the user +client|caching",
 		},
 		"polls, unguarded": {
-			func(f *multiplex.Facts) {
+			func(f *inspection.Facts) {
 				f.CommandErrors = append(refusals("CLIENT TRACKING", "NOPERM somebody"),
 					refusals("CLIENT CACHING", "NOPERM somebody")...)
 			},
 			warning, "and a flush may go unnoticed: give the user +client|tracking",
 		},
 		"same server": {
-			func(f *multiplex.Facts) { f.RunID = "run b" }, failure,
+			func(f *inspection.Facts) { f.RunID = "run b" }, failure,
 			"is the same server as b:6379 (run_id run b)",
 		},
 		"same data": {
-			func(f *multiplex.Facts) { f.ReplicationID = "data a" }, failure,
+			func(f *inspection.Facts) { f.ReplicationID = "data a" }, failure,
 			"has the same data as a:6379",
 		},
-		"silent policy": {func(f *multiplex.Facts) {
+		"silent policy": {func(f *inspection.Facts) {
 			f.CommandErrors = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
 		}, info, "give the user +config|get"},
-		"renamed": {func(f *multiplex.Facts) {
+		"renamed": {func(f *inspection.Facts) {
 			f.CommandErrors = refusals("TIME",
 				"unknown command 'TIME'")
 		}, info, "does not know TIME"},
 		"busy": {
-			func(f *multiplex.Facts) { f.CommandErrors = refusals("INFO", "BUSY with a script") },
+			func(f *inspection.Facts) { f.CommandErrors = refusals("INFO", "BUSY with a script") },
 			info, `"BUSY with a script"`,
 		},
 	} {
@@ -329,32 +331,35 @@ func TestCheck_FindsEachFault(t *testing.T) {
 	}
 }
 
-func refusals(command, text string) []multiplex.CommandError {
-	return []multiplex.CommandError{{Command: command, Text: text}}
+func refusals(command, text string) []inspection.CommandError {
+	return []inspection.CommandError{{Command: command, Text: text}}
 }
 
 // The goal: what is just good enough is not found wanting.
 func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
-	for name, change := range map[string]func(*multiplex.Facts){
-		"6.2":         func(f *multiplex.Facts) { f.RedisVersion = "6.2.0" },
-		"10.0":        func(f *multiplex.Facts) { f.RedisVersion = "10.0" },
-		"odd version": func(f *multiplex.Facts) { f.RedisVersion = "next" },
-		"drift": func(f *multiplex.Facts) {
+	for name, change := range map[string]func(*inspection.Facts){
+		"6.2":         func(f *inspection.Facts) { f.RedisVersion = "6.2.0" },
+		"10.0":        func(f *inspection.Facts) { f.RedisVersion = "10.0" },
+		"odd version": func(f *inspection.Facts) { f.RedisVersion = "next" },
+		"drift": func(f *inspection.Facts) {
 			f.Samples = samples(11, 1.0095,
 				time.Millisecond)
 		},
-		"half": func(f *multiplex.Facts) {
+		"half": func(f *inspection.Facts) {
 			f.Samples[0].Received = f.Samples[0].Sent.Add(
 				25 * time.Millisecond)
 		},
-		"clients":  func(f *multiplex.Facts) { f.Clients, f.MaxClients = 89, 100 },
-		"not told": func(f *multiplex.Facts) { f.RunID, f.ReplicationID, f.MaxClients = "", "", 0 },
-		"no clock": func(f *multiplex.Facts) {
+		"clients": func(f *inspection.Facts) { f.Clients, f.MaxClients = 89, 100 },
+		"not told": func(f *inspection.Facts) {
+			f.RunID, f.ReplicationID, f.MaxClients = "", "",
+				0
+		},
+		"no clock": func(f *inspection.Facts) {
 			f.Samples[9].Server,
 				f.Samples[10].Server = time.Time{}, time.Time{}
 		},
-		"a single trip":  func(f *multiplex.Facts) { f.Samples = f.Samples[:1] },
-		"other policies": func(f *multiplex.Facts) { f.Policy = "" },
+		"a single trip":  func(f *inspection.Facts) { f.Samples = f.Samples[:1] },
+		"other policies": func(f *inspection.Facts) { f.Policy = "" },
 	} {
 		all := findingsOf(change)
 		require.Len(t, all, 6, name)
@@ -366,16 +371,16 @@ func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
 func TestCheck_PersistenceSaysWhatARestartMeans(t *testing.T) {
 	const wait = "after one it does not vote for MaxTTL (1m0s)"
 	for _, tc := range []struct {
-		change func(*multiplex.Facts)
+		change func(*inspection.Facts)
 		says   string
 		waits  bool
 	}{
-		{func(*multiplex.Facts) {}, "may vote at once", false},
-		{func(f *multiplex.Facts) { f.Rewriting = true }, "no-appendfsync-on-rewrite no would " +
+		{func(*inspection.Facts) {}, "may vote at once", false},
+		{func(f *inspection.Facts) { f.Rewriting = true }, "no-appendfsync-on-rewrite no would " +
 			"keep them", true},
-		{func(f *multiplex.Facts) { f.Fsync = "everysec" }, "appendfsync everysec", true},
-		{func(f *multiplex.Facts) { f.AOF, f.Snapshots = false, "60 1" }, "snapshots only", true},
-		{func(f *multiplex.Facts) { f.AOF = false }, "has no AOF", true},
+		{func(f *inspection.Facts) { f.Fsync = "everysec" }, "appendfsync everysec", true},
+		{func(f *inspection.Facts) { f.AOF, f.Snapshots = false, "60 1" }, "snapshots only", true},
+		{func(f *inspection.Facts) { f.AOF = false }, "has no AOF", true},
 	} {
 		all := findingsOf(tc.change)
 		require.Len(t, all, 6)
@@ -388,14 +393,14 @@ func TestCheck_PersistenceSaysWhatARestartMeans(t *testing.T) {
 // The goal: a node that tells nothing gives one line about it, and none that only a told fact
 // allows.
 func TestCheck_OneFindingForANodeThatTellsNothing(t *testing.T) {
-	all := findingsOf(func(f *multiplex.Facts) {
-		*f = multiplex.Facts{Node: f.Node, State: multiplex.NodeUp, Samples: f.Samples}
+	all := findingsOf(func(f *inspection.Facts) {
+		*f = inspection.Facts{Node: f.Node, State: link.Up, Samples: f.Samples}
 	})
 	require.Len(t, all, 6)
 	require.Contains(t, all[4].text, "no Redis or Valkey that tells its version")
 	require.Contains(t, all[5].text, "the server answers within")
-	all = findingsOf(func(f *multiplex.Facts) {
-		*f = multiplex.Facts{Node: f.Node, State: multiplex.NodeDown, Err: errors.New("refused")}
+	all = findingsOf(func(f *inspection.Facts) {
+		*f = inspection.Facts{Node: f.Node, State: link.Down, Err: errors.New("refused")}
 	})
 	require.Len(t, all, 5)
 	require.Contains(t, all[4].text, "can't be used")
@@ -404,43 +409,43 @@ func TestCheck_OneFindingForANodeThatTellsNothing(t *testing.T) {
 // The goal: two nodes that are not independent are found in either order, each one once, behind all
 // that is about single nodes.
 func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
-	replica := func(of multiplex.Facts) func(*multiplex.Facts) {
-		return func(f *multiplex.Facts) {
+	replica := func(of inspection.Facts) func(*inspection.Facts) {
+		return func(f *inspection.Facts) {
 			f.Replica, f.Master, f.ReplicationID = true, of.Node,
 				of.ReplicationID
 		}
 	}
-	same := func(of multiplex.Facts) func(*multiplex.Facts) {
-		return func(f *multiplex.Facts) { f.RunID, f.ReplicationID = of.RunID, of.ReplicationID }
+	same := func(of inspection.Facts) func(*inspection.Facts) {
+		return func(f *inspection.Facts) { f.RunID, f.ReplicationID = of.RunID, of.ReplicationID }
 	}
-	change := func(facts []multiplex.Facts, i int, how func(*multiplex.Facts)) { how(&facts[i]) }
+	change := func(facts []inspection.Facts, i int, how func(*inspection.Facts)) { how(&facts[i]) }
 	for name, tc := range map[string]struct {
-		change func(facts []multiplex.Facts)
+		change func(facts []inspection.Facts)
 		want   []string
 	}{
 		"replica behind its master": {
-			func(f []multiplex.Facts) {
+			func(f []inspection.Facts) {
 				change(f, 2,
 					replica(
 						f[0]))
 			}, []string{"c:6379 is a replica of a:6379, which is listed as well"},
 		},
 		"replica before its master": {
-			func(f []multiplex.Facts) {
+			func(f []inspection.Facts) {
 				change(f, 0,
 					replica(
 						f[2]))
 			}, []string{"a:6379 is a replica of c:6379, which is listed as well"},
 		},
 		"two replicas": {
-			func(f []multiplex.Facts) { change(f, 1, replica(f[0])); change(f, 2, replica(f[0])) },
+			func(f []inspection.Facts) { change(f, 1, replica(f[0])); change(f, 2, replica(f[0])) },
 			[]string{
 				"b:6379 is a replica of a:6379, which is",
 				"c:6379 is a replica of a:6379, which is",
 			},
 		},
 		"replica under another name": {
-			func(f []multiplex.Facts) {
+			func(f []inspection.Facts) {
 				change(f, 2,
 					replica(
 						f[0]))
@@ -449,11 +454,11 @@ func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
 			[]string{"c:6379 has the same data as a:6379"},
 		},
 		"three times the same": {
-			func(f []multiplex.Facts) { change(f, 1, same(f[0])); change(f, 2, same(f[0])) },
+			func(f []inspection.Facts) { change(f, 1, same(f[0])); change(f, 2, same(f[0])) },
 			[]string{"b:6379 is the same server as a:6379", "c:6379 is the same server as a:6379"},
 		},
 	} {
-		facts := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
+		facts := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
 		tc.change(facts)
 		all := check(Settings{NodeTimeout: time.Second}, facts)
 		last := all[len(all)-len(tc.want):]
@@ -470,9 +475,9 @@ func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
 
 // The goal: a Sentinel is named, and gives no advice about data that it does not have.
 func TestCheck_NamesASentinel(t *testing.T) {
-	all := findingsOf(func(f *multiplex.Facts) {
-		*f = multiplex.Facts{
-			Node: f.Node, State: multiplex.NodeDown, StateErr: errors.New("it is a Redis Sentinel"),
+	all := findingsOf(func(f *inspection.Facts) {
+		*f = inspection.Facts{
+			Node: f.Node, State: link.Down, StateErr: errors.New("it is a Redis Sentinel"),
 			Sentinel: true,
 			Server:   f.Server, Version: f.Version, RedisVersion: f.RedisVersion,
 			Samples:       f.Samples,
@@ -486,8 +491,8 @@ func TestCheck_NamesASentinel(t *testing.T) {
 
 // The goal: of two nodes that are one server, the finding is about the one that is down for it.
 func TestCheck_TheSameServerIsAboutTheNodeThatIsDown(t *testing.T) {
-	nodes := []multiplex.Facts{healthy(0), healthy(1), healthy(2)}
-	nodes[0].State, nodes[0].RunID = multiplex.NodeDown, nodes[2].RunID
+	nodes := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
+	nodes[0].State, nodes[0].RunID = link.Down, nodes[2].RunID
 	all := check(Settings{NodeTimeout: time.Second}, nodes)
 	require.Len(t, all, 7)
 	require.Equal(t, "a:6379", all[6].node)
@@ -496,13 +501,13 @@ func TestCheck_TheSameServerIsAboutTheNodeThatIsDown(t *testing.T) {
 
 // The goal: one node is better off with GuardStrict, and the finding says why.
 func TestCheck_OneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
-	for mode, want := range map[multiplex.GuardMode]int{
-		multiplex.GuardAuto: 1, multiplex.GuardStrict: 0, multiplex.GuardOff: 0,
+	for mode, want := range map[restartguard.Mode]int{
+		restartguard.Auto: 1, restartguard.Strict: 0, restartguard.Off: 0,
 	} {
 		for n := 1; n <= 2; n++ {
 			set := Settings{NodeTimeout: time.Second, MaxTTL: time.Minute, Guard: mode}
 			found := 0
-			for _, f := range check(set, []multiplex.Facts{healthy(0), healthy(1)}[:n]) {
+			for _, f := range check(set, []inspection.Facts{healthy(0), healthy(1)}[:n]) {
 				if strings.Contains(f.text, "use GuardStrict, which waits for MaxTTL (1m0s)") {
 					require.Equal(t, warning, f.severity)
 					require.Empty(t, f.node)
@@ -525,11 +530,11 @@ func TestCheck_TheNumberOfNodes(t *testing.T) {
 		4: {"", info, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil,
 		6: {"", info, "as 5 would (2)"},
 	} {
-		var facts []multiplex.Facts
+		var facts []inspection.Facts
 		for i := range n {
 			facts = append(facts, healthy(i))
 		}
-		all := check(Settings{NodeTimeout: time.Second, Guard: multiplex.GuardStrict}, facts)
+		all := check(Settings{NodeTimeout: time.Second, Guard: restartguard.Strict}, facts)
 		if want == nil {
 			require.Len(t, all, 2*n)
 			continue
@@ -549,11 +554,11 @@ func TestClockDrift_IsWithinItsBounds(t *testing.T) {
 	for range 2000 {
 		rate := 0.9 + 0.2*random.Float64()
 		began, clock := time.Now(), time.Unix(random.Int64N(2e9), 0)
-		var all []multiplex.Sample
+		var all []inspection.Sample
 		at := time.Duration(0)
 		for range 2 + random.IntN(20) {
 			there, back := time.Duration(random.Int64N(5e7)), time.Duration(random.Int64N(5e7))
-			all = append(all, multiplex.Sample{
+			all = append(all, inspection.Sample{
 				Sent: began.Add(at), Received: began.Add(at + there + back),
 				Server: clock.Add(time.Duration(rate * float64(at+there))).Truncate(
 					time.Microsecond),

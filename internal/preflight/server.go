@@ -5,14 +5,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/lockpipe/lockpipe/internal/inspection"
 )
 
 // The oldest Redis that has what the scripts and commands need.
 const oldestMajor, oldestMinor = 6, 2
 
 // checkServer reports what the server is, and how fast.
-func (f *findings) checkServer(node *multiplex.Facts) {
+func (f *findings) checkServer(node *inspection.Facts) {
 	if node.Version == "" && node.Err == nil && !returnedError(node, "INFO") {
 		f.infof("is no Redis or Valkey that tells its version (INFO), so its role, " +
 			"memory, persistence and identity could not be checked")
@@ -34,9 +34,9 @@ func (f *findings) checkServer(node *multiplex.Facts) {
 }
 
 // returnedError reports whether the node answered a command with an error.
-func returnedError(node *multiplex.Facts, command string) bool {
+func returnedError(node *inspection.Facts, command string) bool {
 	return slices.ContainsFunc(node.CommandErrors,
-		func(r multiplex.CommandError) bool { return r.Command == command })
+		func(r inspection.CommandError) bool { return r.Command == command })
 }
 
 // newEnough reports whether a version of Redis is new enough. What is no version is.
@@ -55,7 +55,7 @@ func newEnough(version string) bool {
 
 // checkRefusal reports what is missing without a command that the server answered with an error,
 // and the permission for it. The server's text may name the user, and is not reported then.
-func (f *findings) checkRefusal(r multiplex.CommandError) {
+func (f *findings) checkRefusal(r inspection.CommandError) {
 	const polls = "waiting calls are not notified when a key is free, and ask again and again"
 	lost := map[string]struct{ what, permission string }{
 		"INFO": {
@@ -88,7 +88,7 @@ func (f *findings) checkRefusal(r multiplex.CommandError) {
 }
 
 // checkRole reports why a server refuses to write.
-func (f *findings) checkRole(node *multiplex.Facts) {
+func (f *findings) checkRole(node *inspection.Facts) {
 	if node.Replica {
 		f.errorf("is a replica of %s and refuses locks: list a master of its own in its place", node.Master)
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/lockpipe/lockpipe/internal/inspection"
 )
 
 // maxDrift is the part of a TTL by which a lease is shorter on the client's clock, because clocks
@@ -12,7 +12,7 @@ import (
 const maxDrift = 0.01
 
 // checkLatency compares the round trips with the time that an attempt waits.
-func (f *findings) checkLatency(samples []multiplex.Sample) {
+func (f *findings) checkLatency(samples []inspection.Sample) {
 	if len(samples) == 0 {
 		return
 	}
@@ -24,7 +24,7 @@ func (f *findings) checkLatency(samples []multiplex.Sample) {
 }
 
 // roundTrips returns the median and the longest round trip of at least one sample.
-func roundTrips(samples []multiplex.Sample) (median, longest time.Duration) {
+func roundTrips(samples []inspection.Sample) (median, longest time.Duration) {
 	all := make([]time.Duration, len(samples))
 	for i, s := range samples {
 		all[i] = s.RoundTrip().Round(10 * time.Microsecond)
@@ -35,7 +35,7 @@ func roundTrips(samples []multiplex.Sample) (median, longest time.Duration) {
 
 // checkClock compares the rate of the server's clock with that of the client's. The time on them
 // does not matter: the client sends durations only.
-func (f *findings) checkClock(samples []multiplex.Sample) {
+func (f *findings) checkClock(samples []inspection.Sample) {
 	drift, uncertain, ok := clockDrift(samples)
 	switch {
 	case !ok:
@@ -57,7 +57,7 @@ func (f *findings) checkClock(samples []multiplex.Sample) {
 // samples to the last, and how far that may be wrong. A server reads its clock at some moment of
 // the round trip, so each end may be wrong by half of one. clockDrift takes the quickest answer of
 // the first third and of the last.
-func clockDrift(samples []multiplex.Sample) (drift, uncertain float64, ok bool) {
+func clockDrift(samples []inspection.Sample) (drift, uncertain float64, ok bool) {
 	n := len(samples)
 	if n < 2 {
 		return 0, 0, false
@@ -67,7 +67,7 @@ func clockDrift(samples []multiplex.Sample) (drift, uncertain float64, ok bool) 
 	if first.Server.IsZero() || last.Server.IsZero() {
 		return 0, 0, false
 	}
-	middle := func(s multiplex.Sample) time.Time { return s.Sent.Add(s.RoundTrip() / 2) }
+	middle := func(s inspection.Sample) time.Time { return s.Sent.Add(s.RoundTrip() / 2) }
 	ours, theirs := middle(last).Sub(middle(first)), last.Server.Sub(first.Server)
 	if ours <= 0 {
 		return 0, 0, false
@@ -78,7 +78,7 @@ func clockDrift(samples []multiplex.Sample) (drift, uncertain float64, ok bool) 
 }
 
 // quickest returns the sample with the shortest round trip.
-func quickest(samples []multiplex.Sample) multiplex.Sample {
+func quickest(samples []inspection.Sample) inspection.Sample {
 	best := samples[0]
 	for _, s := range samples[1:] {
 		if s.RoundTrip() < best.RoundTrip() {

@@ -37,10 +37,11 @@ var allowedImports = map[string][]string{
 	".": {
 		"multiplex", "lease", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
-		"internal/metrics", "internal/preflight", "internal/waiting",
+		"internal/metrics", "internal/preflight", "internal/reserved", "internal/waiting",
 	},
 	"multiplex": {
-		"batch", "script", "internal/histogram", "internal/resp", "internal/restartguard",
+		"batch", "script", "internal/endpoint", "internal/histogram", "internal/inspection",
+		"internal/link", "internal/reserved", "internal/resp", "internal/restartguard",
 		"internal/trip", "internal/watch",
 	},
 	"batch":        {},
@@ -49,15 +50,26 @@ var allowedImports = map[string][]string{
 	"script":       {},
 	"lockpipetest": {"internal/resp"},
 
-	"internal/callbacks":     {},
-	"internal/fenceclock":    {},
-	"internal/histogram":     {},
-	"internal/keyqueue":      {},
-	"internal/metrics":       {"internal/histogram"},
-	"internal/preflight":     {"multiplex"},
+	"internal/callbacks":  {},
+	"internal/endpoint":   {"internal/resp"},
+	"internal/fenceclock": {},
+	"internal/histogram":  {},
+	"internal/keyqueue":   {},
+	"internal/inspection": {"internal/endpoint", "internal/link", "internal/resp"},
+	"internal/link": {
+		"script", "internal/endpoint", "internal/keepalive", "internal/reserved",
+		"internal/resp", "internal/restartguard", "internal/sentinel", "internal/trip",
+	},
+	"internal/metrics": {"internal/histogram"},
+	"internal/preflight": {
+		"internal/inspection", "internal/link", "internal/restartguard",
+	},
+	"internal/reserved":      {},
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},
+	"internal/sentinel":      {"internal/endpoint", "internal/resp"},
 	"internal/trip":          {"internal/resp"},
+	"internal/keepalive":     {"internal/resp", "internal/trip"},
 	"internal/waiting":       {},
 	"internal/watch":         {"batch"},
 	"internal/restartguard":  {"internal/resp", "script"},
@@ -112,10 +124,10 @@ func TestImports_TheRootHasBatchForItsErrorsOnly(t *testing.T) {
 	}
 }
 
-func TestImports_OnlyMultiplexKnowsRueidis(t *testing.T) {
+func TestImports_OnlyLinkKnowsRueidis(t *testing.T) {
 	for _, f := range sources(t, production) {
-		if i, ok := f.importing(rueidisPath); ok && f.dir != "multiplex" {
-			t.Errorf("%s: only multiplex may import %s: add what is missing to multiplex, "+
+		if i, ok := f.importing(rueidisPath); ok && f.dir != "internal/link" {
+			t.Errorf("%s: only internal/link may import %s: add what is missing there, "+
 				"without a rueidis type in its API", f.at(i.pos), i.path)
 		}
 	}

@@ -196,9 +196,6 @@ func (g *Guard) Answered() bool { return g.answered }
 // Marker returns the marker's key; "" if the guard is off.
 func (g *Guard) Marker() string { return g.config.Marker }
 
-// MayBeFirstUse reports whether the nodes may still turn out to be used for the first time.
-func (g *Guard) MayBeFirstUse() bool { return g.peers.firstUse.isPossible() }
-
 // InUse records that commands can go over an admitted connection. It returns the nodes whose
 // connections were in use before, and whose servers may be the same one because a run_id is
 // missing.

@@ -68,11 +68,11 @@ func TestGuard_AdmitsAllNodesAtTheirFirstUse(t *testing.T) {
 			s := newFakeServer(run(string(rune('1' + i))))
 			s.durable = true
 			nodes.Go(func() {
-				require.True(t, g.MayBeFirstUse())
+				require.True(t, g.peers.MayBeFirstUse())
 				server := admitted(t, g, s)
 				require.True(t, server.Durable)
 				require.Contains(t, s.generations, "=1", "its generation begins")
-				require.False(t, g.MayBeFirstUse())
+				require.False(t, g.peers.MayBeFirstUse())
 			})
 		}
 		nodes.Wait()

@@ -47,6 +47,9 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
+// MayBeFirstUse reports whether the nodes may still turn out to be used for the first time.
+func (p *Peers) MayBeFirstUse() bool { return p.firstUse.isPossible() }
+
 // Guard returns the guard of one node. All guards are made before one of them is used.
 func (p *Peers) Guard(c Config) *Guard {
 	p.generations.renewSoon[c.Node] = c.RenewSoon

@@ -1,16 +1,15 @@
 // Package trip sends bytes of our own on a connection that another client, rueidis, uses.
 //
 // rueidis encodes a command for each connection. Our bytes go to several servers alike and must be
-// encoded once. So rueidis keeps the connection: it dials, makes the handshake, sends a PING for
-// keep-alive, takes pushes, and sends the rare commands. For the frequent ones an owner enqueues a
-// Trip on the Conn, which rueidis has as its connection, and has rueidis send a placeholder, a
-// command of one word. In place of placeholder number k the Conn writes the bytes of trip number k.
-// It decodes the replies to that trip, and gives rueidis one +OK in their place.
+// encoded once. So rueidis keeps the connection: it dials, makes the handshake, takes pushes, and
+// sends the rare commands. For the frequent ones an owner enqueues a Trip on the Conn, which
+// rueidis has as its connection, and calls Flush. That sends all that is in the queue, on the
+// owner's goroutine. rueidis does not know of it. rueidis always reads: its background reader runs
+// as soon as a connection is made. What it reads are its own replies and pushes. The Conn decodes
+// the replies to trips on that goroutine, and keeps them back.
 //
-// Placeholders are all alike. So trips leave in the order of Enqueue, in whatever order rueidis
-// sends the placeholders, and several trips may be under way. If a placeholder finds no trip, the
-// Conn sends a PING in its place, since rueidis must have one reply. That happens if the trip was
-// on an earlier connection, or was withdrawn.
+// Trips leave in the order of Enqueue, and several may be under way. Enqueue and Flush are two
+// calls, so that a lock around Enqueue alone decides the order.
 //
 // # Who owns what
 //
@@ -18,32 +17,42 @@
 // OnEnd comes once:
 //
 //   - Answered: all replies came.
-//   - Unsent: the connection was closed, or the trip withdrawn, before a Write took it.
+//   - Unsent: the connection was closed before the trip was taken out of the queue.
 //   - Broken: the connection was closed after that. The server may have all of it, a part or
 //     nothing.
 //
 // Close ends no trip before the connection below is closed. So what the owner then sends on the
-// next connection reaches the server behind this trip.
+// next connection reaches the server behind this trip. Close waits for nobody who writes: it
+// interrupts them. If a Flush fails, it closes the Conn: rueidis may have nothing to write, and
+// would not notice.
 //
-// # Two traps
+// # Traps
 //
-// rueidis' own commands, such as its PING, share writes and reads with placeholders, and a write
-// may end anywhere, also in a placeholder. So the Conn follows both directions command by command.
-// It records to whom the next replies belong before the bytes are on their way. A push between two
-// replies goes to rueidis at once.
+// rueidis may be in the middle of a command: its buffer is cut anywhere. Then Flush leaves the
+// queue as it is, and the Write that completes the command sends the trips behind it, in the same
+// system call. So the Conn follows both directions command by command. It records to whom the next
+// replies belong before the bytes are on their way.
 //
-// A reply can come before the Write returns that sent its command. The bytes, and the list of parts
-// that the system reads, belong to that Write until it returns. So a trip ends with its last reply
-// or with its Write, whichever comes later. A trip on a closed connection also waits for its Write,
-// which Close interrupts.
+// A push may say that what follows does not count. It goes to rueidis at once, also between two
+// replies to a trip. Nothing behind it is decoded before rueidis reads again, and so has handled
+// it.
+//
+// A reply can come before the write returns that sent its command. The bytes, and the list of parts
+// that the system reads, belong to that write until it returns. So a trip ends with its last reply
+// or with its write, whichever comes later. A trip on a closed connection also waits for its write.
+//
+// rueidis' keep-alive counts its own replies alone. So the owner has one of its own.
 //
 // # What was not chosen
 //
+// A placeholder, a command of rueidis in whose place a trip is written and whose reply stands for
+// the trip's: its way through rueidis wakes three goroutines for each trip. A placeholder without a
+// trip, a trip without a placeholder, and one that waits for a dial had to be dealt with.
+//
 // A second connection per server next to rueidis' needs dialling, handshake and keep-alive of its
 // own, and an order between the two. A command of rueidis with prepared arguments is framed and
-// counted string by string on each connection. A number in each placeholder would make the order
-// that of rueidis' queue. A channel in each trip, and not a function, costs a goroutine switch for
-// each node and trip.
+// counted string by string on each connection. A channel in each trip, and not a function, costs a
+// goroutine switch for each node and trip.
 package trip
 
 import (
@@ -53,7 +62,7 @@ import (
 	"sync"
 )
 
-// Conn is a connection on which trips are written in place of placeholders, and every reply is
+// Conn is a connection on which trips are sent between a client's commands, and every reply is
 // checked before anybody has it. The check is for clients that trust what they read, as rueidis
 // does: a reply that no command asked for or a negative length ends the process there, in a
 // goroutine that nobody else can recover, and any other length is allocated before its bytes come.
@@ -61,22 +70,23 @@ import (
 // it more than an ordinary reply.
 //
 // After the first protocol error every Read fails, and after the first error of Write every Write.
-// The client must close the Conn then, which ends the trips. One goroutine may read and one may
-// write at a time.
+// The client must close the Conn then, which ends the trips. One goroutine may call Read and one
+// may call Write at a time. All may call the other methods.
 type Conn struct {
 	net.Conn
 	onProtocolError func(error)
 
 	mu    sync.Mutex
-	queue list // trips that no Write has taken
+	queue list // trips that no Flush or Write has taken
 	// flight has the trips that were taken and lack replies. Trip.preceding and trailing are the
 	// plain commands before each trip and behind the last one that the reader does not know of yet.
 	flight   list
 	trailing int
-	decoding bool // the reader uses the first trip of flight
-	stopped  bool // nothing is sent any more
-	closing  bool // Close was called
-	closed   bool // the connection below is closed
+	decoding bool  // the reader uses the first trip of flight
+	cause    error // why the connection failed; nil before that, and if Close was first
+	stopped  bool  // nothing is sent any more
+	closing  bool  // Close was called
+	closed   bool  // the connection below is closed
 
 	writer
 	reader
@@ -89,13 +99,13 @@ func NewConn(conn net.Conn, onProtocolError func(error)) *Conn {
 	return &Conn{
 		Conn:            conn,
 		onProtocolError: onProtocolError,
-		writer:          writer{vectored: vectored(conn)},
+		writer:          writer{turn: make(chan struct{}, 1), vectored: vectored(conn)},
 		reader:          reader{buffer: make([]byte, readSize)},
 	}
 }
 
-// Enqueue puts a trip behind the others. The caller then has a placeholder sent. Enqueue returns
-// net.ErrClosed if nothing can be sent any more. Then the trip is still the caller's, and nothing
+// Enqueue puts a trip behind the others. The caller then calls Flush. Enqueue returns net.ErrClosed
+// if nothing can be sent any more. Then the trip is still the caller's, and nothing
 // of it was or will be sent.
 func (c *Conn) Enqueue(t *Trip) error {
 	if t.busy || t.Commands < 1 {
@@ -111,23 +121,8 @@ func (c *Conn) Enqueue(t *Trip) error {
 	return nil
 }
 
-// Withdraw ends a trip as Unsent if no Write has taken it. It is for an owner whose placeholder was
-// not sent: without one the last trip of the FIFO would stay there. Withdraw returns false if the
-// trip was taken, in place of another trip's placeholder, or has ended. Then that other trip may
-// lack a placeholder, and the owner has one more sent.
-func (c *Conn) Withdraw(t *Trip) bool {
-	c.mu.Lock()
-	found := c.queue.remove(t)
-	c.mu.Unlock()
-	if found {
-		ended := list{t, t}
-		ended.end(Unsent)
-	}
-	return found
-}
-
-// Close closes the connection and ends its trips. The trips that a Write or a Read is using end
-// when that returns.
+// Close closes the connection and ends its trips. The trips that a Flush, a Write or a Read is
+// using end when that returns.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	first := !c.closing
@@ -145,6 +140,28 @@ func (c *Conn) Close() error {
 	broken.end(Broken)
 	unsent.end(Unsent)
 	return err
+}
+
+// Cause returns why the connection failed. It is nil before that, and if Close was first.
+func (c *Conn) Cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
+// failed notes why the connection fails, and returns that.
+func (c *Conn) failed(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.note(err)
+	return err
+}
+
+// note is failed for one who holds mu.
+func (c *Conn) note(err error) {
+	if c.cause == nil && !c.closing {
+		c.cause = err
+	}
 }
 
 // sweep takes the trips out of flight that nobody uses and no reply will come for. mu is held.

@@ -117,25 +117,34 @@ func (e *ender) OnReply(int, resp.Reply) {}
 func (e *ender) OnEnd(end trip.End)      { e.ended = append(e.ended, end) }
 
 // The goal: a push that says that the server was flushed comes before all that is behind it. If the
-// trip behind it ended first, its replies would count.
+// trip behind it ended first, its replies would count. Replies to trips alone end no Read.
 func TestConn_DecodesNothingBehindAPushBeforeTheNextRead(t *testing.T) {
 	const push = ">2\r\n$10\r\ninvalidate\r\n_\r\n"
 	for _, before := range []string{"", ":1\r\n"} {
-		c := checked(before + push + ":2\r\n:3\r\n"[len(before):])
-		var e ender
-		set := resp.AppendCommand(nil, "SET", "k", "v")
-		both := trip.Trip{Parts: [][]byte{set, set}, Commands: 2, Receiver: &e}
-		require.NoError(t, c.Enqueue(&both))
-		_, err := c.Write(resp.AppendCommand(nil, trip.Placeholder))
-		require.NoError(t, err)
-		p := make([]byte, 100)
-		n, err := c.Read(p)
-		require.NoError(t, err)
-		require.Equal(t, push, string(p[:n]))
-		require.Empty(t, e.ended, "the client does not know of the push yet")
-		n, err = c.Read(p)
-		require.NoError(t, err)
-		require.Equal(t, "+OK\r\n", string(p[:n]))
-		require.Equal(t, []trip.End{trip.Answered}, e.ended)
+		for _, piece := range []int{1, 1000} {
+			stream := before + push + ":2\r\n:3\r\n"[len(before):] + "+PONG\r\n" + push
+			below := &pieces{stream: []byte(stream), next: func() int { return piece }}
+			c := trip.NewConn(below, func(error) {})
+			var e ender
+			set := resp.AppendCommand(nil, "SET", "k", "v")
+			both := trip.Trip{Parts: [][]byte{set, set}, Commands: 2, Receiver: &e}
+			require.NoError(t, c.Enqueue(&both))
+			c.Flush()
+			_, err := c.Write(pingBytes)
+			require.NoError(t, err)
+			p, got := make([]byte, 100), ""
+			for len(got) < len(push) {
+				n, err := c.Read(p)
+				require.NoError(t, err)
+				got += string(p[:n])
+			}
+			require.Equal(t, push, got)
+			require.Empty(t, e.ended, "the client does not know of the push yet")
+			n, err := c.Read(p)
+			require.NoError(t, err)
+			require.Positive(t, n, "there is something for the client")
+			require.Equal(t, ("+PONG\r\n" + push)[:n], string(p[:n]))
+			require.Equal(t, []trip.End{trip.Answered}, e.ended)
+		}
 	}
 }

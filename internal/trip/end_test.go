@@ -1,12 +1,12 @@
 package trip_test
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
@@ -96,35 +96,75 @@ func (c *stuck) Close() error {
 	return nil
 }
 
-// inBackground writes placeholders, and returns a channel for the error.
-func inBackground(c *trip.Conn, placeholders int) <-chan error {
-	done := make(chan error, 1)
+// inBackground runs a function, and returns a channel that is closed when it has returned.
+func inBackground(run func()) <-chan struct{} {
+	done := make(chan struct{})
 	go func() {
-		_, err := c.Write(bytes.Repeat(placeholderBytes, placeholders))
-		done <- err
+		defer close(done)
+		run()
 	}()
 	return done
 }
 
-// The goal: the owner gets the bytes back only when the Write has returned, also if the reply was
-// faster.
+// read reads in the background until the connection ends, and passes on what comes.
+func read(c *trip.Conn) <-chan string {
+	got := make(chan string, 99)
+	go func() {
+		defer close(got)
+		for {
+			p := make([]byte, 99)
+			n, err := c.Read(p)
+			if n > 0 {
+				got <- string(p[:n])
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return got
+}
+
+// enqueueAll enqueues a trip for each word.
+func enqueueAll(t *testing.T, c *trip.Conn, words ...string) (trips []*trip.Trip, all []*atEnd) {
+	t.Helper()
+	for _, w := range words {
+		next, r := newTrip(strings.Fields(w)...)
+		require.NoError(t, c.Enqueue(next))
+		trips, all = append(trips, next), append(all, r)
+	}
+	return trips, all
+}
+
+// senders are the two ways in which a trip is sent: by its owner, and with what the client writes.
+var senders = map[string]func(c *trip.Conn){
+	"Flush": func(c *trip.Conn) { c.Flush() },
+	"Write": func(c *trip.Conn) { _, _ = c.Write(pingBytes) },
+}
+
+// The goal: the owner gets the bytes back only when they were written, also if the reply was
+// faster. The commands are counted before they are sent.
 func TestConn_ATripEndsAfterItsWrite(t *testing.T) {
-	below := newStuck()
-	c := trip.NewConn(below, func(error) {})
-	first, r := newTrip("A", "B")
-	require.NoError(t, c.Enqueue(first))
-	done := inBackground(c, 1)
-	<-below.written
-	below.replies <- ":1\r\n:2\r\n"
-	p := make([]byte, 99)
-	n, err := c.Read(p)
-	require.NoError(t, err, "the commands must be counted before they are sent")
-	require.Equal(t, "+OK\r\n", string(p[:n]))
-	require.Len(t, r.replies, 2)
-	r.open(t)
-	close(below.unblock)
-	require.NoError(t, <-done)
-	r.ended(t, trip.Answered)
+	for name, send := range senders {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				below := newStuck()
+				c := trip.NewConn(below, func(error) { t.Error("not counted") })
+				defer func() { _ = c.Close() }()
+				_, r := enqueueAll(t, c, "A B")
+				read(c)
+				done := inBackground(func() { send(c) })
+				<-below.written
+				below.replies <- ":1\r\n:2\r\n"
+				synctest.Wait()
+				require.Len(t, r[0].replies, 2)
+				r[0].open(t)
+				close(below.unblock)
+				<-done
+				r[0].ended(t, trip.Answered)
+			})
+		})
+	}
 }
 
 // slowClose is a connection whose Write returns only when it is let to, also after Close.
@@ -136,70 +176,83 @@ func (c slowClose) Write(p []byte) (int, error) {
 	return 0, errors.New("cut off")
 }
 
-// The goal: Close waits for nothing, and the trips of a Write end with it. One that was answered
-// before is answered, and a trip behind it was not sent.
+// The goal: Close waits for nothing, and the trips of a write end with it. One that was answered
+// before is answered, and a trip behind it was not sent. All that wait for their turn to write
+// return.
 func TestConn_ATripOfAWriteEndsAfterCloseAndTheWrite(t *testing.T) {
-	below := slowClose{newStuck()}
-	c := trip.NewConn(below, func(error) {})
-	var received []*atEnd
-	for range 3 {
-		next, r := newTrip("A")
-		require.NoError(t, c.Enqueue(next))
-		received = append(received, r)
+	for name, send := range senders {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				below := slowClose{newStuck()}
+				c := trip.NewConn(below, func(error) {})
+				_, received := enqueueAll(t, c, "A", "A")
+				read(c)
+				done := inBackground(func() { send(c) })
+				<-below.written
+				_, more := enqueueAll(t, c, "A", "A")
+				flushed := inBackground(c.Flush)
+				written := inBackground(func() {
+					_, err := c.Write(pingBytes)
+					require.ErrorIs(t, err, net.ErrClosed)
+				})
+				below.replies <- ":1\r\n"
+				synctest.Wait()
+				require.NoError(t, c.Close())
+				received[0].open(t)
+				received[1].open(t)
+				more[0].ended(t, trip.Unsent)
+				more[1].ended(t, trip.Unsent)
+				close(below.unblock)
+				<-done
+				<-flushed
+				<-written
+				received[0].ended(t, trip.Answered)
+				received[1].ended(t, trip.Broken)
+				more[0].open(t)
+				require.NoError(t, c.Cause(), "Close was first")
+				require.Empty(t, below.written)
+			})
+		})
 	}
-	done := inBackground(c, 2)
-	<-below.written
-	below.replies <- ":1\r\n"
-	p := make([]byte, 99)
-	_, err := c.Read(p)
-	require.NoError(t, err)
-	require.NoError(t, c.Close())
-	received[0].open(t)
-	received[1].open(t)
-	received[2].ended(t, trip.Unsent)
-	close(below.unblock)
-	require.EqualError(t, <-done, "cut off")
-	received[0].ended(t, trip.Answered)
-	received[1].ended(t, trip.Broken)
-	received[2].open(t)
 }
 
-// The goal: Close interrupts a Write, and the end of a trip does not depend on another Read.
+// The goal: Close interrupts a Flush, and the end of a trip does not depend on another Read.
 func TestConn_CloseEndsEveryTripOnce(t *testing.T) {
-	below := newStuck()
-	c := trip.NewConn(below, func(error) {})
-	sent, s := newTrip("A", "B")
-	queued, q := newTrip("C")
-	require.NoError(t, c.Enqueue(sent))
-	require.NoError(t, c.Enqueue(queued))
-	done := inBackground(c, 1)
-	<-below.written
-	below.replies <- ":1\r\n"
-	below.replies <- pushed
-	p := make([]byte, 99)
-	n, err := c.Read(p)
-	require.NoError(t, err)
-	require.Equal(t, pushed, string(p[:n]), "a push in the midst of the replies must not wait")
-	require.NoError(t, c.Close())
-	require.ErrorIs(t, <-done, net.ErrClosed)
-	s.ended(t, trip.Broken)
-	q.ended(t, trip.Unsent)
-	require.Len(t, s.replies, 1)
+	synctest.Test(t, func(t *testing.T) {
+		below := newStuck()
+		c := trip.NewConn(below, func(error) {})
+		_, received := enqueueAll(t, c, "A B")
+		done := inBackground(c.Flush)
+		<-below.written
+		trips, more := enqueueAll(t, c, "C")
+		s, q, queued := received[0], more[0], trips[0]
+		below.replies <- ":1\r\n"
+		below.replies <- pushed
+		p := make([]byte, 99)
+		n, err := c.Read(p)
+		require.NoError(t, err)
+		require.Equal(t, pushed, string(p[:n]), "a push in the midst of the replies must not wait")
+		require.NoError(t, c.Close())
+		<-done
+		s.ended(t, trip.Broken)
+		q.ended(t, trip.Unsent)
+		require.Len(t, s.replies, 1)
 
-	require.NoError(t, c.Close())
-	s.open(t)
-	q.open(t)
-	require.ErrorIs(t, c.Enqueue(queued), net.ErrClosed)
-	_, err = c.Write(placeholderBytes)
-	require.ErrorIs(t, err, net.ErrClosed)
-	require.False(t, c.Withdraw(queued))
-	q.open(t)
+		require.NoError(t, c.Close())
+		c.Flush()
+		s.open(t)
+		q.open(t)
+		require.ErrorIs(t, c.Enqueue(queued), net.ErrClosed)
+		_, err = c.Write(pingBytes)
+		require.ErrorIs(t, err, net.ErrClosed)
+		q.open(t)
 
-	again, _ := newTrip("D")
-	other := trip.NewConn(newStuck(), func(error) {})
-	require.NoError(t, other.Enqueue(queued), "it may be enqueued again")
-	require.NoError(t, other.Enqueue(again))
-	require.Panics(t, func() { _ = other.Enqueue(again) })
+		again, _ := newTrip("D")
+		other := trip.NewConn(newStuck(), func(error) {})
+		require.NoError(t, other.Enqueue(queued), "it may be enqueued again")
+		require.NoError(t, other.Enqueue(again))
+		require.Panics(t, func() { _ = other.Enqueue(again) })
+	})
 }
 
 // closing is stuck with a function that runs while it is being closed.
@@ -220,25 +273,26 @@ func TestConn_TripsEndAfterTheConnectionIsClosed(t *testing.T) {
 	below := &closing{stuck: newStuck()}
 	close(below.unblock)
 	c := trip.NewConn(below, func(error) {})
-	sent, s := newTrip("A")
-	queued, q := newTrip("B")
-	require.NoError(t, c.Enqueue(sent))
-	require.NoError(t, c.Enqueue(queued))
-	require.NoError(t, <-inBackground(c, 1))
+	_, sent := enqueueAll(t, c, "A")
+	c.Flush()
+	_, queued := enqueueAll(t, c, "B")
 	below.during = func() {
 		other, _ := newTrip("C")
 		require.ErrorIs(t, c.Enqueue(other), net.ErrClosed)
 		require.NoError(t, c.Close()) // a second one ends nothing
+		c.Flush()
 		below.replies <- pushed
 		_, err := c.Read(make([]byte, 99))
 		require.NoError(t, err)
-		require.ErrorIs(t, <-inBackground(c, 1), net.ErrClosed)
-		s.open(t)
-		q.open(t)
+		_, err = c.Write(pingBytes)
+		require.ErrorIs(t, err, net.ErrClosed)
+		sent[0].open(t)
+		queued[0].open(t)
 	}
 	require.NoError(t, c.Close())
-	s.ended(t, trip.Broken)
-	q.ended(t, trip.Unsent)
+	sent[0].ended(t, trip.Broken)
+	queued[0].ended(t, trip.Unsent)
+	require.Len(t, below.written, 1)
 }
 
 // The goal: replies that were read and not decoded are nobody's after the trip has ended.
@@ -246,9 +300,9 @@ func TestConn_DecodesNothingAfterClose(t *testing.T) {
 	below := newStuck()
 	close(below.unblock)
 	c := trip.NewConn(below, func(error) {})
-	next, r := newTrip("A")
-	require.NoError(t, c.Enqueue(next))
-	require.NoError(t, <-inBackground(c, 1))
+	_, received := enqueueAll(t, c, "A")
+	r := received[0]
+	c.Flush()
 	below.replies <- pushed + ":1\r\n"
 	_, err := c.Read(make([]byte, len(pushed)))
 	require.NoError(t, err)
@@ -290,104 +344,10 @@ func TestConn_CloseDuringAReplyEndsTheTripBehindIt(t *testing.T) {
 		r.open(t)
 	}}
 	require.NoError(t, c.Enqueue(next))
-	require.NoError(t, <-inBackground(c, 1))
+	c.Flush()
 	below.replies <- "+OK\r\n:1\r\n"
 	_, err := c.Read(make([]byte, 99))
 	require.ErrorIs(t, err, net.ErrClosed)
 	r.ended(t, trip.Broken)
 	require.Len(t, r.replies, 2, "they came")
-}
-
-// The goal: a connection that failed to send some bytes sends no others behind them.
-func TestConn_SendsNothingAfterAnErrorOfWrite(t *testing.T) {
-	below := newStuck()
-	c := trip.NewConn(below, func(error) {})
-	next, r := newTrip("A")
-	require.NoError(t, c.Enqueue(next))
-	done := inBackground(c, 1)
-	<-below.written
-	require.NoError(t, below.Close())
-	require.Error(t, <-done)
-	other, _ := newTrip("B")
-	require.ErrorIs(t, c.Enqueue(other), net.ErrClosed)
-	_, err := c.Write(pingBytes)
-	require.ErrorIs(t, err, net.ErrClosed)
-	require.Empty(t, below.written)
-	require.NoError(t, c.Close())
-	r.ended(t, trip.Broken)
-}
-
-func TestConn_WithdrawEndsATripThatWasNotTaken(t *testing.T) {
-	below := newStuck()
-	close(below.unblock)
-	c := trip.NewConn(below, func(error) {})
-	var trips []*trip.Trip
-	var received []*atEnd
-	for _, word := range []string{"A", "B", "C"} {
-		next, r := newTrip(word)
-		require.NoError(t, c.Enqueue(next))
-		trips, received = append(trips, next), append(received, r)
-	}
-	require.True(t, c.Withdraw(trips[1]))
-	received[1].ended(t, trip.Unsent)
-	require.False(t, c.Withdraw(trips[1]))
-	require.NoError(t, <-inBackground(c, 3))
-	require.Equal(t, "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nC\r\n"+string(pingBytes),
-		string(<-below.written))
-	require.False(t, c.Withdraw(trips[0]))
-	received[0].open(t)
-	require.NoError(t, c.Close())
-	received[0].ended(t, trip.Broken)
-	received[2].ended(t, trip.Broken)
-	received[1].open(t)
-}
-
-// wrapper counts what passes through it.
-type wrapper struct {
-	net.Conn
-	writes int
-}
-
-func (w *wrapper) Write(p []byte) (int, error) {
-	w.writes++
-	return w.Conn.Write(p)
-}
-
-// raw is a wrapper that leaves bytes unchanged.
-type raw struct{ wrapper }
-
-func (r *raw) Raw() net.Conn { return r.Conn }
-
-// The goal: several parts are one system call if the socket can be used, and else one Write: with
-// TLS each Write is a record.
-func TestConn_SendsAllPartsAtOnce(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	for _, direct := range []bool{true, false} {
-		client, err := net.Dial("tcp", listener.Addr().String())
-		require.NoError(t, err)
-		server, err := listener.Accept()
-		require.NoError(t, err)
-		r := &raw{wrapper{Conn: client}}
-		c := trip.NewConn(r, func(error) {})
-		if !direct {
-			c = trip.NewConn(&r.wrapper, func(error) {})
-		}
-		for range 2 {
-			next, _ := newTrip("A", "B")
-			require.NoError(t, c.Enqueue(next))
-		}
-		_, err = c.Write(append(bytes.Repeat(placeholderBytes, 2), pingBytes...))
-		require.NoError(t, err)
-		want := append(bytes.Repeat([]byte("*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n"), 2),
-			pingBytes...)
-		got := make([]byte, len(want))
-		_, err = io.ReadFull(server, got)
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(got))
-		require.Equal(t, !direct, r.writes == 1)
-		require.NoError(t, c.Close())
-		_ = server.Close()
-	}
 }

@@ -114,56 +114,117 @@ func expect(stream string, sent []int) (o outcome) {
 		o.replies[trips] = append(o.replies[trips], text(decoded(stream[begin:p.at])))
 		if left--; left == 0 {
 			trips++
-			o.passed += "+OK\r\n"
 		}
 	}
 	return o
 }
 
-// plan is what is sent: by the client, and to the server.
-type plan struct {
-	written, wire string
-	trips         []*trip.Trip
-	received      []*recorder
-	begin         []int // where each trip begins on the wire
+// planned is a trip of a plan, with its bytes.
+type planned struct {
+	trip.Trip
+	recorder
+	body string
 }
 
-// draw makes a plan: sent as in expect, and a -1 for a placeholder without a trip, which must be
-// behind all trips.
-func draw(sent []int, next func(n int) int) (p plan) {
-	for i, n := range sent {
-		plain := string(resp.AppendCommand(nil, [][]string{
-			{"PING"},
-			{"GET", fmt.Sprint("k", i)},
-			{"LOCKPIPE", "x"},
-			{"LOCKPIPF"},
-			{"", "*1\r\n$8"},
-		}[next(5)]...))
-		switch {
-		case n < 0:
-			p.written += string(placeholderBytes)
-			p.wire += string(pingBytes)
-		case n == 0:
-			p.written += plain
-			p.wire += plain
+func newPlanned(number, commands int, next func(n int) int) *planned {
+	t := &planned{}
+	t.Receiver, t.Commands = &t.recorder, commands
+	for i := range commands {
+		t.body += string(resp.AppendCommand(nil, "TRIP", fmt.Sprint(number, ".", i)))
+	}
+	for rest := t.body; rest != ""; {
+		k := 1 + next(len(rest))
+		t.Parts, rest = append(t.Parts, []byte(rest[:k]), nil), rest[k:]
+	}
+	return t
+}
+
+// step is one thing that is done to a Conn: a Write, an Enqueue, or a Flush if it is neither.
+type step struct {
+	write string
+	trip  *planned
+	sent  int // how many of plan.sent are sent then
+}
+
+// plan is what is done to a Conn, and what is sent then by the dumb version.
+type plan struct {
+	steps []step
+	trips []*planned
+	wire  string
+	sent  []int // as in expect, in the order of the wire
+
+	plain  string       // all that the client writes
+	ends   map[int]bool // where in it no command is unfinished
+	at     int          // how much of it was written
+	queued []*planned
+}
+
+// draw makes a plan.
+func draw(next func(n int) int) *plan {
+	p := &plan{ends: map[int]bool{0: true}}
+	for i := range next(8) {
+		p.addPlain([][]string{{"PING"}, {"GET", fmt.Sprint("k", i)}, {"", "*1\r\n$8"}}[next(3)]...)
+	}
+	for trips := next(8); p.at < len(p.plain) || trips > 0; {
+		switch n := next(6); {
+		case n < 2 && trips > 0:
+			p.enqueue(1+next(4), next)
+			trips--
+		case n == 2 || p.at == len(p.plain):
+			p.flush()
 		default:
-			r := new(recorder)
-			t := &trip.Trip{Commands: n, Receiver: r}
-			body := ""
-			for j := range n {
-				body += string(resp.AppendCommand(nil, "TRIP", fmt.Sprint(i, ".", j)))
-			}
-			for rest := body; rest != ""; {
-				k := 1 + next(len(rest))
-				t.Parts, rest = append(t.Parts, []byte(rest[:k]), nil), rest[k:]
-			}
-			p.begin = append(p.begin, len(p.wire))
-			p.written += string(placeholderBytes)
-			p.wire += body
-			p.trips, p.received = append(p.trips, t), append(p.received, r)
+			p.write(1 + next(len(p.plain)-p.at))
+		}
+		if p.at == len(p.plain) && next(2) == 0 {
+			p.flush()
 		}
 	}
 	return p
+}
+
+func (p *plan) addPlain(words ...string) {
+	p.plain += string(resp.AppendCommand(nil, words...))
+	p.ends[len(p.plain)] = true
+}
+
+func (p *plan) enqueue(commands int, next func(n int) int) {
+	t := newPlanned(len(p.trips), commands, next)
+	p.trips, p.queued = append(p.trips, t), append(p.queued, t)
+	p.steps = append(p.steps, step{trip: t, sent: len(p.sent)})
+}
+
+func (p *plan) flush() {
+	if p.ends[p.at] {
+		p.sendQueued()
+	}
+	p.steps = append(p.steps, step{sent: len(p.sent)})
+}
+
+// write writes n bytes more. Trips go to the first place at which no command is unfinished.
+func (p *plan) write(n int) {
+	begin, border := p.at, false
+	for ; ; p.at++ {
+		if p.at > begin && p.ends[p.at] {
+			p.sent = append(p.sent, 0)
+		}
+		if !border && p.ends[p.at] {
+			p.sendQueued()
+			border = true
+		}
+		if p.at == begin+n {
+			break
+		}
+		p.wire += p.plain[p.at : p.at+1]
+	}
+	p.steps = append(p.steps, step{write: p.plain[begin:p.at], sent: len(p.sent)})
+}
+
+func (p *plan) sendQueued() {
+	for _, t := range p.queued {
+		p.wire += t.body
+		p.sent = append(p.sent, t.Commands)
+	}
+	p.queued = nil
 }
 
 // scripted is a connection for one goroutine: it records what is written, and reads a stream in
@@ -181,17 +242,20 @@ func (c *scripted) Close() error {
 	return nil
 }
 
-// writeAll writes text in pieces.
-func writeAll(t *testing.T, c *trip.Conn, written string, next func(n int) int) {
+// do does one step.
+func do(t *testing.T, c *trip.Conn, s step) {
 	t.Helper()
-	for rest := []byte(written); len(rest) > 0; {
-		k := 1 + next(len(rest))
-		piece := append([]byte(nil), rest[:k]...)
+	switch {
+	case s.trip != nil:
+		require.NoError(t, c.Enqueue(&s.trip.Trip))
+	case s.write == "":
+		c.Flush()
+	default:
+		piece := []byte(s.write)
 		n, err := c.Write(piece)
 		require.NoError(t, err)
-		require.Equal(t, k, n)
+		require.Equal(t, len(s.write), n)
 		clear(piece) // the client uses it again
-		rest = rest[k:]
 	}
 }
 
@@ -210,27 +274,35 @@ func readAll(c *trip.Conn, below *scripted, size func() int) (got string, err er
 	}
 }
 
-// play sends a plan and has the server send a stream. next draws what is sent, and cut where both
-// streams are cut. It compares all with the dumb version, and returns whether the stream was
-// against the protocol.
-func play(t *testing.T, sent []int, stream string, next, cut func(n int) int) bool {
+// play does the steps of a plan, while the server answers what has come. cut draws where its stream
+// is cut. play compares all with the dumb version, and returns whether the stream was against the
+// protocol. The replies are those to each entry of plan.sent, and one more. If early is false, they
+// come after the last step.
+func play(t *testing.T, p *plan, replies []string, early bool, cut func(n int) int) bool {
 	t.Helper()
-	below := &scripted{pieces: pieces{stream: []byte(stream)}}
+	stream := strings.Join(replies, "")
+	below := &scripted{}
 	below.next = func() int { return 1 + cut(len(stream)+1) }
 	var protocolErrs []error
 	c := trip.NewConn(below, func(err error) { protocolErrs = append(protocolErrs, err) })
-	p := draw(sent, next)
-	for _, trip := range p.trips {
-		require.NoError(t, c.Enqueue(trip))
+	answered, got := 0, ""
+	for _, s := range p.steps {
+		do(t, c, s)
+		if early {
+			below.stream = append(below.stream, strings.Join(replies[answered:s.sent], "")...)
+			answered = s.sent
+			some := make([]byte, 1+cut(40))
+			n, err := c.Read(some)
+			require.NoError(t, err)
+			got += string(some[:n])
+		}
 	}
-	writeAll(t, c, p.written, cut)
 	require.Equal(t, p.wire, below.wire.String())
+	below.stream = append(below.stream, strings.Join(replies[answered:], "")...)
 
-	for i, n := range sent {
-		sent[i] = max(n, 0) // a PING is plain
-	}
-	want := expect(stream, sent)
-	got, err := readAll(c, below, func() int { return 1 + cut(40) })
+	want := expect(stream, p.sent)
+	rest, err := readAll(c, below, func() int { return 1 + cut(40) })
+	got += rest
 	if err == nil {
 		require.NotErrorIs(t, want.err, errMalformed)
 		require.Empty(t, protocolErrs)
@@ -238,15 +310,21 @@ func play(t *testing.T, sent []int, stream string, next, cut func(n int) int) bo
 		require.Error(t, want.err, "%v", err)
 		require.Equal(t, []error{err}, protocolErrs)
 	}
+	require.Equal(t, err, c.Cause())
 	require.True(t, strings.HasPrefix(got, want.passed), "%q is not from %q", got, want.passed)
 	require.True(t, strings.HasPrefix(want.passed+want.rest, got))
 
 	require.NoError(t, c.Close())
 	require.True(t, below.closed)
-	for i, r := range p.received {
+	for i, r := range p.trips {
+		if i >= len(want.replies) {
+			require.Empty(t, r.replies)
+			require.Equal(t, []trip.End{trip.Unsent}, r.ends)
+			continue
+		}
 		require.Equal(t, want.replies[i], r.replies)
 		end := trip.Broken
-		if len(r.replies) == p.trips[i].Commands {
+		if len(r.replies) == r.Commands {
 			end = trip.Answered
 		}
 		require.Equal(t, []trip.End{end}, r.ends)

@@ -2,7 +2,6 @@ package trip_test
 
 import (
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -22,47 +21,49 @@ var replies = []string{
 
 const pushed = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n"
 
-// answers returns a stream of replies to what was sent, with pushes and attributes between them.
-func answers(sent []int, next func(n int) int) string {
-	stream := ""
+// answers returns the replies to what was sent, with pushes and attributes between them, and what
+// comes behind.
+func answers(sent []int, next func(n int) int) (all []string) {
 	for _, n := range sent {
+		reply := ""
 		for range max(n, 1) {
 			switch next(8) {
 			case 0:
-				stream += pushed
+				reply += pushed
 			case 1:
-				stream += "|1\r\n+a\r\n:1\r\n"
+				reply += "|1\r\n+a\r\n:1\r\n"
 			}
-			stream += replies[next(len(replies))]
+			reply += replies[next(len(replies))]
 		}
+		all = append(all, reply)
 	}
-	return stream + []string{"", pushed}[next(2)]
+	return append(all, []string{"", pushed}[next(2)])
 }
 
-// drawSent draws what is sent: see draw.
-func drawSent(next func(n int) int) (sent []int) {
-	for range next(12) {
-		sent = append(sent, max(0, next(8)-3))
-	}
-	for range next(3) {
-		sent = append(sent, -1)
-	}
-	return sent
-}
-
-// The goal: trips are sent in the order of Enqueue in place of placeholders, all else as the client
-// wrote it, and each reply comes to whom it belongs, however both streams are cut.
+// The goal: trips are sent in the order of Enqueue between two commands of the client, all else as
+// it wrote it, and each reply comes to whom it belongs. That holds however both streams are cut,
+// whenever trips are enqueued and flushed, and whenever the replies come.
 func TestConn_SendsAndDecodesTrips(t *testing.T) {
 	for seed := range uint64(20000) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		sent := drawSent(random.IntN)
+		p := draw(random.IntN)
 		next := random.IntN
 		if seed%4 == 0 { // byte by byte
 			next = func(n int) int { return random.IntN(n) * random.IntN(2) }
 		}
-		stream := answers(sent, random.IntN)
-		require.False(t, play(t, sent, stream, random.IntN, next), "seed %d", seed)
+		bad := play(t, p, answers(p.sent, random.IntN), seed%3 > 0, next)
+		require.False(t, bad, "seed %d", seed)
 	}
+}
+
+// one returns a plan of a plain command and a trip of two.
+func one() *plan {
+	p := &plan{ends: map[int]bool{0: true}}
+	p.addPlain("PING")
+	p.write(len(p.plain))
+	p.enqueue(2, func(int) int { return 0 })
+	p.flush()
+	return p
 }
 
 // The goal: a bad stream ends the connection also in the midst of a trip, and what came before
@@ -71,45 +72,75 @@ func TestConn_EndsAtAProtocolErrorInATrip(t *testing.T) {
 	for stream, why := range resptest.Hostile {
 		random := rand.New(rand.NewPCG(1, 1))
 		stream = "+OK\r\n:1\r\n" + stream
-		sent := []int{0, 2}
 		if strings.HasPrefix(why, "no command") {
 			stream = stream[len(":1\r\n"):] // each has a reply more than one command asks for
 		}
 		whole := func(n int) int { return n - 1 }
-		require.True(t, play(t, sent, stream, whole, whole), "%.100q", stream)
+		require.True(t, play(t, one(), []string{stream}, false, whole), "%.100q", stream)
 		if len(stream) < 1<<10 {
-			require.True(t, play(t, sent, stream, random.IntN, random.IntN), "%.100q", stream)
+			bad := play(t, one(), []string{stream}, false, random.IntN)
+			require.True(t, bad, "%.100q", stream)
 		}
 	}
 }
 
-// The goal: two cuts anywhere change nothing.
-func TestConn_TakesAStreamThatIsCutAnywhere(t *testing.T) {
-	sent := []int{0, 3, 1, 0, 0, 2, -1, -1}
-	stream := ":5\r\n+OK\r\n" + pushed + "*2\r\n:12\r\n:3\r\n-ERR x\r\n_\r\n+PONG\r\n" + pushed +
-		"$3\r\nabc\r\n|1\r\n+a\r\n:1\r\n$-1\r\n!3\r\nERR\r\n+PONG\r\n:1\r\n"
-	for first := range len(stream) {
-		for second := range 12 {
-			written, read := []int{first, second}, []int{first, second}
+// The goal: a Flush between any two bytes of what the client writes, and a cut anywhere in the
+// replies, change nothing.
+func TestConn_TakesTripsAndCutsAnywhere(t *testing.T) {
+	const stream = ":5\r\n+OK\r\n" + pushed + "*2\r\n:12\r\n:3\r\n-ERR x\r\n_\r\n+PONG\r\n" +
+		pushed + "$3\r\nabc\r\n|1\r\n+a\r\n:1\r\n$-1\r\n!3\r\nERR\r\n"
+	zero := func(int) int { return 0 }
+	for flushed := 0; ; flushed++ {
+		p := &plan{ends: map[int]bool{0: true}}
+		p.addPlain("PING")
+		p.addPlain("GET", "k")
+		p.addPlain("PING")
+		if flushed > len(p.plain) {
+			return
+		}
+		p.enqueue(3, zero)
+		if flushed > 0 {
+			p.write(flushed)
+		}
+		p.enqueue(2, zero)
+		p.flush()
+		p.enqueue(1, zero)
+		if flushed < len(p.plain) {
+			p.write(len(p.plain) - flushed)
+		}
+		p.flush()
+		require.Len(t, p.sent, 6)
+		for cutAt := range len(stream) {
+			cuts := []int{cutAt}
 			cut := func(n int) int {
-				cuts := &written
-				if n == len(stream)+1 {
-					cuts = &read
-				}
-				if n == 40 || len(*cuts) == 0 { // 40: what the client reads at once
+				if n == 40 || len(cuts) == 0 { // 40: what the client reads at once
 					return n - 1
 				}
-				k := min((*cuts)[0], n-1)
-				*cuts = (*cuts)[1:]
+				k := min(cuts[0], n-1)
+				cuts = cuts[1:]
 				return k
 			}
-			zero := func(int) int { return 0 }
-			require.False(t, play(t, slices.Clone(sent), stream, zero, cut))
+			require.False(t, play(t, p.again(), []string{stream}, false, cut))
 		}
 	}
 }
 
-// FuzzConn compares a Conn with the dumb version. script draws what is sent and where both streams
+// again returns the same plan with trips that are not under way.
+func (p *plan) again() *plan {
+	other := *p
+	other.steps, other.trips = nil, nil
+	for _, s := range p.steps {
+		if s.trip != nil {
+			t := &planned{body: s.trip.body}
+			t.Receiver, t.Commands, t.Parts = &t.recorder, s.trip.Commands, s.trip.Parts
+			s.trip, other.trips = t, append(other.trips, t)
+		}
+		other.steps = append(other.steps, s)
+	}
+	return &other
+}
+
+// FuzzConn compares a Conn with the dumb version. script draws what is done and where both streams
 // are cut.
 func FuzzConn(f *testing.F) {
 	for seed := range uint64(20) {
@@ -118,7 +149,8 @@ func FuzzConn(f *testing.F) {
 		for i := range script {
 			script[i] = byte(random.Uint32())
 		}
-		f.Add(answers(drawSent(bytesOf(script)), random.IntN), script)
+		sent := draw(bytesOf(script)).sent
+		f.Add(strings.Join(answers(sent, random.IntN), ""), script)
 		for stream := range resptest.Hostile {
 			f.Add("+OK\r\n:1\r\n"+stream[:min(len(stream), 1000)], script)
 		}
@@ -128,7 +160,7 @@ func FuzzConn(f *testing.F) {
 			return // the dumb version is slow
 		}
 		next := bytesOf(script)
-		play(t, drawSent(next), stream, next, next)
+		play(t, draw(next), []string{stream}, false, next)
 	})
 }
 

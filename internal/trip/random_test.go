@@ -117,7 +117,6 @@ func generation(t *testing.T, random *rand.Rand) {
 	var order []*owned
 	for range 8 {
 		sizes := []int{1 + random.IntN(4), 1 + random.IntN(4), 1 + random.IntN(4)}
-		withdraws := random.IntN(4) == 0
 		senders.Go(func() {
 			for _, size := range sizes {
 				enqueuing.Lock()
@@ -130,10 +129,7 @@ func generation(t *testing.T, random *rand.Rand) {
 				if err != nil {
 					return
 				}
-				c.toWrite <- append([]byte(nil), placeholderBytes...)
-				if withdraws {
-					c.conn.Withdraw(&o.Trip)
-				}
+				c.conn.Flush()
 				o.ends <- <-o.ends
 			}
 		})

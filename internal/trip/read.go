@@ -2,15 +2,13 @@ package trip
 
 import (
 	"net"
+	"sync/atomic"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // readSize is how much is read at once: the replies of some thousand commands.
 const readSize = 32 << 10
-
-// placeholderReply is the client's reply to a placeholder that became a trip.
-const placeholderReply = "+OK\r\n"
 
 // reader is what the goroutine that reads owns.
 type reader struct {
@@ -22,7 +20,8 @@ type reader struct {
 	plain   int          // plain replies that come next
 	current *Trip        // the first of flight, if its replies come next behind the plain ones
 	decoded int          // replies of current that came
-	owed    string       // of placeholderReply, not passed on yet
+
+	reads atomic.Uint64 // how often something came
 
 	readErr     error // of the connection below, behind in
 	protocolErr error
@@ -38,26 +37,32 @@ const (
 )
 
 // Read returns what came for the client up to the first byte that is against the protocol. It
-// decodes the replies to trips.
+// decodes the replies to trips, and reads on until there is something for the client.
 func (c *Conn) Read(p []byte) (int, error) {
 	for len(p) > 0 && c.protocolErr == nil {
-		if len(c.in) > 0 || c.owed != "" {
+		if len(c.in) > 0 {
 			if n, err := c.follow(p); n > 0 || err != nil {
 				return n, err
 			}
 		}
 		if err := c.readErr; err != nil {
 			c.readErr = nil
-			return 0, maskContextErr(err)
+			return 0, c.failed(maskContextErr(err))
 		}
 		var n int
 		if n, c.readErr = c.Conn.Read(c.buffer); n == 0 && c.readErr == nil {
 			return 0, nil
 		}
 		c.in = c.buffer[:n]
+		if n > 0 {
+			c.reads.Add(1)
+		}
 	}
 	return 0, c.protocolErr
 }
+
+// Reads returns how often something came from the server.
+func (c *Conn) Reads() uint64 { return c.reads.Load() }
 
 // follow goes through what was read until p is full, nothing is left, or a push is complete. Behind
 // a push nothing is decoded before the client comes back for more, and so has handled it: a push
@@ -74,7 +79,7 @@ func (c *Conn) follow(p []byte) (n int, err error) {
 
 	n, err = c.fill(p)
 	if err != nil {
-		c.protocolErr = err
+		c.protocolErr = c.failed(err)
 		c.onProtocolError(err)
 	}
 	c.mu.Lock()
@@ -87,12 +92,6 @@ func (c *Conn) follow(p []byte) (n int, err error) {
 
 func (c *Conn) fill(p []byte) (n int, err error) {
 	for n < len(p) {
-		if c.owed != "" {
-			k := copy(p[n:], c.owed)
-			n += k
-			c.owed = c.owed[k:]
-			continue
-		}
 		if len(c.in) == 0 {
 			return n, nil
 		}
@@ -192,7 +191,7 @@ func (c *Conn) decode() error {
 // endCurrent ends the current trip: all its replies came.
 func (c *Conn) endCurrent() {
 	t := c.current
-	c.current, c.owed = nil, placeholderReply
+	c.current = nil
 	c.mu.Lock()
 	c.flight.pop()
 	t.answered = true

@@ -2,9 +2,6 @@ package trip
 
 import "github.com/lockpipe/lockpipe/internal/resp"
 
-// Placeholder is the only word of the command in whose place a Conn writes the next trip.
-const Placeholder = "LOCKPIPE"
-
 // Trip is some commands that are sent together. Its owner fills it in and enqueues it on a Conn.
 // From then until OnEnd it belongs to the Conn: nobody else may change it or the bytes of its
 // parts. Several trips may have the same parts. After OnEnd it may be enqueued again, on any Conn.
@@ -16,19 +13,18 @@ type Trip struct {
 	busy      bool  // from Enqueue to OnEnd; set by the goroutine that has the trip
 	next      *Trip // in a list; guarded by Conn.mu, or of the goroutine that ends the trip
 	preceding int   // see Conn.flight; guarded by Conn.mu
-	writing   bool  // a Write has its parts; guarded by Conn.mu
+	writing   bool  // a Flush or Write has its parts; guarded by Conn.mu
 	answered  bool  // all replies came; guarded by Conn.mu
 }
 
 // Receiver takes what becomes of a trip. Its methods must not block: a connection waits for them.
-// They may call Enqueue and Withdraw.
+// They may call Enqueue, but not Flush.
 type Receiver interface {
 	// OnReply takes the reply to command i, counted from 0, in order. It runs on the goroutine that
 	// reads the connection. The memory of the reply is valid until it returns.
 	OnReply(i int, reply resp.Reply)
 	// OnEnd takes how the trip ended. It is called once, behind the last OnReply, on the goroutine
-	// that reads, writes or closes the connection, or that withdraws the trip. The Conn does not
-	// touch the trip again.
+	// that reads, writes or closes the connection. The Conn does not touch the trip again.
 	OnEnd(end End)
 }
 
@@ -66,20 +62,6 @@ func (l *list) pop() *Trip {
 		l.first, t.next = t.next, nil
 	}
 	return t
-}
-
-// remove takes t out of the list, and reports whether it was there.
-func (l *list) remove(t *Trip) (found bool) {
-	var rest list
-	for u := l.pop(); u != nil; u = l.pop() {
-		if u == t {
-			found = true
-		} else {
-			rest.push(u)
-		}
-	}
-	*l = rest
-	return found
 }
 
 // end ends all trips of the list, which the caller has taken from the Conn. Conn.mu is not held.

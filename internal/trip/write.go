@@ -7,135 +7,116 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// placeholder and ping are these commands as they are sent.
-const (
-	placeholder = "*1\r\n$8\r\n" + Placeholder + "\r\n"
-	ping        = "*1\r\n$4\r\nPING\r\n"
-)
-
-var (
-	placeholderBytes = []byte(placeholder)
-	pingBytes        = []byte(ping)
-)
-
 // maxJoined is how much memory a Conn keeps to join parts in.
 const maxJoined = 64 << 10
 
-// writer is what the goroutine that writes owns.
+// writer is what the goroutine that writes owns: the one that has filled turn. All others wait for
+// turn in the order in which they came. So a Flush waits for no write behind the one that has its
+// trip.
 type writer struct {
+	turn     chan struct{}       // of capacity 1
 	vectored net.Conn            // takes several parts at once, if it is not nil; set once
 	commands resp.CommandScanner // of plain commands
-	// held is how many bytes of a placeholder came at the end of the last Write. They are not sent
-	// before it is known what they are.
-	held int
 
-	// Of a running Write; the memory is used again.
-	pieces []piece
-	taken  []*Trip     // in place of placeholders
+	// Of a running Flush or Write; the memory is used again.
+	taken  []*Trip
 	parts  [][]byte    // all that is sent
 	out    net.Buffers // the same, as a system call consumes it
 	joined []byte
 }
 
-// piece is a part of plain commands, or a placeholder.
-type piece struct {
-	plain []byte // nil for a placeholder
-	ended int    // commands that end in it
+// plain is a part of the client's commands, with the place at which trips are sent.
+type plain struct {
+	bytes  []byte
+	border int // at which a command has ended and none has begun; -1 for none
+	before int // commands that end up to the border, or anywhere if there is none
+	behind int // commands that end behind the border
 }
 
-// Write sends p with trips in place of placeholders. It sends nothing if p is not a part of arrays
-// of strings.
-func (c *Conn) Write(p []byte) (int, error) {
-	err := errCommand
-	if c.split(p) {
-		if err = c.take(); err == nil {
-			err = c.send()
-		}
+// Flush sends all trips in the queue, unless another Flush or Write has taken them. If the client
+// is in the middle of a command, they stay there for the Write that completes the command. An error
+// closes the connection. So after Flush each trip that its caller has enqueued has an end, or will
+// have one.
+func (c *Conn) Flush() {
+	if err := c.write(nil); err != nil {
+		_ = c.Close() // also if the client has nothing to write, and would not notice
 	}
-	c.endWrite(err)
-	if err != nil {
-		return 0, maskContextErr(err)
+}
+
+// Write sends p, and the trips in the queue at the first border between two commands in it. It
+// sends nothing if p is not a part of arrays of strings.
+func (c *Conn) Write(p []byte) (int, error) {
+	if err := c.write(p); err != nil {
+		return 0, err
 	}
 	return len(p), nil
 }
 
-// split makes pieces of p. It returns false if p is not a part of arrays of strings.
-func (c *Conn) split(p []byte) (ok bool) {
-	c.pieces = c.pieces[:0]
-	begin, ended := 0, 0 // of the piece at hand, and the commands that end in it
-	cut := func(end, next int) {
-		if end > begin {
-			c.pieces = append(c.pieces, piece{p[begin:end], ended})
+// write waits for its turn, and sends p and what is in the queue.
+func (c *Conn) write(p []byte) error {
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
+	err := errCommand
+	if text, ok := c.split(p); ok {
+		if err = c.take(text); err == nil {
+			err = c.send()
 		}
-		begin, ended = next, 0
+	}
+	err = maskContextErr(err)
+	c.endWrite(err)
+	return err
+}
+
+// split finds the first border in p. It returns false if p is not a part of arrays of strings.
+func (c *Conn) split(p []byte) (text plain, ok bool) {
+	text = plain{bytes: p, border: -1}
+	if !c.commands.Begun() {
+		text.border = 0
 	}
 	for i := 0; i < len(p); {
-		if !c.commands.Begun() {
-			same := commonPrefix(p[i:], placeholder[c.held:])
-			switch {
-			case c.held+same == len(placeholder):
-				cut(i, i+same)
-				c.pieces, c.held = append(c.pieces, piece{}), 0
-				i += same
-				continue
-			case i+same == len(p):
-				cut(i, len(p))
-				c.held += same
-				return true
-			case c.held > 0:
-				held := placeholderBytes[:c.held]
-				if _, _, ok := c.commands.Next(held); !ok {
-					return false
-				}
-				c.pieces, c.held = append(c.pieces, piece{held, 0}), 0
-			}
-		}
 		n, complete, ok := c.commands.Next(p[i:])
 		if !ok {
-			return false
+			return text, false
 		}
-		if i += n; complete {
-			ended++
+		i += n
+		switch {
+		case !complete:
+		case text.border >= 0:
+			text.behind++
+		default:
+			text.border, text.before = i, 1
 		}
 	}
-	cut(len(p), len(p))
-	return true
+	return text, true
 }
 
-// commonPrefix returns how many bytes at the begin are the same.
-func commonPrefix(p []byte, s string) int {
-	n := 0
-	for n < len(p) && n < len(s) && p[n] == s[n] {
-		n++
-	}
-	return n
-}
-
-// take makes parts of the pieces. It counts commands and takes trips, so that the reader knows of
+// take makes parts of what is sent. It counts commands and takes trips, so that the reader knows of
 // them before the first byte is on its way: no reply can come first.
-func (c *Conn) take() error {
+func (c *Conn) take(text plain) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stopped {
 		return net.ErrClosed
 	}
-	for _, p := range c.pieces {
-		if p.plain != nil {
-			c.parts = append(c.parts, p.plain)
-			c.trailing += p.ended
-			continue
-		}
+	c.trailing += text.before
+	at := max(text.border, 0)
+	if at > 0 {
+		c.parts = append(c.parts, text.bytes[:at])
+	}
+	for text.border >= 0 {
 		t := c.queue.pop()
 		if t == nil {
-			c.parts = append(c.parts, pingBytes)
-			c.trailing++
-			continue
+			break
 		}
 		t.preceding, c.trailing = c.trailing, 0
 		t.writing = true
 		c.flight.push(t)
 		c.taken = append(c.taken, t)
 		c.parts = append(c.parts, t.Parts...)
+	}
+	c.trailing += text.behind
+	if at < len(text.bytes) {
+		c.parts = append(c.parts, text.bytes[at:])
 	}
 	return nil
 }
@@ -168,11 +149,12 @@ func (c *Conn) send() error {
 	return err
 }
 
-// endWrite ends the trips that have waited for the end of the Write.
+// endWrite ends the trips that have waited for the end of the write.
 func (c *Conn) endWrite(err error) {
 	var answered list
 	c.mu.Lock()
 	c.stopped = c.stopped || err != nil
+	c.note(err)
 	for _, t := range c.taken {
 		if t.writing = false; t.answered {
 			answered.push(t)
@@ -182,7 +164,6 @@ func (c *Conn) endWrite(err error) {
 	c.mu.Unlock()
 	clear(c.taken)
 	clear(c.parts)
-	clear(c.pieces)
 	c.taken, c.parts, c.out = c.taken[:0], c.parts[:0], nil
 	answered.end(Answered)
 	broken.end(Broken)

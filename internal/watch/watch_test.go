@@ -43,9 +43,11 @@ func (n *fakeNode) setDown(down bool) {
 	n.down = down
 }
 
-func newFakeNode(gate chan struct{}) *fakeNode {
+func newFakeNode(t *testing.T, gate chan struct{}) *fakeNode {
+	t.Helper()
 	n := &fakeNode{gate: gate}
 	n.Registry = NewRegistry(Node{Down: n.isDown, Query: n.query})
+	t.Cleanup(n.Close)
 	return n
 }
 
@@ -84,7 +86,7 @@ func (o *owner) subscribe() (time.Duration, bool) {
 func TestWatch_AChangeBeforeTheReplyIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		n := newFakeNode(gate)
+		n := newFakeNode(t, gate)
 		w, other := watching("k", n), watching("k", n)
 		w.Subscribe(0)
 		other.Subscribe(0)
@@ -111,7 +113,7 @@ func TestWatch_AChangeBeforeTheReplyIsNotLost(t *testing.T) {
 // once. Close leaves nothing.
 func TestWatch_SubscribeWakesAtOnceIfNothingCanBeSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newFakeNode(nil)
+		n := newFakeNode(t, nil)
 		w := watching("k", n)
 		n.setDown(true)
 		_, known := w.subscribe()
@@ -137,7 +139,7 @@ func TestWatch_SubscribeWakesAtOnceIfNothingCanBeSent(t *testing.T) {
 func TestWatch_CloseLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		replies := make(chan struct{}) // closed: the nodes reply
-		nodes := []*fakeNode{newFakeNode(replies), newFakeNode(replies)}
+		nodes := []*fakeNode{newFakeNode(t, replies), newFakeNode(t, replies)}
 		var all []*owner
 		for range 5 {
 			w := watching("k", nodes...)
@@ -165,7 +167,7 @@ func TestWatch_CloseLeavesNothing(t *testing.T) {
 // The goal: a watch knows what the node of the last Subscribe says, and that a reply is to come.
 func TestWatch_KnowsTheNodeOfTheLastSubscribe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := newFakeNode(nil), newFakeNode(make(chan struct{}))
+		a, b := newFakeNode(t, nil), newFakeNode(t, make(chan struct{}))
 		w := watching("k", a, b)
 		require.False(t, w.Active())
 		ttl, known := w.subscribe()

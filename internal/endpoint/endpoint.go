@@ -1,0 +1,195 @@
+// Package endpoint says what a master is to the client: how the user names it, how a connection to
+// it is opened, and how the client logs in there.
+package endpoint
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
+)
+
+// Endpoint is one node of the configuration, or one server to dial. It does not change.
+type Endpoint struct {
+	Name           string // what Nodes and errors show, without user and password
+	Network        string // "tcp" or "unix"
+	Address        string // to dial; for a node by Sentinel that of the first sentinel
+	User, Password string
+	Database       int
+	ClientName     string      // what CLIENT LIST shows; "" for none
+	TLS            *tls.Config // nil without TLS
+	// MasterSet is the name of the master at the sentinels, which have the endpoints Sentinels.
+	// They are "" and nil if the address is the master's own.
+	MasterSet string
+	Sentinels []Endpoint
+}
+
+// Identities returns what no other node may have: the address, or the master set at each of the
+// sentinels.
+func (e *Endpoint) Identities() (all []string) {
+	if e.MasterSet == "" {
+		return []string{e.Address}
+	}
+	for _, s := range e.Sentinels {
+		all = append(all, e.MasterSet+"@"+s.Address)
+	}
+	return all
+}
+
+// WithAddress returns the endpoint of the master that sentinels have named.
+func (e *Endpoint) WithAddress(address string) *Endpoint {
+	master := *e
+	master.Address = address
+	if e.TLS != nil && e.TLS.ServerName == "" {
+		master.TLS = withServerName(e.TLS, address)
+	}
+	return &master
+}
+
+// withServerName returns a TLS configuration for the server at the address.
+func withServerName(secure *tls.Config, address string) *tls.Config {
+	secure = secure.Clone()
+	secure.ServerName, _, _ = net.SplitHostPort(address)
+	return secure
+}
+
+// Handshake returns the steps that log in, as the endpoint says, and select the database.
+func (e *Endpoint) Handshake() (steps []resp.Step) {
+	switch {
+	case e.User != "":
+		login := []string{"AUTH", e.User, e.Password}
+		steps = append(steps, resp.Step{Command: login, OnReply: resp.Value.Err})
+	case e.Password != "":
+		login := []string{"AUTH", e.Password}
+		steps = append(steps, resp.Step{Command: login, OnReply: wrongPassword})
+	}
+	if e.Database != 0 {
+		database := []string{"SELECT", strconv.Itoa(e.Database)}
+		steps = append(steps, resp.Step{Command: database, OnReply: resp.Value.Err})
+	}
+	return steps
+}
+
+// wrongPassword takes the reply to a password without a user. A server that wants none says so with
+// a plain ERR, and is used without. From one that wants another, what follows is NOAUTH.
+func wrongPassword(v resp.Value) error {
+	if strings.HasPrefix(v.Text, "ERR ") {
+		return nil
+	}
+	return v.Err()
+}
+
+// Parse reads one node of the configuration. tlsConfig is for rediss:// and for a text without a
+// scheme; nil stands for the default of rediss://. The errors never contain the user or password.
+func Parse(text string, tlsConfig *tls.Config) (*Endpoint, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil, errors.New("is empty; give a URL such as redis://host:6379")
+	}
+	bare := !strings.Contains(text, "://")
+	if bare {
+		text = "redis://" + text
+	}
+	if err := checkText(text); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("is not a URL such as redis://user:password@host:6379%s",
+			safeDetail(text, err))
+	}
+	e := new(Endpoint)
+	if err := e.read(u, bare, tlsConfig); err != nil {
+		return nil, fmt.Errorf("is not usable%s", safeDetail(text, err))
+	}
+	return e, nil
+}
+
+// read takes everything from the URL. bare: the user gave no scheme.
+func (e *Endpoint) read(u *url.URL, bare bool, tlsConfig *tls.Config) error {
+	if err := checkURL(u); err != nil {
+		return err
+	}
+	query := u.Query()
+	e.User = u.User.Username()
+	e.Password, _ = u.User.Password()
+	e.ClientName = query.Get("client_name")
+	if err := e.readAddress(u); err != nil {
+		return err
+	}
+	if err := e.readDatabase(u); err != nil {
+		return err
+	}
+	if err := e.readTLS(u, bare, tlsConfig); err != nil {
+		return err
+	}
+	if query.Has("master_set") {
+		return e.readSentinels(u)
+	}
+	e.TLS = e.WithAddress(e.Address).TLS
+	return nil
+}
+
+func (e *Endpoint) readAddress(u *url.URL) error {
+	if u.Scheme == "unix" {
+		e.Network, e.Address = "unix", strings.TrimSpace(u.Path)
+		e.Name = e.Address
+		if e.Address == "" {
+			return badURL("it has no path; give unix:///path/to/socket")
+		}
+		return nil
+	}
+	port := cmp.Or(u.Port(), "6379")
+	if !IsPort(port) {
+		return badURL("the port is not a number from 1 to 65535")
+	}
+	e.Network, e.Address = "tcp", strings.ToLower(net.JoinHostPort(u.Hostname(), port))
+	e.Name = e.Address
+	return nil
+}
+
+// readDatabase reads the number of the database: the parameter db, or the path, unless that is the
+// one of a socket.
+func (e *Endpoint) readDatabase(u *url.URL) (err error) {
+	var texts []string
+	if path := strings.TrimPrefix(u.Path, "/"); path != "" && u.Scheme != "unix" {
+		texts = append(texts, path)
+	}
+	if query := u.Query(); query.Has("db") {
+		texts = append(texts, query.Get("db"))
+	}
+	for _, text := range texts {
+		if e.Database, err = strconv.Atoi(text); err != nil {
+			return badURL("the database is not a number")
+		}
+	}
+	if e.Database < 0 {
+		return badURL("the database is negative")
+	}
+	return nil
+}
+
+func (e *Endpoint) readTLS(u *url.URL, bare bool, tlsConfig *tls.Config) (err error) {
+	switch {
+	case tlsConfig != nil && (bare || u.Scheme == "rediss"):
+		e.TLS = tlsConfig.Clone()
+	case u.Scheme == "rediss":
+		e.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	default:
+		return nil
+	}
+	if query := u.Query(); u.Scheme == "rediss" && query.Has("skip_verify") {
+		skip, err := strconv.ParseBool(cmp.Or(query.Get("skip_verify"), "true"))
+		if err != nil {
+			return badURL("skip_verify is neither true nor false")
+		}
+		e.TLS.InsecureSkipVerify = e.TLS.InsecureSkipVerify || skip
+	}
+	return nil
+}

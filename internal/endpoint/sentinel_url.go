@@ -1,0 +1,87 @@
+package endpoint
+
+import (
+	"cmp"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const sentinelPort = "26379"
+
+// sentinelParameters are those of a URL that only a master by Sentinel has.
+var sentinelParameters = [...]string{
+	"addr", "master_set", "sentinel_user", "sentinel_password", "sentinel_tls",
+}
+
+// sentinelParameter returns the first of them that is there; "" if there is none.
+func sentinelParameter(query url.Values) string {
+	for _, name := range sentinelParameters {
+		if query.Has(name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// readSentinels reads the parameters of a master by Sentinel.
+func (e *Endpoint) readSentinels(u *url.URL) error {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+	query := u.Query()
+	e.MasterSet = query.Get("master_set")
+	if e.MasterSet == "" || strings.Trim(e.MasterSet, letters) != "" {
+		return badURL("master_set has to be a name of letters, digits and . - _")
+	}
+	if query.Get("sentinel_user") != "" && query.Get("sentinel_password") == "" {
+		return badURL("it has sentinel_user, and sentinel_password is missing")
+	}
+	s := Endpoint{
+		Network: "tcp", User: query.Get("sentinel_user"), Password: query.Get("sentinel_password"),
+	}
+	if query.Has("sentinel_tls") {
+		wanted, err := strconv.ParseBool(cmp.Or(query.Get("sentinel_tls"), "true"))
+		switch {
+		case err != nil:
+			return badURL("sentinel_tls is neither true nor false")
+		case wanted && e.TLS == nil:
+			return badURL("sentinel_tls needs a master with TLS: use rediss://")
+		case wanted:
+			s.TLS = e.TLS
+		}
+	}
+	for _, text := range append([]string{u.Host}, query["addr"]...) {
+		address, err := sentinelAddress(text)
+		if err != nil {
+			return err
+		}
+		s.Address = address
+		same := func(other Endpoint) bool { return other.Address == address }
+		if slices.ContainsFunc(e.Sentinels, same) {
+			return badURL("it names the sentinel " + address + " twice")
+		}
+		e.Sentinels = append(e.Sentinels, *s.WithAddress(address))
+	}
+	e.Address = e.Sentinels[0].Address
+	e.Name = e.MasterSet + "@" + e.Address
+	for i := range e.Sentinels {
+		e.Sentinels[i].Name = e.Name
+	}
+	return nil
+}
+
+// sentinelAddress reads host, or host:port. The text may be a piece of a password, so the error
+// does not show it.
+func sentinelAddress(text string) (string, error) {
+	u, err := url.Parse("//" + strings.ToLower(text))
+	if err != nil || u.Hostname() == "" || u.Host != strings.ToLower(text) ||
+		strings.ContainsAny(u.Hostname(), ", ") {
+		return "", badURL("addr has to be host:port of one sentinel")
+	}
+	port := cmp.Or(u.Port(), sentinelPort)
+	if !IsPort(port) {
+		return "", badURL("the port of a sentinel is not a number from 1 to 65535")
+	}
+	return net.JoinHostPort(u.Hostname(), port), nil
+}

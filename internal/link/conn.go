@@ -1,0 +1,128 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/keepalive"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/trip"
+)
+
+// Conn is one connection to a node. Votes count only if it was verified from before they were asked
+// for until they were answered: when the client hears of a flush, replies from behind that flush
+// may be in rueidis' buffer already.
+//
+//	unverified --> verified          the connector has found the marker again, through rueidis
+//	unverified, verified --> dead    the server was flushed, or is no master
+//
+// A closed connection may be verified: what was answered before counts.
+type Conn struct {
+	net.Conn
+	// Trips is what rueidis has as the connection. All three are set before anybody else has it.
+	Trips   *trip.Conn
+	Address string // of the server
+	Server  restartguard.Server
+	// MovedAt is when the node got this server, if the server may have been another node's before.
+	// Set before the connection is verified, and read only when it is.
+	MovedAt time.Time
+
+	// A CommandSet. Set before anybody else has the connection; later bits are only cleared.
+	commands atomic.Uint32
+	// keepAlive ends with the connection. Set before anybody else has it; nil in a handshake.
+	keepAlive *keepalive.KeepAlive
+	onClose   func()
+	closeOnce sync.Once
+	silent    atomic.Bool  // it was given up because nothing came
+	isClosed  atomic.Bool  // Close was called
+	state     atomic.Int32 // connUnverified, connVerified or connDead
+	// dropCause is why the connection was dropped, if it was: an error that the server answered.
+	dropCause atomic.Pointer[error]
+}
+
+const (
+	connUnverified int32 = iota
+	connVerified
+	connDead
+)
+
+// Raw returns the connection that has the same bytes.
+func (c *Conn) Raw() net.Conn { return c.Conn }
+
+// Close drops what was not sent yet: a command that was given up must not reach the server later,
+// behind the release that takes it back on the next connection. It also leaves out the closing
+// message of TLS, which can block for seconds while every caller waits. rueidis closes a connection
+// that broke before it reports that.
+func (c *Conn) Close() error {
+	c.isClosed.Store(true)
+	c.keepAlive.Stop()
+	err := endpoint.Abort(c.Conn)
+	c.closeOnce.Do(c.onClose)
+	return err
+}
+
+// giveUp closes a connection on which nothing comes.
+func (c *Conn) giveUp() {
+	c.silent.Store(true)
+	_ = c.Trips.Close()
+}
+
+// ErrSilent is why a connection failed that was given up because nothing came.
+var ErrSilent = fmt.Errorf("no answer to a PING within %v", ProbeTimeout)
+
+// Failure returns why the connection failed. It is nil before that, and if the client itself closed
+// it for another reason than ErrSilent.
+func (c *Conn) Failure() error {
+	err := c.Trips.Cause()
+	if err != nil && !errors.Is(err, net.ErrClosed) { // which is what Close causes
+		return err
+	}
+	if c.silent.Load() {
+		return ErrSilent
+	}
+	return nil
+}
+
+// IsClosed reports whether Close was called.
+func (c *Conn) IsClosed() bool { return c.isClosed.Load() }
+
+// Verified reports whether an answer counts that is asked for on the connection now. c may be nil.
+func (c *Conn) Verified() bool { return c != nil && c.state.Load() == connVerified }
+
+// MayRepeat reports whether the server may have seen, as another node, what was sent at this time:
+// see restartguard.Server. c may be nil.
+func (c *Conn) MayRepeat(sent time.Time) bool {
+	return c != nil && !c.MovedAt.IsZero() && !sent.After(c.MovedAt)
+}
+
+// Drop gives the connection up for an error that the server answered. The connector dials again.
+// Votes that come later do not count: by then the server may be a master again, with another one's
+// keys.
+func (c *Conn) Drop(refusal error) {
+	c.dropCause.CompareAndSwap(nil, &refusal)
+	c.Abandon()
+}
+
+// DropCause returns the error for which the connection was dropped; nil if it was not. c may be
+// nil.
+func (c *Conn) DropCause() error {
+	if c == nil {
+		return nil
+	}
+	if cause := c.dropCause.Load(); cause != nil {
+		return *cause
+	}
+	return nil
+}
+
+// Abandon gives the connection up, because the server has forgotten something or may do so unseen.
+// Votes on it count no longer.
+func (c *Conn) Abandon() {
+	c.state.Store(connDead)
+	_ = c.Close()
+}

@@ -1,0 +1,293 @@
+package link
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/sentinel"
+)
+
+// The times of the connector.
+const (
+	// The delay between two tries to connect doubles from the first to the second, with a random
+	// half, so that many clients do not dial a returning server at the same moment.
+	MinReconnectDelay = 10 * time.Millisecond
+	MaxReconnectDelay = 500 * time.Millisecond
+	// StableAfter: a connection that lasted for this long is redialled without a delay. So is one
+	// that the client gave up because the server lost data.
+	StableAfter = time.Second
+	// The marker of a quarantined node is read again after these times, with a random half: another
+	// client may lift the quarantine. While it may be the first use it stays at the first, so that
+	// the nodes meet in Guard.Admit, which takes longer.
+	minMarkerPoll = 50 * time.Millisecond
+	MaxMarkerPoll = 2 * time.Second
+	// disconnectAckTimeout is how long rueidis may take to report the end of a lost connection,
+	// before the next one is made.
+	disconnectAckTimeout = 20 * time.Millisecond
+)
+
+// errUnstable is why a node is down whose connection was lost just after it was made.
+var errUnstable = errors.New("the connection was lost at once")
+
+// ErrDataLoss is why an answer does not count, or why a connection is dropped.
+var ErrDataLoss = errors.New(
+	"the server was flushed, or the connection was made again, before the answer")
+
+// Run keeps the node connected until ctx ends. It is the connector: the only goroutine that may
+// dial. It is called once.
+func (l *Link) Run(ctx context.Context) {
+	if l.sentinels != nil {
+		defer l.sentinels.Run(ctx)()
+	}
+	delay, markerPoll := MinReconnectDelay, minMarkerPoll
+	for {
+		err := l.connect(ctx)
+		var q *restartguard.Quarantine
+		switch {
+		case ctx.Err() != nil:
+			l.SetState(Down, ErrClosed)
+			return
+		case err == nil:
+			l.cfg.Owner.Connected()
+			l.SetState(Up, nil)
+			up := time.Now()
+			l.Serve(ctx)
+			l.guard.ServerLeft()
+			l.noteDrop()
+			if ctx.Err() != nil {
+				continue
+			}
+			markerPoll = minMarkerPoll
+			c := l.Current()
+			lostData := c.state.Load() == connDead && c.DropCause() == nil
+			if time.Since(up) > StableAfter || lostData {
+				delay = MinReconnectDelay
+				l.SetState(Connecting, l.connectionErr())
+				continue
+			}
+			l.SetState(Down, cmp.Or(l.connectionErr(), errUnstable))
+		case errors.As(err, &q):
+			l.SetState(Quarantined, q)
+			l.cfg.Owner.NotConnected()
+			sleepCtx(ctx, min(markerPoll/2+rand.N(markerPoll/2), max(0, time.Until(q.Until))))
+			if !l.cfg.Peers.MayBeFirstUse() {
+				markerPoll = min(2*markerPoll, MaxMarkerPoll)
+			}
+			continue
+		default:
+			l.guard.NodeDown()
+			l.SetState(Down, err)
+			l.cfg.Owner.NotConnected()
+		}
+		sleepCtx(ctx, delay/2+rand.N(delay/2))
+		delay = min(2*delay, MaxReconnectDelay)
+	}
+}
+
+// sleepCtx returns after d or when ctx ends.
+func sleepCtx(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// connect makes a connection that was admitted, and on which votes count. The dial hook makes the
+// handshake, while rueidis dials.
+func (l *Link) connect(ctx context.Context) error {
+	l.awaitDisconnectAck(ctx)
+	if err := l.logins.Refresh(ctx, endpoint.ForLocks); err != nil {
+		return err
+	}
+	for {
+		using, leave, err := l.findMaster(ctx)
+		if err != nil {
+			return err
+		}
+		select { // an earlier connection does not concern the one to come
+		case <-l.disconnected:
+		default:
+		}
+		t := &dialPermit{}
+		l.permit = t
+		trying, cancel := context.WithTimeout(context.WithValue(using, permitKey{}, t),
+			ConnectTimeout)
+		err = l.verifyMarker(trying)
+		cancel()
+		switched := context.Cause(using)
+		leave(nil)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() == nil && switched != nil: // another server is the master now
+			sleepCtx(ctx, MinReconnectDelay)
+			continue
+		case errors.Is(err, context.DeadlineExceeded): // not ctx
+			return fmt.Errorf("not connected within %v", endpoint.DialTimeout)
+		case t.used || ctx.Err() != nil:
+			return l.Hide(err)
+		}
+		// The lost connection answered: rueidis had not put it away yet.
+		sleepCtx(ctx, time.Millisecond)
+	}
+}
+
+// findMaster finds out which server to dial. The context that it returns ends when that is not the
+// master any more.
+func (l *Link) findMaster(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
+	if l.sentinels == nil {
+		using, leave := context.WithCancelCause(ctx)
+		return using, leave, nil
+	}
+	master, err := l.sentinels.FindMaster(ctx)
+	if err != nil {
+		return nil, nil, l.Hide(err)
+	}
+	l.dialer.Endpoint = l.cfg.Endpoint.WithAddress(master)
+	using, leave := l.sentinels.StartUsing(ctx, master)
+	return using, leave, nil
+}
+
+// leaveDeposed drops the connection if it leads to another server than the master. It takes the
+// connection before it asks who is the master, so no newer connection is dropped for an older
+// answer. If the connector opens one to the old master after that, its connect was ended before:
+// see sentinel.Sentinels.
+func (l *Link) leaveDeposed() {
+	c := l.Current()
+	if master := l.sentinels.NewestMaster(); c != nil && master != "" && c.Address != master {
+		c.Drop(&sentinel.SwitchedError{From: c.Address, To: master})
+	}
+}
+
+// expectDisconnectAck notes that rueidis will report the end of the connection, by the same call
+// that reports a flush.
+func (l *Link) expectDisconnectAck() {
+	select {
+	case <-l.disconnectAck:
+	default:
+	}
+	l.ackExpected = true
+}
+
+// awaitDisconnectAck waits for that call. Without it the next connection would be taken for
+// flushed. A server that knows only RESP2 causes none.
+func (l *Link) awaitDisconnectAck(ctx context.Context) {
+	if !l.ackExpected {
+		return
+	}
+	l.ackExpected = false
+	late := time.NewTimer(disconnectAckTimeout)
+	defer late.Stop()
+	select {
+	case <-l.disconnectAck:
+	case <-late.C:
+	case <-ctx.Done():
+	}
+}
+
+// verifyMarker makes rueidis dial, and lets votes count on the connection if the marker is still
+// there: between the handshake and rueidis' first command a flush goes unnoticed. From then on the
+// server reports a flush.
+func (l *Link) verifyMarker(ctx context.Context) error {
+	commands := [][]string{{"PING"}}
+	if marker := l.guard.Marker(); marker != "" {
+		commands = append(commands, []string{"GET", marker})
+	}
+	replies := l.Do(ctx, commands...)
+	if !replies[0].Came {
+		return replies[0].Err
+	}
+	c := l.Current()
+	if c.Server.RunID != "" {
+		l.expectDisconnectAck()
+		if marker := replies[1]; marker.Err != nil || marker.Text != c.Server.RunID {
+			_ = c.Close()
+			if marker.Came {
+				return ErrDataLoss
+			}
+			return errors.Join(ErrDataLoss, marker.Err)
+		}
+	}
+	if err := l.checkDistinct(ctx, c); err != nil {
+		_ = c.Close()
+		return err
+	}
+	c.MovedAt = l.guard.ToldApart(c, c.MovedAt)
+	if err := l.proveUsable(ctx); err != nil {
+		c.Drop(err)
+		return err
+	}
+	c.state.CompareAndSwap(connUnverified, connVerified)
+	if !c.Verified() || c.IsClosed() {
+		return ErrDataLoss
+	}
+	return nil
+}
+
+// noteDrop notes that the connection was dropped, if it was. A server that was a replica may have
+// another one's keys now.
+func (l *Link) noteDrop() {
+	refusal := l.Current().DropCause()
+	if refusal == nil {
+		return
+	}
+	l.mustProve = true
+	if strings.Contains(refusal.Error(), "READONLY") {
+		l.guard.ServerIsReplica()
+	}
+}
+
+// connectionErr returns why the connection was lost: what the server did against the protocol, or
+// the error that it answered. It is nil if neither is the reason.
+func (l *Link) connectionErr() error {
+	if err := l.permit.protocolErr.Load(); err != nil {
+		return *err
+	}
+	return l.Current().DropCause()
+}
+
+// Serve is what Run does while the node is connected: it has the owner work, and renews the
+// generation. It returns when the connection is lost or ctx ends. One timer is enough for both. It
+// is set just before the connector waits, so it never fires while the connector is busy.
+func (l *Link) Serve(ctx context.Context) {
+	// A connection may end before it is time to renew, again and again. So the time counts from the
+	// last renewal on any connection.
+	renewal := l.renewal.last.Add(untilRenewal())
+	timer := time.NewTimer(math.MaxInt64)
+	defer timer.Stop()
+	for {
+		work := l.cfg.Owner.Work(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if !renewal.After(time.Now()) {
+			l.renew(ctx)
+			renewal = time.Now().Add(untilRenewal())
+			continue
+		}
+		timer.Reset(min(work, time.Until(renewal)))
+		select {
+		case <-timer.C:
+		case <-l.woken:
+		case <-l.renewSoon:
+			renewal = time.Now()
+		case <-l.disconnected:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/keepalive"
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/trip"
+	"github.com/redis/rueidis"
+)
+
+// ErrNotConnected is the error of a command that found no connection: it was not sent.
+var ErrNotConnected = errors.New("not connected")
+
+// dialHook decides who may open a connection, and which one may be used. rueidis dials when a
+// command finds none, with the context of the command that came first and without any delay between
+// tries. Here only the connector may dial, with a context that carries its permit. Every other
+// command fails at once with ErrNotConnected, and was not sent. But commands that come while the
+// connector dials join it inside rueidis. So the restart guard is here too, before rueidis has the
+// connection.
+type dialHook struct {
+	dialer       *endpoint.Dialer
+	guard        *restartguard.Guard
+	handshake    func(*Conn) []resp.Step      // returns what is done first on a connection
+	onConn       func(*Conn)                  // takes each connection before rueidis has it
+	onClose      func()                       // called when an open connection is closed
+	onInvalidate func([]rueidis.RedisMessage) // takes the keys that were changed; nil for all
+}
+
+// dialError is the error of a connection that was never open: what should have used it was not
+// sent.
+type dialError struct{ err error }
+
+func (e *dialError) Error() string { return e.err.Error() }
+func (e *dialError) Unwrap() error { return e.err }
+
+// dialPermit is the connector's permission to dial. It notes whether it was used, and whether the
+// connection broke the protocol.
+type dialPermit struct {
+	used        bool
+	protocolErr atomic.Pointer[error]
+}
+
+type permitKey struct{}
+
+// dial is rueidis' dial hook.
+func (h *dialHook) dial(
+	ctx context.Context, _ string, _ *net.Dialer, _ *tls.Config,
+) (net.Conn, error) {
+	t, ok := ctx.Value(permitKey{}).(*dialPermit)
+	if !ok {
+		return nil, ErrNotConnected
+	}
+	t.used = true
+	conn, err := h.dialer.Open(ctx)
+	if err != nil {
+		return nil, &dialError{err}
+	}
+	c := &Conn{Conn: conn, Address: h.dialer.Endpoint.Address}
+	c.onClose = func() {
+		h.guard.ConnClosed(c)
+		h.onClose()
+	}
+	if err := h.admit(ctx, c); err != nil {
+		_ = c.Close()
+		return nil, &dialError{err}
+	}
+	c.Trips = trip.NewConn(c, func(err error) { t.protocolErr.Store(&err) })
+	c.keepAlive = keepalive.New(c.Trips, SilenceGap, ProbeTimeout, c.giveUp)
+	h.onConn(c)
+	return c.Trips, nil
+}
+
+// admit makes the handshake on a new connection, before anything else can use it. The error is why
+// the connection must not be used.
+func (h *dialHook) admit(ctx context.Context, c *Conn) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, endpoint.DialTimeout)
+	defer cancel()
+	c.Server, err = h.guard.Admit(ctx, c, h.handshake(c))
+	c.MovedAt = c.Server.Since
+	if errors.Is(err, resp.ErrUnanswered) && !h.guard.Answered() &&
+		h.dialer.Endpoint.TLS == nil {
+		return fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://",
+			err)
+	}
+	return err
+}
+
+// client returns a rueidis client without a connection.
+func (h *dialHook) client() (rueidis.Client, error) {
+	option := clientOption(h.dialer.Endpoint)
+	option.DialCtxFn = h.dial
+	option.OnInvalidations = h.onInvalidate
+	client, err := rueidis.NewClient(option)
+	if client == nil {
+		return nil, err
+	}
+	return client, nil // err is ErrNotConnected: nothing may dial yet
+}

@@ -1,0 +1,69 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// serverError is an error that a server replied, without the node's passwords.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// Reply is the reply to one command. Its zero value is one that did not come.
+type Reply struct {
+	// Came: the server replied, if only with an error.
+	Came bool
+	// Err is the error that the server replied, without the node's passwords, or why no reply came,
+	// or why it is neither an integer, a string nor a null.
+	Err error
+	// Int is an integer, if IsInt. Otherwise Text is a string; it is "" for a null.
+	Int   int64
+	IsInt bool
+	Text  string
+}
+
+// Do sends commands in one piece and returns their replies. Only what is rare goes this way.
+func (l *Link) Do(ctx context.Context, commands ...[]string) []Reply {
+	built := make([]rueidis.Completed, len(commands))
+	for i, words := range commands {
+		built[i] = l.client.B().Arbitrary(words...).Build()
+	}
+	replies := make([]Reply, len(commands))
+	for i, r := range l.client.DoMulti(ctx, built...) {
+		replies[i] = l.reply(r)
+	}
+	return replies
+}
+
+// reply converts a reply.
+func (l *Link) reply(result rueidis.RedisResult) (r Reply) {
+	if err := result.NonRedisError(); err != nil {
+		return Reply{Err: err}
+	}
+	r.Came = true
+	message, err := result.ToMessage()
+	switch {
+	case rueidis.IsRedisNil(err):
+	case err != nil:
+		r.Err = serverError(l.Hide(errors.New(err.Error())).Error())
+	case message.IsInt64():
+		r.Int, r.Err = message.ToInt64()
+		r.IsInt = true
+	default:
+		r.Text, r.Err = message.ToString()
+	}
+	return r
+}
+
+// isNoScript reports whether the server does not have the script that a command names.
+func (r *Reply) isNoScript() bool { return r.Came && r.Err != nil && hasWord(r.Err, "NOSCRIPT") }
+
+// evalsha returns the command that runs a script.
+func evalsha(sha string, keys, args []string) []string {
+	words := append([]string{"EVALSHA", sha, strconv.Itoa(len(keys))}, keys...)
+	return append(words, args...)
+}

@@ -1,0 +1,248 @@
+// Package link keeps one connection to one master, and says whether what comes over it counts. It
+// is the only package that imports rueidis.
+//
+// A Link has a connector, the goroutine in Run. Only the connector dials, and only the restart
+// guard admits a connection. Over the connection go the trips of the owner (Conn.Trips), and rare
+// commands (Link.Do). The owner hears of each change of the state.
+//
+// The newest connection is Current. What is sent while the connector makes a new one may use the
+// new one already. So the owner asks for Verified before it sends, and for StillValid when it has
+// the answers: nothing in between has made them worthless.
+package link
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/sentinel"
+	"github.com/redis/rueidis"
+)
+
+// Config says which master a Link leads to. Everything but Credentials and Dial is required.
+type Config struct {
+	Endpoint *endpoint.Endpoint
+	// Index is that of the node, among Peers and Others.
+	Index int
+	// Peers is what the restart guards of all nodes share. Others returns the Link of another node.
+	Peers  *restartguard.Peers
+	Others func(index int) *Link
+	// Guard says whether the restart guard keeps a marker on the node, and how strict it is.
+	Guard restartguard.Mode
+	// Prefix is put before the names of the keys that the guard sets.
+	Prefix string
+	// MaxTTL is the longest TTL of a lock.
+	MaxTTL time.Duration
+
+	Credentials endpoint.CredentialsFunc
+	Dial        endpoint.DialFunc
+	Logger      *slog.Logger
+	Owner       Owner
+}
+
+// Owner hears what happens to a Link. Run calls all methods but Invalidated.
+type Owner interface {
+	// StateChanged takes a change of the state. It must not block.
+	StateChanged(before, after State)
+	// Connected is called when answers on a new connection count, before the state is Up. So it is
+	// the first to send.
+	Connected()
+	// NotConnected is called after each try to connect that failed.
+	NotConnected()
+	// Work does what is due on a connection in use, and returns after what time to call it again:
+	// 0 for at once. Wake has it called sooner.
+	Work(ctx context.Context) time.Duration
+	// Invalidated takes keys that have changed; nil stands for all keys. It runs on the goroutine
+	// that reads from the node, and must not block.
+	Invalidated(keys []string)
+}
+
+// Link leads to one master. All methods are safe for concurrent use, unless they say otherwise.
+type Link struct {
+	cfg       Config
+	logins    *endpoint.Logins    // with passwords, which no error may show
+	sentinels *sentinel.Sentinels // nil if the endpoint is the master's own
+	client    rueidis.Client
+	probeKey  string // a key that this node alone sets
+
+	current       atomic.Pointer[Conn]
+	disconnected  chan struct{} // of capacity 1: the connection was closed
+	woken         chan struct{} // of capacity 1: the owner has work
+	renewSoon     chan struct{} // of capacity 1: the generation is to be renewed
+	disconnectAck chan struct{} // of capacity 1: rueidis is done with a connection
+
+	inspector *endpoint.Dialer // of DialForInspection
+
+	// Owned by the connector:
+	guard       *restartguard.Guard
+	dialer      *endpoint.Dialer
+	permit      *dialPermit // of the last connection
+	renewal     renewal
+	warnedSame  bool // that its server may be another node's too
+	ackExpected bool // rueidis will report the end of the last connection
+	mustProve   bool // a server was useless: later connections are probed
+
+	state atomic.Int32 // a State; written under mu
+
+	mu          sync.Mutex    // guards all below; a leaf
+	err         error         // why it is down, quarantined or failing, or its connection was lost
+	connectDone chan struct{} // open while connecting
+	causes      causes
+}
+
+// New returns a Link without a connection, in state Connecting. Run connects it.
+func New(cfg Config) (*Link, error) {
+	e := cfg.Endpoint
+	l := &Link{
+		cfg: cfg, connectDone: make(chan struct{}), disconnected: make(chan struct{}, 1),
+		woken: make(chan struct{}, 1), renewSoon: make(chan struct{}, 1),
+		disconnectAck: make(chan struct{}, 1),
+		probeKey:      cfg.Prefix + reserved.Probe + rand.Text(),
+		logins:        endpoint.NewLogins(e, cfg.Credentials, cfg.Logger),
+		dialer:        endpoint.NewDialer(e, cfg.Dial, cfg.Logger),
+		inspector:     endpoint.NewDialer(e, cfg.Dial, nil), // dialer logs the panics
+	}
+	l.sentinels = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
+	l.guard = l.newGuard()
+	hook := &dialHook{
+		dialer: l.dialer, guard: l.guard, handshake: l.handshake,
+		onConn: l.current.Store, onClose: func() { notify(l.disconnected) },
+		onInvalidate: l.onInvalidate,
+	}
+	var err error
+	l.client, err = hook.client()
+	return l, err
+}
+
+// newGuard returns the restart guard of the node.
+func (l *Link) newGuard() *restartguard.Guard {
+	cfg := &l.cfg
+	c := restartguard.Config{
+		Node: cfg.Index, Name: l.Name(), Strict: cfg.Guard == restartguard.Strict,
+		MaxTTL:         cfg.MaxTTL,
+		ConnectTimeout: ConnectTimeout, Replicated: l.sentinels != nil,
+		RenewSoon: l.RenewSoon, Logger: cfg.Logger,
+	}
+	if c.Replicated {
+		c.MaxTTL += sentinel.DeposedFor
+	}
+	if cfg.Guard != restartguard.Off {
+		c.Marker, c.Generations = cfg.Prefix+reserved.Marker, cfg.Prefix+reserved.Generations
+	}
+	return cfg.Peers.Guard(c)
+}
+
+// Name returns what errors and logs call the node.
+func (l *Link) Name() string { return l.cfg.Endpoint.Name }
+
+// Close closes the connection, when what is under way was answered or after a second. Run has
+// returned before: rueidis comes to life again when a dial ends after its Close.
+func (l *Link) Close() { l.client.Close() }
+
+// Wake has Owner.Work called soon, if the node is connected.
+func (l *Link) Wake() { notify(l.woken) }
+
+// RenewSoon has the generation renewed soon, if the node is connected.
+func (l *Link) RenewSoon() { notify(l.renewSoon) }
+
+// Current returns the newest connection, which may be closed; nil before the first.
+func (l *Link) Current() *Conn { return l.current.Load() }
+
+// Verified returns the current connection if it is verified, for StillValid after the answers; else
+// nil.
+func (l *Link) Verified() *Conn {
+	if c := l.current.Load(); c.Verified() {
+		return c
+	}
+	return nil
+}
+
+// StillValid reports whether an answer counts: nothing has happened to the connection since
+// Verified returned it.
+func (l *Link) StillValid(sent *Conn) bool { return sent.Verified() && l.current.Load() == sent }
+
+// Hide returns the error without the node's passwords. A quarantine is in the client's own words,
+// and stays one.
+func (l *Link) Hide(err error) error {
+	var own *restartguard.Quarantine
+	if errors.As(err, &own) {
+		return err
+	}
+	return l.logins.Hide(err)
+}
+
+// onInvalidate is rueidis' hook for the keys that the server reports as changed. nil stands for all
+// keys, also when the connection is lost. It runs on the goroutine that reads from the node.
+func (l *Link) onInvalidate(messages []rueidis.RedisMessage) {
+	if messages == nil {
+		if !l.onDataLoss() {
+			notify(l.disconnectAck)
+		}
+		l.cfg.Owner.Invalidated(nil)
+		return
+	}
+	keys := make([]string, 0, len(messages))
+	for i := range messages {
+		if key, err := messages[i].ToString(); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	l.cfg.Owner.Invalidated(keys)
+}
+
+// onDataLoss gives the connection up, because the server reported that it was flushed. It returns
+// false if that report was only the end of a connection.
+func (l *Link) onDataLoss() bool {
+	c := l.current.Load()
+	if c == nil || c.IsClosed() {
+		return false
+	}
+	if c.Server.RunID != "" {
+		c.Abandon()
+	}
+	return true
+}
+
+// DialForInspection makes a connection of its own, and returns the steps that log in there. If
+// Sentinel watches the master, it leads to the server that is named now. One goroutine at a time
+// may call it.
+func (l *Link) DialForInspection(ctx context.Context) (net.Conn, []resp.Step, error) {
+	if err := l.logins.Refresh(ctx, endpoint.ForInspection); err != nil {
+		return nil, nil, err
+	}
+	if l.sentinels != nil {
+		master, err := l.sentinels.FindMaster(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		l.inspector.Endpoint = l.cfg.Endpoint.WithAddress(master)
+	}
+	conn, err := l.inspector.Open(ctx)
+	var unknown *net.DNSError // it names the host, also after a timeout
+	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unknown) {
+		err = fmt.Errorf("not connected within %v", endpoint.DialTimeout)
+	}
+	steps := l.logins.Handshake(endpoint.ForInspection)
+	if name := l.cfg.Endpoint.ClientName; name != "" { // an error is of no interest
+		steps = append(steps, resp.Step{Command: []string{"CLIENT", "SETNAME", name}})
+	}
+	return conn, steps, err
+}
+
+// notify sends on a channel of capacity 1, if that is empty.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,247 @@
+// Package sentinel knows which server is the master of one node, by what its sentinels say.
+package sentinel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+)
+
+const (
+	// AskEvery is how often each sentinel is asked at least, at random times.
+	AskEvery = time.Second
+	// Grace is how long FindMaster waits for further sentinels when one has answered.
+	Grace = 100 * time.Millisecond
+	// timeout is how long FindMaster waits for the first one: it may dial and ask.
+	timeout = 2*endpoint.DialTimeout + endpoint.DialGrace
+	// AgreeWithin is how long sentinels need at most until all that reach each other name the new
+	// master: each publishes what it knows every two seconds.
+	AgreeWithin = 2 * time.Second
+	// DeposedFor is for how long a client may use an old master after another client has seen the
+	// new one. The sentinels have to agree, the client has to ask the next time, and its answer may
+	// take endpoint.DialTimeout. A quarantine lasts that much longer, so it also waits for what is
+	// granted meanwhile.
+	DeposedFor = AgreeWithin + AskEvery + endpoint.DialTimeout
+)
+
+// Sentinels knows which server is the master of one node, if Sentinel watches that.
+//
+// Each sentinel has a goroutine with a connection of its own, which asks for the master again and
+// again. All of them are asked, because a sentinel that was cut off from the others names the old
+// master for as long as that lasts. The highest epoch wins: each failover has a higher one. An
+// answer lasts for MaxTTL if its sentinel fails. So a stale sentinel does not lead the client back.
+//
+// When the master is another one than before, the client leaves the old one at once. The old one
+// may still act as a master, and other clients lock on the new one when its quarantine is over.
+//
+// What lost: subscribing to +switch-master. The message comes half a second earlier, may be missed,
+// and a sentinel that is cut off never sends it. So the client has to ask anyway, and other clients
+// wait for MaxTTL before they use the new master.
+type Sentinels struct {
+	set       string
+	all       []*sentinel
+	reportTTL time.Duration // how long an answer lasts
+	notify    func()        // called after each answer, by the goroutines of sentinels
+
+	mu      sync.Mutex    // guards all below; a leaf
+	changed chan struct{} // closed when the next sentinel answers or fails
+	round   int           // the number of the last round, see startRound
+	reports []report      // the last one of each sentinel
+	using   string        // the master that the owner connects to; "" before the first
+	leave   context.CancelCauseFunc
+}
+
+// report is what one sentinel said last.
+type report struct {
+	round   int       // it was asked in this round or later
+	err     error     // why it did not answer then; nil if it did
+	master  string    // host:port; "" if it never named any, or knows of none
+	epoch   int64     // of the master's configuration; 0 if the sentinel does not show it
+	namedAt time.Time // when it named the master
+}
+
+// SwitchedError is why a connection was given up, or not made.
+type SwitchedError struct{ From, To string }
+
+// Error names both servers.
+func (e *SwitchedError) Error() string {
+	return fmt.Sprintf("the sentinels name %s as the master now, in place of %s", e.To, e.From)
+}
+
+// New returns the sentinels of a node; nil if it has none. An answer of a sentinel that fails lasts
+// for ttl. dial and logger are those of endpoint.NewDialer. notify is called after each answer, by
+// the goroutines of the sentinels.
+func New(
+	e *endpoint.Endpoint, ttl time.Duration, dial endpoint.DialFunc, logger *slog.Logger,
+	notify func(),
+) *Sentinels {
+	if e.MasterSet == "" {
+		return nil
+	}
+	all := &Sentinels{
+		set: e.MasterSet, reportTTL: ttl, notify: notify,
+		changed: make(chan struct{}), reports: make([]report, len(e.Sentinels)),
+	}
+	for i := range e.Sentinels {
+		s := &e.Sentinels[i]
+		all.all = append(all.all, &sentinel{
+			index: i, set: e.MasterSet, endpoint: s, wanted: make(chan struct{}, 1),
+			dialer: endpoint.NewDialer(s, dial, logger),
+		})
+	}
+	return all
+}
+
+// Run starts the goroutines. They end with ctx, and wait returns when they have ended.
+func (all *Sentinels) Run(ctx context.Context) (wait func()) {
+	var running sync.WaitGroup
+	for _, s := range all.all {
+		running.Go(func() { s.run(ctx, all) })
+	}
+	return running.Wait
+}
+
+// FindMaster asks all sentinels. It returns the address of the master when all have answered, or
+// soon after the first has.
+func (all *Sentinels) FindMaster(ctx context.Context) (string, error) {
+	round := all.startRound()
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	for first := true; ; {
+		answers, open, changed := all.progress(round)
+		if open == 0 {
+			return all.decide(round)
+		}
+		if answers > 0 && first {
+			first = false
+			late.Reset(Grace)
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return all.decide(round)
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// startRound asks each sentinel for a new answer.
+func (all *Sentinels) startRound() (round int) {
+	all.mu.Lock()
+	all.round++
+	round = all.round
+	all.mu.Unlock()
+	for _, s := range all.all {
+		select {
+		case s.wanted <- struct{}{}:
+		default: // one is wanted already
+		}
+	}
+	return round
+}
+
+// progress returns how many sentinels have answered in a round, how many may do so yet, and what is
+// closed when the next one does.
+func (all *Sentinels) progress(round int) (answers, open int, changed <-chan struct{}) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, w := range all.reports {
+		switch {
+		case w.round < round:
+			open++
+		case w.err == nil:
+			answers++
+		}
+	}
+	return answers, open, all.changed
+}
+
+// decide returns the master by the reports, if a sentinel has answered in the round. The error has
+// a reason for each sentinel.
+func (all *Sentinels) decide(round int) (string, error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	answered := false
+	var reasons []string
+	for i, w := range all.reports {
+		answered = answered || w.err == nil && w.round >= round
+		err := w.err
+		if err == nil {
+			err = fmt.Errorf("sentinel %s: no answer in time", all.all[i].endpoint.Address)
+		}
+		reasons = append(reasons, err.Error())
+	}
+	if master := all.newest(); answered && master != "" {
+		return master, nil
+	}
+	return "", errors.New("no sentinel names the master: " + strings.Join(reasons, "; "))
+}
+
+// newest returns the master of the highest epoch; "" if no sentinel names any. mu is held.
+func (all *Sentinels) newest() string {
+	var best report
+	for _, w := range all.reports {
+		switch {
+		case w.master == "" || w.err != nil && time.Since(w.namedAt) > all.reportTTL:
+		case best.master == "" || w.epoch > best.epoch:
+			best = w
+		case w.epoch == best.epoch && w.master == all.using: // the client stays
+			best = w
+		}
+	}
+	return best.master
+}
+
+// takeReport takes what a sentinel says.
+func (all *Sentinels) takeReport(place int, w report) {
+	all.mu.Lock()
+	var none *unknownSetError
+	if before := all.reports[place]; w.err != nil && !errors.As(w.err, &none) {
+		w.master, w.epoch, w.namedAt = before.master, before.epoch, before.namedAt
+	}
+	all.reports[place] = w
+	master := all.newest()
+	if all.leave != nil && master != "" && master != all.using {
+		all.leave(&SwitchedError{all.using, master})
+	}
+	close(all.changed)
+	all.changed = make(chan struct{})
+	all.mu.Unlock()
+	all.notify()
+}
+
+// StartUsing is called by the owner before it connects to the master. The context that it
+// returns ends with a SwitchedError when another server becomes the master.
+func (all *Sentinels) StartUsing(
+	ctx context.Context, master string,
+) (context.Context, context.CancelCauseFunc) {
+	ctx, leave := context.WithCancelCause(ctx)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.using, all.leave = master, leave
+	if newest := all.newest(); newest != "" && newest != master {
+		leave(&SwitchedError{master, newest})
+	}
+	return ctx, leave
+}
+
+// NewestMaster returns the master by the reports; "" if no sentinel names any.
+func (all *Sentinels) NewestMaster() string {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.newest()
+}
+
+// UsedMaster returns the master that the owner connects to.
+func (all *Sentinels) UsedMaster() string {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.using
+}

@@ -1,0 +1,119 @@
+package multiplex
+
+import (
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/lockpipe/lockpipe/internal/trip"
+	"github.com/stretchr/testify/require"
+)
+
+// said is a connection whose server says something after the first Write, and then ends it. It
+// takes everything.
+type said struct {
+	net.Conn
+	text    *strings.Reader
+	written chan struct{} // of capacity 1
+}
+
+func (c *said) Write(p []byte) (int, error) {
+	notify(c.written)
+	return len(p), nil
+}
+
+func (c *said) Read(p []byte) (int, error) {
+	<-c.written
+	defer notify(c.written)
+	return c.text.Read(p)
+}
+
+func (c *said) Close() error {
+	notify(c.written)
+	return nil
+}
+
+// saying returns a connection to such a server. Somebody reads from it, as rueidis does. wait
+// returns when that has ended.
+func saying(set link.CommandSet, text string) (c *link.Conn, wait func()) {
+	c = new(link.Conn)
+	c.Allow(set)
+	server := &said{text: strings.NewReader(text), written: make(chan struct{}, 1)}
+	c.Trips = trip.NewConn(server, func(error) {})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		_, _ = io.Copy(io.Discard, c.Trips)
+		_ = c.Trips.Close()
+	})
+	return c, func() {
+		_ = c.Trips.Close()
+		reader.Wait()
+	}
+}
+
+// FuzzReplies lets what decodes the replies to attempts have whatever passes the check of the
+// protocol: to attempts of every kind, made for every set of commands, and to what is sent once
+// more. Each attempt has a vote or a reason for none, and without a reply nobody grants.
+func FuzzReplies(f *testing.F) {
+	// Two releases, two extensions, a SET and a script, of which one key is held by another.
+	const quiet = ":1\r\n*3\r\n:0\r\n:1\r\n:2\r\n$-1\r\n*3\r\n:0\r\n:1\r\n:3\r\n"
+	const noScript = "-NOSCRIPT No matching script.\r\n"
+	for set := range byte(link.CommandSets) {
+		f.Add(set, quiet, "")
+		f.Add(set, strings.Repeat(":1\r\n", 20), "")
+		f.Add(set, strings.Repeat(":0\r\n", 20), strings.Repeat(":1\r\n", 20))
+		f.Add(set, strings.Repeat(noScript, 20), strings.Repeat("+OK\r\n", 4)+quiet)
+		f.Add(set, strings.Repeat("-NOPERM no\r\n", 20), quiet)
+		f.Add(set, strings.Repeat("-ERR unknown command\r\n", 20), quiet)
+		for stream := range resptest.Ordinary {
+			f.Add(set, stream+stream+stream+stream, stream)
+		}
+		for stream := range resptest.Hostile {
+			f.Add(set, quiet+stream[:min(len(stream), 1000)], "")
+		}
+	}
+	f.Fuzz(func(t *testing.T, set byte, first, second string) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		n := m.nodes[0]
+		usable := link.CommandSet(set) % link.CommandSets
+		conn, wait := saying(usable, first)
+		defer wait()
+		then, waitThen := saying(usable, second)
+		defer waitThen()
+		var attempts []*Attempt
+		for _, k := range []kind{release, extend, acquire} {
+			for _, c := range []*Claim{claim("k", "t"), trio(), claim("l", "t")} {
+				c.latest = m.newAttempt(c, k, time.Minute, time.Minute, time.Minute)
+				c.acquired = m.all()
+				attempts = append(attempts, c.latest)
+			}
+		}
+		flush := newFlushOf(n, attempts...)
+		flush.own.set = usable // as in what all nodes share
+		n.order.Lock()
+		n.joinLine(flush)
+		flush.build(conn)
+		n.exchange(flush, conn)
+		replied := flush.replied
+		if len(flush.retry)+len(flush.alone) > 0 {
+			n.order.Lock()
+			flush.buildRetry()
+			n.exchange(flush, then)
+			replied += flush.replied
+		}
+		for i, a := range flush.answers {
+			require.True(t, a.vote != unknown || a.err != nil, "unknown for no reason")
+			require.Less(t, int(a.keyIndex), attempts[i].claim.Len())
+			if replied == 0 {
+				require.Equal(t, unknown, a.vote)
+			}
+		}
+		n.recycleFlush(flush)
+	})
+}

@@ -1,0 +1,95 @@
+package multiplex
+
+import (
+	"strconv"
+
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/script"
+)
+
+// maxTogether is the most acquires of one key that one MSETEX has. More would hardly save anything,
+// and if one key is held, all of them are sent once more.
+const maxTogether = 16
+
+// together has the acquires of an encoding that are for MSETEX, which takes all its keys or none:
+// single keys together, and each set by itself. It costs the server about two thirds of SET or of
+// the script. But it does not say which key is held. Then its acquires are sent once more, alone.
+//
+// No key is in two of the acquires: MSETEX NX would set it twice, and grant both.
+type together struct {
+	singles []single // of one key each, all with the same TTL
+	sets    []single // of several keys
+	keys    map[string]struct{}
+}
+
+func (t *together) reset() {
+	clear(t.singles)
+	clear(t.sets)
+	t.singles, t.sets = t.singles[:0], t.sets[:0]
+	clear(t.keys)
+}
+
+// add takes an acquire without a fence, if its keys are probably free. It returns false if the
+// acquire is to have commands of its own.
+func (t *together) add(i int, a *Attempt) bool {
+	keys := a.claim.keys()
+	if len(keys) > script.MaxKeys || a.mux.refused.hasAny(keys, a.sent) {
+		return false
+	}
+	if t.keys == nil {
+		t.keys = make(map[string]struct{})
+	}
+	before := len(t.keys)
+	for _, key := range keys {
+		t.keys[key] = struct{}{}
+	}
+	switch {
+	case len(t.keys) != before+len(keys):
+		return false
+	case len(keys) > 1:
+		t.sets = append(t.sets, single{a, i})
+	case len(t.singles) > 0 && t.singles[0].attempt.ttlText != a.ttlText:
+		return false
+	default:
+		t.singles = append(t.singles, single{a, i})
+	}
+	return true
+}
+
+// addTogether makes a command of each set, and of every maxTogether single keys.
+func (e *encoding) addTogether() {
+	for rest := e.together.singles; len(rest) > 0; {
+		n := min(len(rest), maxTogether)
+		e.addMSETEX(rest[:n])
+		rest = rest[n:]
+	}
+	for i := range e.together.sets {
+		e.addMSETEX(e.together.sets[i : i+1])
+	}
+}
+
+// addMSETEX adds the command that takes the keys of all these acquires, or none.
+func (e *encoding) addMSETEX(acquires []single) {
+	if len(acquires) == 1 && acquires[0].attempt.claim.Len() == 1 {
+		e.addSET(acquires[0])
+		return
+	}
+	count := 0
+	for _, s := range acquires {
+		count += s.attempt.claim.Len()
+	}
+	e.commands = append(e.commands, command{newer: link.MSETEX, attempts: acquires})
+	e.bytes = resp.AppendHeader(e.bytes, '*', 2+2*count+3)
+	e.bytes = resp.AppendBulk(e.bytes, "MSETEX")
+	e.bytes = resp.AppendBulk(e.bytes, strconv.Itoa(count))
+	for _, s := range acquires {
+		for _, key := range s.attempt.claim.keys() {
+			e.bytes = resp.AppendBulk(e.bytes, key)
+			e.bytes = resp.AppendBulk(e.bytes, s.attempt.claim.Token())
+		}
+	}
+	e.bytes = resp.AppendBulk(e.bytes, "NX")
+	e.bytes = resp.AppendBulk(e.bytes, "PX")
+	e.bytes = resp.AppendBulk(e.bytes, acquires[0].attempt.ttlText)
+}
