@@ -271,6 +271,9 @@ func (c call) share(begin, end time.Duration) float64 {
 }
 
 func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
