@@ -10,6 +10,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/suspension"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -51,7 +52,7 @@ const closingBit = 1 << 62
 // the connection as for an answer. An error is ErrInvalid and names the field of cfg. Close ends
 // the client with its goroutines and connections.
 func New(cfg Config) (*Client, error) {
-	return newClient(cfg, suspended())
+	return newClient(cfg, suspension.Counter())
 }
 
 // newClient is New on a machine whose time in suspension is what suspended returns: see

@@ -32,10 +32,8 @@ func seedEdits() []edit {
 	edits := []edit{
 		{"sim/simrand/simrand.go", "const Enabled = false", "const Enabled = true"},
 		{"client.go", "fenceclock.New(time.Now, ", "fenceclock.New(simrand.Clock(), "},
-		{
-			"client.go", "return newClient(cfg, suspended())",
-			"return newClient(cfg, simrand.Suspended())",
-		},
+		{"client.go", "\t\"github.com/lockpipe/lockpipe/internal/suspension\"\n", ""},
+		{"client.go", "suspension.Counter()", "simrand.Suspended()"},
 	}
 	for _, file := range []string{
 		"waitingcall.go", "lease/due.go", "internal/link/connector.go", "internal/link/renew.go",

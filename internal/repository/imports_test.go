@@ -37,7 +37,8 @@ var allowedImports = map[string][]string{
 	".": {
 		"multiplex", "lease", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
-		"internal/metrics", "internal/preflight", "internal/reserved", "internal/waiting",
+		"internal/metrics", "internal/preflight", "internal/reserved", "internal/suspension",
+		"internal/waiting",
 	},
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/histogram", "internal/inspection",
@@ -68,6 +69,7 @@ var allowedImports = map[string][]string{
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},
 	"internal/sentinel":      {"internal/endpoint", "internal/resp"},
+	"internal/suspension":    {},
 	"internal/trip":          {"internal/resp"},
 	"internal/keepalive":     {"internal/resp", "internal/trip"},
 	"internal/waiting":       {},

@@ -1,4 +1,4 @@
-package lockpipe
+package suspension
 
 import "golang.org/x/sys/unix"
 

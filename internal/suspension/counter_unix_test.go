@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package lockpipe
+package suspension
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 
 // The goal: the operating system's clocks can be read here, agree from reading to reading, and say
 // that the machine was not suspended before it was started.
-func TestSuspended_TheGapOfTheClocks(t *testing.T) {
+func TestSuspension_TheGapOfTheClocks(t *testing.T) {
 	least, most, err := clockGap()
 	require.NoError(t, err)
 	for range 100 {
@@ -27,13 +27,13 @@ func TestSuspended_TheGapOfTheClocks(t *testing.T) {
 		const years = 365 * 24 * time.Hour
 		require.Less(t, uptime, 20*years, "the wall clock counts from 1970")
 	}
-	look := suspended()
+	look := Counter()
 	require.NotNil(t, look)
 	require.Zero(t, look(time.Now()))
 }
 
-func BenchmarkSuspended(b *testing.B) {
-	look := suspended()
+func BenchmarkCounter(b *testing.B) {
+	look := Counter()
 	b.Run("look", func(b *testing.B) {
 		for b.Loop() {
 			_ = look(time.Now())

@@ -1,17 +1,11 @@
-package lockpipe
+package suspension
 
 import (
-	"context"
 	"errors"
-	"net"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/keyqueue"
-	"github.com/lockpipe/lockpipe/lease"
-	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,18 +26,17 @@ func (c *clocks) pass(d time.Duration) { c.awake, c.wall = c.awake+d, c.wall+d }
 func (c *clocks) suspend(d time.Duration) { c.gap, c.wall = c.gap+d, c.wall+d }
 
 // check checks s, and also returns how often that read the clocks.
-func (c *clocks) check(s *suspensions) (total time.Duration, reads int) {
+func (c *clocks) check(s *counter) (total time.Duration, reads int) {
 	before := c.reads
 	total = s.check(c.awake, c.wall-c.awake)
 	return total, c.reads - before
 }
 
-// watched returns suspensions that have just been checked, of a machine that slept for a day
-// before.
-func watched(t *testing.T) (*suspensions, *clocks) {
+// watched returns a counter that has just been checked, of a machine that slept for a day before.
+func watched(t *testing.T) (*counter, *clocks) {
 	t.Helper()
 	c := &clocks{wall: 20 * time.Hour, gap: 24 * time.Hour, slack: time.Microsecond}
-	s, err := newSuspensions(c.read)
+	s, err := newCounter(c.read)
 	require.NoError(t, err)
 	total, reads := c.check(s)
 	require.Zero(t, total)
@@ -53,7 +46,7 @@ func watched(t *testing.T) (*suspensions, *clocks) {
 
 // The goal: the first check after a suspension counts it, with no more added than a reading is
 // inexact; and the clocks are not read while nothing has happened.
-func TestSuspended_SuspensionsAreCounted(t *testing.T) {
+func TestSuspension_SuspensionsAreCounted(t *testing.T) {
 	s, c := watched(t)
 	want := time.Duration(0)
 	for _, slept := range []time.Duration{time.Millisecond, time.Second, 8 * time.Hour} {
@@ -71,7 +64,7 @@ func TestSuspended_SuspensionsAreCounted(t *testing.T) {
 }
 
 // The goal: setting the wall clock is no suspension. The clocks are read once for it.
-func TestSuspended_ASetWallClockIsNoSuspension(t *testing.T) {
+func TestSuspension_ASetWallClockIsNoSuspension(t *testing.T) {
 	s, c := watched(t)
 	for _, step := range []time.Duration{time.Hour, -2 * time.Hour, time.Millisecond} {
 		c.wall += step
@@ -84,7 +77,7 @@ func TestSuspended_ASetWallClockIsNoSuspension(t *testing.T) {
 }
 
 // The goal: a suspension that the wall clock does not show is found a little later.
-func TestSuspended_ASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
+func TestSuspension_ASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
 	s, c := watched(t)
 	c.suspend(time.Hour)
 	c.wall -= time.Hour
@@ -95,7 +88,7 @@ func TestSuspended_ASuspensionThatTheWallClockHidesIsFound(t *testing.T) {
 
 // The goal: a goroutine that is stopped while it reads the clocks counts nothing, whatever readings
 // come before and after; a suspension is not counted for less than it took because of it.
-func TestSuspended_AnInexactReadingIsNoSuspension(t *testing.T) {
+func TestSuspension_AnInexactReadingIsNoSuspension(t *testing.T) {
 	s, c := watched(t)
 	slacks := []time.Duration{
 		time.Second, time.Microsecond, time.Minute, time.Hour,
@@ -116,9 +109,9 @@ func TestSuspended_AnInexactReadingIsNoSuspension(t *testing.T) {
 }
 
 // The goal: if the clocks cannot be read, nothing is counted.
-func TestSuspended_WithoutClocksNothingIsCounted(t *testing.T) {
+func TestSuspension_WithoutClocksNothingIsCounted(t *testing.T) {
 	broken := errors.New("no such clock")
-	_, err := newSuspensions((&clocks{broken: broken}).read)
+	_, err := newCounter((&clocks{broken: broken}).read)
 	require.Equal(t, broken, err)
 	s, c := watched(t)
 	c.suspend(time.Hour)
@@ -131,10 +124,10 @@ func TestSuspended_WithoutClocksNothingIsCounted(t *testing.T) {
 }
 
 // The goal: checks at the same time agree, and each includes every suspension before it.
-func TestSuspended_ChecksAtTheSameTimeAgree(t *testing.T) {
+func TestSuspension_ChecksAtTheSameTimeAgree(t *testing.T) {
 	var mu sync.Mutex
 	c := clocks{slack: 2}
-	s, err := newSuspensions(func() (least, most time.Duration, err error) {
+	s, err := newCounter(func() (least, most time.Duration, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		return c.read()
@@ -160,41 +153,4 @@ func TestSuspended_ChecksAtTheSameTimeAgree(t *testing.T) {
 	c.pass(certainFor)
 	total, _ := c.check(s)
 	require.InDelta(t, 4*time.Second, total, float64(4000*2*c.slack))
-}
-
-// The goal: a handoff has the time that its lease has left, even if the machine is suspended during
-// the handoff. If little is left, the lease is extended first. Otherwise it ends when it would have
-// ended.
-func TestSuspended_ASuspensionWhileALeaseIsHandedOff(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		slept := time.Hour
-		c, err := newClient(Config{
-			Nodes: []string{"node:1"},
-			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			},
-		}, func(time.Time) time.Duration { return slept })
-		require.NoError(t, err)
-		defer func() { _ = c.Close(t.Context()) }()
-		o := callOptions{ttl: 20 * time.Second}
-		until := time.Now().Add(lease.Validity(o.ttl))
-		give := func() *handoff {
-			claim := new(multiplex.Claim)
-			claim.Init("", []string{"k"}, "token")
-			return &handoff{claim, until, c.leases.Suspended(), new(handoffChain)}
-		}
-
-		g := give()
-		slept += 4 * time.Second
-		l, a := c.acceptHandoff(g, new(keyqueue.Call), o)
-		require.Nil(t, a)
-		require.Equal(t, until.Add(-4*time.Second), l.Until())
-
-		g = give()
-		slept += 10 * time.Second
-		_, a = c.acceptHandoff(g, new(keyqueue.Call), o)
-		require.NotNil(t, a)
-	})
 }

@@ -1,4 +1,6 @@
-package lockpipe
+// Package suspension sums up for how long the machine was suspended, as far as its operating system
+// can say.
+package suspension
 
 import (
 	"sync/atomic"
@@ -14,8 +16,8 @@ const (
 	certainFor = 200 * time.Millisecond
 )
 
-// suspensions sums up for how long the machine was suspended. Meanwhile Go's monotonic clock stops,
-// and the nodes expire the keys. The operating system has a clock that stops too and one that
+// counter sums up for how long the machine was suspended. Meanwhile Go's monotonic clock stops, and
+// the nodes expire the keys. The operating system has a clock that stops too and one that
 // continues. The difference of the two, the gap, is constant while the machine runs, and grows by
 // each suspension.
 //
@@ -35,7 +37,7 @@ const (
 //
 // A check misses two kinds of suspension, and finds them certainFor later: one that is shorter than
 // noticeable, and one after which somebody sets the wall clock back by exactly its length.
-type suspensions struct {
+type counter struct {
 	gap   func() (least, most time.Duration, err error) // reads the clocks
 	epoch time.Time
 	last  atomic.Pointer[gapReading]
@@ -49,36 +51,36 @@ type gapReading struct {
 	total       time.Duration // all suspensions until then
 }
 
-// newSuspensions returns suspensions without any yet. An error is that of gap.
-func newSuspensions(gap func() (least, most time.Duration, err error)) (*suspensions, error) {
-	s := &suspensions{gap: gap, epoch: time.Now()}
+// newCounter returns a counter that has counted nothing yet. An error is that of gap.
+func newCounter(gap func() (least, most time.Duration, err error)) (*counter, error) {
+	c := &counter{gap: gap, epoch: time.Now()}
 	least, most, err := gap()
 	if err != nil {
 		return nil, err
 	}
-	s.last.Store(&gapReading{awake: -certainFor, least: least, most: most}) // too old for any check
-	return s, nil
+	c.last.Store(&gapReading{awake: -certainFor, least: least, most: most}) // too old for any check
+	return c, nil
 }
 
 // until returns for how long the machine was suspended until now. time.Now has just returned now.
-func (s *suspensions) until(now time.Time) time.Duration {
-	awake := now.Sub(s.epoch)
-	return s.check(awake, time.Duration(now.UnixNano())-awake)
+func (c *counter) until(now time.Time) time.Duration {
+	awake := now.Sub(c.epoch)
+	return c.check(awake, time.Duration(now.UnixNano())-awake)
 }
 
 // check is until, given the monotonic clock and how far the wall clock is ahead of it.
-func (s *suspensions) check(awake, ahead time.Duration) time.Duration {
+func (c *counter) check(awake, ahead time.Duration) time.Duration {
 	for {
-		last := s.last.Load()
+		last := c.last.Load()
 		if (ahead-last.ahead).Abs() < noticeable && awake-last.awake < certainFor {
 			return last.total
 		}
-		least, most, err := s.gap() // later than the reading of last
+		least, most, err := c.gap() // later than the reading of last
 		if err != nil {
 			return last.total
 		}
 		next := last.next(awake, ahead, least, most)
-		if s.last.CompareAndSwap(last, next) {
+		if c.last.CompareAndSwap(last, next) {
 			return next.total
 		}
 	}

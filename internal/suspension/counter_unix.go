@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package lockpipe
+package suspension
 
 import (
 	"time"
@@ -15,14 +15,16 @@ const (
 	gapTries = 5
 )
 
-// suspended returns a function that sums up for how long the machine was suspended. It returns nil
-// if the operating system can't be asked.
-func suspended() func(now time.Time) time.Duration {
-	s, err := newSuspensions(clockGap)
+// Counter returns a function that sums up for how long the machine was suspended until now, counted
+// from the call of Counter. now comes from time.Now, just before. All goroutines may call that
+// function; it does not block, and its results do not fall. Counter returns nil if the operating
+// system can't be asked, or if the monotonic clock does not stop while the machine is suspended.
+func Counter() func(now time.Time) time.Duration {
+	c, err := newCounter(clockGap)
 	if err != nil {
 		return nil
 	}
-	return s.until
+	return c.until
 }
 
 // clockGap reads how far the clock that continues while the machine is suspended is ahead of the
