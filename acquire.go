@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -45,10 +45,10 @@ func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (
 ) {
 	defer func() {
 		if err != nil {
-			c.metrics.failed(metrics.Try, err, 1)
+			c.outcomes.failed(outcomes.Try, err, 1)
 		}
 	}()
-	keys, o, err := c.validateCall(ctx, metrics.Try, keys, opts)
+	keys, o, err := c.validateCall(ctx, outcomes.Try, keys, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -118,21 +118,21 @@ func (c *Client) finishAttempt(l *Lease, a *multiplex.Attempt, o callOptions, ou
 			outcome = errorf("%w: %w", ErrClosed, outcome)
 		default:
 		}
-		c.metrics.attempt(acquireOutcome(outcome), time.Since(a.Sent()))
+		c.outcomes.attempt(acquireOutcome(outcome), time.Since(a.Sent()))
 		return nil, outcome
 	}
 	grant := lease.Grant{Sent: a.Sent(), Suspended: o.suspended, TTL: o.ttl, MaxHold: o.maxHold}
 	err := c.leases.Hold(&l.term, l, grant)
 	if err == nil {
-		c.metrics.granted(&o, l.term.Began(), a.Sent())
+		c.outcomes.granted(&o, l.term.Began(), a.Sent())
 		return l, nil
 	}
 	c.mux.Release(l.claim, l.claim.Len())
 	if err != ErrExpired {
-		c.metrics.attempt(acquireOutcome(err), time.Since(a.Sent()))
+		c.outcomes.attempt(acquireOutcome(err), time.Since(a.Sent()))
 		return nil, err
 	}
-	c.metrics.attempt(metrics.Late, time.Since(a.Sent()))
+	c.outcomes.attempt(outcomes.Late, time.Since(a.Sent()))
 	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
 	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed,
 		o.ttl)

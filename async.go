@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -27,7 +27,7 @@ func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lea
 ) error {
 	err := c.acquireAsync(ctx, keys, done, opts)
 	if err != nil {
-		c.metrics.failed(metrics.Async, err, 1)
+		c.outcomes.failed(outcomes.Async, err, 1)
 	}
 	return err
 }
@@ -38,7 +38,7 @@ func (c *Client) acquireAsync(ctx context.Context, keys []string, done func(*Lea
 	if done == nil {
 		return invalid("done is nil: give the function that takes the lease")
 	}
-	keys, o, err := c.validateCall(ctx, metrics.Async, slices.Clone(keys), opts)
+	keys, o, err := c.validateCall(ctx, outcomes.Async, slices.Clone(keys), opts)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (a *asyncCall) finish(l *Lease, err error) {
 	a.call.leave(l)
 	c.asyncs.remove(a)
 	if err != nil {
-		c.metrics.failed(metrics.Async, err, 1)
+		c.outcomes.failed(outcomes.Async, err, 1)
 	}
 	done := a.done
 	c.callbacks.Run(func() {

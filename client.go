@@ -34,7 +34,7 @@ type Client struct {
 	handovers  atomic.Uint64
 	callbacks  *callbacks.Pool
 	lossLog    lossLog
-	metrics    callMetrics
+	outcomes   callOutcomes
 
 	// Acquiring and releasing calls under way; plus closingBit once Close has begun.
 	calls     atomic.Int64
@@ -76,7 +76,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.leases = lease.NewManager(lease.Config{
 		Extend:          c.extendBatch,
 		QuorumReachable: c.outage.reachable,
-		OnEnd:           c.metrics.ended,
+		OnEnd:           c.outcomes.ended,
 		OnUnexpectedEnd: func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
 		Suspended:       suspended,
 	})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
 )
 
 // Do runs fn while it holds key. It waits for key as Acquire does, and releases it when fn returns
@@ -18,7 +18,7 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 ) (err error) {
 	if fn == nil {
 		err := invalid("fn is nil: give the function that runs while the key is held")
-		c.metrics.failed(metrics.Wait, err, 1)
+		c.outcomes.failed(outcomes.Wait, err, 1)
 		return err
 	}
 	l, err := c.Acquire(ctx, key, opts...)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -23,13 +23,13 @@ type Result struct {
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	results := make([]Result, len(keys))
 	fail := func(err error) []Result {
-		c.metrics.failed(metrics.Each, err, len(dedup(keys)))
+		c.outcomes.failed(outcomes.Each, err, len(dedup(keys)))
 		for i, k := range keys {
 			results[i] = Result{Key: k, Err: err}
 		}
 		return results
 	}
-	once, o, err := c.validateCall(ctx, metrics.Each, keys, opts)
+	once, o, err := c.validateCall(ctx, outcomes.Each, keys, opts)
 	if len(keys) == 0 {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	}
 	for i := range once {
 		if err := results[i].Err; err != nil {
-			c.metrics.failed(metrics.Each, err, 1)
+			c.outcomes.failed(outcomes.Each, err, 1)
 		}
 	}
 	if len(once) < len(keys) {

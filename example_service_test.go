@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -95,8 +96,8 @@ func Example_service() {
 		fmt.Println(err)
 		return
 	}
-	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(locks)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(metrics.NewCollector(locks))
 
 	service := &orders{locks: locks, stock: map[string]int{"sku:42": 1, "sku:1001": 5}}
 	mux := http.NewServeMux()

@@ -3,43 +3,7 @@ package lockpipe_test
 import (
 	"context"
 	"fmt"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
-
-// A Client is a prometheus.Collector. Where there are several in one process, a label tells them
-// apart.
-func ExampleClient_Collect() {
-	client, end := exampleClient()
-	defer end()
-	ctx := context.Background()
-
-	registry := prometheus.NewRegistry() // or prometheus.DefaultRegisterer
-	prometheus.WrapRegistererWith(prometheus.Labels{"locks": "orders"},
-		registry).MustRegister(client)
-
-	lease, err := client.Acquire(ctx, "sku:42")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer lease.Release(ctx)
-
-	// promhttp.HandlerFor(registry, ...) does this for Prometheus.
-	families, err := registry.Gather()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	for _, f := range families {
-		if f.GetName() == "lockpipe_leases_held" {
-			m := f.GetMetric()[0]
-			fmt.Println(f.GetName(), m.GetLabel()[0].GetValue(), m.GetGauge().GetValue())
-		}
-	}
-	// Output:
-	// lockpipe_leases_held orders 1
-}
 
 // How much work the leases were, without Prometheus.
 func ExampleClient_Stats() {
@@ -59,6 +23,32 @@ func ExampleClient_Stats() {
 	// held: 1
 	// release: <nil>
 	// held: 0 lost: 0
+}
+
+// How often calls ended how, for a system of metrics. Package metrics does this for Prometheus.
+func ExampleClient_Outcomes() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Acquire(ctx, "sku:42")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	_, err = client.TryAcquire(ctx, "sku:42")
+	fmt.Println("a second holder:", err == nil)
+
+	for _, o := range client.Outcomes() {
+		if o.What == "call" && o.Count > 0 {
+			fmt.Println(o.Kind, o.Outcome, o.Count)
+		}
+	}
+	// Output:
+	// a second holder: false
+	// try held 1
+	// wait granted 1
 }
 
 // The state of each master, for a health check: locks need N/2+1 of them.

@@ -53,7 +53,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	e.Sent, e.Err = a.Sent(), extensionError(attemptError(a.Wait(ctx, time.Time{})))
 	a.Done()
 	err = e.Finish()
-	l.client.metrics.extended(err)
+	l.client.outcomes.extended(err)
 	if err != nil && l.Err() != nil {
 		l.releaseInBackground() // the nodes may have extended it
 	}
@@ -79,7 +79,7 @@ func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), extensionError(attemptError(a.Wait(ctx, began)))
 		a.Done()
-		c.metrics.extended(e.Finish()) // leaseEnded is called if it is over
+		c.outcomes.extended(e.Finish()) // leaseEnded is called if it is over
 	}
 }
 

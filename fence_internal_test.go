@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -38,7 +38,7 @@ func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	c := connectedTo(t, nodes)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	seen(t, nodes, ahead)
-	keys, o, err := c.validateCall(context.Background(), metrics.Wait, []string{"x"},
+	keys, o, err := c.validateCall(context.Background(), outcomes.Wait, []string{"x"},
 		[]Option{WithFencing(), WithRetryDelay(time.Hour, time.Hour)})
 	require.NoError(t, err)
 	s := newWaitingCall(t.Context(), c, keys, o, func() {})

@@ -132,7 +132,7 @@ func (c *Client) beginTerm(l *Lease, o *callOptions, grant lease.Grant) bool {
 		return false
 	}
 	c.handovers.Add(1)
-	c.metrics.grant(o, l.term.Began())
+	c.outcomes.grant(o, l.term.Began())
 	c.queue.Hold(l.holder, l.Until())
 	return true
 }

@@ -7,14 +7,14 @@ import (
 	mathrand "math/rand/v2"
 	"strings"
 
-	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 )
 
 // validateCall checks the arguments before anything is sent, and drops repeated keys. Errors name
 // keys by their number, since keys may be long or secret.
 func (c *Client) validateCall(
-	ctx context.Context, kind metrics.Call, keys []string, opts []Option,
+	ctx context.Context, kind outcomes.Call, keys []string, opts []Option,
 ) ([]string, callOptions, error) {
 	o, err := c.applyOptions(opts)
 	o.kind = kind

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
-	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -172,7 +172,7 @@ type startedRelease struct {
 
 // endRelease takes the outcome of a release, and returns it.
 func (l *Lease) endRelease(r startedRelease, outcome error) error {
-	l.client.metrics.released(outcome)
+	l.client.outcomes.released(outcome)
 	if r.first {
 		l.client.notifyReleased(l)
 	}
@@ -190,7 +190,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 		next = l.client.successor(l)
 	}
 	if next != nil && l.handOff(next) {
-		l.client.metrics.releasedUnsent(metrics.HandedOver)
+		l.client.outcomes.releasedUnsent(outcomes.HandedOver)
 		return startedRelease{}, nil
 	}
 	end := l.term.End(ErrReleased)
@@ -198,7 +198,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 		if next != nil {
 			next.begin(nil)
 		}
-		l.client.metrics.releasedUnsent(metrics.HandedOver)
+		l.client.outcomes.releasedUnsent(outcomes.HandedOver)
 		return startedRelease{}, nil
 	}
 	r.attempt = l.client.mux.Release(l.claim, keys)
@@ -206,7 +206,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 		l.client.passOn(l, next) // behind the release, so that both go in one flush
 	}
 	if !errors.Is(end, ErrReleased) {
-		l.client.metrics.releasedUnsent(metrics.AlreadyEnded)
+		l.client.outcomes.releasedUnsent(outcomes.AlreadyEnded)
 		return startedRelease{}, end
 	}
 	return r, nil

@@ -12,21 +12,19 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/metrics"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
 )
 
-// scrape gathers the metrics through a registry that checks all that can be checked. A sample is
-// named as in PromQL, labels in the order of their names; of a histogram there are the samples
-// _count and _sum, and _bucket for the last bound, 10 s.
-func scrape(t *testing.T, collectors ...prometheus.Collector) map[string]float64 {
+// scrape gathers the metrics of a client through a registry that checks all that can be checked. A
+// sample is named as in PromQL, labels in the order of their names; of a histogram there are the
+// samples _count and _sum, and _bucket for the last bound, 10 s.
+func scrape(t *testing.T, c *lockpipe.Client) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	for _, c := range collectors {
-		require.NoError(t, registry.Register(c))
-	}
+	require.NoError(t, registry.Register(metrics.NewCollector(c)))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	samples := make(map[string]float64)
@@ -71,19 +69,6 @@ func total(samples map[string]float64, name string, labels ...string) float64 {
 		}
 	}
 	return sum
-}
-
-// The goal: names, units and help texts are as Prometheus has them, and what is collected is what
-// is described.
-func TestMetrics_FollowTheConventions(t *testing.T) {
-	t.Parallel()
-	nodes := lockpipetest.StartT(t, 3)
-	c := connected(t, newClient(t, nodes))
-	require.NoError(t, take(t, c, "k").Release(t.Context()))
-	problems, err := testutil.CollectAndLint(c)
-	require.NoError(t, err)
-	require.Empty(t, problems)
-	require.NotEmpty(t, scrape(t, c))
 }
 
 // The goal: each time and number is exact where the test knows it: of calls, attempts, waits,
@@ -193,51 +178,6 @@ func TestMetrics_AreExact(t *testing.T) {
 				got["lockpipe_node_flushes_total"+node])
 		}
 	})
-}
-
-// The goal: the number of time series is a matter of the configuration, and no label has a key, a
-// user or a password.
-func TestMetrics_SeriesDoNotGrowWithKeys(t *testing.T) {
-	t.Parallel()
-	nodes := lockpipetest.StartT(t, 3)
-	urls := nodes.URLs()
-	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
-		cfg.Nodes = nil
-		for _, u := range urls {
-			cfg.Nodes = append(cfg.Nodes, strings.Replace(u, "redis://", "redis://:hunter2@", 1))
-		}
-	}))
-	before := testutil.CollectAndCount(c)
-	for i := range 200 {
-		l := take(t, c, fmt.Sprintf("secret-%d", i))
-		_, err := c.TryAcquire(t.Context(), l.Key())
-		require.ErrorIs(t, err, lockpipe.ErrHeld)
-		require.NoError(t, l.Release(t.Context()))
-	}
-	require.Equal(t, before, testutil.CollectAndCount(c))
-	for sample := range scrape(t, c) {
-		require.NotContains(t, sample, "secret")
-		require.NotContains(t, sample, "hunter2")
-	}
-}
-
-// The goal: several Clients are in one registry where a label tells them apart, and can be taken
-// out and put back.
-func TestMetrics_SeveralClientsInOneRegistry(t *testing.T) {
-	t.Parallel()
-	nodes := lockpipetest.StartT(t, 3)
-	registry := prometheus.NewPedanticRegistry()
-	for _, name := range []string{"orders", "stock"} {
-		c := connected(t, newClient(t, nodes))
-		r := prometheus.WrapRegistererWith(prometheus.Labels{"locks": name}, registry)
-		require.NoError(t, r.Register(c))
-		require.True(t, r.Unregister(c))
-		require.NoError(t, r.Register(c))
-		require.Error(t, r.Register(newClient(t, nodes)), "a second one with the same label")
-	}
-	problems, err := testutil.GatherAndLint(registry)
-	require.NoError(t, err)
-	require.Empty(t, problems)
 }
 
 // The goal: a collection disturbs nothing and is right at any time: under load, while the client

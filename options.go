@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/lease"
 )
 
@@ -69,7 +69,7 @@ func WithRetryDelay(shortest, longest time.Duration) Option {
 
 // callOptions are the options of one call, with the defaults.
 type callOptions struct {
-	kind metrics.Call
+	kind outcomes.Call
 	// When the call began, if it may wait; zero for a call that begins with its only attempt.
 	start              time.Time
 	ttl                time.Duration

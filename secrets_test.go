@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 )
@@ -127,12 +128,12 @@ func (o *outpour) all(c *lockpipe.Client) {
 	_, waited := c.Acquire(ctx, "k2")
 	_, failed := c.TryAcquireAll(o.t.Context(), []string{"k1", "k2"})
 	found, err := c.Inspect(o.t.Context())
-	o.add(waited, failed, found, err, c.Stats())
+	o.add(waited, failed, found, err, c.Stats(), c.Outcomes())
 	for _, n := range c.Nodes() {
 		o.add(n, n.Err)
 	}
 	registry := prometheus.NewRegistry()
-	require.NoError(o.t, registry.Register(c))
+	require.NoError(o.t, registry.Register(metrics.NewCollector(c)))
 	families, err := registry.Gather()
 	require.NoError(o.t, err)
 	for _, f := range families {

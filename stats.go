@@ -1,6 +1,7 @@
 package lockpipe
 
-// Stats are counts since New, but for Held and PendingReleases.
+// Stats are counts since New. Held, SpareNodes, Waiters and the fields that begin with Pending are
+// of now.
 type Stats struct {
 	// Flushes is the number of flushes to the nodes.
 	Flushes uint64
@@ -24,6 +25,16 @@ type Stats struct {
 	Handovers uint64
 	// Held is the number of leases that are held now.
 	Held int
+	// PendingCalls is the number of calls that are under way now.
+	PendingCalls int
+	// Waiters is the number of waiting calls that queue in the process for their keys now.
+	Waiters int
+	// PendingAsync is the number of calls of AcquireAsync that are pending now, or wait for their
+	// function.
+	PendingAsync int
+	// SpareNodes is how many nodes may fail now before no quorum can be reached; negative if none
+	// can be reached.
+	SpareNodes int
 	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of
 	// Lease.Extend.
 	Extended uint64
@@ -36,7 +47,8 @@ type Stats struct {
 	DroppedCallbacks uint64
 }
 
-// Stats returns the counts.
+// Stats returns the counts. It sends nothing and does not block. It may be called at any time, also
+// after Close.
 func (c *Client) Stats() Stats {
 	nodes := c.mux.Stats()
 	leases := c.leases.Stats()
@@ -46,5 +58,39 @@ func (c *Client) Stats() Stats {
 		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
 		CallbackPanics: c.callbacks.Panics(), DroppedCallbacks: c.callbacks.Dropped(),
+		PendingCalls: int(c.calls.Load() &^ closingBit), Waiters: c.queue.Waiting(),
+		PendingAsync: int(c.asyncs.outstanding.Load()), SpareNodes: c.mux.SpareNodes(),
 	}
+}
+
+// OutcomeCount is how often calls, attempts, leases, extensions or releases had one outcome since
+// New.
+type OutcomeCount struct {
+	// What is what ended: "call" (an acquiring call), "attempt" (to acquire, over all nodes),
+	// "lease", "extension" or "release" (a call to release a lease).
+	What string
+	// Kind is that of a call, and otherwise "". It is "try" (TryAcquire, TryAcquireAll), "wait"
+	// (Acquire, AcquireAll, Do), "each" (a key of TryAcquireEach) or "async" (AcquireAsync).
+	Kind string
+	// Outcome is how it ended, one lower-case word. docs/operations.md lists them.
+	Outcome string
+	// Count is how often.
+	Count uint64
+	// Durations are how long granted calls took, how long attempts took, and for how long leases
+	// were held. Other outcomes have none.
+	Durations LatencyHistogram
+}
+
+// Outcomes returns how often each outcome occurred, also those that have not occurred. It may be
+// called at any time, as Stats.
+func (c *Client) Outcomes() []OutcomeCount {
+	rows := c.outcomes.counters.Rows()
+	all := make([]OutcomeCount, len(rows))
+	for i, r := range rows {
+		all[i] = OutcomeCount{
+			What: r.What, Kind: r.Kind, Outcome: r.Outcome.String(), Count: r.Count,
+			Durations: LatencyHistogram{r.Durations},
+		}
+	}
+	return all
 }

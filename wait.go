@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/metrics"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 )
 
@@ -12,13 +12,13 @@ import (
 func (c *Client) acquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
 	l, err := c.waitAcquire(ctx, keys, opts)
 	if err != nil {
-		c.metrics.failed(metrics.Wait, err, 1)
+		c.outcomes.failed(outcomes.Wait, err, 1)
 	}
 	return l, err
 }
 
 func (c *Client) waitAcquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.validateCall(ctx, metrics.Wait, keys, opts)
+	keys, o, err := c.validateCall(ctx, outcomes.Wait, keys, opts)
 	if err != nil {
 		return nil, err
 	}

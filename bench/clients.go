@@ -12,6 +12,7 @@ import (
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/faults"
 	"github.com/lockpipe/lockpipe/bench/nodes"
+	"github.com/lockpipe/lockpipe/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -75,8 +76,9 @@ func (c Config) register(client *lockpipe.Client, number int) error {
 	if c.Metrics == nil {
 		return nil
 	}
-	labels := prometheus.Labels{"client": strconv.Itoa(number)}
-	if err := prometheus.WrapRegistererWith(labels, c.Metrics).Register(client); err != nil {
+	labelled := prometheus.WrapRegistererWith(prometheus.Labels{"client": strconv.Itoa(number)},
+		c.Metrics)
+	if err := labelled.Register(metrics.NewCollector(client)); err != nil {
 		return fmt.Errorf("metrics of Client %d: %w", number, err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,7 @@ func gatherMetrics(t *testing.T) []*dto.MetricFamily {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close(t.Context())) }()
 	registry := prometheus.NewRegistry()
-	require.NoError(t, registry.Register(client))
+	require.NoError(t, registry.Register(metrics.NewCollector(client)))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	return families

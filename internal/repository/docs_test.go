@@ -29,7 +29,7 @@ var shown = []string{
 	"net/http", "os", "os/signal", "testing", "time",
 	"github.com/prometheus/client_golang/prometheus",
 	"github.com/prometheus/client_golang/prometheus/promhttp", "go.uber.org/goleak",
-	modulePath, modulePath + "/fence", modulePath + "/lockpipetest",
+	modulePath, modulePath + "/fence", modulePath + "/lockpipetest", modulePath + "/metrics",
 }
 
 // The goal: every block of Go in docs/, README.md and CONTRIBUTING.md compiles.

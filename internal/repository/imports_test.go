@@ -2,6 +2,7 @@ package repository
 
 import (
 	"maps"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ var allowedImports = map[string][]string{
 	"bench/page":  {"bench", "bench/faults", "bench/figures", "bench/series"},
 	"bench": {
 		".", "bench/calls", "bench/check", "bench/chunks", "bench/errorkinds", "bench/faults",
-		"bench/nodes", "bench/process", "bench/series", "lockpipetest", "fence",
+		"bench/nodes", "bench/process", "bench/series", "lockpipetest", "fence", "metrics",
 	},
 	"bench/calls":      {},
 	"bench/check":      {"internal/resp"},
@@ -37,7 +38,7 @@ var allowedImports = map[string][]string{
 	".": {
 		"multiplex", "lease", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
-		"internal/metrics", "internal/preflight", "internal/reserved", "internal/suspension",
+		"internal/outcomes", "internal/preflight", "internal/reserved", "internal/suspension",
 		"internal/waiting",
 	},
 	"multiplex": {
@@ -50,6 +51,7 @@ var allowedImports = map[string][]string{
 	"lease":        {},
 	"script":       {},
 	"lockpipetest": {"internal/resp"},
+	"metrics":      {"."},
 
 	"internal/callbacks":  {},
 	"internal/endpoint":   {"internal/resp"},
@@ -61,7 +63,7 @@ var allowedImports = map[string][]string{
 		"script", "internal/endpoint", "internal/keepalive", "internal/reserved",
 		"internal/resp", "internal/restartguard", "internal/sentinel", "internal/trip",
 	},
-	"internal/metrics": {"internal/histogram"},
+	"internal/outcomes": {"internal/histogram"},
 	"internal/preflight": {
 		"internal/inspection", "internal/link", "internal/restartguard",
 	},
@@ -131,6 +133,25 @@ func TestImports_OnlyLinkKnowsRueidis(t *testing.T) {
 		if i, ok := f.importing(rueidisPath); ok && f.dir != "internal/link" {
 			t.Errorf("%s: only internal/link may import %s: add what is missing there, "+
 				"without a rueidis type in its API", f.at(i.pos), i.path)
+		}
+	}
+}
+
+// The goal: a program that only locks links neither Prometheus nor an HTTP server.
+func TestImports_LocksNeedNoMetrics(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", ".")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", cmd, err)
+	}
+	for importPath := range strings.Lines(string(out)) {
+		for _, unwanted := range []string{
+			"github.com/prometheus", "google.golang.org/protobuf", "net/http",
+		} {
+			if isOrIsBelow(strings.TrimSpace(importPath), unwanted) {
+				t.Errorf("every user of locks links %s: move what imports it to a package that "+
+					"users import only if they want it, such as metrics", importPath)
+			}
 		}
 	}
 }

@@ -1,4 +1,8 @@
-package metrics
+// Package outcomes counts how calls, attempts, leases, extensions and releases end.
+//
+// Each lock touches the counters a few times, so they are atomics only. What follows from other
+// counts is not counted: a call that makes just one attempt counts as a call.
+package outcomes
 
 import (
 	"sync/atomic"
@@ -18,7 +22,7 @@ const (
 	Async             // AcquireAsync
 )
 
-// kinds are the names of the calls, in the order of the metrics.
+// kinds are the names of the calls, in the order of the rows.
 var kinds = [...]string{Try: "try", Wait: "wait", Each: "each", Async: "async"}
 
 // Outcome is how a call, an attempt, a lease, an extension or a release ended.
@@ -42,7 +46,7 @@ const (
 	AlreadyEnded                // the lease had ended before
 )
 
-// String returns the outcome's name in the metrics.
+// String returns the outcome's name, in lower case.
 func (o Outcome) String() string {
 	return [...]string{
 		"granted", "held", "no_quorum", "late", "canceled", "overloaded", "closed", "invalid",
@@ -50,7 +54,7 @@ func (o Outcome) String() string {
 	}[o]
 }
 
-// The outcomes that there are of each, in the order of the metrics.
+// The outcomes that there are of each, in the order of the rows.
 var (
 	callOutcomes = [...]Outcome{
 		Granted, Held, NoQuorum, Canceled, Overloaded, Closed, Invalid,
@@ -92,48 +96,3 @@ func (c *Counters) Extended(o Outcome) { c.extensions[o].Add(1) }
 
 // Released counts a call to release a lease.
 func (c *Counters) Released(o Outcome) { c.releases[o].Add(1) }
-
-// attemptsOf returns the attempts with an outcome. A Try or an Each call makes one attempt, which
-// is not counted twice, to spare the usual call a part of its cost.
-func (c *Counters) attemptsOf(o Outcome) histogram.Snapshot {
-	s := c.attempts[o].Snapshot()
-	if o == Granted {
-		s = s.Add(c.grants[Try].Snapshot()).Add(c.grants[Each].Snapshot())
-	}
-	return s
-}
-
-// Collect writes the metrics of what was counted.
-func (c *Counters) Collect(w Writer) {
-	for k, kind := range kinds {
-		granted := c.grants[k].Snapshot()
-		w.PutDurations(acquireDuration, granted, kind)
-		for _, o := range callOutcomes {
-			n := c.failures[k][o].Load()
-			if o == Granted {
-				n = granted.Total()
-			}
-			w.Put(calls, float64(n), kind, o.String())
-		}
-	}
-	var all histogram.Snapshot
-	for _, o := range attemptOutcomes {
-		s := c.attemptsOf(o)
-		w.Put(attempts, float64(s.Total()), o.String())
-		all = all.Add(s)
-	}
-	w.PutDurations(attemptDuration, all)
-	all = histogram.Snapshot{}
-	for _, o := range endOutcomes {
-		s := c.holds[o].Snapshot()
-		w.Put(leasesEnded, float64(s.Total()), o.String())
-		all = all.Add(s)
-	}
-	w.PutDurations(holdDuration, all)
-	for _, o := range extensionOutcomes {
-		w.Put(extensions, float64(c.extensions[o].Load()), o.String())
-	}
-	for _, o := range releaseOutcomes {
-		w.Put(releases, float64(c.releases[o].Load()), o.String())
-	}
-}

@@ -1,0 +1,50 @@
+package outcomes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: each outcome has one row, also if it has not occurred.
+func TestRows_HaveEachOutcomeOnce(t *testing.T) {
+	type name struct {
+		what, kind string
+		outcome    Outcome
+	}
+	seen := make(map[name]bool)
+	for _, r := range new(Counters).Rows() {
+		n := name{r.What, r.Kind, r.Outcome}
+		require.False(t, seen[n], "%v is there twice", n)
+		seen[n] = true
+		require.Zero(t, r.Count)
+		require.Zero(t, r.Durations.Total())
+	}
+	require.Len(t, seen, len(kinds)*len(callOutcomes)+len(attemptOutcomes)+len(endOutcomes)+
+		len(extensionOutcomes)+len(releaseOutcomes))
+}
+
+// The goal: what is counted once is in each row that it belongs to, and in no other.
+func TestRows_HaveWhatWasCounted(t *testing.T) {
+	var c Counters
+	c.countALock()
+	c.CallFailed(Each, Held, 3)
+	c.Extended(Lost)
+	counts, durations := make(map[string]uint64), make(map[string]time.Duration)
+	for _, r := range c.Rows() {
+		if r.Count > 0 {
+			row := r.What + " " + r.Kind + " " + r.Outcome.String()
+			counts[row], durations[row] = r.Count, r.Durations.Sum()
+		}
+	}
+	require.Equal(t, map[string]uint64{
+		"call try granted": 1, "call each held": 3, "attempt  granted": 1, "lease  released": 1,
+		"extension  lost": 1, "release  confirmed": 1,
+	}, counts)
+	const took = 200 * time.Microsecond
+	require.Equal(t, map[string]time.Duration{
+		"call try granted": took, "call each held": 0, "attempt  granted": took,
+		"lease  released": took, "extension  lost": 0, "release  confirmed": 0,
+	}, durations)
+}
