@@ -9,6 +9,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/suspension"
 	"github.com/lockpipe/lockpipe/internal/waiting"
@@ -28,7 +29,7 @@ type Client struct {
 
 	queue      keyqueue.Queue
 	asyncs     asyncCalls
-	outage     outage
+	outage     *outage.Queue
 	contention waiting.Contention
 	fences     *fenceclock.Clock
 	handovers  atomic.Uint64
@@ -70,12 +71,12 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.lossLog.logger, c.lossLog.run = cfg.Logger, c.callbacks.TryRun
-	c.outage.logger = cfg.Logger
-	c.outage.reachable = func() bool { return c.mux.QuorumReachable() }
+	reachable := func() bool { return c.mux.QuorumReachable() }
+	c.outage = outage.New(reachable, cfg.Logger)
 	c.arbiter = func(key string, skip int) int { return c.mux.Arbiter(cfg.Prefix+key, skip) }
 	c.leases = lease.NewManager(lease.Config{
 		Extend:          c.extendBatch,
-		QuorumReachable: c.outage.reachable,
+		QuorumReachable: reachable,
 		OnEnd:           c.outcomes.ended,
 		OnUnexpectedEnd: func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
 		Suspended:       suspended,
@@ -85,7 +86,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 		Credentials: cfg.Credentials, Prefix: cfg.Prefix,
 		Guard:             multiplex.GuardMode(cfg.RestartGuard),
-		OnQuorumReachable: c.outage.wakeNext,
+		OnQuorumReachable: c.outage.WakeNext,
 	})
 	if err != nil {
 		return nil, invalid("Config.Nodes%w", err)

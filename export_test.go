@@ -7,12 +7,6 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// The limits of an outage.
-const (
-	MaxAwake     = maxAwake
-	MaxAwakeTime = maxAwakeTime
-)
-
 // ShiftClock sets the wall clock that the client's fences come from off by d. It is called before
 // the client is used.
 func ShiftClock(c *Client, d time.Duration) {

@@ -16,11 +16,12 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/stretchr/testify/require"
 )
 
 // atOnce is how many calls an outage wakes at once.
-const atOnce = lockpipe.MaxAwake
+const atOnce = outage.MaxAwake
 
 // cable connects one client with all nodes of a group, or with none of them.
 type cable struct {
@@ -158,7 +159,7 @@ func TestOutage_WaitingCallsMakeNoAttempts(t *testing.T) {
 			k.reconnected(t, c)
 			back := time.Now()
 			last := allGranted(t, calls, ended)
-			require.Less(t, last.Sub(back), lockpipe.MaxAwakeTime, "a round ended before")
+			require.Less(t, last.Sub(back), outage.MaxAwakeTime, "a round ended before")
 			require.Equal(t, before+2*calls, c.Stats().Attempts)
 			require.Len(t, order, calls)
 			for place, n := range order {
@@ -183,7 +184,7 @@ func TestOutage_SoManyCallsAreWokenAtOnce(t *testing.T) {
 			before := c.Stats().Attempts
 			k.reconnected(t, c)
 			require.Equal(t, before+atOnce, c.Stats().Attempts)
-			time.Sleep(lockpipe.MaxAwakeTime)
+			time.Sleep(outage.MaxAwakeTime)
 			synctest.Wait()
 			require.Equal(t, before+2*atOnce, c.Stats().Attempts)
 			k.v.speak(0)

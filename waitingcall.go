@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -35,11 +36,11 @@ type waitingCall struct {
 	pending    pendingAttempt // under way
 	policy     waiting.Policy
 	watch      *multiplex.Watch
-	watchedKey string     // the key of watch
-	failed     bool       // an attempt failed, not only for its fence
-	reason     error      // of the last attempt that was decided; nil before the first
-	fenceRetry fenceRetry // attempts that failed for their fence alone
-	parking    parkedCall // during an outage
+	watchedKey string      // the key of watch
+	failed     bool        // an attempt failed, not only for its fence
+	reason     error       // of the last attempt that was decided; nil before the first
+	fenceRetry fenceRetry  // attempts that failed for their fence alone
+	parking    outage.Call // during an outage
 }
 
 // newWaitingCall returns a call that is ready to enter the queue. wake has its owner call advance.
@@ -50,7 +51,7 @@ func newWaitingCall(ctx context.Context, c *Client, keys []string, o callOptions
 	s := &waitingCall{client: c, ctx: ctx, keys: keys, opts: o, wake: wake}
 	s.turn = &keyqueue.Call{Caller: s}
 	s.policy.MaxDelay, s.policy.Arbiter = o.maxDelay, c.arbiter
-	s.parking.arrived, s.parking.wake = o.start, wake
+	s.parking.Arrived, s.parking.Wake = o.start, wake
 	return s
 }
 
@@ -65,7 +66,7 @@ func (s *waitingCall) enter() bool {
 
 // leave ends the call. If l was granted, l has its keys. Otherwise others may have them.
 func (s *waitingCall) leave(l *Lease) {
-	s.client.outage.finish(&s.parking)
+	s.client.outage.Finish(&s.parking)
 	if s.watch != nil {
 		s.watch.Close()
 	}
@@ -203,7 +204,7 @@ func (s *waitingCall) subscribe(key string, node int) {
 
 // mayAttempt reports whether enough nodes can be reached for the next attempt.
 func (s *waitingCall) mayAttempt() bool {
-	return !errors.Is(s.reason, ErrNoQuorum) || s.client.outage.admit(&s.parking)
+	return !errors.Is(s.reason, ErrNoQuorum) || s.client.outage.Admit(&s.parking)
 }
 
 // startAttempt starts the attempt that the policy wants.
@@ -268,7 +269,7 @@ func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome
 // recordFailure records why an attempt failed. askedAll says that it asked all nodes at once.
 func (s *waitingCall) recordFailure(err error, askedAll bool) {
 	if !errors.Is(err, ErrNoQuorum) { // without a quorum the next call would hardly find one
-		s.client.outage.finish(&s.parking)
+		s.client.outage.Finish(&s.parking)
 	}
 	s.failed, s.reason = true, err
 	why := waiting.Failure{AskedAll: askedAll}

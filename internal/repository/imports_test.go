@@ -38,8 +38,8 @@ var allowedImports = map[string][]string{
 	".": {
 		"multiplex", "lease", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
-		"internal/outcomes", "internal/preflight", "internal/reserved", "internal/suspension",
-		"internal/waiting",
+		"internal/outage", "internal/outcomes", "internal/preflight", "internal/reserved",
+		"internal/suspension", "internal/waiting",
 	},
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/histogram", "internal/inspection",
@@ -63,6 +63,7 @@ var allowedImports = map[string][]string{
 		"script", "internal/endpoint", "internal/keepalive", "internal/reserved",
 		"internal/resp", "internal/restartguard", "internal/sentinel", "internal/trip",
 	},
+	"internal/outage":   {},
 	"internal/outcomes": {"internal/histogram"},
 	"internal/preflight": {
 		"internal/inspection", "internal/link", "internal/restartguard",
@@ -83,7 +84,7 @@ var allowedImports = map[string][]string{
 var standardLibraryOnly = []string{
 	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "fence",
 	"lease", "script", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
-	"internal/resp", "internal/waiting",
+	"internal/outage", "internal/resp", "internal/waiting",
 }
 
 // meaninglessNames say nothing about what is in a package.

@@ -1,4 +1,4 @@
-package lockpipe
+package outage
 
 import (
 	"log/slog"
@@ -15,38 +15,38 @@ import (
 
 // The goal: if the nodes come back after the call looked at them and before it was parked, the
 // call is woken: it does not sleep through that.
-func TestOutage_TheNodesComeBackWhileACallIsParked(t *testing.T) {
-	var o outage
+func TestQueue_TheNodesComeBackWhileACallIsParked(t *testing.T) {
+	var q Queue
 	looks, woken := 0, 0
-	o.reachable = func() bool {
+	q.reachable = func() bool {
 		if looks++; looks == 1 {
-			o.wakeNext() // there is nobody to wake yet
+			q.WakeNext() // there is nobody to wake yet
 			return false
 		}
 		return true
 	}
-	p := &parkedCall{wake: func() { woken++ }}
-	require.False(t, o.admit(p))
+	p := &Call{Wake: func() { woken++ }}
+	require.False(t, q.Admit(p))
 	require.Equal(t, 1, woken)
-	require.True(t, o.admit(p))
+	require.True(t, q.Admit(p))
 }
 
 // The goal: calls that were woken and don't come to an end keep the next ones from their attempts
 // for a short time only, also if nobody was parked when they were woken.
-func TestOutage_CallsThatHangDoNotKeepTheirPlace(t *testing.T) {
+func TestQueue_CallsThatHangDoNotKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reachable := false
-		o := outage{reachable: func() bool { return reachable }}
-		for range maxAwake {
-			require.False(t, o.admit(&parkedCall{wake: func() {}}))
+		q := Queue{reachable: func() bool { return reachable }}
+		for range MaxAwake {
+			require.False(t, q.Admit(&Call{Wake: func() {}}))
 		}
-		o.wakeNext()
+		q.WakeNext()
 		var woken atomic.Bool
-		require.False(t, o.admit(&parkedCall{wake: func() { woken.Store(true) }}))
+		require.False(t, q.Admit(&Call{Wake: func() { woken.Store(true) }}))
 		reachable = true
-		o.wakeNext()
-		time.Sleep(maxAwakeTime - 1)
+		q.WakeNext()
+		time.Sleep(MaxAwakeTime - 1)
 		require.False(t, woken.Load())
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
@@ -65,20 +65,20 @@ func (l logLines) Write(line []byte) (int, error) {
 // The goal: while calls are parked and no quorum can be reached, the log has a reminder each
 // minute, also if the calls of that minute came one after another. It has none while a quorum can
 // be reached, and no timer runs while no call is parked.
-func TestOutage_RemindsOfCallsThatWait(t *testing.T) {
+func TestQueue_RemindsOfCallsThatWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lines := make(logLines, 100)
 		var reachable atomic.Bool
-		o := outage{logger: slog.New(slog.NewTextHandler(lines, nil))}
-		o.reachable = reachable.Load
+		q := Queue{logger: slog.New(slog.NewTextHandler(lines, nil))}
+		q.reachable = reachable.Load
 		reminders := func() int {
 			synctest.Wait()
 			return len(lines)
 		}
-		park := func() *parkedCall {
-			p := &parkedCall{arrived: time.Now(), wake: func() {}}
-			require.False(t, o.admit(p))
+		park := func() *Call {
+			p := &Call{Arrived: time.Now(), Wake: func() {}}
+			require.False(t, q.Admit(p))
 			return p
 		}
 		first, second := park(), park()
@@ -90,25 +90,25 @@ func TestOutage_RemindsOfCallsThatWait(t *testing.T) {
 		require.Equal(t, 2, reminders())
 		require.Contains(t, <-lines, "can be reached, and calls wait\" calls=2 longest=1m0s")
 		require.Contains(t, <-lines, "calls=2 longest=2m0s")
-		o.finish(first)
-		o.finish(second)
-		require.False(t, o.reminderSet)
+		q.Finish(first)
+		q.Finish(second)
+		require.False(t, q.reminderSet)
 		time.Sleep(10 * time.Minute)
 		require.Zero(t, reminders(), "nobody waited")
 
 		for range 5 { // calls that wait one after another
 			p := park()
 			time.Sleep(25 * time.Second)
-			o.finish(p)
+			q.Finish(p)
 		}
 		require.Equal(t, 2, reminders())
 
 		p := park()
 		reachable.Store(true)
-		o.wakeNext()
+		q.WakeNext()
 		reachable.Store(false)
-		require.False(t, o.reminderSet)
-		require.False(t, o.admit(p))
+		require.False(t, q.reminderSet)
+		require.False(t, q.Admit(p))
 		time.Sleep(time.Minute - 1)
 		require.Equal(t, 2, reminders(), "a quorum could be reached")
 		time.Sleep(time.Second)
@@ -116,22 +116,22 @@ func TestOutage_RemindsOfCallsThatWait(t *testing.T) {
 		reachable.Store(true)
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, 3, reminders())
-		o.finish(p)
+		q.Finish(p)
 	})
 }
 
-// dumbOutage is an outage that keeps all calls in one list and searches it for everything.
-type dumbOutage struct {
-	arrived []*parkedCall // all calls, in the order of arrival
-	parked  map[*parkedCall]bool
-	awake   map[*parkedCall]bool // in this round
-	late    map[*parkedCall]bool // woken in an earlier round
+// dumbQueue is a Queue that keeps all calls in one list and searches it for everything.
+type dumbQueue struct {
+	arrived []*Call // all calls, in the order of arrival
+	parked  map[*Call]bool
+	awake   map[*Call]bool // in this round
+	late    map[*Call]bool // woken in an earlier round
 }
 
 // wakeNext returns the calls that are woken.
-func (d *dumbOutage) wakeNext() (woken []*parkedCall) {
+func (d *dumbQueue) wakeNext() (woken []*Call) {
 	for _, p := range d.arrived {
-		if d.parked[p] && len(d.awake) < maxAwake {
+		if d.parked[p] && len(d.awake) < MaxAwake {
 			delete(d.parked, p)
 			d.awake[p] = true
 			woken = append(woken, p)
@@ -141,7 +141,7 @@ func (d *dumbOutage) wakeNext() (woken []*parkedCall) {
 }
 
 // admit reports whether the call may try, and returns the calls that are woken.
-func (d *dumbOutage) admit(p *parkedCall, reachable bool) (bool, []*parkedCall) {
+func (d *dumbQueue) admit(p *Call, reachable bool) (bool, []*Call) {
 	switch {
 	case d.parked[p]:
 		return false, nil
@@ -153,40 +153,40 @@ func (d *dumbOutage) admit(p *parkedCall, reachable bool) (bool, []*parkedCall) 
 	return false, d.look(reachable)
 }
 
-// forget takes the call out of the outage.
-func (d *dumbOutage) forget(p *parkedCall) {
+// forget takes the call out of the queue.
+func (d *dumbQueue) forget(p *Call) {
 	delete(d.parked, p)
 	delete(d.awake, p)
 	delete(d.late, p)
 }
 
 // look returns the calls that are woken.
-func (d *dumbOutage) look(reachable bool) []*parkedCall {
+func (d *dumbQueue) look(reachable bool) []*Call {
 	if !reachable {
 		return nil
 	}
 	return d.wakeNext()
 }
 
-// The goal: after any sequence of operations, the outage admits and wakes the same calls as a
+// The goal: after any sequence of operations, the Queue admits and wakes the same calls as a
 // version that searches one list, in the same order, and never more than the limit at once.
-func TestOutage_AgainstADumbVersion(t *testing.T) {
+func TestQueue_AgainstADumbVersion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, againstADumbVersion) // where no timer runs out meanwhile
 }
 
 func againstADumbVersion(t *testing.T) {
-	const calls = maxAwake + 64
+	const calls = MaxAwake + 64
 	for seed := range uint64(5) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		reachable := false
-		o := outage{reachable: func() bool { return reachable }}
-		type set = map[*parkedCall]bool
-		d := &dumbOutage{parked: set{}, awake: set{}, late: set{}}
-		var got, want []*parkedCall
+		q := Queue{reachable: func() bool { return reachable }}
+		type set = map[*Call]bool
+		d := &dumbQueue{parked: set{}, awake: set{}, late: set{}}
+		var got, want []*Call
 		for i := range calls {
-			p := &parkedCall{arrived: time.Unix(int64(i), 0)}
-			p.wake = func() { got = append(got, p) }
+			p := &Call{Arrived: time.Unix(int64(i), 0)}
+			p.Wake = func() { got = append(got, p) }
 			d.arrived = append(d.arrived, p)
 		}
 		joined := set{} // a call that is not parked has nothing to finish
@@ -196,32 +196,32 @@ func againstADumbVersion(t *testing.T) {
 			switch n := r.IntN(1000); {
 			case n < 5:
 				if reachable = !reachable; reachable {
-					o.wakeNext()
+					q.WakeNext()
 					want = d.wakeNext()
 				}
 			case n < 7:
-				o.nextRound()
+				q.nextRound()
 				maps.Copy(d.late, d.awake)
 				clear(d.awake)
 				want = d.look(reachable)
 			case n < 600:
 				may, woken := d.admit(p, reachable)
-				require.Equal(t, may, o.admit(p))
+				require.Equal(t, may, q.Admit(p))
 				want, joined[p] = woken, joined[p] || !may
 			case joined[p]:
 				d.forget(p)
 				delete(joined, p)
-				o.finish(p)
+				q.Finish(p)
 				want = d.look(reachable)
 			}
 			require.True(t, slices.Equal(want, got), "seed %d", seed)
-			require.Len(t, d.awake, o.awake)
-			require.Len(t, d.parked, len(o.parked))
+			require.Len(t, d.awake, q.awake)
+			require.Len(t, d.parked, len(q.parked))
 		}
 		for _, p := range d.arrived {
-			o.finish(p)
+			q.Finish(p)
 		}
-		require.Zero(t, o.awake)
-		require.Nil(t, o.parked)
+		require.Zero(t, q.awake)
+		require.Nil(t, q.parked)
 	}
 }
