@@ -37,6 +37,8 @@ type Client struct {
 	lossLog    lossLog
 	outcomes   callOutcomes
 
+	nodesChanged broadcast // wakes Ready
+
 	// Acquiring and releasing calls under way; plus closingBit once Close has begun.
 	calls     atomic.Int64
 	closing   chan struct{} // closed when Close begins
@@ -86,7 +88,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 		Credentials: cfg.Credentials, Prefix: cfg.Prefix,
 		Guard:             multiplex.GuardMode(cfg.RestartGuard),
-		OnQuorumReachable: c.outage.WakeNext,
+		OnQuorumReachable: c.quorumReachable,
 	})
 	if err != nil {
 		return nil, invalid("Config.Nodes%w", err)

@@ -15,41 +15,42 @@ import (
 // is ErrInvalid, and nothing is acquired.
 func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context) error,
 	opts ...Option,
+) error {
+	keys := [1]string{key}
+	if fn == nil {
+		return c.do(ctx, keys[:], nil, opts)
+	}
+	return c.do(ctx, keys[:], func(ctx context.Context, _ *Lease) error { return fn(ctx) }, opts)
+}
+
+// DoAll is Do for many keys: all of them under one lease, as with AcquireAll. fn gets the lease
+// too, for its Fence, or to extend it. fn may also end the lease, by Release or Keep: then DoAll
+// only returns fn's error.
+func (c *Client) DoAll(ctx context.Context, keys []string,
+	fn func(ctx context.Context, lease *Lease) error, opts ...Option,
+) error {
+	return c.do(ctx, keys, fn, opts)
+}
+
+func (c *Client) do(ctx context.Context, keys []string,
+	fn func(ctx context.Context, lease *Lease) error, opts []Option,
 ) (err error) {
 	if fn == nil {
-		err := invalid("fn is nil: give the function that runs while the key is held")
+		err := invalid("fn is nil: give the function that runs while the keys are held")
 		c.outcomes.failed(outcomes.Wait, err, 1)
 		return err
 	}
-	l, err := c.Acquire(ctx, key, opts...)
+	l, err := c.acquire(ctx, keys, opts)
 	if err != nil {
 		return err
 	}
-	inner, cancel := context.WithCancelCause(ctx)
-	held := &leaseBoundContext{inner, l, cancel}
-	stop := context.AfterFunc(l.Context(), func() { cancel(context.Cause(l.Context())) })
+	held, unbind := l.bind(ctx)
 	defer func() {
-		stop()
-		cancel(nil)
+		unbind()
 		// If ctx has ended, the release is sent anyway. It waits only for nodes that answer.
 		if r := l.Release(context.WithoutCancel(ctx)); r != nil {
-			err = errors.Join(err, errorf("release of %.64q: %w", key, r))
+			err = errors.Join(err, errorf("release of %.64q: %w", l.Key(), r))
 		}
 	}()
-	return fn(held)
-}
-
-// leaseBoundContext reads the clock before it says that it has not ended, as the context of the
-// lease does.
-type leaseBoundContext struct {
-	context.Context
-	lease  *Lease
-	cancel context.CancelCauseFunc
-}
-
-func (c *leaseBoundContext) Err() error {
-	if end := c.lease.Err(); end != nil {
-		c.cancel(end)
-	}
-	return c.Context.Err()
+	return fn(held, l)
 }

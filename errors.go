@@ -33,6 +33,8 @@ var (
 	ErrExpired = lease.ErrExpired
 	// ErrReleased: the lease was released by its holder.
 	ErrReleased = lease.ErrReleased
+	// ErrKept: Lease.Keep ended the lease. Its keys stay on the nodes until they expire there.
+	ErrKept = lease.ErrKept
 	// ErrClosed: the Client is closing or closed. Close releases what it held, and the error of
 	// Close names what was not confirmed.
 	ErrClosed = lease.ErrClosed
@@ -79,21 +81,27 @@ func (e *HeldError) Error() string {
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // QuorumError counts the votes of an attempt that no quorum granted. It is ErrNoQuorum, and
-// errors.Is finds the errors of the nodes too.
+// errors.Is finds the errors of the nodes too. The one of Ready counts the nodes that can vote as
+// Granted, and all others as Unknown.
 type QuorumError struct {
 	// Need is how many nodes had to grant.
 	Need int
 	// Granted, Refused and Unknown add up to the number of nodes.
 	Granted, Refused, Unknown int
 	// Nodes has one entry for each node whose vote is unknown, in configuration order.
-	Nodes []*NodeError
+	Nodes   []*NodeError
+	unasked bool // it is of Ready
 }
 
 // Error counts the votes. Then it names each node whose vote is unknown and why.
 func (e *QuorumError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%v: %d of %s granted, %d needed",
-		ErrNoQuorum, e.Granted, countNodes(e.Granted+e.Refused+e.Unknown), e.Need)
+	did := "granted"
+	if e.unasked {
+		did = "can vote"
+	}
+	fmt.Fprintf(&b, "%v: %d of %s %s, %d needed",
+		ErrNoQuorum, e.Granted, countNodes(e.Granted+e.Refused+e.Unknown), did, e.Need)
 	separator := "; "
 	for _, part := range e.missing() {
 		if part.nodes > 0 {

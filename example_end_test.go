@@ -79,6 +79,50 @@ func ExampleLease_Context() {
 	// lost: true
 }
 
+// The work for a request must stop when the request ends, and also when its lock does.
+func ExampleLease_Bind() {
+	client, end := exampleClient()
+	defer end()
+	request, cancel := context.WithTimeout(context.Background(), time.Minute) // of an HTTP request
+	defer cancel()
+
+	lease, err := client.Acquire(request, "sku:42", lockpipe.WithTTL(200*time.Millisecond))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := lease.Bind(request) // for the database, and for other services
+	<-ctx.Done()               // where the work is
+	fmt.Println(context.Cause(ctx))
+	fmt.Println("the request:", request.Err())
+	// Output:
+	// lockpipe: lease expired
+	// the request: <nil>
+}
+
+// A job that many processes start at the same tick runs once: its key stays when the lease ends.
+func ExampleLease_Keep() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	report := func() error {
+		lease, err := client.TryAcquire(ctx, "report:12h", lockpipe.WithAutoExtend(time.Minute))
+		if err != nil {
+			return err // ErrHeld: another process runs it, or has run it
+		}
+		defer lease.Release(ctx) // after an error another process may try; after Keep: nothing
+		fmt.Println("the report")
+		return lease.Keep(ctx, 10*time.Second) // longer than the ticks of the processes differ
+	}
+	fmt.Println(report())
+	fmt.Println("a second time:", errors.Is(report(), lockpipe.ErrHeld))
+	// Output:
+	// the report
+	// <nil>
+	// a second time: true
+}
+
 // One place that is told of every lease that ended before its holder released it.
 func ExampleConfig_onLost() {
 	nodes, err := lockpipetest.Start(3)

@@ -61,16 +61,11 @@ func (o *orders) take(ctx context.Context, items []string) error {
 }
 
 // ready handles /ready. The service is ready when a majority of the masters can vote.
-func (o *orders) ready(w http.ResponseWriter, _ *http.Request) {
-	nodes, up := o.locks.Nodes(), 0
-	for _, node := range nodes {
-		if node.State == lockpipe.NodeUp {
-			up++
-		}
-	}
-	if up <= len(nodes)/2 {
-		http.Error(w, fmt.Sprintf("%d of %d masters vote", up, len(nodes)),
-			http.StatusServiceUnavailable)
+func (o *orders) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	if err := o.locks.Ready(ctx); err != nil { // it names the masters that can't, and why
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
 }
 

@@ -2,7 +2,11 @@ package lockpipe_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
 )
 
 // How much work the leases were, without Prometheus.
@@ -66,4 +70,29 @@ func ExampleClient_Nodes() {
 	// master 0 has failed: false
 	// master 1 has failed: false
 	// master 2 has failed: false
+}
+
+// A service starts when enough masters can vote, and says otherwise which can't.
+func ExampleClient_Ready() {
+	client, nodes, end := exampleClientAndNodes()
+	defer end()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	fmt.Println("at the start:", client.Ready(ctx))
+
+	_, _ = nodes.Kill(1), nodes.Kill(2)
+	probe, over := context.WithCancel(ctx)
+	over() // so Ready does not wait
+	err := client.Ready(probe)
+	for err == nil { // the client has not noticed it yet
+		time.Sleep(10 * time.Millisecond)
+		err = client.Ready(probe)
+	}
+	var quorum *lockpipe.QuorumError
+	if errors.As(err, &quorum) {
+		fmt.Println(quorum.Granted, "of 3 can vote;", len(quorum.Nodes), "can't")
+	}
+	// Output:
+	// at the start: <nil>
+	// 1 of 3 can vote; 2 can't
 }

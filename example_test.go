@@ -131,6 +131,24 @@ func ExampleClient_Do() {
 	// done: <nil>
 }
 
+// All keys of an order, and the number of the lease for the database, which refuses a lower one.
+func ExampleClient_DoAll() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	err := client.DoAll(ctx, []string{"sku:1", "sku:2"}, func(ctx context.Context,
+		lease *lockpipe.Lease,
+	) error {
+		fmt.Println("at work:", lease.Keys(), ctx.Err() == nil, lease.Fence() > 0)
+		return nil
+	}, lockpipe.WithFencing())
+	fmt.Println("done:", err)
+	// Output:
+	// at work: [sku:1 sku:2] true true
+	// done: <nil>
+}
+
 // Before the first lock: are these masters what they should be?
 func ExampleClient_Inspect() {
 	client, end := exampleClient()

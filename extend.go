@@ -25,7 +25,7 @@ import (
 //   - ErrNoQuorum: the extension is not confirmed. The lease is valid until Until, which a shorter
 //     ttl may have brought nearer. Try again.
 //   - ErrLost: a quorum does not have the lease any more, and it is over.
-//   - ErrExpired, ErrReleased, ErrClosed: the lease was over before.
+//   - ErrExpired, ErrReleased, ErrClosed, ErrKept: the lease was over before.
 //   - ErrInvalid: ttl is below 10 ms or above Config.MaxTTL.
 //
 // If ctx ended first, errors.Is finds its error too.
@@ -39,13 +39,22 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.client.checkTTL("Extend", ttl); err != nil {
 		return err
 	}
+	return l.extend(ctx, ttl.Truncate(time.Millisecond), false)
+}
+
+// extend gives the keys a new TTL. If keep is set, it ends the lease then.
+func (l *Lease) extend(ctx context.Context, ttl time.Duration, keep bool) error {
 	// As in startRelease.
 	l.client.calls.Add(1)
 	defer l.client.endCall()
 	if err := ctx.Err(); err != nil && l.Err() == nil {
 		return errorf("%w", err)
 	}
-	e, err := l.term.BeginExtension(ctx, ttl.Truncate(time.Millisecond))
+	begin := l.term.BeginExtension
+	if keep {
+		begin = l.term.BeginKeep
+	}
+	e, err := begin(ctx, ttl)
 	if err != nil {
 		return err
 	}

@@ -88,6 +88,12 @@ var acquiring = map[string]func(ctx context.Context, c *lockpipe.Client, keys []
 	) error {
 		return c.Do(ctx, keys[0], func(context.Context) error { return nil }, opts...)
 	},
+	"DoAll": func(ctx context.Context, c *lockpipe.Client, keys []string,
+		opts ...lockpipe.Option,
+	) error {
+		return c.DoAll(ctx, keys, func(context.Context, *lockpipe.Lease) error { return nil },
+			opts...)
+	},
 }
 
 // shape is one kind of acquiring call: its keys begin with name, and it gives back what it got, and

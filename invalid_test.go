@@ -254,9 +254,12 @@ func TestInvalid_ANilContextIsRefusedBeforeAnythingIsSent(t *testing.T) {
 				})
 			},
 			"Extend":     func() error { return held.Extend(none, longTTL) },
+			"Bind":       func() error { return context.Cause(held.Bind(none)) },
+			"Keep":       func() error { return held.Keep(none, longTTL) },
 			"Release":    func() error { return held.Release(none) },
 			"ReleaseAll": func() error { return c.ReleaseAll(none, held) },
 			"Inspect":    func() error { _, err := c.Inspect(none); return err },
+			"Ready":      func() error { return c.Ready(none) },
 			"Close":      func() error { return c.Close(none) },
 		}
 		for name, acquire := range acquiring {

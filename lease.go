@@ -11,7 +11,7 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Lease is the right to its keys until it ends: by Release, by Close of the client, when an
+// Lease is the right to its keys until it ends: by Release or Keep, by Close of the client, when an
 // extension finds it lost, or when its time runs out on the local clock. All methods are safe for
 // concurrent use. They do not panic on a nil Lease, which is over.
 type Lease struct {
@@ -81,9 +81,10 @@ func (l *Lease) Until() time.Time {
 	return l.term.Until()
 }
 
-// Err returns nil while the lease lasts, and then how it ended: ErrReleased, ErrExpired, ErrLost or
-// ErrClosed. It reads the clock. So it is correct after the process was stopped too, and on Linux,
-// macOS and Windows after the machine was suspended. docs/guarantees.md names the exceptions.
+// Err returns nil while the lease lasts, and then how it ended: ErrReleased, ErrKept, ErrExpired,
+// ErrLost or ErrClosed. It reads the clock. So it is correct after the process was stopped too, and
+// on Linux, macOS and Windows after the machine was suspended. docs/guarantees.md names the
+// exceptions.
 func (l *Lease) Err() error {
 	if l == nil {
 		return ErrReleased
@@ -111,6 +112,7 @@ func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 // the lease to that call: it sends nothing and returns nil. Otherwise Release deletes each key on
 // every node that may hold the lease's token, if the key still holds it. It returns nil when a
 // quorum of nodes is known not to hold the token any more, also if the lease was released before.
+// After Keep it does nothing and returns nil.
 // If the lease had ended otherwise, Release returns ErrExpired, ErrLost or ErrClosed at once:
 // another may hold the keys. ErrNoQuorum, or ctx's error, means that the release is not confirmed
 // yet. It continues in the background, and another Release waits for it.
@@ -194,11 +196,15 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 		return startedRelease{}, nil
 	}
 	end := l.term.End(ErrReleased)
-	if l.term.HandedOff() { // by another Release at the same time
+	if l.term.HandedOff() || end == ErrKept { // maybe by another call at the same time
 		if next != nil {
 			next.begin(nil)
 		}
-		l.client.outcomes.releasedUnsent(outcomes.HandedOver)
+		unsent := outcomes.HandedOver
+		if end == ErrKept {
+			unsent = outcomes.AlreadyEnded
+		}
+		l.client.outcomes.releasedUnsent(unsent)
 		return startedRelease{}, nil
 	}
 	r.attempt = l.client.mux.Release(l.claim, keys)
@@ -214,8 +220,8 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 
 // releaseInBackground deletes what the nodes have of the lease, and waits for nothing.
 func (l *Lease) releaseInBackground() {
-	if l.term.HandedOff() {
-		return
+	if l.term.HandedOff() || l.term.Err() == ErrKept {
+		return // its keys are not its own any more
 	}
 	l.client.mux.Release(l.claim, l.claim.Len())
 	l.client.passOn(l, nil)

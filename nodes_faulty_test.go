@@ -237,8 +237,8 @@ func majorityFails(t *testing.T, f fault, n int) {
 	f.strikes(t, c, nodes, broken)
 
 	for call, acquire := range acquiring {
-		if call == "Do" {
-			continue // it is Acquire
+		if call == "Do" || call == "DoAll" {
+			continue // they are Acquire and AcquireAll
 		}
 		err := acquire(t.Context(), c, []string{call}, lockpipe.WithMaxAttempts(1))
 		blames(t, err, nodes, broken, f.says)

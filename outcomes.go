@@ -42,6 +42,8 @@ func (m *callOutcomes) ended(end error, held time.Duration) {
 	switch {
 	case end == ErrReleased:
 		o = outcomes.Released
+	case end == ErrKept:
+		o = outcomes.Kept
 	case end == ErrClosed:
 		o = outcomes.Closed
 	case errors.Is(end, ErrLost):

@@ -36,7 +36,7 @@ type Stats struct {
 	// can be reached.
 	SpareNodes int
 	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of
-	// Lease.Extend.
+	// Lease.Extend and Lease.Keep.
 	Extended uint64
 	// Expired and Lost are the numbers of leases that ended by ErrExpired and ErrLost.
 	Expired, Lost uint64

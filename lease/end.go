@@ -14,6 +14,8 @@ const errorPrefix = "lockpipe: "
 var (
 	// ErrReleased: the holder released it, and nothing is held any more.
 	ErrReleased = errors.New(errorPrefix + "lease was released")
+	// ErrKept: the holder gave it up, and its keys stay on the nodes until they expire there.
+	ErrKept = errors.New(errorPrefix + "lease has ended, and its keys are kept")
 	// ErrExpired: its time ran out. Another may hold the keys now.
 	ErrExpired = errors.New(errorPrefix + "lease expired")
 	// ErrLost: an extension found it lost before its time ran out, or its automatic extension

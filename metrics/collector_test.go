@@ -112,6 +112,7 @@ func TestCollector_ShowsWhatTheClientCounts(t *testing.T) {
 # TYPE lockpipe_leases_ended_total counter
 lockpipe_leases_ended_total{outcome="closed"} 0
 lockpipe_leases_ended_total{outcome="expired"} 0
+lockpipe_leases_ended_total{outcome="kept"} 0
 lockpipe_leases_ended_total{outcome="lost"} 0
 lockpipe_leases_ended_total{outcome="released"} 1
 # HELP lockpipe_releases_total Calls to release a lease, by outcome.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lease"
 )
 
 // caller is one goroutine of a process that acquires leases, one call after the other, as its
@@ -20,6 +21,7 @@ type caller struct {
 	resetRng *rand.Rand // for whether connections break while it extends
 	aliasRng *rand.Rand // for whether names change while it extends
 	nestRng  *rand.Rand // for whether it asks for other keys while it holds some
+	keepRng  *rand.Rand // for whether it keeps the keys
 
 	wantsFence bool // in its last call that acquires
 }
@@ -96,6 +98,9 @@ func (c *caller) oneCall() {
 		if h.lease.Err() != nil && c.nestRng.IntN(100) < c.sim.plan.nestedPercent {
 			h.recordReleased(time.Now()) // the caller does not care for a lease that is over
 			return
+		}
+		if c.keepRng.IntN(100) < c.sim.plan.keptPercent {
+			c.keepKeys(h)
 		}
 		c.release(h)
 	}
@@ -181,6 +186,19 @@ func (c *caller) keepLease(h *hold) {
 	if c.chance(10) {
 		<-h.lease.Done() // nobody extends it any more
 	}
+}
+
+// keepKeys ends a lease by Keep, if that is confirmed.
+func (c *caller) keepKeys(h *hold) {
+	ctx, cancel := c.callContext()
+	defer cancel()
+	called, d := c.sim.history.nodesTime(), c.sim.plan.drawTTL(c.keepRng)
+	err := h.lease.Keep(ctx, d)
+	c.note("keep", h.keys, c.sim.outcome(err, keeping))
+	if err == nil {
+		h.recordKept(called.Add(lease.Validity(d)))
+	}
+	c.process.jitter(c.keepRng)
 }
 
 // nest asks for more keys while the caller holds a lease, maybe of these keys.

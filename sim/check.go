@@ -30,6 +30,21 @@ func (h *history) checkExclusion() {
 	}
 }
 
+// checkKept finds holds that began while the key was kept.
+func (h *history) checkKept() {
+	for key, holds := range h.byKey() {
+		for _, kept := range holds {
+			for _, next := range holds {
+				if next.began.After(kept.began) && next.began.Before(kept.keptUntil) {
+					h.violation("%s holds %s since %v, although %s has kept it for another %v",
+						next.who, key, next.from.Sub(h.start), kept.who,
+						kept.keptUntil.Sub(next.began))
+				}
+			}
+		}
+	}
+}
+
 // checkFences finds fences that are not above those of all earlier holds of the key.
 func (h *history) checkFences() {
 	for key, holds := range h.byKey() {

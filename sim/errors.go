@@ -28,6 +28,7 @@ var (
 		sentinel{"closed", lockpipe.ErrClosed},
 		sentinel{"no quorum", lockpipe.ErrNoQuorum})
 	extending = append(releasing, sentinel{"released", lockpipe.ErrReleased})
+	keeping   = extending
 	closing   = append(endedEarly, sentinel{"no quorum", lockpipe.ErrNoQuorum})
 )
 

@@ -31,6 +31,7 @@ type history struct {
 	takings     takings
 	violations  []string
 	noticeUntil time.Time // by when the clients have noticed the last suspension
+	suspended   time.Duration
 }
 
 // note is one line of the history.
@@ -59,6 +60,9 @@ type hold struct {
 	extensions []span    // confirmed extensions
 	failed     []span    // extensions that were not confirmed
 	cut        cut       // by the last suspension
+	began      time.Time // from, as nodes count
+	// Until when nobody else may be granted the keys, as nodes count; zero unless they were kept.
+	keptUntil time.Time
 }
 
 // cut is the effect of a suspension on a lease that ends in it, or before the client looks at its
@@ -108,6 +112,7 @@ func (h *history) startHold(who string, l *lockpipe.Lease, called time.Time, aut
 	}
 	slices.Sort(b.keys)
 	h.mu.Lock()
+	b.began = now.Add(h.suspended)
 	b.applyNotice() // it may have been granted before the last suspension
 	_, b.handed = h.byToken[l.Token()]
 	h.holds = append(h.holds, b)
@@ -180,7 +185,7 @@ func (b *hold) onContextEnd() {
 			now.Sub(b.until), b.keys, why)
 	}
 	if !hadEnded && !errors.Is(why, lockpipe.ErrExpired) && !errors.Is(why, lockpipe.ErrLost) &&
-		!errors.Is(why, lockpipe.ErrClosed) {
+		!errors.Is(why, lockpipe.ErrClosed) && !errors.Is(why, lockpipe.ErrKept) {
 		b.history.violation("%s: a lease on %v that was not released ends by %v", b.who, b.keys,
 			why)
 	}
@@ -255,6 +260,27 @@ func (b *hold) markEnded(now time.Time) {
 	if b.cut.end.Before(now) && !now.After(b.cut.deadline) {
 		b.end = b.cut.end
 	}
+}
+
+// nodesTime returns the time as nodes count it: it passes also while the clients are suspended.
+func (h *history) nodesTime() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return time.Now().Add(h.suspended)
+}
+
+// passForNodes records that d has passed for the nodes while the clients were suspended.
+func (h *history) passForNodes(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.suspended += d
+}
+
+// recordKept records that Keep was confirmed.
+func (b *hold) recordKept(until time.Time) {
+	b.history.mu.Lock()
+	defer b.history.mu.Unlock()
+	b.keptUntil = until
 }
 
 // recordReleased records that Release has returned.

@@ -295,6 +295,14 @@ var brokenRules = []mutant{
 		},
 	},
 	{
+		name: "left", rule: "9: a release deletes keys that were kept", mix: "kept",
+		finds: "has kept it",
+		edit: edit{
+			"lease.go", "|| end == ErrKept { // maybe",
+			"|| end == ErrKept && !simrand.Mutant(\"left\") { // maybe",
+		},
+	},
+	{
 		name: "suspended", rule: "3: a suspension is not counted",
 		mix: "stopped", finds: "late that",
 		edit: edit{

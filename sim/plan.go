@@ -54,6 +54,8 @@ type Mix struct {
 	Stalled bool
 	// Newer lets some nodes have the commands of newer servers.
 	Newer bool
+	// Kept lets holders end leases by Keep.
+	Kept bool
 }
 
 // Plan holds what a seed has drawn for a run.
@@ -99,6 +101,8 @@ type Plan struct {
 	stalls int64 // of 1000 chances, how often a goroutine of a client stalls
 
 	newerNodes int // how many nodes have MSETEX and DELIFEQ
+
+	keptPercent int // of 100 leases, how many are kept instead of released
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -315,5 +319,12 @@ func (p *Plan) drawStalls(rng *rand.Rand) {
 func (p *Plan) drawNewerServers(rng *rand.Rand) {
 	if p.wants(rng, p.mix.Newer) {
 		p.newerNodes = min(nodes, 1+rng.IntN(2*nodes))
+	}
+}
+
+// drawKeeping draws holders that keep their keys.
+func (p *Plan) drawKeeping(rng *rand.Rand) {
+	if p.wants(rng, p.mix.Kept) {
+		p.keptPercent = 20
 	}
 }

@@ -76,6 +76,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.drawCrowds(rand.New(rand.NewPCG(seed, 28)))
 		plan.drawStalls(rand.New(rand.NewPCG(seed, 24)))
 		plan.drawNewerServers(rand.New(rand.NewPCG(seed, 31)))
+		plan.drawKeeping(rand.New(rand.NewPCG(seed, 32)))
 		simrand.SetStalls(plan.stalls)
 		r := newRun(seed, plan)
 		r.simulate(seed)
@@ -197,6 +198,7 @@ func (r *run) simulate(seed uint64) {
 				resetRng: rand.New(rand.NewPCG(seed, 20000+number)),
 				aliasRng: rand.New(rand.NewPCG(seed, 30000+number)),
 				nestRng:  rand.New(rand.NewPCG(seed, 40000+number)),
+				keepRng:  rand.New(rand.NewPCG(seed, 50000+number)),
 			}
 			all.Go(c.run)
 		}
@@ -292,9 +294,9 @@ func (r *run) expectNoQueues() {
 // expectsClean reports whether no key may be left soon after Close. Keys may stay for their TTL:
 // after a client that was closed while it could not reach every node, or whose Close was not waited
 // for; if a release overtook the command that it cleans up after; or if the name under which a
-// server was asked leads to another server now.
+// server was asked leads to another server now; and if holders keep keys.
 func (r *run) expectsClean() bool {
-	if r.plan.reorderAcrossConns || r.plan.aliasEvery > 0 {
+	if r.plan.reorderAcrossConns || r.plan.aliasEvery > 0 || r.plan.keptPercent > 0 {
 		return false
 	}
 	return r.plan.restartEvery == 0 || r.plan.faultEvery == 0 && !r.closedEarly.Load()
@@ -320,6 +322,7 @@ func (r *run) check() {
 	}
 	if !r.plan.mix.Admitting {
 		r.history.checkExclusion()
+		r.history.checkKept()
 		r.history.checkLinearizable()
 		r.history.checkFences()
 	}

@@ -26,6 +26,7 @@ func (r *run) suspendClients(d time.Duration, looksAtLease func() bool) {
 		left[i] = b.lease.Until().Sub(now)
 	}
 	simrand.Suspend(d)
+	r.history.passForNodes(d)
 	for _, n := range r.nodes {
 		n.advanceClock(d)
 	}

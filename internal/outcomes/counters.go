@@ -17,7 +17,7 @@ type Call uint8
 // The kinds of calls.
 const (
 	Try   Call = iota // TryAcquire, TryAcquireAll
-	Wait              // Acquire, AcquireAll, Do
+	Wait              // Acquire, AcquireAll, Do, DoAll
 	Each              // each key of TryAcquireEach
 	Async             // AcquireAsync
 )
@@ -41,6 +41,7 @@ const (
 	Released                    // by its holder
 	Expired                     // ErrExpired
 	Lost                        // ErrLost
+	Kept                        // ErrKept
 	Confirmed                   // by a quorum
 	HandedOver                  // to the next caller of this process
 	AlreadyEnded                // the lease had ended before
@@ -50,7 +51,7 @@ const (
 func (o Outcome) String() string {
 	return [...]string{
 		"granted", "held", "no_quorum", "late", "canceled", "overloaded", "closed", "invalid",
-		"released", "expired", "lost", "confirmed", "handed_over", "already_ended",
+		"released", "expired", "lost", "kept", "confirmed", "handed_over", "already_ended",
 	}[o]
 }
 
@@ -63,7 +64,7 @@ var (
 		Granted, Held, NoQuorum, Late, Canceled, Overloaded, Closed,
 	}
 	extensionOutcomes = [...]Outcome{Confirmed, NoQuorum, Canceled, Lost, AlreadyEnded}
-	endOutcomes       = [...]Outcome{Released, Expired, Lost, Closed}
+	endOutcomes       = [...]Outcome{Released, Kept, Expired, Lost, Closed}
 	releaseOutcomes   = [...]Outcome{Confirmed, HandedOver, NoQuorum, Canceled, AlreadyEnded}
 )
 
@@ -73,7 +74,7 @@ type Counters struct {
 	attempts   [Closed + 1]histogram.Histogram
 	grants     [len(kinds)]histogram.Histogram
 	failures   [len(kinds)][Invalid + 1]atomic.Uint64 // calls
-	holds      [Lost + 1]histogram.Histogram
+	holds      [Kept + 1]histogram.Histogram
 	extensions [AlreadyEnded + 1]atomic.Uint64
 	releases   [AlreadyEnded + 1]atomic.Uint64
 }

@@ -1,0 +1,55 @@
+package lockpipe
+
+import (
+	"context"
+	"time"
+)
+
+// Keep ends the lease but not its keys: they stay on the nodes for at least d from now, then they
+// expire. Until then nobody can acquire them, not even this Client, and no call frees them. Use it
+// for what must not happen again for a while: a job that runs once an hour, a message that was
+// handled.
+//
+// d is at most Config.MaxTTL. A node that may have forgotten keys does not vote for MaxTTL either,
+// so set MaxTTL to the longest d and no longer.
+//
+// After nil the lease is over. Err and the cause of its Context are ErrKept, and OnLost is not
+// called. Release does nothing, and neither does Close: the keys outlast the process. Calls that
+// wait for the keys wait until they expire. A node that loses its data does not get the keys back.
+//
+// d counts by the clocks of the nodes. Keep never brings the end of a key nearer: if d is shorter
+// than what the key has left on a node, it lasts there for that longer time. So for a short d,
+// acquire the lease with a short WithTTL.
+//
+// The errors:
+//
+//   - ErrNoQuorum: it is not confirmed that the keys stay. The lease is not kept: it is valid until
+//     Until as before, with its automatic extension, and its end deletes the keys. Try again, or
+//     Release.
+//   - ErrLost: a quorum does not have the lease any more, and it is over.
+//   - ErrExpired, ErrReleased, ErrClosed, ErrKept: the lease was over before. This call keeps
+//     nothing.
+//   - ErrInvalid: d is below 10 ms or above Config.MaxTTL.
+//
+// If ctx ended first, errors.Is finds its error too, and the lease is not kept.
+func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
+	switch {
+	case l == nil:
+		return ErrReleased
+	case ctx == nil:
+		return errNilContext
+	}
+	if err := l.client.checkTTL("Keep", d); err != nil {
+		return err
+	}
+	ttl := d.Truncate(time.Millisecond)
+	if ttl < d {
+		ttl += time.Millisecond // MaxTTL is in whole milliseconds
+	}
+	err := l.extend(ctx, ttl, true)
+	if err == nil && l.holder != nil {
+		// The next call of this process asks the nodes, and waits as for another process.
+		l.client.queue.Leave(l.holder, time.Now())
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+package lockpipe_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: whatever comes at the same time as Keep, the keys either stay for their time or are
+// released, as Keep says, and no waiting call hangs.
+func TestKeep_AtTheSameTimeAsOtherCalls(t *testing.T) {
+	t.Parallel()
+	for range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			v := newFakeNodes(t, 3)
+			v.latency(2 * time.Millisecond)
+			c := v.client(t)
+			for round := range 8 {
+				atTheSameTimeAsKeep(t, v, c, fmt.Sprint("k", round))
+			}
+			time.Sleep(time.Minute)
+			v.nothingLeft(t)
+		})
+	}
+}
+
+func atTheSameTimeAsKeep(t *testing.T, v *fakeNodes, c *lockpipe.Client, key string) {
+	t.Helper()
+	opts := []lockpipe.Option{lockpipe.WithTTL(10 * time.Second)} // less than what is kept
+	if rand.IntN(2) == 0 {
+		opts = auto(150*time.Millisecond, time.Minute)
+	}
+	l := take(t, c, key, opts...)
+	if rand.IntN(2) == 0 { // one that came by the queue
+		next := queue(t, c, key, opts...)
+		release(t, l)
+		o := <-next
+		require.NoError(t, o.err)
+		l = o.lease
+	}
+	var waiting []<-chan outcome
+	for range rand.IntN(3) {
+		waiting = append(waiting, queue(t, c, key))
+	}
+	atSomeTime := func(f func() error) <-chan error {
+		pause := rand.N(8 * time.Millisecond)
+		return later(func() error {
+			time.Sleep(pause)
+			return f()
+		})
+	}
+	time.Sleep(rand.N(100 * time.Millisecond))
+	const keep = 20 * time.Second
+	kept := atSomeTime(func() error { return l.Keep(t.Context(), keep) })
+	again := atSomeTime(func() error { return l.Keep(t.Context(), keep) })
+	extended := atSomeTime(func() error { return l.Extend(t.Context(), time.Second) })
+	released := atSomeTime(func() error { return l.Release(t.Context()) })
+	err := <-kept
+	err2 := <-again
+	<-extended
+	require.NoError(t, <-released)
+	now := time.Now()
+	if err == nil || err2 == nil {
+		require.Equal(t, lockpipe.ErrKept, l.Err())
+		require.ErrorIs(t, errors.Join(err, err2), lockpipe.ErrKept, "the second one")
+		synctest.Wait()
+		for range 3 { // also after all that is late
+			_, err := c.TryAcquire(t.Context(), key)
+			require.ErrorIs(t, err, lockpipe.ErrHeld)
+			for _, ended := range waiting {
+				waits(t, ended)
+			}
+			time.Sleep(5 * time.Second)
+		}
+	} else {
+		require.Equal(t, lockpipe.ErrReleased, l.Err())
+	}
+	for _, ended := range waiting {
+		o := <-ended
+		require.NoError(t, o.err)
+		require.Less(t, o.at.Sub(now), keep+time.Second)
+		release(t, o.lease)
+	}
+	require.True(t, lockpipe.QueueIdle(c, key))
+}

@@ -1,0 +1,107 @@
+package lockpipe
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Ready waits until a quorum of nodes can vote: the state of so many is NodeUp. Then it returns
+// nil. Use it at the start of a service, and for a readiness probe. If ctx ends first, the error is
+// a *QuorumError with each node that can't vote and why; errors.Is finds ErrNoQuorum and ctx's
+// error. The other errors are ErrClosed and ErrInvalid. If ctx has ended before, Ready does not
+// wait, and returns what is so now. It sends nothing to the nodes.
+func (c *Client) Ready(ctx context.Context) error {
+	if ctx == nil {
+		return errNilContext
+	}
+	for {
+		changed := c.nodesChanged.next() // before the look, so that no change is missed
+		select {
+		case <-c.closing:
+			return ErrClosed
+		default:
+		}
+		if c.mux.SpareNodes() >= 0 {
+			return nil
+		}
+		if end := ctx.Err(); end != nil {
+			if q := c.withoutQuorum(); q != nil {
+				return errorf("%w: %w", q, end)
+			}
+			return nil // a node came up just now
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		case <-c.closing:
+		}
+	}
+}
+
+// errConnecting is why a node can't vote whose first connection is being made.
+var errConnecting = errors.New("not connected yet")
+
+// withoutQuorum returns which nodes can't vote now, or nil if enough can.
+func (c *Client) withoutQuorum() *QuorumError {
+	nodes := c.Nodes()
+	e := &QuorumError{Need: len(nodes)/2 + 1, unasked: true}
+	for i := range nodes {
+		n := NodeError{Node: nodes[i].Addr, Err: nodes[i].Err}
+		switch nodes[i].State {
+		case NodeUp:
+			e.Granted++
+			continue
+		case NodeQuarantined:
+			n.reason = multiplex.Quarantined
+		case NodeConnecting, NodeDown:
+			n.reason = multiplex.Down
+		case NodeFailing:
+			n.reason = multiplex.Failed
+		}
+		if n.Err == nil {
+			n.Err = errConnecting
+		}
+		e.Unknown++
+		e.Nodes = append(e.Nodes, &n)
+	}
+	if e.Granted >= e.Need {
+		return nil
+	}
+	return e
+}
+
+// quorumReachable is called after each change of a node's state that leaves a quorum reachable. No
+// other change can make a quorum able to vote.
+func (c *Client) quorumReachable() {
+	c.outage.WakeNext()
+	c.nodesChanged.notify()
+}
+
+// broadcast wakes all goroutines that wait for the next event. The zero value is ready.
+type broadcast struct {
+	mu   sync.Mutex
+	wake chan struct{} // closed by the next event; nil: nobody waits. Guarded by mu
+}
+
+// next returns a channel that the next event closes.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.wake == nil {
+		b.wake = make(chan struct{})
+	}
+	return b.wake
+}
+
+// notify reports an event. It does not block.
+func (b *broadcast) notify() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.wake != nil {
+		close(b.wake)
+		b.wake = nil
+	}
+}
