@@ -15,7 +15,7 @@ import (
 func TestDo_ItsContextAsksTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := new(Lease)
+		l := &Lease{client: new(Client)}
 		leases := lease.NewManager(lease.Config{
 			OnEnd:           func(error, time.Duration) {},
 			OnUnexpectedEnd: func(any, error) {},

@@ -31,7 +31,7 @@ import (
 // If ctx ended first, errors.Is finds its error too.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	switch {
-	case l == nil:
+	case l.isZero():
 		return ErrReleased
 	case ctx == nil:
 		return errNilContext

@@ -62,7 +62,7 @@ func (s *waitingCall) retryFence(t pendingAttempt) bool {
 // Fence returns the number of a lease that was taken with WithFencing, also when it is over. It
 // returns 0 for any other lease.
 func (l *Lease) Fence() int64 {
-	if l == nil || l.chain != nil && !l.chain.wantsFence {
+	if l.isZero() || l.chain != nil && !l.chain.wantsFence {
 		return 0
 	}
 	return l.ownFence()

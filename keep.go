@@ -34,7 +34,7 @@ import (
 // If ctx ended first, errors.Is finds its error too, and the lease is not kept.
 func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 	switch {
-	case l == nil:
+	case l.isZero():
 		return ErrReleased
 	case ctx == nil:
 		return errNilContext

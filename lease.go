@@ -13,7 +13,7 @@ import (
 
 // Lease is the right to its keys until it ends: by Release or Keep, by Close of the client, when an
 // extension finds it lost, or when its time runs out on the local clock. All methods are safe for
-// concurrent use. They do not panic on a nil Lease, which is over.
+// concurrent use. A nil Lease and the zero Lease hold nothing and are over: ErrReleased.
 type Lease struct {
 	client *Client
 	term   lease.Term
@@ -22,6 +22,9 @@ type Lease struct {
 	// Has the keys in the queue of the process; nil if the call did not wait.
 	holder *keyqueue.Call
 }
+
+// isZero reports whether l is nil or the zero value, which no call of a Client has returned.
+func (l *Lease) isZero() bool { return l == nil || l.client == nil }
 
 // newLease returns a lease for an attempt. It has up to so many fences above floor, and none
 // without fencing.
@@ -43,7 +46,7 @@ func (c *Client) newLease(keys []string, floor, fences int64) *Lease {
 
 // Key returns the first key, without the prefix.
 func (l *Lease) Key() string {
-	if l == nil {
+	if l.isZero() {
 		return ""
 	}
 	return l.claim.Key(0)
@@ -52,7 +55,7 @@ func (l *Lease) Key() string {
 // Keys returns all keys, each once, in the order of the call, without the prefix. The slice is the
 // caller's.
 func (l *Lease) Keys() []string {
-	if l == nil {
+	if l.isZero() {
 		return nil
 	}
 	keys := make([]string, l.claim.Len())
@@ -65,7 +68,7 @@ func (l *Lease) Keys() []string {
 // Token returns the value of the keys on the nodes. No other lease has it at the same time. If the
 // lease is handed off within the process, the next holder's lease has the same token.
 func (l *Lease) Token() string {
-	if l == nil {
+	if l.isZero() {
 		return ""
 	}
 	return l.claim.Token()
@@ -75,7 +78,7 @@ func (l *Lease) Token() string {
 // Until returns the zero time when the lease is over. If the machine was suspended, later calls
 // return an earlier time.
 func (l *Lease) Until() time.Time {
-	if l == nil {
+	if l.isZero() {
 		return time.Time{}
 	}
 	return l.term.Until()
@@ -86,7 +89,7 @@ func (l *Lease) Until() time.Time {
 // on Linux, macOS and Windows after the machine was suspended. docs/guarantees.md names the
 // exceptions.
 func (l *Lease) Err() error {
-	if l == nil {
+	if l.isZero() {
 		return ErrReleased
 	}
 	return l.term.Err()
@@ -97,7 +100,7 @@ func (l *Lease) Err() error {
 // lock. It comes from no other context: the context of the acquiring call neither ends it nor gives
 // it values.
 func (l *Lease) Context() context.Context {
-	if l == nil {
+	if l.isZero() {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		cancel(ErrReleased)
 		return ctx
@@ -118,7 +121,7 @@ func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 // yet. It continues in the background, and another Release waits for it.
 func (l *Lease) Release(ctx context.Context) error {
 	switch {
-	case l == nil:
+	case l.isZero():
 		return nil
 	case ctx == nil:
 		return errNilContext
@@ -131,7 +134,8 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 // ReleaseAll is Release for many leases, in one round trip to each node. The error joins the errors
-// that Release would have returned, each with its key. A nil Lease is skipped.
+// that Release would have returned, each with its key. A nil Lease and the zero
+// Lease are skipped.
 func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	if ctx == nil {
 		return errNilContext
@@ -140,12 +144,12 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	errs := make([]error, len(leases))
 	keys := 0
 	for _, l := range leases {
-		if l != nil {
+		if !l.isZero() {
 			keys += l.claim.Len()
 		}
 	}
 	for i, l := range leases {
-		if l != nil {
+		if !l.isZero() {
 			releases[i], errs[i] = l.startRelease(keys)
 		}
 	}

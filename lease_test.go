@@ -2,6 +2,7 @@ package lockpipe_test
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -28,21 +29,46 @@ func TestLease_EndsForItsHolderBeforeItDoesOnTheNodes(t *testing.T) {
 	})
 }
 
-// The goal: no method of a nil lease panics: it is a lease that is over.
-func TestLease_ANilLeaseIsOver(t *testing.T) {
+// The goal: no method of a nil lease or of the zero Lease panics: such a lease is over.
+func TestLease_ANilOrZeroLeaseIsOver(t *testing.T) {
 	t.Parallel()
-	var l *lockpipe.Lease
-	require.Empty(t, l.Key())
-	require.Empty(t, l.Keys())
-	require.Empty(t, l.Token())
-	require.ErrorIs(t, l.Extend(t.Context(), time.Second), lockpipe.ErrReleased)
-	require.ErrorIs(t, l.Extend(t.Context(), 0), lockpipe.ErrReleased)
-	require.NoError(t, l.Release(t.Context()))
-	over(t, l, lockpipe.ErrReleased)
-	nodes := lockpipetest.StartRealT(t, 1)
-	c := newClient(t, nodes)
-	require.NoError(t, c.ReleaseAll(t.Context()))
-	require.NoError(t, c.ReleaseAll(t.Context(), nil, l, nil))
+	inBubble(t, 1, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for _, l := range []*lockpipe.Lease{nil, {}} {
+			require.Empty(t, l.Key())
+			require.Empty(t, l.Keys())
+			require.Empty(t, l.Token())
+			require.Zero(t, l.Fence())
+			require.ErrorIs(t, l.Extend(t.Context(), time.Second), lockpipe.ErrReleased)
+			require.ErrorIs(t, l.Extend(t.Context(), 0), lockpipe.ErrReleased)
+			require.NoError(t, l.Release(t.Context()))
+			over(t, l, lockpipe.ErrReleased)
+		}
+		require.NoError(t, c.ReleaseAll(t.Context()))
+		held := v.hold(t, c, "k")
+		require.NoError(t, c.ReleaseAll(t.Context(), nil, &lockpipe.Lease{}, held, nil))
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: that holds for each method, also for those that come later.
+func TestLease_NoMethodPanicsWithoutALease(t *testing.T) {
+	t.Parallel()
+	for _, l := range []*lockpipe.Lease{nil, {}} {
+		v := reflect.ValueOf(l)
+		for i := range v.NumMethod() {
+			var args []reflect.Value
+			method := v.Method(i).Type()
+			for j := range method.NumIn() {
+				in := method.In(j)
+				if in == reflect.TypeFor[context.Context]() {
+					args = append(args, reflect.ValueOf(t.Context()))
+				} else {
+					args = append(args, reflect.Zero(in))
+				}
+			}
+			require.NotPanics(t, func() { v.Method(i).Call(args) }, v.Type().Method(i).Name)
+		}
+	}
 }
 
 // The goal: a silent node may be sent a lease that is over when the node continues. Then the client
