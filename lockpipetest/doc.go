@@ -26,4 +26,7 @@
 //		...
 //		require.NoError(t, nodes.Kill(0)) // a minority may fail
 //	}
+//
+// For unit tests, which need locks but no servers, package lockpipetest/fake has a Client in one
+// line.
 package lockpipetest

@@ -30,6 +30,7 @@ var shown = []string{
 	"github.com/prometheus/client_golang/prometheus",
 	"github.com/prometheus/client_golang/prometheus/promhttp", "go.uber.org/goleak",
 	modulePath, modulePath + "/fence", modulePath + "/lockpipetest", modulePath + "/metrics",
+	modulePath + "/lockpipetest/fake",
 }
 
 // The goal: every block of Go in docs/, README.md and CONTRIBUTING.md compiles.
