@@ -1,0 +1,180 @@
+// Package otellock traces the calls of a lockpipe.Client with OpenTelemetry: one span for the time
+// in which a call waits for its lock, and one for the time in which the lock is held.
+//
+// The spans:
+//
+//   - lockpipe.acquire lasts from the call until it has a lease or an error.
+//   - lockpipe.hold lasts from then until the lease ends. A lease that ends with ErrLost or
+//     ErrExpired adds the event lockpipe.lost.
+//
+// Both are children of the span in the ctx of the call. README.md lists their attributes. Names of
+// keys are in no span, unless Config.KeyNames asks for them.
+package otellock
+
+import (
+	"context"
+
+	"github.com/lockpipe/lockpipe"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scopeName is the instrumentation scope of the spans.
+const scopeName = "github.com/lockpipe/lockpipe/adapters/otel"
+
+// Config says how to trace. The zero value is a good default.
+type Config struct {
+	// TracerProvider makes the spans; nil for the global one of package otel.
+	TracerProvider trace.TracerProvider
+	// KeyNames adds the names of up to ten keys of each call, and the whole text of errors, which
+	// names keys and nodes. Without it, errors are recorded by their kind.
+	KeyNames bool
+}
+
+// Client is a lockpipe.Client whose acquiring calls make spans. Wrap makes it. All other methods
+// are those of the Client inside. It is safe for concurrent use.
+type Client struct {
+	*lockpipe.Client
+	tracer   trace.Tracer
+	keyNames bool
+}
+
+// Wrap returns a Client that traces the calls that go through it. The caller closes client, or the
+// Client that Wrap returns, which is the same.
+func Wrap(client *lockpipe.Client, cfg Config) *Client {
+	provider := cfg.TracerProvider
+	if provider == nil {
+		provider = otel.GetTracerProvider()
+	}
+	return &Client{client, provider.Tracer(scopeName), cfg.KeyNames}
+}
+
+// TryAcquire is TryAcquire of lockpipe.Client, with spans.
+func (c *Client) TryAcquire(ctx context.Context, key string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	return c.acquire(ctx, "try", []string{key}, func() (*lockpipe.Lease, error) {
+		return c.Client.TryAcquire(ctx, key, opts...)
+	})
+}
+
+// TryAcquireAll is TryAcquireAll of lockpipe.Client, with spans.
+func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	return c.acquire(ctx, "try", keys, func() (*lockpipe.Lease, error) {
+		return c.Client.TryAcquireAll(ctx, keys, opts...)
+	})
+}
+
+// Acquire is Acquire of lockpipe.Client, with spans.
+func (c *Client) Acquire(ctx context.Context, key string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	return c.acquire(ctx, "wait", []string{key}, func() (*lockpipe.Lease, error) {
+		return c.Client.Acquire(ctx, key, opts...)
+	})
+}
+
+// AcquireAll is AcquireAll of lockpipe.Client, with spans.
+func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	return c.acquire(ctx, "wait", keys, func() (*lockpipe.Lease, error) {
+		return c.Client.AcquireAll(ctx, keys, opts...)
+	})
+}
+
+// acquire traces a call that returns one lease. A call without a ctx returns an error at once.
+func (c *Client) acquire(ctx context.Context, call string, keys []string,
+	acquire func() (*lockpipe.Lease, error),
+) (*lockpipe.Lease, error) {
+	if ctx == nil {
+		return acquire()
+	}
+	span := c.start(ctx, acquireName, call, keys)
+	l, err := acquire()
+	c.endAcquire(span, l, err)
+	c.hold(ctx, call, l)
+	return l, err
+}
+
+// TryAcquireEach is TryAcquireEach of lockpipe.Client, with one span for all keys until the call
+// returns, and one for each lease.
+func (c *Client) TryAcquireEach(ctx context.Context, keys []string,
+	opts ...lockpipe.Option,
+) []lockpipe.Result {
+	if ctx == nil {
+		return c.Client.TryAcquireEach(ctx, keys, opts...)
+	}
+	span := c.start(ctx, acquireName, "each", keys)
+	results := c.Client.TryAcquireEach(ctx, keys, opts...)
+	c.endEach(span, results)
+	traced := make(map[*lockpipe.Lease]bool, len(results)) // a key given twice has one lease
+	for _, r := range results {
+		if !traced[r.Lease] {
+			traced[r.Lease] = true
+			c.hold(ctx, "each", r.Lease)
+		}
+	}
+	return results
+}
+
+// AcquireAsync is AcquireAsync of lockpipe.Client, with spans. The first one lasts until done is
+// called.
+func (c *Client) AcquireAsync(ctx context.Context, keys []string,
+	done func(*lockpipe.Lease, error), opts ...lockpipe.Option,
+) error {
+	if ctx == nil || done == nil {
+		return c.Client.AcquireAsync(ctx, keys, done, opts...)
+	}
+	span := c.start(ctx, acquireName, "async", keys)
+	err := c.Client.AcquireAsync(ctx, keys, func(l *lockpipe.Lease, err error) {
+		c.endAcquire(span, l, err)
+		c.hold(ctx, "async", l)
+		done(l, err)
+	}, opts...)
+	if err != nil {
+		c.endAcquire(span, nil, err)
+	}
+	return err
+}
+
+// Do is Do of lockpipe.Client, with spans. The context of fn has the span of the held lease, which
+// ends when fn returns. If the lease ended before that, the event lockpipe.lost is added then.
+func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context) error,
+	opts ...lockpipe.Option,
+) error {
+	if ctx == nil || fn == nil {
+		return c.Client.Do(ctx, key, fn, opts...)
+	}
+	keys := []string{key}
+	waited := c.start(ctx, acquireName, "do", keys)
+	granted := false
+	err := c.Client.Do(ctx, key, func(held context.Context) error {
+		granted = true
+		c.endAcquire(waited, nil, nil)
+		span := c.start(held, holdName, "do", keys)
+		defer func() { c.endHold(span, leaseEnd(ctx, held)) }()
+		return fn(trace.ContextWithSpan(held, span))
+	}, opts...)
+	if !granted {
+		c.endAcquire(waited, nil, err)
+	}
+	return err
+}
+
+// hold traces a lease until it ends, if the span is wanted.
+func (c *Client) hold(ctx context.Context, call string, l *lockpipe.Lease) {
+	if l == nil {
+		return
+	}
+	span := c.start(ctx, holdName, call, l.Keys())
+	if !span.IsRecording() {
+		span.End()
+		return
+	}
+	span.SetAttributes(fencedAttribute.Bool(l.Fence() != 0))
+	held := l.Context()
+	context.AfterFunc(held, func() { c.endHold(span, context.Cause(held)) })
+}
