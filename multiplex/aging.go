@@ -3,6 +3,7 @@ package multiplex
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
@@ -22,6 +23,9 @@ type aging struct {
 	look func(r *batch.Round[Attempt, roundState]) (next time.Duration)
 	// first is the age at which a round is looked at.
 	first time.Duration
+	// passedOver is when the log last passed over each node, by the time since began.
+	passedOver []atomic.Int64
+	began      time.Time
 
 	mu     sync.Mutex                          // guards all below; a leaf
 	rounds []*batch.Round[Attempt, roundState] // the oldest first
@@ -30,9 +34,12 @@ type aging struct {
 }
 
 func newAging(
-	first time.Duration, look func(*batch.Round[Attempt, roundState]) time.Duration,
+	nodes int, first time.Duration,
+	look func(*batch.Round[Attempt, roundState]) time.Duration,
 ) *aging {
-	a := &aging{look: look, first: first}
+	a := &aging{
+		look: look, first: first, passedOver: make([]atomic.Int64, nodes), began: time.Now(),
+	}
 	a.timer = time.AfterFunc(math.MaxInt64, a.run)
 	a.timer.Stop()
 	return a
@@ -86,18 +93,18 @@ func (m *Mux) look(r *batch.Round[Attempt, roundState]) (next time.Duration) {
 	for rest := s.undone(); rest != 0; rest &= rest - 1 {
 		i := rest.first()
 		n := m.nodes[i]
-		owes, connected := n.responsiveness.owesFor(), n.link.State().IsConnected()
+		owes, connected := n.OwesFor(), n.Link.State().IsConnected()
 		if !connected {
 			owes = old
 		}
-		slow := min(m.cfg.NodeTimeout, max(slowAfter, n.rtt.several()))
+		slow := min(m.cfg.NodeTimeout, max(slowAfter, n.SlowTrip()))
 		if owes < slow {
 			next = min(next, slow-owes)
 			continue
 		}
 		hangs := owes >= m.cfg.NodeTimeout
 		wake = wake || hangs
-		if !n.passOver(hangs) {
+		if !m.passOver(i, hangs) {
 			next = min(next, passOverEvery)
 		}
 		if !hangs {
@@ -119,14 +126,14 @@ const passOverEvery = 5 * time.Millisecond
 
 // passOver takes the node out of the quorum that seals rounds until it answers, and lets it miss
 // what it need not read any more. It returns false, and does nothing, if it did so just before.
-func (n *node) passOver(hangs bool) bool {
-	now := n.responsiveness.now()
-	last := n.passedOver.Load()
-	if now-last < int64(passOverEvery) || !n.passedOver.CompareAndSwap(last, now) {
+func (m *Mux) passOver(i int, hangs bool) bool {
+	before := &m.aging.passedOver[i]
+	now, last := int64(time.Since(m.aging.began)), before.Load()
+	if now-last < int64(passOverEvery) || !before.CompareAndSwap(last, now) {
 		return false
 	}
-	n.mux.log.Hang(n.index)
-	n.mux.log.Skip(n.index, func(r *batch.Round[Attempt, roundState]) bool {
+	m.log.Hang(i)
+	m.log.Skip(i, func(r *batch.Round[Attempt, roundState]) bool {
 		return r.State.isPast(hangs)
 	})
 	return true

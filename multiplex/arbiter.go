@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/node"
 )
 
 // AcquireViaArbiter is Acquire for a caller that knows of others who want the same keys. It asks
@@ -18,7 +20,7 @@ import (
 // up. An arbiter that is no node's index makes it an Acquire.
 func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attempt {
 	m.counts.attempts.Add(1)
-	a := m.newAttempt(c, acquire, ttl, m.timeoutFor(c.Len()), ttl/2)
+	a := m.newAttempt(c, node.Acquire, ttl, m.timeoutFor(c.Len()), ttl/2)
 	if arbiter >= 0 && arbiter < len(m.nodes) {
 		a.deferred = m.all() &^ nodeBit(arbiter)
 	}
@@ -29,12 +31,12 @@ func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attem
 // nothing if the attempt has asked all nodes, is decided, or is of no use any more. claim.mu is
 // held.
 func (a *Attempt) askDeferred() bool {
-	if a.deferred == 0 || a.decision != undecided || time.Since(a.sent) >= a.maxAge {
+	if a.deferred == 0 || a.decision != undecided || time.Since(a.op.Sent) >= a.maxAge {
 		return false
 	}
 	nodes := a.deferred
 	a.deferred = 0
-	a.deferredAskedAt = uint32(time.Since(a.sent)/time.Millisecond) + 1
+	a.deferredAskedAt = uint32(time.Since(a.op.Sent)/time.Millisecond) + 1
 	a.claim.ask(a, nodes, a.mux.log)
 	return true
 }
@@ -56,7 +58,7 @@ func (a *Attempt) phaseTimeout() time.Duration {
 func (m *Mux) Arbiter(key string, skip int) int {
 	var up []int
 	for i, n := range m.nodes {
-		if n.link.State() == NodeUp {
+		if n.Link.State() == NodeUp {
 			up = append(up, i)
 		}
 	}
@@ -64,8 +66,8 @@ func (m *Mux) Arbiter(key string, skip int) int {
 		return -1
 	}
 	slices.SortFunc(up, func(i, j int) int {
-		return cmp.Compare(rendezvousWeight(key, m.nodes[j].addr),
-			rendezvousWeight(key, m.nodes[i].addr))
+		return cmp.Compare(rendezvousWeight(key, m.nodes[j].Link.Name()),
+			rendezvousWeight(key, m.nodes[i].Link.Name()))
 	})
 	return up[skip%len(up)]
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,11 +20,11 @@ func asked(m *Mux) []int {
 	counts := make([]int, len(m.nodes))
 	var mu sync.Mutex
 	for i, n := range m.nodes {
-		trip := n.sendFlush
-		n.sendFlush = func(f *flush) {
+		trip := n.SendFlush
+		n.SendFlush = func(f *node.Flush) {
 			mu.Lock()
-			for k, a := range f.attempts {
-				if a.kind == acquire && !f.answers[k].notAsked {
+			for k, o := range f.Ops {
+				if o.Op().Kind == node.Acquire && !f.Answers[k].NotAsked {
 					counts[i]++
 				}
 			}
@@ -35,10 +36,10 @@ func asked(m *Mux) []int {
 }
 
 // hang lets a node answer nothing until the returned function is called.
-func hang(n *node) (resume func()) {
+func hang(n *node.Node) (resume func()) {
 	synctest.Wait()
-	gate, trip := make(chan struct{}), n.sendFlush
-	n.sendFlush = func(f *flush) { <-gate; trip(f) }
+	gate, trip := make(chan struct{}), n.SendFlush
+	n.SendFlush = func(f *node.Flush) { <-gate; trip(f) }
 	return func() { close(gate) }
 }
 
@@ -117,16 +118,16 @@ func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 	none := func() {}
 	for name, fail := range map[string]func(m *Mux, s *memoryNode) (mend func()){
 		"down": func(m *Mux, _ *memoryNode) func() {
-			m.nodes[1].link.SetState(NodeDown,
+			m.nodes[1].Link.SetState(NodeDown,
 				errBroken)
 			return none
 		},
 		"silent": func(m *Mux, _ *memoryNode) func() { return hang(m.nodes[1]) },
 		"error": func(m *Mux, s *memoryNode) func() {
-			m.nodes[1].sendFlush = all(answer{
-				replied: true, leftNothing: true, err: errors.New("READONLY"),
+			m.nodes[1].SendFlush = all(node.Answer{
+				Replied: true, LeftNothing: true, Err: errors.New("READONLY"),
 			})
-			return func() { m.nodes[1].sendFlush = answeredBy(s.flush) }
+			return func() { m.nodes[1].SendFlush = answeredBy(s.flush) }
 		},
 		"broken": func(_ *Mux, s *memoryNode) func() { s.fail(1); return func() { s.fail(0) } },
 	} {
@@ -154,8 +155,8 @@ func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 					}
 					mend()
 					if name == "down" {
-						m.nodes[1].link.SetState(NodeUp, nil)
-						m.nodes[1].resend()
+						m.nodes[1].Link.SetState(NodeUp, nil)
+						m.nodes[1].Resend()
 					}
 					nothingLeft(t, m, stores)
 				})
@@ -306,12 +307,12 @@ func TestStats_CountSplitVotes(t *testing.T) {
 		lose(0, 1, 2, 3, 4)
 		require.Zero(t, m.Stats().SplitVotes)
 		for _, n := range m.nodes[:3] {
-			n.sendFlush = all(answer{leftNothing: true, replied: true, err: errBroken})
+			n.SendFlush = all(node.Answer{LeftNothing: true, Replied: true, Err: errBroken})
 		}
 		lose(4)
 		require.Zero(t, m.Stats().SplitVotes, "one granted, one refused, of three that are needed")
 		for i, s := range stores[:3] {
-			m.nodes[i].sendFlush = answeredBy(s.flush)
+			m.nodes[i].SendFlush = answeredBy(s.flush)
 		}
 		lose(0, 1, 2)
 		require.Equal(t, uint64(1), m.Stats().SplitVotes)
@@ -324,7 +325,7 @@ func TestStats_CountSplitVotes(t *testing.T) {
 func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 	m, _, stop := simulated(5, 1, 0)
 	defer stop()
-	turned := &Mux{nodes: []*node{m.nodes[4], m.nodes[3], m.nodes[2], m.nodes[1], m.nodes[0]}}
+	turned := &Mux{nodes: []*node.Node{m.nodes[4], m.nodes[3], m.nodes[2], m.nodes[1], m.nodes[0]}}
 	chosen := map[int]int{}
 	for i := range 3000 {
 		key := fmt.Sprint("sku:", i)
@@ -334,20 +335,20 @@ func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 		next := m.Arbiter(key, 1)
 		require.NotEqual(t, arbiter, next)
 		require.Equal(t, arbiter, m.Arbiter(key, 5))
-		m.nodes[arbiter].link.SetState(NodeDown, errBroken)
+		m.nodes[arbiter].Link.SetState(NodeDown, errBroken)
 		require.Equal(t, next, m.Arbiter(key, 0))
-		m.nodes[arbiter].link.SetState(NodeUp, nil)
+		m.nodes[arbiter].Link.SetState(NodeUp, nil)
 	}
 	require.Len(t, chosen, 5)
 	for arbiter, times := range chosen {
 		require.InDelta(t, 600, times, 120, "node %d", arbiter)
 	}
 	for _, n := range m.nodes {
-		n.link.SetState(NodeDown, errBroken)
+		n.Link.SetState(NodeDown, errBroken)
 	}
 	require.Equal(t, -1, m.Arbiter("k", 0))
 	for _, n := range m.nodes {
-		n.link.SetState(NodeUp, nil)
+		n.Link.SetState(NodeUp, nil)
 	}
 }
 

@@ -6,64 +6,29 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/node"
 )
 
 var (
-	// errSuperseded is the vote of a node to which an attempt was not sent because a newer one came
-	// first.
-	errSuperseded = errors.New("not sent: a later release or extension took its place")
-	// errNotNeeded is the error of a node whose vote could not change the outcome any more.
-	errNotNeeded = errors.New("answer not needed: already decided")
 	// errCallerGone is the error of a node that had not answered when the caller's context ended.
 	errCallerGone = errors.New("no answer before the context ended")
 	// errNotAsked is the error of a node that was not asked, because another one was asked first
 	// and did not answer in time.
 	errNotAsked = errors.New("not asked: the node that was asked first had not answered")
-	// errQueuedTooLong is the vote of a node whose queue was longer than the attempt could wait.
-	errQueuedTooLong = errors.New("not sent: queued too long")
 )
-
-// kind is what an attempt wants of the nodes.
-type kind uint8
-
-const (
-	acquire kind = iota
-	extend
-	release
-)
-
-// answer is what became of an attempt on one node. The zero value is an unknown vote.
-type answer struct {
-	vote vote
-	// leftNothing: the attempt left nothing on the node, for certain.
-	leftNothing bool
-	// broken: it was sent, and the connection broke before the answer.
-	broken bool
-	// replied: the node answered, if only with an error.
-	replied bool
-	// notAsked: the attempt is not for the node.
-	notAsked bool
-	// keyIndex is the index of the key that another token holds, if vote is refused. It is negative
-	// if no key is the reason.
-	keyIndex int32
-	// err says why, if vote is unknown.
-	err error
-}
 
 // Attempt is one try over all nodes: to acquire, extend or release one claim. When it is returned,
 // it was sent to every node that it concerns. Wait returns the decision.
 type Attempt struct {
 	mux     *Mux
 	claim   *Claim
-	kind    kind
+	op      node.Op
 	ttl     time.Duration // 0 for a release
-	ttlText string        // ttl in milliseconds
-	sent    time.Time     // before the first byte
 	timeout time.Duration // how long Wait waits for the answer of a node
-	maxAge  time.Duration // how long, from sent, its outcome is of any use
+	maxAge  time.Duration // how long, from op.Sent, its outcome is of any use
 
-	number uint32  // of an extension: which one of its claim it is; set once
 	first  nodeSet // nodes that its first round is for; set before the log has it
+	number uint32  // of an extension: which one of its claim it is; set once
 	// recorded: the answer of each node is recorded under claim.mu. Otherwise only answers that are
 	// no grants are. Set before the log has the attempt.
 	recorded bool
@@ -86,7 +51,7 @@ type Attempt struct {
 	done                bool // the caller does not use it any more: see Done
 	answered            bool // all nodes are done with it
 	slept               bool // a round may have it among its sleepers
-	// When the deferred nodes were asked: in milliseconds from sent, rounded up; 0 if there were
+	// When the deferred nodes were asked: in milliseconds from op.Sent, rounded up; 0 if there were
 	// none.
 	deferredAskedAt uint32
 	// Why votes are refused or unknown. It is nil until the first such vote.
@@ -104,12 +69,12 @@ type voteDetail struct {
 	expiry time.Time
 }
 
-func (m *Mux) newAttempt(c *Claim, k kind, ttl, timeout, maxAge time.Duration) *Attempt {
+func (m *Mux) newAttempt(c *Claim, k node.Kind, ttl, timeout, maxAge time.Duration) *Attempt {
 	a := m.newFromPool(k)
-	a.mux, a.claim, a.kind, a.ttl, a.timeout, a.maxAge, a.sent = m, c, k, ttl, min(timeout, maxAge),
-		maxAge, c.validityStart(k)
-	if k != release {
-		a.ttlText = m.ttlTextOf(ttl)
+	a.mux, a.claim, a.ttl, a.timeout, a.maxAge = m, c, ttl, min(timeout, maxAge), maxAge
+	a.op.Keys, a.op.Kind, a.op.Sent = &c.keys, k, c.validityStart(k)
+	if k != node.Release {
+		a.op.TTL = m.ttlTextOf(ttl)
 	}
 	return a
 }
@@ -124,18 +89,18 @@ func (m *Mux) ttlTextOf(ttl time.Duration) string {
 
 // Sent returns the time from which the validity counts, if the attempt succeeds: before the first
 // byte was sent.
-func (a *Attempt) Sent() time.Time { return a.sent }
+func (a *Attempt) Sent() time.Time { return a.op.Sent }
 
 // skipReason returns why it is of no use to send the attempt to a node now. It is nil if it is of
 // use. claim.mu is held.
 func (a *Attempt) skipReason(now time.Time) error {
 	switch {
-	case a.kind == release:
+	case a.op.Kind == node.Release:
 		return nil
-	case now.Sub(a.sent) > a.maxAge:
-		return errQueuedTooLong
+	case now.Sub(a.op.Sent) > a.maxAge:
+		return node.ErrQueuedTooLong
 	case a.superseded():
-		return errSuperseded
+		return node.ErrSuperseded
 	}
 	return nil
 }
@@ -143,7 +108,8 @@ func (a *Attempt) skipReason(now time.Time) error {
 // superseded reports whether a newer attempt makes this one pointless. claim.mu is held.
 func (a *Attempt) superseded() bool {
 	newest := a.claim.latest
-	return newest != a && (a.kind == extend || newest != nil && newest.kind == release)
+	return newest != a &&
+		(a.op.Kind == node.Extend || newest != nil && newest.op.Kind == node.Release)
 }
 
 // pending returns the nodes that have not answered what the log has of the attempt. claim.mu is
@@ -163,17 +129,14 @@ func (a *Attempt) firstPending() nodeSet {
 	return a.first & a.firstRound.State.undone()
 }
 
-// directed reports whether the attempt asks some nodes alone: what it sends is not shared.
-func (a *Attempt) directed() bool { return a.first != a.mux.all() }
-
 // asks reports whether the attempt is for node i in this round.
 func (a *Attempt) asks(r *batch.Round[Attempt, roundState], i int) bool {
-	return !a.directed() || r.State.isLeft() || a.askedIn(r).has(i)
+	return !a.op.Directed || r.State.isLeft() || a.askedIn(r).has(i)
 }
 
 // askedIn returns the nodes that the attempt is for in this round.
 func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) nodeSet {
-	if !a.directed() {
+	if !a.op.Directed {
 		return a.mux.all()
 	}
 	a.claim.mu.Lock()
@@ -199,7 +162,7 @@ func (a *Attempt) countRound() {
 	if !a.recorded {
 		a.granted |= answered & a.asked &^ recorded
 	}
-	if missed = missed & a.asked &^ recorded; missed != 0 && a.kind != release {
+	if missed = missed & a.asked &^ recorded; missed != 0 && a.op.Kind != node.Release {
 		a.claim.undo(a, missed)
 		a.unknown |= missed
 	}
@@ -212,24 +175,24 @@ func (a *Attempt) voteUnknown(nodes nodeSet, err error) {
 	a.deferred &^= nodes
 	for s := nodes &^ (a.granted | a.refused); s != 0; s &= s - 1 {
 		i := s.first()
-		a.addVote(i, answer{err: err})
+		a.addVote(i, node.Answer{Err: err})
 	}
 }
 
 // addVote takes one vote. After the decision a vote changes nothing of it, but makes the error more
 // complete. A release may still win when nodes that could not be reached answer later. claim.mu is
 // held.
-func (a *Attempt) addVote(i int, r answer) {
+func (a *Attempt) addVote(i int, r node.Answer) {
 	a.countRound()
 	bit := nodeBit(i)
-	if r.vote == unknown && a.granted&bit != 0 {
+	if r.Vote == node.Unknown && a.granted&bit != 0 {
 		return // it was granted just before the caller gave up
 	}
 	a.unknown &^= bit
-	switch r.vote {
-	case granted:
+	switch r.Vote {
+	case node.Granted:
 		a.granted |= bit
-	case refused:
+	case node.Refused:
 		a.refused |= bit
 	default:
 		a.unknown |= bit
@@ -237,14 +200,14 @@ func (a *Attempt) addVote(i int, r answer) {
 	if a.decision == won {
 		return
 	}
-	if r.vote != granted {
+	if r.Vote != node.Granted {
 		n := a.detail(i)
-		n.keyIndex, n.err = r.keyIndex, r.err
+		n.keyIndex, n.err = r.KeyIndex, r.Err
 	}
-	if a.decision == undecided || a.kind == release {
+	if a.decision == undecided || a.op.Kind == node.Release {
 		a.tryDecide()
 	}
-	if a.kind == acquire && a.decision > won {
+	if a.op.Kind == node.Acquire && a.decision > won {
 		a.countSplit()
 	}
 }
@@ -265,13 +228,13 @@ func (a *Attempt) unknownErr(i int) error {
 	case a.inLog():
 		return a.place.Round.State.missedBecause(i)
 	}
-	return errSuperseded
+	return node.ErrSuperseded
 }
 
 // tryDecide decides if the votes allow it, and wakes the callers that wait. claim.mu is held.
 func (a *Attempt) tryDecide() {
 	a.countRound()
-	if a.decision != undecided && a.kind != release {
+	if a.decision != undecided && a.op.Kind != node.Release {
 		return
 	}
 	d := a.decideWith(a.unknown)
@@ -279,7 +242,7 @@ func (a *Attempt) tryDecide() {
 		return
 	}
 	a.decision = d
-	if c := a.claim; a.kind == extend && c.uncertain != nil &&
+	if c := a.claim; a.op.Kind == node.Extend && c.uncertain != nil &&
 		blocksOtherQuorum(len(a.mux.nodes), a.granted&^c.uncertain.lostKeys) {
 		c.uncertain.lostKeys = 0
 	}
@@ -292,10 +255,10 @@ func (a *Attempt) tryDecide() {
 // decideWith returns the decision if these nodes' votes are unknown. claim.mu is held.
 func (a *Attempt) decideWith(unknown nodeSet) decision {
 	n := len(a.mux.nodes)
-	switch a.kind {
-	case release:
+	switch a.op.Kind {
+	case node.Release:
 		return decideRelease(n, a.neverHeld.count(), a.granted.count(), unknown.count())
-	case extend:
+	case node.Extend:
 		return decideExtend(n, a.granted, a.refused, a.claim.lostKeys(), unknown)
 	}
 	if a.deferred != 0 && a.refused != 0 {
@@ -312,6 +275,6 @@ func (a *Attempt) unanswered() nodeSet {
 // countTimeouts counts a timeout for each node that has not answered. claim.mu is held.
 func (a *Attempt) countTimeouts() {
 	for s := a.unanswered(); s != 0; s &= s - 1 {
-		a.mux.nodes[s.first()].metrics.countFailure(failedTimeout, 1)
+		a.mux.nodes[s.first()].CountTimeout()
 	}
 }

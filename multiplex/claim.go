@@ -1,11 +1,12 @@
 package multiplex
 
 import (
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/keyset"
+	"github.com/lockpipe/lockpipe/internal/node"
 )
 
 // Claim is one lease as the nodes see it: its keys, and the token that is their value there. Every
@@ -16,23 +17,20 @@ import (
 // one is behind the earlier one in the log, and each node is sent the log in its order. A newer
 // attempt takes an older one out of the log or its draft, if that was not sealed yet.
 type Claim struct {
-	buf       string     // the token, and behind it the only key with its prefix; set once
-	singleKey [1]string  // the only key; set once
-	cold      *coldClaim // set once
-	prefix    int32      // length of the prefix of each key; set once
+	keys keyset.Keys // set once
 
-	// mayOutlive: a node may keep the token for longer than the lease lasts. The reason is an
-	// extension that failed and that some nodes may have done, or one to a shorter TTL. That one
-	// ends the lease sooner, but not its keys.
-	mayOutlive bool
-
-	// Guards mayOutlive, all below, and the votes of the claim's attempts; a leaf but for the log.
+	// Guards all below, and the votes of the claim's attempts. Node.order comes before it, and the
+	// log's comes after it.
 	mu sync.Mutex
 	// Nodes that may hold the token, or may get it yet: by the acquire, and by an extension.
 	acquired, extended nodeSet
 	// A node has refused, or has answered with an error. Then a release is sent only to nodes that
 	// may hold the token. Otherwise all are sent what is made once.
-	divided    bool
+	divided bool
+	// mayOutlive: a node may keep the token for longer than the lease lasts. The reason is an
+	// extension that failed and that some nodes may have done, or one to a shorter TTL. That one
+	// ends the lease sooner, but not its keys.
+	mayOutlive bool
 	extensions uint32        // how many began
 	maxTTLSent time.Duration // the longest TTL that was ever sent
 	latest     *Attempt      // the newest attempt
@@ -51,44 +49,20 @@ type uncertainty struct {
 	lostKeys nodeSet
 }
 
-// coldClaim is what the claim of a single key without a fence does not need.
-type coldClaim struct {
-	keys  []string // with the prefix, if there are several
-	fence *fence   // nil without one
-}
-
 // Init gives the claim its keys, each behind prefix, and its token. The keys must differ from each
 // other.
 func (c *Claim) Init(prefix string, keys []string, token string) {
-	c.prefix = int32(len(prefix))
-	if len(keys) == 1 {
-		c.buf = token + prefix + keys[0] // one piece of memory for both
-		c.singleKey[0] = c.buf[len(token):]
-		return
-	}
-	c.buf = strings.Clone(token) // token itself stays on the caller's stack
-	c.cold = &coldClaim{keys: make([]string, len(keys))}
-	for i, k := range keys {
-		c.cold.keys[i] = prefix + k
-	}
+	c.keys.Init(prefix, keys, token)
 }
 
 // Token returns the token.
-func (c *Claim) Token() string { return c.buf[:len(c.buf)-len(c.singleKey[0])] }
-
-// keys returns the keys, with the prefix.
-func (c *Claim) keys() []string {
-	if c.cold != nil && c.cold.keys != nil {
-		return c.cold.keys
-	}
-	return c.singleKey[:]
-}
+func (c *Claim) Token() string { return c.keys.Token() }
 
 // Len returns the number of keys.
-func (c *Claim) Len() int { return len(c.keys()) }
+func (c *Claim) Len() int { return c.keys.Len() }
 
 // Key returns the key at i, without the prefix.
-func (c *Claim) Key(i int) string { return c.keys()[i][c.prefix:] }
+func (c *Claim) Key(i int) string { return c.keys.Key(i) }
 
 // MarkOutlives notes that the nodes keep the token for longer than the lease is to last.
 func (c *Claim) MarkOutlives() {
@@ -169,21 +143,21 @@ func (c *Claim) lostKeys() nodeSet {
 func (c *Claim) begin(a *Attempt) {
 	if prev := c.latest; prev != nil {
 		prev.tryDecide()
-		prev.voteUnknown(prev.deferred, errSuperseded)
+		prev.voteUnknown(prev.deferred, node.ErrSuperseded)
 		if prev.inLog() && a.mux.log.Cancel(prev.place) {
 			prev.place = batch.Place[Attempt, roundState]{}
 			c.undo(prev, prev.asked)
-			prev.voteUnknown(prev.asked, errSuperseded)
+			prev.voteUnknown(prev.asked, node.ErrSuperseded)
 		}
 		prev.earlier, c.earlier = c.earlier, prev
 		c.unanswered() // which forgets it, if every node is done with it
 	}
 	c.latest = a
-	c.mayOutlive = c.mayOutlive || a.kind == extend && a.ttl < c.maxTTLSent
+	c.mayOutlive = c.mayOutlive || a.op.Kind == node.Extend && a.ttl < c.maxTTLSent
 	c.maxTTLSent = max(c.maxTTLSent, a.ttl)
 	// The answers of a claim in doubt are recorded, each alone.
 	a.recorded = c.uncertain != nil
-	if a.kind == extend {
+	if a.op.Kind == node.Extend {
 		c.extensions++
 		a.number = c.extensions
 	}
@@ -206,13 +180,13 @@ func (c *Claim) ask(a *Attempt, nodes nodeSet, to appender) {
 	if a.inLog() {
 		a.firstRound = a.place.Round
 	} else {
-		a.first = nodes
-		a.recorded = a.recorded || nodes != a.mux.all()
+		a.first, a.op.Directed = nodes, nodes != a.mux.all()
+		a.recorded = a.recorded || a.op.Directed
 	}
-	switch a.kind {
-	case acquire:
+	switch a.op.Kind {
+	case node.Acquire:
 		c.acquired |= nodes
-	case extend:
+	case node.Extend:
 		a.firstTouched = nodes &^ c.extended
 		c.extended |= nodes
 	}
@@ -227,40 +201,40 @@ func (c *Claim) ask(a *Attempt, nodes nodeSet, to appender) {
 // undo notes that the attempt left nothing on these nodes, and never will. mu is held.
 func (c *Claim) undo(a *Attempt, nodes nodeSet) {
 	switch {
-	case a.kind == acquire:
+	case a.op.Kind == node.Acquire:
 		c.acquired &^= nodes
-	case a.kind == extend && a.number == c.extensions:
+	case a.op.Kind == node.Extend && a.number == c.extensions:
 		c.extended &^= a.firstTouched & nodes
 	}
 }
 
 // record takes the answer of node i to a. keep: the node is to keep the release until it can answer
 // it. mu is held.
-func (c *Claim) record(a *Attempt, i int, r answer) (keep bool) {
+func (c *Claim) record(a *Attempt, i int, r node.Answer) (keep bool) {
 	bit := nodeBit(i)
-	c.divided = c.divided || r.vote != granted
+	c.divided = c.divided || r.Vote != node.Granted
 	switch {
-	case r.broken:
+	case r.Broken:
 		c.ensureUncertain().brokenAt |= bit
-	case r.replied && c.uncertain != nil:
+	case r.Replied && c.uncertain != nil:
 		// On this connection, so nothing of an earlier one is still to come.
 		c.uncertain.brokenAt &^= bit
 	}
 	a.countRound()
-	if r.leftNothing {
+	if r.LeftNothing {
 		c.undo(a, bit)
 	}
 	switch {
-	case a.kind == release && r.vote == granted:
+	case a.op.Kind == node.Release && r.Vote == node.Granted:
 		c.acquired &^= bit
 		c.extended &^= bit
-	case a.kind == release && c.mayHold()&bit == 0:
+	case a.op.Kind == node.Release && c.mayHold()&bit == 0:
 		a.neverHeld |= bit
 		a.tryDecide()
 		return false
-	case a.kind == release:
+	case a.op.Kind == node.Release:
 		keep = true
-	case a.kind == extend && r.vote == refused:
+	case a.op.Kind == node.Extend && r.Vote == node.Refused:
 		if a.tryDecide(); a.decision != won {
 			c.ensureUncertain().lostKeys |= bit
 		}

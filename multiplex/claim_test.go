@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,8 +40,8 @@ func comeAndGo(m *Mux, seed uint64) (stop func()) {
 	over := make(chan struct{})
 	for i, n := range m.nodes {
 		random, hangs := rand.New(rand.NewPCG(seed, uint64(200+i))), make(chan struct{}, 1)
-		trip := n.sendFlush
-		n.sendFlush = func(f *flush) {
+		trip := n.SendFlush
+		n.SendFlush = func(f *node.Flush) {
 			select {
 			case <-hangs:
 				time.Sleep(3 * m.cfg.NodeTimeout)
@@ -52,20 +53,20 @@ func comeAndGo(m *Mux, seed uint64) (stop func()) {
 			for {
 				select {
 				case <-over:
-					n.link.SetState(NodeUp, nil)
-					notify(n.pendingAdded)
+					n.Link.SetState(NodeUp, nil)
+					n.Resend()
 					return
 				case <-time.After(time.Duration(random.IntN(60_000)) * time.Microsecond):
 				}
 				switch random.IntN(5) {
 				case 0:
-					n.link.SetState(NodeDown, errBroken)
+					n.Link.SetState(NodeDown, errBroken)
 				case 1:
-					n.link.SetState(NodeConnecting, errBroken)
+					n.Link.SetState(NodeConnecting, errBroken)
 				case 2:
 					notify(hangs)
 				default:
-					n.link.SetState(NodeUp, nil)
+					n.Link.SetState(NodeUp, nil)
 				}
 			}
 		})
@@ -84,7 +85,7 @@ func simulate(t *testing.T, n int, seed uint64, rough bool) {
 	change := func(c *Claim, from, to string) {
 		mu.Lock()
 		defer mu.Unlock()
-		for _, k := range c.keys() {
+		for _, k := range c.keys.All() {
 			require.Equal(t, from, holder[k], "seed %d, %d nodes, key %s", seed, n, k)
 			holder[k] = to
 		}
@@ -174,7 +175,7 @@ func TestClaim_NoAttemptIsLostWhenANodeComesUp(t *testing.T) {
 	m, _, stop := simulated(1, 1, 0)
 	defer stop()
 	n := m.nodes[0]
-	n.sendFlush = all(answer{vote: granted, replied: true})
+	n.SendFlush = all(node.Answer{Vote: node.Granted, Replied: true})
 	over := make(chan struct{})
 	var flipping sync.WaitGroup
 	flipping.Go(func() {
@@ -183,8 +184,8 @@ func TestClaim_NoAttemptIsLostWhenANodeComesUp(t *testing.T) {
 			case <-over:
 				return
 			default:
-				n.link.SetState(NodeDown, errBroken)
-				n.link.SetState(NodeUp, nil)
+				n.Link.SetState(NodeDown, errBroken)
+				n.Link.SetState(NodeUp, nil)
 			}
 		}
 	})

@@ -134,7 +134,7 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 		next <- ""
 		up(t, m)
 		require.EqualValues(t, 2, calls.Load())
-		m.nodes[0].link.Current().Abandon()
+		m.nodes[0].Link.Current().Abandon()
 		time.Sleep(link.ConnectTimeout / 2)
 		require.EqualValues(t, 3, calls.Load())
 		require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
@@ -180,7 +180,7 @@ func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
 		require.EqualValues(t, 3, calls.Load())
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 
-		m.nodes[0].link.Current().Abandon()
+		m.nodes[0].Link.Current().Abandon()
 		time.Sleep(link.MaxReconnectDelay)
 		require.ErrorContains(t, m.Nodes()[0].Err, "Config.Credentials has not returned, although")
 		next <- ""

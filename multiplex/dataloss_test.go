@@ -71,10 +71,10 @@ func TestDataLoss_OfAnotherDatabaseIsForgiven(t *testing.T) {
 	})
 	for range 5 {
 		up(t, m)
-		before := m.nodes[0].link.Current()
+		before := m.nodes[0].Link.Current()
 		ask(t, nodes, 0, "FLUSHDB")
 		require.Eventually(t, func() bool {
-			return m.nodes[0].link.Current() != before
+			return m.nodes[0].Link.Current() != before
 		}, patient, time.Millisecond, "not noticed")
 	}
 	up(t, m)

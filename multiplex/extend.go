@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/node"
 )
 
 // appender takes attempts: the log, or a draft of it.
@@ -27,8 +28,8 @@ func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeo
 func (m *Mux) extend(c *Claim, ttl time.Duration, sendBefore time.Time, timeout time.Duration,
 	to appender,
 ) *Attempt {
-	a := m.newAttempt(c, extend, ttl, timeout, ttl/2)
-	a.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))
+	a := m.newAttempt(c, node.Extend, ttl, timeout, ttl/2)
+	a.maxAge = min(a.maxAge, sendBefore.Sub(a.op.Sent))
 	a.timeout = min(a.timeout, a.maxAge)
 	return m.submit(a, to)
 }

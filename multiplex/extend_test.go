@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,8 +30,8 @@ func TestExtend_ReportsALossThatNoSingleOneSaw(t *testing.T) {
 		synctest.Wait()
 		delete(stores[0].keys, "k")
 		delete(stores[2].keys, "k")
-		trip := m.nodes[2].sendFlush
-		m.nodes[2].sendFlush = func(f *flush) {
+		trip := m.nodes[2].SendFlush
+		m.nodes[2].SendFlush = func(f *node.Flush) {
 			<-gate
 			trip(f)
 		}

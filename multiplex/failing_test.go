@@ -7,11 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
@@ -108,11 +111,8 @@ func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	require.True(t, m.QuorumReachable())
 	require.Equal(t, uint64(1), status.Stats.Connects)
 	require.Zero(t, status.Stats.Disconnects)
-	begin := m.nodes[0].responsiveness.now()
-	traffic(t, m, func() bool {
-		return time.Duration(
-			m.nodes[0].responsiveness.now()-begin) > 2*time.Second
-	})
+	begin := time.Now()
+	traffic(t, m, func() bool { return time.Since(begin) > 2*time.Second })
 	require.Equal(t, int32(1), log.warnings.Load())
 
 	require.NoError(t, wait(m.Extend(held, 2*time.Minute, time.Now().Add(time.Minute), 0, 1),
@@ -208,7 +208,7 @@ func TestFailing_ANodeThatIsHardlyAskedFailsToo(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
-		time.Sleep(failingAfter - time.Millisecond)
+		time.Sleep(time.Second - time.Millisecond) // as long as errors say nothing
 		require.Equal(t, NodeUp, m.Nodes()[0].State)
 		time.Sleep(2 * time.Millisecond)
 		require.Equal(t, NodeFailing, m.Nodes()[0].State)
@@ -236,24 +236,29 @@ func TestFailing_NoticesADemotion(t *testing.T) {
 // The goal: a vote that comes behind READONLY on a connection does not count. The server may be a
 // master again by then, with the keys of another one.
 func TestFailing_NoVoteCountsBehindADemotion(t *testing.T) {
-	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
-		n := m.nodes[0]
-		l := n.link.Verified()
-		require.True(t, n.link.StillValid(l))
-		dropIfUseless(l, []answer{{replied: true, err: errors.New("OOM no memory")}, {
-			vote:    granted,
-			replied: true,
-		}})
-		require.True(t, n.link.StillValid(l))
-		dropIfUseless(l, []answer{{vote: granted, replied: true}, {
-			replied: true,
-			err:     errors.New("READONLY no"),
-		}})
-		require.False(t, n.link.StillValid(l))
-		votes := []answer{{vote: granted, replied: true}}
-		invalidate(votes)
-		explainUnanswered(l, votes)
-		require.Equal(t, answer{broken: true, err: errors.New("READONLY no")}, votes[0])
+	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+		n, gate := m.nodes[0], make(chan struct{})
+		actors[0].play(map[string]string{"SET": "-READONLY no\r\n"})
+		actors[0].hear(func(command string) {
+			if command == "SET" {
+				<-gate
+			}
+		})
+		answers := make([][]node.Answer, 2)
+		var flushes sync.WaitGroup
+		for i, k := range []node.Kind{node.Acquire, node.Extend} {
+			a := m.newAttempt(claim("k", "t"), k, time.Minute, time.Second, time.Minute)
+			a.claim.latest = a
+			flushes.Go(func() { answers[i] = flushed(n, a) })
+			synctest.Wait() // it is in the line
+		}
+		close(gate)
+		flushes.Wait()
+		require.True(t, answers[0][0].Replied)
+		require.ErrorContains(t, answers[0][0].Err, "READONLY no")
+		require.True(t, answers[1][0].Broken, "the server granted it")
+		require.Equal(t, node.Unknown, answers[1][0].Vote)
+		require.ErrorContains(t, answers[1][0].Err, "READONLY no")
 	})
 }
 
@@ -309,7 +314,7 @@ func TestFailing_TheProbeLoadsItsScript(t *testing.T) {
 	up(t, m)
 	for range 2 {
 		ask(t, nodes, 0, "SCRIPT", "FLUSH")
-		refusal, answered := m.nodes[0].link.Probe(t.Context())
+		refusal, answered := m.nodes[0].Link.Probe(t.Context())
 		require.True(t, answered)
 		require.NoError(t, refusal)
 	}

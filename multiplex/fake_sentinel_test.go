@@ -179,6 +179,6 @@ func settled(t *testing.T, m *Mux) {
 }
 
 func (w *watchedMaster) server(m *Mux) string {
-	host, _, _ := net.SplitHostPort(m.nodes[0].link.Current().Address)
+	host, _, _ := net.SplitHostPort(m.nodes[0].Link.Current().Address)
 	return host
 }

@@ -50,7 +50,7 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	require.NoError(t, nodes.Kill(2))
 	m := start(t, nodes.URLs(), nil)
-	waitsFor := "first use? no node has a marker yet, and " + m.nodes[2].addr + " is down"
+	waitsFor := "first use? no node has a marker yet, and " + m.nodes[2].Link.Name() + " is down"
 	becomes(t, m, 0, NodeQuarantined, waitsFor)
 	status := becomes(t, m, 1, NodeQuarantined, waitsFor)
 	require.InDelta(t, time.Minute, time.Until(status.Until), float64(10*time.Second))

@@ -107,7 +107,7 @@ func (s *lasting) kept(t *testing.T) (own generation, others map[string]int64) {
 // renewSoon lets the client renew all generations.
 func renewSoon(m *Mux) {
 	for _, n := range m.nodes {
-		n.link.RenewSoon()
+		n.Link.RenewSoon()
 	}
 }
 
@@ -647,7 +647,7 @@ func TestGenerations_RiseOverShortConnections(t *testing.T) {
 	before, _ := s.kept(t)
 	require.Eventually(t, func() bool {
 		connects := m.Nodes()[0].Stats.Connects
-		_ = m.nodes[0].link.Current().Close()
+		_ = m.nodes[0].Link.Current().Close()
 		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Connects > connects },
 			patient, time.Millisecond)
 		own, _ := s.kept(t)

@@ -39,9 +39,9 @@ func TestHandshake_EndsThePreviousConnection(t *testing.T) {
 		}
 	})
 	up(t, m)
-	line := m.nodes[0].link.Current()
+	line := m.nodes[0].Link.Current()
 	require.NoError(t, line.Close())
-	require.Eventually(t, func() bool { return m.nodes[0].link.Current() != line }, patient,
+	require.Eventually(t, func() bool { return m.nodes[0].Link.Current() != line }, patient,
 		time.Millisecond)
 	up(t, m)
 	require.Equal(t, 1, others(t, nodes, 0))
@@ -97,9 +97,9 @@ func TestHandshake_NeedsFewPermissions(t *testing.T) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
-		line := m.nodes[0].link.Current()
+		line := m.nodes[0].Link.Current()
 		require.NoError(t, line.Close())
-		require.Eventually(t, func() bool { return m.nodes[0].link.Current() != line }, patient,
+		require.Eventually(t, func() bool { return m.nodes[0].Link.Current() != line }, patient,
 			time.Millisecond)
 	}
 }
@@ -111,7 +111,7 @@ func TestHandshake_APasswordThatIsNotWantedIsForgiven(t *testing.T) {
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://:pw@", 1)}, nil)
 	up(t, m)
 	ask(t, nodes, 0, "CONFIG", "SET", "requirepass", "another")
-	require.NoError(t, m.nodes[0].link.Current().Close())
+	require.NoError(t, m.nodes[0].Link.Current().Close())
 	becomes(t, m, 0, NodeDown, "WRONGPASS")
 }
 

@@ -173,7 +173,7 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 		c.Dial, c.Guard = o.dial, GuardOff // so nothing is sent that is not asked for
 	})
 	up(t, m)
-	line := m.nodes[0].link.Current()
+	line := m.nodes[0].Link.Current()
 	ask(t, nodes, 0, "CONFIG", "RESETSTAT")
 	var callers sync.WaitGroup
 	for range 5 {
@@ -188,7 +188,7 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 	require.EqualValues(t, 2, o.all.Load())
 	require.EqualValues(t, 2, o.most.Load())
 	require.EqualValues(t, 1, o.now.Load(), "it is not closed")
-	require.Same(t, line, m.nodes[0].link.Current())
+	require.Same(t, line, m.nodes[0].Link.Current())
 	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
 	ours := []string{"ping", "config|resetstat"}
 	for name := range resp.ParseInfo(ask(t, nodes, 0, "INFO", "commandstats").(string)) {

@@ -10,8 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
@@ -29,7 +30,7 @@ var errBroken = errors.New("connection broke")
 
 // flush answers each attempt, or breaks the connection before or after the node has executed it, or
 // refuses to execute it.
-func (s *memoryNode) flush(attempts []*Attempt, answers []answer) {
+func (s *memoryNode) flush(attempts []*Attempt, answers []node.Answer) {
 	s.mu.Lock()
 	pause := time.Duration(s.random.IntN(3000)) * time.Microsecond
 	s.mu.Unlock()
@@ -39,15 +40,15 @@ func (s *memoryNode) flush(attempts []*Attempt, answers []answer) {
 	broken := s.random.Float64() < s.faults
 	for i, a := range attempts {
 		switch {
-		case a.kind != release && time.Since(a.sent) > a.timeout:
-			answers[i] = answer{leftNothing: true, err: errQueuedTooLong}
+		case a.op.Kind != node.Release && time.Since(a.op.Sent) > a.timeout:
+			answers[i] = node.Answer{LeftNothing: true, Err: node.ErrQueuedTooLong}
 		case broken:
-			answers[i] = answer{broken: true, err: errBroken}
+			answers[i] = node.Answer{Broken: true, Err: errBroken}
 			if s.random.IntN(2) == 0 {
 				s.execute(a)
 			}
 		case s.random.Float64() < s.faults:
-			answers[i] = answer{leftNothing: true, replied: true, err: errors.New("READONLY")}
+			answers[i] = node.Answer{LeftNothing: true, Replied: true, Err: errors.New("READONLY")}
 		default:
 			answers[i] = s.execute(a)
 		}
@@ -79,8 +80,8 @@ func (s *memoryNode) left() map[string]string {
 	return maps.Clone(s.keys)
 }
 
-func (s *memoryNode) execute(a *Attempt) answer {
-	token, keys := a.claim.Token(), a.claim.keys()
+func (s *memoryNode) execute(a *Attempt) node.Answer {
+	token, keys := a.claim.Token(), a.claim.keys.All()
 	foreign, missing := false, false
 	for _, k := range keys {
 		v, ok := s.keys[k]
@@ -88,65 +89,49 @@ func (s *memoryNode) execute(a *Attempt) answer {
 		missing = missing || !ok
 	}
 	switch {
-	case a.kind == release:
+	case a.op.Kind == node.Release:
 		for _, k := range keys {
 			if s.keys[k] == token {
 				delete(s.keys, k)
 			}
 		}
-		return answer{vote: granted, replied: true}
-	case foreign, a.kind == acquire && !missing:
-		return answer{vote: refused, leftNothing: a.kind == acquire, replied: true}
+		return node.Answer{Vote: node.Granted, Replied: true}
+	case foreign, a.op.Kind == node.Acquire && !missing:
+		nothing := a.op.Kind == node.Acquire
+		return node.Answer{Vote: node.Refused, LeftNothing: nothing, Replied: true}
 	}
 	for _, k := range keys {
 		s.keys[k] = token
 	}
-	if a.kind == extend && missing {
-		return answer{vote: refused, replied: true, keyIndex: -1}
+	if a.op.Kind == node.Extend && missing {
+		return node.Answer{Vote: node.Refused, Replied: true, KeyIndex: -1}
 	}
-	return answer{vote: granted, replied: true}
+	return node.Answer{Vote: node.Granted, Replied: true}
+}
+
+// attemptOf returns the attempt that a node knows as an operation.
+func attemptOf(o node.Operation) *Attempt { return (*Attempt)(o.(*operation)) }
+
+// tripOf returns the trip that a flush is for.
+func tripOf(f *node.Flush) *batch.Trip[Attempt, roundState] {
+	return f.Reading.(*batch.Trip[Attempt, roundState])
 }
 
 // answeredBy returns what sends a flush to a node that answers as the function does. The function
 // is given what the node is asked for, one flush after another, in the order of the wire.
-func answeredBy(node func(attempts []*Attempt, answers []answer)) func(*flush) {
-	return func(f *flush) {
-		n := f.node
-		n.order.Lock()
-		n.joinLine(f)
-		lookAtEach, now := !f.canShare(nil, time.Now()), time.Now()
-		var attempts []*Attempt
-		var at []int
-		for i, a := range f.attempts {
-			if f.answers[i].notAsked {
-				continue
-			}
-			if lookAtEach {
-				if why := a.skip(n.index, now); why != nil {
-					f.answers[i] = answer{leftNothing: true, err: why}
-					continue
-				}
-			}
-			attempts, at = append(attempts, a), append(at, i)
+func answeredBy(server func(attempts []*Attempt, answers []node.Answer)) func(*node.Flush) {
+	return node.StandIn(func(operations []node.Operation, answers []node.Answer) {
+		attempts := make([]*Attempt, len(operations))
+		for i, o := range operations {
+			attempts[i] = attemptOf(o)
 		}
-		n.order.Unlock()
-		f.awaitTurn()
-		f.counts = true
-		if len(attempts) == 0 {
-			return
-		}
-		answers := make([]answer, len(attempts))
-		node(attempts, answers)
-		for k, r := range answers {
-			f.answers[at[k]] = r
-			f.counts = f.counts && r.replied
-		}
-	}
+		server(attempts, answers)
+	})
 }
 
 // all returns what sends a flush to a node that has one answer for everything.
-func all(r answer) func(*flush) {
-	return answeredBy(func(_ []*Attempt, answers []answer) {
+func all(r node.Answer) func(*node.Flush) {
+	return answeredBy(func(_ []*Attempt, answers []node.Answer) {
 		for i := range answers {
 			answers[i] = r
 		}
@@ -167,12 +152,6 @@ func unsettled(c *Claim) nodeSet {
 	return c.unanswered() | c.mayHold()
 }
 
-func integerReply(n int64) resp.Reply { return resp.Reply{Kind: resp.KindInteger, Int: n} }
-
-func errorReply(text string) resp.Reply {
-	return resp.Reply{Kind: resp.KindError, Text: []byte(text)}
-}
-
 func wait(a *Attempt, ctx context.Context) error {
 	return asError(a.Wait(ctx, time.Time{}))
 }
@@ -189,7 +168,7 @@ func endLogs(m *Mux) {
 	cancel()
 	_ = m.log.Close(ctx)
 	for _, n := range m.nodes {
-		n.watches.Close()
+		n.Watches.Close()
 	}
 }
 
@@ -207,18 +186,18 @@ func simulatedConnectors(n int, seed uint64, faults float64) (*Mux, []*memoryNod
 			random: rand.New(rand.NewPCG(seed, uint64(i))), keys: map[string]string{},
 			faults: faults,
 		}
-		nd, err := newNode(m, i, &endpoint.Endpoint{Name: fmt.Sprint("node", i)})
+		nd, err := m.newNode(i, &endpoint.Endpoint{Name: fmt.Sprint("node", i)})
 		if err != nil {
 			panic(err)
 		}
-		nd.sendFlush, nd.queryWatches = answeredBy(s.flush), s.queryWatches
-		m.nodes, m.watches = append(m.nodes, nd), append(m.watches, nd.watches)
+		nd.SendFlush, nd.QueryWatches = answeredBy(s.flush), s.queryWatches
+		m.nodes, m.watches = append(m.nodes, nd), append(m.watches, nd.Watches)
 		stores[i] = s
 	}
 	m.log = m.newLog()
 	for _, nd := range m.nodes {
-		nd.link.SetState(NodeUp, nil)
-		m.connectors.Go(func() { nd.link.Serve(ctx) })
+		nd.Link.SetState(NodeUp, nil)
+		m.connectors.Go(func() { nd.Link.Serve(ctx) })
 	}
 	return m, stores, func() { stop(); m.connectors.Wait() }
 }

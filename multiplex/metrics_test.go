@@ -10,6 +10,8 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
@@ -28,11 +30,11 @@ func failures(m *Mux, i int) map[string]uint64 {
 
 // answering is a trip that gives every acquire the same answer, and every release what was asked
 // for.
-func answering(r answer) func(*flush) {
-	return answeredBy(func(attempts []*Attempt, answers []answer) {
+func answering(r node.Answer) func(*node.Flush) {
+	return answeredBy(func(attempts []*Attempt, answers []node.Answer) {
 		for i, a := range attempts {
-			if answers[i] = r; a.kind == release {
-				answers[i] = answer{vote: granted, replied: true}
+			if answers[i] = r; a.op.Kind == node.Release {
+				answers[i] = node.Answer{Vote: node.Granted, Replied: true}
 			}
 		}
 	})
@@ -41,24 +43,26 @@ func answering(r answer) func(*flush) {
 // The goal: each operation without a vote is counted once, by what kept the node from voting, and
 // for that node alone.
 func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
-	says := func(r answer) func(*node) func() {
-		return func(n *node) func() {
-			n.sendFlush = answering(r)
+	says := func(r node.Answer) func(*node.Node) func() {
+		return func(n *node.Node) func() {
+			n.SendFlush = answering(r)
 			return func() {}
 		}
 	}
-	is := func(s NodeState, why error) func(*node) func() {
-		return func(n *node) func() {
-			n.link.SetState(s, why)
+	is := func(s NodeState, why error) func(*node.Node) func() {
+		return func(n *node.Node) func() {
+			n.Link.SetState(s, why)
 			return func() {}
 		}
 	}
-	for reason, fail := range map[string]func(*node) (resume func()){
-		"Connection":    says(answer{broken: true, err: errBroken}),
-		"Server":        says(answer{replied: true, leftNothing: true, err: errors.New("OOM")}),
-		"Protocol":      says(answer{replied: true, err: errBadSetReply}),
-		"DataLoss":      says(answer{broken: true, err: link.ErrDataLoss}),
-		"QueuedTooLong": says(answer{leftNothing: true, err: errQueuedTooLong}),
+	for reason, fail := range map[string]func(*node.Node) (resume func()){
+		"Connection": says(node.Answer{Broken: true, Err: errBroken}),
+		"Server": says(node.Answer{
+			Replied: true, LeftNothing: true, Err: errors.New("OOM"),
+		}),
+		"Protocol":      says(node.Answer{Replied: true, Err: resp.ProtocolError("no such reply")}),
+		"DataLoss":      says(node.Answer{Broken: true, Err: link.ErrDataLoss}),
+		"QueuedTooLong": says(node.Answer{LeftNothing: true, Err: node.ErrQueuedTooLong}),
 		"Down":          is(NodeDown, errBroken),
 		"Quarantined":   is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
 		"Timeout":       hang,
@@ -67,9 +71,9 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 			m, _, stop := simulated(3, 1, 0)
 			resume := fail(m.nodes[1])
 			// So that nobody can do without node 1.
-			m.nodes[2].sendFlush = answering(answer{
-				vote: refused, replied: true, leftNothing: true,
-				keyIndex: -1,
+			m.nodes[2].SendFlush = answering(node.Answer{
+				Vote: node.Refused, Replied: true, LeftNothing: true,
+				KeyIndex: -1,
 			})
 			require.ErrorIs(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()),
 				ErrNoQuorum, reason)
@@ -91,7 +95,7 @@ func TestMetrics_CountAnOverload(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, n := range m.nodes { // so that all rounds stay open
-			n.link.SetState(NodeConnecting, errBroken)
+			n.Link.SetState(NodeConnecting, errBroken)
 		}
 		for i := range maxPending {
 			m.Acquire(claim(fmt.Sprint(i), "t"), time.Minute, 1)
@@ -104,7 +108,7 @@ func TestMetrics_CountAnOverload(t *testing.T) {
 		}
 		require.Zero(t, unsettled(c))
 		for _, n := range m.nodes {
-			n.link.SetState(NodeUp, nil)
+			n.Link.SetState(NodeUp, nil)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -118,9 +122,9 @@ func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		n := m.nodes[0]
-		n.sendFlush = func(f *flush) {
+		n.SendFlush = func(f *node.Flush) {
 			time.Sleep(3 * time.Millisecond)
-			answering(answer{vote: granted, replied: true})(f)
+			answering(node.Answer{Vote: node.Granted, Replied: true})(f)
 		}
 		for range 10 {
 			require.NoError(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()))
@@ -131,9 +135,9 @@ func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
 		require.Equal(t, uint64(10), s.Operations)
 		require.Equal(t, uint64(10), s.Latency.Total())
 		require.Equal(t, 30*time.Millisecond, s.Latency.Sum())
-		n.link.SetState(NodeConnecting, errBroken)
-		n.link.SetState(NodeDown, errBroken)
-		n.link.SetState(NodeUp, nil)
+		n.Link.SetState(NodeConnecting, errBroken)
+		n.Link.SetState(NodeDown, errBroken)
+		n.Link.SetState(NodeUp, nil)
 		s = m.Nodes()[0].Stats
 		require.Equal(t, uint64(2), s.Connects)
 		require.Equal(t, uint64(1), s.Disconnects)

@@ -1,5 +1,6 @@
 // Package multiplex sends the attempts of many callers to N independent masters over exactly one
-// socket each, and decides each attempt by the votes of the nodes. Package link keeps the sockets.
+// socket each, and decides each attempt by the votes of the nodes. Package node has what each of
+// them is sent and answers.
 package multiplex
 
 import (
@@ -16,6 +17,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
@@ -69,14 +71,14 @@ type Config struct {
 // Outline: Acquire, Extend and Release make an Attempt and append it to the log, which all nodes
 // share (Claim.ask). The log seals rounds of what came together. What was added to Extensions is a
 // round of its own. A round is made into commands once (Mux.sealRound), and each node sends them
-// (node.read). A node's answer to a round is one bit, except for votes that are no grants: these
+// (Mux.read). A node's answer to a round is one bit, except for votes that are no grants: these
 // are recorded (Claim.record). Callers wake together, when a quorum has answered their round
 // (Mux.finish), and each counts its own votes.
 //
 // On each node the attempts of a claim take effect in the order in which they began: a newer one
 // takes an older one out of its draft, or out of a round that is not sealed, and is behind it
 // otherwise. A node reads the log in order, and puts each trip into the line of its connection
-// before it takes the next (node.order). A connection that breaks leaves votes unknown, and
+// before it takes the next (Node.order). A connection that breaks leaves votes unknown, and
 // releases that are sent again.
 //
 // What lost:
@@ -90,11 +92,11 @@ type Config struct {
 type Mux struct {
 	cfg     Config
 	ttlText string
-	nodes   []*node
+	nodes   []*node.Node
 	log     *batch.Log[Attempt, roundState]
 	aging   *aging            // of the log's rounds
 	watches []*watch.Registry // of each node
-	refused refusedKeys
+	group   node.Group        // of the nodes
 	peers   *restartguard.Peers
 
 	stop       context.CancelFunc // ends the connectors
@@ -105,8 +107,6 @@ type Mux struct {
 
 	// The pools belong to the Mux, because timers and channels belong to one synctest bubble.
 	sleepers    sync.Pool // of *sleeper
-	flushes     sync.Pool // of *flush
-	encodings   sync.Pool // of *encoding
 	attemptPool sync.Pool // of *Attempt: extensions that nothing refers to
 }
 
@@ -138,18 +138,18 @@ func New(cfg Config) (*Mux, error) {
 		peers: newPeers(endpoints),
 	}
 	for i, e := range endpoints {
-		n, err := newNode(m, i, e)
+		n, err := m.newNode(i, e)
 		if err != nil {
 			for _, n := range m.nodes {
-				n.link.Close()
+				n.Link.Close()
 			}
 			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
 		}
-		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.watches)
+		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.Watches)
 	}
 	links := make([]*link.Link, len(m.nodes))
 	for i, n := range m.nodes {
-		links[i] = n.link
+		links[i] = n.Link
 	}
 	m.inspector = inspection.New(links, cfg.NodeTimeout)
 	m.log = m.newLog()
@@ -159,7 +159,7 @@ func New(cfg Config) (*Mux, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	for _, n := range m.nodes {
-		m.connectors.Go(func() { n.link.Run(ctx) })
+		m.connectors.Go(func() { n.Link.Run(ctx) })
 	}
 	return m, nil
 }
@@ -182,7 +182,7 @@ func (m *Mux) timeoutFor(keys int) time.Duration {
 // batchKeys is the number of keys of all attempts that start together with it, its own included.
 func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
 	m.counts.attempts.Add(1)
-	return m.submit(m.newAttempt(c, acquire, ttl, m.timeoutFor(batchKeys), ttl/2), m.log)
+	return m.submit(m.newAttempt(c, node.Acquire, ttl, m.timeoutFor(batchKeys), ttl/2), m.log)
 }
 
 // Release starts to delete the claim's keys on every node that may have heard of it, if they still
@@ -193,12 +193,12 @@ func (m *Mux) Release(c *Claim, batchKeys int) *Attempt {
 	c.mu.Lock()
 	last := c.latest
 	// After unlock, an extension may be another lease's attempt already: see Attempt.Done.
-	released := last != nil && last.kind == release
+	released := last != nil && last.op.Kind == node.Release
 	c.mu.Unlock()
 	if released {
 		return last
 	}
-	return m.submit(m.newAttempt(c, release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL), m.log)
+	return m.submit(m.newAttempt(c, node.Release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL), m.log)
 }
 
 // submit puts an attempt into the log or a draft, for the nodes that it concerns.
@@ -206,17 +206,17 @@ func (m *Mux) submit(a *Attempt, to appender) *Attempt {
 	c := a.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last := c.latest; last != nil && last.kind == release {
+	if last := c.latest; last != nil && last.op.Kind == node.Release {
 		// Another goroutine released meanwhile, and nothing may follow a release.
-		if a.kind != release {
-			a.voteUnknown(m.all(), errSuperseded)
+		if a.op.Kind != node.Release {
+			a.voteUnknown(m.all(), node.ErrSuperseded)
 			return a
 		}
 		return last
 	}
 	c.begin(a)
 	nodes := m.all() &^ a.deferred
-	if a.kind == release {
+	if a.op.Kind == node.Release {
 		// Of an acquire that was never sent there is nothing to release.
 		if hold := c.mayHold(); c.divided || hold == 0 {
 			nodes = hold
@@ -232,66 +232,9 @@ func (m *Mux) all() nodeSet { return allNodes(len(m.nodes)) }
 
 // countUnsent counts an attempt that was not put into the log for these nodes.
 func (m *Mux) countUnsent(nodes nodeSet, why error) {
-	kind := failedDown
-	if why == batch.ErrOverloaded {
-		kind = failedOverload
-	}
 	for ; nodes != 0; nodes &= nodes - 1 {
-		m.nodes[nodes.first()].metrics.countFailure(kind, 1)
+		m.nodes[nodes.first()].CountUnsent(why == batch.ErrOverloaded)
 	}
-}
-
-// recordMissed notes that a node missed a round. It reports whether the node must get the attempt
-// later in spite of that: a release on a node that may hold the token.
-func (m *Mux) recordMissed(a *Attempt, i int, why error) (later bool) {
-	a.claim.mu.Lock()
-	defer a.claim.mu.Unlock()
-	return a.claim.record(a, i, answer{leftNothing: true, err: why})
-}
-
-// record takes the answer of a node to an attempt.
-func (m *Mux) record(a *Attempt, i int, r answer) {
-	c := a.claim
-	c.mu.Lock()
-	keep := c.record(a, i, r)
-	c.mu.Unlock()
-	if keep {
-		m.nodes[i].addPending(a)
-	}
-}
-
-// QuorumReachable reports whether enough nodes are connected, or being connected, for a quorum. A
-// failing node counts: it still extends and releases, and only a new attempt shows for certain that
-// it grants again. If it did not count, leases would end that it could extend. And a parked call
-// could wait for a probe that the user may not send.
-func (m *Mux) QuorumReachable() bool {
-	n := 0
-	for _, node := range m.nodes {
-		if !node.link.State().Rejects() {
-			n++
-		}
-	}
-	return n >= quorum(len(m.nodes))
-}
-
-// SpareNodes returns how many nodes are up beyond a quorum. Below 0 no quorum can be reached now.
-func (m *Mux) SpareNodes() int {
-	n := 0
-	for _, node := range m.nodes {
-		if node.link.State() == NodeUp {
-			n++
-		}
-	}
-	return n - quorum(len(m.nodes))
-}
-
-// Nodes returns the state of each node, in configuration order.
-func (m *Mux) Nodes() []NodeStatus {
-	all := make([]NodeStatus, len(m.nodes))
-	for i, n := range m.nodes {
-		all[i] = n.status()
-	}
-	return all
 }
 
 // Inspect asks every node what it is and how it does: see inspection.Inspector.
@@ -320,7 +263,7 @@ func (m *Mux) Close(ctx context.Context) error {
 // dial ends after its Close.
 func (m *Mux) closeInOrder(ctx context.Context) {
 	for _, n := range m.nodes {
-		n.watches.Close() // their flush under way ends with the client
+		n.Watches.Close() // their flush under way ends with the client
 	}
 	_ = m.log.Close(ctx)
 	m.stop()
@@ -329,8 +272,8 @@ func (m *Mux) closeInOrder(ctx context.Context) {
 	var nodes sync.WaitGroup
 	for _, n := range m.nodes {
 		nodes.Go(func() {
-			n.link.Close()
-			n.watches.Wait()
+			n.Link.Close()
+			n.Watches.Wait()
 		})
 	}
 	nodes.Wait()

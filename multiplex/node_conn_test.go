@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
@@ -30,7 +31,7 @@ func guard(t *testing.T, m *Mux, a *actor) {
 	a.play(guarded("one", "one", 100))
 	a.cut()
 	time.Sleep(2 * link.MaxReconnectDelay)
-	require.Equal(t, "one", m.nodes[0].link.Current().Server.RunID)
+	require.Equal(t, "one", m.nodes[0].Link.Current().Server.RunID)
 	up(t, m)
 }
 
@@ -82,15 +83,15 @@ func TestConn_NothingIsSentOnAnotherOne(t *testing.T) {
 		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 			guard(t, m, actors[0])
 			leave, dial, look := make(chan struct{}), make(chan struct{}), make(chan struct{})
-			trip := m.nodes[0].sendFlush
-			m.nodes[0].sendFlush = func(f *flush) {
+			trip := m.nodes[0].SendFlush
+			m.nodes[0].SendFlush = func(f *node.Flush) {
 				<-leave // as if the process were stopped here
 				trip(f)
 			}
 			a := m.Acquire(claim("k", "t"), time.Minute, 1)
 			synctest.Wait()
 
-			before, introduced := m.nodes[0].link.Current(), false
+			before, introduced := m.nodes[0].Link.Current(), false
 			var sets atomic.Int32
 			actors[0].hear(func(command string) {
 				if introduced = introduced || command == "HELLO"; introduced && command == "GET" {
@@ -103,7 +104,7 @@ func TestConn_NothingIsSentOnAnotherOne(t *testing.T) {
 			hold = func() { <-dial }
 			actors[0].cut()
 			time.Sleep(100 * time.Millisecond)
-			require.Same(t, before, m.nodes[0].link.Current())
+			require.Same(t, before, m.nodes[0].Link.Current())
 			if !late { // it finds the former connection
 				close(leave)
 				synctest.Wait()
@@ -111,7 +112,7 @@ func TestConn_NothingIsSentOnAnotherOne(t *testing.T) {
 			close(dial)
 			synctest.Wait()
 			if late { // it finds the new connection, whose marker is not verified yet
-				require.NotSame(t, before, m.nodes[0].link.Current())
+				require.NotSame(t, before, m.nodes[0].Link.Current())
 				close(leave)
 				synctest.Wait()
 			}
@@ -188,7 +189,7 @@ func TestConn_TheVoteSaysThatNothingCame(t *testing.T) {
 		})
 		hang.Store(true)
 		a := m.Acquire(claim("k", "t"), time.Minute, 1)
-		c := m.nodes[0].link.Current()
+		c := m.nodes[0].Link.Current()
 		for !c.IsClosed() {
 			time.Sleep(time.Millisecond)
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
@@ -83,7 +84,7 @@ func reasonOf(err error, down bool) Reason {
 		return Down
 	case errors.As(err, &late):
 		return TimedOut
-	case err == errNotNeeded, err == errCallerGone, err == errNotAsked:
+	case err == node.ErrNotNeeded, err == errCallerGone, err == errNotAsked:
 		return NotAwaited
 	}
 	return Failed
@@ -93,7 +94,7 @@ func reasonOf(err error, down bool) Reason {
 // open count as unknown from now on, but for a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) Outcome {
 	a.tryDecide()
-	d, missing := a.decision, errNotNeeded
+	d, missing := a.decision, node.ErrNotNeeded
 	if d == undecided {
 		missing = &timeoutError{a.timeout}
 		if ended != nil {
@@ -101,7 +102,7 @@ func (a *Attempt) outcome(ended error) Outcome {
 		} else {
 			a.countTimeouts()
 		}
-		if open := a.unanswered(); a.kind == release {
+		if open := a.unanswered(); a.op.Kind == node.Release {
 			d = a.decideWith(a.unknown | open)
 		} else {
 			a.voteUnknown(open, missing)
@@ -109,7 +110,7 @@ func (a *Attempt) outcome(ended error) Outcome {
 			d = a.decision
 		}
 	}
-	a.claim.mayOutlive = a.claim.mayOutlive || a.kind == extend && d != won
+	a.claim.mayOutlive = a.claim.mayOutlive || a.op.Kind == node.Extend && d != won
 	var o Outcome
 	switch d {
 	case won:
@@ -126,14 +127,14 @@ func (a *Attempt) outcome(ended error) Outcome {
 // heldOutcome names the nodes that refused, and the keys. claim.mu is held.
 func (a *Attempt) heldOutcome() Outcome {
 	refused := a.refused
-	if a.kind == extend {
+	if a.op.Kind == node.Extend {
 		refused |= a.claim.lostKeys()
 	}
 	o := Outcome{Result: Held, Nodes: make([]string, 0, refused.count())}
 	seen := make(map[int32]bool)
 	for s := refused; s != 0; s &= s - 1 {
 		i := s.first()
-		o.Nodes = append(o.Nodes, a.mux.nodes[i].addr)
+		o.Nodes = append(o.Nodes, a.mux.nodes[i].Link.Name())
 		if !a.refused.has(i) {
 			continue // an earlier extension found it
 		}
@@ -156,13 +157,14 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 	o.NoVotes = make([]NoVote, 0, o.Unknown)
 	for s := a.unanswered() | a.unknown; s != 0; s &= s - 1 {
 		i := s.first()
-		n := NoVote{Node: a.mux.nodes[i].addr, Err: missing, Reason: reasonOf(missing, false)}
+		l := a.mux.nodes[i].Link
+		n := NoVote{Node: l.Name(), Err: missing, Reason: reasonOf(missing, false)}
 		if a.unknown.has(i) {
 			n.Err = a.unknownErr(i)
-			n.Reason = reasonOf(n.Err, a.mux.nodes[i].link.State() == NodeDown)
-		} else if why, down := a.mux.nodes[i].link.Rejects(); down && missing == errNotNeeded {
+			n.Reason = reasonOf(n.Err, l.State() == NodeDown)
+		} else if why, down := l.Rejects(); down && missing == node.ErrNotNeeded {
 			// It was about to miss the attempt.
-			n.Err, n.Reason = why, reasonOf(why, a.mux.nodes[i].link.State() == NodeDown)
+			n.Err, n.Reason = why, reasonOf(why, l.State() == NodeDown)
 		}
 		o.NoVotes = append(o.NoVotes, n)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
@@ -59,7 +60,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		down := errors.New("connection refused")
-		m.nodes[0].link.SetState(NodeDown, down)
+		m.nodes[0].Link.SetState(NodeDown, down)
 		goOn := hang(m.nodes[1])
 		o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
 		require.Equal(t, Outcome{
@@ -76,19 +77,19 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, n := range m.nodes {
-			n.link.SetState(NodeDown, errBroken)
+			n.Link.SetState(NodeDown, errBroken)
 		}
-		a := m.newAttempt(claim("k", "t"), acquire, time.Minute, time.Second, time.Second)
-		a.addVote(0, answer{err: errBroken})
-		a.addVote(2, answer{err: errBroken}) // decides, just before node 1 misses it
+		a := m.newAttempt(claim("k", "t"), node.Acquire, time.Minute, time.Second, time.Second)
+		a.addVote(0, node.Answer{Err: errBroken})
+		a.addVote(2, node.Answer{Err: errBroken}) // decides, just before node 1 misses it
 		for _, n := range a.outcome(nil).NoVotes {
 			require.Equal(t, NoVote{n.Node, Down, errBroken}, n)
 		}
 	})
 	for reason, errs := range map[Reason][]error{
 		Quarantined: {&restartguard.Quarantine{Reason: whyRestarted}},
-		NotAwaited:  {errNotNeeded, errCallerGone, errNotAsked},
-		Failed:      {errors.New("OOM"), errSuperseded, errQueuedTooLong},
+		NotAwaited:  {node.ErrNotNeeded, errCallerGone, errNotAsked},
+		Failed:      {errors.New("OOM"), node.ErrSuperseded, node.ErrQueuedTooLong},
 	} {
 		for _, err := range errs {
 			require.Equal(t, reason, reasonOf(err, false), "%v", err)

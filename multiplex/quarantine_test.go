@@ -203,9 +203,9 @@ func TestGuardMode_OfAServerWithoutARunID(t *testing.T) {
 		}), nil))
 	})
 	up(t, auto)
-	line := auto.nodes[0].link.Current()
+	line := auto.nodes[0].Link.Current()
 	require.NoError(t, line.Close())
-	require.Eventually(t, func() bool { return auto.nodes[0].link.Current() != line }, patient,
+	require.Eventually(t, func() bool { return auto.nodes[0].Link.Current() != line }, patient,
 		time.Millisecond)
 	up(t, auto)
 	require.EqualValues(t, 3, warnings.Load(), "one for each node")
@@ -221,11 +221,11 @@ func TestQuarantine_ADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 	up(t, m)
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 	for range 3 {
-		before := m.nodes[0].link.Current()
+		before := m.nodes[0].Link.Current()
 		s.kill()
 		s.start()
 		require.Eventually(t, func() bool {
-			return m.nodes[0].link.Current() != before
+			return m.nodes[0].Link.Current() != before
 		}, patient, time.Millisecond)
 		up(t, m) // sooner than the longest TTL
 		require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrHeld)

@@ -2,20 +2,6 @@ package multiplex
 
 import "math/bits"
 
-// vote is one node's answer to an attempt. The zero value never grants.
-type vote uint8
-
-const (
-	// unknown: no answer, a broken connection or an error. It counts for nothing, but the node may
-	// have done it.
-	unknown vote = iota
-	// granted: the node did it for the whole set of keys.
-	granted
-	// refused: the node did not do it, because another token holds a key (or, for an extension,
-	// because the node had lost a key).
-	refused
-)
-
 // decision is the outcome of the votes so far. The zero value decides nothing.
 type decision uint8
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -139,7 +140,7 @@ func TestQuorum_DecidesReleases(t *testing.T) {
 
 // dumb decides by trying every way in which the open votes can still fall: if all end alike, that
 // is the decision.
-func dumb(votes []vote, open int) decision {
+func dumb(votes []node.Vote, open int) decision {
 	if open == 0 {
 		granted, refused := 0, 0
 		for _, v := range votes {
@@ -159,7 +160,7 @@ func dumb(votes []vote, open int) decision {
 		return noQuorum
 	}
 	var first decision
-	for v := range vote(3) {
+	for v := range node.Vote(3) {
 		d := dumb(append(slices.Clip(votes), v), open-1)
 		if first == undecided {
 			first = d
@@ -177,7 +178,7 @@ func TestQuorum_DecidesExactlyWhenOpenVotesCannotChangeIt(t *testing.T) {
 		for granted := 0; granted <= n; granted++ {
 			for refused := 0; granted+refused <= n; refused++ {
 				for unknown := 0; granted+refused+unknown <= n; unknown++ {
-					var votes []vote
+					var votes []node.Vote
 					for range granted {
 						votes = append(votes, 1)
 					}
@@ -197,9 +198,9 @@ func TestQuorum_DecidesExactlyWhenOpenVotesCannotChangeIt(t *testing.T) {
 }
 
 func TestQuorum_TheZeroVoteAndDecisionGrantNothing(t *testing.T) {
-	require.Equal(t, unknown, vote(0))
+	require.Equal(t, node.Unknown, node.Vote(0))
 	require.Equal(t, undecided, decision(0))
-	require.Equal(t, unknown, answer{}.vote)
+	require.Equal(t, node.Unknown, node.Answer{}.Vote)
 	require.Equal(t, nodeSet(0), allNodes(0))
 	require.Equal(t, 64, allNodes(64).count())
 }

@@ -1,5 +1,7 @@
 package multiplex
 
+import "github.com/lockpipe/lockpipe/internal/node"
+
 // Done says that the only caller that waited for an extension does not touch it any more. Its
 // memory is used again when every node has answered it. Without that, a hundred thousand held
 // leases would keep the garbage collector busy, and all callers would wait for it.
@@ -34,8 +36,8 @@ func (m *Mux) recycle(a *Attempt) {
 }
 
 // newFromPool returns an empty attempt.
-func (m *Mux) newFromPool(k kind) *Attempt {
-	if k == extend {
+func (m *Mux) newFromPool(k node.Kind) *Attempt {
+	if k == node.Extend {
 		if a, _ := m.attemptPool.Get().(*Attempt); a != nil {
 			return a
 		}

@@ -5,14 +5,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
 // stopped lets node i hold back what it is sent until the returned function is called.
 func stopped(m *Mux, i int) (goOn func()) {
 	synctest.Wait()
-	gate, trip := make(chan struct{}), m.nodes[i].sendFlush
-	m.nodes[i].sendFlush = func(f *flush) {
+	gate, trip := make(chan struct{}), m.nodes[i].SendFlush
+	m.nodes[i].SendFlush = func(f *node.Flush) {
 		<-gate
 		trip(f)
 	}
@@ -184,15 +185,15 @@ func TestRecycle_AReleaseDuringTheLastAnswer(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, nd := range m.nodes {
-			nd.sendFlush = all(answer{vote: granted, replied: true})
+			nd.SendFlush = all(node.Answer{Vote: node.Granted, Replied: true})
 		}
-		last := m.nodes[2].sendFlush
+		last := m.nodes[2].SendFlush
 		for range 3000 {
 			c := claim("k", "token")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 			synctest.Wait()
 			gate := make(chan struct{})
-			m.nodes[2].sendFlush = func(f *flush) {
+			m.nodes[2].SendFlush = func(f *node.Flush) {
 				<-gate
 				last(f)
 			}
@@ -200,7 +201,7 @@ func TestRecycle_AReleaseDuringTheLastAnswer(t *testing.T) {
 			require.NoError(t, wait(e, t.Context()))
 			e.Done()
 			synctest.Wait()
-			m.nodes[2].sendFlush = last
+			m.nodes[2].SendFlush = last
 			close(gate)
 			require.NoError(t, wait(m.Release(c, 1), t.Context()))
 			synctest.Wait()

@@ -8,7 +8,12 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/node"
 )
+
+// maxPending is the most acquires that wait for one node. That is far more than can come during its
+// answer time, and takes about a hundred megabytes.
+const maxPending = 1 << 18
 
 // roundState is what became of a round, by the nodes. The vote of a node on an attempt is the one
 // that was recorded for it. If there is none, it is a grant if the node has answered, and unknown
@@ -32,10 +37,7 @@ type roundState struct {
 
 	// Set when it is sealed:
 
-	// What all nodes with the same commands are sent; nil: none was connected.
-	shared     [link.CommandSets]*encoding
-	sendBefore time.Time // when the first of its attempts is of no use any more
-	oldest     time.Time // when the first of them began
+	commands node.Round
 
 	mu       sync.Mutex // guards all below; a leaf
 	why      []error    // why a node has missed it; nil before one has
@@ -44,19 +46,16 @@ type roundState struct {
 }
 
 func (m *Mux) newLog() *batch.Log[Attempt, roundState] {
-	m.aging = newAging(min(slowAfter, m.cfg.NodeTimeout), m.look)
+	m.aging = newAging(len(m.nodes), min(slowAfter, m.cfg.NodeTimeout), m.look)
 	return batch.New(batch.Config[Attempt, roundState]{
 		Readers: len(m.nodes), Quorum: quorum(len(m.nodes)),
 		Weight:   func(a *Attempt) int { return a.claim.Len() },
-		FollowUp: func(a *Attempt) bool { return a.kind != acquire },
+		FollowUp: func(a *Attempt) bool { return a.op.Kind != node.Acquire },
 		Open:     m.openRound, Emptied: m.dropRound, Seal: m.sealRound,
-		Read: func(t *batch.Trip[Attempt, roundState]) { m.nodes[t.Reader].read(t) },
-		Missed: func(i int, rounds []*batch.Round[Attempt, roundState], keep bool) []*Attempt {
-			return m.nodes[i].missed(rounds, keep)
-		},
+		Read: m.read, Missed: m.missed,
 		// A second trip to a near node starts when as much waits as the node can take at once.
-		MaxWeight: maxFlush, Window: link.MaxTrips, Limit: maxPending,
-		OverlapAt: func(i int) int { return m.nodes[i].rtt.overlapThreshold() },
+		MaxWeight: node.MaxFlush, Window: link.MaxTrips, Limit: maxPending,
+		OverlapAt: func(i int) int { return m.nodes[i].OverlapThreshold() },
 	})
 }
 
@@ -77,38 +76,24 @@ func (m *Mux) dropRound(r *batch.Round[Attempt, roundState]) {
 // sealRound makes the commands that all nodes are sent, for each set that is in use.
 func (m *Mux) sealRound(r *batch.Round[Attempt, roundState]) {
 	s := &r.State
-	var shared [link.CommandSets]*encoding
-	for set, used := range m.usedSets() {
-		if used {
-			shared[set] = m.newEncoding(link.CommandSet(set))
-		}
-	}
-	var sendBefore time.Time
+	var commands node.Round
+	commands.Shared = m.group.NewEncodings(m.nodes)
 	for i, a := range r.Ops() {
-		if before := a.sent.Add(a.maxAge); a.kind != release &&
-			(sendBefore.IsZero() || before.Before(sendBefore)) {
-			sendBefore = before
+		if before := a.op.Sent.Add(a.maxAge); a.op.Kind != node.Release &&
+			(commands.SendBefore.IsZero() || before.Before(commands.SendBefore)) {
+			commands.SendBefore = before
 		}
-		if i == 0 || a.sent.Before(s.oldest) {
-			s.oldest = a.sent
+		if i == 0 || a.op.Sent.Before(commands.Oldest) {
+			commands.Oldest = a.op.Sent
 		}
-		if a.directed() {
-			continue
-		}
-		for _, e := range shared {
-			if e != nil {
-				e.add(i, a)
-			}
+		if !a.op.Directed {
+			commands.Shared.Add(i, &a.op)
 		}
 	}
-	for _, e := range shared {
-		if e != nil {
-			e.end()
-		}
-	}
+	commands.Shared.End()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.shared, s.sendBefore, s.opened = shared, sendBefore, time.Now()
+	s.commands, s.opened = commands, time.Now()
 	others := m.all() &^ nodeSet(r.Readers()) // which it never comes to
 	s.failed.Or(uint64(others))
 	s.left &^= others
@@ -155,17 +140,13 @@ func (m *Mux) end(r *batch.Round[Attempt, roundState]) {
 	s := &r.State
 	s.wakeAll()
 	for _, a := range r.Ops() {
-		if a.kind == extend {
+		if a.op.Kind == node.Extend {
 			a.allAnswered()
 		}
 	}
 	s.mu.Lock()
-	for _, e := range s.shared {
-		if e != nil {
-			m.encodings.Put(e)
-		}
-	}
-	s.shared, s.sleepers = [link.CommandSets]*encoding{}, nil
+	m.group.Recycle(s.commands.Shared)
+	s.commands.Shared, s.sleepers = node.Encodings{}, nil
 	s.mu.Unlock()
 	r.Drop()
 }
@@ -175,10 +156,10 @@ func (m *Mux) end(r *batch.Round[Attempt, roundState]) {
 func (s *roundState) age() (old time.Duration, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old = time.Since(s.opened); s.shared == ([link.CommandSets]*encoding{}) {
+	if old = time.Since(s.opened); s.commands.Shared == (node.Encodings{}) {
 		return old, old >= s.mux.cfg.NodeTimeout
 	}
-	return old, !s.sendBefore.IsZero() && time.Now().After(s.sendBefore)
+	return old, !s.commands.SendBefore.IsZero() && time.Now().After(s.commands.SendBefore)
 }
 
 // isPast reports whether a slow node need not read the round any more. hangs: it owes an answer for
@@ -205,7 +186,7 @@ func (s *roundState) missedBecause(i int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.why == nil {
-		return errConnectionLost
+		return node.ErrConnectionLost
 	}
 	return s.why[i]
 }

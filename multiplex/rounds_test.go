@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,10 +22,10 @@ func TestRounds_AReleaseIsKeptBehindAnAcquireUnderWay(t *testing.T) {
 		stop() // the test does the connectors' work
 		defer endLogs(m)
 		n, gate := m.nodes[2], make(chan struct{})
-		n.sendFlush = answeredBy(func(_ []*Attempt, answers []answer) {
+		n.SendFlush = answeredBy(func(_ []*Attempt, answers []node.Answer) {
 			<-gate
 			for i := range answers {
-				answers[i] = answer{broken: true, err: errBroken}
+				answers[i] = node.Answer{Broken: true, Err: errBroken}
 			}
 		})
 		c := claim("k", "t")
@@ -37,18 +38,18 @@ func TestRounds_AReleaseIsKeptBehindAnAcquireUnderWay(t *testing.T) {
 		require.Equal(t, 1, m.Nodes()[2].PendingReleases, "the node is down")
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		n.dropExpired()
+		n.NotConnected()
 		require.Equal(t, 1, m.Nodes()[2].PendingReleases, "the acquire is under way")
 		close(gate)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		n.dropExpired()
+		n.NotConnected()
 		require.Equal(t, 1, m.Nodes()[2].PendingReleases, "the acquire may still be executed")
 		require.Zero(t, m.Nodes()[2].DroppedReleases)
-		n.sendFlush = answeredBy(stores[2].flush)
+		n.SendFlush = answeredBy(stores[2].flush)
 		m.log.SetReader(2, batch.Reading)
 		stores[2].hold("k", "t") // the server continues, and reads the acquire
-		n.resend()
+		n.Resend()
 		require.Empty(t, stores[2].left())
 		require.Zero(t, m.Nodes()[2].PendingReleases)
 		require.NoError(t, wait(released, t.Context()))
@@ -86,63 +87,28 @@ func TestRounds_AnExtensionUnderWayNeedsCleanup(t *testing.T) {
 	})
 }
 
-// The goal: if the fence keys were not raised, because the retry of that was not answered, the
-// extension is in doubt, and the node may have done it.
-func TestRounds_ARaiseThatWasNotRetriedLeavesItsExtensionInDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(3, 1, 0)
-		defer stop()
-		c := claim("k", "t")
-		c.Fence(time.Now(), 5, 9)
-		e := m.newAttempt(c, extend, time.Minute, time.Second, time.Second)
-		c.mu.Lock()
-		c.begin(e)
-		e.firstTouched, c.extended = m.all(), m.all()
-		c.mu.Unlock()
-		f := built(m.nodes[0], nil, e)
-		f.OnReply(0, errorReply("NOSCRIPT No matching script."))
-		f.OnReply(1, integerReply(1))
-		require.Equal(t, granted, f.answers[0].vote)
-		f.buildRetry()
-		f.trip.Commands = len(f.again.commands)
-		f.failFrom(0, answer{leftNothing: true, err: link.ErrNotConnected})
-		require.Equal(t, answer{err: link.ErrNotConnected}, f.answers[0])
-		m.record(e, 0, f.answers[0])
-		require.True(t, unsettled(c).has(0))
-		require.Equal(t, nodeBit(0), e.unknown)
-	})
-}
-
-// The goal: if a part of a large set is not sent again, the node may still hold the other parts,
-// whether the reason is the release or the connection.
-func TestRounds_APartThatWasNotRetriedLeavesTheOthers(t *testing.T) {
-	for _, released := range []bool{true, false} {
+// The goal: a node whose vote is unknown, and which may have done it, may hold the keys. That is so
+// if fence keys were not raised for an extension, and if a part of an acquire was not sent again.
+func TestRounds_WhatIsInDoubtMayBeHeld(t *testing.T) {
+	for _, k := range []node.Kind{node.Acquire, node.Extend} {
 		synctest.Test(t, func(t *testing.T) {
 			m, _, stop := simulated(3, 1, 0)
 			defer stop()
-			keys := make([]string, 600)
-			for i := range keys {
-				keys[i] = fmt.Sprint("k", i)
+			c := claim("k", "t")
+			a := m.newAttempt(c, k, time.Minute, time.Second, time.Second)
+			c.mu.Lock()
+			c.begin(a)
+			if k == node.Acquire {
+				c.acquired = m.all()
+			} else {
+				a.firstTouched, c.extended = m.all(), m.all()
 			}
-			c := new(Claim)
-			c.Init("", keys, "t")
-			a := m.newAttempt(c, acquire, time.Minute, time.Minute, time.Minute)
-			c.latest, c.acquired = a, m.all()
-			f := built(m.nodes[0], nil, a)
-			require.Len(t, f.own.commands, 3)
-			f.OnReply(0, integerReply(1))
-			f.OnReply(1, errorReply("NOSCRIPT No matching script."))
-			f.OnReply(2, integerReply(1))
-			if released {
-				c.latest = m.newAttempt(c, release, 0, time.Minute, time.Minute)
-			}
-			f.buildRetry()
-			f.trip.Commands = len(f.again.commands)
-			f.failFrom(0, answer{leftNothing: true, err: link.ErrNotConnected})
-			require.Equal(t, unknown, f.answers[0].vote)
-			require.False(t, f.answers[0].leftNothing)
-			m.record(a, 0, f.answers[0])
+			c.mu.Unlock()
+			m.record(a, 0, node.Answer{Err: link.ErrNotConnected})
 			require.True(t, unsettled(c).has(0))
+			require.Equal(t, nodeBit(0), a.unknown)
+			m.record(a, 1, node.Answer{LeftNothing: true, Err: link.ErrNotConnected})
+			require.False(t, unsettled(c).has(1))
 		})
 	}
 }
@@ -160,18 +126,17 @@ func TestRounds_AnExtensionIsNotSharedWithAServerThatMoved(t *testing.T) {
 			}
 		})
 		n := m.nodes[0]
-		trip, moves, shared := n.sendFlush, true, 0
-		n.sendFlush = func(f *flush) {
+		trip, moves, shared := n.SendFlush, true, 0
+		n.SendFlush = func(f *node.Flush) {
 			if moves { // between the seal of the round and the trip
-				n.link.Current().MovedAt = time.Now()
+				n.Link.Current().MovedAt = time.Now()
 			}
 			trip(f)
-			if len(f.sending) > 1 {
-				shared++
-			}
+			rounds, _ := f.Parts()
+			shared += rounds
 		}
 		err := wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context())
-		require.ErrorContains(t, err, errMoved.Error())
+		require.ErrorContains(t, err, "server changed")
 		require.Zero(t, sent.Load())
 		require.Zero(t, shared)
 		moves = false
@@ -198,9 +163,9 @@ func TestRounds_ATripLooksAtEachAttemptAfterAMiss(t *testing.T) {
 				releases.Add(1)
 			}
 		})
-		trip := n.sendFlush
-		n.sendFlush = func(f *flush) {
-			if f.rounds != nil {
+		trip := n.SendFlush
+		n.SendFlush = func(f *node.Flush) {
+			if f.Reading != nil {
 				<-gate // as if the process were stopped here
 			}
 			trip(f)
@@ -209,10 +174,10 @@ func TestRounds_ATripLooksAtEachAttemptAfterAMiss(t *testing.T) {
 		m.Acquire(c, time.Minute, 1)
 		synctest.Wait()
 		released := m.Release(c, 1)
-		n.link.SetState(NodeDown, errBroken)
+		n.Link.SetState(NodeDown, errBroken)
 		synctest.Wait()
 		require.Equal(t, 1, m.Nodes()[0].PendingReleases, "it has missed the release")
-		n.link.SetState(NodeUp, nil)
+		n.Link.SetState(NodeUp, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Zero(t, m.Nodes()[0].PendingReleases)
@@ -232,7 +197,7 @@ func TestRounds_ANodeThatIsDownCostsNoRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		defer stop()
-		m.nodes[2].link.SetState(NodeDown, errBroken)
+		m.nodes[2].Link.SetState(NodeDown, errBroken)
 		c := claim("k", "t")
 		a := m.Acquire(c, time.Minute, 1)
 		require.NoError(t, wait(a, t.Context()))
@@ -245,13 +210,13 @@ func TestRounds_ANodeThatIsDownCostsNoRecords(t *testing.T) {
 		require.ErrorIs(t, a.unknownErr(2), errBroken)
 		c.mu.Unlock()
 		r := m.Release(c, 1)
-		require.False(t, r.directed(), "all nodes that are up are sent the same")
+		require.False(t, r.op.Directed, "all nodes that are up are sent the same")
 		require.NoError(t, wait(r, t.Context()))
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
 		require.Zero(t, m.Nodes()[2].PendingReleases, "it was never asked")
 
-		m.nodes[1].link.SetState(NodeDown, link.ErrNotConnected)
+		m.nodes[1].Link.SetState(NodeDown, link.ErrNotConnected)
 		o := m.Acquire(claim("l", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
 		require.Equal(t, NoQuorum, o.Result)
 		for _, no := range o.NoVotes {
@@ -283,7 +248,7 @@ func TestRounds_HalfOfTheNodesDecideAtOnce(t *testing.T) {
 					case i >= of:
 						goOn = append(goOn, hang(m.nodes[i]))
 					case down:
-						m.nodes[i].link.SetState(NodeDown, errBroken)
+						m.nodes[i].Link.SetState(NodeDown, errBroken)
 					default:
 						stores[i].hold("k", "another")
 					}
@@ -329,7 +294,7 @@ func TestRecycle_SleepersAndTheLastAnswers(t *testing.T) {
 	m, stores, stop := simulated(3, 1, 0)
 	defer stop()
 	for i, n := range m.nodes {
-		n.sendFlush = all(answer{vote: granted, replied: true})
+		n.SendFlush = all(node.Answer{Vote: node.Granted, Replied: true})
 		_ = stores[i]
 	}
 	var callers [8]chan struct{}
@@ -405,13 +370,13 @@ func TestRounds_ATripOfSeveralRoundsSharesTheirBytes(t *testing.T) {
 		onStage(t, 3, func(t *testing.T, m *Mux, _ []*actor) {
 			n, gate := m.nodes[2], make(chan struct{})
 			var rounds, shared, own []int // of each trip
-			trip := n.sendFlush
-			n.sendFlush = func(f *flush) {
+			trip := n.SendFlush
+			n.SendFlush = func(f *node.Flush) {
 				<-gate
 				trip(f)
-				rounds = append(rounds, len(f.rounds.Rounds))
-				shared = append(shared, len(f.sending)-1)
-				own = append(own, len(f.own.commands))
+				all, alone := f.Parts()
+				rounds = append(rounds, len(tripOf(f).Rounds))
+				shared, own = append(shared, all), append(own, alone)
 			}
 			var attempts []*Attempt
 			for i := range 3 {
@@ -450,7 +415,7 @@ func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
 		m.Acquire(claim("first", "t"), time.Minute, 1)
 		synctest.Wait()
 		for _, n := range m.nodes {
-			n.link.SetState(NodeConnecting, errBroken)
+			n.Link.SetState(NodeConnecting, errBroken)
 		}
 		gone := claim("gone", "t")
 		m.Acquire(gone, time.Minute, 1)
@@ -458,12 +423,12 @@ func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
 		resume()
 		time.Sleep(time.Minute - 5*time.Millisecond)
 		synctest.Wait()
-		m.nodes[0].link.SetState(NodeUp, nil)
+		m.nodes[0].Link.SetState(NodeUp, nil)
 		a := m.Acquire(claim("k", "t"), time.Minute, 1)
 		time.Sleep(m.cfg.NodeTimeout / 2)
 		synctest.Wait()
 		for _, n := range m.nodes[1:] {
-			n.link.SetState(NodeUp, nil)
+			n.Link.SetState(NodeUp, nil)
 		}
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
@@ -480,12 +445,12 @@ func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
 func TestRounds_EndWhenTheNodesThatGetThemAreDone(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, _ []*actor) {
 		first, second := make(chan struct{}), make(chan struct{})
-		for _, n := range m.nodes {
-			trip, trips := n.sendFlush, 0
-			n.sendFlush = func(f *flush) {
+		for i, n := range m.nodes {
+			trip, trips := n.SendFlush, 0
+			n.SendFlush = func(f *node.Flush) {
 				if trips++; trips == 1 {
 					<-first
-				} else if n.index == 0 {
+				} else if i == 0 {
 					<-second
 				}
 				trip(f)
@@ -533,7 +498,7 @@ func TestRounds_AWaitEndsWithARoundThatIsEmptied(t *testing.T) {
 		released := m.Release(c, 1)
 		select {
 		case err := <-extended:
-			require.ErrorContains(t, err, errSuperseded.Error())
+			require.ErrorContains(t, err, node.ErrSuperseded.Error())
 			require.Zero(t, time.Since(began))
 		case <-time.After(time.Hour):
 			t.Error("nobody wakes the caller")

@@ -7,25 +7,26 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: if no flush since the connect was quick, a flush of few keys leaves while another is
-// under way. One quick flush is enough to change that, and slow ones behind it change nothing.
-func TestRTT_OnlyAFarNodeOverlapsSmallFlushes(t *testing.T) {
-	var d rtt
-	require.Equal(t, nearThreshold, d.overlapThreshold(), "nothing is known yet")
-	d.observe(3 * time.Millisecond)
-	require.Equal(t, farThreshold, d.overlapThreshold())
-	d.observe(farRTT)
-	require.Equal(t, farThreshold, d.overlapThreshold())
-	d.observe(farRTT - 1)
-	require.Equal(t, nearThreshold, d.overlapThreshold())
-	d.observe(time.Second)
-	require.Equal(t, nearThreshold, d.overlapThreshold())
-	d.reset()
-	d.observe(time.Second)
-	require.Equal(t, farThreshold, d.overlapThreshold(), "another connection may have another way")
+// farThreshold is OverlapThreshold of a node that is far. It is node.MaxFlush if a node is near.
+const farThreshold = 8
+
+// observe lets one flush to the only node take so long.
+func observe(t *testing.T, m *Mux, trip time.Duration) {
+	t.Helper()
+	n := m.nodes[0]
+	send := n.SendFlush
+	n.SendFlush = func(f *node.Flush) {
+		time.Sleep(trip)
+		all(node.Answer{Vote: node.Granted, Replied: true})(f)
+	}
+	c := claim(fmt.Sprint("observed ", time.Now()), "t")
+	require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+	synctest.Wait()
+	n.SendFlush = send
 }
 
 // The goal: the round-trip time comes from flushes that the node answered, not from those that were
@@ -35,16 +36,16 @@ func TestRTT_AFlushWithoutAnAnswerDoesNotCount(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		n := m.nodes[0]
-		n.rtt.observe(3 * time.Millisecond)
-		n.sendFlush = all(answer{leftNothing: true, err: errQueuedTooLong})
+		observe(t, m, 3*time.Millisecond)
+		n.SendFlush = all(node.Answer{LeftNothing: true, Err: node.ErrQueuedTooLong})
 		require.Error(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), context.Background()))
-		require.Equal(t, farThreshold, n.rtt.overlapThreshold())
-		n.sendFlush = func(f *flush) {
+		require.Equal(t, farThreshold, n.OverlapThreshold())
+		n.SendFlush = func(f *node.Flush) {
 			time.Sleep(50 * time.Microsecond)
-			all(answer{replied: true, leftNothing: true, err: errQueuedTooLong})(f)
+			all(node.Answer{Replied: true, LeftNothing: true, Err: node.ErrQueuedTooLong})(f)
 		}
 		require.Error(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), context.Background()))
-		require.Equal(t, nearThreshold, n.rtt.overlapThreshold())
+		require.Equal(t, node.MaxFlush, n.OverlapThreshold())
 	})
 }
 
@@ -53,19 +54,19 @@ func TestRTT_AFlushWithoutAnAnswerDoesNotCount(t *testing.T) {
 func TestRTT_SetsTheOverlapOfFlushes(t *testing.T) {
 	for trip, few := range map[time.Duration]int{
 		3 * time.Millisecond:  farThreshold,
-		50 * time.Microsecond: nearThreshold,
+		50 * time.Microsecond: node.MaxFlush,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, _, stop := simulated(1, 1, 0)
 			defer stop()
 			n, gate, flushes := m.nodes[0], make(chan struct{}), 0
-			n.sendFlush = func(f *flush) {
+			n.SendFlush = func(f *node.Flush) {
 				flushes++ // one after the other begins
-				f.rounds.Sent()
+				f.Reading.Sent()
 				<-gate
-				all(answer{vote: granted, replied: true})(f)
+				all(node.Answer{Vote: node.Granted, Replied: true})(f)
 			}
-			n.rtt.observe(trip)
+			observe(t, m, trip)
 			add := func(keys int) int {
 				c, all := new(Claim), make([]string, keys)
 				for i := range all {
@@ -82,11 +83,11 @@ func TestRTT_SetsTheOverlapOfFlushes(t *testing.T) {
 			close(gate)
 			synctest.Wait()
 			// In the bubble the others took no time, as if there had been none.
-			n.rtt.observe(3 * time.Millisecond)
-			require.Equal(t, farThreshold, n.rtt.overlapThreshold())
-			n.link.SetState(NodeDown, errBroken)
-			n.link.SetState(NodeUp, nil)
-			require.Equal(t, nearThreshold, n.rtt.overlapThreshold())
+			observe(t, m, 3*time.Millisecond)
+			require.Equal(t, farThreshold, n.OverlapThreshold())
+			n.Link.SetState(NodeDown, errBroken)
+			n.Link.SetState(NodeUp, nil)
+			require.Equal(t, node.MaxFlush, n.OverlapThreshold())
 		})
 	}
 }

@@ -22,7 +22,7 @@ func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 		settled(t, m)
 		require.Equal(t, "mymaster@s0:26379", m.Nodes()[0].Addr)
 		require.Equal(t, "old", w.server(m))
-		before := m.nodes[0].link.Verified()
+		before := m.nodes[0].Link.Verified()
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 		time.Sleep(time.Hour)
 		require.EqualValues(t, 1, w.dials["old"].Load())
@@ -35,7 +35,7 @@ func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 		time.Sleep(sentinel.AskEvery)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
-		require.False(t, m.nodes[0].link.StillValid(before))
+		require.False(t, m.nodes[0].Link.StillValid(before))
 		require.False(t, before.Verified())
 		require.True(t, before.IsClosed())
 		require.NoError(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), t.Context()))
@@ -103,7 +103,7 @@ func TestSentinel_AConnectEndsWhenTheMasterIsAnother(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		w.promote("new", 1)
-		require.NoError(t, m.nodes[0].link.AwaitConnected())
+		require.NoError(t, m.nodes[0].Link.AwaitConnected())
 		require.LessOrEqual(t, time.Since(begin), sentinel.AskEvery+link.MinReconnectDelay)
 		require.Equal(t, "new", w.server(m))
 		closes(t, m)
@@ -140,7 +140,7 @@ func TestSentinel_AnOldMasterAndANewOneHaveOneVote(t *testing.T) {
 				synctest.Wait()
 				w.promote("new", 0)
 				if late {
-					m.nodes[0].link.Current().Drop(&sentinel.SwitchedError{
+					m.nodes[0].Link.Current().Drop(&sentinel.SwitchedError{
 						From: "old:6379",
 						To:   "new:6379",
 					})
@@ -175,7 +175,7 @@ func TestSentinel_AnExtensionThatBeganBeforeIsNotSentToTheNewMaster(t *testing.T
 		time.Sleep(m.cfg.MaxTTL + sentinel.DeposedFor + sentinel.AskEvery + link.MaxMarkerPoll)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
-		require.True(t, m.nodes[0].link.Current().MayRepeat(began))
+		require.True(t, m.nodes[0].Link.Current().MayRepeat(began))
 	})
 }
 
@@ -249,7 +249,7 @@ func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 		late := start(t, []string{watchedURL}, func(c *Config) { c.Dial = last.dial })
 		settled(t, ahead)
 		settled(t, late)
-		deposed := late.nodes[0].link.Verified()
+		deposed := late.nodes[0].Link.Verified()
 		first.promote("new", 0, 1, 2)
 		time.Sleep(sentinel.AgreeWithin)
 		last.promote("new", 0, 1, 2)

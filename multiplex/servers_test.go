@@ -9,11 +9,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -38,32 +36,6 @@ func redirect(nodes *lockpipetest.Nodes, to []atomic.Int32) endpoint.DialFunc {
 	}
 }
 
-// The goal: an extension that began before its node got the server is not sent there, because the
-// server may have granted it as another node. All else is sent, and so is an extension that begins
-// later.
-func TestServers_DoNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(1, 1, 0)
-		defer stop()
-		var attempts []*Attempt
-		begin := func(kinds ...kind) {
-			for _, k := range kinds {
-				a := m.newAttempt(claim("k", "t"), k, time.Minute, time.Second, time.Minute)
-				a.claim.latest, a.claim.acquired = a, m.all()
-				attempts = append(attempts, a)
-			}
-		}
-		begin(acquire, extend, release)
-		on := &link.Conn{MovedAt: time.Now()} // at the same moment
-		time.Sleep(time.Nanosecond)
-		begin(acquire, extend, release)
-		answers := built(m.nodes[0], on, attempts...).answers
-		grant := answer{vote: granted, replied: true, keyIndex: -1}
-		not := answer{leftNothing: true, err: errMoved}
-		require.Equal(t, []answer{grant, not, grant, grant, grant, grant}, answers)
-	})
-}
-
 // The goal: a node whose name leads to another's server gets it when the other one has lost it, and
 // knows when that was.
 func TestServers_MoveWhenNamesChange(t *testing.T) {
@@ -83,7 +55,7 @@ func TestServers_MoveWhenNamesChange(t *testing.T) {
 	ask(t, nodes, 1, "CLIENT", "KILL", "TYPE", "normal")
 	becomes(t, m, 1, NodeDown, "nowhere")
 	becomes(t, m, 0, NodeUp, "")
-	require.WithinRange(t, m.nodes[0].link.Current().MovedAt, before, time.Now())
+	require.WithinRange(t, m.nodes[0].Link.Current().MovedAt, before, time.Now())
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()),
 		"servers 1 and 2 are a quorum")
 	to[1].Store(1)
@@ -156,7 +128,7 @@ func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	}
 	m := start(t, urls, func(c *Config) { c.Guard, c.Dial = GuardOff, redirect(nodes, to) })
 	becomes(t, m, 0, NodeUp, "")
-	hung := m.nodes[0].link.Current()
+	hung := m.nodes[0].Link.Current()
 	require.NoError(t, nodes.Freeze(0))
 	to[1].Store(1)
 	becomes(t, m, 1, NodeUp, "")

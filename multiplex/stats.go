@@ -30,12 +30,12 @@ type counts struct{ attempts, splitVotes atomic.Uint64 }
 func (m *Mux) Stats() Stats {
 	s := Stats{Attempts: m.counts.attempts.Load(), SplitVotes: m.counts.splitVotes.Load()}
 	for _, n := range m.nodes {
-		s.Flushes += n.metrics.flushes.Load()
-		s.Operations += n.metrics.operations.Load()
-		n.mu.Lock()
-		s.PendingReleases += len(n.pending.list)
-		s.DroppedReleases += n.pending.dropped
-		n.mu.Unlock()
+		flushes, operations := n.Flushed()
+		kept, dropped := n.PendingReleases()
+		s.Flushes += flushes
+		s.Operations += operations
+		s.PendingReleases += kept
+		s.DroppedReleases += dropped
 	}
 	return s
 }

@@ -145,7 +145,7 @@ func TestTLS_LocksAreTakenOverIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := start(t, []string{url}, withTLS(a.client(nil)))
 			up(t, m)
-			_, overTLS := m.nodes[0].link.Current().Conn.(*tls.Conn)
+			_, overTLS := m.nodes[0].Link.Current().Conn.(*tls.Conn)
 			require.Equal(t, name != "socket", overTLS)
 			c := claim(name, "t")
 			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))

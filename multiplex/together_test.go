@@ -105,7 +105,7 @@ func TestNewerCommands_AreFound(t *testing.T) {
 	}
 	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff })
 	up(t, m)
-	require.Equal(t, want, m.nodes[0].link.Current().Commands())
+	require.Equal(t, want, m.nodes[0].Link.Current().Commands())
 	size, err := nodes.Do(0, "DBSIZE")
 	require.NoError(t, err)
 	require.Zero(t, size)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/node"
 )
 
 // Waker notifies an owner that waits for an attempt. It serves one attempt at a time.
@@ -34,6 +36,14 @@ func (m *Mux) newSleeper() *sleeper {
 		s.waker = NewWaker(func() { notify(s.woken) })
 	}
 	return s
+}
+
+// notify sends on a channel of capacity 1, if that is empty.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // Wait returns the outcome. It waits for at most NodeTimeout for a node that has owed an answer for
@@ -97,9 +107,9 @@ func (s *sleeper) sleep(ctx context.Context) {
 func (a *Attempt) waitResult(ended error) Outcome {
 	c := a.claim
 	o := a.outcome(ended)
-	a.unconfirmedReported = o.Result != Won && a.kind == release
+	a.unconfirmedReported = o.Result != Won && a.op.Kind == node.Release
 	c.mu.Unlock()
-	if o.Result != Won && a.kind == acquire {
+	if o.Result != Won && a.op.Kind == node.Acquire {
 		a.mux.Release(c, c.Len())
 	}
 	return o
@@ -145,21 +155,22 @@ func (a *Attempt) look(ctx context.Context, began time.Time, before decision, w 
 // remainingWait returns how much longer the attempt waits: until its timeout, and after that while
 // nodes that have not answered keep answering others. claim.mu is held.
 func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
-	if from := a.sent.Add(time.Duration(a.deferredAskedAt) * time.Millisecond); began.Before(from) {
+	from := a.op.Sent.Add(time.Duration(a.deferredAskedAt) * time.Millisecond)
+	if began.Before(from) {
 		began = from
 	}
 	timeout := a.phaseTimeout()
 	if left = timeout - time.Since(began); left > 0 {
 		if a.deferredAskedAt > 0 { // after the arbiter, less than the timeout may be left
-			left = min(left, a.maxAge-time.Since(a.sent))
+			left = min(left, a.maxAge-time.Since(a.op.Sent))
 		}
 		return left // a timer of an earlier use of the waiter fired, or that of an earlier phase
 	}
 	for s := a.unanswered(); s != 0; s &= s - 1 {
 		i := s.first()
-		left = max(left, timeout-a.mux.nodes[i].responsiveness.unresponsiveFor())
+		left = max(left, timeout-a.mux.nodes[i].UnresponsiveFor())
 	}
-	return min(left, a.maxAge-time.Since(a.sent))
+	return min(left, a.maxAge-time.Since(a.op.Sent))
 }
 
 // addWaker has w notified of the decision, and when left is over. claim.mu is held.

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -60,17 +61,15 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 	defer stop()
 	scale := []int{3e6, 15e6, 40e6}[random.IntN(3)]
 	for i, nd := range m.nodes {
-		nd.sendFlush = answeredBy(func(attempts []*Attempt, answers []answer) {
-			place := nd.responsiveness.flushSent()
-			defer nd.responsiveness.flushAnswered(place)
+		nd.SendFlush = answeredBy(func(attempts []*Attempt, answers []node.Answer) {
 			for k, a := range attempts {
 				// One, mostly: what it meets does not depend on what came before.
 				drawn := rand.New(rand.NewPCG(seed,
-					uint64(i)<<32|uint64(a.claim.Token()[0])<<8|uint64(a.kind)))
+					uint64(i)<<32|uint64(a.claim.Token()[0])<<8|uint64(a.op.Kind)))
 				// Nanoseconds: no two are the same, nor the same as a timer.
 				time.Sleep(time.Duration(drawn.IntN(scale)))
-				if drawn.IntN(12) == 0 && a.kind != release {
-					answers[k] = answer{leftNothing: true, replied: true, err: errBroken}
+				if drawn.IntN(12) == 0 && a.op.Kind != node.Release {
+					answers[k] = node.Answer{LeftNothing: true, Replied: true, Err: errBroken}
 					continue
 				}
 				stores[i].mu.Lock()
@@ -79,7 +78,7 @@ func drawn(t *testing.T, seed uint64, way func(*Attempt, context.Context) error)
 			}
 		})
 		if random.IntN(8) == 0 {
-			nd.link.SetState(NodeDown, errBroken)
+			nd.Link.SetState(NodeDown, errBroken)
 		}
 	}
 	for turn := range 6 {

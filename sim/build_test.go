@@ -37,7 +37,7 @@ func seedEdits() []edit {
 	}
 	for _, file := range []string{
 		"waitingcall.go", "lease/due.go", "internal/link/connector.go", "internal/link/renew.go",
-		"multiplex/failing.go",
+		"internal/node/failing.go",
 	} {
 		edits = append(edits, edit{
 			file, `"math/rand/v2"`,
@@ -53,18 +53,18 @@ func stallEdits() []edit {
 	var edits []edit
 	for _, e := range []struct{ file, before, after, node string }{
 		// A trip was taken, and is not in the line of the connection.
-		{"multiplex/flush.go", "", "\tn.order.Lock()\n\tn.joinLine(f)\n", "n.index"},
+		{"internal/node/flush.go", "", "\tn.order.Lock()\n\tn.joinLine(f)\n", "n.index"},
 		// It is in the line, and nothing has sent it.
-		{"multiplex/flush.go", "", "\tconn.Trips.Flush()\n", "n.index"},
+		{"internal/node/flush.go", "", "\tconn.Trips.Flush()\n", "n.index"},
 		// It was answered, and a part of it is to be sent again.
-		{"multiplex/flush.go", "\tif len(f.retry)+len(f.alone) > 0 {\n", "", "n.index"},
+		{"internal/node/flush.go", "\tif len(f.retry)+len(f.alone) > 0 {\n", "", "n.index"},
 		// Its answers have no turn yet, and then are not counted yet.
-		{"multiplex/flush.go", "", "\tf.awaitTurn()\n", "n.index"},
-		{"multiplex/flush.go", "\tn.flush(f)\n", "\tat := 0\n\tfor _, r", "n.index"},
+		{"internal/node/flush.go", "", "\tf.awaitTurn()\n", "n.index"},
+		{"multiplex/read.go", "\tn.Send(f)\n", "\tat := 0\n\tfor _, r", "i"},
 		// Its votes are counted, and the callers are not awake.
 		{"multiplex/rounds.go", "\tsleepers := s.sleepers\n\ts.mu.Unlock()\n", "", "i"},
 		// A node has missed a round, and does not know it.
-		{"multiplex/flush.go", "", "\twhy, down := n.link.Rejects()\n", "n.index"},
+		{"multiplex/read.go", "", "\twhy, down := n.Link.Rejects()\n", "i"},
 		// Extensions were added to a draft, and it was not submitted.
 		{"extend.go", "", "\ttogether.Send()\n", "-1"},
 		// A round is to be sealed.

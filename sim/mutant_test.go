@@ -35,9 +35,9 @@ var brokenRules = []mutant{
 		name: "unreleased", rule: "5: an unknown node is not sent the release",
 		finds: "soon after Close", mix: "long",
 		edit: edit{
-			"multiplex/claim.go", "\tif r.leftNothing {\n",
-			"\tif r.leftNothing || simrand.Mutant(\"unreleased\") && " +
-				"a.kind == acquire && r.vote == unknown {\n",
+			"multiplex/claim.go", "\tif r.LeftNothing {\n",
+			"\tif r.LeftNothing || simrand.Mutant(\"unreleased\") && " +
+				"a.op.Kind == node.Acquire && r.Vote == node.Unknown {\n",
 		},
 	},
 	{
@@ -61,7 +61,7 @@ var brokenRules = []mutant{
 		name: "refilled", rule: "8: a refilled node counts", mix: "forgetful,admitting",
 		finds: "confirmed",
 		edit: edit{
-			"multiplex/reply.go", "\tfor _, r := range refusals {\n",
+			"internal/node/reply.go", "\tfor _, r := range refusals {\n",
 			"\tfor _, r := range refusals {\n\t\tif simrand.Mutant(\"refilled\") && r.Key == " +
 				"script.Refilled {\n\t\t\tcontinue\n\t\t}\n",
 		},
@@ -93,9 +93,9 @@ var brokenRules = []mutant{
 	{
 		name: "kept", rule: "5: releases are not sent again", finds: "Close", mix: "long",
 		edit: edit{
-			"multiplex/pending_releases.go", "\tattempts := n.takePending()\n",
-			"\tattempts := n.takePending()\n" +
-				"\tif simrand.Mutant(\"kept\") {\n\t\tattempts = nil\n\t}\n",
+			"internal/node/pending_releases.go", "\toperations := n.takePending()\n",
+			"\toperations := n.takePending()\n" +
+				"\tif simrand.Mutant(\"kept\") {\n\t\toperations = nil\n\t}\n",
 		},
 	},
 	{
@@ -110,9 +110,9 @@ var brokenRules = []mutant{
 		name: "stale", rule: "8: an extension is sent when the lease is over",
 		finds: "after it ended",
 		edit: edit{
-			"multiplex/extend.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n",
+			"multiplex/extend.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.op.Sent))\n",
 			"\tif !simrand.Mutant(\"stale\") {\n" +
-				"\t\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.sent))\n\t}\n",
+				"\t\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.op.Sent))\n\t}\n",
 		},
 		also: edit{
 			"lease/extension.go", "\t\tif t.expireIfDue() {\n",
@@ -176,9 +176,9 @@ var brokenRules = []mutant{
 		name: "range", rule: "11: the numbers that are reserved for hand-overs are not recorded",
 		mix: "fenced", finds: "which is not above",
 		edit: edit{
-			"multiplex/fence.go",
-			"\tf.first, f.last, f.before = first, last, before\n",
-			"\tf.first, f.last, f.before = first, last, before\n\tif " +
+			"internal/keyset/keyset.go",
+			"\tf.Numbers, f.Before = [2]int64{first, last}, before\n",
+			"\tf.Numbers, f.Before = [2]int64{first, last}, before\n\tif " +
 				"simrand.Mutant(\"range\") {\n\t\tlast = first\n\t}\n",
 		},
 	},
@@ -245,7 +245,7 @@ var brokenRules = []mutant{
 		},
 		also: edit{ // the release of a lease that has ended takes the place of its extension
 			"multiplex/attempt.go", "\tcase a.superseded():\n",
-			"\tcase a.superseded() && (a.kind != extend || !simrand.Mutant(\"before\")):\n",
+			"\tcase a.superseded() && (a.op.Kind != node.Extend || !simrand.Mutant(\"before\")):\n",
 		},
 	},
 	{
@@ -327,17 +327,17 @@ var brokenRules = []mutant{
 		name: "order", rule: "6: a trip takes its place in the line without the order",
 		finds: "behind its release", mix: "busy",
 		edit: edit{
-			"multiplex/flush.go",
+			"internal/node/flush.go",
 			"\tqueued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil\n",
-			"\tif early := f.rounds != nil && !f.lastTry; early && simrand.Mutant(\"order\") {\n" +
-				"\t\tn.order.Unlock()\n\t\tf.rounds.Sent()\n" +
+			"\tif early := f.Reading != nil && !f.lastTry; early && simrand.Mutant(\"order\") {\n" +
+				"\t\tn.order.Unlock()\n\t\tf.Reading.Sent()\n" +
 				"\t\ttime.Sleep(simrand.N(50 * time.Millisecond))\n\t\tn.order.Lock()\n\t}\n" +
 				"\tqueued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil\n",
 		},
 		also: edit{
-			"multiplex/flush.go", "\tif f.rounds != nil && !f.lastTry {\n\t\tf.rounds.Sent()",
-			"\tif f.rounds != nil && !f.lastTry && !simrand.Mutant(\"order\") {\n" +
-				"\t\tf.rounds.Sent()",
+			"internal/node/flush.go", "\tif f.Reading != nil && !f.lastTry {\n\t\tf.Reading.Sent()",
+			"\tif f.Reading != nil && !f.lastTry && !simrand.Mutant(\"order\") {\n" +
+				"\t\tf.Reading.Sent()",
 		},
 	},
 	{
@@ -345,7 +345,7 @@ var brokenRules = []mutant{
 		finds: "behind its release", mix: "stalled",
 		edit: edit{
 			"multiplex/claim.go", "\t\tif prev.inLog() && a.mux.log.Cancel(prev.place) {\n",
-			"\t\tif prev.inLog() && !(simrand.Mutant(\"draft\") && prev.kind == extend) &&\n" +
+			"\t\tif prev.inLog() && !(simrand.Mutant(\"draft\") && prev.op.Kind == node.Extend) &&\n" +
 				"\t\t\ta.mux.log.Cancel(prev.place) {\n",
 		},
 	},
@@ -353,7 +353,7 @@ var brokenRules = []mutant{
 		name: "slow", rule: "5: a slow node is not sent the releases that it has missed",
 		finds: "soon after Close", mix: "long",
 		edit: edit{
-			"multiplex/flush.go", "\t\t\tcase unread && keep:\n",
+			"multiplex/read.go", "\t\t\tcase unread && keep:\n",
 			"\t\t\tcase unread && keep && simrand.Mutant(\"slow\"):\n" +
 				"\t\t\tcase unread && keep:\n",
 		},
@@ -362,7 +362,7 @@ var brokenRules = []mutant{
 		name: "out", rule: "5: a node that is down is not sent the releases that it has missed",
 		finds: "soon after Close", mix: "long",
 		edit: edit{
-			"multiplex/flush.go", "\t\t\tcase unread:\n",
+			"multiplex/read.go", "\t\t\tcase unread:\n",
 			"\t\t\tcase unread && simrand.Mutant(\"out\"):\n\t\t\tcase unread:\n",
 		},
 	},
@@ -370,8 +370,8 @@ var brokenRules = []mutant{
 		name: "look", rule: "6: a trip that was taken before its node missed a round does not look",
 		finds: "behind its release", mix: "stalled",
 		edit: edit{
-			"multiplex/flush.go", "|| f.rounds.HasMissed() {\n",
-			"|| f.rounds.HasMissed() && !simrand.Mutant(\"look\") {\n",
+			"internal/node/flush.go", "|| f.Reading.HasMissed() {\n",
+			"|| f.Reading.HasMissed() && !simrand.Mutant(\"look\") {\n",
 		},
 	},
 	{
@@ -387,15 +387,15 @@ var brokenRules = []mutant{
 		name: "lost", rule: "10: an answer counts that came behind the report of a flush",
 		mix: "forgetful,stalled", finds: "both hold",
 		edit: edit{
-			"multiplex/flush.go", "\tif n.link.StillValid(conn) {\n",
-			"\tif n.link.StillValid(conn) || simrand.Mutant(\"lost\") && f.counts {\n",
+			"internal/node/flush.go", "\tif n.Link.StillValid(conn) {\n",
+			"\tif n.Link.StillValid(conn) || simrand.Mutant(\"lost\") && f.Counts {\n",
 		},
 	},
 	{
 		name: "twice", rule: "1: one MSETEX takes a key for two callers", mix: "newer,blind",
 		finds: "both hold", from: 150,
 		edit: edit{
-			"multiplex/together.go", "\tcase len(t.keys) != before+len(keys):\n",
+			"internal/node/together.go", "\tcase len(t.keys) != before+len(keys):\n",
 			"\tcase len(t.keys) != before+len(keys) && !simrand.Mutant(\"twice\"):\n",
 		},
 	},
@@ -403,10 +403,10 @@ var brokenRules = []mutant{
 		name: "alone", rule: "6: an acquire whose MSETEX was refused follows its release",
 		finds: "behind its release", mix: "newer,busy,stalled",
 		edit: edit{
-			"multiplex/flush.go",
-			"\t\tif why := f.attempts[at].skip(f.node.index, now); why != nil {\n\t\t\tf.answers",
-			"\t\tif why := f.attempts[at].skip(f.node.index, now); why != nil && " +
-				"!simrand.Mutant(\"alone\") {\n\t\t\tf.answers",
+			"internal/node/flush.go",
+			"\t\tif why := f.Ops[at].Skip(f.node.index, now); why != nil {\n\t\t\tf.Answers",
+			"\t\tif why := f.Ops[at].Skip(f.node.index, now); why != nil && " +
+				"!simrand.Mutant(\"alone\") {\n\t\t\tf.Answers",
 		},
 	},
 }

@@ -42,9 +42,8 @@ var allowedImports = map[string][]string{
 		"internal/suspension", "internal/waiting",
 	},
 	"multiplex": {
-		"batch", "script", "internal/endpoint", "internal/histogram", "internal/inspection",
-		"internal/link", "internal/reserved", "internal/resp", "internal/restartguard",
-		"internal/trip", "internal/watch",
+		"batch", "script", "internal/endpoint", "internal/inspection", "internal/keyset",
+		"internal/link", "internal/node", "internal/restartguard", "internal/watch",
 	},
 	"batch":        {},
 	"fence":        {},
@@ -64,6 +63,11 @@ var allowedImports = map[string][]string{
 	"internal/link": {
 		"script", "internal/endpoint", "internal/keepalive", "internal/reserved",
 		"internal/resp", "internal/restartguard", "internal/sentinel", "internal/trip",
+	},
+	"internal/keyset": {"internal/reserved", "script"},
+	"internal/node": {
+		"script", "internal/histogram", "internal/keyset", "internal/link", "internal/resp",
+		"internal/trip", "internal/watch",
 	},
 	"internal/outage":   {},
 	"internal/outcomes": {"internal/histogram"},

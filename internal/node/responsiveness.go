@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"sync/atomic"
@@ -7,7 +7,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/link"
 )
 
-// responsiveness distinguishes a node that hangs from one that is only busy. An attempt waits for
+// responsiveness distinguishes a node that hangs from one that is only busy. An operation waits for
 // the node's answer, and not for the queue in front of it. Without the difference an overload turns
 // into timeouts, clean-ups and retries, which leave no time for anything else.
 type responsiveness struct {
@@ -38,17 +38,19 @@ func (p *responsiveness) flushAnswered(slot int) {
 	}
 }
 
-// unresponsiveFor returns how long the node has owed an answer: since the oldest flush under way
+// UnresponsiveFor returns how long the node has owed an answer: since the oldest flush under way
 // was sent, or, if there is none, since the last one was answered.
-func (p *responsiveness) unresponsiveFor() time.Duration {
+func (n *Node) UnresponsiveFor() time.Duration {
+	p := &n.responsiveness
 	if oldest := p.oldest(); oldest != 0 {
 		return time.Duration(p.now() - oldest)
 	}
 	return time.Duration(p.now() - p.last.Load())
 }
 
-// owesFor returns how long the oldest flush under way has been; 0 if there is none.
-func (p *responsiveness) owesFor() time.Duration {
+// OwesFor returns how long the oldest flush under way has been; 0 if there is none.
+func (n *Node) OwesFor() time.Duration {
+	p := &n.responsiveness
 	if oldest := p.oldest(); oldest != 0 {
 		return time.Duration(p.now() - oldest)
 	}

@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"io"
@@ -56,9 +56,9 @@ func saying(set link.CommandSet, text string) (c *link.Conn, wait func()) {
 	}
 }
 
-// FuzzReplies lets what decodes the replies to attempts have whatever passes the check of the
-// protocol: to attempts of every kind, made for every set of commands, and to what is sent once
-// more. Each attempt has a vote or a reason for none, and without a reply nobody grants.
+// FuzzReplies lets what decodes the replies to operations have whatever passes the check of the
+// protocol: to operations of every kind, made for every set of commands, and to what is sent once
+// more. Each operation has a vote or a reason for none, and without a reply nobody grants.
 func FuzzReplies(f *testing.F) {
 	// Two releases, two extensions, a SET and a script, of which one key is held by another.
 	const quiet = ":1\r\n*3\r\n:0\r\n:1\r\n:2\r\n$-1\r\n*3\r\n:0\r\n:1\r\n:3\r\n"
@@ -78,23 +78,19 @@ func FuzzReplies(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, set byte, first, second string) {
-		m, _, stop := simulated(1, 1, 0)
-		defer stop()
-		n := m.nodes[0]
+		n := newNode()
 		usable := link.CommandSet(set) % link.CommandSets
 		conn, wait := saying(usable, first)
 		defer wait()
 		then, waitThen := saying(usable, second)
 		defer waitThen()
-		var attempts []*Attempt
-		for _, k := range []kind{release, extend, acquire} {
-			for _, c := range []*Claim{claim("k", "t"), trio(), claim("l", "t")} {
-				c.latest = m.newAttempt(c, k, time.Minute, time.Minute, time.Minute)
-				c.acquired = m.all()
-				attempts = append(attempts, c.latest)
+		var operations []*fake
+		for _, k := range []Kind{Release, Extend, Acquire} {
+			for _, keys := range [][]string{{"k"}, {"a", "b", "c"}, {"l"}} {
+				operations = append(operations, wanting(k, time.Minute, keys...))
 			}
 		}
-		flush := newFlushOf(n, attempts...)
+		flush := newFlushOf(n, operations...)
 		flush.own.set = usable // as in what all nodes share
 		n.order.Lock()
 		n.joinLine(flush)
@@ -107,13 +103,13 @@ func FuzzReplies(f *testing.F) {
 			n.exchange(flush, then)
 			replied += flush.replied
 		}
-		for i, a := range flush.answers {
-			require.True(t, a.vote != unknown || a.err != nil, "unknown for no reason")
-			require.Less(t, int(a.keyIndex), attempts[i].claim.Len())
+		for i, a := range flush.Answers {
+			require.True(t, a.Vote != Unknown || a.Err != nil, "unknown for no reason")
+			require.Less(t, int(a.KeyIndex), operations[i].op.Keys.Len())
 			if replied == 0 {
-				require.Equal(t, unknown, a.vote)
+				require.Equal(t, Unknown, a.Vote)
 			}
 		}
-		n.recycleFlush(flush)
+		n.Recycle(flush)
 	})
 }

@@ -1,16 +1,16 @@
-package multiplex
+package node
 
 // placeInLine is the place of a flush among those of its node. Their answers are handled in the
 // order in which they were sent. So if an answer of a claim is handled, everything that was sent
 // before it for that claim was handled too.
 type placeInLine struct {
 	joined, follows bool
-	next            *flush        // the one behind it; guarded by node.order
+	next            *Flush        // the one behind it; guarded by Node.order
 	turn            chan struct{} // of capacity 1: the one before it was handled
 }
 
-// joinLine puts a flush behind those that were sent before. node.order is held.
-func (n *node) joinLine(f *flush) {
+// joinLine puts a flush behind those that were sent before. Node.order is held.
+func (n *Node) joinLine(f *Flush) {
 	f.place.joined = true
 	if f.place.follows = n.lastInLine != nil; f.place.follows {
 		n.lastInLine.place.next = f
@@ -19,14 +19,14 @@ func (n *node) joinLine(f *flush) {
 }
 
 // awaitTurn returns when the answers before those of the flush were handled.
-func (f *flush) awaitTurn() {
+func (f *Flush) awaitTurn() {
 	if f.place.follows {
 		<-f.place.turn
 	}
 }
 
 // leaveLine says that the answers of a flush were handled, if it joined.
-func (n *node) leaveLine(f *flush) {
+func (n *Node) leaveLine(f *Flush) {
 	if !f.place.joined {
 		return
 	}

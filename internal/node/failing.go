@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"context"
@@ -32,21 +32,21 @@ type acquireErrors struct {
 }
 
 // noteAcquireErrors takes the answers of a flush.
-func (n *node) noteAcquireErrors(attempts []*Attempt, answers []answer) {
+func (n *Node) noteAcquireErrors(operations []Operation, answers []Answer) {
 	var refusal error
 	for i := range answers {
 		switch {
-		case attempts[i].kind != acquire || !answers[i].replied:
-		case answers[i].vote == granted:
+		case operations[i].Op().Kind != Acquire || !answers[i].Replied:
+		case answers[i].Vote == Granted:
 			if n.acquireErrors.since.Load() != 0 {
 				n.acquireErrors.since.Store(0)
-				if n.link.State() == NodeFailing {
+				if n.Link.State() == link.Failing {
 					n.recheck()
 				}
 			}
 			return
 		case answers[i].serverError():
-			refusal = answers[i].err
+			refusal = answers[i].Err
 		}
 	}
 	if refusal == nil {
@@ -60,36 +60,36 @@ func (n *node) noteAcquireErrors(attempts []*Attempt, answers []answer) {
 }
 
 // recheck has the connector review the node.
-func (n *node) recheck() {
+func (n *Node) recheck() {
 	notify(n.acquireErrors.recheck)
-	n.link.Wake()
+	n.Link.Wake()
 }
 
 // serverError reports whether the server answered with an error of its own.
-func (r *answer) serverError() bool {
-	if r.err == nil {
+func (r *Answer) serverError() bool {
+	if r.Err == nil {
 		return false // the usual case, without an allocation
 	}
-	var stale *fenceTooLowError
-	return r.failureKind() == failedServer && !errors.As(r.err, &stale)
+	var stale *FenceTooLowError
+	return r.failureKind() == failedServer && !errors.As(r.Err, &stale)
 }
 
 // review makes the node failing or up. It returns when it is to be called again; 0 if only a new
 // error gives a reason. It runs on the connector, which alone changes the state.
-func (n *node) review(ctx context.Context) (again time.Duration) {
-	failing, since := n.link.State() == NodeFailing, n.acquireErrors.since.Load()
+func (n *Node) review(ctx context.Context) (again time.Duration) {
+	failing, since := n.Link.State() == link.Failing, n.acquireErrors.since.Load()
 	if since != 0 {
 		left := failingAfter - time.Duration(n.responsiveness.now()-since)
 		if left > 0 && !failing {
 			return left
 		}
-		c := n.link.Verified()
+		c := n.Link.Verified()
 		if c == nil {
 			return probeDelay()
 		}
-		refusal, answered := n.link.Probe(ctx)
+		refusal, answered := n.Link.Probe(ctx)
 		switch {
-		case !answered || !n.link.StillValid(c):
+		case !answered || !n.Link.StillValid(c):
 			// The connection is about to be lost, or the server is slow.
 			return probeDelay()
 		case refusal == nil:
@@ -102,9 +102,9 @@ func (n *node) review(ctx context.Context) (again time.Duration) {
 	refused := n.acquireErrors.since.Load() != 0 // a grant may have come meanwhile
 	switch {
 	case refused && !failing:
-		n.link.SetState(NodeFailing, *n.acquireErrors.last.Load())
+		n.Link.SetState(link.Failing, *n.acquireErrors.last.Load())
 	case !refused && failing:
-		n.link.SetState(NodeUp, nil)
+		n.Link.SetState(link.Up, nil)
 	}
 	if refused {
 		return probeDelay()
@@ -116,9 +116,9 @@ func (n *node) review(ctx context.Context) (again time.Duration) {
 func probeDelay() time.Duration { return probeEvery/2 + rand.N(probeEvery/2) }
 
 // dropIfUseless drops the connection if an answer on it shows that the server is useless.
-func dropIfUseless(c *link.Conn, answers []answer) {
+func dropIfUseless(c *link.Conn, answers []Answer) {
 	for i := range answers {
-		if err := answers[i].err; answers[i].serverError() && link.IsUseless(err) {
+		if err := answers[i].Err; answers[i].serverError() && link.IsUseless(err) {
 			c.Drop(err)
 			return
 		}
@@ -126,14 +126,14 @@ func dropIfUseless(c *link.Conn, answers []answer) {
 }
 
 // explainUnanswered gives the reason for a drop to what was not answered because of it.
-func explainUnanswered(c *link.Conn, answers []answer) {
+func explainUnanswered(c *link.Conn, answers []Answer) {
 	cause := c.DropCause()
 	if cause == nil {
 		return
 	}
 	for i := range answers {
-		if r := &answers[i]; r.broken || errors.Is(r.err, link.ErrNotConnected) {
-			r.err = cause
+		if r := &answers[i]; r.Broken || errors.Is(r.Err, link.ErrNotConnected) {
+			r.Err = cause
 		}
 	}
 }

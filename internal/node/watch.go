@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"math"
@@ -9,22 +9,10 @@ import (
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
-// Forever is what Watch.TTL returns for a key that never expires.
-const Forever = watch.Forever
-
-// Watch notifies its owner when one key may have become free on a node. All its methods are safe
-// for concurrent use, and none blocks.
-type Watch = watch.Watch
-
-// Watch returns a watch of one key, given with its prefix. Nothing is sent before Subscribe, which
-// takes the index of a node in the configuration. wake must not block and must not call methods of
-// the Mux that wait: see watch.New. Close ends the watch.
-func (m *Mux) Watch(key string, wake func()) *Watch { return watch.New(m.watches, key, wake) }
-
-func (n *node) newWatches() *watch.Registry {
+func (n *Node) newWatches() *watch.Registry {
 	return watch.NewRegistry(watch.Node{
 		Down: func() bool {
-			_, down := n.link.Rejects()
+			_, down := n.Link.Rejects()
 			return down
 		},
 		Query: n.flushWatches,
@@ -33,20 +21,20 @@ func (n *node) newWatches() *watch.Registry {
 
 // flushWatches makes one flush to the node for watches. If the node can't be reached, the replies
 // stay unknown.
-func (n *node) flushWatches(keys []string, replies []watch.Reply) {
-	if n.link.AwaitConnected() != nil {
+func (n *Node) flushWatches(keys []string, replies []watch.Reply) {
+	if n.Link.AwaitConnected() != nil {
 		return
 	}
 	sent := n.metrics.flushStarted(len(keys))
-	n.queryWatches(keys, replies)
+	n.QueryWatches(keys, replies)
 	n.metrics.flushLatency.Observe(time.Since(sent))
 }
 
 // sendWatches is the flush of a node over its link. If the server took CLIENT TRACKING in the
 // handshake, it reports changes of the keys that were read behind CLIENT CACHING YES. A server
 // without it answers with an error, and still returns the TTL.
-func (n *node) sendWatches(keys []string, replies []watch.Reply) {
-	conn := n.link.Verified()
+func (n *Node) sendWatches(keys []string, replies []watch.Reply) {
+	conn := n.Link.Verified()
 	if conn == nil {
 		return
 	}
@@ -56,7 +44,7 @@ func (n *node) sendWatches(keys []string, replies []watch.Reply) {
 	}
 	conn.Trips.Flush()
 	end, now := <-q.ended, time.Now()
-	if end != trip.Answered || !n.link.StillValid(conn) {
+	if end != trip.Answered || !n.Link.StillValid(conn) {
 		return
 	}
 	for i, ttl := range q.ttls {
@@ -65,7 +53,7 @@ func (n *node) sendWatches(keys []string, replies []watch.Reply) {
 		}
 		r := watch.Reply{Known: true, Notifies: q.tracked[i], Until: now}
 		switch {
-		case ttl == -1, ttl > int64(Forever/time.Millisecond): // as good as for ever
+		case ttl == -1, ttl > int64(watch.Forever/time.Millisecond): // as good as for ever
 			r.Until = time.Time{}
 		case ttl > 0:
 			r.Until = now.Add(time.Duration(ttl) * time.Millisecond)
@@ -116,11 +104,11 @@ func (q *watchQuery) OnReply(i int, r resp.Reply) {
 func (q *watchQuery) OnEnd(end trip.End) { q.ended <- end }
 
 // Invalidated takes the keys that the server reports as changed.
-func (n *node) Invalidated(keys []string) {
+func (n *Node) Invalidated(keys []string) {
 	if keys == nil {
-		n.watches.DropAll()
+		n.Watches.DropAll()
 	}
 	for _, key := range keys {
-		n.watches.Changed(key)
+		n.Watches.Changed(key)
 	}
 }

@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"errors"
@@ -10,25 +10,25 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// NodeStats are counts about one node since New.
-type NodeStats struct {
-	// Flushes is the number of trips made to it. Operations is what they carried: each attempt and
-	// each subscription counts once.
+// Stats are counts about one node since New.
+type Stats struct {
+	// Flushes is the number of trips made to it. Operations is what they carried: each acquire,
+	// extension, release and subscription counts once.
 	Flushes, Operations uint64
 	// Latency is how long flushes took, from when they were sent to the answer, or to the end of
 	// the connection.
 	Latency histogram.Snapshot
 	// Failures are operations without a vote, by the reason.
-	Failures NodeFailures
+	Failures Failures
 	// Connects is how often the node came up, and Disconnects how often it went down after that.
 	// Close counts as a disconnect.
 	Connects, Disconnects uint64
 }
 
-// NodeFailures are numbers of operations for which a node has not voted, by the reason: acquires,
+// Failures are numbers of operations for which a node has not voted, by the reason: acquires,
 // extensions and releases. One operation may fail more than once, for example by a timeout and then
 // by the connection. lockpipe.NodeFailures has the same fields, and says what they mean.
-type NodeFailures struct {
+type Failures struct {
 	Timeout           uint64
 	Connection        uint64
 	Down, Quarantined uint64
@@ -67,36 +67,49 @@ type metrics struct {
 func (m *metrics) countFailure(f failure, operations int) { m.failures[f].Add(uint64(operations)) }
 
 // countFailures counts the failures among the answers of a flush.
-func (m *metrics) countFailures(answers []answer) {
+func (m *metrics) countFailures(answers []Answer) {
 	for i := range answers {
-		if err := answers[i].err; err != nil && err != errSuperseded && err != errNotNeeded {
+		if err := answers[i].Err; err != nil && err != ErrSuperseded && err != ErrNotNeeded {
 			m.countFailure(answers[i].failureKind(), 1)
 		}
 	}
 }
 
 // failureKind returns why an operation that a flush carried has no vote.
-func (r *answer) failureKind() failure {
+func (r *Answer) failureKind() failure {
 	var bad resp.ProtocolError
 	switch {
-	case r.err == errQueuedTooLong:
+	case r.Err == ErrQueuedTooLong:
 		return failedQueuedTooLong
-	case r.err == link.ErrDataLoss:
+	case r.Err == link.ErrDataLoss:
 		return failedDataLoss
-	case errors.As(r.err, &bad):
+	case errors.As(r.Err, &bad):
 		return failedProtocol
-	case r.replied:
+	case r.Replied:
 		return failedServer
 	}
 	return failedConnection
 }
 
-// countMissed counts operations in rounds that the node has missed.
-func (n *node) countMissed(down bool, operations int) {
+// CountTimeout counts an operation that the node has not answered in time.
+func (n *Node) CountTimeout() { n.metrics.countFailure(failedTimeout, 1) }
+
+// CountUnsent counts an operation that was never to be sent: too many wait, or the client is
+// closed.
+func (n *Node) CountUnsent(overloaded bool) {
+	if overloaded {
+		n.metrics.countFailure(failedOverload, 1)
+	} else {
+		n.metrics.countFailure(failedDown, 1)
+	}
+}
+
+// CountMissed counts operations in rounds that the node has missed.
+func (n *Node) CountMissed(down bool, operations int) {
 	switch {
 	case !down:
 		n.metrics.countFailure(failedQueuedTooLong, operations)
-	case n.link.State() == NodeQuarantined:
+	case n.Link.State() == link.Quarantined:
 		n.metrics.countFailure(failedQuarantined, operations)
 	default:
 		n.metrics.countFailure(failedDown, operations)
@@ -104,7 +117,7 @@ func (n *node) countMissed(down bool, operations int) {
 }
 
 // countTransition counts a change of the node's state.
-func (m *metrics) countTransition(before, after NodeState) {
+func (m *metrics) countTransition(before, after link.State) {
 	switch {
 	case after.IsConnected() == before.IsConnected():
 	case after.IsConnected():
@@ -114,14 +127,15 @@ func (m *metrics) countTransition(before, after NodeState) {
 	}
 }
 
-// stats returns the counts. They are not taken at one moment.
-func (m *metrics) stats() NodeStats {
+// Stats returns the counts. They are not taken at one moment.
+func (n *Node) Stats() Stats {
+	m := &n.metrics
 	of := func(f failure) uint64 { return m.failures[f].Load() }
-	return NodeStats{
+	return Stats{
 		Flushes: m.flushes.Load(), Operations: m.operations.Load(),
 		Latency:  m.flushLatency.Snapshot(),
 		Connects: m.connects.Load(), Disconnects: m.disconnects.Load(),
-		Failures: NodeFailures{
+		Failures: Failures{
 			Timeout: of(failedTimeout), Connection: of(failedConnection), Down: of(failedDown),
 			Quarantined: of(failedQuarantined),
 			Server:      of(failedServer), Protocol: of(failedProtocol),
@@ -129,6 +143,11 @@ func (m *metrics) stats() NodeStats {
 			Overloaded: of(failedOverload),
 		},
 	}
+}
+
+// Flushed returns how many flushes were made, and how many operations they carried.
+func (n *Node) Flushed() (flushes, operations uint64) {
+	return n.metrics.flushes.Load(), n.metrics.operations.Load()
 }
 
 // flushStarted counts a flush that is sent now, and returns the time.

@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"strconv"
@@ -21,6 +21,7 @@ type together struct {
 	singles []single // of one key each, all with the same TTL
 	sets    []single // of several keys
 	keys    map[string]struct{}
+	refused *refusedKeys // set once
 }
 
 func (t *together) reset() {
@@ -32,9 +33,9 @@ func (t *together) reset() {
 
 // add takes an acquire without a fence, if its keys are probably free. It returns false if the
 // acquire is to have commands of its own.
-func (t *together) add(i int, a *Attempt) bool {
-	keys := a.claim.keys()
-	if len(keys) > script.MaxKeys || a.mux.refused.hasAny(keys, a.sent) {
+func (t *together) add(i int, o *Op) bool {
+	keys := o.Keys.All()
+	if len(keys) > script.MaxKeys || t.refused.hasAny(keys, o.Sent) {
 		return false
 	}
 	if t.keys == nil {
@@ -48,17 +49,17 @@ func (t *together) add(i int, a *Attempt) bool {
 	case len(t.keys) != before+len(keys):
 		return false
 	case len(keys) > 1:
-		t.sets = append(t.sets, single{a, i})
-	case len(t.singles) > 0 && t.singles[0].attempt.ttlText != a.ttlText:
+		t.sets = append(t.sets, single{o, i})
+	case len(t.singles) > 0 && t.singles[0].op.TTL != o.TTL:
 		return false
 	default:
-		t.singles = append(t.singles, single{a, i})
+		t.singles = append(t.singles, single{o, i})
 	}
 	return true
 }
 
 // addTogether makes a command of each set, and of every maxTogether single keys.
-func (e *encoding) addTogether() {
+func (e *Encoding) addTogether() {
 	for rest := e.together.singles; len(rest) > 0; {
 		n := min(len(rest), maxTogether)
 		e.addMSETEX(rest[:n])
@@ -70,26 +71,26 @@ func (e *encoding) addTogether() {
 }
 
 // addMSETEX adds the command that takes the keys of all these acquires, or none.
-func (e *encoding) addMSETEX(acquires []single) {
-	if len(acquires) == 1 && acquires[0].attempt.claim.Len() == 1 {
+func (e *Encoding) addMSETEX(acquires []single) {
+	if len(acquires) == 1 && acquires[0].op.Keys.Len() == 1 {
 		e.addSET(acquires[0])
 		return
 	}
 	count := 0
 	for _, s := range acquires {
-		count += s.attempt.claim.Len()
+		count += s.op.Keys.Len()
 	}
-	e.commands = append(e.commands, command{newer: link.MSETEX, attempts: acquires})
+	e.commands = append(e.commands, command{newer: link.MSETEX, singles: acquires})
 	e.bytes = resp.AppendHeader(e.bytes, '*', 2+2*count+3)
 	e.bytes = resp.AppendBulk(e.bytes, "MSETEX")
 	e.bytes = resp.AppendBulk(e.bytes, strconv.Itoa(count))
 	for _, s := range acquires {
-		for _, key := range s.attempt.claim.keys() {
+		for _, key := range s.op.Keys.All() {
 			e.bytes = resp.AppendBulk(e.bytes, key)
-			e.bytes = resp.AppendBulk(e.bytes, s.attempt.claim.Token())
+			e.bytes = resp.AppendBulk(e.bytes, s.op.Keys.Token())
 		}
 	}
 	e.bytes = resp.AppendBulk(e.bytes, "NX")
 	e.bytes = resp.AppendBulk(e.bytes, "PX")
-	e.bytes = resp.AppendBulk(e.bytes, acquires[0].attempt.ttlText)
+	e.bytes = resp.AppendBulk(e.bytes, acquires[0].op.TTL)
 }

@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"errors"
@@ -12,19 +12,19 @@ import (
 const inScriptMarker = "script: "
 
 // classifyError returns the answer that an error of the server stands for.
-func classifyError(text string) answer {
+func classifyError(text string) Answer {
 	code, _, _ := strings.Cut(text, " ")
 	// Some servers also say NOPERM of a command inside a script, which may have written before.
 	nothing := resp.Rejected(code) &&
 		(code != "NOPERM" || !strings.Contains(text, inScriptMarker))
-	return answer{leftNothing: nothing, replied: true, err: errors.New(text)}
+	return Answer{LeftNothing: nothing, Replied: true, Err: errors.New(text)}
 }
 
 // errBadSetReply is the error of a reply that is neither of the two that SET NX has.
 const errBadSetReply = resp.ProtocolError("SET replied with neither OK nor null")
 
 // OnReply takes the reply to one command.
-func (f *flush) OnReply(i int, r resp.Reply) {
+func (f *Flush) OnReply(i int, r resp.Reply) {
 	f.replied = i + 1
 	p, offset := f.command(i)
 	if r.Kind == resp.KindError {
@@ -36,12 +36,12 @@ func (f *flush) OnReply(i int, r resp.Reply) {
 		f.readNewer(p, offset, &r)
 		return
 	case p.script == nil && r.Kind == resp.KindNull:
-		f.answers[offset+p.index] = answer{vote: refused, leftNothing: true, replied: true}
+		f.Answers[offset+p.index] = Answer{Vote: Refused, LeftNothing: true, Replied: true}
 		f.noteRefused(offset+p.index, 0)
 		return
 	case p.script == nil:
 		if r.Kind != resp.KindStatus || string(r.Text) != "OK" {
-			f.answers[offset+p.index] = answer{replied: true, err: errBadSetReply}
+			f.Answers[offset+p.index] = Answer{Replied: true, Err: errBadSetReply}
 		}
 		return
 	case p.call == nil, p.script == script.RaiseFence:
@@ -49,7 +49,7 @@ func (f *flush) OnReply(i int, r resp.Reply) {
 	}
 	refusals, err := f.decode(p, &r)
 	if err != nil {
-		f.fail(p, offset, answer{replied: true, err: resp.ProtocolError(err.Error())})
+		f.fail(p, offset, Answer{Replied: true, Err: resp.ProtocolError(err.Error())})
 		return
 	}
 	for _, r := range refusals {
@@ -58,7 +58,7 @@ func (f *flush) OnReply(i int, r resp.Reply) {
 }
 
 // readError takes an error of the server.
-func (f *flush) readError(p *command, offset int, text string) {
+func (f *Flush) readError(p *command, offset int, text string) {
 	switch {
 	case f.readNewerError(p, offset, text):
 	case p.script != nil && p.call == nil:
@@ -74,21 +74,21 @@ func (f *flush) readError(p *command, offset int, text string) {
 	default:
 		failure := classifyError(text)
 		if f.loadErr != nil && strings.HasPrefix(text, "NOSCRIPT") {
-			failure.err = f.loadErr
+			failure.Err = f.loadErr
 		}
-		failure.err = f.node.link.Hide(failure.err)
+		failure.Err = f.node.Link.Hide(failure.Err)
 		f.fail(p, offset, failure)
 	}
 }
 
 // readRefusal takes one set that a script refused.
-func (f *flush) readRefusal(p *command, offset int, r script.Refusal) {
+func (f *Flush) readRefusal(p *command, offset int, r script.Refusal) {
 	at := offset + p.call.Owners[r.Set]
 	// If a set fits into one call, nothing of it was taken. Of a larger one other calls may have
 	// taken parts.
-	nothing := p.script != script.Extend && !f.attempts[at].spansCalls()
+	nothing := p.script != script.Extend && !f.Ops[at].Op().spansCalls()
 	if r.HighestFence > 0 {
-		f.answers[at].setFenceTooLow(r.HighestFence, nothing)
+		f.Answers[at].setFenceTooLow(r.HighestFence, nothing)
 		return
 	}
 	key := int32(-1)
@@ -96,14 +96,14 @@ func (f *flush) readRefusal(p *command, offset int, r script.Refusal) {
 		key = int32(p.call.Offset[r.Set] + r.Key)
 		f.noteRefused(at, int(key))
 	}
-	f.answers[at] = answer{
-		vote: refused, leftNothing: nothing, replied: true,
-		broken: f.answers[at].broken, keyIndex: key,
+	f.Answers[at] = Answer{
+		Vote: Refused, LeftNothing: nothing, Replied: true,
+		Broken: f.Answers[at].Broken, KeyIndex: key,
 	}
 }
 
 // decode returns the sets that a script refused. After an error the whole call is unknown.
-func (f *flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error) {
+func (f *Flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error) {
 	switch {
 	case r.Kind == resp.KindInteger && p.script == script.Release:
 		return nil, nil
@@ -116,7 +116,7 @@ func (f *flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error
 	return nil, errors.New("script replied with neither a number nor a list")
 }
 
-// fail gives every attempt of a command that failed the same answer.
+// fail gives every operation of a command that failed the same answer.
 //
 // A node that refused a part of a set has refused the set. If a connection breaks under a part, the
 // node may still do that part, whatever happens to the others, for example to those that are sent
@@ -126,45 +126,45 @@ func (f *flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error
 // one. But if it was not answered, the fence may not have been raised, and the extension may have
 // been granted already, because only the script of the raise had to be loaded. Then that must not
 // count.
-func (f *flush) fail(p *command, offset int, r answer) {
+func (f *Flush) fail(p *command, offset int, r Answer) {
 	switch {
 	case p.newer != 0:
-		for _, s := range p.attempts {
+		for _, s := range p.singles {
 			f.failOne(offset+s.index, r)
 		}
 		return
 	case p.script == nil:
 		f.failOne(offset+p.index, r)
 		return
-	case p.call == nil, p.script == script.RaiseFence && r.replied:
+	case p.call == nil, p.script == script.RaiseFence && r.Replied:
 		return
 	case p.script == script.RaiseFence:
-		r.leftNothing = false
+		r.LeftNothing = false
 	}
 	for _, at := range p.call.Owners {
 		f.failOne(offset+at, r)
 	}
 }
 
-// failOne gives one attempt the answer of a command that failed.
-func (f *flush) failOne(at int, r answer) {
-	before := &f.answers[at]
-	r.broken = r.broken || before.broken
-	if before.vote == refused {
-		before.broken = r.broken
+// failOne gives one operation the answer of a command that failed.
+func (f *Flush) failOne(at int, r Answer) {
+	before := &f.Answers[at]
+	r.Broken = r.Broken || before.Broken
+	if before.Vote == Refused {
+		before.Broken = r.Broken
 		return
 	}
-	r.leftNothing = r.leftNothing && !f.attempts[at].spansCalls()
+	r.LeftNothing = r.LeftNothing && !f.Ops[at].Op().spansCalls()
 	*before = r
 }
 
-// spansCalls reports whether the attempt's keys need more than one call.
-func (a *Attempt) spansCalls() bool {
+// spansCalls reports whether the operation's keys need more than one call.
+func (o *Op) spansCalls() bool {
 	most := script.MaxKeys
-	if a.kind == acquire && a.claim.fence() != nil {
+	if o.Kind == Acquire && o.Keys.Fence() != nil {
 		most = script.AcquireFenced.MaxSet()
 	}
-	return a.claim.Len() > most
+	return o.Keys.Len() > most
 }
 
 // noPermission reports whether the server refused the call because of one of its keys, before it

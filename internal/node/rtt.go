@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"sync/atomic"
@@ -9,7 +9,7 @@ import (
 // a near node the work of both ends takes the time, and two flushes cost more work than one: only a
 // full flush leaves. To a far node the way takes the time, and costs no work.
 const (
-	nearThreshold = maxFlush
+	nearThreshold = MaxFlush
 	farThreshold  = 8
 	// farRTT is several times the round trip within a data centre's rack, and several times the
 	// work for a small flush.
@@ -33,8 +33,11 @@ func (d *rtt) observe(trip time.Duration) {
 	}
 }
 
-// several returns a few times the time of a flush without work.
-func (d *rtt) several() time.Duration { return 4 * time.Duration(d.fastest.Load()) }
+// OverlapThreshold is batch.Config.OverlapAt for the node.
+func (n *Node) OverlapThreshold() int { return n.rtt.overlapThreshold() }
+
+// SlowTrip returns a few times the time of a flush without work.
+func (n *Node) SlowTrip() time.Duration { return 4 * time.Duration(n.rtt.fastest.Load()) }
 
 func (d *rtt) overlapThreshold() int {
 	if d.fastest.Load() >= int64(farRTT) {

@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"strconv"
@@ -8,8 +8,8 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// encoding is attempts as commands, and the bytes of these. It is used again by later ones.
-type encoding struct {
+// Encoding is operations as commands, and the bytes of these. It is used again by later ones.
+type Encoding struct {
 	releases, extensions, acquires, raises, fenced script.Plan
 
 	set              link.CommandSet
@@ -20,28 +20,29 @@ type encoding struct {
 	bytes            []byte
 }
 
-// single is an attempt that has no script call.
+// single is an operation that has no script call.
 type single struct {
-	attempt *Attempt
-	index   int
+	op    *Op
+	index int
 }
 
 // command is what one command carries: a script call with its sets, the acquire of one key, or the
-// attempts of a newer command.
+// operations of a newer command.
 type command struct {
 	script *script.Script // nil for others
 	call   *script.Call
-	// index of the attempt, for a single key. Of what is sent once more it is the offset of the
-	// call's attempts.
-	index    int
-	newer    link.CommandSet // the newer command that it is; 0: none
-	attempts []single        // of a newer command
+	// index of the operation, for a single key. Of what is sent once more it is the offset of the
+	// call's operations.
+	index   int
+	newer   link.CommandSet // the newer command that it is; 0: none
+	singles []single        // of a newer command
 }
 
-func (m *Mux) newEncoding(set link.CommandSet) *encoding {
-	e, _ := m.encodings.Get().(*encoding)
+func (g *Group) newEncoding(set link.CommandSet) *Encoding {
+	e, _ := g.encodings.Get().(*Encoding)
 	if e == nil {
-		e = new(encoding)
+		e = new(Encoding)
+		e.together.refused = &g.refused
 	}
 	e.reset()
 	e.set = set
@@ -49,7 +50,7 @@ func (m *Mux) newEncoding(set link.CommandSet) *encoding {
 }
 
 // reset empties the encoding, for the commands that every server has.
-func (e *encoding) reset() {
+func (e *Encoding) reset() {
 	e.set, e.apart = 0, false
 	e.together.reset()
 	e.releases.Reset(script.Release)
@@ -64,33 +65,33 @@ func (e *encoding) reset() {
 	e.commands, e.bytes = e.commands[:0], e.bytes[:0]
 }
 
-// add takes the attempt with this index.
-func (e *encoding) add(i int, a *Attempt) {
-	switch fence := a.claim.fence(); {
-	case a.kind == release && e.set&link.DELIFEQ != 0 && a.claim.Len() == 1:
-		e.deletes = append(e.deletes, single{a, i})
-	case a.kind == release:
-		e.releases.Add(i, a.set())
-	case a.kind == extend:
-		e.extensions.Add(i, a.set())
+// add takes the operation with this index.
+func (e *Encoding) add(i int, o *Op) {
+	switch fence := o.Keys.Fence(); {
+	case o.Kind == Release && e.set&link.DELIFEQ != 0 && o.Keys.Len() == 1:
+		e.deletes = append(e.deletes, single{o, i})
+	case o.Kind == Release:
+		e.releases.Add(i, o.set())
+	case o.Kind == Extend:
+		e.extensions.Add(i, o.set())
 		if fence != nil {
 			e.raises.Add(i, script.Set{Keys: fence.FenceKeys, Token: fence.Last})
 		}
 	case fence != nil:
-		set := a.set()
+		set := o.set()
 		set.Fence = &fence.Fence
 		e.fenced.Add(i, set)
-	case e.set&link.MSETEX != 0 && e.together.add(i, a):
-	case a.claim.Len() == 1:
-		e.singles = append(e.singles, single{a, i})
+	case e.set&link.MSETEX != 0 && e.together.add(i, o):
+	case o.Keys.Len() == 1:
+		e.singles = append(e.singles, single{o, i})
 	default:
-		e.acquires.Add(i, a.set())
+		e.acquires.Add(i, o.set())
 	}
 }
 
-// set returns the attempt's keys for a script.
-func (a *Attempt) set() script.Set {
-	return script.Set{Keys: a.claim.keys(), Token: a.claim.Token(), TTL: a.ttlText}
+// set returns the operation's keys for a script.
+func (o *Op) set() script.Set {
+	return script.Set{Keys: o.Keys.All(), Token: o.Keys.Token(), TTL: o.TTL}
 }
 
 // end makes commands and bytes of what was added. Releases come first, because they free keys that
@@ -98,7 +99,7 @@ func (a *Attempt) set() script.Set {
 // acquire of the same claim may be in an encoding of several rounds. Fence keys are raised before
 // the nodes get back what they lack: during rolling restarts a lease may outlive all nodes that
 // granted it, and its fence must not be forgotten.
-func (e *encoding) end() {
+func (e *Encoding) end() {
 	for i := range e.deletes {
 		e.addDELIFEQ(e.deletes[i : i+1])
 	}
@@ -114,14 +115,14 @@ func (e *encoding) end() {
 }
 
 // addSET adds the acquire of one key.
-func (e *encoding) addSET(s single) {
-	c := s.attempt.claim
+func (e *Encoding) addSET(s single) {
+	c := s.op.Keys
 	e.commands = append(e.commands, command{index: s.index})
-	e.bytes = resp.AppendCommand(e.bytes, "SET", c.keys()[0], c.Token(), "NX", "PX",
-		s.attempt.ttlText)
+	e.bytes = resp.AppendCommand(e.bytes, "SET", c.All()[0], c.Token(), "NX", "PX",
+		s.op.TTL)
 }
 
-func (e *encoding) addCalls(s *script.Script, calls []script.Call) {
+func (e *Encoding) addCalls(s *script.Script, calls []script.Call) {
 	for i := range calls {
 		if c := &calls[i]; e.apart && len(c.Owners) > 1 {
 			e.addCalls(s, c.Split())
@@ -131,7 +132,7 @@ func (e *encoding) addCalls(s *script.Script, calls []script.Call) {
 	}
 }
 
-func (e *encoding) addCall(s *script.Script, c *script.Call, offset int) {
+func (e *Encoding) addCall(s *script.Script, c *script.Call, offset int) {
 	e.commands = append(e.commands, command{script: s, call: c, index: offset})
 	e.bytes = resp.AppendHeader(e.bytes, '*', 3+len(c.Keys)+len(c.Args))
 	e.bytes = resp.AppendBulk(e.bytes, "EVALSHA")
@@ -146,14 +147,14 @@ func (e *encoding) addCall(s *script.Script, c *script.Call, offset int) {
 }
 
 // addLoad adds the command that loads a script. Its reply is for nobody but errors.
-func (e *encoding) addLoad(s *script.Script) {
+func (e *Encoding) addLoad(s *script.Script) {
 	e.commands = append(e.commands, command{script: s})
 	e.bytes = resp.AppendCommand(e.bytes, "SCRIPT", "LOAD", s.Source)
 }
 
 // calls reports whether what was added calls the script of acquires or releases. A client that uses
 // newer commands in their place does not notice that the server has lost it.
-func (e *encoding) calls(s *script.Script) bool {
+func (e *Encoding) calls(s *script.Script) bool {
 	return s == script.Acquire && len(e.acquires.Calls()) > 0 ||
 		s == script.Release && len(e.releases.Calls()) > 0
 }

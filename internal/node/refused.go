@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"strings"
@@ -10,9 +10,9 @@ import (
 )
 
 // noteRefused remembers a key that the server says is held, if it matters for its commands.
-func (f *flush) noteRefused(at, key int) {
-	if a := f.attempts[at]; a.kind == acquire && f.set&link.MSETEX != 0 {
-		f.node.mux.refused.add(a.claim.keys()[key], time.Now())
+func (f *Flush) noteRefused(at, key int) {
+	if o := f.Ops[at].Op(); o.Kind == Acquire && f.set&link.MSETEX != 0 {
+		f.node.group.refused.add(o.Keys.All()[key], time.Now())
 	}
 }
 

@@ -1,9 +1,10 @@
-package multiplex
+package node
 
 import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
@@ -19,43 +20,41 @@ func TestReply_ABrokenPartOfASetIsNotForgotten(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprint("k", i)
 	}
-	large := new(Claim)
-	large.Init("", keys, "t")
-	broke := answer{broken: true, err: errors.New("reset by peer")}
-	for name, others := range map[string][]answer{
+	broke := Answer{Broken: true, Err: errors.New("reset by peer")}
+	for name, others := range map[string][]Answer{
 		"alone":               {broke},
-		"refused, then broke": {{vote: refused, replied: true}, broke},
+		"refused, then broke": {{Vote: Refused, Replied: true}, broke},
 		"denied, then broke": {{
-			leftNothing: true, replied: true,
-			err: errors.New("NOPERM"),
+			LeftNothing: true, Replied: true,
+			Err: errors.New("NOPERM"),
 		}, broke},
-		"broke, and the repeat unsent": {broke, {leftNothing: true, err: link.ErrNotConnected}},
+		"broke, and the repeat unsent": {broke, {LeftNothing: true, Err: link.ErrNotConnected}},
 		"broke, and the repeat denied": {broke, {
-			leftNothing: true, replied: true,
-			err: errors.New("NOPERM"),
+			LeftNothing: true, Replied: true,
+			Err: errors.New("NOPERM"),
 		}},
-		"granted, broke, repeat unsent": {{vote: granted, replied: true}, broke, {
-			leftNothing: true,
-			err:         link.ErrNotConnected,
+		"granted, broke, repeat unsent": {{Vote: Granted, Replied: true}, broke, {
+			LeftNothing: true,
+			Err:         link.ErrNotConnected,
 		}},
-		"unsent, and then broke as well": {{leftNothing: true, err: link.ErrNotConnected}, broke},
+		"unsent, and then broke as well": {{LeftNothing: true, Err: link.ErrNotConnected}, broke},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := &flush{
-				attempts: []*Attempt{{claim: large, kind: extend}},
-				answers:  []answer{{vote: granted, replied: true}},
+			f := &Flush{
+				Ops:     []Operation{wanting(Extend, time.Minute, keys...)},
+				Answers: []Answer{{Vote: Granted, Replied: true}},
 			}
 			p := &command{script: script.Extend, call: &script.Call{Owners: []int{0}}}
 			for _, r := range others {
-				if r.vote != unknown { // as read leaves it
-					f.answers[0] = r
+				if r.Vote != Unknown { // as read leaves it
+					f.Answers[0] = r
 					continue
 				}
 				f.fail(p, 0, r)
 			}
-			require.NotEqual(t, granted, f.answers[0].vote)
-			require.True(t, f.answers[0].broken)
-			require.False(t, f.answers[0].leftNothing)
+			require.NotEqual(t, Granted, f.Answers[0].Vote)
+			require.True(t, f.Answers[0].Broken)
+			require.False(t, f.Answers[0].LeftNothing)
 		})
 	}
 }
@@ -63,16 +62,16 @@ func TestReply_ABrokenPartOfASetIsNotForgotten(t *testing.T) {
 // The goal: the same where the node refuses a later part: its vote is known, and the part that
 // broke is still to come.
 func TestReply_ARefusalDoesNotHideABrokenPart(t *testing.T) {
-	f := &flush{
-		attempts: []*Attempt{{claim: claim("k", "t"), kind: extend}},
-		answers:  []answer{{broken: true, err: errors.New("reset by peer")}},
+	f := &Flush{
+		Ops:     []Operation{wanting(Extend, time.Minute, "k")},
+		Answers: []Answer{{Broken: true, Err: errors.New("reset by peer")}},
 	}
 	f.own.reset()
-	f.own.add(0, f.attempts[0])
+	f.own.add(0, f.Ops[0].Op())
 	f.own.end()
 	f.sending = []part{{&f.own, 0}}
 	// Of one set the first key is another's.
 	f.OnReply(0, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 1}})
-	require.Equal(t, refused, f.answers[0].vote)
-	require.True(t, f.answers[0].broken)
+	require.Equal(t, Refused, f.Answers[0].Vote)
+	require.True(t, f.Answers[0].Broken)
 }

@@ -1,4 +1,4 @@
-package multiplex
+package node
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,23 +20,14 @@ import (
 // newest is every command that newer servers have.
 const newest = link.MSETEX | link.DELIFEQ
 
-// wanting returns an attempt for these keys, which is its claim's newest one.
-func wanting(m *Mux, k kind, ttl time.Duration, keys ...string) *Attempt {
-	c := new(Claim)
-	c.Init("", keys, "t"+keys[0])
-	a := m.newAttempt(c, k, ttl, time.Second, time.Minute)
-	c.latest, c.acquired = a, m.all()
-	return a
-}
-
-// newerFlush returns a flush whose attempts were encoded for a server with the newer commands.
-func newerFlush(m *Mux, attempts ...*Attempt) *flush {
-	f, e := newFlushOf(m.nodes[0], attempts...), m.newEncoding(newest)
+// newerFlush returns a flush whose operations were encoded for a server with the newer commands.
+func newerFlush(n *Node, operations ...*fake) *Flush {
+	f, e := newFlushOf(n, operations...), n.group.newEncoding(newest)
 	f.conn, f.set = new(link.Conn), newest
 	f.conn.Allow(newest)
-	for i, a := range attempts {
-		e.add(i, a)
-		f.answers[i] = answer{vote: granted, replied: true, keyIndex: -1}
+	for i, o := range operations {
+		e.add(i, &o.op)
+		f.Answers[i] = Answer{Vote: Granted, Replied: true, KeyIndex: -1}
 	}
 	e.end()
 	f.sending = append(f.sending, part{e, 0})
@@ -46,7 +36,7 @@ func newerFlush(m *Mux, attempts ...*Attempt) *flush {
 }
 
 // words returns the commands of an encoding.
-func words(t *testing.T, e *encoding) (all [][]string) {
+func words(t *testing.T, e *Encoding) (all [][]string) {
 	t.Helper()
 	in := resptest.NewReader(bytes.NewReader(e.bytes))
 	for range e.commands {
@@ -59,7 +49,7 @@ func words(t *testing.T, e *encoding) (all [][]string) {
 }
 
 // names returns the first words of the commands of an encoding.
-func names(t *testing.T, e *encoding) (all []string) {
+func names(t *testing.T, e *Encoding) (all []string) {
 	t.Helper()
 	for _, command := range words(t, e) {
 		all = append(all, command[0])
@@ -72,22 +62,21 @@ func names(t *testing.T, e *encoding) (all []string) {
 // refused lately.
 func TestTogether_NoKeyIsTwiceInACommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(1, 1, 0)
-		defer stop()
+		n := newNode()
 		rng := rand.New(rand.NewPCG(1, 1))
 		for range 300 {
-			m.refused = refusedKeys{}
-			m.refused.add("k0", time.Now())
-			var attempts []*Attempt
+			n.group.refused.until = nil
+			n.group.refused.add("k0", time.Now())
+			var operations []*fake
 			for range rng.IntN(60) {
 				var keys []string
 				for _, k := range rng.Perm(200)[:1+rng.IntN(4)*rng.IntN(2)] {
 					keys = append(keys, fmt.Sprint("k", k))
 				}
 				ttl := []time.Duration{time.Minute, time.Minute, time.Hour}[rng.IntN(3)]
-				attempts = append(attempts, wanting(m, acquire, ttl, keys...))
+				operations = append(operations, wanting(Acquire, ttl, keys...))
 			}
-			e := newerFlush(m, attempts...).sending[0].encoding
+			e := newerFlush(n, operations...).sending[0].Encoding
 			seen := map[int]bool{}
 			for i, command := range words(t, e) {
 				p := e.commands[i]
@@ -95,20 +84,20 @@ func TestTogether_NoKeyIsTwiceInACommand(t *testing.T) {
 					continue
 				}
 				want, keys := []string{"MSETEX", ""}, map[string]bool{}
-				require.LessOrEqual(t, len(p.attempts), maxTogether)
-				for _, s := range p.attempts {
+				require.LessOrEqual(t, len(p.singles), maxTogether)
+				for _, s := range p.singles {
 					require.False(t, seen[s.index])
 					seen[s.index] = true
-					require.Same(t, attempts[s.index], s.attempt)
-					for _, key := range s.attempt.claim.keys() {
+					require.Same(t, &operations[s.index].op, s.op)
+					for _, key := range s.op.Keys.All() {
 						require.False(t, keys[key], "%s is twice in %v", key, command)
 						keys[key] = true
-						want = append(want, key, s.attempt.claim.Token())
+						want = append(want, key, s.op.Keys.Token())
 					}
-					require.Equal(t, command[len(command)-1], s.attempt.ttlText)
+					require.Equal(t, command[len(command)-1], s.op.TTL)
 				}
 				want[1] = strconv.Itoa(len(keys))
-				want = append(want, "NX", "PX", p.attempts[0].attempt.ttlText)
+				want = append(want, "NX", "PX", p.singles[0].op.TTL)
 				require.Equal(t, want, command)
 				require.NotContains(t, keys, "k0")
 			}
@@ -125,7 +114,7 @@ func TestTogether_NoKeyIsTwiceInACommand(t *testing.T) {
 					seen[at] = true
 				}
 			}
-			require.Len(t, seen, len(attempts))
+			require.Len(t, seen, len(operations))
 		}
 	})
 }
@@ -134,20 +123,18 @@ func TestTogether_NoKeyIsTwiceInACommand(t *testing.T) {
 // released meanwhile: it must not follow its release.
 func TestTogether_AHeldKeyHasEachAskedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(1, 1, 0)
-		defer stop()
-		attempts := []*Attempt{
-			wanting(m, acquire, time.Minute, "a"), wanting(m, acquire, time.Minute, "b"),
-			wanting(m, acquire, time.Minute, "c"), wanting(m, acquire, time.Minute, "x", "y"),
-			wanting(m, acquire, time.Minute, "z", "free"),
+		n := newNode()
+		operations := []*fake{
+			wanting(Acquire, time.Minute, "a"), wanting(Acquire, time.Minute, "b"),
+			wanting(Acquire, time.Minute, "c"), wanting(Acquire, time.Minute, "x", "y"),
+			wanting(Acquire, time.Minute, "z", "free"),
 		}
-		f := newerFlush(m, attempts...)
-		require.Equal(t, []string{"MSETEX", "MSETEX", "MSETEX"}, names(t, f.sending[0].encoding))
+		f := newerFlush(n, operations...)
+		require.Equal(t, []string{"MSETEX", "MSETEX", "MSETEX"}, names(t, f.sending[0].Encoding))
 		f.OnReply(0, integerReply(0))
 		f.OnReply(1, integerReply(0))
 		f.OnReply(2, integerReply(1))
-		released := attempts[1].claim
-		released.latest = m.newAttempt(released, release, 0, time.Second, time.Minute)
+		operations[1].skip = ErrSuperseded
 		f.buildRetry()
 		require.Equal(t, []string{"SCRIPT", "SET", "SET", "EVALSHA"}, names(t, &f.again),
 			"the script may be missing: nothing has used it")
@@ -155,19 +142,19 @@ func TestTogether_AHeldKeyHasEachAskedAlone(t *testing.T) {
 		f.OnReply(1, resp.Reply{Kind: resp.KindNull})
 		f.OnReply(2, resp.Reply{Kind: resp.KindStatus, Text: []byte("OK")})
 		f.OnReply(3, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 2}})
-		won := answer{vote: granted, replied: true, keyIndex: -1}
-		require.Equal(t, []answer{
-			{vote: refused, leftNothing: true, replied: true},
-			{leftNothing: true, err: errSuperseded},
+		won := Answer{Vote: Granted, Replied: true, KeyIndex: -1}
+		require.Equal(t, []Answer{
+			{Vote: Refused, LeftNothing: true, Replied: true},
+			{LeftNothing: true, Err: ErrSuperseded},
 			won,
-			{vote: refused, leftNothing: true, replied: true, keyIndex: 1},
+			{Vote: Refused, LeftNothing: true, Replied: true, KeyIndex: 1},
 			won,
-		}, f.answers)
+		}, f.Answers)
 		later := func() []string {
-			f := newerFlush(m, wanting(m, acquire, time.Minute, "a"),
-				wanting(m, acquire, time.Minute, "b"), wanting(m, acquire, time.Minute, "c"),
-				wanting(m, acquire, time.Minute, "y", "new"))
-			return names(t, f.sending[0].encoding)
+			f := newerFlush(n, wanting(Acquire, time.Minute, "a"),
+				wanting(Acquire, time.Minute, "b"), wanting(Acquire, time.Minute, "c"),
+				wanting(Acquire, time.Minute, "y", "new"))
+			return names(t, f.sending[0].Encoding)
 		}
 		require.Equal(t, []string{"MSETEX", "SET", "EVALSHA"}, later(), "refused lately: a and y")
 		time.Sleep(refusedTTL)
@@ -179,31 +166,30 @@ func TestTogether_AHeldKeyHasEachAskedAlone(t *testing.T) {
 // not executed for certain has left nothing.
 func TestNewerCommands_AFailureIsForAllOfTheirAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(1, 1, 0)
-		defer stop()
+		n := newNode()
 		for _, reply := range []resp.Reply{
 			errorReply("OOM command not allowed"), errorReply("ERR unknown"), integerReply(2),
 			{Kind: resp.KindNull},
 			{Kind: resp.KindStatus, Text: []byte("OK")},
 		} {
-			f := newerFlush(m, wanting(m, acquire, time.Minute, "a"),
-				wanting(m, acquire, time.Minute, "b"), wanting(m, release, 0, "c"))
-			require.Equal(t, []string{"DELIFEQ", "MSETEX"}, names(t, f.sending[0].encoding))
+			f := newerFlush(n, wanting(Acquire, time.Minute, "a"),
+				wanting(Acquire, time.Minute, "b"), wanting(Release, 0, "c"))
+			require.Equal(t, []string{"DELIFEQ", "MSETEX"}, names(t, f.sending[0].Encoding))
 			f.OnReply(0, reply)
 			f.OnReply(1, reply)
 			require.Empty(t, f.alone)
-			for _, r := range f.answers {
-				require.Equal(t, unknown, r.vote)
-				require.True(t, r.replied)
-				require.False(t, r.broken)
-				require.Equal(t, string(reply.Text) == "OOM command not allowed", r.leftNothing)
+			for _, r := range f.Answers {
+				require.Equal(t, Unknown, r.Vote)
+				require.True(t, r.Replied)
+				require.False(t, r.Broken)
+				require.Equal(t, string(reply.Text) == "OOM command not allowed", r.LeftNothing)
 			}
 		}
-		f := newerFlush(m, wanting(m, acquire, time.Minute, "a"),
-			wanting(m, acquire, time.Minute, "b"), wanting(m, release, 0, "c"))
-		f.failFrom(0, answer{broken: true, err: errConnectionLost})
-		for _, r := range f.answers {
-			require.Equal(t, answer{broken: true, err: errConnectionLost}, r)
+		f := newerFlush(n, wanting(Acquire, time.Minute, "a"),
+			wanting(Acquire, time.Minute, "b"), wanting(Release, 0, "c"))
+		f.failFrom(0, Answer{Broken: true, Err: ErrConnectionLost})
+		for _, r := range f.Answers {
+			require.Equal(t, Answer{Broken: true, Err: ErrConnectionLost}, r)
 		}
 	})
 }
@@ -212,13 +198,12 @@ func TestNewerCommands_AFailureIsForAllOfTheirAttempts(t *testing.T) {
 // command no more. A key of another type is not ours, so it is released.
 func TestNewerCommands_AForbiddenKeyFailsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(1, 1, 0)
-		defer stop()
-		f := newerFlush(m, wanting(m, acquire, time.Minute, "a"),
-			wanting(m, acquire, time.Minute, "b"), wanting(m, release, 0, "c"),
-			wanting(m, release, 0, "d"))
+		n := newNode()
+		f := newerFlush(n, wanting(Acquire, time.Minute, "a"),
+			wanting(Acquire, time.Minute, "b"), wanting(Release, 0, "c"),
+			wanting(Release, 0, "d"))
 		require.Equal(t, []string{"DELIFEQ", "DELIFEQ", "MSETEX"},
-			names(t, f.sending[0].encoding))
+			names(t, f.sending[0].Encoding))
 		f.OnReply(0, errorReply("WRONGTYPE Operation against a key of another type"))
 		require.Equal(t, newest, f.conn.Commands())
 		f.OnReply(1, errorReply("NOPERM No permissions to access a key"))
@@ -229,8 +214,8 @@ func TestNewerCommands_AForbiddenKeyFailsNoOther(t *testing.T) {
 		require.Equal(t, []string{"SCRIPT", "EVALSHA", "SET", "SET"}, names(t, &f.again))
 		f.OnReply(1, integerReply(1))
 		f.OnReply(2, errorReply("NOPERM No permissions to access a key"))
-		for i, r := range f.answers {
-			require.Equal(t, i != 0, r.vote == granted)
+		for i, r := range f.Answers {
+			require.Equal(t, i != 0, r.Vote == Granted)
 		}
 	})
 }
@@ -239,13 +224,12 @@ func TestNewerCommands_AForbiddenKeyFailsNoOther(t *testing.T) {
 // some key, is in a call of its own: that key fails no other caller's.
 func TestNewerCommands_AForbiddenKeyFailsNoOtherByScript(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(1, 1, 0)
-		defer stop()
+		n := newNode()
 		forbidden := errorReply("NOPERM No permissions to access a key")
-		f := newerFlush(m, wanting(m, release, 0, "a"), wanting(m, release, 0, "mine"),
-			wanting(m, acquire, time.Minute, "b", "c"), wanting(m, acquire, time.Minute, "d", "no"))
+		f := newerFlush(n, wanting(Release, 0, "a"), wanting(Release, 0, "mine"),
+			wanting(Acquire, time.Minute, "b", "c"), wanting(Acquire, time.Minute, "d", "no"))
 		require.Equal(t, []string{"DELIFEQ", "DELIFEQ", "MSETEX", "MSETEX"},
-			names(t, f.sending[0].encoding))
+			names(t, f.sending[0].Encoding))
 		f.OnReply(0, forbidden)
 		f.OnReply(1, forbidden)
 		f.OnReply(2, integerReply(0))
@@ -263,67 +247,11 @@ func TestNewerCommands_AForbiddenKeyFailsNoOtherByScript(t *testing.T) {
 				f.OnReply(i, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 2}})
 			}
 		}
-		var votes []vote
-		for _, r := range f.answers {
-			votes = append(votes, r.vote)
+		var votes []Vote
+		for _, r := range f.Answers {
+			votes = append(votes, r.Vote)
 		}
-		require.Equal(t, []vote{unknown, granted, refused, unknown}, votes)
-	})
-}
-
-// The goal: a round is encoded for each set of commands that a connected node has, and for no
-// other. A node for whose set there is nothing makes its own commands.
-func TestNewerCommands_ARoundIsEncodedForEachSetInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, stores, stop := simulated(3, 1, 0)
-		defer stop()
-		var mu sync.Mutex
-		var encoded, alone []int // the sets, and the nodes that make commands of their own
-		var conns [3]link.Conn
-		connected := [3]bool{true, true, true}
-		for i, set := range []link.CommandSet{newest, newest, link.DELIFEQ} {
-			conn := &conns[i]
-			conn.Allow(set)
-			m.nodes[i].newer = func() (link.CommandSet, bool) {
-				return conn.Commands(), connected[i]
-			}
-			send := answeredBy(stores[i].flush)
-			m.nodes[i].sendFlush = func(f *flush) {
-				f.set = conn.Commands()
-				mu.Lock()
-				if !f.canShare(conn, time.Now()) {
-					alone = append(alone, i)
-				}
-				mu.Unlock()
-				if i == 0 {
-					for set, e := range f.rounds.Rounds[0].State.shared {
-						if e != nil {
-							encoded = append(encoded, set)
-						}
-					}
-				}
-				send(f)
-			}
-		}
-		check := func(sets, own []int) {
-			encoded, alone = nil, nil
-			c := claim("k", "t")
-			require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
-			time.Sleep(time.Second)
-			synctest.Wait()
-			require.Equal(t, sets, encoded)
-			require.ElementsMatch(t, own, alone)
-			stores[0].free("k")
-			stores[1].free("k")
-			stores[2].free("k")
-		}
-		check([]int{int(link.DELIFEQ), int(newest)}, nil)
-		connected[2] = false
-		check([]int{int(newest)}, []int{2})
-		conns[0].Forbid(newest)
-		check([]int{0, int(newest)}, []int{2})
-		connected = [3]bool{}
-		check([]int{0}, []int{1, 2})
+		require.Equal(t, []Vote{Unknown, Granted, Refused, Unknown}, votes)
 	})
 }
 
@@ -347,8 +275,7 @@ func TestRefusedKeys_AreBoundedAndForgotten(t *testing.T) {
 // The goal: a set that one MSETEX could block the server with goes by scripts.
 func TestTogether_LargeSetsGoByScripts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(1, 1, 0)
-		defer stop()
+		n := newNode()
 		for count, want := range map[int][]string{
 			script.MaxKeys: {"MSETEX"}, script.MaxKeys + 1: {"EVALSHA", "EVALSHA"},
 		} {
@@ -356,8 +283,8 @@ func TestTogether_LargeSetsGoByScripts(t *testing.T) {
 			for i := range keys {
 				keys[i] = fmt.Sprint("k", i)
 			}
-			f := newerFlush(m, wanting(m, acquire, time.Minute, keys...))
-			require.Equal(t, want, names(t, f.sending[0].encoding))
+			f := newerFlush(n, wanting(Acquire, time.Minute, keys...))
+			require.Equal(t, want, names(t, f.sending[0].Encoding))
 		}
 	})
 }

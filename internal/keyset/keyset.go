@@ -1,0 +1,103 @@
+// Package keyset holds what nodes are asked for: the keys of one claim, their token, and its fence.
+package keyset
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/script"
+)
+
+// Keys are the keys of one claim, and the token that is their value on the nodes. Init makes them,
+// once, and SetFence may follow. Nothing changes after that, and they must not be copied.
+type Keys struct {
+	buf    string    // the token, and behind it the only key with its prefix
+	single [1]string // the only key
+	cold   *coldKeys
+	prefix int32 // length of the prefix of each key
+}
+
+// coldKeys is what a single key without a fence does not need.
+type coldKeys struct {
+	keys  []string // with the prefix, if there are several
+	fence *Fence   // nil without one
+}
+
+// Fence is what an acquire asks for in addition to its keys: the numbers from Numbers[0] to
+// Numbers[1]. A node grants only if the fence keys of all keys are below the first there. Then it
+// sets them to the last.
+type Fence struct {
+	script.Fence
+	Numbers [2]int64
+	Before  time.Time // the numbers were taken after it
+
+	singleFenceKey [1]string // of the only key
+}
+
+// Init sets the keys, each behind prefix, and the token. The keys must differ from each other.
+func (k *Keys) Init(prefix string, keys []string, token string) {
+	k.prefix = int32(len(prefix))
+	if len(keys) == 1 {
+		k.buf = token + prefix + keys[0] // one piece of memory for both
+		k.single[0] = k.buf[len(token):]
+		return
+	}
+	k.buf = strings.Clone(token) // token itself stays on the caller's stack
+	k.cold = &coldKeys{keys: make([]string, len(keys))}
+	for i, key := range keys {
+		k.cold.keys[i] = prefix + key
+	}
+}
+
+// SetFence has an acquire of the keys ask for the numbers from first to last, which were taken
+// after before.
+func (k *Keys) SetFence(before time.Time, first, last int64) {
+	if k.cold == nil {
+		both := new(struct { // one allocation
+			cold  coldKeys
+			fence Fence
+		})
+		k.cold, both.cold.fence = &both.cold, &both.fence
+	} else {
+		k.cold.fence = new(Fence)
+	}
+	f := k.cold.fence
+	f.Numbers, f.Before = [2]int64{first, last}, before
+	f.First = strconv.FormatInt(first, 10)
+	if f.Last = f.First; last > first {
+		f.Last = strconv.FormatInt(last, 10)
+	}
+	if f.FenceKeys = f.singleFenceKey[:]; k.Len() > 1 {
+		f.FenceKeys = make([]string, k.Len())
+	}
+	for i, key := range k.All() {
+		f.FenceKeys[i] = key[:k.prefix] + reserved.Fence + key[k.prefix:]
+	}
+}
+
+// Token returns the token.
+func (k *Keys) Token() string { return k.buf[:len(k.buf)-len(k.single[0])] }
+
+// All returns the keys, with the prefix.
+func (k *Keys) All() []string {
+	if k.cold != nil && k.cold.keys != nil {
+		return k.cold.keys
+	}
+	return k.single[:]
+}
+
+// Len returns the number of keys.
+func (k *Keys) Len() int { return len(k.All()) }
+
+// Key returns the key at i, without the prefix.
+func (k *Keys) Key(i int) string { return k.All()[i][k.prefix:] }
+
+// Fence returns what SetFence has set; nil without it.
+func (k *Keys) Fence() *Fence {
+	if k.cold == nil {
+		return nil
+	}
+	return k.cold.fence
+}

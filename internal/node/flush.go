@@ -1,0 +1,324 @@
+package node
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/trip"
+	"github.com/lockpipe/lockpipe/script"
+)
+
+// Reading is the trip through the owner's log that a flush is for.
+type Reading interface {
+	// HasMissed reports whether the node has missed rounds since the trip took its own.
+	HasMissed() bool
+	// Sent says that what the log has next may be sent: it comes later. It is called once.
+	Sent()
+}
+
+// Flush is one trip to a node, with its memory, which later ones use again.
+type Flush struct {
+	// Reading is nil if the flush comes from outside of the log.
+	Reading Reading
+	Ops     []Operation
+	Answers []Answer // of the node to each of them
+	// Counts: all that was sent was answered, on a connection that counted until then.
+	Counts bool
+
+	node     *Node
+	behind   bool // it pays to look at each operation
+	rounds   []roundOfFlush
+	own      Encoding // what this node alone is sent
+	again    Encoding // what is sent once more
+	sending  []part
+	conn     *link.Conn      // for which the commands are made; nil: none
+	set      link.CommandSet // of conn, as it was then
+	retry    []command       // that were not executed for a reason that a retry removes
+	alone    []int           // operations whose newer command has done nothing
+	lastTry  bool
+	loadErr  error // why a script could not be loaded
+	refusals []script.Refusal
+	replied  int // how many commands
+	trip     trip.Trip
+	ended    chan trip.End // of capacity 1
+	place    placeInLine
+}
+
+// roundOfFlush is a round that the flush carries, with so many operations.
+type roundOfFlush struct {
+	*Round
+	ops int
+}
+
+// part is a part of what is sent.
+type part struct {
+	*Encoding
+	offset int // of its operations among those of the flush
+}
+
+// NewFlush returns a flush to add operations to. It comes from outside of the log if reading is
+// nil. behind: the node is far behind the log.
+func (n *Node) NewFlush(reading Reading, behind bool) *Flush {
+	f, _ := n.group.flushes.Get().(*Flush)
+	if f == nil {
+		f = &Flush{ended: make(chan trip.End, 1)}
+		f.place.turn = make(chan struct{}, 1)
+		f.trip.Receiver = f
+		f.own.together.refused, f.again.together.refused = &n.group.refused, &n.group.refused
+	}
+	f.node, f.Reading, f.behind = n, reading, behind
+	f.own.reset()
+	f.again.reset()
+	return f
+}
+
+// Add adds an operation. asked: it is for the node.
+func (f *Flush) Add(o Operation, asked bool) {
+	f.Ops = append(f.Ops, o)
+	f.Answers = append(f.Answers, Answer{NotAsked: !asked})
+}
+
+// AddRound says that the next operations, so many of them, are those of a round.
+func (f *Flush) AddRound(r *Round, ops int) { f.rounds = append(f.rounds, roundOfFlush{r, ops}) }
+
+// Recycle takes the memory of a flush whose answers were handled. Then the answers of the flush
+// behind it are.
+func (n *Node) Recycle(f *Flush) {
+	n.leaveLine(f)
+	clear(f.Ops)
+	clear(f.Answers)
+	clear(f.rounds)
+	clear(f.retry)
+	clear(f.sending)
+	clear(f.trip.Parts)
+	f.Ops, f.Answers, f.rounds, f.retry = f.Ops[:0], f.Answers[:0], f.rounds[:0], f.retry[:0]
+	f.sending, f.alone = f.sending[:0], f.alone[:0]
+	f.Reading, f.conn, f.set, f.loadErr, f.lastTry, f.Counts = nil, nil, 0, nil, false, false
+	n.group.flushes.Put(f)
+}
+
+// Send makes one trip to the node, and counts it. It returns with the answers.
+func (n *Node) Send(f *Flush) {
+	asked := 0
+	for i := range f.Answers {
+		if !f.Answers[i].NotAsked {
+			asked++
+		}
+	}
+	sent := n.metrics.flushStarted(asked)
+	slot := n.responsiveness.flushSent()
+	n.SendFlush(f)
+	n.responsiveness.flushAnswered(slot)
+	took := time.Since(sent)
+	n.metrics.flushLatency.Observe(took)
+	if slices.ContainsFunc(f.Answers, func(r Answer) bool { return r.Replied }) {
+		// Otherwise it may not have been sent.
+		n.rtt.observe(took)
+	}
+	n.metrics.countFailures(f.Answers)
+	n.noteAcquireErrors(f.Ops, f.Answers)
+}
+
+// sendOperations is the flush of a node over its link.
+func (n *Node) sendOperations(f *Flush) {
+	// It is held until the trip is behind all that was sent before. What a claim asks for later
+	// comes later.
+	n.order.Lock()
+	n.joinLine(f)
+	conn := n.Link.Verified()
+	f.build(conn)
+	f.Counts = n.exchange(f, conn)
+	if len(f.retry)+len(f.alone) > 0 {
+		n.order.Lock()
+		f.buildRetry()
+		f.Counts = n.exchange(f, conn) && f.Counts
+	}
+	f.awaitTurn()
+	if n.Link.StillValid(conn) {
+		dropIfUseless(conn, f.Answers)
+	} else {
+		f.Counts = false
+		invalidate(f.Answers)
+	}
+	explainUnanswered(cmp.Or(conn, n.Link.Current()), f.Answers)
+}
+
+// invalidate makes unknowns of the replies. The server may have forgotten what it has done, and may
+// have replied about keys that it had forgotten.
+func invalidate(answers []Answer) {
+	for i := range answers {
+		if answers[i].Replied {
+			answers[i] = Answer{Broken: true, Err: link.ErrDataLoss}
+		}
+	}
+}
+
+// build makes commands of the operations that are not among the shared ones, and answers those that
+// are not to be sent on the connection. Node.order is held.
+func (f *Flush) build(conn *link.Conn) {
+	now := time.Now()
+	f.conn, f.set = conn, conn.Commands()
+	shared := f.canShare(conn, now)
+	if shared {
+		at := 0
+		for _, r := range f.rounds {
+			f.sending = append(f.sending, part{r.Shared[f.set], at})
+			at += r.ops
+		}
+	}
+	for at, operation := range f.Ops {
+		if f.Answers[at].NotAsked {
+			continue
+		}
+		// A grant, until one of the commands that carry it says otherwise.
+		f.Answers[at] = Answer{Vote: Granted, Replied: true, KeyIndex: -1}
+		o := operation.Op()
+		if shared && !o.Directed {
+			continue
+		}
+		why := operation.Skip(f.node.index, now)
+		if why == nil && o.Kind == Extend && conn.MayRepeat(o.Sent) {
+			why = errMoved
+		}
+		if why != nil {
+			f.Answers[at] = Answer{LeftNothing: true, Err: why}
+			continue
+		}
+		f.own.add(at, o)
+	}
+	f.own.end()
+	f.sending = append(f.sending, part{&f.own, 0})
+}
+
+// Parts returns, after SendFlush, how many rounds were sent as they were made for all nodes. own is
+// how many commands were made for the node alone.
+func (f *Flush) Parts() (shared, own int) { return len(f.sending) - 1, len(f.own.commands) }
+
+// canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
+// or necessary, to look at each operation. Node.order is held.
+func (f *Flush) canShare(conn *link.Conn, now time.Time) bool {
+	// If the node missed a round since the trip took its own, the trip may have an acquire whose
+	// release was kept and sent already.
+	if f.Reading == nil || f.behind || f.Reading.HasMissed() {
+		return false
+	}
+	for _, r := range f.rounds {
+		if !r.SendBefore.IsZero() && now.After(r.SendBefore) || r.Shared[f.set] == nil ||
+			conn.MayRepeat(r.Oldest) {
+			return false
+		}
+	}
+	return true
+}
+
+// buildRetry makes commands of what is sent once more: the missing scripts, and the calls that are
+// still of use. Node.order is held.
+func (f *Flush) buildRetry() {
+	f.lastTry = true
+	now := time.Now()
+	for _, at := range f.alone {
+		if why := f.Ops[at].Skip(f.node.index, now); why != nil {
+			f.Answers[at] = Answer{LeftNothing: true, Err: why}
+		} else {
+			f.again.add(at, f.Ops[at].Op())
+		}
+	}
+	for _, s := range script.All() {
+		if f.again.calls(s) ||
+			slices.ContainsFunc(f.retry, func(p command) bool { return p.script == s }) {
+			f.again.addLoad(s)
+		}
+	}
+	for _, p := range f.retry {
+		why := func(at int) error { return f.Ops[p.index+at].Skip(f.node.index, now) }
+		if !slices.ContainsFunc(p.call.Owners, func(at int) bool { return why(at) != nil }) {
+			f.again.addCall(p.script, p.call, p.index)
+			continue
+		}
+		calls := p.call.Split()
+		for i := range calls {
+			alone := &calls[i]
+			if err := why(alone.Owners[0]); err != nil {
+				f.fail(&command{script: p.script, call: alone}, p.index,
+					Answer{LeftNothing: true, Err: err})
+			} else {
+				f.again.addCall(p.script, alone, p.index)
+			}
+		}
+	}
+	f.again.end()
+	f.sending = append(f.sending[:0], part{&f.again, 0})
+}
+
+// exchange sends the commands and reads their replies. It reports whether all were answered.
+// Node.order is held, and released when the trip is behind all that was sent before. Whoever writes
+// next on the connection may send it then.
+func (n *Node) exchange(f *Flush, conn *link.Conn) (answered bool) {
+	f.trip.Parts, f.trip.Commands, f.replied = f.trip.Parts[:0], 0, 0
+	for _, p := range f.sending {
+		if len(p.commands) > 0 {
+			f.trip.Parts = append(f.trip.Parts, p.bytes)
+			f.trip.Commands += len(p.commands)
+		}
+	}
+	if f.trip.Commands == 0 {
+		n.order.Unlock()
+		return true
+	}
+	queued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil
+	n.order.Unlock()
+	if f.Reading != nil && !f.lastTry {
+		f.Reading.Sent()
+	}
+	if !queued {
+		f.failFrom(0, Answer{LeftNothing: true, Err: link.ErrNotConnected})
+		return false
+	}
+	conn.Trips.Flush()
+	switch <-f.ended {
+	case trip.Unsent:
+		f.failFrom(0, Answer{LeftNothing: true, Err: n.lossOf(conn, link.ErrNotConnected)})
+		return false
+	case trip.Broken:
+		f.failFrom(f.replied, Answer{Broken: true, Err: n.lossOf(conn, ErrConnectionLost)})
+		return false
+	}
+	return true
+}
+
+// lossOf returns why the connection failed. It returns otherwise if the client itself closed it.
+func (n *Node) lossOf(conn *link.Conn, otherwise error) error {
+	if err := conn.Failure(); err != nil {
+		return n.Link.Hide(err)
+	}
+	return otherwise
+}
+
+// OnEnd takes the end of the trip.
+func (f *Flush) OnEnd(end trip.End) { f.ended <- end }
+
+// command returns the command with this index in the trip, and the offset of its operations.
+func (f *Flush) command(i int) (p *command, offset int) {
+	for _, part := range f.sending {
+		if i >= len(part.commands) {
+			i -= len(part.commands)
+			continue
+		}
+		p, offset = &part.commands[i], part.offset
+		if p.call != nil {
+			offset += p.index
+		}
+		return p, offset
+	}
+	return nil, 0
+}
+
+// failFrom gives the operations of all commands from this one on the same answer.
+func (f *Flush) failFrom(first int, r Answer) {
+	for i := first; i < f.trip.Commands; i++ {
+		p, offset := f.command(i)
+		f.fail(p, offset, r)
+	}
+}

@@ -1,0 +1,190 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
+)
+
+// reading is a trip through a log.
+type reading struct{ missed bool }
+
+func (r *reading) HasMissed() bool { return r.missed }
+func (r *reading) Sent()           {}
+
+// The goal: a node is sent what was made for all nodes, unless some operation may have to be left
+// out there, or nothing was made for its commands. Operations for some nodes alone come behind it.
+func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, now := newNode(), time.Now()
+		for name, c := range map[string]struct {
+			missed, behind bool
+			set            link.CommandSet
+			sendBefore     time.Time
+			movedAt        time.Time
+			want           bool
+		}{
+			"usual":                      {want: true},
+			"in time":                    {sendBefore: now, want: true},
+			"too late":                   {sendBefore: now.Add(-1)},
+			"missed a round":             {missed: true},
+			"far behind":                 {behind: true},
+			"other commands":             {set: link.DELIFEQ},
+			"had another server earlier": {movedAt: now.Add(-1), want: true},
+			"has a server of another":    {movedAt: now},
+		} {
+			shared := wanting(Acquire, time.Minute, "shared")
+			own := wanting(Acquire, time.Minute, "own")
+			own.op.Directed = true
+			var r Round
+			r.Shared[0], r.SendBefore, r.Oldest = n.group.newEncoding(0), c.sendBefore, now
+			r.Shared.Add(0, &shared.op)
+			r.Shared.End()
+			f := n.NewFlush(&reading{c.missed}, c.behind)
+			f.AddRound(&r, 2)
+			f.Add(shared, true)
+			f.Add(own, true)
+			conn := &link.Conn{MovedAt: c.movedAt}
+			conn.Allow(c.set)
+			f.build(conn)
+			rounds, commands := f.Parts()
+			if c.want {
+				require.Equal(t, []int{1, 1}, []int{rounds, commands}, name)
+				require.Equal(t, []string{"SET"}, names(t, &f.own))
+			} else {
+				require.Equal(t, []int{0, 2}, []int{rounds, commands}, name)
+			}
+		}
+	})
+}
+
+// The goal: an operation that is of no use any more is not sent, and left nothing.
+func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
+	var operations []*fake
+	for _, k := range []Kind{Acquire, Extend, Release} {
+		for i, why := range []error{nil, ErrQueuedTooLong, ErrSuperseded} {
+			key := fmt.Sprint(k, i)
+			for _, keys := range [][]string{{key}, {key + "a", key + "b"}} {
+				o := wanting(k, time.Minute, keys...)
+				o.skip = why
+				operations = append(operations, o)
+			}
+		}
+	}
+	f, sent := built(newNode(), nil, operations...), map[string]bool{}
+	for _, p := range f.own.commands {
+		if p.script == nil {
+			sent[operations[p.index].op.Keys.All()[0]] = true
+			continue
+		}
+		for _, key := range p.call.Keys {
+			sent[key] = true
+		}
+	}
+	for i, o := range operations {
+		want := Answer{Vote: Granted, Replied: true, KeyIndex: -1}
+		if o.skip != nil {
+			want = Answer{LeftNothing: true, Err: o.skip}
+		}
+		require.Equal(t, want, f.Answers[i])
+		for _, key := range o.op.Keys.All() {
+			require.Equal(t, o.skip == nil, sent[key], key)
+		}
+	}
+}
+
+// The goal: before a command is sent once more, because its script was missing, its operations are
+// checked again. Those that are of no use by then are not sent and left nothing. The others are
+// sent.
+func TestFlush_DoesNotRetryWhatIsOfNoUse(t *testing.T) {
+	var operations []*fake
+	for i := range 3 {
+		for _, k := range []Kind{Extend, Release} {
+			operations = append(operations, wanting(k, time.Minute, fmt.Sprint(k, i)))
+		}
+	}
+	f := built(newNode(), nil, operations...)
+	again := func() (keys []string) {
+		f.again.reset()
+		f.retry = append(f.retry[:0], f.own.commands...)
+		f.buildRetry()
+		for _, p := range f.again.commands {
+			if p.call != nil {
+				keys = append(keys, p.call.Keys...)
+			}
+		}
+		return keys
+	}
+	require.ElementsMatch(t, []string{"1 0", "1 1", "1 2", "2 0", "2 1", "2 2"}, again())
+	operations[2].skip = ErrQueuedTooLong
+	require.ElementsMatch(t, []string{"1 0", "1 2", "2 0", "2 1", "2 2"}, again())
+	for i, o := range operations {
+		if o.skip != nil {
+			require.Equal(t, Answer{LeftNothing: true, Err: ErrQueuedTooLong}, f.Answers[i])
+		} else {
+			require.NoError(t, f.Answers[i].Err)
+		}
+	}
+}
+
+// The goal: if votes do not count, what was not sent still left nothing, and what was answered is
+// in doubt.
+func TestFlush_InvalidatesRepliesOnly(t *testing.T) {
+	unsent := Answer{LeftNothing: true, Err: link.ErrNotConnected}
+	broke := Answer{Broken: true, Err: ErrConnectionLost}
+	done := Answer{Vote: Granted, Replied: true, KeyIndex: -1}
+	answers := []Answer{unsent, broke, done, {Vote: Refused, LeftNothing: true, Replied: true}}
+	invalidate(answers)
+	doubtful := Answer{Broken: true, Err: link.ErrDataLoss}
+	require.Equal(t, []Answer{unsent, broke, doubtful, doubtful}, answers)
+}
+
+// The goal: if a part of a large set is not sent again, the node may still hold the other parts,
+// whether the reason is the release or the connection.
+func TestFlush_APartThatWasNotRetriedLeavesTheOthers(t *testing.T) {
+	keys := make([]string, 2*script.MaxKeys+1)
+	for i := range keys {
+		keys[i] = fmt.Sprint("k", i)
+	}
+	for _, skip := range []error{nil, ErrSuperseded} {
+		o := wanting(Acquire, time.Minute, keys...)
+		f := built(newNode(), nil, o)
+		require.Len(t, f.own.commands, 3)
+		f.OnReply(0, integerReply(1))
+		f.OnReply(1, errorReply("NOSCRIPT No matching script."))
+		f.OnReply(2, integerReply(1))
+		o.skip = skip
+		f.buildRetry()
+		f.trip.Commands = len(f.again.commands)
+		f.failFrom(0, Answer{LeftNothing: true, Err: link.ErrNotConnected})
+		require.Equal(t, Unknown, f.Answers[0].Vote)
+		require.False(t, f.Answers[0].LeftNothing)
+	}
+}
+
+// The goal: an extension that began before its node got the server is not sent there, because the
+// server may have granted it as another node. All else is sent, and so is an extension that begins
+// later.
+func TestFlush_DoesNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var operations []*fake
+		begin := func(kinds ...Kind) {
+			for _, k := range kinds {
+				operations = append(operations, wanting(k, time.Minute, "k"))
+			}
+		}
+		begin(Acquire, Extend, Release)
+		on := &link.Conn{MovedAt: time.Now()} // at the same moment
+		time.Sleep(time.Nanosecond)
+		begin(Acquire, Extend, Release)
+		grant := Answer{Vote: Granted, Replied: true, KeyIndex: -1}
+		not := Answer{LeftNothing: true, Err: errMoved}
+		require.Equal(t, []Answer{grant, not, grant, grant, grant, grant},
+			built(newNode(), on, operations...).Answers)
+	})
+}

@@ -1,0 +1,77 @@
+package node
+
+import (
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/keyset"
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/restartguard"
+)
+
+// fake is an operation whose owner is the test.
+type fake struct {
+	op        Op
+	skip      error // why it is not sent
+	until     time.Time
+	mayChange bool
+	recorded  []Answer
+}
+
+func (o *fake) Op() *Op                               { return &o.op }
+func (o *fake) Skip(int, time.Time) error             { return o.skip }
+func (o *fake) Record(_ int, r Answer)                { o.recorded = append(o.recorded, r) }
+func (o *fake) PendingUntil(int, time.Time) time.Time { return o.until }
+func (o *fake) MayChange(int) bool                    { return o.mayChange }
+
+// wanting returns an operation for these keys.
+func wanting(k Kind, ttl time.Duration, keys ...string) *fake {
+	set := new(keyset.Keys)
+	set.Init("", keys, "t"+keys[0])
+	o := &fake{op: Op{Keys: set, Kind: k, Sent: time.Now()}}
+	if k != Release {
+		o.op.TTL = strconv.FormatInt(ttl.Milliseconds(), 10)
+	}
+	return o
+}
+
+// newNode returns a node without a connection.
+func newNode() *Node {
+	n, err := New(Config{
+		Link: link.Config{
+			Endpoint: &endpoint.Endpoint{Name: "node"}, MaxTTL: time.Minute,
+			Peers:  restartguard.NewPeers(make([]string, 1), 1),
+			Logger: slog.New(slog.DiscardHandler),
+		},
+		Group: new(Group), StateChanged: func(link.State) {},
+	})
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// newFlushOf returns a flush that comes from outside of the log.
+func newFlushOf(n *Node, operations ...*fake) *Flush {
+	f := n.NewFlush(nil, false)
+	for _, o := range operations {
+		f.Add(o, true)
+	}
+	return f
+}
+
+// built returns a flush whose commands are made, for this connection.
+func built(n *Node, conn *link.Conn, operations ...*fake) *Flush {
+	f := newFlushOf(n, operations...)
+	f.build(conn)
+	return f
+}
+
+func integerReply(n int64) resp.Reply { return resp.Reply{Kind: resp.KindInteger, Int: n} }
+
+func errorReply(text string) resp.Reply {
+	return resp.Reply{Kind: resp.KindError, Text: []byte(text)}
+}

@@ -1,0 +1,172 @@
+// Package node is one master: what it is sent, and what it answers. Its owner, multiplex.Mux, has
+// several nodes and counts their votes. A node knows nothing of the others.
+//
+// An Operation acquires, extends or releases the keys of one claim. A Flush carries operations in
+// one trip over the node's link, and has one Answer for each. The owner makes the flushes as it
+// reads its log. What it has made for all nodes, a Round, is sent as it is. Releases without an
+// answer are kept, and the connector sends them in flushes of its own (Node.Resend).
+//
+// Operations take effect in the order of their flushes. Node.order is held from when a flush looks
+// at its operations (Operation.Skip) until it is behind all earlier ones on the connection. What is
+// sent once more does the same again. The answers are handled in that order too (placeInLine).
+//
+// Node.order comes before all other locks: methods of Operation and Reading take the owner's locks
+// while it is held. So the owner holds none when it calls Send, Recycle, Resend or AddPending.
+// Node.mu and that of the refused keys are leaves. No lock is held while a flush waits for its
+// answers, or while these are recorded.
+package node
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/watch"
+)
+
+// MaxFlush is the most keys in one flush. It is large enough that the cost of the trip no longer
+// shows. It is small enough that a server answers all flushes under way well within the usual
+// NodeTimeout.
+const MaxFlush = 512
+
+// Config says what a Node is.
+type Config struct {
+	// Link is the configuration of its Link. The Node sets the Owner.
+	Link  link.Config
+	Group *Group
+	// StateChanged takes each new state of the node. It must not block.
+	StateChanged func(link.State)
+}
+
+// Node is one master: the link to it, and what it is sent.
+type Node struct {
+	Link    *link.Link
+	Watches *watch.Registry
+
+	// What makes a trip to the server, on the connection that there is. Tests set others before the
+	// node is used.
+	//
+	// SendFlush sends operations, and returns with the answers. QueryWatches does so for watches.
+	// Commands returns the newer commands that the node can use, if it is connected.
+	SendFlush    func(f *Flush)
+	QueryWatches func(keys []string, replies []watch.Reply)
+	Commands     func() (set link.CommandSet, connected bool)
+
+	index        int
+	group        *Group
+	stateChanged func(link.State)
+
+	pendingAdded chan struct{} // of capacity 1: a release is kept
+
+	duties duties // owned by the connector
+
+	responsiveness responsiveness
+	rtt            rtt
+	metrics        metrics
+	acquireErrors  acquireErrors
+
+	// order is held while a trip is made and put behind the ones before: see the package comment.
+	order      sync.Mutex
+	lastInLine *Flush // guarded by order
+
+	mu      sync.Mutex // guards all below; a leaf
+	pending pendingReleases
+}
+
+// New returns a Node without a connection. Node.Link.Run connects it.
+func New(cfg Config) (*Node, error) {
+	n := &Node{
+		index: cfg.Link.Index, group: cfg.Group, stateChanged: cfg.StateChanged,
+		pendingAdded: make(chan struct{}, 1),
+	}
+	n.responsiveness.epoch = time.Now()
+	n.acquireErrors.recheck = make(chan struct{}, 1)
+	n.SendFlush = n.sendOperations
+	n.QueryWatches, n.Commands = n.sendWatches, n.newerCommands
+	n.Watches = n.newWatches()
+	cfg.Link.Owner = n
+	var err error
+	n.Link, err = link.New(cfg.Link)
+	return n, err
+}
+
+// newerCommands is Commands of the connection that there is.
+func (n *Node) newerCommands() (set link.CommandSet, connected bool) {
+	return n.Link.Current().Commands(), n.Link.State().IsConnected()
+}
+
+// notify sends on a channel of capacity 1, if that is empty.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// StateChanged takes a change of the link's state.
+func (n *Node) StateChanged(before, after link.State) {
+	if after == link.Up && before != link.Failing {
+		n.rtt.reset()
+	}
+	n.metrics.countTransition(before, after)
+	n.stateChanged(after)
+}
+
+// Connected sends the releases that are kept, before anything else.
+func (n *Node) Connected() {
+	n.Resend()
+	n.acquireErrors.since.Store(0)
+	n.duties = duties{resend: time.Now().Add(resendDelay), review: time.Now().Add(probeEvery)}
+}
+
+// NotConnected drops the releases that are not needed any more.
+func (n *Node) NotConnected() { n.dropExpired() }
+
+// resendDelay is after what time a server that answers releases with errors is sent them again.
+const resendDelay = 100 * time.Millisecond
+
+// duties are the times at which the connector has something to do while a connection lasts. A zero
+// time is never.
+type duties struct {
+	resend time.Time // the releases that the server answered with errors
+	review time.Time // a node that refuses acquires
+}
+
+// Work does what is due, and returns after what time something is due again.
+func (n *Node) Work(ctx context.Context) time.Duration {
+	d, now := &n.duties, time.Now()
+	select {
+	case <-n.pendingAdded:
+		if d.resend.IsZero() {
+			d.resend = now.Add(resendDelay)
+		}
+	default:
+	}
+	select {
+	case <-n.acquireErrors.recheck:
+		d.review = now
+	default:
+	}
+	due := func(at time.Time) bool { return !at.IsZero() && !at.After(now) }
+	switch {
+	case due(d.resend):
+		d.resend = time.Time{}
+		n.Resend()
+		return 0
+	case due(d.review):
+		d.review = time.Time{}
+		if again := n.review(ctx); again > 0 {
+			d.review = time.Now().Add(again)
+		}
+		return 0
+	}
+	var next time.Duration = math.MaxInt64
+	for _, at := range [...]time.Time{d.resend, d.review} {
+		if !at.IsZero() {
+			next = min(next, max(0, at.Sub(now)))
+		}
+	}
+	return next
+}

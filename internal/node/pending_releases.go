@@ -1,0 +1,133 @@
+package node
+
+import "time"
+
+// maxPendingReleases is the most keys whose releases are kept for one node that can't answer them.
+// Beyond it the oldest are dropped: their keys end with their TTL.
+const maxPendingReleases = 1 << 18
+
+// pendingReleases are the releases that one node could not answer: it was down, the connection
+// broke, or it answered with an error. The connector sends them again. Guarded by Node.mu.
+type pendingReleases struct {
+	list    []pendingRelease // oldest first
+	keys    int              // of all in list
+	dropped uint64           // because their keys expired or because of maxPendingReleases
+}
+
+type pendingRelease struct {
+	operation Operation
+	until     time.Time // when the keys have expired; zero: not known
+}
+
+// keysOf returns the number of keys of an operation.
+func keysOf(o Operation) int { return o.Op().Keys.Len() }
+
+// add adds a release. Beyond maxPendingReleases it drops the oldest.
+func (p *pendingReleases) add(r pendingRelease) {
+	p.list = append(p.list, r)
+	p.keys += keysOf(r.operation)
+	if p.keys <= maxPendingReleases {
+		return
+	}
+	oldest := 0
+	for ; p.keys > maxPendingReleases*3/4 && oldest < len(p.list)-1; oldest++ {
+		p.keys -= keysOf(p.list[oldest].operation)
+	}
+	p.dropped += uint64(oldest)
+	p.list = append([]pendingRelease(nil), p.list[oldest:]...)
+}
+
+// takeExpired takes the releases whose keys have expired.
+func (p *pendingReleases) takeExpired(now time.Time) (expired []Operation) {
+	others := p.list[:0]
+	for _, r := range p.list {
+		if r.until.IsZero() || now.Before(r.until) {
+			others = append(others, r)
+		} else {
+			p.keys -= keysOf(r.operation)
+			expired = append(expired, r.operation)
+		}
+	}
+	clear(p.list[len(others):])
+	p.list = others
+	return expired
+}
+
+// takeAll takes all releases.
+func (p *pendingReleases) takeAll() []Operation {
+	operations := make([]Operation, len(p.list))
+	for i, r := range p.list {
+		operations[i] = r.operation
+	}
+	p.list, p.keys = nil, 0
+	return operations
+}
+
+// PendingReleases returns how many releases are kept, and how many were dropped since New.
+func (n *Node) PendingReleases() (kept int, dropped uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.pending.list), n.pending.dropped
+}
+
+// AddPending keeps a release until the node can answer it.
+func (n *Node) AddPending(o Operation) {
+	until := o.PendingUntil(n.index, time.Now())
+	n.mu.Lock()
+	n.pending.add(pendingRelease{o, until})
+	n.mu.Unlock()
+	notify(n.pendingAdded)
+	n.Link.Wake()
+}
+
+// dropExpired drops releases whose keys have expired: that is as good as an answer.
+func (n *Node) dropExpired() {
+	n.mu.Lock()
+	expired := n.pending.takeExpired(time.Now())
+	n.mu.Unlock()
+	for _, o := range expired {
+		if o.MayChange(n.index) {
+			n.AddPending(o) // the server may still execute what it was sent before
+			continue
+		}
+		n.mu.Lock()
+		n.pending.dropped++
+		n.mu.Unlock()
+		o.Record(n.index, Answer{Vote: Granted})
+	}
+}
+
+// takePending takes all releases that are kept.
+func (n *Node) takePending() []Operation {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pending.takeAll()
+}
+
+// Resend sends the releases that are kept, a flush at a time so that the node has time for others.
+// What it can't answer is kept again. It runs on the connector and not through the log. On a new
+// connection the releases go before anything else, so that no acquire is refused by a key that only
+// waits to be deleted.
+func (n *Node) Resend() {
+	n.dropExpired()
+	operations := n.takePending()
+	for len(operations) > 0 {
+		count, keys := 1, keysOf(operations[0])
+		for count < len(operations) && keys+keysOf(operations[count]) <= MaxFlush {
+			keys += keysOf(operations[count])
+			count++
+		}
+		some := operations[:count]
+		operations = operations[count:]
+		f := n.NewFlush(nil, false)
+		for _, o := range some {
+			f.Add(o, true)
+		}
+		n.SendFlush(f)
+		n.metrics.countFailures(f.Answers)
+		for i, o := range some {
+			o.Record(n.index, f.Answers[i])
+		}
+		n.Recycle(f)
+	}
+}

@@ -1,0 +1,103 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// keep has the node keep the release of so many keys, which last for so long.
+func keep(n *Node, keys int, last time.Duration) *fake {
+	all := make([]string, keys)
+	for i := range all {
+		all[i] = fmt.Sprint("k", i)
+	}
+	o := wanting(Release, 0, all...)
+	o.until = time.Now().Add(last)
+	n.AddPending(o)
+	return o
+}
+
+// The goal: a release that is no longer kept, because its keys have expired or it is sent, takes no
+// memory from those that are kept later. One release is kept whatever its size.
+func TestPendingReleases_OnlyTheyTakeMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		keep(n, 3, time.Second)
+		keep(n, 5, time.Minute)
+		require.Equal(t, 8, n.pending.keys)
+		require.Empty(t, n.pending.takeExpired(time.Now().Add(time.Second-1)))
+		require.Len(t, n.pending.takeExpired(time.Now().Add(time.Second)), 1)
+		require.Equal(t, 5, n.pending.keys)
+		require.Len(t, n.takePending(), 1)
+		require.Zero(t, n.pending.keys)
+		keep(n, maxPendingReleases+1, time.Minute)
+		require.Len(t, n.pending.list, 1)
+	})
+}
+
+// The goal: what a node can't answer is bounded, and the oldest is dropped first.
+func TestPendingReleases_AreBounded(t *testing.T) {
+	n := newNode()
+	for range 100 {
+		before := n.pending.dropped
+		last := keep(n, 1<<14, time.Minute)
+		require.LessOrEqual(t, n.pending.keys, maxPendingReleases)
+		if n.pending.dropped > before {
+			require.LessOrEqual(t, n.pending.keys, maxPendingReleases*3/4,
+				"many at once: the rest is copied")
+		}
+		require.Same(t, last, n.pending.list[len(n.pending.list)-1].operation)
+	}
+	kept, dropped := n.PendingReleases()
+	require.Equal(t, 100, kept+int(dropped))
+}
+
+// The goal: pending releases are sent in flushes as large as others are, oldest first, and not all
+// at once. Each gets its answer.
+func TestPendingReleases_AreSentAFlushAtATime(t *testing.T) {
+	n := newNode()
+	var flushes [][]int
+	n.SendFlush = StandIn(func(operations []Operation, answers []Answer) {
+		var sizes []int
+		for i, o := range operations {
+			sizes = append(sizes, o.Op().Keys.Len())
+			answers[i] = Answer{Vote: Granted, Replied: true}
+		}
+		flushes = append(flushes, sizes)
+	})
+	var kept []*fake
+	for _, keys := range []int{MaxFlush - 1, 1, 2, MaxFlush - 1, MaxFlush + 1, 1} {
+		kept = append(kept, keep(n, keys, time.Minute))
+	}
+	n.Resend()
+	require.Equal(t, [][]int{{MaxFlush - 1, 1}, {2}, {MaxFlush - 1}, {MaxFlush + 1}, {1}}, flushes)
+	require.Empty(t, n.pending.list)
+	for _, o := range kept {
+		require.Equal(t, []Answer{{Vote: Granted, Replied: true}}, o.recorded)
+	}
+}
+
+// The goal: a release whose keys have expired is confirmed by that, and dropped. It is kept if the
+// node may still change the keys.
+func TestPendingReleases_AreKeptWhileTheNodeMayChangeTheirKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		expired, inDoubt := keep(n, 1, time.Second), keep(n, 1, time.Second)
+		later, untilAnswered := keep(n, 1, time.Minute), wanting(Release, 0, "k")
+		n.AddPending(untilAnswered)
+		inDoubt.mayChange = true
+		time.Sleep(time.Second)
+		n.NotConnected()
+		require.Equal(t, []Answer{{Vote: Granted}}, expired.recorded)
+		var left []Operation
+		for _, r := range n.pending.list {
+			left = append(left, r.operation)
+		}
+		require.ElementsMatch(t, []Operation{inDoubt, later, untilAnswered}, left)
+		require.Equal(t, uint64(1), n.pending.dropped)
+	})
+}

@@ -1,0 +1,134 @@
+package multiplex
+
+import (
+	"time"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/watch"
+)
+
+// NodeState says whether a node can vote.
+type NodeState = link.State
+
+// The states of a node: see link.State. A node is failing if it has answered acquires with errors,
+// such as OOM, MISCONF or NOPERM, has granted none for a second, and has refused a probe too. It is
+// still sent all that it would be sent if it were up. It is up again when it grants an acquire or
+// executes a probe.
+const (
+	NodeConnecting  = link.Connecting
+	NodeUp          = link.Up
+	NodeQuarantined = link.Quarantined
+	NodeDown        = link.Down
+	NodeFailing     = link.Failing
+)
+
+// NodeStatus is what the client knows of one node.
+type NodeStatus struct {
+	// Addr is host:port or the path of a socket, without user and password. For a master by
+	// Sentinel it is the master set and the first sentinel: mymaster@host:26379.
+	Addr  string
+	State NodeState
+	// Until is when a quarantine ends, at the latest. It ends earlier if another client, which saw
+	// the node before, lifts it. It is zero in every other state.
+	Until time.Time
+	// Err is why the node is down, quarantined or failing. It is nil in every other state.
+	Err error
+	// Pending is how many attempts wait to be sent to the node.
+	Pending int
+	// PendingReleases is how many releases are kept for the node until it can answer them.
+	PendingReleases int
+	// DroppedReleases counts releases that were kept for the node and then dropped, because their
+	// keys had expired or too many were kept.
+	DroppedReleases uint64
+	// Stats are counts since New.
+	Stats NodeStats
+}
+
+// NodeStats are counts about one node since New.
+type NodeStats = node.Stats
+
+// newNode returns the node with this index.
+func (m *Mux) newNode(i int, e *endpoint.Endpoint) (*node.Node, error) {
+	cfg := &m.cfg
+	return node.New(node.Config{
+		Link: link.Config{
+			Endpoint: e, Index: i, Peers: m.peers,
+			Others: func(i int) *link.Link { return m.nodes[i].Link },
+			Guard:  cfg.Guard, Prefix: cfg.Prefix, MaxTTL: cfg.MaxTTL,
+			Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger,
+		},
+		Group:        &m.group,
+		StateChanged: func(s NodeState) { m.stateChanged(i, s) },
+	})
+}
+
+// readerState returns what becomes of the log at a node in this state.
+func readerState(s NodeState) batch.ReaderState {
+	switch {
+	case s.Rejects():
+		return batch.Out
+	case s.IsConnected():
+		return batch.Reading
+	}
+	return batch.Paused
+}
+
+// stateChanged lets the log know whether node i reads.
+func (m *Mux) stateChanged(i int, s NodeState) {
+	m.log.SetReader(i, readerState(s))
+	if m.cfg.OnQuorumReachable != nil && m.QuorumReachable() {
+		m.cfg.OnQuorumReachable()
+	}
+}
+
+// QuorumReachable reports whether enough nodes are connected, or being connected, for a quorum. A
+// failing node counts: it still extends and releases, and only a new attempt shows for certain that
+// it grants again. If it did not count, leases would end that it could extend. And a parked call
+// could wait for a probe that the user may not send.
+func (m *Mux) QuorumReachable() bool {
+	count := 0
+	for _, n := range m.nodes {
+		if !n.Link.State().Rejects() {
+			count++
+		}
+	}
+	return count >= quorum(len(m.nodes))
+}
+
+// SpareNodes returns how many nodes are up beyond a quorum. Below 0 no quorum can be reached now.
+func (m *Mux) SpareNodes() int {
+	count := 0
+	for _, n := range m.nodes {
+		if n.Link.State() == NodeUp {
+			count++
+		}
+	}
+	return count - quorum(len(m.nodes))
+}
+
+// Nodes returns the state of each node, in configuration order.
+func (m *Mux) Nodes() []NodeStatus {
+	all := make([]NodeStatus, len(m.nodes))
+	for i, n := range m.nodes {
+		s := &all[i]
+		s.Addr, s.Pending, s.Stats = n.Link.Name(), m.log.Waiting(i), n.Stats()
+		s.State, s.Until, s.Err = n.Link.Status()
+		s.PendingReleases, s.DroppedReleases = n.PendingReleases()
+	}
+	return all
+}
+
+// Forever is what Watch.TTL returns for a key that never expires.
+const Forever = watch.Forever
+
+// Watch notifies its owner when one key may have become free on a node. All its methods are safe
+// for concurrent use, and none blocks.
+type Watch = watch.Watch
+
+// Watch returns a watch of one key, given with its prefix. Nothing is sent before Subscribe, which
+// takes the index of a node in the configuration. wake must not block and must not call methods of
+// the Mux that wait: see watch.New. Close ends the watch.
+func (m *Mux) Watch(key string, wake func()) *Watch { return watch.New(m.watches, key, wake) }
