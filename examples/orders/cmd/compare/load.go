@@ -3,104 +3,83 @@ package main
 import (
 	"context"
 	"database/sql"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/bench/calls"
 	"github.com/lockpipe/lockpipe/examples/orders"
 )
 
-// load describes the callers of a shop. Some order the hot product 0 and others with it, some order
-// other products. Each places one order after another.
+// load describes the orders of a shop, and when they come: each when an earlier one has ended (a
+// closed loop of hot and cold callers), or on a timetable.
 type load struct {
-	hot, cold int  // callers
-	products  int  // in the shop
-	items     int  // of an order
-	mixed     bool // each order of the hot product has different other products
-	warmup    time.Duration
-	duration  time.Duration
-}
+	baskets  baskets
+	warmup   time.Duration
+	duration time.Duration
 
-// measured is the result of a load.
-type measured struct {
-	hot, cold   []time.Duration // times of the orders placed within the duration; sorted
-	placed      int             // also before and after it
-	connections []int           // in use, at several times; sorted
-	failed      int
-	err         error // the first of the failures
+	hot, cold int // callers, each of which places one order after another
+
+	// The timetable, if perSecond is above zero. At most callers orders are in the shop at once,
+	// and at most queue others wait for one of these. An order that comes to a full queue is
+	// dropped, and also one that has waited for patience.
+	perSecond calls.Pacer
+	callers   int
+	queue     int
+	patience  time.Duration
 }
 
 // run places orders for the duration, and returns when the last of them has ended.
 func (l load) run(ctx context.Context, shop orders.Shop, db *sql.DB) measured {
-	from := time.Now().Add(l.warmup)
-	until := from.Add(l.duration)
+	start := time.Now()
+	w := window{from: start.Add(l.warmup), until: start.Add(l.warmup + l.duration)}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	connections := make(chan []int, 1)
+	go func() { connections <- watch(ctx, db, w) }()
+	var m measured
+	if l.perSecond > 0 {
+		m = l.byTimetable(ctx, shop, start, w)
+	} else {
+		m = l.closedLoop(ctx, shop, w)
+	}
+	m.connections = <-connections
+	m.sort()
+	return m
+}
+
+// closedLoop lets each caller place one order after another. An order is due when the caller's last
+// one has ended: if the shop is slow, the callers ask for less.
+func (l load) closedLoop(ctx context.Context, shop orders.Shop, w window) (sum measured) {
 	var id atomic.Int64
 	results := make([]measured, l.hot+l.cold)
 	var callers sync.WaitGroup
 	for i := range results {
 		m := &results[i]
-		hot := i < l.hot
+		next := l.baskets.generator(uint64(i))
 		callers.Go(func() {
-			for ctx.Err() == nil && time.Now().Before(until) {
-				begun := time.Now()
-				err := shop.Place(ctx, orders.NewOrder(int(id.Add(1)), l.pick(hot)...))
-				m.record(hot, err, time.Since(begun), time.Now().After(from) &&
-					time.Now().Before(until))
+			for ctx.Err() == nil && time.Now().Before(w.until) {
+				products := next(i < l.hot)
+				due := time.Now()
+				err := shop.Place(ctx, orders.NewOrder(int(id.Add(1)), products...))
+				m.record(isHot(products), err, due, time.Now(), w)
 			}
 		})
 	}
-	time.Sleep(l.warmup)
-	var sum measured
-	for time.Now().Before(until) && ctx.Err() == nil {
-		sum.connections = append(sum.connections, db.Stats().InUse)
-		time.Sleep(5 * time.Millisecond)
-	}
 	callers.Wait()
-	for _, m := range results {
-		sum.hot, sum.cold = append(sum.hot, m.hot...), append(sum.cold, m.cold...)
-		sum.placed += m.placed
-		sum.failed += m.failed
-		if sum.err == nil {
-			sum.err = m.err
-		}
+	for i := range results {
+		sum.add(&results[i])
 	}
-	slices.Sort(sum.hot)
-	slices.Sort(sum.cold)
-	slices.Sort(sum.connections)
 	return sum
 }
 
-// pick returns the products of one order: the hot bundle, which is always the same, or random other
-// products.
-func (l load) pick(hot bool) []int {
-	var products []int
-	if hot {
-		for p := 0; p == 0 || p < l.items && !l.mixed; p++ {
-			products = append(products, p)
+// watch returns how many connections are in use, every 5 ms.
+func watch(ctx context.Context, db *sql.DB, w window) (inUse []int) {
+	for ctx.Err() == nil && time.Now().Before(w.until) {
+		if w.has(time.Now()) {
+			inUse = append(inUse, db.Stats().InUse)
 		}
+		time.Sleep(5 * time.Millisecond)
 	}
-	for len(products) < l.items {
-		if p := l.items + rand.IntN(l.products-l.items); !slices.Contains(products, p) {
-			products = append(products, p)
-		}
-	}
-	return products
-}
-
-func (m *measured) record(hot bool, err error, took time.Duration, counts bool) {
-	switch {
-	case err != nil:
-		m.failed++
-		if m.err == nil {
-			m.err = err
-		}
-		return
-	case counts && hot:
-		m.hot = append(m.hot, took)
-	case counts:
-		m.cold = append(m.cold, took)
-	}
-	m.placed++
+	return inUse
 }

@@ -31,18 +31,10 @@ func main() {
 	pool := flag.Int("pool", 32, "connections to the database")
 	pay := flag.Duration("pay", 5*time.Millisecond, "how long the payment takes, outside of the "+
 		"database")
-	flag.IntVar(&l.hot, "hot", 128, "callers who order the hot product")
-	flag.IntVar(&l.cold, "cold", 128, "callers who order others")
-	flag.IntVar(&l.products, "products", 10_000, "products in the shop")
-	flag.IntVar(&l.items, "items", 3, "products of an order")
-	flag.BoolVar(&l.mixed, "mixed", false, "each order of the hot product has different other "+
-		"products, and not the same bundle")
-	flag.DurationVar(&l.duration, "d", 8*time.Second, "how long each way is measured")
+	l.flags()
 	flag.Parse()
-	l.warmup = time.Second
-	if l.items < 1 || l.products <= 2*l.items || l.hot+l.cold < 1 || *pool < 1 {
-		fmt.Fprintln(os.Stderr, "compare: it needs a caller, a connection, an item, and more "+
-			"products than two orders have")
+	if err := l.check(); err != nil || *pool < 1 {
+		fmt.Fprintln(os.Stderr, "compare: it needs a connection:", err)
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -60,9 +52,8 @@ func compare(ctx context.Context, names []string, pool int, pay time.Duration, l
 		return err
 	}
 	defer nodes.Close() //nolint:errcheck // the results are printed already
-	fmt.Printf("%d masters (%s); %d callers on the hot product, %d on others of %d; %d products "+
-		"an order; %d connections; a payment of %v\n",
-		masters, nodes.Backend(), l.hot, l.cold, l.products, l.items, pool, pay)
+	fmt.Printf("%d masters (%s); %s; %d connections; a payment of %v\n", masters,
+		nodes.Backend(), l, pool, pay)
 	for _, name := range names {
 		kind, known := map[string]*database.Kind{
 			"postgres": database.Postgres,
@@ -124,7 +115,7 @@ func compareOn(ctx context.Context, kind *database.Kind, nodes *lockpipetest.Nod
 		{"lockpipe, grouped", orders.NewGrouped(store, locks, charge)},
 		{"lockpipe, fenced", orders.Fenced{Store: store, Locks: locks, Pay: charge}},
 	} {
-		if err := store.Create(ctx, l.products, pieces); err != nil {
+		if err := store.Create(ctx, l.baskets.products, pieces); err != nil {
 			return err
 		}
 		m := l.run(ctx, way.shop, server.DB)
