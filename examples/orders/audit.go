@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -12,8 +13,9 @@ func (s *Store) Create(ctx context.Context, products, pieces int) error {
 		"DROP TABLE IF EXISTS items",
 		"DROP TABLE IF EXISTS products",
 		"CREATE TABLE products (id INT PRIMARY KEY, stock INT NOT NULL, fence BIGINT NOT NULL " +
-			"DEFAULT 0)",
-		"CREATE TABLE items (order_id BIGINT, product INT, PRIMARY KEY (order_id, product))",
+			"DEFAULT 0, version BIGINT NOT NULL DEFAULT 0)",
+		"CREATE TABLE items (order_id BIGINT, product INT, paid BOOLEAN NOT NULL DEFAULT TRUE, " +
+			"PRIMARY KEY (order_id, product))",
 	} {
 		if _, err := s.db.ExecContext(ctx, statement); err != nil {
 			return err
@@ -30,14 +32,18 @@ func (s *Store) Create(ctx context.Context, products, pieces int) error {
 			return err
 		}
 	}
+	if s.postgres { // the planner knows the sizes from the first order on
+		_, err := s.db.ExecContext(ctx, "ANALYZE products")
+		return err
+	}
 	return nil
 }
 
 // Audit checks the database while no order is in progress. No stock may be below zero. For each
 // product, the stock and the sold pieces must make pieces. The database must have as many orders as
-// were placed. Audit returns the first violation.
+// were placed, and all must be paid. Audit returns the first violation.
 func (s *Store) Audit(ctx context.Context, pieces, placed int) error {
-	var negative, wrong, orders int
+	var negative, wrong, orders, unpaid int
 	for _, check := range []struct {
 		into  *int
 		query string
@@ -48,6 +54,7 @@ func (s *Store) Audit(ctx context.Context, pieces, placed int) error {
 			"items GROUP BY product) s ON s.product = p.id" +
 			" WHERE p.stock + COALESCE(s.n, 0) <> ?", []any{pieces}},
 		{&orders, "SELECT COUNT(DISTINCT order_id) FROM items", nil},
+		{&unpaid, unpaidOrders, nil},
 	} {
 		query, args := s.bind(check.query, check.args...)
 		if err := s.db.QueryRowContext(ctx, query, args...).Scan(check.into); err != nil {
@@ -57,6 +64,8 @@ func (s *Store) Audit(ctx context.Context, pieces, placed int) error {
 	switch {
 	case negative > 0:
 		return fmt.Errorf("%d products were sold more often than they were there", negative)
+	case unpaid > 0:
+		return fmt.Errorf("%d orders are not paid", unpaid)
 	case wrong > 0:
 		return fmt.Errorf("of %d products the stock and what was sold do not make what there was",
 			wrong)
@@ -64,4 +73,16 @@ func (s *Store) Audit(ctx context.Context, pieces, placed int) error {
 		return fmt.Errorf("%d orders are in the database, and %d were placed", orders, placed)
 	}
 	return nil
+}
+
+const unpaidOrders = "SELECT COUNT(DISTINCT order_id) FROM items WHERE NOT paid"
+
+// Oversold returns how many pieces were sold that were never there, and how many orders have pieces
+// without being paid.
+func (s *Store) Oversold(ctx context.Context, pieces int) (sold, unpaid int, err error) {
+	query, args := s.bind("SELECT COALESCE(SUM(n - ?), 0) FROM (SELECT COUNT(*) AS n FROM items"+
+		" GROUP BY product) p WHERE n > ?", pieces, pieces)
+	err = errors.Join(s.db.QueryRowContext(ctx, query, args...).Scan(&sold),
+		s.db.QueryRowContext(ctx, unpaidOrders).Scan(&unpaid))
+	return sold, unpaid, err
 }

@@ -5,8 +5,16 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/lockpipe/lockpipe"
 	"github.com/stretchr/testify/require"
 )
+
+// late are the ways that race here.
+var late = map[string]func(*Store, *lockpipe.Client, Pay) Shop{
+	"lockpipe": func(s *Store, c *lockpipe.Client, pay Pay) Shop { return Locked{s, c, pay} },
+	"fenced":   func(s *Store, c *lockpipe.Client, pay Pay) Shop { return Fenced{s, c, pay} },
+	"grouped":  func(s *Store, c *lockpipe.Client, pay Pay) Shop { return NewGrouped(s, c, pay) },
+}
 
 // raceLate places two orders for the last piece of a product. While the first one pays, the nodes
 // lose its lock, and another process places the second order. The first one continues when the
@@ -16,14 +24,14 @@ func (s *shop) raceLate(way string, whilePaying bool) (first, second error) {
 	require.NoError(s, s.store.Create(s.Context(), 2, 1))
 	proceed, ended, placed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	letProceed := sync.OnceFunc(func() { close(proceed) })
-	other := ways[way](s.store, s.client(), func(context.Context, Order) error {
+	other := late[way](s.store, s.client(), func(context.Context, Order) error {
 		if whilePaying {
 			letProceed()
 			<-ended
 		}
 		return nil
 	})
-	one := ways[way](s.store, s.client(), func(context.Context, Order) error {
+	one := late[way](s.store, s.client(), func(context.Context, Order) error {
 		for i := range s.nodes.Len() {
 			if _, err := s.nodes.Do(i, "DEL", "sku:0", "sku:1"); err != nil {
 				return err

@@ -1,6 +1,6 @@
-// Package orders is a small order service, written four times: with row locks in the database
-// (RowLocks), with lockpipe's locks outside of it (Locked), with these and few statements
-// (Grouped), and with fences (Fenced). Each order takes one piece of several products. Between
+// Package orders is a small order service, written in several ways (Ways): with locks, versions,
+// conditions or rows of pieces in the database, with a stock in Redis, and with redsync's or
+// lockpipe's locks outside of the database. Each order takes one piece of several products. Between
 // checking the stock and changing it, an order makes a payment, which is outside of the database.
 // No other order may get the last piece meanwhile.
 package orders
@@ -36,16 +36,16 @@ type Pay func(ctx context.Context, o Order) error
 // Shop is one way to place orders.
 type Shop interface {
 	// Place returns nil when the order is paid and in the database. It returns ErrSoldOut if a
-	// product has run out; nothing was paid then. It returns ErrLate if a later lease was first,
-	// and context.Canceled or the lease's error (lockpipe.ErrExpired, ErrLost) if that came first.
-	// Otherwise it returns an error of the database or of the nodes. After an error the stock is as
-	// before, unless the answer to a commit was lost.
+	// product has run out. It returns ErrLate if a later lease was first, and context.Canceled or
+	// the lease's error (lockpipe.ErrExpired, ErrLost) if that came first. Otherwise it returns an
+	// error of the database or of the nodes. After an error the stock is as before, unless the
+	// answer to a commit was lost, or pieces could not be given back.
 	Place(ctx context.Context, o Order) error
 }
 
 var (
 	// ErrSoldOut means that a product of the order has run out, or does not exist. Nothing was
-	// paid.
+	// paid, or the customer has the payment back.
 	ErrSoldOut = errors.New("sold out")
 	// ErrLate means that the database has seen a later fence than the order's: its lease has ended,
 	// and another order may have got the same pieces.

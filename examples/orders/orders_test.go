@@ -2,12 +2,15 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/examples/orders/database"
@@ -76,12 +79,40 @@ func onEach(t *testing.T, test func(s *shop)) {
 	}
 }
 
-// The ways to place orders.
-var ways = map[string]func(*Store, *lockpipe.Client, Pay) Shop{
-	"row locks": func(s *Store, _ *lockpipe.Client, pay Pay) Shop { return RowLocks{s, pay} },
-	"lockpipe":  func(s *Store, c *lockpipe.Client, pay Pay) Shop { return Locked{s, c, pay} },
-	"fenced":    func(s *Store, c *lockpipe.Client, pay Pay) Shop { return Fenced{s, c, pay} },
-	"grouped":   func(s *Store, c *lockpipe.Client, pay Pay) Shop { return NewGrouped(s, c, pay) },
+// onEachWay runs test for each way on each database. A new shop has its stock where it keeps it.
+func onEachWay(t *testing.T, products, pieces int,
+	test func(t *testing.T, s *shop, open func(pay, refund Pay) Shop),
+) {
+	onEach(t, func(s *shop) {
+		for _, way := range Ways() {
+			if way.Postgres && !s.store.postgres {
+				continue
+			}
+			s.Run(way.Name, func(t *testing.T) {
+				require.NoError(t, s.store.Create(t.Context(), products, pieces))
+				test(t, s, func(pay, refund Pay) Shop {
+					b, err := Connect(s.store, s.nodes.URLs(), pay, refund)
+					require.NoError(t, err)
+					t.Cleanup(func() { assert.NoError(t, b.Close(context.Background())) })
+					b.RetryDelay = time.Millisecond
+					shop := way.Open(b)
+					if e, ok := shop.(Elsewhere); ok {
+						require.NoError(t, e.Fill(t.Context()))
+					}
+					return shop
+				})
+			})
+		}
+	})
+}
+
+// audit is Audit, after a shop that keeps the stock elsewhere has written it back.
+func (s *shop) audit(t *testing.T, way Shop, pieces, placed int) {
+	t.Helper()
+	if e, ok := way.(Elsewhere); ok {
+		require.NoError(t, e.Count(t.Context()))
+	}
+	require.NoError(t, s.store.Audit(t.Context(), pieces, placed))
 }
 
 func free(context.Context, Order) error { return nil }
@@ -116,50 +147,48 @@ func (s *shop) place(way Shop, count int, products func(i int) []int) (placed, s
 // The goal: when many callers place orders with overlapping products, the stock is exact
 // afterwards, for each shop.
 func TestShops_StockIsExact(t *testing.T) {
-	onEach(t, func(s *shop) {
-		for name, way := range ways {
-			s.Run(name, func(t *testing.T) {
-				require.NoError(t, s.store.Create(t.Context(), 8, 1000))
-				placed, _ := s.place(way(s.store, s.client(), free), 200,
-					func(i int) []int { return []int{i % 8, (i + i/8 + 1) % 8, 0} })
-				require.Equal(t, 200, placed)
-				require.NoError(t, s.store.Audit(t.Context(), 1000, placed))
-			})
-		}
+	onEachWay(t, 8, 1000, func(t *testing.T, s *shop, open func(pay, refund Pay) Shop) {
+		way := open(free, free)
+		placed, _ := s.place(way, 200,
+			func(i int) []int { return []int{i % 8, (i + i/8 + 1) % 8, 0} })
+		require.Equal(t, 200, placed)
+		s.audit(t, way, 1000, placed)
 	})
 }
 
-// The goal: all pieces are sold, and not more. An order that is refused has not paid.
+// The goal: all pieces are sold, and not more. An order that is refused has not paid, or has its
+// payment back.
 func TestShops_SoldOutIsRefused(t *testing.T) {
-	onEach(t, func(s *shop) {
-		for name, way := range ways {
-			s.Run(name, func(t *testing.T) {
-				require.NoError(t, s.store.Create(t.Context(), 3, 20))
-				payments := make(chan int, 200)
-				pay := func(_ context.Context, o Order) error { payments <- o.ID; return nil }
-				placed, soldOut := s.place(way(s.store, s.client(), pay), 200,
-					func(int) []int { return []int{2, 0, 1} })
-				require.Equal(t, []int{20, 180, 20}, []int{placed, soldOut, len(payments)})
-				require.NoError(t, s.store.Audit(t.Context(), 20, placed))
-			})
-		}
+	onEachWay(t, 3, 20, func(t *testing.T, s *shop, open func(pay, refund Pay) Shop) {
+		var paid atomic.Int64
+		pay := func(context.Context, Order) error { paid.Add(1); return nil }
+		refund := func(context.Context, Order) error { paid.Add(-1); return nil }
+		way := open(pay, refund)
+		placed, soldOut := s.place(way, 200, func(int) []int { return []int{2, 0, 1} })
+		require.Equal(t, []int{20, 180, 20}, []int{placed, soldOut, int(paid.Load())})
+		s.audit(t, way, 20, placed)
 	})
 }
 
 // The goal: a product that does not exist can't be sold, and an order that comes twice is placed
 // once.
 func TestShops_UnknownProductsAndRepeatedOrdersAreRefused(t *testing.T) {
-	onEach(t, func(s *shop) {
-		for name, way := range ways {
-			s.Run(name, func(t *testing.T) {
-				require.NoError(t, s.store.Create(t.Context(), 3, 20))
-				shop := way(s.store, s.client(), free)
-				require.Equal(t, ErrSoldOut, shop.Place(t.Context(), NewOrder(1, 1, 77)))
-				require.NoError(t, shop.Place(t.Context(), NewOrder(1, 1, 2, 1)))
-				require.Error(t, shop.Place(t.Context(), NewOrder(1, 2)))
-				require.NoError(t, shop.Place(t.Context(), NewOrder(2, 1, 2, 1)))
-				require.NoError(t, s.store.Audit(t.Context(), 20, 2))
-			})
-		}
+	onEachWay(t, 3, 20, func(t *testing.T, s *shop, open func(pay, refund Pay) Shop) {
+		way := open(free, free)
+		require.Equal(t, ErrSoldOut, way.Place(t.Context(), NewOrder(1, 1, 77)))
+		require.NoError(t, way.Place(t.Context(), NewOrder(1, 1, 2, 1)))
+		require.Error(t, way.Place(t.Context(), NewOrder(1, 2)))
+		require.NoError(t, way.Place(t.Context(), NewOrder(2, 1, 2, 1)))
+		s.audit(t, way, 20, 2)
+	})
+}
+
+// The goal: if the payment fails, the stock is as before.
+func TestShops_FailedPaymentTakesNothing(t *testing.T) {
+	onEachWay(t, 3, 20, func(t *testing.T, s *shop, open func(pay, refund Pay) Shop) {
+		refused := errors.New("card refused")
+		way := open(func(context.Context, Order) error { return refused }, free)
+		require.ErrorIs(t, way.Place(t.Context(), NewOrder(1, 0, 2)), refused)
+		s.audit(t, way, 20, 0)
 	})
 }

@@ -108,6 +108,15 @@ func (s *Store) sellFenced(ctx context.Context, o Order, fence int64) error {
 	})
 }
 
+// changed returns if a statement changed any row.
+func changed(result sql.Result, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	rows, err := result.RowsAffected()
+	return rows > 0, err
+}
+
 // update returns ErrLate unless the statement changes all products of the order.
 func (s *Store) update(ctx context.Context, q querier, o Order, statement string,
 	args ...any,

@@ -35,8 +35,7 @@ type Kind struct {
 	serve      []string
 }
 
-// Postgres and MariaDB do not wait for the disk. Their data is thrown away, and a slow disk would
-// slow all shops down equally.
+// Postgres and MariaDB do not wait for the disk, because their data is thrown away: see Durable.
 var (
 	Postgres = &Kind{
 		Name: "postgres", driver: "pgx", source: "host=%s user=postgres database=postgres " +
@@ -69,9 +68,32 @@ var (
 	}
 )
 
+// Durable returns the same kind, whose commits wait for the disk.
+func (k *Kind) Durable() *Kind {
+	durable := *k
+	durable.serve = nil
+	for _, word := range k.serve {
+		for _, setting := range [][2]string{
+			{"fsync=off", "fsync=on"},
+			{"synchronous_commit=off", "synchronous_commit=on"},
+			{"full_page_writes=off", "full_page_writes=on"},
+			{"--innodb-flush-log-at-trx-commit=0", "--innodb-flush-log-at-trx-commit=1"},
+		} {
+			if word == setting[0] {
+				word = setting[1]
+			}
+		}
+		durable.serve = append(durable.serve, word)
+	}
+	return &durable
+}
+
 // Server is a running database.
 type Server struct {
-	DB     *sql.DB
+	DB *sql.DB
+	// Driver and Source open the same database in another process, with sql.Open.
+	Driver, Source string
+
 	dir    string
 	stop   os.Signal
 	serve  *exec.Cmd     // nil: it was not started
@@ -113,7 +135,8 @@ func (s *Server) start(k *Kind) error {
 		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = s.dir, output, output, attributes
 		return cmd
 	}
-	if s.DB, err = sql.Open(k.driver, s.in([]string{k.source})[0]); err != nil {
+	s.Driver, s.Source = k.driver, s.in([]string{k.source})[0]
+	if s.DB, err = sql.Open(s.Driver, s.Source); err != nil {
 		return err
 	}
 	if err := command(k.initialize).Run(); err != nil {
