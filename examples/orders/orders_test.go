@@ -80,12 +80,13 @@ func onEach(t *testing.T, test func(s *shop)) {
 }
 
 // onEachWay runs test for each way on each database. A new shop has its stock where it keeps it.
+// redsync is slow with a hot product, so one database is enough for it.
 func onEachWay(t *testing.T, products, pieces int,
 	test func(t *testing.T, s *shop, open func(pay, refund Pay) Shop),
 ) {
 	onEach(t, func(s *shop) {
 		for _, way := range Ways() {
-			if way.Postgres && !s.store.postgres {
+			if (way.Postgres || way.Name == "redsync") && !s.store.postgres {
 				continue
 			}
 			s.Run(way.Name, func(t *testing.T) {
@@ -149,9 +150,9 @@ func (s *shop) place(way Shop, count int, products func(i int) []int) (placed, s
 func TestShops_StockIsExact(t *testing.T) {
 	onEachWay(t, 8, 1000, func(t *testing.T, s *shop, open func(pay, refund Pay) Shop) {
 		way := open(free, free)
-		placed, _ := s.place(way, 200,
+		placed, _ := s.place(way, 100,
 			func(i int) []int { return []int{i % 8, (i + i/8 + 1) % 8, 0} })
-		require.Equal(t, 200, placed)
+		require.Equal(t, 100, placed)
 		s.audit(t, way, 1000, placed)
 	})
 }
@@ -164,8 +165,8 @@ func TestShops_SoldOutIsRefused(t *testing.T) {
 		pay := func(context.Context, Order) error { paid.Add(1); return nil }
 		refund := func(context.Context, Order) error { paid.Add(-1); return nil }
 		way := open(pay, refund)
-		placed, soldOut := s.place(way, 200, func(int) []int { return []int{2, 0, 1} })
-		require.Equal(t, []int{20, 180, 20}, []int{placed, soldOut, int(paid.Load())})
+		placed, soldOut := s.place(way, 100, func(int) []int { return []int{2, 0, 1} })
+		require.Equal(t, []int{20, 80, 20}, []int{placed, soldOut, int(paid.Load())})
 		s.audit(t, way, 20, placed)
 	})
 }

@@ -20,7 +20,7 @@ const (
 // run out, or -1 if the order is already in progress.
 var takeScript = redis.NewScript(`
 for i = 2, #ARGV do
-  if tonumber(redis.call('HGET', KEYS[1], ARGV[i]) or '0') < 1 then return 0 end
+  if tonumber(redis.call('HGET', KEYS[1], ARGV[i]) or '0') < 1 then return 0 end; -- sold out
 end
 if redis.call('HSETNX', KEYS[2], ARGV[1], table.concat(ARGV, ',', 2)) == 0 then return -1 end
 for i = 2, #ARGV do redis.call('HINCRBY', KEYS[1], ARGV[i], -1) end
@@ -29,7 +29,7 @@ return 1`)
 // putBackScript undoes takeScript, if it is not undone already.
 var putBackScript = redis.NewScript(`
 if redis.call('HDEL', KEYS[2], ARGV[1]) == 1 then
-  for i = 2, #ARGV do redis.call('HINCRBY', KEYS[1], ARGV[i], 1) end
+  for i = 2, #ARGV do redis.call('HINCRBY', KEYS[1], ARGV[i], 1) end -- a piece
 end
 return 1`)
 

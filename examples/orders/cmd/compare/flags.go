@@ -8,27 +8,27 @@ import (
 )
 
 // flags makes the flags of a load.
-func (l *load) flags() {
+func (l *load) flags(flags *flag.FlagSet) {
 	l.warmup = time.Second
-	flag.IntVar(&l.hot, "hot", 128, "callers who order the hot product")
-	flag.IntVar(&l.cold, "cold", 128, "callers who order others")
-	flag.IntVar(&l.baskets.products, "products", 10_000, "products in the shop")
-	flag.IntVar(&l.baskets.items, "items", 3, "products of an order")
-	flag.StringVar(&l.baskets.kind, "baskets", bundle, "what hot orders have: bundle (the same "+
+	flags.IntVar(&l.hot, "hot", 128, "callers who order the hot product")
+	flags.IntVar(&l.cold, "cold", 128, "callers who order others")
+	flags.IntVar(&l.baskets.products, "products", 10_000, "products in the shop")
+	flags.IntVar(&l.baskets.items, "items", 3, "products of an order")
+	flags.StringVar(&l.baskets.kind, "baskets", bundle, "what hot orders have: bundle (the same "+
 		"products), mixed (the hot product and random others) or flash (only the hot product); or "+
 		"zipf: all orders take products by popularity")
-	flag.BoolFunc("mixed", "the same as -baskets mixed", func(string) error {
+	flags.BoolFunc("mixed", "the same as -baskets mixed", func(string) error {
 		l.baskets.kind = mixed
 		return nil
 	})
-	flag.DurationVar(&l.duration, "d", 8*time.Second, "how long each way is measured")
-	flag.Float64Var((*float64)(&l.perSecond), "rate", 0, "orders a second that become due, "+
+	flags.DurationVar(&l.duration, "d", 8*time.Second, "how long each way is measured")
+	flags.Float64Var((*float64)(&l.perSecond), "rate", 0, "orders a second that become due, "+
 		"however long the earlier ones take; 0: -hot and -cold callers place one after another")
-	flag.Float64Var(&l.baskets.hotShare, "hotshare", 0.1, "with -rate: the share of hot orders")
-	flag.IntVar(&l.callers, "callers", 256, "with -rate: orders in the shop at once, at most")
-	flag.IntVar(&l.queue, "queue", 1024, "with -rate: orders that wait for the shop, at most; "+
+	flags.Float64Var(&l.baskets.hotShare, "hotshare", 0.1, "with -rate: the share of hot orders")
+	flags.IntVar(&l.callers, "callers", 256, "with -rate: orders in the shop at once, at most")
+	flags.IntVar(&l.queue, "queue", 1024, "with -rate: orders that wait for the shop, at most; "+
 		"others are dropped")
-	flag.DurationVar(&l.patience, "patience", 2*time.Second, "with -rate: an order that has "+
+	flags.DurationVar(&l.patience, "patience", 2*time.Second, "with -rate: an order that has "+
 		"waited that long for the shop is dropped")
 }
 

@@ -1,0 +1,14 @@
+//go:build !unix
+
+package main
+
+import (
+	"errors"
+	"os"
+)
+
+// pause returns an error: here a process can't be stopped.
+func pause(*os.Process) error { return errors.ErrUnsupported }
+
+// resume does nothing.
+func resume(*os.Process) error { return nil }
