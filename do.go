@@ -24,8 +24,8 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 }
 
 // DoAll is Do for many keys: all of them under one lease, as with AcquireAll. fn gets the lease
-// too, for its Fence, or to extend it. fn may also end the lease, by Release or Keep: then DoAll
-// only returns fn's error.
+// too, for its Fence, or to extend it. fn may also end the lease, by Release or Keep. After Keep,
+// DoAll releases nothing.
 func (c *Client) DoAll(ctx context.Context, keys []string,
 	fn func(ctx context.Context, lease *Lease) error, opts ...Option,
 ) error {

@@ -25,7 +25,7 @@ import (
 //
 //   - ErrNoQuorum: it is not confirmed that the keys stay. The lease is not kept: it is valid until
 //     Until as before, with its automatic extension, and its end deletes the keys. Try again, or
-//     Release.
+//     Release. If the process dies before, nodes may have the keys for d.
 //   - ErrLost: a quorum does not have the lease any more, and it is over.
 //   - ErrExpired, ErrReleased, ErrClosed, ErrKept: the lease was over before. This call keeps
 //     nothing.

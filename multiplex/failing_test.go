@@ -262,6 +262,17 @@ func TestFailing_NoVoteCountsBehindADemotion(t *testing.T) {
 	})
 }
 
+// The goal: no vote counts on a connection that is dropped, before it is closed too.
+func TestFailing_ADroppedConnectionIsNotValid(t *testing.T) {
+	onStage(t, 1, func(t *testing.T, m *Mux, _ []*actor) {
+		l := m.nodes[0].Link
+		conn := l.Verified()
+		require.True(t, l.StillValid(conn))
+		conn.Drop(errors.New("READONLY no"))
+		require.False(t, l.StillValid(conn))
+	})
+}
+
 // The goal: a server that said READONLY was a replica, also if it is a master again at the next
 // handshake.
 func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {

@@ -140,23 +140,36 @@ func (c *Client) AcquireAsync(ctx context.Context, keys []string,
 	return err
 }
 
-// Do is Do of lockpipe.Client, with spans. The context of fn has the span of the held lease, which
-// ends when fn returns. If the lease ended before that, the event lockpipe.lost is added then.
+// Do is Do of lockpipe.Client, with the spans of DoAll.
 func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context) error,
 	opts ...lockpipe.Option,
 ) error {
 	if ctx == nil || fn == nil {
 		return c.Client.Do(ctx, key, fn, opts...)
 	}
-	keys := []string{key}
+	return c.DoAll(ctx, []string{key}, func(held context.Context, _ *lockpipe.Lease) error {
+		return fn(held)
+	}, opts...)
+}
+
+// DoAll is DoAll of lockpipe.Client, with spans. The context of fn has the span of the held lease,
+// which ends when fn returns. If the lease was lost before that, the event lockpipe.lost is added
+// then.
+func (c *Client) DoAll(ctx context.Context, keys []string,
+	fn func(ctx context.Context, lease *lockpipe.Lease) error, opts ...lockpipe.Option,
+) error {
+	if ctx == nil || fn == nil {
+		return c.Client.DoAll(ctx, keys, fn, opts...)
+	}
 	waited := c.start(ctx, acquireName, "do", keys)
 	granted := false
-	err := c.Client.Do(ctx, key, func(held context.Context) error {
+	err := c.Client.DoAll(ctx, keys, func(held context.Context, l *lockpipe.Lease) error {
 		granted = true
-		c.endAcquire(waited, nil, nil)
+		c.endAcquire(waited, l, nil)
 		span := c.start(held, holdName, "do", keys)
-		defer func() { c.endHold(span, leaseEnd(ctx, held)) }()
-		return fn(trace.ContextWithSpan(held, span))
+		span.SetAttributes(fencedAttribute.Bool(l.Fence() != 0))
+		defer func() { c.endHold(span, l.Err()) }()
+		return fn(trace.ContextWithSpan(held, span), l)
 	}, opts...)
 	if !granted {
 		c.endAcquire(waited, nil, err)

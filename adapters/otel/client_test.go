@@ -295,6 +295,41 @@ func TestDo_SpansOnlyItsOwnLoss(t *testing.T) {
 	})
 }
 
+// The goal: an inner lease that expires before the outer one does so in its span too.
+func TestDo_SpansAnExpiryInsideOfAnother(t *testing.T) {
+	inBubble(t, otellock.Config{}, func(t *testing.T, c *traced) {
+		_ = c.Do(c.ctx, "outer", func(ctx context.Context) error {
+			ctx = trace.ContextWithSpanContext(ctx, c.around)
+			return c.Do(ctx, "inner", func(context.Context) error {
+				time.Sleep(150 * time.Millisecond)
+				return nil
+			}, lockpipe.WithTTL(30*time.Millisecond))
+		}, lockpipe.WithTTL(100*time.Millisecond))
+		for _, span := range c.spans(t) {
+			if span.Name == "lockpipe.hold" {
+				require.Equal(t, "expired", attributes(span.Attributes)["lockpipe.outcome"])
+			}
+		}
+	})
+}
+
+func TestDoAll_SpansItsLease(t *testing.T) {
+	inBubble(t, otellock.Config{}, func(t *testing.T, c *traced) {
+		err := c.DoAll(c.ctx, []string{"a", "b"},
+			func(ctx context.Context, l *lockpipe.Lease) error {
+				require.True(t, trace.SpanFromContext(ctx).IsRecording())
+				require.Equal(t, "lockpipe.acquire", c.one(t, "lockpipe.acquire").Name)
+				return l.Keep(ctx, time.Second)
+			}, lockpipe.WithFencing())
+		require.NoError(t, err)
+		all := attributes(c.one(t, "lockpipe.hold").Attributes)
+		require.Equal(t, "kept", all["lockpipe.outcome"])
+		require.Equal(t, true, all["lockpipe.fenced"])
+		require.EqualValues(t, 2, all["lockpipe.keys"])
+		require.ErrorIs(t, c.DoAll(c.ctx, []string{"a"}, nil), lockpipe.ErrInvalid)
+	})
+}
+
 // The goal: no span names a key, unless the configuration asks for it.
 func TestConfig_KeyNames(t *testing.T) {
 	for _, named := range []bool{false, true} {

@@ -86,7 +86,7 @@ func (c *Client) endEach(span trace.Span, results []lockpipe.Result) {
 	c.record(span, failure)
 }
 
-// endHold ends the span of a lease that ended with end; nil says that its holder released it.
+// endHold ends the span of a lease that ended with end. If end is nil, Do releases the lease now.
 func (c *Client) endHold(span trace.Span, end error) {
 	defer span.End()
 	outcome := "released"
@@ -97,26 +97,14 @@ func (c *Client) endHold(span trace.Span, end error) {
 		outcome = "expired"
 	case errors.Is(end, lockpipe.ErrClosed):
 		outcome = "closed"
+	case errors.Is(end, lockpipe.ErrKept):
+		outcome = "kept"
 	}
 	span.SetAttributes(outcomeAttribute.String(outcome))
 	if outcome == "lost" || outcome == "expired" {
 		span.AddEvent(lostName, trace.WithAttributes(outcomeAttribute.String(outcome)))
 		c.record(span, end)
 	}
-}
-
-// leaseEnd returns how the lease ended whose context Do gave to its function; nil if it has not
-// ended. If the ctx of the caller ended first, the cause is that of ctx. It may be the loss of
-// another lease, around this one.
-func leaseEnd(ctx, held context.Context) error {
-	if held.Err() == nil {
-		return nil
-	}
-	cause := context.Cause(held)
-	if outer := context.Cause(ctx); outer != nil && errors.Is(cause, outer) {
-		return nil
-	}
-	return cause
 }
 
 // record records an error, unless all that it says is that another holds the key: that is what a
@@ -154,7 +142,7 @@ func acquireOutcome(err error) string {
 // errKinds are all errors that a text without names can have.
 var errKinds = []error{
 	lockpipe.ErrHeld, lockpipe.ErrNoQuorum, lockpipe.ErrOverloaded, lockpipe.ErrInvalid,
-	lockpipe.ErrLost, lockpipe.ErrExpired, lockpipe.ErrClosed,
+	lockpipe.ErrLost, lockpipe.ErrExpired, lockpipe.ErrClosed, lockpipe.ErrKept,
 	context.Canceled, context.DeadlineExceeded,
 }
 

@@ -41,9 +41,10 @@ type Client struct {
 
 // NewClient returns a Client whose nodes are connected. Each change is applied to its
 // configuration: by default a TTL of 10 s, no log, no restart guard, and calls that do not fail if
-// the machine is slow. Nodes and Dial are always those of the fake. When the test ends, the Client
-// and its nodes are closed; leases that are still held are released. NewClient fails the test at
-// once if the configuration is invalid. It must be called from the goroutine of the test.
+// the machine is slow. Nodes, Dial, TLS and Credentials are always those of the fake. When the test
+// ends, the Client and its nodes are closed; leases that are still held are released. NewClient
+// fails the test at once if the configuration is invalid. It must be called from the goroutine of
+// the test.
 func NewClient(t testing.TB, change ...func(*lockpipe.Config)) *Client {
 	t.Helper()
 	cfg := lockpipe.Config{
@@ -62,7 +63,7 @@ func NewClient(t testing.TB, change ...func(*lockpipe.Config)) *Client {
 	}
 	maxTTL := cmp.Or(cfg.MaxTTL, cfg.TTL, defaultTTL).Truncate(time.Millisecond)
 	c := &Client{t: t, prefix: cfg.Prefix, maxTTL: maxTTL}
-	cfg.Nodes = nil
+	cfg.Nodes, cfg.TLS, cfg.Credentials = nil, nil, nil
 	for i := range nodeCount {
 		n, err := startNode(fmt.Sprintf("fake-%d:6379", i))
 		if err != nil {
@@ -157,7 +158,9 @@ func (c *Client) Expire(key string) {
 		select {
 		case <-l.Done():
 		case <-expired.C:
-			return // it is extended
+			if l.Err() == nil {
+				return // it is extended
+			}
 		}
 		c.awaitCleanUp(l)
 	})
