@@ -16,7 +16,7 @@ import (
 // released, as Keep says, and no waiting call hangs.
 func TestKeep_AtTheSameTimeAsOtherCalls(t *testing.T) {
 	t.Parallel()
-	for range 10 {
+	for range 4 {
 		synctest.Test(t, func(t *testing.T) {
 			v := newFakeNodes(t, 3)
 			v.latency(2 * time.Millisecond)
