@@ -14,7 +14,7 @@ import (
 // farThreshold is OverlapThreshold of a node that is far. It is node.MaxFlush if a node is near.
 const farThreshold = 8
 
-// observe lets one flush to the only node take so long.
+// observe lets one flush to the only node take this time.
 func observe(t *testing.T, m *Mux, trip time.Duration) {
 	t.Helper()
 	n := m.nodes[0]

@@ -36,7 +36,7 @@ return 1`)
 // RedisStock counts the stock in one Redis server, with a script. The database has the ledger: what
 // each order took. It takes the pieces, pays, and writes the ledger. If the process dies in
 // between, the pieces stay taken, and the reserved orders say by whom. If Redis loses its memory,
-// the stock has to be counted anew from the ledger, which knows nothing of the orders in progress:
+// the stock has to be counted again from the ledger, which knows nothing of the orders in progress:
 // these pieces are sold twice. It needs PostgreSQL.
 type RedisStock struct {
 	Store *Store

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// keep has the node keep the release of so many keys, which last for so long.
+// keep has the node keep the release of this many keys, which last for this time.
 func keep(n *Node, keys int, last time.Duration) *fake {
 	all := make([]string, keys)
 	for i := range all {

@@ -132,7 +132,7 @@ func (f breakage) run(ctx context.Context, way orders.Way, fault string) (o outc
 	return o, err
 }
 
-// inject makes a fault. After a loss of all memory somebody counts the stock anew, at once.
+// inject makes a fault. After a loss of all memory inject counts the stock again, at once.
 func (f breakage) inject(ctx context.Context, fault string, h *holder, shop orders.Shop) error {
 	switch fault {
 	case killed:

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 }
 
 // The goal: the faults show what each way does with the last piece. A holder that is killed frees
-// its rows, but not the pieces that it took first. A stock that is counted anew is sold twice.
+// its rows, but not the pieces that it took first. A stock that is counted again is sold twice.
 func TestFaults_ShowWhatBecomesOfTheLastPiece(t *testing.T) {
 	server, err := database.Postgres.Start()
 	database.Require(t, err)
