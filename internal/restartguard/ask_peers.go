@@ -46,7 +46,9 @@ func (g *Guard) decideVouched(ctx context.Context, c *resp.Conn, s *serverInfo) 
 	begins bool, err error,
 ) {
 	before := g.history
-	s.outdated = g.peers.generations.isOutdated(s.own)
+	generations := g.peers.generations
+	s.outdated = generations.isOutdated(s.own) || s.marker != s.runID &&
+		generations.hasOlderMemory(g.config.Node, s.own, s.formerRun())
 	d = g.decide(s, before)
 	if g.history.recovering {
 		if err := g.awaitVouchers(ctx, c, s); err != nil {

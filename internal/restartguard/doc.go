@@ -109,6 +109,9 @@
 //     the client is strict, it has to know the generation.
 //  6. A server that lost something draws a new id at its admission. So an id needs no name for its
 //     node, which clients may write differently. The old id has ended: whatever shows it is a copy.
+//  7. Other nodes may not know that an id has ended, if all clients that saw the loss were gone
+//     soon. But a client that knew a later id on the node, and sees an earlier one after a restart
+//     of an earlier run, knows that the node has lost something. It leaves a record for the others.
 //
 // A generation rises only on durable nodes. Elsewhere a restart costs a quarantine anyway, and the
 // writes would only cause snapshots.

@@ -172,6 +172,17 @@ func (g *generations) isOutdated(own generation) bool {
 	return false
 }
 
+// hasOlderMemory reports whether a server that was not admitted shows another id than this client
+// knew on the node, and a marker of another run than it knew there. The node lost that id before it
+// got the one that the client knew. Other clients can't know that: nothing links the two ids.
+func (g *generations) hasOlderMemory(node int, own generation, formerRun string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	known := &g.nodes[node]
+	return own.id != "" && known.own.id != "" && own.id != known.own.id &&
+		formerRun != known.runID
+}
+
 // vouch reports whether the others show that the node has lost nothing: a higher number would be
 // known. They were asked since, one of them keeps the node's generation, and
 //

@@ -232,3 +232,30 @@ func TestRenew_GivesUpOnlyWhatIsLost(t *testing.T) {
 		})
 	}
 }
+
+// The goal: a disk that comes from before the id that a client knows on the node has lost what came
+// after it. The client leaves that for others to see, because they can't know it.
+func TestGuard_ADiskFromBeforeTheKnownGenerationIsNoWitness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, s := guards(3)[0], newFakeServer(run("2"))
+		s.durable, s.marker, s.generations = true, run("2"), "present=3"
+		admitted(t, g, s)
+		s.runID, s.marker, s.generations = run("3"), run("1"), "earlier=9"
+		quarantined(t, g, s, reasonRestored)
+		require.Regexp(t, "^lost:.*:$", s.marker, "it names no run to recover")
+		require.Equal(t, noGeneration, s.generations)
+	})
+}
+
+// The goal: if another client admitted a durable server behind this client's back, a new id is no
+// sign of an older disk: when it restarts, others may vouch for it.
+func TestGuard_AGenerationThatAnotherClientBeganIsNoOlderOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, s := guards(3)[0], newFakeServer(run("2"))
+		s.durable, s.marker, s.generations = true, run("2"), "present=3"
+		admitted(t, g, s)
+		s.runID, s.generations = run("3"), "later=1"
+		quarantined(t, g, s, reasonUnvouched)
+		require.Regexp(t, ":"+run("2")+"$", s.marker)
+	})
+}
