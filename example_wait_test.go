@@ -130,3 +130,29 @@ func ExampleClient_ReleaseAll() {
 	// sku:1 lockpipe: lease was released
 	// sku:2 lockpipe: lease was released
 }
+
+func ExampleClient_AcquireAny() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	// At most two exports run at the same time, in all processes together.
+	slots := lockpipe.Slots("export", 2)
+	for range 3 {
+		lease, err := client.TryAcquireAny(ctx, slots)
+		if errors.Is(err, lockpipe.ErrHeld) {
+			fmt.Println("too many exports: AcquireAny would wait")
+			return
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer lease.Release(ctx)
+		fmt.Println("holding", len(lease.Keys()), "slot")
+	}
+	// Output:
+	// holding 1 slot
+	// holding 1 slot
+	// too many exports: AcquireAny would wait
+}

@@ -197,12 +197,20 @@ func (a *Attempt) addVote(i int, r node.Answer) {
 	default:
 		a.unknown |= bit
 	}
-	if a.decision == won {
+	if a.decision == won && !a.op.Any {
 		return
 	}
-	if r.Vote != node.Granted {
+	if r.Vote != node.Granted || a.op.Any {
 		n := a.detail(i)
 		n.keyIndex, n.err = r.KeyIndex, r.Err
+	}
+	if a.decision == won {
+		if r.LeftNothing {
+			a.claim.one.clean |= bit
+		} else if r.Vote == node.Granted {
+			a.claim.sortOut(a, i)
+		}
+		return
 	}
 	if a.decision == undecided || a.op.Kind == node.Release {
 		a.tryDecide()
@@ -241,6 +249,9 @@ func (a *Attempt) tryDecide() {
 	if d == undecided || d == a.decision {
 		return
 	}
+	if d == won && a.op.Any {
+		a.claim.takeOne(a)
+	}
 	a.decision = d
 	if c := a.claim; a.op.Kind == node.Extend && c.uncertain != nil &&
 		blocksOtherQuorum(len(a.mux.nodes), a.granted&^c.uncertain.lostKeys) {
@@ -264,7 +275,8 @@ func (a *Attempt) decideWith(unknown nodeSet) decision {
 	if a.deferred != 0 && a.refused != 0 {
 		return held // by the arbiter
 	}
-	return decide(n, a.granted.count(), a.refused.count(), unknown.count())
+	granted, refused, _ := a.votes()
+	return decide(n, granted, refused, unknown.count())
 }
 
 // unanswered returns the nodes that were asked and whose votes are open. claim.mu is held.

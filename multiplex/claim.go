@@ -18,6 +18,9 @@ import (
 // attempt takes an older one out of the log or its draft, if that was not sealed yet.
 type Claim struct {
 	keys keyset.Keys // set once
+	// one is the only key that an acquire of any key was granted. It is set before the acquire is
+	// known to be won, and after that only reads follow. nil: the claim is for all of keys.
+	one *oneKey
 
 	// Guards all below, and the votes of the claim's attempts. Node.order comes before it, and the
 	// log's comes after it.
@@ -58,11 +61,11 @@ func (c *Claim) Init(prefix string, keys []string, token string) {
 // Token returns the token.
 func (c *Claim) Token() string { return c.keys.Token() }
 
-// Len returns the number of keys.
-func (c *Claim) Len() int { return c.keys.Len() }
+// Len returns the number of keys that were granted, or are asked for.
+func (c *Claim) Len() int { return c.held().Len() }
 
-// Key returns the key at i, without the prefix.
-func (c *Claim) Key(i int) string { return c.keys.Key(i) }
+// Key returns the key at i of these, without the prefix.
+func (c *Claim) Key(i int) string { return c.held().Key(i) }
 
 // MarkOutlives notes that the nodes keep the token for longer than the lease is to last.
 func (c *Claim) MarkOutlives() {
@@ -152,11 +155,11 @@ func (c *Claim) begin(a *Attempt) {
 		prev.earlier, c.earlier = c.earlier, prev
 		c.unanswered() // which forgets it, if every node is done with it
 	}
-	c.latest = a
+	c.latest, a.op.Keys = a, c.keysFor(a)
 	c.mayOutlive = c.mayOutlive || a.op.Kind == node.Extend && a.ttl < c.maxTTLSent
 	c.maxTTLSent = max(c.maxTTLSent, a.ttl)
 	// The answers of a claim in doubt are recorded, each alone.
-	a.recorded = c.uncertain != nil
+	a.recorded = c.uncertain != nil || a.op.Any
 	if a.op.Kind == node.Extend {
 		c.extensions++
 		a.number = c.extensions

@@ -140,7 +140,7 @@ func (a *Attempt) heldOutcome() Outcome {
 		}
 		if key := a.details[i].keyIndex; key >= 0 && !seen[key] {
 			seen[key] = true
-			o.Keys = append(o.Keys, a.claim.Key(int(key)))
+			o.Keys = append(o.Keys, a.op.Keys.Key(int(key)))
 		}
 	}
 	return o
@@ -149,9 +149,10 @@ func (a *Attempt) heldOutcome() Outcome {
 // noQuorum names each node without a vote. missing is the error of the nodes that have not
 // answered. claim.mu is held.
 func (a *Attempt) noQuorum(missing error) Outcome {
+	granted, refused, _ := a.votes()
 	o := Outcome{
 		Result: NoQuorum, Need: quorum(len(a.mux.nodes)),
-		Granted: (a.granted | a.neverHeld).count(), Refused: a.refused.count(),
+		Granted: granted + (a.neverHeld &^ a.granted).count(), Refused: refused,
 	}
 	o.Unknown = len(a.mux.nodes) - o.Granted - o.Refused
 	o.NoVotes = make([]NoVote, 0, o.Unknown)

@@ -105,7 +105,7 @@ func (p *Plan) Script() *Script { return p.script }
 
 func (p *Plan) add(owner, from int, s Set) {
 	f := general
-	if len(s.Keys) == 1 && p.fitsCompact(s.TTL) && (s.Fence == nil ||
+	if len(s.Keys) == 1 && p.script != AcquireAny && p.fitsCompact(s.TTL) && (s.Fence == nil ||
 		s.Fence.First == s.Fence.Last) {
 		f = compact
 	}

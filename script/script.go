@@ -28,6 +28,9 @@ var acquireSource string
 //go:embed acquire_fenced.lua
 var acquireFencedSource string
 
+//go:embed acquire_any.lua
+var acquireAnySource string
+
 //go:embed write_marker.lua
 var writeMarkerSource string
 
@@ -46,6 +49,8 @@ var releaseSource string
 var (
 	// Acquire takes sets of keys, each as a whole or not at all.
 	Acquire = load("acquire", acquireSource)
+	// AcquireAny takes one key of each set: the first that is free.
+	AcquireAny = load("acquire_any", acquireAnySource)
 	// Extend lets sets of keys that still hold their tokens last for the TTL from now on, or
 	// longer, and sets missing keys again.
 	Extend = load("extend", extendSource)
@@ -66,7 +71,7 @@ var (
 // All lists every script, for loading them at once.
 func All() []*Script {
 	return []*Script{
-		Acquire, Extend, Release, AcquireFenced, RaiseFence, WriteMarker, Renew,
+		Acquire, AcquireAny, Extend, Release, AcquireFenced, RaiseFence, WriteMarker, Renew,
 	}
 }
 

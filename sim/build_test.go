@@ -36,7 +36,7 @@ func seedEdits() []edit {
 		{"client.go", "suspension.Counter()", "simrand.Suspended()"},
 	}
 	for _, file := range []string{
-		"waitingcall.go", "lease/due.go", "internal/link/connector.go", "internal/link/renew.go",
+		"any.go", "waitingcall.go", "lease/due.go", "internal/link/connector.go", "internal/link/renew.go",
 		"internal/node/failing.go",
 	} {
 		edits = append(edits, edit{

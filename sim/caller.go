@@ -22,6 +22,7 @@ type caller struct {
 	aliasRng *rand.Rand // for whether names change while it extends
 	nestRng  *rand.Rand // for whether it asks for other keys while it holds some
 	keepRng  *rand.Rand // for whether it keeps the keys
+	anyRng   *rand.Rand // for whether it wants any of some keys, and of which
 
 	wantsFence bool // in its last call that acquires
 }
@@ -54,6 +55,15 @@ func (c *caller) keys() []string {
 	return keys
 }
 
+// anyKeys returns some keys of which the caller wants any.
+func (c *caller) anyKeys() []string {
+	keys := make([]string, 1+c.anyRng.IntN(6))
+	for i := range keys {
+		keys[i] = fmt.Sprint("k", c.anyRng.IntN(c.sim.plan.keys))
+	}
+	return keys
+}
+
 func (c *caller) key() string { return fmt.Sprint("k", c.rng.IntN(c.sim.plan.keys)) }
 
 // oneCall makes one call that acquires, holds what it got, and releases it.
@@ -69,7 +79,9 @@ func (c *caller) oneCall() {
 	if c.chance(20) {
 		opts = append(opts, lockpipe.WithMaxAttempts(1+c.rng.IntN(5)))
 	}
-	if c.wantsFence = c.fenceRng.IntN(100) < c.sim.plan.fencedPercent; c.wantsFence {
+	wantsAny := c.anyRng.IntN(100) < c.sim.plan.anyPercent
+	c.wantsFence = c.fenceRng.IntN(100) < c.sim.plan.fencedPercent && !wantsAny
+	if c.wantsFence {
 		opts = append(opts, lockpipe.WithFencing())
 	}
 	kind, auto := c.rng.IntN(10), c.chance(25)
@@ -80,6 +92,10 @@ func (c *caller) oneCall() {
 	var l *lockpipe.Lease
 	var err error
 	switch {
+	case wantsAny && kind < 5:
+		l, err = client.TryAcquireAny(ctx, c.anyKeys(), opts...)
+	case wantsAny:
+		l, err = client.AcquireAny(ctx, c.anyKeys(), opts...)
 	case kind < 3:
 		l, err = client.TryAcquire(ctx, c.key(), opts...)
 	case kind < 4:

@@ -295,6 +295,23 @@ var brokenRules = []mutant{
 		},
 	},
 	{
+		name: "any", rule: "1: nodes that took different keys are a quorum", mix: "any",
+		finds: "both hold",
+		edit: edit{
+			"multiplex/any.go", "\treturn granted, a.granted.count() - granted + ",
+			"\tif simrand.Mutant(\"any\") {\n\t\tgranted = a.granted.count()\n\t}\n" +
+				"\treturn granted, a.granted.count() - granted + ",
+		},
+	},
+	{
+		name: "others", rule: "9: the release of one of several keys forgets the others",
+		mix: "any", finds: " has ",
+		edit: edit{
+			"multiplex/any.go", "c.one != nil && c.one.clean != a.mux.all() {",
+			"c.one != nil && c.one.clean != a.mux.all() && !simrand.Mutant(\"others\") {",
+		},
+	},
+	{
 		name: "left", rule: "9: a release deletes keys that were kept", mix: "kept",
 		finds: "has kept it",
 		edit: edit{

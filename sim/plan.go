@@ -56,6 +56,8 @@ type Mix struct {
 	Newer bool
 	// Kept lets holders end leases by Keep.
 	Kept bool
+	// Any lets callers want any of some keys.
+	Any bool
 }
 
 // Plan holds what a seed has drawn for a run.
@@ -103,6 +105,7 @@ type Plan struct {
 	newerNodes int // how many nodes have MSETEX and DELIFEQ
 
 	keptPercent int // of 100 leases, how many are kept instead of released
+	anyPercent  int // of 100 calls, how many want any of some keys
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {
@@ -326,5 +329,12 @@ func (p *Plan) drawNewerServers(rng *rand.Rand) {
 func (p *Plan) drawKeeping(rng *rand.Rand) {
 	if p.wants(rng, p.mix.Kept) {
 		p.keptPercent = 20
+	}
+}
+
+// drawAny draws callers that want any of some keys.
+func (p *Plan) drawAny(rng *rand.Rand) {
+	if p.wants(rng, p.mix.Any) {
+		p.anyPercent = []int{10, 40, 90}[rng.IntN(3)]
 	}
 }

@@ -77,6 +77,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.drawStalls(rand.New(rand.NewPCG(seed, 24)))
 		plan.drawNewerServers(rand.New(rand.NewPCG(seed, 31)))
 		plan.drawKeeping(rand.New(rand.NewPCG(seed, 32)))
+		plan.drawAny(rand.New(rand.NewPCG(seed, 33)))
 		simrand.SetStalls(plan.stalls)
 		r := newRun(seed, plan)
 		r.simulate(seed)
@@ -199,6 +200,7 @@ func (r *run) simulate(seed uint64) {
 				aliasRng: rand.New(rand.NewPCG(seed, 30000+number)),
 				nestRng:  rand.New(rand.NewPCG(seed, 40000+number)),
 				keepRng:  rand.New(rand.NewPCG(seed, 50000+number)),
+				anyRng:   rand.New(rand.NewPCG(seed, 60000+number)),
 			}
 			all.Go(c.run)
 		}

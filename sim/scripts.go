@@ -14,6 +14,7 @@ import (
 // of a simulation's time. A test compares them with servers.
 var models = map[string]func(n *node, keys, args []string) []int64{
 	script.Acquire.SHA:       acquireModel,
+	script.AcquireAny.SHA:    acquireAnyModel,
 	script.WriteMarker.SHA:   writeMarkerModel,
 	script.Renew.SHA:         renewModel,
 	script.AcquireFenced.SHA: acquireFencedModel,
@@ -92,6 +93,21 @@ func acquireModel(n *node, keys, args []string) []int64 {
 		v.granted++
 	}
 	return v.values()
+}
+
+func acquireAnyModel(n *node, keys, args []string) (taken []int64) {
+	for _, l := range keySets(keys, args, 3) {
+		free := func(key string) bool {
+			_, held := n.get(key)
+			return !held
+		}
+		i := slices.IndexFunc(l.keys, free)
+		if i >= 0 {
+			n.set(l.keys[i], l.token, l.ttl)
+		}
+		taken = append(taken, int64(i+1))
+	}
+	return taken
 }
 
 func extendModel(n *node, keys, args []string) []int64 {

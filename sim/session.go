@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/lockpipe/lockpipe/script"
 )
 
 // readOnly is the error with which a replica refuses writes.
@@ -304,7 +305,7 @@ func (s *session) runScript(name string, args []string) {
 		s.fail(readOnly)
 		return
 	}
-	if len(list) == 1 {
+	if len(list) == 1 && name != script.AcquireAny.SHA {
 		s.number(list[0])
 		return
 	}

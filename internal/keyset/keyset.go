@@ -51,6 +51,12 @@ func (k *Keys) Init(prefix string, keys []string, token string) {
 	}
 }
 
+// InitOne sets the key of all at i, and their token.
+func (k *Keys) InitOne(all *Keys, i int) {
+	key := all.All()[i]
+	k.Init(key[:all.prefix], []string{key[all.prefix:]}, all.Token())
+}
+
 // SetFence has an acquire of the keys ask for the numbers from first to last, which were taken
 // after before.
 func (k *Keys) SetFence(before time.Time, first, last int64) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/refusals"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/script"
@@ -65,8 +66,8 @@ func TestTogether_NoKeyIsTwiceInACommand(t *testing.T) {
 		n := newNode()
 		rng := rand.New(rand.NewPCG(1, 1))
 		for range 300 {
-			n.group.refused.until = nil
-			n.group.refused.add("k0", time.Now())
+			n.group.refused = refusals.Keys{}
+			n.group.refused.Add("k0", time.Now())
 			var operations []*fake
 			for range rng.IntN(60) {
 				var keys []string
@@ -157,7 +158,7 @@ func TestTogether_AHeldKeyHasEachAskedAlone(t *testing.T) {
 			return names(t, f.sending[0].Encoding)
 		}
 		require.Equal(t, []string{"MSETEX", "SET", "EVALSHA"}, later(), "refused lately: a and y")
-		time.Sleep(refusedTTL)
+		time.Sleep(time.Second) // as long as refusals are remembered
 		require.Equal(t, []string{"MSETEX", "MSETEX"}, later())
 	})
 }
@@ -253,23 +254,6 @@ func TestNewerCommands_AForbiddenKeyFailsNoOtherByScript(t *testing.T) {
 		}
 		require.Equal(t, []Vote{Unknown, Granted, Refused, Unknown}, votes)
 	})
-}
-
-// The goal: the memory of refused keys is bounded, and a key is forgotten.
-func TestRefusedKeys_AreBoundedAndForgotten(t *testing.T) {
-	var k refusedKeys
-	now := time.Now()
-	require.False(t, k.hasAny([]string{"a"}, now))
-	k.add("a", now)
-	require.True(t, k.hasAny([]string{"b", "a"}, now.Add(refusedTTL-1)))
-	require.False(t, k.hasAny([]string{"b"}, now))
-	require.False(t, k.hasAny([]string{"a"}, now.Add(refusedTTL)))
-	require.False(t, k.known.Load())
-	for i := range 3*maxRefused + 1 {
-		k.add(strconv.Itoa(i), now)
-		require.LessOrEqual(t, len(k.until), maxRefused)
-	}
-	require.True(t, k.hasAny([]string{strconv.Itoa(3 * maxRefused)}, now))
 }
 
 // The goal: a set that one MSETEX could block the server with goes by scripts.

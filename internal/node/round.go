@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/refusals"
 )
 
 // Group is what the nodes of one Mux have in common. The zero value is ready.
 type Group struct {
-	refused refusedKeys
+	refused refusals.Keys
 
 	// The pools belong to the group, because channels belong to one synctest bubble.
 	flushes   sync.Pool // of *Flush

@@ -2,8 +2,10 @@ package node
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/refusals"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -15,13 +17,14 @@ const maxTogether = 16
 // together has the acquires of an encoding that are for MSETEX, which takes all its keys or none:
 // single keys together, and each set by itself. It costs the server about two thirds of SET or of
 // the script. But it does not say which key is held. Then its acquires are sent once more, alone.
+// So keys that were refused lately are left out: each would cost all others a second trip.
 //
 // No key is in two of the acquires: MSETEX NX would set it twice, and grant both.
 type together struct {
 	singles []single // of one key each, all with the same TTL
 	sets    []single // of several keys
 	keys    map[string]struct{}
-	refused *refusedKeys // set once
+	refused *refusals.Keys // set once
 }
 
 func (t *together) reset() {
@@ -35,7 +38,7 @@ func (t *together) reset() {
 // acquire is to have commands of its own.
 func (t *together) add(i int, o *Op) bool {
 	keys := o.Keys.All()
-	if len(keys) > script.MaxKeys || t.refused.hasAny(keys, o.Sent) {
+	if len(keys) > script.MaxKeys || t.refused.HasAny(keys, o.Sent) {
 		return false
 	}
 	if t.keys == nil {
@@ -93,4 +96,11 @@ func (e *Encoding) addMSETEX(acquires []single) {
 	e.bytes = resp.AppendBulk(e.bytes, "NX")
 	e.bytes = resp.AppendBulk(e.bytes, "PX")
 	e.bytes = resp.AppendBulk(e.bytes, acquires[0].op.TTL)
+}
+
+// noteRefused remembers a key that the server says is held, if it matters for its commands.
+func (f *Flush) noteRefused(at, key int) {
+	if o := f.Ops[at].Op(); o.Kind == Acquire && f.set&link.MSETEX != 0 {
+		f.node.group.refused.Add(o.Keys.All()[key], time.Now())
+	}
 }

@@ -66,14 +66,15 @@ var allowedImports = map[string][]string{
 	},
 	"internal/keyset": {"internal/reserved", "script"},
 	"internal/node": {
-		"script", "internal/histogram", "internal/keyset", "internal/link", "internal/resp",
-		"internal/trip", "internal/watch",
+		"script", "internal/histogram", "internal/keyset", "internal/link", "internal/refusals",
+		"internal/resp", "internal/trip", "internal/watch",
 	},
 	"internal/outage":   {},
 	"internal/outcomes": {"internal/histogram"},
 	"internal/preflight": {
 		"internal/inspection", "internal/link", "internal/restartguard",
 	},
+	"internal/refusals":      {},
 	"internal/reserved":      {},
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},

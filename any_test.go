@@ -1,0 +1,273 @@
+package lockpipe_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+const foreign = "another client"
+
+// takeKey calls TryAcquireAny until it takes the wanted key, and leaves the others free.
+func takeKey(t *testing.T, c *lockpipe.Client, keys []string, want string) *lockpipe.Lease {
+	t.Helper()
+	for range 100 {
+		l, err := c.TryAcquireAny(t.Context(), keys)
+		require.NoError(t, err)
+		if l.Key() == want {
+			return l
+		}
+		release(t, l)
+		synctest.Wait()
+	}
+	require.Fail(t, "it never takes the key")
+	return nil
+}
+
+// The goal: of 16 keys the only one that is free is taken, in one round trip, and no other.
+func TestAcquireAny_TakesTheFreeKeyInOneRoundTrip(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := lockpipe.Slots("slot", 16)
+		warm := takeKey(t, c, keys, "slot:7") // loads the script
+		release(t, warm)
+		for i := range v.nodes {
+			for _, key := range slices.Delete(slices.Clone(keys), 6, 7) {
+				v.set(t, i, key, foreign)
+			}
+		}
+		before := v.sent()
+		l, err := c.TryAcquireAny(t.Context(), keys)
+		require.NoError(t, err)
+		require.Equal(t, 5, v.sent()-before, "one command for each node")
+		require.Equal(t, []string{"slot:7"}, l.Keys())
+		for i := range v.nodes {
+			require.Equal(t, l.Token(), v.get(i, "slot:7"))
+		}
+		require.NoError(t, l.Extend(t.Context(), longTTL))
+		release(t, l)
+		synctest.Wait()
+		for i := range v.nodes {
+			require.Len(t, v.keys(i), 15)
+			require.Empty(t, v.get(i, "slot:7"))
+		}
+	})
+}
+
+// The goal: if all keys are free, one is taken, and the others are left free.
+func TestAcquireAny_TakesNoMoreThanOneKey(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		taken := map[string]bool{}
+		for range 4 {
+			l, err := c.TryAcquireAny(t.Context(), lockpipe.Slots("slot", 4))
+			require.NoError(t, err)
+			synctest.Wait()
+			taken[l.Key()] = true
+			for i := range v.nodes {
+				require.Len(t, v.keys(i), len(taken))
+			}
+		}
+		_, err := c.TryAcquireAny(t.Context(), lockpipe.Slots("slot", 4))
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		var held *lockpipe.HeldError
+		require.ErrorAs(t, err, &held)
+		require.Equal(t, lockpipe.Slots("slot", 4), held.Keys)
+		require.GreaterOrEqual(t, len(held.Nodes), 2, "so many decide")
+	})
+}
+
+// The goal: if a node takes another key than the quorum, that key is free again at once, also if
+// the node answers late. The lease stays, and leaves nothing.
+func TestAcquireAny_AnotherKeyOnOneNodeIsReleasedAtOnce(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			keys := []string{"a", "b"}
+			v.set(t, 4, "a", foreign)
+			if late {
+				v.silence(4)
+			}
+			l := takeKey(t, c, keys, "a")
+			if late {
+				v.speak(4)
+			}
+			synctest.Wait()
+			require.Empty(t, v.get(4, "b"), "it took b in place of a")
+			require.NoError(t, l.Err())
+			require.NoError(t, l.Extend(t.Context(), longTTL))
+			release(t, l)
+			v.del(4, "a")
+			v.nothingLeft(t)
+		})
+	}
+}
+
+// The goal: votes for different keys are not added up. Nothing is left of them, and the call tries
+// again only a few times.
+func TestAcquireAny_VotesForDifferentKeysAreNoQuorum(t *testing.T) {
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for i, held := range [][]string{{"b"}, {"b"}, {"a"}, {"a"}, {"a", "b"}} {
+			for _, key := range held {
+				v.set(t, i, key, foreign)
+			}
+		}
+		_, err := c.TryAcquireAny(t.Context(), []string{"a", "b"})
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		synctest.Wait()
+		for i, left := range []int{1, 1, 1, 1, 2} {
+			require.Len(t, v.keys(i), left, "node %d", i)
+		}
+		require.EqualValues(t, 3, c.Stats().Attempts)
+	})
+}
+
+// The goal: calls that wait are granted in the order of arrival, one for each key that is released.
+func TestAcquireAny_WaitsInTheOrderOfArrival(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := lockpipe.Slots("slot", 2)
+		wait := func() <-chan outcome {
+			ended := later(func() outcome {
+				l, err := c.AcquireAny(t.Context(), keys)
+				return outcome{l, err, time.Now()}
+			})
+			time.Sleep(time.Millisecond)
+			return ended
+		}
+		first, second := granted(t, wait()), granted(t, wait())
+		third, fourth := wait(), wait()
+		time.Sleep(time.Second)
+		waits(t, third)
+		release(t, second)
+		time.Sleep(time.Second)
+		l := granted(t, third)
+		require.Equal(t, second.Key(), l.Key())
+		waits(t, fourth)
+		release(t, first)
+		time.Sleep(time.Second)
+		release(t, granted(t, fourth))
+		release(t, l)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: the end of ctx ends a call that waits, first in the queue or behind another, and the
+// error says for which keys.
+func TestAcquireAny_TheEndOfTheContextEndsIt(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := lockpipe.Slots("slot", 2)
+		for i := range v.nodes {
+			v.set(t, i, "slot:1", foreign)
+			v.set(t, i, "slot:2", foreign)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var calls sync.WaitGroup
+		for range 2 {
+			calls.Go(func() {
+				_, err := c.AcquireAny(ctx, keys)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, lockpipe.ErrHeld)
+				require.ErrorContains(t, err, `waited 1s for "slot:1" and 1 more`)
+				var held *lockpipe.HeldError
+				require.ErrorAs(t, err, &held)
+				require.Equal(t, keys, held.Keys)
+			})
+		}
+		calls.Wait()
+		_, err := c.AcquireAny(t.Context(), keys, lockpipe.WithMaxAttempts(3))
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		require.Zero(t, c.Stats().Waiters)
+	})
+}
+
+// The goal: while no quorum can be reached, a call that waits does not spin.
+func TestAcquireAny_WaitsForAQuorumWithoutSpinning(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		v.fail(0, "OOM command not allowed")
+		v.fail(1, "OOM command not allowed")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.AcquireAny(ctx, lockpipe.Slots("slot", 3), lockpipe.WithRetryDelay(0, 0))
+		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, c.Stats().Attempts, uint64(2000))
+		v.heal(0, 1)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: bad arguments are refused with the remedy, before anything is sent.
+func TestAcquireAny_RefusesBadArguments(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for want, call := range map[string]func() (*lockpipe.Lease, error){
+			"give at most 250": func() (*lockpipe.Lease, error) {
+				return c.TryAcquireAny(t.Context(), lockpipe.Slots("slot", 251))
+			},
+			"give at least one": func() (*lockpipe.Lease, error) {
+				return c.AcquireAny(t.Context(), lockpipe.Slots("slot", -1))
+			},
+			"take it with Acquire": func() (*lockpipe.Lease, error) {
+				return c.AcquireAny(t.Context(), []string{"a", "b"}, lockpipe.WithFencing())
+			},
+		} {
+			_, err := call()
+			require.ErrorIs(t, err, lockpipe.ErrInvalid)
+			require.ErrorContains(t, err, want)
+		}
+		require.Zero(t, v.sent())
+	})
+}
+
+// The goal: with two clients and many callers at once, no more than n of them hold one of n keys,
+// each gets its turn, and nothing is left.
+func TestAcquireAny_AtMostSoManyAtATime(t *testing.T) {
+	t.Parallel()
+	const slots, callers, rounds = 3, 8, 5
+	nodes := lockpipetest.StartRealT(t, 3)
+	keys := lockpipe.Slots("slot", slots)
+	var holders atomic.Int32
+	var held [slots]atomic.Bool
+	var all sync.WaitGroup
+	for range 2 {
+		c := connected(t, newClient(t, nodes))
+		for range callers {
+			all.Go(func() {
+				for range rounds {
+					l, err := c.AcquireAny(t.Context(), keys)
+					if !assertGranted(t, err) {
+						return
+					}
+					i := slices.Index(keys, l.Key())
+					if held[i].Swap(true) || holders.Add(1) > slots {
+						t.Errorf("too many hold %s", l.Key())
+					}
+					holders.Add(-1)
+					held[i].Store(false)
+					_ = l.Release(t.Context())
+				}
+			})
+		}
+	}
+	all.Wait()
+	nothingLeft(t, nodes)
+}
+
+func assertGranted(t *testing.T, err error) bool {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+	return err == nil
+}
+
+// The goal: Slots names the keys.
+func TestSlots_NamesTheKeys(t *testing.T) {
+	require.Equal(t, []string{"export:1", "export:2"}, lockpipe.Slots("export", 2))
+	require.Empty(t, lockpipe.Slots("export", 0))
+}
