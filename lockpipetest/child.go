@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
@@ -178,10 +179,23 @@ func redisArgs(addr string, debugSettings bool) ([]string, error) {
 
 var versionPattern = regexp.MustCompile(`\bv=(\d+)\.`)
 
-// hasDebugSettings reports whether this server has the enable-... settings: since 7.0. An older
+// debugSettings has what askDebugSettings returned, by path. To ask costs as much as a start.
+var debugSettings sync.Map
+
+// hasDebugSettings is askDebugSettings, which it calls once for each program.
+func hasDebugSettings(path string) bool {
+	if has, known := debugSettings.Load(path); known {
+		return has.(bool)
+	}
+	has := askDebugSettings(path)
+	debugSettings.Store(path, has)
+	return has
+}
+
+// askDebugSettings reports whether this server has the enable-... settings: since 7.0. An older
 // server refuses to start with a setting that it does not know, and has the commands enabled
 // anyway.
-func hasDebugSettings(path string) bool {
+func askDebugSettings(path string) bool {
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {
 		return true
