@@ -12,6 +12,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/suspension"
+	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -20,12 +21,13 @@ import (
 // Client takes leases on one group of nodes. New makes it, and all methods are safe for concurrent
 // use. One Client for a whole process is best, because its callers share their round trips.
 type Client struct {
-	cfg      Config
-	reserved reserved.Names // behind cfg.Prefix; set once
-	mux      *multiplex.Mux
-	arbiter  func(key string, skip int) (node int) // of waiting.Policy; set once
-	leases   *lease.Manager
-	tokens   sync.Pool // of *tokenSource
+	cfg         Config
+	reserved    reserved.Names // behind cfg.Prefix; set once
+	mux         *multiplex.Mux
+	arbiter     func(key string, skip int) (node int) // of waiting.Policy; set once
+	tokenSuffix string                                // of each token: cfg.Owner; set once
+	leases      *lease.Manager
+	tokens      token.Source
 
 	queue      keyqueue.Queue
 	asyncs     asyncCalls
@@ -69,7 +71,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		cfg: cfg, closing: make(chan struct{}), drained: make(chan struct{}),
 		closed: make(chan struct{}),
 	}
-	c.reserved = reserved.New(cfg.Prefix)
+	c.reserved, c.tokenSuffix = reserved.New(cfg.Prefix), token.Suffix(cfg.Owner)
 	c.fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.lossLog.logger, c.lossLog.run = cfg.Logger, c.callbacks.TryRun

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -38,6 +39,10 @@ const (
 	// maxPending is the most acquiring calls that are pending in one Client.
 	maxPending = 1 << 16
 )
+
+// NoOwner as Config.Owner keeps no name with the locks: nobody can see who holds them, and tokens
+// are shorter.
+const NoOwner = "-"
 
 // Config says which nodes a Client uses, and how. Only Nodes is required: the zero value of each
 // other field is a good default.
@@ -76,6 +81,12 @@ type Config struct {
 	// a name that clients with another Prefix use for themselves: "lockpipe:admitted",
 	// "lockpipe:fence:", "lockpipe:generations" or "lockpipe:none:".
 	Prefix string
+	// Owner says who has the locks of this Client. It is kept with each lock on the nodes, behind
+	// the random part of the token. By default it is the name of the host and the id of the
+	// process, such as "web-3:4711". NoOwner keeps none. It has at most 80 bytes, each a letter,
+	// digit or punctuation of ASCII: it goes to every node with every lock. Everybody who may read
+	// the keys can see it. It is in no metric, and in no log line of the Client.
+	Owner string
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's
 	// roots for rediss:// and no TLS for host:port.
 	TLS *tls.Config
@@ -174,7 +185,23 @@ func (cfg Config) validated() (Config, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return cfg, nil
+	err = cfg.setOwner()
+	return cfg, err
+}
+
+// setOwner makes Owner what is kept with the locks: the default if there is none, and nothing for
+// NoOwner.
+func (cfg *Config) setOwner() error {
+	switch flaw := token.Flaw(cfg.Owner); {
+	case flaw != "":
+		return invalid("Config.Owner is %.96q, which %s: give at most %d letters, digits and "+
+			"punctuation marks, or NoOwner", cfg.Owner, flaw, token.MaxOwner)
+	case cfg.Owner == "":
+		cfg.Owner = token.ThisProcess()
+	case cfg.Owner == NoOwner:
+		cfg.Owner = ""
+	}
+	return nil
 }
 
 // unitless reports whether a duration looks like a number without a unit.

@@ -33,7 +33,7 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 		until := time.Now().Add(lease.Validity(o.ttl))
 		give := func() *handoff {
 			claim := new(multiplex.Claim)
-			claim.Init("", []string{"k"}, "token")
+			claim.Init("", []string{"k"}, "token", "")
 			return &handoff{claim, until, c.leases.Suspended(), new(handoffChain)}
 		}
 

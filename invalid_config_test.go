@@ -71,6 +71,14 @@ func TestInvalid_AConfigIsRefused(t *testing.T) {
 			Nodes: one, TTL: 3 * time.Second,
 			MaxTTL: 2 * time.Second,
 		}, []string{"Config.TTL", "3s", "MaxTTL", "2s"}},
+		"Owner with a line break": {
+			lockpipe.Config{Nodes: one, Owner: "web\n3"},
+			[]string{"Config.Owner", `"web\n3"`, "letters", "NoOwner"},
+		},
+		"Owner too long": {
+			lockpipe.Config{Nodes: one, Owner: strings.Repeat("w", 81)},
+			[]string{"Config.Owner", "longer than 80 bytes", "at most 80"},
+		},
 		"RestartGuard unknown": {
 			lockpipe.Config{Nodes: one, RestartGuard: 3},
 			[]string{"Config.RestartGuard", "GuardMode(3)", "GuardStrict"},

@@ -2,9 +2,6 @@ package lockpipe
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
-	mathrand "math/rand/v2"
 	"strings"
 
 	"github.com/lockpipe/lockpipe/internal/outcomes"
@@ -67,28 +64,4 @@ func dedup(keys []string) []string {
 		return once
 	}
 	return keys
-}
-
-// tokenSource makes tokens. One goroutine uses it at a time.
-type tokenSource struct{ random *mathrand.ChaCha8 }
-
-// tokenBytes is 160 bits, as the Redlock description asks for.
-const tokenBytes = 20
-
-// token is 160 bits as 27 characters.
-type token [27]byte
-
-// token returns a token that no lease ever had: from ChaCha8, seeded from the operating system.
-func (c *Client) token() (text token) {
-	s, _ := c.tokens.Get().(*tokenSource)
-	if s == nil {
-		var seed [32]byte
-		_, _ = rand.Read(seed[:]) // never fails
-		s = &tokenSource{mathrand.NewChaCha8(seed)}
-	}
-	var raw [tokenBytes]byte
-	_, _ = s.random.Read(raw[:]) // never fails
-	c.tokens.Put(s)
-	base64.RawURLEncoding.Encode(text[:], raw[:])
-	return text
 }

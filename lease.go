@@ -33,8 +33,8 @@ func (c *Client) newLease(keys []string, floor, fences int64) *Lease {
 		lease Lease
 		claim multiplex.Claim
 	})
-	token := c.token()
-	both.claim.Init(c.cfg.Prefix, keys, string(token[:]))
+	random := c.tokens.Next()
+	both.claim.Init(c.cfg.Prefix, keys, string(random[:]), c.tokenSuffix)
 	if fences > 0 {
 		now := time.Now()
 		first, last := c.fences.Reserve(floor, fences)
@@ -65,8 +65,9 @@ func (l *Lease) Keys() []string {
 	return keys
 }
 
-// Token returns the value of the keys on the nodes. No other lease has it at the same time. If the
-// lease is handed off within the process, the next holder's lease has the same token.
+// Token returns the value of the keys on the nodes: 27 random characters, and behind them an @ and
+// Config.Owner, unless that is NoOwner. No other lease has it at the same time. If the lease is
+// handed off within the process, the next holder's lease has the same token.
 func (l *Lease) Token() string {
 	if l.isZero() {
 		return ""

@@ -54,7 +54,7 @@ func TestToken_EveryAttemptHasAFreshOne(t *testing.T) {
 	nodes := lockpipetest.StartT(t, 1)
 	var wire recorder
 	c := connected(t, newClient(t, nodes, timeout(5*time.Second),
-		func(cfg *lockpipe.Config) { cfg.Dial = wire.dial }))
+		func(cfg *lockpipe.Config) { cfg.Dial, cfg.Owner = wire.dial, lockpipe.NoOwner }))
 	holder := try(t, c, "k", lockpipe.WithTTL(50*time.Second))
 	const attempts = 20
 	_, err := c.Acquire(t.Context(), "k", lockpipe.WithMaxAttempts(attempts),

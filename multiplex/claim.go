@@ -52,10 +52,10 @@ type uncertainty struct {
 	lostKeys nodeSet
 }
 
-// Init gives the claim its keys, each behind prefix, and its token. The keys must differ from each
-// other.
-func (c *Claim) Init(prefix string, keys []string, token string) {
-	c.keys.Init(prefix, keys, token)
+// Init gives the claim its keys, each behind prefix, and its token, which ends with suffix. The
+// keys must differ from each other.
+func (c *Claim) Init(prefix string, keys []string, token, suffix string) {
+	c.keys.Init(prefix, keys, token, suffix)
 }
 
 // Token returns the token.

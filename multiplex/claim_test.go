@@ -100,7 +100,7 @@ func simulate(t *testing.T, n int, seed uint64, rough bool) {
 				if random.IntN(3) == 0 {
 					keys = []string{"k0", "k1", "k2"}
 				}
-				c.Init("", keys, fmt.Sprint(caller, "/", i))
+				c.Init("", keys, fmt.Sprint(caller, "/", i), "")
 				ctx, cancel := context.WithTimeout(context.Background(),
 					time.Duration(random.IntN(30000))*time.Microsecond)
 				start := time.Now()
@@ -153,7 +153,7 @@ func TestClaim_NothingFollowsARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		c := new(Claim)
-		c.Init("p:", []string{"k"}, "token")
+		c.Init("p:", []string{"k"}, "token", "")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		first := m.Release(c, 1)
 		require.ErrorIs(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1),

@@ -50,7 +50,7 @@ func TestFence_TooLowIsExplained(t *testing.T) {
 			{1, []node.Answer{top, top, top}, 0, false, false},
 		} {
 			var claim Claim
-			claim.Init("", make([]string, c.keys), "t")
+			claim.Init("", make([]string, c.keys), "t", "")
 			claim.Fence(time.Now(), 5, 5)
 			a := m.newAttempt(&claim, node.Acquire, time.Minute, time.Second, time.Second)
 			for i, v := range c.votes {

@@ -40,7 +40,7 @@ func start(t *testing.T, urls []string, change func(*Config)) *Mux {
 
 func claim(key, token string) *Claim {
 	c := new(Claim)
-	c.Init("", []string{key}, token)
+	c.Init("", []string{key}, token, "")
 	return c
 }
 
@@ -80,7 +80,7 @@ func TestNode_HasOneSocket(t *testing.T) {
 					for k := range keys {
 						keys[k] = fmt.Sprint(g, "/", i, "/", k)
 					}
-					c.Init("", keys, fmt.Sprint("t", g, i))
+					c.Init("", keys, fmt.Sprint("t", g, i), "")
 					if err := wait(m.Acquire(c, time.Minute, len(keys)),
 						context.Background()); err != nil {
 						t.Error(err)

@@ -61,7 +61,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	granted := func(a *Attempt) bool { return wait(a, t.Context()) == nil }
 	named := func(keys ...string) *Claim {
 		c := new(Claim)
-		c.Init("app:", keys, "token")
+		c.Init("app:", keys, "token", "")
 		return c
 	}
 	single, set, fenced := named("k1"), named("k2", "k3"), named("k4")
@@ -245,7 +245,7 @@ func TestPermissions_WhatElseNeedsOne(t *testing.T) {
 		m := start(t, []string{url}, func(c *Config) { c.Prefix, c.Guard = "app:", GuardOff })
 		up(t, m)
 		c := new(Claim)
-		c.Init("app:", []string{"a", "b"}, "token")
+		c.Init("app:", []string{"a", "b"}, "token", "")
 		c.Fence(time.Now(), 5, 9)
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), time.Second,
@@ -280,7 +280,7 @@ func TestPermissions_NewerCommandsAreOptional(t *testing.T) {
 		for i := range 40 {
 			c := new(Claim)
 			keys := []string{fmt.Sprint(round, ":", i), fmt.Sprint(round, ":", i, ":too")}
-			c.Init("app:", keys[:1+i%2], fmt.Sprint("token", i))
+			c.Init("app:", keys[:1+i%2], fmt.Sprint("token", i), "")
 			all, attempts = append(all, c), append(attempts, m.Acquire(c, time.Minute, 1))
 		}
 		for i, a := range attempts {
@@ -319,7 +319,7 @@ func TestPermissions_WhatIsNotGivenLeavesNothingBehind(t *testing.T) {
 	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })
 	up(t, m)
 	set := new(Claim)
-	set.Init("app:", []string{"a", "b"}, "token")
+	set.Init("app:", []string{"a", "b"}, "token", "")
 	err := wait(m.Acquire(set, time.Minute, 1), t.Context())
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.ErrorContains(t, err, "on @user_script") // it is the script that may not

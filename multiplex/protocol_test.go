@@ -312,6 +312,6 @@ func TestProtocol_AServerThatSpeaksFirstIsHeard(t *testing.T) {
 
 func trio() *Claim {
 	c := new(Claim)
-	c.Init("", []string{"a", "b", "c"}, "t")
+	c.Init("", []string{"a", "b", "c"}, "t", "")
 	return c
 }

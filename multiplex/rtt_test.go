@@ -72,7 +72,7 @@ func TestRTT_SetsTheOverlapOfFlushes(t *testing.T) {
 				for i := range all {
 					all[i] = fmt.Sprint(keys, " ", i)
 				}
-				c.Init("", all, "t")
+				c.Init("", all, "t", "")
 				m.Acquire(c, time.Minute, keys)
 				synctest.Wait()
 				return flushes

@@ -45,7 +45,7 @@ func TestTogether_EachKeyHasOneHolder(t *testing.T) {
 			}
 			callers.Go(func() {
 				c := new(Claim)
-				c.Init("", keys, fmt.Sprint("token", i))
+				c.Init("", keys, fmt.Sprint("token", i), "")
 				o := m.Acquire(c, time.Minute, 1).Wait(t.Context(), time.Time{})
 				mu.Lock()
 				defer mu.Unlock()

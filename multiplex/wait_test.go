@@ -120,8 +120,8 @@ func TestWait_LeavingBeforeSendingLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		blocker, c := new(Claim), new(Claim)
-		blocker.Init("", []string{"a"}, "blocker")
-		c.Init("", []string{"b"}, "token")
+		blocker.Init("", []string{"a"}, "blocker", "")
+		c.Init("", []string{"b"}, "token", "")
 		m.Acquire(blocker, time.Minute, 1)
 		synctest.Wait()
 		a := m.Acquire(c, time.Minute, 1)
@@ -141,7 +141,7 @@ func TestWait_ReturnsAnAnswerThatCameFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		c := new(Claim)
-		c.Init("", []string{"k"}, "token")
+		c.Init("", []string{"k"}, "token", "")
 		a := m.Acquire(c, time.Minute, 1)
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
@@ -157,7 +157,7 @@ func TestWait_ALateGrantIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		c := new(Claim)
-		c.Init("", []string{"k"}, "token")
+		c.Init("", []string{"k"}, "token", "")
 		a := m.Acquire(c, time.Minute, 1)
 		synctest.Wait() // the flushes are under way
 		ctx, cancel := context.WithCancel(t.Context())

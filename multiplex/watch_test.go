@@ -159,7 +159,7 @@ func TestWatch_ServersWithoutTrackingReturnTheTTL(t *testing.T) {
 		require.False(t, w.Notifies())
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 		many := new(Claim)
-		many.Init("", []string{"a", "b"}, "t")
+		many.Init("", []string{"a", "b"}, "t", "")
 		before := m.Nodes()
 		require.NoError(t, wait(m.Acquire(many, time.Minute, 2), t.Context()), "%v", before)
 	}

@@ -3,7 +3,6 @@ package keyset
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/reserved"
@@ -36,15 +35,16 @@ type Fence struct {
 	singleFenceKey [1]string // of the only key
 }
 
-// Init sets the keys, each behind prefix, and the token. The keys must differ from each other.
-func (k *Keys) Init(prefix string, keys []string, token string) {
+// Init sets the keys, each behind prefix, and the token, which ends with suffix. The keys must
+// differ from each other.
+func (k *Keys) Init(prefix string, keys []string, token, suffix string) {
 	k.prefix = int32(len(prefix))
 	if len(keys) == 1 {
-		k.buf = token + prefix + keys[0] // one piece of memory for both
-		k.single[0] = k.buf[len(token):]
+		k.buf = token + suffix + prefix + keys[0] // one piece of memory for both
+		k.single[0] = k.buf[len(token)+len(suffix):]
 		return
 	}
-	k.buf = strings.Clone(token) // token itself stays on the caller's stack
+	k.buf = token + suffix // a copy: token itself stays on the caller's stack
 	k.cold = &coldKeys{keys: make([]string, len(keys))}
 	for i, key := range keys {
 		k.cold.keys[i] = prefix + key

@@ -14,7 +14,7 @@ import (
 func TestFence_KeysAreBehindThePrefix(t *testing.T) {
 	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
 		var k Keys
-		k.Init("app:", keys, "token")
+		k.Init("app:", keys, "to", "ken")
 		require.Nil(t, k.Fence())
 		before := time.Now()
 		k.SetFence(before, 5, script.MaxFence)
@@ -35,7 +35,7 @@ func TestFence_KeysAreBehindThePrefix(t *testing.T) {
 // The goal: a single key without a fence has no memory for others or for a fence.
 func TestKeys_ASingleKeyIsSmall(t *testing.T) {
 	var k Keys
-	k.Init("app:", []string{"a"}, "token")
+	k.Init("app:", []string{"a"}, "token", "")
 	require.LessOrEqual(t, unsafe.Sizeof(k), uintptr(48))
 	require.Nil(t, k.cold)
 }

@@ -30,7 +30,7 @@ func (o *fake) MayChange(int) bool                    { return o.mayChange }
 // wanting returns an operation for these keys.
 func wanting(k Kind, ttl time.Duration, keys ...string) *fake {
 	set := new(keyset.Keys)
-	set.Init("", keys, "t"+keys[0])
+	set.Init("", keys, "t"+keys[0], "")
 	o := &fake{op: Op{Keys: set, Kind: k, Sent: time.Now()}}
 	if k != Release {
 		o.op.TTL = strconv.FormatInt(ttl.Milliseconds(), 10)

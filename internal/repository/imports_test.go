@@ -39,7 +39,7 @@ var allowedImports = map[string][]string{
 		"multiplex", "lease", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
 		"internal/outage", "internal/outcomes", "internal/preflight", "internal/reserved",
-		"internal/suspension", "internal/waiting",
+		"internal/suspension", "internal/token", "internal/waiting",
 	},
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/inspection", "internal/keyset",
@@ -80,6 +80,7 @@ var allowedImports = map[string][]string{
 	"internal/resp/resptest": {"internal/resp"},
 	"internal/sentinel":      {"internal/endpoint", "internal/resp"},
 	"internal/suspension":    {},
+	"internal/token":         {},
 	"internal/trip":          {"internal/resp"},
 	"internal/keepalive":     {"internal/resp", "internal/trip"},
 	"internal/waiting":       {},
@@ -91,7 +92,7 @@ var allowedImports = map[string][]string{
 var standardLibraryOnly = []string{
 	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "fence",
 	"lease", "script", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
-	"internal/outage", "internal/resp", "internal/waiting",
+	"internal/outage", "internal/resp", "internal/token", "internal/waiting",
 }
 
 // meaninglessNames say nothing about what is in a package.

@@ -1,0 +1,109 @@
+package token
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func made(s *Source, owner string) string {
+	random := s.Next()
+	return string(random[:]) + Suffix(owner)
+}
+
+// The goal: a token is 160 bits that differ each time, and its owner can be read.
+func TestToken_HasItsOwner(t *testing.T) {
+	var s Source
+	form := regexp.MustCompile(`^[A-Za-z0-9_-]{27}@`)
+	seen := map[string]bool{}
+	for _, owner := range []string{"web-3:4711", "a", "@", "a@b@c", strings.Repeat("x", MaxOwner)} {
+		for range 100 {
+			token := made(&s, owner)
+			require.Equal(t, owner, Owner(token))
+			require.Regexp(t, form, token)
+			require.LessOrEqual(t, len(token), MaxLength)
+			require.False(t, seen[token[:Random]])
+			seen[token[:Random]] = true
+		}
+	}
+}
+
+// The goal: without an owner a token is its random part.
+func TestToken_WithoutAnOwner(t *testing.T) {
+	var s Source
+	token := made(&s, "")
+	require.Len(t, token, Random)
+	require.Empty(t, Owner(token))
+}
+
+// The goal: the tokens of other clients yield no owner, nor do values that are no tokens.
+func TestToken_OfOthersHasNoOwner(t *testing.T) {
+	random := func(n int) []byte {
+		b := make([]byte, n)
+		_, _ = rand.Read(b)
+		return b
+	}
+	for range 1000 {
+		for _, foreign := range []string{
+			base64.StdEncoding.EncodeToString(random(16)),            // redsync
+			base64.RawURLEncoding.EncodeToString(random(16)) + "@me", // redislock, with metadata
+			hex.EncodeToString(random(16)),                           // node-redlock
+			hex.EncodeToString(random(20)),
+			"d7a7c1a0-6d0b-4f0b-9c0d-" + hex.EncodeToString(random(6)), // a UUID
+			base64.RawURLEncoding.EncodeToString(random(40)),
+			string(random(60)),
+		} {
+			require.Empty(t, Owner(foreign), "%q", foreign)
+		}
+	}
+	const own = "0sB2c5mXc0JkSmqjHqTAfGTxDYo"
+	require.Equal(t, "a", Owner(own+"@a"))
+	for _, value := range []string{
+		"", own, own + "@", own + "a", own + ":a", own[1:] + "@a", own + "x@a",
+		own[:26] + "p@a", // bits that no encoding sets
+		"\n" + own[1:] + "@a", own[:5] + "\r\n" + own[7:] + "@a",
+		own + "@a b", own + "@a\n", own + "@\x7f", own + "@é",
+		own + "@" + strings.Repeat("x", MaxOwner+1),
+	} {
+		require.Empty(t, Owner(value), "%q", value)
+	}
+}
+
+// The goal: the default names the host and the process, whatever the name of the host is.
+func TestOwner_OfThisProcess(t *testing.T) {
+	require.Regexp(t, `^[!-~]+:\d+$`, ThisProcess())
+	require.Empty(t, Flaw(ThisProcess()))
+	require.Equal(t, "web-3:4711", ofProcess("web-3", 4711))
+	longest := strings.Repeat("h", 64)
+	require.Equal(t, longest+":4194304", ofProcess(longest, 1<<22))
+	for _, host := range []string{"", "my host", "héte", "a\nb", strings.Repeat("h", MaxOwner)} {
+		require.Equal(t, "?:4711", ofProcess(host, 4711), "%q", host)
+	}
+}
+
+// The goal: what would break a log line is a flaw, and the flaw is named.
+func TestOwner_Flaws(t *testing.T) {
+	for owner, says := range map[string]string{
+		strings.Repeat("x", MaxOwner+1): "longer than 80 bytes",
+		"two words":                     "no ASCII letter",
+		"line\n":                        "no ASCII letter",
+		"tab\t":                         "no ASCII letter",
+		"\x1b[31m":                      "no ASCII letter",
+		"é":                             "no ASCII letter",
+		"\xff":                          "no ASCII letter",
+	} {
+		require.Contains(t, Flaw(owner), says, "%q", owner)
+	}
+}
+
+// The goal: no token costs an allocation of its own.
+func TestSource_AllocatesNothing(t *testing.T) {
+	var s Source
+	s.Next()
+	require.Less(t, testing.AllocsPerRun(1000, func() { _ = s.Next() }), 1.0)
+}
