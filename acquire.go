@@ -113,10 +113,8 @@ func (c *Client) finishAttempt(l *Lease, a *multiplex.Attempt, o callOptions, ou
 	*Lease, error,
 ) {
 	if outcome != nil {
-		select {
-		case <-c.closing:
+		if c.isClosing() {
 			outcome = errorf("%w: %w", ErrClosed, outcome)
-		default:
 		}
 		c.outcomes.attempt(acquireOutcome(outcome), time.Since(a.Sent()))
 		return nil, outcome

@@ -119,6 +119,16 @@ func (c *Client) endCall() {
 	}
 }
 
+// isClosing reports whether Close has begun.
+func (c *Client) isClosing() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Close refuses new calls, releases everything that is held, and closes the connections. Leases end
 // with ErrClosed, and waiting calls return it. OnLost may still be called for leases that had ended
 // before. Close returns when the nodes have answered, or when ctx ends. If ctx ends first, the

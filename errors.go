@@ -1,12 +1,14 @@
 package lockpipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -59,10 +61,14 @@ type HeldError struct {
 	// 0: not known, as for all calls that do not wait or have WithMaxAttempts, and if another
 	// caller of the same Client waits before this one.
 	RetryAfter time.Duration
+	// Owner is who holds the key that the call waited for: Config.Owner of the Client that has it,
+	// which may be this one. It is empty if that is not known, as for all calls that do not wait or
+	// have WithMaxAttempts: a node that refuses does not say who has the key. Peek asks for that.
+	Owner string
 }
 
-// Error names the keys and the nodes: at most three keys, of long ones the beginning, and at most
-// five nodes.
+// Error names the keys, the owner and the nodes: at most three keys, of long ones the beginning,
+// and at most five nodes.
 func (e *HeldError) Error() string {
 	const maxKeys, maxNodes = 3, 5
 	text := fmt.Sprintf("%.64q", e.Keys[:min(len(e.Keys), maxKeys)])
@@ -74,7 +80,12 @@ func (e *HeldError) Error() string {
 	if len(e.Nodes) > maxNodes {
 		nodes += ", ..."
 	}
-	return fmt.Sprintf("%s held by another on %s (%s)", text, countNodes(len(e.Nodes)), nodes)
+	owner := ""
+	if e.Owner != "" {
+		owner = " (" + e.Owner + ")"
+	}
+	return fmt.Sprintf("%s held by another%s on %s (%s)", text, owner, countNodes(len(e.Nodes)),
+		nodes)
 }
 
 // Is reports whether target is ErrHeld.
@@ -82,26 +93,22 @@ func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // QuorumError counts the votes of an attempt that no quorum granted. It is ErrNoQuorum, and
 // errors.Is finds the errors of the nodes too. The one of Ready counts the nodes that can vote as
-// Granted, and all others as Unknown.
+// Granted, and the one of Peek those that answered, and both count all others as Unknown.
 type QuorumError struct {
 	// Need is how many nodes had to grant.
 	Need int
 	// Granted, Refused and Unknown add up to the number of nodes.
 	Granted, Refused, Unknown int
 	// Nodes has one entry for each node whose vote is unknown, in configuration order.
-	Nodes   []*NodeError
-	unasked bool // it is of Ready
+	Nodes []*NodeError
+	did   string // what those did that count as Granted; empty: they granted
 }
 
 // Error counts the votes. Then it names each node whose vote is unknown and why.
 func (e *QuorumError) Error() string {
 	var b strings.Builder
-	did := "granted"
-	if e.unasked {
-		did = "can vote"
-	}
-	fmt.Fprintf(&b, "%v: %d of %s %s, %d needed",
-		ErrNoQuorum, e.Granted, countNodes(e.Granted+e.Refused+e.Unknown), did, e.Need)
+	fmt.Fprintf(&b, "%v: %d of %s %s, %d needed", ErrNoQuorum, e.Granted,
+		countNodes(e.Granted+e.Refused+e.Unknown), cmp.Or(e.did, "granted"), e.Need)
 	separator := "; "
 	for _, part := range e.missing() {
 		if part.nodes > 0 {
@@ -116,6 +123,26 @@ func (e *QuorumError) Error() string {
 		separator = "; "
 	}
 	return b.String()
+}
+
+// count counts a node that did what was wanted of it, or could not, for this reason.
+func (e *QuorumError) count(node string, state NodeState, why error) {
+	if why == nil {
+		e.Granted++
+		return
+	}
+	n := &NodeError{Node: node, Err: why}
+	var late *holders.TimeoutError
+	switch {
+	case errors.As(why, &late):
+		n.reason = multiplex.TimedOut
+	case state == NodeQuarantined:
+		n.reason = multiplex.Quarantined
+	case state == NodeConnecting, state == NodeDown:
+		n.reason = multiplex.Down
+	}
+	e.Unknown++
+	e.Nodes = append(e.Nodes, n)
 }
 
 // share is how many nodes did not grant, for one reason.

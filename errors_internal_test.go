@@ -68,6 +68,8 @@ func TestErrors_AHeldErrorNamesTheNodes(t *testing.T) {
 	require.Equal(t, `lockpipe: "k0" "k1" "k2" held by another on 2 nodes (n0, n1)`, text(4, 2))
 	require.Equal(t, `lockpipe: "k0" held by another on 6 nodes (n0, n1, n2, n3, n4, ...)`,
 		text(1, 6))
+	owned := &HeldError{Keys: []string{"k"}, Nodes: []string{"n"}, Owner: "web-3:4711"}
+	require.EqualError(t, owned, `lockpipe: "k" held by another (web-3:4711) on 1 node (n)`)
 }
 
 // The goal: the text about a missing quorum begins with what a reader wants to know first: how many

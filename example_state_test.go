@@ -72,6 +72,35 @@ func ExampleClient_Nodes() {
 	// master 2 has failed: false
 }
 
+// Who has it? For a person who looks at a dashboard, or at a job that does not start.
+func ExampleClient_Peek() {
+	client, end := exampleClient() // with Config.Owner: "web-3"
+	defer end()
+	ctx := context.Background()
+
+	lease, err := client.Acquire(ctx, "report:daily")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer lease.Release(ctx)
+	keys, err := client.Peek(ctx, []string{"report:daily", "report:weekly"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, k := range keys {
+		if k.Held {
+			fmt.Println(k.Key, "is held by", k.Owner, "for some", k.Left.Round(5*time.Second))
+		} else {
+			fmt.Println(k.Key, "is free")
+		}
+	}
+	// Output:
+	// report:daily is held by web-3 for some 10s
+	// report:weekly is free
+}
+
 // A service starts when enough masters can vote, and says otherwise which can't.
 func ExampleClient_Ready() {
 	client, nodes, end := exampleClientAndNodes()

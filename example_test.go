@@ -27,6 +27,7 @@ func exampleClientAndNodes() (client *lockpipe.Client, nodes *lockpipetest.Nodes
 	}
 	client, err = lockpipe.New(lockpipe.Config{
 		Nodes:       nodes.URLs(),
+		Owner:       "web-3",
 		NodeTimeout: 10 * time.Second, // examples also run on busy machines
 		Logger:      slog.New(slog.DiscardHandler),
 	})

@@ -73,10 +73,8 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	select {
-	case <-c.closing:
+	if c.isClosing() {
 		return nil, ErrClosed
-	default:
 	}
 	facts, err := c.mux.Inspect(ctx)
 	switch {

@@ -1,9 +1,12 @@
 package lockpipe_test
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -41,4 +44,90 @@ func TestOwner_IsKeptWithEachLock(t *testing.T) {
 		}
 		nothingLeft(t, nodes, 0)
 	}
+}
+
+// heldError is how a call ended that found its keys held.
+func heldError(t *testing.T, ended <-chan outcome) (*lockpipe.HeldError, error) {
+	t.Helper()
+	o := <-ended
+	var held *lockpipe.HeldError
+	require.ErrorAs(t, o.err, &held)
+	return held, o.err
+}
+
+// The goal: a call that waited until its ctx ended says who holds the key: another client, this one
+// by the nodes, or this one by its own queue. It does not guess.
+func TestOwner_IsInTheErrorOfACallThatWaited(t *testing.T) {
+	t.Parallel()
+	waitedOut := func(t *testing.T, c *lockpipe.Client) (owner, text string) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		held, err := heldError(t, queueFor(ctx, c, []string{"k"}))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		return held.Owner, err.Error()
+	}
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		other := v.client(t, ownedBy("web-3:4711"))
+		nameless := v.client(t, ownedBy(lockpipe.NoOwner))
+		for holder, want := range map[*lockpipe.Client]string{
+			other: "web-3:4711", c: "this:1", nameless: "",
+		} {
+			l := v.hold(t, holder, "k")
+			owner, text := waitedOut(t, c)
+			require.Equal(t, want, owner)
+			named := map[bool]string{true: " (" + want + ")"}[want != ""]
+			require.Contains(t, text, "held by another"+named+" on ")
+			release(t, l)
+		}
+		l, next := behindAnother(t, c, "k")
+		owner, text := waitedOut(t, c)
+		require.Empty(t, owner, "another waits before it, and the client does not know who will")
+		require.Contains(t, text, "held by another caller of this client")
+		release(t, l)
+		release(t, granted(t, next))
+		require.Equal(t, "this:1", ownerBehind(t, c))
+		require.Empty(t, ownerBehind(t, nameless))
+	}, ownedBy("this:1"))
+}
+
+// ownerBehind returns whom a call names that waited behind another of the same client alone.
+func ownerBehind(t *testing.T, c *lockpipe.Client) string {
+	t.Helper()
+	before, err := c.TryAcquireAll(t.Context(), []string{"k", "beside k"})
+	require.NoError(t, err)
+	first := queueFor(t.Context(), c, []string{"k"})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	second := queueFor(ctx, c, []string{"k"})
+	release(t, before)
+	time.Sleep(60 * time.Millisecond)
+	l := granted(t, first)
+	held, _ := heldError(t, second)
+	release(t, l)
+	return held.Owner
+}
+
+// The goal: a refused attempt costs what it cost before: nothing asks who holds the key.
+func TestOwner_IsNotAskedForByAttempts(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.hold(t, c, "k")
+		var reads atomic.Int32
+		v.watch(func(_ int, command string, _ []string) {
+			if command != "SET" && command != "EVALSHA" {
+				reads.Add(1)
+			}
+		})
+		_, tried := c.TryAcquire(t.Context(), "k")
+		_, limited := c.Acquire(t.Context(), "k", lockpipe.WithMaxAttempts(3))
+		for _, err := range []error{tried, limited} {
+			var held *lockpipe.HeldError
+			require.ErrorAs(t, err, &held)
+			require.Empty(t, held.Owner)
+		}
+		require.Zero(t, reads.Load())
+		v.watch(nil)
+		release(t, l)
+	})
 }

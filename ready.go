@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Ready waits until a quorum of nodes can vote: the state of so many is NodeUp. Then it returns
@@ -47,25 +45,14 @@ var errConnecting = errors.New("not connected yet")
 // withoutQuorum returns which nodes can't vote now, or nil if enough can.
 func (c *Client) withoutQuorum() *QuorumError {
 	nodes := c.Nodes()
-	e := &QuorumError{Need: len(nodes)/2 + 1, unasked: true}
+	e := &QuorumError{Need: len(nodes)/2 + 1, did: "can vote"}
 	for i := range nodes {
-		n := NodeError{Node: nodes[i].Addr, Err: nodes[i].Err}
-		switch nodes[i].State {
-		case NodeUp:
-			e.Granted++
-			continue
-		case NodeQuarantined:
-			n.reason = multiplex.Quarantined
-		case NodeConnecting, NodeDown:
-			n.reason = multiplex.Down
-		case NodeFailing:
-			n.reason = multiplex.Failed
+		n := &nodes[i]
+		why := n.Err
+		if n.State != NodeUp && why == nil {
+			why = errConnecting
 		}
-		if n.Err == nil {
-			n.Err = errConnecting
-		}
-		e.Unknown++
-		e.Nodes = append(e.Nodes, &n)
+		e.count(n.Addr, n.State, why)
 	}
 	if e.Granted >= e.Need {
 		return nil

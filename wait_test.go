@@ -208,11 +208,9 @@ func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
 	t.Parallel()
 	retryAfter := func(t *testing.T, next <-chan outcome) (time.Duration, error) {
 		t.Helper()
-		o := <-next
-		var held *lockpipe.HeldError
-		require.ErrorAs(t, o.err, &held)
+		held, err := heldError(t, next)
 		require.Equal(t, []string{"k"}, held.Keys)
-		return held.RetryAfter, o.err
+		return held.RetryAfter, err
 	}
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l, next := behindAnother(t, c, "k", lockpipe.WithTTL(10*time.Second))
@@ -230,7 +228,7 @@ func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
 		defer cancel()
 		after, err = retryAfter(t, queueFor(ctx, c, []string{"k"}))
 		require.InDelta(t, 9*time.Second, after, float64(5*time.Millisecond))
-		require.ErrorContains(t, err, "held by another on ")
+		require.ErrorContains(t, err, "held by another (")
 		release(t, l)
 
 		for i := range v.nodes { // somebody who never gives it back

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/outage"
+	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -128,7 +129,7 @@ func (s *waitingCall) abortError(end error, until time.Time) error {
 	}
 	var held *HeldError
 	if errors.As(reason, &held) {
-		held.RetryAfter = s.timeToFree(until)
+		held.RetryAfter, held.Owner = s.timeToFree(until), s.owner(until)
 	}
 	return s.opts.finalError(s.keys, withEnd(reason, end))
 }
@@ -145,6 +146,18 @@ func (s *waitingCall) timeToFree(until time.Time) time.Duration {
 		}
 	}
 	return 0
+}
+
+// owner returns who holds the key for which the call waits, if calls of the process hold its keys
+// until then; "" if that is not known.
+func (s *waitingCall) owner(until time.Time) string {
+	switch {
+	case time.Until(until) > 0:
+		return s.client.cfg.Owner
+	case s.watch != nil:
+		return token.Owner(s.watch.Token())
+	}
+	return ""
 }
 
 // next starts an attempt if it is time for one. Otherwise it returns the delay until the next step.

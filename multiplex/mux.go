@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
@@ -104,6 +105,7 @@ type Mux struct {
 
 	counts    counts
 	inspector *inspection.Inspector
+	asker     *holders.Asker
 
 	// The pools belong to the Mux, because timers and channels belong to one synctest bubble.
 	sleepers    sync.Pool // of *sleeper
@@ -151,7 +153,7 @@ func New(cfg Config) (*Mux, error) {
 	for i, n := range m.nodes {
 		links[i] = n.Link
 	}
-	m.inspector = inspection.New(links, cfg.NodeTimeout)
+	m.inspector, m.asker = inspection.New(links, cfg.NodeTimeout), holders.New(links)
 	m.log = m.newLog()
 	for i := range m.nodes {
 		m.log.SetReader(i, readerState(NodeConnecting))
@@ -240,6 +242,11 @@ func (m *Mux) countUnsent(nodes nodeSet, why error) {
 // Inspect asks every node what it is and how it does: see inspection.Inspector.
 func (m *Mux) Inspect(ctx context.Context) ([]inspection.Facts, error) {
 	return m.inspector.Inspect(ctx)
+}
+
+// Peek asks every node who has these keys, given with their prefix: see holders.Asker.
+func (m *Mux) Peek(ctx context.Context, keys []string) ([]holders.Node, error) {
+	return m.asker.Ask(ctx, keys, m.timeoutFor(len(keys)))
 }
 
 // Close refuses further attempts except releases, waits until the nodes have answered what is under

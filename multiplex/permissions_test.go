@@ -21,8 +21,8 @@ import (
 
 // needed is what docs/operations.md gives a user, with keys behind app:. Each entry is taken away
 // in TestPermissions_EachIsNeeded.
-const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +evalsha +script|load " +
-	"+info +config|get " +
+const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +getrange +evalsha " +
+	"+script|load +info +config|get " +
 	"+client|id +client|kill +client|tracking +client|caching +ping +time"
 
 // What a user can lack.
@@ -34,6 +34,7 @@ const (
 	lacksFence    = "fencing"
 	lacksLeft     = "time left"
 	lacksTold     = "told of changes"
+	lacksHolder   = "name of the holder"
 	lacksFarewell = "end of the connection before"
 	lacksFlush    = "notice of a flush"
 	lacksDurable  = "durable"
@@ -76,6 +77,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	_, known := o.TTL()
 	check(lacksLeft, known)
 	check(lacksTold, !known || o.Notifies())
+	check(lacksHolder, !known || o.Token() == "token")
 	o.Close()
 	check(lacksRelease, granted(m.Release(single, 1)))
 	check(lacksDurable, durable(t, url))
@@ -170,6 +172,7 @@ func TestPermissions_EachIsNeeded(t *testing.T) {
 		"+exists":          {lacksSet},
 		"+pexpire":         {lacksExtend},
 		"+pttl":            {lacksLeft},
+		"+getrange":        {lacksHolder},
 		"+config|get":      {lacksDurable, "Inspect: CONFIG GET"},
 		"+client|id":       {lacksFarewell},
 		"+client|kill":     {lacksFarewell},

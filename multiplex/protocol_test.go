@@ -35,6 +35,7 @@ var usual = map[string]string{
 	"HELLO": resptest.Hello, "PING": "+PONG\r\n", "SCRIPT": resptest.Bulk(strings.Repeat("0", 40)),
 	"CLIENT": "+OK\r\n",
 	"SET":    "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
+	"GETRANGE":                  "$0\r\n\r\n",
 	"EVALSHA " + reserved.Probe: ":0\r\n", "DEL " + reserved.Probe: ":0\r\n", "PTTL " +
 		reserved.Marker: ":-2\r\n",
 	"MGET " + reserved.Probe: "*1\r\n$-1\r\n",
@@ -151,8 +152,8 @@ func work(t *testing.T, m *Mux, round int) {
 // commandsUsed are all that a node is sent.
 var commandsUsed = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "PTTL",
-	"PTTL " + reserved.Marker, "EVALSHA " + reserved.Probe, "MGET " + reserved.Probe, "DEL " +
-		reserved.Probe,
+	"GETRANGE", "PTTL " + reserved.Marker, "EVALSHA " + reserved.Probe, "MGET " + reserved.Probe,
+	"DEL " + reserved.Probe,
 }
 
 // asConnecting are those that an idle connection hardly sees.

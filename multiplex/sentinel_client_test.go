@@ -136,7 +136,7 @@ func TestSentinel_OneThatAnswersIsEnough(t *testing.T) {
 				func(c *Config) {
 					c.Dial = w.dial
 				})
-			require.NoError(t, m.nodes[0].Link.AwaitConnected())
+			require.NoError(t, m.nodes[0].Link.AwaitConnected(t.Context()))
 			require.LessOrEqual(t, time.Since(begin), sentinel.Grace)
 			require.Equal(t, []string{"u", "s3cret"}, w.sentinels[i].auth)
 			closes(t, m)

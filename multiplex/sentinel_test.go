@@ -103,7 +103,7 @@ func TestSentinel_AConnectEndsWhenTheMasterIsAnother(t *testing.T) {
 		synctest.Wait()
 		begin := time.Now()
 		w.promote("new", 1)
-		require.NoError(t, m.nodes[0].Link.AwaitConnected())
+		require.NoError(t, m.nodes[0].Link.AwaitConnected(t.Context()))
 		require.LessOrEqual(t, time.Since(begin), sentinel.AskEvery+link.MinReconnectDelay)
 		require.Equal(t, "new", w.server(m))
 		closes(t, m)

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -113,6 +115,35 @@ func TestWatch_ReportsTheClientsOwnRelease(t *testing.T) {
 	w.await(t)
 	_, known = w.TTL()
 	require.False(t, known)
+}
+
+// The goal: the reply says who has the key, and nothing else makes it fail: neither a key of
+// another type, nor one with a value that is longer than a reply may be.
+func TestWatch_SaysWhoHasTheKey(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 1)
+	m := start(t, nodes.URLs(), nil)
+	up(t, m)
+	long := strings.Repeat("x", 1<<20)
+	do(t, nodes, "SET", "k", "owned", "PX", "60000")
+	do(t, nodes, "SET", "long", long)
+	do(t, nodes, "RPUSH", "list", "a")
+	for key, token := range map[string]string{
+		"k": "owned", "none": "", "list": "", "long": long[:resp.MaxText],
+	} {
+		w := watching(m, key)
+		require.Empty(t, w.Token())
+		_, known := w.subscribe(t, 0)
+		require.True(t, known, key)
+		require.Equal(t, token, w.Token(), key)
+		require.True(t, w.Notifies(), key)
+		do(t, nodes, "DEL", key)
+		if token != "" || key == "list" {
+			w.await(t)
+		}
+		w.Close()
+	}
+	require.Zero(t, m.Nodes()[0].Stats.Disconnects)
 }
 
 // The goal: a lost connection wakes all watches, and they can subscribe on the next one.

@@ -131,6 +131,10 @@ func (s *session) execute(args []string) {
 		} else {
 			s.null()
 		}
+	case name == "GETRANGE" && len(args) == 4: // of all that a token has
+		s.track(args[1], caching)
+		value, _ := n.get(args[1])
+		s.text(value)
 	case name == "PTTL" && len(args) == 2:
 		s.track(args[1], caching)
 		s.number(n.pttl(args[1]))

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -76,13 +77,17 @@ func (l *Link) Rejects() (why error, rejects bool) {
 }
 
 // AwaitConnected returns nil when the node is connected, at once or after the connect that is under
-// way. Otherwise it returns why the node is down.
-func (l *Link) AwaitConnected() error {
+// way. Otherwise it returns why the node is down, or the cause of ctx's end.
+func (l *Link) AwaitConnected(ctx context.Context) error {
 	for !l.State().IsConnected() {
 		l.mu.Lock()
 		done := l.connectDone
 		l.mu.Unlock()
-		<-done
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 		if why, rejects := l.Rejects(); rejects {
 			return why
 		}

@@ -37,13 +37,14 @@ var allowedImports = map[string][]string{
 	"bench/series":     {"."},
 	".": {
 		"multiplex", "lease", "batch",
-		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
-		"internal/outage", "internal/outcomes", "internal/preflight", "internal/reserved",
-		"internal/suspension", "internal/token", "internal/waiting",
+		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/holders",
+		"internal/keyqueue", "internal/outage", "internal/outcomes", "internal/preflight",
+		"internal/reserved", "internal/suspension", "internal/token", "internal/waiting",
 	},
 	"multiplex": {
-		"batch", "script", "internal/endpoint", "internal/inspection", "internal/keyset",
-		"internal/link", "internal/node", "internal/restartguard", "internal/watch",
+		"batch", "script", "internal/endpoint", "internal/holders", "internal/inspection",
+		"internal/keyset", "internal/link", "internal/node", "internal/restartguard",
+		"internal/watch",
 	},
 	"batch":        {},
 	"fence":        {},
@@ -58,6 +59,7 @@ var allowedImports = map[string][]string{
 	"internal/endpoint":   {"internal/resp"},
 	"internal/fenceclock": {},
 	"internal/histogram":  {},
+	"internal/holders":    {"internal/link", "internal/resp", "internal/trip"},
 	"internal/keyqueue":   {},
 	"internal/inspection": {"internal/endpoint", "internal/link", "internal/resp"},
 	"internal/link": {
@@ -66,8 +68,8 @@ var allowedImports = map[string][]string{
 	},
 	"internal/keyset": {"internal/reserved", "script"},
 	"internal/node": {
-		"script", "internal/histogram", "internal/keyset", "internal/link", "internal/refusals",
-		"internal/resp", "internal/trip", "internal/watch",
+		"script", "internal/histogram", "internal/holders", "internal/keyset", "internal/link",
+		"internal/refusals", "internal/resp", "internal/trip", "internal/watch",
 	},
 	"internal/outage":   {},
 	"internal/outcomes": {"internal/histogram"},

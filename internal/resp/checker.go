@@ -33,7 +33,7 @@ type Checker struct {
 	name        []byte // what came of that name, up to one byte more than matters
 
 	reply Reply   // what is known of the unfinished or last value of the outermost level
-	text  []byte  // of an unfinished status or error; used again
+	text  []byte  // of an unfinished status, error or string; used again
 	ints  []int64 // of an unfinished list; used again
 }
 
@@ -128,8 +128,12 @@ func (r *Checker) feedBody(part []byte) {
 	if r.readingName {
 		r.appendName(part...)
 	}
-	if r.depth == 0 && r.typ == '!' {
+	switch {
+	case r.depth > 0:
+	case r.typ == '!':
 		r.text = append(r.text, part...)
+	case r.typ == '$':
+		r.text = append(r.text, part[:min(len(part), MaxText-len(r.text))]...)
 	}
 	r.body -= len(part)
 }
@@ -314,7 +318,7 @@ func (r *Checker) endValue() error {
 	}
 	r.attributed = false
 	switch r.reply.Kind {
-	case KindStatus, KindError:
+	case KindStatus, KindError, KindString:
 		r.reply.Text = r.text
 	case KindIntegers:
 		r.reply.Ints = r.ints

@@ -6,7 +6,7 @@ type Reply struct {
 	Kind Kind
 	Int  int64   // of KindInteger
 	Ints []int64 // of KindIntegers
-	Text []byte  // of KindStatus and KindError
+	Text []byte  // of KindStatus and KindError, and the begin of a KindString: see MaxText
 }
 
 // Kind is what a Reply is.
@@ -14,13 +14,17 @@ type Kind byte
 
 // The kinds of a Reply.
 const (
-	KindOther    Kind = iota // anything else, such as a string, a map or a list of lists
+	KindOther    Kind = iota // anything else, such as a map or a list of lists
 	KindInteger              // an integer
 	KindIntegers             // a list of integers alone, which may be empty
 	KindStatus               // a simple string, such as OK
 	KindError                // an error
 	KindNull                 // the null of RESP2 or of RESP3
+	KindString               // a string that may have any bytes
 )
+
+// MaxText is how much of a KindString a Reply has, at most.
+const MaxText = 256
 
 // record notes the value whose line has ended; n is the number in that line.
 func (r *Checker) record(n int64) {
@@ -35,6 +39,8 @@ func (r *Checker) record(n int64) {
 		r.reply.Kind = KindError
 	case r.typ == '_' || n == -1 && (r.typ == '$' || r.typ == '*'):
 		r.reply.Kind = KindNull
+	case r.typ == '$':
+		r.reply.Kind = KindString
 	case r.typ == ':':
 		r.reply.Kind, r.reply.Int = KindInteger, n
 	case r.typ == '*':

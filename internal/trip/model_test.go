@@ -59,6 +59,9 @@ func decoded(raw string) resp.Reply {
 		return resp.Reply{Kind: resp.KindError, Text: []byte(line[1:])}
 	case raw[0] == '!':
 		return resp.Reply{Kind: resp.KindError, Text: []byte(rest[:len(rest)-2])}
+	case raw[0] == '$':
+		text := rest[:len(rest)-2]
+		return resp.Reply{Kind: resp.KindString, Text: []byte(text[:min(len(text), resp.MaxText)])}
 	}
 	return resp.Reply{}
 }

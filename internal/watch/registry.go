@@ -23,15 +23,17 @@ type Reply struct {
 	Notifies bool
 	// Until is when the key ends; zero if it never does.
 	Until time.Time
+	// Token is who has the key; "" if nobody has it, or that is not known.
+	Token string
 }
 
 // Node is what a Registry needs of its node. All of it is required.
 type Node struct {
 	// Down reports whether nothing can be sent now. It must not block.
 	Down func() bool
-	// Query makes one flush to the node: for each key it asks how long the key lasts, and for a
-	// report of the next change. It sets replies[i] for keys[i]. A reply that it leaves zero is
-	// none. It must not keep the slices.
+	// Query makes one flush to the node: for each key it asks how long the key lasts, who has it,
+	// and for a report of the next change. It sets replies[i] for keys[i]. A reply that it leaves
+	// zero is none. It must not keep the slices.
 	Query func(keys []string, replies []Reply)
 }
 

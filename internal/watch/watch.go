@@ -63,6 +63,13 @@ func (w *Watch) TTL() (d time.Duration, known bool) {
 	return max(0, time.Until(reply.Until)), true
 }
 
+// Token returns the value of the key on the node of the last Subscribe: who has it. It is "" while
+// TTL is not known, and if the key is not there, has no string, or may not be read.
+func (w *Watch) Token() string {
+	reply, _ := w.state()
+	return reply.Token
+}
+
 // Notifies reports whether the node of the last Subscribe will report a change of the key. If it is
 // false and TTL is known, the node does not support that or does not permit it. Then the owner has
 // to ask again from time to time.

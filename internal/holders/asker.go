@@ -1,0 +1,126 @@
+package holders
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/link"
+)
+
+const (
+	// maxKeys is the most keys of one trip, so that locks wait behind it for a moment only.
+	maxKeys = 250
+	// maxAsking is how many calls of Ask are under way at most. The others wait for them.
+	maxAsking = 4
+)
+
+// Asker asks all nodes who has keys. It uses the connections that there are, and changes nothing.
+// All methods are safe for concurrent use.
+type Asker struct {
+	links  []*link.Link
+	asking chan struct{} // of capacity maxAsking: one for each call under way
+}
+
+// New returns an Asker of the nodes.
+func New(links []*link.Link) *Asker {
+	return &Asker{links: links, asking: make(chan struct{}, maxAsking)}
+}
+
+// Node is what a node says of all keys, or why it has said nothing.
+type Node struct {
+	Name    string
+	State   link.State
+	Answers []Answer // for each key; nil if Err is not
+	Err     error    // without the node's passwords; a *TimeoutError if it has not answered in time
+}
+
+// TimeoutError is why a node has said nothing that has not answered in time.
+type TimeoutError struct{ Timeout time.Duration }
+
+// Error says for how long the node was waited for.
+func (e *TimeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.Timeout) }
+
+// Ask asks each node about keys, given with their prefix, in one round trip for each 250 keys. It
+// waits for at most timeout. It waits for a node that is being connected, and sends nothing to one
+// that is down or quarantined. The error is ctx's, if ctx ended before anything was asked.
+func (a *Asker) Ask(ctx context.Context, keys []string, timeout time.Duration) ([]Node, error) {
+	select {
+	case a.asking <- struct{}{}:
+		defer func() { <-a.asking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &TimeoutError{timeout})
+	defer cancel()
+	nodes, replies := make([]Node, len(a.links)), make([]chan Node, len(a.links))
+	for i, l := range a.links {
+		// A write to a node that hangs may outlast ctx, until the connection is given up.
+		replies[i] = make(chan Node, 1)
+		go func() {
+			answers, err := ask(ctx, l, keys)
+			replies[i] <- Node{Answers: answers, Err: err}
+		}()
+	}
+	for i, l := range a.links {
+		nodes[i] = await(ctx, replies[i])
+		nodes[i].Name, nodes[i].State = l.Name(), l.State()
+	}
+	return nodes, nil
+}
+
+// await returns a reply, if it comes before ctx ends.
+func await(ctx context.Context, reply <-chan Node) Node {
+	select {
+	case n := <-reply:
+		return n
+	case <-ctx.Done():
+	}
+	select {
+	case n := <-reply: // it came while another was awaited
+		return n
+	default:
+		return Node{Err: context.Cause(ctx)}
+	}
+}
+
+// ask asks one node.
+func ask(ctx context.Context, l *link.Link, keys []string) (all []Answer, err error) {
+	if err := l.AwaitConnected(ctx); err != nil {
+		return nil, err
+	}
+	for part := range slices.Chunk(keys, maxKeys) {
+		conn := l.Verified()
+		if conn == nil {
+			return nil, link.ErrNotConnected
+		}
+		answers := NewQuery(part, false).Run(ctx, conn.Trips)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case answers == nil || !l.StillValid(conn):
+			return nil, l.Hide(cmp.Or(conn.Failure(), link.ErrNotConnected))
+		}
+		for i := range answers {
+			if err := answers[i].problem(); err != nil {
+				return nil, l.Hide(err)
+			}
+		}
+		all = append(all, answers...)
+	}
+	return all, nil
+}
+
+// errUnexpected is the problem of a reply that no server makes.
+var errUnexpected = errors.New("unexpected reply")
+
+// problem returns why an answer says nothing.
+func (a *Answer) problem() error {
+	if a.Err == nil && a.TTL == NoTTL {
+		return errUnexpected
+	}
+	return a.Err
+}

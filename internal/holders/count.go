@@ -1,0 +1,58 @@
+package holders
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Forever is the time left of a key that never ends.
+const Forever = time.Duration(math.MaxInt64)
+
+// Holding is what the nodes together say of one key.
+type Holding struct {
+	// Nodes is how many nodes have the key with the same token: the one that most nodes have.
+	Nodes int
+	// Held: these nodes are a quorum. The rest is for a key that is held.
+	Held bool
+	// Token is theirs; "" if nobody knows who has the key.
+	Token string
+	// Left is after what time they are fewer than a quorum.
+	Left time.Duration
+}
+
+// Count returns what nodes say of the key at index i. Nodes that have said nothing do not count.
+func Count(nodes []Node, i, quorum int) (h Holding) {
+	left := map[string][]time.Duration{} // by token, of each node that has it
+	for _, n := range nodes {
+		if n.Err != nil || n.Answers[i].TTL == missing {
+			continue
+		}
+		token := n.Answers[i].Token
+		left[token] = append(left[token], n.Answers[i].left())
+		if count := len(left[token]); count > h.Nodes {
+			h.Nodes, h.Token = count, token
+		}
+	}
+	if h.Held = h.Nodes >= quorum; !h.Held {
+		return Holding{Nodes: h.Nodes}
+	}
+	times := left[h.Token]
+	slices.Sort(times)
+	h.Left = times[len(times)-quorum]
+	return h
+}
+
+// The TTLs that stand for something else.
+const (
+	endless = -1
+	missing = -2
+)
+
+// left returns the TTL as a duration.
+func (a *Answer) left() time.Duration {
+	if a.TTL == endless || a.TTL > int64(Forever/time.Millisecond) {
+		return Forever
+	}
+	return time.Duration(a.TTL) * time.Millisecond
+}

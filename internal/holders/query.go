@@ -1,0 +1,113 @@
+// Package holders asks nodes who has keys: which token is their value, and for how long. A node
+// asks that for its watches, and Asker asks all nodes for a person.
+package holders
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/trip"
+)
+
+// NoTTL stands for a TTL that is not known.
+const NoTTL = math.MinInt64
+
+// Answer is what a node says of one key.
+type Answer struct {
+	// TTL is in milliseconds: -1 for a key that never ends, -2 for one that is not there. NoTTL: no
+	// reply that makes sense.
+	TTL int64
+	// Token is the begin of the value, at least as much as a token has. It is "" if the key is not
+	// there, has no string, or may not be read.
+	Token string
+	// Notifies says that the node will report the next change of the key.
+	Notifies bool
+	// Err is an error with which the server replied, as for a user who may not ask.
+	Err error
+}
+
+// Query asks a node about keys by one trip. It reads only the begin of each value: a whole one may
+// be larger than a reply may be.
+type Query struct {
+	trip    trip.Trip
+	perKey  int // commands
+	answers []Answer
+	ended   chan trip.End
+}
+
+// The commands for each key. CLIENT CACHING is for the next command only, and nothing comes between
+// the commands of a trip. Between two commands of rueidis a trip may.
+const (
+	commandCaching = iota // only to be notified
+	commandTTL
+	commandToken
+	commands
+)
+
+// lastByte is the index of the last byte of a value that is read.
+var lastByte = strconv.Itoa(resp.MaxText - 1)
+
+// NewQuery returns a query about keys, given with their prefix. notify asks the node to report the
+// next change of each. A server that took CLIENT TRACKING in the handshake reports it. One without
+// it answers CLIENT CACHING with an error, and still says the rest.
+func NewQuery(keys []string, notify bool) *Query {
+	q := &Query{
+		perKey: commands, answers: make([]Answer, len(keys)), ended: make(chan trip.End, 1),
+	}
+	if !notify {
+		q.perKey = commands - commandTTL
+	}
+	var text []byte
+	for i, key := range keys {
+		q.answers[i].TTL = NoTTL
+		if notify {
+			text = resp.AppendCommand(text, "CLIENT", "CACHING", "YES")
+		}
+		text = resp.AppendCommand(text, "PTTL", key)
+		text = resp.AppendCommand(text, "GETRANGE", key, "0", lastByte)
+	}
+	q.trip = trip.Trip{Parts: [][]byte{text}, Commands: q.perKey * len(keys), Receiver: q}
+	return q
+}
+
+// Run sends the query, once, and returns the answer for each key. It returns nil if the connection
+// ended or ctx ended before.
+func (q *Query) Run(ctx context.Context, conn *trip.Conn) []Answer {
+	if conn.Enqueue(&q.trip) != nil {
+		return nil
+	}
+	conn.Flush()
+	select {
+	case end := <-q.ended:
+		if end == trip.Answered {
+			return q.answers
+		}
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// OnReply takes one reply.
+func (q *Query) OnReply(i int, r resp.Reply) {
+	a := &q.answers[i/q.perKey]
+	switch command := i%q.perKey + commands - q.perKey; {
+	case command == commandCaching:
+		a.Notifies = r.Kind == resp.KindStatus
+	case r.Kind == resp.KindError:
+		// A key of another type is held, by nobody known.
+		if text := string(r.Text); !strings.HasPrefix(text, "WRONGTYPE ") {
+			a.Err = errors.New(strings.TrimPrefix(text, "ERR "))
+		}
+	case command == commandTTL && r.Kind == resp.KindInteger:
+		a.TTL = r.Int
+	case command == commandToken && r.Kind == resp.KindString:
+		a.Token = string(r.Text)
+	}
+}
+
+// OnEnd takes the end of the trip.
+func (q *Query) OnEnd(end trip.End) { q.ended <- end }

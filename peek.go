@@ -1,0 +1,86 @@
+package lockpipe
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/token"
+)
+
+// KeyStatus is who holds a key, as Peek has found it.
+type KeyStatus struct {
+	// Key is without the prefix.
+	Key string
+	// Held: a quorum of nodes has the key for the same holder.
+	Held bool
+	// Owner is Config.Owner of the Client that holds the key, which may be this one. It is empty if
+	// the key is not held, if its holder has no owner, and if a program without owners holds it.
+	Owner string
+	// Left is how long the key stays held unless it is extended or released; 0 if it is not held.
+	// For a key that never expires it is the longest Duration.
+	Left time.Duration
+	// Nodes is how many nodes have the key for the same holder. It may be above 0 for a key that is
+	// not held. Such a key is about to be held, or released, or a node has lost it.
+	Nodes int
+}
+
+// Peek returns who holds each of these keys, in their order. It is for people and dashboards: what
+// it returns may be over by then, so never decide by it whether to use a resource. Only a lease
+// says that. Peek counts as no attempt. A key that has no string is held by nobody known.
+//
+// Peek reads on all nodes at once, in one round trip for each 250 different keys, and changes
+// nothing. It waits for a node for NodeTimeout, and that long for each 1,000 keys. Only nodes that
+// vote are asked. A quarantined node may have forgotten locks, so it counts as one that has not
+// answered. If fewer than a quorum have answered, the error is a *QuorumError, which counts those
+// that have as Granted: errors.Is finds ErrNoQuorum, and ctx's error if ctx ended. The other errors
+// are ErrClosed and ErrInvalid, for the same keys as in TryAcquireAll. At most four calls ask at a
+// time, and the others wait for them.
+func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
+	different, _, err := c.validateCall(ctx, outcomes.Try, keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	if c.isClosing() {
+		return nil, ErrClosed
+	}
+	names, at := make([]string, len(different)), make(map[string]int, len(different))
+	for i, key := range different {
+		names[i], at[key] = c.cfg.Prefix+key, i
+	}
+	nodes, err := c.mux.Peek(ctx, names)
+	if err != nil {
+		return nil, errorf("%w", err)
+	}
+	quorum := len(nodes)/2 + 1
+	if unheard := peekError(nodes, quorum); unheard != nil {
+		switch {
+		case c.isClosing():
+			return nil, errorf("%w: %w", ErrClosed, unheard)
+		case ctx.Err() != nil:
+			return nil, errorf("%w: %w", unheard, ctx.Err())
+		}
+		return nil, unheard
+	}
+	all := make([]KeyStatus, len(keys))
+	for i, key := range keys {
+		h := holders.Count(nodes, at[key], quorum)
+		all[i] = KeyStatus{
+			Key: key, Held: h.Held, Owner: token.Owner(h.Token), Left: h.Left, Nodes: h.Nodes,
+		}
+	}
+	return all, nil
+}
+
+// peekError names the nodes that have not answered; nil if a quorum has.
+func peekError(nodes []holders.Node, quorum int) *QuorumError {
+	e := &QuorumError{Need: quorum, did: "answered"}
+	for _, n := range nodes {
+		e.count(n.Name, NodeState(n.State), n.Err)
+	}
+	if e.Granted >= quorum {
+		return nil
+	}
+	return e
+}
