@@ -54,7 +54,7 @@ func (k *Keys) Init(prefix string, keys []string, token, suffix string) {
 // InitOne sets the key of all at i, and their token.
 func (k *Keys) InitOne(all *Keys, i int) {
 	key := all.All()[i]
-	k.Init(key[:all.prefix], []string{key[all.prefix:]}, all.Token())
+	k.Init(key[:all.prefix], []string{key[all.prefix:]}, all.Token(), "")
 }
 
 // SetFence has an acquire of the keys ask for the numbers from first to last, which were taken
