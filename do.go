@@ -18,9 +18,10 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 ) error {
 	keys := [1]string{key}
 	if fn == nil {
-		return c.do(ctx, keys[:], nil, opts)
+		return c.DoAll(ctx, keys[:], nil, opts...)
 	}
-	return c.do(ctx, keys[:], func(ctx context.Context, _ *Lease) error { return fn(ctx) }, opts)
+	return c.DoAll(ctx, keys[:], func(ctx context.Context, _ *Lease) error { return fn(ctx) },
+		opts...)
 }
 
 // DoAll is Do for many keys: all of them under one lease, as with AcquireAll. fn gets the lease
@@ -29,20 +30,22 @@ func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context
 func (c *Client) DoAll(ctx context.Context, keys []string,
 	fn func(ctx context.Context, lease *Lease) error, opts ...Option,
 ) error {
-	return c.do(ctx, keys, fn, opts)
+	_, err := c.do(ctx, keys, fn, opts)
+	return err
 }
 
+// do is DoAll. It also returns the lease, which is over; nil if fn did not run.
 func (c *Client) do(ctx context.Context, keys []string,
 	fn func(ctx context.Context, lease *Lease) error, opts []Option,
-) (err error) {
+) (l *Lease, err error) {
 	if fn == nil {
 		err := invalid("fn is nil: give the function that runs while the keys are held")
 		c.outcomes.failed(outcomes.Wait, err, 1)
-		return err
+		return nil, err
 	}
-	l, err := c.acquire(ctx, keys, opts)
+	l, err = c.acquire(ctx, keys, opts)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	held, unbind := l.bind(ctx)
 	defer func() {
@@ -52,5 +55,5 @@ func (c *Client) do(ctx context.Context, keys []string,
 			err = errors.Join(err, errorf("release of %.64q: %w", l.Key(), r))
 		}
 	}()
-	return fn(held, l)
+	return l, fn(held, l)
 }

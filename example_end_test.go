@@ -156,3 +156,24 @@ func ExampleConfig_onLost() {
 	// Output:
 	// sku:42: lockpipe: lease expired
 }
+
+// One process of many leads: it runs the function, and another takes over when it ends or dies.
+func ExampleClient_Elect() {
+	client, end := exampleClient()
+	defer end()
+	ctx, stop := context.WithCancel(context.Background()) // SIGTERM cancels it
+	defer stop()
+
+	err := client.Elect(ctx, "leader:billing", func(ctx context.Context,
+		lease *lockpipe.Lease,
+	) error {
+		fmt.Println("leading, with a fence:", lease.Fence() > 0)
+		stop()
+		<-ctx.Done() // also if the lease is lost: stop at once, another may lead
+		return context.Cause(ctx)
+	}, lockpipe.WithTTL(3*time.Second), lockpipe.WithFencing())
+	fmt.Println("stopped:", errors.Is(err, context.Canceled))
+	// Output:
+	// leading, with a fence: true
+	// stopped: true
+}

@@ -39,3 +39,10 @@ func QueueIdle(c *Client, keys ...string) bool {
 
 // ReleaseInBackground is what an extension that failed does when it finds the lease over.
 func ReleaseInBackground(l *Lease) { l.releaseInBackground() }
+
+// Overload lets the client have as many pending calls as it may, until the returned function is
+// called.
+func Overload(c *Client) (end func()) {
+	c.calls.Add(maxPending)
+	return func() { c.calls.Add(-maxPending) }
+}

@@ -17,7 +17,7 @@ type Call uint8
 // The kinds of calls.
 const (
 	Try   Call = iota // TryAcquire, TryAcquireAll
-	Wait              // Acquire, AcquireAll, Do, DoAll
+	Wait              // Acquire, AcquireAll, Do, DoAll, each campaign of Elect
 	Each              // each key of TryAcquireEach
 	Async             // AcquireAsync
 )

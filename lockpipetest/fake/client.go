@@ -36,7 +36,7 @@ type Client struct {
 	nodes  []*node
 
 	mu     sync.Mutex        // guards leases; those of the leases may be taken under it
-	leases []*lockpipe.Lease // that the calls of leases.go have returned
+	leases []*lockpipe.Lease // of the calls of leases.go
 }
 
 // NewClient returns a Client whose nodes are connected. Each change is applied to its
@@ -132,9 +132,8 @@ func (c *Client) Free(keys ...string) {
 // keys until Free. Lose fails the test, without ending it, if no lease has key, or while votes are
 // stopped.
 //
-// Lose and Expire know the leases that the Acquire and TryAcquire calls of this Client have
-// returned. For those of other calls, such as Do, take WithAutoExtend, Hold the key in a bubble,
-// and let the time pass.
+// Lose and Expire know the leases of all calls of this Client. They don't know those of calls of
+// its field Client: for these take WithAutoExtend, Hold the key in a bubble, and let the time pass.
 func (c *Client) Lose(key string) {
 	c.t.Helper()
 	c.end("Lose", key, lockpipe.ErrLost, func(l *lockpipe.Lease) {
@@ -183,7 +182,7 @@ func (c *Client) end(verb, key string, want error, end func(*lockpipe.Lease)) {
 	c.t.Helper()
 	leases := c.holding(key)
 	if len(leases) == 0 {
-		c.t.Errorf("fake: %s(%q): no lease of an Acquire or TryAcquire has it", verb, key)
+		c.t.Errorf("fake: %s(%q): no lease of this Client has it", verb, key)
 	}
 	for _, l := range leases {
 		if end(l); !errors.Is(l.Err(), want) {

@@ -7,7 +7,7 @@ import (
 	"github.com/lockpipe/lockpipe"
 )
 
-// The calls that return leases are those of lockpipe.Client. Here they also remember the leases,
+// The calls that acquire leases are those of lockpipe.Client. Here they also remember the leases,
 // for Lose and Expire.
 
 // TryAcquire is TryAcquire of lockpipe.Client.
@@ -63,6 +63,44 @@ func (c *Client) AcquireAsync(ctx context.Context, keys []string,
 	return c.Client.AcquireAsync(ctx, keys, func(l *lockpipe.Lease, err error) {
 		done(c.remember(l), err)
 	}, opts...)
+}
+
+// Do is Do of lockpipe.Client.
+func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context) error,
+	opts ...lockpipe.Option,
+) error {
+	if fn == nil {
+		return c.Client.Do(ctx, key, nil, opts...) // ErrInvalid
+	}
+	return c.DoAll(ctx, []string{key}, func(ctx context.Context, _ *lockpipe.Lease) error {
+		return fn(ctx)
+	}, opts...)
+}
+
+// DoAll is DoAll of lockpipe.Client.
+func (c *Client) DoAll(ctx context.Context, keys []string, fn leaseFunc,
+	opts ...lockpipe.Option,
+) error {
+	return c.Client.DoAll(ctx, keys, c.remembering(fn), opts...)
+}
+
+// Elect is Elect of lockpipe.Client. The Client extends the lease, so Lose ends it and Expire fails
+// the test.
+func (c *Client) Elect(ctx context.Context, key string, fn leaseFunc,
+	opts ...lockpipe.Option,
+) error {
+	return c.Client.Elect(ctx, key, c.remembering(fn), opts...)
+}
+
+// leaseFunc is a function that runs while a lease is held.
+type leaseFunc = func(ctx context.Context, lease *lockpipe.Lease) error
+
+// remembering returns fn for a call that remembers its lease; nil for nil, which is ErrInvalid.
+func (c *Client) remembering(fn leaseFunc) leaseFunc {
+	if fn == nil {
+		return nil
+	}
+	return func(ctx context.Context, l *lockpipe.Lease) error { return fn(ctx, c.remember(l)) }
 }
 
 // remember keeps a lease until it is over, and returns it.
