@@ -13,6 +13,7 @@ package otellock
 
 import (
 	"context"
+	"errors"
 
 	"github.com/lockpipe/lockpipe"
 	"go.opentelemetry.io/otel"
@@ -175,6 +176,38 @@ func (c *Client) DoAll(ctx context.Context, keys []string,
 		c.endAcquire(waited, nil, err)
 	}
 	return err
+}
+
+// Elect is Elect of lockpipe.Client, with the spans of each campaign and of each term. A term may
+// last for weeks. So the context of fn has the span in ctx, not that of the lease: what a leader
+// does would else be one trace without an end.
+func (c *Client) Elect(ctx context.Context, key string,
+	fn func(ctx context.Context, lease *lockpipe.Lease) error, opts ...lockpipe.Option,
+) error {
+	if ctx == nil || fn == nil {
+		return c.Client.Elect(ctx, key, fn, opts...)
+	}
+	keys := []string{key}
+	campaign := c.start(ctx, acquireName, "elect", keys)
+	err := c.Client.Elect(ctx, key, func(held context.Context, l *lockpipe.Lease) error {
+		c.endAcquire(campaign, l, nil)
+		c.hold(ctx, "elect", l)
+		defer func() {
+			if lost(l.Err()) {
+				campaign = c.start(ctx, acquireName, "elect", keys)
+			}
+		}()
+		return fn(held, l)
+	}, opts...)
+	if campaign.IsRecording() { // it ended without a term
+		c.endAcquire(campaign, nil, err)
+	}
+	return err
+}
+
+// lost reports whether a lease that ended like this was lost by its holder.
+func lost(end error) bool {
+	return errors.Is(end, lockpipe.ErrLost) || errors.Is(end, lockpipe.ErrExpired)
 }
 
 // hold traces a lease until it ends, if the span is wanted.

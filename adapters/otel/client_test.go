@@ -330,6 +330,43 @@ func TestDoAll_SpansItsLease(t *testing.T) {
 	})
 }
 
+// The goal: each campaign and each term have a span. The function has that of the caller. A
+// campaign that ends without a term has an error.
+func TestElect_SpansCampaignsAndTerms(t *testing.T) {
+	inBubble(t, otellock.Config{}, func(t *testing.T, c *traced) {
+		terms := 0
+		err := c.Elect(c.ctx, "k", func(ctx context.Context, l *lockpipe.Lease) error {
+			require.Equal(t, c.around, trace.SpanContextFromContext(ctx))
+			if terms++; terms == 2 {
+				span := c.one(t, "lockpipe.acquire")
+				require.GreaterOrEqual(t, span.EndTime.Sub(span.StartTime), time.Second)
+				return nil
+			}
+			require.Equal(t, map[string]any{
+				"lockpipe.call": "elect", "lockpipe.keys": int64(1),
+				"lockpipe.outcome": "granted", "lockpipe.fenced": true,
+			}, attributes(c.one(t, "lockpipe.acquire").Attributes))
+			c.locks.Hold("k")
+			<-ctx.Done()
+			time.AfterFunc(time.Second, func() { c.locks.Free("k") })
+			requireError(t, c.one(t, "lockpipe.hold"), lockpipe.ErrLost.Error())
+			return nil
+		}, lockpipe.WithFencing())
+		require.NoError(t, err)
+		span := c.one(t, "lockpipe.hold")
+		require.Equal(t, "released", attributes(span.Attributes)["lockpipe.outcome"])
+
+		ctx, cancel := context.WithTimeout(c.ctx, time.Second)
+		defer cancel()
+		c.locks.Hold("k")
+		err = c.Elect(ctx, "k", func(context.Context, *lockpipe.Lease) error { return nil })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		span = c.one(t, "lockpipe.acquire")
+		require.Equal(t, "canceled", attributes(span.Attributes)["lockpipe.outcome"])
+		require.ErrorIs(t, c.Elect(c.ctx, "k", nil), lockpipe.ErrInvalid)
+	})
+}
+
 // The goal: no span names a key, unless the configuration asks for it.
 func TestConfig_KeyNames(t *testing.T) {
 	for _, named := range []bool{false, true} {
