@@ -1,6 +1,6 @@
 // Package gocronlock is a distributed locker for gocron: of all schedulers that have a job of the
 // same name, one runs it at each tick. It replaces gocron-redis-lock, on a quorum of independent
-// Redis masters.
+// Redis masters. Its Elector lets one of all schedulers run all jobs instead.
 //
 // A short job would run twice in one tick if its lock were released at once: another instance,
 // whose clock or timer is a little behind, would find it free. So the lock is kept for
@@ -117,7 +117,9 @@ func (l *lock) Unlock(ctx context.Context) error {
 		return l.lease.Release(ctx)
 	}
 	// A timer, because a call that waits would occupy gocron's runner. If the client is closed
-	// first, it has released the lease.
+	// first, it has released the lease. Lease.Keep is not for this. It never brings the end of a
+	// key nearer, and a key has up to the client's TTL left. That is mostly longer than MinHold, so
+	// the next tick would be skipped. Keep also refuses a MinHold above MaxTTL.
 	time.AfterFunc(left, func() { _ = l.lease.Release(context.Background()) })
 	return nil
 }
