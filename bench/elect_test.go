@@ -78,20 +78,21 @@ func addresses(c *lockpipe.Client) (all []string) {
 	return all
 }
 
-// lead campaigns, and returns when it leads. end ends that, and returns when Elect has.
+// lead campaigns, and returns when it leads. end ends that, and returns when Elect has. If the
+// lease was lost before, because the machine stood still, end fails the benchmark.
 func lead(b *testing.B, c *lockpipe.Client) (end func()) {
-	leads, stop, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	leads, ended := make(chan struct{}), make(chan error, 1)
+	ctx, stop := context.WithCancel(b.Context())
 	go func() {
-		ended <- c.Elect(b.Context(), electionKey,
-			func(context.Context, *lockpipe.Lease) error {
-				close(leads)
-				<-stop
-				return nil
-			}, lockpipe.WithTTL(electionTTL))
+		ended <- c.Elect(ctx, electionKey, func(context.Context, *lockpipe.Lease) error {
+			close(leads)
+			<-ctx.Done()
+			return nil
+		}, lockpipe.WithTTL(electionTTL))
 	}()
 	<-leads
 	return func() {
-		close(stop)
+		stop()
 		if err := <-ended; err != nil {
 			b.Error(err)
 		}
