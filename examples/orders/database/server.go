@@ -30,6 +30,7 @@ type Kind struct {
 	driver, source string // of database/sql; %s is the directory of the socket
 	hint           string // what to install
 	stop           os.Signal
+	elsewhere      string // directories with the programs, a pattern; Debian's are not on the PATH
 	// The program that makes the data directory, and its arguments; %s is the directory.
 	initialize []string
 	serve      []string
@@ -40,8 +41,8 @@ var (
 	Postgres = &Kind{
 		Name: "postgres", driver: "pgx", source: "host=%s user=postgres database=postgres " +
 			"sslmode=disable",
-		hint: "apt-get install --no-install-recommends postgresql, and put initdb and postgres " +
-			"on the PATH", stop: syscall.SIGINT,
+		hint: "apt-get install --no-install-recommends postgresql, or put initdb and postgres " +
+			"on the PATH", stop: syscall.SIGINT, elsewhere: "/usr/lib/postgresql/*/bin",
 		initialize: []string{
 			"initdb", "-D", "%s/data", "-A", "trust", "-U", "postgres",
 			"--no-sync", "--no-locale", "-E", "UTF8",
@@ -103,21 +104,36 @@ type Server struct {
 // Start starts a database and returns when it answers. The caller ends it with Close. The error is
 // ErrMissing if its programs are not installed.
 func (k *Kind) Start() (*Server, error) {
-	for _, program := range []string{k.initialize[0], k.serve[0]} {
-		if _, err := exec.LookPath(program); err != nil {
-			return nil, fmt.Errorf("%s %w: %s", program, ErrMissing, k.hint)
+	found := *k
+	for _, words := range []*[]string{&found.initialize, &found.serve} {
+		program, err := k.find((*words)[0])
+		if err != nil {
+			return nil, err
 		}
+		*words = append([]string{program}, (*words)[1:]...)
 	}
 	dir, err := os.MkdirTemp("", "orders-")
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{dir: dir, stop: k.stop, exited: make(chan struct{})}
-	if err := s.start(k); err != nil {
+	if err := s.start(&found); err != nil {
 		output, _ := os.ReadFile(filepath.Join(dir, "output"))
 		return nil, errors.Join(fmt.Errorf("%s: %w: %.4000s", k.Name, err, output), s.Close())
 	}
 	return s, nil
+}
+
+// find returns the path of a program: on the PATH, or the last one elsewhere.
+func (k *Kind) find(program string) (string, error) {
+	if path, err := exec.LookPath(program); err == nil {
+		return path, nil
+	}
+	paths, err := filepath.Glob(filepath.Join(k.elsewhere, program))
+	if k.elsewhere == "" || err != nil || len(paths) == 0 {
+		return "", fmt.Errorf("%s %w: %s", program, ErrMissing, k.hint)
+	}
+	return paths[len(paths)-1], nil
 }
 
 func (s *Server) start(k *Kind) error {

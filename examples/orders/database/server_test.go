@@ -3,6 +3,7 @@ package database
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +52,22 @@ func TestServer_FailedStartSaysWhy(t *testing.T) {
 	left, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// The goal: programs that are installed but not on the PATH, as Debian's are, are found.
+func TestServer_FindsProgramsBesideThePath(t *testing.T) {
+	root := t.TempDir()
+	for _, version := range []string{"15", "16"} {
+		dir := filepath.Join(root, version, "bin")
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "rare"), nil, 0o600))
+	}
+	kind := Kind{elsewhere: filepath.Join(root, "*", "bin")}
+	path, err := kind.find("rare")
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(root, "16", "bin", "rare"), path)
+	_, err = kind.find("no-such-program")
+	require.ErrorIs(t, err, ErrMissing)
 }
 
 // The goal: a durable database waits for the disk.

@@ -9,12 +9,11 @@ import (
 
 	"github.com/lockpipe/lockpipe/examples/orders"
 	"github.com/lockpipe/lockpipe/examples/orders/database"
+	"github.com/lockpipe/lockpipe/examples/orders/holder"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
 const (
-	// holderTimeout is how long a holder may take for a step.
-	holderTimeout = 20 * time.Second
 	// rivalPatience is how long the rival waits before a holder that is stopped goes on.
 	rivalPatience = 10 * time.Second
 	// soldOutPatience is how long the rival comes back to a product that is sold out.
@@ -97,17 +96,20 @@ func (f breakage) run(ctx context.Context, way orders.Way, fault string) (o outc
 	if err := shop.Place(ctx, orders.NewOrder(100, 1)); err != nil {
 		return o, err
 	}
-	h, err := startHolder(job{way.Name, f.server.Driver, f.server.Source, f.nodes.URLs()})
+	h, err := holder.Start(ctx, holder.Job{
+		Way: way.Name, Driver: f.server.Driver, Source: f.server.Source, Nodes: f.nodes.URLs(),
+		Order: 1,
+	})
 	if err != nil {
 		return o, err
 	}
-	defer h.end()
+	defer h.End()
 	begun := time.Now()
 	if err := f.inject(ctx, fault, h, shop); err != nil {
 		return o, err
 	}
 	ended := make(chan string, 1)
-	rivalCtx, cancel := context.WithTimeout(ctx, 2*holderTimeout)
+	rivalCtx, cancel := context.WithTimeout(ctx, 2*holder.Timeout)
 	defer cancel()
 	go func() { ended <- placeRival(rivalCtx, shop) }()
 	select {
@@ -116,11 +118,11 @@ func (f breakage) run(ctx context.Context, way orders.Way, fault string) (o outc
 	case <-time.After(rivalPatience):
 		o.waited = true
 	}
-	if o.holder = killed; fault != killed {
-		if err := h.pay(); err != nil {
+	if o.holder = holder.Killed; fault != killed {
+		if err := h.Pay(); err != nil {
 			return o, err
 		}
-		o.holder = h.next()
+		o.holder = h.Next()
 	}
 	if o.waited {
 		o.rival = <-ended
@@ -133,13 +135,15 @@ func (f breakage) run(ctx context.Context, way orders.Way, fault string) (o outc
 }
 
 // inject makes a fault. After a loss of all memory inject counts the stock again, at once.
-func (f breakage) inject(ctx context.Context, fault string, h *holder, shop orders.Shop) error {
+func (f breakage) inject(ctx context.Context, fault string, h *holder.Holder,
+	shop orders.Shop,
+) error {
 	switch fault {
 	case killed:
-		h.end()
+		h.End()
 		return nil
 	case paused:
-		return pause(h.cmd.Process)
+		return h.Pause()
 	}
 	for i := range f.nodes.Len() {
 		if err := f.nodes.Kill(i); err != nil {
@@ -163,7 +167,7 @@ func placeRival(ctx context.Context, shop orders.Shop) string {
 		err := shop.Place(ctx, orders.NewOrder(2, 0))
 		switch {
 		case err == nil:
-			return saysPlaced
+			return holder.Placed
 		case !errors.Is(err, orders.ErrSoldOut) || time.Since(begun) > soldOutPatience:
 			return err.Error()
 		}

@@ -7,16 +7,14 @@ import (
 
 	"github.com/lockpipe/lockpipe/examples/orders"
 	"github.com/lockpipe/lockpipe/examples/orders/database"
+	"github.com/lockpipe/lockpipe/examples/orders/holder"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
 
 // TestMain lets the program of the tests be the holder.
 func TestMain(m *testing.M) {
-	if _, isHolder := os.LookupEnv(holderVariable); isHolder {
-		main()
-		return
-	}
+	holder.Main()
 	os.Exit(m.Run())
 }
 
@@ -31,11 +29,11 @@ func TestFaults_ShowWhatBecomesOfTheLastPiece(t *testing.T) {
 		way, fault, rival, holder string
 		oversold, unpaid          int
 	}{
-		{"row locks", killed, saysPlaced, killed, 0, 0},
-		{"conditional update", killed, "sold out", killed, 0, 1},
-		{"redis stock", killed, "sold out", killed, 0, 1},
-		{"conditional update", restarted, "sold out", saysPlaced, 0, 0},
-		{"redis stock", restarted, saysPlaced, saysPlaced, 1, 0},
+		{"row locks", killed, holder.Placed, holder.Killed, 0, 0},
+		{"conditional update", killed, "sold out", holder.Killed, 0, 1},
+		{"redis stock", killed, "sold out", holder.Killed, 0, 1},
+		{"conditional update", restarted, "sold out", holder.Placed, 0, 0},
+		{"redis stock", restarted, holder.Placed, holder.Placed, 1, 0},
 	} {
 		for _, way := range orders.Ways() {
 			if way.Name != c.way {

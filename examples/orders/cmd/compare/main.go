@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/examples/orders"
 	"github.com/lockpipe/lockpipe/examples/orders/database"
+	"github.com/lockpipe/lockpipe/examples/orders/holder"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -22,13 +23,7 @@ const (
 )
 
 func main() {
-	if name, isHolder := os.LookupEnv(holderVariable); isHolder {
-		if err := hold(context.Background(), name, os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, "compare: holder:", err)
-			os.Exit(1)
-		}
-		return
-	}
+	holder.Main()
 	s, err := parse(os.Args[1:])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
