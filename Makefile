@@ -1,7 +1,7 @@
 D ?= 1m
 ROUNDS ?= 5
 
-.PHONY: api ci cover docs interop orders sim spec test bench-peers bench-build bench-render
+.PHONY: api ci cover demo docs interop orders sim spec test bench-peers bench-build bench-render
 
 # Records the public API in api/, after it was changed on purpose.
 api:
@@ -53,6 +53,10 @@ bench-render: bench-build
 # Orders with row locks and with locks outside of the database, on PostgreSQL and MariaDB: make orders ARGS='-db postgres -items 1'
 orders:
 	cd examples/orders && go run ./cmd/compare $(ARGS)
+
+# A page where row locks and lockpipe serve the same flash sale, live, with faults: needs PostgreSQL and redis-server.
+demo:
+	cd examples/orders && go run ./cmd/demo $(ARGS)
 
 # The simulation with seeds that nobody has tried, for so long: make sim D=10m
 sim:

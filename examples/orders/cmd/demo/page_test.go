@@ -1,0 +1,73 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// example is a sample as a lab could make it.
+func example(atMs int64) sample {
+	return sample{
+		AtMs: atMs, Pool: 10, PatienceMs: 3000, Load: load{64, 5, flash},
+		Shops: []shopSample{
+			{
+				Way: "row locks", InUse: 10,
+				OnSale: figures{PerS: 12, P50: 900, P99: 2999.6, Any: true},
+				count:  count{Sold: 12345, Oversold: 2}, Holder: "is paused, and holds the product",
+			},
+			{
+				Way: "lockpipe", InUse: 0.32,
+				Others: figures{PerS: 567, P50: 6.25, P99: 41, Any: true},
+				count:  count{Sold: 12300},
+			},
+		},
+		Masters: []masterSample{
+			{State: "up"},
+			{Down: "killed", State: "down"},
+			{Down: "frozen", State: "up"},
+			{State: "quarantined", ForMs: 3100},
+			{State: "up"},
+		},
+		Events: []event{{1, 500, "master 2 was <killed>"}},
+	}
+}
+
+// The goal: a browser shows what a sample says, and its buttons send what they say.
+func TestPage_ShowsSamplesAndSendsActions(t *testing.T) {
+	server, h, r := startPage(t)
+	h.publish(example(1000))
+	b := openPage(t, server.URL+"/")
+	b.await("window.document.readyState === 'complete' && document.querySelector('#events li')")
+	row := func(n int) any {
+		return b.run("[...document.querySelectorAll('#figures tr')][" + string(rune('0'+n)) +
+			"].innerText.replaceAll('\\u00a0', ' ').split('\\t')")
+	}
+	require.Equal(t, []any{"Connections in use, of 10", "10", "0.3"}, row(0))
+	require.Equal(t, []any{"Orders/s, on sale", "12", "0"}, row(1))
+	require.Equal(t, []any{"Wait, on sale: p50 · p99", "900 ms · 3.0 s", "–"}, row(3))
+	require.Equal(t, []any{"Wait, others: p50 · p99", "–", "6.3 ms · 41 ms"}, row(4))
+	require.Equal(t, []any{"Sold on sale, since the start", "12,345", "12,300"}, row(6))
+	require.Equal(t, []any{"Oversold, since the start", "2", "0"}, row(7))
+	require.Equal(t, []any{"Paused holder", "is paused, and holds the product", "none"}, row(8))
+	require.Equal(t, []any{
+		"master 1: up", "master 2: killed; lockpipe: down", "master 3: frozen; lockpipe: up",
+		"master 4: quarantined, 4\u00a0s", "master 5: up",
+	}, b.run("[...document.querySelectorAll('#masters .name')].map((e) => e.textContent)"))
+	require.Equal(t, "1 s: master 2 was <killed>",
+		b.run("document.querySelector('#events').innerText"))
+	require.Equal(t, true, b.run("document.getElementById('pause').disabled"))
+
+	next := example(1250)
+	next.Shops[0].Holder = ""
+	h.publish(next)
+	b.await("!document.getElementById('pause').disabled")
+	require.Equal(t, "M979.2 0.0L983.3 0.0", b.run("(show({...history[1], atMs: 2250}),"+
+		" charts[0].paths[0].getAttribute('d').split('L').slice(0, 2).join('L'))"))
+	b.run("document.getElementById('pause').click()")
+	require.Equal(t, "pause", <-r.done)
+	b.run("document.querySelector('[aria-label=\"Continue master 3\"]').click()")
+	require.Equal(t, []any{2, "thaw"}, <-r.done)
+	b.run("document.querySelector('input[name=outsideMs][value=\"50\"]').click()")
+	require.Equal(t, load{64, 50, flash}, <-r.done)
+}
