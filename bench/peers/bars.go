@@ -2,8 +2,8 @@ package main
 
 import "math"
 
-// bars is a picture of small bar charts, two in a row, each with a scale of its own from zero: what
-// is compared are the bars of one chart.
+// bars is a picture of small bar charts, each with a scale of its own from zero: what is compared
+// are the bars of one chart.
 type bars struct {
 	title, note string
 	charts      []barChart
@@ -21,40 +21,34 @@ type bar struct {
 }
 
 const (
-	barChartWidth = 460
-	barLabelWidth = 175
-	barTextWidth  = 105
+	barLabelWidth = 180
+	barTextWidth  = 115
 	barStep       = 22
 )
 
 func (b bars) draw() string {
-	most := 0
+	d, y := newDrawing(b.title, b.note)
 	for _, c := range b.charts {
-		most = max(most, len(c.bars))
+		y = c.draw(d, y+14)
 	}
-	height := 50 + most*barStep
-	rows := (len(b.charts) + 1) / 2
-	d := newDrawing(2*barChartWidth, 60+rows*height, b.title)
-	d.text(16, 26, "bold "+ink, toTheRight, b.title)
-	d.text(16, 46, soft, toTheRight, b.note)
-	for i, c := range b.charts {
-		c.draw(d, float64(i%2*barChartWidth), float64(60+i/2*height))
-	}
+	d.height = int(y) + margin
 	return d.String()
 }
 
-func (c barChart) draw(d *drawing, x, y float64) {
-	d.text(x+16, y+22, "bold "+ink, toTheRight, c.title)
+// draw draws the chart below y, and returns where it ends.
+func (c barChart) draw(d *drawing, y float64) float64 {
+	y = d.paragraph(y, "bold "+ink, boldLine, c.title) + 8
 	longest := 0.0
 	for _, b := range c.bars {
 		longest = math.Max(longest, b.value)
 	}
-	s := scale{high: longest, to: barChartWidth - barLabelWidth - barTextWidth - 24}
+	s := scale{high: longest, to: pictureWidth - barLabelWidth - barTextWidth - 24}
 	for i, b := range c.bars {
-		top := y + 32 + float64(i*barStep)
-		d.text(x+barLabelWidth, top+14, ink, toTheLeft, b.label)
+		top := y + float64(i*barStep)
+		d.text(barLabelWidth, top+14, ink, toTheLeft, b.label)
 		length := math.Max(s.at(b.value), 1)
-		d.bar(x+barLabelWidth+8, top+3, length, barStep-7, b.class)
-		d.text(x+barLabelWidth+14+length, top+14, ink, toTheRight, b.text)
+		d.bar(barLabelWidth+8, top+3, length, barStep-7, b.class)
+		d.text(barLabelWidth+14+length, top+14, ink, toTheRight, b.text)
 	}
+	return y + float64(len(c.bars)*barStep)
 }

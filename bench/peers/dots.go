@@ -24,55 +24,55 @@ type dotRow struct {
 var dotClasses = []string{first, second, third}
 
 const (
-	dotsWidth   = 920
-	dotsLeft    = 250
-	dotsRight   = 670
-	dotStep     = 24
-	dotGroupTop = 34
-	dotsTop     = 88
+	dotsLeft  = 24
+	dotsRight = pictureWidth - dotsLeft
+	dotStep   = 42 // a line of text, and the dots below it
 )
 
 func (p dots) draw() string {
-	height := dotsTop + 40
 	var all []float64
 	for _, g := range p.groups {
-		height += dotGroupTop + len(g.rows)*dotStep
 		for _, r := range g.rows {
 			all = append(all, r.times...)
 		}
 	}
-	d := newDrawing(dotsWidth, height, p.title)
-	d.text(16, 26, "bold "+ink, toTheRight, p.title)
-	d.text(16, 46, soft, toTheRight, p.note)
+	d, y := newDrawing(p.title, p.note)
+	y += 20
 	for i, name := range p.legend {
-		d.dot(float64(dotsLeft+i*130), 68, dotClasses[i])
-		d.text(float64(dotsLeft+i*130+10), 72, ink, toTheRight, name)
+		d.dot(float64(dotsLeft+i*130), y-4, dotClasses[i])
+		d.text(float64(dotsLeft+i*130+10), y, ink, toTheRight, name)
 	}
 	s := newScale(all, dotsLeft, dotsRight)
-	bottom := float64(height - 30)
+	for _, g := range p.groups {
+		y = g.draw(d, s, y+14)
+	}
+	d.height = int(y) + margin
+	return d.String()
+}
+
+// draw draws the group below y, with an axis, and returns where it ends.
+func (g dotGroup) draw(d *drawing, s scale, y float64) float64 {
+	y = d.paragraph(y, "bold "+ink, boldLine, g.title)
+	bottom := y + float64(len(g.rows)*dotStep) + 4
 	for _, t := range s.ticks() {
-		d.line(s.at(t), dotsTop, s.at(t), bottom, grid)
+		for i := range g.rows {
+			at := y + float64((i+1)*dotStep) - 8
+			d.line(s.at(t), at-6, s.at(t), at+6, grid)
+		}
 		label := clock(t)
 		if t == 0 {
 			label = "0"
 		}
-		d.text(s.at(t), bottom+16, soft, around, label)
+		d.text(s.at(t), bottom+14, soft, around, label)
 	}
-	y := float64(dotsTop)
-	for _, g := range p.groups {
-		d.text(16, y+22, "bold "+ink, toTheRight, g.title)
-		y += dotGroupTop
-		for _, r := range g.rows {
-			r.draw(d, s, y+dotStep/2)
-			y += dotStep
-		}
+	for i, r := range g.rows {
+		r.draw(d, s, y+float64(i*dotStep))
 	}
-	return d.String()
+	return bottom + 18
 }
 
+// draw draws the row below y.
 func (r dotRow) draw(d *drawing, s scale, y float64) {
-	d.text(dotsLeft-14, y+4, ink, toTheLeft, r.label)
-	d.line(dotsLeft, y, dotsRight, y, grid)
 	text := ""
 	for _, t := range r.times {
 		if text != "" {
@@ -80,11 +80,14 @@ func (r dotRow) draw(d *drawing, s scale, y float64) {
 		}
 		text += clock(t)
 	}
+	d.text(margin, y+20, ink, toTheRight, r.label)
+	d.text(pictureWidth-margin, y+20, ink, toTheLeft, text)
+	y += dotStep - 8
+	d.line(dotsLeft, y, dotsRight, y, grid)
 	// The last one first: the first is what matters, and may lie on the others.
 	for i, t := range slices.Backward(r.times) {
 		if t > 0 {
 			d.dot(s.at(t), y, dotClasses[i])
 		}
 	}
-	d.text(dotsRight+16, y+4, ink, toTheRight, text)
 }

@@ -1,9 +1,13 @@
 package main
 
-import "github.com/lockpipe/lockpipe/bench/figures"
+import (
+	"strings"
 
-// lines is a picture of line charts side by side. Their points stand at equal distances, since the
-// sizes that they are measured at do, or grow by equal factors.
+	"github.com/lockpipe/lockpipe/bench/figures"
+)
+
+// lines is a picture of line charts, one below the other. Their points are at equal
+// distances, since the sizes that they are measured at are too, or grow by equal factors.
 type lines struct {
 	title, note string
 	charts      []lineChart
@@ -11,7 +15,7 @@ type lines struct {
 
 type lineChart struct {
 	title, axis string
-	sizes       []string // below the points
+	sizes       []string // below the points; after a comma and a space comes a second line
 	series      []series
 }
 
@@ -24,32 +28,33 @@ type series struct {
 type spread struct{ low, value, high float64 }
 
 const (
-	lineChartWidth  = 460
-	lineChartHeight = 320
-	lineLeft        = 68
-	lineRight       = 24
-	lineTop         = 110
-	lineBottom      = 270
+	lineLeft   = 62
+	lineRight  = 8
+	lineTop    = 58 // below the beginning of a chart
+	lineBottom = 218
+	lineHeight = 272
 )
 
 func (l lines) draw() string {
-	d := newDrawing(len(l.charts)*lineChartWidth, lineChartHeight, l.title)
-	d.text(16, 26, "bold "+ink, toTheRight, l.title)
-	d.text(16, 46, soft, toTheRight, l.note)
-	for i, c := range l.charts {
-		c.draw(d, float64(i*lineChartWidth))
+	d, y := newDrawing(l.title, l.note)
+	for _, c := range l.charts {
+		c.draw(d, y)
+		y += lineHeight
 	}
+	d.height = int(y) + margin
 	return d.String()
 }
 
-func (c lineChart) draw(d *drawing, x float64) {
-	s := newScale(c.all(), lineBottom, lineTop)
-	left, right := x+lineLeft, x+lineChartWidth-lineRight
+// draw draws the chart below y.
+func (c lineChart) draw(d *drawing, y float64) {
+	top, bottom := y+lineTop, y+lineBottom
+	s := newScale(c.all(), bottom, top)
+	left, right := float64(lineLeft), float64(pictureWidth-lineRight)
 	title := c.title
 	if s.log {
 		title += " (logarithmic)"
 	}
-	d.text(x+16, lineTop-34, ink, toTheRight, title)
+	d.text(margin, top-34, ink, toTheRight, title)
 	for _, t := range s.ticks() {
 		d.line(left, s.at(t), right, s.at(t), grid)
 		d.text(left-6, s.at(t)+4, soft, toTheLeft, figures.SignificantThousands(t))
@@ -58,9 +63,13 @@ func (c lineChart) draw(d *drawing, x float64) {
 	step := (right - left) / float64(max(len(c.sizes), 1))
 	at := func(i int) float64 { return left + (float64(i)+0.5)*step }
 	for i, size := range c.sizes {
-		d.text(at(i), lineBottom+18, soft, around, size)
+		size, below, _ := strings.Cut(size, ", ")
+		d.text(at(i), bottom+18, soft, around, size)
+		if below != "" {
+			d.text(at(i), bottom+32, soft, around, below)
+		}
 	}
-	d.text((left+right)/2, lineBottom+38, soft, around, c.axis)
+	d.text((left+right)/2, bottom+48, soft, around, c.axis)
 	for n, one := range c.series {
 		points := make([]place, len(one.values))
 		for i, v := range one.values {
@@ -74,8 +83,8 @@ func (c lineChart) draw(d *drawing, x float64) {
 				figures.SignificantThousands(one.values[i].value))
 		}
 		if len(c.series) > 1 {
-			d.dot(left+float64(n)*130, lineTop-22, one.class)
-			d.text(left+float64(n)*130+8, lineTop-18, ink, toTheRight, one.name)
+			d.dot(left+float64(n)*130, top-22, one.class)
+			d.text(left+float64(n)*130+8, top-18, ink, toTheRight, one.name)
 		}
 	}
 }

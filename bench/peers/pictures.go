@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/lockpipe/lockpipe/bench/figures"
@@ -17,10 +18,11 @@ func (r *report) pictures() []picture {
 		all = append(all, picture{"peers.svg", p.draw()})
 	}
 	for _, c := range r.Growth {
-		all = append(all, picture{c.Scenario + ".svg", c.lines().draw()})
+		all = append(all, picture{c.Scenario + ".svg", r.lines(c).draw()})
 	}
 	if r.Held != nil {
-		all = append(all, picture{r.Held.Scenario + ".svg", r.Held.lines().draw()})
+		drawn := r.Held.lines(r.masters(r.Held.Scenario))
+		all = append(all, picture{r.Held.Scenario + ".svg", drawn.draw()})
 	}
 	if p := r.latencies(); len(p.groups) > 0 {
 		all = append(all, picture{"latency.svg", p.draw()})
@@ -54,8 +56,8 @@ func title(label string) string {
 func (r *report) peers() bars {
 	p := bars{
 		title: "Locks per second, and how many times those of " + title(baseline),
-		note: "Acquire and release of distinct keys; medians of interleaved rounds. Grey: " +
-			"others; faint: a lock on one master only",
+		note: "Acquire and release of distinct keys on " + r.masters("one") + "; medians of " +
+			"interleaved rounds. Grey: others; faint: a lock on one master only",
 	}
 	for _, name := range []string{"one", "64", "512", "batch"} {
 		t, found := r.table(name)
@@ -79,17 +81,55 @@ func (r *report) peers() bars {
 				fmt.Sprintf("%s · %s×", figures.SignificantThousands(s.PerSecond), times(s.Ratio)),
 			})
 		}
+		if one, measured := r.onOneMaster(t); measured {
+			c.bars = append(c.bars, bar{
+				"lockpipe (one master)", faint, one.PerSecond,
+				figures.SignificantThousands(one.PerSecond) + " (apart)",
+			})
+			p.note += ". Apart: measured in other rounds"
+		}
 		p.charts = append(p.charts, c)
 	}
 	return p
+}
+
+// onOneMaster returns what lockpipe did on one master with the callers and keys of a table. It was
+// measured for the growth, so it has no ratio.
+func (r *report) onOneMaster(t table) (point, bool) {
+	if load, _ := growthNodes.at(1); t.Callers != load.callers || t.Keys != load.keys {
+		return point{}, false
+	}
+	for _, c := range r.Growth {
+		if c.Axis != growthNodes.axis {
+			continue
+		}
+		for _, p := range c.Points {
+			if p.Size == 1 {
+				return p, true
+			}
+		}
+	}
+	return point{}, false
+}
+
+// masters is how many masters a scenario was measured on: five masters.
+func (r *report) masters(scenario string) string {
+	for _, run := range r.Runs {
+		if slices.Contains(run.Scenarios, scenario) && run.Nodes == 5 {
+			return "five masters"
+		} else if slices.Contains(run.Scenarios, scenario) {
+			return figures.Plural(run.Nodes, "master")
+		}
+	}
+	return "the same masters"
 }
 
 // latencies has the figures of acquire and release.
 func (r *report) latencies() dots {
 	p := dots{
 		title: "How long an acquire takes",
-		note: "At a distance from the masters, and beside held leases; logarithmic. At the " +
-			"right: acquire p50 / acquire p99 / release p50",
+		note: "At a distance from " + r.masters("far") + ", and while leases are held; " +
+			"logarithmic. At the right: acquire p50 / acquire p99 / release p50",
 		legend: []string{"acquire p50", "acquire p99", "release p50"},
 	}
 	for _, name := range []string{"far", "mixed", "held"} {
@@ -110,14 +150,18 @@ func (r *report) latencies() dots {
 }
 
 // lines is the curve as a picture: what a lock costs, and how many there are.
-func (c curve) lines() lines {
+func (r *report) lines(c curve) lines {
 	price := lineChart{title: "Client CPU per " + c.Unit + " in microseconds", axis: c.label()}
 	speed := lineChart{
 		title: strings.ToUpper(c.Unit[:1]) + c.Unit[1:] + "s per second",
 		axis:  c.label(),
 	}
 	var costs, speeds []spread
-	notes := []string{c.About, "medians, with the lowest and highest of the rounds"}
+	notes := []string{c.About}
+	if c.Axis != growthNodes.axis {
+		notes = append(notes, r.masters(c.Scenario))
+	}
+	notes = append(notes, "medians, with the lowest and highest of the rounds")
 	for _, p := range c.Points {
 		if p.Errors > 0 {
 			notes = append(notes, fmt.Sprintf("%s calls failed at %s", figures.Thousands(p.Errors),
@@ -144,7 +188,7 @@ func (c curve) label() string {
 	return c.Axis
 }
 
-func (c heldCurve) lines() lines {
+func (c heldCurve) lines(masters string) lines {
 	extension := lineChart{
 		title: "Client CPU per extension in microseconds",
 		axis:  "held leases, and their TTL",
@@ -165,7 +209,7 @@ func (c heldCurve) lines() lines {
 	extension.series = []series{{"client CPU", first, each}}
 	second.series = []series{{"client CPU", first, lasting}}
 	return lines{
-		title: "lockpipe with more and more held leases", note: c.About +
+		title: "lockpipe with more and more held leases", note: c.About + "; " + masters +
 			"; medians, with the lowest and highest of the rounds",
 		charts: []lineChart{extension, second},
 	}

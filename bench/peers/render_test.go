@@ -17,7 +17,8 @@ import (
 // sample is a report with something of each kind.
 func sample() *report {
 	r := &report{Runs: []circumstances{{
-		Scenarios: []string{"one"}, Go: "go1.26", Server: "7.0.15", CPUModel: "a <processor>",
+		Scenarios: []string{"one"}, Nodes: 5, Go: "go1.26", Server: "7.0.15",
+		CPUModel: "a <processor>",
 		Modules: map[string]string{
 			"github.com/redis/rueidis": "v1",
 			"github.com/bsm/redislock": "v2", "example.org/other": "v3",
@@ -33,7 +34,7 @@ func sample() *report {
 	for i, name := range []string{"one", "64", "512", "batch"} {
 		r.Tables = append(r.Tables, table{
 			Scenario: name, About: name + " about, one key a call",
-			Keys: 1, Lines: []summary{
+			Keys: 1, Callers: map[string]int{"64": 64}[name], Lines: []summary{
 				line(lockpipeName, 4200+float64(i)), line(baseline, 100), line("pipeline", 300),
 			},
 		})
@@ -101,6 +102,7 @@ func TestRender_PicturesHaveEverySeries(t *testing.T) {
 		"peers.svg": {
 			"one about", "64 about", "512 about", "batch about",
 			"redsync over rueidis", "bare commands", "4,200", "42.0×", "1.00×",
+			"lockpipe (one master)", "1,000 (apart)", "distinct keys on five masters",
 		},
 		"latency.svg": {
 			"far about", "mixed about", "held about", "mixed thinking",
@@ -110,7 +112,7 @@ func TestRender_PicturesHaveEverySeries(t *testing.T) {
 		"growth-nodes.svg":   {">1<", ">7<", "nodes", ">1,010<"},
 		"growth-keys.svg":    {">1,000<", "keys a call", "CPU per key", ">2,000<"},
 		"growth-held.svg": {
-			"1,000, 10 s", "1,000,000, 10 s", "per extension",
+			">1,000<", ">1,000,000<", ">10 s<", "per extension",
 			"per lease and second", ">10<",
 		},
 	}

@@ -26,7 +26,7 @@ const (
 	faint  = "faint"
 )
 
-const style = `text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;font-size:12px}
+const style = `text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvetica Neue",sans-serif;font-size:13px}
 .bg{fill:#ffffff}.ink{fill:#1f2328}.soft{fill:#59636e}.grid{stroke:#d8dee4;stroke-width:1}
 .first{fill:#1f6feb;stroke:#1f6feb}.second{fill:#bf5b04;stroke:#bf5b04}.third{fill:#1a7f37;stroke:#1a7f37}
 .rest{fill:#8c959f;stroke:#8c959f}.faint{fill:#d0d7de;stroke:#d0d7de}
@@ -37,9 +37,42 @@ const style = `text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helve
 }
 .bold{font-weight:600;font-size:14px}.bar{stroke:none}.curve{fill:none;stroke-width:2}`
 
-func newDrawing(width, height int, title string) *drawing {
-	return &drawing{width: width, height: height, title: title}
+// pictureWidth is that of all pictures: a phone shows them nearly in full size, so that
+// their text can be read there.
+const pictureWidth = 460
+
+// The lengths of lines that fit, in characters.
+const (
+	boldLine = 50
+	softLine = 66
+	lineStep = 18.0
+)
+
+// newDrawing begins a picture with its title and note. It returns where these end; the caller sets
+// the height.
+func newDrawing(title, note string) (d *drawing, y float64) {
+	d = &drawing{width: pictureWidth, title: title}
+	y = d.paragraph(8, "bold "+ink, boldLine, title)
+	return d, d.paragraph(y+2, soft, softLine, note)
 }
+
+// paragraph writes a text in lines below y, and returns where it ends.
+func (d *drawing) paragraph(y float64, class string, length int, text string) float64 {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > length {
+			y += lineStep
+			d.text(margin, y, class, toTheRight, line)
+			line = ""
+		}
+		line = strings.TrimSpace(line + " " + word)
+	}
+	d.text(margin, y+lineStep, class, toTheRight, line)
+	return y + lineStep
+}
+
+// margin is left and right of everything.
+const margin = 16
 
 // String is the whole picture. The same calls give the same text.
 func (d *drawing) String() string {
