@@ -19,6 +19,7 @@ var page = template.Must(template.New("page").Parse(source))
 type content struct {
 	Title   string
 	Summary string
+	Notes   []string
 	Verdict verdict
 	Tiles   []tile
 	Charts  []chart
@@ -41,11 +42,12 @@ type table struct {
 }
 
 // Write writes the page about a report, and about the error that bench.Run returned with it, if
-// any. Texts in the report stay texts. An error is w's.
-func Write(w io.Writer, r *bench.Report, runErr error) error {
+// any. Notes are lines below the summary, such as that of Peers. Texts in the report and notes stay
+// texts. An error is w's.
+func Write(w io.Writer, r *bench.Report, runErr error, notes ...string) error {
 	c := content{
-		Title:   "loadgen: scenario " + string(r.Scenario),
-		Summary: summary(r),
+		Title:   "loadgen: " + inWords(r),
+		Summary: summary(r), Notes: notes,
 		Verdict: judge(r, runErr),
 		Tiles:   tiles(r),
 		Charts:  charts(r),

@@ -55,6 +55,9 @@ func judge(r *bench.Report, runErr error) verdict {
 			"were closed: nodes that could not answer a release keep "+
 			"its key until its time is over, and what outlives that is left behind.")
 	}
+	if text := noQuorum(r); text != "" {
+		v.Notes = append(v.Notes, text)
+	}
 	if runErr != nil {
 		v.Notes = append(v.Notes, "The run ended with an error: "+runErr.Error())
 	}

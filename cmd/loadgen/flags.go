@@ -19,6 +19,7 @@ type options struct {
 	metrics string // the address to serve metrics on; "" for none
 	json    string // a file name, "-" for stdout, "" for none
 	html    string // a file name, "" for none
+	peers   string // a file name, "" for none
 	hot     int    // what -hot says; in scenario hot it is config.Keys, in cart config.Hot
 }
 
@@ -110,6 +111,8 @@ func flags(o *options) *flag.FlagSet {
 		"of the table")
 	set.StringVar(&o.html, "html", o.html, "`file` for the result as a page with charts, for "+
 		"any browser; it needs no network")
+	set.StringVar(&o.peers, "peers", o.peers, "`file` of bench/peers, such as "+
+		"docs/benchmarks/results.json: -html also\nshows what other libraries did there")
 	return set
 }
 

@@ -67,6 +67,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			err)
 		return exitUsage
 	}
+	peers, err := readPeers(opts)
+	if err != nil {
+		fmt.Fprintf(stderr, "loadgen: -peers %q: %v; give a file that bench/peers wrote, and -html\n",
+			opts.peers, err)
+		return exitUsage
+	}
 	bar := newBar(stderr, opts.config.Duration)
 	opts.config.Progress = bar.update
 	report, err := bench.Run(ctx, opts.config)
@@ -86,7 +92,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUnsafe
 	}
 	code := finish(report, err, opts.json, out, stdout, stderr)
-	if !wroteHTML(report, err, opts.html, html, stderr) {
+	if !wroteHTML(report, err, opts.html, html, peers, stderr) {
 		return exitUnsafe
 	}
 	return code

@@ -84,6 +84,8 @@ func TestFlags_WrongUsage(t *testing.T) {
 		{"-json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
 		{"-metrics nowhere:port", `-metrics "nowhere:port"`},
 		{"-html /no/such/place/x.html", `-html "/no/such/place/x.html"`},
+		{"-peers main.go", "there is no page to show it"},
+		{"-html /dev/null -peers main.go", "it is not JSON"},
 	} {
 		code, stdout, stderr := loadgen(t.Context(), strings.Fields(tc.args)...)
 		require.Equal(t, exitUsage, code, tc.args)
@@ -230,6 +232,13 @@ func TestHTML_IsWritten(t *testing.T) {
 	require.Contains(t, string(text), "<strong>Safe</strong>")
 	require.Contains(t, string(text), "4711")
 	require.Contains(t, string(text), "</html>")
+
+	peers := filepath.Join("..", "..", "docs", "benchmarks", "results.json")
+	code, _, stderr = loadgen(t.Context(), append(args, "-html", file, "-peers", peers)...)
+	require.Equal(t, exitSafe, code, stderr)
+	text, err = os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "Measured apart, 1 caller with 1 key a call on 5 nodes")
 
 	if _, err := os.Stat("/dev/full"); err == nil {
 		code, _, stderr = loadgen(t.Context(), append(args, "-html", "/dev/full")...)
