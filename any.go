@@ -71,7 +71,18 @@ func (c *Client) acquireAny(ctx context.Context, keys []string, opts []Option) (
 		return nil, err
 	}
 	defer c.endCall()
+	if err := ctx.Err(); err != nil {
+		return nil, errorf("%w", err)
+	}
 	o.start = time.Now()
+	var failed error
+	if o.maxAttempts == 0 && !c.pools.Knows(poolOf(keys)) {
+		l, err := c.attemptAny(ctx, keys, o, maxAnyTries)
+		if err == nil || !retryable(err) || cutShort(ctx, err) {
+			return l, o.finalError(keys, err)
+		}
+		failed = err
+	}
 	wake := make(chan struct{}, 1)
 	s := newAnyCall(c, keys, o, func() {
 		select {
@@ -79,8 +90,14 @@ func (c *Client) acquireAny(ctx context.Context, keys []string, opts []Option) (
 		default:
 		}
 	})
-	if !s.enter() {
+	if o.maxAttempts > 0 {
+		s.first.Store(true)
+	} else if !s.enter() {
 		return nil, ErrOverloaded
+	}
+	if failed != nil && s.first.Load() {
+		s.reason = failed
+		s.failed(failed)
 	}
 	return c.drive(ctx, s, wake)
 }
@@ -139,5 +156,6 @@ func withAllKeys(err error, keys []string) error {
 	return err
 }
 
-// poolOf names the calls that want any of these keys, for the queue. No key has this name.
-func poolOf(keys []string) []string { return []string{"\x00any\x00" + strings.Join(keys, "\x00")} }
+// poolOf names the calls that want any of these keys, for Client.pools. Two lists of keys hardly
+// have the same name; if they have, their calls wait for each other's turns.
+func poolOf(keys []string) []string { return []string{strings.Join(keys, "\x00")} }

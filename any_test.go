@@ -119,6 +119,8 @@ func TestAcquireAny_VotesForDifferentKeysAreNoQuorum(t *testing.T) {
 		}
 		_, err := c.TryAcquireAny(t.Context(), []string{"a", "b"})
 		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		require.ErrorContains(t, err, `"a" "b" held by another on 5 nodes`)
+		require.EqualValues(t, 3, c.Stats().SplitVotes)
 		synctest.Wait()
 		for i, left := range []int{1, 1, 1, 1, 2} {
 			require.Len(t, v.keys(i), left, "node %d", i)

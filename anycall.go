@@ -7,48 +7,52 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// watchedDelay is how many times as long a call waits between two attempts if nodes report changes
-// of all its keys.
-const watchedDelay = 8
+const (
+	// watchedDelay is how many times as long a call waits between two attempts if nodes report
+	// changes of all its keys.
+	watchedDelay = 8
+	// maxFutileTries is how many attempts in a row may follow changes of the keys and fail. After
+	// that the call waits for its delay: keys may be held on a quorum and free on others.
+	maxFutileTries = 3
+)
 
 // anyCall is one call that waits for any of its keys. Of the calls of this process for the same
 // keys the first asks the nodes, and the others are behind it in the queue. Between two attempts it
-// watches the keys.
+// watches the keys. With WithMaxAttempts it does neither queue nor watch.
 type anyCall struct {
 	client *Client
 	keys   []string
 	opts   callOptions
-	turn   *keyqueue.Call // in the queue of those that want the same keys
+	turn   *keyqueue.Call // in Client.pools
+	queued bool           // turn is; set before advance
 	wake   func()         // has advance called; it does not block
 	first  atomic.Bool    // it is its turn
 
 	attempts int
-	reason   error // of the last attempt that was decided; nil before the first
-	// The next attempt begins between soonest and latest, or latestIfWatched if nodes report
-	// changes of all keys.
-	soonest, latest, latestIfWatched time.Time
-	watches                          []watchedKey // nil before the first attempt failed
-}
-
-// watchedKey is a key that one node is asked about.
-type watchedKey struct {
-	*multiplex.Watch
-	known bool // the node has answered
+	futile   int         // attempts in a row that followed changes and failed
+	reason   error       // of the last attempt that was decided; nil before the first
+	parking  outage.Call // during an outage
+	// When the next attempt begins if no key changes, and if nodes report changes of all keys.
+	latest, latestIfWatched time.Time
+	watches                 []*multiplex.Watch // of the keys; nil before the first attempt failed
 }
 
 func newAnyCall(c *Client, keys []string, o callOptions, wake func()) *anyCall {
 	s := &anyCall{client: c, keys: keys, opts: o, wake: wake}
 	s.turn = &keyqueue.Call{Caller: s}
+	s.parking.Arrived, s.parking.Wake = o.start, wake
 	return s
 }
 
 // enter puts the call into the queue, or reports that too many calls wait.
 func (s *anyCall) enter() bool {
-	runs, ok := s.client.queue.Enter(s.turn, poolOf(s.keys), maxPending)
+	runs, ok := s.client.pools.Enter(s.turn, poolOf(s.keys), maxPending)
+	s.queued = ok
 	if runs {
 		s.first.Store(true)
 	}
@@ -69,17 +73,20 @@ func (s *anyCall) Released() {}
 
 // leave implements pendingCall. The next call has its turn, also if this one has a lease.
 func (s *anyCall) leave(*Lease) {
+	s.client.outage.Finish(&s.parking)
 	for _, w := range s.watches {
 		w.Close()
 	}
-	s.client.queue.Leave(s.turn, time.Now())
+	if s.queued {
+		s.client.pools.Leave(s.turn, time.Now())
+	}
 }
 
 // advance implements pendingCall.
 func (s *anyCall) advance(ctx context.Context) (l *Lease, delay time.Duration, err error) {
 	if !s.first.Load() {
 		end := s.client.endReason(ctx)
-		if end == nil || !s.client.queue.GiveUp(s.turn) {
+		if end == nil || !s.client.pools.GiveUp(s.turn) {
 			return nil, noTimer, nil
 		}
 		return nil, 0, s.abortError(end)
@@ -90,6 +97,9 @@ func (s *anyCall) advance(ctx context.Context) (l *Lease, delay time.Duration, e
 		}
 		if delay = s.untilNext(); delay > 0 {
 			return nil, delay, nil
+		}
+		if errors.Is(s.reason, ErrNoQuorum) && !s.client.outage.Admit(&s.parking) {
+			return nil, noTimer, nil
 		}
 		l, err = s.client.attemptAny(ctx, s.keys, s.opts, 1)
 		if err == nil || !retryable(err) {
@@ -105,16 +115,24 @@ func (s *anyCall) advance(ctx context.Context) (l *Lease, delay time.Duration, e
 	}
 }
 
-// failed takes why an attempt failed, and sets when the next one may begin. Without a quorum no
-// watch makes it sooner.
+// failed takes why an attempt failed, and sets when the next one begins.
 func (s *anyCall) failed(err error) {
 	delay, now := s.opts.retryDelay(), time.Now()
-	s.soonest, s.latest = now.Add(max(s.opts.minDelay, time.Millisecond)), now.Add(delay)
-	if errors.Is(err, ErrNoQuorum) {
-		s.soonest = now.Add(waiting.NoQuorumDelay(delay))
+	if now.Before(s.latest) {
+		s.futile++
+	} else {
+		s.futile = max(0, s.futile-1)
 	}
-	s.latestIfWatched = now.Add(watchedDelay * delay)
-	s.subscribe()
+	if errors.Is(err, ErrNoQuorum) {
+		s.futile = maxFutileTries // no change makes it better
+		delay = waiting.NoQuorumDelay(delay)
+	} else { // without a quorum the next call would hardly find one
+		s.client.outage.Finish(&s.parking)
+	}
+	s.latest, s.latestIfWatched = now.Add(delay), now.Add(watchedDelay*delay)
+	if s.opts.maxAttempts == 0 {
+		s.subscribe()
+	}
 }
 
 // abortError returns the error of a call that ctx or Close ended with end.
@@ -130,41 +148,40 @@ func (s *anyCall) abortError(end error) error {
 // key is being watched.
 func (s *anyCall) subscribe() {
 	if s.watches == nil {
-		s.watches = make([]watchedKey, len(s.keys))
-		for i, key := range s.keys {
-			s.watches[i].Watch = s.client.mux.Watch(s.client.cfg.Prefix+key, s.wake)
+		for _, key := range s.keys {
+			s.watches = append(s.watches, s.client.mux.Watch(s.client.cfg.Prefix+key, s.wake))
 		}
 	}
-	for i := range s.watches {
-		w := &s.watches[i]
+	for i, w := range s.watches {
 		if ttl, known := w.TTL(); w.Active() && !(known && ttl == 0) {
 			continue
 		}
-		w.known = false
 		if node := s.client.mux.Arbiter(s.client.cfg.Prefix+s.keys[i], 0); node >= 0 {
 			w.Subscribe(node)
 		}
 	}
 }
 
-// untilNext returns the time until the next attempt: it begins soon if a key has changed or ended.
+// untilNext returns the time until the next attempt. It begins at once if a key may have become
+// free: it has changed, or its node has none, or does not answer.
 func (s *anyCall) untilNext() time.Duration {
 	now := time.Now()
-	ends, watched := multiplex.Forever, true
-	for i := range s.watches {
-		w := &s.watches[i]
+	left, free, watched := s.latest.Sub(now), noTimer, len(s.watches) > 0
+	for _, w := range s.watches {
 		ttl, known := w.TTL()
-		if w.known && !w.Active() { // a node has reported a change
-			ttl, known = 0, true
-		}
-		if known {
-			w.known, ends = true, min(ends, ttl)
+		switch {
+		case known:
+			free = min(free, ttl)
+		case !w.Active():
+			free = 0
 		}
 		watched = watched && known && w.Notifies()
 	}
-	left := s.latest.Sub(now)
 	if watched {
 		left = s.latestIfWatched.Sub(now)
 	}
-	return max(min(left, ends), s.soonest.Sub(now))
+	if s.futile < maxFutileTries {
+		left = min(left, free)
+	}
+	return left
 }

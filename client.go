@@ -30,6 +30,7 @@ type Client struct {
 	tokens      token.Source
 
 	queue      keyqueue.Queue
+	pools      keyqueue.Queue // of calls that want any of several keys: see poolOf
 	asyncs     asyncCalls
 	outage     *outage.Queue
 	contention waiting.Contention

@@ -61,8 +61,8 @@ func (c *Claim) keysFor(a *Attempt) *keyset.Keys {
 	return c.held()
 }
 
-// votes returns how many nodes granted and refused. Of an acquire of any key those granted that took
-// the same key, which has that index. The others that took one refused this one. claim.mu is held.
+// votes returns how many nodes granted and refused. Of an acquire of any key, those granted that
+// took the same key, which has that index. The others that took one refused it. claim.mu is held.
 func (a *Attempt) votes() (granted, refused int, index int32) {
 	if !a.op.Any {
 		return a.granted.count(), a.refused.count(), -1

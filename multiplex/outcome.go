@@ -127,8 +127,11 @@ func (a *Attempt) outcome(ended error) Outcome {
 // heldOutcome names the nodes that refused, and the keys. claim.mu is held.
 func (a *Attempt) heldOutcome() Outcome {
 	refused := a.refused
-	if a.op.Kind == node.Extend {
+	switch {
+	case a.op.Kind == node.Extend:
 		refused |= a.claim.lostKeys()
+	case a.op.Any:
+		refused |= a.granted // they took different keys
 	}
 	o := Outcome{Result: Held, Nodes: make([]string, 0, refused.count())}
 	seen := make(map[int32]bool)

@@ -43,8 +43,9 @@ func (m *Mux) Stats() Stats {
 // countSplit counts a split vote, once, as soon as the votes of an acquire that failed show it.
 // claim.mu is held.
 func (a *Attempt) countSplit() {
-	if a.splitCounted || a.granted == 0 || a.refused == 0 ||
-		(a.granted|a.refused).count() < quorum(len(a.mux.nodes)) {
+	granted, refused, _ := a.votes()
+	if a.splitCounted || granted == 0 || refused == 0 ||
+		granted+refused < quorum(len(a.mux.nodes)) {
 		return
 	}
 	a.splitCounted = true

@@ -1,0 +1,171 @@
+package lockpipe_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a release in another process wakes a call that waits, at whatever moment it comes, and
+// however long the call's delay between two attempts is.
+func TestAcquireAny_AReleaseIsNotMissed(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	holder, other := connected(t, newClient(t, nodes)), connected(t, newClient(t, nodes))
+	keys := lockpipe.Slots("slot", 2)
+	for range 30 {
+		first, second := take(t, holder, keys[0]), take(t, holder, keys[1])
+		ended := later(func() outcome {
+			l, err := other.AcquireAny(t.Context(), keys,
+				lockpipe.WithRetryDelay(time.Minute, time.Minute))
+			return outcome{l, err, time.Now()}
+		})
+		for range rand.IntN(2000) {
+			runtime.Gosched()
+		}
+		release(t, first)
+		o := receive(t, ended, "it misses the release")
+		require.NoError(t, o.err)
+		release(t, o.lease)
+		release(t, second)
+	}
+}
+
+// The goal: a call with WithMaxAttempts is not behind calls that wait.
+func TestAcquireAny_WithMaxAttemptsDoesNotQueue(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := lockpipe.Slots("slot", 2)
+		for i := range v.nodes {
+			v.set(t, i, "slot:1", foreign)
+			v.set(t, i, "slot:2", foreign)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		first := later(func() error {
+			_, err := c.AcquireAny(ctx, keys)
+			return err
+		})
+		time.Sleep(time.Second)
+		before := c.Stats().Attempts
+		_, err := c.AcquireAny(t.Context(), keys, lockpipe.WithMaxAttempts(1))
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		require.EqualValues(t, 1, c.Stats().Attempts-before)
+		cancel()
+		require.ErrorIs(t, <-first, context.Canceled)
+	})
+}
+
+// The goal: if ctx has ended before the call, nothing says that the keys are held.
+func TestAcquireAny_AnEndedContextSaysNothingOfTheKeys(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for _, call := range []func(context.Context, []string, ...lockpipe.Option) (
+			*lockpipe.Lease, error,
+		){c.AcquireAny, c.TryAcquireAny} {
+			_, err := call(ctx, []string{"a", "b"})
+			require.ErrorIs(t, err, context.Canceled)
+			require.NotErrorIs(t, err, lockpipe.ErrHeld)
+		}
+		require.Zero(t, v.sent())
+	})
+}
+
+// The goal: while a node has free keys that a quorum refuses, a call makes few attempts.
+func TestAcquireAny_FreeKeysOnOneNodeCostFewAttempts(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := lockpipe.Slots("slot", 8)
+		for i := range 2 {
+			for _, key := range keys {
+				v.set(t, i, key, foreign)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := c.AcquireAny(ctx, keys, lockpipe.WithRetryDelay(0, time.Second))
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		require.Less(t, c.Stats().Attempts, uint64(150), "some 20 delays pass")
+	})
+}
+
+// The goal: while no quorum is connected, a call makes one attempt, and then waits for the nodes.
+func TestAcquireAny_MakesNoAttemptsInAnOutage(t *testing.T) {
+	inOutage(t, 1, func(t *testing.T, k *cable, c *lockpipe.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		before := c.Stats().Attempts
+		_, err := c.AcquireAny(ctx, []string{"a", "b"})
+		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.LessOrEqual(t, c.Stats().Attempts-before, uint64(2))
+		k.reconnected(t, c)
+	})
+}
+
+// The goal: with clients that want one or any of the same keys, and nodes that hang now and then,
+// no key has two holders, and nothing is left.
+func TestAcquireAny_ExcludesWhateverNodesDo(t *testing.T) {
+	for seed := range uint64(5) {
+		synctest.Test(t, func(t *testing.T) {
+			v := newFakeNodes(t, 1+int(seed))
+			v.latency(2 * time.Millisecond)
+			keys := lockpipe.Slots("slot", 3)
+			holders := map[string]*atomic.Int32{}
+			for _, key := range keys {
+				holders[key] = new(atomic.Int32)
+			}
+			var callers sync.WaitGroup
+			for i := range 6 {
+				c := v.client(t, timeout(20*time.Millisecond))
+				rng := rand.New(rand.NewPCG(seed, uint64(i)))
+				callers.Go(func() { wantOneOrAny(c, rng, keys, holders, t) })
+			}
+			faults := rand.New(rand.NewPCG(seed, 99))
+			for range 30 {
+				time.Sleep(time.Duration(1+faults.IntN(60)) * time.Millisecond)
+				i := faults.IntN(len(v.nodes))
+				v.silence(i)
+				time.Sleep(time.Duration(1+faults.IntN(60)) * time.Millisecond)
+				v.speak(i)
+			}
+			callers.Wait()
+			time.Sleep(time.Second)
+			v.nothingLeft(t)
+		})
+	}
+}
+
+// wantOneOrAny takes one or any of the keys a few times, and checks that it is alone.
+func wantOneOrAny(c *lockpipe.Client, rng *rand.Rand, keys []string,
+	holders map[string]*atomic.Int32, t *testing.T,
+) {
+	for range 15 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+rng.IntN(400))*
+			time.Millisecond)
+		l, err := c.AcquireAny(ctx, keys)
+		if rng.IntN(3) == 0 && err != nil {
+			l, err = c.Acquire(ctx, keys[rng.IntN(len(keys))])
+		}
+		cancel()
+		if err != nil {
+			continue
+		}
+		if holders[l.Key()].Add(1) > 1 && l.Err() == nil {
+			t.Errorf("%s has two holders", l.Key())
+		}
+		time.Sleep(time.Duration(1+rng.IntN(30)) * time.Millisecond)
+		if rng.IntN(3) == 0 {
+			_ = l.Extend(t.Context(), longTTL)
+		}
+		holders[l.Key()].Add(-1)
+		_ = l.Release(t.Context())
+	}
+}
