@@ -58,7 +58,8 @@ func (c *Client) Stats() Stats {
 		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
 		CallbackPanics: c.callbacks.Panics(), DroppedCallbacks: c.callbacks.Dropped(),
-		PendingCalls: int(c.calls.Load() &^ closingBit), Waiters: c.queue.Waiting() + c.pools.Waiting(),
+		PendingCalls: int(c.calls.Load() &^ closingBit),
+		Waiters:      c.queue.Waiting() + c.pools.Waiting(),
 		PendingAsync: int(c.asyncs.outstanding.Load()), SpareNodes: c.mux.SpareNodes(),
 	}
 }
