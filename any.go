@@ -95,8 +95,7 @@ func (c *Client) acquireAny(ctx context.Context, keys []string, opts []Option) (
 	} else if !s.enter() {
 		return nil, ErrOverloaded
 	}
-	if failed != nil && s.first.Load() {
-		s.reason = failed
+	if s.reason = failed; failed != nil && s.first.Load() {
 		s.failed(failed)
 	}
 	return c.drive(ctx, s, wake)

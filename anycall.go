@@ -153,7 +153,7 @@ func (s *anyCall) subscribe() {
 		}
 	}
 	for i, w := range s.watches {
-		if ttl, known := w.TTL(); w.Active() && !(known && ttl == 0) {
+		if ttl, known := w.TTL(); w.Active() && (!known || ttl > 0) {
 			continue
 		}
 		if node := s.client.mux.Arbiter(s.client.cfg.Prefix+s.keys[i], 0); node >= 0 {
@@ -163,10 +163,12 @@ func (s *anyCall) subscribe() {
 }
 
 // untilNext returns the time until the next attempt. It begins at once if a key may have become
-// free: it has changed, or its node has none, or does not answer.
+// free: it has changed, or its node has none, or does not answer. But if that is so all the time,
+// attempts that fail are of no use, and the call waits for its delay.
 func (s *anyCall) untilNext() time.Duration {
 	now := time.Now()
-	left, free, watched := s.latest.Sub(now), noTimer, len(s.watches) > 0
+	left, free, held := s.latest.Sub(now), noTimer, len(s.watches) > 0
+	notifies := true
 	for _, w := range s.watches {
 		ttl, known := w.TTL()
 		switch {
@@ -175,9 +177,13 @@ func (s *anyCall) untilNext() time.Duration {
 		case !w.Active():
 			free = 0
 		}
-		watched = watched && known && w.Notifies()
+		held = held && known && ttl > 0
+		notifies = notifies && w.Notifies()
 	}
-	if watched {
+	if held && !errors.Is(s.reason, ErrNoQuorum) {
+		s.futile = 0 // the next change is a new one
+	}
+	if held && notifies {
 		left = s.latestIfWatched.Sub(now)
 	}
 	if s.futile < maxFutileTries {

@@ -34,7 +34,8 @@ type KeyStatus struct {
 // nothing. It waits for a node for NodeTimeout, and that long for each 1,000 keys. Only nodes that
 // vote are asked. A quarantined node may have forgotten locks, so it counts as one that has not
 // answered. If fewer than a quorum have answered, the error is a *QuorumError, which counts those
-// that have as Granted: errors.Is finds ErrNoQuorum, and ctx's error if ctx ended. The other errors
+// that have as Granted: errors.Is finds ErrNoQuorum, and ctx's error if ctx ended. If ctx ended
+// before the nodes were asked, the error is ctx's alone. The other errors
 // are ErrClosed and ErrInvalid, for the same keys as in TryAcquireAll. At most four calls ask at a
 // time, and the others wait for them.
 func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {

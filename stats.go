@@ -70,9 +70,9 @@ type OutcomeCount struct {
 	// What is what ended: "call" (an acquiring call), "attempt" (to acquire, over all nodes),
 	// "lease", "extension" or "release" (a call to release a lease).
 	What string
-	// Kind is that of a call, and otherwise "". It is "try" (TryAcquire, TryAcquireAll), "wait"
-	// (Acquire, AcquireAll, Do, DoAll, each campaign of Elect), "each" (a key of TryAcquireEach) or
-	// "async" (AcquireAsync).
+	// Kind is that of a call, and otherwise "". It is "try" (TryAcquire, TryAcquireAll,
+	// TryAcquireAny), "wait" (Acquire, AcquireAll, AcquireAny, Do, DoAll, each campaign of Elect),
+	// "each" (a key of TryAcquireEach) or "async" (AcquireAsync).
 	Kind string
 	// Outcome is how it ended, one lower-case word. docs/operations.md lists them.
 	Outcome string

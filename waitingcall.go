@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -129,7 +130,7 @@ func (s *waitingCall) abortError(end error, until time.Time) error {
 	}
 	var held *HeldError
 	if errors.As(reason, &held) {
-		held.RetryAfter, held.Owner = s.timeToFree(until), s.owner(until)
+		held.RetryAfter, held.Owner = s.timeToFree(until), s.owner(held, until)
 	}
 	return s.opts.finalError(s.keys, withEnd(reason, end))
 }
@@ -148,13 +149,13 @@ func (s *waitingCall) timeToFree(until time.Time) time.Duration {
 	return 0
 }
 
-// owner returns who holds the key for which the call waits, if calls of the process hold its keys
-// until then; "" if that is not known.
-func (s *waitingCall) owner(until time.Time) string {
+// owner returns who has what was found held, if calls of the process hold its keys until then; ""
+// if that is not known.
+func (s *waitingCall) owner(held *HeldError, until time.Time) string {
 	switch {
 	case time.Until(until) > 0:
 		return s.client.cfg.Owner
-	case s.watch != nil:
+	case s.watch != nil && slices.Contains(held.Keys, s.watchedKey):
 		return token.Owner(s.watch.Token())
 	}
 	return ""

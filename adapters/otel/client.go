@@ -86,6 +86,24 @@ func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...lockpipe
 	})
 }
 
+// TryAcquireAny is TryAcquireAny of lockpipe.Client, with spans.
+func (c *Client) TryAcquireAny(ctx context.Context, keys []string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	return c.acquire(ctx, "try", keys, func() (*lockpipe.Lease, error) {
+		return c.Client.TryAcquireAny(ctx, keys, opts...)
+	})
+}
+
+// AcquireAny is AcquireAny of lockpipe.Client, with spans.
+func (c *Client) AcquireAny(ctx context.Context, keys []string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	return c.acquire(ctx, "wait", keys, func() (*lockpipe.Lease, error) {
+		return c.Client.AcquireAny(ctx, keys, opts...)
+	})
+}
+
 // acquire traces a call that returns one lease. A call without a ctx returns an error at once.
 func (c *Client) acquire(ctx context.Context, call string, keys []string,
 	acquire func() (*lockpipe.Lease, error),

@@ -40,8 +40,8 @@ type measurement struct {
 	} `json:"contenders"`
 }
 
-// comparable has the scenarios of bench/peers that are like one of loadgen.
-var comparable = map[bench.Scenario][]string{
+// peersLike has the scenarios of bench/peers that are like one of loadgen.
+var peersLike = map[bench.Scenario][]string{
 	bench.Single: {"one", "64", "512"}, bench.Batch: {"batch"}, bench.Each: {"batch"},
 	bench.Hot: {"hot"},
 }
@@ -60,7 +60,7 @@ func Peers(file io.Reader, r *bench.Report) (string, error) {
 	}
 	for i := range all.Scenarios {
 		m := &all.Scenarios[i]
-		if slices.Contains(comparable[r.Scenario], m.Scenario) &&
+		if slices.Contains(peersLike[r.Scenario], m.Scenario) &&
 			(best == nil || distance(m) < distance(best)) {
 			best = m
 		}

@@ -48,6 +48,9 @@ func (e *TimeoutError) Error() string { return fmt.Sprintf("no answer within %v"
 // waits for at most timeout. It waits for a node that is being connected, and sends nothing to one
 // that is down or quarantined. The error is ctx's, if ctx ended before anything was asked.
 func (a *Asker) Ask(ctx context.Context, keys []string, timeout time.Duration) ([]Node, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	select {
 	case a.asking <- struct{}{}:
 		defer func() { <-a.asking }()

@@ -345,3 +345,16 @@ func TestExample_Passes(t *testing.T) {
 		t.Run(name, func(t *testing.T) { bothClocks(t, test) })
 	}
 }
+
+// The goal: Lose knows the leases of calls that wanted any of several keys.
+func TestClient_LosesALeaseOfAnyKey(t *testing.T) {
+	c := fake.NewClient(t)
+	for _, call := range []func(context.Context, []string, ...lockpipe.Option) (*lockpipe.Lease,
+		error,
+	){c.AcquireAny, c.TryAcquireAny} {
+		l, err := call(t.Context(), lockpipe.Slots("slot", 3))
+		require.NoError(t, err)
+		c.Lose(l.Key())
+		require.ErrorIs(t, l.Err(), lockpipe.ErrLost)
+	}
+}

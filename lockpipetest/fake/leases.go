@@ -53,6 +53,22 @@ func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...lockpipe
 	return c.remember(l), err
 }
 
+// TryAcquireAny is TryAcquireAny of lockpipe.Client.
+func (c *Client) TryAcquireAny(ctx context.Context, keys []string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	l, err := c.Client.TryAcquireAny(ctx, keys, opts...)
+	return c.remember(l), err
+}
+
+// AcquireAny is AcquireAny of lockpipe.Client.
+func (c *Client) AcquireAny(ctx context.Context, keys []string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	l, err := c.Client.AcquireAny(ctx, keys, opts...)
+	return c.remember(l), err
+}
+
 // AcquireAsync is AcquireAsync of lockpipe.Client.
 func (c *Client) AcquireAsync(ctx context.Context, keys []string,
 	done func(*lockpipe.Lease, error), opts ...lockpipe.Option,

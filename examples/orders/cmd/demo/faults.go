@@ -27,16 +27,15 @@ func (b *lab) breakMaster(i int, action string) error {
 	if i < 0 || i >= b.nodes.Len() {
 		return fmt.Errorf("there is no master %d: there are 1 to %d", i+1, b.nodes.Len())
 	}
-	do, down, text := b.nodes.Kill, "", ""
+	do, down, text := b.nodes.Kill, "killed", "was killed"
 	switch action {
 	case "kill":
-		down, text = "killed", "was killed"
 	case "freeze":
 		do, down, text = b.nodes.Freeze, "frozen", "was frozen"
 	case "thaw":
-		do, text = b.nodes.Thaw, "continues"
+		do, down, text = b.nodes.Thaw, "", "continues"
 	case "restart":
-		do, text = b.nodes.Restart, "was restarted empty"
+		do, down, text = b.nodes.Restart, "", "was restarted empty"
 	default:
 		return fmt.Errorf("%q: choose kill, freeze, thaw or restart", action)
 	}
