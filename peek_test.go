@@ -109,7 +109,7 @@ func TestPeek_ManyKeys(t *testing.T) {
 func TestPeek_NeedsAQuorum(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
-	c := connected(t, newClient(t, nodes, timeout(500*time.Millisecond)))
+	c := connected(t, newClient(t, nodes, timeout(3*time.Second)))
 	l := try(t, c, "k")
 	onEvery(t, nodes, span(0, 3), "k", l.Token())
 	require.NoError(t, nodes.Freeze(0))

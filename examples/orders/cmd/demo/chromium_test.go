@@ -25,6 +25,9 @@ type browser struct {
 // openPage starts a Chromium that shows a page, or skips the test if there is none.
 func openPage(t *testing.T, url string) *browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("-short does not test the page in Chromium")
+	}
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: Chromium gets its pipes as inherited files, which Windows lacks")
 	}

@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 // The goal: both shops sell while masters break, a holder is paused in each of them, and at the end
 // the stock is exact and nothing is left.
 func TestLab_SellsWhileThingsBreak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short does not test a flash sale with PostgreSQL and masters that break")
+	}
 	b, err := startLab(load{Callers: 16, Products: flash})
 	database.Require(t, err)
 	h := newHub()
