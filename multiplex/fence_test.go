@@ -12,9 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a claim without a fence has no memory for one.
+// The goal: a claim without a fence has no memory for one. A lease and its claim are one piece of
+// memory of 256 bytes, which is a size that Go's allocator has.
 func TestFence_AClaimWithoutOneIsSmall(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(Claim{}), uintptr(112))
+	require.LessOrEqual(t, unsafe.Sizeof(Claim{}), uintptr(120))
 }
 
 // The goal: another attempt is worth it at once if the fence was too low on a quorum and nothing is
