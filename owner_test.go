@@ -6,6 +6,7 @@ import (
 	"os"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -79,6 +80,7 @@ func TestOwner_IsInTheErrorOfACallThatWaited(t *testing.T) {
 			named := map[bool]string{true: " (" + want + ")"}[want != ""]
 			require.Contains(t, text, "held by another"+named+" on ")
 			release(t, l)
+			synctest.Wait() // until all nodes have the release
 		}
 		l, next := behindAnother(t, c, "k")
 		owner, text := waitedOut(t, c)
@@ -86,6 +88,7 @@ func TestOwner_IsInTheErrorOfACallThatWaited(t *testing.T) {
 		require.Contains(t, text, "held by another caller of this client")
 		release(t, l)
 		release(t, granted(t, next))
+		synctest.Wait()
 		require.Equal(t, "this:1", ownerBehind(t, c))
 		require.Empty(t, ownerBehind(t, nameless))
 	}, ownedBy("this:1"))
@@ -105,6 +108,7 @@ func ownerBehind(t *testing.T, c *lockpipe.Client) string {
 	l := granted(t, first)
 	held, _ := heldError(t, second)
 	release(t, l)
+	synctest.Wait()
 	return held.Owner
 }
 
