@@ -71,6 +71,7 @@ var allowedImports = map[string][]string{
 		"script", "internal/histogram", "internal/holders", "internal/keyset", "internal/link",
 		"internal/refusals", "internal/resp", "internal/trip", "internal/watch",
 	},
+	"internal/layout":   {},
 	"internal/outage":   {},
 	"internal/outcomes": {"internal/histogram"},
 	"internal/preflight": {
