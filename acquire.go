@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -83,7 +84,7 @@ func (t *fencedTry) advance(ctx context.Context, c *Client, keys []string, o *ca
 ) (held *Lease, decided bool, err error) {
 	for {
 		if t.pending.attempt == nil {
-			o.suspended = c.leases.Suspended()
+			o.suspended = c.suspended()
 			l := c.newLease(keys, t.retry.floor, o.fencesWanted(c.hasWaiters(keys, *o)))
 			t.pending = pendingAttempt{lease: l, attempt: c.mux.Acquire(l.claim, o.ttl, len(keys))}
 		}
@@ -109,7 +110,7 @@ func (t *fencedTry) advance(ctx context.Context, c *Client, keys []string, o *ca
 }
 
 // finishAttempt begins the term of a lease if a quorum granted its attempt.
-func (c *Client) finishAttempt(l *Lease, a *multiplex.Attempt, o callOptions, outcome error) (
+func (c *Client) finishAttempt(l *Lease, a parts.Attempt, o callOptions, outcome error) (
 	*Lease, error,
 ) {
 	if outcome != nil {
@@ -120,7 +121,7 @@ func (c *Client) finishAttempt(l *Lease, a *multiplex.Attempt, o callOptions, ou
 		return nil, outcome
 	}
 	grant := lease.Grant{Sent: a.Sent(), Suspended: o.suspended, TTL: o.ttl, MaxHold: o.maxHold}
-	err := c.leases.Hold(&l.term, l, grant)
+	err := c.leases(l).Hold(&l.term, l, grant)
 	if err == nil {
 		c.outcomes.granted(&o, l.term.Began(), a.Sent())
 		return l, nil
@@ -131,7 +132,7 @@ func (c *Client) finishAttempt(l *Lease, a *multiplex.Attempt, o callOptions, ou
 		return nil, err
 	}
 	c.outcomes.attempt(outcomes.Late, time.Since(a.Sent()))
-	passed := time.Since(a.Sent()) + c.leases.Suspended() - o.suspended
+	passed := time.Since(a.Sent()) + c.suspended() - o.suspended
 	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed,
 		o.ttl)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ func Slots(name string, n int) []string {
 // says which one. Which of several free keys it takes is random. It never holds more than one, and
 // what a node took besides is released. If others take keys at the same moment, it makes up to
 // three attempts. ErrHeld means that all of them are held, or that others were faster.
+// Keys of several groups are tried one group after the other, so a pool of keys is best kept in one
+// group: see Config.Groups. ErrHeld then means that some are held, and no quorum for the rest.
 //
 // It takes 250 keys at most, and no WithFencing. The other errors are those of TryAcquire.
 func (c *Client) TryAcquireAny(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
@@ -117,9 +120,37 @@ func (c *Client) validateAny(ctx context.Context, kind outcomes.Call, keys []str
 	return keys, o, err
 }
 
-// attemptAny tries to take one of the keys, up to so many times if others take keys meanwhile.
+// attemptAny tries to take one of the keys: those of one group after the other, and in each up to so
+// many times if others take keys meanwhile.
 func (c *Client) attemptAny(ctx context.Context, keys []string, o callOptions, tries int) (*Lease,
 	error,
+) {
+	shares := c.mux.ByPlace(keys)
+	if len(shares) > 1 {
+		first := rand.N(len(shares))
+		shares = append(slices.Clone(shares[first:]), shares[:first]...)
+	}
+	var failed error
+	var held []string // by others
+	for _, some := range shares {
+		l, err := c.attemptAnyHere(ctx, some, o, tries)
+		switch {
+		case err == nil:
+			return l, nil
+		case !retryable(err) || cutShort(ctx, err):
+			return nil, err
+		case errors.Is(err, ErrHeld):
+			failed, held = err, append(held, some...)
+		case failed == nil:
+			failed = err
+		}
+	}
+	return nil, withKeys(failed, held)
+}
+
+// attemptAnyHere is attemptAny for keys of one group.
+func (c *Client) attemptAnyHere(ctx context.Context, keys []string, o callOptions, tries int) (
+	*Lease, error,
 ) {
 	if len(keys) == 1 {
 		return c.attempt(ctx, keys, o)
@@ -128,12 +159,12 @@ func (c *Client) attemptAny(ctx context.Context, keys []string, o callOptions, t
 		if err := ctx.Err(); err != nil {
 			return nil, errorf("%w", err)
 		}
-		o.suspended = c.leases.Suspended()
+		o.suspended = c.suspended()
 		l := c.newLease(rotated(keys), 0, 0)
 		a := c.mux.AcquireAny(l.claim, o.ttl)
 		held, err := c.finishAttempt(l, a, o, attemptError(a.Wait(ctx, time.Time{})))
 		if err == nil || tries == 1 || !retryable(err) || !a.Split() {
-			return held, withAllKeys(err, keys)
+			return held, err
 		}
 		// If it is not confirmed, at worst the next attempt is refused.
 		_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{})
@@ -146,11 +177,11 @@ func rotated(keys []string) []string {
 	return append(append(make([]string, 0, len(keys)), keys[first:]...), keys[:first]...)
 }
 
-// withAllKeys returns err with all keys, if it is that they are held.
-func withAllKeys(err error, keys []string) error {
+// withKeys returns err with these keys, if it is that they are held.
+func withKeys(err error, keys []string) error {
 	var held *HeldError
 	if errors.As(err, &held) {
-		held.Keys = append([]string(nil), keys...) // keys may be the caller's slice
+		held.Keys = keys
 	}
 	return err
 }

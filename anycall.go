@@ -3,11 +3,11 @@ package lockpipe
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
-	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -30,13 +30,14 @@ type anyCall struct {
 	opts   callOptions
 	turn   *keyqueue.Call // in Client.pools
 	queued bool           // turn is; set before advance
+	parks  bool           // during an outage: all keys are in one group
 	wake   func()         // has advance called; it does not block
 	first  atomic.Bool    // it is its turn
 
 	attempts int
-	futile   int         // attempts in a row that followed changes and failed
-	reason   error       // of the last attempt that was decided; nil before the first
-	parking  outage.Call // during an outage
+	futile   int     // attempts in a row that followed changes and failed
+	reason   error   // of the last attempt that was decided; nil before the first
+	parking  parking // during an outage
 	// When the next attempt begins if no key changes, and if nodes report changes of all keys.
 	latest, latestIfWatched time.Time
 	watches                 []*multiplex.Watch // of the keys; nil before the first attempt failed
@@ -45,7 +46,8 @@ type anyCall struct {
 func newAnyCall(c *Client, keys []string, o callOptions, wake func()) *anyCall {
 	s := &anyCall{client: c, keys: keys, opts: o, wake: wake}
 	s.turn = &keyqueue.Call{Caller: s}
-	s.parking.Arrived, s.parking.Wake = o.start, wake
+	s.parks = len(c.mux.ByPlace(keys)) == 1
+	s.parking.call.Arrived, s.parking.call.Wake = o.start, wake
 	return s
 }
 
@@ -73,7 +75,7 @@ func (s *anyCall) Released() {}
 
 // leave implements pendingCall. The next call has its turn, also if this one has a lease.
 func (s *anyCall) leave(*Lease) {
-	s.client.outage.Finish(&s.parking)
+	s.parking.finish()
 	for _, w := range s.watches {
 		w.Close()
 	}
@@ -98,7 +100,7 @@ func (s *anyCall) advance(ctx context.Context) (l *Lease, delay time.Duration, e
 		if delay = s.untilNext(); delay > 0 {
 			return nil, delay, nil
 		}
-		if errors.Is(s.reason, ErrNoQuorum) && !s.client.outage.Admit(&s.parking) {
+		if errors.Is(s.reason, ErrNoQuorum) && s.parks && !s.parking.admit(s.client, s.keys) {
 			return nil, noTimer, nil
 		}
 		l, err = s.client.attemptAny(ctx, s.keys, s.opts, 1)
@@ -127,7 +129,7 @@ func (s *anyCall) failed(err error) {
 		s.futile = maxFutileTries // no change makes it better
 		delay = waiting.NoQuorumDelay(delay)
 	} else { // without a quorum the next call would hardly find one
-		s.client.outage.Finish(&s.parking)
+		s.parking.finish()
 	}
 	s.latest, s.latestIfWatched = now.Add(delay), now.Add(watchedDelay*delay)
 	if s.opts.maxAttempts == 0 {
@@ -139,7 +141,7 @@ func (s *anyCall) failed(err error) {
 func (s *anyCall) abortError(end error) error {
 	reason := s.reason
 	if reason == nil { // calls before it had their turn all the time
-		reason = withAllKeys(&HeldError{}, s.keys)
+		reason = withKeys(&HeldError{}, slices.Clone(s.keys))
 	}
 	return s.opts.finalError(s.keys, withEnd(reason, end))
 }
@@ -149,14 +151,14 @@ func (s *anyCall) abortError(end error) error {
 func (s *anyCall) subscribe() {
 	if s.watches == nil {
 		for _, key := range s.keys {
-			s.watches = append(s.watches, s.client.mux.Watch(s.client.cfg.Prefix+key, s.wake))
+			s.watches = append(s.watches, s.client.mux.Watch(key, s.wake))
 		}
 	}
 	for i, w := range s.watches {
 		if ttl, known := w.TTL(); w.Active() && (!known || ttl > 0) {
 			continue
 		}
-		if node := s.client.mux.Arbiter(s.client.cfg.Prefix+s.keys[i], 0); node >= 0 {
+		if node := s.client.mux.Arbiter(s.keys[i], 0); node >= 0 {
 			w.Subscribe(node)
 		}
 	}

@@ -9,30 +9,28 @@ import (
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
-	"github.com/lockpipe/lockpipe/internal/outage"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/suspension"
 	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/internal/waiting"
-	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Client takes leases on one group of nodes. New makes it, and all methods are safe for concurrent
+// Client takes leases on the nodes of its Config. New makes it, and all methods are safe for concurrent
 // use. One Client for a whole process is best, because its callers share their round trips.
 type Client struct {
 	cfg         Config
 	reserved    reserved.Names // behind cfg.Prefix; set once
-	mux         *multiplex.Mux
+	mux         *parts.Mux
 	arbiter     func(key string, skip int) (node int) // of waiting.Policy; set once
 	tokenSuffix string                                // of each token: cfg.Owner; set once
-	leases      *lease.Manager
+	groups      []group                               // as those of mux; set once
 	tokens      token.Source
 
 	queue      keyqueue.Queue
 	pools      keyqueue.Queue // of calls that want any of several keys: see poolOf
 	asyncs     asyncCalls
-	outage     *outage.Queue
 	contention waiting.Contention
 	fences     *fenceclock.Clock
 	handovers  atomic.Uint64
@@ -53,7 +51,7 @@ type Client struct {
 // closingBit marks Client.calls when no more calls may begin.
 const closingBit = 1 << 62
 
-// New returns a Client of cfg.Nodes. It does not wait for the nodes: the Client dials in the
+// New returns a Client of the nodes in cfg. It does not wait for the nodes: the Client dials in the
 // background, even if all of them are down. A call that comes before a node is connected waits for
 // the connection as for an answer. An error is ErrInvalid and names the field of cfg. Close ends
 // the client with its goroutines and connections.
@@ -76,25 +74,19 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.lossLog.logger, c.lossLog.run = cfg.Logger, c.callbacks.TryRun
-	reachable := func() bool { return c.mux.QuorumReachable() }
-	c.outage = outage.New(reachable, cfg.Logger)
-	c.arbiter = func(key string, skip int) int { return c.mux.Arbiter(cfg.Prefix+key, skip) }
-	c.leases = lease.NewManager(lease.Config{
-		Extend:          c.extendBatch,
-		QuorumReachable: reachable,
-		OnEnd:           c.outcomes.ended,
-		OnUnexpectedEnd: func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
-		Suspended:       suspended,
-	})
-	c.mux, err = multiplex.New(multiplex.Config{
-		Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
-		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
-		Credentials: cfg.Credentials, Prefix: cfg.Prefix,
-		Guard:             multiplex.GuardMode(cfg.RestartGuard),
-		OnQuorumReachable: c.quorumReachable,
-	})
+	c.arbiter = func(key string, skip int) int { return c.mux.Arbiter(key, skip) }
+	nodes, err := parts.Read(cfg.parts())
+	if err == nil {
+		c.newGroups(nodes.Groups(), suspended)
+		c.mux, err = parts.New(nodes, multiplex.Config{
+			NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
+			TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
+			Credentials: cfg.Credentials, Prefix: cfg.Prefix,
+			Guard: multiplex.GuardMode(cfg.RestartGuard),
+		}, c.quorumReachable)
+	}
 	if err != nil {
-		return nil, invalid("Config.Nodes%w", err)
+		return nil, invalid("%w", err)
 	}
 	return c, nil
 }
@@ -157,9 +149,12 @@ func (c *Client) Close(ctx context.Context) error {
 	defer close(c.closed)
 	close(c.closing)
 	c.asyncs.signalAll()
-	held := c.leases.Close()
+	var held []any
+	for _, g := range c.groups {
+		held = append(held, g.leases.Close()...)
+	}
 	c.endCall()
-	attempts := make([]*multiplex.Attempt, len(held))
+	attempts := make([]parts.Attempt, len(held))
 	keys := 0
 	for _, owner := range held {
 		keys += owner.(*Lease).claim.Len()

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/token"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 const (
@@ -44,8 +43,8 @@ const (
 // are shorter.
 const NoOwner = "-"
 
-// Config says which nodes a Client uses, and how. Only Nodes is required: the zero value of each
-// other field is a good default.
+// Config says which nodes a Client uses, and how. Only Nodes is required, or Groups: the zero value
+// of each other field is a good default.
 type Config struct {
 	// Nodes has one URL for each independent master, in an odd number such as 3 or 5:
 	// redis://user:pass@host:6379/0, rediss:// for TLS, unix:///path, or host:port. At most 64.
@@ -59,6 +58,17 @@ type Config struct {
 	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL
 	// and four seconds.
 	Nodes []string
+	// Groups are given instead of Nodes if one group of masters is not enough: a group does each
+	// lock on each of its masters, so its limit is that of one server. A key goes to the group with
+	// the highest rendezvous weight of the group's name and the key, or of the part of the key in
+	// {braces}, if it has one. So keys of one basket can be kept together. A lease may have keys of
+	// several groups: it needs a quorum of each, which costs no more round trips. All clients need
+	// the same groups. The order does not matter. At most 64.
+	Groups []Group
+	// Next are the groups that the fleet is moving to: other masters, more of them, or more groups.
+	// While it is set, a key needs a quorum of its group in Groups (or of Nodes) and one of its
+	// group in Next. docs/moving.md has the two deploys of a move.
+	Next []Group
 	// TTL is the lease time of calls without WithTTL: 10 s, or MaxTTL if that is less. It is at
 	// least 10 ms, and is rounded down to whole milliseconds.
 	TTL time.Duration
@@ -120,7 +130,7 @@ type Config struct {
 }
 
 // validated returns cfg with its defaults, or an error that is ErrInvalid and names the field.
-// Package multiplex checks the nodes.
+// Package parts checks the nodes.
 func (cfg Config) validated() (Config, error) {
 	var err error
 	positive := func(name string, value *time.Duration, standard time.Duration) {
@@ -146,11 +156,8 @@ func (cfg Config) validated() (Config, error) {
 	switch {
 	case err != nil:
 		return cfg, err
-	case len(cfg.Nodes) == 0:
-		return cfg, invalid("Config.Nodes is empty: give one URL for each master")
-	case len(cfg.Nodes) > multiplex.MaxNodes:
-		return cfg, invalid("Config.Nodes has %d entries: give at most %d", len(cfg.Nodes),
-			multiplex.MaxNodes)
+	case cfg.checkGroups() != nil:
+		return cfg, cfg.checkGroups()
 	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
 		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff",
 			cfg.RestartGuard)

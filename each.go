@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/outcomes"
-	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/lockpipe/lockpipe/internal/parts"
 )
 
 // Result is the outcome of one key of TryAcquireEach. Lease is nil exactly if Err is not.
@@ -66,7 +66,7 @@ type eachKey struct {
 	index      int // of the key, and of its result
 	fenceRetry fenceRetry
 	lease      *Lease
-	attempt    *multiplex.Attempt
+	attempt    parts.Attempt
 }
 
 // tryEach makes one attempt for each of some keys. It returns those for which to make another one
@@ -74,7 +74,7 @@ type eachKey struct {
 func (c *Client) tryEach(ctx context.Context, keys []string, o callOptions, some []eachKey,
 	results []Result,
 ) (again []eachKey) {
-	o.suspended = c.leases.Suspended()
+	o.suspended = c.suspended()
 	began := time.Now()
 	for i := range some {
 		s := &some[i]
@@ -83,7 +83,7 @@ func (c *Client) tryEach(ctx context.Context, keys []string, o callOptions, some
 		s.attempt = c.mux.Acquire(s.lease.claim, o.ttl, len(some))
 	}
 	again = some[:0]
-	var releases []*multiplex.Attempt
+	var releases []parts.Attempt
 	for _, s := range some {
 		r := &results[s.index]
 		r.Key = keys[s.index]

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Extend gives the lease a new TTL from now on, longer or shorter than what is left. With
@@ -75,7 +75,7 @@ func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
 	for i := range due {
 		keys += due[i].Owner.(*Lease).claim.Len()
 	}
-	attempts := make([]*multiplex.Attempt, len(due))
+	attempts := make([]parts.Attempt, len(due))
 	began := time.Now()
 	together := c.mux.Extensions(keys)
 	for i := range due {

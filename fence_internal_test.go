@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/outcomes"
-	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
 
 // The goal: a call without fencing allocates no more than a library without fences would.
 func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
-	c, keys := &Client{tokenSuffix: token.Suffix("web-3:4711")}, []string{"k"}
+	c, err := New(Config{Nodes: []string{"node:1"}, Owner: "web-3:4711", Dial: hangingDial})
+	require.NoError(t, err)
+	defer func() { _ = c.Close(t.Context()) }()
+	keys := []string{"k"}
 	// What clients of earlier tests still allocate counts too. In so many runs it is no piece each.
 	const runs = 20_000
 	require.LessOrEqual(t, testing.AllocsPerRun(runs, func() { c.newLease(keys, 0, 0) }), 2.0)

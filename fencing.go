@@ -1,6 +1,6 @@
 package lockpipe
 
-import "github.com/lockpipe/lockpipe/multiplex"
+import "github.com/lockpipe/lockpipe/internal/parts"
 
 // maxFenceRetries is how often in a row an attempt is retried at once because its fence was too
 // low. The second attempt is high enough, unless clients with faster clocks take the same keys in
@@ -35,7 +35,7 @@ type fenceRetry struct {
 // next takes an attempt that failed. It reports whether to make another one at once, with a higher
 // fence, and whether to wait for the release of the failed one first: nodes may have granted it,
 // and would refuse the next one.
-func (g *fenceRetry) next(a *multiplex.Attempt) (again, cleanUp bool) {
+func (g *fenceRetry) next(a parts.Attempt) (again, cleanUp bool) {
 	seen, again, atOnce := a.FenceTooLow()
 	if again { // if only a few nodes have a higher one, no other call needs to know of it
 		g.floor = max(g.floor, seen)

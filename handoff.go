@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 const (
@@ -28,14 +28,16 @@ type handoffChain struct {
 
 // handoff is a lease on its way from one holder to the next.
 type handoff struct {
-	claim     *multiplex.Claim
+	claim     *parts.Claim
 	until     time.Time
 	suspended time.Duration // for how long the machine had been when until was computed
 	chain     *handoffChain
 }
 
 // timeLeft returns for how long the lease of a handoff is still valid.
-func (c *Client) timeLeft(h *handoff) time.Duration { return c.leases.Left(h.until, h.suspended) }
+func (c *Client) timeLeft(h *handoff) time.Duration {
+	return c.groups[0].leases.Left(h.until, h.suspended)
+}
 
 // successor returns the call of this process that is next for the same keys, if there is one and
 // the lease may be handed to it. Its turn has come: begin must follow. A second call for the same
@@ -105,7 +107,7 @@ func (s *waitingCall) accept(h *handoff) bool {
 // extension, which must succeed before the lease may be used. Without a lease the caller can't keep
 // what it was handed: for instance, it wants a fence and the nodes know of none.
 func (c *Client) acceptHandoff(h *handoff, turn *keyqueue.Call, o callOptions) (*Lease,
-	*multiplex.Attempt,
+	parts.Attempt,
 ) {
 	if h.chain.wantsFence = o.fencing; o.fencing && h.chain.fence == 0 {
 		return nil, nil
@@ -128,7 +130,7 @@ func (c *Client) acceptHandoff(h *handoff, turn *keyqueue.Call, o callOptions) (
 
 // beginTerm begins the term of a lease that was handed off, and reports whether it could.
 func (c *Client) beginTerm(l *Lease, o *callOptions, grant lease.Grant) bool {
-	if c.leases.Hold(&l.term, l, grant) != nil {
+	if c.leases(l).Hold(&l.term, l, grant) != nil {
 		return false
 	}
 	c.handovers.Add(1)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
-	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,19 +22,16 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 		slept := time.Hour
 		c, err := newClient(Config{
 			Nodes: []string{"node:1"},
-			Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-				<-ctx.Done()
-				return nil, ctx.Err()
-			},
+			Dial:  hangingDial,
 		}, func(time.Time) time.Duration { return slept })
 		require.NoError(t, err)
 		defer func() { _ = c.Close(t.Context()) }()
 		o := callOptions{ttl: 20 * time.Second}
 		until := time.Now().Add(lease.Validity(o.ttl))
 		give := func() *handoff {
-			claim := new(multiplex.Claim)
-			claim.Init("", []string{"k"}, "token", "")
-			return &handoff{claim, until, c.leases.Suspended(), new(handoffChain)}
+			claim := new(parts.Claim)
+			claim.Init(c.mux, []string{"k"}, "token", "")
+			return &handoff{claim, until, c.suspended(), new(handoffChain)}
 		}
 
 		g := give()
@@ -48,4 +45,10 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 		_, a = c.acceptHandoff(g, new(keyqueue.Call), o)
 		require.NotNil(t, a)
 	})
+}
+
+// hangingDial is the Dial of a node that does not answer.
+func hangingDial(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
 }

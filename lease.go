@@ -7,8 +7,8 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Lease is the right to its keys until it ends: by Release or Keep, by Close of the client, when an
@@ -17,8 +17,8 @@ import (
 type Lease struct {
 	client *Client
 	term   lease.Term
-	claim  *multiplex.Claim // what the nodes have; another lease's once the term was handed off
-	chain  *handoffChain    // nil unless it was handed off
+	claim  *parts.Claim  // what the nodes have; another lease's once the term was handed off
+	chain  *handoffChain // nil unless it was handed off
 	// Has the keys in the queue of the process; nil if the call did not wait.
 	holder *keyqueue.Call
 }
@@ -31,10 +31,10 @@ func (l *Lease) isZero() bool { return l == nil || l.client == nil }
 func (c *Client) newLease(keys []string, floor, fences int64) *Lease {
 	both := new(struct { // one allocation
 		lease Lease
-		claim multiplex.Claim
+		claim parts.Claim
 	})
 	random := c.tokens.Next()
-	both.claim.Init(c.cfg.Prefix, keys, string(random[:]), c.tokenSuffix)
+	both.claim.Init(c.mux, keys, string(random[:]), c.tokenSuffix)
 	if fences > 0 {
 		now := time.Now()
 		first, last := c.fences.Reserve(floor, fences)
@@ -173,7 +173,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 // startedRelease is a release that is under way. Without an attempt there is nothing to wait for:
 // the lease was handed off, or was over.
 type startedRelease struct {
-	attempt *multiplex.Attempt
+	attempt parts.Attempt
 	first   bool // the lease was held until then
 }
 

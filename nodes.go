@@ -5,16 +5,18 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/histogram"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Nodes returns what is known of each node now, in the order of Config.Nodes. It sends nothing and
-// does not block.
+// Nodes returns what is known of each node now, in the order of Config.Nodes, or of the
+// groups. It sends nothing and does not block.
 func (c *Client) Nodes() []NodeStatus {
-	nodes := c.mux.Nodes()
-	all := make([]NodeStatus, len(nodes))
-	for i := range nodes {
-		all[i] = nodeStatus(&nodes[i])
+	var all []NodeStatus
+	for g := range c.groups {
+		for _, n := range c.mux.Nodes(g) {
+			all = append(all, nodeStatus(&n))
+		}
 	}
 	return all
 }
@@ -23,7 +25,9 @@ func (c *Client) Nodes() []NodeStatus {
 type NodeStatus struct {
 	// Addr is host:port or the path of a socket, without user and password. Of a master by Sentinel
 	// it is the master set and the first sentinel: mymaster@host:26379.
-	Addr  string
+	Addr string
+	// Group is the name of its group; empty if Config.Nodes is set.
+	Group string
 	State NodeState
 	// Until is when a quarantine ends, at the latest. It ends earlier if another client, which saw
 	// the node earlier, lifts it, or if other nodes vouch for the node. In every other state it is
@@ -43,9 +47,9 @@ type NodeStatus struct {
 }
 
 // nodeStatus returns the public form of a status.
-func nodeStatus(n *multiplex.NodeStatus) NodeStatus {
+func nodeStatus(n *parts.NodeStatus) NodeStatus {
 	return NodeStatus{
-		Addr: n.Addr, State: NodeState(n.State), Until: n.Until, Err: n.Err, Pending: n.Pending,
+		Addr: n.Addr, Group: n.Group, State: NodeState(n.State), Until: n.Until, Err: n.Err, Pending: n.Pending,
 		PendingReleases: n.PendingReleases, DroppedReleases: n.DroppedReleases,
 		Stats: NodeStats{
 			Flushes: n.Stats.Flushes, Operations: n.Stats.Operations,

@@ -2,10 +2,12 @@ package lockpipe
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/token"
 )
 
@@ -46,27 +48,27 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 	if c.isClosing() {
 		return nil, ErrClosed
 	}
-	names, at := make([]string, len(different)), make(map[string]int, len(different))
-	for i, key := range different {
-		names[i], at[key] = c.cfg.Prefix+key, i
-	}
-	nodes, err := c.mux.Peek(ctx, names)
+	asked, err := c.mux.Peek(ctx, different)
 	if err != nil {
 		return nil, errorf("%w", err)
 	}
-	quorum := len(nodes)/2 + 1
-	if unheard := peekError(nodes, quorum); unheard != nil {
-		switch {
-		case c.isClosing():
-			return nil, errorf("%w: %w", ErrClosed, unheard)
-		case ctx.Err() != nil:
-			return nil, errorf("%w: %w", unheard, ctx.Err())
+	for i := range asked {
+		for _, nodes := range asked[i].Sets() {
+			if unheard := peekError(nodes); unheard != nil {
+				switch {
+				case c.isClosing():
+					return nil, errorf("%w: %w", ErrClosed, unheard)
+				case ctx.Err() != nil:
+					return nil, errorf("%w: %w", unheard, ctx.Err())
+				}
+				return nil, unheard
+			}
 		}
-		return nil, unheard
 	}
 	all := make([]KeyStatus, len(keys))
 	for i, key := range keys {
-		h := holders.Count(nodes, at[key], quorum)
+		about := slices.IndexFunc(asked, func(a parts.Answers) bool { return a.Has(key) })
+		h := asked[about].Count(key)
 		all[i] = KeyStatus{
 			Key: key, Held: h.Held, Owner: token.Owner(h.Token), Left: h.Left, Nodes: h.Nodes,
 		}
@@ -75,12 +77,12 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 }
 
 // peekError names the nodes that have not answered; nil if a quorum has.
-func peekError(nodes []holders.Node, quorum int) *QuorumError {
-	e := &QuorumError{Need: quorum, did: "answered"}
+func peekError(nodes []holders.Node) *QuorumError {
+	e := &QuorumError{Need: len(nodes)/2 + 1, did: "answered"}
 	for _, n := range nodes {
 		e.count(n.Name, NodeState(n.State), n.Err)
 	}
-	if e.Granted >= quorum {
+	if e.Granted >= e.Need {
 		return nil
 	}
 	return e

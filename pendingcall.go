@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -53,7 +54,7 @@ func (c *Client) drive(ctx context.Context, s pendingCall, wake <-chan struct{})
 // pendingAttempt is an attempt of a call that is under way.
 type pendingAttempt struct {
 	lease    *Lease
-	attempt  *multiplex.Attempt
+	attempt  parts.Attempt
 	handoff  *handoff // which the attempt extends; nil for an acquire
 	askedAll bool     // all nodes were asked at once
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync"
+
+	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Ready waits until a quorum of nodes can vote: the state of so many is NodeUp. Then it returns
-// nil. Use it at the start of a service, and for a readiness probe. If ctx ends first, the error is
+// Ready waits until a quorum of nodes can vote, in each group: the state of so many is NodeUp. Then
+// it returns nil. Use it at the start of a service, and for a readiness probe. If ctx ends first, the error is
 // a *QuorumError with each node that can't vote and why; errors.Is finds ErrNoQuorum and ctx's
 // error. The other errors are ErrClosed and ErrInvalid. If ctx has ended before, Ready does not
 // wait, and returns what is so now. It sends nothing to the nodes.
@@ -22,14 +24,12 @@ func (c *Client) Ready(ctx context.Context) error {
 			return ErrClosed
 		default:
 		}
-		if c.mux.SpareNodes() >= 0 {
+		missing := c.withoutQuorum()
+		if missing == nil {
 			return nil
 		}
 		if end := ctx.Err(); end != nil {
-			if q := c.withoutQuorum(); q != nil {
-				return errorf("%w: %w", q, end)
-			}
-			return nil // a node came up just now
+			return errorf("%w: %w", missing, end)
 		}
 		select {
 		case <-changed:
@@ -42,28 +42,31 @@ func (c *Client) Ready(ctx context.Context) error {
 // errConnecting is why a node can't vote whose first connection is being made.
 var errConnecting = errors.New("not connected yet")
 
-// withoutQuorum returns which nodes can't vote now, or nil if enough can.
+// withoutQuorum returns which nodes of a group can't vote now, or nil if enough can in each group.
 func (c *Client) withoutQuorum() *QuorumError {
-	nodes := c.Nodes()
-	e := &QuorumError{Need: len(nodes)/2 + 1, did: "can vote"}
-	for i := range nodes {
-		n := &nodes[i]
-		why := n.Err
-		if n.State != NodeUp && why == nil {
-			why = errConnecting
+	for g := range c.groups {
+		for _, nodes := range c.mux.Sets(g) {
+			e := &QuorumError{Need: len(nodes)/2 + 1, did: "can vote"}
+			for i := range nodes {
+				n := &nodes[i]
+				why := n.Err
+				if n.State != multiplex.NodeUp && why == nil {
+					why = errConnecting
+				}
+				e.count(n.Addr, NodeState(n.State), why)
+			}
+			if e.Granted < e.Need {
+				return e
+			}
 		}
-		e.count(n.Addr, n.State, why)
 	}
-	if e.Granted >= e.Need {
-		return nil
-	}
-	return e
+	return nil
 }
 
 // quorumReachable is called after each change of a node's state that leaves a quorum reachable. No
 // other change can make a quorum able to vote.
-func (c *Client) quorumReachable() {
-	c.outage.WakeNext()
+func (c *Client) quorumReachable(group int) {
+	c.groups[group].outage.WakeNext()
 	c.nodesChanged.notify()
 }
 

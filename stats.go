@@ -1,5 +1,7 @@
 package lockpipe
 
+import "github.com/lockpipe/lockpipe/lease"
+
 // Stats are counts since New. Held, SpareNodes, Waiters and the fields that begin with Pending are
 // of now.
 type Stats struct {
@@ -33,7 +35,7 @@ type Stats struct {
 	// function.
 	PendingAsync int
 	// SpareNodes is how many nodes may fail now before no quorum can be reached; negative if none
-	// can be reached.
+	// can be reached. With several groups it is that of the group that has the fewest.
 	SpareNodes int
 	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of
 	// Lease.Extend and Lease.Keep.
@@ -51,7 +53,14 @@ type Stats struct {
 // after Close.
 func (c *Client) Stats() Stats {
 	nodes := c.mux.Stats()
-	leases := c.leases.Stats()
+	var leases lease.Stats
+	for _, g := range c.groups {
+		s := g.leases.Stats()
+		leases.Held += s.Held
+		leases.Extended += s.Extended
+		leases.Expired += s.Expired
+		leases.Lost += s.Lost
+	}
 	return Stats{
 		Flushes: nodes.Flushes, Operations: nodes.Operations,
 		Attempts: nodes.Attempts, SplitVotes: nodes.SplitVotes, Handovers: c.handovers.Load(),

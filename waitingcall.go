@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
-	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/lease"
@@ -38,11 +37,11 @@ type waitingCall struct {
 	pending    pendingAttempt // under way
 	policy     waiting.Policy
 	watch      *multiplex.Watch
-	watchedKey string      // the key of watch
-	failed     bool        // an attempt failed, not only for its fence
-	reason     error       // of the last attempt that was decided; nil before the first
-	fenceRetry fenceRetry  // attempts that failed for their fence alone
-	parking    outage.Call // during an outage
+	watchedKey string     // the key of watch
+	failed     bool       // an attempt failed, not only for its fence
+	reason     error      // of the last attempt that was decided; nil before the first
+	fenceRetry fenceRetry // attempts that failed for their fence alone
+	parking    parking    // during an outage
 }
 
 // newWaitingCall returns a call that is ready to enter the queue. wake has its owner call advance.
@@ -53,7 +52,7 @@ func newWaitingCall(ctx context.Context, c *Client, keys []string, o callOptions
 	s := &waitingCall{client: c, ctx: ctx, keys: keys, opts: o, wake: wake}
 	s.turn = &keyqueue.Call{Caller: s}
 	s.policy.MaxDelay, s.policy.Arbiter = o.maxDelay, c.arbiter
-	s.parking.Arrived, s.parking.Wake = o.start, wake
+	s.parking.call.Arrived, s.parking.call.Wake = o.start, wake
 	return s
 }
 
@@ -68,7 +67,7 @@ func (s *waitingCall) enter() bool {
 
 // leave ends the call. If l was granted, l has its keys. Otherwise others may have them.
 func (s *waitingCall) leave(l *Lease) {
-	s.client.outage.Finish(&s.parking)
+	s.parking.finish()
 	if s.watch != nil {
 		s.watch.Close()
 	}
@@ -211,21 +210,21 @@ func (s *waitingCall) subscribe(key string, node int) {
 		s.watch = nil
 	}
 	if s.watch == nil {
-		s.watch, s.watchedKey = s.client.mux.Watch(s.client.cfg.Prefix+key, s.wake), key
+		s.watch, s.watchedKey = s.client.mux.Watch(key, s.wake), key
 	}
 	s.watch.Subscribe(node)
 }
 
 // mayAttempt reports whether enough nodes can be reached for the next attempt.
 func (s *waitingCall) mayAttempt() bool {
-	return !errors.Is(s.reason, ErrNoQuorum) || s.client.outage.Admit(&s.parking)
+	return !errors.Is(s.reason, ErrNoQuorum) || s.parking.admit(s.client, s.keys)
 }
 
 // startAttempt starts the attempt that the policy wants.
 func (s *waitingCall) startAttempt(todo waiting.Action) {
 	c := s.client
 	shared := s.opts.fencing && (s.failed || c.queue.HasWaiters(s.keys[0]))
-	s.opts.suspended = c.leases.Suspended()
+	s.opts.suspended = c.suspended()
 	t := pendingAttempt{
 		lease:    c.newLease(s.keys, s.fenceRetry.floor, s.opts.fencesWanted(shared)),
 		askedAll: todo.Kind == waiting.AskAll,
@@ -233,7 +232,8 @@ func (s *waitingCall) startAttempt(todo waiting.Action) {
 	if t.askedAll {
 		t.attempt = c.mux.Acquire(t.lease.claim, s.opts.ttl, len(s.keys))
 	} else { // if many want the keys, this keeps their votes from splitting
-		t.attempt = c.mux.AcquireViaArbiter(t.lease.claim, s.opts.ttl, todo.Node)
+		t.attempt = c.mux.AcquireViaArbiter(t.lease.claim, s.opts.ttl, s.policy.BlockedKey(),
+			todo.Node)
 	}
 	t.lease.holder = s.turn
 	s.pending = t
@@ -283,7 +283,7 @@ func (s *waitingCall) attemptDone(ctx context.Context, t pendingAttempt, outcome
 // recordFailure records why an attempt failed. askedAll says that it asked all nodes at once.
 func (s *waitingCall) recordFailure(err error, askedAll bool) {
 	if !errors.Is(err, ErrNoQuorum) { // without a quorum the next call would hardly find one
-		s.client.outage.Finish(&s.parking)
+		s.parking.finish()
 	}
 	s.failed, s.reason = true, err
 	why := waiting.Failure{AskedAll: askedAll}

@@ -10,6 +10,7 @@ package preflight
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/inspection"
@@ -32,8 +33,8 @@ type Report interface {
 }
 
 // Check reports the findings about each node, in the order of the facts, and then those about
-// several nodes.
-func Check(set Settings, facts []inspection.Facts, to Report) {
+// several nodes. sizes are how many nodes there are in each set in which a quorum is needed.
+func Check(set Settings, facts []inspection.Facts, sizes []int, to Report) {
 	f := &findings{set: set, to: to}
 	for i := range facts {
 		f.node = facts[i].Node
@@ -42,7 +43,11 @@ func Check(set Settings, facts []inspection.Facts, to Report) {
 	}
 	f.checkPairs(facts)
 	f.node = ""
-	f.checkNumber(len(facts))
+	for i, n := range sizes {
+		if !slices.Contains(sizes[:i], n) {
+			f.checkNumber(n)
+		}
+	}
 }
 
 // findings reports what is found about one node after the other, or about all.

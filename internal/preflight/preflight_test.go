@@ -39,7 +39,7 @@ func (r *report) Error(node, text string)   { *r = append(*r, finding{node, fail
 // check returns the findings.
 func check(set Settings, facts []inspection.Facts) []finding {
 	var all report
-	Check(set, facts, &all)
+	Check(set, facts, []int{len(facts)}, &all)
 	return all
 }
 

@@ -1,0 +1,130 @@
+package layout_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/internal/layout"
+)
+
+func group(name string, nodes ...string) layout.Group {
+	return layout.Group{Name: name, Nodes: nodes}
+}
+
+func newLayout(t *testing.T, groups, next []layout.Group) *layout.Layout {
+	t.Helper()
+	l, err := layout.New(groups, next)
+	require.NoError(t, err)
+	return l
+}
+
+func TestPlaces_OneGroupHasEveryKeyInOnePlace(t *testing.T) {
+	l := newLayout(t, []layout.Group{group("", "h1", "h2", "h3")}, nil)
+	require.True(t, l.IsOne())
+	require.Equal(t, []layout.Place{{}}, l.Places("k"))
+	require.Equal(t, []layout.Mux{{
+		Nodes: []string{"h1", "h2", "h3"}, Groups: []string{"", "", ""}, Systems: [][]uint64{{0b111}},
+	}}, l.Muxes)
+}
+
+func TestPlaces_AKeyIsInTheGroupOfItsName(t *testing.T) {
+	groups := []layout.Group{group("a", "h1"), group("b", "h2"), group("c", "h3")}
+	l := newLayout(t, groups, nil)
+	require.False(t, l.IsOne())
+	require.Len(t, l.Muxes, 3)
+	other := newLayout(t, []layout.Group{groups[2], groups[0], groups[1]}, nil)
+	for i := range 1000 {
+		key := fmt.Sprint("k", i)
+		require.Equal(t, l.Group(key), other.Group(key), "the order of the groups does not matter")
+		place := l.Places(key)
+		require.Len(t, place, 1)
+		require.Equal(t, l.Group(key), l.Muxes[place[0].Mux].Groups[0])
+		tagged := l.Group("cart{" + key + "}:x")
+		require.Equal(t, l.Group(key), tagged, "what is in braces counts")
+	}
+	require.Equal(t, l.Group("x{}y"), l.Group("x{}y"))
+}
+
+// The goal: 1/4 of the keys move when a fourth group comes, all of them to it, and each group has
+// its share.
+func TestPlaces_AFurtherGroupTakesOnlyItsShare(t *testing.T) {
+	groups := []layout.Group{group("a", "1"), group("b", "2"), group("c", "3"), group("d", "4")}
+	three, four := newLayout(t, groups[:3], nil), newLayout(t, groups, nil)
+	const keys = 100_000
+	moved, counts := 0, map[string]int{}
+	for i := range keys {
+		key := fmt.Sprint("sku:", i)
+		before, after := three.Group(key), four.Group(key)
+		counts[after]++
+		if before != after {
+			moved++
+			require.Equal(t, "d", after, "no key moves between the groups that were there")
+		}
+	}
+	require.InDelta(t, keys/4, moved, 0.02*keys)
+	for name, n := range counts {
+		require.InDelta(t, keys/4, n, 0.02*keys, name)
+	}
+}
+
+func TestPlaces_WhileNodesAreReplacedAKeyNeedsBothQuorums(t *testing.T) {
+	l := newLayout(t, []layout.Group{group("a", "h1", "h2", "h3")},
+		[]layout.Group{group("a", "h1", "h4", "h5")})
+	require.True(t, l.IsOne())
+	require.Equal(t, []layout.Mux{{
+		Nodes:   []string{"h1", "h2", "h3", "h4", "h5"},
+		Groups:  []string{"a", "a", "a", "a", "a"},
+		Systems: [][]uint64{{0b00111, 0b11001}},
+	}}, l.Muxes, "a node that stays is there once")
+}
+
+func TestPlaces_WhileAGroupIsAddedOnlyItsKeysAreInTwoPlaces(t *testing.T) {
+	a, b, c := group("a", "h1", "h2", "h3"), group("b", "h4"), group("c", "h5", "h6")
+	l := newLayout(t, []layout.Group{a, b}, []layout.Group{a, b, c})
+	require.Len(t, l.Muxes, 3)
+	after := newLayout(t, []layout.Group{a, b, c}, nil)
+	twice := 0
+	for i := range 3000 {
+		key := fmt.Sprint("k", i)
+		places := l.Places(key)
+		if after.Group(key) != "c" {
+			require.Len(t, places, 1)
+			continue
+		}
+		twice++
+		require.Len(t, places, 2)
+		require.Equal(t, 2, places[1].Mux)
+		require.Equal(t, l.Group(key), l.Muxes[places[0].Mux].Groups[0])
+	}
+	require.InDelta(t, 1000, twice, 6*math.Sqrt(3000*2./9))
+}
+
+func TestPlaces_GroupsThatShareNodesAreInOneMux(t *testing.T) {
+	l := newLayout(t, []layout.Group{group("a", "1", "2"), group("b", "3", "4")},
+		[]layout.Group{group("a", "2", "3"), group("c", "5")})
+	require.Len(t, l.Muxes, 2)
+	require.Equal(t, []string{"1", "2", "3", "4"}, l.Muxes[0].Nodes)
+	require.ElementsMatch(t, [][]uint64{{0b0011, 0b0110}, {0b0011}, {0b1100, 0b0110}, {0b1100}},
+		l.Muxes[0].Systems)
+	for i := range 100 {
+		places := l.Places(fmt.Sprint("k", i))
+		for j, p := range places {
+			require.Equal(t, j, p.Mux, "no key is twice on one node")
+		}
+	}
+}
+
+func TestNew_RefusesMoreNodesThanAMuxTakes(t *testing.T) {
+	var many, others []string
+	for i := range 40 {
+		many, others = append(many, fmt.Sprint("a", i)), append(others, fmt.Sprint("b", i))
+	}
+	others[0] = many[0]
+	_, err := layout.New([]layout.Group{group("a", many...)}, []layout.Group{group("a", others...)})
+	require.ErrorContains(t, err, "79 different nodes")
+	_, err = layout.New([]layout.Group{group("a", many...)}, nil)
+	require.NoError(t, err)
+}

@@ -1,0 +1,198 @@
+package parts
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Attempt is one try to acquire, extend or release a claim: see multiplex.Attempt, which is one for
+// a claim of one part. Of a claim of several parts it has an attempt for each.
+type Attempt interface {
+	// Sent returns the time from which the validity counts, if the attempt succeeds.
+	Sent() time.Time
+	// Wait returns the outcome: see multiplex.Attempt.Wait.
+	Wait(ctx context.Context, began time.Time) multiplex.Outcome
+	// Poll is Wait for an owner that must not block: see multiplex.Attempt.Poll.
+	Poll(ctx context.Context, w *multiplex.Waker) (o multiplex.Outcome, ready bool)
+	// Done says that the only caller that waited for an extension does not touch it any more.
+	Done()
+	// FenceTooLow explains an acquire with a fence: see multiplex.Attempt.FenceTooLow.
+	FenceTooLow() (seen int64, again, atOnce bool)
+	// Split explains an AcquireAny: see multiplex.Attempt.Split.
+	Split() bool
+}
+
+// kind is what an attempt does.
+type kind uint8
+
+const (
+	acquiring kind = iota
+	extending
+	releasing
+)
+
+// several is an Attempt for a claim of several parts. It takes their outcomes one after the other.
+// Only one goroutine may use it at a time, as it is with any caller that waits.
+type several struct {
+	claim *Claim
+	kind  kind
+	parts []one // that of the arbiter first, if there is one
+	// startLater starts a part when those before it are won. nil: all were started at once.
+	startLater func(p *one)
+
+	next   int               // the part whose outcome is taken next
+	failed multiplex.Outcome // the one that counts; the zero value while none has failed
+}
+
+// one is one part of an attempt.
+type one struct {
+	group   int
+	mux     *multiplex.Mux
+	claim   *multiplex.Claim
+	attempt *multiplex.Attempt // nil before it is started
+	won     bool
+}
+
+// parts returns all parts of the claim.
+func (c *Claim) parts() []one {
+	all := make([]one, 1, 1+len(c.at.more))
+	all[0] = one{group: c.at.group, mux: c.at.mux, claim: &c.first}
+	for i := range c.at.more {
+		p := &c.at.more[i]
+		all = append(all, one{group: p.group, mux: p.mux, claim: &p.claim})
+	}
+	return all
+}
+
+// start starts all parts of an attempt at once.
+func (c *Claim) start(k kind, start func(p *one)) *several {
+	s := &several{claim: c, kind: k, parts: c.parts()}
+	for i := range s.parts {
+		start(&s.parts[i])
+	}
+	return s
+}
+
+// has reports whether the part has the key, given without the prefix.
+func (p *one) has(key string) bool {
+	for i := range p.claim.Len() {
+		if p.claim.Key(i) == key {
+			return true
+		}
+	}
+	return false
+}
+
+// Sent returns the time from which the validity counts: that of the part that was started first.
+func (s *several) Sent() time.Time { return s.parts[0].attempt.Sent() }
+
+// Wait returns the outcome of all parts.
+func (s *several) Wait(ctx context.Context, began time.Time) multiplex.Outcome {
+	o, _ := s.take(func(a *multiplex.Attempt) (multiplex.Outcome, bool) {
+		if began.IsZero() {
+			began = time.Now()
+			return a.Wait(ctx, time.Time{}), true
+		}
+		return a.Wait(ctx, began), true
+	})
+	return o
+}
+
+// Poll returns the outcome of all parts, if it is known.
+func (s *several) Poll(ctx context.Context, w *multiplex.Waker) (multiplex.Outcome, bool) {
+	return s.take(func(a *multiplex.Attempt) (multiplex.Outcome, bool) { return a.Poll(ctx, w) })
+}
+
+// take takes the outcomes of the parts until one is not known yet, or the rest is of no interest.
+func (s *several) take(outcome func(*multiplex.Attempt) (multiplex.Outcome, bool)) (
+	o multiplex.Outcome, ready bool,
+) {
+	for ; s.next < len(s.parts) && !s.over(); s.next++ {
+		p := &s.parts[s.next]
+		if p.attempt == nil {
+			s.startLater(p)
+		}
+		o, ready := outcome(p.attempt)
+		if !ready {
+			return o, false
+		}
+		s.note(p, o)
+	}
+	return s.result(), true
+}
+
+// over reports whether the parts that are left change nothing. If another has a key, the attempt
+// failed for that, whatever the others say. A part that was not started is not started after a
+// failure.
+func (s *several) over() bool {
+	switch {
+	case s.kind == releasing || s.failed.Result == 0:
+		return false
+	case s.failed.Result == multiplex.Held:
+		return true
+	}
+	return s.parts[s.next].attempt == nil
+}
+
+// note takes the outcome of a part.
+func (s *several) note(p *one, o multiplex.Outcome) {
+	p.won = o.Result == multiplex.Won
+	switch {
+	case p.won:
+	case s.failed.Result == 0, o.Result == multiplex.Held && s.failed.Result != multiplex.Held:
+		s.failed = o
+	}
+}
+
+// result returns the outcome of all parts, and undoes what the others did, if one has failed.
+func (s *several) result() multiplex.Outcome {
+	o := s.failed
+	if o.Result == 0 {
+		return multiplex.Outcome{Result: multiplex.Won}
+	}
+	switch s.kind {
+	case acquiring:
+		for _, p := range s.parts {
+			if p.attempt != nil {
+				p.mux.Release(p.claim, s.claim.Len())
+			}
+		}
+	case extending:
+		s.claim.MarkOutlives() // the parts that were extended
+	case releasing: // it continues; repeated, it is waited for again
+	}
+	return o
+}
+
+// Done says that the caller does not touch an extension any more.
+func (s *several) Done() {
+	for _, p := range s.parts {
+		p.attempt.Done()
+	}
+}
+
+// FenceTooLow combines what the parts say: a higher fence may be granted if every part was won, or
+// failed for its fence. What the won ones have is being released, and would refuse the next
+// attempt.
+func (s *several) FenceTooLow() (seen int64, again, atOnce bool) {
+	atOnce = true
+	for _, p := range s.parts {
+		switch {
+		case p.attempt == nil:
+		case p.won:
+			atOnce = false
+		default:
+			partSeen, partAgain, partAtOnce := p.attempt.FenceTooLow()
+			if !partAgain {
+				return 0, false, false
+			}
+			seen, again, atOnce = max(seen, partSeen), true, atOnce && partAtOnce
+		}
+	}
+	return seen, again, again && atOnce
+}
+
+// Split is for an AcquireAny, whose claim has one part.
+func (s *several) Split() bool { return false }

@@ -1,0 +1,153 @@
+package parts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Claim is one lease as the nodes see it: a multiplex.Claim for each of its parts. Init makes it,
+// once. It must not be copied after that.
+type Claim struct {
+	first multiplex.Claim
+	at    *place // set once
+}
+
+// Init gives the claim its keys, without the prefix, and its token, which ends with suffix. The
+// keys must differ from each other.
+func (c *Claim) Init(m *Mux, keys []string, token, suffix string) {
+	if m.layout.IsOne() {
+		c.at = &m.places[0][0]
+		c.first.Init(m.prefix, keys, token, suffix)
+		return
+	}
+	split := m.split(keys)
+	c.at = &m.places[split[0].at.Mux][split[0].at.System]
+	if len(split) > 1 {
+		at := *c.at
+		at.keys, at.more = slices.Clone(keys), make([]part, len(split)-1)
+		c.at = &at
+	}
+	c.first.Init(m.prefix, split[0].keys, token, suffix)
+	for i := range c.at.more {
+		p, s := &c.at.more[i], split[i+1]
+		p.group, p.mux = s.at.Mux, m.muxes[s.at.Mux]
+		p.claim.Init(m.prefix, s.keys, token, suffix)
+	}
+}
+
+// share is the keys of one place.
+type share struct {
+	at   layout.Place
+	keys []string
+}
+
+// ByPlace divides keys for AcquireAny, which takes one of the keys of one place. Keys that are in
+// two places while the fleet moves are alone: nodes of both have to grant the same key.
+func (m *Mux) ByPlace(keys []string) (shares [][]string) {
+	if m.layout.IsOne() {
+		return [][]string{keys}
+	}
+	at := make(map[layout.Place]int)
+	for _, key := range keys {
+		places := m.layout.Places(key)
+		i, known := at[places[0]]
+		if !known || len(places) > 1 {
+			i = len(shares)
+			shares = append(shares, nil)
+		}
+		if len(places) == 1 {
+			at[places[0]] = i
+		}
+		shares[i] = append(shares[i], key)
+	}
+	return shares
+}
+
+// split returns the keys of each place, in the fixed order of the places: contenders for the same
+// keys name the same one of them as the first that was refused.
+func (m *Mux) split(keys []string) (shares []share) {
+	for _, key := range keys {
+		for _, at := range m.layout.Places(key) {
+			i := slices.IndexFunc(shares, func(s share) bool { return s.at == at })
+			if i < 0 {
+				i = len(shares)
+				shares = append(shares, share{at: at})
+			}
+			shares[i].keys = append(shares[i].keys, key)
+		}
+	}
+	slices.SortFunc(shares, func(a, b share) int {
+		if a.at.Mux != b.at.Mux {
+			return a.at.Mux - b.at.Mux
+		}
+		return a.at.System - b.at.System
+	})
+	return shares
+}
+
+// Group returns the index of the group of the first part.
+func (c *Claim) Group() int { return c.at.group }
+
+// Token returns the token.
+func (c *Claim) Token() string { return c.first.Token() }
+
+// Len returns the number of keys that were granted, or are asked for.
+func (c *Claim) Len() int {
+	if c.at.keys != nil {
+		return len(c.at.keys)
+	}
+	return c.first.Len()
+}
+
+// Key returns the key at i of these, without the prefix.
+func (c *Claim) Key(i int) string {
+	if c.at.keys != nil {
+		return c.at.keys[i]
+	}
+	return c.first.Key(i)
+}
+
+// Fence has the claim ask for the numbers from first to last: see multiplex.Claim.Fence. Each part
+// asks for the same numbers, so they are above those of every earlier lease on any of the keys.
+func (c *Claim) Fence(before time.Time, first, last int64) {
+	c.first.Fence(before, first, last)
+	for i := range c.at.more {
+		c.at.more[i].claim.Fence(before, first, last)
+	}
+}
+
+// Fences returns the numbers that the claim asked for; 0 without a fence.
+func (c *Claim) Fences() (first, last int64) { return c.first.Fences() }
+
+// MarkOutlives notes that the nodes keep the token for longer than the lease is to last.
+func (c *Claim) MarkOutlives() {
+	c.first.MarkOutlives()
+	for i := range c.at.more {
+		c.at.more[i].claim.MarkOutlives()
+	}
+}
+
+// Certain reports whether the nodes hold what the claim says and nothing else: see
+// multiplex.Claim.Certain.
+func (c *Claim) Certain() bool {
+	for i := range c.at.more {
+		if !c.at.more[i].claim.Certain() {
+			return false
+		}
+	}
+	return c.first.Certain()
+}
+
+// NeedsCleanup reports whether something of the claim may still take effect on a node: see
+// multiplex.Claim.NeedsCleanup.
+func (c *Claim) NeedsCleanup() bool {
+	for i := range c.at.more {
+		if c.at.more[i].claim.NeedsCleanup() {
+			return true
+		}
+	}
+	return c.first.NeedsCleanup()
+}

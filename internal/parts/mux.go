@@ -1,0 +1,319 @@
+// Package parts does each operation of a lease on all groups of nodes that its keys belong to.
+//
+// A lease has one part for each place of its keys: a multiplex.Claim with some of the keys. All
+// parts have the same token, and no two have a node in common. The lease is granted when each part
+// is, it is lost when any part is, and it is released when each part is. So each part follows the
+// rules of package multiplex by itself, and this package adds the votes of no two nodes.
+//
+// Most leases have one part. That costs nothing here: its attempts are those of package multiplex.
+package parts
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Mux is a multiplex.Mux for each group of nodes. Groups that share nodes while the fleet moves
+// have one together. All methods are safe for concurrent use.
+type Mux struct {
+	layout *layout.Layout
+	prefix string
+	muxes  []*multiplex.Mux // as in the layout
+	// places are those of parts that are alone, by Mux and system. They do not change.
+	places [][]place
+}
+
+// place is where a claim has its parts.
+type place struct {
+	group int // the index of the first part's Mux
+	mux   *multiplex.Mux
+	// Of a claim of several parts; nil for one part.
+	keys []string // all of them, in the order of the call
+	more []part   // the parts behind the first
+}
+
+// part is one of the further parts of a claim.
+type part struct {
+	group int
+	mux   *multiplex.Mux
+	claim multiplex.Claim
+}
+
+// New starts to connect the nodes of all groups in the background. cfg is for each multiplex.Mux;
+// its Nodes and OnQuorumReachable are not used. quorumReachable is multiplex's OnQuorumReachable,
+// for the group with that index; it may be called before New has returned. The error is about the
+// nodes alone, and names them.
+func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*Mux, error) {
+	m := &Mux{layout: nodes.layout, prefix: cfg.Prefix}
+	for i, of := range m.layout.Muxes {
+		cfg.Nodes = make([]string, len(of.Nodes))
+		for j, name := range of.Nodes {
+			cfg.Nodes[j] = nodes.urls[name]
+		}
+		cfg.OnQuorumReachable = func() { quorumReachable(i) }
+		mux, err := multiplex.New(cfg)
+		if err != nil {
+			_ = m.Close(context.Background())
+			return nil, fmt.Errorf("%s%w", nodes.field(i), err)
+		}
+		m.muxes = append(m.muxes, mux)
+		places := make([]place, len(of.Systems))
+		for s := range places {
+			places[s] = place{group: i, mux: mux}
+		}
+		m.places = append(m.places, places)
+	}
+	return m, nil
+}
+
+// GroupOf returns the name of the group that a key belongs to now, given without the prefix.
+func (m *Mux) GroupOf(key string) string { return m.layout.Group(key) }
+
+// first returns the first place of a key.
+func (m *Mux) first(key string) layout.Place { return m.layout.Places(key)[0] }
+
+// Acquire starts one attempt to take all keys of a new claim for ttl: see multiplex.Mux.Acquire.
+// All parts are asked at once.
+func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) Attempt {
+	if len(c.at.more) == 0 {
+		return c.at.mux.Acquire(&c.first, ttl, batchKeys)
+	}
+	return c.start(acquiring, func(p *one) { p.attempt = p.mux.Acquire(p.claim, ttl, batchKeys) })
+}
+
+// AcquireViaArbiter is Acquire for a caller that knows of others who want a key. The part of that
+// key asks the arbiter first, a node of Arbiter: see multiplex.Mux.AcquireViaArbiter. The other
+// parts are asked when this one is won, and not before: so contenders for one key meet there, and
+// do not take other keys from each other meanwhile.
+func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, key string, arbiter int) Attempt {
+	if len(c.at.more) == 0 {
+		return c.at.mux.AcquireViaArbiter(&c.first, ttl, arbiter)
+	}
+	s := &several{claim: c, kind: acquiring, parts: c.parts()}
+	judge := slices.IndexFunc(s.parts, func(p one) bool { return p.has(key) })
+	s.parts[0], s.parts[judge] = s.parts[judge], s.parts[0]
+	first := &s.parts[0]
+	first.attempt = first.mux.AcquireViaArbiter(first.claim, ttl, arbiter)
+	s.startLater = func(p *one) { p.attempt = p.mux.Acquire(p.claim, ttl, c.Len()) }
+	return s
+}
+
+// AcquireAny starts one attempt to take any one of the keys of a claim, which has one part: see
+// multiplex.Mux.AcquireAny and ByPlace.
+func (m *Mux) AcquireAny(c *Claim, ttl time.Duration) Attempt {
+	return c.at.mux.AcquireAny(&c.first, ttl)
+}
+
+// Extend starts one attempt to let all keys of a claim last for ttl: see multiplex.Mux.Extend. It is
+// won when each part is, and held when any part is.
+func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
+	batchKeys int,
+) Attempt {
+	if len(c.at.more) == 0 {
+		return c.at.mux.Extend(&c.first, ttl, sendBefore, minTimeout, batchKeys)
+	}
+	return c.start(extending, func(p *one) {
+		p.attempt = p.mux.Extend(p.claim, ttl, sendBefore, minTimeout, batchKeys)
+	})
+}
+
+// Release starts to delete the keys of a claim: see multiplex.Mux.Release. It is won when each part
+// is.
+func (m *Mux) Release(c *Claim, batchKeys int) Attempt {
+	if len(c.at.more) == 0 {
+		return c.at.mux.Release(&c.first, batchKeys)
+	}
+	return c.start(releasing, func(p *one) { p.attempt = p.mux.Release(p.claim, batchKeys) })
+}
+
+// Extensions are extensions that leave together: see multiplex.Extensions.
+type Extensions struct {
+	mux  *Mux
+	keys int
+	of   []*multiplex.Extensions // of each Mux; nil before the first
+}
+
+// Extensions returns none yet. keys is the number of keys of all that will be added.
+func (m *Mux) Extensions(keys int) *Extensions {
+	return &Extensions{m, keys, make([]*multiplex.Extensions, len(m.muxes))}
+}
+
+// Add adds an extension of a claim: see multiplex.Extensions.Add.
+func (e *Extensions) Add(c *Claim, ttl time.Duration, sendBefore time.Time,
+	minTimeout time.Duration,
+) Attempt {
+	if len(c.at.more) == 0 {
+		return e.in(c.at.group).Add(&c.first, ttl, sendBefore, minTimeout)
+	}
+	return c.start(extending, func(p *one) {
+		p.attempt = e.in(p.group).Add(p.claim, ttl, sendBefore, minTimeout)
+	})
+}
+
+// in returns the extensions of one Mux.
+func (e *Extensions) in(group int) *multiplex.Extensions {
+	if e.of[group] == nil {
+		e.of[group] = e.mux.muxes[group].Extensions(e.keys)
+	}
+	return e.of[group]
+}
+
+// Send sends what was added. It must be called, because Mux.Close waits for that.
+func (e *Extensions) Send() {
+	for _, of := range e.of {
+		if of != nil {
+			of.Send()
+		}
+	}
+}
+
+// Watch returns a watch of one key, given without the prefix, in the first of its groups: see
+// multiplex.Mux.Watch.
+func (m *Mux) Watch(key string, wake func()) *multiplex.Watch {
+	return m.muxes[m.first(key).Mux].Watch(m.prefix+key, wake)
+}
+
+// Arbiter chooses the node that contenders for a key, given without the prefix, ask first: see
+// multiplex.Mux.Arbiter. The number is that of a node of the key's first group.
+func (m *Mux) Arbiter(key string, skip int) int {
+	return m.muxes[m.first(key).Mux].Arbiter(m.prefix+key, skip)
+}
+
+// QuorumReachable reports whether the group can reach a quorum: see
+// multiplex.Mux.QuorumReachable.
+func (m *Mux) QuorumReachable(group int) bool { return m.muxes[group].QuorumReachable() }
+
+// Lacking returns the index of a group of these keys that can't reach a quorum now. If there is
+// none, it is the first group of the first key.
+func (m *Mux) Lacking(keys []string) (group int) {
+	for _, key := range keys {
+		for _, at := range m.layout.Places(key) {
+			if !m.QuorumReachable(at.Mux) {
+				return at.Mux
+			}
+		}
+	}
+	return m.first(keys[0]).Mux
+}
+
+// NodeStatus is the state of a node, and the name of its group.
+type NodeStatus struct {
+	multiplex.NodeStatus
+	Group string
+}
+
+// Nodes returns the state of each node of a group, in configuration order.
+func (m *Mux) Nodes(group int) []NodeStatus {
+	nodes := m.muxes[group].Nodes()
+	all := make([]NodeStatus, len(nodes))
+	for i, n := range nodes {
+		all[i] = NodeStatus{n, m.layout.Muxes[group].Groups[i]}
+	}
+	return all
+}
+
+// Sets returns the nodes of each set of a group in which a quorum is needed.
+func (m *Mux) Sets(group int) [][]NodeStatus {
+	return subsets(m.layout.Muxes[group].Sets(), m.Nodes(group))
+}
+
+// subsets returns the elements of all whose bits are in each of the sets.
+func subsets[T any](sets []uint64, all []T) [][]T {
+	some := make([][]T, len(sets))
+	for i, set := range sets {
+		for ; set != 0; set &= set - 1 {
+			some[i] = append(some[i], all[bits.TrailingZeros64(set)])
+		}
+	}
+	return some
+}
+
+// Sizes returns how many nodes are in each set in which a quorum is needed.
+func (m *Mux) Sizes() (sizes []int) {
+	for _, of := range m.layout.Muxes {
+		for _, set := range of.Sets() {
+			sizes = append(sizes, bits.OnesCount64(set))
+		}
+	}
+	return sizes
+}
+
+// SpareNodes returns how many nodes are up beyond a quorum, in the set that has the fewest. Below 0
+// no quorum can be reached for some keys now.
+func (m *Mux) SpareNodes() int {
+	spare := math.MaxInt
+	for group := range m.muxes {
+		for _, set := range m.Sets(group) {
+			up := 0
+			for _, n := range set {
+				if n.State == multiplex.NodeUp {
+					up++
+				}
+			}
+			spare = min(spare, up-len(set)/2-1)
+		}
+	}
+	return spare
+}
+
+// Stats returns the counts of all groups together.
+func (m *Mux) Stats() (sum multiplex.Stats) {
+	for _, mux := range m.muxes {
+		s := mux.Stats()
+		sum.Flushes += s.Flushes
+		sum.Operations += s.Operations
+		sum.Attempts += s.Attempts
+		sum.SplitVotes += s.SplitVotes
+		sum.PendingReleases += s.PendingReleases
+		sum.DroppedReleases += s.DroppedReleases
+	}
+	return sum
+}
+
+// Inspect asks every node what it is: see multiplex.Mux.Inspect. The facts are in the order of the
+// groups.
+func (m *Mux) Inspect(ctx context.Context) (all []inspection.Facts, err error) {
+	facts, errs := make([][]inspection.Facts, len(m.muxes)), make([]error, len(m.muxes))
+	m.each(func(i int, mux *multiplex.Mux) { facts[i], errs[i] = mux.Inspect(ctx) })
+	for i, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, facts[i]...)
+	}
+	return all, nil
+}
+
+// Close closes every multiplex.Mux. It may be called once.
+func (m *Mux) Close(ctx context.Context) error {
+	errs := make([]error, len(m.muxes))
+	m.each(func(i int, mux *multiplex.Mux) { errs[i] = mux.Close(ctx) })
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// each calls f for every Mux at the same time, and returns when all have returned.
+func (m *Mux) each(f func(i int, mux *multiplex.Mux)) {
+	if len(m.muxes) == 1 {
+		f(0, m.muxes[0])
+		return
+	}
+	var all sync.WaitGroup
+	for i, mux := range m.muxes {
+		all.Go(func() { f(i, mux) })
+	}
+	all.Wait()
+}

@@ -1,0 +1,76 @@
+package parts
+
+import (
+	"context"
+
+	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Answers is what the nodes of one group say of keys.
+type Answers struct {
+	nodes []holders.Node
+	at    map[string]int // the index of each key in their answers
+	mux   *Mux
+	group int
+}
+
+// Peek asks the nodes who has these keys, given without the prefix, each those of its first group:
+// see multiplex.Mux.Peek. No two keys are the same. Each key is in one of the answers.
+func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err error) {
+	all, errs := make([]Answers, len(m.muxes)), make([]error, len(m.muxes))
+	names := make([][]string, len(m.muxes))
+	for _, key := range keys {
+		group := m.first(key).Mux
+		if all[group].at == nil {
+			all[group] = Answers{at: make(map[string]int), mux: m, group: group}
+		}
+		all[group].at[key] = len(names[group])
+		names[group] = append(names[group], m.prefix+key)
+	}
+	m.each(func(i int, mux *multiplex.Mux) {
+		if len(names[i]) > 0 {
+			all[i].nodes, errs[i] = mux.Peek(ctx, names[i])
+		}
+	})
+	for i, err := range errs {
+		switch {
+		case err != nil:
+			return nil, err
+		case all[i].at != nil:
+			asked = append(asked, all[i])
+		}
+	}
+	return asked, nil
+}
+
+// Sets returns the nodes of each set in which a quorum has to answer.
+func (a *Answers) Sets() [][]holders.Node {
+	return subsets(a.mux.layout.Muxes[a.group].Sets(), a.nodes)
+}
+
+// Has reports whether the answers are about a key.
+func (a *Answers) Has(key string) bool {
+	_, has := a.at[key]
+	return has
+}
+
+// Count returns what the nodes say of a key that the answers are about: see holders.Count. It is
+// held if it is in each set in which it needs a quorum.
+func (a *Answers) Count(key string) holders.Holding {
+	i := a.at[key]
+	place := a.mux.first(key)
+	system := a.mux.layout.Muxes[place.Mux].Systems[place.System]
+	least := holders.Holding{Nodes: holders.Count(a.nodes, i, len(a.nodes)).Nodes}
+	for s, nodes := range subsets(system, a.nodes) {
+		h := holders.Count(nodes, i, len(nodes)/2+1)
+		if !h.Held || s > 0 && h.Token != least.Token {
+			return holders.Holding{Nodes: least.Nodes}
+		}
+		if s == 0 || h.Left < least.Left {
+			least.Left = h.Left
+		}
+		least.Held, least.Token = true, h.Token
+	}
+	return least
+}
