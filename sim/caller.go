@@ -24,7 +24,8 @@ type caller struct {
 	keepRng  *rand.Rand // for whether it keeps the keys
 	anyRng   *rand.Rand // for whether it wants any of some keys, and of which
 
-	wantsFence bool // in its last call that acquires
+	wantsFence bool         // in its last call that acquires
+	layout     clientLayout // of the client of that call
 }
 
 func (c *caller) run() {
@@ -70,7 +71,9 @@ func (c *caller) key() string { return fmt.Sprint("k", c.rng.IntN(c.sim.plan.key
 func (c *caller) oneCall() {
 	ctx, cancel := c.callContext()
 	defer cancel()
-	client, ttl := c.process.currentClient(), c.sim.plan.drawTTL(c.rng)
+	ttl := c.sim.plan.drawTTL(c.rng)
+	client, used := c.process.clientAndLayout()
+	c.layout = used
 	opts := []lockpipe.Option{lockpipe.WithTTL(ttl)}
 	if c.chance(20) {
 		opts = append(opts, lockpipe.WithRetryDelay(0, time.Millisecond+around(c.rng,
@@ -176,7 +179,7 @@ func (c *caller) recordAcquire(l *lockpipe.Lease, err error, called time.Time, a
 		_ = l.Release(context.Background())
 		return nil
 	}
-	h := c.sim.history.startHold(c.name, l, called, auto)
+	h := c.sim.history.startHold(c.name, l, c.layout, called, auto)
 	c.sim.checkQuorumBacks(h)
 	return h
 }
@@ -230,7 +233,9 @@ func (c *caller) nest() {
 	c.wantsFence = false
 	defer func() { c.wantsFence = wantsFence }()
 	called := time.Now()
-	l, err := c.process.currentClient().AcquireAll(ctx, keys, lockpipe.WithTTL(c.sim.plan.maxTTL))
+	client, used := c.process.clientAndLayout()
+	c.layout = used
+	l, err := client.AcquireAll(ctx, keys, lockpipe.WithTTL(c.sim.plan.maxTTL))
 	if h := c.recordAcquire(l, err, called, false); h != nil {
 		time.Sleep(around(c.nestRng, c.sim.plan.thinkTime))
 		c.release(h)

@@ -47,8 +47,9 @@ type hold struct {
 	who     string
 	keys    []string
 	lease   *lockpipe.Lease
-	auto    bool // it is extended automatically
-	handed  bool // another lease was handed off to it
+	layout  clientLayout // of the client
+	auto    bool         // it is extended automatically
+	handed  bool         // another lease was handed off to it
 	fence   int64
 	called  time.Time
 	from    time.Time
@@ -104,11 +105,13 @@ func (h *history) violate(format string, args ...any) {
 }
 
 // startHold records that a lease was acquired.
-func (h *history) startHold(who string, l *lockpipe.Lease, called time.Time, auto bool) *hold {
+func (h *history) startHold(who string, l *lockpipe.Lease, used clientLayout, called time.Time,
+	auto bool,
+) *hold {
 	now := time.Now()
 	b := &hold{
 		history: h, who: who, keys: l.Keys(), lease: l, auto: auto, fence: l.Fence(),
-		called: called, from: now, until: l.Until(),
+		layout: used, called: called, from: now, until: l.Until(),
 	}
 	slices.Sort(b.keys)
 	h.mu.Lock()

@@ -304,6 +304,31 @@ var brokenRules = []mutant{
 		},
 	},
 	{
+		name: "part", rule: "1: a lease is granted when its first part is", mix: "grouped",
+		finds: "both hold",
+		edit: edit{
+			"internal/parts/attempt.go", "\tcase p.won:\n",
+			"\tcase p.won, simrand.Mutant(\"part\") && s.kind == acquiring && p != &s.parts[0]:\n",
+		},
+	},
+	{
+		name: "skipped", rule: "1: a fleet moves without the step in which both layouts count",
+		mix: "moving", finds: "both hold",
+		edit: edit{
+			"sim/fleet.go", "if !r.roll(rng, clientLayout{groups: from, next: to}) ||",
+			"if !simrand.Mutant(\"skipped\") && " +
+				"!r.roll(rng, clientLayout{groups: from, next: to}) ||",
+		},
+	},
+	{
+		name: "hasty", rule: "1: the next layout is used alone while keys of the other are kept",
+		mix: "moving,kept", finds: "has kept it",
+		edit: edit{
+			"sim/fleet.go", "!r.sleep(r.plan.clientMaxTTL+r.plan.driftMargin())",
+			"!simrand.Mutant(\"hasty\") && !r.sleep(r.plan.clientMaxTTL+r.plan.driftMargin())",
+		},
+	},
+	{
 		name: "left", rule: "9: a release deletes keys that were kept", mix: "kept",
 		finds: "has kept it",
 		edit: edit{

@@ -58,6 +58,10 @@ type Mix struct {
 	Kept bool
 	// Any lets callers want any of some keys.
 	Any bool
+	// Grouped has several groups of nodes.
+	Grouped bool
+	// Moving has fleets that move from layout to layout. Then nodes lose no data.
+	Moving bool
 }
 
 // Plan holds what a seed has drawn for a run.
@@ -106,6 +110,8 @@ type Plan struct {
 
 	keptPercent int // of 100 leases, how many are kept instead of released
 	anyPercent  int // of 100 calls, how many want any of some keys
+
+	layouts []nodeGroups // that the fleet uses, one after the other; nil: one group of all nodes
 }
 
 func newPlan(rng *rand.Rand, mix Mix) *Plan {

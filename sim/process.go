@@ -20,16 +20,20 @@ import (
 type process struct {
 	run         *run
 	number      int
-	rng         *rand.Rand // for when its clients are closed
-	clockRng    *rand.Rand // for its clients' wall clocks
-	aliasRng    *rand.Rand // for where names lead when a client is started
-	links       []*link    // to each node
-	pausedUntil atomicTime // until when it does nothing
+	rng         *rand.Rand    // for when its clients are closed
+	clockRng    *rand.Rand    // for its clients' wall clocks
+	aliasRng    *rand.Rand    // for where names lead when a client is started
+	links       []*link       // to each node
+	pausedUntil atomicTime    // until when it does nothing
+	restarting  chan struct{} // of capacity 1; filled while a client is closed and another made
 
-	mu      sync.Mutex // guards all below
-	client  *lockpipe.Client
-	metNode bool // the client has had a node that was up
-	closing bool // the client is closed or about to be, and there is no new one yet
+	mu     sync.Mutex   // guards all below
+	layout clientLayout // of clients that it will make
+	client *lockpipe.Client
+	used   clientLayout // by the client
+	// The groups of which the client has had a node that was up.
+	metGroups map[string]bool
+	closing   bool // the client is closed or about to be, and there is no new one yet
 }
 
 // startClient makes a client, with a wall clock of its own.
@@ -37,33 +41,74 @@ func (p *process) startClient() {
 	if p.run.plan.aliasEvery > 0 && p.aliasRng.IntN(4) == 0 {
 		p.aliasNode(p.aliasRng, around(p.aliasRng, time.Second))
 	}
+	p.mu.Lock()
+	used := p.layout
+	p.mu.Unlock()
 	var c *lockpipe.Client
 	simrand.WithClockSkew(below(p.clockRng, p.run.plan.clockSkew+1), func() {
-		var err error
-		c, err = lockpipe.New(lockpipe.Config{
-			Nodes: p.run.addresses, Prefix: prefix, NodeTimeout: p.run.plan.timeout,
+		cfg := lockpipe.Config{
+			Prefix: prefix, NodeTimeout: p.run.plan.timeout,
 			TTL: p.run.plan.clientMaxTTL, MaxTTL: p.run.plan.clientMaxTTL,
 			RestartGuard: p.run.plan.guard,
 			Dial:         p.dial, Logger: slog.New(slog.DiscardHandler),
-		})
-		if err != nil {
+		}
+		used.configure(&cfg, p.run.addresses)
+		var err error
+		if c, err = lockpipe.New(cfg); err != nil {
 			panic(err)
 		}
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.client, p.metNode, p.closing = c, false, false
+	p.client, p.used, p.closing = c, used, false
+	p.metGroups = map[string]bool{}
 }
 
-// hasMetNode reports whether the client has had a node that was up.
-func (p *process) hasMetNode() bool {
-	up := func(n lockpipe.NodeStatus) bool { return n.State == lockpipe.NodeUp }
+// hasMetNodes reports whether the client has had a node of each group that was up.
+func (p *process) hasMetNodes() bool {
 	c := p.currentClient()
-	now := slices.ContainsFunc(c.Nodes(), up)
+	nodes := c.Nodes()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.metNode = p.metNode || now && p.client == c
-	return p.metNode
+	all := true
+	for _, n := range nodes {
+		if n.State == lockpipe.NodeUp && p.client == c {
+			p.metGroups[n.Group] = true
+		}
+	}
+	for _, n := range nodes {
+		all = all && p.metGroups[n.Group]
+	}
+	return all
+}
+
+// stateOf returns what the client knows of a node. It is down if the client does not use the
+// node.
+func (p *process) stateOf(node int) lockpipe.NodeStatus {
+	return stateIn(p.currentClient(), p.run.addresses[node])
+}
+
+func stateIn(c *lockpipe.Client, address string) lockpipe.NodeStatus {
+	for _, n := range c.Nodes() {
+		if n.Addr == address {
+			return n
+		}
+	}
+	return lockpipe.NodeStatus{State: lockpipe.NodeDown}
+}
+
+// setLayout sets the layout of the clients that the process will make.
+func (p *process) setLayout(l clientLayout) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.layout = l
+}
+
+// clientAndLayout returns the newest client, and which nodes it uses.
+func (p *process) clientAndLayout() (*lockpipe.Client, clientLayout) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.client, p.used
 }
 
 func (p *process) dial(ctx context.Context, _, address string) (net.Conn, error) {
@@ -84,20 +129,30 @@ func (p *process) restartClients() {
 		return
 	}
 	for p.run.sleep(around(p.rng, mean)) {
-		ctx, cancel := context.WithTimeout(context.Background(),
-			around(p.rng, 200*time.Millisecond))
-		p.markClosing()
-		err := p.currentClient().Close(ctx)
-		cancel()
-		if err != nil {
-			p.run.closedEarly.Store(true)
-		}
-		p.run.history.note(fmt.Sprint("client ", p.number), "closed: "+p.run.outcome(err, closing))
-		if !p.run.awaitMayStart() {
+		if !p.restartClient(around(p.rng, 200*time.Millisecond)) {
 			return
 		}
-		p.startClient()
 	}
+}
+
+// restartClient closes the client with a timeout, and makes a new one. It returns false if the run
+// ends first.
+func (p *process) restartClient(timeout time.Duration) bool {
+	p.restarting <- struct{}{}
+	defer func() { <-p.restarting }()
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	p.markClosing()
+	err := p.currentClient().Close(ctx)
+	cancel()
+	if err != nil {
+		p.run.closedEarly.Store(true)
+	}
+	p.run.history.note(fmt.Sprint("client ", p.number), "closed: "+p.run.outcome(err, closing))
+	if !p.run.awaitMayStart() {
+		return false
+	}
+	p.startClient()
+	return true
 }
 
 // markClosing records that the client is about to be closed.
@@ -113,7 +168,7 @@ func (p *process) seesReplica(node int) bool {
 	p.mu.Lock()
 	c, absent := p.client, p.closing
 	p.mu.Unlock()
-	err := c.Nodes()[node].Err
+	err := stateIn(c, p.run.addresses[node]).Err
 	return absent || err != nil && strings.Contains(err.Error(), "it is a replica")
 }
 

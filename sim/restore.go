@@ -46,7 +46,7 @@ func (r *run) flapConns() {
 // anyConnected reports whether a client is connected to a node under its own name.
 func (r *run) anyConnected(node int) bool {
 	return slices.ContainsFunc(r.processes, func(p *process) bool {
-		return p.currentClient().Nodes()[node].State == lockpipe.NodeUp && p.links[node].isDirect()
+		return p.stateOf(node).State == lockpipe.NodeUp && p.links[node].isDirect()
 	})
 }
 

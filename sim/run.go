@@ -78,6 +78,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.drawNewerServers(rand.New(rand.NewPCG(seed, 31)))
 		plan.drawKeeping(rand.New(rand.NewPCG(seed, 32)))
 		plan.drawAny(rand.New(rand.NewPCG(seed, 33)))
+		plan.drawLayouts(rand.New(rand.NewPCG(seed, 34)))
 		simrand.SetStalls(plan.stalls)
 		r := newRun(seed, plan)
 		r.simulate(seed)
@@ -121,6 +122,7 @@ func newRun(seed uint64, plan *Plan) *run {
 			run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))),
 			clockRng: rand.New(rand.NewPCG(seed, uint64(200+i))),
 			aliasRng: rand.New(rand.NewPCG(seed, uint64(300+i))),
+			layout:   plan.firstLayout(), restarting: make(chan struct{}, 1),
 		}
 		for j, n := range r.nodes {
 			linkSeed := simrand.Hash(seed, 2, uint64(i), uint64(j))
@@ -148,11 +150,11 @@ func (r *run) sleep(d time.Duration) bool {
 // them for new ones. So no client starts while no node has a marker, and no node loses its memory
 // while there is such a client. The functions below return false if the run ends first.
 
-// awaitAllMetNode waits until every client has met a node.
+// awaitAllMetNode waits until every client has met a node of each group.
 func (r *run) awaitAllMetNode() bool {
 	return r.awaitIfAuto(func() bool {
 		return !slices.ContainsFunc(r.processes,
-			func(p *process) bool { return !p.hasMetNode() })
+			func(p *process) bool { return !p.hasMetNodes() })
 	})
 }
 
@@ -170,9 +172,9 @@ func (r *run) awaitMayStart() bool {
 	return true
 }
 
-// awaitMarker waits until a node has its marker.
+// awaitMarker waits until a node of each group has its marker.
 func (r *run) awaitMarker() bool {
-	return r.awaitIfAuto(func() bool { return slices.ContainsFunc(r.nodes, (*node).hasMarker) })
+	return r.awaitIfAuto(func() bool { return !r.plan.firstLayout().firstUsePossible(r.nodes) })
 }
 
 func (r *run) awaitIfAuto(met func() bool) bool {
@@ -213,6 +215,7 @@ func (r *run) simulate(seed uint64) {
 	all.Go(aliases.injectAliases)
 	suspensions := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 5))}
 	all.Go(suspensions.injectSuspensions)
+	all.Go(func() { r.move(seed) })
 	all.Go(r.copyDisks)
 	all.Go(r.flapConns)
 	all.Go(r.hangNode)
@@ -231,7 +234,7 @@ func (r *run) hangNode() {
 // allConnected reports whether all clients are connected to a node under its own name.
 func (r *run) allConnected(node int) bool {
 	return !slices.ContainsFunc(r.processes, func(p *process) bool {
-		return p.currentClient().Nodes()[node].State != lockpipe.NodeUp || !p.links[node].isDirect()
+		return p.stateOf(node).State != lockpipe.NodeUp || !p.links[node].isDirect()
 	})
 }
 
@@ -301,7 +304,7 @@ func (r *run) expectsClean() bool {
 	if r.plan.reorderAcrossConns || r.plan.aliasEvery > 0 || r.plan.keptPercent > 0 {
 		return false
 	}
-	return r.plan.restartEvery == 0 || r.plan.faultEvery == 0 && !r.closedEarly.Load()
+	return r.plan.restartEvery == 0 && len(r.plan.layouts) < 2 || r.plan.faultEvery == 0 && !r.closedEarly.Load()
 }
 
 // expectNoKeys wants no keys on any node, except those that lockpipe keeps for longer.
@@ -339,12 +342,13 @@ func (r *run) checkQuorumBacks(h *hold) {
 	}
 	for _, key := range h.keys {
 		count := 0
-		for _, n := range r.nodes {
-			if n.keyUntil(prefix+key, token).After(until) {
+		if !h.layout.quorumBacks(key, r.addresses, func(node int) bool {
+			keeps := r.nodes[node].keyUntil(prefix+key, token).After(until)
+			if keeps {
 				count++
 			}
-		}
-		if count <= nodes/2 {
+			return keeps
+		}) {
 			r.history.violation("%s holds %s for another %v, and %d nodes keep it as long", h.who,
 				key, time.Until(until), count)
 		}

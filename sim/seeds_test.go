@@ -85,7 +85,8 @@ func TestSeeds(t *testing.T) {
 		Aliased: has("aliased"), Restored: has("restored"), Demoted: has("demoted"),
 		Stopped: has("stopped"),
 		Brief:   has("brief"), Busy: has("busy"), Stalled: has("stalled"), Newer: has("newer"),
-		Kept: has("kept"), Any: has("any"),
+		Kept: has("kept"), Any: has("any"), Grouped: has("grouped"),
+		Moving: has("moving"),
 	}
 	began := time.Now()
 	total := Report{}

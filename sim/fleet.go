@@ -1,0 +1,177 @@
+package sim
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/layout"
+)
+
+// nodeGroups are groups of nodes, by their numbers. nil stands for one group of all nodes.
+type nodeGroups [][]int
+
+// clientLayout says which nodes a client uses, and for which keys.
+type clientLayout struct{ groups, next nodeGroups }
+
+// configure sets the nodes of a client.
+func (l clientLayout) configure(cfg *lockpipe.Config, addresses []string) {
+	list := func(groups nodeGroups) (all []lockpipe.Group) {
+		for _, g := range groups.named(addresses) {
+			all = append(all, lockpipe.Group(g))
+		}
+		return all
+	}
+	if cfg.Groups, cfg.Next = list(l.groups), list(l.next); l.groups == nil {
+		cfg.Nodes = addresses
+	}
+}
+
+// named returns the groups with their names and addresses.
+func (g nodeGroups) named(addresses []string) (all []layout.Group) {
+	for i, nodes := range g {
+		one := layout.Group{Name: fmt.Sprint("g", i)}
+		for _, n := range nodes {
+			one.Nodes = append(one.Nodes, addresses[n])
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// sets returns the sets of nodes in which a key needs a quorum.
+func (l clientLayout) sets(key string, addresses []string) (sets [][]int) {
+	groups := l.groups.named(addresses)
+	if l.groups == nil {
+		groups = []layout.Group{{Nodes: addresses}}
+	}
+	all, err := layout.New(groups, l.next.named(addresses))
+	if err != nil {
+		panic(err)
+	}
+	for _, at := range all.Places(key) {
+		mux := all.Muxes[at.Mux]
+		for _, set := range mux.Systems[at.System] {
+			var nodes []int
+			for ; set != 0; set &= set - 1 {
+				name := mux.Nodes[bits.TrailingZeros64(set)]
+				nodes = append(nodes, slices.Index(addresses, name))
+			}
+			sets = append(sets, nodes)
+		}
+	}
+	return sets
+}
+
+// quorumBacks reports whether a quorum of each set of nodes in which a key needs one is among those
+// for which has is true.
+func (l clientLayout) quorumBacks(key string, addresses []string, has func(node int) bool) bool {
+	return !slices.ContainsFunc(l.sets(key, addresses), func(set []int) bool {
+		count := 0
+		for _, n := range set {
+			if has(n) {
+				count++
+			}
+		}
+		return count <= len(set)/2
+	})
+}
+
+// firstUsePossible reports whether some group has no node with a marker. A new client takes that
+// for the first use.
+func (l clientLayout) firstUsePossible(nodes []*node) bool {
+	if l.groups == nil {
+		return !slices.ContainsFunc(nodes, (*node).hasMarker)
+	}
+	return slices.ContainsFunc(l.groups, func(g []int) bool {
+		return !slices.ContainsFunc(g, func(n int) bool { return nodes[n].hasMarker() })
+	})
+}
+
+// drawLayouts draws layouts of several groups, and fleets that move from one to another.
+func (p *Plan) drawLayouts(rng *rand.Rand) {
+	moves := p.wants(rng, p.mix.Moving)
+	if !moves && !p.wants(rng, p.mix.Grouped) || p.mix.Admitting || p.aliasEvery > 0 {
+		return
+	}
+	if moves && p.lossEvery > 0 && p.mix.Moving {
+		p.lossEvery = 0 // a new layout looks like one whose nodes have all lost their data
+	}
+	p.layouts = []nodeGroups{drawGroups(rng)}
+	if !moves || p.lossEvery > 0 {
+		return
+	}
+	for range 1 + rng.IntN(3) {
+		if g := drawGroups(rng); !sameGroups(g, p.layouts[len(p.layouts)-1]) {
+			p.layouts = append(p.layouts, g)
+		}
+	}
+	times := []time.Duration{500 * time.Millisecond, time.Second, 3 * time.Second}
+	p.clientMaxTTL = times[rng.IntN(len(times))]
+	p.minTTL, p.maxTTL = min(p.minTTL, p.clientMaxTTL/2), p.clientMaxTTL
+	p.length += time.Duration(len(p.layouts)) * (2*p.clientMaxTTL + 3*time.Second)
+}
+
+// drawGroups draws groups of some of the nodes.
+func drawGroups(rng *rand.Rand) (groups nodeGroups) {
+	order := rng.Perm(nodes)
+	for len(order) > 0 && len(groups) < 3 {
+		n := 1 + rng.IntN(len(order))
+		if rng.IntN(2) == 0 {
+			n = min(n, 3)
+		}
+		groups = append(groups, order[:n])
+		if order = order[n:]; rng.IntN(3) == 0 {
+			break
+		}
+	}
+	return groups
+}
+
+// sameGroups reports whether two layouts place keys alike, which is no move.
+func sameGroups(a, b nodeGroups) bool {
+	addresses := strings.Split("abcde", "")
+	return layout.ID(a.named(addresses)) == layout.ID(b.named(addresses))
+}
+
+// move moves the fleet from layout to layout, as docs/moving.md says: every client gets the next
+// one in addition, and when the leases of the others have ended, every client gets it alone.
+func (r *run) move(seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 6))
+	for i := 1; i < len(r.plan.layouts); i++ {
+		from, to := r.plan.layouts[i-1], r.plan.layouts[i]
+		if !r.roll(rng, clientLayout{groups: from, next: to}) ||
+			!r.sleep(r.plan.clientMaxTTL+r.plan.driftMargin()) ||
+			!r.roll(rng, clientLayout{groups: to}) {
+			return
+		}
+	}
+}
+
+// roll gives every process a client of a layout, one process after the other. It returns false if
+// the run ends first.
+func (r *run) roll(rng *rand.Rand, l clientLayout) bool {
+	for _, i := range rng.Perm(len(r.processes)) {
+		if !r.sleep(around(rng, 300*time.Millisecond)) {
+			return false
+		}
+		p := r.processes[i]
+		p.setLayout(l)
+		if !p.restartClient(around(rng, 200*time.Millisecond)) {
+			return false
+		}
+	}
+	return true
+}
+
+// firstLayout returns the layout that clients have at first.
+func (p *Plan) firstLayout() clientLayout {
+	if len(p.layouts) == 0 {
+		return clientLayout{}
+	}
+	return clientLayout{groups: p.layouts[0]}
+}
