@@ -16,7 +16,22 @@ import (
 type nodeGroups [][]int
 
 // clientLayout says which nodes a client uses, and for which keys.
-type clientLayout struct{ groups, next nodeGroups }
+type clientLayout struct {
+	groups, next nodeGroups
+	places       *layout.Layout
+}
+
+func newClientLayout(addresses []string, groups, next nodeGroups) clientLayout {
+	named := groups.named(addresses)
+	if groups == nil {
+		named = []layout.Group{{Nodes: addresses}}
+	}
+	places, err := layout.New(named, next.named(addresses))
+	if err != nil {
+		panic(err)
+	}
+	return clientLayout{groups, next, places}
+}
 
 // configure sets the nodes of a client.
 func (l clientLayout) configure(cfg *lockpipe.Config, addresses []string) {
@@ -45,16 +60,8 @@ func (g nodeGroups) named(addresses []string) (all []layout.Group) {
 
 // sets returns the sets of nodes in which a key needs a quorum.
 func (l clientLayout) sets(key string, addresses []string) (sets [][]int) {
-	groups := l.groups.named(addresses)
-	if l.groups == nil {
-		groups = []layout.Group{{Nodes: addresses}}
-	}
-	all, err := layout.New(groups, l.next.named(addresses))
-	if err != nil {
-		panic(err)
-	}
-	for _, at := range all.Places(key) {
-		mux := all.Muxes[at.Mux]
+	for _, at := range l.places.Places(key) {
+		mux := l.places.Muxes[at.Mux]
 		for _, set := range mux.Systems[at.System] {
 			var nodes []int
 			for ; set != 0; set &= set - 1 {
@@ -144,9 +151,9 @@ func (r *run) move(seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	for i := 1; i < len(r.plan.layouts); i++ {
 		from, to := r.plan.layouts[i-1], r.plan.layouts[i]
-		if !r.roll(rng, clientLayout{groups: from, next: to}) ||
-			!r.sleep(r.plan.clientMaxTTL+r.plan.driftMargin()) ||
-			!r.roll(rng, clientLayout{groups: to}) {
+		both, alone := newClientLayout(r.addresses, from, to), newClientLayout(r.addresses, to, nil)
+		if !r.roll(rng, both) || !r.sleep(r.plan.clientMaxTTL+r.plan.driftMargin()) ||
+			!r.roll(rng, alone) {
 			return
 		}
 	}
@@ -169,9 +176,9 @@ func (r *run) roll(rng *rand.Rand, l clientLayout) bool {
 }
 
 // firstLayout returns the layout that clients have at first.
-func (p *Plan) firstLayout() clientLayout {
-	if len(p.layouts) == 0 {
-		return clientLayout{}
+func (r *run) firstLayout() clientLayout {
+	if len(r.plan.layouts) == 0 {
+		return newClientLayout(r.addresses, nil, nil)
 	}
-	return clientLayout{groups: p.layouts[0]}
+	return newClientLayout(r.addresses, r.plan.layouts[0], nil)
 }

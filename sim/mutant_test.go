@@ -307,17 +307,17 @@ var brokenRules = []mutant{
 		name: "part", rule: "1: a lease is granted when its first part is", mix: "grouped",
 		finds: "both hold",
 		edit: edit{
-			"internal/parts/attempt.go", "\tcase p.won:\n",
-			"\tcase p.won, simrand.Mutant(\"part\") && s.kind == acquiring && p != &s.parts[0]:\n",
+			"internal/parts/attempt.go", "\t\ts.note(p, o)\n",
+			"\t\tif simrand.Mutant(\"part\") && s.kind == acquiring && s.next > 0 {\n" +
+				"\t\t\to.Result = multiplex.Won\n\t\t}\n\t\ts.note(p, o)\n",
 		},
 	},
 	{
 		name: "skipped", rule: "1: a fleet moves without the step in which both layouts count",
 		mix: "moving", finds: "both hold",
 		edit: edit{
-			"sim/fleet.go", "if !r.roll(rng, clientLayout{groups: from, next: to}) ||",
-			"if !simrand.Mutant(\"skipped\") && " +
-				"!r.roll(rng, clientLayout{groups: from, next: to}) ||",
+			"sim/fleet.go", "if !r.roll(rng, both) ||",
+			"if !simrand.Mutant(\"skipped\") && !r.roll(rng, both) ||",
 		},
 	},
 	{
@@ -325,7 +325,8 @@ var brokenRules = []mutant{
 		mix: "moving,kept", finds: "has kept it",
 		edit: edit{
 			"sim/fleet.go", "!r.sleep(r.plan.clientMaxTTL+r.plan.driftMargin())",
-			"!simrand.Mutant(\"hasty\") && !r.sleep(r.plan.clientMaxTTL+r.plan.driftMargin())",
+			"!simrand.Mutant(\"hasty\") && " +
+				"!r.sleep(r.plan.clientMaxTTL+r.plan.driftMargin())",
 		},
 	},
 	{

@@ -122,7 +122,7 @@ func newRun(seed uint64, plan *Plan) *run {
 			run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))),
 			clockRng: rand.New(rand.NewPCG(seed, uint64(200+i))),
 			aliasRng: rand.New(rand.NewPCG(seed, uint64(300+i))),
-			layout:   plan.firstLayout(), restarting: make(chan struct{}, 1),
+			layout:   r.firstLayout(), restarting: make(chan struct{}, 1),
 		}
 		for j, n := range r.nodes {
 			linkSeed := simrand.Hash(seed, 2, uint64(i), uint64(j))
@@ -174,7 +174,7 @@ func (r *run) awaitMayStart() bool {
 
 // awaitMarker waits until a node of each group has its marker.
 func (r *run) awaitMarker() bool {
-	return r.awaitIfAuto(func() bool { return !r.plan.firstLayout().firstUsePossible(r.nodes) })
+	return r.awaitIfAuto(func() bool { return !r.firstLayout().firstUsePossible(r.nodes) })
 }
 
 func (r *run) awaitIfAuto(met func() bool) bool {
