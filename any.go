@@ -120,8 +120,8 @@ func (c *Client) validateAny(ctx context.Context, kind outcomes.Call, keys []str
 	return keys, o, err
 }
 
-// attemptAny tries to take one of the keys: those of one group after the other, and in each up to so
-// many times if others take keys meanwhile.
+// attemptAny tries to take one of the keys: those of one group after the other, and in each up to
+// so many times if others take keys meanwhile.
 func (c *Client) attemptAny(ctx context.Context, keys []string, o callOptions, tries int) (*Lease,
 	error,
 ) {

@@ -17,8 +17,9 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Client takes leases on the nodes of its Config. New makes it, and all methods are safe for concurrent
-// use. One Client for a whole process is best, because its callers share their round trips.
+// Client takes leases on the nodes of its Config. New makes it, and all methods are safe for
+// concurrent use. One Client for a whole process is best, because its callers share their round
+// trips.
 type Client struct {
 	cfg         Config
 	reserved    reserved.Names // behind cfg.Prefix; set once

@@ -156,8 +156,6 @@ func (cfg Config) validated() (Config, error) {
 	switch {
 	case err != nil:
 		return cfg, err
-	case cfg.checkGroups() != nil:
-		return cfg, cfg.checkGroups()
 	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
 		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff",
 			cfg.RestartGuard)

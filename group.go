@@ -1,15 +1,12 @@
 package lockpipe
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Group is a group of independent masters. A lock on a key of the group needs a quorum of them.
@@ -78,61 +75,7 @@ func (p *parking) finish() {
 	}
 }
 
-const (
-	// maxGroups bounds the memory and the goroutines of a client.
-	maxGroups = 64
-	// maxGroupName is the longest name of a group.
-	maxGroupName = 64
-)
-
-// checkGroups returns an error that is ErrInvalid about Nodes, Groups or Next.
-func (cfg *Config) checkGroups() error {
-	switch {
-	case len(cfg.Nodes) == 0 && len(cfg.Groups) == 0:
-		return invalid("Config.Nodes is empty: give one URL for each master")
-	case len(cfg.Nodes) > 0 && len(cfg.Groups) > 0:
-		return invalid("Config.Nodes and Config.Groups are both set: give the nodes of the only " +
-			"group, or groups with their names")
-	case len(cfg.Nodes) > multiplex.MaxNodes:
-		return invalid("Config.Nodes has %d entries: give at most %d", len(cfg.Nodes),
-			multiplex.MaxNodes)
-	}
-	if err := checkGroupList("Groups", cfg.Groups); err != nil {
-		return err
-	}
-	return checkGroupList("Next", cfg.Next)
-}
-
-// checkGroupList returns an error that is ErrInvalid about one list of groups.
-func checkGroupList(field string, groups []Group) error {
-	if len(groups) > maxGroups {
-		return invalid("Config.%s has %d groups: give at most %d", field, len(groups), maxGroups)
-	}
-	for i, g := range groups {
-		same := func(other Group) bool { return other.Name == g.Name }
-		first := slices.IndexFunc(groups, same)
-		switch {
-		case g.Name == "":
-			return invalid("Config.%s[%d].Name is empty: give each group a name that it keeps when "+
-				"its nodes are replaced", field, i)
-		case len(g.Name) > maxGroupName:
-			return invalid("Config.%s[%d].Name has %d bytes: give at most %d", field, i,
-				len(g.Name), maxGroupName)
-		case first != i:
-			return invalid("Config.%s[%d].Name is %q, and so is that of %s[%d]: give each group a "+
-				"name of its own", field, i, g.Name, field, first)
-		case len(g.Nodes) == 0:
-			return invalid("Config.%s[%d].Nodes is empty: give group %q one URL for each master",
-				field, i, g.Name)
-		case len(g.Nodes) > multiplex.MaxNodes:
-			return invalid("Config.%s[%d].Nodes has %d entries: give at most %d", field, i,
-				len(g.Nodes), multiplex.MaxNodes)
-		}
-	}
-	return nil
-}
-
-// parts returns the nodes of a configuration that was checked.
+// parts returns the nodes of a configuration, for package parts to check.
 func (cfg *Config) parts() parts.Config {
 	list := func(groups []Group) []layout.Group {
 		var all []layout.Group
@@ -141,18 +84,7 @@ func (cfg *Config) parts() parts.Config {
 		}
 		return all
 	}
-	all := parts.Config{Groups: list(cfg.Groups), Next: list(cfg.Next), TLS: cfg.TLS}
-	if len(cfg.Nodes) > 0 {
-		all.Groups = []layout.Group{{Nodes: cfg.Nodes}}
+	return parts.Config{
+		Nodes: cfg.Nodes, Groups: list(cfg.Groups), Next: list(cfg.Next), TLS: cfg.TLS,
 	}
-	all.Field = func(next bool, group int) string {
-		switch {
-		case next:
-			return fmt.Sprintf("Config.Next[%d].Nodes", group)
-		case len(cfg.Nodes) > 0:
-			return "Config.Nodes"
-		}
-		return fmt.Sprintf("Config.Groups[%d].Nodes", group)
-	}
-	return all
 }

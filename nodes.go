@@ -49,7 +49,8 @@ type NodeStatus struct {
 // nodeStatus returns the public form of a status.
 func nodeStatus(n *parts.NodeStatus) NodeStatus {
 	return NodeStatus{
-		Addr: n.Addr, Group: n.Group, State: NodeState(n.State), Until: n.Until, Err: n.Err, Pending: n.Pending,
+		Addr: n.Addr, Group: n.Group, State: NodeState(n.State), Until: n.Until, Err: n.Err,
+		Pending:         n.Pending,
 		PendingReleases: n.PendingReleases, DroppedReleases: n.DroppedReleases,
 		Stats: NodeStats{
 			Flushes: n.Stats.Flushes, Operations: n.Stats.Operations,

@@ -9,10 +9,10 @@ import (
 )
 
 // Ready waits until a quorum of nodes can vote, in each group: the state of so many is NodeUp. Then
-// it returns nil. Use it at the start of a service, and for a readiness probe. If ctx ends first, the error is
-// a *QuorumError with each node that can't vote and why; errors.Is finds ErrNoQuorum and ctx's
-// error. The other errors are ErrClosed and ErrInvalid. If ctx has ended before, Ready does not
-// wait, and returns what is so now. It sends nothing to the nodes.
+// it returns nil. Use it at the start of a service, and for a readiness probe. If ctx ends first,
+// the error is a *QuorumError with each node of a group that can't vote and why; errors.Is finds
+// ErrNoQuorum and ctx's error. The other errors are ErrClosed and ErrInvalid. If ctx has ended
+// before, Ready does not wait, and returns what is so now. It sends nothing to the nodes.
 func (c *Client) Ready(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext

@@ -304,7 +304,8 @@ func (r *run) expectsClean() bool {
 	if r.plan.reorderAcrossConns || r.plan.aliasEvery > 0 || r.plan.keptPercent > 0 {
 		return false
 	}
-	return r.plan.restartEvery == 0 && len(r.plan.layouts) < 2 || r.plan.faultEvery == 0 && !r.closedEarly.Load()
+	restarts := r.plan.restartEvery > 0 || len(r.plan.layouts) > 1
+	return !restarts || r.plan.faultEvery == 0 && !r.closedEarly.Load()
 }
 
 // expectNoKeys wants no keys on any node, except those that lockpipe keeps for longer.

@@ -26,7 +26,8 @@ func TestPlaces_OneGroupHasEveryKeyInOnePlace(t *testing.T) {
 	require.True(t, l.IsOne())
 	require.Equal(t, []layout.Place{{}}, l.Places("k"))
 	require.Equal(t, []layout.Mux{{
-		Nodes: []string{"h1", "h2", "h3"}, Groups: []string{"", "", ""}, Systems: [][]uint64{{0b111}},
+		Nodes: []string{"h1", "h2", "h3"}, Groups: []string{"", "", ""},
+		Systems: [][]uint64{{0b111}},
 	}}, l.Muxes)
 }
 

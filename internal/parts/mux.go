@@ -63,7 +63,7 @@ func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*
 		mux, err := multiplex.New(cfg)
 		if err != nil {
 			_ = m.Close(context.Background())
-			return nil, fmt.Errorf("%s%w", nodes.field(i), err)
+			return nil, fmt.Errorf("%s%w", nodes.fieldOf(i), err)
 		}
 		m.muxes = append(m.muxes, mux)
 		places := make([]place, len(of.Systems))
@@ -113,8 +113,8 @@ func (m *Mux) AcquireAny(c *Claim, ttl time.Duration) Attempt {
 	return c.at.mux.AcquireAny(&c.first, ttl)
 }
 
-// Extend starts one attempt to let all keys of a claim last for ttl: see multiplex.Mux.Extend. It is
-// won when each part is, and held when any part is.
+// Extend starts one attempt to let all keys of a claim last for ttl: see multiplex.Mux.Extend. It
+// is won when each part is, and held when any part is.
 func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
 	batchKeys int,
 ) Attempt {

@@ -9,19 +9,23 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Config says which nodes there are.
+// Config says which nodes there are, by their URLs: those of the only group, or several groups. Its
+// fields are those of the same name in lockpipe.Config.
 type Config struct {
-	// Groups are the groups of nodes, by their URLs, and Next those that the fleet is moving to;
-	// nil if it does not move.
+	Nodes        []string
 	Groups, Next []layout.Group
-	// Field returns the name of the field that has the nodes of a group, for errors: of Next, or of
-	// Groups.
-	Field func(next bool, group int) string
-	// TLS is multiplex.Config.TLS.
-	TLS *tls.Config
+	TLS          *tls.Config
 }
+
+const (
+	// maxGroups bounds the memory and the goroutines of a client.
+	maxGroups = 64
+	// maxName is the longest name of a group.
+	maxName = 64
+)
 
 // Nodes are the nodes of a configuration, each with a name.
 type Nodes struct {
@@ -32,18 +36,28 @@ type Nodes struct {
 	databases map[string]int    // of each name
 }
 
-// Read reads the nodes. A node that is in both layouts is there once. The error names the field of
-// a node that is no master's URL, or is in one layout twice.
+// Read reads and checks the nodes. A node that is in both layouts is there once. The error begins
+// with the name of a field.
 func Read(cfg Config) (*Nodes, error) {
 	n := &Nodes{
 		cfg: cfg, urls: make(map[string]string), names: make(map[string]string),
 		databases: make(map[string]int),
 	}
-	groups, err := n.read(cfg.Groups, false)
+	present, field := cfg.Groups, "Config.Groups"
+	switch {
+	case len(cfg.Nodes) == 0 && len(cfg.Groups) == 0:
+		return nil, errors.New("Config.Nodes is empty: give one URL for each master")
+	case len(cfg.Nodes) > 0 && len(cfg.Groups) > 0:
+		return nil, errors.New("Config.Nodes and Config.Groups are both set: give the nodes of " +
+			"the only group, or groups with their names")
+	case len(cfg.Nodes) > 0:
+		present, field = []layout.Group{{Nodes: cfg.Nodes}}, ""
+	}
+	groups, err := n.read(present, field)
 	if err != nil {
 		return nil, err
 	}
-	next, err := n.read(cfg.Next, true)
+	next, err := n.read(cfg.Next, "Config.Next")
 	if err != nil {
 		return nil, err
 	}
@@ -61,28 +75,73 @@ func Read(cfg Config) (*Nodes, error) {
 // Groups returns how many multiplex.Mux the nodes need.
 func (n *Nodes) Groups() int { return len(n.layout.Muxes) }
 
-// field names the field of the first node of a Mux.
-func (n *Nodes) field(mux int) string {
-	name := n.layout.Muxes[mux].Groups[0]
-	same := func(g layout.Group) bool { return g.Name == name }
-	if i := slices.IndexFunc(n.cfg.Groups, same); i >= 0 {
-		return n.cfg.Field(false, i)
+// field returns the name of the field of a group's nodes. list is empty for Config.Nodes.
+func field(list string, group int) string {
+	if list == "" {
+		return "Config.Nodes"
 	}
-	return n.cfg.Field(true, slices.IndexFunc(n.cfg.Next, same))
+	return fmt.Sprintf("%s[%d].Nodes", list, group)
 }
 
-// read returns the groups of one layout with the names of their nodes.
-func (n *Nodes) read(groups []layout.Group, next bool) (named []layout.Group, err error) {
-	field := func(group, node int) string {
-		return fmt.Sprintf("%s[%d]", n.cfg.Field(next, group), node)
+// fieldOf returns the name of the field of the first group of a Mux.
+func (n *Nodes) fieldOf(mux int) string {
+	name := n.layout.Muxes[mux].Groups[0]
+	same := func(g layout.Group) bool { return g.Name == name }
+	if len(n.cfg.Nodes) > 0 && name == "" {
+		return field("", 0)
+	}
+	if i := slices.IndexFunc(n.cfg.Groups, same); i >= 0 {
+		return field("Config.Groups", i)
+	}
+	return field("Config.Next", slices.IndexFunc(n.cfg.Next, same))
+}
+
+// checkNames checks a list of groups with names.
+func checkNames(list string, groups []layout.Group) error {
+	if len(groups) > maxGroups {
+		return fmt.Errorf("%s has %d groups: give at most %d", list, len(groups), maxGroups)
+	}
+	for i, g := range groups {
+		same := func(other layout.Group) bool { return other.Name == g.Name }
+		first := slices.IndexFunc(groups, same)
+		switch {
+		case g.Name == "":
+			return fmt.Errorf("%s[%d].Name is empty: give each group a name that it keeps when "+
+				"its nodes are replaced", list, i)
+		case len(g.Name) > maxName:
+			return fmt.Errorf("%s[%d].Name has %d bytes: give at most %d", list, i, len(g.Name),
+				maxName)
+		case first != i:
+			return fmt.Errorf("%s[%d].Name is %q, and so is that of %s[%d]: give each group a "+
+				"name of its own", list, i, g.Name, list, first)
+		case len(g.Nodes) == 0:
+			return fmt.Errorf("%s[%d].Nodes is empty: give group %q one URL for each master", list,
+				i, g.Name)
+		}
+	}
+	return nil
+}
+
+// read returns the groups of one layout with the names of their nodes. list is the name of the
+// field that has the groups; empty for Config.Nodes.
+func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, err error) {
+	if list != "" {
+		if err := checkNames(list, groups); err != nil {
+			return nil, err
+		}
 	}
 	fields := make(map[string]string) // of each identity in this layout
 	for g, group := range groups {
-		of := layout.Group{Name: group.Name}
+		of, in := layout.Group{Name: group.Name}, field(list, g)
+		if len(group.Nodes) > multiplex.MaxNodes {
+			return nil, fmt.Errorf("%s has %d entries: give at most %d", in, len(group.Nodes),
+				multiplex.MaxNodes)
+		}
 		for i, text := range group.Nodes {
+			field := fmt.Sprintf("%s[%d]", in, i)
 			e, err := endpoint.Parse(text, n.cfg.TLS)
 			if err != nil {
-				return nil, fmt.Errorf("%s %w", field(g, i), err)
+				return nil, fmt.Errorf("%s %w", field, err)
 			}
 			name := e.Name
 			if e.Database != 0 {
@@ -91,20 +150,20 @@ func (n *Nodes) read(groups []layout.Group, next bool) (named []layout.Group, er
 			for _, id := range e.Identities() {
 				if first, twice := fields[id]; twice {
 					return nil, fmt.Errorf("%s is the same master as %s (%s): list each once",
-						field(g, i), first, e.Name)
+						field, first, e.Name)
 				}
 				known, ok := n.names[id]
 				switch {
 				case !ok:
 				case n.databases[known] != e.Database:
 					return nil, fmt.Errorf("%s is another database of %s: locks of the two do not "+
-						"exclude each other: give the same one", field(g, i), known)
+						"exclude each other: give the same one", field, known)
 				default:
 					name = known
 				}
 			}
 			for _, id := range e.Identities() {
-				fields[id], n.names[id] = field(g, i), name
+				fields[id], n.names[id] = field, name
 			}
 			if _, known := n.urls[name]; !known {
 				n.urls[name], n.databases[name] = text, e.Database

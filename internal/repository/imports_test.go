@@ -38,8 +38,8 @@ var allowedImports = map[string][]string{
 	".": {
 		"multiplex", "lease", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/holders",
-		"internal/keyqueue", "internal/outage", "internal/outcomes", "internal/preflight",
-		"internal/reserved", "internal/suspension", "internal/token", "internal/waiting",
+		"internal/keyqueue", "internal/layout", "internal/outage", "internal/outcomes",
+		"internal/parts", "internal/preflight", "internal/reserved", "internal/suspension", "internal/token", "internal/waiting",
 	},
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/holders", "internal/inspection",
@@ -71,13 +71,18 @@ var allowedImports = map[string][]string{
 		"script", "internal/histogram", "internal/holders", "internal/keyset", "internal/link",
 		"internal/refusals", "internal/resp", "internal/trip", "internal/watch",
 	},
-	"internal/layout":   {},
+	"internal/layout":   {"internal/rendezvous"},
 	"internal/outage":   {},
 	"internal/outcomes": {"internal/histogram"},
+	"internal/parts": {
+		"multiplex", "internal/endpoint", "internal/holders", "internal/inspection",
+		"internal/layout",
+	},
 	"internal/preflight": {
 		"internal/inspection", "internal/link", "internal/restartguard",
 	},
 	"internal/refusals":      {},
+	"internal/rendezvous":    {},
 	"internal/reserved":      {},
 	"internal/resp":          {},
 	"internal/resp/resptest": {"internal/resp"},

@@ -30,7 +30,7 @@ const (
 
 // large are the files and packages that may have more lines, and how many. The root still has the
 // waiting calls in it, which are an idea of their own.
-var large = map[string]int{".": 4080, "multiplex": 2430}
+var large = map[string]int{".": 4210, "multiplex": 2430}
 
 // mutexes are the packages with more than one mutex, and why.
 var mutexes = map[string]string{
