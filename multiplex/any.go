@@ -36,18 +36,10 @@ func (a *Attempt) Split() bool {
 	return a.decision != won && a.granted != 0 && (a.granted|a.refused).count() >= quorum(n)
 }
 
-// oneKey is the key that an acquire of any key was granted.
-type oneKey struct {
-	keys  keyset.Keys
-	index int32
-	// Nodes that never got another one of the keys, for certain. Guarded by claim.mu.
-	clean nodeSet
-}
-
 // held returns the keys that were granted, or are asked for.
 func (c *Claim) held() *keyset.Keys {
-	if c.one != nil {
-		return &c.one.keys
+	if one := c.keys.One(); one != nil {
+		return &one.Keys
 	}
 	return &c.keys
 }
@@ -55,7 +47,8 @@ func (c *Claim) held() *keyset.Keys {
 // keysFor returns the keys that a new attempt is for. A release is for all keys, if a node may have
 // another one than the one that was granted. mu is held.
 func (c *Claim) keysFor(a *Attempt) *keyset.Keys {
-	if a.op.Kind == node.Release && c.one != nil && c.one.clean != a.mux.all() {
+	one := c.keys.One()
+	if a.op.Kind == node.Release && one != nil && nodeSet(one.Clean) != a.mux.all() {
 		return &c.keys
 	}
 	return c.held()
@@ -84,9 +77,8 @@ func (a *Attempt) votes() (granted, refused int, index int32) {
 // takeOne makes the key that a quorum took the only one of the claim. claim.mu is held.
 func (c *Claim) takeOne(a *Attempt) {
 	_, _, index := a.votes()
-	c.one = &oneKey{index: index}
-	c.one.keys.InitOne(&c.keys, int(index))
-	c.one.clean = a.mux.all() &^ c.acquired
+	one := c.keys.SetOne(int(index))
+	one.Clean = uint64(a.mux.all() &^ c.acquired)
 	for s := a.granted; s != 0; s &= s - 1 {
 		c.sortOut(a, s.first())
 	}
@@ -96,12 +88,12 @@ func (c *Claim) takeOne(a *Attempt) {
 // release has a claim of its own. If the node is sent it before the acquire, which is possible
 // after an outage, the release of the lease deletes the other keys too.
 func (c *Claim) sortOut(a *Attempt, i int) {
-	key := a.details[i].keyIndex
-	if key == c.one.index {
-		c.one.clean |= nodeBit(i)
+	key, one := int(a.details[i].keyIndex), c.keys.One()
+	if key == one.Index {
+		one.Clean |= uint64(nodeBit(i))
 		return
 	}
 	other := &Claim{acquired: nodeBit(i), divided: true, maxTTLSent: c.maxTTLSent}
-	other.keys.InitOne(&c.keys, int(key))
+	other.keys.InitOne(&c.keys, key)
 	a.mux.Release(other, 1)
 }

@@ -206,7 +206,7 @@ func (a *Attempt) addVote(i int, r node.Answer) {
 	}
 	if a.decision == won {
 		if r.LeftNothing {
-			a.claim.one.clean |= bit
+			a.claim.keys.One().Clean |= uint64(bit)
 		} else if r.Vote == node.Granted {
 			a.claim.sortOut(a, i)
 		}

@@ -17,10 +17,9 @@ import (
 // one is behind the earlier one in the log, and each node is sent the log in its order. A newer
 // attempt takes an older one out of the log or its draft, if that was not sealed yet.
 type Claim struct {
-	keys keyset.Keys // set once
-	// one is the only key that an acquire of any key was granted. It is set before the acquire is
-	// known to be won, and after that only reads follow. nil: the claim is for all of keys.
-	one *oneKey
+	// Set once. Its One is the only key that an acquire of any key was granted. It is set under mu,
+	// before the acquire is known to be won. After that only reads follow.
+	keys keyset.Keys
 
 	// Guards all below, and the votes of the claim's attempts. Node.order comes before it, and the
 	// log's comes after it.
