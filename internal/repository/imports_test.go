@@ -43,8 +43,8 @@ var allowedImports = map[string][]string{
 	},
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/holders", "internal/inspection",
-		"internal/keyset", "internal/link", "internal/node", "internal/restartguard",
-		"internal/watch",
+		"internal/keyset", "internal/link", "internal/node", "internal/quorum",
+		"internal/restartguard", "internal/watch",
 	},
 	"batch":        {},
 	"fence":        {},
@@ -77,6 +77,7 @@ var allowedImports = map[string][]string{
 	"internal/preflight": {
 		"internal/inspection", "internal/link", "internal/restartguard",
 	},
+	"internal/quorum":        {},
 	"internal/refusals":      {},
 	"internal/reserved":      {},
 	"internal/resp":          {},
@@ -88,7 +89,7 @@ var allowedImports = map[string][]string{
 	"internal/keepalive":     {"internal/resp", "internal/trip"},
 	"internal/waiting":       {},
 	"internal/watch":         {"batch"},
-	"internal/restartguard":  {"internal/resp", "script"},
+	"internal/restartguard":  {"internal/quorum", "internal/resp", "script"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
