@@ -91,7 +91,7 @@ func (m *Mux) look(r *batch.Round[Attempt, roundState]) (next time.Duration) {
 	old, wake := s.age()
 	next = m.cfg.NodeTimeout
 	for rest := s.undone(); rest != 0; rest &= rest - 1 {
-		i := rest.first()
+		i := rest.Lowest()
 		n := m.nodes[i]
 		owes, connected := n.OwesFor(), n.Link.State().IsConnected()
 		if !connected {

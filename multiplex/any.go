@@ -1,10 +1,12 @@
 package multiplex
 
 import (
+	"math"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyset"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -13,8 +15,8 @@ const MaxAny = script.MaxKeys
 
 // AcquireAny starts one attempt to take one of the keys of a new claim on a quorum of nodes for
 // ttl. Each node takes the first key that is free there. The attempt wins if a quorum took the same
-// key. From then on the claim is for that key alone. If a node took another one, that is released
-// at once. The claim has 2 to MaxAny keys, and no fence.
+// key: a quorum of each set that the claim needs. From then on the claim is for that key alone. If
+// a node took another one, that is released at once. The claim has 2 to MaxAny keys, and no fence.
 //
 // Exclusion is that of Acquire: the nodes that took the key are a quorum, each of them set it as by
 // SET NX PX, and the validity counts from before the first byte was sent. A node that took another
@@ -32,22 +34,13 @@ func (m *Mux) AcquireAny(c *Claim, ttl time.Duration) *Attempt {
 func (a *Attempt) Split() bool {
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
-	n := len(a.mux.nodes)
-	return a.decision != won && a.granted != 0 && (a.granted|a.refused).count() >= quorum(n)
-}
-
-// oneKey is the key that an acquire of any key was granted.
-type oneKey struct {
-	keys  keyset.Keys
-	index int32
-	// Nodes that never got another one of the keys, for certain. Guarded by claim.mu.
-	clean nodeSet
+	return a.decision != quorum.Won && a.granted != 0 && a.system().IsQuorum(a.granted|a.refused)
 }
 
 // held returns the keys that were granted, or are asked for.
 func (c *Claim) held() *keyset.Keys {
-	if c.one != nil {
-		return &c.one.keys
+	if one := c.keys.One(); one != nil {
+		return &one.Keys
 	}
 	return &c.keys
 }
@@ -55,40 +48,43 @@ func (c *Claim) held() *keyset.Keys {
 // keysFor returns the keys that a new attempt is for. A release is for all keys, if a node may have
 // another one than the one that was granted. mu is held.
 func (c *Claim) keysFor(a *Attempt) *keyset.Keys {
-	if a.op.Kind == node.Release && c.one != nil && c.one.clean != a.mux.all() {
+	one := c.keys.One()
+	if a.op.Kind == node.Release && one != nil && quorum.Nodes(one.Clean) != a.system().Nodes() {
 		return &c.keys
 	}
 	return c.held()
 }
 
-// votes returns how many nodes granted and refused. Of an acquire of any key, those granted that
-// took the same key, which has that index. The others that took one refused it. claim.mu is held.
-func (a *Attempt) votes() (granted, refused int, index int32) {
+// votes returns which nodes granted and refused. Of an acquire of any key, those granted that took
+// the same key, which has that index: the key that is nearest to a quorum of each set. The others
+// that took one refused it. claim.mu is held.
+func (a *Attempt) votes() (granted, refused quorum.Nodes, index int32) {
 	if !a.op.Any {
-		return a.granted.count(), a.refused.count(), -1
+		return a.granted, a.refused, -1
 	}
+	q, nearest := a.system(), math.MinInt
+	open := q.Nodes() &^ (a.granted | a.refused | a.unknown)
 	for s := a.granted; s != 0; s &= s - 1 {
-		key, count := a.details[s.first()].keyIndex, 0
+		key, same := a.details[s.Lowest()].keyIndex, quorum.Nodes(0)
 		for o := s; o != 0; o &= o - 1 {
-			if a.details[o.first()].keyIndex == key {
-				count++
+			if i := o.Lowest(); a.details[i].keyIndex == key {
+				same |= quorum.Node(i)
 			}
 		}
-		if count > granted {
-			granted, index = count, key
+		if margin := q.Margin(same | open); margin > nearest {
+			nearest, granted, index = margin, same, key
 		}
 	}
-	return granted, a.granted.count() - granted + a.refused.count(), index
+	return granted, a.refused | a.granted&^granted, index
 }
 
 // takeOne makes the key that a quorum took the only one of the claim. claim.mu is held.
 func (c *Claim) takeOne(a *Attempt) {
 	_, _, index := a.votes()
-	c.one = &oneKey{index: index}
-	c.one.keys.InitOne(&c.keys, int(index))
-	c.one.clean = a.mux.all() &^ c.acquired
+	one := c.keys.SetOne(int(index))
+	one.Clean = uint64(a.system().Nodes() &^ c.acquired)
 	for s := a.granted; s != 0; s &= s - 1 {
-		c.sortOut(a, s.first())
+		c.sortOut(a, s.Lowest())
 	}
 }
 
@@ -96,12 +92,14 @@ func (c *Claim) takeOne(a *Attempt) {
 // release has a claim of its own. If the node is sent it before the acquire, which is possible
 // after an outage, the release of the lease deletes the other keys too.
 func (c *Claim) sortOut(a *Attempt, i int) {
-	key := a.details[i].keyIndex
-	if key == c.one.index {
-		c.one.clean |= nodeBit(i)
+	key, one := int(a.details[i].keyIndex), c.keys.One()
+	if key == one.Index {
+		one.Clean |= uint64(quorum.Node(i))
 		return
 	}
-	other := &Claim{acquired: nodeBit(i), divided: true, maxTTLSent: c.maxTTLSent}
-	other.keys.InitOne(&c.keys, int(key))
+	other := &Claim{
+		acquired: quorum.Node(i), divided: true, quorums: c.quorums, maxTTLSent: c.maxTTLSent,
+	}
+	other.keys.InitOne(&c.keys, key)
 	a.mux.Release(other, 1)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 // AcquireViaArbiter is Acquire for a caller that knows of others who want the same keys. It asks
@@ -17,12 +18,12 @@ import (
 //
 // Validity counts from before the arbiter was asked. Wait gives the arbiter half of NodeTimeout,
 // and then the others as long as Acquire does. If nobody waits, a silent arbiter holds the attempt
-// up. An arbiter that is no node's index makes it an Acquire.
+// up. An arbiter that is no index of a node of the claim makes it an Acquire.
 func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attempt {
 	m.counts.attempts.Add(1)
 	a := m.newAttempt(c, node.Acquire, ttl, m.timeoutFor(c.Len()), ttl/2)
-	if arbiter >= 0 && arbiter < len(m.nodes) {
-		a.deferred = m.all() &^ nodeBit(arbiter)
+	if nodes := a.system().Nodes(); arbiter >= 0 && nodes.Has(arbiter) {
+		a.deferred = nodes &^ quorum.Node(arbiter)
 	}
 	return m.submit(a, m.log)
 }
@@ -31,7 +32,7 @@ func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, arbiter int) *Attem
 // nothing if the attempt has asked all nodes, is decided, or is of no use any more. claim.mu is
 // held.
 func (a *Attempt) askDeferred() bool {
-	if a.deferred == 0 || a.decision != undecided || time.Since(a.op.Sent) >= a.maxAge {
+	if a.deferred == 0 || a.decision != quorum.Undecided || time.Since(a.op.Sent) >= a.maxAge {
 		return false
 	}
 	nodes := a.deferred
@@ -55,10 +56,16 @@ func (a *Attempt) phaseTimeout() time.Duration {
 // of no use, it is one of the next: skip is how many to leave out. -1: none is connected. The
 // choice depends on the key and the nodes' addresses. So all contenders choose the same node,
 // whatever the order of their configuration.
-func (m *Mux) Arbiter(key string, skip int) int {
+//
+// It is a node of the first set of the first quorum system: see ArbiterIn.
+func (m *Mux) Arbiter(key string, skip int) int { return m.ArbiterIn(0, key, skip) }
+
+// ArbiterIn is Arbiter for the claims of the quorum system at i in Config.Systems. It is a node of
+// the system's first set. So a contender that needs no other set chooses the same node.
+func (m *Mux) ArbiterIn(i uint8, key string, skip int) int {
 	var up []int
-	for i, n := range m.nodes {
-		if n.Link.State() == NodeUp {
+	for s := m.systems[i].Sets()[0]; s != 0; s &= s - 1 {
+		if i := s.Lowest(); m.nodes[i].Link.State() == NodeUp {
 			up = append(up, i)
 		}
 	}

@@ -325,7 +325,10 @@ func TestStats_CountSplitVotes(t *testing.T) {
 func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 	m, _, stop := simulated(5, 1, 0)
 	defer stop()
-	turned := &Mux{nodes: []*node.Node{m.nodes[4], m.nodes[3], m.nodes[2], m.nodes[1], m.nodes[0]}}
+	turned := &Mux{
+		nodes:   []*node.Node{m.nodes[4], m.nodes[3], m.nodes[2], m.nodes[1], m.nodes[0]},
+		systems: m.systems,
+	}
 	chosen := map[int]int{}
 	for i := range 3000 {
 		key := fmt.Sprint("sku:", i)

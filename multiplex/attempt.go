@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 var (
@@ -17,8 +18,8 @@ var (
 	errNotAsked = errors.New("not asked: the node that was asked first had not answered")
 )
 
-// Attempt is one try over all nodes: to acquire, extend or release one claim. When it is returned,
-// it was sent to every node that it concerns. Wait returns the decision.
+// Attempt is one try over all nodes of one claim: to acquire, extend or release it. When it is
+// returned, it was sent to every node that it concerns. Wait returns the decision.
 type Attempt struct {
 	mux     *Mux
 	claim   *Claim
@@ -27,25 +28,25 @@ type Attempt struct {
 	timeout time.Duration // how long Wait waits for the answer of a node
 	maxAge  time.Duration // how long, from op.Sent, its outcome is of any use
 
-	first  nodeSet // nodes that its first round is for; set before the log has it
-	number uint32  // of an extension: which one of its claim it is; set once
+	first  quorum.Nodes // nodes that its first round is for; set before the log has it
+	number uint32       // of an extension: which one of its claim it is; set once
 	// recorded: the answer of each node is recorded under claim.mu. Otherwise only answers that are
 	// no grants are. Set before the log has the attempt.
 	recorded bool
 
 	// Guarded by claim.mu:
 	place batch.Place[Attempt, roundState]
-	asked nodeSet // nodes that its round is for
+	asked quorum.Nodes // nodes that its round is for
 	// The round that was for the arbiter alone; nil: there was none.
 	firstRound *batch.Round[Attempt, roundState]
 	// The votes; those of other nodes are open.
-	granted, refused, unknown nodeSet
+	granted, refused, unknown quorum.Nodes
 	// Nodes that a release need not ask: they can't hold the token.
-	neverHeld nodeSet
+	neverHeld quorum.Nodes
 	// Nodes that are asked only if the arbiter does not refuse: see Mux.AcquireViaArbiter.
-	deferred            nodeSet
-	firstTouched        nodeSet // nodes that no earlier extension asked
-	decision            decision
+	deferred            quorum.Nodes
+	firstTouched        quorum.Nodes // nodes that no earlier extension asked
+	decision            quorum.Decision
 	unconfirmedReported bool // Wait reported that a release is not confirmed yet
 	splitCounted        bool // it was counted as a split vote
 	done                bool // the caller does not use it any more: see Done
@@ -87,6 +88,9 @@ func (m *Mux) ttlTextOf(ttl time.Duration) string {
 	return strconv.FormatInt(ttl.Milliseconds(), 10)
 }
 
+// system returns the quorum system of the claim.
+func (a *Attempt) system() *quorum.System { return &a.mux.systems[a.claim.quorums] }
+
 // Sent returns the time from which the validity counts, if the attempt succeeds: before the first
 // byte was sent.
 func (a *Attempt) Sent() time.Time { return a.op.Sent }
@@ -114,7 +118,7 @@ func (a *Attempt) superseded() bool {
 
 // pending returns the nodes that have not answered what the log has of the attempt. claim.mu is
 // held.
-func (a *Attempt) pending() nodeSet {
+func (a *Attempt) pending() quorum.Nodes {
 	if !a.inLog() {
 		return 0
 	}
@@ -122,7 +126,7 @@ func (a *Attempt) pending() nodeSet {
 }
 
 // firstPending returns the arbiter, if it was asked first and has not answered. claim.mu is held.
-func (a *Attempt) firstPending() nodeSet {
+func (a *Attempt) firstPending() quorum.Nodes {
 	if a.firstRound == nil {
 		return 0
 	}
@@ -131,11 +135,11 @@ func (a *Attempt) firstPending() nodeSet {
 
 // asks reports whether the attempt is for node i in this round.
 func (a *Attempt) asks(r *batch.Round[Attempt, roundState], i int) bool {
-	return !a.op.Directed || r.State.isLeft() || a.askedIn(r).has(i)
+	return !a.op.Directed || r.State.isLeft() || a.askedIn(r).Has(i)
 }
 
 // askedIn returns the nodes that the attempt is for in this round.
-func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) nodeSet {
+func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) quorum.Nodes {
 	if !a.op.Directed {
 		return a.mux.all()
 	}
@@ -157,7 +161,7 @@ func (a *Attempt) countRound() {
 	}
 	s := &a.place.Round.State
 	// Before the recorded ones: these come first where both are set.
-	answered, missed := nodeSet(s.answered.Load()), nodeSet(s.missed.Load())
+	answered, missed := quorum.Nodes(s.answered.Load()), quorum.Nodes(s.missed.Load())
 	recorded := a.granted | a.refused | a.unknown | a.neverHeld
 	if !a.recorded {
 		a.granted |= answered & a.asked &^ recorded
@@ -170,11 +174,11 @@ func (a *Attempt) countRound() {
 
 // voteUnknown counts nodes as unknown because the attempt is not sent there any more. claim.mu is
 // held.
-func (a *Attempt) voteUnknown(nodes nodeSet, err error) {
+func (a *Attempt) voteUnknown(nodes quorum.Nodes, err error) {
 	a.countRound()
 	a.deferred &^= nodes
 	for s := nodes &^ (a.granted | a.refused); s != 0; s &= s - 1 {
-		i := s.first()
+		i := s.Lowest()
 		a.addVote(i, node.Answer{Err: err})
 	}
 }
@@ -184,7 +188,7 @@ func (a *Attempt) voteUnknown(nodes nodeSet, err error) {
 // held.
 func (a *Attempt) addVote(i int, r node.Answer) {
 	a.countRound()
-	bit := nodeBit(i)
+	bit := quorum.Node(i)
 	if r.Vote == node.Unknown && a.granted&bit != 0 {
 		return // it was granted just before the caller gave up
 	}
@@ -197,25 +201,25 @@ func (a *Attempt) addVote(i int, r node.Answer) {
 	default:
 		a.unknown |= bit
 	}
-	if a.decision == won && !a.op.Any {
+	if a.decision == quorum.Won && !a.op.Any {
 		return
 	}
 	if r.Vote != node.Granted || a.op.Any {
 		n := a.detail(i)
 		n.keyIndex, n.err = r.KeyIndex, r.Err
 	}
-	if a.decision == won {
+	if a.decision == quorum.Won {
 		if r.LeftNothing {
-			a.claim.one.clean |= bit
+			a.claim.keys.One().Clean |= uint64(bit)
 		} else if r.Vote == node.Granted {
 			a.claim.sortOut(a, i)
 		}
 		return
 	}
-	if a.decision == undecided || a.op.Kind == node.Release {
+	if a.decision == quorum.Undecided || a.op.Kind == node.Release {
 		a.tryDecide()
 	}
-	if a.op.Kind == node.Acquire && a.decision > won {
+	if a.op.Kind == node.Acquire && a.decision > quorum.Won {
 		a.countSplit()
 	}
 }
@@ -242,19 +246,19 @@ func (a *Attempt) unknownErr(i int) error {
 // tryDecide decides if the votes allow it, and wakes the callers that wait. claim.mu is held.
 func (a *Attempt) tryDecide() {
 	a.countRound()
-	if a.decision != undecided && a.op.Kind != node.Release {
+	if a.decision != quorum.Undecided && a.op.Kind != node.Release {
 		return
 	}
 	d := a.decideWith(a.unknown)
-	if d == undecided || d == a.decision {
+	if d == quorum.Undecided || d == a.decision {
 		return
 	}
-	if d == won && a.op.Any {
+	if d == quorum.Won && a.op.Any {
 		a.claim.takeOne(a)
 	}
 	a.decision = d
 	if c := a.claim; a.op.Kind == node.Extend && c.uncertain != nil &&
-		blocksOtherQuorum(len(a.mux.nodes), a.granted&^c.uncertain.lostKeys) {
+		a.system().BlocksOtherQuorum(a.granted&^c.uncertain.lostKeys) {
 		c.uncertain.lostKeys = 0
 	}
 	for w := a.wakers; w != nil; w = w.next {
@@ -264,29 +268,30 @@ func (a *Attempt) tryDecide() {
 }
 
 // decideWith returns the decision if these nodes' votes are unknown. claim.mu is held.
-func (a *Attempt) decideWith(unknown nodeSet) decision {
-	n := len(a.mux.nodes)
+func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
+	q := a.system()
 	switch a.op.Kind {
 	case node.Release:
-		return decideRelease(n, a.neverHeld.count(), a.granted.count(), unknown.count())
+		return q.Release(a.neverHeld, a.granted, unknown)
 	case node.Extend:
-		return decideExtend(n, a.granted, a.refused, a.claim.lostKeys(), unknown)
+		return q.Extension(a.granted, a.refused, a.claim.lostKeys(), unknown)
 	}
 	if a.deferred != 0 && a.refused != 0 {
-		return held // by the arbiter
+		return quorum.Held // by the arbiter
 	}
 	granted, refused, _ := a.votes()
-	return decide(n, granted, refused, unknown.count())
+	return q.Acquire(granted, refused, unknown)
 }
 
 // unanswered returns the nodes that were asked and whose votes are open. claim.mu is held.
-func (a *Attempt) unanswered() nodeSet {
-	return a.mux.all() &^ (a.granted | a.refused | a.unknown | a.neverHeld | a.deferred)
+func (a *Attempt) unanswered() quorum.Nodes {
+	decided := a.granted | a.refused | a.unknown | a.neverHeld | a.deferred
+	return a.system().Nodes() &^ decided
 }
 
 // countTimeouts counts a timeout for each node that has not answered. claim.mu is held.
 func (a *Attempt) countTimeouts() {
 	for s := a.unanswered(); s != 0; s &= s - 1 {
-		a.mux.nodes[s.first()].CountTimeout()
+		a.mux.nodes[s.Lowest()].CountTimeout()
 	}
 }

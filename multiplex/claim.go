@@ -7,6 +7,7 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/keyset"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 // Claim is one lease as the nodes see it: its keys, and the token that is their value there. Every
@@ -17,16 +18,15 @@ import (
 // one is behind the earlier one in the log, and each node is sent the log in its order. A newer
 // attempt takes an older one out of the log or its draft, if that was not sealed yet.
 type Claim struct {
-	keys keyset.Keys // set once
-	// one is the only key that an acquire of any key was granted. It is set before the acquire is
-	// known to be won, and after that only reads follow. nil: the claim is for all of keys.
-	one *oneKey
+	// Set once. Its One is the only key that an acquire of any key was granted. It is set under mu,
+	// before the acquire is known to be won. After that only reads follow.
+	keys keyset.Keys
 
 	// Guards all below, and the votes of the claim's attempts. Node.order comes before it, and the
 	// log's comes after it.
 	mu sync.Mutex
 	// Nodes that may hold the token, or may get it yet: by the acquire, and by an extension.
-	acquired, extended nodeSet
+	acquired, extended quorum.Nodes
 	// A node has refused, or has answered with an error. Then a release is sent only to nodes that
 	// may hold the token. Otherwise all are sent what is made once.
 	divided bool
@@ -34,6 +34,7 @@ type Claim struct {
 	// extension that failed and that some nodes may have done, or one to a shorter TTL. That one
 	// ends the lease sooner, but not its keys.
 	mayOutlive bool
+	quorums    uint8         // the index of its quorum system; set once
 	extensions uint32        // how many began
 	maxTTLSent time.Duration // the longest TTL that was ever sent
 	latest     *Attempt      // the newest attempt
@@ -45,11 +46,11 @@ type Claim struct {
 // uncertainty is what a claim remembers of nodes that failed it.
 type uncertainty struct {
 	// Nodes to which something was sent, and whose connection broke before the answer.
-	brokenAt nodeSet
+	brokenAt quorum.Nodes
 	// lostKeys are the nodes that had lost the keys since the last extension that was confirmed,
 	// and may hold them again because they were refilled. Another client may have held the keys
 	// there in between, whichever attempt found it out.
-	lostKeys nodeSet
+	lostKeys quorum.Nodes
 }
 
 // Init gives the claim its keys, each behind prefix, and its token, which ends with suffix. The
@@ -57,6 +58,10 @@ type uncertainty struct {
 func (c *Claim) Init(prefix string, keys []string, token, suffix string) {
 	c.keys.Init(prefix, keys, token, suffix)
 }
+
+// UseSystem gives the claim another quorum system than the first, by its index in Config.Systems.
+// It comes before the first attempt. All attempts of the claim ask the nodes of that system alone.
+func (c *Claim) UseSystem(i uint8) { c.quorums = i }
 
 // Token returns the token.
 func (c *Claim) Token() string { return c.keys.Token() }
@@ -91,14 +96,14 @@ func (c *Claim) NeedsCleanup() bool {
 }
 
 // mayHold returns the nodes that may hold the token, or may get it yet. mu is held.
-func (c *Claim) mayHold() nodeSet {
+func (c *Claim) mayHold() quorum.Nodes {
 	c.unanswered()
 	return c.acquired | c.extended
 }
 
 // unanswered returns the nodes that have not answered everything that was sent. It forgets earlier
 // attempts that every node is done with. mu is held.
-func (c *Claim) unanswered() (nodes nodeSet) {
+func (c *Claim) unanswered() (nodes quorum.Nodes) {
 	if c.latest != nil {
 		c.latest.countRound()
 		nodes = c.latest.pending() | c.latest.firstPending()
@@ -126,7 +131,7 @@ func (c *Claim) ensureUncertain() *uncertainty {
 }
 
 // brokenAt returns the nodes whose connection broke before the answer. mu is held.
-func (c *Claim) brokenAt() nodeSet {
+func (c *Claim) brokenAt() quorum.Nodes {
 	if c.uncertain == nil {
 		return 0
 	}
@@ -134,7 +139,7 @@ func (c *Claim) brokenAt() nodeSet {
 }
 
 // lostKeys returns the nodes that had lost the keys. mu is held.
-func (c *Claim) lostKeys() nodeSet {
+func (c *Claim) lostKeys() quorum.Nodes {
 	if c.uncertain == nil {
 		return 0
 	}
@@ -168,7 +173,7 @@ func (c *Claim) begin(a *Attempt) {
 
 // ask puts the attempt into the log or a draft, for these nodes. It does nothing if there are none.
 // mu is held.
-func (c *Claim) ask(a *Attempt, nodes nodeSet, to appender) {
+func (c *Claim) ask(a *Attempt, nodes quorum.Nodes, to appender) {
 	if nodes == 0 {
 		a.tryDecide() // a release that no node needs is won now
 		return
@@ -202,7 +207,7 @@ func (c *Claim) ask(a *Attempt, nodes nodeSet, to appender) {
 }
 
 // undo notes that the attempt left nothing on these nodes, and never will. mu is held.
-func (c *Claim) undo(a *Attempt, nodes nodeSet) {
+func (c *Claim) undo(a *Attempt, nodes quorum.Nodes) {
 	switch {
 	case a.op.Kind == node.Acquire:
 		c.acquired &^= nodes
@@ -214,7 +219,7 @@ func (c *Claim) undo(a *Attempt, nodes nodeSet) {
 // record takes the answer of node i to a. keep: the node is to keep the release until it can answer
 // it. mu is held.
 func (c *Claim) record(a *Attempt, i int, r node.Answer) (keep bool) {
-	bit := nodeBit(i)
+	bit := quorum.Node(i)
 	c.divided = c.divided || r.Vote != node.Granted
 	switch {
 	case r.Broken:
@@ -238,7 +243,7 @@ func (c *Claim) record(a *Attempt, i int, r node.Answer) (keep bool) {
 	case a.op.Kind == node.Release:
 		keep = true
 	case a.op.Kind == node.Extend && r.Vote == node.Refused:
-		if a.tryDecide(); a.decision != won {
+		if a.tryDecide(); a.decision != quorum.Won {
 			c.ensureUncertain().lostKeys |= bit
 		}
 	}
@@ -254,7 +259,7 @@ func (c *Claim) record(a *Attempt, i int, r node.Answer) (keep bool) {
 func (c *Claim) mayChange(i int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return (c.unanswered() | c.brokenAt()).has(i)
+	return (c.unanswered() | c.brokenAt()).Has(i)
 }
 
 // pendingUntil returns until when a release that node i could not answer must be kept: as long as
@@ -263,7 +268,7 @@ func (c *Claim) mayChange(i int) bool {
 func (c *Claim) pendingUntil(a *Attempt, i int, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.brokenAt().has(i) {
+	if c.brokenAt().Has(i) {
 		return time.Time{}
 	}
 	n := a.detail(i)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -17,7 +18,7 @@ import (
 //
 // So the numbers of a lease are above those of every earlier lease on one of its keys. Let a lease
 // be granted by a quorum and end, and let another be granted by a quorum after that. Some node is
-// in both quorums.
+// in both quorums. If the leases need quorums of several sets, this holds for a set of both.
 //
 // That node granted the first lease before the second. Suppose it had been the other way round.
 // Then the second's key had to be gone there before the node granted the first. Validity counts
@@ -61,21 +62,21 @@ func (a *Attempt) FenceTooLow() (seen int64, again, atOnce bool) {
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
 	a.countRound()
-	var behind nodeSet
+	var behind quorum.Nodes
 	hopeful := a.granted | a.unanswered()
 	for s := a.unknown; s != 0; s &= s - 1 {
-		i := s.first()
+		i := s.Lowest()
 		var e *node.FenceTooLowError
 		switch err := a.unknownErr(i); {
 		case errors.As(err, &e) && e.Seen < MaxFence:
-			behind |= nodeBit(i)
+			behind |= quorum.Node(i)
 			seen = max(seen, e.Seen)
 		case err == node.ErrSuperseded: // by the release
-			hopeful |= nodeBit(i)
+			hopeful |= quorum.Node(i)
 		}
 	}
-	need := quorum(len(a.mux.nodes))
-	again = a.decision == noQuorum && behind != 0 && (behind|hopeful).count() >= need
-	return seen, again, again && behind.count() >= need &&
+	q := a.system()
+	again = a.decision == quorum.NoQuorum && behind != 0 && q.IsQuorum(behind|hopeful)
+	return seen, again, again && q.IsQuorum(behind) &&
 		a.claim.Len() <= script.AcquireFenced.MaxSet()
 }

@@ -1,7 +1,10 @@
 package multiplex
 
 import (
+	"slices"
+
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
@@ -15,11 +18,19 @@ const (
 	GuardOff    = restartguard.Off
 )
 
-// newPeers returns what the guards of these nodes share.
-func newPeers(endpoints []*endpoint.Endpoint) *restartguard.Peers {
+// newPeers returns what the guards of these nodes share, of which claims need these quorums.
+func newPeers(endpoints []*endpoint.Endpoint, systems []quorum.System) *restartguard.Peers {
 	names := make([]string, len(endpoints))
 	for i, e := range endpoints {
 		names[i] = e.Name
 	}
-	return restartguard.NewPeers(names, quorum(len(names)))
+	var sets []quorum.Nodes
+	for i := range systems {
+		for _, set := range systems[i].Sets() {
+			if !slices.Contains(sets, set) {
+				sets = append(sets, set)
+			}
+		}
+	}
+	return restartguard.NewPeers(names, sets)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
@@ -139,14 +140,14 @@ func all(r node.Answer) func(*node.Flush) {
 }
 
 // unanswered returns the nodes at which something of the claim is under way.
-func unanswered(c *Claim) nodeSet {
+func unanswered(c *Claim) quorum.Nodes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unanswered()
 }
 
 // unsettled returns the nodes at which something of the claim is under way, or that may hold it.
-func unsettled(c *Claim) nodeSet {
+func unsettled(c *Claim) quorum.Nodes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.unanswered() | c.mayHold()
@@ -178,7 +179,8 @@ func simulatedConnectors(n int, seed uint64, faults float64) (*Mux, []*memoryNod
 		NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}}
-	m.peers = restartguard.NewPeers(make([]string, n), quorum(n))
+	m.systems = []quorum.System{quorum.NewSystem(quorum.First(n))}
+	m.peers = restartguard.NewPeers(make([]string, n), nil)
 	stores := make([]*memoryNode, n)
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {

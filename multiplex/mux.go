@@ -19,9 +19,13 @@ import (
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
+
+// MaxNodes is the most nodes that a Mux takes.
+const MaxNodes = quorum.MaxNodes
 
 // Config says which masters a Mux works with. The caller has checked the durations.
 type Config struct {
@@ -29,6 +33,10 @@ type Config struct {
 	// unix://, or host:port. A master by Sentinel is
 	// redis://user:pass@sentinel:26379/0?addr=sentinel2:26379&master_set=name.
 	Nodes []string
+	// Systems are the quorum systems, 256 at most. Each is a list of sets of nodes, by their index.
+	// A claim needs a quorum of each set, and its keys are on no other nodes. Two claims exclude
+	// each other if their systems share a set. nil: one system, and all nodes are its only set.
+	Systems [][][]int
 	// NodeTimeout is how long an attempt waits for any one node, at most.
 	NodeTimeout time.Duration
 	// TTL is the usual TTL. It only saves work.
@@ -55,7 +63,7 @@ type Config struct {
 	OnQuorumReachable func()
 }
 
-// Mux sends each attempt to all nodes at once and counts their votes.
+// Mux sends each attempt to all nodes of its claim at once and counts their votes.
 //
 // Invariants:
 //
@@ -94,6 +102,7 @@ type Mux struct {
 	cfg     Config
 	ttlText string
 	nodes   []*node.Node
+	systems []quorum.System // of claims; set once
 	log     *batch.Log[Attempt, roundState]
 	aging   *aging            // of the log's rounds
 	watches []*watch.Registry // of each node
@@ -112,8 +121,8 @@ type Mux struct {
 	attemptPool sync.Pool // of *Attempt: extensions that nothing refers to
 }
 
-// New returns a Mux and starts to connect its nodes in the background. Its error is about cfg.Nodes
-// alone, and begins with the index of the node in brackets.
+// New returns a Mux and starts to connect its nodes in the background. Its error is about
+// cfg.Systems, or it is about cfg.Nodes and begins with the index of the node in brackets.
 func New(cfg Config) (*Mux, error) {
 	endpoints := make([]*endpoint.Endpoint, len(cfg.Nodes))
 	indexes := map[string]int{}
@@ -135,9 +144,13 @@ func New(cfg Config) (*Mux, error) {
 		}
 		endpoints[i] = e
 	}
+	systems, err := quorum.NewSystems(len(cfg.Nodes), cfg.Systems)
+	if err != nil {
+		return nil, err
+	}
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
-		peers: newPeers(endpoints),
+		systems: systems, peers: newPeers(endpoints, systems),
 	}
 	for i, e := range endpoints {
 		n, err := m.newNode(i, e)
@@ -211,18 +224,18 @@ func (m *Mux) submit(a *Attempt, to appender) *Attempt {
 	if last := c.latest; last != nil && last.op.Kind == node.Release {
 		// Another goroutine released meanwhile, and nothing may follow a release.
 		if a.op.Kind != node.Release {
-			a.voteUnknown(m.all(), node.ErrSuperseded)
+			a.voteUnknown(a.system().Nodes(), node.ErrSuperseded)
 			return a
 		}
 		return last
 	}
 	c.begin(a)
-	nodes := m.all() &^ a.deferred
+	nodes := a.system().Nodes() &^ a.deferred
 	if a.op.Kind == node.Release {
 		// Of an acquire that was never sent there is nothing to release.
 		if hold := c.mayHold(); c.divided || hold == 0 {
 			nodes = hold
-			a.neverHeld = m.all() &^ nodes
+			a.neverHeld = a.system().Nodes() &^ nodes
 		}
 	}
 	c.ask(a, nodes, to)
@@ -230,12 +243,12 @@ func (m *Mux) submit(a *Attempt, to appender) *Attempt {
 }
 
 // all returns all nodes.
-func (m *Mux) all() nodeSet { return allNodes(len(m.nodes)) }
+func (m *Mux) all() quorum.Nodes { return quorum.First(len(m.nodes)) }
 
 // countUnsent counts an attempt that was not put into the log for these nodes.
-func (m *Mux) countUnsent(nodes nodeSet, why error) {
+func (m *Mux) countUnsent(nodes quorum.Nodes, why error) {
 	for ; nodes != 0; nodes &= nodes - 1 {
-		m.nodes[nodes.first()].CountUnsent(why == batch.ErrOverloaded)
+		m.nodes[nodes.Lowest()].CountUnsent(why == batch.ErrOverloaded)
 	}
 }
 

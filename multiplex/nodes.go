@@ -7,6 +7,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
@@ -84,29 +85,34 @@ func (m *Mux) stateChanged(i int, s NodeState) {
 	}
 }
 
-// QuorumReachable reports whether enough nodes are connected, or being connected, for a quorum. A
-// failing node counts: it still extends and releases, and only a new attempt shows for certain that
-// it grants again. If it did not count, leases would end that it could extend. And a parked call
-// could wait for a probe that the user may not send.
-func (m *Mux) QuorumReachable() bool {
-	count := 0
-	for _, n := range m.nodes {
-		if !n.Link.State().Rejects() {
-			count++
-		}
-	}
-	return count >= quorum(len(m.nodes))
+// QuorumReachable reports whether enough nodes are connected, or being connected, for a quorum, of
+// each set of the first quorum system. A failing node counts: it still extends and releases, and
+// only a new attempt shows for certain that it grants again. If it did not count, leases would end
+// that it could extend. And a parked call could wait for a probe that the user may not send.
+func (m *Mux) QuorumReachable() bool { return m.QuorumReachableIn(0) }
+
+// QuorumReachableIn is QuorumReachable for the quorum system at i in Config.Systems.
+func (m *Mux) QuorumReachableIn(i uint8) bool {
+	return m.systems[i].IsQuorum(m.nodesWhere(func(s NodeState) bool { return !s.Rejects() }))
 }
 
-// SpareNodes returns how many nodes are up beyond a quorum. Below 0 no quorum can be reached now.
-func (m *Mux) SpareNodes() int {
-	count := 0
-	for _, n := range m.nodes {
-		if n.Link.State() == NodeUp {
-			count++
+// SpareNodes returns how many nodes are up beyond a quorum, in the set of the first quorum system
+// where they are fewest. Below 0 no quorum can be reached now.
+func (m *Mux) SpareNodes() int { return m.SpareNodesIn(0) }
+
+// SpareNodesIn is SpareNodes for the quorum system at i in Config.Systems.
+func (m *Mux) SpareNodesIn(i uint8) int {
+	return m.systems[i].Margin(m.nodesWhere(func(s NodeState) bool { return s == NodeUp }))
+}
+
+// nodesWhere returns the nodes that are in such a state.
+func (m *Mux) nodesWhere(is func(NodeState) bool) (nodes quorum.Nodes) {
+	for i, n := range m.nodes {
+		if is(n.Link.State()) {
+			nodes |= quorum.Node(i)
 		}
 	}
-	return count - quorum(len(m.nodes))
+	return nodes
 }
 
 // Nodes returns the state of each node, in configuration order.

@@ -17,7 +17,7 @@ func (o *operation) Skip(i int, now time.Time) error {
 	a := (*Attempt)(o)
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
-	if a.op.Kind == node.Release && !a.claim.mayHold().has(i) {
+	if a.op.Kind == node.Release && !a.claim.mayHold().Has(i) {
 		return node.ErrNotNeeded
 	}
 	return a.skipReason(now)

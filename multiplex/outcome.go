@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
@@ -24,7 +25,8 @@ type Outcome struct {
 	Keys, Nodes []string
 
 	// Need is how many nodes had to grant. Granted, Refused and Unknown add up to the number of
-	// nodes. These and NoVotes are for NoQuorum.
+	// nodes. These and NoVotes are for NoQuorum. If a claim needs a quorum of several sets of
+	// nodes, they are those of the first set that has none.
 	Need, Granted, Refused, Unknown int
 	// NoVotes has one entry for each node whose vote is unknown, in configuration order.
 	NoVotes []NoVote
@@ -34,10 +36,10 @@ type Outcome struct {
 type Result int
 
 const (
-	// Won: a quorum granted.
+	// Won: a quorum granted, of each set of the claim's quorum system.
 	Won Result = iota + 1
-	// Held: so many nodes refused that a quorum is impossible, because another token holds a key.
-	// After an extension the lease is lost.
+	// Held: so many nodes refused that a quorum is impossible, of some set, because another token
+	// holds a key. After an extension the lease is lost.
 	Held
 	// NoQuorum: too few nodes granted, for other reasons than Held. What an acquire may have left
 	// is being deleted.
@@ -95,7 +97,7 @@ func reasonOf(err error, down bool) Reason {
 func (a *Attempt) outcome(ended error) Outcome {
 	a.tryDecide()
 	d, missing := a.decision, node.ErrNotNeeded
-	if d == undecided {
+	if d == quorum.Undecided {
 		missing = &timeoutError{a.timeout}
 		if ended != nil {
 			missing = errCallerGone
@@ -110,12 +112,12 @@ func (a *Attempt) outcome(ended error) Outcome {
 			d = a.decision
 		}
 	}
-	a.claim.mayOutlive = a.claim.mayOutlive || a.op.Kind == node.Extend && d != won
+	a.claim.mayOutlive = a.claim.mayOutlive || a.op.Kind == node.Extend && d != quorum.Won
 	var o Outcome
 	switch d {
-	case won:
+	case quorum.Won:
 		return Outcome{Result: Won}
-	case held:
+	case quorum.Held:
 		o = a.heldOutcome()
 	default:
 		o = a.noQuorum(missing)
@@ -133,12 +135,12 @@ func (a *Attempt) heldOutcome() Outcome {
 	case a.op.Any:
 		refused |= a.granted // they took different keys
 	}
-	o := Outcome{Result: Held, Nodes: make([]string, 0, refused.count())}
+	o := Outcome{Result: Held, Nodes: make([]string, 0, refused.Count())}
 	seen := make(map[int32]bool)
 	for s := refused; s != 0; s &= s - 1 {
-		i := s.first()
+		i := s.Lowest()
 		o.Nodes = append(o.Nodes, a.mux.nodes[i].Link.Name())
-		if !a.refused.has(i) {
+		if !a.refused.Has(i) {
 			continue // an earlier extension found it
 		}
 		if key := a.details[i].keyIndex; key >= 0 && !seen[key] {
@@ -153,17 +155,23 @@ func (a *Attempt) heldOutcome() Outcome {
 // answered. claim.mu is held.
 func (a *Attempt) noQuorum(missing error) Outcome {
 	granted, refused, _ := a.votes()
-	o := Outcome{
-		Result: NoQuorum, Need: quorum(len(a.mux.nodes)),
-		Granted: granted + (a.neverHeld &^ a.granted).count(), Refused: refused,
+	granted |= a.neverHeld
+	able := granted
+	if missing == node.ErrNotNeeded { // then it was decided whatever the open votes are
+		able |= a.unanswered()
 	}
-	o.Unknown = len(a.mux.nodes) - o.Granted - o.Refused
+	set := a.system().FirstWithout(able)
+	o := Outcome{
+		Result: NoQuorum, Need: quorum.Need(set.Count()),
+		Granted: (granted & set).Count(), Refused: (refused & set).Count(),
+	}
+	o.Unknown = set.Count() - o.Granted - o.Refused
 	o.NoVotes = make([]NoVote, 0, o.Unknown)
-	for s := a.unanswered() | a.unknown; s != 0; s &= s - 1 {
-		i := s.first()
+	for s := (a.unanswered() | a.unknown) & set; s != 0; s &= s - 1 {
+		i := s.Lowest()
 		l := a.mux.nodes[i].Link
 		n := NoVote{Node: l.Name(), Err: missing, Reason: reasonOf(missing, false)}
-		if a.unknown.has(i) {
+		if a.unknown.Has(i) {
 			n.Err = a.unknownErr(i)
 			n.Reason = reasonOf(n.Err, l.State() == NodeDown)
 		} else if why, down := l.Rejects(); down && missing == node.ErrNotNeeded {

@@ -9,11 +9,18 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 // maxPending is the most acquires that wait for one node. That is far more than can come during its
 // answer time, and takes about a hundred megabytes.
 const maxPending = 1 << 18
+
+// systemSet is a set of quorum systems by their index.
+type systemSet [quorum.MaxSystems / 64]uint64
+
+func (s *systemSet) add(i uint8)    { s[i/64] |= 1 << (i % 64) }
+func (s *systemSet) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
 
 // roundState is what became of a round, by the nodes. The vote of a node on an attempt is the one
 // that was recorded for it. If there is none, it is a grant if the node has answered, and unknown
@@ -38,17 +45,18 @@ type roundState struct {
 	// Set when it is sealed:
 
 	commands node.Round
+	systems  systemSet // of its attempts; empty if the Mux has one
 
-	mu       sync.Mutex // guards all below; a leaf
-	why      []error    // why a node has missed it; nil before one has
-	left     nodeSet    // nodes that are not done with it
-	sleepers []*Attempt // that are to decide whenever a node is done
+	mu       sync.Mutex   // guards all below; a leaf
+	why      []error      // why a node has missed it; nil before one has
+	left     quorum.Nodes // nodes that are not done with it
+	sleepers []*Attempt   // that are to decide whenever a node is done
 }
 
 func (m *Mux) newLog() *batch.Log[Attempt, roundState] {
 	m.aging = newAging(len(m.nodes), min(slowAfter, m.cfg.NodeTimeout), m.look)
 	return batch.New(batch.Config[Attempt, roundState]{
-		Readers: len(m.nodes), Quorum: quorum(len(m.nodes)),
+		Readers: len(m.nodes), Quorum: quorum.Need(len(m.nodes)),
 		Weight:   func(a *Attempt) int { return a.op.Keys.Len() },
 		FollowUp: func(a *Attempt) bool { return a.op.Kind != node.Acquire },
 		Open:     m.openRound, Emptied: m.dropRound, Seal: m.sealRound,
@@ -77,6 +85,7 @@ func (m *Mux) dropRound(r *batch.Round[Attempt, roundState]) {
 func (m *Mux) sealRound(r *batch.Round[Attempt, roundState]) {
 	s := &r.State
 	var commands node.Round
+	var systems systemSet
 	commands.Shared = m.group.NewEncodings(m.nodes)
 	for i, a := range r.Ops() {
 		if before := a.op.Sent.Add(a.maxAge); a.op.Kind != node.Release &&
@@ -89,12 +98,15 @@ func (m *Mux) sealRound(r *batch.Round[Attempt, roundState]) {
 		if !a.op.Directed {
 			commands.Shared.Add(i, &a.op)
 		}
+		if len(m.systems) > 1 {
+			systems.add(a.claim.quorums)
+		}
 	}
 	commands.Shared.End()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commands, s.opened = commands, time.Now()
-	others := m.all() &^ nodeSet(r.Readers()) // which it never comes to
+	s.commands, s.systems, s.opened = commands, systems, time.Now()
+	others := m.all() &^ quorum.Nodes(r.Readers()) // which it never comes to
 	s.failed.Or(uint64(others))
 	s.left &^= others
 }
@@ -109,29 +121,44 @@ func (m *Mux) finish(r *batch.Round[Attempt, roundState], i int, set *atomic.Uin
 		}
 		s.why[i] = why
 	}
-	set.Or(uint64(nodeBit(i)))
+	set.Or(uint64(quorum.Node(i)))
 	sleepers := s.sleepers
+	systems := s.systems
 	s.mu.Unlock()
-	answered := nodeSet(s.answered.Load()).count()
-	without := nodeSet(s.missed.Load() | s.failed.Load()).count()
-	// With an even number of nodes, fewer refusals than grants decide.
-	need := quorum(len(m.nodes))
-	lose := len(m.nodes) - need + 1
-	if answered >= need || without >= lose || s.recorded.Load() && answered+without >= lose {
-		s.settled.Store(true)
-		s.wakeAll()
-	}
+	m.settle(s, systems)
 	for _, a := range sleepers {
 		a.claim.mu.Lock()
 		a.tryDecide()
 		a.claim.mu.Unlock()
 	}
 	s.mu.Lock()
-	s.left &^= nodeBit(i) // when nothing here uses the attempts any more
+	s.left &^= quorum.Node(i) // when nothing here uses the attempts any more
 	last := s.left == 0
 	s.mu.Unlock()
 	if last {
 		m.end(r)
+	}
+}
+
+// settle lets the callers look at their votes if those of some quorum system in use may decide, and
+// notes whether those of all may. The callers that find nothing decided look again when another
+// node is done. If a system does not have all nodes, its votes are recorded, and wake the callers.
+func (m *Mux) settle(s *roundState, used systemSet) {
+	answered := quorum.Nodes(s.answered.Load())
+	without := quorum.Nodes(s.missed.Load() | s.failed.Load())
+	recorded := s.recorded.Load()
+	some, all := false, true
+	for i := range m.systems {
+		if q := &m.systems[i]; len(m.systems) == 1 || used.has(i) {
+			decides := q.MayDecide(answered, without, recorded)
+			some, all = some || decides, all && decides
+		}
+	}
+	if all {
+		s.settled.Store(true)
+	}
+	if some {
+		s.wakeAll()
 	}
 }
 
@@ -177,8 +204,8 @@ func (s *roundState) isPast(hangs bool) bool {
 func (s *roundState) isLeft() bool { return s.mux == nil }
 
 // undone returns the nodes that are not done with the round.
-func (s *roundState) undone() nodeSet {
-	return s.mux.all() &^ nodeSet(s.answered.Load()|s.missed.Load()|s.failed.Load())
+func (s *roundState) undone() quorum.Nodes {
+	return s.mux.all() &^ quorum.Nodes(s.answered.Load()|s.missed.Load()|s.failed.Load())
 }
 
 // missedBecause returns why a node has missed the round.

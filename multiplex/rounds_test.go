@@ -11,6 +11,7 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
 )
 
@@ -78,7 +79,7 @@ func TestRounds_AnExtensionUnderWayNeedsCleanup(t *testing.T) {
 		}
 		c.mu.Lock()
 		require.Nil(t, c.latest, "the second one is used again")
-		require.Equal(t, nodeBit(4), c.unanswered())
+		require.Equal(t, quorum.Node(4), c.unanswered())
 		c.mu.Unlock()
 		goOn()
 		time.Sleep(10 * time.Millisecond)
@@ -105,10 +106,10 @@ func TestRounds_WhatIsInDoubtMayBeHeld(t *testing.T) {
 			}
 			c.mu.Unlock()
 			m.record(a, 0, node.Answer{Err: link.ErrNotConnected})
-			require.True(t, unsettled(c).has(0))
-			require.Equal(t, nodeBit(0), a.unknown)
+			require.True(t, unsettled(c).Has(0))
+			require.Equal(t, quorum.Node(0), a.unknown)
 			m.record(a, 1, node.Answer{LeftNothing: true, Err: link.ErrNotConnected})
-			require.False(t, unsettled(c).has(1))
+			require.False(t, unsettled(c).Has(1))
 		})
 	}
 }
@@ -203,9 +204,10 @@ func TestRounds_ANodeThatIsDownCostsNoRecords(t *testing.T) {
 		require.NoError(t, wait(a, t.Context()))
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, nodeSet(0b011), unsettled(c))
+		require.Equal(t, quorum.Nodes(0b011), unsettled(c))
 		c.mu.Lock()
-		require.Equal(t, []nodeSet{0b011, 0, 0b100}, []nodeSet{a.granted, a.refused, a.unknown})
+		require.Equal(t, []quorum.Nodes{0b011, 0, 0b100},
+			[]quorum.Nodes{a.granted, a.refused, a.unknown})
 		require.Nil(t, a.details)
 		require.ErrorIs(t, a.unknownErr(2), errBroken)
 		c.mu.Unlock()

@@ -44,8 +44,7 @@ func (m *Mux) Stats() Stats {
 // claim.mu is held.
 func (a *Attempt) countSplit() {
 	granted, refused, _ := a.votes()
-	if a.splitCounted || granted == 0 || refused == 0 ||
-		granted+refused < quorum(len(a.mux.nodes)) {
+	if a.splitCounted || granted == 0 || refused == 0 || !a.system().IsQuorum(granted|refused) {
 		return
 	}
 	a.splitCounted = true

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 // Waker notifies an owner that waits for an attempt. It serves one attempt at a time.
@@ -59,15 +60,16 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 	c.mu.Lock()
 	a.tryDecide()
 	before := a.decision
-	if before != undecided && (!a.unconfirmedReported || before == won) {
+	if before != quorum.Undecided && (!a.unconfirmedReported || before == quorum.Won) {
 		return a.waitResult(nil)
 	}
-	if before == undecided && a.inLog() && !a.recorded && a.timeout >= a.mux.cfg.NodeTimeout {
+	if before == quorum.Undecided && a.inLog() && !a.recorded &&
+		a.timeout >= a.mux.cfg.NodeTimeout {
 		r := a.place.Round
 		c.mu.Unlock()
 		r.State.await(ctx)
 		c.mu.Lock()
-		if a.tryDecide(); a.decision != undecided {
+		if a.tryDecide(); a.decision != quorum.Undecided {
 			return a.waitResult(nil)
 		}
 	}
@@ -120,7 +122,7 @@ func (a *Attempt) waitResult(ended error) Outcome {
 // Poll again then, or when ctx has ended. Poll is not for a release.
 func (a *Attempt) Poll(ctx context.Context, w *Waker) (o Outcome, ready bool) {
 	a.claim.mu.Lock()
-	ready, ended := a.look(ctx, time.Time{}, undecided, w)
+	ready, ended := a.look(ctx, time.Time{}, quorum.Undecided, w)
 	if !ready {
 		a.claim.mu.Unlock()
 		return Outcome{}, false
@@ -131,9 +133,9 @@ func (a *Attempt) Poll(ctx context.Context, w *Waker) (o Outcome, ready bool) {
 // look reports whether nothing is to be waited for any more: the decision is not the one before,
 // ctx has ended, or the time to wait is over. ended is ctx's error if that is the reason. Otherwise
 // w is notified when to look again. claim.mu is held.
-func (a *Attempt) look(ctx context.Context, began time.Time, before decision, w *Waker) (ready bool,
-	ended error,
-) {
+func (a *Attempt) look(ctx context.Context, began time.Time, before quorum.Decision,
+	w *Waker,
+) (ready bool, ended error) {
 	a.removeWaker(w)
 	a.tryDecide()
 	for a.decision == before {
@@ -167,7 +169,7 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 		return left // a timer of an earlier use of the waiter fired, or that of an earlier phase
 	}
 	for s := a.unanswered(); s != 0; s &= s - 1 {
-		i := s.first()
+		i := s.Lowest()
 		left = max(left, timeout-a.mux.nodes[i].UnresponsiveFor())
 	}
 	return min(left, a.maxAge-time.Since(a.op.Sent))

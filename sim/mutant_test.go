@@ -70,15 +70,15 @@ var brokenRules = []mutant{
 		name: "missed", rule: "8: a node that was refilled by an extension that failed counts " +
 			"for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 100,
 		edit: edit{
-			"multiplex/claim.go", "\t\tif a.tryDecide(); a.decision != won {\n",
-			"\t\tif a.tryDecide(); a.decision != won && !simrand.Mutant(\"missed\") {\n",
+			"multiplex/claim.go", "\t\tif a.tryDecide(); a.decision != quorum.Won {\n",
+			"\t\tif a.tryDecide(); a.decision != quorum.Won && !simrand.Mutant(\"missed\") {\n",
 		},
 	},
 	{
 		name: "quorum", rule: "1: half of the nodes are enough", mix: "blind", finds: "both hold",
 		edit: edit{
-			"multiplex/quorum.go", "func quorum(n int) int { return n/2 + 1 }",
-			"func quorum(n int) int {\n\tif simrand.Mutant(\"quorum\") {\n\t\treturn n / " +
+			"internal/quorum/decide.go", "func Need(n int) int { return n/2 + 1 }",
+			"func Need(n int) int {\n\tif simrand.Mutant(\"quorum\") {\n\t\treturn n / " +
 				"2\n\t}\n\treturn n/2 + 1\n}",
 		},
 	},
@@ -226,13 +226,13 @@ var brokenRules = []mutant{
 		name: "unsure", rule: "5: a release is dropped while a broken connection may still be read",
 		mix: "long,returning", finds: "soon after Close",
 		edit: edit{
-			"multiplex/claim.go", "\tif c.brokenAt().has(i) {\n",
-			"\tif c.brokenAt().has(i) && !simrand.Mutant(\"unsure\") {\n",
+			"multiplex/claim.go", "\tif c.brokenAt().Has(i) {\n",
+			"\tif c.brokenAt().Has(i) && !simrand.Mutant(\"unsure\") {\n",
 		},
 		also: edit{
-			"multiplex/claim.go", "\treturn (c.unanswered() | c.brokenAt()).has(i)\n",
-			"\tif simrand.Mutant(\"unsure\") {\n\t\treturn c.unanswered().has(i)\n\t}\n" +
-				"\treturn (c.unanswered() | c.brokenAt()).has(i)\n",
+			"multiplex/claim.go", "\treturn (c.unanswered() | c.brokenAt()).Has(i)\n",
+			"\tif simrand.Mutant(\"unsure\") {\n\t\treturn c.unanswered().Has(i)\n\t}\n" +
+				"\treturn (c.unanswered() | c.brokenAt()).Has(i)\n",
 		},
 	},
 	{
@@ -298,9 +298,9 @@ var brokenRules = []mutant{
 		name: "any", rule: "1: nodes that took different keys are a quorum", mix: "any",
 		finds: "both hold",
 		edit: edit{
-			"multiplex/any.go", "\treturn granted, a.granted.count() - granted + ",
-			"\tif simrand.Mutant(\"any\") {\n\t\tgranted = a.granted.count()\n\t}\n" +
-				"\treturn granted, a.granted.count() - granted + ",
+			"multiplex/any.go", "\treturn granted, a.refused | ",
+			"\tif simrand.Mutant(\"any\") {\n\t\tgranted = a.granted\n\t}\n" +
+				"\treturn granted, a.refused | ",
 		},
 	},
 	{

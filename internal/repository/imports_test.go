@@ -43,8 +43,8 @@ var allowedImports = map[string][]string{
 	},
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/holders", "internal/inspection",
-		"internal/keyset", "internal/link", "internal/node", "internal/restartguard",
-		"internal/watch",
+		"internal/keyset", "internal/link", "internal/node", "internal/quorum",
+		"internal/restartguard", "internal/watch",
 	},
 	"batch":        {},
 	"fence":        {},
@@ -81,6 +81,7 @@ var allowedImports = map[string][]string{
 	"internal/preflight": {
 		"internal/inspection", "internal/link", "internal/restartguard",
 	},
+	"internal/quorum":        {},
 	"internal/refusals":      {},
 	"internal/rendezvous":    {},
 	"internal/reserved":      {},
@@ -93,7 +94,7 @@ var allowedImports = map[string][]string{
 	"internal/keepalive":     {"internal/resp", "internal/trip"},
 	"internal/waiting":       {},
 	"internal/watch":         {"batch"},
-	"internal/restartguard":  {"internal/resp", "script"},
+	"internal/restartguard":  {"internal/quorum", "internal/resp", "script"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

@@ -101,7 +101,9 @@
 //  3. A holder of a lease is connected to a quorum, and each node of that quorum gets the others'
 //     numbers every few seconds. Of any N - quorum + 1 nodes, one is in that quorum and keeps the
 //     number of that time. So that many other nodes can vouch for a restarted server, if one of
-//     them keeps its generation and none keeps a later one.
+//     them keeps its generation and none keeps a later one. While clients move from one set of
+//     nodes to another, a holder may have a quorum of either. So that many nodes of each set that
+//     the server's node is in have to vouch.
 //  4. A node in quarantine can't vouch. Neither can one that restarted with its disk in the last
 //     ten seconds: its disk may have been put back together with the first one. If all nodes
 //     restarted together, they vouch for each other.

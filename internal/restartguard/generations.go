@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 const (
@@ -64,8 +66,8 @@ func parseGenerations(text string) (own generation, others map[string]int64) {
 // restarted with its whole memory from one whose disk was put back from a copy: see Generations in
 // the package comment.
 type generations struct {
-	quorum    int
-	renewSoon []func() // of each node; nil in tests. Written before the guards are used
+	sets      []quorum.Nodes // of nodes of which leases have a quorum
+	renewSoon []func()       // of each node; nil in tests. Written before the guards are used
 
 	mu    sync.Locker // of Peers; guards all below
 	nodes []nodeGeneration
@@ -83,9 +85,9 @@ type nodeGeneration struct {
 	recoveringAt time.Time
 }
 
-func newGenerations(nodes, quorum int, mu sync.Locker) *generations {
+func newGenerations(nodes int, sets []quorum.Nodes, mu sync.Locker) *generations {
 	return &generations{
-		quorum: quorum, renewSoon: make([]func(), nodes), mu: mu,
+		sets: sets, renewSoon: make([]func(), nodes), mu: mu,
 		nodes: make([]nodeGeneration, nodes),
 	}
 }
@@ -184,24 +186,39 @@ func (g *generations) hasOlderMemory(node int, own generation, formerRun string)
 }
 
 // vouch reports whether the others show that the node has lost nothing: a higher number would be
-// known. They were asked since, one of them keeps the node's generation, and
+// known. In each set that the node is in, they were asked since, one of them keeps the node's
+// generation, and
 //
 //   - there are more of them than a quorum leaves out, none of which has just restarted with its
 //     disk itself,
-//   - or it is all of them, and each has: then all nodes restarted together.
+//   - or it is all of them, and each has: then all nodes of the set restarted together.
 //
-// A single node has no others. A client that knows its generation can vouch for it. If not strict,
-// so can a client that knows nothing of it.
-func (g *generations) vouch(node int, own generation, since time.Time, strict bool) bool {
+// If the node is alone in a set, it has no others there. A client that knows its generation can
+// vouch for it. If not strict, so can a client that knows nothing of it.
+func (g *generations) vouch(node int, own generation, since time.Time, strict bool) (vouched bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	nodes := len(g.nodes)
+	for _, set := range g.sets {
+		if set.Has(node) {
+			if vouched = g.vouchIn(set, node, own, since, strict); !vouched {
+				return false
+			}
+		}
+	}
+	return vouched
+}
+
+// vouchIn is vouch by the nodes of one set. mu is held.
+func (g *generations) vouchIn(set quorum.Nodes, node int, own generation, since time.Time,
+	strict bool,
+) bool {
+	nodes := set.Count()
 	if nodes == 1 {
-		return !strict || own.id != "" && g.nodes[0].own.id == own.id
+		return !strict || own.id != "" && g.nodes[node].own.id == own.id
 	}
 	witnesses, recovering, kept := 0, 0, false
 	for i, n := range g.nodes {
-		if i == node || !n.askedAt.After(since) {
+		if i == node || !set.Has(i) || !n.askedAt.After(since) {
 			continue
 		}
 		if n.recoveringAt.IsZero() || n.askedAt.Sub(n.recoveringAt) > recoveringFor {
@@ -212,7 +229,7 @@ func (g *generations) vouch(node int, own generation, since time.Time, strict bo
 		_, has := n.others[own.id]
 		kept = kept || has
 	}
-	return kept && (witnesses > nodes-g.quorum || recovering == nodes-1)
+	return kept && (witnesses > nodes-quorum.Need(nodes) || recovering == nodes-1)
 }
 
 // renewOthers has the other nodes renewed soon.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
 )
 
@@ -37,10 +38,13 @@ func TestGenerations_AreReadAsTheyAreWritten(t *testing.T) {
 	require.Less(t, len(others), maxGenerations)
 }
 
+// oneSet returns the set of all of so many nodes.
+func oneSet(nodes int) []quorum.Nodes { return []quorum.Nodes{quorum.First(nodes)} }
+
 // The goal: a node has lost something if a higher number of its id is known: from itself, or from
 // any other node. An id that another one took the place of has ended.
 func TestGenerations_FallWhenANodeLosesMemory(t *testing.T) {
-	g := newGenerations(3, 2, new(sync.Mutex))
+	g := newGenerations(3, oneSet(3), new(sync.Mutex))
 	require.False(t, g.isOutdated(generation{}), "no id")
 	require.False(t, g.isOutdated(generation{"a", 1}), "nothing is known")
 	g.confirm(0, "r1", generation{"a", 5})
@@ -84,7 +88,7 @@ func TestGenerations_AreVouchedForByEnoughOthers(t *testing.T) {
 		{5, []map[string]int64{has, lacks, lacks, nil}, false, true},
 		{5, []map[string]int64{has, has, nil, nil}, false, false},
 	} {
-		g := newGenerations(test.nodes, test.nodes/2+1, new(sync.Mutex))
+		g := newGenerations(test.nodes, oneSet(test.nodes), new(sync.Mutex))
 		for i, others := range test.others {
 			g.hear(i+1, has, now)
 			if others != nil {
@@ -93,7 +97,7 @@ func TestGenerations_AreVouchedForByEnoughOthers(t *testing.T) {
 		}
 		require.Equal(t, test.want, g.vouch(0, generation{"a", 3}, now, test.strict), "%+v", test)
 	}
-	g := newGenerations(3, 2, new(sync.Mutex))
+	g := newGenerations(3, oneSet(3), new(sync.Mutex))
 	g.hear(1, has, now.Add(1))
 	g.hearRecovering(2, has, now.Add(1))
 	require.False(t, g.vouch(0, generation{"a", 3}, now, false),
@@ -106,7 +110,7 @@ func TestGenerations_AreVouchedForByEnoughOthers(t *testing.T) {
 	g.hearRecovering(2, has, now.Add(1))
 	require.True(t, g.vouch(0, generation{"a", 3}, now, false), "all have restarted")
 
-	g = newGenerations(1, 1, new(sync.Mutex))
+	g = newGenerations(1, oneSet(1), new(sync.Mutex))
 	g.confirm(0, "r1", generation{"a", 3})
 	require.True(t, g.vouch(0, generation{"a", 3}, now, true), "this client knows it")
 	require.False(t, g.vouch(0, generation{"b", 3}, now, true))

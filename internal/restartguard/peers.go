@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 // Peers is what the guards of one client's nodes share.
@@ -15,13 +17,14 @@ type Peers struct {
 	generations *generations
 }
 
-// NewPeers returns the Peers of nodes with these names, of which quorum are a quorum. There are 64
-// of them at most.
-func NewPeers(names []string, quorum int) *Peers {
+// NewPeers returns the Peers of nodes with these names. There are 64 of them at most. A lease has a
+// quorum of one of the sets, or of several. If a node is in no set, nobody can vouch for it: after
+// a restart with its disk it waits like one that has lost something.
+func NewPeers(names []string, sets []quorum.Nodes) *Peers {
 	p := &Peers{names: names}
 	p.firstUse = newFirstUse(len(names), &p.mu)
 	p.claims = newClaims(names, &p.mu)
-	p.generations = newGenerations(len(names), quorum, &p.mu)
+	p.generations = newGenerations(len(names), sets, &p.mu)
 	return p
 }
 
