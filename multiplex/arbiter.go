@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
+	"github.com/lockpipe/lockpipe/internal/rendezvous"
 )
 
 // AcquireViaArbiter is Acquire for a caller that knows of others who want the same keys. It asks
@@ -73,24 +74,8 @@ func (m *Mux) ArbiterIn(i uint8, key string, skip int) int {
 		return -1
 	}
 	slices.SortFunc(up, func(i, j int) int {
-		return cmp.Compare(rendezvousWeight(key, m.nodes[j].Link.Name()),
-			rendezvousWeight(key, m.nodes[i].Link.Name()))
+		return cmp.Compare(rendezvous.Weight(key, m.nodes[j].Link.Name()),
+			rendezvous.Weight(key, m.nodes[i].Link.Name()))
 	})
 	return up[skip%len(up)]
-}
-
-// rendezvousWeight returns the weight of a node for a key. It is the same in every process.
-func rendezvousWeight(key, addr string) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
-	h := uint64(offset)
-	for _, text := range [...]string{key, "\x00", addr} {
-		for i := range len(text) {
-			h = (h ^ uint64(text[i])) * prime
-		}
-	}
-	h ^= h >> 33 // the last bytes alone would hardly change the order
-	h *= 0xff51afd7ed558ccd
-	h ^= h >> 33
-	h *= 0xc4ceb9fe1a85ec53
-	return h ^ h>>33
 }

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"math"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
@@ -85,24 +86,33 @@ func (m *Mux) stateChanged(i int, s NodeState) {
 	}
 }
 
-// QuorumReachable reports whether enough nodes are connected, or being connected, for a quorum, of
-// each set of the first quorum system. A failing node counts: it still extends and releases, and
-// only a new attempt shows for certain that it grants again. If it did not count, leases would end
-// that it could extend. And a parked call could wait for a probe that the user may not send.
-func (m *Mux) QuorumReachable() bool { return m.QuorumReachableIn(0) }
+// QuorumReachable reports whether enough nodes are connected, or being connected, for a quorum of
+// each set of some quorum system. A failing node counts: it still extends and releases, and only a
+// new attempt shows for certain that it grants again. If it did not count, leases would end that it
+// could extend. And a parked call could wait for a probe that the user may not send.
+func (m *Mux) QuorumReachable() bool {
+	nodes := m.nodesWhere(func(s NodeState) bool { return !s.Rejects() })
+	for i := range m.systems {
+		if m.systems[i].IsQuorum(nodes) {
+			return true
+		}
+	}
+	return false
+}
 
-// QuorumReachableIn is QuorumReachable for the quorum system at i in Config.Systems.
+// QuorumReachableIn is QuorumReachable for the quorum system at i in Config.Systems alone.
 func (m *Mux) QuorumReachableIn(i uint8) bool {
 	return m.systems[i].IsQuorum(m.nodesWhere(func(s NodeState) bool { return !s.Rejects() }))
 }
 
-// SpareNodes returns how many nodes are up beyond a quorum, in the set of the first quorum system
-// where they are fewest. Below 0 no quorum can be reached now.
-func (m *Mux) SpareNodes() int { return m.SpareNodesIn(0) }
-
-// SpareNodesIn is SpareNodes for the quorum system at i in Config.Systems.
-func (m *Mux) SpareNodesIn(i uint8) int {
-	return m.systems[i].Margin(m.nodesWhere(func(s NodeState) bool { return s == NodeUp }))
+// SpareNodes returns how many nodes are up beyond a quorum, in the set of any quorum system where
+// they are fewest. Below 0 some claims can't get a quorum now.
+func (m *Mux) SpareNodes() int {
+	up, least := m.nodesWhere(func(s NodeState) bool { return s == NodeUp }), math.MaxInt
+	for i := range m.systems {
+		least = min(least, m.systems[i].Margin(up))
+	}
+	return least
 }
 
 // nodesWhere returns the nodes that are in such a state.

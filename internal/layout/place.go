@@ -5,14 +5,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/rendezvous"
 )
 
 const (
 	// maxNodes is the most nodes of one Mux: a set of them is a word of 64 bits.
-	maxNodes = 64
+	maxNodes = quorum.MaxNodes
 	// maxSystems is the most systems of one Mux.
-	maxSystems = 256
+	maxSystems = quorum.MaxSystems
 )
 
 // Layout says which nodes a key belongs to: those of its group, and while the fleet moves, those of

@@ -31,10 +31,12 @@ func (c *Claim) Init(m *Mux, keys []string, token, suffix string) {
 		c.at = &at
 	}
 	c.first.Init(m.prefix, split[0].keys, token, suffix)
+	c.first.UseSystem(c.at.system)
 	for i := range c.at.more {
 		p, s := &c.at.more[i], split[i+1]
 		p.group, p.mux = s.at.Mux, m.muxes[s.at.Mux]
 		p.claim.Init(m.prefix, s.keys, token, suffix)
+		p.claim.UseSystem(uint8(s.at.System))
 	}
 }
 

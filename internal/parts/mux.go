@@ -34,8 +34,9 @@ type Mux struct {
 
 // place is where a claim has its parts.
 type place struct {
-	group int // the index of the first part's Mux
-	mux   *multiplex.Mux
+	group  int   // the index of the first part's Mux
+	system uint8 // of the first part there
+	mux    *multiplex.Mux
 	// Of a claim of several parts; nil for one part.
 	keys []string // all of them, in the order of the call
 	more []part   // the parts behind the first
@@ -59,6 +60,7 @@ func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*
 		for j, name := range of.Nodes {
 			cfg.Nodes[j] = nodes.urls[name]
 		}
+		cfg.Systems = indexes(of.Systems)
 		cfg.OnQuorumReachable = func() { quorumReachable(i) }
 		mux, err := multiplex.New(cfg)
 		if err != nil {
@@ -68,7 +70,7 @@ func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*
 		m.muxes = append(m.muxes, mux)
 		places := make([]place, len(of.Systems))
 		for s := range places {
-			places[s] = place{group: i, mux: mux}
+			places[s] = place{group: i, system: uint8(s), mux: mux}
 		}
 		m.places = append(m.places, places)
 	}
@@ -185,7 +187,8 @@ func (m *Mux) Watch(key string, wake func()) *multiplex.Watch {
 // Arbiter chooses the node that contenders for a key, given without the prefix, ask first: see
 // multiplex.Mux.Arbiter. The number is that of a node of the key's first group.
 func (m *Mux) Arbiter(key string, skip int) int {
-	return m.muxes[m.first(key).Mux].Arbiter(m.prefix+key, skip)
+	at := m.first(key)
+	return m.muxes[at.Mux].ArbiterIn(uint8(at.System), m.prefix+key, skip)
 }
 
 // QuorumReachable reports whether the group can reach a quorum: see
@@ -197,7 +200,7 @@ func (m *Mux) QuorumReachable(group int) bool { return m.muxes[group].QuorumReac
 func (m *Mux) Lacking(keys []string) (group int) {
 	for _, key := range keys {
 		for _, at := range m.layout.Places(key) {
-			if !m.QuorumReachable(at.Mux) {
+			if !m.muxes[at.Mux].QuorumReachableIn(uint8(at.System)) {
 				return at.Mux
 			}
 		}
@@ -217,6 +220,20 @@ func (m *Mux) Nodes(group int) []NodeStatus {
 	all := make([]NodeStatus, len(nodes))
 	for i, n := range nodes {
 		all[i] = NodeStatus{n, m.layout.Muxes[group].Groups[i]}
+	}
+	return all
+}
+
+// indexes returns quorum systems with their nodes by index, for multiplex.Config.
+func indexes(systems [][]uint64) [][][]int {
+	all := make([][][]int, len(systems))
+	for i, sets := range systems {
+		all[i] = make([][]int, len(sets))
+		for j, set := range sets {
+			for ; set != 0; set &= set - 1 {
+				all[i][j] = append(all[i][j], bits.TrailingZeros64(set))
+			}
+		}
 	}
 	return all
 }
@@ -247,20 +264,12 @@ func (m *Mux) Sizes() (sizes []int) {
 	return sizes
 }
 
-// SpareNodes returns how many nodes are up beyond a quorum, in the set that has the fewest. Below 0
-// no quorum can be reached for some keys now.
+// SpareNodes returns how many nodes are up beyond a quorum, in the set that has the fewest: see
+// multiplex.Mux.SpareNodes.
 func (m *Mux) SpareNodes() int {
 	spare := math.MaxInt
-	for group := range m.muxes {
-		for _, set := range m.Sets(group) {
-			up := 0
-			for _, n := range set {
-				if n.State == multiplex.NodeUp {
-					up++
-				}
-			}
-			spare = min(spare, up-len(set)/2-1)
-		}
+	for _, mux := range m.muxes {
+		spare = min(spare, mux.SpareNodes())
 	}
 	return spare
 }

@@ -44,7 +44,7 @@ var allowedImports = map[string][]string{
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/holders", "internal/inspection",
 		"internal/keyset", "internal/link", "internal/node", "internal/quorum",
-		"internal/restartguard", "internal/watch",
+		"internal/rendezvous", "internal/restartguard", "internal/watch",
 	},
 	"batch":        {},
 	"fence":        {},
@@ -71,7 +71,7 @@ var allowedImports = map[string][]string{
 		"script", "internal/histogram", "internal/holders", "internal/keyset", "internal/link",
 		"internal/refusals", "internal/resp", "internal/trip", "internal/watch",
 	},
-	"internal/layout":   {"internal/rendezvous"},
+	"internal/layout":   {"internal/quorum", "internal/rendezvous"},
 	"internal/outage":   {},
 	"internal/outcomes": {"internal/histogram"},
 	"internal/parts": {
