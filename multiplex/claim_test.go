@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,8 +75,32 @@ func comeAndGo(m *Mux, seed uint64) (stop func()) {
 	return func() { close(over); all.Wait() }
 }
 
-func simulate(t *testing.T, n int, seed uint64, rough bool) {
+// The goal: the same for claims of clients that move from one set of nodes to another: some need
+// quorums of both, and some of one alone.
+func TestClaim_KeepsTheOrderOfItsAttemptsWhileClientsMove(t *testing.T) {
+	const a, b, c, d, e = 1, 2, 4, 8, 16
+	for seed := range uint64(40) {
+		for _, move := range [][2]quorum.Nodes{
+			{a, a | b | c}, {a | b, b | c}, {a | b | c, c | d | e}, {a | b | c, d | e},
+		} {
+			before, after := quorum.NewSystem(move[0]), quorum.NewSystem(move[1])
+			both := quorum.NewSystem(move[0], move[1])
+			n := both.Nodes().Count()
+			for _, one := range []quorum.System{before, after} {
+				synctest.Test(t, func(t *testing.T) {
+					simulate(t, n, seed, seed%2 == 1, both, one)
+				})
+			}
+		}
+	}
+}
+
+// simulate has callers acquire, extend and release. Without systems all nodes are one set.
+func simulate(t *testing.T, n int, seed uint64, rough bool, systems ...quorum.System) {
 	m, stores, stop := simulated(n, seed, []float64{0, 0.02, 0.2}[seed%3])
+	if len(systems) > 0 {
+		m.systems = systems
+	}
 	settle := func() {}
 	if rough {
 		settle = comeAndGo(m, seed)
@@ -101,6 +126,9 @@ func simulate(t *testing.T, n int, seed uint64, rough bool) {
 					keys = []string{"k0", "k1", "k2"}
 				}
 				c.Init("", keys, fmt.Sprint(caller, "/", i), "")
+				if len(systems) > 0 {
+					c.UseSystem(uint8(random.IntN(len(systems))))
+				}
 				ctx, cancel := context.WithTimeout(context.Background(),
 					time.Duration(random.IntN(30000))*time.Microsecond)
 				start := time.Now()

@@ -122,10 +122,10 @@ func (m *Mux) finish(r *batch.Round[Attempt, roundState], i int, set *atomic.Uin
 		s.why[i] = why
 	}
 	set.Or(uint64(quorum.Node(i)))
+	used := s.systems
 	sleepers := s.sleepers
-	systems := s.systems
 	s.mu.Unlock()
-	m.settle(s, systems)
+	m.settle(s, used)
 	for _, a := range sleepers {
 		a.claim.mu.Lock()
 		a.tryDecide()

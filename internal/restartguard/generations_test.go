@@ -115,3 +115,48 @@ func TestGenerations_AreVouchedForByEnoughOthers(t *testing.T) {
 	require.True(t, g.vouch(0, generation{"a", 3}, now, true), "this client knows it")
 	require.False(t, g.vouch(0, generation{"b", 3}, now, true))
 }
+
+// The goal: while clients move from one set of nodes to another, a lease may have a quorum of
+// either. So a node that is in both is vouched for by enough nodes of each, and one that is in one
+// set by enough of that one. A node that is in no set has no witnesses.
+func TestGenerations_AreVouchedForInEachSet(t *testing.T) {
+	type kept map[int]map[string]int64
+	has, lacks := map[string]int64{"a": 3}, map[string]int64{}
+	now := time.Now()
+	apart, overlap := []quorum.Nodes{0b000111, 0b111000}, []quorum.Nodes{0b000111, 0b111001}
+	single := []quorum.Nodes{0b000001, 0b111001}
+	for i, test := range []struct {
+		sets   []quorum.Nodes
+		node   int
+		others kept // by node; those that were asked since
+		strict bool
+		want   bool
+	}{
+		{apart, 0, kept{1: has, 2: lacks}, true, true},
+		{apart, 0, kept{3: has, 4: has, 5: has}, true, false},
+		{apart, 0, kept{1: has, 3: has, 4: has}, true, false},
+		{apart, 4, kept{3: has, 5: has}, true, true},
+		{overlap, 0, kept{1: has, 2: has}, true, false},
+		{overlap, 0, kept{1: has, 2: has, 3: has}, true, false},
+		{overlap, 0, kept{1: has, 2: has, 3: has, 4: lacks}, true, true},
+		{overlap, 0, kept{1: has, 2: has, 3: has, 4: has, 5: has}, true, true},
+		{overlap, 0, kept{1: lacks, 2: lacks, 3: has, 4: has, 5: has}, true, false},
+		{single, 0, kept{3: has, 4: has, 5: has}, false, true},
+		{single, 0, kept{3: has, 4: has, 5: has}, true, false},
+		{single, 0, kept{3: has}, false, false},
+		{[]quorum.Nodes{0b000111}, 5, kept{0: has, 1: has, 2: has}, false, false},
+	} {
+		g := newGenerations(6, test.sets, new(sync.Mutex))
+		for node, others := range test.others {
+			g.hear(node, others, now.Add(1))
+		}
+		require.Equal(t, test.want, g.vouch(test.node, generation{"a", 3}, now, test.strict), i)
+	}
+	g := newGenerations(6, overlap, new(sync.Mutex))
+	for i := 1; i <= 5; i++ {
+		g.hearRecovering(i, has, now.Add(1))
+	}
+	require.True(t, g.vouch(0, generation{"a", 3}, now, false), "all have restarted")
+	g.hear(2, has, now.Add(2))
+	require.False(t, g.vouch(0, generation{"a", 3}, now.Add(1), false))
+}

@@ -1,0 +1,113 @@
+package multiplex
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/quorum"
+	"github.com/stretchr/testify/require"
+)
+
+// answer is what a node says to an extension, and when.
+type answer struct {
+	node   int
+	after  time.Duration
+	answer node.Answer
+}
+
+// The goal: in a round with claims of several quorum systems, each caller learns its outcome at the
+// moment at which the votes decide it, however and whenever the nodes answer.
+func TestJoint_NobodySleepsPastTheDecision(t *testing.T) {
+	granted := node.Answer{Vote: node.Granted, Replied: true}
+	all := []node.Answer{
+		granted, granted,
+		{Vote: node.Refused, Replied: true, KeyIndex: -1},
+		{LeftNothing: true, Replied: true, Err: errBroken},
+		{Broken: true, Err: errBroken},
+	}
+	systems := []quorum.System{
+		quorum.NewSystem(0b000111, 0b111000), quorum.NewSystem(0b111111),
+		quorum.NewSystem(0b000011, 0b111110), quorum.NewSystem(0b111000),
+	}
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		synctest.Test(t, func(t *testing.T) {
+			m, stores, stop := simulated(6, 1, 0)
+			defer stop()
+			m.systems = systems
+			claims := make([]*Claim, len(systems))
+			for i := range claims {
+				claims[i] = claim(fmt.Sprint("k", i), fmt.Sprint("t", i))
+				claims[i].UseSystem(uint8(i))
+				require.NoError(t, wait(m.Acquire(claims[i], time.Minute, 1), t.Context()))
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			answers := make([]answer, len(m.nodes))
+			for i, n := range m.nodes {
+				after := time.Duration(1+random.IntN(8)) * time.Millisecond
+				answers[i] = answer{i, after, all[random.IntN(len(all))]}
+				n.SendFlush = answeredBy(func(_ []*Attempt, out []node.Answer) {
+					time.Sleep(answers[i].after)
+					for k := range out {
+						out[k] = answers[i].answer
+					}
+				})
+			}
+			began, extensions := time.Now(), m.Extensions(len(claims))
+			var callers sync.WaitGroup
+			for i, c := range claims {
+				e := extensions.Add(c, time.Minute, began.Add(time.Minute), 0)
+				callers.Go(func() {
+					o := e.Wait(t.Context(), time.Time{})
+					want, at := decided(&systems[i], answers)
+					require.Equal(t, want, o.Result, "seed %d, system %d", seed, i)
+					require.Equal(t, at, time.Since(began), "seed %d, system %d", seed, i)
+				})
+			}
+			extensions.Send()
+			callers.Wait()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for i, s := range stores {
+				m.nodes[i].SendFlush = answeredBy(s.flush)
+			}
+			for _, c := range claims {
+				m.Release(c, 1)
+			}
+			nothingLeft(t, m, stores)
+		})
+	}
+}
+
+// decided returns how an extension ends by these answers, and when.
+func decided(q *quorum.System, answers []answer) (Result, time.Duration) {
+	answers = slices.Clone(answers)
+	slices.SortFunc(answers, func(a, b answer) int { return int(a.after - b.after) })
+	var granted, refused, unknown quorum.Nodes
+	for _, a := range answers {
+		switch bit := quorum.Node(a.node) & q.Nodes(); a.answer.Vote {
+		case node.Granted:
+			granted |= bit
+		case node.Refused:
+			refused |= bit
+		default:
+			unknown |= bit
+		}
+		switch q.Extension(granted, refused, 0, unknown) {
+		case quorum.Won:
+			return Won, a.after
+		case quorum.Held:
+			return Held, a.after
+		case quorum.NoQuorum:
+			return NoQuorum, a.after
+		}
+	}
+	return 0, 0
+}
