@@ -9,7 +9,7 @@ set -euo pipefail
 readonly size=${1:-full}
 readonly seconds=${SPEC_SECONDS:-900}      # for one search
 readonly megabytes=${SPEC_MEGABYTES:-2048} # for one search; two run at a time
-readonly depth=${SPEC_DEPTH:-100000}       # of one search
+readonly depth=${SPEC_DEPTH:-1000000}      # of one search
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 model=lock.pml
@@ -83,7 +83,7 @@ fails_in() {
   tell "$name" "$from" 'fails, as it should'
 }
 
-readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='robbed' early='forgotten==0'
+readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='robbed' early='forgotten==0' alone='holders==0'
 
 # Whatever happens in these happens in the searches below, which allow more.
 happens_all() {
@@ -160,6 +160,35 @@ mark_full() {
   holds mark-twice -DLOSSES=2
 }
 
+# The layouts of a move, as bits: all nodes are replaced, one of three is, two are added, or one.
+readonly single='-DOLD=1 -DNEW=7' replaced='-DOLD=7 -DNEW=11' added='-DOLD=7 -DNEW=31' other='-DOLD=7 -DNEW=56' next='-DOLD=7 -DNEW=15'
+
+move_small() {
+  local model=move.pml
+  holds move $replaced
+  holds move-extension $single -DEXTENSIONS
+  holds move-ended $replaced -DENDS -DWAIT=0 -DBACK=0
+  holds move-next $next -DSKIPPED -DWAIT=0 -DBACK=0
+  happens move-at-work 'back belated bothFirst forward newFirst oldFirst outlived' $single
+  fails move-skipped "$alone" $replaced -DSKIPPED
+  fails move-early "$alone" $replaced -DEARLY
+  fails move-straggler "$alone" $replaced -DSTRAGGLER
+  fails move-no-wait "$alone" $replaced -DWAIT=0
+  fails move-short-wait "$alone" $replaced -DWAIT=1
+  fails move-hasty-back "$alone" $replaced -DBACK=0
+  fails move-one-quorum "$alone" $replaced -DONE_QUORUM
+  fails move-union "$alone" $added -DUNION
+  fails move-extends-one "$alone" $single -DEXTENSIONS -DEXTENDS_ONE
+}
+
+move_full() {
+  local model=move.pml
+  move_small
+  holds move-all $other
+  holds move-added $added
+  holds move-single $single
+}
+
 # both ONE OTHER runs two lists at the same time, and fails if one of them does.
 both() {
   local one other status=0
@@ -173,9 +202,9 @@ both() {
 }
 
 small_one() { holds_small; happens_all; mark_small; }
-small_other() { holds_told; fails_all; }
+small_other() { holds_told; fails_all; move_small; }
 full_one() { holds_full; happens_all; mark_full; }
-full_other() { holds_more; fails_all; }
+full_other() { holds_more; fails_all; move_full; }
 
 case $size in
 small) both small_one small_other ;;
