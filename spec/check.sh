@@ -160,33 +160,44 @@ mark_full() {
   holds mark-twice -DLOSSES=2
 }
 
-# The layouts of a move, as bits: all nodes are replaced, one of three is, two are added, or one.
-readonly single='-DOLD=1 -DNEW=7' replaced='-DOLD=7 -DNEW=11' added='-DOLD=7 -DNEW=31' other='-DOLD=7 -DNEW=56' next='-DOLD=7 -DNEW=15'
+# Layouts of a move, old and new, as bits: one node becomes another, or three; one of three is replaced, or all; two are added, or one.
+readonly moved='-DOLD=1 -DNEW=2' more='-DOLD=1 -DNEW=7' replaced='-DOLD=7 -DNEW=11' apart='-DOLD=7 -DNEW=56'
+readonly added='-DOLD=7 -DNEW=31' next='-DOLD=7 -DNEW=15'
 
 move_small() {
   local model=move.pml
   holds move $replaced
-  holds move-extension $single -DEXTENSIONS
   holds move-ended $replaced -DENDS -DWAIT=0 -DBACK=0
-  holds move-next $next -DSKIPPED -DWAIT=0 -DBACK=0
-  happens move-at-work 'back belated bothFirst forward newFirst oldFirst outlived' $single
+  holds move-extension $more -DEXTENSIONS
+  holds move-fence $moved -DFENCES=2
+  happens move-at-work 'back belated bothFirst extended forward newFirst oldFirst outlived' $moved -DEXTENSIONS
   fails move-skipped "$alone" $replaced -DSKIPPED
   fails move-early "$alone" $replaced -DEARLY
-  fails move-straggler "$alone" $replaced -DSTRAGGLER
   fails move-no-wait "$alone" $replaced -DWAIT=0
-  fails move-short-wait "$alone" $replaced -DWAIT=1
   fails move-hasty-back "$alone" $replaced -DBACK=0
   fails move-one-quorum "$alone" $replaced -DONE_QUORUM
   fails move-union "$alone" $added -DUNION
-  fails move-extends-one "$alone" $single -DEXTENSIONS -DEXTENDS_ONE
+  fails move-extends-one "$alone" $more -DEXTENSIONS -DEXTENDS_ONE
+  fails move-fence-no-wait "$monotonic" $moved -DSKEW=1 -DENDS -DWAIT=0
 }
 
 move_full() {
   local model=move.pml
   move_small
-  holds move-all $other
+  holds move-apart $apart
   holds move-added $added
-  holds move-single $single
+  holds move-more $more
+  holds move-extension-replaced $replaced -DEXTENSIONS
+  holds move-ended-apart $apart -DENDS -DWAIT=0 -DBACK=0
+  holds move-next $next -DSKIPPED -DWAIT=0 -DBACK=0
+  holds move-fence-by-clock $moved -DSKEW=1
+  happens move-fence-at-work 'bothFirst fenced newFirst oldFirst outlived stale' $moved -DFENCES=2
+  fails move-straggler "$alone" $replaced -DSTRAGGLER
+  fails move-short-wait "$alone" $replaced -DWAIT=1
+  fails move-short-back "$alone" $replaced -DBACK=1
+  fails move-skipped-added "$alone" $added -DSKIPPED
+  fails move-fence-forgotten "$monotonic" $moved -DFENCES=2 -DANY_FENCE
+  fails move-fence-clocks-apart "$monotonic" $moved -DSKEW=2
 }
 
 # both ONE OTHER runs two lists at the same time, and fails if one of them does.
@@ -197,7 +208,7 @@ both() {
   $2 &
   other=$!
   wait "$one" || status=$?
-  wait "$other" || status=$?
+  wait "$moved" || status=$?
   return "$status"
 }
 

@@ -29,7 +29,10 @@
  * And one assumes more:
  *   ENDS          leases end with their clients, and nothing goes on
  *
- * FENCES asks for the order of fences instead: see THE PROPERTIES. With STORY a counterexample tells what happens.
+ * FENCES asks for the order of fences instead: see THE PROPERTIES. Then there are as many ATTEMPTS, none of them comes late, and clients
+ * propose any numbers up to FENCES. With SKEW they propose the time, by clocks that are at most so many ticks ahead.
+ *
+ * With STORY a counterexample tells what happens, and the nodes keep their places.
  */
 
 /* The nodes of the layouts, as bits. */
@@ -114,22 +117,17 @@ byte ticks;      /* since the beginning, where clients propose the time */
 #define comparable(l, layout) (needs[l] & layout)
 #endif
 
-inline assertOrder(l) {
-	assert(!comparable(l, FORMER) || monotonic(proposal[l], FORMER));
-	assert(!comparable(l, LATTER) || monotonic(proposal[l], LATTER));
-	highest[FORMER] = (needs[l] & FORMER -> proposal[l] : highest[FORMER]);
-	highest[LATTER] = (needs[l] & LATTER -> proposal[l] : highest[LATTER])
-}
-
 /* Events that must happen. None is ever true, so spin finds an assertion violated if one does. */
 #ifdef WITNESS
 bool forward;   /* leases of the old layout, of both and of the new one follow each other */
 bool back;      /* the same the other way */
-bool outlived;  /* a client gets the lock when none of the configuration of the last holder runs */
+bool outlived;  /* a lease keeps others out when no client of its configuration runs */
 bool belated;   /* a node grants an attempt that is over */
 bool extended;  /* an extension is confirmed */
 bool oldFirst, newFirst; /* a lease of one layout keeps the lock from an attempt that has a quorum of the other */
 bool bothFirst; /* a lease of both layouts refuses an attempt that needs one */
+bool fenced;    /* a lease of the new layout has a fence, and one of the old layout had */
+bool stale;     /* a fence is refused */
 byte last, before; /* the configurations of the last two leases, if they differ */
 #define witness(event, name) if :: event -> assert(name) :: else fi
 #define note(statement) statement
@@ -143,6 +141,14 @@ byte last, before; /* the configurations of the last two leases, if they differ 
 #else
 #define say(text, a, b) skip
 #endif
+
+inline assertOrder(l) {
+	witness(needs[l] == LATTER && highest[FORMER] > 0, fenced);
+	assert(!comparable(l, FORMER) || monotonic(proposal[l], FORMER));
+	assert(!comparable(l, LATTER) || monotonic(proposal[l], LATTER));
+	highest[FORMER] = (needs[l] & FORMER -> proposal[l] : highest[FORMER]);
+	highest[LATTER] = (needs[l] & LATTER -> proposal[l] : highest[LATTER])
+}
 
 /* QUORUMS */
 
@@ -253,13 +259,21 @@ inline extend(n, l) {
 #define asked(n, l) (needs[l] > 0 && in(n, needs[l]))
 
 #ifdef WITNESS
+#if FENCES > 0
+#define STALE(l) :: atomic { asked(n, l) && value[n] == 0 && proposal[l] <= fence[n] -> witness(true, stale) }
+#else
+#define STALE(l)
+#endif
 #define alone(l) (needs[l] == FORMER || needs[l] == LATTER)
 inline refuse(n, l, other) {
 	witness(needs[l] == BOTH && needs[other] == FORMER && quorum(GRANTED, NEW, l), oldFirst);
 	witness(needs[l] == BOTH && needs[other] == LATTER && quorum(GRANTED, OLD, l), newFirst);
-	witness(alone(l) && needs[other] == BOTH, bothFirst)
+	witness(alone(l) && needs[other] == BOTH, bothFirst);
+	witness(!runs[needs[other]], outlived)
 }
-#define REFUSALS(l, other) :: atomic { asked(n, l) && !holds[l] && holds[other] && value[n] == other + 1 -> refuse(n, l, other) }
+#define REFUSALS(l, other) \
+	STALE(l) \
+	:: atomic { asked(n, l) && !holds[l] && holds[other] && value[n] == other + 1 -> refuse(n, l, other) }
 #else
 #define REFUSALS(l, other)
 #endif
@@ -279,7 +293,7 @@ end:	do
 	EXTENDS(1)
 	REFUSALS(0, 1)
 	REFUSALS(1, 0)
-#if FENCES == 0
+#if FENCES == 0 /* an attempt that is over only keeps others from the node */
 	:: atomic { value[n] == 0 -> value[n] = PAST; expiry[n] = TTL; witness(true, belated); settle() }
 #endif
 	:: atomic { value[n] == PAST && expiry[n] < TTL -> expiry[n] = TTL; settle() }
@@ -317,7 +331,6 @@ inline win(l) {
 	holds[l] = true;
 	witness(before == FORMER && last == BOTH && needs[l] == LATTER, forward);
 	witness(before == LATTER && last == BOTH && needs[l] == FORMER, back);
-	witness(last == FORMER && !runs[FORMER] && needs[l] == BOTH, outlived);
 	note(before = (last != needs[l] -> last : before));
 	note(last = needs[l])
 }
@@ -409,7 +422,8 @@ inline start(config) {
 inline stop(config) {
 	say("the last client of configuration %d ends, at %d\n", config, ticks);
 	runs[config] = false;
-	rests[config] = (config == FORMER -> WAIT : (config == LATTER -> BACK : 0));
+	rests[FORMER] = (config == FORMER -> WAIT : rests[FORMER]);
+	rests[LATTER] = (config == LATTER -> BACK : rests[LATTER]);
 #ifdef ENDS
 	if :: needs[0] == config -> finish(0) :: else fi;
 	if :: needs[1] == config -> finish(1) :: else fi;
