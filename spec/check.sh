@@ -9,7 +9,7 @@ set -euo pipefail
 readonly size=${1:-full}
 readonly seconds=${SPEC_SECONDS:-900}      # for one search
 readonly megabytes=${SPEC_MEGABYTES:-2048} # for one search; two run at a time
-readonly depth=${SPEC_DEPTH:-1000000}      # of one search
+readonly depth=${SPEC_DEPTH:-100000}       # of one search
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 model=lock.pml
@@ -26,7 +26,7 @@ search() {
   cd "$scratch/$name"
   cp "$here/$model" .
   { spin "$@" -a "$model" && gcc -w -DSAFETY "-DMEMLIM=$megabytes" $compiling -o pan pan.c; } >out 2>&1 || return 0
-  { timeout --foreground --kill-after=5 "$seconds" ./pan "-m$depth" -w22 -n $running 2>&1 || true; } |
+  { timeout --foreground --kill-after=5 "$seconds" ./pan "-m${deep:-$depth}" -w22 -n $running 2>&1 || true; } |
     sed -E 's/^pan:[0-9]+: /pan: /; s/ \(at depth [0-9]+\)$//' | awk '!/^pan: / || !said[$0]++' >>out
 }
 
@@ -165,7 +165,7 @@ readonly moved='-DOLD=1 -DNEW=2' more='-DOLD=1 -DNEW=7' replaced='-DOLD=7 -DNEW=
 readonly added='-DOLD=7 -DNEW=31' next='-DOLD=7 -DNEW=15'
 
 move_small() {
-  local model=move.pml
+  local model=move.pml deep=1000000
   holds move $replaced
   holds move-ended $replaced -DENDS -DWAIT=0 -DBACK=0
   holds move-extension $more -DEXTENSIONS
@@ -182,7 +182,7 @@ move_small() {
 }
 
 move_full() {
-  local model=move.pml
+  local model=move.pml deep=1000000
   move_small
   holds move-apart $apart
   holds move-added $added
@@ -208,7 +208,7 @@ both() {
   $2 &
   other=$!
   wait "$one" || status=$?
-  wait "$moved" || status=$?
+  wait "$other" || status=$?
   return "$status"
 }
 
