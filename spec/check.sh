@@ -26,7 +26,7 @@ search() {
   cd "$scratch/$name"
   cp "$here/$model" .
   { spin "$@" -a "$model" && gcc -w -DSAFETY "-DMEMLIM=$megabytes" $compiling -o pan pan.c; } >out 2>&1 || return 0
-  { timeout --foreground --kill-after=5 "$seconds" ./pan "-m$depth" -w22 -n $running 2>&1 || true; } |
+  { timeout --foreground --kill-after=5 "$seconds" ./pan "-m${deep:-$depth}" -w22 -n $running 2>&1 || true; } |
     sed -E 's/^pan:[0-9]+: /pan: /; s/ \(at depth [0-9]+\)$//' | awk '!/^pan: / || !said[$0]++' >>out
 }
 
@@ -83,7 +83,7 @@ fails_in() {
   tell "$name" "$from" 'fails, as it should'
 }
 
-readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='robbed' early='forgotten==0'
+readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='robbed' early='forgotten==0' alone='holders==0'
 
 # Whatever happens in these happens in the searches below, which allow more.
 happens_all() {
@@ -160,6 +160,46 @@ mark_full() {
   holds mark-twice -DLOSSES=2
 }
 
+# Layouts of a move, old and new, as bits: one node becomes another, or three; one of three is replaced, or all; two are added, or one.
+readonly moved='-DOLD=1 -DNEW=2' more='-DOLD=1 -DNEW=7' replaced='-DOLD=7 -DNEW=11' apart='-DOLD=7 -DNEW=56'
+readonly added='-DOLD=7 -DNEW=31' next='-DOLD=7 -DNEW=15'
+
+move_small() {
+  local model=move.pml deep=1000000
+  holds move $replaced
+  holds move-ended $replaced -DENDS -DWAIT=0 -DBACK=0
+  holds move-extension $more -DEXTENSIONS
+  holds move-fence $moved -DFENCES=2
+  happens move-at-work 'back belated bothFirst extended forward newFirst oldFirst outlived' $moved -DEXTENSIONS
+  fails move-skipped "$alone" $replaced -DSKIPPED
+  fails move-early "$alone" $replaced -DEARLY
+  fails move-no-wait "$alone" $replaced -DWAIT=0
+  fails move-hasty-back "$alone" $replaced -DBACK=0
+  fails move-one-quorum "$alone" $replaced -DONE_QUORUM
+  fails move-union "$alone" $added -DUNION
+  fails move-extends-one "$alone" $more -DEXTENSIONS -DEXTENDS_ONE
+  fails move-fence-no-wait "$monotonic" $moved -DSKEW=1 -DENDS -DWAIT=0
+}
+
+move_full() {
+  local model=move.pml deep=1000000
+  move_small
+  holds move-apart $apart
+  holds move-added $added
+  holds move-more $more
+  holds move-extension-replaced $replaced -DEXTENSIONS
+  holds move-ended-apart $apart -DENDS -DWAIT=0 -DBACK=0
+  holds move-next $next -DSKIPPED -DWAIT=0 -DBACK=0
+  holds move-fence-by-clock $moved -DSKEW=1
+  happens move-fence-at-work 'bothFirst fenced newFirst oldFirst outlived stale' $moved -DFENCES=2
+  fails move-straggler "$alone" $replaced -DSTRAGGLER
+  fails move-short-wait "$alone" $replaced -DWAIT=1
+  fails move-short-back "$alone" $replaced -DBACK=1
+  fails move-skipped-added "$alone" $added -DSKIPPED
+  fails move-fence-forgotten "$monotonic" $moved -DFENCES=2 -DANY_FENCE
+  fails move-fence-clocks-apart "$monotonic" $moved -DSKEW=2
+}
+
 # both ONE OTHER runs two lists at the same time, and fails if one of them does.
 both() {
   local one other status=0
@@ -173,9 +213,9 @@ both() {
 }
 
 small_one() { holds_small; happens_all; mark_small; }
-small_other() { holds_told; fails_all; }
+small_other() { holds_told; fails_all; move_small; }
 full_one() { holds_full; happens_all; mark_full; }
-full_other() { holds_more; fails_all; }
+full_other() { holds_more; fails_all; move_full; }
 
 case $size in
 small) both small_one small_other ;;
