@@ -40,3 +40,24 @@ func TestGroups_ASilentOneHoldsUpNoExtensionOfTheOthers(t *testing.T) {
 		}, timeout(50*time.Millisecond))
 	}
 }
+
+// The goal: while a group is down, extensions that can't succeed do not go to the other groups.
+func TestGroups_AnOutageSparesTheOthersUselessExtensions(t *testing.T) {
+	t.Parallel()
+	for _, group := range []string{"a", "b"} {
+		withGroupCable(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client, k *groupCable) {
+			l := v.holdAll(t, c, oneOfEach(c, "k", "a", "b"), auto(longTTL, time.Hour)...)
+			k.unplug(t, c, group)
+			sent := v.sent()
+			time.Sleep(40 * time.Second)
+			require.Error(t, l.Extend(t.Context(), longTTL))
+			require.Equal(t, sent, v.sent(), "the lease is extended in vain")
+			lasting(t, l)
+			k.reconnected(t, c, group)
+			time.Sleep(longTTL)
+			lasting(t, l)
+			release(t, l)
+			v.nothingLeft(t)
+		})
+	}
+}
