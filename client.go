@@ -14,6 +14,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/suspension"
 	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -27,6 +28,8 @@ type Client struct {
 	arbiter     func(key string, skip int) (node int) // of waiting.Policy; set once
 	tokenSuffix string                                // of each token: cfg.Owner; set once
 	groups      []group                               // as those of mux; set once
+	managers    []*lease.Manager                      // all; set once
+	ofSeveral   *lease.Manager                        // of leases of several parts; set once
 	tokens      token.Source
 
 	queue      keyqueue.Queue
@@ -151,8 +154,8 @@ func (c *Client) Close(ctx context.Context) error {
 	close(c.closing)
 	c.asyncs.signalAll()
 	var held []any
-	for _, g := range c.groups {
-		held = append(held, g.leases.Close()...)
+	for _, m := range c.managers {
+		held = append(held, m.Close()...)
 	}
 	c.endCall()
 	attempts := make([]parts.Attempt, len(held))

@@ -25,33 +25,54 @@ func (c *Client) GroupOf(key string) string { return c.mux.GroupOf(key) }
 // group is what a Client has for each group of nodes, besides the nodes. Groups that share nodes
 // while the fleet moves have one together.
 type group struct {
-	leases *lease.Manager // of leases whose first part is here
+	leases *lease.Manager // of leases whose only part is here
 	outage *outage.Queue  // of calls that lack a quorum here
 }
 
-// newGroups makes what the client has for each group of nodes.
+// newGroups makes what the client has for each group of nodes. Leases of several parts have a
+// manager of their own: their extensions wait for the slowest of their groups, and must not hold up
+// those of leases that do not need it.
 func (c *Client) newGroups(n int, suspended func(now time.Time) time.Duration) {
+	manager := func(reachable func() bool) *lease.Manager {
+		m := lease.NewManager(lease.Config{
+			Extend:          c.extendBatch,
+			QuorumReachable: reachable,
+			OnEnd:           c.outcomes.ended,
+			OnUnexpectedEnd: func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
+			Suspended:       suspended,
+		})
+		c.managers = append(c.managers, m)
+		return m
+	}
 	c.groups = make([]group, n)
 	for i := range c.groups {
 		reachable := func() bool { return c.mux.QuorumReachable(i) }
-		c.groups[i] = group{
-			leases: lease.NewManager(lease.Config{
-				Extend:          c.extendBatch,
-				QuorumReachable: reachable,
-				OnEnd:           c.outcomes.ended,
-				OnUnexpectedEnd: func(owner any, end error) { c.leaseEnded(owner.(*Lease), end) },
-				Suspended:       suspended,
-			}),
-			outage: outage.New(reachable, c.cfg.Logger),
+		c.groups[i] = group{manager(reachable), outage.New(reachable, c.cfg.Logger)}
+	}
+	c.ofSeveral = manager(c.severalReachable)
+}
+
+// severalReachable reports whether enough groups can reach a quorum for a lease of several parts.
+func (c *Client) severalReachable() bool {
+	reachable := 0
+	for i := range c.groups {
+		if c.mux.QuorumReachable(i) {
+			reachable++
 		}
 	}
+	return reachable >= 2
 }
 
 // leases returns the manager of a lease.
-func (c *Client) leases(l *Lease) *lease.Manager { return c.groups[l.claim.Group()].leases }
+func (c *Client) leases(l *Lease) *lease.Manager {
+	if l.claim.HasSeveral() {
+		return c.ofSeveral
+	}
+	return c.groups[l.claim.Group()].leases
+}
 
 // suspended returns for how long the machine was suspended until now: see lease.Grant.
-func (c *Client) suspended() time.Duration { return c.groups[0].leases.Suspended() }
+func (c *Client) suspended() time.Duration { return c.managers[0].Suspended() }
 
 // parking is a waiting call during an outage, in the queue of a group that lacks a quorum.
 type parking struct {

@@ -36,7 +36,7 @@ type handoff struct {
 
 // timeLeft returns for how long the lease of a handoff is still valid.
 func (c *Client) timeLeft(h *handoff) time.Duration {
-	return c.groups[0].leases.Left(h.until, h.suspended)
+	return c.managers[0].Left(h.until, h.suspended)
 }
 
 // successor returns the call of this process that is next for the same keys, if there is one and

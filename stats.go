@@ -54,8 +54,8 @@ type Stats struct {
 func (c *Client) Stats() Stats {
 	nodes := c.mux.Stats()
 	var leases lease.Stats
-	for _, g := range c.groups {
-		s := g.leases.Stats()
+	for _, m := range c.managers {
+		s := m.Stats()
 		leases.Held += s.Held
 		leases.Extended += s.Extended
 		leases.Expired += s.Expired

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -38,7 +39,7 @@ const (
 type several struct {
 	claim *Claim
 	kind  kind
-	parts []one // that of the arbiter first, if there is one
+	parts []one // the one that was started first is the first
 	// startLater starts a part when those before it are won. nil: all were started at once.
 	startLater func(p *one)
 
@@ -72,6 +73,24 @@ func (c *Claim) start(k kind, start func(p *one)) *several {
 	for i := range s.parts {
 		start(&s.parts[i])
 	}
+	return s
+}
+
+// startExtending starts all parts of an extension at once. If a group can't reach a quorum, its part
+// is started alone: it fails at once, and the other groups are spared what is of no use. later
+// starts the others if it does not fail.
+func (c *Claim) startExtending(start, later func(p *one)) *several {
+	s := &several{claim: c, kind: extending, parts: c.parts()}
+	lacking := slices.IndexFunc(s.parts, func(p one) bool { return !p.mux.QuorumReachable() })
+	if lacking < 0 {
+		for i := range s.parts {
+			start(&s.parts[i])
+		}
+		return s
+	}
+	s.parts[0], s.parts[lacking] = s.parts[lacking], s.parts[0]
+	start(&s.parts[0])
+	s.startLater = later
 	return s
 }
 
@@ -169,7 +188,9 @@ func (s *several) result() multiplex.Outcome {
 // Done says that the caller does not touch an extension any more.
 func (s *several) Done() {
 	for _, p := range s.parts {
-		p.attempt.Done()
+		if p.attempt != nil {
+			p.attempt.Done()
+		}
 	}
 }
 

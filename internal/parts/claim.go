@@ -93,6 +93,9 @@ func (m *Mux) split(keys []string) (shares []share) {
 // Group returns the index of the group of the first part.
 func (c *Claim) Group() int { return c.at.group }
 
+// HasSeveral reports whether the claim has more than one part.
+func (c *Claim) HasSeveral() bool { return len(c.at.more) > 0 }
+
 // Token returns the token.
 func (c *Claim) Token() string { return c.first.Token() }
 

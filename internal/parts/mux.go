@@ -123,9 +123,10 @@ func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeo
 	if len(c.at.more) == 0 {
 		return c.at.mux.Extend(&c.first, ttl, sendBefore, minTimeout, batchKeys)
 	}
-	return c.start(extending, func(p *one) {
+	ask := func(p *one) {
 		p.attempt = p.mux.Extend(p.claim, ttl, sendBefore, minTimeout, batchKeys)
-	})
+	}
+	return c.startExtending(ask, ask)
 }
 
 // Release starts to delete the keys of a claim: see multiplex.Mux.Release. It is won when each part
@@ -156,8 +157,10 @@ func (e *Extensions) Add(c *Claim, ttl time.Duration, sendBefore time.Time,
 	if len(c.at.more) == 0 {
 		return e.in(c.at.group).Add(&c.first, ttl, sendBefore, minTimeout)
 	}
-	return c.start(extending, func(p *one) {
+	return c.startExtending(func(p *one) {
 		p.attempt = e.in(p.group).Add(p.claim, ttl, sendBefore, minTimeout)
+	}, func(p *one) {
+		p.attempt = p.mux.Extend(p.claim, ttl, sendBefore, minTimeout, e.keys)
 	})
 }
 

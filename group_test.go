@@ -1,0 +1,236 @@
+package lockpipe_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a key is on the nodes of its group, and on no other node. Keys with the same part in
+// braces are in one group.
+func TestGroups_AKeyIsOnTheNodesOfItsGroupAlone(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		used := map[string]int{}
+		for i := range 60 {
+			key := fmt.Sprint("k", i)
+			used[c.GroupOf(key)]++
+			l := try(t, c, key)
+			v.heldBy(t, c, l)
+			release(t, l)
+		}
+		require.Len(t, used, 3, "all groups are used: %v", used)
+		v.nothingLeft(t)
+
+		for i := range 30 {
+			basket := fmt.Sprintf("{basket %d}", i)
+			require.Equal(t, c.GroupOf(fmt.Sprint("basket ", i)), c.GroupOf("a"+basket))
+			require.Equal(t, c.GroupOf("a"+basket), c.GroupOf(basket+"b"))
+		}
+		require.NotEqual(t, keyIn(c, "a", "{}k"), keyIn(c, "b", "{}k"), "empty braces")
+	})
+}
+
+// The goal: all clients place a key alike, whatever the order in which they name the groups and
+// nodes.
+func TestGroups_TheOrderOfTheConfigurationDoesNotMatter(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		other := v.client(t, inGroups(groupSize), func(cfg *lockpipe.Config) {
+			cfg.Groups = slices.Clone(cfg.Groups)
+			slices.Reverse(cfg.Groups)
+			for i := range cfg.Groups {
+				cfg.Groups[i].Nodes = slices.Clone(cfg.Groups[i].Nodes)
+				slices.Reverse(cfg.Groups[i].Nodes)
+			}
+		})
+		keys := keysOf("k", 20)
+		l := v.holdAll(t, c, keys)
+		for _, key := range keys {
+			require.Equal(t, c.GroupOf(key), other.GroupOf(key))
+			_, err := other.TryAcquire(t.Context(), key)
+			require.ErrorIs(t, err, lockpipe.ErrHeld)
+		}
+		release(t, l)
+		synctest.Wait()
+		v.holdAll(t, other, keys)
+	})
+}
+
+// The goal: one lease has keys of all groups, with one token, in the order of the call. All nodes
+// have it, and after Release no node has anything.
+func TestGroups_ALeaseOfKeysOfAllGroups(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := slices.Concat(oneOfEach(c, "x", "c", "a", "b"), oneOfEach(c, "y", "b", "c"))
+		for name, acquire := range map[string]func() (*lockpipe.Lease, error){
+			"try":   func() (*lockpipe.Lease, error) { return c.TryAcquireAll(t.Context(), keys) },
+			"wait":  func() (*lockpipe.Lease, error) { return c.AcquireAll(t.Context(), keys) },
+			"async": func() (*lockpipe.Lease, error) { return waitForAsync(c)(t.Context(), keys) },
+		} {
+			began := time.Now()
+			l, err := acquire()
+			require.NoError(t, err, name)
+			require.Equal(t, keys, l.Keys())
+			require.Equal(t, keys[0], l.Key())
+			require.Equal(t, began.Add(longTTL-longTTL/100-2*time.Millisecond), l.Until())
+			v.heldBy(t, c, l)
+			require.Equal(t, 1, c.Stats().Held)
+			release(t, l)
+			over(t, l, lockpipe.ErrReleased)
+			v.nothingLeft(t)
+		}
+	})
+}
+
+// The goal: all groups are asked at the same time, so a lease of several groups takes one trip.
+func TestGroups_AllAreAskedAtOnce(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := oneOfEach(c, "k", "a", "b", "c")
+		v.silence(span(0, len(v.nodes))...)
+		got := wanted(t, c, keys)
+		for i := range v.nodes {
+			require.Equal(t, 1, v.hanging(i), "node %d", i)
+		}
+		v.speak(span(0, len(v.nodes))...)
+		release(t, <-got)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: validity counts from before the first part was sent, also if another answers late.
+func TestGroups_ValidityIsTheLeast(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for _, slow := range []string{"a", "b", "c"} {
+			keys := oneOfEach(c, "k", "a", "b", "c")
+			v.silence(membersOf(slow)...)
+			began := time.Now()
+			got := wanted(t, c, keys)
+			time.Sleep(time.Second)
+			v.speak(membersOf(slow)...)
+			l := <-got
+			require.NotNil(t, l)
+			require.Equal(t, began.Add(longTTL-longTTL/100-2*time.Millisecond), l.Until(), slow)
+			release(t, l)
+			v.nothingLeft(t)
+		}
+	})
+}
+
+// The goal: Extend gives all keys of all groups a new TTL.
+func TestGroups_ExtendReachesAll(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := oneOfEach(c, "k", "a", "b", "c")
+		l := v.holdAll(t, c, keys, lockpipe.WithTTL(time.Second))
+		require.NoError(t, l.Extend(t.Context(), 40*time.Second))
+		require.Greater(t, time.Until(l.Until()), 39*time.Second)
+		synctest.Wait()
+		for i := range v.nodes {
+			require.Equal(t, 40*time.Second, v.ttl(i, keys[i/groupSize]), "node %d", i)
+		}
+		time.Sleep(30 * time.Second)
+		lasting(t, l)
+
+		require.NoError(t, l.Extend(t.Context(), time.Second), "shorter")
+		time.Sleep(time.Second)
+		over(t, l, lockpipe.ErrExpired)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: automatic extensions hold all groups for many TTLs, and end with maxHold. A node of any
+// group that lost the keys gets them again.
+func TestGroups_AutomaticExtensionsReachAll(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := oneOfEach(c, "k", "a", "b", "c")
+		l := v.holdAll(t, c, keys, auto(time.Second, 20*time.Second)...)
+		for range 9 {
+			for group := range 3 {
+				v.del(group*groupSize, keys[group])
+			}
+			time.Sleep(2 * time.Second)
+			lasting(t, l)
+			v.heldBy(t, c, l)
+		}
+		time.Sleep(3 * time.Second)
+		over(t, l, lockpipe.ErrExpired)
+		time.Sleep(2 * time.Second)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: Keep leaves the keys of all groups where they are, and for as long.
+func TestGroups_KeepKeepsAll(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		keys := oneOfEach(c, "k", "a", "b", "c")
+		l := v.holdAll(t, c, keys, lockpipe.WithTTL(time.Second))
+		require.NoError(t, l.Keep(t.Context(), 30*time.Second))
+		over(t, l, lockpipe.ErrKept)
+		release(t, l)
+		time.Sleep(29 * time.Second)
+		for _, key := range keys {
+			v.onlyOn(t, c, key, l.Token())
+			_, err := c.TryAcquire(t.Context(), key)
+			require.ErrorIs(t, err, lockpipe.ErrHeld)
+		}
+		time.Sleep(time.Second)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: the names of groups are seen in Nodes, and a client with Nodes has none.
+func TestGroups_NodesNameTheirGroup(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		nodes := c.Nodes()
+		require.Len(t, nodes, len(v.nodes))
+		for i, n := range nodes {
+			require.Equal(t, v.urls[i], n.Addr)
+			require.Equal(t, string(rune('a'+i/groupSize)), n.Group)
+		}
+		require.Equal(t, 1, c.Stats().SpareNodes)
+		alone := v.client(t)
+		require.Empty(t, alone.GroupOf("k"))
+		for _, n := range alone.Nodes() {
+			require.Empty(t, n.Group)
+		}
+	})
+}
+
+// The goal: it is so on real servers too, with keys by the hundred.
+func TestGroups_HoldManyKeysOnServers(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 9)
+	c := grouped(t, nodes)
+	keys := keysOf("k", 700)
+	l, err := c.TryAcquireAll(t.Context(), keys)
+	require.NoError(t, err)
+	require.Equal(t, keys, l.Keys())
+	require.NoError(t, l.Extend(t.Context(), longTTL))
+	of := map[string]int{}
+	for _, key := range keys {
+		of[c.GroupOf(key)]++
+	}
+	for group, n := range of {
+		for _, i := range membersOf(group) {
+			eventually(t, func() bool {
+				own, err := ownKeys(nodes, i)
+				return err == nil && len(own) == n
+			}, "node %d has other keys", i)
+			do(t, nodes, i, "PING")
+		}
+	}
+	release(t, l)
+	nothingLeft(t, nodes)
+}
