@@ -124,3 +124,27 @@ func TestSameServer_IsRefusedUnderASecondName(t *testing.T) {
 		})
 	}
 }
+
+// The goal: a server has one vote in all groups together, whatever it is called.
+func TestSameServer_IsRefusedInASecondGroup(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 2)
+	urls := nodes.URLs()
+	var names names
+	names.lead("other:6379", address(nodes, 0))
+	c := newClient(t, nodes, func(cfg *lockpipe.Config) {
+		cfg.Nodes, cfg.Dial = nil, names.dial
+		cfg.Groups = []lockpipe.Group{
+			{Name: "a", Nodes: urls[:1]}, {Name: "b", Nodes: []string{"other:6379", urls[1]}},
+		}
+	})
+	eventually(t, func() bool {
+		all := c.Nodes()
+		var same [2]bool
+		for i := range same {
+			err := all[i].Err
+			same[i] = err != nil && strings.Contains(err.Error(), "is the same server as")
+		}
+		return same[0] != same[1]
+	}, "%v", c.Nodes())
+}

@@ -18,8 +18,13 @@ const (
 	GuardOff    = restartguard.Off
 )
 
+// Servers are the servers of several Muxes: see restartguard.Servers.
+type Servers = restartguard.Servers
+
 // newPeers returns what the guards of these nodes share, of which claims need these quorums.
-func newPeers(endpoints []*endpoint.Endpoint, systems []quorum.System) *restartguard.Peers {
+func newPeers(endpoints []*endpoint.Endpoint, systems []quorum.System,
+	servers *Servers,
+) *restartguard.Peers {
 	names := make([]string, len(endpoints))
 	for i, e := range endpoints {
 		names[i] = e.Name
@@ -32,5 +37,5 @@ func newPeers(endpoints []*endpoint.Endpoint, systems []quorum.System) *restartg
 			}
 		}
 	}
-	return restartguard.NewPeers(names, sets)
+	return restartguard.NewPeers(names, sets, servers)
 }

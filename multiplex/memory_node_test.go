@@ -180,7 +180,7 @@ func simulatedConnectors(n int, seed uint64, faults float64) (*Mux, []*memoryNod
 		Logger: slog.New(slog.DiscardHandler),
 	}}
 	m.systems = []quorum.System{quorum.NewSystem(quorum.First(n))}
-	m.peers = restartguard.NewPeers(make([]string, n), nil)
+	m.peers = restartguard.NewPeers(make([]string, n), nil, nil)
 	stores := make([]*memoryNode, n)
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {

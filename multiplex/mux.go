@@ -37,6 +37,8 @@ type Config struct {
 	// A claim needs a quorum of each set, and its keys are on no other nodes. Two claims exclude
 	// each other if their systems share a set. nil: one system, and all nodes are its only set.
 	Systems [][][]int
+	// Servers are those of other Muxes too, which may not have the same one; nil: of this one.
+	Servers *Servers
 	// NodeTimeout is how long an attempt waits for any one node, at most.
 	NodeTimeout time.Duration
 	// TTL is the usual TTL. It only saves work.
@@ -150,7 +152,7 @@ func New(cfg Config) (*Mux, error) {
 	}
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
-		systems: systems, peers: newPeers(endpoints, systems),
+		systems: systems, peers: newPeers(endpoints, systems, cfg.Servers),
 	}
 	for i, e := range endpoints {
 		n, err := m.newNode(i, e)

@@ -100,7 +100,7 @@ func durable(t *testing.T, url string) bool {
 	conn, err := net.Dial(e.Network, e.Address)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close() }()
-	guard := restartguard.NewPeers([]string{url}, nil).Guard(restartguard.Config{
+	guard := restartguard.NewPeers([]string{url}, nil, nil).Guard(restartguard.Config{
 		Marker: "app:" + reserved.Marker, Generations: "app:" + reserved.Generations,
 		MaxTTL: time.Minute,
 	})

@@ -43,7 +43,7 @@ func newNode() *Node {
 	n, err := New(Config{
 		Link: link.Config{
 			Endpoint: &endpoint.Endpoint{Name: "node"}, MaxTTL: time.Minute,
-			Peers:  restartguard.NewPeers(make([]string, 1), nil),
+			Peers:  restartguard.NewPeers(make([]string, 1), nil, nil),
 			Logger: slog.New(slog.DiscardHandler),
 		},
 		Group: new(Group), StateChanged: func(link.State) {},

@@ -55,6 +55,7 @@ type part struct {
 // nodes alone, and names them.
 func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*Mux, error) {
 	m := &Mux{layout: nodes.layout, prefix: cfg.Prefix}
+	cfg.Servers = new(multiplex.Servers)
 	for i, of := range m.layout.Muxes {
 		cfg.Nodes = make([]string, len(of.Nodes))
 		for j, name := range of.Nodes {

@@ -27,12 +27,13 @@ func (e *SameServerError) Error() string {
 //  2. A server can become another node's, if names change. It may have granted an extension before,
 //     as the other node. So a connection to a server that was not the node's last one carries only
 //     extensions that begin later.
-//  3. A server is known by its run_id. One that does not show it may be any other, until the client
-//     has told them apart: see Guard.InUse.
+//  3. A server is known by its run_id, in whatever group it is. One that does not show it may be any
+//     other of its group, until the client has told them apart: see Guard.InUse.
 type claims struct {
-	names []string // of the nodes
+	names   []string // of the nodes
+	servers *Servers // which has these claims, and those of other groups
 
-	mu   sync.Locker // of Peers; guards all below
+	mu   sync.Locker // of Servers; guards all below
 	last []claim     // of each node
 }
 
@@ -50,8 +51,14 @@ type claim struct {
 	ended time.Time
 }
 
-func newClaims(names []string, mu sync.Locker) *claims {
-	return &claims{names: names, mu: mu, last: make([]claim, len(names))}
+func newClaims(names []string, servers *Servers) *claims {
+	c := &claims{
+		names: names, servers: servers, mu: &servers.mu, last: make([]claim, len(names)),
+	}
+	servers.mu.Lock()
+	defer servers.mu.Unlock()
+	servers.of = append(servers.of, c)
+	return c
 }
 
 // identity is a run_id if it can be taken for one: compatible servers and proxies may show
@@ -81,15 +88,17 @@ func (c *claims) take(runID string, node int, conn net.Conn) (since time.Time, p
 	default:
 		since = time.Now()
 	}
-	for i := range c.last {
-		other := &c.last[i]
-		switch {
-		case i == node || runID == "" || other.runID != runID:
-		case other.conn != nil || other.quarantined:
-			return time.Time{}, "", &SameServerError{c.names[i]}
-		default:
-			previousID = other.clientID
-			other.runID, other.clientID = "", ""
+	for _, group := range c.servers.of {
+		for i := range group.last {
+			other := &group.last[i]
+			switch {
+			case other == own || runID == "" || other.runID != runID:
+			case other.conn != nil || other.quarantined:
+				return time.Time{}, "", &SameServerError{group.names[i]}
+			default:
+				previousID = other.clientID
+				other.runID, other.clientID = "", ""
+			}
 		}
 	}
 	*own = claim{runID: runID, since: since, clientID: previousID, conn: conn, ended: own.ended}

@@ -3,7 +3,6 @@ package restartguard
 import (
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,7 +16,7 @@ func run(digit string) string { return strings.Repeat(digit, 39) + "0" }
 type connection struct{ net.Conn }
 
 // claimsOf returns the claims of as many nodes as names.
-func claimsOf(names ...string) *claims { return newClaims(names, new(sync.Mutex)) }
+func claimsOf(names ...string) *claims { return newClaims(names, new(Servers)) }
 
 // claimed claims a server for a node, and wants that to succeed.
 func claimed(t *testing.T, c *claims, runID string, node int) (conn net.Conn, moved bool,

@@ -18,7 +18,7 @@ import (
 // guards returns the guards of a client with as many nodes.
 func guards(nodes int, change ...func(*Config)) []*Guard {
 	names := strings.Split("abcdefg", "")[:nodes]
-	p := NewPeers(names, oneSet(nodes))
+	p := NewPeers(names, oneSet(nodes), nil)
 	all := make([]*Guard, nodes)
 	for i, name := range names {
 		c := Config{

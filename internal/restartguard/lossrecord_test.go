@@ -28,7 +28,7 @@ func recording(t *testing.T, before nodeHistory, set string, found func(words []
 		server.marker, server.expiresIn = found(command), 11*time.Minute
 		return set + "\r\n"
 	}
-	g = NewPeers([]string{"n"}, nil).Guard(Config{
+	g = NewPeers([]string{"n"}, nil, nil).Guard(Config{
 		Marker: "marker", Generations: "generations", MaxTTL: time.Minute, Strict: true,
 	})
 	g.history = before

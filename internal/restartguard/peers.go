@@ -10,8 +10,7 @@ import (
 
 // Peers is what the guards of one client's nodes share.
 type Peers struct {
-	names       []string   // of the nodes; does not change
-	mu          sync.Mutex // guards what the three below say; a leaf
+	names       []string // of the nodes; does not change
 	firstUse    *firstUse
 	claims      *claims
 	generations *generations
@@ -19,13 +18,24 @@ type Peers struct {
 
 // NewPeers returns the Peers of nodes with these names. There are 64 of them at most. A lease has a
 // quorum of one of the sets, or of several. If a node is in no set, nobody can vouch for it: after
-// a restart with its disk it waits like one that has lost something.
-func NewPeers(names []string, sets []quorum.Nodes) *Peers {
+// a restart with its disk it waits like one that has lost something. servers are those of all nodes
+// of the client; nil: there are no other nodes.
+func NewPeers(names []string, sets []quorum.Nodes, servers *Servers) *Peers {
+	if servers == nil {
+		servers = new(Servers)
+	}
 	p := &Peers{names: names}
-	p.firstUse = newFirstUse(len(names), &p.mu)
-	p.claims = newClaims(names, &p.mu)
-	p.generations = newGenerations(len(names), sets, &p.mu)
+	p.firstUse = newFirstUse(len(names), &servers.mu)
+	p.claims = newClaims(names, servers)
+	p.generations = newGenerations(len(names), sets, &servers.mu)
 	return p
+}
+
+// Servers are the servers of all nodes of a client, in whatever group. Each has one vote. The zero
+// value is ready.
+type Servers struct {
+	mu sync.Mutex // guards what the Peers say, and all below; a leaf
+	of []*claims  // of each group
 }
 
 // Config describes one node to its Guard.
