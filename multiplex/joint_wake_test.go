@@ -111,3 +111,39 @@ func decided(q *quorum.System, answers []answer) (Result, time.Duration) {
 	}
 	return 0, 0
 }
+
+// The goal: the counts are those of the set that can't have a quorum, although another one that
+// still could has fewer grants.
+func TestJoint_TheErrorIsAboutTheSetThatFailed(t *testing.T) {
+	moving(t, func(t *testing.T, m *Mux, _ []*memoryNode) {
+		a := m.newAttempt(claimOf(joint, "t"), node.Acquire, time.Minute, time.Second, time.Second)
+		failed := node.Answer{LeftNothing: true, Err: errBroken}
+		a.addVote(0, node.Answer{Vote: node.Granted, Replied: true})
+		for _, i := range []int{1, 3, 5} {
+			a.addVote(i, failed)
+		}
+		o := a.outcome(nil)
+		require.Equal(t, NoQuorum, o.Result)
+		require.Equal(t, []int{2, 0, 0, 3}, []int{o.Need, o.Granted, o.Refused, o.Unknown})
+		require.Len(t, o.NoVotes, 3)
+	})
+}
+
+// The goal: of several keys the one counts that has a quorum of each set, although another one has
+// as many nodes.
+func TestJoint_AnyKeyIsTheOneWithAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(4, 1, 0)
+		defer stop()
+		m.systems = []quorum.System{quorum.NewSystem(0b1101, 0b1110)}
+		s := &released{keys: map[int][][]string{}}
+		for i, n := range m.nodes {
+			s.answers(n, i, node.Answer{Vote: node.Granted, Replied: true, KeyIndex: int32(i / 2)})
+		}
+		c := new(Claim)
+		c.Init("", []string{"a", "b"}, "token", "")
+		require.Equal(t, Won, m.AcquireAny(c, time.Minute).Wait(t.Context(), time.Time{}).Result)
+		require.Equal(t, "b", c.Key(0))
+		synctest.Wait()
+	})
+}

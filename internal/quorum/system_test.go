@@ -252,6 +252,7 @@ func TestSystem_CallersLookWhenVotesMayDecide(t *testing.T) {
 	}
 	q := NewSystem(split(3, 3)...)
 	require.False(t, q.MayDecide(0b111, 0, false), "one set is not enough")
+	require.False(t, q.MayDecide(0b111000, 0, false))
 	require.False(t, q.MayDecide(0b001001, 0b010010, false))
 	require.True(t, q.MayDecide(0b011011, 0, false))
 	require.True(t, q.MayDecide(0, 0b011000, false), "one set is without a quorum")
