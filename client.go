@@ -91,6 +91,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 		Credentials: cfg.Credentials, Prefix: cfg.Prefix,
 		Guard:             multiplex.GuardMode(cfg.RestartGuard),
+		Layouts:           cfg.layouts(),
 		OnQuorumReachable: c.quorumReachable,
 	})
 	if err != nil {

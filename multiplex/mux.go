@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/link"
@@ -40,6 +41,10 @@ type Config struct {
 	Prefix string
 	// Guard says which servers may vote.
 	Guard GuardMode
+	// Layouts has the IDs of the one or two layouts that the client uses: see layout.ID. It leaves
+	// them on each node, and reads those of others. If it is empty, or with GuardOff, the client
+	// does neither.
+	Layouts []string
 	// TLS is for rediss:// and for nodes given without a scheme; nil for the default of rediss://.
 	TLS *tls.Config
 	// Dial opens connections; nil for a net.Dialer. See endpoint.DialFunc.
@@ -99,6 +104,7 @@ type Mux struct {
 	watches []*watch.Registry // of each node
 	group   node.Group        // of the nodes
 	peers   *restartguard.Peers
+	fleet   *fleet.Fleet // nil if the client leaves no layouts
 
 	stop       context.CancelFunc // ends the connectors
 	connectors sync.WaitGroup
@@ -138,6 +144,7 @@ func New(cfg Config) (*Mux, error) {
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
 		peers: newPeers(endpoints),
+		fleet: fleet.New(cfg.Layouts, cfg.Guard == GuardStrict, cfg.Logger),
 	}
 	for i, e := range endpoints {
 		n, err := m.newNode(i, e)

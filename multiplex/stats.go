@@ -2,7 +2,7 @@ package multiplex
 
 import "sync/atomic"
 
-// Stats are counts since New, except PendingReleases.
+// Stats are counts since New, except PendingReleases and ForeignLayouts.
 type Stats struct {
 	// Flushes is the number of trips made to all nodes together.
 	Flushes uint64
@@ -21,6 +21,9 @@ type Stats struct {
 	// DroppedReleases is the number of releases that were kept and then dropped, because their keys
 	// had expired or too many were kept.
 	DroppedReleases uint64
+	// ForeignLayouts is the number of layouts that other clients use now, as far as this one knows,
+	// and that have no quorum in common with its own.
+	ForeignLayouts int
 }
 
 // counts are what the Mux counts itself.
@@ -29,6 +32,7 @@ type counts struct{ attempts, splitVotes atomic.Uint64 }
 // Stats returns the counts. They are not taken at one moment.
 func (m *Mux) Stats() Stats {
 	s := Stats{Attempts: m.counts.attempts.Load(), SplitVotes: m.counts.splitVotes.Load()}
+	s.ForeignLayouts = m.fleet.Foreign()
 	for _, n := range m.nodes {
 		flushes, operations := n.Flushed()
 		kept, dropped := n.PendingReleases()
