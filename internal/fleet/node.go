@@ -60,6 +60,14 @@ func (f *Fleet) Node(c NodeConfig) *Node {
 	return n
 }
 
+// Key returns the key of the layouts in use; "" for a nil Node.
+func (n *Node) Key() string {
+	if n == nil {
+		return ""
+	}
+	return n.config.Key
+}
+
 // Admit leaves the client's entry on a server that is about to be admitted, and reads the others.
 // The error is that of the connection, or a *restartguard.Quarantine.
 func (n *Node) Admit(c *resp.Conn) error {

@@ -142,6 +142,9 @@ func (l *Link) newLayouts() *fleet.Node {
 	return cfg.Fleet.Node(c)
 }
 
+// LayoutsKey returns the key of the layouts in use; "" if the client leaves and reads none.
+func (l *Link) LayoutsKey() string { return l.layouts.Key() }
+
 // newGuard returns the restart guard of the node.
 func (l *Link) newGuard() *restartguard.Guard {
 	cfg := &l.cfg
