@@ -87,6 +87,7 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	preflight.Check(preflight.Settings{
 		Guard:  multiplex.GuardMode(c.cfg.RestartGuard),
 		MaxTTL: c.cfg.MaxTTL, NodeTimeout: c.cfg.NodeTimeout,
+		Layouts: c.mux.Layouts(),
 	}, facts, c.mux.Sizes(), &found)
 	return found.all, nil
 }

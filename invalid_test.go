@@ -78,6 +78,7 @@ func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
 		{"", "app:lockpipe:admitted", "lockpipe:admitted", reserved},
 		{"", "app:lockpipe:none:x", "lockpipe:none:", reserved},
 		{"", "app:lockpipe:generations", "lockpipe:generations", reserved},
+		{"", "app:lockpipe:layouts", "lockpipe:layouts", reserved},
 		{"a", "pp:lockpipe:fence:sku", "lockpipe:fence:", reserved},
 		{"app:lockpipe", ":fence:sku", "lockpipe:fence:", reserved},
 		{"app:lockpipe:", "fence:sku", "lockpipe:fence:", reserved},

@@ -173,8 +173,8 @@ type GuardMode int
 //   - GuardAuto: a node votes when a key on it, the marker, shows that it has forgotten nothing, or
 //     when MaxTTL has passed. If all nodes answer and none has a marker, this is their first use,
 //     and they vote at once.
-//   - GuardStrict: on first use the nodes wait for MaxTTL too. A server that does not report its
-//     run_id is down.
+//   - GuardStrict: on first use the nodes wait for MaxTTL too. A server without a run_id is down.
+//     While another client uses other nodes that it shares with this one, no node votes.
 //   - GuardOff: every server votes at once.
 const (
 	GuardAuto   GuardMode = GuardMode(multiplex.GuardAuto)

@@ -2,8 +2,8 @@ package lockpipe
 
 import "github.com/lockpipe/lockpipe/lease"
 
-// Stats are counts since New. Held, SpareNodes, Waiters and the fields that begin with Pending are
-// of now.
+// Stats are counts since New. Held, SpareNodes, Waiters, ForeignLayouts and the fields that begin
+// with Pending are of now.
 type Stats struct {
 	// Flushes is the number of flushes to the nodes.
 	Flushes uint64
@@ -37,6 +37,9 @@ type Stats struct {
 	// SpareNodes is how many nodes may fail now before no quorum can be reached; negative if none
 	// can be reached. With several groups it is that of the group that has the fewest.
 	SpareNodes int
+	// ForeignLayouts is how many layouts other clients use on the nodes now that share no quorum
+	// with this Client's: these clients and this one do not exclude each other. 0 with GuardOff.
+	ForeignLayouts int
 	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of
 	// Lease.Extend and Lease.Keep.
 	Extended uint64
@@ -70,6 +73,7 @@ func (c *Client) Stats() Stats {
 		PendingCalls: int(c.calls.Load() &^ closingBit),
 		Waiters:      c.queue.Waiting() + c.pools.Waiting(),
 		PendingAsync: int(c.asyncs.outstanding.Load()), SpareNodes: c.mux.SpareNodes(),
+		ForeignLayouts: c.mux.ForeignLayouts(),
 	}
 }
 

@@ -90,6 +90,7 @@ func (w writer) putStats(s lockpipe.Stats) {
 	w.put(callbackPanics, float64(s.CallbackPanics))
 	w.put(droppedCallbacks, float64(s.DroppedCallbacks))
 	w.put(spareNodes, float64(s.SpareNodes))
+	w.put(foreignLayouts, float64(s.ForeignLayouts))
 }
 
 func (w writer) putNode(n *lockpipe.NodeStatus) {

@@ -24,6 +24,7 @@ const (
 	callbackPanics
 	droppedCallbacks
 	spareNodes
+	foreignLayouts
 	nodeState // and the state
 	nodeFlushes
 	nodeOperations
@@ -115,6 +116,11 @@ var table = [...]struct {
 	droppedCallbacks: {
 		"onlost_dropped_total", counter,
 		"Calls of OnLost that were dropped, because too many of them were waiting.", nil,
+	},
+	foreignLayouts: {
+		"foreign_layouts", gauge,
+		"Layouts that other clients use now and that share no quorum with this one's: they do not exclude it.",
+		nil,
 	},
 	spareNodes: {
 		"spare_nodes", gauge,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/link"
@@ -50,6 +51,9 @@ type Config struct {
 	Prefix string
 	// Guard says which servers may vote.
 	Guard GuardMode
+	// Fleet leaves on each node which layouts the client uses, and notices those of others; nil: it
+	// does neither. Several Muxes of one client share it.
+	Fleet *fleet.Fleet
 	// TLS is for rediss:// and for nodes given without a scheme; nil for the default of rediss://.
 	TLS *tls.Config
 	// Dial opens connections; nil for a net.Dialer. See endpoint.DialFunc.

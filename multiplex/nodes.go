@@ -57,7 +57,7 @@ func (m *Mux) newNode(i int, e *endpoint.Endpoint) (*node.Node, error) {
 	cfg := &m.cfg
 	return node.New(node.Config{
 		Link: link.Config{
-			Endpoint: e, Index: i, Peers: m.peers,
+			Endpoint: e, Index: i, Peers: m.peers, Fleet: cfg.Fleet,
 			Others: func(i int) *link.Link { return m.nodes[i].Link },
 			Guard:  cfg.Guard, Prefix: cfg.Prefix, MaxTTL: cfg.MaxTTL,
 			Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger,

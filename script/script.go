@@ -40,6 +40,9 @@ var raiseFenceSource string
 //go:embed renew.lua
 var renewSource string
 
+//go:embed layouts.lua
+var layoutsSource string
+
 //go:embed extend.lua
 var extendSource string
 
@@ -66,12 +69,15 @@ var (
 	WriteMarker = load("write_marker", writeMarkerSource)
 	// Renew raises the generation of a node, and keeps the generations of others. It takes no sets.
 	Renew = load("renew", renewSource)
+	// Layouts leaves which layout a client uses, and returns the others in use. It takes no sets.
+	Layouts = load("layouts", layoutsSource)
 )
 
 // All lists every script, for loading them at once.
 func All() []*Script {
 	return []*Script{
 		Acquire, AcquireAny, Extend, Release, AcquireFenced, RaiseFence, WriteMarker, Renew,
+		Layouts,
 	}
 }
 

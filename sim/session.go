@@ -293,7 +293,13 @@ func (s *session) runScript(name string, args []string) {
 		s.fail("NOSCRIPT No matching script. Please use EVAL.")
 		return
 	}
-	model := models[name]
+	model, text := models[name], ""
+	if name == script.Layouts.SHA {
+		model = func(n *node, keys, args []string) []int64 {
+			text = layoutsModel(n, keys[0], args)
+			return nil
+		}
+	}
 	keys, err := strconv.Atoi(args[0])
 	if model == nil || err != nil || keys >= len(args) {
 		s.fail("ERR a script that the simulation does not know")
@@ -309,7 +315,11 @@ func (s *session) runScript(name string, args []string) {
 		s.fail(readOnly)
 		return
 	}
-	if len(list) == 1 && name != script.AcquireAny.SHA {
+	switch {
+	case name == script.Layouts.SHA:
+		s.text(text)
+		return
+	case len(list) == 1 && name != script.AcquireAny.SHA:
 		s.number(list[0])
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,19 @@ func (e *Endpoint) Identities() (all []string) {
 		all = append(all, e.MasterSet+"@"+s.Address)
 	}
 	return all
+}
+
+// LayoutName returns what a layout calls the node. Another database is another node, because it has
+// other locks. The order in which sentinels are listed makes no difference.
+func (e *Endpoint) LayoutName() string {
+	name := e.Name
+	if e.MasterSet != "" {
+		name = slices.Min(e.Identities())
+	}
+	if e.Database != 0 {
+		name += "/" + strconv.Itoa(e.Database)
+	}
+	return name
 }
 
 // WithAddress returns the endpoint of the master that sentinels have named.

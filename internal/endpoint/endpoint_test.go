@@ -139,3 +139,19 @@ func TestEndpoint_WhiteSpaceAroundAnEntryIsIgnored(t *testing.T) {
 		require.Equal(t, "host:7001", e.Address)
 	}
 }
+
+func TestLayoutName_IsTheSameForTheSameLocks(t *testing.T) {
+	for text, want := range map[string]string{
+		"Host":                                 "host:6379",
+		"redis://user:secret@host:6379/0":      "host:6379",
+		"redis://host/3":                       "host:6379/3",
+		"rediss://host:6380?db=3":              "host:6380/3",
+		"unix:///run/redis.sock?db=2":          "/run/redis.sock/2",
+		"redis://s2?addr=s1&master_set=m":      "m@s1:26379",
+		"redis://s1?addr=s2&master_set=m&db=1": "m@s1:26379/1",
+	} {
+		e, err := Parse(text, nil)
+		require.NoError(t, err)
+		require.Equal(t, want, e.LayoutName(), text)
+	}
+}

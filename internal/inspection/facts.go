@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
@@ -56,6 +57,9 @@ type Facts struct {
 	Snapshots string
 	// LastSaveFailed says that the last write to disk failed, of the file or of a snapshot.
 	LastSaveFailed bool
+
+	// Layouts are the layouts that clients have left there, with their ends on the server's clock.
+	Layouts []layout.Entry
 
 	// Samples are requests for the time, in the order in which they were sent.
 	Samples []Sample

@@ -158,7 +158,7 @@ func (all *Inspector) interview(ctx context.Context, l *link.Link, f *Facts) err
 	if err := v.ask(steps...); err != nil { // before the rest, which would be for another user
 		return err
 	}
-	if err := v.identify(); err != nil {
+	if err := v.identify(l.LayoutsKey()); err != nil {
 		f.CommandErrors = nil // they would be another user's
 		return err
 	}

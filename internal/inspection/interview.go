@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
@@ -29,14 +30,15 @@ func (v *interview) ask(steps ...resp.Step) error {
 	return err
 }
 
-// identify asks for what does not change from one moment to the next. Servers before 7.0 take one
-// section or pattern at a time.
-func (v *interview) identify() error {
+// identify asks for what does not change from one moment to the next. layouts is the key of the
+// layouts in use; "" if they are of no interest. Servers before 7.0 take one section or pattern at
+// a time.
+func (v *interview) identify(layouts string) error {
 	settings := func(r resp.Value) bool {
 		v.facts.readConfig(resp.Pairs(r.Items))
 		return r.Kind == '*'
 	}
-	return v.ask(
+	steps := []resp.Step{
 		v.step(func(r resp.Value) bool {
 			text, ok := r.AsString()
 			v.facts.readInfo(text)
@@ -47,7 +49,15 @@ func (v *interview) identify() error {
 		// No server is to notify this connection of anything.
 		v.permission("CLIENT TRACKING", "OFF"),
 		v.permission("CLIENT CACHING", "NO"), // an error while tracking is off
-	)
+	}
+	if layouts != "" {
+		steps = append(steps, v.step(func(r resp.Value) bool {
+			text, ok := r.AsString()
+			v.facts.Layouts = layout.ParseEntries(text)
+			return ok || r.Null
+		}, "GET", layouts))
+	}
+	return v.ask(steps...)
 }
 
 // permission is one command of which only is of interest whether the user may use it.

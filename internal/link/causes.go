@@ -43,8 +43,8 @@ func (c *causes) isNew(s State, err error) (unlogged bool) {
 	cause := ""
 	var q *restartguard.Quarantine
 	switch {
-	case errors.As(err, &q): // with its end, because another end is another quarantine
-		cause = err.Error()
+	case errors.As(err, &q): // mostly with its end, because another end is another quarantine
+		cause = q.Cause()
 	case err != nil:
 		cause = variableParts.ReplaceAllString(err.Error(), "")
 	}

@@ -230,6 +230,10 @@ func (l *Link) verifyMarker(ctx context.Context) error {
 		c.Drop(err)
 		return err
 	}
+	if err := l.layouts.Refuses(); err != nil {
+		_ = c.Close()
+		return err
+	}
 	c.state.CompareAndSwap(connUnverified, connVerified)
 	if !c.Verified() || c.IsClosed() {
 		return ErrDataLoss
@@ -260,12 +264,14 @@ func (l *Link) connectionErr() error {
 }
 
 // Serve is what Run does while the node is connected: it has the owner work, and renews the
-// generation. It returns when the connection is lost or ctx ends. One timer is enough for both. It
-// is set just before the connector waits, so it never fires while the connector is busy.
+// generation and the layouts. It returns when the connection is lost or ctx ends. One timer is
+// enough for all. It is set just before the connector waits, so it never fires while the connector
+// is busy.
 func (l *Link) Serve(ctx context.Context) {
 	// A connection may end before it is time to renew, again and again. So the time counts from the
 	// last renewal on any connection.
 	renewal := l.renewal.last.Add(untilRenewal())
+	layouts := time.Now().Add(l.layouts.UntilRenewal()) // the handshake has renewed them
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {
@@ -278,7 +284,12 @@ func (l *Link) Serve(ctx context.Context) {
 			renewal = time.Now().Add(untilRenewal())
 			continue
 		}
-		wait := min(work, time.Until(renewal))
+		if !layouts.After(time.Now()) {
+			l.renewLayouts(ctx)
+			layouts = time.Now().Add(l.layouts.UntilRenewal())
+			continue
+		}
+		wait := min(work, time.Until(renewal), time.Until(layouts))
 		if wait <= 0 { // no timer: see CONTRIBUTING, "Time in tests"
 			select {
 			case <-l.disconnected:
@@ -292,7 +303,7 @@ func (l *Link) Serve(ctx context.Context) {
 		case <-timer.C:
 		case <-l.woken:
 		case <-l.renewSoon:
-			renewal = time.Now()
+			renewal, layouts = time.Now(), time.Now()
 		case <-l.disconnected:
 			return
 		case <-ctx.Done():

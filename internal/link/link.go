@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
@@ -37,6 +38,8 @@ type Config struct {
 	// Peers is what the restart guards of all nodes share. Others returns the Link of another node.
 	Peers  *restartguard.Peers
 	Others func(index int) *Link
+	// Fleet is what the client knows of the layouts of others; nil if it leaves and reads none.
+	Fleet *fleet.Fleet
 	// Guard says whether the restart guard keeps a marker on the node, and how strict it is.
 	Guard restartguard.Mode
 	// Prefix is put before the names of the keys that the guard sets.
@@ -78,13 +81,14 @@ type Link struct {
 	current       atomic.Pointer[Conn]
 	disconnected  chan struct{} // of capacity 1: the connection was closed
 	woken         chan struct{} // of capacity 1: the owner has work
-	renewSoon     chan struct{} // of capacity 1: the generation is to be renewed
+	renewSoon     chan struct{} // of capacity 1: generation and layouts are to be renewed
 	disconnectAck chan struct{} // of capacity 1: rueidis is done with a connection
 
 	inspector *endpoint.Dialer // of DialForInspection
 
 	// Owned by the connector:
 	guard       *restartguard.Guard
+	layouts     *fleet.Node // nil if the client leaves none
 	dialer      *endpoint.Dialer
 	permit      *dialPermit // of the last connection
 	renewal     renewal
@@ -113,6 +117,7 @@ func New(cfg Config) (*Link, error) {
 		inspector:     endpoint.NewDialer(e, cfg.Dial, nil), // dialer logs the panics
 	}
 	l.sentinels = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
+	l.layouts = l.newLayouts()
 	l.guard = l.newGuard()
 	hook := &dialHook{
 		dialer: l.dialer, guard: l.guard, handshake: l.handshake,
@@ -124,6 +129,22 @@ func New(cfg Config) (*Link, error) {
 	return l, err
 }
 
+// newLayouts returns what the client leaves and reads of layouts; nil if that is nothing.
+func (l *Link) newLayouts() *fleet.Node {
+	cfg := &l.cfg
+	if cfg.Guard == restartguard.Off {
+		return nil
+	}
+	c := fleet.NodeConfig{
+		Name: l.Name(), Key: cfg.Prefix + reserved.Layouts, MaxTTL: cfg.MaxTTL,
+		RenewSoon: l.RenewSoon, Abandon: l.abandon,
+	}
+	return cfg.Fleet.Node(c)
+}
+
+// LayoutsKey returns the key of the layouts in use; "" if the client leaves and reads none.
+func (l *Link) LayoutsKey() string { return l.layouts.Key() }
+
 // newGuard returns the restart guard of the node.
 func (l *Link) newGuard() *restartguard.Guard {
 	cfg := &l.cfg
@@ -131,7 +152,7 @@ func (l *Link) newGuard() *restartguard.Guard {
 		Node: cfg.Index, Name: l.Name(), Strict: cfg.Guard == restartguard.Strict,
 		MaxTTL:         cfg.MaxTTL,
 		ConnectTimeout: ConnectTimeout, Replicated: l.sentinels != nil,
-		RenewSoon: l.RenewSoon, Logger: cfg.Logger,
+		RenewSoon: l.RenewSoon, OnAdmit: l.layouts.Admit, Logger: cfg.Logger,
 	}
 	if c.Replicated {
 		c.MaxTTL += sentinel.DeposedFor
@@ -152,8 +173,15 @@ func (l *Link) Close() { l.client.Close() }
 // Wake has Owner.Work called soon, if the node is connected.
 func (l *Link) Wake() { notify(l.woken) }
 
-// RenewSoon has the generation renewed soon, if the node is connected.
+// RenewSoon has the generation and the layouts renewed soon, if the node is connected.
 func (l *Link) RenewSoon() { notify(l.renewSoon) }
+
+// abandon gives up the newest connection. Any goroutine may call it.
+func (l *Link) abandon() {
+	if c := l.Current(); c != nil {
+		c.Abandon()
+	}
+}
 
 // Current returns the newest connection, which may be closed; nil before the first.
 func (l *Link) Current() *Conn { return l.current.Load() }

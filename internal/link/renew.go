@@ -73,22 +73,56 @@ func (c guardCommands) Get(ctx context.Context, keys ...string) []restartguard.V
 func (c guardCommands) Run(ctx context.Context, s *script.Script, keys, args []string) (int64,
 	error,
 ) {
-	run := evalsha(s.SHA, keys, args)
-	r := c.link.Do(ctx, run)[0]
-	if r.isNoScript() {
-		r = c.link.Do(ctx, []string{"SCRIPT", "LOAD", s.Source}, run)[1]
-	}
+	r := c.run(ctx, s, keys, args)
 	if r.Err == nil && !r.IsInt {
 		return 0, errNoInteger
 	}
 	return r.Int, r.Err
 }
 
+// Text runs a script that replies with a text.
+func (c guardCommands) Text(ctx context.Context, s *script.Script, keys, args []string) (string,
+	error,
+) {
+	r := c.run(ctx, s, keys, args)
+	if r.Err == nil && r.IsInt {
+		return "", errNoText
+	}
+	return r.Text, r.Err
+}
+
+// run runs a script, and loads it if the server does not have it.
+func (c guardCommands) run(ctx context.Context, s *script.Script, keys, args []string) Reply {
+	run := evalsha(s.SHA, keys, args)
+	r := c.link.Do(ctx, run)[0]
+	if r.isNoScript() {
+		r = c.link.Do(ctx, []string{"SCRIPT", "LOAD", s.Source}, run)[1]
+	}
+	return r
+}
+
 // errNoString is the error of a GET that replied with something else.
 var errNoString = errors.New("GET replied with an integer")
 
-// errNoInteger is the error of a script that replied with something else.
-var errNoInteger = errors.New("the script replied with no integer")
+// The errors of scripts that replied with something else.
+var (
+	errNoInteger = errors.New("the script replied with no integer")
+	errNoText    = errors.New("the script replied with no text")
+)
+
+// renewLayouts renews what the client leaves on the node of its layouts, and reads those of others.
+// No error that the server answers keeps the node from voting.
+func (l *Link) renewLayouts(ctx context.Context) {
+	if l.Verified() == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
+	defer cancel()
+	var replied serverError
+	if err := l.layouts.Renew(ctx, guardCommands{l}.Text); errors.As(err, &replied) {
+		l.layouts.Failed(err)
+	}
+}
 
 // renewalFailed logs an error of the server, once until a renewal succeeds.
 func (l *Link) renewalFailed(err error) {

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -26,6 +27,8 @@ import (
 // have one together. All methods are safe for concurrent use.
 type Mux struct {
 	layout *layout.Layout
+	ids    []string // of the layouts that the client uses
+	fleet  *fleet.Fleet
 	prefix string
 	muxes  []*multiplex.Mux // as in the layout
 	// places are those of parts that are alone, by Mux and system. They do not change.
@@ -54,8 +57,9 @@ type part struct {
 // for the group with that index; it may be called before New has returned. The error is about the
 // nodes alone, and names them.
 func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*Mux, error) {
-	m := &Mux{layout: nodes.layout, prefix: cfg.Prefix}
-	cfg.Servers = new(multiplex.Servers)
+	m := &Mux{layout: nodes.layout, ids: nodes.ids, prefix: cfg.Prefix}
+	m.fleet = fleet.New(nodes.ids, cfg.Guard == multiplex.GuardStrict, cfg.Logger)
+	cfg.Servers, cfg.Fleet = new(multiplex.Servers), m.fleet
 	for i, of := range m.layout.Muxes {
 		cfg.Nodes = make([]string, len(of.Nodes))
 		for j, name := range of.Nodes {
@@ -80,6 +84,12 @@ func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*
 
 // GroupOf returns the name of the group that a key belongs to now, given without the prefix.
 func (m *Mux) GroupOf(key string) string { return m.layout.Group(key) }
+
+// Layouts returns the IDs of the one or two layouts that the client uses: see layout.ID.
+func (m *Mux) Layouts() []string { return m.ids }
+
+// ForeignLayouts returns how many layouts are in use now that exclude nothing of the client's.
+func (m *Mux) ForeignLayouts() int { return m.fleet.Foreign() }
 
 // first returns the first place of a key.
 func (m *Mux) first(key string) layout.Place { return m.layout.Places(key)[0] }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/layout"
@@ -31,6 +30,7 @@ const (
 type Nodes struct {
 	cfg       Config
 	layout    *layout.Layout
+	ids       []string          // of the one or two layouts: see layout.ID
 	urls      map[string]string // of each name, as the user has given it
 	names     map[string]string // of each identity
 	databases map[string]int    // of each name
@@ -61,7 +61,7 @@ func Read(cfg Config) (*Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(next) > 0 && layout.ID(groups) == layout.ID(next) {
+	if len(n.ids) > 1 && n.ids[0] == n.ids[1] {
 		return nil, errors.New("Config.Next has the same groups of the same nodes as the present " +
 			"layout: leave it out; the fleet has moved")
 	}
@@ -131,46 +131,57 @@ func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, 
 		}
 	}
 	fields := make(map[string]string) // of each identity in this layout
+	var given []layout.Group          // with the names that every client knows
 	for g, group := range groups {
-		of, in := layout.Group{Name: group.Name}, field(list, g)
+		in := field(list, g)
 		if len(group.Nodes) > multiplex.MaxNodes {
 			return nil, fmt.Errorf("%s has %d entries: give at most %d", in, len(group.Nodes),
 				multiplex.MaxNodes)
 		}
+		own, all := layout.Group{Name: group.Name}, layout.Group{Name: group.Name}
 		for i, text := range group.Nodes {
 			field := fmt.Sprintf("%s[%d]", in, i)
 			e, err := endpoint.Parse(text, n.cfg.TLS)
 			if err != nil {
 				return nil, fmt.Errorf("%s %w", field, err)
 			}
-			name := e.Name
-			if e.Database != 0 {
-				name += "/" + strconv.Itoa(e.Database)
-			}
-			for _, id := range e.Identities() {
-				if first, twice := fields[id]; twice {
-					return nil, fmt.Errorf("%s is the same master as %s (%s): list each once",
-						field, first, e.Name)
-				}
-				known, ok := n.names[id]
-				switch {
-				case !ok:
-				case n.databases[known] != e.Database:
-					return nil, fmt.Errorf("%s is another database of %s: locks of the two do not "+
-						"exclude each other: give the same one", field, known)
-				default:
-					name = known
-				}
-			}
-			for _, id := range e.Identities() {
-				fields[id], n.names[id] = field, name
+			name, err := n.name(e, field, fields)
+			if err != nil {
+				return nil, err
 			}
 			if _, known := n.urls[name]; !known {
 				n.urls[name], n.databases[name] = text, e.Database
 			}
-			of.Nodes = append(of.Nodes, name)
+			own.Nodes, all.Nodes = append(own.Nodes, name), append(all.Nodes, e.LayoutName())
 		}
-		named = append(named, of)
+		named, given = append(named, own), append(given, all)
+	}
+	if len(given) > 0 {
+		n.ids = append(n.ids, layout.ID(given))
 	}
 	return named, nil
+}
+
+// name returns the name of a node: that of the other layout, if the node is there too. fields has
+// the field of each identity of the same layout, and gets those of the node.
+func (n *Nodes) name(e *endpoint.Endpoint, field string, fields map[string]string) (string, error) {
+	name := e.LayoutName()
+	for _, id := range e.Identities() {
+		first, twice := fields[id]
+		known, other := n.names[id]
+		switch {
+		case twice:
+			return "", fmt.Errorf("%s is the same master as %s (%s): list each once", field, first,
+				e.Name)
+		case other && n.databases[known] != e.Database:
+			return "", fmt.Errorf("%s is another database of %s: locks of the two do not exclude "+
+				"each other: give the same one", field, known)
+		case other:
+			name = known
+		}
+	}
+	for _, id := range e.Identities() {
+		fields[id], n.names[id] = field, name
+	}
+	return name, nil
 }

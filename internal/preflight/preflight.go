@@ -21,6 +21,8 @@ import (
 type Settings struct {
 	Guard               restartguard.Mode
 	MaxTTL, NodeTimeout time.Duration
+	// Layouts has the IDs of the layouts that the client uses.
+	Layouts []string
 }
 
 // Report takes the findings, by their severity: nothing has to be done, calls may fail or take
@@ -48,6 +50,7 @@ func Check(set Settings, facts []inspection.Facts, sizes []int, to Report) {
 			f.checkNumber(n)
 		}
 	}
+	f.checkLayouts(facts)
 }
 
 // findings reports what is found about one node after the other, or about all.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
@@ -580,4 +581,36 @@ func TestSize_IsForPeople(t *testing.T) {
 	} {
 		require.Equal(t, want, size(bytes))
 	}
+}
+
+// The goal: an operator sees which layouts are in use, for how long at most, and which one is not
+// excluded. What has ended by the server's clock is not listed.
+func TestCheck_LayoutsInUse(t *testing.T) {
+	facts := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
+	set := Settings{
+		NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Layouts: []string{"b", "a"},
+	}
+	entries := func(node int, entries ...layout.Entry) {
+		now := serverMillis(facts[node].Samples)
+		for _, e := range entries {
+			facts[node].Layouts = append(facts[node].Layouts, layout.Entry{
+				IDs: e.IDs, Millis: now + e.Millis,
+			})
+		}
+	}
+	require.Equal(t, info, worst(check(set, facts)))
+	entries(0, layout.Entry{IDs: "a,b", Millis: 90_001}, layout.Entry{IDs: "b", Millis: 5000})
+	entries(1, layout.Entry{IDs: "a,b", Millis: 1000}, layout.Entry{IDs: "b", Millis: 6000},
+		layout.Entry{IDs: "old", Millis: -1})
+	all := check(set, facts)
+	require.Equal(t, info, worst(all))
+	require.Equal(t, finding{"", info, "layouts in use: a,b (this client's) until at most 1m31s " +
+		"from now; b until at most 6s from now"}, all[len(all)-1])
+	entries(2, layout.Entry{IDs: "c", Millis: 1000})
+	entries(0, layout.Entry{IDs: "c", Millis: 1000})
+	all = check(set, facts)
+	last := all[len(all)-1]
+	require.Equal(t, failure, last.severity)
+	require.Contains(t, last.text, "the layout c (seen on a:6379, c:6379), which shares no quorum")
+	require.Contains(t, last.text, "(a,b)")
 }

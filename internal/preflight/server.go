@@ -66,6 +66,10 @@ func (f *findings) checkRefusal(r inspection.CommandError) {
 			"whether its locks outlast a restart could not be checked",
 			"+config|get (before Redis 7: +config)",
 		},
+		"GET": {
+			"the layouts that other clients use could not be read",
+			"+get and its keys (see docs/operations.md)",
+		},
 		"TIME": {"the rate of its clock could not be checked", "+time"},
 		"CLIENT TRACKING": {
 			polls + ", and a flush may go unnoticed",

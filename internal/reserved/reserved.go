@@ -22,9 +22,11 @@ const (
 	// Generations has the generation of a node, and what the node keeps of others: see
 	// script.Renew.
 	Generations = Own + "generations"
+	// Layouts has the layouts that clients use: see script.Layouts.
+	Layouts = Own + "layouts"
 )
 
-var all = [...]string{Marker, Probe, Fence, Generations}
+var all = [...]string{Marker, Probe, Fence, Generations, Layouts}
 
 // Names finds these names in the full names of locks. A client with another Prefix may use such
 // a key: "app:lockpipe:fence:sku" is the fence key of "sku" behind the Prefix "app:".

@@ -73,7 +73,10 @@ func (g *Guard) examine(ctx context.Context, conn net.Conn, setup []resp.Step) (
 	case g.config.Marker == "":
 		return Server{Since: since}, nil
 	case s.runID == "":
-		return Server{Since: since}, g.withoutRunID(s.infoErr)
+		if err := g.withoutRunID(s.infoErr); err != nil {
+			return Server{}, err
+		}
+		return Server{Since: since}, g.onAdmit(c, conn)
 	case s.replica:
 		g.history.replicaRunID = s.runID
 		if g.config.Replicated {
@@ -88,12 +91,15 @@ func (g *Guard) examine(ctx context.Context, conn net.Conn, setup []resp.Step) (
 		return Server{}, err
 	case !d.admit:
 		g.peers.claims.outlasts(conn)
-		return Server{}, &Quarantine{d.until, d.reason}
+		return Server{}, &Quarantine{Until: d.until, Reason: d.reason}
 	}
 	if err := g.complete(c, &s, d, previousID); err != nil {
 		return Server{}, err
 	}
 	g.peers.claims.admitted(conn, s.clientID)
+	if err := g.onAdmit(c, conn); err != nil {
+		return Server{}, err
+	}
 	return Server{RunID: s.runID, Durable: s.durable, Since: since, memoryID: s.memoryID}, nil
 }
 
@@ -188,6 +194,19 @@ func (g *Guard) complete(c *resp.Conn, s *serverInfo, d decision, previousID str
 	g.peers.firstUse.ruleOut()
 	g.history = g.history.afterAdmission()
 	return nil
+}
+
+// onAdmit lets the client's own check of the server have the last word.
+func (g *Guard) onAdmit(c *resp.Conn, conn net.Conn) error {
+	if g.config.OnAdmit == nil {
+		return nil
+	}
+	err := g.config.OnAdmit(c)
+	var q *Quarantine
+	if errors.As(err, &q) {
+		g.peers.claims.outlasts(conn)
+	}
+	return err
 }
 
 // Answered reports whether a server has answered a whole handshake, now or earlier.

@@ -13,7 +13,7 @@ const (
 	// has no run_id to compare is admitted with a warning.
 	Auto Mode = iota
 	// Strict is Auto without these two exceptions: also before the first use the longest
-	// TTL passes, and a server without a run_id is down.
+	// TTL passes, and a server without a run_id is down. Config.OnAdmit may keep nodes out too.
 	Strict
 	// Off: every server votes at once. The marker is neither read nor written.
 	Off

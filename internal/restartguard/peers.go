@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/quorum"
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // Peers is what the guards of one client's nodes share.
@@ -57,7 +58,10 @@ type Config struct {
 	Replicated bool
 	// RenewSoon lets the client call Renew soon. It must not block.
 	RenewSoon func()
-	Logger    *slog.Logger
+	// OnAdmit is called on a connection to a server that is about to be admitted. Its error is why
+	// it is not, for example a *Quarantine. It may be nil.
+	OnAdmit func(c *resp.Conn) error
+	Logger  *slog.Logger
 }
 
 // MayBeFirstUse reports whether the nodes may still turn out to be used for the first time.

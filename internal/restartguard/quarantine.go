@@ -9,11 +9,21 @@ import (
 type Quarantine struct {
 	Until  time.Time // when it ends, at the latest
 	Reason string
+	// Renewed: the end moves while the reason lasts.
+	Renewed bool
 }
 
 // Error has the end and the reason.
 func (q *Quarantine) Error() string {
 	return fmt.Sprintf("quarantined until %s: %s", q.Until.Format(time.RFC3339), q.Reason)
+}
+
+// Cause tells this quarantine from another: it has the end, unless that moves.
+func (q *Quarantine) Cause() string {
+	if q.Renewed {
+		return q.Reason
+	}
+	return q.Error()
 }
 
 // Why a node is quarantined.
