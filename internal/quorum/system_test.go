@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -199,10 +200,8 @@ func TestSystem_TwoClaimsThatShareASetExcludeEachOther(t *testing.T) {
 
 func share(sets, others []Nodes) bool {
 	for _, set := range sets {
-		for _, other := range others {
-			if set == other {
-				return true
-			}
+		if slices.Contains(others, set) {
+			return true
 		}
 	}
 	return false
