@@ -18,18 +18,15 @@ type Claim struct {
 // Init gives the claim its keys, without the prefix, and its token, which ends with suffix. The
 // keys must differ from each other.
 func (c *Claim) Init(m *Mux, keys []string, token, suffix string) {
-	if m.layout.IsOne() {
-		c.at = &m.places[0][0]
+	if at, alone := m.onlyPlace(keys); alone {
+		c.at = &m.places[at.Mux][at.System]
 		c.first.Init(m.prefix, keys, token, suffix)
 		return
 	}
 	split := m.split(keys)
-	c.at = &m.places[split[0].at.Mux][split[0].at.System]
-	if len(split) > 1 {
-		at := *c.at
-		at.keys, at.more = slices.Clone(keys), make([]part, len(split)-1)
-		c.at = &at
-	}
+	at := m.places[split[0].at.Mux][split[0].at.System]
+	at.keys, at.more = slices.Clone(keys), make([]part, len(split)-1)
+	c.at = &at
 	c.first.Init(m.prefix, split[0].keys, token, suffix)
 	c.first.UseSystem(c.at.system)
 	for i := range c.at.more {
@@ -38,6 +35,18 @@ func (c *Claim) Init(m *Mux, keys []string, token, suffix string) {
 		p.claim.Init(m.prefix, s.keys, token, suffix)
 		p.claim.UseSystem(uint8(s.at.System))
 	}
+}
+
+// onlyPlace returns the place of all keys, if they have no other.
+func (m *Mux) onlyPlace(keys []string) (at layout.Place, alone bool) {
+	for i, key := range keys {
+		places := m.layout.Places(key)
+		if len(places) > 1 || i > 0 && places[0] != at {
+			return at, false
+		}
+		at = places[0]
+	}
+	return at, true
 }
 
 // share is the keys of one place.

@@ -112,7 +112,8 @@ func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, key string, arbiter
 		return c.at.mux.AcquireViaArbiter(&c.first, ttl, arbiter)
 	}
 	s := &several{claim: c, kind: acquiring, parts: c.parts()}
-	judge := slices.IndexFunc(s.parts, func(p one) bool { return p.has(key) })
+	group := m.first(key).Mux // of which the arbiter is a node
+	judge := slices.IndexFunc(s.parts, func(p one) bool { return p.group == group && p.has(key) })
 	s.parts[0], s.parts[judge] = s.parts[judge], s.parts[0]
 	first := &s.parts[0]
 	first.attempt = first.mux.AcquireViaArbiter(first.claim, ttl, arbiter)

@@ -1,0 +1,116 @@
+package lockpipe_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: slots that are in several groups are all used, never more of them than there are, and a
+// call that waits for any is woken by the release of any.
+func TestGroups_AnyOfKeysOfSeveral(t *testing.T) {
+	t.Parallel()
+	inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		slots := lockpipe.Slots("slot", 6)
+		of := map[string]bool{}
+		var leases []*lockpipe.Lease
+		for range slots {
+			l, err := c.TryAcquireAny(t.Context(), slots)
+			require.NoError(t, err)
+			require.Len(t, l.Keys(), 1)
+			of[c.GroupOf(l.Key())] = true
+			leases = append(leases, l)
+			v.heldBy(t, c, l)
+		}
+		require.Greater(t, len(of), 1, "the slots are in one group")
+		_, err := c.TryAcquireAny(t.Context(), slots)
+		var held *lockpipe.HeldError
+		require.ErrorAs(t, err, &held)
+		require.ElementsMatch(t, slots, held.Keys)
+		for i, l := range leases {
+			waiting := later(func() outcome {
+				l, err := c.AcquireAny(t.Context(), slots)
+				return outcome{l, err, time.Now()}
+			})
+			synctest.Wait()
+			time.Sleep(time.Second)
+			waits(t, waiting)
+			release(t, l)
+			time.Sleep(time.Second)
+			leases[i] = granted(t, waiting)
+			require.Equal(t, l.Key(), leases[i].Key())
+		}
+		require.NoError(t, c.ReleaseAll(t.Context(), leases...))
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: while a group is down, any key of the others is granted at once. If all of those are
+// held, the error says so.
+func TestGroups_AnyOfKeysDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	withGroupCable(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client, k *groupCable) {
+		k.unplug(t, c, "b")
+		keys := oneOfEach(c, "k", "a", "b", "c")
+		began := time.Now()
+		one, err := c.TryAcquireAny(t.Context(), keys)
+		require.NoError(t, err)
+		two, err := c.AcquireAny(t.Context(), keys)
+		require.NoError(t, err)
+		require.Zero(t, time.Since(began))
+		require.NotEqual(t, one.Key(), two.Key())
+		_, err = c.TryAcquireAny(t.Context(), keys)
+		var held *lockpipe.HeldError
+		require.ErrorAs(t, err, &held)
+		require.ElementsMatch(t, []string{keys[0], keys[2]}, held.Keys)
+		waiting := later(func() outcome {
+			l, err := c.AcquireAny(t.Context(), keys)
+			return outcome{l, err, time.Now()}
+		})
+		time.Sleep(10 * time.Second)
+		waits(t, waiting)
+		k.reconnected(t, c, "b")
+		time.Sleep(time.Second)
+		three := granted(t, waiting)
+		require.Equal(t, keys[1], three.Key())
+		require.NoError(t, c.ReleaseAll(t.Context(), one, two, three))
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: Peek says who has each key, asks the groups of these keys alone, and names the nodes of
+// the group that does not answer.
+func TestGroups_Peek(t *testing.T) {
+	t.Parallel()
+	withGroupCable(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client, k *groupCable) {
+		keys := oneOfEach(c, "k", "c", "a", "b")
+		l := v.holdAll(t, c, keys[:2])
+		all, err := c.Peek(t.Context(), append(keys, keys[0]))
+		require.NoError(t, err)
+		for i, s := range all {
+			require.Equal(t, append(keys, keys[0])[i], s.Key)
+			require.Equal(t, i != 2, s.Held)
+			if s.Held {
+				require.Equal(t, groupSize, s.Nodes)
+				require.Equal(t, longTTL, s.Left)
+				require.NotEmpty(t, s.Owner)
+			}
+		}
+		k.unplug(t, c, "b")
+		_, err = c.Peek(t.Context(), keys)
+		var q *lockpipe.QuorumError
+		require.ErrorAs(t, err, &q)
+		require.Len(t, q.Nodes, groupSize)
+		for i, n := range q.Nodes {
+			require.Equal(t, v.urls[groupSize+i], n.Node)
+		}
+		all, err = c.Peek(context.Background(), keys[:2])
+		require.NoError(t, err)
+		require.True(t, all[0].Held && all[1].Held)
+		require.NoError(t, l.Release(t.Context()))
+	})
+}

@@ -1,0 +1,89 @@
+package lockpipe_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lockpipe/lockpipe"
+)
+
+// The goal: a list of groups that makes no sense is ErrInvalid, and names the field, the value and
+// the remedy.
+func TestGroups_ABadConfigIsRefused(t *testing.T) {
+	t.Parallel()
+	one := lockpipe.Group{Name: "a", Nodes: []string{"127.0.0.1:1"}}
+	two := lockpipe.Group{Name: "b", Nodes: []string{"127.0.0.1:2"}}
+	with := func(name string, nodes ...string) []lockpipe.Group {
+		return []lockpipe.Group{one, {Name: name, Nodes: nodes}}
+	}
+	var groups []lockpipe.Group
+	var nodes []string
+	for i := range 65 {
+		node := fmt.Sprintf("127.0.0.1:%d", 100+i)
+		nodes = append(nodes, node)
+		groups = append(groups, lockpipe.Group{Name: fmt.Sprint(i), Nodes: []string{node}})
+	}
+	long := strings.Repeat("n", 65)
+	type test struct {
+		groups []lockpipe.Group
+		says   []string
+	}
+	both := map[string]test{ // of Groups, and of Next
+		"no name":         {with("", "127.0.0.1:2"), []string{"[1].Name is empty", "give"}},
+		"a long name":     {with(long, "127.0.0.1:2"), []string{"[1].Name", "65", "64"}},
+		"one name twice":  {with("a", "127.0.0.1:2"), []string{"[1].Name", `"a"`, "[0]", "give"}},
+		"no nodes":        {with("b"), []string{"[1].Nodes is empty", `"b"`, "give"}},
+		"too many nodes":  {with("b", nodes...), []string{"[1].Nodes", "65", "64"}},
+		"too many groups": {groups, []string{"65", "64"}},
+		"a bad URL":       {with("b", "ftp://x"), []string{"[1].Nodes[0]", "ftp"}},
+		"one server in two groups": {
+			with("b", "127.0.0.1:2", "redis://u:secret@127.0.0.1:1"),
+			[]string{"[1].Nodes[1]", "[0].Nodes[0]", "127.0.0.1:1", "list each once"},
+		},
+		"another database of a server": {
+			with("b", "redis://127.0.0.1:1/3"),
+			[]string{"[1].Nodes[0]", "[0].Nodes[0]", "127.0.0.1:1", "list each once"},
+		},
+	}
+	for name, test := range both {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refusedConfig(t, lockpipe.Config{Groups: test.groups},
+				append(test.says, "Config.Groups")...)
+			refusedConfig(t, lockpipe.Config{Groups: []lockpipe.Group{two}, Next: test.groups},
+				append(test.says, "Config.Next")...)
+		})
+	}
+	now := []lockpipe.Group{one, two}
+	for name, test := range map[string]struct {
+		cfg  lockpipe.Config
+		says []string
+	}{
+		"neither": {lockpipe.Config{}, []string{"Config.Nodes is empty", "give"}},
+		"Nodes and Groups": {
+			lockpipe.Config{Nodes: one.Nodes, Groups: now},
+			[]string{"Config.Nodes", "Config.Groups", "both", "give"},
+		},
+		"Next alone": {lockpipe.Config{Next: now}, []string{"Config.Nodes is empty"}},
+		"Next equal to Groups": {
+			lockpipe.Config{Groups: now, Next: []lockpipe.Group{two, one}},
+			[]string{"Config.Next", "same groups", "leave it out"},
+		},
+		"Next equal to Nodes": {
+			lockpipe.Config{Nodes: one.Nodes, Next: []lockpipe.Group{one}},
+			[]string{"Config.Next", "leave it out"},
+		},
+		"Next with another database": {
+			lockpipe.Config{Groups: now, Next: []lockpipe.Group{
+				{Name: "n", Nodes: []string{"redis://127.0.0.1:2/1"}},
+			}},
+			[]string{"Config.Next[0].Nodes[0]", "another database", "127.0.0.1:2", "give"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refusedConfig(t, test.cfg, test.says...)
+		})
+	}
+}
