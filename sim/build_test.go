@@ -36,8 +36,8 @@ func seedEdits() []edit {
 		{"client.go", "suspension.Counter()", "simrand.Suspended()"},
 	}
 	for _, file := range []string{
-		"any.go", "waitingcall.go", "lease/due.go", "internal/link/connector.go", "internal/link/renew.go",
-		"internal/node/failing.go",
+		"any.go", "waitingcall.go", "lease/due.go", "internal/fleet/node.go",
+		"internal/link/connector.go", "internal/link/renew.go", "internal/node/failing.go",
 	} {
 		edits = append(edits, edit{
 			file, `"math/rand/v2"`,
