@@ -76,7 +76,7 @@ func withoutClock(all lockpipe.Inspection) lockpipe.Inspection {
 func TestInspect_HealthyMasters(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	all := withoutClock(inspected(t, connected(t, newClient(t, nodes))))
-	require.Len(t, all, 6)
+	require.Len(t, all, 7, "two about each node, and the layout in use")
 	require.Equal(t, lockpipe.SeverityInfo, all.Worst())
 	for i, f := range all {
 		require.Equal(t, address(nodes, i/2), f.Node)
@@ -378,7 +378,7 @@ func TestInspect_CallsAtTheSameTimeAreOne(t *testing.T) {
 		require.ErrorIs(t, <-first, context.Canceled)
 		require.Zero(t, time.Since(began), "who leaves does not wait")
 		for _, other := range others {
-			require.Len(t, <-other, 9)
+			require.Len(t, <-other, 10)
 		}
 		require.Len(t, asked, 3)
 		_, err := c.Inspect(t.Context())

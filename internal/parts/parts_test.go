@@ -20,10 +20,7 @@ const ttl = 30 * time.Second
 // muxOf returns a Mux of these groups of one node each.
 func muxOf(t *testing.T, urls []string, next ...layout.Group) *parts.Mux {
 	t.Helper()
-	cfg := parts.Config{
-		Next:  next,
-		Field: func(bool, int) string { return "nodes" },
-	}
+	cfg := parts.Config{Next: next}
 	for i, url := range urls {
 		cfg.Groups = append(cfg.Groups, layout.Group{Name: fmt.Sprint(i), Nodes: []string{url}})
 	}

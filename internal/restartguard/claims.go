@@ -27,8 +27,8 @@ func (e *SameServerError) Error() string {
 //  2. A server can become another node's, if names change. It may have granted an extension before,
 //     as the other node. So a connection to a server that was not the node's last one carries only
 //     extensions that begin later.
-//  3. A server is known by its run_id, in whatever group it is. One that does not show it may be any
-//     other of its group, until the client has told them apart: see Guard.InUse.
+//  3. A server is known by its run_id, in whatever group it is. One that does not show it may be
+//     any other of its group, until the client has told them apart: see Guard.InUse.
 type claims struct {
 	names   []string // of the nodes
 	servers *Servers // which has these claims, and those of other groups

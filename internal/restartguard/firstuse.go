@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 // firstUseTimeout is how long a connection without a marker waits for those of the other nodes.
@@ -16,28 +18,22 @@ const firstUseTimeout = 500 * time.Millisecond
 // a client, and not after it has seen a marker or admitted a node: then all nodes without a marker
 // have lost it together.
 type firstUse struct {
-	all nodeSet
+	all quorum.Nodes
 
-	mu        sync.Locker // of Peers; guards all below
-	waiting   nodeSet     // nodes without a marker whose connection waits
-	confirmed nodeSet     // of these, nodes that still had none after all had met
-	round     int         // how often a node has left
-	unguarded nodeSet     // nodes that can't have a marker
-	present   nodeSet     // nodes that have waited, and are not down since
-	decidedAt time.Time   // when it was decided; it stays so
+	mu        sync.Locker  // of Peers; guards all below
+	waiting   quorum.Nodes // nodes without a marker whose connection waits
+	confirmed quorum.Nodes // of these, nodes that still had none after all had met
+	round     int          // how often a node has left
+	unguarded quorum.Nodes // nodes that can't have a marker
+	present   quorum.Nodes // nodes that have waited, and are not down since
+	decidedAt time.Time    // when it was decided; it stays so
 	// granted are nodes that waited when it turned out to be the first use, and don't know it yet.
-	granted nodeSet
+	granted quorum.Nodes
 	changed chan struct{} // closed when any of this changes
 }
 
-// nodeSet is a set of nodes by their number.
-type nodeSet uint64
-
-func nodeBit(i int) nodeSet      { return 1 << i }
-func allNodes(n int) nodeSet     { return nodeSet(^uint64(0) >> (64 - n)) }
-func (s nodeSet) has(i int) bool { return s>>i&1 == 1 }
 func newFirstUse(nodes int, mu sync.Locker) *firstUse {
-	return &firstUse{all: allNodes(nodes), mu: mu, changed: make(chan struct{})}
+	return &firstUse{all: quorum.First(nodes), mu: mu, changed: make(chan struct{})}
 }
 
 // await waits with the connection of one node for those of all others. It reports whether this is
@@ -83,8 +79,8 @@ func (f *firstUse) await(ctx context.Context, node int, recheck func() (unmarked
 func (f *firstUse) enter(node int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.waiting |= nodeBit(node)
-	f.present |= nodeBit(node)
+	f.waiting |= quorum.Node(node)
+	f.present |= quorum.Node(node)
 	f.wakeAll()
 }
 
@@ -93,9 +89,9 @@ func (f *firstUse) enter(node int) {
 func (f *firstUse) leave(node int) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	first = f.granted.has(node)
-	f.waiting &^= nodeBit(node)
-	f.granted &^= nodeBit(node)
+	first = f.granted.Has(node)
+	f.waiting &^= quorum.Node(node)
+	f.granted &^= quorum.Node(node)
 	f.confirmed = 0
 	f.round++
 	f.wakeAll()
@@ -108,10 +104,10 @@ func (f *firstUse) state(node int) (decided, first bool, round int, changed chan
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	round = -1
-	if f.waiting|f.unguarded == f.all && !f.confirmed.has(node) {
+	if f.waiting|f.unguarded == f.all && !f.confirmed.Has(node) {
 		round = f.round
 	}
-	return !f.decidedAt.IsZero(), f.granted.has(node), round, f.changed
+	return !f.decidedAt.IsZero(), f.granted.Has(node), round, f.changed
 }
 
 // confirm records that a node had no marker when all had met.
@@ -121,7 +117,7 @@ func (f *firstUse) confirm(node, round int) {
 	if round != f.round || !f.decidedAt.IsZero() {
 		return
 	}
-	f.confirmed |= nodeBit(node)
+	f.confirmed |= quorum.Node(node)
 	if f.confirmed|f.unguarded == f.all {
 		f.granted = f.confirmed
 		f.decidedAt = time.Now()
@@ -133,7 +129,7 @@ func (f *firstUse) confirm(node, round int) {
 func (f *firstUse) addUnguarded(node int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.unguarded |= nodeBit(node)
+	f.unguarded |= quorum.Node(node)
 	f.wakeAll()
 }
 
@@ -151,11 +147,11 @@ func (f *firstUse) ruleOut() {
 func (f *firstUse) setDown(node int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.present &^= nodeBit(node)
+	f.present &^= quorum.Node(node)
 }
 
 // missing returns the nodes that keep the others waiting, while it may be the first use.
-func (f *firstUse) missing() (missing nodeSet, possible bool) {
+func (f *firstUse) missing() (missing quorum.Nodes, possible bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.all &^ (f.present | f.unguarded), f.decidedAt.IsZero()
@@ -182,12 +178,12 @@ func (f *firstUse) decidedFor() time.Duration {
 
 // firstUseReason is why a node is quarantined that has no marker, while it may be the first use. It
 // names five of the nodes that are missing, at most.
-func firstUseReason(nodes []string, missing nodeSet) string {
+func firstUseReason(nodes []string, missing quorum.Nodes) string {
 	const text = "first use? no node has a marker yet, "
 	const most = 5
 	var names []string
 	for i, name := range nodes {
-		if missing.has(i) {
+		if missing.Has(i) {
 			names = append(names, name)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 // unmarked is the second look at a node that is as it was.
@@ -86,14 +88,14 @@ func TestFirstUse_KnowsWhichNodesAreMissing(t *testing.T) {
 		f.addUnguarded(2)
 		missing, possible := f.missing()
 		require.True(t, possible)
-		require.Equal(t, nodeBit(0)|nodeBit(1), missing)
+		require.Equal(t, quorum.Node(0)|quorum.Node(1), missing)
 		require.False(t, joins(t.Context(), f, 0))
 		missing, _ = f.missing()
-		require.Equal(t, nodeBit(1), missing, "a node that waited once is there until it is down")
+		require.Equal(t, quorum.Node(1), missing, "a node that waited once is there until it is down")
 		require.False(t, joins(t.Context(), f, 1))
 		f.setDown(0)
 		missing, _ = f.missing()
-		require.Equal(t, nodeBit(0), missing)
+		require.Equal(t, quorum.Node(0), missing)
 		f.ruleOut()
 		_, possible = f.missing()
 		require.False(t, possible)
@@ -104,12 +106,12 @@ func TestFirstUse_KnowsWhichNodesAreMissing(t *testing.T) {
 // names.
 func TestFirstUse_ReasonNamesTheMissingNodes(t *testing.T) {
 	addresses := []string{"a", "b", "c", "d", "e", "f", "g"}
-	for want, missing := range map[string]nodeSet{
+	for want, missing := range map[string]quorum.Nodes{
 		"but not all of them answered at the same time: if they do, all vote at once": 0,
-		"and b is down: if it comes and has none either, all vote at once":            nodeBit(1),
-		"and a, g are down: if they come and have none either, all vote at once": nodeBit(0) |
-			nodeBit(6),
-		"and a, b, c, d, e, ... are down": allNodes(7),
+		"and b is down: if it comes and has none either, all vote at once":            quorum.Node(1),
+		"and a, g are down: if they come and have none either, all vote at once": quorum.Node(0) |
+			quorum.Node(6),
+		"and a, b, c, d, e, ... are down": quorum.First(7),
 	} {
 		require.Contains(t, firstUseReason(addresses, missing),
 			"first use? no node has a marker yet, "+want)
