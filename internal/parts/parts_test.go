@@ -135,7 +135,7 @@ func TestClaim_OfOneGroupTakesNoMoreMemory(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	allocations := func(groups int, keys ...string) float64 {
-		cfg := parts.Config{Field: func(bool, int) string { return "nodes" }}
+		var cfg parts.Config
 		for i := range groups {
 			cfg.Groups = append(cfg.Groups, layout.Group{
 				Name: fmt.Sprint(i), Nodes: []string{fmt.Sprintf("node:%d", i+1)},
