@@ -321,6 +321,15 @@ var brokenRules = []mutant{
 		},
 	},
 	{
+		name: "joint", rule: "1: while a fleet moves, a quorum of one layout is enough",
+		mix: "moving", finds: "both hold",
+		edit: edit{
+			"internal/quorum/system.go", "\tfor _, set := range q.sets[1:] {\n",
+			"\tfor _, set := range q.sets[1:] {\n\t\tif simrand.Mutant(\"joint\") {\n" +
+				"\t\t\tbreak\n\t\t}\n",
+		},
+	},
+	{
 		name: "hasty", rule: "1: the next layout is used alone while keys of the other are kept",
 		mix: "moving,kept", finds: "has kept it",
 		edit: edit{
