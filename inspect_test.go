@@ -72,13 +72,14 @@ func withoutClock(all lockpipe.Inspection) lockpipe.Inspection {
 }
 
 // The goal: real masters as they should be give two lines of information each, in the order of the
-// configuration, and nothing else.
+// configuration, then the layout in use, and nothing else.
 func TestInspect_HealthyMasters(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	all := withoutClock(inspected(t, connected(t, newClient(t, nodes))))
-	require.Len(t, all, 6)
+	require.Len(t, all, 7)
 	require.Equal(t, lockpipe.SeverityInfo, all.Worst())
-	for i, f := range all {
+	require.Contains(t, all[6].Text, "layouts in use: ")
+	for i, f := range all[:6] {
 		require.Equal(t, address(nodes, i/2), f.Node)
 	}
 	finds(t, all, address(nodes, 0), lockpipe.SeverityInfo, "answers within")
@@ -378,7 +379,7 @@ func TestInspect_CallsAtTheSameTimeAreOne(t *testing.T) {
 		require.ErrorIs(t, <-first, context.Canceled)
 		require.Zero(t, time.Since(began), "who leaves does not wait")
 		for _, other := range others {
-			require.Len(t, <-other, 9)
+			require.Len(t, <-other, 10)
 		}
 		require.Len(t, asked, 3)
 		_, err := c.Inspect(t.Context())
