@@ -61,3 +61,47 @@ func TestGroups_AnOutageSparesTheOthersUselessExtensions(t *testing.T) {
 		})
 	}
 }
+
+// The goal: if one group does not confirm an extension, the lease ends when it would have, and its
+// keys in the others too, which were extended.
+func TestGroups_AnExtensionThatOneDoesNotConfirm(t *testing.T) {
+	t.Parallel()
+	for _, group := range []string{"a", "b", "c"} {
+		inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			l := v.holdAll(t, c, oneOfEach(c, "k", "a", "b", "c"), lockpipe.WithTTL(time.Second))
+			until := l.Until()
+			for _, i := range membersOf(group) {
+				v.fail(i, readOnly)
+			}
+			quorumError(t, l.Extend(t.Context(), longTTL))
+			require.Equal(t, until, l.Until())
+			v.heal(membersOf(group)...)
+			time.Sleep(2 * time.Second)
+			over(t, l, lockpipe.ErrExpired)
+			v.nothingLeft(t)
+		})
+	}
+}
+
+// The goal: if a quorum of one group has lost the keys, an extension finds the lease lost, and the
+// other groups are released.
+func TestGroups_ALeaseThatOneHasLost(t *testing.T) {
+	t.Parallel()
+	for group := range 3 {
+		inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			keys := oneOfEach(c, "k", "a", "b", "c")
+			l := v.holdAll(t, c, keys)
+			for _, i := range span(group*groupSize, group*groupSize+2) {
+				v.set(t, i, keys[group], "another")
+			}
+			require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrLost)
+			over(t, l, lockpipe.ErrLost)
+			time.Sleep(time.Second)
+			for other, key := range keys {
+				if other != group {
+					v.onlyOn(t, c, key, "")
+				}
+			}
+		})
+	}
+}

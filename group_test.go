@@ -3,6 +3,7 @@ package lockpipe_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,4 +234,22 @@ func TestGroups_HoldManyKeysOnServers(t *testing.T) {
 	}
 	release(t, l)
 	nothingLeft(t, nodes)
+}
+
+// The goal: Inspect looks at the nodes of all groups, and judges the size of each group.
+func TestGroups_InspectLooksAtAll(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := grouped(t, nodes)
+	found, err := c.Inspect(t.Context())
+	require.NoError(t, err)
+	alone := 0
+	for _, f := range found {
+		if strings.Contains(f.Text, "one node is all there is") {
+			alone++
+		}
+		require.NotContains(t, f.Text, "same server")
+	}
+	require.Equal(t, 1, alone, "%+v", found)
+	require.Zero(t, c.Stats().SpareNodes)
 }

@@ -1,0 +1,54 @@
+package lockpipe_test
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+)
+
+// The goal: clients that want the same keys of several groups, in different orders, wait for each
+// other for a bounded time. Neither starves.
+func TestGroups_ContendersInAnyOrderWaitForABoundedTime(t *testing.T) {
+	t.Parallel()
+	for _, latency := range []time.Duration{0, time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			v := newFakeNodes(t, 3*groupSize)
+			v.latency(latency)
+			var all sync.WaitGroup
+			for i := range 3 {
+				c := v.client(t, inGroups(groupSize))
+				keys := oneOfEach(c, "k", "a", "b", "c")
+				if i == 1 {
+					slices.Reverse(keys)
+				}
+				all.Go(func() { contend(t, c, keys[i%2:]) })
+			}
+			all.Wait()
+			time.Sleep(time.Second)
+			v.nothingLeft(t)
+		})
+	}
+}
+
+// contend takes and gives keys many times, and wants no call to wait for long.
+func contend(t *testing.T, c *lockpipe.Client, keys []string) {
+	for range 30 {
+		began := time.Now()
+		l, err := c.AcquireAll(t.Context(), keys)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if waited := time.Since(began); waited > 5*time.Second {
+			t.Errorf("it waited %v", waited)
+		}
+		time.Sleep(3 * time.Millisecond)
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
