@@ -58,6 +58,9 @@ type Config struct {
 	// already. With local:N the run starts N redis-servers, or nodes in this process if there is no
 	// redis-server. With inprocess:N it starts nodes in this process.
 	Nodes string
+	// Groups is how many groups of one size the nodes are divided into, in their order: g1, g2 and
+	// so on. Each key belongs to one of them. 1 is a single group, which has no name.
+	Groups int
 	// Scenario is what each caller does.
 	Scenario Scenario
 	// Callers is how many goroutines call at the same time, in total. The scenario Hold has a
@@ -108,7 +111,7 @@ type Config struct {
 	// (all connections are cut). demote makes the node the replica of an older copy of itself, and
 	// then a master again. failover gives its role to a replica, and takes it back; new connections
 	// lead to the master. every:1s is a random fault at each interval, with less than a quorum of
-	// the nodes out at the same time.
+	// each group out at the same time.
 	Faults string
 	// FaultSeed makes the random ones repeatable.
 	FaultSeed uint64
@@ -131,6 +134,7 @@ type Config struct {
 func DefaultConfig(s Scenario) Config {
 	cfg := Config{
 		Nodes:    "local:5",
+		Groups:   1,
 		Scenario: s,
 		Callers:  256,
 		Clients:  1,
@@ -179,6 +183,7 @@ func (c Config) Validate() error {
 			wrong = &ConfigError{field, fmt.Sprint(value), fmt.Sprintf(remedy, args...)}
 		}
 	}
+	c.validateGroups(plan, require)
 	require(slices.Contains(scenarios, c.Scenario), "Scenario", c.Scenario,
 		"choose single, batch, each, hot, cart or hold")
 	require(c.Callers >= 1 && c.Callers <= maxCallers, "Callers", c.Callers,

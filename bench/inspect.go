@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/process"
 )
 
@@ -39,7 +40,7 @@ func Inspect(ctx context.Context, cfg Config) (f *Findings, err error) {
 	}
 	defer func() {
 		// It holds nothing.
-		_ = closeClients(context.WithoutCancel(ctx), []*lockpipe.Client{client}, abandonTimeout)
+		_ = fleet.Close(context.WithoutCancel(ctx), []*lockpipe.Client{client}, abandonTimeout)
 	}()
 	found, err := client.Inspect(ctx)
 	if err != nil {

@@ -65,6 +65,11 @@ type Report struct {
 	// until the last release, per key acquired. It includes the choice of keys and the measurement,
 	// and with backend "in-process" the nodes.
 	ClientCPUUsPerLock float64 `json:"client_cpu_us_per_lock"`
+	// ServerCPUUsPerLock is the CPU time in microseconds that the busiest redis-server used in the
+	// same time, per key acquired on all nodes, and ServerCPUShare is its part of one CPU, from 0
+	// to 1. Only a run without faults that starts its servers has them.
+	ServerCPUUsPerLock float64 `json:"busiest_server_cpu_us_per_lock,omitempty"`
+	ServerCPUShare     float64 `json:"busiest_server_cpu_share,omitempty"`
 	// AllocsPerLock is the number of allocations in the same time, of the same work, per key
 	// acquired.
 	AllocsPerLock float64 `json:"allocs_per_lock"`
@@ -108,6 +113,8 @@ type ReportConfig struct {
 	// Nodes is "local:N", "inprocess:N", or the addresses of external nodes with commas between
 	// them.
 	Nodes string `json:"nodes"`
+	// Groups is how many groups of one size the nodes were divided into, in their order.
+	Groups int `json:"groups"`
 	// Callers is how many goroutines called at the same time, without those of Cold.
 	Callers int `json:"callers"`
 	// Clients is how many Clients shared the callers.
@@ -158,6 +165,7 @@ func (r *Report) Safe() bool {
 func reportConfig(cfg Config, plan nodes.Plan, prefix string) ReportConfig {
 	return ReportConfig{
 		Nodes:        plan.String(),
+		Groups:       cfg.Groups,
 		Callers:      cfg.Callers,
 		Clients:      cfg.Clients,
 		DurationS:    cfg.Duration.Seconds(),

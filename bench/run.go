@@ -15,6 +15,7 @@ import (
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/check"
 	"github.com/lockpipe/lockpipe/bench/faults"
+	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/nodes"
 	"github.com/lockpipe/lockpipe/bench/process"
 )
@@ -83,7 +84,7 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 
 	// From here on an end of ctx changes nothing: everything is released.
 	ctx = context.WithoutCancel(ctx)
-	closeErr := closeClients(ctx, clients, cfg.TTL+closeGrace)
+	closeErr := fleet.Close(ctx, clients, cfg.TTL+closeGrace)
 	r.GoroutinesAfter = process.GoroutinesLeft(goroutines, cmp.Or(cfg.goroutineTimeout,
 		defaultGoroutineTimeout))
 	return r, errors.Join(runErr, closeErr, r.search(ctx, cfg, opened.Endpoints))
@@ -108,15 +109,22 @@ func (r *Report) measure(ctx context.Context, cfg Config, clients []*lockpipe.Cl
 	if err != nil {
 		return err
 	}
-	before, stopWatching := sumStats(clients), process.WatchGoroutines()
+	var servers check.Servers
+	if cfg.Faults == "" && n.Backend() == "redis-server" { // a restarted one counts from 0
+		servers = check.WatchServers(ctx, n.Endpoints)
+	}
+	before, stopWatching := fleet.Stats(clients), process.WatchGoroutines()
 	m, hold, runErr := run(ctx)
 	r.GoroutinesMost = stopWatching()
+	busiest := servers.Busiest(context.WithoutCancel(ctx))
 	var faultErr error
 	r.FaultReport, faultErr = stopFaults()
-	after := sumStats(clients)
+	after := fleet.Stats(clients)
 	r.OpsPerFlush = per(float64(after.Operations-before.Operations),
 		float64(after.Flushes-before.Flushes))
 	r.fill(m)
+	r.ServerCPUUsPerLock = per(float64(busiest)/float64(time.Microsecond), float64(r.Acquired))
+	r.ServerCPUShare = per(busiest.Seconds(), r.DurationS)
 	r.HoldReport = hold
 	if r.HotReport != nil {
 		r.count(before, after, m.acquired)
@@ -134,7 +142,7 @@ func (c Config) startFaults(ctx context.Context, n *nodes.Nodes, routes *faults.
 		return func() (*FaultReport, error) { return nil, nil }, err
 	}
 	end := plan.Start(ctx, n.Started, routes, faults.Draw{
-		Nodes: len(n.URLs), Duration: c.Duration, TTL: c.TTL, Seed: c.FaultSeed,
+		Nodes: len(n.URLs), Groups: c.Groups, Duration: c.Duration, TTL: c.TTL, Seed: c.FaultSeed,
 	})
 	return func() (*FaultReport, error) {
 		results, err := end()

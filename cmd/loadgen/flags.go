@@ -29,6 +29,7 @@ const hotKeys = "Hot"
 // fields has the flag that sets each field of bench.Config.
 var fields = map[string]string{
 	"Nodes":      "nodes",
+	"Groups":     "groups",
 	"Scenario":   "scenario",
 	"Callers":    "c",
 	"Clients":    "clients",
@@ -54,6 +55,8 @@ func flags(o *options) *flag.FlagSet {
 	set.StringVar(&c.Nodes, "nodes", c.Nodes,
 		"`URLs` of the nodes with commas between them,\nlocal:N to start N redis-servers, or "+
 			"inprocess:N")
+	set.IntVar(&c.Groups, "groups", c.Groups,
+		"`number` of groups of one size that the nodes are divided into; a key belongs to one")
 	set.StringVar((*string)(&c.Scenario), "scenario", string(c.Scenario),
 		"what each caller does: the `name` of\nsingle: try one random key\nbatch: wait for "+
 			"-batch keys as one lease\n"+
@@ -95,14 +98,14 @@ func flags(o *options) *flag.FlagSet {
 		"random unless given")
 	set.BoolVar(&o.inspect, "inspect", o.inspect,
 		"look at the nodes for what makes locks fail or unsafe, print the findings and "+
-			"exit:\nno load, and of the other flags only -nodes, -ttl and -json have an effect")
+			"exit:\nno load, and of the other flags only -nodes, -groups, -ttl and -json have an effect")
 	set.StringVar(&c.Faults, "faults", c.Faults,
 		"`list` of what happens to nodes of local:N while the load runs, such "+
 			"as\nfreeze:1@2s+3s,kill:2@4s,restart:2@6s: action:node@time[+duration], with\n"+
 			"freeze, readonly, oom, busy, demote (it follows an older copy of itself),\n"+
 			"failover (a replica is the master meanwhile), all with a duration;\nkill, restart "+
 			"(empty), flush, scriptflush, reset (connections are cut);\n"+
-			"every:1s is a random one each second, never on a majority at once")
+			"every:1s is a random one each second, never on a majority of a group at once")
 	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start "+
 		"from; that of -seed unless given")
 	set.StringVar(&o.metrics, "metrics", o.metrics, "`address` to serve the Clients' metrics on "+

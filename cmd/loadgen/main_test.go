@@ -74,6 +74,8 @@ func TestFlags_WrongUsage(t *testing.T) {
 			`-faults "melt:2@1s": fault 2: no action is called "melt"; choose`,
 		},
 		{"-ttl 1ms", `-ttl "1ms": give`},
+		{"-groups 0", `-groups "0": give at least 1`},
+		{"-groups 2", `-groups "2": 5 nodes can't be divided`},
 		{"-clients 0", `-clients "0": give`},
 		{"-clients 9 -c 8", `-clients "9": give`},
 		{"-nosuch", "-nosuch"},
@@ -177,7 +179,7 @@ func TestFlags_Help(t *testing.T) {
 	for _, name := range []string{
 		"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-others", "-cold",
 		"-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults", "-fault-seed",
-		"-seed", "-inspect", "-json", "-html", "Ctrl-C",
+		"-seed", "-groups", "-inspect", "-json", "-html", "Ctrl-C",
 	} {
 		require.Contains(t, stdout, name)
 	}

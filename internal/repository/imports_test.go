@@ -24,7 +24,8 @@ var allowedImports = map[string][]string{
 	"bench/page":  {"bench", "bench/faults", "bench/figures", "bench/series"},
 	"bench": {
 		".", "bench/calls", "bench/check", "bench/chunks", "bench/errorkinds", "bench/faults",
-		"bench/nodes", "bench/process", "bench/series", "lockpipetest", "fence", "metrics",
+		"bench/fleet", "bench/nodes", "bench/process", "bench/series", "lockpipetest", "fence",
+		"metrics",
 	},
 	"bench/calls":      {},
 	"bench/check":      {"internal/resp"},
@@ -32,7 +33,8 @@ var allowedImports = map[string][]string{
 	"bench/errorkinds": {".", "bench/check"},
 	"bench/faults":     {"lockpipetest"},
 	"bench/figures":    {},
-	"bench/nodes":      {"bench/check", "lockpipetest"},
+	"bench/fleet":      {"."},
+	"bench/nodes":      {".", "bench/check", "lockpipetest"},
 	"bench/process":    {},
 	"bench/series":     {"."},
 	".": {
