@@ -33,9 +33,13 @@ const (
 	// Hold takes Config.Leases leases of one key each, once, and keeps them all for Config.Duration
 	// by automatic extension.
 	Hold Scenario = "hold"
+	// Move waits for one random key out of few, while the fleet of Clients moves from the first
+	// half of the nodes to the second: the Clients are replaced one after the other, first by some
+	// that need both halves, and then by some of the second half alone.
+	Move Scenario = "move"
 )
 
-var scenarios = []Scenario{Single, Batch, Each, Hot, Cart, Hold}
+var scenarios = []Scenario{Single, Batch, Each, Hot, Cart, Hold, Move}
 
 const (
 	// maxCallers is how many calls at the same time one Client is sure to take.
@@ -59,7 +63,8 @@ type Config struct {
 	// redis-server. With inprocess:N it starts nodes in this process.
 	Nodes string
 	// Groups is how many groups of one size the nodes are divided into, in their order: g1, g2 and
-	// so on. Each key belongs to one of them. 1 is a single group, which has no name.
+	// so on. Each key belongs to one of them. 1 is a single group, which has no name. In the
+	// scenario Move each half of the nodes has so many.
 	Groups int
 	// Scenario is what each caller does.
 	Scenario Scenario
@@ -128,6 +133,7 @@ type Config struct {
 	// Tests set these, because they run on busy machines and next to each other; 0: the default.
 	nodeTimeout      time.Duration // of the Clients
 	goroutineTimeout time.Duration
+	skipBoth         bool // in Move: leave out the Clients that need both halves, which is wrong
 }
 
 // DefaultConfig returns the usual Config of a scenario, with seed 0.
@@ -154,6 +160,10 @@ func DefaultConfig(s Scenario) Config {
 		cfg.Batch, cfg.Keys = 100, 1_000_000
 	case Each:
 		cfg.Batch = 100
+	case Move:
+		cfg.Nodes, cfg.Clients, cfg.Callers, cfg.Duration = "local:6", 6, 48, time.Minute
+		// So few that most calls wait.
+		cfg.Keys, cfg.Hold = 16, 2*time.Millisecond
 	}
 	return cfg
 }
@@ -185,7 +195,7 @@ func (c Config) Validate() error {
 	}
 	c.validateGroups(plan, require)
 	require(slices.Contains(scenarios, c.Scenario), "Scenario", c.Scenario,
-		"choose single, batch, each, hot, cart or hold")
+		"choose single, batch, each, hot, cart, hold or move")
 	require(c.Callers >= 1 && c.Callers <= maxCallers, "Callers", c.Callers,
 		"give 1 to %d callers", maxCallers)
 	require(c.Clients >= 1, "Clients", c.Clients, "give at least 1")
@@ -200,6 +210,7 @@ func (c Config) Validate() error {
 	require(c.Batch <= c.Keys, "Batch", c.Batch,
 		"give at most the %d keys of the key space, or a larger one", c.Keys)
 	c.validateCart(require)
+	c.validateMove(require)
 	require(c.Hold >= 0, "Hold", c.Hold, "give 0 or a time such as 5ms")
 	require(c.Leases >= 1 && c.Leases <= maxLeases, "Leases", c.Leases,
 		"give 1 to %d leases", maxLeases)

@@ -11,7 +11,6 @@ import (
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/check"
 	"github.com/lockpipe/lockpipe/bench/fleet"
-	"github.com/lockpipe/lockpipe/bench/nodes"
 	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
@@ -81,8 +80,8 @@ func newHoldRun(cfg Config, prefix string, clients []*lockpipe.Client,
 func (h *holdRun) run(ctx context.Context) (measured, *HoldReport, error) {
 	before, memory, start := process.UsageNow(), process.ResidentBytes(), time.Now()
 	h.series.Start(start)
-	stopProgress, stopPolling := h.cfg.reportProgress(start, h.acquired.Load),
-		h.series.Poll(h.clients)
+	stopProgress := h.series.Progress(h.cfg.Progress, h.acquired.Load)
+	stopPolling := h.series.Poll(func() []*lockpipe.Client { return h.clients })
 	err := h.acquireAll(ctx)
 	acquired := time.Now()
 	report := &HoldReport{Leases: int(h.acquired.Load()), TakeS: acquired.Sub(start).Seconds()}
@@ -135,4 +134,4 @@ func (h *holdRun) groups() [][]check.Endpoint {
 }
 
 // groupOf returns the index of a key's group.
-func (h *holdRun) groupOf(key string) int { return nodes.GroupIndex(h.clients[0].GroupOf(key)) }
+func (h *holdRun) groupOf(key string) int { return fleet.GroupIndex(h.clients[0].GroupOf(key)) }

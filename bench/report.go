@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/bench/faults"
+	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/nodes"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
@@ -89,6 +90,8 @@ type Report struct {
 	Started time.Time `json:"started,omitzero"`
 	// Series is the run over time.
 	Series *series.Series `json:"series,omitempty"`
+	// Move is the report of the scenario Move, and nil in others.
+	Move *fleet.Report `json:"move,omitempty"`
 	// FaultReport is the rest of the report of a run with faults, and nil in others.
 	*FaultReport
 	// HoldReport is the rest of the report of the scenario Hold, and nil in others.
@@ -202,7 +205,7 @@ func (r *Report) fill(m measured) {
 	r.ErrorsByKind = m.counts.byKind
 	r.Unserved = m.unserved
 	r.Violations, r.FenceRegressions = m.violations, m.backward
-	r.HotReport = m.hot
+	r.HotReport, r.Move = m.hot, m.move
 	r.AcquireMs, r.ReleaseMs = m.acquire, m.release
 	r.LocksPerS = per(float64(m.acquired), r.DurationS)
 	r.ClientCPUUsPerLock = per(float64(m.used.CPU)/float64(time.Microsecond), float64(m.acquired))

@@ -28,11 +28,11 @@ report:
   hot_locks_per_s keep_s keys_at_close leases
   least_share leftover_keys locks_per_caller_cv locks_per_s
   lost max_share max_wait_ms min_client_share
-  min_share no_quorum nodes ops_per_flush
-  refused release_ms released samples
-  scenario series split_votes started
-  take_s unanswered unserved version
-  violations wait_ms
+  min_share move no_quorum nodes
+  ops_per_flush refused release_ms released
+  samples scenario series split_votes
+  started take_s unanswered unserved
+  version violations wait_ms
 report.acquire_ms:
   max mean p50 p90
   p99 p999
@@ -53,6 +53,18 @@ report.errors_by_kind:
 report.faults:
   action error fault from_s
   node until_s
+report.move:
+  both_p99_over_old_p99 calls failed phases
+  replaced
+report.move.phases:
+  failed from_s locks locks_per_s
+  phase release_ms until_s wait_ms
+report.move.phases.release_ms:
+  max mean p50 p90
+  p99 p999
+report.move.phases.wait_ms:
+  max mean p50 p90
+  p99 p999
 report.release_ms:
   max mean p50 p90
   p99 p999

@@ -1,4 +1,5 @@
-// Package fleet has what a run does to all of its Clients.
+// Package fleet has the Clients of a run: it makes them, moves them from one layout of nodes to
+// another while callers use them, and closes them.
 package fleet
 
 import (
@@ -19,10 +20,10 @@ const (
 	releasePause = 10 * time.Millisecond
 )
 
-// LockOnce takes and releases one lock. It tries to release until ctx ends, as Acquire tries to
+// lockOnce takes and releases one lock. It tries to release until ctx ends, as Acquire tries to
 // acquire: nodes that were late once may still be used. A lease that ran out meanwhile needs no
 // release.
-func LockOnce(ctx context.Context, client *lockpipe.Client, key string) error {
+func lockOnce(ctx context.Context, client *lockpipe.Client, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	lease, err := client.Acquire(ctx, key)

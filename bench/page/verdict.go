@@ -197,6 +197,7 @@ func rest(r *bench.Report) table {
 			[]string{"least served client, × mean", figures.Significant(h.MinClientShare)})
 		tab.Rows = append(tab.Rows, coldRows(h.Cold)...)
 	}
+	tab.Rows = append(tab.Rows, moveRows(r)...)
 	if h := r.HoldReport; h != nil {
 		tab.Rows = append(tab.Rows, []string{"taken in", duration(h.TakeS * 1000)},
 			[]string{"held for", duration(h.KeepS * 1000)},

@@ -27,6 +27,9 @@ func printTable(out io.Writer, r *bench.Report) {
 	if r.HotReport != nil {
 		printHot(out, r)
 	}
+	if r.Move != nil {
+		printMove(out, r)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "locks/s\tacquired\treleased\trefused\tno quorum\texpired\tlost\terrors\t\n")
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n\n", figures.Thousands(uint64(r.LocksPerS)),
