@@ -33,9 +33,13 @@ const (
 	// Hold takes Config.Leases leases of one key each, once, and keeps them all for Config.Duration
 	// by automatic extension.
 	Hold Scenario = "hold"
+	// Move waits for one random key out of few, while the fleet of Clients moves from the first
+	// half of the nodes to the second: the Clients are replaced one after the other, first by some
+	// that need both halves, and then by some of the second half alone.
+	Move Scenario = "move"
 )
 
-var scenarios = []Scenario{Single, Batch, Each, Hot, Cart, Hold}
+var scenarios = []Scenario{Single, Batch, Each, Hot, Cart, Hold, Move}
 
 const (
 	// maxCallers is how many calls at the same time one Client is sure to take.
@@ -58,6 +62,10 @@ type Config struct {
 	// already. With local:N the run starts N redis-servers, or nodes in this process if there is no
 	// redis-server. With inprocess:N it starts nodes in this process.
 	Nodes string
+	// Groups is how many groups of one size the nodes are divided into, in their order: g1, g2 and
+	// so on. Each key belongs to one of them. 1 is a single group, which has no name. In the
+	// scenario Move each half of the nodes has so many.
+	Groups int
 	// Scenario is what each caller does.
 	Scenario Scenario
 	// Callers is how many goroutines call at the same time, in total. The scenario Hold has a
@@ -108,7 +116,7 @@ type Config struct {
 	// (all connections are cut). demote makes the node the replica of an older copy of itself, and
 	// then a master again. failover gives its role to a replica, and takes it back; new connections
 	// lead to the master. every:1s is a random fault at each interval, with less than a quorum of
-	// the nodes out at the same time.
+	// each group out at the same time.
 	Faults string
 	// FaultSeed makes the random ones repeatable.
 	FaultSeed uint64
@@ -125,12 +133,14 @@ type Config struct {
 	// Tests set these, because they run on busy machines and next to each other; 0: the default.
 	nodeTimeout      time.Duration // of the Clients
 	goroutineTimeout time.Duration
+	skipBoth         bool // in Move: leave out the Clients that need both halves, which is wrong
 }
 
 // DefaultConfig returns the usual Config of a scenario, with seed 0.
 func DefaultConfig(s Scenario) Config {
 	cfg := Config{
 		Nodes:    "local:5",
+		Groups:   1,
 		Scenario: s,
 		Callers:  256,
 		Clients:  1,
@@ -150,6 +160,10 @@ func DefaultConfig(s Scenario) Config {
 		cfg.Batch, cfg.Keys = 100, 1_000_000
 	case Each:
 		cfg.Batch = 100
+	case Move:
+		cfg.Nodes, cfg.Clients, cfg.Callers, cfg.Duration = "local:6", 6, 48, time.Minute
+		// So few that most calls wait.
+		cfg.Keys, cfg.Hold = 16, 2*time.Millisecond
 	}
 	return cfg
 }
@@ -179,8 +193,9 @@ func (c Config) Validate() error {
 			wrong = &ConfigError{field, fmt.Sprint(value), fmt.Sprintf(remedy, args...)}
 		}
 	}
+	c.validateGroups(plan, require)
 	require(slices.Contains(scenarios, c.Scenario), "Scenario", c.Scenario,
-		"choose single, batch, each, hot, cart or hold")
+		"choose single, batch, each, hot, cart, hold or move")
 	require(c.Callers >= 1 && c.Callers <= maxCallers, "Callers", c.Callers,
 		"give 1 to %d callers", maxCallers)
 	require(c.Clients >= 1, "Clients", c.Clients, "give at least 1")
@@ -195,6 +210,7 @@ func (c Config) Validate() error {
 	require(c.Batch <= c.Keys, "Batch", c.Batch,
 		"give at most the %d keys of the key space, or a larger one", c.Keys)
 	c.validateCart(require)
+	c.validateMove(require)
 	require(c.Hold >= 0, "Hold", c.Hold, "give 0 or a time such as 5ms")
 	require(c.Leases >= 1 && c.Leases <= maxLeases, "Leases", c.Leases,
 		"give 1 to %d leases", maxLeases)

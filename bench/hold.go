@@ -3,12 +3,14 @@ package bench
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/check"
+	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
@@ -78,8 +80,8 @@ func newHoldRun(cfg Config, prefix string, clients []*lockpipe.Client,
 func (h *holdRun) run(ctx context.Context) (measured, *HoldReport, error) {
 	before, memory, start := process.UsageNow(), process.ResidentBytes(), time.Now()
 	h.series.Start(start)
-	stopProgress, stopPolling := h.cfg.reportProgress(start, h.acquired.Load),
-		h.series.Poll(h.clients)
+	stopProgress := h.series.Progress(h.cfg.Progress, h.acquired.Load)
+	stopPolling := h.series.Poll(func() []*lockpipe.Client { return h.clients })
 	err := h.acquireAll(ctx)
 	acquired := time.Now()
 	report := &HoldReport{Leases: int(h.acquired.Load()), TakeS: acquired.Sub(start).Seconds()}
@@ -108,8 +110,8 @@ func (h *holdRun) run(ctx context.Context) (measured, *HoldReport, error) {
 func (h *holdRun) keep(ctx context.Context, r *HoldReport, memory int64) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.Duration)
 	defer cancel()
-	start, cpu, extended := time.Now(), process.CPUTime(), sumStats(h.clients).Extended
-	sampler := check.NewSampler(h.nodes, h.cfg.TTL, func() check.Lease {
+	start, cpu, extended := time.Now(), process.CPUTime(), fleet.Stats(h.clients).Extended
+	sampler := check.NewSampler(h.groups(), h.groupOf, h.cfg.TTL, func() check.Lease {
 		return h.leases[rand.IntN(len(h.leases))]
 	})
 	var found check.Samples
@@ -119,9 +121,17 @@ func (h *holdRun) keep(ctx context.Context, r *HoldReport, memory int64) {
 	sampling.Wait()
 
 	r.KeepS = time.Since(start).Seconds()
-	r.ExtensionsPerS = per(float64(sumStats(h.clients).Extended-extended), r.KeepS)
+	r.ExtensionsPerS = per(float64(fleet.Stats(h.clients).Extended-extended), r.KeepS)
 	r.ClientCPUCores = per((process.CPUTime() - cpu).Seconds(), r.KeepS)
 	r.ClientRSSBytesPerLease = float64(max(most-memory, 0)) / float64(len(h.leases))
 	r.Samples, r.Unanswered = found.Taken, found.Unanswered
 	r.Missing, r.FirstMissing = found.Missing, found.FirstMissing
 }
+
+// groups returns the nodes of each group.
+func (h *holdRun) groups() [][]check.Endpoint {
+	return slices.Collect(slices.Chunk(h.nodes, len(h.nodes)/h.cfg.Groups))
+}
+
+// groupOf returns the index of a key's group.
+func (h *holdRun) groupOf(key string) int { return fleet.GroupIndex(h.clients[0].GroupOf(key)) }

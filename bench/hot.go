@@ -1,12 +1,11 @@
 package bench
 
 import (
-	"math"
-	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/series"
+	"github.com/lockpipe/lockpipe/bench/shares"
 )
 
 // HotReport is the part of a Report that only the scenarios Hot and Cart have. The JSON has its
@@ -112,56 +111,20 @@ func newHotReport(cfg Config, workers []*worker, elapsed time.Duration) *HotRepo
 	keys := float64(cfg.hotKeys())
 	r := &HotReport{
 		WaitMs: hot.granted.Latency(), MaxWaitMs: series.Milliseconds(hot.longest),
-		HotLocksPerS: per(sumOf(locks)/float64(cfg.perCall())/keys, elapsed.Seconds()),
+		HotLocksPerS: per(shares.Sum(locks)/float64(cfg.perCall())/keys, elapsed.Seconds()),
 		HotBusy:      per(hot.used.Seconds()/keys, elapsed.Seconds()),
 	}
-	r.LocksPerCallerCV, r.MinShare, r.MaxShare = fairness(locks)
+	r.LocksPerCallerCV, r.MinShare, r.MaxShare = shares.Spread(locks)
 	r.LeastShare = r.MinShare
-	_, r.MinClientShare, _ = fairness(clientMeans(locks, cfg.Clients))
+	_, r.MinClientShare, _ = shares.Spread(shares.Means(locks, cfg.Clients))
 	if cfg.Cold == 0 {
 		return r
 	}
 	cold, locks := sumWaits(workers[cfg.Callers:])
 	r.Cold = &ColdReport{
-		LocksPerS: per(sumOf(locks), elapsed.Seconds()),
+		LocksPerS: per(shares.Sum(locks), elapsed.Seconds()),
 		WaitMs:    cold.granted.Latency(), MaxWaitMs: series.Milliseconds(cold.longest),
 	}
-	_, r.Cold.MinShare, r.Cold.MaxShare = fairness(locks)
+	_, r.Cold.MinShare, r.Cold.MaxShare = shares.Spread(locks)
 	return r
-}
-
-// fairness returns the standard deviation, the least and the most of the locks of all callers, each
-// over their mean. They are 0 if there are no locks.
-func fairness(locks []float64) (cv, minShare, maxShare float64) {
-	sum, squares := sumOf(locks), 0.0
-	if sum == 0 {
-		return 0, 0, 0
-	}
-	mean := sum / float64(len(locks))
-	for _, n := range locks {
-		squares += (n - mean) * (n - mean)
-	}
-	return math.Sqrt(squares/float64(len(locks))) / mean, slices.Min(locks) / mean,
-		slices.Max(locks) / mean
-}
-
-// clientMeans returns the mean of the locks of each Client's callers. Caller i is a caller of
-// Client i modulo their number.
-func clientMeans(locks []float64, clients int) (means []float64) {
-	for first := range clients {
-		sum, callers := 0.0, 0
-		for i := first; i < len(locks); i += clients {
-			sum += locks[i]
-			callers++
-		}
-		means = append(means, per(sum, float64(callers)))
-	}
-	return means
-}
-
-func sumOf(locks []float64) (sum float64) {
-	for _, n := range locks {
-		sum += n
-	}
-	return sum
 }

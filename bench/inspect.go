@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/process"
 )
 
@@ -33,14 +34,15 @@ func Inspect(ctx context.Context, cfg Config) (f *Findings, err error) {
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
 	cfg.Faults = "" // nothing happens to the nodes
-	client, err := cfg.newClient(opened, nil)
+	stage := fleet.Old
+	if cfg.Scenario == Move {
+		stage = fleet.Both // all nodes
+	}
+	client, err := cfg.newClient(opened, nil, stage)
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		// It holds nothing.
-		_ = closeClients(context.WithoutCancel(ctx), []*lockpipe.Client{client}, abandonTimeout)
-	}()
+	defer fleet.Abandon(ctx, client) // it holds nothing
 	found, err := client.Inspect(ctx)
 	if err != nil {
 		return nil, err

@@ -9,13 +9,11 @@ import (
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/calls"
 	"github.com/lockpipe/lockpipe/bench/check"
+	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/bench/series"
 	"github.com/lockpipe/lockpipe/fence"
 )
-
-// progressInterval is the time between two calls of Config.Progress.
-const progressInterval = 100 * time.Millisecond
 
 // load is the measured part of a run: all workers, from the common start to the last one's end.
 type load struct {
@@ -27,8 +25,8 @@ type load struct {
 	start        time.Time
 	workers      []*worker
 	preciseSleep func(time.Duration)
-	clients      []*lockpipe.Client // whose counters are in the series
-	fences       *fence.Checker     // nil without fencing
+	clients      func() []*lockpipe.Client // whose counters are in the series; nil: none
+	fences       *fence.Checker            // nil without fencing
 
 	// begun is how many calls of the open loop's timetable have found a worker.
 	begun atomic.Int64
@@ -46,8 +44,9 @@ type measured struct {
 	release    series.Latency
 	violations uint64
 	series     *series.Series
-	backward   uint64     // fences that were not above earlier ones
-	hot        *HotReport // without the counters of the Clients; nil but in Hot and Cart
+	backward   uint64        // fences that were not above earlier ones
+	hot        *HotReport    // without the counters of the Clients; nil but in Hot and Cart
+	move       *fleet.Report // nil but in Move
 }
 
 // newLoad makes the workers. newLocker returns the locker of each.
@@ -78,7 +77,8 @@ func (l *load) run(ctx context.Context) measured {
 	for _, w := range l.workers {
 		workers.Go(func() { w.run(ctx) })
 	}
-	stopProgress, stopPolling := l.cfg.reportProgress(l.start, l.acquired), l.series.Poll(l.clients)
+	stopProgress, stopPolling := l.series.Progress(l.cfg.Progress, l.acquired),
+		l.series.Poll(l.clients)
 	<-ctx.Done()
 	offered := min(time.Since(l.start), l.cfg.Duration)
 	workers.Wait()
@@ -119,30 +119,4 @@ func (l *load) acquired() (locks uint64) {
 		locks += w.acquired.Load()
 	}
 	return locks
-}
-
-// reportProgress calls Config.Progress until stop is called, and a last time then.
-func (c Config) reportProgress(start time.Time, acquired func() uint64) (stop func()) {
-	if c.Progress == nil {
-		return func() {}
-	}
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(progressInterval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				c.Progress(time.Since(start), acquired())
-			case <-done:
-				c.Progress(time.Since(start), acquired())
-				return
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-	}
 }

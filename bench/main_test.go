@@ -45,6 +45,9 @@ func brief(s Scenario) Config {
 	if s == Hot {
 		cfg.Keys = 2
 	}
+	if s == Move {
+		cfg.Nodes = "local:6"
+	}
 	if s == Hold {
 		cfg.Leases = 50
 	}
@@ -121,7 +124,7 @@ func requireSound(t *testing.T, r *Report) {
 // external starts nodes that a run uses as if they were not its own.
 func external(t *testing.T, cfg Config) (*lockpipetest.Nodes, Config) {
 	t.Helper()
-	nodes := lockpipetest.StartT(t, 3)
+	nodes := lockpipetest.StartT(t, 3*cfg.layouts())
 	cfg.Nodes = strings.Join(nodes.URLs(), ",")
 	cfg.Prefix = "test:"
 	return nodes, cfg

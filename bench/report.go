@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/bench/faults"
+	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/nodes"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
@@ -65,6 +66,11 @@ type Report struct {
 	// until the last release, per key acquired. It includes the choice of keys and the measurement,
 	// and with backend "in-process" the nodes.
 	ClientCPUUsPerLock float64 `json:"client_cpu_us_per_lock"`
+	// ServerCPUUsPerLock is the CPU time in microseconds that the busiest redis-server used in the
+	// same time, per key acquired on all nodes, and ServerCPUShare is its part of one CPU, from 0
+	// to 1. Only a run without faults that starts its servers has them.
+	ServerCPUUsPerLock float64 `json:"busiest_server_cpu_us_per_lock,omitempty"`
+	ServerCPUShare     float64 `json:"busiest_server_cpu_share,omitempty"`
 	// AllocsPerLock is the number of allocations in the same time, of the same work, per key
 	// acquired.
 	AllocsPerLock float64 `json:"allocs_per_lock"`
@@ -84,6 +90,8 @@ type Report struct {
 	Started time.Time `json:"started,omitzero"`
 	// Series is the run over time.
 	Series *series.Series `json:"series,omitempty"`
+	// Move is the report of the scenario Move, and nil in others.
+	Move *fleet.Report `json:"move,omitempty"`
 	// FaultReport is the rest of the report of a run with faults, and nil in others.
 	*FaultReport
 	// HoldReport is the rest of the report of the scenario Hold, and nil in others.
@@ -108,6 +116,8 @@ type ReportConfig struct {
 	// Nodes is "local:N", "inprocess:N", or the addresses of external nodes with commas between
 	// them.
 	Nodes string `json:"nodes"`
+	// Groups is how many groups of one size the nodes were divided into, in their order.
+	Groups int `json:"groups"`
 	// Callers is how many goroutines called at the same time, without those of Cold.
 	Callers int `json:"callers"`
 	// Clients is how many Clients shared the callers.
@@ -158,6 +168,7 @@ func (r *Report) Safe() bool {
 func reportConfig(cfg Config, plan nodes.Plan, prefix string) ReportConfig {
 	return ReportConfig{
 		Nodes:        plan.String(),
+		Groups:       cfg.Groups,
 		Callers:      cfg.Callers,
 		Clients:      cfg.Clients,
 		DurationS:    cfg.Duration.Seconds(),
@@ -194,7 +205,7 @@ func (r *Report) fill(m measured) {
 	r.ErrorsByKind = m.counts.byKind
 	r.Unserved = m.unserved
 	r.Violations, r.FenceRegressions = m.violations, m.backward
-	r.HotReport = m.hot
+	r.HotReport, r.Move = m.hot, m.move
 	r.AcquireMs, r.ReleaseMs = m.acquire, m.release
 	r.LocksPerS = per(float64(m.acquired), r.DurationS)
 	r.ClientCPUUsPerLock = per(float64(m.used.CPU)/float64(time.Microsecond), float64(m.acquired))

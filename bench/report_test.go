@@ -19,19 +19,20 @@ import (
 const allNames = `
 report:
   acquire_ms acquired allocs_per_lock attempts_per_lock
-  backend client_cpu_cores client_cpu_us_per_lock client_rss_bytes_per_lease
-  cold config dead duration_s
-  errors errors_by_kind expired extensions_per_s
-  faults fence_regressions first_dead first_error
-  give_s goroutines_after goroutines_before goroutines_most
-  handovers hot_busy hot_locks_per_s keep_s
-  keys_at_close leases least_share leftover_keys
-  locks_per_caller_cv locks_per_s lost max_share
-  max_wait_ms min_client_share min_share no_quorum
-  nodes ops_per_flush refused release_ms
-  released samples scenario series
-  split_votes started take_s unanswered
-  unserved version violations wait_ms
+  backend busiest_server_cpu_share busiest_server_cpu_us_per_lock client_cpu_cores
+  client_cpu_us_per_lock client_rss_bytes_per_lease cold config
+  dead duration_s errors errors_by_kind
+  expired extensions_per_s faults fence_regressions
+  first_dead first_error give_s goroutines_after
+  goroutines_before goroutines_most handovers hot_busy
+  hot_locks_per_s keep_s keys_at_close leases
+  least_share leftover_keys locks_per_caller_cv locks_per_s
+  lost max_share max_wait_ms min_client_share
+  min_share move no_quorum nodes
+  ops_per_flush refused release_ms released
+  samples scenario series split_votes
+  started take_s unanswered unserved
+  version violations wait_ms
 report.acquire_ms:
   max mean p50 p90
   p99 p999
@@ -44,14 +45,26 @@ report.cold.wait_ms:
 report.config:
   auto_extend_ms batch callers clients
   cold duration_s fault_seed faults
-  fencing hold_ms hot keys
-  nodes others prefix rate
-  seed ttl_ms
+  fencing groups hold_ms hot
+  keys nodes others prefix
+  rate seed ttl_ms
 report.errors_by_kind:
   x
 report.faults:
   action error fault from_s
   node until_s
+report.move:
+  both_p99_over_old_p99 calls failed phases
+  replaced
+report.move.phases:
+  failed from_s locks locks_per_s
+  phase release_ms until_s wait_ms
+report.move.phases.release_ms:
+  max mean p50 p90
+  p99 p999
+report.move.phases.wait_ms:
+  max mean p50 p90
+  p99 p999
 report.release_ms:
   max mean p50 p90
   p99 p999
@@ -107,8 +120,9 @@ report.acquire_ms:
   p99 p999
 report.config:
   auto_extend_ms batch callers clients
-  duration_s hold_ms keys nodes
-  prefix rate seed ttl_ms
+  duration_s groups hold_ms keys
+  nodes prefix rate seed
+  ttl_ms
 report.release_ms:
   max mean p50 p90
   p99 p999

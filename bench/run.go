@@ -15,6 +15,7 @@ import (
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/check"
 	"github.com/lockpipe/lockpipe/bench/faults"
+	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/nodes"
 	"github.com/lockpipe/lockpipe/bench/process"
 )
@@ -39,8 +40,8 @@ const (
 //
 // An error with a Report means that a Client could not finish its releases or a node could not be
 // searched, so that LeftoverKeys is not the whole truth; that a node it started did not stop; that
-// a fault could not happen; or that the scenario Hold was not granted every lease, and so kept
-// none.
+// a fault could not happen; that the scenario Hold was not granted every lease, and so kept none;
+// or that the fleet of the scenario Move had not moved.
 func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -67,7 +68,13 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		prefix = "loadgen:" + strings.ToLower(rand.Text()[:12]) + ":"
 	}
 	goroutines := runtime.NumGoroutine()
-	clients, err := connect(ctx, cfg, opened, routes, prefix)
+	maker := cfg.maker(opened, routes)
+	if cfg.Scenario == Move {
+		if err := maker.Prepare(ctx, prefix+"ready"); err != nil {
+			return nil, err
+		}
+	}
+	clients, err := maker.Connect(ctx, cfg.Clients, prefix+"ready")
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +86,12 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		Config:           reportConfig(cfg, opened.Plan, prefix),
 		GoroutinesBefore: goroutines,
 	}
-	runErr := r.measure(ctx, cfg, clients, opened, routes)
+	run, all := prepare(cfg, prefix, clients, maker, opened.Endpoints)
+	runErr := r.measure(ctx, cfg, run, all, opened, routes)
 
 	// From here on an end of ctx changes nothing: everything is released.
 	ctx = context.WithoutCancel(ctx)
-	closeErr := closeClients(ctx, clients, cfg.TTL+closeGrace)
+	closeErr := fleet.Close(ctx, all(), cfg.TTL+closeGrace)
 	r.GoroutinesAfter = process.GoroutinesLeft(goroutines, cmp.Or(cfg.goroutineTimeout,
 		defaultGoroutineTimeout))
 	return r, errors.Join(runErr, closeErr, r.search(ctx, cfg, opened.Endpoints))
@@ -98,28 +106,36 @@ func (c Config) openNodes() (*nodes.Nodes, error) {
 	return plan.Open()
 }
 
-// measure makes the load, and the faults meanwhile, and enters the outcome.
-func (r *Report) measure(ctx context.Context, cfg Config, clients []*lockpipe.Client,
+// measure makes the load, and the faults meanwhile, and enters the outcome. run and all are those
+// of prepare.
+func (r *Report) measure(ctx context.Context, cfg Config,
+	run func(context.Context) (measured, *HoldReport, error), all func() []*lockpipe.Client,
 	n *nodes.Nodes, routes *faults.Routes,
 ) error {
-	run := prepare(cfg, r.Config.Prefix, clients, n.Endpoints)
 	// At last, because its times count from the first call.
 	stopFaults, err := cfg.startFaults(ctx, n, routes)
 	if err != nil {
 		return err
 	}
-	before, stopWatching := sumStats(clients), process.WatchGoroutines()
-	m, hold, runErr := run(ctx)
+	var servers check.Servers
+	if cfg.Faults == "" && n.Backend() == "redis-server" { // a restarted one counts from 0
+		servers = check.WatchServers(ctx, n.Endpoints)
+	}
+	before, stopWatching := fleet.Stats(all()), process.WatchGoroutines()
+	measured, hold, runErr := run(ctx)
 	r.GoroutinesMost = stopWatching()
+	busiest := servers.Busiest(context.WithoutCancel(ctx))
 	var faultErr error
 	r.FaultReport, faultErr = stopFaults()
-	after := sumStats(clients)
+	after := fleet.Stats(all())
 	r.OpsPerFlush = per(float64(after.Operations-before.Operations),
 		float64(after.Flushes-before.Flushes))
-	r.fill(m)
+	r.fill(measured)
+	r.ServerCPUUsPerLock = per(float64(busiest)/float64(time.Microsecond), float64(r.Acquired))
+	r.ServerCPUShare = per(busiest.Seconds(), r.DurationS)
 	r.HoldReport = hold
 	if r.HotReport != nil {
-		r.count(before, after, m.acquired)
+		r.count(before, after, r.Acquired)
 	}
 	return errors.Join(runErr, faultErr)
 }
@@ -134,7 +150,8 @@ func (c Config) startFaults(ctx context.Context, n *nodes.Nodes, routes *faults.
 		return func() (*FaultReport, error) { return nil, nil }, err
 	}
 	end := plan.Start(ctx, n.Started, routes, faults.Draw{
-		Nodes: len(n.URLs), Duration: c.Duration, TTL: c.TTL, Seed: c.FaultSeed,
+		Nodes: len(n.URLs), Groups: c.Groups * c.layouts(), Duration: c.Duration, TTL: c.TTL,
+		Seed: c.FaultSeed,
 	})
 	return func() (*FaultReport, error) {
 		results, err := end()
@@ -162,17 +179,23 @@ func (r *Report) search(ctx context.Context, cfg Config,
 	return err
 }
 
-// prepare makes all that a scenario needs before its first call, and returns the part of the run
-// that the scenario makes.
-func prepare(cfg Config, prefix string, clients []*lockpipe.Client,
+// prepare makes all that a scenario needs before its first call. It returns the part of the run
+// that the scenario makes, and a function that returns all Clients so far.
+func prepare(cfg Config, prefix string, clients []*lockpipe.Client, maker *fleet.Maker,
 	endpoints []check.Endpoint,
-) func(context.Context) (measured, *HoldReport, error) {
-	if cfg.Scenario == Hold {
-		return newHoldRun(cfg, prefix, clients, endpoints).run
+) (run func(context.Context) (measured, *HoldReport, error), all func() []*lockpipe.Client) {
+	all = func() []*lockpipe.Client { return clients }
+	switch cfg.Scenario {
+	case Hold:
+		return newHoldRun(cfg, prefix, clients, endpoints).run, all
+	case Move:
+		return prepareMove(cfg, prefix, clients, maker)
 	}
 	l := newLoad(cfg, prefix, func(worker int) locker {
 		return newLocker(cfg, clients[worker%len(clients)])
 	})
-	l.clients = clients
-	return func(ctx context.Context) (measured, *HoldReport, error) { return l.run(ctx), nil, nil }
+	l.clients = all
+	return func(ctx context.Context) (measured, *HoldReport, error) {
+		return l.run(ctx), nil, nil
+	}, all
 }

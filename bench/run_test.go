@@ -16,12 +16,16 @@ func TestRun_EveryScenarioIsSound(t *testing.T) {
 	for _, s := range scenarios {
 		for _, clients := range []int{1, 3} {
 			cfg := brief(s)
+			nodes := 3
+			if s == Move {
+				clients, nodes = max(clients, 2), 6
+			}
 			cfg.Clients, cfg.goroutineTimeout = clients, 0
 			r, err := runUntil(t, 50, cfg)
 			require.NoError(t, err)
 			requireSound(t, r)
 			require.Equal(t, s, r.Scenario)
-			require.Equal(t, 3, r.Nodes)
+			require.Equal(t, nodes, r.Nodes)
 			require.Equal(t, clients, r.Config.Clients)
 			require.NotEmpty(t, r.Version)
 			require.Positive(t, r.LocksPerS)

@@ -6,6 +6,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -37,28 +38,35 @@ type Samples struct {
 }
 
 // Sampler looks up random leases on the nodes while they are held. A lease is missing if fewer than
-// a quorum of the nodes have its key, with its token and a time to live above 0 and not above the
-// TTL, although its Client held it before and after. A node that does not answer in time does not
-// have it either.
+// a quorum of its group's nodes have its key, with its token and a time to live above 0 and not
+// above the TTL, although its Client held it before and after. A node that does not answer in time
+// does not have it either.
 //
 // There is no false alarm while a quorum answers: a lease that is held must live on a quorum at
 // every moment in between.
 type Sampler struct {
 	// set once
-	pick   func() Lease
-	probes []*nodeProbe
-	quorum int
+	pick    func() Lease
+	groupOf func(key string) int
+	groups  [][]*nodeProbe
 
 	mu    sync.Mutex // guards found until Run returns
 	found Samples
 }
 
-// NewSampler returns a Sampler of the leases that pick returns, one at each call. Several
-// goroutines call pick. ttl is the longest that a key may have to live.
-func NewSampler(nodes []Endpoint, ttl time.Duration, pick func() Lease) *Sampler {
-	s := &Sampler{pick: pick, quorum: len(nodes)/2 + 1}
-	for _, node := range nodes {
-		s.probes = append(s.probes, newNodeProbe(node, ttl))
+// NewSampler returns a Sampler of the leases that pick returns, one at each call. groups has the
+// nodes of each group, and groupOf returns the index of a key's group. Several goroutines call pick
+// and groupOf. ttl is the longest that a key may have to live.
+func NewSampler(groups [][]Endpoint, groupOf func(key string) int, ttl time.Duration,
+	pick func() Lease,
+) *Sampler {
+	s := &Sampler{pick: pick, groupOf: groupOf}
+	for _, nodes := range groups {
+		var probes []*nodeProbe
+		for _, node := range nodes {
+			probes = append(probes, newNodeProbe(node, ttl))
+		}
+		s.groups = append(s.groups, probes)
 	}
 	return s
 }
@@ -66,7 +74,7 @@ func NewSampler(nodes []Endpoint, ttl time.Duration, pick func() Lease) *Sampler
 // Run takes samples until ctx ends, and returns what it found. Call it once.
 func (s *Sampler) Run(ctx context.Context) Samples {
 	var working sync.WaitGroup
-	for _, p := range s.probes {
+	for _, p := range slices.Concat(s.groups...) {
 		working.Go(func() { p.run(ctx) })
 	}
 	for range sampleCallers {
@@ -87,21 +95,23 @@ func (s *Sampler) Run(ctx context.Context) Samples {
 	return s.found
 }
 
-// sample looks one lease up on all nodes at once, and waits until they have decided. A sample that
-// ctx ended, or whose lease has ended, does not count.
+// sample looks one lease up on all nodes of its group at once, and waits until they have decided. A
+// sample that ctx ended, or whose lease has ended, does not count.
 func (s *Sampler) sample(ctx context.Context, lease Lease) {
 	if lease.Err() != nil {
 		return
 	}
 	decided := make(chan struct{})
 	defer close(decided)
-	answers := make(chan answer, len(s.probes))
+	probes := s.groups[s.groupOf(lease.Key())]
+	quorum := len(probes)/2 + 1
+	answers := make(chan answer, len(probes))
 	q := query{key: lease.Key(), token: lease.Token(), decided: decided, answers: answers}
-	for _, p := range s.probes {
+	for _, p := range probes {
 		p.submit(q)
 	}
 	confirmed, refuted, unanswered := 0, "", uint64(0)
-	for range s.probes {
+	for range probes {
 		select {
 		case a := <-answers:
 			switch {
@@ -116,11 +126,11 @@ func (s *Sampler) sample(ctx context.Context, lease Lease) {
 		case <-ctx.Done():
 			return
 		}
-		if confirmed == s.quorum {
+		if confirmed == quorum {
 			break
 		}
 	}
-	lives := confirmed >= s.quorum
+	lives := confirmed >= quorum
 	if ctx.Err() != nil || !lives && lease.Err() != nil {
 		return
 	}

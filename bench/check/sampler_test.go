@@ -33,6 +33,9 @@ func (l *fakeLease) Err() error {
 	return nil
 }
 
+// onlyGroup is the group of every key if there is one.
+func onlyGroup(string) int { return 0 }
+
 // newTestSampler starts three nodes, and a Sampler of them whose probes run until the test ends.
 func newTestSampler(t *testing.T) (*lockpipetest.Nodes, *Sampler) {
 	t.Helper()
@@ -42,10 +45,10 @@ func newTestSampler(t *testing.T) (*lockpipetest.Nodes, *Sampler) {
 	for _, url := range nodes.URLs() {
 		endpoints = append(endpoints, endpointOf(t, url))
 	}
-	s := NewSampler(endpoints, time.Minute, nil)
+	s := NewSampler([][]Endpoint{endpoints}, onlyGroup, time.Minute, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	var probing sync.WaitGroup
-	for _, p := range s.probes {
+	for _, p := range s.groups[0] {
 		probing.Go(func() { p.run(ctx) })
 	}
 	t.Cleanup(func() {
@@ -144,7 +147,8 @@ func TestSampler_ASampleEndsWithAQuorum(t *testing.T) {
 	t.Parallel()
 	nodes, s := newTestSampler(t)
 	lease := newLease(t, nodes, "key")
-	s.probes[2] = newNodeProbe(s.probes[2].node, time.Minute) // which does not run
+	probes := s.groups[0]
+	probes[2] = newNodeProbe(probes[2].node, time.Minute) // which does not run
 	s.sample(t.Context(), lease)
 	require.Equal(t, Samples{Taken: 1}, s.found)
 }
@@ -186,7 +190,8 @@ func TestSampler_RunReturnsWhatItFound(t *testing.T) {
 	lease := newLease(t, nodes, "key")
 	ctx, cancel := context.WithCancel(t.Context())
 	picked := atomic.Int64{}
-	s := NewSampler([]Endpoint{endpointOf(t, nodes.URLs()[0])}, time.Minute, func() Lease {
+	groups := [][]Endpoint{{endpointOf(t, nodes.URLs()[0])}}
+	s := NewSampler(groups, onlyGroup, time.Minute, func() Lease {
 		if picked.Add(1) == 20 {
 			cancel()
 		}
@@ -195,6 +200,26 @@ func TestSampler_RunReturnsWhatItFound(t *testing.T) {
 	found := s.Run(ctx)
 	require.NotZero(t, found.Taken)
 	require.Zero(t, found.Missing, found.FirstMissing)
+}
+
+// Goal: only the nodes of a key's group count. A lease that lives on another group is missing.
+func TestSampler_AsksTheGroupOfTheKey(t *testing.T) {
+	t.Parallel()
+	nodes, all := newTestSampler(t)
+	lease := newLease(t, nodes, "key")
+	for group, want := range []Samples{{Taken: 1}, {Taken: 1, Missing: 1}} {
+		s := &Sampler{
+			groupOf: func(string) int { return group },
+			groups:  [][]*nodeProbe{all.groups[0][:2], all.groups[0][2:]},
+		}
+		if group == 1 {
+			_, err := nodes.Do(2, "DEL", "key")
+			require.NoError(t, err)
+		}
+		s.sample(t.Context(), lease)
+		s.found.FirstMissing = ""
+		require.Equal(t, want, s.found)
+	}
 }
 
 // Goal: a query that finds too many others is unanswered at once.

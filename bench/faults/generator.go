@@ -18,8 +18,9 @@ const (
 
 // Draw says how a Plan is completed by random faults.
 type Draw struct {
-	// Nodes is how many nodes there are.
-	Nodes int
+	// Nodes is how many nodes there are, and Groups into how many groups of one size they are
+	// divided, in their order.
+	Nodes, Groups int
 	// Duration is how long the run lasts, and TTL its longest lease time.
 	Duration, TTL time.Duration
 	// Seed makes the random faults repeatable.
@@ -33,8 +34,8 @@ type outage struct {
 }
 
 // generator draws random faults: one at each interval, and never more than a minority of the nodes
-// out at the same time, so that there are still locks. Faults that were asked for by name count as
-// outages.
+// of a group out at the same time, so that there are still locks. Faults that were asked for by
+// name count as outages.
 type generator struct {
 	Draw
 	random  *rand.Rand
@@ -88,19 +89,21 @@ func (g *generator) next(at time.Duration) []Fault {
 	return nil
 }
 
-// fits reports whether the node votes until then, and few enough others are out.
+// fits reports whether the node votes until then, and few enough others of its group are out.
 func (g *generator) fits(drawn []Fault) bool {
 	o := g.outage(drawn[0], drawn[1:])
 	out := make(map[int]bool)
+	size := g.Nodes / g.Groups
 	for _, other := range g.outages {
-		if other.from <= o.to && o.from <= other.to {
+		sameGroup := (other.node-1)/size == (o.node-1)/size
+		if sameGroup && other.from <= o.to && o.from <= other.to {
 			out[other.node] = true
 		}
 	}
 	if out[o.node] {
 		return false
 	}
-	minority := (g.Nodes - 1) / 2
+	minority := (size - 1) / 2
 	return drawn[0].action == scriptFlush || len(out) < minority
 }
 

@@ -32,6 +32,33 @@ func outs(list []Fault, at time.Duration, forgets time.Duration) int {
 	return len(out)
 }
 
+// Goal: in each group a quorum votes at any time, and faults in one group leave room for some in
+// another.
+func TestGenerator_LeavesAQuorumOfEachGroup(t *testing.T) {
+	const groups, size = 3, 3
+	several := false
+	for seed := range uint64(30) {
+		d := Draw{
+			Nodes: groups * size, Groups: groups, Duration: 30 * time.Second,
+			TTL: 2 * time.Second, Seed: seed,
+		}
+		plan, err := Parse("every:300ms", d.Nodes, d.Duration)
+		require.NoError(t, err)
+		list := plan.schedule(d)
+		for _, f := range list {
+			require.LessOrEqual(t, outs(list, f.at, d.TTL), groups)
+			for first := 1; first <= d.Nodes; first += size {
+				own := slices.DeleteFunc(slices.Clone(list), func(f Fault) bool {
+					return f.node < first || f.node >= first+size
+				})
+				require.LessOrEqual(t, outs(own, f.at, d.TTL), 1, "%v", own)
+			}
+			several = several || outs(list, f.at, d.TTL) > 1
+		}
+	}
+	require.True(t, several)
+}
+
 // Goal: there is a random fault at each interval, never on a node that has one, and never on a
 // majority at the same time, faults asked for by name included. The same seed draws the same.
 func TestGenerator_LeavesAQuorum(t *testing.T) {
@@ -39,7 +66,8 @@ func TestGenerator_LeavesAQuorum(t *testing.T) {
 	for nodes := 1; nodes <= 7; nodes++ {
 		for seed := range uint64(30) {
 			d := Draw{
-				Nodes: nodes, Duration: 30 * time.Second, TTL: 2 * time.Second, Seed: seed,
+				Nodes: nodes, Groups: 1, Duration: 30 * time.Second,
+				TTL: 2 * time.Second, Seed: seed,
 			}
 			text := "every:300ms"
 			minority := (nodes - 1) / 2

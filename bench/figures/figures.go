@@ -19,6 +19,15 @@ func Plural(n int, word string) string {
 	return Thousands(n) + " " + word
 }
 
+// Nodes writes how many nodes there are, and in how many groups: 9 nodes in 3 groups.
+func Nodes(n, groups int) string {
+	text := Plural(n, "node")
+	if groups > 1 {
+		text += " in " + Plural(groups, "group")
+	}
+	return text
+}
+
 // Digits is how many digits of a measured number count: a shared machine is no more precise.
 const Digits = 3
 

@@ -17,6 +17,7 @@ import (
 	"github.com/lockpipe/lockpipe/bench"
 	"github.com/lockpipe/lockpipe/bench/faults"
 	"github.com/lockpipe/lockpipe/bench/figures"
+	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/series"
 )
 
@@ -91,6 +92,13 @@ func report() *bench.Report {
 
 // variants are reports that a page must be able to show.
 func variants() map[string]*bench.Report {
+	moved := report()
+	moved.Scenario, moved.HotReport = bench.Move, nil
+	moved.Move = &fleet.Report{Replaced: 12, Calls: 9999, BothOverOld: 1.75}
+	moved.Move.Phases = []fleet.PhaseReport{
+		{Phase: "old alone", UntilS: 1.5, LocksPerS: 4321, WaitMs: series.Latency{P99: 33}},
+		{Phase: "both", FromS: 3, UntilS: 4.5, Failed: 13},
+	}
 	hold := report()
 	hold.Scenario, hold.HotReport = bench.Hold, nil
 	hold.HoldReport = &bench.HoldReport{
@@ -115,6 +123,7 @@ func variants() map[string]*bench.Report {
 		"full":    report(),
 		"hold":    hold,
 		"cart":    cart,
+		"move":    moved,
 		"no lock": nothing,
 		"empty":   {},
 		"0 s": {Series: &series.Series{
@@ -283,6 +292,18 @@ func TestPage_ShowsTheHotKeyAndColdCallers(t *testing.T) {
 		require.Contains(t, text, want)
 	}
 	require.NotContains(t, written(t, report(), nil), "cold")
+}
+
+// Goal: the page of the scenario move has its phases.
+func TestPage_ShowsTheMove(t *testing.T) {
+	text := written(t, variants()["move"], nil)
+	for _, want := range []string{
+		"old alone", "both", "4,321", "33\u00a0ms", "9,999", "1.75", "wait p99 with both layouts",
+		"while their fleet moves",
+	} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, written(t, report(), nil), "clients replaced")
 }
 
 // Goal: lines and bands are at their times and values.

@@ -86,7 +86,7 @@ func summary(r *bench.Report) string {
 	}
 	return fmt.Sprintf("%s on %s, %s, %s (%s), %s", callers,
 		figures.Plural(r.Config.Clients, "client"), loop,
-		figures.Plural(r.Nodes, "node"), r.Backend, duration(r.DurationS*1000))
+		figures.Nodes(r.Nodes, r.Config.Groups), r.Backend, duration(r.DurationS*1000))
 }
 
 // tiles are the numbers that a reader looks for first.
@@ -109,6 +109,11 @@ func tiles(r *bench.Report) []tile {
 		list = append(list, tile{"leases held", figures.Thousands(h.Leases), ""},
 			tile{"extensions", figures.Thousands(uint64(h.ExtensionsPerS)), "per s"},
 			tile{"memory", short(h.ClientRSSBytesPerLease), "B/lease"})
+	}
+	if r.ServerCPUUsPerLock > 0 {
+		list = append(list, tile{
+			"busiest server", figures.Significant(r.ServerCPUUsPerLock), "µs/lock",
+		})
 	}
 	return append(
 		list,
@@ -133,6 +138,7 @@ func configuration(r *bench.Report) table {
 	tab := table{Title: "Configuration", Head: []string{"setting", "value"}, Rows: [][]string{
 		{"scenario", string(r.Scenario)},
 		{"nodes", strings.ReplaceAll(c.Nodes, ",", ", ")},
+		{"groups", figures.Thousands(r.Config.Groups)},
 		{"backend", r.Backend},
 		{"callers", figures.Thousands(c.Callers)},
 		{"clients", figures.Thousands(c.Clients)},
@@ -146,7 +152,7 @@ func configuration(r *bench.Report) table {
 		{"seed", fmt.Sprint(c.Seed)},
 	}}
 	if c.Rate > 0 {
-		tab.Rows[6][1] = fmt.Sprintf("%g calls/s", c.Rate)
+		tab.Rows[7][1] = fmt.Sprintf("%g calls/s", c.Rate)
 	}
 	if c.Hot > 0 {
 		tab.Rows = append(tab.Rows, []string{"hot keys", figures.Thousands(c.Hot)},
@@ -177,6 +183,11 @@ func rest(r *bench.Report) table {
 		{"goroutines before, at most, after", fmt.Sprintf("%d, %d, %d", r.GoroutinesBefore,
 			r.GoroutinesMost, r.GoroutinesAfter)},
 	}}
+	if r.ServerCPUShare > 0 {
+		tab.Rows = append(tab.Rows, []string{
+			"busiest server, % of one CPU", figures.Significant(100 * r.ServerCPUShare),
+		})
+	}
 	if h := r.HotReport; h != nil {
 		tab.Rows = append(tab.Rows, []string{"hand-overs", figures.Thousands(h.Handovers)},
 			[]string{"split votes", figures.Thousands(h.SplitVotes)},
@@ -186,6 +197,7 @@ func rest(r *bench.Report) table {
 			[]string{"least served client, × mean", figures.Significant(h.MinClientShare)})
 		tab.Rows = append(tab.Rows, coldRows(h.Cold)...)
 	}
+	tab.Rows = append(tab.Rows, moveRows(r)...)
 	if h := r.HoldReport; h != nil {
 		tab.Rows = append(tab.Rows, []string{"taken in", duration(h.TakeS * 1000)},
 			[]string{"held for", duration(h.KeepS * 1000)},

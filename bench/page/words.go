@@ -32,6 +32,8 @@ func inWords(r *bench.Report) string {
 		}
 		return fmt.Sprintf("%s, each waits for %s and %s as one lease", callers, hot,
 			figures.Plural(c.Others, "other key"))
+	case bench.Move:
+		return callers + ", each waits for one " + keys + " while their fleet moves"
 	case bench.Hold:
 		leases := 0
 		if r.HoldReport != nil {

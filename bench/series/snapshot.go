@@ -1,6 +1,7 @@
 package series
 
 import (
+	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -29,10 +30,7 @@ func snapshotOf(clients []*lockpipe.Client) (all snapshot) {
 	for _, client := range clients {
 		all.extended += client.Stats().Extended
 		for i, status := range client.Nodes() {
-			if i == len(all.nodes) {
-				all.nodes = append(all.nodes, nodeCounts{address: status.Addr})
-			}
-			all.nodes[i].add(nodeCounts{
+			all.node(i, status.Addr).add(nodeCounts{
 				flushes: status.Stats.Flushes, operations: status.Stats.Operations,
 				connects: status.Stats.Connects, disconnects: status.Stats.Disconnects,
 				latency: status.Stats.Latency, failures: status.Stats.Failures,
@@ -40,6 +38,19 @@ func snapshotOf(clients []*lockpipe.Client) (all snapshot) {
 		}
 	}
 	return all
+}
+
+// node returns the counts of a node, which is often the one with this index: Clients may have
+// different nodes while a fleet moves.
+func (s *snapshot) node(index int, address string) *nodeCounts {
+	if index >= len(s.nodes) || s.nodes[index].address != address {
+		same := func(n nodeCounts) bool { return n.address == address }
+		if index = slices.IndexFunc(s.nodes, same); index < 0 {
+			index = len(s.nodes)
+			s.nodes = append(s.nodes, nodeCounts{address: address})
+		}
+	}
+	return &s.nodes[index]
 }
 
 func (n *nodeCounts) add(more nodeCounts) {
@@ -96,12 +107,12 @@ func (i *interval) addNodes(more []nodeCounts) {
 
 // Poll reads the counters of the Clients about once in each interval, until stop is called, and a
 // last time then. What they count between two snapshots belongs to the interval of the first one.
-// Without Clients it does nothing.
-func (b *Builder) Poll(clients []*lockpipe.Client) (stop func()) {
-	if len(clients) == 0 {
+// clients returns all Clients that there have been; it may be nil, and then Poll does nothing.
+func (b *Builder) Poll(clients func() []*lockpipe.Client) (stop func()) {
+	if clients == nil {
 		return func() {}
 	}
-	return b.poll(func() snapshot { return snapshotOf(clients) })
+	return b.poll(func() snapshot { return snapshotOf(clients()) })
 }
 
 func (b *Builder) poll(take func() snapshot) (stop func()) {
@@ -146,6 +157,9 @@ func (b *Builder) addSnapshot(at time.Duration, now, before snapshot) {
 	i.tally.Extended += now.extended - before.extended
 	delta := make([]nodeCounts, len(now.nodes))
 	for k := range now.nodes {
+		if k == len(before.nodes) { // a Client has come with another node
+			before.nodes = append(before.nodes, nodeCounts{address: now.nodes[k].address})
+		}
 		delta[k] = now.nodes[k].since(before.nodes[k])
 	}
 	i.addNodes(delta)

@@ -29,6 +29,7 @@ const hotKeys = "Hot"
 // fields has the flag that sets each field of bench.Config.
 var fields = map[string]string{
 	"Nodes":      "nodes",
+	"Groups":     "groups",
 	"Scenario":   "scenario",
 	"Callers":    "c",
 	"Clients":    "clients",
@@ -54,6 +55,8 @@ func flags(o *options) *flag.FlagSet {
 	set.StringVar(&c.Nodes, "nodes", c.Nodes,
 		"`URLs` of the nodes with commas between them,\nlocal:N to start N redis-servers, or "+
 			"inprocess:N")
+	set.IntVar(&c.Groups, "groups", c.Groups,
+		"`number` of groups of one size that the nodes are divided into; a key belongs to one")
 	set.StringVar((*string)(&c.Scenario), "scenario", string(c.Scenario),
 		"what each caller does: the `name` of\nsingle: try one random key\nbatch: wait for "+
 			"-batch keys as one lease\n"+
@@ -62,7 +65,9 @@ func flags(o *options) *flag.FlagSet {
 			"-cold more callers wait for one of -keys each\n"+
 			"hold: take -leases keys, a lease for each, and keep all for -d\n      by automatic "+
 			"extension (-c, -rate, -keys, -batch,\n"+
-			"      -hold and -autoextend have no effect)\n")
+			"      -hold and -autoextend have no effect)\n"+
+			"move: wait for one of -keys while -clients move, one after the other,\n      from "+
+			"the first half of the nodes to the second, of -groups each\n")
 	set.IntVar(&c.Callers, "c", c.Callers, "`number` of callers at once")
 	set.DurationVar(&c.Duration, "d", c.Duration, "`time` to run")
 	set.Float64Var(&c.Rate, "rate", c.Rate,
@@ -95,16 +100,22 @@ func flags(o *options) *flag.FlagSet {
 		"random unless given")
 	set.BoolVar(&o.inspect, "inspect", o.inspect,
 		"look at the nodes for what makes locks fail or unsafe, print the findings and "+
-			"exit:\nno load, and of the other flags only -nodes, -ttl and -json have an effect")
+			"exit:\nno load, and of the other flags only -nodes, -groups, -ttl and -json have an effect")
 	set.StringVar(&c.Faults, "faults", c.Faults,
 		"`list` of what happens to nodes of local:N while the load runs, such "+
 			"as\nfreeze:1@2s+3s,kill:2@4s,restart:2@6s: action:node@time[+duration], with\n"+
 			"freeze, readonly, oom, busy, demote (it follows an older copy of itself),\n"+
 			"failover (a replica is the master meanwhile), all with a duration;\nkill, restart "+
 			"(empty), flush, scriptflush, reset (connections are cut);\n"+
-			"every:1s is a random one each second, never on a majority at once")
+			"every:1s is a random one each second, never on a majority of a group at once")
 	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start "+
 		"from; that of -seed unless given")
+	outputFlags(set, o)
+	return set
+}
+
+// outputFlags adds the flags about what is shown, and where.
+func outputFlags(set *flag.FlagSet, o *options) {
 	set.StringVar(&o.metrics, "metrics", o.metrics, "`address` to serve the Clients' metrics on "+
 		"for Prometheus while it runs, such as :2112")
 	set.StringVar(&o.json, "json", o.json, "`file` for the result as JSON; - prints it instead "+
@@ -113,7 +124,6 @@ func flags(o *options) *flag.FlagSet {
 		"any browser; it needs no network")
 	set.StringVar(&o.peers, "peers", o.peers, "`file` of bench/peers, such as "+
 		"docs/benchmarks/results.json: -html also\nshows what other libraries did there")
-	return set
 }
 
 // parse reads the command line. Its error says what is wrong, or is flag.ErrHelp.
@@ -130,21 +140,13 @@ func parse(args []string) (options, error) {
 	given := make(map[string]bool)
 	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	usual := bench.DefaultConfig(o.config.Scenario)
-	if !given["c"] {
-		o.config.Callers = usual.Callers
-	}
-	if !given["keys"] {
-		o.config.Keys = usual.Keys
-	}
+	fillIn(&o.config, usual, given)
 	hot := given["hot"] && o.config.Scenario == bench.Hot
 	switch {
 	case hot:
 		o.config.Keys = o.hot
 	case o.config.Scenario == bench.Cart:
 		o.config.Hot = o.hot
-	}
-	if !given["others"] {
-		o.config.Others = usual.Others
 	}
 	if !given["batch"] {
 		o.config.Batch = max(1, min(usual.Batch, o.config.Keys))
@@ -166,6 +168,22 @@ func parse(args []string) (options, error) {
 			"-scenario hot", o.hot, o.config.Scenario)
 	}
 	return o, nil
+}
+
+// fillIn sets what depends on the scenario, unless its flag was given.
+func fillIn(c *bench.Config, usual bench.Config, given map[string]bool) {
+	fill := func(name string, do func()) {
+		if !given[name] {
+			do()
+		}
+	}
+	fill("nodes", func() { c.Nodes = usual.Nodes })
+	fill("c", func() { c.Callers = usual.Callers })
+	fill("clients", func() { c.Clients = usual.Clients })
+	fill("d", func() { c.Duration = usual.Duration })
+	fill("keys", func() { c.Keys = usual.Keys })
+	fill("others", func() { c.Others = usual.Others })
+	fill("hold", func() { c.Hold = usual.Hold })
 }
 
 // userinfo is what may be a user and password in a URL in the wrong place.

@@ -74,6 +74,11 @@ func TestFlags_WrongUsage(t *testing.T) {
 			`-faults "melt:2@1s": fault 2: no action is called "melt"; choose`,
 		},
 		{"-ttl 1ms", `-ttl "1ms": give`},
+		{"-groups 0", `-groups "0": give at least 1`},
+		{"-scenario move -nodes local:5", `-nodes "local:5": scenario move needs an even`},
+		{"-scenario move -clients 1", `-clients "1": scenario move`},
+		{"-scenario move -d 20s", `-d "20s": scenario move needs at least 30s`},
+		{"-groups 2", `-groups "2": 5 nodes can't be divided`},
 		{"-clients 0", `-clients "0": give`},
 		{"-clients 9 -c 8", `-clients "9": give`},
 		{"-nosuch", "-nosuch"},
@@ -177,7 +182,7 @@ func TestFlags_Help(t *testing.T) {
 	for _, name := range []string{
 		"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-others", "-cold",
 		"-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults", "-fault-seed",
-		"-seed", "-inspect", "-json", "-html", "Ctrl-C",
+		"-seed", "-groups", "-inspect", "-json", "-html", "Ctrl-C",
 	} {
 		require.Contains(t, stdout, name)
 	}
@@ -302,6 +307,21 @@ func TestHot_JSONAndTable(t *testing.T) {
 	require.Equal(t, exitSafe, code, stderr)
 	require.Contains(t, stdout, "attempts/lock")
 	require.Contains(t, stdout, "1 of 2 keys a call, held for 1ms")
+}
+
+// Goal: the JSON of scenario move has its phases, and its table shows them.
+func TestMove_JSONAndTable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "result.json")
+	code, stdout, stderr := loadgen(t.Context(), "-scenario", "move", "-d", "3s", "-ttl", "200ms",
+		"-nodes", "inprocess:2", "-c", "4", "-clients", "2", "-json", file)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "rolling to both")
+	require.Contains(t, stdout, "4 clients replaced; ")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var r bench.Report
+	require.NoError(t, json.Unmarshal(text, &r))
+	require.Len(t, r.Move.Phases, 5)
 }
 
 // Goal: the JSON of scenario cart has the hot keys, the others and the cold callers, and its table

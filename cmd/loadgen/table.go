@@ -15,7 +15,8 @@ func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "loadgen %s, scenario %s, seed %d\n", r.Version, r.Scenario, r.Config.Seed)
 	fmt.Fprintf(out, "%s on %s, %s, %s\n", callers(r),
 		figures.Plural(r.Config.Clients, "client"), loop(r), keySpace(r))
-	fmt.Fprintf(out, "%s: %s (%s)\n\n", figures.Plural(r.Nodes, "node"), r.Config.Nodes, r.Backend)
+	fmt.Fprintf(out, "%s: %s (%s)\n\n", figures.Nodes(r.Nodes, r.Config.Groups), r.Config.Nodes,
+		r.Backend)
 
 	if r.FaultReport != nil {
 		printFaults(out, r)
@@ -25,6 +26,9 @@ func printTable(out io.Writer, r *bench.Report) {
 	}
 	if r.HotReport != nil {
 		printHot(out, r)
+	}
+	if r.Move != nil {
+		printMove(out, r)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "locks/s\tacquired\treleased\trefused\tno quorum\texpired\tlost\terrors\t\n")
@@ -47,6 +51,10 @@ func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "\n%.1f us of client CPU and %.1f allocations per lock, %.1f operations "+
 		"per flush, %.2f s\n",
 		r.ClientCPUUsPerLock, r.AllocsPerLock, r.OpsPerFlush, r.DurationS)
+	if r.ServerCPUUsPerLock > 0 {
+		fmt.Fprintf(out, "%.1f us of CPU per lock on the busiest server, %.0f%% of one CPU\n",
+			r.ServerCPUUsPerLock, 100*r.ServerCPUShare)
+	}
 	if r.Unserved > 0 {
 		fmt.Fprintf(out, "%s calls that were due had found no caller free at the end\n",
 			figures.Thousands(r.Unserved))

@@ -24,7 +24,8 @@ var allowedImports = map[string][]string{
 	"bench/page":  {"bench", "bench/faults", "bench/figures", "bench/series"},
 	"bench": {
 		".", "bench/calls", "bench/check", "bench/chunks", "bench/errorkinds", "bench/faults",
-		"bench/nodes", "bench/process", "bench/series", "lockpipetest", "fence", "metrics",
+		"bench/fleet", "bench/nodes", "bench/process", "bench/series", "bench/shares",
+		"lockpipetest", "fence",
 	},
 	"bench/calls":      {},
 	"bench/check":      {"internal/resp"},
@@ -32,9 +33,11 @@ var allowedImports = map[string][]string{
 	"bench/errorkinds": {".", "bench/check"},
 	"bench/faults":     {"lockpipetest"},
 	"bench/figures":    {},
+	"bench/fleet":      {".", "bench/series", "metrics"},
 	"bench/nodes":      {"bench/check", "lockpipetest"},
 	"bench/process":    {},
 	"bench/series":     {"."},
+	"bench/shares":     {},
 	".": {
 		"multiplex", "lease", "batch",
 		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/holders",
@@ -105,7 +108,7 @@ var allowedImports = map[string][]string{
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
 var standardLibraryOnly = []string{
-	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "fence",
+	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "bench/shares", "fence",
 	"lease", "script", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
 	"internal/outage", "internal/resp", "internal/token", "internal/waiting",
 }
