@@ -76,8 +76,8 @@ func (c *Claim) start(k kind, start func(p *one)) *several {
 	return s
 }
 
-// startExtending starts all parts of an extension at once. If a group can't reach a quorum, its part
-// is started alone: it fails at once, and the other groups are spared what is of no use. later
+// startExtending starts all parts of an extension at once. If a group can't reach a quorum, its
+// part is started alone: it fails at once, and the other groups are spared what is of no use. later
 // starts the others if it does not fail.
 func (c *Claim) startExtending(start, later func(p *one)) *several {
 	s := &several{claim: c, kind: extending, parts: c.parts()}
