@@ -72,6 +72,7 @@ func oneOfEach(c *lockpipe.Client, name string, groups ...string) (keys []string
 // onlyOn wants a key with this value on the nodes of its group, and on no other node.
 func (v *fakeNodes) onlyOn(t *testing.T, c *lockpipe.Client, key, value string) {
 	t.Helper()
+	synctest.Wait() // a release is confirmed before all nodes have it
 	for i := range v.nodes {
 		want := ""
 		if c.GroupOf(key) == string(rune('a'+i/groupSize)) {

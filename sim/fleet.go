@@ -105,6 +105,9 @@ func (p *Plan) drawLayouts(rng *rand.Rand) {
 	if !moves && !p.wants(rng, p.mix.Grouped) || p.mix.Admitting || p.aliasEvery > 0 {
 		return
 	}
+	if p.restores || p.demotes || p.replacements {
+		return // these leave a quorum of all nodes alone, and not of each group
+	}
 	if moves && p.lossEvery > 0 && p.mix.Moving {
 		p.lossEvery = 0 // a new layout looks like one whose nodes have all lost their data
 	}

@@ -1,0 +1,124 @@
+package lockpipe_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// layoutsOf are the clients of a fleet that moves: of the old layout, of both, and of the new one.
+func layoutsOf(t *testing.T, nodes *lockpipetest.Nodes, old, next []int) (all [3]*lockpipe.Client) {
+	t.Helper()
+	groups := func(which []int) []lockpipe.Group {
+		return []lockpipe.Group{{Name: "g", Nodes: addresses(nodes, which)}}
+	}
+	for i, change := range []func(*lockpipe.Config){
+		func(cfg *lockpipe.Config) { cfg.Groups = groups(old) },
+		func(cfg *lockpipe.Config) { cfg.Groups, cfg.Next = groups(old), groups(next) },
+		func(cfg *lockpipe.Config) { cfg.Groups = groups(next) },
+	} {
+		all[i] = newClient(t, nodes, func(cfg *lockpipe.Config) {
+			cfg.Nodes, cfg.RestartGuard = nil, lockpipe.GuardOff
+			change(cfg)
+		})
+	}
+	for _, c := range all {
+		ctx, cancel := context.WithTimeout(t.Context(), patient)
+		require.NoError(t, c.Ready(ctx))
+		cancel()
+	}
+	return all
+}
+
+// The goal: of the clients of a fleet that moves, those that may be in use together exclude each
+// other, whether or not the layouts share nodes. The old and the new one alone do not.
+func TestMoving_ClientsOfOneStepExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	for name, layouts := range map[string][2][]int{
+		"all replaced":    {{0, 1, 2}, {3, 4, 5}},
+		"one replaced":    {{0, 1, 2}, {0, 1, 3}},
+		"one to three":    {{0}, {0, 1, 2}},
+		"three to five":   {{0, 1, 2}, {0, 1, 2, 3, 4}},
+		"five to another": {{0, 1, 2, 3, 4}, {5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := lockpipetest.StartRealT(t, 6)
+			clients := layoutsOf(t, nodes, layouts[0], layouts[1])
+			for _, step := range [][2]int{{0, 1}, {1, 0}, {1, 2}, {2, 1}} {
+				l := try(t, clients[step[0]], "k")
+				_, err := clients[step[1]].TryAcquire(t.Context(), "k")
+				require.ErrorIs(t, err, lockpipe.ErrHeld, "%v", step)
+				require.NoError(t, l.Extend(t.Context(), longTTL))
+				next := later(func() *lockpipe.Lease { return take(t, clients[step[1]], "k") })
+				release(t, l)
+				release(t, receive(t, next, "the next call waits"))
+			}
+			both := try(t, clients[1], "k")
+			onEvery(t, nodes, append(append([]int{}, layouts[0]...), layouts[1]...), "k",
+				both.Token())
+			release(t, both)
+			nothingLeft(t, nodes)
+		})
+	}
+}
+
+// The goal: while a group is added, a lease of several keys needs the quorums of each key's groups
+// in both layouts, also with fences, and leaves nothing behind.
+func TestMoving_AGroupIsAdded(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	groups := []lockpipe.Group{
+		{Name: "a", Nodes: addresses(nodes, []int{0})},
+		{Name: "b", Nodes: addresses(nodes, []int{1})},
+		{Name: "c", Nodes: addresses(nodes, []int{2})},
+	}
+	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
+		cfg.Nodes, cfg.Groups, cfg.Next = nil, groups[:2], groups
+	}))
+	after := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
+		cfg.Nodes, cfg.Groups = nil, groups
+	}))
+	var keys []string
+	moved := 0
+	for i := range 24 {
+		key := fmt.Sprint("k", i)
+		keys = append(keys, key)
+		if after.GroupOf(key) == "c" {
+			moved++
+		}
+	}
+	require.NotZero(t, moved)
+	l, err := c.AcquireAll(t.Context(), keys, lockpipe.WithFencing(),
+		lockpipe.WithTTL(2*time.Second), lockpipe.WithAutoExtend(time.Minute))
+	require.NoError(t, err)
+	require.Equal(t, keys, l.Keys())
+	for _, key := range keys {
+		_, err := after.TryAcquire(t.Context(), key)
+		require.ErrorIs(t, err, lockpipe.ErrHeld, key)
+		at := map[string]int{"a": 0, "b": 1, "c": 2}
+		onEvery(t, nodes, []int{at[c.GroupOf(key)], at[after.GroupOf(key)]}, key, l.Token())
+	}
+	status, err := c.Peek(t.Context(), keys)
+	require.NoError(t, err)
+	for _, s := range status {
+		require.True(t, s.Held, s.Key)
+	}
+	until := l.Until()
+	eventually(t, func() bool { return l.Until().After(until.Add(time.Second)) }, "not extended")
+	fence := l.Fence()
+	release(t, l)
+	next, err := after.AcquireAll(t.Context(), keys, lockpipe.WithFencing())
+	require.NoError(t, err)
+	require.Greater(t, next.Fence(), fence)
+	release(t, next)
+	anyOne, err := c.AcquireAny(t.Context(), keys)
+	require.NoError(t, err)
+	release(t, anyOne)
+	nothingLeft(t, nodes)
+}
