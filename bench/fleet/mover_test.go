@@ -60,8 +60,8 @@ func fakes(m *Mover) (all []*fakeClient) {
 // closedAt is when a Client was closed, after a start.
 func closedAt(c *fakeClient, start time.Time) time.Duration { return c.closed.Load().Sub(start) }
 
-// Goal: the Clients are replaced at their times, and the next layout is used alone only MaxTTL after
-// the end of the last Client of the old layout alone. A lease keeps its Client open meanwhile.
+// Goal: the Clients are replaced at their times, and the next layout is used alone only MaxTTL
+// after the end of the last Client of the old layout alone. A lease keeps its Client open meanwhile.
 func TestMover_WaitsForLeasesAndForMaxTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeFleet(MoveConfig{Duration: time.Minute, MaxTTL: 15 * time.Second}, 2)

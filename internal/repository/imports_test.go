@@ -96,8 +96,8 @@ var allowedImports = map[string][]string{
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
 var standardLibraryOnly = []string{
-	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "bench/shares", "fence",
-	"lease", "script", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
+	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "bench/shares",
+	"fence", "lease", "script", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
 	"internal/outage", "internal/resp", "internal/token", "internal/waiting",
 }
 
