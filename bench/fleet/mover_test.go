@@ -58,7 +58,9 @@ func fakes(m *Mover) (all []*fakeClient) {
 }
 
 // closedAt is when a Client was closed, after a start.
-func closedAt(c *fakeClient, start time.Time) time.Duration { return c.closed.Load().Sub(start) }
+func closedAt(c *fakeClient, start time.Time) time.Duration {
+	return c.closed.Load().Sub(start)
+}
 
 // Goal: the Clients are replaced at their times, and the next layout is used alone only MaxTTL
 // after the end of the last Client of the old layout alone. A lease keeps its Client open meanwhile.
