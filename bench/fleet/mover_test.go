@@ -63,7 +63,8 @@ func closedAt(c *fakeClient, start time.Time) time.Duration {
 }
 
 // Goal: the Clients are replaced at their times, and the next layout is used alone only MaxTTL
-// after the end of the last Client of the old layout alone. A lease keeps its Client open meanwhile.
+// after the end of the last Client of the old layout alone. A lease keeps its Client open until it
+// ends.
 func TestMover_WaitsForLeasesAndForMaxTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := fakeFleet(MoveConfig{Duration: time.Minute, MaxTTL: 15 * time.Second}, 2)
