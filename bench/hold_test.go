@@ -40,9 +40,8 @@ func TestHold_KeepsEveryLeaseAlive(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	cfg := briefHold()
-	cfg.Nodes, cfg.Clients, cfg.TTL, cfg.Duration = "inprocess:6", 3, 2*time.Second,
+	cfg.Nodes, cfg.Clients, cfg.TTL, cfg.Duration = "inprocess:3", 3, 2*time.Second,
 		3*time.Second
-	cfg.Groups = 2
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	requireSound(t, r)
