@@ -34,11 +34,22 @@ func TestGroups_EveryScenarioIsSound(t *testing.T) {
 				require.NotZero(t, n.Operations, "%s: %v", s, r.Series.Nodes)
 			}
 			if s == Hold {
-				require.NotZero(t, r.Samples)
 				require.Zero(t, r.Missing, r.FirstMissing)
 			}
 		})
 	}
+}
+
+// Goal: held leases are looked up on the group of their key.
+func TestGroups_SamplesOfHeldLeases(t *testing.T) {
+	t.Parallel()
+	cfg := briefHold()
+	cfg.Nodes, cfg.Groups, cfg.Duration = "inprocess:2", 2, time.Second
+	r, err := Run(t.Context(), cfg)
+	require.NoError(t, err)
+	requireSound(t, r)
+	require.NotZero(t, r.Samples)
+	require.Zero(t, r.Missing, r.FirstMissing)
 }
 
 // Goal: keys left on a node of any group are found.

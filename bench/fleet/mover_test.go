@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,45 +17,57 @@ import (
 type fakeClient struct {
 	stage  Stage
 	ready  error
-	closed time.Time // zero while it is open
+	closed atomic.Pointer[time.Time] // nil while it is open
 }
 
 func (c *fakeClient) Ready(context.Context) error { return c.ready }
 
 func (c *fakeClient) Acquire(context.Context, string, ...lockpipe.Option) (*lockpipe.Lease, error) {
 	time.Sleep(5 * time.Millisecond)
-	if !c.closed.IsZero() {
+	if c.closed.Load() != nil {
 		return nil, lockpipe.ErrClosed
 	}
 	return &lockpipe.Lease{}, nil
 }
 
 func (c *fakeClient) Close(context.Context) error {
-	c.closed = time.Now()
+	now := time.Now()
+	c.closed.Store(&now)
 	return nil
 }
 
-// fakeFleet is a fleet of fakeClients, and all of them so far.
-func fakeFleet(cfg MoveConfig, seats int) (*Mover, *[]*fakeClient) {
-	made := &[]*fakeClient{}
+// fakeFleet is a Mover of fakeClients.
+func fakeFleet(cfg MoveConfig, seats int) *Mover {
 	var members []client
 	for range seats {
-		c := &fakeClient{}
-		*made = append(*made, c)
-		members = append(members, c)
+		members = append(members, &fakeClient{})
 	}
 	return newMover(cfg, members, func(stage Stage) (client, error) {
-		c := &fakeClient{stage: stage}
-		*made = append(*made, c)
-		return c, nil
-	}), made
+		return &fakeClient{stage: stage}, nil
+	})
 }
 
-// Goal: the Clients are replaced at their times, and the next layout is used alone only MaxTTL after
-// the end of the last Client of the old layout alone. A lease keeps its Client open meanwhile.
+// fakes are all Clients of a fakeFleet so far.
+func fakes(m *Mover) (all []*fakeClient) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.all {
+		all = append(all, c.(*fakeClient))
+	}
+	return all
+}
+
+// closedAt is when a Client was closed, after a start.
+func closedAt(c *fakeClient, start time.Time) time.Duration {
+	return c.closed.Load().Sub(start)
+}
+
+// Goal: the Clients are replaced at their times, and the next layout is used alone only MaxTTL
+// after the end of the last Client of the old layout alone. A lease keeps its Client open until it
+// ends.
 func TestMover_WaitsForLeasesAndForMaxTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, made := fakeFleet(MoveConfig{Duration: time.Minute, MaxTTL: 15 * time.Second}, 2)
+		m := fakeFleet(MoveConfig{Duration: time.Minute, MaxTTL: 15 * time.Second}, 2)
 		start := time.Now()
 		m.Start(t.Context())
 		holder := m.NewCaller(1)
@@ -62,17 +75,17 @@ func TestMover_WaitsForLeasesAndForMaxTTL(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(18*time.Second - 5*time.Millisecond)
 		synctest.Wait()
-		require.Len(t, *made, 4, "at 10 s and 15 s")
-		require.Equal(t, 10*time.Second, (*made)[0].closed.Sub(start))
-		require.Zero(t, (*made)[1].closed, "its caller has a lease")
+		require.Len(t, fakes(m), 4, "at 10 s and 15 s")
+		require.Equal(t, 10*time.Second, closedAt(fakes(m)[0], start))
+		require.Nil(t, fakes(m)[1].closed.Load(), "its caller has a lease")
 		holder.Releases()
 		holder.Released(nil, time.Time{})
 		synctest.Wait()
-		require.Equal(t, 18*time.Second, (*made)[1].closed.Sub(start))
+		require.Equal(t, 18*time.Second, closedAt(fakes(m)[1], start))
 
 		time.Sleep(42 * time.Second)
 		require.NoError(t, m.Stop(t.Context()))
-		require.Len(t, *made, 6)
+		require.Len(t, fakes(m), 6)
 		r := m.Report()
 		require.Equal(t, 4, r.Replaced)
 		var from []float64
@@ -83,7 +96,7 @@ func TestMover_WaitsForLeasesAndForMaxTTL(t *testing.T) {
 		require.InDelta(t, 60, r.Phases[NewAlone].UntilS, 1e-9)
 		require.EqualValues(t, 2, r.Calls)
 		require.EqualValues(t, 1, r.Phases[OldAlone].Locks)
-		require.Equal(t, []Stage{Old, Old, Both, Both, New, New}, stagesOf(*made))
+		require.Equal(t, []Stage{Old, Old, Both, Both, New, New}, stagesOf(fakes(m)))
 	})
 }
 
@@ -97,7 +110,7 @@ func stagesOf(made []*fakeClient) (stages []Stage) {
 // Goal: callers change to the next Client between two calls, and no call fails because of it.
 func TestMover_NoCallFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _ := fakeFleet(MoveConfig{Duration: 6 * time.Second, MaxTTL: time.Second}, 3)
+		m := fakeFleet(MoveConfig{Duration: 6 * time.Second, MaxTTL: time.Second}, 3)
 		m.Start(t.Context())
 		end := time.Now().Add(6 * time.Second)
 		for seat := range 3 {
@@ -136,7 +149,7 @@ func TestMover_AFleetThatHasNotMovedIsAnError(t *testing.T) {
 		require.Zero(t, m.Report().Replaced)
 
 		ctx, cancel := context.WithCancel(t.Context())
-		m, _ = fakeFleet(MoveConfig{Duration: time.Minute}, 1)
+		m = fakeFleet(MoveConfig{Duration: time.Minute}, 1)
 		m.Start(ctx)
 		cancel()
 		require.NoError(t, m.Stop(ctx))
@@ -147,7 +160,7 @@ func TestMover_AFleetThatHasNotMovedIsAnError(t *testing.T) {
 // Goal: a release that may be tried again counts once, with its whole time.
 func TestCaller_AReleaseThatIsTriedAgainCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, _ := fakeFleet(MoveConfig{Duration: time.Minute}, 1)
+		m := fakeFleet(MoveConfig{Duration: time.Minute}, 1)
 		m.start = time.Now()
 		c := m.NewCaller(0)
 		_, err := c.Acquire(t.Context(), "key")

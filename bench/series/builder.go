@@ -106,10 +106,16 @@ func mergeInto(to **intervalHistogram, from *intervalHistogram) {
 }
 
 // end ends the last interval. A rate over a few milliseconds says nothing, so an interval shorter
-// than half a step is merged into the one before. mu is held.
+// than half a step is merged into the one before. So are later intervals: the last poll may come
+// after the end. mu is held.
 func (b *Builder) end(elapsed time.Duration) {
 	b.intervalAt(elapsed)
-	last, step := len(b.intervals)-1, steps[b.level]
+	step := steps[b.level]
+	last := min(int(elapsed/step), maxIntervals-1)
+	for _, late := range b.intervals[last+1:] {
+		b.intervals[last].merge(late)
+	}
+	b.intervals = b.intervals[:last+1]
 	if last > 0 && elapsed-time.Duration(last)*step < step/2 {
 		b.intervals[last-1].merge(b.intervals[last])
 		b.intervals = b.intervals[:last]

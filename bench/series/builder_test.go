@@ -65,6 +65,16 @@ func TestBuilder_ALongRunIsBounded(t *testing.T) {
 	}
 }
 
+// Goal: what is polled after the end belongs to the last interval.
+func TestBuilder_NothingIsAfterTheEnd(t *testing.T) {
+	b := NewBuilder()
+	b.addSnapshot(550*time.Millisecond, snapshot{extended: 7}, snapshot{})
+	s := b.Series(380 * time.Millisecond)
+	sum, _ := requireGapless(t, s, 380*time.Millisecond)
+	require.EqualValues(t, 7, sum.Extended)
+	require.Len(t, s.Intervals, 4)
+}
+
 // Goal: callers that record at the same time lose nothing.
 func TestRecorder_CallersMeetInTheBuilder(t *testing.T) {
 	const callers, calls = 8, 1000
