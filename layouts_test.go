@@ -44,7 +44,7 @@ func (v *fakeNodes) withRunIDs() {
 // layoutIDs returns the entries that node i has, without their ends.
 func (v *fakeNodes) layoutIDs(i int) (ids []string) {
 	text, _ := v.nodes[i].redis.Get(layoutsKey)
-	for _, entry := range strings.Fields(text) {
+	for entry := range strings.FieldsSeq(text) {
 		id, _, _ := strings.Cut(entry, "=")
 		ids = append(ids, id)
 	}

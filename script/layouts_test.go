@@ -23,7 +23,7 @@ func layoutsOf(t *testing.T, n *lockpipetest.Nodes, own string, lasts int, yield
 // entries takes the times off entries.
 func entries(t *testing.T, text any) (ids []string) {
 	t.Helper()
-	for _, entry := range strings.Fields(text.(string)) {
+	for entry := range strings.FieldsSeq(text.(string)) {
 		require.Regexp(t, `^[\w,]+=\d+$`, entry)
 		ids = append(ids, regexp.MustCompile(`=.*`).ReplaceAllString(entry, ""))
 	}
