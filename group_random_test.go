@@ -141,6 +141,7 @@ func (g *groupCallers) run(ctx context.Context, t *testing.T, clients []*lockpip
 // calls. No two hold a key at once, every waiting call is granted in bounded time, fences rise, and
 // nothing is left.
 func TestGroups_NoTwoHoldAKey(t *testing.T) {
+	skipIfShort(t, "overlapping sets over groups, in virtual time")
 	t.Parallel()
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {
@@ -166,6 +167,7 @@ func TestGroups_NoTwoHoldAKey(t *testing.T) {
 // The goal: the same while groups stop and continue, callers give up, and clients close. No two
 // hold a key at once, no call hangs, and nothing is left.
 func TestGroups_NoTwoHoldAKeyWhileGroupsFail(t *testing.T) {
+	skipIfShort(t, "overlapping sets over groups that fail")
 	t.Parallel()
 	for seed := range uint64(3) {
 		synctest.Test(t, func(t *testing.T) {

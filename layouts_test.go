@@ -214,11 +214,14 @@ func TestLayouts_AUserWithoutThePermissionVotes(t *testing.T) {
 func TestLayouts_AreInspected(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
-	connected(t, newClient(t, nodes, onNodes(0, 2)))
-	c := connected(t, newClient(t, nodes, onNodes(1, 3)))
+	short := func(cfg *lockpipe.Config) { // for which the node without a marker has no vote
+		cfg.TTL, cfg.MaxTTL, cfg.NodeTimeout = time.Second, time.Second, time.Second
+	}
+	connected(t, newClient(t, nodes, onNodes(0, 2), short))
+	c := connected(t, newClient(t, nodes, onNodes(1, 3), short))
 	all := inspected(t, c)
 	finds(t, all, "", lockpipe.SeverityInfo, "layouts in use: ")
-	finds(t, all, "", lockpipe.SeverityInfo, "(this client's) until at most 2m")
+	finds(t, all, "", lockpipe.SeverityInfo, "(this client's) until at most 1m")
 	finds(t, all, "", lockpipe.SeverityError, "(seen on "+address(nodes, 1)+
 		"), which shares no quorum")
 }
