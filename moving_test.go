@@ -51,7 +51,7 @@ func TestMoving_ClientsOfOneStepExcludeEachOther(t *testing.T) {
 			nodes := lockpipetest.StartRealT(t, 6)
 			clients := layoutsOf(t, nodes, layouts[0], layouts[1])
 			for _, step := range [][2]int{{0, 1}, {1, 0}, {1, 2}, {2, 1}} {
-				l := try(t, clients[step[0]], "k")
+				l := take(t, clients[step[0]], "k")
 				_, err := clients[step[1]].TryAcquire(t.Context(), "k")
 				require.ErrorIs(t, err, lockpipe.ErrHeld, "%v", step)
 				require.NoError(t, l.Extend(t.Context(), longTTL))
@@ -59,7 +59,7 @@ func TestMoving_ClientsOfOneStepExcludeEachOther(t *testing.T) {
 				release(t, l)
 				release(t, receive(t, next, "the next call waits"))
 			}
-			both := try(t, clients[1], "k")
+			both := take(t, clients[1], "k")
 			onEvery(t, nodes, append(append([]int{}, layouts[0]...), layouts[1]...), "k",
 				both.Token())
 			release(t, both)
@@ -120,5 +120,42 @@ func TestMoving_AGroupIsAdded(t *testing.T) {
 	anyOne, err := c.AcquireAny(t.Context(), keys)
 	require.NoError(t, err)
 	release(t, anyOne)
+	nothingLeft(t, nodes)
+}
+
+// The goal: the same when groups are divided and joined, so that groups that share nodes need
+// different quorums.
+func TestMoving_GroupsThatShareNodesAreDividedAndJoined(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 5)
+	groups := func(all ...[]int) (groups []lockpipe.Group) {
+		for i, which := range all {
+			groups = append(groups, lockpipe.Group{
+				Name: fmt.Sprint("g", i), Nodes: addresses(nodes, which),
+			})
+		}
+		return groups
+	}
+	old, next := groups([]int{0, 1}, []int{2}, []int{3}), groups([]int{3}, []int{0, 1, 2}, []int{4})
+	var clients [3]*lockpipe.Client
+	for i, change := range []func(*lockpipe.Config){
+		func(cfg *lockpipe.Config) { cfg.Groups = old },
+		func(cfg *lockpipe.Config) { cfg.Groups, cfg.Next = old, next },
+		func(cfg *lockpipe.Config) { cfg.Groups = next },
+	} {
+		clients[i] = connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
+			cfg.Nodes, cfg.RestartGuard = nil, lockpipe.GuardOff
+			change(cfg)
+		}))
+	}
+	for i := range 40 {
+		key := fmt.Sprint("k", i)
+		for _, step := range [][2]int{{0, 1}, {1, 0}, {1, 2}, {2, 1}} {
+			l := take(t, clients[step[0]], key) // what failed before may still be released
+			_, err := clients[step[1]].TryAcquire(t.Context(), key)
+			require.ErrorIs(t, err, lockpipe.ErrHeld, "%s %v", key, step)
+			release(t, l)
+		}
+	}
 	nothingLeft(t, nodes)
 }

@@ -20,21 +20,25 @@ type Claim struct {
 func (c *Claim) Init(m *Mux, keys []string, token, suffix string) {
 	if at, alone := m.onlyPlace(keys); alone {
 		c.at = &m.places[at.Mux][at.System]
-		c.first.Init(m.prefix, keys, token, suffix)
+		m.initPart(&c.first, at, keys, token, suffix)
 		return
 	}
 	split := m.split(keys)
 	at := m.places[split[0].at.Mux][split[0].at.System]
 	at.keys, at.more = slices.Clone(keys), make([]part, len(split)-1)
 	c.at = &at
-	c.first.Init(m.prefix, split[0].keys, token, suffix)
-	c.first.UseSystem(c.at.system)
+	m.initPart(&c.first, split[0].at, split[0].keys, token, suffix)
 	for i := range c.at.more {
 		p, s := &c.at.more[i], split[i+1]
 		p.group, p.mux = s.at.Mux, m.muxes[s.at.Mux]
-		p.claim.Init(m.prefix, s.keys, token, suffix)
-		p.claim.UseSystem(uint8(s.at.System))
+		m.initPart(&p.claim, s.at, s.keys, token, suffix)
 	}
+}
+
+// initPart makes the claim of one part: for these keys, and for the quorums of their place.
+func (m *Mux) initPart(c *multiplex.Claim, at layout.Place, keys []string, token, suffix string) {
+	c.Init(m.prefix, keys, token, suffix)
+	c.UseSystem(uint8(at.System))
 }
 
 // onlyPlace returns the place of all keys, if they have no other.

@@ -37,9 +37,8 @@ type Mux struct {
 
 // place is where a claim has its parts.
 type place struct {
-	group  int   // the index of the first part's Mux
-	system uint8 // of the first part there
-	mux    *multiplex.Mux
+	group int // the index of the first part's Mux
+	mux   *multiplex.Mux
 	// Of a claim of several parts; nil for one part.
 	keys []string // all of them, in the order of the call
 	more []part   // the parts behind the first
@@ -75,7 +74,7 @@ func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*
 		m.muxes = append(m.muxes, mux)
 		places := make([]place, len(of.Systems))
 		for s := range places {
-			places[s] = place{group: i, system: uint8(s), mux: mux}
+			places[s] = place{group: i, mux: mux}
 		}
 		m.places = append(m.places, places)
 	}
