@@ -16,9 +16,11 @@ const (
 	// watchedDelay is how many times as long a call waits between two attempts if nodes report
 	// changes of all its keys.
 	watchedDelay = 8
-	// maxFutileTries is how many attempts in a row may follow changes of the keys and fail. After
-	// that the call waits for its delay: keys may be held on a quorum and free on others.
-	maxFutileTries = 3
+	// triesPerNode is how many attempts in a row may follow changes of the keys and fail, until the
+	// call watches the keys on another node: this one may be ahead of a quorum that holds them.
+	triesPerNode = 2
+	// maxFutileTries is how many such attempts the call makes. After that it waits for its delay.
+	maxFutileTries = 3 * triesPerNode
 )
 
 // anyCall is one call that waits for any of its keys. Of the calls of this process for the same
@@ -158,7 +160,7 @@ func (s *anyCall) subscribe() {
 		if ttl, known := w.TTL(); w.Active() && (!known || ttl > 0) {
 			continue
 		}
-		if node := s.client.mux.Arbiter(s.keys[i], 0); node >= 0 {
+		if node := s.client.mux.Arbiter(s.keys[i], s.futile/triesPerNode); node >= 0 {
 			w.Subscribe(node)
 		}
 	}
@@ -182,7 +184,7 @@ func (s *anyCall) untilNext() time.Duration {
 		held = held && known && ttl > 0
 		notifies = notifies && w.Notifies()
 	}
-	if held && !errors.Is(s.reason, ErrNoQuorum) {
+	if held = held && !errors.Is(s.reason, ErrNoQuorum); held {
 		s.futile = 0 // the next change is a new one
 	}
 	if held && notifies {

@@ -79,6 +79,36 @@ func TestAcquireAny_AnEndedContextSaysNothingOfTheKeys(t *testing.T) {
 	})
 }
 
+// The goal: if the nodes get a release one after the other, the call does not wait for its delay.
+// It watches the key where it is still held.
+func TestAcquireAny_AReleaseIsSeenWhereItIsLate(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	c := connected(t, newClient(t, nodes))
+	keys := lockpipe.Slots("slot", 2)
+	for last := range nodes.Len() { // one of them is the key's arbiter
+		for i := range nodes.Len() {
+			for _, key := range keys {
+				_, err := nodes.Do(i, "SET", prefix+key, foreign, "PX", "600000")
+				require.NoError(t, err)
+			}
+		}
+		ended := later(func() outcome {
+			l, err := c.AcquireAny(t.Context(), keys,
+				lockpipe.WithRetryDelay(time.Minute, time.Minute))
+			return outcome{l, err, time.Now()}
+		})
+		for k := range nodes.Len() {
+			time.Sleep(20 * time.Millisecond) // the call has seen the one before
+			_, err := nodes.Do((last+1+k)%nodes.Len(), "DEL", prefix+keys[0])
+			require.NoError(t, err)
+		}
+		o := receive(t, ended, "it waits for its delay")
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	}
+}
+
 // The goal: while a node has free keys that a quorum refuses, a call makes few attempts.
 func TestAcquireAny_FreeKeysOnOneNodeCostFewAttempts(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

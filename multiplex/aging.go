@@ -12,7 +12,7 @@ import (
 const (
 	// slowAfter is after what time others do not wait any more for a near node that owes an answer.
 	slowAfter = 10 * time.Millisecond
-	// forgetAfter is for how long a slow node may still read what is decided without it.
+	// forgetAfter is for how long a slow node may still read what was decided without it.
 	forgetAfter = 100 * time.Millisecond
 )
 
@@ -83,9 +83,9 @@ func (a *aging) run() {
 // It returns after what time the next look is due.
 //
 // A slow node does not count any more for the quorum that seals a round, until it answers. It gets
-// no more of what it has not read yet: if a round is decided, after forgetAfter, otherwise after
-// NodeTimeout. Then it hangs, and the callers look, each for itself. So no round stays in memory
-// for it.
+// no more of what it has not read yet: if all of a round is decided, after forgetAfter, otherwise
+// after NodeTimeout. Then it hangs, and the callers look, each for itself. So no round stays in
+// memory for it.
 func (m *Mux) look(r *batch.Round[Attempt, roundState]) (next time.Duration) {
 	s := &r.State
 	old, wake := s.age()
@@ -133,8 +133,6 @@ func (m *Mux) passOver(i int, hangs bool) bool {
 		return false
 	}
 	m.log.Hang(i)
-	m.log.Skip(i, func(r *batch.Round[Attempt, roundState]) bool {
-		return r.State.isPast(hangs)
-	})
+	m.log.Skip(i, func(r *batch.Round[Attempt, roundState]) bool { return isPast(r, hangs) })
 	return true
 }

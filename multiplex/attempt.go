@@ -3,6 +3,7 @@ package multiplex
 import (
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
@@ -33,6 +34,7 @@ type Attempt struct {
 	// recorded: the answer of each node is recorded under claim.mu. Otherwise only answers that are
 	// no grants are. Set before the log has the attempt.
 	recorded bool
+	decided  atomic.Bool // decision is set
 
 	// Guarded by claim.mu:
 	place batch.Place[Attempt, roundState]
@@ -151,6 +153,10 @@ func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) quorum.Nodes {
 	return a.first
 }
 
+// isOpen reports whether the vote of a node that has not read its round may still decide it. That of
+// a release it keeps instead. It does not need the claim's lock.
+func (a *Attempt) isOpen() bool { return a.op.Kind != node.Release && !a.decided.Load() }
+
 // inLog reports whether the attempt was put into the log. claim.mu is held.
 func (a *Attempt) inLog() bool { return a.place.Round != nil }
 
@@ -257,6 +263,7 @@ func (a *Attempt) tryDecide() {
 		a.claim.takeOne(a)
 	}
 	a.decision = d
+	a.decided.Store(true)
 	if c := a.claim; a.op.Kind == node.Extend && c.uncertain != nil &&
 		a.system().BlocksOtherQuorum(a.granted&^c.uncertain.lostKeys) {
 		c.uncertain.lostKeys = 0

@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,11 +37,9 @@ type roundState struct {
 	failed atomic.Uint64
 	// A vote was recorded.
 	recorded atomic.Bool
-	// Most of its attempts are decided.
-	settled atomic.Bool
-	decided chan struct{} // closed when callers are to look at their votes
-	closed  atomic.Bool   // decided is
-	opened  time.Time
+	decided  chan struct{} // closed when callers are to look at their votes
+	closed   atomic.Bool   // decided is
+	opened   time.Time
 
 	// Set when it is sealed:
 
@@ -125,7 +124,7 @@ func (m *Mux) finish(r *batch.Round[Attempt, roundState], i int, set *atomic.Uin
 	used := s.systems
 	sleepers := s.sleepers
 	s.mu.Unlock()
-	m.settle(s, used)
+	m.wakeIfDecided(s, used)
 	for _, a := range sleepers {
 		a.claim.mu.Lock()
 		a.tryDecide()
@@ -140,25 +139,19 @@ func (m *Mux) finish(r *batch.Round[Attempt, roundState], i int, set *atomic.Uin
 	}
 }
 
-// settle lets the callers look at their votes if those of some quorum system in use may decide, and
-// notes whether those of all may. The callers that find nothing decided look again when another
-// node is done. If a system does not have all nodes, its votes are recorded, and wake the callers.
-func (m *Mux) settle(s *roundState, used systemSet) {
+// wakeIfDecided lets the callers look at their votes if those of some quorum system in use may
+// decide. The callers that find nothing decided look again when another node is done. If a system
+// does not have all nodes, its votes are recorded, and wake the callers.
+func (m *Mux) wakeIfDecided(s *roundState, used systemSet) {
 	answered := quorum.Nodes(s.answered.Load())
 	without := quorum.Nodes(s.missed.Load() | s.failed.Load())
 	recorded := s.recorded.Load()
-	some, all := false, true
 	for i := range m.systems {
-		if q := &m.systems[i]; len(m.systems) == 1 || used.has(i) {
-			decides := q.MayDecide(answered, without, recorded)
-			some, all = some || decides, all && decides
+		if (len(m.systems) == 1 || used.has(i)) &&
+			m.systems[i].MayDecide(answered, without, recorded) {
+			s.wakeAll()
+			return
 		}
-	}
-	if all {
-		s.settled.Store(true)
-	}
-	if some {
-		s.wakeAll()
 	}
 }
 
@@ -189,14 +182,16 @@ func (s *roundState) age() (old time.Duration, over bool) {
 	return old, !s.commands.SendBefore.IsZero() && time.Now().After(s.commands.SendBefore)
 }
 
-// isPast reports whether a slow node need not read the round any more. hangs: it owes an answer for
-// NodeTimeout.
-func (s *roundState) isPast(hangs bool) bool {
+// isPast reports whether a slow node, which has not read the round, need not read it any more.
+// hangs: it owes an answer for NodeTimeout. It does not need the claims' locks.
+func isPast(r *batch.Round[Attempt, roundState], hangs bool) bool {
+	s := &r.State
 	if s.isLeft() {
 		return false
 	}
 	old, _ := s.age()
-	return hangs && old >= s.mux.cfg.NodeTimeout || s.settled.Load() && old >= forgetAfter
+	return hangs && old >= s.mux.cfg.NodeTimeout ||
+		old >= forgetAfter && !slices.ContainsFunc(r.Ops(), (*Attempt).isOpen)
 }
 
 // isLeft reports whether the round has releases alone, which one node is to read although it has

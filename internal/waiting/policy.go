@@ -223,11 +223,10 @@ func (p *Policy) Failed(f Facts, why Failure, delay time.Duration) {
 	if !why.AskedAll && p.hasArbiter() && !p.pushEnabled {
 		return // askAllAt stays: the watch brought this attempt in between
 	}
-	if p.pushEnabled {
-		delay *= pushDelayFactor
-	}
-	if why.Key == "" {
+	if why.Key == "" { // no push can help
 		delay = NoQuorumDelay(delay)
+	} else if p.pushEnabled {
+		delay *= pushDelayFactor
 	}
 	if why.AskedAll || p.askAllDeadline.IsZero() {
 		p.askAllDeadline = f.Now.Add(max(delay, maxArbiterOnly))

@@ -110,7 +110,7 @@ func (d *diary) subscribed() bool {
 func putsOff(e *entry) bool { return e.putsOff }
 
 // askAllAt: the call asks all nodes when the delay after the last failure that put that off is
-// over: eight times the delay if the arbiter pushes, and a millisecond at least without a quorum.
+// over: eight times the delay if the arbiter pushes, but without a quorum once, and at least 1 ms.
 // But it never waits for longer than two seconds, or the delay if that is longer, since the first
 // failure after the last attempt that asked them all, or after that one itself. If the call began
 // to contend since, and knew of others, it asks all when its backoff and its longest delay are
@@ -146,11 +146,11 @@ func (d *diary) failed(f Facts, why Failure, delay time.Duration) {
 	d.entries = append(d.entries, e)
 	d.choose(e, why.Key)
 	e.putsOff = why.AskedAll || d.pushes() || e.node < 0
-	if d.pushes() {
+	switch {
+	case why.Key == "":
+		e.delay = max(e.delay, time.Millisecond)
+	case d.pushes():
 		e.delay *= 8
-	}
-	if why.Key == "" && e.delay < time.Millisecond {
-		e.delay = time.Millisecond
 	}
 }
 

@@ -1,0 +1,41 @@
+package multiplex
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a slow node reads a round as long as the vote of the node can decide one attempt of it,
+// also if the others are decided. A round of which nothing is open it misses.
+func TestAging_ASlowNodeReadsWhatIsUndecided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		m.cfg.NodeTimeout = 10 * time.Second
+		stores[0].hold("k", "another")
+		resume := hang(m.nodes[2])
+		var decided []*Attempt // the second one is in a round that node 2 has not read
+		for _, key := range []string{"first", "second"} {
+			a := m.Acquire(claim(key, "t"), time.Minute, 1)
+			require.NoError(t, wait(a, t.Context()))
+			decided = append(decided, a)
+		}
+		synctest.Wait()
+		a := m.Acquire(claim("k", "t"), time.Minute, 1)
+		outcome := make(chan error, 1)
+		go func() { outcome <- wait(a, t.Context()) }()
+		time.Sleep(3 * forgetAfter)
+		synctest.Wait()
+		resume()
+		require.NotZero(t, decided[1].place.Round.State.missed.Load())
+		require.NoError(t, <-outcome, "the vote of node 2 decides")
+		stores[0].free("k")
+		for _, a := range append(decided, a) {
+			m.Release(a.claim, 1)
+		}
+		nothingLeft(t, m, stores)
+	})
+}
