@@ -2,12 +2,10 @@ package lockpipe
 
 import (
 	"context"
-	"time"
 
+	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/parts"
-	"github.com/lockpipe/lockpipe/lease"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // TryAcquire takes key, if nobody holds it, in one attempt of one round trip. It never waits for a
@@ -41,98 +39,84 @@ func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) 
 	return c.acquire(ctx, keys, opts)
 }
 
-func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (l *Lease,
-	err error,
-) {
-	defer func() {
-		if err != nil {
-			c.outcomes.failed(outcomes.Try, err, 1)
+// Result is the outcome of one key of TryAcquireEach. Lease is nil exactly if Err is not.
+type Result struct {
+	Key   string
+	Lease *Lease
+	Err   error
+}
+
+// TryAcquireEach is TryAcquire for many keys that have nothing to do with each other. Each gets a
+// lease of its own or an error of its own, together in one round trip to each node. The results are
+// in the order of keys. A key given twice has one lease, which both results name. The errors are
+// those of TryAcquire. An error about the call as a whole is in every result. If a lease is short
+// and the others take long, it may be over when the call returns: see Lease.Err.
+func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
+	if len(keys) == 0 {
+		return nil
+	}
+	results := make([]Result, len(keys))
+	fail := func(err error) []Result {
+		for i, k := range keys {
+			results[i] = Result{Key: k, Err: err}
 		}
-	}()
+		return results
+	}
+	once, o, err := c.validateCall(ctx, outcomes.Each, keys, opts)
+	if err != nil {
+		return fail(c.countInvalid(outcomes.Each, err, len(parts.Distinct(keys))))
+	}
+	all, f := c.locker.TryEach(ctx, once, &o)
+	if f != nil {
+		return fail(failureError(f))
+	}
+	for i := range all {
+		results[i].Key = once[i]
+		results[i].Lease, results[i].Err = result(all[i].Lease, all[i].Failure)
+	}
+	if len(once) < len(keys) {
+		fanOutResults(results, keys, len(once))
+	}
+	return results
+}
+
+// fanOutResults gives all entries of keys the results of the first n, which are of different keys.
+func fanOutResults(results []Result, keys []string, n int) {
+	of := make(map[string]Result, n)
+	for _, r := range results[:n] {
+		of[r.Key] = r
+	}
+	for i, k := range keys {
+		results[i] = of[k]
+	}
+}
+
+func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
 	keys, o, err := c.validateCall(ctx, outcomes.Try, keys, opts)
 	if err != nil {
-		return nil, err
+		return nil, c.countInvalid(outcomes.Try, err, 1)
 	}
-	if err := c.beginCall(); err != nil {
-		return nil, err
-	}
-	defer c.endCall()
-	return c.attempt(ctx, keys, o)
+	return result(c.locker.TryAcquire(ctx, keys, &o))
 }
 
-// attempt makes one try over all nodes, with a token of its own. With fencing it makes as many as
-// the clock needs to catch up.
-func (c *Client) attempt(ctx context.Context, keys []string, o callOptions) (*Lease, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, errorf("%w", err)
+func (c *Client) acquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+	keys, o, err := c.validateCall(ctx, outcomes.Wait, keys, opts)
+	if err != nil {
+		return nil, c.countInvalid(outcomes.Wait, err, 1)
 	}
-	var t fencedTry
-	l, _, err := t.advance(ctx, c, keys, &o, nil)
-	return l, err
+	return result(c.calls.Acquire(ctx, keys, &o))
 }
 
-// fencedTry is what attempt makes. The zero value is ready.
-type fencedTry struct {
-	pending pendingAttempt
-	retry   fenceRetry
+// result returns what a call has come to, as the user gets it.
+func result(l *locker.Lease, f *locker.Failure) (*Lease, error) {
+	if f != nil {
+		return nil, failureError(f)
+	}
+	return l.User().(*Lease), nil
 }
 
-// advance makes the try, and reports whether it is decided. With a waker it does not block, and
-// goes on with the try when it is called again.
-func (t *fencedTry) advance(ctx context.Context, c *Client, keys []string, o *callOptions,
-	w *multiplex.Waker,
-) (held *Lease, decided bool, err error) {
-	for {
-		if t.pending.attempt == nil {
-			o.suspended = c.suspended()
-			l := c.newLease(keys, t.retry.floor, o.fencesWanted(c.hasWaiters(keys, *o)))
-			t.pending = pendingAttempt{lease: l, attempt: c.mux.Acquire(l.claim, o.ttl, len(keys))}
-		}
-		outcome, decided := t.pending.outcome(ctx, w)
-		if !decided {
-			return nil, false, nil
-		}
-		l, a := t.pending.lease, t.pending.attempt
-		t.pending = pendingAttempt{}
-		held, err = c.finishAttempt(l, a, *o, attemptError(outcome))
-		if err == nil || !o.fencing {
-			return held, true, err
-		}
-		again, cleanUp := t.retry.next(a)
-		if cleanUp && w == nil {
-			// If it is not confirmed, at worst the next attempt is refused.
-			_ = c.mux.Release(l.claim, len(keys)).Wait(ctx, time.Time{})
-		}
-		if !again || cleanUp && w != nil || ctx.Err() != nil {
-			return nil, true, err
-		}
-	}
-}
-
-// finishAttempt begins the term of a lease if a quorum granted its attempt.
-func (c *Client) finishAttempt(l *Lease, a parts.Attempt, o callOptions, outcome error) (
-	*Lease, error,
-) {
-	if outcome != nil {
-		if c.isClosing() {
-			outcome = errorf("%w: %w", ErrClosed, outcome)
-		}
-		c.outcomes.attempt(acquireOutcome(outcome), time.Since(a.Sent()))
-		return nil, outcome
-	}
-	grant := lease.Grant{Sent: a.Sent(), Suspended: o.suspended, TTL: o.ttl, MaxHold: o.maxHold}
-	err := c.leases(l).Hold(&l.term, l, grant)
-	if err == nil {
-		c.outcomes.granted(&o, l.term.Began(), a.Sent())
-		return l, nil
-	}
-	c.mux.Release(l.claim, l.claim.Len())
-	if err != ErrExpired {
-		c.outcomes.attempt(acquireOutcome(err), time.Since(a.Sent()))
-		return nil, err
-	}
-	c.outcomes.attempt(outcomes.Late, time.Since(a.Sent()))
-	passed := time.Since(a.Sent()) + c.suspended() - o.suspended
-	return nil, errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, passed,
-		o.ttl)
+// countInvalid counts calls whose arguments make no sense, and returns err.
+func (c *Client) countInvalid(kind outcomes.Call, err error, calls int) error {
+	c.locker.Outcomes.CallFailed(kind, outcomes.Invalid, calls)
+	return err
 }

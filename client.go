@@ -2,19 +2,17 @@ package lockpipe
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
+	"errors"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/callbacks"
-	"github.com/lockpipe/lockpipe/internal/fenceclock"
-	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/calls"
+	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/losslog"
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/suspension"
-	"github.com/lockpipe/lockpipe/internal/token"
-	"github.com/lockpipe/lockpipe/internal/waiting"
-	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -22,38 +20,16 @@ import (
 // concurrent use. One Client for a whole process is best, because its callers share their round
 // trips.
 type Client struct {
-	cfg         Config
-	reserved    reserved.Names // behind cfg.Prefix; set once
-	mux         *parts.Mux
-	arbiter     func(key string, skip int) (node int) // of waiting.Policy; set once
-	tokenSuffix string                                // of each token: cfg.Owner; set once
-	groups      []group                               // as those of mux; set once
-	managers    []*lease.Manager                      // all; set once
-	ofSeveral   *lease.Manager                        // of leases of several parts; set once
-	tokens      token.Source
+	cfg      Config
+	reserved reserved.Names // behind cfg.Prefix; set once
+	locker   *locker.Locker
+	mux      *parts.Mux // of locker
+	calls    *calls.Calls
 
-	queue      keyqueue.Queue
-	pools      keyqueue.Queue // of calls that want any of several keys: see poolOf
-	asyncs     asyncCalls
-	contention waiting.Contention
-	fences     *fenceclock.Clock
-	handovers  atomic.Uint64
-	callbacks  *callbacks.Pool
-	lossLog    lossLog
-	outcomes   callOutcomes
-
-	nodesChanged broadcast // wakes Ready
-
-	// Acquiring and releasing calls under way; plus closingBit once Close has begun.
-	calls     atomic.Int64
-	closing   chan struct{} // closed when Close begins
-	drained   chan struct{} // closed when Close has begun and none of these calls is under way
-	drainOnce sync.Once     // closes drained
+	callbacks *callbacks.Pool
+	losses    *losslog.Log
 	closed    chan struct{} // closed when Close is over
 }
-
-// closingBit marks Client.calls when no more calls may begin.
-const closingBit = 1 << 62
 
 // New returns a Client of the nodes in cfg. It does not wait for the nodes: the Client dials in the
 // background, even if all of them are down. A call that comes before a node is connected waits for
@@ -70,59 +46,44 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{
-		cfg: cfg, closing: make(chan struct{}), drained: make(chan struct{}),
-		closed: make(chan struct{}),
-	}
-	c.reserved, c.tokenSuffix = reserved.New(cfg.Prefix), token.Suffix(cfg.Owner)
-	c.fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
+	c := &Client{cfg: cfg, reserved: reserved.New(cfg.Prefix), closed: make(chan struct{})}
 	c.callbacks = callbacks.New(cfg.Logger)
-	c.lossLog.logger, c.lossLog.run = cfg.Logger, c.callbacks.TryRun
-	c.arbiter = func(key string, skip int) int { return c.mux.Arbiter(key, skip) }
-	nodes, err := parts.Read(cfg.parts())
+	c.losses = losslog.New(cfg.Logger, c.callbacks.TryRun)
+	nodes, err := parts.Read(parts.Config{
+		Nodes: cfg.Nodes, TLS: cfg.TLS,
+		Groups: layoutGroups(cfg.Groups), Next: layoutGroups(cfg.Next),
+	})
 	if err == nil {
-		c.newGroups(nodes.Groups(), suspended)
-		c.mux, err = parts.New(nodes, multiplex.Config{
+		c.locker, err = locker.New(nodes, multiplex.Config{
 			NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
 			TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
 			Credentials: cfg.Credentials, Prefix: cfg.Prefix,
 			Guard: multiplex.GuardMode(cfg.RestartGuard),
-		}, c.quorumReachable)
+		}, locker.Config{
+			Owner: cfg.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger, Suspended: suspended,
+			NewLease: newLease, LeaseOf: innerLease, VotesError: votesError,
+			OnUnexpectedEnd: c.leaseEnded,
+		})
 	}
 	if err != nil {
 		return nil, invalid("%w", err)
 	}
+	c.mux, c.calls = c.locker.Mux, calls.New(c.locker, c.callbacks.Run)
 	return c, nil
 }
 
-// beginCall counts an acquiring call in, or says why it may not begin.
-func (c *Client) beginCall() error {
-	n := c.calls.Add(1)
-	switch {
-	case n&closingBit != 0:
-		c.endCall()
-		return ErrClosed
-	case n > maxPending:
-		c.endCall()
-		return ErrOverloaded
-	}
-	return nil
-}
+// GroupOf returns the name of the group that a key belongs to: of Config.Groups, also while the
+// fleet moves to Config.Next. It is empty if Config.Nodes is set.
+func (c *Client) GroupOf(key string) string { return c.mux.GroupOf(key) }
 
-// endCall counts a call out. The last one lets Close continue.
-func (c *Client) endCall() {
-	if c.calls.Add(-1) == closingBit {
-		c.drainOnce.Do(func() { close(c.drained) })
+// leaseEnded is called for each lease that was lost or expired.
+func (c *Client) leaseEnded(user any, end error) {
+	l := user.(*Lease)
+	if errors.Is(end, ErrLost) {
+		c.losses.Record(l.Key(), end)
 	}
-}
-
-// isClosing reports whether Close has begun.
-func (c *Client) isClosing() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
+	if f := c.cfg.OnLost; f != nil {
+		c.callbacks.TryRun(func() { f(l, end) })
 	}
 }
 
@@ -136,52 +97,23 @@ func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	for {
-		n := c.calls.Load()
-		if n&closingBit != 0 {
-			select {
-			case <-c.closed:
-			case <-ctx.Done():
-			}
-			return nil
+	if !c.locker.BeginClose() {
+		select {
+		case <-c.closed:
+		case <-ctx.Done():
 		}
-		if c.calls.CompareAndSwap(n, (n|closingBit)+1) {
-			// One more: drained must not be closed before every term has ended.
-			break
-		}
+		return nil
 	}
 	defer close(c.closed)
-	close(c.closing)
-	c.asyncs.signalAll()
-	var held []any
-	for _, m := range c.managers {
-		held = append(held, m.Close()...)
+	c.calls.NoticeClose()
+	unreleased, held, err := c.locker.Close(ctx)
+	failed := make([]error, len(unreleased))
+	for i, u := range unreleased {
+		failed[i] = prefix.Errorf("release of %.64q not confirmed: %w", u.Key, u.Err)
 	}
-	c.endCall()
-	attempts := make([]parts.Attempt, len(held))
-	keys := 0
-	for _, owner := range held {
-		keys += owner.(*Lease).claim.Len()
-	}
-	for i, owner := range held {
-		attempts[i] = c.mux.Release(owner.(*Lease).claim, keys)
-	}
-	failed := make([]error, 0)
-	began := time.Now()
-	for i, a := range attempts {
-		if err := attemptError(a.Wait(ctx, began)); err != nil {
-			failed = append(failed, errorf("release of %.64q not confirmed: %w",
-				held[i].(*Lease).Key(), err))
-		}
-	}
-	select { // a call under way ends within NodeTimeout, and releases what it was granted
-	case <-c.drained:
-	case <-ctx.Done():
-	}
-	err := c.mux.Close(ctx)
-	c.lossLog.close()
+	c.losses.Close()
 	c.callbacks.Close()
-	return closeError(failed, len(held), err)
+	return closeError(failed, held, err)
 }
 
 // closeError names a few of the leases that could not be released.
@@ -189,12 +121,12 @@ func closeError(failed []error, held int, err error) error {
 	const shown = 3
 	switch {
 	case len(failed) > shown:
-		return errorf("%d of %d leases, such as: %w; %w; %w", len(failed), held, failed[0],
+		return prefix.Errorf("%d of %d leases, such as: %w; %w; %w", len(failed), held, failed[0],
 			failed[1], failed[2])
 	case len(failed) > 0:
-		return errorf("%d of %d leases: %w", len(failed), held, &joined{failed})
+		return prefix.Errorf("%d of %d leases: %w", len(failed), held, prefix.Join(failed))
 	case err != nil:
-		return errorf("%w", err)
+		return prefix.Errorf("%w", err)
 	}
 	return nil
 }

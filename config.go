@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/token"
 )
@@ -35,8 +37,6 @@ const (
 	// the largest call.
 	maxKeys      = 1 << 16
 	maxKeyLength = 1 << 20
-	// maxPending is the most acquiring calls that are pending in one Client.
-	maxPending = 1 << 16
 )
 
 // NoOwner as Config.Owner keeps no name with the locks: nobody can see who holds them, and tokens
@@ -127,6 +127,23 @@ type Config struct {
 	// one blocks the others continue; while all block, up to a million more wait. A panic is logged
 	// with its stack. OnLost may use the Client, and may close it: Close does not wait for OnLost.
 	OnLost func(*Lease, error)
+}
+
+// Group is a group of independent masters. A lock on a key of the group needs a quorum of them.
+type Group struct {
+	// Name is what places keys: see Config.Groups. It has at most 64 bytes, and stays the same
+	// when nodes are replaced.
+	Name string
+	// Nodes are the masters: see Config.Nodes.
+	Nodes []string
+}
+
+// layoutGroups returns groups for package parts to check.
+func layoutGroups(groups []Group) (all []layout.Group) {
+	for _, g := range groups {
+		all = append(all, layout.Group(g))
+	}
+	return all
 }
 
 // validated returns cfg with its defaults, or an error that is ErrInvalid and names the field.
@@ -227,5 +244,5 @@ func meant(d time.Duration, unit string) string {
 
 // invalid returns an error that is ErrInvalid.
 func invalid(format string, args ...any) error {
-	return errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
+	return prefix.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...)
 }

@@ -3,7 +3,6 @@ package lockpipe
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -78,39 +77,4 @@ func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
 	require.NoError(t, <-held)
 	cancel()
 	renewing.Wait()
-}
-
-// The goal: a call that met another process at its key records that, so that the next ones back
-// off.
-func TestContention_ACallThatMeetsAnotherProcessRecordsIt(t *testing.T) {
-	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
-	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
-	require.Eventually(t, func() bool { return meets(t, c, rival, nodes) }, 20*time.Second,
-		time.Millisecond)
-}
-
-// meets has c wait for a key that the rival holds. In most cases a node notifies c that it is free.
-// meets reports whether c recorded the contention.
-func meets(t *testing.T, c, rival *Client, nodes *lockpipetest.Nodes) bool {
-	held, err := rival.Acquire(t.Context(), "x")
-	require.NoError(t, err)
-	got := make(chan error, 1)
-	require.NoError(t, c.AcquireAsync(t.Context(), []string{"x"}, func(l *Lease, err error) {
-		if err == nil {
-			err = l.Release(t.Context())
-		}
-		got <- err
-	}))
-	arbiter := c.mux.Arbiter("x", 0)
-	for start := time.Now(); time.Since(start) < 20*time.Second; {
-		info, err := nodes.Do(arbiter, "INFO", "stats")
-		require.NoError(t, err)
-		if text, _ := info.(string); strings.Contains(text, "tracking_total_keys:1") {
-			break
-		}
-	}
-	require.NoError(t, held.Release(t.Context()))
-	require.NoError(t, <-got)
-	return c.contention.Any()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 )
 
 // Do runs fn while it holds key. It waits for key as Acquire does, and releases it when fn returns
@@ -40,8 +41,7 @@ func (c *Client) do(ctx context.Context, keys []string,
 ) (l *Lease, err error) {
 	if fn == nil {
 		err := invalid("fn is nil: give the function that runs while the keys are held")
-		c.outcomes.failed(outcomes.Wait, err, 1)
-		return nil, err
+		return nil, c.countInvalid(outcomes.Wait, err, 1)
 	}
 	l, err = c.acquire(ctx, keys, opts)
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *Client) do(ctx context.Context, keys []string,
 		unbind()
 		// If ctx has ended, the release is sent anyway. It waits only for nodes that answer.
 		if r := l.Release(context.WithoutCancel(ctx)); r != nil {
-			err = errors.Join(err, errorf("release of %.64q: %w", l.Key(), r))
+			err = errors.Join(err, prefix.Errorf("release of %.64q: %w", l.Key(), r))
 		}
 	}()
 	return l, fn(held, l)

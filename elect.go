@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"math"
-	"time"
 
 	"github.com/lockpipe/lockpipe/internal/outcomes"
-	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 )
 
 // Elect campaigns for key, and runs fn while it leads. A campaign waits for key as Acquire does. Of
@@ -36,13 +35,12 @@ func (c *Client) Elect(ctx context.Context, key string,
 ) error {
 	opts = append([]Option{WithAutoExtend(math.MaxInt64)}, opts...)
 	o, err := c.applyOptions(opts)
-	if err == nil && o.maxAttempts > 0 {
+	if err == nil && o.MaxAttempts > 0 {
 		err = invalid("WithMaxAttempts(%d): Elect campaigns until ctx ends: leave the option out",
-			o.maxAttempts)
+			o.MaxAttempts)
 	}
 	if err != nil {
-		c.outcomes.failed(outcomes.Wait, err, 1)
-		return err
+		return c.countInvalid(outcomes.Wait, err, 1)
 	}
 	keys := [1]string{key}
 	for {
@@ -50,23 +48,14 @@ func (c *Client) Elect(ctx context.Context, key string,
 		switch end := l.Err(); {
 		case errors.Is(end, ErrLost), errors.Is(end, ErrExpired):
 		case l == nil && errors.Is(err, ErrOverloaded):
-			if end := c.pause(ctx, waiting.NoQuorumDelay(o.retryDelay())); end != nil {
-				return withEnd(err, end)
+			if end := c.calls.Pause(ctx, &o); end != nil {
+				if !errors.Is(err, end) {
+					err = prefix.Errorf("%w: %w", err, end)
+				}
+				return err
 			}
 		default:
 			return err
 		}
 	}
-}
-
-// pause waits for d, or until ctx or the client ends: then it returns why.
-func (c *Client) pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-c.closing:
-	}
-	return c.endReason(ctx)
 }

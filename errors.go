@@ -9,13 +9,11 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
-
-// errorPrefix begins the text of each error that the library returns. Packages lease and batch put
-// it before the text of errors that are returned as they are.
-const errorPrefix = "lockpipe: "
 
 // Errors for errors.Is. The comment of each says what you may assume about the lock. The text of
 // every returned error begins with "lockpipe: ", once. ctx's error is wrapped too: errors.Is finds
@@ -23,11 +21,11 @@ const errorPrefix = "lockpipe: "
 var (
 	// ErrHeld: another holds a key. Too many nodes refused for a quorum, or another caller of this
 	// Client has the key. The call holds nothing. Trying again later may help.
-	ErrHeld = errors.New(errorPrefix + "held by another")
+	ErrHeld = errors.New(prefix.Text + "held by another")
 	// ErrNoQuorum: too few nodes granted, for other reasons than ErrHeld. An acquiring call holds
 	// nothing; what it may have left on nodes is being deleted. After Extend the lease lasts until
 	// its Until. Trying again may help.
-	ErrNoQuorum = errors.New(errorPrefix + "no quorum")
+	ErrNoQuorum = errors.New(prefix.Text + "no quorum")
 	// ErrLost: the lease was found gone before its time ran out, or its automatic extension was not
 	// confirmed in time. Another may hold the keys.
 	ErrLost = lease.ErrLost
@@ -46,7 +44,7 @@ var (
 	// ErrInvalid: an argument or a Config field makes no sense; the text names it, its value and
 	// the remedy. Nothing was sent. Every call that takes a ctx returns it if ctx is nil: then
 	// Release has released nothing, and Close has closed nothing.
-	ErrInvalid = errors.New(errorPrefix + "invalid")
+	ErrInvalid = errors.New(prefix.Text + "invalid")
 )
 
 // HeldError names the keys that were found held, and the nodes that refused. It is ErrHeld.
@@ -72,7 +70,7 @@ type HeldError struct {
 func (e *HeldError) Error() string {
 	const maxKeys, maxNodes = 3, 5
 	text := fmt.Sprintf("%.64q", e.Keys[:min(len(e.Keys), maxKeys)])
-	text = errorPrefix + text[1:len(text)-1]
+	text = prefix.Text + text[1:len(text)-1]
 	if len(e.Nodes) == 0 {
 		return text + " held by another caller of this client"
 	}
@@ -198,15 +196,15 @@ type NodeError struct {
 }
 
 // Error is the node's address and the error.
-func (e *NodeError) Error() string { return e.Node + ": " + inner{e.Err}.Error() }
+func (e *NodeError) Error() string { return e.Node + ": " + prefix.Without(e.Err).Error() }
 
 // Unwrap returns the error without the address.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// attemptError returns the error of an attempt's outcome, nil if a quorum granted. It is a
-// *HeldError or a *QuorumError. If ctx ended before the decision, errors.Is finds ctx's error too.
-// No other function makes these of votes.
-func attemptError(o multiplex.Outcome) error {
+// votesError returns the error of an attempt's votes, nil if a quorum granted. It is a *HeldError
+// or a *QuorumError. If ctx ended before the decision, errors.Is finds ctx's error too. No other
+// function makes these of votes.
+func votesError(o multiplex.Outcome) error {
 	var err error
 	switch o.Result {
 	case multiplex.Won:
@@ -235,41 +233,39 @@ func quorumError(o *multiplex.Outcome) *QuorumError {
 	return e
 }
 
+// failureError returns the error of a call that got no lease.
+func failureError(f *locker.Failure) error {
+	var err error
+	switch {
+	case f.Votes.Result == 0 && (f.End == ErrClosed || f.End == ErrOverloaded):
+		return f.End
+	case f.Votes.Result == 0: // no attempt was made
+		return prefix.Errorf("%w", f.End)
+	case f.Votes.Result == multiplex.Won:
+		err = prefix.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, f.Passed,
+			f.TTL)
+	default:
+		err = votesError(f.Votes)
+	}
+	var held *HeldError
+	if f.HasWaited && errors.As(err, &held) {
+		held.RetryAfter, held.Owner = f.RetryAfter, f.Owner
+	}
+	if f.Closing {
+		err = prefix.Errorf("%w: %w", ErrClosed, err)
+	}
+	if f.End != nil {
+		err = prefix.Errorf("%w: %w", err, f.End)
+	}
+	if !f.HasWaited {
+		return err
+	}
+	more := ""
+	if f.MoreKeys > 0 {
+		more = fmt.Sprintf(" and %d more", f.MoreKeys)
+	}
+	return prefix.Errorf("waited %v for %.64q%s: %w", f.Waited.Round(time.Millisecond), f.Key, more, err)
+}
+
 // errNilContext is ErrInvalid for a ctx that is nil, in every call that takes one.
 var errNilContext = invalid("ctx is nil: pass context.Background()")
-
-// errorf is fmt.Errorf with the prefix before the text. The errors among args lose theirs.
-func errorf(format string, args ...any) error {
-	for i, a := range args {
-		if err, ok := a.(error); ok {
-			args[i] = inner{err}
-		}
-	}
-	return fmt.Errorf(errorPrefix+format, args...)
-}
-
-// inner is an error in the text of another one: its text has no prefix.
-type inner struct{ err error }
-
-func (e inner) Error() string { return strings.TrimPrefix(e.err.Error(), errorPrefix) }
-
-func (e inner) Unwrap() error { return e.err }
-
-// joined are errors that errors.Join would join, on a line each, with the prefix before the first.
-type joined struct{ errs []error }
-
-func (e *joined) Error() string {
-	lines := make([]string, len(e.errs))
-	for i, err := range e.errs {
-		lines[i] = inner{err}.Error()
-	}
-	return errorPrefix + strings.Join(lines, "\n")
-}
-
-func (e *joined) Unwrap() []error { return e.errs }
-
-// retryable reports whether a further attempt may succeed if err was the last one's.
-func retryable(err error) bool {
-	return (errors.Is(err, ErrHeld) || errors.Is(err, ErrNoQuorum)) &&
-		!errors.Is(err, ErrOverloaded)
-}

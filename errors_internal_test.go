@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
 )
@@ -18,6 +20,9 @@ import (
 func TestErrors_HaveThePrefixOnce(t *testing.T) {
 	held := &HeldError{Keys: []string{"k"}, Nodes: []string{"n"}}
 	full := &QuorumError{Need: 1, Unknown: 1, Nodes: []*NodeError{{Node: "n", Err: ErrOverloaded}}}
+	votes := multiplex.Outcome{
+		Result: multiplex.Held, Keys: []string{"k"}, Nodes: []string{"n"}, Ended: context.Canceled,
+	}
 	for name, c := range map[string]struct {
 		err   error
 		finds []error
@@ -26,15 +31,28 @@ func TestErrors_HaveThePrefixOnce(t *testing.T) {
 		"no quorum":  {full, []error{ErrNoQuorum, ErrOverloaded}},
 		"overloaded": {ErrOverloaded, nil},
 		"invalid":    {invalid("node %w", io.EOF), []error{ErrInvalid, io.EOF}},
-		"ctx":        {errorf("%w", context.Canceled), []error{context.Canceled}},
+		"ctx":        {prefix.Errorf("%w", context.Canceled), []error{context.Canceled}},
 		"waited": {
-			waitedFor("k", errorf("%w: %w", ErrClosed, held)),
-			[]error{ErrClosed, ErrHeld},
+			waitedFor("k", locker.Failure{Votes: votes, Closing: true}),
+			[]error{ErrClosed, ErrHeld, context.Canceled},
+		},
+		"ended": {
+			waitedFor("k", locker.Failure{Votes: votes, End: ErrClosed}),
+			[]error{ErrClosed, ErrHeld, context.Canceled},
+		},
+		"not begun": {failureError(&locker.Failure{End: context.Canceled}), []error{
+			context.Canceled,
+		}},
+		"late": {
+			failureError(&locker.Failure{
+				Votes: multiplex.Outcome{Result: multiplex.Won}, Passed: 9, TTL: 10,
+			}),
+			[]error{ErrNoQuorum},
 		},
 		"closed":    {closeError([]error{held, full}, 3, nil), []error{ErrHeld, ErrNoQuorum}},
 		"closed, 4": {closeError([]error{held, full, held, held}, 5, nil), []error{ErrHeld}},
 		"Close cut": {closeError(nil, 0, context.Canceled), []error{context.Canceled}},
-		"several": {&joined{[]error{errorf("a: %w", ErrLost), full}}, []error{
+		"several": {prefix.Join([]error{prefix.Errorf("a: %w", ErrLost), full}), []error{
 			ErrLost,
 			ErrNoQuorum,
 		}},
@@ -75,7 +93,7 @@ func TestErrors_AHeldErrorNamesTheNodes(t *testing.T) {
 // The goal: the text about a missing quorum begins with what a reader wants to know first: how many
 // nodes granted, how many are needed, and what the others did.
 func TestErrors_AQuorumErrorCountsFirst(t *testing.T) {
-	err := attemptError(multiplex.Outcome{
+	err := votesError(multiplex.Outcome{
 		Result: multiplex.NoQuorum, Need: 4, Granted: 1, Refused: 1, Unknown: 6,
 		NoVotes: []multiplex.NoVote{
 			{Node: "a", Reason: multiplex.Down, Err: errors.New("refused")},
@@ -89,7 +107,7 @@ func TestErrors_AQuorumErrorCountsFirst(t *testing.T) {
 	require.EqualError(t, err, "lockpipe: no quorum: 1 of 8 nodes granted, 4 needed; 1 refused, "+
 		"1 quarantined, 2 down, 1 timed out, 1 not waited for, 1 failed: a: refused; "+
 		"b: no answer within 50ms; c: quarantined; d: OOM; e: refused; "+
-		"f: "+inner{ErrOverloaded}.Error())
+		"f: "+prefix.Without(ErrOverloaded).Error())
 	e := &QuorumError{Need: 1, Unknown: 1, Nodes: []*NodeError{{Node: "a", Err: errors.New("OOM")}}}
 	require.EqualError(t, e, "lockpipe: no quorum: 0 of 1 node granted, 1 needed; 1 failed: a: OOM")
 }
@@ -97,7 +115,7 @@ func TestErrors_AQuorumErrorCountsFirst(t *testing.T) {
 // The goal: whatever an attempt came to, errors.As finds the public type in its error, errors.Is
 // finds the reasons, and the text has the prefix once.
 func TestErrors_OfAttemptsArePublic(t *testing.T) {
-	require.NoError(t, attemptError(multiplex.Outcome{Result: multiplex.Won}))
+	require.NoError(t, votesError(multiplex.Outcome{Result: multiplex.Won}))
 	held := multiplex.Outcome{
 		Result: multiplex.Held, Keys: []string{"k"}, Nodes: []string{"a", "b"},
 	}
@@ -108,21 +126,27 @@ func TestErrors_OfAttemptsArePublic(t *testing.T) {
 	}
 	for _, ended := range []error{nil, context.Canceled} {
 		held.Ended, none.Ended = ended, ended
-		for name, wrap := range map[string]func(error) error{
-			"bare":   func(err error) error { return err },
-			"waited": func(err error) error { return waitedFor("k", err) },
-			"closed": func(err error) error { return closeError([]error{err, err}, 2, nil) },
-			"joined": func(err error) error { return errors.Join(io.ErrUnexpectedEOF, err) },
+		for name, errorOf := range map[string]func(multiplex.Outcome) error{
+			"bare": votesError,
+			"waited": func(votes multiplex.Outcome) error {
+				return waitedFor("k", locker.Failure{Votes: votes})
+			},
+			"closed": func(votes multiplex.Outcome) error {
+				return closeError([]error{votesError(votes), votesError(votes)}, 2, nil)
+			},
+			"joined": func(votes multiplex.Outcome) error {
+				return errors.Join(io.ErrUnexpectedEOF, votesError(votes))
+			},
 		} {
 			t.Run(fmt.Sprint(name, " ", ended), func(t *testing.T) {
-				err := wrap(attemptError(held))
+				err := errorOf(held)
 				var h *HeldError
 				require.ErrorAs(t, err, &h)
 				require.Equal(t, &HeldError{Keys: held.Keys, Nodes: held.Nodes}, h)
 				require.ErrorIs(t, err, ErrHeld)
 				require.Equal(t, 1, strings.Count(err.Error(), "lockpipe:"), err)
 
-				lacking := wrap(attemptError(none))
+				lacking := errorOf(none)
 				var q *QuorumError
 				require.ErrorAs(t, lacking, &q)
 				require.Equal(t, []int{2, 1, 0, 2}, []int{q.Need, q.Granted, q.Refused, q.Unknown})
@@ -142,8 +166,55 @@ func TestErrors_OfAttemptsArePublic(t *testing.T) {
 	}
 }
 
-// waitedFor returns the error of a call that waited for a key, and ended with err.
-func waitedFor(key string, err error) error {
-	o := callOptions{start: time.Now()}
-	return o.finalError([]string{key}, err)
+// The goal: what the locker decides by, and the error that the user gets of the same failure, agree:
+// whether a further attempt may help, and whether the end of ctx or of the client is the reason.
+func TestErrors_AgreeWithTheFailuresOfTheLocker(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	ends := []error{nil, context.Canceled, context.DeadlineExceeded, ErrClosed}
+	var all []locker.Failure
+	for _, closing := range []bool{false, true} {
+		for _, ended := range ends[:2] {
+			for _, result := range []multiplex.Result{multiplex.Won, multiplex.Held} {
+				all = append(all, locker.Failure{Closing: closing, Votes: multiplex.Outcome{
+					Result: result, Ended: ended,
+				}})
+			}
+			for _, why := range []error{io.EOF, ErrOverloaded, context.Canceled} {
+				all = append(all, locker.Failure{Closing: closing, Votes: multiplex.Outcome{
+					Result: multiplex.NoQuorum, Ended: ended, Unknown: 1,
+					NoVotes: []multiplex.NoVote{{Node: "a", Err: why}},
+				}})
+			}
+		}
+	}
+	for _, end := range append(ends[1:], ErrOverloaded) {
+		all = append(all, locker.Failure{End: end})
+	}
+	for _, f := range all {
+		if f.Votes.Result == multiplex.Won && (f.Closing || f.Votes.Ended != nil) {
+			continue // too late: these say nothing
+		}
+		for _, end := range ends {
+			f := f
+			if end != nil && f.Votes.Result != 0 {
+				f.EndedBy(end)
+			}
+			err := failureError(&f)
+			held, none := errors.Is(err, ErrHeld), errors.Is(err, ErrNoQuorum)
+			require.Equal(t, held, f.IsHeld(), err)
+			require.Equal(t, none, f.IsNoQuorum(), err)
+			require.Equal(t, (held || none) && !errors.Is(err, ErrOverloaded), f.Retryable(), err)
+			require.Equal(t, errors.Is(err, context.Canceled), f.CutShort(over), err)
+			require.Equal(t, 1, strings.Count(err.Error(), "lockpipe:"), err)
+			if end != nil && f.Votes.Result != 0 {
+				require.ErrorIs(t, err, end)
+			}
+		}
+	}
+}
+
+// waitedFor returns the error of a call that waited for a key, and failed with f.
+func waitedFor(key string, f locker.Failure) error {
+	return failureError(f.AfterWaiting([]string{key}, time.Now()))
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
+	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -24,7 +25,7 @@ func BehindClock(c *Client, do func()) {
 }
 
 func setClock(c *Client, now func() time.Time) {
-	c.fences = fenceclock.New(now, c.cfg.MaxTTL, multiplex.MaxFence)
+	c.locker.Fences = fenceclock.New(now, c.cfg.MaxTTL, multiplex.MaxFence)
 }
 
 // NewSuspended is New on a machine of which suspended says for how long it was suspended.
@@ -34,15 +35,18 @@ func NewSuspended(cfg Config, suspended func(now time.Time) time.Duration) (*Cli
 
 // QueueIdle reports whether the queue of the process knows nothing of these keys any more.
 func QueueIdle(c *Client, keys ...string) bool {
-	return c.queue.Waiting() == 0 && !c.queue.Knows(keys)
+	return c.locker.Queue.Waiting() == 0 && !c.locker.Queue.Knows(keys)
 }
-
-// ReleaseInBackground is what an extension that failed does when it finds the lease over.
-func ReleaseInBackground(l *Lease) { l.releaseInBackground() }
 
 // Overload lets the client have as many pending calls as it may, until the returned function is
 // called.
 func Overload(c *Client) (end func()) {
-	c.calls.Add(maxPending)
-	return func() { c.calls.Add(-maxPending) }
+	for range locker.MaxPending {
+		c.locker.Begin()
+	}
+	return func() {
+		for range locker.MaxPending {
+			c.locker.End()
+		}
+	}
 }

@@ -2,12 +2,9 @@ package lockpipe
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/parts"
-	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 )
 
 // Extend gives the lease a new TTL from now on, longer or shorter than what is left. With
@@ -30,81 +27,64 @@ import (
 //
 // If ctx ended first, errors.Is finds its error too.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
+	if err := l.validateExtension(ctx, "Extend", ttl); err != nil {
+		return err
+	}
+	return l.inner.Extend(ctx, ttl.Truncate(time.Millisecond))
+}
+
+// validateExtension checks the arguments of the method with this name. It also returns ctx's error
+// if the lease lasts.
+func (l *Lease) validateExtension(ctx context.Context, name string, ttl time.Duration) error {
 	switch {
 	case l.isZero():
 		return ErrReleased
 	case ctx == nil:
 		return errNilContext
 	}
-	if err := l.client.checkTTL("Extend", ttl); err != nil {
+	if err := checkTTL(name, ttl, l.inner.MaxTTL()); err != nil {
 		return err
 	}
-	return l.extend(ctx, ttl.Truncate(time.Millisecond), false)
-}
-
-// extend gives the keys a new TTL. If keep is set, it ends the lease then.
-func (l *Lease) extend(ctx context.Context, ttl time.Duration, keep bool) error {
-	// As in startRelease.
-	l.client.calls.Add(1)
-	defer l.client.endCall()
 	if err := ctx.Err(); err != nil && l.Err() == nil {
-		return errorf("%w", err)
+		return prefix.Errorf("%w", err)
 	}
-	begin := l.term.BeginExtension
-	if keep {
-		begin = l.term.BeginKeep
-	}
-	e, err := begin(ctx, ttl)
-	if err != nil {
+	return nil
+}
+
+// Keep ends the lease but not its keys: they stay on the nodes for at least d from now, then they
+// expire. Until then nobody can acquire them, not even this Client, and no call frees them. Use it
+// for what must not happen again for a while: a job that runs once an hour, a message that was
+// handled.
+//
+// d is at most Config.MaxTTL. A node that may have forgotten keys does not vote for MaxTTL either,
+// so set MaxTTL to the longest d and no longer.
+//
+// After nil the lease is over. Err and the cause of its Context are ErrKept, and OnLost is not
+// called. Release does nothing, and neither does Close: the keys outlast the process. Calls that
+// wait for the keys wait until they expire. A node that loses its data does not get the keys back.
+//
+// d counts by the clocks of the nodes. Keep never brings the end of a key nearer: if d is shorter
+// than what the key has left on a node, it lasts there for that longer time. So for a short d,
+// acquire the lease with a short WithTTL.
+//
+// The errors:
+//
+//   - ErrNoQuorum: it is not confirmed that the keys stay. The lease is not kept: it is valid until
+//     Until as before, with its automatic extension, and its end deletes the keys. Try again, or
+//     Release. If the process dies before, nodes may have the keys for d.
+//   - ErrLost: a quorum does not have the lease any more, and it is over.
+//   - ErrExpired, ErrReleased, ErrClosed, ErrKept: the lease was over before. This call keeps
+//     nothing.
+//   - ErrInvalid: d is below 10 ms or above Config.MaxTTL.
+//
+// If ctx ended first, errors.Is finds its error too, and the lease is not kept.
+func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
+	if err := l.validateExtension(ctx, "Keep", d); err != nil {
 		return err
 	}
-	a := l.client.mux.Extend(l.claim, e.TTL, e.SendBefore, 0, l.claim.Len())
-	e.Sent, e.Err = a.Sent(), extensionError(attemptError(a.Wait(ctx, time.Time{})))
-	a.Done()
-	err = e.Finish()
-	l.client.outcomes.extended(err)
-	if err != nil && l.Err() != nil {
-		l.releaseInBackground() // the nodes may have extended it
+	ttl := d.Truncate(time.Millisecond)
+	if ttl < d {
+		ttl += time.Millisecond // MaxTTL is in whole milliseconds
 	}
-	return err
-}
-
-// extendBatch makes the extensions that are due together, in the order of their deadlines.
-func (c *Client) extendBatch(ctx context.Context, due []lease.Extension) {
-	keys := 0
-	for i := range due {
-		keys += due[i].Owner.(*Lease).claim.Len()
-	}
-	attempts := make([]parts.Attempt, len(due))
-	began := time.Now()
-	together := c.mux.Extensions(keys)
-	for i := range due {
-		e := &due[i]
-		l := e.Owner.(*Lease)
-		attempts[i] = together.Add(l.claim, e.TTL, e.SendBefore, e.MinTimeout)
-	}
-	together.Send()
-	for i, a := range attempts {
-		e := &due[i]
-		e.Sent, e.Err = a.Sent(), extensionError(attemptError(a.Wait(ctx, began)))
-		a.Done()
-		c.outcomes.extended(e.Finish()) // leaseEnded is called if it is over
-	}
-}
-
-// extensionError is what the outcome of an extension means for the lease.
-func extensionError(err error) error {
-	var held *HeldError
-	if errors.As(err, &held) {
-		return errorf("%w: %w", ErrLost, &lostError{held})
-	}
-	return err
-}
-
-// lostError says how many nodes do not have the lease any more. It is no ErrHeld: the caller wanted
-// to keep the lease, not to acquire it.
-type lostError struct{ held *HeldError }
-
-func (e *lostError) Error() string {
-	return fmt.Sprintf("%d nodes do not hold it any more: %v", len(e.held.Nodes), e.held.Nodes)
+	return l.inner.Keep(ctx, ttl)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -73,7 +74,7 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	if c.isClosing() {
+	if c.locker.IsClosing() {
 		return nil, ErrClosed
 	}
 	facts, err := c.mux.Inspect(ctx)
@@ -81,7 +82,7 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	case errors.Is(err, multiplex.ErrClosed):
 		return nil, ErrClosed
 	case err != nil:
-		return nil, errorf("%w", err)
+		return nil, prefix.Errorf("%w", err)
 	}
 	var found report
 	preflight.Check(preflight.Settings{

@@ -4,7 +4,9 @@ import (
 	"context"
 	"strings"
 
+	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 )
 
@@ -12,9 +14,9 @@ import (
 // keys by their number, since keys may be long or secret.
 func (c *Client) validateCall(
 	ctx context.Context, kind outcomes.Call, keys []string, opts []Option,
-) ([]string, callOptions, error) {
+) ([]string, locker.Options, error) {
 	o, err := c.applyOptions(opts)
-	o.kind = kind
+	o.Kind = kind
 	switch {
 	case err != nil:
 		return nil, o, err
@@ -41,27 +43,5 @@ func (c *Client) validateCall(
 				i+1, len(keys), len(k), maxKeyLength)
 		}
 	}
-	return dedup(keys), o, nil
-}
-
-// dedup returns keys without repetitions, in order. It returns keys itself if there are none.
-func dedup(keys []string) []string {
-	if len(keys) == 1 {
-		return keys
-	}
-	seen := make(map[string]struct{}, len(keys))
-	for i, k := range keys {
-		if seen[k] = struct{}{}; len(seen) == i+1 {
-			continue
-		}
-		once := append([]string(nil), keys[:i]...) // the first repetition is at i
-		for _, k := range keys[i+1:] {
-			if _, twice := seen[k]; !twice {
-				seen[k] = struct{}{}
-				once = append(once, k)
-			}
-		}
-		return once
-	}
-	return keys
+	return parts.Distinct(keys), o, nil
 }

@@ -2,54 +2,43 @@ package lockpipe
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/keyqueue"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/parts"
-	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 )
 
 // Lease is the right to its keys until it ends: by Release or Keep, by Close of the client, when an
 // extension finds it lost, or when its time runs out on the local clock. All methods are safe for
 // concurrent use. A nil Lease and the zero Lease hold nothing and are over: ErrReleased.
-type Lease struct {
-	client *Client
-	term   lease.Term
-	claim  *parts.Claim  // what the nodes have; another lease's once the term was handed off
-	chain  *handoffChain // nil unless it was handed off
-	// Has the keys in the queue of the process; nil if the call did not wait.
-	holder *keyqueue.Call
-}
+type Lease struct{ inner locker.Lease }
 
 // isZero reports whether l is nil or the zero value, which no call of a Client has returned.
-func (l *Lease) isZero() bool { return l == nil || l.client == nil }
+func (l *Lease) isZero() bool { return l == nil || l.inner.IsZero() }
 
-// newLease returns a lease for an attempt. It has up to so many fences above floor, and none
-// without fencing.
-func (c *Client) newLease(keys []string, floor, fences int64) *Lease {
+// newLease returns a lease and the parts of it that are the Locker's: see locker.Config.NewLease.
+func newLease(withClaim bool) (user any, inner *locker.Lease, claim *parts.Claim) {
+	if !withClaim {
+		l := new(Lease)
+		return l, &l.inner, nil
+	}
 	both := new(struct { // one allocation
 		lease Lease
 		claim parts.Claim
 	})
-	random := c.tokens.Next()
-	both.claim.Init(c.mux, keys, string(random[:]), c.tokenSuffix)
-	if fences > 0 {
-		now := time.Now()
-		first, last := c.fences.Reserve(floor, fences)
-		both.claim.Fence(now, first, last)
-	}
-	both.lease.client, both.lease.claim = c, &both.claim
-	return &both.lease
+	return &both.lease, &both.lease.inner, &both.claim
 }
+
+// innerLease returns the Locker's part of a lease that newLease has returned.
+func innerLease(user any) *locker.Lease { return &user.(*Lease).inner }
 
 // Key returns the first key, without the prefix.
 func (l *Lease) Key() string {
 	if l.isZero() {
 		return ""
 	}
-	return l.claim.Key(0)
+	return l.inner.Key()
 }
 
 // Keys returns all keys, each once, in the order of the call, without the prefix. The slice is the
@@ -58,11 +47,7 @@ func (l *Lease) Keys() []string {
 	if l.isZero() {
 		return nil
 	}
-	keys := make([]string, l.claim.Len())
-	for i := range keys {
-		keys[i] = l.claim.Key(i)
-	}
-	return keys
+	return l.inner.Keys()
 }
 
 // Token returns the value of the keys on the nodes: 27 random characters, and behind them an @ and
@@ -72,7 +57,16 @@ func (l *Lease) Token() string {
 	if l.isZero() {
 		return ""
 	}
-	return l.claim.Token()
+	return l.inner.Token()
+}
+
+// Fence returns the number of a lease that was taken with WithFencing, also when it is over. It
+// returns 0 for any other lease.
+func (l *Lease) Fence() int64 {
+	if l.isZero() {
+		return 0
+	}
+	return l.inner.Fence()
 }
 
 // Until returns when the lease ends unless it is extended. The time has a monotonic clock reading.
@@ -82,7 +76,7 @@ func (l *Lease) Until() time.Time {
 	if l.isZero() {
 		return time.Time{}
 	}
-	return l.term.Until()
+	return l.inner.Until()
 }
 
 // Err returns nil while the lease lasts, and then how it ended: ErrReleased, ErrKept, ErrExpired,
@@ -93,7 +87,7 @@ func (l *Lease) Err() error {
 	if l.isZero() {
 		return ErrReleased
 	}
-	return l.term.Err()
+	return l.inner.Err()
 }
 
 // Context returns a context that is cancelled when the lease ends, whatever the network does.
@@ -106,11 +100,41 @@ func (l *Lease) Context() context.Context {
 		cancel(ErrReleased)
 		return ctx
 	}
-	return l.term.Context()
+	return l.inner.Context()
 }
 
 // Done returns the channel of Context, which is closed when the lease ends.
 func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
+
+// Bind returns a context with the values and the deadline of ctx, which is cancelled when ctx or
+// the lease ends. context.Cause returns the cause of the one that ended first: that of ctx, or how
+// the lease ended, as Lease.Err does. Run work for a request under it that must stop without the
+// lock. Like Context, it reads the clock when its Err is called.
+//
+// There is nothing to cancel: the first of the two ends frees what Bind made. It takes no
+// goroutine, unless the type of ctx is not one of package context. If you bind often while one
+// lease lasts, give Bind contexts that end. If ctx is nil, the returned context is over, and its
+// cause is ErrInvalid.
+func (l *Lease) Bind(ctx context.Context) context.Context {
+	if ctx == nil {
+		over, cancel := context.WithCancelCause(context.Background())
+		cancel(errNilContext)
+		return over
+	}
+	bound, unbind := l.bind(ctx)
+	context.AfterFunc(bound, unbind) // else it would take memory until the lease ends
+	return bound
+}
+
+// bind returns the context of Bind. unbind ends it, and frees what the lease's context has of it.
+func (l *Lease) bind(ctx context.Context) (bound context.Context, unbind func()) {
+	if l.isZero() {
+		over, cancel := context.WithCancelCause(ctx)
+		cancel(ErrReleased)
+		return over, func() {}
+	}
+	return l.inner.Bind(ctx)
+}
 
 // Release ends the lease. If another call of this Client waits for the same keys, Release may hand
 // the lease to that call: it sends nothing and returns nil. Otherwise Release deletes each key on
@@ -127,11 +151,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	case ctx == nil:
 		return errNilContext
 	}
-	r, err := l.startRelease(l.claim.Len())
-	if r.attempt == nil {
-		return err
-	}
-	return l.endRelease(r, attemptError(r.attempt.Wait(ctx, time.Time{})))
+	return l.inner.Release(ctx)
 }
 
 // ReleaseAll is Release for many leases, in one round trip to each node. The error joins the errors
@@ -141,93 +161,20 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	if ctx == nil {
 		return errNilContext
 	}
-	releases := make([]startedRelease, len(leases))
-	errs := make([]error, len(leases))
-	keys := 0
+	held := make([]*locker.Lease, 0, len(leases))
 	for _, l := range leases {
 		if !l.isZero() {
-			keys += l.claim.Len()
+			held = append(held, &l.inner)
 		}
 	}
-	for i, l := range leases {
-		if !l.isZero() {
-			releases[i], errs[i] = l.startRelease(keys)
-		}
-	}
-	began := time.Now()
 	var failed []error
-	for i, r := range releases {
-		if r.attempt != nil {
-			errs[i] = leases[i].endRelease(r, attemptError(r.attempt.Wait(ctx, began)))
-		}
-		if errs[i] != nil {
-			failed = append(failed, errorf("%.64q: %w", leases[i].Key(), errs[i]))
+	for i, err := range locker.ReleaseAll(ctx, held) {
+		if err != nil {
+			failed = append(failed, prefix.Errorf("%.64q: %w", held[i].Key(), err))
 		}
 	}
 	if len(failed) == 0 {
 		return nil
 	}
-	return &joined{failed}
-}
-
-// startedRelease is a release that is under way. Without an attempt there is nothing to wait for:
-// the lease was handed off, or was over.
-type startedRelease struct {
-	attempt parts.Attempt
-	first   bool // the lease was held until then
-}
-
-// endRelease takes the outcome of a release, and returns it.
-func (l *Lease) endRelease(r startedRelease, outcome error) error {
-	l.client.outcomes.released(outcome)
-	if r.first {
-		l.client.notifyReleased(l)
-	}
-	return outcome
-}
-
-// startRelease ends the term and sends the release; keys is how many keys are released together.
-func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
-	// Close waits for the calls that are counted here, so that it does not close the nodes before
-	// the release is sent.
-	l.client.calls.Add(1)
-	defer l.client.endCall()
-	var next *waitingCall
-	if r.first = l.term.Err() == nil; r.first { // else the one that ended it passes the keys on
-		next = l.client.successor(l)
-	}
-	if next != nil && l.handOff(next) {
-		l.client.outcomes.releasedUnsent(outcomes.HandedOver)
-		return startedRelease{}, nil
-	}
-	end := l.term.End(ErrReleased)
-	if l.term.HandedOff() || end == ErrKept { // maybe by another call at the same time
-		if next != nil {
-			next.begin(nil)
-		}
-		unsent := outcomes.HandedOver
-		if end == ErrKept {
-			unsent = outcomes.AlreadyEnded
-		}
-		l.client.outcomes.releasedUnsent(unsent)
-		return startedRelease{}, nil
-	}
-	r.attempt = l.client.mux.Release(l.claim, keys)
-	if r.first {
-		l.client.passOn(l, next) // behind the release, so that both go in one flush
-	}
-	if !errors.Is(end, ErrReleased) {
-		l.client.outcomes.releasedUnsent(outcomes.AlreadyEnded)
-		return startedRelease{}, end
-	}
-	return r, nil
-}
-
-// releaseInBackground deletes what the nodes have of the lease, and waits for nothing.
-func (l *Lease) releaseInBackground() {
-	if l.term.HandedOff() || l.term.Err() == ErrKept {
-		return // its keys are not its own any more
-	}
-	l.client.mux.Release(l.claim, l.claim.Len())
-	l.client.passOn(l, nil)
+	return prefix.Join(failed)
 }

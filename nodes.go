@@ -13,7 +13,7 @@ import (
 // groups. It sends nothing and does not block.
 func (c *Client) Nodes() []NodeStatus {
 	var all []NodeStatus
-	for g := range c.groups {
+	for g := range c.mux.Groups() {
 		for _, n := range c.mux.Nodes(g) {
 			all = append(all, nodeStatus(&n))
 		}

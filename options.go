@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/lease"
 )
 
@@ -67,36 +67,23 @@ func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }
 
-// callOptions are the options of one call, with the defaults.
-type callOptions struct {
-	kind outcomes.Call
-	// When the call began, if it may wait; zero for a call that begins with its only attempt.
-	start              time.Time
-	ttl                time.Duration
-	maxHold            time.Duration // 0: no automatic extension
-	maxAttempts        int
-	minDelay, maxDelay time.Duration
-	fencing            bool
-	suspended          time.Duration // for how long the machine had been before the latest attempt
-}
-
 // applyOptions applies opts to the defaults and checks the result.
-func (c *Client) applyOptions(opts []Option) (callOptions, error) {
-	o := callOptions{ttl: c.cfg.TTL, minDelay: defaultMinDelay, maxDelay: defaultMaxDelay}
+func (c *Client) applyOptions(opts []Option) (locker.Options, error) {
+	o := locker.Options{TTL: c.cfg.TTL, MinDelay: defaultMinDelay, MaxDelay: defaultMaxDelay}
 	for _, opt := range opts {
 		switch opt.kind {
 		case optionTTL:
-			o.ttl = opt.min.Truncate(time.Millisecond)
-			if err := c.checkTTL("WithTTL", opt.min); err != nil {
+			o.TTL = opt.min.Truncate(time.Millisecond)
+			if err := checkTTL("WithTTL", opt.min, c.cfg.MaxTTL); err != nil {
 				return o, err
 			}
 		case optionAttempts:
-			if o.maxAttempts = opt.n; opt.n < 0 {
+			if o.MaxAttempts = opt.n; opt.n < 0 {
 				return o, invalid("WithMaxAttempts(%d): give a positive number, or 0 for until "+
 					"ctx ends", opt.n)
 			}
 		case optionDelay:
-			o.minDelay, o.maxDelay = min(opt.min, longestDelay), min(opt.max, longestDelay)
+			o.MinDelay, o.MaxDelay = min(opt.min, longestDelay), min(opt.max, longestDelay)
 			if opt.min < 0 || opt.min > opt.max {
 				return o, invalid("WithRetryDelay(%v, %v): give 0 <= shortest <= longest", opt.min,
 					opt.max)
@@ -107,30 +94,30 @@ func (c *Client) applyOptions(opts []Option) (callOptions, error) {
 					cmp.Or(inMilliseconds(opt.max), inMilliseconds(opt.min)))
 			}
 		case optionAutoExtend:
-			if o.maxHold = opt.min; opt.min < minTTL {
+			if o.MaxHold = opt.min; opt.min < minTTL {
 				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, "+
 					"at least %v%s", opt.min, minTTL, inSeconds(opt.min))
 			}
 		case optionFencing:
-			o.fencing = true
+			o.Fencing = true
 		default:
 			return o, invalid("an Option that no function of this package made")
 		}
 	}
-	if o.maxHold > 0 {
-		o.ttl = min(o.ttl, lease.TTLFor(min(o.maxHold, c.cfg.MaxTTL)))
+	if o.MaxHold > 0 {
+		o.TTL = min(o.TTL, lease.TTLFor(min(o.MaxHold, c.cfg.MaxTTL)))
 	}
 	return o, nil
 }
 
 // checkTTL refuses a TTL that cannot be granted. name is the option or method that got it.
-func (c *Client) checkTTL(name string, ttl time.Duration) error {
+func checkTTL(name string, ttl, maxTTL time.Duration) error {
 	switch {
 	case ttl < minTTL:
 		return invalid("%s(%v): a lease lasts at least %v%s", name, ttl, minTTL, inSeconds(ttl))
-	case ttl > c.cfg.MaxTTL:
+	case ttl > maxTTL:
 		return invalid("%s(%v): above Config.MaxTTL (%v): raise that in every client", name, ttl,
-			c.cfg.MaxTTL)
+			maxTTL)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/token"
 )
 
@@ -45,21 +46,21 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.isClosing() {
+	if c.locker.IsClosing() {
 		return nil, ErrClosed
 	}
 	asked, err := c.mux.Peek(ctx, different)
 	if err != nil {
-		return nil, errorf("%w", err)
+		return nil, prefix.Errorf("%w", err)
 	}
 	for i := range asked {
 		for _, nodes := range asked[i].Sets() {
 			if unheard := peekError(nodes); unheard != nil {
 				switch {
-				case c.isClosing():
-					return nil, errorf("%w: %w", ErrClosed, unheard)
+				case c.locker.IsClosing():
+					return nil, prefix.Errorf("%w: %w", ErrClosed, unheard)
 				case ctx.Err() != nil:
-					return nil, errorf("%w: %w", unheard, ctx.Err())
+					return nil, prefix.Errorf("%w: %w", unheard, ctx.Err())
 				}
 				return nil, unheard
 			}

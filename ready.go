@@ -3,8 +3,8 @@ package lockpipe
 import (
 	"context"
 	"errors"
-	"sync"
 
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -18,23 +18,21 @@ func (c *Client) Ready(ctx context.Context) error {
 		return errNilContext
 	}
 	for {
-		changed := c.nodesChanged.next() // before the look, so that no change is missed
-		select {
-		case <-c.closing:
+		changed := c.locker.NodesChanged() // before the look, so that no change is missed
+		if c.locker.IsClosing() {
 			return ErrClosed
-		default:
 		}
 		missing := c.withoutQuorum()
 		if missing == nil {
 			return nil
 		}
 		if end := ctx.Err(); end != nil {
-			return errorf("%w: %w", missing, end)
+			return prefix.Errorf("%w: %w", missing, end)
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-		case <-c.closing:
+		case <-c.locker.Closing():
 		}
 	}
 }
@@ -44,7 +42,7 @@ var errConnecting = errors.New("not connected yet")
 
 // withoutQuorum returns which nodes of a group can't vote now, or nil if enough can in each group.
 func (c *Client) withoutQuorum() *QuorumError {
-	for g := range c.groups {
+	for g := range c.mux.Groups() {
 		for _, nodes := range c.mux.Sets(g) {
 			e := &QuorumError{Need: len(nodes)/2 + 1, did: "can vote"}
 			for i := range nodes {
@@ -61,37 +59,4 @@ func (c *Client) withoutQuorum() *QuorumError {
 		}
 	}
 	return nil
-}
-
-// quorumReachable is called after each change of a node's state that leaves a quorum reachable. No
-// other change can make a quorum able to vote.
-func (c *Client) quorumReachable(group int) {
-	c.groups[group].outage.WakeNext()
-	c.nodesChanged.notify()
-}
-
-// broadcast wakes all goroutines that wait for the next event. The zero value is ready.
-type broadcast struct {
-	mu   sync.Mutex
-	wake chan struct{} // closed by the next event; nil: nobody waits. Guarded by mu
-}
-
-// next returns a channel that the next event closes.
-func (b *broadcast) next() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.wake == nil {
-		b.wake = make(chan struct{})
-	}
-	return b.wake
-}
-
-// notify reports an event. It does not block.
-func (b *broadcast) notify() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.wake != nil {
-		close(b.wake)
-		b.wake = nil
-	}
 }

@@ -1,7 +1,5 @@
 package lockpipe
 
-import "github.com/lockpipe/lockpipe/lease"
-
 // Stats are counts since New. Held, SpareNodes, Waiters, ForeignLayouts and the fields that begin
 // with Pending are of now.
 type Stats struct {
@@ -56,23 +54,16 @@ type Stats struct {
 // after Close.
 func (c *Client) Stats() Stats {
 	nodes := c.mux.Stats()
-	var leases lease.Stats
-	for _, m := range c.managers {
-		s := m.Stats()
-		leases.Held += s.Held
-		leases.Extended += s.Extended
-		leases.Expired += s.Expired
-		leases.Lost += s.Lost
-	}
+	leases := c.locker.Leases()
 	return Stats{
 		Flushes: nodes.Flushes, Operations: nodes.Operations,
-		Attempts: nodes.Attempts, SplitVotes: nodes.SplitVotes, Handovers: c.handovers.Load(),
+		Attempts: nodes.Attempts, SplitVotes: nodes.SplitVotes, Handovers: c.locker.Handovers(),
 		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
 		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
 		CallbackPanics: c.callbacks.Panics(), DroppedCallbacks: c.callbacks.Dropped(),
-		PendingCalls: int(c.calls.Load() &^ closingBit),
-		Waiters:      c.queue.Waiting() + c.pools.Waiting(),
-		PendingAsync: int(c.asyncs.outstanding.Load()), SpareNodes: c.mux.SpareNodes(),
+		PendingCalls: c.locker.PendingCalls(),
+		Waiters:      c.calls.Waiting(),
+		PendingAsync: c.calls.PendingAsync(), SpareNodes: c.mux.SpareNodes(),
 		ForeignLayouts: c.mux.ForeignLayouts(),
 	}
 }
@@ -99,7 +90,7 @@ type OutcomeCount struct {
 // Outcomes returns how often each outcome occurred, also those that have not occurred. It may be
 // called at any time, as Stats.
 func (c *Client) Outcomes() []OutcomeCount {
-	rows := c.outcomes.counters.Rows()
+	rows := c.locker.Outcomes.Rows()
 	all := make([]OutcomeCount, len(rows))
 	for i, r := range rows {
 		all[i] = OutcomeCount{

@@ -127,6 +127,9 @@ func (t *Term) endBeforeStart(cause error) error {
 	return cause
 }
 
+// Owner returns what Manager.Hold was given.
+func (t *Term) Owner() any { return t.owner }
+
 // Began returns when Manager.Hold began the term.
 func (t *Term) Began() time.Time { return t.manager.timeOf(t.began) }
 

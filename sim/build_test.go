@@ -31,13 +31,17 @@ type edit struct{ file, old, new string }
 func seedEdits() []edit {
 	edits := []edit{
 		{"sim/simrand/simrand.go", "const Enabled = false", "const Enabled = true"},
-		{"client.go", "fenceclock.New(time.Now, ", "fenceclock.New(simrand.Clock(), "},
+		{
+			"internal/locker/locker.go", "fenceclock.New(time.Now, ",
+			"fenceclock.New(simrand.Clock(), ",
+		},
 		{"client.go", "\t\"github.com/lockpipe/lockpipe/internal/suspension\"\n", ""},
 		{"client.go", "suspension.Counter()", "simrand.Suspended()"},
 	}
 	for _, file := range []string{
-		"any.go", "waitingcall.go", "lease/due.go", "internal/fleet/node.go",
-		"internal/link/connector.go", "internal/link/renew.go", "internal/node/failing.go",
+		"lease/due.go", "internal/fleet/node.go", "internal/link/connector.go",
+		"internal/link/renew.go", "internal/locker/any.go", "internal/locker/options.go",
+		"internal/node/failing.go",
 	} {
 		edits = append(edits, edit{
 			file, `"math/rand/v2"`,
@@ -66,7 +70,7 @@ func stallEdits() []edit {
 		// A node has missed a round, and does not know it.
 		{"multiplex/read.go", "", "\twhy, down := n.Link.Rejects()\n", "i"},
 		// Extensions were added to a draft, and it was not submitted.
-		{"extend.go", "", "\ttogether.Send()\n", "-1"},
+		{"internal/locker/extend.go", "", "\ttogether.Send()\n", "-1"},
 		// A round is to be sealed.
 		{"batch/seal.go", "", "\tfor range yields {\n", "-1"},
 	} {

@@ -43,8 +43,8 @@ var brokenRules = []mutant{
 	{
 		name: "reply", rule: "3: validity counts from the reply", mix: "blind", finds: "both hold",
 		edit: edit{
-			"acquire.go", "lease.Grant{Sent: a.Sent(), ",
-			"lease.Grant{Sent: map[bool]time.Time{false: a.Sent(), true: " +
+			"internal/locker/attempt.go", "lease.Grant{Sent: a.of.Sent(), ",
+			"lease.Grant{Sent: map[bool]time.Time{false: a.of.Sent(), true: " +
 				"time.Now()}[simrand.Mutant(\"reply\")], ",
 		},
 	},
@@ -102,8 +102,8 @@ var brokenRules = []mutant{
 		name: "stuck", rule: "a lease that expires leaves its keys to the next call",
 		finds: "waits behind one that has ended",
 		edit: edit{
-			"lost.go", "\t\tc.passOn(l, nil)\n",
-			"\t\tif !simrand.Mutant(\"stuck\") {\n\t\t\tc.passOn(l, nil)\n\t\t}\n",
+			"internal/locker/release.go", "\t\tk.passOn(l, nil)\n",
+			"\t\tif !simrand.Mutant(\"stuck\") {\n\t\t\tk.passOn(l, nil)\n\t\t}\n",
 		},
 	},
 	{
@@ -186,7 +186,7 @@ var brokenRules = []mutant{
 		name: "numbers", rule: "11: a lease is handed over without a number left", mix: "fenced",
 		finds: "which is not above",
 		edit: edit{
-			"fencing.go", "\treturn n, n <= last\n",
+			"internal/locker/fencing.go", "\treturn n, n <= last\n",
 			"\treturn n, n <= last || simrand.Mutant(\"numbers\")\n",
 		},
 	},
@@ -342,8 +342,8 @@ var brokenRules = []mutant{
 		name: "left", rule: "9: a release deletes keys that were kept", mix: "kept",
 		finds: "has kept it",
 		edit: edit{
-			"lease.go", "|| end == ErrKept { // maybe",
-			"|| end == ErrKept && !simrand.Mutant(\"left\") { // maybe",
+			"internal/locker/release.go", "|| end == lease.ErrKept { // maybe",
+			"|| end == lease.ErrKept && !simrand.Mutant(\"left\") { // maybe",
 		},
 	},
 	{

@@ -81,6 +81,9 @@ func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*
 	return m, nil
 }
 
+// Groups returns how many groups of nodes there are. Those that share nodes count as one.
+func (m *Mux) Groups() int { return len(m.muxes) }
+
 // GroupOf returns the name of the group that a key belongs to now, given without the prefix.
 func (m *Mux) GroupOf(key string) string { return m.layout.Group(key) }
 

@@ -40,10 +40,10 @@ var allowedImports = map[string][]string{
 	"bench/shares":     {},
 	".": {
 		"multiplex", "lease", "batch",
-		"internal/callbacks", "internal/fenceclock", "internal/histogram", "internal/holders",
-		"internal/keyqueue", "internal/layout", "internal/outage", "internal/outcomes",
-		"internal/parts", "internal/preflight", "internal/reserved", "internal/suspension",
-		"internal/token", "internal/waiting",
+		"internal/callbacks", "internal/calls", "internal/histogram", "internal/holders",
+		"internal/layout", "internal/locker", "internal/losslog", "internal/outcomes",
+		"internal/parts", "internal/prefix", "internal/preflight", "internal/reserved",
+		"internal/suspension", "internal/token",
 	},
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/fleet", "internal/holders",
@@ -59,7 +59,11 @@ var allowedImports = map[string][]string{
 	"lockpipetest/fake": {"."},
 	"metrics":           {"."},
 
-	"internal/callbacks":  {},
+	"internal/callbacks": {},
+	"internal/calls": {
+		"multiplex", "internal/keyqueue", "internal/locker", "internal/outage",
+		"internal/outcomes", "internal/token", "internal/waiting",
+	},
 	"internal/endpoint":   {"internal/resp"},
 	"internal/fenceclock": {},
 	"internal/fleet": {
@@ -76,6 +80,11 @@ var allowedImports = map[string][]string{
 		"internal/resp", "internal/restartguard", "internal/sentinel", "internal/trip",
 	},
 	"internal/keyset": {"internal/reserved", "script"},
+	"internal/locker": {
+		"multiplex", "lease", "batch", "internal/fenceclock", "internal/keyqueue",
+		"internal/outage", "internal/outcomes", "internal/parts", "internal/token",
+	},
+	"internal/losslog": {},
 	"internal/node": {
 		"script", "internal/histogram", "internal/holders", "internal/keyset", "internal/link",
 		"internal/refusals", "internal/resp", "internal/trip", "internal/watch",
@@ -90,6 +99,7 @@ var allowedImports = map[string][]string{
 	"internal/preflight": {
 		"internal/inspection", "internal/layout", "internal/link", "internal/restartguard",
 	},
+	"internal/prefix":        {},
 	"internal/quorum":        {},
 	"internal/refusals":      {},
 	"internal/rendezvous":    {},
@@ -110,7 +120,8 @@ var allowedImports = map[string][]string{
 var standardLibraryOnly = []string{
 	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "bench/shares",
 	"fence", "lease", "script", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
-	"internal/outage", "internal/resp", "internal/token", "internal/waiting",
+	"internal/losslog", "internal/outage", "internal/prefix", "internal/resp", "internal/token",
+	"internal/waiting",
 }
 
 // meaninglessNames say nothing about what is in a package.
@@ -144,13 +155,14 @@ func TestImports_FollowTheTable(t *testing.T) {
 	}
 }
 
-// The root package knows what a Log refuses, and nothing else of it.
+// The root package and the locker know what a Log refuses, and nothing else of it.
 func TestImports_TheRootHasBatchForItsErrorsOnly(t *testing.T) {
 	for _, f := range sources(t, production) {
-		if i, ok := f.importing(modulePath + "/batch"); ok && f.dir == "." &&
-			f.name != "errors.go" {
-			t.Errorf("%s: the root package imports batch in errors.go only, to re-export its "+
-				"errors: go through multiplex", f.at(i.pos))
+		i, ok := f.importing(modulePath + "/batch")
+		if ok && (f.dir == "." && f.name != "errors.go" ||
+			f.dir == "internal/locker" && f.name != "internal/locker/failure.go") {
+			t.Errorf("%s: package %s imports batch in one file only, for its errors: go through "+
+				"multiplex", f.at(i.pos), f.dir)
 		}
 	}
 }

@@ -28,13 +28,12 @@ const (
 	longString = 20
 )
 
-// large are the files and packages that may have more lines, and how many. The root still has the
-// waiting calls in it, which are an idea of their own, and the guard which server is which node's.
-var large = map[string]int{".": 4230, "multiplex": 2430, "internal/restartguard": 2040}
+// large are the files and packages that may have more lines, and how many. The guard still has in
+// it which server is which node's, which is an idea of its own.
+var large = map[string]int{"multiplex": 2430, "internal/restartguard": 2040}
 
 // mutexes are the packages with more than one mutex, and why.
 var mutexes = map[string]string{
-	".":             "losses, async calls and changes of the nodes are independent leaves",
 	"lease":         "a term's own guards its validity alone; the manager's is taken before it",
 	"lockpipetest":  "nodes, output and in-process nodes are independent leaves",
 	"internal/node": "the order of flushes comes first; pending releases and refused keys are leaves",

@@ -1,6 +1,4 @@
-package lockpipe
-
-import "github.com/lockpipe/lockpipe/internal/parts"
+package locker
 
 // maxFenceRetries is how often in a row an attempt is retried at once because its fence was too
 // low. The second attempt is high enough, unless clients with faster clocks take the same keys in
@@ -9,9 +7,9 @@ const maxFenceRetries = 3
 
 // fencesWanted returns how many fences an attempt asks for, at most. shared says that other calls
 // of the process wait for the keys.
-func (o callOptions) fencesWanted(shared bool) int64 {
+func (o *Options) fencesWanted(shared bool) int64 {
 	switch {
-	case !o.fencing:
+	case !o.Fencing:
 		return 0
 	case shared:
 		return 1 + maxHandoffs
@@ -21,22 +19,23 @@ func (o callOptions) fencesWanted(shared bool) int64 {
 
 // hasWaiters reports whether other calls of the process wait for the keys of a call with fencing,
 // so that its lease may be handed to them.
-func (c *Client) hasWaiters(keys []string, o callOptions) bool {
-	return o.fencing && c.queue.HasWaiters(keys[0])
+func (k *Locker) hasWaiters(keys []string, o *Options) bool {
+	return o.Fencing && k.Queue.HasWaiters(keys[0])
 }
 
-// fenceRetry is what a call knows of its attempts that failed because their fences were too low.
-type fenceRetry struct {
+// FenceRetry is what a call knows of its attempts that failed because their fences were too low.
+// The zero value knows of none.
+type FenceRetry struct {
 	floor     int64 // the fence of the next attempt must be above it
 	attempts  int   // how many failed in a row
 	cleanedUp bool  // the call has waited for the release of one of them, which is done once
 }
 
-// next takes an attempt that failed. It reports whether to make another one at once, with a higher
+// Next takes an attempt that failed. It reports whether to make another one at once, with a higher
 // fence, and whether to wait for the release of the failed one first: nodes may have granted it,
 // and would refuse the next one.
-func (g *fenceRetry) next(a parts.Attempt) (again, cleanUp bool) {
-	seen, again, atOnce := a.FenceTooLow()
+func (g *FenceRetry) Next(a *Attempt) (again, cleanUp bool) {
+	seen, again, atOnce := a.of.FenceTooLow()
 	if again { // if only a few nodes have a higher one, no other call needs to know of it
 		g.floor = max(g.floor, seen)
 	}
@@ -49,20 +48,9 @@ func (g *fenceRetry) next(a parts.Attempt) (again, cleanUp bool) {
 	return true, !atOnce
 }
 
-// retryFence takes a failed attempt, and reports whether to retry at once with a higher fence. A
-// waiting call does not wait for a release: then it retries as after every failure.
-func (s *waitingCall) retryFence(t pendingAttempt) bool {
-	again, cleanUp := s.fenceRetry.next(t.attempt)
-	if again = again && !cleanUp; again {
-		s.policy.Retry()
-	}
-	return again
-}
-
-// Fence returns the number of a lease that was taken with WithFencing, also when it is over. It
-// returns 0 for any other lease.
+// Fence returns the number of a lease that was taken with fencing, and 0 for any other one.
 func (l *Lease) Fence() int64 {
-	if l.isZero() || l.chain != nil && !l.chain.wantsFence {
+	if l.chain != nil && !l.chain.wantsFence {
 		return 0
 	}
 	return l.ownFence()

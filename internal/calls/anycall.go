@@ -1,13 +1,14 @@
-package lockpipe
+package calls
 
 import (
 	"context"
-	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -27,35 +28,35 @@ const (
 // keys the first asks the nodes, and the others are behind it in the queue. Between two attempts it
 // watches the keys. With WithMaxAttempts it does neither queue nor watch.
 type anyCall struct {
-	client *Client
+	calls  *Calls
 	keys   []string
-	opts   callOptions
-	turn   *keyqueue.Call // in Client.pools
+	opts   locker.Options
+	turn   *keyqueue.Call // in Calls.pools
 	queued bool           // turn is; set before advance
 	parks  bool           // during an outage: all keys are in one group
 	wake   func()         // has advance called; it does not block
 	first  atomic.Bool    // it is its turn
 
 	attempts int
-	futile   int     // attempts in a row that followed changes and failed
-	reason   error   // of the last attempt that was decided; nil before the first
-	parking  parking // during an outage
+	futile   int             // attempts in a row that followed changes and failed
+	reason   *locker.Failure // of the last attempt that was decided; nil before the first
+	parking  parking         // during an outage
 	// When the next attempt begins if no key changes, and if nodes report changes of all keys.
 	latest, latestIfWatched time.Time
 	watches                 []*multiplex.Watch // of the keys; nil before the first attempt failed
 }
 
-func newAnyCall(c *Client, keys []string, o callOptions, wake func()) *anyCall {
-	s := &anyCall{client: c, keys: keys, opts: o, wake: wake}
+func newAnyCall(c *Calls, keys []string, o locker.Options, wake func()) *anyCall {
+	s := &anyCall{calls: c, keys: keys, opts: o, wake: wake}
 	s.turn = &keyqueue.Call{Caller: s}
-	s.parks = len(c.mux.ByPlace(keys)) == 1
-	s.parking.call.Arrived, s.parking.call.Wake = o.start, wake
+	s.parks = len(c.locker.Mux.ByPlace(keys)) == 1
+	s.parking.call.Arrived, s.parking.call.Wake = o.Start, wake
 	return s
 }
 
 // enter puts the call into the queue, or reports that too many calls wait.
 func (s *anyCall) enter() bool {
-	runs, ok := s.client.pools.Enter(s.turn, poolOf(s.keys), maxPending)
+	runs, ok := s.calls.pools.Enter(s.turn, poolOf(s.keys), locker.MaxPending)
 	s.queued = ok
 	if runs {
 		s.first.Store(true)
@@ -76,76 +77,79 @@ func (s *anyCall) Reserving() {}
 func (s *anyCall) Released() {}
 
 // leave implements pendingCall. The next call has its turn, also if this one has a lease.
-func (s *anyCall) leave(*Lease) {
+func (s *anyCall) leave(*locker.Lease) {
 	s.parking.finish()
 	for _, w := range s.watches {
 		w.Close()
 	}
 	if s.queued {
-		s.client.pools.Leave(s.turn, time.Now())
+		s.calls.pools.Leave(s.turn, time.Now())
 	}
 }
 
 // advance implements pendingCall.
-func (s *anyCall) advance(ctx context.Context) (l *Lease, delay time.Duration, err error) {
+func (s *anyCall) advance(ctx context.Context) (l *locker.Lease, delay time.Duration,
+	f *locker.Failure,
+) {
+	k := s.calls.locker
 	if !s.first.Load() {
-		end := s.client.endReason(ctx)
-		if end == nil || !s.client.pools.GiveUp(s.turn) {
+		end := k.EndReason(ctx)
+		if end == nil || !s.calls.pools.GiveUp(s.turn) {
 			return nil, noTimer, nil
 		}
-		return nil, 0, s.abortError(end)
+		return nil, 0, s.abort(end)
 	}
 	for {
-		if end := s.client.endReason(ctx); end != nil {
-			return nil, 0, s.abortError(end)
+		if end := k.EndReason(ctx); end != nil {
+			return nil, 0, s.abort(end)
 		}
 		if delay = s.untilNext(); delay > 0 {
 			return nil, delay, nil
 		}
-		if errors.Is(s.reason, ErrNoQuorum) && s.parks && !s.parking.admit(s.client, s.keys) {
+		if s.reason.IsNoQuorum() && s.parks && !s.parking.admit(s.calls, s.keys) {
 			return nil, noTimer, nil
 		}
-		l, err = s.client.attemptAny(ctx, s.keys, s.opts, 1)
-		if err == nil || !retryable(err) {
-			return l, 0, err
+		l, f = k.TryAny(ctx, s.keys, &s.opts, 1)
+		if f == nil || !f.Retryable() {
+			return l, 0, f
 		}
-		if s.reason == nil || !cutShort(ctx, err) {
-			s.reason = err
+		if s.reason == nil || !f.CutShort(ctx) {
+			s.reason = f
 		}
-		if s.attempts++; s.attempts == s.opts.maxAttempts {
-			return nil, 0, s.opts.finalError(s.keys, err)
+		if s.attempts++; s.attempts == s.opts.MaxAttempts {
+			return nil, 0, f.AfterWaiting(s.keys, s.opts.Start)
 		}
-		s.failed(err)
+		s.failed(f)
 	}
 }
 
 // failed takes why an attempt failed, and sets when the next one begins.
-func (s *anyCall) failed(err error) {
-	delay, now := s.opts.retryDelay(), time.Now()
+func (s *anyCall) failed(f *locker.Failure) {
+	delay, now := s.opts.RetryDelay(), time.Now()
 	if now.Before(s.latest) {
 		s.futile++
 	} else {
 		s.futile = max(0, s.futile-1)
 	}
-	if errors.Is(err, ErrNoQuorum) {
+	if f.IsNoQuorum() {
 		s.futile = maxFutileTries // no change makes it better
 		delay = waiting.NoQuorumDelay(delay)
 	} else { // without a quorum the next call would hardly find one
 		s.parking.finish()
 	}
 	s.latest, s.latestIfWatched = now.Add(delay), now.Add(watchedDelay*delay)
-	if s.opts.maxAttempts == 0 {
+	if s.opts.MaxAttempts == 0 {
 		s.subscribe()
 	}
 }
 
-// abortError returns the error of a call that ctx or Close ended with end.
-func (s *anyCall) abortError(end error) error {
-	reason := s.reason
-	if reason == nil { // calls before it had their turn all the time
-		reason = withKeys(&HeldError{}, slices.Clone(s.keys))
+// abort returns the failure of a call that ctx or Close ended with end.
+func (s *anyCall) abort(end error) *locker.Failure {
+	f := s.reason
+	if f == nil { // calls before it had their turn all the time
+		f = locker.HeldInProcess(slices.Clone(s.keys))
 	}
-	return s.opts.finalError(s.keys, withEnd(reason, end))
+	return f.EndedBy(end).AfterWaiting(s.keys, s.opts.Start)
 }
 
 // subscribe asks a node for the TTL of each key, and for a report of its next change, unless the
@@ -153,14 +157,14 @@ func (s *anyCall) abortError(end error) error {
 func (s *anyCall) subscribe() {
 	if s.watches == nil {
 		for _, key := range s.keys {
-			s.watches = append(s.watches, s.client.mux.Watch(key, s.wake))
+			s.watches = append(s.watches, s.calls.locker.Mux.Watch(key, s.wake))
 		}
 	}
 	for i, w := range s.watches {
 		if ttl, known := w.TTL(); w.Active() && (!known || ttl > 0) {
 			continue
 		}
-		if node := s.client.mux.Arbiter(s.keys[i], s.futile/triesPerNode); node >= 0 {
+		if node := s.calls.locker.Mux.Arbiter(s.keys[i], s.futile/triesPerNode); node >= 0 {
 			w.Subscribe(node)
 		}
 	}
@@ -184,7 +188,7 @@ func (s *anyCall) untilNext() time.Duration {
 		held = held && known && ttl > 0
 		notifies = notifies && w.Notifies()
 	}
-	if held = held && !errors.Is(s.reason, ErrNoQuorum); held {
+	if held = held && !s.reason.IsNoQuorum(); held {
 		s.futile = 0 // the next change is a new one
 	}
 	if held && notifies {
@@ -195,3 +199,7 @@ func (s *anyCall) untilNext() time.Duration {
 	}
 	return left
 }
+
+// poolOf names the calls that want any of these keys, for Calls.pools. Two lists of keys hardly
+// have the same name; if they have, their calls wait for each other's turns.
+func poolOf(keys []string) []string { return []string{strings.Join(keys, "\x00")} }

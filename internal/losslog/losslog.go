@@ -1,33 +1,17 @@
-package lockpipe
+// Package losslog logs lost leases: one line for all that are lost within a second, which may be
+// very many.
+package losslog
 
 import (
-	"errors"
 	"log/slog"
 	"sync"
 	"time"
 )
 
-// leaseEnded is what the lease manager calls for each lease that was lost or expired.
-func (c *Client) leaseEnded(l *Lease, end error) {
-	// A lease that simply expired leaves nothing on the nodes. After an extension, confirmed or
-	// not, something may be left.
-	if end != ErrExpired || l.claim.NeedsCleanup() {
-		l.releaseInBackground()
-	} else {
-		c.passOn(l, nil)
-	}
-	if errors.Is(end, ErrLost) {
-		c.lossLog.record(l, end)
-	}
-	if f := c.cfg.OnLost; f != nil {
-		c.callbacks.TryRun(func() { f(l, end) })
-	}
-}
-
-// lossLog logs lost leases: one line for all that are lost within a second, which may be very many.
-type lossLog struct {
+// Log logs lost leases. All methods are safe for concurrent use, and none of them blocks.
+type Log struct {
 	logger *slog.Logger
-	run    func(f func()) // runs f on a goroutine of its own, because a logger may block
+	run    func(f func()) // because a logger may block
 
 	mu      sync.Mutex // guards all below
 	count   int        // of leases that are not logged yet
@@ -39,14 +23,17 @@ type lossLog struct {
 // logDelay is how long after the first loss the line is written.
 const logDelay = time.Second
 
-// record counts a lost lease.
-func (s *lossLog) record(l *Lease, err error) {
+// New returns a Log that has lost no lease. run runs a function on a goroutine of its own.
+func New(logger *slog.Logger, run func(f func())) *Log { return &Log{logger: logger, run: run} }
+
+// Record counts a lost lease: its first key, and how it ended.
+func (s *Log) Record(key string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.count++; s.count > 1 {
 		return
 	}
-	s.example, s.err = l.Key(), err
+	s.example, s.err = key, err
 	if s.timer == nil {
 		s.timer = time.AfterFunc(logDelay, s.scheduleWrite)
 	} else {
@@ -55,10 +42,10 @@ func (s *lossLog) record(l *Lease, err error) {
 }
 
 // scheduleWrite has the line written on a goroutine of its own.
-func (s *lossLog) scheduleWrite() { s.run(s.write) }
+func (s *Log) scheduleWrite() { s.run(s.write) }
 
 // write logs the line, if any lease was lost since the last one.
-func (s *lossLog) write() {
+func (s *Log) write() {
 	s.mu.Lock()
 	count, example, err := s.count, s.example, s.err
 	s.count, s.example, s.err = 0, "", nil
@@ -69,8 +56,8 @@ func (s *lossLog) write() {
 	}
 }
 
-// close has the pending line written now.
-func (s *lossLog) close() {
+// Close has the pending line written now.
+func (s *Log) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil && s.timer.Stop() {

@@ -1,4 +1,4 @@
-package lockpipe
+package calls
 
 import (
 	"context"
@@ -6,21 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
 )
-
-// The goal: a call without fencing allocates no more than a library without fences would.
-func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
-	c, err := New(Config{Nodes: []string{"node:1"}, Owner: "web-3:4711", Dial: hangingDial})
-	require.NoError(t, err)
-	defer func() { _ = c.Close(t.Context()) }()
-	keys := []string{"k"}
-	// What clients of earlier tests still allocate counts too. In so many runs it is no piece each.
-	const runs = 20_000
-	require.LessOrEqual(t, testing.AllocsPerRun(runs, func() { c.newLease(keys, 0, 0) }), 2.0)
-}
 
 // seen has all nodes remember a fence of x.
 func seen(t *testing.T, nodes *lockpipetest.Nodes, number int64) {
@@ -41,46 +31,33 @@ func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	c := connectedTo(t, nodes)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	seen(t, nodes, ahead)
-	keys, o, err := c.validateCall(context.Background(), outcomes.Wait, []string{"x"},
-		[]Option{WithFencing(), WithRetryDelay(time.Hour, time.Hour)})
-	require.NoError(t, err)
-	s := newWaitingCall(t.Context(), c, keys, o, func() {})
+	o := options()
+	o.Fencing, o.MinDelay, o.MaxDelay = true, time.Hour, time.Hour
+	s := newWaitingCall(t.Context(), c, []string{"x"}, *o, func() {})
 	require.True(t, s.enter())
-	s.recordFailure(&HeldError{Keys: []string{"x"}, Nodes: []string{"one", "two"}}, true)
+	s.recordFailure(&locker.Failure{Votes: multiplex.Outcome{
+		Result: multiplex.Held, Keys: []string{"x"}, Nodes: []string{"one", "two"},
+	}}, true)
 	s.policy.Begin(time.Time{})
 
 	require.Zero(t, s.next())
 	stale := s.pending
 	require.False(t, stale.askedAll, "the arbiter is asked first")
-	outcome := stale.attempt.Wait(t.Context(), time.Time{})
+	votes, _ := stale.Votes(t.Context(), nil)
 	before := s.policy
-	l, err := s.attemptDone(t.Context(), stale, attemptError(outcome))
+	l, f := s.attemptDone(t.Context(), &stale, votes)
 	require.Nil(t, l)
-	require.NoError(t, err)
+	require.Nil(t, f)
 	before.Retry()
 	before.Arbiter, s.policy.Arbiter = nil, nil // functions can't be compared
 	require.Equal(t, before, s.policy)
 	s.policy.Arbiter = c.arbiter
 
-	g := fenceRetry{}
-	for range 2 {
-		for range maxFenceRetries {
-			again, wait := g.next(stale.attempt)
-			require.True(t, again && !wait)
-		}
-		again, _ := g.next(stale.attempt)
-		require.False(t, again, "a call does not hurry for ever after clocks that run faster")
-	}
-	require.Equal(t, ahead, g.floor)
-	g.floor = ahead + 1
-	_, _ = g.next(stale.attempt)
-	require.Equal(t, ahead+1, g.floor, "and never goes back")
-
 	require.Zero(t, s.next())
 	require.True(t, s.pending.askedAll)
-	outcome = s.pending.attempt.Wait(t.Context(), time.Time{})
-	l, err = s.attemptDone(t.Context(), s.pending, attemptError(outcome))
-	require.NoError(t, err)
+	votes, _ = s.pending.Votes(t.Context(), nil)
+	l, f = s.attemptDone(t.Context(), &s.pending, votes)
+	require.Nil(t, f)
 	require.Greater(t, l.Fence(), ahead)
 	s.leave(l)
 	require.NoError(t, l.Release(t.Context()))
@@ -110,16 +87,20 @@ func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 		c.asyncs.mu.Lock()
 		defer c.asyncs.mu.Unlock()
 		for a := range c.asyncs.pending {
-			return a.call.(*waitingCall).fenceRetry.attempts > 0
+			return a.call.(*waitingCall).reason != nil
 		}
 		return false
 	}}
-	done := make(chan error, 1)
-	require.NoError(t, c.AcquireAsync(ctx, []string{"x"}, func(_ *Lease, err error) { done <- err },
-		WithFencing()))
-	err := <-done
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorIs(t, err, ErrNoQuorum)
-	require.NotErrorIs(t, err, ErrHeld)
-	require.ErrorContains(t, err, "was granted before")
+	done := make(chan *locker.Failure, 1)
+	o := options()
+	o.Fencing = true
+	require.Nil(t, c.AcquireAsync(ctx, []string{"x"}, o, doneFunc(func(_ *locker.Lease,
+		f *locker.Failure,
+	) {
+		done <- f
+	})))
+	f := <-done
+	require.ErrorIs(t, f.End, context.Canceled)
+	require.Equal(t, multiplex.NoQuorum, f.Votes.Result)
+	require.ErrorContains(t, f.Votes.NoVotes[0].Err, "was granted before")
 }

@@ -1,4 +1,4 @@
-package lockpipe
+package lease
 
 import (
 	"context"
@@ -6,23 +6,22 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/lease"
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: after the process was stopped, the context of Do reports the loss at the first call of
+// The goal: after the process was stopped, a bound context reports the loss at the first call of
 // Err, although neither the timer of the lease nor the goroutine that passes its end on has run.
-func TestDo_ItsContextAsksTheClock(t *testing.T) {
+func TestBind_AsksTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &Lease{client: new(Client)}
-		leases := lease.NewManager(lease.Config{
+		term := new(Term)
+		leases := NewManager(Config{
 			OnEnd:           func(error, time.Duration) {},
 			OnUnexpectedEnd: func(any, error) {},
 		})
-		require.NoError(t, leases.Hold(&l.term, l, lease.Grant{Sent: time.Now(), TTL: time.Second}))
+		require.NoError(t, leases.Hold(term, term, Grant{Sent: time.Now(), TTL: time.Second}))
 		inner, cancel := context.WithCancelCause(t.Context())
-		held := &leaseBoundContext{inner, l, cancel}
+		held := &boundContext{inner, term, cancel}
 		require.NoError(t, held.Err())
 		time.Sleep(time.Second)
 		require.ErrorIs(t, held.Err(), context.Canceled)

@@ -1,10 +1,9 @@
-package lockpipe
+package calls
 
 import (
-	"errors"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 )
 
@@ -23,13 +22,10 @@ const (
 )
 
 const (
-	// Keys go from call to call of this process for passTime. Then the process yields: the next
-	// call asks for them only after yieldDelay, which is about the time that other processes need
-	// to notice the release and to acquire the lease. If no other process took the keys, the time
-	// until the next such delay doubles, at most maxPassDoublings times.
-	passTime         = 50 * time.Millisecond
-	maxPassDoublings = 2
-	yieldDelay       = 1500 * time.Microsecond
+	// yieldDelay is after which time a call asks for keys that went from call to call of this
+	// process for long: see locker.MustYield. It is about the time that other processes need to
+	// notice the release and to acquire the lease.
+	yieldDelay = 1500 * time.Microsecond
 	// minReservation is the time of a call's first reservation: about the time of one turn. It
 	// doubles with each one that ends before the call's turn, up to maxReservation. So a call gets
 	// its turn behind holders that hold for longer. A holder that asks for a further key waits for
@@ -53,7 +49,7 @@ func (s *waitingCall) sleep() bool {
 			return true
 		}
 		s.contending = true
-		s.client.queue.Contend(s.turn, key)
+		s.calls.locker.Queue.Contend(s.turn, key)
 	}
 	s.actor.Store(asleep)
 	return !s.released.Load() || !s.actor.CompareAndSwap(asleep, itself)
@@ -63,7 +59,7 @@ func (s *waitingCall) sleep() bool {
 // waits in the queue, for keys that other calls of the process have.
 func (s *waitingCall) retryTurn() bool {
 	s.actor.Store(inQueue)
-	if !s.client.queue.Retry(s.turn) {
+	if !s.calls.locker.Queue.Retry(s.turn) {
 		return false
 	}
 	s.contending = false
@@ -72,21 +68,19 @@ func (s *waitingCall) retryTurn() bool {
 }
 
 // Run implements keyqueue.Caller.
-func (s *waitingCall) Run() { s.begin(nil) }
+func (s *waitingCall) Run() { s.Begin(nil) }
 
-// begin begins the turn of the call, which is in the queue, with the lease that it is handed, if
-// there is one.
-func (s *waitingCall) begin(h *handoff) {
-	c := s.client
+// Begin implements locker.NextCall. The call is in the queue.
+func (s *waitingCall) Begin(h *locker.Handoff) {
 	s.contending = false
 	s.released.Store(false)
 	s.beginPolicy()
-	if h != nil && !s.accept(h) {
-		c.discardHandoff(h)
+	if h != nil {
+		s.granted, s.pending.Attempt = s.calls.locker.Accept(h, s.turn, &s.opts)
 	}
 	// If the last attempt found no quorum, the call's own goroutine sees to the outage first.
-	if s.granted == nil && s.pending.attempt == nil && c.endReason(s.ctx) == nil &&
-		!errors.Is(s.reason, ErrNoQuorum) {
+	if s.granted == nil && !s.pending.IsPending() &&
+		s.calls.locker.EndReason(s.ctx) == nil && !s.reason.IsNoQuorum() {
 		if todo := s.decide(); todo.Kind != waiting.Wait {
 			s.startAttempt(todo)
 		}
@@ -99,11 +93,11 @@ func (s *waitingCall) begin(h *handoff) {
 // process, the call asks at once. If they have gone from call to call for long, other processes
 // have their chance first.
 func (s *waitingCall) beginPolicy() {
-	now, queue := time.Now(), &s.client.queue
+	now, queue := time.Now(), &s.calls.locker.Queue
 	switch p := queue.Passing(s.turn); {
 	case p.Since.IsZero():
 		s.policy.Begin(now)
-	case mustYield(p, now):
+	case locker.MustYield(p, now):
 		queue.Yield(s.turn, now)
 		s.policy.Begin(now.Add(yieldDelay))
 	default:
@@ -111,30 +105,20 @@ func (s *waitingCall) beginPolicy() {
 	}
 }
 
-// mustYield reports whether it is time to give other processes a chance to take keys that go from
-// call to call of this process.
-func mustYield(p keyqueue.Passing, now time.Time) bool {
-	return !p.Since.IsZero() && now.Sub(p.Since) >= passTime<<min(p.Yields, maxPassDoublings)
-}
-
 // Released implements keyqueue.Caller.
 func (s *waitingCall) Released() {
-	if s.takeTurn() != nil {
-		s.begin(nil)
+	if s.TakeTurn() {
+		s.Begin(nil)
 		return
 	}
 	s.released.Store(true)
 	s.wake()
 }
 
-// takeTurn ends the contention of the call for another goroutine. It returns the call if its turn
-// has come: begin must follow. It returns nil if the call does not sleep, or waits in the queue for
-// other keys now.
-func (s *waitingCall) takeTurn() *waitingCall {
-	if s.actor.CompareAndSwap(asleep, inQueue) && s.client.queue.Retry(s.turn) {
-		return s
-	}
-	return nil
+// TakeTurn implements locker.NextCall, for another goroutine. It returns false if the call does not
+// sleep, or waits in the queue for other keys now.
+func (s *waitingCall) TakeTurn() bool {
+	return s.actor.CompareAndSwap(asleep, inQueue) && s.calls.locker.Queue.Retry(s.turn)
 }
 
 // Reserving implements keyqueue.Caller. It bounds the time of the reservation. One that begins
@@ -146,7 +130,7 @@ func (s *waitingCall) Reserving() {
 	d := min(minReservation<<min(s.reservations.Load(), 10), maxReservation)
 	time.AfterFunc(d, func() {
 		s.reserving.Store(false)
-		if s.client.queue.Unreserve(s.turn) {
+		if s.calls.locker.Queue.Unreserve(s.turn) {
 			s.reservations.Add(1)
 		}
 	})

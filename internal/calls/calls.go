@@ -1,0 +1,176 @@
+// Package calls has the acquiring calls that wait until they are granted.
+//
+// A call is a pendingCall: it takes its next step whenever something wakes it. A goroutine that
+// waits drives it (drive), or one worker takes the steps of all calls without a goroutine
+// (asyncCalls). Package keyqueue decides whose turn it is in this process, package waiting decides
+// when a call asks which nodes, and package locker asks them.
+package calls
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/waiting"
+)
+
+// Calls are the waiting calls of one client. All methods are safe for concurrent use.
+type Calls struct {
+	locker     *locker.Locker                        // set once
+	arbiter    func(key string, skip int) (node int) // of waiting.Policy; set once
+	pools      keyqueue.Queue                        // of anyCalls: see poolOf
+	contention waiting.Contention
+	asyncs     asyncCalls
+}
+
+// New returns no calls yet. run runs a function soon, on a goroutine of its own, in the order of
+// its calls.
+func New(k *locker.Locker, run func(f func())) *Calls {
+	c := &Calls{locker: k, arbiter: k.Mux.Arbiter}
+	c.asyncs.runDone = run
+	return c
+}
+
+// Waiting returns how many calls queue in the process for their keys.
+func (c *Calls) Waiting() int { return c.locker.Queue.Waiting() + c.pools.Waiting() }
+
+// PendingAsync returns how many calls of AcquireAsync are pending, or wait for their function.
+func (c *Calls) PendingAsync() int { return int(c.asyncs.outstanding.Load()) }
+
+// NoticeClose has the calls that no goroutine waits for notice that the client is being closed.
+func (c *Calls) NoticeClose() { c.asyncs.signalAll() }
+
+// Acquire waits until all keys are granted.
+func (c *Calls) Acquire(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
+	*locker.Failure,
+) {
+	if f := c.begin(ctx, o); f != nil {
+		return nil, f
+	}
+	defer c.locker.End()
+	l, f := c.acquire(ctx, keys, o)
+	return l, c.locker.Count(o.Kind, f)
+}
+
+// AcquireAny waits until any of the keys is granted.
+func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
+	*locker.Failure,
+) {
+	if f := c.begin(ctx, o); f != nil {
+		return nil, f
+	}
+	defer c.locker.End()
+	l, f := c.acquireAny(ctx, keys, o)
+	return l, c.locker.Count(o.Kind, f)
+}
+
+// begin begins a call: its time runs, and it is counted in. If it may not begin, begin counts that
+// and returns why.
+func (c *Calls) begin(ctx context.Context, o *locker.Options) *locker.Failure {
+	if f := c.locker.Begin(); f != nil {
+		return c.locker.Count(o.Kind, f)
+	}
+	if err := ctx.Err(); err != nil {
+		c.locker.End()
+		return c.locker.Count(o.Kind, &locker.Failure{End: err})
+	}
+	o.Start = time.Now()
+	return nil
+}
+
+func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
+	*locker.Failure,
+) {
+	if o.MaxAttempts > 0 {
+		return c.drive(ctx, &limitedCall{calls: c, keys: keys, opts: *o}, nil)
+	}
+	var failed *locker.Failure
+	if !c.hasContention(keys) {
+		l, f := c.locker.Try(ctx, keys, o)
+		if f == nil || !f.Retryable() {
+			return l, f
+		}
+		failed = f
+	}
+	wake, wakeUp := newWake()
+	s := newWaitingCall(ctx, c, keys, *o, wakeUp)
+	if failed != nil {
+		s.recordFailure(failed, true)
+	}
+	if !s.enter() {
+		return nil, locker.Overloaded()
+	}
+	return c.drive(ctx, s, wake)
+}
+
+func (c *Calls) acquireAny(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
+	*locker.Failure,
+) {
+	var failed *locker.Failure
+	if o.MaxAttempts == 0 && !c.pools.Knows(poolOf(keys)) {
+		l, f := c.locker.TryAny(ctx, keys, o, locker.MaxAnyTries)
+		switch {
+		case f == nil || !f.Retryable():
+			return l, f
+		case f.CutShort(ctx):
+			return nil, f.AfterWaiting(keys, o.Start)
+		}
+		failed = f
+	}
+	wake, wakeUp := newWake()
+	s := newAnyCall(c, keys, *o, wakeUp)
+	if o.MaxAttempts > 0 {
+		s.first.Store(true)
+	} else if !s.enter() {
+		return nil, locker.Overloaded()
+	}
+	if s.reason = failed; failed != nil && s.first.Load() {
+		s.failed(failed)
+	}
+	return c.drive(ctx, s, wake)
+}
+
+// Pause waits for the delay after an attempt that found no quorum, or until ctx or the client ends:
+// then it returns why.
+func (c *Calls) Pause(ctx context.Context, o *locker.Options) error {
+	timer := time.NewTimer(waiting.NoQuorumDelay(o.RetryDelay()))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-c.locker.Closing():
+	}
+	return c.locker.EndReason(ctx)
+}
+
+// newWake returns a channel and a function that wakes its receiver. The function does not block.
+func newWake() (<-chan struct{}, func()) {
+	wake := make(chan struct{}, 1)
+	return wake, func() {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// hasContention reports whether other calls of this process want one of these keys, or calls of
+// another process did not long ago.
+func (c *Calls) hasContention(keys []string) bool {
+	return c.locker.Queue.Knows(keys) || c.contended(keys, time.Now()).Key != ""
+}
+
+// contended returns what is known of other processes that contend for these keys: of the key for
+// which a call backs off the longest.
+func (c *Calls) contended(keys []string, now time.Time) (most waiting.State) {
+	if !c.contention.Any() {
+		return most
+	}
+	for _, key := range keys {
+		if known := c.contention.Lookup(key, now); most.Key == "" || known.Backoff > most.Backoff {
+			most = known
+		}
+	}
+	return most
+}

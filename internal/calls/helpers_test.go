@@ -1,0 +1,83 @@
+package calls
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/stretchr/testify/require"
+)
+
+const ttl = 10 * time.Second
+
+// userLease stands for the lease of the root package.
+type userLease struct{ inner locker.Lease }
+
+// doneFunc is a function as Done.
+type doneFunc func(*locker.Lease, *locker.Failure)
+
+func (d doneFunc) Done(l *locker.Lease, f *locker.Failure) { d(l, f) }
+
+// errFailed stands for the error of a call that failed.
+var errFailed = errors.New("no lease")
+
+// options returns those of a waiting call, with the defaults of the root package.
+func options() *locker.Options {
+	return &locker.Options{
+		Kind: outcomes.Wait, TTL: ttl, MinDelay: 10 * time.Millisecond,
+		MaxDelay: 60 * time.Millisecond,
+	}
+}
+
+// connectedTo returns the calls of a client that is connected to all nodes.
+func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Calls {
+	t.Helper()
+	read, err := parts.Read(parts.Config{Nodes: nodes.URLs()})
+	require.NoError(t, err)
+	quiet := slog.New(slog.DiscardHandler)
+	k, err := locker.New(read, multiplex.Config{
+		NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
+		Logger: quiet,
+	}, locker.Config{
+		MaxTTL: ttl, Logger: quiet, Suspended: func(time.Time) time.Duration { return 0 },
+		NewLease: func(bool) (any, *locker.Lease, *parts.Claim) {
+			l := new(userLease)
+			return l, &l.inner, new(parts.Claim)
+		},
+		LeaseOf:    func(user any) *locker.Lease { return &user.(*userLease).inner },
+		VotesError: votesError, OnUnexpectedEnd: func(any, error) {},
+	})
+	require.NoError(t, err)
+	c := New(k, func(f func()) { go f() })
+	t.Cleanup(func() {
+		k.BeginClose()
+		c.NoticeClose()
+		_, _, _ = k.Close(context.Background())
+	})
+	for {
+		changed := k.NodesChanged()
+		if k.Mux.SpareNodes() == nodes.Len()/2 {
+			return c
+		}
+		select {
+		case <-changed:
+		case <-time.After(20 * time.Second):
+			require.Fail(t, "a node does not come up")
+		}
+	}
+}
+
+// votesError returns an error unless a quorum granted.
+func votesError(votes multiplex.Outcome) error {
+	if votes.Result == multiplex.Won {
+		return nil
+	}
+	return errFailed
+}

@@ -1,0 +1,293 @@
+package calls
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/token"
+	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// waitingCall is one call that waits until its keys are granted. The queue of the process says when
+// it is its turn. Then it is handed the lease of the call before it, or it asks the nodes. If
+// another process holds one of the keys, it contends for that key, by its policy.
+type waitingCall struct {
+	calls *Calls
+	ctx   context.Context
+	keys  []string
+	opts  locker.Options
+	turn  *keyqueue.Call   // in the queue; the lease keeps it when the call has ended
+	waker *multiplex.Waker // nil: advance waits for the attempts
+	wake  func()           // has advance called; it does not block
+
+	actor        atomic.Int32 // who may use what is below: see turn.go
+	released     atomic.Bool  // the process released the key for which the call contends
+	reserving    atomic.Bool  // the time of a reservation runs
+	reservations atomic.Int32 // how many ended before the call had its turn
+
+	contending bool           // for a key that another process holds
+	granted    *locker.Lease  // that was handed to the call
+	pending    pendingAttempt // under way
+	policy     waiting.Policy
+	watch      *multiplex.Watch
+	watchedKey string            // the key of watch
+	failed     bool              // an attempt failed, not only for its fence
+	reason     *locker.Failure   // of the last attempt that was decided; nil before the first
+	fenceRetry locker.FenceRetry // attempts that failed for their fence alone
+	parking    parking           // during an outage
+}
+
+// pendingAttempt is an attempt of a waiting call that is under way.
+type pendingAttempt struct {
+	locker.Attempt
+	askedAll bool // all nodes were asked at once
+}
+
+// newWaitingCall returns a call that is ready to enter the queue. wake has its owner call advance.
+// It must not block.
+func newWaitingCall(ctx context.Context, c *Calls, keys []string, o locker.Options,
+	wake func(),
+) *waitingCall {
+	s := &waitingCall{calls: c, ctx: ctx, keys: keys, opts: o, wake: wake}
+	s.turn = &keyqueue.Call{Caller: s}
+	s.policy.MaxDelay, s.policy.Arbiter = o.MaxDelay, c.arbiter
+	s.parking.call.Arrived, s.parking.call.Wake = o.Start, wake
+	return s
+}
+
+// enter puts the call into the queue, or reports that too many calls wait.
+func (s *waitingCall) enter() bool {
+	runs, ok := s.calls.locker.Queue.Enter(s.turn, s.keys, locker.MaxPending)
+	if runs {
+		s.actor.Store(itself)
+	}
+	return ok
+}
+
+// leave ends the call. If l was granted, l has its keys. Otherwise others may have them.
+func (s *waitingCall) leave(l *locker.Lease) {
+	s.parking.finish()
+	if s.watch != nil {
+		s.watch.Close()
+	}
+	if l == nil {
+		s.calls.locker.Queue.Leave(s.turn, time.Now())
+	}
+}
+
+// advance implements pendingCall.
+func (s *waitingCall) advance(ctx context.Context) (l *locker.Lease, delay time.Duration,
+	f *locker.Failure,
+) {
+	if !s.awake() {
+		return nil, noTimer, s.giveUp(ctx)
+	}
+	for {
+		if !s.pending.IsPending() {
+			if s.granted != nil {
+				return s.granted, 0, nil
+			}
+			if end := s.calls.locker.EndReason(ctx); end != nil {
+				return nil, 0, s.abort(end, time.Time{})
+			}
+			if delay = s.next(); delay > 0 {
+				return nil, delay, nil
+			}
+		}
+		votes, decided := s.pending.Votes(ctx, s.waker)
+		if !decided {
+			return nil, noTimer, nil
+		}
+		a := s.pending
+		s.pending = pendingAttempt{}
+		if l, f = s.attemptDone(ctx, &a, votes); l != nil || f != nil {
+			return l, 0, f
+		}
+	}
+}
+
+// giveUp ends a call that waits in the queue, if ctx or the client has ended. It returns nil if the
+// call continues: if its turn begins now, it is woken.
+func (s *waitingCall) giveUp(ctx context.Context) *locker.Failure {
+	end := s.calls.locker.EndReason(ctx)
+	if end == nil {
+		return nil
+	}
+	until := s.calls.locker.Queue.HeldUntil(s.turn)
+	if !s.calls.locker.Queue.GiveUp(s.turn) {
+		return nil
+	}
+	return s.abort(end, until)
+}
+
+// abort returns the failure of a call that ctx or Close ended with end, while other calls of the
+// process held its keys until then.
+func (s *waitingCall) abort(end error, until time.Time) *locker.Failure {
+	f := s.reason
+	if f == nil { // the calls before it in the queue had the keys all the time
+		f = locker.HeldInProcess([]string{s.keys[0]}) // keys may be the caller's slice
+	}
+	if f.IsHeld() {
+		f.RetryAfter, f.Owner = s.timeToFree(until), s.owner(f.Votes.Keys, until)
+	}
+	return f.EndedBy(end).AfterWaiting(s.keys, s.opts.Start)
+}
+
+// timeToFree returns for how long the keys are still held, at most, if calls of the process hold
+// them until then; 0 if that is not known.
+func (s *waitingCall) timeToFree(until time.Time) time.Duration {
+	if left := time.Until(until); left > 0 {
+		return left
+	}
+	if s.watch != nil {
+		if left, known := s.watch.TTL(); known && left != multiplex.Forever {
+			return left
+		}
+	}
+	return 0
+}
+
+// owner returns who has the keys that were found held, if calls of the process hold the keys of the
+// call until then; "" if that is not known.
+func (s *waitingCall) owner(held []string, until time.Time) string {
+	switch {
+	case time.Until(until) > 0:
+		return s.calls.locker.Owner()
+	case s.watch != nil && slices.Contains(held, s.watchedKey):
+		return token.Owner(s.watch.Token())
+	}
+	return ""
+}
+
+// next starts an attempt if it is time for one. Otherwise it returns the delay until the next step.
+func (s *waitingCall) next() (delay time.Duration) {
+	for {
+		if s.released.Swap(false) {
+			s.policy.Begin(time.Time{})
+		}
+		todo := s.decide()
+		switch {
+		case todo.Kind == waiting.Wait:
+			if s.sleep() {
+				return todo.Delay
+			}
+		case s.contending && !s.retryTurn(), !todo.Retry && !s.mayAttempt():
+			return noTimer
+		default:
+			s.startAttempt(todo)
+			return 0
+		}
+	}
+}
+
+// decide returns what the policy wants, and subscribes to the keys that it wants to watch.
+func (s *waitingCall) decide() waiting.Action {
+	todo := s.policy.Next(s.facts())
+	for ; todo.Kind == waiting.Subscribe; todo = s.policy.Next(s.facts()) {
+		s.subscribe(todo.Key, todo.Node)
+	}
+	return todo
+}
+
+// facts returns what is known now.
+func (s *waitingCall) facts() waiting.Facts {
+	now := time.Now()
+	f := waiting.Facts{Now: now, Contention: s.calls.contended(s.keys, now)}
+	if s.watch != nil {
+		f.Watch.TTL, f.Watch.Known = s.watch.TTL()
+		f.Watch.Notifies, f.Watch.Active = s.watch.Notifies(), s.watch.Active()
+	}
+	return f
+}
+
+// subscribe asks a node for the TTL of a key, and for a report of its next change.
+func (s *waitingCall) subscribe(key string, node int) {
+	if s.watch != nil && s.watchedKey != key {
+		s.watch.Close()
+		s.watch = nil
+	}
+	if s.watch == nil {
+		s.watch, s.watchedKey = s.calls.locker.Mux.Watch(key, s.wake), key
+	}
+	s.watch.Subscribe(node)
+}
+
+// mayAttempt reports whether enough nodes can be reached for the next attempt.
+func (s *waitingCall) mayAttempt() bool {
+	return !s.reason.IsNoQuorum() || s.parking.admit(s.calls, s.keys)
+}
+
+// startAttempt starts the attempt that the policy wants.
+func (s *waitingCall) startAttempt(todo waiting.Action) {
+	k := s.calls.locker
+	shared := s.opts.Fencing && (s.failed || k.Queue.HasWaiters(s.keys[0]))
+	s.pending.askedAll = todo.Kind == waiting.AskAll
+	if s.pending.askedAll {
+		s.pending.Attempt = k.Acquire(s.keys, &s.opts, &s.fenceRetry, shared, len(s.keys))
+	} else { // if many want the keys, this keeps their votes from splitting
+		s.pending.Attempt = k.AcquireViaArbiter(s.keys, &s.opts, &s.fenceRetry, shared,
+			s.policy.BlockedKey(), todo.Node)
+	}
+	s.pending.HoldBy(s.turn)
+}
+
+// attemptDone takes the outcome of an attempt. It returns the lease, or the failure that ends the
+// call, or neither if the call continues.
+func (s *waitingCall) attemptDone(ctx context.Context, a *pendingAttempt,
+	votes multiplex.Outcome,
+) (*locker.Lease, *locker.Failure) {
+	k := s.calls.locker
+	if a.IsHandoff() {
+		return k.FinishHandoff(&a.Attempt, &s.opts, votes), nil
+	}
+	l, f := k.Finish(&a.Attempt, &s.opts, votes)
+	if f == nil {
+		k.Queue.Hold(s.turn, l.Until())
+		now := time.Now()
+		if contended, ok := s.policy.Granted(now); ok {
+			s.calls.contention.Record(contended.Key, contended, now)
+		}
+		return l, nil
+	}
+	switch {
+	case !f.Retryable():
+		return nil, f
+	case f.CutShort(ctx): // it says nothing new about the keys
+		if s.reason == nil {
+			s.reason = f
+		}
+	case s.opts.Fencing && s.retryFence(a):
+		s.reason = f // if ctx ends now, the keys were not held
+	default:
+		s.recordFailure(f, a.askedAll)
+	}
+	return nil, nil
+}
+
+// retryFence takes a failed attempt, and reports whether to retry at once with a higher fence. A
+// waiting call does not wait for a release: then it retries as after every failure.
+func (s *waitingCall) retryFence(a *pendingAttempt) bool {
+	again, cleanUp := s.fenceRetry.Next(&a.Attempt)
+	if again = again && !cleanUp; again {
+		s.policy.Retry()
+	}
+	return again
+}
+
+// recordFailure records why an attempt failed. askedAll says that it asked all nodes at once.
+func (s *waitingCall) recordFailure(f *locker.Failure, askedAll bool) {
+	if !f.IsNoQuorum() { // without a quorum the next call would hardly find one
+		s.parking.finish()
+	}
+	s.failed, s.reason = true, f
+	why := waiting.Failure{AskedAll: askedAll}
+	if f.IsHeld() && len(f.Votes.Keys) > 0 {
+		why.Key, why.Refusals = f.Votes.Keys[0], len(f.Votes.Nodes)
+	}
+	s.policy.Failed(s.facts(), why, s.opts.RetryDelay())
+}

@@ -1,0 +1,105 @@
+package locker
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Attempt is a try to acquire that is under way, or to extend a lease that was handed off. The zero
+// value is none.
+type Attempt struct {
+	lease     *Lease
+	user      any // the user's lease
+	of        parts.Attempt
+	suspended time.Duration // for how long the machine had been before it was sent
+	handoff   *Handoff      // which it extends; nil for an acquire
+}
+
+// Suspended returns for how long the machine was suspended until now: see lease.Grant.
+func (k *Locker) Suspended() time.Duration { return k.managers[0].Suspended() }
+
+// newAttempt returns an attempt that is not sent yet. suspended is of just before.
+func (k *Locker) newAttempt(keys []string, floor, fences int64, suspended time.Duration) Attempt {
+	user, l := k.newLease(keys, floor, fences)
+	return Attempt{user: user, lease: l, suspended: suspended}
+}
+
+// Acquire starts an attempt on all nodes at once, with a token of its own. retry is of the call,
+// and shared says that other calls of the process wait for the keys. batchKeys is how many keys are
+// asked for together.
+func (k *Locker) Acquire(keys []string, o *Options, retry *FenceRetry, shared bool,
+	batchKeys int,
+) Attempt {
+	return k.acquire(keys, o, retry, shared, batchKeys, k.Suspended())
+}
+
+func (k *Locker) acquire(keys []string, o *Options, retry *FenceRetry, shared bool, batchKeys int,
+	suspended time.Duration,
+) Attempt {
+	a := k.newAttempt(keys, retry.floor, o.fencesWanted(shared), suspended)
+	a.of = k.Mux.Acquire(a.lease.claim, o.TTL, batchKeys)
+	return a
+}
+
+// AcquireViaArbiter is Acquire for a call that knows of others who want blockedKey: see
+// parts.Mux.AcquireViaArbiter.
+func (k *Locker) AcquireViaArbiter(keys []string, o *Options, retry *FenceRetry, shared bool,
+	blockedKey string, arbiter int,
+) Attempt {
+	a := k.newAttempt(keys, retry.floor, o.fencesWanted(shared), k.Suspended())
+	a.of = k.Mux.AcquireViaArbiter(a.lease.claim, o.TTL, blockedKey, arbiter)
+	return a
+}
+
+// HoldBy has a call of the queue own the keys of the lease, if the attempt succeeds.
+func (a *Attempt) HoldBy(turn *keyqueue.Call) { a.lease.holder = turn }
+
+// IsPending reports whether there is an attempt.
+func (a *Attempt) IsPending() bool { return a.of != nil }
+
+// Votes returns the outcome of the attempt. Without a waker it waits for that.
+func (a *Attempt) Votes(ctx context.Context, w *multiplex.Waker) (_ multiplex.Outcome,
+	decided bool,
+) {
+	if w == nil {
+		return a.of.Wait(ctx, time.Time{}), true
+	}
+	return a.of.Poll(ctx, w)
+}
+
+// Finish begins the term of the lease if a quorum granted the attempt.
+func (k *Locker) Finish(a *Attempt, o *Options, votes multiplex.Outcome) (*Lease, *Failure) {
+	if votes.Result != multiplex.Won {
+		f := &Failure{Votes: votes, Closing: k.IsClosing()}
+		k.Outcomes.Attempt(f.outcome(), time.Since(a.of.Sent()))
+		return nil, f
+	}
+	l := a.lease
+	grant := lease.Grant{Sent: a.of.Sent(), Suspended: a.suspended, TTL: o.TTL, MaxHold: o.MaxHold}
+	err := k.leases(l).Hold(&l.term, a.user, grant)
+	if err == nil {
+		k.countGranted(o, l.term.Began(), a.of.Sent())
+		return l, nil
+	}
+	k.Mux.Release(l.claim, l.claim.Len())
+	if err != lease.ErrExpired {
+		f := &Failure{End: err}
+		k.Outcomes.Attempt(f.outcome(), time.Since(a.of.Sent()))
+		return nil, f
+	}
+	k.Outcomes.Attempt(outcomes.Late, time.Since(a.of.Sent()))
+	passed := time.Since(a.of.Sent()) + k.Suspended() - a.suspended
+	return nil, &Failure{Votes: votes, Passed: passed, TTL: o.TTL}
+}
+
+// cleanUp waits until the nodes have answered the release of an attempt for so many keys that
+// failed. If it is not confirmed, at worst the next attempt is refused.
+func (k *Locker) cleanUp(ctx context.Context, a *Attempt, keys int) {
+	_ = k.Mux.Release(a.lease.claim, keys).Wait(ctx, time.Time{})
+}

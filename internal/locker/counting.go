@@ -1,0 +1,60 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/lease"
+)
+
+// Count counts a call that ended with f, and returns f. A call that was granted is counted already.
+func (k *Locker) Count(kind outcomes.Call, f *Failure) *Failure {
+	if f != nil {
+		k.Outcomes.CallFailed(kind, f.outcome(), 1)
+	}
+	return f
+}
+
+// countGranted counts an attempt and its call that got a lease, which began at that time.
+func (k *Locker) countGranted(o *Options, began, sent time.Time) {
+	if o.Start.IsZero() { // the call is the attempt
+		k.Outcomes.CallGranted(o.Kind, began.Sub(sent))
+		return
+	}
+	k.Outcomes.Attempt(outcomes.Granted, began.Sub(sent))
+	k.Outcomes.CallGranted(o.Kind, began.Sub(o.Start))
+}
+
+// countEnd counts a lease that is over.
+func (k *Locker) countEnd(end error, held time.Duration) {
+	o := outcomes.Expired
+	switch {
+	case end == lease.ErrReleased:
+		o = outcomes.Released
+	case end == lease.ErrKept:
+		o = outcomes.Kept
+	case end == lease.ErrClosed:
+		o = outcomes.Closed
+	case errors.Is(end, lease.ErrLost):
+		o = outcomes.Lost
+	}
+	k.Outcomes.Ended(o, held)
+}
+
+// confirmation returns the outcome of an extension or a release.
+func confirmation(err error) outcomes.Outcome {
+	switch {
+	case err == nil:
+		return outcomes.Confirmed
+	case errors.Is(err, lease.ErrLost):
+		return outcomes.Lost
+	case errors.Is(err, lease.ErrExpired) || errors.Is(err, lease.ErrReleased) ||
+		errors.Is(err, lease.ErrClosed):
+		return outcomes.AlreadyEnded
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return outcomes.Canceled
+	}
+	return outcomes.NoQuorum
+}

@@ -1,0 +1,84 @@
+package locker
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/parts"
+)
+
+// Each is one key of a TryEach: it has a lease or a failure.
+type Each struct {
+	Lease   *Lease
+	Failure *Failure
+
+	attempt Attempt
+	retry   FenceRetry
+	decided bool
+}
+
+// TryEach tries each of the keys by itself, all in one round trip. No key is there twice. The
+// results are in the order of keys. A failure without results is that of every key.
+func (k *Locker) TryEach(ctx context.Context, keys []string, o *Options) ([]Each, *Failure) {
+	f := endedBefore(ctx)
+	if f == nil {
+		f = k.Begin()
+	}
+	if f != nil {
+		k.Outcomes.CallFailed(o.Kind, f.outcome(), len(keys))
+		return nil, f
+	}
+	defer k.End()
+	all := make([]Each, len(keys))
+	for left := len(all); left > 0; {
+		left = k.tryEach(ctx, keys, o, all, left)
+	}
+	for i := range all {
+		k.Count(o.Kind, all[i].Failure)
+	}
+	return all, nil
+}
+
+// tryEach makes one attempt for each of the keys that are not decided, of which so many are left.
+// It returns for how many to make another one at once.
+func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []Each, left int) (
+	again int,
+) {
+	suspended, began := k.Suspended(), time.Now()
+	for i := range all {
+		if e, key := &all[i], keys[i:i+1]; !e.decided {
+			e.attempt = k.acquire(key, o, &e.retry, k.hasWaiters(key, o), left, suspended)
+		}
+	}
+	var releases []parts.Attempt
+	for i := range all {
+		e := &all[i]
+		if e.decided {
+			continue
+		}
+		e.Lease, e.Failure = k.Finish(&e.attempt, o, e.attempt.of.Wait(ctx, began))
+		if e.decided = true; e.Failure == nil || !o.Fencing {
+			continue
+		}
+		retry, cleanUp := e.retry.Next(&e.attempt)
+		if cleanUp {
+			releases = append(releases, k.Mux.Release(e.attempt.lease.claim, left))
+		}
+		if retry {
+			e.decided = false
+			again++
+		}
+	}
+	began = time.Now()
+	for _, r := range releases {
+		_ = r.Wait(ctx, began) // if it is not confirmed, at worst the next attempt is refused
+	}
+	for i := range all { // all that are left have waited for all releases
+		e := &all[i]
+		e.retry.cleanedUp = e.retry.cleanedUp || len(releases) > 0
+	}
+	if ctx.Err() != nil {
+		return 0
+	}
+	return again
+}

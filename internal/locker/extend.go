@@ -1,0 +1,89 @@
+package locker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Extend gives the keys a new TTL. The error is nil, how the lease ended, ctx's, or that of
+// Config.VotesError.
+func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
+	return l.extend(ctx, ttl, l.term.BeginExtension)
+}
+
+// Keep gives the keys a new TTL and ends the lease then. The errors are those of Extend.
+func (l *Lease) Keep(ctx context.Context, ttl time.Duration) error {
+	err := l.extend(ctx, ttl, l.term.BeginKeep)
+	if err == nil && l.holder != nil {
+		// The next call of this process asks the nodes, and waits as for another process.
+		l.locker.Queue.Leave(l.holder, time.Now())
+	}
+	return err
+}
+
+// extend makes the extension that begin begins.
+func (l *Lease) extend(ctx context.Context, ttl time.Duration,
+	begin func(context.Context, time.Duration) (lease.Extension, error),
+) error {
+	k := l.locker
+	// As in startRelease.
+	k.calls.Add(1)
+	defer k.End()
+	e, err := begin(ctx, ttl)
+	if err != nil {
+		return err
+	}
+	a := k.Mux.Extend(l.claim, e.TTL, e.SendBefore, 0, l.claim.Len())
+	e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, time.Time{}))
+	a.Done()
+	err = e.Finish()
+	k.Outcomes.Extended(confirmation(err))
+	if err != nil && l.Err() != nil {
+		l.releaseInBackground() // the nodes may have extended it
+	}
+	return err
+}
+
+// extendBatch makes the extensions that are due together, in the order of their deadlines.
+func (k *Locker) extendBatch(ctx context.Context, due []lease.Extension) {
+	keys := 0
+	for i := range due {
+		keys += k.cfg.LeaseOf(due[i].Owner).claim.Len()
+	}
+	attempts := make([]parts.Attempt, len(due))
+	began := time.Now()
+	together := k.Mux.Extensions(keys)
+	for i := range due {
+		e := &due[i]
+		l := k.cfg.LeaseOf(e.Owner)
+		attempts[i] = together.Add(l.claim, e.TTL, e.SendBefore, e.MinTimeout)
+	}
+	together.Send()
+	for i, a := range attempts {
+		e := &due[i]
+		e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, began))
+		a.Done()
+		k.Outcomes.Extended(confirmation(e.Finish())) // leaseEnded is called if it is over
+	}
+}
+
+// extensionError is what the votes on an extension mean for the lease.
+func (k *Locker) extensionError(votes multiplex.Outcome) error {
+	if votes.Result == multiplex.Held {
+		return fmt.Errorf("%w: %w", lease.ErrLost, &lostError{votes.Nodes})
+	}
+	return k.cfg.VotesError(votes)
+}
+
+// lostError says how many nodes do not have the lease any more. It is no ErrHeld: the caller wanted
+// to keep the lease, not to acquire it.
+type lostError struct{ nodes []string }
+
+func (e *lostError) Error() string {
+	return fmt.Sprintf("%d nodes do not hold it any more: %v", len(e.nodes), e.nodes)
+}

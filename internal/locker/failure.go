@@ -1,0 +1,110 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Failure is why an attempt or a call got no lease. The root package makes its error.
+type Failure struct {
+	// Votes are those of the attempt, or of the last attempt of the call. Held may also say that
+	// other calls of the process had the keys; then there are no Nodes. Won: a quorum granted, but
+	// Passed of the TTL had passed. 0: there was no attempt.
+	Votes       multiplex.Outcome
+	Passed, TTL time.Duration
+	Closing     bool // the client was being closed when the votes were counted
+	// End is why the call ended before it was granted: ctx's error, lease.ErrClosed or
+	// batch.ErrOverloaded. It is nil if the votes have it too.
+	End error
+
+	// For how long the keys that were found held still last, and who has them; zero: not known.
+	RetryAfter time.Duration
+	Owner      string
+
+	// Of a call that gave up waiting: for how long it waited, for this key and so many others.
+	HasWaited bool
+	Waited    time.Duration
+	Key       string
+	MoreKeys  int
+}
+
+// endedBefore returns the failure of a call whose ctx has ended before its first attempt, or nil.
+func endedBefore(ctx context.Context) *Failure {
+	if err := ctx.Err(); err != nil {
+		return &Failure{End: err}
+	}
+	return nil
+}
+
+// Overloaded is the failure of a call that is refused because too many are pending.
+func Overloaded() *Failure { return &Failure{End: batch.ErrOverloaded} }
+
+// HeldInProcess is the failure of a call for these keys that other calls of the process had.
+func HeldInProcess(keys []string) *Failure {
+	return &Failure{Votes: multiplex.Outcome{Result: multiplex.Held, Keys: keys}}
+}
+
+// IsHeld reports whether another holds a key. It may be called on nil, as IsNoQuorum.
+func (f *Failure) IsHeld() bool { return f != nil && f.Votes.Result == multiplex.Held }
+
+// IsNoQuorum reports whether too few nodes granted in time, for other reasons.
+func (f *Failure) IsNoQuorum() bool {
+	return f != nil && (f.Votes.Result == multiplex.NoQuorum || f.Votes.Result == multiplex.Won)
+}
+
+// Retryable reports whether a further attempt may succeed.
+func (f *Failure) Retryable() bool { return f.Votes.Result != 0 && !f.has(batch.ErrOverloaded) }
+
+// CutShort reports whether the end of ctx cut the attempt short.
+func (f *Failure) CutShort(ctx context.Context) bool {
+	end := ctx.Err()
+	return end != nil && f.has(end)
+}
+
+// has reports whether the error of f is to be this one, by errors.Is.
+func (f *Failure) has(err error) bool {
+	return errors.Is(f.End, err) || errors.Is(f.Votes.Ended, err) ||
+		f.Closing && err == lease.ErrClosed ||
+		slices.ContainsFunc(f.Votes.NoVotes, func(n multiplex.NoVote) bool {
+			return errors.Is(n.Err, err)
+		})
+}
+
+// EndedBy adds why the call ended, and returns f.
+func (f *Failure) EndedBy(end error) *Failure {
+	if !f.has(end) {
+		f.End = end
+	}
+	return f
+}
+
+// AfterWaiting makes f the failure of a call that waited for these keys since then, and returns it.
+func (f *Failure) AfterWaiting(keys []string, since time.Time) *Failure {
+	f.HasWaited, f.Waited = true, time.Since(since)
+	f.Key, f.MoreKeys = keys[0], len(keys)-1
+	return f
+}
+
+// outcome returns how a call or an attempt ended; nil: it was granted.
+func (f *Failure) outcome() outcomes.Outcome {
+	switch {
+	case f == nil:
+		return outcomes.Granted
+	case f.has(lease.ErrClosed):
+		return outcomes.Closed
+	case f.has(context.Canceled) || f.has(context.DeadlineExceeded):
+		return outcomes.Canceled
+	case f.has(batch.ErrOverloaded):
+		return outcomes.Overloaded
+	case f.IsHeld():
+		return outcomes.Held
+	}
+	return outcomes.NoQuorum
+}

@@ -1,0 +1,53 @@
+package locker
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a call without fencing allocates no more than a library without fences would.
+func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
+	k := newLocker(t, []string{"node:1"}, awake, hangingDial)
+	keys := []string{"k"}
+	// What lockers of earlier tests still allocate counts too. In so many runs it is no piece each.
+	const runs = 20_000
+	require.LessOrEqual(t, testing.AllocsPerRun(runs, func() { k.newLease(keys, 0, 0) }), 2.0)
+}
+
+// The goal: a call that was told that its fence is too low asks for one above it, at once, but not
+// for ever.
+func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
+	t.Parallel()
+	nodes := lockpipetest.StartRealT(t, 3)
+	ahead := time.Now().Add(time.Hour).UnixMicro()
+	for i := range nodes.Len() {
+		_, err := nodes.Do(i, "SET", "lockpipe:fence:x", strconv.FormatInt(ahead, 10))
+		require.NoError(t, err)
+	}
+	k := newLocker(t, nodes.URLs(), awake, nil)
+	o := &Options{TTL: ttl, Fencing: true}
+	retry := new(FenceRetry)
+	stale := k.Acquire([]string{"x"}, o, retry, false, 1)
+	_, f := k.Finish(&stale, o, stale.of.Wait(t.Context(), time.Time{}))
+	require.True(t, f.IsNoQuorum() && f.Retryable(), f)
+	for range 2 {
+		for range maxFenceRetries {
+			again, wait := retry.Next(&stale)
+			require.True(t, again && !wait)
+		}
+		again, _ := retry.Next(&stale)
+		require.False(t, again, "a call does not hurry for ever after clocks that run faster")
+	}
+	require.Equal(t, ahead, retry.floor)
+	retry.floor = ahead + 1
+	_, _ = retry.Next(&stale)
+	require.Equal(t, ahead+1, retry.floor, "and never goes back")
+	a := k.Acquire([]string{"x"}, o, retry, false, 1)
+	l, f := k.Finish(&a, o, a.of.Wait(t.Context(), time.Time{}))
+	require.Nil(t, f)
+	require.Greater(t, l.Fence(), ahead)
+}

@@ -1,0 +1,84 @@
+package locker
+
+import (
+	"github.com/lockpipe/lockpipe/internal/outage"
+	"github.com/lockpipe/lockpipe/lease"
+)
+
+// group is what a Locker has for each group of nodes, besides the nodes. Groups that share nodes
+// while the fleet moves have one together.
+type group struct {
+	leases *lease.Manager // of leases whose only part is here
+	outage *outage.Queue  // of calls that lack a quorum here
+}
+
+// newGroups makes what the Locker has for each group of nodes. Leases of several parts have a
+// manager of their own: their extensions wait for the slowest of their groups, and must not hold up
+// those of leases that do not need it.
+func (k *Locker) newGroups(n int) {
+	manager := func(reachable func() bool) *lease.Manager {
+		m := lease.NewManager(lease.Config{
+			Extend:          k.extendBatch,
+			QuorumReachable: reachable,
+			OnEnd:           k.countEnd,
+			OnUnexpectedEnd: k.leaseEnded,
+			Suspended:       k.cfg.Suspended,
+		})
+		k.managers = append(k.managers, m)
+		return m
+	}
+	k.groups = make([]group, n)
+	for i := range k.groups {
+		reachable := func() bool { return k.Mux.QuorumReachable(i) }
+		k.groups[i] = group{manager(reachable), outage.New(reachable, k.cfg.Logger)}
+	}
+	k.ofSeveral = manager(k.severalReachable)
+}
+
+// severalReachable reports whether enough groups can reach a quorum for a lease of several parts.
+func (k *Locker) severalReachable() bool {
+	reachable := 0
+	for i := range k.groups {
+		if k.Mux.QuorumReachable(i) {
+			reachable++
+		}
+	}
+	return reachable >= 2
+}
+
+// quorumReachable is called after each change of a node's state that leaves a quorum reachable. No
+// other change can make a quorum able to vote.
+func (k *Locker) quorumReachable(group int) {
+	k.groups[group].outage.WakeNext()
+	k.changed.notify()
+}
+
+// NodesChanged returns a channel that is closed after the next change of a node's state that leaves
+// a quorum reachable.
+func (k *Locker) NodesChanged() <-chan struct{} { return k.changed.next() }
+
+// leases returns the manager of a lease.
+func (k *Locker) leases(l *Lease) *lease.Manager {
+	if l.claim.HasSeveral() {
+		return k.ofSeveral
+	}
+	return k.groups[l.claim.Group()].leases
+}
+
+// Outage returns the queue of a group of these keys that can't reach a quorum now. If there is
+// none, it is that of the first key.
+func (k *Locker) Outage(keys []string) *outage.Queue {
+	return k.groups[k.Mux.Lacking(keys)].outage
+}
+
+// Leases returns what the managers of all leases have counted together.
+func (k *Locker) Leases() (sum lease.Stats) {
+	for _, m := range k.managers {
+		s := m.Stats()
+		sum.Held += s.Held
+		sum.Extended += s.Extended
+		sum.Expired += s.Expired
+		sum.Lost += s.Lost
+	}
+	return sum
+}

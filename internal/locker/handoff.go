@@ -1,0 +1,192 @@
+package locker
+
+import (
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+const (
+	// maxHandoffs is how often a lease is handed from holder to holder at most.
+	maxHandoffs = 1000
+	// A waiter accepts a lease without an extension if this many quarters of the validity that it
+	// asked for are left.
+	minRemainingQuarters = 3
+	// Keys go from call to call of this process for passTime. Then the process yields: see
+	// MustYield. If no other process took the keys, the time until the next such delay doubles, at
+	// most maxPassDoublings times.
+	passTime         = 50 * time.Millisecond
+	maxPassDoublings = 2
+)
+
+// NextCall is a call of this process that waits for keys, as Locker.Queue knows it.
+type NextCall interface {
+	keyqueue.Caller
+	// TakeTurn ends the contention of the call with another process, and reports whether its turn
+	// has come: Begin must follow.
+	TakeTurn() bool
+	// Begin begins the turn of the call, with the lease that it is handed; nil: it is handed none.
+	Begin(h *Handoff)
+}
+
+// handoffChain is what leases have in common that were handed off one after another, without a
+// release.
+type handoffChain struct {
+	handoffs int
+	// The number of the latest lease, of those that the claim reserved; 0 if there are none.
+	fence      int64
+	wantsFence bool // the latest lease was acquired with fencing; its receiver sets it
+}
+
+// Handoff is a lease on its way from one holder to the next.
+type Handoff struct {
+	claim     *parts.Claim
+	until     time.Time
+	suspended time.Duration // for how long the machine had been when until was computed
+	chain     *handoffChain
+}
+
+// timeLeft returns for how long the lease of a handoff is still valid.
+func (k *Locker) timeLeft(h *Handoff) time.Duration {
+	return k.managers[0].Left(h.until, h.suspended)
+}
+
+// successor returns the call of this process that is next for the same keys, if there is one and
+// the lease may be handed to it. Its turn has come: Begin must follow. A second call for the same
+// lease returns nil.
+func (k *Locker) successor(l *Lease) NextCall {
+	if k.Queue.Waiting() == 0 || l.chain != nil && l.chain.handoffs >= maxHandoffs ||
+		!l.claim.Certain() || k.IsClosing() {
+		return nil
+	}
+	if _, ok := l.nextFence(); !ok {
+		return nil
+	}
+	if l.holder == nil {
+		// It did not wait, so calls that came later contend as with another process.
+		if next, ok := k.Queue.Contender(l.Keys()).(NextCall); ok && next.TakeTurn() {
+			return next
+		}
+		return nil
+	}
+	now := time.Now()
+	if MustYield(k.Queue.Passing(l.holder), now) {
+		return nil
+	}
+	next, _ := k.Queue.Successor(l.holder, now).(NextCall)
+	return next
+}
+
+// MustYield reports whether it is time to give other processes a chance to take keys that go from
+// call to call of this process.
+func MustYield(p keyqueue.Passing, now time.Time) bool {
+	return !p.Since.IsZero() && now.Sub(p.Since) >= passTime<<min(p.Yields, maxPassDoublings)
+}
+
+// handOff hands the lease to the next call, and reports whether it could. Then the old lease is
+// over, and no call on it can change anything any more.
+func (l *Lease) handOff(next NextCall) bool {
+	fence, _ := l.nextFence()
+	var h *Handoff
+	l.term.HandOff(func(until time.Time, suspended time.Duration) bool {
+		h = &Handoff{l.claim, until, suspended, l.chain.next(fence)}
+		return true
+	})
+	if h == nil { // it is over, or is being extended
+		return false
+	}
+	next.Begin(h)
+	return true
+}
+
+// next returns the chain after one more handoff. A nil chain has none yet.
+func (t *handoffChain) next(fence int64) *handoffChain {
+	if t == nil {
+		return &handoffChain{handoffs: 1, fence: fence}
+	}
+	return &handoffChain{handoffs: t.handoffs + 1, fence: fence}
+}
+
+// Accept makes the handed lease that of a call, which is in the queue with this turn. If too little
+// of its time is left, it starts an extension instead, for FinishHandoff, which must succeed before
+// the lease may be used. If the call can't keep the lease, it gets neither, and the lease is
+// released: for instance, it wants a fence and the nodes know of none.
+func (k *Locker) Accept(h *Handoff, turn *keyqueue.Call, o *Options) (held *Lease, a Attempt) {
+	if h.chain.wantsFence = o.Fencing; o.Fencing && h.chain.fence == 0 {
+		k.discardHandoff(h)
+		return nil, a
+	}
+	user, l, _ := k.cfg.NewLease(false)
+	l.locker, l.claim, l.chain, l.holder = k, h.claim, h.chain, turn
+	grant := lease.Grant{
+		Sent: time.Now(), Suspended: h.suspended, TTL: o.TTL, Until: h.until, MaxHold: o.MaxHold,
+	}
+	switch left, asked := k.timeLeft(h), lease.Validity(o.TTL); {
+	case left > asked:
+		h.claim.MarkOutlives()
+	case left < asked*minRemainingQuarters/4:
+		a.user, a.lease, a.handoff = user, l, h
+		a.of = k.Mux.Extend(h.claim, o.TTL, grant.Sent.Add(left), 0, h.claim.Len())
+		return nil, a
+	}
+	if !k.beginTerm(user, l, o, grant) {
+		k.discardHandoff(h)
+		return nil, a
+	}
+	return l, a
+}
+
+// IsHandoff reports whether the attempt extends a lease that was handed off.
+func (a *Attempt) IsHandoff() bool { return a.handoff != nil }
+
+// FinishHandoff takes the votes on the extension of a handed lease. It returns the lease, or nil if
+// the call can't keep it.
+func (k *Locker) FinishHandoff(a *Attempt, o *Options, votes multiplex.Outcome) *Lease {
+	grant := lease.Grant{
+		Sent: a.of.Sent(), Suspended: a.handoff.suspended, TTL: o.TTL, MaxHold: o.MaxHold,
+	}
+	if votes.Result == multiplex.Won && k.timeLeft(a.handoff) > 0 &&
+		k.beginTerm(a.user, a.lease, o, grant) {
+		return a.lease
+	}
+	k.discardHandoff(a.handoff)
+	return nil
+}
+
+// beginTerm begins the term of a lease that was handed off, and reports whether it could.
+func (k *Locker) beginTerm(user any, l *Lease, o *Options, grant lease.Grant) bool {
+	if k.leases(l).Hold(&l.term, user, grant) != nil {
+		return false
+	}
+	k.handovers.Add(1)
+	k.Outcomes.CallGranted(o.Kind, l.term.Began().Sub(o.Start))
+	k.Queue.Hold(l.holder, l.Until())
+	return true
+}
+
+// discardHandoff releases a lease that was handed off and can't be kept.
+func (k *Locker) discardHandoff(h *Handoff) { k.Mux.Release(h.claim, h.claim.Len()) }
+
+// passOn lets the calls of this process have the keys of a lease that is over. next is its
+// successor, whose turn has come; nil if there is none.
+func (k *Locker) passOn(l *Lease, next NextCall) {
+	switch {
+	case next != nil:
+		next.Begin(nil)
+	case l.holder != nil:
+		k.Queue.Leave(l.holder, time.Now())
+	default:
+		k.notifyReleased(l)
+	}
+}
+
+// notifyReleased has the calls that contend for the keys of a lease try again. It is called again
+// when the nodes have answered the release: an attempt may have overtaken it on some of them.
+func (k *Locker) notifyReleased(l *Lease) {
+	if k.Queue.Waiting() > 0 {
+		k.Queue.Released(l.Keys())
+	}
+}

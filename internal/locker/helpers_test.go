@@ -1,0 +1,68 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/stretchr/testify/require"
+)
+
+const ttl = 20 * time.Second
+
+// userLease stands for the lease of the root package, with the memory of its claim.
+type userLease struct {
+	inner Lease
+	claim parts.Claim
+}
+
+// newLocker returns a Locker of these nodes, on a machine that was suspended for that long. dial
+// may be nil.
+func newLocker(t *testing.T, urls []string, suspended func(time.Time) time.Duration,
+	dial func(ctx context.Context, network, address string) (net.Conn, error),
+) *Locker {
+	t.Helper()
+	nodes, err := parts.Read(parts.Config{Nodes: urls})
+	require.NoError(t, err)
+	quiet := slog.New(slog.DiscardHandler)
+	k, err := New(nodes, multiplex.Config{
+		NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
+		Dial: dial, Logger: quiet,
+	}, Config{
+		Owner: "web-3:4711", MaxTTL: ttl, Logger: quiet, Suspended: suspended,
+		NewLease: func(bool) (any, *Lease, *parts.Claim) {
+			l := new(userLease)
+			return l, &l.inner, &l.claim
+		},
+		LeaseOf: func(user any) *Lease { return &user.(*userLease).inner },
+		VotesError: func(votes multiplex.Outcome) error {
+			if votes.Result == multiplex.Won {
+				return nil
+			}
+			return errors.New("not confirmed")
+		},
+		OnUnexpectedEnd: func(any, error) {},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		k.BeginClose()
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_, _, _ = k.Close(ctx)
+	})
+	return k
+}
+
+// awake is a machine that was never suspended.
+func awake(time.Time) time.Duration { return 0 }
+
+// hangingDial is the Dial of a node that does not answer.
+func hangingDial(ctx context.Context, _, _ string) (net.Conn, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}

@@ -1,0 +1,74 @@
+package locker
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/lease"
+)
+
+// Lease is the right to its keys until it ends. It is a part of what the user has as the lease. The
+// zero value holds nothing: of its methods only IsZero may be called.
+type Lease struct {
+	locker *Locker
+	term   lease.Term
+	claim  *parts.Claim  // what the nodes have; another lease's once the term was handed off
+	chain  *handoffChain // nil unless it was handed off
+	// Has the keys in the queue of the process; nil if the call did not wait.
+	holder *keyqueue.Call
+}
+
+// newLease returns a lease for an attempt. It has up to so many fences above floor, and none
+// without fencing.
+func (k *Locker) newLease(keys []string, floor, fences int64) (user any, l *Lease) {
+	user, l, claim := k.cfg.NewLease(true)
+	random := k.tokens.Next()
+	claim.Init(k.Mux, keys, string(random[:]), k.tokenSuffix)
+	if fences > 0 {
+		now := time.Now()
+		first, last := k.Fences.Reserve(floor, fences)
+		claim.Fence(now, first, last)
+	}
+	l.locker, l.claim = k, claim
+	return user, l
+}
+
+// IsZero reports whether l is the zero value.
+func (l *Lease) IsZero() bool { return l.locker == nil }
+
+// User returns the user's lease, of which l is a part.
+func (l *Lease) User() any { return l.term.Owner() }
+
+// MaxTTL returns Config.MaxTTL.
+func (l *Lease) MaxTTL() time.Duration { return l.locker.cfg.MaxTTL }
+
+// Key returns the first key, without the prefix.
+func (l *Lease) Key() string { return l.claim.Key(0) }
+
+// Keys returns all keys in a new slice, in the order of the call, without the prefix.
+func (l *Lease) Keys() []string {
+	keys := make([]string, l.claim.Len())
+	for i := range keys {
+		keys[i] = l.claim.Key(i)
+	}
+	return keys
+}
+
+// Token returns the value of the keys on the nodes.
+func (l *Lease) Token() string { return l.claim.Token() }
+
+// Until returns when the lease ends: see lease.Term.Until.
+func (l *Lease) Until() time.Time { return l.term.Until() }
+
+// Err returns how the lease ended: see lease.Term.Err.
+func (l *Lease) Err() error { return l.term.Err() }
+
+// Context returns a context that ends with the lease: see lease.Term.Context.
+func (l *Lease) Context() context.Context { return l.term.Context() }
+
+// Bind returns a context that ends with ctx or the lease: see lease.Term.Bind.
+func (l *Lease) Bind(ctx context.Context) (bound context.Context, unbind func()) {
+	return l.term.Bind(ctx)
+}

@@ -1,0 +1,190 @@
+// Package locker takes leases on the nodes, holds them, and passes them on.
+//
+// A Locker makes one attempt at a time for a call, in one round trip, and begins the term of the
+// lease if a quorum granted. It extends leases, releases them, or hands them to the next call of
+// the process. It never waits for a holder: package calls does. It makes no error of a call, but a
+// Failure, and the root package makes the error of that.
+package locker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/fenceclock"
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/token"
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// MaxPending is the most acquiring calls that are pending in one client.
+const MaxPending = 1 << 16
+
+// Config says what a Locker works with. All fields but Owner are required.
+type Config struct {
+	Owner  string        // behind each token
+	MaxTTL time.Duration // of all clients of the nodes
+	Logger *slog.Logger
+	// Suspended is for lease.Config.
+	Suspended func(now time.Time) time.Duration
+	// NewLease returns a new lease of the user, and its part that is the Locker's. withClaim asks
+	// for memory of a claim too, in the same piece.
+	NewLease func(withClaim bool) (user any, l *Lease, c *parts.Claim)
+	// LeaseOf returns the Locker's part of a lease that NewLease has returned.
+	LeaseOf func(user any) *Lease
+	// VotesError returns what the user is told of an extension or a release; nil if a quorum
+	// granted it.
+	VotesError func(multiplex.Outcome) error
+	// OnUnexpectedEnd is called once for each lease that was lost or expired. It must not block.
+	OnUnexpectedEnd func(user any, end error)
+}
+
+// Locker takes leases on the nodes of one client. All methods are safe for concurrent use.
+type Locker struct {
+	Mux    *parts.Mux        // set once
+	Fences *fenceclock.Clock // set before the first attempt
+	// Queue has the calls of this process that wait for keys, and the leases of calls that waited.
+	// Each of its callers is a NextCall.
+	Queue    keyqueue.Queue
+	Outcomes outcomes.Counters
+
+	cfg         Config           // set once
+	tokenSuffix string           // of each token; set once
+	groups      []group          // as those of Mux; set once
+	managers    []*lease.Manager // all; set once
+	ofSeveral   *lease.Manager   // of leases of several parts; set once
+	tokens      token.Source
+	handovers   atomic.Uint64
+	changed     broadcast // of the nodes, so that a quorum can be reached
+
+	// Acquiring and releasing calls under way; plus closingBit once the close has begun.
+	calls     atomic.Int64
+	closing   chan struct{} // closed when the close begins
+	drained   chan struct{} // closed when it has begun and none of these calls is under way
+	drainOnce sync.Once     // closes drained
+}
+
+// closingBit marks Locker.calls when no more calls may begin.
+const closingBit = 1 << 62
+
+// New returns a Locker of these nodes, which it begins to connect in the background. An error is
+// about the nodes, and names them.
+func New(nodes *parts.Nodes, of multiplex.Config, cfg Config) (*Locker, error) {
+	k := &Locker{cfg: cfg, closing: make(chan struct{}), drained: make(chan struct{})}
+	k.tokenSuffix = token.Suffix(cfg.Owner)
+	k.Fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
+	k.newGroups(nodes.Groups())
+	var err error
+	k.Mux, err = parts.New(nodes, of, k.quorumReachable)
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// Begin counts an acquiring call in, or says why it may not begin.
+func (k *Locker) Begin() *Failure {
+	n := k.calls.Add(1)
+	switch {
+	case n&closingBit != 0:
+		k.End()
+		return &Failure{End: lease.ErrClosed}
+	case n > MaxPending:
+		k.End()
+		return Overloaded()
+	}
+	return nil
+}
+
+// End counts a call out. The last one lets Close continue.
+func (k *Locker) End() {
+	if k.calls.Add(-1) == closingBit {
+		k.drainOnce.Do(func() { close(k.drained) })
+	}
+}
+
+// PendingCalls returns how many calls are under way.
+func (k *Locker) PendingCalls() int { return int(k.calls.Load() &^ closingBit) }
+
+// Handovers returns how many leases were handed off.
+func (k *Locker) Handovers() uint64 { return k.handovers.Load() }
+
+// Owner returns Config.Owner.
+func (k *Locker) Owner() string { return k.cfg.Owner }
+
+// Closing returns a channel that is closed when the close begins.
+func (k *Locker) Closing() <-chan struct{} { return k.closing }
+
+// IsClosing reports whether the close has begun.
+func (k *Locker) IsClosing() bool {
+	select {
+	case <-k.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// EndReason returns why a call ends before it is granted, or nil.
+func (k *Locker) EndReason(ctx context.Context) error {
+	if k.IsClosing() {
+		return lease.ErrClosed
+	}
+	return ctx.Err()
+}
+
+// BeginClose has calls that wait return ErrClosed, and no further ones begin. It returns false if
+// it was called before. Otherwise Close must follow.
+func (k *Locker) BeginClose() bool {
+	for {
+		n := k.calls.Load()
+		if n&closingBit != 0 {
+			return false
+		}
+		if k.calls.CompareAndSwap(n, (n|closingBit)+1) {
+			// One more: drained must not be closed before every term has ended.
+			close(k.closing)
+			return true
+		}
+	}
+}
+
+// Unreleased is a lease whose release was not confirmed.
+type Unreleased struct {
+	Key string // the first one
+	Err error  // of Config.VotesError
+}
+
+// Close ends and releases all leases, and closes the nodes. It returns when they have answered, or
+// when ctx ends. held is how many leases it ended.
+func (k *Locker) Close(ctx context.Context) (failed []Unreleased, held int, err error) {
+	var users []any
+	for _, m := range k.managers {
+		users = append(users, m.Close()...)
+	}
+	k.End()
+	attempts := make([]parts.Attempt, len(users))
+	keys := 0
+	for _, user := range users {
+		keys += k.cfg.LeaseOf(user).claim.Len()
+	}
+	for i, user := range users {
+		attempts[i] = k.Mux.Release(k.cfg.LeaseOf(user).claim, keys)
+	}
+	began := time.Now()
+	for i, a := range attempts {
+		if err := k.cfg.VotesError(a.Wait(ctx, began)); err != nil {
+			failed = append(failed, Unreleased{k.cfg.LeaseOf(users[i]).Key(), err})
+		}
+	}
+	select { // a call under way ends within NodeTimeout, and releases what it was granted
+	case <-k.drained:
+	case <-ctx.Done():
+	}
+	return failed, len(users), k.Mux.Close(ctx)
+}

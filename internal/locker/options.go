@@ -1,0 +1,30 @@
+package locker
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/outcomes"
+)
+
+// Options are the options of one call, with the defaults.
+type Options struct {
+	Kind outcomes.Call
+	// Start is when the call began, if it may wait; zero for a call that begins with its only
+	// attempt.
+	Start              time.Time
+	TTL                time.Duration
+	MaxHold            time.Duration // 0: no automatic extension
+	MaxAttempts        int           // of a call that waits; 0: no limit
+	MinDelay, MaxDelay time.Duration // between two attempts of a call that waits
+	Fencing            bool
+}
+
+// RetryDelay returns a random delay between two attempts of a call that waits.
+func (o *Options) RetryDelay() time.Duration {
+	delay := o.MinDelay
+	if spread := o.MaxDelay - o.MinDelay; spread > 0 {
+		delay += rand.N(spread)
+	}
+	return delay
+}

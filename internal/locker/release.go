@@ -1,0 +1,119 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/lease"
+)
+
+// Release ends the lease, and hands it to the next call of the process or deletes its keys. The
+// error is nil, how the lease had ended, or that of Config.VotesError.
+func (l *Lease) Release(ctx context.Context) error {
+	r, err := l.startRelease(l.claim.Len())
+	if r.attempt == nil {
+		return err
+	}
+	return l.endRelease(ctx, r, time.Time{})
+}
+
+// ReleaseAll is Release for many leases, in one round trip to each node. It returns the error of
+// each.
+func ReleaseAll(ctx context.Context, leases []*Lease) []error {
+	releases := make([]startedRelease, len(leases))
+	errs := make([]error, len(leases))
+	keys := 0
+	for _, l := range leases {
+		keys += l.claim.Len()
+	}
+	for i, l := range leases {
+		releases[i], errs[i] = l.startRelease(keys)
+	}
+	began := time.Now()
+	for i, r := range releases {
+		if r.attempt != nil {
+			errs[i] = leases[i].endRelease(ctx, r, began)
+		}
+	}
+	return errs
+}
+
+// startedRelease is a release that is under way. Without an attempt there is nothing to wait for:
+// the lease was handed off, or was over.
+type startedRelease struct {
+	attempt parts.Attempt
+	first   bool // the lease was held until then
+}
+
+// endRelease waits for the outcome of a release: see parts.Attempt.Wait.
+func (l *Lease) endRelease(ctx context.Context, r startedRelease, began time.Time) error {
+	err := l.locker.cfg.VotesError(r.attempt.Wait(ctx, began))
+	l.locker.Outcomes.Released(confirmation(err))
+	if r.first {
+		l.locker.notifyReleased(l)
+	}
+	return err
+}
+
+// startRelease ends the term and sends the release; keys is how many keys are released together.
+func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
+	// Close waits for the calls that are counted here, so that it does not close the nodes before
+	// the release is sent.
+	k := l.locker
+	k.calls.Add(1)
+	defer k.End()
+	var next NextCall
+	if r.first = l.term.Err() == nil; r.first { // else the one that ended it passes the keys on
+		next = k.successor(l)
+	}
+	if next != nil && l.handOff(next) {
+		k.Outcomes.Released(outcomes.HandedOver)
+		return startedRelease{}, nil
+	}
+	end := l.term.End(lease.ErrReleased)
+	if l.term.HandedOff() || end == lease.ErrKept { // maybe by another call at the same time
+		if next != nil {
+			next.Begin(nil)
+		}
+		unsent := outcomes.HandedOver
+		if end == lease.ErrKept {
+			unsent = outcomes.AlreadyEnded
+		}
+		k.Outcomes.Released(unsent)
+		return startedRelease{}, nil
+	}
+	r.attempt = k.Mux.Release(l.claim, keys)
+	if r.first {
+		k.passOn(l, next) // behind the release, so that both go in one flush
+	}
+	if !errors.Is(end, lease.ErrReleased) {
+		k.Outcomes.Released(outcomes.AlreadyEnded)
+		return startedRelease{}, end
+	}
+	return r, nil
+}
+
+// releaseInBackground deletes what the nodes have of the lease, and waits for nothing.
+func (l *Lease) releaseInBackground() {
+	if l.term.HandedOff() || l.term.Err() == lease.ErrKept {
+		return // its keys are not its own any more
+	}
+	l.locker.Mux.Release(l.claim, l.claim.Len())
+	l.locker.passOn(l, nil)
+}
+
+// leaseEnded is what the lease manager calls for each lease that was lost or expired.
+func (k *Locker) leaseEnded(user any, end error) {
+	// A lease that simply expired leaves nothing on the nodes. After an extension, confirmed or
+	// not, something may be left.
+	l := k.cfg.LeaseOf(user)
+	if end != lease.ErrExpired || l.claim.NeedsCleanup() {
+		l.releaseInBackground()
+	} else {
+		k.passOn(l, nil)
+	}
+	k.cfg.OnUnexpectedEnd(user, end)
+}
