@@ -153,8 +153,8 @@ func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) quorum.Nodes {
 	return a.first
 }
 
-// isOpen reports whether the vote of a node that has not read its round may still decide it. That of
-// a release it keeps instead. It does not need the claim's lock.
+// isOpen reports whether the vote of a node that has not read its round may still decide it. A node
+// that misses a release keeps it instead. isOpen does not need the claim's lock.
 func (a *Attempt) isOpen() bool { return a.op.Kind != node.Release && !a.decided.Load() }
 
 // inLog reports whether the attempt was put into the log. claim.mu is held.

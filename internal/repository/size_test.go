@@ -29,8 +29,8 @@ const (
 )
 
 // large are the files and packages that may have more lines, and how many. The root still has the
-// waiting calls in it, which are an idea of their own, and the guard which server is which node's.
-var large = map[string]int{".": 4230, "multiplex": 2430, "internal/restartguard": 2040}
+// waiting calls in it, which are an idea of their own.
+var large = map[string]int{".": 4230, "multiplex": 2430}
 
 // mutexes are the packages with more than one mutex, and why.
 var mutexes = map[string]string{
