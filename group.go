@@ -49,18 +49,7 @@ func (c *Client) newGroups(n int, suspended func(now time.Time) time.Duration) {
 		reachable := func() bool { return c.mux.QuorumReachable(i) }
 		c.groups[i] = group{manager(reachable), outage.New(reachable, c.cfg.Logger)}
 	}
-	c.ofSeveral = manager(c.severalReachable)
-}
-
-// severalReachable reports whether enough groups can reach a quorum for a lease of several parts.
-func (c *Client) severalReachable() bool {
-	reachable := 0
-	for i := range c.groups {
-		if c.mux.QuorumReachable(i) {
-			reachable++
-		}
-	}
-	return reachable >= 2
+	c.ofSeveral = manager(func() bool { return c.mux.SeveralReachable() })
 }
 
 // leases returns the manager of a lease.

@@ -159,3 +159,24 @@ func TestMoving_GroupsThatShareNodesAreDividedAndJoined(t *testing.T) {
 	}
 	nothingLeft(t, nodes)
 }
+
+// The goal: while a group is divided into two of its nodes, or two are joined, a lease of keys of
+// both is extended as any other.
+func TestMoving_LeasesOfGroupsThatShareNodesAreExtended(t *testing.T) {
+	t.Parallel()
+	for _, joined := range []bool{false, true} {
+		inBubble(t, 2, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			l, err := c.TryAcquireAll(t.Context(), keysOf("k", 20), auto(time.Second, time.Hour)...)
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			lasting(t, l)
+			release(t, l)
+			v.nothingLeft(t)
+		}, func(cfg *lockpipe.Config) {
+			one, two := groupsOf(cfg.Nodes, 2), groupsOf(cfg.Nodes, 1)
+			if cfg.Nodes, cfg.Groups, cfg.Next = nil, one, two; joined {
+				cfg.Groups, cfg.Next = two, one
+			}
+		})
+	}
+}

@@ -209,6 +209,22 @@ func (m *Mux) Arbiter(key string, skip int) int {
 // multiplex.Mux.QuorumReachable.
 func (m *Mux) QuorumReachable(group int) bool { return m.muxes[group].QuorumReachable() }
 
+// SeveralReachable reports whether two places can reach a quorum. A claim of several parts needs
+// one at each of its places, and two of them may be in one group while the fleet moves.
+func (m *Mux) SeveralReachable() bool {
+	reachable := 0
+	for i, mux := range m.muxes {
+		for s := range m.places[i] {
+			if mux.QuorumReachableIn(uint8(s)) {
+				if reachable++; reachable == 2 {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // Lacking returns the index of a group of these keys that can't reach a quorum now. If there is
 // none, it is the first group of the first key.
 func (m *Mux) Lacking(keys []string) (group int) {
