@@ -295,3 +295,32 @@ func TestGroups_ACallThatLacksAGroupKeepsNoKeyOfTheOthers(t *testing.T) {
 		}
 	}
 }
+
+// The goal: when a group is back, so many calls try at once and no more, also if their first keys
+// are in another group.
+func TestGroups_SoManyCallsAreWokenAtOnce(t *testing.T) {
+	skipIfShort(t, "more calls in an outage than may try at once")
+	t.Parallel()
+	const calls = 3*atOnce + 1
+	withGroupCable(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client, k *groupCable) {
+		k.unplug(t, c, "a")
+		var waiting []<-chan outcome
+		for _, name := range keysOf("k", calls) {
+			waiting = append(waiting, queueFor(t.Context(), c, oneOfEach(c, name, "b", "a")))
+		}
+		time.Sleep(time.Second)
+		v.silence(membersOf("a")...)
+		before := c.Stats().Attempts
+		k.groups[0].plug()
+		for c.Stats().Attempts == before {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
+		require.Equal(t, before+2*atOnce, c.Stats().Attempts, "each has a part in both groups")
+		v.speak(membersOf("a")...)
+		for _, ended := range waiting {
+			release(t, granted(t, ended))
+		}
+		v.nothingLeft(t)
+	})
+}
