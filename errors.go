@@ -102,6 +102,7 @@ type QuorumError struct {
 	// Nodes has one entry for each node whose vote is unknown, in configuration order.
 	Nodes []*NodeError
 	did   string // what those did that count as Granted; empty: they granted
+	key   string // one that needs this quorum; empty: all of the call do
 }
 
 // Error counts the votes. Then it names each node whose vote is unknown and why.
@@ -227,6 +228,9 @@ func quorumError(o *multiplex.Outcome) *QuorumError {
 	e := &QuorumError{
 		Need: o.Need, Granted: o.Granted, Refused: o.Refused, Unknown: o.Unknown,
 		Nodes: make([]*NodeError, len(nodes)),
+	}
+	if len(o.Keys) > 0 {
+		e.key = o.Keys[0]
 	}
 	for i, n := range o.NoVotes {
 		nodes[i] = NodeError{Node: n.Node, Err: n.Err, reason: n.Reason}

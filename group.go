@@ -69,9 +69,11 @@ type parking struct {
 	in   *outage.Queue // nil before the first outage
 }
 
-// admit reports whether a call for these keys may make an attempt now: see outage.Queue.Admit.
+// admit reports whether a call for these keys may make an attempt now: see outage.Queue.Admit. A
+// call stays in the queue that woke it, unless another group lacks a quorum now.
 func (p *parking) admit(c *Client, keys []string) bool {
-	if in := c.groups[c.mux.Lacking(keys)].outage; p.in != in {
+	group, lacks := c.mux.Lacking(keys)
+	if in := c.groups[group].outage; p.in == nil || lacks && p.in != in {
 		p.finish()
 		p.in = in
 	}

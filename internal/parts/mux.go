@@ -226,16 +226,16 @@ func (m *Mux) SeveralReachable() bool {
 }
 
 // Lacking returns the index of a group of these keys that can't reach a quorum now. If there is
-// none, it is the first group of the first key.
-func (m *Mux) Lacking(keys []string) (group int) {
+// none, lacks is false, and it is the first group of the first key.
+func (m *Mux) Lacking(keys []string) (group int, lacks bool) {
 	for _, key := range keys {
 		for _, at := range m.layout.Places(key) {
 			if !m.muxes[at.Mux].QuorumReachableIn(uint8(at.System)) {
-				return at.Mux
+				return at.Mux, true
 			}
 		}
 	}
-	return m.first(keys[0]).Mux
+	return m.first(keys[0]).Mux, false
 }
 
 // NodeStatus is the state of a node, and the name of its group.
