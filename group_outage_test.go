@@ -80,7 +80,12 @@ func TestGroups_AnOutageOfOneHoldsUpNoCallOfTheOthers(t *testing.T) {
 			for i := range 3 {
 				waiting = append(waiting, queueFor(t.Context(), c, keys))
 				some := []string{keys[(i+1)%3], keys[i]}
-				waiting = append(waiting, async(t.Context(), t, c, some))
+				ended := async(t.Context(), t, c, some)
+				if c.GroupOf(some[0]) != group && c.GroupOf(some[1]) != group {
+					release(t, granted(t, ended)) // those before it keep no key from it
+					continue
+				}
+				waiting = append(waiting, ended)
 			}
 			sent := v.sent()
 			for range 10 {
@@ -242,5 +247,80 @@ func TestGroups_ReadyNeedsAll(t *testing.T) {
 		ready := later(func() error { return c.Ready(context.Background()) })
 		k.reconnected(t, c, "b")
 		require.NoError(t, <-ready)
+	})
+}
+
+// The goal: a call that waits for a group without a quorum keeps its keys of other groups from no
+// call of its process: neither while the nodes are down, nor while they answer with errors.
+func TestGroups_ACallThatLacksAGroupKeepsNoKeyOfTheOthers(t *testing.T) {
+	t.Parallel()
+	outages := map[string]func(*testing.T, *fakeNodes, *lockpipe.Client, *groupCable, string){
+		"down": func(t *testing.T, _ *fakeNodes, c *lockpipe.Client, k *groupCable, group string) {
+			k.unplug(t, c, group)
+		},
+		"failing": func(_ *testing.T, v *fakeNodes, _ *lockpipe.Client, _ *groupCable,
+			group string,
+		) {
+			for _, i := range membersOf(group) {
+				v.fail(i, outOfMemory)
+			}
+		},
+	}
+	for name, begin := range outages {
+		for _, lacking := range []string{"a", "b"} {
+			withGroupCable(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client, k *groupCable) {
+				keys := oneOfEach(c, "k", "a", "b")
+				other := map[string]string{"a": keys[1], "b": keys[0]}[lacking]
+				begin(t, v, c, k, lacking)
+				waiting := []<-chan outcome{
+					queueFor(t.Context(), c, keys), async(t.Context(), t, c, keys),
+				}
+				time.Sleep(10 * time.Second)
+				for range 100 {
+					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+					l, err := c.Acquire(ctx, other)
+					cancel()
+					require.NoError(t, err, "%s: %s", name, lacking)
+					time.Sleep(100 * time.Millisecond)
+					release(t, l)
+				}
+				v.heal(membersOf(lacking)...)
+				k.reconnected(t, c, lacking)
+				for _, ended := range waiting {
+					release(t, granted(t, ended))
+				}
+				time.Sleep(time.Second)
+				v.nothingLeft(t)
+			})
+		}
+	}
+}
+
+// The goal: when a group is back, so many calls try at once and no more, also if their first keys
+// are in another group.
+func TestGroups_SoManyCallsAreWokenAtOnce(t *testing.T) {
+	skipIfShort(t, "more calls in an outage than may try at once")
+	t.Parallel()
+	const calls = 3*atOnce + 1
+	withGroupCable(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client, k *groupCable) {
+		k.unplug(t, c, "a")
+		var waiting []<-chan outcome
+		for _, name := range keysOf("k", calls) {
+			waiting = append(waiting, queueFor(t.Context(), c, oneOfEach(c, name, "b", "a")))
+		}
+		time.Sleep(time.Second)
+		v.silence(membersOf("a")...)
+		before := c.Stats().Attempts
+		k.groups[0].plug()
+		for c.Stats().Attempts == before {
+			time.Sleep(time.Millisecond)
+			synctest.Wait()
+		}
+		require.Equal(t, before+2*atOnce, c.Stats().Attempts, "each has a part in both groups")
+		v.speak(membersOf("a")...)
+		for _, ended := range waiting {
+			release(t, granted(t, ended))
+		}
+		v.nothingLeft(t)
 	})
 }

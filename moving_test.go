@@ -94,8 +94,7 @@ func TestMoving_AGroupIsAdded(t *testing.T) {
 		}
 	}
 	require.NotZero(t, moved)
-	l, err := c.AcquireAll(t.Context(), keys, lockpipe.WithFencing(),
-		lockpipe.WithTTL(2*time.Second), lockpipe.WithAutoExtend(time.Minute))
+	l, err := c.AcquireAll(t.Context(), keys, lockpipe.WithFencing())
 	require.NoError(t, err)
 	require.Equal(t, keys, l.Keys())
 	for _, key := range keys {
@@ -110,7 +109,8 @@ func TestMoving_AGroupIsAdded(t *testing.T) {
 		require.True(t, s.Held, s.Key)
 	}
 	until := l.Until()
-	eventually(t, func() bool { return l.Until().After(until.Add(time.Second)) }, "not extended")
+	require.NoError(t, l.Extend(t.Context(), longTTL))
+	require.True(t, l.Until().After(until))
 	fence := l.Fence()
 	release(t, l)
 	next, err := after.AcquireAll(t.Context(), keys, lockpipe.WithFencing())
@@ -158,4 +158,25 @@ func TestMoving_GroupsThatShareNodesAreDividedAndJoined(t *testing.T) {
 		}
 	}
 	nothingLeft(t, nodes)
+}
+
+// The goal: while a group is divided into two of its nodes, or two are joined, a lease of keys of
+// both is extended as any other.
+func TestMoving_LeasesOfGroupsThatShareNodesAreExtended(t *testing.T) {
+	t.Parallel()
+	for _, joined := range []bool{false, true} {
+		inBubble(t, 2, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			l, err := c.TryAcquireAll(t.Context(), keysOf("k", 20), auto(time.Second, time.Hour)...)
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+			lasting(t, l)
+			release(t, l)
+			v.nothingLeft(t)
+		}, func(cfg *lockpipe.Config) {
+			one, two := groupsOf(cfg.Nodes, 2), groupsOf(cfg.Nodes, 1)
+			if cfg.Nodes, cfg.Groups, cfg.Next = nil, one, two; joined {
+				cfg.Groups, cfg.Next = two, one
+			}
+		})
+	}
 }

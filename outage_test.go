@@ -133,9 +133,9 @@ func allGranted(t *testing.T, n int, ended <-chan outcome) (last time.Time) {
 // The goal: while all nodes are down, each waiting call makes one attempt and no more. When
 // the nodes are back, all calls are granted, in about the order of arrival.
 func TestOutage_WaitingCallsMakeNoAttempts(t *testing.T) {
-	skipIfShort(t, "10,000 calls in an outage")
+	skipIfShort(t, "2,560 calls in an outage")
 	t.Parallel()
-	const calls = 5000
+	const calls = 5 * atOnce
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 1, func(t *testing.T, k *cable, c *lockpipe.Client) {
 			var mu sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,6 +37,33 @@ func TestAging_ASlowNodeReadsWhatIsUndecided(t *testing.T) {
 		for _, a := range append(decided, a) {
 			m.Release(a.claim, 1)
 		}
+		nothingLeft(t, m, stores)
+	})
+}
+
+// The goal: a slow node misses a round also if nobody waits for its attempts any more, and so
+// nobody decides them: the caller has released them before a quorum answered.
+func TestAging_ASlowNodeMissesWhatWasReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		m.cfg.NodeTimeout = 10 * time.Second
+		resume := hang(m.nodes[2])
+		first := m.Acquire(claim("first", "t"), time.Minute, 1)
+		require.NoError(t, wait(first, t.Context()))
+		synctest.Wait()
+		others := []func(){hang(m.nodes[0]), hang(m.nodes[1])}
+		a := m.Acquire(claim("k", "t"), time.Minute, 1)
+		synctest.Wait() // node 2 has not read it, and the others do not answer yet
+		m.Release(a.claim, 1)
+		for _, answer := range others {
+			answer()
+		}
+		time.Sleep(3 * forgetAfter)
+		synctest.Wait()
+		require.Equal(t, uint64(quorum.Node(2)), a.place.Round.State.missed.Load())
+		resume()
+		m.Release(first.claim, 1)
 		nothingLeft(t, m, stores)
 	})
 }

@@ -34,7 +34,7 @@ type Attempt struct {
 	// recorded: the answer of each node is recorded under claim.mu. Otherwise only answers that are
 	// no grants are. Set before the log has the attempt.
 	recorded bool
-	decided  atomic.Bool // decision is set
+	decided  atomic.Bool // decision is set, or a newer attempt makes it pointless
 
 	// Guarded by claim.mu:
 	place batch.Place[Attempt, roundState]
@@ -153,8 +153,8 @@ func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) quorum.Nodes {
 	return a.first
 }
 
-// isOpen reports whether the vote of a node that has not read its round may still decide it. That of
-// a release it keeps instead. It does not need the claim's lock.
+// isOpen reports whether the vote of a node that has not read its round may still decide it. A
+// release is kept for the node instead. isOpen does not need the claim's lock.
 func (a *Attempt) isOpen() bool { return a.op.Kind != node.Release && !a.decided.Load() }
 
 // inLog reports whether the attempt was put into the log. claim.mu is held.

@@ -149,7 +149,8 @@ func (c *Claim) lostKeys() quorum.Nodes {
 // begin makes a the newest attempt. What it replaces is not sent any more, if it was not sealed.
 // mu is held.
 func (c *Claim) begin(a *Attempt) {
-	if prev := c.latest; prev != nil {
+	prev := c.latest
+	if prev != nil {
 		prev.tryDecide()
 		prev.voteUnknown(prev.deferred, node.ErrSuperseded)
 		if prev.inLog() && a.mux.log.Cancel(prev.place) {
@@ -161,6 +162,9 @@ func (c *Claim) begin(a *Attempt) {
 		c.unanswered() // which forgets it, if every node is done with it
 	}
 	c.latest, a.op.Keys = a, c.keysFor(a)
+	if prev != nil && prev.superseded() {
+		prev.decided.Store(true) // if nobody waits for it, nobody decides it
+	}
 	c.mayOutlive = c.mayOutlive || a.op.Kind == node.Extend && a.ttl < c.maxTTLSent
 	c.maxTTLSent = max(c.maxTTLSent, a.ttl)
 	// The answers of a claim in doubt are recorded, each alone.

@@ -6,6 +6,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/servers"
 )
 
 // GuardMode is what the restart guard does.
@@ -18,12 +19,12 @@ const (
 	GuardOff    = restartguard.Off
 )
 
-// Servers are the servers of several Muxes: see restartguard.Servers.
-type Servers = restartguard.Servers
+// Servers are the servers of several Muxes: see servers.Servers.
+type Servers = servers.Servers
 
 // newPeers returns what the guards of these nodes share, of which claims need these quorums.
 func newPeers(endpoints []*endpoint.Endpoint, systems []quorum.System,
-	servers *Servers,
+	all *Servers,
 ) *restartguard.Peers {
 	names := make([]string, len(endpoints))
 	for i, e := range endpoints {
@@ -37,5 +38,5 @@ func newPeers(endpoints []*endpoint.Endpoint, systems []quorum.System,
 			}
 		}
 	}
-	return restartguard.NewPeers(names, sets, servers)
+	return restartguard.NewPeers(names, sets, all)
 }

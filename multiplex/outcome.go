@@ -21,7 +21,8 @@ type Outcome struct {
 	Ended error
 
 	// Keys are the keys that were found held, without the prefix, each once. Nodes are the
-	// addresses of the nodes that refused, in configuration order. Both are for Held.
+	// addresses of the nodes that refused, in configuration order. Both are for Held. For NoQuorum,
+	// package parts says a key of the part that has none.
 	Keys, Nodes []string
 
 	// Need is how many nodes had to grant. Granted, Refused and Unknown add up to the number of

@@ -252,12 +252,12 @@ var brokenRules = []mutant{
 		name: "vote", rule: "1: one server may have two votes",
 		mix: "aliased", finds: "nodes keep it as long",
 		edit: edit{
-			"internal/restartguard/claims.go",
+			"internal/servers/servers.go",
 			"\t\tcase other.conn != nil || other.quarantined:\n",
 			"\t\tcase (other.conn != nil || other.quarantined) && !simrand.Mutant(\"vote\"):\n",
 		},
 		also: edit{
-			"internal/restartguard/claims.go", "\t\t\tif i != node && other.inUse && (",
+			"internal/servers/servers.go", "\t\t\tif i != node && other.inUse && (",
 			"\t\t\tif i != node && other.inUse && !simrand.Mutant(\"vote\") && (",
 		},
 	},

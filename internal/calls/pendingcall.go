@@ -57,9 +57,10 @@ type parking struct {
 	in   *outage.Queue // nil before the first outage
 }
 
-// admit reports whether a call for these keys may make an attempt now: see outage.Queue.Admit.
+// admit reports whether a call for these keys may make an attempt now: see outage.Queue.Admit. A
+// call stays in the queue that woke it, unless another group lacks a quorum now.
 func (p *parking) admit(c *Calls, keys []string) bool {
-	if in := c.locker.Outage(keys); p.in != in {
+	if in, lacks := c.locker.Outage(keys); p.in == nil || lacks && p.in != in {
 		p.finish()
 		p.in = in
 	}

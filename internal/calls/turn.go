@@ -39,12 +39,21 @@ func (s *waitingCall) awake() bool {
 	return s.actor.Load() == itself || s.actor.CompareAndSwap(asleep, itself)
 }
 
-// sleep ends the steps of the call until something wakes it. It contends for the key that another
-// process holds, so that other calls may have its other keys. If no such key is known, it keeps all
-// of its keys. sleep returns false if there is something to do at once.
+// blockedKey returns the key that the call can't get, as far as it knows: another process holds it,
+// or its group had no quorum, and other keys are in other groups. Empty: none is known.
+func (s *waitingCall) blockedKey() string {
+	if key := s.policy.BlockedKey(); key != "" {
+		return key
+	}
+	return s.reason.KeyWithoutQuorum()
+}
+
+// sleep ends the steps of the call until something wakes it. It contends for the key that it can't
+// get, so that other calls may have its other keys. If no such key is known, it keeps all of its
+// keys. sleep returns false if there is something to do at once.
 func (s *waitingCall) sleep() bool {
 	if !s.contending {
-		key := s.policy.BlockedKey()
+		key := s.blockedKey()
 		if key == "" {
 			return true
 		}

@@ -176,7 +176,11 @@ func (s *waitingCall) next() (delay time.Duration) {
 			if s.sleep() {
 				return todo.Delay
 			}
-		case s.contending && !s.retryTurn(), !todo.Retry && !s.mayAttempt():
+		case !todo.Retry && !s.mayAttempt():
+			if s.sleep() {
+				return noTimer
+			}
+		case s.contending && !s.retryTurn():
 			return noTimer
 		default:
 			s.startAttempt(todo)

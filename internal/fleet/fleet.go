@@ -39,8 +39,8 @@ type Fleet struct {
 	strict bool
 	logger *slog.Logger
 
-	mu    sync.Mutex // guards all below, which is complete before the first Node is used; a leaf
-	nodes []*Node
+	mu    sync.Mutex           // guards all below; a leaf
+	nodes []*Node              // only added to
 	seen  map[string]*sighting // the foreign entries that have not ended
 }
 
@@ -69,6 +69,13 @@ func (f *Fleet) Foreign() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.inUse(time.Now()))
+}
+
+// all returns the nodes so far. One that is added later asks Refuses before it is admitted.
+func (f *Fleet) all() []*Node {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.nodes
 }
 
 // use is where a foreign entry was seen, and until when it lasts at most.

@@ -156,3 +156,22 @@ func TestFleet_WithoutLayoutsDoesNothing(t *testing.T) {
 	require.Zero(t, f.Foreign())
 	require.Positive(t, n.UntilRenewal())
 }
+
+// The goal: a group's nodes may be added while those of another are in use already. Then they are
+// connected as soon as they are there.
+func TestFleet_NodesAreAddedWhileOthersAreInUse(t *testing.T) {
+	r := newTrial(false, "A")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 100 {
+			r.fleet.Node(NodeConfig{RenewSoon: func() {}, Abandon: func() {}})
+		}
+	}()
+	for range 100 {
+		r.renew(t, 0, "B=1000")
+		r.renew(t, 0, "")
+	}
+	<-done
+	require.Zero(t, r.fleet.Foreign())
+}

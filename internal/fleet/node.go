@@ -48,7 +48,8 @@ type Node struct {
 	foreign map[string]time.Time
 }
 
-// Node adds a node. All are added before one is used. f may be nil, and so is the Node then.
+// Node adds a node. Others may be in use already: those of another group. f may be nil, and so is
+// the Node then.
 func (f *Fleet) Node(c NodeConfig) *Node {
 	if f == nil {
 		return nil
@@ -137,7 +138,7 @@ func (n *Node) take(text string) {
 	n.warned = false
 	appeared := n.fleet.record(n, layout.ParseEntries(text), time.Now())
 	out := n.Refuses() != nil
-	for _, other := range n.fleet.nodes {
+	for _, other := range n.fleet.all() {
 		if out {
 			other.config.Abandon()
 		} else if appeared && other != n {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/servers"
 )
 
 const (
@@ -61,7 +61,7 @@ func (l *Link) checkDistinct(ctx context.Context, c *Conn) error {
 	for i, r := range replies {
 		switch {
 		case r.Text == value:
-			return &restartguard.SameServerError{Other: l.cfg.Others(others[i]).Name()}
+			return &servers.SameServerError{Other: l.cfg.Others(others[i]).Name()}
 		case r.Came && r.Err != nil:
 			l.mayBeAnother(r.Err)
 		}

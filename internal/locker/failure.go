@@ -59,6 +59,15 @@ func (f *Failure) IsNoQuorum() bool {
 	return f != nil && (f.Votes.Result == multiplex.NoQuorum || f.Votes.Result == multiplex.Won)
 }
 
+// KeyWithoutQuorum returns a key whose group had no quorum, if other keys are in other groups;
+// otherwise "". It may be called on nil.
+func (f *Failure) KeyWithoutQuorum() string {
+	if f == nil || f.Votes.Result != multiplex.NoQuorum || len(f.Votes.Keys) == 0 {
+		return ""
+	}
+	return f.Votes.Keys[0]
+}
+
 // Retryable reports whether a further attempt may succeed.
 func (f *Failure) Retryable() bool { return f.Votes.Result != 0 && !f.has(batch.ErrOverloaded) }
 

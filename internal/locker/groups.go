@@ -32,18 +32,7 @@ func (k *Locker) newGroups(n int) {
 		reachable := func() bool { return k.Mux.QuorumReachable(i) }
 		k.groups[i] = group{manager(reachable), outage.New(reachable, k.cfg.Logger)}
 	}
-	k.ofSeveral = manager(k.severalReachable)
-}
-
-// severalReachable reports whether enough groups can reach a quorum for a lease of several parts.
-func (k *Locker) severalReachable() bool {
-	reachable := 0
-	for i := range k.groups {
-		if k.Mux.QuorumReachable(i) {
-			reachable++
-		}
-	}
-	return reachable >= 2
+	k.ofSeveral = manager(func() bool { return k.Mux.SeveralReachable() })
 }
 
 // quorumReachable is called after each change of a node's state that leaves a quorum reachable. No
@@ -66,9 +55,10 @@ func (k *Locker) leases(l *Lease) *lease.Manager {
 }
 
 // Outage returns the queue of a group of these keys that can't reach a quorum now. If there is
-// none, it is that of the first key.
-func (k *Locker) Outage(keys []string) *outage.Queue {
-	return k.groups[k.Mux.Lacking(keys)].outage
+// none, lacks is false, and it is that of the first key.
+func (k *Locker) Outage(keys []string) (queue *outage.Queue, lacks bool) {
+	group, lacks := k.Mux.Lacking(keys)
+	return k.groups[group].outage, lacks
 }
 
 // Leases returns what the managers of all leases have counted together.

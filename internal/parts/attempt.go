@@ -155,9 +155,12 @@ func (s *several) over() bool {
 	return s.parts[s.next].attempt == nil
 }
 
-// note takes the outcome of a part.
+// note takes the outcome of a part. Without a quorum it says which part that is, by a key.
 func (s *several) note(p *one, o multiplex.Outcome) {
 	p.won = o.Result == multiplex.Won
+	if o.Result == multiplex.NoQuorum {
+		o.Keys = []string{p.claim.Key(0)}
+	}
 	switch {
 	case p.won:
 	case s.failed.Result == 0, o.Result == multiplex.Held && s.failed.Result != multiplex.Held:

@@ -212,17 +212,33 @@ func (m *Mux) Arbiter(key string, skip int) int {
 // multiplex.Mux.QuorumReachable.
 func (m *Mux) QuorumReachable(group int) bool { return m.muxes[group].QuorumReachable() }
 
-// Lacking returns the index of a group of these keys that can't reach a quorum now. If there is
-// none, it is the first group of the first key.
-func (m *Mux) Lacking(keys []string) (group int) {
-	for _, key := range keys {
-		for _, at := range m.layout.Places(key) {
-			if !m.muxes[at.Mux].QuorumReachableIn(uint8(at.System)) {
-				return at.Mux
+// SeveralReachable reports whether two places can reach a quorum. A claim of several parts needs
+// one at each of its places, and two of them may be in one group while the fleet moves.
+func (m *Mux) SeveralReachable() bool {
+	reachable := 0
+	for i, mux := range m.muxes {
+		for s := range m.places[i] {
+			if mux.QuorumReachableIn(uint8(s)) {
+				if reachable++; reachable == 2 {
+					return true
+				}
 			}
 		}
 	}
-	return m.first(keys[0]).Mux
+	return false
+}
+
+// Lacking returns the index of a group of these keys that can't reach a quorum now. If there is
+// none, lacks is false, and it is the first group of the first key.
+func (m *Mux) Lacking(keys []string) (group int, lacks bool) {
+	for _, key := range keys {
+		for _, at := range m.layout.Places(key) {
+			if !m.muxes[at.Mux].QuorumReachableIn(uint8(at.System)) {
+				return at.Mux, true
+			}
+		}
+	}
+	return m.first(keys[0]).Mux, false
 }
 
 // NodeStatus is the state of a node, and the name of its group.

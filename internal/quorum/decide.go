@@ -93,7 +93,8 @@ func acquire(set, granted, refused, unknown Nodes) prospects {
 // keys when an earlier extension came that was not confirmed. Their grants count only once no open
 // vote can show that a quorum was without the keys. A node whose vote is unknown shows nothing. The
 // outcome is held when another client can have had a quorum, on nodes that refuse or had lost the
-// keys.
+// keys. So one node that forgets can cost a lease that has only a quorum: another client could have
+// had that node and those that did not grant. Half of an even number is not enough for a quorum.
 func extension(set, granted, refused, lostKeys, unknown Nodes) prospects {
 	need := Need(set.Count())
 	open := set &^ (granted | refused | unknown)

@@ -48,7 +48,8 @@ var allowedImports = map[string][]string{
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/fleet", "internal/holders",
 		"internal/inspection", "internal/keyset", "internal/link", "internal/node",
-		"internal/quorum", "internal/rendezvous", "internal/restartguard", "internal/watch",
+		"internal/quorum", "internal/rendezvous", "internal/restartguard", "internal/servers",
+		"internal/watch",
 	},
 	"batch":        {},
 	"fence":        {},
@@ -77,7 +78,8 @@ var allowedImports = map[string][]string{
 	},
 	"internal/link": {
 		"script", "internal/endpoint", "internal/fleet", "internal/keepalive", "internal/reserved",
-		"internal/resp", "internal/restartguard", "internal/sentinel", "internal/trip",
+		"internal/resp", "internal/restartguard", "internal/sentinel", "internal/servers",
+		"internal/trip",
 	},
 	"internal/keyset": {"internal/reserved", "script"},
 	"internal/locker": {
@@ -113,7 +115,8 @@ var allowedImports = map[string][]string{
 	"internal/keepalive":     {"internal/resp", "internal/trip"},
 	"internal/waiting":       {},
 	"internal/watch":         {"batch"},
-	"internal/restartguard":  {"internal/quorum", "internal/resp", "script"},
+	"internal/restartguard":  {"internal/quorum", "internal/resp", "internal/servers", "script"},
+	"internal/servers":       {},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

@@ -28,9 +28,8 @@ const (
 	longString = 20
 )
 
-// large are the files and packages that may have more lines, and how many. The guard still has in
-// it which server is which node's, which is an idea of its own.
-var large = map[string]int{"multiplex": 2430, "internal/restartguard": 2040}
+// large are the files and packages that may have more lines, and how many.
+var large = map[string]int{"multiplex": 2430}
 
 // mutexes are the packages with more than one mutex, and why.
 var mutexes = map[string]string{

@@ -13,7 +13,8 @@
 // function (decide.go). It lets other nodes have their say (ask_peers.go), and returns what the
 // admitted server is, or why not and until when. While the connection lasts, the node lets the
 // Guard renew the node's generation (renew.go). Peers has what the guards of a client share: the
-// first use (firstuse.go), the servers' votes (claims.go) and the generations (generations.go).
+// first use (firstuse.go), which server is which node's (package servers) and the generations
+// (generations.go).
 //
 // # What the decision is made of
 //

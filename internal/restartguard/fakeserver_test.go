@@ -12,6 +12,9 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
+// run is a run_id.
+func run(digit string) string { return strings.Repeat(digit, 39) + "0" }
+
 // fakeServer is a server in memory, as far as the guard knows one.
 type fakeServer struct {
 	mu                  sync.Mutex // guards all below

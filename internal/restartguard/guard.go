@@ -43,9 +43,9 @@ type Server struct {
 
 // Admit makes the handshake on a new connection, before anything else can use it. setup is what
 // the client does there first. It goes out with the guard's first questions. The error is why the
-// connection must not be used: a *Quarantine, a *SameServerError, ctx's error if it ended, or what
-// the server did. conn is closed if ctx ends. It has to be comparable, and ConnClosed is to be
-// called when it is closed, whatever Admit returns.
+// connection must not be used: a *Quarantine, a *servers.SameServerError, ctx's error if it ended,
+// or what the server did. conn is closed if ctx ends. It has to be comparable, and ConnClosed is to
+// be called when it is closed, whatever Admit returns.
 func (g *Guard) Admit(ctx context.Context, conn net.Conn, setup []resp.Step) (Server, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	server, err := g.examine(ctx, conn, setup)
@@ -66,7 +66,7 @@ func (g *Guard) examine(ctx context.Context, conn net.Conn, setup []resp.Step) (
 	if err != nil {
 		return Server{}, err
 	}
-	since, previousID, err := g.peers.claims.take(s.runID, g.config.Node, conn)
+	since, previousID, err := g.peers.servers.Take(s.runID, g.config.Node, conn)
 	switch {
 	case err != nil:
 		return Server{}, err
@@ -90,13 +90,13 @@ func (g *Guard) examine(ctx context.Context, conn net.Conn, setup []resp.Step) (
 	case err != nil:
 		return Server{}, err
 	case !d.admit:
-		g.peers.claims.outlasts(conn)
+		g.peers.servers.Outlasts(conn)
 		return Server{}, &Quarantine{Until: d.until, Reason: d.reason}
 	}
 	if err := g.complete(c, &s, d, previousID); err != nil {
 		return Server{}, err
 	}
-	g.peers.claims.admitted(conn, s.clientID)
+	g.peers.servers.Admitted(conn, s.clientID)
 	if err := g.onAdmit(c, conn); err != nil {
 		return Server{}, err
 	}
@@ -204,7 +204,7 @@ func (g *Guard) onAdmit(c *resp.Conn, conn net.Conn) error {
 	err := g.config.OnAdmit(c)
 	var q *Quarantine
 	if errors.As(err, &q) {
-		g.peers.claims.outlasts(conn)
+		g.peers.servers.Outlasts(conn)
 	}
 	return err
 }
@@ -218,17 +218,17 @@ func (g *Guard) Marker() string { return g.config.Marker }
 // InUse records that commands can go over an admitted connection. It returns the nodes whose
 // connections were in use before, and whose servers may be the same one because a run_id is
 // missing.
-func (g *Guard) InUse(conn net.Conn) (others []int) { return g.peers.claims.use(conn) }
+func (g *Guard) InUse(conn net.Conn) (others []int) { return g.peers.servers.Use(conn) }
 
 // ToldApart returns Server.Since of a connection, after the client has made sure that the server is
 // none of the nodes that InUse returned.
 func (g *Guard) ToldApart(conn net.Conn, since time.Time) time.Time {
-	return g.peers.claims.toldApart(conn, since)
+	return g.peers.servers.ToldApart(conn, since)
 }
 
 // ConnClosed records that a connection that was given to Admit is closed. Any goroutine may call
 // it.
-func (g *Guard) ConnClosed(conn net.Conn) { g.peers.claims.closed(conn) }
+func (g *Guard) ConnClosed(conn net.Conn) { g.peers.servers.Closed(conn) }
 
 // ServerLeft records that the server was there until now, and its connection has ended.
 func (g *Guard) ServerLeft() { g.history.lastSeen = time.Now() }
@@ -238,6 +238,6 @@ func (g *Guard) ServerIsReplica() { g.history.replicaRunID = g.history.runID }
 
 // NodeDown records that no server of the node can be used, and not for a quarantine.
 func (g *Guard) NodeDown() {
-	g.peers.claims.giveUp(g.config.Node)
+	g.peers.servers.GiveUp(g.config.Node)
 	g.peers.firstUse.setDown(g.config.Node)
 }

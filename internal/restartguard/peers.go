@@ -7,36 +7,31 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/servers"
 )
 
 // Peers is what the guards of one client's nodes share.
 type Peers struct {
 	names       []string // of the nodes; does not change
 	firstUse    *firstUse
-	claims      *claims
+	servers     *servers.Group
 	generations *generations
+
+	mu sync.Mutex // guards what firstUse and generations say; a leaf
 }
 
 // NewPeers returns the Peers of nodes with these names. There are 64 of them at most. A lease has a
 // quorum of one of the sets, or of several. If a node is in no set, nobody can vouch for it: after
-// a restart with its disk it waits like one that has lost something. servers are those of all nodes
-// of the client; nil: there are no other nodes.
-func NewPeers(names []string, sets []quorum.Nodes, servers *Servers) *Peers {
-	if servers == nil {
-		servers = new(Servers)
+// a restart with its disk it waits like one that has lost something. all are the servers of all
+// nodes of the client; nil: there are no other nodes.
+func NewPeers(names []string, sets []quorum.Nodes, all *servers.Servers) *Peers {
+	if all == nil {
+		all = new(servers.Servers)
 	}
-	p := &Peers{names: names}
-	p.firstUse = newFirstUse(len(names), &servers.mu)
-	p.claims = newClaims(names, servers)
-	p.generations = newGenerations(len(names), sets, &servers.mu)
+	p := &Peers{names: names, servers: all.Group(names)}
+	p.firstUse = newFirstUse(len(names), &p.mu)
+	p.generations = newGenerations(len(names), sets, &p.mu)
 	return p
-}
-
-// Servers are the servers of all nodes of a client, in whatever group. Each has one vote. The zero
-// value is ready.
-type Servers struct {
-	mu sync.Mutex // guards what the Peers say, and all below; a leaf
-	of []*claims  // of each group
 }
 
 // Config describes one node to its Guard.

@@ -77,7 +77,8 @@ type Failure struct {
 // While the process holds the keys, the call waits. Otherwise it contends on the nodes. One of
 // those that refused it is the arbiter. The arbiter notifies the call when the key changes, and
 // then the call asks the arbiter first. Now and then it asks all nodes, in case no notification
-// comes.
+// comes. If contenders always asked all nodes, one could win four of five while another has the
+// arbiter.
 //
 // The owner sets the exported fields once. It gives the policy each event, and takes the action
 // that Next returns. Methods must not be called concurrently.
