@@ -187,10 +187,10 @@ func (cfg Config) validated() (Config, error) {
 			"WithAutoExtend", cfg.MaxTTL, maxMaxTTL)
 	case given.MaxTTL != 0 && cfg.MaxTTL < minTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at least %v%s",
-			given.MaxTTL, minTTL, inSeconds(given.MaxTTL))
+			given.MaxTTL, minTTL, meant(given.MaxTTL, "Second"))
 	case cfg.TTL < minTTL:
 		return cfg, invalid("Config.TTL is %v: give at least %v%s",
-			given.TTL, minTTL, inSeconds(given.TTL))
+			given.TTL, minTTL, meant(given.TTL, "Second"))
 	case cfg.TTL > maxMaxTTL:
 		return cfg, invalid("Config.TTL is %v: lower it to at most %v, and hold longer with "+
 			"WithAutoExtend", cfg.TTL, maxMaxTTL)
@@ -199,7 +199,7 @@ func (cfg Config) validated() (Config, error) {
 			"every client", cfg.TTL, cfg.MaxTTL)
 	case cfg.NodeTimeout < minNodeTimeout:
 		return cfg, invalid("Config.NodeTimeout is %v: give at least %v%s",
-			cfg.NodeTimeout, minNodeTimeout, inMilliseconds(cfg.NodeTimeout))
+			cfg.NodeTimeout, minNodeTimeout, meant(cfg.NodeTimeout, "Millisecond"))
 	case cfg.NodeTimeout > cfg.TTL:
 		return cfg, invalid("Config.NodeTimeout is %v, above TTL (%v): an attempt would outlive "+
 			"its lease", cfg.NodeTimeout, cfg.TTL)
@@ -229,12 +229,7 @@ func (cfg *Config) setOwner() error {
 // unitless reports whether a duration looks like a number without a unit.
 func unitless(d time.Duration) bool { return d > 0 && d < time.Microsecond }
 
-// inSeconds asks whether a duration that looks like a number was meant in seconds.
-func inSeconds(d time.Duration) string { return meant(d, "Second") }
-
-// inMilliseconds asks whether it was meant in milliseconds.
-func inMilliseconds(d time.Duration) string { return meant(d, "Millisecond") }
-
+// meant asks whether a duration that looks like a number was meant in this unit.
 func meant(d time.Duration, unit string) string {
 	if !unitless(d) {
 		return ""

@@ -166,8 +166,8 @@ func TestErrors_OfAttemptsArePublic(t *testing.T) {
 	}
 }
 
-// The goal: what the locker decides by, and the error that the user gets of the same failure, agree:
-// whether a further attempt may help, and whether the end of ctx or of the client is the reason.
+// The goal: what the locker decides by, and the error that the user gets of the same failure,
+// agree: whether a further attempt may help, and whether the end of ctx is the reason.
 func TestErrors_AgreeWithTheFailuresOfTheLocker(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -91,12 +91,12 @@ func (c *Client) applyOptions(opts []Option) (locker.Options, error) {
 			if unitless(opt.max) || unitless(opt.min) {
 				return o, invalid("WithRetryDelay(%v, %v): give 0 or at least %v%s", opt.min,
 					opt.max, time.Microsecond,
-					cmp.Or(inMilliseconds(opt.max), inMilliseconds(opt.min)))
+					cmp.Or(meant(opt.max, "Millisecond"), meant(opt.min, "Millisecond")))
 			}
 		case optionAutoExtend:
 			if o.MaxHold = opt.min; opt.min < minTTL {
 				return o, invalid("WithAutoExtend(%v): give the longest time to hold the lease, "+
-					"at least %v%s", opt.min, minTTL, inSeconds(opt.min))
+					"at least %v%s", opt.min, minTTL, meant(opt.min, "Second"))
 			}
 		case optionFencing:
 			o.Fencing = true
@@ -114,7 +114,8 @@ func (c *Client) applyOptions(opts []Option) (locker.Options, error) {
 func checkTTL(name string, ttl, maxTTL time.Duration) error {
 	switch {
 	case ttl < minTTL:
-		return invalid("%s(%v): a lease lasts at least %v%s", name, ttl, minTTL, inSeconds(ttl))
+		return invalid("%s(%v): a lease lasts at least %v%s", name, ttl, minTTL,
+			meant(ttl, "Second"))
 	case ttl > maxTTL:
 		return invalid("%s(%v): above Config.MaxTTL (%v): raise that in every client", name, ttl,
 			maxTTL)
