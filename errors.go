@@ -247,9 +247,11 @@ func failureError(f *locker.Failure) error {
 	default:
 		err = votesError(f.Votes)
 	}
-	var held *HeldError
-	if f.HasWaited && errors.As(err, &held) {
-		held.RetryAfter, held.Owner = f.RetryAfter, f.Owner
+	if f.IsHeld() && f.HasWaited {
+		var held *HeldError // only here: it takes memory
+		if errors.As(err, &held) {
+			held.RetryAfter, held.Owner = f.RetryAfter, f.Owner
+		}
 	}
 	if f.Closing {
 		err = prefix.Errorf("%w: %w", ErrClosed, err)
