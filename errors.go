@@ -101,8 +101,8 @@ type QuorumError struct {
 	Granted, Refused, Unknown int
 	// Nodes has one entry for each node whose vote is unknown, in configuration order.
 	Nodes []*NodeError
-	did   string // what those did that count as Granted; empty: they granted
-	key   string // one that needs this quorum; empty: all of the call do
+	did   string   // what those did that count as Granted; empty: they granted
+	keys  []string // one that needs this quorum; nil: all of the call do
 }
 
 // Error counts the votes. Then it names each node whose vote is unknown and why.
@@ -227,10 +227,7 @@ func quorumError(o *multiplex.Outcome) *QuorumError {
 	nodes := make([]NodeError, len(o.NoVotes)) // one piece of memory
 	e := &QuorumError{
 		Need: o.Need, Granted: o.Granted, Refused: o.Refused, Unknown: o.Unknown,
-		Nodes: make([]*NodeError, len(nodes)),
-	}
-	if len(o.Keys) > 0 {
-		e.key = o.Keys[0]
+		Nodes: make([]*NodeError, len(nodes)), keys: o.Keys,
 	}
 	for i, n := range o.NoVotes {
 		nodes[i] = NodeError{Node: n.Node, Err: n.Err, reason: n.Reason}

@@ -47,10 +47,11 @@ func (s *waitingCall) awake() bool {
 // or its group had no quorum, and other keys are in other groups. Empty: none is known.
 func (s *waitingCall) blockedKey() string {
 	var without *QuorumError
-	if key := s.policy.BlockedKey(); key != "" || !errors.As(s.reason, &without) {
-		return key
+	key := s.policy.BlockedKey()
+	if key == "" && errors.As(s.reason, &without) && len(without.keys) > 0 {
+		key = without.keys[0]
 	}
-	return without.key
+	return key
 }
 
 // sleep ends the steps of the call until something wakes it. It contends for the key that it can't
