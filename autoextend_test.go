@@ -148,14 +148,14 @@ func TestAutoExtend_AHungExtensionIsALossAtTheLastConfirmedDeadline(t *testing.T
 	tests := map[string]struct {
 		n, silent int
 		confirmed time.Duration // how long all goes well
-		later     time.Duration // how long after the loss the nodes continue
+		later     time.Duration // how long after the loss the nodes continue; long: above MaxTTL
 	}{
 		"two of three, before the first extension": {3, 2, 0, time.Second},
 		"two of three":          {3, 2, time.Minute, time.Second},
 		"all of three":          {3, 3, time.Minute, 0},
 		"three of five":         {5, 3, 25 * time.Second, 30 * time.Second},
-		"all of five, for long": {5, 5, time.Minute, 3 * time.Minute},
-		"one of one, for long":  {1, 1, time.Minute, 3 * time.Minute},
+		"all of five, for long": {5, 5, time.Minute, 70 * time.Second},
+		"one of one, for long":  {1, 1, time.Minute, 70 * time.Second},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +208,7 @@ func TestAutoExtend_ASilentMinorityCostsNoLease(t *testing.T) {
 				inBubble(t, n, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 					l := v.hold(t, c, "k", auto(autoTTL, 24*time.Hour)...)
 					strike(v, span(0, bad)...)
-					for range 12 { // two minutes, twice MaxTTL
+					for range 7 { // longer than MaxTTL
 						time.Sleep(autoTTL)
 						lasting(t, l)
 						for i := bad; i < n; i++ {

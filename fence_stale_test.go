@@ -115,7 +115,8 @@ func TestFence_APauseBehindTheClockGivesNoOldOne(t *testing.T) {
 }
 
 // The goal: keys granted with too low a fence have to be deleted first, and nodes hang.
-// TryAcquireEach waits for that once for all of its keys, and makes one attempt more.
+// TryAcquireEach waits for that once for all of its keys, and makes one attempt more. Each attempt
+// takes NodeTimeout, and the wait far less: these nodes owe an answer already.
 func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
@@ -136,8 +137,8 @@ func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
 			return time.Since(began)
 		}
 		before := c.Stats().Attempts
-		require.LessOrEqual(t, timed(keys, lockpipe.WithFencing()), timed(others)+
-			50*time.Millisecond)
+		together := timed(keys, lockpipe.WithFencing())
+		require.Less(t, together, 3*timed(others))
 		require.LessOrEqual(t, c.Stats().Attempts, before+300)
 	}, timeout(50*time.Millisecond))
 }

@@ -180,3 +180,33 @@ func TestMoving_LeasesOfGroupsThatShareNodesAreExtended(t *testing.T) {
 		})
 	}
 }
+
+// The goal: while groups are joined, Peek needs the quorums of its keys and no others.
+func TestMoving_PeekNeedsTheGroupsOfItsKeysAlone(t *testing.T) {
+	t.Parallel()
+	for _, needed := range []bool{false, true} {
+		inBubble(t, 4, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			v.silence(3)
+			l := take(t, c, keyIn(c, "a", "k")) // which hangs on node 3
+			keys := []string{l.Key()}
+			if needed {
+				keys = append(keys, keyIn(c, "b", "k"))
+			}
+			all, err := c.Peek(t.Context(), keys)
+			if needed {
+				require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+			} else {
+				require.NoError(t, err)
+				require.True(t, all[0].Held)
+			}
+			v.speak(3)
+			release(t, l)
+			v.nothingLeft(t)
+		}, timeout(50*time.Millisecond), func(cfg *lockpipe.Config) {
+			cfg.Groups = []lockpipe.Group{
+				{Name: "a", Nodes: cfg.Nodes[:3]}, {Name: "b", Nodes: cfg.Nodes[3:]},
+			}
+			cfg.Next, cfg.Nodes = []lockpipe.Group{{Name: "a", Nodes: cfg.Nodes}}, nil
+		})
+	}
+}

@@ -57,7 +57,7 @@ func comeAndGo(m *Mux, seed uint64) (stop func()) {
 					n.Link.SetState(NodeUp, nil)
 					n.Resend()
 					return
-				case <-time.After(time.Duration(random.IntN(60_000)) * time.Microsecond):
+				case <-time.After(time.Duration(1+random.IntN(60_000)) * time.Microsecond):
 				}
 				switch random.IntN(5) {
 				case 0:

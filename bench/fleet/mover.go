@@ -240,7 +240,11 @@ func (m *Mover) note(ctx context.Context, err error) {
 
 // sleepUntil reports false if ctx or the move ended before.
 func (m *Mover) sleepUntil(ctx context.Context, at time.Time) bool {
-	timer := time.NewTimer(time.Until(at))
+	d := time.Until(at)
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync/atomic"
@@ -172,13 +173,9 @@ func (s *waitingCall) next() (delay time.Duration) {
 		}
 		todo := s.decide()
 		switch {
-		case todo.Kind == waiting.Wait:
+		case todo.Kind == waiting.Wait, !todo.Retry && !s.mayAttempt():
 			if s.sleep() {
-				return todo.Delay
-			}
-		case !todo.Retry && !s.mayAttempt():
-			if s.sleep() {
-				return noTimer
+				return cmp.Or(todo.Delay, noTimer)
 			}
 		case s.contending && !s.retryTurn():
 			return noTimer

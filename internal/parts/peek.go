@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -44,9 +45,19 @@ func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err err
 	return asked, nil
 }
 
-// Sets returns the nodes of each set in which a quorum has to answer.
+// Sets returns the nodes of each set in which a quorum has to answer: those of the keys.
 func (a *Answers) Sets() [][]holders.Node {
-	return subsets(a.mux.layout.Muxes[a.group].Sets(), a.nodes)
+	of := a.mux.layout.Muxes[a.group]
+	var sets []uint64
+	for key := range a.at {
+		for _, set := range of.Systems[a.mux.first(key).System] {
+			if !slices.Contains(sets, set) {
+				sets = append(sets, set)
+			}
+		}
+	}
+	slices.Sort(sets)
+	return subsets(sets, a.nodes)
 }
 
 // Has reports whether the answers are about a key.
