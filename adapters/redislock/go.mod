@@ -1,0 +1,24 @@
+module github.com/lockpipe/lockpipe/adapters/redislock
+
+go 1.25.0
+
+replace github.com/lockpipe/lockpipe => ../..
+
+require (
+	github.com/bsm/redislock v0.10.0
+	github.com/lockpipe/lockpipe v0.0.0
+	github.com/redis/go-redis/v9 v9.22.0
+	github.com/stretchr/testify v1.12.1
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/panjf2000/ants/v2 v2.12.1 // indirect
+	github.com/redis/rueidis v1.0.79 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	go.uber.org/atomic v1.11.0 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
+	golang.org/x/sync v0.21.0 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)
