@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/fenceclock"
-	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -41,11 +40,12 @@ func QueueIdle(c *Client, keys ...string) bool {
 // Overload lets the client have as many pending calls as it may, until the returned function is
 // called.
 func Overload(c *Client) (end func()) {
-	for range locker.MaxPending {
-		c.locker.Begin()
+	begun := 0 // the client may have other calls
+	for c.locker.Begin() == nil {
+		begun++
 	}
 	return func() {
-		for range locker.MaxPending {
+		for range begun {
 			c.locker.End()
 		}
 	}
