@@ -85,6 +85,19 @@ func onEvery(t *testing.T, nodes *lockpipetest.Nodes, which []int, key, want str
 	}
 }
 
+// onQuorum wants the key to have the value on a quorum of these nodes. Of a key that was just
+// granted, the others may have missed it: the machine may stop a node for a moment.
+func onQuorum(t *testing.T, nodes *lockpipetest.Nodes, which []int, key, want string) {
+	t.Helper()
+	has := 0
+	for _, i := range which {
+		if value(t, nodes, i, key) == want {
+			has++
+		}
+	}
+	require.Greater(t, has, len(which)/2, "key %s is on too few nodes", key)
+}
+
 // nothingLeft waits until no key of the clients under test is on any of these nodes, all by
 // default.
 func nothingLeft(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {

@@ -60,8 +60,9 @@ func TestMoving_ClientsOfOneStepExcludeEachOther(t *testing.T) {
 				release(t, receive(t, next, "the next call waits"))
 			}
 			both := take(t, clients[1], "k")
-			onEvery(t, nodes, append(append([]int{}, layouts[0]...), layouts[1]...), "k",
-				both.Token())
+			for _, layout := range layouts {
+				onQuorum(t, nodes, layout, "k", both.Token())
+			}
 			release(t, both)
 			nothingLeft(t, nodes)
 		})
@@ -101,7 +102,9 @@ func TestMoving_AGroupIsAdded(t *testing.T) {
 		_, err := after.TryAcquire(t.Context(), key)
 		require.ErrorIs(t, err, lockpipe.ErrHeld, key)
 		at := map[string]int{"a": 0, "b": 1, "c": 2}
-		onEvery(t, nodes, []int{at[c.GroupOf(key)], at[after.GroupOf(key)]}, key, l.Token())
+		for _, group := range []string{c.GroupOf(key), after.GroupOf(key)} {
+			onQuorum(t, nodes, []int{at[group]}, key, l.Token())
+		}
 	}
 	status, err := c.Peek(t.Context(), keys)
 	require.NoError(t, err)

@@ -16,8 +16,9 @@ import (
 func briefMove() Config {
 	cfg := brief(Move)
 	cfg.Nodes, cfg.Clients, cfg.Callers, cfg.Keys = "inprocess:6", 3, 12, 3
-	// A busy machine has some seconds more than the move takes.
-	cfg.TTL, cfg.Duration, cfg.nodeTimeout = 2*time.Second, 9*time.Second, 0
+	// A busy machine has some seconds more than the move takes. The callers leave it time.
+	cfg.TTL, cfg.Duration, cfg.nodeTimeout = 2*time.Second, 18*time.Second, 0
+	cfg.Hold = 20 * time.Millisecond
 	return cfg
 }
 
@@ -62,7 +63,7 @@ func TestMove_WithoutBothLayoutsIsAViolation(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	cfg := briefMove()
-	cfg.skipBoth, cfg.Hold = true, 20*time.Millisecond
+	cfg.skipBoth = true
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.NotZero(t, r.Violations)

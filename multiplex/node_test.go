@@ -64,7 +64,7 @@ func others(t *testing.T, nodes *lockpipetest.Nodes, i int) int {
 func TestNode_HasOneSocket(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
-	m := start(t, nodes.URLs(), nil)
+	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = patient })
 	check := func() {
 		for i := range nodes.Len() {
 			require.Equal(t, 1, others(t, nodes, i))
