@@ -63,7 +63,7 @@ func TestMove_WithoutBothLayoutsIsAViolation(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	cfg := briefMove()
-	cfg.skipBoth = true
+	cfg.skipBoth, cfg.Hold = true, 300*time.Millisecond // far longer than a lock takes
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	require.NotZero(t, r.Violations)
