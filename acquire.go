@@ -3,9 +3,9 @@ package lockpipe
 import (
 	"context"
 
+	"github.com/lockpipe/lockpipe/internal/keyset"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/outcomes"
-	"github.com/lockpipe/lockpipe/internal/parts"
 )
 
 // TryAcquire takes key, if nobody holds it, in one attempt of one round trip. It never waits for a
@@ -64,7 +64,7 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 	}
 	once, o, err := c.validateCall(ctx, outcomes.Each, keys, opts)
 	if err != nil {
-		return fail(c.countInvalid(outcomes.Each, err, len(parts.Distinct(keys))))
+		return fail(c.countInvalid(outcomes.Each, err, len(keyset.Distinct(keys))))
 	}
 	all, f := c.locker.TryEach(ctx, once, &o)
 	if f != nil {

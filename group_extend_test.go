@@ -51,7 +51,7 @@ func TestGroups_AnOutageSparesTheOthersUselessExtensions(t *testing.T) {
 			sent := v.sent()
 			time.Sleep(40 * time.Second)
 			require.Error(t, l.Extend(t.Context(), longTTL))
-			require.Equal(t, sent, v.sent(), "the lease is extended in vain")
+			require.Equal(t, sent, v.sent(), "the lease is extended unsuccessfully")
 			lasting(t, l)
 			k.reconnected(t, c, group)
 			time.Sleep(longTTL)

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/keyset"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/outcomes"
-	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/lease"
 )
@@ -105,7 +105,7 @@ func (c *Client) validateCall(
 				i+1, len(keys), len(k), maxKeyLength)
 		}
 	}
-	return parts.Distinct(keys), o, nil
+	return keyset.Distinct(keys), o, nil
 }
 
 // applyOptions applies opts to the defaults and checks the result.

@@ -47,7 +47,7 @@ func requireOver(t *testing.T, lib library, l lock) {
 	left, err := l.TTL(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, left)
-	retry := lib.linear(time.Hour) // in vain: a lock that is over stays so
+	retry := lib.linear(time.Hour) // unsuccessfully: a lock that is over stays so
 	require.Equal(t, lib.notObtained, lib.refresh(t.Context(), l, longTTL, retry))
 	require.Equal(t, lib.notHeld, l.Release(t.Context()))
 }
@@ -108,7 +108,7 @@ func (f strategyFunc) NextBackoff() time.Duration { return f() }
 // The goal: Obtain with a strategy waits until the lock is free, by Release or by its TTL.
 func TestObtain_WaitsForTheLock(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
-		crowd(t, lib, lib, lib, lib)
+		contend(t, lib, lib, lib, lib)
 		expired, err := lib.obtain(t.Context(), shortTTL, nil, t.Name())
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -121,9 +121,9 @@ func TestObtain_WaitsForTheLock(t *testing.T) {
 	})
 }
 
-// crowd has callers contend for one lock, and fails unless each gets it several times, and never
+// contend has callers contend for one lock, and fails unless each gets it several times, and never
 // two at the same time.
-func crowd(t *testing.T, callers ...library) {
+func contend(t *testing.T, callers ...library) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()

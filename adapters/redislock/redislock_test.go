@@ -37,8 +37,8 @@ func TestMigration_BothExcludeEachOther(t *testing.T) {
 			require.NoError(t, other.Release(ctx))
 		})
 	}
-	t.Run("in a crowd", func(t *testing.T) {
-		crowd(t, moved, old, openLockpipe(t, nodes), openRedislock(t, nodes))
+	t.Run("in contention", func(t *testing.T) {
+		contend(t, moved, old, openLockpipe(t, nodes), openRedislock(t, nodes))
 	})
 }
 

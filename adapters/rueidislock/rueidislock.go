@@ -44,7 +44,7 @@ type LockerOption struct {
 	// must be that of rueidislock while that has the same locks. Then 1 is best. Lockers of this
 	// package exclude each other with any number: each takes all of its keys, also the first.
 	KeyMajority int32
-	// MaxHold ends a lock that is not released for so long; by default nothing does while the
+	// MaxHold ends a lock that is not released for that long. By default nothing does while the
 	// process lives. It is the bound for a holder that hangs. rueidislock has no such field.
 	MaxHold time.Duration
 }

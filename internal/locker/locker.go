@@ -37,8 +37,7 @@ type Config struct {
 	NewLease func(withClaim bool) (user any, l *Lease, c *parts.Claim)
 	// LeaseOf returns the Locker's part of a lease that NewLease has returned.
 	LeaseOf func(user any) *Lease
-	// VotesError returns what the user is told of an extension or a release; nil if a quorum
-	// granted it.
+	// VotesError returns the error of an extension or a release; nil if a quorum granted it.
 	VotesError func(multiplex.Outcome) error
 	// OnUnexpectedEnd is called once for each lease that was lost or expired. It must not block.
 	OnUnexpectedEnd func(user any, end error)

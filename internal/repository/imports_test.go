@@ -41,9 +41,9 @@ var allowedImports = map[string][]string{
 	".": {
 		"multiplex", "lease", "batch",
 		"internal/callbacks", "internal/calls", "internal/histogram", "internal/holders",
-		"internal/layout", "internal/locker", "internal/losslog", "internal/outcomes",
-		"internal/parts", "internal/prefix", "internal/preflight", "internal/reserved",
-		"internal/suspension", "internal/token",
+		"internal/keyset", "internal/layout", "internal/locker", "internal/losslog",
+		"internal/outcomes", "internal/parts", "internal/prefix", "internal/preflight",
+		"internal/reserved", "internal/suspension", "internal/token",
 	},
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/fleet", "internal/holders",
