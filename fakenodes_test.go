@@ -436,7 +436,7 @@ func (b *bufferedConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// waitUntil makes no timer that has already expired: see CONTRIBUTING, "Time in tests".
+// waitUntil makes no timer that has already expired: see CONTRIBUTING.md, tests of time.
 func (b *bufferedConn) waitUntil(due time.Time) error {
 	wait := time.Until(due)
 	if wait <= 0 {

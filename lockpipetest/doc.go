@@ -27,6 +27,18 @@
 //		require.NoError(t, nodes.Kill(0)) // a minority may fail
 //	}
 //
+// Close the client before its nodes, as by t.Cleanup after [StartT]. A busy test machine is slow:
+// set Config.NodeTimeout to seconds. [StartT] says how a missing redis-server becomes a failure.
+//
 // For unit tests, which need locks but no servers, package lockpipetest/fake has a Client in one
 // line.
+//
+// # Goroutine leaks
+//
+// After Client.Close only callbacks that still run are left. But a dependency of lockpipe, ants,
+// starts two goroutines when it is imported. With goleak:
+//
+//	goleak.VerifyTestMain(m,
+//		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).purgeStaleWorkers"),
+//		goleak.IgnoreTopFunction("github.com/panjf2000/ants/v2.(*poolCommon).ticktock"))
 package lockpipetest

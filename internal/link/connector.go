@@ -290,7 +290,7 @@ func (l *Link) Serve(ctx context.Context) {
 			continue
 		}
 		wait := min(work, time.Until(renewal), time.Until(layouts))
-		if wait <= 0 { // no timer: see CONTRIBUTING, "Time in tests"
+		if wait <= 0 { // no timer: see CONTRIBUTING.md, tests of time
 			select {
 			case <-l.disconnected:
 				return

@@ -114,7 +114,8 @@ func (n *Node) StateChanged(before, after link.State) {
 	n.stateChanged(after)
 }
 
-// Connected sends the releases that are kept, before anything else.
+// Connected sends the releases that are kept, before anything else. Otherwise keys that only wait
+// to be deleted would refuse acquires.
 func (n *Node) Connected() {
 	n.Resend()
 	n.acquireErrors.since.Store(0)

@@ -1,4 +1,7 @@
 // Package outage holds waiting calls back while no quorum of the nodes can be reached.
+//
+// Two kinds of calls are not held back, and try after their delays: those of AcquireAny over
+// several groups, and those of a fleet that moves, while other keys of the Mux have a quorum.
 package outage
 
 import (

@@ -28,7 +28,7 @@ var shown = []string{
 	"context", "crypto/tls", "crypto/x509", "database/sql", "errors", "fmt", "log", "log/slog",
 	"net/http", "os", "os/signal", "testing", "time",
 	"github.com/prometheus/client_golang/prometheus",
-	"github.com/prometheus/client_golang/prometheus/promhttp", "go.uber.org/goleak",
+	"github.com/prometheus/client_golang/prometheus/promhttp",
 	modulePath, modulePath + "/fence", modulePath + "/lockpipetest", modulePath + "/metrics",
 	modulePath + "/lockpipetest/fake",
 }

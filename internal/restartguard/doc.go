@@ -133,6 +133,25 @@
 // was there. The caller makes the wait four seconds longer: a client that hears of the new master
 // last may still grant locks on the old one meanwhile.
 //
+// # What goes unnoticed, and is rare
+//
+// docs/guarantees.md lists what the guard can't notice. Rarer than that are:
+//
+//  1. A server's wall clock is set forward during a quarantine, for a client that has not admitted
+//     the node before. Just after the start it goes unnoticed by a client that was not connected
+//     when the former server ended.
+//  2. Another client writes a loss record during what this client takes for the first use: half a
+//     second at most.
+//  3. A server that another client admits is demoted and promoted with an older copy, all during
+//     one handshake: a second at most, or longer if the client's process is suspended.
+//  4. A durable node loses its memory and is admitted again. Then its disk is restored from an
+//     older copy, and a new client comes first.
+//  5. "appendfsync always" is set after a restart that the client did not see.
+//
+// Of two servers that take turns behind one address, the first returns with its own marker. If it
+// was a replica in between, or is durable and its virtual machine was set back to a snapshot, only
+// a new client does not notice.
+//
 // # What was rejected
 //
 //   - To count the votes of an attempt by server. Each attempt would have to remember its nodes'
@@ -140,6 +159,5 @@
 //   - An option that trusts replicas (WAIT) in place of the quarantine after a failover. Redis does
 //     not promise what such votes would count on.
 //
-// docs/restart-guard.md is the operator's view. docs/guarantees.md lists what the guard can't
-// notice.
+// docs/restart-guard.md is the operator's view.
 package restartguard
