@@ -133,8 +133,8 @@ func (h *holdRun) releaseChunk(ctx context.Context, c chunk) {
 		}
 		h.counts.end(r)
 	}
-	h.counts.lost += h.counts.expired
-	h.counts.expired = 0
+	h.counts.Lost += h.counts.Expired
+	h.counts.Expired = 0
 	if held {
 		h.release.Record(took)
 		h.recorder.Release(took)
