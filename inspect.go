@@ -15,11 +15,11 @@ type Severity int
 
 const (
 	// SeverityInfo: good to know; nothing has to be done.
-	SeverityInfo Severity = iota
+	SeverityInfo Severity = Severity(preflight.Info)
 	// SeverityWarning: locks hold, but calls may fail or take long.
-	SeverityWarning
+	SeverityWarning Severity = Severity(preflight.Warning)
 	// SeverityError: the node does not vote, or locks may fail to exclude each other.
-	SeverityError
+	SeverityError Severity = Severity(preflight.Error)
 )
 
 // String returns the severity as one lower-case word.
@@ -84,27 +84,14 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	case err != nil:
 		return nil, prefix.Errorf("%w", err)
 	}
-	var found report
-	preflight.Check(preflight.Settings{
+	found := preflight.Check(preflight.Settings{
 		Guard:  multiplex.GuardMode(c.cfg.RestartGuard),
 		MaxTTL: c.cfg.MaxTTL, NodeTimeout: c.cfg.NodeTimeout,
 		Layouts: c.mux.Layouts(),
-	}, facts, c.mux.Sizes(), &found)
-	return found.all, nil
-}
-
-// report makes an Inspection of what preflight.Check reports.
-type report struct{ all Inspection }
-
-// Info adds a finding.
-func (r *report) Info(node, text string) { r.add(node, SeverityInfo, text) }
-
-// Warning adds a finding.
-func (r *report) Warning(node, text string) { r.add(node, SeverityWarning, text) }
-
-// Error adds a finding.
-func (r *report) Error(node, text string) { r.add(node, SeverityError, text) }
-
-func (r *report) add(node string, severity Severity, text string) {
-	r.all = append(r.all, Finding{Node: node, Severity: severity, Text: text})
+	}, facts, c.mux.Sizes())
+	var all Inspection
+	for _, f := range found {
+		all = append(all, Finding{f.Node, Severity(f.Severity), f.Text})
+	}
+	return all, nil
 }

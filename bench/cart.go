@@ -2,9 +2,7 @@ package bench
 
 // validateCart requires what the scenario Cart needs, and of other scenarios that they have none of
 // it.
-func (c Config) validateCart(require func(ok bool, field string, value any, remedy string,
-	args ...any),
-) {
+func (c Config) validateCart(require requirement) {
 	if c.Scenario != Cart {
 		const remedy = "only the scenario cart has it; leave it 0"
 		require(c.Hot == 0, "Hot", c.Hot, remedy)

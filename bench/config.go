@@ -181,6 +181,9 @@ type ConfigError struct {
 // Error names the field, its value and the remedy.
 func (e *ConfigError) Error() string { return fmt.Sprintf("%s %q: %s", e.Field, e.Value, e.Remedy) }
 
+// requirement notes that a field can't be used with this value, unless ok.
+type requirement func(ok bool, field string, value any, remedy string, args ...any)
+
 // Validate returns nil, or a *ConfigError for the first field that can't be used.
 func (c Config) Validate() error {
 	plan, err := c.parseNodes()
@@ -188,7 +191,7 @@ func (c Config) Validate() error {
 		return err
 	}
 	var wrong *ConfigError
-	require := func(ok bool, field string, value any, remedy string, args ...any) {
+	var require requirement = func(ok bool, field string, value any, remedy string, args ...any) {
 		if !ok && wrong == nil {
 			wrong = &ConfigError{field, fmt.Sprint(value), fmt.Sprintf(remedy, args...)}
 		}

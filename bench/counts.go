@@ -11,18 +11,18 @@ import (
 
 // counts are keys, if nothing else is said: a lease over 100 keys is 100 locks.
 type counts struct {
-	released, refused, noQuorum, expired, lost, errors uint64
-	firstError                                         error
-	byKind                                             errorkinds.Counts // of calls, not refused
+	series.Tally // without Acquired and Extended
+	firstError   error
+	byKind       errorkinds.Counts // of calls, not refused
 }
 
 // fail counts keys that were not granted.
 func (c *counts) fail(r result) {
 	switch {
 	case errors.Is(r.err, lockpipe.ErrHeld):
-		c.refused += uint64(r.keys)
+		c.Refused += uint64(r.keys)
 	case errors.Is(r.err, lockpipe.ErrNoQuorum):
-		c.noQuorum += uint64(r.keys)
+		c.NoQuorum += uint64(r.keys)
 		c.byKind.Add(r.err)
 	default:
 		c.failOtherwise(r)
@@ -33,18 +33,18 @@ func (c *counts) fail(r result) {
 func (c *counts) end(r result) {
 	switch {
 	case r.err == nil:
-		c.released += uint64(r.keys)
+		c.Released += uint64(r.keys)
 	case errors.Is(r.err, lockpipe.ErrExpired):
-		c.expired += uint64(r.keys)
+		c.Expired += uint64(r.keys)
 	case errors.Is(r.err, lockpipe.ErrLost):
-		c.lost += uint64(r.keys)
+		c.Lost += uint64(r.keys)
 	default:
 		c.failOtherwise(r)
 	}
 }
 
 func (c *counts) failOtherwise(r result) {
-	c.errors += uint64(r.keys)
+	c.Errors += uint64(r.keys)
 	c.byKind.Add(r.err)
 	if c.firstError == nil {
 		c.firstError = r.err
@@ -53,12 +53,7 @@ func (c *counts) failOtherwise(r result) {
 
 // merge adds the counts of another caller.
 func (c *counts) merge(from counts) {
-	c.released += from.released
-	c.refused += from.refused
-	c.noQuorum += from.noQuorum
-	c.expired += from.expired
-	c.lost += from.lost
-	c.errors += from.errors
+	c.Add(from.Tally)
 	c.byKind.Merge(from.byKind)
 	if c.firstError == nil {
 		c.firstError = from.firstError
@@ -67,10 +62,9 @@ func (c *counts) merge(from counts) {
 
 // tally returns the counts in the form of a series; acquired is how many keys were granted.
 func (c *counts) tally(acquired uint64) series.Tally {
-	return series.Tally{
-		Acquired: acquired, Released: c.released, Refused: c.refused, NoQuorum: c.noQuorum,
-		Expired: c.expired, Lost: c.lost, Errors: c.errors,
-	}
+	all := c.Tally
+	all.Acquired = acquired
+	return all
 }
 
 // cutOff reports whether a call failed only because the run was over.

@@ -133,8 +133,8 @@ func (h *holdRun) releaseChunk(ctx context.Context, c chunk) {
 		}
 		h.counts.end(r)
 	}
-	h.counts.lost += h.counts.expired
-	h.counts.expired = 0
+	h.counts.Lost += h.counts.Expired
+	h.counts.Expired = 0
 	if held {
 		h.release.Record(took)
 		h.recorder.Release(took)
@@ -152,12 +152,8 @@ func (h *holdRun) names(keys []int) []string {
 
 // sleep reports false if ctx ended before the time had passed.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	over, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-over.Done()
+	return ctx.Err() == nil
 }

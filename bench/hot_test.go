@@ -110,7 +110,7 @@ func TestHot_ShowsACallerThatStarves(t *testing.T) {
 		require.InEpsilon(t, 1, m.hot.WaitMs.Max, 0.002)
 		require.Zero(t, m.hot.MinShare)
 		require.InEpsilon(t, 1, m.hot.LocksPerCallerCV, 1e-9, "one of two has everything")
-		require.Equal(t, counts{released: m.acquired}, m.counts, "a call that is cut off is no failure")
+		require.Equal(t, released(m.acquired), m.counts, "a call that is cut off is no failure")
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/errorkinds"
+	"github.com/lockpipe/lockpipe/bench/series"
 )
 
 // fakeLocker is a caller of an imaginary lock service: each call takes some time, and grant decides
@@ -97,8 +98,8 @@ func TestLoad_DetectsAServiceThatGrantsTwice(t *testing.T) {
 		}).run(t.Context())
 		require.Zero(t, correct.violations)
 		require.NotZero(t, correct.acquired)
-		require.NotZero(t, correct.counts.refused)
-		require.Equal(t, correct.acquired, correct.counts.released)
+		require.NotZero(t, correct.counts.Refused)
+		require.Equal(t, correct.acquired, correct.counts.Released)
 
 		broken := newVirtualLoad(cfg, func(int) locker {
 			return &fakeLocker{cost: time.Millisecond, ttl: time.Minute}
@@ -177,7 +178,7 @@ func TestClosedLoop_CallsAgainWhenDone(t *testing.T) {
 			return &fakeLocker{cost: time.Millisecond, ttl: time.Minute}
 		}).run(t.Context())
 		require.EqualValues(t, 2*199*50, m.acquired, "keys, in rounds of 5 ms")
-		require.Equal(t, m.acquired, m.counts.released)
+		require.Equal(t, m.acquired, m.counts.Released)
 	})
 }
 
@@ -194,7 +195,7 @@ func TestLoad_AnEarlyEndReleasesAndCounts(t *testing.T) {
 		}
 		m := newVirtualLoad(cfg, func(int) locker { return &fakeLocker{ttl: time.Hour} }).run(ctx)
 		require.EqualValues(t, 4, m.acquired)
-		require.EqualValues(t, 4, m.counts.released)
+		require.EqualValues(t, 4, m.counts.Released)
 		require.Less(t, m.elapsed, time.Minute)
 	})
 }
@@ -233,7 +234,7 @@ func TestLoad_RetriesAnUnconfirmedRelease(t *testing.T) {
 			}}
 		}).run(t.Context())
 		require.NotZero(t, m.acquired)
-		require.Equal(t, counts{released: m.acquired}, m.counts)
+		require.Equal(t, released(m.acquired), m.counts)
 		require.EqualValues(t, 3*m.acquired, tries)
 	})
 }
@@ -251,12 +252,15 @@ func TestLoad_AReleaseIsRetriedUntilTheLeaseEnds(t *testing.T) {
 			}
 		}).run(t.Context())
 		require.Equal(t, counts{
-			errors: 1, firstError: lockpipe.ErrNoQuorum,
+			Tally: series.Tally{Errors: 1}, firstError: lockpipe.ErrNoQuorum,
 			byKind: errorkinds.Counts{"no quorum": 1},
 		}, m.counts)
 		require.InDelta(t, time.Second, m.elapsed, float64(2*releasePause))
 	})
 }
+
+// released returns the counts of so many keys that were released, and of nothing else.
+func released(keys uint64) counts { return counts{Tally: series.Tally{Released: keys}} }
 
 // Goal: each way in which an acquire or a release can end has its own count, in keys.
 func TestCounts_AreOfKeys(t *testing.T) {
@@ -271,8 +275,9 @@ func TestCounts_AreOfKeys(t *testing.T) {
 	require.ErrorIs(t, c.firstError, unknown)
 	c.firstError = nil
 	want := errorkinds.Counts{"no quorum": 2, "no such thing": 1} // of calls, not of keys
-	require.Equal(t, counts{released: 5, refused: 3, noQuorum: 3, expired: 5, lost: 5, errors: 3 +
-		5, byKind: want}, c)
+	require.Equal(t, counts{byKind: want, Tally: series.Tally{
+		Released: 5, Refused: 3, NoQuorum: 3, Expired: 5, Lost: 5, Errors: 3 + 5,
+	}}, c)
 }
 
 // Goal: a fence that is not above earlier ones is counted, for each key, unless its lease has ended

@@ -29,6 +29,14 @@ type result struct {
 	err   error     // why not held; after unlock: how it ended
 }
 
+// resultOf returns what became of so many keys, which were granted as one lease or not at all.
+func resultOf(keys int, lease *lockpipe.Lease, err error) result {
+	if err != nil {
+		return result{keys: keys, err: err}
+	}
+	return result{keys: keys, held: true, until: lease.Until(), fence: lease.Fence()}
+}
+
 // updateUntil notes the end of validity after all extensions. A lease that has ended keeps the last
 // one that was noted.
 func (r *result) updateUntil(lease *lockpipe.Lease) {
@@ -40,28 +48,22 @@ func (r *result) updateUntil(lease *lockpipe.Lease) {
 // newLocker returns a caller of one of the scenarios but Hold.
 func newLocker(cfg Config, client *lockpipe.Client) locker {
 	options, extends := cfg.options(), cfg.AutoExtend > 0
+	acquire := func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
+		return client.TryAcquire(ctx, names[0], options...)
+	}
 	switch cfg.Scenario {
 	case Each:
 		return &eachLocker{client: client, options: options, extends: extends}
 	case Batch, Cart:
-		return &wholeLocker{extends: extends, acquire: func(ctx context.Context,
-			names []string,
-		) (*lockpipe.Lease, error) {
+		acquire = func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
 			return client.AcquireAll(ctx, names, options...)
-		}}
+		}
 	case Hot:
-		return &wholeLocker{extends: extends, acquire: func(ctx context.Context,
-			names []string,
-		) (*lockpipe.Lease, error) {
+		acquire = func(ctx context.Context, names []string) (*lockpipe.Lease, error) {
 			return client.Acquire(ctx, names[0], options...)
-		}}
-	default:
-		return &wholeLocker{extends: extends, acquire: func(ctx context.Context,
-			names []string,
-		) (*lockpipe.Lease, error) {
-			return client.TryAcquire(ctx, names[0], options...)
-		}}
+		}
 	}
+	return &wholeLocker{extends: extends, acquire: acquire}
 }
 
 // wholeLocker takes all keys of a call as one lease.
@@ -74,11 +76,7 @@ type wholeLocker struct {
 
 func (l *wholeLocker) lock(ctx context.Context, names []string) []result {
 	lease, err := l.acquire(ctx, names)
-	l.lease, l.results[0] = lease, result{keys: len(names), err: err}
-	if err == nil {
-		l.results[0].held, l.results[0].until = true, lease.Until()
-		l.results[0].fence = lease.Fence()
-	}
+	l.lease, l.results[0] = lease, resultOf(len(names), lease, err)
 	return l.results[:]
 }
 
@@ -104,13 +102,11 @@ type eachLocker struct {
 func (l *eachLocker) lock(ctx context.Context, names []string) []result {
 	l.leases, l.held, l.results = l.leases[:0], l.held[:0], l.results[:0]
 	for _, r := range l.client.TryAcquireEach(ctx, names, l.options...) {
-		one := result{keys: 1, err: r.Err}
 		if r.Err == nil {
-			one.held, one.until, one.fence = true, r.Lease.Until(), r.Lease.Fence()
 			l.held = append(l.held, r.Lease)
 		}
 		l.leases = append(l.leases, r.Lease)
-		l.results = append(l.results, one)
+		l.results = append(l.results, resultOf(1, r.Lease, r.Err))
 	}
 	return l.results
 }

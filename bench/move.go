@@ -21,9 +21,7 @@ func (c Config) layouts() int {
 }
 
 // validateGroups requires that the nodes can be divided into the layouts and groups.
-func (c Config) validateGroups(plan nodes.Plan, require func(ok bool, field string, value any,
-	remedy string, args ...any),
-) {
+func (c Config) validateGroups(plan nodes.Plan, require requirement) {
 	size, layouts := plan.Size(), c.layouts()
 	require(size%layouts == 0, "Nodes", plan, "scenario move needs an even number of nodes: the "+
 		"first half is the old layout, the second the new one; give local:6")
@@ -35,9 +33,7 @@ func (c Config) validateGroups(plan nodes.Plan, require func(ok bool, field stri
 }
 
 // validateMove requires what the scenario Move needs in addition.
-func (c Config) validateMove(require func(ok bool, field string, value any, remedy string,
-	args ...any),
-) {
+func (c Config) validateMove(require requirement) {
 	if c.Scenario != Move {
 		return
 	}

@@ -193,12 +193,12 @@ func reportConfig(cfg Config, plan nodes.Plan, prefix string) ReportConfig {
 func (r *Report) fill(m measured) {
 	r.Started, r.DurationS, r.Series = m.started.Round(0), m.elapsed.Seconds(), m.series
 	r.Acquired = m.acquired
-	r.Released = m.counts.released
-	r.Refused = m.counts.refused
-	r.NoQuorum = m.counts.noQuorum
-	r.Expired = m.counts.expired
-	r.Lost = m.counts.lost
-	r.Errors = m.counts.errors
+	r.Released = m.counts.Released
+	r.Refused = m.counts.Refused
+	r.NoQuorum = m.counts.NoQuorum
+	r.Expired = m.counts.Expired
+	r.Lost = m.counts.Lost
+	r.Errors = m.counts.Errors
 	if m.counts.firstError != nil {
 		r.FirstError = m.counts.firstError.Error()
 	}

@@ -19,34 +19,25 @@ func requireSum(t *testing.T, r *Report) {
 	require.NotNil(t, r.Series)
 	require.NotEmpty(t, r.Series.Intervals)
 	require.LessOrEqual(t, len(r.Series.Intervals), 240)
-	var sum struct {
-		acquired, extended uint64
-		counts             counts
-	}
+	var sum series.Tally
 	end, acquires, releases := 0.0, uint64(0), uint64(0)
 	for _, i := range r.Series.Intervals {
 		require.InDelta(t, end, i.AtS, 1e-6)
 		require.LessOrEqual(t, i.LengthS, 1.5*r.Series.StepS+1e-6)
-		sum.acquired += i.Acquired
-		sum.extended += i.Extended
-		sum.counts.merge(counts{
-			released: i.Released, refused: i.Refused, noQuorum: i.NoQuorum,
-			expired: i.Expired, lost: i.Lost, errors: i.Errors,
-		})
+		sum.Add(i.Tally)
 		end = i.AtS + i.LengthS
 		acquires, releases = acquires+i.AcquireMs.Calls, releases+i.ReleaseMs.Calls
 		require.LessOrEqual(t, i.AcquireMs.Max, r.AcquireMs.Max*1.001)
 	}
 	require.InDelta(t, r.DurationS, end, 1e-6)
-	require.Equal(t, r.Acquired, sum.acquired)
-	require.Equal(t, counts{
-		released: r.Released, refused: r.Refused, noQuorum: r.NoQuorum, expired: r.Expired,
-		lost: r.Lost, errors: r.Errors,
-	}, sum.counts)
+	require.Equal(t, series.Tally{
+		Acquired: r.Acquired, Released: r.Released, Refused: r.Refused, NoQuorum: r.NoQuorum,
+		Expired: r.Expired, Lost: r.Lost, Errors: r.Errors, Extended: sum.Extended,
+	}, sum)
 	require.Equal(t, acquires, callsIn(r.Series.AcquireHistogram))
 	require.Equal(t, releases, callsIn(r.Series.ReleaseHistogram))
 	if r.Scenario == Hold {
-		require.Positive(t, sum.extended)
+		require.Positive(t, sum.Extended)
 	}
 	for _, n := range r.Series.Nodes {
 		require.Len(t, n.FlushesEach, len(r.Series.Intervals))

@@ -279,20 +279,15 @@ func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
-	m := start(t, nodes.URLs(), func(c *Config) {
-		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if shut.Load() {
-				return nil, errors.New("shut")
-			}
-			return (&net.Dialer{}).DialContext(ctx, network, address)
-		}
-	})
+	m := start(t, nodes.URLs(), outOfReach(func(_ string) bool {
+		return shut.Load()
+	}))
 	up(t, m)
 	ask(t, nodes, 0, "REPLICAOF", "127.0.0.1", "1")
 	shut.Store(true)
 	require.ErrorContains(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()),
 		"READONLY")
-	becomes(t, m, 0, NodeDown, "shut")
+	becomes(t, m, 0, NodeDown, "out of reach")
 	ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
 	shut.Store(false)
 	becomes(t, m, 0, NodeQuarantined, whyDemoted)

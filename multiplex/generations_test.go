@@ -226,14 +226,9 @@ func TestGenerations_WaitForTheOneThatMayKnowBetter(t *testing.T) {
 	servers[0].kill()
 	servers[0].start()
 	var reachable atomic.Bool
-	late := start(t, urls, func(c *Config) {
-		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
-			if strings.HasSuffix(urls[2], name) && !reachable.Load() {
-				return nil, net.ErrClosed
-			}
-			return new(net.Dialer).DialContext(ctx, network, name)
-		}
-	})
+	late := start(t, urls, outOfReach(func(name string) bool {
+		return strings.HasSuffix(urls[2], name) && !reachable.Load()
+	}))
 	becomes(t, late, 0, NodeQuarantined, whyUnvouched)
 	becomes(t, late, 1, NodeUp, "")
 	reachable.Store(true)
@@ -249,14 +244,9 @@ func TestGenerations_VouchForANodeThatWasMarkedLongAgo(t *testing.T) {
 	require.NoError(t, m.Close(t.Context()))
 	servers[0].kill()
 	servers[0].start()
-	brief := start(t, urls, func(c *Config) {
-		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
-			if strings.HasSuffix(urls[2], name) {
-				return nil, net.ErrClosed
-			}
-			return new(net.Dialer).DialContext(ctx, network, name)
-		}
-	})
+	brief := start(t, urls, outOfReach(func(name string) bool {
+		return strings.HasSuffix(urls[2], name)
+	}))
 	becomes(t, brief, 0, NodeQuarantined, whyUnvouched)
 	require.NoError(t, brief.Close(t.Context()))
 	r, err := servers[0].do("PTTL", reserved.Marker)
@@ -279,14 +269,9 @@ func TestGenerations_VouchForANodeWhoseReplicaComes(t *testing.T) {
 	servers[0].kill()
 	servers[0].start()
 	var reachable atomic.Bool
-	late := start(t, urls, func(c *Config) {
-		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
-			if strings.HasSuffix(urls[2], name) && !reachable.Load() {
-				return nil, net.ErrClosed
-			}
-			return new(net.Dialer).DialContext(ctx, network, name)
-		}
-	})
+	late := start(t, urls, outOfReach(func(name string) bool {
+		return strings.HasSuffix(urls[2], name) && !reachable.Load()
+	}))
 	before := becomes(t, late, 0, NodeQuarantined, whyUnvouched)
 	replica, err := net.Dial("unix", servers[0].socket())
 	require.NoError(t, err)
@@ -486,14 +471,9 @@ func TestGenerations_NodesThatRecoverAreNoWitnesses(t *testing.T) {
 	require.NoError(t, m.Close(t.Context()))
 
 	var cut atomic.Bool
-	holder := start(t, urls, func(c *Config) {
-		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
-			if cut.Load() || strings.HasSuffix(urls[3], name) || strings.HasSuffix(urls[4], name) {
-				return nil, net.ErrClosed
-			}
-			return new(net.Dialer).DialContext(ctx, network, name)
-		}
-	})
+	holder := start(t, urls, outOfReach(func(name string) bool {
+		return cut.Load() || strings.HasSuffix(urls[3], name) || strings.HasSuffix(urls[4], name)
+	}))
 	for i := range 3 {
 		becomes(t, holder, i, NodeUp, "")
 	}
@@ -527,14 +507,9 @@ func TestGenerations_AQuorumThatWasPutBackDoesNotVouchForItself(t *testing.T) {
 	spread(t, m, servers)
 	require.NoError(t, m.Close(t.Context()))
 	var cut atomic.Bool
-	holder := start(t, urls, func(c *Config) {
-		c.Dial = func(ctx context.Context, network, name string) (net.Conn, error) {
-			if cut.Load() || strings.HasSuffix(urls[2], name) {
-				return nil, net.ErrClosed
-			}
-			return new(net.Dialer).DialContext(ctx, network, name)
-		}
-	})
+	holder := start(t, urls, outOfReach(func(name string) bool {
+		return cut.Load() || strings.HasSuffix(urls[2], name)
+	}))
 	becomes(t, holder, 0, NodeUp, "")
 	becomes(t, holder, 1, NodeUp, "")
 	spread(t, holder, servers[:2])

@@ -2,6 +2,8 @@ package multiplex
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -109,4 +111,16 @@ func (s *spy) Close() error {
 		return s.SetDeadline(time.Unix(1, 0))
 	}
 	return s.Conn.Close()
+}
+
+// outOfReach lets the client not reach the addresses for which that is so.
+func outOfReach(isSo func(address string) bool) func(*Config) {
+	return func(c *Config) {
+		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if isSo(address) {
+				return nil, errors.New("out of reach")
+			}
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}
+	}
 }

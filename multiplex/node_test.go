@@ -162,14 +162,9 @@ func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 1)
 	var shut atomic.Bool
-	m := start(t, nodes.URLs(), func(c *Config) {
-		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-			if shut.Load() {
-				return nil, errors.New("shut")
-			}
-			return (&net.Dialer{}).DialContext(ctx, network, address)
-		}
-	})
+	m := start(t, nodes.URLs(), outOfReach(func(_ string) bool {
+		return shut.Load()
+	}))
 	for round := range 20 {
 		old := claim("k", fmt.Sprint("old", round))
 		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient,

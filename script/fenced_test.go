@@ -25,23 +25,11 @@ func runFenced(t *testing.T, n *lockpipetest.Nodes, sets ...script.Set) map[int]
 	t.Helper()
 	refused := map[int]script.Refusal{}
 	for _, c := range plan(script.AcquireFenced, sets...) {
-		args := append([]string{"EVAL", script.AcquireFenced.Source, strconv.Itoa(len(c.Keys))},
-			c.Keys...)
-		switch reply := do(t, n, append(args, c.Args...)...).(type) {
-		case int64:
-			require.NoError(t, script.DecodeCount(reply, len(c.Owners)))
-		case []any:
-			var numbers []int64
-			for _, v := range reply {
-				numbers = append(numbers, v.(int64))
-			}
-			refusals, err := script.DecodeList(nil, numbers, &c)
-			require.NoError(t, err)
-			for _, r := range refusals {
-				owner := c.Owners[r.Set]
-				r.Set = 0
-				refused[owner] = r
-			}
+		refusals, _ := runCall(t, n, script.AcquireFenced, &c)
+		for _, r := range refusals {
+			owner := c.Owners[r.Set]
+			r.Set = 0
+			refused[owner] = r
 		}
 	}
 	return refused

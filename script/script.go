@@ -8,7 +8,7 @@ package script
 
 import (
 	"crypto/sha1"
-	_ "embed"
+	"embed"
 	"encoding/hex"
 )
 
@@ -22,55 +22,31 @@ type Script struct {
 	SHA string
 }
 
-//go:embed acquire.lua
-var acquireSource string
-
-//go:embed acquire_fenced.lua
-var acquireFencedSource string
-
-//go:embed acquire_any.lua
-var acquireAnySource string
-
-//go:embed write_marker.lua
-var writeMarkerSource string
-
-//go:embed raise_fence.lua
-var raiseFenceSource string
-
-//go:embed renew.lua
-var renewSource string
-
-//go:embed layouts.lua
-var layoutsSource string
-
-//go:embed extend.lua
-var extendSource string
-
-//go:embed release.lua
-var releaseSource string
+//go:embed *.lua
+var sources embed.FS
 
 var (
 	// Acquire takes sets of keys, each as a whole or not at all.
-	Acquire = load("acquire", acquireSource)
+	Acquire = load("acquire")
 	// AcquireAny takes one key of each set: the first that is free.
-	AcquireAny = load("acquire_any", acquireAnySource)
+	AcquireAny = load("acquire_any")
 	// Extend lets sets of keys that still hold their tokens last for the TTL from now on, or
 	// longer, and sets missing keys again.
-	Extend = load("extend", extendSource)
+	Extend = load("extend")
 	// Release deletes the keys that still hold their tokens.
-	Release = load("release", releaseSource)
+	Release = load("release")
 	// AcquireFenced is Acquire of sets with a Fence.
-	AcquireFenced = load("acquire_fenced", acquireFencedSource)
+	AcquireFenced = load("acquire_fenced")
 	// RaiseFence raises the fence keys of sets to the numbers of their fences. The sets have fence
 	// keys as their Keys, and the number as their Token.
-	RaiseFence = load("raise_fence", raiseFenceSource)
+	RaiseFence = load("raise_fence")
 	// WriteMarker writes the marker of the restart guard, if it is still the one that the client
 	// has read. It takes no sets.
-	WriteMarker = load("write_marker", writeMarkerSource)
+	WriteMarker = load("write_marker")
 	// Renew raises the generation of a node, and keeps the generations of others. It takes no sets.
-	Renew = load("renew", renewSource)
+	Renew = load("renew")
 	// Layouts leaves which layout a client uses, and returns the others in use. It takes no sets.
-	Layouts = load("layouts", layoutsSource)
+	Layouts = load("layouts")
 )
 
 // All lists every script, for loading them at once.
@@ -92,8 +68,13 @@ func (s *Script) MaxSet() int {
 // hasTTL reports whether ARGV has a TTL.
 func (s *Script) hasTTL() bool { return s != Release && s != RaiseFence }
 
-func load(name, source string) *Script {
+// load returns the script in the file of this name.
+func load(name string) *Script {
+	source, err := sources.ReadFile(name + ".lua")
+	if err != nil {
+		panic(err) // no such file, which the first test notices
+	}
 	// EVALSHA names a script by its SHA-1; nothing is protected with it.
-	sum := sha1.Sum([]byte(source))
-	return &Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:])}
+	sum := sha1.Sum(source)
+	return &Script{Name: name, Source: string(source), SHA: hex.EncodeToString(sum[:])}
 }

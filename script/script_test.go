@@ -48,27 +48,38 @@ func run(t *testing.T, n *lockpipetest.Nodes, s *script.Script,
 	t.Helper()
 	refused = map[int]int{}
 	for _, c := range plan(s, sets...) {
-		args := append([]string{"EVAL", s.Source, strconv.Itoa(len(c.Keys))}, c.Keys...)
-		switch reply := do(t, n, append(args, c.Args...)...).(type) {
-		case int64:
-			if changed += reply; s != script.Release && s != script.RaiseFence {
-				require.NoError(t, script.DecodeCount(reply, len(c.Owners)))
-			}
-		case []any:
-			var numbers []int64
-			for _, v := range reply {
-				numbers = append(numbers, v.(int64))
-			}
-			refusals, err := script.DecodeList(nil, numbers, &c)
-			require.NoError(t, err)
-			for _, r := range refusals {
-				refused[c.Owners[r.Set]] = r.Key
-			}
-		default:
-			t.Fatalf("reply %v", reply)
+		refusals, sum := runCall(t, n, s, &c)
+		changed += sum
+		for _, r := range refusals {
+			refused[c.Owners[r.Set]] = r.Key
 		}
 	}
 	return refused, changed
+}
+
+// runCall makes one call, and returns the sets that were refused, or the number that was the reply.
+func runCall(t *testing.T, n *lockpipetest.Nodes, s *script.Script, c *script.Call) (
+	refusals []script.Refusal, changed int64,
+) {
+	t.Helper()
+	args := append([]string{"EVAL", s.Source, strconv.Itoa(len(c.Keys))}, c.Keys...)
+	switch reply := do(t, n, append(args, c.Args...)...).(type) {
+	case int64:
+		if changed = reply; s != script.Release && s != script.RaiseFence {
+			require.NoError(t, script.DecodeCount(reply, len(c.Owners)))
+		}
+	case []any:
+		var numbers []int64
+		for _, v := range reply {
+			numbers = append(numbers, v.(int64))
+		}
+		var err error
+		refusals, err = script.DecodeList(nil, numbers, c)
+		require.NoError(t, err)
+	default:
+		t.Fatalf("reply %v", reply)
+	}
+	return refusals, changed
 }
 
 func set(token string, keys ...string) script.Set {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"syscall"
@@ -80,6 +79,5 @@ func (c *conn) do(args ...string) (any, error) {
 
 // ConnectionBroken reports whether an error says that a connection was there and has ended.
 func ConnectionBroken(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return resp.HungUp(err) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.EPIPE)
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -42,9 +43,8 @@ func ParseEndpoint(text string) (Endpoint, error) {
 		if e.network = "tcp"; u.Host == "" {
 			return Endpoint{}, errors.New("no host")
 		}
-		e.address = net.JoinHostPort(orDefault(u.Hostname(), "localhost"), orDefault(u.Port(),
-			"6379"))
-		db = orDefault(db, strings.TrimPrefix(u.Path, "/"))
+		e.address = net.JoinHostPort(cmp.Or(u.Hostname(), "localhost"), cmp.Or(u.Port(), "6379"))
+		db = cmp.Or(db, strings.TrimPrefix(u.Path, "/"))
 	default:
 		return Endpoint{}, fmt.Errorf("unknown scheme %q", u.Scheme)
 	}
@@ -73,11 +73,4 @@ func skipVerify(u *url.URL) bool {
 	text := u.Query().Get("skip_verify")
 	skip, _ := strconv.ParseBool(text)
 	return skip || text == ""
-}
-
-func orDefault(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
 }

@@ -69,14 +69,10 @@ func (r *runner) runFaults(ctx context.Context, t *target, list []Fault) {
 
 // sleepUntil sleeps until a time since the start. It reports false if ctx ended before.
 func (r *runner) sleepUntil(ctx context.Context, at time.Duration) bool {
-	timer := time.NewTimer(time.Until(r.start.Add(at)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
+	over, cancel := context.WithDeadline(ctx, r.start.Add(at))
+	defer cancel()
+	<-over.Done()
+	return ctx.Err() == nil
 }
 
 // add enters a fault that is over. text names it.

@@ -28,6 +28,24 @@ func Nodes(n, groups int) string {
 	return text
 }
 
+// Callers writes who calls: 48 callers and 16 cold callers.
+func Callers(n, cold int) string {
+	text := Plural(n, "caller")
+	if cold > 0 {
+		text += " and " + Plural(cold, "cold caller")
+	}
+	return text
+}
+
+// Loop writes when calls start, by how many are due a second; 0: each caller calls again when it is
+// done.
+func Loop(rate float64) string {
+	if rate == 0 {
+		return "closed loop"
+	}
+	return fmt.Sprintf("open loop at %g calls/s", rate)
+}
+
 // Digits is how many digits of a measured number count: a shared machine is no more precise.
 const Digits = 3
 

@@ -240,17 +240,12 @@ func (m *Mover) note(ctx context.Context, err error) {
 
 // sleepUntil reports false if ctx or the move ended before.
 func (m *Mover) sleepUntil(ctx context.Context, at time.Time) bool {
-	d := time.Until(at)
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
+	over, cancel := context.WithDeadline(ctx, at)
+	defer cancel()
 	select {
-	case <-timer.C:
+	case <-over.Done():
 		return ctx.Err() == nil
-	case <-ctx.Done():
 	case <-m.stopping:
+		return false
 	}
-	return false
 }

@@ -76,16 +76,9 @@ func judge(r *bench.Report, runErr error) verdict {
 
 // summary is the run in a sentence.
 func summary(r *bench.Report) string {
-	loop := "closed loop"
-	if r.Config.Rate > 0 {
-		loop = fmt.Sprintf("open loop at %g calls/s", r.Config.Rate)
-	}
-	callers := figures.Plural(r.Config.Callers, "caller")
-	if r.Config.Cold > 0 {
-		callers += " and " + figures.Plural(r.Config.Cold, "cold caller")
-	}
-	return fmt.Sprintf("%s on %s, %s, %s (%s), %s", callers,
-		figures.Plural(r.Config.Clients, "client"), loop,
+	return fmt.Sprintf("%s on %s, %s, %s (%s), %s",
+		figures.Callers(r.Config.Callers, r.Config.Cold),
+		figures.Plural(r.Config.Clients, "client"), figures.Loop(r.Config.Rate),
 		figures.Nodes(r.Nodes, r.Config.Groups), r.Backend, duration(r.DurationS*1000))
 }
 

@@ -87,7 +87,7 @@ func (b *Builder) coarsen() {
 }
 
 func (i *interval) merge(other *interval) {
-	i.tally.add(other.tally)
+	i.tally.Add(other.tally)
 	i.addNodes(other.nodes)
 	mergeInto(&i.acquire, other.acquire)
 	mergeInto(&i.wait, other.wait)

@@ -18,7 +18,7 @@ func requireGapless(t *testing.T, s *Series, duration time.Duration) (sum Tally,
 	for _, i := range s.Intervals {
 		require.InDelta(t, end, i.AtS, 1e-6)
 		require.LessOrEqual(t, i.LengthS, 1.5*s.StepS+1e-6)
-		sum.add(i.Tally)
+		sum.Add(i.Tally)
 		calls += i.AcquireMs.Calls
 		end = i.AtS + i.LengthS
 	}

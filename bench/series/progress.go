@@ -13,19 +13,27 @@ func (b *Builder) Progress(tell func(elapsed time.Duration, locks uint64),
 	if tell == nil {
 		return func() {}
 	}
+	return repeat(progressInterval, func() time.Duration {
+		tell(time.Since(b.start), acquired())
+		return progressInterval
+	})
+}
+
+// repeat calls do after a pause, and again after each pause that do returns, until stop is called,
+// and a last time then.
+func repeat(pause time.Duration, do func() (pause time.Duration)) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(progressInterval)
-		defer tick.Stop()
-		for {
+		for last := false; !last; {
+			timer := time.NewTimer(pause)
 			select {
-			case <-tick.C:
-				tell(time.Since(b.start), acquired())
+			case <-timer.C:
 			case <-done:
-				tell(time.Since(b.start), acquired())
-				return
+				timer.Stop()
+				last = true
 			}
+			pause = do()
 		}
 	}()
 	return func() {

@@ -60,7 +60,7 @@ func (b *Builder) add(from time.Duration, delta Tally, r *Recorder) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	i := b.intervalAt(from)
-	i.tally.add(delta)
+	i.tally.Add(delta)
 	mergeInto(&i.acquire, &r.acquire)
 	mergeInto(&i.wait, &r.wait)
 	mergeInto(&i.release, &r.release)

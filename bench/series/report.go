@@ -112,7 +112,8 @@ func (t Tally) minus(before Tally) Tally {
 	return t.with(before, func(a, b uint64) uint64 { return a - b })
 }
 
-func (t *Tally) add(more Tally) {
+// Add adds the counts of another Tally.
+func (t *Tally) Add(more Tally) {
 	*t = t.with(more, func(a, b uint64) uint64 { return a + b })
 }
 

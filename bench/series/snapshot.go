@@ -116,30 +116,14 @@ func (b *Builder) Poll(clients func() []*lockpipe.Client) (stop func()) {
 }
 
 func (b *Builder) poll(take func() snapshot) (stop func()) {
-	done, ended := make(chan struct{}), make(chan struct{})
 	before, at := take(), time.Now()
-	go func() {
-		defer close(ended)
-		pause := b.untilNext()
-		for last := false; !last; {
-			timer := time.NewTimer(pause)
-			select {
-			case <-timer.C:
-			case <-done:
-				timer.Stop()
-				last = true
-			}
-			begun := time.Now()
-			now := take()
-			b.addSnapshot(at.Sub(b.start), now, before)
-			before, at = now, time.Now()
-			pause = max(b.untilNext(), pollShare*at.Sub(begun)) // very many Clients take long
-		}
-	}()
-	return func() {
-		close(done)
-		<-ended
-	}
+	return repeat(b.untilNext(), func() (pause time.Duration) {
+		begun := time.Now()
+		now := take()
+		b.addSnapshot(at.Sub(b.start), now, before)
+		before, at = now, time.Now()
+		return max(b.untilNext(), pollShare*at.Sub(begun)) // very many Clients take long
+	})
 }
 
 // untilNext returns the time until the next interval begins.

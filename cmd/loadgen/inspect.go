@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -14,19 +13,10 @@ import (
 // if that is not nil, and returns the exit code.
 func inspect(ctx context.Context, opts options, out io.WriteCloser, stdout, stderr io.Writer) int {
 	found, err := bench.Inspect(ctx, opts.config)
-	var wrong *bench.ConfigError
-	switch {
-	case errors.As(err, &wrong):
-		return misused(stderr, wrong)
-	case found == nil && ctx.Err() != nil:
-		fmt.Fprintln(stderr, "loadgen: interrupted before the nodes had answered")
-		return exitUnsafe
-	case err != nil:
-		fmt.Fprintf(stderr, "loadgen: %v\n", err)
-	}
 	if found == nil {
-		return exitUnsafe
+		return failed(ctx, err, "the nodes had answered", stderr)
 	}
+	printError(stderr, err)
 	if opts.json != "-" {
 		printFindings(stdout, found)
 	}

@@ -47,50 +47,32 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	out, err := openJSON(opts.json, stdout)
 	if err != nil {
-		fmt.Fprintf(stderr, "loadgen: -json %q: %v; give a file that can be written, or -\n",
-			opts.json, err)
-		return exitUsage
+		return unusable(stderr, "json", opts.json, err, "a file that can be written, or -")
 	}
 	if opts.inspect {
 		return inspect(ctx, opts, out, stdout, stderr)
 	}
 	stop, err := serveMetrics(opts.metrics, &opts.config)
 	if err != nil {
-		fmt.Fprintf(stderr, "loadgen: -metrics %q: %v; give an address such as :2112\n",
-			opts.metrics, err)
-		return exitUsage
+		return unusable(stderr, "metrics", opts.metrics, err, "an address such as :2112")
 	}
 	defer stop()
 	html, err := openHTML(opts.html)
 	if err != nil {
-		fmt.Fprintf(stderr, "loadgen: -html %q: %v; give a file that can be written\n", opts.html,
-			err)
-		return exitUsage
+		return unusable(stderr, "html", opts.html, err, "a file that can be written")
 	}
 	peers, err := readPeers(opts)
 	if err != nil {
-		fmt.Fprintf(stderr, "loadgen: -peers %q: %v; give a file that bench/peers wrote, and -html\n",
-			opts.peers, err)
-		return exitUsage
+		return unusable(stderr, "peers", opts.peers, err, "a file that bench/peers wrote, and -html")
 	}
 	bar := newBar(stderr, opts.config.Duration)
 	opts.config.Progress = bar.update
 	report, err := bench.Run(ctx, opts.config)
 	bar.close()
-
-	var wrong *bench.ConfigError
-	switch {
-	case errors.As(err, &wrong):
-		return misused(stderr, wrong)
-	case report == nil && ctx.Err() != nil:
-		fmt.Fprintln(stderr, "loadgen: interrupted before the first call")
-		return exitUnsafe
-	case err != nil:
-		fmt.Fprintf(stderr, "loadgen: %v\n", err)
-	}
 	if report == nil {
-		return exitUnsafe
+		return failed(ctx, err, "the first call", stderr)
 	}
+	printError(stderr, err)
 	code := finish(report, err, opts.json, out, stdout, stderr)
 	if !wroteHTML(report, err, opts.html, html, peers, stderr) {
 		return exitUnsafe
@@ -104,6 +86,33 @@ func misused(stderr io.Writer, err error) int {
 	return exitUsage
 }
 
+// unusable prints what is wrong with the value of a flag, and returns the exit code.
+func unusable(stderr io.Writer, name, value string, err error, remedy string) int {
+	fmt.Fprintf(stderr, "loadgen: -%s %q: %v; give %s\n", name, value, err, remedy)
+	return exitUsage
+}
+
+// failed prints why there is no result, and returns the exit code. before is what was not reached.
+func failed(ctx context.Context, err error, before string, stderr io.Writer) int {
+	var wrong *bench.ConfigError
+	switch {
+	case errors.As(err, &wrong):
+		return misused(stderr, wrong)
+	case ctx.Err() != nil:
+		fmt.Fprintf(stderr, "loadgen: interrupted before %s\n", before)
+	default:
+		printError(stderr, err)
+	}
+	return exitUnsafe
+}
+
+// printError prints what went wrong, if anything did.
+func printError(stderr io.Writer, err error) {
+	if err != nil {
+		fmt.Fprintf(stderr, "loadgen: %v\n", err)
+	}
+}
+
 // finish prints the report, as JSON to out if that is not nil, and returns the exit code.
 func finish(r *bench.Report, runErr error, json string, out io.WriteCloser, stdout,
 	stderr io.Writer,
@@ -111,10 +120,7 @@ func finish(r *bench.Report, runErr error, json string, out io.WriteCloser, stdo
 	if json != "-" {
 		printTable(stdout, r)
 	}
-	if !wroteJSON(r, json, out, stderr) {
-		return exitUnsafe
-	}
-	if runErr != nil || !r.Safe() {
+	if !wroteJSON(r, json, out, stderr) || runErr != nil || !r.Safe() {
 		return exitUnsafe
 	}
 	return exitSafe

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/lockpipe/lockpipe/bench"
 	"github.com/lockpipe/lockpipe/bench/figures"
@@ -13,8 +12,8 @@ import (
 // printTable prints the report for people. Every number in it is also in the JSON.
 func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "loadgen %s, scenario %s, seed %d\n", r.Version, r.Scenario, r.Config.Seed)
-	fmt.Fprintf(out, "%s on %s, %s, %s\n", callers(r),
-		figures.Plural(r.Config.Clients, "client"), loop(r), keySpace(r))
+	fmt.Fprintf(out, "%s on %s, %s, %s\n", figures.Callers(r.Config.Callers, r.Config.Cold),
+		figures.Plural(r.Config.Clients, "client"), figures.Loop(r.Config.Rate), keySpace(r))
 	fmt.Fprintf(out, "%s: %s (%s)\n\n", figures.Nodes(r.Nodes, r.Config.Groups), r.Config.Nodes,
 		r.Backend)
 
@@ -30,7 +29,7 @@ func printTable(out io.Writer, r *bench.Report) {
 	if r.Move != nil {
 		printMove(out, r)
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := numbers(out)
 	fmt.Fprintf(w, "locks/s\tacquired\treleased\trefused\tno quorum\texpired\tlost\terrors\t\n")
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n\n", figures.Thousands(uint64(r.LocksPerS)),
 		figures.Thousands(r.Acquired), figures.Thousands(r.Released),
@@ -76,23 +75,6 @@ func printTable(out io.Writer, r *bench.Report) {
 func printLatency(w io.Writer, name string, l series.Latency) {
 	fmt.Fprintf(w, "%s\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t%.3f\t\n", name, l.P50, l.P90, l.P99, l.P999,
 		l.Max, l.Mean)
-}
-
-// callers says who calls.
-func callers(r *bench.Report) string {
-	text := figures.Plural(r.Config.Callers, "caller")
-	if r.Config.Cold > 0 {
-		text += " and " + figures.Plural(r.Config.Cold, "cold caller")
-	}
-	return text
-}
-
-// loop says when calls start.
-func loop(r *bench.Report) string {
-	if r.Config.Rate == 0 {
-		return "closed loop"
-	}
-	return fmt.Sprintf("open loop at %g calls/s", r.Config.Rate)
 }
 
 // keySpace says what a call asks for.

@@ -14,9 +14,6 @@ import (
 )
 
 const (
-	// watchedDelay is how many times as long a call waits between two attempts if nodes report
-	// changes of all its keys.
-	watchedDelay = 8
 	// triesPerNode is how many attempts in a row may follow changes of the keys and fail, until the
 	// call watches the keys on another node: this one may be ahead of a quorum that holds them.
 	triesPerNode = 2
@@ -137,7 +134,7 @@ func (s *anyCall) failed(f *locker.Failure) {
 	} else { // without a quorum the next call would hardly find one
 		s.parking.finish()
 	}
-	s.latest, s.latestIfWatched = now.Add(delay), now.Add(watchedDelay*delay)
+	s.latest, s.latestIfWatched = now.Add(delay), now.Add(waiting.PushDelayFactor*delay)
 	if s.opts.MaxAttempts == 0 {
 		s.subscribe()
 	}

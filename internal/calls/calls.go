@@ -134,11 +134,10 @@ func (c *Calls) acquireAny(ctx context.Context, keys []string, o *locker.Options
 // Pause waits for the delay after an attempt that found no quorum, or until ctx or the client ends:
 // then it returns why.
 func (c *Calls) Pause(ctx context.Context, o *locker.Options) error {
-	timer := time.NewTimer(waiting.NoQuorumDelay(o.RetryDelay()))
-	defer timer.Stop()
+	over, cancel := context.WithTimeout(ctx, waiting.NoQuorumDelay(o.RetryDelay()))
+	defer cancel()
 	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	case <-over.Done():
 	case <-c.locker.Closing():
 	}
 	return c.locker.EndReason(ctx)

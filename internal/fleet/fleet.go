@@ -78,26 +78,12 @@ func (f *Fleet) all() []*Node {
 	return f.nodes
 }
 
-// use is where a foreign entry was seen, and until when it lasts at most.
-type use struct {
-	nodes []string
-	until time.Time
-}
-
 // inUse returns the foreign entries that have not ended. mu is held.
-func (f *Fleet) inUse(now time.Time) map[string]use {
-	all := make(map[string]use)
+func (f *Fleet) inUse(now time.Time) layout.Uses {
+	all := make(layout.Uses)
 	for _, n := range f.nodes {
 		for ids, until := range n.foreign {
-			if !until.After(now) {
-				continue
-			}
-			at := all[ids]
-			at.nodes = append(at.nodes, n.config.Name)
-			if until.After(at.until) {
-				at.until = until
-			}
-			all[ids] = at
+			all.Add(ids, n.config.Name, until.Sub(now))
 		}
 	}
 	return all
@@ -138,7 +124,7 @@ func (f *Fleet) record(n *Node, entries []layout.Entry, now time.Time) (appeared
 	f.mu.Unlock()
 	for _, ids := range shown {
 		f.logger.Error("lockpipe: "+foreignText, slog.String("layout", ids),
-			slog.String("own", f.own), slog.Any("nodes", all[ids].nodes))
+			slog.String("own", f.own), slog.Any("nodes", all[ids].Nodes))
 	}
 	for _, ids := range gone {
 		f.logger.Info("lockpipe: the layout that shares no quorum is not in use any more",
@@ -155,22 +141,22 @@ func (f *Fleet) quarantine() error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := f.inUse(time.Now())
+	now := time.Now()
+	all := f.inUse(now)
 	if len(all) == 0 {
 		return nil
 	}
 	var texts []string
-	q := &restartguard.Quarantine{Renewed: true}
+	var longest time.Duration
 	for _, ids := range slices.Sorted(maps.Keys(all)) {
-		at := all[ids]
-		texts = append(texts, fmt.Sprintf("%s on %s", ids, strings.Join(at.nodes, ", ")))
-		if at.until.After(q.Until) {
-			q.Until = at.until
-		}
+		texts = append(texts, fmt.Sprintf("%s on %s", ids, strings.Join(all[ids].Nodes, ", ")))
+		longest = max(longest, all[ids].Lasts)
 	}
-	q.Reason = fmt.Sprintf("%s (%s; this one's is %s)", foreignText, strings.Join(texts, "; "),
-		f.own)
-	return q
+	return &restartguard.Quarantine{
+		Until: now.Add(longest), Renewed: true,
+		Reason: fmt.Sprintf("%s (%s; this one's is %s)", foreignText, strings.Join(texts, "; "),
+			f.own),
+	}
 }
 
 // awaitsLog reports whether a foreign entry was seen and is not logged yet.

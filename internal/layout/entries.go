@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const (
@@ -51,4 +52,20 @@ func Foreign(a, b string) bool {
 	return !slices.ContainsFunc(strings.Split(a, ","), func(id string) bool {
 		return id != "" && slices.Contains(theirs, id)
 	})
+}
+
+// Use is where an entry is in use, and for how long at most.
+type Use struct {
+	Nodes []string
+	Lasts time.Duration
+}
+
+// Uses has the entries that are in use, by their IDs.
+type Uses map[string]Use
+
+// Add adds that an entry lasts for so long on a node. One that has ended is in no use.
+func (u Uses) Add(ids, node string, lasts time.Duration) {
+	if lasts > 0 {
+		u[ids] = Use{append(u[ids].Nodes, node), max(u[ids].Lasts, lasts)}
+	}
 }

@@ -94,15 +94,9 @@ func (l *Link) Run(ctx context.Context) {
 
 // sleepCtx returns after d or when ctx ends.
 func sleepCtx(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
 }
 
 // connect makes a connection that was admitted, and on which votes count. The dial hook makes the
@@ -189,11 +183,10 @@ func (l *Link) awaitDisconnectAck(ctx context.Context) {
 		return
 	}
 	l.ackExpected = false
-	late := time.NewTimer(disconnectAckTimeout)
-	defer late.Stop()
+	ctx, cancel := context.WithTimeout(ctx, disconnectAckTimeout)
+	defer cancel()
 	select {
 	case <-l.disconnectAck:
-	case <-late.C:
 	case <-ctx.Done():
 	}
 }

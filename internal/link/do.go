@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/lockpipe/lockpipe/script"
 	"github.com/redis/rueidis"
 )
 
@@ -59,11 +60,17 @@ func (l *Link) reply(result rueidis.RedisResult) (r Reply) {
 	return r
 }
 
-// isNoScript reports whether the server does not have the script that a command names.
-func (r *Reply) isNoScript() bool { return r.Came && r.Err != nil && hasWord(r.Err, "NOSCRIPT") }
-
-// evalsha returns the command that runs a script.
-func evalsha(sha string, keys, args []string) []string {
-	words := append([]string{"EVALSHA", sha, strconv.Itoa(len(keys))}, keys...)
-	return append(words, args...)
+// run runs a script, with other commands behind it, and loads it if the server does not have it. It
+// returns the reply of the script.
+func (l *Link) run(ctx context.Context, s *script.Script, keys, args []string,
+	behind ...[]string,
+) Reply {
+	evalsha := append([]string{"EVALSHA", s.SHA, strconv.Itoa(len(keys))}, keys...)
+	commands := append([][]string{append(evalsha, args...)}, behind...)
+	r := l.Do(ctx, commands...)[0]
+	if r.Came && r.Err != nil && hasWord(r.Err, "NOSCRIPT") {
+		load := []string{"SCRIPT", "LOAD", s.Source}
+		r = l.Do(ctx, append([][]string{load}, commands...)...)[1]
+	}
+	return r
 }

@@ -16,14 +16,8 @@ import (
 func (l *Link) Probe(ctx context.Context) (refusal error, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	key := l.probeKey
-	acquire := evalsha(script.Acquire.SHA, []string{key},
-		[]string{strconv.Itoa(probeTTL), rand.Text()})
-	remove := []string{"DEL", key}
-	r := l.Do(ctx, acquire, remove)[0]
-	if r.isNoScript() {
-		r = l.Do(ctx, []string{"SCRIPT", "LOAD", script.Acquire.Source}, acquire, remove)[1]
-	}
+	r := l.run(ctx, script.Acquire, []string{l.probeKey},
+		[]string{strconv.Itoa(probeTTL), rand.Text()}, []string{"DEL", l.probeKey})
 	if !r.Came {
 		return nil, false
 	}

@@ -73,7 +73,7 @@ func (c guardCommands) Get(ctx context.Context, keys ...string) []restartguard.V
 func (c guardCommands) Run(ctx context.Context, s *script.Script, keys, args []string) (int64,
 	error,
 ) {
-	r := c.run(ctx, s, keys, args)
+	r := c.link.run(ctx, s, keys, args)
 	if r.Err == nil && !r.IsInt {
 		return 0, errNoInteger
 	}
@@ -84,21 +84,11 @@ func (c guardCommands) Run(ctx context.Context, s *script.Script, keys, args []s
 func (c guardCommands) Text(ctx context.Context, s *script.Script, keys, args []string) (string,
 	error,
 ) {
-	r := c.run(ctx, s, keys, args)
+	r := c.link.run(ctx, s, keys, args)
 	if r.Err == nil && r.IsInt {
 		return "", errNoText
 	}
 	return r.Text, r.Err
-}
-
-// run runs a script, and loads it if the server does not have it.
-func (c guardCommands) run(ctx context.Context, s *script.Script, keys, args []string) Reply {
-	run := evalsha(s.SHA, keys, args)
-	r := c.link.Do(ctx, run)[0]
-	if r.isNoScript() {
-		r = c.link.Do(ctx, []string{"SCRIPT", "LOAD", s.Source}, run)[1]
-	}
-	return r
 }
 
 // errNoString is the error of a GET that replied with something else.

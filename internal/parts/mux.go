@@ -9,6 +9,7 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -323,39 +324,34 @@ func (m *Mux) Stats() (sum multiplex.Stats) {
 
 // Inspect asks every node what it is: see multiplex.Mux.Inspect. The facts are in the order of the
 // groups.
-func (m *Mux) Inspect(ctx context.Context) (all []inspection.Facts, err error) {
-	facts, errs := make([][]inspection.Facts, len(m.muxes)), make([]error, len(m.muxes))
-	m.each(func(i int, mux *multiplex.Mux) { facts[i], errs[i] = mux.Inspect(ctx) })
-	for i, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, facts[i]...)
+func (m *Mux) Inspect(ctx context.Context) ([]inspection.Facts, error) {
+	facts := make([][]inspection.Facts, len(m.muxes))
+	err := m.each(func(i int, mux *multiplex.Mux) (err error) {
+		facts[i], err = mux.Inspect(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	return slices.Concat(facts...), nil
 }
 
 // Close closes every multiplex.Mux. It may be called once.
 func (m *Mux) Close(ctx context.Context) error {
-	errs := make([]error, len(m.muxes))
-	m.each(func(i int, mux *multiplex.Mux) { errs[i] = mux.Close(ctx) })
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return m.each(func(_ int, mux *multiplex.Mux) error { return mux.Close(ctx) })
 }
 
-// each calls f for every Mux at the same time, and returns when all have returned.
-func (m *Mux) each(f func(i int, mux *multiplex.Mux)) {
+// each calls f for every Mux at the same time, and waits for all. It returns the first error in
+// their order.
+func (m *Mux) each(f func(i int, mux *multiplex.Mux) error) error {
 	if len(m.muxes) == 1 {
-		f(0, m.muxes[0])
-		return
+		return f(0, m.muxes[0])
 	}
+	errs := make([]error, len(m.muxes))
 	var all sync.WaitGroup
 	for i, mux := range m.muxes {
-		all.Go(func() { f(i, mux) })
+		all.Go(func() { errs[i] = f(i, mux) })
 	}
 	all.Wait()
+	return cmp.Or(errs...)
 }

@@ -19,8 +19,7 @@ type Answers struct {
 // Peek asks the nodes who has these keys, given without the prefix, each those of its first group:
 // see multiplex.Mux.Peek. No two keys are the same. Each key is in one of the answers.
 func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err error) {
-	all, errs := make([]Answers, len(m.muxes)), make([]error, len(m.muxes))
-	names := make([][]string, len(m.muxes))
+	all, names := make([]Answers, len(m.muxes)), make([][]string, len(m.muxes))
 	for _, key := range keys {
 		group := m.first(key).Mux
 		if all[group].at == nil {
@@ -29,20 +28,16 @@ func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err err
 		all[group].at[key] = len(names[group])
 		names[group] = append(names[group], m.prefix+key)
 	}
-	m.each(func(i int, mux *multiplex.Mux) {
+	err = m.each(func(i int, mux *multiplex.Mux) (err error) {
 		if len(names[i]) > 0 {
-			all[i].nodes, errs[i] = mux.Peek(ctx, names[i])
+			all[i].nodes, err = mux.Peek(ctx, names[i])
 		}
+		return err
 	})
-	for i, err := range errs {
-		switch {
-		case err != nil:
-			return nil, err
-		case all[i].at != nil:
-			asked = append(asked, all[i])
-		}
+	if err != nil {
+		return nil, err
 	}
-	return asked, nil
+	return slices.DeleteFunc(all, func(a Answers) bool { return a.at == nil }), nil
 }
 
 // Sets returns the nodes of each set in which a quorum has to answer: those of the keys.

@@ -12,23 +12,14 @@ import (
 	"github.com/lockpipe/lockpipe/internal/layout"
 )
 
-// use is where an entry of layouts was found, and for how long it lasts at most.
-type use struct {
-	nodes []string
-	lasts time.Duration
-}
-
 // checkLayouts reports which layouts clients use on the nodes, and which of them share no quorum
 // with this client's.
 func (f *findings) checkLayouts(facts []inspection.Facts) {
-	own, found := layout.Text(f.set.Layouts), make(map[string]use)
+	own, found := layout.Text(f.set.Layouts), make(layout.Uses)
 	for i := range facts {
 		for _, e := range facts[i].Layouts {
 			lasts := time.Duration(e.Millis-serverMillis(facts[i].Samples)) * time.Millisecond
-			if lasts > 0 {
-				u := found[e.IDs]
-				found[e.IDs] = use{append(u.nodes, facts[i].Node), max(u.lasts, lasts)}
-			}
+			found.Add(e.IDs, facts[i].Node, lasts)
 		}
 	}
 	var texts, foreign []string
@@ -40,7 +31,7 @@ func (f *findings) checkLayouts(facts []inspection.Facts) {
 			foreign = append(foreign, ids)
 		}
 		// Rounded up: after that time the entry is certainly gone.
-		seconds := (found[ids].lasts + time.Second - 1).Truncate(time.Second)
+		seconds := (found[ids].Lasts + time.Second - 1).Truncate(time.Second)
 		texts = append(texts, fmt.Sprintf("%s%s until at most %v from now", ids, whose, seconds))
 	}
 	if len(texts) > 0 {
@@ -50,7 +41,7 @@ func (f *findings) checkLayouts(facts []inspection.Facts) {
 		f.errorf("another client uses the layout %s (seen on %s), which shares no quorum with this "+
 			"client's (%s), so the two do not exclude each other: give both the same nodes; if "+
 			"the fleet moves, set Config.Next first",
-			ids, strings.Join(found[ids].nodes, ", "), cmp.Or(own, "none"))
+			ids, strings.Join(found[ids].Nodes, ", "), cmp.Or(own, "none"))
 	}
 }
 

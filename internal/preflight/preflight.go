@@ -25,19 +25,29 @@ type Settings struct {
 	Layouts []string
 }
 
-// Report takes the findings, by their severity: nothing has to be done, calls may fail or take
-// long, or the node does not vote or locks may fail to exclude each other. node is the address of
-// the node, empty if the finding is about all nodes.
-type Report interface {
-	Info(node, text string)
-	Warning(node, text string)
-	Error(node, text string)
+// Severity is how much a finding matters: nothing has to be done, calls may fail or take long, or
+// the node does not vote or locks may fail to exclude each other.
+type Severity int
+
+// The severities.
+const (
+	Info Severity = iota
+	Warning
+	Error
+)
+
+// Finding is one fact and what to do about it. Node is the address of its node, empty if it is
+// about all nodes.
+type Finding struct {
+	Node     string
+	Severity Severity
+	Text     string
 }
 
-// Check reports the findings about each node, in the order of the facts, and then those about
+// Check returns the findings about each node, in the order of the facts, and then those about
 // several nodes. sizes are how many nodes there are in each set in which a quorum is needed.
-func Check(set Settings, facts []inspection.Facts, sizes []int, to Report) {
-	f := &findings{set: set, to: to}
+func Check(set Settings, facts []inspection.Facts, sizes []int) []Finding {
+	f := &findings{set: set}
 	for i := range facts {
 		f.node = facts[i].Node
 		f.checkState(&facts[i], facts)
@@ -51,25 +61,22 @@ func Check(set Settings, facts []inspection.Facts, sizes []int, to Report) {
 		}
 	}
 	f.checkLayouts(facts)
+	return f.all
 }
 
-// findings reports what is found about one node after the other, or about all.
+// findings gathers what is found about one node after the other, or about all.
 type findings struct {
 	set  Settings
-	to   Report
 	node string
+	all  []Finding
 }
 
-func (f *findings) infof(format string, args ...any) {
-	f.to.Info(f.node, fmt.Sprintf(format, args...))
-}
+func (f *findings) infof(format string, args ...any)  { f.addf(Info, format, args...) }
+func (f *findings) warnf(format string, args ...any)  { f.addf(Warning, format, args...) }
+func (f *findings) errorf(format string, args ...any) { f.addf(Error, format, args...) }
 
-func (f *findings) warnf(format string, args ...any) {
-	f.to.Warning(f.node, fmt.Sprintf(format, args...))
-}
-
-func (f *findings) errorf(format string, args ...any) {
-	f.to.Error(f.node, fmt.Sprintf(format, args...))
+func (f *findings) addf(s Severity, format string, args ...any) {
+	f.all = append(f.all, Finding{f.node, s, fmt.Sprintf(format, args...)})
 }
 
 // checkNode reports what is found about one node.

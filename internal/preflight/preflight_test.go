@@ -15,40 +15,16 @@ import (
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
-// severity is the method of Report that took a finding.
-type severity int
-
-const (
-	info severity = iota
-	warning
-	failure
-)
-
-type finding struct {
-	node     string
-	severity severity
-	text     string
-}
-
-// report keeps the findings, in order.
-type report []finding
-
-func (r *report) Info(node, text string)    { *r = append(*r, finding{node, info, text}) }
-func (r *report) Warning(node, text string) { *r = append(*r, finding{node, warning, text}) }
-func (r *report) Error(node, text string)   { *r = append(*r, finding{node, failure, text}) }
-
 // check returns the findings.
-func check(set Settings, facts []inspection.Facts) []finding {
-	var all report
-	Check(set, facts, []int{len(facts)}, &all)
-	return all
+func check(set Settings, facts []inspection.Facts) []Finding {
+	return Check(set, facts, []int{len(facts)})
 }
 
 // worst returns the highest severity among the findings.
-func worst(all []finding) severity {
-	highest := info
+func worst(all []Finding) Severity {
+	highest := Info
 	for _, f := range all {
-		highest = max(highest, f.severity)
+		highest = max(highest, f.Severity)
 	}
 	return highest
 }
@@ -79,7 +55,7 @@ func samples(n int, rate float64, trip time.Duration) []inspection.Sample {
 }
 
 // findingsOf returns the findings about three nodes when the last of them is changed.
-func findingsOf(change func(*inspection.Facts)) []finding {
+func findingsOf(change func(*inspection.Facts)) []Finding {
 	facts := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
 	change(&facts[2])
 	return check(Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}, facts)
@@ -89,23 +65,23 @@ func findingsOf(change func(*inspection.Facts)) []finding {
 func TestCheck_HealthyNodesGiveLittleToRead(t *testing.T) {
 	all := findingsOf(func(*inspection.Facts) {})
 	require.Len(t, all, 6)
-	require.Equal(t, info, worst(all))
+	require.Equal(t, Info, worst(all))
 	for i, f := range all {
-		require.Equal(t, healthy(i/2).Node, f.node)
+		require.Equal(t, healthy(i/2).Node, f.Node)
 		want := "Redis 7.2.5 answers within 1ms (median of 11; the slowest took 1ms)"
 		if i%2 == 1 {
 			want = "a restart keeps them, and it may vote at once"
 		}
-		require.Contains(t, f.text, want)
+		require.Contains(t, f.Text, want)
 	}
 }
 
 // The goal: that a restart forgets locks is worth a note with the restart guard, and a warning
 // without.
 func TestCheck_DataLossIsWorseWithoutTheGuard(t *testing.T) {
-	for mode, want := range map[restartguard.Mode]severity{
-		restartguard.Auto:   info,
-		restartguard.Strict: info, restartguard.Off: warning,
+	for mode, want := range map[restartguard.Mode]Severity{
+		restartguard.Auto:   Info,
+		restartguard.Strict: Info, restartguard.Off: Warning,
 	} {
 		nodes := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
 		nodes[2].AOF = false
@@ -139,11 +115,11 @@ func TestCheck_EachErrorHasARemedy(t *testing.T) {
 		all := findingsOf(func(f *inspection.Facts) {
 			*f = inspection.Facts{Node: f.Node, State: link.Down, Err: errors.New(says)}
 		})
-		require.Equal(t, failure, worst(all))
+		require.Equal(t, Error, worst(all))
 		found := 0
 		for _, f := range all {
-			if strings.Contains(f.text, says) {
-				require.Contains(t, f.text, want)
+			if strings.Contains(f.Text, says) {
+				require.Contains(t, f.Text, want)
 				found++
 			}
 		}
@@ -156,99 +132,99 @@ func TestCheck_EachErrorHasARemedy(t *testing.T) {
 func TestCheck_FindsEachFault(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change   func(*inspection.Facts)
-		severity severity
+		Severity Severity
 		says     string
 	}{
 		"too old": {
 			func(f *inspection.Facts) { f.Version, f.RedisVersion = "6.0.16", "6.0.16" },
-			failure, "runs Redis 6.0.16",
+			Error, "runs Redis 6.0.16",
 		},
 		"replica": {
-			func(f *inspection.Facts) { f.Replica, f.Master = true, "x:1" }, failure,
+			func(f *inspection.Facts) { f.Replica, f.Master = true, "x:1" }, Error,
 			"is a replica of x:1",
 		},
-		"cluster": {func(f *inspection.Facts) { f.Cluster = true }, failure, "cluster mode"},
+		"cluster": {func(f *inspection.Facts) { f.Cluster = true }, Error, "cluster mode"},
 		"evicts all": {
 			func(f *inspection.Facts) {
 				f.Policy, f.MaxMemory = "allkeys-lru",
 					1
-			}, failure, "evicts keys when its memory is full (maxmemory-policy " +
+			}, Error, "evicts keys when its memory is full (maxmemory-policy " +
 				"allkeys-lru)",
 		},
 		"evicts with TTL": {
 			func(f *inspection.Facts) { f.Policy, f.MaxMemory = "volatile-ttl", 1 },
-			failure, "volatile-ttl",
+			Error, "volatile-ttl",
 		},
 		"would evict": {
 			func(f *inspection.Facts) { f.Policy = "allkeys-random" },
-			warning, "would evict locks",
+			Warning, "would evict locks",
 		},
 		"limited": {
 			func(f *inspection.Facts) {
 				f.Memory, f.MaxMemory = 3<<20,
 					12<<20
-			}, warning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
+			}, Warning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
-		"loading": {func(f *inspection.Facts) { f.Loading = true }, warning, "loading"},
-		"disk":    {func(f *inspection.Facts) { f.LastSaveFailed = true }, warning, "MISCONF"},
+		"loading": {func(f *inspection.Facts) { f.Loading = true }, Warning, "loading"},
+		"disk":    {func(f *inspection.Facts) { f.LastSaveFailed = true }, Warning, "MISCONF"},
 		"full": {
 			func(f *inspection.Facts) { f.Clients, f.MaxClients = 90, 100 },
-			warning, "90 of at most 100 clients",
+			Warning, "90 of at most 100 clients",
 		},
 		"slow": {func(f *inspection.Facts) {
 			f.Samples[3].Received = f.Samples[3].Sent.Add(
 				26 * time.Millisecond)
-		}, warning, "took 26ms for one of 11"},
+		}, Warning, "took 26ms for one of 11"},
 		"fast clock": {
 			func(f *inspection.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) },
-			failure, "3.0 % too fast",
+			Error, "3.0 % too fast",
 		},
 		"slow clock": {
 			func(f *inspection.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) },
-			failure, "3.0 % too slow",
+			Error, "3.0 % too slow",
 		},
 		"far away": {
 			func(f *inspection.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) },
-			info, "could not be checked",
+			Info, "could not be checked",
 		},
 		"stopped": {
 			func(f *inspection.Facts) {
 				f.State, f.Err = link.Connecting, errors.New("it broke")
 			},
-			failure, "can't be used and has no vote (it broke)",
+			Error, "can't be used and has no vote (it broke)",
 		},
 		"hangs": {
 			func(f *inspection.Facts) { f.Err = errors.New("no answer within 1.5s") },
-			failure, "can't be used and has no vote (no answer within 1.5s)",
+			Error, "can't be used and has no vote (no answer within 1.5s)",
 		},
 		"up, and refuses others": {
 			func(f *inspection.Facts) { f.Err = errors.New("WRONGPASS") },
-			failure, "takes no new connection (WRONGPASS), so it has no vote when it loses",
+			Error, "takes no new connection (WRONGPASS), so it has no vote when it loses",
 		},
 		"quarantined": {
 			func(f *inspection.Facts) {
 				f.State, f.StateErr = link.Quarantined,
 					errors.New("until then")
 			},
-			failure, "has no vote: until then",
+			Error, "has no vote: until then",
 		},
 		"failing": {
 			func(f *inspection.Facts) {
 				f.State, f.StateErr = link.Failing,
 					errors.New("OOM too much")
 			},
-			failure, "is failing, and grants no locks (OOM too much): raise its maxmemory",
+			Error, "is failing, and grants no locks (OOM too much): raise its maxmemory",
 		},
 		"not connected": {
 			func(f *inspection.Facts) { f.State = link.Connecting },
-			warning, "before the client is connected",
+			Warning, "before the client is connected",
 		},
 		"down": {
 			func(f *inspection.Facts) {
 				f.State, f.StateErr = link.Down,
 					errors.New("NOPERM to delete")
 			},
-			failure, "answers, but can't be used and has no vote (NOPERM to delete): give " +
+			Error, "answers, but can't be used and has no vote (NOPERM to delete): give " +
 				"its user",
 		},
 		"down, as it is of a cluster": {
@@ -256,74 +232,74 @@ func TestCheck_FindsEachFault(t *testing.T) {
 				f.State, f.Cluster = link.Down, true
 				f.StateErr = errors.New("it is of a cluster")
 			},
-			failure, "runs in cluster mode",
+			Error, "runs in cluster mode",
 		},
 		"down, as it is the same server": {
 			func(f *inspection.Facts) {
 				f.State, f.StateErr, f.RunID = link.Down, errors.New("is the same server as b"),
 					"run b"
 			},
-			failure, "is the same server as b",
+			Error, "is the same server as b",
 		},
 		"full memory": {
 			func(f *inspection.Facts) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
-			failure,
+			Error,
 			"refuses locks, because it uses 13 MiB, more than its maxmemory (12 MiB)",
 		},
 		"nearly full memory": {
 			func(f *inspection.Facts) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
-			warning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory " +
+			Warning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory " +
 				"(12 MiB)",
 		},
 		"another policy": {
 			func(f *inspection.Facts) { f.Policy, f.MaxMemory = "newest-first", 1 },
-			failure, "maxmemory-policy newest-first",
+			Error, "maxmemory-policy newest-first",
 		},
 		"polls": {
 			func(f *inspection.Facts) {
 				f.CommandErrors = refusals("CLIENT CACHING", "NOPERM somebody")
 			},
-			warning, "ask again and again: give the user +client|caching",
+			Warning, "ask again and again: give the user +client|caching",
 		},
 		"polls, unguarded": {
 			func(f *inspection.Facts) {
 				f.CommandErrors = append(refusals("CLIENT TRACKING", "NOPERM somebody"),
 					refusals("CLIENT CACHING", "NOPERM somebody")...)
 			},
-			warning, "and a flush may go unnoticed: give the user +client|tracking",
+			Warning, "and a flush may go unnoticed: give the user +client|tracking",
 		},
 		"same server": {
-			func(f *inspection.Facts) { f.RunID = "run b" }, failure,
+			func(f *inspection.Facts) { f.RunID = "run b" }, Error,
 			"is the same server as b:6379 (run_id run b)",
 		},
 		"same data": {
-			func(f *inspection.Facts) { f.ReplicationID = "data a" }, failure,
+			func(f *inspection.Facts) { f.ReplicationID = "data a" }, Error,
 			"has the same data as a:6379",
 		},
 		"silent policy": {func(f *inspection.Facts) {
 			f.CommandErrors = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
-		}, info, "give the user +config|get"},
+		}, Info, "give the user +config|get"},
 		"renamed": {func(f *inspection.Facts) {
 			f.CommandErrors = refusals("TIME",
 				"unknown command 'TIME'")
-		}, info, "does not know TIME"},
+		}, Info, "does not know TIME"},
 		"busy": {
 			func(f *inspection.Facts) { f.CommandErrors = refusals("INFO", "BUSY with a script") },
-			info, `"BUSY with a script"`,
+			Info, `"BUSY with a script"`,
 		},
 	} {
 		all := findingsOf(tc.change)
-		var matching []finding
+		var matching []Finding
 		for _, f := range all {
-			if strings.Contains(f.text, tc.says) {
+			if strings.Contains(f.Text, tc.says) {
 				matching = append(matching, f)
 			}
 		}
 		require.Len(t, matching, 1, name)
-		require.Equal(t, tc.severity, matching[0].severity, name)
-		require.NotContains(t, matching[0].text, "somebody", "the name of a user")
-		require.Equal(t, healthy(2).Node, matching[0].node, name)
-		require.Equal(t, tc.severity, worst(all), name)
+		require.Equal(t, tc.Severity, matching[0].Severity, name)
+		require.NotContains(t, matching[0].Text, "somebody", "the name of a user")
+		require.Equal(t, healthy(2).Node, matching[0].Node, name)
+		require.Equal(t, tc.Severity, worst(all), name)
 		lines := 7
 		if name == "silent policy" { // in place of what it would have told
 			lines = 6
@@ -364,7 +340,7 @@ func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
 	} {
 		all := findingsOf(change)
 		require.Len(t, all, 6, name)
-		require.Equal(t, info, worst(all), name)
+		require.Equal(t, Info, worst(all), name)
 	}
 }
 
@@ -385,9 +361,9 @@ func TestCheck_PersistenceSaysWhatARestartMeans(t *testing.T) {
 	} {
 		all := findingsOf(tc.change)
 		require.Len(t, all, 6)
-		require.Equal(t, info, worst(all))
-		require.Contains(t, all[5].text, tc.says)
-		require.Equal(t, tc.waits, strings.Contains(all[5].text, wait), all[5].text)
+		require.Equal(t, Info, worst(all))
+		require.Contains(t, all[5].Text, tc.says)
+		require.Equal(t, tc.waits, strings.Contains(all[5].Text, wait), all[5].Text)
 	}
 }
 
@@ -398,13 +374,13 @@ func TestCheck_OneFindingForANodeThatTellsNothing(t *testing.T) {
 		*f = inspection.Facts{Node: f.Node, State: link.Up, Samples: f.Samples}
 	})
 	require.Len(t, all, 6)
-	require.Contains(t, all[4].text, "no Redis or Valkey that tells its version")
-	require.Contains(t, all[5].text, "the server answers within")
+	require.Contains(t, all[4].Text, "no Redis or Valkey that tells its version")
+	require.Contains(t, all[5].Text, "the server answers within")
 	all = findingsOf(func(f *inspection.Facts) {
 		*f = inspection.Facts{Node: f.Node, State: link.Down, Err: errors.New("refused")}
 	})
 	require.Len(t, all, 5)
-	require.Contains(t, all[4].text, "can't be used")
+	require.Contains(t, all[4].Text, "can't be used")
 }
 
 // The goal: two nodes that are not independent are found in either order, each one once, behind all
@@ -464,12 +440,12 @@ func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
 		all := check(Settings{NodeTimeout: time.Second}, facts)
 		last := all[len(all)-len(tc.want):]
 		for i, want := range tc.want {
-			require.Contains(t, last[i].node+" "+last[i].text, want, name)
-			require.Equal(t, failure, last[i].severity, name)
+			require.Contains(t, last[i].Node+" "+last[i].Text, want, name)
+			require.Equal(t, Error, last[i].Severity, name)
 		}
 		for _, f := range all[:len(all)-len(tc.want)] {
-			require.NotContains(t, f.text, "listed as well", name)
-			require.NotContains(t, f.text, "same", name)
+			require.NotContains(t, f.Text, "listed as well", name)
+			require.NotContains(t, f.Text, "same", name)
 		}
 	}
 }
@@ -486,8 +462,8 @@ func TestCheck_NamesASentinel(t *testing.T) {
 		}
 	})
 	require.Len(t, all, 6)
-	require.Equal(t, failure, all[5].severity)
-	require.Contains(t, all[5].text, "is a Redis Sentinel, which holds no data: list the masters")
+	require.Equal(t, Error, all[5].Severity)
+	require.Contains(t, all[5].Text, "is a Redis Sentinel, which holds no data: list the masters")
 }
 
 // The goal: of two nodes that are one server, the finding is about the one that is down for it.
@@ -496,8 +472,8 @@ func TestCheck_TheSameServerIsAboutTheNodeThatIsDown(t *testing.T) {
 	nodes[0].State, nodes[0].RunID = link.Down, nodes[2].RunID
 	all := check(Settings{NodeTimeout: time.Second}, nodes)
 	require.Len(t, all, 7)
-	require.Equal(t, "a:6379", all[6].node)
-	require.Contains(t, all[6].text, "is the same server as c:6379")
+	require.Equal(t, "a:6379", all[6].Node)
+	require.Contains(t, all[6].Text, "is the same server as c:6379")
 }
 
 // The goal: one node is better off with GuardStrict, and the finding says why.
@@ -509,9 +485,9 @@ func TestCheck_OneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
 			set := Settings{NodeTimeout: time.Second, MaxTTL: time.Minute, Guard: mode}
 			found := 0
 			for _, f := range check(set, []inspection.Facts{healthy(0), healthy(1)}[:n]) {
-				if strings.Contains(f.text, "use GuardStrict, which waits for MaxTTL (1m0s)") {
-					require.Equal(t, warning, f.severity)
-					require.Empty(t, f.node)
+				if strings.Contains(f.Text, "use GuardStrict, which waits for MaxTTL (1m0s)") {
+					require.Equal(t, Warning, f.Severity)
+					require.Empty(t, f.Node)
 					found++
 				}
 			}
@@ -523,13 +499,13 @@ func TestCheck_OneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
 // The goal: the number of nodes is told where another one would be better, as a finding about all
 // of them.
 func TestCheck_TheNumberOfNodes(t *testing.T) {
-	for n, want := range map[int]*finding{
-		1: {"", warning, "one node is all there is"}, 2: {
-			"", warning,
+	for n, want := range map[int]*Finding{
+		1: {"", Warning, "one node is all there is"}, 2: {
+			"", Warning,
 			"only together",
 		}, 3: nil,
-		4: {"", info, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil,
-		6: {"", info, "as 5 would (2)"},
+		4: {"", Info, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil,
+		6: {"", Info, "as 5 would (2)"},
 	} {
 		var facts []inspection.Facts
 		for i := range n {
@@ -542,9 +518,9 @@ func TestCheck_TheNumberOfNodes(t *testing.T) {
 		}
 		require.Len(t, all, 2*n+1)
 		last := all[2*n]
-		require.Equal(t, want.node, last.node)
-		require.Equal(t, want.severity, last.severity)
-		require.Contains(t, last.text, want.text)
+		require.Equal(t, want.Node, last.Node)
+		require.Equal(t, want.Severity, last.Severity)
+		require.Contains(t, last.Text, want.Text)
 	}
 }
 
@@ -598,19 +574,19 @@ func TestCheck_LayoutsInUse(t *testing.T) {
 			})
 		}
 	}
-	require.Equal(t, info, worst(check(set, facts)))
+	require.Equal(t, Info, worst(check(set, facts)))
 	entries(0, layout.Entry{IDs: "a,b", Millis: 90_001}, layout.Entry{IDs: "b", Millis: 5000})
 	entries(1, layout.Entry{IDs: "a,b", Millis: 1000}, layout.Entry{IDs: "b", Millis: 6000},
 		layout.Entry{IDs: "old", Millis: -1})
 	all := check(set, facts)
-	require.Equal(t, info, worst(all))
-	require.Equal(t, finding{"", info, "layouts in use: a,b (this client's) until at most 1m31s " +
+	require.Equal(t, Info, worst(all))
+	require.Equal(t, Finding{"", Info, "layouts in use: a,b (this client's) until at most 1m31s " +
 		"from now; b until at most 6s from now"}, all[len(all)-1])
 	entries(2, layout.Entry{IDs: "c", Millis: 1000})
 	entries(0, layout.Entry{IDs: "c", Millis: 1000})
 	all = check(set, facts)
 	last := all[len(all)-1]
-	require.Equal(t, failure, last.severity)
-	require.Contains(t, last.text, "the layout c (seen on a:6379, c:6379), which shares no quorum")
-	require.Contains(t, last.text, "(a,b)")
+	require.Equal(t, Error, last.Severity)
+	require.Contains(t, last.Text, "the layout c (seen on a:6379, c:6379), which shares no quorum")
+	require.Contains(t, last.Text, "(a,b)")
 }

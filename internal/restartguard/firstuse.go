@@ -45,8 +45,8 @@ func (f *firstUse) await(ctx context.Context, node int, recheck func() (unmarked
 	if end, ok := ctx.Deadline(); ok { // what comes after the waiting needs time as well
 		timeout = min(timeout, time.Until(end)/2)
 	}
-	t := time.NewTimer(timeout)
-	defer t.Stop()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	f.enter(node)
 	defer func() { first = f.leave(node) || first }()
 	for {
@@ -68,8 +68,6 @@ func (f *firstUse) await(ctx context.Context, node int, recheck func() (unmarked
 		}
 		select {
 		case <-changed:
-		case <-t.C:
-			return false, nil
 		case <-ctx.Done():
 			return false, nil
 		}

@@ -21,13 +21,9 @@ const (
 
 // String returns the mode as one lower-case word.
 func (g Mode) String() string {
-	switch g {
-	case Auto:
-		return "auto"
-	case Strict:
-		return "strict"
-	case Off:
-		return "off"
+	names := [...]string{"auto", "strict", "off"}
+	if g < 0 || int(g) >= len(names) {
+		return fmt.Sprintf("GuardMode(%d)", int(g))
 	}
-	return fmt.Sprintf("GuardMode(%d)", int(g))
+	return names[g]
 }

@@ -112,11 +112,7 @@ func (w *report) takeEpoch(r resp.Value) error {
 	if strings.HasPrefix(r.Text, "NOPERM ") {
 		return r.Err()
 	}
-	for i := 0; i+1 < len(r.Items); i += 2 {
-		if r.Items[i].Text == "config-epoch" {
-			w.epoch, _ = strconv.ParseInt(r.Items[i+1].Text, 10, 64)
-		}
-	}
+	w.epoch, _ = strconv.ParseInt(resp.Pairs(r.Items)["config-epoch"], 10, 64)
 	return nil
 }
 

@@ -44,7 +44,6 @@ const (
 // and a sentinel that is cut off never sends it. So the client has to ask anyway, and other clients
 // wait for MaxTTL before they use the new master.
 type Sentinels struct {
-	set       string
 	all       []*sentinel
 	reportTTL time.Duration // how long an answer lasts
 	notify    func()        // called after each answer, by the goroutines of sentinels
@@ -85,7 +84,7 @@ func New(
 		return nil
 	}
 	all := &Sentinels{
-		set: e.MasterSet, reportTTL: ttl, notify: notify,
+		reportTTL: ttl, notify: notify,
 		changed: make(chan struct{}), reports: make([]report, len(e.Sentinels)),
 	}
 	for i := range e.Sentinels {

@@ -21,10 +21,7 @@ const (
 	// bits is how many random bytes a token has, as the Redlock description asks for.
 	bits = 160
 	// Random is the length of the random part.
-	Random = 27
-	// MaxLength is the length of the longest token.
-	MaxLength = Random + len(separator) + MaxOwner
-
+	Random    = 27
 	separator = "@"
 )
 

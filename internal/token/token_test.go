@@ -26,7 +26,7 @@ func TestToken_HasItsOwner(t *testing.T) {
 			token := made(&s, owner)
 			require.Equal(t, owner, Owner(token))
 			require.Regexp(t, form, token)
-			require.LessOrEqual(t, len(token), MaxLength)
+			require.LessOrEqual(t, len(token), Random+len(separator)+MaxOwner)
 			require.False(t, seen[token[:Random]])
 			seen[token[:Random]] = true
 		}

@@ -5,9 +5,9 @@ package waiting
 import "time"
 
 const (
-	// pushDelayFactor is how many times longer the delay between attempts is if a push notifies
+	// PushDelayFactor is how many times longer the delay between attempts is if a push notifies
 	// the call when the keys are free.
-	pushDelayFactor = 8
+	PushDelayFactor = 8
 	// triesPerArbiter is how often one node is the arbiter if the key seems free there, but the
 	// attempt fails: another node may know more.
 	triesPerArbiter = 4
@@ -227,7 +227,7 @@ func (p *Policy) Failed(f Facts, why Failure, delay time.Duration) {
 	if why.Key == "" { // no push can help
 		delay = NoQuorumDelay(delay)
 	} else if p.pushEnabled {
-		delay *= pushDelayFactor
+		delay *= PushDelayFactor
 	}
 	if why.AskedAll || p.askAllDeadline.IsZero() {
 		p.askAllDeadline = f.Now.Add(max(delay, maxArbiterOnly))
