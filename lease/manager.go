@@ -162,7 +162,7 @@ func (m *Manager) remove(t *Term) bool {
 
 // reportEnd reports how a term ended that was taken out.
 func (m *Manager) reportEnd(t *Term, end error) {
-	m.cfg.OnEnd(end, time.Duration(t.endedAt-t.began))
+	m.cfg.OnEnd(end, time.Duration(t.until-t.began))
 	if !involuntary(end) {
 		return
 	}
