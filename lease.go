@@ -18,16 +18,22 @@ type Lease struct{ inner locker.Lease }
 func (l *Lease) isZero() bool { return l == nil || l.inner.IsZero() }
 
 // newLease returns a lease and the parts of it that are the Locker's: see locker.Config.NewLease.
-func newLease(withClaim bool) (user any, inner *locker.Lease, claim *parts.Claim) {
-	if !withClaim {
+func newLease(with locker.Memory) (user any, inner *locker.Lease, claim *parts.Claim) {
+	switch with { // one allocation each
+	case locker.NoClaim:
 		l := new(Lease)
 		return l, &l.inner, nil
+	case locker.WithClaim:
+		l := new(leaseAnd[parts.Claim])
+		return &l.lease, &l.lease.inner, &l.other
 	}
-	both := new(struct { // one allocation
-		lease Lease
-		claim parts.Claim
-	})
-	return &both.lease, &both.lease.inner, &both.claim
+	l := new(leaseAnd[parts.ClaimAndAttempts])
+	return &l.lease, &l.lease.inner, l.other.Joined()
+}
+
+type leaseAnd[T any] struct {
+	lease Lease
+	other T
 }
 
 // innerLease returns the Locker's part of a lease that newLease has returned.

@@ -100,7 +100,7 @@ type Log[Op, State any] struct {
 	waiting int                 // operations in open rounds, also in those of drafts
 	limited int                 // of these, how many count towards Limit
 	sealing bool                // a goroutine takes the first open round
-	crowded bool                // the last round had more than one operation
+	usual   int                 // how many operations the last round had
 	sealed  uint64              // how many rounds were sealed
 	readers []reader[Op, State] // by index
 	missing int                 // calls of Missed under way
@@ -196,6 +196,9 @@ func (l *Log[Op, State]) lastOpen(rounds *[]*Round[Op, State], weight int, draft
 	}
 	r := &Round[Op, State]{wanted: l.sets, drafted: drafted}
 	l.sets = nil
+	if r.ops = r.first[:0]; l.usual > 1 {
+		r.ops = make([]*Op, 0, l.usual)
+	}
 	if l.cfg.Open != nil {
 		l.cfg.Open(r)
 	}

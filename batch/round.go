@@ -11,6 +11,7 @@ type Round[Op, State any] struct {
 	// Guarded by the log's mu until the round is sealed:
 
 	ops     []*Op    // in the order in which they were appended; nil: cancelled
+	first   [1]*Op   // memory of ops, if nothing else comes
 	wanted  []uint64 // the readers of each, as bits; nil once the round is sealed
 	live    int      // how many were not cancelled
 	limited int      // of these, how many count towards Limit

@@ -72,7 +72,7 @@ func (l *Log[Op, State]) canSeal() bool {
 // returns one that the caller is to make.
 func (l *Log[Op, State]) seal() (own *Trip[Op, State]) {
 	l.mu.Lock()
-	if l.crowded {
+	if l.usual > 1 {
 		l.mu.Unlock()
 		for range yields {
 			runtime.Gosched()
@@ -91,7 +91,7 @@ func (l *Log[Op, State]) seal() (own *Trip[Op, State]) {
 	l.sealed++
 	l.sets = round.wanted[:0]
 	round.seal(l.sealed)
-	l.crowded = round.live > 1
+	l.usual = round.live
 	l.waiting -= round.live
 	l.limited -= round.limited
 	l.mu.Unlock()

@@ -1,9 +1,6 @@
 package lease
 
-import (
-	"container/heap"
-	"time"
-)
+import "time"
 
 const (
 	// maxBatch is the most leases that are extended together.
@@ -44,7 +41,7 @@ func (m *Manager) canStart(now instant) bool {
 		return true
 	}
 	for n := 0; n < sweepAtOnce && m.ready.Len() > 0 && m.ready.first().at <= now; n++ {
-		m.requeue(heap.Pop(&m.ready).(*Term)) // most likely it is over
+		m.requeue(m.ready.pop()) // most likely it is over
 	}
 	if m.ready.Len() > 0 {
 		m.setTimer(now.after(recheck))
@@ -87,7 +84,7 @@ func (m *Manager) nextBatch(before []Extension) (batch []Extension, more bool) {
 		batch, m.freeBatches = m.freeBatches[last][:0], m.freeBatches[:last]
 	}
 	for n := 0; n < maxBatch && m.ready.Len() > 0; n++ {
-		t := heap.Pop(&m.ready).(*Term)
+		t := m.ready.pop()
 		if e, ok := t.startAuto(now); ok {
 			batch = append(batch, e)
 		} else {

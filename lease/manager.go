@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"container/heap"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -136,7 +135,7 @@ func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	case t.began >= t.until:
 		return t.endBeforeStart(ErrExpired)
 	}
-	heap.Push(&m.events, t)
+	m.events.push(t)
 	m.setTimer(m.next(t.began))
 	return nil
 }
@@ -156,13 +155,13 @@ func (m *Manager) remove(t *Term) bool {
 	if t.heapIndex == 0 {
 		return false
 	}
-	heap.Remove(&m.events, int(t.heapIndex-1))
+	m.events.remove(int(t.heapIndex - 1))
 	return true
 }
 
 // reportEnd reports how a term ended that was taken out.
 func (m *Manager) reportEnd(t *Term, end error) {
-	m.cfg.OnEnd(end, time.Duration(t.endedAt-t.began))
+	m.cfg.OnEnd(end, time.Duration(t.until-t.began))
 	if !involuntary(end) {
 		return
 	}
@@ -187,7 +186,7 @@ func (m *Manager) reschedule(t *Term) {
 // moveEvent sets the event of a term that is held. mu is held.
 func (m *Manager) moveEvent(t *Term) {
 	m.events.events[t.heapIndex-1].at = t.nextEvent()
-	heap.Fix(&m.events, int(t.heapIndex-1))
+	m.events.fix(int(t.heapIndex - 1))
 	m.setTimer(m.events.first().at)
 }
 
@@ -243,19 +242,19 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 		t := m.events.first().term
 		next, lingerUntil, ended := t.evaluate(now)
 		if ended {
-			heap.Pop(&m.events)
+			m.events.pop()
 			over = append(over, t)
 			continue
 		}
 		m.events.first().at = next
-		heap.Fix(&m.events, 0)
+		m.events.fix(0)
 		if lingerUntil == 0 {
 			continue
 		}
 		if m.ready.Len() == 0 || lingerUntil < m.lingerUntil {
 			m.lingerUntil = lingerUntil
 		}
-		heap.Push(&m.ready, t)
+		m.ready.push(t)
 	}
 	m.startWorkers(now)
 	if m.events.Len() > 0 {

@@ -1,6 +1,10 @@
 package lease
 
-// eventHeap is a container/heap of terms by the time of an event. The manager has two.
+// children is how many children an event of a heap has. Each level that an event moves writes to
+// another term, which is mostly in no cache, and with four children there are half as many.
+const children = 4
+
+// eventHeap is a heap of terms by the time of an event. The manager has two.
 //
 // One has every term that is held, by its next event. Each of these terms knows its index, so that
 // it can be moved and taken out. A term is usually added with the latest time of all and taken out
@@ -25,38 +29,85 @@ type event struct {
 // first returns the earliest event of a heap that is not empty.
 func (h *eventHeap) first() *event { return &h.events[0] }
 
-func (h *eventHeap) Len() int           { return len(h.events) }
-func (h *eventHeap) Less(i, j int) bool { return h.events[i].at < h.events[j].at }
+// Len returns how many events there are.
+func (h *eventHeap) Len() int { return len(h.events) }
 
-func (h *eventHeap) Swap(i, j int) {
-	h.events[i], h.events[j] = h.events[j], h.events[i]
-	if h.indexed {
-		h.events[i].term.heapIndex, h.events[j].term.heapIndex = int32(i+1), int32(j+1)
-	}
-}
-
-// Push adds a *Term.
-func (h *eventHeap) Push(x any) {
-	t := x.(*Term)
+// push adds a term.
+func (h *eventHeap) push(t *Term) {
 	h.events = append(h.events, event{h.when(t), t})
-	if h.indexed {
-		t.heapIndex = int32(len(h.events))
-	}
+	h.up(len(h.events) - 1)
 }
 
-// Pop returns the *Term that package heap has put at the end. It gives back memory that was needed
-// only for a time.
-func (h *eventHeap) Pop() any {
-	last := len(h.events) - 1
-	t := h.events[last].term
+// pop takes out the term with the earliest event.
+func (h *eventHeap) pop() *Term { return h.remove(0) }
+
+// remove takes out the term of the event at i. It gives back memory that was needed only for a
+// time.
+func (h *eventHeap) remove(i int) *Term {
+	t := h.events[i].term
 	if h.indexed {
 		t.heapIndex = 0
 	}
+	last := len(h.events) - 1
+	moved := h.events[last]
 	h.events[last] = event{}
 	h.events = h.events[:last]
+	if i < last {
+		h.events[i] = moved
+		h.fix(i)
+	}
 	const worthwhile = 1024
 	if c := cap(h.events); c > worthwhile && last < c/4 {
 		h.events = append(make([]event, 0, c/2), h.events...)
 	}
 	return t
+}
+
+// fix moves the event at i, whose time has changed.
+func (h *eventHeap) fix(i int) { h.down(h.up(i)) }
+
+// up moves an event to its place among the earlier ones, and returns where that is.
+func (h *eventHeap) up(i int) int {
+	e := h.events[i]
+	for i > 0 {
+		parent := (i - 1) / children
+		if h.events[parent].at <= e.at {
+			break
+		}
+		h.set(i, h.events[parent])
+		i = parent
+	}
+	h.set(i, e)
+	return i
+}
+
+// down moves an event to its place among the later ones.
+func (h *eventHeap) down(i int) {
+	e := h.events[i]
+	for {
+		first := i*children + 1
+		if first >= len(h.events) {
+			break
+		}
+		earliest := first
+		for c := first + 1; c < min(first+children, len(h.events)); c++ {
+			if h.events[c].at < h.events[earliest].at {
+				earliest = c
+			}
+		}
+		if h.events[earliest].at >= e.at {
+			break
+		}
+		h.set(i, h.events[earliest])
+		i = earliest
+	}
+	h.set(i, e)
+}
+
+// set puts an event at i.
+func (h *eventHeap) set(i int, e event) {
+	h.events[i] = e
+	if h.indexed {
+		e.term.heapIndex = int32(i + 1)
+	}
 }

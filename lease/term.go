@@ -24,12 +24,13 @@ type Term struct {
 	extending bool // an extension is under way
 	handedOff bool // HandOff ended it
 
-	mu         sync.Mutex    // may be taken under manager.mu, and nothing under it
-	until      instant       // the end of validity; never later than the last confirmed one
+	mu sync.Mutex // may be taken under manager.mu, and nothing under it
+	// The end of validity; never later than the last confirmed one. Of a term that is over: when it
+	// ended.
+	until      instant
 	ttl        time.Duration // of automatic extensions; 0: there are none
 	maxHoldEnd instant       // the latest end by automatic extensions; 0: there are none. Set once
 	end        error         // nil while held
-	endedAt    instant       // when it ended
 	cold       *coldState    // nil until it is needed
 }
 
@@ -65,7 +66,7 @@ func (t *Term) expireIfDueAt(now instant) (over bool) {
 
 // setEnd ends the term. mu is held.
 func (t *Term) setEnd(cause error, at instant) {
-	t.end, t.endedAt = cause, at
+	t.end, t.until = cause, at
 	if t.cold != nil && t.cold.cancel != nil {
 		t.cold.cancel(cause)
 	}

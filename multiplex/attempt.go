@@ -31,23 +31,13 @@ type Attempt struct {
 
 	first  quorum.Nodes // nodes that its first round is for; set before the log has it
 	number uint32       // of an extension: which one of its claim it is; set once
+	// decided: decision is set, or a newer attempt makes it pointless.
+	decided atomic.Bool
 	// recorded: the answer of each node is recorded under claim.mu. Otherwise only answers that are
 	// no grants are. Set before the log has the attempt.
 	recorded bool
-	decided  atomic.Bool // decision is set, or a newer attempt makes it pointless
 
 	// Guarded by claim.mu:
-	place batch.Place[Attempt, roundState]
-	asked quorum.Nodes // nodes that its round is for
-	// The round that was for the arbiter alone; nil: there was none.
-	firstRound *batch.Round[Attempt, roundState]
-	// The votes; those of other nodes are open.
-	granted, refused, unknown quorum.Nodes
-	// Nodes that a release need not ask: they can't hold the token.
-	neverHeld quorum.Nodes
-	// Nodes that are asked only if the arbiter does not refuse: see Mux.AcquireViaArbiter.
-	deferred            quorum.Nodes
-	firstTouched        quorum.Nodes // nodes that no earlier extension asked
 	decision            quorum.Decision
 	unconfirmedReported bool // Wait reported that a release is not confirmed yet
 	splitCounted        bool // it was counted as a split vote
@@ -57,6 +47,17 @@ type Attempt struct {
 	// When the deferred nodes were asked: in milliseconds from op.Sent, rounded up; 0 if there were
 	// none.
 	deferredAskedAt uint32
+	place           batch.Place[Attempt, roundState]
+	asked           quorum.Nodes // nodes that its round is for
+	// The round that was for the arbiter alone; nil: there was none.
+	firstRound *batch.Round[Attempt, roundState]
+	// The votes; those of other nodes are open.
+	granted, refused, unknown quorum.Nodes
+	// Nodes that a release need not ask: they can't hold the token.
+	neverHeld quorum.Nodes
+	// Nodes that are asked only if the arbiter does not refuse: see Mux.AcquireViaArbiter.
+	deferred     quorum.Nodes
+	firstTouched quorum.Nodes // nodes that no earlier extension asked
 	// Why votes are refused or unknown. It is nil until the first such vote.
 	details []voteDetail
 	wakers  *Waker // of Wait and Poll
@@ -73,7 +74,7 @@ type voteDetail struct {
 }
 
 func (m *Mux) newAttempt(c *Claim, k node.Kind, ttl, timeout, maxAge time.Duration) *Attempt {
-	a := m.newFromPool(k)
+	a := m.emptyAttempt(c, k)
 	a.mux, a.claim, a.ttl, a.timeout, a.maxAge = m, c, ttl, min(timeout, maxAge), maxAge
 	a.op.Keys, a.op.Kind, a.op.Sent = &c.keys, k, c.validityStart(k)
 	if k != node.Release {

@@ -41,6 +41,7 @@ type Claim struct {
 	// A list of the attempts before it that a node may not have answered yet.
 	earlier   *Attempt
 	uncertain *uncertainty // nil while all goes well
+	memory    *Attempts    // nil: each attempt has memory of its own; set once
 }
 
 // uncertainty is what a claim remembers of nodes that failed it.
@@ -62,6 +63,10 @@ func (c *Claim) Init(prefix string, keys []string, token, suffix string) {
 // UseSystem gives the claim another quorum system than the first, by its index in Config.Systems.
 // It comes before the first attempt. All attempts of the claim ask the nodes of that system alone.
 func (c *Claim) UseSystem(i uint8) { c.quorums = i }
+
+// UseMemory gives the claim memory for its acquire and its release, which no other claim may have.
+// It comes before the first attempt.
+func (c *Claim) UseMemory(a *Attempts) { c.memory = a }
 
 // Token returns the token.
 func (c *Claim) Token() string { return c.keys.Token() }

@@ -212,39 +212,34 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
 // token. batchKeys is as in Acquire.
 func (m *Mux) Release(c *Claim, batchKeys int) *Attempt {
 	c.mu.Lock()
-	last := c.latest
-	// After unlock, an extension may be another lease's attempt already: see Attempt.Done.
-	released := last != nil && last.op.Kind == node.Release
-	c.mu.Unlock()
-	if released {
+	defer c.mu.Unlock()
+	if last := c.latest; last != nil && last.op.Kind == node.Release {
 		return last
 	}
-	return m.submit(m.newAttempt(c, node.Release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL), m.log)
+	a := m.newAttempt(c, node.Release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL)
+	c.begin(a)
+	nodes := a.system().Nodes()
+	// Of an acquire that was never sent there is nothing to release.
+	if hold := c.mayHold(); c.divided || hold == 0 {
+		nodes = hold
+		a.neverHeld = a.system().Nodes() &^ nodes
+	}
+	c.ask(a, nodes, m.log)
+	return a
 }
 
-// submit puts an attempt into the log or a draft, for the nodes that it concerns.
+// submit puts an acquire or an extension into the log or a draft, for the nodes that it concerns.
 func (m *Mux) submit(a *Attempt, to appender) *Attempt {
 	c := a.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if last := c.latest; last != nil && last.op.Kind == node.Release {
 		// Another goroutine released meanwhile, and nothing may follow a release.
-		if a.op.Kind != node.Release {
-			a.voteUnknown(a.system().Nodes(), node.ErrSuperseded)
-			return a
-		}
-		return last
+		a.voteUnknown(a.system().Nodes(), node.ErrSuperseded)
+		return a
 	}
 	c.begin(a)
-	nodes := a.system().Nodes() &^ a.deferred
-	if a.op.Kind == node.Release {
-		// Of an acquire that was never sent there is nothing to release.
-		if hold := c.mayHold(); c.divided || hold == 0 {
-			nodes = hold
-			a.neverHeld = a.system().Nodes() &^ nodes
-		}
-	}
-	c.ask(a, nodes, to)
+	c.ask(a, a.system().Nodes()&^a.deferred, to)
 	return a
 }
 

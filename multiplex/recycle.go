@@ -35,12 +35,23 @@ func (m *Mux) recycle(a *Attempt) {
 	m.attemptPool.Put(a)
 }
 
-// newFromPool returns an empty attempt.
-func (m *Mux) newFromPool(k node.Kind) *Attempt {
-	if k == node.Extend {
-		if a, _ := m.attemptPool.Get().(*Attempt); a != nil {
-			return a
-		}
+// Attempts is memory for the two attempts that most claims make. It is used once.
+type Attempts struct{ acquire, release Attempt }
+
+// emptyAttempt returns memory for an attempt of this kind.
+func (m *Mux) emptyAttempt(c *Claim, k node.Kind) *Attempt {
+	var a *Attempt
+	switch {
+	case k == node.Extend:
+		a, _ = m.attemptPool.Get().(*Attempt)
+	case c.memory == nil:
+	case k == node.Acquire:
+		a = &c.memory.acquire
+	default:
+		a = &c.memory.release
 	}
-	return new(Attempt)
+	if a == nil || a.mux != nil { // it was used
+		return new(Attempt)
+	}
+	return a
 }

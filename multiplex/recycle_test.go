@@ -208,3 +208,26 @@ func TestRecycle_AReleaseDuringTheLastAnswer(t *testing.T) {
 		}
 	})
 }
+
+// The goal: an acquire and a release in the memory of their lease allocate nothing each, and no
+// memory is used twice: a node may still answer the attempt that has it.
+func TestAttempts_AreUsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		c, memory := claim("k", "token"), new(Attempts)
+		c.UseMemory(memory)
+		first := m.Acquire(c, time.Minute, 1)
+		require.Same(t, &memory.acquire, first)
+		require.NoError(t, wait(first, t.Context()))
+		e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
+		require.NoError(t, wait(e, t.Context()))
+		require.NotSame(t, &memory.acquire, e, "that of an extension is recycled")
+		require.NotSame(t, &memory.acquire, m.emptyAttempt(c, node.Acquire))
+		release := m.Release(c, 1)
+		require.Same(t, &memory.release, release)
+		require.Same(t, release, m.Release(c, 1))
+		require.NoError(t, wait(release, t.Context()))
+		time.Sleep(10 * time.Millisecond)
+	})
+}

@@ -47,7 +47,7 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Calls {
 		Logger: quiet,
 	}, locker.Config{
 		MaxTTL: ttl, Logger: quiet, Suspended: func(time.Time) time.Duration { return 0 },
-		NewLease: func(bool) (any, *locker.Lease, *parts.Claim) {
+		NewLease: func(locker.Memory) (any, *locker.Lease, *parts.Claim) {
 			l := new(userLease)
 			return l, &l.inner, new(parts.Claim)
 		},

@@ -25,8 +25,10 @@ type Attempt struct {
 func (k *Locker) Suspended() time.Duration { return k.managers[0].Suspended() }
 
 // newAttempt returns an attempt that is not sent yet. suspended is of just before.
-func (k *Locker) newAttempt(keys []string, floor, fences int64, suspended time.Duration) Attempt {
-	user, l := k.newLease(keys, floor, fences)
+func (k *Locker) newAttempt(o *Options, keys []string, floor, fences int64,
+	suspended time.Duration,
+) Attempt {
+	user, l := k.newLease(o.memory(), keys, floor, fences)
 	return Attempt{user: user, lease: l, suspended: suspended}
 }
 
@@ -42,7 +44,7 @@ func (k *Locker) Acquire(keys []string, o *Options, retry *FenceRetry, shared bo
 func (k *Locker) acquire(keys []string, o *Options, retry *FenceRetry, shared bool, batchKeys int,
 	suspended time.Duration,
 ) Attempt {
-	a := k.newAttempt(keys, retry.floor, o.fencesWanted(shared), suspended)
+	a := k.newAttempt(o, keys, retry.floor, o.fencesWanted(shared), suspended)
 	a.of = k.Mux.Acquire(a.lease.claim, o.TTL, batchKeys)
 	return a
 }
@@ -52,7 +54,7 @@ func (k *Locker) acquire(keys []string, o *Options, retry *FenceRetry, shared bo
 func (k *Locker) AcquireViaArbiter(keys []string, o *Options, retry *FenceRetry, shared bool,
 	blockedKey string, arbiter int,
 ) Attempt {
-	a := k.newAttempt(keys, retry.floor, o.fencesWanted(shared), k.Suspended())
+	a := k.newAttempt(o, keys, retry.floor, o.fencesWanted(shared), k.Suspended())
 	a.of = k.Mux.AcquireViaArbiter(a.lease.claim, o.TTL, blockedKey, arbiter)
 	return a
 }

@@ -119,7 +119,7 @@ func (k *Locker) Accept(h *Handoff, turn *keyqueue.Call, o *Options) (held *Leas
 		k.discardHandoff(h)
 		return nil, a
 	}
-	user, l, _ := k.cfg.NewLease(false)
+	user, l, _ := k.cfg.NewLease(NoClaim)
 	l.locker, l.claim, l.chain, l.holder = k, h.claim, h.chain, turn
 	grant := lease.Grant{
 		Sent: time.Now(), Suspended: h.suspended, TTL: o.TTL, Until: h.until, MaxHold: o.MaxHold,

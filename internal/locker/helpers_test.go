@@ -35,7 +35,7 @@ func newLocker(t *testing.T, urls []string, suspended func(time.Time) time.Durat
 		Dial: dial, Logger: quiet,
 	}, Config{
 		Owner: "web-3:4711", MaxTTL: ttl, Logger: quiet, Suspended: suspended,
-		NewLease: func(bool) (any, *Lease, *parts.Claim) {
+		NewLease: func(Memory) (any, *Lease, *parts.Claim) {
 			l := new(userLease)
 			return l, &l.inner, &l.claim
 		},

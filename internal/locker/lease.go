@@ -20,10 +20,31 @@ type Lease struct {
 	holder *keyqueue.Call
 }
 
+// Memory is what a new lease has memory for, in one piece.
+type Memory uint8
+
+const (
+	// NoClaim: it takes over another lease's claim.
+	NoClaim Memory = iota
+	// WithClaim: it is extended automatically. There may be many of these for long. Each needs no
+	// attempt of its own between two extensions.
+	WithClaim
+	// WithAttempts: a claim, and its acquire and release.
+	WithAttempts
+)
+
+// memory returns what the lease of a call with these options has memory for.
+func (o *Options) memory() Memory {
+	if o.MaxHold > 0 {
+		return WithClaim
+	}
+	return WithAttempts
+}
+
 // newLease returns a lease for an attempt. It has up to so many fences above floor, and none
 // without fencing.
-func (k *Locker) newLease(keys []string, floor, fences int64) (user any, l *Lease) {
-	user, l, claim := k.cfg.NewLease(true)
+func (k *Locker) newLease(with Memory, keys []string, floor, fences int64) (user any, l *Lease) {
+	user, l, claim := k.cfg.NewLease(with)
 	random := k.tokens.Next()
 	claim.Init(k.Mux, keys, string(random[:]), k.tokenSuffix)
 	if fences > 0 {

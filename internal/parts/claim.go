@@ -35,6 +35,18 @@ func (c *Claim) Init(m *Mux, keys []string, token, suffix string) {
 	}
 }
 
+// ClaimAndAttempts is memory for a claim, and for the acquire and the release of its first part.
+type ClaimAndAttempts struct {
+	claim    Claim
+	attempts multiplex.Attempts
+}
+
+// Joined returns the claim, which uses the memory of the attempts. It is called once.
+func (c *ClaimAndAttempts) Joined() *Claim {
+	c.claim.first.UseMemory(&c.attempts)
+	return &c.claim
+}
+
 // initPart makes the claim of one part: for these keys, and for the quorums of their place.
 func (m *Mux) initPart(c *multiplex.Claim, at layout.Place, keys []string, token, suffix string) {
 	c.Init(m.prefix, keys, token, suffix)
