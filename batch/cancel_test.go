@@ -19,7 +19,7 @@ func TestCancel_BeforeItsRoundIsSealed(t *testing.T) {
 		f.endAll()
 		require.Equal(t, [][]int{{1}, {2, 4}}, f.read[0])
 		require.Equal(t, [][]int{{1}, {2, 4}}, f.read[1])
-		require.Equal(t, 2, places[0].Round.Weight())
+		require.Equal(t, 2, places[0].Round.weight)
 		require.Nil(t, places[0].Round.wanted, "other rounds use this memory")
 		f.requireEmpty()
 	})

@@ -24,9 +24,6 @@ type Round[Op, State any] struct {
 // Ops returns the operations of a sealed round, at least one.
 func (r *Round[Op, State]) Ops() []*Op { return r.ops }
 
-// Weight returns the weight of the operations of a sealed round.
-func (r *Round[Op, State]) Weight() int { return r.weight }
-
 // Readers returns the readers that get a sealed round, as bits: those that an operation is for.
 func (r *Round[Op, State]) Readers() uint64 { return r.readers }
 

@@ -41,6 +41,34 @@ func TestAging_ASlowNodeReadsWhatIsUndecided(t *testing.T) {
 	})
 }
 
+// The goal: a release waits for slow nodes if it has no quorum without them. It does not fail long
+// before NodeTimeout.
+func TestAging_AReleaseWaitsForSlowNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulated(3, 1, 0)
+		defer stop()
+		m.cfg.NodeTimeout = 10 * time.Second
+		held := m.Acquire(claim("k", "t"), time.Minute, 1)
+		require.NoError(t, wait(held, t.Context()))
+		synctest.Wait()
+		resume := []func(){hang(m.nodes[1]), hang(m.nodes[2])}
+		before := m.Acquire(claim("before", "t"), time.Minute, 1)
+		synctest.Wait() // nodes 1 and 2 owe the answer, and do not read the next round
+		release := m.Release(held.claim, 1)
+		outcome := make(chan error, 1)
+		go func() { outcome <- wait(release, t.Context()) }()
+		time.Sleep(3 * forgetAfter)
+		synctest.Wait()
+		for _, answer := range resume {
+			answer()
+		}
+		require.NoError(t, <-outcome)
+		require.Zero(t, release.place.Round.State.missed.Load())
+		m.Release(before.claim, 1)
+		nothingLeft(t, m, stores)
+	})
+}
+
 // The goal: a slow node misses a round also if nobody waits for its attempts any more, and so
 // nobody decides them: the caller has released them before a quorum answered.
 func TestAging_ASlowNodeMissesWhatWasReleased(t *testing.T) {

@@ -154,9 +154,13 @@ func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) quorum.Nodes {
 	return a.first
 }
 
-// isOpen reports whether the vote of a node that has not read its round may still decide it. A
-// release is kept for the node instead. isOpen does not need the claim's lock.
-func (a *Attempt) isOpen() bool { return a.op.Kind != node.Release && !a.decided.Load() }
+// isOpen reports whether a node that has not read the attempt's round may still decide it. answered
+// are the nodes that have. Often nobody waits for a release, and so nobody decides it. isOpen does
+// not need the claim's lock.
+func (a *Attempt) isOpen(answered quorum.Nodes) bool {
+	confirmed := a.op.Kind == node.Release && a.system().IsQuorum(answered)
+	return !confirmed && !a.decided.Load()
+}
 
 // inLog reports whether the attempt was put into the log. claim.mu is held.
 func (a *Attempt) inLog() bool { return a.place.Round != nil }

@@ -190,8 +190,10 @@ func isPast(r *batch.Round[Attempt, roundState], hangs bool) bool {
 		return false
 	}
 	old, _ := s.age()
+	answered := quorum.Nodes(s.answered.Load())
+	isOpen := func(a *Attempt) bool { return a.isOpen(answered) }
 	return hangs && old >= s.mux.cfg.NodeTimeout ||
-		old >= forgetAfter && !slices.ContainsFunc(r.Ops(), (*Attempt).isOpen)
+		old >= forgetAfter && !slices.ContainsFunc(r.Ops(), isOpen)
 }
 
 // isLeft reports whether the round has releases alone, which one node is to read although it has
