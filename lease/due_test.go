@@ -90,10 +90,10 @@ func TestAutoExtend_TriesWhileAllNodesHang(t *testing.T) {
 	}{
 		{usualTTL, 10 * time.Millisecond, 8, 250 * time.Millisecond},
 		{usualTTL, 50 * time.Millisecond, 8, 250 * time.Millisecond},
-		{usualTTL, 600 * time.Millisecond, 6, 90 * time.Millisecond},
+		{usualTTL, 600 * time.Millisecond, 6, 80 * time.Millisecond},
 		{time.Minute, 50 * time.Millisecond, 8, 1500 * time.Millisecond},
-		{time.Second, 50 * time.Millisecond, 5, 15 * time.Millisecond},
-		{300 * time.Millisecond, 15 * time.Millisecond, 5, 5 * time.Millisecond},
+		{time.Second, 50 * time.Millisecond, 5, 12 * time.Millisecond},
+		{300 * time.Millisecond, 15 * time.Millisecond, 5, 4 * time.Millisecond},
 		{100 * time.Millisecond, 5 * time.Millisecond, 5, 2 * time.Millisecond},
 		{10 * time.Millisecond, time.Millisecond, 1, 0},
 	} {
