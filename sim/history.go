@@ -215,10 +215,9 @@ func (b *hold) recordSuspension(left, d time.Duration, looksAtLease bool) {
 		over = b.lease.Err() != nil
 	}
 	now := time.Now()
-	notice := now.Add(suspensionNotice)
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
-	b.history.noticeUntil = notice
+	notice := b.history.noticeUntil
 	if !b.end.IsZero() {
 		return
 	}
@@ -277,6 +276,7 @@ func (h *history) passForNodes(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.suspended += d
+	h.noticeUntil = time.Now().Add(suspensionNotice)
 }
 
 // recordKept records that Keep was confirmed.
