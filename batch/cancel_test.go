@@ -34,6 +34,7 @@ func TestCancel_AfterItsRoundWasSealed(t *testing.T) {
 		f.endAll()
 		require.False(t, f.log.Cancel(p))
 		p.Round.Drop()
+		require.Nil(t, p.Round.first[0])
 		require.Empty(t, p.Round.Ops())
 		require.False(t, f.log.Cancel(p))
 		require.False(t, f.log.Cancel(place{}), "it is nowhere")

@@ -29,7 +29,7 @@ func (r *Round[Op, State]) Readers() uint64 { return r.readers }
 
 // Drop forgets the operations. The owner calls it when no reader needs them any more. So an
 // operation that refers to the round keeps none of the others alive.
-func (r *Round[Op, State]) Drop() { r.ops = nil }
+func (r *Round[Op, State]) Drop() { r.ops, r.first = nil, [1]*Op{} }
 
 // isFull reports whether an operation of this weight needs another round. Cancelled operations
 // count too, so that a round that nobody takes does not grow. The log's mu is held.

@@ -14,7 +14,7 @@ import (
 )
 
 // maxPending is the most acquires that wait for one node. That is far more than can come during its
-// answer time, and takes about a hundred megabytes.
+// answer time, and takes a few hundred megabytes.
 const maxPending = 1 << 18
 
 // systemSet is a set of quorum systems by their index.
