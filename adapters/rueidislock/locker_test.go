@@ -133,7 +133,8 @@ func TestLocker_EndOfContextReleases(t *testing.T) {
 		require.NoError(t, err)
 		defer cancel()
 		<-ctx.Done()
-		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
+		// rueidislock also cancels it by itself, if an extension of the last moment fails first.
+		require.Contains(t, []error{context.DeadlineExceeded, context.Canceled}, ctx.Err())
 		waitUntilFree(t, nodes, "k", 1)
 	})
 }
