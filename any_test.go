@@ -2,6 +2,7 @@ package lockpipe_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -272,4 +273,60 @@ func assertGranted(t *testing.T, err error) bool {
 func TestSlots_NamesTheKeys(t *testing.T) {
 	require.Equal(t, []string{"export:1", "export:2"}, lockpipe.Slots("export", 2))
 	require.Empty(t, lockpipe.Slots("export", 0))
+}
+
+// endsAtLook is a context that ends when its Err is called for the nth time.
+type endsAtLook struct {
+	context.Context
+	end   context.CancelFunc
+	looks atomic.Int32 // that are left
+}
+
+func newEndsAtLook(parent context.Context, looks int) *endsAtLook {
+	ctx, cancel := context.WithCancel(parent)
+	e := &endsAtLook{Context: ctx, end: cancel}
+	e.looks.Store(int32(looks))
+	return e
+}
+
+func (e *endsAtLook) Err() error {
+	if e.looks.Add(-1) <= 0 {
+		e.end()
+	}
+	return e.Context.Err()
+}
+
+// The goal: whenever the context of a call ends, the error says why the attempt before failed.
+func TestAcquireAny_SaysWhyWheneverItsContextEnds(t *testing.T) {
+	t.Parallel()
+	keys := lockpipe.Slots("slot", 3)
+	held := func(t *testing.T, v *fakeNodes) {
+		for _, key := range keys {
+			for i := range v.nodes {
+				v.set(t, i, key, foreign)
+			}
+		}
+	}
+	noQuorum := func(_ *testing.T, v *fakeNodes) { v.fail(0, outOfMemory); v.fail(1, outOfMemory) }
+	for name, c := range map[string]struct {
+		prepare func(*testing.T, *fakeNodes)
+		want    error
+	}{"held": {held, lockpipe.ErrHeld}, "no quorum": {noQuorum, lockpipe.ErrNoQuorum}} {
+		for looks := range 20 {
+			inBubble(t, 3, func(t *testing.T, v *fakeNodes, client *lockpipe.Client) {
+				c.prepare(t, v)
+				ctx := newEndsAtLook(t.Context(), looks)
+				_, err := client.AcquireAny(ctx, keys)
+				require.ErrorIs(t, err, context.Canceled, "%s, %d", name, looks)
+				switch made := client.Stats().Attempts; {
+				case made > 1:
+					require.ErrorIs(t, err, c.want, "%s, %d", name, looks)
+				case made == 1: // it may have been cut short
+					require.True(t, errors.Is(err, c.want) || errors.Is(err, lockpipe.ErrNoQuorum),
+						"%s, %d: %v", name, looks, err)
+				}
+				v.heal(0, 1)
+			})
+		}
+	}
 }

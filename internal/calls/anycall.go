@@ -107,12 +107,13 @@ func (s *anyCall) advance(ctx context.Context) (l *locker.Lease, delay time.Dura
 			return nil, noTimer, nil
 		}
 		l, f = k.TryAny(ctx, s.keys, &s.opts, 1)
-		if f == nil || !f.Retryable() {
+		switch {
+		case f != nil && s.reason != nil && f.CutShort(ctx): // it says nothing new about the keys
+			return nil, 0, s.abort(ctx.Err())
+		case f == nil || !f.Retryable():
 			return l, 0, f
 		}
-		if s.reason == nil || !f.CutShort(ctx) {
-			s.reason = f
-		}
+		s.reason = f
 		if s.attempts++; s.attempts == s.opts.MaxAttempts {
 			return nil, 0, f.AfterWaiting(s.keys, s.opts.Start)
 		}

@@ -34,6 +34,10 @@ func (k *Locker) TryAny(ctx context.Context, keys []string, o *Options, tries in
 	var failed *Failure
 	var held []string // by others
 	for _, some := range shares {
+		if err := ctx.Err(); err != nil {
+			failed = failed.EndedBy(err)
+			break
+		}
 		l, f := k.tryAnyHere(ctx, some, o, tries)
 		switch {
 		case f == nil:
@@ -57,19 +61,20 @@ func (k *Locker) tryAnyHere(ctx context.Context, keys []string, o *Options, trie
 	*Failure,
 ) {
 	if len(keys) == 1 {
-		return k.Try(ctx, keys, o)
+		var t Try
+		l, _, f := t.Advance(ctx, k, keys, o, nil)
+		return l, f
 	}
 	for ; ; tries-- {
-		if f := endedBefore(ctx); f != nil {
-			return nil, f
-		}
 		a := k.newAttempt(o, rotated(keys), 0, 0, k.Suspended())
 		a.of = k.Mux.AcquireAny(a.lease.claim, o.TTL)
 		l, f := k.Finish(&a, o, a.of.Wait(ctx, time.Time{}))
 		if f == nil || tries == 1 || !f.Retryable() || !a.of.Split() {
 			return l, f
 		}
-		k.cleanUp(ctx, &a, len(keys))
+		if k.cleanUp(ctx, &a, len(keys)); ctx.Err() != nil {
+			return nil, f
+		}
 	}
 }
 
