@@ -129,7 +129,7 @@ func TestAcquire_ADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
 			inBubble(t, test.nodes, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 				v.silence(span(test.nodes-test.silent, test.nodes)...)
 				for i := range test.held {
-					v.set(t, i, "k", "another")
+					v.set(i, "k", "another")
 				}
 				begin := time.Now()
 				l, err := c.TryAcquire(t.Context(), "k")

@@ -41,7 +41,7 @@ func TestAcquireAny_TakesTheFreeKeyInOneRoundTrip(t *testing.T) {
 		release(t, warm)
 		for i := range v.nodes {
 			for _, key := range slices.Delete(slices.Clone(keys), 6, 7) {
-				v.set(t, i, key, foreign)
+				v.set(i, key, foreign)
 			}
 		}
 		before := v.sent()
@@ -90,7 +90,7 @@ func TestAcquireAny_AnotherKeyOnOneNodeIsReleasedAtOnce(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			keys := []string{"a", "b"}
-			v.set(t, 4, "a", foreign)
+			v.set(4, "a", foreign)
 			if late {
 				v.silence(4)
 			}
@@ -115,7 +115,7 @@ func TestAcquireAny_VotesForDifferentKeysAreNoQuorum(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i, held := range [][]string{{"b"}, {"b"}, {"a"}, {"a"}, {"a", "b"}} {
 			for _, key := range held {
-				v.set(t, i, key, foreign)
+				v.set(i, key, foreign)
 			}
 		}
 		_, err := c.TryAcquireAny(t.Context(), []string{"a", "b"})
@@ -165,8 +165,8 @@ func TestAcquireAny_TheEndOfTheContextEndsIt(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		keys := lockpipe.Slots("slot", 2)
 		for i := range v.nodes {
-			v.set(t, i, "slot:1", foreign)
-			v.set(t, i, "slot:2", foreign)
+			v.set(i, "slot:1", foreign)
+			v.set(i, "slot:2", foreign)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -303,7 +303,7 @@ func TestAcquireAny_SaysWhyWheneverItsContextEnds(t *testing.T) {
 	held := func(t *testing.T, v *fakeNodes) {
 		for _, key := range keys {
 			for i := range v.nodes {
-				v.set(t, i, key, foreign)
+				v.set(i, key, foreign)
 			}
 		}
 	}

@@ -45,8 +45,8 @@ func TestAcquireAny_WithMaxAttemptsDoesNotQueue(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		keys := lockpipe.Slots("slot", 2)
 		for i := range v.nodes {
-			v.set(t, i, "slot:1", foreign)
-			v.set(t, i, "slot:2", foreign)
+			v.set(i, "slot:1", foreign)
+			v.set(i, "slot:2", foreign)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		first := later(func() error {
@@ -116,7 +116,7 @@ func TestAcquireAny_FreeKeysOnOneNodeCostFewAttempts(t *testing.T) {
 		keys := lockpipe.Slots("slot", 8)
 		for i := range 2 {
 			for _, key := range keys {
-				v.set(t, i, key, foreign)
+				v.set(i, key, foreign)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

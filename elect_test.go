@@ -39,7 +39,7 @@ func candidate(ctx context.Context, c *lockpipe.Client, opts ...lockpipe.Option)
 func (v *fakeNodes) rob(t *testing.T, key string) (free func()) {
 	t.Helper()
 	for i := range v.nodes {
-		v.set(t, i, key, "another")
+		v.set(i, key, "another")
 	}
 	return func() {
 		for i := range v.nodes {

@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/memorynode"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -38,22 +38,24 @@ func (v *fakeNodes) onlyCompanions(t *testing.T) {
 	}
 }
 
-// intercept answers commands at node i as answer does, or in the usual way where that is false.
-func (v *fakeNodes) intercept(i int, answer func(peer *server.Peer, command string) bool) {
+// intercept has node i reply to commands with what answer returns, or in the usual way if that is
+// nothing.
+func (v *fakeNodes) intercept(i int, answer func(command string, args []string) (reply string),
+) {
 	n := v.nodes[i]
-	n.redis.Server().SetPreHook(func(peer *server.Peer, command string, args ...string) bool {
-		return answer(peer, command) || n.before(peer, command, args...)
-	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.intercepted = answer
 }
 
 // hang lets commands of this name hang at node i until the returned function is called.
 func (v *fakeNodes) hang(i int, command string) (resume func()) {
 	hung := make(chan struct{})
-	v.intercept(i, func(_ *server.Peer, asked string) bool {
+	v.intercept(i, func(asked string, _ []string) string {
 		if asked == command {
 			<-hung
 		}
-		return false
+		return ""
 	})
 	return func() {
 		close(hung)
@@ -94,7 +96,7 @@ func newFakeNodes(t *testing.T, n int) *fakeNodes {
 	v := &fakeNodes{}
 	for i := range n {
 		v.urls = append(v.urls, fmt.Sprintf("node-%d:6379", i))
-		v.nodes = append(v.nodes, newFakeNode(t))
+		v.nodes = append(v.nodes, newFakeNode(t, i))
 	}
 	return v
 }
@@ -199,8 +201,8 @@ func (v *fakeNodes) latency(longest time.Duration) {
 	}
 }
 
-// watch calls see with every command that node i is about to execute, also with those that a
-// script calls. see must not use the nodes; nil ends it.
+// watch calls see with every command that node i is about to execute, and with SET, PEXPIRE and DEL
+// and their key when a script has done that. see must not use the nodes; nil ends it.
 func (v *fakeNodes) watch(see func(i int, command string, args []string)) {
 	for i, n := range v.nodes {
 		n.mu.Lock()
@@ -242,24 +244,18 @@ func (v *fakeNodes) sent() (sum int) {
 
 // get is what the key has on node i; "" where it is not set.
 func (v *fakeNodes) get(i int, key string) string {
-	value, _ := v.nodes[i].redis.Get(prefix + key) // an error says that it is not set
+	value, _ := v.nodes[i].Get(prefix + key)
 	return value
 }
 
 // ttl is how long node i will keep the key; 0 where it is not set, or has no end.
-func (v *fakeNodes) ttl(i int, key string) time.Duration {
-	return v.nodes[i].redis.TTL(prefix +
-		key)
-}
+func (v *fakeNodes) ttl(i int, key string) time.Duration { return v.nodes[i].TTL(prefix + key) }
 
 // set gives the key a value on node i, without an end.
-func (v *fakeNodes) set(t *testing.T, i int, key, value string) {
-	t.Helper()
-	require.NoError(t, v.nodes[i].redis.Set(prefix+key, value))
-}
+func (v *fakeNodes) set(i int, key, value string) { v.nodes[i].Set(prefix+key, value) }
 
 // del takes the key off node i.
-func (v *fakeNodes) del(i int, key string) { v.nodes[i].redis.Del(prefix + key) }
+func (v *fakeNodes) del(i int, key string) { v.nodes[i].Delete(prefix + key) }
 
 // layoutsKey has the layouts in use, which clients leave at each connect.
 const layoutsKey = prefix + "lockpipe:layouts"
@@ -267,7 +263,7 @@ const layoutsKey = prefix + "lockpipe:layouts"
 // keys is what is left on node i, with the prefix, but for the layouts in use.
 func (v *fakeNodes) keys(i int) []string {
 	isLayouts := func(key string) bool { return key == layoutsKey }
-	return slices.DeleteFunc(v.nodes[i].redis.Keys(), isLayouts)
+	return slices.DeleteFunc(v.nodes[i].LiveKeys(), isLayouts)
 }
 
 // nothingLeft lets everybody finish what is under way, and wants no key on any node then.
@@ -279,67 +275,109 @@ func (v *fakeNodes) nothingLeft(t *testing.T) {
 	}
 }
 
-// fakeNode is one of them.
+// fakeNode is one of them. It does not push changes.
 type fakeNode struct {
-	redis   *miniredis.Miniredis
+	*memorynode.Node
 	latency time.Duration // the longest, one way
 	// It agrees to push changes, and never does; set before there are clients.
 	tells bool
 
-	mu       sync.Mutex            // guards all below; never held while a command hangs
-	clients  map[*server.Peer]bool // connections of clients
+	mu       sync.Mutex        // guards all below; never held while a command hangs
+	conns    map[net.Conn]bool // to clients
 	silent   bool
 	hung     []chan struct{} // what hangs, oldest first; closed to go on
 	failure  string          // the error that lock commands are answered with; "" for none
 	executed map[string]int
 	watch    func(command string, args []string) // nil for none
+	// See intercept; nil for none.
+	intercepted func(command string, args []string) (reply string)
 }
 
-func newFakeNode(t *testing.T) *fakeNode {
+func newFakeNode(t *testing.T, id int) *fakeNode {
 	t.Helper()
 	n := &fakeNode{
-		redis: miniredis.NewMiniRedis(), clients: map[*server.Peer]bool{},
-		executed: map[string]int{},
+		Node: memorynode.New(id, 1), conns: map[net.Conn]bool{}, executed: map[string]int{},
 	}
-	n.redis.ClockTTL(true)
-	conn, err := n.redis.Dial() // starts it
-	require.NoError(t, err)
-	require.NoError(t, conn.Close())
-	n.redis.Server().SetPreHook(n.before)
-	t.Cleanup(n.redis.Close)
+	n.HidesRunID = true // without it the restart guard has nothing to go by, and leaves no keys
+	n.OnScript = func(command, key string) { n.see(command, []string{key}) }
+	t.Cleanup(func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for conn := range n.conns {
+			_ = conn.Close()
+		}
+	})
 	return n
 }
 
-// before is called before every command, also before those that a script calls: then the node is
-// locked, so nothing may hang. A script calls from a peer of its own, which never said HELLO as
-// each connection does first.
-func (n *fakeNode) before(peer *server.Peer, command string, args ...string) (answered bool) {
+// serve executes what a client sends.
+func (n *fakeNode) serve(conn net.Conn) {
+	n.mu.Lock()
+	n.conns[conn] = true
+	n.mu.Unlock()
+	hangUp := func() { _ = conn.Close() }
+	session := n.Accept(func([]byte) {}, hangUp) // no change is pushed
+	defer session.Close()
+	defer hangUp()
+	greeted := false // what comes before HELLO asks what the node can do
+	for commands := resptest.NewReader(conn); ; {
+		args, err := resptest.ReadCommand(commands)
+		if err != nil {
+			return
+		}
+		greeted = greeted || args[0] == "HELLO"
+		reply := []byte(n.before(args[0], args[1:], greeted))
+		if len(reply) == 0 {
+			reply = session.Execute(args)
+		}
+		// If the client has gone, the node executes what it has sent before.
+		_, _ = conn.Write(reply)
+	}
+}
+
+// before is called before every command. It returns the reply if the command is not executed.
+func (n *fakeNode) before(command string, args []string, greeted bool) (reply string) {
+	n.mu.Lock()
+	intercepted := n.intercepted
+	n.mu.Unlock()
+	if intercepted != nil {
+		if reply = intercepted(command, args); reply != "" {
+			return reply
+		}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if command == "HELLO" {
-		n.clients[peer] = true
+	if command == "CLIENT" && (args[0] == "TRACKING" || args[0] == "CACHING") {
+		if n.tells {
+			return "+OK\r\n"
+		}
+		return failed("ERR unknown subcommand")
 	}
-	if command == "CLIENT" && n.tells && (args[0] == "TRACKING" || args[0] == "CACHING") {
-		peer.WriteOK()
-		return true
-	}
-	lock := n.clients[peer] && (command == "SET" || command == "EVALSHA")
-	lock = lock && !strings.HasPrefix(args[0], prefix+"lockpipe:none:") &&
-		!slices.Contains(args, layoutsKey)
-	if lock && n.refuse(peer) {
-		return true
-	}
-	if lock {
+	lock := greeted && (command == "SET" || command == "EVALSHA")
+	if lock && !strings.HasPrefix(args[0], prefix+"lockpipe:none:") &&
+		!slices.Contains(args, layoutsKey) {
+		if reply = n.refuse(); reply != "" {
+			return reply
+		}
 		n.executed[command]++
 	}
 	if n.watch != nil {
 		n.watch(command, args)
 	}
-	return false
+	return ""
+}
+
+// see reports what a script has done. The node is locked.
+func (n *fakeNode) see(command string, args []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.watch != nil {
+		n.watch(command, args)
+	}
 }
 
 // refuse lets a lock command hang or fail, if it is to. mu is held, and given up while it hangs.
-func (n *fakeNode) refuse(peer *server.Peer) (answered bool) {
+func (n *fakeNode) refuse() (reply string) {
 	if n.silent {
 		resume := make(chan struct{})
 		n.hung = append(n.hung, resume)
@@ -348,11 +386,13 @@ func (n *fakeNode) refuse(peer *server.Peer) (answered bool) {
 		n.mu.Lock()
 	}
 	if n.failure != "" {
-		peer.WriteError(n.failure)
-		return true
+		return failed(n.failure)
 	}
-	return false
+	return ""
 }
+
+// failed is the reply that is this error.
+func failed(message string) string { return "-" + message + "\r\n" }
 
 func (n *fakeNode) silence() {
 	n.mu.Lock()
@@ -376,7 +416,7 @@ func (n *fakeNode) fail(message string) {
 
 func (n *fakeNode) dial() net.Conn {
 	client, conn := net.Pipe()
-	n.redis.Server().ServeConn(newBufferedConn(conn, n.latency))
+	go n.serve(newBufferedConn(conn, n.latency))
 	if n.latency == 0 {
 		return client
 	}

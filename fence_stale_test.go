@@ -123,7 +123,7 @@ func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
 		keys, others := keysOf("k", 100), keysOf("other", 100)
 		for _, k := range keys {
 			for i := range 2 {
-				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+				v.set(i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
 					10))
 			}
 		}
@@ -154,8 +154,8 @@ func TestFence_ACallThatStaysBehindGivesUp(t *testing.T) {
 			lockpipe.BehindClock(c, func() {
 				higher += 10
 				for i := range stale {
-					v.set(t, i, companion("k"), strconv.FormatInt(higher, 10))
-					v.set(t, i, companion("other"), strconv.FormatInt(higher, 10))
+					v.set(i, companion("k"), strconv.FormatInt(higher, 10))
+					v.set(i, companion("other"), strconv.FormatInt(higher, 10))
 				}
 			})
 			_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
@@ -177,7 +177,7 @@ func TestFence_AStaleMinorityDoesNotDragAWaitingCall(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, v.client(t), "k", lockpipe.WithFencing())
 		v.del(0, "k")
-		v.set(t, 0, companion("k"), "4102444800000000")
+		v.set(0, companion("k"), "4102444800000000")
 		waiting := queue(t, c, "k", lockpipe.WithFencing())
 		time.Sleep(10 * time.Second)
 		release(t, held)
@@ -197,7 +197,7 @@ func TestFence_HalfOfTheNodesAreStaleForManyKeys(t *testing.T) {
 		keys := keysOf("k", 100)
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		for i, k := range keys {
-			v.set(t, i%2, companion(k), strconv.FormatInt(ahead+int64(1000*i), 10))
+			v.set(i%2, companion(k), strconv.FormatInt(ahead+int64(1000*i), 10))
 		}
 		for i, r := range c.TryAcquireEach(t.Context(), keys, lockpipe.WithFencing()) {
 			require.NoError(t, r.Err)
@@ -215,7 +215,7 @@ func TestFence_AStaleMinorityDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i := range 2 {
-			v.set(t, i, companion("k"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+			v.set(i, companion("k"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
 				10))
 		}
 		l := try(t, c, "k", lockpipe.WithFencing())
@@ -238,7 +238,7 @@ func TestFence_ACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		inBubble(t, n, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			for i := range n / 2 {
-				v.set(t, i, companion("k:0"),
+				v.set(i, companion("k:0"),
 					strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
 			}
 			v.silence(span(n/2, n)...) // what they grant late would be in the way
@@ -265,7 +265,7 @@ func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i := range 2 {
-			v.set(t, i, companion("k:0"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+			v.set(i, companion("k:0"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
 				10))
 		}
 		v.fail(2, readOnly)
@@ -288,7 +288,7 @@ func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 		keys := keysOf("k", 100)
 		for _, k := range keys {
 			for i := range 2 {
-				v.set(t, i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+				v.set(i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
 					10))
 			}
 		}

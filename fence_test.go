@@ -110,7 +110,7 @@ func TestFence_OneThatCannotBeToppedIsNotHeld(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i := range 3 {
-			v.set(t, i, companion("k"), strconv.Itoa(1<<53-1))
+			v.set(i, companion("k"), strconv.Itoa(1<<53-1))
 		}
 		before := c.Stats().Attempts
 		_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
@@ -140,7 +140,7 @@ func TestFence_AHighCompanionIsOfItsKeyAlone(t *testing.T) {
 		inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			var seen fence.Checker
 			for i := range 3 {
-				v.set(t, i, companion("bad"), text)
+				v.set(i, companion("bad"), text)
 			}
 			for range 2 {
 				before := c.Stats().Attempts
@@ -180,9 +180,9 @@ func TestFence_OneNodeAtTheEndDoesNotDragItsKeyThere(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		ahead := time.Now().Add(time.Minute).UnixMicro()
-		v.set(t, 0, companion("k"), "9007199254740991")
+		v.set(0, companion("k"), "9007199254740991")
 		for i := 1; i < 5; i++ {
-			v.set(t, i, companion("k"), strconv.FormatInt(ahead, 10))
+			v.set(i, companion("k"), strconv.FormatInt(ahead, 10))
 		}
 		for range 10 {
 			l := try(t, c, "k", lockpipe.WithFencing())
@@ -250,7 +250,7 @@ func TestFence_ARefillBringsItBack(t *testing.T) {
 			}
 		}
 		high := strconv.FormatInt(l.Fence()+1, 10)
-		v.set(t, 4, companion("b"), high)
+		v.set(4, companion("b"), high)
 		require.NoError(t, l.Extend(t.Context(), longTTL))
 		synctest.Wait()
 		require.Equal(t, high, v.get(4, companion("b")))

@@ -92,7 +92,7 @@ func TestGroups_ALeaseThatOneHasLost(t *testing.T) {
 			keys := oneOfEach(c, "k", "a", "b", "c")
 			l := v.holdAll(t, c, keys)
 			for _, i := range span(group*groupSize, group*groupSize+2) {
-				v.set(t, i, keys[group], "another")
+				v.set(i, keys[group], "another")
 			}
 			require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrLost)
 			over(t, l, lockpipe.ErrLost)

@@ -21,7 +21,7 @@ func TestGroups_AFenceIsAboveThoseOfAllGroups(t *testing.T) {
 		for round, name := range []string{"try", "wait", "async", "try", "wait", "async"} {
 			ahead += int64(time.Hour / time.Microsecond)
 			for _, i := range membersOf([]string{"a", "b", "c"}[round/2]) {
-				v.set(t, i, companion(keys[round/2]), strconv.FormatInt(ahead, 10))
+				v.set(i, companion(keys[round/2]), strconv.FormatInt(ahead, 10))
 			}
 			for _, key := range keys {
 				seen.Allow(key, ahead)

@@ -1,13 +1,12 @@
 package lockpipe_test
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
@@ -29,21 +28,15 @@ func strictly(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardStrict }
 
 // withRunIDs lets each node show a run_id and have its marker, as if it had been admitted before.
 func (v *fakeNodes) withRunIDs() {
-	for i, n := range v.nodes {
-		id := strings.Repeat("a", 39) + fmt.Sprint(i)
-		_ = n.redis.Set(prefix+"lockpipe:admitted", id) // a key of another type can't be there
-		v.intercept(i, func(peer *server.Peer, command string) bool {
-			if command == "INFO" {
-				peer.WriteBulk("run_id:" + id + "\r\nuptime_in_seconds:100000\r\nrole:master\r\n")
-			}
-			return command == "INFO"
-		})
+	for _, n := range v.nodes {
+		n.HidesRunID = false
+		n.Set(prefix+"lockpipe:admitted", n.RunID())
 	}
 }
 
 // layoutIDs returns the entries that node i has, without their ends.
 func (v *fakeNodes) layoutIDs(i int) (ids []string) {
-	text, _ := v.nodes[i].redis.Get(layoutsKey)
+	text, _ := v.nodes[i].Get(layoutsKey)
 	for entry := range strings.FieldsSeq(text) {
 		id, _, _ := strings.Cut(entry, "=")
 		ids = append(ids, id)
@@ -94,14 +87,14 @@ func TestLayouts_AnEntryOutlastsTheLeases(t *testing.T) {
 		l, err := c.TryAcquire(t.Context(), "k", lockpipe.WithTTL(time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, l.Err())
-		require.Greater(t, v.nodes[0].redis.TTL(layoutsKey), v.ttl(0, "k"))
+		require.Greater(t, v.nodes[0].TTL(layoutsKey), v.ttl(0, "k"))
 	})
 }
 
 func TestLayouts_GuardOffLeavesAndReadsNone(t *testing.T) {
 	off := func(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardOff }
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		require.NoError(t, v.nodes[0].redis.Set(layoutsKey, "ff=99999999999999"))
+		v.nodes[0].Set(layoutsKey, "ff=99999999999999")
 		time.Sleep(layoutSeen)
 		require.Zero(t, c.Stats().ForeignLayouts)
 		require.Empty(t, v.layoutIDs(1))
@@ -162,7 +155,7 @@ func TestLayouts_AStrictNewcomerDoesNotStopTheOthers(t *testing.T) {
 		}
 		require.NoError(t, a.Close(t.Context()))
 		for i := range v.nodes {
-			v.nodes[i].redis.Del(layoutsKey)
+			v.nodes[i].Delete(layoutsKey)
 		}
 		time.Sleep(5 * time.Second)
 		require.True(t, allUp(wrong), "%+v", wrong.Nodes())
@@ -179,8 +172,12 @@ func TestLayouts_AnErrorKeepsNoNodeFromVoting(t *testing.T) {
 		v.withRunIDs()
 		var log lockedBuffer
 		for i := range v.nodes {
-			_, err := v.nodes[i].redis.Lpush(layoutsKey, "x")
-			require.NoError(t, err)
+			v.intercept(i, func(_ string, args []string) string {
+				if !slices.Contains(args, layoutsKey) {
+					return ""
+				}
+				return failed("WRONGTYPE Operation against a key holding the wrong kind of value")
+			})
 		}
 		c := v.client(t, strictly, logTo(&log))
 		time.Sleep(3 * layoutSeen)

@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
-
-	lua "github.com/yuin/gopher-lua"
 )
 
 // holderVar has the nodes' URLs where the test binary is to be the program that
@@ -19,12 +17,8 @@ func TestMain(m *testing.M) {
 		os.Exit(holderMain(urls))
 	}
 	runMoreAtOnce()
-	makeScriptsCheap()
 	os.Exit(m.Run())
 }
-
-// makeScriptsCheap lets the fake nodes take 20 KB and not 100 KB for each script that they run.
-func makeScriptsCheap() { lua.RegistrySize, lua.CallStackSize = 1024, 32 }
 
 // runMoreAtOnce lets more parallel tests run than there are processors: most of them wait for real
 // servers. A flag on the command line goes before it.

@@ -201,7 +201,7 @@ func TestOutage_ACallThatIsRefusedMakesRoom(t *testing.T) {
 	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
 		inOutage(t, 1, func(t *testing.T, k *cable, c *lockpipe.Client) {
 			for i := range atOnce {
-				k.v.set(t, 0, "k"+strconv.Itoa(i), "another's")
+				k.v.set(0, "k"+strconv.Itoa(i), "another's")
 			}
 			ended := waiters(t, atOnce+1, of(c))
 			time.Sleep(time.Second)

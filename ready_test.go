@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/lockpipe/lockpipe"
 	"github.com/stretchr/testify/require"
 )
@@ -132,15 +131,8 @@ func TestReady_FollowsTheNodes(t *testing.T) {
 		k.reconnected(t, c)
 		require.NoError(t, <-ended)
 
-		for _, i := range []int{0, 1} {
-			k.v.intercept(i, func(peer *server.Peer, command string) bool {
-				if command != "SET" {
-					return false
-				}
-				peer.WriteError(outOfMemory)
-				return true
-			})
-		}
+		k.v.fail(0, outOfMemory)
+		k.v.fail(1, outOfMemory)
 		fails := func(i int) bool { return c.Nodes()[i].State == lockpipe.NodeFailing }
 		for !fails(0) || !fails(1) {
 			_, err := c.TryAcquire(t.Context(), "k")
@@ -151,7 +143,7 @@ func TestReady_FollowsTheNodes(t *testing.T) {
 		cancel()
 		require.ErrorContains(t, c.Ready(over), "1 of 3 nodes can vote, 2 needed; 2 failed: ")
 		ended = ready(t.Context(), t, c)
-		k.v.intercept(1, func(*server.Peer, string) bool { return false })
+		k.v.heal(1)
 		time.Sleep(2 * time.Second) // it is probed
 		require.NoError(t, <-ended)
 		require.Equal(t, lockpipe.NodeFailing, c.Nodes()[0].State)

@@ -232,7 +232,7 @@ func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
 		release(t, l)
 
 		for i := range v.nodes { // somebody who never gives it back
-			v.set(t, i, "k", "another's")
+			v.set(i, "k", "another's")
 			defer v.del(i, "k")
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)

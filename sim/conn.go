@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"io"
 	"net"
 	"os"
@@ -15,7 +16,7 @@ import (
 type conn struct {
 	link     *link
 	up, down *pipe
-	session  *session
+	session  *memorynode.Session
 
 	mu           sync.Mutex // guards all below
 	cond         *sync.Cond // of mu: there is something to read, or the connection has ended
@@ -73,7 +74,7 @@ func (c *conn) deliverToNode(data []byte, sentAt time.Time) {
 	lost := c.inFlightLost
 	c.mu.Unlock()
 	if !lost {
-		c.session.receive(data, sentAt)
+		c.session.Receive(data, sentAt)
 	}
 }
 
@@ -95,7 +96,7 @@ func (c *conn) deliverToClient(data []byte, sentAt time.Time) {
 		c.link.onReply(c.session, sentAt)
 	}
 	c.in = append(c.in, data...)
-	if c.link.plan.stalls > 0 && bytes.HasSuffix(data, []byte(flushed)) {
+	if c.link.plan.stalls > 0 && bytes.HasSuffix(data, []byte(memorynode.Flushed)) {
 		// The client's goroutine is slow, and reads it together with what comes next.
 		time.AfterFunc(5*c.link.plan.latency, c.wake)
 		return
@@ -134,7 +135,7 @@ func (c *conn) Close() error {
 	}
 	c.closed = true
 	if !c.outboundLost {
-		c.up.send(c.link.latency(toNode), c.session.onClientClose)
+		c.up.send(c.link.latency(toNode), c.session.Close)
 	}
 	c.outboundLost, c.inboundLost = true, true
 	if c.timer != nil {
@@ -167,7 +168,7 @@ func (c *conn) reset(lost bool) {
 	c.inFlightLost = lost
 	c.mu.Unlock()
 	c.fail(syscall.ECONNRESET)
-	c.up.send(c.link.latency(toNode), c.session.onClientClose)
+	c.up.send(c.link.latency(toNode), c.session.Close)
 }
 
 // resetIfLossy breaks a connection that has lost data, so that the client makes a new one soon.

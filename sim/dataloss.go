@@ -46,16 +46,16 @@ func (m *nemesis) injectDataLoss() string {
 		switch n := m.run.nodes[(from+i)%nodes]; kind {
 		case 6:
 			if m.run.allConnected((from + i) % nodes) {
-				n.replace(age)
+				n.Replace(age)
 			}
 		case 0, 1:
-			n.restart()
+			n.Restart()
 		case 2:
-			n.failover(age)
+			n.Failover(age)
 		case 3:
-			n.wipe()
+			n.Wipe()
 		default:
-			n.takeSnapshot()
+			n.TakeSnapshot()
 		}
 	}
 	return fmt.Sprint("loss ", kind, " of ", count, " from node ", from, " age ", age)

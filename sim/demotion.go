@@ -12,16 +12,16 @@ func (m *nemesis) demoteNode() string {
 	r, node := m.run, m.rng.IntN(nodes)
 	n, other := r.nodes[node], r.nodes[(node+1+m.rng.IntN(nodes-1))%nodes]
 	own, pause := m.rng.IntN(2) == 0 && r.plan.aliasEvery == 0, around(m.rng, r.plan.clientMaxTTL/2)
-	keys := n.keysFor(n)
+	keys := n.KeysFor(n)
 	if !r.sleep(pause) {
 		return "no demotion"
 	}
 	if !own {
-		keys = other.keysFor(n)
+		keys = other.KeysFor(n)
 	}
 	began := time.Now()
 	r.noStartUntil.set(r.end)
-	n.demote(keys)
+	n.Demote(keys)
 	seen := map[*process]bool{}
 	for len(seen) < len(r.processes) {
 		for _, p := range r.processes {
@@ -33,7 +33,7 @@ func (m *nemesis) demoteNode() string {
 			return fmt.Sprint("demotion of ", node, " for ever")
 		}
 	}
-	n.promote()
+	n.Promote()
 	// By then all leases that the node has lost are over. A client that started earlier would know
 	// nothing of the demotion.
 	r.noStartUntil.set(began.Add(r.plan.clientMaxTTL + r.plan.driftMargin()))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/memorynode"
 )
 
 // nodeGroups are groups of nodes, by their numbers. nil stands for one group of all nodes.
@@ -90,12 +91,12 @@ func (l clientLayout) quorumBacks(key string, addresses []string, has func(node 
 
 // firstUsePossible reports whether some group has no node with a marker. A new client takes that
 // for the first use.
-func (l clientLayout) firstUsePossible(nodes []*node) bool {
+func (l clientLayout) firstUsePossible(nodes []*memorynode.Node) bool {
 	if l.groups == nil {
-		return !slices.ContainsFunc(nodes, (*node).hasMarker)
+		return !slices.ContainsFunc(nodes, hasMarker)
 	}
 	return slices.ContainsFunc(l.groups, func(g []int) bool {
-		return !slices.ContainsFunc(g, func(n int) bool { return nodes[n].hasMarker() })
+		return !slices.ContainsFunc(g, func(n int) bool { return hasMarker(nodes[n]) })
 	})
 }
 
@@ -186,4 +187,11 @@ func (r *run) firstLayout() clientLayout {
 		return newClientLayout(r.addresses, nil, nil)
 	}
 	return newClientLayout(r.addresses, r.plan.layouts[0], nil)
+}
+
+// hasMarker reports whether a node has a marker: of its own server, of an earlier server, or of a
+// loss.
+func hasMarker(n *memorynode.Node) bool {
+	_, ok := n.Get(prefix + "lockpipe:admitted")
+	return ok
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -141,8 +142,8 @@ func (h *history) checkSent(data []byte) {
 			continue
 		}
 		keys, _ := strconv.Atoi(args[2])
-		for _, l := range keySets(args[3:3+keys], args[3+keys:], 3) {
-			h.checkLateExtension(l.token)
+		for _, token := range memorynode.ExtendedTokens(args[3:3+keys], args[3+keys:]) {
+			h.checkLateExtension(token)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/sim/simrand"
 )
 
@@ -15,12 +16,12 @@ import (
 type link struct {
 	seed   uint64 // of this link
 	plan   *Plan
-	node   *node
+	node   *memorynode.Node
 	start  time.Time
 	onSend func([]byte) // is called with what the client sends; set before the first dial
 	// onReply is called when what a session sent at that time arrives at the client; set before the
 	// first dial.
-	onReply func(from *session, sentAt time.Time)
+	onReply func(from *memorynode.Session, sentAt time.Time)
 
 	up, down         *pipe       // of all its connections: nothing overtakes on a direct connection
 	pausedUntil      *atomicTime // until when the client is paused
@@ -43,10 +44,11 @@ const (
 	toClientApart
 )
 
-func newLink(seed uint64, plan *Plan, n *node, pausedUntil, frozenUntil *atomicTime) *link {
+func newLink(seed uint64, plan *Plan, n *memorynode.Node, pausedUntil, frozenUntil *atomicTime,
+) *link {
 	l := &link{
 		seed: seed, plan: plan, node: n, start: time.Now(), onSend: func([]byte) {},
-		onReply:     func(*session, time.Time) {},
+		onReply:     func(*memorynode.Session, time.Time) {},
 		pausedUntil: pausedUntil, frozenUntil: frozenUntil,
 	}
 	l.up, l.down = l.newPipe(frozenUntil, toNode), l.newPipe(pausedUntil, toClient)
@@ -94,7 +96,7 @@ func (l *link) dial(ctx context.Context) (net.Conn, error) {
 		c.down = l.newPipe(l.pausedUntil, toClientApart)
 	}
 	c.cond = sync.NewCond(&c.mu)
-	c.session = to.node.accept(c.sendToClient, c.onNodeClose)
+	c.session = to.node.Accept(c.sendToClient, c.onNodeClose)
 	l.mu.Lock()
 	l.conn = c
 	l.mu.Unlock()
@@ -147,7 +149,7 @@ func (l *link) setAlias(to *link, reset bool) {
 // isDirect reports whether the newest connection leads to the link's own node.
 func (l *link) isDirect() bool {
 	c := l.current()
-	return c != nil && c.session.node == l.node
+	return c != nil && c.session.Node() == l.node
 }
 
 // partition lets nothing through for d. The present connection stays dead after that.

@@ -167,7 +167,7 @@ var brokenRules = []mutant{
 		name: "companion", rule: "11: a node does not remember the fence that it granted",
 		mix: "fenced", finds: "which is not above",
 		edit: edit{
-			"sim/fences.go", "\t\t\tn.set(l.fenceKeys[k], l.last, fenceKeyTTL)\n",
+			"internal/memorynode/fences.go", "\t\t\tn.set(l.fenceKeys[k], l.last, fenceKeyTTL)\n",
 			"\t\t\tif !simrand.Mutant(\"companion\") {\n\t\t\t\tn.set(l.fenceKeys[k], l.last, " +
 				"fenceKeyTTL)\n\t\t\t}\n",
 		},
@@ -201,7 +201,7 @@ var brokenRules = []mutant{
 		name: "late", rule: "8: an extension that comes late may move a key's end nearer",
 		mix: "rough,returning", finds: "nodes keep it as long", from: 45,
 		edit: edit{
-			"sim/node.go", "e.end == 0 || e.end < n.now()+ttl {",
+			"internal/memorynode/node.go", "e.end == 0 || e.end < n.now()+ttl {",
 			"e.end == 0 || e.end < n.now()+ttl || simrand.Mutant(\"late\") {",
 		},
 	},

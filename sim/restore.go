@@ -18,7 +18,7 @@ const copyAge = 10 * time.Second
 func (r *run) copyDisks() {
 	for r.plan.restores && r.sleep(500*time.Millisecond) {
 		for i, n := range r.nodes[:r.plan.durableNodes] {
-			n.copy()
+			n.MakeCopy()
 			if r.anyConnected(i) {
 				r.connectedAt[i].set(time.Now())
 			}
@@ -74,7 +74,7 @@ func (m *nemesis) restoreNodes() string {
 		if r.anyConnected(i) {
 			before = now.Add(-copyAge - age)
 		}
-		copies, remembers := n.copiesBefore(before), r.remembers(i)
+		copies, remembers := n.CopiesBefore(before), r.remembers(i)
 		switch {
 		case left > 0 && len(copies) > 0 && (!remembers || remembering > nodes/2+1):
 			left--
@@ -83,10 +83,10 @@ func (m *nemesis) restoreNodes() string {
 			}
 			r.restoredAt[i] = now
 			c := copies[len(copies)-1]
-			n.restore(c)
-			text = append(text, fmt.Sprint(i, " with a copy of ", now.Sub(c.at)))
+			n.Restore(c)
+			text = append(text, fmt.Sprint(i, " with a copy of ", now.Sub(c.At)))
 		case m.rng.IntN(2) == 0:
-			n.restart()
+			n.Restart()
 			text = append(text, fmt.Sprint(i))
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/sim/simrand"
 )
 
@@ -43,7 +44,7 @@ type run struct {
 	plan         *Plan
 	end          time.Time
 	addresses    []string
-	nodes        []*node
+	nodes        []*memorynode.Node
 	frozenUntil  []*atomicTime // until when each node is frozen
 	processes    []*process
 	noStartUntil atomicTime        // until when no client is started
@@ -107,12 +108,12 @@ func newRun(seed uint64, plan *Plan) *run {
 		// From 1 % slow to 1 % fast: as much as lockpipe's drift allows.
 		rate := 1 + float64(int64(simrand.Hash(seed, 1, uint64(i))%5)-2)/200
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
-		n := newNode(i, rate)
-		n.durable, n.hidesRunID = i < plan.durableNodes, i < plan.hiddenNodes
-		n.newer = i < plan.newerNodes
-		n.onTake = r.history.take
+		n := memorynode.New(i, rate)
+		n.Durable, n.HidesRunID = i < plan.durableNodes, i < plan.hiddenNodes
+		n.Newer = i < plan.newerNodes
+		n.OnTake = r.history.take
 		if plan.aliasEvery == 0 { // else a server may be sent them as two nodes
-			n.onRelease = r.history.release
+			n.OnRelease = r.history.release
 		}
 		r.nodes = append(r.nodes, n)
 		r.frozenUntil = append(r.frozenUntil, &atomicTime{})
@@ -250,7 +251,7 @@ func (r *run) drain() {
 	simrand.SetStalls(0)
 	for i, n := range r.frozenUntil {
 		n.set(time.Now())
-		r.nodes[i].promote()
+		r.nodes[i].Promote()
 		for _, p := range r.processes {
 			p.pausedUntil.set(time.Now())
 			p.links[i].heal()
@@ -311,7 +312,7 @@ func (r *run) expectsClean() bool {
 // expectNoKeys wants no keys on any node, except those that lockpipe keeps for longer.
 func (r *run) expectNoKeys(when string) {
 	for i, n := range r.nodes {
-		for _, key := range n.liveKeys() {
+		for _, key := range n.LiveKeys() {
 			if !strings.HasPrefix(key, prefix+"lockpipe:") {
 				r.history.violation("node %d has %s %s", i, key, when)
 			}
@@ -344,7 +345,7 @@ func (r *run) checkQuorumBacks(h *hold) {
 	for _, key := range h.keys {
 		count := 0
 		if !h.layout.quorumBacks(key, r.addresses, func(node int) bool {
-			keeps := r.nodes[node].keyUntil(prefix+key, token).After(until)
+			keeps := r.nodes[node].KeyUntil(prefix+key, token).After(until)
 			if keeps {
 				count++
 			}

@@ -28,7 +28,7 @@ func (r *run) suspendClients(d time.Duration, looksAtLease func() bool) {
 	simrand.Suspend(d)
 	r.history.passForNodes(d)
 	for _, n := range r.nodes {
-		n.advanceClock(d)
+		n.AdvanceClock(d)
 	}
 	for i, b := range open {
 		b.recordSuspension(left[i], d, looksAtLease())

@@ -1,6 +1,10 @@
 package sim
 
-import "time"
+import (
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/memorynode"
+)
 
 // takings holds which tokens the nodes took in a run. history.mu guards it.
 type takings struct {
@@ -28,7 +32,7 @@ type taking struct {
 
 // reply is what a session sends to its client at some time.
 type reply struct {
-	from *session
+	from *memorynode.Session
 	at   time.Time
 }
 
@@ -40,28 +44,28 @@ func newTakings() takings {
 }
 
 // release records that a node executed the release of a key with a token.
-func (h *history) release(key, token string, by *session) {
+func (h *history) release(key, token string, by *memorynode.Session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.takings.released[place{by.node.id, slot{key, token}}] = by.sentAt
+	h.takings.released[place{by.Node().ID(), slot{key, token}}] = by.SentAt()
 }
 
 // take records that a node took a token for a key, by a command that arrived on a session. It is a
 // violation if the client sent that behind the release, which is the last of a lease.
-func (h *history) take(key, token string, by *session) {
+func (h *history) take(key, token string, by *memorynode.Session) {
 	s, now := slot{key, token}, time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if sent, ok := h.takings.released[place{by.node.id, s}]; ok && !by.sentAt.Before(sent) {
-		h.violate("node %d takes %s for a lease behind its release", by.node.id, key)
+	if sent, ok := h.takings.released[place{by.Node().ID(), s}]; ok && !by.SentAt().Before(sent) {
+		h.violate("node %d takes %s for a lease behind its release", by.Node().ID(), key)
 	}
-	t := &taking{node: by.node.id, sent: by.sentAt, at: now}
+	t := &taking{node: by.Node().ID(), sent: by.SentAt(), at: now}
 	h.takings.bySlot[s] = append(h.takings.bySlot[s], t)
 	h.takings.pending[reply{by, now}] = append(h.takings.pending[reply{by, now}], t)
 }
 
 // answer records that the client got what a session sent at that time.
-func (h *history) answer(from *session, sentAt time.Time) {
+func (h *history) answer(from *memorynode.Session, sentAt time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := reply{from, sentAt}

@@ -82,6 +82,9 @@ var allowedImports = map[string][]string{
 		"internal/trip",
 	},
 	"internal/keyset": {"internal/reserved", "script"},
+	"internal/memorynode": {
+		"script", "internal/layout", "internal/resp", "internal/resp/resptest",
+	},
 	"internal/locker": {
 		"multiplex", "lease", "batch", "internal/fenceclock", "internal/keyqueue",
 		"internal/outage", "internal/outcomes", "internal/parts", "internal/token",

@@ -1,9 +1,8 @@
-package sim
+package memorynode
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -19,12 +18,12 @@ import (
 )
 
 // ask sends a command to a node and returns what it answers.
-func ask(t *testing.T, n *node, args ...string) string {
+func ask(t *testing.T, n *Node, args ...string) string {
 	t.Helper()
 	reply := ""
-	s := n.accept(func(b []byte) { reply += string(b) }, func() {})
-	defer s.onClientClose()
-	s.receive(command(args...), time.Now())
+	s := n.Accept(func(b []byte) { reply += string(b) }, func() {})
+	defer s.Close()
+	s.Receive(command(args...), time.Now())
 	return reply
 }
 
@@ -91,7 +90,7 @@ func guardCall(rng *rand.Rand) []string {
 
 func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	n := newNode(0, 1)
+	n := New(0, 1)
 	for range 1000 {
 		if rng.IntN(50) == 0 { // set by mistake, or too high for any fence
 			key, value := fmt.Sprint("f:k", rng.IntN(12)), []string{
@@ -154,7 +153,7 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 
 // compareLayouts gives both the script of the layouts. Their clocks differ, so only the entries are
 // compared, and these end far apart.
-func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *node, rng *rand.Rand) {
+func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *Node, rng *rand.Rand) {
 	t.Helper()
 	times := regexp.MustCompile(`=\d+`)
 	for _, lasts := range rng.Perm(300) {
@@ -179,12 +178,12 @@ func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *node, rng *rand
 }
 
 // compareNewerCommands gives MSETEX and DELIFEQ to both, if the server has them.
-func compareNewerCommands(t *testing.T, server *lockpipetest.Nodes, n *node, rng *rand.Rand) {
+func compareNewerCommands(t *testing.T, server *lockpipetest.Nodes, n *Node, rng *rand.Rand) {
 	t.Helper()
 	if _, err := server.Do(0, "DELIFEQ", "none", "x"); err != nil {
 		return
 	}
-	n.newer = true
+	n.Newer = true
 	for range 1000 {
 		key := func() string { return fmt.Sprint("k", rng.IntN(12)) }
 		token := fmt.Sprint("t", rng.IntN(3))
@@ -207,7 +206,7 @@ func compareNewerCommands(t *testing.T, server *lockpipetest.Nodes, n *node, rng
 // them.
 func TestNode_HandshakeShowsARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(3, 1)
+		n := New(3, 1)
 		require.Equal(t, "+OK\r\n", ask(t, n, "AUTH", "user", "password"))
 		require.Equal(t, ":2\r\n", ask(t, n, "CLIENT", "ID"))
 		require.Contains(t, ask(t, n, "CONFIG", "GET", "*appendfsync*"),
@@ -219,8 +218,8 @@ func TestNode_HandshakeShowsARestart(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		require.Contains(t, ask(t, n, "INFO", "server"), "uptime_in_seconds:90\r\n")
 		gone := 0
-		n.accept(func([]byte) {}, func() { gone++ })
-		n.restart()
+		n.Accept(func([]byte) {}, func() { gone++ })
+		n.Restart()
 		after := ask(t, n, "INFO", "persistence")
 		require.Equal(t, 1, gone, "connections end")
 		require.Contains(t, after, "uptime_in_seconds:0\r\n")
@@ -240,23 +239,23 @@ func TestNode_DataLossKeepsWhatTheDiskHas(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		durable bool
-		lose    func(*node)
+		lose    func(*Node)
 		a, b    string
 	}{
-		{"restart", false, (*node).restart, "$1\r\nx\r\n", null},
-		{"durable restart", true, (*node).restart, "$1\r\nx\r\n", "$1\r\ny\r\n"},
-		{"failover", true, func(n *node) { n.failover(time.Minute) }, "$1\r\nx\r\n", null},
-		{"FLUSHALL", true, func(n *node) { n.wipe(); n.restart() }, null, null},
+		{"restart", false, (*Node).Restart, "$1\r\nx\r\n", null},
+		{"durable restart", true, (*Node).Restart, "$1\r\nx\r\n", "$1\r\ny\r\n"},
+		{"failover", true, func(n *Node) { n.Failover(time.Minute) }, "$1\r\nx\r\n", null},
+		{"FLUSHALL", true, func(n *Node) { n.Wipe(); n.Restart() }, null, null},
 	} {
-		n := newNode(0, 1)
-		n.durable = c.durable
-		before := n.runID()
+		n := New(0, 1)
+		n.Durable = c.durable
+		before := n.RunID()
 		ask(t, n, "SET", "a", "x")
-		n.takeSnapshot()
+		n.TakeSnapshot()
 		ask(t, n, "SET", "b", "y")
 		c.lose(n)
 		require.Equal(t, c.a+c.b, ask(t, n, "GET", "a")+ask(t, n, "GET", "b"), c.name)
-		require.NotEqual(t, before, n.runID(), c.name)
+		require.NotEqual(t, before, n.RunID(), c.name)
 		require.Equal(t, c.name == "failover", n.promoted, c.name)
 	}
 }
@@ -264,19 +263,19 @@ func TestNode_DataLossKeepsWhatTheDiskHas(t *testing.T) {
 // The goal: a restored disk has the keys of the time of the copy. The server has another run_id.
 func TestNode_RestoreBringsACopyBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(0, 1)
+		n := New(0, 1)
 		ask(t, n, "SET", "a", "old")
-		n.copy()
+		n.MakeCopy()
 		time.Sleep(time.Second)
 		ask(t, n, "SET", "a", "new")
-		n.copy()
-		before := n.runID()
-		require.Empty(t, n.copiesBefore(time.Now().Add(-2*time.Second)))
-		copies := n.copiesBefore(time.Now().Add(-1))
+		n.MakeCopy()
+		before := n.RunID()
+		require.Empty(t, n.CopiesBefore(time.Now().Add(-2*time.Second)))
+		copies := n.CopiesBefore(time.Now().Add(-1))
 		require.Len(t, copies, 1)
-		n.restore(copies[0])
+		n.Restore(copies[0])
 		require.Equal(t, "$3\r\nold\r\n", ask(t, n, "GET", "a"))
-		require.NotEqual(t, before, n.runID())
+		require.NotEqual(t, before, n.RunID())
 	})
 }
 
@@ -284,36 +283,36 @@ func TestNode_RestoreBringsACopyBack(t *testing.T) {
 // again it has the same run_id, and shows that it was a replica.
 func TestNode_DemotionMakesAReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, master := newNode(0, 1), newNode(1, 1)
-		master.advanceClock(time.Minute)
+		n, master := New(0, 1), New(1, 1)
+		master.AdvanceClock(time.Minute)
 		ask(t, n, "SET", "mine", "x")
 		ask(t, master, "SET", "a", "x", "PX", "1000")
-		runID := n.runID()
-		n.demote(master.keysFor(n))
+		runID := n.RunID()
+		n.Demote(master.KeysFor(n))
 		require.Contains(t, ask(t, n, "INFO"), "role:slave\r\n")
 		require.Equal(t, "$-1\r\n", ask(t, n, "GET", "mine"))
 		require.Equal(t, ":1000\r\n", ask(t, n, "PTTL", "a"))
-		require.Equal(t, "-"+readOnly+"\r\n", ask(t, n, "SET", "b", "x"))
+		require.Equal(t, "-"+ReadOnly+"\r\n", ask(t, n, "SET", "b", "x"))
 		ask(t, n, "SCRIPT", "LOAD", script.Release.Source)
 		release := []string{"EVALSHA", script.Release.SHA, "1", "a", "1"}
 		require.Equal(t, ":0\r\n", ask(t, n, append(release, "y")...))
-		require.Equal(t, "-"+readOnly+"\r\n", ask(t, n, append(release, "x")...))
-		n.promote()
+		require.Equal(t, "-"+ReadOnly+"\r\n", ask(t, n, append(release, "x")...))
+		n.Promote()
 		require.Contains(t, ask(t, n, "INFO"), "role:master\r\n")
 		require.Contains(t, ask(t, n, "INFO"), "master_replid2:1111")
 		require.Equal(t, ":1\r\n", ask(t, n, append(release, "x")...))
-		require.Equal(t, runID, n.runID())
+		require.Equal(t, runID, n.RunID())
 	})
 }
 
 // The goal: when a node's clock moves forward, its keys end sooner and its server is older.
 func TestNode_ClockMovesForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode(0, 1)
+		n := New(0, 1)
 		ask(t, n, "SET", "a", "x", "PX", "5000")
-		n.advanceClock(3 * time.Second)
+		n.AdvanceClock(3 * time.Second)
 		require.Equal(t, ":2000\r\n", ask(t, n, "PTTL", "a"))
-		require.Equal(t, time.Now().Add(2*time.Second), n.keyUntil("a", "x"))
+		require.Equal(t, time.Now().Add(2*time.Second), n.KeyUntil("a", "x"))
 		require.Contains(t, ask(t, n, "INFO"), "uptime_in_seconds:3\r\n")
 	})
 }
@@ -321,13 +320,13 @@ func TestNode_ClockMovesForward(t *testing.T) {
 // The goal: a client that tracks a key is notified once of its next change, and of FLUSHALL. A
 // client that does not track it is not notified.
 func TestNode_NotifiesTrackersOnce(t *testing.T) {
-	n := newNode(0, 1)
+	n := New(0, 1)
 	pushed := ""
-	s := n.accept(func(b []byte) { pushed += string(b) }, func() {})
-	s.receive(command("HELLO", "3"), time.Now())
-	s.receive(command("CLIENT", "TRACKING", "ON", "OPTIN"), time.Now())
-	s.receive(append(command("CLIENT", "CACHING", "YES"), command("PTTL", "a")...), time.Now())
-	s.receive(command("PTTL", "b"), time.Now())
+	s := n.Accept(func(b []byte) { pushed += string(b) }, func() {})
+	s.Receive(command("HELLO", "3"), time.Now())
+	s.Receive(command("CLIENT", "TRACKING", "ON", "OPTIN"), time.Now())
+	s.Receive(append(command("CLIENT", "CACHING", "YES"), command("PTTL", "a")...), time.Now())
+	s.Receive(command("PTTL", "b"), time.Now())
 	pushed = ""
 	for range 2 {
 		ask(t, n, "SET", "a", "x")
@@ -335,7 +334,7 @@ func TestNode_NotifiesTrackersOnce(t *testing.T) {
 	}
 	require.Equal(t, ">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n", pushed)
 	pushed = ""
-	n.wipe()
+	n.Wipe()
 	require.Equal(t, ">2\r\n$10\r\ninvalidate\r\n_\r\n", pushed)
 }
 
@@ -343,55 +342,18 @@ func TestNode_NotifiesTrackersOnce(t *testing.T) {
 func TestNode_KeyLivesByTheNodesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, rate := range []float64{0.99, 1, 1.01} {
-			n := newNode(0, rate)
+			n := New(0, rate)
 			time.Sleep(333333 * time.Nanosecond)
 			ask(t, n, "SET", "k", "token", "NX", "PX", "10000")
 			began := time.Now()
-			life := n.keyUntil("k", "token").Sub(began).Seconds() * rate
+			life := n.KeyUntil("k", "token").Sub(began).Seconds() * rate
 			require.LessOrEqual(t, life, 10.0)
 			require.Greater(t, life, 9.999)
-			time.Sleep(time.Until(n.keyUntil("k", "token")) - 2*time.Microsecond)
+			time.Sleep(time.Until(n.KeyUntil("k", "token")) - 2*time.Microsecond)
 			require.Equal(t, "$5\r\ntoken\r\n", ask(t, n, "GET", "k"))
 			time.Sleep(4 * time.Microsecond)
 			require.Equal(t, "$-1\r\n", ask(t, n, "GET", "k"))
-			require.Zero(t, n.keyUntil("k", "token"))
+			require.Zero(t, n.KeyUntil("k", "token"))
 		}
-	})
-}
-
-// The goal: after a connection has lost data, nothing arrives on it any more. When it breaks, the
-// client gets an error.
-func TestConn_LossyConnectionIsDead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		plan := &Plan{latency: time.Millisecond, spike: 1}
-		n := newNode(0, 1)
-		for name, lose := range map[string]func(*conn){
-			"request": (*conn).dropOutbound,
-			"reply":   (*conn).dropInbound,
-		} {
-			l := newLink(1, plan, n, &atomicTime{}, &atomicTime{})
-			c, err := l.dial(t.Context())
-			require.NoError(t, err)
-			answered := func() bool {
-				_, err := c.Write(command("PING"))
-				require.NoError(t, err)
-				require.NoError(t, c.SetDeadline(time.Now().Add(time.Second)))
-				read, _ := c.Read(make([]byte, 100))
-				return read > 0
-			}
-			require.True(t, answered(), name)
-			lose(l.current())
-			require.False(t, answered(), name)
-			require.False(t, answered(), name)
-			l.heal()
-			_, err = c.Read(make([]byte, 100))
-			require.Error(t, err, name)
-			require.NotErrorIs(t, err, net.ErrClosed, name)
-			require.NoError(t, c.Close())
-		}
-		time.Sleep(time.Second)
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		require.Empty(t, n.sessions, "the node has closed its session")
 	})
 }

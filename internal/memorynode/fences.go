@@ -1,4 +1,4 @@
-package sim
+package memorynode
 
 import (
 	"math"
@@ -42,7 +42,7 @@ func fencedKeySets(keys, args []string) (all []fencedKeySet) {
 }
 
 // storedFence returns the fence in a fence key, 0 if there is none. ok is false if it is no number.
-func (n *node) storedFence(fenceKey string) (number float64, ok bool) {
+func (n *Node) storedFence(fenceKey string) (number float64, ok bool) {
 	value, there := n.get(fenceKey)
 	if !there {
 		return 0, true
@@ -53,7 +53,7 @@ func (n *node) storedFence(fenceKey string) (number float64, ok bool) {
 
 // refusal returns what the reply says of a set that is not granted: the number of a key, or the
 // highest fence times -1. It returns 0 for a set that is granted.
-func (n *node) refusal(l fencedKeySet) int64 {
+func (n *Node) refusal(l fencedKeySet) int64 {
 	for k, key := range l.keys {
 		if _, ok := n.get(key); ok {
 			return int64(k + 1)
@@ -76,7 +76,7 @@ func (n *node) refusal(l fencedKeySet) int64 {
 	return -int64(min(highest, maxFence))
 }
 
-func acquireFencedModel(n *node, keys, args []string) []int64 {
+func acquireFencedModel(n *Node, keys, args []string) []int64 {
 	v := scriptReply{}
 	for i, l := range fencedKeySets(keys, args) {
 		if o := n.refusal(l); o != 0 {
@@ -92,7 +92,7 @@ func acquireFencedModel(n *node, keys, args []string) []int64 {
 	return v.values()
 }
 
-func raiseFenceModel(n *node, keys, args []string) []int64 {
+func raiseFenceModel(n *Node, keys, args []string) []int64 {
 	raised := int64(0)
 	for _, l := range keySets(keys, args, 2) {
 		lowest, _ := strconv.ParseFloat(l.token, 64) // of this script it is a fence

@@ -1,4 +1,4 @@
-package sim
+package memorynode
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ func writes(newer bool) []string {
 // setTogether makes the reply to MSETEX, whose arguments are the number of keys, each key and its
 // value, NX or XX, PX and the TTL. It sets all keys, or none. It does not look whether a key is
 // there twice, as servers do not.
-func (s *session) setTogether(args []string) {
+func (s *Session) setTogether(args []string) {
 	n, err := strconv.Atoi(args[0])
 	if err != nil || n < 1 || len(args) != 1+2*n+3 || args[2*n+2] != "PX" {
 		s.fail("ERR syntax error")
@@ -37,8 +37,8 @@ func (s *session) setTogether(args []string) {
 }
 
 // delIfEqual makes the reply to DELIFEQ, which deletes a key if it has this value.
-func (s *session) delIfEqual(key, value string) {
-	s.node.onRelease(key, value, s)
+func (s *Session) delIfEqual(key, value string) {
+	s.node.reportRelease(key, value)
 	if now, ok := s.node.get(key); !ok || now != value {
 		s.number(0)
 		return

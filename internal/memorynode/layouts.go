@@ -1,4 +1,4 @@
-package sim
+package memorynode
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 )
 
 // layoutsModel is script.Layouts in Go. It replies with a text. mu is held.
-func layoutsModel(n *node, key string, args []string) string {
+func layoutsModel(n *Node, key string, args []string) string {
 	own, now := args[0], n.now()
 	lasts, _ := strconv.ParseInt(args[1], 10, 64)
 	before, _ := n.get(key)

@@ -1,4 +1,4 @@
-package sim
+package memorynode
 
 import (
 	"bytes"
@@ -16,13 +16,13 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// readOnly is the error with which a replica refuses writes.
-const readOnly = "READONLY You can't write against a read only replica."
+// ReadOnly is the error with which a replica refuses writes.
+const ReadOnly = "READONLY You can't write against a read only replica."
 
-// session is one connection as the node sees it. It speaks RESP2, and RESP3 after HELLO 3. Guarded
+// Session is one connection as the node sees it. It speaks RESP2, and RESP3 after HELLO 3. Guarded
 // by node.mu.
-type session struct {
-	node   *node
+type Session struct {
+	node   *Node
 	id     int64
 	send   func([]byte) // sends to the client; set once
 	hangUp func()       // ends the connection; set once
@@ -39,9 +39,16 @@ type session struct {
 	closed   bool
 }
 
-// receive executes what the client sent at that time, as far as it is complete, and sends the
+// Node returns the node to which the session belongs.
+func (s *Session) Node() *Node { return s.node }
+
+// SentAt returns when the client sent what the session has received last. Only the functions of the
+// node that are told of a session may call it.
+func (s *Session) SentAt() time.Time { return s.sentAt }
+
+// Receive executes what the client sent at that time, as far as it is complete, and sends the
 // replies.
-func (s *session) receive(data []byte, sentAt time.Time) {
+func (s *Session) Receive(data []byte, sentAt time.Time) {
 	n := s.node
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -51,7 +58,7 @@ func (s *session) receive(data []byte, sentAt time.Time) {
 	for rest := data; len(rest) > 0; {
 		used, complete, ok := s.sent.Next(rest)
 		if !ok {
-			panic(fmt.Sprintf("sim: a node was sent %.40q", data))
+			panic(fmt.Sprintf("memorynode: a node was sent %.40q", data))
 		}
 		if rest = rest[used:]; complete {
 			ended++
@@ -71,19 +78,34 @@ func (s *session) receive(data []byte, sentAt time.Time) {
 	}
 }
 
-// onClientClose is called when the client has closed the connection.
-func (s *session) onClientClose() {
+// Execute executes one command that the client has just sent, and returns the reply.
+func (s *Session) Execute(args []string) (reply []byte) {
+	n := s.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	n.current, s.sentAt = s, time.Now()
+	s.execute(args)
+	n.sendPushes(s)
+	reply, s.out = s.out, nil
+	return reply
+}
+
+// Close ends the session when the client has closed the connection.
+func (s *Session) Close() {
 	s.node.mu.Lock()
 	defer s.node.mu.Unlock()
 	s.node.removeSession(s)
 }
 
-func (s *session) status(text string) { s.out = fmt.Appendf(s.out, "+%s\r\n", text) }
-func (s *session) fail(text string)   { s.out = fmt.Appendf(s.out, "-%s\r\n", text) }
-func (s *session) number(n int64)     { s.out = fmt.Appendf(s.out, ":%d\r\n", n) }
-func (s *session) text(text string)   { s.out = resp.AppendBulk(s.out, text) }
+func (s *Session) status(text string) { s.out = fmt.Appendf(s.out, "+%s\r\n", text) }
+func (s *Session) fail(text string)   { s.out = fmt.Appendf(s.out, "-%s\r\n", text) }
+func (s *Session) number(n int64)     { s.out = fmt.Appendf(s.out, ":%d\r\n", n) }
+func (s *Session) text(text string)   { s.out = resp.AppendBulk(s.out, text) }
 
-func (s *session) null() {
+func (s *Session) null() {
 	if s.resp3 {
 		s.out = append(s.out, "_\r\n"...)
 	} else {
@@ -92,7 +114,7 @@ func (s *session) null() {
 }
 
 // pairs begins a map of n pairs.
-func (s *session) pairs(n int) {
+func (s *Session) pairs(n int) {
 	if s.resp3 {
 		s.out = fmt.Appendf(s.out, "%%%d\r\n", n)
 	} else {
@@ -101,12 +123,12 @@ func (s *session) pairs(n int) {
 }
 
 // execute makes the reply to one command.
-func (s *session) execute(args []string) {
+func (s *Session) execute(args []string) {
 	n, caching := s.node, s.caching
 	s.caching = false
 	switch name := strings.ToUpper(args[0]); {
-	case n.replica && slices.Contains(writes(n.newer), name):
-		s.fail(readOnly)
+	case n.replica && slices.Contains(writes(n.Newer), name):
+		s.fail(ReadOnly)
 	case name == "PING":
 		s.status("PONG")
 	case name == "AUTH", name == "SELECT":
@@ -140,9 +162,9 @@ func (s *session) execute(args []string) {
 		s.number(n.pttl(args[1]))
 	case name == "DEL":
 		s.del(args[1:])
-	case name == "MSETEX" && n.newer:
+	case name == "MSETEX" && n.Newer:
 		s.setTogether(args[1:])
-	case name == "DELIFEQ" && len(args) == 3 && n.newer:
+	case name == "DELIFEQ" && len(args) == 3 && n.Newer:
 		s.delIfEqual(args[1], args[2])
 	case name == "FLUSHALL":
 		n.wipeKeys()
@@ -153,6 +175,8 @@ func (s *session) execute(args []string) {
 		s.runScript(n.loadScript(args[1]), args[2:])
 	case name == "EVALSHA" && len(args) > 2:
 		s.runScript(args[1], args[2:])
+	case name == "TIME":
+		s.time()
 	case name == "INFO":
 		s.text(n.info())
 	case name == "CONFIG" && len(args) == 3 && strings.EqualFold(args[1], "GET"):
@@ -162,81 +186,18 @@ func (s *session) execute(args []string) {
 	}
 }
 
-func (s *session) hello(args []string) {
-	if len(args) > 0 && args[0] != "2" && args[0] != "3" {
-		s.fail("NOPROTO unsupported protocol version")
-		return
-	}
-	proto := int64(2)
-	if len(args) > 0 {
-		s.resp3 = args[0] == "3"
-	}
-	if s.resp3 {
-		proto = 3
-	}
-	s.pairs(6)
-	for _, pair := range [][2]string{
-		{"server", "redis"},
-		{"version", "7.0.15"},
-		{"mode", "standalone"},
-		{"role", "master"},
-	} {
-		s.text(pair[0])
-		s.text(pair[1])
-	}
-	s.text("proto")
-	s.number(proto)
-	s.text("id")
-	s.number(s.id)
-}
-
-func (s *session) client(args []string) {
-	n := s.node
-	switch name := strings.ToUpper(args[0]); {
-	case name == "ID":
-		s.number(s.id)
-	case name == "SETNAME", name == "SETINFO":
-		s.status("OK")
-	case name == "TRACKING":
-		s.tracking = strings.EqualFold(args[1], "ON")
-		s.status("OK")
-	case name == "CACHING" && !s.tracking:
-		s.fail("ERR CLIENT CACHING can be called only when the client is in tracking mode with " +
-			"OPTIN or OPTOUT mode enabled")
-	case name == "CACHING":
-		s.caching = strings.EqualFold(args[1], "YES")
-		s.status("OK")
-	case name == "KILL" && len(args) == 3 && strings.EqualFold(args[1], "ID"):
-		s.number(n.kill(args[2]))
-	default:
-		s.fail(fmt.Sprintf("ERR unknown subcommand '%s'", args[0]))
-	}
-}
-
-// kill ends the session with this id, and returns how many there were. mu is held.
-func (n *node) kill(id string) (killed int64) {
-	for s := range n.sessions {
-		if strconv.FormatInt(s.id, 10) == id {
-			n.removeSession(s)
-			s.hangUp()
-			killed++
-		}
-	}
-	return killed
-}
-
 // track notifies the session of the next change of a key.
-func (s *session) track(key string, caching bool) {
+func (s *Session) track(key string, caching bool) {
 	if !caching || !s.tracking || !s.resp3 {
 		return
 	}
 	if s.node.trackers[key] == nil {
-		s.node.trackers[key] = map[*session]bool{}
+		s.node.trackers[key] = map[*Session]bool{}
 	}
 	s.node.trackers[key][s] = true
 }
 
-func (s *session) set(key, value string, options []string) {
+func (s *Session) set(key, value string, options []string) {
 	var ttl int64
 	for i := 0; i < len(options); i++ {
 		switch option := strings.ToUpper(options[i]); {
@@ -257,7 +218,7 @@ func (s *session) set(key, value string, options []string) {
 	s.status("OK")
 }
 
-func (s *session) del(keys []string) {
+func (s *Session) del(keys []string) {
 	deleted := int64(0)
 	for _, key := range keys {
 		if _, ok := s.node.get(key); ok {
@@ -269,7 +230,7 @@ func (s *session) del(keys []string) {
 }
 
 // pttl returns the milliseconds that a key has left; -1: no end, -2: no key. mu is held.
-func (n *node) pttl(key string) int64 {
+func (n *Node) pttl(key string) int64 {
 	if _, ok := n.get(key); !ok {
 		return -2
 	}
@@ -280,7 +241,7 @@ func (n *node) pttl(key string) int64 {
 }
 
 // loadScript stores a script and returns its name. mu is held.
-func (n *node) loadScript(source string) string {
+func (n *Node) loadScript(source string) string {
 	sum := sha1.Sum([]byte(source))
 	name := hex.EncodeToString(sum[:])
 	n.scripts[name] = true
@@ -288,31 +249,33 @@ func (n *node) loadScript(source string) string {
 }
 
 // runScript runs a script; args are the number of keys, the keys, and the arguments.
-func (s *session) runScript(name string, args []string) {
+func (s *Session) runScript(name string, args []string) {
 	if !s.node.scripts[name] {
 		s.fail("NOSCRIPT No matching script. Please use EVAL.")
 		return
 	}
 	model, text := models[name], ""
 	if name == script.Layouts.SHA {
-		model = func(n *node, keys, args []string) []int64 {
+		model = func(n *Node, keys, args []string) []int64 {
 			text = layoutsModel(n, keys[0], args)
 			return nil
 		}
 	}
 	keys, err := strconv.Atoi(args[0])
 	if model == nil || err != nil || keys >= len(args) {
-		s.fail("ERR a script that the simulation does not know")
+		s.fail("ERR a script that the node does not know")
 		return
 	}
 	before := s.node.keys
 	if s.node.replica {
 		s.node.keys = maps.Clone(before)
 	}
+	s.node.scripted = true
 	list := model(s.node, args[1:1+keys], args[1+keys:])
+	s.node.scripted = false
 	if s.node.replica && !maps.Equal(before, s.node.keys) {
 		s.node.keys = before
-		s.fail(readOnly)
+		s.fail(ReadOnly)
 		return
 	}
 	switch {
@@ -326,52 +289,5 @@ func (s *session) runScript(name string, args []string) {
 	s.out = fmt.Appendf(s.out, "*%d\r\n", len(list))
 	for _, v := range list {
 		s.number(v)
-	}
-}
-
-// info returns the fields of INFO by which lockpipe recognises a restart. mu is held.
-func (n *node) info() string {
-	uptime := n.now()/1000 - n.started/1000 // as Redis computes it: up to a second too long
-	former, on, role := strings.Repeat("0", 40), 0, "master"
-	if n.replica {
-		role = "slave"
-	}
-	if n.promoted {
-		former = strings.Repeat("1", 40)
-	}
-	if n.durable {
-		on = 1
-	}
-	runID := "run_id:" + n.runID() + "\r\n"
-	if n.hidesRunID {
-		runID = ""
-	}
-	return fmt.Sprintf(
-		"# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n%suptime_in_seconds:%d\r\n"+
-			"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\n"+
-			"aof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n"+
-			"# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid:%s\r\n"+
-			"master_replid2:%s\r\n", runID, uptime, on, role, n.replID(), former)
-}
-
-// replID returns an ID that changes with each server and with each promotion. mu is held.
-func (n *node) replID() string { return fmt.Sprintf("%020x%020x", n.servers, n.promotions) }
-
-// runID returns an ID that changes with each server. mu is held.
-func (n *node) runID() string { return fmt.Sprintf("%020x%020x", n.id+1, n.servers) }
-
-// config answers CONFIG GET for the pattern that lockpipe asks for.
-func (s *session) config(pattern string) {
-	values := [][2]string{{"no-appendfsync-on-rewrite", "no"}, {"appendfsync", "everysec"}}
-	if s.node.durable {
-		values[1][1] = "always"
-	}
-	if pattern != "*appendfsync*" {
-		values = nil
-	}
-	s.pairs(len(values))
-	for _, pair := range values {
-		s.text(pair[0])
-		s.text(pair[1])
 	}
 }

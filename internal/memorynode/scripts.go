@@ -1,4 +1,4 @@
-package sim
+package memorynode
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 )
 
 // models are the project's scripts in Go, by the SHA-1 of the Lua. Running the Lua would take most
-// of a simulation's time. A test compares them with servers.
-var models = map[string]func(n *node, keys, args []string) []int64{
+// of the tests' time. A test compares them with servers.
+var models = map[string]func(n *Node, keys, args []string) []int64{
 	script.Acquire.SHA:       acquireModel,
 	script.AcquireAny.SHA:    acquireAnyModel,
 	script.WriteMarker.SHA:   writeMarkerModel,
@@ -55,6 +55,14 @@ func keySets(keys, args []string, values int) (all []keySet) {
 	return all
 }
 
+// ExtendedTokens returns the tokens of the sets in a call of script.Extend.
+func ExtendedTokens(keys, args []string) (tokens []string) {
+	for _, l := range keySets(keys, args, 3) {
+		tokens = append(tokens, l.token)
+	}
+	return tokens
+}
+
 // scriptReply makes the reply of acquire and extend: one number if all sets were granted, else a
 // list.
 type scriptReply struct {
@@ -73,7 +81,7 @@ func (v *scriptReply) values() []int64 {
 	return append([]int64{v.granted}, v.refused...)
 }
 
-func acquireModel(n *node, keys, args []string) []int64 {
+func acquireModel(n *Node, keys, args []string) []int64 {
 	v := scriptReply{}
 	for i, l := range keySets(keys, args, 3) {
 		held := 0
@@ -95,7 +103,7 @@ func acquireModel(n *node, keys, args []string) []int64 {
 	return v.values()
 }
 
-func acquireAnyModel(n *node, keys, args []string) (taken []int64) {
+func acquireAnyModel(n *Node, keys, args []string) (taken []int64) {
 	for _, l := range keySets(keys, args, 3) {
 		free := func(key string) bool {
 			_, held := n.get(key)
@@ -110,7 +118,7 @@ func acquireAnyModel(n *node, keys, args []string) (taken []int64) {
 	return taken
 }
 
-func extendModel(n *node, keys, args []string) []int64 {
+func extendModel(n *Node, keys, args []string) []int64 {
 	v := scriptReply{}
 	all := keySets(keys, args, 3)
 	before := map[string]string{} // as MGET reads them at the beginning
@@ -156,7 +164,7 @@ func extendModel(n *node, keys, args []string) []int64 {
 	return v.values()
 }
 
-func writeMarkerModel(n *node, keys, args []string) []int64 {
+func writeMarkerModel(n *Node, keys, args []string) []int64 {
 	switch now, _ := n.get(keys[0]); now {
 	case args[0]:
 	case args[1]:
@@ -175,7 +183,7 @@ func writeMarkerModel(n *node, keys, args []string) []int64 {
 // entryPattern matches what renew.lua takes for a generation.
 var entryPattern = regexp.MustCompile(`([0-9A-Za-z-]+)=(\d+)`)
 
-func renewModel(n *node, keys, args []string) []int64 {
+func renewModel(n *Node, keys, args []string) []int64 {
 	if marker, _ := n.get(keys[0]); marker != args[0] {
 		return []int64{0}
 	}
@@ -231,11 +239,11 @@ func renewModel(n *node, keys, args []string) []int64 {
 	return []int64{1}
 }
 
-func releaseModel(n *node, keys, args []string) []int64 {
+func releaseModel(n *Node, keys, args []string) []int64 {
 	var mine []string
 	for _, l := range keySets(keys, args, 2) {
 		for _, key := range l.keys {
-			n.onRelease(key, l.token, n.current)
+			n.reportRelease(key, l.token)
 			if value, ok := n.get(key); ok && value == l.token {
 				mine = append(mine, key)
 			}
@@ -246,7 +254,15 @@ func releaseModel(n *node, keys, args []string) []int64 {
 		if _, ok := n.get(key); ok {
 			deleted++
 			n.del(key)
+			n.reportScript("DEL", key)
 		}
 	}
 	return []int64{deleted}
+}
+
+// reportRelease reports that a release names a key. mu is held.
+func (n *Node) reportRelease(key, token string) {
+	if n.OnRelease != nil {
+		n.OnRelease(key, token, n.current)
+	}
 }

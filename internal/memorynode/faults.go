@@ -1,0 +1,119 @@
+package memorynode
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// TakeSnapshot makes a snapshot.
+func (n *Node) TakeSnapshot() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.snapshot = maps.Clone(n.keys)
+}
+
+// Restart is a crash. All connections break. Unless the node is durable, everything after the
+// snapshot is lost.
+func (n *Node) Restart() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closeSessions()
+	if n.Durable {
+		n.startServer(n.keys)
+	} else {
+		n.startServer(maps.Clone(n.snapshot))
+	}
+}
+
+// Failover is a crash after which a replica of some age takes the node's place. The replica has the
+// keys of the snapshot.
+func (n *Node) Failover(age time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closeSessions()
+	n.startServer(maps.Clone(n.snapshot))
+	n.started, n.promoted = n.started-age.Milliseconds(), true
+}
+
+// Replace is a crash after which an empty server of some age takes the node's place. A client that
+// is not connected at that moment can't notice it: see docs/guarantees.md.
+func (n *Node) Replace(age time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closeSessions()
+	n.snapshot = Keys{}
+	n.startServer(Keys{})
+	n.started, n.promoted = n.started-age.Milliseconds(), false
+}
+
+// Copy is a copy of the keys that a node had at some time.
+type Copy struct {
+	At   time.Time
+	keys Keys
+}
+
+// MakeCopy makes a copy of the keys, as of a disk.
+func (n *Node) MakeCopy() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.copies = append(n.copies, Copy{time.Now(), maps.Clone(n.keys)})
+}
+
+// CopiesBefore returns the copies that were made until t.
+func (n *Node) CopiesBefore(t time.Time) []Copy {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	late := func(c Copy) bool { return c.At.After(t) }
+	if i := slices.IndexFunc(n.copies, late); i >= 0 {
+		return n.copies[:i]
+	}
+	return n.copies
+}
+
+// Restore is a crash after which the disk is restored from a copy.
+func (n *Node) Restore(c Copy) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closeSessions()
+	n.startServer(maps.Clone(c.keys))
+}
+
+// Demote makes the node a replica of a server that has these keys.
+func (n *Node) Demote(keys Keys) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.closeSessions()
+	n.keys, n.trackers, n.replica = keys, map[string]map[*Session]bool{}, true
+}
+
+// Promote makes a replica a master again.
+func (n *Node) Promote() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.replica {
+		n.promotions++
+	}
+	n.replica, n.promoted = false, n.promoted || n.replica
+}
+
+// KeysFor returns the keys with the ends that they have by another node's clock.
+func (n *Node) KeysFor(other *Node) Keys {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	keys := maps.Clone(n.keys)
+	for key, e := range keys {
+		if e.end != 0 {
+			e.end += other.now() - n.now()
+		}
+		keys[key] = e
+	}
+	return keys
+}
+
+// AdvanceClock moves the clock forward.
+func (n *Node) AdvanceClock(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.epoch = n.epoch.Add(-d)
+}
