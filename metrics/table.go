@@ -60,7 +60,7 @@ var table = [...]struct {
 	},
 	acquireDuration: {
 		"acquire_duration_seconds", duration,
-		"Time from an acquiring call to its lease, for those that got one.",
+		"Time from an acquiring call to its lease.",
 		[]string{"kind"},
 	},
 	attempts: {
@@ -70,13 +70,13 @@ var table = [...]struct {
 	},
 	attemptDuration: {
 		"attempt_duration_seconds", duration,
-		"Time from before an attempt to acquire was sent to its outcome.", nil,
+		"Time from an attempt to acquire to its outcome.", nil,
 	},
 	splitVotes: {
 		"split_votes_total", counter,
 		"Attempts without a quorum whose votes were divided among contenders.", nil,
 	},
-	leasesHeld: {"leases_held", gauge, "Leases that are held now.", nil},
+	leasesHeld: {"leases_held", gauge, "Leases that are held.", nil},
 	leasesEnded: {
 		"leases_ended_total", counter,
 		"Leases that are over, by how they ended.",
@@ -84,7 +84,7 @@ var table = [...]struct {
 	},
 	holdDuration: {
 		"hold_duration_seconds", duration,
-		"Time for which leases were held that are over.", nil,
+		"Time for which ended leases were held.", nil,
 	},
 	extensions: {
 		"extensions_total", counter,
@@ -100,14 +100,14 @@ var table = [...]struct {
 		"handovers_total", counter,
 		"Leases that went from one caller of the process to the next without a release.", nil,
 	},
-	callsPending: {"calls_pending", gauge, "Calls that are under way now.", nil},
+	callsPending: {"calls_pending", gauge, "Calls that are under way.", nil},
 	waiters: {
 		"waiters", gauge,
-		"Waiting calls that queue in the process for their keys now.", nil,
+		"Waiting calls that queue in the process for their keys.", nil,
 	},
 	asyncPending: {
 		"async_pending", gauge,
-		"Calls of AcquireAsync that are pending or wait for their function now.", nil,
+		"Calls of AcquireAsync that are pending or wait for their function.", nil,
 	},
 	callbackPanics: {
 		"callback_panics_total", counter,
@@ -115,11 +115,11 @@ var table = [...]struct {
 	},
 	droppedCallbacks: {
 		"onlost_dropped_total", counter,
-		"Calls of OnLost that were dropped, because too many of them were waiting.", nil,
+		"Calls of OnLost that were dropped, because too many were waiting.", nil,
 	},
 	foreignLayouts: {
 		"foreign_layouts", gauge,
-		"Layouts that other clients use now and that share no quorum with this one's: they do not exclude it.",
+		"Layouts of other clients that share no quorum with this one's: they do not exclude it.",
 		nil,
 	},
 	spareNodes: {
@@ -128,7 +128,7 @@ var table = [...]struct {
 	},
 	nodeState: {
 		"node_state", gauge,
-		"1 for the state that the node is in, else 0.",
+		"1 for the state of the node, else 0.",
 		[]string{"node", "state"},
 	},
 	nodeFlushes: {"node_flushes_total", counter, "Flushes to the node.", []string{"node"}},
@@ -139,22 +139,22 @@ var table = [...]struct {
 	},
 	nodeFlushDuration: {
 		"node_flush_duration_seconds", duration,
-		"Time from sending a flush to the answer of the node.",
+		"Time from sending a flush to the node's answer.",
 		[]string{"node"},
 	},
 	nodeFailures: {
 		"node_failures_total", counter,
-		"Operations for which the node has not voted, by the reason.",
+		"Operations for which the node has not voted, by reason.",
 		[]string{"node", "kind"},
 	},
 	nodePendingOperations: {
 		"node_pending_operations", gauge,
-		"Operations that wait to be sent to the node now.",
+		"Operations that wait to be sent to the node.",
 		[]string{"node"},
 	},
 	nodePendingReleases: {
 		"node_pending_releases", gauge,
-		"Releases that wait now until the node can answer them.",
+		"Releases that wait until the node can answer them.",
 		[]string{"node"},
 	},
 	nodeDroppedReleases: {
