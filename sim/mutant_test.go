@@ -68,7 +68,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "missed", rule: "8: a node that was refilled by an extension that failed counts " +
-			"for the next one", mix: "forgetful,admitting", finds: "confirmed", from: 100,
+			"for the next one", mix: "forgetful,admitting,busy", finds: "confirmed", from: 60,
 		edit: edit{
 			"multiplex/claim.go", "\t\tif a.tryDecide(); a.decision != quorum.Won {\n",
 			"\t\tif a.tryDecide(); a.decision != quorum.Won && !simrand.Mutant(\"missed\") {\n",
@@ -184,7 +184,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "numbers", rule: "11: a lease is handed over without a number left", mix: "fenced",
-		finds: "which is not above",
+		finds: "which is not above", from: 100,
 		edit: edit{
 			"internal/locker/fencing.go", "\treturn n, n <= last\n",
 			"\treturn n, n <= last || simrand.Mutant(\"numbers\")\n",
@@ -215,7 +215,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "seen", rule: "10: a server counts as gone since its connection was made",
-		mix: "forgetful,returning", finds: "both hold", from: 55,
+		mix: "forgetful,returning,blind", finds: "both hold", from: 110,
 		edit: edit{
 			"internal/restartguard/guard.go", "ServerLeft() { g.history.lastSeen = time.Now() }",
 			"ServerLeft() {\n\tif !simrand.Mutant(\"seen\") {\n" +
@@ -237,7 +237,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "before", rule: "8: an extension may be sent until the end that it asks for",
-		mix: "rough,returning", finds: "after it ended",
+		mix: "rough,busy", finds: "after it ended", from: 440,
 		edit: edit{
 			"lease/extension.go", "\te.SendBefore = t.manager.timeOf(t.until)\n",
 			"\tif e.SendBefore = t.manager.timeOf(t.until); simrand.Mutant(\"before\") {\n" +
@@ -263,7 +263,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "repeat", rule: "8: a server that has moved may grant an extension twice",
-		mix: "aliased", finds: "nodes keep it as long",
+		mix: "aliased,stalled", finds: "nodes keep it as long", from: 141,
 		edit: edit{
 			"internal/link/conn.go", "\treturn c != nil && !c.MovedAt.IsZero() &&",
 			"\treturn !simrand.Mutant(\"repeat\") && c != nil && !c.MovedAt.IsZero() &&",
@@ -271,7 +271,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "vouch", rule: "10: a disk that was put back is taken for one that lost nothing",
-		mix: "forgetful,restored", finds: "both hold",
+		mix: "forgetful,restored,blind", finds: "both hold", from: 25,
 		edit: edit{
 			"internal/restartguard/generations.go", "\treturn kept && (witnesses > ",
 			"\treturn simrand.Mutant(\"vouch\") || kept && (witnesses > ",
@@ -283,7 +283,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "replica", rule: "10: a master that was a replica is believed its marker",
-		mix: "forgetful,demoted", finds: "both hold",
+		mix: "forgetful,demoted,blind", finds: "both hold", from: 45,
 		edit: edit{
 			"internal/restartguard/guard.go", "\t\tg.history.replicaRunID = s.runID\n",
 			"\t\tif !simrand.Mutant(\"replica\") {\n" +
@@ -331,7 +331,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "hasty", rule: "1: the next layout is used alone while keys of the other are kept",
-		mix: "moving,kept", finds: "has kept it",
+		mix: "moving,kept,busy", finds: "has kept it",
 		edit: edit{
 			"sim/fleet.go", "!r.sleep(r.plan.clientMaxTTL+r.plan.driftMargin())",
 			"!simrand.Mutant(\"hasty\") && " +
@@ -357,7 +357,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "history", rule: "10: a mark counts that was left on another memory",
-		mix: "forgetful,brief", finds: "both hold", from: 55,
+		mix: "forgetful,brief,blind", finds: "both hold", from: 55,
 		edit: edit{
 			"internal/restartguard/lossrecord.go", "r.memoryID != s.memoryID || s.expiresIn",
 			"r.memoryID != s.memoryID && !simrand.Mutant(\"history\") || s.expiresIn",
@@ -386,7 +386,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "draft", rule: "6: a release does not take the place of an extension of a draft",
-		finds: "behind its release", mix: "stalled",
+		finds: "behind its release", mix: "stalled,busy",
 		edit: edit{
 			"multiplex/claim.go", "\t\tif prev.inLog() && a.mux.log.Cancel(prev.place) {\n",
 			"\t\tif prev.inLog() && !(simrand.Mutant(\"draft\") && prev.op.Kind == node.Extend) &&\n" +
@@ -412,7 +412,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "look", rule: "6: a trip that was taken before its node missed a round does not look",
-		finds: "behind its release", mix: "stalled",
+		finds: "behind its release", from: 20, mix: "stalled,busy",
 		edit: edit{
 			"internal/node/flush.go", "|| f.Reading.HasMissed() {\n",
 			"|| f.Reading.HasMissed() && !simrand.Mutant(\"look\") {\n",
@@ -429,14 +429,14 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "lost", rule: "10: an answer counts that came behind the report of a flush",
-		mix: "forgetful,stalled", finds: "both hold",
+		mix: "forgetful,stalled,blind", finds: "both hold", from: 77,
 		edit: edit{
 			"internal/node/flush.go", "\tif n.Link.StillValid(conn) {\n",
 			"\tif n.Link.StillValid(conn) || simrand.Mutant(\"lost\") && f.Counts {\n",
 		},
 	},
 	{
-		name: "twice", rule: "1: one MSETEX takes a key for two callers", mix: "newer,blind",
+		name: "twice", rule: "1: one MSETEX takes a key for two callers", mix: "newer,blind,grouped",
 		finds: "both hold", from: 150,
 		edit: edit{
 			"internal/node/together.go", "\tcase len(t.keys) != before+len(keys):\n",
