@@ -69,7 +69,7 @@ func TestErrors_AreOfBothLibraries(t *testing.T) {
 	require.NoError(t, l.Client().Ready(t.Context()))
 	ctx, cancel, err := l.WithContext(t.Context(), "k")
 	require.NoError(t, err)
-	require.Equal(t, nodes.Len(), holders(t, nodes, "mine:2:k"))
+	require.GreaterOrEqual(t, holders(t, nodes, "mine:2:k"), 2, "a quorum has the key")
 	_, _, err = l.TryWithContext(t.Context(), "k")
 	require.ErrorIs(t, err, rueidislock.ErrNotLocked)
 	var held *lockpipe.HeldError
