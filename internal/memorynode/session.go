@@ -42,8 +42,8 @@ type Session struct {
 // Node returns the node to which the session belongs.
 func (s *Session) Node() *Node { return s.node }
 
-// SentAt returns when the client sent what the session has received last. Only the functions of the
-// node that are told of a session may call it.
+// SentAt returns when the client sent what the session has received last. Only OnTake and
+// OnRelease may call it.
 func (s *Session) SentAt() time.Time { return s.sentAt }
 
 // Receive executes what the client sent at that time, as far as it is complete, and sends the
