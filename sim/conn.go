@@ -2,13 +2,14 @@ package sim
 
 import (
 	"bytes"
-	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"io"
 	"net"
 	"os"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/memorynode"
 )
 
 // conn is the client's end of one connection. A connection that has lost a byte loses everything
