@@ -296,35 +296,40 @@ func (e *endsAtLook) Err() error {
 	return e.Context.Err()
 }
 
+// saysWhy calls AcquireAny with a context that ends after some looks, while no attempt can succeed.
+func saysWhy(t *testing.T, c *lockpipe.Client, keys []string, looks int, want error) {
+	t.Helper()
+	_, err := c.AcquireAny(newEndsAtLook(t.Context(), looks), keys)
+	require.ErrorIs(t, err, context.Canceled, looks)
+	switch made := c.Stats().Attempts; {
+	case made > 1:
+		require.ErrorIs(t, err, want, looks)
+	case made == 1: // it may have been cut short
+		require.True(t, errors.Is(err, want) || errors.Is(err, lockpipe.ErrNoQuorum),
+			"%d: %v", looks, err)
+	}
+}
+
 // The goal: whenever the context of a call ends, the error says why the attempt before failed.
 func TestAcquireAny_SaysWhyWheneverItsContextEnds(t *testing.T) {
 	t.Parallel()
 	keys := lockpipe.Slots("slot", 3)
-	held := func(t *testing.T, v *fakeNodes) {
+	held := func(v *fakeNodes) {
 		for _, key := range keys {
 			for i := range v.nodes {
 				v.set(i, key, foreign)
 			}
 		}
 	}
-	noQuorum := func(_ *testing.T, v *fakeNodes) { v.fail(0, outOfMemory); v.fail(1, outOfMemory) }
-	for name, c := range map[string]struct {
-		prepare func(*testing.T, *fakeNodes)
+	noQuorum := func(v *fakeNodes) { v.fail(0, outOfMemory); v.fail(1, outOfMemory) }
+	for _, c := range []struct {
+		prepare func(*fakeNodes)
 		want    error
-	}{"held": {held, lockpipe.ErrHeld}, "no quorum": {noQuorum, lockpipe.ErrNoQuorum}} {
+	}{{held, lockpipe.ErrHeld}, {noQuorum, lockpipe.ErrNoQuorum}} {
 		for looks := range 20 {
 			inBubble(t, 3, func(t *testing.T, v *fakeNodes, client *lockpipe.Client) {
-				c.prepare(t, v)
-				ctx := newEndsAtLook(t.Context(), looks)
-				_, err := client.AcquireAny(ctx, keys)
-				require.ErrorIs(t, err, context.Canceled, "%s, %d", name, looks)
-				switch made := client.Stats().Attempts; {
-				case made > 1:
-					require.ErrorIs(t, err, c.want, "%s, %d", name, looks)
-				case made == 1: // it may have been cut short
-					require.True(t, errors.Is(err, c.want) || errors.Is(err, lockpipe.ErrNoQuorum),
-						"%s, %d: %v", name, looks, err)
-				}
+				c.prepare(v)
+				saysWhy(t, client, keys, looks, c.want)
 				v.heal(0, 1)
 			})
 		}

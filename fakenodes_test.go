@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -347,10 +348,11 @@ func (n *fakeNode) before(command string, args []string, greeted bool) (reply st
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if command == "CLIENT" && (args[0] == "TRACKING" || args[0] == "CACHING") {
-		if n.tells {
+	if command == "CLIENT" {
+		if n.tells && (args[0] == "TRACKING" || args[0] == "CACHING") {
 			return "+OK\r\n"
 		}
+		// No change is pushed, and no former connection is ended: its commands may come late.
 		return failed("ERR unknown subcommand")
 	}
 	lock := greeted && (command == "SET" || command == "EVALSHA")
@@ -511,7 +513,14 @@ func TestFakeNodes_ASilentOneExecutesWhatItWasSent(t *testing.T) {
 		require.Zero(t, v.executed(0, "SET")+v.executed(0, "EVALSHA"))
 		require.Equal(t, 3, v.executed(1, "SET"), "what a script calls is not counted")
 		require.Greater(t, v.hanging(0), 1)
+		var deleted atomic.Bool
+		v.watch(func(i int, command string, args []string) {
+			if i == 0 && command == "DEL" && args[0] == prefix+"a" {
+				deleted.Store(true)
+			}
+		})
 		v.speak(0)
+		require.True(t, deleted.Load(), "the first connection set it, a later one deleted it")
 		require.Zero(t, v.hanging(0))
 		require.Positive(t, v.executed(0, "SET"))
 		time.Sleep(time.Second)

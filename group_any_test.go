@@ -114,3 +114,20 @@ func TestGroups_Peek(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 	})
 }
+
+// The goal: whenever the context of a call ends, the error says that the keys of the groups that
+// have answered are held.
+func TestGroups_AnyOfKeysSaysWhyWheneverItsContextEnds(t *testing.T) {
+	t.Parallel()
+	for looks := range 20 {
+		inGroupBubble(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			keys := oneOfEach(c, "k", "a", "b", "c")
+			for _, key := range keys {
+				for i := range v.nodes {
+					v.set(i, key, foreign)
+				}
+			}
+			saysWhy(t, c, keys, looks, lockpipe.ErrHeld)
+		})
+	}
+}

@@ -63,7 +63,7 @@ type Use struct {
 // Uses has the entries that are in use, by their IDs.
 type Uses map[string]Use
 
-// Add records that an entry lasts for so long on a node. It ignores an entry that has ended.
+// Add records for how long an entry lasts on a node. It ignores an entry that has ended.
 func (u Uses) Add(ids, node string, lasts time.Duration) {
 	if lasts > 0 {
 		u[ids] = Use{append(u[ids].Nodes, node), max(u[ids].Lasts, lasts)}

@@ -34,24 +34,20 @@ func (k *Locker) TryAny(ctx context.Context, keys []string, o *Options, tries in
 	var failed *Failure
 	var held []string // by others
 	for _, some := range shares {
-		if err := ctx.Err(); err != nil {
-			failed = failed.EndedBy(err)
-			break
-		}
 		l, f := k.tryAnyHere(ctx, some, o, tries)
 		switch {
 		case f == nil:
 			return l, nil
+		case failed != nil && f.CutShort(ctx): // it says nothing new about the keys
+			return nil, failed.EndedBy(ctx.Err())
 		case !f.Retryable() || f.CutShort(ctx):
 			return nil, f
 		case f.IsHeld():
-			failed, held = f, append(held, some...)
+			held = append(held, some...)
+			failed, f.Votes.Keys = f, held
 		case failed == nil:
 			failed = f
 		}
-	}
-	if failed.IsHeld() {
-		failed.Votes.Keys = held
 	}
 	return nil, failed
 }
@@ -61,9 +57,10 @@ func (k *Locker) tryAnyHere(ctx context.Context, keys []string, o *Options, trie
 	*Failure,
 ) {
 	if len(keys) == 1 {
-		var t Try
-		l, _, f := t.Advance(ctx, k, keys, o, nil)
-		return l, f
+		return k.Try(ctx, keys, o)
+	}
+	if f := endedBefore(ctx); f != nil {
+		return nil, f
 	}
 	for ; ; tries-- {
 		a := k.newAttempt(o, rotated(keys), 0, 0, k.Suspended())

@@ -86,11 +86,8 @@ func (f *Failure) has(err error) bool {
 		})
 }
 
-// EndedBy adds why the call ended, and returns f; nil stands for a call without an attempt.
+// EndedBy adds why the call ended, and returns f.
 func (f *Failure) EndedBy(end error) *Failure {
-	if f == nil {
-		return &Failure{End: end}
-	}
 	if !f.has(end) {
 		f.End = end
 	}

@@ -99,12 +99,15 @@ func (n *Node) Promote() {
 
 // KeysFor returns the keys with the ends that they have by another node's clock.
 func (n *Node) KeysFor(other *Node) Keys {
+	other.mu.Lock()
+	theirs := other.now()
+	other.mu.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	keys := maps.Clone(n.keys)
 	for key, e := range keys {
 		if e.end != 0 {
-			e.end += other.now() - n.now()
+			e.end += theirs - n.now()
 		}
 		keys[key] = e
 	}

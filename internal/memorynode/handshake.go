@@ -102,6 +102,13 @@ func (n *Node) replID() string {
 	return fmt.Sprintf("%020x%010x%010x", n.id+1, n.servers, n.promotions)
 }
 
+// RunID returns the run_id, which changes with each server.
+func (n *Node) RunID() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.currentRunID()
+}
+
 // currentRunID is RunID. mu is held.
 func (n *Node) currentRunID() string { return fmt.Sprintf("%020x%020x", n.id+1, n.servers) }
 
@@ -119,13 +126,6 @@ func (s *Session) config(pattern string) {
 		s.text(pair[0])
 		s.text(pair[1])
 	}
-}
-
-// RunID returns the run_id, which changes with each server.
-func (n *Node) RunID() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.currentRunID()
 }
 
 // time answers TIME.
