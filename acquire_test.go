@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +19,7 @@ import (
 // and not on a minority, and none of our clean-ups, extensions and releases touches it.
 func TestAcquire_AForeignTokenIsNeverTouched(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	c := connected(t, newClient(t, nodes))
 	for i := range 3 {
 		do(t, nodes, i, "SET", prefix+"majority", "another", "NX", "PX", "600000")
@@ -51,7 +51,7 @@ func TestAcquire_AForeignTokenIsNeverTouched(t *testing.T) {
 // The goal: a key of another Redis type counts as held, and stays what it is.
 func TestAcquire_AKeyOfAnotherTypeCountsAsHeld(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	kinds := map[string][]string{
 		"list": {"RPUSH", "v"}, "hash": {"HSET", "f", "v"}, "set": {"SADD", "v"}, "zset": {
@@ -85,7 +85,7 @@ func TestAcquire_AKeyOfAnotherTypeCountsAsHeld(t *testing.T) {
 // The goal: the first call after New succeeds, though the test does not wait for the nodes.
 func TestAcquire_TheFirstCallAfterNewWorks(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	for range 5 {
 		c := newClient(t, nodes)
 		require.NoError(t, try(t, c, "k").Release(t.Context()))
@@ -150,7 +150,7 @@ func TestAcquire_ADecisionDoesNotWaitForVotesThatCannotChangeIt(t *testing.T) {
 func TestAcquire_NobodyHoldsAKeyTwiceWhileNodesComeAndGo(t *testing.T) {
 	skipIfShort(t, "mutual exclusion while servers come and go")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	clients := []*lockpipe.Client{
 		connected(t, newClient(t, nodes)),
 		connected(t, newClient(t, nodes)),
@@ -201,7 +201,7 @@ func TestAcquire_NobodyHoldsAKeyTwiceWhileNodesComeAndGo(t *testing.T) {
 // The goal: any bytes make a key, up to a MiB with the prefix, and the nodes have exactly these.
 func TestAcquire_AnyBytesMakeAKey(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	keys := map[string]string{
 		"64 KiB":             strings.Repeat("k", 64<<10),
@@ -251,7 +251,7 @@ func allBytes() string {
 // part of its keys anywhere.
 func TestAcquire_ARefusedAttemptLeavesNothing(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	c := connected(t, newClient(t, nodes))
 	for i := range 3 {
 		do(t, nodes, i, "SET", prefix+"key:0", "another", "PX", "600000")
@@ -329,7 +329,7 @@ func TestAcquire_AnInterruptedCallLeavesNothing(t *testing.T) {
 }
 
 func interrupted(t *testing.T, in interruption) {
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes, timeout(in.nodeTimeout)))
 	require.NoError(t, nodes.Freeze(0))
 	require.NoError(t, nodes.Freeze(1))

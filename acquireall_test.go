@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
 // The goal: a key that is given twice in one call is one key of one lease.
 func TestAcquireAll_AKeyGivenTwiceIsOneKey(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	for name, keys := range map[string][]string{"at once": {"a", "a", "b", "c"}, "later": {
 		"a", "b",
@@ -42,7 +42,7 @@ func TestAcquireAll_AKeyGivenTwiceIsOneKey(t *testing.T) {
 // left.
 func TestAcquireAll_TenThousandKeysInOneCall(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	keys := make([]string, 10_000)
 	for i := range keys {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -232,7 +232,7 @@ func TestAcquireAny_RefusesBadArguments(t *testing.T) {
 func TestAcquireAny_AtMostSoManyAtATime(t *testing.T) {
 	t.Parallel()
 	const slots, callers, rounds = 3, 8, 5
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	keys := lockpipe.Slots("slot", slots)
 	var holders atomic.Int32
 	var held [slots]atomic.Bool

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +19,7 @@ import (
 // however long the call's delay between two attempts is.
 func TestAcquireAny_AReleaseIsNotMissed(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	holder, other := connected(t, newClient(t, nodes)), connected(t, newClient(t, nodes))
 	keys := lockpipe.Slots("slot", 2)
 	for range 30 {
@@ -83,7 +83,7 @@ func TestAcquireAny_AnEndedContextSaysNothingOfTheKeys(t *testing.T) {
 // It watches the key where it is still held.
 func TestAcquireAny_AReleaseIsSeenWhereItIsLate(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	keys := lockpipe.Slots("slot", 2)
 	for last := range nodes.Len() { // one of them is the key's arbiter

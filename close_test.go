@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -21,7 +22,7 @@ import (
 // they held.
 func TestClose_UnderLoadLeavesNothing(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	for i := range nodes.Len() {
 		do(t, nodes, i, "SET", prefix+"key:0", "another", "PX", "600000")
@@ -50,7 +51,7 @@ func TestClose_UnderLoadLeavesNothing(t *testing.T) {
 // has to give up, nothing is left there.
 func TestClose_WhileCallsArePendingLeavesNothing(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes, timeout(200*time.Millisecond)))
 	require.NoError(t, nodes.Freeze(0))
 	require.NoError(t, nodes.Freeze(1))
@@ -83,7 +84,7 @@ func TestClose_WhileCallsArePendingLeavesNothing(t *testing.T) {
 // The goal: Close deletes what is held. The holders and all later calls get ErrClosed.
 func TestClose_ReleasesWhatIsHeld(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	c := connected(t, newClient(t, nodes))
 	var leases []*lockpipe.Lease
 	for name, acquire := range shapes {
@@ -121,7 +122,7 @@ func TestClose_ReleasesWhatIsHeldThoughAMinorityIsGone(t *testing.T) {
 		int) error{"frozen": (*lockpipetest.Nodes).Freeze, "killed": (*lockpipetest.Nodes).Kill} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			nodes := lockpipetest.StartRealT(t, 3)
+			nodes := servertest.Start(t, 3)
 			c := connected(t, newClient(t, nodes))
 			l, err := c.TryAcquireAll(t.Context(), keysOf("key", 3))
 			require.NoError(t, err)
@@ -192,7 +193,7 @@ func TestClose_LeavesNoGoroutine(t *testing.T) {
 			if test.broken > 0 {
 				skipIfShort(t, "Close with servers that are frozen or dead")
 			}
-			nodes := lockpipetest.StartRealT(t, 3)
+			nodes := servertest.Start(t, 3)
 			for i := range nodes.Len() {
 				if test.early && i < test.broken {
 					require.NoError(t, test.strike(nodes, i))
@@ -323,7 +324,7 @@ func TestClose_ReleasesAutoExtendedLeasesInFewTrips(t *testing.T) {
 // for its own pool when it is loaded; these stay. This test is not parallel: it looks at all
 // goroutines.
 func TestClose_LeavesNoGoroutineOfExtensionsAndCallbacks(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	before := goleak.IgnoreCurrent()
 	var told endings
 	c := connected(t, newClient(t, nodes, onLost(func(l *lockpipe.Lease, err error) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -42,7 +43,7 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Client {
 // other nodes would grant. Here a holder that only the arbiter knows keeps renewing its key there.
 func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connectedTo(t, nodes)
 	arbiter := c.mux.Arbiter("k", 0)
 	set := func(i int) {

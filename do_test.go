@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -29,7 +29,7 @@ func TestDo_WithoutAFunctionAcquiresNothing(t *testing.T) {
 // after the caller has left.
 func TestDo_AlwaysReleases(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	held := func() {
 		_, err := c.TryAcquire(t.Context(), "k")
@@ -87,7 +87,7 @@ func TestDo_AlwaysReleases(t *testing.T) {
 // and the function's error.
 func TestDo_CancelsItsFunctionWhenTheLeaseEnds(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	wait := func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():

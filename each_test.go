@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -12,7 +12,7 @@ import (
 // are in the order of the call.
 func TestEach_EntriesOfOneKeyShareOneResult(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	holder := try(t, c, "held")
 	keys := []string{"a", "held", "b", "a", "held", "a"}

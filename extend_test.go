@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -15,7 +16,7 @@ import (
 // there: extension and release succeed.
 func TestExtend_AKeyTurnedIntoAnotherTypeOnAMinority(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	l := try(t, c, "k")
 	onEvery(t, nodes, span(0, 3), "k", l.Token())
@@ -32,7 +33,7 @@ func TestExtend_AKeyTurnedIntoAnotherTypeOnAMinority(t *testing.T) {
 // keys have left.
 func TestExtend_NodesThatRefuseWritesConfirmNothing(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	l := try(t, c, "k", lockpipe.WithTTL(longTTL))
 	onEvery(t, nodes, span(0, 3), "k", l.Token())
@@ -51,7 +52,7 @@ func TestExtend_NodesThatRefuseWritesConfirmNothing(t *testing.T) {
 // that.
 func TestExtend_RefillsANodeThatRestarted(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	l, err := c.TryAcquireAll(t.Context(), []string{"a", "b"})
 	require.NoError(t, err)
@@ -148,7 +149,7 @@ func TestExtend_AShortenedLeaseEndsEarlier(t *testing.T) {
 // others have there stay theirs.
 func TestExtend_RefillsAMinority(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	c := connected(t, newClient(t, nodes))
 	l, err := c.TryAcquireAll(t.Context(), []string{"a", "b", "c"})
 	require.NoError(t, err)
@@ -195,35 +196,48 @@ func TestExtend_ARefillLastsAsLongAsTheExtension(t *testing.T) {
 func TestExtend_FindsALeaseLost(t *testing.T) {
 	t.Parallel()
 	for foreign := range 4 {
-		for _, keys := range [][]string{{"k"}, {"k", "l", "m"}, append(keysOf("more", 600), "k")} {
-			t.Run(fmt.Sprintf("%d keys, %d taken by another", len(keys), foreign),
-				func(t *testing.T) {
-					t.Parallel()
-					nodes := lockpipetest.StartRealT(t, 5)
-					c := connected(t, newClient(t, nodes))
-					l, err := c.TryAcquireAll(t.Context(), keys)
-					require.NoError(t, err)
-					onEvery(t, nodes, span(0, 5), "k", l.Token())
-					for i := range 3 {
-						do(t, nodes, i, "DEL", prefix+"k")
-						if i < foreign {
-							do(t, nodes, i, "SET", prefix+"k", "another", "PX", "600000")
-						}
-					}
-					err = l.Extend(t.Context(), longTTL)
-					require.ErrorIs(t, err, lockpipe.ErrLost)
-					require.NotErrorIs(t, err, lockpipe.ErrHeld)
-					require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
-					over(t, l, lockpipe.ErrLost)
-					require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrLost)
-					require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrLost)
-					caughtUp(t, c, nodes)
-					nothingOfOurs(t, nodes, span(0, foreign), "k")
-					for i := foreign; i < 5; i++ {
-						nothingLeft(t, nodes, i)
-					}
-				})
+		t.Run(fmt.Sprintf("%d taken by another", foreign), func(t *testing.T) {
+			t.Parallel()
+			nodes := servertest.Start(t, 5)
+			c := connected(t, newClient(t, nodes))
+			for _, keys := range [][]string{
+				{"k"}, {"k", "l", "m"}, append(keysOf("more", 600), "k"),
+			} {
+				extendFindsLost(t, nodes, c, keys, foreign)
+			}
+		})
+	}
+}
+
+// extendFindsLost takes k away from a lease of keys, on three of five nodes. Another has it then on
+// the first few of them, as foreign says, until extendFindsLost returns.
+func extendFindsLost(t *testing.T, nodes *lockpipetest.Nodes, c *lockpipe.Client, keys []string,
+	foreign int,
+) {
+	t.Helper()
+	l, err := c.TryAcquireAll(t.Context(), keys)
+	require.NoError(t, err)
+	onEvery(t, nodes, span(0, 5), "k", l.Token())
+	for i := range 3 {
+		do(t, nodes, i, "DEL", prefix+"k")
+		if i < foreign {
+			do(t, nodes, i, "SET", prefix+"k", "another", "PX", "600000")
 		}
+	}
+	err = l.Extend(t.Context(), longTTL)
+	require.ErrorIs(t, err, lockpipe.ErrLost)
+	require.NotErrorIs(t, err, lockpipe.ErrHeld)
+	require.NotErrorIs(t, err, lockpipe.ErrNoQuorum)
+	over(t, l, lockpipe.ErrLost)
+	require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrLost)
+	require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrLost)
+	caughtUp(t, c, nodes)
+	nothingOfOurs(t, nodes, span(0, foreign), "k")
+	for i := foreign; i < 5; i++ {
+		nothingLeft(t, nodes, i)
+	}
+	for i := range foreign {
+		do(t, nodes, i, "DEL", prefix+"k")
 	}
 }
 
@@ -234,7 +248,7 @@ func TestExtend_HalfOfAnEvenNumberOfNodesIsNoLoss(t *testing.T) {
 	for _, n := range []int{2, 4} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			nodes := lockpipetest.StartRealT(t, n)
+			nodes := servertest.Start(t, n)
 			c := connected(t, newClient(t, nodes))
 			l := try(t, c, "k")
 			onEvery(t, nodes, span(0, n), "k", l.Token())
@@ -255,7 +269,7 @@ func TestExtend_HalfOfAnEvenNumberOfNodesIsNoLoss(t *testing.T) {
 // The release leaves nothing.
 func TestExtend_AFlushedMajorityIsALoss(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	l := try(t, c, "k")
 	onEvery(t, nodes, span(0, 3), "k", l.Token())

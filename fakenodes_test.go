@@ -1,6 +1,7 @@
 package lockpipe_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -452,13 +453,13 @@ func newBufferedConn(conn net.Conn, latency time.Duration) *bufferedConn {
 
 func (b *bufferedConn) receive(latency time.Duration) {
 	defer close(b.received)
+	p := make([]byte, 4096)
 	for {
-		p := make([]byte, 4096)
 		n, err := b.Conn.Read(p)
 		if err != nil {
 			return
 		}
-		b.received <- piece{p[:n], time.Now().Add(rand.N(latency + 1))}
+		b.received <- piece{bytes.Clone(p[:n]), time.Now().Add(rand.N(latency + 1))}
 	}
 }
 

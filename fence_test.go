@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/fence"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -312,7 +312,7 @@ func TestFence_OfManyKeysIsAboveAllOfThem(t *testing.T) {
 // comes back empty, all fences of a key rise.
 func TestFence_RisesOnServers(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	var seen fence.Checker
 	work := func(rounds int) {
 		var all sync.WaitGroup

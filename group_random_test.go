@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/fence"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -215,7 +215,7 @@ func TestGroups_NoTwoHoldAKeyWhileGroupsFail(t *testing.T) {
 // The goal: it is so on real servers, which push changes of keys.
 func TestGroups_NoTwoHoldAKeyOnServers(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	var clients []*lockpipe.Client
 	for range 3 {
 		clients = append(clients, grouped(t, nodes))

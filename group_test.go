@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -212,7 +212,7 @@ func TestGroups_NodesNameTheirGroup(t *testing.T) {
 // The goal: it is so on real servers too, with keys by the hundred.
 func TestGroups_HoldManyKeysOnServers(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 9)
+	nodes := servertest.Start(t, 9)
 	c := grouped(t, nodes)
 	keys := keysOf("k", 700)
 	l, err := c.TryAcquireAll(t.Context(), keys)
@@ -239,7 +239,7 @@ func TestGroups_HoldManyKeysOnServers(t *testing.T) {
 // The goal: Inspect looks at the nodes of all groups, and judges the size of each group.
 func TestGroups_InspectLooksAtAll(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := grouped(t, nodes)
 	found, err := c.Inspect(t.Context())
 	require.NoError(t, err)

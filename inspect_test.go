@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -73,7 +73,7 @@ func withoutClock(all lockpipe.Inspection) lockpipe.Inspection {
 // The goal: real masters as they should be give two lines of information each, in the order of the
 // configuration, then the layout in use, and nothing else.
 func TestInspect_HealthyMasters(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	all := withoutClock(inspected(t, connected(t, newClient(t, nodes))))
 	require.Len(t, all, 7)
 	require.Equal(t, lockpipe.SeverityInfo, all.Worst())
@@ -93,7 +93,7 @@ func TestInspect_OddMasters(t *testing.T) {
 	skipIfShort(t, "the inspection of seven servers with odd configurations")
 	t.Parallel()
 	dir := t.TempDir() // before the nodes, so that it outlasts them
-	nodes := lockpipetest.StartRealT(t, 7)
+	nodes := servertest.Start(t, 7)
 	set := func(i int, name, value string) { do(t, nodes, i, "CONFIG", "SET", name, value) }
 	set(1, "maxmemory-policy", "allkeys-lru")
 	set(1, "maxmemory", "1gb")
@@ -151,7 +151,7 @@ func TestInspect_OddMasters(t *testing.T) {
 func TestInspect_FindsTheSameServerTwice(t *testing.T) {
 	skipIfShort(t, "the inspection of one server under two names")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 2)
+	nodes := servertest.Start(t, 2)
 	twice := strings.Replace(address(nodes, 0), "127.0.0.1", "localhost", 1)
 	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.MaxTTL = longTTL }))
 	all := inspected(t, c)
@@ -173,7 +173,7 @@ func TestInspect_FindsTheSameServerTwice(t *testing.T) {
 // The goal: a node that is dead and one that was stopped are findings, and do not spoil the others.
 func TestInspect_NodesThatDoNotAnswer(t *testing.T) {
 	skipIfShort(t, "the inspection of servers that are silent")
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	require.NoError(t, nodes.Kill(0))
 	down(t, c, 0, "refused")
@@ -242,7 +242,7 @@ func TestInspect_FindsAClockThatRunsWrong(t *testing.T) {
 // The goal: a node that the restart guard does not admit is an error that says why.
 func TestInspect_NodesThatAreNotAdmitted(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	for i := range 2 {
 		do(t, nodes, i, "SET", prefix+"lockpipe:admitted", "another server")
 	}
@@ -257,7 +257,7 @@ func TestInspect_NodesThatAreNotAdmitted(t *testing.T) {
 // its own.
 func TestInspect_NamesTheRemedyForEachUser(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	do(t, nodes, 0, "CONFIG", "SET", "requirepass", "pw")
 	do(t, nodes, 1, "CONFIG", "SET", "requirepass", "pw")
 	do(t, nodes, 2, "ACL", "SETUSER", "me", "on", ">pw", "~*", "+@all", "-evalsha")
@@ -282,7 +282,7 @@ func TestInspect_NamesTheRemedyForEachUser(t *testing.T) {
 // The goal: what is wrong with a node that has no vote is found as with any other.
 func TestInspect_JudgesNodesWithoutAVote(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	do(t, nodes, 1, "SET", prefix+"lockpipe:admitted", "another server")
 	do(t, nodes, 1, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	do(t, nodes, 1, "CONFIG", "SET", "maxmemory", "1gb")

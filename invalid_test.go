@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -69,7 +69,7 @@ func TestInvalid_KeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
 // any other.
 func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	const reserved, ours = "which clients keep for themselves", `begins with "lockpipe:"`
 	for _, test := range []struct{ prefix, key, name, says string }{
 		{"lock", "pipe:fence:sku", "lockpipe:fence:", reserved},
@@ -118,7 +118,7 @@ func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
 // The goal: the text of a refused key does not carry the key, which may be long or secret.
 func TestInvalid_ARefusedKeyIsNotRepeatedInTheError(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	c := newClient(t, nodes)
 	_, err := c.TryAcquire(t.Context(), strings.Repeat("x", 1<<20+1))
 	require.ErrorIs(t, err, lockpipe.ErrInvalid)
@@ -180,7 +180,7 @@ func TestInvalid_OptionsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 // The goal: values at the edge of what makes sense are taken.
 func TestInvalid_OptionsAtTheEdgeAreTaken(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) { cfg.MaxTTL = time.Minute }))
 	for name, option := range map[string]lockpipe.Option{
 		"attempts zero":  lockpipe.WithMaxAttempts(0),
@@ -211,7 +211,7 @@ func TestInvalid_ANumberWithoutAUnitIsRecognised(t *testing.T) {
 		"60*time.Second?")
 	refusedConfig(t, lockpipe.Config{Nodes: one, NodeTimeout: 50},
 		"Config.NodeTimeout is 50ns", "at least 1ms", "did you mean 50*time.Millisecond?")
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	c := connected(t, newClient(t, nodes))
 	for says, opt := range map[string]lockpipe.Option{
 		"WithTTL(5ns)":         lockpipe.WithTTL(5),

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -190,7 +190,7 @@ func TestLayouts_AnErrorKeepsNoNodeFromVoting(t *testing.T) {
 // The goal: a user who may not use the key, or TIME, has all of its votes.
 func TestLayouts_AUserWithoutThePermissionVotes(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	for name, rules := range map[string]string{
 		"key": "~app:k* ~app:lockpipe:admitted ~app:lockpipe:generations ~app:lockpipe:none:* +@all",
 		"all": "~app:* +@all", "time": "~app:* +@all -time",
@@ -210,7 +210,7 @@ func TestLayouts_AUserWithoutThePermissionVotes(t *testing.T) {
 // The goal: a person sees which layouts are in use, and which one is wrong.
 func TestLayouts_AreInspected(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	short := func(cfg *lockpipe.Config) { // for which the node without a marker has no vote
 		cfg.TTL, cfg.MaxTTL, cfg.NodeTimeout = time.Second, time.Second, time.Second
 	}

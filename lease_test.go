@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -76,7 +76,7 @@ func TestLease_NoMethodPanicsWithoutALease(t *testing.T) {
 func TestLease_AnExpiredOneLeavesNothingOnANodeThatWasSilent(t *testing.T) {
 	skipIfShort(t, "a server that is silent until the lease is over")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes, timeout(time.Second)))
 	require.NoError(t, nodes.Freeze(0))
 	l, err := c.AcquireAll(t.Context(), keysOf("key", 3), lockpipe.WithTTL(2*time.Second))
@@ -99,7 +99,7 @@ func TestLease_AnExpiredOneLeavesNothingOnANodeThatWasSilent(t *testing.T) {
 // deletes nothing that is not its own.
 func TestLease_ReportsHowItEnded(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	t.Run("released", func(t *testing.T) {
 		early, late := try(t, c, "early"), try(t, c, "late")

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestLease_AStoppedHolderKnowsAtOnce(t *testing.T) {
 	skipIfShort(t, "a process that is stopped for longer than its TTL")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	holder := exec.Command(os.Args[0])
 	holder.Env = append(os.Environ(), holderVar+"="+strings.Join(nodes.URLs(), ","))

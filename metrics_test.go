@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/metrics"
 	"github.com/prometheus/client_golang/prometheus"
@@ -184,7 +185,7 @@ func TestMetrics_AreExact(t *testing.T) {
 // closes, and afterwards. Counters never fall.
 func TestMetrics_CollectingIsSafeAtAnyTime(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	var callers, scrapers sync.WaitGroup
 	// Under load each round of a caller allows one scrape: scrapers without a pause would take the
@@ -389,7 +390,7 @@ func hurt(ctx context.Context, t *testing.T, nodes *lockpipetest.Nodes) {
 // callers have seen.
 func TestMetrics_AgreeWithWhatCallersSaw(t *testing.T) {
 	skipIfShort(t, "the metrics of a run with servers that freeze, die and forget")
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	c := connected(t, newClient(t, nodes, timeout(30*time.Millisecond), func(cfg *lockpipe.Config) {
 		cfg.TTL, cfg.MaxTTL, cfg.RestartGuard = 300*time.Millisecond, 300*time.Millisecond,
 			lockpipe.GuardOff

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -48,7 +49,7 @@ func TestMoving_ClientsOfOneStepExcludeEachOther(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			nodes := lockpipetest.StartRealT(t, 6)
+			nodes := servertest.Start(t, 6)
 			clients := layoutsOf(t, nodes, layouts[0], layouts[1])
 			for _, step := range [][2]int{{0, 1}, {1, 0}, {1, 2}, {2, 1}} {
 				l := take(t, clients[step[0]], "k")
@@ -73,7 +74,7 @@ func TestMoving_ClientsOfOneStepExcludeEachOther(t *testing.T) {
 // in both layouts, also with fences, and leaves nothing behind.
 func TestMoving_AGroupIsAdded(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	groups := []lockpipe.Group{
 		{Name: "a", Nodes: addresses(nodes, []int{0})},
 		{Name: "b", Nodes: addresses(nodes, []int{1})},
@@ -130,7 +131,7 @@ func TestMoving_AGroupIsAdded(t *testing.T) {
 // different quorums.
 func TestMoving_GroupsThatShareNodesAreDividedAndJoined(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	groups := func(all ...[]int) (groups []lockpipe.Group) {
 		for i, which := range all {
 			groups = append(groups, lockpipe.Group{

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -142,11 +143,9 @@ func (f fault) fixes(t *testing.T, nodes *lockpipetest.Nodes, which []int) {
 func (f fault) sizes() []int {
 	switch f.name {
 	case "refused", "silent", "READONLY":
-		return []int{1, 3, 5}
-	case "BUSY":
-		return []int{3} // each busy node takes a core
+		return []int{1, 5}
 	}
-	return []int{5}
+	return []int{3}
 }
 
 // The goal: no caller notices a fault of a minority. When the faulty nodes are well again, they get
@@ -169,7 +168,7 @@ func minorityFails(t *testing.T, f fault, n int) {
 	if n > 3 || f.name == "silent" {
 		skipIfShort(t, "faults of five servers, and silent ones")
 	}
-	nodes := lockpipetest.StartRealT(t, n)
+	nodes := servertest.Start(t, n)
 	c := connected(t, newClient(t, nodes, f.unguarded))
 	old, older := try(t, c, "old"), try(t, c, "older")
 	onEvery(t, nodes, span(0, n), "old", old.Token())
@@ -225,7 +224,7 @@ func majorityFails(t *testing.T, f fault, n int) {
 	if n > 3 || f.name == "silent" {
 		skipIfShort(t, "faults of five servers, and silent ones")
 	}
-	nodes := lockpipetest.StartRealT(t, n)
+	nodes := servertest.Start(t, n)
 	limit := 5 * time.Second
 	if f.name == "silent" { // nothing but the limit ends these calls
 		limit = 300 * time.Millisecond
@@ -275,7 +274,7 @@ func majorityFails(t *testing.T, f fault, n int) {
 // NodeTimeout" if nobody waited for it.
 func TestNodes_HealthyOnesAreNotBlamedForTheFaultyOnes(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	c := connected(t, newClient(t, nodes))
 	for i := range 3 {
 		require.NoError(t, nodes.Kill(i))
@@ -296,7 +295,7 @@ func TestNodes_HealthyOnesAreNotBlamedForTheFaultyOnes(t *testing.T) {
 // its own fault.
 func TestNodes_EachFaultyOneIsNamedWithItsOwnError(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	c := connected(t, newClient(t, nodes))
 	held := try(t, c, "held")
 	for i := range nodes.Len() {
@@ -314,7 +313,7 @@ func TestNodes_EachFaultyOneIsNamedWithItsOwnError(t *testing.T) {
 // The goal: one caller's forbidden key fails that caller alone, though all share their trips.
 func TestNodes_AForbiddenKeyFailsOnlyItsOwnCaller(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	for i := range nodes.Len() {
 		do(t, nodes, i, "ACL", "SETUSER", "default", "resetkeys", "~"+prefix+"allowed:*",
@@ -347,7 +346,7 @@ func TestNodes_AHolderIsReportedThoughAMinorityIsDead(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
-			nodes := lockpipetest.StartRealT(t, n)
+			nodes := servertest.Start(t, n)
 			c := connected(t, newClient(t, nodes))
 			quorum := n/2 + 1
 			for i := range quorum {
@@ -381,7 +380,7 @@ func TestNodes_AForbiddenCommandIsNamed(t *testing.T) {
 	for _, command := range []string{"evalsha", "script"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			nodes := lockpipetest.StartRealT(t, 3)
+			nodes := servertest.Start(t, 3)
 			c := connected(t, newClient(t, nodes))
 			held, err := c.TryAcquireAll(t.Context(), []string{"held", "too"})
 			require.NoError(t, err)

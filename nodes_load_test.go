@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +16,7 @@ import (
 func TestNodes_ConnectionsKilledUnderLoadLeaveNothing(t *testing.T) {
 	skipIfShort(t, "connections that are killed under load")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	load := startLoad(t, c, 16, func(string) string { return fmt.Sprint("shared:", rand.N(20)) })
 	for round := range 30 {
@@ -39,7 +39,7 @@ func TestNodes_ConnectionsKilledUnderLoadLeaveNothing(t *testing.T) {
 // The goal: a server that forgets the scripts under load gets them again, and no caller notices.
 func TestNodes_ForgottenScriptsAreNotNoticed(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	load := startLoad(t, c, 16, func(name string) string { return name })
 	for range 10 {
@@ -60,7 +60,7 @@ func TestNodes_ForgottenScriptsAreNotNoticed(t *testing.T) {
 // vote. Nothing else fails, and nothing is left.
 func TestNodes_OneForgetsAllKeysUnderLoad(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	load := startLoad(t, c, 16, func(name string) string { return name })
 	for range 10 {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,7 +22,7 @@ import (
 func TestNodes_AGivenUpConnectionIsNotTheCallersDeadline(t *testing.T) {
 	skipIfShort(t, "servers that are silent until their connections are given up")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	held := try(t, c, "held")
 	require.NoError(t, nodes.Freeze(0))
@@ -46,7 +46,7 @@ func TestNodes_AGivenUpConnectionIsNotTheCallersDeadline(t *testing.T) {
 func TestNodes_JoinWhenTheyComeUpLater(t *testing.T) {
 	skipIfShort(t, "servers that come up after the client")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	for i := range nodes.Len() {
 		require.NoError(t, nodes.Kill(i))
 	}
@@ -86,7 +86,7 @@ func shortMaxTTL(cfg *lockpipe.Config) {
 func TestNodes_OneThatRestartsEmptyRejoins(t *testing.T) {
 	skipIfShort(t, "the quarantines of servers that restart empty")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes, shortMaxTTL))
 	for i := range nodes.Len() { // one after another, so that a quorum is there all the time
 		require.NoError(t, nodes.Kill(i))
@@ -277,7 +277,7 @@ type operation func(ctx context.Context, c *lockpipe.Client, l *lockpipe.Lease) 
 // answersAreLost is one of these cases; confirmed tells that the operation may be confirmed over
 // the new connections.
 func answersAreLost(t *testing.T, deaf int, operate operation, confirmed bool) {
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	way := &line{open: map[string]*lossyConn{}, made: map[string]int{}}
 	limit := time.Second
 	if deaf == 1 { // the call ends with the answers of the others, however late they are

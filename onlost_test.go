@@ -197,7 +197,7 @@ func TestOnLost_ACallbackMayUseEverything(t *testing.T) {
 func TestOnLost_IsCalledOnceIfTheHolderMayNotKnow(t *testing.T) {
 	skipIfShort(t, "OnLost after each kind of end, for many leases")
 	t.Parallel()
-	const many = 40
+	const many = 15
 	tests := map[string]struct {
 		opts []lockpipe.Option
 		end  func(t *testing.T, v *fakeNodes, c *lockpipe.Client, leases []*lockpipe.Lease)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,7 +22,7 @@ func ownedBy(name string) func(*lockpipe.Config) {
 // is released with the name. NoOwner leaves the random bits alone.
 func TestOwner_IsKeptWithEachLock(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	host, err := os.Hostname()
 	require.NoError(t, err)
 	for name, suffix := range map[string]string{

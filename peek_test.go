@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest/fake"
 	"github.com/stretchr/testify/require"
 )
@@ -28,7 +28,7 @@ func peeked(t *testing.T, c *lockpipe.Client, keys ...string) []lockpipe.KeyStat
 // The goal: for each key in its place, who holds it and for how long, and on how many nodes.
 func TestPeek_SaysWhoHoldsEachKey(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 3)
+	nodes := servertest.Start(t, 3)
 	long := func(cfg *lockpipe.Config) { cfg.MaxTTL = time.Hour }
 	web := connected(t, newClient(t, nodes, long, ownedBy("web-3:4711")))
 	nameless := connected(t, newClient(t, nodes, long, ownedBy(lockpipe.NoOwner)))
@@ -72,7 +72,7 @@ func TestPeek_SaysWhoHoldsEachKey(t *testing.T) {
 // time left is that of the quorum.
 func TestPeek_CountsTheNodes(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	do(t, nodes, 0, "SET", prefix+"k", "one", "PX", "150000")
 	do(t, nodes, 1, "SET", prefix+"k", "another", "PX", "150000")
@@ -86,7 +86,7 @@ func TestPeek_CountsTheNodes(t *testing.T) {
 // The goal: many keys, more than a script or a trip takes, are in their order.
 func TestPeek_ManyKeys(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := newClient(t, nodes) // which is not connected yet
 	keys := make([]string, 1000)
 	for i := range keys {
@@ -108,7 +108,7 @@ func TestPeek_ManyKeys(t *testing.T) {
 // said nothing.
 func TestPeek_NeedsAQuorum(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes, timeout(3*time.Second)))
 	l := try(t, c, "k")
 	onEvery(t, nodes, span(0, 3), "k", l.Token())
@@ -136,7 +136,7 @@ func TestPeek_NeedsAQuorum(t *testing.T) {
 // The goal: ctx ends a call whose nodes do not answer, and is in the error. So is Close.
 func TestPeek_EndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	c := connected(t, newClient(t, nodes))
 	require.NoError(t, nodes.Freeze(0))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -170,7 +170,7 @@ func TestPeek_EndsWithItsContext(t *testing.T) {
 // The goal: what makes no sense is refused, as by every call with keys.
 func TestPeek_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
-	c := newClient(t, lockpipetest.StartT(t, 1))
+	c := newClient(t, servertest.Start(t, 1))
 	for _, keys := range [][]string{nil, {}, {""}, {"a", ""}, {"lockpipe:admitted"}} {
 		_, err := c.Peek(t.Context(), keys)
 		require.ErrorIs(t, err, lockpipe.ErrInvalid, "%q", keys)

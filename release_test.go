@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +17,7 @@ import (
 // The goal: a release that begins just before Close is on its way before the nodes are left.
 func TestRelease_JustBeforeCloseLeavesNothing(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	for round := range 100 {
 		c := newClient(t, nodes, timeout(5*time.Second))
 		var callers sync.WaitGroup
@@ -60,7 +61,7 @@ func TestRelease_ReachesAMinorityThatWasSilent(t *testing.T) {
 	for _, givenUp := range []bool{false, true} {
 		t.Run(fmt.Sprint("given up ", givenUp), func(t *testing.T) {
 			t.Parallel()
-			nodes := lockpipetest.StartRealT(t, 5)
+			nodes := servertest.Start(t, 5)
 			c := connected(t, newClient(t, nodes))
 			l, err := c.TryAcquireAll(t.Context(), keysOf("key", 3))
 			require.NoError(t, err)
@@ -102,7 +103,7 @@ func thaw(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
 // continues in the background, and is nil if it is repeated after the nodes continue.
 func TestRelease_ContinuesIfItIsNotConfirmed(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	c := connected(t, newClient(t, nodes, timeout(200*time.Millisecond)))
 	l, err := c.AcquireAll(t.Context(), keysOf("key", 3))
 	require.NoError(t, err)
@@ -132,7 +133,7 @@ func TestRelease_ContinuesIfItIsNotConfirmed(t *testing.T) {
 // The goal: a release whose ctx has ended is sent nevertheless.
 func TestRelease_IsSentWithAnEndedContext(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	one, many := try(t, c, "one"), try(t, c, "many")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +148,7 @@ func TestRelease_IsSentWithAnEndedContext(t *testing.T) {
 // The goal: the release of a lease that has expired does not delete the keys of the next holder.
 func TestRelease_AfterTheEndLeavesTheNextHolderAlone(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	old := take(t, c, "k", lockpipe.WithTTL(time.Second))
 	next, err := c.Acquire(t.Context(), "k")
@@ -175,7 +176,7 @@ func TestRelease_AfterTheEndLeavesTheNextHolderAlone(t *testing.T) {
 // deletes nothing.
 func TestRelease_OfKeysThatAreGoneIsNil(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	l := try(t, c, "k")
 	onEvery(t, nodes, span(0, 3), "k", l.Token())
@@ -191,7 +192,7 @@ func TestRelease_OfKeysThatAreGoneIsNil(t *testing.T) {
 // twice. The error names those that were over.
 func TestReleaseAll_ReleasesAllThatItCan(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	expired := take(t, c, "expired", lockpipe.WithTTL(time.Second))
 	lost := try(t, c, "lost")

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,7 +16,7 @@ func restarting(t *testing.T, mode lockpipe.GuardMode, ttl time.Duration, newcom
 	second *lockpipe.Lease,
 ) {
 	t.Helper()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	guarded := func(cfg *lockpipe.Config) {
 		cfg.RestartGuard, cfg.MaxTTL, cfg.TTL, cfg.NodeTimeout = mode, ttl, ttl, ttl/2
 	}
@@ -65,7 +65,7 @@ func TestRestartGuard_WithoutItAMajorityThatRestartsEmptyGrantsTwice(t *testing.
 // extension and a quarantined minority have no effect on callers.
 func TestRestartGuard_AQuarantineIsReported(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))
 	held := take(t, c, "held")
 	onEvery(t, nodes, span(0, 3), "held", held.Token())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -47,7 +48,7 @@ func (n *names) dial(ctx context.Context, network, name string) (net.Conn, error
 // after the first was notified.
 func TestSameServer_HasOneVoteForAnExtension(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	var names names
 	short := func(cfg *lockpipe.Config) {
 		cfg.TTL, cfg.NodeTimeout, cfg.MaxTTL = 2*time.Second,
@@ -91,7 +92,7 @@ func disconnect(t *testing.T, nodes *lockpipetest.Nodes, c *lockpipe.Client, whi
 func TestSameServer_IsRefusedUnderASecondName(t *testing.T) {
 	skipIfShort(t, "one server under two names, with each guard")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	first := address(nodes, 0)
 	second := strings.Replace(first, "127.0.0.1", "localhost", 1)
 	for _, mode := range []lockpipe.GuardMode{
@@ -128,7 +129,7 @@ func TestSameServer_IsRefusedUnderASecondName(t *testing.T) {
 // The goal: a server has one vote in all groups together, whatever it is called.
 func TestSameServer_IsRefusedInASecondGroup(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 2)
+	nodes := servertest.Start(t, 2)
 	urls := nodes.URLs()
 	var names names
 	names.lead("other:6379", address(nodes, 0))

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -23,7 +23,7 @@ import (
 // The goal: a password that the node refuses is in no error, no status and no line of the log.
 func TestSecrets_ARefusedPasswordIsNeverShown(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	var log lockedBuffer
 	c := newClient(t, nodes, timeout(time.Second), func(cfg *lockpipe.Config) {
 		cfg.Nodes = []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://alice:secret@",
@@ -50,7 +50,7 @@ func TestSecrets_ARefusedPasswordIsNeverShown(t *testing.T) {
 func TestSecrets_APasswordIsChangedAtRunTime(t *testing.T) {
 	t.Parallel()
 	const old, changed = "old-s3cret", "new-s3cret"
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	urls := nodes.URLs()
 	converse(t, nodes, 0, "CONFIG SET requirepass "+old)
 	urls[0] = strings.Replace(urls[0], "redis://", "redis://:"+old+"@", 1)
@@ -175,7 +175,7 @@ func TestSecrets_NoPasswordComesOutOfAClient(t *testing.T) {
 				skipIfShort(t, "the less odd passwords")
 			}
 			t.Parallel()
-			nodes := lockpipetest.StartRealT(t, 7)
+			nodes := servertest.Start(t, 7)
 			user := func(i int, password string) string {
 				return strings.Replace(nodes.URLs()[i], "://", "://"+url.UserPassword("me",
 					password).String()+"@", 1)

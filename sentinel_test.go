@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +38,7 @@ func TestSentinel_AFailoverGrantsNothingTwice(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const ttl = 5 * time.Second
-			r, plain := lockpipetest.StartReplicatedT(t), lockpipetest.StartRealT(t, 2)
+			r, plain := lockpipetest.StartReplicatedT(t), servertest.Start(t, 2)
 			urls := append(plain.URLs(), bySentinel(r))
 			client := func(dial func(context.Context, string, string) (net.Conn,
 				error),

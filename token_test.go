@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -51,7 +51,7 @@ func (c *recordedConn) Write(p []byte) (int, error) {
 // release of one cannot delete the key of another.
 func TestToken_EveryAttemptHasAFreshOne(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	var wire recorder
 	c := connected(t, newClient(t, nodes, timeout(5*time.Second),
 		func(cfg *lockpipe.Config) { cfg.Dial, cfg.Owner = wire.dial, lockpipe.NoOwner }))
@@ -69,7 +69,7 @@ func TestToken_EveryAttemptHasAFreshOne(t *testing.T) {
 // The goal: leases never share a token, also those of one call and of different clients.
 func TestToken_LeasesNeverShareOne(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	var tokens []string
 	for i := range 3 {
 		c := connected(t, newClient(t, nodes, timeout(5*time.Second)))

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -35,7 +36,7 @@ func whileSilent(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes,
 // and extend alike, and the drift is taken off.
 func TestValidity_CountsFromTheSending(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes, timeout(20*time.Second)))
 	validity := func(ttl time.Duration) time.Duration { return ttl - ttl/100 - 2*time.Millisecond }
 	var l *lockpipe.Lease

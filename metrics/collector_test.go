@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -24,7 +24,7 @@ func startClient(t *testing.T) *lockpipe.Client {
 		TTL: 50 * time.Second, NodeTimeout: 10 * time.Second,
 		Logger: slog.New(slog.DiscardHandler),
 	}
-	for _, u := range lockpipetest.StartT(t, 3).URLs() {
+	for _, u := range servertest.Start(t, 3).URLs() {
 		cfg.Nodes = append(cfg.Nodes, strings.Replace(u, "redis://", "redis://:hunter2@", 1))
 	}
 	c, err := lockpipe.New(cfg)

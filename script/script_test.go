@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,7 @@ import (
 // onBoth runs a test on a real server and on an in-process one, because the scripts must do the
 // same on both.
 func onBoth(t *testing.T, test func(t *testing.T, n *lockpipetest.Nodes)) {
-	t.Run("redis-server", func(t *testing.T) { test(t, lockpipetest.StartRealT(t, 1)) })
+	t.Run("redis-server", func(t *testing.T) { test(t, servertest.Start(t, 1)) })
 	t.Run("in-process", func(t *testing.T) {
 		n, err := lockpipetest.StartInProcess(1)
 		require.NoError(t, err)
@@ -233,7 +234,7 @@ function redis.call(name, ...)
   return server.call(name, ...)
 end
 `
-	n := lockpipetest.StartRealT(t, 1)
+	n := servertest.Start(t, 1)
 	do(t, n, "SET", "k", "t", "PX", "50000")
 	for _, ttl := range []string{"5000", "90000"} {
 		_, err := n.Do(0, "EVAL", server+script.Extend.Source, "1", "k", ttl, "t")
@@ -245,7 +246,7 @@ end
 // The goal: when memory is full, a lease that can't be refilled does not cost another lease its
 // extension.
 func TestARefillThatFailsCostsNobodyElse(t *testing.T) {
-	n := lockpipetest.StartRealT(t, 1)
+	n := servertest.Start(t, 1)
 	do(t, n, "SET", "mine", "t1", "PX", "5000")
 	do(t, n, "CONFIG", "SET", "maxmemory", "1")
 	refused, _ := run(t, n, script.Extend, set("t0", "missing"), set("t1", "mine"))

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,7 +27,7 @@ func TestInspect_PrintsFindings(t *testing.T) {
 // Goal: a finding that is an error is a failure, with the table as usual, and no password is
 // shown.
 func TestInspect_AnErrorIsAFailure(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	for name, value := range map[string]string{
 		"maxmemory-policy": "allkeys-lru",
 		"maxmemory":        "1gb",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/bench"
 	"github.com/lockpipe/lockpipe/bench/series"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -377,7 +378,7 @@ func TestFaults_AreListed(t *testing.T) {
 
 // Goal: an interrupt ends the run, and it still releases everything, prints, and is no failure.
 func TestInterrupt_StillPrints(t *testing.T) {
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	ctx, interrupt := context.WithCancel(t.Context())
 	go func() {
 		defer interrupt()

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -80,7 +80,7 @@ func TestPasswords_AreNeverPrinted(t *testing.T) {
 // Goal: a run with users and passwords shows none of them in its table, JSON, page and metrics,
 // also if a node refuses them.
 func TestPasswords_AreNeverReported(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	var urls []string
 	for i, u := range nodes.URLs() {
 		p := passwords[i]

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -14,7 +15,7 @@ import (
 // off.
 func TestContention_ACallThatMeetsAnotherProcessRecordsIt(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
 	require.Eventually(t, func() bool { return meets(t, c, rival, nodes) }, 20*time.Second,
 		time.Millisecond)

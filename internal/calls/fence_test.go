@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ const companionOfX = "lockpipe:fence:x"
 // it must not refuse the next attempt for that.
 func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connectedTo(t, nodes)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	seen(t, nodes, ahead)
@@ -82,7 +83,7 @@ func (c overWhen) Err() error {
 // and not that the keys were held.
 func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	c := connectedTo(t, nodes)
 	seen(t, nodes, time.Now().Add(time.Hour).UnixMicro())
 	ctx := overWhen{context.Background(), func() bool {

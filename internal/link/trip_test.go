@@ -15,7 +15,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/trip"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 )
@@ -137,7 +137,7 @@ func (c *tripClient) run(t *testing.T, proceed func(i int) bool) {
 // the server in the order of Enqueue; and if the server ends, each trip ends once.
 func TestTrip_UnderRueidis(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	c := newTripClient(t, nodes.URLs()[0])
 	defer c.Close()
 	c.run(t, func(i int) bool { return i < 200 })

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,7 +23,7 @@ func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
 // for ever.
 func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	for i := range nodes.Len() {
 		_, err := nodes.Do(i, "SET", "lockpipe:fence:x", strconv.FormatInt(ahead, 10))

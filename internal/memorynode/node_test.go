@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
@@ -40,7 +41,7 @@ func value(t *testing.T, reply string) any {
 // The goal: the scripts in Go do what the Lua does on servers, with any keys, tokens and TTLs, and
 // leave the same keys.
 func TestScripts_ModelsDoWhatTheLuaDoes(t *testing.T) {
-	t.Run("redis-server", func(t *testing.T) { compareModels(t, lockpipetest.StartRealT(t, 1)) })
+	t.Run("redis-server", func(t *testing.T) { compareModels(t, servertest.Start(t, 1)) })
 	t.Run("in-process", func(t *testing.T) {
 		n, err := lockpipetest.StartInProcess(1)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
@@ -79,7 +80,7 @@ func granted(t *testing.T, nodes *lockpipetest.Nodes, i int, key string) {
 // If the caller gives up in between, nothing is left.
 func TestArbiter_TheOtherGroupsAreAskedBehindIt(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	m := muxOf(t, nodes.URLs())
 	keys := oneOfEach(m, 3)
 	for judge := range keys {

@@ -120,6 +120,7 @@ var allowedImports = map[string][]string{
 	"internal/watch":         {"batch"},
 	"internal/restartguard":  {"internal/quorum", "internal/resp", "internal/servers", "script"},
 	"internal/servers":       {},
+	"internal/servertest":    {"lockpipetest"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
