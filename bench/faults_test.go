@@ -12,14 +12,14 @@ import (
 )
 
 // withFaults is a brief run on five servers with faults. Its Clients have the default timeout, so
-// that they notice a node that does not answer.
+// that they notice a node that does not answer. The load is small: the faults meet it all the time.
 func withFaults(t *testing.T, s Scenario, list string) Config {
 	t.Helper()
 	lockpipetest.RequireRedis(t)
 	cfg := brief(s)
 	cfg.Nodes, cfg.TTL, cfg.Duration, cfg.nodeTimeout = "local:5", 2*time.Second,
 		1500*time.Millisecond, 0
-	cfg.Faults, cfg.FaultSeed = list, 7
+	cfg.Faults, cfg.FaultSeed, cfg.Rate = list, 7, 200
 	return cfg
 }
 

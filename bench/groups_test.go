@@ -19,12 +19,12 @@ func TestGroups_EveryScenarioIsSound(t *testing.T) {
 			cfg := brief(s)
 			cfg.Nodes, cfg.Groups, cfg.Clients, cfg.Fencing = "inprocess:4", 4, 2, true
 			// So many that each group has some for sure.
-			cfg.Keys, cfg.Prefix = max(cfg.Keys, 100), "test:"
+			cfg.Keys, cfg.Prefix, cfg.Rate = max(cfg.Keys, 100), "test:", 1000
 			if s == Move {
 				cfg.Nodes = "inprocess:8"
 			}
-			cfg.Leases = 200
-			r, err := runUntil(t, 200, cfg)
+			cfg.Leases = 100
+			r, err := runUntil(t, 100, cfg)
 			require.NoError(t, err)
 			requireSound(t, r)
 			require.Zero(t, r.FenceRegressions)
@@ -71,8 +71,8 @@ func TestGroups_WithFaults(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	cfg := brief(Single)
-	lockpipetest.StartRealT(t, 1) // skips without a redis-server
-	cfg.Nodes, cfg.Groups, cfg.Faults = "local:6", 2, "every:200ms"
+	lockpipetest.RequireRedis(t)
+	cfg.Nodes, cfg.Groups, cfg.Rate, cfg.Faults = "local:6", 2, 200, "every:200ms"
 	cfg.Duration, cfg.TTL, cfg.nodeTimeout = 1500*time.Millisecond, time.Second, 0
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
@@ -86,11 +86,11 @@ func TestGroups_WithFaults(t *testing.T) {
 // not.
 func TestServers_TheBusiestIsInTheReport(t *testing.T) {
 	t.Parallel()
-	lockpipetest.StartRealT(t, 1) // skips without a redis-server
+	lockpipetest.RequireRedis(t)
 	for text, known := range map[string]bool{"local:3": true, "inprocess:3": false} {
 		cfg := brief(Single)
 		cfg.Nodes = text
-		r, err := runUntil(t, 2000, cfg)
+		r, err := runUntil(t, 100, cfg)
 		require.NoError(t, err)
 		require.Equal(t, known, r.ServerCPUUsPerLock > 0, text)
 		require.InDelta(t, r.ServerCPUUsPerLock*r.LocksPerS/1e6, r.ServerCPUShare, 1e-6)

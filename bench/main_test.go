@@ -6,6 +6,8 @@ import (
 	"flag"
 	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +34,43 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", parallel); err != nil {
 		panic(err)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreCurrent())
+	goleak.VerifyTestMain(closing{m}, goleak.IgnoreCurrent())
+}
+
+// closing closes the nodes of all tests behind the last of them.
+type closing struct{ *testing.M }
+
+func (m closing) Run() int {
+	code := m.M.Run()
+	if nodes := sharedNodes.Load(); nodes != nil {
+		if err := nodes.Close(); err != nil {
+			panic(err)
+		}
+	}
+	return code
+}
+
+// sharedNodes are those of shared, once a test has used them.
+var (
+	sharedNodes atomic.Pointer[lockpipetest.Nodes]
+	startShared sync.Mutex
+)
+
+// shared is external with nodes that all such tests share: they neither break a node nor look for
+// what others leave. Each run has a prefix of its own.
+func shared(t *testing.T, cfg Config) (*lockpipetest.Nodes, Config) {
+	t.Helper()
+	startShared.Lock()
+	defer startShared.Unlock()
+	nodes := sharedNodes.Load()
+	if nodes == nil {
+		var err error
+		nodes, err = lockpipetest.Start(6)
+		require.NoError(t, err)
+		sharedNodes.Store(nodes)
+	}
+	cfg.Nodes = strings.Join(nodes.URLs()[:3*cfg.layouts()], ",")
+	return nodes, cfg
 }
 
 // brief is a short run with few callers on nodes that it starts. Its Clients are patient, so that

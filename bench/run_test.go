@@ -15,7 +15,7 @@ import (
 func TestRun_EveryScenarioIsSound(t *testing.T) {
 	for _, s := range scenarios {
 		for _, clients := range []int{1, 3} {
-			cfg := brief(s)
+			_, cfg := shared(t, brief(s))
 			nodes := 3
 			if s == Move {
 				clients, nodes = max(clients, 2), 6
@@ -82,7 +82,7 @@ func TestRun_ExtendsBeyondTheTTL(t *testing.T) {
 	for _, s := range []Scenario{Single, Batch, Each, Hot} {
 		t.Run(string(s), func(t *testing.T) {
 			t.Parallel()
-			cfg := brief(s)
+			_, cfg := shared(t, brief(s))
 			cfg.TTL, cfg.Hold, cfg.AutoExtend = 3*time.Second, 3500*time.Millisecond, time.Minute
 			cfg.Duration = 3600 * time.Millisecond // one whole round
 			r, err := Run(t.Context(), cfg)
@@ -153,8 +153,7 @@ func TestRun_FindsViolations(t *testing.T) {
 // Goal: each run has a prefix of its own, and leaves nothing under it on external nodes.
 func TestRun_RunsDoNotMeet(t *testing.T) {
 	t.Parallel()
-	_, cfg := external(t, brief(Single))
-	cfg.Prefix = ""
+	_, cfg := shared(t, brief(Single))
 	first, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	second, err := Run(t.Context(), cfg)
@@ -197,8 +196,8 @@ func TestRun_WithFencing(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(string(s), func(t *testing.T) {
 			t.Parallel()
-			nodes, cfg := external(t, brief(s))
-			cfg.Clients, cfg.Fencing = 2, true
+			nodes, cfg := shared(t, brief(s))
+			cfg.Clients, cfg.Fencing, cfg.Prefix = 2, true, "fencing:"+string(s)+":"
 			r, err := runUntil(t, 50, cfg)
 			require.NoError(t, err)
 			requireSound(t, r)

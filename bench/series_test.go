@@ -74,7 +74,7 @@ func TestSeries_AddsUpInEveryScenario(t *testing.T) {
 			if s == Hold {
 				skipIfShort(t) // it waits for extensions
 			}
-			cfg := brief(s)
+			_, cfg := shared(t, brief(s))
 			cfg.Clients, cfg.TTL = 2, 3*time.Second
 			registry := prometheus.NewRegistry()
 			cfg.Metrics = registry

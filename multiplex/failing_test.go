@@ -132,7 +132,7 @@ func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	require.Equal(t, int32(1), log.warnings.Load())
 }
 
-// traffic takes and releases locks until this is so.
+// traffic takes and releases some locks a second until this is so.
 func traffic(t *testing.T, m *Mux, done func() bool) {
 	t.Helper()
 	n := 0
@@ -142,7 +142,7 @@ func traffic(t *testing.T, m *Mux, done func() bool) {
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 		return done()
-	}, patient, time.Millisecond)
+	}, patient, 20*time.Millisecond)
 }
 
 // attempts makes an attempt every 100 ms for d, and returns the last error.

@@ -19,7 +19,7 @@ import (
 func TestFirstUse_IsAtOnceForAllClients(t *testing.T) {
 	t.Parallel()
 	nodes := lockpipetest.StartRealT(t, 3)
-	for round := range 10 {
+	for round := range 5 {
 		prefix := fmt.Sprint(round, ":")
 		var clients sync.WaitGroup
 		for range 6 {

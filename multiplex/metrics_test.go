@@ -107,11 +107,6 @@ func TestMetrics_CountAnOverload(t *testing.T) {
 			require.Equal(t, maxPending, m.log.Waiting(i), "a release of nothing")
 		}
 		require.Zero(t, unsettled(c))
-		for _, n := range m.nodes {
-			n.Link.SetState(NodeUp, nil)
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
 	})
 }
 

@@ -385,7 +385,10 @@ func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
 				}
 			}
 			began, lives := time.Now(), 0
+			next := time.NewTicker(maxTTL / 20)
+			defer next.Stop()
 			for back := false; !back; lives++ {
+				<-next.C
 				require.Less(t, time.Since(began), patient)
 				m := start(t, nodes.URLs(), waits(maxTTL))
 				becomes(t, m, 0, NodeUp, "")

@@ -17,7 +17,7 @@ import (
 // behind.
 func TestPoll_IsWait(t *testing.T) {
 	outcomes := map[string]int{}
-	for seed := range uint64(600) {
+	for seed := range uint64(200) {
 		run := func(way func(*Attempt, context.Context) error) (log []string) {
 			synctest.Test(t, func(t *testing.T) { log = drawn(t, seed, way) })
 			return log
