@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -21,7 +22,7 @@ import (
 // BenchmarkCallers is acquire and release of one key on five nodes, by so many callers. One
 // op is one lock.
 func BenchmarkCallers(b *testing.B) {
-	nodes := lockpipetest.StartRealT(b, 5)
+	nodes := servertest.Start(b, 5)
 	for _, callers := range []int{1, 64, 512} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			acquireRelease(b, nodes,
@@ -33,7 +34,7 @@ func BenchmarkCallers(b *testing.B) {
 // BenchmarkKeys is acquire and release of so many keys as one lease on five nodes, by eight
 // callers. One op is one call.
 func BenchmarkKeys(b *testing.B) {
-	nodes := lockpipetest.StartRealT(b, 5)
+	nodes := servertest.Start(b, 5)
 	for _, keys := range []int{1, 10, 100, 1000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
 			acquireRelease(b, nodes, 8,
@@ -46,7 +47,7 @@ func BenchmarkKeys(b *testing.B) {
 // lock.
 func BenchmarkNodes(b *testing.B) {
 	for _, n := range []int{1, 3, 5, 7} {
-		nodes := lockpipetest.StartRealT(b, n)
+		nodes := servertest.Start(b, n)
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) { acquireRelease(b, nodes, 64, 1) })
 		require.NoError(b, nodes.Close())
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe/bench/check"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -137,7 +138,7 @@ func TestFaults_FailedCallsAreCountedByKind(t *testing.T) {
 // are no leftovers. Keys that stay are.
 func TestFaults_LeftoversOutliveTheTTL(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	node, err := check.ParseEndpoint(nodes.URLs()[0])
 	require.NoError(t, err)
 	set := func(args ...string) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -55,7 +56,7 @@ func TestGroups_SamplesOfHeldLeases(t *testing.T) {
 // Goal: keys left on a node of any group are found.
 func TestGroups_FindLeftoverKeys(t *testing.T) {
 	t.Parallel()
-	started := lockpipetest.StartT(t, 4)
+	started := servertest.Start(t, 4)
 	cfg := brief(Single)
 	cfg.Nodes, cfg.Groups, cfg.Prefix = strings.Join(started.URLs(), ","), 2, "test:"
 	_, err := started.Do(3, "SET", cfg.Prefix+"stray", "x")

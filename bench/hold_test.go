@@ -40,8 +40,8 @@ func TestHold_KeepsEveryLeaseAlive(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	cfg := briefHold()
-	cfg.Nodes, cfg.Clients, cfg.TTL, cfg.Duration = "inprocess:3", 3, 3*time.Second,
-		6*time.Second
+	cfg.Nodes, cfg.Clients, cfg.TTL, cfg.Duration = "inprocess:3", 3, 6*time.Second,
+		12*time.Second
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	requireSound(t, r)
@@ -52,7 +52,7 @@ func TestHold_KeepsEveryLeaseAlive(t *testing.T) {
 	require.Zero(t, r.Missing, r.FirstMissing)
 	require.NotZero(t, r.Samples)
 	require.GreaterOrEqual(t, r.ExtensionsPerS*r.KeepS, 99.0, "each lease at least twice")
-	require.GreaterOrEqual(t, r.KeepS, 6.0)
+	require.GreaterOrEqual(t, r.KeepS, 12.0)
 	require.Positive(t, r.TakeS)
 	require.Positive(t, r.GiveS)
 	require.GreaterOrEqual(t, r.DurationS, r.TakeS+r.KeepS+r.GiveS)

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
 // Goal: of many leases that are released together, each has its own end.
 func TestEachLocker_ReportsHowEachLeaseEnded(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	client, err := lockpipe.New(lockpipe.Config{
 		Nodes: nodes.URLs(), TTL: 2 * time.Second,
 		MaxTTL: time.Minute, NodeTimeout: time.Second, Logger: slog.New(slog.DiscardHandler),
@@ -46,7 +46,7 @@ func TestEachLocker_ReportsHowEachLeaseEnded(t *testing.T) {
 // Goal: an unconfirmed release is tried again until the end of the lease after all extensions.
 func TestLocker_UnlockKnowsOfExtensions(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	client, err := lockpipe.New(lockpipe.Config{
 		Nodes: nodes.URLs(), MaxTTL: time.Minute,
 		NodeTimeout: 10 * time.Second, Logger: slog.New(slog.DiscardHandler),

@@ -14,14 +14,14 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/series"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
 // BenchmarkLossNotice is how late its holder is notified that a lease has ended which nobody
 // extends: by the lease's channel, and by OnLost. So many leases of 1 to 2 s are held at the same
 // time. One op is one lease.
 func BenchmarkLossNotice(b *testing.B) {
-	nodes := lockpipetest.StartRealT(b, 3)
+	nodes := servertest.Start(b, 3)
 	for _, leases := range []int{1000, 10_000} {
 		b.Run(fmt.Sprintf("leases=%d", leases), func(b *testing.B) {
 			done, onLost := newNotices(), newNotices()

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -60,6 +61,7 @@ var (
 // what others leave. Each run has a prefix of its own.
 func shared(t *testing.T, cfg Config) (*lockpipetest.Nodes, Config) {
 	t.Helper()
+	skipIfShort(t)
 	startShared.Lock()
 	defer startShared.Unlock()
 	nodes := sharedNodes.Load()
@@ -162,7 +164,7 @@ func requireSound(t *testing.T, r *Report) {
 // external starts nodes that a run uses as if they were not its own.
 func external(t *testing.T, cfg Config) (*lockpipetest.Nodes, Config) {
 	t.Helper()
-	nodes := lockpipetest.StartT(t, 3*cfg.layouts())
+	nodes := servertest.Start(t, 3*cfg.layouts())
 	cfg.Nodes = strings.Join(nodes.URLs(), ",")
 	cfg.Prefix = "test:"
 	return nodes, cfg

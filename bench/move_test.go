@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe/bench/fleet"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -19,7 +20,7 @@ func briefMove() Config {
 	cfg.Nodes, cfg.Clients, cfg.Callers, cfg.Keys = "inprocess:6", 3, 12, 3
 	// A busy machine has some seconds more than the move takes. The callers leave it time: most of
 	// them wait, and the keys change hands seldom.
-	cfg.TTL, cfg.Duration, cfg.nodeTimeout = 2*time.Second, 12*time.Second, 0
+	cfg.TTL, cfg.Duration, cfg.nodeTimeout = 2*time.Second, 18*time.Second, 0
 	cfg.Hold = 100 * time.Millisecond
 	return cfg
 }
@@ -94,7 +95,7 @@ func TestMove_WithFaults(t *testing.T) {
 // Goal: keys on the nodes of either layout are found after the run, also if it ends early.
 func TestMove_FindsLeftoverKeysOfBothLayouts(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 6)
+	nodes := servertest.Start(t, 6)
 	cfg := briefMove()
 	cfg.Nodes, cfg.Prefix = strings.Join(nodes.URLs(), ","), "test:"
 	for _, i := range []int{0, 5} {

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
 // BenchmarkRefused is what a call costs whose key is held: one attempt, and ten of a waiting call.
 func BenchmarkRefused(b *testing.B) {
-	nodes := lockpipetest.StartRealT(b, 5)
+	nodes := servertest.Start(b, 5)
 	client := func() *lockpipe.Client {
 		c, err := lockpipe.New(lockpipe.Config{
 			Nodes: nodes.URLs(), NodeTimeout: time.Second, TTL: time.Hour,

@@ -12,12 +12,12 @@ import (
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/bench/series"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
 // waitingClients returns clients of five nodes that are connected.
 func waitingClients(b *testing.B, n int) (clients []*lockpipe.Client) {
-	nodes := lockpipetest.StartRealT(b, 5)
+	nodes := servertest.Start(b, 5)
 	for range n {
 		client, err := lockpipe.New(lockpipe.Config{
 			Nodes: nodes.URLs(), NodeTimeout: time.Second,

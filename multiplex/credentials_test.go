@@ -15,7 +15,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/link"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,7 +23,7 @@ import (
 // outlasts its password.
 func TestLogin_EachConnectionHasItsOwn(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	rotate := func(password string) {
 		ask(t, nodes, 0, "ACL", "SETUSER", "me", "on", "resetpass", ">"+password, "~*", "+@all")
 	}

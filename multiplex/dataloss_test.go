@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/reserved"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,7 +21,7 @@ import (
 // read.
 func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	for range 5 {
 		m := start(t, nodes.URLs(), nil)
 		up(t, m)
@@ -60,7 +60,7 @@ func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 // client's own database.
 func TestDataLoss_OfAnotherDatabaseIsForgiven(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	var quarantined atomic.Bool
 	m := start(t, []string{nodes.URLs()[0] + "/1"}, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) {
@@ -86,7 +86,7 @@ func TestDataLoss_OfAnotherDatabaseIsForgiven(t *testing.T) {
 // noticed all the same.
 func TestDataLoss_BehindTheHandshakeIsNoticed(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	first := start(t, nodes.URLs(), nil)
 	up(t, first)
 	var once sync.Once

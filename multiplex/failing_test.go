@@ -16,7 +16,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/reserved"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -44,7 +44,7 @@ func TestFailing_LeavesADemotedMaster(t *testing.T) {
 	notShort(t, "a real master that is demoted, and is back")
 	t.Parallel()
 	for _, guard := range []GuardMode{GuardAuto, GuardOff} {
-		nodes := lockpipetest.StartRealT(t, 1)
+		nodes := servertest.Start(t, 1)
 		m := start(t, nodes.URLs(), func(c *Config) { waits(3 * time.Second)(c); c.Guard = guard })
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()))
 		up(t, m)
@@ -67,7 +67,7 @@ func TestFailing_LeavesADemotedMaster(t *testing.T) {
 func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 	notShort(t, "the new master behind an endpoint")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 2)
+	nodes := servertest.Start(t, 2)
 	var master atomic.Int32
 	m := start(t, []string{"redis://locks.example:6379"}, func(c *Config) {
 		waits(3 * time.Second)(c)
@@ -93,7 +93,7 @@ func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	notShort(t, "a real master without memory")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	var log diary
 	m := start(t, nodes.URLs(), log.about("node is"))
 	up(t, m)
@@ -277,7 +277,7 @@ func TestFailing_ADroppedConnectionIsNotValid(t *testing.T) {
 // handshake.
 func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	var shut atomic.Bool
 	m := start(t, nodes.URLs(), outOfReach(func(_ string) bool {
 		return shut.Load()
@@ -315,7 +315,7 @@ func TestFailing_OneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 // The goal: if a server lost its scripts, the probe loads its own.
 func TestFailing_TheProbeLoadsItsScript(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	for range 2 {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,7 +18,7 @@ import (
 // several clients come at the same moment, and for a client that comes later.
 func TestFirstUse_IsAtOnceForAllClients(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	for round := range 5 {
 		prefix := fmt.Sprint(round, ":")
 		var clients sync.WaitGroup
@@ -47,7 +47,7 @@ func TestFirstUse_IsAtOnceForAllClients(t *testing.T) {
 // better. When it comes, all of them vote at once.
 func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	require.NoError(t, nodes.Kill(2))
 	m := start(t, nodes.URLs(), nil)
 	waitsFor := "first use? no node has a marker yet, and " + m.nodes[2].Link.Name() + " is down"
@@ -71,7 +71,7 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 // that one from the first use.
 func TestFirstUse_IsAtOnceBehindOldLossRecords(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	for i := range 2 {
 		f := resp.ParseInfo(ask(t, nodes, i, "INFO", "replication").(string))
 		record := "new:660000:" + runID(t, nodes, i) + "." + f["master_replid"] + ":x:"
@@ -84,7 +84,7 @@ func TestFirstUse_IsAtOnceBehindOldLossRecords(t *testing.T) {
 // The goal: one node with a marker shows that the others have lost theirs: no first use.
 func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	ask(t, nodes, 1, "SET", reserved.Marker, runID(t, nodes, 1))
 	m := start(t, nodes.URLs(), nil)
 	becomes(t, m, 1, NodeUp, "")
@@ -104,7 +104,7 @@ func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
 func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
 	notShort(t, "a node that was admitted after its wait")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 2)
+	nodes := servertest.Start(t, 2)
 	require.NoError(t, nodes.Kill(1))
 	m := start(t, nodes.URLs(), waits(4*time.Second))
 	becomes(t, m, 0, NodeQuarantined, "")
@@ -117,7 +117,7 @@ func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
 func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
 	notShort(t, "a client that comes after a loss")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	knowing := start(t, nodes.URLs(), waits(5*time.Second))
 	up(t, knowing)
 	for i := range nodes.Len() {
@@ -142,7 +142,7 @@ func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
 // what it saw before.
 func TestFirstUse_ALossRecordEndsIt(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	var once sync.Once
 	m := start(t, nodes.URLs(), func(c *Config) {
 		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {

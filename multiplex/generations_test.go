@@ -16,7 +16,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
@@ -602,7 +602,7 @@ func TestGenerations_ALossIsMarkedOnce(t *testing.T) {
 // says: it would never notice that another one has marked a loss.
 func TestGenerations_WithoutPermissionTheNodeIsDown(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	up(t, start(t, nodes.URLs(), nil))
 	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~k*", "~"+reserved.Marker,
 		"~"+reserved.Probe+

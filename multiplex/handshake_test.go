@@ -10,14 +10,14 @@ import (
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
 // The goal: the handshake touches no key that somebody may have.
 func TestHandshake_DeletesNothing(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	ask(t, nodes, 0, "SET", reserved.Probe, "held")
 	ask(t, nodes, 0, "SET", strings.TrimSuffix(reserved.Probe, ":"), "held")
 	up(t, start(t, nodes.URLs(), nil))
@@ -29,7 +29,7 @@ func TestHandshake_DeletesNothing(t *testing.T) {
 // read to its end.
 func TestHandshake_EndsThePreviousConnection(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	var left []net.Conn
 	m := start(t, nodes.URLs(), func(c *Config) {
 		c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -55,7 +55,7 @@ func TestHandshake_EndsThePreviousConnection(t *testing.T) {
 // never with the password.
 func TestHandshake_ADenialHasTheServersWords(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	address := strings.TrimPrefix(nodes.URLs()[0], "redis://")
 	for name, test := range map[string]struct{ rules, url, says string }{
 		"no write":       {"on >pw ~* +@all -set", "u:pw@", "can't be written: "},
@@ -88,7 +88,7 @@ func TestHandshake_ADenialHasTheServersWords(t *testing.T) {
 // was lost.
 func TestHandshake_NeedsFewPermissions(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">pw", "~*", "+hello", "+auth", "+ping", "+get",
 		"+set", "+evalsha", "+info", "+del", "+mget", "+script|load")
 	m := start(t, []string{"redis://u:pw@" + strings.TrimPrefix(nodes.URLs()[0], "redis://")}, nil)
@@ -107,7 +107,7 @@ func TestHandshake_NeedsFewPermissions(t *testing.T) {
 // The goal: a password that the server does not want is not held against it.
 func TestHandshake_APasswordThatIsNotWantedIsForgiven(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://:pw@", 1)}, nil)
 	up(t, m)
 	ask(t, nodes, 0, "CONFIG", "SET", "requirepass", "another")
@@ -119,7 +119,7 @@ func TestHandshake_APasswordThatIsNotWantedIsForgiven(t *testing.T) {
 // the same, later.
 func TestHandshake_ABusyServerIsAskedAgain(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	ask(t, nodes, 0, "CONFIG", "SET", "busy-reply-threshold", "1")
 	done := make(chan struct{})
 	go func() {
@@ -142,7 +142,7 @@ func TestHandshake_ABusyServerIsAskedAgain(t *testing.T) {
 // else.
 func TestHandshake_AHostileServerFailsOnlyItsNode(t *testing.T) {
 	t.Parallel()
-	good := lockpipetest.StartRealT(t, 2)
+	good := servertest.Start(t, 2)
 	for i := range good.Len() {
 		ask(t, good, i, "SET", reserved.Marker, runID(t, good, i))
 	}

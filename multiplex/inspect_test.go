@@ -16,6 +16,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +25,7 @@ import (
 // that of this machine.
 func TestInspect_ReadsARealServer(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 2)
+	nodes := servertest.Start(t, 2)
 	for _, setting := range [][2]string{
 		{"save", "3600 1"},
 		{"appendfsync", "always"},
@@ -75,7 +76,7 @@ func TestInspect_ReadsARealServer(t *testing.T) {
 // round trips are still measured.
 func TestInspect_ReportsCommandErrors(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	_, err := nodes.Do(0, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info",
 		"-config", "-time")
 	require.NoError(t, err)
@@ -104,7 +105,7 @@ func TestInspect_ReportsCommandErrors(t *testing.T) {
 func TestInspect_GivesUpAStoppedNode(t *testing.T) {
 	notShort(t, "a real node that hangs")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	_, err := m.Inspect(t.Context())
@@ -125,7 +126,7 @@ func TestInspect_GivesUpAStoppedNode(t *testing.T) {
 // The goal: after Close Inspect says so, and asks nobody.
 func TestInspect_OfAClosedMux(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	require.NoError(t, m.Close(t.Context()))
@@ -167,7 +168,7 @@ func (o *opening) Close() error {
 func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 	notShort(t, "the connections of several inspections")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	var o openings
 	m := start(t, nodes.URLs(), func(c *Config) {
 		c.Dial, c.Guard = o.dial, GuardOff // so nothing is sent that is not asked for
@@ -206,7 +207,7 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 // The goal: a node is inspected whatever its state, and the facts have that state and its reason.
 func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 5)
+	nodes := servertest.Start(t, 5)
 	ask(t, nodes, 0, "SET", reserved.Marker, "another server")
 	host, port, _ := strings.Cut(strings.TrimPrefix(nodes.URLs()[3], "redis://"), ":")
 	ask(t, nodes, 1, "REPLICAOF", host, port)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -27,7 +27,7 @@ func shortDir() (string, error) { return os.MkdirTemp("", "lockpipe") }
 
 func startLasting(t *testing.T, args ...string) *lasting {
 	t.Helper()
-	program := lockpipetest.RequireRedis(t)
+	program := servertest.Program(t)
 	dir, err := shortDir()
 	require.NoError(t, err)
 	s := &lasting{t: t, program: program, dir: dir, args: args}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -63,7 +64,7 @@ func others(t *testing.T, nodes *lockpipetest.Nodes, i int) int {
 // reconnect.
 func TestNode_HasOneSocket(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = patient })
 	check := func() {
 		for i := range nodes.Len() {
@@ -135,7 +136,7 @@ func TestNode_OnlyTheConnectorDials(t *testing.T) {
 // continues, nothing is left on it.
 func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 	notShort(t, "many calls while a node is frozen")
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
 	require.Eventually(t, func() bool { return m.Nodes()[2].State == NodeUp }, patient,
@@ -163,7 +164,7 @@ func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
 	notShort(t, "the order of commands after a reconnect")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	var shut atomic.Bool
 	m := start(t, nodes.URLs(), outOfReach(func(_ string) bool {
 		return shut.Load()
@@ -193,7 +194,7 @@ func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
 // again.
 func TestPendingReleases_AreSentUntilTheyAreConfirmed(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = time.Second })
 	c := claim("k", "t")
 	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -26,7 +27,7 @@ import (
 func TestQuarantine_AllNodesThatRestartTogetherWait(t *testing.T) {
 	notShort(t, "nodes that restarted vote after MaxTTL")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	m := start(t, nodes.URLs(), waits(6*time.Second))
 	up(t, m)
 	var restarted time.Time
@@ -52,7 +53,7 @@ func TestQuarantine_AllNodesThatRestartTogetherWait(t *testing.T) {
 func TestQuarantine_DoesNotBeginAgain(t *testing.T) {
 	notShort(t, "a wait is no longer when it can be no first use any more")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	require.NoError(t, nodes.Kill(2))
 	m := start(t, nodes.URLs(), waits(5*time.Second))
 	until := []time.Time{becomes(t, m, 0, NodeQuarantined, "").Until, becomes(t, m, 1,
@@ -76,7 +77,7 @@ func TestQuarantine_DoesNotBeginAgain(t *testing.T) {
 func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
 	notShort(t, "a second loss at the end of a wait")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	knowing := start(t, nodes.URLs(), waits(4*time.Second))
 	up(t, knowing)
 	require.NoError(t, knowing.Close(t.Context()))
@@ -109,7 +110,7 @@ func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
 // operator.
 func TestQuarantine_AnotherClientLiftsIt(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	first := start(t, nodes.URLs(), nil)
 	up(t, first)
 	require.NoError(t, nodes.Restart(0))
@@ -125,7 +126,7 @@ func TestQuarantine_AnotherClientLiftsIt(t *testing.T) {
 // that is down.
 func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	c := claim("k", "t")
@@ -148,7 +149,7 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 // replication may have missed locks.
 func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 2)
+	nodes := servertest.Start(t, 2)
 	master := start(t, nodes.URLs()[:1], nil)
 	up(t, master)
 	ask(t, nodes, 1, append([]string{"REPLICAOF"}, strings.Split(strings.TrimPrefix(nodes.URLs()[0],
@@ -167,7 +168,7 @@ func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
 func TestGuardMode_StrictWaitsBeforeTheFirstUse(t *testing.T) {
 	notShort(t, "the end of that wait")
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	begin := time.Now()
 	strict := start(t, nodes.URLs(), func(c *Config) {
 		c.Guard, c.MaxTTL = GuardStrict, 4*time.Second
@@ -180,7 +181,7 @@ func TestGuardMode_StrictWaitsBeforeTheFirstUse(t *testing.T) {
 // The goal: GuardOff leaves no marker.
 func TestGuardMode_OffLeavesNoMarker(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	off := start(t, nodes.URLs(), mode(GuardOff))
 	up(t, off)
 	require.Nil(t, ask(t, nodes, 0, "GET", reserved.Marker))
@@ -337,7 +338,7 @@ func TestQuarantine_ANodeThatIsDurableSinceItsRestartWaits(t *testing.T) {
 // marker among them, but not the locks that the other one missed. Who saw that waits.
 func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 2)
+	nodes := servertest.Start(t, 2)
 	m := start(t, nodes.URLs()[:1], nil)
 	up(t, m)
 	follow := func(i, of int) {
@@ -374,7 +375,7 @@ func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			nodes := lockpipetest.StartRealT(t, 3)
+			nodes := servertest.Start(t, 3)
 			m := start(t, nodes.URLs(), waits(maxTTL))
 			up(t, m)
 			require.NoError(t, m.Close(t.Context()))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -40,7 +41,7 @@ func redirect(nodes *lockpipetest.Nodes, to []atomic.Int32) endpoint.DialFunc {
 // knows when that was.
 func TestServers_MoveWhenNamesChange(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	to := make([]atomic.Int32, 3)
 	for i := range to {
 		to[i].Store(int32(i))
@@ -76,7 +77,7 @@ func twoNames(t *testing.T, nodes *lockpipetest.Nodes, without ...string) []stri
 // read some key.
 func TestServers_AreToldApartWithoutARunID(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, twoNames(t, nodes, "~*", "-info"), mode(GuardOff))
 	require.Eventually(t, func() bool {
 		var up, same int
@@ -102,7 +103,7 @@ func TestServers_AreToldApartWithoutARunID(t *testing.T) {
 // The goal: servers that can't be told apart vote, and the log says so once for each node.
 func TestServers_ThatCannotBeToldApartVoteWithAWarning(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	var log bytes.Buffer
 	m := start(t, twoNames(t, nodes, "~locks:*", "-info"), func(c *Config) {
 		c.Guard, c.Logger = GuardOff, slog.New(slog.NewTextHandler(&log, nil))
@@ -116,7 +117,7 @@ func TestServers_ThatCannotBeToldApartVoteWithAWarning(t *testing.T) {
 // has to prove itself.
 func TestServers_DoNotWaitForANodeThatHangs(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 2)
+	nodes := servertest.Start(t, 2)
 	for i := range 2 {
 		ask(t, nodes, i, "ACL", "SETUSER", "u", "on", ">p", "+@all", "~*", "-info")
 	}

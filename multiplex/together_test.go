@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -17,7 +17,7 @@ import (
 // named. Keys of another type are held. Nothing is left when all have released.
 func TestTogether_EachKeyHasOneHolder(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 3)
+	nodes := servertest.Start(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	for i := range nodes.Len() {
@@ -91,7 +91,7 @@ func TestTogether_EachKeyHasOneHolder(t *testing.T) {
 // The goal: the client finds out which newer commands a server has, and writes nothing for that.
 func TestNewerCommands_AreFound(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	want := link.CommandSet(0)
 	for set, command := range map[link.CommandSet][]string{
 		link.MSETEX: {"MSETEX", "1", "none", "x", "XX", "PX", "1"}, link.DELIFEQ: {

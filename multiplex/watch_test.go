@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -69,7 +70,7 @@ func do(t *testing.T, nodes *lockpipetest.Nodes, args ...string) {
 // until the watch subscribes again.
 func TestWatch_ReportsChanges(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	// Which would not let the flushed node vote.
 	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff })
 	up(t, m)
@@ -104,7 +105,7 @@ func TestWatch_ReportsChanges(t *testing.T) {
 // The goal: the client's own release is reported too.
 func TestWatch_ReportsTheClientsOwnRelease(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	c, w := claim("k", "t"), watching(m, "k")
@@ -121,7 +122,7 @@ func TestWatch_ReportsTheClientsOwnRelease(t *testing.T) {
 // another type, nor one with a value that is longer than a reply may be.
 func TestWatch_SaysWhoHasTheKey(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	long := strings.Repeat("x", 1<<20)
@@ -149,7 +150,7 @@ func TestWatch_SaysWhoHasTheKey(t *testing.T) {
 // The goal: a lost connection wakes all watches, and they can subscribe on the next one.
 func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	do(t, nodes, "SET", "k", "v", "PX", "60000")
@@ -201,7 +202,7 @@ func TestWatch_ServersWithoutTrackingReturnTheTTL(t *testing.T) {
 		check(t, nodes.URLs())
 	})
 	t.Run("forbidden", func(t *testing.T) {
-		nodes := lockpipetest.StartRealT(t, 1)
+		nodes := servertest.Start(t, 1)
 		do(t, nodes, "ACL", "SETUSER", "default", "-client|tracking", "-client|caching")
 		check(t, nodes.URLs())
 	})
@@ -230,7 +231,7 @@ func TestWatch_ManyUseFewFlushes(t *testing.T) {
 // The goal: Close ends watches that are active, that subscribe, and that are on a frozen node. It
 // leaves no goroutine.
 func TestWatch_EndsWithClose(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 2)
+	nodes := servertest.Start(t, 2)
 	before := runtime.NumGoroutine()
 	m, err := New(Config{
 		Nodes: nodes.URLs(), NodeTimeout: time.Second, TTL: time.Minute,
@@ -273,7 +274,7 @@ func TestWatch_EndsWithClose(t *testing.T) {
 // The goal: a key whose TTL does not fit into a Duration lasts for ever. It has not expired.
 func TestWatch_TTLBeyondADurationIsForever(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	w := watching(m, "k")

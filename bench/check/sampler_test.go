@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
@@ -186,7 +187,7 @@ func TestSampler_ASampleEndsWithItsContext(t *testing.T) {
 // Goal: Run takes samples until its context ends, and returns all that they found.
 func TestSampler_RunReturnsWhatItFound(t *testing.T) {
 	t.Parallel()
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	lease := newLease(t, nodes, "key")
 	ctx, cancel := context.WithCancel(t.Context())
 	picked := atomic.Int64{}
@@ -237,7 +238,7 @@ func TestProbe_IsBounded(t *testing.T) {
 
 // Goal: a lease is not called missing because the connection of its probe was cut.
 func TestProbe_OutlivesAReset(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	p := newNodeProbe(endpointOf(t, nodes.URLs()[0]), time.Minute)
 	defer p.disconnect()
 	for range 3 {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
 // endpointOf reads a URL that is known to be good.
@@ -28,7 +28,7 @@ func endpointOf(t *testing.T, url string) Endpoint {
 // Goal: the scan finds exactly the keys with the prefix, of any number and with any characters, but
 // not those that Clients keep on purpose.
 func TestScan_FindsThePrefixOnly(t *testing.T) {
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	node := endpointOf(t, nodes.URLs()[0])
 	args := []string{"MSET"}
 	for _, key := range []string{
@@ -51,7 +51,7 @@ func TestScan_FindsThePrefixOnly(t *testing.T) {
 
 // Goal: a key space of many SCAN pages is walked to its end.
 func TestScan_WalksAllPages(t *testing.T) {
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	args := []string{"MSET"}
 	for i := range 5000 {
 		args = append(args, "run:"+strconv.Itoa(i), "x")
@@ -65,7 +65,7 @@ func TestScan_WalksAllPages(t *testing.T) {
 
 // Goal: only the database of the URL is searched.
 func TestScan_SelectsTheDatabase(t *testing.T) {
-	nodes := lockpipetest.StartT(t, 1)
+	nodes := servertest.Start(t, 1)
 	_, err := nodes.Do(0, "SET", "run:1", "x")
 	require.NoError(t, err)
 	node := endpointOf(t, nodes.URLs()[0])
@@ -136,7 +136,7 @@ func TestScan_EveryKindOfNode(t *testing.T) {
 
 // Goal: a node that can't be searched is an error, and never a node without leftover keys.
 func TestScan_ANodeThatCannotBeSearchedIsAnError(t *testing.T) {
-	nodes := lockpipetest.StartT(t, 2)
+	nodes := servertest.Start(t, 2)
 	for i := range 2 {
 		_, err := nodes.Do(i, "SET", "run:1", "x")
 		require.NoError(t, err)

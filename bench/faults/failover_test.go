@@ -17,7 +17,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/check"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
 // contest is two Clients that take the same key of one node, and what the checker says about that.
@@ -69,7 +69,7 @@ func TestFailover_ADemotedMasterThatVotesIsAViolation(t *testing.T) {
 	for guard, ttl := range guards {
 		t.Run(guard.String(), func(t *testing.T) {
 			t.Parallel()
-			v := &target{nodes: lockpipetest.StartRealT(t, 1)}
+			v := &target{nodes: servertest.Start(t, 1)}
 			var away sync.RWMutex // held for writing while nobody can connect
 			c := newContest(t, lockpipe.Config{
 				Nodes: v.nodes.URLs(), TTL: ttl, RestartGuard: guard,
@@ -103,7 +103,7 @@ func TestFailover_AMasterThatGetsItsRoleBackHasForgotten(t *testing.T) {
 	for guard, ttl := range guards {
 		t.Run(guard.String(), func(t *testing.T) {
 			t.Parallel()
-			v := &target{nodes: lockpipetest.StartRealT(t, 1), routes: &Routes{}}
+			v := &target{nodes: servertest.Start(t, 1), routes: &Routes{}}
 			c := newContest(t, lockpipe.Config{
 				Nodes: v.nodes.URLs(), TTL: ttl, RestartGuard: guard, Dial: v.routes.Dial,
 			})
@@ -139,7 +139,7 @@ func TestFailover_TheNodeIsAMasterAgain(t *testing.T) {
 		for _, length := range []time.Duration{time.Millisecond, time.Hour} {
 			t.Run(fmt.Sprintf("%s for %v", a, length), func(t *testing.T) {
 				v := &target{
-					nodes: lockpipetest.StartRealT(t, 1), routes: &Routes{},
+					nodes: servertest.Start(t, 1), routes: &Routes{},
 					growOld: func() {},
 				}
 				defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
@@ -173,7 +173,7 @@ func TestFailover_TheNodeIsAMasterAgain(t *testing.T) {
 // Goal: while a node has failed over, its address leads to the server that is the master, which has
 // all that the node had. The node itself refuses writes.
 func TestFailover_TheAddressLeadsToTheMaster(t *testing.T) {
-	v := &target{nodes: lockpipetest.StartRealT(t, 1), routes: &Routes{}, growOld: func() {}}
+	v := &target{nodes: servertest.Start(t, 1), routes: &Routes{}, growOld: func() {}}
 	require.NoError(t, v.do("SET before 1"))
 	revert, err := v.failOver()
 	require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestFailover_TheAddressLeadsToTheMaster(t *testing.T) {
 
 // Goal: a node is a master again even if the server that took its place has died.
 func TestFailover_TheNodeIsAMasterAgainWithoutItsReplica(t *testing.T) {
-	v := &target{nodes: lockpipetest.StartRealT(t, 1), routes: &Routes{}, growOld: func() {}}
+	v := &target{nodes: servertest.Start(t, 1), routes: &Routes{}, growOld: func() {}}
 	replica, err := v.startReplica()
 	require.NoError(t, err)
 	revert, err := v.swapWith(replica)

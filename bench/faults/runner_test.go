@@ -6,12 +6,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
 // Goal: a fault that can't happen is reported with its error, and later faults still happen.
 func TestRunner_AFaultThatFailsIsReported(t *testing.T) {
-	nodes := lockpipetest.StartRealT(t, 1)
+	nodes := servertest.Start(t, 1)
 	require.NoError(t, nodes.Kill(0))
 	r := &runner{start: time.Now()}
 	r.runFaults(t.Context(), &target{nodes: nodes}, []Fault{

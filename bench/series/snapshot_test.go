@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
 // Goal: what the Clients count between two snapshots is in the interval of the first one, and the
@@ -49,7 +49,7 @@ func TestPoll_CountsAreAtTheirTime(t *testing.T) {
 // Goal: a snapshot adds up all Clients, node by node, and the difference of two is what was counted
 // between them.
 func TestSnapshot_AddsUpTheClients(t *testing.T) {
-	nodes := lockpipetest.StartT(t, 3)
+	nodes := servertest.Start(t, 3)
 	var clients []*lockpipe.Client
 	for range 2 {
 		client, err := lockpipe.New(lockpipe.Config{

@@ -14,8 +14,8 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/lockpipe/lockpipe/internal/servertest"
+	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 )
