@@ -33,6 +33,18 @@ func commands(commands ...string) func(t *testing.T, nodes *lockpipetest.Nodes, 
 	}
 }
 
+// mayAcquire permits the commands that acquire, with "+", or forbids them, with "-".
+func mayAcquire(sign string) func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
+	return func(t *testing.T, nodes *lockpipetest.Nodes, i int) {
+		t.Helper()
+		do(t, nodes, i, "ACL", "SETUSER", "default", sign+"set")
+		_, err := nodes.Do(i, "ACL", "SETUSER", "default", sign+"msetex")
+		if err != nil {
+			require.ErrorContains(t, err, "Unknown command", "a server without MSETEX")
+		}
+	}
+}
+
 var faults = []fault{
 	{
 		name: "READONLY", says: "READONLY",
@@ -54,7 +66,7 @@ var faults = []fault{
 	},
 	{
 		name: "NOPERM for SET", says: "command", extends: true, releases: true,
-		strike: commands("ACL SETUSER default -set"), fix: commands("ACL SETUSER default +set"),
+		strike: mayAcquire("-"), fix: mayAcquire("+"),
 	},
 	{
 		name: "NOPERM for all that is needed", says: "NOPERM",
