@@ -258,7 +258,7 @@ func TestArbiter_AReleaseBeforeItsVoteEndsTheAttempt(t *testing.T) {
 // The goal: when all contenders have the same arbiter, one of them wins each round, and no votes
 // are split.
 func TestArbiter_OneOfManyContendersWins(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			const contenders, rounds = 16, 20
 			m, stores, stop := simulated(5, seed, 0)

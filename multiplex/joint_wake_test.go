@@ -35,7 +35,7 @@ func TestJoint_NobodySleepsPastTheDecision(t *testing.T) {
 		quorum.NewSystem(0b000111, 0b111000), quorum.NewSystem(0b111111),
 		quorum.NewSystem(0b000011, 0b111110), quorum.NewSystem(0b111000),
 	}
-	for seed := range uint64(120) {
+	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		synctest.Test(t, func(t *testing.T) {
 			m, stores, stop := simulated(6, 1, 0)

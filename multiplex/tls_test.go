@@ -18,7 +18,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/lockpipetest"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -110,9 +110,7 @@ type secure struct {
 // startSecure starts a server that asks clients for a certificate of the authority.
 func startSecure(t *testing.T, a *authority, change func(*x509.Certificate)) *secure {
 	t.Helper()
-	reserved, err := lockpipetest.StartInProcess(1)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, reserved.Close()) })
+	reserved := servertest.Start(t, 1)
 	require.NoError(t, reserved.Kill(0)) // its port stays ours
 	address := strings.TrimPrefix(reserved.URLs()[0], "redis://")
 	_, port, err := net.SplitHostPort(address)
@@ -210,12 +208,12 @@ func TestTLS_ThatIsNotGoodIsNoVote(t *testing.T) {
 	stranger := newAuthority(t)
 	foreign := stranger.client(nil)
 	foreign.RootCAs = a.trust().RootCAs
-	const isElsewhere, isExpired, inClear = "elsewhere", "expired", "in clear"
-	cases := map[string]struct {
-		server    string // "": its certificate is right
+	for name, test := range map[string]struct {
+		server    func(*x509.Certificate)
 		url       string // of the server's address
 		tls       *tls.Config
 		says      string // "": it is up
+		inClear   bool
 		parameter string
 	}{
 		"right": {url: "rediss://", tls: a.client(nil)},
@@ -225,17 +223,17 @@ func TestTLS_ThatIsNotGoodIsNoVote(t *testing.T) {
 		},
 		"the system's authorities": {url: "rediss://", says: "certificate"},
 		"another name": {
-			server: isElsewhere, url: "rediss://", tls: a.client(nil),
+			server: elsewhere, url: "rediss://", tls: a.client(nil),
 			says: "127.0.0.1",
 		},
-		"another name that is given": {server: isElsewhere, url: "rediss://", tls: named},
+		"another name that is given": {server: elsewhere, url: "rediss://", tls: named},
 		"a name that is not its own": {url: "rediss://", tls: named, says: "elsewhere.example"},
 		"unchecked": {
-			server: isElsewhere, url: "rediss://", tls: a.client(nil),
+			server: elsewhere, url: "rediss://", tls: a.client(nil),
 			parameter: "?skip_verify=true",
 		},
 		"expired": {
-			server: isExpired, url: "rediss://", tls: a.client(nil),
+			server: expired, url: "rediss://", tls: a.client(nil),
 			says: "expired",
 		},
 		"no certificate of ours": {
@@ -253,48 +251,30 @@ func TestTLS_ThatIsNotGoodIsNoVote(t *testing.T) {
 		"no TLS":            {url: "redis://", tls: a.client(nil), says: "without TLS"},
 		"no TLS, no scheme": {says: "without TLS"},
 		"a server without TLS": {
-			server: inClear, url: "rediss://", tls: a.client(nil),
+			url: "rediss://", tls: a.client(nil), inClear: true,
 			says: "no answer to TLS",
 		},
-	}
-	for kind, change := range map[string]func(*x509.Certificate){
-		"": nil, isElsewhere: elsewhere, isExpired: expired, inClear: nil,
 	} {
-		t.Run("server "+kind, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := startSecure(t, a, change)
-			if kind == inClear {
+			s := startSecure(t, a, test.server)
+			if test.inClear {
 				s.kill()
 				_, port, _ := net.SplitHostPort(s.address)
 				s.args = []string{"--bind", "127.0.0.1", "--port", port}
 				s.start()
 			}
-			for name, test := range cases {
-				if test.server == kind {
-					t.Run(name, func(t *testing.T) {
-						url := test.url + s.address + test.parameter
-						s.isUsed(t, url, test.tls, test.says)
-					})
-				}
+			m := start(t, []string{test.url + s.address + test.parameter}, withTLS(test.tls))
+			got := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
+			if test.says == "" {
+				up(t, m)
+				return
 			}
+			require.ErrorIs(t, got, ErrNoQuorum)
+			becomes(t, m, 0, NodeDown, test.says) // at a later try where this machine was slow
+			stats, err := s.do("INFO", "commandstats")
+			require.NoError(t, err)
+			require.NotContains(t, stats.Text, "cmdstat_set")
 		})
 	}
-}
-
-// isUsed requires that a client can use the server, or that it says why not and sends it nothing.
-func (s *secure) isUsed(t *testing.T, url string, c *tls.Config, says string) {
-	t.Helper()
-	_, err := s.do("CONFIG", "RESETSTAT")
-	require.NoError(t, err)
-	m := start(t, []string{url}, withTLS(c))
-	got := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
-	if says == "" {
-		up(t, m)
-		return
-	}
-	require.ErrorIs(t, got, ErrNoQuorum)
-	becomes(t, m, 0, NodeDown, says) // at a later try where this machine was slow
-	stats, err := s.do("INFO", "commandstats")
-	require.NoError(t, err)
-	require.NotContains(t, stats.Text, "cmdstat_set")
 }
