@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -191,7 +192,8 @@ func TestMoving_PeekNeedsTheGroupsOfItsKeysAlone(t *testing.T) {
 	for _, needed := range []bool{false, true} {
 		inBubble(t, 4, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			v.silence(3)
-			l := take(t, c, keyIn(c, "a", "k")) // which hangs on node 3
+			l := take(t, c, keyIn(c, "a", "k"))
+			synctest.Wait() // node 3 was sent it too, and what comes behind it hangs there
 			keys := []string{l.Key()}
 			if needed {
 				keys = append(keys, keyIn(c, "b", "k"))
