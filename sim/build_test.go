@@ -15,10 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// cores is how many binaries of build can run at the same time.
+var cores int
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// With several threads, the order of what happens at one instant would differ each time.
-	runtime.GOMAXPROCS(1)
+	cores = runtime.GOMAXPROCS(1)
 	simrand.EnableMutant(*brokenRule)
 	os.Exit(m.Run())
 }

@@ -27,7 +27,7 @@ var (
 
 // The goal: with every seed, leases exclude each other, and all other promises hold. Seeds that
 // failed once are run first. The runs use a build of this package in which lockpipe's own random
-// numbers depend on the seed.
+// numbers depend on the seed. New seeds are run by a process for each core.
 func TestSimulation(t *testing.T) {
 	binary := build(t, seedEdits())
 	if *firstSeed == 0 {
@@ -48,10 +48,21 @@ func TestSimulation(t *testing.T) {
 	if from == 0 {
 		from = new(maphash.Hash).Sum64() >> 16
 	}
-	out, err := runBinary(t, binary, fmt.Sprint("-sim.seed=", from), fmt.Sprint("-sim.for=", d),
-		fmt.Sprint("-sim.count=", *seedCount), "-sim.mix="+*mixWords)
-	require.NoError(t, err, "%.20000s", out)
-	t.Log(out)
+	processes := cores
+	if *seedCount > 0 {
+		processes = 1
+	}
+	for i := range uint64(processes) {
+		seed := from + i<<32
+		t.Run(fmt.Sprint("from seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			out, err := runBinary(t, binary, fmt.Sprint("-sim.seed=", seed),
+				fmt.Sprint("-sim.for=", d), fmt.Sprint("-sim.count=", *seedCount),
+				"-sim.mix="+*mixWords)
+			require.NoError(t, err, "%.20000s", out)
+			t.Log(out)
+		})
+	}
 }
 
 // recordedSeeds returns the arguments of the runs in testdata/seeds.
