@@ -52,8 +52,9 @@ type HeldError struct {
 	// Keys are the keys that were found held, one for each node that refused, without the prefix.
 	// Each key is listed once.
 	Keys []string
-	// Nodes are the addresses of the nodes that refused. Nodes is empty if no node was asked,
-	// because other callers of the same Client had the keys or were before this one all the time.
+	// Nodes are the addresses of the nodes that refused. If ctx ended before the first attempt, it
+	// is the node that has another's token for the key. Nodes is empty if other callers of the same
+	// Client had the keys or were before this one all the time.
 	Nodes []string
 	// RetryAfter is how long the keys still last on the nodes unless they are extended or released.
 	// 0: not known, as for all calls that do not wait or have WithMaxAttempts, and if another

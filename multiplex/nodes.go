@@ -144,6 +144,9 @@ const Forever = watch.Forever
 // for concurrent use, and none blocks.
 type Watch = watch.Watch
 
+// WatchState is what a Watch knows of its key.
+type WatchState = watch.State
+
 // Watch returns a watch of one key, given with its prefix. Nothing is sent before Subscribe, which
 // takes the index of a node in the configuration. wake must not block and must not call methods of
 // the Mux that wait: see watch.New. Close ends the watch.

@@ -74,10 +74,10 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 		time.Second, 1)))
 	o := watching(m, "app:k1")
 	o.subscribe(t, 0)
-	_, known := o.TTL()
+	known := o.State().Known
 	check(lacksLeft, known)
-	check(lacksTold, !known || o.Notifies())
-	check(lacksHolder, !known || o.Token() == "token")
+	check(lacksTold, !known || o.State().Notifies)
+	check(lacksHolder, !known || o.State().Token == "token")
 	o.Close()
 	check(lacksRelease, granted(m.Release(single, 1)))
 	check(lacksDurable, durable(t, url))

@@ -154,10 +154,10 @@ func TestTLS_LocksAreTakenOverIt(t *testing.T) {
 			o := watching(m, name)
 			defer o.Close()
 			_, known := o.subscribe(t, 0)
-			require.True(t, known && o.Notifies())
+			require.True(t, known && o.State().Notifies)
 			require.NoError(t, wait(m.Release(c, 1), t.Context()))
 			o.await(t)
-			require.False(t, o.Active())
+			require.False(t, o.State().Active)
 		})
 	}
 }

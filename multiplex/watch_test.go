@@ -57,7 +57,8 @@ func (o *owner) subscribe(t *testing.T, node int) (time.Duration, bool) {
 	t.Helper()
 	o.Subscribe(node)
 	o.await(t)
-	return o.TTL()
+	is := o.State()
+	return is.TTL, is.Known
 }
 
 func do(t *testing.T, nodes *lockpipetest.Nodes, args ...string) {
@@ -78,7 +79,7 @@ func TestWatch_ReportsChanges(t *testing.T) {
 	defer w.Close()
 	left, known := w.subscribe(t, 0)
 	require.True(t, known && left == 0, "the key is missing")
-	require.True(t, w.Notifies())
+	require.True(t, w.State().Notifies)
 	for _, change := range [][]string{
 		{"SET", "k", "v"},
 		{"DEL", "k"},
@@ -87,7 +88,7 @@ func TestWatch_ReportsChanges(t *testing.T) {
 	} {
 		do(t, nodes, change...)
 		w.await(t)
-		_, known = w.TTL()
+		known = w.State().Known
 		require.False(t, known, "%s took it off", change)
 		do(t, nodes, "SET", "k", "v")
 		left, known = w.subscribe(t, 0) // its reply comes behind what the node has reported
@@ -114,7 +115,7 @@ func TestWatch_ReportsTheClientsOwnRelease(t *testing.T) {
 	require.True(t, known && left > 0)
 	require.NoError(t, wait(m.Release(c, 1), t.Context()))
 	w.await(t)
-	_, known = w.TTL()
+	known = w.State().Known
 	require.False(t, known)
 }
 
@@ -133,11 +134,11 @@ func TestWatch_SaysWhoHasTheKey(t *testing.T) {
 		"k": "owned", "none": "", "list": "", "long": long[:resp.MaxText],
 	} {
 		w := watching(m, key)
-		require.Empty(t, w.Token())
+		require.Empty(t, w.State().Token)
 		_, known := w.subscribe(t, 0)
 		require.True(t, known, key)
-		require.Equal(t, token, w.Token(), key)
-		require.True(t, w.Notifies(), key)
+		require.Equal(t, token, w.State().Token, key)
+		require.True(t, w.State().Notifies, key)
 		do(t, nodes, "DEL", key)
 		if token != "" || key == "list" {
 			w.await(t)
@@ -163,7 +164,7 @@ func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
 		}, patient, time.Millisecond)
 		do(t, nodes, "CLIENT", "KILL", "TYPE", "normal")
 		w.await(t)
-		_, known := w.TTL()
+		known := w.State().Known
 		require.False(t, known)
 		up(t, m)
 	}
@@ -188,7 +189,7 @@ func TestWatch_ServersWithoutTrackingReturnTheTTL(t *testing.T) {
 		w := watching(m, "k")
 		left, known := w.subscribe(t, 0)
 		require.True(t, known && left > 50*time.Second)
-		require.False(t, w.Notifies())
+		require.False(t, w.State().Notifies)
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 		many := new(Claim)
 		many.Init("", []string{"a", "b"}, "t", "")
@@ -264,7 +265,7 @@ func TestWatch_EndsWithClose(t *testing.T) {
 	for node := range 2 { // also where no connection was there to be lost
 		active.Subscribe(node)
 		active.await(t)
-		require.False(t, active.Active())
+		require.False(t, active.State().Active)
 	}
 	for begin := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		require.Less(t, time.Since(begin), 10*time.Second, "goroutines are left")

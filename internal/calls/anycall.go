@@ -23,21 +23,20 @@ const (
 
 // anyCall is one call that waits for any of its keys. Of the calls of this process for the same
 // keys the first asks the nodes, and the others are behind it in the queue. Between two attempts it
-// watches the keys. With WithMaxAttempts it does neither queue nor watch.
+// watches the keys.
 type anyCall struct {
 	calls  *Calls
 	keys   []string
 	opts   locker.Options
 	turn   *keyqueue.Call // in Calls.pools
-	queued bool           // turn is; set before advance
+	behind bool           // other calls for the same keys were before it; set before advance
 	parks  bool           // during an outage: all keys are in one group
 	wake   func()         // has advance called; it does not block
 	first  atomic.Bool    // it is its turn
 
-	attempts int
-	futile   int             // attempts in a row that followed changes and failed
-	reason   *locker.Failure // of the last attempt that was decided; nil before the first
-	parking  parking         // during an outage
+	futile  int             // attempts in a row that followed changes and failed
+	reason  *locker.Failure // of the last attempt that was decided; nil before the first
+	parking parking         // during an outage
 	// When the next attempt begins if no key changes, and if nodes report changes of all keys.
 	latest, latestIfWatched time.Time
 	watches                 []*multiplex.Watch // of the keys; nil before the first attempt failed
@@ -54,8 +53,7 @@ func newAnyCall(c *Calls, keys []string, o locker.Options, wake func()) *anyCall
 // enter puts the call into the queue, or reports that too many calls wait.
 func (s *anyCall) enter() bool {
 	runs, ok := s.calls.pools.Enter(s.turn, poolOf(s.keys), locker.MaxPending)
-	s.queued = ok
-	if runs {
+	if s.behind = !runs; runs {
 		s.first.Store(true)
 	}
 	return ok
@@ -79,9 +77,7 @@ func (s *anyCall) leave(*locker.Lease) {
 	for _, w := range s.watches {
 		w.Close()
 	}
-	if s.queued {
-		s.calls.pools.Leave(s.turn, time.Now())
-	}
+	s.calls.pools.Leave(s.turn, time.Now())
 }
 
 // advance implements pendingCall.
@@ -113,16 +109,13 @@ func (s *anyCall) advance(ctx context.Context) (l *locker.Lease, delay time.Dura
 		case f == nil || !f.Retryable():
 			return l, 0, f
 		}
-		s.reason = f
-		if s.attempts++; s.attempts == s.opts.MaxAttempts {
-			return nil, 0, f.AfterWaiting(s.keys, s.opts.Start)
-		}
 		s.failed(f)
 	}
 }
 
 // failed takes why an attempt failed, and sets when the next one begins.
 func (s *anyCall) failed(f *locker.Failure) {
+	s.reason = f
 	delay, now := s.opts.RetryDelay(), time.Now()
 	if now.Before(s.latest) {
 		s.futile++
@@ -136,16 +129,18 @@ func (s *anyCall) failed(f *locker.Failure) {
 		s.parking.finish()
 	}
 	s.latest, s.latestIfWatched = now.Add(delay), now.Add(waiting.PushDelayFactor*delay)
-	if s.opts.MaxAttempts == 0 {
-		s.subscribe()
-	}
+	s.subscribe()
 }
 
 // abort returns the failure of a call that ctx or Close ended with end.
 func (s *anyCall) abort(end error) *locker.Failure {
 	f := s.reason
-	if f == nil { // calls before it had their turn all the time
+	switch {
+	case f != nil:
+	case s.behind:
 		f = locker.HeldInProcess(slices.Clone(s.keys))
+	default: // it made no attempt
+		return &locker.Failure{End: end}
 	}
 	return f.EndedBy(end).AfterWaiting(s.keys, s.opts.Start)
 }
@@ -159,7 +154,7 @@ func (s *anyCall) subscribe() {
 		}
 	}
 	for i, w := range s.watches {
-		if ttl, known := w.TTL(); w.Active() && (!known || ttl > 0) {
+		if is := w.State(); is.Active && (!is.Known || is.TTL > 0) {
 			continue
 		}
 		if node := s.calls.locker.Mux.Arbiter(s.keys[i], s.futile/triesPerNode); node >= 0 {
@@ -176,15 +171,15 @@ func (s *anyCall) untilNext() time.Duration {
 	left, free, held := s.latest.Sub(now), noTimer, len(s.watches) > 0
 	notifies := true
 	for _, w := range s.watches {
-		ttl, known := w.TTL()
+		is := w.State()
 		switch {
-		case known:
-			free = min(free, ttl)
-		case !w.Active():
+		case is.Known:
+			free = min(free, is.TTL)
+		case !is.Active:
 			free = 0
 		}
-		held = held && known && ttl > 0
-		notifies = notifies && w.Notifies()
+		held = held && is.TTL > 0
+		notifies = notifies && is.Notifies
 	}
 	if held = held && !s.reason.IsNoQuorum(); held {
 		s.futile = 0 // the next change is a new one

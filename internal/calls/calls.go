@@ -107,8 +107,11 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 func (c *Calls) acquireAny(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
 	*locker.Failure,
 ) {
+	if o.MaxAttempts > 0 {
+		return c.drive(ctx, &limitedCall{calls: c, keys: keys, any: true, opts: *o}, nil)
+	}
 	var failed *locker.Failure
-	if o.MaxAttempts == 0 && !c.pools.Knows(poolOf(keys)) {
+	if !c.pools.Knows(poolOf(keys)) {
 		l, f := c.locker.TryAny(ctx, keys, o, locker.MaxAnyTries)
 		switch {
 		case f == nil || !f.Retryable():
@@ -120,9 +123,7 @@ func (c *Calls) acquireAny(ctx context.Context, keys []string, o *locker.Options
 	}
 	wake, wakeUp := newWake()
 	s := newAnyCall(c, keys, *o, wakeUp)
-	if o.MaxAttempts > 0 {
-		s.first.Store(true)
-	} else if !s.enter() {
+	if !s.enter() {
 		return nil, locker.Overloaded()
 	}
 	if s.reason = failed; failed != nil && s.first.Load() {

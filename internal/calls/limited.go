@@ -14,6 +14,7 @@ import (
 type limitedCall struct {
 	calls    *Calls
 	keys     []string
+	any      bool // it takes any of the keys; then advance waits for the attempts
 	opts     locker.Options
 	attempts int
 	reason   *locker.Failure // of the last attempt that was decided; nil before the first
@@ -36,7 +37,7 @@ func (s *limitedCall) advance(ctx context.Context) (l *locker.Lease, delay time.
 				return nil, delay, nil
 			}
 		}
-		l, decided, f := s.try.Advance(ctx, s.calls.locker, s.keys, &s.opts, s.waker)
+		l, decided, f := s.attempt(ctx)
 		if l != nil || !decided {
 			return l, noTimer, nil
 		}
@@ -44,6 +45,17 @@ func (s *limitedCall) advance(ctx context.Context) (l *locker.Lease, delay time.
 			return nil, 0, f
 		}
 	}
+}
+
+// attempt starts an attempt or continues the one under way. decided is false while it must wait.
+func (s *limitedCall) attempt(ctx context.Context) (l *locker.Lease, decided bool,
+	f *locker.Failure,
+) {
+	if s.any {
+		l, f = s.calls.locker.TryAny(ctx, s.keys, &s.opts, 1)
+		return l, true, f
+	}
+	return s.try.Advance(ctx, s.calls.locker, s.keys, &s.opts, s.waker)
 }
 
 // leave implements pendingCall. The call is in no queue.

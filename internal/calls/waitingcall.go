@@ -31,6 +31,7 @@ type waitingCall struct {
 	reserving    atomic.Bool  // the time of a reservation runs
 	reservations atomic.Int32 // how many ended before the call had its turn
 
+	behind     bool           // other calls of the process were before it
 	contending bool           // for a key that another process holds
 	granted    *locker.Lease  // that was handed to the call
 	pending    pendingAttempt // under way
@@ -64,7 +65,7 @@ func newWaitingCall(ctx context.Context, c *Calls, keys []string, o locker.Optio
 // enter puts the call into the queue, or reports that too many calls wait.
 func (s *waitingCall) enter() bool {
 	runs, ok := s.calls.locker.Queue.Enter(s.turn, s.keys, locker.MaxPending)
-	if runs {
+	if s.behind = !runs; runs {
 		s.actor.Store(itself)
 	}
 	return ok
@@ -123,44 +124,58 @@ func (s *waitingCall) giveUp(ctx context.Context) *locker.Failure {
 	if !s.calls.locker.Queue.GiveUp(s.turn) {
 		return nil
 	}
+	s.behind = true
 	return s.abort(end, until)
 }
 
 // abort returns the failure of a call that ctx or Close ended with end, while other calls of the
 // process held its keys until then.
 func (s *waitingCall) abort(end error, until time.Time) *locker.Failure {
-	f := s.reason
-	if f == nil { // the calls before it in the queue had the keys all the time
+	f, watched := s.reason, s.watched()
+	switch {
+	case f != nil:
+	case s.behind:
 		f = locker.HeldInProcess([]string{s.keys[0]}) // keys may be the caller's slice
+	case watched.TTL > 0:
+		f = locker.HeldOn(watched.Node, s.watchedKey)
+	default: // it made no attempt, and nobody is known to hold the keys
+		return &locker.Failure{End: end}
 	}
 	if f.IsHeld() {
-		f.RetryAfter, f.Owner = s.timeToFree(until), s.owner(f.Votes.Keys, until)
+		f.RetryAfter = timeToFree(until, &watched)
+		f.Owner = s.owner(f.Votes.Keys, until, &watched)
 	}
 	return f.EndedBy(end).AfterWaiting(s.keys, s.opts.Start)
 }
 
+// watched returns what the watch of the call knows.
+func (s *waitingCall) watched() multiplex.WatchState {
+	if s.watch == nil {
+		return multiplex.WatchState{}
+	}
+	return s.watch.State()
+}
+
 // timeToFree returns for how long the keys are still held, at most, if calls of the process hold
 // them until then; 0 if that is not known.
-func (s *waitingCall) timeToFree(until time.Time) time.Duration {
-	if left := time.Until(until); left > 0 {
+func timeToFree(until time.Time, watched *multiplex.WatchState) time.Duration {
+	switch left := time.Until(until); {
+	case left > 0:
 		return left
-	}
-	if s.watch != nil {
-		if left, known := s.watch.TTL(); known && left != multiplex.Forever {
-			return left
-		}
+	case watched.TTL != multiplex.Forever:
+		return watched.TTL
 	}
 	return 0
 }
 
 // owner returns who has the keys that were found held, if calls of the process hold the keys of the
 // call until then; "" if that is not known.
-func (s *waitingCall) owner(held []string, until time.Time) string {
+func (s *waitingCall) owner(held []string, until time.Time, watched *multiplex.WatchState) string {
 	switch {
 	case time.Until(until) > 0:
 		return s.calls.locker.Owner()
-	case s.watch != nil && slices.Contains(held, s.watchedKey):
-		return token.Owner(s.watch.Token())
+	case slices.Contains(held, s.watchedKey):
+		return token.Owner(watched.Token)
 	}
 	return ""
 }
@@ -197,13 +212,14 @@ func (s *waitingCall) decide() waiting.Action {
 
 // facts returns what is known now.
 func (s *waitingCall) facts() waiting.Facts {
-	now := time.Now()
-	f := waiting.Facts{Now: now, Contention: s.calls.contended(s.keys, now)}
-	if s.watch != nil {
-		f.Watch.TTL, f.Watch.Known = s.watch.TTL()
-		f.Watch.Notifies, f.Watch.Active = s.watch.Notifies(), s.watch.Active()
+	now, watched := time.Now(), s.watched()
+	return waiting.Facts{
+		Now: now, Contention: s.calls.contended(s.keys, now),
+		Watch: waiting.Watch{
+			Known: watched.Known, TTL: watched.TTL, Notifies: watched.Notifies,
+			Active: watched.Active,
+		},
 	}
-	return f
 }
 
 // subscribe asks a node for the TTL of a key, and for a report of its next change.
@@ -251,7 +267,7 @@ func (s *waitingCall) attemptDone(ctx context.Context, a *pendingAttempt,
 		k.Queue.Hold(s.turn, l.Until())
 		now := time.Now()
 		if contended, ok := s.policy.Granted(now); ok {
-			s.calls.contention.Record(contended.Key, contended, now)
+			s.calls.contention.Record(contended, now)
 		}
 		return l, nil
 	}

@@ -15,8 +15,9 @@ import (
 // Failure is why an attempt or a call got no lease. The root package makes its error.
 type Failure struct {
 	// Votes are those of the attempt, or of the last attempt of the call. Held may also say that
-	// other calls of the process had the keys; then there are no Nodes. Won: a quorum granted, but
-	// Passed of the TTL had passed. 0: there was no attempt.
+	// other calls of the process had the keys, without Nodes, or that a node was seen to have
+	// another's token. Won: a quorum granted, but Passed of the TTL had passed. 0: there was no
+	// attempt.
 	Votes       multiplex.Outcome
 	Passed, TTL time.Duration
 	Closing     bool // the client was being closed when the votes were counted
@@ -49,6 +50,14 @@ func Overloaded() *Failure { return &Failure{End: batch.ErrOverloaded} }
 // HeldInProcess is the failure of a call for these keys that other calls of the process had.
 func HeldInProcess(keys []string) *Failure {
 	return &Failure{Votes: multiplex.Outcome{Result: multiplex.Held, Keys: keys}}
+}
+
+// HeldOn is the failure of a call that made no attempt, because the node has another's token for
+// the key.
+func HeldOn(node, key string) *Failure {
+	return &Failure{Votes: multiplex.Outcome{
+		Result: multiplex.Held, Keys: []string{key}, Nodes: []string{node},
+	}}
 }
 
 // IsHeld reports whether another holds a key. It may be called on nil, as IsNoQuorum.

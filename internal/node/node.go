@@ -85,7 +85,7 @@ func New(cfg Config) (*Node, error) {
 	n.acquireErrors.recheck = make(chan struct{}, 1)
 	n.SendFlush = n.sendOperations
 	n.QueryWatches, n.Commands = n.sendWatches, n.newerCommands
-	n.Watches = n.newWatches()
+	n.Watches = n.newWatches(cfg.Link.Endpoint.Name)
 	cfg.Link.Owner = n
 	var err error
 	n.Link, err = link.New(cfg.Link)

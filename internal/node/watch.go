@@ -8,8 +8,9 @@ import (
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
-func (n *Node) newWatches() *watch.Registry {
+func (n *Node) newWatches(name string) *watch.Registry {
 	return watch.NewRegistry(watch.Node{
+		Name: name,
 		Down: func() bool {
 			_, down := n.Link.Rejects()
 			return down

@@ -17,12 +17,11 @@ const (
 	contentionTTL = time.Second
 	// maxFreeStreak is how often in a row the keys may be found free before the process forgets it.
 	maxFreeStreak = 8
-	// maxTracked is how many names the process remembers.
+	// maxTracked is how many keys the process remembers.
 	maxTracked = 1 << 12
 )
 
-// Contention remembers for which keys this process contends with other processes. The caller gives
-// what contends a name of its choice: of a key, or of a set of keys.
+// Contention remembers for which keys this process contends with other processes.
 //
 // If all waiting processes tried at each release, all but one would try unsuccessfully, and that
 // costs more than the lock itself. The process that releases the lock would be the first to try
@@ -36,11 +35,11 @@ const (
 type Contention struct {
 	any atomic.Bool // whether there may be any: a call for other keys reads nothing else
 
-	mu     sync.Mutex // guards all below; a leaf
-	states map[string]State
+	mu     sync.Mutex       // guards all below; a leaf
+	states map[string]State // by key
 }
 
-// State is what is known of the contention for some keys. The zero value knows of none.
+// State is what is known of the contention for one key. The zero value knows of none.
 type State struct {
 	Key     string        // that another process held; empty: no other process contends
 	Backoff time.Duration // of the next caller
@@ -58,17 +57,14 @@ type Contended struct {
 	WasFree       bool          // the keys were free at the first look
 }
 
-// Any reports whether contention may be known for any name.
+// Any reports whether contention may be known for any key.
 func (r *Contention) Any() bool { return r.any.Load() }
 
-// Lookup returns what is known of this name.
-func (r *Contention) Lookup(name string, now time.Time) State {
-	if !r.any.Load() {
-		return State{}
-	}
+// Lookup returns what is known of this key.
+func (r *Contention) Lookup(key string, now time.Time) State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.states[name]
+	known := r.states[key]
 	if now.Sub(known.updated) > contentionTTL {
 		return State{}
 	}
@@ -76,14 +72,14 @@ func (r *Contention) Lookup(name string, now time.Time) State {
 }
 
 // Record notes how a caller got its keys.
-func (r *Contention) Record(name string, c Contended, now time.Time) {
+func (r *Contention) Record(c Contended, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if next := r.states[name].after(c, now); next.Key != "" {
+	if next := r.states[c.Key].after(c, now); next.Key != "" {
 		r.evict(now)
-		r.states[name] = next
+		r.states[c.Key] = next
 	} else {
-		delete(r.states, name)
+		delete(r.states, c.Key)
 	}
 	r.any.Store(len(r.states) > 0)
 }
@@ -117,7 +113,7 @@ func backoff(took, hold time.Duration) time.Duration {
 	return min(max(0, time.Duration(backoffFraction*float64(took-hold))), maxBackoff)
 }
 
-// evict makes room for one more name. mu is held.
+// evict makes room for one more key. mu is held.
 func (r *Contention) evict(now time.Time) {
 	if r.states == nil {
 		r.states = make(map[string]State)
@@ -125,9 +121,9 @@ func (r *Contention) evict(now time.Time) {
 	if len(r.states) < maxTracked {
 		return
 	}
-	for name, known := range r.states {
+	for key, known := range r.states {
 		if now.Sub(known.updated) > contentionTTL {
-			delete(r.states, name)
+			delete(r.states, key)
 		}
 	}
 	if len(r.states) > maxTracked/2 { // or the next calls would search it again

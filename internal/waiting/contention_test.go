@@ -43,21 +43,21 @@ func TestState_HasTheMeanHold(t *testing.T) {
 // long until then.
 func TestContention_EndsWhenTheKeysAreFree(t *testing.T) {
 	var r Contention
-	require.Equal(t, State{}, r.Lookup("n", at(0)))
-	r.Record("n", Contended{Key: "k", Took: time.Hour, LostRaces: 3}, at(0))
+	require.Equal(t, State{}, r.Lookup("k", at(0)))
+	r.Record(Contended{Key: "k", Took: time.Hour, LostRaces: 3}, at(0))
 	require.True(t, r.Any())
-	require.Equal(t, maxBackoff, r.Lookup("n", at(0)).Backoff)
-	require.Equal(t, State{}, r.Lookup("k", at(0)), "another name")
+	require.Equal(t, maxBackoff, r.Lookup("k", at(0)).Backoff)
+	require.Equal(t, State{}, r.Lookup("m", at(0)), "another key")
 	waste := time.Duration(0)
 	for range 8 {
-		known := r.Lookup("n", at(0))
+		known := r.Lookup("k", at(0))
 		require.Equal(t, "k", known.Key)
 		waste += known.Backoff
-		r.Record("n", Contended{
+		r.Record(Contended{
 			Key: "k", Took: known.Backoff + ms, Backoff: known.Backoff, WasFree: true,
 		}, at(0))
 	}
-	require.Equal(t, State{}, r.Lookup("n", at(0)))
+	require.Equal(t, State{}, r.Lookup("k", at(0)))
 	require.False(t, r.Any())
 	require.Less(t, waste, 5*maxBackoff)
 }
@@ -66,14 +66,14 @@ func TestContention_EndsWhenTheKeysAreFree(t *testing.T) {
 func TestContention_IsForgotten(t *testing.T) {
 	var r Contention
 	for i := range 3 * maxTracked {
-		r.Record(fmt.Sprint(i), Contended{Key: "k", Took: second, LostRaces: 1}, at(0))
+		r.Record(Contended{Key: fmt.Sprint(i), Took: second, LostRaces: 1}, at(0))
 		require.LessOrEqual(t, len(r.states), maxTracked)
 	}
 	last := fmt.Sprint(3*maxTracked - 1)
 	require.Equal(t, maxBackoff, r.Lookup(last, at(second)).Backoff)
 	require.Equal(t, State{}, r.Lookup(last, at(second+1)))
 	for i := range maxTracked {
-		r.Record(fmt.Sprint("new", i), Contended{Key: "k", Took: second}, at(2*second))
+		r.Record(Contended{Key: fmt.Sprint("new", i), Took: second}, at(2*second))
 	}
-	require.Equal(t, "k", r.Lookup("new0", at(2*second)).Key, "the outdated went first")
+	require.Equal(t, "new0", r.Lookup("new0", at(2*second)).Key, "the outdated went first")
 }

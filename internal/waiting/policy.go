@@ -74,8 +74,8 @@ type Failure struct {
 
 // Policy decides when one waiting call asks which nodes for its keys.
 //
-// While the process holds the keys, the call waits. Otherwise it contends on the nodes. One of
-// those that refused it is the arbiter. The arbiter notifies the call when the key changes, and
+// While the process holds the keys, the call waits. Otherwise it contends on the nodes. One node is
+// the arbiter, the same for all contenders. The arbiter notifies the call when the key changes, and
 // then the call asks the arbiter first. Now and then it asks all nodes, in case no notification
 // comes. If contenders always asked all nodes, one could win four of five while another has the
 // arbiter.

@@ -193,7 +193,7 @@ func (p *process) ask(all bool) {
 		p.after(rest, func() {
 			p.asking = false
 			if c, ok := p.policy.Granted(at(p.now)); ok {
-				p.memory.Record("k", c, at(p.now))
+				p.memory.Record(c, at(p.now))
 			}
 			p.turns++
 			p.hold()

@@ -29,6 +29,8 @@ type Reply struct {
 
 // Node is what a Registry needs of its node. All of it is required.
 type Node struct {
+	// Name is how users know the node: its address.
+	Name string
 	// Down reports whether nothing can be sent now. It must not block.
 	Down func() bool
 	// Query makes one flush to the node: for each key it asks how long the key lasts, who has it,
@@ -170,8 +172,8 @@ func (r *Registry) find(w *Watch) *entry {
 	return e
 }
 
-// state returns the last reply for the watch, and whether the watch is registered.
-func (r *Registry) state(w *Watch) (reply Reply, registered bool) {
+// reply returns the last reply for the watch, and whether the watch is registered.
+func (r *Registry) reply(w *Watch) (reply Reply, registered bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.find(w); e != nil {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// Forever is what Watch.TTL returns for a key that never expires.
+// Forever is the TTL of a key that never expires.
 const Forever = time.Duration(math.MaxInt64)
 
 // Watch notifies its owner when one key may have become free on a node.
 //
 // Subscribe asks a node how long the key lasts, and for a report of its next change. wake is called
 // when the node has replied, when it reports a change, and when it can no longer report one. After
-// each call the owner looks at TTL. While TTL is known, the watch is still active. Otherwise the
+// each call the owner looks at State. While TTL is known, the watch is still active. Otherwise the
 // owner tries for the key, or subscribes again. A change may be an extension by the holder. Expiry
 // is reported late or never, so the owner needs a timer for the TTL.
 //
@@ -41,57 +41,54 @@ func New(nodes []*Registry, key string, wake func()) *Watch {
 // Subscribe asks the node with this index for the TTL of the key, and for a report of its next
 // change. wake is called when the reply is there, at once if the node is down or closed. Calling it
 // again asks again, unless a reply is awaited already. A change is reported once; after that the
-// watch is not active on that node. The watch may be active on several nodes, and TTL is for the
+// watch is not active on that node. The watch may be active on several nodes, and State is of the
 // last one.
 func (w *Watch) Subscribe(node int) {
 	w.node.Store(int32(node) + 1)
 	w.nodes[node].subscribe(w)
 }
 
-// TTL returns how long the key lasts on the node of the last Subscribe. It is 0 if the key is not
-// there or has expired since, and Forever if the key never expires. It is not known before the
-// reply, if there was none, and when the watch is not active any more: because the node reported a
-// change, its connection was lost, or the watch or the node was closed.
-func (w *Watch) TTL() (d time.Duration, known bool) {
-	reply, _ := w.state()
-	switch {
-	case !reply.Known:
-		return 0, false
-	case reply.Until.IsZero():
-		return Forever, true
-	}
-	return max(0, time.Until(reply.Until)), true
+// State is what a watch knows of its key at one moment, from the node of the last Subscribe. It is
+// zero before the first one.
+type State struct {
+	// Active: a reply is to come, or the node has replied. When it turns false, the key may have
+	// been changed: the node reported that, its connection was lost, or the watch or the node was
+	// closed.
+	Active bool
+	// Known: the watch is active, and the node has replied. The fields below are zero otherwise.
+	Known bool
+	// TTL is how long the key lasts. It is 0 if the key is not there or has expired since, and
+	// Forever if the key never expires.
+	TTL time.Duration
+	// Notifies: the node will report a change of the key. If it is false, the node does not support
+	// that or does not permit it. Then the owner has to ask again from time to time.
+	Notifies bool
+	// Token is the value of the key: who has it. It is empty if the key is not there, has no
+	// string, or may not be read.
+	Token string
+	// Node is the name of the node: its address.
+	Node string
 }
 
-// Token returns the value of the key on the node of the last Subscribe: who has it. It is "" while
-// TTL is not known, and if the key is not there, has no string, or may not be read.
-func (w *Watch) Token() string {
-	reply, _ := w.state()
-	return reply.Token
-}
-
-// Notifies reports whether the node of the last Subscribe will report a change of the key. If it is
-// false and TTL is known, the node does not support that or does not permit it. Then the owner has
-// to ask again from time to time.
-func (w *Watch) Notifies() bool {
-	reply, _ := w.state()
-	return reply.Notifies
-}
-
-// Active reports whether a reply is to come, or TTL is known. When it turns false, the key may have
-// been changed.
-func (w *Watch) Active() bool {
-	_, registered := w.state()
-	return registered
-}
-
-// state returns the reply to the last Subscribe, and whether the watch is registered there.
-func (w *Watch) state() (reply Reply, registered bool) {
+// State returns what is known now.
+func (w *Watch) State() State {
 	node := w.node.Load()
 	if node == 0 {
-		return Reply{}, false
+		return State{}
 	}
-	return w.nodes[node-1].state(w)
+	r := w.nodes[node-1]
+	reply, registered := r.reply(w)
+	if !registered || !reply.Known {
+		return State{Active: registered}
+	}
+	s := State{
+		Active: true, Known: true, TTL: Forever, Notifies: reply.Notifies, Token: reply.Token,
+		Node: r.node.Name,
+	}
+	if !reply.Until.IsZero() {
+		s.TTL = max(0, time.Until(reply.Until))
+	}
+	return s
 }
 
 // Close ends the watch on all nodes. A call of wake that is under way may end after it, and no

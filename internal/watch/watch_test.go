@@ -46,7 +46,7 @@ func (n *fakeNode) setDown(down bool) {
 func newFakeNode(t *testing.T, gate chan struct{}) *fakeNode {
 	t.Helper()
 	n := &fakeNode{gate: gate}
-	n.Registry = NewRegistry(Node{Down: n.isDown, Query: n.query})
+	n.Registry = NewRegistry(Node{Name: "its name", Down: n.isDown, Query: n.query})
 	t.Cleanup(n.Close)
 	return n
 }
@@ -78,7 +78,8 @@ func watching(key string, nodes ...*fakeNode) *owner {
 func (o *owner) subscribe() (time.Duration, bool) {
 	o.Subscribe(0)
 	<-o.woken
-	return o.TTL()
+	is := o.State()
+	return is.TTL, is.Known
 }
 
 // The goal: a change that is reported before the reply is read is not lost, and the late reply does
@@ -97,9 +98,9 @@ func TestWatch_AChangeBeforeTheReplyIsNotLost(t *testing.T) {
 		w.Subscribe(0) // while the first reply is still to come
 		close(gate)
 		<-w.woken
-		_, known := w.TTL()
+		known := w.State().Known
 		require.True(t, known)
-		_, known = other.TTL()
+		known = other.State().Known
 		require.False(t, known, "it was taken off")
 		n.Changed("k")
 		<-w.woken
@@ -169,25 +170,25 @@ func TestWatch_KnowsTheNodeOfTheLastSubscribe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newFakeNode(t, nil), newFakeNode(t, make(chan struct{}))
 		w := watching("k", a, b)
-		require.False(t, w.Active())
+		require.False(t, w.State().Active)
 		ttl, known := w.subscribe()
-		require.True(t, known && w.Active() && w.Notifies())
+		require.True(t, known && w.State().Active && w.State().Notifies)
 		require.Equal(t, time.Minute, ttl)
 		w.Subscribe(1)
-		require.True(t, w.Active(), "a reply is to come")
-		_, known = w.TTL()
-		require.False(t, known || w.Notifies())
+		require.True(t, w.State().Active, "a reply is to come")
+		require.Equal(t, State{Active: true}, w.State())
 		w.Subscribe(1)
 		close(b.gate)
 		<-w.woken
 		synctest.Wait()
 		require.Equal(t, 1, b.keys, "a reply was awaited already")
 		time.Sleep(2 * time.Minute)
-		ttl, known = w.TTL()
-		require.True(t, known, "expiry is not reported")
-		require.Zero(t, ttl)
+		is := w.State()
+		require.True(t, is.Known, "expiry is not reported")
+		require.Zero(t, is.TTL)
+		require.Equal(t, "its name", is.Node)
 		b.DropAll()
 		<-w.woken
-		require.False(t, w.Active())
+		require.False(t, w.State().Active)
 	})
 }

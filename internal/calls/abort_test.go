@@ -1,0 +1,94 @@
+package calls
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/servertest"
+	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/stretchr/testify/require"
+)
+
+// contends has c back off from the key, as if another process had just been quicker several times.
+func contends(c *Calls, key string) {
+	c.contention.Record(waiting.Contended{Key: key, Took: time.Hour, LostRaces: 3}, time.Now())
+}
+
+// The goal: a call that ends while it backs off, before its first attempt, blames no other call of
+// its process: there was none.
+func TestAbort_ACallThatBacksOffBlamesNobody(t *testing.T) {
+	t.Parallel()
+	nodes := servertest.Start(t, 3)
+	c := connectedTo(t, nodes)
+	contends(c, "x")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	l, f := c.Acquire(ctx, []string{"x"}, options())
+	require.Nil(t, l)
+	require.Zero(t, f.Votes.Result, "held or not: nobody knows")
+	require.Equal(t, context.DeadlineExceeded, f.End)
+
+	waits := newWaitingCall(t.Context(), c, []string{"x"}, *options(), func() {})
+	require.True(t, waits.enter())
+	defer waits.leave(nil)
+	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	l, f = c.Acquire(ctx, []string{"x"}, options())
+	require.Nil(t, l)
+	require.True(t, f.IsHeld(), "this one was behind another of its process")
+	require.Empty(t, f.Votes.Nodes)
+}
+
+// The goal: such a call names who has the key, if a node has already answered that.
+func TestAbort_ACallThatMadeNoAttemptNamesTheHolderThatItSaw(t *testing.T) {
+	t.Parallel()
+	nodes := servertest.Start(t, 3)
+	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
+	_, f := rival.Acquire(t.Context(), []string{"x"}, options())
+	require.Nil(t, f)
+	contends(c, "x")
+	wake, wakeUp := newWake()
+	o := options()
+	o.MaxDelay = time.Hour // until it asks all nodes
+	s := newWaitingCall(t.Context(), c, []string{"x"}, *o, wakeUp)
+	require.True(t, s.enter())
+	defer s.leave(nil)
+	for s.watched().TTL == 0 {
+		_, delay, f := s.advance(t.Context())
+		require.Nil(t, f)
+		select {
+		case <-wake:
+		case <-time.After(delay):
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, f = s.advance(ctx)
+	require.True(t, f.IsHeld())
+	require.Equal(t, []string{"x"}, f.Votes.Keys)
+	require.Len(t, f.Votes.Nodes, 1)
+	require.Positive(t, f.RetryAfter)
+	require.Equal(t, context.Canceled, f.End)
+}
+
+// The goal: the same for a call that wants any of its keys.
+func TestAbort_ACallForAnyKeyBlamesOnlyCallsThatWereBeforeIt(t *testing.T) {
+	t.Parallel()
+	nodes := servertest.Start(t, 3)
+	c := connectedTo(t, nodes)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	first := newAnyCall(c, []string{"x", "y"}, *options(), func() {})
+	second := newAnyCall(c, []string{"x", "y"}, *options(), func() {})
+	for _, s := range []*anyCall{first, second} {
+		require.True(t, s.enter())
+		defer s.leave(nil)
+	}
+	_, _, f := first.advance(ended)
+	require.Zero(t, f.Votes.Result)
+	require.Equal(t, context.Canceled, f.End)
+	_, _, f = second.advance(ended)
+	require.True(t, f.IsHeld())
+	require.Equal(t, []string{"x", "y"}, f.Votes.Keys)
+}
