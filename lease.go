@@ -102,9 +102,7 @@ func (l *Lease) Err() error {
 // it values.
 func (l *Lease) Context() context.Context {
 	if l.isZero() {
-		ctx, cancel := context.WithCancelCause(context.Background())
-		cancel(ErrReleased)
-		return ctx
+		return cancelled(context.Background(), ErrReleased)
 	}
 	return l.inner.Context()
 }
@@ -123,9 +121,7 @@ func (l *Lease) Done() <-chan struct{} { return l.Context().Done() }
 // cause is ErrInvalid.
 func (l *Lease) Bind(ctx context.Context) context.Context {
 	if ctx == nil {
-		over, cancel := context.WithCancelCause(context.Background())
-		cancel(errNilContext)
-		return over
+		return cancelled(context.Background(), errNilContext)
 	}
 	bound, unbind := l.bind(ctx)
 	context.AfterFunc(bound, unbind) // else it would take memory until the lease ends
@@ -135,11 +131,16 @@ func (l *Lease) Bind(ctx context.Context) context.Context {
 // bind returns the context of Bind. unbind ends it, and frees what the lease's context has of it.
 func (l *Lease) bind(ctx context.Context) (bound context.Context, unbind func()) {
 	if l.isZero() {
-		over, cancel := context.WithCancelCause(ctx)
-		cancel(ErrReleased)
-		return over, func() {}
+		return cancelled(ctx, ErrReleased), func() {}
 	}
 	return l.inner.Bind(ctx)
+}
+
+// cancelled returns a context of parent that is over.
+func cancelled(parent context.Context, cause error) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	cancel(cause)
+	return ctx
 }
 
 // Release ends the lease. If another call of this Client waits for the same keys, Release may hand

@@ -159,3 +159,9 @@ func (m *Manager) waiting() int {
 	defer m.mu.Unlock()
 	return m.ready.Len()
 }
+
+// handOff hands the term off, and reports whether it could.
+func handOff(t *Term) bool {
+	_, _, ok := t.HandOff()
+	return ok
+}

@@ -56,8 +56,8 @@ type Config struct {
 // Manager.Suspended before it reads the time. Then that sum can only be too small: if the machine
 // was suspended between the two, the lease ends too early by that, and never too late.
 //
-// Lock order: Manager.mu, then Term.mu. Under either lock only two other things are called: the
-// cancel function of a context, and Config.Suspended.
+// Lock order: Manager.mu, then Term.mu. Under either lock only three other things are called: the
+// cancel function of a context, Config.Suspended and Config.QuorumReachable.
 //
 // All methods are safe for concurrent use.
 type Manager struct {

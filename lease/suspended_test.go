@@ -62,7 +62,7 @@ func TestSuspension_TheFirstCheckFindsTheEnd(t *testing.T) {
 			require.NotErrorIs(t, term.End(ErrReleased), ErrReleased)
 		},
 		"HandOff": func(t *testing.T, term *Term, _ context.Context) {
-			require.False(t, term.HandOff(func(time.Time, time.Duration) bool { return true }))
+			require.False(t, handOff(term))
 		},
 		"due": func(t *testing.T, term *Term, _ context.Context) {
 			_, ok := term.startAuto(term.manager.now())
@@ -240,11 +240,9 @@ func TestSuspension_DuringAnAutomaticExtension(t *testing.T) {
 func TestSuspension_DuringAHandoff(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
 		first, second := holdOn(t, m, "first", usualTTL, never), new(Term)
-		var g Grant
-		require.True(t, first.HandOff(func(until time.Time, suspended time.Duration) bool {
-			g = Grant{Sent: time.Now(), Suspended: suspended, TTL: time.Minute, Until: until}
-			return true
-		}))
+		until, suspended, ok := first.HandOff()
+		require.True(t, ok)
+		g := Grant{Sent: time.Now(), Suspended: suspended, TTL: time.Minute, Until: until}
 		box.suspend(3 * time.Second)
 		require.Equal(t, Validity(usualTTL)-3*time.Second, m.Left(g.Until, g.Suspended))
 		require.NoError(t, m.Hold(second, "second", g))

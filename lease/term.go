@@ -91,26 +91,24 @@ func (t *Term) endWith(cause error) error {
 	return t.end
 }
 
-// HandOff ends the term with ErrReleased if take accepts the lease. take gets the time when the
-// term would have ended, and for how long the machine had been suspended when that was computed.
-// HandOff does not call take if the term is over, or is being extended. It reports whether this or
-// an earlier call has handed the lease off. Then the lease belongs to the next holder, and the
-// caller must not use it any more. take must not block, nor use the term.
-func (t *Term) HandOff(take func(until time.Time, suspended time.Duration) bool) bool {
+// HandOff ends the term with ErrReleased, unless it is over or is being extended. It returns when
+// the term would have ended, and for how long the machine had been suspended when that was
+// computed. If ok is true, the lease belongs to the next holder, and the caller must not use it any
+// more.
+func (t *Term) HandOff() (until time.Time, suspended time.Duration, ok bool) {
 	t.mu.Lock()
 	now := t.manager.now()
-	suspended := t.manager.lastSuspended() // before timeOf, which may know of more
-	if t.end == nil && !t.expireIfDueAt(now) && !t.extending &&
-		take(t.manager.timeOf(t.until), suspended) {
+	suspended = t.manager.lastSuspended() // before timeOf, which may know of more
+	if ok = t.end == nil && !t.expireIfDueAt(now) && !t.extending; ok {
+		until = t.manager.timeOf(t.until)
 		t.handedOff = true
 		t.setEnd(ErrReleased, now)
 	}
-	handedOff := t.handedOff
 	t.mu.Unlock()
-	if handedOff && t.manager.remove(t) {
+	if ok && t.manager.remove(t) {
 		t.manager.reportEnd(t, ErrReleased)
 	}
-	return handedOff
+	return until, suspended, ok
 }
 
 // HandedOff reports whether HandOff ended the term.

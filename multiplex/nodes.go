@@ -27,26 +27,17 @@ const (
 	NodeFailing     = link.Failing
 )
 
-// NodeStatus is what the client knows of one node.
+// NodeStatus is what the client knows of one node. lockpipe.NodeStatus has the same fields, and
+// says what they mean.
 type NodeStatus struct {
-	// Addr is host:port or the path of a socket, without user and password. For a master by
-	// Sentinel it is the master set and the first sentinel: mymaster@host:26379.
-	Addr  string
-	State NodeState
-	// Until is when a quarantine ends, at the latest. It ends earlier if another client, which saw
-	// the node before, lifts it. It is zero in every other state.
-	Until time.Time
-	// Err is why the node is down, quarantined or failing. It is nil in every other state.
-	Err error
-	// Pending is how many attempts wait to be sent to the node.
-	Pending int
-	// PendingReleases is how many releases are kept for the node until it can answer them.
+	Addr            string
+	State           NodeState
+	Until           time.Time
+	Err             error
+	Pending         int
 	PendingReleases int
-	// DroppedReleases counts releases that were kept for the node and then dropped, because their
-	// keys had expired or too many were kept.
 	DroppedReleases uint64
-	// Stats are counts since New.
-	Stats NodeStats
+	Stats           NodeStats
 }
 
 // NodeStats are counts about one node since New.

@@ -2,9 +2,8 @@ package multiplex
 
 import (
 	"errors"
-	"fmt"
-	"time"
 
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -71,15 +70,10 @@ const (
 	NotAwaited
 )
 
-// timeoutError is why a node has no vote that has not answered in time.
-type timeoutError struct{ timeout time.Duration }
-
-func (e *timeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.timeout) }
-
 // reasonOf returns the class of an error; down: the node is down.
 func reasonOf(err error, down bool) Reason {
 	var q *restartguard.Quarantine
-	var late *timeoutError
+	var late *holders.TimeoutError
 	switch {
 	case errors.As(err, &q):
 		return Quarantined
@@ -99,7 +93,7 @@ func (a *Attempt) outcome(ended error) Outcome {
 	a.tryDecide()
 	d, missing := a.decision, node.ErrNotNeeded
 	if d == quorum.Undecided {
-		missing = &timeoutError{a.timeout}
+		missing = &holders.TimeoutError{Timeout: a.timeout}
 		if ended != nil {
 			missing = errCallerGone
 		} else {

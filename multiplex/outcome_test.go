@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
@@ -66,7 +67,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		require.Equal(t, Outcome{
 			Result: NoQuorum, Need: 2, Granted: 1, Unknown: 2, NoVotes: []NoVote{
 				{"node0", Down, down},
-				{"node1", TimedOut, &timeoutError{20 * time.Millisecond}},
+				{"node1", TimedOut, &holders.TimeoutError{Timeout: 20 * time.Millisecond}},
 			},
 		}, o)
 		goOn()

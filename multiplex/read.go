@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/node"
 )
 
@@ -47,7 +48,7 @@ func (m *Mux) missed(i int, rounds []*batch.Round[Attempt, roundState], keep boo
 	n := m.nodes[i]
 	why, down := n.Link.Rejects()
 	if !down {
-		why = &timeoutError{m.cfg.NodeTimeout}
+		why = &holders.TimeoutError{Timeout: m.cfg.NodeTimeout}
 	}
 	for _, r := range rounds {
 		asked := 0

@@ -2,24 +2,14 @@ package multiplex
 
 import "sync/atomic"
 
-// Stats are counts since New, except PendingReleases.
+// Stats are counts since New, except PendingReleases. lockpipe.Stats has the same fields, and says
+// what they mean.
 type Stats struct {
-	// Flushes is the number of trips made to all nodes together.
-	Flushes uint64
-	// Operations is the number of attempts and subscriptions that they carried. Each counts once
-	// for each node that it was sent to.
-	Operations uint64
-	// Attempts is the number of acquires that were started, by Acquire and by AcquireViaArbiter.
-	Attempts uint64
-	// SplitVotes is the number of acquires without a quorum for which some nodes granted and some
-	// refused, together as many as a quorum. Had the contenders agreed, one of them would have had
-	// it. An acquire also counts if another caller won in spite of the split.
-	SplitVotes uint64
-	// PendingReleases is the number of releases that are kept now for nodes that could not answer
-	// them, added up over the nodes.
+	Flushes         uint64
+	Operations      uint64
+	Attempts        uint64
+	SplitVotes      uint64
 	PendingReleases int
-	// DroppedReleases is the number of releases that were kept and then dropped, because their keys
-	// had expired or too many were kept.
 	DroppedReleases uint64
 }
 

@@ -42,7 +42,7 @@ func seedEdits() []edit {
 		{"client.go", "suspension.Counter()", "simrand.Suspended()"},
 	}
 	for _, file := range []string{
-		"lease/due.go", "internal/fleet/node.go", "internal/link/connector.go",
+		"lease/extension_time.go", "internal/fleet/node.go", "internal/link/connector.go",
 		"internal/link/renew.go", "internal/locker/any.go", "internal/locker/options.go",
 		"internal/node/failing.go",
 	} {

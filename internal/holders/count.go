@@ -29,7 +29,7 @@ func Count(nodes []Node, i, quorum int) (h Holding) {
 			continue
 		}
 		token := n.Answers[i].Token
-		left[token] = append(left[token], n.Answers[i].left())
+		left[token] = append(left[token], n.Answers[i].Left())
 		if count := len(left[token]); count > h.Nodes {
 			h.Nodes, h.Token = count, token
 		}
@@ -49,8 +49,8 @@ const (
 	missing = -2
 )
 
-// left returns the TTL as a duration.
-func (a *Answer) left() time.Duration {
+// Left returns the TTL as a duration, if the node has the key.
+func (a *Answer) Left() time.Duration {
 	if a.TTL == endless || a.TTL > int64(Forever/time.Millisecond) {
 		return Forever
 	}

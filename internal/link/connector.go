@@ -218,7 +218,7 @@ func (l *Link) verifyMarker(ctx context.Context) error {
 		_ = c.Close()
 		return err
 	}
-	c.MovedAt = l.guard.ToldApart(c, c.MovedAt)
+	c.MovedAt = l.guard.Servers().ToldApart(c, c.MovedAt)
 	if err := l.proveUsable(ctx); err != nil {
 		c.Drop(err)
 		return err

@@ -65,7 +65,7 @@ func (h *dialHook) dial(
 	}
 	c := &Conn{Conn: conn, Address: h.dialer.Endpoint.Address}
 	c.onClose = func() {
-		h.guard.ConnClosed(c)
+		h.guard.Servers().Closed(c)
 		h.onClose()
 	}
 	if err := h.admit(ctx, c); err != nil {

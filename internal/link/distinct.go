@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"sync"
@@ -25,7 +26,7 @@ const (
 // does not answer in time, its connection is closed, so it hardly votes. It is checked against this
 // node when it comes back.
 func (l *Link) checkDistinct(ctx context.Context, c *Conn) error {
-	others := l.guard.InUse(c)
+	others := l.guard.Servers().Use(c)
 	if len(others) == 0 {
 		return nil
 	}
@@ -34,7 +35,7 @@ func (l *Link) checkDistinct(ctx context.Context, c *Conn) error {
 	key, value := l.probeKey, rand.Text()
 	written := l.Do(ctx, []string{"SET", key, value, "PX", strconv.Itoa(probeTTL)})[0]
 	if !written.Came {
-		return written.Err
+		return notDistinct(ctx, written.Err)
 	}
 	if written.Err != nil {
 		l.mayBeAnother(written.Err)
@@ -66,7 +67,15 @@ func (l *Link) checkDistinct(ctx context.Context, c *Conn) error {
 			l.mayBeAnother(r.Err)
 		}
 	}
-	return ctx.Err()
+	return notDistinct(ctx, nil)
+}
+
+// notDistinct returns why the check of one server has not succeeded: it took too long, or err.
+func notDistinct(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("not told apart from the other nodes within %v", distinctTimeout)
+	}
+	return err
 }
 
 // mayBeAnother logs, once, that the server may be another node's too.

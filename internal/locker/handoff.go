@@ -90,16 +90,11 @@ func MustYield(p keyqueue.Passing, now time.Time) bool {
 // over, and no call on it can change anything any more.
 func (l *Lease) handOff(next NextCall) bool {
 	fence, _ := l.nextFence()
-	var h *Handoff
-	l.term.HandOff(func(until time.Time, suspended time.Duration) bool {
-		h = &Handoff{l.claim, until, suspended, l.chain.next(fence)}
-		return true
-	})
-	if h == nil { // it is over, or is being extended
-		return false
+	until, suspended, ok := l.term.HandOff()
+	if ok {
+		next.Begin(&Handoff{l.claim, until, suspended, l.chain.next(fence)})
 	}
-	next.Begin(h)
-	return true
+	return ok
 }
 
 // next returns the chain after one more handoff. A nil chain has none yet.

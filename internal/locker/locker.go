@@ -25,7 +25,7 @@ import (
 // MaxPending is the most acquiring calls that are pending in one client.
 const MaxPending = 1 << 16
 
-// Config says what a Locker works with. All fields but Owner are required.
+// Config says what a Locker works with. All fields but Owner and Suspended are required.
 type Config struct {
 	Owner  string        // behind each token
 	MaxTTL time.Duration // of all clients of the nodes

@@ -10,24 +10,17 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// Stats are counts about one node since New.
+// Stats are counts about one node since New. lockpipe.NodeStats has the same fields, and says what
+// they mean.
 type Stats struct {
-	// Flushes is the number of trips made to it. Operations is what they carried: each acquire,
-	// extension, release and subscription counts once.
-	Flushes, Operations uint64
-	// Latency is how long flushes took, from when they were sent to the answer, or to the end of
-	// the connection.
-	Latency histogram.Snapshot
-	// Failures are operations without a vote, by the reason.
-	Failures Failures
-	// Connects is how often the node came up, and Disconnects how often it went down after that.
-	// Close counts as a disconnect.
+	Flushes, Operations   uint64
+	Latency               histogram.Snapshot
+	Failures              Failures
 	Connects, Disconnects uint64
 }
 
-// Failures are numbers of operations for which a node has not voted, by the reason: acquires,
-// extensions and releases. One operation may fail more than once, for example by a timeout and then
-// by the connection. lockpipe.NodeFailures has the same fields, and says what they mean.
+// Failures are numbers of operations for which a node has not voted, by the reason.
+// lockpipe.NodeFailures has the same fields, and says what they mean.
 type Failures struct {
 	Timeout           uint64
 	Connection        uint64

@@ -50,11 +50,11 @@ func watchReply(now time.Time, a holders.Answer) watch.Reply {
 		return watch.Reply{}
 	}
 	r := watch.Reply{Known: true, Notifies: a.Notifies, Until: now, Token: a.Token}
-	switch {
-	case a.TTL == -1, a.TTL > int64(watch.Forever/time.Millisecond): // as good as for ever
+	switch left := a.Left(); {
+	case left == holders.Forever:
 		r.Until = time.Time{}
-	case a.TTL > 0:
-		r.Until = now.Add(time.Duration(a.TTL) * time.Millisecond)
+	case left > 0:
+		r.Until = now.Add(left)
 	}
 	return r
 }

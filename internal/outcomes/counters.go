@@ -16,8 +16,8 @@ type Call uint8
 
 // The kinds of calls.
 const (
-	Try   Call = iota // TryAcquire, TryAcquireAll
-	Wait              // Acquire, AcquireAll, Do, DoAll, each campaign of Elect
+	Try   Call = iota // TryAcquire, TryAcquireAll, TryAcquireAny
+	Wait              // Acquire, AcquireAll, AcquireAny, Do, DoAll, each campaign of Elect
 	Each              // each key of TryAcquireEach
 	Async             // AcquireAsync
 )

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/servers"
 )
 
 var (
@@ -19,7 +20,7 @@ var (
 )
 
 // Guard decides for one node whether a connection may be used. The goroutine that connects the node
-// owns it, and lends it to Admit. Any goroutine may call ConnClosed.
+// owns it, and lends it to Admit. Any goroutine may call Servers.
 type Guard struct {
 	config  Config
 	peers   *Peers
@@ -44,8 +45,8 @@ type Server struct {
 // Admit makes the handshake on a new connection, before anything else can use it. setup is what
 // the client does there first. It goes out with the guard's first questions. The error is why the
 // connection must not be used: a *Quarantine, a *servers.SameServerError, ctx's error if it ended,
-// or what the server did. conn is closed if ctx ends. It has to be comparable, and ConnClosed is to
-// be called when it is closed, whatever Admit returns.
+// or what the server did. conn is closed if ctx ends. It has to be comparable. When it is closed,
+// Servers().Closed is to be called, whatever Admit returns.
 func (g *Guard) Admit(ctx context.Context, conn net.Conn, setup []resp.Step) (Server, error) {
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	server, err := g.examine(ctx, conn, setup)
@@ -215,20 +216,8 @@ func (g *Guard) Answered() bool { return g.answered }
 // Marker returns the marker's key; "" if the guard is off.
 func (g *Guard) Marker() string { return g.config.Marker }
 
-// InUse records that commands can go over an admitted connection. It returns the nodes whose
-// connections were in use before, and whose servers may be the same one because a run_id is
-// missing.
-func (g *Guard) InUse(conn net.Conn) (others []int) { return g.peers.servers.Use(conn) }
-
-// ToldApart returns Server.Since of a connection, after the client has made sure that the server is
-// none of the nodes that InUse returned.
-func (g *Guard) ToldApart(conn net.Conn, since time.Time) time.Time {
-	return g.peers.servers.ToldApart(conn, since)
-}
-
-// ConnClosed records that a connection that was given to Admit is closed. Any goroutine may call
-// it.
-func (g *Guard) ConnClosed(conn net.Conn) { g.peers.servers.Closed(conn) }
+// Servers returns which server is which node's. Any goroutine may use it.
+func (g *Guard) Servers() *servers.Group { return g.peers.servers }
 
 // ServerLeft records that the server was there until now, and its connection has ended.
 func (g *Guard) ServerLeft() { g.history.lastSeen = time.Now() }

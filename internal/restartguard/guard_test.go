@@ -42,7 +42,7 @@ func admitted(t *testing.T, g *Guard, s *fakeServer) Server {
 	require.NoError(t, err)
 	require.Equal(t, s.runID, server.RunID)
 	require.Equal(t, s.runID, s.marker)
-	g.ConnClosed(conn)
+	g.Servers().Closed(conn)
 	g.ServerLeft()
 	return server
 }
@@ -56,7 +56,7 @@ func quarantined(t *testing.T, g *Guard, s *fakeServer, reason string) (until ti
 	require.ErrorAs(t, err, &q)
 	require.Equal(t, reason, q.Reason)
 	require.ErrorContains(t, err, "quarantined until "+q.Until.Format(time.RFC3339)+": "+reason)
-	g.ConnClosed(conn)
+	g.Servers().Closed(conn)
 	return q.Until
 }
 
