@@ -175,7 +175,8 @@ func (p *pair) check() {
 			require.Equal(p.t, c.contends == k, g.entries[i].key.contender == &g.Call, g.name+k)
 			if !c.holds {
 				known := g.entries[i].key
-				require.Equal(p.t, min(c.overtaken[k], maxOvertaken), known.overtakenCount(g.arrival))
+				require.Equal(p.t, min(c.overtaken[k], maxOvertaken),
+					known.overtakenCount(g.arrival))
 				if c.refused > 0 {
 					require.Equal(p.t, min(c.overtakenSince[k], maxOvertaken),
 						known.overtakenCount(g.refusedAt))
