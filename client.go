@@ -91,8 +91,8 @@ func (c *Client) leaseEnded(user any, end error) {
 // with ErrClosed, and waiting calls return it. OnLost may still be called for leases that had ended
 // before. Close returns when the nodes have answered, or when ctx ends. If ctx ends first, the
 // error names the releases that were not confirmed. The Client then cuts the connections in the
-// background, within about three seconds if a node hangs. A second Close waits for the first and
-// returns nil.
+// background, within about three seconds if a node hangs. A second Close returns nil when the first
+// has returned, or when its own ctx ends.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext

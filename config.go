@@ -58,23 +58,24 @@ type Config struct {
 	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL
 	// and four seconds.
 	Nodes []string
-	// Groups are given instead of Nodes if one group of masters is not enough: a group does each
-	// lock on each of its masters, so its limit is that of one server. A key goes to the group with
-	// the highest rendezvous weight of the group's name and the key, or of the part of the key in
+	// Groups are given instead of Nodes if one group of nodes is not enough: a group does each lock
+	// on each of its nodes, so its limit is that of one server. A key goes to the group with the
+	// highest rendezvous weight of the group's name and the key, or of the part of the key in
 	// {braces}, if it has one. So keys of one basket can be kept together. A lease may have keys of
 	// several groups: it needs a quorum of each, which costs no more round trips. All clients need
 	// the same groups. The order does not matter. At most 64.
 	Groups []Group
-	// Next are the groups that the fleet is moving to: other masters, more of them, or more groups.
+	// Next are the groups that the fleet is moving to: other nodes, more of them, or more groups.
 	// While it is set, a key needs a quorum of its group in Groups (or of Nodes) and one of its
 	// group in Next. docs/moving.md has the two deploys of a move.
 	Next []Group
 	// TTL is the lease time of calls without WithTTL: 10 s, or MaxTTL if that is less. It is at
 	// least 10 ms, and is rounded down to whole milliseconds.
 	TTL time.Duration
-	// NodeTimeout is how long one attempt waits for any one node: 50 ms, and never longer than half
-	// of its TTL. It is at least 1 ms. A call for more than 1,000 keys waits that long for each
-	// 1,000.
+	// NodeTimeout is how long an attempt waits for a node that owes it an answer. The default is
+	// 50 ms, or TTL if that is less. New refuses less than 1 ms and more than TTL. An attempt for
+	// more than 1,000 keys waits that long for each 1,000. No attempt to acquire or to extend waits
+	// longer than half of its TTL.
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: by default TTL, and at most 90
 	// days. A call with a longer TTL returns ErrInvalid. All clients of the same nodes need the
@@ -129,12 +130,12 @@ type Config struct {
 	OnLost func(*Lease, error)
 }
 
-// Group is a group of independent masters. A lock on a key of the group needs a quorum of them.
+// Group is a group of independent nodes. A lock on a key of the group needs a quorum of them.
 type Group struct {
 	// Name is what places keys: see Config.Groups. It has at most 64 bytes, and stays the same
 	// when nodes are replaced.
 	Name string
-	// Nodes are the masters: see Config.Nodes.
+	// Nodes are the URLs of the nodes: see Config.Nodes.
 	Nodes []string
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -18,7 +19,11 @@ import (
 // orders is a service that reserves all items of an order, or none.
 type orders struct {
 	locks *lockpipe.Client
-	stock map[string]int // In a real service this is a table of the database.
+
+	// In a real service the stock is a table, and the database takes writes at the same time. A Go
+	// map does not, and orders of different items hold different locks.
+	mu    sync.Mutex // guards stock
+	stock map[string]int
 }
 
 // reserve handles /reserve?item=a&item=b.
@@ -34,7 +39,7 @@ func (o *orders) reserve(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, lockpipe.ErrHeld): // another order has held an item for two seconds
 		http.Error(w, "busy, try again", http.StatusConflict)
 		return
-	case err != nil: // too few masters answer
+	case err != nil: // too few nodes answer
 		http.Error(w, "no locks", http.StatusServiceUnavailable)
 		return
 	}
@@ -46,6 +51,8 @@ func (o *orders) reserve(w http.ResponseWriter, r *http.Request) {
 
 // take ends early if the lease ends. A database takes ctx in its calls.
 func (o *orders) take(ctx context.Context, items []string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	for _, item := range items {
 		if o.stock[item] == 0 {
 			return fmt.Errorf("%s is sold out", item)
@@ -60,11 +67,11 @@ func (o *orders) take(ctx context.Context, items []string) error {
 	return nil
 }
 
-// ready handles /ready. The service is ready when a majority of the masters can vote.
+// ready handles /ready. The service is ready when a majority of the nodes can vote.
 func (o *orders) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()
-	if err := o.locks.Ready(ctx); err != nil { // it names the masters that can't, and why
+	if err := o.locks.Ready(ctx); err != nil { // it names the nodes that can't, and why
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	}
 }
@@ -72,14 +79,14 @@ func (o *orders) ready(w http.ResponseWriter, r *http.Request) {
 // A service has one Client for its whole life. It closes the Client after it has served the last
 // request, so that no key stays locked.
 func Example_service() {
-	masters, err := lockpipetest.Start(3)
+	nodes, err := lockpipetest.Start(3)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer masters.Close()
+	defer nodes.Close()
 	locks, err := lockpipe.New(lockpipe.Config{
-		Nodes:       masters.URLs(),
+		Nodes:       nodes.URLs(),
 		TTL:         5 * time.Second, // a crashed process blocks its keys for this long
 		NodeTimeout: 2 * time.Second, // only because examples also run on busy machines
 		Logger:      slog.New(slog.DiscardHandler),

@@ -174,7 +174,8 @@ type GuardMode int
 //     when MaxTTL has passed. If all nodes answer and none has a marker, this is their first use,
 //     and they vote at once.
 //   - GuardStrict: on first use the nodes wait for MaxTTL too. A server without a run_id is down.
-//     While another client uses other nodes that it shares with this one, no node votes.
+//     While any node has the entry of a client whose layout shares no quorum with this one's, no
+//     node votes: see docs/restart-guard.md.
 //   - GuardOff: every server votes at once.
 const (
 	GuardAuto   GuardMode = GuardMode(multiplex.GuardAuto)

@@ -32,8 +32,8 @@ type Stats struct {
 	// PendingAsync is the number of calls of AcquireAsync that are pending now, or wait for their
 	// function.
 	PendingAsync int
-	// SpareNodes is how many nodes may fail now before no quorum can be reached; negative if none
-	// can be reached. With several groups it is that of the group that has the fewest.
+	// SpareNodes is how many more nodes may fail while a quorum remains; negative if there is no
+	// quorum. With several groups it is that of the group that has the fewest.
 	SpareNodes int
 	// ForeignLayouts is how many layouts other clients use on the nodes now that share no quorum
 	// with this Client's: these clients and this one do not exclude each other. 0 with GuardOff.

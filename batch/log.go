@@ -83,7 +83,7 @@ type Config[Op, State any] struct {
 // first open round, and gives it to the readers. Each of them takes its unread rounds, calls Read,
 // and starts over until none is left.
 //
-// What lost:
+// Rejected:
 //
 //   - A log for each reader: each operation was queued, encoded and counted once for each of them.
 //   - A timer that waits for more operations. It delays the idle case. Under load it is worse than

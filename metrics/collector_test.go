@@ -122,7 +122,7 @@ lockpipe_releases_total{outcome="canceled"} 0
 lockpipe_releases_total{outcome="confirmed"} 1
 lockpipe_releases_total{outcome="handed_over"} 0
 lockpipe_releases_total{outcome="no_quorum"} 0
-# HELP lockpipe_spare_nodes Nodes that may still fail before no quorum can be reached; negative if none can.
+# HELP lockpipe_spare_nodes How many more nodes may fail while a quorum remains; negative if there is no quorum.
 # TYPE lockpipe_spare_nodes gauge
 lockpipe_spare_nodes -2
 `), "lockpipe_leases_ended_total", "lockpipe_releases_total", "lockpipe_spare_nodes"))

@@ -124,7 +124,8 @@ var table = [...]struct {
 	},
 	spareNodes: {
 		"spare_nodes", gauge,
-		"Nodes that may still fail before no quorum can be reached; negative if none can.", nil,
+		"How many more nodes may fail while a quorum remains; negative if there is no quorum.",
+		nil,
 	},
 	nodeState: {
 		"node_state", gauge,

@@ -53,7 +53,7 @@
 //
 // Fences are above 0 and at most 2^53-1, the largest integer that a Lua number holds exactly.
 //
-// # What lost
+// # Rejected
 //
 // A counter on each node, and the highest of the quorum's as the fence: counters (5,1,1) give 6
 // and then, from the two others, 3. A reserved range for every lease: at some thousand leases a

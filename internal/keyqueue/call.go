@@ -62,10 +62,10 @@ func (c *Call) mayReserve() bool {
 	may := c.refusedAt == 0
 	for i := range c.entries {
 		e := &c.entries[i]
-		if e.key.foreign || e.key.firstWaiting() != e && !e.key.passedSince(c.arrival) {
+		if e.key.foreign || e.key.firstWaiting() != e && !e.key.overtakenSince(c.arrival) {
 			return false
 		}
-		may = may || e.key.passedSince(c.refusedAt)
+		may = may || e.key.overtakenSince(c.refusedAt)
 	}
 	return may
 }

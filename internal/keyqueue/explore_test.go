@@ -79,7 +79,7 @@ func (w *world) clone() *world {
 	for name, k := range w.q.keys {
 		copied := &key{
 			name: name, owner: calls[k.owner], contender: calls[k.contender],
-			reserver: calls[k.reserver], foreign: k.foreign, passers: slices.Clone(k.passers),
+			reserver: calls[k.reserver], foreign: k.foreign, overtakers: slices.Clone(k.overtakers),
 		}
 		for _, c := range k.parked {
 			copied.parked = append(copied.parked, calls[c])
@@ -148,9 +148,9 @@ func (w *world) id() string {
 		}
 		for i := range c.entries {
 			k := c.entries[i].key
-			s.WriteByte(byte('0' + k.passesSince(c.arrival)))
+			s.WriteByte(byte('0' + k.overtakenCount(c.arrival)))
 			if c.refusedAt > 0 {
-				s.WriteByte(byte('0' + k.passesSince(c.refusedAt)))
+				s.WriteByte(byte('0' + k.overtakenCount(c.refusedAt)))
 			}
 			if k.reserver == c {
 				s.WriteByte('!')
@@ -236,7 +236,7 @@ func (x *explorer) do(w *world, s step) (direct int) {
 		return -1
 	case "hold":
 		w.q.Hold(c, time.Time{})
-		passFaster(c)
+		overtakeFaster(c)
 	}
 	if runs {
 		return s.call

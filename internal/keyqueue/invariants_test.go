@@ -90,8 +90,8 @@ func (k *key) brokenOwners() string {
 		return "a call that does not contend has it"
 	case k.contender != nil && !k.foreign:
 		return "a call contends for what no other process has"
-	case len(k.passers) > maxPassed || !slices.IsSorted(k.passers):
-		return "its passers are wrong"
+	case len(k.overtakers) > maxOvertaken || !slices.IsSorted(k.overtakers):
+		return "its overtakers are wrong"
 	}
 	return ""
 }
@@ -110,28 +110,28 @@ func (k *key) brokenHeap() string {
 	return ""
 }
 
-// passesSince returns how many calls that arrived after this arrival passed others at k, as far as
-// k knows.
-func (k *key) passesSince(arrival uint64) (n int) {
-	for _, passer := range k.passers {
-		if passer > arrival {
+// overtakenCount returns how many calls that arrived after this arrival overtook others at k, as
+// far as k knows.
+func (k *key) overtakenCount(arrival uint64) (n int) {
+	for _, overtaker := range k.overtakers {
+		if overtaker > arrival {
 			n++
 		}
 	}
 	return n
 }
 
-// fasterPasses is for how many passes one counts in the tests that can't wait for maxPassed.
-const fasterPasses = maxPassed / 2
+// fasterOvertaking is how often an overtaking counts in the tests that can't wait for maxOvertaken.
+const fasterOvertaking = maxOvertaken / 2
 
-// passFaster counts the passes of c, which was granted its keys, fasterPasses times.
-func passFaster(c *Call) {
+// overtakeFaster counts fasterOvertaking times that c, which was granted its keys, overtook others.
+func overtakeFaster(c *Call) {
 	for i := range c.entries {
 		k := c.entries[i].key
-		if at, found := slices.BinarySearch(k.passers, c.arrival); found {
-			copies := slices.Repeat([]uint64{c.arrival}, fasterPasses-1)
-			k.passers = slices.Insert(k.passers, at, copies...)
-			k.passers = k.passers[max(0, len(k.passers)-maxPassed):]
+		if at, found := slices.BinarySearch(k.overtakers, c.arrival); found {
+			copies := slices.Repeat([]uint64{c.arrival}, fasterOvertaking-1)
+			k.overtakers = slices.Insert(k.overtakers, at, copies...)
+			k.overtakers = k.overtakers[max(0, len(k.overtakers)-maxOvertaken):]
 		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// maxPassed is how many calls that arrived later are granted a key before a call, until that call
-// may reserve its keys although others are before it in the queue of this key.
-const maxPassed = 8
+// maxOvertaken is how many calls that arrived later are granted a key before a call, until that
+// call may reserve its keys although others are before it in the queue of this key.
+const maxOvertaken = 8
 
 const (
 	// maxSpare is how many keys without calls keep their memory for others.
@@ -34,9 +34,9 @@ type key struct {
 
 	parked parkedCalls // a heap in the order of arrival
 	// The calls that were granted it before one that arrived earlier: the last of their arrivals,
-	// at most maxPassed, in order.
-	passers []uint64
-	passing Passing
+	// at most maxOvertaken, in order.
+	overtakers []uint64
+	passing    Passing
 }
 
 // Passing is how keys go from call to call of this process without a pause. The zero value says
@@ -85,22 +85,22 @@ func (k *key) availableTo(c *Call) bool {
 		(k.reserver == nil || k.reserver.arrival >= c.arrival)
 }
 
-// pass notes that c, which is granted k, arrived after a call that waits for k.
-func (k *key) pass(c *Call) {
+// noteOvertaking notes that c, which is granted k, arrived after a call that waits for k.
+func (k *key) noteOvertaking(c *Call) {
 	if k.first == nil || k.first.call.arrival > c.arrival {
 		return
 	}
-	i, _ := slices.BinarySearch(k.passers, c.arrival)
-	k.passers = slices.Insert(k.passers, i, c.arrival)
-	if len(k.passers) > maxPassed {
-		k.passers = slices.Delete(k.passers, 0, 1)
+	i, _ := slices.BinarySearch(k.overtakers, c.arrival)
+	k.overtakers = slices.Insert(k.overtakers, i, c.arrival)
+	if len(k.overtakers) > maxOvertaken {
+		k.overtakers = slices.Delete(k.overtakers, 0, 1)
 	}
 }
 
-// passedSince reports whether maxPassed calls that arrived after this arrival were granted k before
-// a call that arrived earlier, and still waits for k.
-func (k *key) passedSince(arrival uint64) bool {
-	return len(k.passers) == maxPassed && k.passers[0] > arrival
+// overtakenSince reports whether maxOvertaken calls that arrived after this arrival were granted k
+// before a call that arrived earlier, and still waits for k.
+func (k *key) overtakenSince(arrival uint64) bool {
+	return len(k.overtakers) == maxOvertaken && k.overtakers[0] > arrival
 }
 
 // join puts c at the end of the queue of its i-th key. mu is held.

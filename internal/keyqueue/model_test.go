@@ -20,19 +20,19 @@ type model struct {
 }
 
 type modelCall struct {
-	guest    *guest
-	state    state
-	holds    bool
-	waitsFor string // the key that it could not have when it was considered last
-	contends string
-	reserves map[string]bool
-	passes   map[string]int // how many later calls were granted each key
-	until    time.Time
-	arrival  int
+	guest     *guest
+	state     state
+	holds     bool
+	waitsFor  string // the key that it could not have when it was considered last
+	contends  string
+	reserves  map[string]bool
+	overtaken map[string]int // how many later calls were granted each key
+	until     time.Time
+	arrival   int
 	// The number of calls that had arrived when it contended last; 0: it did not.
 	refused int
 	// How many calls that arrived after that were granted each key.
-	passesSince map[string]int
+	overtakenSince map[string]int
 }
 
 func (m *model) find(g *guest) *modelCall {
@@ -83,14 +83,14 @@ func (m *model) first(c *modelCall, key string) bool {
 }
 
 func (m *model) mayReserve(c *modelCall) bool {
-	passedAgain := false
+	overtakenAgain := false
 	for _, k := range c.guest.keys {
-		if m.foreign[k] || !m.first(c, k) && c.passes[k] < maxPassed {
+		if m.foreign[k] || !m.first(c, k) && c.overtaken[k] < maxOvertaken {
 			return false
 		}
-		passedAgain = passedAgain || c.passesSince[k] >= maxPassed
+		overtakenAgain = overtakenAgain || c.overtakenSince[k] >= maxOvertaken
 	}
-	return c.refused == 0 || passedAgain
+	return c.refused == 0 || overtakenAgain
 }
 
 func (m *model) reserve(c *modelCall) {
@@ -141,7 +141,7 @@ func (m *model) enter(g *guest) (runs bool) {
 	m.arrivals++
 	c := &modelCall{
 		guest: g, state: waiting, arrival: m.arrivals, reserves: map[string]bool{},
-		passes: map[string]int{}, passesSince: map[string]int{},
+		overtaken: map[string]int{}, overtakenSince: map[string]int{},
 	}
 	m.calls = append(m.calls, c)
 	m.consider(c)
@@ -164,9 +164,9 @@ func (m *model) hold(g *guest, until time.Time) {
 		}
 		for _, k := range g.keys {
 			if o.wants(k) && !o.holds {
-				o.passes[k] += fasterPasses
+				o.overtaken[k] += fasterOvertaking
 				if c.arrival > o.refused {
-					o.passesSince[k] += fasterPasses
+					o.overtakenSince[k] += fasterOvertaking
 				}
 			}
 		}
@@ -176,7 +176,7 @@ func (m *model) hold(g *guest, until time.Time) {
 func (m *model) contend(g *guest, key string) {
 	c := m.find(g)
 	c.state, c.contends, m.foreign[key] = contending, key, true
-	c.refused, c.passesSince = m.arrivals, map[string]int{}
+	c.refused, c.overtakenSince = m.arrivals, map[string]int{}
 	for _, k := range g.keys {
 		delete(m.passed, k)
 	}

@@ -9,16 +9,16 @@
 //
 //  1. On each change all calls that can run do so, in the order of arrival. A call can run if all
 //     of its keys are free, and none is reserved by a call that arrived earlier.
-//  2. So calls pass those that arrived earlier and can't run. A crowd that waits for one hot key
-//     does not keep others from the cold keys that its members want as well.
+//  2. So calls overtake those that arrived earlier and can't run. A crowd that waits for one hot
+//     key does not keep others from the cold keys that its members want as well.
 //  3. A call that only holders stop reserves those of its keys that are free. Only holders stop it
-//     if at each of its keys it is the first waiting call, or overdue: maxPassed calls that arrived
-//     later were granted the key before it. So those that are far back in the queue of a hot key
-//     reserve no cold keys.
+//     if at each of its keys it is the first waiting call, or overdue: maxOvertaken calls that
+//     arrived later were granted the key before it. So those that are far back in the queue of a
+//     hot key reserve no cold keys.
 //  4. The nodes know of no reservation: another process takes a reserved key if it wants it. Then
 //     the reservation was useless, and ended the turns of this process with that key. So a call
 //     reserves nothing while another process has one of its keys, as far as known. A call that
-//     contended reserves again only if since then maxPassed calls that arrived after that were
+//     contended reserves again only if since then maxOvertaken calls that arrived after that were
 //     granted one of its keys before it.
 //  5. A call reserves when it arrives, or when the key that it waited for last becomes free. But
 //     the end of a reservation lets calls run, and none reserve. The caller bounds the time of a
@@ -31,7 +31,7 @@
 // needs the others only one at a time, so it has all after one turn of each, unless a reservation
 // ends before. Callers give a call that lost its reservation more time with each one. So the call
 // runs, and the next one is first. A call that is not first waits no longer than that once it is
-// overdue, and it is overdue if it is passed again and again. The same is true of a call that
+// overdue, and it is overdue if it is overtaken again and again. The same is true of a call that
 // contended.
 //
 // That is so within this process. A set whose keys other processes want all the time gets them only
@@ -118,7 +118,7 @@ func (q *Queue) Hold(c *Call, until time.Time) {
 	for i := range c.entries {
 		k := c.entries[i].key
 		k.foreign = false
-		k.pass(c)
+		k.noteOvertaking(c)
 	}
 }
 

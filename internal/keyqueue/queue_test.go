@@ -148,15 +148,15 @@ func TestQueue_AReservationBindsOnlyLaterCalls(t *testing.T) {
 	require.Equal(t, "hwr", states(y, late, early), "nobody keeps b from it")
 }
 
-// The goal: those far back in the queue of a hot key reserve no cold keys, unless maxPassed later
-// calls had the hot key before them.
+// The goal: those far back in the queue of a hot key reserve no cold keys, unless maxOvertaken
+// later calls had the hot key before them.
 func TestQueue_OverdueCallsReserveAlthoughOthersAreBefore(t *testing.T) {
 	var q Queue
 	z, b := holder(t, &q, "z"), holder(t, &q, "b")
 	hot := holder(t, &q, "a")
 	before := enter(t, &q, "az")
 	call := enter(t, &q, "ab")
-	for i := range maxPassed {
+	for i := range maxOvertaken {
 		next := enter(t, &q, "a")
 		leave(&q, hot)
 		if i == 0 {
@@ -182,7 +182,7 @@ func TestQueue_AnEarlierCallTakesWhatAnOverdueOneReserves(t *testing.T) {
 	var q Queue
 	z, b, hot := holder(t, &q, "z"), holder(t, &q, "b"), holder(t, &q, "a")
 	before, call := enter(t, &q, "az"), enter(t, &q, "ba")
-	for range maxPassed {
+	for range maxOvertaken {
 		next := enter(t, &q, "a")
 		leave(&q, hot)
 		q.Unreserve(&before.Call)
@@ -205,7 +205,7 @@ func TestQueue_OnlyGrantsOutOfOrderCountAsPasses(t *testing.T) {
 	var q Queue
 	hot := holder(t, &q, "a")
 	call := enter(t, &q, "a")
-	for range 3 * maxPassed {
+	for range 3 * maxOvertaken {
 		next := enter(t, &q, "a")
 		leave(&q, hot)
 		require.Equal(t, "rw", states(call, next))
@@ -217,7 +217,7 @@ func TestQueue_OnlyGrantsOutOfOrderCountAsPasses(t *testing.T) {
 		require.True(t, q.GiveUp(&next.Call))
 		hot, call = call, enter(t, &q, "a")
 	}
-	require.Empty(t, q.keys["a"].passers)
+	require.Empty(t, q.keys["a"].overtakers)
 }
 
 func TestQueue_ContentionKeepsOneKeyAndFreesTheOthers(t *testing.T) {
@@ -257,8 +257,8 @@ func TestQueue_NoReservationForAKeyOfAnotherProcess(t *testing.T) {
 	require.Equal(t, "wrr", states(both, wantsA, late))
 }
 
-// The goal: a call that contended reserves again when maxPassed calls that arrived after that
-// passed it, and not before. So this process loses a key at most once in as many turns.
+// The goal: a call that contended reserves again when maxOvertaken calls that arrived after that
+// overtook it, and not before. So this process loses a key at most once in as many turns.
 func TestQueue_ACallThatContendedReservesLater(t *testing.T) {
 	var q Queue
 	both := enter(t, &q, "ab")
@@ -267,7 +267,7 @@ func TestQueue_ACallThatContendedReservesLater(t *testing.T) {
 	q.Hold(&b.Call, at(1))
 	require.False(t, q.Retry(&both.Call))
 	a := holder(t, &q, "a") // which says that this process has a
-	for range maxPassed {
+	for range maxOvertaken {
 		require.Zero(t, both.reservations)
 		next := enter(t, &q, "a")
 		leave(&q, a)

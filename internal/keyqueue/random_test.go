@@ -124,7 +124,7 @@ func (p *pair) step(g *guest) {
 	default:
 		p.queue.Hold(&g.Call, now)
 		if !c.holds {
-			passFaster(&g.Call)
+			overtakeFaster(&g.Call)
 		}
 		p.model.hold(g, now)
 	}
@@ -175,10 +175,11 @@ func (p *pair) check() {
 			require.Equal(p.t, c.contends == k, g.entries[i].key.contender == &g.Call, g.name+k)
 			if !c.holds {
 				known := g.entries[i].key
-				require.Equal(p.t, min(c.passes[k], maxPassed), known.passesSince(g.arrival))
+				require.Equal(p.t, min(c.overtaken[k], maxOvertaken),
+					known.overtakenCount(g.arrival))
 				if c.refused > 0 {
-					require.Equal(p.t, min(c.passesSince[k], maxPassed),
-						known.passesSince(g.refusedAt))
+					require.Equal(p.t, min(c.overtakenSince[k], maxOvertaken),
+						known.overtakenCount(g.refusedAt))
 				}
 			}
 		}

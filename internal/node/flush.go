@@ -14,7 +14,8 @@ import (
 type Reading interface {
 	// HasMissed reports whether the node has missed rounds since the trip took its own.
 	HasMissed() bool
-	// Sent says that what the log has next may be sent: it comes later. It is called once.
+	// Sent lets the next flush of this node start; its bytes follow this flush's. It is called
+	// once.
 	Sent()
 }
 
@@ -24,23 +25,24 @@ type Flush struct {
 	Reading Reading
 	Ops     []Operation
 	Answers []Answer // of the node to each of them
-	// Counts: all that was sent was answered, on a connection that counted until then.
+	// Counts reports whether the node answered all that was sent, on a connection that was valid
+	// until then.
 	Counts bool
 
 	node     *Node
-	behind   bool // it pays to look at each operation
+	behind   bool // the node is far behind the log
 	rounds   []roundOfFlush
-	own      Encoding // what this node alone is sent
-	again    Encoding // what is sent once more
+	own      Encoding // commands that only this node is sent
+	again    Encoding // commands of the second try
 	sending  []part
-	conn     *link.Conn      // for which the commands are made; nil: none
-	set      link.CommandSet // of conn, as it was then
-	retry    []command       // that were not executed for a reason that a retry removes
-	alone    []int           // operations whose newer command has done nothing
+	conn     *link.Conn      // the commands are made for it; nil: none
+	set      link.CommandSet // of conn when the commands were made
+	retry    []command       // not executed, and worth a second try
+	alone    []int           // operations to send again without the newer command
 	lastTry  bool
 	loadErr  error // why a script could not be loaded
 	refusals []script.Refusal
-	replied  int // how many commands
+	replied  int // how many commands the node has answered
 	trip     trip.Trip
 	ended    chan trip.End // of capacity 1
 	place    placeInLine

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// How many keys must wait before they leave while another flush is under way; see batch.Config. At
-// a near node the work of both ends takes the time, and two flushes cost more work than one: only a
-// full flush leaves. To a far node the way takes the time, and costs no work.
+// How many keys must wait before they leave while another flush is under way; see batch.Config. On
+// a near node, CPU work dominates, so only a full flush overlaps another. On a far node, network
+// delay dominates, so overlapping is cheap.
 const (
 	nearThreshold = MaxFlush
 	farThreshold  = 8

@@ -40,7 +40,7 @@ const (
 // When the master is another one than before, the client leaves the old one at once. The old one
 // may still act as a master, and other clients lock on the new one when its quarantine is over.
 //
-// What lost: subscribing to +switch-master. The message comes half a second earlier, may be missed,
+// Rejected: subscribing to +switch-master. The message comes half a second earlier, may be missed,
 // and a sentinel that is cut off never sends it. So the client has to ask anyway, and other clients
 // wait for MaxTTL before they use the new master.
 type Sentinels struct {

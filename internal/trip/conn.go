@@ -43,7 +43,7 @@
 //
 // rueidis' keep-alive counts its own replies alone. So the owner has one of its own.
 //
-// # What was not chosen
+// # Rejected
 //
 // A placeholder, a command of rueidis in whose place a trip is written and whose reply stands for
 // the trip's: its way through rueidis wakes three goroutines for each trip. A placeholder without a
