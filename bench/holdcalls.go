@@ -117,7 +117,7 @@ func (h *holdRun) releaseChunk(ctx context.Context, c chunk) {
 		sleep(ctx, releasePause) {
 		err = c.client.ReleaseAll(ctx, leases...)
 	}
-	unknown := otherThanEnded(err)
+	other := otherThanEnded(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recorder.Roll(time.Now())
@@ -127,11 +127,7 @@ func (h *holdRun) releaseChunk(ctx context.Context, c chunk) {
 			continue
 		}
 		held = true
-		r := result{keys: 1, held: true, err: unknown}
-		if end := lease.Err(); saysEnded(end) {
-			r.err = end
-		}
-		h.counts.end(r)
+		h.counts.end(result{keys: 1, held: true, err: endOf(lease, other)})
 	}
 	h.counts.Lost += h.counts.Expired
 	h.counts.Expired = 0

@@ -117,20 +117,21 @@ func (l *eachLocker) unlock(ctx context.Context) {
 			l.results[i].updateUntil(lease)
 		}
 	}
-	err := l.client.ReleaseAll(ctx, l.held...)
-	unknown := otherThanEnded(err)
+	other := otherThanEnded(l.client.ReleaseAll(ctx, l.held...))
 	for i, lease := range l.leases {
-		if !l.results[i].held {
-			continue
-		}
-		l.results[i].err = unknown
-		if err == nil {
-			continue
-		}
-		if end := lease.Err(); saysEnded(end) {
-			l.results[i].err = end
+		if l.results[i].held {
+			l.results[i].err = endOf(lease, other)
 		}
 	}
+}
+
+// endOf returns how a lease ended that ReleaseAll was called for: why it had ended before, else
+// other, what otherThanEnded returned.
+func endOf(lease *lockpipe.Lease, other error) error {
+	if end := lease.Err(); saysEnded(end) {
+		return end
+	}
+	return other
 }
 
 // saysEnded reports whether an error says that a lease had ended before its release.

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"syscall"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
@@ -22,19 +22,25 @@ type conn struct {
 	stop   func() bool
 }
 
+// errSentinel is the error of a node whose address is not its own.
+var errSentinel = errors.New("no check asks sentinels for their master: give the master's own URL")
+
 // dial connects, authenticates and selects the database. The connection ends with ctx.
-func dial(ctx context.Context, node Endpoint) (*conn, error) {
-	c, err := (&net.Dialer{}).DialContext(ctx, node.network, node.address)
+func dial(ctx context.Context, e Endpoint) (*conn, error) {
+	if e.node.MasterSet != "" {
+		return nil, errSentinel
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, e.node.Network, e.node.Address)
 	if err != nil {
 		return nil, err
 	}
-	if node.tls != nil {
-		c = tls.Client(c, node.tls)
+	if e.node.TLS != nil {
+		c = tls.Client(c, e.node.TLS)
 	}
 	opened := newConn(ctx, c)
-	if err := opened.logIn(node); err != nil {
+	if err := opened.logIn(e.node); err != nil {
 		opened.close()
-		return nil, err
+		return nil, endpoint.WithoutPassword(err, e.node.Password)
 	}
 	return opened, nil
 }
@@ -45,19 +51,18 @@ func newConn(ctx context.Context, c net.Conn) *conn {
 	return &conn{client: resp.NewClient(c, limits), stop: stop}
 }
 
-func (c *conn) logIn(node Endpoint) error {
-	if node.password != "" {
-		auth := []string{"AUTH", node.password}
-		if node.username != "" {
-			auth = []string{"AUTH", node.username, node.password}
+// logIn takes the steps that a Client takes, one after the other.
+func (c *conn) logIn(node *endpoint.Endpoint) error {
+	for _, step := range node.Handshake() {
+		if err := c.client.Send(step.Command...); err != nil {
+			return err
 		}
-		if _, err := c.do(auth...); err != nil {
-			return fmt.Errorf("AUTH: %w", err)
+		reply, err := c.client.Receive()
+		if err != nil {
+			return err
 		}
-	}
-	if node.db != 0 {
-		if _, err := c.do("SELECT", strconv.Itoa(node.db)); err != nil {
-			return fmt.Errorf("SELECT: %w", err)
+		if err := step.OnReply(reply); err != nil {
+			return fmt.Errorf("%s: %w", step.Command[0], err)
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ type query struct {
 
 // answer is one node's.
 type answer struct {
-	node     string // its address
+	node     string // its name
 	found    string // "" if the key lives there with the token; else what was found
 	answered bool   // false if the node gave no answer
 }
@@ -54,7 +54,7 @@ func (p *nodeProbe) submit(q query) {
 	select {
 	case p.queries <- q:
 	default:
-		q.answers <- answer{node: p.node.address, found: "too many queries are waiting"}
+		q.answers <- answer{node: p.node.Name(), found: "too many queries are waiting"}
 	}
 }
 
@@ -77,7 +77,7 @@ func (p *nodeProbe) run(ctx context.Context) {
 
 // answer asks the node, unless it gave no answer a moment ago.
 func (p *nodeProbe) answer(ctx context.Context, q query) answer {
-	a := answer{node: p.node.address}
+	a := answer{node: p.node.Name()}
 	if time.Now().Before(p.retryAfter) {
 		a.found = fmt.Sprintf("not asked: %v", p.why)
 		return a

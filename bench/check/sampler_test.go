@@ -225,7 +225,7 @@ func TestSampler_AsksTheGroupOfTheKey(t *testing.T) {
 
 // Goal: a query that finds too many others is unanswered at once.
 func TestProbe_IsBounded(t *testing.T) {
-	p := newNodeProbe(Endpoint{address: "nowhere"}, time.Minute) // and does not run
+	p := newNodeProbe(endpointOf(t, "nowhere"), time.Minute) // and does not run
 	answers := make(chan answer, maxQueries+1)
 	for range maxQueries + 1 {
 		p.submit(query{answers: answers})

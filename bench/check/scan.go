@@ -28,7 +28,7 @@ func LeftoverKeys(ctx context.Context, nodes []Endpoint, prefix string) (int, er
 	for _, node := range nodes {
 		n, err := countKeys(ctx, node, prefix)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("search %s for leftover keys: %w", node.address, err))
+			errs = append(errs, fmt.Errorf("search %s for leftover keys: %w", node.Name(), err))
 		}
 		total += n
 	}

@@ -68,8 +68,7 @@ func TestScan_SelectsTheDatabase(t *testing.T) {
 	nodes := servertest.Start(t, 1)
 	_, err := nodes.Do(0, "SET", "run:1", "x")
 	require.NoError(t, err)
-	node := endpointOf(t, nodes.URLs()[0])
-	node.db = 2
+	node := endpointOf(t, nodes.URLs()[0]+"?db=2")
 	n, err := countKeys(t.Context(), node, "run:")
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -148,7 +147,7 @@ func TestScan_ANodeThatCannotBeSearchedIsAnError(t *testing.T) {
 
 	require.NoError(t, nodes.Kill(0))
 	total, err = LeftoverKeys(t.Context(), endpoints, "run:")
-	require.ErrorContains(t, err, endpoints[0].address)
+	require.ErrorContains(t, err, endpoints[0].Name())
 	require.Equal(t, 1, total, "the other node is searched all the same")
 }
 

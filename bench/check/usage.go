@@ -51,7 +51,7 @@ func serverCPUs(ctx context.Context, nodes []Endpoint) ([]time.Duration, error) 
 	asking.Wait()
 	for i, err := range errs {
 		if err != nil {
-			return nil, fmt.Errorf("CPU time of %s: %w", nodes[i].address, err)
+			return nil, fmt.Errorf("CPU time of %s: %w", nodes[i].Name(), err)
 		}
 	}
 	return used, nil

@@ -135,7 +135,7 @@ func requireReverted(t *testing.T, v *target) {
 // Goal: a node is a master again when the fault is over, also if the run ends meanwhile. The server
 // that took its place is gone.
 func TestFailover_TheNodeIsAMasterAgain(t *testing.T) {
-	for _, a := range []Action{demote, failover} {
+	for _, a := range []action{demote, failover} {
 		for _, length := range []time.Duration{time.Millisecond, time.Hour} {
 			t.Run(fmt.Sprintf("%s for %v", a, length), func(t *testing.T) {
 				v := &target{
@@ -159,7 +159,7 @@ func TestFailover_TheNodeIsAMasterAgain(t *testing.T) {
 				f.working.Wait()
 				require.Empty(t, f.errs)
 				require.Len(t, f.results, 1)
-				require.Equal(t, string(a), f.results[0].Action)
+				require.Equal(t, a.name, f.results[0].Action)
 				requireReverted(t, v)
 				require.NoError(t, v.do("SET after 1"))
 				kept, err := v.nodes.Do(0, "GET", "before")

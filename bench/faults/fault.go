@@ -7,50 +7,41 @@ import (
 	"time"
 )
 
-// Action is what a fault does to its node.
-type Action string
+// action is what a fault does to its node.
+type action struct {
+	name string
+	// lasts: the fault has a duration.
+	lasts bool
+	// quarantines: the node may have forgotten keys, so that it does not vote for the longest TTL
+	// after the fault. A replica may have, whatever it shows when it is a master again.
+	quarantines bool
+}
 
-const (
-	freeze      Action = "freeze"      // SIGSTOP, for a time
-	kill        Action = "kill"        // SIGKILL, until a restart or the end
-	restart     Action = "restart"     // a new and empty server
-	wipe        Action = "flush"       // FLUSHALL
-	scriptFlush Action = "scriptflush" // SCRIPT FLUSH
-	reset       Action = "reset"       // all clients' connections are cut
-	readOnly    Action = "readonly"    // the replica of a master that is not there, for a time
-	oom         Action = "oom"         // no memory for writes, for a time
-	busy        Action = "busy"        // a script that never ends, for a time
-	demote      Action = "demote"      // the replica of an older copy of itself, for a time
-	failover    Action = "failover"    // its replica is the master, for a time
+func (a action) String() string { return a.name }
+
+var (
+	freeze      = action{"freeze", true, false}       // SIGSTOP
+	kill        = action{"kill", false, true}         // SIGKILL, until a restart or the end
+	restart     = action{"restart", false, true}      // a new and empty server
+	wipe        = action{"flush", false, true}        // FLUSHALL
+	scriptFlush = action{"scriptflush", false, false} // SCRIPT FLUSH
+	reset       = action{"reset", false, false}       // all clients' connections are cut
+	readOnly    = action{"readonly", true, true}      // the replica of a master that is not there
+	oom         = action{"oom", true, false}          // no memory for writes
+	busy        = action{"busy", true, false}         // a script that never ends
+	demote      = action{"demote", true, true}        // the replica of an older copy of itself
+	failover    = action{"failover", true, true}      // its replica is the master
 )
 
-// actions are all of them, in the order in which messages name them.
-var actions = []Action{
+// actions are all of them, in the order in which messages name them. What a seed draws depends on
+// the order.
+var actions = []action{
 	freeze, kill, restart, wipe, scriptFlush, reset, readOnly, oom, busy, demote, failover,
-}
-
-// lasts reports whether the fault has a duration.
-func (a Action) lasts() bool {
-	switch a {
-	case freeze, readOnly, oom, busy, demote, failover:
-		return true
-	}
-	return false
-}
-
-// quarantines reports whether the node may have forgotten keys, so that it does not vote for the
-// longest TTL after the fault. A replica may have, whatever it shows when it is a master again.
-func (a Action) quarantines() bool {
-	switch a {
-	case kill, restart, wipe, readOnly, demote, failover:
-		return true
-	}
-	return false
 }
 
 // Fault is one thing that happens to one node.
 type Fault struct {
-	action Action
+	action action
 	node   int           // from 1
 	at     time.Duration // since the first call
 	length time.Duration // 0 if the action does not last

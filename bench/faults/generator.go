@@ -66,7 +66,7 @@ func (g *generator) next(at time.Duration) []Fault {
 	for _, i := range g.random.Perm(len(actions)) {
 		f := Fault{action: actions[i], at: at}
 		length := shortestFault + time.Duration(g.random.Int64N(int64(longestFault-shortestFault)))
-		if f.action.lasts() {
+		if f.action.lasts {
 			f.length = length.Round(time.Millisecond)
 		}
 		drawn := []Fault{f}
@@ -125,7 +125,7 @@ func (g *generator) outage(f Fault, all []Fault) outage {
 			}
 		}
 	}
-	if f.action.quarantines() {
+	if f.action.quarantines {
 		o.to += g.TTL
 	}
 	return o

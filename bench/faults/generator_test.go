@@ -22,7 +22,7 @@ func outs(list []Fault, at time.Duration, forgets time.Duration) int {
 				}
 			}
 		}
-		if f.action.quarantines() {
+		if f.action.quarantines {
 			end += forgets
 		}
 		if f.at <= at && at < end {
@@ -62,7 +62,7 @@ func TestGenerator_LeavesAQuorumOfEachGroup(t *testing.T) {
 // Goal: there is a random fault at each interval, never on a node that has one, and never on a
 // majority at the same time, faults asked for by name included. The same seed draws the same.
 func TestGenerator_LeavesAQuorum(t *testing.T) {
-	drawn := make(map[Action]bool)
+	drawn := make(map[action]bool)
 	for nodes := 1; nodes <= 7; nodes++ {
 		for seed := range uint64(30) {
 			d := Draw{

@@ -27,7 +27,7 @@ type target struct {
 
 // inject begins a fault. revert ends it: call it also after an error. It is nil if there is nothing
 // to end.
-func (t *target) inject(a Action) (revert func() error, err error) {
+func (t *target) inject(a action) (revert func() error, err error) {
 	switch a {
 	case freeze:
 		return func() error { return t.nodes.Thaw(t.number) }, t.nodes.Freeze(t.number)

@@ -64,10 +64,11 @@ func (p *Plan) add(item string, nodes int, duration time.Duration) (remedy strin
 	if name == every {
 		return p.addRandom(rest, duration)
 	}
-	if !slices.Contains(actions, Action(name)) {
+	kind := slices.IndexFunc(actions, func(a action) bool { return a.name == name })
+	if kind < 0 {
 		return fmt.Sprintf("no action is called %q; choose one of %v, or every:1s", name, actions)
 	}
-	f := Fault{action: Action(name)}
+	f := Fault{action: actions[kind]}
 	number, when, ok := strings.Cut(rest, "@")
 	if !ok {
 		return "no @time; " + faultForm
@@ -82,9 +83,9 @@ func (p *Plan) add(item string, nodes int, duration time.Duration) (remedy strin
 			duration)
 	}
 	switch {
-	case lasts && !f.action.lasts():
+	case lasts && !f.action.lasts:
 		return fmt.Sprintf("%s has no duration; leave out +%s", f.action, length)
-	case !lasts && f.action.lasts():
+	case !lasts && f.action.lasts:
 		return fmt.Sprintf("%s needs a duration; give one such as %s+3s", f.action, item)
 	case lasts:
 		if f.length, err = time.ParseDuration(length); err != nil || f.length <= 0 {

@@ -26,8 +26,8 @@ func TestParse_AndBack(t *testing.T) {
 		require.Equal(t, []Fault{f}, again.list)
 	}
 	for _, a := range actions {
-		text := string(a) + ":1@1s"
-		if a.lasts() {
+		text := a.name + ":1@1s"
+		if a.lasts {
 			text += "+1s"
 		}
 		_, err := Parse(text, 5, time.Hour)

@@ -78,7 +78,7 @@ func (r *runner) sleepUntil(ctx context.Context, at time.Duration) bool {
 // add enters a fault that is over. text names it.
 func (r *runner) add(f Fault, text string, begun time.Time, err error) {
 	result := Result{
-		Fault: text, Action: string(f.action), Node: f.node,
+		Fault: text, Action: f.action.name, Node: f.node,
 		FromS: begun.Sub(r.start).Seconds(), UntilS: time.Since(r.start).Seconds(),
 	}
 	r.mu.Lock()

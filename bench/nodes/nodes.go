@@ -4,6 +4,7 @@ package nodes
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,22 +49,39 @@ func Parse(text string) (Plan, error) {
 		return Plan{start: n, inProcess: kind == "inprocess"}, nil
 	}
 	var plan Plan
-	for url := range strings.SplitSeq(text, ",") {
+	entries := strings.Split(text, ",")
+	for i, url := range entries {
 		url = strings.TrimSpace(url)
 		node, err := check.ParseEndpoint(url)
 		if err != nil {
-			remedy := err.Error() + "; give local:N, inprocess:N, or URLs such as " +
-				"redis://host:6379 with commas between them, and %2C for one in a password"
-			shown := redacted(url)
-			if shown == url && strings.ContainsAny(text, "@?#") { // it may be a piece of a password
-				shown = fmt.Sprintf("entry %d", len(plan.urls)+1)
+			const remedy = "give local:N, inprocess:N, or URLs such as redis://host:6379 with " +
+				"commas between them, and %2C for one in a password"
+			if mayCutPassword(entries, i) {
+				return Plan{}, &Error{Value: fmt.Sprintf("entry %d", i+1), Remedy: remedy}
 			}
-			return Plan{}, &Error{Value: shown, Remedy: remedy}
+			return Plan{}, &Error{Value: redacted(url), Remedy: err.Error() + "; " + remedy}
 		}
 		plan.urls = append(plan.urls, url)
 		plan.endpoints = append(plan.endpoints, node)
 	}
 	return plan, nil
+}
+
+// schemes are how URLs of nodes begin.
+var schemes = []string{"redis://", "rediss://", "unix://"}
+
+// mayCutPassword reports whether a comma at an end of entry i may be one of a password. Then any
+// word of the entry may be a piece of it.
+func mayCutPassword(entries []string, i int) bool {
+	mayHaveSecrets := func(entry string) bool { return strings.ContainsAny(entry, "@?#") }
+	isNoURL := func(entry string) bool {
+		begins := func(scheme string) bool {
+			return strings.HasPrefix(strings.TrimSpace(entry), scheme)
+		}
+		return !slices.ContainsFunc(schemes, begins)
+	}
+	return slices.ContainsFunc(entries, mayHaveSecrets) &&
+		(!mayHaveSecrets(entries[i]) || slices.ContainsFunc(entries[1:], isNoURL))
 }
 
 // Size returns how many nodes there will be.
@@ -80,11 +98,11 @@ func (p Plan) String() string {
 	case p.start > 0:
 		return "local:" + strconv.Itoa(p.start)
 	}
-	addresses := make([]string, len(p.endpoints))
+	names := make([]string, len(p.endpoints))
 	for i, node := range p.endpoints {
-		addresses[i] = node.Address()
+		names[i] = node.Name()
 	}
-	return strings.Join(addresses, ",")
+	return strings.Join(names, ",")
 }
 
 // Nodes are the nodes of a run.

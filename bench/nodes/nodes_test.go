@@ -7,19 +7,37 @@ import (
 )
 
 // Goal: a URL that can't be used is refused, and no error shows a password, also if the URL is
-// malformed.
+// malformed, or a comma in the password cuts it.
 func TestParse_ErrorsNeverShowAPassword(t *testing.T) {
 	for _, text := range []string{
-		"", "redis://", "http://user:secret@h", "redis://user:secret@h:port", "redis://:sec/ret@h",
-		"unix://user:secret@",
-		"redis://user:secret@h/first", "redis://user:secret@h/-1", "redis://user:12/secret@h",
-		"%zz:secret@h",
+		"", "redis://", "http://canary:secret@h", "redis://canary:secret@h:port",
+		"redis://:sec/ret@h", "unix://canary:secret@", "redis://canary:secret@h/first",
+		"redis://canary:secret@h/-1", "redis://canary:12/secret@h", "%zz:secret@h",
+		"valkey://canary:secret@h", "redis://h?db=secret@",
+		"redis://canary:secret,x@h", "redis://:x,secret://@h", "redis://:secret,a://b@h",
+		"redis://:secret,redis://x@h", "redis://:x?secret,x@h", "redis://:x@y:secret,x@h",
+		"redis://:x,y?secret,x@h", "redis://:x,y@secret:port,x@h", "redis://:x, redis,secret:p@h",
 	} {
-		_, err := Parse("good:1," + text)
-		require.Error(t, err, text)
-		require.NotContains(t, err.Error(), "secret", text)
-		require.NotContains(t, err.Error(), "sec/ret", text)
-		require.NotContains(t, err.Error(), "user", text)
+		for _, text := range []string{text, "good:1," + text} {
+			_, err := Parse(text)
+			require.Error(t, err, text)
+			require.NotContains(t, err.Error(), "secret", text)
+			require.NotContains(t, err.Error(), "sec/ret", text)
+			require.NotContains(t, err.Error(), "canary", text)
+		}
+	}
+}
+
+// Goal: the error of a URL that no Client takes says why, also in a list.
+func TestParse_ErrorsSayWhatIsWrong(t *testing.T) {
+	for text, says := range map[string]string{
+		"a:1,valkey://b": `"valkey://b": has the scheme valkey`,
+		"redis://canary:secret@a,redis://:secret@b:port": `"redis://***@b:port": is not`,
+		"redis://a?read_timeout=1s":                      `unknown parameter read_timeout`,
+		"redis://:x,secret@h":                            `"entry 1": give`,
+	} {
+		_, err := Parse(text)
+		require.ErrorContains(t, err, says, text)
 	}
 }
 
@@ -51,7 +69,7 @@ func TestOpen_StartsNodes(t *testing.T) {
 
 // Goal: nodes that are there already are used as they are, and shown without what may be secret.
 func TestOpen_LeavesExternalNodesAlone(t *testing.T) {
-	plan, err := Parse("redis://user:secret@a:1,b:2?x=1")
+	plan, err := Parse("redis://user:secret@a:1,b:2?db=1")
 	require.NoError(t, err)
 	require.Equal(t, 2, plan.Size())
 	n, err := plan.Open()

@@ -49,19 +49,17 @@ func (r *Recorder) Commit() {
 		return
 	}
 	r.reported = total
-	r.builder.add(r.from, delta, r)
+	r.builder.add(r.from, &interval{
+		tally: delta, acquire: &r.acquire, wait: &r.wait, release: &r.release,
+	})
 	r.acquire.reset()
 	r.wait.reset()
 	r.release.reset()
 }
 
-// add enters what a caller recorded in the interval that began then.
-func (b *Builder) add(from time.Duration, delta Tally, r *Recorder) {
+// add adds what a caller recorded in the interval that began then.
+func (b *Builder) add(from time.Duration, more *interval) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	i := b.intervalAt(from)
-	i.tally.Add(delta)
-	mergeInto(&i.acquire, &r.acquire)
-	mergeInto(&i.wait, &r.wait)
-	mergeInto(&i.release, &r.release)
+	b.intervalAt(from).merge(more)
 }

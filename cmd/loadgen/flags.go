@@ -137,24 +137,26 @@ func parse(args []string) (options, error) {
 		return options{}, unsigned(fmt.Errorf("%q: loadgen takes flags only; give each one as "+
 			"-name value", set.Arg(0)))
 	}
-	given := make(map[string]bool)
-	set.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	usual := bench.DefaultConfig(o.config.Scenario)
-	fillIn(&o.config, usual, given)
-	hot := given["hot"] && o.config.Scenario == bench.Hot
+	given := make(map[string]string)
+	set.Visit(func(f *flag.Flag) { given[f.Name] = f.Value.String() })
+	o.config = bench.DefaultConfig(o.config.Scenario)
+	for name, value := range given {
+		_ = set.Set(name, value) // it was accepted before
+	}
+	hot := given["hot"] != "" && o.config.Scenario == bench.Hot
 	switch {
 	case hot:
 		o.config.Keys = o.hot
 	case o.config.Scenario == bench.Cart:
 		o.config.Hot = o.hot
 	}
-	if !given["batch"] {
-		o.config.Batch = max(1, min(usual.Batch, o.config.Keys))
+	if given["batch"] == "" {
+		o.config.Batch = max(1, min(o.config.Batch, o.config.Keys))
 	}
-	if !given["seed"] {
+	if given["seed"] == "" {
 		o.config.Seed = uint64(rand.Uint32())
 	}
-	if o.config.Faults != "" && !given["fault-seed"] {
+	if o.config.Faults != "" && given["fault-seed"] == "" {
 		o.config.FaultSeed = o.config.Seed
 	}
 	if err := o.config.Validate(); err != nil {
@@ -163,27 +165,11 @@ func parse(args []string) (options, error) {
 		}
 		return options{}, flagError(err)
 	}
-	if given["hot"] && !hot && o.config.Scenario != bench.Cart {
+	if given["hot"] != "" && !hot && o.config.Scenario != bench.Cart {
 		return options{}, fmt.Errorf("-hot \"%d\": scenario %s has no hot keys; give -keys, or "+
 			"-scenario hot", o.hot, o.config.Scenario)
 	}
 	return o, nil
-}
-
-// fillIn sets what depends on the scenario, unless its flag was given.
-func fillIn(c *bench.Config, usual bench.Config, given map[string]bool) {
-	fill := func(name string, do func()) {
-		if !given[name] {
-			do()
-		}
-	}
-	fill("nodes", func() { c.Nodes = usual.Nodes })
-	fill("c", func() { c.Callers = usual.Callers })
-	fill("clients", func() { c.Clients = usual.Clients })
-	fill("d", func() { c.Duration = usual.Duration })
-	fill("keys", func() { c.Keys = usual.Keys })
-	fill("others", func() { c.Others = usual.Others })
-	fill("hold", func() { c.Hold = usual.Hold })
 }
 
 // userinfo is what may be a user and password in a URL in the wrong place.

@@ -28,7 +28,7 @@ var allowedImports = map[string][]string{
 		"lockpipetest", "fence",
 	},
 	"bench/calls":      {},
-	"bench/check":      {"internal/resp"},
+	"bench/check":      {"internal/endpoint", "internal/resp"},
 	"bench/chunks":     {},
 	"bench/errorkinds": {".", "bench/check"},
 	"bench/faults":     {"lockpipetest"},
