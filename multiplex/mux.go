@@ -96,7 +96,7 @@ type Config struct {
 // before it takes the next (Node.order). A connection that breaks leaves votes unknown, and
 // releases that are sent again.
 //
-// What lost:
+// Rejected:
 //
 //   - A queue for each node: each attempt was queued, made into commands and counted by each node.
 //   - A goroutine or a context for each node and attempt: most of the cost of a naive client.

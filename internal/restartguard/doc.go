@@ -152,7 +152,7 @@
 // was a replica in between, or is durable and its virtual machine was set back to a snapshot, only
 // a new client does not notice.
 //
-// # What was rejected
+// # Rejected
 //
 //   - To count the votes of an attempt by server. Each attempt would have to remember its nodes'
 //     servers, for something that happens when names change.
