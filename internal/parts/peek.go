@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -43,16 +44,12 @@ func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err err
 // Sets returns the nodes of each set in which a quorum has to answer: those of the keys.
 func (a *Answers) Sets() [][]holders.Node {
 	of := a.mux.layout.Muxes[a.group]
-	var sets []uint64
+	var sets []quorum.Nodes
 	for key := range a.at {
-		for _, set := range of.Systems[a.mux.first(key).System] {
-			if !slices.Contains(sets, set) {
-				sets = append(sets, set)
-			}
-		}
+		sets = append(sets, of.Systems[a.mux.first(key).System]...)
 	}
 	slices.Sort(sets)
-	return subsets(sets, a.nodes)
+	return subsets(slices.Compact(sets), a.nodes)
 }
 
 // Has reports whether the answers are about a key.

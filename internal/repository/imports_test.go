@@ -99,7 +99,7 @@ var allowedImports = map[string][]string{
 	"internal/outcomes": {"internal/histogram"},
 	"internal/parts": {
 		"multiplex", "internal/endpoint", "internal/fleet", "internal/holders",
-		"internal/inspection", "internal/layout",
+		"internal/inspection", "internal/layout", "internal/quorum",
 	},
 	"internal/preflight": {
 		"internal/inspection", "internal/layout", "internal/link", "internal/restartguard",
