@@ -206,7 +206,7 @@ func (m *Mux) Watch(key string, wake func()) *multiplex.Watch {
 // multiplex.Mux.Arbiter. The number is that of a node of the key's first group.
 func (m *Mux) Arbiter(key string, skip int) int {
 	at := m.first(key)
-	return m.muxes[at.Mux].ArbiterIn(uint8(at.System), m.prefix+key, skip)
+	return m.muxes[at.Mux].Arbiter(uint8(at.System), m.prefix+key, skip)
 }
 
 // QuorumReachable reports whether the group can reach a quorum: see
