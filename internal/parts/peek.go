@@ -66,7 +66,7 @@ func (a *Answers) Count(key string) holders.Holding {
 	system := a.mux.layout.Muxes[place.Mux].Systems[place.System]
 	least := holders.Holding{Nodes: holders.Count(a.nodes, i, len(a.nodes)).Nodes}
 	for s, nodes := range subsets(system, a.nodes) {
-		h := holders.Count(nodes, i, len(nodes)/2+1)
+		h := holders.Count(nodes, i, quorum.Need(len(nodes)))
 		if !h.Held || s > 0 && h.Token != least.Token {
 			return holders.Holding{Nodes: least.Nodes}
 		}
