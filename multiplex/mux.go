@@ -58,8 +58,8 @@ type Config struct {
 	TLS *tls.Config
 	// Dial opens connections; nil for a net.Dialer. See endpoint.DialFunc.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Credentials returns the user and password for a node; nil for those of its URL. See
-	// endpoint.CredentialsFunc.
+	// Credentials returns the user and password for a node, and those of its URL are not used; nil
+	// for those of its URL. See endpoint.CredentialsFunc.
 	Credentials func(ctx context.Context, node string) (user, password string, err error)
 	// Logger logs changes of the nodes' states. It is required.
 	Logger *slog.Logger
@@ -143,10 +143,6 @@ func New(cfg Config) (*Mux, error) {
 					i, first, e.Name)
 			}
 			indexes[key] = i
-		}
-		if cfg.Credentials != nil && (e.User != "" || e.Password != "") {
-			return nil, fmt.Errorf("[%d] has a user or a password, and Config.Credentials is set: "+
-				"leave one of the two out", i)
 		}
 		endpoints[i] = e
 	}
