@@ -50,7 +50,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.losses = losslog.New(cfg.Logger, c.callbacks.TryRun)
 	nodes, err := parts.Read(parts.Config{
-		Nodes: cfg.Nodes, TLS: cfg.TLS,
+		Nodes: cfg.Nodes, TLS: cfg.TLS, Credentials: cfg.Credentials != nil,
 		Groups: layoutGroups(cfg.Groups), Next: layoutGroups(cfg.Next),
 	})
 	if err == nil {

@@ -1,6 +1,7 @@
 package lockpipe_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -85,5 +86,28 @@ func TestGroups_ABadConfigIsRefused(t *testing.T) {
 			t.Parallel()
 			refusedConfig(t, test.cfg, test.says...)
 		})
+	}
+}
+
+// The goal: a user or password in a URL next to Config.Credentials is a mistake, in whatever group.
+// The error names the field, and shows neither. No node of another group was dialled before.
+func TestGroups_AURLWithAPasswordNextToCredentialsIsRefused(t *testing.T) {
+	t.Parallel()
+	none := func(context.Context, string) (string, string, error) { return "", "", nil }
+	one := lockpipe.Group{Name: "a", Nodes: []string{"127.0.0.1:1"}}
+	for _, user := range []string{"me:secret@", ":secret@", "secret@"} {
+		nodes := []string{"127.0.0.1:2", "redis://" + user + "127.0.0.1:3"}
+		two := lockpipe.Group{Name: "b", Nodes: nodes}
+		same := lockpipe.Group{Name: "a", Nodes: []string{"redis://" + user + one.Nodes[0]}}
+		for field, cfg := range map[string]lockpipe.Config{
+			"Config.Nodes[1]":           {Nodes: nodes},
+			"Config.Groups[1].Nodes[1]": {Groups: []lockpipe.Group{one, two}},
+			"Config.Next[0].Nodes[1]":   {Nodes: one.Nodes, Next: []lockpipe.Group{two}},
+			"Config.Next[0].Nodes[0]":   {Nodes: one.Nodes, Next: []lockpipe.Group{same, two}},
+		} {
+			cfg.Credentials = none
+			refusedConfig(t, cfg, field+" has a user or a password, and Config.Credentials is set: "+
+				"leave one of the two out")
+		}
 	}
 }

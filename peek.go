@@ -9,6 +9,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/token"
 )
 
@@ -79,7 +80,7 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 
 // peekError names the nodes that have not answered; nil if a quorum has.
 func peekError(nodes []holders.Node) *QuorumError {
-	e := &QuorumError{Need: len(nodes)/2 + 1, did: "answered"}
+	e := &QuorumError{Need: quorum.Need(len(nodes)), did: "answered"}
 	for _, n := range nodes {
 		e.count(n.Name, NodeState(n.State), n.Err)
 	}

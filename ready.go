@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockpipe/lockpipe/internal/prefix"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -44,7 +45,7 @@ var errConnecting = errors.New("not connected yet")
 func (c *Client) withoutQuorum() *QuorumError {
 	for g := range c.mux.Groups() {
 		for _, nodes := range c.mux.Sets(g) {
-			e := &QuorumError{Need: len(nodes)/2 + 1, did: "can vote"}
+			e := &QuorumError{Need: quorum.Need(len(nodes)), did: "can vote"}
 			for i := range nodes {
 				n := &nodes[i]
 				why := n.Err

@@ -58,14 +58,11 @@ func (a *Attempt) phaseTimeout() time.Duration {
 // choice depends on the key and the nodes' addresses. So all contenders choose the same node,
 // whatever the order of their configuration.
 //
-// It is a node of the first set of the first quorum system: see ArbiterIn.
-func (m *Mux) Arbiter(key string, skip int) int { return m.ArbiterIn(0, key, skip) }
-
-// ArbiterIn is Arbiter for the claims of the quorum system at i in Config.Systems. It is a node of
-// the system's first set. So a contender that needs no other set chooses the same node.
-func (m *Mux) ArbiterIn(i uint8, key string, skip int) int {
+// system is that of the claims, by its index in Config.Systems. The arbiter is a node of its first
+// set. So a contender that needs no other set chooses the same node.
+func (m *Mux) Arbiter(system uint8, key string, skip int) int {
 	var up []int
-	for s := m.systems[i].Sets()[0]; s != 0; s &= s - 1 {
+	for s := m.systems[system].Sets()[0]; s != 0; s &= s - 1 {
 		if i := s.Lowest(); m.nodes[i].Link.State() == NodeUp {
 			up = append(up, i)
 		}

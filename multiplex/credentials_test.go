@@ -227,14 +227,3 @@ func TestLogin_InspectShowsNoPassword(t *testing.T) {
 		closes(t, m)
 	})
 }
-
-// The goal: a user or password in a URL next to Config.Credentials is a mistake. The error says so,
-// and shows neither.
-func TestLogin_AURLWithAPasswordIsRefused(t *testing.T) {
-	none := func(context.Context, string) (string, string, error) { return "", "", nil }
-	for _, user := range []string{"me:s3cret@", ":s3cret@", "s3cret@"} {
-		_, err := New(Config{Nodes: []string{"a", "redis://" + user + "b"}, Credentials: none})
-		require.EqualError(t, err, "[1] has a user or a password, and Config.Credentials is set: "+
-			"leave one of the two out")
-	}
-}

@@ -1,8 +1,6 @@
 package multiplex
 
 import (
-	"slices"
-
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/restartguard"
@@ -23,20 +21,12 @@ const (
 type Servers = servers.Servers
 
 // newPeers returns what the guards of these nodes share, of which claims need these quorums.
-func newPeers(endpoints []*endpoint.Endpoint, systems []quorum.System,
+func newPeers(endpoints []*endpoint.Endpoint, systems [][]quorum.Nodes,
 	all *Servers,
 ) *restartguard.Peers {
 	names := make([]string, len(endpoints))
 	for i, e := range endpoints {
 		names[i] = e.Name
 	}
-	var sets []quorum.Nodes
-	for i := range systems {
-		for _, set := range systems[i].Sets() {
-			if !slices.Contains(sets, set) {
-				sets = append(sets, set)
-			}
-		}
-	}
-	return restartguard.NewPeers(names, sets, all)
+	return restartguard.NewPeers(names, quorum.Distinct(systems...), all)
 }

@@ -28,16 +28,16 @@ import (
 // MaxNodes is the most nodes that a Mux takes.
 const MaxNodes = quorum.MaxNodes
 
-// Config says which masters a Mux works with. The caller has checked the durations.
+// Config says which masters a Mux works with. The caller has checked the durations and the systems.
 type Config struct {
 	// Nodes has one URL for each master, 1 to MaxNodes: redis://user:pass@host:6379/0, rediss://,
 	// unix://, or host:port. A master by Sentinel is
 	// redis://user:pass@sentinel:26379/0?addr=sentinel2:26379&master_set=name.
 	Nodes []string
-	// Systems are the quorum systems, 256 at most. Each is a list of sets of nodes, by their index.
-	// A claim needs a quorum of each set, and its keys are on no other nodes. Two claims exclude
-	// each other if their systems share a set. nil: one system, and all nodes are its only set.
-	Systems [][][]int
+	// Systems are the quorum systems, 256 at most. Each is a list of sets of these nodes. A claim
+	// needs a quorum of each set, and its keys are on no other nodes. Two claims exclude each other
+	// if their systems share a set. nil: one system, and all nodes are its only set.
+	Systems [][]quorum.Nodes
 	// Servers are those of other Muxes too, which may not have the same one; nil: of this one.
 	Servers *Servers
 	// NodeTimeout is how long an attempt waits for any one node, at most.
@@ -58,8 +58,8 @@ type Config struct {
 	TLS *tls.Config
 	// Dial opens connections; nil for a net.Dialer. See endpoint.DialFunc.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Credentials returns the user and password for a node; nil for those of its URL. See
-	// endpoint.CredentialsFunc.
+	// Credentials returns the user and password for a node, and those of its URL are not used; nil
+	// for those of its URL. See endpoint.CredentialsFunc.
 	Credentials func(ctx context.Context, node string) (user, password string, err error)
 	// Logger logs changes of the nodes' states. It is required.
 	Logger *slog.Logger
@@ -128,7 +128,7 @@ type Mux struct {
 }
 
 // New returns a Mux and starts to connect its nodes in the background. Its error is about
-// cfg.Systems, or it is about cfg.Nodes and begins with the index of the node in brackets.
+// cfg.Nodes, and begins with the index of the node in brackets.
 func New(cfg Config) (*Mux, error) {
 	endpoints := make([]*endpoint.Endpoint, len(cfg.Nodes))
 	indexes := map[string]int{}
@@ -144,19 +144,17 @@ func New(cfg Config) (*Mux, error) {
 			}
 			indexes[key] = i
 		}
-		if cfg.Credentials != nil && (e.User != "" || e.Password != "") {
-			return nil, fmt.Errorf("[%d] has a user or a password, and Config.Credentials is set: "+
-				"leave one of the two out", i)
-		}
 		endpoints[i] = e
 	}
-	systems, err := quorum.NewSystems(len(cfg.Nodes), cfg.Systems)
-	if err != nil {
-		return nil, err
+	if len(cfg.Systems) == 0 {
+		cfg.Systems = [][]quorum.Nodes{{quorum.First(len(cfg.Nodes))}}
 	}
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
-		systems: systems, peers: newPeers(endpoints, systems, cfg.Servers),
+		peers: newPeers(endpoints, cfg.Systems, cfg.Servers),
+	}
+	for _, sets := range cfg.Systems {
+		m.systems = append(m.systems, quorum.NewSystem(sets...))
 	}
 	for i, e := range endpoints {
 		n, err := m.newNode(i, e)

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -66,7 +65,7 @@ func (l clientLayout) sets(key string, addresses []string) (sets [][]int) {
 		for _, set := range mux.Systems[at.System] {
 			var nodes []int
 			for ; set != 0; set &= set - 1 {
-				name := mux.Nodes[bits.TrailingZeros64(set)]
+				name := mux.Nodes[set.Lowest()]
 				nodes = append(nodes, slices.Index(addresses, name))
 			}
 			sets = append(sets, nodes)

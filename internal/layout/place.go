@@ -9,13 +9,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/rendezvous"
 )
 
-const (
-	// maxNodes is the most nodes of one Mux: a set of them is a word of 64 bits.
-	maxNodes = quorum.MaxNodes
-	// maxSystems is the most systems of one Mux.
-	maxSystems = quorum.MaxSystems
-)
-
 // Layout says which nodes a key belongs to: those of its group, and while the fleet moves, those of
 // its group in the next layout as well. It does not change, and any goroutine may use it.
 type Layout struct {
@@ -33,8 +26,8 @@ type Mux struct {
 	// both.
 	Groups []string
 	// Systems are the quorums that keys need here. A system is one set of nodes, or two: a key
-	// needs a quorum in each. A set has the bits of its nodes.
-	Systems [][]uint64
+	// needs a quorum in each.
+	Systems [][]quorum.Nodes
 }
 
 // Place is where a part of the keys is: a system of a Mux, by their indexes.
@@ -49,26 +42,26 @@ func New(groups, next []Group) (*Layout, error) {
 	for _, g := range groups {
 		mux, nodes := l.find(g)
 		if len(next) == 0 {
-			l.places = append(l.places, []Place{l.place(mux, []uint64{nodes})})
+			l.places = append(l.places, []Place{l.place(mux, nodes)})
 		}
 		for _, n := range next {
 			nextMux, nextNodes := l.find(n)
 			switch {
 			case mux != nextMux: // no node is in both
 				l.places = append(l.places, []Place{
-					l.place(mux, []uint64{nodes}), l.place(nextMux, []uint64{nextNodes}),
+					l.place(mux, nodes), l.place(nextMux, nextNodes),
 				})
 			case nodes == nextNodes:
-				l.places = append(l.places, []Place{l.place(mux, []uint64{nodes})})
+				l.places = append(l.places, []Place{l.place(mux, nodes)})
 			default:
-				l.places = append(l.places, []Place{l.place(mux, []uint64{nodes, nextNodes})})
+				l.places = append(l.places, []Place{l.place(mux, nodes, nextNodes)})
 			}
 		}
 	}
 	for _, m := range l.Muxes {
-		if len(m.Nodes) > maxNodes || len(m.Systems) > maxSystems {
+		if len(m.Nodes) > quorum.MaxNodes || len(m.Systems) > quorum.MaxSystems {
 			return nil, fmt.Errorf("have %d different nodes in groups that share nodes: at most "+
-				"%d can be moved at once", len(m.Nodes), maxNodes)
+				"%d can be moved at once", len(m.Nodes), quorum.MaxNodes)
 		}
 	}
 	return l, nil
@@ -114,35 +107,24 @@ func sharesNode(a, b []string) bool {
 }
 
 // find returns the Mux of a group, and its nodes there.
-func (l *Layout) find(g Group) (mux int, nodes uint64) {
+func (l *Layout) find(g Group) (mux int, nodes quorum.Nodes) {
 	mux = slices.IndexFunc(l.Muxes, func(m Mux) bool { return sharesNode(m.Nodes, g.Nodes) })
 	for _, n := range g.Nodes {
-		nodes |= 1 << slices.Index(l.Muxes[mux].Nodes, n)
+		nodes |= quorum.Node(slices.Index(l.Muxes[mux].Nodes, n))
 	}
 	return mux, nodes
 }
 
 // place returns the place of keys that need a quorum in each of these sets.
-func (l *Layout) place(mux int, sets []uint64) Place {
+func (l *Layout) place(mux int, sets ...quorum.Nodes) Place {
 	m := &l.Muxes[mux]
-	system := slices.IndexFunc(m.Systems, func(s []uint64) bool { return slices.Equal(s, sets) })
+	same := func(system []quorum.Nodes) bool { return slices.Equal(system, sets) }
+	system := slices.IndexFunc(m.Systems, same)
 	if system < 0 {
 		system = len(m.Systems)
 		m.Systems = append(m.Systems, sets)
 	}
 	return Place{mux, system}
-}
-
-// Sets returns each set in which keys need a quorum.
-func (m *Mux) Sets() (sets []uint64) {
-	for _, system := range m.Systems {
-		for _, set := range system {
-			if !slices.Contains(sets, set) {
-				sets = append(sets, set)
-			}
-		}
-	}
-	return sets
 }
 
 // IsOne reports whether every key is at the same single place.

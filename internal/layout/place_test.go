@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 func group(name string, nodes ...string) layout.Group {
@@ -27,7 +28,7 @@ func TestPlaces_OneGroupHasEveryKeyInOnePlace(t *testing.T) {
 	require.Equal(t, []layout.Place{{}}, l.Places("k"))
 	require.Equal(t, []layout.Mux{{
 		Nodes: []string{"h1", "h2", "h3"}, Groups: []string{"", "", ""},
-		Systems: [][]uint64{{0b111}},
+		Systems: [][]quorum.Nodes{{0b111}},
 	}}, l.Muxes)
 }
 
@@ -78,7 +79,7 @@ func TestPlaces_WhileNodesAreReplacedAKeyNeedsBothQuorums(t *testing.T) {
 	require.Equal(t, []layout.Mux{{
 		Nodes:   []string{"h1", "h2", "h3", "h4", "h5"},
 		Groups:  []string{"a", "a", "a", "a", "a"},
-		Systems: [][]uint64{{0b00111, 0b11001}},
+		Systems: [][]quorum.Nodes{{0b00111, 0b11001}},
 	}}, l.Muxes, "a node that stays is there once")
 }
 
@@ -108,8 +109,9 @@ func TestPlaces_GroupsThatShareNodesAreInOneMux(t *testing.T) {
 		[]layout.Group{group("a", "2", "3"), group("c", "5")})
 	require.Len(t, l.Muxes, 2)
 	require.Equal(t, []string{"1", "2", "3", "4"}, l.Muxes[0].Nodes)
-	require.ElementsMatch(t, [][]uint64{{0b0011, 0b0110}, {0b0011}, {0b1100, 0b0110}, {0b1100}},
-		l.Muxes[0].Systems)
+	require.ElementsMatch(t, [][]quorum.Nodes{
+		{0b0011, 0b0110}, {0b0011}, {0b1100, 0b0110}, {0b1100},
+	}, l.Muxes[0].Systems)
 	for i := range 100 {
 		places := l.Places(fmt.Sprint("k", i))
 		for j, p := range places {

@@ -13,7 +13,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -65,7 +65,7 @@ func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*
 		for j, name := range of.Nodes {
 			cfg.Nodes[j] = nodes.urls[name]
 		}
-		cfg.Systems = indexes(of.Systems)
+		cfg.Systems = of.Systems
 		cfg.OnQuorumReachable = func() { quorumReachable(i) }
 		mux, err := multiplex.New(cfg)
 		if err != nil {
@@ -206,7 +206,7 @@ func (m *Mux) Watch(key string, wake func()) *multiplex.Watch {
 // multiplex.Mux.Arbiter. The number is that of a node of the key's first group.
 func (m *Mux) Arbiter(key string, skip int) int {
 	at := m.first(key)
-	return m.muxes[at.Mux].ArbiterIn(uint8(at.System), m.prefix+key, skip)
+	return m.muxes[at.Mux].Arbiter(uint8(at.System), m.prefix+key, skip)
 }
 
 // QuorumReachable reports whether the group can reach a quorum: see
@@ -258,31 +258,17 @@ func (m *Mux) Nodes(group int) []NodeStatus {
 	return all
 }
 
-// indexes returns quorum systems with their nodes by index, for multiplex.Config.
-func indexes(systems [][]uint64) [][][]int {
-	all := make([][][]int, len(systems))
-	for i, sets := range systems {
-		all[i] = make([][]int, len(sets))
-		for j, set := range sets {
-			for ; set != 0; set &= set - 1 {
-				all[i][j] = append(all[i][j], bits.TrailingZeros64(set))
-			}
-		}
-	}
-	return all
-}
-
 // Sets returns the nodes of each set of a group in which a quorum is needed.
 func (m *Mux) Sets(group int) [][]NodeStatus {
-	return subsets(m.layout.Muxes[group].Sets(), m.Nodes(group))
+	return subsets(quorum.Distinct(m.layout.Muxes[group].Systems...), m.Nodes(group))
 }
 
-// subsets returns the elements of all whose bits are in each of the sets.
-func subsets[T any](sets []uint64, all []T) [][]T {
+// subsets returns the elements of all that each of the sets has.
+func subsets[T any](sets []quorum.Nodes, all []T) [][]T {
 	some := make([][]T, len(sets))
 	for i, set := range sets {
 		for ; set != 0; set &= set - 1 {
-			some[i] = append(some[i], all[bits.TrailingZeros64(set)])
+			some[i] = append(some[i], all[set.Lowest()])
 		}
 	}
 	return some
@@ -291,8 +277,8 @@ func subsets[T any](sets []uint64, all []T) [][]T {
 // Sizes returns how many nodes are in each set in which a quorum is needed.
 func (m *Mux) Sizes() (sizes []int) {
 	for _, of := range m.layout.Muxes {
-		for _, set := range of.Sets() {
-			sizes = append(sizes, bits.OnesCount64(set))
+		for _, set := range quorum.Distinct(of.Systems...) {
+			sizes = append(sizes, set.Count())
 		}
 	}
 	return sizes

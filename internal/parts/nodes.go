@@ -12,11 +12,13 @@ import (
 )
 
 // Config says which nodes there are, by their URLs: those of the only group, or several groups. Its
-// fields are those of the same name in lockpipe.Config.
+// other fields are those of the same name in lockpipe.Config.
 type Config struct {
 	Nodes        []string
 	Groups, Next []layout.Group
 	TLS          *tls.Config
+	// Credentials says that lockpipe.Config.Credentials is set.
+	Credentials bool
 }
 
 const (
@@ -144,6 +146,10 @@ func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, 
 			e, err := endpoint.Parse(text, n.cfg.TLS)
 			if err != nil {
 				return nil, fmt.Errorf("%s %w", field, err)
+			}
+			if n.cfg.Credentials && (e.User != "" || e.Password != "") {
+				return nil, fmt.Errorf("%s has a user or a password, and Config.Credentials is "+
+					"set: leave one of the two out", field)
 			}
 			name, err := n.name(e, field, fields)
 			if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -43,16 +44,12 @@ func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err err
 // Sets returns the nodes of each set in which a quorum has to answer: those of the keys.
 func (a *Answers) Sets() [][]holders.Node {
 	of := a.mux.layout.Muxes[a.group]
-	var sets []uint64
+	var sets []quorum.Nodes
 	for key := range a.at {
-		for _, set := range of.Systems[a.mux.first(key).System] {
-			if !slices.Contains(sets, set) {
-				sets = append(sets, set)
-			}
-		}
+		sets = append(sets, of.Systems[a.mux.first(key).System]...)
 	}
 	slices.Sort(sets)
-	return subsets(sets, a.nodes)
+	return subsets(slices.Compact(sets), a.nodes)
 }
 
 // Has reports whether the answers are about a key.
@@ -69,7 +66,7 @@ func (a *Answers) Count(key string) holders.Holding {
 	system := a.mux.layout.Muxes[place.Mux].Systems[place.System]
 	least := holders.Holding{Nodes: holders.Count(a.nodes, i, len(a.nodes)).Nodes}
 	for s, nodes := range subsets(system, a.nodes) {
-		h := holders.Count(nodes, i, len(nodes)/2+1)
+		h := holders.Count(nodes, i, quorum.Need(len(nodes)))
 		if !h.Held || s > 0 && h.Token != least.Token {
 			return holders.Holding{Nodes: least.Nodes}
 		}

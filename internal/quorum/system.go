@@ -1,7 +1,6 @@
 package quorum
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -20,11 +19,9 @@ type System struct {
 
 // NewSystem returns the system with these sets.
 func NewSystem(sets ...Nodes) System {
-	var q System
-	for _, set := range sets {
-		if q.nodes |= set; !slices.Contains(q.sets, set) {
-			q.sets = append(q.sets, set)
-		}
+	q := System{sets: Distinct(sets)}
+	for _, set := range q.sets {
+		q.nodes |= set
 	}
 	if len(q.sets) == 1 {
 		q.sets = nil
@@ -32,36 +29,16 @@ func NewSystem(sets ...Nodes) System {
 	return q
 }
 
-// NewSystems returns the systems that are given as lists of sets of indexes, for so many nodes.
-// Without any it is one system, and all nodes are its only set.
-func NewSystems(nodes int, config [][][]int) ([]System, error) {
-	if len(config) == 0 {
-		return []System{NewSystem(First(nodes))}, nil
-	}
-	if len(config) > MaxSystems {
-		return nil, fmt.Errorf("%d quorum systems: at most %d are possible", len(config), MaxSystems)
-	}
-	systems := make([]System, len(config))
-	for i, indexes := range config {
-		sets := make([]Nodes, len(indexes))
-		for j := range indexes {
-			for _, node := range indexes[j] {
-				if node < 0 || node >= nodes {
-					return nil, fmt.Errorf("quorum system %d, set %d: no node has the index %d", i,
-						j, node)
-				}
-				sets[j] |= Node(node)
-			}
-			if sets[j] == 0 {
-				return nil, fmt.Errorf("quorum system %d, set %d has no nodes", i, j)
+// Distinct returns each set of these systems once, in their order.
+func Distinct(systems ...[]Nodes) (sets []Nodes) {
+	for _, system := range systems {
+		for _, set := range system {
+			if !slices.Contains(sets, set) {
+				sets = append(sets, set)
 			}
 		}
-		if len(sets) == 0 {
-			return nil, fmt.Errorf("quorum system %d has no sets", i)
-		}
-		systems[i] = NewSystem(sets...)
 	}
-	return systems, nil
+	return sets
 }
 
 // Nodes returns the nodes of all sets.

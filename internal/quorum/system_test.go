@@ -257,29 +257,18 @@ func TestSystem_CallersLookWhenVotesMayDecide(t *testing.T) {
 	require.True(t, q.MayDecide(0, 0b011000, false), "one set is without a quorum")
 }
 
-// The goal: systems are as configured: sets of nodes that exist. Without any, all nodes are one
-// set. Sets that are the same count once.
-func TestSystem_IsAsConfigured(t *testing.T) {
-	systems, err := NewSystems(5, nil)
-	require.NoError(t, err)
-	require.Equal(t, []System{{nodes: 0b11111}}, systems)
-	systems, err = NewSystems(5, [][][]int{
-		{{0, 1, 2}, {4, 3, 2, 1, 0}},
-		{{4, 4}},
-		{{1, 2}, {2, 1}},
-	})
-	require.NoError(t, err)
-	require.Equal(t, []System{
-		{nodes: 0b11111, sets: []Nodes{0b111, 0b11111}}, {nodes: 0b10000}, {nodes: 0b110},
-	}, systems)
-	for says, config := range map[string][][][]int{
-		"quorum system 1 has no sets":                      {{{0}}, {}},
-		"quorum system 0, set 1 has no nodes":              {{{0}, {}}},
-		"quorum system 0, set 0: no node has the index 5":  {{{0, 5}}},
-		"quorum system 0, set 0: no node has the index -1": {{{-1}}},
-		"257 quorum systems: at most 256 are possible":     make([][][]int, 257),
+// The goal: sets that are the same count once, in one system and in several.
+func TestSystem_HasEachSetOnce(t *testing.T) {
+	for _, test := range []struct {
+		sets []Nodes
+		want System
+	}{
+		{nil, System{}},
+		{[]Nodes{0b110}, System{nodes: 0b110}},
+		{[]Nodes{0b110, 0b110}, System{nodes: 0b110}},
+		{[]Nodes{0b111, 0b11100, 0b111}, System{nodes: 0b11111, sets: []Nodes{0b111, 0b11100}}},
 	} {
-		_, err := NewSystems(5, config)
-		require.EqualError(t, err, says)
+		require.Equal(t, test.want, NewSystem(test.sets...))
 	}
+	require.Equal(t, []Nodes{4, 2, 1}, Distinct([]Nodes{4, 2}, nil, []Nodes{2, 1}, []Nodes{4}))
 }

@@ -43,7 +43,7 @@ var allowedImports = map[string][]string{
 		"internal/callbacks", "internal/calls", "internal/histogram", "internal/holders",
 		"internal/keyset", "internal/layout", "internal/locker", "internal/losslog",
 		"internal/outcomes", "internal/parts", "internal/prefix", "internal/preflight",
-		"internal/reserved", "internal/suspension", "internal/token",
+		"internal/quorum", "internal/reserved", "internal/suspension", "internal/token",
 	},
 	"multiplex": {
 		"batch", "script", "internal/endpoint", "internal/fleet", "internal/holders",
@@ -99,7 +99,7 @@ var allowedImports = map[string][]string{
 	"internal/outcomes": {"internal/histogram"},
 	"internal/parts": {
 		"multiplex", "internal/endpoint", "internal/fleet", "internal/holders",
-		"internal/inspection", "internal/layout",
+		"internal/inspection", "internal/layout", "internal/quorum",
 	},
 	"internal/preflight": {
 		"internal/inspection", "internal/layout", "internal/link", "internal/restartguard",
