@@ -20,7 +20,8 @@ const (
 // Servers are the servers of several Muxes: see servers.Servers.
 type Servers = servers.Servers
 
-// newPeers returns what the guards of these nodes share, of which claims need these quorums.
+// newPeers returns the state that the guards of these nodes share. Claims need quorums of these
+// systems.
 func newPeers(endpoints []*endpoint.Endpoint, systems [][]quorum.Nodes,
 	all *Servers,
 ) *restartguard.Peers {

@@ -38,7 +38,8 @@ type Config struct {
 	// needs a quorum of each set, and its keys are on no other nodes. Two claims exclude each other
 	// if their systems share a set. nil: one system, and all nodes are its only set.
 	Systems [][]quorum.Nodes
-	// Servers are those of other Muxes too, which may not have the same one; nil: of this one.
+	// Servers records which server each node has, in all Muxes of a client: no server may be two
+	// nodes. nil: the Mux has its own record.
 	Servers *Servers
 	// NodeTimeout is how long an attempt waits for any one node, at most.
 	NodeTimeout time.Duration

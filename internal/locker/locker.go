@@ -2,8 +2,8 @@
 //
 // A Locker makes one attempt at a time for a call, in one round trip, and begins the term of the
 // lease if a quorum granted. It extends leases, releases them, or hands them to the next call of
-// the process. It never waits for a holder: package calls does. It makes no error of a call, but a
-// Failure, and the root package makes the error of that.
+// the process. It never waits for a holder: package calls does. It returns a Failure, and the
+// root package makes an error of that.
 package locker
 
 import (

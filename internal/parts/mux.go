@@ -52,10 +52,10 @@ type part struct {
 	claim multiplex.Claim
 }
 
-// New starts to connect the nodes of all groups in the background. cfg is for each multiplex.Mux;
-// its Nodes and OnQuorumReachable are not used. quorumReachable is multiplex's OnQuorumReachable,
-// for the group with that index; it may be called before New has returned. The error is about the
-// nodes alone, and names them.
+// New starts to connect the nodes of all groups in the background. cfg is for each multiplex.Mux.
+// New sets its Nodes, Systems, Servers, Fleet and OnQuorumReachable. quorumReachable is multiplex's
+// OnQuorumReachable, for the group with that index. It may be called before New has returned. The
+// error is about the nodes alone, and names them.
 func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*Mux, error) {
 	m := &Mux{layout: nodes.layout, ids: nodes.ids, prefix: cfg.Prefix}
 	m.fleet = fleet.New(nodes.ids, cfg.Guard == multiplex.GuardStrict, cfg.Logger)
