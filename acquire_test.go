@@ -48,6 +48,32 @@ func TestAcquire_AForeignTokenIsNeverTouched(t *testing.T) {
 	nothingOfOurs(t, nodes, []int{2}, "majority")
 }
 
+// The goal: what a failed call left on some nodes is released before they execute a later call of
+// the same client, also if they are sent both in one flush.
+func TestAcquire_WhatAFailedCallLeftDoesNotRefuseTheNext(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		for i := range 3 {
+			v.set(i, "majority", "another's")
+		}
+		for i := range 2 {
+			v.set(i, "minority", "another's")
+		}
+		v.silence(3, 4)
+		_, err := c.TryAcquireAll(t.Context(), []string{"free", "majority"})
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
+		next := later(func() outcome {
+			l, err := c.TryAcquireAll(t.Context(), []string{"minority", "free"})
+			return outcome{l, err, time.Now()}
+		})
+		synctest.Wait() // nodes 3 and 4 have the first call alone
+		v.speak(3, 4)
+		o := <-next
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
 // The goal: a key of another Redis type counts as held, and stays what it is.
 func TestAcquire_AKeyOfAnotherTypeCountsAsHeld(t *testing.T) {
 	t.Parallel()

@@ -32,8 +32,9 @@ type Flush struct {
 	node     *Node
 	behind   bool // the node is far behind the log
 	rounds   []roundOfFlush
-	own      Encoding // commands that only this node is sent
-	again    Encoding // commands of the second try
+	own      Encoding    // commands that only this node is sent
+	releases []*Encoding // that only this node is sent, of a round each: see addDirected
+	again    Encoding    // commands of the second try
 	sending  []part
 	conn     *link.Conn      // the commands are made for it; nil: none
 	set      link.CommandSet // of conn when the commands were made
@@ -89,6 +90,10 @@ func (f *Flush) AddRound(r *Round, ops int) { f.rounds = append(f.rounds, roundO
 // behind it are.
 func (n *Node) Recycle(f *Flush) {
 	n.leaveLine(f)
+	for _, e := range f.releases {
+		n.group.encodings.Put(e)
+	}
+	clear(f.releases)
 	clear(f.Ops)
 	clear(f.Answers)
 	clear(f.rounds)
@@ -96,7 +101,7 @@ func (n *Node) Recycle(f *Flush) {
 	clear(f.sending)
 	clear(f.trip.Parts)
 	f.Ops, f.Answers, f.rounds, f.retry = f.Ops[:0], f.Answers[:0], f.rounds[:0], f.retry[:0]
-	f.sending, f.alone = f.sending[:0], f.alone[:0]
+	f.sending, f.alone, f.releases = f.sending[:0], f.alone[:0], f.releases[:0]
 	f.Reading, f.conn, f.set, f.loadErr, f.lastTry, f.Counts = nil, nil, 0, nil, false, false
 	n.group.flushes.Put(f)
 }
@@ -162,41 +167,82 @@ func invalidate(answers []Answer) {
 func (f *Flush) build(conn *link.Conn) {
 	now := time.Now()
 	f.conn, f.set = conn, conn.Commands()
-	shared := f.canShare(conn, now)
-	if shared {
+	if f.canShare(conn, now) {
 		at := 0
 		for _, r := range f.rounds {
+			f.addDirected(at, at+r.ops, now)
 			f.sending = append(f.sending, part{r.Shared[f.set], at})
 			at += r.ops
 		}
-	}
-	for at, operation := range f.Ops {
-		if f.Answers[at].NotAsked {
-			continue
+	} else {
+		for at := range f.Ops {
+			if f.assumeGranted(at) && f.isOfUse(at, now) {
+				f.own.add(at, f.Ops[at].Op())
+			}
 		}
-		// A grant, until one of the commands that carry it says otherwise.
-		f.Answers[at] = Answer{Vote: Granted, Replied: true, KeyIndex: -1}
-		o := operation.Op()
-		if shared && !o.Directed {
-			continue
-		}
-		why := operation.Skip(f.node.index, now)
-		if why == nil && o.Kind == Extend && conn.MayRepeat(o.Sent) {
-			why = errMoved
-		}
-		if why != nil {
-			f.Answers[at] = Answer{LeftNothing: true, Err: why}
-			continue
-		}
-		f.own.add(at, o)
 	}
 	f.own.end()
 	f.sending = append(f.sending, part{&f.own, 0})
 }
 
+// addDirected takes the directed operations of a round, from this index to before that one. The
+// releases go out before the shared commands of the round, which may want the keys. They stay
+// behind the rounds before, which may have the acquires of their claims. All others come last.
+func (f *Flush) addDirected(from, to int, now time.Time) {
+	var releases *Encoding
+	for at := from; at < to; at++ {
+		if !f.assumeGranted(at) {
+			continue
+		}
+		switch o := f.Ops[at].Op(); {
+		case !o.Directed || !f.isOfUse(at, now):
+		case o.Kind != Release:
+			f.own.add(at, o)
+		default:
+			if releases == nil {
+				releases = f.node.group.newEncoding(0)
+				f.releases = append(f.releases, releases)
+			}
+			releases.add(at, o)
+		}
+	}
+	if releases != nil {
+		releases.end()
+		f.sending = append(f.sending, part{releases, 0})
+	}
+}
+
+// assumeGranted makes the answer to an operation a grant, until one of the commands that carry it
+// says otherwise. It returns false if the node is not asked.
+func (f *Flush) assumeGranted(at int) (asked bool) {
+	if asked = !f.Answers[at].NotAsked; asked {
+		f.Answers[at] = Answer{Vote: Granted, Replied: true, KeyIndex: -1}
+	}
+	return asked
+}
+
+// isOfUse reports whether an operation is still to be sent. Otherwise its answer says why not.
+func (f *Flush) isOfUse(at int, now time.Time) bool {
+	o := f.Ops[at].Op()
+	why := f.Ops[at].Skip(f.node.index, now)
+	if why == nil && o.Kind == Extend && f.conn.MayRepeat(o.Sent) {
+		why = errMoved
+	}
+	if why != nil {
+		f.Answers[at] = Answer{LeftNothing: true, Err: why}
+	}
+	return why == nil
+}
+
 // Parts returns, after SendFlush, how many rounds were sent as they were made for all nodes. own is
 // how many commands were made for the node alone.
-func (f *Flush) Parts() (shared, own int) { return len(f.sending) - 1, len(f.own.commands) }
+func (f *Flush) Parts() (shared, own int) {
+	own = len(f.own.commands)
+	for _, e := range f.releases {
+		own += len(e.commands)
+	}
+	return len(f.sending) - len(f.releases) - 1, own
+}
 
 // canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
 // or necessary, to look at each operation. Node.order is held.

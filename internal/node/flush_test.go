@@ -18,7 +18,8 @@ func (r *reading) HasMissed() bool { return r.missed }
 func (r *reading) Sent()           {}
 
 // The goal: a node is sent what was made for all nodes, unless some operation may have to be left
-// out there, or nothing was made for its commands. Operations for some nodes alone come behind it.
+// out there, or nothing was made for its commands. What some nodes alone are sent comes behind it,
+// but for releases.
 func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, now := newNode(), time.Now()
@@ -61,6 +62,50 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The goal: a release for some nodes alone comes before what its round has for all nodes, which may
+// want its keys, and behind the rounds before, which may have its acquire.
+func TestFlush_SendsReleasesBeforeTheAcquiresOfTheirRound(t *testing.T) {
+	n := newNode()
+	operations := []*fake{
+		wanting(Acquire, time.Minute, "a"), wanting(Acquire, time.Minute, "x"), // a round
+		wanting(Acquire, time.Minute, "b"), wanting(Release, 0, "a"), wanting(Release, 0, "b"),
+	}
+	for _, i := range []int{1, 3, 4} {
+		operations[i].op.Directed = true
+	}
+	f := n.NewFlush(&reading{}, false)
+	for _, round := range [][]int{{0, 1}, {2, 3, 4}} {
+		var r Round
+		r.Shared[0] = n.group.newEncoding(0)
+		for at, i := range round {
+			if f.Add(operations[i], i != 4); !operations[i].op.Directed {
+				r.Shared[0].add(at, &operations[i].op)
+			}
+		}
+		r.Shared.End()
+		f.AddRound(&r, len(round))
+	}
+	f.build(&link.Conn{})
+	var sent []string
+	for _, p := range f.sending {
+		for i := range p.commands {
+			if c := &p.commands[i]; c.script == nil {
+				sent = append(sent, "SET "+operations[p.offset+c.index].op.Keys.All()[0])
+			} else {
+				sent = append(sent, c.script.Name+fmt.Sprint(c.call.Keys))
+			}
+		}
+	}
+	require.Equal(t, []string{"SET a", "release[a]", "SET b", "SET x"}, sent)
+	rounds, own := f.Parts()
+	require.Equal(t, []int{2, 2}, []int{rounds, own})
+	f.node.order.Lock()
+	f.node.joinLine(f)
+	f.node.order.Unlock()
+	n.Recycle(f)
+	require.Empty(t, f.releases)
 }
 
 // The goal: an operation that is of no use any more is not sent, and left nothing.
