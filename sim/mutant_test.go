@@ -271,7 +271,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "vouch", rule: "10: a disk that was put back is taken for one that lost nothing",
-		mix: "forgetful,restored,blind", finds: "both hold", from: 25,
+		mix: "forgetful,restored,blind", finds: "both hold", from: 254,
 		edit: edit{
 			"internal/restartguard/generations.go", "\treturn kept && (witnesses > ",
 			"\treturn simrand.Mutant(\"vouch\") || kept && (witnesses > ",
@@ -283,7 +283,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "replica", rule: "10: a master that was a replica is believed its marker",
-		mix: "forgetful,demoted,blind", finds: "both hold", from: 45,
+		mix: "forgetful,demoted,blind", finds: "both hold", from: 166,
 		edit: edit{
 			"internal/restartguard/guard.go", "\t\tg.history.replicaRunID = s.runID\n",
 			"\t\tif !simrand.Mutant(\"replica\") {\n" +
