@@ -19,8 +19,9 @@ import (
 // every returned error begins with "lockpipe: ", once. ctx's error is wrapped too: errors.Is finds
 // it.
 var (
-	// ErrHeld: another holds a key. Too many nodes refused for a quorum, or another caller of this
-	// Client has the key. The call holds nothing. Trying again later may help.
+	// ErrHeld: another holds a key. So many nodes refused that no quorum is possible, or another
+	// caller of this Client has the key, or ctx ended before the first attempt and a node shows
+	// another holder. The call holds nothing. Trying again later may help.
 	ErrHeld = errors.New(prefix.Text + "held by another")
 	// ErrNoQuorum: too few nodes granted, for other reasons than ErrHeld. An acquiring call holds
 	// nothing; what it may have left on nodes is being deleted. After Extend the lease lasts until

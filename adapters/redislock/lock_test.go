@@ -108,7 +108,7 @@ func (f strategyFunc) NextBackoff() time.Duration { return f() }
 // The goal: Obtain with a strategy waits until the lock is free, by Release or by its TTL.
 func TestObtain_WaitsForTheLock(t *testing.T) {
 	withEach(t, func(t *testing.T, nodes *lockpipetest.Nodes, lib library) {
-		contend(t, lib, lib, lib, lib)
+		takeTurns(t, lib, lib, lib, lib)
 		expired, err := lib.obtain(t.Context(), shortTTL, nil, t.Name())
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
@@ -121,9 +121,9 @@ func TestObtain_WaitsForTheLock(t *testing.T) {
 	})
 }
 
-// contend has callers contend for one lock, and fails unless each gets it several times, and never
+// takeTurns has callers want one lock, and fails unless each gets it several times, and never
 // two at the same time.
-func contend(t *testing.T, callers ...library) {
+func takeTurns(t *testing.T, callers ...library) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 	defer cancel()

@@ -38,7 +38,7 @@ func TestMigration_BothExcludeEachOther(t *testing.T) {
 		})
 	}
 	t.Run("in contention", func(t *testing.T) {
-		contend(t, moved, old, openLockpipe(t, nodes), openRedislock(t, nodes))
+		takeTurns(t, moved, old, openLockpipe(t, nodes), openRedislock(t, nodes))
 	})
 }
 

@@ -74,14 +74,14 @@ func TestLocker_WithContextWaits(t *testing.T) {
 	withEach(t, settings{validity: longTTL, majority: 2}, func(t *testing.T,
 		nodes *lockpipetest.Nodes, lib library,
 	) {
-		contend(t, lib, lib, lib, lib)
+		takeTurns(t, lib, lib, lib, lib)
 		waitUntilFree(t, nodes, t.Name(), 2)
 	})
 }
 
-// contend has callers contend for one lock, and fails unless each gets it several times, and never
+// takeTurns has callers want one lock, and fails unless each gets it several times, and never
 // two at the same time.
-func contend(t *testing.T, callers ...library) {
+func takeTurns(t *testing.T, callers ...library) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), testTimeout)
 	defer stop()

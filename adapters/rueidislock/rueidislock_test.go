@@ -35,7 +35,7 @@ func TestMigration_BothExcludeEachOther(t *testing.T) {
 				cancel()
 			})
 		}
-		t.Run(name+", in contention", func(t *testing.T) { contend(t, moved, old, moved, old) })
+		t.Run(name+", in contention", func(t *testing.T) { takeTurns(t, moved, old, moved, old) })
 	}
 }
 
@@ -51,7 +51,7 @@ func TestMigration_KeyMajorityMayDiffer(t *testing.T) {
 		require.ErrorIs(t, err, rueidislock.ErrNotLocked)
 		cancel()
 	}
-	contend(t, one, two, one, two)
+	takeTurns(t, one, two, one, two)
 }
 
 // The goal: the cause of the end of a lock's context is lockpipe's, and so are the details of

@@ -32,6 +32,7 @@ type Flush struct {
 	node     *Node
 	behind   bool // the node is far behind the log
 	rounds   []roundOfFlush
+	shared   int         // so many of the rounds are sent as they were made for all nodes
 	own      Encoding    // commands that only this node is sent
 	releases []*Encoding // that only this node is sent, of a round each: see addDirected
 	again    Encoding    // commands of the second try
@@ -167,7 +168,9 @@ func invalidate(answers []Answer) {
 func (f *Flush) build(conn *link.Conn) {
 	now := time.Now()
 	f.conn, f.set = conn, conn.Commands()
+	f.shared = 0
 	if f.canShare(conn, now) {
+		f.shared = len(f.rounds)
 		at := 0
 		for _, r := range f.rounds {
 			f.addDirected(at, at+r.ops, now)
@@ -241,7 +244,7 @@ func (f *Flush) Parts() (shared, own int) {
 	for _, e := range f.releases {
 		own += len(e.commands)
 	}
-	return len(f.sending) - len(f.releases) - 1, own
+	return f.shared, own
 }
 
 // canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
