@@ -387,7 +387,7 @@ func TestInspect_CallsAtTheSameTimeAreOne(t *testing.T) {
 		require.ErrorIs(t, <-first, context.Canceled)
 		require.Zero(t, time.Since(began), "who leaves does not wait")
 		for _, other := range others {
-			require.Len(t, <-other, 6)
+			require.Len(t, <-other, 7)
 		}
 		require.Len(t, asked, 3)
 		_, err := c.Inspect(t.Context())

@@ -17,15 +17,17 @@ func TestDo_ReturnsGoValues(t *testing.T) {
 		require.Nil(t, do(t, nodes, 0, "GET", "bin"))
 		require.Equal(t, int64(-2), do(t, nodes, 0, "PTTL", "bin"))
 		require.Equal(t, "", do(t, nodes, 0, "ECHO", ""))
-		require.Equal(t, []any{int64(1), "a", nil, []any{"b"}},
-			do(t, nodes, 0, "EVAL", "return {1, 'a', false, {ARGV[1]}}", "0", "b"))
+		do(t, nodes, 0, "SET", "a", "b")
+		require.Equal(t, []any{"b", nil}, do(t, nodes, 0, "MGET", "a", "bin"))
 	})
+	require.Equal(t, []any{int64(1), "a", nil, []any{"b"}},
+		do(t, StartRealT(t, 1), 0, "EVAL", "return {1, 'a', false, {ARGV[1]}}", "0", "b"))
 }
 
 func TestDo_ReturnsErrorReplyAsError(t *testing.T) {
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
-		do(t, nodes, 0, "RPUSH", "list", "v")
-		_, err := nodes.Do(0, "get", "list")
+		do(t, nodes, 0, "ZADD", "set", "1", "v")
+		_, err := nodes.Do(0, "get", "set")
 		require.ErrorContains(t, err, "GET to node 0: WRONGTYPE Operation")
 	})
 }
@@ -50,14 +52,14 @@ func TestKeys_TakesPrefixLiterally(t *testing.T) {
 func TestKeys_ReadsManyPages(t *testing.T) {
 	t.Parallel()
 	onBothBackends(t, 1, func(t *testing.T, nodes *Nodes) {
-		args := []string{"MSET"}
+		c := dialNode(t, nodes, 0)
 		want := []string{}
 		for i := range 3500 {
 			key := fmt.Sprintf("k:%04d", i)
 			want = append(want, key)
-			args = append(args, key, "v")
+			_, err := c.Do("SET", key, "v")
+			require.NoError(t, err)
 		}
-		do(t, nodes, 0, args...)
 		got, err := nodes.Keys(0, "k:")
 		require.NoError(t, err)
 		require.Equal(t, want, got)

@@ -2,12 +2,12 @@
 // demonstrations. It breaks them on request: a node can be frozen, thawed, killed, restarted empty
 // and flushed.
 //
-// With a redis-server on the PATH every node is a real child process. Without one the nodes are
-// miniredis servers inside this process. These know most commands that a lock needs, but they are
-// much slower, answer no INFO server, and know neither CONFIG nor DEBUG nor CLIENT TRACKING.
-// LOCKPIPE_REDIS_SERVER names another program, by path or by name, such as valkey-server.
-// [Nodes.Backend] returns which kind it is. Both serve TCP on 127.0.0.1, each on a port of its own,
-// for any Redis client.
+// With a redis-server on the PATH every node is a real child process. Without one the nodes are in
+// the memory of this process. These know the commands and scripts of lockpipe, redsync and
+// redislock, and what other Redlock clients send, in RESP2 and RESP3. They answer everything else
+// with an error that says so. LOCKPIPE_REDIS_SERVER names another program, by path or by name, such
+// as valkey-server. [Nodes.Backend] returns which kind it is. Both serve TCP on 127.0.0.1, each on
+// a port of its own.
 //
 // Nothing is left behind. Nodes keep nothing on disk: persistence is off and no temporary directory
 // is made. On Linux the kernel kills the children when this process ends, however it ends. On other

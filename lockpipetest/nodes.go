@@ -54,9 +54,8 @@ func Start(n int) (*Nodes, error) {
 	}
 }
 
-// StartInProcess is Start with in-process servers, whether or not there is a redis-server. They
-// need no program, and expire keys by the wall clock, as Redis does. But the time of a command
-// grows with the number of keys that the node holds.
+// StartInProcess is Start with in-process nodes, whether or not there is a redis-server. They need
+// no program, and expire keys as time passes, as Redis does.
 func StartInProcess(n int) (*Nodes, error) {
 	return start(&Nodes{backend: backendInProcess}, n, launchInProcess)
 }

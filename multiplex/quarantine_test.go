@@ -17,7 +17,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
-	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -190,13 +189,11 @@ func TestGuardMode_OffLeavesNoMarker(t *testing.T) {
 // The goal: GuardStrict admits no server that has no run_id. GuardAuto does that with one warning.
 func TestGuardMode_OfAServerWithoutARunID(t *testing.T) {
 	t.Parallel()
-	simple, err := lockpipetest.StartInProcess(3)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, simple.Close()) })
-	becomes(t, start(t, simple.URLs(), mode(GuardStrict)), 0, NodeDown,
+	urls := startSimple(t, 3, hidesRunID)
+	becomes(t, start(t, urls, mode(GuardStrict)), 0, NodeDown,
 		"GuardStrict admits no such server")
 	var warnings atomic.Int32
-	auto := start(t, simple.URLs(), func(c *Config) {
+	auto := start(t, urls, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) {
 			if bytes.Contains(p, []byte("has no restart guard")) {
 				warnings.Add(1)

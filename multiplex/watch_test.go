@@ -196,12 +196,7 @@ func TestWatch_ServersWithoutTrackingReturnTheTTL(t *testing.T) {
 		before := m.Nodes()
 		require.NoError(t, wait(m.Acquire(many, time.Minute, 2), t.Context()), "%v", before)
 	}
-	t.Run("in-process", func(t *testing.T) {
-		nodes, err := lockpipetest.StartInProcess(1)
-		require.NoError(t, err)
-		defer func() { require.NoError(t, nodes.Close()) }()
-		check(t, nodes.URLs())
-	})
+	t.Run("unknown", func(t *testing.T) { check(t, startSimple(t, 1, hasNoTracking)) })
 	t.Run("forbidden", func(t *testing.T) {
 		nodes := servertest.Start(t, 1)
 		do(t, nodes, "ACL", "SETUSER", "default", "-client|tracking", "-client|caching")

@@ -68,7 +68,7 @@ func (n slowNode) disturb(t *testing.T, server *lockpipetest.Nodes, rng *rand.Ra
 	delete(n, key)
 	switch rng.IntN(8) {
 	case 0:
-		do(t, server, "LPUSH", key, "x")
+		do(t, server, "ZADD", key, "1", "x")
 		n[key] = otherType
 	case 1:
 		n[key] = []string{"nan", "a token", "9007199254740993", "7", ""}[rng.IntN(5)]

@@ -45,7 +45,7 @@ func TestAFencedSetIsGrantedOnlyAboveItsFenceKeys(t *testing.T) {
 			"1763743207000009", "f:top", strconv.Itoa(highest),
 			"f:endless", "99999999999999999", "f:odd", "a token", "f:nan", "nan", "held", "other",
 			"f:held", "9000000000000000")
-		do(t, n, "LPUSH", "f:list", "x")
+		do(t, n, "ZADD", "f:list", "1", "x")
 		const first, last = 1763743207000001, 1763743207000005
 		names := [][]string{
 			{"low"},
@@ -111,7 +111,7 @@ func TestRaiseFenceNeverLowers(t *testing.T) {
 		require.InDelta(t, 86400000, do(t, n, "PTTL", "low"), 30000)
 		require.Equal(t, int64(-1), do(t, n, "PTTL", "same"))
 
-		do(t, n, "LPUSH", "list", "x")
+		do(t, n, "ZADD", "list", "1", "x")
 		_, raised = run(t, n, script.RaiseFence, set("9", "twice"), set("8", "twice"),
 			set("8", "list"))
 		require.Equal(t, int64(2), raised)

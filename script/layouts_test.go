@@ -116,7 +116,7 @@ func TestLayouts_IgnoresWhatIsNoEntry(t *testing.T) {
 			strings.Repeat("9", 20), strings.Repeat("x", 65), end))
 		require.Equal(t, []string{"B"}, layoutsOf(t, n, "A", 50_000, ""))
 		do(t, n, "DEL", "layouts")
-		do(t, n, "LPUSH", "layouts", "x")
+		do(t, n, "ZADD", "layouts", "1", "x")
 		_, err := n.Do(0, "EVAL", script.Layouts.Source, "1", "layouts", "A", "50000", "")
 		require.Error(t, err)
 	})

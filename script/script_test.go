@@ -91,7 +91,7 @@ func set(token string, keys ...string) script.Set {
 func TestAcquireTakesEachSetAsAWhole(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
 		do(t, n, "SET", "held", "other")
-		do(t, n, "LPUSH", "list", "x")
+		do(t, n, "ZADD", "list", "1", "x")
 		refused, _ := run(t, n, script.Acquire,
 			set("t0", "a"), set("t1", "b", "c", "d"), set("t2", "held"), set("t3", "e", "f",
 				"held"), set("t4", "list"), set("t5", "g", "list"),
@@ -112,13 +112,15 @@ func TestAcquireTakesEachSetAsAWhole(t *testing.T) {
 // The goal: release deletes exactly the keys that hold the token.
 func TestReleaseDeletesOnlyItsToken(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		do(t, n, "MSET", "a", "t0", "b", "t1", "c", "other", "d", "t1")
-		do(t, n, "LPUSH", "list", "t2")
+		for key, token := range map[string]string{"a": "t0", "b": "t1", "c": "other", "d": "t1"} {
+			do(t, n, "SET", key, token)
+		}
+		do(t, n, "ZADD", "list", "1", "t2")
 		_, deleted := run(t, n, script.Release, set("t0", "a"), set("t1", "b", "c", "d"),
 			set("t2", "list", "missing"))
 		require.Equal(t, int64(3), deleted)
 		require.Equal(t, []any{nil, nil, "other", nil}, do(t, n, "MGET", "a", "b", "c", "d"))
-		require.Equal(t, int64(1), do(t, n, "LLEN", "list"))
+		require.Equal(t, int64(1), do(t, n, "ZCARD", "list"))
 	})
 }
 
@@ -132,7 +134,7 @@ func TestExtendGrantsRefillsOrLeavesAlone(t *testing.T) {
 		} {
 			do(t, n, "SET", key, token, "PX", "5000")
 		}
-		do(t, n, "LPUSH", "list", "t5")
+		do(t, n, "ZADD", "list", "1", "t5")
 		refused, _ := run(t, n, script.Extend,
 			set("t0", "a"), set("t1", "b", "c"), set("t2", "d", "e"), set("t3", "f", "g", "h"),
 			set("t4", "i"), set("t5", "list"), set("t6", "i"))

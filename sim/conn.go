@@ -74,8 +74,11 @@ func (c *conn) deliverToNode(data []byte, sentAt time.Time) {
 	c.mu.Lock()
 	lost := c.inFlightLost
 	c.mu.Unlock()
-	if !lost {
-		c.session.Receive(data, sentAt)
+	if lost {
+		return
+	}
+	if err := c.session.Receive(data, sentAt); err != nil {
+		panic(err) // a client has sent what is no command
 	}
 }
 
@@ -84,7 +87,7 @@ func (c *conn) sendToClient(data []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.inboundLost {
-		now := time.Now()
+		now, data := time.Now(), bytes.Clone(data)
 		c.down.send(c.link.latency(toClient), func() { c.deliverToClient(data, now) })
 	}
 }

@@ -7,15 +7,16 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/go-co-op/gocron/v2"
 	"github.com/google/uuid"
 	"github.com/lockpipe/lockpipe"
 	gocronlock "github.com/lockpipe/lockpipe/adapters/gocron"
+	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,26 +24,36 @@ import (
 // goroutines wait. So ticks are exact, also on a busy machine.
 type fakeNodes struct {
 	t         *testing.T
-	nodes     map[string]*miniredis.Miniredis // by their address
-	maxDelay  time.Duration                   // the longest of a command to a node
-	firstTick time.Time                       // of the instances without a delay
+	nodes     map[string]*memorynode.Node // by their address
+	failure   atomic.Value                // the error with which the nodes answer; "" for none
+	maxDelay  time.Duration               // the longest of a command to a node
+	firstTick time.Time                   // of the instances without a delay
 }
 
 func inBubble(t *testing.T, masters int, test func(t *testing.T, f *fakeNodes)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fakeNodes{t: t, nodes: map[string]*miniredis.Miniredis{}, maxDelay: time.Millisecond}
+		f := &fakeNodes{t: t, nodes: map[string]*memorynode.Node{}, maxDelay: time.Millisecond}
+		f.fail("")
 		for i := range masters {
-			node := miniredis.NewMiniRedis()
-			node.ClockTTL(true)
-			conn, err := node.Dial() // starts it
-			require.NoError(t, err)
-			require.NoError(t, conn.Close())
-			t.Cleanup(node.Close)
+			node := memorynode.New(i, 1)
+			node.Before = f.refuse
+			t.Cleanup(node.Stop)
 			f.nodes[fmt.Sprintf("node-%d:6379", i)] = node
 		}
 		test(t, f)
 	})
+}
+
+// fail lets the nodes answer with an error, instead of executing anything. "" ends that.
+func (f *fakeNodes) fail(text string) { f.failure.Store(text) }
+
+// refuse returns the error as a reply.
+func (f *fakeNodes) refuse([]string) string {
+	if text := f.failure.Load().(string); text != "" {
+		return "-" + text + "\r\n"
+	}
+	return ""
 }
 
 // newClient returns a new, connected client. It is closed at the end of the test.
@@ -67,7 +78,7 @@ func (f *fakeNodes) newClient() *lockpipe.Client {
 
 func (f *fakeNodes) dial(_ context.Context, _, addr string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
-	f.nodes[addr].Server().ServeConn(slowConn{theirs, f.maxDelay})
+	go f.nodes[addr].Serve(slowConn{theirs, f.maxDelay})
 	return ours, nil
 }
 
@@ -87,7 +98,7 @@ func (c slowConn) Read(p []byte) (int, error) {
 // nodesWith returns how many nodes have the key.
 func (f *fakeNodes) nodesWith(key string) (n int) {
 	for _, node := range f.nodes {
-		if node.Exists(key) {
+		if _, ok := node.Get(key); ok {
 			n++
 		}
 	}

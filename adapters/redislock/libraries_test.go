@@ -56,12 +56,20 @@ type openFunc func(t *testing.T, nodes *lockpipetest.Nodes) library
 
 var libraries = map[string]openFunc{"redislock": openRedislock, "lockpipe": openLockpipe}
 
-// withEach runs the test for both libraries on one node, and for the adapter on three nodes.
+// withEach runs the test for both libraries on one node, a real one and one in memory, and for the
+// adapter on three nodes.
 func withEach(t *testing.T, test func(t *testing.T, nodes *lockpipetest.Nodes, lib library)) {
 	t.Helper()
 	nodes := lockpipetest.StartRealT(t, 1)
 	for name, open := range libraries {
 		t.Run(name, func(t *testing.T) { test(t, nodes, open(t, nodes)) })
+	}
+	// Nodes in memory are good for both.
+	memory, err := lockpipetest.StartInProcess(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, memory.Close()) })
+	for name, open := range libraries {
+		t.Run(name+" in memory", func(t *testing.T) { test(t, memory, open(t, memory)) })
 	}
 	t.Run("lockpipe on three", func(t *testing.T) {
 		nodes := lockpipetest.StartRealT(t, 3)

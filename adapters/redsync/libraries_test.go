@@ -71,8 +71,13 @@ func withEach(t *testing.T, masters int, test func(t *testing.T, nodes *lockpipe
 ) {
 	t.Helper()
 	nodes := lockpipetest.StartRealT(t, masters)
+	// Nodes in memory are good for both, too.
+	memory, err := lockpipetest.StartInProcess(masters)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, memory.Close()) })
 	for name, open := range libraries {
 		t.Run(name, func(t *testing.T) { test(t, nodes, open(t, nodes)) })
+		t.Run(name+" in memory", func(t *testing.T) { test(t, memory, open(t, memory)) })
 	}
 }
 

@@ -19,7 +19,7 @@ func TestInspect_PrintsFindings(t *testing.T) {
 	require.Equal(t, exitSafe, code, stderr)
 	require.Empty(t, stderr)
 	require.Contains(t, stdout, "inspection of inprocess:4 (in-process)\n\n")
-	require.Equal(t, 4, strings.Count(stdout, "the server answers within"))
+	require.Equal(t, 4, strings.Count(stdout, " answers within "))
 	require.Regexp(t, `\ninfo +all nodes +4 nodes tolerate`, stdout)
 	require.NotContains(t, stdout, "locks/s")
 }

@@ -1,7 +1,6 @@
 package memorynode
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
@@ -10,7 +9,7 @@ import (
 func (n *Node) TakeSnapshot() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.snapshot = maps.Clone(n.keys)
+	n.snapshot = n.keys.clone()
 }
 
 // Restart is a crash. All connections break. Unless the node is durable, everything after the
@@ -22,7 +21,7 @@ func (n *Node) Restart() {
 	if n.Durable {
 		n.startServer(n.keys)
 	} else {
-		n.startServer(maps.Clone(n.snapshot))
+		n.startServer(n.snapshot.clone())
 	}
 }
 
@@ -32,7 +31,7 @@ func (n *Node) Failover(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closeSessions()
-	n.startServer(maps.Clone(n.snapshot))
+	n.startServer(n.snapshot.clone())
 	n.started, n.promoted = n.started-age.Milliseconds(), true
 }
 
@@ -57,7 +56,7 @@ type Copy struct {
 func (n *Node) MakeCopy() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.copies = append(n.copies, Copy{time.Now(), maps.Clone(n.keys)})
+	n.copies = append(n.copies, Copy{time.Now(), n.keys.clone()})
 }
 
 // CopiesBefore returns the copies that were made until t.
@@ -76,7 +75,7 @@ func (n *Node) Restore(c Copy) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closeSessions()
-	n.startServer(maps.Clone(c.keys))
+	n.startServer(c.keys.clone())
 }
 
 // Demote makes the node a replica of a server that has these keys.
@@ -84,7 +83,8 @@ func (n *Node) Demote(keys Keys) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.closeSessions()
-	n.keys, n.trackers, n.replica = keys, map[string]map[*Session]bool{}, true
+	n.keys, n.sweepAt = keys, 2*len(keys)+minSweep
+	n.trackers, n.replica = map[string]map[*Session]bool{}, true
 }
 
 // Promote makes a replica a master again.
@@ -104,7 +104,7 @@ func (n *Node) KeysFor(other *Node) Keys {
 	other.mu.Unlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	keys := maps.Clone(n.keys)
+	keys := n.keys.clone()
 	for key, e := range keys {
 		if e.end != 0 {
 			e.end += theirs - n.now()

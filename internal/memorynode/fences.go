@@ -43,7 +43,7 @@ func fencedKeySets(keys, args []string) (all []fencedKeySet) {
 
 // storedFence returns the fence in a fence key, 0 if there is none. ok is false if it is no number.
 func (n *Node) storedFence(fenceKey string) (number float64, ok bool) {
-	value, there := n.get(fenceKey)
+	value, there := n.getString(fenceKey)
 	if !there {
 		return 0, true
 	}

@@ -2,62 +2,80 @@ package memorynode
 
 import (
 	"fmt"
+	"maps"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
+// version is the Redis whose commands the node has.
+const version = "7.0.15"
+
+// hello makes the reply to HELLO. The node takes any user and password.
 func (s *Session) hello(args []string) {
-	if len(args) > 0 && args[0] != "2" && args[0] != "3" {
-		s.fail("NOPROTO unsupported protocol version")
-		return
-	}
 	proto := int64(2)
-	if len(args) > 0 {
-		s.resp3 = args[0] == "3"
+	if len(args) > 1 {
+		if args[1] != "2" && args[1] != "3" {
+			s.fail("NOPROTO unsupported protocol version")
+			return
+		}
+		s.resp3 = args[1] == "3"
 	}
 	if s.resp3 {
 		proto = 3
 	}
-	s.pairs(6)
-	for _, pair := range [][2]string{
-		{"server", "redis"},
-		{"version", "7.0.15"},
-		{"mode", "standalone"},
-		{"role", "master"},
-	} {
-		s.text(pair[0])
-		s.text(pair[1])
-	}
-	s.text("proto")
+	s.pairs(3, "server", "redis", "version", version, "mode", "standalone", "role", "master",
+		"proto")
 	s.number(proto)
 	s.text("id")
 	s.number(s.id)
 }
 
+// client makes the reply to CLIENT.
 func (s *Session) client(args []string) {
-	n := s.node
+	n, args := s.node, args[1:]
 	switch name := strings.ToUpper(args[0]); {
 	case name == "ID":
 		s.number(s.id)
-	case name == "SETNAME", name == "SETINFO":
+	case name == "SETNAME", name == "SETINFO", name == "NO-EVICT", name == "NO-TOUCH":
 		s.status("OK")
-	case name == "TRACKING":
-		s.tracking = strings.EqualFold(args[1], "ON")
-		s.status("OK")
+	case name == "TRACKING" && len(args) > 1:
+		s.setTracking(args[1], args[2:])
 	case name == "CACHING" && !s.tracking:
 		s.fail("ERR CLIENT CACHING can be called only when the client is in tracking mode with " +
 			"OPTIN or OPTOUT mode enabled")
-	case name == "CACHING":
+	case name == "CACHING" && len(args) > 1:
 		s.caching = strings.EqualFold(args[1], "YES")
 		s.status("OK")
 	case name == "KILL" && len(args) == 3 && strings.EqualFold(args[1], "ID"):
 		s.number(n.kill(args[2]))
 	default:
-		s.fail(fmt.Sprintf("ERR unknown subcommand '%s'", args[0]))
+		s.fail("ERR unknown subcommand '" + printable(args[0]) + "'" + realServer)
 	}
+}
+
+// setTracking makes the reply to CLIENT TRACKING. The node knows OPTIN alone: it notifies a client
+// of changes of those keys that the client has read behind CLIENT CACHING YES.
+func (s *Session) setTracking(mode string, options []string) {
+	on := strings.EqualFold(mode, "ON")
+	if on && (len(options) != 1 || !strings.EqualFold(options[0], "OPTIN")) {
+		s.fail("ERR unknown options of CLIENT TRACKING, other than OPTIN" + realServer)
+		return
+	}
+	s.tracking = on
+	s.status("OK")
+}
+
+// track notifies the session of the next change of a key, if the client has asked for that.
+func (s *Session) track(key string) {
+	if !s.caching || !s.tracking || !s.resp3 {
+		return
+	}
+	if s.node.trackers[key] == nil {
+		s.node.trackers[strings.Clone(key)] = map[*Session]bool{}
+	}
+	s.node.trackers[key][s] = true
 }
 
 // kill ends the session with this id, and returns how many there were. mu is held.
@@ -72,7 +90,7 @@ func (n *Node) kill(id string) (killed int64) {
 	return killed
 }
 
-// info returns the fields of INFO by which lockpipe recognises a restart. mu is held.
+// info returns what INFO shows: by some of it lockpipe recognises a restart. mu is held.
 func (n *Node) info() string {
 	uptime := n.now()/1000 - n.started/1000 // as Redis computes it: up to a second too long
 	former, on, role := strings.Repeat("0", 40), 0, "master"
@@ -90,11 +108,15 @@ func (n *Node) info() string {
 		runID = ""
 	}
 	return fmt.Sprintf(
-		"# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\n%suptime_in_seconds:%d\r\n"+
+		"# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nos:lockpipe, in memory\r\n"+
+			"%suptime_in_seconds:%d\r\n"+
+			"# Clients\r\nconnected_clients:%d\r\nmaxclients:10000\r\n"+
+			"# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"+
 			"# Persistence\r\nloading:0\r\naof_enabled:%d\r\naof_rewrite_in_progress:0\r\n"+
 			"aof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n"+
 			"# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid:%s\r\n"+
-			"master_replid2:%s\r\n", runID, uptime, on, role, n.replID(), former)
+			"master_replid2:%s\r\n# Cluster\r\ncluster_enabled:0\r\n",
+		version, runID, uptime, len(n.sessions), on, role, n.replID(), former)
 }
 
 // replID returns an ID that changes with each server and with each promotion. mu is held.
@@ -112,25 +134,27 @@ func (n *Node) RunID() string {
 // currentRunID is RunID. mu is held.
 func (n *Node) currentRunID() string { return fmt.Sprintf("%020x%020x", n.id+1, n.servers) }
 
-// config answers CONFIG GET for the pattern that lockpipe asks for.
-func (s *Session) config(pattern string) {
-	values := [][2]string{{"no-appendfsync-on-rewrite", "no"}, {"appendfsync", "everysec"}}
+// config makes the reply to CONFIG GET.
+func (s *Session) config(args []string) {
+	if !strings.EqualFold(args[1], "GET") {
+		s.fail("ERR unknown subcommand '" + printable(args[1]) + "'" + realServer)
+		return
+	}
+	settings := map[string]string{
+		"appendfsync": "everysec", "no-appendfsync-on-rewrite": "no", "appendonly": "no", "save": "",
+		"maxmemory": "0", "maxmemory-policy": "noeviction",
+	}
 	if s.node.Durable {
-		values[1][1] = "always"
+		settings["appendfsync"], settings["appendonly"] = "always", "yes"
 	}
-	if pattern != "*appendfsync*" {
-		values = nil
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		if slices.ContainsFunc(args[2:], func(pattern string) bool {
+			match, err := path.Match(pattern, name)
+			return match && err == nil
+		}) {
+			found = append(found, name, settings[name])
+		}
 	}
-	s.pairs(len(values))
-	for _, pair := range values {
-		s.text(pair[0])
-		s.text(pair[1])
-	}
-}
-
-// time answers TIME.
-func (s *Session) time() {
-	now := time.UnixMilli(s.node.epoch.UnixMilli() + s.node.now())
-	s.out = resp.AppendCommand(s.out, strconv.FormatInt(now.Unix(), 10),
-		strconv.Itoa(now.Nanosecond()/1000))
+	s.pairs(0, found...)
 }

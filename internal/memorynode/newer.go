@@ -5,27 +5,20 @@ import (
 	"strconv"
 )
 
-// writes returns the commands that a replica refuses.
-func writes(newer bool) []string {
-	if newer {
-		return []string{"SET", "DEL", "FLUSHALL", "MSETEX", "DELIFEQ"}
-	}
-	return []string{"SET", "DEL", "FLUSHALL"}
-}
-
 // setTogether makes the reply to MSETEX, whose arguments are the number of keys, each key and its
 // value, NX or XX, PX and the TTL. It sets all keys, or none. It does not look whether a key is
 // there twice, as servers do not.
 func (s *Session) setTogether(args []string) {
+	args = args[1:]
 	n, err := strconv.Atoi(args[0])
 	if err != nil || n < 1 || len(args) != 1+2*n+3 || args[2*n+2] != "PX" {
-		s.fail("ERR syntax error")
+		s.fail(noSyntax)
 		return
 	}
 	ttl, _ := strconv.ParseInt(args[2*n+3], 10, 64)
 	mustExist := args[2*n+1] == "XX"
 	for pair := range slices.Chunk(args[1:1+2*n], 2) {
-		if _, ok := s.node.get(pair[0]); ok != mustExist {
+		if _, ok := s.node.entry(pair[0]); ok != mustExist {
 			s.number(0)
 			return
 		}
@@ -37,7 +30,8 @@ func (s *Session) setTogether(args []string) {
 }
 
 // delIfEqual makes the reply to DELIFEQ, which deletes a key if it has this value.
-func (s *Session) delIfEqual(key, value string) {
+func (s *Session) delIfEqual(args []string) {
+	key, value := args[1], args[2]
 	s.node.reportRelease(key, value)
 	if now, ok := s.node.get(key); !ok || now != value {
 		s.number(0)

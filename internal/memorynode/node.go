@@ -1,21 +1,28 @@
-// Package memorynode is a Redis master in memory, as far as lockpipe can tell. Tests use it where
-// time is virtual: a real server has no part in that. It runs the project's scripts as models in
-// Go, which a test compares with servers.
+// Package memorynode is a Redis master in memory, as far as Redlock clients can tell. It is the
+// node of lockpipetest where there is no redis-server, of lockpipetest/fake, and of tests where
+// time is virtual: a real server has no part in that.
+//
+// A node serves pipes ([Node.Dial]), and whatever a listener accepts ([Node.Serve]). It knows the
+// commands that clients of Redlock use, in RESP2 and RESP3, and refuses all others. It has no Lua.
+// It runs the project's scripts as models in Go, which a test compares with servers. It recognises
+// the usual scripts of other clients by their text: see foreign.go.
+//
+// It shows in INFO when it was restarted, and can be killed, restarted, frozen and flushed.
 package memorynode
 
 import (
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 )
 
-// Node is one master. It has a clock of its own rate, and keys of type string only. It executes
-// each command at one instant. Its methods are safe for concurrent use. They and the sessions are
-// to be used after its exported fields were set.
+// Node is one master. It has a clock of its own rate, and keys that are strings or sorted sets. It
+// executes each command at one instant. Its methods are safe for concurrent use. They and the
+// sessions are to be used after its exported fields were set.
 type Node struct {
 	// Durable means that every write outlives a crash.
 	Durable bool
@@ -23,8 +30,11 @@ type Node struct {
 	HidesRunID bool
 	// Newer means that the node has MSETEX and DELIFEQ.
 	Newer bool
+	// Before, if it is set, is called before each command. If it returns a reply, the node does not
+	// execute the command. It must not use the node, as all functions below must not.
+	Before func(args []string) (reply string)
 	// OnTake, if it is set, is called when a command that arrived on a session gives a key a value
-	// that it did not have. It must not use the node, as OnRelease and OnScript must not.
+	// that it did not have.
 	OnTake func(key, value string, by *Session)
 	// OnRelease, if it is set, is called for each key that a release names.
 	OnRelease func(key, token string, by *Session)
@@ -34,12 +44,20 @@ type Node struct {
 
 	id    int
 	rate  float64   // of its clock, relative to the true one
-	epoch time.Time // when its clock began; guarded by mu
+	base  int64     // what its clock showed when it began, in milliseconds since 1970
+	epoch time.Time // when its clock would have begun, had it not been set; guarded by mu
 
 	mu         sync.Mutex // guards all below, and the sessions; a leaf except for their ends
+	thawed     *sync.Cond // of mu: the node goes on, or a session has ended
+	frozen     bool
+	stopped    bool
+	serving    sync.WaitGroup // calls of Serve; grows only while not stopped
 	keys       Keys
-	scripts    map[string]bool // by SHA-1
+	sweepAt    int                   // the number of keys at which expired ones are removed
+	changes    int                   // of keys, in all
+	scripts    map[string]scriptFunc // by SHA-1; nil for those that the node can't run
 	trackers   map[string]map[*Session]bool
+	channels   map[string]map[*Session]bool // who has subscribed to each
 	sessions   map[*Session]bool
 	notified   []*Session // that have pushes to send
 	lastID     int64      // of a session
@@ -59,16 +77,30 @@ type Keys map[string]entry
 
 // entry is the value of one key.
 type entry struct {
-	value string
-	end   int64 // in milliseconds of the node's clock; 0: never
+	value  string
+	scores map[string]float64 // of a sorted set; nil for a string
+	end    int64              // in milliseconds of the node's clock; 0: never
+}
+
+// clone returns a copy that shares nothing.
+func (k Keys) clone() Keys {
+	keys := maps.Clone(k)
+	for key, e := range keys {
+		if e.scores != nil {
+			e.scores = maps.Clone(e.scores)
+			keys[key] = e
+		}
+	}
+	return keys
 }
 
 // New returns a node that was just started, with a clock of this rate.
 func New(id int, rate float64) *Node {
 	n := &Node{
 		id: id, rate: rate, epoch: time.Now(), sessions: map[*Session]bool{},
-		snapshot: Keys{},
+		channels: map[string]map[*Session]bool{}, snapshot: Keys{},
 	}
+	n.base, n.thawed = n.epoch.UnixMilli(), sync.NewCond(&n.mu)
 	n.startServer(Keys{})
 	return n
 }
@@ -78,7 +110,8 @@ func (n *Node) ID() int { return n.id }
 
 // startServer starts a server with these keys. mu is held, or not needed yet.
 func (n *Node) startServer(keys Keys) {
-	n.keys, n.scripts, n.trackers = keys, map[string]bool{}, map[string]map[*Session]bool{}
+	n.keys, n.sweepAt = keys, 2*len(keys)+minSweep
+	n.scripts, n.trackers = map[string]scriptFunc{}, map[string]map[*Session]bool{}
 	n.servers++
 	n.started = n.now()
 	// A durable server keeps the state of the replica that it was: docs/guarantees.md says that no
@@ -109,6 +142,8 @@ const Flushed = ">2\r\n$10\r\ninvalidate\r\n_\r\n"
 // wipeKeys removes all keys and prepares the pushes. mu is held.
 func (n *Node) wipeKeys() {
 	n.keys, n.trackers = Keys{}, map[string]map[*Session]bool{}
+	n.sweepAt = minSweep
+	n.changes++
 	for _, s := range n.inOrder(n.sessions) {
 		if s.tracking && s.resp3 {
 			s.push = append(s.push, Flushed...)
@@ -123,15 +158,18 @@ func (*Node) inOrder(sessions map[*Session]bool) []*Session {
 		func(a, b *Session) int { return int(a.id - b.id) })
 }
 
-// Accept begins a session with a client. send sends to the client, and hangUp ends the connection.
-// Both are called with the node locked.
+// Accept begins a session with a client. send sends to the client, and keeps nothing of its
+// argument. hangUp ends the connection. Both are called with the node locked.
 func (n *Node) Accept(send func([]byte), hangUp func()) *Session {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.lastID++
-	s := &Session{node: n, id: n.lastID, send: send, hangUp: hangUp}
-	s.commands = resptest.NewReader(&s.in)
-	n.sessions[s] = true
+	s := &Session{node: n, id: n.lastID, send: send, hangUp: hangUp, closed: n.stopped}
+	if n.stopped {
+		hangUp()
+	} else {
+		n.sessions[s] = true
+	}
 	return s
 }
 
@@ -146,8 +184,21 @@ func (n *Node) Sessions() int {
 func (n *Node) removeSession(s *Session) {
 	s.closed = true
 	delete(n.sessions, s)
-	for _, sessions := range n.trackers {
-		delete(sessions, s)
+	for key, sessions := range n.trackers {
+		if delete(sessions, s); len(sessions) == 0 {
+			delete(n.trackers, key)
+		}
+	}
+	for channel := range s.channels {
+		n.leave(channel, s)
+	}
+	n.thawed.Broadcast()
+}
+
+// leave ends a subscription. mu is held.
+func (n *Node) leave(channel string, s *Session) {
+	if delete(n.channels[channel], s); len(n.channels[channel]) == 0 {
+		delete(n.channels, channel)
 	}
 }
 
@@ -158,36 +209,77 @@ func (n *Node) now() int64 {
 	return int64(float64(time.Since(n.epoch))*n.rate) / int64(time.Millisecond)
 }
 
-// get returns the value of a key that has not expired. mu is held.
-func (n *Node) get(key string) (value string, ok bool) {
-	e, ok := n.keys[key]
+// entry returns a key that has not expired. mu is held.
+func (n *Node) entry(key string) (e entry, ok bool) {
+	e, ok = n.keys[key]
 	if ok && e.end != 0 && n.now() >= e.end {
 		n.del(key)
-		return "", false
+		return entry{}, false
 	}
+	return e, ok
+}
+
+// get returns the value of a key that has not expired, "" for a sorted set. mu is held.
+func (n *Node) get(key string) (value string, ok bool) {
+	e, ok := n.entry(key)
 	return e.value, ok
+}
+
+// getString returns the value of a string, as MGET does. mu is held.
+func (n *Node) getString(key string) (value string, ok bool) {
+	e, ok := n.entry(key)
+	return e.value, ok && e.scores == nil
 }
 
 // set sets a key for ttl milliseconds; 0: without an end. mu is held.
 func (n *Node) set(key, value string, ttl int64) {
-	e := entry{value: value}
+	e := entry{value: strings.Clone(value)} // which may be a part of much that a client sent
 	if ttl != 0 {
 		e.end = n.now() + ttl
 	}
 	if was, ok := n.get(key); n.OnTake != nil && (!ok || was != value) {
 		n.OnTake(key, value, n.current)
 	}
-	n.keys[key] = e
-	n.invalidate(key)
+	n.put(key, e)
 	n.reportScript("SET", key)
+}
+
+// put gives a key a value. mu is held.
+func (n *Node) put(key string, e entry) {
+	n.keys[strings.Clone(key)] = e
+	n.changes++
+	n.invalidate(key)
+	if len(n.keys) > n.sweepAt {
+		n.sweep()
+	}
+}
+
+// minSweep is the number of keys below which expired ones may stay.
+const minSweep = 1024
+
+// sweep removes expired keys that nobody has read, or will. It leaves those that a client tracks:
+// the client is notified when somebody reads them. mu is held.
+func (n *Node) sweep() {
+	now := n.now()
+	maps.DeleteFunc(n.keys, func(key string, e entry) bool {
+		return e.end != 0 && e.end <= now && len(n.trackers[key]) == 0
+	})
+	n.sweepAt = 2*len(n.keys) + minSweep
+}
+
+// setEnd lets a key that is there end at a time of the node's clock. mu is held.
+func (n *Node) setEnd(key string, end int64) {
+	e := n.keys[key]
+	e.end = end
+	n.keys[key] = e
+	n.changes++
+	n.invalidate(key)
 }
 
 // extend lets a key that is there end in ttl milliseconds, unless it ends later. mu is held.
 func (n *Node) extend(key string, ttl int64) {
 	if e := n.keys[key]; e.end == 0 || e.end < n.now()+ttl {
-		e.end = n.now() + ttl
-		n.keys[key] = e
-		n.invalidate(key)
+		n.setEnd(key, n.now()+ttl)
 	}
 	n.reportScript("PEXPIRE", key)
 }
@@ -203,12 +295,16 @@ func (n *Node) reportScript(command, key string) {
 func (n *Node) del(key string) {
 	if _, ok := n.keys[key]; ok {
 		delete(n.keys, key)
+		n.changes++
 		n.invalidate(key)
 	}
 }
 
 // invalidate notifies the sessions that track the key, each once. mu is held.
 func (n *Node) invalidate(key string) {
+	if len(n.trackers[key]) == 0 {
+		return
+	}
 	for _, s := range n.inOrder(n.trackers[key]) {
 		s.push = append(s.push, ">2\r\n$10\r\ninvalidate\r\n"...)
 		s.push = resp.AppendCommand(s.push, key) // an array of one string
@@ -275,13 +371,23 @@ func (n *Node) Delete(key string) {
 }
 
 // LiveKeys returns the keys that have not expired.
-func (n *Node) LiveKeys() (keys []string) {
+func (n *Node) LiveKeys() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, key := range slices.Sorted(maps.Keys(n.keys)) {
-		if _, ok := n.get(key); ok {
-			keys = append(keys, key)
-		}
-	}
-	return keys
+	return n.live("*")
 }
+
+// pttl returns the milliseconds that a key has left; -1: no end, -2: no key. mu is held.
+func (n *Node) pttl(key string) int64 {
+	e, ok := n.entry(key)
+	switch {
+	case !ok:
+		return -2
+	case e.end == 0:
+		return -1
+	}
+	return e.end - n.now()
+}
+
+// ReadOnly is the error with which a replica refuses writes.
+const ReadOnly = "READONLY You can't write against a read only replica."

@@ -1,4 +1,4 @@
-package memorynode
+package memorynode_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -19,16 +20,21 @@ import (
 )
 
 // ask sends a command to a node and returns what it answers.
-func ask(t *testing.T, n *Node, args ...string) string {
+func ask(t *testing.T, n *memorynode.Node, args ...string) string {
 	t.Helper()
 	reply := ""
 	s := n.Accept(func(b []byte) { reply += string(b) }, func() {})
 	defer s.Close()
-	s.Receive(command(args...), time.Now())
+	receive(t, s, command(args...), time.Now())
 	return reply
 }
 
 func command(args ...string) []byte { return resp.AppendCommand(nil, args...) }
+
+func receive(t *testing.T, s *memorynode.Session, data []byte, at time.Time) {
+	t.Helper()
+	require.NoError(t, s.Receive(data, at))
+}
 
 // value returns a reply of a node in the types of lockpipetest.Nodes.Do.
 func value(t *testing.T, reply string) any {
@@ -91,7 +97,7 @@ func guardCall(rng *rand.Rand) []string {
 
 func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	n := New(0, 1)
+	n := memorynode.New(0, 1)
 	for range 1000 {
 		if rng.IntN(50) == 0 { // set by mistake, or too high for any fence
 			key, value := fmt.Sprint("f:k", rng.IntN(12)), []string{
@@ -148,13 +154,14 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 		require.Equal(t, want, value(t, ask(t, n, "GET", key)))
 		left, err := server.Do(0, "PTTL", key)
 		require.NoError(t, err)
-		require.InDelta(t, left, n.pttl(key), 60000, "%s was given its TTL at another time", key)
+		require.InDelta(t, max(0, left.(int64)), n.TTL(key).Milliseconds(), 60000,
+			"%s was given its TTL at another time", key)
 	}
 }
 
 // compareLayouts gives both the script of the layouts. Their clocks differ, so only the entries are
 // compared, and these end far apart.
-func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *Node, rng *rand.Rand) {
+func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node, rng *rand.Rand) {
 	t.Helper()
 	times := regexp.MustCompile(`=\d+`)
 	for _, lasts := range rng.Perm(300) {
@@ -179,7 +186,9 @@ func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *Node, rng *rand
 }
 
 // compareNewerCommands gives MSETEX and DELIFEQ to both, if the server has them.
-func compareNewerCommands(t *testing.T, server *lockpipetest.Nodes, n *Node, rng *rand.Rand) {
+func compareNewerCommands(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node,
+	rng *rand.Rand,
+) {
 	t.Helper()
 	if _, err := server.Do(0, "DELIFEQ", "none", "x"); err != nil {
 		return
@@ -207,7 +216,7 @@ func compareNewerCommands(t *testing.T, server *lockpipetest.Nodes, n *Node, rng
 // them.
 func TestNode_HandshakeShowsARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := New(3, 1)
+		n := memorynode.New(3, 1)
 		require.Equal(t, "+OK\r\n", ask(t, n, "AUTH", "user", "password"))
 		require.Equal(t, ":2\r\n", ask(t, n, "CLIENT", "ID"))
 		require.Contains(t, ask(t, n, "CONFIG", "GET", "*appendfsync*"),
@@ -240,15 +249,18 @@ func TestNode_DataLossKeepsWhatTheDiskHas(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		durable bool
-		lose    func(*Node)
+		lose    func(*memorynode.Node)
 		a, b    string
 	}{
-		{"restart", false, (*Node).Restart, "$1\r\nx\r\n", null},
-		{"durable restart", true, (*Node).Restart, "$1\r\nx\r\n", "$1\r\ny\r\n"},
-		{"failover", true, func(n *Node) { n.Failover(time.Minute) }, "$1\r\nx\r\n", null},
-		{"FLUSHALL", true, func(n *Node) { n.Wipe(); n.Restart() }, null, null},
+		{"restart", false, (*memorynode.Node).Restart, "$1\r\nx\r\n", null},
+		{"durable restart", true, (*memorynode.Node).Restart, "$1\r\nx\r\n", "$1\r\ny\r\n"},
+		{
+			"failover", true, func(n *memorynode.Node) { n.Failover(time.Minute) },
+			"$1\r\nx\r\n", null,
+		},
+		{"FLUSHALL", true, func(n *memorynode.Node) { n.Wipe(); n.Restart() }, null, null},
 	} {
-		n := New(0, 1)
+		n := memorynode.New(0, 1)
 		n.Durable = c.durable
 		before := n.RunID()
 		ask(t, n, "SET", "a", "x")
@@ -257,14 +269,15 @@ func TestNode_DataLossKeepsWhatTheDiskHas(t *testing.T) {
 		c.lose(n)
 		require.Equal(t, c.a+c.b, ask(t, n, "GET", "a")+ask(t, n, "GET", "b"), c.name)
 		require.NotEqual(t, before, n.RunID(), c.name)
-		require.Equal(t, c.name == "failover", n.promoted, c.name)
+		require.Equal(t, c.name == "failover",
+			strings.Contains(ask(t, n, "INFO"), "replid2:1111"), c.name)
 	}
 }
 
 // The goal: a restored disk has the keys of the time of the copy. The server has another run_id.
 func TestNode_RestoreBringsACopyBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := New(0, 1)
+		n := memorynode.New(0, 1)
 		ask(t, n, "SET", "a", "old")
 		n.MakeCopy()
 		time.Sleep(time.Second)
@@ -284,7 +297,7 @@ func TestNode_RestoreBringsACopyBack(t *testing.T) {
 // again it has the same run_id, and shows that it was a replica.
 func TestNode_DemotionMakesAReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n, master := New(0, 1), New(1, 1)
+		n, master := memorynode.New(0, 1), memorynode.New(1, 1)
 		master.AdvanceClock(time.Minute)
 		ask(t, n, "SET", "mine", "x")
 		ask(t, master, "SET", "a", "x", "PX", "1000")
@@ -293,11 +306,11 @@ func TestNode_DemotionMakesAReplica(t *testing.T) {
 		require.Contains(t, ask(t, n, "INFO"), "role:slave\r\n")
 		require.Equal(t, "$-1\r\n", ask(t, n, "GET", "mine"))
 		require.Equal(t, ":1000\r\n", ask(t, n, "PTTL", "a"))
-		require.Equal(t, "-"+ReadOnly+"\r\n", ask(t, n, "SET", "b", "x"))
+		require.Equal(t, "-"+memorynode.ReadOnly+"\r\n", ask(t, n, "SET", "b", "x"))
 		ask(t, n, "SCRIPT", "LOAD", script.Release.Source)
 		release := []string{"EVALSHA", script.Release.SHA, "1", "a", "1"}
 		require.Equal(t, ":0\r\n", ask(t, n, append(release, "y")...))
-		require.Equal(t, "-"+ReadOnly+"\r\n", ask(t, n, append(release, "x")...))
+		require.Equal(t, "-"+memorynode.ReadOnly+"\r\n", ask(t, n, append(release, "x")...))
 		n.Promote()
 		require.Contains(t, ask(t, n, "INFO"), "role:master\r\n")
 		require.Contains(t, ask(t, n, "INFO"), "master_replid2:1111")
@@ -309,7 +322,7 @@ func TestNode_DemotionMakesAReplica(t *testing.T) {
 // The goal: when a node's clock moves forward, its keys end sooner and its server is older.
 func TestNode_ClockMovesForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := New(0, 1)
+		n := memorynode.New(0, 1)
 		ask(t, n, "SET", "a", "x", "PX", "5000")
 		n.AdvanceClock(3 * time.Second)
 		require.Equal(t, ":2000\r\n", ask(t, n, "PTTL", "a"))
@@ -321,13 +334,13 @@ func TestNode_ClockMovesForward(t *testing.T) {
 // The goal: a client that tracks a key is notified once of its next change, and of FLUSHALL. A
 // client that does not track it is not notified.
 func TestNode_NotifiesTrackersOnce(t *testing.T) {
-	n := New(0, 1)
+	n := memorynode.New(0, 1)
 	pushed := ""
 	s := n.Accept(func(b []byte) { pushed += string(b) }, func() {})
-	s.Receive(command("HELLO", "3"), time.Now())
-	s.Receive(command("CLIENT", "TRACKING", "ON", "OPTIN"), time.Now())
-	s.Receive(append(command("CLIENT", "CACHING", "YES"), command("PTTL", "a")...), time.Now())
-	s.Receive(command("PTTL", "b"), time.Now())
+	receive(t, s, command("HELLO", "3"), time.Now())
+	receive(t, s, command("CLIENT", "TRACKING", "ON", "OPTIN"), time.Now())
+	receive(t, s, append(command("CLIENT", "CACHING", "YES"), command("PTTL", "a")...), time.Now())
+	receive(t, s, command("PTTL", "b"), time.Now())
 	pushed = ""
 	for range 2 {
 		ask(t, n, "SET", "a", "x")
@@ -343,7 +356,7 @@ func TestNode_NotifiesTrackersOnce(t *testing.T) {
 func TestNode_KeyLivesByTheNodesClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, rate := range []float64{0.99, 1, 1.01} {
-			n := New(0, rate)
+			n := memorynode.New(0, rate)
 			time.Sleep(333333 * time.Nanosecond)
 			ask(t, n, "SET", "k", "token", "NX", "PX", "10000")
 			began := time.Now()

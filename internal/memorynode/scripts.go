@@ -1,6 +1,8 @@
 package memorynode
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,17 +12,125 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// models are the project's scripts in Go, by the SHA-1 of the Lua. Running the Lua would take most
-// of the tests' time. A test compares them with servers.
-var models = map[string]func(n *Node, keys, args []string) []int64{
-	script.Acquire.SHA:       acquireModel,
-	script.AcquireAny.SHA:    acquireAnyModel,
-	script.WriteMarker.SHA:   writeMarkerModel,
-	script.Renew.SHA:         renewModel,
-	script.AcquireFenced.SHA: acquireFencedModel,
-	script.Extend.SHA:        extendModel,
-	script.RaiseFence.SHA:    raiseFenceModel,
-	script.Release.SHA:       releaseModel,
+// scriptFunc makes the reply to a script.
+type scriptFunc func(s *Session, keys, args []string)
+
+// models are the project's scripts in Go, by the SHA-1 of the Lua. A test compares them with
+// servers.
+var models = map[string]scriptFunc{
+	script.Acquire.SHA:       numberOrList(acquireModel),
+	script.AcquireAny.SHA:    list(acquireAnyModel),
+	script.WriteMarker.SHA:   numberOrList(writeMarkerModel),
+	script.Renew.SHA:         numberOrList(renewModel),
+	script.AcquireFenced.SHA: numberOrList(acquireFencedModel),
+	script.Extend.SHA:        numberOrList(extendModel),
+	script.RaiseFence.SHA:    numberOrList(raiseFenceModel),
+	script.Release.SHA:       numberOrList(releaseModel),
+	script.Layouts.SHA:       layoutsModel,
+}
+
+// list makes a list of what a model returns.
+func list(model func(n *Node, keys, args []string) []int64) scriptFunc {
+	return func(s *Session, keys, args []string) {
+		s.numbers(model(s.node, keys, args), false)
+	}
+}
+
+// numberOrList makes a list, or a number of one alone.
+func numberOrList(model func(n *Node, keys, args []string) []int64) scriptFunc {
+	return func(s *Session, keys, args []string) {
+		s.numbers(model(s.node, keys, args), true)
+	}
+}
+
+// numbers makes a list, or a number if that is to be and there is one alone.
+func (s *Session) numbers(all []int64, alone bool) {
+	if !alone || len(all) != 1 {
+		s.array(len(all))
+	}
+	for _, v := range all {
+		s.number(v)
+	}
+}
+
+// script makes the reply to SCRIPT.
+func (s *Session) script(args []string) {
+	n := s.node
+	switch sub := strings.ToUpper(args[1]); {
+	case sub == "LOAD" && len(args) == 3:
+		s.text(n.loadScript(args[2]))
+	case sub == "EXISTS":
+		s.array(len(args) - 2)
+		for _, name := range args[2:] {
+			if _, ok := n.scripts[strings.ToLower(name)]; ok {
+				s.number(1)
+			} else {
+				s.number(0)
+			}
+		}
+	case sub == "FLUSH":
+		clear(n.scripts)
+		s.status("OK")
+	default:
+		s.fail("ERR unknown subcommand '" + printable(args[1]) + "'" + realServer)
+	}
+}
+
+// maxScripts is how many scripts a node keeps.
+const maxScripts = 1000
+
+// loadScript keeps a script and returns its name. mu is held.
+func (n *Node) loadScript(source string) string {
+	sum := sha1.Sum([]byte(source)) // names it; nothing is protected with it
+	name := hex.EncodeToString(sum[:])
+	if _, known := n.scripts[name]; known {
+		return name
+	}
+	run, ok := models[name]
+	if !ok {
+		run = foreignScript(name, source)
+	}
+	if len(n.scripts) >= maxScripts {
+		clear(n.scripts)
+	}
+	n.scripts[name] = run
+	return name
+}
+
+func (s *Session) eval(args []string) { s.runScript(s.node.loadScript(args[1]), args[2:]) }
+
+func (s *Session) evalSHA(args []string) { s.runScript(args[1], args[2:]) }
+
+// runScript runs a script; args are the number of keys, the keys, and the arguments.
+func (s *Session) runScript(name string, args []string) {
+	n := s.node
+	run, ok := n.scripts[name]
+	if !ok {
+		run, ok = n.scripts[strings.ToLower(name)]
+	}
+	count, err := strconv.Atoi(args[0])
+	switch {
+	case !ok:
+		s.fail("NOSCRIPT No matching script. Please use EVAL.")
+		return
+	case err != nil || count < 0 || count >= len(args):
+		s.fail("ERR Number of keys can't be greater than number of args")
+		return
+	case run == nil:
+		s.fail("ERR unknown script" + realServer)
+		return
+	}
+	keys, changes, made := n.keys, n.changes, len(s.out)
+	if n.replica {
+		n.keys = keys.clone()
+	}
+	n.scripted = true
+	run(s, args[1:1+count], args[1+count:])
+	n.scripted = false
+	if n.replica && n.changes != changes {
+		n.keys, s.out = keys, s.out[:made]
+		s.fail(ReadOnly)
+	}
 }
 
 // keySet is one set of keys of a script call.
@@ -123,7 +233,7 @@ func extendModel(n *Node, keys, args []string) []int64 {
 	all := keySets(keys, args, 3)
 	before := map[string]string{} // as MGET reads them at the beginning
 	for _, key := range keys {
-		if value, ok := n.get(key); ok {
+		if value, ok := n.get(key); ok { // a key of another type counts as foreign
 			before[key] = value
 		}
 	}

@@ -55,9 +55,9 @@ var allowedImports = map[string][]string{
 	"fence":        {},
 	"lease":        {},
 	"script":       {},
-	"lockpipetest": {"internal/resp"},
+	"lockpipetest": {"internal/memorynode", "internal/resp"},
 	// Apart from lockpipetest, which the internal tests of multiplex and the root import.
-	"lockpipetest/fake": {"."},
+	"lockpipetest/fake": {".", "internal/memorynode"},
 	"metrics":           {"."},
 
 	"internal/callbacks": {},
@@ -81,10 +81,8 @@ var allowedImports = map[string][]string{
 		"internal/resp", "internal/restartguard", "internal/sentinel", "internal/servers",
 		"internal/trip",
 	},
-	"internal/keyset": {"internal/reserved", "script"},
-	"internal/memorynode": {
-		"script", "internal/layout", "internal/resp", "internal/resp/resptest",
-	},
+	"internal/keyset":     {"internal/reserved", "script"},
+	"internal/memorynode": {"script", "internal/resp"},
 	"internal/locker": {
 		"multiplex", "lease", "batch", "internal/fenceclock", "internal/keyqueue",
 		"internal/outage", "internal/outcomes", "internal/parts", "internal/token",

@@ -40,19 +40,13 @@ type Client struct {
 }
 
 // NewClient returns a Client whose nodes are connected. Each change is applied to its
-// configuration: by default a TTL of 10 s, no log, no restart guard, and calls that do not fail if
-// the machine is slow. Nodes, Dial, TLS and Credentials are always those of the fake. When the test
-// ends, the Client and its nodes are closed; leases that are still held are released. NewClient
-// fails the test at once if the configuration is invalid. It must be called from the goroutine of
-// the test.
+// configuration: by default a TTL of 10 s, no log, and calls that do not fail if the machine is
+// slow. Nodes, Dial, TLS and Credentials are always those of the fake. When the test ends, the
+// Client and its nodes are closed; leases that are still held are released. NewClient fails the
+// test at once if the configuration is invalid. It must be called from the goroutine of the test.
 func NewClient(t testing.TB, change ...func(*lockpipe.Config)) *Client {
 	t.Helper()
-	cfg := lockpipe.Config{
-		// miniredis does not show when it was restarted. A guard would have nothing to go by, and
-		// the Client would warn of that.
-		RestartGuard: lockpipe.GuardOff,
-		Logger:       slog.New(slog.DiscardHandler),
-	}
+	cfg := lockpipe.Config{Logger: slog.New(slog.DiscardHandler)}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -65,11 +59,8 @@ func NewClient(t testing.TB, change ...func(*lockpipe.Config)) *Client {
 	c := &Client{t: t, prefix: cfg.Prefix, maxTTL: maxTTL}
 	cfg.Nodes, cfg.TLS, cfg.Credentials = nil, nil, nil
 	for i := range nodeCount {
-		n, err := startNode(fmt.Sprintf("fake-%d:6379", i))
-		if err != nil {
-			t.Fatalf("fake: start a node: %v", err)
-		}
-		t.Cleanup(n.redis.Close)
+		n := startNode(fmt.Sprintf("fake-%d:6379", i))
+		t.Cleanup(n.Stop)
 		c.nodes, cfg.Nodes = append(c.nodes, n), append(cfg.Nodes, n.addr)
 	}
 	cfg.Dial = c.dial
@@ -117,8 +108,7 @@ func (c *Client) Hold(keys ...string) {
 }
 
 // Free ends the other holder's hold of the keys. Leases keep their keys. Calls that wait for one
-// of the keys try again some 10 to 60 ms later, as after every release by another process on a
-// server that does not push changes.
+// of the keys are notified, and try again.
 func (c *Client) Free(keys ...string) {
 	for _, key := range keys {
 		for _, n := range c.nodes {

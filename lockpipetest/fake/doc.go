@@ -1,6 +1,6 @@
 // Package fake gives unit tests a Client that is ready in a millisecond or two, needs no server and
 // no socket, and fails on request. It is no second implementation: a real [lockpipe.Client] talks
-// to three miniredis servers in memory, and all that it does is real.
+// to three nodes in memory, and all that it does is real.
 //
 // A service says which calls it needs, as an interface of its own. A *lockpipe.Client has them in
 // production, and a *Client of this package in tests:

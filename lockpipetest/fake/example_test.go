@@ -42,7 +42,8 @@ func (s *Shop) Order(ctx context.Context, products ...string) error {
 }
 
 // exampleTests are tests of the Shop. In a real project each is a function such as
-// TestOrder_IsBusyWhileAnotherHoldsAProduct.
+// TestOrder_IsBusyWhileAnotherHoldsAProduct. It runs in a bubble of testing/synctest, because the
+// Shop waits for 20 ms only: a busy machine may need more.
 var exampleTests = map[string]func(t *testing.T){
 	"busy while another holds a product": func(t *testing.T) {
 		locks := fake.NewClient(t)
