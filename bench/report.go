@@ -19,6 +19,9 @@ type Report struct {
 	Scenario Scenario `json:"scenario"`
 	// Backend is "redis-server", "in-process" or "external".
 	Backend string `json:"backend"`
+	// NodesNote says in two sentences what nodes in this process are, and how a user gets servers
+	// instead. It is empty with other nodes.
+	NodesNote string `json:"nodes_note,omitempty"`
 	// Nodes is how many nodes the locks were taken on.
 	Nodes int `json:"nodes"`
 	// Config is what was asked for.
@@ -163,6 +166,10 @@ func (r *Report) Safe() bool {
 	kept := r.HoldReport == nil || r.Lost == 0 && r.Missing == 0
 	return kept && r.Violations == 0 && r.FenceRegressions == 0 && r.LeftoverKeys == 0
 }
+
+// InProcess reports whether the nodes were in this process, so that what the process used is what
+// they used too.
+func (r *Report) InProcess() bool { return r.Backend == nodes.InProcess }
 
 // reportConfig returns the ReportConfig of what withScenario returned.
 func reportConfig(cfg Config, plan nodes.Plan, prefix string) ReportConfig {

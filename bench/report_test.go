@@ -29,10 +29,10 @@ report:
   least_share leftover_keys locks_per_caller_cv locks_per_s
   lost max_share max_wait_ms min_client_share
   min_share move no_quorum nodes
-  ops_per_flush refused release_ms released
-  samples scenario series split_votes
-  started take_s unanswered unserved
-  version violations wait_ms
+  nodes_note ops_per_flush refused release_ms
+  released samples scenario series
+  split_votes started take_s unanswered
+  unserved version violations wait_ms
 report.acquire_ms:
   max mean p50 p90
   p99 p999

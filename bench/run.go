@@ -82,6 +82,7 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		Version:          process.Version(),
 		Scenario:         cfg.Scenario,
 		Backend:          opened.Backend(),
+		NodesNote:        opened.Note(),
 		Nodes:            len(opened.URLs),
 		Config:           reportConfig(cfg, opened.Plan, prefix),
 		GoroutinesBefore: goroutines,

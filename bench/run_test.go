@@ -47,7 +47,9 @@ func TestRun_NodesInThisProcess(t *testing.T) {
 	require.NoError(t, err)
 	requireSound(t, r)
 	require.Equal(t, "in-process", r.Backend)
+	require.True(t, r.InProcess())
 	require.Equal(t, "inprocess:3", r.Config.Nodes)
+	require.Contains(t, r.NodesNote, "as inprocess:3 asks.")
 }
 
 // Goal: an open loop makes the calls of its timetable on real nodes too.
@@ -109,6 +111,8 @@ func TestRun_EndsEarlyAndReports(t *testing.T) {
 	require.NoError(t, err)
 	requireSound(t, r)
 	require.Equal(t, "external", r.Backend)
+	require.False(t, r.InProcess())
+	require.Empty(t, r.NodesNote)
 	keys, err := nodes.Keys(0, cfg.Prefix)
 	require.NoError(t, err)
 	require.Empty(t, keys)

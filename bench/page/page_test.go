@@ -294,6 +294,16 @@ func TestPage_ShowsTheHotKeyAndColdCallers(t *testing.T) {
 	require.NotContains(t, written(t, report(), nil), "cold")
 }
 
+// Goal: the page says what nodes in this process are, before other notes, and nothing of servers.
+func TestPage_ShowsTheNodesNote(t *testing.T) {
+	r := report()
+	require.NotContains(t, written(t, r, nil), "memory of")
+	r.NodesNote = "In the memory of <this>. Install one."
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, r, nil, "another note"))
+	require.Regexp(t, `>In the memory of &lt;this&gt;\. Install one\.</p>\n.*another note`, b.String())
+}
+
 // Goal: the page of the scenario move has its phases.
 func TestPage_ShowsTheMove(t *testing.T) {
 	text := written(t, variants()["move"], nil)

@@ -200,6 +200,35 @@ func TestTable_IsOnStdout(t *testing.T) {
 	require.NotContains(t, stdout, "\x1b", "no terminal codes")
 }
 
+// Goal: without a redis-server the table and the JSON say what the nodes are, and how a user gets
+// servers.
+func TestNodesNote_WithoutRedisServer(t *testing.T) {
+	t.Setenv("LOCKPIPE_REDIS_SERVER", "")
+	t.Setenv("PATH", t.TempDir())
+	file := filepath.Join(t.TempDir(), "result.json")
+	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2",
+		"-json", file)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Empty(t, stderr)
+	require.Regexp(t, `\n1 node: local:1 \(in-process\)\nThe nodes are in the memory of this process `+
+		`.*: no redis-server is on the PATH\.\nFor real servers install one .*\.\n\n`, stdout)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var r bench.Report
+	require.NoError(t, json.Unmarshal(text, &r))
+	require.Contains(t, r.NodesNote, "no redis-server is on the PATH. For real servers install one")
+}
+
+// Goal: the table of real servers has no note on them.
+func TestNodesNote_NoneOfServers(t *testing.T) {
+	nodes := servertest.Start(t, 1)
+	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-c", "2", "-nodes",
+		nodes.URLs()[0])
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, " (external)\n\n")
+	require.NotContains(t, stdout, "memory")
+}
+
 // Goal: -json - prints one JSON object and no table. -json FILE writes the object, with the table.
 func TestJSON_IsWritten(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2",

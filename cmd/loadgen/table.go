@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/lockpipe/lockpipe/bench"
 	"github.com/lockpipe/lockpipe/bench/figures"
@@ -14,8 +15,10 @@ func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "loadgen %s, scenario %s, seed %d\n", r.Version, r.Scenario, r.Config.Seed)
 	fmt.Fprintf(out, "%s on %s, %s, %s\n", figures.Callers(r.Config.Callers, r.Config.Cold),
 		figures.Plural(r.Config.Clients, "client"), figures.Loop(r.Config.Rate), keySpace(r))
-	fmt.Fprintf(out, "%s: %s (%s)\n\n", figures.Nodes(r.Nodes, r.Config.Groups), r.Config.Nodes,
+	fmt.Fprintf(out, "%s: %s (%s)\n", figures.Nodes(r.Nodes, r.Config.Groups), r.Config.Nodes,
 		r.Backend)
+	printNote(out, r.NodesNote)
+	fmt.Fprintln(out)
 
 	if r.FaultReport != nil {
 		printFaults(out, r)
@@ -70,6 +73,13 @@ func printTable(out io.Writer, r *bench.Report) {
 		fmt.Fprintf(out, "   fence regressions: %s", figures.Thousands(r.FenceRegressions))
 	}
 	fmt.Fprintln(out)
+}
+
+// printNote prints what is to be said of the nodes, if anything is: each sentence on its own line.
+func printNote(out io.Writer, note string) {
+	if note != "" {
+		fmt.Fprintln(out, strings.ReplaceAll(note, ". ", ".\n"))
+	}
 }
 
 func printLatency(w io.Writer, name string, l series.Latency) {
