@@ -135,6 +135,9 @@ func (r *Report) measure(ctx context.Context, cfg Config,
 	r.ServerCPUUsPerLock = per(float64(busiest)/float64(time.Microsecond), float64(r.Acquired))
 	r.ServerCPUShare = per(busiest.Seconds(), r.DurationS)
 	r.HoldReport = hold
+	if hold != nil && r.InProcess() {
+		hold.includeNodes()
+	}
 	if r.HotReport != nil {
 		r.count(before, after, r.Acquired)
 	}
