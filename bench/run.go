@@ -57,7 +57,7 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		if opened.Backend() != "redis-server" {
 			return nil, &ConfigError{
 				Field: "Faults", Value: cfg.Faults,
-				Remedy: "faults need a redis-server on the PATH; install it",
+				Remedy: "faults need a redis-server on the PATH; install one (" + nodes.Install + ")",
 			}
 		}
 		routes = &faults.Routes{}

@@ -420,6 +420,17 @@ func TestFaults_AreListed(t *testing.T) {
 	require.Contains(t, stdout, "fault seed 42,")
 }
 
+// Goal: without a redis-server there are no faults, and the error says how to install one.
+func TestFaults_NeedARedisServer(t *testing.T) {
+	t.Setenv("LOCKPIPE_REDIS_SERVER", "")
+	t.Setenv("PATH", t.TempDir())
+	code, stdout, stderr := loadgen(t.Context(), "-faults", "every:1s")
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "loadgen: -faults \"every:1s\": faults need a redis-server on the "+
+		"PATH; install one (apt-get install redis-server, ")
+}
+
 // Goal: an interrupt ends the run, and it still releases everything, prints, and is no failure.
 func TestInterrupt_StillPrints(t *testing.T) {
 	nodes := servertest.Start(t, 1)
