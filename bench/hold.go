@@ -84,7 +84,10 @@ func (h *holdRun) run(ctx context.Context) (measured, *HoldReport, error) {
 	stopPolling := h.series.Poll(func() []*lockpipe.Client { return h.clients })
 	err := h.acquireAll(ctx)
 	acquired := time.Now()
-	report := &HoldReport{Leases: int(h.acquired.Load()), TakeS: acquired.Sub(start).Seconds()}
+	report := &HoldReport{
+		Leases: int(h.acquired.Load()), TakeS: acquired.Sub(start).Seconds(),
+		ClientRSSBytesPerLease: new(float64), ClientCPUCores: new(float64),
+	}
 	if err == nil && ctx.Err() == nil {
 		h.keep(ctx, report, memory)
 	}
@@ -122,8 +125,8 @@ func (h *holdRun) keep(ctx context.Context, r *HoldReport, memory int64) {
 
 	r.KeepS = time.Since(start).Seconds()
 	r.ExtensionsPerS = per(float64(fleet.Stats(h.clients).Extended-extended), r.KeepS)
-	r.ClientCPUCores = per((process.CPUTime() - cpu).Seconds(), r.KeepS)
-	r.ClientRSSBytesPerLease = float64(max(most-memory, 0)) / float64(len(h.leases))
+	*r.ClientCPUCores = per((process.CPUTime() - cpu).Seconds(), r.KeepS)
+	*r.ClientRSSBytesPerLease = float64(max(most-memory, 0)) / float64(len(h.leases))
 	r.Samples, r.Unanswered = found.Taken, found.Unanswered
 	r.Missing, r.FirstMissing = found.Missing, found.FirstMissing
 }

@@ -57,11 +57,13 @@ func TestHold_KeepsEveryLeaseAlive(t *testing.T) {
 	require.Positive(t, r.GiveS)
 	require.GreaterOrEqual(t, r.DurationS, r.TakeS+r.KeepS+r.GiveS)
 	if process.CPUTime() > 0 {
-		require.Positive(t, r.ClientCPUCores)
+		require.Positive(t, *r.CPUCoresWithNodes)
 	}
 	if process.ResidentBytes() > 0 {
-		require.Positive(t, r.ClientRSSBytesPerLease)
+		require.Positive(t, *r.RSSBytesPerLeaseWithNodes)
 	}
+	require.Nil(t, r.ClientCPUCores)
+	require.Nil(t, r.ClientRSSBytesPerLease)
 }
 
 // Goal: the report has what the scenario sets for itself, and every lease is extended for longer

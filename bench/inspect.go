@@ -14,6 +14,8 @@ type Findings struct {
 	Version string `json:"version"` // of lockpipe
 	Backend string `json:"backend"` // as in Report
 	Nodes   string `json:"nodes"`   // as in Report.Config
+	// NodesNote is as in Report.
+	NodesNote string `json:"nodes_note,omitempty"`
 	// Findings are those of lockpipe.Client.Inspect.
 	Findings lockpipe.Inspection `json:"findings"`
 }
@@ -49,6 +51,6 @@ func Inspect(ctx context.Context, cfg Config) (f *Findings, err error) {
 	}
 	return &Findings{
 		Version: process.Version(), Backend: opened.Backend(), Nodes: opened.Plan.String(),
-		Findings: found,
+		NodesNote: opened.Note(), Findings: found,
 	}, nil
 }

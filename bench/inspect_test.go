@@ -23,6 +23,7 @@ func TestInspect_StartsNodes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "in-process", f.Backend)
 	require.Equal(t, "inprocess:4", f.Nodes)
+	require.Contains(t, f.NodesNote, "as inprocess:4 asks.")
 	require.NotEmpty(t, f.Version)
 	require.NotEmpty(t, f.Findings)
 	require.NotEqual(t, lockpipe.SeverityError, f.Findings.Worst())
@@ -37,6 +38,7 @@ func TestInspect_MissingNodesAreAFinding(t *testing.T) {
 	require.False(t, f.Safe())
 	require.Equal(t, "127.0.0.1:1", f.Nodes)
 	require.Equal(t, "external", f.Backend)
+	require.Empty(t, f.NodesNote)
 }
 
 // Goal: an interrupt ends it, and the field of a Config that can't be used is named.

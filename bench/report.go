@@ -19,6 +19,9 @@ type Report struct {
 	Scenario Scenario `json:"scenario"`
 	// Backend is "redis-server", "in-process" or "external".
 	Backend string `json:"backend"`
+	// NodesNote says in two sentences what nodes in this process are, and how a user gets servers
+	// instead. It is empty with other nodes.
+	NodesNote string `json:"nodes_note,omitempty"`
 	// Nodes is how many nodes the locks were taken on.
 	Nodes int `json:"nodes"`
 	// Config is what was asked for.
@@ -63,17 +66,21 @@ type Report struct {
 	// ReleaseMs is how long their releases took, from the call itself.
 	ReleaseMs series.Latency `json:"release_ms"`
 	// ClientCPUUsPerLock is the CPU time in microseconds that this process used from the first call
-	// until the last release, per key acquired. It includes the choice of keys and the measurement,
-	// and with backend "in-process" the nodes.
-	ClientCPUUsPerLock float64 `json:"client_cpu_us_per_lock"`
+	// until the last release, per key acquired. It includes the choice of keys and the measurement.
+	// With backend "in-process" it would also include the nodes. So it is nil, and
+	// CPUUsPerLockWithNodes has the sum, which is nil with other backends.
+	ClientCPUUsPerLock    *float64 `json:"client_cpu_us_per_lock,omitempty"`
+	CPUUsPerLockWithNodes *float64 `json:"cpu_us_per_lock_with_nodes,omitempty"`
 	// ServerCPUUsPerLock is the CPU time in microseconds that the busiest redis-server used in the
 	// same time, per key acquired on all nodes, and ServerCPUShare is its part of one CPU, from 0
 	// to 1. Only a run without faults that starts its servers has them.
 	ServerCPUUsPerLock float64 `json:"busiest_server_cpu_us_per_lock,omitempty"`
 	ServerCPUShare     float64 `json:"busiest_server_cpu_share,omitempty"`
 	// AllocsPerLock is the number of allocations in the same time, of the same work, per key
-	// acquired.
-	AllocsPerLock float64 `json:"allocs_per_lock"`
+	// acquired. With backend "in-process" it is nil, and AllocsPerLockWithNodes has the sum, which
+	// is nil with other backends.
+	AllocsPerLock          *float64 `json:"allocs_per_lock,omitempty"`
+	AllocsPerLockWithNodes *float64 `json:"allocs_per_lock_with_nodes,omitempty"`
 	// OpsPerFlush is how many lock operations shared one flush to a node, on average.
 	OpsPerFlush float64 `json:"ops_per_flush"`
 	// ErrorsByKind counts calls, releases included, that failed for another reason than a holder,
@@ -82,7 +89,8 @@ type Report struct {
 	ErrorsByKind map[string]uint64 `json:"errors_by_kind,omitempty"`
 	// GoroutinesBefore is how many goroutines there were before the Clients were made.
 	// GoroutinesMost is the most at the same time during the load, callers included, and
-	// GoroutinesAfter is how many there were after the Clients were closed.
+	// GoroutinesAfter is how many there were after the Clients were closed. With backend
+	// "in-process" the goroutines of the nodes are in all three.
 	GoroutinesBefore int `json:"goroutines_before"`
 	GoroutinesMost   int `json:"goroutines_most"`
 	GoroutinesAfter  int `json:"goroutines_after"`
@@ -164,6 +172,10 @@ func (r *Report) Safe() bool {
 	return kept && r.Violations == 0 && r.FenceRegressions == 0 && r.LeftoverKeys == 0
 }
 
+// InProcess reports whether the nodes were in this process. Then nobody knows which part of the
+// process's CPU time, memory and allocations is that of the Clients.
+func (r *Report) InProcess() bool { return r.Backend == nodes.InProcess }
+
 // reportConfig returns the ReportConfig of what withScenario returned.
 func reportConfig(cfg Config, plan nodes.Plan, prefix string) ReportConfig {
 	return ReportConfig{
@@ -189,7 +201,7 @@ func reportConfig(cfg Config, plan nodes.Plan, prefix string) ReportConfig {
 	}
 }
 
-// fill enters what was measured.
+// fill enters what was measured. r.Backend must be known.
 func (r *Report) fill(m measured) {
 	r.Started, r.DurationS, r.Series = m.started.Round(0), m.elapsed.Seconds(), m.series
 	r.Acquired = m.acquired
@@ -208,8 +220,13 @@ func (r *Report) fill(m measured) {
 	r.HotReport, r.Move = m.hot, m.move
 	r.AcquireMs, r.ReleaseMs = m.acquire, m.release
 	r.LocksPerS = per(float64(m.acquired), r.DurationS)
-	r.ClientCPUUsPerLock = per(float64(m.used.CPU)/float64(time.Microsecond), float64(m.acquired))
-	r.AllocsPerLock = per(float64(m.used.Allocs), float64(m.acquired))
+	cpu := per(float64(m.used.CPU)/float64(time.Microsecond), float64(m.acquired))
+	allocs := per(float64(m.used.Allocs), float64(m.acquired))
+	if r.InProcess() {
+		r.CPUUsPerLockWithNodes, r.AllocsPerLockWithNodes = &cpu, &allocs
+	} else {
+		r.ClientCPUUsPerLock, r.AllocsPerLock = &cpu, &allocs
+	}
 }
 
 // per returns a quotient, or 0 if there is nothing to divide by.

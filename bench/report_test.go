@@ -18,21 +18,22 @@ import (
 // rely on them.
 const allNames = `
 report:
-  acquire_ms acquired allocs_per_lock attempts_per_lock
-  backend busiest_server_cpu_share busiest_server_cpu_us_per_lock client_cpu_cores
-  client_cpu_us_per_lock client_rss_bytes_per_lease cold config
-  dead duration_s errors errors_by_kind
-  expired extensions_per_s faults fence_regressions
-  first_dead first_error give_s goroutines_after
-  goroutines_before goroutines_most handovers hot_busy
-  hot_locks_per_s keep_s keys_at_close leases
-  least_share leftover_keys locks_per_caller_cv locks_per_s
-  lost max_share max_wait_ms min_client_share
-  min_share move no_quorum nodes
+  acquire_ms acquired allocs_per_lock allocs_per_lock_with_nodes
+  attempts_per_lock backend busiest_server_cpu_share busiest_server_cpu_us_per_lock
+  client_cpu_cores client_cpu_us_per_lock client_rss_bytes_per_lease cold
+  config cpu_cores_with_nodes cpu_us_per_lock_with_nodes dead
+  duration_s errors errors_by_kind expired
+  extensions_per_s faults fence_regressions first_dead
+  first_error give_s goroutines_after goroutines_before
+  goroutines_most handovers hot_busy hot_locks_per_s
+  keep_s keys_at_close leases least_share
+  leftover_keys locks_per_caller_cv locks_per_s lost
+  max_share max_wait_ms min_client_share min_share
+  move no_quorum nodes nodes_note
   ops_per_flush refused release_ms released
-  samples scenario series split_votes
-  started take_s unanswered unserved
-  version violations wait_ms
+  rss_bytes_per_lease_with_nodes samples scenario series
+  split_votes started take_s unanswered
+  unserved version violations wait_ms
 report.acquire_ms:
   max mean p50 p90
   p99 p999
@@ -108,13 +109,12 @@ report.wait_ms:
 // alwaysNames are those that are there if everything is zero.
 const alwaysNames = `
 report:
-  acquire_ms acquired allocs_per_lock backend
-  client_cpu_us_per_lock config duration_s errors
-  expired fence_regressions goroutines_after goroutines_before
-  goroutines_most leftover_keys locks_per_s lost
-  no_quorum nodes ops_per_flush refused
-  release_ms released scenario unserved
-  version violations
+  acquire_ms acquired backend config
+  duration_s errors expired fence_regressions
+  goroutines_after goroutines_before goroutines_most leftover_keys
+  locks_per_s lost no_quorum nodes
+  ops_per_flush refused release_ms released
+  scenario unserved version violations
 report.acquire_ms:
   max mean p50 p90
   p99 p999
@@ -229,15 +229,37 @@ func TestReport_Fill(t *testing.T) {
 		CPU: time.Millisecond, Allocs: 250,
 	}, violations: 3})
 	require.InDelta(t, 50, r.LocksPerS, 1e-9)
-	require.InDelta(t, 10, r.ClientCPUUsPerLock, 1e-9)
-	require.InDelta(t, 2.5, r.AllocsPerLock, 1e-9)
+	require.InDelta(t, 10, *r.ClientCPUUsPerLock, 1e-9)
+	require.InDelta(t, 2.5, *r.AllocsPerLock, 1e-9)
+	require.Nil(t, r.CPUUsPerLockWithNodes)
+	require.Nil(t, r.AllocsPerLockWithNodes)
 	require.False(t, r.Safe())
 
 	r = Report{}
 	r.fill(measured{used: process.Usage{CPU: time.Second, Allocs: 1}})
-	_, err := json.Marshal(r)
+	text, err := json.Marshal(r)
 	require.NoError(t, err, "NaN cannot be written")
+	require.Contains(t, string(text), `"client_cpu_us_per_lock":0,`)
 	require.True(t, r.Safe())
 	r.LeftoverKeys = 1
 	require.False(t, r.Safe())
+}
+
+// Goal: what nodes in this process used is never called the Clients'.
+func TestReport_NodesInThisProcessAreIncluded(t *testing.T) {
+	r := Report{Backend: "in-process"}
+	r.fill(measured{acquired: 100, used: process.Usage{CPU: time.Millisecond, Allocs: 250}})
+	require.InDelta(t, 10, *r.CPUUsPerLockWithNodes, 1e-9)
+	require.InDelta(t, 2.5, *r.AllocsPerLockWithNodes, 1e-9)
+	memory, cores := 3210.0, 0.0
+	h := HoldReport{ClientRSSBytesPerLease: &memory, ClientCPUCores: &cores}
+	h.includeNodes()
+	require.Equal(t, HoldReport{RSSBytesPerLeaseWithNodes: &memory, CPUCoresWithNodes: &cores}, h)
+	r.HoldReport = &h
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	for _, name := range []string{`"client_`, `"allocs_per_lock"`} {
+		require.NotContains(t, string(text), name)
+	}
+	require.Contains(t, string(text), `"cpu_cores_with_nodes":0,`)
 }

@@ -57,7 +57,7 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		if opened.Backend() != "redis-server" {
 			return nil, &ConfigError{
 				Field: "Faults", Value: cfg.Faults,
-				Remedy: "faults need a redis-server on the PATH; install it",
+				Remedy: "faults need a redis-server on the PATH; install one (" + nodes.Install + ")",
 			}
 		}
 		routes = &faults.Routes{}
@@ -82,6 +82,7 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		Version:          process.Version(),
 		Scenario:         cfg.Scenario,
 		Backend:          opened.Backend(),
+		NodesNote:        opened.Note(),
 		Nodes:            len(opened.URLs),
 		Config:           reportConfig(cfg, opened.Plan, prefix),
 		GoroutinesBefore: goroutines,
@@ -134,6 +135,9 @@ func (r *Report) measure(ctx context.Context, cfg Config,
 	r.ServerCPUUsPerLock = per(float64(busiest)/float64(time.Microsecond), float64(r.Acquired))
 	r.ServerCPUShare = per(busiest.Seconds(), r.DurationS)
 	r.HoldReport = hold
+	if hold != nil && r.InProcess() {
+		hold.includeNodes()
+	}
 	if r.HotReport != nil {
 		r.count(before, after, r.Acquired)
 	}

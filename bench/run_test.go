@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/process"
 )
 
 // Goal: every scenario, with one Client and with several, takes locks, releases each of them, and
@@ -31,7 +32,8 @@ func TestRun_EveryScenarioIsSound(t *testing.T) {
 			require.Positive(t, r.LocksPerS)
 			require.Positive(t, r.AcquireMs.P50)
 			require.Positive(t, r.ReleaseMs.Max)
-			require.Positive(t, r.AllocsPerLock)
+			require.Positive(t, *r.AllocsPerLock)
+			require.Nil(t, r.AllocsPerLockWithNodes)
 			require.GreaterOrEqual(t, r.OpsPerFlush, 1.0)
 			require.LessOrEqual(t, r.GoroutinesAfter, r.GoroutinesBefore)
 			require.Greater(t, r.GoroutinesMost, r.GoroutinesBefore)
@@ -47,7 +49,15 @@ func TestRun_NodesInThisProcess(t *testing.T) {
 	require.NoError(t, err)
 	requireSound(t, r)
 	require.Equal(t, "in-process", r.Backend)
+	require.True(t, r.InProcess())
 	require.Equal(t, "inprocess:3", r.Config.Nodes)
+	require.Contains(t, r.NodesNote, "as inprocess:3 asks.")
+	require.Positive(t, *r.AllocsPerLockWithNodes)
+	require.Nil(t, r.AllocsPerLock)
+	require.Nil(t, r.ClientCPUUsPerLock)
+	if process.CPUTime() > 0 {
+		require.Positive(t, *r.CPUUsPerLockWithNodes)
+	}
 }
 
 // Goal: an open loop makes the calls of its timetable on real nodes too.
@@ -109,6 +119,8 @@ func TestRun_EndsEarlyAndReports(t *testing.T) {
 	require.NoError(t, err)
 	requireSound(t, r)
 	require.Equal(t, "external", r.Backend)
+	require.False(t, r.InProcess())
+	require.Empty(t, r.NodesNote)
 	keys, err := nodes.Keys(0, cfg.Prefix)
 	require.NoError(t, err)
 	require.Empty(t, keys)

@@ -66,6 +66,9 @@ func kind(err error) string {
 		err = inner
 	}
 	text := strings.TrimPrefix(err.Error(), "lockpipe: ")
+	if strings.HasPrefix(text, "no answer within ") {
+		return "no answer in time"
+	}
 	if word, _, _ := strings.Cut(text, " "); len(word) > 1 && word == strings.ToUpper(word) {
 		return word
 	}

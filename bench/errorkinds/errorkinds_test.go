@@ -18,7 +18,7 @@ import (
 func TestCounts_Kinds(t *testing.T) {
 	for text, err := range map[string]error{
 		"READONLY":           errors.New("READONLY You can't write against a read only replica."),
-		"no answer within":   errors.New("no answer within 50ms"),
+		"no answer in time":  errors.New("no answer within 50ms"),
 		"connection refused": fmt.Errorf("dial tcp 127.0.0.1:1: %w", syscall.ECONNREFUSED),
 		"connection broken":  fmt.Errorf("read: %w", io.EOF),
 		"no route":           &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("no route: 7")},

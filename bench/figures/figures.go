@@ -46,6 +46,14 @@ func Loop(rate float64) string {
 	return fmt.Sprintf("open loop at %g calls/s", rate)
 }
 
+// Known returns a number, or 0 if it is not known.
+func Known(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
 // Digits is how many digits of a measured number count: a shared machine is no more precise.
 const Digits = 3
 

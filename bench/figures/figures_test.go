@@ -25,6 +25,13 @@ func TestPlural(t *testing.T) {
 	require.Equal(t, "2,000 nodes", Plural(2000, "node"))
 }
 
+// Goal: what is not known is 0.
+func TestKnown(t *testing.T) {
+	v := 1.5
+	require.InDelta(t, 1.5, Known(&v), 0)
+	require.Zero(t, Known(nil))
+}
+
 // Goal: three digits count, at any size.
 func TestSignificant(t *testing.T) {
 	for v, want := range map[float64]string{

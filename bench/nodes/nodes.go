@@ -12,6 +12,9 @@ import (
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
+// InProcess is what Nodes.Backend returns for nodes in this process.
+const InProcess = "in-process"
+
 // maxStarted is the most nodes that a run starts.
 const maxStarted = 31
 
@@ -141,12 +144,30 @@ func (p Plan) Open() (*Nodes, error) {
 	return n, nil
 }
 
-// Backend returns what the nodes are: "redis-server", "in-process" or "external".
+// Backend returns what the nodes are: "redis-server", InProcess or "external".
 func (n *Nodes) Backend() string {
 	if n.Started == nil {
 		return "external"
 	}
 	return n.Started.Backend()
+}
+
+// Install has the commands that install redis-server. Without it local:N is nodes in this process.
+const Install = "apt-get install redis-server, brew install redis"
+
+// Note returns two sentences about nodes in this process: what they are, and how a user gets
+// servers instead. It is "" for other nodes.
+func (n *Nodes) Note() string {
+	switch {
+	case n.Backend() != InProcess:
+		return ""
+	case n.Plan.inProcess:
+		return fmt.Sprintf("The nodes are in the memory of this process and share its CPUs, as %v "+
+			"asks. For real servers give local:%d, which needs a redis-server on the PATH, or URLs.",
+			n.Plan, n.Plan.start)
+	}
+	return "The nodes are in the memory of this process and share its CPUs: no redis-server is on " +
+		"the PATH. For real servers install one (" + Install + ") or give -nodes URLs."
 }
 
 // Close stops the nodes that Open started.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
 // Goal: a URL that can't be used is refused, and no error shows a password, also if the URL is
@@ -65,6 +67,42 @@ func TestOpen_StartsNodes(t *testing.T) {
 	require.Equal(t, "in-process", n.Backend())
 	require.Len(t, n.URLs, 2)
 	require.Len(t, n.Endpoints, 2)
+}
+
+// opened opens the nodes of a text, for this test.
+func opened(t *testing.T, text string) *Nodes {
+	t.Helper()
+	plan, err := Parse(text)
+	require.NoError(t, err)
+	n, err := plan.Open()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close()) })
+	return n
+}
+
+// Goal: whoever has no redis-server is told that the nodes are none, why, and how to get some.
+// Whoever asked for nodes in this process is told so. Nothing is said of servers.
+func TestNote_SaysWhatNodesInThisProcessAre(t *testing.T) {
+	const what = "The nodes are in the memory of this process"
+	require.Empty(t, opened(t, "127.0.0.1:1").Note())
+	note := opened(t, "inprocess:2").Note()
+	require.Contains(t, note, what)
+	require.Contains(t, note, "as inprocess:2 asks. For real servers give local:2,")
+	require.NotContains(t, note, "install")
+
+	t.Setenv("LOCKPIPE_REDIS_SERVER", "")
+	t.Setenv("PATH", t.TempDir())
+	note = opened(t, "local:1").Note()
+	require.Contains(t, note, what)
+	require.Contains(t, note, "no redis-server is on the PATH. For real servers install one "+
+		"(apt-get install redis-server,")
+	require.Contains(t, note, "-nodes")
+}
+
+// Goal: nothing is said of redis-servers that were started.
+func TestNote_NothingOfRealServers(t *testing.T) {
+	lockpipetest.RequireRedis(t)
+	require.Empty(t, opened(t, "local:1").Note())
 }
 
 // Goal: nodes that are there already are used as they are, and shown without what may be secret.

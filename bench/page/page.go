@@ -42,9 +42,12 @@ type table struct {
 }
 
 // Write writes the page about a report, and about the error that bench.Run returned with it, if
-// any. Notes are lines below the summary, such as that of Peers. Texts in the report and notes stay
-// texts. An error is w's.
+// any. Notes are lines below the summary, such as that of Peers. The report's NodesNote is the
+// first of them. Texts in the report and notes stay texts. An error is w's.
 func Write(w io.Writer, r *bench.Report, runErr error, notes ...string) error {
+	if r.NodesNote != "" {
+		notes = append([]string{r.NodesNote}, notes...)
+	}
 	c := content{
 		Title:   "loadgen: " + inWords(r),
 		Summary: summary(r), Notes: notes,

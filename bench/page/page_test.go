@@ -294,6 +294,42 @@ func TestPage_ShowsTheHotKeyAndColdCallers(t *testing.T) {
 	require.NotContains(t, written(t, report(), nil), "cold")
 }
 
+// Goal: the page says what nodes in this process are, before other notes, and nothing of servers.
+func TestPage_ShowsTheNodesNote(t *testing.T) {
+	r := report()
+	require.NotContains(t, written(t, r, nil), "memory of")
+	r.NodesNote = "In the memory of <this>. Install one."
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, r, nil, "another note"))
+	require.Regexp(t, `>In the memory of &lt;this&gt;\. Install one\.</p>\n.*another note`, b.String())
+}
+
+// Goal: the page says of what this process used whose it is: the client's, or with nodes in this
+// process also theirs.
+func TestPage_SaysWhoseTheCostIs(t *testing.T) {
+	r := variants()["hold"]
+	cpu, allocs, memory := 5.5, 3.25, 3210.0
+	r.ClientCPUUsPerLock, r.AllocsPerLock, r.ClientRSSBytesPerLease = &cpu, &allocs, &memory
+	text := written(t, r, nil)
+	for _, want := range []string{
+		"client CPU</dt><dd>5.5 ", "memory</dt><dd>3.21k ", "allocations per lock</th><td>3.25<",
+	} {
+		require.Contains(t, text, want)
+	}
+	r.Backend = "in-process"
+	cpu, allocs, memory = 142, 276, 6540
+	r.CPUUsPerLockWithNodes, r.AllocsPerLockWithNodes = &cpu, &allocs
+	r.RSSBytesPerLeaseWithNodes = &memory
+	text = written(t, r, nil)
+	for _, want := range []string{
+		"CPU with nodes</dt><dd>142 ", "memory with nodes</dt><dd>6.54k ",
+		"allocations per lock, nodes included</th><td>276<",
+	} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, text, "client CPU")
+}
+
 // Goal: the page of the scenario move has its phases.
 func TestPage_ShowsTheMove(t *testing.T) {
 	text := written(t, variants()["move"], nil)

@@ -101,7 +101,7 @@ func tiles(r *bench.Report) []tile {
 	if h := r.HoldReport; h != nil {
 		list = append(list, tile{"leases held", figures.Thousands(h.Leases), ""},
 			tile{"extensions", figures.Thousands(uint64(h.ExtensionsPerS)), "per s"},
-			tile{"memory", short(h.ClientRSSBytesPerLease), "B/lease"})
+			memory(r))
 	}
 	if r.ServerCPUUsPerLock > 0 {
 		list = append(list, tile{
@@ -111,9 +111,35 @@ func tiles(r *bench.Report) []tile {
 	return append(
 		list,
 		tile{"no quorum", figures.Thousands(r.NoQuorum), "keys"},
-		tile{"client CPU", figures.Significant(r.ClientCPUUsPerLock), "µs/lock"},
+		cpu(r),
 		tile{"per flush", figures.Significant(r.OpsPerFlush), "operations"},
 	)
+}
+
+// cpu is what a lock cost in this process.
+func cpu(r *bench.Report) tile {
+	if r.InProcess() {
+		return tile{"CPU with nodes", figures.Significant(figures.Known(r.CPUUsPerLockWithNodes)), "µs/lock"}
+	}
+	return tile{"client CPU", figures.Significant(figures.Known(r.ClientCPUUsPerLock)), "µs/lock"}
+}
+
+// memory is what a held lease took in this process.
+func memory(r *bench.Report) tile {
+	if r.InProcess() {
+		return tile{"memory with nodes", short(figures.Known(r.RSSBytesPerLeaseWithNodes)), "B/lease"}
+	}
+	return tile{"memory", short(figures.Known(r.ClientRSSBytesPerLease)), "B/lease"}
+}
+
+// allocations is a row of what a lock took of this process.
+func allocations(r *bench.Report) []string {
+	if r.InProcess() {
+		return []string{
+			"allocations per lock, nodes included", figures.Significant(figures.Known(r.AllocsPerLockWithNodes)),
+		}
+	}
+	return []string{"allocations per lock", figures.Significant(figures.Known(r.AllocsPerLock))}
 }
 
 // kinds is what was wrong in calls that failed.
@@ -172,7 +198,7 @@ func rest(r *bench.Report) table {
 		{"keys expired", figures.Thousands(r.Expired)},
 		{"keys lost", figures.Thousands(r.Lost)},
 		{"keys of other errors", figures.Thousands(r.Errors)},
-		{"allocations per lock", figures.Significant(r.AllocsPerLock)},
+		allocations(r),
 		{"goroutines before, at most, after", fmt.Sprintf("%d, %d, %d", r.GoroutinesBefore,
 			r.GoroutinesMost, r.GoroutinesAfter)},
 	}}

@@ -54,7 +54,8 @@ func flags(o *options) *flag.FlagSet {
 	c := &o.config
 	set.StringVar(&c.Nodes, "nodes", c.Nodes,
 		"`URLs` of the nodes with commas between them,\nlocal:N to start N redis-servers, or "+
-			"inprocess:N")
+			"inprocess:N for nodes in the memory\nof this process, which local:N starts too if "+
+			"there is no redis-server")
 	set.IntVar(&c.Groups, "groups", c.Groups,
 		"`number` of groups of one size that the nodes are divided into; a key belongs to one")
 	set.StringVar((*string)(&c.Scenario), "scenario", string(c.Scenario),

@@ -28,8 +28,10 @@ func inspect(ctx context.Context, opts options, out io.WriteCloser, stdout, stde
 
 // printFindings prints for people what is also in the JSON.
 func printFindings(out io.Writer, found *bench.Findings) {
-	fmt.Fprintf(out, "loadgen %s, inspection of %s (%s)\n\n", found.Version, found.Nodes,
+	fmt.Fprintf(out, "loadgen %s, inspection of %s (%s)\n", found.Version, found.Nodes,
 		found.Backend)
+	printNote(out, found.NodesNote)
+	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range found.Findings {
 		node := f.Node

@@ -18,7 +18,8 @@ func TestInspect_PrintsFindings(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", "inprocess:4")
 	require.Equal(t, exitSafe, code, stderr)
 	require.Empty(t, stderr)
-	require.Contains(t, stdout, "inspection of inprocess:4 (in-process)\n\n")
+	require.Regexp(t, `inspection of inprocess:4 \(in-process\)\nThe nodes are in the memory of `+
+		`this process .*, as inprocess:4 asks\.\nFor real servers give .*\.\n\ninfo `, stdout)
 	require.Equal(t, 4, strings.Count(stdout, " answers within "))
 	require.Regexp(t, `\ninfo +all nodes +4 nodes tolerate`, stdout)
 	require.NotContains(t, stdout, "locks/s")
@@ -53,6 +54,7 @@ func TestInspect_AnErrorIsAFailure(t *testing.T) {
 func TestInspect_JSON(t *testing.T) {
 	type findings struct {
 		Version, Backend, Nodes string
+		Note                    string `json:"nodes_note"`
 		Findings                []struct{ Node, Severity, Text string }
 	}
 	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", "127.0.0.1:1", "-json", "-")
@@ -62,6 +64,7 @@ func TestInspect_JSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &f))
 	require.Equal(t, "127.0.0.1:1", f.Nodes)
 	require.Equal(t, "external", f.Backend)
+	require.NotContains(t, stdout, "nodes_note")
 	require.NotEmpty(t, f.Version)
 	require.Len(t, f.Findings, 3, "it is down, it is the only one, and GuardStrict would be "+
 		"better for it")
@@ -78,6 +81,7 @@ func TestInspect_JSON(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &f))
 	require.Equal(t, "inprocess:1", f.Nodes)
+	require.Contains(t, f.Note, "as inprocess:1 asks.")
 }
 
 // Goal: an interrupt ends -inspect without a table.

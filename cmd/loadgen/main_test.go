@@ -25,6 +25,8 @@ func loadgen(ctx context.Context, args ...string) (code int, stdout, stderr stri
 	return code, out.String(), err.String()
 }
 
+func pointer(v float64) *float64 { return &v }
+
 // Goal: wrong usage ends with 2 and one message that names the flag and its value, before anything
 // is started.
 func TestFlags_WrongUsage(t *testing.T) {
@@ -200,6 +202,45 @@ func TestTable_IsOnStdout(t *testing.T) {
 	require.NotContains(t, stdout, "\x1b", "no terminal codes")
 }
 
+// Goal: without a redis-server the table and the JSON say what the nodes are, and how a user gets
+// servers.
+func TestNodesNote_WithoutRedisServer(t *testing.T) {
+	t.Setenv("LOCKPIPE_REDIS_SERVER", "")
+	t.Setenv("PATH", t.TempDir())
+	file := filepath.Join(t.TempDir(), "result.json")
+	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2",
+		"-json", file)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Empty(t, stderr)
+	require.Regexp(t, `\n1 node: local:1 \(in-process\)\nThe nodes are in the memory of this process `+
+		`.*: no redis-server is on the PATH\.\nFor real servers install one .*\.\n\n`, stdout)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var r bench.Report
+	require.NoError(t, json.Unmarshal(text, &r))
+	require.Contains(t, r.NodesNote, "no redis-server is on the PATH. For real servers install one")
+	require.NotContains(t, stdout, "client CPU")
+	require.NotContains(t, string(text), `"client_cpu`)
+}
+
+// Goal: the table and the JSON of real servers have no note on them, and the client's own figures.
+func TestNodesNote_NoneOfServers(t *testing.T) {
+	lockpipetest.RequireRedis(t)
+	file := filepath.Join(t.TempDir(), "result.json")
+	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-c", "2", "-nodes", "local:1",
+		"-json", file)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "\n1 node: local:1 (redis-server)\n\n")
+	require.Regexp(t, `\n\d+\.\d us of client CPU and \d+\.\d allocations per lock, `+
+		`\d+\.\d operations per flush, \d+\.\d\d s\n`, stdout)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"client_cpu_us_per_lock": `)
+	require.Contains(t, string(text), `"allocs_per_lock": `)
+	require.NotContains(t, string(text), "with_nodes")
+	require.NotContains(t, string(text), "nodes_note")
+}
+
 // Goal: -json - prints one JSON object and no table. -json FILE writes the object, with the table.
 func TestJSON_IsWritten(t *testing.T) {
 	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2",
@@ -263,15 +304,18 @@ func TestHold_JSONAndTable(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	for _, name := range []string{
 		"leases", "lost", "extensions_per_s",
-		"client_rss_bytes_per_lease", "client_cpu_cores",
+		"rss_bytes_per_lease_with_nodes", "cpu_cores_with_nodes",
 	} {
 		require.IsType(t, 0.0, r[name], name)
 	}
 	require.EqualValues(t, 20, r["leases"])
+	require.NotContains(t, stdout, `"client_`)
 
 	code, stdout, stderr = loadgen(t.Context(), args...)
 	require.Equal(t, exitSafe, code, stderr)
-	require.Contains(t, stdout, "bytes/lease")
+	require.Contains(t, stdout, "  bytes/lease with nodes  CPU cores with nodes\n")
+	require.Contains(t, stdout, "allocations per lock, nodes included, ")
+	require.NotContains(t, stdout, "client CPU")
 	require.Contains(t, stdout, "all taken in ")
 	require.NotContains(t, stdout, "first dead lease")
 }
@@ -376,6 +420,17 @@ func TestFaults_AreListed(t *testing.T) {
 	require.Contains(t, stdout, "fault seed 42,")
 }
 
+// Goal: without a redis-server there are no faults, and the error says how to install one.
+func TestFaults_NeedARedisServer(t *testing.T) {
+	t.Setenv("LOCKPIPE_REDIS_SERVER", "")
+	t.Setenv("PATH", t.TempDir())
+	code, stdout, stderr := loadgen(t.Context(), "-faults", "every:1s")
+	require.Equal(t, exitUsage, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "loadgen: -faults \"every:1s\": faults need a redis-server on the "+
+		"PATH; install one (apt-get install redis-server, ")
+}
+
 // Goal: an interrupt ends the run, and it still releases everything, prints, and is no failure.
 func TestInterrupt_StillPrints(t *testing.T) {
 	nodes := servertest.Start(t, 1)
@@ -452,12 +507,40 @@ func TestTable_ShowsEveryNumber(t *testing.T) {
 	require.Contains(t, out.String(), "3 calls that were due")
 }
 
+// Goal: the table says whose the figures are of what this process used: the client's, or with nodes
+// in this process also theirs.
+func TestTable_SaysWhoseTheCostIs(t *testing.T) {
+	r := &bench.Report{
+		Backend: "in-process", NodesNote: "In memory. Install one.",
+		CPUUsPerLockWithNodes: pointer(142.7), AllocsPerLockWithNodes: pointer(275.9),
+		HoldReport: &bench.HoldReport{
+			RSSBytesPerLeaseWithNodes: pointer(6543), CPUCoresWithNodes: pointer(1.25),
+		},
+	}
+	var out bytes.Buffer
+	printTable(&out, r)
+	require.Contains(t, out.String(), "(in-process)\nIn memory.\nInstall one.\n\n")
+	require.Contains(t, out.String(), "142.7 us of CPU and 275.9 allocations per lock, nodes included, ")
+	require.Regexp(t, ` 6,543 +1\.25\n`, out.String())
+	require.NotContains(t, out.String(), "client CPU")
+	r = &bench.Report{
+		Backend: "redis-server", ClientCPUUsPerLock: pointer(5.4), AllocsPerLock: pointer(3),
+		HoldReport: &bench.HoldReport{},
+	}
+	out.Reset()
+	printTable(&out, r)
+	require.Contains(t, out.String(), "(redis-server)\n\n")
+	require.Contains(t, out.String(), "5.4 us of client CPU and 3.0 allocations per lock, 0.0 oper")
+	require.Contains(t, out.String(), "bytes/lease  CPU cores\n")
+	require.NotContains(t, out.String(), "with nodes")
+}
+
 // Goal: the table of scenario hold shows what it is about.
 func TestHold_Table(t *testing.T) {
 	r := &bench.Report{Scenario: bench.Hold, Lost: 1001, HoldReport: &bench.HoldReport{
 		Leases: 1234567, Samples: 8765, Missing: 2002, FirstMissing: "key 5", ExtensionsPerS: 54321,
-		ClientRSSBytesPerLease: 3210,
-		ClientCPUCores:         0.75, Unanswered: 33, TakeS: 1.25, KeepS: 2.5, GiveS: 3.75,
+		ClientRSSBytesPerLease: pointer(3210),
+		ClientCPUCores:         pointer(0.75), Unanswered: 33, TakeS: 1.25, KeepS: 2.5, GiveS: 3.75,
 	}}
 	var out bytes.Buffer
 	printTable(&out, r)

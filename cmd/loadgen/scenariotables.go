@@ -16,14 +16,18 @@ func numbers(out io.Writer) *tabwriter.Writer {
 
 // printHold prints what the scenario hold is about.
 func printHold(out io.Writer, r *bench.Report) {
+	included, memory, cores := "", r.ClientRSSBytesPerLease, r.ClientCPUCores
+	if r.InProcess() {
+		included, memory, cores = " with nodes", r.RSSBytesPerLeaseWithNodes, r.CPUCoresWithNodes
+	}
 	w := numbers(out)
-	fmt.Fprintf(w, "leases\tlost\tsamples\tdead\tno answer\textensions/s\tbytes/lease\tCPU "+
-		"cores\t\n")
+	fmt.Fprintf(w, "leases\tlost\tsamples\tdead\tno answer\textensions/s\tbytes/lease%s\tCPU "+
+		"cores%s\t\n", included, included)
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t\n", figures.Thousands(r.Leases),
 		figures.Thousands(r.Lost),
 		figures.Thousands(r.Samples), figures.Thousands(r.Missing), figures.Thousands(r.Unanswered),
 		figures.Thousands(uint64(r.ExtensionsPerS)),
-		figures.Thousands(uint64(r.ClientRSSBytesPerLease)), r.ClientCPUCores)
+		figures.Thousands(uint64(figures.Known(memory))), figures.Known(cores))
 	_ = w.Flush()
 	fmt.Fprintf(out, "\nall taken in %.2f s, held for %.2f s, released in %.2f s\n", r.TakeS,
 		r.KeepS, r.GiveS)

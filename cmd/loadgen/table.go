@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/lockpipe/lockpipe/bench"
 	"github.com/lockpipe/lockpipe/bench/figures"
@@ -14,8 +15,10 @@ func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintf(out, "loadgen %s, scenario %s, seed %d\n", r.Version, r.Scenario, r.Config.Seed)
 	fmt.Fprintf(out, "%s on %s, %s, %s\n", figures.Callers(r.Config.Callers, r.Config.Cold),
 		figures.Plural(r.Config.Clients, "client"), figures.Loop(r.Config.Rate), keySpace(r))
-	fmt.Fprintf(out, "%s: %s (%s)\n\n", figures.Nodes(r.Nodes, r.Config.Groups), r.Config.Nodes,
+	fmt.Fprintf(out, "%s: %s (%s)\n", figures.Nodes(r.Nodes, r.Config.Groups), r.Config.Nodes,
 		r.Backend)
+	printNote(out, r.NodesNote)
+	fmt.Fprintln(out)
 
 	if r.FaultReport != nil {
 		printFaults(out, r)
@@ -47,13 +50,7 @@ func printTable(out io.Writer, r *bench.Report) {
 	printLatency(w, "release", r.ReleaseMs)
 	_ = w.Flush()
 
-	fmt.Fprintf(out, "\n%.1f us of client CPU and %.1f allocations per lock, %.1f operations "+
-		"per flush, %.2f s\n",
-		r.ClientCPUUsPerLock, r.AllocsPerLock, r.OpsPerFlush, r.DurationS)
-	if r.ServerCPUUsPerLock > 0 {
-		fmt.Fprintf(out, "%.1f us of CPU per lock on the busiest server, %.0f%% of one CPU\n",
-			r.ServerCPUUsPerLock, 100*r.ServerCPUShare)
-	}
+	printCost(out, r)
 	if r.Unserved > 0 {
 		fmt.Fprintf(out, "%s calls that were due had found no caller free at the end\n",
 			figures.Thousands(r.Unserved))
@@ -70,6 +67,28 @@ func printTable(out io.Writer, r *bench.Report) {
 		fmt.Fprintf(out, "   fence regressions: %s", figures.Thousands(r.FenceRegressions))
 	}
 	fmt.Fprintln(out)
+}
+
+// printCost prints what a lock took of the machine. Of nodes in this process nobody knows their part.
+func printCost(out io.Writer, r *bench.Report) {
+	cost := fmt.Sprintf("%.1f us of client CPU and %.1f allocations per lock",
+		figures.Known(r.ClientCPUUsPerLock), figures.Known(r.AllocsPerLock))
+	if r.InProcess() {
+		cost = fmt.Sprintf("%.1f us of CPU and %.1f allocations per lock, nodes included",
+			figures.Known(r.CPUUsPerLockWithNodes), figures.Known(r.AllocsPerLockWithNodes))
+	}
+	fmt.Fprintf(out, "\n%s, %.1f operations per flush, %.2f s\n", cost, r.OpsPerFlush, r.DurationS)
+	if r.ServerCPUUsPerLock > 0 {
+		fmt.Fprintf(out, "%.1f us of CPU per lock on the busiest server, %.0f%% of one CPU\n",
+			r.ServerCPUUsPerLock, 100*r.ServerCPUShare)
+	}
+}
+
+// printNote prints what is to be said of the nodes, if anything is: each sentence on its own line.
+func printNote(out io.Writer, note string) {
+	if note != "" {
+		fmt.Fprintln(out, strings.ReplaceAll(note, ". ", ".\n"))
+	}
 }
 
 func printLatency(w io.Writer, name string, l series.Latency) {
