@@ -1,11 +1,15 @@
 D ?= 1m
 ROUNDS ?= 5
 
-.PHONY: api ci cover demo docs interop orders sim spec test bench-peers bench-build bench-render
+.PHONY: api ci cover demo docs interop orders released sim spec test bench-peers bench-build bench-render
 
 # Records the public API in api/, after it was changed on purpose.
 api:
 	go test -run '^TestAPI_IsAsRecorded$$' ./internal/repository -args -api.update
+
+# Records the public API of the stable packages in api/released/, at a release.
+released:
+	go test -run '^TestChangelog_NamesWhatChangedInTheAPI$$' ./internal/repository -args -api.release
 
 # Writes the table of metrics in docs/operations.md, after a metric or its help text was changed.
 docs:
