@@ -3,8 +3,7 @@
 // half; each begins with the same contract.
 //
 // The scripts run on Redis 6.2 and later, and on Valkey: no shebang, no bit, struct or cmsgpack,
-// every key that is touched is in KEYS, and nothing depends on the text of an error. The node of
-// tests, internal/memorynode, has no Lua: it has a model of each script in Go.
+// every key that is touched is in KEYS, and nothing depends on the text of an error.
 package script
 
 import (
