@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	holderTTL = 2 * time.Second
+	holderTTL = 4 * time.Second
 	// holderGap is a jump of the clock that only a stop makes: longer than the TTL, and shorter
 	// than the stop.
-	holderGap = holderTTL * 3 / 2
+	holderGap  = holderTTL + time.Second/2
+	holderStop = holderGap + time.Second/2
 )
 
 // holderMain holds a lease that is extended automatically, and writes one line when it does, one

@@ -573,7 +573,7 @@ func TestGenerations_FallAlsoWhenMemoryIsFull(t *testing.T) {
 	require.NoError(t, err)
 	_, err = servers[0].do("CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return m.Nodes()[0].State != NodeUp }, 6*time.Second,
+	require.Eventually(t, func() bool { return m.Nodes()[0].State != NodeUp }, patient,
 		10*time.Millisecond)
 }
 

@@ -47,7 +47,7 @@ func (o *owner) await(t *testing.T) {
 	t.Helper()
 	select {
 	case <-o.woken:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patient):
 		require.FailNow(t, "not woken")
 	}
 }
@@ -268,7 +268,7 @@ func TestWatch_EndsWithClose(t *testing.T) {
 		require.False(t, active.State().Active)
 	}
 	for begin := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		require.Less(t, time.Since(begin), 10*time.Second, "goroutines are left")
+		require.Less(t, time.Since(begin), patient, "goroutines are left")
 	}
 }
 
