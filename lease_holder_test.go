@@ -21,6 +21,9 @@ const (
 	holderStop = holderGap + time.Second/2
 )
 
+// beforeTheStop is what the holder observes where the machine was too busy to extend the lease.
+const beforeTheStop = "an end before the stop: "
+
 // holderMain holds a lease that is extended automatically, and writes one line when it does, one
 // with what it observes first after the process was stopped, and one with the error that OnLost
 // got. It ends with its standard input.
@@ -64,7 +67,7 @@ func observe(l *lockpipe.Lease, ctx context.Context) string {
 			return fmt.Sprintf("an Until that was over for %v", now.Sub(until))
 		case err != nil && time.Since(last) <= holderGap:
 			// Else it was stopped since now, and the next round tells.
-			return fmt.Sprint("an end before the stop: ", err)
+			return fmt.Sprint(beforeTheStop, err)
 		}
 		last = now
 	}

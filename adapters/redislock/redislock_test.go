@@ -136,7 +136,7 @@ func TestOutage_IsRetried(t *testing.T) {
 func TestOptions_OfLockpipe(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	client := newClient(t, nodes)
-	l, err := redislock.Obtain(t.Context(), client, "k", 3*shortTTL, &redislock.Options{
+	l, err := redislock.Obtain(t.Context(), client, "k", 2*shortTTL, &redislock.Options{
 		Lease: []lockpipe.Option{lockpipe.WithAutoExtend(longTTL), lockpipe.WithFencing()},
 	})
 	require.NoError(t, err)

@@ -163,7 +163,7 @@ func TestLocker_ExtendsUntilLost_InRealTime(t *testing.T) {
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
 		cancel()
 		for _, key := range keysOf("k", 2) {
-			require.Equal(t, nodes.Len(), holders(t, nodes, key))
+			require.Equal(t, nodes.Len(), holders(t, nodes, key), "two holders: %s was deleted", key)
 		}
 	})
 }
