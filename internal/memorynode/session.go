@@ -30,9 +30,9 @@ type Session struct {
 	in       bytes.Buffer // not executed yet, after what commands has read ahead
 	sentAt   time.Time    // when the client sent the end of in
 	sent     resp.CommandScanner
-	commands *resp.Reader // of in
-	out      []byte       // the replies being made
-	push     []byte       // notifications to send
+	commands *resptest.Reader // of in
+	out      []byte           // the replies being made
+	push     []byte           // notifications to send
 	resp3    bool
 	tracking bool // OPTIN
 	caching  bool // the keys of the next command are tracked
