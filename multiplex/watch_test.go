@@ -28,7 +28,7 @@ func up(t *testing.T, m *Mux) {
 			}
 		}
 		return true
-	}, patient, time.Millisecond)
+	}, patient, often)
 }
 
 // owner is a watch and its wake-ups.
@@ -161,7 +161,7 @@ func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
 			_, known := w.subscribe(t, 0)
 			return known &&
 				len(w.woken) == 0
-		}, patient, time.Millisecond)
+		}, patient, often)
 		do(t, nodes, "CLIENT", "KILL", "TYPE", "normal")
 		w.await(t)
 		known := w.State().Known
@@ -172,7 +172,7 @@ func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
 		_, known := w.subscribe(t, 0)
 		return known &&
 			len(w.woken) == 0
-	}, patient, time.Millisecond)
+	}, patient, often)
 	do(t, nodes, "DEL", "k")
 	w.await(t)
 }
