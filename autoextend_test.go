@@ -2,6 +2,7 @@ package lockpipe_test
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -188,6 +189,15 @@ func TestAutoExtend_AHungExtensionIsALossAtTheLastConfirmedDeadline(t *testing.T
 	}
 }
 
+// failing lets nodes answer with this error.
+func failing(message string) func(v *fakeNodes, which ...int) {
+	return func(v *fakeNodes, which ...int) {
+		for _, i := range which {
+			v.fail(i, message)
+		}
+	}
+}
+
 // The goal: a minority that stays silent, or always fails, ends no lease. It gets the release when
 // it continues.
 func TestAutoExtend_ASilentMinorityCostsNoLease(t *testing.T) {
@@ -195,12 +205,9 @@ func TestAutoExtend_ASilentMinorityCostsNoLease(t *testing.T) {
 	t.Parallel()
 	for n, bad := range map[int]int{3: 1, 4: 1, 5: 2} {
 		for name, strike := range map[string]func(v *fakeNodes, which ...int){
-			"silent": (*fakeNodes).silence,
-			"failing": func(v *fakeNodes, which ...int) {
-				for _, i := range which {
-					v.fail(i, readOnly)
-				}
-			},
+			"silent":  (*fakeNodes).silence,
+			"failing": failing(readOnly),
+			"busy":    failing("BUSY Redis is busy running a script."),
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -249,6 +256,73 @@ func TestAutoExtend_AHugeMaxHoldExtendsAsUsual(t *testing.T) {
 				require.NoError(t, short.Release(t.Context()))
 				require.NoError(t, long.Release(t.Context()))
 			})
+		})
+	}
+}
+
+// The goal: a lease whose keys are gone from a majority is found lost by the next automatic
+// extension, before its time is over. OnLost is called once, the minority's keys are released, and
+// what another has on the nodes stays as it is.
+func TestAutoExtend_FindsALeaseLost(t *testing.T) {
+	t.Parallel()
+	for _, owner := range []string{"", "another"} {
+		for _, n := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%d of %d now %q", n/2+1, n, owner), func(t *testing.T) {
+				t.Parallel()
+				var told endings
+				inBubble(t, n, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+					l := v.hold(t, c, "k", auto(autoTTL, time.Hour)...)
+					time.Sleep(25 * time.Second)
+					synctest.Wait()
+					until := l.Until()
+					for i := range n/2 + 1 {
+						v.del(i, "k")
+						if owner != "" {
+							v.set(i, "k", owner)
+						}
+					}
+					<-l.Done()
+					require.True(t, time.Now().Before(until), "it ran out")
+					over(t, l, lockpipe.ErrLost)
+					require.ErrorContains(t, l.Err(), "do not hold it any more")
+					synctest.Wait()
+					require.Equal(t, []ending{{l, l.Err(), time.Now()}}, told.all())
+					require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrLost)
+					time.Sleep(time.Minute)
+					for i := range n {
+						want := ""
+						if i <= n/2 {
+							want = owner
+						}
+						require.Equal(t, want, v.get(i, "k"), "node %d", i)
+					}
+					require.Len(t, told.all(), 1)
+				}, onLost(told.tell))
+			})
+		}
+	}
+}
+
+// The goal: a lease whose keys are gone from a minority is kept, and the keys are set again there.
+func TestAutoExtend_RefillsAMinority(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{3, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			var told endings
+			inBubble(t, n, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+				l := v.hold(t, c, "k", auto(autoTTL, time.Hour)...)
+				for range 3 {
+					for i := range n / 2 {
+						v.del(i, "k")
+					}
+					time.Sleep(autoTTL)
+					heldEverywhere(t, v, l)
+				}
+				require.NoError(t, l.Release(t.Context()))
+				v.nothingLeft(t)
+				require.Empty(t, told.all())
+			}, onLost(told.tell))
 		})
 	}
 }

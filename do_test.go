@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -87,40 +88,35 @@ func TestDo_AlwaysReleases(t *testing.T) {
 // and the function's error.
 func TestDo_CancelsItsFunctionWhenTheLeaseEnds(t *testing.T) {
 	t.Parallel()
-	nodes := servertest.Start(t, 3)
 	wait := func(ctx context.Context) error {
-		select {
-		case <-ctx.Done():
-			return errors.Join(io.ErrUnexpectedEOF, context.Cause(ctx))
-		case <-time.After(patient):
-			return errors.New("not told")
-		}
+		<-ctx.Done()
+		return errors.Join(io.ErrUnexpectedEOF, context.Cause(ctx))
 	}
 	t.Run("expired", func(t *testing.T) {
-		c := connected(t, newClient(t, nodes))
-		err := c.Do(t.Context(), "k", wait, lockpipe.WithTTL(time.Second))
-		require.ErrorIs(t, err, lockpipe.ErrExpired)
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
-		err = c.Do(t.Context(), "k", func(ctx context.Context) error {
-			_ = wait(ctx)
-			return nil
-		}, lockpipe.WithTTL(time.Second))
-		require.ErrorIs(t, err, lockpipe.ErrExpired, "a function that looks away")
+		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			begin := time.Now()
+			err := c.Do(t.Context(), "k", wait, lockpipe.WithTTL(time.Second))
+			require.ErrorIs(t, err, lockpipe.ErrExpired)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			require.Equal(t, 988*time.Millisecond, time.Since(begin))
+			err = c.Do(t.Context(), "k", func(ctx context.Context) error {
+				_ = wait(ctx)
+				return nil
+			}, lockpipe.WithTTL(time.Second))
+			require.ErrorIs(t, err, lockpipe.ErrExpired, "a function that looks away")
+			v.nothingLeft(t)
+		})
 	})
 	t.Run("closed", func(t *testing.T) {
-		c := connected(t, newClient(t, nodes))
-		inside := make(chan struct{})
-		end := later(func() error {
-			return c.Do(context.Background(), "k", func(ctx context.Context) error {
-				close(inside)
-				return wait(ctx)
-			})
+		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			end := later(func() error { return c.Do(context.Background(), "k", wait) })
+			synctest.Wait()
+			require.Equal(t, 1, c.Stats().Held)
+			require.NoError(t, c.Close(t.Context()))
+			err := <-end
+			require.ErrorIs(t, err, lockpipe.ErrClosed)
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			v.nothingLeft(t)
 		})
-		receive(t, inside, "Do does not begin")
-		require.NoError(t, c.Close(t.Context()))
-		err := receive(t, end, "Do does not end")
-		require.ErrorIs(t, err, lockpipe.ErrClosed)
-		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 	})
-	nothingLeft(t, nodes)
 }

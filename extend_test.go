@@ -220,7 +220,11 @@ func extendFindsLost(t *testing.T, nodes *lockpipetest.Nodes, c *lockpipe.Client
 	onEvery(t, nodes, span(0, 5), "k", l.Token())
 	for i := range 3 {
 		do(t, nodes, i, "DEL", prefix+"k")
-		if i < foreign {
+		switch {
+		case i >= foreign:
+		case i == 0: // without an end
+			do(t, nodes, i, "SET", prefix+"k", "another")
+		default:
 			do(t, nodes, i, "SET", prefix+"k", "another", "PX", "600000")
 		}
 	}
@@ -237,6 +241,9 @@ func extendFindsLost(t *testing.T, nodes *lockpipetest.Nodes, c *lockpipe.Client
 		nothingLeft(t, nodes, i)
 	}
 	for i := range foreign {
+		ttl, _ := do(t, nodes, i, "PTTL", prefix+"k").(int64)
+		require.Equal(t, i == 0, ttl == -1, "node %d: %d", i, ttl)
+		require.True(t, ttl == -1 || ttl > 500_000, "node %d: %d", i, ttl)
 		do(t, nodes, i, "DEL", prefix+"k")
 	}
 }

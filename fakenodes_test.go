@@ -418,85 +418,132 @@ func (n *fakeNode) fail(message string) {
 }
 
 func (n *fakeNode) dial() net.Conn {
-	client, conn := net.Pipe()
-	go n.serve(newBufferedConn(conn, n.latency))
-	if n.latency == 0 {
-		return client
-	}
-	return newBufferedConn(client, n.latency)
+	there, back := newStream(n.latency), newStream(n.latency)
+	go n.serve(&fakeConn{in: there, out: back})
+	return &fakeConn{in: back, out: there}
 }
 
-// bufferedConn receives what its owner has not read yet, as a kernel does: a net.Pipe alone would
-// hold up who writes to a silent node, and lose what was written when he closes. Deadlines do not
-// end its Read.
-type bufferedConn struct {
-	net.Conn
-	received chan piece // closed at the end of the connection
-	rest     []byte     // of what was received, owned by Read
-	closed   chan struct{}
-	closing  sync.Once
+// fakeConn is one end of a connection. It has no deadlines.
+type fakeConn struct{ in, out *stream }
+
+func (c *fakeConn) Read(p []byte) (int, error)  { return c.in.read(p) }
+func (c *fakeConn) Write(p []byte) (int, error) { return c.out.write(p) }
+
+func (c *fakeConn) Close() error {
+	c.in.leave()
+	c.out.end()
+	return nil
 }
 
-// piece is what was received at once, and when it may be read.
+func (*fakeConn) LocalAddr() net.Addr              { return &net.UnixAddr{Name: "fake"} }
+func (*fakeConn) RemoteAddr() net.Addr             { return &net.UnixAddr{Name: "fake"} }
+func (*fakeConn) SetDeadline(time.Time) error      { return nil }
+func (*fakeConn) SetReadDeadline(time.Time) error  { return nil }
+func (*fakeConn) SetWriteDeadline(time.Time) error { return nil }
+
+// stream is one way of a connection. It keeps what its reader has not read yet, as a kernel does: a
+// net.Pipe would hold up who writes to a silent node, and lose what was written when he closes.
+type stream struct {
+	latency time.Duration // the longest
+	news    chan struct{} // there is something to see for the reader
+
+	mu     sync.Mutex // guards all below
+	pieces []piece    // not read yet
+	ended  bool       // nothing more is written
+	left   bool       // nobody reads any more
+}
+
+// piece is what was written at once, and when it may be read.
 type piece struct {
 	data []byte
 	due  time.Time
 }
 
-func newBufferedConn(conn net.Conn, latency time.Duration) *bufferedConn {
-	b := &bufferedConn{
-		Conn: conn, received: make(chan piece, 1024), closed: make(chan struct{}),
-	}
-	go b.receive(latency)
-	return b
+func newStream(latency time.Duration) *stream {
+	return &stream{latency: latency, news: make(chan struct{}, 1)}
 }
 
-func (b *bufferedConn) receive(latency time.Duration) {
-	defer close(b.received)
-	p := make([]byte, 4096)
+func (s *stream) write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.left {
+		return 0, io.ErrClosedPipe
+	}
+	next := piece{data: bytes.Clone(p)}
+	if s.latency > 0 {
+		next.due = time.Now().Add(rand.N(s.latency + 1))
+	}
+	s.pieces = append(s.pieces, next)
+	s.tell()
+	return len(p), nil
+}
+
+// read waits until there is something that is due, or the end.
+func (s *stream) read(p []byte) (int, error) {
 	for {
-		n, err := b.Conn.Read(p)
-		if err != nil {
-			return
+		n, wait, err := s.take(p)
+		switch {
+		case n > 0 || err != nil:
+			return n, err
+		case wait <= 0: // there is nothing. No timer is made that has expired: see CONTRIBUTING.md
+			<-s.news
+			continue
 		}
-		b.received <- piece{bytes.Clone(p[:n]), time.Now().Add(rand.N(latency + 1))}
+		due := time.NewTimer(wait)
+		select {
+		case <-due.C:
+		case <-s.news:
+			due.Stop()
+		}
 	}
 }
 
-func (b *bufferedConn) Read(p []byte) (int, error) {
-	if len(b.rest) == 0 {
-		next := <-b.received
-		b.rest = next.data
-		if err := b.waitUntil(next.due); err != nil {
-			return 0, err
+// take takes what is due. If the first piece is not, it returns how long that takes.
+func (s *stream) take(p []byte) (n int, wait time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.left:
+		return 0, 0, io.ErrClosedPipe
+	case len(s.pieces) == 0 && s.ended:
+		return 0, 0, io.EOF
+	case len(s.pieces) == 0:
+		return 0, 0, nil
+	}
+	first := &s.pieces[0]
+	if s.latency > 0 {
+		if wait = time.Until(first.due); wait > 0 {
+			return 0, wait, nil
 		}
 	}
-	if len(b.rest) == 0 {
-		return 0, io.EOF
+	n = copy(p, first.data)
+	if first.data = first.data[n:]; len(first.data) == 0 {
+		s.pieces = s.pieces[1:]
 	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
+	return n, 0, nil
 }
 
-// waitUntil makes no timer that has already expired: see CONTRIBUTING.md, tests of time.
-func (b *bufferedConn) waitUntil(due time.Time) error {
-	wait := time.Until(due)
-	if wait <= 0 {
-		return nil
-	}
+// end is called by the writer, and leave by the reader.
+func (s *stream) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	s.tell()
+}
+
+func (s *stream) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left, s.pieces = true, nil
+	s.tell()
+}
+
+// tell wakes the reader. mu is held.
+func (s *stream) tell() {
 	select {
-	case <-time.After(wait):
-		return nil
-	case <-b.closed:
-		return net.ErrClosed
+	case s.news <- struct{}{}:
+	default:
 	}
-}
-
-// Close also ends a Read that waits until what it has received is due.
-func (b *bufferedConn) Close() error {
-	b.closing.Do(func() { close(b.closed) })
-	return b.Conn.Close()
 }
 
 // The goal: a silent fake node is like a frozen server. When it continues, it executes what it was

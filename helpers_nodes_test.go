@@ -114,8 +114,8 @@ func nothingLeft(t *testing.T, nodes *lockpipetest.Nodes, which ...int) {
 		}
 		if !poll(ok) {
 			require.NoError(t, err)
-			require.Emptyf(t, keys[:min(len(keys), 5)], "node %d still has keys, %d in all", i,
-				len(keys))
+			require.Emptyf(t, keys[:min(len(keys), 5)], "keys are left behind on node %d, %d in all",
+				i, len(keys))
 		}
 	}
 }

@@ -14,11 +14,15 @@ import (
 )
 
 const (
-	holderTTL = 2 * time.Second
+	holderTTL = 4 * time.Second
 	// holderGap is a jump of the clock that only a stop makes: longer than the TTL, and shorter
 	// than the stop.
-	holderGap = holderTTL * 3 / 2
+	holderGap  = holderTTL + time.Second/2
+	holderStop = holderGap + time.Second/2
 )
+
+// beforeTheStop is what the holder observes where the machine was too busy to extend the lease.
+const beforeTheStop = "an end before the stop: "
 
 // holderMain holds a lease that is extended automatically, and writes one line when it does, one
 // with what it observes first after the process was stopped, and one with the error that OnLost
@@ -63,7 +67,7 @@ func observe(l *lockpipe.Lease, ctx context.Context) string {
 			return fmt.Sprintf("an Until that was over for %v", now.Sub(until))
 		case err != nil && time.Since(last) <= holderGap:
 			// Else it was stopped since now, and the next round tells.
-			return fmt.Sprint("an end before the stop: ", err)
+			return fmt.Sprint(beforeTheStop, err)
 		}
 		last = now
 	}

@@ -3,12 +3,11 @@ package lockpipe_test
 import (
 	"context"
 	"reflect"
-	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -74,61 +73,68 @@ func TestLease_NoMethodPanicsWithoutALease(t *testing.T) {
 // The goal: a silent node may be sent a lease that is over when the node continues. Then the client
 // deletes the key there, and it does not last for a whole TTL.
 func TestLease_AnExpiredOneLeavesNothingOnANodeThatWasSilent(t *testing.T) {
-	skipIfShort(t, "a server that is silent until the lease is over")
 	t.Parallel()
-	nodes := servertest.Start(t, 3)
-	c := connected(t, newClient(t, nodes, timeout(time.Second)))
-	require.NoError(t, nodes.Freeze(0))
-	l, err := c.AcquireAll(t.Context(), keysOf("key", 3), lockpipe.WithTTL(2*time.Second))
-	require.NoError(t, err)
-	ended(t, l)
-	over(t, l, lockpipe.ErrExpired)
-	eventually(t, func() bool { return c.Nodes()[0].PendingReleases > 0 },
-		"no release is kept for the silent node")
-	eventually(t, func() bool { return c.Stats().PendingReleases > 0 }, "Stats do not count it")
-	require.NoError(t, nodes.Thaw(0))
-	eventually(t, func() bool {
-		info, err := nodes.Do(0, "INFO", "commandstats")
-		text, _ := info.(string)
-		return err == nil && strings.Contains(text, "cmdstat_del:calls=")
-	}, "the node that was silent did not delete what it was sent")
-	nothingLeft(t, nodes)
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		v.silence(0)
+		l, err := c.TryAcquireAll(t.Context(), keysOf("key", 3), lockpipe.WithTTL(2*time.Second))
+		require.NoError(t, err)
+		<-l.Done()
+		over(t, l, lockpipe.ErrExpired)
+		require.True(t, poll(func() bool { // it is none while it is on its way
+			return c.Nodes()[0].PendingReleases > 0 && c.Stats().PendingReleases > 0
+		}), "no release is kept for the silent node")
+		var set, deleted atomic.Int32
+		v.watch(func(i int, command string, _ []string) {
+			switch {
+			case i == 0 && command == "SET":
+				set.Add(1)
+			case i == 0 && command == "DEL":
+				deleted.Add(1)
+			}
+		})
+		v.speak(0)
+		require.EqualValues(t, 3, set.Load(), "it is not late")
+		time.Sleep(time.Second)
+		v.nothingLeft(t)
+		require.GreaterOrEqual(t, deleted.Load(), int32(3), "it did not delete what it was sent")
+	}, timeout(time.Second))
 }
 
 // The goal: after every kind of end all methods of a lease report the same, at once. The lease
 // deletes nothing that is not its own.
 func TestLease_ReportsHowItEnded(t *testing.T) {
 	t.Parallel()
-	nodes := servertest.Start(t, 3)
-	c := connected(t, newClient(t, nodes))
 	t.Run("released", func(t *testing.T) {
-		early, late := try(t, c, "early"), try(t, c, "late")
-		ctx := early.Context()
-		lasting(t, early)
-		lasting(t, late)
-		for _, l := range []*lockpipe.Lease{early, late} {
-			require.NoError(t, l.Release(t.Context()))
-			over(t, l, lockpipe.ErrReleased)
-			require.NoError(t, l.Release(t.Context()))
-			require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrReleased)
-		}
-		require.ErrorIs(t, context.Cause(ctx), lockpipe.ErrReleased)
-		require.ErrorIs(t, ctx.Err(), context.Canceled)
-		require.Equal(t, "early", early.Key())
+		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			early, late := try(t, c, "early"), try(t, c, "late")
+			ctx := early.Context()
+			lasting(t, early)
+			lasting(t, late)
+			for _, l := range []*lockpipe.Lease{early, late} {
+				require.NoError(t, l.Release(t.Context()))
+				over(t, l, lockpipe.ErrReleased)
+				require.NoError(t, l.Release(t.Context()))
+				require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrReleased)
+			}
+			require.ErrorIs(t, context.Cause(ctx), lockpipe.ErrReleased)
+			require.ErrorIs(t, ctx.Err(), context.Canceled)
+			require.Equal(t, "early", early.Key())
+			v.nothingLeft(t)
+		})
 	})
 	t.Run("expired", func(t *testing.T) {
-		asked, unasked := take(t, c, "asked", lockpipe.WithTTL(time.Second)), take(t, c, "unasked",
-			lockpipe.WithTTL(time.Second))
-		ended(t, asked)
-		eventually(t, func() bool { return unasked.Err() != nil },
-			"a lease does not expire by itself")
-		for _, l := range []*lockpipe.Lease{asked, unasked} {
-			over(t, l, lockpipe.ErrExpired)
-			require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrExpired)
-			require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrExpired)
-			require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrExpired)
-			over(t, l, lockpipe.ErrExpired)
-		}
+		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			asked := try(t, c, "asked", lockpipe.WithTTL(time.Second))
+			unasked := try(t, c, "unasked", lockpipe.WithTTL(time.Second))
+			<-asked.Done()
+			for _, l := range []*lockpipe.Lease{asked, unasked} {
+				over(t, l, lockpipe.ErrExpired)
+				require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrExpired)
+				require.ErrorIs(t, l.Extend(t.Context(), longTTL), lockpipe.ErrExpired)
+				require.ErrorIs(t, l.Release(t.Context()), lockpipe.ErrExpired)
+				over(t, l, lockpipe.ErrExpired)
+			}
+			v.nothingLeft(t)
+		})
 	})
-	nothingLeft(t, nodes)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // holderVar has the nodes' URLs where the test binary is to be the program that
-// TestLease_AStoppedHolderKnowsAtOnce stops.
+// TestLease_AStoppedHolderKnowsAtOnce_InRealTime stops.
 const holderVar = "LOCKPIPE_TEST_HOLDER"
 
 func TestMain(m *testing.M) {

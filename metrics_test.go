@@ -5,14 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/internal/servertest"
-	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/metrics"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
@@ -320,7 +322,7 @@ func (g *ledger) use(ctx context.Context, c *lockpipe.Client, random *rand.Rand)
 
 // lose takes a lease that all nodes forget, and extends it: whether one is lost must not depend on
 // chance.
-func (g *ledger) lose(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) {
+func (g *ledger) lose(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 	for {
 		l, err := c.TryAcquire(t.Context(), "lost")
 		g.add(fmt.Sprintf("lockpipe_calls_total{kind=%q,outcome=%q}", "try", seen(err, "granted")))
@@ -328,8 +330,8 @@ func (g *ledger) lose(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Node
 			continue // of an earlier one that ran out meanwhile, perhaps
 		}
 		g.leases = append(g.leases, l)
-		for i := range nodes.Len() {
-			require.NoError(t, nodes.Flush(i))
+		for _, n := range v.nodes {
+			n.Wipe()
 		}
 		if err := l.Extend(t.Context(), 300*time.Millisecond); errors.Is(err, lockpipe.ErrLost) {
 			g.add(`lockpipe_extensions_total{outcome="lost"}`)
@@ -355,32 +357,32 @@ func (g *ledger) ends(t *testing.T) {
 	}
 }
 
-// hurt does harm to nodes until ctx ends, to majorities as well, and leaves them well.
-func hurt(ctx context.Context, t *testing.T, nodes *lockpipetest.Nodes) {
+// hurt does harm to nodes until ctx ends, to majorities as well, and leaves them well. Each node
+// has a cable of its own.
+func hurt(ctx context.Context, v *fakeNodes, cables []*cable) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for ctx.Err() == nil {
-		first, count := random.IntN(nodes.Len()), 1+random.IntN(nodes.Len()-1)
-		kind := random.IntN(3)
+		first, count := random.IntN(len(v.nodes)), 1+random.IntN(len(v.nodes)-1)
+		var which []int
 		for k := range count {
-			i := (first + k) % nodes.Len()
+			which = append(which, (first+k)%len(v.nodes))
+		}
+		kind := random.IntN(3)
+		for _, i := range which {
 			switch kind {
 			case 0:
-				require.NoError(t, nodes.Freeze(i))
+				v.silence(i)
 			case 1:
-				require.NoError(t, nodes.Kill(i))
+				cables[i].pull()
+				v.nodes[i].Wipe()
 			default:
-				require.NoError(t, nodes.Flush(i))
+				v.nodes[i].Wipe()
 			}
 		}
 		time.Sleep(time.Duration(20+random.IntN(150)) * time.Millisecond)
-		for k := range count {
-			i := (first + k) % nodes.Len()
-			switch kind {
-			case 0:
-				require.NoError(t, nodes.Thaw(i))
-			case 1:
-				require.NoError(t, nodes.Restart(i))
-			}
+		v.speak(which...)
+		for _, i := range which {
+			cables[i].plug()
 		}
 		time.Sleep(time.Duration(random.IntN(200)) * time.Millisecond)
 	}
@@ -389,40 +391,50 @@ func hurt(ctx context.Context, t *testing.T, nodes *lockpipetest.Nodes) {
 // The goal: after a run with nodes that freeze, die and forget, the metrics are exactly what the
 // callers have seen.
 func TestMetrics_AgreeWithWhatCallersSaw(t *testing.T) {
-	skipIfShort(t, "the metrics of a run with servers that freeze, die and forget")
-	nodes := servertest.Start(t, 5)
-	c := connected(t, newClient(t, nodes, timeout(30*time.Millisecond), func(cfg *lockpipe.Config) {
-		cfg.TTL, cfg.MaxTTL, cfg.RestartGuard = 300*time.Millisecond, 300*time.Millisecond,
-			lockpipe.GuardOff
-	}))
-	g := &ledger{counts: map[string]float64{}}
-	faulty, end := context.WithTimeout(t.Context(), 5*time.Second)
-	defer end()
-	var working sync.WaitGroup
-	for i := range 12 {
-		random := rand.New(rand.NewPCG(7, uint64(i)))
-		working.Go(func() {
-			for faulty.Err() == nil {
-				g.use(t.Context(), c, random)
+	skipIfShort(t, "the metrics of a run with nodes that freeze, die and forget")
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newFakeNodes(t, 5)
+		v.latency(3 * time.Millisecond)
+		var cables []*cable
+		for range v.nodes {
+			cables = append(cables, &cable{v: v})
+		}
+		c := v.client(t, timeout(30*time.Millisecond), func(cfg *lockpipe.Config) {
+			cfg.TTL, cfg.MaxTTL = 300*time.Millisecond, 300*time.Millisecond
+			cfg.RestartGuard = lockpipe.GuardOff
+			cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return cables[slices.Index(v.urls, addr)].dial(ctx, network, addr)
 			}
 		})
-	}
-	hurt(faulty, t, nodes)
-	working.Wait()
-	connected(t, c)
-	g.lose(t, c, nodes)
-	g.ends(t)
-	eventually(t, func() bool { return c.Stats().PendingReleases == 0 },
-		"releases are kept for nodes that are well")
-	connected(t, c)
-	// A lease that has just run out says so before the client's timer counts it.
-	var got map[string]float64
-	eventually(t, func() bool {
-		got = scrape(t, c)
-		return total(got, "lockpipe_leases_ended_total") ==
-			total(got, "lockpipe_calls_total", `outcome="granted"`)
-	}, "the ends of leases are not counted")
+		g := &ledger{counts: map[string]float64{}}
+		faulty, end := context.WithTimeout(t.Context(), 3*time.Second)
+		defer end()
+		var working sync.WaitGroup
+		for i := range 12 {
+			random := rand.New(rand.NewPCG(7, uint64(i)))
+			working.Go(func() {
+				for faulty.Err() == nil {
+					g.use(t.Context(), c, random)
+				}
+			})
+		}
+		hurt(faulty, v, cables)
+		working.Wait()
+		connected(t, c)
+		g.lose(t, v, c)
+		g.ends(t)
+		time.Sleep(10 * time.Second) // what was kept for nodes is sent
+		synctest.Wait()
+		require.True(t, allUp(c))
+		require.Zero(t, c.Stats().PendingReleases, "releases are kept for nodes that are well")
+		g.agrees(t, scrape(t, c))
+	})
+}
 
+// agrees compares what was counted.
+func (g *ledger) agrees(t *testing.T, got map[string]float64) {
+	t.Helper()
 	// Both nil.
 	got[`lockpipe_releases_total{outcome="confirmed"}`] += got[`lockpipe_releases_total{outcome="handed_over"}`]
 	compared := map[string]bool{

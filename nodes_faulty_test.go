@@ -237,7 +237,7 @@ func majorityFails(t *testing.T, f fault, n int) {
 		skipIfShort(t, "faults of five servers, and silent ones")
 	}
 	nodes := servertest.Start(t, n)
-	limit := 5 * time.Second
+	limit := 10 * time.Second
 	if f.name == "silent" { // nothing but the limit ends these calls
 		limit = 300 * time.Millisecond
 	}

@@ -72,7 +72,7 @@ func TestNodes_JoinWhenTheyComeUpLater(t *testing.T) {
 	}
 	require.NoError(t, receive(t, waiting, "the call that waited for the nodes does not get its "+
 		"lease"))
-	require.NoError(t, try(t, c, "k").Release(t.Context()))
+	require.NoError(t, take(t, c, "k").Release(t.Context()))
 	nothingLeft(t, nodes)
 }
 
@@ -92,12 +92,12 @@ func TestNodes_OneThatRestartsEmptyRejoins(t *testing.T) {
 		require.NoError(t, nodes.Kill(i))
 		eventually(t, func() bool { return c.Nodes()[i].State != lockpipe.NodeUp },
 			"node %d is not missed", i)
-		require.NoError(t, try(t, c, "meanwhile").Release(t.Context()))
+		require.NoError(t, take(t, c, "meanwhile").Release(t.Context()))
 		require.NoError(t, nodes.Restart(i))
 		eventually(t, func() bool { return c.Nodes()[i].State == lockpipe.NodeUp },
 			"node %d does not come back", i)
 	}
-	l := try(t, c, "k")
+	l := take(t, c, "k")
 	onEvery(t, nodes, span(0, 3), "k", l.Token())
 	require.NoError(t, l.Release(t.Context()))
 	nothingLeft(t, nodes)

@@ -43,16 +43,21 @@ func (k *cable) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return conn, err
 }
 
-// unplug cuts all connections. When it returns, the client knows that the nodes are down.
-func (k *cable) unplug(t *testing.T, c *lockpipe.Client) {
-	t.Helper()
+// pull cuts all connections.
+func (k *cable) pull() {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.cut = true
 	for _, conn := range k.open {
 		_ = conn.Close()
 	}
 	k.open = nil
-	k.mu.Unlock()
+}
+
+// unplug cuts all connections. When it returns, the client knows that the nodes are down.
+func (k *cable) unplug(t *testing.T, c *lockpipe.Client) {
+	t.Helper()
+	k.pull()
 	time.Sleep(time.Second)
 	for _, n := range c.Nodes() {
 		require.Equal(t, lockpipe.NodeDown, n.State)

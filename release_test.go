@@ -19,7 +19,7 @@ func TestRelease_JustBeforeCloseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 3)
 	for round := range 100 {
-		c := newClient(t, nodes, timeout(5*time.Second))
+		c := newClient(t, nodes)
 		var callers sync.WaitGroup
 		begun := make(chan struct{})
 		var once sync.Once

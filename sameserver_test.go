@@ -51,8 +51,7 @@ func TestSameServer_HasOneVoteForAnExtension(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	var names names
 	short := func(cfg *lockpipe.Config) {
-		cfg.TTL, cfg.NodeTimeout, cfg.MaxTTL = 2*time.Second,
-			time.Second, longTTL
+		cfg.TTL, cfg.NodeTimeout, cfg.MaxTTL = 4*time.Second, 2*time.Second, longTTL
 	}
 	holder := connected(t, newClient(t, nodes, short,
 		func(cfg *lockpipe.Config) { cfg.Dial = names.dial }))

@@ -25,7 +25,7 @@ func TestSecrets_ARefusedPasswordIsNeverShown(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	var log lockedBuffer
-	c := newClient(t, nodes, timeout(time.Second), func(cfg *lockpipe.Config) {
+	c := newClient(t, nodes, func(cfg *lockpipe.Config) {
 		cfg.Nodes = []string{strings.Replace(nodes.URLs()[0], "redis://", "redis://alice:secret@",
 			1)}
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -109,7 +109,7 @@ func (o *outpour) add(values ...any) {
 // client is one whose log pours out.
 func (o *outpour) client(urls []string, change func(*lockpipe.Config)) (*lockpipe.Client, error) {
 	cfg := config(urls, nil)
-	cfg.NodeTimeout, cfg.Logger = time.Second, slog.New(slog.NewJSONHandler(o, nil))
+	cfg.Logger = slog.New(slog.NewJSONHandler(o, nil))
 	if change != nil {
 		change(&cfg)
 	}

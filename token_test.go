@@ -53,7 +53,7 @@ func TestToken_EveryAttemptHasAFreshOne(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	var wire recorder
-	c := connected(t, newClient(t, nodes, timeout(5*time.Second),
+	c := connected(t, newClient(t, nodes,
 		func(cfg *lockpipe.Config) { cfg.Dial, cfg.Owner = wire.dial, lockpipe.NoOwner }))
 	holder := try(t, c, "k", lockpipe.WithTTL(50*time.Second))
 	const attempts = 20
@@ -72,7 +72,7 @@ func TestToken_LeasesNeverShareOne(t *testing.T) {
 	nodes := servertest.Start(t, 1)
 	var tokens []string
 	for i := range 3 {
-		c := connected(t, newClient(t, nodes, timeout(5*time.Second)))
+		c := connected(t, newClient(t, nodes))
 		keys := make([]string, 200)
 		for k := range keys {
 			keys[k] = fmt.Sprint(i, "/", k)

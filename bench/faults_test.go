@@ -81,7 +81,9 @@ func TestFaults_RolesChangeUnderLoad(t *testing.T) {
 		t.Run(string(s), func(t *testing.T) {
 			t.Parallel()
 			list := []string{"demote:1@100ms+300ms", "failover:2@100ms+600ms"}
-			r, err := Run(t.Context(), withFaults(t, s, strings.Join(list, ",")))
+			cfg := withFaults(t, s, strings.Join(list, ","))
+			cfg.Duration = 4 * time.Second // as there
+			r, err := Run(t.Context(), cfg)
 			require.NoError(t, err)
 			requireFaults(t, r, list...)
 		})

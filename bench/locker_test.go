@@ -18,8 +18,8 @@ func TestEachLocker_ReportsHowEachLeaseEnded(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	client, err := lockpipe.New(lockpipe.Config{
-		Nodes: nodes.URLs(), TTL: 2 * time.Second,
-		MaxTTL: time.Minute, NodeTimeout: time.Second, Logger: slog.New(slog.DiscardHandler),
+		Nodes: nodes.URLs(), TTL: 3 * time.Second,
+		MaxTTL: time.Minute, NodeTimeout: 3 * time.Second, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, client.Close(t.Context())) }()

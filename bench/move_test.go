@@ -34,7 +34,7 @@ func TestMove_IsSound(t *testing.T) {
 		t.Run(fmt.Sprint(groups, " groups"), func(t *testing.T) {
 			t.Parallel()
 			cfg := briefMove()
-			cfg.Groups, cfg.nodeTimeout = groups, time.Second
+			cfg.Groups, cfg.nodeTimeout = groups, cfg.TTL
 			cfg.Prefix = "test:" // with which each group has some of the keys
 			cfg.Keys *= groups
 			r, err := Run(t.Context(), cfg)

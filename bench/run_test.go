@@ -93,8 +93,8 @@ func TestRun_ExtendsBeyondTheTTL(t *testing.T) {
 		t.Run(string(s), func(t *testing.T) {
 			t.Parallel()
 			_, cfg := shared(t, brief(s))
-			cfg.TTL, cfg.Hold, cfg.AutoExtend = 3*time.Second, 3500*time.Millisecond, time.Minute
-			cfg.Duration = 3600 * time.Millisecond // one whole round
+			cfg.TTL, cfg.Hold, cfg.AutoExtend = 5*time.Second, 5500*time.Millisecond, time.Minute
+			cfg.Duration = 5600 * time.Millisecond // one whole round
 			r, err := Run(t.Context(), cfg)
 			require.NoError(t, err)
 			requireSound(t, r)

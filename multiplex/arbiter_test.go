@@ -369,7 +369,7 @@ func TestArbiter_CloseEndsContenders(t *testing.T) {
 	require.NoError(t, m.log.Close(t.Context()))
 	all.Wait()
 	for begin := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		require.Less(t, time.Since(begin), 10*time.Second, "goroutines are left")
+		require.Less(t, time.Since(begin), patient, "goroutines are left")
 	}
 	stop()
 }

@@ -37,7 +37,7 @@ func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 		require.NoError(t, err)
 		a := m.Acquire(claim("k", "t"), time.Minute, 1)
 		require.Eventually(t, func() bool { return m.Stats().Flushes > 0 }, patient,
-			time.Millisecond)
+			often)
 		// Mostly enough for the acquire to be there as well; else it is not sent any more.
 		time.Sleep(20 * time.Millisecond)
 		require.NoError(t, nodes.Thaw(0))
@@ -75,7 +75,7 @@ func TestDataLoss_OfAnotherDatabaseIsForgiven(t *testing.T) {
 		ask(t, nodes, 0, "FLUSHDB")
 		require.Eventually(t, func() bool {
 			return m.nodes[0].Link.Current() != before
-		}, patient, time.Millisecond, "not noticed")
+		}, patient, often, "not noticed")
 	}
 	up(t, m)
 	require.False(t, quarantined.Load())

@@ -97,11 +97,11 @@ func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	var log diary
 	m := start(t, nodes.URLs(), log.about("node is"))
 	up(t, m)
-	require.Eventually(t, func() bool { return log.infos.Load() == 3 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return log.infos.Load() == 3 }, patient, often)
 	held := claim("held", "t")
 	require.NoError(t, wait(m.Acquire(held, time.Minute, 1), t.Context()))
 	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == "t" }, patient,
-		time.Millisecond)
+		often)
 	require.Equal(t, 1, m.SpareNodes())
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
@@ -118,17 +118,17 @@ func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	require.NoError(t, wait(m.Extend(held, 2*time.Minute, time.Now().Add(time.Minute), 0, 1),
 		t.Context()))
 	require.Eventually(t, func() bool { return ask(t, nodes, 0, "PTTL", "held").(int64) > 60_000 },
-		patient, time.Millisecond)
+		patient, often)
 	require.NoError(t, wait(m.Release(held, 1), t.Context()))
 	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == nil }, patient,
-		time.Millisecond)
+		often)
 	require.Equal(t, NodeFailing, m.Nodes()[0].State, "an extension and a release are no grants")
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory", "0")
 	becomes(t, m, 0, NodeUp, "")
 	require.Equal(t, 1, m.SpareNodes())
 	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Connects)
-	require.Eventually(t, func() bool { return log.infos.Load() == 4 }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return log.infos.Load() == 4 }, patient, often)
 	require.Equal(t, int32(1), log.warnings.Load())
 }
 

@@ -279,7 +279,7 @@ func TestGenerations_VouchForANodeWhoseReplicaComes(t *testing.T) {
 	_, err = replica.Write([]byte("PSYNC ? -1\r\n"))
 	require.NoError(t, err)
 	noticed := func() bool { return late.Nodes()[0].Until.After(before.Until) }
-	require.Eventually(t, noticed, patient, time.Millisecond, "the wait begins again")
+	require.Eventually(t, noticed, patient, often, "the wait begins again")
 	reachable.Store(true)
 	up(t, late)
 }
@@ -376,7 +376,7 @@ func TestGenerations_DoNotEndWhenNamesChangePlaces(t *testing.T) {
 	names.cut()
 	for i := range servers {
 		require.Eventually(t, func() bool { return moved.Nodes()[i].Stats.Connects > 1 }, patient,
-			time.Millisecond)
+			often)
 	}
 	spread(t, moved, servers)
 	spread(t, m, servers)
@@ -402,7 +402,7 @@ func TestGenerations_OneWrongNameTakesNoMasterFromOthers(t *testing.T) {
 		names.to[0].Store(to)
 		names.cut()
 		require.Eventually(t, func() bool { return wrong.Nodes()[0].Stats.Connects > before },
-			patient, time.Millisecond)
+			patient, often)
 		spread(t, m, servers)
 	}
 	for _, n := range m.Nodes() {
@@ -573,7 +573,7 @@ func TestGenerations_FallAlsoWhenMemoryIsFull(t *testing.T) {
 	require.NoError(t, err)
 	_, err = servers[0].do("CONFIG", "SET", "maxmemory", "1")
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return m.Nodes()[0].State != NodeUp }, 6*time.Second,
+	require.Eventually(t, func() bool { return m.Nodes()[0].State != NodeUp }, patient,
 		10*time.Millisecond)
 }
 
@@ -624,7 +624,7 @@ func TestGenerations_RiseOverShortConnections(t *testing.T) {
 		connects := m.Nodes()[0].Stats.Connects
 		_ = m.nodes[0].Link.Current().Close()
 		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Connects > connects },
-			patient, time.Millisecond)
+			patient, often)
 		own, _ := s.kept(t)
 		return own.number > before.number+1
 	}, patient, 10*time.Millisecond)

@@ -18,8 +18,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Less than the MaxTTL of a minute that clients have here, where a test does not say otherwise.
-const patient = 20 * time.Second
+const (
+	// Less than the MaxTTL of a minute that clients have here, where a test does not say otherwise.
+	patient = 20 * time.Second
+	// often is how often a condition is looked at: each look has a goroutine of its own.
+	often = 5 * time.Millisecond
+)
 
 // becomes waits until node i is in this state, and its error says so; "" for none.
 func becomes(t *testing.T, m *Mux, i int, s NodeState, says string) NodeStatus {
@@ -29,7 +33,7 @@ func becomes(t *testing.T, m *Mux, i int, s NodeState, says string) NodeStatus {
 		last = m.Nodes()[i]
 		return last.State == s && (says == "" || strings.Contains(last.Err.Error(), says))
 	}
-	if !assert.Eventually(t, met, patient, time.Millisecond) {
+	if !assert.Eventually(t, met, patient, often) {
 		require.FailNow(t, "another state", "node %d is not %v with %q, but %v with %v", i, s, says,
 			last.State, last.Err)
 	}

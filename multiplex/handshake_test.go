@@ -42,7 +42,7 @@ func TestHandshake_EndsThePreviousConnection(t *testing.T) {
 	line := m.nodes[0].Link.Current()
 	require.NoError(t, line.Close())
 	require.Eventually(t, func() bool { return m.nodes[0].Link.Current() != line }, patient,
-		time.Millisecond)
+		often)
 	up(t, m)
 	require.Equal(t, 1, others(t, nodes, 0))
 	require.NoError(t, m.Close(t.Context()))
@@ -100,7 +100,7 @@ func TestHandshake_NeedsFewPermissions(t *testing.T) {
 		line := m.nodes[0].Link.Current()
 		require.NoError(t, line.Close())
 		require.Eventually(t, func() bool { return m.nodes[0].Link.Current() != line }, patient,
-			time.Millisecond)
+			often)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestHandshake_ABusyServerIsAskedAgain(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := nodes.Do(0, "GET", "k")
 		return err != nil && strings.Contains(err.Error(), "BUSY")
-	}, patient, time.Millisecond)
+	}, patient, often)
 	m := start(t, nodes.URLs(), mode(GuardOff))
 	becomes(t, m, 0, NodeDown, "BUSY")
 	ask(t, nodes, 0, "SCRIPT", "KILL")

@@ -68,7 +68,7 @@ func TestInspect_ReadsARealServer(t *testing.T) {
 	require.True(t, all[1].Rewriting)
 	require.False(t, all[0].Rewriting)
 	require.Eventually(t, func() bool { return others(t, nodes, 0) == 1 }, patient,
-		time.Millisecond,
+		often,
 		"the connection for the look is not closed")
 }
 

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -64,7 +63,7 @@ func (s *lasting) start() {
 	require.Eventually(s.t, func() bool {
 		_, err := s.do("PING")
 		return err == nil
-	}, patient, time.Millisecond)
+	}, patient, often)
 }
 
 func (s *lasting) kill() {

@@ -20,10 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// start returns a Mux whose attempts never fail because the machine is busy with other things.
 func start(t *testing.T, urls []string, change func(*Config)) *Mux {
 	t.Helper()
 	cfg := Config{
-		Nodes: urls, NodeTimeout: 2 * time.Second, TTL: time.Minute, MaxTTL: time.Minute,
+		Nodes: urls, NodeTimeout: 10 * time.Second, TTL: time.Minute, MaxTTL: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
@@ -103,7 +104,7 @@ func TestNode_HasOneSocket(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return m.Nodes()[0].State == NodeUp &&
 			others(t, nodes, 0) == 1
-	}, patient, time.Millisecond)
+	}, patient, often)
 	load()
 	check()
 }
@@ -140,7 +141,7 @@ func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 	m := start(t, nodes.URLs(), nil)
 	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
 	require.Eventually(t, func() bool { return m.Nodes()[2].State == NodeUp }, patient,
-		time.Millisecond)
+		often)
 	before := runtime.NumGoroutine()
 	require.NoError(t, nodes.Freeze(2))
 	calls := func(name string) {
@@ -158,7 +159,7 @@ func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 	require.Eventually(t, func() bool {
 		keys, err := nodes.Keys(2, "k")
 		return err == nil && len(keys) == 0 && m.log.Waiting(2) == 0
-	}, patient, time.Millisecond)
+	}, patient, often)
 }
 
 // The goal: after a reconnect the kept releases go before anything else, so that no acquire is
@@ -174,13 +175,13 @@ func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
 	for round := range 20 {
 		old := claim("k", fmt.Sprint("old", round))
 		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient,
-			time.Millisecond)
+			often)
 		require.NoError(t, wait(m.Acquire(old, time.Minute, 1), t.Context()))
 		shut.Store(true)
 		_, err := nodes.Do(0, "CLIENT", "KILL", "TYPE", "normal")
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeDown }, patient,
-			time.Millisecond)
+			often)
 		require.ErrorIs(t, wait(m.Release(old, 1), t.Context()), ErrNoQuorum)
 		shut.Store(false)
 		require.Eventually(t, func() bool {
@@ -188,7 +189,7 @@ func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
 			err := wait(m.Acquire(c, time.Minute, 1), t.Context())
 			require.NotErrorIs(t, err, ErrHeld, "refused by our own key")
 			return err == nil && wait(m.Release(c, 1), t.Context()) == nil
-		}, patient, time.Millisecond)
+		}, patient, often)
 	}
 }
 
@@ -200,7 +201,7 @@ func TestPendingReleases_AreSentUntilTheyAreConfirmed(t *testing.T) {
 	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = time.Second })
 	c := claim("k", "t")
 	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient,
-		time.Millisecond)
+		often)
 	require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 	require.NoError(t, nodes.Freeze(0))
 	release := m.Release(c, 1)
@@ -209,5 +210,5 @@ func TestPendingReleases_AreSentUntilTheyAreConfirmed(t *testing.T) {
 	require.NoError(t, nodes.Thaw(0))
 	require.Eventually(t, func() bool {
 		return release.Wait(t.Context(), time.Now()).Result == Won
-	}, patient, time.Millisecond)
+	}, patient, often)
 }

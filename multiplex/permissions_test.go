@@ -50,7 +50,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	require.Eventually(t, func() bool {
 		status = m.Nodes()[0]
 		return status.State != NodeConnecting
-	}, patient, time.Millisecond)
+	}, patient, often)
 	if status.State != NodeUp {
 		return []string{status.Err.Error()}
 	}
@@ -127,7 +127,7 @@ func saysFarewell(t *testing.T, s *lasting, m *Mux) bool {
 	before := m.nodes[0].Link.Current()
 	require.NoError(t, before.Close())
 	require.Eventually(t, func() bool { return m.nodes[0].Link.Current() != before }, patient,
-		time.Millisecond)
+		often)
 	up(t, m)
 	stats, err := s.do("INFO", "commandstats")
 	require.NoError(t, err)
@@ -299,7 +299,7 @@ func TestPermissions_NewerCommandsAreOptional(t *testing.T) {
 	require.NoError(t, err)
 	before := conn()
 	require.NoError(t, before.Close())
-	require.Eventually(t, func() bool { return conn() != before }, patient, time.Millisecond)
+	require.Eventually(t, func() bool { return conn() != before }, patient, often)
 	up(t, m)
 	require.Equal(t, link.MSETEX|link.DELIFEQ, conn().Commands())
 	locks(2)

@@ -68,7 +68,7 @@ func TestQuarantine_DoesNotBeginAgain(t *testing.T) {
 			}
 		}
 		return up == 2
-	}, patient, time.Millisecond)
+	}, patient, often)
 }
 
 // The goal: the marker is written only where it still is what was seen: another client may have
@@ -101,7 +101,7 @@ func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
 			later = s.Until
 		}
 		return s.State == NodeUp
-	}, patient, time.Millisecond)
+	}, patient, often)
 	require.True(t, later.After(begin), "it waits for the second loss as well")
 }
 
@@ -137,7 +137,7 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 	require.Equal(t, 1, m.Nodes()[0].PendingReleases)
 	require.Eventually(t, func() bool {
 		return release.Wait(t.Context(), time.Now()).Result == Won
-	}, patient, time.Millisecond)
+	}, patient, often)
 	require.EqualValues(t, 1, m.Nodes()[0].DroppedReleases)
 	require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
 	require.Equal(t, []any{reserved.Marker}, ask(t, nodes, 0, "KEYS", "*"),
@@ -156,7 +156,7 @@ func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return ask(t, nodes, 1, "GET", reserved.Marker) == runID(t, nodes,
 			0)
-	}, patient, time.Millisecond)
+	}, patient, often)
 	m := start(t, nodes.URLs()[1:], nil)
 	becomes(t, m, 0, NodeDown, "READONLY: it is a replica")
 	ask(t, nodes, 1, "REPLICAOF", "NO", "ONE")
@@ -204,7 +204,7 @@ func TestGuardMode_OfAServerWithoutARunID(t *testing.T) {
 	line := auto.nodes[0].Link.Current()
 	require.NoError(t, line.Close())
 	require.Eventually(t, func() bool { return auto.nodes[0].Link.Current() != line }, patient,
-		time.Millisecond)
+		often)
 	up(t, auto)
 	require.EqualValues(t, 3, warnings.Load(), "one for each node")
 }
@@ -224,7 +224,7 @@ func TestQuarantine_ADurableNodeVotesAtOnceAfterItsRestart(t *testing.T) {
 		s.start()
 		require.Eventually(t, func() bool {
 			return m.nodes[0].Link.Current() != before
-		}, patient, time.Millisecond)
+		}, patient, often)
 		up(t, m) // sooner than the longest TTL
 		require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrHeld)
 	}
@@ -328,7 +328,7 @@ func TestQuarantine_ANodeThatIsDurableSinceItsRestartWaits(t *testing.T) {
 		state := resp.ParseInfo(info.Text)
 		return err == nil && state["aof_rewrite_in_progress"] == "0" &&
 			state["aof_rewrite_scheduled"] == "0"
-	}, patient, time.Millisecond)
+	}, patient, often)
 }
 
 // The goal: a master that was a replica for a while has the keys of the other one, and its own
@@ -344,7 +344,7 @@ func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
 		require.Eventually(t, func() bool {
 			return resp.ParseInfo(ask(t, nodes, i, "INFO",
 				"replication").(string))["master_link_status"] == "up"
-		}, patient, time.Millisecond)
+		}, patient, often)
 	}
 	follow(1, 0)
 	// A failover: it takes over, and misses what comes now.
@@ -392,7 +392,7 @@ func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
 				becomes(t, m, 0, NodeUp, "")
 				for _, i := range []int{1, 2} {
 					met := func() bool { return m.Nodes()[i].State != NodeConnecting }
-					require.Eventually(t, met, patient, time.Millisecond)
+					require.Eventually(t, met, patient, often)
 				}
 				back = m.QuorumReachable()
 				require.NoError(t, m.Close(t.Context()))

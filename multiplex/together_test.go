@@ -85,7 +85,7 @@ func TestTogether_EachKeyHasOneHolder(t *testing.T) {
 			}
 		}
 		return true
-	}, patient, time.Millisecond)
+	}, patient, often)
 }
 
 // The goal: the client finds out which newer commands a server has, and writes nothing for that.

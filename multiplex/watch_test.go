@@ -28,7 +28,7 @@ func up(t *testing.T, m *Mux) {
 			}
 		}
 		return true
-	}, patient, time.Millisecond)
+	}, patient, often)
 }
 
 // owner is a watch and its wake-ups.
@@ -47,7 +47,7 @@ func (o *owner) await(t *testing.T) {
 	t.Helper()
 	select {
 	case <-o.woken:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patient):
 		require.FailNow(t, "not woken")
 	}
 }
@@ -161,7 +161,7 @@ func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
 			_, known := w.subscribe(t, 0)
 			return known &&
 				len(w.woken) == 0
-		}, patient, time.Millisecond)
+		}, patient, often)
 		do(t, nodes, "CLIENT", "KILL", "TYPE", "normal")
 		w.await(t)
 		known := w.State().Known
@@ -172,7 +172,7 @@ func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
 		_, known := w.subscribe(t, 0)
 		return known &&
 			len(w.woken) == 0
-	}, patient, time.Millisecond)
+	}, patient, often)
 	do(t, nodes, "DEL", "k")
 	w.await(t)
 }
@@ -263,7 +263,7 @@ func TestWatch_EndsWithClose(t *testing.T) {
 		require.False(t, active.State().Active)
 	}
 	for begin := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		require.Less(t, time.Since(begin), 10*time.Second, "goroutines are left")
+		require.Less(t, time.Since(begin), patient, "goroutines are left")
 	}
 }
 

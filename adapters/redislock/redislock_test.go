@@ -126,15 +126,17 @@ func TestOutage_IsRetried(t *testing.T) {
 	require.NoError(t, l.Refresh(t.Context(), longTTL, thawing))
 	other, err := redislock.Obtain(t.Context(), client, "free", longTTL, retry)
 	require.NoError(t, err)
-	require.NoError(t, other.Release(t.Context()))
-	require.NoError(t, l.Release(t.Context()))
+	for _, held := range []*redislock.Lock{other, l} { // a busy machine may miss NodeTimeout
+		require.Eventually(t, func() bool { return held.Release(t.Context()) == nil }, testTimeout,
+			time.Millisecond)
+	}
 }
 
 // The goal: the options of lockpipe reach the lease, which says when the lock ends.
 func TestOptions_OfLockpipe(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	client := newClient(t, nodes)
-	l, err := redislock.Obtain(t.Context(), client, "k", shortTTL, &redislock.Options{
+	l, err := redislock.Obtain(t.Context(), client, "k", 2*shortTTL, &redislock.Options{
 		Lease: []lockpipe.Option{lockpipe.WithAutoExtend(longTTL), lockpipe.WithFencing()},
 	})
 	require.NoError(t, err)

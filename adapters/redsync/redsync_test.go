@@ -183,7 +183,7 @@ func TestUnlock_ContinuesAfterTheContext(t *testing.T) {
 func TestMutex_OptionsOfLockpipe(t *testing.T) {
 	nodes := lockpipetest.StartRealT(t, 3)
 	rs := redsync.New(newClient(t, nodes))
-	m := rs.NewMutex(t.Name(), redsync.WithExpiry(shortExpiry),
+	m := rs.NewMutex(t.Name(), redsync.WithExpiry(2*shortExpiry),
 		redsync.WithLease(lockpipe.WithAutoExtend(longExpiry), lockpipe.WithFencing()))
 	require.Nil(t, m.Lease())
 	require.NoError(t, m.Lock())

@@ -141,7 +141,7 @@ func TestLocker_EndOfContextReleases(t *testing.T) {
 
 // The goal: a lock that is not released outlasts its validity. If others take its keys, its context
 // ends, and what the others have stays.
-func TestLocker_ExtendsUntilLost(t *testing.T) {
+func TestLocker_ExtendsUntilLost_InRealTime(t *testing.T) {
 	withEach(t, settings{validity: shortTTL, majority: 2}, func(t *testing.T,
 		nodes *lockpipetest.Nodes, lib library,
 	) {
@@ -163,7 +163,7 @@ func TestLocker_ExtendsUntilLost(t *testing.T) {
 		require.ErrorIs(t, ctx.Err(), context.Canceled)
 		cancel()
 		for _, key := range keysOf("k", 2) {
-			require.Equal(t, nodes.Len(), holders(t, nodes, key))
+			require.Equal(t, nodes.Len(), holders(t, nodes, key), "two holders: %s was deleted", key)
 		}
 	})
 }

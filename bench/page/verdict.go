@@ -127,7 +127,9 @@ func cpu(r *bench.Report) tile {
 // memory is what a held lease took in this process.
 func memory(r *bench.Report) tile {
 	if r.InProcess() {
-		return tile{"memory with nodes", short(figures.Known(r.RSSBytesPerLeaseWithNodes)), "B/lease"}
+		return tile{
+			"memory with nodes", short(figures.Known(r.RSSBytesPerLeaseWithNodes)), "B/lease",
+		}
 	}
 	return tile{"memory", short(figures.Known(r.ClientRSSBytesPerLease)), "B/lease"}
 }

@@ -69,7 +69,7 @@ func printTable(out io.Writer, r *bench.Report) {
 	fmt.Fprintln(out)
 }
 
-// printCost prints what a lock took of the machine. Of nodes in this process nobody knows their part.
+// printCost prints what a lock took of the machine. Nobody knows the part of nodes in this process.
 func printCost(out io.Writer, r *bench.Report) {
 	cost := fmt.Sprintf("%.1f us of client CPU and %.1f allocations per lock",
 		figures.Known(r.ClientCPUUsPerLock), figures.Known(r.AllocsPerLock))

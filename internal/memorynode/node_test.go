@@ -12,7 +12,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
@@ -39,7 +38,8 @@ func receive(t *testing.T, s *memorynode.Session, data []byte, at time.Time) {
 // value returns a reply of a node in the types of lockpipetest.Nodes.Do.
 func value(t *testing.T, reply string) any {
 	t.Helper()
-	v, err := resptest.NewReader(strings.NewReader(reply)).Read()
+	limits := resp.Limits{Line: 4 << 10, Bytes: 16 << 20, Items: 1 << 16, Depth: 1}
+	v, err := resp.NewReader(strings.NewReader(reply), limits).Read()
 	require.NoError(t, err)
 	return v.Any()
 }

@@ -3,32 +3,82 @@
 package resptest
 
 import (
+	"bufio"
+	"bytes"
 	"io"
 	"net"
+	"slices"
+	"strconv"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// commandLimits are above every command that a client of a made-up server sends.
-var commandLimits = resp.Limits{Line: 4 << 10, Bytes: 16 << 20, Items: 1 << 16, Depth: 1}
+// What a command may have: more than any that a client of a made-up server sends.
+const (
+	maxWords = 1 << 16
+	maxWord  = 16 << 20
+)
 
-// NewReader returns a reader of commands.
-func NewReader(r io.Reader) *resp.Reader { return resp.NewReader(r, commandLimits) }
+// Reader reads commands.
+type Reader struct {
+	in   *bufio.Reader
+	word []byte // used again
+}
+
+// NewReader returns a Reader of what comes from r.
+func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReader(r)} }
+
+// Buffered returns how many bytes were read ahead.
+func (r *Reader) Buffered() int { return r.in.Buffered() }
 
 // ReadCommand reads one command and returns its words, of which there is at least one.
-func ReadCommand(r *resp.Reader) ([]string, error) {
-	command, err := r.Read()
+func ReadCommand(r *Reader) ([]string, error) {
+	count, err := r.length('*', maxWords)
 	if err != nil {
 		return nil, err
 	}
-	if len(command.Items) == 0 {
+	if count == 0 {
 		return nil, resp.ErrNotRedis
 	}
-	words := make([]string, len(command.Items))
-	for i, item := range command.Items {
-		words[i] = item.Text
+	words := make([]string, count)
+	for i := range words {
+		if words[i], err = r.readWord(); err != nil {
+			return nil, err
+		}
 	}
 	return words, nil
+}
+
+func (r *Reader) readWord() (string, error) {
+	n, err := r.length('$', maxWord)
+	if err != nil {
+		return "", err
+	}
+	r.word = slices.Grow(r.word[:0], n+2)[:n+2]
+	if _, err := io.ReadFull(r.in, r.word); err != nil {
+		return "", err
+	}
+	if string(r.word[n:]) != "\r\n" {
+		return "", resp.ErrNotRedis
+	}
+	return string(r.word[:n]), nil
+}
+
+// length reads a line that begins with kind, and has a number from 0 to most behind it.
+func (r *Reader) length(kind byte, most int) (int, error) {
+	line, err := r.in.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	digits, is := bytes.CutSuffix(line, []byte("\r\n"))
+	if !is || len(digits) < 2 || digits[0] != kind {
+		return 0, resp.ErrNotRedis
+	}
+	n, err := strconv.Atoi(string(digits[1:]))
+	if err != nil || n < 0 || n > most {
+		return 0, resp.ErrNotRedis
+	}
+	return n, nil
 }
 
 // Serve reads commands and writes what reply returns for each: any bytes, or none. It ends with
