@@ -12,14 +12,12 @@ type HoldReport struct {
 	// Clients keep for a lease, the names of keys, what is the same for any number of leases, and
 	// the garbage that Go's default settings (GOGC=100, no memory limit) leave until the next
 	// collection. The measurement itself adds 8 bytes a lease and the series of the report, some
-	// 300 bytes for each of its intervals and nodes. It is 0 if the system does not report it.
-	// With backend "in-process" it would also include the nodes' memory. So it is nil, and
-	// RSSBytesPerLeaseWithNodes has the sum, which is nil with other backends.
+	// 300 bytes for each of its intervals and nodes. It is 0 if the system does not report it, and
+	// nil with backend "in-process", where RSSBytesPerLeaseWithNodes has the sum with the nodes.
 	ClientRSSBytesPerLease    *float64 `json:"client_rss_bytes_per_lease,omitempty"`
 	RSSBytesPerLeaseWithNodes *float64 `json:"rss_bytes_per_lease_with_nodes,omitempty"`
 	// ClientCPUCores is the CPU time of this process per time while all leases were held, sampling
-	// included: 0.5 is half of one core. With backend "in-process" it is nil, and CPUCoresWithNodes
-	// has the sum, which is nil with other backends.
+	// included: 0.5 is half of one core. It is nil with backend "in-process", as the memory is.
 	ClientCPUCores    *float64 `json:"client_cpu_cores,omitempty"`
 	CPUCoresWithNodes *float64 `json:"cpu_cores_with_nodes,omitempty"`
 	// Samples is how many leases, chosen at random, were looked up on the nodes.

@@ -67,8 +67,7 @@ type Report struct {
 	ReleaseMs series.Latency `json:"release_ms"`
 	// ClientCPUUsPerLock is the CPU time in microseconds that this process used from the first call
 	// until the last release, per key acquired. It includes the choice of keys and the measurement.
-	// With backend "in-process" it would also include the nodes. So it is nil, and
-	// CPUUsPerLockWithNodes has the sum, which is nil with other backends.
+	// It is nil with backend "in-process", where CPUUsPerLockWithNodes has the sum with the nodes.
 	ClientCPUUsPerLock    *float64 `json:"client_cpu_us_per_lock,omitempty"`
 	CPUUsPerLockWithNodes *float64 `json:"cpu_us_per_lock_with_nodes,omitempty"`
 	// ServerCPUUsPerLock is the CPU time in microseconds that the busiest redis-server used in the
@@ -77,8 +76,7 @@ type Report struct {
 	ServerCPUUsPerLock float64 `json:"busiest_server_cpu_us_per_lock,omitempty"`
 	ServerCPUShare     float64 `json:"busiest_server_cpu_share,omitempty"`
 	// AllocsPerLock is the number of allocations in the same time, of the same work, per key
-	// acquired. With backend "in-process" it is nil, and AllocsPerLockWithNodes has the sum, which
-	// is nil with other backends.
+	// acquired. It is nil with backend "in-process", as ClientCPUUsPerLock is.
 	AllocsPerLock          *float64 `json:"allocs_per_lock,omitempty"`
 	AllocsPerLockWithNodes *float64 `json:"allocs_per_lock_with_nodes,omitempty"`
 	// OpsPerFlush is how many lock operations shared one flush to a node, on average.
@@ -89,8 +87,8 @@ type Report struct {
 	ErrorsByKind map[string]uint64 `json:"errors_by_kind,omitempty"`
 	// GoroutinesBefore is how many goroutines there were before the Clients were made.
 	// GoroutinesMost is the most at the same time during the load, callers included, and
-	// GoroutinesAfter is how many there were after the Clients were closed. With backend
-	// "in-process" the goroutines of the nodes are in all three.
+	// GoroutinesAfter is how many there were after the Clients were closed. Nodes in this process
+	// have goroutines too.
 	GoroutinesBefore int `json:"goroutines_before"`
 	GoroutinesMost   int `json:"goroutines_most"`
 	GoroutinesAfter  int `json:"goroutines_after"`

@@ -119,7 +119,8 @@ func tiles(r *bench.Report) []tile {
 // cpu is what a lock cost in this process.
 func cpu(r *bench.Report) tile {
 	if r.InProcess() {
-		return tile{"CPU with nodes", figures.Significant(figures.Known(r.CPUUsPerLockWithNodes)), "µs/lock"}
+		sum := figures.Known(r.CPUUsPerLockWithNodes)
+		return tile{"CPU with nodes", figures.Significant(sum), "µs/lock"}
 	}
 	return tile{"client CPU", figures.Significant(figures.Known(r.ClientCPUUsPerLock)), "µs/lock"}
 }
