@@ -14,10 +14,9 @@ type Findings struct {
 	Version string `json:"version"` // of lockpipe
 	Backend string `json:"backend"` // as in Report
 	Nodes   string `json:"nodes"`   // as in Report.Config
-	// NodesNote is as in Report.
-	NodesNote string `json:"nodes_note,omitempty"`
 	// Findings are those of lockpipe.Client.Inspect.
-	Findings lockpipe.Inspection `json:"findings"`
+	Findings  lockpipe.Inspection `json:"findings"`
+	NodesNote string              `json:"nodes_note,omitempty"` // as in Report
 }
 
 // Safe reports whether none of the findings is an error.
