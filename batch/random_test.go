@@ -49,7 +49,7 @@ func (f *fixture) requireSame(m *model, step string) {
 // and obvious. In the end each operation was cancelled, or each of its readers got it once, in
 // order.
 func TestReader_AsTheModel(t *testing.T) {
-	for seed := range int64(150) {
+	for seed := range int64(60) {
 		synctest.Test(t, func(t *testing.T) { randomEvents(t, seed) })
 		if t.Failed() {
 			return
