@@ -93,6 +93,7 @@ func TestAcquireAll_WhatACallReturnsIsNotTheCallersSlice(t *testing.T) {
 		return held.Keys
 	}
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		other := v.client(t)
 		for name, returned := range map[string]func(t *testing.T, keys []string) []string{
 			"cut off in the queue": func(t *testing.T, keys []string) []string {
 				t.Helper()
@@ -135,7 +136,7 @@ func TestAcquireAll_WhatACallReturnsIsNotTheCallersSlice(t *testing.T) {
 				return l.Keys()
 			},
 		} {
-			l := v.hold(t, v.client(t), "a", lockpipe.WithTTL(20*time.Second))
+			l := v.hold(t, other, "a", lockpipe.WithTTL(20*time.Second))
 			keys := make([]string, 3, 8)
 			copy(keys, []string{"a", "b", "c"})
 			overwrite(returned(t, keys))

@@ -328,8 +328,8 @@ func TestClose_LeavesNoGoroutineOfExtensionsAndCallbacks(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var leases []*lockpipe.Lease
 		for i := range 100 {
-			leases = append(leases,
-				try(t, c, fmt.Sprint("k", i), auto(2*time.Second, time.Hour)...))
+			k := try(t, c, fmt.Sprint("k", i), auto(2*time.Second, time.Hour)...)
+			leases = append(leases, k)
 			try(t, c, fmt.Sprint("short", i), lockpipe.WithTTL(time.Second))
 		}
 		try(t, c, "panics", lockpipe.WithTTL(time.Second))

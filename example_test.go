@@ -2,6 +2,7 @@ package lockpipe_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,20 +14,44 @@ import (
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
-// exampleClient is a client of three masters of its own; end closes both.
-func exampleClient() (client *lockpipe.Client, end func()) {
-	client, _, end = exampleClientAndNodes()
-	return client, end
+// exampleNodes are the masters of all examples that do not break them, once one has used them.
+var exampleNodes = sync.OnceValue(startExampleNodes)
+
+// closeExampleNodes is nil until then.
+var closeExampleNodes func() error
+
+func startExampleNodes() *lockpipetest.Nodes {
+	nodes, err := lockpipetest.Start(3)
+	if err != nil {
+		panic(err)
+	}
+	closeExampleNodes = nodes.Close
+	return nodes
 }
 
-// exampleClientAndNodes is exampleClient for who breaks the masters.
+// exampleClient is a client with a prefix of its own; end closes it.
+func exampleClient() (client *lockpipe.Client, end func()) {
+	client = newExampleClient(exampleNodes(), rand.Text()+":")
+	return client, func() { _ = client.Close(context.Background()) }
+}
+
+// exampleClientAndNodes is exampleClient for who breaks the masters, which are its own.
 func exampleClientAndNodes() (client *lockpipe.Client, nodes *lockpipetest.Nodes, end func()) {
 	nodes, err := lockpipetest.Start(3)
 	if err != nil {
 		panic(err)
 	}
-	client, err = lockpipe.New(lockpipe.Config{
+	client = newExampleClient(nodes, "")
+	return client, nodes, func() {
+		_ = client.Close(context.Background())
+		_ = nodes.Close()
+	}
+}
+
+func newExampleClient(nodes *lockpipetest.Nodes, prefix string) *lockpipe.Client {
+	client, err := lockpipe.New(lockpipe.Config{
 		Nodes:       nodes.URLs(),
+		Prefix:      prefix,
 		Owner:       "web-3",
 		NodeTimeout: 10 * time.Second, // examples also run on busy machines
 		Logger:      slog.New(slog.DiscardHandler),
@@ -34,10 +59,7 @@ func exampleClientAndNodes() (client *lockpipe.Client, nodes *lockpipetest.Nodes
 	if err != nil {
 		panic(err)
 	}
-	return client, nodes, func() {
-		_ = client.Close(context.Background())
-		_ = nodes.Close()
-	}
+	return client
 }
 
 func Example() {

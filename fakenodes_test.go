@@ -34,10 +34,32 @@ func (v *fakeNodes) onlyCompanions(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
 	for i := range v.nodes {
-		for _, k := range v.keys(i) {
-			require.Contains(t, k, prefix+companion(""), "node %d", i)
-		}
+		require.Empty(t, v.noCompanions(i), "node %d", i)
 	}
+}
+
+// noCompanions is what else is left on node i.
+func (v *fakeNodes) noCompanions(i int) []string {
+	return slices.DeleteFunc(v.keys(i), func(key string) bool {
+		return strings.Contains(key, prefix+companion(""))
+	})
+}
+
+// soonOnlyCompanions waits until nothing else is left, as long as keys may last, and wants it to
+// stay so. It waits no longer: clients probe their idle connections, so that minutes of virtual
+// time are work.
+func (v *fakeNodes) soonOnlyCompanions(t *testing.T) {
+	t.Helper()
+	left := func(i int) bool { return len(v.noCompanions(i)) > 0 }
+	for range 120 {
+		synctest.Wait()
+		if !slices.ContainsFunc(span(0, len(v.nodes)), left) {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	time.Sleep(5 * time.Second)
+	v.onlyCompanions(t)
 }
 
 // intercept has node i reply to commands with what answer returns, or in the usual way if that is

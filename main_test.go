@@ -17,7 +17,11 @@ func TestMain(m *testing.M) {
 		os.Exit(holderMain(urls))
 	}
 	runMoreAtOnce()
-	os.Exit(m.Run())
+	code := m.Run()
+	if closeExampleNodes != nil {
+		_ = closeExampleNodes()
+	}
+	os.Exit(code)
 }
 
 // runMoreAtOnce lets more parallel tests run than there are processors: most of them wait for real

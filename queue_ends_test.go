@@ -141,8 +141,7 @@ func TestQueue_NoKeyIsOwnedForEver(t *testing.T) {
 					require.NoError(t, o.err, "%s, %s", end, who)
 					release(t, o.lease)
 					require.True(t, lockpipe.QueueIdle(c, "k", "m"), "%s, %s", end, who)
-					time.Sleep(2 * time.Minute)
-					v.onlyCompanions(t)
+					v.soonOnlyCompanions(t)
 				}, func(cfg *lockpipe.Config) { cfg.NodeTimeout = time.Second })
 			}
 		}

@@ -258,6 +258,7 @@ func TestArbiter_AReleaseBeforeItsVoteEndsTheAttempt(t *testing.T) {
 // The goal: when all contenders have the same arbiter, one of them wins each round, and no votes
 // are split.
 func TestArbiter_OneOfManyContendersWins(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			const contenders, rounds = 16, 20
@@ -323,6 +324,7 @@ func TestStats_CountSplitVotes(t *testing.T) {
 // are spread over the nodes. A node that is of no use is left out, and so is one that is not
 // connected.
 func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
+	t.Parallel()
 	m, _, stop := simulated(5, 1, 0)
 	defer stop()
 	turned := &Mux{

@@ -18,6 +18,7 @@ import (
 // key at once. Every call ends within its timeout. When all is released nothing is left on any
 // node.
 func TestClaim_KeepsTheOrderOfItsAttempts(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(12) {
 		for _, n := range []int{1, 2, 3, 4, 5} {
 			synctest.Test(t, func(t *testing.T) { simulate(t, n, seed, false) })
@@ -27,6 +28,7 @@ func TestClaim_KeepsTheOrderOfItsAttempts(t *testing.T) {
 
 // The goal: the same while nodes hang for longer than NodeTimeout, and go down and come up.
 func TestClaim_KeepsTheOrderOfItsAttemptsAtNodesThatComeAndGo(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(12) {
 		for _, n := range []int{1, 2, 3, 4, 5} {
 			synctest.Test(t, func(t *testing.T) { simulate(t, n, seed, true) })
@@ -78,6 +80,7 @@ func comeAndGo(m *Mux, seed uint64) (stop func()) {
 // The goal: the same for claims of clients that move from one set of nodes to another: some need
 // quorums of both, and some of one alone.
 func TestClaim_KeepsTheOrderOfItsAttemptsWhileClientsMove(t *testing.T) {
+	t.Parallel()
 	const a, b, c, d, e = 1, 2, 4, 8, 16
 	for seed := range uint64(6) {
 		for _, move := range [][2]quorum.Nodes{
@@ -200,6 +203,7 @@ func TestClaim_NothingFollowsARelease(t *testing.T) {
 
 // The goal: a node that comes up or goes down meanwhile loses no attempt.
 func TestClaim_NoAttemptIsLostWhenANodeComesUp(t *testing.T) {
+	t.Parallel()
 	m, _, stop := simulated(1, 1, 0)
 	defer stop()
 	n := m.nodes[0]

@@ -205,6 +205,7 @@ func TestFailing_AfterASecondOfErrors(t *testing.T) {
 
 // The goal: the probe alone finds a node that is asked once, and refuses.
 func TestFailing_ANodeThatIsHardlyAskedFailsToo(t *testing.T) {
+	t.Parallel()
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))

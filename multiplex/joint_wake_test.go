@@ -24,6 +24,7 @@ type answer struct {
 // The goal: in a round with claims of several quorum systems, each caller learns its outcome at the
 // moment at which the votes decide it, however and whenever the nodes answer.
 func TestJoint_NobodySleepsPastTheDecision(t *testing.T) {
+	t.Parallel()
 	granted := node.Answer{Vote: node.Granted, Replied: true}
 	all := []node.Answer{
 		granted, granted,

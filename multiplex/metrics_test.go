@@ -91,6 +91,7 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 // The goal: an acquire that the log does not take any more counts once for each node. It was sent
 // to none, so it needs no release.
 func TestMetrics_CountAnOverload(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()

@@ -112,6 +112,7 @@ func TestNode_HasOneSocket(t *testing.T) {
 // The goal: callers never dial. Only its connector dials a node that is down, at growing intervals,
 // whatever the load.
 func TestNode_OnlyTheConnectorDials(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var dials atomic.Int32
 		m := start(t, []string{"127.0.0.1:1"}, func(c *Config) {

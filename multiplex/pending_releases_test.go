@@ -77,6 +77,7 @@ func TestPendingReleases_AreConfirmedByTheExpiryOfTheirKeys(t *testing.T) {
 // The goal: a release is kept until the node answers it when a connection broke before the answer:
 // a stopped server may read that connection later than any TTL, and take the key again.
 func TestPendingReleases_AreKeptWhileABrokenConnectionMayStillBeRead(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(1, 1, 0)
 		defer stop()

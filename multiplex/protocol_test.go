@@ -166,6 +166,7 @@ var asConnecting = []string{
 // connection and its vote, with the reason in its status; the others go on, and it is back as soon
 // as it behaves.
 func TestProtocol_AServerThatBreaksItLosesOnlyItsOwnVote(t *testing.T) {
+	t.Parallel()
 	for _, victim := range commandsUsed {
 		onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 			for stream := range resptest.Hostile {
@@ -214,6 +215,7 @@ var wellFramed = []string{
 // it behaves.
 func TestProtocol_AReplyOfAnotherShapeHarmsNobodyElse(t *testing.T) {
 	notShort(t, "each reply of another shape, to each command")
+	t.Parallel()
 	for _, victim := range commandsUsed {
 		onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 			for _, stream := range append(wellFramed, "%2\r\n+proto\r\n:3\r\n+version\r\n+6\r\n") {

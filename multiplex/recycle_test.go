@@ -181,6 +181,7 @@ func TestRecycle_AnExtensionUsesTheMemoryOfOthers(t *testing.T) {
 // The goal: a release that comes while an extension gets its last answer does not read memory that
 // is in use again. It is for the race detector: what it has to find is a moment between two locks.
 func TestRecycle_AReleaseDuringTheLastAnswer(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()

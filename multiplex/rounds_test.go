@@ -293,6 +293,7 @@ func TestRecycle_LeavesOutASleeper(t *testing.T) {
 // The goal: what a round still has of its attempts when their callers are done is for the race
 // detector: callers that sleep, and others that do not, with answers at the same time.
 func TestRecycle_SleepersAndTheLastAnswers(t *testing.T) {
+	t.Parallel()
 	m, stores, stop := simulated(3, 1, 0)
 	defer stop()
 	for i, n := range m.nodes {

@@ -51,6 +51,7 @@ func TestSentinel_InspectSaysWhyNoMasterIsNamed(t *testing.T) {
 // The goal: each reason why the sentinels name no master is in the status, with the sentinel and
 // what to do. The password of the sentinels is not.
 func TestSentinel_AnErrorSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	echo := "-ERR unknown command 'SENTINEL', with args beginning with: 's3cret' \r\n"
 	for says, change := range map[string]func(o *fakeSentinel){
 		"connection refused": func(o *fakeSentinel) { o.dead = true },

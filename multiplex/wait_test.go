@@ -16,6 +16,7 @@ import (
 // same outcome at the same time, with one Waker for all attempts of an owner, and nothing is left
 // behind.
 func TestPoll_IsWait(t *testing.T) {
+	t.Parallel()
 	outcomes := map[string]int{}
 	for seed := range uint64(200) {
 		run := func(way func(*Attempt, context.Context) error) (log []string) {
