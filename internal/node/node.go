@@ -76,8 +76,8 @@ type Node struct {
 }
 
 // New returns a Node without a connection. Node.Link.Run connects it.
-func New(cfg Config) (*Node, error) {
-	n := &Node{
+func New(cfg Config) (n *Node, err error) {
+	n = &Node{
 		index: cfg.Link.Index, group: cfg.Group, stateChanged: cfg.StateChanged,
 		pendingAdded: make(chan struct{}, 1),
 	}
@@ -87,7 +87,6 @@ func New(cfg Config) (*Node, error) {
 	n.QueryWatches, n.Commands = n.sendWatches, n.newerCommands
 	n.Watches = n.newWatches(cfg.Link.Endpoint.Name)
 	cfg.Link.Owner = n
-	var err error
 	n.Link, err = link.New(cfg.Link)
 	return n, err
 }
@@ -115,9 +114,10 @@ func (n *Node) StateChanged(before, after link.State) {
 }
 
 // Connected sends the releases that are kept, before anything else. Otherwise keys that only wait
-// to be deleted would refuse acquires.
+// to be deleted would refuse acquires. Then the node reads: who sees that it is up may rely on it.
 func (n *Node) Connected() {
 	n.Resend()
+	n.stateChanged(link.Up)
 	n.acquireErrors.since.Store(0)
 	n.duties = duties{resend: time.Now().Add(resendDelay), review: time.Now().Add(probeEvery)}
 }
