@@ -39,6 +39,7 @@ func (c talk) ask(args ...string) string {
 // conversation is what a client says, a line each. "wait" lets a short TTL pass.
 const conversation = `
 PING
+DBSIZE
 PING hello
 SET k v
 SET k w NX
@@ -119,6 +120,7 @@ DBSIZE
 SUBSCRIBE one two
 UNSUBSCRIBE one
 UNSUBSCRIBE
+DBSIZE
 UNSUBSCRIBE`
 
 // The goal: a node replies as a server does, in both protocols.
@@ -135,7 +137,7 @@ func TestNode_RepliesAsAServerDoes(t *testing.T) {
 			c.ask("HELLO", proto)
 			c.ask("FLUSHALL")
 		}
-		for _, line := range strings.Split(strings.TrimSpace(conversation), "\n") {
+		for line := range strings.SplitSeq(strings.TrimSpace(conversation), "\n") {
 			args := strings.Fields(line)
 			if strings.Contains(line, "SUBSCRIBE") && proto == "2" {
 				continue // a further command would be refused: see below
