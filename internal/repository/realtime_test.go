@@ -1,9 +1,11 @@
 package repository
 
 import (
+	"go/ast"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,5 +70,24 @@ func TestRealTime_OnlyADelayIsExcused(t *testing.T) {
 				require.Empty(t, text)
 			}
 		})
+	}
+}
+
+// The goal: no other test of its package runs beside a test with the mark.
+func TestRealTime_MarkedTestsAreNotParallel(t *testing.T) {
+	for _, f := range sources(t, everything) {
+		for _, d := range f.syntax.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok || !strings.HasSuffix(fn.Name.Name, "_InRealTime") {
+				continue
+			}
+			ast.Inspect(fn, func(n ast.Node) bool {
+				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Parallel" {
+					t.Errorf("%s: %s calls Parallel, and has the mark of real time", f.at(s.Pos()),
+						fn.Name.Name)
+				}
+				return true
+			})
+		}
 	}
 }
