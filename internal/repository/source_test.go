@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -53,18 +54,33 @@ const (
 	everything = true
 )
 
-// sources parses the Go files of this module, whatever their build constraints.
-func sources(t *testing.T, withTests bool) []*source {
+// sources returns the Go files of this module, whatever their build constraints. They are parsed
+// once.
+func sources(t *testing.T, withTests bool) (files []*source) {
 	t.Helper()
-	var files []*source
-	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+	all, err := parseAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if withTests || !strings.HasSuffix(f.name, "_test.go") {
+			files = append(files, f)
+		}
+	}
+	if len(files) == 0 {
+		t.Fatal("no Go files found: this test reads the source, so run it in the source tree")
+	}
+	return files
+}
+
+var parseAll = sync.OnceValues(func() (files []*source, err error) {
+	err = filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case entry.IsDir() && name != "." && !holdsPackages(name):
 			return fs.SkipDir
-		case entry.IsDir() || !strings.HasSuffix(name, ".go") || !withTests &&
-			strings.HasSuffix(name, "_test.go"):
+		case entry.IsDir() || !strings.HasSuffix(name, ".go"):
 			return nil
 		}
 		f := &source{name: filepath.ToSlash(name), fset: token.NewFileSet()}
@@ -83,14 +99,8 @@ func sources(t *testing.T, withTests bool) []*source {
 		files = append(files, f)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		t.Fatal("no Go files found: this test reads the source, so run it in the source tree")
-	}
-	return files
-}
+	return files, err
+})
 
 // holdsPackages reports whether the go command would look for packages of this module in the
 // directory.

@@ -253,9 +253,9 @@ func TestContention_ProcessesShareAKey(t *testing.T) {
 	for _, processes := range []int{2, 3, 8, 32} {
 		for _, callers := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%d processes, %d callers", processes, callers), func(t *testing.T) {
-				long := time.Duration(processes) * 1000 * ms
+				long := time.Duration(processes) * 500 * ms
 				if callers > 1 {
-					long *= 8
+					long *= 10
 				}
 				w := contend(processes, callers, long)
 				var locks []int
