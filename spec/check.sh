@@ -84,6 +84,7 @@ fails_in() {
 }
 
 readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='robbed' early='forgotten==0' alone='holders==0'
+readonly single='holds\[\(1-c\)\]' named='key\[n\]==1'
 
 # Whatever happens in these happens in the searches below, which allow more.
 happens_all() {
@@ -200,6 +201,70 @@ move_full() {
   fails move-fence-clocks-apart "$monotonic" $moved -DSKEW=2
 }
 
+# The restart guard in six rules. Where a tick is enough for MaxTTL, the searches are smaller.
+readonly first='-DVIRGIN -DLONG=1' mixed='-DLONG=2 -DSHORT=1' spare='-DSPARE -DLOSSES=2'
+
+rules_small() {
+  local model=guard.pml
+  holds rules -DLOSSES=2
+  holds rules-first $first
+  holds rules-mixed $mixed
+  holds rules-failover -DSPARE
+  holds rules-alias -DALIAS -DLOSSES=0
+  happens rules-at-work 'again renamed succession survived waited' -DEXTENSIONS -DIMMORTAL
+  fails rules-any-name "$single" -DANY_NAME
+  fails rules-no-wait "$single" -DNO_WAIT
+  fails rules-any-record "$single" -DANY_RECORD
+  fails rules-untold "$single" -DUNTOLD
+  fails rules-heard-nobody "$single" $mixed -DHEARD=0
+  fails rules-no-entry "$single" $mixed -DNO_ENTRY
+  fails rules-one-look "$single" $first -DONE_LOOK
+  fails rules-eager "$single" $first -DEAGER -DIMMORTAL
+  fails rules-no-return "$single" $spare -DNO_RETURN
+  fails rules-no-four "$single" -DSPARE -DFOUR=0
+}
+
+rules_full() {
+  local model=guard.pml deep=1000000
+  rules_small
+  holds rules-long -DLOSSES=3
+  holds rules-extension -DLOSSES=2 -DEXTENSIONS
+  holds rules-first-long -DVIRGIN
+  holds rules-first-extension -DVIRGIN -DEXTENSIONS
+  holds rules-first-slow $first -DSLOW
+  holds rules-first-behind $first -DBEHIND
+  holds rules-first-settled $first -DLOSSES=2 -DSETTLED
+  holds rules-first-mixed $mixed -DVIRGIN
+  holds rules-mixed-extension $mixed -DEXTENSIONS
+  holds rules-mixed-failover $mixed -DSPARE
+  holds rules-everywhere $mixed -DHEARD=1 -DEVERYWHERE
+  holds rules-behind -DBEHIND
+  holds rules-mixed-behind $mixed -DBEHIND
+  holds rules-return $spare
+  holds rules-return-twice -DSPARE -DLOSSES=3
+  holds rules-any-other $spare -DANY_OTHER
+  happens rules-shared 'again renamed shared succession waited'
+  happens rules-first-at-work 'first succession together waited' $first -DLOSSES=0 -DIMMORTAL
+  happens rules-mixed-at-work 'again lengthened renamed succession waited' $mixed -DIMMORTAL
+  happens rules-return-at-work 'belated returned succession waited' $spare -DLONG=1 -DIMMORTAL
+  fails rules-short-backlog "$single" -DBACKLOG=1
+  fails rules-no-nonce "$single" -DLOSSES=2 -DNO_NONCE
+  fails rules-unwatched "$named" -DUNWATCHED -DNAMED
+  fails rules-not-behind "$single" -DBEHIND -DNOT_BEHIND
+  fails rules-not-again "$single" $mixed -DNOT_AGAIN
+  fails rules-brief-entry "$single" $mixed -DBRIEF_ENTRY
+  fails rules-from-nothing "$single" $first -DFROM_NOTHING
+  fails rules-looks-on "$single" $first -DLOOKS_ON
+  fails rules-old-record "$single" -DSPARE -DLOSSES=3 -DOLD_RECORD
+  fails rules-four-by-client "$single" -DSPARE -DFOUR_BY_CLIENT
+  fails rules-no-character "$single" -DALIAS -DLOSSES=0 -DNO_CHARACTER
+  fails rules-first-twice "$single" $first -DLOSSES=2
+  fails rules-mixed-twice "$single" $mixed -DLOSSES=2
+  fails rules-heard-some "$single" $mixed -DHEARD=1
+  fails rules-deleted "$single" $mixed -DDELETED
+  fails rules-stranger "$single" $spare -DSTRANGER
+}
+
 # both ONE OTHER runs two lists at the same time, and fails if one of them does.
 both() {
   local one other status=0
@@ -212,10 +277,10 @@ both() {
   return "$status"
 }
 
-small_one() { holds_small; happens_all; mark_small; }
+small_one() { holds_small; happens_all; mark_small; rules_small; }
 small_other() { holds_told; fails_all; move_small; }
 full_one() { holds_full; happens_all; mark_full; }
-full_other() { holds_more; fails_all; move_full; }
+full_other() { holds_more; fails_all; move_full; rules_full; }
 
 case $size in
 small) both small_one small_other ;;
