@@ -206,7 +206,7 @@ func TestNode_RefusesWhatItDoesNotKnow(t *testing.T) {
 		require.Regexp(t, `^-ERR unknown .* not Redis; use redis-server for it\r\n$`,
 			ask(t, n, args...))
 	}
-	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "*0\r\n", "*1\r\n:1\r\n", "*-1\r\n"} {
+	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "*0\r\n", "*1\r\n:1\r\n", "*-1\r\n", "*1\r\n$1\r\nabc"} {
 		conn := n.Dial()
 		go func() { _, _ = conn.Write([]byte(text)) }()
 		_, err := conn.Read(make([]byte, 1))

@@ -257,8 +257,8 @@ func (n *Node) put(key string, e entry) {
 // minSweep is the number of keys below which expired ones may stay.
 const minSweep = 1024
 
-// sweep removes expired keys that nobody has read, or will. It leaves those that a client tracks:
-// the client is notified when somebody reads them. mu is held.
+// sweep removes expired keys, which otherwise only a command for that key does. It leaves keys that
+// a client tracks: that command notifies the client. mu is held.
 func (n *Node) sweep() {
 	now := n.now()
 	maps.DeleteFunc(n.keys, func(key string, e entry) bool {

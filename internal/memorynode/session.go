@@ -94,7 +94,9 @@ func cutCommand(text string, args []string) (words []string, rest string, err er
 			return nil, text, err
 		}
 		args = append(args, text[begin:begin+length])
-		at = begin + length + 2
+		if at = begin + length + 2; text[at-2:at] != "\r\n" {
+			return nil, text, errNoCommand
+		}
 	}
 	return args, text[at:], nil
 }

@@ -117,9 +117,9 @@ func (n *Node) StateChanged(before, after link.State) {
 // to be deleted would refuse acquires. Then the node reads: who sees that it is up may rely on it.
 func (n *Node) Connected() {
 	n.Resend()
-	n.stateChanged(link.Up)
 	n.acquireErrors.since.Store(0)
 	n.duties = duties{resend: time.Now().Add(resendDelay), review: time.Now().Add(probeEvery)}
+	n.stateChanged(link.Up)
 }
 
 // NotConnected drops the releases that are not needed any more.

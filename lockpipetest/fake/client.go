@@ -59,7 +59,7 @@ func NewClient(t testing.TB, change ...func(*lockpipe.Config)) *Client {
 	c := &Client{t: t, prefix: cfg.Prefix, maxTTL: maxTTL}
 	cfg.Nodes, cfg.TLS, cfg.Credentials = nil, nil, nil
 	for i := range nodeCount {
-		n := startNode(fmt.Sprintf("fake-%d:6379", i))
+		n := startNode(fmt.Sprintf("fake-%d:6379", i), cfg.Prefix)
 		t.Cleanup(n.Stop)
 		c.nodes, cfg.Nodes = append(c.nodes, n), append(cfg.Nodes, n.addr)
 	}

@@ -266,7 +266,9 @@ func TestHold_TakesAKeyAwayFromItsLease(t *testing.T) {
 // succeed, and nothing is left of what failed.
 func TestStopVotes_LeavesNoQuorum(t *testing.T) {
 	bothClocks(t, func(t *testing.T) {
-		c := fake.NewClient(t)
+		c := fake.NewClient(t, func(cfg *lockpipe.Config) {
+			cfg.Prefix = "app:lockpipe:" // as the own keys of a Client with the prefix app:
+		})
 		l, err := c.TryAcquire(t.Context(), "held")
 		require.NoError(t, err)
 		for range 2 {

@@ -19,7 +19,8 @@ const (
 	// outOfMemory is what a server answers at maxmemory. It executes nothing then, and the
 	// connection stays.
 	outOfMemory = "-OOM command not allowed when used memory > 'maxmemory'.\r\n"
-	// companions is in the names of keys that are no locks: a Client sets them when it connects.
+	// companions is what the names of keys that are no locks begin with, behind the prefix. A
+	// Client sets them when it connects.
 	companions = "lockpipe:"
 )
 
@@ -27,12 +28,13 @@ const (
 // testing/synctest need them.
 type node struct {
 	*memorynode.Node
-	addr    string      // set once
+	addr    string      // set once, as prefix
+	prefix  string      // of all keys
 	failing atomic.Bool // StopVotes
 }
 
-func startNode(addr string) *node {
-	n := &node{Node: memorynode.New(rand.Int(), 1), addr: addr}
+func startNode(addr, prefix string) *node {
+	n := &node{Node: memorynode.New(rand.Int(), 1), addr: addr, prefix: prefix}
 	n.Before = n.refuse
 	return n
 }
@@ -42,17 +44,19 @@ func (n *node) refuse(args []string) (reply string) {
 	if !n.failing.Load() || len(args) < 2 {
 		return ""
 	}
-	switch args[0] {
-	case "SET":
-		if !strings.Contains(args[1], companions) {
-			return outOfMemory
-		}
-	case "EVALSHA":
-		if len(args) > 3 && !strings.Contains(args[3], companions) {
-			return outOfMemory
-		}
+	key := ""
+	switch {
+	case args[0] == "SET":
+		key = args[1]
+	case args[0] == "EVALSHA" && len(args) > 3:
+		key = args[3]
+	default:
+		return ""
 	}
-	return ""
+	if strings.HasPrefix(key, n.prefix+companions) {
+		return ""
+	}
+	return outOfMemory
 }
 
 func (n *node) hold(key string) { n.Set(key, anotherToken) }
