@@ -11,20 +11,21 @@ import (
 	"github.com/lockpipe/lockpipe/internal/losslog"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
+	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/suspension"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Client takes leases on the nodes of its Config. New makes it, and all methods are safe for
 // concurrent use. One Client for a whole process is best, because its callers share their round
 // trips.
 type Client struct {
-	cfg      Config
-	reserved reserved.Names // behind cfg.Prefix; set once
-	locker   *locker.Locker
-	mux      *parts.Mux // of locker
-	calls    *calls.Calls
+	cfg       Config
+	reserved  reserved.Names // behind cfg.Prefix; set once
+	locker    *locker.Locker
+	mux       *parts.Mux // of locker
+	calls     *calls.Calls
+	inspector *preflight.Inspector
 
 	callbacks *callbacks.Pool
 	losses    *losslog.Log
@@ -42,33 +43,23 @@ func New(cfg Config) (*Client, error) {
 // newClient is New on a machine whose time in suspension is what suspended returns: see
 // lease.Config.
 func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client, error) {
-	cfg, err := cfg.validated()
+	cfg, nodes, err := cfg.read()
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{cfg: cfg, reserved: reserved.New(cfg.Prefix), closed: make(chan struct{})}
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.losses = losslog.New(cfg.Logger, c.callbacks.TryRun)
-	nodes, err := parts.Read(parts.Config{
-		Nodes: cfg.Nodes, TLS: cfg.TLS, Credentials: cfg.Credentials != nil,
-		Groups: layoutGroups(cfg.Groups), Next: layoutGroups(cfg.Next),
+	c.locker, err = locker.New(nodes, cfg.environment(), locker.Config{
+		Owner: cfg.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger, Suspended: suspended,
+		NewLease: newLease, LeaseOf: innerLease, VotesError: votesError,
+		OnUnexpectedEnd: c.leaseEnded,
 	})
-	if err == nil {
-		c.locker, err = locker.New(nodes, multiplex.Config{
-			NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
-			TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger,
-			Credentials: cfg.Credentials, Prefix: cfg.Prefix,
-			Guard: multiplex.GuardMode(cfg.RestartGuard),
-		}, locker.Config{
-			Owner: cfg.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger, Suspended: suspended,
-			NewLease: newLease, LeaseOf: innerLease, VotesError: votesError,
-			OnUnexpectedEnd: c.leaseEnded,
-		})
-	}
 	if err != nil {
 		return nil, invalid("%w", err)
 	}
 	c.mux, c.calls = c.locker.Mux, calls.New(c.locker, c.callbacks.Run)
+	c.inspector = preflight.New(nodes, cfg.environment(), c.mux)
 	return c, nil
 }
 
@@ -107,6 +98,7 @@ func (c *Client) Close(ctx context.Context) error {
 	defer close(c.closed)
 	c.calls.NoticeClose()
 	unreleased, held, err := c.locker.Close(ctx)
+	c.inspector.Close(ctx)
 	failed := make([]error, len(unreleased))
 	for i, u := range unreleased {
 		failed[i] = prefix.Errorf("release of %.64q not confirmed: %w", u.Key, u.Err)

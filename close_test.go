@@ -153,97 +153,115 @@ func TestClose_SaysWhatItCouldNotRelease(t *testing.T) {
 	})
 }
 
+// closeCase is a state of three nodes and a client when Close comes.
+type closeCase struct {
+	strike func(*lockpipetest.Nodes, int) error
+	broken int
+	work   bool // leases are held and calls are pending when Close comes
+	early  bool // Close comes before the nodes are connected
+	within time.Duration
+}
+
 // The goal: after Close no goroutine of the client is left, in whatever state the nodes are, and
-// Close returns when its ctx ends. This test is not parallel: it looks at all goroutines.
+// Close returns when its ctx ends. This test is not parallel: it looks at all goroutines. Its cases
+// run side by side, and then it looks once, while their servers still run.
 func TestClose_LeavesNoGoroutine(t *testing.T) {
-	kill := (*lockpipetest.Nodes).Kill
-	tests := map[string]struct {
-		strike func(*lockpipetest.Nodes, int) error
-		broken int
-		work   bool // leases are held and calls are pending when Close comes
-		early  bool // Close comes before the nodes are connected
-		within time.Duration
-	}{
-		"healthy":          {},
-		"healthy, at work": {work: true},
-		"healthy, at once": {early: true},
-		"minority frozen":  {strike: (*lockpipetest.Nodes).Freeze, broken: 1, work: true},
-		"all frozen": {
-			strike: (*lockpipetest.Nodes).Freeze, broken: 3, work: true,
-			within: 200 * time.Millisecond,
-		},
-		"all frozen, no time at all": {
-			strike: (*lockpipetest.Nodes).Freeze, broken: 3, work: true,
-			within: 1,
-		},
-		"all frozen, at once": {
-			strike: (*lockpipetest.Nodes).Freeze, broken: 3, early: true,
-			within: 200 * time.Millisecond,
-		},
-		"minority killed": {strike: kill, broken: 1, work: true},
-		"all killed": {
-			strike: kill, broken: 3, work: true,
-			within: 200 * time.Millisecond,
-		},
+	freeze, kill := (*lockpipetest.Nodes).Freeze, (*lockpipetest.Nodes).Kill
+	const soon = 200 * time.Millisecond
+	cases := map[string]closeCase{
+		"healthy":                    {},
+		"healthy, at work":           {work: true},
+		"healthy, at once":           {early: true},
+		"minority frozen":            {strike: freeze, broken: 1, work: true},
+		"all frozen":                 {strike: freeze, broken: 3, work: true, within: soon},
+		"all frozen, no time at all": {strike: freeze, broken: 3, work: true, within: 1},
+		"all frozen, at once":        {strike: freeze, broken: 3, early: true, within: soon},
+		"minority killed":            {strike: kill, broken: 1, work: true},
+		"all killed":                 {strike: kill, broken: 3, work: true, within: soon},
 		"all killed, no time at all": {strike: kill, broken: 3, work: true, within: 1},
 		"all killed, at once":        {strike: kill, broken: 3, early: true},
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			if test.broken > 0 {
-				skipIfShort(t, "Close with servers that are frozen or dead")
-			}
-			nodes := servertest.Start(t, 3)
-			for i := range nodes.Len() {
-				if test.early && i < test.broken {
-					require.NoError(t, test.strike(nodes, i))
-				}
-			}
-			before := goleak.IgnoreCurrent()
-			c := newClient(t, nodes, timeout(2*time.Second))
-			var pending sync.WaitGroup
-			if !test.early {
-				connected(t, c)
-			}
-			if test.work {
-				held := take(t, c, "held")
-				_ = held.Context()
-				take(t, c, "short", lockpipe.WithTTL(time.Second))
-			}
-			for i := range test.broken {
-				if !test.early {
-					require.NoError(t, test.strike(nodes, i))
-				}
-			}
-			if test.work {
-				for i := range 8 {
-					pending.Go(func() {
-						for {
-							_, err := c.Acquire(context.Background(), fmt.Sprint("pending:", i%4))
-							if errors.Is(err, lockpipe.ErrClosed) {
-								return
-							}
-						}
-					})
-				}
-			}
-			ctx := context.Background()
-			if test.within > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, test.within)
-				defer cancel()
-			}
-			closed := later(func() error { return c.Close(ctx) })
-			err := receive(t, closed, "Close does not return")
-			if test.within == 0 {
-				require.NoError(t, err)
-			}
-			pending.Wait()
-			eventually(t, func() bool { return goleak.Find(before) == nil },
-				"goroutines are left: %v", goleak.Find(before))
-			require.NoError(t, c.Close(context.Background()))
-		})
+	servers := map[string]*lockpipetest.Nodes{}
+	for name, in := range cases {
+		if in.broken == 0 || !testing.Short() {
+			servers[name] = servertest.Start(t, 3)
+		}
 	}
+	before := goleak.IgnoreCurrent()
+	closed := make(chan *lockpipe.Client, len(cases))
+	passed := t.Run("all", func(t *testing.T) { // it waits for all of them
+		for name, in := range cases {
+			t.Run(name, func(t *testing.T) {
+				if in.broken > 0 {
+					skipIfShort(t, "Close with servers that are frozen or dead")
+				}
+				t.Parallel()
+				closed <- in.closes(t, servers[name])
+			})
+		}
+	})
+	close(closed)
+	if !passed {
+		return
+	}
+	eventually(t, func() bool { return goleak.Find(before) == nil }, "goroutines are left: %v",
+		goleak.Find(before))
+	for c := range closed {
+		require.NoError(t, c.Close(context.Background()))
+	}
+}
+
+// closes makes a client, and returns it when it is closed in this state.
+func (in closeCase) closes(t *testing.T, nodes *lockpipetest.Nodes) *lockpipe.Client {
+	strike := func() {
+		for i := range in.broken {
+			require.NoError(t, in.strike(nodes, i))
+		}
+	}
+	if in.early {
+		strike()
+	}
+	// No cleanup may close it again before the test has looked at the goroutines.
+	c, err := lockpipe.New(config(nodes.URLs(),
+		[]func(*lockpipe.Config){timeout(2 * time.Second)}))
+	require.NoError(t, err)
+	if !in.early {
+		connected(t, c)
+	}
+	if in.work {
+		held := take(t, c, "held")
+		_ = held.Context()
+		take(t, c, "short", lockpipe.WithTTL(time.Second))
+	}
+	if !in.early {
+		strike()
+	}
+	var pending sync.WaitGroup
+	if in.work {
+		for i := range 8 {
+			pending.Go(func() {
+				for {
+					_, err := c.Acquire(context.Background(), fmt.Sprint("pending:", i%4))
+					if errors.Is(err, lockpipe.ErrClosed) {
+						return
+					}
+				}
+			})
+		}
+	}
+	ctx := context.Background()
+	if in.within > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, in.within)
+		defer cancel()
+	}
+	closed := later(func() error { return c.Close(ctx) })
+	err = receive(t, closed, "Close does not return")
+	if in.within == 0 {
+		require.NoError(t, err)
+	}
+	pending.Wait()
+	return c
 }
 
 // The goal: a Config.Dial that ignores its context does not hold up Close: neither while a lease

@@ -1,18 +1,20 @@
 package lockpipe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/token"
+	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 const (
@@ -56,7 +58,7 @@ type Config struct {
 	//
 	// The user and password before the @ are the master's. The sentinels' own are the parameters
 	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL
-	// and four seconds.
+	// and some four seconds more.
 	Nodes []string
 	// Groups are given instead of Nodes if one group of nodes is not enough: a group does each lock
 	// on each of its nodes, so its limit is that of one server. A key goes to the group with the
@@ -78,25 +80,26 @@ type Config struct {
 	// longer than half of its TTL.
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: by default TTL, and at most 90
-	// days. A call with a longer TTL returns ErrInvalid. All clients of the same nodes need the
-	// same MaxTTL. If their TTLs differ, give the longest of them to each. A node that may have
-	// forgotten locks does not vote for MaxTTL. A promoted replica is such a node.
+	// days. A call with a longer TTL returns ErrInvalid. A node that may have forgotten locks does
+	// not vote for the longest MaxTTL of all clients: each leaves its own on the nodes. A server
+	// that restarts and a promoted replica are such nodes. All clients should use the same MaxTTL:
+	// if all nodes lose their memory, clients with a shorter one don't know of the longer.
 	MaxTTL time.Duration
 	// RestartGuard keeps a node from voting while locks that it may have forgotten can still be
 	// valid: GuardAuto by default. All clients of the same nodes and Prefix should use the same
-	// mode and MaxTTL. The guard sets the key "lockpipe:admitted", behind the Prefix, on each node;
-	// see docs/restart-guard.md.
+	// mode. The guard sets the key "lockpipe:admitted", behind the Prefix, on each node: see
+	// docs/restart-guard.md.
 	RestartGuard GuardMode
 	// Prefix is put before every key on the nodes. Neither it nor a key may begin with "lockpipe:".
 	// Such names, behind the Prefix, are the Client's own. Prefix and key together may not contain
 	// a name that clients with another Prefix use for themselves: "lockpipe:admitted",
-	// "lockpipe:fence:", "lockpipe:generations", "lockpipe:layouts" or "lockpipe:none:".
+	// "lockpipe:fence:", "lockpipe:layouts" or "lockpipe:none:".
 	Prefix string
 	// Owner says who has the locks of this Client. It is kept with each lock on the nodes, behind
 	// the random part of the token. By default it is the name of the host and the id of the
 	// process, such as "web-3:4711". NoOwner keeps none. It has at most 80 bytes, each a letter,
 	// digit or punctuation of ASCII: it goes to every node with every lock. Everybody who may read
-	// the keys can see it. It is in no metric, and in no log line of the Client.
+	// the keys can see it. It is in no metric, and in no log line but about other clients.
 	Owner string
 	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's
 	// roots for rediss:// and no TLS for host:port.
@@ -112,7 +115,7 @@ type Config struct {
 	Credentials func(ctx context.Context, node string) (user, password string, err error)
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
 	// unix. The Client calls it on a goroutine, and again after every loss of a connection. Inspect
-	// calls it for a connection of its own. ctx ends after a second, or when Close ends the
+	// calls it for connections of its own. ctx ends after a second, or when Close ends the
 	// connections, and Dial should return then. If it does not return, the node is down, and
 	// NodeStatus.Err says why. Until it returns, the Client does not call Dial for this node again;
 	// the same holds for Inspect and its own call. Close does not wait for such a call, so the
@@ -139,12 +142,29 @@ type Group struct {
 	Nodes []string
 }
 
-// layoutGroups returns groups for package parts to check.
-func layoutGroups(groups []Group) (all []layout.Group) {
-	for _, g := range groups {
-		all = append(all, layout.Group(g))
+// read returns cfg with its defaults, and its nodes. The error is ErrInvalid and names the field.
+func (cfg Config) read() (Config, *parts.Nodes, error) {
+	cfg, err := cfg.validated()
+	if err != nil {
+		return cfg, nil, err
 	}
-	return all
+	nodes, err := parts.Read(parts.Config{
+		Nodes: cfg.Nodes, TLS: cfg.TLS, Credentials: cfg.Credentials != nil,
+		Groups: layout.Groups(cfg.Groups), Next: layout.Groups(cfg.Next), Owner: cfg.Owner,
+	})
+	if err != nil {
+		err = invalid("%w", err)
+	}
+	return cfg, nodes, err
+}
+
+// environment returns what the nodes are used with. Package parts adds the nodes.
+func (cfg *Config) environment() multiplex.Config {
+	return multiplex.Config{
+		NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
+		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger, Credentials: cfg.Credentials,
+		Prefix: cfg.Prefix, Guard: multiplex.GuardMode(cfg.RestartGuard),
+	}
 }
 
 // validated returns cfg with its defaults, or an error that is ErrInvalid and names the field.
@@ -170,19 +190,14 @@ func (cfg Config) validated() (Config, error) {
 	// A TTL is sent in whole milliseconds.
 	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond)
 	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
-	unprefixed := reserved.New("")
 	switch {
 	case err != nil:
 		return cfg, err
 	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
 		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff",
 			cfg.RestartGuard)
-	case strings.HasPrefix(cfg.Prefix, reserved.Own):
-		return cfg, invalid("Config.Prefix is %.64q, and %q is the Client's own: "+
-			"give one that begins otherwise", cfg.Prefix, reserved.Own)
-	case unprefixed.In(cfg.Prefix) != "":
-		return cfg, invalid("Config.Prefix is %.64q, and clients keep %q for themselves: "+
-			"give one without it", cfg.Prefix, unprefixed.In(cfg.Prefix))
+	case reserved.Flaw(cfg.Prefix) != "":
+		return cfg, invalid("Config.Prefix is %.64q, and %s", cfg.Prefix, reserved.Flaw(cfg.Prefix))
 	case given.MaxTTL > maxMaxTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with "+
 			"WithAutoExtend", cfg.MaxTTL, maxMaxTTL)
@@ -204,27 +219,18 @@ func (cfg Config) validated() (Config, error) {
 	case cfg.NodeTimeout > cfg.TTL:
 		return cfg, invalid("Config.NodeTimeout is %v, above TTL (%v): an attempt would outlive "+
 			"its lease", cfg.NodeTimeout, cfg.TTL)
+	case token.Flaw(cfg.Owner) != "":
+		return cfg, invalid("Config.Owner is %.96q, which %s: give at most %d letters, digits and "+
+			"punctuation marks, or NoOwner", cfg.Owner, token.Flaw(cfg.Owner), token.MaxOwner)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
-	err = cfg.setOwner()
-	return cfg, err
-}
-
-// setOwner makes Owner what is kept with the locks: the default if there is none, and nothing for
-// NoOwner.
-func (cfg *Config) setOwner() error {
-	switch flaw := token.Flaw(cfg.Owner); {
-	case flaw != "":
-		return invalid("Config.Owner is %.96q, which %s: give at most %d letters, digits and "+
-			"punctuation marks, or NoOwner", cfg.Owner, flaw, token.MaxOwner)
-	case cfg.Owner == "":
+	switch cfg.Owner {
+	case "":
 		cfg.Owner = token.ThisProcess()
-	case cfg.Owner == NoOwner:
+	case NoOwner:
 		cfg.Owner = ""
 	}
-	return nil
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
+	return cfg, nil
 }
 
 // unitless reports whether a duration looks like a number without a unit.

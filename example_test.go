@@ -192,6 +192,21 @@ func ExampleClient_Inspect() {
 	// fit for locks: true
 }
 
+// An operator looks at the nodes of a service without being one of its clients.
+func ExampleInspect() {
+	found, err := lockpipe.Inspect(context.Background(), lockpipe.Config{
+		Nodes: exampleNodes().URLs(), Prefix: "orders:",
+		NodeTimeout: 10 * time.Second, // examples also run on busy machines
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("fit for locks:", found.Worst() < lockpipe.SeverityError)
+	// Output:
+	// fit for locks: true
+}
+
 // A lease that is needed for longer is extended; one that is over says how it ended.
 func ExampleLease_Extend() {
 	client, end := exampleClient()

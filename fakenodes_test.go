@@ -269,7 +269,7 @@ func (v *fakeNodes) sent() (sum int) {
 // get is what the key has on node i; "" where it is not set.
 func (v *fakeNodes) get(i int, key string) string {
 	value, _ := v.nodes[i].Get(prefix + key)
-	return value
+	return tokenOf(value)
 }
 
 // ttl is how long node i will keep the key; 0 where it is not set, or has no end.

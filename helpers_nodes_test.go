@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -70,7 +71,13 @@ func do(t *testing.T, nodes *lockpipetest.Nodes, i int, args ...string) any {
 func value(t *testing.T, nodes *lockpipetest.Nodes, i int, key string) string {
 	t.Helper()
 	v, _ := do(t, nodes, i, "GET", prefix+key).(string)
-	return v
+	return tokenOf(v)
+}
+
+// tokenOf returns the token in a value, or all of it if another client made it.
+func tokenOf(value string) string {
+	of, _ := token.Split(value)
+	return of
 }
 
 // onEvery waits until the key has the value on all of these nodes. "" stands for not set.
@@ -80,7 +87,7 @@ func onEvery(t *testing.T, nodes *lockpipetest.Nodes, which []int, key, want str
 		eventually(t, func() bool {
 			v, err := nodes.Do(i, "GET", prefix+key)
 			got, _ := v.(string)
-			return err == nil && got == want
+			return err == nil && tokenOf(got) == want
 		}, "node %d: key %s does not become %q", i, key, want)
 	}
 }
@@ -162,7 +169,8 @@ func caughtUp(t *testing.T, c *lockpipe.Client, nodes *lockpipetest.Nodes) {
 		}
 		defer func() { _ = l.Release(t.Context()) }()
 		for i := range nodes.Len() {
-			if v, err := nodes.Do(i, "GET", prefix+key); err != nil || v != l.Token() {
+			v, err := nodes.Do(i, "GET", prefix+key)
+			if got, _ := v.(string); err != nil || tokenOf(got) != l.Token() {
 				return false
 			}
 		}

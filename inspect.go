@@ -3,11 +3,9 @@ package lockpipe
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/preflight"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Severity is how much a Finding matters.
@@ -23,13 +21,7 @@ const (
 )
 
 // String returns the severity as one lower-case word.
-func (s Severity) String() string {
-	names := [...]string{"info", "warning", "error"}
-	if s < 0 || int(s) >= len(names) {
-		return fmt.Sprintf("Severity(%d)", int(s))
-	}
-	return names[s]
-}
+func (s Severity) String() string { return preflight.Severity(s).String() }
 
 // MarshalText returns String. There is never an error.
 func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -59,17 +51,35 @@ func (i Inspection) Worst() Severity {
 	return worst
 }
 
-// Inspect looks at all nodes for what makes locks fail or unsafe. It uses connections of its own,
-// so it also looks at nodes that are down or quarantined. It finds out whether each node is
-// reachable, a master and new enough, and whether it may evict keys or run out of memory. It also
-// finds out what a restart does to the node's locks, how fast the node answers, and whether its
-// clock runs like the client's. Then it checks that the nodes are different servers, and none a
-// replica of another. It is meant for the start of a program, or for a person.
+// Inspect looks at the nodes of cfg for what makes locks fail or unsafe, without a Client, and
+// leaves no trace: it only reads, so it may look at any node in production. It finds out whether
+// each node is reachable, a master and new enough, and whether it may evict keys or run out of
+// memory. It also finds out what the restart guard has recorded there, what a restart does to the
+// node's locks, how fast the node answers, and whether its clock runs like the caller's. Then it
+// checks that each name leads to one server, and each to another, and none to a replica of another.
 //
-// Inspect takes about a second, or two or three if a node hangs, at most about four. It may be
-// called at any time, and writes nothing; calls at the same time share one look, which has at most
-// one connection to each node. If the node's user lacks a permission for a check, a finding names
-// it. A node that can't be reached is a finding too. The error is ErrClosed, ErrInvalid or ctx's.
+// Inspect takes about a second, or two or three if a node hangs, at most about four. It has at most
+// two connections to each node. If the node's user lacks a permission for a check, a finding names
+// it. A node that can't be reached is a finding too. The error is ErrInvalid if New refuses cfg
+// too, and then nothing was dialled, or it is ctx's. Inspect may be called at any time, and by many
+// at once. It logs nothing but a panic of Dial or Credentials.
+func Inspect(ctx context.Context, cfg Config) (Inspection, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	cfg, nodes, err := cfg.read()
+	if err != nil {
+		return nil, err
+	}
+	inspector := preflight.New(nodes, cfg.environment(), nil)
+	defer inspector.Close(ctx)
+	return found(inspector.Inspect(ctx))
+}
+
+// Inspect is the function Inspect for the nodes of the Client, also those that are down or
+// quarantined, and says which of them have no vote. It compares each server with the one that votes
+// for the Client. Calls at the same time share one look. The error is ErrClosed, ErrInvalid or
+// ctx's.
 func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	if ctx == nil {
 		return nil, errNilContext
@@ -77,20 +87,18 @@ func (c *Client) Inspect(ctx context.Context) (Inspection, error) {
 	if c.locker.IsClosing() {
 		return nil, ErrClosed
 	}
-	facts, err := c.mux.Inspect(ctx)
+	return found(c.inspector.Inspect(ctx))
+}
+
+// found returns the result of an inspection.
+func found(findings []preflight.Finding, err error) (all Inspection, _ error) {
 	switch {
-	case errors.Is(err, multiplex.ErrClosed):
+	case errors.Is(err, preflight.ErrClosed):
 		return nil, ErrClosed
 	case err != nil:
 		return nil, prefix.Errorf("%w", err)
 	}
-	found := preflight.Check(preflight.Settings{
-		Guard:  multiplex.GuardMode(c.cfg.RestartGuard),
-		MaxTTL: c.cfg.MaxTTL, NodeTimeout: c.cfg.NodeTimeout,
-		Layouts: c.mux.Layouts(),
-	}, facts, c.mux.Sizes())
-	var all Inspection
-	for _, f := range found {
+	for _, f := range findings {
 		all = append(all, Finding{f.Node, Severity(f.Severity), f.Text})
 	}
 	return all, nil

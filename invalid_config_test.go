@@ -31,6 +31,10 @@ func refusedConfig(t *testing.T, cfg lockpipe.Config, says ...string) {
 	}
 	require.ErrorIs(t, err, lockpipe.ErrInvalid)
 	require.Nil(t, c)
+	all, without := lockpipe.Inspect(t.Context(), cfg)
+	require.ErrorIs(t, without, lockpipe.ErrInvalid)
+	require.Equal(t, err.Error(), without.Error(), "without a client")
+	require.Nil(t, all)
 	for _, s := range says {
 		require.ErrorContains(t, err, s)
 	}

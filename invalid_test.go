@@ -77,13 +77,12 @@ func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
 		{"", "app:lockpipe:fence:sku", "lockpipe:fence:", reserved},
 		{"", "app:lockpipe:admitted", "lockpipe:admitted", reserved},
 		{"", "app:lockpipe:none:x", "lockpipe:none:", reserved},
-		{"", "app:lockpipe:generations", "lockpipe:generations", reserved},
 		{"", "app:lockpipe:layouts", "lockpipe:layouts", reserved},
 		{"a", "pp:lockpipe:fence:sku", "lockpipe:fence:", reserved},
 		{"app:lockpipe", ":fence:sku", "lockpipe:fence:", reserved},
 		{"app:lockpipe:", "fence:sku", "lockpipe:fence:", reserved},
 		{"app:lockpipe:fence", ":", "lockpipe:fence:", reserved},
-		{"app:lockpipe:generation", "s:1", "lockpipe:generations", reserved},
+		{"app:lockpipe:layout", "s:1", "lockpipe:layouts", reserved},
 		{"app:", "lockpipe:x", "", ours},
 		{"app:", "lockpipe:fence:x", "", ours},
 		{"app:", "lockpipe", "", ""},
@@ -109,7 +108,7 @@ func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
 		}
 	}
 	one := []string{"127.0.0.1:1"}
-	for _, name := range []string{"admitted", "none:", "fence:", "generations"} {
+	for _, name := range []string{"admitted", "none:", "fence:", "layouts"} {
 		cfg := lockpipe.Config{Nodes: one, Prefix: "app:lockpipe:" + name + "x:"}
 		refusedConfig(t, cfg, "Config.Prefix", `"lockpipe:`+name+`"`, "one without it")
 	}

@@ -1,8 +1,12 @@
 package lockpipe_test
 
 import (
+	"context"
+	"errors"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,8 +17,8 @@ import (
 )
 
 const (
-	// layoutEnds is after what time an entry ends that nobody renews, and everybody has seen that.
-	layoutEnds = time.Minute + 90*time.Second + 31*time.Second
+	// layoutUnused is after what time everybody has seen that nobody uses a layout any more.
+	layoutUnused = 2 * time.Minute
 	// layoutSeen is after what time everybody has seen a new entry.
 	layoutSeen = 32 * time.Second
 )
@@ -26,6 +30,10 @@ func onNodes(first, end int) func(*lockpipe.Config) {
 
 func strictly(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardStrict }
 
+func owner(name string) func(*lockpipe.Config) {
+	return func(cfg *lockpipe.Config) { cfg.Owner = name }
+}
+
 // withRunIDs lets each node show a run_id and have its marker, as if it had been admitted before.
 func (v *fakeNodes) withRunIDs() {
 	for _, n := range v.nodes {
@@ -34,191 +42,247 @@ func (v *fakeNodes) withRunIDs() {
 	}
 }
 
-// layoutIDs returns the entries that node i has, without their ends.
-func (v *fakeNodes) layoutIDs(i int) (ids []string) {
-	text, _ := v.nodes[i].Get(layoutsKey)
-	for entry := range strings.FieldsSeq(text) {
-		id, _, _ := strings.Cut(entry, "=")
-		ids = append(ids, id)
+// alias has a client call the nodes by other names.
+func (v *fakeNodes) alias(cfg *lockpipe.Config) {
+	cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		return v.dial(ctx, network, strings.TrimPrefix(address, "other-"))
 	}
-	return ids
+	cfg.Nodes = nil
+	for _, name := range v.urls {
+		cfg.Nodes = append(cfg.Nodes, "other-"+name)
+	}
 }
 
 // The goal: two clients with different nodes notice each other on the nodes that they share, and
-// that the other one is gone. Clients with the same nodes notice nothing, in whatever order.
+// that the other one is gone. Nothing is stopped for that, also with GuardStrict.
 func TestLayouts_OtherNodesAreNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v := newFakeNodes(t, 5)
-		var logA, logB lockedBuffer
-		a := v.client(t, onNodes(0, 3), logTo(&logA))
-		same := v.client(t, func(cfg *lockpipe.Config) {
-			cfg.Nodes = []string{"redis://" + v.urls[2], v.urls[0], v.urls[1] + "/0"}
+	for _, mode := range []lockpipe.GuardMode{
+		lockpipe.GuardAuto, lockpipe.GuardStrict, lockpipe.GuardOff,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			v := newFakeNodes(t, 5)
+			v.withRunIDs()
+			guard := func(cfg *lockpipe.Config) { cfg.RestartGuard = mode }
+			var logA, logB lockedBuffer
+			a := v.client(t, onNodes(0, 3), logTo(&logA), guard, owner("a-1"))
+			held := take(t, a, "held", auto(time.Minute, 24*time.Hour)...)
+			same := v.client(t, func(cfg *lockpipe.Config) {
+				cfg.Nodes = []string{"redis://" + v.urls[2], v.urls[0], v.urls[1] + "/0"}
+			})
+			time.Sleep(layoutSeen)
+			require.Zero(t, a.Stats().ForeignLayouts+same.Stats().ForeignLayouts)
+			b := v.client(t, onNodes(2, 5), logTo(&logB), guard, owner("b-1"))
+			require.Equal(t, 1, b.Stats().ForeignLayouts, "it sees the other at its connect")
+			time.Sleep(layoutSeen)
+			require.Equal(t, 1, a.Stats().ForeignLayouts)
+			time.Sleep(5 * time.Minute)
+			for log, names := range map[*lockedBuffer]string{
+				&logA: "layout=node-2:6379,node-3:6379,node-4:6379 own_layout=node-0:6379,",
+				&logB: "layout=node-0:6379,node-1:6379,node-2:6379 own_layout=node-2:6379,",
+			} {
+				lines := linesWith(log, "shares no quorum")
+				require.Len(t, lines, 1, log.String())
+				require.Contains(t, lines[0], "level=ERROR")
+				require.Contains(t, lines[0], "nodes=[node-2:6379]")
+				require.Contains(t, lines[0], " owner=")
+				require.Contains(t, lines[0], names)
+				require.Contains(t, lines[0], "Config.Next")
+			}
+			require.Contains(t, linesWith(&logA, "shares no quorum")[0], "own_owner=a-1 owner=b-1 ")
+			for _, c := range []*lockpipe.Client{a, b} {
+				require.True(t, allUp(c), "%+v", c.Nodes())
+				try(t, c, "k")
+			}
+			require.NoError(t, held.Err())
+			require.NoError(t, b.Close(t.Context()))
+			time.Sleep(layoutUnused)
+			require.Zero(t, a.Stats().ForeignLayouts)
+			require.Len(t, linesWith(&logA, "not in use any more"), 1)
 		})
-		time.Sleep(layoutSeen)
-		require.Zero(t, a.Stats().ForeignLayouts+same.Stats().ForeignLayouts)
-		require.Len(t, v.layoutIDs(0), 1)
-		b := v.client(t, onNodes(2, 5), logTo(&logB))
-		require.Equal(t, 1, b.Stats().ForeignLayouts, "it sees the other at its connect")
-		time.Sleep(layoutSeen)
-		require.Equal(t, 1, a.Stats().ForeignLayouts)
-		require.Len(t, v.layoutIDs(0), 1)
-		require.Len(t, v.layoutIDs(2), 2)
-		time.Sleep(2 * layoutEnds)
-		for _, log := range []*lockedBuffer{&logA, &logB} {
-			lines := linesWith(log, "shares no quorum")
-			require.Len(t, lines, 1, log.String())
-			require.Contains(t, lines[0], "level=ERROR")
-			require.Contains(t, lines[0], "nodes=[node-2:6379]")
-			require.Contains(t, lines[0], "Config.Next")
-		}
-		try(t, a, "k")
-		require.NoError(t, b.Close(t.Context()))
-		time.Sleep(layoutEnds)
-		require.Zero(t, a.Stats().ForeignLayouts)
-		require.Len(t, linesWith(&logA, "not in use any more"), 1)
-		require.Len(t, v.layoutIDs(2), 1)
-	})
+	}
 }
 
-// The goal: an entry lasts until the last lease of a client that stopped has run out.
-func TestLayouts_AnEntryOutlastsTheLeases(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		time.Sleep(5 * time.Minute)
-		l, err := c.TryAcquire(t.Context(), "k", lockpipe.WithTTL(time.Minute))
-		require.NoError(t, err)
-		require.NoError(t, l.Err())
-		require.Greater(t, v.nodes[0].TTL(layoutsKey), v.ttl(0, "k"))
-	})
-}
-
-func TestLayouts_GuardOffLeavesAndReadsNone(t *testing.T) {
-	off := func(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardOff }
-	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		v.nodes[0].Set(layoutsKey, "ff=99999999999999")
-		time.Sleep(layoutSeen)
-		require.Zero(t, c.Stats().ForeignLayouts)
-		require.Empty(t, v.layoutIDs(1))
-	}, off)
-}
-
-// The goal: a strict client locks nothing while a foreign layout is in use, whichever node shows
-// it, and recovers when it has ended.
-func TestLayouts_AStrictClientStaysOutAndRecovers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v := newFakeNodes(t, 5)
-		v.withRunIDs()
-		var log lockedBuffer
-		a := v.client(t, onNodes(0, 3), strictly, logTo(&log))
-		held := take(t, a, "held")
-		b := v.client(t, onNodes(2, 5))
-		time.Sleep(layoutSeen)
-		for _, n := range a.Nodes() {
-			require.Equal(t, lockpipe.NodeQuarantined, n.State)
-			require.ErrorContains(t, n.Err, "shares no quorum")
-			require.ErrorContains(t, n.Err, "on node-2:6379")
-			require.True(t, n.Until.After(time.Now()))
-		}
-		_, err := a.TryAcquire(t.Context(), "k")
-		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
-		require.ErrorContains(t, err, "give both the same nodes")
-		try(t, b, "k")
-		time.Sleep(2 * time.Minute)
-		require.Error(t, held.Err(), "it has run out")
-		require.False(t, allUp(a), "the other client renews its entry")
-		require.Empty(t, linesWith(&log, "not in use any more"))
-		require.Len(t, linesWith(&log, "node is quarantined"), 3, "once for each node")
-		require.NoError(t, b.Close(t.Context()))
-		time.Sleep(layoutEnds)
-		require.True(t, allUp(a), "%+v", a.Nodes())
-		try(t, a, "k2")
-		require.Len(t, v.layoutIDs(0), 1)
-	})
-}
-
-// The goal: a strict client with the wrong nodes stops itself, and not those with the right ones.
-// It comes in by itself when they are gone, or when somebody deletes their entries.
-func TestLayouts_AStrictNewcomerDoesNotStopTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		v := newFakeNodes(t, 5)
-		v.withRunIDs()
-		a := v.client(t, onNodes(0, 3), strictly)
-		wrong, err := lockpipe.New(config(v.urls[1:5], []func(*lockpipe.Config){
-			strictly, func(cfg *lockpipe.Config) { cfg.Dial = v.dial },
-		}))
-		require.NoError(t, err)
-		defer closeSoon(wrong)
-		time.Sleep(layoutSeen)
-		require.True(t, allUp(a))
-		require.Equal(t, v.layoutIDs(0), v.layoutIDs(1))
-		for _, n := range wrong.Nodes() {
-			require.Equal(t, lockpipe.NodeQuarantined, n.State)
-		}
-		require.NoError(t, a.Close(t.Context()))
-		for i := range v.nodes {
-			v.nodes[i].Delete(layoutsKey)
-		}
-		time.Sleep(5 * time.Second)
-		require.True(t, allUp(wrong), "%+v", wrong.Nodes())
-		require.Len(t, v.layoutIDs(4), 1)
-		require.Equal(t, v.layoutIDs(4), v.layoutIDs(1), "it leaves its own now")
-	})
-}
-
-// The goal: no error of a server about the layouts keeps a node from voting, nor an answer that
-// does not come. The log has each once.
-func TestLayouts_AnErrorKeepsNoNodeFromVoting(t *testing.T) {
+// The goal: two services that call the same nodes by different names see one layout, whatever
+// restarts.
+func TestLayouts_TheSameNodesUnderTwoNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newFakeNodes(t, 3)
 		v.withRunIDs()
 		var log lockedBuffer
+		a := v.client(t, strictly, logTo(&log))
+		b := v.client(t, strictly, logTo(&log), v.alias)
+		held := take(t, a, "held", auto(5*time.Second, time.Hour)...)
 		for i := range v.nodes {
-			v.intercept(i, func(_ string, args []string) string {
-				if !slices.Contains(args, layoutsKey) {
-					return ""
-				}
-				return failed("WRONGTYPE Operation against a key holding the wrong kind of value")
-			})
+			time.Sleep(layoutSeen)
+			v.nodes[i].Durable = true
+			v.nodes[i].Restart()
+			time.Sleep(2 * layoutSeen)
 		}
-		c := v.client(t, strictly, logTo(&log))
-		time.Sleep(3 * layoutSeen)
-		require.True(t, allUp(c))
-		try(t, c, "k")
-		require.Len(t, linesWith(&log, "layouts in use can't be kept"), 3, log.String())
+		time.Sleep(layoutSeen)
+		require.True(t, allUp(a))
+		require.True(t, allUp(b))
+		require.NoError(t, held.Err())
+		require.Zero(t, a.Stats().ForeignLayouts+b.Stats().ForeignLayouts)
+		require.Empty(t, linesWith(&log, "level=ERROR"), log.String())
+		_, err := b.TryAcquire(t.Context(), "held")
+		require.ErrorIs(t, err, lockpipe.ErrHeld)
 	})
 }
 
-// The goal: a user who may not use the key, or TIME, has all of its votes.
-func TestLayouts_AUserWithoutThePermissionVotes(t *testing.T) {
+// The goal: while a fleet moves, a client with Next is foreign to nobody, and the old and the new
+// layout alone are foreign to each other.
+func TestLayouts_AMoveIsNoAlarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newFakeNodes(t, 4)
+		v.withRunIDs()
+		var log lockedBuffer
+		next := func(cfg *lockpipe.Config) {
+			cfg.Next = []lockpipe.Group{{Name: "b", Nodes: v.urls[1:4]}}
+		}
+		before := v.client(t, onNodes(0, 3), logTo(&log))
+		both := v.client(t, onNodes(0, 3), next, logTo(&log))
+		time.Sleep(2 * layoutSeen)
+		require.NoError(t, before.Close(t.Context()))
+		time.Sleep(layoutUnused)
+		after := v.client(t, onNodes(1, 4), logTo(&log))
+		time.Sleep(2 * layoutSeen)
+		require.Zero(t, both.Stats().ForeignLayouts+after.Stats().ForeignLayouts)
+		require.Empty(t, linesWith(&log, "level=ERROR"), log.String())
+		v.client(t, onNodes(0, 3))
+		time.Sleep(2 * layoutSeen)
+		require.Equal(t, 1, after.Stats().ForeignLayouts)
+		require.Zero(t, both.Stats().ForeignLayouts)
+	})
+}
+
+// The goal: others soon know that a client has lost the connection to a node, so that they take no
+// former run_id for the node's.
+func TestLayouts_ALostNodeHasNoRunID(t *testing.T) {
+	for _, loses := range []struct {
+		what  string
+		state lockpipe.NodeState
+		lose  func(v *fakeNodes, unreachable *atomic.Bool)
+	}{
+		{"memory", lockpipe.NodeQuarantined, func(v *fakeNodes, _ *atomic.Bool) {
+			v.nodes[1].Restart()
+		}},
+		{"network", lockpipe.NodeDown, func(v *fakeNodes, unreachable *atomic.Bool) {
+			unreachable.Store(true)
+			v.nodes[1].Restart()
+		}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			v := newFakeNodes(t, 3)
+			v.withRunIDs()
+			var unreachable atomic.Bool
+			c := v.client(t, func(cfg *lockpipe.Config) {
+				cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+					if unreachable.Load() && address == v.urls[1] {
+						return nil, errors.New("nobody")
+					}
+					return v.dial(ctx, network, address)
+				}
+			})
+			time.Sleep(time.Second)
+			shown := func() string {
+				s := v.nodes[0].Accept(func([]byte) {}, func() {})
+				return string(s.Execute([]string{"HGETALL", layoutsKey}))
+			}
+			before := v.nodes[1].RunID()
+			require.Contains(t, shown(), before, loses.what)
+			loses.lose(v, &unreachable)
+			time.Sleep(time.Second)
+			require.Equal(t, loses.state, c.Nodes()[1].State, loses.what)
+			require.NotContains(t, shown(), before, loses.what)
+			require.Contains(t, shown(), v.nodes[2].RunID(), loses.what)
+		})
+	}
+}
+
+// The goal: an entry lasts until the last lease of a client that stopped has run out, and ten
+// minutes longer.
+func TestLayouts_AnEntryOutlastsTheLeases(t *testing.T) {
+	for _, mode := range []lockpipe.GuardMode{lockpipe.GuardAuto, lockpipe.GuardOff} {
+		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			time.Sleep(5 * time.Minute)
+			require.NoError(t, c.Close(t.Context()))
+			for _, n := range v.nodes {
+				require.Greater(t, n.TTL(layoutsKey), time.Minute+9*time.Minute)
+				require.LessOrEqual(t, n.TTL(layoutsKey), time.Minute+10*time.Minute)
+			}
+		}, func(cfg *lockpipe.Config) { cfg.RestartGuard = mode })
+	}
+}
+
+// The goal: a node that refuses the entry has no votes, and says which permission lacks.
+func TestLayouts_AUserWithoutThePermissionHasNoVote(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	for name, rules := range map[string]string{
 		"key": "~app:k* ~app:lockpipe:admitted ~app:lockpipe:generations ~app:lockpipe:none:* +@all",
-		"all": "~app:* +@all", "time": "~app:* +@all -time",
+		"all": "~app:* +@all", "time": "~app:* +@all -time", "hash": "~app:* +@all -hset",
 	} {
-		do(t, nodes, 0, append([]string{"ACL", "SETUSER", name, "on", ">p"},
+		do(t, nodes, 0, append([]string{"ACL", "SETUSER", name, "on", ">secret"},
 			strings.Fields(rules)...)...)
-		var log lockedBuffer
-		c := connected(t, newClient(t, nodes, logTo(&log), func(cfg *lockpipe.Config) {
-			cfg.Nodes = []string{strings.Replace(cfg.Nodes[0], "://", "://"+name+":p@", 1)}
-		}))
-		require.NoError(t, try(t, c, "k").Release(t.Context()))
-		lines := linesWith(&log, "layouts in use can't be kept")
-		require.Equal(t, name != "all", len(lines) == 1, "%s: %v", name, lines)
+		for _, mode := range []lockpipe.GuardMode{lockpipe.GuardAuto, lockpipe.GuardOff} {
+			c := newClient(t, nodes, func(cfg *lockpipe.Config) {
+				cfg.Nodes = []string{strings.Replace(cfg.Nodes[0], "://", "://"+name+":secret@", 1)}
+				cfg.RestartGuard = mode
+			})
+			if name == "all" {
+				require.NoError(t, try(t, connected(t, c), "k").Release(t.Context()))
+				continue
+			}
+			down(t, c, 0, "app:lockpipe:layouts")
+			require.ErrorContains(t, c.Nodes()[0].Err, "+hgetall +hset")
+		}
+		do(t, nodes, 0, "DEL", layoutsKey) // else nothing would be written
 	}
 }
 
-// The goal: a person sees which layouts are in use, and which one is wrong.
+// The goal: if an entry can't be renewed, the node votes as long as the entry outlasts the client's
+// locks, and no longer. It is back when the entry can be renewed.
+func TestLayouts_WithoutRenewalsANodeLosesItsVote(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		var refused atomic.Bool
+		refused.Store(true)
+		v.intercept(2, func(_ string, args []string) string {
+			if !refused.Load() || !slices.Contains(args, layoutsKey) {
+				return ""
+			}
+			return failed("NOPERM this user has no permissions")
+		})
+		time.Sleep(8 * time.Minute)
+		require.True(t, allUp(c))
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, lockpipe.NodeDown, c.Nodes()[2].State)
+		require.ErrorContains(t, c.Nodes()[2].Err, "NOPERM")
+		try(t, c, "k")
+		refused.Store(false)
+		time.Sleep(2 * time.Second)
+		require.True(t, allUp(c))
+	})
+}
+
+// The goal: a person sees which layouts are in use, by whom, and which one is wrong.
 func TestLayouts_AreInspected(t *testing.T) {
 	t.Parallel()
-	nodes := servertest.Start(t, 3)
+	nodes := servertest.Start(t, 4)
 	short := func(cfg *lockpipe.Config) { // for which the node without a marker has no vote
 		cfg.TTL, cfg.MaxTTL, cfg.NodeTimeout = time.Second, time.Second, time.Second
 	}
-	connected(t, newClient(t, nodes, onNodes(0, 2), short))
-	c := connected(t, newClient(t, nodes, onNodes(1, 3), short))
+	connected(t, newClient(t, nodes, onNodes(0, 2), short, owner("a-1")))
+	longer := func(cfg *lockpipe.Config) { cfg.MaxTTL = 2 * time.Second }
+	c := connected(t, newClient(t, nodes, onNodes(1, 4), short, owner("b-1"), longer))
+	text := func(from, end int) string {
+		return strings.Join(slices.Sorted(slices.Values(addresses(nodes, span(from, end)))), ",")
+	}
 	all := inspected(t, c)
-	finds(t, all, "", lockpipe.SeverityInfo, "layouts in use: ")
-	finds(t, all, "", lockpipe.SeverityInfo, "(this client's) until at most 1m")
-	finds(t, all, "", lockpipe.SeverityError, "(seen on "+address(nodes, 1)+
-		"), which shares no quorum")
+	finds(t, all, "", lockpipe.SeverityInfo, text(0, 2)+" (owner a-1, MaxTTL 1s, renewed ")
+	finds(t, all, "", lockpipe.SeverityInfo, text(1, 4)+" (this client's; owner b-1, MaxTTL 2s")
+	finds(t, all, "", lockpipe.SeverityWarning,
+		"nodes have MaxTTL 2s (owner b-1) and 1s (owner a-1) on record")
+	finds(t, all, "", lockpipe.SeverityError, "another client (owner a-1) uses the layout "+
+		text(0, 2)+" (seen on "+address(nodes, 1)+"), which shares no quorum with this client's "+
+		"(owner b-1, layout "+text(1, 4)+")")
 }

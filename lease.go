@@ -56,8 +56,9 @@ func (l *Lease) Keys() []string {
 	return l.inner.Keys()
 }
 
-// Token returns the value of the keys on the nodes: 27 random characters, and behind them an @ and
-// Config.Owner, unless that is NoOwner. No other lease has it at the same time. If the lease is
+// Token returns what the value of the keys begins with on the nodes: 27 random characters, and
+// behind them an @ and Config.Owner, unless that is NoOwner. The value has one more character,
+// which says which node it is. No other lease has the token at the same time. If the lease is
 // handed off within the process, the next holder's lease has the same token.
 func (l *Lease) Token() string {
 	if l.isZero() {

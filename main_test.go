@@ -1,11 +1,10 @@
 package lockpipe_test
 
 import (
-	"flag"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
+
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
 // holderVar has the nodes' URLs where the test binary is to be the program that
@@ -16,20 +15,10 @@ func TestMain(m *testing.M) {
 	if urls := os.Getenv(holderVar); urls != "" {
 		os.Exit(holderMain(urls))
 	}
-	runMoreAtOnce()
+	servertest.RunMoreAtOnce(3)
 	code := m.Run()
 	if closeExampleNodes != nil {
 		_ = closeExampleNodes()
 	}
 	os.Exit(code)
-}
-
-// runMoreAtOnce lets more parallel tests run than there are processors: most of them wait for real
-// servers. A flag on the command line goes before it.
-func runMoreAtOnce() {
-	flag.Parse()
-	parallel := flag.Lookup("test.parallel")
-	if parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set(strconv.Itoa(min(16, 3*runtime.GOMAXPROCS(0))))
-	}
 }

@@ -29,8 +29,8 @@ type NodeStatus struct {
 	// Group is the name of its group; empty if Config.Nodes is set.
 	Group string
 	State NodeState
-	// Until is when a quarantine ends, at the latest. It ends earlier if another client, which saw
-	// the node earlier, lifts it, or if other nodes vouch for the node. In every other state it is
+	// Until is when a quarantine ends, or a moment later, if enough other nodes answer and nothing
+	// is lost again. At the first use of all nodes it ends at once. In every other state it is
 	// zero.
 	Until time.Time
 	// Err is why the node is down, quarantined or failing; nil in every other state.
@@ -69,7 +69,7 @@ type NodeState int
 //   - NodeConnecting: a connection is being made, and attempts wait for it, each within its limit.
 //   - NodeUp: the node votes.
 //   - NodeQuarantined: the node answers, but may have forgotten locks. It votes again after
-//     NodeStatus.Until, or earlier if other clients or nodes show that it may.
+//     NodeStatus.Until.
 //   - NodeDown: the last try to connect failed. The client keeps trying, and attempts do not wait
 //     for the node.
 //   - NodeFailing: the node is connected, but answers acquires with errors, such as OOM. The client
@@ -170,13 +170,12 @@ type GuardMode int
 
 // The modes of the restart guard:
 //
-//   - GuardAuto: a node votes when a key on it, the marker, shows that it has forgotten nothing, or
-//     when MaxTTL has passed. If all nodes answer and none has a marker, this is their first use,
-//     and they vote at once.
-//   - GuardStrict: on first use the nodes wait for MaxTTL too. A server without a run_id is down.
-//     While any node has the entry of a client whose layout shares no quorum with this one's, no
-//     node votes: see docs/restart-guard.md.
-//   - GuardOff: every server votes at once.
+//   - GuardAuto: a node votes if a key on it names the server's memory. A node that restarted or
+//     lost its data has to wait first, for the longest MaxTTL of all clients. If all nodes answer
+//     and none was ever admitted, this is their first use, and they vote at once. A server that
+//     shows no run_id is admitted, with a warning in the log.
+//   - GuardStrict: on first use the nodes wait too. A server that shows no run_id is down.
+//   - GuardOff: every server votes at once, and the key is neither read nor written.
 const (
 	GuardAuto   GuardMode = GuardMode(multiplex.GuardAuto)
 	GuardStrict GuardMode = GuardMode(multiplex.GuardStrict)

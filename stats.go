@@ -36,7 +36,7 @@ type Stats struct {
 	// quorum. With several groups it is that of the group that has the fewest.
 	SpareNodes int
 	// ForeignLayouts is how many layouts other clients use on the nodes now that share no quorum
-	// with this Client's: these clients and this one do not exclude each other. 0 with GuardOff.
+	// with this Client's: these clients and this one do not exclude each other.
 	ForeignLayouts int
 	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of
 	// Lease.Extend and Lease.Keep.

@@ -60,7 +60,7 @@ func TestToken_EveryAttemptHasAFreshOne(t *testing.T) {
 	_, err := c.Acquire(t.Context(), "k", lockpipe.WithMaxAttempts(attempts),
 		lockpipe.WithRetryDelay(0, 0))
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
-	tokens := wire.matches(`SET\r\n\$\d+\r\n[^\r]*k\r\n\$27\r\n([A-Za-z0-9_-]{27})\r\n`)
+	tokens := wire.matches(`SET\r\n\$\d+\r\n[^\r]*k\r\n\$28\r\n([A-Za-z0-9_-]{27})A\r\n`)
 	require.Len(t, tokens, attempts+1)
 	require.Equal(t, holder.Token(), tokens[0])
 	distinct(t, tokens)

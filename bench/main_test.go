@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"flag"
 	"os"
 	"strings"
 	"sync"
@@ -20,9 +19,6 @@ import (
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
-// parallel is how many tests run at the same time: they wait more than they compute.
-const parallel = "6"
-
 // Goal: no run leaves a goroutine.
 func TestMain(m *testing.M) {
 	if nodes := os.Getenv(leaderVar); nodes != "" {
@@ -31,10 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	flag.Parse()
-	if err := flag.Set("test.parallel", parallel); err != nil {
-		panic(err)
-	}
+	servertest.RunMoreAtOnce(3)
 	goleak.VerifyTestMain(closing{m}, goleak.IgnoreCurrent())
 }
 

@@ -35,7 +35,7 @@ func (c *contestedKey) hold(ctx context.Context, l locker, nodes *lockpipetest.N
 		if err != nil {
 			return err
 		}
-		if value == held.value {
+		if text, _ := value.(string); isValue(text, held.value) {
 			have++
 		}
 	}

@@ -31,7 +31,7 @@ type locker interface {
 
 // lock is a lock that a locker holds.
 type lock struct {
-	value string    // of the key on the masters
+	value string    // of the key on the masters: see isValue
 	until time.Time // when it ends if it is not extended
 	// extend extends it by its first TTL, from now; release releases it. They return an error if
 	// the library did not do so.

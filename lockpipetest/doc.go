@@ -12,7 +12,8 @@
 // Nothing is left behind. Nodes keep nothing on disk: persistence is off and no temporary directory
 // is made. On Linux the kernel kills the children when this process ends, however it ends. On other
 // systems a process that is killed before [Nodes.Close] leaves them running. A test that wants a
-// durable node first gives it a directory with CONFIG SET dir, and removes that directory itself.
+// node with a disk first gives it a directory with CONFIG SET dir, and removes that directory
+// itself.
 //
 // [StartReplicatedT] starts a master with a replica and three Sentinels, for tests of a failover.
 // Only the sentinels use a directory, which the test removes at its end. If the test is killed, the

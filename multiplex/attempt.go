@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/aliases"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
@@ -236,6 +237,27 @@ func (a *Attempt) addVote(i int, r node.Answer) {
 	}
 }
 
+// refusal returns what the refusal of an acquire by node i says: see package aliases. claim.mu is
+// held.
+func (a *Attempt) refusal(i int, r node.Answer) node.Answer {
+	others := a.mux.aliases.Names().Others(i) & a.system().Nodes()
+	if others != 0 {
+		others &= a.mux.nodesWhere(func(s NodeState) bool { return !s.Rejects() })
+	}
+	for s := others; s != 0; s &= s - 1 {
+		if same := new(aliases.SameServerError); !errors.As(a.detail(s.Lowest()).err, &same) {
+			r.Vote, r.Err = node.Unknown, a.sameServer(others)
+			break
+		}
+	}
+	return r
+}
+
+// sameServer returns why a node has no vote whose server has these other names.
+func (a *Attempt) sameServer(others quorum.Nodes) error {
+	return &aliases.SameServerError{Other: a.mux.nodes[others.Lowest()].Link.Name()}
+}
+
 // detail returns the detail of one node's vote. claim.mu is held.
 func (a *Attempt) detail(i int) *voteDetail {
 	if a.details == nil {
@@ -285,7 +307,9 @@ func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
 	q := a.system()
 	switch a.op.Kind {
 	case node.Release:
-		return q.Release(a.neverHeld, a.granted, unknown)
+		names, free := a.mux.aliases.Names(), a.neverHeld|a.granted
+		not, noAnswer := names.Unconfirmed(q.Nodes(), free, unknown)
+		return q.Release(a.neverHeld&^not, a.granted&^not, unknown|noAnswer)
 	case node.Extend:
 		return q.Extension(a.granted, a.refused, a.claim.lostKeys(), unknown)
 	}

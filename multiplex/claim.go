@@ -10,7 +10,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
-// Claim is one lease as the nodes see it: its keys, and the token that is their value there. Every
+// Claim is one lease as the nodes see it: its keys, and the token in their values there. Every
 // attempt to acquire needs a Claim with a token of its own. Init makes it, once. It must not be
 // copied after that.
 //
@@ -251,6 +251,8 @@ func (c *Claim) record(a *Attempt, i int, r node.Answer) (keep bool) {
 		return false
 	case a.op.Kind == node.Release:
 		keep = true
+	case a.op.Kind == node.Acquire && r.Vote == node.Refused:
+		r = a.refusal(i, r)
 	case a.op.Kind == node.Extend && r.Vote == node.Refused:
 		if a.tryDecide(); a.decision != quorum.Won {
 			c.ensureUncertain().lostKeys |= bit

@@ -52,7 +52,7 @@ func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		_ = m.Close(ctx)
 		cancel()
-		ask(t, nodes, 0, "DEL", "k", reserved.Marker) // the next round is a first use
+		ask(t, nodes, 0, "DEL", "k", reserved.Admitted) // the next round is a first use
 	}
 }
 
@@ -100,6 +100,6 @@ func TestDataLoss_BehindTheHandshakeIsNoticed(t *testing.T) {
 			}}, err
 		}
 	})
-	becomes(t, m, 0, NodeQuarantined, whyFlushed)
-	becomes(t, first, 0, NodeQuarantined, whyFlushed)
+	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, first, 0, NodeQuarantined, "")
 }

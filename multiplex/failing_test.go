@@ -55,7 +55,7 @@ func TestFailing_LeavesADemotedMaster(t *testing.T) {
 		becomes(t, m, 0, NodeDown, "READONLY")
 		ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
 		if guard == GuardAuto {
-			becomes(t, m, 0, NodeQuarantined, whyDemoted)
+			becomes(t, m, 0, NodeQuarantined, whyRestarted)
 		}
 		becomes(t, m, 0, NodeUp, "")
 		require.NoError(t, wait(m.Acquire(claim("new", "t"), time.Second, 1), t.Context()))
@@ -84,7 +84,7 @@ func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 0, NodeUp, "")
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()))
-	require.Equal(t, "t", ask(t, nodes, 1, "GET", "k"))
+	require.Equal(t, "tA", ask(t, nodes, 1, "GET", "k"))
 	require.Zero(t, others(t, nodes, 0))
 }
 
@@ -100,7 +100,7 @@ func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	require.Eventually(t, func() bool { return log.infos.Load() == 3 }, patient, often)
 	held := claim("held", "t")
 	require.NoError(t, wait(m.Acquire(held, time.Minute, 1), t.Context()))
-	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == "t" }, patient,
+	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == "tA" }, patient,
 		often)
 	require.Equal(t, 1, m.SpareNodes())
 
@@ -291,7 +291,7 @@ func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {
 	becomes(t, m, 0, NodeDown, "out of reach")
 	ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
 	shut.Store(false)
-	becomes(t, m, 0, NodeQuarantined, whyDemoted)
+	becomes(t, m, 0, NodeQuarantined, whyRestarted)
 }
 
 // The goal: a caller whose keys are forbidden does not make a node fail, also if nobody else asks
@@ -338,7 +338,7 @@ func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		dials.Store(0)
 		actors[0].hear(func(command string) {
-			if command == "HELLO" {
+			if command == "PTTL "+reserved.Admitted {
 				dials.Add(1)
 			}
 		})

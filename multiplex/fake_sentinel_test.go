@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockpipe/lockpipe/internal/memorynode"
+	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
@@ -101,6 +103,8 @@ func (o *fakeSentinel) open() int {
 type watchedMaster struct {
 	sentinels [3]*fakeSentinel
 	servers   map[string]*actor // by host
+	hosts     []string          // of servers that keep what they are told: see becomeReal
+	real      map[string]*memorynode.Node
 	dials     map[string]*atomic.Int32
 }
 
@@ -124,6 +128,9 @@ func (w *watchedMaster) dial(_ context.Context, _, address string) (net.Conn, er
 		}
 	}
 	host, _, _ := net.SplitHostPort(address)
+	if n := w.real[host]; n != nil {
+		return n.Dial(), nil
+	}
 	if a := w.servers[host]; a != nil {
 		w.dials[host].Add(1)
 		return a.dial(), nil
@@ -138,15 +145,14 @@ func (w *watchedMaster) promote(host string, which ...int) {
 	}
 }
 
-// durableInfo is what INFO shows of a server with an append-only file.
-const durableInfo = "aof_enabled:1\r\naof_rewrite_in_progress:0\r\naof_rewrite_scheduled:0\r\n" +
-	"aof_last_rewrite_time_sec:-1\r\n"
-
-// isKnown lets a server show a run_id, and that as its marker.
-func isKnown(a *actor, digit, more string) {
-	info := "run_id:" + run(digit) + "\r\nuptime_in_seconds:1\r\nrole:master\r\n" +
-		"master_replid2:0000000000000000000000000000000000000000\r\n" + more
-	a.play(map[string]string{"INFO": resptest.Bulk(info), "GET": resptest.Bulk(run(digit))})
+// becomeReal starts the servers that keep what they are told. All have the first one's key: they
+// were its replicas.
+func (w *watchedMaster) becomeReal() {
+	w.real = map[string]*memorynode.Node{}
+	for i, host := range w.hosts {
+		w.real[host] = memorynode.New(i, 1)
+		w.real[host].Set(reserved.Admitted, w.real[w.hosts[0]].RunID())
+	}
 }
 
 // withWatchedMaster runs a test in a bubble with one node by Sentinel.
@@ -155,6 +161,7 @@ func withWatchedMaster(t *testing.T, w *watchedMaster, test func(t *testing.T, m
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
+		w.becomeReal()
 		m := start(t, []string{watchedURL}, func(c *Config) {
 			c.Dial = w.dial
 			for _, f := range change {

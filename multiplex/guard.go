@@ -2,32 +2,26 @@ package multiplex
 
 import (
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/quorum"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
-	"github.com/lockpipe/lockpipe/internal/servers"
 )
 
 // GuardMode is what the restart guard does.
-type GuardMode = restartguard.Mode
+type GuardMode = guard.Mode
 
-// The modes of the restart guard: see restartguard.Mode.
+// The modes of the restart guard: see guard.Mode.
 const (
-	GuardAuto   = restartguard.Auto
-	GuardStrict = restartguard.Strict
-	GuardOff    = restartguard.Off
+	GuardAuto   = guard.Auto
+	GuardStrict = guard.Strict
+	GuardOff    = guard.Off
 )
-
-// Servers are the servers of several Muxes: see servers.Servers.
-type Servers = servers.Servers
 
 // newPeers returns the state that the guards of these nodes share. Claims need quorums of these
 // systems.
-func newPeers(endpoints []*endpoint.Endpoint, systems [][]quorum.Nodes,
-	all *Servers,
-) *restartguard.Peers {
+func newPeers(endpoints []*endpoint.Endpoint, systems [][]quorum.Nodes) *guard.Peers {
 	names := make([]string, len(endpoints))
 	for i, e := range endpoints {
 		names[i] = e.Name
 	}
-	return restartguard.NewPeers(names, quorum.Distinct(systems...), all)
+	return guard.NewPeers(names, quorum.Distinct(systems...))
 }

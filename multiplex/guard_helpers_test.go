@@ -73,16 +73,14 @@ func waits(d time.Duration) func(*Config) { return func(c *Config) { c.MaxTTL, c
 
 // The reasons of quarantines, as users see them.
 const (
-	whyRestarted = "it restarted and may have lost locks"
-	whyFlushed   = "its marker is gone: it was flushed"
-	whyDemoted   = "it was a replica and may have lost locks"
-	whyRestored  = "its disk or memory was put back from an older copy"
-	whyUnvouched = "it restarted with its disk, and too few other nodes answer"
-	whyUnmarked  = "it has no marker"
-	whyForeign   = "its marker is another server's"
+	whyRestarted = "it restarted, or another server took its place"
+	whyFlushed   = "its key is gone: it was flushed"
+	whyNoKey     = "it was never admitted, or it lost its data"
+	whyForeign   = "its key is another memory's"
+	whyWaits     = "another client found that it may have lost locks"
 )
 
-// settles reports whether a client writes a marker that is no loss record: it does not expire.
+// settles reports whether a client writes a name into the guard's key: that does not end.
 func settles(p []byte) bool {
 	r := resptest.NewReader(bytes.NewReader(p))
 	for {
@@ -90,7 +88,7 @@ func settles(p []byte) bool {
 		if err != nil {
 			return false
 		}
-		if len(w) == 9 && w[1] == script.WriteMarker.SHA && w[7] == "" &&
+		if len(w) == 9 && w[1] == script.Guard.SHA && w[6] == "" &&
 			!strings.Contains(w[3], reserved.Probe) {
 			return true
 		}

@@ -90,7 +90,8 @@ func TestHandshake_NeedsFewPermissions(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	ask(t, nodes, 0, "ACL", "SETUSER", "u", "on", ">pw", "~*", "+hello", "+auth", "+ping", "+get",
-		"+set", "+evalsha", "+info", "+del", "+mget", "+script|load")
+		"+set", "+pttl", "+evalsha", "+info", "+del", "+mget", "+script|load", "+hgetall", "+hset",
+		"+hdel", "+pexpire", "+time")
 	m := start(t, []string{"redis://u:pw@" + strings.TrimPrefix(nodes.URLs()[0], "redis://")}, nil)
 	for range 3 {
 		up(t, m)
@@ -144,7 +145,7 @@ func TestHandshake_AHostileServerFailsOnlyItsNode(t *testing.T) {
 	t.Parallel()
 	good := servertest.Start(t, 2)
 	for i := range good.Len() {
-		ask(t, good, i, "SET", reserved.Marker, runID(t, good, i))
+		ask(t, good, i, "SET", reserved.Admitted, runID(t, good, i))
 	}
 	for name, text := range map[string]string{
 		"another protocol": "HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -185,7 +186,7 @@ func TestHandshake_AHostileServerFailsOnlyItsNode(t *testing.T) {
 func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 	const cluster, sentinel = "it is a node of a Redis Cluster; give independent masters",
 		"it is a Redis Sentinel"
-	const id = "\r\nrun_id:one\r\nuptime_in_seconds:100"
+	const id = "\r\nrun_id:one\r\nmaster_replid2:0"
 	for lines, says := range map[string]string{
 		"redis_version:7.0.15\r\nredis_mode:cluster":                         cluster,
 		"redis_version:7.2.4\r\nvalkey_version:8.1.0\r\nredis_mode:cluster":  cluster,
@@ -206,7 +207,7 @@ func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 	} {
 		for _, g := range []GuardMode{GuardAuto, GuardOff} {
 			onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-				replies := guarded("one", "one", 100)
+				replies := guarded("one", "one")
 				replies["INFO"] = resptest.Bulk(lines + id)
 				actors[0].play(replies)
 				actors[0].cut()

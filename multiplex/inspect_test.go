@@ -21,6 +21,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// inspector returns an Inspector as a client has one. It ends with the test.
+func inspector(t *testing.T, m *Mux) *inspection.Inspector {
+	t.Helper()
+	all := inspection.New(m.ToInspect(), inspection.Config{
+		NodeTimeout: m.cfg.NodeTimeout, Dial: m.cfg.Dial,
+		Prefix: m.cfg.Prefix, Guarded: m.cfg.Guard != GuardOff,
+	})
+	t.Cleanup(func() { all.Close(context.Background()) })
+	return all
+}
+
 // The goal: a real server's answers come through: who it is, its settings, and its time, which is
 // that of this machine.
 func TestInspect_ReadsARealServer(t *testing.T) {
@@ -36,7 +47,7 @@ func TestInspect_ReadsARealServer(t *testing.T) {
 	}
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
-	all, err := m.Inspect(t.Context())
+	all, err := inspector(t, m).Inspect(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	for i, f := range all {
@@ -78,12 +89,13 @@ func TestInspect_ReportsCommandErrors(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	_, err := nodes.Do(0, "ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-info",
-		"-config", "-time")
+		"-config")
 	require.NoError(t, err)
 	m := start(t, []string{"redis://me:secret@" + nodes.URLs()[0][len("redis://"):]},
 		func(c *Config) { c.Guard = GuardOff })
 	up(t, m)
-	all, err := m.Inspect(t.Context())
+	ask(t, nodes, 0, "ACL", "SETUSER", "me", "-time") // a node without it does not come up
+	all, err := inspector(t, m).Inspect(t.Context())
 	require.NoError(t, err)
 	f := all[0]
 	require.NoError(t, f.Err)
@@ -108,31 +120,19 @@ func TestInspect_GivesUpAStoppedNode(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
-	_, err := m.Inspect(t.Context())
+	_, err := inspector(t, m).Inspect(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, nodes.Freeze(1))
-	all, err := m.Inspect(t.Context())
+	all, err := inspector(t, m).Inspect(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, all[0].Err)
 	require.Error(t, all[1].Err)
 	require.NoError(t, all[2].Err)
 	require.NoError(t, nodes.Thaw(1))
 	up(t, m)
-	all, err = m.Inspect(t.Context())
+	all, err = inspector(t, m).Inspect(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, all[1].Err)
-}
-
-// The goal: after Close Inspect says so, and asks nobody.
-func TestInspect_OfAClosedMux(t *testing.T) {
-	t.Parallel()
-	nodes := servertest.Start(t, 1)
-	m := start(t, nodes.URLs(), nil)
-	up(t, m)
-	require.NoError(t, m.Close(t.Context()))
-	all, err := m.Inspect(t.Context())
-	require.Equal(t, ErrClosed, err)
-	require.Nil(t, all)
 }
 
 // openings count the connections of a Mux that are open.
@@ -162,10 +162,10 @@ func (o *opening) Close() error {
 	return o.Conn.Close()
 }
 
-// The goal: an inspection takes one connection more, however many callers ask, and closes it at the
-// end. The connection for locks stays as it is, and no command of the inspection writes or ends
+// The goal: an inspection takes two connections more, however many callers ask, and closes them.
+// The connection for locks stays as it is, and no command of the inspection writes or ends
 // anything.
-func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
+func TestInspect_HasConnectionsOfItsOwn(t *testing.T) {
 	notShort(t, "the connections of several inspections")
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
@@ -174,23 +174,25 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 		c.Dial, c.Guard = o.dial, GuardOff // so nothing is sent that is not asked for
 	})
 	up(t, m)
-	line := m.nodes[0].Link.Current()
+	line, looks := m.nodes[0].Link.Current(), inspector(t, m)
 	ask(t, nodes, 0, "CONFIG", "RESETSTAT")
 	var callers sync.WaitGroup
 	for range 5 {
 		callers.Go(func() {
-			all, err := m.Inspect(context.Background())
+			all, err := looks.Inspect(context.Background())
 			if err != nil || all[0].Err != nil {
 				t.Error(err, all)
 			}
 		})
 	}
 	callers.Wait()
-	require.EqualValues(t, 2, o.all.Load())
-	require.EqualValues(t, 2, o.most.Load())
+	require.EqualValues(t, 3, o.all.Load())
+	require.EqualValues(t, 3, o.most.Load())
 	require.EqualValues(t, 1, o.now.Load(), "it is not closed")
 	require.Same(t, line, m.nodes[0].Link.Current())
-	harmless := []string{"info", "config|get", "time", "client|tracking", "client|caching"}
+	harmless := []string{
+		"info", "config|get", "time", "client|tracking", "client|caching", "hgetall",
+	}
 	ours := []string{"ping", "config|resetstat"}
 	for name := range resp.ParseInfo(ask(t, nodes, 0, "INFO", "commandstats").(string)) {
 		command, is := strings.CutPrefix(name, "cmdstat_")
@@ -198,17 +200,17 @@ func TestInspect_HasAConnectionOfItsOwn(t *testing.T) {
 			require.Contains(t, harmless, command)
 		}
 	}
-	_, err := m.Inspect(t.Context())
+	_, err := looks.Inspect(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, 3, o.all.Load())
+	require.EqualValues(t, 5, o.all.Load())
 	require.EqualValues(t, 1, o.now.Load())
 }
 
-// The goal: a node is inspected whatever its state, and the facts have that state and its reason.
+// The goal: a node is inspected whatever its state.
 func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 5)
-	ask(t, nodes, 0, "SET", reserved.Marker, "another server")
+	ask(t, nodes, 0, "SET", reserved.Admitted, "another server")
 	host, port, _ := strings.Cut(strings.TrimPrefix(nodes.URLs()[3], "redis://"), ":")
 	ask(t, nodes, 1, "REPLICAOF", host, port)
 	require.NoError(t, nodes.Kill(2))
@@ -218,15 +220,13 @@ func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
 	becomes(t, m, 1, NodeDown, "READONLY")
 	becomes(t, m, 2, NodeDown, "refused")
 	becomes(t, m, 4, NodeDown, "NOAUTH")
-	all, err := m.Inspect(t.Context())
+	all, err := inspector(t, m).Inspect(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, all[0].Err)
-	require.Equal(t, NodeQuarantined, all[0].State)
-	require.ErrorContains(t, all[0].StateErr, whyForeign)
+	require.Contains(t, all[0].Admission.Text, "lost:")
+	require.Positive(t, all[0].Admission.PTTL)
 	require.Len(t, all[0].RunID, 40)
 	require.NoError(t, all[1].Err)
-	require.Equal(t, NodeDown, all[1].State)
-	require.ErrorContains(t, all[1].StateErr, "READONLY: it is a replica")
 	require.True(t, all[1].Replica)
 	require.ErrorContains(t, all[2].Err, "connection refused")
 	require.ErrorContains(t, all[4].Err, "NOAUTH")
@@ -243,7 +243,7 @@ func TestInspect_KnowsWhatIsNoMaster(t *testing.T) {
 	s := startClusterNode(t)
 	sentinel := lockpipetest.StartReplicatedT(t).Sentinels()[0]
 	m := start(t, append(s.url(), sentinel), nil)
-	all, err := m.Inspect(t.Context())
+	all, err := inspector(t, m).Inspect(t.Context())
 	require.NoError(t, err)
 	require.True(t, all[0].Cluster)
 	require.False(t, all[0].Sentinel)
@@ -256,11 +256,12 @@ func TestInspect_KnowsWhatIsNoMaster(t *testing.T) {
 // call it again before it has returned. It blocks neither Close nor the connector.
 func TestInspect_AbandonsAStuckDial(t *testing.T) {
 	whileStuck(t, "node", func(t *testing.T, m *Mux, s *stuck) {
-		all, err := m.Inspect(t.Context())
+		looks := inspector(t, m)
+		all, err := looks.Inspect(t.Context())
 		require.NoError(t, err)
 		require.ErrorContains(t, all[0].Err, "Config.Dial has not returned")
 		require.EqualValues(t, 2, s.calls.Load(), "one of the connector, and one of the look")
-		_, err = m.Inspect(t.Context())
+		_, err = looks.Inspect(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 2, s.calls.Load(), "two looks dial at the same time")
 		synctest.Wait() // the connector leaves its call at the same instant
@@ -270,12 +271,15 @@ func TestInspect_AbandonsAStuckDial(t *testing.T) {
 		synctest.Wait()
 		ended := make(chan error, 1)
 		go func() {
-			_, err := m.Inspect(context.Background())
+			_, err := looks.Inspect(context.Background())
 			ended <- err
 		}()
 		synctest.Wait()
 		require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
-		require.Equal(t, ErrClosed, <-ended)
+		began := time.Now()
+		looks.Close(t.Context())
+		require.LessOrEqual(t, time.Since(began), endpoint.DialGrace)
+		require.Equal(t, inspection.ErrClosed, <-ended)
 	})
 }
 
@@ -296,7 +300,7 @@ func TestInspect_GivesUpAServerThatDoesNotAnswer(t *testing.T) {
 				}
 			})
 			began := time.Now()
-			all, err := m.Inspect(t.Context())
+			all, err := inspector(t, m).Inspect(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, want, time.Since(began))
 			require.EqualError(t, all[0].Err, "no answer within "+want.String())
@@ -318,7 +322,7 @@ func TestInspect_SaysWhatTookTooLong(t *testing.T) {
 		m := start(t, []string{"node"}, func(c *Config) {
 			c.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, failure }
 		})
-		all, err := m.Inspect(t.Context())
+		all, err := inspector(t, m).Inspect(t.Context())
 		require.NoError(t, err)
 		require.ErrorContains(t, all[0].Err, want)
 	}

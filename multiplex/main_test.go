@@ -1,21 +1,14 @@
 package multiplex
 
 import (
-	"flag"
 	"os"
-	"runtime"
-	"strconv"
 	"testing"
+
+	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
-// TestMain lets more parallel tests run than there are processors: most of them wait for real
-// servers. A flag on the command line goes before it.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	parallel := flag.Lookup("test.parallel")
-	if parallel.Value.String() == parallel.DefValue {
-		_ = parallel.Value.Set(strconv.Itoa(min(16, 4*runtime.GOMAXPROCS(0))))
-	}
+	servertest.RunMoreAtOnce(4)
 	os.Exit(m.Run())
 }
 

@@ -12,9 +12,9 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
@@ -179,8 +179,9 @@ func simulatedConnectors(n int, seed uint64, faults float64) (*Mux, []*memoryNod
 		NodeTimeout: 20 * time.Millisecond, MaxTTL: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}}
+	m.cfg.Fleet = newFleet(m.cfg)
 	m.systems = []quorum.System{quorum.NewSystem(quorum.First(n))}
-	m.peers = restartguard.NewPeers(make([]string, n), nil, nil)
+	m.peers = guard.NewPeers(make([]string, n), nil)
 	stores := make([]*memoryNode, n)
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -64,7 +64,7 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 		"DataLoss":      says(node.Answer{Broken: true, Err: link.ErrDataLoss}),
 		"QueuedTooLong": says(node.Answer{LeftNothing: true, Err: node.ErrQueuedTooLong}),
 		"Down":          is(NodeDown, errBroken),
-		"Quarantined":   is(NodeQuarantined, &restartguard.Quarantine{Reason: "test"}),
+		"Quarantined":   is(NodeQuarantined, &guard.Quarantine{Reason: "test"}),
 		"Timeout":       hang,
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -11,17 +11,18 @@ import (
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/aliases"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/holders"
-	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
@@ -38,9 +39,6 @@ type Config struct {
 	// needs a quorum of each set, and its keys are on no other nodes. Two claims exclude each other
 	// if their systems share a set. nil: one system, and all nodes are its only set.
 	Systems [][]quorum.Nodes
-	// Servers records which server each node has, in all Muxes of a client: no server may be two
-	// nodes. nil: the Mux has its own record.
-	Servers *Servers
 	// NodeTimeout is how long an attempt waits for any one node, at most.
 	NodeTimeout time.Duration
 	// TTL is the usual TTL. It only saves work.
@@ -52,8 +50,8 @@ type Config struct {
 	Prefix string
 	// Guard says which servers may vote.
 	Guard GuardMode
-	// Fleet leaves on each node which layouts the client uses, and notices those of others; nil: it
-	// does neither. Several Muxes of one client share it.
+	// Fleet leaves on each node which layouts the client uses, and reads those of others. Several
+	// Muxes of one client share it. It is required.
 	Fleet *fleet.Fleet
 	// TLS is for rediss:// and for nodes given without a scheme; nil for the default of rediss://.
 	TLS *tls.Config
@@ -112,16 +110,22 @@ type Mux struct {
 	systems []quorum.System // of claims; set once
 	log     *batch.Log[Attempt, roundState]
 	aging   *aging            // of the log's rounds
+	aliases aliases.Aliases   // of the nodes
 	watches []*watch.Registry // of each node
 	group   node.Group        // of the nodes
-	peers   *restartguard.Peers
+	peers   *guard.Peers
 
 	stop       context.CancelFunc // ends the connectors
 	connectors sync.WaitGroup
 
-	counts    counts
-	inspector *inspection.Inspector
-	asker     *holders.Asker
+	// begun: a quorum was connected at one moment. Before, no node is sent anything: see package
+	// guard. beginning guards it while it is false, and ready: the nodes that could be sent things.
+	begun     atomic.Bool
+	beginning sync.Mutex
+	ready     quorum.Nodes
+
+	counts counts
+	asker  *holders.Asker
 
 	// The pools belong to the Mux, because timers and channels belong to one synctest bubble.
 	sleepers    sync.Pool // of *sleeper
@@ -152,11 +156,12 @@ func New(cfg Config) (*Mux, error) {
 	}
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
-		peers: newPeers(endpoints, cfg.Systems, cfg.Servers),
+		peers: newPeers(endpoints, cfg.Systems),
 	}
 	for _, sets := range cfg.Systems {
 		m.systems = append(m.systems, quorum.NewSystem(sets...))
 	}
+	var links []*link.Link
 	for i, e := range endpoints {
 		n, err := m.newNode(i, e)
 		if err != nil {
@@ -166,12 +171,9 @@ func New(cfg Config) (*Mux, error) {
 			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
 		}
 		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.Watches)
+		links = append(links, n.Link)
 	}
-	links := make([]*link.Link, len(m.nodes))
-	for i, n := range m.nodes {
-		links[i] = n.Link
-	}
-	m.inspector, m.asker = inspection.New(links, cfg.NodeTimeout), holders.New(links)
+	m.asker = holders.New(links)
 	m.log = m.newLog()
 	for i := range m.nodes {
 		m.log.SetReader(i, readerState(NodeConnecting))
@@ -252,11 +254,6 @@ func (m *Mux) countUnsent(nodes quorum.Nodes, why error) {
 	}
 }
 
-// Inspect asks every node what it is and how it does: see inspection.Inspector.
-func (m *Mux) Inspect(ctx context.Context) ([]inspection.Facts, error) {
-	return m.inspector.Inspect(ctx)
-}
-
 // Peek asks every node who has these keys, given with their prefix: see holders.Asker.
 func (m *Mux) Peek(ctx context.Context, keys []string) ([]holders.Node, error) {
 	return m.asker.Ask(ctx, keys, m.timeoutFor(len(keys)))
@@ -287,7 +284,6 @@ func (m *Mux) closeInOrder(ctx context.Context) {
 	}
 	_ = m.log.Close(ctx)
 	m.stop()
-	m.inspector.Close()
 	m.connectors.Wait()
 	var nodes sync.WaitGroup
 	for _, n := range m.nodes {

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -30,6 +31,7 @@ func start(t *testing.T, urls []string, change func(*Config)) *Mux {
 	if change != nil {
 		change(&cfg)
 	}
+	cfg.Fleet = newFleet(cfg)
 	m, err := New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -38,6 +40,11 @@ func start(t *testing.T, urls []string, change func(*Config)) *Mux {
 		_ = m.Close(ctx)
 	})
 	return m
+}
+
+// newFleet returns the Fleet of a client whose layout has no nodes, so that nobody compares it.
+func newFleet(cfg Config) *fleet.Fleet {
+	return fleet.New(fleet.Config{MaxTTL: cfg.MaxTTL, Logger: cfg.Logger})
 }
 
 func claim(key, token string) *Claim {

@@ -2,10 +2,12 @@ package multiplex
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -49,8 +51,7 @@ func (m *Mux) newNode(i int, e *endpoint.Endpoint) (*node.Node, error) {
 	return node.New(node.Config{
 		Link: link.Config{
 			Endpoint: e, Index: i, Peers: m.peers, Fleet: cfg.Fleet,
-			Others: func(i int) *link.Link { return m.nodes[i].Link },
-			Guard:  cfg.Guard, Prefix: cfg.Prefix, MaxTTL: cfg.MaxTTL,
+			Guard: cfg.Guard, Prefix: cfg.Prefix, MaxTTL: cfg.MaxTTL,
 			Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger,
 		},
 		Group:        &m.group,
@@ -69,9 +70,39 @@ func readerState(s NodeState) batch.ReaderState {
 	return batch.Paused
 }
 
-// stateChanged lets the log know whether node i reads.
+// setReader lets the log know whether node i reads. When a quorum can for the first time, all that
+// can begin at once.
+func (m *Mux) setReader(i int, s batch.ReaderState) {
+	if m.begun.Load() {
+		m.log.SetReader(i, s)
+		return
+	}
+	m.beginning.Lock()
+	defer m.beginning.Unlock()
+	if m.ready &^= quorum.Node(i); s == batch.Reading {
+		m.ready |= quorum.Node(i)
+		if s = batch.Paused; m.begun.Load() || m.anyQuorum(m.ready) {
+			for nodes := m.ready; nodes != 0; nodes &= nodes - 1 {
+				m.log.SetReader(nodes.Lowest(), batch.Reading)
+			}
+			m.begun.Store(true)
+			return
+		}
+	}
+	m.log.SetReader(i, s)
+}
+
+// anyQuorum reports whether these nodes are a quorum of each set of some quorum system.
+func (m *Mux) anyQuorum(nodes quorum.Nodes) bool {
+	return slices.ContainsFunc(m.systems, func(s quorum.System) bool { return s.IsQuorum(nodes) })
+}
+
+// stateChanged takes a new state of node i.
 func (m *Mux) stateChanged(i int, s NodeState) {
-	m.log.SetReader(i, readerState(s))
+	if c := m.nodes[i].Link.Current(); c != nil && s.IsConnected() {
+		m.aliases.Set(i, c.Server.RunID) // before the node is asked
+	}
+	m.setReader(i, readerState(s))
 	if m.cfg.OnQuorumReachable != nil && m.QuorumReachable() {
 		m.cfg.OnQuorumReachable()
 	}
@@ -82,13 +113,7 @@ func (m *Mux) stateChanged(i int, s NodeState) {
 // new attempt shows for certain that it grants again. If it did not count, leases would end that it
 // could extend. And a parked call could wait for a probe that the user may not send.
 func (m *Mux) QuorumReachable() bool {
-	nodes := m.nodesWhere(func(s NodeState) bool { return !s.Rejects() })
-	for i := range m.systems {
-		if m.systems[i].IsQuorum(nodes) {
-			return true
-		}
-	}
-	return false
+	return m.anyQuorum(m.nodesWhere(func(s NodeState) bool { return !s.Rejects() }))
 }
 
 // QuorumReachableIn is QuorumReachable for the quorum system at i in Config.Systems alone.
@@ -124,6 +149,20 @@ func (m *Mux) Nodes() []NodeStatus {
 		s.Addr, s.Pending, s.Stats = n.Link.Name(), m.log.Waiting(i), n.Stats()
 		s.State, s.Until, s.Err = n.Link.Status()
 		s.PendingReleases, s.DroppedReleases = n.PendingReleases()
+	}
+	return all
+}
+
+// ToInspect returns the nodes for an inspection.Inspector, in configuration order.
+func (m *Mux) ToInspect() []inspection.Node {
+	all := make([]inspection.Node, len(m.nodes))
+	for i, n := range m.nodes {
+		all[i] = inspection.Node{Logins: n.Link.Logins(), Voter: func() (address, runID string) {
+			if c := n.Link.Verified(); c != nil && !c.IsClosed() && n.Link.State() == NodeUp {
+				return c.Address, c.Server.RunID
+			}
+			return "", ""
+		}}
 	}
 	return all
 }

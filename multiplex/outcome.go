@@ -3,11 +3,11 @@ package multiplex
 import (
 	"errors"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // ErrClosed reports an attempt on a Mux that was closed. Nothing was sent.
@@ -72,7 +72,7 @@ const (
 
 // reasonOf returns the class of an error; down: the node is down.
 func reasonOf(err error, down bool) Reason {
-	var q *restartguard.Quarantine
+	var q *guard.Quarantine
 	var late *holders.TimeoutError
 	switch {
 	case errors.As(err, &q):
@@ -151,6 +151,11 @@ func (a *Attempt) heldOutcome() Outcome {
 func (a *Attempt) noQuorum(missing error) Outcome {
 	granted, refused, _ := a.votes()
 	granted |= a.neverHeld
+	names, not := a.mux.aliases.Names(), quorum.Nodes(0)
+	if a.op.Kind == node.Release {
+		not, _ = names.Unconfirmed(a.system().Nodes(), granted, 0)
+		granted &^= not
+	}
 	able := granted
 	if missing == node.ErrNotNeeded { // then it was decided whatever the open votes are
 		able |= a.unanswered()
@@ -162,11 +167,13 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 	}
 	o.Unknown = set.Count() - o.Granted - o.Refused
 	o.NoVotes = make([]NoVote, 0, o.Unknown)
-	for s := (a.unanswered() | a.unknown) & set; s != 0; s &= s - 1 {
+	for s := (a.unanswered() | a.unknown | not) & set; s != 0; s &= s - 1 {
 		i := s.Lowest()
 		l := a.mux.nodes[i].Link
 		n := NoVote{Node: l.Name(), Err: missing, Reason: reasonOf(missing, false)}
-		if a.unknown.Has(i) {
+		if not.Has(i) {
+			n.Err = a.sameServer(names.Others(i) & a.system().Nodes())
+		} else if a.unknown.Has(i) {
 			n.Err = a.unknownErr(i)
 			n.Reason = reasonOf(n.Err, l.State() == NodeDown)
 		} else if why, down := l.Rejects(); down && missing == node.ErrNotNeeded {

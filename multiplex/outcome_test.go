@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/node"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -88,7 +88,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		}
 	})
 	for reason, errs := range map[Reason][]error{
-		Quarantined: {&restartguard.Quarantine{Reason: whyRestarted}},
+		Quarantined: {&guard.Quarantine{Reason: whyRestarted}},
 		NotAwaited:  {node.ErrNotNeeded, errCallerGone, errNotAsked},
 		Failed:      {errors.New("OOM"), node.ErrSuperseded, node.ErrQueuedTooLong},
 	} {
@@ -96,6 +96,6 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 			require.Equal(t, reason, reasonOf(err, false), "%v", err)
 		}
 	}
-	require.Equal(t, Quarantined, reasonOf(&restartguard.Quarantine{Reason: whyRestarted}, true))
+	require.Equal(t, Quarantined, reasonOf(&guard.Quarantine{Reason: whyRestarted}, true))
 	require.Equal(t, Down, reasonOf(errors.New("OOM"), true))
 }

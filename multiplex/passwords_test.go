@@ -56,7 +56,7 @@ func TestPasswords_AServerThatRepeatsOneDoesNotShowIt(t *testing.T) {
 			}
 			status := becomes(t, m, 0, NodeDown, "unknown command 'AUTH'")
 			require.ErrorContains(t, failed, "unknown command 'AUTH'")
-			facts, err := m.Inspect(t.Context())
+			facts, err := inspector(t, m).Inspect(t.Context())
 			require.NoError(t, err)
 			require.NotContains(t, fmt.Sprintf("%v %v %+v %v %+v", failed, status.Err, status,
 				log.String(), facts), "s3cret")
@@ -85,6 +85,6 @@ func TestPasswords_AQuarantineIsOneWhateverTheyAre(t *testing.T) {
 		c.Prefix,
 			c.Guard = "app:", GuardStrict
 	})
-	status := becomes(t, m, 0, NodeQuarantined, whyUnmarked)
+	status := becomes(t, m, 0, NodeQuarantined, whyNoKey)
 	require.WithinRange(t, status.Until, time.Now(), time.Now().Add(2*time.Minute))
 }

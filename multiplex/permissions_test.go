@@ -3,18 +3,14 @@ package multiplex
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/link"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
@@ -22,7 +18,7 @@ import (
 // needed is what docs/operations.md gives a user, with keys behind app:. Each entry is taken away
 // in TestPermissions_EachIsNeeded.
 const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +getrange +evalsha " +
-	"+script|load +info +config|get " +
+	"+script|load +info +config|get +hgetall +hset +hdel " +
 	"+client|id +client|kill +client|tracking +client|caching +ping +time"
 
 // What a user can lack.
@@ -37,7 +33,6 @@ const (
 	lacksHolder   = "name of the holder"
 	lacksFarewell = "end of the connection before"
 	lacksFlush    = "notice of a flush"
-	lacksDurable  = "durable"
 )
 
 // lacks makes use of all that a node is for, as the user of url, and returns what does not work;
@@ -60,9 +55,10 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 		}
 	}
 	granted := func(a *Attempt) bool { return wait(a, t.Context()) == nil }
+	token := strings.Repeat("A", 27) // of the form of a real one
 	named := func(keys ...string) *Claim {
 		c := new(Claim)
-		c.Init("app:", keys, "token", "")
+		c.Init("app:", keys, token, "")
 		return c
 	}
 	single, set, fenced := named("k1"), named("k2", "k3"), named("k4")
@@ -77,42 +73,21 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	known := o.State().Known
 	check(lacksLeft, known)
 	check(lacksTold, !known || o.State().Notifies)
-	check(lacksHolder, !known || o.State().Token == "token")
+	check(lacksHolder, !known || o.State().Token == token)
 	o.Close()
 	check(lacksRelease, granted(m.Release(single, 1)))
-	check(lacksDurable, durable(t, url))
 	all = append(all, unasked(t, m)...)
 	check(lacksFarewell, saysFarewell(t, s, m))
-	// A renewal of the generation needs these. It would notice the flush too, and may come then.
-	_, err := s.do("ACL", "SETUSER", "u", "-get", "-evalsha")
-	require.NoError(t, err)
-	_, err = s.do("FLUSHALL")
+	_, err := s.do("FLUSHALL")
 	require.NoError(t, err)
 	check(lacksFlush, !granted(m.Acquire(named("k5"), time.Minute, 1))) // told before the reply
 	return all
 }
 
-// durable reports whether the restart guard finds that the server loses nothing.
-func durable(t *testing.T, url string) bool {
-	t.Helper()
-	e, err := endpoint.Parse(url, nil)
-	require.NoError(t, err)
-	conn, err := net.Dial(e.Network, e.Address)
-	require.NoError(t, err)
-	defer func() { _ = conn.Close() }()
-	guard := restartguard.NewPeers([]string{url}, nil, nil).Guard(restartguard.Config{
-		Marker: "app:" + reserved.Marker, Generations: "app:" + reserved.Generations,
-		MaxTTL: time.Minute,
-	})
-	server, err := guard.Admit(t.Context(), conn, e.Handshake())
-	require.NoError(t, err)
-	return server.Durable
-}
-
 // unasked is what Inspect may not ask.
 func unasked(t *testing.T, m *Mux) (all []string) {
 	t.Helper()
-	facts, err := m.Inspect(t.Context())
+	facts, err := inspector(t, m).Inspect(t.Context())
 	require.NoError(t, err)
 	for _, r := range facts[0].CommandErrors {
 		require.Contains(t, r.Text, "NOPERM")
@@ -170,24 +145,26 @@ func TestPermissions_EachIsNeeded(t *testing.T) {
 		"+script|load":     {"'script|load'"},
 		"+info":            {"'info'"},
 		"+exists":          {lacksSet},
-		"+pexpire":         {lacksExtend},
-		"+pttl":            {lacksLeft},
+		"+pexpire":         {"can't be kept"},
+		"+pttl":            {"can't be written: ERR"},
 		"+getrange":        {lacksHolder},
-		"+config|get":      {lacksDurable, "Inspect: CONFIG GET"},
+		"+config|get":      {"Inspect: CONFIG GET"},
 		"+client|id":       {lacksFarewell},
 		"+client|kill":     {lacksFarewell},
-		"+client|tracking": {lacksTold, "Inspect: CLIENT TRACKING", lacksFlush},
+		"+client|tracking": {lacksTold, "Inspect: CLIENT TRACKING"},
 		"+client|caching":  {lacksTold, "Inspect: CLIENT CACHING"},
 		"+ping":            nil, // but for the server's ACL LOG
-		"+time":            {"Inspect: TIME"},
+		"+time":            {"can't be kept"},
+		"+hgetall":         {"can't be kept"},
+		"+hset":            {"can't be kept"},
+		"+hdel":            nil, // until an entry has ended
 		"~app:*":           {"can't be read: NOPERM"},
 		"~app:k*":          everyKey,
 		"~app:lockpipe:admitted": {
 			"can't be read: NOPERM",
 		},
-		"~app:lockpipe:generations": {"can't be read: NOPERM"},
-		"~app:lockpipe:fence:*":     {lacksFence},
-		"~app:lockpipe:none:*":      nil,
+		"~app:lockpipe:fence:*": {lacksFence},
+		"~app:lockpipe:none:*":  nil,
 	} {
 		t.Run("without "+missing, func(t *testing.T) {
 			t.Parallel()
@@ -195,7 +172,7 @@ func TestPermissions_EachIsNeeded(t *testing.T) {
 			if strings.HasPrefix(missing, "~app:") && missing != "~app:*" {
 				// The patterns one by one.
 				rules = strings.Replace(rules, "~app:*", "~app:k* ~app:lockpipe:admitted "+
-					"~app:lockpipe:generations ~app:lockpipe:fence:* ~app:lockpipe:none:*", 1)
+					"~app:lockpipe:layouts ~app:lockpipe:fence:* ~app:lockpipe:none:*", 1)
 			}
 			if missing != "" {
 				rules = without(t, rules, missing)
@@ -240,7 +217,6 @@ func TestPermissions_WhatElseNeedsOne(t *testing.T) {
 		rules := needed
 		for _, one := range []string{
 			"+get", "+info", "+config|get", "+client|id", "+client|kill",
-			"+time",
 		} {
 			rules = without(t, rules, one)
 		}

@@ -37,8 +37,9 @@ var usual = map[string]string{
 	"SET":    "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
 	"GETRANGE":                  "$0\r\n\r\n",
 	"EVALSHA " + reserved.Probe: ":0\r\n", "DEL " + reserved.Probe: ":0\r\n", "PTTL " +
-		reserved.Marker: ":-2\r\n",
-	"MGET " + reserved.Probe: "*1\r\n$-1\r\n",
+		reserved.Admitted: ":-2\r\n",
+	"MGET " + reserved.Probe:      "*1\r\n$-1\r\n",
+	"EVALSHA " + reserved.Layouts: resptest.Strings("0"),
 }
 
 func (a *actor) dial() net.Conn {
@@ -89,16 +90,18 @@ func (a *actor) cut() {
 	a.conn.Close()
 }
 
-// commandName returns the first word of a command, with reserved.Probe if that is among the others,
-// or with reserved.Marker if the command is PTTL of it.
+// commandName returns the first word of a command, with reserved.Probe or reserved.Layouts if that
+// is among the others, or with reserved.Admitted if the command is PTTL of it.
 func commandName(words []string) string {
 	first, key := words[0], ""
 	for _, word := range words[1:] {
 		switch {
 		case strings.HasPrefix(word, reserved.Probe):
 			key = " " + reserved.Probe
-		case first == "PTTL" && word == reserved.Marker:
-			key = " " + reserved.Marker
+		case word == reserved.Layouts:
+			key = " " + reserved.Layouts
+		case first == "PTTL" && word == reserved.Admitted:
+			key = " " + reserved.Admitted
 		}
 	}
 	return first + key
@@ -152,13 +155,13 @@ func work(t *testing.T, m *Mux, round int) {
 // commandsUsed are all that a node is sent.
 var commandsUsed = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "PTTL",
-	"GETRANGE", "PTTL " + reserved.Marker, "EVALSHA " + reserved.Probe, "MGET " + reserved.Probe,
+	"GETRANGE", "PTTL " + reserved.Admitted, "EVALSHA " + reserved.Probe, "MGET " + reserved.Probe,
 	"DEL " + reserved.Probe,
 }
 
 // asConnecting are those that an idle connection hardly sees.
 var asConnecting = []string{
-	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + reserved.Marker,
+	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + reserved.Admitted,
 	"EVALSHA " + reserved.Probe, "MGET " + reserved.Probe, "DEL " + reserved.Probe,
 }
 

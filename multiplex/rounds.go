@@ -91,9 +91,6 @@ func (m *Mux) sealRound(r *batch.Round[Attempt, roundState]) {
 			(commands.SendBefore.IsZero() || before.Before(commands.SendBefore)) {
 			commands.SendBefore = before
 		}
-		if i == 0 || a.op.Sent.Before(commands.Oldest) {
-			commands.Oldest = a.op.Sent
-		}
 		if !a.op.Directed {
 			commands.Shared.Add(i, &a.op)
 		}

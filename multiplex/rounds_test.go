@@ -114,42 +114,6 @@ func TestRounds_WhatIsInDoubtMayBeHeld(t *testing.T) {
 	}
 }
 
-// The goal: an extension is not sent on a connection whose server may have granted it as another
-// node, also if its round is sent as it is to all nodes.
-func TestRounds_AnExtensionIsNotSharedWithAServerThatMoved(t *testing.T) {
-	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		c := claim("k", "t")
-		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
-		var sent atomic.Int32
-		actors[0].hear(func(command string) {
-			if command == "EVALSHA" {
-				sent.Add(1)
-			}
-		})
-		n := m.nodes[0]
-		trip, moves, shared := n.SendFlush, true, 0
-		n.SendFlush = func(f *node.Flush) {
-			if moves { // between the seal of the round and the trip
-				n.Link.Current().MovedAt = time.Now()
-			}
-			trip(f)
-			rounds, _ := f.Parts()
-			shared += rounds
-		}
-		err := wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1), t.Context())
-		require.ErrorContains(t, err, "server changed")
-		require.Zero(t, sent.Load())
-		require.Zero(t, shared)
-		moves = false
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		require.NoError(t, extends(t, m, c, time.Minute))
-		require.EqualValues(t, 1, sent.Load())
-		require.Equal(t, 1, shared)
-		require.NoError(t, wait(m.Release(c, 1), t.Context()))
-	})
-}
-
 // The goal: a trip that was taken before its node missed a round looks at each attempt: the release
 // of one of them may have been sent meanwhile, and nothing of the claim may follow it.
 func TestRounds_ATripLooksAtEachAttemptAfterAMiss(t *testing.T) {

@@ -35,7 +35,7 @@ func TestSentinel_InspectSaysWhyNoMasterIsNamed(t *testing.T) {
 				func(c *Config) { c.Dial = w.dial })
 			for range 2 {
 				began := time.Now()
-				all, err := m.Inspect(t.Context())
+				all, err := inspector(t, m).Inspect(t.Context())
 				require.NoError(t, err)
 				require.ErrorContains(t, all[0].Err, "no sentinel names the master: sentinel "+
 					"s0:26379: ")

@@ -185,7 +185,7 @@ func TestTLS_TheGuardWorksOverIt(t *testing.T) {
 
 	admitted, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	_, err = s.do("SET", reserved.Marker, resp.ParseInfo(admitted.Text)["run_id"])
+	_, err = s.do("SET", reserved.Admitted, resp.ParseInfo(admitted.Text)["run_id"])
 	require.NoError(t, err)
 	up(t, guarded)
 	_, err = s.do("FLUSHALL")

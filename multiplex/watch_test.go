@@ -229,10 +229,12 @@ func TestWatch_ManyUseFewFlushes(t *testing.T) {
 func TestWatch_EndsWithClose(t *testing.T) {
 	nodes := servertest.Start(t, 2)
 	before := runtime.NumGoroutine()
-	m, err := New(Config{
+	cfg := Config{
 		Nodes: nodes.URLs(), NodeTimeout: time.Second, TTL: time.Minute,
 		MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler),
-	})
+	}
+	cfg.Fleet = newFleet(cfg)
+	m, err := New(cfg)
 	require.NoError(t, err)
 	up(t, m)
 	active := watching(m, "a")

@@ -41,6 +41,21 @@ type Call struct {
 	fenceKeys []string // that Plan.Calls puts behind Keys
 }
 
+// Tokens returns which of Args are tokens: the one at first, and each at that distance behind the
+// one before. RaiseFence has none, and then first is negative.
+func (c *Call) Tokens() (first, distance int) {
+	distance = (len(c.Args) - 1) / len(c.Owners)
+	switch {
+	case c.script == RaiseFence:
+		return -1, distance
+	case c.Args[0] != "": // the compact form
+		return 1, distance
+	case c.script == AcquireFenced:
+		return 3, distance
+	}
+	return 2, distance
+}
+
 // form is a form of ARGV.
 type form int
 
@@ -163,7 +178,7 @@ func (p *Plan) call(f form, keys int, ttl string) *Call {
 // Split returns a call of its own for each set of c. They may share the memory of c's keys.
 func (c *Call) Split() []Call {
 	head, rest := c.Args[:1:1], c.Args[1:]
-	stride := len(rest) / len(c.Owners)
+	_, distance := c.Tokens()
 	calls := make([]Call, len(c.Owners))
 	first := 0
 	for i, n := range c.Sizes {
@@ -174,7 +189,7 @@ func (c *Call) Split() []Call {
 		}
 		calls[i] = Call{
 			Owners: c.Owners[i : i+1], Sizes: c.Sizes[i : i+1], Offset: c.Offset[i : i+1],
-			Keys: keys, Args: append(head, rest[i*stride:(i+1)*stride]...),
+			Keys: keys, Args: append(head, rest[i*distance:(i+1)*distance]...),
 			script: c.script,
 		}
 		first += n

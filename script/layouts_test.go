@@ -2,32 +2,44 @@ package script_test
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
 
-// layoutsOf runs script.Layouts, and returns the other entries, without their times.
-func layoutsOf(t *testing.T, n *lockpipetest.Nodes, own string, lasts int, yields string) []string {
+// runLayouts runs script.Layouts for a client, and returns the other fields in the order of the
+// reply. lasts is in milliseconds.
+func runLayouts(t *testing.T, n *lockpipetest.Nodes, own string, lasts int, owner, runIDs string,
+) (others []string) {
 	t.Helper()
 	reply := do(t, n, "EVAL", script.Layouts.Source, "1", "layouts", own, strconv.Itoa(lasts),
-		yields)
-	return entries(t, reply)
+		owner, runIDs).([]any)
+	now, err := strconv.ParseInt(reply[0].(string), 10, 64)
+	require.NoError(t, err)
+	require.InDelta(t, serverNow(t, n), now, 5000)
+	kept := keptLayouts(t, n)
+	for i := 1; i < len(reply); i += 2 {
+		field := reply[i].(string)
+		require.Equal(t, kept[field], reply[i+1])
+		others = append(others, field)
+	}
+	return others
 }
 
-// entries takes the times off entries.
-func entries(t *testing.T, text any) (ids []string) {
+// keptLayouts returns the fields and values that the node keeps.
+func keptLayouts(t *testing.T, n *lockpipetest.Nodes) map[string]string {
 	t.Helper()
-	for entry := range strings.FieldsSeq(text.(string)) {
-		require.Regexp(t, `^[\w,]+=\d+$`, entry)
-		ids = append(ids, regexp.MustCompile(`=.*`).ReplaceAllString(entry, ""))
+	all := make(map[string]string)
+	pairs := do(t, n, "HGETALL", "layouts").([]any)
+	for i := 0; i < len(pairs); i += 2 {
+		all[pairs[i].(string)] = pairs[i+1].(string)
 	}
-	return ids
+	return all
 }
 
 // serverNow is the server's clock, in milliseconds.
@@ -41,83 +53,66 @@ func serverNow(t *testing.T, n *lockpipetest.Nodes) int64 {
 
 func TestLayouts_KeepsOwnAndRepliesTheOthers(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		require.Empty(t, layoutsOf(t, n, "A", 100_000, ""))
-		require.Equal(t, []string{"A"}, layoutsOf(t, n, "A,B", 200_000, ""))
-		require.Equal(t, []string{"A,B", "A"}, layoutsOf(t, n, "C", 50_000, ""))
-		require.Equal(t, []string{"C", "A,B", "A"}, entries(t, do(t, n, "GET", "layouts")))
+		require.Empty(t, runLayouts(t, n, "A 1", 100_000, "me", `{"x y":"1"}`))
+		require.Equal(t, []string{"A 1"}, runLayouts(t, n, "B", 200_000, "-", "{}"))
+		require.Equal(t, []string{"B", "A 1"}, runLayouts(t, n, "C", 50_000, "-", ""))
 		require.InDelta(t, 200_000, do(t, n, "PTTL", "layouts"), 30_000, "the longest end")
-		var c int64
-		_, err := fmt.Sscanf(do(t, n, "GET", "layouts").(string), "C=%d", &c)
+		end, rest, _ := strings.Cut(keptLayouts(t, n)["A 1"], " ")
+		require.Equal(t, `me {"x y":"1"}`, rest)
+		ms, err := strconv.ParseInt(end, 10, 64)
 		require.NoError(t, err)
-		require.InDelta(t, serverNow(t, n)+50_000, c, 30_000)
-		reply := do(t, n, "EVAL", script.Layouts.Source, "1", "layouts", "D", "0", "").(string)
-		_, err = fmt.Sscanf(reply, "A,B=%d", &c)
-		require.NoError(t, err)
-		require.InDelta(t, 200_000, c, 30_000, "how long it lasts")
+		require.InDelta(t, serverNow(t, n)+100_000, ms, 30_000)
+		require.Len(t, keptLayouts(t, n), 3)
 	})
 }
 
-func TestLayouts_DropsWhatHasEnded(t *testing.T) {
-	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		now := serverNow(t, n)
-		do(t, n, "SET", "layouts", fmt.Sprintf("old=%d new=%d", now-1, now+100_000))
-		require.Equal(t, []string{"new"}, layoutsOf(t, n, "A", 0, ""))
-		require.Equal(t, []string{"new"}, layoutsOf(t, n, "A", 50_000, ""))
-		require.Equal(t, []string{"A", "new"}, entries(t, do(t, n, "GET", "layouts")))
-		require.InDelta(t, 100_000, do(t, n, "PTTL", "layouts"), 30_000)
-	})
+func TestLayouts_DropsWhatHasEndedOrIsNone(t *testing.T) {
+	n := servertest.Start(t, 1)
+	now := serverNow(t, n)
+	do(t, n, "HSET", "layouts", "old", fmt.Sprint(now-1, " - {}"), "new",
+		fmt.Sprint(now+100_000, " - {}"), "odd", "x", "empty", "",
+		"far", strings.Repeat("9", 16)+" - {}", "own", strings.Repeat("9", 400)+" - {}")
+	require.Equal(t, []string{"new"}, runLayouts(t, n, "own", 50_000, "-", "{}"))
+	require.Len(t, keptLayouts(t, n), 2)
+	require.InDelta(t, 100_000, do(t, n, "PTTL", "layouts"), 30_000)
+	do(t, n, "DEL", "layouts")
+	do(t, n, "SET", "layouts", "x")
+	_, err := n.Do(0, "EVAL", script.Layouts.Source, "1", "layouts", "A", "50000", "-", "{}")
+	require.Error(t, err)
 }
 
-// The goal: of many clients one writes, and no end comes nearer.
+// The goal: of many clients one writes, no end comes nearer, and new run_ids are there at once.
 func TestLayouts_WritesOnlyIfItHasTo(t *testing.T) {
 	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		layoutsOf(t, n, "A", 100_000, "")
-		before := do(t, n, "GET", "layouts")
+		runLayouts(t, n, "A", 100_000, "me", "{}")
+		before := keptLayouts(t, n)
 		for _, lasts := range []int{0, 1000, 109_000} {
-			layoutsOf(t, n, "A", lasts, "")
-			require.Equal(t, before, do(t, n, "GET", "layouts"), lasts)
+			runLayouts(t, n, "A", lasts, "other", "{}")
+			require.Equal(t, before, keptLayouts(t, n), lasts)
 		}
-		layoutsOf(t, n, "A", 160_000, "")
+		runLayouts(t, n, "A", 1000, "other", `{"a":"1"}`)
+		end, _, _ := strings.Cut(before["A"], " ")
+		require.Equal(t, end+` other {"a":"1"}`, keptLayouts(t, n)["A"])
+		runLayouts(t, n, "A", 160_000, "third", `{"a":"1"}`)
+		require.Contains(t, keptLayouts(t, n)["A"], " third ")
 		require.InDelta(t, 160_000, do(t, n, "PTTL", "layouts"), 30_000)
 	})
 }
 
-func TestLayouts_LeavesNothingBesideAForeignEntryIfItYields(t *testing.T) {
-	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		layoutsOf(t, n, "B,C", 100_000, "1")
-		require.Equal(t, []string{"B,C"}, layoutsOf(t, n, "A", 100_000, "1"))
-		require.Equal(t, []string{"B,C"}, entries(t, do(t, n, "GET", "layouts")))
-		layoutsOf(t, n, "A,B", 100_000, "1")
-		require.Equal(t, []string{"A,B", "B,C"}, entries(t, do(t, n, "GET", "layouts")))
-		layoutsOf(t, n, "A", 100_000, "")
-		require.Len(t, entries(t, do(t, n, "GET", "layouts")), 3)
-	})
-}
-
+// The goal: what a node keeps and replies is bounded, whoever wrote it.
 func TestLayouts_KeepsAtMost64(t *testing.T) {
-	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		now, text := serverNow(t, n), ""
-		for i := range 100 {
-			text += fmt.Sprintf("x%d=%d ", i, now+100_000+int64(i)*1000)
-		}
-		do(t, n, "SET", "layouts", text)
-		layoutsOf(t, n, "A", 50_000, "")
-		kept := entries(t, do(t, n, "GET", "layouts"))
-		require.Len(t, kept, 64)
-		require.Equal(t, "A", kept[0], "the own one ends first, and stays")
-		require.Equal(t, []string{"x99", "x37"}, []string{kept[1], kept[63]})
-	})
-}
-
-func TestLayouts_IgnoresWhatIsNoEntry(t *testing.T) {
-	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		end := serverNow(t, n) + 100_000
-		do(t, n, "SET", "layouts", fmt.Sprintf("odd = =7 w= B=%d B=7 C=%s %s=%d", end,
-			strings.Repeat("9", 20), strings.Repeat("x", 65), end))
-		require.Equal(t, []string{"B"}, layoutsOf(t, n, "A", 50_000, ""))
-		do(t, n, "DEL", "layouts")
-		do(t, n, "ZADD", "layouts", "1", "x")
-		_, err := n.Do(0, "EVAL", script.Layouts.Source, "1", "layouts", "A", "50000", "")
-		require.Error(t, err)
-	})
+	n := servertest.Start(t, 1)
+	now := serverNow(t, n)
+	for i := range 100 {
+		do(t, n, "HSET", "layouts", fmt.Sprint("x", i),
+			fmt.Sprint(now+100_000+int64(i)*1000, " - {}"))
+	}
+	others := runLayouts(t, n, "A", 50_000, "-", "{}")
+	require.Len(t, others, 63)
+	require.Equal(t, []string{"x99", "x37"}, []string{others[0], others[62]})
+	require.Len(t, keptLayouts(t, n), 64, "the own one ends first, and stays")
+	large := strings.Repeat("x", 96_000)
+	do(t, n, "HSET", "layouts", "large", fmt.Sprint(now+900_000, " - ", large),
+		"x98", fmt.Sprint(now+800_000, " - ", large[50:]))
+	require.Equal(t, []string{"x98", "x99"}, runLayouts(t, n, "A", 50_000, "-", "{}"))
 }

@@ -40,11 +40,9 @@ var (
 	// RaiseFence raises the fence keys of sets to the numbers of their fences. The sets have fence
 	// keys as their Keys, and the number as their Token.
 	RaiseFence = load("raise_fence")
-	// WriteMarker writes the marker of the restart guard, if it is still the one that the client
-	// has read. It takes no sets.
-	WriteMarker = load("write_marker")
-	// Renew raises the generation of a node, and keeps the generations of others. It takes no sets.
-	Renew = load("renew")
+	// Guard writes the key of the restart guard, if it still is what the client has read. It takes
+	// no sets.
+	Guard = load("guard")
 	// Layouts leaves which layout a client uses, and returns the others in use. It takes no sets.
 	Layouts = load("layouts")
 )
@@ -52,8 +50,7 @@ var (
 // All lists every script, for loading them at once.
 func All() []*Script {
 	return []*Script{
-		Acquire, AcquireAny, Extend, Release, AcquireFenced, RaiseFence, WriteMarker, Renew,
-		Layouts,
+		Acquire, AcquireAny, Extend, Release, AcquireFenced, RaiseFence, Guard, Layouts,
 	}
 }
 

@@ -40,10 +40,12 @@ func seedEdits() []edit {
 		},
 		{"client.go", "\t\"github.com/lockpipe/lockpipe/internal/suspension\"\n", ""},
 		{"client.go", "suspension.Counter()", "simrand.Suspended()"},
+		// It is held where a goroutine may stall.
+		{"multiplex/mux.go", "\tbeginning sync.Mutex\n", "\tbeginning simrand.Mutex\n"},
 	}
 	for _, file := range []string{
 		"lease/extension_time.go", "internal/fleet/node.go", "internal/link/connector.go",
-		"internal/link/renew.go", "internal/locker/any.go", "internal/locker/options.go",
+		"internal/locker/any.go", "internal/locker/options.go",
 		"internal/node/failing.go",
 	} {
 		edits = append(edits, edit{
@@ -87,9 +89,9 @@ func stallEdits() []edit {
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+\n`)
 
-// build compiles the tests of this package with edits, and returns the binary. It changes no file
-// of the repository: an overlay makes the go command read other files in their place.
-func build(t *testing.T, edits []edit) string {
+// build compiles the tests of a package with edits, and returns the binary. It changes no file of
+// the repository: an overlay makes the go command read other files in their place.
+func build(t *testing.T, packagePath string, edits []edit) string {
 	t.Helper()
 	dir := t.TempDir()
 	texts := map[string]string{}
@@ -124,7 +126,7 @@ func build(t *testing.T, edits []edit) string {
 	require.NoError(t, os.WriteFile(file, text, 0o600))
 	binary := filepath.Join(dir, "sim.test")
 	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay="+file, "-o", binary,
-		".").CombinedOutput()
+		packagePath).CombinedOutput()
 	require.NoError(t, err, "%.4000s", out)
 	return binary
 }

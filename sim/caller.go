@@ -71,9 +71,9 @@ func (c *caller) key() string { return fmt.Sprint("k", c.rng.IntN(c.sim.plan.key
 func (c *caller) oneCall() {
 	ctx, cancel := c.callContext()
 	defer cancel()
-	ttl := c.sim.plan.drawTTL(c.rng)
 	client, used := c.process.clientAndLayout()
 	c.layout = used
+	ttl := used.drawTTL(c.sim.plan, c.rng)
 	opts := []lockpipe.Option{lockpipe.WithTTL(ttl)}
 	if c.chance(20) {
 		opts = append(opts, lockpipe.WithRetryDelay(0, time.Millisecond+around(c.rng,
@@ -195,7 +195,7 @@ func (c *caller) keepLease(h *hold) {
 		<-ctx.Done()
 		cancel()
 		c.process.jitter(c.rng)
-		if c.chance(50) && !c.extend(h, c.sim.plan.drawTTL(c.rng)) {
+		if c.chance(50) && !c.extend(h, h.layout.drawTTL(c.sim.plan, c.rng)) {
 			c.retryExtend(h)
 		}
 	}
@@ -211,7 +211,7 @@ func (c *caller) keepLease(h *hold) {
 func (c *caller) keepKeys(h *hold) {
 	ctx, cancel := c.callContext()
 	defer cancel()
-	called, d := c.sim.history.nodesTime(), c.sim.plan.drawTTL(c.keepRng)
+	called, d := c.sim.history.nodesTime(), h.layout.drawTTL(c.sim.plan, c.keepRng)
 	err := h.lease.Keep(ctx, d)
 	c.note("keep", h.keys, c.sim.outcome(err, keeping))
 	if err == nil {
@@ -235,7 +235,7 @@ func (c *caller) nest() {
 	called := time.Now()
 	client, used := c.process.clientAndLayout()
 	c.layout = used
-	l, err := client.AcquireAll(ctx, keys, lockpipe.WithTTL(c.sim.plan.maxTTL))
+	l, err := client.AcquireAll(ctx, keys, lockpipe.WithTTL(min(c.sim.plan.maxTTL, used.maxTTL)))
 	if h := c.recordAcquire(l, err, called, false); h != nil {
 		time.Sleep(around(c.nestRng, c.sim.plan.thinkTime))
 		c.release(h)
@@ -245,7 +245,7 @@ func (c *caller) nest() {
 // retryExtend tries a long extension after one that was not confirmed.
 func (c *caller) retryExtend(h *hold) {
 	for tries := c.rng.IntN(6); tries > 0 && h.lease.Err() == nil &&
-		!c.extend(h, c.sim.plan.maxTTL); tries-- {
+		!c.extend(h, min(c.sim.plan.maxTTL, h.layout.maxTTL)); tries-- {
 		time.Sleep(around(c.rng, 100*time.Millisecond))
 	}
 	if c.sim.plan.resetPercent > 0 { // until what was sent on broken connections arrives

@@ -16,6 +16,7 @@ import (
 // after it. Otherwise replies would answer other commands.
 type conn struct {
 	link     *link
+	client   int // the number of the client among those of its process
 	up, down *pipe
 	session  *memorynode.Session
 
@@ -24,6 +25,7 @@ type conn struct {
 	in           []byte
 	err          error // of Read, after in
 	closed       bool
+	informed     bool // the client has INFO's reply, or will not read again
 	outboundLost bool // what the client sends is lost from now on
 	inboundLost  bool // what the node sends is lost from now on
 	inFlightLost bool // what is in flight to the node is lost too
@@ -63,6 +65,9 @@ func (c *conn) Write(p []byte) (int, error) {
 		return 0, syscall.EPIPE
 	case !c.outboundLost:
 		c.link.onSend(p)
+		if c.informed {
+			c.link.onMeet(c)
+		}
 		data, now := bytes.Clone(p), time.Now()
 		c.up.send(c.link.latency(toNode), func() { c.deliverToNode(data, now) })
 	}
@@ -98,6 +103,7 @@ func (c *conn) deliverToClient(data []byte, sentAt time.Time) {
 	defer c.mu.Unlock()
 	if !c.closed && c.err == nil {
 		c.link.onReply(c.session, sentAt)
+		c.informed = c.informed || bytes.Contains(data, []byte("master_replid2:"))
 	}
 	c.in = append(c.in, data...)
 	if c.link.plan.stalls > 0 && bytes.HasSuffix(data, []byte(memorynode.Flushed)) {

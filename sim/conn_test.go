@@ -22,7 +22,7 @@ func TestConn_LossyConnectionIsDead(t *testing.T) {
 			"reply":   (*conn).dropInbound,
 		} {
 			l := newLink(1, plan, n, &atomicTime{}, &atomicTime{})
-			c, err := l.dial(t.Context())
+			c, err := l.dial(t.Context(), 0)
 			require.NoError(t, err)
 			answered := func() bool {
 				_, err := c.Write(resp.AppendCommand(nil, "PING"))

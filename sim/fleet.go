@@ -3,13 +3,14 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/internal/layout"
-	"github.com/lockpipe/lockpipe/internal/memorynode"
+	"github.com/lockpipe/lockpipe/internal/reserved"
 )
 
 // nodeGroups are groups of nodes, by their numbers. nil stands for one group of all nodes.
@@ -19,6 +20,7 @@ type nodeGroups [][]int
 type clientLayout struct {
 	groups, next nodeGroups
 	places       *layout.Layout
+	maxTTL       time.Duration // of the client
 }
 
 func newClientLayout(addresses []string, groups, next nodeGroups) clientLayout {
@@ -30,7 +32,12 @@ func newClientLayout(addresses []string, groups, next nodeGroups) clientLayout {
 	if err != nil {
 		panic(err)
 	}
-	return clientLayout{groups, next, places}
+	return clientLayout{groups: groups, next: next, places: places}
+}
+
+// drawTTL returns a TTL for a lease of the client.
+func (l clientLayout) drawTTL(p *Plan, rng *rand.Rand) time.Duration {
+	return min(p.drawTTL(rng), l.maxTTL)
 }
 
 // configure sets the nodes of a client.
@@ -90,12 +97,13 @@ func (l clientLayout) quorumBacks(key string, addresses []string, has func(node 
 
 // firstUsePossible reports whether some group has no node with a marker. A new client takes that
 // for the first use.
-func (l clientLayout) firstUsePossible(nodes []*memorynode.Node) bool {
-	if l.groups == nil {
-		return !slices.ContainsFunc(nodes, hasMarker)
+func (l clientLayout) firstUsePossible(hasMarker func(node int) bool) bool {
+	groups := l.groups
+	if groups == nil {
+		groups = nodeGroups{{0, 1, 2, 3, 4}}
 	}
-	return slices.ContainsFunc(l.groups, func(g []int) bool {
-		return !slices.ContainsFunc(g, func(n int) bool { return hasMarker(nodes[n]) })
+	return slices.ContainsFunc(groups, func(g []int) bool {
+		return !slices.ContainsFunc(g, hasMarker)
 	})
 }
 
@@ -105,8 +113,8 @@ func (p *Plan) drawLayouts(rng *rand.Rand) {
 	if !moves && !p.wants(rng, p.mix.Grouped) || p.mix.Admitting || p.aliasEvery > 0 {
 		return
 	}
-	if p.restores || p.demotes || p.replacements {
-		return // these leave a quorum of all nodes alone, and not of each group
+	if p.virgin || p.mixed {
+		return // these have groups, or losses, that leave a quorum of all nodes
 	}
 	if moves && p.lossEvery > 0 && p.mix.Moving {
 		p.lossEvery = 0 // a new layout looks like one whose nodes have all lost their data
@@ -147,7 +155,7 @@ func drawGroups(rng *rand.Rand) (groups nodeGroups) {
 // sameGroups reports whether two layouts place keys alike, which is no move.
 func sameGroups(a, b nodeGroups) bool {
 	addresses := strings.Split("abcde", "")
-	return layout.ID(a.named(addresses)) == layout.ID(b.named(addresses))
+	return reflect.DeepEqual(layout.Sorted(a.named(addresses)), layout.Sorted(b.named(addresses)))
 }
 
 // move moves the fleet from layout to layout, as docs/moving.md says: every client gets the next
@@ -188,9 +196,9 @@ func (r *run) firstLayout() clientLayout {
 	return newClientLayout(r.addresses, r.plan.layouts[0], nil)
 }
 
-// hasMarker reports whether a node has a marker: of its own server, of an earlier server, or of a
-// loss.
-func hasMarker(n *memorynode.Node) bool {
-	_, ok := n.Get(prefix + "lockpipe:admitted")
-	return ok
+// hasMarker reports whether the guard's key of a node rules out a first use: it is the name of a
+// memory, or a record by somebody who knows the node.
+func (r *run) hasMarker(node int) bool {
+	text, ok := r.server(node).Get(prefix + reserved.Admitted)
+	return ok && (r.allKnew.Load() || !strings.HasPrefix(text, "new:"))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -142,8 +143,9 @@ func (h *history) checkSent(data []byte) {
 			continue
 		}
 		keys, _ := strconv.Atoi(args[2])
-		for _, token := range memorynode.ExtendedTokens(args[3:3+keys], args[3+keys:]) {
-			h.checkLateExtension(token)
+		for _, value := range memorynode.ExtendedValues(args[3:3+keys], args[3+keys:]) {
+			text, _ := token.Split(value)
+			h.checkLateExtension(text)
 		}
 	}
 }

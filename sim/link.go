@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,12 +17,14 @@ import (
 type link struct {
 	seed   uint64 // of this link
 	plan   *Plan
-	node   *memorynode.Node
+	server *atomic.Pointer[memorynode.Node] // to which the node's own name leads
 	start  time.Time
 	onSend func([]byte) // is called with what the client sends; set before the first dial
 	// onReply is called when what a session sent at that time arrives at the client; set before the
 	// first dial.
 	onReply func(from *memorynode.Session, sentAt time.Time)
+	// onMeet is called when the client sends behind INFO's reply; set before the first dial.
+	onMeet func(*conn)
 
 	up, down         *pipe       // of all its connections: nothing overtakes on a direct connection
 	pausedUntil      *atomicTime // until when the client is paused
@@ -47,10 +50,12 @@ const (
 func newLink(seed uint64, plan *Plan, n *memorynode.Node, pausedUntil, frozenUntil *atomicTime,
 ) *link {
 	l := &link{
-		seed: seed, plan: plan, node: n, start: time.Now(), onSend: func([]byte) {},
-		onReply:     func(*memorynode.Session, time.Time) {},
+		seed: seed, plan: plan, server: &atomic.Pointer[memorynode.Node]{}, start: time.Now(),
+		onSend: func([]byte) {}, onReply: func(*memorynode.Session, time.Time) {},
+		onMeet:      func(*conn) {},
 		pausedUntil: pausedUntil, frozenUntil: frozenUntil,
 	}
+	l.server.Store(n)
 	l.up, l.down = l.newPipe(frozenUntil, toNode), l.newPipe(pausedUntil, toClient)
 	return l
 }
@@ -77,8 +82,8 @@ func (l *link) latency(direction uint64) time.Duration {
 	return d
 }
 
-// dial makes a connection to the node that the name leads to.
-func (l *link) dial(ctx context.Context) (net.Conn, error) {
+// dial makes a connection to the node that the name leads to, for a client with this number.
+func (l *link) dial(ctx context.Context, client int) (net.Conn, error) {
 	if !wait(ctx, l.latency(toNode)+l.latency(toClient)) {
 		return nil, ctx.Err()
 	}
@@ -90,13 +95,13 @@ func (l *link) dial(ctx context.Context) (net.Conn, error) {
 		return nil, ctx.Err()
 	}
 	to := l.target()
-	c := &conn{link: l, up: l.up, down: l.down}
+	c := &conn{link: l, client: client, up: l.up, down: l.down}
 	if l.plan.reorderAcrossConns || to != l {
 		c.up = l.newPipe(to.frozenUntil, toNodeApart)
 		c.down = l.newPipe(l.pausedUntil, toClientApart)
 	}
 	c.cond = sync.NewCond(&c.mu)
-	c.session = to.node.Accept(c.sendToClient, c.onNodeClose)
+	c.session = to.server.Load().Accept(c.sendToClient, c.onNodeClose)
 	l.mu.Lock()
 	l.conn = c
 	l.mu.Unlock()
@@ -149,7 +154,7 @@ func (l *link) setAlias(to *link, reset bool) {
 // isDirect reports whether the newest connection leads to the link's own node.
 func (l *link) isDirect() bool {
 	c := l.current()
-	return c != nil && c.session.Node() == l.node
+	return c != nil && c.session.Node() == l.server.Load()
 }
 
 // partition lets nothing through for d. The present connection stays dead after that.

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +18,10 @@ type mutant struct {
 	edit  edit
 	also  edit   // a second edit, if needed
 	finds string // the violation, or a part of it
-	from  int    // the first seed, if many would be needed; 0: 1
+	// test is a pattern of tests of internal/guard that find it, where no run can: nodes' clocks
+	// are no more than 1 % fast, and there are no Sentinels.
+	test string
+	from int // the first seed, if many would be needed; 0: 1
 }
 
 // A violation may need a goroutine that stops between two steps, and virtual time passes only while
@@ -123,46 +128,222 @@ var brokenRules = []mutant{
 		name: "drift", rule: "3: as above, for those who look into the nodes",
 		finds: "nodes keep it as long",
 	},
+
 	{
-		name: "guard", rule: "10: masters forget and vote", mix: "forgetful", finds: "both hold",
+		name: "guard", rule: "10: every server votes", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"internal/restartguard/decide.go",
-			"\tcase s.marker == s.runID && h.replicaRunID != s.runID && !s.outdated:\n",
-			"\tcase simrand.Mutant(\"guard\"):\n" +
-				"\t\treturn decision{admit: true, writeMarker: true}, h\n" +
-				"\tcase s.marker == s.runID && h.replicaRunID != s.runID && !s.outdated:\n",
+			"internal/guard/decide.go", "\tcase !k.returned && s.server.owns(s.text):\n",
+			"\tcase !k.returned && s.server.owns(s.text), simrand.Mutant(\"guard\"):\n",
 		},
 	},
 	{
-		name: "half", rule: "10: the quarantine is too short", mix: "forgetful", finds: "both hold",
+		name: "half", rule: "10 c: a wait is too short", mix: "forgetful", finds: "both hold",
 		edit: edit{
-			"internal/restartguard/decide.go", "\t\th.until = waitEnd(",
-			"\t\tif simrand.Mutant(\"half\") {\n\t\t\tmaxTTL /= 2\n\t\t}\n" +
-				"\t\th.until = waitEnd(",
+			"internal/guard/peers.go", "\treturn min((wait + time.M",
+			"\tif simrand.Mutant(\"half\") {\n\t\twait /= 2\n\t}\n" +
+				"\treturn min((wait + time.M",
 		},
 	},
 	{
-		name: "marker", rule: "10: the marker of any server is accepted", mix: "forgetful",
+		name: "anybody", rule: "10 a: the name of another memory counts", mix: "forgetful",
 		finds: "both hold",
 		edit: edit{
-			"internal/restartguard/decide.go",
-			"\t\treturn decision{admit: true}, h\n\tcase h.until.IsZero(): // first sight\n",
-			"\t\treturn decision{admit: true}, h\n" +
-				"\tcase simrand.Mutant(\"marker\") && s.formerRun() != \"\":\n" +
-				"\t\treturn decision{admit: true, writeMarker: true}, h\n" +
-				"\tcase h.until.IsZero(): // first sight\n",
+			"internal/guard/server.go", "\treturn memory == s.memory && memory != \"\" ||\n",
+			"\treturn memory == s.memory && memory != \"\" ||\n" +
+				"\t\tsimrand.Mutant(\"anybody\") && len(memory) >= 40 ||\n",
 		},
 	},
 	{
-		name: "deaf", rule: "10: a flush that the server tells of is ignored", mix: "forgetful",
-		finds: "both hold", from: 10,
+		name: "promoted", rule: "10 a: a memory's name does not show that it was a replica",
+		mix: "forgetful,demoted", finds: "both hold",
 		edit: edit{
-			"internal/link/link.go", "\tif c == nil || c.IsClosed() {\n",
-			"\tif c == nil || c.IsClosed() || simrand.Mutant(\"deaf\") {\n",
+			"internal/guard/server.go", "\tif runID == \"\" || never",
+			"\tif simrand.Mutant(\"promoted\") || runID == \"\" || never",
 		},
 	},
-	// That every server counts as durable is found too rarely since other nodes have to vouch for
-	// one that is: TestServerInfo_WhatIsMissingCountsAgainstAServer holds it.
+	{
+		name: "dot", rule: "10 a: a server that forgets that it was a replica is another one",
+		mix: "forgetful,demoted", finds: "has lost nothing",
+		edit: edit{
+			"internal/guard/server.go", "\t\ts.memory == s.runID && s.runID != \"\" &&",
+			"\t\ts.memory == s.runID && s.runID != \"\" && !simrand.Mutant(\"dot\") &&",
+		},
+	},
+	{
+		name: "record", rule: "10 b: the record of another memory counts",
+		mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"internal/guard/decide.go", "\tcase k.returned, !isRecord, !s.server.owns(r.memory),\n",
+			"\tcase k.returned, !isRecord, !s.server.owns(r.memory) && " +
+				"!simrand.Mutant(\"record\"),\n",
+		},
+	},
+	{
+		name: "age", rule: "10 b: a record's age does not matter", mix: "forgetful",
+		finds: "both hold",
+		edit: edit{
+			"internal/guard/decide.go", "\tleft := r.wait - min(age(s.left), k.seenFor)\n",
+			"\tleft := r.wait - min(age(s.left), k.seenFor)\n" +
+				"\tif simrand.Mutant(\"age\") {\n\t\tleft = 0\n\t}\n",
+		},
+		also: edit{
+			"internal/guard/record.go", "func mostLeft(wait time.Duration) time.Duration {",
+			"func mostLeft(wait time.Duration) time.Duration {\n" +
+				"\tif simrand.Mutant(\"age\") {\n\t\treturn recordLasts\n\t}\n\t",
+		},
+	},
+	{
+		name: "second", rule: "10 b: no second is taken off the age of a record",
+		test: "TestDecide_Table",
+		edit: edit{
+			"internal/guard/record.go", "{ return recordLasts - left - time.Second }",
+			"{\n\tif simrand.Mutant(\"second\") {\n\t\treturn recordLasts - left\n\t}\n" +
+				"\treturn recordLasts - left - time.Second\n}",
+		},
+	},
+	{
+		name: "clock", rule: "10 b: a client believes a server's clock that is set forward",
+		mix: "forgetful,clocked", finds: "both hold",
+		edit: edit{
+			"internal/guard/guard.go", "\t\tseenFor: g.waits.age +",
+			"\t\tseenFor: map[bool]time.Duration{true: recordLasts}[simrand.Mutant(\"clock\")] +\n" +
+				"\t\t\tg.waits.age +",
+		},
+	},
+	{
+		name: "compare", rule: "10 b: the key is written whatever it is now", mix: "virgin",
+		finds: "both hold",
+		edit: edit{
+			"internal/memorynode/scripts.go", "text != args[0] || err == nil && ",
+			"text != args[0] && !simrand.Mutant(\"compare\") || err == nil && ",
+		},
+	},
+	{
+		name: "nonce", rule: "10 b: a record has no random number", mix: "virgin",
+		finds: "both hold",
+		edit: edit{
+			"internal/guard/record.go", "\treturn record{kind, wait, memory, rand.Text()}\n",
+			"\tif simrand.Mutant(\"nonce\") {\n\t\treturn record{kind, wait, memory, \"\"}\n\t}\n" +
+				"\treturn record{kind, wait, memory, rand.Text()}\n",
+		},
+	},
+	{
+		name: "unwatched", rule: "10 b: a change of the key that the server tells of is ignored",
+		mix: "forgetful", finds: "both hold",
+		edit: edit{
+			"internal/link/link.go", "\t\tif key != \"\" && key == l.guardKey() {\n",
+			"\t\tif key != \"\" && key == l.guardKey() && !simrand.Mutant(\"unwatched\") {\n",
+		},
+	},
+	{
+		name: "deaf", rule: "10 b: a flush that the server tells of is ignored", mix: "forgetful",
+		finds: "both hold",
+		edit: edit{
+			"internal/link/link.go", "\t\tif !l.onDataLoss() {\n",
+			"\t\tif simrand.Mutant(\"deaf\") || !l.onDataLoss() {\n",
+		},
+	},
+	{
+		name: "confirm", rule: "10 b: the key is not read again behind the handshake",
+		mix: "forgetful,returning", finds: "both hold",
+		edit: edit{
+			"internal/link/connector.go", "|| read.Text != c.Server.Memory {",
+			"|| read.Text != c.Server.Memory && !simrand.Mutant(\"confirm\") {",
+		},
+	},
+	{
+		name: "behind", rule: "10 b: without tracking the key is not read behind what is sent",
+		mix: "forgetful,simple", finds: "both hold",
+		edit: edit{
+			"internal/node/reply.go", "\t\tif r.Kind != resp.KindString ||",
+			"\t\tif simrand.Mutant(\"behind\") {\n\t\t\treturn\n\t\t}\n" +
+				"\t\tif r.Kind != resp.KindString ||",
+		},
+	},
+	{
+		name: "own", rule: "10 c: only what a node itself has of MaxTTLs counts",
+		mix: "forgetful,varied", finds: "both hold",
+		edit: edit{
+			"internal/guard/peers.go",
+			"extra time.Duration) (wait time.Duration) {\n\tfor i, h := range p.heard {\n",
+			"extra time.Duration) (wait time.Duration) {\n\tfor i, h := range p.heard {\n" +
+				"\t\tif i != node && simrand.Mutant(\"own\") {\n\t\t\tcontinue\n\t\t}\n",
+		},
+	},
+	{
+		name: "unheard", rule: "10 c: a wait ends though no other node is heard",
+		test: "TestGuard_HearsAQuorumBeforeAWaitEnds",
+		edit: edit{
+			"internal/guard/guard.go", "heard: p.hasHeard(node, g.waits.over, now),",
+			"heard: p.hasHeard(node, map[bool]time.Time{false: g.waits.over, true: " +
+				"g.waits.since}[simrand.Mutant(\"again\")], now) || simrand.Mutant(\"unheard\"),",
+		},
+	},
+	{
+		name: "again", rule: "10 c: what was heard before a wait was over counts at its end",
+		test: "TestGuard_TheLongestMaxTTLCounts|TestGuard_HearsAQuorumBeforeAWaitEnds",
+	},
+	{
+		name: "once", rule: "10 d: a first use looks at each node once", mix: "virgin",
+		finds: "both hold",
+		edit: edit{
+			"internal/guard/firstuse.go",
+			"\t\tf.stage, f.seen, f.since = f.stage+1, 0, now\n",
+			"\t\tf.stage, f.seen, f.since = f.stage+1, 0, now\n" +
+				"\t\tif f.stage == looksAgain && simrand.Mutant(\"once\") {\n" +
+				"\t\t\tf.stage = admits\n\t\t}\n",
+		},
+	},
+	{
+		name: "newer", rule: "10 d: a first use takes records that came later", mix: "virgin",
+		finds: "both hold",
+		edit: edit{
+			"internal/guard/firstuse.go", "\t\ttakes = f.texts[node] == text && !f.seen.Has(node)\n",
+			"\t\ttakes = (f.texts[node] == text || simrand.Mutant(\"newer\")) && " +
+				"!f.seen.Has(node)\n",
+		},
+	},
+	{
+		name: "forgot", rule: "10 d: who knows a node writes new", mix: "forgetful,brief",
+		finds: "both hold",
+		edit: edit{
+			"internal/guard/decide.go", "s.text == \"\" && !k.lost && !k.returned {",
+			"s.text == \"\" && (simrand.Mutant(\"forgot\") || !k.lost && !k.returned) {",
+		},
+		also: edit{
+			"internal/guard/decide.go", "\tif k.lost {\n",
+			"\tif k.lost && !simrand.Mutant(\"forgot\") {\n",
+		},
+	},
+	{
+		name: "eager", rule: "10 d: an attempt begins before a quorum is up", mix: "virgin",
+		finds: "both hold",
+		edit: edit{
+			"multiplex/nodes.go", "\tif m.begun.Load() {\n",
+			"\tif m.begun.Load() || simrand.Mutant(\"eager\") {\n",
+		},
+	},
+	{
+		name: "return", rule: "10 e: a memory that returns votes", mix: "forgetful,turning",
+		finds: "both hold",
+		edit: edit{
+			"internal/guard/guard.go", "g.left, g.returned = slices.Delete(g.left, i, i+1), true",
+			"g.left, g.returned = slices.Delete(g.left, i, i+1), !simrand.Mutant(\"return\")",
+		},
+	},
+	{
+		name: "failover", rule: "10 f: a node of a Sentinel does not wait longer",
+		test: "TestGuard_WaitsLongerForAMasterBySentinel",
+		edit: edit{
+			"internal/guard/peers.go", "\t\twait = max(wait, h.longest.MaxTTL+extra)\n",
+			"\t\tif simrand.Mutant(\"failover\") {\n\t\t\textra = 0\n\t\t}\n" +
+				"\t\twait = max(wait, h.longest.MaxTTL+extra)\n",
+		},
+		also: edit{
+			"internal/guard/peers.go", "\t\tif i == node {\n\t\t\twait = max",
+			"\t\tif i == node && !simrand.Mutant(\"failover\") {\n\t\t\twait = max",
+		},
+	},
 	{
 		name: "companion", rule: "11: a node does not remember the fence that it granted",
 		mix: "fenced", finds: "which is not above",
@@ -205,23 +386,7 @@ var brokenRules = []mutant{
 			"e.end == 0 || e.end < n.now()+ttl || simrand.Mutant(\"late\") {",
 		},
 	},
-	{
-		name: "confirm", rule: "10: on a new line any marker is enough",
-		mix: "forgetful,returning", finds: "both hold",
-		edit: edit{
-			"internal/link/connector.go", "marker.Text != c.Server.RunID {",
-			"marker.Text != c.Server.RunID && !simrand.Mutant(\"confirm\") {",
-		},
-	},
-	{
-		name: "seen", rule: "10: a server counts as gone since its connection was made",
-		mix: "forgetful,returning,blind", finds: "both hold", from: 110,
-		edit: edit{
-			"internal/restartguard/guard.go", "ServerLeft() { g.history.lastSeen = time.Now() }",
-			"ServerLeft() {\n\tif !simrand.Mutant(\"seen\") {\n" +
-				"\t\tg.history.lastSeen = time.Now()\n\t}\n}",
-		},
-	},
+
 	{
 		name: "unsure", rule: "5: a release is dropped while a broken connection may still be read",
 		mix: "long,returning", finds: "soon after Close",
@@ -248,52 +413,17 @@ var brokenRules = []mutant{
 			"\tcase a.superseded() && (a.op.Kind != node.Extend || !simrand.Mutant(\"before\")):\n",
 		},
 	},
+
 	{
-		name: "vote", rule: "1: one server may have two votes",
+		name: "char", rule: "1: the value of a key does not say which node it is for",
 		mix: "aliased", finds: "nodes keep it as long",
 		edit: edit{
-			"internal/servers/servers.go",
-			"\t\tcase other.conn != nil || other.quarantined:\n",
-			"\t\tcase (other.conn != nil || other.quarantined) && !simrand.Mutant(\"vote\"):\n",
-		},
-		also: edit{
-			"internal/servers/servers.go", "\t\t\tif i != node && other.inUse && (",
-			"\t\t\tif i != node && other.inUse && !simrand.Mutant(\"vote\") && (",
+			"internal/token/token.go", "byte { return alphabet[node] }\n",
+			"byte {\n\tif simrand.Mutant(\"char\") {\n\t\tnode = 0\n\t}\n" +
+				"\treturn alphabet[node]\n}\n",
 		},
 	},
-	{
-		name: "repeat", rule: "8: a server that has moved may grant an extension twice",
-		mix: "aliased,stalled", finds: "nodes keep it as long", from: 141,
-		edit: edit{
-			"internal/link/conn.go", "\treturn c != nil && !c.MovedAt.IsZero() &&",
-			"\treturn !simrand.Mutant(\"repeat\") && c != nil && !c.MovedAt.IsZero() &&",
-		},
-	},
-	{
-		name: "vouch", rule: "10: a disk that was put back is taken for one that lost nothing",
-		mix: "forgetful,restored,blind", finds: "both hold", from: 254,
-		edit: edit{
-			"internal/restartguard/generations.go", "\treturn kept && (witnesses > ",
-			"\treturn simrand.Mutant(\"vouch\") || kept && (witnesses > ",
-		},
-		also: edit{
-			"internal/restartguard/generations.go", "\tif own.id == \"\" {\n",
-			"\tif own.id == \"\" || simrand.Mutant(\"vouch\") {\n",
-		},
-	},
-	{
-		name: "replica", rule: "10: a master that was a replica is believed its marker",
-		mix: "forgetful,demoted,blind", finds: "both hold", from: 166,
-		edit: edit{
-			"internal/restartguard/guard.go", "\t\tg.history.replicaRunID = s.runID\n",
-			"\t\tif !simrand.Mutant(\"replica\") {\n" +
-				"\t\t\tg.history.replicaRunID = s.runID\n\t\t}\n",
-		},
-		also: edit{ // its memory ID shows it too
-			"internal/restartguard/decide.go", "\treturn strings.HasPrefix(h.admittedMemoryID, ",
-			"\treturn !simrand.Mutant(\"replica\") && strings.HasPrefix(h.admittedMemoryID, ",
-		},
-	},
+
 	{
 		name: "any", rule: "1: nodes that took different keys are a quorum", mix: "any",
 		finds: "both hold",
@@ -355,18 +485,7 @@ var brokenRules = []mutant{
 				"\t\tsuspended = 0\n\t}\n",
 		},
 	},
-	{
-		name: "history", rule: "10: a mark counts that was left on another memory",
-		mix: "forgetful,brief,blind", finds: "both hold", from: 55,
-		edit: edit{
-			"internal/restartguard/lossrecord.go", "r.memoryID != s.memoryID || s.expiresIn",
-			"r.memoryID != s.memoryID && !simrand.Mutant(\"history\") || s.expiresIn",
-		},
-		also: edit{
-			"internal/restartguard/lossrecord.go", "(found.memoryID != s.memoryID || s.only",
-			"(found.memoryID != s.memoryID && !simrand.Mutant(\"history\") || s.only",
-		},
-	},
+
 	{
 		name: "order", rule: "6: a trip takes its place in the line without the order",
 		finds: "behind its release", mix: "busy",
@@ -455,8 +574,16 @@ var brokenRules = []mutant{
 	},
 }
 
+const guardPackage = "github.com/lockpipe/lockpipe/internal/guard"
+
+// byEnvironment lets tests that know nothing of simrand break a rule.
+var byEnvironment = []edit{
+	{"sim/simrand/simrand.go", "import (\n", "import (\n\t\"os\"\n"},
+	{"sim/simrand/simrand.go", "brokenRule string ", "brokenRule = os.Getenv(\"SIM_BROKEN\") "},
+}
+
 // The goal: the simulation finds faults. Each rule of lockpipe that is broken by a small edit
-// becomes a violation.
+// becomes a violation, or fails a test where the table says so.
 func TestEachBrokenRuleIsFound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a build and some hundred runs")
@@ -469,10 +596,19 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 			}
 		}
 	}
-	binary := build(t, edits)
+	binary := build(t, ".", edits)
+	guardTests := build(t, guardPackage, append(edits, byEnvironment...))
 	for _, m := range brokenRules {
 		t.Run(m.name+" "+m.mix, func(t *testing.T) {
 			t.Parallel() // each is a process of its own
+			if m.test != "" {
+				cmd := exec.CommandContext(t.Context(), guardTests, "-test.run=^("+m.test+")$")
+				cmd.Env = append(os.Environ(), "SIM_BROKEN="+m.name)
+				out, err := cmd.CombinedOutput()
+				require.Error(t, err, "rule %s, and nothing is found\n%.2000s", m.rule, out)
+				require.Contains(t, string(out), "--- FAIL: Test", "rule %s", m.rule)
+				return
+			}
 			out, err := runBinary(t, binary, "-sim.broken="+m.name, "-sim.mix="+m.mix,
 				fmt.Sprint("-sim.seed=", max(1, m.from)), "-sim.count=1500",
 				"-sim.finds="+m.finds)

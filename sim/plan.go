@@ -62,6 +62,18 @@ type Mix struct {
 	Grouped bool
 	// Moving has fleets that move from layout to layout. Then nodes lose no data.
 	Moving bool
+	// Turning lets two servers take turns behind the names of nodes, if nodes lose data.
+	Turning bool
+	// Varied gives clients another NodeTimeout each, and another MaxTTL, if nodes lose data.
+	Varied bool
+	// Clocked sets clocks of nodes that wait, if nodes lose data.
+	Clocked bool
+	// Simple has nodes that know no tracking.
+	Simple bool
+	// Observed has programs that only look at the nodes.
+	Observed bool
+	// Virgin has nodes that are used for the first time. One of them loses its data meanwhile.
+	Virgin bool
 }
 
 // Plan holds what a seed has drawn for a run.
@@ -92,13 +104,12 @@ type Plan struct {
 	clockSkew     time.Duration // by how much the wall clocks of clients may differ
 
 	hangAtEnd    time.Duration // how long a node reads nothing at the end; 0: none does
-	replacements bool          // older servers replace nodes; clients reconnect during FLUSHALL
+	replacements bool          // empty servers replace nodes; clients reconnect during FLUSHALL
 	resetPercent int           // of 100 extensions by hand, how many lose all connections
 
 	aliasEvery   time.Duration // between two wrong names, on average; 0: none
 	hiddenNodes  int           // how many nodes do not show their run_id
 	restores     bool          // durable nodes restart with older copies of their data
-	flaps        bool          // connections to two of them last less than a second
 	demotes      bool          // nodes become replicas
 	suspendEvery time.Duration // between two suspensions, on average; 0: none
 
@@ -106,7 +117,16 @@ type Plan struct {
 
 	stalls int64 // of 1000 chances, how often a goroutine of a client stalls
 
-	newerNodes int // how many nodes have MSETEX and DELIFEQ
+	newerNodes  int // how many nodes have MSETEX and DELIFEQ
+	simpleNodes int // how many nodes know no tracking
+
+	turns    bool // two servers take turns behind the name of a node
+	varied   bool // clients differ in their NodeTimeout
+	mixed    bool // clients differ in their MaxTTL
+	clocks   bool // clocks of nodes that wait are set
+	observes bool // programs look at the nodes
+	virgin   bool // no node was ever used, and one loses its data meanwhile
+	heldUp   bool // then the second client comes late: see holdUp
 
 	keptPercent int // of 100 leases, how many are kept instead of released
 	anyPercent  int // of 100 calls, how many want any of some keys
@@ -159,7 +179,7 @@ func (p *Plan) drawDataLoss(rng *rand.Rand, oneOf func(...time.Duration) time.Du
 		return
 	}
 	p.clientMaxTTL = oneOf(500*time.Millisecond, time.Second, 3*time.Second)
-	p.lossEvery = oneOf(p.clientMaxTTL/2, p.clientMaxTTL, 3*p.clientMaxTTL)
+	p.lossEvery = oneOf(p.clientMaxTTL/2, p.clientMaxTTL, 3*p.clientMaxTTL) + time.Second
 	p.length += p.clientMaxTTL
 	p.minTTL, p.maxTTL = min(p.minTTL, p.clientMaxTTL/2), p.clientMaxTTL
 	if rng.IntN(2) == 0 {
@@ -195,14 +215,12 @@ func (p *Plan) drawReconnects(rng *rand.Rand) {
 		p.hangAtEnd = p.length/2 + below(rng, p.length/2)
 	case p.lossEvery > 0 && p.guard != lockpipe.GuardOff:
 		p.replacements = true
-		// INFO shows a server's age in whole seconds, which says nothing about shorter times.
-		p.clientMaxTTL = max(p.clientMaxTTL, 6*time.Second)
 		p.minTTL, p.maxTTL, p.lossEvery = p.clientMaxTTL*3/4, p.clientMaxTTL, 2*p.clientMaxTTL
 		p.length += 4 * p.clientMaxTTL
 	case p.lossEvery == 0 && p.reorderAcrossConns:
-		// Without the guard a client does not end its previous connection, and a server may read
+		// Without the run_id a client does not end its previous connection, and a server may read
 		// from that later.
-		p.guard, p.resetPercent = lockpipe.GuardOff, 50
+		p.guard, p.hiddenNodes, p.resetPercent = lockpipe.GuardOff, nodes, 50
 	}
 }
 
@@ -230,18 +248,19 @@ func (p *Plan) drawAliases(rng *rand.Rand) {
 	if rng.IntN(2) == 0 {
 		p.guard = lockpipe.GuardOff
 	}
-	p.hiddenNodes = max(0, rng.IntN(2*nodes+1)-nodes)
+	if p.hiddenNodes = max(0, rng.IntN(2*nodes+1)-nodes); p.guard == lockpipe.GuardAuto {
+		// The guard refuses a name that leads to a server that shows its run_id, and then to one
+		// that does not.
+		p.hiddenNodes -= p.hiddenNodes % nodes
+	}
 }
 
-// drawRestores draws disks that are restored from copies. A copy has to be ten seconds old.
+// drawRestores draws disks that are restored from copies.
 func (p *Plan) drawRestores(rng *rand.Rand) {
-	if !p.wants(rng, p.mix.Restored) || !p.losesGuardedly() {
-		return
+	if p.wants(rng, p.mix.Restored) && p.losesGuardedly() {
+		p.restores, p.durableNodes = true, 3+rng.IntN(nodes-2)
+		p.length += 4 * p.clientMaxTTL
 	}
-	p.restores, p.flaps = true, rng.IntN(2) == 0
-	p.durableNodes = 3 + rng.IntN(nodes-2)
-	p.lossEvery = 3 * time.Second
-	p.length = 25*time.Second + below(rng, 25*time.Second)
 }
 
 // drawDemotions draws nodes that become replicas.
@@ -255,8 +274,7 @@ func (p *Plan) losesGuardedly() bool {
 	return p.lossEvery > 0 && p.guard != lockpipe.GuardOff && !p.replacements
 }
 
-// drawBriefClients draws clients that live for less than MaxTTL, one after another. A second of
-// each quarantine is not shared.
+// drawBriefClients draws clients that live for less than MaxTTL, one after another.
 func (p *Plan) drawBriefClients(rng *rand.Rand) {
 	if !p.wants(rng, p.mix.Brief) || !p.losesGuardedly() || p.restores {
 		return
@@ -344,3 +362,94 @@ func (p *Plan) drawAny(rng *rand.Rand) {
 		p.anyPercent = []int{10, 40, 90}[rng.IntN(3)]
 	}
 }
+
+// drawTurns draws servers that take turns. See injectTurns.
+func (p *Plan) drawTurns(rng *rand.Rand) {
+	p.turns = p.wants(rng, p.mix.Turning) && p.losesGuardedly() && !p.restores && !p.demotes &&
+		p.aliasEvery == 0
+	if p.turns && p.mix.Turning {
+		p.length += 3 * p.clientMaxTTL
+	}
+}
+
+// drawVaried draws clients that differ.
+func (p *Plan) drawVaried(rng *rand.Rand) {
+	p.varied = p.wants(rng, p.mix.Varied)
+	p.mixed = p.varied && p.losesGuardedly() && !p.restores && !p.demotes &&
+		!p.turns && p.aliasEvery == 0
+	if p.mixed {
+		p.clientMaxTTL = 3 * time.Second
+		p.minTTL, p.maxTTL = p.clientMaxTTL/2, p.clientMaxTTL
+		p.lossEvery = 500 * time.Millisecond // and then the longest MaxTTL
+		p.length += 5 * (p.clientMaxTTL + guardLag)
+	}
+}
+
+// drawMaxTTL returns the MaxTTL of a new client.
+func (p *Plan) drawMaxTTL(rng *rand.Rand) time.Duration {
+	if d := rng.IntN(2); p.mixed && d > 0 {
+		return p.clientMaxTTL / 6
+	}
+	return p.clientMaxTTL
+}
+
+// drawTimeout returns the NodeTimeout of a new client.
+func (p *Plan) drawTimeout(rng *rand.Rand) time.Duration {
+	if d := rng.IntN(3); p.varied {
+		return []time.Duration{p.timeout / 2, p.timeout, 2 * p.timeout}[d]
+	}
+	return p.timeout
+}
+
+// drawClocks draws clocks of nodes that are set forward in a wait.
+func (p *Plan) drawClocks(rng *rand.Rand) {
+	p.clocks = p.wants(rng, p.mix.Clocked) && p.losesGuardedly() && !p.turns && !p.mixed
+	if p.clocks {
+		p.clientMaxTTL = 6 * time.Second
+		p.minTTL, p.maxTTL, p.lossEvery = p.clientMaxTTL*3/4, p.clientMaxTTL, p.clientMaxTTL
+		p.length += 3 * p.clientMaxTTL
+	}
+}
+
+// drawSimpleServers draws nodes that know no tracking.
+func (p *Plan) drawSimpleServers(rng *rand.Rand) {
+	if p.wants(rng, p.mix.Simple) {
+		p.simpleNodes = min(nodes, 1+rng.IntN(2*nodes))
+	}
+}
+
+// drawObservers draws programs that look at the nodes.
+func (p *Plan) drawObservers(rng *rand.Rand) { p.observes = p.wants(rng, p.mix.Observed) }
+
+// drawVirgins draws three nodes that are used for the first time.
+func (p *Plan) drawVirgins(rng *rand.Rand) {
+	if !p.mix.Virgin && (p.mix != Mix{} || rng.IntN(8) > 0) || p.lossEvery > 0 ||
+		p.guard != lockpipe.GuardAuto || p.aliasEvery > 0 {
+		return
+	}
+	p.virgin, p.restartEvery, p.hangAtEnd = true, 0, 0
+	p.length = 400*time.Millisecond + below(rng, 300*time.Millisecond)
+	p.clientMaxTTL = time.Second
+	p.minTTL, p.maxTTL, p.thinkTime = 800*time.Millisecond, p.clientMaxTTL, 5*time.Millisecond
+	p.clockSkew = min(p.clockSkew, p.clientMaxTTL*3/4-1)
+	if rng.IntN(4) > 0 { // little else happens
+		p.faultEvery, p.suspendEvery, p.spikes, p.keys = 0, 0, 0, 1
+		p.latency, p.timeout = min(p.latency, time.Millisecond), 200*time.Millisecond
+	}
+	if p.heldUp = rng.IntN(3) == 0; p.heldUp {
+		p.clients = 2
+	}
+	p.layouts = []nodeGroups{{rng.Perm(nodes)[:3]}}
+}
+
+// drawStart returns how long after another client one starts that uses nodes for the first time.
+func (p *Plan) drawStart(rng *rand.Rand) time.Duration {
+	if p.heldUp {
+		return 15*time.Millisecond + below(rng, 30*p.latency)
+	}
+	trips := []int64{0, 2, 20, 60}[rng.IntN(4)]
+	return below(rng, 1+time.Duration(trips*int64(p.latency)))
+}
+
+// forgets reports whether nodes lose data.
+func (p *Plan) forgets() bool { return p.lossEvery > 0 || p.virgin }

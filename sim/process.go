@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/sim/simrand"
 )
 
@@ -22,6 +22,7 @@ type process struct {
 	number      int
 	rng         *rand.Rand    // for when its clients are closed
 	clockRng    *rand.Rand    // for its clients' wall clocks
+	ttlRng      *rand.Rand    // for its clients' MaxTTL and NodeTimeout
 	aliasRng    *rand.Rand    // for where names lead when a client is started
 	links       []*link       // to each node
 	pausedUntil atomicTime    // until when it does nothing
@@ -34,23 +35,30 @@ type process struct {
 	// The groups of which the client has had a node that was up.
 	metGroups map[string]bool
 	closing   bool // the client is closed or about to be, and there is no new one yet
+	clients   int  // how many it has made
+	// The servers that the client has met: it knows what they are.
+	met map[*memorynode.Node]bool
 }
 
 // startClient makes a client, with a wall clock of its own.
 func (p *process) startClient() {
-	if p.run.plan.aliasEvery > 0 && p.aliasRng.IntN(4) == 0 {
+	if plan := p.run.plan; plan.aliasEvery > 0 && p.aliasRng.IntN(4) == 0 {
 		p.aliasNode(p.aliasRng, around(p.aliasRng, time.Second))
 	}
 	p.mu.Lock()
 	used := p.layout
+	p.clients++
+	number := p.clients
+	p.met = map[*memorynode.Node]bool{}
 	p.mu.Unlock()
 	var c *lockpipe.Client
-	simrand.WithClockSkew(below(p.clockRng, p.run.plan.clockSkew+1), func() {
+	plan := p.run.plan
+	used.maxTTL = plan.drawMaxTTL(p.ttlRng)
+	simrand.WithClockSkew(below(p.clockRng, plan.clockSkew+1), func() {
 		cfg := lockpipe.Config{
-			Prefix: prefix, NodeTimeout: p.run.plan.timeout,
-			TTL: p.run.plan.clientMaxTTL, MaxTTL: p.run.plan.clientMaxTTL,
-			RestartGuard: p.run.plan.guard,
-			Dial:         p.dial, Logger: slog.New(slog.DiscardHandler),
+			Prefix: prefix, NodeTimeout: plan.drawTimeout(p.ttlRng),
+			TTL: used.maxTTL, MaxTTL: used.maxTTL, RestartGuard: plan.guard,
+			Dial: p.dialer(number), Logger: slog.New(slog.DiscardHandler),
 		}
 		used.configure(&cfg, p.run.addresses)
 		var err error
@@ -97,6 +105,17 @@ func stateIn(c *lockpipe.Client, address string) lockpipe.NodeStatus {
 	return lockpipe.NodeStatus{State: lockpipe.NodeDown}
 }
 
+// reachesAll reports whether the client has made a handshake with each node, and is not about to be
+// replaced.
+func (p *process) reachesAll() bool {
+	p.mu.Lock()
+	c, absent := p.client, p.closing
+	p.mu.Unlock()
+	return !absent && !slices.ContainsFunc(c.Nodes(), func(n lockpipe.NodeStatus) bool {
+		return n.State != lockpipe.NodeUp && n.State != lockpipe.NodeQuarantined
+	})
+}
+
 // setLayout sets the layout of the clients that the process will make.
 func (p *process) setLayout(l clientLayout) {
 	p.mu.Lock()
@@ -111,8 +130,34 @@ func (p *process) clientAndLayout() (*lockpipe.Client, clientLayout) {
 	return p.client, p.used
 }
 
-func (p *process) dial(ctx context.Context, _, address string) (net.Conn, error) {
-	return p.links[slices.Index(p.run.addresses, address)].dial(ctx)
+// dialer returns what the client with this number dials with.
+func (p *process) dialer(number int) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, address string) (net.Conn, error) {
+		return p.links[slices.Index(p.run.addresses, address)].dial(ctx, number)
+	}
+}
+
+// meet records that a client has met the server at the other end of a connection.
+func (p *process) meet(c *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.client == p.clients {
+		p.met[c.session.Node()] = true
+	}
+}
+
+// forget records that the client has not met a server.
+func (p *process) forget(server *memorynode.Node) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.met, server)
+}
+
+// hasMet reports whether the client has met a server. For a closed client it is true.
+func (p *process) hasMet(server *memorynode.Node) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closing || p.met[server]
 }
 
 // currentClient returns the newest client.
@@ -162,16 +207,6 @@ func (p *process) markClosing() {
 	p.closing = true
 }
 
-// seesReplica reports whether the client has found that a node is a replica. For a closed client it
-// is true.
-func (p *process) seesReplica(node int) bool {
-	p.mu.Lock()
-	c, absent := p.client, p.closing
-	p.mu.Unlock()
-	err := stateIn(c, p.run.addresses[node]).Err
-	return absent || err != nil && strings.Contains(err.Error(), "it is a replica")
-}
-
 // aliasNode lets the name of a node lead to the server of another node for d, or swaps the names of
 // two nodes. It returns a description.
 func (p *process) aliasNode(rng *rand.Rand, d time.Duration) string {
@@ -213,10 +248,15 @@ func (p *process) moveNode(rng *rand.Rand) {
 
 // resetConns breaks all connections of the process. What was sent is not lost.
 func (p *process) resetConns() {
-	for _, l := range p.links {
-		if c := l.current(); c != nil {
-			c.reset(false)
-		}
+	for node := range p.links {
+		p.resetConn(node)
+	}
+}
+
+// resetConn breaks the connection to a node. What was sent is not lost.
+func (p *process) resetConn(node int) {
+	if c := p.links[node].current(); c != nil {
+		c.reset(false)
 	}
 }
 

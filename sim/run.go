@@ -24,6 +24,8 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
+	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/sim/simrand"
 )
 
@@ -41,15 +43,18 @@ type Report struct {
 
 // run is one simulation in progress.
 type run struct {
+	seed         uint64
 	plan         *Plan
 	end          time.Time
 	addresses    []string
 	nodes        []*memorynode.Node
-	frozenUntil  []*atomicTime // until when each node is frozen
+	twins        []*memorynode.Node                 // that take turns with them; nil: none do
+	serving      []*atomic.Pointer[memorynode.Node] // to which the name of each node leads
+	frozenUntil  []*atomicTime                      // until when each node is frozen
 	processes    []*process
 	noStartUntil atomicTime        // until when no client is started
-	connectedAt  [nodes]atomicTime // when a client was connected to each node; for restores
-	restoredAt   [nodes]time.Time  // when each node was restored; injectDataLosses owns it
+	promotedAt   [nodes]atomicTime // when each node was promoted
+	allKnew      atomic.Bool       // before the last loss all clients knew all nodes
 	history      *history
 	closedEarly  atomic.Bool // a Close did not wait for its releases
 }
@@ -79,6 +84,12 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.drawNewerServers(rand.New(rand.NewPCG(seed, 31)))
 		plan.drawKeeping(rand.New(rand.NewPCG(seed, 32)))
 		plan.drawAny(rand.New(rand.NewPCG(seed, 33)))
+		plan.drawTurns(rand.New(rand.NewPCG(seed, 35)))
+		plan.drawVaried(rand.New(rand.NewPCG(seed, 36)))
+		plan.drawClocks(rand.New(rand.NewPCG(seed, 37)))
+		plan.drawSimpleServers(rand.New(rand.NewPCG(seed, 38)))
+		plan.drawObservers(rand.New(rand.NewPCG(seed, 39)))
+		plan.drawVirgins(rand.New(rand.NewPCG(seed, 40)))
 		plan.drawLayouts(rand.New(rand.NewPCG(seed, 34)))
 		simrand.SetStalls(plan.stalls)
 		r := newRun(seed, plan)
@@ -100,7 +111,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 }
 
 func newRun(seed uint64, plan *Plan) *run {
-	r := &run{plan: plan, end: time.Now().Add(plan.length), history: newHistory()}
+	r := &run{seed: seed, plan: plan, end: time.Now().Add(plan.length), history: newHistory()}
 	if plan.stalls > 0 {
 		r.history.stall = simrand.MaxStall
 	}
@@ -108,14 +119,14 @@ func newRun(seed uint64, plan *Plan) *run {
 		// From 1 % slow to 1 % fast: as much as lockpipe's drift allows.
 		rate := 1 + float64(int64(simrand.Hash(seed, 1, uint64(i))%5)-2)/200
 		r.addresses = append(r.addresses, fmt.Sprintf("node-%d:6379", i))
-		n := memorynode.New(i, rate)
-		n.Durable, n.HidesRunID = i < plan.durableNodes, i < plan.hiddenNodes
-		n.Newer = i < plan.newerNodes
-		n.OnTake = r.history.take
-		if plan.aliasEvery == 0 { // else a server may be sent them as two nodes
-			n.OnRelease = r.history.release
-		}
+		n := r.newNode(i, i, rate)
 		r.nodes = append(r.nodes, n)
+		if plan.turns {
+			r.twins = append(r.twins, r.newNode(nodes+i, i, rate))
+		}
+		at := &atomic.Pointer[memorynode.Node]{}
+		at.Store(n)
+		r.serving = append(r.serving, at)
 		r.frozenUntil = append(r.frozenUntil, &atomicTime{})
 	}
 	for i := range plan.clients {
@@ -123,17 +134,50 @@ func newRun(seed uint64, plan *Plan) *run {
 			run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))),
 			clockRng: rand.New(rand.NewPCG(seed, uint64(200+i))),
 			aliasRng: rand.New(rand.NewPCG(seed, uint64(300+i))),
+			ttlRng:   rand.New(rand.NewPCG(seed, uint64(400+i))),
 			layout:   r.firstLayout(), restarting: make(chan struct{}, 1),
 		}
 		for j, n := range r.nodes {
 			linkSeed := simrand.Hash(seed, 2, uint64(i), uint64(j))
 			l := newLink(linkSeed, plan, n, &p.pausedUntil, r.frozenUntil[j])
-			l.onSend, l.onReply = r.history.checkSent, r.history.answer
+			l.server = r.serving[j]
+			l.onSend, l.onReply, l.onMeet = r.history.checkSent, r.history.answer, p.meet
 			p.links = append(p.links, l)
 		}
 		r.processes = append(r.processes, p)
 	}
 	return r
+}
+
+// newNode returns a server for the node with this index.
+func (r *run) newNode(id, index int, rate float64) *memorynode.Node {
+	plan, n := r.plan, memorynode.New(id, rate)
+	n.Durable, n.HidesRunID = index < plan.durableNodes, index < plan.hiddenNodes
+	n.Newer, n.NoTracking = index < plan.newerNodes, index >= nodes-plan.simpleNodes
+	n.OnTake, n.OnRelease = r.history.take, r.history.release
+	if plan.aliasEvery == 0 && !plan.turns {
+		n.OnGuard = r.checkGuard(index)
+	}
+	return n
+}
+
+// server returns the server to which the name of a node leads.
+func (r *run) server(node int) *memorynode.Node { return r.serving[node].Load() }
+
+// checkGuard returns what looks at the guard's key of a node: if that is the name of the server's
+// memory, nobody begins a wait. This does not hold where a name leads to several servers.
+func (r *run) checkGuard(node int) func(before, after string, memory int) {
+	named := -1 // the memory of which the key has the name; the node's mutex guards it
+	return func(before, after string, memory int) {
+		isName := func(text string) bool { return text != "" && !strings.Contains(text, ":") }
+		if isName(before) && !isName(after) && named == memory {
+			r.history.violation("node %d has lost nothing, and is to wait: %s, %s", node, before,
+				after)
+		}
+		if isName(after) {
+			named = memory
+		}
+	}
 }
 
 // sleep returns false if the run ends before d has passed.
@@ -147,9 +191,10 @@ func (r *run) sleep(d time.Duration) bool {
 	return true
 }
 
-// GuardAuto has one gap. If all nodes lose their memory, a client that has never met a node takes
-// them for new ones. So no client starts while no node has a marker, and no node loses its memory
-// while there is such a client. The functions below return false if the run ends first.
+// GuardAuto has one gap. If all nodes that were admitted lose their memory, a client that has never
+// met a node takes them for new ones. So no client starts while no node has a marker, and no node
+// loses its memory while there is such a client. The functions below return false if the run ends
+// first.
 
 // awaitAllMetNode waits until every client has met a node of each group.
 func (r *run) awaitAllMetNode() bool {
@@ -159,38 +204,58 @@ func (r *run) awaitAllMetNode() bool {
 	})
 }
 
-// awaitMayStart waits until a client may start: a node has its marker, and no node can be a replica
-// that the client would not notice.
+// awaitMayStart waits until a client may start: a node has its marker, and nothing is going on that
+// only clients can know that were there.
 func (r *run) awaitMayStart() bool {
-	if !r.awaitMarker() {
-		return false
-	}
-	for r.noStartUntil.inFuture() {
-		if !r.sleep(10 * time.Millisecond) {
-			return false
-		}
-	}
-	return true
+	return r.awaitMarker() && r.await(func() bool { return !r.noStartUntil.inFuture() })
 }
 
 // awaitMarker waits until a node of each group has its marker.
 func (r *run) awaitMarker() bool {
-	return r.awaitIfAuto(func() bool { return !r.firstLayout().firstUsePossible(r.nodes) })
+	return r.awaitIfAuto(func() bool { return !r.firstLayout().firstUsePossible(r.hasMarker) })
 }
 
 func (r *run) awaitIfAuto(met func() bool) bool {
-	for r.plan.lossEvery > 0 && r.plan.guard == lockpipe.GuardAuto && !met() {
+	return r.plan.lossEvery == 0 || r.plan.guard != lockpipe.GuardAuto || r.await(met)
+}
+
+// await waits until met returns true.
+func (r *run) await(met func() bool) bool {
+	for !met() {
 		if !r.sleep(10 * time.Millisecond) {
 			return false
 		}
 	}
 	return true
+}
+
+// noteWhoKnows is called before a loss. If all clients know all nodes, each record that comes next
+// says that the node has lost something.
+func (r *run) noteWhoKnows() {
+	all := true
+	for node := range nodes {
+		all = all && r.allConnected(node)
+	}
+	r.allKnew.Store(all)
+}
+
+// awaitEntries waits until all clients have left an entry on each node, with their MaxTTL. A node
+// that loses its entries waits for what others have. It goes unnoticed if a client with a longer
+// MaxTTL is cut off from those, and if only clients with a shorter one come back.
+func (r *run) awaitEntries() bool {
+	return r.await(func() bool {
+		return !slices.ContainsFunc(r.processes, func(p *process) bool { return !p.reachesAll() })
+	})
 }
 
 // simulate starts all actors of the run and returns when all of them have finished.
 func (r *run) simulate(seed uint64) {
 	var all sync.WaitGroup
+	starts := rand.New(rand.NewPCG(seed, 8))
 	for i, p := range r.processes {
+		if r.plan.virgin && i > 0 {
+			time.Sleep(r.plan.drawStart(starts))
+		}
 		p.startClient()
 		all.Go(p.restartClients)
 		for j := range r.plan.callers {
@@ -218,7 +283,13 @@ func (r *run) simulate(seed uint64) {
 	all.Go(suspensions.injectSuspensions)
 	all.Go(func() { r.move(seed) })
 	all.Go(r.copyDisks)
-	all.Go(r.flapConns)
+	turns := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 7))}
+	all.Go(turns.injectTurns)
+	early := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 9))}
+	all.Go(early.injectEarlyLoss)
+	clocks := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 10))}
+	all.Go(clocks.injectClocks)
+	all.Go(func() { r.observe(seed) })
 	all.Go(r.hangNode)
 	all.Wait()
 }
@@ -243,6 +314,10 @@ func (r *run) allConnected(node int) bool {
 // pending releases.
 const recoveryTime = 2500 * time.Millisecond
 
+// guardLag is how much later than MaxTTL a node may vote again, when all answer: a second is taken
+// off the age of its record, and a client may look seldom, and hear the others then.
+const guardLag = 4 * time.Second
+
 // driftMargin is by how much nodes may keep a key longer than its lease lasts.
 func (p *Plan) driftMargin() time.Duration { return 2*p.clientMaxTTL/100 + 10*time.Millisecond }
 
@@ -258,11 +333,12 @@ func (r *run) drain() {
 		}
 	}
 	time.Sleep(recoveryTime)
-	if r.plan.lossEvery > 0 || r.plan.aliasEvery > 0 {
+	if r.plan.forgets() || r.plan.aliasEvery > 0 {
 		// A client whose nodes are in quarantine can't confirm that it released everything.
-		time.Sleep(r.plan.clientMaxTTL)
+		time.Sleep(r.plan.clientMaxTTL + guardLag)
 	}
 	r.expectNoQueues()
+	r.expectNoChange("clients", r.lookByClients)
 	for _, p := range r.processes {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		if err := p.currentClient().Close(ctx); err != nil {
@@ -270,6 +346,7 @@ func (r *run) drain() {
 		}
 		cancel()
 	}
+	r.expectNoChange("Inspect", func() { r.inspect(time.Second) })
 	time.Sleep(r.plan.driftMargin())
 	if r.expectsClean() {
 		r.expectNoKeys("soon after Close")
@@ -311,10 +388,10 @@ func (r *run) expectsClean() bool {
 
 // expectNoKeys wants no keys on any node, except those that lockpipe keeps for longer.
 func (r *run) expectNoKeys(when string) {
-	for i, n := range r.nodes {
+	for _, n := range slices.Concat(r.nodes, r.twins) {
 		for _, key := range n.LiveKeys() {
-			if !strings.HasPrefix(key, prefix+"lockpipe:") {
-				r.history.violation("node %d has %s %s", i, key, when)
+			if !strings.HasPrefix(key, prefix+reserved.Own) {
+				r.history.violation("node %d has %s %s", n.ID(), key, when)
 			}
 		}
 	}
@@ -338,14 +415,16 @@ func (r *run) check() {
 
 // checkQuorumBacks wants a quorum of nodes to keep the keys of a lease for longer than it lasts.
 func (r *run) checkQuorumBacks(h *hold) {
-	until, token := h.lease.Until(), h.lease.Token()
-	if until.IsZero() || r.plan.lossEvery > 0 || r.plan.mix.Blind {
+	until := h.lease.Until()
+	if until.IsZero() || r.plan.forgets() || r.plan.mix.Blind {
 		return
 	}
 	for _, key := range h.keys {
 		count := 0
 		if !h.layout.quorumBacks(key, r.addresses, func(node int) bool {
-			keeps := r.nodes[node].KeyUntil(prefix+key, token).After(until)
+			value, kept := r.nodes[node].KeyUntil(prefix + key)
+			of, _ := token.Split(value)
+			keeps := of == h.lease.Token() && kept.After(until)
 			if keeps {
 				count++
 			}

@@ -29,7 +29,7 @@ var (
 // failed once are run first. The runs use a build of this package in which lockpipe's own random
 // numbers depend on the seed. New seeds are run by a process for each core.
 func TestSimulation(t *testing.T) {
-	binary := build(t, seedEdits())
+	binary := build(t, ".", seedEdits())
 	if *firstSeed == 0 {
 		for _, line := range recordedSeeds(t) {
 			out, err := runBinary(t, binary, append([]string{"-sim.count=1"}, line...)...)
@@ -97,7 +97,9 @@ func TestSeeds(t *testing.T) {
 		Stopped: has("stopped"),
 		Brief:   has("brief"), Busy: has("busy"), Stalled: has("stalled"), Newer: has("newer"),
 		Kept: has("kept"), Any: has("any"), Grouped: has("grouped"),
-		Moving: has("moving"),
+		Moving: has("moving"), Turning: has("turning"), Varied: has("varied"),
+		Clocked: has("clocked"), Simple: has("simple"), Observed: has("observed"),
+		Virgin: has("virgin"),
 	}
 	began := time.Now()
 	total := Report{}
@@ -154,7 +156,7 @@ func reportViolation(t *testing.T, r Report, mix Mix) {
 // no effect, none would be.
 func TestASeedRepeats(t *testing.T) {
 	if !simrand.Enabled {
-		binary := build(t, seedEdits())
+		binary := build(t, ".", seedEdits())
 		out, err := runBinary(t, binary, "-test.run=^TestASeedRepeats$")
 		require.NoError(t, err, "%.4000s", out)
 		return

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/memorynode"
+	"github.com/lockpipe/lockpipe/internal/token"
 )
 
 // takings holds which tokens the nodes took in a run. history.mu guards it.
@@ -14,13 +15,14 @@ type takings struct {
 	released map[place]time.Time
 }
 
-// place is a slot of a node.
+// place is a key of a node, with its prefix, and a value that it may have. Two names of the node
+// may release values that differ by their last character.
 type place struct {
-	node int
-	slot slot
+	node       int
+	key, value string
 }
 
-// slot is a key with its prefix, and a token that may be its value.
+// slot is a key with its prefix, and a token that may be in its value.
 type slot struct{ key, token string }
 
 // taking is the moment at which a node took a token for a key.
@@ -43,23 +45,25 @@ func newTakings() takings {
 	}
 }
 
-// release records that a node executed the release of a key with a token.
-func (h *history) release(key, token string, by *memorynode.Session) {
+// release records that a node executed the release of a key with a value.
+func (h *history) release(key, value string, by *memorynode.Session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.takings.released[place{by.Node().ID(), slot{key, token}}] = by.SentAt()
+	h.takings.released[place{by.Node().ID(), key, value}] = by.SentAt()
 }
 
-// take records that a node took a token for a key, by a command that arrived on a session. It is a
+// take records that a node took a value for a key, by a command that arrived on a session. It is a
 // violation if the client sent that behind the release, which is the last of a lease.
-func (h *history) take(key, token string, by *memorynode.Session) {
-	s, now := slot{key, token}, time.Now()
+func (h *history) take(key, value string, by *memorynode.Session) {
+	of, _ := token.Split(value)
+	s, now := slot{key, of}, time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if sent, ok := h.takings.released[place{by.Node().ID(), s}]; ok && !by.SentAt().Before(sent) {
+	sent, ok := h.takings.released[place{by.Node().ID(), key, value}]
+	if ok && !by.SentAt().Before(sent) {
 		h.violate("node %d takes %s for a lease behind its release", by.Node().ID(), key)
 	}
-	t := &taking{node: by.Node().ID(), sent: by.SentAt(), at: now}
+	t := &taking{node: by.Node().ID() % nodes, sent: by.SentAt(), at: now}
 	h.takings.bySlot[s] = append(h.takings.bySlot[s], t)
 	h.takings.pending[reply{by, now}] = append(h.takings.pending[reply{by, now}], t)
 }

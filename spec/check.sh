@@ -83,7 +83,7 @@ fails_in() {
   tell "$name" "$from" 'fails, as it should'
 }
 
-readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='robbed' early='forgotten==0' alone='holders==0'
+readonly exclusion='holds\[0\]\+holds\[1\]' monotonic='>highest' told='robbed' alone='holders==0'
 readonly single='holds\[\(1-c\)\]' named='key\[n\]==1'
 
 # Whatever happens in these happens in the searches below, which allow more.
@@ -136,29 +136,6 @@ fails_all() {
   fails fence-by-max "$monotonic" -DFENCES=1 -DFENCE_MAX -DTTL=1 -DALLOWANCE=0 -DDRIFT=0
   fails fence-forgotten "$monotonic" -DATTEMPTS=2 -DCRASHES=1 -DFENCES=2
   fails fence-clocks-apart "$monotonic" -DATTEMPTS=2 -DCRASHES=1 -DSKEW=1 -DTTL=1 -DALLOWANCE=0 -DDRIFT=0
-}
-
-# The restart guard's wait. mark-own-wait shows that clients that live short need the age of marks.
-mark_small() {
-  local model=mark.pml
-  holds mark
-  happens mark-at-work 'contested continued replaced shared' -DBRIEF
-  happens mark-own-wait 'replaced' -DBRIEF -DOWN_WAIT
-  fails mark-no-run-id "$early" -DNO_RUN_ID
-  fails mark-no-replid "$early" -DNO_REPLID
-  fails mark-kept-wait "$early" -DKEPT_WAIT
-  fails mark-no-compare "$early" -DNO_COMPARE
-  fails mark-copied-age "$early" -DCOPIED_AGE
-  fails mark-no-marker "$early" -DNO_MARKER
-  fails mark-own-marker "$early" -DOWN_MARKER
-  fails mark-meanwhile "$early" -DMEANWHILE
-}
-
-mark_full() {
-  local model=mark.pml
-  mark_small
-  holds mark-long -DMAXTTL=3
-  holds mark-twice -DLOSSES=2
 }
 
 # Layouts of a move, old and new, as bits: one node becomes another, or three; one of three is replaced, or all; two are added, or one.
@@ -277,9 +254,9 @@ both() {
   return "$status"
 }
 
-small_one() { holds_small; happens_all; mark_small; rules_small; }
+small_one() { holds_small; happens_all; rules_small; }
 small_other() { holds_told; fails_all; move_small; }
-full_one() { holds_full; happens_all; mark_full; }
+full_one() { holds_full; happens_all; }
 full_other() { holds_more; fails_all; move_full; rules_full; }
 
 case $size in

@@ -588,7 +588,7 @@ end:	do
 
 /* A NEW CLIENT */
 
-/* It finds no marker on any node. */
+/* It finds no key of the restart guard on any node. */
 #ifdef FIRST_USE
 active proctype Newcomer() {
 end:	atomic {

@@ -148,7 +148,7 @@ func (l *Lock) Key() string { return l.lease.Key() }
 // Keys returns all keys, each once.
 func (l *Lock) Keys() []string { return l.lease.Keys() }
 
-// Token returns the value of the keys on the nodes.
+// Token returns what the value of the keys begins with on the nodes: see lockpipe.Lease.Token.
 func (l *Lock) Token() string { return l.lease.Token() }
 
 // Metadata returns "": see Options.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/token"
 )
 
 const (
@@ -29,6 +31,8 @@ type answer struct {
 	node     string // its name
 	found    string // "" if the key lives there with the token; else what was found
 	answered bool   // false if the node gave no answer
+	// char is the character in the value that says which node it is: see package token.
+	char byte
 }
 
 // nodeProbe sends queries to one node, one after the other, over a connection of its own. A node
@@ -82,10 +86,10 @@ func (p *nodeProbe) answer(ctx context.Context, q query) answer {
 		a.found = fmt.Sprintf("not asked: %v", p.why)
 		return a
 	}
-	found, err := p.ask(ctx, q)
+	found, char, err := p.ask(ctx, q)
 	if ConnectionBroken(err) {
 		p.disconnect() // a connection that was cut says nothing about the node
-		found, err = p.ask(ctx, q)
+		found, char, err = p.ask(ctx, q)
 	}
 	if err != nil {
 		p.disconnect()
@@ -93,49 +97,51 @@ func (p *nodeProbe) answer(ctx context.Context, q query) answer {
 		a.found = fmt.Sprintf("no answer: %v", err)
 		return a
 	}
-	a.found, a.answered = found, true
+	a.found, a.char, a.answered = found, char, true
 	return a
 }
 
 // ask asks the node within queryTimeout. It returns "" if the key is as it must be, else what was
-// found.
-func (p *nodeProbe) ask(ctx context.Context, q query) (found string, err error) {
+// found, and the character in the value.
+func (p *nodeProbe) ask(ctx context.Context, q query) (found string, char byte, err error) {
 	connected := ctx
 	if p.conn == nil {
 		connected, p.cancel = context.WithCancel(ctx)
 	}
 	guard := time.AfterFunc(queryTimeout, p.cancel)
-	found, err = p.exchange(connected, q)
+	found, char, err = p.exchange(connected, q)
 	if !guard.Stop() {
 		p.disconnect() // it is broken now, even if the answer has just come
 	}
-	return found, err
+	return found, char, err
 }
 
 // exchange is ask without a limit. A connection that it makes lasts until ctx ends.
-func (p *nodeProbe) exchange(ctx context.Context, q query) (found string, err error) {
+func (p *nodeProbe) exchange(ctx context.Context, q query) (found string, char byte, err error) {
 	if p.conn == nil {
 		if p.conn, err = dial(ctx, p.node); err != nil {
-			return "", err
+			return "", 0, err
 		}
 	}
 	value, err := p.conn.do("GET", q.key)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	left, err := p.conn.do("PTTL", q.key)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
+	text, _ := value.(string)
+	has, char := token.Split(text)
 	switch ms, ok := left.(int64); {
 	case value == nil:
-		return "no key", nil
-	case value != q.token:
-		return "another token", nil
+		return "no key", 0, nil
+	case has != q.token:
+		return "another token", 0, nil
 	case !ok || ms <= 0 || ms > p.ttl.Milliseconds():
-		return fmt.Sprintf("%v ms to live", left), nil
+		return fmt.Sprintf("%v ms to live", left), 0, nil
 	}
-	return "", nil
+	return "", char, nil
 }
 
 // disconnect ends the connection, if there is one.

@@ -111,12 +111,16 @@ func (s *Sampler) sample(ctx context.Context, lease Lease) {
 		p.submit(q)
 	}
 	confirmed, refuted, unanswered := 0, "", uint64(0)
+	seen := map[byte]bool{} // characters of nodes: one server has one vote
 	for range probes {
 		select {
 		case a := <-answers:
 			switch {
+			case a.found == "" && seen[a.char]:
+				refuted += fmt.Sprintf("; %s: is the server of another node", a.node)
 			case a.found == "":
 				confirmed++
+				seen[a.char] = a.char != 0
 			case !a.answered:
 				unanswered++
 				fallthrough

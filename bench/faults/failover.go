@@ -57,8 +57,9 @@ func (t *target) startReplica() (*target, error) {
 }
 
 // demote makes the node the replica of an older copy of its keys, until it is a master again. Then
-// it has its own marker, and has forgotten what it granted since the copy was made. That happens
-// if a replica that lagged is promoted, and the former master has to replicate it.
+// the guard's key has the name of its own former memory, and it has forgotten what it granted since
+// the copy was made. That happens if a replica that lagged is promoted, and the former master has
+// to replicate it.
 func (t *target) demote() (revert func() error, err error) {
 	replica, err := t.startReplica()
 	if err != nil {

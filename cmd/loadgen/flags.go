@@ -9,18 +9,22 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/inspect"
 )
 
 // options is the command line, understood.
 type options struct {
 	config  bench.Config
-	inspect bool   // look at the nodes, and put no load on them
-	metrics string // the address to serve metrics on; "" for none
-	json    string // a file name, "-" for stdout, "" for none
-	html    string // a file name, "" for none
-	peers   string // a file name, "" for none
-	hot     int    // what -hot says; in scenario hot it is config.Keys, in cart config.Hot
+	inspect bool           // look at the nodes, and put no load on them
+	look    inspect.Config // for -inspect
+	guard   string         // as given; look has the mode
+	metrics string         // the address to serve metrics on; "" for none
+	json    string         // a file name, "-" for stdout, "" for none
+	html    string         // a file name, "" for none
+	peers   string         // a file name, "" for none
+	hot     int            // what -hot says; in scenario hot it is config.Keys, in cart config.Hot
 }
 
 // hotKeys is the field Hot, and stands for the field Keys if -hot has set that.
@@ -45,7 +49,18 @@ var fields = map[string]string{
 	"Leases":     "leases",
 	"AutoExtend": "autoextend",
 	"Faults":     "faults",
+	"Next":       "next",
+	"MaxTTL":     "max-ttl",
+	"Prefix":     "prefix",
 }
+
+// guards are the values of -guard.
+var guards = map[string]lockpipe.GuardMode{
+	"auto": lockpipe.GuardAuto, "strict": lockpipe.GuardStrict, "off": lockpipe.GuardOff,
+}
+
+// inspectOnly are the flags that need -inspect.
+var inspectOnly = []string{"next", "prefix", "guard", "max-ttl"}
 
 // flags returns the flags, which set o when they are parsed.
 func flags(o *options) *flag.FlagSet {
@@ -57,7 +72,8 @@ func flags(o *options) *flag.FlagSet {
 			"inprocess:N for nodes in the memory\nof this process, which local:N starts too if "+
 			"there is no redis-server")
 	set.IntVar(&c.Groups, "groups", c.Groups,
-		"`number` of groups of one size that the nodes are divided into; a key belongs to one")
+		"`number` of groups of one size that the nodes are divided into, with the names g1, g2\n"+
+			"and so on; a key belongs to one")
 	set.StringVar((*string)(&c.Scenario), "scenario", string(c.Scenario),
 		"what each caller does: the `name` of\nsingle: try one random key\nbatch: wait for "+
 			"-batch keys as one lease\n"+
@@ -99,9 +115,6 @@ func flags(o *options) *flag.FlagSet {
 		"the callers, as processes would")
 	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; "+
 		"random unless given")
-	set.BoolVar(&o.inspect, "inspect", o.inspect,
-		"look at the nodes for what makes locks fail or unsafe, print the findings and "+
-			"exit:\nno load, and of the other flags only -nodes, -groups, -ttl and -json have an effect")
 	set.StringVar(&c.Faults, "faults", c.Faults,
 		"`list` of what happens to nodes of local:N while the load runs, such "+
 			"as\nfreeze:1@2s+3s,kill:2@4s,restart:2@6s: action:node@time[+duration], with\n"+
@@ -111,8 +124,26 @@ func flags(o *options) *flag.FlagSet {
 			"every:1s is a random one each second, never on a majority of a group at once")
 	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start "+
 		"from; that of -seed unless given")
+	inspectFlags(set, o)
 	outputFlags(set, o)
 	return set
+}
+
+// inspectFlags adds -inspect, and the flags that need it.
+func inspectFlags(set *flag.FlagSet, o *options) {
+	set.BoolVar(&o.inspect, "inspect", o.inspect,
+		"look at the nodes for what makes locks fail or unsafe, print the findings and "+
+			"exit:\nno load, nothing is written to the nodes, and of the other flags only -nodes, "+
+			"-groups,\n-ttl, -json and those that need -inspect have an effect")
+	set.StringVar(&o.look.Next, "next", o.look.Next,
+		"`URLs` of the nodes in Config.Next of the clients, while the fleet moves, in the form\n"+
+			"of -nodes and in -groups groups; needs -inspect")
+	set.StringVar(&o.look.Prefix, "prefix", o.look.Prefix,
+		"`text` that is Config.Prefix of the clients; needs -inspect")
+	set.StringVar(&o.guard, "guard", "auto",
+		"`mode` that is Config.RestartGuard of the clients: auto, strict or off; needs -inspect")
+	set.DurationVar(&o.look.MaxTTL, "max-ttl", o.look.MaxTTL,
+		"`time` that is Config.MaxTTL of the clients; -ttl unless given; needs -inspect")
 }
 
 // outputFlags adds the flags about what is shown, and where.
@@ -160,6 +191,9 @@ func parse(args []string) (options, error) {
 	if o.config.Faults != "" && given["fault-seed"] == "" {
 		o.config.FaultSeed = o.config.Seed
 	}
+	if err := o.parseInspect(given); err != nil {
+		return options{}, err
+	}
 	if err := o.config.Validate(); err != nil {
 		if hot {
 			err = asHot(err)
@@ -171,6 +205,27 @@ func parse(args []string) (options, error) {
 			"-scenario hot", o.hot, o.config.Scenario)
 	}
 	return o, nil
+}
+
+// parseInspect reads what -inspect needs. given has the flags that were given.
+func (o *options) parseInspect(given map[string]string) error {
+	for _, name := range inspectOnly {
+		value, ok := given[name]
+		if strings.ContainsAny(value, "@?") { // it may have a password
+			value = "***"
+		}
+		if ok && !o.inspect {
+			return fmt.Errorf("-%s %q: only -inspect uses it; leave it out, or give -inspect",
+				name, value)
+		}
+	}
+	guard, ok := guards[o.guard]
+	if !ok {
+		return fmt.Errorf("-guard %q: give auto, strict or off", o.guard)
+	}
+	o.look.Guard = guard
+	o.look.Nodes, o.look.Groups, o.look.TTL = o.config.Nodes, o.config.Groups, o.config.TTL
+	return nil
 }
 
 // userinfo is what may be a user and password in a URL in the wrong place.

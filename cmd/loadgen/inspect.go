@@ -6,13 +6,13 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"github.com/lockpipe/lockpipe/bench"
+	"github.com/lockpipe/lockpipe/bench/inspect"
 )
 
-// inspect inspects the nodes instead of putting load on them, prints what it found, as JSON to out
+// look inspects the nodes instead of putting load on them, prints what it found, as JSON to out
 // if that is not nil, and returns the exit code.
-func inspect(ctx context.Context, opts options, out io.WriteCloser, stdout, stderr io.Writer) int {
-	found, err := bench.Inspect(ctx, opts.config)
+func look(ctx context.Context, opts options, out io.WriteCloser, stdout, stderr io.Writer) int {
+	found, err := inspect.Run(ctx, opts.look)
 	if found == nil {
 		return failed(ctx, err, "the nodes had answered", stderr)
 	}
@@ -27,9 +27,12 @@ func inspect(ctx context.Context, opts options, out io.WriteCloser, stdout, stde
 }
 
 // printFindings prints for people what is also in the JSON.
-func printFindings(out io.Writer, found *bench.Findings) {
-	fmt.Fprintf(out, "loadgen %s, inspection of %s (%s)\n", found.Version, found.Nodes,
-		found.Backend)
+func printFindings(out io.Writer, found *inspect.Findings) {
+	all := found.Nodes
+	if found.Next != "" {
+		all += " and " + found.Next
+	}
+	fmt.Fprintf(out, "loadgen %s, inspection of %s (%s)\n", found.Version, all, found.Backend)
 	printNote(out, found.NodesNote)
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

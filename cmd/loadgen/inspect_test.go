@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -15,6 +16,7 @@ import (
 // Goal: -inspect prints a line for each finding and no load, and is no failure if nothing is
 // wrong.
 func TestInspect_PrintsFindings(t *testing.T) {
+	t.Parallel()
 	code, stdout, stderr := loadgen(t.Context(), "-inspect", "-nodes", "inprocess:4")
 	require.Equal(t, exitSafe, code, stderr)
 	require.Empty(t, stderr)
@@ -28,6 +30,7 @@ func TestInspect_PrintsFindings(t *testing.T) {
 // Goal: a finding that is an error is a failure, with the table as usual, and no password is
 // shown.
 func TestInspect_AnErrorIsAFailure(t *testing.T) {
+	t.Parallel()
 	nodes := servertest.Start(t, 3)
 	for name, value := range map[string]string{
 		"maxmemory-policy": "allkeys-lru",
@@ -52,6 +55,7 @@ func TestInspect_AnErrorIsAFailure(t *testing.T) {
 
 // Goal: -json has the same findings, instead of the table or with it.
 func TestInspect_JSON(t *testing.T) {
+	t.Parallel()
 	type findings struct {
 		Version, Backend, Nodes string
 		Note                    string `json:"nodes_note"`
@@ -92,4 +96,58 @@ func TestInspect_AnInterruptEndsIt(t *testing.T) {
 	require.Equal(t, exitUnsafe, code)
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "interrupted before the nodes had answered")
+}
+
+// Goal: -inspect leaves nothing on the nodes, whatever it is told about their clients.
+func TestInspect_LeavesNoTrace(t *testing.T) {
+	nodes := servertest.Start(t, 3)
+	state := func() (all []string) {
+		for i := range nodes.Len() {
+			keys, err := nodes.Keys(i, "")
+			require.NoError(t, err)
+			text, err := nodes.Do(i, "INFO")
+			require.NoError(t, err)
+			fields := resp.ParseInfo(text.(string))
+			all = append(append(all, keys...), fields["rdb_changes_since_last_save"],
+				fields["tracking_clients"])
+		}
+		return all
+	}
+	before := state()
+	require.Equal(t, []string{"0", "0", "0", "0", "0", "0"}, before)
+	urls := nodes.URLs()
+	for _, args := range [][]string{
+		{"-nodes", strings.Join(urls, ",")},
+		{"-nodes", urls[0], "-next", urls[1] + "," + urls[2], "-prefix", "app:"},
+		{"-nodes", urls[0] + "," + urls[1] + "," + urls[2], "-guard", "strict"},
+	} {
+		code, stdout, stderr := loadgen(t.Context(), append(args, "-inspect")...)
+		require.Equal(t, exitSafe, code, stdout+stderr)
+		require.Equal(t, 3, strings.Count(stdout, " answers within "))
+		require.Equal(t, before, state())
+	}
+}
+
+// Goal: what -inspect is told about the clients decides what is found.
+func TestInspect_KnowsTheClients(t *testing.T) {
+	nodes := servertest.Start(t, 1)
+	info, err := nodes.Do(0, "INFO")
+	require.NoError(t, err)
+	_, err = nodes.Do(0, "SET", "app:lockpipe:admitted", resp.ParseInfo(info.(string))["run_id"])
+	require.NoError(t, err)
+	for args, want := range map[string]string{
+		"":                          "has no key of the restart guard",
+		"-prefix app:":              "was admitted by the restart guard",
+		"-max-ttl 3h":               "does not vote for MaxTTL (3h0m0s)",
+		"-max-ttl 1s":               "does not vote for MaxTTL (1s)",
+		"-ttl 30s":                  "does not vote for MaxTTL (30s)",
+		"-guard off":                "because RestartGuard is off",
+		"-next inprocess:2":         "two nodes make a quorum only together",
+		"-next inprocess:1 -json -": `"next": "inprocess:1"`,
+	} {
+		all := append(strings.Fields(args), "-inspect", "-nodes", nodes.URLs()[0])
+		_, stdout, stderr := loadgen(t.Context(), all...)
+		require.Empty(t, stderr)
+		require.Contains(t, stdout, want, args)
+	}
 }

@@ -50,7 +50,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return unusable(stderr, "json", opts.json, err, "a file that can be written, or -")
 	}
 	if opts.inspect {
-		return inspect(ctx, opts, out, stdout, stderr)
+		return look(ctx, opts, out, stdout, stderr)
 	}
 	stop, err := serveMetrics(opts.metrics, &opts.config)
 	if err != nil {

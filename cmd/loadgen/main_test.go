@@ -88,6 +88,20 @@ func TestFlags_WrongUsage(t *testing.T) {
 		{"extra", `"extra"`},
 		{"-inspect -nodes redis://me:secret@h:port", `-nodes "redis://***@h:port":`},
 		{"-inspect -nodes h:1,h:1", `-nodes "h:1,h:1":`},
+		{"-inspect -guard lax", `-guard "lax": give auto, strict or off`},
+		{"-inspect -max-ttl 10", `"10"`},
+		{"-inspect -max-ttl -1s", `-max-ttl "-1s": lockpipe: `},
+		{"-inspect -max-ttl 1ms", "Config.MaxTTL is 1ms: give at least 10ms"},
+		{"-inspect -prefix lockpipe:x", `-prefix "lockpipe:x": lockpipe: `},
+		{"-inspect -prefix lockpipe:x", "give one that begins otherwise"},
+		{"-inspect -next inprocess:none", `-next "inprocess:none": give`},
+		{"-inspect -nodes h:1 -next redis://me:secret@h:port", `-next "redis://***@h:port":`},
+		{"-inspect -nodes h:1 -next redis://me:secret@h:1/2", "is another database of h:1"},
+		{"-inspect -nodes h:1,h:2 -groups 2 -next h:3", `-groups "2": 1 nodes can't be divided`},
+		{"-guard strict", `-guard "strict": only -inspect uses it; leave it out, or give -inspect`},
+		{"-max-ttl 1m", `-max-ttl "1m0s": only -inspect uses it`},
+		{"-prefix app:", `-prefix "app:": only -inspect uses it`},
+		{"-next redis://me:secret@h:1", `-next "***": only -inspect uses it`},
 		{"-inspect -json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
 		{"-json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
 		{"-metrics nowhere:port", `-metrics "nowhere:port"`},
@@ -407,6 +421,7 @@ func TestCart_JSONAndTable(t *testing.T) {
 // of the run unless given.
 func TestFaults_AreListed(t *testing.T) {
 	lockpipetest.RequireRedis(t)
+	t.Parallel()
 	args := []string{
 		"-d", "500ms", "-c", "4", "-ttl", "2s", "-seed", "4711", "-faults",
 		"freeze:1@100ms+200ms,every:200ms",

@@ -60,6 +60,9 @@ func NewLogins(e *Endpoint, ask CredentialsFunc, logger *slog.Logger) *Logins {
 	return l
 }
 
+// Endpoint returns the node that the logins are for.
+func (l *Logins) Endpoint() *Endpoint { return l.endpoint }
+
 // Refresh asks for the login of the next connection for the purpose. If a call for another purpose
 // is under way, it waits until that has returned or was abandoned, which takes LoginTimeout at
 // most.

@@ -1,172 +1,107 @@
-// Package fleet lets clients notice that they use different layouts, and so do not exclude each
-// other. Each client leaves an entry on each of its nodes, the IDs of its one or two layouts, and
-// reads the entries of others there. An entry is foreign if it has none of the client's IDs.
+// Package fleet lets the clients of a node know of each other. Each leaves an entry on each of its
+// nodes: which nodes it uses, its MaxTTL and its owner. It reads the entries of others there.
 //
-// A strict client stays out while it knows of a foreign entry on any node. It leaves no entry
-// meanwhile, because an entry says that its client may lock. Otherwise two strict clients would
-// keep each other out for ever, and one with the wrong nodes would stop all with the right ones.
-// Other clients only log what they see.
+// The restart guard counts on them. A node that may have lost locks must not vote for the longest
+// wait of all entries, those of clients that have ended too. So a client leaves its entry before a
+// node's first vote, and uses the votes only while it knows that its entry outlasts its locks.
 //
-// Nothing here admits a server or ends a wait of the restart guard. What a server answers to the
-// script is no reason to stay out either.
+// People count on them too. Two clients exclude each other only if they have a layout in common, so
+// the log names what is foreign. That stops nothing: no false alarm is to stop a fleet.
 package fleet
 
 import (
-	"fmt"
+	"cmp"
 	"log/slog"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/layout"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
-// sightingTime is for how long a foreign entry is seen before it is logged. Meanwhile the other
-// nodes are asked, so that the log can name all that have it.
+// sightingTime is for how long a foreign layout is seen before it is logged. Meanwhile the other
+// nodes are asked, so that the log can name all that show it.
 const sightingTime = time.Second
 
-// foreignText says what a foreign entry means, and what to do.
-const foreignText = "another client uses a layout that shares no quorum with this one's: give " +
-	"both the same nodes; if the fleet moves, set Config.Next first"
+// Config says what a client leaves on its nodes.
+type Config struct {
+	// Layouts are the present one and, while the fleet moves, the next: see layout.Sorted.
+	Layouts [][]layout.Group
+	Owner   string // may be empty
+	MaxTTL  time.Duration
+	Logger  *slog.Logger
+}
 
-// Fleet is what one client knows of the layouts that others use. All methods are safe for
-// concurrent use.
+// Fleet is what one client knows of the others. All methods are safe for concurrent use.
 type Fleet struct {
-	own    string // the client's entry
-	strict bool
-	logger *slog.Logger
+	config Config // without Layouts if they are too long, and with a Logger that names Owner
 
-	mu    sync.Mutex           // guards all below; a leaf
-	nodes []*Node              // only added to
-	seen  map[string]*sighting // the foreign entries that have not ended
+	mu      sync.Mutex // guards all below; a leaf
+	nodes   []*Node    // only added to
+	servers []*Server  // of the nodes
+	// seen has the foreign layouts in use, by Use.Text, and since when; zero once it is logged.
+	seen      map[string]time.Time
+	warnedTTL time.Duration // the longest MaxTTL that was logged
 }
 
-// sighting is a foreign entry that the client has seen.
-type sighting struct {
-	since  time.Time
-	logged bool
-}
-
-// New returns the Fleet of a client that uses these layouts, one or two; nil if there are none.
-// strict: the client stays out while a foreign entry is in use.
-func New(layouts []string, strict bool, logger *slog.Logger) *Fleet {
-	if len(layouts) == 0 {
-		return nil
+// New returns the Fleet of a client.
+func New(c Config) *Fleet {
+	c.Owner = cmp.Or(c.Owner, "-")
+	c.Logger = c.Logger.With(slog.String("own_owner", c.Owner))
+	if len(inJSON(c.Layouts)) > maxLayouts {
+		c.Layouts = nil
 	}
-	return &Fleet{
-		own: layout.Text(layouts), strict: strict, logger: logger, seen: make(map[string]*sighting),
-	}
+	return &Fleet{config: c, warnedTTL: c.MaxTTL}
 }
 
-// Foreign returns how many foreign entries are in use, as far as the client knows. f may be nil.
+// Foreign returns how many foreign layouts are in use, as far as the client knows.
 func (f *Fleet) Foreign() int {
-	if f == nil {
-		return 0
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.inUse(time.Now()))
+	return len(f.seen)
 }
 
-// all returns the nodes so far. One that is added later asks Refuses before it is admitted.
-func (f *Fleet) all() []*Node {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.nodes
-}
-
-// inUse returns the foreign entries that have not ended. mu is held.
-func (f *Fleet) inUse(now time.Time) layout.Uses {
-	all := make(layout.Uses)
-	for _, n := range f.nodes {
-		for ids, until := range n.foreign {
-			all.Add(ids, n.config.Name, until.Sub(now))
+// look compares what all servers have shown, and returns what is to be logged. appeared: there is a
+// foreign layout that was not there before. mu is held.
+func (f *Fleet) look() (appeared bool, log []func()) {
+	now, seen := time.Now(), make(map[string]time.Time)
+	uses, own := Uses(f.config.Layouts, f.servers)
+	for _, u := range uses {
+		who := []any{slog.String("owner", u.Owner), slog.Any("nodes", u.Nodes)}
+		if u.MaxTTL() > f.warnedTTL {
+			f.warnedTTL = u.MaxTTL()
+			log = append(log, func() {
+				f.config.Logger.With(who...).Warn("lockpipe: another client has a longer MaxTTL, "+
+					"for which nodes wait after a loss: give all clients of these nodes the same "+
+					"MaxTTL", slog.Duration("max_ttl", u.MaxTTL()),
+					slog.Duration("own_max_ttl", f.config.MaxTTL))
+			})
+		}
+		if _, done := seen[u.Text]; done || !u.Foreign {
+			continue
+		}
+		since, known := f.seen[u.Text]
+		switch {
+		case !known:
+			since, appeared = now, true
+		case !since.IsZero() && now.Sub(since) >= sightingTime:
+			since = time.Time{}
+			log = append(log, func() {
+				f.config.Logger.With(who...).Error("lockpipe: another client uses a layout that "+
+					"shares no quorum with this one's, so the two do not exclude each other: "+
+					"give both the same nodes; if the fleet moves, set Config.Next first",
+					slog.String("layout", u.Text), slog.String("own_layout", own))
+			})
+		}
+		seen[u.Text] = since
+	}
+	for text, since := range f.seen {
+		if _, still := seen[text]; !still && since.IsZero() {
+			log = append(log, func() {
+				f.config.Logger.Info("lockpipe: the layout that shares no quorum is not in use "+
+					"any more", slog.String("layout", text))
+			})
 		}
 	}
-	return all
-}
-
-// record takes the entries of others that a node has shown, with how long they last. It reports
-// whether some are foreign that no node has shown before. It logs what has appeared or is gone.
-func (f *Fleet) record(n *Node, entries []layout.Entry, now time.Time) (appeared bool) {
-	foreign := make(map[string]time.Time)
-	for _, e := range entries {
-		if layout.Foreign(f.own, e.IDs) {
-			foreign[e.IDs] = now.Add(time.Duration(e.Millis) * time.Millisecond)
-		}
-	}
-	f.mu.Lock()
-	n.foreign = foreign
-	all := f.inUse(now)
-	var shown, gone []string
-	for ids := range all {
-		s := f.seen[ids]
-		if s == nil {
-			s, appeared = &sighting{since: now}, true
-			f.seen[ids] = s
-		}
-		if !s.logged && now.Sub(s.since) >= sightingTime {
-			s.logged = true
-			shown = append(shown, ids)
-		}
-	}
-	for ids, s := range f.seen {
-		if _, still := all[ids]; !still {
-			delete(f.seen, ids)
-			if s.logged {
-				gone = append(gone, ids)
-			}
-		}
-	}
-	f.mu.Unlock()
-	for _, ids := range shown {
-		f.logger.Error("lockpipe: "+foreignText, slog.String("layout", ids),
-			slog.String("own", f.own), slog.Any("nodes", all[ids].Nodes))
-	}
-	for _, ids := range gone {
-		f.logger.Info("lockpipe: the layout that shares no quorum is not in use any more",
-			slog.String("layout", ids), slog.String("own", f.own))
-	}
-	return appeared
-}
-
-// quarantine returns why no node of a strict client votes; nil if nothing foreign is in use, or the
-// client is not strict.
-func (f *Fleet) quarantine() error {
-	if !f.strict {
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	all := f.inUse(now)
-	if len(all) == 0 {
-		return nil
-	}
-	var texts []string
-	var longest time.Duration
-	for _, ids := range slices.Sorted(maps.Keys(all)) {
-		texts = append(texts, fmt.Sprintf("%s on %s", ids, strings.Join(all[ids].Nodes, ", ")))
-		longest = max(longest, all[ids].Lasts)
-	}
-	return &restartguard.Quarantine{
-		Until: now.Add(longest), Renewed: true,
-		Reason: fmt.Sprintf("%s (%s; this one's is %s)", foreignText, strings.Join(texts, "; "),
-			f.own),
-	}
-}
-
-// awaitsLog reports whether a foreign entry was seen and is not logged yet.
-func (f *Fleet) awaitsLog() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, s := range f.seen {
-		if !s.logged {
-			return true
-		}
-	}
-	return false
+	f.seen = seen
+	return appeared, log
 }

@@ -2,13 +2,13 @@ package fleet
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -16,163 +16,173 @@ import (
 const (
 	// renewEvery is how often a client renews its entry on a node, at least.
 	renewEvery = 30 * time.Second
-	// outlasts is how much longer than MaxTTL an entry lasts. A client may take a lock until just
-	// before it would renew its entry, and that lock lasts for MaxTTL. So an entry has to last for
-	// MaxTTL and renewEvery after the last renewal. The rest is for a renewal that fails, and for
-	// the ten seconds within which script.Layouts renews nothing.
-	outlasts = 3 * renewEvery
+	// margin is how much too early a client gives a node up. script.Layouts renews nothing within
+	// ten seconds, clocks differ, and the client looks at FreshUntil each half minute.
+	margin = time.Minute
 )
 
 // NodeConfig is what a Fleet knows of one node.
 type NodeConfig struct {
-	// Name is the node's address in the log.
-	Name string
-	// Key is that of the layouts in use.
-	Key string
-	// MaxTTL is how long a lock of the client lasts at most.
-	MaxTTL time.Duration
-	// RenewSoon lets Renew be called soon. Abandon gives up the connection that there is: votes on
-	// it count no longer. Any goroutine may call them. They must not block.
-	RenewSoon, Abandon func()
+	Name      string        // in Config.Layouts
+	Key       string        // of the layouts in use
+	Wait      time.Duration // MaxTTL, or longer: see Entry.WaitMillis
+	RenewSoon func()        // lets Renew be called soon. It is called on any goroutine.
 }
 
-// Node is one node of a Fleet. The goroutine that connects the node owns it. Any goroutine may call
-// Refuses. A nil Node leaves and reads nothing.
+// Node is one node of a Fleet. The goroutine that connects the node owns it.
 type Node struct {
 	fleet  *Fleet
 	config NodeConfig
-	warned bool // that the layouts can't be kept there
+	field  string // the name of the client's entry
+	warned bool   // that the entry is not renewed
 
-	// foreign has the foreign entries that the node showed last, and when they end. Guarded by
-	// Fleet.mu; no map changes once it is here.
-	foreign map[string]time.Time
+	// The owner writes these under Fleet.mu:
+	server    Server    // RunID is "" while the client is not connected
+	lastRunID string    // that the client knew
+	askedAt   time.Time // when the last answer was asked for
 }
 
-// Node adds a node. Others may be in use already: those of another group. f may be nil, and so is
-// the Node then.
+// Node adds a node. Others may be in use already: those of another group.
 func (f *Fleet) Node(c NodeConfig) *Node {
-	if f == nil {
-		return nil
-	}
-	n := &Node{fleet: f, config: c}
+	n := &Node{fleet: f, config: c, server: Server{Node: c.Name}, field: inJSON(Entry{
+		WaitMillis: c.Wait.Milliseconds(), MaxTTLMillis: f.config.MaxTTL.Milliseconds(),
+		Layouts: f.config.Layouts,
+	})}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.nodes = append(f.nodes, n)
+	f.nodes, f.servers = append(f.nodes, n), append(f.servers, &n.server)
 	return n
 }
 
-// Key returns the key of the layouts in use; "" for a nil Node.
-func (n *Node) Key() string {
-	if n == nil {
-		return ""
-	}
-	return n.config.Key
+// Admit leaves the client's entry on a server before its first vote, and reads those of others.
+// runID is the server's; "" if it does not show it. longest is that of all entries, also the own
+// one. The error is why the server must not be used.
+func (n *Node) Admit(c *resp.Conn, runID string) (longest guard.Longest, err error) {
+	return n.renew(runID, func(args []string) (texts []string, err error) {
+		take := func(v resp.Value) error {
+			for _, item := range v.Items {
+				texts = append(texts, item.Text)
+			}
+			return v.Err()
+		}
+		command := append([]string{"EVALSHA", script.Layouts.SHA, "1", n.config.Key}, args...)
+		err = c.Do(resp.Step{Command: command, OnReply: take})
+		return texts, err
+	})
 }
 
-// Admit leaves the client's entry on a server that is about to be admitted, and reads the others.
-// The error is that of the connection, or a *restartguard.Quarantine.
-func (n *Node) Admit(c *resp.Conn) error {
-	if n == nil {
-		return nil
-	}
-	take := func(v resp.Value) error {
-		text, isString := v.AsString()
-		switch err := v.Err(); {
-		case err != nil:
-			n.Failed(err)
-		case !isString:
-			n.Failed(errNoText)
-		default:
-			n.take(text)
-		}
-		return nil
-	}
-	for {
-		args, leaves := n.args()
-		run := append([]string{"EVALSHA", script.Layouts.SHA, "1", n.config.Key}, args...)
-		if err := c.Do(resp.Step{Command: run, OnReply: take}); err != nil {
-			return err
-		}
-		// If this reply is the first without foreign entries, the client's is still to be left.
-		if err := n.Refuses(); err != nil || leaves {
-			return err
-		}
-	}
-}
-
-// errNoText is the error of a script that replied with something else.
-var errNoText = errors.New("the script replied with no text")
-
-// Renew leaves the client's entry on the admitted server for longer, and reads the others. run runs
-// a script that replies with a text. If a strict client has to stay out, the connections to all
-// nodes are given up. After an error nothing is known.
+// Renew leaves the client's entry on the admitted server for longer, and reads those of others. run
+// runs a script that replies with a list of texts. longest is as in Admit. After an error nothing
+// is known, and FreshUntil has not moved.
 func (n *Node) Renew(ctx context.Context, run func(ctx context.Context, s *script.Script,
-	keys, args []string) (string, error),
-) error {
-	if n == nil {
-		return nil
+	keys, args []string) ([]string, error),
+) (longest guard.Longest, err error) {
+	keys := []string{n.config.Key}
+	longest, err = n.renew(n.server.RunID, func(args []string) ([]string, error) {
+		return run(ctx, script.Layouts, keys, args)
+	})
+	if err != nil && ctx.Err() == nil && !n.warned {
+		n.warned = true
+		n.fleet.config.Logger.Warn("lockpipe: if that goes on, the node will not vote",
+			slog.String("node", n.config.Name), slog.Any("error", err))
 	}
-	args, _ := n.args()
-	text, err := run(ctx, script.Layouts, []string{n.config.Key}, args)
+	return longest, err
+}
+
+// renew runs script.Layouts with its arguments, and takes its reply. runID is the server's.
+func (n *Node) renew(runID string, run func(args []string) ([]string, error)) (
+	longest guard.Longest, err error,
+) {
+	asked, serverMillis := time.Now(), int64(0)
+	texts, err := run(n.args(runID))
 	if err == nil {
-		n.take(text)
+		serverMillis, err = strconv.ParseInt(append(texts, "")[0], 10, 64)
 	}
-	return err
-}
-
-// args returns the arguments of script.Layouts. leaves is false if it is known already that the
-// client has to stay out.
-func (n *Node) args() (args []string, leaves bool) {
-	lasts, yields := n.config.MaxTTL+outlasts, ""
-	if n.fleet.strict {
-		yields = "1"
+	if err != nil {
+		return longest, fmt.Errorf("the layouts in use can't be kept in the key %q, which needs "+
+			"+evalsha +hgetall +hset +hdel +pexpire +time: %w", n.config.Key, err)
 	}
-	if leaves = n.Refuses() == nil; !leaves {
-		lasts = 0
+	entries := ParseEntries(texts[1:], serverMillis, asked)
+	longest = guard.Longest{MaxTTL: n.fleet.config.MaxTTL, Wait: n.config.Wait}
+	for i := range entries {
+		longest.Wait = max(longest.Wait, entries[i].Wait())
+		longest.MaxTTL = max(longest.MaxTTL, entries[i].MaxTTL())
 	}
-	return []string{n.fleet.own, strconv.FormatInt(lasts.Milliseconds(), 10), yields}, leaves
-}
-
-// take takes the reply of script.Layouts.
-func (n *Node) take(text string) {
+	learned := n.server.RunID != runID
+	n.fleet.mu.Lock()
+	if n.lastRunID != "" && n.lastRunID != runID {
+		n.server.Since = time.Now()
+	}
+	n.lastRunID, n.server.RunID, n.server.Entries, n.askedAt = runID, runID, entries, asked
+	appeared, log := n.fleet.look()
+	n.fleet.mu.Unlock()
 	n.warned = false
-	appeared := n.fleet.record(n, layout.ParseEntries(text), time.Now())
-	out := n.Refuses() != nil
-	for _, other := range n.fleet.all() {
-		if out {
-			other.config.Abandon()
-		} else if appeared && other != n {
+	for _, line := range log {
+		line()
+	}
+	if appeared || learned {
+		n.renewOthers()
+	}
+	return longest, nil
+}
+
+// args returns the arguments of script.Layouts. runID is that of the server.
+func (n *Node) args(runID string) []string {
+	f, ids := n.fleet, make(map[string]string)
+	f.mu.Lock()
+	for _, s := range f.servers {
+		if s.RunID != "" && f.config.Layouts != nil {
+			ids[s.Node] = s.RunID
+		}
+	}
+	f.mu.Unlock()
+	ids[n.config.Name] = runID
+	lasts := strconv.FormatInt((n.config.Wait + outlasts).Milliseconds(), 10)
+	return []string{n.field, lasts, f.config.Owner, inJSON(ids)}
+}
+
+// Left records that there is no connection, also if Admit has just seen one that nobody uses.
+// Another server may have the node's name next.
+func (n *Node) Left() {
+	knew := n.server.RunID != ""
+	n.fleet.mu.Lock()
+	n.server.RunID = ""
+	n.fleet.mu.Unlock()
+	if knew {
+		n.renewOthers()
+	}
+}
+
+// renewOthers has the entries on all other nodes renewed soon.
+func (n *Node) renewOthers() {
+	n.fleet.mu.Lock()
+	all := n.fleet.nodes // of which no element changes
+	n.fleet.mu.Unlock()
+	for _, other := range all {
+		if other != n {
 			other.config.RenewSoon()
 		}
 	}
 }
 
-// Refuses returns a *restartguard.Quarantine if a strict client has to stay out; else nil. The
-// client calls it again when Abandon reaches a new connection, and before votes on it count: an
-// entry may have appeared on another node after Admit.
-func (n *Node) Refuses() error {
-	if n == nil {
-		return nil
-	}
-	return n.fleet.quarantine()
+// FreshUntil returns until when the node's votes count, as far as the client's entry is concerned:
+// up to then it outlasts every lock that the client takes. A renewal moves it on. Any goroutine may
+// call it.
+func (n *Node) FreshUntil() time.Time {
+	n.fleet.mu.Lock()
+	defer n.fleet.mu.Unlock()
+	return n.askedAt.Add(outlasts - margin)
 }
 
 // UntilRenewal returns after what time to call Renew again. It is random, so that the clients of a
 // node do not come all at once.
 func (n *Node) UntilRenewal() time.Duration {
-	if n != nil && n.fleet.awaitsLog() {
-		return sightingTime
+	n.fleet.mu.Lock()
+	defer n.fleet.mu.Unlock()
+	for _, since := range n.fleet.seen {
+		if !since.IsZero() { // it is to be logged
+			return sightingTime
+		}
 	}
 	return renewEvery/2 + rand.N(renewEvery/2)
-}
-
-// Failed logs an error that the server answered, once until it answers otherwise.
-func (n *Node) Failed(err error) {
-	if n.warned {
-		return
-	}
-	n.warned = true
-	n.fleet.logger.Warn("lockpipe: the layouts in use can't be kept on the node: a client that "+
-		"uses other nodes may go unnoticed",
-		slog.String("node", n.config.Name), slog.Any("error", err))
 }

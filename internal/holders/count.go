@@ -12,6 +12,7 @@ const Forever = time.Duration(math.MaxInt64)
 // Holding is what the nodes together say of one key.
 type Holding struct {
 	// Nodes is how many nodes have the key with the same token: the one that most nodes have.
+	// Several that have the same value, with the same character, lead to one server, and are one.
 	Nodes int
 	// Held: these nodes are a quorum. The rest is for a key that is held.
 	Held bool
@@ -24,14 +25,24 @@ type Holding struct {
 // Count returns what nodes say of the key at index i. Nodes that have said nothing do not count.
 func Count(nodes []Node, i, quorum int) (h Holding) {
 	left := map[string][]time.Duration{} // by token, of each node that has it
+	type value struct {
+		token string
+		node  byte
+	}
+	seen := map[value]bool{}
 	for _, n := range nodes {
 		if n.Err != nil || n.Answers[i].TTL == missing {
 			continue
 		}
-		token := n.Answers[i].Token
-		left[token] = append(left[token], n.Answers[i].Left())
-		if count := len(left[token]); count > h.Nodes {
-			h.Nodes, h.Token = count, token
+		a := &n.Answers[i]
+		own := value{a.Token, a.Node}
+		if seen[own] {
+			continue
+		}
+		seen[own] = a.Node != 0
+		left[a.Token] = append(left[a.Token], a.Left())
+		if count := len(left[a.Token]); count > h.Nodes {
+			h.Nodes, h.Token = count, a.Token
 		}
 	}
 	if h.Held = h.Nodes >= quorum; !h.Held {

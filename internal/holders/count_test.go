@@ -15,7 +15,13 @@ func said(token string, ttl int64) Node {
 	return Node{Answers: []Answer{{TTL: ttl, Token: token}}}
 }
 
-// The goal: a key is held if a quorum has it for the same holder, until fewer than a quorum do.
+// on is a node that has one key with a value of lockpipe, whose character is node.
+func on(node, token string, ttl int64) Node {
+	return Node{Answers: []Answer{{TTL: ttl, Token: token, Node: node[0]}}}
+}
+
+// The goal: a key is held if a quorum has it for the same holder, until fewer than a quorum do. One
+// server counts once, whatever its names are.
 func TestCount_Cases(t *testing.T) {
 	silent, none := Node{Err: errors.New("down")}, said("", missing)
 	second := int64(1000)
@@ -49,6 +55,17 @@ func TestCount_Cases(t *testing.T) {
 		"no token": {
 			[]Node{said("", second), said("", second), none},
 			Holding{Nodes: 2, Held: true, Left: time.Second},
+		},
+		"one server under two names": {
+			[]Node{on("A", "a", second), on("A", "a", second), none}, Holding{Nodes: 1},
+		},
+		"one server under two names, and another": {
+			[]Node{on("B", "a", second), on("A", "a", 2*second), on("B", "a", second)},
+			Holding{Nodes: 2, Held: true, Token: "a", Left: time.Second},
+		},
+		"a node of one of two holders": {
+			[]Node{on("A", "a", second), on("A", "b", second), on("B", "b", second)},
+			Holding{Nodes: 2, Held: true, Token: "b", Left: time.Second},
 		},
 		"without an end": {
 			[]Node{said("a", endless), said("a", endless), said("a", second)},

@@ -1,4 +1,4 @@
-// Package holders asks nodes who has keys: which token is their value, and for how long. A node
+// Package holders asks nodes who has keys: which token is in their value, and for how long. A node
 // asks that for its watches, and Asker asks all nodes for a person.
 package holders
 
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/internal/trip"
 )
 
@@ -21,9 +22,12 @@ type Answer struct {
 	// TTL is in milliseconds: -1 for a key that never ends, -2 for one that is not there. NoTTL: no
 	// reply that makes sense.
 	TTL int64
-	// Token is the begin of the value, at least as much as a token has. It is "" if the key is not
-	// there, has no string, or may not be read.
+	// Token is that of the value. Of a value of another client it is the begin, at least as much as
+	// a token has. It is "" if the key is not there, has no string, or may not be read.
 	Token string
+	// Node is the character of the node in the value, in the order of nodes of the holder; 0 for
+	// another client's value.
+	Node byte
 	// Notifies says that the node will report the next change of the key.
 	Notifies bool
 	// Err is an error with which the server replied, as for a user who may not ask.
@@ -105,7 +109,7 @@ func (q *Query) OnReply(i int, r resp.Reply) {
 	case command == commandTTL && r.Kind == resp.KindInteger:
 		a.TTL = r.Int
 	case command == commandToken && r.Kind == resp.KindString:
-		a.Token = string(r.Text)
+		a.Token, a.Node = token.Split(string(r.Text))
 	}
 }
 

@@ -6,25 +6,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/layout"
-	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // Facts is what one inspection of a node has found out. What the server did not show has its zero
 // value.
 type Facts struct {
-	// Node is its address, without user and password.
-	Node string
+	// Node is its address, without user and password. LayoutName is what layouts call it.
+	Node, LayoutName string
 	// Err is why the node could not be asked, or not to the end; nil if it could.
 	Err error
-	// State and StateErr are those of the node at the end of the inspection, as in link.Status. A
-	// node that could be asked may be down or quarantined, and one that could not may be up.
-	State    link.State
-	StateErr error
 	// CommandErrors has the commands that the server answered with an error.
 	CommandErrors []CommandError
 
+	// Info has the fields of INFO.
+	Info map[string]string
 	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are
 	// empty if it does not say.
 	Server, Version string
@@ -33,6 +29,10 @@ type Facts struct {
 	RedisVersion string
 	// RunID is new at each start of a server, and no two servers have the same.
 	RunID string
+	// Other is another server to which the node's name leads, at the same time as to this one.
+	Other OtherServer
+	// Uptime is in whole seconds; 0 if the server does not show it.
+	Uptime time.Duration
 	// Replica says that it copies another server, at Master: host:port.
 	Replica bool
 	Master  string
@@ -55,11 +55,16 @@ type Facts struct {
 	Rewriting bool
 	// Snapshots says when it writes its data to disk as a whole.
 	Snapshots string
+	// BacklogTTL is how long after its last replica it forgets that it was one itself; 0 is never.
+	BacklogTTL time.Duration
 	// LastSaveFailed says that the last write to disk failed, of the file or of a snapshot.
 	LastSaveFailed bool
 
-	// Layouts are the layouts that clients have left there, with their ends on the server's clock.
-	Layouts []layout.Entry
+	// Admission is what the key of the restart guard says; nil if it was not read.
+	Admission *Admission
+	// Layouts has the fields and values that clients have left there, which take turns: see
+	// fleet.ParseEntries.
+	Layouts []string
 
 	// Samples are requests for the time, in the order in which they were sent.
 	Samples []Sample
@@ -70,6 +75,12 @@ type CommandError struct {
 	Command string
 	// Text is the error, without the password.
 	Text string
+}
+
+// Admission is the key of the restart guard.
+type Admission struct {
+	Text string        // "" if there is no key
+	PTTL time.Duration // below 0 if it has no end
 }
 
 // Sample is one request for a server's time.
@@ -86,6 +97,7 @@ func (s Sample) RoundTrip() time.Duration { return s.Received.Sub(s.Sent) }
 // readInfo takes the text of INFO.
 func (f *Facts) readInfo(text string) {
 	fields := resp.ParseInfo(strings.TrimPrefix(text, "txt:")) // the type of a verbatim string
+	f.Info = fields
 	number := func(name string) uint64 {
 		n, _ := strconv.ParseUint(fields[name], 10, 64) // 0 stands for not shown
 		return n
@@ -105,6 +117,7 @@ func (f *Facts) readInfo(text string) {
 	if role := fields["role"]; role == "slave" || role == "replica" {
 		f.Replica, f.Master = true, net.JoinHostPort(fields["master_host"], fields["master_port"])
 	}
+	f.Uptime = time.Duration(number("uptime_in_seconds")) * time.Second
 	mode := resp.ServerMode(fields)
 	f.Cluster = fields["cluster_enabled"] == "1" || mode == "cluster"
 	f.Sentinel = mode == "sentinel"
@@ -127,6 +140,9 @@ func (f *Facts) readConfig(settings map[string]string) {
 			f.Rewriting = value == "yes"
 		case "save":
 			f.Snapshots = value
+		case "repl-backlog-ttl":
+			seconds, _ := strconv.ParseInt(value, 10, 32)
+			f.BacklogTTL = time.Duration(seconds) * time.Second
 		}
 	}
 }

@@ -3,6 +3,7 @@ package inspection
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -78,6 +79,8 @@ cluster_enabled:0`, Facts{
 		for _, end := range []string{"\n", "\r\n"} {
 			var f Facts
 			f.readInfo(strings.ReplaceAll(tc.info, "\n", end))
+			require.Equal(t, f.RunID, f.Info["run_id"])
+			f.Info = nil // tested with its parser
 			require.Equal(t, tc.want, f, tc.name)
 		}
 	}
@@ -91,7 +94,8 @@ func TestFacts_ReadConfig(t *testing.T) {
 		"other": "yes",
 	})
 	f.readConfig(map[string]string{"save": "60 1"})
-	require.Equal(t, Facts{Fsync: "always", Snapshots: "60 1"}, f)
+	f.readConfig(map[string]string{"repl-backlog-ttl": "3600"})
+	require.Equal(t, Facts{Fsync: "always", Snapshots: "60 1", BacklogTTL: time.Hour}, f)
 	f.readConfig(map[string]string{"no-appendfsync-on-rewrite": "yes"})
 	require.True(t, f.Rewriting)
 }

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
@@ -18,6 +19,19 @@ type interview struct {
 	facts   *Facts
 	hide    func(error) error // removes the passwords
 	timeout time.Duration     // for one round trip
+	end     func()            // closes the connection
+}
+
+// newInterview returns the interview on a connection, which is closed by end, or when ctx ends.
+func newInterview(
+	ctx context.Context, conn net.Conn, f *Facts, hide func(error) error, timeout time.Duration,
+) *interview {
+	stop := context.AfterFunc(ctx, func() { _ = endpoint.Abort(conn) })
+	end := func() {
+		stop()
+		_ = endpoint.Abort(conn)
+	}
+	return &interview{resp.NewConn(conn), f, hide, timeout, end}
 }
 
 // ask is Conn.Do within the timeout. After an error the connection is closed or to be closed.
@@ -31,33 +45,56 @@ func (v *interview) ask(steps ...resp.Step) error {
 }
 
 // identify asks for what does not change from one moment to the next. layouts is the key of the
-// layouts in use; "" if they are of no interest. Servers before 7.0 take one section or pattern at
-// a time.
+// layouts in use. Servers before 7.0 take one section or pattern at a time.
 func (v *interview) identify(layouts string) error {
 	settings := func(r resp.Value) bool {
 		v.facts.readConfig(resp.Pairs(r.Items))
 		return r.Kind == '*'
 	}
-	steps := []resp.Step{
-		v.step(func(r resp.Value) bool {
-			text, ok := r.AsString()
-			v.facts.readInfo(text)
-			return ok
-		}, "INFO"),
+	return v.ask(
+		v.info(),
 		v.step(settings, "CONFIG GET", "*appendfsync*"),
 		v.step(settings, "CONFIG GET", "save"),
+		v.step(settings, "CONFIG GET", "repl-backlog-ttl"),
 		// No server is to notify this connection of anything.
 		v.permission("CLIENT TRACKING", "OFF"),
 		v.permission("CLIENT CACHING", "NO"), // an error while tracking is off
+		v.step(func(r resp.Value) bool {
+			for _, item := range r.Items {
+				v.facts.Layouts = append(v.facts.Layouts, item.Text)
+			}
+			return r.Kind == '*'
+		}, "HGETALL", layouts),
+	)
+}
+
+// info asks the server what it is.
+func (v *interview) info() resp.Step {
+	return v.step(func(r resp.Value) bool {
+		text, ok := r.AsString()
+		v.facts.readInfo(text)
+		return ok
+	}, "INFO")
+}
+
+// readAdmission reads the key of the restart guard; "" if it is of no interest.
+func (v *interview) readAdmission(key string) error {
+	if key == "" {
+		return nil
 	}
-	if layouts != "" {
-		steps = append(steps, v.step(func(r resp.Value) bool {
-			text, ok := r.AsString()
-			v.facts.Layouts = layout.ParseEntries(text)
+	a := new(Admission)
+	return v.ask(
+		v.step(func(r resp.Value) (ok bool) {
+			a.Text, ok = r.AsString()
+			v.facts.Admission = a
 			return ok || r.Null
-		}, "GET", layouts))
-	}
-	return v.ask(steps...)
+		}, "GET", key),
+		v.step(func(r resp.Value) bool {
+			milliseconds, err := strconv.ParseInt(r.Text, 10, 64)
+			a.PTTL = time.Duration(milliseconds) * time.Millisecond
+			return err == nil
+		}, "PTTL", key),
+	)
 }
 
 // permission is one command of which only is of interest whether the user may use it.

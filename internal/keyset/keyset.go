@@ -9,7 +9,7 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// Keys are the keys of one claim, and the token that is their value on the nodes. Init makes them,
+// Keys are the keys of one claim, and the token in their values on the nodes. Init makes them,
 // once, and SetFence or SetOne may follow. Nothing else changes, and they must not be copied.
 type Keys struct {
 	buf    string    // the token, and behind it the only key with its prefix

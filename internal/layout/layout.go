@@ -4,29 +4,37 @@ package layout
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
-	"strings"
 )
 
 // Group is one group of nodes. A lock on its keys needs a quorum of them.
 type Group struct {
-	Name  string
-	Nodes []string // the names of its nodes
+	Name  string   `json:"group,omitempty"`
+	Nodes []string `json:"nodes"` // the names of its nodes
 }
 
-// ID returns a short name of a layout: the same for the same groups of the same nodes, in whatever
-// order. The name of the only group does not count, because every key belongs to it.
-func ID(groups []Group) string {
+// Groups returns groups of another type with the same fields.
+func Groups[G ~struct {
+	Name  string
+	Nodes []string
+}](groups []G) (all []Group) {
+	for _, g := range groups {
+		all = append(all, Group(g))
+	}
+	return all
+}
+
+// Sorted returns the groups of a layout in the order of their names, each with its nodes in order.
+// The name of the only group is left out, because every key belongs to it. So two layouts are the
+// same if these are equal.
+func Sorted(groups []Group) []Group {
 	groups = slices.Clone(groups)
 	slices.SortFunc(groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
-	h := sha256.New()
-	for _, g := range groups {
-		if len(groups) > 1 {
-			h.Write([]byte("group " + g.Name + "\n"))
-		}
-		h.Write([]byte(strings.Join(slices.Sorted(slices.Values(g.Nodes)), "\n") + "\n"))
+	for i := range groups {
+		groups[i].Nodes = slices.Sorted(slices.Values(groups[i].Nodes))
 	}
-	return hex.EncodeToString(h.Sum(nil)[:6])
+	if len(groups) == 1 {
+		groups[0].Name = ""
+	}
+	return groups
 }

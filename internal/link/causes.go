@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/guard"
 )
 
 const (
@@ -41,10 +41,10 @@ func (c *causes) isNew(s State, err error) (unlogged bool) {
 	}
 	c.up = time.Time{}
 	cause := ""
-	var q *restartguard.Quarantine
+	var q *guard.Quarantine
 	switch {
-	case errors.As(err, &q): // mostly with its end, because another end is another quarantine
-		cause = q.Cause()
+	case errors.As(err, &q): // without its end, which moves
+		cause = q.Reason
 	case err != nil:
 		cause = variableParts.ReplaceAllString(err.Error(), "")
 	}

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,13 +32,11 @@ func TestLogCauses_AreLoggedAgainAfterAWhile(t *testing.T) {
 		require.False(t, c.isNew(Up, nil))
 		time.Sleep(StableAfter + 1)
 		require.True(t, c.isNew(Connecting, broken), "the node was up")
-		until := time.Now()
-		quarantine := func(until time.Time) error {
-			return &restartguard.Quarantine{Until: until, Reason: "it restarted"}
+		quarantine := func(ends time.Duration) error {
+			return &guard.Quarantine{Until: time.Now().Add(ends), Reason: "it restarted"}
 		}
-		require.True(t, c.isNew(Quarantined, quarantine(until)))
-		require.False(t, c.isNew(Quarantined, quarantine(until)))
-		require.True(t, c.isNew(Quarantined, quarantine(until.Add(time.Second))))
+		require.True(t, c.isNew(Quarantined, quarantine(time.Minute)))
+		require.False(t, c.isNew(Quarantined, quarantine(2*time.Minute)), "its end moves")
 		for i := range 10 * maxCauses {
 			c.isNew(Down, errors.New(strings.Repeat("x", i)))
 			require.LessOrEqual(t, len(c.lastSeen), maxCauses)

@@ -6,11 +6,10 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/keepalive"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/trip"
 )
 
@@ -18,7 +17,7 @@ import (
 // for until they were answered: when the client hears of a flush, replies from behind that flush
 // may be in rueidis' buffer already.
 //
-//	unverified --> verified          the connector has found the marker again, through rueidis
+//	unverified --> verified          the connector has found the guard's key again, through rueidis
 //	unverified, verified --> dead    the server was flushed, or is no master
 //
 // A closed connection may be verified: what was answered before counts.
@@ -27,10 +26,10 @@ type Conn struct {
 	// Trips is what rueidis has as the connection. All three are set before anybody else has it.
 	Trips   *trip.Conn
 	Address string // of the server
-	Server  restartguard.Server
-	// MovedAt is when the node got this server, if the server may have been another node's before.
-	// Set before the connection is verified, and read only when it is.
-	MovedAt time.Time
+	Server  guard.Server
+	// ReadBehind is what is sent behind all else, and Server.Memory its reply: the server does not
+	// tell of changes. Set before the connection is verified, and read only when it is; else nil.
+	ReadBehind []byte
 
 	// A CommandSet. Set before anybody else has the connection; later bits are only cleared.
 	commands atomic.Uint32
@@ -93,12 +92,6 @@ func (c *Conn) IsClosed() bool { return c.isClosed.Load() }
 
 // Verified reports whether an answer counts that is asked for on the connection now. c may be nil.
 func (c *Conn) Verified() bool { return c != nil && c.state.Load() == connVerified }
-
-// MayRepeat reports whether the server may have seen, as another node, what was sent at this time:
-// see restartguard.Server. c may be nil.
-func (c *Conn) MayRepeat(sent time.Time) bool {
-	return c != nil && !c.MovedAt.IsZero() && !sent.After(c.MovedAt)
-}
 
 // Drop gives the connection up for an error that the server answered. The connector dials again.
 // Votes that come later do not count: by then the server may be a master again, with another one's

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/guard"
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/sentinel"
 )
 
@@ -24,11 +24,11 @@ const (
 	// StableAfter: a connection that lasted for this long is redialled without a delay. So is one
 	// that the client gave up because the server lost data.
 	StableAfter = time.Second
-	// The marker of a quarantined node is read again after these times, with a random half: another
-	// client may lift the quarantine. While it may be the first use it stays at the first, so that
-	// the nodes meet in Guard.Admit, which takes longer.
-	minMarkerPoll = 50 * time.Millisecond
-	MaxMarkerPoll = 2 * time.Second
+	// A quarantined node is looked at again after these times, with a random half: another client
+	// may end the quarantine. While it may be the first use it stays at the first, so that the
+	// nodes meet in Guard.Admit, which takes longer.
+	minGuardPoll = 50 * time.Millisecond
+	MaxGuardPoll = 2 * time.Second
 	// disconnectAckTimeout is how long rueidis may take to report the end of a lost connection,
 	// before the next one is made.
 	disconnectAckTimeout = 20 * time.Millisecond
@@ -47,10 +47,10 @@ func (l *Link) Run(ctx context.Context) {
 	if l.sentinels != nil {
 		defer l.sentinels.Run(ctx)()
 	}
-	delay, markerPoll := MinReconnectDelay, minMarkerPoll
+	delay, poll := MinReconnectDelay, minGuardPoll
 	for {
 		err := l.connect(ctx)
-		var q *restartguard.Quarantine
+		var q *guard.Quarantine
 		switch {
 		case ctx.Err() != nil:
 			l.SetState(Down, ErrClosed)
@@ -60,12 +60,12 @@ func (l *Link) Run(ctx context.Context) {
 			l.SetState(Up, nil)
 			up := time.Now()
 			l.Serve(ctx)
-			l.guard.ServerLeft()
-			l.noteDrop()
+			l.left()
+			l.mustProve = l.mustProve || l.Current().DropCause() != nil
 			if ctx.Err() != nil {
 				continue
 			}
-			markerPoll = minMarkerPoll
+			poll = minGuardPoll
 			c := l.Current()
 			lostData := c.state.Load() == connDead && c.DropCause() == nil
 			if time.Since(up) > StableAfter || lostData {
@@ -75,21 +75,32 @@ func (l *Link) Run(ctx context.Context) {
 			}
 			l.SetState(Down, cmp.Or(l.connectionErr(), errUnstable))
 		case errors.As(err, &q):
+			l.left()
 			l.SetState(Quarantined, q)
 			l.cfg.Owner.NotConnected()
-			sleepCtx(ctx, min(markerPoll/2+rand.N(markerPoll/2), max(0, time.Until(q.Until))))
+			pause := poll/2 + rand.N(poll/2)
+			if left := time.Until(q.Until); left > 0 {
+				pause = min(pause, left)
+			}
+			sleepCtx(ctx, pause)
 			if !l.cfg.Peers.MayBeFirstUse() {
-				markerPoll = min(2*markerPoll, MaxMarkerPoll)
+				poll = min(2*poll, MaxGuardPoll)
 			}
 			continue
 		default:
-			l.guard.NodeDown()
+			l.left()
 			l.SetState(Down, err)
 			l.cfg.Owner.NotConnected()
 		}
 		sleepCtx(ctx, delay/2+rand.N(delay/2))
 		delay = min(2*delay, MaxReconnectDelay)
 	}
+}
+
+// left notes that the node does not vote any more.
+func (l *Link) left() {
+	l.guard.Left()
+	l.layouts.Left()
 }
 
 // sleepCtx returns after d or when ctx ends.
@@ -119,7 +130,7 @@ func (l *Link) connect(ctx context.Context) error {
 		l.permit = t
 		trying, cancel := context.WithTimeout(context.WithValue(using, permitKey{}, t),
 			ConnectTimeout)
-		err = l.verifyMarker(trying)
+		err = l.verify(trying)
 		cancel()
 		switched := context.Cause(using)
 		leave(nil)
@@ -191,40 +202,38 @@ func (l *Link) awaitDisconnectAck(ctx context.Context) {
 	}
 }
 
-// verifyMarker makes rueidis dial, and lets votes count on the connection if the marker is still
-// there: between the handshake and rueidis' first command a flush goes unnoticed. From then on the
-// server reports a flush.
-func (l *Link) verifyMarker(ctx context.Context) error {
+// verify makes rueidis dial, and lets votes count on the connection if the guard's key is still
+// there: between the handshake and rueidis' first command a change goes unnoticed. From then on the
+// server tells of a flush, and of a change of the key. If it can't, the key is read behind all that
+// is sent.
+func (l *Link) verify(ctx context.Context) error {
 	commands := [][]string{{"PING"}}
-	if marker := l.guard.Marker(); marker != "" {
-		commands = append(commands, []string{"GET", marker})
+	key := l.guardKey()
+	if key != "" { // CLIENT CACHING is for the next command alone
+		commands = append(commands, []string{"CLIENT", "CACHING", "YES"}, []string{"GET", key},
+			[]string{"HELLO"})
 	}
 	replies := l.Do(ctx, commands...)
 	if !replies[0].Came {
 		return replies[0].Err
 	}
 	c := l.Current()
-	if c.Server.RunID != "" {
+	if c.Server.Memory != "" {
 		l.expectDisconnectAck()
-		if marker := replies[1]; marker.Err != nil || marker.Text != c.Server.RunID {
+		caching, read, hello := replies[1], replies[2], replies[3]
+		if read.Err != nil || read.Text != c.Server.Memory {
 			_ = c.Close()
-			if marker.Came {
+			if read.Came {
 				return ErrDataLoss
 			}
-			return errors.Join(ErrDataLoss, marker.Err)
+			return errors.Join(ErrDataLoss, read.Err)
+		}
+		if caching.Err != nil || !hello.IsMap { // no tracking, or only RESP2
+			c.ReadBehind = resp.AppendCommand(nil, "GET", key)
 		}
 	}
-	if err := l.checkDistinct(ctx, c); err != nil {
-		_ = c.Close()
-		return err
-	}
-	c.MovedAt = l.guard.Servers().ToldApart(c, c.MovedAt)
 	if err := l.proveUsable(ctx); err != nil {
 		c.Drop(err)
-		return err
-	}
-	if err := l.layouts.Refuses(); err != nil {
-		_ = c.Close()
 		return err
 	}
 	c.state.CompareAndSwap(connUnverified, connVerified)
@@ -232,19 +241,6 @@ func (l *Link) verifyMarker(ctx context.Context) error {
 		return ErrDataLoss
 	}
 	return nil
-}
-
-// noteDrop notes that the connection was dropped, if it was. A server that was a replica may have
-// another one's keys now.
-func (l *Link) noteDrop() {
-	refusal := l.Current().DropCause()
-	if refusal == nil {
-		return
-	}
-	l.mustProve = true
-	if strings.Contains(refusal.Error(), "READONLY") {
-		l.guard.ServerIsReplica()
-	}
 }
 
 // connectionErr returns why the connection was lost: what the server did against the protocol, or
@@ -257,14 +253,11 @@ func (l *Link) connectionErr() error {
 }
 
 // Serve is what Run does while the node is connected: it has the owner work, and renews the
-// generation and the layouts. It returns when the connection is lost or ctx ends. One timer is
-// enough for all. It is set just before the connector waits, so it never fires while the connector
-// is busy.
+// client's layout entry. It returns when the connection is lost or ctx ends. One timer is enough
+// for all. It is set just before the connector waits, so it never fires while the connector is
+// busy.
 func (l *Link) Serve(ctx context.Context) {
-	// A connection may end before it is time to renew, again and again. So the time counts from the
-	// last renewal on any connection.
-	renewal := l.renewal.last.Add(untilRenewal())
-	layouts := time.Now().Add(l.layouts.UntilRenewal()) // the handshake has renewed them
+	renewal := time.Now().Add(l.layouts.UntilRenewal()) // the handshake has renewed the entry
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	for {
@@ -273,16 +266,11 @@ func (l *Link) Serve(ctx context.Context) {
 			return
 		}
 		if !renewal.After(time.Now()) {
-			l.renew(ctx)
-			renewal = time.Now().Add(untilRenewal())
+			l.renewEntry(ctx)
+			renewal = time.Now().Add(l.layouts.UntilRenewal())
 			continue
 		}
-		if !layouts.After(time.Now()) {
-			l.renewLayouts(ctx)
-			layouts = time.Now().Add(l.layouts.UntilRenewal())
-			continue
-		}
-		wait := min(work, time.Until(renewal), time.Until(layouts))
+		wait := min(work, time.Until(renewal))
 		if wait <= 0 { // no timer: see CONTRIBUTING.md, tests of time
 			select {
 			case <-l.disconnected:
@@ -296,7 +284,7 @@ func (l *Link) Serve(ctx context.Context) {
 		case <-timer.C:
 		case <-l.woken:
 		case <-l.renewSoon:
-			renewal, layouts = time.Now(), time.Now()
+			renewal = time.Now()
 		case <-l.disconnected:
 			return
 		case <-ctx.Done():

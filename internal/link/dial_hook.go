@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/keepalive"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/redis/rueidis"
 )
@@ -27,7 +27,7 @@ var ErrNotConnected = errors.New("not connected")
 // connection.
 type dialHook struct {
 	dialer       *endpoint.Dialer
-	guard        *restartguard.Guard
+	guard        *guard.Guard
 	handshake    func(*Conn) []resp.Step      // returns what is done first on a connection
 	onConn       func(*Conn)                  // takes each connection before rueidis has it
 	onClose      func()                       // called when an open connection is closed
@@ -63,11 +63,7 @@ func (h *dialHook) dial(
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	c := &Conn{Conn: conn, Address: h.dialer.Endpoint.Address}
-	c.onClose = func() {
-		h.guard.Servers().Closed(c)
-		h.onClose()
-	}
+	c := &Conn{Conn: conn, Address: h.dialer.Endpoint.Address, onClose: h.onClose}
 	if err := h.admit(ctx, c); err != nil {
 		_ = c.Close()
 		return nil, &dialError{err}
@@ -84,7 +80,6 @@ func (h *dialHook) admit(ctx context.Context, c *Conn) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, endpoint.DialTimeout)
 	defer cancel()
 	c.Server, err = h.guard.Admit(ctx, c, h.handshake(c))
-	c.MovedAt = c.Server.Since
 	if errors.Is(err, resp.ErrUnanswered) && !h.guard.Answered() &&
 		h.dialer.Endpoint.TLS == nil {
 		return fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://",

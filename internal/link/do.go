@@ -19,12 +19,15 @@ type Reply struct {
 	// Came: the server replied, if only with an error.
 	Came bool
 	// Err is the error that the server replied, without the node's passwords, or why no reply came,
-	// or why it is neither an integer, a string nor a null.
+	// or why it is neither an integer, a string, a list of strings, a map nor a null.
 	Err error
-	// Int is an integer, if IsInt. Otherwise Text is a string; it is "" for a null.
+	// Int is an integer, if IsInt. Otherwise Text is a string, or Texts a list; they are empty for
+	// a null.
 	Int   int64
 	IsInt bool
 	Text  string
+	Texts []string
+	IsMap bool // a map, which RESP2 does not have
 }
 
 // Do sends commands in one piece and returns their replies. Only what is rare goes this way.
@@ -54,6 +57,10 @@ func (l *Link) reply(result rueidis.RedisResult) (r Reply) {
 	case message.IsInt64():
 		r.Int, r.Err = message.ToInt64()
 		r.IsInt = true
+	case message.IsMap():
+		r.IsMap = true
+	case message.IsArray():
+		r.Texts, r.Err = message.AsStrSlice()
 	default:
 		r.Text, r.Err = message.ToString()
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -20,7 +20,7 @@ import (
 func (l *Link) handshake(c *Conn) []resp.Step {
 	none := l.cfg.Prefix + reserved.Probe + rand.Text()
 	steps := l.logins.Handshake(endpoint.ForLocks)
-	steps = append(steps, permitted(none, l.cfg.Guard != restartguard.Off)...)
+	steps = append(steps, permitted(none, l.cfg.Guard != guard.Off)...)
 	steps = append(steps, c.findCommands(none)...)
 	// No NOLOOP: the server reports the releases of this process too.
 	tracking := []string{"CLIENT", "TRACKING", "ON", "OPTIN"}
@@ -28,7 +28,7 @@ func (l *Link) handshake(c *Conn) []resp.Step {
 }
 
 // permitted loads the scripts and asks whether a lock could be released: by a user who may set
-// locks and not delete them, they would stay for their TTL. guarded: the scripts for the marker are
+// locks and not delete them, they would stay for their TTL. guarded: the script of the guard is
 // needed as well.
 func permitted(none string, guarded bool) (steps []resp.Step) {
 	var unloaded error
@@ -57,10 +57,8 @@ func permitted(none string, guarded bool) (steps []resp.Step) {
 		resp.Step{Command: []string{"DEL", none}, OnReply: forbidden},
 	)
 	if guarded {
-		for _, s := range []*script.Script{script.WriteMarker, script.Renew} { // they write nothing
-			run := []string{"EVALSHA", s.SHA, "2", none, none, "seen", "wanted", "", ""}
-			steps = append(steps, resp.Step{Command: run, OnReply: missing})
-		}
+		run := []string{"EVALSHA", script.Guard.SHA, "1", none, "seen", "wanted", "", "", ""}
+		steps = append(steps, resp.Step{Command: run, OnReply: missing}) // it writes nothing
 	}
 	return steps
 }

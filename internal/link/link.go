@@ -14,18 +14,15 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/reserved"
-	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/lockpipe/lockpipe/internal/sentinel"
 	"github.com/redis/rueidis"
 )
@@ -33,15 +30,14 @@ import (
 // Config says which master a Link leads to. Everything but Credentials and Dial is required.
 type Config struct {
 	Endpoint *endpoint.Endpoint
-	// Index is that of the node, among Peers and Others.
+	// Index is that of the node among Peers.
 	Index int
-	// Peers is what the restart guards of all nodes share. Others returns the Link of another node.
-	Peers  *restartguard.Peers
-	Others func(index int) *Link
-	// Fleet is what the client knows of the layouts of others; nil if it leaves and reads none.
+	// Peers is what the restart guards of all nodes share.
+	Peers *guard.Peers
+	// Fleet is what the client leaves on nodes, and knows of others.
 	Fleet *fleet.Fleet
-	// Guard says whether the restart guard keeps a marker on the node, and how strict it is.
-	Guard restartguard.Mode
+	// Guard is what the restart guard does.
+	Guard guard.Mode
 	// Prefix is put before the names of the keys that the guard sets.
 	Prefix string
 	// MaxTTL is the longest TTL of a lock.
@@ -81,20 +77,16 @@ type Link struct {
 	current       atomic.Pointer[Conn]
 	disconnected  chan struct{} // of capacity 1: the connection was closed
 	woken         chan struct{} // of capacity 1: the owner has work
-	renewSoon     chan struct{} // of capacity 1: generation and layouts are to be renewed
+	renewSoon     chan struct{} // of capacity 1: the layout entry is to be renewed
 	disconnectAck chan struct{} // of capacity 1: rueidis is done with a connection
 
-	inspector *endpoint.Dialer // of DialForInspection
-
 	// Owned by the connector:
-	guard       *restartguard.Guard
-	layouts     *fleet.Node // nil if the client leaves none
+	guard       *guard.Guard
+	layouts     *fleet.Node
 	dialer      *endpoint.Dialer
 	permit      *dialPermit // of the last connection
-	renewal     renewal
-	warnedSame  bool // that its server may be another node's too
-	ackExpected bool // rueidis will report the end of the last connection
-	mustProve   bool // a server was useless: later connections are probed
+	ackExpected bool        // rueidis will report the end of the last connection
+	mustProve   bool        // a server was useless: later connections are probed
 
 	state atomic.Int32 // a State; written under mu
 
@@ -114,7 +106,6 @@ func New(cfg Config) (*Link, error) {
 		probeKey:      cfg.Prefix + reserved.Probe + rand.Text(),
 		logins:        endpoint.NewLogins(e, cfg.Credentials, cfg.Logger),
 		dialer:        endpoint.NewDialer(e, cfg.Dial, cfg.Logger),
-		inspector:     endpoint.NewDialer(e, cfg.Dial, nil), // dialer logs the panics
 	}
 	l.sentinels = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
 	l.layouts = l.newLayouts()
@@ -129,39 +120,41 @@ func New(cfg Config) (*Link, error) {
 	return l, err
 }
 
-// newLayouts returns what the client leaves and reads of layouts; nil if that is nothing.
+// newLayouts returns what the client leaves and reads of layouts.
 func (l *Link) newLayouts() *fleet.Node {
-	cfg := &l.cfg
-	if cfg.Guard == restartguard.Off {
-		return nil
-	}
 	c := fleet.NodeConfig{
-		Name: l.Name(), Key: cfg.Prefix + reserved.Layouts, MaxTTL: cfg.MaxTTL,
-		RenewSoon: l.RenewSoon, Abandon: l.abandon,
+		Name: l.cfg.Endpoint.LayoutName(), Key: l.cfg.Prefix + reserved.Layouts,
+		Wait: l.cfg.MaxTTL, RenewSoon: l.RenewSoon,
 	}
-	return cfg.Fleet.Node(c)
+	if l.sentinels != nil {
+		c.Wait += sentinel.DeposedFor
+	}
+	return l.cfg.Fleet.Node(c)
 }
 
-// LayoutsKey returns the key of the layouts in use; "" if the client leaves and reads none.
-func (l *Link) LayoutsKey() string { return l.layouts.Key() }
-
 // newGuard returns the restart guard of the node.
-func (l *Link) newGuard() *restartguard.Guard {
+func (l *Link) newGuard() *guard.Guard {
 	cfg := &l.cfg
-	c := restartguard.Config{
-		Node: cfg.Index, Name: l.Name(), Strict: cfg.Guard == restartguard.Strict,
-		MaxTTL:         cfg.MaxTTL,
-		ConnectTimeout: ConnectTimeout, Replicated: l.sentinels != nil,
-		RenewSoon: l.RenewSoon, OnAdmit: l.layouts.Admit, Logger: cfg.Logger,
+	c := guard.Config{
+		Node: cfg.Index, Name: l.Name(), Key: l.guardKey(), Strict: cfg.Guard == guard.Strict,
+		LeaveEntry: l.layouts.Admit, RenewSoon: l.RenewSoon, Logger: cfg.Logger,
 	}
-	if c.Replicated {
-		c.MaxTTL += sentinel.DeposedFor
-	}
-	if cfg.Guard != restartguard.Off {
-		c.Marker, c.Generations = cfg.Prefix+reserved.Marker, cfg.Prefix+reserved.Generations
+	if l.sentinels != nil {
+		c.Extra = sentinel.DeposedFor
 	}
 	return cfg.Peers.Guard(c)
 }
+
+// guardKey returns the restart guard's key; "" if the guard is off.
+func (l *Link) guardKey() string {
+	if l.cfg.Guard == guard.Off {
+		return ""
+	}
+	return l.cfg.Prefix + reserved.Admitted
+}
+
+// Logins returns what the client authenticates with at the node, for further connections.
+func (l *Link) Logins() *endpoint.Logins { return l.logins }
 
 // Name returns what errors and logs call the node.
 func (l *Link) Name() string { return l.cfg.Endpoint.Name }
@@ -173,15 +166,8 @@ func (l *Link) Close() { l.client.Close() }
 // Wake has Owner.Work called soon, if the node is connected.
 func (l *Link) Wake() { notify(l.woken) }
 
-// RenewSoon has the generation and the layouts renewed soon, if the node is connected.
+// RenewSoon has the layout entry renewed soon, if the node is connected.
 func (l *Link) RenewSoon() { notify(l.renewSoon) }
-
-// abandon gives up the newest connection. Any goroutine may call it.
-func (l *Link) abandon() {
-	if c := l.Current(); c != nil {
-		c.Abandon()
-	}
-}
 
 // Current returns the newest connection, which may be closed; nil before the first.
 func (l *Link) Current() *Conn { return l.current.Load() }
@@ -202,7 +188,7 @@ func (l *Link) StillValid(sent *Conn) bool { return sent.Verified() && l.current
 // Hide returns the error without the node's passwords. A quarantine is in the client's own words,
 // and stays one.
 func (l *Link) Hide(err error) error {
-	var own *restartguard.Quarantine
+	var own *guard.Quarantine
 	if errors.As(err, &own) {
 		return err
 	}
@@ -221,50 +207,30 @@ func (l *Link) onInvalidate(messages []rueidis.RedisMessage) {
 	}
 	keys := make([]string, 0, len(messages))
 	for i := range messages {
-		if key, err := messages[i].ToString(); err == nil {
+		key, err := messages[i].ToString()
+		if err == nil {
 			keys = append(keys, key)
+		}
+		if key != "" && key == l.guardKey() {
+			l.onDataLoss()
 		}
 	}
 	l.cfg.Owner.Invalidated(keys)
 }
 
-// onDataLoss gives the connection up, because the server reported that it was flushed. It returns
-// false if that report was only the end of a connection.
+// onDataLoss gives the connection up, because the server reported that it was flushed, or that the
+// guard's key has changed. It returns false if that report was only the end of a connection.
 func (l *Link) onDataLoss() bool {
 	c := l.current.Load()
 	if c == nil || c.IsClosed() {
 		return false
 	}
-	if c.Server.RunID != "" {
+	if c.Server.Memory != "" {
 		c.Abandon()
+	} else { // nothing guards the node; but its layout entry is gone
+		l.RenewSoon()
 	}
 	return true
-}
-
-// DialForInspection makes a connection of its own, and returns the steps that log in there. If
-// Sentinel watches the master, it leads to the server that is named now. One goroutine at a time
-// may call it.
-func (l *Link) DialForInspection(ctx context.Context) (net.Conn, []resp.Step, error) {
-	if err := l.logins.Refresh(ctx, endpoint.ForInspection); err != nil {
-		return nil, nil, err
-	}
-	if l.sentinels != nil {
-		master, err := l.sentinels.FindMaster(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		l.inspector.Endpoint = l.cfg.Endpoint.WithAddress(master)
-	}
-	conn, err := l.inspector.Open(ctx)
-	var unknown *net.DNSError // it names the host, also after a timeout
-	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unknown) {
-		err = fmt.Errorf("not connected within %v", endpoint.DialTimeout)
-	}
-	steps := l.logins.Handshake(endpoint.ForInspection)
-	if name := l.cfg.Endpoint.ClientName; name != "" { // an error is of no interest
-		steps = append(steps, resp.Step{Command: []string{"CLIENT", "SETNAME", name}})
-	}
-	return conn, steps, err
 }
 
 // notify sends on a channel of capacity 1, if that is empty.

@@ -10,6 +10,9 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
+// probeTTL is how many milliseconds a probe key lasts if it can't be deleted.
+const probeTTL = 10_000
+
 // Probe takes a key that is no lock, as an acquire takes one, and deletes it. refusal is the error
 // with which the server answered, without the password. It is nil if the server executed the
 // acquire.

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/guard"
 )
 
 // ErrClosed is why a node is down whose Link was closed.
@@ -24,7 +24,7 @@ const (
 	Up
 	// Quarantined: the node answers, but may have forgotten locks, because it has restarted, was
 	// replaced or was flushed. Until these locks have expired nothing is sent to it, and its vote
-	// is unknown at once. From time to time the client connects to read its marker.
+	// is unknown at once. From time to time the client connects to read the guard's key.
 	Quarantined
 	// Down: the last try to connect failed. The client continues to try in the background. The
 	// node's vote is unknown at once.
@@ -59,7 +59,7 @@ func (l *Link) Status() (s State, until time.Time, why error) {
 	if s = l.State(); s.Rejects() || s == Failing {
 		why = l.err
 	}
-	var q *restartguard.Quarantine
+	var q *guard.Quarantine
 	if errors.As(l.err, &q) {
 		until = q.Until
 	}

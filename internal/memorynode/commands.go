@@ -59,6 +59,7 @@ func init() {
 		"ZSCORE":      {words: 3, run: (*Session).score},
 		"ZMSCORE":     {words: 3, run: (*Session).scores},
 		"ZCARD":       {words: 2, run: (*Session).countScores},
+		"HGETALL":     {words: 2, run: (*Session).fields},
 		"SCRIPT":      {words: 2, run: (*Session).script},
 		"EVAL":        {words: 3, run: (*Session).eval},
 		"EVALSHA":     {words: 3, run: (*Session).evalSHA},

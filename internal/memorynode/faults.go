@@ -35,8 +35,7 @@ func (n *Node) Failover(age time.Duration) {
 	n.started, n.promoted = n.started-age.Milliseconds(), true
 }
 
-// Replace is a crash after which an empty server of some age takes the node's place. A client that
-// is not connected at that moment can't notice it: see docs/guarantees.md.
+// Replace is a crash after which an empty server of some age takes the node's place.
 func (n *Node) Replace(age time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -44,6 +43,16 @@ func (n *Node) Replace(age time.Duration) {
 	n.snapshot = Keys{}
 	n.startServer(Keys{})
 	n.started, n.promoted = n.started-age.Milliseconds(), false
+}
+
+// DeleteAll removes all keys by one DEL. Unlike a flush, only who tracks a key is told of it.
+func (n *Node) DeleteAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, key := range n.live("*") {
+		n.del(key)
+	}
+	n.sendPushes(nil)
 }
 
 // Copy is a copy of the keys that a node had at some time.
@@ -85,6 +94,25 @@ func (n *Node) Demote(keys Keys) {
 	n.closeSessions()
 	n.keys, n.sweepAt = keys, 2*len(keys)+minSweep
 	n.trackers, n.replica = map[string]map[*Session]bool{}, true
+}
+
+// Sync is Demote by a user: the connections stay, and are told of the flush before the copy comes.
+func (n *Node) Sync(keys Keys) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wipeKeys()
+	n.keys, n.sweepAt, n.replica = keys, 2*len(keys)+minSweep, true
+	n.sendPushes(nil)
+}
+
+// ForgetReplica lets the node forget that it was a replica, as after repl-backlog-ttl.
+func (n *Node) ForgetReplica() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.promoted && !n.replica {
+		n.promoted = false
+		n.forgotten++
+	}
 }
 
 // Promote makes a replica a master again.

@@ -28,7 +28,7 @@ func fencedKeySets(keys, args []string) (all []fencedKeySet) {
 			ttl, rest = rest[1], rest[2:]
 		}
 		l := fencedKeySet{
-			keySet:    keySet{keys: keys[:count], token: rest[0]},
+			keySet:    keySet{keys: keys[:count], value: rest[0]},
 			fenceKeys: fenceKeys[:count], first: rest[1], last: rest[1],
 		}
 		l.ttl, _ = strconv.ParseInt(ttl, 10, 64)
@@ -84,7 +84,7 @@ func acquireFencedModel(n *Node, keys, args []string) []int64 {
 			continue
 		}
 		for k, key := range l.keys {
-			n.set(key, l.token, l.ttl)
+			n.set(key, l.value, l.ttl)
 			n.set(l.fenceKeys[k], l.last, fenceKeyTTL)
 		}
 		v.granted++
@@ -95,10 +95,10 @@ func acquireFencedModel(n *Node, keys, args []string) []int64 {
 func raiseFenceModel(n *Node, keys, args []string) []int64 {
 	raised := int64(0)
 	for _, l := range keySets(keys, args, 2) {
-		lowest, _ := strconv.ParseFloat(l.token, 64) // of this script it is a fence
+		lowest, _ := strconv.ParseFloat(l.value, 64) // of this script it is a fence
 		for _, fenceKey := range l.keys {
 			if number, ok := n.storedFence(fenceKey); ok && number < lowest {
-				n.set(fenceKey, l.token, fenceKeyTTL)
+				n.set(fenceKey, l.value, fenceKeyTTL)
 				raised++
 			}
 		}

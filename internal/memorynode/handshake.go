@@ -40,6 +40,8 @@ func (s *Session) client(args []string) {
 		s.number(s.id)
 	case name == "SETNAME", name == "SETINFO", name == "NO-EVICT", name == "NO-TOUCH":
 		s.status("OK")
+	case n.NoTracking && (name == "TRACKING" || name == "CACHING"):
+		s.fail("ERR unknown subcommand '" + printable(args[0]) + "'. Try CLIENT HELP.")
 	case name == "TRACKING" && len(args) > 1:
 		s.setTracking(args[1], args[2:])
 	case name == "CACHING" && !s.tracking:
@@ -119,9 +121,10 @@ func (n *Node) info() string {
 		version, runID, uptime, len(n.sessions), on, role, n.replID(), former)
 }
 
-// replID returns an ID that changes with each server and with each promotion. mu is held.
+// replID returns an ID that changes with each server and with each promotion, and when that is
+// forgotten. mu is held.
 func (n *Node) replID() string {
-	return fmt.Sprintf("%020x%010x%010x", n.id+1, n.servers, n.promotions)
+	return fmt.Sprintf("%020x%010x%010x", n.id+1, n.servers, n.promotions+n.forgotten)
 }
 
 // RunID returns the run_id, which changes with each server.

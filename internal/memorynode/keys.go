@@ -14,7 +14,7 @@ func (s *Session) value(key string) {
 	switch {
 	case !ok:
 		s.null()
-	case e.scores != nil:
+	case !e.isString():
 		s.fail(wrongType)
 	default:
 		s.text(e.value)
@@ -169,7 +169,7 @@ func (s *Session) set(args []string) {
 			return
 		}
 	}
-	if replies && had && old.scores != nil {
+	if replies && had && !old.isString() {
 		s.fail(wrongType)
 		return
 	}
@@ -305,4 +305,17 @@ func (s *Session) time([]string) {
 // wallClock returns the time of the day by the node's clock. mu is held.
 func (n *Node) wallClock() time.Time {
 	return time.UnixMilli(n.base + n.now())
+}
+
+// KeyUntil returns the value of a key, and until when the node keeps it, by the true clock. It
+// returns the zero time if the node does not have the key.
+func (n *Node) KeyUntil(key string) (value string, until time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	value, ok := n.get(key)
+	if !ok {
+		return "", time.Time{}
+	}
+	end := float64(n.keys[key].end * int64(time.Millisecond))
+	return value, n.epoch.Add(time.Duration(end / n.rate))
 }

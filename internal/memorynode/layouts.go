@@ -3,76 +3,84 @@ package memorynode
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// layoutEntry is a client's layouts, and when they end by the clock of the node.
-type layoutEntry struct {
-	ids string
-	end int64
-}
+// The value of a field has its end, the owner and the run_ids.
+var (
+	layoutEndPattern = regexp.MustCompile(`^(\d{1,15}) `)
+	runIDsPattern    = regexp.MustCompile(`(?s)^\d+ \S+ (.*)`)
+)
 
-var layoutPattern = regexp.MustCompile(`([\w,]+)=(\d+)`)
-
-// readLayouts returns the entries in a text that have not ended.
-func readLayouts(text string, now int64) (all []layoutEntry) {
-	for _, found := range layoutPattern.FindAllStringSubmatch(text, -1) {
-		end, _ := strconv.ParseInt(found[2], 10, 64)
-		known := slices.ContainsFunc(all, func(e layoutEntry) bool { return e.ids == found[1] })
-		if len(found[2]) <= 15 && len(found[1]) <= 64 && end > now && !known {
-			all = append(all, layoutEntry{found[1], end})
-		}
+// layoutEnd returns when a field ends by the clock of the node; 0 if it is none.
+func layoutEnd(value string) (end int64) {
+	if found := layoutEndPattern.FindStringSubmatch(value); found != nil {
+		end, _ = strconv.ParseInt(found[1], 10, 64)
 	}
-	return all
+	return end
 }
 
-// isForeign reports whether an entry has no ID of another.
-func (e layoutEntry) isForeign(ids string) bool {
-	own := strings.Split(ids, ",")
-	return !slices.ContainsFunc(strings.Split(e.ids, ","), func(id string) bool {
-		return slices.Contains(own, id)
-	})
-}
-
-// layoutsModel is script.Layouts in Go. It replies with a text.
+// layoutsModel is script.Layouts in Go.
 func layoutsModel(s *Session, keys, args []string) {
-	n, key, own := s.node, keys[0], args[0]
-	now := n.wallClock().UnixMilli()
-	lasts, _ := strconv.ParseInt(args[1], 10, 64)
-	before, ok := n.get(key)
-	if _, isString := n.getString(key); ok && !isString {
-		s.fail(wrongType)
+	n, own := s.node, args[0]
+	before, ok := s.hashOf(keys[0])
+	if !ok {
 		return
 	}
-	var others []layoutEntry
-	ownEnd, foreign := int64(0), false
-	for _, e := range readLayouts(before, now) {
-		if e.ids == own {
-			ownEnd = e.end
+	others, after := slices.Collect(maps.Keys(before)), map[string]string{}
+	slices.SortFunc(others, func(a, b string) int {
+		return cmp.Or(cmp.Compare(layoutEnd(before[b]), layoutEnd(before[a])),
+			strings.Compare(a, b))
+	})
+	now, last, bytes := n.wallClock().UnixMilli(), int64(0), 0
+	reply := []string{fmt.Sprint(now)}
+	for _, field := range others {
+		size, end := len(field)+len(before[field]), layoutEnd(before[field])
+		if field == own {
+			after[own] = before[own]
 			continue
 		}
-		others = append(others, e)
-		foreign = foreign || e.isForeign(own)
-	}
-	slices.SortFunc(others, func(a, b layoutEntry) int {
-		return cmp.Or(cmp.Compare(b.end, a.end), strings.Compare(a.ids, b.ids))
-	})
-	var reply []string
-	for _, e := range others {
-		reply = append(reply, fmt.Sprint(e.ids, "=", e.end-now))
-	}
-	yields := foreign && args[2] == "1"
-	if end := now + lasts; lasts > 0 && !yields && ownEnd < end-10_000 {
-		kept := append([]layoutEntry{{own, end}}, others[:min(len(others), 63)]...)
-		var text []string
-		for _, e := range kept {
-			text = append(text, fmt.Sprint(e.ids, "=", e.end))
-			end = max(end, e.end)
+		if last = max(last, end); end > now && len(reply) < 2*63 && bytes+size <= 96_000 {
+			bytes, after[field] = bytes+size, before[field]
+			reply = append(reply, field, before[field])
 		}
-		n.set(key, strings.Join(text, " "), end-now)
 	}
-	s.text(strings.Join(reply, " "))
+	keyEnd, end := n.keys[keys[0]].end, layoutEnd(before[own])
+	lasts, _ := strconv.ParseInt(args[1], 10, 64)
+	runIDs := runIDsPattern.FindStringSubmatch(before[own])
+	if end < now+lasts-10_000 || runIDs == nil || runIDs[1] != args[3] {
+		end = max(end, now+lasts)
+		after[strings.Clone(own)] = fmt.Sprint(end, " ", args[2], " ", args[3])
+		keyEnd = n.now() + max(last, end) - now
+	}
+	if !maps.Equal(before, after) {
+		n.put(keys[0], entry{hash: after, end: keyEnd})
+	}
+	s.texts(reply)
+}
+
+// hashOf returns the hash of a key, nil if there is none. After a reply about its type ok is false.
+func (s *Session) hashOf(key string) (hash map[string]string, ok bool) {
+	e, there := s.node.entry(key)
+	if there && e.hash == nil {
+		s.fail(wrongType)
+		return nil, false
+	}
+	return e.hash, true
+}
+
+// fields makes the reply to HGETALL, in the order of the fields' names.
+func (s *Session) fields(args []string) {
+	s.track(args[1])
+	if hash, ok := s.hashOf(args[1]); ok {
+		pairs := []string{}
+		for _, field := range slices.Sorted(maps.Keys(hash)) {
+			pairs = append(pairs, field, hash[field])
+		}
+		s.pairs(0, pairs...)
+	}
 }

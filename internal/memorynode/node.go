@@ -20,9 +20,9 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// Node is one master. It has a clock of its own rate, and keys that are strings or sorted sets. It
-// executes each command at one instant. Its methods are safe for concurrent use. They and the
-// sessions are to be used after its exported fields were set.
+// Node is one master. It has a clock of its own rate, and keys that are strings, sorted sets or
+// hashes. It executes each command at one instant. Its methods are safe for concurrent use. They
+// and the sessions are to be used after its exported fields were set.
 type Node struct {
 	// Durable means that every write outlives a crash.
 	Durable bool
@@ -30,6 +30,8 @@ type Node struct {
 	HidesRunID bool
 	// Newer means that the node has MSETEX and DELIFEQ.
 	Newer bool
+	// NoTracking means that the node does not know CLIENT TRACKING.
+	NoTracking bool
 	// Before, if it is set, is called before each command. If it returns a reply, the node does not
 	// execute the command. It must not use the node, as all functions below must not.
 	Before func(args []string) (reply string)
@@ -37,10 +39,13 @@ type Node struct {
 	// that it did not have.
 	OnTake func(key, value string, by *Session)
 	// OnRelease, if it is set, is called for each key that a release names.
-	OnRelease func(key, token string, by *Session)
+	OnRelease func(key, value string, by *Session)
 	// OnScript, if it is set, is called when a script has set, extended or deleted a key, with SET,
 	// PEXPIRE or DEL.
 	OnScript func(command, key string)
+	// OnGuard, if it is set, is called when script.Guard replaces the text of a key. memory is
+	// another number in each memory that the node has had.
+	OnGuard func(before, after string, memory int)
 
 	id    int
 	rate  float64   // of its clock, relative to the true one
@@ -68,6 +73,7 @@ type Node struct {
 	started    int64      // when the present one started, by the node's clock
 	promoted   bool       // the present one was a replica
 	promotions int        // of all servers: each changes master_replid
+	forgotten  int        // how often a server has forgotten a promotion, which changes it too
 	replica    bool       // the present one is
 	copies     []Copy     // the oldest first
 }
@@ -78,11 +84,14 @@ type Keys map[string]entry
 // entry is the value of one key.
 type entry struct {
 	value  string
-	scores map[string]float64 // of a sorted set; nil for a string
+	scores map[string]float64 // of a sorted set; else nil
+	hash   map[string]string  // of a hash; else nil. It does not change.
 	end    int64              // in milliseconds of the node's clock; 0: never
 }
 
-// clone returns a copy that shares nothing.
+func (e entry) isString() bool { return e.scores == nil && e.hash == nil }
+
+// clone returns a copy in which nothing changes when the original does.
 func (k Keys) clone() Keys {
 	keys := maps.Clone(k)
 	for key, e := range keys {
@@ -114,8 +123,7 @@ func (n *Node) startServer(keys Keys) {
 	n.scripts, n.trackers = map[string]scriptFunc{}, map[string]map[*Session]bool{}
 	n.servers++
 	n.started = n.now()
-	// A durable server keeps the state of the replica that it was: docs/guarantees.md says that no
-	// client could notice.
+	// A server that reads its data from disk at a start also reads that it was a replica.
 	n.promoted = n.promoted && n.Durable
 }
 
@@ -219,7 +227,7 @@ func (n *Node) entry(key string) (e entry, ok bool) {
 	return e, ok
 }
 
-// get returns the value of a key that has not expired, "" for a sorted set. mu is held.
+// get returns the value of a key that has not expired, "" for what is no string. mu is held.
 func (n *Node) get(key string) (value string, ok bool) {
 	e, ok := n.entry(key)
 	return e.value, ok
@@ -228,7 +236,7 @@ func (n *Node) get(key string) (value string, ok bool) {
 // getString returns the value of a string, as MGET does. mu is held.
 func (n *Node) getString(key string) (value string, ok bool) {
 	e, ok := n.entry(key)
-	return e.value, ok && e.scores == nil
+	return e.value, ok && e.isString()
 }
 
 // set sets a key for ttl milliseconds; 0: without an end. mu is held.
@@ -325,17 +333,6 @@ func (n *Node) sendPushes(self *Session) {
 		s.push = nil
 	}
 	n.notified = n.notified[:0]
-}
-
-// KeyUntil returns until when the node keeps the token of a key, by the true clock. It returns the
-// zero time if the key has another value or none.
-func (n *Node) KeyUntil(key, token string) time.Time {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if value, ok := n.get(key); !ok || value != token {
-		return time.Time{}
-	}
-	return n.epoch.Add(time.Duration(float64(n.keys[key].end*int64(time.Millisecond)) / n.rate))
 }
 
 // Get returns the value of a key. ok is false if the node does not have the key.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -73,26 +74,22 @@ func withFence(set *script.Set, s *script.Script, rng *rand.Rand) {
 	}
 }
 
-// guardCall is a call of one of the restart guard's scripts.
+// guardCall is a call of the restart guard's script.
 func guardCall(rng *rand.Rand) []string {
 	one := func(texts ...string) string { return texts[rng.IntN(len(texts))] }
-	number := func() string { return strconv.Itoa(rng.IntN(4)) }
-	if rng.IntN(3) == 0 {
-		generation := one("", "x=1", "-=0", "x=2 y=3 y=1 z=12345678901234 odd = =7 w=",
-			"x=1 y=1 y=2 v=9")
-		return []string{
-			"EVAL", script.WriteMarker.Source, "2", "marker", "generations",
-			one("", "a", "b", "lost:1"), one("a", "b", "lost:1"), one("", "86400000"), generation,
-		}
+	call := []string{
+		"EVAL", script.Guard.Source, "1", "guard", one("", "a", "b", "lost:1"),
+		one("a", "b", "lost:1"),
 	}
-	args := []string{
-		"EVAL", script.Renew.Source, "2", "marker", "generations",
-		one("a", "b"), one("", "x", "y"), number(), one("", "x", "n"), "lost:2", "86400000",
+	switch rng.IntN(3) {
+	case 0:
+		call = append(call, "", "")
+	case 1:
+		call = append(call, "KEEPTTL", "")
+	default:
+		call = append(call, "PX", "86400000")
 	}
-	for range rng.IntN(3) * rng.IntN(50) { // in time more than are kept
-		args = append(args, fmt.Sprint(one("x", "y", "o"), rng.IntN(200)), number())
-	}
-	return append(args, one("x", "y", "v"), one(number(), "9999999999999"))
+	return append(call, one("", "1", "90000000"))
 }
 
 func compareModels(t *testing.T, server *lockpipetest.Nodes) {
@@ -159,30 +156,47 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 	}
 }
 
-// compareLayouts gives both the script of the layouts. Their clocks differ, so only the entries are
-// compared, and these end far apart.
+// compareLayouts gives both the script of the layouts. Their clocks differ, so the ends are not
+// compared, and these are far apart.
 func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node, rng *rand.Rand) {
 	t.Helper()
-	times := regexp.MustCompile(`=\d+`)
-	for _, lasts := range rng.Perm(300) {
-		own := fmt.Sprint("x", rng.IntN(100))
-		if rng.IntN(3) == 0 {
-			own += fmt.Sprint(",x", rng.IntN(100))
-		}
-		args := []string{
-			"EVAL", script.Layouts.Source, "1", "layouts", own, fmt.Sprint(1_000_000 * lasts),
-			[]string{"", "", "", "1"}[rng.IntN(4)],
-		}
+	times := regexp.MustCompile(`\b\d{13,17}\b`)
+	both := func(args ...string) string {
 		want, err := server.Do(0, args...)
 		require.NoError(t, err)
 		got := value(t, ask(t, n, args...))
-		require.Equal(t, times.ReplaceAllString(want.(string), ""),
-			times.ReplaceAllString(got.(string), ""), args[4:])
-		kept, err := server.Do(0, "GET", "layouts")
-		require.NoError(t, err)
-		require.Equal(t, times.ReplaceAllString(fmt.Sprint(kept), ""),
-			times.ReplaceAllString(fmt.Sprint(value(t, ask(t, n, "GET", "layouts"))), ""), args[4:])
+		if pairs, isHash := want.([]any); args[0] == "HGETALL" && isHash {
+			want, got = sortedPairs(pairs), sortedPairs(got.([]any))
+		}
+		text := times.ReplaceAllString(fmt.Sprint(want), "END")
+		require.Equal(t, text, times.ReplaceAllString(fmt.Sprint(got), "END"), args)
+		return text
 	}
+	longest := 0
+	for _, lasts := range rng.Perm(300) {
+		lasts, runIDs := 1_000_000*lasts, []string{"", "{}", `{"a b": "1"}`}[rng.IntN(3)]
+		switch rng.IntN(60) {
+		case 0:
+			lasts = 1e16 // more digits than an end may have
+		case 1:
+			lasts = -1e9 // ended
+		case 2:
+			runIDs = strings.Repeat("x", 96_000) // which others drop
+		}
+		both("EVAL", script.Layouts.Source, "1", "layouts", fmt.Sprint("x", rng.IntN(100)),
+			strconv.Itoa(lasts), fmt.Sprint("o", lasts), runIDs)
+		longest = max(longest, strings.Count(both("HGETALL", "layouts"), "END"))
+	}
+	require.GreaterOrEqual(t, longest, 63)
+}
+
+// sortedPairs returns fields with their values, in the order of the fields.
+func sortedPairs(pairs []any) (all []string) {
+	for i := 0; i < len(pairs); i += 2 {
+		all = append(all, fmt.Sprint(pairs[i], "=", pairs[i+1]))
+	}
+	slices.Sort(all)
+	return all
 }
 
 // compareNewerCommands gives MSETEX and DELIFEQ to both, if the server has them.
@@ -319,6 +333,59 @@ func TestNode_DemotionMakesAReplica(t *testing.T) {
 	})
 }
 
+// The goal: a master that a user demotes keeps its connections, and tells of the flush. It forgets
+// that it was a replica, and then has another master_replid.
+func TestNode_ForgetsThatItWasAReplica(t *testing.T) {
+	n := memorynode.New(0, 1)
+	var pushes []string
+	s := n.Accept(func(data []byte) { pushes = append(pushes, string(data)) }, func() {})
+	s.Execute([]string{"HELLO", "3"})
+	s.Execute([]string{"CLIENT", "TRACKING", "ON", "OPTIN"})
+	n.ForgetReplica()
+	first := string(s.Execute([]string{"INFO"}))
+	n.Sync(memorynode.Keys{})
+	require.Equal(t, []string{memorynode.Flushed}, pushes)
+	n.ForgetReplica()
+	require.Contains(t, string(s.Execute([]string{"INFO"})), "role:slave\r\n")
+	n.Promote()
+	promoted := string(s.Execute([]string{"INFO"}))
+	require.Contains(t, promoted, "master_replid2:1111")
+	n.ForgetReplica()
+	forgotten := string(s.Execute([]string{"INFO"}))
+	require.Contains(t, forgotten, "master_replid2:0000")
+	id := func(info string) string {
+		_, rest, _ := strings.Cut(info, "master_replid:")
+		return rest[:40]
+	}
+	require.NotEqual(t, id(first), id(promoted))
+	require.NotEqual(t, id(promoted), id(forgotten))
+	require.NotEqual(t, id(first), id(forgotten))
+}
+
+// The goal: who tracks a key hears that all keys were deleted, and nobody else does.
+func TestNode_DeletesAllKeys(t *testing.T) {
+	n := memorynode.New(0, 1)
+	var pushes []string
+	s := n.Accept(func(data []byte) { pushes = append(pushes, string(data)) }, func() {})
+	for _, command := range []string{
+		"HELLO 3", "CLIENT TRACKING ON OPTIN", "SET a x", "SET b x", "CLIENT CACHING YES", "GET a",
+	} {
+		s.Execute(strings.Fields(command))
+	}
+	n.DeleteAll()
+	require.Empty(t, n.LiveKeys())
+	require.Equal(t, []string{">2\r\n$10\r\ninvalidate\r\n*1\r\n$1\r\na\r\n"}, pushes)
+}
+
+// The goal: a node without tracking refuses it, and knows the rest of CLIENT.
+func TestNode_WithoutTracking(t *testing.T) {
+	n := memorynode.New(0, 1)
+	n.NoTracking = true
+	require.Contains(t, ask(t, n, "CLIENT", "TRACKING", "ON", "OPTIN"), "-ERR unknown subcommand")
+	require.Contains(t, ask(t, n, "CLIENT", "CACHING", "YES"), "-ERR unknown subcommand")
+	require.Equal(t, "+OK\r\n", ask(t, n, "CLIENT", "SETNAME", "x"))
+}
+
 // The goal: when a node's clock moves forward, its keys end sooner and its server is older.
 func TestNode_ClockMovesForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -326,7 +393,9 @@ func TestNode_ClockMovesForward(t *testing.T) {
 		ask(t, n, "SET", "a", "x", "PX", "5000")
 		n.AdvanceClock(3 * time.Second)
 		require.Equal(t, ":2000\r\n", ask(t, n, "PTTL", "a"))
-		require.Equal(t, time.Now().Add(2*time.Second), n.KeyUntil("a", "x"))
+		value, until := n.KeyUntil("a")
+		require.Equal(t, "x", value)
+		require.Equal(t, time.Now().Add(2*time.Second), until)
 		require.Contains(t, ask(t, n, "INFO"), "uptime_in_seconds:3\r\n")
 	})
 }
@@ -360,14 +429,16 @@ func TestNode_KeyLivesByTheNodesClock(t *testing.T) {
 			time.Sleep(333333 * time.Nanosecond)
 			ask(t, n, "SET", "k", "token", "NX", "PX", "10000")
 			began := time.Now()
-			life := n.KeyUntil("k", "token").Sub(began).Seconds() * rate
+			_, until := n.KeyUntil("k")
+			life := until.Sub(began).Seconds() * rate
 			require.LessOrEqual(t, life, 10.0)
 			require.Greater(t, life, 9.999)
-			time.Sleep(time.Until(n.KeyUntil("k", "token")) - 2*time.Microsecond)
+			time.Sleep(time.Until(until) - 2*time.Microsecond)
 			require.Equal(t, "$5\r\ntoken\r\n", ask(t, n, "GET", "k"))
 			time.Sleep(4 * time.Microsecond)
 			require.Equal(t, "$-1\r\n", ask(t, n, "GET", "k"))
-			require.Zero(t, n.KeyUntil("k", "token"))
+			_, until = n.KeyUntil("k")
+			require.Zero(t, until)
 		}
 	})
 }

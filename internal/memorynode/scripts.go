@@ -3,8 +3,6 @@ package memorynode
 import (
 	"crypto/sha1"
 	"encoding/hex"
-	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +18,7 @@ type scriptFunc func(s *Session, keys, args []string)
 var models = map[string]scriptFunc{
 	script.Acquire.SHA:       numberOrList(acquireModel),
 	script.AcquireAny.SHA:    list(acquireAnyModel),
-	script.WriteMarker.SHA:   numberOrList(writeMarkerModel),
-	script.Renew.SHA:         numberOrList(renewModel),
+	script.Guard.SHA:         numberOrList(guardModel),
 	script.AcquireFenced.SHA: numberOrList(acquireFencedModel),
 	script.Extend.SHA:        numberOrList(extendModel),
 	script.RaiseFence.SHA:    numberOrList(raiseFenceModel),
@@ -136,7 +133,7 @@ func (s *Session) runScript(name string, args []string) {
 // keySet is one set of keys of a script call.
 type keySet struct {
 	keys  []string
-	token string
+	value string // of RaiseFence and AcquireFenced it may be a number
 	ttl   int64
 }
 
@@ -148,12 +145,12 @@ func keySets(keys, args []string, values int) (all []keySet) {
 		l := keySet{}
 		count := 1
 		if shared {
-			l.token = args[i]
+			l.value = args[i]
 			l.ttl, _ = strconv.ParseInt(args[0], 10, 64)
 			i++
 		} else {
 			count, _ = strconv.Atoi(args[i])
-			l.token = args[i+1]
+			l.value = args[i+1]
 			if values == 3 {
 				l.ttl, _ = strconv.ParseInt(args[i+2], 10, 64)
 			}
@@ -165,12 +162,12 @@ func keySets(keys, args []string, values int) (all []keySet) {
 	return all
 }
 
-// ExtendedTokens returns the tokens of the sets in a call of script.Extend.
-func ExtendedTokens(keys, args []string) (tokens []string) {
+// ExtendedValues returns the values of the sets in a call of script.Extend.
+func ExtendedValues(keys, args []string) (values []string) {
 	for _, l := range keySets(keys, args, 3) {
-		tokens = append(tokens, l.token)
+		values = append(values, l.value)
 	}
-	return tokens
+	return values
 }
 
 // scriptReply makes the reply of acquire and extend: one number if all sets were granted, else a
@@ -206,7 +203,7 @@ func acquireModel(n *Node, keys, args []string) []int64 {
 			continue
 		}
 		for _, key := range l.keys {
-			n.set(key, l.token, l.ttl)
+			n.set(key, l.value, l.ttl)
 		}
 		v.granted++
 	}
@@ -221,7 +218,7 @@ func acquireAnyModel(n *Node, keys, args []string) (taken []int64) {
 		}
 		i := slices.IndexFunc(l.keys, free)
 		if i >= 0 {
-			n.set(l.keys[i], l.token, l.ttl)
+			n.set(l.keys[i], l.value, l.ttl)
 		}
 		taken = append(taken, int64(i+1))
 	}
@@ -244,7 +241,7 @@ func extendModel(n *Node, keys, args []string) []int64 {
 			value, ok := before[key]
 			if !ok {
 				missing++
-			} else if value != l.token {
+			} else if value != l.value {
 				foreign = k + 1
 				break
 			}
@@ -257,7 +254,7 @@ func extendModel(n *Node, keys, args []string) []int64 {
 			if _, ok := before[key]; ok {
 				n.extend(key, l.ttl)
 			} else {
-				refills = append(refills, keySet{[]string{key}, l.token, l.ttl})
+				refills = append(refills, keySet{[]string{key}, l.value, l.ttl})
 			}
 		}
 		if missing > 0 {
@@ -268,83 +265,28 @@ func extendModel(n *Node, keys, args []string) []int64 {
 	}
 	for _, r := range refills {
 		if _, ok := n.get(r.keys[0]); !ok {
-			n.set(r.keys[0], r.token, r.ttl)
+			n.set(r.keys[0], r.value, r.ttl)
 		}
 	}
 	return v.values()
 }
 
-func writeMarkerModel(n *Node, keys, args []string) []int64 {
-	switch now, _ := n.get(keys[0]); now {
-	case args[0]:
-	case args[1]:
-		return []int64{1}
+func guardModel(n *Node, keys, args []string) []int64 {
+	key, left := keys[0], n.pttl(keys[0])
+	most, err := strconv.ParseInt(args[4], 10, 64)
+	if text, _ := n.get(key); text != args[0] || err == nil && (left < 0 || left > most) {
+		return []int64{0}
+	}
+	e, _ := n.entry(key)
+	if n.OnGuard != nil {
+		n.OnGuard(args[0], args[1], n.servers+n.promotions)
+	}
+	switch args[2] {
+	case "KEEPTTL":
+		n.put(key, entry{value: args[1], end: e.end})
 	default:
-		return []int64{0}
-	}
-	ttl, _ := strconv.ParseInt(args[2], 10, 64)
-	n.set(keys[0], args[1], ttl)
-	if args[3] != "" {
-		n.set(keys[1], args[3], 0)
-	}
-	return []int64{1}
-}
-
-// entryPattern matches what renew.lua takes for a generation.
-var entryPattern = regexp.MustCompile(`([0-9A-Za-z-]+)=(\d+)`)
-
-func renewModel(n *Node, keys, args []string) []int64 {
-	if marker, _ := n.get(keys[0]); marker != args[0] {
-		return []int64{0}
-	}
-	before, _ := n.get(keys[1])
-	var ids []string
-	number := map[string]int64{}
-	for _, entry := range entryPattern.FindAllStringSubmatch(before, -1) {
-		if _, twice := number[entry[1]]; len(entry[2]) <= 13 && !twice {
-			ids = append(ids, entry[1])
-			number[entry[1]], _ = strconv.ParseInt(entry[2], 10, 64)
-		}
-	}
-	if len(ids) == 0 {
-		ids = []string{"-"}
-	}
-	known, _ := strconv.ParseInt(args[2], 10, 64)
-	switch durable := args[3] != ""; {
-	case durable && ids[0] == "-":
-		ids[0] = args[3]
-		number[ids[0]] = 1
-	case durable && ids[0] == args[1] && number[ids[0]] < known:
-		ttl, _ := strconv.ParseInt(args[5], 10, 64)
-		n.set(keys[0], args[4], ttl)
-		n.set(keys[1], "-=0", 0)
-		return []int64{-1}
-	case durable && ids[0] == args[1] && number[ids[0]] == known:
-		number[ids[0]]++
-	}
-	for i := 6; i < len(args); i += 2 {
-		id := args[i]
-		if _, kept := number[id]; !kept && id != ids[0] {
-			ids = append(ids, id)
-		}
-		if other, _ := strconv.ParseInt(args[i+1], 10, 64); id != ids[0] {
-			number[id] = max(number[id], other)
-		}
-	}
-	named := args[6:]
-	for i := 1; i < len(ids) && len(ids) > 192; {
-		if slices.Contains(named, ids[i]) {
-			i++
-		} else {
-			ids = slices.Delete(ids, i, i+1)
-		}
-	}
-	var text []string
-	for _, id := range ids {
-		text = append(text, fmt.Sprint(id, "=", number[id]))
-	}
-	if after := strings.Join(text, " "); after != before {
-		n.set(keys[1], after, 0)
+		ttl, _ := strconv.ParseInt(args[3], 10, 64)
+		n.set(key, args[1], ttl)
 	}
 	return []int64{1}
 }
@@ -353,8 +295,8 @@ func releaseModel(n *Node, keys, args []string) []int64 {
 	var mine []string
 	for _, l := range keySets(keys, args, 2) {
 		for _, key := range l.keys {
-			n.reportRelease(key, l.token)
-			if value, ok := n.get(key); ok && value == l.token {
+			n.reportRelease(key, l.value)
+			if value, ok := n.get(key); ok && value == l.value {
 				mine = append(mine, key)
 			}
 		}
@@ -371,8 +313,8 @@ func releaseModel(n *Node, keys, args []string) []int64 {
 }
 
 // reportRelease reports that a release names a key. mu is held.
-func (n *Node) reportRelease(key, token string) {
+func (n *Node) reportRelease(key, value string) {
 	if n.OnRelease != nil {
-		n.OnRelease(key, token, n.current)
+		n.OnRelease(key, value, n.current)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// scoresOf returns the sorted set of a key, nil if there is none. If the key is a string, ok is
-// false and the reply is made.
+// scoresOf returns the sorted set of a key, nil if there is none. If the key is of another
+// type, ok is false and the reply is made.
 func (s *Session) scoresOf(key string) (scores map[string]float64, ok bool) {
 	e, there := s.node.entry(key)
 	if there && e.scores == nil {

@@ -11,7 +11,9 @@ import (
 func (e *Encoding) addDELIFEQ(release []single) {
 	c := release[0].op.Keys
 	e.commands = append(e.commands, command{newer: link.DELIFEQ, singles: release})
-	e.bytes = resp.AppendCommand(e.bytes, "DELIFEQ", c.All()[0], c.Token())
+	e.header(3)
+	e.texts("DELIFEQ", c.All()[0])
+	e.value(c.Token())
 }
 
 // errBadNewerReply is the error of a reply that is neither of the two that the newer commands have.

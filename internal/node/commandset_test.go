@@ -36,10 +36,10 @@ func newerFlush(n *Node, operations ...*fake) *Flush {
 	return f
 }
 
-// words returns the commands of an encoding.
+// words returns the commands of an encoding, as the second node is sent them.
 func words(t *testing.T, e *Encoding) (all [][]string) {
 	t.Helper()
-	in := resptest.NewReader(bytes.NewReader(e.bytes))
+	in := resptest.NewReader(bytes.NewReader(e.appendTo(nil, 1)))
 	for range e.commands {
 		args, err := resptest.ReadCommand(in)
 		require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestTogether_NoKeyIsTwiceInACommand(t *testing.T) {
 					for _, key := range s.op.Keys.All() {
 						require.False(t, keys[key], "%s is twice in %v", key, command)
 						keys[key] = true
-						want = append(want, key, s.op.Keys.Token())
+						want = append(want, key, s.op.Keys.Token()+"B")
 					}
 					require.Equal(t, command[len(command)-1], s.op.TTL)
 				}

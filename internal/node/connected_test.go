@@ -9,9 +9,10 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 	"github.com/stretchr/testify/require"
 )
 
@@ -25,9 +26,10 @@ func TestNode_ReadsBeforeItsStateIsUp(t *testing.T) {
 		n, err := New(Config{
 			Link: link.Config{
 				Endpoint: &endpoint.Endpoint{Name: "node", Address: "node:1", Network: "tcp"},
-				MaxTTL:   time.Minute, Guard: restartguard.Off,
-				Peers:  restartguard.NewPeers(make([]string, 1), nil, nil),
+				MaxTTL:   time.Minute, Guard: guard.Off,
+				Peers:  guard.NewPeers(make([]string, 1), nil),
 				Logger: slog.New(slog.DiscardHandler),
+				Fleet:  fleet.New(fleet.Config{MaxTTL: time.Minute, Logger: slog.Default()}),
 				Dial: func(context.Context, string, string) (net.Conn, error) {
 					return server.Dial(), nil
 				},

@@ -4,11 +4,11 @@ import (
 	"strconv"
 
 	"github.com/lockpipe/lockpipe/internal/link"
-	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// Encoding is operations as commands, and the bytes of these. It is used again by later ones.
+// Encoding is operations as commands, and the bytes of these. It is used again by later ones. The
+// values in the bytes have a place for the character of a node: see appendTo.
 type Encoding struct {
 	releases, extensions, acquires, anys, raises, fenced script.Plan
 
@@ -18,6 +18,7 @@ type Encoding struct {
 	together         together // acquires for MSETEX
 	commands         []command
 	bytes            []byte
+	places           []int // in bytes, of the characters
 }
 
 // single is an operation that has no script call.
@@ -63,7 +64,7 @@ func (e *Encoding) reset() {
 	clear(e.deletes)
 	clear(e.commands)
 	e.singles, e.deletes = e.singles[:0], e.deletes[:0]
-	e.commands, e.bytes = e.commands[:0], e.bytes[:0]
+	e.commands, e.bytes, e.places = e.commands[:0], e.bytes[:0], e.places[:0]
 }
 
 // add takes the operation with this index.
@@ -122,8 +123,10 @@ func (e *Encoding) end() {
 func (e *Encoding) addSET(s single) {
 	c := s.op.Keys
 	e.commands = append(e.commands, command{index: s.index})
-	e.bytes = resp.AppendCommand(e.bytes, "SET", c.All()[0], c.Token(), "NX", "PX",
-		s.op.TTL)
+	e.header(6)
+	e.texts("SET", c.All()[0])
+	e.value(c.Token())
+	e.texts("NX", "PX", s.op.TTL)
 }
 
 func (e *Encoding) addCalls(s *script.Script, calls []script.Call) {
@@ -138,22 +141,25 @@ func (e *Encoding) addCalls(s *script.Script, calls []script.Call) {
 
 func (e *Encoding) addCall(s *script.Script, c *script.Call, offset int) {
 	e.commands = append(e.commands, command{script: s, call: c, index: offset})
-	e.bytes = resp.AppendHeader(e.bytes, '*', 3+len(c.Keys)+len(c.Args))
-	e.bytes = resp.AppendBulk(e.bytes, "EVALSHA")
-	e.bytes = resp.AppendBulk(e.bytes, s.SHA)
-	e.bytes = resp.AppendBulk(e.bytes, strconv.Itoa(len(c.Keys)))
-	for _, key := range c.Keys {
-		e.bytes = resp.AppendBulk(e.bytes, key)
-	}
-	for _, arg := range c.Args {
-		e.bytes = resp.AppendBulk(e.bytes, arg)
+	e.header(3 + len(c.Keys) + len(c.Args))
+	e.texts("EVALSHA", s.SHA, strconv.Itoa(len(c.Keys)))
+	e.texts(c.Keys...)
+	next, distance := c.Tokens()
+	for i, arg := range c.Args {
+		if i != next {
+			e.texts(arg)
+			continue
+		}
+		e.value(arg)
+		next += distance
 	}
 }
 
 // addLoad adds the command that loads a script. Its reply is for nobody but errors.
 func (e *Encoding) addLoad(s *script.Script) {
 	e.commands = append(e.commands, command{script: s})
-	e.bytes = resp.AppendCommand(e.bytes, "SCRIPT", "LOAD", s.Source)
+	e.header(3)
+	e.texts("SCRIPT", "LOAD", s.Source)
 }
 
 // calls reports whether what was added calls the script of acquires or releases. A client that uses

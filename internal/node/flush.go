@@ -44,7 +44,9 @@ type Flush struct {
 	lastTry  bool
 	loadErr  error // why a script could not be loaded
 	refusals []script.Refusal
-	replied  int // how many commands the node has answered
+	replied  int    // how many commands the node has answered
+	reads    bool   // the last command reads the guard's key
+	bytes    []byte // of the trip
 	trip     trip.Trip
 	ended    chan trip.End // of capacity 1
 	place    placeInLine
@@ -169,7 +171,7 @@ func (f *Flush) build(conn *link.Conn) {
 	now := time.Now()
 	f.conn, f.set = conn, conn.Commands()
 	f.shared = 0
-	if f.canShare(conn, now) {
+	if f.canShare(now) {
 		f.shared = len(f.rounds)
 		at := 0
 		for _, r := range f.rounds {
@@ -226,11 +228,7 @@ func (f *Flush) assumeGranted(at int) (asked bool) {
 
 // isOfUse reports whether an operation is still to be sent. Otherwise its answer says why not.
 func (f *Flush) isOfUse(at int, now time.Time) bool {
-	o := f.Ops[at].Op()
 	why := f.Ops[at].Skip(f.node.index, now)
-	if why == nil && o.Kind == Extend && f.conn.MayRepeat(o.Sent) {
-		why = errMoved
-	}
 	if why != nil {
 		f.Answers[at] = Answer{LeftNothing: true, Err: why}
 	}
@@ -249,15 +247,14 @@ func (f *Flush) Parts() (shared, own int) {
 
 // canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
 // or necessary, to look at each operation. Node.order is held.
-func (f *Flush) canShare(conn *link.Conn, now time.Time) bool {
+func (f *Flush) canShare(now time.Time) bool {
 	// If the node missed a round since the trip took its own, the trip may have an acquire whose
 	// release was kept and sent already.
 	if f.Reading == nil || f.behind || f.Reading.HasMissed() {
 		return false
 	}
 	for _, r := range f.rounds {
-		if !r.SendBefore.IsZero() && now.After(r.SendBefore) || r.Shared[f.set] == nil ||
-			conn.MayRepeat(r.Oldest) {
+		if !r.SendBefore.IsZero() && now.After(r.SendBefore) || r.Shared[f.set] == nil {
 			return false
 		}
 	}
@@ -307,16 +304,18 @@ func (f *Flush) buildRetry() {
 // Node.order is held, and released when the trip is behind all that was sent before. Whoever writes
 // next on the connection may send it then.
 func (n *Node) exchange(f *Flush, conn *link.Conn) (answered bool) {
-	f.trip.Parts, f.trip.Commands, f.replied = f.trip.Parts[:0], 0, 0
+	f.bytes, f.trip.Commands, f.replied = f.bytes[:0], 0, 0
 	for _, p := range f.sending {
-		if len(p.commands) > 0 {
-			f.trip.Parts = append(f.trip.Parts, p.bytes)
-			f.trip.Commands += len(p.commands)
-		}
+		f.bytes = p.appendTo(f.bytes, n.index)
+		f.trip.Commands += len(p.commands)
 	}
+	f.trip.Parts = append(f.trip.Parts[:0], f.bytes)
 	if f.trip.Commands == 0 {
 		n.order.Unlock()
 		return true
+	}
+	if f.reads = conn != nil && conn.ReadBehind != nil; f.reads {
+		f.trip.Parts, f.trip.Commands = append(f.trip.Parts, conn.ReadBehind), f.trip.Commands+1
 	}
 	queued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil
 	n.order.Unlock()
@@ -350,7 +349,8 @@ func (n *Node) lossOf(conn *link.Conn, otherwise error) error {
 // OnEnd takes the end of the trip.
 func (f *Flush) OnEnd(end trip.End) { f.ended <- end }
 
-// command returns the command with this index in the trip, and the offset of its operations.
+// command returns the command with this index in the trip, and the offset of its operations; nil
+// for the one that reads the guard's key.
 func (f *Flush) command(i int) (p *command, offset int) {
 	for _, part := range f.sending {
 		if i >= len(part.commands) {
@@ -369,7 +369,8 @@ func (f *Flush) command(i int) (p *command, offset int) {
 // failFrom gives the operations of all commands from this one on the same answer.
 func (f *Flush) failFrom(first int, r Answer) {
 	for i := first; i < f.trip.Commands; i++ {
-		p, offset := f.command(i)
-		f.fail(p, offset, r)
+		if p, offset := f.command(i); p != nil {
+			f.fail(p, offset, r)
+		}
 	}
 }

@@ -27,30 +27,27 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 			missed, behind bool
 			set            link.CommandSet
 			sendBefore     time.Time
-			movedAt        time.Time
 			want           bool
 		}{
-			"usual":                      {want: true},
-			"in time":                    {sendBefore: now, want: true},
-			"too late":                   {sendBefore: now.Add(-1)},
-			"missed a round":             {missed: true},
-			"far behind":                 {behind: true},
-			"other commands":             {set: link.DELIFEQ},
-			"had another server earlier": {movedAt: now.Add(-1), want: true},
-			"has a server of another":    {movedAt: now},
+			"usual":          {want: true},
+			"in time":        {sendBefore: now, want: true},
+			"too late":       {sendBefore: now.Add(-1)},
+			"missed a round": {missed: true},
+			"far behind":     {behind: true},
+			"other commands": {set: link.DELIFEQ},
 		} {
 			shared := wanting(Acquire, time.Minute, "shared")
 			own := wanting(Acquire, time.Minute, "own")
 			own.op.Directed = true
 			var r Round
-			r.Shared[0], r.SendBefore, r.Oldest = n.group.newEncoding(0), c.sendBefore, now
+			r.Shared[0], r.SendBefore = n.group.newEncoding(0), c.sendBefore
 			r.Shared.Add(0, &shared.op)
 			r.Shared.End()
 			f := n.NewFlush(&reading{c.missed}, c.behind)
 			f.AddRound(&r, 2)
 			f.Add(shared, true)
 			f.Add(own, true)
-			conn := &link.Conn{MovedAt: c.movedAt}
+			conn := new(link.Conn)
 			conn.Allow(c.set)
 			f.build(conn)
 			rounds, commands := f.Parts()
@@ -210,26 +207,4 @@ func TestFlush_APartThatWasNotRetriedLeavesTheOthers(t *testing.T) {
 		require.Equal(t, Unknown, f.Answers[0].Vote)
 		require.False(t, f.Answers[0].LeftNothing)
 	}
-}
-
-// The goal: an extension that began before its node got the server is not sent there, because the
-// server may have granted it as another node. All else is sent, and so is an extension that begins
-// later.
-func TestFlush_DoesNotExtendTwiceWhatBeganBeforeAMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var operations []*fake
-		begin := func(kinds ...Kind) {
-			for _, k := range kinds {
-				operations = append(operations, wanting(k, time.Minute, "k"))
-			}
-		}
-		begin(Acquire, Extend, Release)
-		on := &link.Conn{MovedAt: time.Now()} // at the same moment
-		time.Sleep(time.Nanosecond)
-		begin(Acquire, Extend, Release)
-		grant := Answer{Vote: Granted, Replied: true, KeyIndex: -1}
-		not := Answer{LeftNothing: true, Err: errMoved}
-		require.Equal(t, []Answer{grant, not, grant, grant, grant, grant},
-			built(newNode(), on, operations...).Answers)
-	})
 }

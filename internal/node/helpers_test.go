@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/keyset"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
 )
 
 // fake is an operation whose owner is the test.
@@ -43,8 +44,9 @@ func newNode() *Node {
 	n, err := New(Config{
 		Link: link.Config{
 			Endpoint: &endpoint.Endpoint{Name: "node"}, MaxTTL: time.Minute,
-			Peers:  restartguard.NewPeers(make([]string, 1), nil, nil),
+			Peers:  guard.NewPeers(make([]string, 1), nil),
 			Logger: slog.New(slog.DiscardHandler),
+			Fleet:  fleet.New(fleet.Config{Logger: slog.New(slog.DiscardHandler)}),
 		},
 		Group: new(Group), StateChanged: func(link.State) {},
 	})

@@ -95,7 +95,4 @@ var (
 	// ErrConnectionLost is the vote of a node whose connection ended before the answer, if nothing
 	// else is known.
 	ErrConnectionLost = errors.New("the connection was lost before the answer")
-	// errMoved is the vote of a node whose server may have granted the extension already, as
-	// another node.
-	errMoved = errors.New("not sent: the node's server changed since the extension began")
 )

@@ -23,8 +23,6 @@ type Round struct {
 	Shared Encodings
 	// SendBefore is when the first of its operations is of no use any more.
 	SendBefore time.Time
-	// Oldest is when the first of its operations began.
-	Oldest time.Time
 }
 
 // Encodings are what all nodes with the same commands are sent, for each set of commands; nil: no

@@ -6,7 +6,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/refusals"
-	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -84,18 +83,15 @@ func (e *Encoding) addMSETEX(acquires []single) {
 		count += s.op.Keys.Len()
 	}
 	e.commands = append(e.commands, command{newer: link.MSETEX, singles: acquires})
-	e.bytes = resp.AppendHeader(e.bytes, '*', 2+2*count+3)
-	e.bytes = resp.AppendBulk(e.bytes, "MSETEX")
-	e.bytes = resp.AppendBulk(e.bytes, strconv.Itoa(count))
+	e.header(2 + 2*count + 3)
+	e.texts("MSETEX", strconv.Itoa(count))
 	for _, s := range acquires {
 		for _, key := range s.op.Keys.All() {
-			e.bytes = resp.AppendBulk(e.bytes, key)
-			e.bytes = resp.AppendBulk(e.bytes, s.op.Keys.Token())
+			e.texts(key)
+			e.value(s.op.Keys.Token())
 		}
 	}
-	e.bytes = resp.AppendBulk(e.bytes, "NX")
-	e.bytes = resp.AppendBulk(e.bytes, "PX")
-	e.bytes = resp.AppendBulk(e.bytes, acquires[0].op.TTL)
+	e.texts("NX", "PX", acquires[0].op.TTL)
 }
 
 // noteRefused remembers a key that the server says is held, if it matters for its commands.

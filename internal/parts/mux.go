@@ -28,7 +28,6 @@ import (
 // have one together. All methods are safe for concurrent use.
 type Mux struct {
 	layout *layout.Layout
-	ids    []string // of the layouts that the client uses
 	fleet  *fleet.Fleet
 	prefix string
 	muxes  []*multiplex.Mux // as in the layout
@@ -53,13 +52,15 @@ type part struct {
 }
 
 // New starts to connect the nodes of all groups in the background. cfg is for each multiplex.Mux.
-// New sets its Nodes, Systems, Servers, Fleet and OnQuorumReachable. quorumReachable is multiplex's
+// New sets its Nodes, Systems, Fleet and OnQuorumReachable. quorumReachable is multiplex's
 // OnQuorumReachable, for the group with that index. It may be called before New has returned. The
 // error is about the nodes alone, and names them.
 func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*Mux, error) {
-	m := &Mux{layout: nodes.layout, ids: nodes.ids, prefix: cfg.Prefix}
-	m.fleet = fleet.New(nodes.ids, cfg.Guard == multiplex.GuardStrict, cfg.Logger)
-	cfg.Servers, cfg.Fleet = new(multiplex.Servers), m.fleet
+	m := &Mux{layout: nodes.layout, prefix: cfg.Prefix}
+	m.fleet = fleet.New(fleet.Config{
+		Layouts: nodes.layouts, Owner: nodes.cfg.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger,
+	})
+	cfg.Fleet = m.fleet
 	for i, of := range m.layout.Muxes {
 		cfg.Nodes = make([]string, len(of.Nodes))
 		for j, name := range of.Nodes {
@@ -87,9 +88,6 @@ func (m *Mux) Groups() int { return len(m.muxes) }
 
 // GroupOf returns the name of the group that a key belongs to now, given without the prefix.
 func (m *Mux) GroupOf(key string) string { return m.layout.Group(key) }
-
-// Layouts returns the IDs of the one or two layouts that the client uses: see layout.ID.
-func (m *Mux) Layouts() []string { return m.ids }
 
 // ForeignLayouts returns how many layouts are in use now that exclude nothing of the client's.
 func (m *Mux) ForeignLayouts() int { return m.fleet.Foreign() }
@@ -274,16 +272,6 @@ func subsets[T any](sets []quorum.Nodes, all []T) [][]T {
 	return some
 }
 
-// Sizes returns how many nodes are in each set in which a quorum is needed.
-func (m *Mux) Sizes() (sizes []int) {
-	for _, of := range m.layout.Muxes {
-		for _, set := range quorum.Distinct(of.Systems...) {
-			sizes = append(sizes, set.Count())
-		}
-	}
-	return sizes
-}
-
 // SpareNodes returns how many nodes are up beyond a quorum, in the set that has the fewest: see
 // multiplex.Mux.SpareNodes.
 func (m *Mux) SpareNodes() int {
@@ -308,18 +296,12 @@ func (m *Mux) Stats() (sum multiplex.Stats) {
 	return sum
 }
 
-// Inspect asks every node what it is: see multiplex.Mux.Inspect. The facts are in the order of the
-// groups.
-func (m *Mux) Inspect(ctx context.Context) ([]inspection.Facts, error) {
-	facts := make([][]inspection.Facts, len(m.muxes))
-	err := m.each(func(i int, mux *multiplex.Mux) (err error) {
-		facts[i], err = mux.Inspect(ctx)
-		return err
-	})
-	if err != nil {
-		return nil, err
+// ToInspect returns the nodes for an inspection.Inspector, in the order of the groups.
+func (m *Mux) ToInspect() (all []inspection.Node) {
+	for _, mux := range m.muxes {
+		all = append(all, mux.ToInspect()...)
 	}
-	return slices.Concat(facts...), nil
+	return all
 }
 
 // Close closes every multiplex.Mux. It may be called once.

@@ -4,10 +4,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -19,6 +21,7 @@ type Config struct {
 	TLS          *tls.Config
 	// Credentials says that lockpipe.Config.Credentials is set.
 	Credentials bool
+	Owner       string
 }
 
 const (
@@ -32,10 +35,10 @@ const (
 type Nodes struct {
 	cfg       Config
 	layout    *layout.Layout
-	ids       []string          // of the one or two layouts: see layout.ID
-	urls      map[string]string // of each name, as the user has given it
-	names     map[string]string // of each identity
-	databases map[string]int    // of each name
+	layouts   [][]layout.Group              // one or two: see Layouts
+	urls      map[string]string             // of each name, as the user has given it
+	endpoints map[string]*endpoint.Endpoint // of each name
+	names     map[string]string             // of each identity
 }
 
 // Read reads and checks the nodes. A node that is in both layouts is there once. The error begins
@@ -43,7 +46,7 @@ type Nodes struct {
 func Read(cfg Config) (*Nodes, error) {
 	n := &Nodes{
 		cfg: cfg, urls: make(map[string]string), names: make(map[string]string),
-		databases: make(map[string]int),
+		endpoints: make(map[string]*endpoint.Endpoint),
 	}
 	present, field := cfg.Groups, "Config.Groups"
 	switch {
@@ -63,7 +66,7 @@ func Read(cfg Config) (*Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(n.ids) > 1 && n.ids[0] == n.ids[1] {
+	if len(n.layouts) > 1 && reflect.DeepEqual(n.layouts[0], n.layouts[1]) {
 		return nil, errors.New("Config.Next has the same groups of the same nodes as the present " +
 			"layout: leave it out; the fleet has moved")
 	}
@@ -76,6 +79,33 @@ func Read(cfg Config) (*Nodes, error) {
 
 // Groups returns how many multiplex.Mux the nodes need.
 func (n *Nodes) Groups() int { return len(n.layout.Muxes) }
+
+// Layouts returns the one or two layouts, as layout.Sorted has them, with the names that every
+// client knows.
+func (n *Nodes) Layouts() [][]layout.Group { return n.layouts }
+
+// Owner returns Config.Owner.
+func (n *Nodes) Owner() string { return n.cfg.Owner }
+
+// Sizes returns how many nodes are in each set in which a quorum is needed.
+func (n *Nodes) Sizes() (sizes []int) {
+	for _, of := range n.layout.Muxes {
+		for _, set := range quorum.Distinct(of.Systems...) {
+			sizes = append(sizes, set.Count())
+		}
+	}
+	return sizes
+}
+
+// Endpoints returns all nodes, in the order of Mux.ToInspect.
+func (n *Nodes) Endpoints() (all []*endpoint.Endpoint) {
+	for _, of := range n.layout.Muxes {
+		for _, name := range of.Nodes {
+			all = append(all, n.endpoints[name])
+		}
+	}
+	return all
+}
 
 // field returns the name of the field of a group's nodes. list is empty for Config.Nodes.
 func field(list string, group int) string {
@@ -133,7 +163,7 @@ func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, 
 		}
 	}
 	fields := make(map[string]string) // of each identity in this layout
-	var given []layout.Group          // with the names that every client knows
+	var given []layout.Group          // for n.layouts
 	for g, group := range groups {
 		in := field(list, g)
 		if len(group.Nodes) > multiplex.MaxNodes {
@@ -156,14 +186,14 @@ func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, 
 				return nil, err
 			}
 			if _, known := n.urls[name]; !known {
-				n.urls[name], n.databases[name] = text, e.Database
+				n.urls[name], n.endpoints[name] = text, e
 			}
 			own.Nodes, all.Nodes = append(own.Nodes, name), append(all.Nodes, e.LayoutName())
 		}
 		named, given = append(named, own), append(given, all)
 	}
 	if len(given) > 0 {
-		n.ids = append(n.ids, layout.ID(given))
+		n.layouts = append(n.layouts, layout.Sorted(given))
 	}
 	return named, nil
 }
@@ -179,7 +209,7 @@ func (n *Nodes) name(e *endpoint.Endpoint, field string, fields map[string]strin
 		case twice:
 			return "", fmt.Errorf("%s is the same master as %s (%s): list each once", field, first,
 				e.Name)
-		case other && n.databases[known] != e.Database:
+		case other && n.endpoints[known].Database != e.Database:
 			return "", fmt.Errorf("%s is another database of %s: locks of the two do not exclude "+
 				"each other: give the same one", field, known)
 		case other:

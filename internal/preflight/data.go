@@ -3,8 +3,7 @@ package preflight
 import (
 	"fmt"
 
-	"github.com/lockpipe/lockpipe/internal/inspection"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/guard"
 )
 
 // nearlyAll is the share of its connections or memory, in percent, from which on a server may soon
@@ -15,7 +14,7 @@ const (
 )
 
 // checkMemory reports what happens to locks when the memory is full.
-func (f *findings) checkMemory(node *inspection.Facts) {
+func (f *findings) checkMemory(node *target) {
 	evicts := node.Policy != "" && node.Policy != "noeviction"
 	used := uint64(float64(node.Memory) / max(1, float64(node.MaxMemory)) * percent)
 	switch {
@@ -50,41 +49,33 @@ func size(bytes uint64) string {
 	return fmt.Sprintf("%.4g %s", value, unit)
 }
 
-// checkPersistence reports what a restart does to the locks.
-func (f *findings) checkPersistence(node *inspection.Facts) {
+// checkPersistence reports what a restart does to the locks and to the node's vote.
+func (f *findings) checkPersistence(node *target) {
+	durable := node.AOF && node.Fsync == "always" && !node.Rewriting
 	switch {
 	case node.AOF && returnedError(node, "CONFIG GET"): // which is a finding already
-	case node.AOF && node.Fsync == "always" && !node.Rewriting:
+	case f.set.Guard != guard.Off && durable:
+		f.infof("writes each lock to disk before it answers (AOF, appendfsync always), and does "+
+			"not vote for MaxTTL (%v) after a restart either: appendonly no is faster",
+			f.set.MaxTTL)
+	case f.set.Guard != guard.Off:
+		f.infof("does not vote for MaxTTL (%v) after a restart, which may forget locks",
+			f.set.MaxTTL)
+	case durable:
 		f.infof("writes each lock to disk before it answers (AOF, appendfsync always): a restart " +
-			"keeps them, and it may vote at once")
-	case node.AOF && node.Fsync == "always":
-		f.addDataLoss("writes its AOF at once, but not during rewrites: a restart may forget the "+
-			"latest locks, so %s; no-appendfsync-on-rewrite no would keep them", f.afterRestart())
-	case node.AOF:
-		f.addDataLoss("writes its AOF late (appendfsync %s): a restart may forget the latest "+
-			"locks, so %s; appendfsync always would keep them", node.Fsync, f.afterRestart())
-	case node.Snapshots != "":
-		f.addDataLoss("writes snapshots only: a restart forgets locks, so %s; AOF with "+
-			"appendfsync always would keep them", f.afterRestart())
+			"keeps them")
 	default:
-		f.addDataLoss("has no AOF: a restart forgets locks, so %s; AOF with appendfsync always "+
-			"would keep them", f.afterRestart())
+		f.warnf("may forget locks when it restarts, and then two callers may hold the same lock, " +
+			"because RestartGuard is off")
 	}
 }
 
-// addDataLoss reports that a restart makes the node forget locks.
-func (f *findings) addDataLoss(format string, args ...any) {
-	if f.set.Guard == restartguard.Off {
-		f.warnf(format, args...)
-		return
+// checkBacklog reports a server that forgets too soon that it was a replica. Meanwhile it may have
+// missed locks that are still held, and the restart guard can't know that any more.
+func (f *findings) checkBacklog(node *target) {
+	if f.set.Guard != guard.Off && node.BacklogTTL > 0 && node.BacklogTTL < f.set.MaxTTL {
+		f.errorf("forgets after %v that it was a replica (repl-backlog-ttl), and then it may vote "+
+			"although it has missed locks: set repl-backlog-ttl to MaxTTL (%v) or more, or to 0",
+			node.BacklogTTL, f.set.MaxTTL)
 	}
-	f.infof(format, args...)
-}
-
-// afterRestart says what happens after the restart of a node that may have forgotten locks.
-func (f *findings) afterRestart() string {
-	if f.set.Guard == restartguard.Off {
-		return "two callers may hold the same lock after one, because RestartGuard is off"
-	}
-	return fmt.Sprintf("after one it does not vote for MaxTTL (%v)", f.set.MaxTTL)
 }

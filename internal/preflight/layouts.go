@@ -3,55 +3,62 @@ package preflight
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/inspection"
-	"github.com/lockpipe/lockpipe/internal/layout"
 )
 
-// checkLayouts reports which layouts clients use on the nodes, and which of them share no quorum
-// with this client's.
+// checkLayouts reports which layouts clients use on the nodes, which of them share no quorum with
+// this client's, and whether their MaxTTLs differ.
 func (f *findings) checkLayouts(facts []inspection.Facts) {
-	own, found := layout.Text(f.set.Layouts), make(layout.Uses)
+	now := time.Now()
+	var servers []*fleet.Server
 	for i := range facts {
-		for _, e := range facts[i].Layouts {
-			lasts := time.Duration(e.Millis-serverMillis(facts[i].Samples)) * time.Millisecond
-			found.Add(e.IDs, facts[i].Node, lasts)
+		s := &fleet.Server{
+			Node: facts[i].LayoutName, RunID: facts[i].RunID,
+			Since: now.Add(time.Second - facts[i].Uptime), // which is in whole seconds
 		}
+		for _, t := range facts[i].Samples {
+			if !t.Server.IsZero() {
+				s.Entries = fleet.ParseEntries(facts[i].Layouts, t.Server.UnixMilli(), t.Received)
+			}
+		}
+		servers = append(servers, s)
 	}
-	var texts, foreign []string
-	for _, ids := range slices.Sorted(maps.Keys(found)) {
+	uses, own := fleet.Uses(f.set.Layouts, servers)
+	slices.SortStableFunc(uses, func(a, b *fleet.Use) int {
+		return cmp.Or(cmp.Compare(b.MaxTTL(), a.MaxTTL()), cmp.Compare(a.Text, b.Text))
+	})
+	var texts, maxTTLs []string
+	for i, u := range uses {
 		whose := ""
-		if ids == own {
-			whose = " (this client's)"
-		} else if layout.Foreign(own, ids) {
-			foreign = append(foreign, ids)
+		if u.Text == own {
+			whose = "this client's; "
 		}
-		// Rounded up: after that time the entry is certainly gone.
-		seconds := (found[ids].Lasts + time.Second - 1).Truncate(time.Second)
-		texts = append(texts, fmt.Sprintf("%s%s until at most %v from now", ids, whose, seconds))
+		seconds := func(d time.Duration) time.Duration { return max(0, d).Truncate(time.Second) }
+		texts = append(texts, fmt.Sprintf("%s (%sowner %s, MaxTTL %v, renewed %v ago) until at "+
+			"most %v from now", u.Text, whose, u.Owner, u.MaxTTL(), seconds(now.Sub(u.Renewed())),
+			seconds(u.Until.Sub(now))+time.Second))
+		if i == 0 || u.MaxTTL() != uses[i-1].MaxTTL() {
+			maxTTLs = append(maxTTLs, fmt.Sprintf("%v (owner %s)", u.MaxTTL(), u.Owner))
+		}
 	}
 	if len(texts) > 0 {
 		f.infof("layouts in use: %s", strings.Join(texts, "; "))
 	}
-	for _, ids := range foreign {
-		f.errorf("another client uses the layout %s (seen on %s), which shares no quorum with this "+
-			"client's (%s), so the two do not exclude each other: give both the same nodes; if "+
-			"the fleet moves, set Config.Next first",
-			ids, strings.Join(found[ids].Nodes, ", "), cmp.Or(own, "none"))
+	if len(maxTTLs) > 1 {
+		f.warnf("nodes have MaxTTL %s on record, and wait for the longest after a loss: give all "+
+			"clients of these nodes the same MaxTTL", strings.Join(maxTTLs, " and "))
 	}
-}
-
-// serverMillis returns the last time that a server answered, in milliseconds; 0 if there is none,
-// and then nothing has ended.
-func serverMillis(samples []inspection.Sample) int64 {
-	for _, s := range slices.Backward(samples) {
-		if !s.Server.IsZero() {
-			return s.Server.UnixMilli()
+	for _, u := range uses {
+		if u.Foreign {
+			f.errorf("another client (owner %s) uses the layout %s (seen on %s), which shares no "+
+				"quorum with this client's (owner %s, layout %s), so the two do not exclude each "+
+				"other: give both the same nodes; if the fleet moves, set Config.Next first",
+				u.Owner, u.Text, strings.Join(u.Nodes, ", "), cmp.Or(f.set.Owner, "-"), own)
 		}
 	}
-	return 0
 }

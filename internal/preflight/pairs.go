@@ -1,13 +1,11 @@
 package preflight
 
-import "github.com/lockpipe/lockpipe/internal/inspection"
-
 // checkPairs reports nodes that are not independent: their votes are one. It compares each node
 // with those before it, and reports it once.
-func (f *findings) checkPairs(facts []inspection.Facts) {
-	for j := range facts {
+func (f *findings) checkPairs(nodes []target) {
+	for j := range nodes {
 		for i := range j {
-			if f.checkPair(&facts[i], &facts[j]) {
+			if f.checkPair(&nodes[i], &nodes[j]) {
 				break
 			}
 		}
@@ -16,7 +14,7 @@ func (f *findings) checkPairs(facts []inspection.Facts) {
 
 // checkPair reports whether it has found something. Two servers know each other's addresses in
 // their own network, which may not be that of the client. So the identity of their data counts too.
-func (f *findings) checkPair(a, b *inspection.Facts) bool {
+func (f *findings) checkPair(a, b *target) bool {
 	const advice = "their votes are not independent; list masters only"
 	switch {
 	case sameServer(a, b):
@@ -24,8 +22,8 @@ func (f *findings) checkPair(a, b *inspection.Facts) bool {
 			a, b = b, a
 		}
 		f.node = b.Node
-		f.errorf("is the same server as %s (run_id %s), which is listed as well and would vote "+
-			"twice: list it once", a.Node, a.RunID)
+		f.errorf("is the same server as %s (run_id %s), which is listed as well, and one server "+
+			"has one vote: list it once", a.Node, a.RunID)
 	case b.Replica && b.Master == a.Node:
 		f.node = b.Node
 		f.errorf("is a replica of %s, which is listed as well: %s", a.Node, advice)
@@ -43,4 +41,4 @@ func (f *findings) checkPair(a, b *inspection.Facts) bool {
 }
 
 // sameServer reports whether two nodes are one server.
-func sameServer(a, b *inspection.Facts) bool { return a.RunID != "" && a.RunID == b.RunID }
+func sameServer(a, b *target) bool { return a.RunID != "" && a.RunID == b.RunID }

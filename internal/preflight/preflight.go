@@ -1,8 +1,9 @@
 // Package preflight has the rules of Inspect: what the facts about the nodes mean for locks.
 //
-// The rules are pure. They get the facts that package inspection has found out, ask no node, and
-// report each finding with its severity and the address of its node. A fact that a server does not
-// tell gives no finding, but if a server does not tell a group of facts, that is one finding.
+// An Inspector inspects nodes and applies the rules. The rules are pure. They get the facts that
+// package inspection has found out, ask no node, and report each finding with its severity and the
+// address of its node. A fact that a server does not tell gives no finding, but if a server does
+// not tell a group of facts, that is one finding.
 //
 // The text of a finding is one sentence without its subject: the fact, and what to do about it. A
 // user reads it behind the address of the node.
@@ -13,16 +14,21 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/inspection"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/link"
 )
 
 // Settings are those of the client that the facts are compared with.
 type Settings struct {
-	Guard               restartguard.Mode
+	Guard               guard.Mode
 	MaxTTL, NodeTimeout time.Duration
-	// Layouts has the IDs of the layouts that the client uses.
-	Layouts []string
+	// Sizes are how many nodes there are in each set in which a quorum is needed.
+	Sizes []int
+	// Layouts are those that the client uses, as in fleet.Config, and Owner is its own.
+	Layouts [][]layout.Group
+	Owner   string
 }
 
 // Severity is how much a finding matters: nothing has to be done, calls may fail or take long, or
@@ -36,6 +42,15 @@ const (
 	Error
 )
 
+// String returns the severity as one lower-case word.
+func (s Severity) String() string {
+	names := [...]string{"info", "warning", "error"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("Severity(%d)", int(s))
+	}
+	return names[s]
+}
+
 // Finding is one fact and what to do about it. Node is the address of its node, empty if it is
 // about all nodes.
 type Finding struct {
@@ -44,19 +59,39 @@ type Finding struct {
 	Text     string
 }
 
+// target is one node, and what is known of it.
+type target struct {
+	inspection.Facts
+	*Status // nil without a client
+}
+
+// Status is the state of a node in a client at the end of the inspection, and why it is that. A
+// node that could be asked may be down or quarantined, and one that could not may be up.
+type Status struct {
+	State    link.State
+	StateErr error
+}
+
 // Check returns the findings about each node, in the order of the facts, and then those about
-// several nodes. sizes are how many nodes there are in each set in which a quorum is needed.
-func Check(set Settings, facts []inspection.Facts, sizes []int) []Finding {
+// several nodes. states are those of the nodes in a client; nil without one.
+func Check(set Settings, facts []inspection.Facts, states []Status) []Finding {
 	f := &findings{set: set}
+	nodes := make([]target, len(facts))
 	for i := range facts {
-		f.node = facts[i].Node
-		f.checkState(&facts[i], facts)
-		f.checkNode(&facts[i])
+		nodes[i].Facts = facts[i]
+		if states != nil {
+			nodes[i].Status = &states[i]
+		}
 	}
-	f.checkPairs(facts)
+	for i := range nodes {
+		f.node = nodes[i].Node
+		f.checkState(&nodes[i], nodes)
+		f.checkNode(&nodes[i])
+	}
+	f.checkPairs(nodes)
 	f.node = ""
-	for i, n := range sizes {
-		if !slices.Contains(sizes[:i], n) {
+	for i, n := range set.Sizes {
+		if !slices.Contains(set.Sizes[:i], n) {
 			f.checkNumber(n)
 		}
 	}
@@ -80,7 +115,7 @@ func (f *findings) addf(s Severity, format string, args ...any) {
 }
 
 // checkNode reports what is found about one node.
-func (f *findings) checkNode(node *inspection.Facts) {
+func (f *findings) checkNode(node *target) {
 	f.checkServer(node)
 	if node.Sentinel { // which has no locks, and knows few commands
 		f.errorf("is a Redis Sentinel, which holds no data: " +
@@ -97,18 +132,20 @@ func (f *findings) checkNode(node *inspection.Facts) {
 		f.checkRole(node)
 		f.checkMemory(node)
 		f.checkPersistence(node)
+		f.checkBacklog(node)
 	}
+	f.checkOther(node)
+	f.checkAdmission(node)
 	f.checkLatency(node.Samples)
 	f.checkClock(node.Samples)
 }
 
 // checkNumber reports what the number of nodes means.
 func (f *findings) checkNumber(n int) {
-	if n == 1 && f.set.Guard == restartguard.Auto {
+	if n == 1 && f.set.Guard == guard.Auto {
 		f.warnf("one node with GuardAuto: to a new client, a server that lost its locks looks "+
-			"as before its first use, and one whose disk was put back from a copy looks intact; "+
-			"both vote at once, while others may hold locks: use GuardStrict, which waits for "+
-			"MaxTTL (%v)", f.set.MaxTTL)
+			"as before its first use, and votes at once, while others may hold locks: use "+
+			"GuardStrict, which waits for MaxTTL (%v)", f.set.MaxTTL)
 	}
 	switch {
 	case n == 1:

@@ -1,23 +1,37 @@
 package preflight
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/link"
-	"github.com/lockpipe/lockpipe/internal/restartguard"
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // check returns the findings.
-func check(set Settings, facts []inspection.Facts) []Finding {
-	return Check(set, facts, []int{len(facts)})
+func check(set Settings, nodes []target) []Finding {
+	var facts []inspection.Facts
+	var states []Status
+	for _, n := range nodes {
+		facts = append(facts, n.Facts)
+		if n.Status != nil {
+			states = append(states, *n.Status)
+		}
+	}
+	set.Sizes = []int{len(nodes)}
+	return Check(set, facts, states)
 }
 
 // worst returns the highest severity among the findings.
@@ -30,14 +44,14 @@ func worst(all []Finding) Severity {
 }
 
 // healthy is a node as it should be; n tells nodes apart.
-func healthy(n int) inspection.Facts {
+func healthy(n int) target {
 	name := string(rune('a' + n))
-	return inspection.Facts{
+	return target{inspection.Facts{
 		Node: name + ":6379", Server: "Redis", Version: "7.2.5", RedisVersion: "7.2.5",
 		RunID: "run " + name, ReplicationID: "data " + name,
-		State: link.Up, Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
+		Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
 		Fsync: "always", Samples: samples(11, 1, time.Millisecond),
-	}
+	}, &Status{State: link.Up}}
 }
 
 // samples are n questions within a second, each answered after trip by a clock with this rate.
@@ -55,22 +69,22 @@ func samples(n int, rate float64, trip time.Duration) []inspection.Sample {
 }
 
 // findingsOf returns the findings about three nodes when the last of them is changed.
-func findingsOf(change func(*inspection.Facts)) []Finding {
-	facts := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
+func findingsOf(change func(*target)) []Finding {
+	facts := []target{healthy(0), healthy(1), healthy(2)}
 	change(&facts[2])
 	return check(Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}, facts)
 }
 
 // The goal: healthy nodes give two lines each, and nothing to do.
 func TestCheck_HealthyNodesGiveLittleToRead(t *testing.T) {
-	all := findingsOf(func(*inspection.Facts) {})
+	all := findingsOf(func(*target) {})
 	require.Len(t, all, 6)
 	require.Equal(t, Info, worst(all))
 	for i, f := range all {
 		require.Equal(t, healthy(i/2).Node, f.Node)
 		want := "Redis 7.2.5 answers within 1ms (median of 11; the slowest took 1ms)"
 		if i%2 == 1 {
-			want = "a restart keeps them, and it may vote at once"
+			want = "does not vote for MaxTTL (1m0s) after a restart either"
 		}
 		require.Contains(t, f.Text, want)
 	}
@@ -79,11 +93,11 @@ func TestCheck_HealthyNodesGiveLittleToRead(t *testing.T) {
 // The goal: that a restart forgets locks is worth a note with the restart guard, and a warning
 // without.
 func TestCheck_DataLossIsWorseWithoutTheGuard(t *testing.T) {
-	for mode, want := range map[restartguard.Mode]Severity{
-		restartguard.Auto:   Info,
-		restartguard.Strict: Info, restartguard.Off: Warning,
+	for mode, want := range map[guard.Mode]Severity{
+		guard.Auto:   Info,
+		guard.Strict: Info, guard.Off: Warning,
 	} {
-		nodes := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
+		nodes := []target{healthy(0), healthy(1), healthy(2)}
 		nodes[2].AOF = false
 		set := Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Guard: mode}
 		all := check(set, nodes)
@@ -112,8 +126,9 @@ func TestCheck_EachErrorHasARemedy(t *testing.T) {
 		"DENIED Redis is running in protected mode":                            "set a password on the server",
 		"connection refused": "start it, or correct its URL",
 	} {
-		all := findingsOf(func(f *inspection.Facts) {
-			*f = inspection.Facts{Node: f.Node, State: link.Down, Err: errors.New(says)}
+		all := findingsOf(func(f *target) {
+			f.Facts = inspection.Facts{Node: f.Node, Err: errors.New(says)}
+			f.State = link.Down
 		})
 		require.Equal(t, Error, worst(all))
 		found := 0
@@ -131,96 +146,96 @@ func TestCheck_EachErrorHasARemedy(t *testing.T) {
 // severity, that names it.
 func TestCheck_FindsEachFault(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change   func(*inspection.Facts)
+		change   func(*target)
 		Severity Severity
 		says     string
 	}{
 		"too old": {
-			func(f *inspection.Facts) { f.Version, f.RedisVersion = "6.0.16", "6.0.16" },
+			func(f *target) { f.Version, f.RedisVersion = "6.0.16", "6.0.16" },
 			Error, "runs Redis 6.0.16",
 		},
 		"replica": {
-			func(f *inspection.Facts) { f.Replica, f.Master = true, "x:1" }, Error,
+			func(f *target) { f.Replica, f.Master = true, "x:1" }, Error,
 			"is a replica of x:1",
 		},
-		"cluster": {func(f *inspection.Facts) { f.Cluster = true }, Error, "cluster mode"},
+		"cluster": {func(f *target) { f.Cluster = true }, Error, "cluster mode"},
 		"evicts all": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.Policy, f.MaxMemory = "allkeys-lru",
 					1
 			}, Error, "evicts keys when its memory is full (maxmemory-policy " +
 				"allkeys-lru)",
 		},
 		"evicts with TTL": {
-			func(f *inspection.Facts) { f.Policy, f.MaxMemory = "volatile-ttl", 1 },
+			func(f *target) { f.Policy, f.MaxMemory = "volatile-ttl", 1 },
 			Error, "volatile-ttl",
 		},
 		"would evict": {
-			func(f *inspection.Facts) { f.Policy = "allkeys-random" },
+			func(f *target) { f.Policy = "allkeys-random" },
 			Warning, "would evict locks",
 		},
 		"limited": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.Memory, f.MaxMemory = 3<<20,
 					12<<20
 			}, Warning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
-		"loading": {func(f *inspection.Facts) { f.Loading = true }, Warning, "loading"},
-		"disk":    {func(f *inspection.Facts) { f.LastSaveFailed = true }, Warning, "MISCONF"},
+		"loading": {func(f *target) { f.Loading = true }, Warning, "loading"},
+		"disk":    {func(f *target) { f.LastSaveFailed = true }, Warning, "MISCONF"},
 		"full": {
-			func(f *inspection.Facts) { f.Clients, f.MaxClients = 90, 100 },
+			func(f *target) { f.Clients, f.MaxClients = 90, 100 },
 			Warning, "90 of at most 100 clients",
 		},
-		"slow": {func(f *inspection.Facts) {
+		"slow": {func(f *target) {
 			f.Samples[3].Received = f.Samples[3].Sent.Add(
 				26 * time.Millisecond)
 		}, Warning, "took 26ms for one of 11"},
 		"fast clock": {
-			func(f *inspection.Facts) { f.Samples = samples(11, 1.03, time.Millisecond) },
+			func(f *target) { f.Samples = samples(11, 1.03, time.Millisecond) },
 			Error, "3.0 % too fast",
 		},
 		"slow clock": {
-			func(f *inspection.Facts) { f.Samples = samples(11, 0.97, time.Millisecond) },
+			func(f *target) { f.Samples = samples(11, 0.97, time.Millisecond) },
 			Error, "3.0 % too slow",
 		},
 		"far away": {
-			func(f *inspection.Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) },
+			func(f *target) { f.Samples = samples(11, 1, 20*time.Millisecond) },
 			Info, "could not be checked",
 		},
 		"stopped": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.State, f.Err = link.Connecting, errors.New("it broke")
 			},
 			Error, "can't be used and has no vote (it broke)",
 		},
 		"hangs": {
-			func(f *inspection.Facts) { f.Err = errors.New("no answer within 1.5s") },
+			func(f *target) { f.Err = errors.New("no answer within 1.5s") },
 			Error, "can't be used and has no vote (no answer within 1.5s)",
 		},
 		"up, and refuses others": {
-			func(f *inspection.Facts) { f.Err = errors.New("WRONGPASS") },
+			func(f *target) { f.Err = errors.New("WRONGPASS") },
 			Error, "takes no new connection (WRONGPASS), so it has no vote when it loses",
 		},
 		"quarantined": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.State, f.StateErr = link.Quarantined,
 					errors.New("until then")
 			},
 			Error, "has no vote: until then",
 		},
 		"failing": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.State, f.StateErr = link.Failing,
 					errors.New("OOM too much")
 			},
 			Error, "is failing, and grants no locks (OOM too much): raise its maxmemory",
 		},
 		"not connected": {
-			func(f *inspection.Facts) { f.State = link.Connecting },
+			func(f *target) { f.State = link.Connecting },
 			Warning, "before the client is connected",
 		},
 		"down": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.State, f.StateErr = link.Down,
 					errors.New("NOPERM to delete")
 			},
@@ -228,63 +243,76 @@ func TestCheck_FindsEachFault(t *testing.T) {
 				"its user",
 		},
 		"down, as it is of a cluster": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.State, f.Cluster = link.Down, true
 				f.StateErr = errors.New("it is of a cluster")
 			},
 			Error, "runs in cluster mode",
 		},
 		"down, as it is the same server": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.State, f.StateErr, f.RunID = link.Down, errors.New("is the same server as b"),
 					"run b"
 			},
 			Error, "is the same server as b",
 		},
 		"full memory": {
-			func(f *inspection.Facts) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
+			func(f *target) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
 			Error,
 			"refuses locks, because it uses 13 MiB, more than its maxmemory (12 MiB)",
 		},
 		"nearly full memory": {
-			func(f *inspection.Facts) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
+			func(f *target) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
 			Warning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory " +
 				"(12 MiB)",
 		},
 		"another policy": {
-			func(f *inspection.Facts) { f.Policy, f.MaxMemory = "newest-first", 1 },
+			func(f *target) { f.Policy, f.MaxMemory = "newest-first", 1 },
 			Error, "maxmemory-policy newest-first",
 		},
 		"polls": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.CommandErrors = refusals("CLIENT CACHING", "NOPERM somebody")
 			},
 			Warning, "ask again and again: give the user +client|caching",
 		},
 		"polls, unguarded": {
-			func(f *inspection.Facts) {
+			func(f *target) {
 				f.CommandErrors = append(refusals("CLIENT TRACKING", "NOPERM somebody"),
 					refusals("CLIENT CACHING", "NOPERM somebody")...)
 			},
-			Warning, "and a flush may go unnoticed: give the user +client|tracking",
+			Warning, "reads its key behind each trip: give the user +client|tracking",
 		},
 		"same server": {
-			func(f *inspection.Facts) { f.RunID = "run b" }, Error,
+			func(f *target) { f.RunID = "run b" }, Error,
 			"is the same server as b:6379 (run_id run b)",
 		},
 		"same data": {
-			func(f *inspection.Facts) { f.ReplicationID = "data a" }, Error,
+			func(f *target) { f.ReplicationID = "data a" }, Error,
 			"has the same data as a:6379",
 		},
-		"silent policy": {func(f *inspection.Facts) {
+		"another server votes": {
+			func(f *target) { f.Other.RunID, f.Other.Votes = "run x", true }, Error,
+			"leads to more than one server (run_id run x votes, run_id run c answered)",
+		},
+		"another server answers": {
+			func(f *target) { f.Other.RunID = "run x" }, Error,
+			"leads to more than one server (run_id run x answered, run_id run c answered)",
+		},
+		"silent policy": {func(f *target) {
 			f.CommandErrors = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
 		}, Info, "give the user +config|get"},
-		"renamed": {func(f *inspection.Facts) {
+		"forgets that it was a replica": {
+			func(f *target) { f.BacklogTTL = time.Minute - time.Second }, Error,
+			"forgets after 59s that it was a replica (repl-backlog-ttl), and then it may vote " +
+				"although it has missed locks: set repl-backlog-ttl to MaxTTL (1m0s) or more",
+		},
+		"renamed": {func(f *target) {
 			f.CommandErrors = refusals("TIME",
 				"unknown command 'TIME'")
 		}, Info, "does not know TIME"},
 		"busy": {
-			func(f *inspection.Facts) { f.CommandErrors = refusals("INFO", "BUSY with a script") },
+			func(f *target) { f.CommandErrors = refusals("INFO", "BUSY with a script") },
 			Info, `"BUSY with a script"`,
 		},
 	} {
@@ -314,29 +342,29 @@ func refusals(command, text string) []inspection.CommandError {
 
 // The goal: what is just good enough is not found wanting.
 func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
-	for name, change := range map[string]func(*inspection.Facts){
-		"6.2":         func(f *inspection.Facts) { f.RedisVersion = "6.2.0" },
-		"10.0":        func(f *inspection.Facts) { f.RedisVersion = "10.0" },
-		"odd version": func(f *inspection.Facts) { f.RedisVersion = "next" },
-		"drift": func(f *inspection.Facts) {
+	for name, change := range map[string]func(*target){
+		"6.2":         func(f *target) { f.RedisVersion = "6.2.0" },
+		"10.0":        func(f *target) { f.RedisVersion = "10.0" },
+		"odd version": func(f *target) { f.RedisVersion = "next" },
+		"drift": func(f *target) {
 			f.Samples = samples(11, 1.0095,
 				time.Millisecond)
 		},
-		"half": func(f *inspection.Facts) {
+		"half": func(f *target) {
 			f.Samples[0].Received = f.Samples[0].Sent.Add(
 				25 * time.Millisecond)
 		},
-		"clients": func(f *inspection.Facts) { f.Clients, f.MaxClients = 89, 100 },
-		"not told": func(f *inspection.Facts) {
+		"clients": func(f *target) { f.Clients, f.MaxClients = 89, 100 },
+		"not told": func(f *target) {
 			f.RunID, f.ReplicationID, f.MaxClients = "", "",
 				0
 		},
-		"no clock": func(f *inspection.Facts) {
+		"no clock": func(f *target) {
 			f.Samples[9].Server,
 				f.Samples[10].Server = time.Time{}, time.Time{}
 		},
-		"a single trip":  func(f *inspection.Facts) { f.Samples = f.Samples[:1] },
-		"other policies": func(f *inspection.Facts) { f.Policy = "" },
+		"a single trip":  func(f *target) { f.Samples = f.Samples[:1] },
+		"other policies": func(f *target) { f.Policy = "" },
 	} {
 		all := findingsOf(change)
 		require.Len(t, all, 6, name)
@@ -344,40 +372,56 @@ func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
 	}
 }
 
-// The goal: a restart means for locks what the server's persistence lets it mean.
+// The goal: a restart costs the vote of a guarded node, whatever it writes to its disk. Of a node
+// without the guard it means for locks what the server's persistence lets it mean.
 func TestCheck_PersistenceSaysWhatARestartMeans(t *testing.T) {
-	const wait = "after one it does not vote for MaxTTL (1m0s)"
 	for _, tc := range []struct {
-		change func(*inspection.Facts)
-		says   string
-		waits  bool
+		change      func(*target)
+		says, unset string // with the guard, and without
 	}{
-		{func(*inspection.Facts) {}, "may vote at once", false},
-		{func(f *inspection.Facts) { f.Rewriting = true }, "no-appendfsync-on-rewrite no would " +
-			"keep them", true},
-		{func(f *inspection.Facts) { f.Fsync = "everysec" }, "appendfsync everysec", true},
-		{func(f *inspection.Facts) { f.AOF, f.Snapshots = false, "60 1" }, "snapshots only", true},
-		{func(f *inspection.Facts) { f.AOF = false }, "has no AOF", true},
+		{func(*target) {}, "appendonly no is faster", "a restart keeps them"},
+		{func(f *target) { f.Rewriting = true }, "which may forget locks", "may forget locks"},
+		{func(f *target) { f.Fsync = "everysec" }, "which may forget locks", "may forget locks"},
+		{func(f *target) { f.AOF = false }, "which may forget locks", "may forget locks"},
 	} {
 		all := findingsOf(tc.change)
 		require.Len(t, all, 6)
 		require.Equal(t, Info, worst(all))
 		require.Contains(t, all[5].Text, tc.says)
-		require.Equal(t, tc.waits, strings.Contains(all[5].Text, wait), all[5].Text)
+		require.Contains(t, all[5].Text, "not vote for MaxTTL (1m0s) after a restart")
+		node := healthy(0)
+		tc.change(&node)
+		set := Settings{NodeTimeout: 50 * time.Millisecond, Guard: guard.Off}
+		all = check(set, []target{node})
+		require.Contains(t, all[1].Text, tc.unset)
+	}
+}
+
+// The goal: repl-backlog-ttl is as long as MaxTTL, or has no end. Without the guard it does not
+// matter.
+func TestCheck_BacklogOfAsLongAsMaxTTLIsFine(t *testing.T) {
+	for _, backlog := range []time.Duration{0, time.Minute, time.Hour} {
+		require.Len(t, findingsOf(func(f *target) { f.BacklogTTL = backlog }), 6)
+	}
+	node := healthy(0)
+	node.BacklogTTL = time.Second
+	for _, f := range check(Settings{MaxTTL: time.Minute, Guard: guard.Off}, []target{node}) {
+		require.NotContains(t, f.Text, "repl-backlog-ttl")
 	}
 }
 
 // The goal: a node that tells nothing gives one line about it, and none that only a told fact
 // allows.
 func TestCheck_OneFindingForANodeThatTellsNothing(t *testing.T) {
-	all := findingsOf(func(f *inspection.Facts) {
-		*f = inspection.Facts{Node: f.Node, State: link.Up, Samples: f.Samples}
+	all := findingsOf(func(f *target) {
+		f.Facts = inspection.Facts{Node: f.Node, Samples: f.Samples}
 	})
 	require.Len(t, all, 6)
 	require.Contains(t, all[4].Text, "no Redis or Valkey that tells its version")
 	require.Contains(t, all[5].Text, "the server answers within")
-	all = findingsOf(func(f *inspection.Facts) {
-		*f = inspection.Facts{Node: f.Node, State: link.Down, Err: errors.New("refused")}
+	all = findingsOf(func(f *target) {
+		f.Facts = inspection.Facts{Node: f.Node, Err: errors.New("refused")}
+		f.State = link.Down
 	})
 	require.Len(t, all, 5)
 	require.Contains(t, all[4].Text, "can't be used")
@@ -386,43 +430,43 @@ func TestCheck_OneFindingForANodeThatTellsNothing(t *testing.T) {
 // The goal: two nodes that are not independent are found in either order, each one once, behind all
 // that is about single nodes.
 func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
-	replica := func(of inspection.Facts) func(*inspection.Facts) {
-		return func(f *inspection.Facts) {
+	replica := func(of target) func(*target) {
+		return func(f *target) {
 			f.Replica, f.Master, f.ReplicationID = true, of.Node,
 				of.ReplicationID
 		}
 	}
-	same := func(of inspection.Facts) func(*inspection.Facts) {
-		return func(f *inspection.Facts) { f.RunID, f.ReplicationID = of.RunID, of.ReplicationID }
+	same := func(of target) func(*target) {
+		return func(f *target) { f.RunID, f.ReplicationID = of.RunID, of.ReplicationID }
 	}
-	change := func(facts []inspection.Facts, i int, how func(*inspection.Facts)) { how(&facts[i]) }
+	change := func(facts []target, i int, how func(*target)) { how(&facts[i]) }
 	for name, tc := range map[string]struct {
-		change func(facts []inspection.Facts)
+		change func(facts []target)
 		want   []string
 	}{
 		"replica behind its master": {
-			func(f []inspection.Facts) {
+			func(f []target) {
 				change(f, 2,
 					replica(
 						f[0]))
 			}, []string{"c:6379 is a replica of a:6379, which is listed as well"},
 		},
 		"replica before its master": {
-			func(f []inspection.Facts) {
+			func(f []target) {
 				change(f, 0,
 					replica(
 						f[2]))
 			}, []string{"a:6379 is a replica of c:6379, which is listed as well"},
 		},
 		"two replicas": {
-			func(f []inspection.Facts) { change(f, 1, replica(f[0])); change(f, 2, replica(f[0])) },
+			func(f []target) { change(f, 1, replica(f[0])); change(f, 2, replica(f[0])) },
 			[]string{
 				"b:6379 is a replica of a:6379, which is",
 				"c:6379 is a replica of a:6379, which is",
 			},
 		},
 		"replica under another name": {
-			func(f []inspection.Facts) {
+			func(f []target) {
 				change(f, 2,
 					replica(
 						f[0]))
@@ -431,11 +475,11 @@ func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
 			[]string{"c:6379 has the same data as a:6379"},
 		},
 		"three times the same": {
-			func(f []inspection.Facts) { change(f, 1, same(f[0])); change(f, 2, same(f[0])) },
+			func(f []target) { change(f, 1, same(f[0])); change(f, 2, same(f[0])) },
 			[]string{"b:6379 is the same server as a:6379", "c:6379 is the same server as a:6379"},
 		},
 	} {
-		facts := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
+		facts := []target{healthy(0), healthy(1), healthy(2)}
 		tc.change(facts)
 		all := check(Settings{NodeTimeout: time.Second}, facts)
 		last := all[len(all)-len(tc.want):]
@@ -452,11 +496,11 @@ func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
 
 // The goal: a Sentinel is named, and gives no advice about data that it does not have.
 func TestCheck_NamesASentinel(t *testing.T) {
-	all := findingsOf(func(f *inspection.Facts) {
-		*f = inspection.Facts{
-			Node: f.Node, State: link.Down, StateErr: errors.New("it is a Redis Sentinel"),
-			Sentinel: true,
-			Server:   f.Server, Version: f.Version, RedisVersion: f.RedisVersion,
+	all := findingsOf(func(f *target) {
+		*f.Status = Status{link.Down, errors.New("it is a Redis Sentinel")}
+		f.Facts = inspection.Facts{
+			Node: f.Node, Sentinel: true,
+			Server: f.Server, Version: f.Version, RedisVersion: f.RedisVersion,
 			Samples:       f.Samples,
 			CommandErrors: refusals("CONFIG GET", "unknown command"),
 		}
@@ -468,7 +512,7 @@ func TestCheck_NamesASentinel(t *testing.T) {
 
 // The goal: of two nodes that are one server, the finding is about the one that is down for it.
 func TestCheck_TheSameServerIsAboutTheNodeThatIsDown(t *testing.T) {
-	nodes := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
+	nodes := []target{healthy(0), healthy(1), healthy(2)}
 	nodes[0].State, nodes[0].RunID = link.Down, nodes[2].RunID
 	all := check(Settings{NodeTimeout: time.Second}, nodes)
 	require.Len(t, all, 7)
@@ -478,13 +522,13 @@ func TestCheck_TheSameServerIsAboutTheNodeThatIsDown(t *testing.T) {
 
 // The goal: one node is better off with GuardStrict, and the finding says why.
 func TestCheck_OneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
-	for mode, want := range map[restartguard.Mode]int{
-		restartguard.Auto: 1, restartguard.Strict: 0, restartguard.Off: 0,
+	for mode, want := range map[guard.Mode]int{
+		guard.Auto: 1, guard.Strict: 0, guard.Off: 0,
 	} {
 		for n := 1; n <= 2; n++ {
 			set := Settings{NodeTimeout: time.Second, MaxTTL: time.Minute, Guard: mode}
 			found := 0
-			for _, f := range check(set, []inspection.Facts{healthy(0), healthy(1)}[:n]) {
+			for _, f := range check(set, []target{healthy(0), healthy(1)}[:n]) {
 				if strings.Contains(f.Text, "use GuardStrict, which waits for MaxTTL (1m0s)") {
 					require.Equal(t, Warning, f.Severity)
 					require.Empty(t, f.Node)
@@ -507,11 +551,11 @@ func TestCheck_TheNumberOfNodes(t *testing.T) {
 		4: {"", Info, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil,
 		6: {"", Info, "as 5 would (2)"},
 	} {
-		var facts []inspection.Facts
+		var facts []target
 		for i := range n {
 			facts = append(facts, healthy(i))
 		}
-		all := check(Settings{NodeTimeout: time.Second, Guard: restartguard.Strict}, facts)
+		all := check(Settings{NodeTimeout: time.Second, Guard: guard.Strict}, facts)
 		if want == nil {
 			require.Len(t, all, 2*n)
 			continue
@@ -559,34 +603,128 @@ func TestSize_IsForPeople(t *testing.T) {
 	}
 }
 
-// The goal: an operator sees which layouts are in use, for how long at most, and which one is not
-// excluded. What has ended by the server's clock is not listed.
-func TestCheck_LayoutsInUse(t *testing.T) {
-	facts := []inspection.Facts{healthy(0), healthy(1), healthy(2)}
-	set := Settings{
-		NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Layouts: []string{"b", "a"},
+// leave has a node show an entry that was renewed that long ago.
+func leave(node *target, owner string, maxTTL, age time.Duration, runIDs string,
+	nodes ...string,
+) {
+	field, err := json.Marshal(fleet.Entry{
+		WaitMillis: maxTTL.Milliseconds(), MaxTTLMillis: maxTTL.Milliseconds(),
+		Layouts: [][]layout.Group{{{Nodes: nodes}}},
+	})
+	if err != nil {
+		panic(err)
 	}
-	entries := func(node int, entries ...layout.Entry) {
-		now := serverMillis(facts[node].Samples)
-		for _, e := range entries {
-			facts[node].Layouts = append(facts[node].Layouts, layout.Entry{
-				IDs: e.IDs, Millis: now + e.Millis,
-			})
-		}
+	last := node.Samples[len(node.Samples)-1]
+	lasts := maxTTL + 10*time.Minute - age - time.Until(last.Received)
+	end := last.Server.UnixMilli() + lasts.Milliseconds()
+	node.Layouts = append(node.Layouts, string(field), fmt.Sprintf("%d %s %s", end, owner, runIDs))
+}
+
+// The goal: an operator sees which layouts are in use, by whom and for how long at most, and which
+// one is not excluded. What has ended by the server's clock is not listed.
+func TestCheck_LayoutsInUse(t *testing.T) {
+	synctest.Test(t, checkLayoutsInUse)
+}
+
+func checkLayoutsInUse(t *testing.T) {
+	const ids = `{"a":"run a","b":"run b","c":"run c"}`
+	facts := []target{healthy(0), healthy(1), healthy(2)}
+	for i := range facts {
+		facts[i].LayoutName, facts[i].Uptime = string(rune('a'+i)), 24*time.Hour
+	}
+	set := Settings{
+		NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Owner: "me",
+		Layouts: [][]layout.Group{{{Nodes: []string{"a", "b", "c"}}}},
 	}
 	require.Equal(t, Info, worst(check(set, facts)))
-	entries(0, layout.Entry{IDs: "a,b", Millis: 90_001}, layout.Entry{IDs: "b", Millis: 5000})
-	entries(1, layout.Entry{IDs: "a,b", Millis: 1000}, layout.Entry{IDs: "b", Millis: 6000},
-		layout.Entry{IDs: "old", Millis: -1})
+	leave(&facts[0], "me", time.Minute, 10*time.Second, ids, "a", "b", "c")
+	leave(&facts[1], "you", time.Minute, time.Second, ids, "a", "b", "c")
+	leave(&facts[1], "other", time.Minute, 2*time.Second, `{"x":"run a","y":"run b"}`, "x", "y", "z")
+	leave(&facts[1], "gone", time.Minute, 12*time.Minute, ids, "old")
+	leave(&facts[1], "ended", time.Minute, 5*time.Minute, `{"a":"run b"}`, "a")
+	facts[1].Layouts = append(facts[1].Layouts, "odd", "1")
 	all := check(set, facts)
-	require.Equal(t, Info, worst(all))
-	require.Equal(t, Finding{"", Info, "layouts in use: a,b (this client's) until at most 1m31s " +
-		"from now; b until at most 6s from now"}, all[len(all)-1])
-	entries(2, layout.Entry{IDs: "c", Millis: 1000})
-	entries(0, layout.Entry{IDs: "c", Millis: 1000})
+	require.Equal(t, Info, worst(all), "%v", all)
+	require.Equal(t, Finding{"", Info, "layouts in use: " +
+		"a (owner ended, MaxTTL 1m0s, renewed 5m0s ago) until at most 6m1s from now; " +
+		"a,b,c (this client's; owner you, MaxTTL 1m0s, renewed 1s ago) until at most 11m0s from now; " +
+		"x,y,z (owner other, MaxTTL 1m0s, renewed 2s ago) until at most 10m59s from now"},
+		all[len(all)-1])
+
+	leave(&facts[2], "other", time.Minute, time.Second, `{"x":"run a","y":"run b","z":"run z"}`, "x",
+		"y", "z")
+	require.Equal(t, Info, worst(check(set, facts)), "it was written before the restart of c")
+	leave(&facts[0], "other", time.Minute, time.Second, `{"x":"run a","y":"run b","z":"run z"}`, "x",
+		"y", "z")
 	all = check(set, facts)
 	last := all[len(all)-1]
 	require.Equal(t, Error, last.Severity)
-	require.Contains(t, last.Text, "the layout c (seen on a:6379, c:6379), which shares no quorum")
-	require.Contains(t, last.Text, "(a,b)")
+	require.Contains(t, last.Text, "another client (owner other) uses the layout x,y,z (seen on "+
+		"a, b, c), which shares no quorum with this client's (owner me, layout a,b,c)")
+	facts[2].Uptime = time.Second
+	require.Equal(t, Info, worst(check(set, facts)), "c may have been run z when that was written")
+}
+
+// The goal: an operator hears that clients have different MaxTTLs, and which.
+func TestCheck_DifferentMaxTTLs(t *testing.T) {
+	facts := []target{healthy(0), healthy(1), healthy(2)}
+	set := Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}
+	leave(&facts[0], "b", time.Second, time.Second, "{}", "a")
+	require.Equal(t, Info, worst(check(set, facts)))
+	leave(&facts[1], "a", 20*time.Second, time.Second, "{}", "a")
+	leave(&facts[2], "a", 20*time.Second, time.Second, "{}", "b")
+	all := check(set, facts)
+	require.Equal(t, Warning, worst(all))
+	require.Contains(t, all[len(all)-1].Text, "nodes have MaxTTL 20s (owner a) and 1s (owner b) on record")
+}
+
+// The goal: what the restart guard's key says is told of each node, and that it keeps a node from
+// voting is a warning. Of a server without a run_id it means nothing.
+func TestCheck_WhatTheRestartGuardsKeySays(t *testing.T) {
+	for text, want := range map[string]Finding{
+		"":                 {"c:6379", Info, "has no key of the restart guard"},
+		"runc":             {"c:6379", Info, "was admitted by the restart guard"},
+		"runc.more":        {"c:6379", Info, "was admitted by the restart guard"},
+		"new:10000:runc:x": {"c:6379", Warning, "the restart guard lets it wait for 6s more"},
+		"lost:9000:runc:x": {"c:6379", Warning, "the restart guard lets it wait for 5s more"},
+		"lost:9000:runb:x": {"c:6379", Warning, "the restart guard's key of another memory"},
+		"runb":             {"c:6379", Warning, "the restart guard's key of another memory"},
+	} {
+		admission := &inspection.Admission{Text: text, PTTL: 180*24*time.Hour - 5*time.Second}
+		all := findingsOf(func(f *target) {
+			f.Admission = admission
+			f.RunID = "runc"
+			f.Info = map[string]string{"run_id": "runc", "master_replid2": "0"}
+		})
+		require.Len(t, all, 7)
+		require.Equal(t, want.Severity, all[6].Severity, text)
+		require.Equal(t, want.Node, all[6].Node)
+		require.Contains(t, all[6].Text, want.Text)
+		all = findingsOf(func(f *target) { f.Admission, f.RunID = admission, "" })
+		require.Len(t, all, 6)
+	}
+}
+
+// The goal: without a client nothing is said about a vote of a node that answers, and one that does
+// not is an error. The same server twice is found.
+func TestCheck_WithoutAClient(t *testing.T) {
+	facts := []inspection.Facts{
+		healthy(0).Facts, healthy(0).Facts, {Node: "c:6379", Err: errors.New("refused")},
+	}
+	all := Check(Settings{NodeTimeout: time.Second}, facts, nil)
+	require.Len(t, all, 6)
+	require.Equal(t, Info, worst(all[:4]))
+	require.Equal(t, Error, all[4].Severity)
+	require.Contains(t, all[4].Text, "can't be used and has no vote (refused)")
+	require.Contains(t, all[5].Text, "is the same server as a:6379")
+}
+
+// The goal: of a node that hangs up at once the client's reason is shown, which knows more.
+func TestCheck_WhyANodeHangsUp(t *testing.T) {
+	all := findingsOf(func(f *target) {
+		f.Err = resp.ErrUnanswered
+		*f.Status = Status{link.Down, fmt.Errorf("%w; it came without TLS", resp.ErrUnanswered)}
+	})
+	require.Contains(t, all[4].Text, "it came without TLS")
+	require.Contains(t, all[4].Text, "use rediss:// in its URL")
 }

@@ -12,7 +12,7 @@ import (
 const oldestMajor, oldestMinor = 6, 2
 
 // checkServer reports what the server is, and how fast.
-func (f *findings) checkServer(node *inspection.Facts) {
+func (f *findings) checkServer(node *target) {
 	if node.Version == "" && node.Err == nil && !returnedError(node, "INFO") {
 		f.infof("is no Redis or Valkey that tells its version (INFO), so its role, " +
 			"memory, persistence and identity could not be checked")
@@ -34,7 +34,7 @@ func (f *findings) checkServer(node *inspection.Facts) {
 }
 
 // returnedError reports whether the node answered a command with an error.
-func returnedError(node *inspection.Facts, command string) bool {
+func returnedError(node *target, command string) bool {
 	return slices.ContainsFunc(node.CommandErrors,
 		func(r inspection.CommandError) bool { return r.Command == command })
 }
@@ -63,16 +63,20 @@ func (f *findings) checkRefusal(r inspection.CommandError) {
 			"+info",
 		},
 		"CONFIG GET": {
-			"whether its locks outlast a restart could not be checked",
+			"whether it writes to disk, and its repl-backlog-ttl, could not be checked",
 			"+config|get (before Redis 7: +config)",
 		},
-		"GET": {
-			"the layouts that other clients use could not be read",
-			"+get and its keys (see docs/operations.md)",
+		"HGETALL": {
+			"the layouts that clients use could not be read",
+			"+hgetall and its keys (see docs/operations.md)",
+		},
+		"PTTL": {
+			"how long a record of the restart guard lasts could not be read",
+			"+pttl and its keys (see docs/operations.md)",
 		},
 		"TIME": {"the rate of its clock could not be checked", "+time"},
 		"CLIENT TRACKING": {
-			polls + ", and a flush may go unnoticed",
+			polls + ", and the restart guard reads its key behind each trip",
 			"+client|tracking +client|caching",
 		},
 		"CLIENT CACHING": {polls, "+client|caching"},
@@ -92,7 +96,7 @@ func (f *findings) checkRefusal(r inspection.CommandError) {
 }
 
 // checkRole reports why a server refuses to write.
-func (f *findings) checkRole(node *inspection.Facts) {
+func (f *findings) checkRole(node *target) {
 	if node.Replica {
 		f.errorf("is a replica of %s and refuses locks: list a master of its own in its place", node.Master)
 	}

@@ -1,41 +1,57 @@
 package preflight
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
-	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// checkState reports a node that has no vote, or could not be asked. all are the facts of all
-// nodes.
-func (f *findings) checkState(node *inspection.Facts, all []inspection.Facts) {
-	why, state := node.StateErr, node.State
-	switch {
-	case node.Err != nil && isVoting(node) && !strings.HasPrefix(node.Err.Error(), "no answer "):
-		f.errorf("takes no new connection (%v), so it has no vote when it loses the present "+
-			"one: %s", node.Err, remedy(node.Err))
-	case node.Err != nil:
-		f.errorf("can't be used and has no vote (%v): %s", node.Err, remedy(node.Err))
-	case state == link.Quarantined:
+// checkState reports a node that has no vote, or could not be asked. all are all nodes.
+func (f *findings) checkState(node *target, all []target) {
+	if node.Err != nil {
+		f.checkError(node)
+		return
+	}
+	if node.Status == nil {
+		return
+	}
+	switch why := node.StateErr; {
+	case node.State == link.Quarantined:
 		f.errorf("has no vote: %v", why)
-	case state == link.Failing:
+	case node.State == link.Failing:
 		f.errorf("is failing, and grants no locks (%v): %s", why, remedy(why))
-	case state == link.Connecting:
+	case node.State == link.Connecting:
 		f.warnf("answers, but has no vote before the client is connected")
-	case state == link.Down && !explained(node, all):
+	case node.State == link.Down && !explained(node, all):
 		f.errorf("answers, but can't be used and has no vote (%v): %s", why, remedy(why))
 	}
 }
 
+// checkError reports a node that could not be asked.
+func (f *findings) checkError(node *target) {
+	why := node.Err
+	if isVoting(node) && !strings.HasPrefix(why.Error(), "no answer ") {
+		f.errorf("takes no new connection (%v), so it has no vote when it loses the present "+
+			"one: %s", why, remedy(why))
+		return
+	}
+	if node.Status != nil && errors.Is(why, resp.ErrUnanswered) &&
+		errors.Is(node.StateErr, resp.ErrUnanswered) {
+		why = node.StateErr // it may have advice about TLS
+	}
+	f.errorf("can't be used and has no vote (%v): %s", why, remedy(why))
+}
+
 // isVoting reports whether the client has a connection to the node over which it votes.
-func isVoting(node *inspection.Facts) bool { return node.State == link.Up }
+func isVoting(node *target) bool { return node.Status != nil && node.State == link.Up }
 
 // explained reports whether other findings say why the node is down.
-func explained(node *inspection.Facts, all []inspection.Facts) bool {
+func explained(node *target, all []target) bool {
 	return node.Cluster || node.Sentinel || !newEnough(node.RedisVersion) ||
-		slices.ContainsFunc(all, func(other inspection.Facts) bool {
+		slices.ContainsFunc(all, func(other target) bool {
 			return other.Node != node.Node && sameServer(node, &other)
 		})
 }

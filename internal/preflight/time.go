@@ -17,7 +17,7 @@ func (f *findings) checkLatency(samples []inspection.Sample) {
 		return
 	}
 	if _, longest := roundTrips(samples); longest > f.set.NodeTimeout/2 {
-		f.warnf("took %v for one of %d answers, more than half of NodeTimeout (%v), so votes "+
+		f.warnf("took %v for one of %d answers, more than half of targetTimeout (%v), so votes "+
 			"may come too late: raise NodeTimeout, or find what delays it",
 			longest, len(samples), f.set.NodeTimeout)
 	}

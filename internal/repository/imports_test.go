@@ -31,20 +31,23 @@ const trusted = "(trusted)"
 // allowedImports says which packages of this module each package may import, by their directories.
 // A row begins with trusted if the package has that mark: see TestSize_Total.
 var allowedImports = map[string][]string{
-	"cmd/loadgen": {"bench", "bench/figures", "bench/page", "bench/series"},
-	"bench/page":  {"bench", "bench/faults", "bench/figures", "bench/series"},
+	"cmd/loadgen": {
+		".", "bench", "bench/figures", "bench/inspect", "bench/page", "bench/series",
+	},
+	"bench/page": {"bench", "bench/faults", "bench/figures", "bench/series"},
 	"bench": {
 		".", "bench/calls", "bench/check", "bench/chunks", "bench/errorkinds", "bench/faults",
 		"bench/fleet", "bench/nodes", "bench/process", "bench/series", "bench/shares",
 		"lockpipetest", "fence",
 	},
 	"bench/calls":      {},
-	"bench/check":      {"internal/endpoint", "internal/resp"},
+	"bench/check":      {"internal/endpoint", "internal/resp", "internal/token"},
 	"bench/chunks":     {},
 	"bench/errorkinds": {".", "bench/check"},
 	"bench/faults":     {"lockpipetest"},
 	"bench/figures":    {},
 	"bench/fleet":      {".", "bench/series", "metrics"},
+	"bench/inspect":    {".", "bench", "bench/fleet", "bench/nodes", "bench/process"},
 	"bench/nodes":      {"bench/check", "lockpipetest"},
 	"bench/process":    {},
 	"bench/series":     {"."},
@@ -58,9 +61,9 @@ var allowedImports = map[string][]string{
 	},
 	"multiplex": {
 		trusted,
-		"batch", "script", "internal/endpoint", "internal/fleet", "internal/holders",
-		"internal/inspection", "internal/keyset", "internal/link", "internal/node",
-		"internal/quorum", "internal/rendezvous", "internal/restartguard", "internal/servers",
+		"batch", "script", "internal/aliases", "internal/endpoint", "internal/fleet",
+		"internal/guard", "internal/holders", "internal/inspection", "internal/keyset",
+		"internal/link", "internal/node", "internal/quorum", "internal/rendezvous",
 		"internal/watch",
 	},
 	"batch":        {trusted},
@@ -69,9 +72,10 @@ var allowedImports = map[string][]string{
 	"script":       {trusted},
 	"lockpipetest": {"internal/memorynode", "internal/resp"},
 	// Apart from lockpipetest, which the internal tests of multiplex and the root import.
-	"lockpipetest/fake": {".", "internal/memorynode"},
+	"lockpipetest/fake": {".", "internal/memorynode", "internal/token"},
 	"metrics":           {"."},
 
+	"internal/aliases":   {trusted, "internal/quorum"},
 	"internal/callbacks": {},
 	"internal/calls": {
 		"multiplex", "internal/keyqueue", "internal/locker", "internal/outage",
@@ -80,18 +84,23 @@ var allowedImports = map[string][]string{
 	"internal/endpoint":   {"internal/resp"},
 	"internal/fenceclock": {trusted},
 	"internal/fleet": {
-		"internal/layout", "internal/resp", "internal/restartguard", "script",
+		trusted,
+		"internal/guard", "internal/layout", "internal/resp", "script",
 	},
 	"internal/histogram": {},
-	"internal/holders":   {"internal/link", "internal/resp", "internal/trip"},
-	"internal/keyqueue":  {},
+	"internal/holders": {
+		"internal/link", "internal/resp", "internal/token", "internal/trip",
+	},
+	"internal/keyqueue": {},
 	"internal/inspection": {
-		"internal/endpoint", "internal/layout", "internal/link", "internal/resp",
+		"internal/endpoint", "internal/layout", "internal/reserved", "internal/resp",
+		"internal/sentinel",
 	},
 	"internal/link": {
 		trusted,
-		"script", "internal/endpoint", "internal/fleet", "internal/keepalive", "internal/reserved",
-		"internal/resp", "internal/restartguard", "internal/sentinel", "internal/servers",
+		"script", "internal/endpoint", "internal/fleet", "internal/guard", "internal/keepalive",
+		"internal/reserved",
+		"internal/resp", "internal/sentinel",
 		"internal/trip",
 	},
 	"internal/keyset":     {trusted, "internal/reserved", "script"},
@@ -105,7 +114,7 @@ var allowedImports = map[string][]string{
 	"internal/node": {
 		trusted,
 		"script", "internal/histogram", "internal/holders", "internal/keyset", "internal/link",
-		"internal/refusals", "internal/resp", "internal/trip", "internal/watch",
+		"internal/refusals", "internal/resp", "internal/token", "internal/trip", "internal/watch",
 	},
 	"internal/layout":   {trusted, "internal/quorum", "internal/rendezvous"},
 	"internal/outage":   {},
@@ -116,7 +125,9 @@ var allowedImports = map[string][]string{
 		"internal/inspection", "internal/layout", "internal/quorum",
 	},
 	"internal/preflight": {
-		"internal/inspection", "internal/layout", "internal/link", "internal/restartguard",
+		"multiplex", "internal/endpoint", "internal/inspection", "internal/layout",
+		"internal/link", "internal/parts",
+		"internal/fleet", "internal/guard", "internal/resp",
 	},
 	"internal/prefix":        {},
 	"internal/quorum":        {trusted},
@@ -132,12 +143,8 @@ var allowedImports = map[string][]string{
 	"internal/keepalive":     {"internal/resp", "internal/trip"},
 	"internal/waiting":       {},
 	"internal/watch":         {"batch"},
-	"internal/restartguard": {
-		trusted,
-		"internal/quorum", "internal/resp", "internal/servers", "script",
-	},
-	"internal/servers":    {trusted},
-	"internal/servertest": {"lockpipetest"},
+	"internal/guard":         {trusted, "internal/quorum", "internal/resp", "script"},
+	"internal/servertest":    {"lockpipetest"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

@@ -9,24 +9,20 @@ const Own = "lockpipe:"
 
 // These names, behind a Prefix, are all that clients use for keys that are no lock.
 const (
-	// Marker is the admission marker. Its value is the run_id of the server that was admitted
-	// last, or a loss record of the restart guard. It does not expire in the
-	// first case.
-	Marker = Own + "admitted"
+	// Admitted is the restart guard's key. It says that the server votes, or that it waits: see
+	// package guard.
+	Admitted = Own + "admitted"
 	// Probe, in front of random characters, is a key that is not there. With it the
 	// handshake finds out what the user may do. The key is there for a moment when the client
-	// probes a node, or has to find out whether two servers are one.
+	// probes a node.
 	Probe = Own + "none:"
 	// Fence, in front of a key, is its fence key. That has the highest fence of the key.
 	Fence = Own + "fence:"
-	// Generations has the generation of a node, and what the node keeps of others: see
-	// script.Renew.
-	Generations = Own + "generations"
 	// Layouts has the layouts that clients use: see script.Layouts.
 	Layouts = Own + "layouts"
 )
 
-var all = [...]string{Marker, Probe, Fence, Generations, Layouts}
+var all = [...]string{Admitted, Probe, Fence, Layouts}
 
 // Names finds these names in the full names of locks. A client with another Prefix may use such
 // a key: "app:lockpipe:fence:sku" is the fence key of "sku" behind the Prefix "app:".
@@ -48,6 +44,17 @@ func New(prefix string) Names {
 		}
 	}
 	return r
+}
+
+// Flaw returns what is wrong with a Prefix, and what to do; "" if nothing is.
+func Flaw(prefix string) string {
+	if strings.HasPrefix(prefix, Own) {
+		return `"` + Own + `" is the Client's own: give one that begins otherwise`
+	}
+	if name := new(Names).In(prefix); name != "" {
+		return `clients keep "` + name + `" for themselves: give one without it`
+	}
+	return ""
 }
 
 // In returns a reserved name that Prefix and key have together, and the Prefix alone does not have.

@@ -13,7 +13,7 @@ func TestReserved_IsFoundWhereverThePrefixEnds(t *testing.T) {
 	for _, name := range all {
 		require.True(t, strings.HasPrefix(name, Own))
 	}
-	for _, used := range []string{Marker, Probe, Fence, Generations, Layouts} {
+	for _, used := range []string{Admitted, Probe, Fence, Layouts} {
 		require.Contains(t, all, used)
 	}
 	plainly := func(full string) bool {

@@ -10,9 +10,10 @@ import (
 	"syscall"
 )
 
-// connLimits bound one reply on a Conn. INFO has a few kilobytes, CONFIG GET a few items, and
-// SENTINEL MASTER some fifty. A server that sends more fails, and costs the process nothing.
-var connLimits = Limits{Line: 4 << 10, Bytes: 64 << 10, Items: 128, Depth: 1}
+// connLimits bound one reply on a Conn. INFO has a few kilobytes, CONFIG GET a few items,
+// SENTINEL MASTER some fifty, and script.Layouts 127 with up to 96,000 bytes. A server that sends
+// more fails, and costs the process nothing.
+var connLimits = Limits{Line: 4 << 10, Bytes: 192 << 10, Items: 128, Depth: 1}
 
 // ErrUnanswered is the error of a connection that ended before any reply: the server, or what is in
 // front of it, has hung up.

@@ -2,7 +2,12 @@
 package servertest
 
 import (
+	"flag"
 	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -23,6 +28,29 @@ func Program(t testing.TB) string {
 	t.Helper()
 	skipIfShort(t)
 	return lockpipetest.RequireRedis(t)
+}
+
+// RunMoreAtOnce lets more parallel tests run than there are processors: most of them wait for
+// servers. With the race detector they compute more than they wait. So perProcessor is how many run
+// then, and without it twice as many do. A flag on the command line goes before it. Call it in
+// TestMain.
+func RunMoreAtOnce(perProcessor int) {
+	flag.Parse()
+	parallel := flag.Lookup("test.parallel")
+	if parallel.Value.String() != parallel.DefValue {
+		return
+	}
+	if !detectsRaces() {
+		perProcessor *= 2
+	}
+	_ = parallel.Value.Set(strconv.Itoa(min(16, perProcessor*runtime.GOMAXPROCS(0))))
+}
+
+// detectsRaces reports whether this program was built with the race detector.
+func detectsRaces() bool {
+	info, _ := debug.ReadBuildInfo()
+	return info != nil &&
+		slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 func skipIfShort(t testing.TB) {

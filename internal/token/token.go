@@ -1,19 +1,27 @@
 // Package token makes the values of lock keys, and reads in them who has the lock.
 //
 // A token is 160 random bits as 27 characters of URL-safe base64, and behind them, if it has an
-// owner, a separator and the owner's name:
+// owner, a separator and the owner's name. The value of a key on a node is the token and one more
+// character, which says which node it is, in the order of the client that set it:
 //
-//	0sB2c5mXc0JkSmqjHqTAfGTxDYo@web-3:4711
+//	0sB2c5mXc0JkSmqjHqTAfGTxDYo@web-3:4711    the token
+//	0sB2c5mXc0JkSmqjHqTAfGTxDYo@web-3:4711A   the value on the first node
+//	0sB2c5mXc0JkSmqjHqTAfGTxDYo@web-3:4711B   the value on the second
 //
-// The random bits alone make it unique. Other clients compare tokens as a whole, so the owner
-// changes nothing for them. Their own tokens yield no owner: they are shorter, or have no separator
-// at this place, because it is in no alphabet that they use.
+// So one server has one vote, whatever leads to it. If two names of a client lead to one server,
+// its keys have the value of one name. The server refuses what comes by the other name: an acquire,
+// an extension and a release.
+//
+// The random bits alone make a token unique. Other clients compare values as a whole, so the rest
+// changes nothing for them. Their own values have no owner and no node. They are shorter or longer,
+// or have no separator at its place, because it is in no alphabet that they use.
 package token
 
 import (
 	"crypto/rand"
 	"encoding/base64"
 	mathrand "math/rand/v2"
+	"strings"
 	"sync"
 )
 
@@ -23,6 +31,8 @@ const (
 	// Random is the length of the random part.
 	Random    = 27
 	separator = "@"
+	// alphabet has a character for each node that a client may have: those of URL-safe base64.
+	alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 )
 
 // encoding is strict, so that only one text stands for some bits.
@@ -55,15 +65,35 @@ func Suffix(owner string) string {
 	return separator + owner
 }
 
+// NodeChar returns the last character of values on the node with this index, which is below 64.
+func NodeChar(node int) byte { return alphabet[node] }
+
+// Split divides the value of a key into the token and the character of the node. The node is 0 if
+// another client made the value: then all of it is the token.
+func Split(value string) (token string, node byte) {
+	last := len(value) - 1
+	if last < Random || strings.IndexByte(alphabet, value[last]) < 0 || !isRandom(value[:Random]) ||
+		last > Random && Owner(value[:last]) == "" {
+		return value, 0
+	}
+	return value[:last], value[last]
+}
+
 // Owner returns the owner in a token; "" if it has none, or if another client made it.
 func Owner(token string) string {
 	if len(token) <= Random+len(separator) || token[Random:Random+len(separator)] != separator {
 		return ""
 	}
-	var raw [bits / 8]byte
 	owner := token[Random+len(separator):]
-	if _, err := encoding.Decode(raw[:], []byte(token[:Random])); err != nil || Flaw(owner) != "" {
+	if !isRandom(token[:Random]) || Flaw(owner) != "" {
 		return ""
 	}
 	return owner
+}
+
+// isRandom reports whether a text can be the random part of a token.
+func isRandom(text string) bool {
+	var raw [bits / 8]byte
+	n, err := encoding.Decode(raw[:], []byte(text)) // which ignores line breaks
+	return err == nil && n == len(raw)
 }

@@ -107,3 +107,41 @@ func TestSource_AllocatesNothing(t *testing.T) {
 	s.Next()
 	require.Less(t, testing.AllocsPerRun(1000, func() { _ = s.Next() }), 1.0)
 }
+
+// The goal: a value is divided into the token, with or without an owner, and the character of the
+// node, and each of 64 nodes has another one, which is never '='.
+func TestSplit_DividesWhatTokensAndNodesMake(t *testing.T) {
+	var s Source
+	seen := map[byte]bool{}
+	for node := range 64 {
+		char := NodeChar(node)
+		require.Regexp(t, `^[A-Za-z0-9_-]$`, string(char))
+		require.False(t, seen[char])
+		seen[char] = true
+		for _, owner := range []string{"", "a", "@", "a@b", "web-3:4711"} {
+			want := made(&s, owner)
+			token, found := Split(want + string(char))
+			require.Equal(t, want, token)
+			require.Equal(t, char, found)
+			require.Equal(t, owner, Owner(token))
+		}
+	}
+}
+
+// The goal: the values of other clients are kept whole, and so are values that look a little like
+// ours.
+func TestSplit_KeepsOthersWhole(t *testing.T) {
+	const own = "0sB2c5mXc0JkSmqjHqTAfGTxDYo"
+	for _, value := range []string{
+		"", "A", "token", own, own[:26] + "pA", own + "=", own + "AA", own + ":aA", own + "@A",
+		own + "@a=", own + "@a b", own + "@a bA", "\n" + own[1:] + "A", "\r\n" + own[2:] + "A",
+		"5rv2cYxKGkOQNyN7jTDFkg==", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=", // standard base64
+		strings.Repeat("0f", 16), strings.Repeat("0f", 20),
+		"d7a7c1a0-6d0b-4f0b-9c0d-0123456789ab", strings.Repeat("x", 256),
+		own + "@" + strings.Repeat("x", MaxOwner+1) + "A",
+	} {
+		token, node := Split(value)
+		require.Equal(t, value, token)
+		require.Zero(t, node, "%q", value)
+	}
+}

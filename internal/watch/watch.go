@@ -63,7 +63,7 @@ type State struct {
 	// Notifies: the node will report a change of the key. If it is false, the node does not support
 	// that or does not permit it. Then the owner has to ask again from time to time.
 	Notifies bool
-	// Token is the value of the key: who has it. It is empty if the key is not there, has no
+	// Token is that of the key's value: who has it. It is empty if the key is not there, has no
 	// string, or may not be read.
 	Token string
 	// Node is the name of the node: its address.

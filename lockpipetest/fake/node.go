@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
+	"github.com/lockpipe/lockpipe/internal/token"
 )
 
 const (
@@ -71,7 +72,8 @@ func (n *node) free(key string) {
 func (n *node) keeps(prefix string, l *lockpipe.Lease) bool {
 	return !n.failing.Load() && slices.ContainsFunc(l.Keys(), func(key string) bool {
 		value, _ := n.Get(prefix + key)
-		return value == l.Token()
+		has, _ := token.Split(value)
+		return has == l.Token()
 	})
 }
 

@@ -108,3 +108,19 @@ func Hash(parts ...uint64) uint64 {
 	}
 	return h
 }
+
+// Mutex is a sync.Mutex for virtual time, which passes while a goroutine waits for it. So a
+// goroutine may stall that has it.
+type Mutex struct {
+	once   sync.Once
+	locked chan struct{}
+}
+
+// Lock waits until nobody has the mutex, and takes it.
+func (m *Mutex) Lock() {
+	m.once.Do(func() { m.locked = make(chan struct{}, 1) })
+	m.locked <- struct{}{}
+}
+
+// Unlock gives it back.
+func (m *Mutex) Unlock() { <-m.locked }

@@ -1,0 +1,105 @@
+// Package aliases knows which nodes lead to one server, and what the answers of such nodes mean.
+//
+// They have one vote without that, because the value of a key says which node it is for: see
+// package token. But the same answers say less than those of nodes with servers of their own:
+//
+//   - A refusal may be by the attempt's own token, which the server has under another name. So the
+//     server has refused when it has refused all its names. Until then each refusal is an unknown
+//     vote, for a SameServerError.
+//   - That a name has nothing to delete confirms no release. So a name has confirmed when all names
+//     of its server have.
+//
+// A server is known by the run_id that it shows. Without one, a refusal by the own token counts as
+// one by another's: an attempt may be called held that has no quorum. And a release may be
+// confirmed a moment before the server has executed it. Neither breaks exclusion.
+package aliases
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/lockpipe/lockpipe/internal/quorum"
+)
+
+// SameServerError is why a node has no vote whose server is another node's too.
+type SameServerError struct{ Other string }
+
+// Error names the other node.
+func (e *SameServerError) Error() string {
+	return "is the same server as " + e.Other + ", and one server has one vote: give each node " +
+		"a server of its own"
+}
+
+// Aliases are the servers of some nodes. The zero value is ready. All methods are safe for
+// concurrent use.
+type Aliases struct {
+	mu     sync.Mutex              // guards runIDs; a leaf
+	runIDs [quorum.MaxNodes]string // of each node's last server; "": not known
+	names  atomic.Pointer[Names]
+}
+
+// Set records which server node i is connected to: "" if it does not show its run_id. A node that
+// loses its connection keeps the server until it has another one, which may be the same.
+func (a *Aliases) Set(i int, runID string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if runID = identity(runID); a.runIDs[i] == runID {
+		return
+	}
+	a.runIDs[i] = runID
+	var names *Names
+	for i, own := range a.runIDs {
+		for j, other := range a.runIDs {
+			if i == j || own == "" || own != other {
+				continue
+			}
+			if names == nil {
+				names = new(Names)
+			}
+			names[i] |= quorum.Node(j)
+		}
+	}
+	a.names.Store(names)
+}
+
+// identity is a run_id if it can be taken for one: compatible servers and proxies may show
+// something that is not unique.
+func identity(runID string) string {
+	if len(runID) != 40 || strings.Trim(runID, "0123456789abcdef") != "" ||
+		strings.Trim(runID, runID[:1]) == "" {
+		return ""
+	}
+	return runID
+}
+
+// Names returns which nodes lead to one server.
+func (a *Aliases) Names() *Names { return a.names.Load() }
+
+// Names has for each node the others that lead to its server. nil: each has a server of its own.
+type Names [quorum.MaxNodes]quorum.Nodes
+
+// Others returns the other nodes that lead to the server of node i.
+func (n *Names) Others(i int) quorum.Nodes {
+	if n == nil {
+		return 0
+	}
+	return n[i]
+}
+
+// Unconfirmed returns those of the nodes in free, which have confirmed a release or need not, that
+// have no vote: their servers have other names, of the nodes in all, that have not confirmed it.
+// unknown are those of them whose votes are unknown, because such a name is in unanswerable.
+func (n *Names) Unconfirmed(all, free, unanswerable quorum.Nodes) (nodes, unknown quorum.Nodes) {
+	for s := free; n != nil && s != 0; s &= s - 1 {
+		i := s.Lowest()
+		missing := n[i] & all &^ free
+		if missing != 0 {
+			nodes |= quorum.Node(i)
+		}
+		if missing&unanswerable != 0 {
+			unknown |= quorum.Node(i)
+		}
+	}
+	return nodes, unknown
+}

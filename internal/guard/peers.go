@@ -1,0 +1,123 @@
+package guard
+
+import (
+	"sync"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/quorum"
+)
+
+// hearTimeout is for how long a node that is up may stay silent before a wait ends without it.
+const hearTimeout = 500 * time.Millisecond
+
+// Peers is what the guards of nodes share whose claims may share a quorum. All methods are safe for
+// concurrent use.
+type Peers struct {
+	names  []string       // of the nodes
+	sets   []quorum.Nodes // in each of which claims need a quorum
+	guards []*Guard       // set before one of them is used
+
+	mu    sync.Mutex // guards all below; a leaf
+	heard []hearing  // of each node
+	first firstUse
+	// knows is since when the client has seen a name, or a record that is no new one; zero: never.
+	knows time.Time
+}
+
+// hearing is what was heard last of the layout entries on a node.
+type hearing struct {
+	runID   string
+	at      time.Time // before the node was asked; zero: never
+	longest Longest
+	up      bool // the node votes, or was not tried yet
+}
+
+// Longest is the longest of all layout entries on a node. MaxTTL is that of a client. Wait is how
+// long the node has to wait for the client: some seconds more, if a Sentinel names the node for it.
+type Longest struct{ MaxTTL, Wait time.Duration }
+
+// NewPeers returns the Peers of nodes with these names, 64 at most. Claims need a quorum in each of
+// some of the sets.
+func NewPeers(names []string, sets []quorum.Nodes) *Peers {
+	all := quorum.First(len(names))
+	p := &Peers{
+		names: names, sets: sets, guards: make([]*Guard, len(names)),
+		heard: make([]hearing, len(names)),
+		first: firstUse{nodes: all, texts: make([]string, len(names))},
+	}
+	for i := range p.heard {
+		p.heard[i].up = true // or will be in a moment
+	}
+	return p
+}
+
+// MayBeFirstUse reports whether the nodes may still turn out to be used for the first time.
+func (p *Peers) MayBeFirstUse() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.first.stage < over
+}
+
+// hear records what a node has of layout entries.
+func (p *Peers) hear(node int, h hearing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h.up = p.heard[node].up
+	p.heard[node] = h
+}
+
+// setUp records whether a node votes.
+func (p *Peers) setUp(node int, up bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.heard[node].up = up
+}
+
+// longest returns how long a node has to wait: for those whose entries it has, and for the others.
+// extra is how much longer than MaxTTL it waits. mu is held.
+func (p *Peers) longest(node int, extra time.Duration) (wait time.Duration) {
+	for i, h := range p.heard {
+		wait = max(wait, h.longest.MaxTTL+extra)
+		if i == node {
+			wait = max(wait, h.longest.Wait)
+		}
+	}
+	return min((wait + time.Millisecond - 1).Truncate(time.Millisecond), maxWait)
+}
+
+// hasHeard reports whether the client has heard, since this moment, of so many other servers that
+// they are a quorum with the node, wherever it counts, and of all that are up, as far as they
+// answer. A zero time is one that has not come. mu is held.
+func (p *Peers) hasHeard(node int, since, now time.Time) bool {
+	if since.IsZero() {
+		return false
+	}
+	nodes, servers := quorum.Node(node), map[string]bool{p.heard[node].runID: true}
+	for i, h := range p.heard {
+		switch {
+		case i == node:
+		case !h.at.Before(since):
+			if h.runID == "" || !servers[h.runID] {
+				nodes |= quorum.Node(i)
+			}
+			servers[h.runID] = true
+		case h.up && now.Sub(since) < hearTimeout:
+			return false
+		}
+	}
+	for _, set := range p.sets {
+		if set.Has(node) && (nodes&set).Count() < quorum.Need(set.Count()) {
+			return false
+		}
+	}
+	return true
+}
+
+// askOthers has the other nodes asked for their layout entries soon.
+func (p *Peers) askOthers(node int) {
+	for i, g := range p.guards {
+		if i != node && g != nil && g.config.RenewSoon != nil {
+			g.config.RenewSoon()
+		}
+	}
+}

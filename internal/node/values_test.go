@@ -1,0 +1,116 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
+	"github.com/lockpipe/lockpipe/internal/token"
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
+)
+
+// valued are operations with all forms of commands: for one key and several, with fences, and of
+// any key.
+func valued() (operations []*fake) {
+	fenced := func(k Kind, last int64, keys ...string) *fake {
+		o := wanting(k, time.Minute, keys...)
+		o.op.Keys.SetFence(time.Now(), 7, last)
+		return o
+	}
+	anyOf := wanting(Acquire, time.Minute, "i", "j")
+	anyOf.op.Any = true
+	return []*fake{
+		wanting(Release, 0, "a"), wanting(Release, 0, "b", "c"),
+		wanting(Acquire, time.Minute, "d"), wanting(Acquire, time.Minute, "e"),
+		wanting(Acquire, time.Minute, "f", "g"), anyOf,
+		fenced(Acquire, 7, "k"), fenced(Acquire, 9, "l", "m"),
+		wanting(Extend, time.Minute, "n"), wanting(Extend, time.Hour, "o", "p"),
+		fenced(Extend, 9, "q"),
+	}
+}
+
+// encoded returns the commands of these operations as the node with this index is sent them.
+func encoded(n *Node, set link.CommandSet, node int, operations ...*fake) string {
+	e := n.group.newEncoding(set)
+	defer n.group.encodings.Put(e)
+	for i, o := range operations {
+		e.add(i, &o.op)
+	}
+	e.end()
+	return string(e.appendTo([]byte("before"), node))[len("before"):]
+}
+
+// The goal: each command has, for each key, the token and the character of the node, and fences as
+// they are.
+func TestValues_HaveTheCharacterOfTheNode(t *testing.T) {
+	eval := func(s *script.Script, keys int, rest ...string) string {
+		return resptest.Strings(append([]string{"EVALSHA", s.SHA, fmt.Sprint(keys)}, rest...)...)
+	}
+	const minute, hour = "60000", "3600000"
+	fence := func(key string) string { return "lockpipe:fence:" + key }
+	shared := eval(script.AcquireAny, 2, "i", "j", "", "2", "ti5", minute) +
+		eval(script.AcquireFenced, 2, "k", fence("k"), minute, "tk5", "7") +
+		eval(script.AcquireFenced, 4, "l", "m", fence("l"), fence("m"), "", "2", minute, "tl5", "7",
+			"9") +
+		eval(script.RaiseFence, 1, fence("q"), "1", "9") +
+		eval(script.Extend, 2, "n", "q", minute, "tn5", "tq5") +
+		eval(script.Extend, 2, "o", "p", "", "2", "to5", hour)
+	old := eval(script.Release, 1, "a", "1", "ta5") +
+		eval(script.Release, 2, "b", "c", "", "2", "tb5") +
+		resptest.Strings("SET", "d", "td5", "NX", "PX", minute) +
+		resptest.Strings("SET", "e", "te5", "NX", "PX", minute) +
+		eval(script.Acquire, 2, "f", "g", "", "2", "tf5", minute)
+	newer := resptest.Strings("DELIFEQ", "a", "ta5") +
+		eval(script.Release, 2, "b", "c", "", "2", "tb5") +
+		resptest.Strings("MSETEX", "2", "d", "td5", "e", "te5", "NX", "PX", minute) +
+		resptest.Strings("MSETEX", "2", "f", "tf5", "g", "tf5", "NX", "PX", minute)
+	n := newNode()
+	const node = 57
+	require.Equal(t, byte('5'), token.NodeChar(node))
+	require.Equal(t, old+shared, encoded(n, 0, node, valued()...))
+	require.Equal(t, newer+shared, encoded(n, newest, node, valued()...))
+}
+
+// The goal: what nodes are sent differs by their characters alone, also in a call that was divided,
+// and the shared bytes have none.
+func TestValues_DifferOnEachNode(t *testing.T) {
+	n := newNode()
+	for _, set := range []link.CommandSet{0, newest} {
+		seen := map[string]bool{}
+		for node := range 64 {
+			text := encoded(n, set, node, valued()...)
+			require.False(t, seen[text])
+			require.NotContains(t, text, "=")
+			seen[text] = true
+		}
+	}
+	operations := []*fake{wanting(Extend, time.Minute, "a"), wanting(Extend, time.Minute, "b")}
+	e := n.group.newEncoding(0)
+	e.apart = true
+	for i, o := range operations {
+		e.add(i, &o.op)
+	}
+	e.end()
+	require.Equal(t, 2, strings.Count(string(e.bytes), "=\r\n"))
+	text := string(e.appendTo(nil, 2))
+	require.Contains(t, text, resptest.Bulk("taC"))
+	require.Contains(t, text, resptest.Bulk("tbC"))
+}
+
+// The goal: a flush that was used before makes the bytes of its node without an allocation.
+func TestValues_CopiesAllocateNothing(t *testing.T) {
+	n := newNode()
+	e, f := n.group.newEncoding(0), n.NewFlush(nil, false)
+	for i := range MaxFlush {
+		e.add(i, &wanting(Acquire, time.Minute, fmt.Sprint("k", i)).op)
+	}
+	e.end()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		f.bytes = e.appendTo(f.bytes[:0], 3)
+	}))
+	require.Len(t, f.bytes, len(e.bytes))
+}
