@@ -2,6 +2,9 @@ package lockpipe_test
 
 import (
 	"context"
+	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +54,42 @@ func TestRestartGuard_AMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T)
 			require.Error(t, first.Err(), "two hold the key")
 		})
 	}
+}
+
+// The goal: a client with a short MaxTTL does not end the wait of nodes that have forgotten the lock
+// of a client with a long one. That client can't reach them any more, and has left its MaxTTL on the
+// third node.
+func TestRestartGuard_TheLongestMaxTTLOfAllClientsCounts(t *testing.T) {
+	skipIfShort(t, "a wait for the longest MaxTTL")
+	t.Parallel()
+	nodes := servertest.Start(t, 3)
+	var cut atomic.Bool
+	with := func(ttl time.Duration, dial func() error) *lockpipe.Client {
+		return connected(t, newClient(t, nodes, func(cfg *lockpipe.Config) {
+			cfg.TTL, cfg.MaxTTL, cfg.NodeTimeout = ttl, 0, ttl/2
+			cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				if err := dial(); err != nil {
+					return nil, err
+				}
+				return new(net.Dialer).DialContext(ctx, network, address)
+			}
+		}))
+	}
+	long := with(6*time.Second, func() error {
+		if cut.Load() {
+			return errors.New("out of reach")
+		}
+		return nil
+	})
+	short := with(time.Second, func() error { return nil })
+	first := take(t, long, "k")
+	cut.Store(true)
+	for i := range 2 {
+		require.NoError(t, nodes.Kill(i))
+		require.NoError(t, nodes.Restart(i))
+	}
+	take(t, short, "k")
+	require.Error(t, first.Err(), "two hold the key")
 }
 
 // The goal: the guard is the reason for that: without it both hold the key.
