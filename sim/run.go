@@ -338,7 +338,7 @@ func (r *run) drain() {
 		time.Sleep(r.plan.clientMaxTTL + guardLag)
 	}
 	r.expectNoQueues()
-	r.expectNoChange("clients", r.lookByClients)
+	r.expectNoChange("clients", func() { r.lookByClients(true) })
 	for _, p := range r.processes {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		if err := p.currentClient().Close(ctx); err != nil {
