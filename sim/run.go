@@ -164,18 +164,17 @@ func (r *run) newNode(id, index int, rate float64) *memorynode.Node {
 // server returns the server to which the name of a node leads.
 func (r *run) server(node int) *memorynode.Node { return r.serving[node].Load() }
 
-// checkGuard returns what looks at the guard's key of a node: if that is the name of the server's
+// checkGuard returns what looks at the guard's key of a node: while that is the name of the server's
 // memory, nobody begins a wait. This does not hold where a name leads to several servers.
-func (r *run) checkGuard(node int) func(before, after string, memory int) {
-	named := -1 // the memory of which the key has the name; the node's mutex guards it
-	return func(before, after string, memory int) {
-		isName := func(text string) bool { return text != "" && !strings.Contains(text, ":") }
-		if isName(before) && !isName(after) && named == memory {
+func (r *run) checkGuard(node int) func(before, after, runID, replID string) {
+	return func(before, after, runID, replID string) {
+		own := before == runID || strings.HasPrefix(before, runID+".")
+		if replID != "" {
+			own = before == runID+"."+replID
+		}
+		if own && strings.Contains(after, ":") {
 			r.history.violation("node %d has lost nothing, and is to wait: %s, %s", node, before,
 				after)
-		}
-		if isName(after) {
-			named = memory
 		}
 	}
 }

@@ -43,9 +43,9 @@ type Node struct {
 	// OnScript, if it is set, is called when a script has set, extended or deleted a key, with SET,
 	// PEXPIRE or DEL.
 	OnScript func(command, key string)
-	// OnGuard, if it is set, is called when script.Guard replaces the text of a key. memory is
-	// another number in each memory that the node has had.
-	OnGuard func(before, after string, memory int)
+	// OnGuard, if it is set, is called when script.Guard replaces the text of a key. replID is the
+	// master_replid of a server that was a replica, and else empty.
+	OnGuard func(before, after, runID, replID string)
 
 	id    int
 	rate  float64   // of its clock, relative to the true one

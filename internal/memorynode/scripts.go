@@ -279,7 +279,11 @@ func guardModel(n *Node, keys, args []string) []int64 {
 	}
 	e, _ := n.entry(key)
 	if n.OnGuard != nil {
-		n.OnGuard(args[0], args[1], n.servers+n.promotions)
+		replID := ""
+		if n.promoted {
+			replID = n.replID()
+		}
+		n.OnGuard(args[0], args[1], n.currentRunID(), replID)
 	}
 	switch args[2] {
 	case "KEEPTTL":
