@@ -148,3 +148,6 @@ func (n *Node) AdvanceClock(d time.Duration) {
 	defer n.mu.Unlock()
 	n.epoch = n.epoch.Add(-d)
 }
+
+// ReadOnly is the error with which a replica refuses writes.
+const ReadOnly = "READONLY You can't write against a read only replica."

@@ -385,6 +385,3 @@ func (n *Node) pttl(key string) int64 {
 	}
 	return e.end - n.now()
 }
-
-// ReadOnly is the error with which a replica refuses writes.
-const ReadOnly = "READONLY You can't write against a read only replica."
