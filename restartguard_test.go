@@ -56,9 +56,9 @@ func TestRestartGuard_AMajorityThatRestartsEmptyGrantsNothingTwice(t *testing.T)
 	}
 }
 
-// The goal: a client with a short MaxTTL does not end the wait of nodes that have forgotten the lock
-// of a client with a long one. That client can't reach them any more, and has left its MaxTTL on the
-// third node.
+// The goal: a client with a short MaxTTL does not end the wait of nodes that have forgotten the
+// lock of a client with a long one. That client can't reach them any more, and has left its MaxTTL
+// on the third node.
 func TestRestartGuard_TheLongestMaxTTLOfAllClientsCounts(t *testing.T) {
 	skipIfShort(t, "a wait for the longest MaxTTL")
 	t.Parallel()
