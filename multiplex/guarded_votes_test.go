@@ -29,13 +29,13 @@ func TestGuardedVotes_EndWhenTheKeyChanges(t *testing.T) {
 		{"RENAME", reserved.Admitted, "away"},
 		{"PEXPIRE", reserved.Admitted, "1"},
 	} {
-		ask(t, nodes, 0, "SET", reserved.Admitted, runID(t, nodes, 0))
-		up(t, m)
 		conn := m.nodes[0].Link.Verified()
 		require.NotNil(t, conn)
 		ask(t, nodes, 0, command...)
 		require.Eventually(t, func() bool { return !conn.Verified() }, patient, often, command)
 		becomes(t, m, 0, NodeQuarantined, "")
+		ask(t, nodes, 0, "SET", reserved.Admitted, runID(t, nodes, 0))
+		up(t, m)
 	}
 }
 
