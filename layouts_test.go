@@ -219,7 +219,7 @@ func TestLayouts_AUserWithoutThePermissionHasNoVote(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	for name, rules := range map[string]string{
-		"key": "~app:k* ~app:lockpipe:admitted ~app:lockpipe:generations ~app:lockpipe:none:* +@all",
+		"key": "~app:k* ~app:lockpipe:admitted ~app:lockpipe:none:* +@all",
 		"all": "~app:* +@all", "time": "~app:* +@all -time", "hash": "~app:* +@all -hset",
 	} {
 		do(t, nodes, 0, append([]string{"ACL", "SETUSER", name, "on", ">secret"},

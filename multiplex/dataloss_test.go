@@ -56,7 +56,7 @@ func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 	}
 }
 
-// The goal: the flush of another database costs a connection and nothing else; the marker is in the
+// The goal: the flush of another database costs a connection and nothing else; the key is in the
 // client's own database.
 func TestDataLoss_OfAnotherDatabaseIsForgiven(t *testing.T) {
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestDataLoss_OfAnotherDatabaseIsForgiven(t *testing.T) {
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 }
 
-// The goal: a flush after the guard has found the marker and before the server would tell of it is
+// The goal: a flush after the guard has read its key and before the server would tell of it is
 // noticed all the same.
 func TestDataLoss_BehindTheHandshakeIsNoticed(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: masters that are used for the first time vote at once, and have the marker; also when
+// The goal: masters that are used for the first time vote at once, and have their names; also when
 // several clients come at the same moment, and for a client that comes later.
 func TestFirstUse_IsAtOnceForAllClients(t *testing.T) {
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 }
 
-// The goal: one node with a marker shows that the others have lost theirs: no first use.
+// The goal: one node with a name shows that the others have lost theirs: no first use.
 func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 3)
@@ -78,12 +78,12 @@ func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 2, NodeQuarantined, "")
 	require.Contains(t, ask(t, nodes, 0, "GET", reserved.Admitted), "new:",
-		"it may be another client's first use, whose markers are on their way")
+		"it may be another client's first use, whose names are on their way")
 
 	ask(t, nodes, 1, "SET", reserved.Admitted, "another")
 	m = start(t, nodes.URLs(), nil)
 	becomes(t, m, 1, NodeQuarantined, "")
-	require.False(t, m.peers.MayBeFirstUse(), "also when that marker is gone later")
+	require.False(t, m.peers.MayBeFirstUse(), "also when that name is gone later")
 }
 
 // The goal: a client whose nodes came up by waiting has admitted them as well: when they restart
@@ -125,7 +125,7 @@ func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(restarted), 5*time.Second)
 }
 
-// The goal: one that found no marker anywhere, and then one that says so, makes no first use of
+// The goal: one that found no key anywhere, and then one that says so, makes no first use of
 // what it saw before.
 func TestFirstUse_ALossRecordEndsIt(t *testing.T) {
 	t.Parallel()

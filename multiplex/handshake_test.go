@@ -51,7 +51,7 @@ func TestHandshake_EndsThePreviousConnection(t *testing.T) {
 	}
 }
 
-// The goal: a node whose marker can't be read or written is down with the server's own words, and
+// The goal: a node whose key can't be read or written is down with the server's own words, and
 // never with the password.
 func TestHandshake_ADenialHasTheServersWords(t *testing.T) {
 	t.Parallel()

@@ -93,7 +93,7 @@ func TestConn_NothingIsSentOnAnotherOne(t *testing.T) {
 			}
 			close(dial)
 			synctest.Wait()
-			if late { // it finds the new connection, whose marker is not verified yet
+			if late { // it finds the new connection, which is not verified yet
 				require.NotSame(t, before, m.nodes[0].Link.Current())
 				close(leave)
 				synctest.Wait()

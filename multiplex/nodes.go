@@ -79,9 +79,9 @@ func (m *Mux) setReader(i int, s batch.ReaderState) {
 	}
 	m.beginning.Lock()
 	defer m.beginning.Unlock()
-	if m.ready &^= quorum.Node(i); s == batch.Reading {
+	if m.ready &^= quorum.Node(i); s == batch.Reading && !m.begun.Load() {
 		m.ready |= quorum.Node(i)
-		if s = batch.Paused; m.begun.Load() || m.anyQuorum(m.ready) {
+		if s = batch.Paused; m.anyQuorum(m.ready) {
 			for nodes := m.ready; nodes != 0; nodes &= nodes - 1 {
 				m.log.SetReader(nodes.Lowest(), batch.Reading)
 			}

@@ -68,9 +68,9 @@ func TestQuarantine_DoesNotBeginAgain(t *testing.T) {
 	}, patient, often)
 }
 
-// The goal: the marker is written only where it still is what was seen: another client may have
+// The goal: the name is written only where the key still is what was seen: another client may have
 // admitted the server meanwhile, and it may have been flushed again.
-func TestQuarantine_AMarkerThatHasChangedIsKept(t *testing.T) {
+func TestQuarantine_AKeyThatHasChangedIsKept(t *testing.T) {
 	notShort(t, "a second loss at the end of a wait")
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
@@ -175,8 +175,8 @@ func TestGuardMode_StrictWaitsBeforeTheFirstUse(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 4*time.Second)
 }
 
-// The goal: GuardOff leaves no marker.
-func TestGuardMode_OffLeavesNoMarker(t *testing.T) {
+// The goal: GuardOff leaves no key of the guard.
+func TestGuardMode_OffLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	off := start(t, nodes.URLs(), mode(GuardOff))
@@ -275,7 +275,7 @@ func TestQuarantine_DoesNotEndWithoutARunID(t *testing.T) {
 }
 
 // The goal: a master that was a replica for a while has the keys of the other one, and its own
-// marker among them, but not the locks that the other one missed. Who saw that waits.
+// name among them, but not the locks that the other one missed. Who saw that waits.
 func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 2)
@@ -303,14 +303,14 @@ func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
 
 // The goal: clients that live for much less than MaxTTL, one after another, get a master back that
 // has lost locks, and not before MaxTTL has passed. The wait continues also if the master has
-// the marker of its former run.
+// the name of its former run.
 func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
 	notShort(t, "a wait of MaxTTL over many clients")
 	t.Parallel()
 	const maxTTL = 3 * time.Second
 	for name, former := range map[string]string{
-		"empty":                             "",
-		"with the marker of the run before": strings.Repeat("f", 40),
+		"empty":                           "",
+		"with the name of the run before": strings.Repeat("f", 40),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

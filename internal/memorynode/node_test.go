@@ -109,12 +109,12 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 			args := guardCall(rng)
 			want, err := server.Do(0, args...)
 			require.NoError(t, err)
-			require.Equal(t, want, value(t, ask(t, n, args...)), args[4:])
-			kept, err := server.Do(0, "GET", "generations")
+			require.Equal(t, want, value(t, ask(t, n, args...)), args[3:])
+			kept, err := server.Do(0, "GET", "guard")
 			require.NoError(t, err)
-			require.Equal(t, kept, value(t, ask(t, n, "GET", "generations")), args[4:])
+			require.Equal(t, kept, value(t, ask(t, n, "GET", "guard")), args[3:])
 		}
-		s := script.All()[rng.IntN(len(script.All())-3)] // the last three have no sets
+		s := script.All()[rng.IntN(len(script.All())-2)] // the last two have no sets
 		var plan script.Plan
 		plan.Reset(s)
 		perm := rng.Perm(12)
