@@ -57,6 +57,37 @@ func TestConn_NoticesALossBehindTheHandshake(t *testing.T) {
 	})
 }
 
+// The goal: a master that became a replica behind the handshake, and maybe a master again, does not
+// vote on that connection, even if it has the guard's key as before: that is a copy.
+func TestConn_NoticesADemotionBehindTheHandshake(t *testing.T) {
+	for _, now := range []string{
+		"run_id:one\r\nrole:slave\r\nmaster_replid:b\r\nmaster_replid2:0\r\n",
+		"run_id:one\r\nrole:master\r\nmaster_replid:c\r\nmaster_replid2:b\r\n",
+	} {
+		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+			a := actors[0]
+			admit(t, m, a)
+			var sets atomic.Int32
+			a.hear(func(command string) {
+				switch command {
+				case "HELLO": // the first that rueidis sends
+					replies := guarded("one", "one")
+					replies["INFO"] = resptest.Bulk(now)
+					a.play(replies)
+				case "SET":
+					sets.Add(1)
+				}
+			})
+			a.cut()
+			time.Sleep(2 * link.MaxReconnectDelay)
+			require.NotEqual(t, NodeUp, m.Nodes()[0].State)
+			err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
+			require.ErrorIs(t, err, ErrNoQuorum)
+			require.Zero(t, sets.Load())
+		})
+	}
+}
+
 // The goal: an acquire is sent only on the connection that was verified before it was sent: neither
 // on the next one in place of that, nor before the connector has read the guard's key again.
 func TestConn_NothingIsSentOnAnotherOne(t *testing.T) {

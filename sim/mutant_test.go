@@ -247,8 +247,8 @@ var brokenRules = []mutant{
 		name: "confirm", rule: "10 b: the key is not read again behind the handshake",
 		mix: "forgetful,returning", finds: "both hold",
 		edit: edit{
-			"internal/link/connector.go", "|| read.Text != c.Server.Memory {",
-			"|| read.Text != c.Server.Memory && !simrand.Mutant(\"confirm\") {",
+			"internal/link/connector.go", "read.Text != c.Server.Memory ||",
+			"read.Text != c.Server.Memory && !simrand.Mutant(\"confirm\") ||",
 		},
 	},
 	{

@@ -81,6 +81,14 @@ type Server struct {
 	clientID string // the server's number of the connection
 }
 
+// HasMemory reports whether a server that shows this in INFO replication is a master, and has the
+// memory that Memory names.
+func (s Server) HasMemory(info string) bool {
+	now := server{runID: s.RunID}
+	return now.readReplication(resp.Value{Kind: '$', Text: info}) == nil && !now.replica &&
+		now.owns(s.Memory)
+}
+
 // Guard returns the guard of one node. All guards are made before one of them is used.
 func (p *Peers) Guard(c Config) *Guard {
 	g := &Guard{config: c, peers: p}

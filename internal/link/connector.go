@@ -202,16 +202,16 @@ func (l *Link) awaitDisconnectAck(ctx context.Context) {
 	}
 }
 
-// verify makes rueidis dial, and lets votes count on the connection if the guard's key is still
-// there: between the handshake and rueidis' first command a change goes unnoticed. From then on the
-// server tells of a flush, and of a change of the key. If it can't, the key is read behind all that
-// is sent.
+// verify makes rueidis dial, and lets votes count on the connection if the guard's key and the
+// memory are still the same: between the handshake and rueidis' first command a change goes
+// unnoticed. From then on the server tells of a flush, and of a change of the key. If it can't, the
+// key is read behind all that is sent.
 func (l *Link) verify(ctx context.Context) error {
 	commands := [][]string{{"PING"}}
 	key := l.guardKey()
 	if key != "" { // CLIENT CACHING is for the next command alone
 		commands = append(commands, []string{"CLIENT", "CACHING", "YES"}, []string{"GET", key},
-			[]string{"HELLO"})
+			[]string{"INFO", "replication"}, []string{"HELLO"})
 	}
 	replies := l.Do(ctx, commands...)
 	if !replies[0].Came {
@@ -220,13 +220,10 @@ func (l *Link) verify(ctx context.Context) error {
 	c := l.Current()
 	if c.Server.Memory != "" {
 		l.expectDisconnectAck()
-		caching, read, hello := replies[1], replies[2], replies[3]
-		if read.Err != nil || read.Text != c.Server.Memory {
+		caching, read, info, hello := replies[1], replies[2], replies[3], replies[4]
+		if read.Text != c.Server.Memory || !c.Server.HasMemory(info.Text) {
 			_ = c.Close()
-			if read.Came {
-				return ErrDataLoss
-			}
-			return errors.Join(ErrDataLoss, read.Err)
+			return errors.Join(ErrDataLoss, read.Err, info.Err)
 		}
 		if caching.Err != nil || !hello.IsMap { // no tracking, or only RESP2
 			c.ReadBehind = resp.AppendCommand(nil, "GET", key)
